@@ -18,7 +18,7 @@
 
 local client, number = ARGV[2], tonumber(ARGV[5])
 
--- The clients seen lately, of whom one watches.
+-- see_client notes that a client asked. Of those seen lately one watches. Returns how long this one waits behind it.
 local function see_client()
   local key = B .. 'c'
   if call('ZADD', key, now, client) == 1 then call('HSET', B .. 'C', client, cmsgpack.pack({ ARGV[3], ARGV[4] })) end
@@ -30,8 +30,8 @@ local function see_client()
   return min(2 * SECOND, 250000 * call('ZCOUNT', key, now - 4 * SECOND, '+inf'))
 end
 
--- replay answers a request whose reply was lost with what is left of its grant,
--- and one that was overtaken with nothing.
+-- replay answers a request whose reply was lost with what is left of its grant, and one that a later one overtook with
+-- nothing.
 local function replay()
   if not last or number > last[1] then return false end
   if number < last[1] then return true end
@@ -50,8 +50,8 @@ local function replay()
   return true
 end
 
--- visit_due visits the queues of a zset whose time has come. A visit that fails has answered nothing: what
--- it granted is not written.
+-- visit_due visits the queues on the agenda, or with timers, whose time has come. What a failed visit had granted is
+-- taken out of the answer, and was not written.
 local function visit_due(key, horizon, ripens)
   local most = 100 + (#ARGV - 9) / 2 -- those that are passed over do not count
   local found = call('ZRANGEBYSCORE', key, '-inf', now + horizon, 'WITHSCORES', 'LIMIT', 0, most)
@@ -103,7 +103,7 @@ local ask = now + 2 * SECOND
 if ripens then ask = min(ask, ripens) end
 if head then ask = min(ask, head - HORIZON / 2) end
 if deadline then ask = min(ask, deadline) end
--- Those that expire soon after one another end together.
+-- Jobs that expire soon after one another are ended together.
 if M.first_expiry > 0 then ask = min(ask, M.first_expiry <= now and now or max(M.first_expiry, now + HORIZON / 2)) end
 ask = max(ask, now + 1000)
 local offered = M.watcher == OFFERED and #shares.short > 0
@@ -125,7 +125,7 @@ elseif watches then
   M.watcher, M.watcher_at = client, ask
   next_in = ask - now
   if shares.count > 0 and shares.news() and call('ZCOUNT', B .. 'c', now - 4 * SECOND, '+inf') > 1 then
-    -- Somebody else may have a handler for what begins to be left behind here.
+    -- Somebody else may have a handler free for what this client begins to leave.
     M.watcher, M.watcher_at = OFFERED, now
     wake('')
   end

@@ -22,9 +22,9 @@ local AFTER = { [V.delivered] = S.delivered, [V.dead] = S.dead, [V.released] = S
   [V.throttled] = S.waiting, [V.down] = S.waiting }
 local LANE_ONLY, TROUBLE, UNTOLD = 16, 32, 64
 
--- repeated answers a settlement whose lease is gone: as before if it is the
--- last one accepted, said again; else stale.
-local function repeated(q, id, f, epoch, fence, verdict)
+-- answer_repeated answers a settlement whose lease is gone: as before, if it repeats the last one that was accepted;
+-- else it is stale.
+local function answer_repeated(q, id, f, epoch, fence, verdict)
   if f then
     if f.pepoch == epoch and f.pfence == fence and f.pverdict == verdict then return AFTER[verdict] or S.scheduled end
     return 0
@@ -33,7 +33,7 @@ local function repeated(q, id, f, epoch, fence, verdict)
   if type(job) == 'string' and sub(job, 1, 1) == 'E' then
     local e = unpack_ended(job)
     if e.ended + q.rfor > now and e.epoch == epoch and e.fence == fence and e.verdict % DECIDED == verdict then
-      -- A job that was cancelled or expired, or of which a person decided, ended later, and not by its last settlement.
+      -- A job that was cancelled, that expired or that a person decided on ended later, not by its last settlement.
       if e.verdict < DECIDED and (e.state == S.delivered or e.state == S.dead) then return e.state end
       return AFTER[verdict] or S.scheduled
     end
@@ -41,23 +41,23 @@ local function repeated(q, id, f, epoch, fence, verdict)
   return 0
 end
 
--- unfit returns what is wrong with the lane into which a job is to come back.
-local function unfit(q, f)
+-- lane_error returns what is wrong with the key of the lane into which a job is to come back, if anything is.
+local function lane_error(q, f)
   local size = f.lane ~= ZERO and redis.pcall('ZCARD', lanes.waiting_key(q, f.lane))
   return type(size) == 'table' and error_text(size)
 end
 
--- unleft gives a departure back that was not used, if it was the last one granted.
-local function unleft(q, epoch, fence)
+-- give_departure_back gives a departure back that was not used, if it was the last one granted.
+local function give_departure_back(q, epoch, fence)
   if q.lf ~= fence or q.lc == 0 or epoch ~= M.run or q.epoch ~= M.run then return end
   give_back(q)
   save_bucket(q)
   set(q, 'lf', 0)
 end
 
--- hears takes what an answer says of the receiver, to a job that departed then: f is its lease record, if that matters.
--- Returns what is answered.
-local function hears(q, f, id, departed, verdict, code, after, reason, state)
+-- update_receiver takes what an answer says of the receiver, to a job that departed then; f is its lease record, or nil
+-- where that does not matter. Returns the answer to the settlement.
+local function update_receiver(q, f, id, departed, verdict, code, after, reason, state)
   local trouble = verdict == V.down or (verdict == V.retry or verdict == V.held) and code >= TROUBLE
   local untold = verdict == V.throttled and code >= UNTOLD
   local throttles = untold or (verdict == V.throttled or verdict == V.delivered) and after > 0
@@ -79,8 +79,8 @@ local function hears(q, f, id, departed, verdict, code, after, reason, state)
   return { state, stopped, opened, closed }
 end
 
--- unused gives it back to quotas, and notes in the group since when it could have departed.
-local function unused(q, id, f)
+-- refund gives the departure back to quotas, and to the time that the group could have used.
+local function refund(q, id, f)
   local cost = redis.pcall('GETRANGE', job_key(q.nr, id), 24, 25)
   cost = type(cost) == 'string' and #cost == 2 and unpack_('>I2', cost) or 1
   local g = q.group
@@ -89,22 +89,22 @@ local function unused(q, id, f)
   if g and g ~= q then limits.refund_quotas(g, f.at, cost) end
 end
 
--- given_back gives back what a job took that was released or did not start: to quotas, and its departure. Where the
--- circuit is off it does not: nothing else bounds how often the target is tried. A probe gives back to quotas. Reports
--- whether nothing started.
-local function given_back(q, id, f, verdict, code, epoch, fence)
+-- give_back_unstarted gives back what a job took that was released or did not start: its quotas and its departure.
+-- Where the circuit is off it does not, because nothing else bounds how often the target is tried. A probe is given
+-- back to quotas in any case. Reports whether the job did not start.
+local function give_back_unstarted(q, id, f, verdict, code, epoch, fence)
   local unstarted = verdict == V.released or verdict == V.down and code >= UNTOLD
   local all = unstarted and (verdict == V.released or (call('HGET', B .. 'q' .. q.nr, 'circuit') or '') ~= '')
   local probe = verdict ~= V.released and q.receiver and q.receiver.opened > 0 and f.at >= q.receiver.opened
-  if (all or probe) and (q.limits or q.group) then unused(q, id, f) end
+  if (all or probe) and (q.limits or q.group) then refund(q, id, f) end
   if all then
-    unleft(q, epoch, fence)
-    if q.group and q.group ~= q then unleft(q.group, epoch, fence) end
+    give_departure_back(q, epoch, fence)
+    if q.group and q.group ~= q then give_departure_back(q.group, epoch, fence) end
   end
   return unstarted
 end
 
--- too_old reports whether a job is too old to be tried again at an instant.
+-- too_old reports whether a job would be too old to be tried again at an instant, by the retry deadline.
 local function too_old(q, id, at)
   q.patience = q.patience or tonumber(call('HGET', B .. 'q' .. q.nr, 'patience')) or 0
   if q.patience == 0 then return false end
@@ -112,9 +112,9 @@ local function too_old(q, id, at)
   return type(job) == 'string' and #job == 8 and at > time_at(job) + q.patience
 end
 
--- adapted is what is answered to a settlement that may change the rate; came is how many jobs this call has brought
--- back.
-local function adapted(q, answer, verdict, departed, reason, came)
+-- with_adapted_rate returns the answer to a settlement that may change the rate; came is how many jobs this call has
+-- brought back.
+local function with_adapted_rate(q, answer, verdict, departed, reason, came)
   local rates = adapt_rate(q, verdict == V.throttled, departed, reason, came)
   if not rates then return answer end
   if type(answer) ~= 'table' then answer = { answer, 0, 0, 0 } end
@@ -133,7 +133,7 @@ local function settle(name, count, arg)
   local gone, ends, well, dead, returning, freeing = {}, {}, {}, {}, false, new_freed()
   local ids, released, retried, throttled, down, scheduled, unstarted, flights = {}, 0, 0, 0, 0, 0, 0, {}
   local stop, came = q.stop, 0
-  -- a number would be written out anew for each job
+  -- px is a text because Redis would write a number out anew for each job.
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), string.format('%d', ceil(q.rfor / 1000))
   local may_die, may_hold = false, false
   for j = 0, count - 1 do
@@ -158,7 +158,7 @@ local function settle(name, count, arg)
     if type(quick) == 'table' then
       out[#out + 1] = error_text(quick) -- this job alone: its lease will run out
     elseif quick then
-      -- What remains, without taking the lease record apart: most jobs go well.
+      -- Most jobs go well: what is kept of one is put together without unpacking its lease record.
       local kind = sub(quick, 1, 1)
       local bytes = unpack_('>I4', entry, CLIENT + 2)
       freeing.count, freeing.bytes = freeing.count + 1, freeing.bytes + bytes
@@ -173,14 +173,17 @@ local function settle(name, count, arg)
       well[#well + 1] = id
       gone[#gone + 1] = id
       flights[id] = ''
-      out[#out + 1] = (q.receiver or after > 0) and hears(q, nil, id, unpack_('>I7', entry, 11), verdict, code, after,
+      out[#out + 1] = (q.receiver or after > 0) and update_receiver(q, nil, id, unpack_('>I7', entry, 11), verdict,
+        code, after,
         reason, S.delivered) or S.delivered
-      if q.adapt and after <= 0 then out[#out] = adapted(q, out[#out], verdict, unpack_('>I7', entry, 11), '', came) end
+      if q.adapt and after <= 0 then
+        out[#out] = with_adapted_rate(q, out[#out], verdict, unpack_('>I7', entry, 11), '', came)
+      end
       if marks >= KEYED then lanestate.end_in_lane(q, unpack_lease(entry)) end
     elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
-      out[#out + 1] = repeated(q, id, f, epoch, fence, verdict)
-    elseif AFTER[verdict] == S.waiting and unfit(q, f) then
-      out[#out + 1] = unfit(q, f) -- this job alone
+      out[#out + 1] = answer_repeated(q, id, f, epoch, fence, verdict)
+    elseif AFTER[verdict] == S.waiting and lane_error(q, f) then
+      out[#out + 1] = lane_error(q, f) -- this job alone
     else
       ends[#ends + 1] = q.nr .. ':' .. id
       local departed = f.at
@@ -188,7 +191,7 @@ local function settle(name, count, arg)
         f.reason = reason
         note_error(q, id, reason)
       end
-      -- What the receiver did not look at, or was too busy for, is no attempt.
+      -- What the receiver did not look at, or was too busy for, costs no attempt.
       local spared = verdict == V.throttled and THROTTLED or verdict == V.down and DOWN
       if verdict == V.retry and code >= TROUBLE and q.receiver and q.receiver.opened > 0 then spared = DOWN end
       if verdict ~= V.released and not spared then f.attempts = f.attempts + 1 end
@@ -210,7 +213,7 @@ local function settle(name, count, arg)
       else
         if state == S.waiting then
           wait_again(q, id, f)
-          if verdict ~= V.throttled and given_back(q, id, f, verdict, code, epoch, fence) then
+          if verdict ~= V.throttled and give_back_unstarted(q, id, f, verdict, code, epoch, fence) then
             unstarted = unstarted + 1
           end
           if verdict == V.released then released = released + 1 end
@@ -218,10 +221,10 @@ local function settle(name, count, arg)
         elseif state == S.held then
           put_held(q, id, f)
         else
-          if spared then given_back(q, id, f, verdict, code, epoch, fence) end
+          if spared then give_back_unstarted(q, id, f, verdict, code, epoch, fence) end
           f.at = now + after
           call('ZADD', T, f.at, id)
-          -- In an ordered queue it goes on to hold its lane up.
+          -- In an ordered queue it still blocks its lane.
           if f.counted and not q.ordered then
             lanestate.leave_flight(q, f.lane)
             f.counted = false
@@ -236,9 +239,9 @@ local function settle(name, count, arg)
         flights[id] = pack_lease(f)
         call('HSET', F, id, flights[id])
       end
-      out[#out + 1] = hears(q, f, id, departed, verdict, code, after, reason, state)
+      out[#out + 1] = update_receiver(q, f, id, departed, verdict, code, after, reason, state)
       if q.adapt and verdict == V.throttled and (code % TROUBLE < LANE_ONLY or f.lane == ZERO) then
-        out[#out] = adapted(q, out[#out], verdict, departed, reason, came)
+        out[#out] = with_adapted_rate(q, out[#out], verdict, departed, reason, came)
       end
     end
   end
@@ -257,7 +260,7 @@ local function settle(name, count, arg)
   M.leased, M.scheduled = M.leased - #ends, M.scheduled + scheduled
   if q.another and q.group == q then set(q, 'gsince', now) end
   if returning or q.another or q.stop ~= stop then
-    -- What another stop has put off, or let go on, or another rate has, was not lost.
+    -- Time that another stop, or another rate, has put off or let go on is no lost slot.
     local e = put_on_agenda(q, not q.another and q.stop == stop and 'LT' or nil)
     if e then wake_for(e, q) end
   elseif q.laned then

@@ -3,12 +3,12 @@
 -- The agenda: when a queue is next to be looked at. The members of a group have places in it (see groups.lua), and the
 -- group as a whole one on the agenda.
 
--- put_on_agenda notes when the queue is next worth a visit: when its first waiting job
--- can depart, and when its first scheduled job is due, or the first of its lanes has
--- rested if they all rest or are busy; a paused one when it goes on by itself. Returns the earlier. When
--- a job came back (back is 'LT') to others that wait, the queue could have
--- departed since the earlier instant; so too, and since that one, when what came due
--- at since did (back is 'NX').
+-- put_on_agenda writes when a queue is next worth a visit. On the agenda stands when its first waiting job can depart;
+-- among the timers when its first scheduled job is due, when the first of its lanes has rested if none can go on
+-- before, or when its pause ends. It returns the earlier of the two.
+--
+-- If a job came back to others that wait (back is 'LT') the queue could have departed since the earlier instant, which
+-- stays; if its timer was due at since (back is 'NX'), since then.
 local function put_on_agenda(q, back, since)
   local departs, ripens
   if q.asleep then
@@ -18,11 +18,11 @@ local function put_on_agenda(q, back, since)
     local from = -math.huge
     if q.laned then from = lanestate.can_depart_from(q) elseif call('ZCARD', B .. 'w' .. q.nr) == 0 then from = nil end
     if from then
-      -- What holds all members of a group holds the parent's own jobs, and nothing else does.
+      -- What holds up the whole group holds up the jobs of the parent itself, and nothing else does.
       local own = q.group == q
       local stop = own and q.stop or -math.huge
       departs = own and max(now, stop) or next_departure(q)
-      -- A lane that has rested meanwhile is looked at like a job that is due.
+      -- A lane that has rested meanwhile is looked at as a timer, like a job that is due.
       if from > (back == 'LT' and (own and stop or ready_at(q)) or departs) then
         ripens, departs = min(ripens or from, from), nil
       elseif since then
@@ -43,8 +43,7 @@ local function put_on_agenda(q, back, since)
   return departs and min(departs, ripens or departs) or ripens
 end
 
--- wait_again puts a job into its lane that was granted or scheduled, and now waits;
--- f is its lease record.
+-- wait_again puts a job back into its lane that was granted or scheduled; f is its lease record.
 local function wait_again(q, id, f)
   if q.laned then return lanestate.put_back(q, id, f) end
   call('ZADD', B .. 'w' .. q.nr, f.turn, id)

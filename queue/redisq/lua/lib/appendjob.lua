@@ -49,7 +49,7 @@ local function set_aside(q, id, body, h, cost, counts)
   count_if_unknown(q, counts)
   local position, eta = counts.waiting + q.deferred + 1, aside_eta(q, counts, cost, q.dcost, h.not_before)
   if eta > h.expires and not is_paused_for_good(q) then return EXPIRED, eta end
-  -- This may raise, so it comes before what is written.
+  -- This may raise, so it comes before anything is written.
   if counts.aside == 0 then call('ZADD', B .. 'o', 'NX', now, q.name) end
   set(q, 'tickets', q.tickets + 1)
   call('SET', job_key(q.nr, id), 'D' .. pack('>I7', now) .. sub(body, 1, 18) .. pack(DEFERRED, q.tickets, 0), 'PX',
@@ -74,12 +74,12 @@ local function refuse_for_lane(q, lane, rule, counts, need)
     or q.receiver and receiver.lane_stop(q, lane)
     or now
   local code, wait = refuse(counts, LANE_FULL, max(opens - now,
-    min(jobs_to_leave(over, bytes, held) * counts.lanes * interval_of(q), YEAR)))
+    min(jobs_to_leave(over, bytes, held) * counts.lanes * longest_interval(q), YEAR)))
   if over > 0 then return code, wait, bytes, rule.bytes, need end
   return code, wait
 end
 
--- refuse_for_own_bounds answers for what has a bound of its own, whatever room there is else.
+-- refuse_for_own_bounds answers for a job that a bound of its own refuses, whatever room the queue has.
 local function refuse_for_own_bounds(q, h, counts, need)
   local rule = rule_of(q, h.lane)
   if rule.bytes > 0 and need > rule.bytes then return TOO_LARGE, 1, 0, rule.bytes, need end
@@ -113,8 +113,7 @@ local function accept(q, id, live, body, h, cost, counts, need)
   return ACCEPTED, state, i + 1, eta, is_exact and 1 or 0
 end
 
--- refuse_by_rules answers for a job that a rule refuses, be it one of another group that would have it put aside, or
--- that cannot be asked.
+-- refuse_by_rules answers for a job that a rule refuses, a rule of another group included, or that cannot be asked.
 local function refuse_by_rules(q, id, body, h, cost, counts)
   local says, wait, defers = byte(body, 7), nil, true
   if counts.asks then
@@ -129,14 +128,14 @@ local function refuse_by_rules(q, id, body, h, cost, counts)
   return refuse(counts, OVERFLOW_FULL, retry_after(q))
 end
 
--- charge_if_in charges a job that the rules allowed, if it comes in.
+-- charge_if_in charges the rules that allowed a job, if it was accepted or set aside.
 local function charge_if_in(counts, cost, code, ...)
   if counts.asks and (code == SET_ASIDE or code == ACCEPTED) then appendrules.charge(cost) end
   return code, ...
 end
 
--- refuse_for_room answers for a job that finds no room in its queue, with what is held, what may be and what it takes
--- if that is for want of bytes.
+-- refuse_for_room answers for a job that finds no room in its queue. If it lacks bytes it also returns how many are
+-- held, how many may be, and how many the job takes.
 local function refuse_for_room(q, counts, need)
   local over = q.bytes + need - byte_limit(q)
   local code, wait = refuse(counts, FULL, retry_after(q, jobs_to_leave(over, q.bytes, q.size)))
@@ -144,8 +143,8 @@ local function refuse_for_room(q, counts, need)
   return code, wait
 end
 
--- kept_for_readmission reports whether the places, or the bytes, up to the mark are all that is left of a queue with a
--- backlog: they are for what comes back. So are the bytes for which the first of those waits.
+-- kept_for_readmission reports whether a queue with a backlog has only those places, or bytes, left that are for what
+-- comes back: up to the mark, and the bytes that the first one there needs.
 local function kept_for_readmission(q, need)
   load_overflow(q)
   if q.size - q.back >= max(1, q.cap - q.mark) then return true end
@@ -153,8 +152,7 @@ local function kept_for_readmission(q, need)
   return (others > 0 or q.headneed > 0) and others + need > byte_limit(q) - max(mark_bytes(q), q.headneed)
 end
 
--- decide_job answers for a job that cannot just be put in at the end: its id may be
--- taken, the queue may have no place for it, or it has more to it.
+-- decide_job answers for one job.
 local function decide_job(q, id, live, body, cost, counts)
   local old, number, cancelled = remembered(q, id)
   if old then return answer_duplicate(q, id, body, counts, old, number, cancelled) end
@@ -179,7 +177,7 @@ local function decide_job(q, id, live, body, cost, counts)
     end
     return refuse(counts, OVERFLOW_FULL, retry_after(q))
   end
-  -- Of a queue with a backlog the places up to the mark are for what comes back.
+  -- The places of a queue with a backlog, up to the mark, are for what comes back.
   if no_place or behind and kept_for_readmission(q, need) then return refuse_for_room(q, counts, need) end
   if memory_full() then return STORE_FULL end
   return charge_if_in(counts, cost, accept(q, id, live, body, h, cost, counts, need))

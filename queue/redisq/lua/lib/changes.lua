@@ -17,8 +17,8 @@ local function documents_key(kind, name) return B .. 'P:' .. kind .. ':' .. name
 -- kept_for is how long changes are kept.
 local function kept_for() return tonumber(call('HGET', B, 'keepchanges')) or 400 * 86400 * SECOND end
 
--- extend_last adds a change of jobs to the newest entry, if that is of the same. Returns whether it is: one that cannot
--- be read is not.
+-- extend_last adds a change of jobs to the newest entry if that is of the same act, and reports whether it did. An
+-- entry that cannot be read is never the same.
 local function extend_last(key, head, by, what, rev, detail, reason, jobs, ids)
   local bytes, number, dropped, last = unpack_(ENTRY, head)
   if now - last >= ONE_CHANGE then return false end
@@ -32,7 +32,7 @@ local function extend_last(key, head, by, what, rev, detail, reason, jobs, ids)
   return true
 end
 
--- log_change records a change. Of one of jobs there is a number of them, above 0, and maybe ids.
+-- log_change writes an entry. If it is about jobs it has their number, and maybe the ids of some.
 local function log_change(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
   local key = log_key(kind, name)
   local head = call('LINDEX', key, 0)
@@ -58,22 +58,21 @@ local function log_change(kind, name, at, by, what, rev, was, detail, reason, ti
   call('LPUSH', key, pack(ENTRY, bytes, number + 1, dropped, at) .. text)
 end
 
--- log_jobs records what was done to some jobs of a queue, if there are any. Those that were named have their ids in a
--- list.
+-- log_jobs logs what was done to some jobs of a queue, if there are any. ids are those that the caller named.
 local function log_jobs(q, by, what, detail, reason, jobs, ids)
   if jobs > 0 then
     log_change('queue', q.name, now, by, what, q.rev or 0, q.rev or 0, detail, reason, 0, jobs, ids or {})
   end
 end
 
--- keep_document keeps what it is from a revision on, and of those before the last ones.
+-- keep_document keeps what a queue or rule is from this revision on. Only the last ones are kept.
 local function keep_document(kind, name, rev, text)
   local key = documents_key(kind, name)
   call('LPUSH', key, pack('>I7', rev) .. text)
   call('LTRIM', key, 0, MOST_DOCUMENTS - 1)
 end
 
--- check_change_keys raises unless the record is what it must be: to be called before anything is written.
+-- check_change_keys raises unless the log can be read and written. It is called before anything is written.
 local function check_change_keys(kind, name)
   for end_ = -1, 0 do
     local entry = call('LINDEX', log_key(kind, name), end_)
@@ -83,7 +82,7 @@ local function check_change_keys(kind, name)
   call('ZCARD', B .. 'G')
 end
 
--- log_pause_end records that the pause of a queue has ended, if it has.
+-- log_pause_end logs that the pause of a queue is over, if it ended by itself.
 local function log_pause_end(q)
   if q.lapsed then log_change('queue', q.name, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0) end
 end

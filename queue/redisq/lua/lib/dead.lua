@@ -1,7 +1,7 @@
 -- The dead jobs of a queue's name, which outlive the queue. What is kept of each stays under the number of the queue in
 -- which it died.
 
--- check_dead_keys raises unless the keys of a name's dead are of the types that they must be.
+-- check_dead_keys raises unless the keys of the dead of a name have the right types.
 local function check_dead_keys(name)
   call('ZCARD', B .. 'd:' .. name)
   call('HLEN', B .. 'D:' .. name)
@@ -9,8 +9,8 @@ local function check_dead_keys(name)
   call('ZCARD', B .. 'Y')
 end
 
--- retention_of returns a name and its retention: that of the queue, which then has a number, or
--- that which it had when it was deleted; nil if there is neither it nor a dead job of it.
+-- retention_of returns a name, the number of its queue and how long its dead are kept: as the queue says, or without
+-- one as it said when it was deleted; nil if there is neither a queue nor a dead job of that name.
 local function retention_of(name)
   local nr = number_of(name)
   local v = nr and call('HMGET', B .. 'q' .. nr, 'rfor', 'rmax')
@@ -21,15 +21,14 @@ local function retention_of(name)
   return { name = name, rfor = rfor, rmax = rmax }
 end
 
--- drop_ended_job drops what is left of a job, if its key is still of the one that ended at an
--- instant.
+-- drop_ended_job drops what is kept of a job, if its key still has the one that ended at that instant.
 local function drop_ended_job(nr, id, time)
   local job = job_key(nr, id)
   if call('GETRANGE', job, 0, 7) == 'E' .. time then call('UNLINK', job) end
 end
 
--- add_dead puts jobs that died at an instant among the dead of their name. Of two of one id, in a
--- queue and in a former one of its name, the later stands for both.
+-- add_dead puts jobs that died at an instant among the dead of their name. If one of the same id died in a former queue
+-- of the name, the later one stands for both.
 local function add_dead(q, ids, at)
   local numbers, places, fields = B .. 'D:' .. q.name, {}, {}
   local before = call('HMGET', numbers, unpack(ids))
@@ -53,7 +52,7 @@ local function remove_dead(name, ids)
   end
 end
 
--- trim_dead drops the oldest beyond the retention, a bounded number a call.
+-- trim_dead drops dead jobs beyond the retention, the oldest first, a bounded number a call.
 local function trim_dead(q)
   local key, gone = B .. 'd:' .. q.name, {}
   local over = max(0, min(call('ZCARD', key) - q.rmax, 500))

@@ -4,8 +4,8 @@
 
 local DECIDED = 64 -- is added to the verdict of a job about which a person decided
 
--- unpack_ended takes apart what is left of a job; of a dead one, with its timeline, as far
--- as that was read. It also returns where the record begins, if it was kept.
+-- unpack_ended reads what is kept of an ended job; of a dead one with its timeline, as far as that was read. It also
+-- returns where the record begins, if it was kept.
 local function unpack_ended(job)
   local e = {}
   local length, pos
@@ -24,8 +24,8 @@ local function unpack_ended(job)
   return e, pos
 end
 
--- trim_ended drops the oldest jobs beyond the retention of those that ended otherwise than
--- dead, a bounded number a call.
+-- trim_ended drops jobs that were delivered, cancelled or expired, the oldest first, beyond what the queue retains: a
+-- bounded number a call.
 local function trim_ended(q)
   local key = B .. 'e' .. q.nr
   local over = min(call('LLEN', key) - q.rmax, 500)
@@ -40,8 +40,8 @@ end
 -- average_bytes stands for the bytes of a job of which nothing is left.
 local function average_bytes(q) return q.size > 0 and floor(q.bytes / q.size) or 0 end
 
--- new_freed is what jobs leave behind that are about to end: how many places, how many bytes, and how much of
--- both is of those that had come back from the overflow.
+-- new_freed counts what jobs that are about to end leave behind: places and bytes, and how much of both was readmitted
+-- from the overflow.
 local function new_freed() return { count = 0, bytes = 0, back = 0, back_bytes = 0 } end
 
 local function add_freed(p, bytes, back)
@@ -49,8 +49,8 @@ local function add_freed(p, bytes, back)
   if back then p.back, p.back_bytes = p.back + 1, p.back_bytes + bytes end
 end
 
--- give_places_back gives places back for good. Of a job that somebody else removed it is not known whether it had come
--- back, so it is held that no more can be back than there are.
+-- give_places_back frees places for good. Of a job that somebody else removed it is not known whether it had been
+-- readmitted, so no more may be readmitted than there are.
 local function give_places_back(q, p)
   if M.memory_left < 1 then M.memory_until = 0 end -- there may be memory again
   set(q, 'size', q.size - p.count)
@@ -62,8 +62,8 @@ local function give_places_back(q, p)
   end
 end
 
--- ended_record is what is kept of an ended job: head is its stamp, fingerprint and
--- cost, f its lease record with the fence that ended it.
+-- ended_record is what is kept of an ended job: head is its stamp, fingerprint and cost, f its lease record with the
+-- fence that ended it.
 local function ended_record(head, f, state, verdict, appended)
   local left = 'E' .. pack('>I7', now) .. head .. pack(ENDED, state, verdict, f.attempts, f.epoch, f.fence, appended,
     #f.reason) .. f.reason
@@ -71,7 +71,7 @@ local function ended_record(head, f, state, verdict, appended)
   return left
 end
 
--- end_job writes what is left of an ended job, and adds its place to those that are given back.
+-- end_job writes what is kept of an ended job, and adds its place to those that are given back.
 local function end_job(q, id, f, state, verdict, freeing)
   local key = job_key(q.nr, id)
   local job
@@ -86,8 +86,8 @@ local function end_job(q, id, f, state, verdict, freeing)
   add_freed(freeing, bytes, sub(job, 1, 1) == 'R')
 end
 
--- end_unsent_job is finish_job for one that was cancelled or expired: f is its lease record,
--- if it has one, and the fence that is remembered the last one settled.
+-- end_unsent_job is end_job for one that was cancelled or expired: f is its lease record, if it has one, and the fence
+-- that is remembered is the last one settled.
 local function end_unsent_job(q, id, f, state, freeing)
   f = f or { attempts = 0, pepoch = NOBODY, pfence = 0, pverdict = 0, reason = '' }
   f.epoch, f.fence = f.pepoch, f.pfence

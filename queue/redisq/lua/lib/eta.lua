@@ -26,8 +26,8 @@ local function quota_eta(l, q, ahead, at)
   return pace_eta({ n = q.n, d = q.d, b = q.b, tat = 0, rem = 0, last = 0, lc = 0 }, over % l.max, begins)
 end
 
--- outflow_eta is when a job departs, by the queue's bucket and limits, that has so much before it. It also
--- returns the quota that decides it, if one does.
+-- outflow_eta is when a job departs that has so much cost ahead of it, by the bucket and the limits of the queue. It
+-- also returns the quota that decides it, if one does.
 local function outflow_eta(q, ahead, goes)
   local stop = q.group ~= q and q.stop or nil
   local at, quota = pace_eta(q, ahead, goes, stop), nil
@@ -44,15 +44,15 @@ local function outflow_eta(q, ahead, goes)
   return at, quota
 end
 
--- group_eta is that of the group, for a job that has a before it in its own queue, where n others
--- wait; deferred is what of a is not in the queue.
+-- group_eta is when the group lets a job out: it has a ahead of it in its own queue, where n other jobs wait; deferred
+-- is the part of a that is on the overflow.
 local function group_eta(q, a, n, cost, deferred, goes)
   local g, elsewhere, k = q.group, groups.waiting_elsewhere(q)
   return outflow_eta(g, min(a * (k + 1) + k, (elsewhere + n) * max(g.gcmax, cost) + deferred), goes)
 end
 
--- count_waiting counts who waits: in all, in how many lanes, and from which turn on in
--- the one without a key.
+-- count_waiting counts the jobs that wait and the lanes in which they do; head is the turn of the first job in the lane
+-- without a key.
 local function count_waiting(q)
   load_lanes(q)
   local first = call('ZRANGE', B .. 'w' .. q.nr, 0, 0, 'WITHSCORES')[2]
@@ -66,16 +66,16 @@ local function count_waiting(q)
   return counts
 end
 
--- ahead_of is what departs before a job that has that many before it; its turn is
--- behind that much of the first one's. An ordinary one has no lane and no priority.
+-- ahead_of is the cost of what departs before a job that has so many jobs before it, and whose turn is so far behind
+-- that of the first. An ordinary job has no lane and no priority.
 local function ahead_of(q, before, behind, cost, ordinary)
   local most_cost = max(q.cmax, cost)
   if most_cost == 1 or q.mixed or not ordinary then return before end
   return min(behind, before * most_cost)
 end
 
--- lane_eta is the eta of a job that has i before it in its lane, m other lanes, and n
--- in all beside it, and what decides it; then the quota that does, and whether that is the parent's.
+-- lane_eta is the eta of a job that has i before it in its lane, while m other lanes and n other jobs wait in all. It
+-- also returns what decides it; if that is a quota, which; and whether it is the parent's.
 local function lane_eta(q, h, cost, behind, i, m, n)
   local ahead = ahead_of(q, min(n, i * (m + 1) + m), behind, cost, h.flags < LANE)
   local goes = resumes_at(q)
@@ -97,8 +97,8 @@ local function lane_eta(q, h, cost, behind, i, m, n)
   return at, by, quota
 end
 
--- aside_eta is that of a deferred job, which departs behind all that wait and jobs
--- on the overflow of that cost.
+-- aside_eta is the eta of a deferred job, which departs after all that wait and after what is before it on the
+-- overflow.
 local function aside_eta(q, counts, cost, before, not_before)
   local behind = q.turn - (counts.head or q.turn)
   local ahead = ahead_of(q, counts.waiting, behind, cost, true) + before
@@ -108,8 +108,8 @@ local function aside_eta(q, counts, cost, before, not_before)
   return max(at, not_before)
 end
 
--- expected returns the position of a job that waits, and its eta, also while it
--- is scheduled, and what decides that as lane_eta does. f is its lease record, if it has one.
+-- expected returns the position and the eta of a job that waits or is scheduled, and what decides the eta, as lane_eta
+-- does. f is its lease record, if it has one.
 local function expected(q, counts, id, job, f)
   local h = head_of(job, 27)
   local W, head = waiting_key(q, h.lane), counts.head or 0

@@ -14,8 +14,7 @@ local function drop_vanished(q, id)
   if q.expiring then forget_expiries(q, { id }) end
 end
 
--- too_late reports whether a job at the head would depart within the horizon,
--- but after it has expired.
+-- too_late reports whether the job at the head would depart within the horizon, but after it has expired.
 local function too_late(q, job)
   local at = #job >= 34 and expires_at(job, 27) or math.huge
   if at >= now + HORIZON then return false end
@@ -30,8 +29,7 @@ local function expire_jobs(q, ids)
   end_removed(q, ids, S.expired)
 end
 
--- grant_job notes that a job leaves at d. lane is what its lease record says of its lane, if it
--- has one of its own.
+-- grant_job grants a job: it departs at d. lane is its lane as a lease record has it, or nothing.
 local function grant_job(q, leases, flights, rows, id, turn, job, entry, d, state, lane)
   local attempts, settled = 0, NEVER_SETTLED .. lane
   if entry and #entry >= SETTLED then

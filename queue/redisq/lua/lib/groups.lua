@@ -44,7 +44,7 @@ local function report_waiting(q)
   set(q, 'told', waiting)
 end
 
--- put_group_on_agenda puts a group on the agenda, and returns since when something could depart from it.
+-- put_group_on_agenda puts a group on the agenda, and returns from when on one of its members can depart, or nil.
 local function put_group_on_agenda(g)
   local e
   if not g.asleep then
@@ -61,8 +61,8 @@ local function put_group_on_agenda(g)
   return e
 end
 
--- place_member is agenda for a member, which could depart from n on, if not nil; back is as there. In a visit
--- to the group it keeps the place that it was given there, if it has one.
+-- place_member gives a member its place in the group: it can depart from an instant on, or has nothing to let out
+-- (nil); back is as in put_on_agenda. In a visit to the group a member keeps the place that the visit gave it, if any.
 local function place_member(q, n, back)
   local g, m = q.group, q.member
   local R, Y = B .. 'R' .. g.nr, B .. 'Y' .. g.nr
@@ -83,14 +83,15 @@ local function place_member(q, n, back)
   if not m then return put_group_on_agenda(g) end
 end
 
--- note_given_back is for a departure that is given back, before it is: what the group could not have used
--- before is no lost slot.
+-- note_given_back is called before a departure is given back: the time before that departure could have been used
+-- counts as no lost slot.
 local function note_given_back(g)
   bounded(g)
   set(g, 'gsince', max(g.gsince, min(now, ready_at(g))))
 end
 
--- count_children counts the queues whose names begin with that and a dot, which is next before a slash.
+-- count_children counts the queues whose names begin with this one and a dot. In the order of bytes a slash comes next
+-- after a dot.
 local function count_children(name) return call('ZLEXCOUNT', B .. 'N', '[' .. name .. '.', '(' .. name .. '/') end
 
 -- waiting_elsewhere returns how many jobs wait in how many other members.

@@ -35,8 +35,8 @@ local function ready_by(v, d)
   return v.ready[1] or turnorder.unread(v)
 end
 
--- check_numbers raises when one of a queue's numbers is none. What would raise over it later
--- would do so between the jobs of its siblings.
+-- check_numbers raises if one of a queue's numbers is none. Anything that would stumble over it later would do so
+-- between the jobs of its siblings.
 local NUMBERS = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'cap', 'size', 'bytes', 'turn', 'cmax', 'lease',
   'maxatt', 'rfor', 'rmax', 'rev' }
 
@@ -49,7 +49,7 @@ local function check_numbers(q)
   end
 end
 
--- open begins what a visit to a member begins with.
+-- open begins the visit to a member, when it is chosen first.
 local function open(v, m)
   local q = m.tie == v.g.nr and v.g or load(m.tie)
   if not q or q.group ~= v.g or q.asleep then return end
@@ -71,7 +71,8 @@ local function open(v, m)
   m.q, q.member = q, m
 end
 
--- member_opens_at is when a member lets its next job out, at d or later; what holds all holds the parent's jobs.
+-- member_opens_at is when a member lets its next job out, at d or later. The parent's own jobs are bound by the group
+-- only.
 local function member_opens_at(v, q, d)
   if q == v.g then return max(d, q.stop or d) end
   return max(d, next_departure(q))
@@ -79,13 +80,13 @@ end
 
 local function at_most_in_flight(m) return m.q.mif > 0 and m.q.leased + #m.leases / 2 >= m.q.mif end
 
--- next_lane is the one whose first job is next.
+-- next_lane is the lane of a member whose turn it is.
 local function next_lane(m, d)
   if not m.only_lane then return turns.next_turn(m.turns, d) end
   return turns.first_id(m.turns, m.only_lane) and m.only_lane
 end
 
--- choose returns the member whose turn it is, and its lane; nil if none is ready any more.
+-- choose returns the member whose turn it is, and its lane; nil if no member is ready any more.
 local function choose(v, d)
   while v.put_off < MOST_PUT_OFF do
     local m = turnorder.pick(v)
@@ -116,7 +117,7 @@ local function choose(v, d)
   end
 end
 
--- find_place is for a member behind a job of it.
+-- find_place gives a member its next place after one of its jobs.
 local function find_place(v, m, d)
   m.place = nil
   local at = member_opens_at(v, m.q, d)
@@ -135,13 +136,13 @@ local function passed(m, l, id, job)
   if m.only_lane then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else turns.pass_over(m.turns, l, id, job) end
 end
 
--- put_back_chosen puts back what was chosen, for all to begin again.
+-- put_back_chosen puts a member and its lane back where they were, to be chosen again.
 local function put_back_chosen(v, m, l)
   if not m.only_lane then turnorder.insert(m.turns.ready, l) end
   turnorder.insert(v.ready, m)
 end
 
--- grant_member_job lets a job leave at d.
+-- grant_member_job grants a job of a member, to depart at d.
 local function grant_member_job(v, m, l, d, cost, id, turn, job, entry)
   local q, g = m.q, v.g
   if q.stop then receiver.note_departure(q, d) end
@@ -157,7 +158,7 @@ local function grant_member_job(v, m, l, d, cost, id, turn, job, entry)
   set(q, 'finish', m.at)
 end
 
--- step does with the next job of a member what is to be done. Returns false when the visit is over.
+-- step deals with the next job of a member. Returns false when the visit is over.
 local function step(v, m, l, d)
   local q, g = m.q, v.g
   local id, turn, job, entry = turns.first_job(m.turns, l)
@@ -210,7 +211,7 @@ local function lost_since(v, e)
   grant.count_lost_slots(whose.nr, whose.name, slots(whose, now - e))
 end
 
--- write_member writes down a visit to a member.
+-- write_member writes what the visit did to a member that was chosen.
 local function write_member(v, m)
   local q = m.q
   visit.close_turns(q, m.turns, m.gone, m.late)
@@ -220,7 +221,7 @@ local function write_member(v, m)
   save(q)
 end
 
--- write_places is for those that were not chosen.
+-- write_places writes the places of the members that were not chosen.
 local function write_places(v)
   local ready, rest, out = {}, {}, {}
   for _, m in ipairs(v.all) do
@@ -238,7 +239,7 @@ local function write_places(v)
   if rest[1] then call('ZADD', v.rests, unpack(rest)) end
 end
 
--- pass_over leaves a group to other clients in which only members could depart whose shares are used up.
+-- pass_over leaves a group to other clients if only members could depart of which this client has used up its shares.
 local function pass_over(v)
   local g = v.g
   for _, m in ipairs(v.aside) do shares.fall_short(m.tie) end

@@ -4,15 +4,15 @@
 
 local function held_key(q) return B .. 'K' .. q.nr end
 
--- end_attempt_unknown notes in its lease record that the lease of a job is over; unknown is what its queue says of
--- such.
+-- end_attempt_unknown ends the attempt of a lease that ran out, in its record; unknown is what the queue does with such
+-- jobs.
 local function end_attempt_unknown(f, unknown)
   add_attempt(f, unknown == 'hold' and UNKNOWN or unknown == 'dead' and DIED or LOST, '')
   f.attempts, f.reason = f.attempts + 1, unknown == '' and 'the lease ran out'
     or 'the lease ran out; it may have been sent'
 end
 
--- put_held puts a job among them that was in flight; f is its lease record, to be written.
+-- put_held holds a job that was in flight; f is its lease record, which the caller writes.
 local function put_held(q, id, f)
   f.state, f.at = S.held, now
   call('ZADD', held_key(q), now, id)

@@ -6,8 +6,8 @@
 -- wait has a place in one of three sets: L (ready), b (resting or busy) or i (to be made ready after a change of
 -- rules).
 
--- count_lane keeps one of the counts of a lane; none that is 0 is kept. Lanes that hold
--- jobs stand in an order besides, by which they are listed: a hash has none that lasts.
+-- count_lane adds to one of the counts of a lane, and drops it when it is 0. Lanes that hold jobs also stand in a
+-- sorted set, in whose order they are listed.
 local function count_lane(q, suffix, lane, by)
   local key = B .. suffix .. q.nr
   local n = redis.pcall('HINCRBY', key, lane, by)
@@ -22,14 +22,14 @@ end
 -- count_in_lane adds to the number of jobs that the queue holds of a lane with a key, and to their bytes.
 local function count_in_lane(q, lane, jobs, bytes) count_lane(q, 'h', lane, bytes * HELD + jobs) end
 
--- cost_under is the cost of the job that has an id.
+-- cost_under is the cost of the job with an id.
 local function cost_under(q, id)
   local cost = redis.pcall('GETRANGE', B .. 'j' .. q.nr .. ':' .. id, 24, 25)
   return type(cost) == 'string' and #cost == 2 and unpack_('>I2', cost) or 1
 end
 
--- make_ready gives a lane its tag; cost is that of the first job, if it is known. A lane
--- whose key somebody else has is looked at again later: it must not stop the jobs of others.
+-- make_ready makes a lane ready; its tag needs the cost of its first job, which is read if it is not given. A lane
+-- whose key holds something else is tried again later: it must not stop the jobs of others.
 local function make_ready(q, lane, cost)
   if not cost then
     local first = redis.pcall('ZRANGE', waiting_key(q, lane), 0, 0)
@@ -66,7 +66,7 @@ local function put_waiting(q, lane, id, turn)
   if lane ~= ZERO then set(q, 'lw', q.lw + 1) end
 end
 
--- uncount_waiting takes jobs that wait no more out of the counts of their lane.
+-- uncount_waiting takes jobs that no longer wait out of the counts.
 local function uncount_waiting(q, lane, number)
   M.waiting = M.waiting - number
   if lane ~= ZERO then set(q, 'lw', max(0, q.lw - number)) end
@@ -111,9 +111,8 @@ local function end_in_lane(q, f)
   if f.counted then leave_flight(q, f.lane) end
 end
 
--- can_depart_from returns from when on the lanes of a queue let something out, its pace
--- allowing: any instant, if it is not one at which the first of them has rested; nil
--- if nothing waits, or only what is in flight now must end for it.
+-- can_depart_from returns from when on the lanes of a queue let a job out, its pace allowing: -inf for now, an instant
+-- if all of them rest until then, nil if nothing waits, or if a job in flight must end first.
 local function can_depart_from(q)
   load_lanes(q)
   local plain = call('ZCARD', B .. 'w' .. q.nr)
@@ -128,8 +127,8 @@ local function can_depart_from(q)
   return first and first ~= 'inf' and tonumber(first) or nil
 end
 
--- enter_job lets a job in, which then waits, or is scheduled. Returns its state. before is how
--- many wait in its lane, bytes what it takes of max_bytes.
+-- enter_job puts a new job in, to wait or be scheduled, and returns its state. before is how many wait in its lane,
+-- bytes what it takes of max_bytes.
 local function enter_job(q, id, h, cost, before, bytes)
   load_lanes(q)
   if h.flags >= LANE then
@@ -164,8 +163,8 @@ local function enter_job(q, id, h, cost, before, bytes)
   return S.waiting
 end
 
--- put_on_agenda_sooner is agenda after something that may have made something due before, or
--- have let a lane go on: then whoever watches is told.
+-- put_on_agenda_sooner is put_on_agenda after something by which a job may depart sooner than the agenda says. If so,
+-- the watcher is told.
 local function put_on_agenda_sooner(q)
   local a, s = tonumber(call('ZSCORE', agenda_key(q, 'a'), q.group and q.group.nr or q.nr)),
     tonumber(call('ZSCORE', agenda_key(q, 's'), q.nr))

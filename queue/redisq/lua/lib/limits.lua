@@ -80,22 +80,22 @@ local function skip(l, ends, k)
   return min(max(ends, last) + min(k, i - count) * step, FARTHEST)
 end
 
--- window returns the end of a quota's window and what was used in it, as Quota.Repair leaves them.
+-- window returns the end of a quota's window and what was used in it, as leaky.Quota.Repair leaves them.
 local function window(l, at)
   local ends, present = l.ends_at, end_of(l, at)
   if ends > present and ends ~= end_of(l, present) then ends = present end
   return ends, min(max(l.used, 0), MOST_USED)
 end
 
--- repair_windows begins a visit.
+-- repair_windows sets right, before a visit, a window that no calendar could have.
 local function repair_windows(q)
   for _, l in ipairs(q.limits or {}) do
     if l.max > 0 then l.ends_at, l.used = window(l, now) end
   end
 end
 
--- used_up returns when the next window begins, if nothing is left of the one at an instant, now if none is said. That
--- may have been full when a job was let out ahead, in the one to come, and is not counted any more.
+-- used_up returns when the next window begins if the one at an instant (now, unless said) is used up. A window may have
+-- been full when a job was let out ahead into the next one: then it is not counted any more.
 local function used_up(l, at)
   at = at or now
   local ends, used = window(l, at)
@@ -104,7 +104,7 @@ local function used_up(l, at)
   return ends > present and present or -math.huge
 end
 
--- The instant from which on all of them let a job out, seen from at; d is that of the bucket.
+-- all_ready_at returns from when on all limits let a job out, as seen from at; d is what the bucket says.
 local function all_ready_at(q, d, at)
   for _, l in ipairs(q.limits) do
     if l.max > 0 then
@@ -124,8 +124,8 @@ local function window_at(l, d)
   return ends, used
 end
 
--- allows reports whether all quotas have enough left for a departure at d. The first that has not
--- forfeits what it has.
+-- allows reports whether all quotas have enough left for a departure at d. The first one that has not forfeits what it
+-- has left.
 local function allows(q, d, cost)
   for _, l in ipairs(q.limits or {}) do
     if l.max > 0 then
@@ -139,8 +139,8 @@ local function allows(q, d, cost)
   return true
 end
 
--- take takes from the bucket and all limits for a departure at d, which they allow. What puts it off
--- takes a fraction of a microsecond from none that does not (leaky.Pacer.TakeAt).
+-- take_all takes from the bucket and all limits for a departure at d, which they allow. A pace that does not decide d
+-- must not lose the fraction of a microsecond by which another puts it off (leaky.Pacer.TakeAt).
 local function take_all(q, d, cost)
   take_at(q, d, bucket_ready_at(q) < d and d or now, cost)
   for _, l in ipairs(q.limits or {}) do
@@ -154,7 +154,7 @@ local function take_all(q, d, cost)
   return d
 end
 
--- refund_quotas gives a departure at d back to the quotas, unless they may not have counted it as they are.
+-- refund_quotas gives a departure at d back to the quotas, unless they may have changed since they counted it.
 local function refund_quotas(q, d, cost)
   if not q.limits or d <= q.lchanged + HORIZON then return end
   for _, l in ipairs(q.limits) do

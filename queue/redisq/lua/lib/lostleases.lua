@@ -15,14 +15,13 @@ local function try_for(nr, ...)
   return ok
 end
 
--- check_lane_key raises unless the key of a lane into which a job is to come back is of the type
--- that it must be.
+-- check_lane_key raises unless the key of the lane into which a job is to come back has the right type.
 local function check_lane_key(q, f)
   if f.lane ~= ZERO then call('ZCARD', lanes.waiting_key(q, f.lane)) end
 end
 
--- restored_lease returns a lease record in place of one that somebody else removed, if the job's record
--- stands: then it can wait again, behind all others.
+-- restored_lease returns a new lease record in place of one that somebody else removed, if the job itself is still
+-- there: then it can wait again, behind all others.
 local function restored_lease(q, id)
   local job = redis.pcall('GETRANGE', job_key(q.nr, id), 0, 63)
   if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 then return nil end
@@ -32,7 +31,7 @@ local function restored_lease(q, id)
     bytes = bytes_of(id, call('STRLEN', job_key(q.nr, id))), pverdict = 0, lane = h.lane, counted = false, reason = '' }
 end
 
--- lost_lease returns the lease record of a job whose lease ran out, if it has not landed.
+-- lost_lease returns the lease record of a job whose lease ran out, if it is still leased.
 local function lost_lease(q, id)
   local entry = call('HGET', B .. 'f' .. q.nr, id)
   if entry then

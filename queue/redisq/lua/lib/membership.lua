@@ -35,8 +35,8 @@ local function make_group(g)
   save_links(g)
 end
 
--- child_numbers returns the numbers of the queues that have that parent, or would have. It raises unless their
--- keys are of the types that they must be: one without a parent would go round its rate.
+-- child_numbers returns the numbers of the queues that have this parent, or will have it once it is made. It raises
+-- unless their keys have the right types: a child left out would escape the rate of the group.
 local function child_numbers(name)
   local numbers = {}
   for i, child in ipairs(call('ZRANGEBYLEX', B .. 'N', '[' .. name .. '.', '(' .. name .. '/')) do
@@ -48,7 +48,7 @@ local function child_numbers(name)
   return numbers
 end
 
--- join_group makes a queue that was there the child of one that is made.
+-- join_group makes an existing queue a child of the one that is being made.
 local function join_group(g, nr)
   local key = B .. 'q' .. nr
   local v = call('HMGET', key, 'also', 'lw', 'laned')
@@ -59,7 +59,8 @@ local function join_group(g, nr)
   rest_as_on_agenda(nr, g)
 end
 
--- add_to_group makes a queue that has just been made a member, if it is to be one; its name is on the list.
+-- add_to_group makes a queue that has just been made a member of its group, if it has a parent or children. Its name is
+-- on the list already.
 local function add_to_group(q, name)
   local base = parent_of(name)
   local nr = base and number_of(base)
@@ -79,8 +80,8 @@ local function add_to_group(q, name)
   save(q)
 end
 
--- leave_group takes a child that is deleted, and is on no list any more, out of its group, and makes of its parent
--- what it was before, if that has no others.
+-- leave_group takes a child that is being deleted out of its group. If it was the last one the parent is a plain queue
+-- again.
 local function leave_group(q, name)
   local g = q.group
   call('ZREM', B .. 'R' .. g.nr, q.nr)

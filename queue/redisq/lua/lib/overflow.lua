@@ -16,15 +16,14 @@ local function load_overflow(q)
   for i, field in ipairs(OVERFLOW) do q[field] = q[field] or tonumber(v[i]) or 0 end
 end
 
--- expiry is when the job expires whose record has its flags at that byte of s.
+-- expires_at returns when a job expires whose record has its flags at that byte of s.
 local function expires_at(s, flags)
   return byte(s, flags) % (2 * EXPIRES) >= EXPIRES and unpack_('>I7', s, flags + 1) or math.huge
 end
 
--- remembered returns the job that the queue has of an id, and of a deferred one
--- its number and whether it was cancelled; nil for none, or one that counts as
--- absent, whether or not Redis has dropped it yet. It raises when what is there
--- is not ours, and so is called before anything is written.
+-- remembered returns the job that the queue knows under an id, and of a deferred one its ticket's number and whether it
+-- was cancelled; nil for none, and for one that counts as absent whether or not Redis has dropped it yet. It raises
+-- when the key holds something else, and so is called before anything is written.
 local function remembered(q, id)
   local job = call('GET', job_key(q.nr, id))
   if not job then return nil end
@@ -43,7 +42,7 @@ local function remembered(q, id)
   raise('WRONGTYPE', 'the job\'s key holds something else')
 end
 
--- count_deferred counts jobs that were set aside, or are no longer.
+-- count_deferred counts jobs that were set aside, or that no longer are.
 local function count_deferred(q, by, cost)
   load_overflow(q)
   local before = q.deferred
@@ -63,8 +62,8 @@ local function uncount_deferred(q, record)
   end
 end
 
--- renew_deferral returns the number of a record, a new one if its generation is the
--- older: a copy of its job may be on its way from now on.
+-- renew_deferral returns the number of a deferral, a new one if it is of the older generation: from now on another copy
+-- of the job may be on its way to the overflow.
 local function renew_deferral(q, id, record, number)
   if number > q.gen then return number end
   local fresh = q.tickets + 1
@@ -75,9 +74,9 @@ local function renew_deferral(q, id, record, number)
   return fresh
 end
 
--- next_generation begins one when all that was stored up to some instant has been
--- seen, and the older one with that: what it has still recorded is not on the
--- overflow. It returns how many records are given up.
+-- next_generation begins a new generation of deferrals once all that was stored before some instant has been seen. With
+-- it the older one is over: what that still has recorded is not on the overflow. Returns how many deferrals are given
+-- up.
 local function next_generation(q, seen, on_the_way)
   if seen - q.genat <= on_the_way then return 0 end
   local missing = min(q.older, q.deferred)
@@ -91,8 +90,8 @@ local function next_generation(q, seen, on_the_way)
   return missing
 end
 
--- rank_of_deferred returns which place a job has among the deferred, and what those before it cost, as
--- far as the numbers tell.
+-- rank_of_deferred returns which place a job has among the deferred and what those before it cost, estimated from the
+-- numbers of tickets.
 local function rank_of_deferred(q, number)
   local rank = max(1, number - (q.tickets - q.deferred))
   return rank, q.deferred > 0 and floor(q.dcost * (rank - 1) / q.deferred) or 0
@@ -107,8 +106,8 @@ local function is_paused_for_good(q)
   return q.paused and not q.till or g and g.paused and not g.till
 end
 
--- interval_of is the longest T that a queue itself is held to, rounded up; 0 if it has no pace.
-local function interval_of(q)
+-- longest_interval is the longest T among the paces of a queue itself, rounded up; 0 if it has none.
+local function longest_interval(q)
   local T = q.n > 0 and ceil(q.d / q.n) or 0
   for _, l in ipairs(q.limits or {}) do
     if l.max == 0 then T = max(T, ceil(l.d / l.n)) end
@@ -116,7 +115,7 @@ local function interval_of(q)
   return T
 end
 
--- mark_bytes is how much of the bytes is for what comes back, as the mark is of the places.
+-- mark_bytes is how many of the bytes are for what comes back, as the mark is how many of the places.
 local function mark_bytes(q) return floor(byte_limit(q) * q.mark / q.cap) end
 
 -- fits_readmission reports whether so many bytes may come back from the overflow.
@@ -124,19 +123,19 @@ local function fits_readmission(q, need)
   return q.bytes + need <= byte_limit(q) and (q.back == 0 or q.backbytes + need <= mark_bytes(q))
 end
 
--- jobs_to_leave is how many jobs must leave, each as large as they are on average, for so many bytes to be free.
+-- jobs_to_leave is how many jobs of average size must leave for so many bytes to be free.
 local function jobs_to_leave(over, held, jobs)
   if over <= 0 or held <= 0 then return 1 end
   return max(1, ceil(min(over, held) * jobs / held))
 end
 
--- retry_after returns how long a caller is told to stay away who needs so many jobs to leave: those refused are told
--- instants one interval apart.
+-- retry_after returns how long a caller is told to stay away who needs so many jobs to leave. Callers refused one after
+-- the other are told instants one interval apart.
 local function retry_after(q, jobs)
   local wait
-  local room, interval = max(next_departure(q), q.stop or 0), interval_of(q)
+  local room, interval = max(next_departure(q), q.stop or 0), longest_interval(q)
   if q.group and q.group ~= q then
-    room, interval = max(room, next_departure(q.group)), max(interval, interval_of(q.group))
+    room, interval = max(room, next_departure(q.group)), max(interval, longest_interval(q.group))
   end
   if is_paused(q) then
     wait = 30 * SECOND

@@ -9,8 +9,7 @@ end
 
 local function burst_parts(q) return advance(q, 0, 0, q.b - 1) end
 
--- bounded is for an instant that is a horizon before latest: before now + HORIZON,
--- unless it is said.
+-- bounded brings a bucket's state within what it can be at an instant a horizon before latest: now, unless said.
 local function bounded(q, latest)
   q.last = min(q.last, latest or now + HORIZON)
   if q.n == 0 then
@@ -25,7 +24,7 @@ local function bounded(q, latest)
   if q.tat > tat or (q.tat == tat and q.rem > rem) then q.tat, q.rem = tat, rem end
 end
 
--- bucket_ready_at is when the bucket alone lets the next job out, without regard to now.
+-- bucket_ready_at is when the bucket alone lets the next job out, whether or not that is over.
 local function bucket_ready_at(q)
   if q.n == 0 then return q.tat end
   local whole, rest = burst_parts(q)
@@ -34,8 +33,8 @@ local function bucket_ready_at(q)
   return d
 end
 
--- ready_at is when it and all limits beside it do, as of now unless another instant is said, and its stop is over. The
--- stop of a parent is of its own jobs alone.
+-- ready_at is when the bucket and all limits let the next job out, as seen from an instant (now, unless said), and the
+-- queue's stop is over. The stop of a parent holds up its own jobs only.
 local function ready_at(q, at)
   local d = bucket_ready_at(q)
   if q.limits then d = limits.all_ready_at(q, d, at) end
@@ -48,7 +47,7 @@ local function next_departure(q)
   return max(now, ready_at(q))
 end
 
--- take_at takes from a bucket alone, as of an instant, for a departure at d.
+-- take_at takes from the bucket alone, as of an instant, for a departure at d.
 local function take_at(q, d, at, cost)
   if q.tat < at then q.tat, q.rem = at, 0 end
   q.tat, q.rem = advance(q, q.tat, q.rem, cost)
@@ -82,8 +81,8 @@ local function give_back(q)
   q.lc = 0
 end
 
--- delay puts off what a server that may have lost writes could grant too soon: all
--- that was granted before it started departed by then, plus the horizon, which is at.
+-- delay puts off what a server that may have lost writes could grant too soon: whatever was granted before it started
+-- has departed by then and a horizon, which is at. cost is the highest that a job may have had.
 local function delay(q, at, cost)
   if q.limits then limits.delay_paces(q, at, cost) end
   local whole, rest = burst_parts(q)
@@ -92,9 +91,8 @@ local function delay(q, at, cost)
   if q.tat < tat or (q.tat == tat and q.rem < rem) then q.tat, q.rem, q.last, q.lc = tat, rem, at, cost end
 end
 
--- cover makes the hold of a queue good for a job costlier than any that was known when it was
--- put on, hc: one as costly may have been granted before, and be lost. Without the
--- difference the two would stand too near together (invariant 4).
+-- cover makes the delay of a queue (see delay) good for a job costlier than hc, the cost for which it was made: a job
+-- as costly may have been granted before and be lost, and the two would stand too near together (invariant 4).
 local function cover(q, cost)
   local more = cost - q.hc
   if q.limits then limits.cover_paces(q, more) end

@@ -21,9 +21,9 @@ local function load_receiver(q)
     failures = tonumber(v[4]) or 0,
     opened = tonumber(v[5]) or 0, probe = tonumber(v[6]) or 0, why = tostring(v[7] or ''), fault = tostring(v[8] or ''),
     spared = tonumber(v[9]) or 0, till = tonumber(v[10]) or 0 }
-  -- One as far ahead as none can be would stop the queue for good.
+  -- A planted instant that is too far ahead would stop the queue for good.
   if q.receiver.stop > now + MOST_HELD + HORIZON then q.receiver.stop = now end
-  -- And one up to which answers tell nothing new would have none stop it.
+  -- And so far ahead nothing could stop it, as answers before it tell nothing new.
   if q.receiver.till > now + MOST_HELD + HORIZON then q.receiver.till = 0 end
   q.stop = q.receiver.stop > 0 and q.receiver.stop or nil
 end
@@ -91,8 +91,8 @@ local function stop_for(q, after, reason)
   return stopped
 end
 
--- throttle is throttled by a receiver that does not say until when, of a job that departed then (queue.Spare). What
--- left before the stop began tells nothing new.
+-- throttle notes that the receiver throttled a job, which departed then, without saying until when (queue.Spare). What
+-- had left before the stop began tells nothing new.
 local function throttle(q, id, departed, after, reason)
   local h = q.receiver
   if departed < h.till then return 0 end
@@ -115,7 +115,7 @@ local function accept(q, departed)
   save_receiver(q)
 end
 
--- A lane's stop: a key of its own, which lasts while it matters.
+-- The stop of a lane has a key of its own, which lasts while it matters.
 local function stop_key(q, lane) return B .. 'S' .. q.nr .. ':' .. lane end
 
 -- lane_stop returns until when a lane stops, or nil.
@@ -129,7 +129,7 @@ end
 local function stop_lane(q, lane, rule, after)
   local h, at = q.receiver, now + min(after, MOST_HELD)
   if at <= max(lane_stop(q, lane) or 0, now) then return 0 end
-  -- Behind it comes what a burst would span: so long it has earned nothing.
+  -- A burst earns nothing while the lane is stopped: the key lasts for what a full burst spans, too.
   local over = at + (rule.n > 0 and ceil((rule.b - 1) * rule.d / rule.n) + 1 or 0)
   local left = ceil((over - now) / 1000) + 1
   if ARGV[1] ~= '' then left = left + 3600000 end -- a simulated clock may stand still
@@ -139,7 +139,7 @@ local function stop_lane(q, lane, rule, after)
   return at - now
 end
 
--- rise is leaky.Pacer.Rise: a bucket has earned nothing before an instant.
+-- rise is leaky.Pacer.Rise: the bucket has earned nothing before an instant.
 local function rise(b, at)
   local whole, rest = burst_parts(b)
   if b.tat < at + whole or b.tat == at + whole and b.rem < rest then
@@ -147,8 +147,8 @@ local function rise(b, at)
   end
 end
 
--- note_departure is for a job that is about to be granted at d: what has stopped earned nothing meanwhile, and while
--- the circuit is open that job is a probe.
+-- note_departure is called for a job that is about to be granted at d. A queue that was stopped has earned nothing
+-- meanwhile, and while the circuit is open that job is a probe.
 local function note_departure(q, d)
   local h = q.receiver
   rise(q, q.stop)

@@ -19,7 +19,7 @@ local function visited_lane(v, lane, at, from)
   return l
 end
 
--- first_id returns the first of a lane's jobs that has not been dealt with.
+-- first_id returns the first job of a lane that this visit has not dealt with.
 local function first_id(v, l)
   if l.pos > #l.ids and not l.read then
     local found = redis.pcall('ZRANGE', l.W, #l.ids, #l.ids + l.page - 1, 'WITHSCORES')
@@ -38,8 +38,8 @@ local function first_id(v, l)
   return l.ids[l.pos]
 end
 
--- first_job returns it with its record and its lease record, reading the more ahead the
--- more of the lane has gone.
+-- first_job returns it with its turn, its record and its lease record. It reads further ahead the more of the lane has
+-- gone.
 local function first_job(v, l)
   local id = first_id(v, l)
   if not id then return nil end
@@ -71,7 +71,7 @@ local function put_off_until(v, l, at)
   if at < math.huge then insert(v.resting, l) end
 end
 
--- begin_turns begins a visit. moved counts lanes that became ready; all members of a group share it, or a visit to a
+-- begin_turns begins a visit. moved counts lanes that were looked at: all members of a group share it, or a visit to a
 -- thousand children would look at a hundred lanes of each.
 local function begin_turns(q, moved)
   moved = moved or { readied = 0, changed = 0 }
@@ -85,18 +85,17 @@ local function begin_turns(q, moved)
   if call('ZCARD', B .. 'w' .. q.nr) > 0 then
     if not has_place(q, ZERO) then make_lane_ready(v, visited_lane(v, ZERO, 0, nil)) end
   end
-  -- When the last of a change have been made ready, the others follow for the next one.
+  -- When the last lanes of one change of rules have been made ready, those of the next change follow.
   v.follow = q.again and call('ZCARD', B .. 'i' .. q.nr) == #changed
   if v.follow then return v end
-  -- One more than may become ready says whether there are others.
+  -- One more than may become ready is read, to know whether there are others.
   local rested = call('ZRANGEBYSCORE', B .. 'b' .. q.nr, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0,
     MOST_READIED - moved.readied + 1)
   for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = { tie = rested[i], at = tonumber(rested[i + 1]) } end
   return v
 end
 
--- next_turn returns the lane whose first job is next, for a departure at d; nil if
--- there is none, or if it was put off too often.
+-- next_turn returns the lane whose turn it is, for a departure at d; nil if there is none, or if too many were put off.
 local function next_turn(v, d)
   local q = v.q
   while v.moved.readied < MOST_READIED and v.resting[1] and v.resting[#v.resting].at <= d do
@@ -124,12 +123,12 @@ local function next_turn(v, d)
   end
 end
 
--- has_lane_by reports whether a lane is ready, or rests no longer than until an instant.
+-- has_lane_by reports whether a lane is ready, or will be by an instant.
 local function has_lane_by(v, at)
   return v.ready[1] or unread(v) or v.resting[1] and v.resting[#v.resting].at <= at
 end
 
--- pass_over goes over a job that does not depart, because it has expired or is gone: then job is nil.
+-- pass_over passes over a job that does not depart: it has expired, or is gone, and then job is nil.
 local function pass_over(v, l, id, job)
   local bytes
   if job then

@@ -2,7 +2,7 @@
 --
 -- Jobs that end without having left: cancelled, purged or expired.
 
--- find_first_expiry finds out when the first of a queue's jobs expires.
+-- find_first_expiry notes anew when the first job of a queue, and of the partition, expires.
 local function find_first_expiry(q)
   local first = call('ZRANGE', B .. 'T' .. q.nr, 0, 0, 'WITHSCORES')[2]
   if first then call('ZADD', B .. 'T', first, q.nr) else call('ZREM', B .. 'T', q.nr) end
@@ -52,8 +52,8 @@ local function unschedule(q, ids)
   end
 end
 
--- end_unsent ends jobs, some at a time: each waits in the lane that is named, or is scheduled if none is.
--- Returns how many. The queue is one for which more was called.
+-- end_unsent ends jobs, in groups: each has ids, and the lane in which they wait, or none if they are scheduled.
+-- Returns how many. with_lanes must have been called for the queue.
 local function end_unsent(q, found, state)
   local all = {}
   for _, some in ipairs(found) do

@@ -4,9 +4,8 @@
 -- A visit to one queue whose time has come: by its agenda, to grant departures, or by its timer, to let scheduled jobs
 -- become ready.
 
--- become_ready puts the scheduled jobs of a queue whose time has come at their
--- turn. The queue could depart from when the first was due, be it a job, a lane that
--- rested, or the end of its pause.
+-- become_ready puts the scheduled jobs of a queue whose time has come into their lanes. The queue could depart from
+-- when its timer was due, be that for a job, a lane that rested or the end of its pause.
 local function become_ready(nr, first_due)
   local q = load(nr)
   if not q then
@@ -34,7 +33,7 @@ local function become_ready(nr, first_due)
     elseif f then
       f.state = S.waiting
       wait_again(q, id, f)
-      -- One that was only scheduled is as any that waits.
+      -- A job that was only scheduled, and never granted, needs no lease record while it waits.
       if f.attempts == 0 and f.pverdict == 0 then call('HDEL', F, id) else call('HSET', F, id, pack_lease(f)) end
       ripe[#ripe + 1] = id
     else
@@ -47,8 +46,8 @@ local function become_ready(nr, first_due)
   save(q)
 end
 
--- grant_some grants jobs from the head of a queue's one lane. Returns false when the
--- queue, or the reply, can take no more.
+-- grant_some grants jobs from the head of a queue's only lane. Returns false when the queue, or the answer, can take no
+-- more.
 local function grant_some(q, leases, flights)
   local W, F = B .. 'w' .. q.nr, B .. 'f' .. q.nr
   local want = min(free_handlers, 32, shares.left[q.nr] or free_handlers)
@@ -107,7 +106,7 @@ local function grant_some(q, leases, flights)
   return more and free_handlers > 0
 end
 
--- close_turns writes down what became of lanes in a visit, of jobs that are gone, and of late ones.
+-- close_turns writes what a visit did to the lanes, and ends the jobs that were gone or too late.
 local function close_turns(q, v, gone, late)
   turns.write_turns(v)
   for _, text in ipairs(v.errors) do
@@ -118,7 +117,7 @@ local function close_turns(q, v, gone, late)
   if late[1] then expire_jobs(q, late) end
 end
 
--- grant_turns grants the first jobs of lanes, one after the other.
+-- grant_turns grants the first jobs of lanes, by turns.
 local function grant_turns(q, v, leases, flights)
   local rows, late, gone = rows_of(q), {}, {}
   while free_handlers > 0 and not shares.used_up(q.nr) do
@@ -156,8 +155,8 @@ local function grant_turns(q, v, leases, flights)
   close_turns(q, v, gone, late)
 end
 
--- delay_after_restart puts a queue on hold in a run of the server in which it has not been visited, for a job of
--- that cost.
+-- delay_after_restart delays a queue's bucket at its first visit in a run of the server, as if a job of that cost had
+-- just left: the server may have lost what it had granted. Reports whether it did.
 local function delay_after_restart(q, cost)
   if q.epoch == M.run then return false end
   delay(q, M.run_since + HORIZON, cost)
@@ -170,7 +169,7 @@ end
 
 local function in_lanes(q) return q.laned and (q.lw > 0 or q.ordered) end
 
--- count_leased counts what max_in_flight bounds.
+-- count_leased sets q.leased, which max_in_flight bounds.
 local function count_leased(q)
   if q.laned and q.mif > 0 then
     q.leased = q.size - call('ZCARD', B .. 'w' .. q.nr) - q.lw - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD',
