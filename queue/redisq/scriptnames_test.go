@@ -1,0 +1,104 @@
+package redisq
+
+import (
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A file uses only names that it declares itself, or that a file declares which its header names, or which that needs in
+// turn. Redis tells the others only when a call comes to them.
+func TestScriptsDeclareWhatTheyUse(t *testing.T) {
+	t.Parallel()
+	calls, err := fs.Glob(luaFiles, "lua/calls/*.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range calls {
+		call := strings.TrimSuffix(strings.TrimPrefix(path, "lua/calls/"), ".lua")
+		if call == "take" { // see algorithms.go
+			continue
+		}
+		op, scope := readLua("calls/"+call), map[string]bool{}
+		read := func(scope map[string]bool, files []string) {
+			for _, name := range files {
+				unbound(t, call+": "+name, library(name).text, scope)
+				declare(scope, library(name).text)
+			}
+		}
+		read(scope, base)
+		read(scope, []string{"parts"})
+		needed := closure(op.needs, base)
+		read(scope, needed)
+		for _, p := range lazyParts {
+			read(maps.Clone(scope), closure(op.parts[p.name], slices.Concat(base, needed)))
+		}
+		unbound(t, call, op.text, scope)
+	}
+}
+
+var (
+	luaText     = regexp.MustCompile(`--[^\n]*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"`)
+	luaName     = regexp.MustCompile(`[A-Za-z_]\w*`)
+	luaTopLevel = regexp.MustCompile(`(?m)^local (?:function (\w+)|([\w, ]+?)(?: =|$))`)
+	luaAnywhere = regexp.MustCompile(`local function (\w+)|local ([\w, ]+)|for ([\w, ]+?) (?:in|=)|` +
+		`function[^(\n]*\(([^)\n]*)\)`)
+	luaParams   = regexp.MustCompile(`function[^(\n]*\(([^)\n]*)\)`)
+	luaField    = regexp.MustCompile(`^ =[^=]`)
+	luaKeywords = strings.Fields(`and break do else elseif end false for function if in local nil not or repeat return then
+		true until while KEYS ARGV redis tonumber tostring type pairs ipairs pcall error unpack next rawset setmetatable
+		math string table struct cmsgpack bit`)
+)
+
+func stripLua(text string) string {
+	return luaText.ReplaceAllStringFunc(text, func(s string) string {
+		if strings.HasPrefix(s, "--") {
+			return ""
+		}
+		return "''"
+	})
+}
+
+func bind(scope map[string]bool, found [][]string) {
+	for _, m := range found {
+		for _, names := range m[1:] {
+			for _, name := range luaName.FindAllString(names, -1) {
+				scope[name] = true
+			}
+		}
+	}
+}
+
+// declare adds what a file declares for those behind it.
+func declare(scope map[string]bool, text string) {
+	bind(scope, luaTopLevel.FindAllStringSubmatch(stripLua(text), -1))
+}
+
+// unbound fails for each name in a file that neither it declares, anywhere, nor what stands before it.
+func unbound(t *testing.T, file, text string, before map[string]bool) {
+	t.Helper()
+	text = stripLua(text)
+	scope := maps.Clone(before)
+	bind(scope, luaAnywhere.FindAllStringSubmatch(text, -1))
+	bind(scope, luaParams.FindAllStringSubmatch(text, -1))
+	for _, at := range luaName.FindAllStringIndex(text, -1) {
+		name, head, rest := text[at[0]:at[1]], text[:at[0]], text[at[1]:]
+		if scope[name] || slices.Contains(luaKeywords, name) || strings.HasSuffix(head, ".") && !strings.HasSuffix(head, "..") {
+			continue
+		}
+		if at[0] > 0 && head[at[0]-1] >= '0' && head[at[0]-1] <= '9' { // as of 1e9
+			continue
+		}
+		key := strings.TrimRight(head, " \n")
+		if luaField.MatchString(rest) && key != "" && strings.ContainsAny(key[len(key)-1:], "{,;") {
+			continue
+		}
+		if strings.HasSuffix(head, ":") {
+			continue
+		}
+		t.Errorf("%s, line %d: %s is declared nowhere before it", file, strings.Count(head, "\n")+1, name)
+	}
+}
