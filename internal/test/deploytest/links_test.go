@@ -25,8 +25,8 @@ func TestWhatIngressLinks(t *testing.T) {
 	}
 }
 
-// Programs stay small. One call of a method by a name that the linker cannot know (text/template makes such) has it keep
-// every method of every type, and they grow by half: see internal/kong/methods.go.
+// Programs stay small. The command line's parser, kong, calls methods by names that the linker cannot know, so it keeps
+// every method of every type: a third of each program.
 func TestProgramsStaySmall(t *testing.T) {
 	dir := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./cmd/...")
@@ -34,7 +34,7 @@ func TestProgramsStaySmall(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for name, most := range map[string]int64{"ingress": 27_000_000, "drainer": 27_000_000, "penstock": 38_000_000} {
+	for name, most := range map[string]int64{"ingress": 31_000_000, "drainer": 31_500_000, "penstock": 44_000_000} {
 		file, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
