@@ -46,14 +46,5 @@ func (s *State) UnmarshalText(b []byte) error {
 	return fieldErr("state", string(b), "is no state; one of %s", strings.Join(stateNames[1:], " "))
 }
 
-// States are all of them.
-func States() []State {
-	all := make([]State, 0, len(stateNames)-1)
-	for s := Waiting; int(s) < len(stateNames); s++ {
-		all = append(all, s)
-	}
-	return all
-}
-
 // Ended reports whether a job in this state leaves its place in the queue free.
 func (s State) Ended() bool { return s == Delivered || s == Dead || s == Cancelled || s == Expired }

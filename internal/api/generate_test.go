@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write openapi.json again, as the tables
 func TestOpenAPIFollowsTheTables(t *testing.T) {
 	doc := string(openAPIDocument)
 	doc = withList(doc, names(reasons, func(r Reason) string { return r.Code }), "Reason", "enum")
-	doc = withList(doc, names(queue.States(), queue.State.String), "State", "enum")
+	doc = withList(doc, stateNames(), "State", "enum")
 	doc = withList(doc, names(queue.StatusCodes(), func(c queue.StatusCode) string { return string(c) }), "QueueStatus", "code", "enum")
 	doc = withList(doc, names(queue.ChangeKinds, func(k queue.ChangeKind) string { return string(k) }), "ChangeKind", "enum")
 
@@ -46,6 +46,13 @@ func TestOpenAPIFollowsTheTables(t *testing.T) {
 	} else if doc != string(openAPIDocument) {
 		t.Error("openapi.json is stale: run go generate ./internal/api")
 	}
+}
+
+func stateNames() (all []string) {
+	for s := queue.Waiting; s <= queue.Expired; s++ {
+		all = append(all, s.String())
+	}
+	return all
 }
 
 func names[T any](rows []T, name func(T) string) []string {

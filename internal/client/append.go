@@ -40,7 +40,7 @@ func (a *Answer) Duplicate() bool { return a.Status == http.StatusOK }
 
 // Again reports whether sending the job again, not before RetryAfter, may help:
 // there was no room, or nothing could be decided.
-func (a *Answer) Again() bool { return a.Status == http.StatusTooManyRequests || a.Status >= 500 }
+func (a *Answer) Again() bool { return (&Problem{Status: a.Status}).Again() }
 
 // RetryAfter is when to come back, 0 if the server did not say.
 func (a *Answer) RetryAfter() time.Duration {

@@ -98,6 +98,9 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s (%s, HTTP %d)", detail, p.Reason, p.Status)
 }
 
+// Again reports whether asking again, not before RetryAfter, may help: there was no room, or nothing could be decided.
+func (p *Problem) Again() bool { return p.Status == http.StatusTooManyRequests || p.Status >= 500 }
+
 // RetryAfter is when to come back, 0 if the server did not say.
 func (p *Problem) RetryAfter() time.Duration {
 	return time.Duration(p.RetryAfterMS) * time.Millisecond

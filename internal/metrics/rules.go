@@ -164,15 +164,15 @@ func failedTake(err error) string {
 }
 
 // Over wraps an engine, and counts what rules say of the jobs that are appended to it.
-func (m *Rules) Over(e queue.Engine) queue.Engine { return &asking{e, m} }
+func (m *Rules) Over(e queue.Engine) queue.Engine { return &countedEngine{e, m} }
 
-type asking struct {
+type countedEngine struct {
 	queue.Engine
 	m *Rules
 }
 
 // Append implements queue.Appender.
-func (a *asking) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+func (a *countedEngine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
 	start := time.Now()
 	answers, err := a.Engine.Append(ctx, jobs)
 	a.m.judged(answers, time.Since(start))
@@ -180,7 +180,7 @@ func (a *asking) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended
 }
 
 // Offer implements queue.Mover.
-func (a *asking) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+func (a *countedEngine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
 	start := time.Now()
 	answers, err := a.Engine.Offer(ctx, jobs)
 	a.m.judged(answers, time.Since(start))
@@ -206,7 +206,7 @@ func (m *Rules) judged(answers []queue.Appended, took time.Duration) {
 }
 
 // DeleteRule implements queue.Rules. A deleted rule's series end.
-func (a *asking) DeleteRule(ctx context.Context, name string, expect int64) error {
+func (a *countedEngine) DeleteRule(ctx context.Context, name string, expect int64) error {
 	err := a.Engine.DeleteRule(ctx, name, expect)
 	if err == nil {
 		a.m.rules.forget(name)

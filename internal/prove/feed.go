@@ -185,7 +185,7 @@ func transient(err error) error {
 	switch {
 	case errors.Is(err, queue.ErrUnavailable), errors.Is(err, queue.ErrOutcomeUnknown), errors.As(err, &gone):
 		return nil
-	case errors.As(err, &refused) && (refused.Status >= 500 || refused.Status == 429):
+	case errors.As(err, &refused) && refused.Again():
 		return nil
 	}
 	return err

@@ -274,7 +274,7 @@ func (p *pusher) unanswered(ctx context.Context, err error) error {
 	var refused *client.Problem
 	switch {
 	case errors.As(err, &gone):
-	case errors.As(err, &refused) && (refused.Status >= 500 || refused.Status == http.StatusTooManyRequests):
+	case errors.As(err, &refused) && refused.Again():
 		wait = max(wait, refused.RetryAfter())
 	default:
 		return err
