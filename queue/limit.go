@@ -54,7 +54,8 @@ func (q *Quota) UnmarshalText(b []byte) error {
 		*q = Quota{n, per}
 		return nil
 	}
-	return fmt.Errorf(`%s: a quota is per m, h, d, w or mo, such as "50000/d"; for any other span give a rate and a burst`,
+	return fmt.Errorf(`%s: a quota is per m, h, d, w or mo, such as "50000/d"; `+
+		"for any other span give a rate and a burst",
 		Shorten(string(b), 40))
 }
 

@@ -40,7 +40,8 @@ func ParseSpec(data []byte) (Spec, error) {
 	}
 	s.unite()
 	if given["adapt"] && !s.Adapt.On() {
-		return Spec{}, fieldErr("adapt", "", `is empty; give a floor and a ceiling, such as {"floor": "2/s", "ceiling": "20/s"}`)
+		return Spec{}, fieldErr("adapt", "",
+			`is empty; give a floor and a ceiling, such as {"floor": "2/s", "ceiling": "20/s"}`)
 	}
 	for i := range specSettings {
 		if r := &specSettings[i]; r.presetBy != nil && !given[r.name] {

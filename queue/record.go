@@ -45,7 +45,8 @@ func PackRecord(j *Job) []byte { return AppendRecord(nil, j) }
 
 // AppendRecord is PackRecord behind a copy of b, in one allocation.
 func AppendRecord(b []byte, j *Job) []byte {
-	n := len(b) + recordBody + 2*instantBytes + len(LaneDigest{}) + 1 + 2 + len(j.Lane) + 2 + len(j.Payload) + binary.MaxVarintLen16
+	n := len(b) + recordBody + 2*instantBytes + len(LaneDigest{}) + 1 + 2 + len(j.Lane) + 2 + len(j.Payload) +
+		binary.MaxVarintLen16
 	if j.ContentType != DefaultContentType {
 		n += len(j.ContentType)
 	}

@@ -60,7 +60,8 @@ func TestRecordRoundTrip(t *testing.T) {
 		}
 		if !bytes.Equal(back.Payload, j.Payload) || back.ContentType != j.ContentType ||
 			!maps.Equal(back.Headers, j.Headers) || back.Cost != j.Cost ||
-			!back.ExpiresAt.Equal(j.ExpiresAt) || !back.NotBefore.Equal(j.NotBefore) || back.Lane != j.Lane || back.Priority != j.Priority {
+			!back.ExpiresAt.Equal(j.ExpiresAt) || !back.NotBefore.Equal(j.NotBefore) || back.Lane != j.Lane ||
+			back.Priority != j.Priority {
 			t.Fatalf("%+v came back as %+v", j, back)
 		}
 		h, err := UnpackHead(PackRecord(&j))
@@ -199,7 +200,8 @@ func FuzzUnpackRecord(f *testing.F) {
 		var again Job
 		if err := UnpackRecord(PackRecord(&j), &again); err != nil || !bytes.Equal(again.Payload, j.Payload) ||
 			!maps.Equal(again.Headers, j.Headers) ||
-			again.Lane != j.Lane || again.Priority != j.Priority || !again.NotBefore.Equal(j.NotBefore) || !again.ExpiresAt.Equal(j.ExpiresAt) {
+			again.Lane != j.Lane || again.Priority != j.Priority || !again.NotBefore.Equal(j.NotBefore) ||
+			!again.ExpiresAt.Equal(j.ExpiresAt) {
 			t.Fatalf("%+v came back as %+v, %v", j, again, err)
 		}
 	})

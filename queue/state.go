@@ -23,7 +23,9 @@ const (
 	Expired                // its deadline passed
 )
 
-var stateNames = [...]string{"", "waiting", "scheduled", "leased", "deferred", "delivered", "dead", "held", "cancelled", "expired"}
+var stateNames = [...]string{
+	"", "waiting", "scheduled", "leased", "deferred", "delivered", "dead", "held", "cancelled", "expired",
+}
 
 func (s State) String() string {
 	if int(s) < len(stateNames) {

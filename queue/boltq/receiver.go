@@ -25,8 +25,8 @@ type receiverState struct {
 	throttledUntil leaky.Instant // the end of the last of those stops
 }
 
-// possible is the state without instants that are further ahead than any can be: by them a queue would never go on, or never
-// stop.
+// possible is the state without instants that are further ahead than any can be: by them a queue would never go on,
+// or never stop.
 func (r receiverState) possible(now leaky.Instant) receiverState {
 	latest := now.Add(queue.MaxStop + queue.Horizon)
 	if r.stop > latest {

@@ -63,7 +63,8 @@ func TestStopsSurviveReopening(t *testing.T) {
 	}
 }
 
-// What a receiver said until an instant which cannot be is taken for not said: it neither stops a queue nor keeps it from that.
+// What a receiver said until an instant which cannot be is taken for not said: it neither stops a queue nor keeps it
+// from that.
 func TestThrottledTooFarAhead(t *testing.T) {
 	b := start(t, Options{})
 	b.put("q", "10/s")

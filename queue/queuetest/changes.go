@@ -118,7 +118,8 @@ var changeRules = []rule{
 			g.Before, g.After, w.Before, w.After = nil, nil, nil, nil
 			instants := g.At.Equal(w.At) && g.Last.Equal(w.At) && g.Until.Equal(w.Until) &&
 				g.Number == int64(len(want)-i)
-			g.At, g.Last, g.Until, g.Number, w.At, w.Until = time.Time{}, time.Time{}, time.Time{}, 0, time.Time{}, time.Time{}
+			g.At, g.Last, g.Until, g.Number, w.At, w.Until = time.Time{}, time.Time{}, time.Time{}, 0, time.Time{},
+				time.Time{}
 			if !specs || !instants || !reflect.DeepEqual(g, w) {
 				r.Errorf("%d: got %+v\nwant %+v", i, got[i], want[i])
 			}

@@ -32,31 +32,32 @@ var changesKeptRules = []rule{
 			r.Errorf("numbers begin again: %+v", list)
 		}
 	}},
-	{"about a megabyte of a name's are kept, the record counts those that were dropped, and no other name's go", func(r *rig) {
-		other := r.queue("other", "1/s")
-		q := r.queue("q", "1/s")
-		one := r.info(q).Revision
-		r.put(spec(q, "2/s"))
-		reason := strings.Repeat("x", queue.MaxReasonBytes-4)
-		const n = 2500
-		for i := range n {
-			r.pauses(q, 0, fmt.Sprintf("%s%04d", reason, i))
-		}
-		page, err := r.e.Changes(r.ctx, queue.ChangesRequest{Subject: queue.OfQueue, Name: q, Limit: 9})
-		r.check(err)
-		got := r.changes(q, 2*n)
-		oldest, newest := got[len(got)-1], got[0]
-		if page.Dropped != oldest.Number-1 || newest.Number != n+2 || int64(len(got)) != newest.Number-page.Dropped {
-			r.Errorf("%d kept, from %d to %d, and %d dropped", len(got), newest.Number, oldest.Number, page.Dropped)
-		}
-		if bytes := len(got) * queue.MaxReasonBytes; bytes > queue.MaxChangesBytes || bytes < queue.MaxChangesBytes/2 {
-			r.Errorf("%d are kept, of %d bytes each and more", len(got), queue.MaxReasonBytes)
-		}
-		r.recorded(other, "created by : - to 1/s")
-		_, err = r.e.Rollback(r.ctx, q, one, queue.AnyRevision)
-		r.check(err)
-		r.rate(q, "1/s")
-	}},
+	{"about a megabyte of a name's are kept, the record counts those that were dropped, and no other name's go",
+		func(r *rig) {
+			other := r.queue("other", "1/s")
+			q := r.queue("q", "1/s")
+			one := r.info(q).Revision
+			r.put(spec(q, "2/s"))
+			reason := strings.Repeat("x", queue.MaxReasonBytes-4)
+			const n = 2500
+			for i := range n {
+				r.pauses(q, 0, fmt.Sprintf("%s%04d", reason, i))
+			}
+			page, err := r.e.Changes(r.ctx, queue.ChangesRequest{Subject: queue.OfQueue, Name: q, Limit: 9})
+			r.check(err)
+			got := r.changes(q, 2*n)
+			oldest, newest := got[len(got)-1], got[0]
+			if page.Dropped != oldest.Number-1 || newest.Number != n+2 || int64(len(got)) != newest.Number-page.Dropped {
+				r.Errorf("%d kept, from %d to %d, and %d dropped", len(got), newest.Number, oldest.Number, page.Dropped)
+			}
+			if bytes := len(got) * queue.MaxReasonBytes; bytes > queue.MaxChangesBytes || bytes < queue.MaxChangesBytes/2 {
+				r.Errorf("%d are kept, of %d bytes each and more", len(got), queue.MaxReasonBytes)
+			}
+			r.recorded(other, "created by : - to 1/s")
+			_, err = r.e.Rollback(r.ctx, q, one, queue.AnyRevision)
+			r.check(err)
+			r.rate(q, "1/s")
+		}},
 	{"the last 50 specs are kept, whatever they take, also of a deleted queue", func(r *rig) {
 		big := func(i int) queue.Spec {
 			return spec("q", "1/s", func(s *queue.Spec) {

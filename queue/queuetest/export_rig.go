@@ -115,7 +115,8 @@ func (m exportedQueue) text() string {
 		q.MaxCost, q.Held, q.Dead, q.Counts, len(q.Errors),
 	)
 	for _, j := range m.jobs {
-		fmt.Fprintf(&b, "%s %v turn %d appended %d at %d attempts %d %q %x back %v holds %v %x %d %x\n", j.ID, j.State, j.Turn, instantOf(j.AppendedAt), instantOf(j.At),
+		fmt.Fprintf(&b, "%s %v turn %d appended %d at %d attempts %d %q %x back %v holds %v %x %d %x\n", j.ID, j.State,
+			j.Turn, instantOf(j.AppendedAt), instantOf(j.At),
 			j.Attempts, j.Reason, j.Timeline, j.Back, j.HoldsLane, j.Fingerprint, j.Cost, j.Record)
 	}
 	return b.String()

@@ -160,7 +160,8 @@ var groupRules = []rule{
 		r.put(groupSpec("b unlimited"))
 		t0 := r.clock.Now()
 		r.acceptJobs(append(laneJobs("ses.a", "x1 x2 y1 y2"), broodOf("b1 b2 b3")...)...)
-		if got, want := r.departureTimes("ses", t0, 7), "x1@0s b1@100ms y1@200ms b2@300ms b3@400ms x2@1s y2@1.2s"; got != want {
+		if got, want := r.departureTimes("ses", t0, 7),
+			"x1@0s b1@100ms y1@200ms b2@300ms b3@400ms x2@1s y2@1.2s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},

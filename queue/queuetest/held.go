@@ -183,7 +183,8 @@ var heldRules = []rule{
 		before := r.info(q)
 		for _, verdict := range []queue.Verdict{queue.Release, queue.Bury, queue.Deliver} {
 			r.decides(q, "delivered dead scheduled leased cancelled waiting nobody", verdict, "x",
-				queue.Delivered, queue.Dead, queue.Scheduled, queue.Leased, queue.Cancelled, queue.Waiting, queue.StateNone)
+				queue.Delivered, queue.Dead, queue.Scheduled, queue.Leased, queue.Cancelled, queue.Waiting,
+				queue.StateNone)
 		}
 		if after := r.info(q); !sameCounts(before, after) || after.Held != 1 {
 			r.Errorf("before %+v\nafter %+v", before, after)

@@ -90,7 +90,8 @@ var jobRules = []rule{
 	{"a job shows what it carries for as long as that is kept", func(r *rig) {
 		q := r.queue("q", "unlimited", remember(time.Minute))
 		mail := job(q, "a")
-		mail.Payload, mail.ContentType, mail.Headers = []byte("\x00\xff{} of 1 << 60"), "application/octet-stream", map[string]string{"x-tenant": "7"}
+		mail.Payload, mail.ContentType, mail.Headers = []byte("\x00\xff{} of 1 << 60"), "application/octet-stream",
+			map[string]string{"x-tenant": "7"}
 		plain := job(q, "b")
 		plain.Payload, plain.Lane = []byte(`{"to": 12345678901234567890}`), "example.org"
 		plain.NotBefore = r.clock.Now().Time().Add(time.Second)

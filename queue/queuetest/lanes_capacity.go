@@ -88,7 +88,8 @@ var laneCapacityRules = []rule{
 		for _, id := range []string{"x1", "x2", "x3", "y1", "x1", "x4", "y2", "y3", "k1", "k2"} {
 			list = append(list, jobOfLane(letters[id[0]], q, id))
 		}
-		r.outcomes(r.append(list...), queue.Accepted, queue.Accepted, queue.LaneFull, queue.Accepted, queue.Duplicate, queue.LaneFull, queue.Accepted,
+		r.outcomes(r.append(list...), queue.Accepted, queue.Accepted, queue.LaneFull, queue.Accepted, queue.Duplicate,
+			queue.LaneFull, queue.Accepted,
 			queue.LaneFull, queue.Accepted, queue.Full)
 	}},
 	{"a lowered capacity of lanes drops nothing and lets nothing in until there is room", func(r *rig) {

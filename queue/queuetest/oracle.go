@@ -107,7 +107,8 @@ func (r *rig) asksOf(o *oracle, takes ...queue.Take) []queue.Taken {
 	got := r.take(o.rule.Name, takes...)
 	for i, t := range takes {
 		if want := o.ask(now, t, got[i].Lease); !same(got[i], want) {
-			r.Fatalf("%s: question %d of %d at %d, %v %.40q cost %d lease %q:\n got %+v, %v\nwant %+v, %v", o.rule.Name, i, len(takes), now, t.Op, t.Key, t.Cost, t.Lease,
+			r.Fatalf("%s: question %d of %d at %d, %v %.40q cost %d lease %q:\n got %+v, %v\nwant %+v, %v", o.rule.Name,
+				i, len(takes), now, t.Op, t.Key, t.Cost, t.Lease,
 				got[i], got[i].Err, want, want.Err)
 		}
 	}

@@ -28,33 +28,34 @@ func (r *rig) older(ids ...string) *fakeOverflow {
 }
 
 var generationRules = []rule{
-	{"given up is what others have overtaken that were set aside later, by more than it may be on its way", func(r *rig) {
-		s := r.older("leaked", "too")
-		// One or two jobs are on the overflow at any time: it is never seen empty.
-		s.setAside("j0")
-		for n, id := range numbered("j", 30) {
-			r.clock.Advance(time.Second)
-			s.setAside(id)
-			if m := s.takes(queue.Returned).Missing; m != 0 {
-				r.Errorf("%d given up after %v", m, time.Duration(n)*time.Second)
+	{"given up is what others have overtaken that were set aside later, by more than it may be on its way",
+		func(r *rig) {
+			s := r.older("leaked", "too")
+			// One or two jobs are on the overflow at any time: it is never seen empty.
+			s.setAside("j0")
+			for n, id := range numbered("j", 30) {
+				r.clock.Advance(time.Second)
+				s.setAside(id)
+				if m := s.takes(queue.Returned).Missing; m != 0 {
+					r.Errorf("%d given up after %v", m, time.Duration(n)*time.Second)
+				}
+				r.drain(s.q)
 			}
+			r.clock.Advance(time.Microsecond)
+			s.setAside("last")
+			s.setAside("behind")
+			// set aside after exactly as long
+			r.found(s.takes(queue.Returned), readmitState{room: 1, batch: 1, deferred: 4})
 			r.drain(s.q)
-		}
-		r.clock.Advance(time.Microsecond)
-		s.setAside("last")
-		s.setAside("behind")
-		// set aside after exactly as long
-		r.found(s.takes(queue.Returned), readmitState{room: 1, batch: 1, deferred: 4})
-		r.drain(s.q)
-		r.found(s.takes(queue.Returned), readmitState{room: 1, batch: 1, deferred: 1, missing: 2})
-		r.drain(s.q)
-		r.unknown(s.q, "leaked")
-		r.unknown(s.q, "too")
-		r.state(queue.Deferred, s.q, "behind")
-		s.takes(queue.Returned)
-		r.backlogged()
-		r.tallies(s.q, tally{waiting: 1, appended: 37, setAside: 35, returned: 33, missing: 2, delivered: 36})
-	}},
+			r.found(s.takes(queue.Returned), readmitState{room: 1, batch: 1, deferred: 1, missing: 2})
+			r.drain(s.q)
+			r.unknown(s.q, "leaked")
+			r.unknown(s.q, "too")
+			r.state(queue.Deferred, s.q, "behind")
+			s.takes(queue.Returned)
+			r.backlogged()
+			r.tallies(s.q, tally{waiting: 1, appended: 37, setAside: 35, returned: 33, missing: 2, delivered: 36})
+		}},
 	{"of an empty overflow too only what is older", func(r *rig) {
 		s := r.older("leaked")
 		r.clock.Advance(10 * time.Second)

@@ -113,7 +113,8 @@ var offerRules = []rule{
 			job(s.q, "h"), no("i"), job(s.q, "a"), withOverflow(queue.Defer, other, "f"),
 		}
 		a := r.offer(list...)
-		r.outcomes(a, queue.Accepted, queue.Accepted, queue.Accepted, queue.Full, queue.SetAside, queue.Accepted, queue.SetAside, queue.Duplicate, queue.SetAside,
+		r.outcomes(a, queue.Accepted, queue.Accepted, queue.Accepted, queue.Full, queue.SetAside, queue.Accepted,
+			queue.SetAside, queue.Duplicate, queue.SetAside,
 			queue.OverflowFull, queue.Full, queue.Duplicate, queue.Accepted)
 		for i, want := range map[int]int64{4: 4, 6: 5, 8: 6} {
 			if a[i].Position != want || a[i].State != queue.Deferred {

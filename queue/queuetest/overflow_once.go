@@ -37,7 +37,8 @@ var deferredOnceRules = []rule{
 			r.deferredAgain(r.offer(withOverflow(queue.Reject, s.q, "a"))[0], first)
 		}
 		written := job(s.q, "a")
-		written.ContentType, written.Cost, written.Headers = queue.DefaultContentType, 1, map[string]string{"X-Trace": "2"}
+		written.ContentType, written.Cost, written.Headers = queue.DefaultContentType, 1,
+			map[string]string{"X-Trace": "2"}
 		r.deferredAgain(r.offer(written)[0], first)
 		r.drain(s.q) // that there is room now is nothing to a job that is deferred
 		r.deferredAgain(r.offer(job(s.q, "a"))[0], first)

@@ -41,52 +41,53 @@ func (s *fakeOverflow) fills() (n int64) {
 }
 
 var placesRules = []rule{
-	{"with a backlog the places are shared: so many for what comes back, the others for those who may not wait", func(r *rig) {
-		for i, tt := range []struct {
-			capacity        int64
-			lowWater        float64
-			mark, allowance int64
-			after           int64 // what comes back once the others have their places
-		}{
-			{1, 0.5, 1, 1, 0},
-			{2, 0.5, 1, 1, 1},
-			{3, 0.5, 2, 1, 2},
-			{3, 0.1, 1, 2, 1},
-			{10, 0.5, 5, 5, 5},
-			{10, 0.01, 1, 9, 1},
-			{10, 0.99, 9, 1, 9},
-			{10, 0.31, 4, 6, 4},
-			{100, 0.29, 29, 71, 29},
-		} {
-			what := fmt.Sprintf("capacity %d, low water %v", tt.capacity, tt.lowWater)
-			s := r.overflowOf(fmt.Sprint("q", i), "unlimited", withCapacity(tt.capacity), lowWater(tt.lowWater))
-			s.empties(numbered("j", 300)...)
+	{"with a backlog the places are shared: so many for what comes back, the others for those who may not wait",
+		func(r *rig) {
+			for i, tt := range []struct {
+				capacity        int64
+				lowWater        float64
+				mark, allowance int64
+				after           int64 // what comes back once the others have their places
+			}{
+				{1, 0.5, 1, 1, 0},
+				{2, 0.5, 1, 1, 1},
+				{3, 0.5, 2, 1, 2},
+				{3, 0.1, 1, 2, 1},
+				{10, 0.5, 5, 5, 5},
+				{10, 0.01, 1, 9, 1},
+				{10, 0.99, 9, 1, 9},
+				{10, 0.31, 4, 6, 4},
+				{100, 0.29, 29, 71, 29},
+			} {
+				what := fmt.Sprintf("capacity %d, low water %v", tt.capacity, tt.lowWater)
+				s := r.overflowOf(fmt.Sprint("q", i), "unlimited", withCapacity(tt.capacity), lowWater(tt.lowWater))
+				s.empties(numbered("j", 300)...)
 
-			// Those who come back first leave the others their places.
-			if n := s.fills(); n != tt.mark {
-				r.Errorf("%s: %d came back, want %d", what, n, tt.mark)
-			}
-			if n := s.admits("x"); n != tt.capacity-tt.mark {
-				r.Errorf("%s: beside those that came back, %d got in, want %d", what, n, tt.capacity-tt.mark)
-			}
-			if n := s.fills(); n != 0 {
-				r.Errorf("%s: full, %d came back", what, n)
-			}
-			r.drain(s.q)
+				// Those who come back first leave the others their places.
+				if n := s.fills(); n != tt.mark {
+					r.Errorf("%s: %d came back, want %d", what, n, tt.mark)
+				}
+				if n := s.admits("x"); n != tt.capacity-tt.mark {
+					r.Errorf("%s: beside those that came back, %d got in, want %d", what, n, tt.capacity-tt.mark)
+				}
+				if n := s.fills(); n != 0 {
+					r.Errorf("%s: full, %d came back", what, n)
+				}
+				r.drain(s.q)
 
-			// And so the other way round.
-			if n := s.admits("y"); n != tt.allowance {
-				r.Errorf("%s: in front of a backlog %d got in, want %d", what, n, tt.allowance)
+				// And so the other way round.
+				if n := s.admits("y"); n != tt.allowance {
+					r.Errorf("%s: in front of a backlog %d got in, want %d", what, n, tt.allowance)
+				}
+				if res := r.readmit(s.request(0)); res.Room != tt.after {
+					r.Errorf("%s: room for %d, want %d", what, res.Room, tt.after)
+				}
+				if n := s.fills(); n != tt.after {
+					r.Errorf("%s: beside the others %d came back, want %d", what, n, tt.after)
+				}
+				r.drain(s.q)
 			}
-			if res := r.readmit(s.request(0)); res.Room != tt.after {
-				r.Errorf("%s: room for %d, want %d", what, res.Room, tt.after)
-			}
-			if n := s.fills(); n != tt.after {
-				r.Errorf("%s: beside the others %d came back, want %d", what, n, tt.after)
-			}
-			r.drain(s.q)
-		}
-	}},
+		}},
 	{"as long as both are there, neither starves", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(4))
 		s.full(numbered("j", 100)...)

@@ -21,7 +21,8 @@ func (p *pair) putBoth(s queue.Spec, which int) {
 	var got [2]int64
 	p.both(fmt.Sprintf("put %s %s %s burst %d capacity %d bytes %d lease %v attempts %d deadline %v on unknown %q "+
 		"retention %+v overflow %s %+v %s expecting %d", s.Name, s.Rate, s.Adapt, s.Burst, s.Capacity, s.MaxBytes,
-		s.Lease, s.Retry.MaxAttempts, s.Retry.Deadline, s.OnUnknown, s.Retention, s.Overflow, s.Deferred, rulesOf(s), which), func(side int, e queue.Engine) string {
+		s.Lease, s.Retry.MaxAttempts, s.Retry.Deadline, s.OnUnknown, s.Retention, s.Overflow, s.Deferred, rulesOf(s),
+		which), func(side int, e queue.Engine) string {
 		expect := int64(which)
 		if which > 0 {
 			expect = p.revs[side][which-1]
@@ -115,7 +116,8 @@ func (p *pair) appendBoth(
 		}
 		var b strings.Builder
 		for _, a := range out {
-			fmt.Fprintf(&b, "\n  %s %v %v at %d eta %s %v retry %v %+v ticket %v as of %s %s", a.ID, a.Outcome, a.State, a.Position, micro(a.ETA.At), a.ETA.Exact, retryOf(&a), a.Bytes,
+			fmt.Fprintf(&b, "\n  %s %v %v at %d eta %s %v retry %v %+v ticket %v as of %s %s", a.ID, a.Outcome, a.State,
+				a.Position, micro(a.ETA.At), a.ETA.Exact, retryOf(&a), a.Bytes,
 				a.Ticket != "", micro(a.At), ruledText(a.Rules))
 			if a.Outcome == queue.Invalid {
 				b.WriteString(" " + kind(a.Err))
@@ -166,7 +168,8 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []leas
 		var b strings.Builder
 		b.WriteString(kind(err))
 		for _, v := range res.Jobs {
-			fmt.Fprintf(&b, "\n  %s/%s in %v lease %v attempt %d appended %s, %v ago, %s %s cost %d %s", v.Queue, v.ID, v.In, v.Lease, v.Attempt, micro(v.AppendedAt), v.Age,
+			fmt.Fprintf(&b, "\n  %s/%s in %v lease %v attempt %d appended %s, %v ago, %s %s cost %d %s", v.Queue, v.ID,
+				v.In, v.Lease, v.Attempt, micro(v.AppendedAt), v.Age,
 				v.Payload, v.ContentType, v.Cost, place(v.Job))
 		}
 		slices.Sort(res.Expired) // those of one instant have no order
@@ -258,7 +261,8 @@ func (p *pair) settle() {
 		}
 		for side, v := range []queue.Reservation{t.a, t.b} {
 			s := settlement(verdict, v)
-			s.After, s.Reason, s.LaneOnly, s.Trouble, s.Untold, s.Unused = after, "it failed", laneOnly, trouble, untold, unused
+			s.After, s.Reason, s.LaneOnly, s.Trouble, s.Untold, s.Unused = after, "it failed", laneOnly, trouble,
+				untold, unused
 			sides[side] = append(sides[side], s)
 		}
 		text = append(

@@ -42,7 +42,8 @@ func (p *pair) quote(q string) {
 		}
 		now, then, err := ask.Expiring(&i, &backlog)
 		return fmt.Sprintf("%s; %+v %+v %v; drained %s, %s to %s, drained %s; lane %d of %d, %d bytes, stops until "+
-			"%s", quoted(quote), now, then, err, micro(quote.Now.Drained), micro(quote.Then.First), micro(quote.Then.Last),
+			"%s", quoted(quote), now, then, err, micro(quote.Now.Drained), micro(quote.Then.First),
+			micro(quote.Then.Last),
 			micro(quote.Then.Drained), lane.Waiting, lane.Held, lane.Bytes, micro(lane.Stop))
 	})
 }

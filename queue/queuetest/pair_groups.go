@@ -42,7 +42,8 @@ func (p *pair) regroup() {
 		p.deleteBoth(q, true)
 	}
 	p.keep = false
-	for _, q := range rapid.Permutation(pairQueues).Draw(p.T, "made again")[:rapid.IntRange(1, len(pairQueues)).Draw(p.T, "as many")] {
+	for _, q := range rapid.Permutation(pairQueues).Draw(p.T,
+		"made again")[:rapid.IntRange(1, len(pairQueues)).Draw(p.T, "as many")] {
 		p.putBoth(p.spec(q), queue.AnyRevision)
 	}
 }

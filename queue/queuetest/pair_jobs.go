@@ -28,7 +28,8 @@ func (p *pair) list() {
 			for _, j := range l.Jobs {
 				lines = append(lines, fmt.Sprintf("%s %q %d cost %d attempts %d appended %s until %s due %s held %s "+
 					"ended %s %q", j.ID, j.Lane, j.Priority, j.Cost, j.Attempts,
-					micro(j.AppendedAt), micro(j.ExpiresAt), micro(j.DueAt), micro(j.HeldAt), micro(j.EndedAt), j.Reason)+timelineText(j.Timeline))
+					micro(j.AppendedAt), micro(j.ExpiresAt), micro(j.DueAt), micro(j.HeldAt), micro(j.EndedAt),
+					j.Reason)+timelineText(j.Timeline))
 			}
 			if r.After = l.Next; l.Next == "" {
 				break

@@ -188,7 +188,8 @@ func (p *pair) readmitBoth(s *pairOverflow, req queue.ReadmitRequest, given []*s
 	before := p.deferredOnes(names)
 	var res queue.Readmitted
 	known := true
-	p.both(fmt.Sprintf("readmit into %s as %s of %s, %d behind, closed %v, empty %v, leave %v, as of %s:%s", req.Queue, req.Holder, req.Overflow, req.Behind, req.Closed,
+	p.both(fmt.Sprintf("readmit into %s as %s of %s, %d behind, closed %v, empty %v, leave %v, as of %s:%s", req.Queue,
+		req.Holder, req.Overflow, req.Behind, req.Closed,
 		req.Empty, req.Leave, micro(req.AsOf), text), func(side int, e queue.Engine) string {
 		r := req
 		r.Jobs = sides[side]

@@ -125,14 +125,17 @@ func (p *pair) take() {
 			if list[i].Lease == "" && lease != "" {
 				lease = "made"
 			}
-			text += fmt.Sprintf("\n  %+v shadow %v lease %q keys %d %v", fullless(a.Decision, a.MaxKeys), a.Shadow, lease, a.MaxKeys, kind(a.Err))
+			text += fmt.Sprintf(
+				"\n  %+v shadow %v lease %q keys %d %v", fullless(a.Decision, a.MaxKeys), a.Shadow, lease, a.MaxKeys,
+				kind(a.Err),
+			)
 		}
 		return text
 	})
 }
 
-// fullless is a decision without the time until there is room for another key: when an engine looks at a key that was used since, and sees
-// that it lasts longer, is its own affair.
+// fullless is a decision without the time until there is room for another key: when an engine looks at a key that was
+// used since, and sees that it lasts longer, is its own affair.
 func fullless(d leaky.Decision, maxKeys int64) leaky.Decision {
 	if maxKeys > 0 && d.RetryAfter > 0 {
 		d.RetryAfter = 0
@@ -142,7 +145,8 @@ func fullless(d leaky.Decision, maxKeys int64) leaky.Decision {
 
 // retryOf is likewise when to come back.
 func retryOf(a *queue.Appended) time.Duration {
-	if a.Outcome == queue.LimitReached && slices.ContainsFunc(a.Rules, func(r queue.Ruled) bool { return r.MaxKeys > 0 && !r.Shadow }) {
+	if a.Outcome == queue.LimitReached &&
+		slices.ContainsFunc(a.Rules, func(r queue.Ruled) bool { return r.MaxKeys > 0 && !r.Shadow }) {
 		return 0
 	}
 	return a.RetryAfter

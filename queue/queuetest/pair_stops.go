@@ -12,13 +12,15 @@ import (
 // circuit draws when a queue's target is taken to be down.
 func (p *pair) circuit(s *queue.Spec) {
 	s.Circuit.Failures = rapid.Int64Range(1, 3).Draw(p.T, "failures")
-	s.Circuit.MinProbe = queue.Duration(rapid.SampledFrom([]int{1, 10, 100, 1000}).Draw(p.T, "probed in ms")) * queue.Duration(time.Millisecond)
+	s.Circuit.MinProbe = queue.Duration(rapid.SampledFrom([]int{1, 10, 100, 1000}).Draw(p.T,
+		"probed in ms")) * queue.Duration(time.Millisecond)
 	s.Circuit.MaxProbe = s.Circuit.MinProbe * queue.Duration(rapid.IntRange(1, 9).Draw(p.T, "longest"))
 	s.Circuit.Off = rapid.IntRange(0, 3).Draw(p.T, "off") == 0
 }
 
 // stopText is what a queue's receiver has put it off by.
 func stopText(i queue.Info) string {
-	return fmt.Sprintf("stops until %s %s %q, circuit %d %s %v %q", micro(i.Stop.Until), i.Stop.Cause, i.Stop.Reason, i.Circuit.Failures, micro(i.Circuit.Opened), i.Circuit.Probe.D(),
+	return fmt.Sprintf("stops until %s %s %q, circuit %d %s %v %q", micro(i.Stop.Until), i.Stop.Cause, i.Stop.Reason,
+		i.Circuit.Failures, micro(i.Circuit.Opened), i.Circuit.Probe.D(),
 		i.Circuit.Reason)
 }

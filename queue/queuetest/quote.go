@@ -227,7 +227,8 @@ var quoteRules = []rule{
 		exact(q, true)
 		r.grant(q, 1, "c")
 		exact(q, false)
-		for name, change := range map[string]func(*queue.Spec){"ordered": func(s *queue.Spec) { s.Ordered = true }, "flight": func(s *queue.Spec) { s.MaxInFlight = 5 }} {
+		for name, change := range map[string]func(*queue.Spec){"ordered": func(s *queue.Spec) { s.Ordered = true },
+			"flight": func(s *queue.Spec) { s.MaxInFlight = 5 }} {
 			o := r.queue("g."+name, "1/s", change)
 			r.accept(o, "a")
 			exact(o, true) // nothing can expire

@@ -22,7 +22,8 @@ var reserveRules = []rule{
 		v := r.grant(s.Name, 2, "a")[0]
 		if v.Queue != "q" || v.In != 0 || v.Lease != 7*time.Second || v.Attempt != 1 || v.Revision != rev ||
 			!v.AppendedAt.Equal(t0.Time()) || v.Age != time.Second ||
-			v.Cost != 2 || v.Headers["X"] != "y" || v.ContentType != "text/plain" || string(v.Payload) != string(j.Payload) {
+			v.Cost != 2 || v.Headers["X"] != "y" || v.ContentType != "text/plain" ||
+			string(v.Payload) != string(j.Payload) {
 			r.Errorf("got %+v", v)
 		}
 		r.clock.Advance(80 * time.Millisecond)

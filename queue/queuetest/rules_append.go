@@ -127,14 +127,17 @@ var ruleAppendRules = []rule{
 		later := job(q, "later")
 		later.NotBefore = now.Add(time.Hour)
 		r.checkRules(r.append(jobOfLane(laneX, q, "a"), later), "accepted: q.r 8", "accepted: q.r 7")
-		expired, far, conflict, invalid, scheduled := job(q, "b"), job(q, "c"), jobOfLane(laneX, q, "a"), job(q, "not valid"), job(q, "d")
-		expired.ExpiresAt, far.NotBefore, scheduled.NotBefore = now, now.Add(queue.MaxAhead+time.Hour), now.Add(time.Minute)
+		expired, far, conflict, invalid, scheduled := job(q, "b"), job(q, "c"), jobOfLane(laneX, q, "a"),
+			job(q, "not valid"), job(q, "d")
+		expired.ExpiresAt, far.NotBefore, scheduled.NotBefore = now, now.Add(queue.MaxAhead+time.Hour),
+			now.Add(time.Minute)
 		conflict.Payload = []byte("another")
 		r.checkRules(r.append(
 			jobOfLane(laneX, q, "a"), later, expired, far, conflict, invalid, job("nobody", "x"),
 			jobOfLane(laneX, q, "e"), scheduled,
 		),
-			"duplicate", "duplicate", "expired", "invalid", "conflict", "invalid", "unknown_queue", "lane_full", "schedule_full")
+			"duplicate", "duplicate", "expired", "invalid", "conflict", "invalid", "unknown_queue", "lane_full",
+			"schedule_full")
 		r.checkRemaining("q.r", "", 7)
 		r.checkRules(
 			r.offer(jobOfLane(laneX, q, "a"), expired, jobOfLane(laneX, q, "e")), "duplicate", "expired", "lane_full",

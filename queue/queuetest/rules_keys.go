@@ -206,7 +206,8 @@ var ruleKeyRules = []rule{
 		got := r.append(
 			jobTo(q, "a", "x"), jobTo(q, "b", "y"), jobTo(q, "c", "z"), jobTo(q, "d", "x"), jobTo(q, "e", "x"),
 		)
-		r.checkRules(got, "accepted: q.r 1, q.all 8", "accepted: q.r 1, q.all 7", "limit_reached: q.r no, q.all 6", "accepted: q.r 0, q.all 6",
+		r.checkRules(got, "accepted: q.r 1, q.all 8", "accepted: q.r 1, q.all 7", "limit_reached: q.r no, q.all 6",
+			"accepted: q.r 0, q.all 6",
 			"limit_reached: q.r no, q.all 5")
 		for i, want := range []int64{0, 0, 2, 0, 0} {
 			if a := got[i]; a.Rules[0].MaxKeys != want || a.Rules[1].MaxKeys != 0 {

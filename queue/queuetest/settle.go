@@ -170,7 +170,8 @@ var settleRules = []rule{
 			r.state(want, q, id)
 			after := r.info(q)
 			if after.Delivered != before.Delivered || after.Died != before.Died || after.Retried != before.Retried ||
-				after.Released != before.Released || after.Throttled != before.Throttled || after.Down != before.Down || after.Size() != before.Size() {
+				after.Released != before.Released || after.Throttled != before.Throttled || after.Down != before.Down ||
+				after.Size() != before.Size() {
 				r.Errorf("%v, said again, counted again: %+v, before %+v", verdict, after, before)
 			}
 			if verdict == queue.Fail {

@@ -153,7 +153,8 @@ var statisticsRules = []rule{
 		got := d.Seen
 		slices.SortFunc(got, func(a, b queue.Drainer) int { return a.LastSeen.Compare(b.LastSeen) })
 		if err != nil || len(got) != 2 || got[0].Client != (queue.Client{ID: "one", Name: "one@bench", Version: "1"}) ||
-			got[1].ID != "two" || !got[1].LastSeen.Equal(r.clock.Now().Time()) || got[1].LastSeen.Sub(got[0].LastSeen) != 3*time.Second {
+			got[1].ID != "two" || !got[1].LastSeen.Equal(r.clock.Now().Time()) ||
+			got[1].LastSeen.Sub(got[0].LastSeen) != 3*time.Second {
 			r.Errorf("got %+v, %v", got, err)
 		}
 	}},

@@ -18,7 +18,8 @@ func (r *rig) audit() {
 				"+ %d leased + %d held + %d delivered + %d died "+
 				"+ %d cancelled + %d timed out + %d returned + %d missing = %d, and %d deferred", i.Spec.Name,
 				i.Appended+i.SetAside+i.Replayed, r.beside[i.Spec.Name],
-				i.Waiting, i.Scheduled, i.Leased, i.Held, i.Delivered, i.Died, i.Cancelled, i.TimedOut, i.Returned, i.Missing, held, i.Deferred)
+				i.Waiting, i.Scheduled, i.Leased, i.Held, i.Delivered, i.Died, i.Cancelled, i.TimedOut, i.Returned,
+				i.Missing, held, i.Deferred)
 		}
 		if i.Waiting < 0 || i.Scheduled < 0 || i.Leased < 0 || i.Held < 0 || i.Dead < 0 ||
 			i.Dead > i.Died && !r.former[i.Spec.Name] {
