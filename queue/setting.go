@@ -161,6 +161,31 @@ func validate[S any](s *S, table []setting[S], prefix string) error {
 	return nil
 }
 
+// plain is the value of a field as a script reads it.
+func plain(at any) any {
+	var n int64
+	switch v := at.(type) {
+	case *string:
+		return *v
+	case *bool:
+		if *v {
+			n = 1
+		}
+	case *int:
+		n = int64(*v)
+	case *int64:
+		n = *v
+	case *Bytes:
+		n = int64(*v)
+	case *Duration:
+		n = v.D().Microseconds()
+	}
+	if n == 0 {
+		return ""
+	}
+	return n
+}
+
 // Setting says of a setting what those want to know who write it.
 type Setting struct {
 	Name string // as it is written, and "limits[].quota" of a list's items

@@ -16,6 +16,17 @@ func (s *Spec) Normalize() {
 	s.unite()
 }
 
+// Fields returns the names and values of the settings that Redis' scripts go by: numbers, durations in microseconds, and
+// "" where nothing is said.
+func (s *Spec) Fields() (fields []any) {
+	for i := range specSettings {
+		if r := &specSettings[i]; r.scripts {
+			fields = append(fields, r.name, plain(r.at(s)))
+		}
+	}
+	return fields
+}
+
 // unite leaves one of the ways to say that there is none.
 func (s *Spec) unite() {
 	if len(s.Lanes.Overrides) == 0 {

@@ -12,26 +12,32 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// limitArgs are those of put.lua behind the lanes.
+// limitArgs are the arguments of put.lua that tell of limits.
 func limitArgs(s *queue.Spec, now time.Time) ([]any, error) {
-	low, args := leaky.Instant(0), []any{queue.MaxChildren, flag(s.Pull), "", len(s.Limits)}
+	low, args := leaky.Instant(0), []any{"limits", len(s.Limits)}
 	for i := range s.Limits {
 		l := &s.Limits[i]
-		if l.Paced() {
-			n, d := l.Rate.Fraction()
-			args = append(args, limitName(l), n, d, max(1, l.Burst), 0, 0, 0, "")
-			continue
+		put := func(name string, value any) { args = append(args, fmt.Sprintf("limit.%d.%s", i+1, name), value) }
+		n, d := l.Rate.Fraction()
+		period, phase, ends, its := leaky.Instant(0), leaky.Instant(0), "", leaky.Instant(0)
+		if !l.Paced() {
+			calendar, err := l.Calendar(now)
+			if err != nil {
+				return nil, err
+			}
+			period, phase, ends, its = packCalendar(calendar)
 		}
-		calendar, err := l.Calendar(now)
-		if err != nil {
-			return nil, err
-		}
-		period, phase, ends, its := packCalendar(calendar)
-		args = append(args, limitName(l), 0, 0, 1, l.Quota.Max, int64(period), int64(phase), ends)
+		put("name", limitName(l))
+		put("n", n)
+		put("d", d)
+		put("burst", max(1, l.Burst))
+		put("max", l.Quota.Max)
+		put("period", int64(period))
+		put("phase", int64(phase))
+		put("ends", ends)
 		low = sooner(low, its)
 	}
-	args[2] = orNever(low)
-	return args, nil
+	return append(args, "calendars_until", orNever(low)), nil
 }
 
 // limitName is all fields of a limit; of a quota what JobInfo.Why says.

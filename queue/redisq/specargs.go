@@ -10,45 +10,35 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// laneArgs are ARGV[19..] of put.lua.
-func laneArgs(s *queue.Spec) []any {
-	args := []any{orNothing(s.MaxInFlight), orNothing(s.MaxScheduled), flag(s.Ordered), packRule(s.Lanes.LaneRule),
-		regime(s), len(s.Lanes.Overrides)}
+// specFields are the settings that scripts go by, and what follows from them, by name. put.lua keeps them as fields of
+// the queue, but for those that are empty.
+func specFields(s *queue.Spec) []any {
+	return append(s.Fields(),
+		"mark", s.Mark(), "deferred.max_age.text", s.Deferred.MaxAge.String(), "circuit", circuitField(s),
+		"lanes", packRule(s.Lanes.LaneRule), "lanes.overrides", len(s.Lanes.Overrides), "regime", regime(s),
+	)
+}
+
+// laneArgs are the rules of single lanes.
+func laneArgs(s *queue.Spec) (args []any) {
 	for key, rule := range s.Lanes.Overrides {
 		lane := queue.DigestLane(key)
 		own := packRule(rule)
 		if own == "" {
 			own = unbounded
 		}
-		args = append(args, string(lane[:]), own)
+		args = append(args, "lane:"+string(lane[:]), own)
 	}
 	return args
 }
 
-// circuitArg is the circuit of a spec as receiver.lua reads it; ” is none.
-func circuitArg(s *queue.Spec) string {
+// circuitField is the circuit of a spec as receiver.lua reads it; empty is none.
+func circuitField(s *queue.Spec) string {
 	c := &s.Circuit
 	if c.Off {
 		return ""
 	}
 	return fmt.Sprint(c.Failures, c.MinProbe.D().Microseconds(), c.MaxProbe.D().Microseconds())
-}
-
-// plainArgs are fields of a queue that put.lua keeps as they are.
-func plainArgs(s *queue.Spec) []any {
-	unknown := s.OnUnknown
-	if !s.Lends() {
-		unknown = ""
-	}
-	return []any{"unknown", unknown, "patience", s.Retry.Deadline.D().Microseconds(), "maxbytes", int64(s.MaxBytes),
-		"circuit", circuitArg(s)}
-}
-
-func orNothing(n int64) any {
-	if n == 0 {
-		return ""
-	}
-	return n
 }
 
 // unbounded stands for a rule that bounds nothing, where there must be one.

@@ -29,14 +29,6 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	n, d := spec.Rate.Fraction()
-	args := []any{
-		e.instant(), spec.Name, text, n, d, spec.Burst, spec.Capacity,
-		spec.Lease.D().Microseconds(), spec.Retry.MaxAttempts, spec.Retention.For.D().Microseconds(),
-		spec.Retention.Max, expect, randomID(),
-		spec.Mark(), spec.Deferred.MaxJobs, spec.Deferred.MaxAge.D().Microseconds(), spec.Deferred.MaxAge.String(),
-		flag(spec.Overflow == queue.Defer),
-	}
 	ruled := queue.RuleNames(spec.Name, nil, spec.Rules)
 	partition := e.Partition(spec.Name)
 	now, err := e.engineNow(ctx, &spec, partition)
@@ -47,8 +39,14 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	v, err := e.repeat(ctx, putScript, partition, slices.Concat(args, laneArgs(&spec), limits, plainArgs(&spec),
-		[]any{strings.Join(ruled, " "), adaptRule(&spec), by, flag(again)})...)
+	n, d := spec.Rate.Fraction()
+	args := slices.Concat([]any{
+		"name", spec.Name, "spec", text, "n", n, "d", d, "burst", spec.Burst, "expect", expect, "stamp", randomID(),
+		"most_children", queue.MaxChildren, "pull", flag(spec.Pull), "rules", strings.Join(ruled, " "),
+		"adapt", adaptRule(&spec), "by", by, "again", flag(again),
+	}, limits, laneArgs(&spec))
+	args = slices.Concat([]any{e.instant(), len(args)}, args, specFields(&spec))
+	v, err := e.repeat(ctx, putScript, partition, args...)
 	if err != nil {
 		return queue.PutResult{}, err
 	}

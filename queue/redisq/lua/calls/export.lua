@@ -27,7 +27,7 @@ local state, most, most_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(A
 local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
 local HELD, RAN_OUT = 1, 2
-local unknown = call('HGET', B .. 'q' .. nr, 'unknown') or ''
+local unknown = on_unknown(nr)
 local F, rows, bytes, count = B .. 'f' .. nr, {}, 0, 0
 
 local function row(...)

@@ -6,54 +6,68 @@
 --
 -- Create a queue or change its spec.
 --
--- ARGV[2..18]  name, spec (canonical JSON), n, d, burst, capacity, lease in us, max attempts, retention in us, retained
---              ended jobs, expected revision (0: must not exist, -1: any), stamp of this call, places for what comes
---              back, most deferred, their greatest age in us and as text, 1 if jobs may be deferred unless they say
---              otherwise
--- ARGV[19..25] most in flight, most scheduled, '1' if ordered, rule of lanes, what stands for all that lanes go by,
---              number of rules for single lanes; for each: lane, rule. The first five are '' where there is nothing to
---              say
--- then most children of a name, '1' if it is a pull queue or '', until when the calendars of its limits are known well
--- enough or '', number of limits; for each: name, n, d, burst, most in a window, period, phase, ends (see limits.lua);
--- fields that the queue keeps as they are, and their values; the rules of its group that it names, with spaces between
--- them; the rule of its adapted rate or '' (see adapt.lua), by whom, '1' if the spec is an earlier one of the queue
+-- ARGV[2]  how many of the following are arguments. They are names and values:
+--          name; spec, its canonical JSON; n, d, burst; expect, the revision (0: must not exist, -1: any);
+--          stamp of this call; most_children of a name; pull, '1' or ''; rules of its group that it names, with
+--          spaces between them;
+--          adapt, the rule of its adapted rate or '' (adapt.lua); by whom; again, '1' if the spec is an earlier one;
+--          limits, how many, and of each limit.I.name, n, d, burst, max, period, phase and ends (limits.lua);
+--          calendars_until, until when their calendars are known well enough, or '';
+--          lane:DIGEST, the rule of a single lane
+-- then     the settings that scripts go by and what follows from them, by the names of the table of settings: fields
+--          that the queue keeps as they are, but for those that are ''
 -- Returns  {revision, created, changed, conflict, children}, conflict 2 if there are too many children, 3 if a pull
 --          queue would have some, 4 if it would be one of a pull queue's; 5 if there is no such rule, 6 if it is of
 --          concurrency, then which of them in place of children
 
 begin()
 check_run()
-local name, spec, expect = ARGV[2], ARGV[3], tonumber(ARGV[12])
-local n, d, b = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local arg, own_lanes, settings, gone = {}, {}, {}, {}
+local behind = 2 + tonumber(ARGV[2])
+for i = 3, behind, 2 do
+  local lane = string.match(ARGV[i], '^lane:(.*)$')
+  if lane then
+    own_lanes[#own_lanes + 1], own_lanes[#own_lanes + 2] = lane, ARGV[i + 1]
+  else
+    arg[ARGV[i]] = ARGV[i + 1]
+  end
+end
+for i = behind + 1, #ARGV, 2 do
+  if ARGV[i + 1] == '' then gone[#gone + 1] = ARGV[i] end
+  settings[ARGV[i]] = ARGV[i + 1]
+end
+local name, spec, expect = arg.name, arg.spec, tonumber(arg.expect)
+local n, d, b = tonumber(arg.n), tonumber(arg.d), tonumber(arg.burst)
 local nr = number_of(name)
 local q = nr and load(nr)
 local rev = q and q.rev or 0
 -- This very call, repeated after a lost reply.
-if q and call('HGET', B .. 'q' .. nr, 'stamp') == ARGV[13] then
+if q and call('HGET', B .. 'q' .. nr, 'stamp') == arg.stamp then
   return { rev, rev == tonumber(call('HGET', B .. 'q' .. nr, 'made')) and 1 or 0, 1, 0 }
 end
 if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 
 if q and call('HGET', B .. 'q' .. nr, 'spec') == spec then return { rev, 0, 0, 0 } end
 
-local rules, arg = {}, 25 + 2 * tonumber(ARGV[24])
-local plain = arg + 4 + 8 * tonumber(ARGV[arg + 3])
-for i = arg + 4, plain - 1, 8 do
-  local rule = { ARGV[i] }
-  for k = 1, 6 do rule[k + 1] = tonumber(ARGV[i + k]) end
-  rule[8] = ARGV[i + 7]
-  rules[#rules + 1] = rule
+local rules = {}
+for i = 1, tonumber(arg.limits) do
+  local rule = { arg['limit.' .. i .. '.name'] }
+  for k, field in ipairs({ 'n', 'd', 'burst', 'max', 'period', 'phase' }) do
+    rule[k + 1] = tonumber(arg['limit.' .. i .. '.' .. field])
+  end
+  rule[8] = arg['limit.' .. i .. '.ends']
+  rules[i] = rule
 end
 with_limits(q or {})
-local pull = ARGV[arg + 1]
+local pull = arg.pull
 if pull == '1' and groups.count_children(name) > 0 then return { rev, 0, 0, 3, groups.count_children(name) } end
 local base = not q and membership.parent_of(name)
 local over = base and number_of(base)
 if over and call('HGET', B .. 'q' .. over, 'pull') then return { rev, 0, 0, 4 } end
 if not q and not base then membership.child_numbers(name) end
-if base and groups.count_children(base) >= tonumber(ARGV[arg]) then return { rev, 0, 0, 2 } end
+if base and groups.count_children(base) >= tonumber(arg.most_children) then return { rev, 0, 0, 2 } end
 
-local ruled = ARGV[#ARGV - 3]
+local ruled = arg.rules
 if ruled ~= (q and q.ruled or '') then
   local i = 0
   for rule in string.gmatch(ruled, '%S+') do
@@ -67,8 +81,8 @@ end
 check_change_keys('queue', name)
 local was = rev
 local by_lanes = q and q.laned or ''
-for i = 19, 23 do
-  if ARGV[i] ~= '' then by_lanes = '1' end
+for _, field in ipairs({ 'max_in_flight', 'max_scheduled', 'ordered', 'lanes', 'regime' }) do
+  if settings[field] ~= '' then by_lanes = '1' end
 end
 if q then
   with_lanes(q) -- looks at the types
@@ -80,17 +94,16 @@ local regime = by_lanes ~= '' and call('HGET', B .. 'q' .. (nr or ''), 'regime')
 -- is to be made ready, bit by bit; while some of an earlier change are, the others
 -- follow when those are done: there may be a million of either.
 local function own_rules()
-  local overrides, put_off, changed = { B .. 'O' .. nr }, B .. 'b' .. nr, B .. 'i' .. nr
-  for k = 25, 24 + 2 * tonumber(ARGV[24]) do overrides[#overrides + 1] = ARGV[k] end
+  local put_off, changed = B .. 'b' .. nr, B .. 'i' .. nr
   call('UNLINK', B .. 'O' .. nr)
-  if overrides[2] then call('HSET', unpack(overrides)) end
+  if own_lanes[1] then call('HSET', B .. 'O' .. nr, unpack(own_lanes)) end
   local under_way = call('EXISTS', changed) > 0
   call('HSET', B .. 'q' .. nr, 'again', under_way and '1' or '')
   if not under_way and call('EXISTS', put_off) > 0 then call('RENAME', put_off, changed) end
 end
 
 local adapt
-n, d, adapt = adapt_to_spec(q or {}, ARGV[#ARGV - 2], n, d)
+n, d, adapt = adapt_to_spec(q or {}, arg.adapt, n, d)
 local created, had = 0, q and q.limits or {}
 if not q then
   call('HDEL', B .. 'R', name)
@@ -127,11 +140,9 @@ else
 end
 rev = call('HINCRBY', B, 'rev', 1)
 if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
-call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', ARGV[13], 'n', n, 'd', d, 'b', b, 'tat', q.tat, 'rem',
-  q.rem, 'last', q.last, 'lc', q.lc,
-  'cap', ARGV[7], 'lease', ARGV[8], 'maxatt', ARGV[9], 'rfor', ARGV[10], 'rmax', ARGV[11],
-  'mark', ARGV[14], 'dmax', ARGV[15], 'dage', ARGV[16], 'dagetext', ARGV[17], 'defers', ARGV[18])
-call('HSET', B .. 'q' .. nr, unpack(ARGV, plain, #ARGV - 4))
+call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', arg.stamp, 'n', n, 'd', d, 'b', b,
+  'tat', q.tat, 'rem', q.rem, 'last', q.last, 'lc', q.lc, unpack(ARGV, behind + 1))
+if gone[1] then call('HDEL', B .. 'q' .. nr, unpack(gone)) end
 if ruled ~= (q.ruled or '') then
   if ruled == '' then call('HDEL', B .. 'q' .. nr, 'ruled') else call('HSET', B .. 'q' .. nr, 'ruled', ruled) end
   asked_anew(group_of(name))
@@ -144,11 +155,14 @@ elseif created == 0 then
   call('HDEL', B .. 'q' .. nr, 'limits', 'lstate', 'lchanged')
 end
 if by_lanes ~= '' then
-  call('HSET', B .. 'q' .. nr, 'laned', '1', 'mif', ARGV[19], 'msched', ARGV[20], 'ordered', ARGV[21], 'lrule',
-    ARGV[22], 'regime', ARGV[23], 'lover', ARGV[24])
-  if regime ~= ARGV[23] then own_rules() end
+  call('HSET', B .. 'q' .. nr, 'laned', '1')
+  if regime ~= settings.regime then own_rules() end
 end
-if ARGV[arg + 2] ~= '' then call('ZADD', B .. 'E', ARGV[arg + 2], name) else call('ZREM', B .. 'E', name) end
+if arg.calendars_until ~= '' then
+  call('ZADD', B .. 'E', arg.calendars_until, name)
+else
+  call('ZREM', B .. 'E', name)
+end
 if pull ~= (q.pull or '') then
   call('ZREM', agenda_key(q, 'a'), nr)
   call('ZREM', agenda_key(q, 's'), nr)
@@ -157,15 +171,15 @@ if pull ~= (q.pull or '') then
 end
 log_pause_end(q)
 if created == 1 then unmark_deleted('queue', name) end
-log_change('queue', name, now, ARGV[#ARGV - 1], ARGV[#ARGV] == '1' and 'rolled_back' or created == 1 and 'created'
-  or 'changed', rev, was, '', '', 0)
+local what = arg.again == '1' and 'rolled_back' or created == 1 and 'created' or 'changed'
+log_change('queue', name, now, arg.by, what, rev, was, '', '', 0)
 keep_document('queue', name, rev, spec)
 if created == 1 then
   membership.add_to_group(q, name)
 else
   membership.save_links(q)
   if q.group == q then set(q, 'gsince', now) end
-  if ARGV[#ARGV - 4] == '' and q.receiver and q.receiver.opened > 0 then receiver.close_circuit(q) end
+  if settings.circuit == '' and q.receiver and q.receiver.opened > 0 then receiver.close_circuit(q) end
   if q.lapsed then
     call('HSET', B .. 'q' .. nr, 'paused', '')
     read_pause(q, '')
@@ -173,7 +187,7 @@ else
   q.laned, q.lw = by_lanes ~= '' and by_lanes or nil, nil -- read what is new
   local e = put_on_agenda(q)
   if e then wake_for(e, q) end
-  q.cap = tonumber(ARGV[7])
+  q.cap = tonumber(settings.capacity)
   announce_room(q)
   save(q)
 end

@@ -31,7 +31,7 @@ if not q then return 0 end
 check_keys(q)
 check_dead_keys(q.name)
 load_overflow(q)
-local way = call('HMGET', B .. 'q' .. nr, 'holder', 'until', 'ofid', 'order', 'dagetext', 'announced')
+local way = call('HMGET', B .. 'q' .. nr, 'holder', 'until', 'ofid', 'order', 'deferred.max_age.text', 'announced')
 local held = tonumber(way[2]) or 0
 if way[1] and way[1] ~= '' and way[1] ~= holder and held > now then return { held - now, now } end
 local order = way[3] == store and tonumber(way[4]) or 0

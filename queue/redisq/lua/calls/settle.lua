@@ -106,7 +106,7 @@ end
 
 -- too_old reports whether a job would be too old to be tried again at an instant, by the retry deadline.
 local function too_old(q, id, at)
-  q.patience = q.patience or tonumber(call('HGET', B .. 'q' .. q.nr, 'patience')) or 0
+  q.patience = q.patience or tonumber(call('HGET', B .. 'q' .. q.nr, 'retry.deadline')) or 0
   if q.patience == 0 then return false end
   local job = redis.pcall('GETRANGE', job_key(q.nr, id), 0, 7)
   return type(job) == 'string' and #job == 8 and at > time_at(job) + q.patience

@@ -42,7 +42,7 @@ local function deferrable(q, body)
   local says = floor(byte(body, 7) / 64)
   if says < 2 then return says == 1 end
   load_overflow(q)
-  return q.defers == 1
+  return q.defers
 end
 
 local function set_aside(q, id, body, h, cost, counts)

@@ -13,7 +13,7 @@ end
 -- one as it said when it was deleted; nil if there is neither a queue nor a dead job of that name.
 local function retention_of(name)
   local nr = number_of(name)
-  local v = nr and call('HMGET', B .. 'q' .. nr, 'rfor', 'rmax')
+  local v = nr and call('HMGET', B .. 'q' .. nr, 'retention.for', 'retention.max')
   if v and v[1] then return { name = name, nr = nr, rfor = tonumber(v[1]), rmax = tonumber(v[2]) } end
   local kept = call('HGET', B .. 'R', name)
   if not kept then return nil end

@@ -4,6 +4,12 @@
 
 local function held_key(q) return B .. 'K' .. q.nr end
 
+-- on_unknown is what becomes of a job that may have been sent: 'hold', 'dead', or '' if it is tried again.
+local function on_unknown(nr)
+  local said = call('HGET', B .. 'q' .. nr, 'on_unknown')
+  return (said == 'hold' or said == 'dead') and said or ''
+end
+
 -- end_attempt_unknown ends the attempt of a lease that ran out, in its record; unknown is what the queue does with such
 -- jobs.
 local function end_attempt_unknown(f, unknown)

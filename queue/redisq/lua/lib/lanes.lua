@@ -42,7 +42,8 @@ end
 -- queue was held in this run of the server, lheld when an import was closed, which brings no lane's
 -- bucket along. It raises unless their keys
 -- are of the types that they must be.
-local LANED = { 'lw', 'served', 'ordered', 'mif', 'msched', 'mixed', 'lrule', 'lover', 'again', 'hm', 'lheld' }
+local LANED = { 'lw', 'served', 'ordered', 'max_in_flight', 'max_scheduled', 'mixed', 'lanes', 'lanes.overrides',
+  'again', 'hm', 'lheld' }
 
 local function load_lanes(q)
   if q.lw then return end

@@ -54,7 +54,7 @@ local function end_lost_lease(nr, id, member)
   end
   local f = q and lost_lease(q, id)
   if f then check_lane_key(q, f) end
-  local unknown = f and call('HGET', B .. 'q' .. nr, 'unknown') or ''
+  local unknown = f and on_unknown(nr) or ''
   if unknown == 'hold' then call('ZCARD', held_key(q)) end
   call('ZREM', B .. 'l', member)
   if not f then return end

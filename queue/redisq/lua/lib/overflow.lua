@@ -7,13 +7,15 @@
 local DEFERRED, DEFERRED_BYTES = '>I7B', 34
 
 -- load_overflow loads what a queue keeps of its overflow, unless it has been loaded.
-local OVERFLOW = { 'mark', 'dmax', 'dage', 'defers', 'dcost', 'tickets', 'givenup', 'gen', 'genat', 'older',
-  'oldercost', 'roomat', 'backbytes', 'headneed' }
+local OVERFLOW = { 'mark', 'dcost', 'tickets', 'givenup', 'gen', 'genat', 'older', 'oldercost', 'roomat', 'backbytes',
+  'headneed' }
 
 local function load_overflow(q)
   if q.mark then return end
-  local v = call('HMGET', B .. 'q' .. q.nr, unpack(OVERFLOW))
-  for i, field in ipairs(OVERFLOW) do q[field] = q[field] or tonumber(v[i]) or 0 end
+  local Q = B .. 'q' .. q.nr
+  local v = call('HMGET', Q, 'deferred.max_jobs', 'deferred.max_age', 'overflow', unpack(OVERFLOW))
+  q.dmax, q.dage, q.defers = tonumber(v[1]) or 0, tonumber(v[2]) or 0, v[3] == 'defer'
+  for i, field in ipairs(OVERFLOW) do q[field] = q[field] or tonumber(v[3 + i]) or 0 end
 end
 
 -- expires_at returns when a job expires whose record has its flags at that byte of s.

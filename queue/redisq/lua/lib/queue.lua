@@ -35,10 +35,9 @@ end
 -- such part.
 local with_lanes, with_limits, with_receiver, with_rules, expire_due, visit_one, adapt_rate
 
-local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'cap', 'size', 'turn', 'cmax', 'refn',
-  'paused',
-  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also', 'pull',
-  'expiring', 'said', 'adapt', 'ruled', 'bytes', 'maxbytes' }
+local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'capacity', 'size', 'turn', 'cmax', 'refn',
+  'paused', 'lease', 'retry.max_attempts', 'retention.for', 'retention.max', 'rev', 'name', 'back', 'deferred',
+  'behind', 'hc', 'laned', 'also', 'pull', 'expiring', 'said', 'adapt', 'ruled', 'bytes', 'max_bytes' }
 
 -- load returns a queue by its number, or nil.
 local function load(nr)
