@@ -83,7 +83,9 @@ var appendSingle = Figure{
 			Peer:  timed("asynq", func(context.Context) error { return enqueue(peer) }),
 			Floor: timed("floor", func(ctx context.Context) error { return callMinimal(ctx, floor, 1) }),
 			Notes: func() string {
-				return fmt.Sprintf("CPU a job, client and server together: ours %v, asynq %v, floor %v", cpus["ours"], cpus["asynq"], cpus["floor"])
+				return fmt.Sprintf(
+					"CPU a job, client and server together: ours %v, asynq %v, floor %v", cpus["ours"], cpus["asynq"], cpus["floor"],
+				)
 			},
 			Close: s.Close,
 		}, nil

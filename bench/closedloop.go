@@ -63,8 +63,13 @@ func measureClosedLoop(ctx context.Context) (sent float64, notes []string, err e
 			sent, missed = part, refused > 0.02
 		}
 		missed = missed || part < c.least
-		notes = append(notes, fmt.Sprintf("%s: %.1f %% of it sent, %.2f %% of the requests refused", c.title, 100*part, 100*refused))
-		panels = append(panels, closedloop.Panel{Title: fmt.Sprintf("%s: %.1f %% of it sent, %.2f %% of the requests refused", c.title, 100*part, 100*refused), Limit: c.limit, Run: r})
+		notes = append(notes, fmt.Sprintf(
+			"%s: %.1f %% of it sent, %.2f %% of the requests refused", c.title, 100*part, 100*refused,
+		))
+		panels = append(panels, closedloop.Panel{
+			Title: fmt.Sprintf("%s: %.1f %% of it sent, %.2f %% of the requests refused", c.title, 100*part, 100*refused),
+			Limit: c.limit, Run: r,
+		})
 	}
 	if missed {
 		sent = 0
@@ -102,7 +107,10 @@ func runClosedLoop(ctx context.Context, limit closedloop.Limit, span time.Durati
 	}
 	defer func() { _ = e.Close() }()
 	return closedloop.Loop{
-		Spec:     queue.Spec{Name: "q", Rate: leaky.PerSecond(5), Adapt: queue.Adapt{Floor: leaky.PerSecond(1), Ceiling: leaky.PerSecond(50)}},
-		Receiver: closedloop.Tokens(limit, 5), Drainers: 3, Trip: time.Millisecond, Answer: 200 * time.Millisecond, After: time.Second, For: span, Seed: 1,
+		Spec: queue.Spec{Name: "q", Rate: leaky.PerSecond(5), Adapt: queue.Adapt{
+			Floor: leaky.PerSecond(1), Ceiling: leaky.PerSecond(50),
+		}},
+		Receiver: closedloop.Tokens(limit, 5), Drainers: 3, Trip: time.Millisecond, Answer: 200 * time.Millisecond,
+		After: time.Second, For: span, Seed: 1,
 	}.Run(ctx, e, clock)
 }

@@ -17,7 +17,9 @@ const deepBatch = 100
 
 func reserveSome(ctx context.Context, s *redisStore, n uint64) (queue.Reserved, time.Duration, error) {
 	start := time.Now()
-	r, err := s.engine.Reserve(ctx, queue.ReserveRequest{Partition: s.engine.Partition(queueName), Client: queue.Client{ID: "bench"}, Number: n, Max: deepBatch})
+	r, err := s.engine.Reserve(ctx, queue.ReserveRequest{
+		Partition: s.engine.Partition(queueName), Client: queue.Client{ID: "bench"}, Number: n, Max: deepBatch,
+	})
 	took := time.Since(start)
 	if err == nil && len(r.Jobs) != deepBatch {
 		err = fmt.Errorf("reserved %d of %d", len(r.Jobs), deepBatch)
@@ -28,7 +30,9 @@ func reserveSome(ctx context.Context, s *redisStore, n uint64) (queue.Reserved, 
 func settleAll(ctx context.Context, s *redisStore, r queue.Reserved) (time.Duration, error) {
 	var out []queue.Settlement
 	for _, j := range r.Jobs {
-		out = append(out, queue.Settlement{Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Deliver})
+		out = append(out, queue.Settlement{
+			Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Deliver,
+		})
 	}
 	start := time.Now()
 	_, err := s.engine.Settle(ctx, out)
@@ -73,7 +77,9 @@ func deepQueue(name string, step deepStep) Figure {
 				}
 				// Few ended jobs are remembered, so that the number of keys stays as it is: past 2^20 of them Redis doubles
 				// its table, and while it does an append takes 1.7 times as long, whatever the queue's depth.
-				spec := queue.Spec{Name: queueName, Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Retention: queue.Retention{Max: 1000}}
+				spec := queue.Spec{
+					Name: queueName, Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Retention: queue.Retention{Max: 1000},
+				}
 				if _, err := s.engine.Put(ctx, spec, queue.AnyRevision); err != nil {
 					return s, nil, err
 				}

@@ -21,14 +21,19 @@ func (r *reservoir) putAside(ctx context.Context, count int64) (float64, error) 
 	}
 	info, err := r.engine.Get(ctx, queueName)
 	if err == nil && (info.Deferred > count || r.seen.stored.Load() != count) {
-		err = fmt.Errorf("%d jobs were answered deferred; the engine knows of %d, and %d were stored", count, info.Deferred, r.seen.stored.Load())
+		err = fmt.Errorf(
+			"%d jobs were answered deferred; the engine knows of %d, and %d were stored", count, info.Deferred,
+			r.seen.stored.Load(),
+		)
 	}
 	return v * float64(info.Deferred) / float64(count), err
 }
 
 // deferring measures jobs that go to the overflow of a full queue beside messages that
 // publish stores, one for each job, in a stream of their own.
-func deferring(r *reservoir, count, messages int64, publish func(context.Context, jetstream.JetStream, int64) (float64, error)) Measurements {
+func deferring(
+	r *reservoir, count, messages int64, publish func(context.Context, jetstream.JetStream, int64) (float64, error),
+) Measurements {
 	packed, spent := 0.0, time.Duration(0)
 	return Measurements{
 		Ours: func(ctx context.Context) (float64, error) {
@@ -40,12 +45,15 @@ func deferring(r *reservoir, count, messages int64, publish func(context.Context
 			}
 			before := r.cpu(ctx)
 			v, err := r.putAside(ctx, count)
-			packed, spent = float64(r.seen.stored.Load())/float64(max(1, r.seen.messages.Load())), (r.cpu(ctx)-before)/time.Duration(count)
+			packed, spent = float64(r.seen.stored.Load())/float64(max(
+				1, r.seen.messages.Load(),
+			)), (r.cpu(ctx)-before)/time.Duration(count)
 			return v, err
 		},
 		Floor: func(ctx context.Context) (float64, error) {
 			_, err := r.js.CreateStream(ctx, jetstream.StreamConfig{
-				Name: plain, Subjects: []string{plain}, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, MaxBytes: overflowBytes,
+				Name: plain, Subjects: []string{plain}, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew,
+				MaxBytes: overflowBytes,
 			})
 			if err != nil {
 				return 0, err

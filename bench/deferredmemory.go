@@ -153,7 +153,8 @@ func memoryDeferred() Figure {
 				return few.sum(), err
 			}
 			m.Notes = func() string {
-				return fmt.Sprintf("ingress %.1f MB and %.1f MB, drainer %.1f MB and %.1f MB; either pair had deferred %d jobs since its start",
+				return fmt.Sprintf("ingress %.1f MB and %.1f MB, drainer %.1f MB and %.1f MB; either pair had deferred %d jobs "+
+					"since its start",
 					many.ingress, few.ingress, many.drainer, few.drainer, manyDeferred)
 			}
 			return m, err

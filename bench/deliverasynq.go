@@ -43,14 +43,17 @@ func deliverAsynq(name, where string, open func(context.Context) (store, error))
 					if err != nil {
 						return 0, err
 					}
-					router := deliver.New(deliver.Options{Asynq: asynqtarget.Options{Redis: asynq.RedisClientOpt{Addr: other.Addr(), PoolSize: callers}}.Sender})
+					router := deliver.New(deliver.Options{
+						Asynq: asynqtarget.Options{Redis: asynq.RedisClientOpt{Addr: other.Addr(), PoolSize: callers}}.Sender,
+					})
 					v, err := took.charge(ctx, "ours", count, []meter{{"its store", s.used}, theirs}, func() (float64, error) {
 						return deliverFor(ctx, e, router, count, drain.DefaultConcurrency)
 					})
 					if closed := router.Close(); err == nil {
 						err = closed
 					}
-					if n, sizeErr := other.Client().LLen(ctx, "asynq:{default}:pending").Result(); err == nil && (sizeErr != nil || n != count) {
+					if n, sizeErr := other.Client().LLen(ctx, "asynq:{default}:pending").Result(); err == nil && (sizeErr != nil ||
+						n != count) {
 						err = fmt.Errorf("asynq has %d tasks, want %d: %w", n, count, sizeErr)
 					}
 					return v, err

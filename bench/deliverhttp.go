@@ -25,7 +25,9 @@ func deliverHTTP(name, where string, open func(context.Context) (store, error)) 
 				return Measurements{}, err
 			}
 			m := Measurements{Close: s.Close}
-			url, closeInbox, err := serve(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+			url, closeInbox, err := serve(http.HandlerFunc(
+				func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) },
+			))
 			if err != nil {
 				return m, err
 			}

@@ -48,7 +48,8 @@ func smtpServer(ctx context.Context, m *mailbox) (port int, closeIt func(), err 
 
 const (
 	mailConnections = 16
-	mailText        = "Dear customer,\n\nyour parcel has been handed over and will be with you in two days. You need not be at home.\n\nKind regards\nYour shop\n"
+	mailText        = "Dear customer,\n\nyour parcel has been handed over and will be with you in two days. You need " +
+		"not be at home.\n\nKind regards\nYour shop\n"
 )
 
 // deliverSMTP sends mail from a queue on Redis; the peer sends the same in a loop.
@@ -80,8 +81,13 @@ var deliverSMTP = Figure{
 				if err := s.again(ctx); err != nil {
 					return 0, err
 				}
-				target := fmt.Appendf(nil, `{"smtp": {"host": "127.0.0.1", "port": %d, "tls": "none", "max_connections": %d}}`, port, mailConnections)
-				if _, err := s.engine.Put(ctx, queue.Spec{Name: queueName, Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Deliver: target}, queue.AnyRevision); err != nil {
+				target := fmt.Appendf(
+					nil, `{"smtp": {"host": "127.0.0.1", "port": %d, "tls": "none", "max_connections": %d}}`, port, mailConnections,
+				)
+				if _, err := s.engine.Put(
+					ctx, queue.Spec{Name: queueName, Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Deliver: target},
+					queue.AnyRevision,
+				); err != nil {
 					return 0, err
 				}
 				if err := fillMail(ctx, s.engine, count); err != nil {
@@ -111,7 +117,9 @@ func fillMail(ctx context.Context, e queue.Appender, count int) error {
 	for left := count; left > 0; left -= queue.BatchItems {
 		jobs := make([]queue.Job, min(left, queue.BatchItems))
 		for i := range jobs {
-			jobs[i] = queue.Job{Queue: queueName, ID: newID(), Payload: fmt.Appendf(nil, `{"from": "shop@example.com", "to": "ann@example.org", "subject": "Your parcel", "text": %q}`, mailText)}
+			jobs[i] = queue.Job{Queue: queueName, ID: newID(), Payload: fmt.Appendf(
+				nil, `{"from": "shop@example.com", "to": "ann@example.org", "subject": "Your parcel", "text": %q}`, mailText,
+			)}
 		}
 		if err := appendAll(ctx, e, jobs); err != nil {
 			return err

@@ -142,7 +142,9 @@ var drainRedis = Figure{
 }
 
 func drainAsynq(ctx context.Context, addr string, count int64) (float64, error) {
-	server := asynq.NewServer(asynq.RedisClientOpt{Addr: addr}, asynq.Config{Concurrency: callers, Queues: map[string]int{queueName: 1}, Logger: quiet{}, LogLevel: asynq.FatalLevel})
+	server := asynq.NewServer(asynq.RedisClientOpt{Addr: addr}, asynq.Config{
+		Concurrency: callers, Queues: map[string]int{queueName: 1}, Logger: quiet{}, LogLevel: asynq.FatalLevel,
+	})
 	var n atomic.Int64
 	done := make(chan time.Time, 1)
 	start := time.Now()

@@ -37,7 +37,9 @@ func syncStream(ctx context.Context) (js jetstream.JetStream, closeIt func(), er
 	if err != nil {
 		return nil, nil, err
 	}
-	ns, err := server.NewServer(&server.Options{JetStream: true, StoreDir: dir, SyncAlways: true, DontListen: true, NoSigs: true, NoLog: true})
+	ns, err := server.NewServer(&server.Options{
+		JetStream: true, StoreDir: dir, SyncAlways: true, DontListen: true, NoSigs: true, NoLog: true,
+	})
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, nil, err
@@ -53,7 +55,9 @@ func syncStream(ctx context.Context) (js jetstream.JetStream, closeIt func(), er
 		js, err = jetstream.New(nc)
 	}
 	if err == nil {
-		_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}, Storage: jetstream.FileStorage, Retention: jetstream.WorkQueuePolicy})
+		_, err = js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: "S", Subjects: []string{"s"}, Storage: jetstream.FileStorage, Retention: jetstream.WorkQueuePolicy,
+		})
 	}
 	if err != nil {
 		stop()
@@ -69,7 +73,9 @@ func boltGroup() (do func(context.Context) error, closeIt func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	db, err := bbolt.Open(filepath.Join(dir, "floor.db"), 0o600, &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType})
+	db, err := bbolt.Open(filepath.Join(dir, "floor.db"), 0o600, &bbolt.Options{
+		NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
+	})
 	if err == nil {
 		err = db.Update(func(tx *bbolt.Tx) error { _, err := tx.CreateBucket([]byte("b")); return err })
 	}
@@ -86,7 +92,9 @@ func boltGroup() (do func(context.Context) error, closeIt func(), err error) {
 
 func appendEmbedded(depth int) Figure {
 	return Figure{
-		Name: fmt.Sprintf("append-embedded-%d", depth), Unit: fmt.Sprintf("jobs/s, 64 callers, fsync before ack, %d deep", depth),
+		Name: fmt.Sprintf("append-embedded-%d", depth), Unit: fmt.Sprintf(
+			"jobs/s, 64 callers, fsync before ack, %d deep", depth,
+		),
 		Peer: "JetStream SyncAlways", Floor: "bbolt.Batch of one put",
 		Goal: "25,000/s and 5 x JetStream", Met: func(ours, peer, _ float64) bool { return ours >= 25_000 && ours >= 5*peer },
 		Setup: func(ctx context.Context) (Measurements, error) {
@@ -134,6 +142,8 @@ var idleEmbedded = Figure{
 		if err != nil {
 			return Measurements{}, err
 		}
-		return Measurements{Ours: func(ctx context.Context) (float64, error) { return latency(ctx, e, 200) }, Close: closeStore}, nil
+		return Measurements{
+			Ours: func(ctx context.Context) (float64, error) { return latency(ctx, e, 200) }, Close: closeStore,
+		}, nil
 	},
 }

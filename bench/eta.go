@@ -31,7 +31,9 @@ func eta(name, what string, job func(i int) queue.Job) Figure {
 			if err != nil {
 				return Measurements{}, err
 			}
-			m := Measurements{Close: s.Close, Notes: func() string { return fmt.Sprintf("off by %v p50, %v at most", p50, worst) }}
+			m := Measurements{Close: s.Close, Notes: func() string {
+				return fmt.Sprintf("off by %v p50, %v at most", p50, worst)
+			}}
 			m.Ours = func(ctx context.Context) (float64, error) {
 				if err := put(ctx, s.engine, queueName, leaky.PerSecond(etaRate)); err != nil {
 					return 0, err

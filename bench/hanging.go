@@ -97,7 +97,9 @@ func worstShare(ctx context.Context, s store, after time.Duration) (share float6
 	}
 	pause(time.Second)
 	for i := range hangingOthers {
-		if err = filled(ctx, e, fmt.Sprint("other", i), leaky.PerSecond(hangingRate), 4*hangingRate*int(hangingSpan/time.Second)); err != nil {
+		if err = filled(
+			ctx, e, fmt.Sprint("other", i), leaky.PerSecond(hangingRate), 4*hangingRate*int(hangingSpan/time.Second),
+		); err != nil {
 			break
 		}
 	}
@@ -125,7 +127,10 @@ func worstShare(ctx context.Context, s store, after time.Duration) (share float6
 
 // filled makes a queue with so many jobs.
 func filled(ctx context.Context, e queue.Engine, name string, rate leaky.Rate, count int) error {
-	if _, err := e.Put(ctx, queue.Spec{Name: name, Rate: rate, Lease: queue.Duration(2 * time.Hour), Slack: queue.Duration(hangingSlack)}, queue.AnyRevision); err != nil {
+	if _, err := e.Put(
+		ctx, queue.Spec{Name: name, Rate: rate, Lease: queue.Duration(2 * time.Hour), Slack: queue.Duration(hangingSlack)},
+		queue.AnyRevision,
+	); err != nil {
 		return err
 	}
 	for from := 0; from < count; from += 500 {

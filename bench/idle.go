@@ -36,7 +36,9 @@ func callsPerDeparture(ctx context.Context, s *redisStore, n int) (float64, erro
 	for range n {
 		wg.Go(func() {
 			e := onlyPartition{s.engine, partition, &calls}
-			if err := drain.Run(run, e, drain.HandlerFunc(func(context.Context, *drain.Job) error { departed.Add(1); return nil }), drain.Options{}); err != nil {
+			if err := drain.Run(
+				run, e, drain.HandlerFunc(func(context.Context, *drain.Job) error { departed.Add(1); return nil }), drain.Options{},
+			); err != nil {
 				errs <- err
 			}
 		})

@@ -29,7 +29,9 @@ func laned() queue.Spec {
 func appendLanes(ctx context.Context, e queue.Appender, from, n int) error {
 	jobs := make([]queue.Job, n)
 	for i := range jobs {
-		jobs[i] = queue.Job{Queue: queueName, ID: newID(), Lane: fmt.Sprintf("tenant-%d.example.com", from+i), Payload: payload}
+		jobs[i] = queue.Job{
+			Queue: queueName, ID: newID(), Lane: fmt.Sprintf("tenant-%d.example.com", from+i), Payload: payload,
+		}
 	}
 	return appendAll(ctx, e, jobs)
 }
@@ -38,7 +40,9 @@ func appendLanes(ctx context.Context, e queue.Appender, from, n int) error {
 func (s *redisStore) empty(ctx context.Context) error {
 	client, partition := queue.Client{ID: queue.NewID()}, s.engine.Partition(queueName)
 	for n := uint64(1); ; n++ {
-		r, err := s.engine.Reserve(ctx, queue.ReserveRequest{Partition: partition, Client: client, Number: n, Max: queue.MaxReserve})
+		r, err := s.engine.Reserve(ctx, queue.ReserveRequest{
+			Partition: partition, Client: client, Number: n, Max: queue.MaxReserve,
+		})
 		if err != nil {
 			return err
 		}
@@ -75,8 +79,9 @@ func (s *redisStore) settled(ctx context.Context) (float64, error) {
 }
 
 var memoryLanes = Figure{
-	Name: "memory-lanes", Unit: "x of the memory before, after 1,000,000 lanes had a job each; 100,000 jobs wait beside", Rounds: 1,
-	Goal: "within 1%", Met: func(ours, _, _ float64) bool { return ours <= 1.01 },
+	Name: "memory-lanes", Unit: "x of the memory before, after 1,000,000 lanes had a job each; 100,000 jobs wait beside",
+	Rounds: 1,
+	Goal:   "within 1%", Met: func(ours, _, _ float64) bool { return ours <= 1.01 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		s, err := newRedisStore(ctx)
 		if err != nil {
@@ -84,7 +89,8 @@ var memoryLanes = Figure{
 		}
 		var before, most, after, tableBefore, tableAfter float64
 		m := Measurements{Close: s.Close, Notes: func() string {
-			return fmt.Sprintf("%.1f MB before, %.1f MB with all of them, %.1f MB after; Redis' own table of keys, which it shrinks only when a tenth of it is used, is %.1f MB of the one and %.1f MB of the other",
+			return fmt.Sprintf("%.1f MB before, %.1f MB with all of them, %.1f MB after; Redis' own table of keys, which it "+
+				"shrinks only when a tenth of it is used, is %.1f MB of the one and %.1f MB of the other",
 				before/1e6, most/1e6, after/1e6, tableBefore/1e6, tableAfter/1e6)
 		}}
 		m.Ours = func(ctx context.Context) (float64, error) {
@@ -157,7 +163,9 @@ var appendLaned = Figure{
 				return percentile(took, 0.99), nil
 			}
 		}
-		return Measurements{Ours: p99(func(i int) int { return i }), Floor: p99(func(int) int { return 0 }), Close: s.Close}, nil
+		return Measurements{
+			Ours: p99(func(i int) int { return i }), Floor: p99(func(int) int { return 0 }), Close: s.Close,
+		}, nil
 	},
 }
 

@@ -75,7 +75,9 @@ func newRedisStore(ctx context.Context) (*redisStore, error) {
 		return nil, err
 	}
 	s := &redisStore{server: server, close: []func(){func() { _ = server.Close() }}}
-	s.client = redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: callers, MaxRetries: -1, ContextTimeoutEnabled: true})
+	s.client = redis.NewClient(&redis.Options{
+		Addr: server.Addr(), PoolSize: callers, MaxRetries: -1, ContextTimeoutEnabled: true,
+	})
 	s.close = append(s.close, func() { _ = s.client.Close() }, func() { _ = s.engine.Close() })
 	if s.engine, err = redisq.Open(ctx, s.client, redisq.Options{Init: true}); err != nil {
 		s.close = s.close[:2]

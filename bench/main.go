@@ -34,7 +34,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	rounds := flags.Int("rounds", 5, "rounds per figure; the median counts")
 	out := flags.String("json", "bench.json", "write the figures to this file; empty writes none")
 	list := flags.Bool("list", false, "print the names of the figures and end")
-	profile := flags.String("cpuprofile", "", "write a CPU profile of this process to this file: all that is measured, the peers and the floor too")
+	profile := flags.String(
+		"cpuprofile", "",
+		"write a CPU profile of this process to this file: all that is measured, the peers and the floor too",
+	)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -153,7 +156,10 @@ func (f Figure) measure(ctx context.Context, rounds int, progress io.Writer) (Re
 		fmt.Fprintf(progress, "  round %d of %d\n", round+1, rounds)
 	}
 	ours, peer, floor := median(values[0]), median(values[1]), median(values[2])
-	r := Result{Name: f.Name, Unit: f.Unit, Ours: ours, Peer: f.Peer, PeerValue: peer, Floor: f.Floor, FloorValue: floor, Goal: f.Goal, Met: f.Met(ours, peer, floor)}
+	r := Result{
+		Name: f.Name, Unit: f.Unit, Ours: ours, Peer: f.Peer, PeerValue: peer, Floor: f.Floor, FloorValue: floor,
+		Goal: f.Goal, Met: f.Met(ours, peer, floor),
+	}
 	if peer > 0 {
 		r.PeerRatio = ours / peer
 	}
@@ -185,7 +191,8 @@ func report(w io.Writer, results []Result) {
 		if !r.Met {
 			verdict = "MISSED"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s: %s\t\n", r.Name, r.Unit, number(r.Ours), against(r.Peer, r.PeerValue), ratio(r.PeerRatio),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s: %s\t\n", r.Name, r.Unit, number(r.Ours),
+			against(r.Peer, r.PeerValue), ratio(r.PeerRatio),
 			against(r.Floor, r.FloorValue), ratio(r.FloorRatio), r.Goal, verdict)
 	}
 	_ = t.Flush()

@@ -14,7 +14,8 @@ import (
 const ingressMaximum = 512
 
 var memoryIngress = Figure{
-	Name: "memory-ingress", Unit: "MiB resident at most, 8,192 connections with the worst headers, 256 streams and 512 large bodies", Rounds: 1,
+	Name: "memory-ingress", Unit: "MiB resident at most, 8,192 connections with the worst headers, 256 streams and 512 " +
+		"large bodies", Rounds: 1,
 	Goal: "at most 512 MiB, in a control group",
 	Met:  func(ours, _, _ float64) bool { return ours <= ingressMaximum },
 	Setup: func(ctx context.Context) (Measurements, error) {
@@ -34,7 +35,9 @@ var memoryIngress = Figure{
 				if err != nil {
 					return 0, err
 				}
-				p, err := memtest.Start(ctx, ingressMaximum<<20, path, "--redis", "redis://"+s.server.Addr(), "--listen", "127.0.0.1:0")
+				p, err := memtest.Start(
+					ctx, ingressMaximum<<20, path, "--redis", "redis://"+s.server.Addr(), "--listen", "127.0.0.1:0",
+				)
 				if err != nil {
 					return 0, err
 				}

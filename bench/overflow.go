@@ -81,7 +81,10 @@ func (r *reservoir) start(ctx context.Context, o natsserver.Options) (err error)
 		return err
 	}
 	r.close = append(r.close, r.nc.Close)
-	r.js, err = jetstream.New(r.nc, jetstream.WithPublishAsyncMaxPending(callers), jetstream.WithPublishAsyncTimeout(patience), jetstream.WithDefaultTimeout(patience))
+	r.js, err = jetstream.New(
+		r.nc, jetstream.WithPublishAsyncMaxPending(callers), jetstream.WithPublishAsyncTimeout(patience),
+		jetstream.WithDefaultTimeout(patience),
+	)
 	return err
 }
 
@@ -194,7 +197,10 @@ func (s *seen) Returned(_ string, jobs int) {
 
 // roomFor is a queue that can take count jobs back at once, and whose jobs may wait.
 func roomFor(count int64) queue.Spec {
-	s := queue.Spec{Name: queueName, Rate: leaky.Unlimited, Overflow: queue.Defer, Deferred: queue.Deferral{MaxJobs: queue.MaxMaxDeferred}}
+	s := queue.Spec{
+		Name: queueName, Rate: leaky.Unlimited, Overflow: queue.Defer,
+		Deferred: queue.Deferral{MaxJobs: queue.MaxMaxDeferred},
+	}
 	s.Capacity = count
 	if count > 1 {
 		s.Capacity = 3 * count // of which half are for what comes back

@@ -33,7 +33,9 @@ func pacing(rate int) Figure {
 			}
 			m := Measurements{Close: func() { _ = os.RemoveAll(dir) }}
 			program := filepath.Join(dir, "penstock")
-			if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/penstock").CombinedOutput(); err != nil {
+			if out, err := exec.CommandContext(
+				ctx, "go", "build", "-o", program, "./cmd/penstock",
+			).CombinedOutput(); err != nil {
 				return m, fmt.Errorf("building penstock (run this in the repository): %w: %s", err, out)
 			}
 			server, err := redistest.Start(ctx, redistest.Options{})
@@ -62,8 +64,11 @@ func pacing(rate int) Figure {
 				return milliseconds(r.Reference.LatenessP99), nil
 			}
 			m.Notes = func() string {
-				return fmt.Sprintf("law held %v (needed %v of slack + delta %v); most in 1 s %d, allowed %d; achieved %.2f%%, lost slots %d; gaps under 0.9 T %.2f%%, |gap-T| p99 %v (floor %v); lost jobs %d, delivered twice %d; receiver stalled at most %v; %v",
-					r.Law.Held, r.Law.Needed, r.Law.Slack+r.Law.Delta, r.Law.Most, r.Law.Allowed, 100*r.Pace.Share, r.LostByStore, 100*r.Pace.ShortGaps,
+				return fmt.Sprintf("law held %v (needed %v of slack + delta %v); most in 1 s %d, allowed %d; achieved %.2f%%, "+
+					"lost slots %d; gaps under 0.9 T %.2f%%, |gap-T| p99 %v (floor %v); lost jobs %d, delivered twice %d; receiver "+
+					"stalled at most %v; %v",
+					r.Law.Held, r.Law.Needed, r.Law.Slack+r.Law.Delta, r.Law.Most, r.Law.Allowed, 100*r.Pace.Share, r.LostByStore,
+					100*r.Pace.ShortGaps,
 					r.Pace.GapP99, r.Reference.GapP99, r.Lost, r.Twice, r.WorstStall, r.Broken)
 			}
 			return m, nil

@@ -42,7 +42,9 @@ func start(ctx context.Context, dir, name string, args ...string) (*program, err
 	}
 	defer func() { _ = log.Close() }() // it has a descriptor of its own
 	p := &program{log: log.Name()}
-	p.cmd = exec.CommandContext(ctx, filepath.Join(dir, name), append(args, "--listen", "127.0.0.1:0", "--log-format", "json")...)
+	p.cmd = exec.CommandContext(ctx, filepath.Join(dir, name), append(
+		args, "--listen", "127.0.0.1:0", "--log-format", "json",
+	)...)
 	p.cmd.Stderr = log
 	if err := p.cmd.Start(); err != nil {
 		return nil, err

@@ -82,7 +82,9 @@ func (r *reservoir) readmit(ctx context.Context, count int64) (time.Duration, er
 			return took, end(err)
 		}
 		if time.Now().After(deadline) {
-			return 0, end(fmt.Errorf("all jobs came back; %d messages are left on the overflow, and the engine knows of %d jobs", n, info.Deferred))
+			return 0, end(fmt.Errorf(
+				"all jobs came back; %d messages are left on the overflow, and the engine knows of %d jobs", n, info.Deferred,
+			))
 		}
 	}
 }
@@ -95,7 +97,10 @@ func (r *reservoir) once(ctx context.Context, first, count int64) error {
 		return err
 	}
 	if info.Waiting != count || info.Returned != count || info.Missing != 0 || info.Dead != 0 {
-		return fmt.Errorf("of %d jobs put aside %d came back and %d wait; missing %d, dead %d", count, info.Returned, info.Waiting, info.Missing, info.Dead)
+		return fmt.Errorf(
+			"of %d jobs put aside %d came back and %d wait; missing %d, dead %d", count, info.Returned, info.Waiting,
+			info.Missing, info.Dead,
+		)
 	}
 	dead, err := r.onStream(ctx, r.stream.Status().Dead)
 	if err != nil {

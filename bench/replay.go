@@ -27,7 +27,9 @@ var replayMeter = Figure{
 		return Measurements{
 			Ours: func(ctx context.Context) (float64, error) {
 				return onOneCore(func() error {
-					r, err := replay.Run(ctx, replay.Options{Rules: rules, Logs: []replay.Log{{Name: "log", In: bytes.NewReader(log)}}})
+					r, err := replay.Run(ctx, replay.Options{Rules: rules, Logs: []replay.Log{{
+						Name: "log", In: bytes.NewReader(log),
+					}}})
 					if err == nil && r.Requests != replayLines {
 						err = fmt.Errorf("%d requests of %d lines", r.Requests, replayLines)
 					}
@@ -66,7 +68,8 @@ func combinedLog(lines, clients int) []byte {
 	for i := range lines {
 		at = at.Add(time.Duration(r.ExpFloat64() * float64(25*time.Millisecond)))
 		client := zipf.Uint64()
-		_, _ = fmt.Fprintf(&b, "10.%d.%d.%d - - [%s] \"GET /api/items/%d?page=%d HTTP/1.1\" 200 %d \"https://example.com/start\" \"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\"\n",
+		_, _ = fmt.Fprintf(&b, "10.%d.%d.%d - - [%s] \"GET /api/items/%d?page=%d HTTP/1.1\" 200 %d "+
+			"\"https://example.com/start\" \"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\"\n",
 			client>>16, client>>8&255, client&255, at.Format("02/Jan/2006:15:04:05 -0700"), i%977, i%7, r.IntN(9000))
 	}
 	return b.Bytes()

@@ -14,13 +14,17 @@ import (
 // takeEmbedded asks a Meter under many keys; the peer does so in memory alone, behind a mutex, and keeps nothing.
 var takeEmbedded = Figure{
 	Name: "take-embedded", Unit: "takes/s, 64 callers, 10,000 keys, written behind",
-	Peer: "leaky behind a mutex", Goal: "a tenth of memory alone", Met: func(ours, peer, _ float64) bool { return ours >= peer/10 },
+	Peer: "leaky behind a mutex", Goal: "a tenth of memory alone",
+	Met: func(ours, peer, _ float64) bool { return ours >= peer/10 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		e, closeStore, err := embedded(ctx)
 		if err != nil {
 			return Measurements{}, err
 		}
-		r := queue.Rule{Name: "r", Algorithm: leaky.AlgorithmMeter, Key: "{lane}", Bound: queue.Bound{Rate: leaky.PerSecond(1_000_000), Burst: 1_000}}
+		r := queue.Rule{
+			Name: "r", Algorithm: leaky.AlgorithmMeter, Key: "{lane}",
+			Bound: queue.Bound{Rate: leaky.PerSecond(1_000_000), Burst: 1_000},
+		}
 		if _, err := e.PutRule(ctx, r, queue.AnyRevision); err != nil {
 			closeStore()
 			return Measurements{}, err
@@ -78,15 +82,26 @@ var appendRuledEmbedded = Figure{
 			Close: closeStore,
 		}
 		for name, b := range map[string]queue.Rule{
-			"ruled.meter":  {Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(1_000_000), Burst: 1_000}},
-			"ruled.window": {Algorithm: leaky.AlgorithmFixedWindow, Key: "{queue}", Bound: queue.Bound{Limit: leaky.MaxLimit, Period: queue.Duration(time.Minute)}},
+			"ruled.meter": {
+				Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(1_000_000), Burst: 1_000},
+			},
+			"ruled.window": {
+				Algorithm: leaky.AlgorithmFixedWindow, Key: "{queue}",
+				Bound: queue.Bound{Limit: leaky.MaxLimit, Period: queue.Duration(time.Minute)},
+			},
 		} {
 			b.Name = name
 			if _, err := e.PutRule(ctx, b, queue.AnyRevision); err != nil {
 				return m, err
 			}
 		}
-		if _, err := e.Put(ctx, queue.Spec{Name: "ruled", Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Rules: []string{"ruled.meter", "ruled.window"}}, queue.AnyRevision); err != nil {
+		if _, err := e.Put(
+			ctx,
+			queue.Spec{
+				Name: "ruled", Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Rules: []string{"ruled.meter", "ruled.window"},
+			},
+			queue.AnyRevision,
+		); err != nil {
 			return m, err
 		}
 		return m, put(ctx, e, "plain", leaky.Unlimited)

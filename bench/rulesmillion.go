@@ -41,16 +41,17 @@ type crowd struct {
 
 // ruleMillion takes each of a million keys once, on both engines, and then waits until nothing of them is left.
 func ruleMillion(a leaky.Algorithm) Figure {
-	return millionFigure("rule-million-"+string(a), "keys/s, 1,000,000 distinct ones, 8 callers, 100 a call, embedded", func(ctx context.Context, c *crowd) (float64, error) {
-		r := queue.Rule{Name: "r", Algorithm: a, Bound: millionBounds[a]}
-		if _, err := c.PutRule(ctx, r, queue.AnyRevision); err != nil {
-			return 0, err
-		}
-		if a == leaky.AlgorithmFixedWindow { // all in one window
-			time.Sleep(time.Until(time.Now().Truncate(millionPeriod).Add(millionPeriod)))
-		}
-		return takeMillion(ctx, c)
-	})
+	return millionFigure("rule-million-"+string(a), "keys/s, 1,000,000 distinct ones, 8 callers, 100 a call, embedded",
+		func(ctx context.Context, c *crowd) (float64, error) {
+			r := queue.Rule{Name: "r", Algorithm: a, Bound: millionBounds[a]}
+			if _, err := c.PutRule(ctx, r, queue.AnyRevision); err != nil {
+				return 0, err
+			}
+			if a == leaky.AlgorithmFixedWindow { // all in one window
+				time.Sleep(time.Until(time.Now().Truncate(millionPeriod).Add(millionPeriod)))
+			}
+			return takeMillion(ctx, c)
+		})
 }
 
 var takenKeys atomic.Int64
@@ -74,23 +75,33 @@ func takeMillion(ctx context.Context, c *crowd) (float64, error) {
 }
 
 // appendMillion appends jobs that are asked by two rules, each under a key of its own.
-var appendMillion = millionFigure("rule-million-append", "jobs/s, 250,000 under two rules, all keys distinct, 64 callers, embedded", func(ctx context.Context, c *crowd) (float64, error) {
-	for _, name := range []string{"user", "route"} {
-		r := queue.Rule{Name: queueName + "." + name, Algorithm: leaky.AlgorithmMeter, Bound: millionBounds[leaky.AlgorithmMeter], Key: "{header." + name + "}"}
-		if _, err := c.PutRule(ctx, r, queue.AnyRevision); err != nil {
+var appendMillion = millionFigure("rule-million-append",
+	"jobs/s, 250,000 under two rules, all keys distinct, 64 callers, embedded",
+	func(ctx context.Context, c *crowd) (float64, error) {
+		for _, name := range []string{"user", "route"} {
+			r := queue.Rule{
+				Name: queueName + "." + name, Algorithm: leaky.AlgorithmMeter, Bound: millionBounds[leaky.AlgorithmMeter],
+				Key: "{header." + name + "}",
+			}
+			if _, err := c.PutRule(ctx, r, queue.AnyRevision); err != nil {
+				return 0, err
+			}
+		}
+		spec := queue.Spec{
+			Name: queueName, Rate: leaky.Unlimited, Capacity: queue.MaxCapacity,
+			Rules: []string{queueName + ".user", queueName + ".route"},
+		}
+		if _, err := c.Put(ctx, spec, queue.AnyRevision); err != nil {
 			return 0, err
 		}
-	}
-	spec := queue.Spec{Name: queueName, Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Rules: []string{queueName + ".user", queueName + ".route"}}
-	if _, err := c.Put(ctx, spec, queue.AnyRevision); err != nil {
-		return 0, err
-	}
-	return together(ctx, callers, million/4, func(ctx context.Context) error {
-		n := takenKeys.Add(1)
-		headers := map[string]string{"user": fmt.Sprintf("user-%09d@example.com", n), "route": fmt.Sprintf("route-%09d.example.com", n)}
-		return appendAll(ctx, c.Engine, []queue.Job{{Queue: queueName, ID: newID(), Payload: payload, Headers: headers}})
+		return together(ctx, callers, million/4, func(ctx context.Context) error {
+			n := takenKeys.Add(1)
+			headers := map[string]string{
+				"user": fmt.Sprintf("user-%09d@example.com", n), "route": fmt.Sprintf("route-%09d.example.com", n),
+			}
+			return appendAll(ctx, c.Engine, []queue.Job{{Queue: queueName, ID: newID(), Payload: payload, Headers: headers}})
+		})
 	})
-})
 
 func millionFigure(name, unit string, take func(context.Context, *crowd) (float64, error)) Figure {
 	return Figure{
@@ -110,7 +121,9 @@ func millionFigure(name, unit string, take func(context.Context, *crowd) (float6
 						return 0, err
 					}
 					defer s.Close()
-					c := &crowd{Engine: s.engine, used: func(ctx context.Context) (float64, error) { return usedMemory(ctx, s.client) }}
+					c := &crowd{
+						Engine: s.engine, used: func(ctx context.Context) (float64, error) { return usedMemory(ctx, s.client) },
+					}
 					v, err := c.live(ctx, take)
 					notes = append(notes, "on Redis: "+strings.Join(c.told, ", "))
 					return v, err
@@ -122,7 +135,9 @@ func millionFigure(name, unit string, take func(context.Context, *crowd) (float6
 }
 
 // millionEmbedded measures besides how long the file takes to close and to open with all the keys in it.
-func millionEmbedded(ctx context.Context, take func(context.Context, *crowd) (float64, error)) (float64, string, error) {
+func millionEmbedded(
+	ctx context.Context, take func(context.Context, *crowd) (float64, error),
+) (float64, string, error) {
 	dir, err := os.MkdirTemp("", "penstock-bench-")
 	if err != nil {
 		return 0, "", err
@@ -222,11 +237,14 @@ func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (fl
 		}
 	}
 	c.tell("up to %s while they ran out", others())
-	c.tell("%.0f MB before, %.0f MB at the peak, %.0f MB %.0f s later", none/1e6, peak/1e6, least/1e6, at.Sub(done).Seconds())
+	c.tell(
+		"%.0f MB before, %.0f MB at the peak, %.0f MB %.0f s later", none/1e6, peak/1e6, least/1e6, at.Sub(done).Seconds(),
+	)
 	return rate, nil
 }
 
-// others take and append beside what is measured, one a millisecond. What is returned ends that, and tells the longest call of each.
+// others take and append beside what is measured, one a millisecond. What is returned ends that, and tells the longest
+// call of each.
 func (c *crowd) others(ctx context.Context) (end func() string, err error) {
 	if _, err := c.PutRule(ctx, wideMeter("other"), queue.AnyRevision); err != nil {
 		return nil, err

@@ -87,7 +87,9 @@ type meter struct {
 }
 
 // charge does something for so many jobs, and notes what it took.
-func (b bill) charge(ctx context.Context, who string, count int, servers []meter, do func() (float64, error)) (float64, error) {
+func (b bill) charge(
+	ctx context.Context, who string, count int, servers []meter, do func() (float64, error),
+) (float64, error) {
 	before := []time.Duration{cpu()}
 	for _, s := range servers {
 		before = append(before, s.used(ctx))

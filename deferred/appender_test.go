@@ -36,7 +36,9 @@ func TestAppend(t *testing.T) {
 	lapsed.ExpiresAt = time.Now().Add(-time.Second)
 	bad := waits("b")
 	bad.Cost = -1
-	answers, err := a.Append(t.Context(), []queue.Job{waits("1"), waits("2"), waits("3"), waits("4"), waits("3"), waits("5"), rejects, lapsed, bad, job("none", "1")})
+	answers, err := a.Append(t.Context(), []queue.Job{
+		waits("1"), waits("2"), waits("3"), waits("4"), waits("3"), waits("5"), rejects, lapsed, bad, job("none", "1"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,12 +48,14 @@ func TestAppend(t *testing.T) {
 		if x.Ticket != "" {
 			t.Errorf("%s tells its ticket", x.ID)
 		}
-		if x.Outcome == queue.Accepted && x.ETA.At.IsZero() || (x.Outcome == queue.Full || x.Outcome == queue.OverflowFull) && x.RetryAfter <= 0 {
+		if x.Outcome == queue.Accepted && x.ETA.At.IsZero() || (x.Outcome == queue.Full ||
+			x.Outcome == queue.OverflowFull) && x.RetryAfter <= 0 {
 			t.Errorf("%+v", x)
 		}
 	}
 	want := []string{
-		"1 accepted waiting 1", "2 accepted waiting 2", "3 accepted deferred 3", "4 accepted deferred 4", "3 duplicate deferred 0",
+		"1 accepted waiting 1", "2 accepted waiting 2", "3 accepted deferred 3", "4 accepted deferred 4",
+		"3 duplicate deferred 0",
 		"5 overflow_full  0", "r full  0", "l expired  0", "b invalid  0", "1 unknown_queue  0",
 	}
 	if !slices.Equal(got, want) {
@@ -74,7 +78,8 @@ func TestAppend(t *testing.T) {
 func TestAppendAgain(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 1))
-	if x, err := r.Offer(t.Context(), []queue.Job{job("a", "1"), job("a", "2")}); err != nil || x[1].Outcome != queue.SetAside {
+	if x, err := r.Offer(t.Context(), []queue.Job{job("a", "1"), job("a", "2")}); err != nil ||
+		x[1].Outcome != queue.SetAside {
 		t.Fatal(x, err)
 	}
 	a := newAppender(t, r, r.stream)
@@ -199,7 +204,8 @@ func TestAppendTooLarge(t *testing.T) {
 	}
 	x := one(t, a, large("2"))
 	var field *queue.FieldError
-	if x.Outcome != queue.Invalid || !errors.As(x.Err, &field) || field.Field != "payload" || !strings.Contains(field.Reason, "max_payload") {
+	if x.Outcome != queue.Invalid || !errors.As(x.Err, &field) || field.Field != "payload" ||
+		!strings.Contains(field.Reason, "max_payload") {
 		t.Errorf("%+v", x)
 	}
 	if _, err := r.Job(t.Context(), "a", "2"); !errors.Is(err, queue.ErrUnknownJob) {

@@ -135,8 +135,8 @@ func TestCallsEndWithTheirConnection(t *testing.T) {
 	}
 }
 
-// A NATS that is away for half a second does not stop a queue that is filled from the overflow for much longer, whatever was
-// under way as it went.
+// A NATS that is away for half a second does not stop a queue that is filled from the overflow for much longer,
+// whatever was under way as it went.
 func TestAShortAbsenceStopsNoOutflow(t *testing.T) {
 	const away, round = 500 * time.Millisecond, 6
 	engine, _ := newBolt(t)
@@ -151,13 +151,17 @@ func TestAShortAbsenceStopsNoOutflow(t *testing.T) {
 	}
 	runReadmitter(t, NewReadmitter(engine, s))
 	left := func() (n int) { // what can leave leaves
-		res, err := engine.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: "d"}, Number: uint64(time.Now().UnixNano()), Max: 100})
+		res, err := engine.Reserve(t.Context(), queue.ReserveRequest{
+			Client: queue.Client{ID: "d"}, Number: uint64(time.Now().UnixNano()), Max: 100,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var out []queue.Settlement
 		for _, j := range res.Jobs {
-			out = append(out, queue.Settlement{Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Deliver})
+			out = append(out, queue.Settlement{
+				Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Deliver,
+			})
 		}
 		if len(out) > 0 {
 			if _, err := engine.Settle(t.Context(), out); err != nil {

@@ -97,7 +97,8 @@ func TestDeadLetter(t *testing.T) {
 	for name, want := range map[string]string{
 		HeaderReason: "clash", HeaderID: "1", HeaderQueue: "a", HeaderContentType: "text/plain", HeaderCost: "3",
 		HeaderLane: "%C3%A9%0D%0AX:%20b", HeaderPriority: "4", HeaderNotBefore: expires.Add(-time.Minute).Format(timeFormat),
-		HeaderExpiresAt: expires.Format(timeFormat), HeaderDeferredAt: i.At.UTC().Format(timeFormat), HeaderSubject: "penstock.deferred.a",
+		HeaderExpiresAt: expires.Format(timeFormat), HeaderDeferredAt: i.At.UTC().Format(timeFormat),
+		HeaderSubject:  "penstock.deferred.a",
 		HeaderSequence: "1", HeaderPrefix + "X-Trace": "abc", HeaderPrefix + "nats-msg-id": "mine",
 	} {
 		if got := l.Header.Get(name); got != want {
@@ -152,7 +153,8 @@ func TestTooOld(t *testing.T) {
 	runReadmitter(t, r.readmitter())
 	await.Until(t, "the old ones are dead", func() bool { return r.info(t, "a").Dead == 23 })
 	for id, want := range map[string]string{"3": "max_age", "4": "max_age", "late": "max_age"} {
-		if info, err := r.Job(t.Context(), "a", id); err != nil || info.State != queue.Dead || !strings.Contains(info.Reason, want) {
+		if info, err := r.Job(t.Context(), "a", id); err != nil || info.State != queue.Dead ||
+			!strings.Contains(info.Reason, want) {
 			t.Errorf("%s: %+v %v", id, info, err)
 		}
 	}
@@ -197,7 +199,9 @@ func TestQueueDeleted(t *testing.T) {
 	defers(t, a, "again", []string{"new1", "new2", "new3"})
 	runReadmitter(t, r.readmitter())
 	runReadmitter(t, r.readmitter()) // together they write each letter once
-	await.Until(t, "98 + 98 dead letters", func() bool { return onStream(t, r.stream, "penstock.deferred.gone") == 0 && r.seenDead() >= 196 })
+	await.Until(t, "98 + 98 dead letters", func() bool {
+		return onStream(t, r.stream, "penstock.deferred.gone") == 0 && r.seenDead() >= 196
+	})
 	if got := leave(t, r, 3); fmt.Sprint(got) != "[new1 new2 new3]" {
 		t.Error(got)
 	}
@@ -311,7 +315,8 @@ func TestStuckRemoved(t *testing.T) {
 	noError(t, r.stream.Put(t.Context(), itemsNow("a", []string{"1"})))
 	runReadmitter(t, r.readmitter())
 	await.Until(t, "it is stuck", func() bool { return r.stream.Stuck() != nil })
-	if err := r.stream.Stuck(); !strings.Contains(err.Error(), "queue a:") || !strings.Contains(err.Error(), "see that the stream is there") {
+	if err := r.stream.Stuck(); !strings.Contains(err.Error(), "queue a:") ||
+		!strings.Contains(err.Error(), "see that the stream is there") {
 		t.Error(err)
 	}
 	if err := r.stream.jobs.DeleteMsg(t.Context(), ack.Sequence); err != nil {

@@ -33,7 +33,9 @@ func TestDiskFullOneOfThree(t *testing.T) {
 				return true
 			}
 			// In the middle of an election nobody answers.
-			_, _ = s.nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+s.name, []byte(`{"placement":{"preferred":"n1"}}`), time.Second)
+			_, _ = s.nc.Request(
+				"$JS.API.STREAM.LEADER.STEPDOWN."+s.name, []byte(`{"placement":{"preferred":"n1"}}`), time.Second,
+			)
 			return false
 		})
 		free := smalldisk.Fill(t, small, 1<<20)

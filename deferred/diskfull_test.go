@@ -59,7 +59,8 @@ func testDiskFull(t *testing.T, o natsserver.Options) {
 		}
 		// From now on it is known.
 		for _, id := range []string{"x", "y", "z"} {
-			if x := one(t, a, large(id)); x.Outcome != queue.Failed || !errors.Is(x.Err, ErrUnavailable) || errors.Is(x.Err, queue.ErrOutcomeUnknown) {
+			if x := one(t, a, large(id)); x.Outcome != queue.Failed || !errors.Is(x.Err, ErrUnavailable) ||
+				errors.Is(x.Err, queue.ErrOutcomeUnknown) {
 				t.Errorf("%s: %v %v", id, x.Outcome, x.Err)
 			}
 			if j, err := r.Job(t.Context(), "a", id); !errors.Is(err, queue.ErrUnknownJob) {
@@ -76,7 +77,9 @@ func testDiskFull(t *testing.T, o natsserver.Options) {
 		if err := server.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		await.Until(t, "jobs are deferred again", func() bool { return one(t, a, job("a", "again")).Outcome == queue.Accepted })
+		await.Until(t, "jobs are deferred again", func() bool {
+			return one(t, a, job("a", "again")).Outcome == queue.Accepted
+		})
 		left := leave(t, r, len(accepted)+2+3+1)
 		stored := slices.DeleteFunc(left, func(id string) bool { return !strings.HasPrefix(id, "large") })
 		if !slices.Equal(stored, accepted) {

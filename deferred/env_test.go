@@ -39,7 +39,9 @@ func startNATSWith(t testing.TB, maxPayload int32) *natsserver.Server {
 
 func connect(t testing.TB, url string, options ...nats.Option) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(url, append([]nats.Option{nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond)}, options...)...)
+	nc, err := nats.Connect(url, append([]nats.Option{
+		nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond),
+	}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +207,9 @@ func leave(t testing.TB, e queue.Outflow, n int) []string {
 		}
 		before := len(ids)
 		for p := range e.Partitions() {
-			ids = append(ids, depart(t, e, queue.ReserveRequest{Partition: p, Client: client, Number: number, Max: min(n-len(ids), queue.MaxReserve)})...)
+			ids = append(ids, depart(t, e, queue.ReserveRequest{
+				Partition: p, Client: client, Number: number, Max: min(n-len(ids), queue.MaxReserve),
+			})...)
 			if len(ids) == n {
 				return ids
 			}
@@ -228,7 +232,9 @@ func depart(t testing.TB, e queue.Outflow, r queue.ReserveRequest) (ids []string
 	settlements := make([]queue.Settlement, len(got.Jobs))
 	for i, j := range got.Jobs {
 		ids = append(ids, j.ID)
-		settlements[i] = queue.Settlement{Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Deliver}
+		settlements[i] = queue.Settlement{
+			Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Deliver,
+		}
 	}
 	if _, err := e.Settle(t.Context(), settlements); err != nil {
 		t.Fatal(err)

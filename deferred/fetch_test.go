@@ -13,7 +13,10 @@ func TestFetchForged(t *testing.T) {
 	s := newStream(t)
 	subject := s.subjects.of("a")
 	for _, h := range []nats.Header{
-		{"Nats-Sequence": {"99999"}, "Nats-Num-Pending": {"0"}, "Nats-Last-Sequence": {"77"}, "Nats-Subject": {"penstock.deferred.b"}},
+		{
+			"Nats-Sequence": {"99999"}, "Nats-Num-Pending": {"0"}, "Nats-Last-Sequence": {"77"},
+			"Nats-Subject": {"penstock.deferred.b"},
+		},
 		{"Status": {"204"}, "Nats-Num-Pending": {"0"}},
 		{"Status": {"503"}},
 		{"Status": {"404"}},
@@ -43,7 +46,9 @@ func TestFetchForged(t *testing.T) {
 // A reply that was lost on the way is noticed, and not taken for a job that is not there.
 func TestFetchLostReply(t *testing.T) {
 	reply := func(seq, before string) *nats.Msg {
-		return &nats.Msg{Header: nats.Header{"Nats-Sequence": {seq}, "Nats-Last-Sequence": {before}, "Nats-Num-Pending": {"1"}}}
+		return &nats.Msg{Header: nats.Header{
+			"Nats-Sequence": {seq}, "Nats-Last-Sequence": {before}, "Nats-Num-Pending": {"1"},
+		}}
 	}
 	end := func(before string) *nats.Msg {
 		return &nats.Msg{Header: nats.Header{"Status": {"204"}, "Nats-Last-Sequence": {before}, "Nats-Num-Pending": {"0"}}}

@@ -53,7 +53,9 @@ func newRuledRig(t *testing.T) *ruledRig {
 	}
 	t.Cleanup(func() { _ = g.e.Close() })
 	r := queue.Rule{
-		Name: "a.rule", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: gateLimit, Period: queue.Duration(time.Hour)}, Away: queue.AwayShare,
+		Name: "a.rule", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{
+			Limit: gateLimit, Period: queue.Duration(time.Hour),
+		}, Away: queue.AwayShare,
 	}
 	r.Normalize()
 	if _, err := g.e.PutRule(t.Context(), r, queue.AnyRevision); err != nil {
@@ -91,7 +93,8 @@ func (g *ruledRig) next() queue.Appended {
 	return x
 }
 
-// fill appends one job after the other, each until it is in, until the rule refuses and spent agrees, and returns how many came in.
+// fill appends one job after the other, each until it is in, until the rule refuses and spent agrees, and returns how
+// many came in.
 func (g *ruledRig) fill(spent func() bool) (n int) {
 	g.t.Helper()
 	await.Until(g.t, "the rule refuses", func() bool {
@@ -122,8 +125,8 @@ func (g *ruledRig) left() int64 {
 	return said[0].Remaining + 1
 }
 
-// Redis and NATS are away together, and come back in either order: what was acknowledged leaves once and in its order, what could not be
-// stored costs no share, and no more comes in than the rule allows and its share once more.
+// Redis and NATS are away together, and come back in either order: what was acknowledged leaves once and in its order,
+// what could not be stored costs no share, and no more comes in than the rule allows and its share once more.
 func TestGateWithBothAway(t *testing.T) {
 	t.Parallel()
 	for name, natsFirst := range map[string]bool{"NATS is back first": true, "Redis is back first": false} {

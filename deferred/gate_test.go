@@ -29,7 +29,8 @@ func (p *porter) pass(_ context.Context, jobs []queue.Job) ([]queue.Appended, fu
 	}
 }
 
-// While the engine is away the gate decides about jobs that would go past it, and it is told of those that then are not stored.
+// While the engine is away the gate decides about jobs that would go past it, and it is told of those that then are not
+// stored.
 func TestGate(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 100))
@@ -54,7 +55,9 @@ func TestGate(t *testing.T) {
 	if !slices.Equal(p.asked, []string{"1", "no", "2"}) || len(p.back) > 0 {
 		t.Errorf("asked about %v, handed back %v", p.asked, p.back)
 	}
-	for i, want := range []queue.AppendOutcome{queue.Accepted, queue.LimitReached, queue.Failed, queue.Lapsed, queue.Accepted} {
+	for i, want := range []queue.AppendOutcome{
+		queue.Accepted, queue.LimitReached, queue.Failed, queue.Lapsed, queue.Accepted,
+	} {
 		if answers[i].Outcome != want {
 			t.Errorf("%+v, want %v", answers[i], want)
 		}

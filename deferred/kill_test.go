@@ -180,7 +180,8 @@ func TestPaused(t *testing.T) {
 				drainAll(t, r, seen, 133, func() { r.clock.jump(100 * time.Millisecond); first.ring("a") })
 				stop()
 				r.idle(t, "a")
-				if info := r.info(t, "a"); len(seen) != 133 || info.Delivered != 133 || info.Missing != 0 || len(deadLetters(t, r.stream)) != 0 {
+				if info := r.info(t, "a"); len(seen) != 133 || info.Delivered != 133 || info.Missing != 0 ||
+					len(deadLetters(t, r.stream)) != 0 {
 					t.Errorf("%d left, %+v", len(seen), info)
 				}
 			})
@@ -222,7 +223,9 @@ func TestMany(t *testing.T) {
 func TestSequenceRunsBack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server, err := natsserver.Start(t.Context(), natsserver.Options{Dir: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0", MaxStore: 20 << 30})
+	server, err := natsserver.Start(t.Context(), natsserver.Options{
+		Dir: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0", MaxStore: 20 << 30,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +254,9 @@ func TestSequenceRunsBack(t *testing.T) {
 	r.idle(t, "a")
 	for round := range 2 { // with the process that saw it, and with another
 		server.Stop()
-		if err := errors.Join(os.RemoveAll(filepath.Join(dir, "nats")), os.CopyFS(filepath.Join(dir, "nats"), os.DirFS(save))); err != nil {
+		if err := errors.Join(
+			os.RemoveAll(filepath.Join(dir, "nats")), os.CopyFS(filepath.Join(dir, "nats"), os.DirFS(save)),
+		); err != nil {
 			t.Fatal(err)
 		}
 		if err := server.Restart(t.Context()); err != nil {

@@ -54,7 +54,8 @@ func TestLanesComeBack(t *testing.T) {
 				"scheduled": {State: queue.Scheduled, Lane: "other", DueAt: due},
 			} {
 				got, err := r.Job(t.Context(), "a", id)
-				if err != nil || got.State != want.State || got.Lane != want.Lane || got.Priority != want.Priority || !got.DueAt.Equal(want.DueAt) {
+				if err != nil || got.State != want.State || got.Lane != want.Lane || got.Priority != want.Priority ||
+					!got.DueAt.Equal(want.DueAt) {
 					t.Errorf("%s: %+v, %v", id, got, err)
 				}
 			}

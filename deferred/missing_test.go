@@ -34,7 +34,9 @@ func TestQueueMissing(t *testing.T) {
 // generation begins one of a queue's records: those there are, are of the older one.
 func (r *rig) generation(t testing.TB, name string) {
 	t.Helper()
-	a, err := r.Readmit(t.Context(), queue.ReadmitRequest{Queue: name, Holder: "test", Overflow: r.stream.identity(), Empty: true, Leave: true})
+	a, err := r.Readmit(t.Context(), queue.ReadmitRequest{
+		Queue: name, Holder: "test", Overflow: r.stream.identity(), Empty: true, Leave: true,
+	})
 	if err != nil || a.Busy > 0 || a.Missing > 0 {
 		t.Fatalf("%+v, %v", a, err)
 	}

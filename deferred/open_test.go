@@ -21,7 +21,10 @@ import (
 // persistent is a connection that begins without a server, and never gives up.
 func persistent(t testing.TB, url string) *nats.Conn {
 	t.Helper()
-	return connect(t, url, nats.RetryOnFailedConnect(true), nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	return connect(
+		t, url, nats.RetryOnFailedConnect(true), nats.IgnoreAuthErrorAbort(),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
+	)
 }
 
 // NATS is away when all begin: what would be deferred is refused for certain, and the way
@@ -36,7 +39,8 @@ func TestOpenLater(t *testing.T) {
 	if r.stream, err = NewStream(persistent(t, url), Options{Observer: r.seen, Logger: logTo(t)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.stream.Put(t.Context(), itemsFor("a", []string{"1"}))[0]; !errors.Is(err, ErrUnavailable) || errors.Is(err, queue.ErrOutcomeUnknown) {
+	if err := r.stream.Put(t.Context(), itemsFor("a", []string{"1"}))[0]; !errors.Is(err, ErrUnavailable) ||
+		errors.Is(err, queue.ErrOutcomeUnknown) {
 		t.Errorf("before Run: %v", err)
 	}
 	if err := r.stream.Open(t.Context()); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnfit) {
@@ -49,7 +53,8 @@ func TestOpenLater(t *testing.T) {
 	if n := defers(t, a, "a", []string{"1", "2"}); n != 0 {
 		t.Errorf("%d deferred, and there was room", n)
 	}
-	if x := one(t, a, job("a", "3")); x.Outcome != queue.Failed || !errors.Is(x.Err, ErrUnavailable) || errors.Is(x.Err, queue.ErrOutcomeUnknown) {
+	if x := one(t, a, job("a", "3")); x.Outcome != queue.Failed || !errors.Is(x.Err, ErrUnavailable) ||
+		errors.Is(x.Err, queue.ErrOutcomeUnknown) {
 		t.Errorf("%+v", x)
 	}
 	if st := r.stream.Status(); st.Open || st.Connected || st.Err == nil || r.stream.Connected() == nil {
@@ -107,7 +112,8 @@ func TestUnfitLater(t *testing.T) {
 	await.Until(t, "it is told", func() bool {
 		return s.Connected() != nil && strings.Contains(s.Connected().Error(), "max_age is 1h0m0s") && looked() > 0
 	})
-	if err := s.Put(t.Context(), itemsFor("a", []string{"1"}))[0]; !errors.Is(err, ErrUnavailable) || errors.Is(err, queue.ErrOutcomeUnknown) {
+	if err := s.Put(t.Context(), itemsFor("a", []string{"1"}))[0]; !errors.Is(err, ErrUnavailable) ||
+		errors.Is(err, queue.ErrOutcomeUnknown) {
 		t.Error(err)
 	}
 	if err := s.Open(t.Context()); !errors.Is(err, ErrUnfit) {
@@ -131,7 +137,8 @@ func TestUnfitLater(t *testing.T) {
 func guarded(t *testing.T, users ...*server.User) (*server.Server, *server.Options) {
 	t.Helper()
 	o := &server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: 20 << 30, JetStreamMaxMemory: 1 << 20, Users: users,
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
+		JetStreamMaxStore: 20 << 30, JetStreamMaxMemory: 1 << 20, Users: users,
 	}
 	s, err := server.NewServer(o)
 	if err != nil {
@@ -156,7 +163,9 @@ func TestRefusedLogin(t *testing.T) {
 		err := s.Connected()
 		return err != nil && strings.Contains(err.Error(), "Authorization Violation")
 	})
-	await.Until(t, "it is known that waiting mends nothing", func() bool { return errors.Is(s.Open(t.Context()), ErrUnfit) })
+	await.Until(
+		t, "it is known that waiting mends nothing", func() bool { return errors.Is(s.Open(t.Context()), ErrUnfit) },
+	)
 	changed := o.Clone()
 	changed.Port = guard.Addr().(*net.TCPAddr).Port
 	changed.Users = []*server.User{{Username: "penstock", Password: "new"}}
@@ -168,7 +177,10 @@ func TestRefusedLogin(t *testing.T) {
 
 // Nor does waiting mend a permission that an account does not have.
 func TestNotAllowed(t *testing.T) {
-	guard, _ := guarded(t, &server.User{Username: "penstock", Password: "x", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"penstock.>"}}}})
+	guard, _ := guarded(t, &server.User{
+		Username: "penstock", Password: "x",
+		Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"penstock.>"}}},
+	})
 	s, err := NewStream(persistent(t, strings.Replace(guard.ClientURL(), "nats://", "nats://penstock:x@", 1)), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +204,8 @@ func TestJudge(t *testing.T) {
 		&jetstream.APIError{Code: 500, ErrorCode: 10047, Description: "insufficient storage resources available"}:    true,
 		context.DeadlineExceeded: false, nats.ErrNoResponders: false, nats.ErrConnectionReconnecting: false,
 	} {
-		if got := s.judge(fmt.Errorf("asked: %w", err)); errors.Is(got, ErrUnfit) != fatal || errors.Is(got, ErrUnavailable) == fatal || !errors.Is(got, err) {
+		if got := s.judge(fmt.Errorf("asked: %w", err)); errors.Is(got, ErrUnfit) != fatal ||
+			errors.Is(got, ErrUnavailable) == fatal || !errors.Is(got, err) {
 			t.Errorf("%v: %v", err, got)
 		}
 	}

@@ -141,7 +141,9 @@ func TestOrderThroughRedisOutage(t *testing.T) {
 // lost, and nothing leaves twice.
 func TestBackThroughLeaders(t *testing.T) {
 	t.Parallel()
-	c, err := natsserver.StartCluster(t.Context(), 3, natsserver.Options{Dir: t.TempDir(), LazySync: true, MaxStore: 20 << 30})
+	c, err := natsserver.StartCluster(t.Context(), 3, natsserver.Options{
+		Dir: t.TempDir(), LazySync: true, MaxStore: 20 << 30,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,8 @@ func TestPutDisconnected(t *testing.T) {
 	s := openStream(t, nc, Options{})
 	server.Stop()
 	await.Until(t, "disconnected", func() bool { return !nc.IsConnected() })
-	if err := s.Put(t.Context(), itemsFor("a", []string{"1"}))[0]; !errors.Is(err, ErrUnavailable) || errors.Is(err, queue.ErrOutcomeUnknown) {
+	if err := s.Put(t.Context(), itemsFor("a", []string{"1"}))[0]; !errors.Is(err, ErrUnavailable) ||
+		errors.Is(err, queue.ErrOutcomeUnknown) {
 		t.Error(err)
 	}
 	if s.Connected() == nil || s.Status().Connected {
@@ -57,7 +58,9 @@ func TestPutThroughRestarts(t *testing.T) {
 // The same with a cluster that loses its leader, again and again.
 func TestPutThroughLeaders(t *testing.T) {
 	t.Parallel()
-	c, err := natsserver.StartCluster(t.Context(), 3, natsserver.Options{Dir: t.TempDir(), LazySync: true, MaxStore: 20 << 30})
+	c, err := natsserver.StartCluster(t.Context(), 3, natsserver.Options{
+		Dir: t.TempDir(), LazySync: true, MaxStore: 20 << 30,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +72,9 @@ func TestPutThroughLeaders(t *testing.T) {
 			await.Until(t, "a leader", func() bool { leader = c.Leader(s.name); return leader != nil })
 			time.Sleep(100 * time.Millisecond) // under load
 			leader.Stop()
-			await.Until(t, "stored without it", func() bool { return s.Put(t.Context(), itemsFor("other", []string{"x"}))[0] == nil })
+			await.Until(t, "stored without it", func() bool {
+				return s.Put(t.Context(), itemsFor("other", []string{"x"}))[0] == nil
+			})
 			if err := leader.Restart(t.Context()); err != nil {
 				t.Error(err)
 			}

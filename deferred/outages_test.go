@@ -59,7 +59,9 @@ func TestAppendWithoutEngine(t *testing.T) {
 			for _, x := range answers {
 				got = append(got, fmt.Sprintf("%s %v %v", x.ID, x.Outcome, x.State))
 			}
-			if want := []string{"5 accepted deferred", "2 accepted deferred", "2 failed ", "3 expired ", "4 invalid "}; !slices.Equal(got, want) {
+			if want := []string{
+				"5 accepted deferred", "2 accepted deferred", "2 failed ", "3 expired ", "4 invalid ",
+			}; !slices.Equal(got, want) {
 				t.Errorf("got  %q\nwant %q", got, want)
 			}
 			if err := answers[2].Err; !errors.Is(err, queue.ErrUnavailable) || errors.Is(err, queue.ErrOutcomeUnknown) {
@@ -71,7 +73,8 @@ func TestAppendWithoutEngine(t *testing.T) {
 			// What is not known here cannot be judged.
 			for range 2 {
 				x := one(t, a, job("unknown", "1"))
-				if x.Outcome != queue.Failed || !errors.Is(x.Err, queue.ErrUnavailable) && !errors.Is(x.Err, queue.ErrOutcomeUnknown) {
+				if x.Outcome != queue.Failed || !errors.Is(x.Err, queue.ErrUnavailable) &&
+					!errors.Is(x.Err, queue.ErrOutcomeUnknown) {
 					t.Errorf("%+v", x)
 				}
 			}
@@ -166,7 +169,8 @@ func TestAppendWithoutBoth(t *testing.T) {
 	if x := one(t, a, job("a", "1")); x.Outcome != queue.Failed || !errors.Is(x.Err, queue.ErrOutcomeUnknown) {
 		t.Errorf("%+v", x) // the engine has it
 	}
-	if x := one(t, a, job("a", "2")); x.Outcome != queue.Failed || !errors.Is(x.Err, ErrUnavailable) || errors.Is(x.Err, queue.ErrOutcomeUnknown) {
+	if x := one(t, a, job("a", "2")); x.Outcome != queue.Failed || !errors.Is(x.Err, ErrUnavailable) ||
+		errors.Is(x.Err, queue.ErrOutcomeUnknown) {
 		t.Errorf("%+v", x) // nobody was asked
 	}
 }

@@ -20,9 +20,12 @@ func itemFor(j queue.Job, ticket queue.Ticket) Item {
 
 func samples() []Item {
 	full := queue.Job{
-		Queue: "q", ID: strings.Repeat("i", queue.MaxIDBytes), Payload: bytes.Repeat([]byte{0, 255}, 20), ContentType: "text/plain; charset=utf-8",
-		Headers: map[string]string{"X-A": "1", "x-b": ""}, Cost: 1000, Lane: strings.Repeat("é", queue.MaxLaneBytes/2), Priority: queue.MaxPriority,
-		NotBefore: time.Date(2199, 12, 30, 0, 0, 0, 2000, time.UTC), ExpiresAt: time.Date(2199, 12, 31, 0, 0, 0, 1000, time.UTC),
+		Queue: "q", ID: strings.Repeat("i", queue.MaxIDBytes), Payload: bytes.Repeat([]byte{0, 255}, 20),
+		ContentType: "text/plain; charset=utf-8",
+		Headers:     map[string]string{"X-A": "1", "x-b": ""}, Cost: 1000, Lane: strings.Repeat("é", queue.MaxLaneBytes/2),
+		Priority:  queue.MaxPriority,
+		NotBefore: time.Date(2199, 12, 30, 0, 0, 0, 2000, time.UTC),
+		ExpiresAt: time.Date(2199, 12, 31, 0, 0, 0, 1000, time.UTC),
 	}
 	return []Item{
 		itemFor(queue.Job{Queue: "q", ID: "a"}, ""),

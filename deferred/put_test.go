@@ -95,7 +95,8 @@ func TestPutTogether(t *testing.T) {
 		next := map[string]int{}
 		for _, id := range ids {
 			var i, k int
-			if _, err := fmt.Sscanf(id, "%d-%d", &i, &k); err != nil || next[fmt.Sprint(i)] != k || fmt.Sprintf("q%d", i%2) != name {
+			if _, err := fmt.Sscanf(id, "%d-%d", &i, &k); err != nil || next[fmt.Sprint(i)] != k ||
+				fmt.Sprintf("q%d", i%2) != name {
 				t.Fatalf("%s has %s where %d of %d should be", name, id, next[fmt.Sprint(i)], i)
 			}
 			next[fmt.Sprint(i)]++
@@ -112,12 +113,18 @@ func TestLoad(t *testing.T) {
 	for i := range 130 {
 		packed = append(packed, packedJob{"a", []byte{byte(i)}})
 	}
-	packed = append(packed, packedJob{"b", []byte(big)}, packedJob{"b", []byte("1")}, packedJob{"a", []byte(big + "x")}, packedJob{"b", []byte("2")})
+	packed = append(
+		packed, packedJob{"b", []byte(big)}, packedJob{"b", []byte("1")}, packedJob{"a", []byte(big + "x")},
+		packedJob{"b", []byte("2")},
+	)
 	var got []string
 	for _, m := range load(packed, 100) {
 		got = append(got, fmt.Sprintf("%s %d jobs %d bytes", m.queue, len(m.at), len(m.body)))
 	}
-	want := []string{"a 64 jobs 64 bytes", "a 64 jobs 64 bytes", "a 2 jobs 2 bytes", "b 1 jobs 100 bytes", "b 2 jobs 2 bytes", "a 1 jobs 101 bytes"}
+	want := []string{
+		"a 64 jobs 64 bytes", "a 64 jobs 64 bytes", "a 2 jobs 2 bytes", "b 1 jobs 100 bytes", "b 2 jobs 2 bytes",
+		"a 1 jobs 101 bytes",
+	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
@@ -132,7 +139,9 @@ func TestPutTooLarge(t *testing.T) {
 	}
 	empty := large("b", 0)
 	fits := int(s.nc.MaxPayload()) - headroom - len(pack(&empty)) - 2 // two more bytes say how long it is
-	errs := s.Put(t.Context(), []Item{large("a", 10), large("b", fits), large("c", fits+1), large("d", queue.MaxPayloadBytes), large("e", 10)})
+	errs := s.Put(t.Context(), []Item{
+		large("a", 10), large("b", fits), large("c", fits+1), large("d", queue.MaxPayloadBytes), large("e", 10),
+	})
 	for i, tooLarge := range []bool{false, false, true, true, false} {
 		if tooLarge != errors.Is(errs[i], ErrTooLarge) || !tooLarge && errs[i] != nil {
 			t.Errorf("%d: %v", i, errs[i])
@@ -143,7 +152,9 @@ func TestPutTooLarge(t *testing.T) {
 	}
 	b := large("b", fits)
 	b.Headers = nil
-	if err := s.bury(t.Context(), []deadLetter{{subject: s.subjects.of("a"), seq: 1, reason: Clash, detail: strings.Repeat("d", 1000), item: &b}}); err != nil {
+	if err := s.bury(t.Context(), []deadLetter{{
+		subject: s.subjects.of("a"), seq: 1, reason: Clash, detail: strings.Repeat("d", 1000), item: &b,
+	}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -155,9 +166,11 @@ func TestPutFull(t *testing.T) {
 		server natsserver.Options
 		change func(*jetstream.StreamConfig)
 	}{
-		"max_bytes":      {change: func(c *jetstream.StreamConfig) { c.MaxBytes = 100 << 10 }},
-		"max_msgs":       {change: func(c *jetstream.StreamConfig) { c.MaxMsgs = 5 }},
-		"max_file_store": {server: natsserver.Options{MaxStore: 100 << 10}, change: func(c *jetstream.StreamConfig) { c.MaxBytes = -1 }},
+		"max_bytes": {change: func(c *jetstream.StreamConfig) { c.MaxBytes = 100 << 10 }},
+		"max_msgs":  {change: func(c *jetstream.StreamConfig) { c.MaxMsgs = 5 }},
+		"max_file_store": {
+			server: natsserver.Options{MaxStore: 100 << 10}, change: func(c *jetstream.StreamConfig) { c.MaxBytes = -1 },
+		},
 	}
 	for name, limit := range limits {
 		t.Run(name, func(t *testing.T) {
@@ -218,11 +231,13 @@ func TestPutGivenUp(t *testing.T) {
 	stop := start(t, s.Run)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Put(ctx, itemsFor("a", []string{"1"}))[0]; !errors.Is(err, ErrUnavailable) || errors.Is(err, queue.ErrOutcomeUnknown) {
+	if err := s.Put(ctx, itemsFor("a", []string{"1"}))[0]; !errors.Is(err, ErrUnavailable) ||
+		errors.Is(err, queue.ErrOutcomeUnknown) {
 		t.Error(err)
 	}
 	stop()
-	if err := s.Put(t.Context(), itemsFor("a", []string{"1"}))[0]; !errors.Is(err, ErrUnavailable) || errors.Is(err, queue.ErrOutcomeUnknown) {
+	if err := s.Put(t.Context(), itemsFor("a", []string{"1"}))[0]; !errors.Is(err, ErrUnavailable) ||
+		errors.Is(err, queue.ErrOutcomeUnknown) {
 		t.Error(err)
 	}
 }

@@ -28,7 +28,8 @@ func TestBackInOrder(t *testing.T) {
 	}
 	r.idle(t, "a")
 	info := r.info(t, "a")
-	if info.SetAside != 480 || info.Returned != 480 || info.Missing != 0 || r.seen.returned != 480 || r.seen.stored != 480 || len(r.seen.dead) > 0 {
+	if info.SetAside != 480 || info.Returned != 480 || info.Missing != 0 || r.seen.returned != 480 ||
+		r.seen.stored != 480 || len(r.seen.dead) > 0 {
 		t.Errorf("%+v %+v", info, r.seen)
 	}
 	if n := len(deadLetters(t, r.stream)); n != 0 {
@@ -114,7 +115,8 @@ func TestSameID(t *testing.T) {
 	r.idle(t, "a")
 	r.idle(t, "b")
 	letters := deadLetters(t, r.stream)
-	if len(letters) != 1 || letters[0].Subject != "penstock.dead.a" || letters[0].Header.Get(HeaderReason) != "clash" || letters[0].Header.Get(HeaderID) != "3" || string(letters[0].Data) != "other" {
+	if len(letters) != 1 || letters[0].Subject != "penstock.dead.a" || letters[0].Header.Get(HeaderReason) != "clash" ||
+		letters[0].Header.Get(HeaderID) != "3" || string(letters[0].Data) != "other" {
 		t.Errorf("%+v", letters)
 	}
 	// After it was delivered.

@@ -57,12 +57,15 @@ func TestOpen(t *testing.T) {
 	nc := connect(t, startNATS(t).URL())
 	s := openStream(t, nc, Options{MaxBytes: 1 << 30})
 	jobs, dead := configs(t, s)
-	if jobs.Name != "PENSTOCK_DEFERRED" || !reflect.DeepEqual(jobs.Subjects, []string{"penstock.deferred.>"}) || jobs.Storage != jetstream.FileStorage ||
-		jobs.Retention != jetstream.LimitsPolicy || jobs.Discard != jetstream.DiscardNew || jobs.MaxAge != 0 || jobs.MaxBytes != 1<<30 || !jobs.AllowDirect ||
+	if jobs.Name != "PENSTOCK_DEFERRED" || !reflect.DeepEqual(jobs.Subjects, []string{"penstock.deferred.>"}) ||
+		jobs.Storage != jetstream.FileStorage ||
+		jobs.Retention != jetstream.LimitsPolicy || jobs.Discard != jetstream.DiscardNew || jobs.MaxAge != 0 ||
+		jobs.MaxBytes != 1<<30 || !jobs.AllowDirect ||
 		jobs.Duplicates != 2*time.Minute || jobs.AllowRollup || jobs.DenyDelete || jobs.DenyPurge {
 		t.Errorf("%+v", jobs)
 	}
-	if dead.Name != "PENSTOCK_DEAD" || !reflect.DeepEqual(dead.Subjects, []string{"penstock.dead.>"}) || dead.MaxBytes != (1<<30)/10 {
+	if dead.Name != "PENSTOCK_DEAD" || !reflect.DeepEqual(dead.Subjects, []string{"penstock.dead.>"}) ||
+		dead.MaxBytes != (1<<30)/10 {
 		t.Errorf("%+v", dead)
 	}
 	again := openStream(t, nc, Options{MaxBytes: 2 << 30})
@@ -73,7 +76,8 @@ func TestOpen(t *testing.T) {
 	if other := openStream(t, nc, Options{Prefix: "b-1_"}); other.name != "B-1__DEFERRED" {
 		t.Error(other.name)
 	}
-	if st := s.Status(); !st.Connected || st.Deferred != "PENSTOCK_DEFERRED" || st.Dead != "PENSTOCK_DEAD" || st.Err != nil {
+	if st := s.Status(); !st.Connected || st.Deferred != "PENSTOCK_DEFERRED" || st.Dead != "PENSTOCK_DEAD" ||
+		st.Err != nil {
 		t.Errorf("%+v", st)
 	}
 }
@@ -110,29 +114,59 @@ func TestOpenExisting(t *testing.T) {
 		{"fewer bytes", func(c *jetstream.StreamConfig) { c.MaxBytes = 2 << 20 }, nil},
 		{"bounded in messages", func(c *jetstream.StreamConfig) { c.MaxMsgs = 1000 }, nil},
 		{"compressed", func(c *jetstream.StreamConfig) { c.Compression = jetstream.S2Compression }, nil},
-		{"another subject", func(c *jetstream.StreamConfig) { c.Subjects = []string{"penstock.deferred.a"} }, []string{"subjects is [penstock.deferred.a], needs [penstock.deferred.>]"}},
-		{"one more subject", func(c *jetstream.StreamConfig) { c.Subjects = append(c.Subjects, "other") }, []string{"subjects"}},
-		{"memory", func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, []string{"storage is Memory, needs File"}},
-		{"work queue", func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, []string{"retention is WorkQueue, needs Limits"}},
+		{
+			"another subject", func(c *jetstream.StreamConfig) { c.Subjects = []string{"penstock.deferred.a"} },
+			[]string{"subjects is [penstock.deferred.a], needs [penstock.deferred.>]"},
+		},
+		{
+			"one more subject", func(c *jetstream.StreamConfig) { c.Subjects = append(c.Subjects, "other") },
+			[]string{"subjects"},
+		},
+		{
+			"memory", func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage },
+			[]string{"storage is Memory, needs File"},
+		},
+		{
+			"work queue", func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy },
+			[]string{"retention is WorkQueue, needs Limits"},
+		},
 		{"interest", func(c *jetstream.StreamConfig) { c.Retention = jetstream.InterestPolicy }, []string{"retention"}},
-		{"discard old", func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, []string{"discard is DiscardOld, needs DiscardNew"}},
+		{
+			"discard old", func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld },
+			[]string{"discard is DiscardOld, needs DiscardNew"},
+		},
 		{"max age", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, []string{"max_age is 1h0m0s, needs none"}},
-		{"per subject", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 10 }, []string{"max_msgs_per_subject is 10, needs none"}},
-		{"message size", func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 }, []string{"max_msg_size is 1000, needs none, or"}},
+		{
+			"per subject", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 10 },
+			[]string{"max_msgs_per_subject is 10, needs none"},
+		},
+		{
+			"message size", func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 },
+			[]string{"max_msg_size is 1000, needs none, or"},
+		},
 		{"message size enough", func(c *jetstream.StreamConfig) { c.MaxMsgSize = 4 << 20 }, nil},
-		{"no direct", func(c *jetstream.StreamConfig) { c.AllowDirect = false }, []string{"allow_direct is false, needs true"}},
+		{
+			"no direct", func(c *jetstream.StreamConfig) { c.AllowDirect = false },
+			[]string{"allow_direct is false, needs true"},
+		},
 		{"no ack", func(c *jetstream.StreamConfig) { c.NoAck = true }, []string{"no_ack"}},
 		{"deny purge", func(c *jetstream.StreamConfig) { c.DenyPurge = true }, []string{"deny_purge"}},
 		{"transform", func(c *jetstream.StreamConfig) {
 			c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: ">", Destination: "x.>"}
 		}, []string{"subject_transform"}},
-		{"counter", func(c *jetstream.StreamConfig) { c.AllowMsgCounter = true; c.Discard = jetstream.DiscardOld }, []string{"allow_msg_counter", "discard"}},
+		{
+			"counter", func(c *jetstream.StreamConfig) { c.AllowMsgCounter = true; c.Discard = jetstream.DiscardOld },
+			[]string{"allow_msg_counter", "discard"},
+		},
 		{"markers", func(c *jetstream.StreamConfig) {
 			c.SubjectDeleteMarkerTTL = time.Minute
 			c.AllowRollup = true
 			c.AllowMsgTTL = true
 		}, []string{"subject_delete_marker_ttl"}},
-		{"two", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour; c.Storage = jetstream.MemoryStorage }, []string{"max_age", "storage"}},
+		{
+			"two", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour; c.Storage = jetstream.MemoryStorage },
+			[]string{"max_age", "storage"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o, err := Options{MaxBytes: 8 << 20}.withDefaults()
@@ -208,12 +242,14 @@ func TestOpenUnfit(t *testing.T) {
 	}
 	plain.Start()
 	defer plain.Shutdown()
-	if _, err := open(t.Context(), connect(t, plain.ClientURL()), Options{}); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "no JetStream") {
+	if _, err := open(t.Context(), connect(t, plain.ClientURL()), Options{}); !errors.Is(err, ErrUnfit) ||
+		!strings.Contains(err.Error(), "no JetStream") {
 		t.Error(err)
 	}
 
 	nc := connect(t, startNATS(t).URL())
-	if _, err := open(t.Context(), nc, Options{Replicas: 3}); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "num_replicas 3") {
+	if _, err := open(t.Context(), nc, Options{Replicas: 3}); !errors.Is(err, ErrUnfit) ||
+		!strings.Contains(err.Error(), "num_replicas 3") {
 		t.Error(err)
 	}
 	nc.Close()
@@ -222,7 +258,8 @@ func TestOpenUnfit(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := open(ctx, connect(t, startNATS(t).URL()), Options{}); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnfit) {
+	if _, err := open(ctx, connect(t, startNATS(t).URL()), Options{}); !errors.Is(err, context.Canceled) ||
+		errors.Is(err, ErrUnfit) {
 		t.Error(err)
 	}
 }

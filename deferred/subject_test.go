@@ -13,7 +13,8 @@ func TestSubjectOf(t *testing.T) {
 	s := newSubjects("penstock")
 	for _, name := range []string{
 		"email", "ses.otp", "a", "0", "a-b_c", strings.Repeat("a", 64) + "." + strings.Repeat("b", 64),
-		"", ".", "a.", ".a", "a..b", "a.b.c", "*", ">", "a.*", "a.>", "*.a", ">.a", "A", "ä", "a b", "a\tb", "a\r\nb", "a\x00", "$JS", "$JS.API.STREAM.DELETE.X",
+		"", ".", "a.", ".a", "a..b", "a.b.c", "*", ">", "a.*", "a.>", "*.a", ">.a", "A", "ä", "a b", "a\tb", "a\r\nb",
+		"a\x00", "$JS", "$JS.API.STREAM.DELETE.X",
 		"_", "_INBOX.a", "-", strings.Repeat("a", 65), "a." + strings.Repeat("b", 65), "penstock.deferred.a", "a/b", "a\\b",
 	} {
 		checkSubject(t, s, name)
@@ -57,7 +58,10 @@ func checkSubject(t *testing.T, s subjects, name string) {
 // A subject outside the prefix is no queue's, whatever follows.
 func TestQueueOfOthers(t *testing.T) {
 	s := newSubjects("penstock")
-	for _, subject := range []string{"", "penstock", "penstock.deferred", "penstock.deferred.", "penstock.dead.a", "other.deferred.a", "penstock.deferred.a.b.c", "penstock.deferred.A"} {
+	for _, subject := range []string{
+		"", "penstock", "penstock.deferred", "penstock.deferred.", "penstock.dead.a", "other.deferred.a",
+		"penstock.deferred.a.b.c", "penstock.deferred.A",
+	} {
 		if name, ok := s.queueOf(subject); ok {
 			t.Errorf("%q is of %q", subject, name)
 		}
@@ -65,7 +69,9 @@ func TestQueueOfOthers(t *testing.T) {
 }
 
 func TestAddressable(t *testing.T) {
-	for subject, want := range map[string]bool{"a.b": true, "a.b*": true, "a.*": false, "a.>": false, "*": false, "a.*.b": false} {
+	for subject, want := range map[string]bool{
+		"a.b": true, "a.b*": true, "a.*": false, "a.>": false, "*": false, "a.*.b": false,
+	} {
 		if addressable(subject) != want {
 			t.Errorf("%q: %v", subject, !want)
 		}

@@ -16,11 +16,13 @@ func TestTooDeep(t *testing.T) {
 	lists := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
 	var field *queue.FieldError
 	_, err := deliver.Parse(json.RawMessage(`{"http":{"url":"https://a.example/","headers":` + lists + `}}`))
-	if !errors.As(err, &field) || field.Field != "deliver.http.headers.0" || !strings.Contains(field.Reason, "deeper than 64 levels") {
+	if !errors.As(err, &field) || field.Field != "deliver.http.headers.0" ||
+		!strings.Contains(field.Reason, "deeper than 64 levels") {
 		t.Errorf("a target: %v", err)
 	}
 	deep := json.RawMessage(`{"a":` + lists + `}`)
-	if _, err := secrets.Unmask(deep, nil); !errors.As(err, &field) || !strings.Contains(field.Reason, "deeper than 64 levels") {
+	if _, err := secrets.Unmask(deep, nil); !errors.As(err, &field) ||
+		!strings.Contains(field.Reason, "deeper than 64 levels") {
 		t.Errorf("unmasked: %v", err)
 	}
 	if masked := secrets.Mask(deep); len(masked) > 100 {
@@ -30,8 +32,12 @@ func TestTooDeep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := queue.Job{Queue: "q", ID: "a", ContentType: queue.DefaultContentType, Payload: []byte(`{"to":"b@example.com","attachments":` + lists + `}`)}
-	if err := mail.Accept(&job); !errors.As(err, &field) || !strings.HasPrefix(field.Field, "payload.attachments") || !strings.Contains(field.Reason, "deeper than 64 levels") {
+	job := queue.Job{
+		Queue: "q", ID: "a", ContentType: queue.DefaultContentType,
+		Payload: []byte(`{"to":"b@example.com","attachments":` + lists + `}`),
+	}
+	if err := mail.Accept(&job); !errors.As(err, &field) || !strings.HasPrefix(field.Field, "payload.attachments") ||
+		!strings.Contains(field.Reason, "deeper than 64 levels") {
 		t.Errorf("a mail: %v", err)
 	}
 }

@@ -115,7 +115,9 @@ func cost(t *testing.T, i *Intake, o *office, name string) int64 {
 }
 
 func TestIntakeJudgesEachJob(t *testing.T) {
-	o := &office{specs: map[string]string{"sms": `{"picky": 3}`, "web": `{"http": {"url": "http://example.com"}}`, "none": ""}}
+	o := &office{specs: map[string]string{
+		"sms": `{"picky": 3}`, "web": `{"http": {"url": "http://example.com"}}`, "none": "",
+	}}
 	i := intakeOf(o)
 	jobs := []queue.Job{
 		{Queue: "sms", ID: "a", Payload: []byte("x")},
@@ -163,7 +165,8 @@ func TestIntakeOverFailure(t *testing.T) {
 	i := intakeOf(o)
 	good, bad := queue.Job{Queue: "sms", ID: "a", Payload: []byte("x")}, queue.Job{Queue: "sms", ID: "b"}
 	answers, err := i.Append(t.Context(), []queue.Job{good, bad})
-	if err != nil || answers[0].Outcome != queue.Failed || !errors.Is(answers[0].Err, queue.ErrUnavailable) || answers[1].Outcome != queue.Invalid {
+	if err != nil || answers[0].Outcome != queue.Failed || !errors.Is(answers[0].Err, queue.ErrUnavailable) ||
+		answers[1].Outcome != queue.Invalid {
 		t.Errorf("%+v, %v", answers, err)
 	}
 	if _, err := i.Append(t.Context(), []queue.Job{good}); !errors.Is(err, queue.ErrUnavailable) {

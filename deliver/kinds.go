@@ -50,7 +50,10 @@ func NewKinds(own ...Kind) (*Kinds, error) {
 		_, twice := k.of(o.Name)
 		switch {
 		case !kindName.MatchString(o.Name):
-			return nil, fmt.Errorf("the kind of target %q: its name must be small letters, digits, _ and -, beginning with a letter, at most 32", o.Name)
+			return nil, fmt.Errorf(
+				"the kind of target %q: its name must be small letters, digits, _ and -, beginning with a letter, at most 32",
+				o.Name,
+			)
 		case twice:
 			return nil, fmt.Errorf("the kind of target %q is there already; there are %s", o.Name, strings.Join(k.names(), ", "))
 		case o.Setting == nil || o.Deliver == nil:
@@ -110,7 +113,9 @@ var builtIn = map[string]kind{
 	"http": {
 		func() setting.Setting { return httptarget.Default() },
 		func(o Options) Sender {
-			return httptarget.New(httptarget.Options{Concurrency: o.Concurrency, Secrets: o.Secrets, Egress: o.Egress, TLS: o.TLS})
+			return httptarget.New(httptarget.Options{
+				Concurrency: o.Concurrency, Secrets: o.Secrets, Egress: o.Egress, TLS: o.TLS,
+			})
 		},
 	},
 	"asynq": {

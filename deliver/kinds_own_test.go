@@ -102,12 +102,13 @@ func TestOwnKind(t *testing.T) {
 // What is wrong with a setting is said of the field that is wrong.
 func TestWrongFields(t *testing.T) {
 	for raw, says := range map[string]string{
-		`{"http": {"url": "http://a..b/"}}`:                                                        "deliver.http.url: has a host that is neither a name nor an address",
-		`{"http": {"url": "http://.a/"}}`:                                                          "deliver.http.url: has a host",
-		`{"http": {"url": "http://a b/"}}`:                                                         "deliver.http.url: ",
-		`{"http": {"url": "http://a_b.example./x"}}`:                                               "",
-		`{"http": {"url": "http://[::1]:80/x"}}`:                                                   "",
-		`{"http": {"url": "http://` + strings.Repeat("a", 64) + `/"}}`:                             "deliver.http.url: has a host",
+		`{"http": {"url": "http://a..b/"}}`:          "deliver.http.url: has a host that is neither a name nor an address",
+		`{"http": {"url": "http://.a/"}}`:            "deliver.http.url: has a host",
+		`{"http": {"url": "http://a b/"}}`:           "deliver.http.url: ",
+		`{"http": {"url": "http://a_b.example./x"}}`: "",
+		`{"http": {"url": "http://[::1]:80/x"}}`:     "",
+		`{"http": {"url": "http://` + strings.Repeat("a", 64) +
+			`/"}}`: "deliver.http.url: has a host",
 		`{"http": {"url": "http://a/", "proxy": "http://a..b:3128"}}`:                              "deliver.http.proxy: has a host",
 		`{"sms": {"provider": "twilio", "account": "A", "auth_token": "x", "url": "http://a..b"}}`: "deliver.sms.url: has a host",
 		`{"http": {"url": "http://a/"}, "smtp": {"host": "a"}}`:                                    "deliver: names 2 targets, \"http, smtp\"; a queue has one",
@@ -121,8 +122,11 @@ func TestWrongFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := &queue.Job{Payload: []byte(`{"to": "b@a.example", "attachments": [{"name": "a", "content": "aGk="}, {"name": "b", "content": "!!"}]}`)}
-	if err := mail.Accept(job); err == nil || err.Error() != "payload.attachments[1].content: must be base64, such as aGVsbG8=" {
+	job := &queue.Job{Payload: []byte(
+		`{"to": "b@a.example", "attachments": [{"name": "a", "content": "aGk="}, {"name": "b", "content": "!!"}]}`,
+	)}
+	if err := mail.Accept(job); err == nil || err.Error() != "payload.attachments[1].content: must be base64, such as "+
+		"aGVsbG8=" {
 		t.Error(err)
 	}
 }

@@ -68,8 +68,10 @@ func TestSecretsOfABadTarget(t *testing.T) {
 	r := router(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	job := jobFor("")
 	for i, raw := range []string{
-		`{"http": {"url": "gopher://a/?t=hunter2"}}`, `{"http": {"url": "http://u:hunter2@a/"}}`, `{"http": {"url": "http://a:0/?hunter2#hunter2"}}`,
-		`{"http": {"url": "http://a/", "headers": {"X-Key": "hunter2\n"}}}`, `{"http": {"url": "http://a/", "password": "hunter2"}}`,
+		`{"http": {"url": "gopher://a/?t=hunter2"}}`, `{"http": {"url": "http://u:hunter2@a/"}}`,
+		`{"http": {"url": "http://a:0/?hunter2#hunter2"}}`,
+		`{"http": {"url": "http://a/", "headers": {"X-Key": "hunter2\n"}}}`,
+		`{"http": {"url": "http://a/", "password": "hunter2"}}`,
 	} {
 		job.Revision, job.Spec.Deliver = int64(i+1), []byte(raw)
 		err := r.Handle(t.Context(), job, new(gate))
@@ -103,14 +105,21 @@ func TestUnusableIsToldOnce(t *testing.T) {
 	s := server(t, func(http.ResponseWriter, *http.Request) {})
 	dir := t.TempDir()
 	var log bytes.Buffer
-	r := router(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Secrets: secrets.Source{Dir: dir, Allow: allow(t, "TOKEN="+s.URL)}})
+	r := router(t, Options{
+		Logger: slog.New(slog.NewTextHandler(&log, nil)), Secrets: secrets.Source{Dir: dir, Allow: allow(t, "TOKEN="+s.URL)},
+	})
 	inside, missing := jobFor("http://10.0.0.1/"), jobFor(s.URL)
 	missing.Queue = "other"
-	missing.Spec.Deliver = []byte(`{"http": {"url": "` + s.URL + `", "headers": {"Authorization": "Bearer ${secret:TOKEN}"}}}`)
+	missing.Spec.Deliver = []byte(
+		`{"http": {"url": "` + s.URL + `", "headers": {"Authorization": "Bearer ${secret:TOKEN}"}}}`,
+	)
 	for range 3 {
-		for job, says := range map[*drain.Job]string{inside: "--egress-allow 10.0.0.0/8", missing: "there is no secret TOKEN"} {
+		for job, says := range map[*drain.Job]string{
+			inside: "--egress-allow 10.0.0.0/8", missing: "there is no secret TOKEN",
+		} {
 			err := r.Handle(t.Context(), job, new(gate))
-			if said := drain.What(err); said.Verdict != queue.Down || !strings.Contains(err.Error(), says) || strings.Count(log.String(), says) != 1 {
+			if said := drain.What(err); said.Verdict != queue.Down || !strings.Contains(err.Error(), says) ||
+				strings.Count(log.String(), says) != 1 {
 				t.Fatalf("%v says %+v; logged:\n%s", err, said, log.String())
 			}
 		}

@@ -32,7 +32,9 @@ func (k *Kinds) Parse(raw stdjson.RawMessage) (Target, error) {
 		return Target{}, k.noTarget("")
 	}
 	if len(raw) > queue.MaxDeliverBytes {
-		return Target{}, setting.Error("deliver", "", "has "+strconv.Itoa(len(raw))+" bytes, the limit is "+strconv.Itoa(queue.MaxDeliverBytes))
+		return Target{}, setting.Error(
+			"deliver", "", "has "+strconv.Itoa(len(raw))+" bytes, the limit is "+strconv.Itoa(queue.MaxDeliverBytes),
+		)
 	}
 	var named map[string]jsontext.Value
 	if err := setting.Decode(raw, "deliver", &named); err != nil {
@@ -42,7 +44,12 @@ func (k *Kinds) Parse(raw stdjson.RawMessage) (Target, error) {
 		return Target{}, err
 	}
 	if len(named) > 1 {
-		return Target{}, setting.Error("deliver", "", "names "+strconv.Itoa(len(named))+" targets, "+queue.Shorten(strings.Join(slices.Sorted(maps.Keys(named)), ", "), 80)+"; a queue has one: make a queue for each")
+		return Target{}, setting.Error(
+			"deliver", "",
+			"names "+strconv.Itoa(len(named))+" targets, "+queue.Shorten(
+				strings.Join(slices.Sorted(maps.Keys(named)), ", "), 80,
+			)+"; a queue has one: make a queue for each",
+		)
 	}
 	if len(named) == 0 {
 		return Target{}, k.noTarget("")
@@ -116,5 +123,9 @@ func (k *Kinds) noTarget(name string) error {
 	if name != "" {
 		return setting.Error("deliver."+name, "", "is no target; one of "+strings.Join(k.names(), ", "))
 	}
-	return setting.Error("deliver", "", `names no target; name one, such as {"http": {"url": "https://api.example.com/v1/send"}}; there are `+strings.Join(k.names(), ", "))
+	return setting.Error(
+		"deliver", "",
+		`names no target; name one, such as {"http": {"url": "https://api.example.com/v1/send"}}; there are `+
+			strings.Join(k.names(), ", "),
+	)
 }

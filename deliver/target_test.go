@@ -14,7 +14,9 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	target, err := Parse(json.RawMessage(`{"http": {"url": "https://api.example.com:8443/v1/send?x=1", "timeout": "250ms", "headers": {"authorization": "Bearer s3cret", "X-A": ""}}}`))
+	target, err := Parse(json.RawMessage(
+		`{"http": {"url": "https://api.example.com:8443/v1/send?x=1", "timeout": "250ms", "headers": {"authorization": "Bearer s3cret", "X-A": ""}}}`,
+	))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,10 @@ func TestParseRefuses(t *testing.T) {
 		{"query in a bad URL", url("gopher://a/?t=hunter2"), "deliver.http.url", `gopher://a/?t=***`},
 		{"query before a fragment", url("http://a/?t=hunter2#hunter2"), "deliver.http.url", "fragment"},
 		{"query behind a bad port", url("http://a:0/?hunter2"), "deliver.http.url", "port"},
-		{"query in a long URL", url("http://a/?t=hunter2" + strings.Repeat("b", httptarget.MaxURLBytes)), "deliver.http.url", "longer than"},
+		{
+			"query in a long URL", url("http://a/?t=hunter2" + strings.Repeat("b", httptarget.MaxURLBytes)), "deliver.http.url",
+			"longer than",
+		},
 		{"headers a list", `{"http": {"url": "http://a/", "headers": []}}`, "deliver.http.headers", "an object"},
 		{"header a number", header(`"a": 1`), "deliver.http.headers.a", "a string"},
 		{"header name", header(`"a b": "1"`), "deliver.http.headers", "header name"},
@@ -95,7 +100,10 @@ func TestParseRefuses(t *testing.T) {
 		{"length", header(`"Content-Length": "1"`), "deliver.http.headers.Content-Length", "cannot be set"},
 		{"ours", header(`"penstock-id": "1"`), "deliver.http.headers.penstock-id", "cannot be set"},
 		{"the key", header(`"Idempotency-Key": "1"`), "deliver.http.headers.Idempotency-Key", "job's id"},
-		{"many bytes of headers", header(`"a": "` + strings.Repeat("b", queue.MaxHeaderBytes) + `"`), "deliver.http.headers", "limit"},
+		{
+			"many bytes of headers", header(`"a": "` + strings.Repeat("b", queue.MaxHeaderBytes) + `"`), "deliver.http.headers",
+			"limit",
+		},
 		{"too long", `{"http": {"url": "http://a/"}}` + strings.Repeat(" ", queue.MaxDeliverBytes), "deliver", "limit"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -25,7 +25,10 @@ func Unmask(raw, stored stdjson.RawMessage) (stdjson.RawMessage, error) {
 	}
 	old, _ := Parse(stored) // one that cannot be used is none
 	if field, reason := hosted.Exposes(old.Setting); reason != "" {
-		return nil, setting.Error("deliver."+next.Kind+"."+field, "", reason+", and "+secrets.Hidden+" would send it a secret that was not given for it; give the secrets themselves")
+		return nil, setting.Error(
+			"deliver."+next.Kind+"."+field, "",
+			reason+", and "+secrets.Hidden+" would send it a secret that was not given for it; give the secrets themselves",
+		)
 	}
 	return unmasked, nil
 }

@@ -50,12 +50,16 @@ func (p *page) check(t testing.TB) {
 			checkStates(t, where, b.code)
 		case "text": // pictures, formulas, and what programs wrote at another time
 			for line := range strings.Lines(b.code) {
-				if line = strings.TrimPrefix(strings.TrimSpace(line), "$ "); ours.MatchString(line) || strings.HasPrefix(line, "curl ") {
+				if line = strings.TrimPrefix(strings.TrimSpace(line), "$ "); ours.MatchString(line) ||
+					strings.HasPrefix(line, "curl ") {
 					t.Errorf("%s: %q is a command: make the block one of sh", where, line)
 				}
 			}
 		default:
-			t.Errorf("%s: no check is known for a block of %q; known are sh, console, yaml, json, go, promql, mermaid and text", where, b.lang)
+			t.Errorf(
+				"%s: no check is known for a block of %q; known are sh, console, yaml, json, go, promql, mermaid and text", where,
+				b.lang,
+			)
 		}
 	}
 	if s != nil {
@@ -168,7 +172,9 @@ func checkPromQL(t testing.TB, where, code string) {
 	for line := range strings.Lines(code) {
 		expr, _, _ := strings.Cut(strings.TrimSpace(line), " # ")
 		if expr != "" {
-			rules.WriteString("  - {record: x" + string(rune('a'+strings.Count(rules.String(), "record"))) + ", expr: '" + expr + "'}\n")
+			rules.WriteString(
+				"  - {record: x" + string(rune('a'+strings.Count(rules.String(), "record"))) + ", expr: '" + expr + "'}\n",
+			)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "page.yml")

@@ -18,7 +18,9 @@ import (
 )
 
 var (
-	fileName   = regexp.MustCompile(`^[A-Za-z0-9_./*@-]*(\.(go|lua|md|yaml|yml|json|ndjson|csv|log|py|svg|conf|service|env|sh)|/)$`)
+	fileName = regexp.MustCompile(
+		`^[A-Za-z0-9_./*@-]*(\.(go|lua|md|yaml|yml|json|ndjson|csv|log|py|svg|conf|service|env|sh)|/)$`,
+	)
 	flagName   = regexp.MustCompile(`(?:^|[ ([])--([a-z][a-z-]*)`)
 	metricName = regexp.MustCompile(`\bpenstock_[a-z_]+[a-z]\b`)
 	helpEntry  = regexp.MustCompile(`(?m)^  ([a-z][a-z -]*?)  +[A-Z]`)
@@ -30,7 +32,8 @@ func (p *page) names(t testing.TB) {
 	t.Helper()
 	for _, s := range p.spans {
 		// A name with a folder in it is one of ours, but for those of operators' machines and of web servers.
-		if fileName.MatchString(s.code) && strings.Contains(s.code, "/") && !strings.HasPrefix(s.code, "/") && !p.has(s.code) {
+		if fileName.MatchString(s.code) && strings.Contains(s.code, "/") && !strings.HasPrefix(s.code, "/") &&
+			!p.has(s.code) {
 			t.Errorf("%s: there is no %s", p.at(s.line), s.code)
 		}
 		if strings.HasPrefix(s.code, "--") || ours.MatchString(s.code) {
@@ -69,13 +72,17 @@ func (c command) knows(flag string) bool {
 var programs = sync.OnceValue(func() (all []command) {
 	help := func(args ...string) string {
 		var out bytes.Buffer
-		cli.Run(context.Background(), append(args, "--help"), cli.Streams{In: strings.NewReader(""), Out: &out, Err: io.Discard})
+		cli.Run(
+			context.Background(), append(args, "--help"), cli.Streams{In: strings.NewReader(""), Out: &out, Err: io.Discard},
+		)
 		return out.String()
 	}
 	for _, m := range helpEntry.FindAllStringSubmatch(help(), -1) {
 		all = append(all, command{"penstock " + m[1], help(strings.Fields(m[1])...)})
 	}
-	for name, run := range map[string]func(context.Context, []string, io.Writer, io.Writer) error{"ingress": app.RunIngress, "drainer": app.RunDrainer(asynq.Open)} {
+	for name, run := range map[string]func(context.Context, []string, io.Writer, io.Writer) error{
+		"ingress": app.RunIngress, "drainer": app.RunDrainer(asynq.Open),
+	} {
 		var out bytes.Buffer
 		_ = run(context.Background(), []string{"--help"}, &out, io.Discard) // ErrHelp
 		all = append(all, command{name, out.String()})
@@ -90,7 +97,8 @@ func understood(t testing.TB, where, line string) {
 	words := strings.Fields(m[1] + " " + m[2])
 	best := command{}
 	for _, c := range programs() {
-		if name := strings.Fields(c.name); len(words) >= len(name) && slices.Equal(words[:len(name)], name) && len(c.name) > len(best.name) {
+		if name := strings.Fields(c.name); len(words) >= len(name) && slices.Equal(words[:len(name)], name) &&
+			len(c.name) > len(best.name) {
 			best = c
 		}
 	}

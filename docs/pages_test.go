@@ -78,7 +78,9 @@ func (p *page) fits(t testing.TB) {
 	case p.words() > budget:
 		t.Errorf("%s has %d words, its budget is %d", p.name, p.words(), budget)
 	}
-	if p.name != "README.md" && !strings.Contains(strings.Join(p.lines[:min(8, len(p.lines))], " "), "After this page you ") {
+	if p.name != "README.md" && !strings.Contains(
+		strings.Join(p.lines[:min(8, len(p.lines))], " "), "After this page you ",
+	) {
 		t.Errorf("%s does not begin with what its reader can do after it", p.name)
 	}
 	code := false

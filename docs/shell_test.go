@@ -36,8 +36,13 @@ type daemon struct {
 
 // daemons are the programs that run on, and the port on which a page has each.
 var (
-	daemons = regexp.MustCompile(`^((?:[A-Z_]+=\S+ )*)(?:bin/)?(penstock up|penstock sink|penstock sms-simulator|ingress|drainer|python3)\b(.*)$`)
-	usual   = map[string]string{"penstock up": "8080", "ingress": "8080", "drainer": "8081", "penstock sink": "9000", "penstock sms-simulator": "8095"}
+	daemons = regexp.MustCompile(
+		`^((?:[A-Z_]+=\S+ )*)(?:bin/)?(penstock up|penstock sink|penstock sms-simulator|ingress|drainer|python3)\b(.*)$`,
+	)
+	usual = map[string]string{
+		"penstock up": "8080", "ingress": "8080", "drainer": "8081", "penstock sink": "9000",
+		"penstock sms-simulator": "8095",
+	}
 	address = regexp.MustCompile(`\b(localhost|127\.0\.0\.1):(\d+)`)
 	served  = regexp.MustCompile(`http://(127\.0\.0\.1:\d+)`)
 )
@@ -84,7 +89,9 @@ func newSite(t testing.TB, p *page) *site {
 		s.servers["6379"] = redistest.New(t, redistest.Options{}).Addr()
 	}
 	if strings.Contains(stores, ":4222") {
-		nats, err := natsserver.Start(t.Context(), natsserver.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true})
+		nats, err := natsserver.Start(t.Context(), natsserver.Options{
+			Dir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,7 +46,9 @@ func BenchmarkDrainRedis(b *testing.B) {
 
 func fill(b *testing.B, e queue.Engine, n int) {
 	b.Helper()
-	if _, err := e.Put(b.Context(), queue.Spec{Name: "emailabc", Rate: leaky.Unlimited, Capacity: queue.MaxCapacity}, 0); err != nil {
+	if _, err := e.Put(
+		b.Context(), queue.Spec{Name: "emailabc", Rate: leaky.Unlimited, Capacity: queue.MaxCapacity}, 0,
+	); err != nil {
 		b.Fatal(err)
 	}
 	payload := make([]byte, 256)

@@ -68,7 +68,9 @@ func TestDeparted(t *testing.T) {
 // Work that takes long has departed while it is under way, and only once.
 func TestDepartedUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake().queue("q", leaky.PerSecond(100), nil).answers(answer{jobs: []queue.Reservation{job("q", "a", 0), job("q", "lost", 10*ms)}})
+		f := newFake().queue("q", leaky.PerSecond(100), nil).answers(answer{jobs: []queue.Reservation{
+			job("q", "a", 0), job("q", "lost", 10*ms),
+		}})
 		f.ext = func(time.Duration) (time.Duration, error) { return 0, nil }
 		w := newWatch()
 		run := drainWith(t, f, HandlerFunc(func(ctx context.Context, job *Job) error {

@@ -89,11 +89,14 @@ func ExampleThrottled() {
 	if _, err = engine.Put(ctx, queue.Spec{Name: "sms", Rate: leaky.PerSecond(100)}, queue.AnyRevision); err != nil {
 		log.Fatal(err)
 	}
-	if _, err = engine.Append(ctx, []queue.Job{{Queue: "sms", ID: "a"}, {Queue: "sms", ID: "b"}, {Queue: "sms", ID: "c"}}); err != nil {
+	if _, err = engine.Append(ctx, []queue.Job{
+		{Queue: "sms", ID: "a"}, {Queue: "sms", ID: "b"}, {Queue: "sms", ID: "c"},
+	}); err != nil {
 		log.Fatal(err)
 	}
 
-	answers := map[string][]string{"a": {"too many requests", "ok"}, "b": {"no such number"}, "c": {"ok"}} // of the provider
+	// of the provider
+	answers := map[string][]string{"a": {"too many requests", "ok"}, "b": {"no such number"}, "c": {"ok"}}
 	left := 4
 	handler := drain.HandlerFunc(func(_ context.Context, job *drain.Job) error {
 		answer := answers[job.ID][0]

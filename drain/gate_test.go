@@ -180,7 +180,9 @@ func TestSpacing(t *testing.T) {
 func TestSpacingOutOfOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(100), func(s *queue.Spec) { s.Slack = queue.Duration(10 * time.Second) }).
-			answers(answer{jobs: []queue.Reservation{job("q", "a", 0), job("q", "b", 10*ms), job("q", "c", 20*ms), job("q", "d", 40*ms)}})
+			answers(answer{jobs: []queue.Reservation{
+				job("q", "a", 0), job("q", "b", 10*ms), job("q", "c", 20*ms), job("q", "d", 40*ms),
+			}})
 		h := newStarts(f)
 		run := drainWith(t, f, handlerOf(func(ctx context.Context, job *Job, gate Gate) error {
 			if job.ID == "b" {

@@ -37,7 +37,8 @@ func TestUnknownIsHeld(t *testing.T) {
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
-			if text := said.String(); !strings.Contains(text, "a job is held") || !strings.Contains(text, `queue=q id=000000 reason="the connection was lost"`) {
+			if text := said.String(); !strings.Contains(text, "a job is held") ||
+				!strings.Contains(text, `queue=q id=000000 reason="the connection was lost"`) {
 				t.Errorf("it is not said that a job is held: %s", text)
 			}
 		}()
@@ -70,7 +71,9 @@ func TestLeasesThatRunOutAreToldOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := embedded(t)
 		defer e.Close()
-		put(t, e, queue.Spec{Name: "q", Rate: leaky.Unlimited, OnUnknown: queue.UnknownHold, Lease: queue.Duration(time.Second)})
+		put(t, e, queue.Spec{
+			Name: "q", Rate: leaky.Unlimited, OnUnknown: queue.UnknownHold, Lease: queue.Duration(time.Second),
+		})
 		push(t, e, "q", 0, 1)
 		r, err := e.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: "dead"}, Number: 1, Max: 1})
 		if err != nil || len(r.Jobs) != 1 {
@@ -89,7 +92,8 @@ func TestLeasesThatRunOutAreToldOf(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if i := info(t, e, "q"); i.Held != 1 || !strings.Contains(said.String(), "a lease ran out") || !strings.Contains(said.String(), "queue=q") {
+		if i := info(t, e, "q"); i.Held != 1 || !strings.Contains(said.String(), "a lease ran out") ||
+			!strings.Contains(said.String(), "queue=q") {
 			t.Errorf("%d held; it says %s", i.Held, said.String())
 		}
 	})

@@ -26,7 +26,10 @@ type inFlight struct {
 }
 
 func newInFlight(fails ...string) *inFlight {
-	f := &inFlight{now: map[string]int{}, most: map[string]int{}, order: map[string][]string{}, fails: map[string]bool{}, hit: map[string]bool{}}
+	f := &inFlight{
+		now: map[string]int{}, most: map[string]int{}, order: map[string][]string{}, fails: map[string]bool{},
+		hit: map[string]bool{},
+	}
 	for _, id := range fails {
 		f.fails[id] = true
 	}
@@ -60,8 +63,12 @@ func (f *inFlight) handle(_ context.Context, j *drain.Job) error {
 func TestLanesInFlight(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		put(t, e, queue.Spec{
-			Name: "a", MaxInFlight: 5, Retry: queue.Retry{MinBackoff: queue.Duration(time.Millisecond), MaxBackoff: queue.Duration(time.Millisecond)},
-			Lanes: queue.Lanes{LaneRule: queue.LaneRule{MaxInFlight: 2}, Overrides: map[string]queue.LaneRule{"one": {MaxInFlight: 1}}},
+			Name: "a", MaxInFlight: 5, Retry: queue.Retry{
+				MinBackoff: queue.Duration(time.Millisecond), MaxBackoff: queue.Duration(time.Millisecond),
+			},
+			Lanes: queue.Lanes{
+				LaneRule: queue.LaneRule{MaxInFlight: 2}, Overrides: map[string]queue.LaneRule{"one": {MaxInFlight: 1}},
+			},
 		})
 		due := time.Now().Add(300 * time.Millisecond)
 		var jobs []queue.Job
@@ -92,7 +99,10 @@ func TestLanesInFlight(t *testing.T) {
 func TestOrderedLanes(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		put(t, e, queue.Spec{
-			Name: "a", Ordered: true, Retry: queue.Retry{MinBackoff: queue.Duration(50 * time.Millisecond), MaxBackoff: queue.Duration(50 * time.Millisecond), Jitter: "none"},
+			Name: "a", Ordered: true, Retry: queue.Retry{
+				MinBackoff: queue.Duration(50 * time.Millisecond), MaxBackoff: queue.Duration(50 * time.Millisecond),
+				Jitter: "none",
+			},
 		})
 		var jobs []queue.Job
 		want := map[string][]string{}

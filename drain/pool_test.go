@@ -154,10 +154,14 @@ func TestHangs(t *testing.T) {
 			put(t, e, queue.Spec{Name: name, Rate: leaky.PerSecond(100), Lease: queue.Duration(2 * time.Hour)})
 			push(t, e, name, 0, 5000)
 		}
-		r := &receivers{takes: map[string]time.Duration{"hangs": time.Minute, "slow": 9 * time.Second}, came: map[string]int{}}
+		r := &receivers{
+			takes: map[string]time.Duration{"hangs": time.Minute, "slow": 9 * time.Second}, came: map[string]int{},
+		}
 		var u drain.Usage
 		var text bytes.Buffer
-		d := start(e, drain.HandlerFunc(r.handle), drain.Options{PlainTimers: true, Usage: &u, Grace: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&text, nil))})
+		d := start(e, drain.HandlerFunc(r.handle), drain.Options{
+			PlainTimers: true, Usage: &u, Grace: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&text, nil)),
+		})
 		for at := time.Duration(0); at < 50*time.Second; at += time.Second {
 			if q := usage(&u, "slow"); q.Hanging {
 				t.Fatalf("a queue whose receiver answers after 9 s is said to hang, at %v", at)
@@ -176,7 +180,8 @@ func TestHangs(t *testing.T) {
 			t.Error("it hangs though its receiver answered")
 		}
 		d.finish(t)
-		if n, m := strings.Count(text.String(), "a queue hangs"), strings.Count(text.String(), "that hung goes on"); n != 1 || m != 1 {
+		if n, m := strings.Count(text.String(), "a queue hangs"), strings.Count(text.String(), "that hung goes on"); n != 1 ||
+			m != 1 {
 			t.Errorf("said %d and %d times, want once each:\n%s", n, m, text.String())
 		}
 		if u.Queues() != nil {

@@ -140,7 +140,9 @@ func attend(t *testing.T, s queue.Spec, jobs int, look func(r *receiver, e queue
 	for _, start := range r.starts {
 		at = append(at, start.Sub(r.starts[0]))
 	}
-	if v := (law.Law{Rate: s.Rate, Burst: s.Burst, Slack: queue.DefaultSlack, Delta: 100 * time.Millisecond}).Judge(law.At(at)); !v.Held {
+	if v := (law.Law{
+		Rate: s.Rate, Burst: s.Burst, Slack: queue.DefaultSlack, Delta: 100 * time.Millisecond,
+	}).Judge(law.At(at)); !v.Held {
 		t.Errorf("%d starts in %v, allowed %d", v.Worst.Starts, v.Worst.Width, v.Worst.Allowed)
 	}
 	if i := info(t, e, "q"); i.Retried != 0 || i.Died != 0 || i.Throttled+i.Down != int64(r.refused) {
@@ -174,10 +176,13 @@ func TestAReceiverIsSpared(t *testing.T) {
 	})
 }
 
-// A receiver that is down is probed by single jobs, which spend no attempt; when it is up the queue goes on at its rate.
+// A receiver that is down is probed by single jobs, which spend no attempt; when it is up the queue goes on at its
+// rate.
 func TestAReceiverThatIsDownIsProbed(t *testing.T) {
 	s := queue.Spec{Name: "q", Rate: leaky.PerSecond(100), Burst: 3}
-	s.Circuit = queue.Circuit{Failures: 3, MinProbe: queue.Duration(200 * time.Millisecond), MaxProbe: queue.Duration(400 * time.Millisecond)}
+	s.Circuit = queue.Circuit{
+		Failures: 3, MinProbe: queue.Duration(200 * time.Millisecond), MaxProbe: queue.Duration(400 * time.Millisecond),
+	}
 	attend(t, s, 150, func(r *receiver, e queue.Engine) {
 		await.Until(t, "some are delivered", func() bool { return info(t, e, "q").Delivered >= 30 })
 		fall := func(down bool) {

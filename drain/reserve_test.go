@@ -22,7 +22,13 @@ func TestReserveRepeated(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(1000), nil).answers(
 			answer{err: queue.ErrOutcomeUnknown, trip: time.Second},
 			answer{err: queue.ErrUnavailable},
-			answer{jobs: []queue.Reservation{job("q", "a", 0), job("q", "b", 0), job("q", "d", 0), job("q", "e", 0), job("q", "c", ms), job("q", "late", -time.Second)}, more: queue.Reserved{Next: time.Second}},
+			answer{
+				jobs: []queue.Reservation{
+					job("q", "a", 0), job("q", "b", 0), job("q", "d", 0), job("q", "e", 0), job("q", "c", ms),
+					job("q", "late", -time.Second),
+				},
+				more: queue.Reserved{Next: time.Second},
+			},
 			answer{},
 		)
 		w := newWatch()
@@ -87,7 +93,9 @@ func TestReserveUnreachablePartition(t *testing.T) {
 			f.script[0] = append(f.script[0], answer{trip: 300 * ms, err: queue.ErrUnavailable})
 		}
 		for i := range 20 {
-			f.script[1] = append(f.script[1], answer{jobs: []queue.Reservation{job("q", fmt.Sprint(i), 0)}, more: queue.Reserved{Next: time.Second}})
+			f.script[1] = append(f.script[1], answer{
+				jobs: []queue.Reservation{job("q", fmt.Sprint(i), 0)}, more: queue.Reserved{Next: time.Second},
+			})
 		}
 		run := drainWith(t, f, idle, Options{Concurrency: 1})
 		time.Sleep(away)
@@ -180,10 +188,15 @@ func TestIdle(t *testing.T) {
 func TestAsksWhenFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.Unlimited, nil).answers(
-			answer{jobs: []queue.Reservation{job("q", "a", 0), job("q", "b", 0), job("q", "d", 0), job("q", "e", 0)}, more: queue.Reserved{Next: -1}},
+			answer{
+				jobs: []queue.Reservation{job("q", "a", 0), job("q", "b", 0), job("q", "d", 0), job("q", "e", 0)},
+				more: queue.Reserved{Next: -1},
+			},
 			answer{jobs: []queue.Reservation{job("q", "c", 0)}})
 		run := drainWith(t, f, HandlerFunc(func(_ context.Context, job *Job) error {
-			time.Sleep(map[string]time.Duration{"a": 700 * ms, "b": time.Second, "c": 0, "d": time.Second, "e": time.Second}[job.ID])
+			time.Sleep(
+				map[string]time.Duration{"a": 700 * ms, "b": time.Second, "c": 0, "d": time.Second, "e": time.Second}[job.ID],
+			)
 			return nil
 		}), Options{Concurrency: 2})
 		time.Sleep(10 * time.Second)
@@ -334,7 +347,9 @@ func TestObserved(t *testing.T) {
 // An engine that was closed ends the drainer with an error, at once.
 func TestEngineClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake().answers(answer{err: fmt.Errorf("reserve: %w", queue.ErrClosed)}, answer{err: queue.ErrClosed}, answer{err: queue.ErrClosed})
+		f := newFake().answers(
+			answer{err: fmt.Errorf("reserve: %w", queue.ErrClosed)}, answer{err: queue.ErrClosed}, answer{err: queue.ErrClosed},
+		)
 		err := Run(context.Background(), f, idle, Options{PlainTimers: true})
 		if !errors.Is(err, queue.ErrClosed) || f.now() > time.Second {
 			t.Errorf("%v after %v", err, f.now())

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A drainer whose handlers are all busy is seen all the same, in each partition, often enough to count as alive; and it asks
-// for no job that it could not begin.
+// A drainer whose handlers are all busy is seen all the same, in each partition, often enough to count as alive; and it
+// asks for no job that it could not begin.
 func TestSeenWhileBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.Unlimited, nil).queue("r", leaky.Unlimited, nil).answers(

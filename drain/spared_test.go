@@ -14,8 +14,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A receiver that says "too many" and never until when is asked after 1, 2, 4 ... 60 s, by all drainers together, and at
-// the queue's rate again once it takes a job.
+// A receiver that says "too many" and never until when is asked after 1, 2, 4 ... 60 s, by all drainers together, and
+// at the queue's rate again once it takes a job.
 func TestAReceiverThatDoesNotSayUntilWhen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := embedded(t)
@@ -68,7 +68,9 @@ func TestATargetThatRefusesUsesUpNoQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := embedded(t)
 		defer e.Close()
-		put(t, e, queue.Spec{Name: "q", Rate: leaky.PerSecond(5), Limits: []queue.Limit{{Quota: queue.Quota{Max: 20, Per: "h"}}}})
+		put(t, e, queue.Spec{
+			Name: "q", Rate: leaky.PerSecond(5), Limits: []queue.Limit{{Quota: queue.Quota{Max: 20, Per: "h"}}},
+		})
 		time.Sleep(time.Second)
 		push(t, e, "q", 0, 100)
 		var opens atomic.Bool

@@ -69,7 +69,9 @@ func TestStopDuringRequest(t *testing.T) {
 		{trip: 100 * ms, err: queue.ErrOutcomeUnknown},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFake().queue("q", leaky.PerSecond(100), nil).answers(first, answer{jobs: []queue.Reservation{job("q", "a", 0)}})
+			f := newFake().queue("q", leaky.PerSecond(100), nil).answers(first, answer{
+				jobs: []queue.Reservation{job("q", "a", 0)},
+			})
 			run := drainWith(t, f, idle, Options{})
 			time.Sleep(50 * ms)
 			run.finish()
@@ -139,10 +141,12 @@ func TestGrace(t *testing.T) {
 	})
 }
 
-// What may have been sent must not go out again unseen: a handler that was let out, and says no more than that it was cancelled, knows
-// as little as one whose lease ran out.
+// What may have been sent must not go out again unseen: a handler that was let out, and says no more than that it was
+// cancelled, knows as little as one whose lease ran out.
 func TestGraceAndUnknown(t *testing.T) {
-	for on, fate := range map[string]queue.Verdict{"": queue.Release, queue.UnknownRetry: queue.Release, queue.UnknownHold: queue.Hold, queue.UnknownDead: queue.Bury} {
+	for on, fate := range map[string]queue.Verdict{
+		"": queue.Release, queue.UnknownRetry: queue.Release, queue.UnknownHold: queue.Hold, queue.UnknownDead: queue.Bury,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			cancelled := map[string]func(context.Context) error{
 				"plain": func(ctx context.Context) error { return ctx.Err() },
@@ -180,7 +184,8 @@ func TestGraceAndUnknown(t *testing.T) {
 			run.finish()
 			v := f.verdicts()
 			for id := range cancelled {
-				if v[id].Verdict != fate || v[id].Trouble || fate != queue.Release && !strings.HasPrefix(v[id].Reason, "broken off by the drainer's end; it may have been sent: ") {
+				if v[id].Verdict != fate || v[id].Trouble || fate != queue.Release &&
+					!strings.HasPrefix(v[id].Reason, "broken off by the drainer's end; it may have been sent: ") {
 					t.Errorf("on_unknown %q: %s was settled as %+v, want %v", on, id, v[id].Settlement, fate)
 				}
 			}
@@ -226,8 +231,10 @@ func (d *deaf) Sweep(ctx context.Context, partition int) (bool, error) {
 // What cannot be ended is left behind, and Run says what it was, and only that.
 func TestLeftBehind(t *testing.T) {
 	const (
-		one   = "1 of the handlers did not end within 5s of being cancelled; jobs of theirs that may be delivered again when the leases have run out: 1"
-		lost  = "1 of the handlers did not end within 5s of being cancelled; jobs of theirs that may be delivered again when the leases have run out: 0"
+		one = "1 of the handlers did not end within 5s of being cancelled; jobs of theirs that may be delivered again " +
+			"when the leases have run out: 1"
+		lost = "1 of the handlers did not end within 5s of being cancelled; jobs of theirs that may be delivered again " +
+			"when the leases have run out: 0"
 		calls = "the engine did not return from a call within 5s of its being cancelled"
 	)
 	for _, c := range []struct {
@@ -240,7 +247,11 @@ func TestLeftBehind(t *testing.T) {
 		{"nothing", func(*deaf) {}, false, false, ""},
 		{"a handler", func(*deaf) {}, true, false, "drain: " + one},
 		{"a handler whose job was given back", func(*deaf) {}, true, true, "drain: " + lost},
-		{"a handler whose lease is lost", func(d *deaf) { d.ext = func(time.Duration) (time.Duration, error) { return 0, nil } }, true, false, "drain: " + lost},
+		{
+			"a handler whose lease is lost",
+			func(d *deaf) { d.ext = func(time.Duration) (time.Duration, error) { return 0, nil } }, true, false,
+			"drain: " + lost,
+		},
 		{"a request", func(d *deaf) { d.reserve = true }, false, false, "drain: " + calls},
 		{"a spec", func(d *deaf) { d.get = true }, false, false, "drain: " + calls},
 		{"a sweep", func(d *deaf) { d.sweep = true }, false, false, "drain: " + calls},
@@ -354,7 +365,8 @@ func TestHandOver(t *testing.T) {
 				}
 			}
 			v, given := f.verdicts()["over"]
-			if _, started := h.at["over"]; started || given != (c.name == "at once" || c.name == "soon") || given && v.Verdict != queue.Release {
+			if _, started := h.at["over"]; started || given != (c.name == "at once" || c.name == "soon") ||
+				given && v.Verdict != queue.Release {
 				t.Errorf("started %v, settled %v as %v", started, given, v.Verdict)
 			}
 		})

@@ -27,24 +27,42 @@ func TestVerdicts(t *testing.T) {
 		{"nil", func() error { return nil }, queue.Deliver, ""},
 		{"an error", func() error { return broken }, queue.Fail, "broken"},
 		{"permanent", func() error { return Permanent(broken) }, queue.Bury, "broken"},
-		{"permanent, wrapped", func() error { return fmt.Errorf("sending: %w", Permanent(broken)) }, queue.Bury, "sending: broken"},
+		{
+			"permanent, wrapped", func() error { return fmt.Errorf("sending: %w", Permanent(broken)) }, queue.Bury,
+			"sending: broken",
+		},
 		{"permanent nil", func() error { return Permanent(nil) }, queue.Deliver, ""},
 		{"unknown", func() error { return Unknown(broken) }, queue.Hold, "broken"},
 		{"unknown, and the target's fault", func() error { return Trouble(Unknown(broken)) }, queue.Hold, "broken"},
-		{"throttled", func() error { return Throttled(time.Now().Add(time.Hour)) }, queue.Throttle, "throttled until 2000-01-01T01:00:00Z"},
-		{"the lane throttled", func() error { return LaneThrottled(broken, time.Now().Add(time.Hour)) }, queue.Throttle, "broken"},
+		{
+			"throttled", func() error { return Throttled(time.Now().Add(time.Hour)) }, queue.Throttle,
+			"throttled until 2000-01-01T01:00:00Z",
+		},
+		{
+			"the lane throttled", func() error { return LaneThrottled(broken, time.Now().Add(time.Hour)) }, queue.Throttle,
+			"broken",
+		},
 		{"down", func() error { return fmt.Errorf("dialling: %w", Down(broken)) }, queue.Down, "dialling: broken"},
 		{"retried at", func() error { return RetryAt(broken, time.Now().Add(time.Hour)) }, queue.Fail, "broken"},
 		{"permanent within", func() error { return Unknown(Permanent(broken)) }, queue.Bury, "broken"},
-		{"joined: the first counts", func() error { return errors.Join(broken, Unknown(broken), Down(broken)) }, queue.Hold, "broken\nbroken\nbroken"},
+		{
+			"joined: the first counts", func() error { return errors.Join(broken, Unknown(broken), Down(broken)) }, queue.Hold,
+			"broken\nbroken\nbroken",
+		},
 		{"joined: permanent wherever it is", func() error {
 			return errors.Join(DeliveredThen(time.Now(), "spared"), fmt.Errorf("after: %w", Permanent(broken)))
 		}, queue.Bury, "spared\nafter: broken"},
-		{"delivered, and something else broke", func() error { return errors.Join(DeliveredThen(time.Now(), "spared"), broken) }, queue.Deliver, "spared\nbroken"},
+		{
+			"delivered, and something else broke",
+			func() error { return errors.Join(DeliveredThen(time.Now(), "spared"), broken) }, queue.Deliver, "spared\nbroken",
+		},
 		{"late", func() error { return fmt.Errorf("sending: %w", ErrLate) }, queue.Release, ""},
 		{"somebody's cancelled context", func() error { return context.Canceled }, queue.Fail, "context canceled"},
 		{"a panic", func() error { panic("oops") }, queue.Fail, "the handler panicked: oops"},
-		{"a panic with nil", func() error { panic(nothing()) }, queue.Fail, "the handler panicked: panic called with nil argument"},
+		{
+			"a panic with nil", func() error { panic(nothing()) }, queue.Fail,
+			"the handler panicked: panic called with nil argument",
+		},
 		{"an ended goroutine", func() error { runtime.Goexit(); return nil }, queue.Fail, errExited.Error()},
 		{"bytes that are no text", func() error { return errors.New("a\xffb") }, queue.Fail, "a\uFFFDb"},
 	} {
@@ -172,7 +190,8 @@ func TestSettleAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		run.finish()
 		v := f.verdicts()
-		if a, b := v["a"].at, v["b"].at; a < 20*time.Second || a > 22*time.Second || b < 40*time.Second || b > 42*time.Second {
+		if a, b := v["a"].at, v["b"].at; a < 20*time.Second || a > 22*time.Second || b < 40*time.Second ||
+			b > 42*time.Second {
 			t.Errorf("settled at %v and %v", a, b)
 		}
 		if len(f.settles) != 3 {
@@ -232,7 +251,9 @@ func TestSettleBackpressure(t *testing.T) {
 			return queue.Settled{State: queue.Delivered}, nil
 		}
 		w := newWatch()
-		run := drainWith(t, f, HandlerFunc(func(context.Context, *Job) error { return nil }), Options{Concurrency: 100, Observer: w})
+		run := drainWith(
+			t, f, HandlerFunc(func(context.Context, *Job) error { return nil }), Options{Concurrency: 100, Observer: w},
+		)
 		time.Sleep(5 * time.Second)
 		// 1,000 pend, 500 are being sent, and 100 handlers hold one each.
 		if n := len(f.asked()); n > 17 {
@@ -254,7 +275,9 @@ func TestUnknownIsForTheQueueToDecide(t *testing.T) {
 	for _, c := range []struct {
 		on   string
 		want queue.Verdict
-	}{{"", queue.Hold}, {queue.UnknownHold, queue.Hold}, {queue.UnknownRetry, queue.Fail}, {queue.UnknownDead, queue.Bury}} {
+	}{
+		{"", queue.Hold}, {queue.UnknownHold, queue.Hold}, {queue.UnknownRetry, queue.Fail}, {queue.UnknownDead, queue.Bury},
+	} {
 		bubble(t, c.on, func(t *testing.T) {
 			f := newFake().queue("q", leaky.PerSecond(10), func(s *queue.Spec) { s.OnUnknown = c.on }).answers(
 				answer{jobs: []queue.Reservation{job("q", "a", 0)}, more: queue.Reserved{Next: time.Minute}})
@@ -274,7 +297,10 @@ func TestUnknownIsForTheQueueToDecide(t *testing.T) {
 func TestDeliveredThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(10), nil).answers(
-			answer{jobs: []queue.Reservation{job("q", "spared", 0), job("q", "past", 0), job("q", "long", 0), job("q", "plain", 0)}, more: queue.Reserved{Next: time.Minute}})
+			answer{
+				jobs: []queue.Reservation{job("q", "spared", 0), job("q", "past", 0), job("q", "long", 0), job("q", "plain", 0)},
+				more: queue.Reserved{Next: time.Minute},
+			})
 		w := newWatch()
 		run := drainWith(t, f, HandlerFunc(func(_ context.Context, job *Job) error {
 			switch job.ID {
@@ -290,7 +316,9 @@ func TestDeliveredThen(t *testing.T) {
 		time.Sleep(time.Second)
 		run.finish()
 		v := f.verdicts()
-		for id, after := range map[string]time.Duration{"spared": 3 * time.Second, "past": 0, "long": queue.MaxStop, "plain": 0} {
+		for id, after := range map[string]time.Duration{
+			"spared": 3 * time.Second, "past": 0, "long": queue.MaxStop, "plain": 0,
+		} {
 			if v[id].Verdict != queue.Deliver || v[id].After != after {
 				t.Errorf("%s was settled as %+v, want it delivered, and %v", id, v[id].Settlement, after)
 			}

@@ -69,11 +69,19 @@ func TestSharpenLost(t *testing.T) {
 		next  time.Duration   // by when the partition asks for more
 	}{
 		{"one job", 4 * ms, []time.Duration{30 * ms}, false, 2, []time.Duration{34 * ms}, 34 * ms},
-		{"the first of several presses", 4 * ms, []time.Duration{10 * ms, 20 * ms, 40 * ms}, false, 2, []time.Duration{14 * ms, 24 * ms, 44 * ms}, 14 * ms},
+		{
+			"the first of several presses", 4 * ms, []time.Duration{10 * ms, 20 * ms, 40 * ms}, false, 2,
+			[]time.Duration{14 * ms, 24 * ms, 44 * ms}, 14 * ms,
+		},
 		{"the first could not wait", 4 * ms, []time.Duration{0, 20 * ms}, false, 1, []time.Duration{4 * ms, 24 * ms}, 4 * ms},
-		{"the first could hardly wait", 4 * ms, []time.Duration{5 * ms, 30 * ms}, false, 1, []time.Duration{9 * ms, 34 * ms}, 4 * ms},
+		{
+			"the first could hardly wait", 4 * ms, []time.Duration{5 * ms, 30 * ms}, false, 1, []time.Duration{9 * ms, 34 * ms},
+			4 * ms,
+		},
 		{"with one that has no rate", 4 * ms, []time.Duration{30 * ms}, true, 2, []time.Duration{34 * ms}, 34 * ms},
-		{"nothing was good for anything", 8 * ms, []time.Duration{20 * ms, 40 * ms}, false, 2, []time.Duration{0, 0}, 45 * ms},
+		{
+			"nothing was good for anything", 8 * ms, []time.Duration{20 * ms, 40 * ms}, false, 2, []time.Duration{0, 0}, 45 * ms,
+		},
 		{"nothing but the one that has no rate", 8 * ms, []time.Duration{40 * ms}, true, 2, []time.Duration{0}, 45 * ms},
 	} {
 		bubble(t, c.name, func(t *testing.T) {
@@ -86,7 +94,9 @@ func TestSharpenLost(t *testing.T) {
 				jobs = append(jobs, job("q", fmt.Sprint(i), in))
 			}
 			const known = time.Second // by then the specs are
-			f.answers(answer{jobs: []queue.Reservation{job("q", "known", 0), job("free", "known too", 0)}, more: queue.Reserved{Next: known}},
+			f.answers(answer{
+				jobs: []queue.Reservation{job("q", "known", 0), job("free", "known too", 0)}, more: queue.Reserved{Next: known},
+			},
 				answer{trip: c.trip, jobs: jobs, more: queue.Reserved{Next: -1}})
 			f.retrip = -1
 			h := newStarts(f)

@@ -16,7 +16,10 @@ func TestWhatAWorkerIsTold(t *testing.T) {
 	b := start(t, pull.Options{}, nil)
 	b.put("q", "unlimited")
 	_, err := b.engine.Append(b.ctx, []queue.Job{
-		{Queue: "q", ID: "a", Payload: []byte(`{"n": 12345678901234567890, "n": []}`), Headers: map[string]string{"X-A": "1", "X-B": "2"}, Cost: 3, Lane: "l<", Priority: 7},
+		{
+			Queue: "q", ID: "a", Payload: []byte(`{"n": 12345678901234567890, "n": []}`),
+			Headers: map[string]string{"X-A": "1", "X-B": "2"}, Cost: 3, Lane: "l<", Priority: 7,
+		},
 		{Queue: "q", ID: "b", Payload: []byte("\xff\n"), ContentType: "text/plain"},
 		{Queue: "q", ID: "c", Payload: []byte("not JSON")},
 		{Queue: "q", ID: "d", Payload: []byte(`"x"`), ContentType: "application/cloudevents+json; charset=utf-8"},
@@ -31,12 +34,14 @@ func TestWhatAWorkerIsTold(t *testing.T) {
 		if fence, attempt, ok := pull.ParseToken(j.Lease); !ok || attempt != 1 || fence == "" {
 			t.Errorf("the lease %q", j.Lease)
 		}
-		if j.ExpiresInMS <= 29_000 || j.ExpiresInMS > 30_000 || time.Until(j.ExpiresAt) > 30*time.Second || j.AppendedAt.UnixMicro() != int64(b.clock()) || j.Attempt != 1 {
+		if j.ExpiresInMS <= 29_000 || j.ExpiresInMS > 30_000 || time.Until(j.ExpiresAt) > 30*time.Second ||
+			j.AppendedAt.UnixMicro() != int64(b.clock()) || j.Attempt != 1 {
 			t.Errorf("got %+v", j)
 		}
 	}
 	a := byID["a"]
-	if string(a.Payload) != `{"n": 12345678901234567890, "n": []}` || a.Headers["X-B"] != "2" || a.Cost != 3 || a.Lane != "l<" || a.Priority != 7 || a.ContentType != "application/json" {
+	if string(a.Payload) != `{"n": 12345678901234567890, "n": []}` || a.Headers["X-B"] != "2" || a.Cost != 3 ||
+		a.Lane != "l<" || a.Priority != 7 || a.ContentType != "application/json" {
 		t.Errorf("got %+v", a)
 	}
 	if v := byID["b"]; v.PayloadBase64 != "/wo=" || v.Payload != nil || v.ContentType != "text/plain" || v.Cost != 1 {
@@ -62,12 +67,16 @@ func TestNothingToTake(t *testing.T) {
 	b.append("q", "a", "b")
 	b.take("q", 9, 0, "a")
 	b.take("q", 9, 20*time.Millisecond)
-	if _, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "nobody", Max: 1, Wait: time.Hour}); !errors.Is(err, queue.ErrUnknownQueue) {
+	if _, err := b.dispatcher.Take(b.ctx, pull.Request{
+		Queue: "nobody", Max: 1, Wait: time.Hour,
+	}); !errors.Is(err, queue.ErrUnknownQueue) {
 		t.Errorf("an unknown queue: %v", err)
 	}
 	b.put("plain", "1/s", func(s *queue.Spec) { s.Pull = false })
 	var field *queue.FieldError
-	if _, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "plain", Max: 1, Wait: time.Hour}); !errors.As(err, &field) || field.Field != "queue" {
+	if _, err := b.dispatcher.Take(b.ctx, pull.Request{
+		Queue: "plain", Max: 1, Wait: time.Hour,
+	}); !errors.As(err, &field) || field.Field != "queue" {
 		t.Errorf("not a pull queue: %v", err)
 	}
 	b.put("plain", "unlimited")
@@ -145,7 +154,9 @@ func TestWorkersName(t *testing.T) {
 		h.End(true)
 		j := b.read(h)[0]
 		fence, _, _ := pull.ParseToken(j.Lease)
-		_, err = b.engine.Settle(b.ctx, []queue.Settlement{{Lease: queue.Lease{Queue: "q", ID: j.ID, Fence: fence}, Verdict: queue.Bury}})
+		_, err = b.engine.Settle(b.ctx, []queue.Settlement{{
+			Lease: queue.Lease{Queue: "q", ID: j.ID, Fence: fence}, Verdict: queue.Bury,
+		}})
 		b.check(err)
 		if worker == "" {
 			worker = "ingress"
@@ -196,7 +207,9 @@ func TestGone(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(b.ctx)
 	leave()
-	if _, err := b.dispatcher.Take(gone, pull.Request{Queue: "q", Max: 1, Wait: time.Hour}); !errors.Is(err, context.Canceled) {
+	if _, err := b.dispatcher.Take(gone, pull.Request{
+		Queue: "q", Max: 1, Wait: time.Hour,
+	}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	b.take("q", 1, time.Hour, "a")

@@ -108,7 +108,8 @@ func (b *bench) put(name, rate string, change ...func(*queue.Spec)) {
 	b.Helper()
 	r, err := leaky.ParseRate(rate)
 	b.check(err)
-	s := queue.Spec{Name: name, Rate: r, Pull: true, Slack: queue.Duration(10 * time.Second)} // or a busy machine makes who asks once too late for his job
+	// or a busy machine makes who asks once too late for his job
+	s := queue.Spec{Name: name, Rate: r, Pull: true, Slack: queue.Duration(10 * time.Second)}
 	for _, c := range change {
 		c(&s)
 	}

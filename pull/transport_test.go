@@ -36,7 +36,9 @@ func (n *shut) Close() error {
 func TestTransport(t *testing.T) {
 	onBoth(t, func(t *testing.T, process func() queue.Engine) {
 		e := process()
-		if _, err := e.Put(t.Context(), queue.Spec{Name: "api", Rate: rateOf(t, "1/h"), Burst: 3, Pull: true, Capacity: 2}, 0); err != nil {
+		if _, err := e.Put(
+			t.Context(), queue.Spec{Name: "api", Rate: rateOf(t, "1/h"), Burst: 3, Pull: true, Capacity: 2}, 0,
+		); err != nil {
 			t.Fatal(err)
 		}
 		var asked atomic.Int64
@@ -47,7 +49,9 @@ func TestTransport(t *testing.T) {
 			}
 		}))
 		defer server.Close()
-		client := &http.Client{Transport: &pull.Transport{Turns: turnsOf(t, e, "api"), Within: time.Minute, Base: server.Client().Transport}}
+		client := &http.Client{Transport: &pull.Transport{
+			Turns: turnsOf(t, e, "api"), Within: time.Minute, Base: server.Client().Transport,
+		}}
 		defer client.CloseIdleConnections()
 		get := func(ctx context.Context, path string, body io.Reader) error {
 			r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+path, body)
@@ -68,7 +72,8 @@ func TestTransport(t *testing.T) {
 		}
 		body := &shut{Reader: strings.NewReader("hello")}
 		var later *pull.Later
-		if err := get(t.Context(), "/", body); !errors.As(err, &later) || later.RetryIn() < 50*time.Minute || !body.closed.Load() {
+		if err := get(t.Context(), "/", body); !errors.As(err, &later) || later.RetryIn() < 50*time.Minute ||
+			!body.closed.Load() {
 			t.Errorf("that would wait too long: %v, body closed: %v", err, body.closed.Load())
 		}
 		await.Until(t, "those that came are over", func() bool { return held(t, e, "api") == 0 })
@@ -115,7 +120,9 @@ func ExampleTransport() {
 		log.Fatal(err)
 	}
 	defer engine.Close()
-	if _, err := engine.Put(ctx, queue.Spec{Name: "partner", Rate: leaky.PerSecond(50), Capacity: 100, Pull: true}, queue.AnyRevision); err != nil {
+	if _, err := engine.Put(
+		ctx, queue.Spec{Name: "partner", Rate: leaky.PerSecond(50), Capacity: 100, Pull: true}, queue.AnyRevision,
+	); err != nil {
 		log.Fatal(err)
 	}
 	dispatcher := pull.New(engine, pull.Options{})
@@ -164,7 +171,9 @@ func ExampleTurns_Reserve() {
 		log.Fatal(err)
 	}
 	defer engine.Close()
-	if _, err := engine.Put(ctx, queue.Spec{Name: "partner", Rate: leaky.PerSecond(1), Capacity: 100, Pull: true}, queue.AnyRevision); err != nil {
+	if _, err := engine.Put(
+		ctx, queue.Spec{Name: "partner", Rate: leaky.PerSecond(1), Capacity: 100, Pull: true}, queue.AnyRevision,
+	); err != nil {
 		log.Fatal(err)
 	}
 	dispatcher := pull.New(engine, pull.Options{})

@@ -19,7 +19,8 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// onBoth runs a test on each engine; processes opens the store as one more process does, embedded as the one that there is.
+// onBoth runs a test on each engine; processes opens the store as one more process does, embedded as the one that there
+// is.
 func onBoth(t *testing.T, test func(t *testing.T, process func() queue.Engine)) {
 	t.Run("boltq", func(t *testing.T) {
 		e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
@@ -80,7 +81,9 @@ func held(t *testing.T, e queue.Engine, name string) int64 {
 func TestReserve(t *testing.T) {
 	onBoth(t, func(t *testing.T, process func() queue.Engine) {
 		e := process()
-		if _, err := e.Put(t.Context(), queue.Spec{Name: "api", Rate: rateOf(t, "1/h"), Pull: true, Capacity: 3}, 0); err != nil {
+		if _, err := e.Put(
+			t.Context(), queue.Spec{Name: "api", Rate: rateOf(t, "1/h"), Pull: true, Capacity: 3}, 0,
+		); err != nil {
 			t.Fatal(err)
 		}
 		turns := turnsOf(t, e, "api")
@@ -118,13 +121,16 @@ func TestReserve(t *testing.T) {
 	})
 }
 
-// Whoever gives up, in whatever process and whoever has taken the turn that was his, one place is given back: of those who go
-// in each has one departure, and nothing is left.
+// Whoever gives up, in whatever process and whoever has taken the turn that was his, one place is given back: of those
+// who go in each has one departure, and nothing is left.
 func TestWhoGivesUpGivesBack(t *testing.T) {
 	onBoth(t, func(t *testing.T, process func() queue.Engine) {
 		const processes, callers = 3, 30
 		e := process()
-		if _, err := e.Put(t.Context(), queue.Spec{Name: "api", Rate: leaky.PerSecond(100), Slack: queue.Duration(50 * time.Millisecond), Pull: true}, 0); err != nil {
+		if _, err := e.Put(
+			t.Context(),
+			queue.Spec{Name: "api", Rate: leaky.PerSecond(100), Slack: queue.Duration(50 * time.Millisecond), Pull: true}, 0,
+		); err != nil {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup

@@ -62,7 +62,8 @@ func TestTurns(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if v := (law.Law{Rate: rate, Slack: queue.DefaultSlack, Delta: delta}).Judge(law.At(at)); !v.Held || len(at) != callers {
+	if v := (law.Law{Rate: rate, Slack: queue.DefaultSlack, Delta: delta}).Judge(law.At(at)); !v.Held ||
+		len(at) != callers {
 		t.Errorf("%d starts; %d in %v, allowed %d", len(at), v.Worst.Starts, v.Worst.Width, v.Worst.Allowed)
 	}
 	turns.Close()
@@ -78,7 +79,8 @@ func TestTurnTooFarOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	var later *pull.Later
-	if err := turns.Wait(t.Context(), time.Minute); !errors.As(err, &later) || later.In < 50*time.Minute || later.In > time.Hour {
+	if err := turns.Wait(t.Context(), time.Minute); !errors.As(err, &later) || later.In < 50*time.Minute ||
+		later.In > time.Hour {
 		t.Errorf("%v", err)
 	}
 	// One who gives up leaves nothing behind.

@@ -192,7 +192,9 @@ func TestExpiringIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 	var field *FieldError
-	if _, _, err := (QuoteRequest{Rate: &slowest}).Expiring(quoted(func(i *Info) { i.Spec.Burst = 100 }), &b); !errors.As(err, &field) ||
+	if _, _, err := (QuoteRequest{Rate: &slowest}).Expiring(
+		quoted(func(i *Info) { i.Spec.Burst = 100 }), &b,
+	); !errors.As(err, &field) ||
 
 		field.Field != "rate" {
 		t.Errorf("%v, want an error of the rate", err)

@@ -123,7 +123,8 @@ func TestDocumentTooDeep(t *testing.T) {
 		}
 		var field *FieldError
 		err = parse([]byte(`{"rate":"1/s","deliver":{"http":` + nested("[", 9000)))
-		if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "deliver.http") || !strings.Contains(field.Reason, "deeper than 64 levels, at byte ") {
+		if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "deliver.http") ||
+			!strings.Contains(field.Reason, "deeper than 64 levels, at byte ") {
 			t.Errorf("%v", err)
 		}
 	}

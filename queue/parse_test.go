@@ -241,7 +241,9 @@ func TestEncodeSpecIsStable(t *testing.T) {
 		}
 		return string(b)
 	}
-	a, b := with(`{"b": [1, 2.50, 12345678901234567890], "a": "\u0041"}`), with("{\"a\":\"A\",\n\"b\":[1,2.50,12345678901234567890]}")
+	a, b := with(`{"b": [1, 2.50, 12345678901234567890], "a": "\u0041"}`), with(
+		"{\"a\":\"A\",\n\"b\":[1,2.50,12345678901234567890]}",
+	)
 	if encode(a) != encode(b) || !a.Equal(b) {
 		t.Errorf("the same target encoded as\n%s\n%s", encode(a), encode(b))
 	}

@@ -65,7 +65,9 @@ func TestRecordRoundTrip(t *testing.T) {
 			t.Fatalf("%+v came back as %+v", j, back)
 		}
 		h, err := UnpackHead(PackRecord(&j))
-		if want := (Head{j.Fingerprint(), j.Cost, back.ExpiresAt, back.NotBefore, DigestLane(j.Lane), j.Priority}); err != nil ||
+		if want := (Head{
+			j.Fingerprint(), j.Cost, back.ExpiresAt, back.NotBefore, DigestLane(j.Lane), j.Priority,
+		}); err != nil ||
 
 			h != want {
 			t.Fatalf("its head is %+v, %v; want %+v", h, err, want)

@@ -151,8 +151,14 @@ func TestParseRuleRefuses(t *testing.T) {
 			`{"algorithm":"sliding_counter","period":"1m","limit":1000000000000000000}`, "limit",
 			"must be from 1 to 1000000000",
 		},
-		{`{"algorithm":"fixed_window","limit":5}`, "period", `is missing or 0s, and fixed_window goes by it; give one such as "1m"`},
-		{`{"algorithm":"fixed_window","limit":5,"period":"0s"}`, "period", `is missing or 0s, and fixed_window goes by it; give one such as "1m"`},
+		{
+			`{"algorithm":"fixed_window","limit":5}`, "period",
+			`is missing or 0s, and fixed_window goes by it; give one such as "1m"`,
+		},
+		{
+			`{"algorithm":"fixed_window","limit":5,"period":"0s"}`, "period",
+			`is missing or 0s, and fixed_window goes by it; give one such as "1m"`,
+		},
 		{`{"algorithm":"fixed_window","limit":5,"period":"-1s"}`, "period", "must be from 1ms to 8784h0m0s"},
 		{
 			`{"algorithm":"fixed_window","limit":5,"period":"876000h"}`, "period",
@@ -201,7 +207,8 @@ func TestParseRuleRefuses(t *testing.T) {
 			"is 0, must be from 1",
 		},
 		{
-			`{"algorithm":"meter","rate":"1/s","overrides":{"` + long + `a":{"rate":"1/s","burst":2},"` + long + `b":{"rate":"1/s","limit":0}}}`,
+			`{"algorithm":"meter","rate":"1/s","overrides":{"` + long + `a":{"rate":"1/s","burst":2},"` + long +
+				`b":{"rate":"1/s","limit":0}}}`,
 			"overrides.kkk", "is of no use",
 		},
 		{
@@ -225,7 +232,10 @@ func TestParseRuleRefuses(t *testing.T) {
 // A default of an override is its own, however long the key, and of whoever gave the rule nothing is changed.
 func TestNormalizeOfARule(t *testing.T) {
 	long := strings.Repeat("k", 500)
-	r, err := ParseRule([]byte(`{"algorithm":"meter","rate":"1/s","overrides":{"` + long + `a":{"rate":"1/s","burst":7},"` + long + `b":{"rate":"2/s"}}}`))
+	r, err := ParseRule([]byte(
+		`{"algorithm":"meter","rate":"1/s","overrides":{"` + long + `a":{"rate":"1/s","burst":7},"` + long +
+			`b":{"rate":"2/s"}}}`,
+	))
 	if err != nil || r.Of(long+"a").Burst != 7 || r.Of(long+"b").Burst != 1 || r.Of("c").Burst != 1 {
 		t.Errorf("got %+v, %v", r, err)
 	}
@@ -335,7 +345,9 @@ func TestParseSpecReadsRules(t *testing.T) {
 }
 
 func FuzzParseRule(f *testing.F) {
-	f.Add([]byte(`{"name":"a.b","algorithm":"meter","rate":"14/s","burst":2,"key":"{lane}","overrides":{"x":{"rate":"1/s"}}}`))
+	f.Add([]byte(
+		`{"name":"a.b","algorithm":"meter","rate":"14/s","burst":2,"key":"{lane}","overrides":{"x":{"rate":"1/s"}}}`,
+	))
 	f.Add([]byte(`{"algorithm":"sliding_log","limit":0,"period":"1s","resolution":"1ms","action":"shadow"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := ParseRule(data)

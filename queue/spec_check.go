@@ -16,8 +16,8 @@ func (s *Spec) Normalize() {
 	s.unite()
 }
 
-// Fields returns the names and values of the settings that Redis' scripts go by: numbers, durations in microseconds, and
-// "" where nothing is said.
+// Fields returns the names and values of the settings that Redis' scripts go by: numbers, durations in microseconds,
+// and "" where nothing is said.
 func (s *Spec) Fields() (fields []any) {
 	for i := range specSettings {
 		if r := &specSettings[i]; r.scripts {

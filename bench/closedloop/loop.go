@@ -69,7 +69,10 @@ type loop struct {
 
 // Run runs it on an engine whose clock is the one given, and which holds nothing.
 func (l Loop) Run(ctx context.Context, e queue.Engine, clock *Clock) (Run, error) {
-	r := &loop{Loop: l, ctx: ctx, e: e, clock: clock, rnd: rand.New(rand.NewPCG(l.Seed, 1)), number: make([]uint64, l.Drainers), plans: make([]int, l.Drainers)}
+	r := &loop{
+		Loop: l, ctx: ctx, e: e, clock: clock, rnd: rand.New(rand.NewPCG(l.Seed, 1)), number: make([]uint64, l.Drainers),
+		plans: make([]int, l.Drainers),
+	}
 	if _, err := e.Put(ctx, l.Spec, queue.AnyRevision); err != nil {
 		return Run{}, err
 	}
@@ -97,7 +100,9 @@ func (l Loop) Run(ctx context.Context, e queue.Engine, clock *Clock) (Run, error
 func (r *loop) at(in time.Duration, do func() error) int {
 	r.turns++
 	e := event{r.clock.now.Add(in), r.turns, do}
-	i, _ := slices.BinarySearchFunc(r.events, e, func(a, b event) int { return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(b.turn, a.turn)) })
+	i, _ := slices.BinarySearchFunc(r.events, e, func(a, b event) int {
+		return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(b.turn, a.turn))
+	})
 	r.events = slices.Insert(r.events, i, e)
 	return e.turn
 }
@@ -128,7 +133,9 @@ func (r *loop) plan(drainer int, in time.Duration) {
 
 func (r *loop) ask(drainer int) error {
 	r.number[drainer]++
-	res, err := r.e.Reserve(r.ctx, queue.ReserveRequest{Client: queue.Client{ID: fmt.Sprint("drainer", drainer)}, Number: r.number[drainer], Max: queue.MaxReserve})
+	res, err := r.e.Reserve(r.ctx, queue.ReserveRequest{
+		Client: queue.Client{ID: fmt.Sprint("drainer", drainer)}, Number: r.number[drainer], Max: queue.MaxReserve,
+	})
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,9 @@ func run(t *testing.T, rate int64, r closedloop.Receiver, answer, after, span ti
 	}
 	defer func() { _ = e.Close() }()
 	l := closedloop.Loop{
-		Spec:     queue.Spec{Name: "q", Rate: leaky.PerSecond(rate), Adapt: queue.Adapt{Floor: leaky.PerSecond(1), Ceiling: leaky.PerSecond(200)}},
+		Spec: queue.Spec{
+			Name: "q", Rate: leaky.PerSecond(rate), Adapt: queue.Adapt{Floor: leaky.PerSecond(1), Ceiling: leaky.PerSecond(200)},
+		},
 		Receiver: r, Drainers: 3, Trip: time.Millisecond, Answer: answer, After: after, For: span, Seed: 1,
 	}
 	got, err := l.Run(t.Context(), e, clock)
@@ -51,8 +53,8 @@ func run(t *testing.T, rate int64, r closedloop.Receiver, answer, after, span ti
 	return got
 }
 
-// store is where an engine makes its store: in memory, where there is one, and of small pages. What takes ten minutes of
-// its own time is thousands of commits, whose pages are written byte by byte under the race detector.
+// store is where an engine makes its store: in memory, where there is one, and of small pages. What takes ten minutes
+// of its own time is thousands of commits, whose pages are written byte by byte under the race detector.
 func store(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "closedloop")
@@ -87,10 +89,16 @@ var (
 	extreme = []manner{manners[1], manners[2]} // for what takes long
 )
 
-func each(t *testing.T, manners []manner, check func(t *testing.T, kind func(closedloop.Limit) closedloop.Receiver, answer, after time.Duration)) {
+func each(
+	t *testing.T, manners []manner,
+	check func(t *testing.T, kind func(closedloop.Limit) closedloop.Receiver, answer, after time.Duration),
+) {
 	for name, kind := range kinds {
 		for _, m := range manners {
-			t.Run(fmt.Sprintf("%s, answers in %v, Retry-After %v", name, m.answer, m.after), func(t *testing.T) { check(t, kind, m.answer, m.after) })
+			t.Run(
+				fmt.Sprintf("%s, answers in %v, Retry-After %v", name, m.answer, m.after),
+				func(t *testing.T) { check(t, kind, m.answer, m.after) },
+			)
 		}
 	}
 }

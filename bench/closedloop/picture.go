@@ -28,9 +28,16 @@ const (
 // Draw writes a picture, an SVG: the rate that was asked for and what the receiver allowed, over time.
 func Draw(w io.Writer, panels []Panel) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", panelWidth+marginLeft+20, perPanel*len(panels)+45)
+	fmt.Fprintf(
+		&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n",
+		panelWidth+marginLeft+20, perPanel*len(panels)+45,
+	)
 	b.WriteString(`<rect width="100%" height="100%" fill="white"/>` + "\n")
-	fmt.Fprintf(&b, `<text x="%d" y="20"><tspan fill="%s">what the receiver allows</tspan><tspan dx="20" fill="%s">the rate of the queue</tspan></text>`+"\n", marginLeft, limitColour, rateColour)
+	fmt.Fprintf(
+		&b,
+		`<text x="%d" y="20"><tspan fill="%s">what the receiver allows</tspan><tspan dx="20" fill="%s">the rate of the queue</tspan></text>`+"\n",
+		marginLeft, limitColour, rateColour,
+	)
 	for i, p := range panels {
 		p.draw(&b, i*perPanel+marginTop)
 	}
@@ -48,12 +55,17 @@ func (p *Panel) draw(b *strings.Builder, top int) {
 	most = 10 * math.Ceil(most/10)
 	bottom := top + panelHeight
 	fmt.Fprintf(b, `<text x="%d" y="%d">%s</text>`+"\n", marginLeft, top-10, p.Title)
-	fmt.Fprintf(b, `<path d="M%d %dV%dH%d" fill="none" stroke="#888"/>`+"\n", marginLeft, top, bottom, marginLeft+panelWidth)
+	fmt.Fprintf(
+		b, `<path d="M%d %dV%dH%d" fill="none" stroke="#888"/>`+"\n", marginLeft, top, bottom, marginLeft+panelWidth,
+	)
 	for _, part := range []float64{0, 0.5, 1} {
 		y := float64(bottom) - part*panelHeight
 		fmt.Fprintf(b, `<text x="%d" y="%.0f" text-anchor="end" fill="#555">%.3g/s</text>`+"\n", marginLeft-5, y+4, part*most)
 		x := marginLeft + part*panelWidth
-		fmt.Fprintf(b, `<text x="%.0f" y="%d" text-anchor="middle" fill="#555">%.0f s</text>`+"\n", x, bottom+16, part*float64(len(allowed))/10)
+		fmt.Fprintf(
+			b, `<text x="%.0f" y="%d" text-anchor="middle" fill="#555">%.0f s</text>`+"\n", x, bottom+16,
+			part*float64(len(allowed))/10,
+		)
 	}
 	line := func(values []float64, colour string) {
 		b.WriteString(`<path fill="none" stroke="` + colour + `" stroke-width="1.5" d="`)

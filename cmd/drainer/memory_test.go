@@ -19,8 +19,8 @@ import (
 // maximum is what docs/configuration.md states for a drainer with default settings.
 const maximum = 768 << 20
 
-// What a drainer takes while all of its handlers hold the largest jobs, for receivers that do not answer, stays below what is
-// stated.
+// What a drainer takes while all of its handlers hold the largest jobs, for receivers that do not answer, stays below
+// what is stated.
 func TestMemoryMaximum(t *testing.T) {
 	redis := redistest.New(t, redistest.Options{})
 	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL(), Init: true})
@@ -39,7 +39,10 @@ func TestMemoryMaximum(t *testing.T) {
 	payload := bytes.Repeat([]byte("x"), queue.MaxPayloadBytes)
 	for q := range 4 {
 		name := fmt.Sprintf("q%d", q)
-		spec, err := queue.ParseSpec(fmt.Appendf(nil, `{"name":%q,"rate":"unlimited","lease":"10m","slack":"10s","deliver":{"http":{"url":%q,"timeout":"5m"}}}`, name, target.URL))
+		spec, err := queue.ParseSpec(fmt.Appendf(
+			nil, `{"name":%q,"rate":"unlimited","lease":"10m","slack":"10s","deliver":{"http":{"url":%q,"timeout":"5m"}}}`, name,
+			target.URL,
+		))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +50,9 @@ func TestMemoryMaximum(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 100 {
-			if a, err := engine.Append(t.Context(), []queue.Job{{Queue: name, ID: fmt.Sprint(i), Payload: payload}}); err != nil || a[0].Outcome != queue.Accepted {
+			if a, err := engine.Append(t.Context(), []queue.Job{{
+				Queue: name, ID: fmt.Sprint(i), Payload: payload,
+			}}); err != nil || a[0].Outcome != queue.Accepted {
 				t.Fatal(a, err)
 			}
 		}
@@ -56,7 +61,9 @@ func TestMemoryMaximum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := memtest.Start(t.Context(), maximum, path, "--redis", redis.URL(), "--listen", "127.0.0.1:0", "--egress-allow", "127.0.0.1")
+	p, err := memtest.Start(
+		t.Context(), maximum, path, "--redis", redis.URL(), "--listen", "127.0.0.1:0", "--egress-allow", "127.0.0.1",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

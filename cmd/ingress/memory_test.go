@@ -17,7 +17,8 @@ import (
 // maximum is what docs/configuration.md states for an ingress with default settings.
 const maximum = 512 << 20
 
-// What an ingress takes under the worst that clients can do stays below what is stated, and afterwards it serves as before.
+// What an ingress takes under the worst that clients can do stays below what is stated, and afterwards it serves as
+// before.
 func TestMemoryMaximum(t *testing.T) {
 	redis := redistest.New(t, redistest.Options{})
 	path, err := memtest.Build(t.Context(), "../..", t.TempDir(), "./cmd/ingress")
@@ -69,7 +70,9 @@ func TestMemoryMaximum(t *testing.T) {
 // from is a client at an address of this machine.
 func from(address string) func(t *testing.T, method, url, body string) (int, string) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
-	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true}}
+	client := &http.Client{
+		Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true},
+	}
 	return func(t *testing.T, method, url, body string) (int, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -34,7 +34,9 @@ func TestCompletionInBash(t *testing.T) {
 	}
 	defer func() { _ = engine.Close() }()
 	for _, name := range []string{"email", "email.bulk", "sms"} {
-		if _, err := engine.Put(t.Context(), queue.Spec{Name: name, Rate: leaky.PerSecond(1)}, queue.AnyRevision); err != nil {
+		if _, err := engine.Put(
+			t.Context(), queue.Spec{Name: name, Rate: leaky.PerSecond(1)}, queue.AnyRevision,
+		); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -38,7 +38,9 @@ func TestKillUnderDeferral(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			spec := fmt.Sprintf(`{"rate":"1000/s","slack":"10s","capacity":400,"overflow":"defer","deliver":{"http":{"url":%q}}}`, target.URL)
+			spec := fmt.Sprintf(
+				`{"rate":"1000/s","slack":"10s","capacity":400,"overflow":"defer","deliver":{"http":{"url":%q}}}`, target.URL,
+			)
 			if _, err := api.Put(t.Context(), "crash", json.RawMessage(spec), client.Absent); err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// fullQueue is a line of a queue that refused in the second before. It was full then, and no more than 26 have left since.
+// fullQueue is a line of a queue that refused in the second before. It was full then, and no more than 26 have left
+// since.
 var fullQueue = regexp.MustCompile(`queue [2-5][0-9]/50 .* refused +[0-9]+ \( *(?:[1-9]|0\.[1-9])`)
 
 // TestDemo runs the demo as it is. Whether the window law held on a machine that

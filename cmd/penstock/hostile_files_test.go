@@ -109,7 +109,10 @@ var hostileFiles = []hostileFile{
 	{"yaml: blank", apply, many("\n", 290_000), 2, "is empty"},
 	{"yaml: documents", apply, many("---\nqueues: []\n", 20_000), 2, "second YAML document"},
 	{"yaml: zeros", apply, many("\x00", 2*mib), 2, ""},
-	{"yaml: a payload of brackets", apply, parts(text("queues:\n- {name: a, rate: 1/s, deliver: '"), many("[", 20_000), text("'}\n")), 2, "queues[0]"},
+	{
+		"yaml: a payload of brackets", apply,
+		parts(text("queues:\n- {name: a, rate: 1/s, deliver: '"), many("[", 20_000), text("'}\n")), 2, "queues[0]",
+	},
 	{"yaml: as many queues as fit", apply, func(w io.Writer) {
 		_, _ = io.WriteString(w, "queues:\n")
 		for i := range 42_000 {
@@ -130,7 +133,10 @@ var hostileFiles = []hostileFile{
 		zipped(many(logLine, 10_000))(&all)
 		_, _ = w.Write(all.Bytes()[:all.Len()/2])
 	}, 2, ""},
-	{"log: JSON nested deep", replay + " --format ndjson", parts(text(jsonLine), many(strings.Repeat(`{"a":`, 9990)+"1"+strings.Repeat("}", 9990)+"\n", 50)), 0, ""},
+	{
+		"log: JSON nested deep", replay + " --format ndjson",
+		parts(text(jsonLine), many(strings.Repeat(`{"a":`, 9990)+"1"+strings.Repeat("}", 9990)+"\n", 50)), 0, "",
+	},
 	{"log: 200,000 keys", replay + " --format ndjson --key {/k}", func(w io.Writer) {
 		for i := range 200_000 {
 			_, _ = fmt.Fprintf(w, `{"time":"2026-01-01T00:00:%02dZ","k":"%d"}`+"\n", i/5000%60, i)
@@ -140,15 +146,24 @@ var hostileFiles = []hostileFile{
 	{"log: CSV of commas", replay + " --format csv", many(",", 30*mib), 2, ""},
 
 	{"jobs: one line of 30 MiB", pushed + " --format ndjson", many("a", 30*mib), 3, "longer than"},
-	{"jobs: JSON nested deep", pushed + " --format ndjson", many(strings.Repeat(`{"a":`, 9990)+"1"+strings.Repeat("}", 9990)+"\n", 20), 3, "nested deeper than 64"},
+	{
+		"jobs: JSON nested deep", pushed + " --format ndjson",
+		many(strings.Repeat(`{"a":`, 9990)+"1"+strings.Repeat("}", 9990)+"\n", 20), 3, "nested deeper than 64",
+	},
 	{"jobs: brackets", pushed + " --format ndjson", many("[", 8*mib), 3, "longer than"},
-	{"jobs: CSV of one open quote", pushed + " --format csv", parts(text("id,payload\n\""), many("a\n", 10*mib)), 1, "is a quote left open?"},
+	{
+		"jobs: CSV of one open quote", pushed + " --format csv", parts(text("id,payload\n\""), many("a\n", 10*mib)), 1,
+		"is a quote left open?",
+	},
 	{"jobs: CSV of commas", pushed + " --format csv", many(",", 30*mib), 2, "is a quote left open?"},
 	{"jobs: CSV of one name", pushed + " --format csv", parts(many("id,", 100_000), text("\n")), 2, "a name of its own"},
 
 	{"archive: one line of 30 MiB", verify, many("a", 30*mib), 2, "line 1"},
 	{"archive: brackets", verify, parts(text(`{"penstock_export":`), many("[", 3*mib), text("\n")), 2, "line 1"},
-	{"archive: many headers", verify, many(`{"penstock_export":{"format":1,"store":"x"}}`+"\n", 200_000), 2, "without the trailer"},
+	{
+		"archive: many headers", verify, many(`{"penstock_export":{"format":1,"store":"x"}}`+"\n", 200_000), 2,
+		"without the trailer",
+	},
 	{"archive: blank", verify, many("\n", 10*mib), 2, "line 1"},
 	{"archive: without end", "import --store STORE --init -f /dev/zero", nil, 2, "line 1"},
 }

@@ -18,7 +18,9 @@ import (
 // proveRules runs prove --rules, and checks that its exit code says what its report says.
 func proveRules(t *testing.T, args ...string) *prove.RulesReport {
 	t.Helper()
-	code, out, errs := run(t, append([]string{"prove", "--rules", "-o", "json", "--rate", "10/s", "--keys", "2"}, args...)...)
+	code, out, errs := run(t, append([]string{
+		"prove", "--rules", "-o", "json", "--rate", "10/s", "--keys", "2",
+	}, args...)...)
 	var r prove.RulesReport
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("exit %d, %v\n%s\n%s", code, err, out, errs)
@@ -34,7 +36,8 @@ func proveRules(t *testing.T, args ...string) *prove.RulesReport {
 	return &r
 }
 
-// lawful checks that no law is broken. How much is asked of a rule is the machine's affair, which tests share with others.
+// lawful checks that no law is broken. How much is asked of a rule is the machine's affair, which tests share with
+// others.
 func lawful(t *testing.T, r *prove.RulesReport) {
 	t.Helper()
 	for _, v := range r.Rules {
@@ -67,8 +70,8 @@ func TestProveRulesEmbeddedUnderFaults(t *testing.T) {
 	}
 }
 
-// TestProveRulesOnRedis: three ingresses are killed or paused while replies of Redis are lost on their way; once Redis itself is
-// killed too, but not when an ingress may be starting, which would end for want of it.
+// TestProveRulesOnRedis: three ingresses are killed or paused while replies of Redis are lost on their way; once Redis
+// itself is killed too, but not when an ingress may be starting, which would end for want of it.
 func TestProveRulesOnRedis(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"kill", "pause"} {
@@ -76,12 +79,13 @@ func TestProveRulesOnRedis(t *testing.T) {
 			server := redistest.New(t, redistest.Options{AppendFsync: "always"})
 			proxy := faultproxy.New(t, server.Addr())
 			n, asked := 0, make(chan struct{})
-			lost := proxy.Inject(faultproxy.Fault{Do: faultproxy.SwallowReply, On: faultproxy.All(faultproxy.Script("prove-"), func(faultproxy.Command) bool {
-				if n++; n == 500 {
-					close(asked)
-				}
-				return n%50 == 0
-			})})
+			lost := proxy.Inject(faultproxy.Fault{Do: faultproxy.SwallowReply, On: faultproxy.All(faultproxy.Script("prove-"),
+				func(faultproxy.Command) bool {
+					if n++; n == 500 {
+						close(asked)
+					}
+					return n%50 == 0
+				})})
 			over, killed := make(chan struct{}), make(chan error, 1)
 			go func() {
 				select {
@@ -95,7 +99,10 @@ func TestProveRulesOnRedis(t *testing.T) {
 					killed <- errors.Join(server.Kill(), server.Restart(context.WithoutCancel(t.Context())))
 				}
 			}()
-			r := proveRules(t, "--redis", strings.Replace(server.URL(), server.Addr(), proxy.Addr(), 1), "--init", "-d", "6s", "--faults", fault, "--every", "2s")
+			r := proveRules(
+				t, "--redis", strings.Replace(server.URL(), server.Addr(), proxy.Addr(), 1), "--init", "-d", "6s", "--faults",
+				fault, "--every", "2s",
+			)
 			close(over)
 			if err := <-killed; err != nil {
 				t.Error(err)

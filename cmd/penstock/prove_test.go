@@ -47,7 +47,8 @@ func runProof(t *testing.T, args ...string) proof {
 
 func TestProveEmbedded(t *testing.T) {
 	t.Parallel()
-	if p := runProof(t, "--rate", "50/s", "-d", "3s", "--reference"); p.Twice != 0 || p.Reference == nil || p.Reference.Starts < 100 {
+	if p := runProof(t, "--rate", "50/s", "-d", "3s", "--reference"); p.Twice != 0 || p.Reference == nil ||
+		p.Reference.Starts < 100 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -76,7 +77,10 @@ func TestProveLanes(t *testing.T) {
 func TestProveChildren(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	p := runProof(t, "--redis", server.URL(), "--init", "--drainers", "2", "--rate", "60/s", "-d", "5s", "--faults", "kill", "--every", "2s", "--children", "2", "--lanes", "2")
+	p := runProof(
+		t, "--redis", server.URL(), "--init", "--drainers", "2", "--rate", "60/s", "-d", "5s", "--faults", "kill", "--every",
+		"2s", "--children", "2", "--lanes", "2",
+	)
 	sum := map[string]int{}
 	for _, l := range p.Levels {
 		sum[l.Kind] += l.Starts
@@ -122,7 +126,10 @@ func TestProveOnRedis(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	for _, fault := range []string{"kill", "pause", "restart"} {
 		t.Run(fault, func(t *testing.T) {
-			p := runProof(t, "--redis", server.URL(), "--init", "--partitions", "2", "--drainers", "3", "--rate", "50/s", "-d", "5s", "--faults", fault, "--every", "1s")
+			p := runProof(
+				t, "--redis", server.URL(), "--init", "--partitions", "2", "--drainers", "3", "--rate", "50/s", "-d", "5s",
+				"--faults", fault, "--every", "1s",
+			)
 			if p.Injected < 1 {
 				t.Errorf("%+v", p)
 			}

@@ -65,7 +65,8 @@ func TestWhatUpPrintsNamesTheEgressFlag(t *testing.T) {
 	t.Parallel()
 	s := up(t, "--data", t.TempDir())
 	lines := commands(t, s, 4)
-	if out := paste(t, lines[0]); !strings.Contains(out, `"rate":"5/s"`) || !strings.Contains(s.said.String(), "--egress-allow 127.0.0.1") {
+	if out := paste(t, lines[0]); !strings.Contains(out, `"rate":"5/s"`) ||
+		!strings.Contains(s.said.String(), "--egress-allow 127.0.0.1") {
 		t.Errorf("%s\n%s", s.said, out)
 	}
 	paste(t, lines[1])
@@ -73,7 +74,9 @@ func TestWhatUpPrintsNamesTheEgressFlag(t *testing.T) {
 		t.Errorf("the job does not arrive at who asks for it: %s\n%s", lines[2], out)
 	}
 	target := `{"rate":"5/s","deliver":{"http":{"url":"http://127.0.0.1:9000/"}}}`
-	if out := paste(t, strings.Replace(lines[0], `{"rate":"5/s","pull":true}`, target, 1)); !strings.Contains(out, "--egress-allow") {
+	if out := paste(t, strings.Replace(
+		lines[0], `{"rate":"5/s","pull":true}`, target, 1,
+	)); !strings.Contains(out, "--egress-allow") {
 		t.Errorf("a target on this machine is not refused: %s", out)
 	}
 }
@@ -87,13 +90,17 @@ func TestWhatUpPrintsWorksWhenPasted(t *testing.T) {
 	if !strings.Contains(s.said.String(), "\npenstock sink\n") {
 		t.Errorf("it does not say how to see what arrives:\n%s", s.said)
 	}
-	if out := paste(t, strings.Replace(lines[0], "http://127.0.0.1:9000/", arrived.url, 1)); !strings.Contains(out, `"rate":"5/s"`) {
+	if out := paste(t, strings.Replace(
+		lines[0], "http://127.0.0.1:9000/", arrived.url, 1,
+	)); !strings.Contains(out, `"rate":"5/s"`) {
 		t.Errorf("%s\n%s", lines[0], out)
 	}
 	if out := paste(t, lines[1]); !strings.Contains(out, `"state":"waiting"`) {
 		t.Errorf("%s\n%s", lines[1], out)
 	}
-	await.Until(t, "the job arrives", func() bool { return strings.Contains(arrived.said.String(), `POST /  200  hello `) })
+	await.Until(t, "the job arrives", func() bool {
+		return strings.Contains(arrived.said.String(), `POST /  200  hello `)
+	})
 	if out := paste(t, strings.TrimSuffix(lines[2], " --watch")); !strings.Contains(out, "hello") {
 		t.Errorf("%s\n%s", lines[2], out)
 	}
@@ -127,7 +134,8 @@ func TestUpMakesTheQueuesOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := up(t, "--data", t.TempDir(), "--config", path)
-	if lines := commands(t, s, 2); !strings.Contains(lines[0], "/v1/queues/email/jobs") || !strings.Contains(paste(t, lines[0]), `"state"`) {
+	if lines := commands(t, s, 2); !strings.Contains(lines[0], "/v1/queues/email/jobs") ||
+		!strings.Contains(paste(t, lines[0]), `"state"`) {
 		t.Errorf("%q", lines)
 	}
 	api, err := client.New(s.url, nil)
@@ -140,13 +148,15 @@ func TestUpMakesTheQueuesOfAFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("queues:\n  - {name: email, rate: 0/s}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := run(t, "up", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--config", path); code != 2 || !strings.Contains(errs, "queues[0].rate") {
+	if code, _, errs := run(t, "up", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--config", path); code != 2 ||
+		!strings.Contains(errs, "queues[0].rate") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 }
 
 func TestUpRefusesTheOpenNetwork(t *testing.T) {
-	if code, _, errs := run(t, "up", "--data", t.TempDir(), "--listen", "0.0.0.0:0"); code == 0 || !strings.Contains(errs, "--insecure") {
+	if code, _, errs := run(t, "up", "--data", t.TempDir(), "--listen", "0.0.0.0:0"); code == 0 ||
+		!strings.Contains(errs, "--insecure") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 }

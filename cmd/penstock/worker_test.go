@@ -90,7 +90,9 @@ func onRedis(t *testing.T) *server {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- app.RunIngress(ctx, []string{"--redis", redis.URL(), "--init", "--listen", "127.0.0.1:0", "--drain-delay", "0"}, io.Discard, s.said)
+		ended <- app.RunIngress(
+			ctx, []string{"--redis", redis.URL(), "--init", "--listen", "127.0.0.1:0", "--drain-delay", "0"}, io.Discard, s.said,
+		)
 	}()
 	t.Cleanup(func() {
 		stop()

@@ -31,15 +31,22 @@ func TestRoundTrip(t *testing.T) {
 	const n = 60
 	rate := leaky.PerSecond(100)
 	_, o := redis(t)
-	e := engine(t, queue.Spec{Name: "mail", Rate: rate, Deliver: []byte(`{"asynq": {"queue": "out", "tasks": ["email:*"], "retention": "1h"}}`)})
+	e := engine(t, queue.Spec{Name: "mail", Rate: rate, Deliver: []byte(
+		`{"asynq": {"queue": "out", "tasks": ["email:*"], "retention": "1h"}}`,
+	)})
 	client := asynqtarget.NewClient(e)
 	for i := range n {
-		info, err := client.Enqueue(asynq.NewTask("email:send", fmt.Appendf(nil, "%d", i)), asynq.Queue("mail"), asynq.TaskID(fmt.Sprint("t", i)), asynq.MaxRetry(3))
+		info, err := client.Enqueue(
+			asynq.NewTask("email:send", fmt.Appendf(nil, "%d", i)), asynq.Queue("mail"), asynq.TaskID(fmt.Sprint("t", i)),
+			asynq.MaxRetry(3),
+		)
 		if err != nil || info.State != asynq.TaskStatePending || info.Queue != "mail" || info.NextProcessAt.IsZero() {
 			t.Fatalf("%+v, %v", info, err)
 		}
 	}
-	if _, err := client.Enqueue(asynq.NewTask("email:send", []byte("0")), asynq.Queue("mail"), asynq.TaskID("t0")); !errors.Is(err, asynq.ErrTaskIDConflict) {
+	if _, err := client.Enqueue(
+		asynq.NewTask("email:send", []byte("0")), asynq.Queue("mail"), asynq.TaskID("t0"),
+	); !errors.Is(err, asynq.ErrTaskIDConflict) {
 		t.Errorf("the same id again: %v", err)
 	}
 	w := work(t, o, asynq.Config{Queues: map[string]int{"out": 1}, Concurrency: 10})
@@ -71,7 +78,8 @@ func TestReleasedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Deliver(t.Context(), job("b"), gate{}, target()); !drain.IsPermanent(err) || !strings.Contains(err.Error(), "another task") {
+	if err := s.Deliver(t.Context(), job("b"), gate{}, target()); !drain.IsPermanent(err) ||
+		!strings.Contains(err.Error(), "another task") {
 		t.Errorf("another job of the id: %v", err)
 	}
 	inspector := asynq.NewInspector(o)
@@ -98,7 +106,9 @@ func TestWhoseTask(t *testing.T) {
 	}{
 		"gone": {func() error { return r.SRem(t.Context(), "asynq:queues", "default").Err() }, false},
 		"broken": {func() error {
-			return errors.Join(r.SAdd(t.Context(), "asynq:queues", "default").Err(), r.Set(t.Context(), "asynq:{default}:t:j1", "x", 0).Err())
+			return errors.Join(
+				r.SAdd(t.Context(), "asynq:queues", "default").Err(), r.Set(t.Context(), "asynq:{default}:t:j1", "x", 0).Err(),
+			)
 		}, true},
 	} {
 		if err := c.spoil(); err != nil {
@@ -159,9 +169,13 @@ func TestConnectionsForAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer proxy.Close()
-	s := asynqtarget.New(asynqtarget.Options{Redis: asynq.RedisClientOpt{Addr: proxy.Addr(), ReadTimeout: -1}, Concurrency: n})
+	s := asynqtarget.New(asynqtarget.Options{
+		Redis: asynq.RedisClientOpt{Addr: proxy.Addr(), ReadTimeout: -1}, Concurrency: n,
+	})
 	defer s.Close()
-	held := proxy.Inject(faultproxy.Fault{On: faultproxy.Named("EVALSHA", "EVAL"), Do: faultproxy.DelayReply, By: limit, Times: n})
+	held := proxy.Inject(faultproxy.Fault{
+		On: faultproxy.Named("EVALSHA", "EVAL"), Do: faultproxy.DelayReply, By: limit, Times: n,
+	})
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
@@ -195,18 +209,21 @@ func TestRedisIsAway(t *testing.T) {
 	// The operator's bound is over what targets and jobs say.
 	bounded := asynqtarget.New(asynqtarget.Options{Redis: o, Prefix: "sms:"})
 	defer bounded.Close()
-	if err := bounded.Deliver(t.Context(), job("a"), wall{t}, target()); drain.What(err).Verdict != queue.Down || !strings.Contains(err.Error(), "--asynq-prefix") {
+	if err := bounded.Deliver(t.Context(), job("a"), wall{t}, target()); drain.What(err).Verdict != queue.Down ||
+		!strings.Contains(err.Error(), "--asynq-prefix") {
 		t.Errorf("a target beyond the prefix: %v", err)
 	}
 	chosen, choice := asynqtask.Default(), job("a")
 	chosen.Tasks, choice.Headers = setting.Patterns{"*"}, map[string]string{asynqtask.HeaderTask: "email:send"}
-	if err := bounded.Deliver(t.Context(), choice, wall{t}, chosen); drain.What(err).Verdict != queue.Bury || !strings.Contains(err.Error(), "--asynq-prefix") {
+	if err := bounded.Deliver(t.Context(), choice, wall{t}, chosen); drain.What(err).Verdict != queue.Bury ||
+		!strings.Contains(err.Error(), "--asynq-prefix") {
 		t.Errorf("a job beyond the prefix: %v", err)
 	}
 	none, lost := deliver.New(deliver.Options{}), job("a")
 	defer none.Close()
 	lost.Spec.Deliver = []byte(`{"asynq": {"task": "email:send"}}`)
-	if err := none.Handle(t.Context(), lost, gate{}); drain.What(err).Verdict != queue.Down || !strings.Contains(err.Error(), "--asynq-redis") {
+	if err := none.Handle(t.Context(), lost, gate{}); drain.What(err).Verdict != queue.Down ||
+		!strings.Contains(err.Error(), "--asynq-redis") {
 		t.Errorf("without a Redis: %v", err)
 	}
 }
@@ -227,11 +244,15 @@ func TestLimit(t *testing.T) {
 	producer := asynq.NewClient(o)
 	defer producer.Close()
 	for i := range n {
-		if _, err := producer.Enqueue(asynq.NewTask("email:send", nil), asynq.TaskID(fmt.Sprint("t", i)), asynq.MaxRetry(i%2), asynq.Retention(time.Hour)); err != nil {
+		if _, err := producer.Enqueue(
+			asynq.NewTask("email:send", nil), asynq.TaskID(fmt.Sprint("t", i)), asynq.MaxRetry(i%2), asynq.Retention(time.Hour),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w := work(t, o, asynq.Config{Concurrency: 16, IsFailure: asynqtarget.IsFailure(nil), RetryDelayFunc: asynqtarget.RetryDelay(nil)},
+	w := work(t, o, asynq.Config{
+		Concurrency: 16, IsFailure: asynqtarget.IsFailure(nil), RetryDelayFunc: asynqtarget.RetryDelay(nil),
+	},
 		asynqtarget.Limit(turns, 200*time.Millisecond))
 	w.wait(t, n)
 	w.judge(t, rate)
@@ -264,7 +285,8 @@ func TestOtherErrorsAreAsynqs(t *testing.T) {
 		t.Error("IsFailure does not ask")
 	}
 	fixed := func(int, error, *asynq.Task) time.Duration { return time.Hour }
-	if asynqtarget.RetryDelay(fixed)(1, broken, nil) != time.Hour || asynqtarget.RetryDelay(fixed)(1, &pull.Later{In: time.Second}, nil) != time.Second {
+	if asynqtarget.RetryDelay(fixed)(1, broken, nil) != time.Hour ||
+		asynqtarget.RetryDelay(fixed)(1, &pull.Later{In: time.Second}, nil) != time.Second {
 		t.Error("RetryDelay does not ask")
 	}
 }
@@ -286,7 +308,8 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("the same task: %v", err)
 	}
 	var refused *asynqtarget.Refused
-	if _, err := client.Enqueue(task); !errors.As(err, &refused) || refused.Outcome != queue.Full || refused.RetryAfter <= 0 {
+	if _, err := client.Enqueue(task); !errors.As(err, &refused) || refused.Outcome != queue.Full ||
+		refused.RetryAfter <= 0 {
 		t.Errorf("a full queue: %v", err)
 	}
 	var field *queue.FieldError
@@ -308,7 +331,8 @@ func TestTurnsAreAway(t *testing.T) {
 		return nil
 	}))
 	err := h.ProcessTask(t.Context(), asynq.NewTask("x", nil))
-	if !errors.Is(err, queue.ErrUnavailable) || started || asynqtarget.IsFailure(nil)(err) || asynqtarget.RetryDelay(nil)(0, err, nil) != 5*time.Second {
+	if !errors.Is(err, queue.ErrUnavailable) || started || asynqtarget.IsFailure(nil)(err) ||
+		asynqtarget.RetryDelay(nil)(0, err, nil) != 5*time.Second {
 		t.Errorf("%v; started: %v", err, started)
 	}
 }

@@ -47,7 +47,9 @@ func (c *Client) Enqueue(task *asynq.Task, options ...asynq.Option) (*asynq.Task
 //
 // Errors: asynq.ErrTaskIDConflict, asynq.ErrDuplicateTask, *Refused, a *queue.FieldError, and those of the
 // appender.
-func (c *Client) EnqueueContext(ctx context.Context, task *asynq.Task, options ...asynq.Option) (*asynq.TaskInfo, error) {
+func (c *Client) EnqueueContext(
+	ctx context.Context, task *asynq.Task, options ...asynq.Option,
+) (*asynq.TaskInfo, error) {
 	if task == nil {
 		return nil, errors.New("asynqtarget: the task is nil")
 	}
@@ -64,7 +66,10 @@ func (c *Client) EnqueueContext(ctx context.Context, task *asynq.Task, options .
 	}
 	switch a := answers[0]; a.Outcome {
 	case queue.Accepted:
-		info := &asynq.TaskInfo{ID: job.ID, Queue: job.Queue, Type: task.Type(), Payload: task.Payload(), Headers: task.Headers(), State: asynq.TaskStatePending, NextProcessAt: a.ETA.At}
+		info := &asynq.TaskInfo{
+			ID: job.ID, Queue: job.Queue, Type: task.Type(), Payload: task.Payload(), Headers: task.Headers(),
+			State: asynq.TaskStatePending, NextProcessAt: a.ETA.At,
+		}
 		if a.State == queue.Scheduled {
 			info.State = asynq.TaskStateScheduled
 		}
@@ -85,7 +90,10 @@ func (c *Client) EnqueueContext(ctx context.Context, task *asynq.Task, options .
 
 // jobOf is a task as a job.
 func jobOf(task *asynq.Task, options []asynq.Option) (job queue.Job, unique bool, err error) {
-	job = queue.Job{Queue: asynqtask.DefaultQueue, Payload: task.Payload(), ContentType: "application/octet-stream", Headers: map[string]string{asynqtask.HeaderTask: task.Type()}}
+	job = queue.Job{
+		Queue: asynqtask.DefaultQueue, Payload: task.Payload(), ContentType: "application/octet-stream",
+		Headers: map[string]string{asynqtask.HeaderTask: task.Type()},
+	}
 	for header, value := range task.Headers() {
 		job.Headers[header] = value
 	}

@@ -15,10 +15,12 @@ func TestOptionsSurvive(t *testing.T) {
 	at := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	task := asynq.NewTaskWithHeaders("email:send", []byte("x"), map[string]string{"Trace": "1"})
 	job, unique, err := jobOf(task, []asynq.Option{
-		asynq.Queue("mail"), asynq.TaskID("t1"), asynq.MaxRetry(0), asynq.Timeout(time.Minute), asynq.Deadline(at), asynq.Retention(2 * time.Hour),
+		asynq.Queue("mail"), asynq.TaskID("t1"), asynq.MaxRetry(0), asynq.Timeout(time.Minute), asynq.Deadline(at),
+		asynq.Retention(2 * time.Hour),
 		asynq.Group("g"), asynq.ProcessAt(at), asynq.Unique(time.Hour),
 	})
-	if err != nil || !unique || job.Queue != "mail" || job.ID != "t1" || !job.NotBefore.Equal(at) || string(job.Payload) != "x" {
+	if err != nil || !unique || job.Queue != "mail" || job.ID != "t1" || !job.NotBefore.Equal(at) ||
+		string(job.Payload) != "x" {
 		t.Errorf("%+v, %v, %v", job, unique, err)
 	}
 	if err := job.Validate(); err != nil {
@@ -28,7 +30,8 @@ func TestOptionsSurvive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Task != "email:send" || *p.MaxRetry != 0 || p.Timeout != time.Minute || !p.Deadline.Equal(at) || p.Retention != 2*time.Hour || p.Group != "g" || p.Headers["Trace"] != "1" {
+	if p.Task != "email:send" || *p.MaxRetry != 0 || p.Timeout != time.Minute || !p.Deadline.Equal(at) ||
+		p.Retention != 2*time.Hour || p.Group != "g" || p.Headers["Trace"] != "1" {
 		t.Errorf("%+v", p)
 	}
 	soon, _, err := jobOf(task, []asynq.Option{asynq.ProcessIn(time.Hour)})

@@ -110,7 +110,8 @@ func (f *flights) fly(here *flight) {
 		s.answer = redis.NewCmd(ctx)
 		s.answer.SetErr(s.kept)
 	}
-	_, err := pipe.Exec(ctx) // each answer has its own error, but none if a connection was refused by Redis and not by the network
+	// each answer has its own error, but none if a connection was refused by Redis and not by the network
+	_, err := pipe.Exec(ctx)
 	for _, s := range here.seats {
 		if err != nil && s.answer.Err() == nil && s.answer.Val() == nil {
 			s.answer.SetErr(err)

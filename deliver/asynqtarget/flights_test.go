@@ -38,7 +38,10 @@ func newFleet(t *testing.T) *fleet {
 	server := redistest.New(t, redistest.Options{})
 	proxy := faultproxy.New(t, server.Addr())
 	f := &flights{UniversalClient: once(asynq.RedisClientOpt{Addr: proxy.Addr()})}
-	s := &Sender{redis: f.UniversalClient, client: asynq.NewClientFromRedisClient(f), inspector: asynq.NewInspectorFromRedisClient(f.UniversalClient)}
+	s := &Sender{
+		redis: f.UniversalClient, client: asynq.NewClientFromRedisClient(f),
+		inspector: asynq.NewInspectorFromRedisClient(f.UniversalClient),
+	}
 	t.Cleanup(func() { _ = s.Close() })
 	return &fleet{t, server, proxy, s, f}
 }
@@ -46,7 +49,9 @@ func newFleet(t *testing.T) *fleet {
 func (f *fleet) deliver(ctx context.Context, id, payload string, gate drain.Gate) error {
 	target := asynqtask.Default()
 	target.Task = "email:send"
-	job := &drain.Job{Reservation: queue.Reservation{Attempt: 1, Job: queue.Job{Queue: "mail", ID: id, Payload: []byte(payload)}}}
+	job := &drain.Job{Reservation: queue.Reservation{Attempt: 1, Job: queue.Job{
+		Queue: "mail", ID: id, Payload: []byte(payload),
+	}}}
 	return f.sender.Deliver(ctx, job, gate, target)
 }
 
@@ -92,7 +97,9 @@ func (f *fleet) wantPending(want ...string) {
 func TestOneFlight(t *testing.T) {
 	f := newFleet(t)
 	open, soon := until(time.Now().Add(time.Hour)), until(time.Now().Add(2*time.Second))
-	if err := errors.Join(f.deliver(t.Context(), "taken", "another", open), f.deliver(t.Context(), "again", "a", open)); err != nil {
+	if err := errors.Join(
+		f.deliver(t.Context(), "taken", "another", open), f.deliver(t.Context(), "again", "a", open),
+	); err != nil {
 		t.Fatal(err)
 	}
 	interrupted, interrupt := context.WithCancelCause(t.Context())
@@ -109,7 +116,8 @@ func TestOneFlight(t *testing.T) {
 		await.Until(t, "late", func() bool { return time.Now().After(time.Time(soon)) })
 	})
 	for id, want := range map[string]queue.Verdict{
-		"good": queue.Deliver, "late": queue.Fail, "interrupted": queue.Release, "taken": queue.Bury, "again": queue.Deliver, "good too": queue.Deliver,
+		"good": queue.Deliver, "late": queue.Fail, "interrupted": queue.Release, "taken": queue.Bury, "again": queue.Deliver,
+		"good too": queue.Deliver,
 	} {
 		if said := drain.What(errs[id]); said.Verdict != want || errors.Is(errs[id], drain.ErrLate) != (id == "late") {
 			t.Errorf("%s: %v says %+v", id, errs[id], said)
@@ -132,7 +140,8 @@ func TestFlightBreaksOff(t *testing.T) {
 	errs := f.fly(ids, deliver, func() {})
 	for _, id := range ids {
 		// go-redis may pass off what it read before as lost.
-		if said := drain.What(errs[id]); (said.Verdict != queue.Hold || !said.Trouble) && (id != "before" || errs[id] != nil) {
+		if said := drain.What(errs[id]); (said.Verdict != queue.Hold || !said.Trouble) && (id != "before" ||
+			errs[id] != nil) {
 			t.Errorf("%s: %v says %+v", id, errs[id], said)
 		}
 	}

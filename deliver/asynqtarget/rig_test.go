@@ -118,7 +118,9 @@ func (gate) Wait(context.Context) error { return nil }
 func (gate) Closes() time.Time          { return time.Now().Add(limit) }
 
 func job(payload string) *drain.Job {
-	return &drain.Job{Reservation: queue.Reservation{Attempt: 1, Job: queue.Job{Queue: "mail", ID: "j1", Payload: []byte(payload)}}}
+	return &drain.Job{Reservation: queue.Reservation{Attempt: 1, Job: queue.Job{
+		Queue: "mail", ID: "j1", Payload: []byte(payload),
+	}}}
 }
 
 func target() *asynqtask.Target {

@@ -62,7 +62,10 @@ func New(o Options) *Sender {
 	if _, one := r.(*redis.Client); one { // a Cluster's client sends a pipeline again that broke off
 		released = &flights{UniversalClient: r}
 	}
-	return &Sender{prefix: o.Prefix, redis: r, client: asynq.NewClientFromRedisClient(released), inspector: asynq.NewInspectorFromRedisClient(r)}
+	return &Sender{
+		prefix: o.Prefix, redis: r, client: asynq.NewClientFromRedisClient(released),
+		inspector: asynq.NewInspectorFromRedisClient(r),
+	}
 }
 
 // pooled has so many connections, unless it says how many.
@@ -99,7 +102,9 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, w
 		return drain.Permanent(err) // the queue had another target when it came in
 	}
 	if !strings.HasPrefix(p.Task, s.prefix) {
-		err := fmt.Errorf("these drainers release only tasks whose types begin with %s (--asynq-prefix), and not %s", s.prefix, p.Task)
+		err := fmt.Errorf(
+			"these drainers release only tasks whose types begin with %s (--asynq-prefix), and not %s", s.prefix, p.Task,
+		)
 		if t.Task == "" { // it was the job's own choice, and others may choose better
 			return drain.Permanent(err)
 		}
@@ -181,7 +186,8 @@ func (s *Sender) known(job *drain.Job, t *asynqtask.Target, p asynqtask.Plan) er
 		return drain.Unknown(errors.New("asynq had a task of this id, and has it no more: it may have been this job's"))
 	case err != nil:
 		return drain.Trouble(drain.Unknown(fmt.Errorf("asynq has a task of this id, and does not say whose: %w", err)))
-	case info.Type == p.Task && bytes.Equal(info.Payload, job.Payload) && (info.Headers[setting.HeaderQueue] == job.Queue || info.Headers[setting.HeaderQueue] == ""):
+	case info.Type == p.Task && bytes.Equal(info.Payload, job.Payload) &&
+		(info.Headers[setting.HeaderQueue] == job.Queue || info.Headers[setting.HeaderQueue] == ""):
 		return nil
 	}
 	return drain.Permanent(fmt.Errorf("asynq's queue %s has another task of this id", t.Queue))
@@ -196,11 +202,15 @@ func judged(err error) error {
 		return drain.Down(err)
 	case has(text, "OOM "):
 		return drain.ThrottledBy(err, time.Now().Add(fullPause))
-	case has(text, "NOAUTH", "WRONGPASS", "NOPERM", "READONLY", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "MISCONF", "connection pool"):
+	case has(
+		text, "NOAUTH", "WRONGPASS", "NOPERM", "READONLY", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "MISCONF",
+		"connection pool",
+	):
 		return drain.Down(err)
 	}
 	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || has(text, "EOF", "connection reset", "broken pipe") {
+	if errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) ||
+		has(text, "EOF", "connection reset", "broken pipe") {
 		return drain.Trouble(drain.Unknown(err)) // it may be in; asynq knows its id
 	}
 	return drain.Trouble(err)

@@ -43,7 +43,10 @@ func TestParse(t *testing.T) {
 
 // What a server says adds nobody and changes no address.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"", "no such user", "x), eve@example.com (550 gone", "; refused: eve@example.com (550 x)", "5.1.1", ", and 3 more", strings.Repeat("é", 80)} {
+	for _, text := range []string{
+		"", "no such user", "x), eve@example.com (550 gone", "; refused: eve@example.com (550 x)", "5.1.1", ", and 3 more",
+		strings.Repeat("é", 80),
+	} {
 		f.Add(text, 550, true)
 		f.Add(text, 421, false)
 	}
@@ -56,7 +59,8 @@ func FuzzParse(f *testing.F) {
 			first.Status = "5.7.1"
 		}
 		for _, reason := range []string{
-			Nobody + Sections([]Bounce{first}, []Bounce{first, second}), Delivered(1, 3) + Sections(nil, []Bounce{first, second}), Message + List([]Bounce{first, second}),
+			Nobody + Sections([]Bounce{first}, []Bounce{first, second}),
+			Delivered(1, 3) + Sections(nil, []Bounce{first, second}), Message + List([]Bounce{first, second}),
 		} {
 			got := Parse(reason)
 			if len(got) != 2 || got[0].Address != first.Address || got[0].Code != code || got[1] != second {

@@ -36,7 +36,9 @@ func TestDialer(t *testing.T) {
 		{[]string{"127.0.0.0/8"}, "private.test", false},
 		{[]string{"127.0.0.0/8"}, "::ffff:127.0.0.1", false},
 	} {
-		dial := guard(t, c.allow...).Dialer(net.Dialer{Timeout: 10 * time.Second, Resolver: resolver(t, func(string) string { return "127.0.0.1" })})
+		dial := guard(t, c.allow...).Dialer(net.Dialer{Timeout: 10 * time.Second, Resolver: resolver(
+			t, func(string) string { return "127.0.0.1" },
+		)})
 		conn, err := dial(t.Context(), "tcp", net.JoinHostPort(c.host, port))
 		if conn != nil {
 			_ = conn.Close()
@@ -103,7 +105,8 @@ func TestAddressesOfAHost(t *testing.T) {
 		}
 	}
 	// From a hosts file.
-	if got, err := guard(t, Loopback...).Addresses(t.Context(), nil, "localhost", 443); err != nil || slices.ContainsFunc(got, netip.Addr.Is4In6) {
+	if got, err := guard(t, Loopback...).Addresses(t.Context(), nil, "localhost", 443); err != nil ||
+		slices.ContainsFunc(got, netip.Addr.Is4In6) {
 		t.Errorf("localhost: %v, %v, want IPv4 as it is written", got, err)
 	}
 }
@@ -140,10 +143,11 @@ func resolver(t *testing.T, answer func(name string) string) *net.Resolver {
 			_, _ = server.WriteTo(reply(b[:n], answer), from)
 		}
 	}()
-	return &net.Resolver{PreferGo: true, StrictErrors: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "udp", server.LocalAddr().String())
-	}}
+	return &net.Resolver{PreferGo: true, StrictErrors: true,
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "udp", server.LocalAddr().String())
+		}}
 }
 
 // reply answers a question of the DNS (RFC 1035, 4): of type A with an address, of any other with nothing.

@@ -58,7 +58,11 @@ func (g *Guard) allow(item string) error {
 	}
 	name, all := strings.CutPrefix(plain(item), "*.")
 	if !isName(name) {
-		return fmt.Errorf("%q is neither an address such as 10.0.0.1, nor a range such as 10.0.0.0/8, nor a host's name such as hooks.internal or *.internal", item)
+		return fmt.Errorf(
+			"%q is neither an address such as 10.0.0.1, nor a range such as 10.0.0.0/8, nor a host's name such as "+
+				"hooks.internal or *.internal",
+			item,
+		)
 	}
 	if all {
 		name = "." + name

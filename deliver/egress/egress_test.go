@@ -211,12 +211,17 @@ func TestAllow(t *testing.T) {
 }
 
 func TestAllowList(t *testing.T) {
-	for _, item := range []string{"", " ", "10.0.0.0/33", "10.0.0/8", "2130706433", "0x7f.1", "a..b", "*", "*.", "a.*.b", "*a.b", ".a.b", "a b", "http://a", "a:80", "::ffff:10.0.0.0/104", "fe80::1%eth0", "ä.example"} {
+	for _, item := range []string{
+		"", " ", "10.0.0.0/33", "10.0.0/8", "2130706433", "0x7f.1", "a..b", "*", "*.", "a.*.b", "*a.b", ".a.b", "a b",
+		"http://a", "a:80", "::ffff:10.0.0.0/104", "fe80::1%eth0", "ä.example",
+	} {
 		if _, err := New(item); err == nil {
 			t.Errorf("%q was taken", item)
 		}
 	}
-	for _, item := range []string{"10.0.0.0/8", " 10.0.0.1 ", "::1", "::/0", "a", "a-b.example.com", "*.example.com", "a_b.example", "example.com."} {
+	for _, item := range []string{
+		"10.0.0.0/8", " 10.0.0.1 ", "::1", "::/0", "a", "a-b.example.com", "*.example.com", "a_b.example", "example.com.",
+	} {
 		if _, err := New(item); err != nil {
 			t.Error(err)
 		}
@@ -229,13 +234,16 @@ func TestAllowList(t *testing.T) {
 // What a person reads names the setting, and a value for it that helps.
 func TestRefused(t *testing.T) {
 	for host, want := range map[string]string{
-		"10.0.0.1":               "10.0.0.1 is a private address; allow it with --egress-allow 10.0.0.0/8",
-		"[::1]":                  "::1 is a loopback address; allow it with --egress-allow ::1",
-		"localhost":              "localhost is at 127.0.0.1, which is a loopback address; allow it with --egress-allow 127.0.0.0/8",
-		"api.LocalHost.":         "api.LocalHost. is at 127.0.0.1, which is a loopback address; allow it with --egress-allow 127.0.0.0/8",
-		"::ffff:169.254.169.254": "169.254.169.254 is where a cloud tells a machine its credentials; allow it with --egress-allow 169.254.169.254",
-		"fd12::1":                "fd12::1 is a private address; allow it with --egress-allow fd12::1",
-		"5f00::1":                "5f00::1 is not a global address; allow it with --egress-allow 5f00::1",
+		"10.0.0.1": "10.0.0.1 is a private address; allow it with --egress-allow 10.0.0.0/8",
+		"[::1]":    "::1 is a loopback address; allow it with --egress-allow ::1",
+		"localhost": "localhost is at 127.0.0.1, which is a loopback address; allow it with --egress-allow " +
+			"127.0.0.0/8",
+		"api.LocalHost.": "api.LocalHost. is at 127.0.0.1, which is a loopback address; allow it with " +
+			"--egress-allow 127.0.0.0/8",
+		"::ffff:169.254.169.254": "169.254.169.254 is where a cloud tells a machine its credentials; allow it with " +
+			"--egress-allow 169.254.169.254",
+		"fd12::1": "fd12::1 is a private address; allow it with --egress-allow fd12::1",
+		"5f00::1": "5f00::1 is not a global address; allow it with --egress-allow 5f00::1",
 	} {
 		err := guard(t).Check(host, 443)
 		var refused *Refused
@@ -257,8 +265,9 @@ func TestRefused(t *testing.T) {
 
 func TestEndsInNumber(t *testing.T) {
 	for name, want := range map[string]bool{
-		"2130706433": true, "0x7f.1": true, "127.0x1": true, "127.1": true, "0x": true, "a.0X7F": true, "127.0.0.1": true, "127.1.": true,
-		"a": false, "a.b1": false, "1a": false, "0x7g": false, "": false, "1.a": false,
+		"2130706433": true, "0x7f.1": true, "127.0x1": true, "127.1": true, "0x": true, "a.0X7F": true, "127.0.0.1": true,
+		"127.1.": true,
+		"a":      false, "a.b1": false, "1a": false, "0x7g": false, "": false, "1.a": false,
 	} {
 		if EndsInNumber(name) != want {
 			t.Errorf("%q: not %v", name, want)

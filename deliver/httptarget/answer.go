@@ -32,7 +32,9 @@ func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) er
 	meaning := target.outcome(answer.StatusCode, asked)
 	if meaning == Delivered {
 		if spare := usedUp(answer.Header, now); spare > 0 {
-			return drain.DeliveredThen(now.Add(spare), fmt.Sprintf("the receiver answered %d, and that its rate limit is used up", answer.StatusCode))
+			return drain.DeliveredThen(now.Add(spare), fmt.Sprintf(
+				"the receiver answered %d, and that its rate limit is used up", answer.StatusCode,
+			))
 		}
 		return nil
 	}

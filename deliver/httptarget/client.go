@@ -51,7 +51,9 @@ func (c *Client) Do(ctx context.Context, gate drain.Gate, timeout time.Duration,
 	defer a.end()
 	// A request that could not be written to its end was not understood by anybody: its length is given.
 	var broken atomic.Bool
-	trace := httptrace.ClientTrace{GotConn: a.gotConn, WroteRequest: func(w httptrace.WroteRequestInfo) { broken.Store(w.Err != nil) }}
+	trace := httptrace.ClientTrace{
+		GotConn: a.gotConn, WroteRequest: func(w httptrace.WroteRequestInfo) { broken.Store(w.Err != nil) },
+	}
 	req = req.WithContext(httptrace.WithClientTrace(a.ctx, &trace))
 	resp, err := c.pool.transport.RoundTrip(req)
 	if err != nil {
@@ -60,7 +62,9 @@ func (c *Client) Do(ctx context.Context, gate drain.Gate, timeout time.Duration,
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswerBytes+1))
 	cut := err != nil || len(body) > MaxAnswerBytes
-	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: body[:min(len(body), MaxAnswerBytes)], Cut: cut}, nil
+	return &Answer{
+		Status: resp.StatusCode, Header: resp.Header, Body: body[:min(len(body), MaxAnswerBytes)], Cut: cut,
+	}, nil
 }
 
 // unanswered says what became of a request to which there was no answer.

@@ -44,7 +44,8 @@ type failure struct {
 
 func newDialer(guard *egress.Guard) *dialer {
 	d := &dialer{
-		guard: guard, connect: guard.Dialer(net.Dialer{Timeout: dialTimeout}), handshake: handshakeTimeout, failures: make(map[string]failure),
+		guard: guard, connect: guard.Dialer(net.Dialer{Timeout: dialTimeout}), handshake: handshakeTimeout,
+		failures: make(map[string]failure),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
@@ -116,7 +117,9 @@ func (d *tlsDialer) failed(scheme, address string) error {
 	return f.err
 }
 
-func (d *dialer) remember(ctx context.Context, key string, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
+func (d *dialer) remember(
+	ctx context.Context, key string, dial func(context.Context) (net.Conn, error),
+) (net.Conn, error) {
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()

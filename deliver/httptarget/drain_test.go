@@ -58,7 +58,10 @@ func endToEnd(t *testing.T, e queue.Engine) {
 	}
 	// The slack is wide too, or a busy machine gives back nearly all it is granted. What is judged stays: one drainer's
 	// starts keep their distance, however late they are.
-	spec := queue.Spec{Name: "mail", Rate: rate, Slack: queue.Duration(10 * time.Second), Deliver: target, Retry: queue.Retry{MinBackoff: queue.Duration(time.Millisecond)}}
+	spec := queue.Spec{
+		Name: "mail", Rate: rate, Slack: queue.Duration(10 * time.Second), Deliver: target,
+		Retry: queue.Retry{MinBackoff: queue.Duration(time.Millisecond)},
+	}
 	if _, err := e.Put(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)
 	}

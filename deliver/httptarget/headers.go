@@ -62,12 +62,15 @@ func (t *Target) checkHeaders(at string) error {
 		canonical[key] = value
 	}
 	if size > queue.MaxHeaderBytes {
-		return setting.Error(at, "", "have "+strconv.Itoa(size)+" bytes together, the limit is "+strconv.Itoa(queue.MaxHeaderBytes))
+		return setting.Error(
+			at, "", "have "+strconv.Itoa(size)+" bytes together, the limit is "+strconv.Itoa(queue.MaxHeaderBytes),
+		)
 	}
 	t.Headers = canonical
 	return nil
 }
 
 func notToken(r rune) bool { // RFC 9110, 5.6.2
-	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+		strings.ContainsRune("!#$%&'*+-.^_`|~", r))
 }

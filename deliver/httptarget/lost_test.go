@@ -35,7 +35,10 @@ func TestLost(t *testing.T) {
 		{"closed in the body", func(c net.Conn, _ <-chan struct{}) { _, _ = io.CopyN(io.Discard, c, 1000) }},
 		{"silent after the body", func(c net.Conn, end <-chan struct{}) { whole(c); <-end }},
 		{"silent before the body", func(_ net.Conn, end <-chan struct{}) { <-end }},
-		{"half an answer", func(c net.Conn, _ <-chan struct{}) { whole(c); _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-") }},
+		{"half an answer", func(c net.Conn, _ <-chan struct{}) {
+			whole(c)
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-")
+		}},
 		{"no answer of HTTP", func(c net.Conn, _ <-chan struct{}) { whole(c); _, _ = io.WriteString(c, "hello\r\n") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,14 +55,18 @@ func TestLost(t *testing.T) {
 	}
 
 	// Interrupted here: nobody knows either, and it is not the receiver's fault.
-	s, _ := server(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() })
+	s, _ := server(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	g := opened()
 	g.wait = func(int) error {
 		time.AfterFunc(20*time.Millisecond, func() { cancel(drain.ErrLeaseLost) })
 		return nil
 	}
-	if said := drain.What(sender(t, Options{}).Handle(ctx, jobFor(s.URL, "{}"), g)); said.Verdict != queue.Hold || said.Trouble {
+	if said := drain.What(sender(t, Options{}).Handle(ctx, jobFor(s.URL, "{}"), g)); said.Verdict != queue.Hold ||
+		said.Trouble {
 		t.Errorf("interrupted: says %+v", said)
 	}
 }
@@ -110,9 +117,12 @@ func TestEgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, url := range []string{
-		"http://127.0.0.1", "http://127.0.0.1:" + port, "http://localhost:" + port, "http://[::1]:" + port, "http://[::ffff:127.0.0.1]:" + port, "http://0.0.0.0:" + port, "http://[::]:" + port,
-		"http://[::ffff:169.254.169.254]/", "http://169.254.169.254/latest/meta-data/", "http://2130706433/", "http://2130706433:" + port, "http://0x7f.1:" + port, "http://127.1:" + port,
-		"http://a@10.0.0.1/", "http://10.0.0.1/", "http://[fd00:ec2::254]/", "http://[64:ff9b::7f00:1]:" + port, "https://[2002:7f00:1::]:" + port,
+		"http://127.0.0.1", "http://127.0.0.1:" + port, "http://localhost:" + port, "http://[::1]:" + port,
+		"http://[::ffff:127.0.0.1]:" + port, "http://0.0.0.0:" + port, "http://[::]:" + port,
+		"http://[::ffff:169.254.169.254]/", "http://169.254.169.254/latest/meta-data/", "http://2130706433/",
+		"http://2130706433:" + port, "http://0x7f.1:" + port, "http://127.1:" + port,
+		"http://a@10.0.0.1/", "http://10.0.0.1/", "http://[fd00:ec2::254]/", "http://[64:ff9b::7f00:1]:" + port,
+		"https://[2002:7f00:1::]:" + port,
 		"gopher://127.0.0.1/", "file:///etc/passwd",
 	} {
 		for name, guard := range map[string]*egress.Guard{"none": nil, "strict": strict} {
@@ -146,7 +156,10 @@ func TestMemory(t *testing.T) {
 		if _, err := conn.Read(make([]byte, 4096)); err != nil {
 			return
 		}
-		head := map[int]string{0: "HTTP/1.1 200 OK\r\nX: ", 1: "HTTP/1.1 500 No\r\n\r\n", 2: "HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n7fffffff\r\n", 3: ""}[n%4]
+		head := map[int]string{
+			0: "HTTP/1.1 200 OK\r\nX: ", 1: "HTTP/1.1 500 No\r\n\r\n",
+			2: "HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n7fffffff\r\n", 3: "",
+		}[n%4]
 		_, _ = io.WriteString(conn, head)
 		chunk := []byte(strings.Repeat("x", 64<<10))
 		for sent := 0; sent < at; sent += len(chunk) {
@@ -182,7 +195,10 @@ func TestLongerThanItSays(t *testing.T) {
 			}
 			_, _ = io.Copy(io.Discard, req.Body)
 			requests++
-			_, _ = fmt.Fprintf(conn, "HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno%s", strings.Repeat("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 3))
+			_, _ = fmt.Fprintf(
+				conn, "HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno%s",
+				strings.Repeat("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 3),
+			)
 		}
 	})
 	r := sender(t, Options{})

@@ -14,7 +14,10 @@ import (
 // What answers mean, with nothing said about it in the setting and with something.
 func TestOutcomes(t *testing.T) {
 	const soon = 30 * time.Second
-	statuses := map[string]string{"409": Delivered, "404": Retry, "4xx": Dead, "418": Throttled, "500": Down, "503": Retry, "202": Retry, "5xx": Delivered, "429": Dead}
+	statuses := map[string]string{
+		"409": Delivered, "404": Retry, "4xx": Dead, "418": Throttled, "500": Down, "503": Retry, "202": Retry,
+		"5xx": Delivered, "429": Dead,
+	}
 	for _, c := range []struct {
 		status   int
 		header   string // name: value

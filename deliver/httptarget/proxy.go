@@ -52,11 +52,15 @@ func parseProxy(at, text string) (*proxy, error) {
 		where, login = text[:i+len("://")]+text[behind+1:], text[i+len("://"):behind]
 	}
 	if strings.ContainsAny(login, "/?#") { // with which it would not be taken for a login where it is to be hidden
-		return nil, setting.Error(at, "", "has a user or password that is not percent-encoded well: / is %2F, ? is %3F, # is %23")
+		return nil, setting.Error(
+			at, "", "has a user or password that is not percent-encoded well: / is %2F, ? is %3F, # is %23",
+		)
 	}
 	user, password, _ := strings.Cut(login, ":")
 	if strings.Contains(user, "${") {
-		return nil, setting.Error(at, "", "refers to a secret in its user; only the password can: who logs in, people must see")
+		return nil, setting.Error(
+			at, "", "refers to a secret in its user; only the password can: who logs in, people must see",
+		)
 	}
 	var err error
 	if p.user, err = url.PathUnescape(user); err == nil {
@@ -66,7 +70,8 @@ func parseProxy(at, text string) (*proxy, error) {
 		return nil, setting.Error(at, "", "has a user or password that is not percent-encoded well")
 	}
 	u, err := url.Parse(where)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || strings.Trim(u.Path, "/") != "" ||
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" ||
+		strings.Trim(u.Path, "/") != "" ||
 		strings.IndexFunc(where, func(r rune) bool { return r <= ' ' || r > '~' || r == '#' }) >= 0 {
 		return nil, setting.Error(at, shown, want)
 	}
@@ -149,7 +154,9 @@ func (d *tlsDialer) through(ctx context.Context, p *proxy, network, address stri
 }
 
 // ask has a proxy connect to an address. It reports whether another may be worth the try.
-func (d *tlsDialer) ask(ctx context.Context, p *proxy, network string, addr netip.Addr, port string) (c net.Conn, again bool, err error) {
+func (d *tlsDialer) ask(
+	ctx context.Context, p *proxy, network string, addr netip.Addr, port string,
+) (c net.Conn, again bool, err error) {
 	if c, err = d.connect(ctx, network, p.address); err == nil && p.secure {
 		c, err = d.shake(ctx, c, d.base, p.address)
 	}

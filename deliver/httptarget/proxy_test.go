@@ -120,7 +120,9 @@ func TestProxy(t *testing.T) {
 	for _, c := range []struct {
 		scheme, port, to string
 		conns            func() int
-	}{{"http", "80", s.Listener.Addr().String(), conns}, {"https", "443", secured.Listener.Addr().String(), securedConns}} {
+	}{{"http", "80", s.Listener.Addr().String(), conns}, {
+		"https", "443", secured.Listener.Addr().String(), securedConns,
+	}} {
 		for _, secure := range []bool{false, true} {
 			before := c.conns()
 			p := proxyTo(t, c.to, secure)
@@ -128,16 +130,22 @@ func TestProxy(t *testing.T) {
 			if secure { // the servers of httptest share their certificate
 				trust.RootCAs = p.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 			}
-			r := sender(t, Options{Egress: guarded(t, "127.0.0.0/8", far), TLS: trust, Secrets: secrets.Source{Dir: dir, Allow: keytest.Allow(t, "PASS="+p.URL)}})
+			r := sender(t, Options{
+				Egress: guarded(t, "127.0.0.0/8", far), TLS: trust,
+				Secrets: secrets.Source{Dir: dir, Allow: keytest.Allow(t, "PASS="+p.URL)},
+			})
 			for range 2 {
 				at := strings.Replace(p.URL, "://", "://us%20er:${secret:PASS}@", 1)
-				job := jobWith(t, map[string]any{"url": c.scheme + "://" + far, "proxy": at, "tls": map[string]any{"server_name": "example.com"}})
+				job := jobWith(t, map[string]any{
+					"url": c.scheme + "://" + far, "proxy": at, "tls": map[string]any{"server_name": "example.com"},
+				})
 				if err := r.Handle(t.Context(), job, opened()); err != nil {
 					t.Fatalf("%s by %s: %v", c.scheme, p.URL, err)
 				}
 			}
 			asked, logins := p.seen()
-			if n := c.conns() - before; n != 1 || len(asked) != 1 || asked[0] != "CONNECT "+far+":"+c.port || logins[0] != "Basic dXMgZXI6aEAvOm50ZXIy" {
+			if n := c.conns() - before; n != 1 || len(asked) != 1 || asked[0] != "CONNECT "+far+":"+c.port ||
+				logins[0] != "Basic dXMgZXI6aEAvOm50ZXIy" {
 				t.Errorf("%s by %s: %d connections, asked %q, logged in as %q", c.scheme, p.URL, n, asked, logins)
 			}
 		}
@@ -164,9 +172,12 @@ func TestProxyIsGuarded(t *testing.T) {
 			at = strings.Replace(at, "127.0.0.1", "127.0.0.2", 1)
 		}
 		g := opened()
-		err := sender(t, Options{Egress: guarded(t, c.allow...)}).Handle(t.Context(), jobWith(t, map[string]any{"url": c.url, "proxy": at}), g)
+		err := sender(t, Options{Egress: guarded(t, c.allow...)}).Handle(
+			t.Context(), jobWith(t, map[string]any{"url": c.url, "proxy": at}), g,
+		)
 		var refused *egress.Refused
-		if said := drain.What(err); said.Verdict != queue.Down || !errors.As(err, &refused) || !strings.Contains(err.Error(), c.says) || g.count() != 0 {
+		if said := drain.What(err); said.Verdict != queue.Down || !errors.As(err, &refused) ||
+			!strings.Contains(err.Error(), c.says) || g.count() != 0 {
 			t.Errorf("%s: %v, %v, at the gate %d times", c.url, said, err, g.count())
 		}
 	}
@@ -190,8 +201,11 @@ func TestProxyRefuses(t *testing.T) {
 		p.status = c.status
 		g := opened()
 		at := strings.Replace(p.URL, "://", "://user:hunter2@", 1)
-		err := sender(t, Options{Egress: guarded(t, "127.0.0.0/8", far)}).Handle(t.Context(), jobWith(t, map[string]any{"url": "http://" + far, "proxy": at}), g)
-		if said := drain.What(err); said.Verdict != queue.Down || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "dXNlc") || g.count() != 0 {
+		err := sender(t, Options{Egress: guarded(t, "127.0.0.0/8", far)}).Handle(
+			t.Context(), jobWith(t, map[string]any{"url": "http://" + far, "proxy": at}), g,
+		)
+		if said := drain.What(err); said.Verdict != queue.Down || !strings.Contains(err.Error(), c.says) ||
+			strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "dXNlc") || g.count() != 0 {
 			t.Errorf("%v: %v, %v", c.status, said, err)
 		}
 	}
@@ -206,8 +220,11 @@ func TestProxyRefuses(t *testing.T) {
 			_, _ = io.WriteString(c, answer)
 			_ = c.Close()
 		})
-		err := sender(t, Options{Egress: guarded(t, "127.0.0.0/8", far)}).Handle(t.Context(), jobWith(t, map[string]any{"url": "http://" + far, "proxy": "http://user:hunter2@" + addr}), opened())
-		if said := drain.What(err); said.Verdict != queue.Down || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "dXNlc") {
+		err := sender(t, Options{Egress: guarded(t, "127.0.0.0/8", far)}).Handle(
+			t.Context(), jobWith(t, map[string]any{"url": "http://" + far, "proxy": "http://user:hunter2@" + addr}), opened(),
+		)
+		if said := drain.What(err); said.Verdict != queue.Down || !strings.Contains(err.Error(), says) ||
+			strings.Contains(err.Error(), "dXNlc") {
 			t.Errorf("%q: %v, %v", answer, said, err)
 		}
 	}
@@ -231,18 +248,25 @@ func TestProxyOfTheEnvironment(t *testing.T) {
 	}
 	r := sender(t, Options{Egress: guarded(t, "127.0.0.0/8", far)})
 	named = p.URL
-	if err := r.Handle(t.Context(), jobWith(t, map[string]any{"url": "http://" + far, "proxy": Environment}), opened()); err != nil || p.count() != 1 {
+	if err := r.Handle(
+		t.Context(), jobWith(t, map[string]any{"url": "http://" + far, "proxy": Environment}), opened(),
+	); err != nil || p.count() != 1 {
 		t.Errorf("%v, asked %d times", err, p.count())
 	}
-	if err := r.Handle(t.Context(), jobWith(t, map[string]any{"url": s.URL, "proxy": Environment}), opened()); err != nil || p.count() != 1 {
+	if err := r.Handle(
+		t.Context(), jobWith(t, map[string]any{"url": s.URL, "proxy": Environment}), opened(),
+	); err != nil || p.count() != 1 {
 		t.Errorf("where the environment names none: %v, asked %d times", err, p.count())
 	}
 	if err := r.Handle(t.Context(), jobWith(t, map[string]any{"url": s.URL}), opened()); err != nil || p.count() != 1 {
 		t.Errorf("without asking for it: %v, asked %d times", err, p.count())
 	}
 	named = "socks5://user:hunter2@127.0.0.1:1"
-	err := sender(t, Options{Egress: guarded(t, "127.0.0.0/8", far)}).Handle(t.Context(), jobWith(t, map[string]any{"url": "http://" + far, "proxy": Environment}), opened())
-	if said := drain.What(err); said.Verdict != queue.Down || !strings.Contains(err.Error(), "must be the URL of a proxy") || strings.Contains(err.Error(), "hunter2") {
+	err := sender(t, Options{Egress: guarded(t, "127.0.0.0/8", far)}).Handle(
+		t.Context(), jobWith(t, map[string]any{"url": "http://" + far, "proxy": Environment}), opened(),
+	)
+	if said := drain.What(err); said.Verdict != queue.Down ||
+		!strings.Contains(err.Error(), "must be the URL of a proxy") || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("%v, %v", said, err)
 	}
 }
@@ -269,7 +293,8 @@ func TestProxySettings(t *testing.T) {
 		target.URL, target.Proxy = "https://api.example.com", text
 		err := target.Check("deliver.http")
 		var refused *queue.FieldError
-		if !errors.As(err, &refused) || refused.Field != "deliver.http.proxy" || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2") {
+		if !errors.As(err, &refused) || refused.Field != "deliver.http.proxy" || !strings.Contains(err.Error(), says) ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

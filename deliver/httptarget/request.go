@@ -19,7 +19,8 @@ const (
 	userAgent         = "Penstock"
 )
 
-var errURL = errors.New("deliver.http.url: cannot be requested; it must be an http or https URL") // net/url's error would quote it
+// net/url's error would quote it
+var errURL = errors.New("deliver.http.url: cannot be requested; it must be an http or https URL")
 
 func (a *attempt) request(job *drain.Job, target *Target) (*http.Request, error) {
 	empty, err := target.blank()
@@ -66,7 +67,8 @@ func headers(job *drain.Job, target *Target) http.Header {
 	}
 	set("User-Agent", userAgent)
 	for name, value := range job.Headers {
-		if _, own := ownHeaders[http.CanonicalHeaderKey(name)]; !own { // an engine may have a job from before they were refused
+		// an engine may have a job from before they were refused
+		if _, own := ownHeaders[http.CanonicalHeaderKey(name)]; !own {
 			set(name, value)
 		}
 	}

@@ -113,7 +113,9 @@ func (t *Target) resolve(source secrets.Source, queueName string) (*Target, erro
 	}
 	var field *queue.FieldError
 	if err := r.check("deliver.http"); errors.As(err, &field) {
-		return nil, &secrets.Error{Err: errors.New(field.Field + " cannot be used with its secrets in place: it " + field.Reason)}
+		return nil, &secrets.Error{Err: errors.New(
+			field.Field + " cannot be used with its secrets in place: it " + field.Reason,
+		)}
 	}
 	return &r, nil
 }
@@ -121,7 +123,11 @@ func (t *Target) resolve(source secrets.Source, queueName string) (*Target, erro
 // checkHost refuses what is no host, and what some resolvers take for an address and people do not.
 func checkHost(at, host string) error {
 	if !egress.IsHost(host) {
-		return setting.Error(at, "", "has a host that is neither a name nor an address: "+queue.Shorten(host, 80)+"; write a name such as api.example.com, or an address such as 192.0.2.1")
+		return setting.Error(
+			at, "",
+			"has a host that is neither a name nor an address: "+queue.Shorten(host, 80)+
+				"; write a name such as api.example.com, or an address such as 192.0.2.1",
+		)
 	}
 	return nil
 }

@@ -32,8 +32,13 @@ func TestRequest(t *testing.T) {
 	for _, payload := range []string{`{"to": "a@example.com"}`, "", strings.Repeat("x", 1<<20)} {
 		job := jobFor(s.URL+"/send?x=1", payload)
 		job.ContentType = "text/plain"
-		job.Headers = map[string]string{"x-both": "job", "x-job": "1", "penstock-id": "forged", "idempotency-key": "forged", "webhook-id": "forged", "Webhook-Signature": "v1,forged", "WEBHOOK-TIMESTAMP": "1"}
-		job.Spec.Deliver = []byte(`{"http": {"url": "` + s.URL + `/send?x=1", "headers": {"X-Both": "target", "Authorization": "Bearer s3cret"}}}`)
+		job.Headers = map[string]string{
+			"x-both": "job", "x-job": "1", "penstock-id": "forged", "idempotency-key": "forged", "webhook-id": "forged",
+			"Webhook-Signature": "v1,forged", "WEBHOOK-TIMESTAMP": "1",
+		}
+		job.Spec.Deliver = []byte(
+			`{"http": {"url": "` + s.URL + `/send?x=1", "headers": {"X-Both": "target", "Authorization": "Bearer s3cret"}}}`,
+		)
 		g := opened()
 		if err := r.Handle(t.Context(), job, g); err != nil {
 			t.Fatal(err)
@@ -47,7 +52,8 @@ func TestRequest(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			"Content-Type": "text/plain", "Penstock-Id": "job-1", "Penstock-Queue": "q", "Penstock-Attempt": "3",
-			"Idempotency-Key": "job-1", "X-Both": "target", "X-Job": "1", "Authorization": "Bearer s3cret", "User-Agent": "Penstock",
+			"Idempotency-Key": "job-1", "X-Both": "target", "X-Job": "1", "Authorization": "Bearer s3cret",
+			"User-Agent": "Penstock",
 		} {
 			if v := a.r.Header.Values(name); len(v) != 1 || v[0] != want {
 				t.Errorf("%s: %q, want %q", name, v, want)
@@ -196,7 +202,10 @@ func TestHostileAnswers(t *testing.T) {
 		{"a lie about the length", func(c net.Conn, _ <-chan struct{}) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort")
 		}, ""},
-		{"no HTTP", func(c net.Conn, _ <-chan struct{}) { _, _ = io.WriteString(c, "220 mail.example.com ESMTP\r\n") }, "malformed"},
+		{
+			"no HTTP", func(c net.Conn, _ <-chan struct{}) { _, _ = io.WriteString(c, "220 mail.example.com ESMTP\r\n") },
+			"malformed",
+		},
 		{"the end, at once", func(net.Conn, <-chan struct{}) {}, "EOF"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -289,12 +298,17 @@ func TestCannotConnect(t *testing.T) {
 	}
 	h := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer h.Close()
-	wantErr(t, sender(t, Options{}).Handle(t.Context(), jobFor("https"+strings.TrimPrefix(h.URL, "http"), "{}"), g), nil, "TLS handshake")
+	wantErr(
+		t, sender(t, Options{}).Handle(t.Context(), jobFor("https"+strings.TrimPrefix(h.URL, "http"), "{}"), g), nil,
+		"TLS handshake",
+	)
 }
 
 // What a setting has that nobody checked is not quoted.
 func TestUncheckedURL(t *testing.T) {
-	err := sender(t, Options{}).Deliver(t.Context(), jobFor("", "{}"), opened(), &Target{URL: "http://u:hunter2@a\x00/?hunter2"})
+	err := sender(t, Options{}).Deliver(
+		t.Context(), jobFor("", "{}"), opened(), &Target{URL: "http://u:hunter2@a\x00/?hunter2"},
+	)
 	wantErr(t, err, errURL, "deliver.http.url")
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Error(err)

@@ -51,8 +51,13 @@ func TestSigned(t *testing.T) {
 	s, _ := server(t, func(_ http.ResponseWriter, r *http.Request) { request = r; body, _ = io.ReadAll(r.Body) })
 	r := sender(t, Options{Secrets: secrets.Source{Dir: dir, Allow: keytest.Allow(t, "new="+s.URL, "old="+s.URL)}})
 	job := jobFor(s.URL, `{"a": 1}`)
-	job.Headers = map[string]string{"webhook-id": "forged", "webhook-signature": "v1,forged", "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "a=1"}
-	job.Spec.Deliver = []byte(`{"http": {"url": "` + s.URL + `", "method": "PUT", "signing": {"secret": "${secret:new}", "previous_secret": "${secret:old}"}}}`)
+	job.Headers = map[string]string{
+		"webhook-id": "forged", "webhook-signature": "v1,forged",
+		"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "a=1",
+	}
+	job.Spec.Deliver = []byte(
+		`{"http": {"url": "` + s.URL + `", "method": "PUT", "signing": {"secret": "${secret:new}", "previous_secret": "${secret:old}"}}}`,
+	)
 	for i, keys := range []string{"no", "no", "po"} {
 		put("new", keys[:1])
 		begin := time.Now().Unix()
@@ -73,7 +78,8 @@ func TestSigned(t *testing.T) {
 		if at, ok := number(stamp); !ok || int64(at) < begin || int64(at) > time.Now().Unix() {
 			t.Errorf("%d: at %s, now is %d", i, stamp, begin)
 		}
-		if h.Get("webhook-id") != "job-1" || h.Get("Idempotency-Key") != "job-1" || request.Method != http.MethodPut || !strings.HasSuffix(h.Get("traceparent"), "b7-01") || h.Get("tracestate") != "a=1" {
+		if h.Get("webhook-id") != "job-1" || h.Get("Idempotency-Key") != "job-1" || request.Method != http.MethodPut ||
+			!strings.HasSuffix(h.Get("traceparent"), "b7-01") || h.Get("tracestate") != "a=1" {
 			t.Errorf("%d: %s with %v", i, request.Method, h)
 		}
 	}
@@ -115,18 +121,35 @@ func TestBadSettings(t *testing.T) {
 		{func(x *Target) { x.Statuses = map[string]string{"600": Retry} }, "deliver.http.statuses", "status"},
 		{func(x *Target) { x.Statuses = map[string]string{"4XX": Retry} }, "deliver.http.statuses", "status"},
 		{func(x *Target) { x.Statuses = map[string]string{"40x": Retry} }, "deliver.http.statuses", "status"},
-		{func(x *Target) { x.Statuses = map[string]string{"409": "ok"} }, "deliver.http.statuses.409", "delivered, retry, dead"},
+		{
+			func(x *Target) { x.Statuses = map[string]string{"409": "ok"} }, "deliver.http.statuses.409",
+			"delivered, retry, dead",
+		},
 		{func(x *Target) { x.Signing = &Signing{} }, "deliver.http.signing.secret", "missing"},
 		{func(x *Target) { x.Signing = &Signing{Secret: "hunter2"} }, "deliver.http.signing.secret", "whsec_"},
 		{func(x *Target) { x.Signing = &Signing{Secret: "whsec_aHVudGVyMg=="} }, "deliver.http.signing.secret", "24 to 64"},
-		{func(x *Target) { x.Signing = &Signing{Secret: "whsec_${secret:A}"} }, "deliver.http.signing.secret", "${secret:NAME}"},
-		{func(x *Target) { x.Signing = &Signing{Secret: "${secret:A}", Previous: "hunter2"} }, "deliver.http.signing.previous_secret", "whsec_"},
-		{func(x *Target) { x.Signing = &Signing{Secret: "${REDIS_PASSWORD}"} }, "deliver.http.signing.secret", "no reference"},
-		{func(x *Target) { x.Headers = map[string]string{"A": "${REDIS_PASSWORD}"} }, "deliver.http.headers.A", "no reference"},
+		{
+			func(x *Target) { x.Signing = &Signing{Secret: "whsec_${secret:A}"} }, "deliver.http.signing.secret",
+			"${secret:NAME}",
+		},
+		{
+			func(x *Target) { x.Signing = &Signing{Secret: "${secret:A}", Previous: "hunter2"} },
+			"deliver.http.signing.previous_secret", "whsec_",
+		},
+		{
+			func(x *Target) { x.Signing = &Signing{Secret: "${REDIS_PASSWORD}"} }, "deliver.http.signing.secret", "no reference",
+		},
+		{
+			func(x *Target) { x.Headers = map[string]string{"A": "${REDIS_PASSWORD}"} }, "deliver.http.headers.A",
+			"no reference",
+		},
 		{func(x *Target) { x.Headers = map[string]string{"A": "${secret:../a}"} }, "deliver.http.headers.A", "no reference"},
 		{func(x *Target) { x.Headers = map[string]string{"A": "${env:HOME}"} }, "deliver.http.headers.A", "no reference"},
 		{func(x *Target) { x.Headers = map[string]string{"A": "${secret:a"} }, "deliver.http.headers.A", "no reference"},
-		{func(x *Target) { x.Headers = map[string]string{"Webhook-Signature": "a"} }, "deliver.http.headers.Webhook-Signature", "signing"},
+		{
+			func(x *Target) { x.Headers = map[string]string{"Webhook-Signature": "a"} },
+			"deliver.http.headers.Webhook-Signature", "signing",
+		},
 		{func(x *Target) { x.URL = "https://${secret:a}/" }, "deliver.http.url", "in its host"},
 		{func(x *Target) { x.URL = "https://a${secret:a}" }, "deliver.http.url", "in its host"},
 		{func(x *Target) { x.URL = "https://u:${secret:a}@a/" }, "deliver.http.url", "in its host"},
@@ -147,7 +170,8 @@ func TestBadSettings(t *testing.T) {
 		c.change(target)
 		err := target.Check("deliver.http")
 		var f *queue.FieldError
-		if !errors.As(err, &f) || f.Field != c.field || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "hunter2") {
+		if !errors.As(err, &f) || f.Field != c.field || !strings.Contains(err.Error(), c.says) ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v, want %s saying %q", err, c.field, c.says)
 		}
 	}

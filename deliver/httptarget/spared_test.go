@@ -39,13 +39,17 @@ func TestSparedBeforeItRefuses(t *testing.T) {
 		}))
 		defer s.Close()
 		spec := queue.Spec{
-			Name: "q", Rate: leaky.PerSecond(100), Slack: queue.Duration(5 * time.Second), MaxInFlight: 1, Retry: queue.Retry{MaxAttempts: 1},
+			Name: "q", Rate: leaky.PerSecond(100), Slack: queue.Duration(5 * time.Second), MaxInFlight: 1,
+			Retry:   queue.Retry{MaxAttempts: 1},
 			Deliver: fmt.Appendf(nil, `{"http": {"url": %q}}`, s.URL),
 		}
 		if _, err := e.Put(t.Context(), spec, 0); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Append(t.Context(), []queue.Job{{Queue: "q", ID: "1", Payload: []byte("1")}, {Queue: "q", ID: "2", Payload: []byte("2")}, {Queue: "q", ID: "3", Payload: []byte("3")}}); err != nil {
+		if _, err := e.Append(t.Context(), []queue.Job{
+			{Queue: "q", ID: "1", Payload: []byte("1")}, {Queue: "q", ID: "2", Payload: []byte("2")},
+			{Queue: "q", ID: "3", Payload: []byte("3")},
+		}); err != nil {
 			t.Fatal(err)
 		}
 		guard, err := egress.New(egress.Loopback...)
@@ -97,13 +101,17 @@ func TestSpared(t *testing.T) {
 	defer e.Close()
 	spec := queue.Spec{
 		Name: "q", Rate: leaky.PerSecond(100), Slack: queue.Duration(5 * time.Second), Retry: queue.Retry{MaxAttempts: 1},
-		Circuit: queue.Circuit{MinProbe: queue.Duration(10 * time.Millisecond), MaxProbe: queue.Duration(50 * time.Millisecond)},
+		Circuit: queue.Circuit{
+			MinProbe: queue.Duration(10 * time.Millisecond), MaxProbe: queue.Duration(50 * time.Millisecond),
+		},
 		Deliver: fmt.Appendf(nil, `{"http": {"url": %q, "headers": {"X-Key": "${secret:LATE}"}}}`, s.URL),
 	}
 	if _, err := e.Put(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Append(t.Context(), []queue.Job{{Queue: "q", ID: "1", Payload: []byte("1")}, {Queue: "q", ID: "2", Payload: []byte("2")}}); err != nil {
+	if _, err := e.Append(t.Context(), []queue.Job{
+		{Queue: "q", ID: "1", Payload: []byte("1")}, {Queue: "q", ID: "2", Payload: []byte("2")},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	guard, err := egress.New(egress.Loopback...)

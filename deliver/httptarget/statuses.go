@@ -46,7 +46,9 @@ func (t *Target) outcome(status int, asked bool) string {
 func checkStatuses(at string, statuses map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(statuses)) {
 		if !isStatus(key) {
-			return setting.Error(at, key, `is no status of an answer; write one such as "409", or a class of them, "2xx" to "5xx"`)
+			return setting.Error(
+				at, key, `is no status of an answer; write one such as "409", or a class of them, "2xx" to "5xx"`,
+			)
 		}
 		if !slices.Contains(meanings, statuses[key]) {
 			return setting.Error(at+"."+key, statuses[key], "must be delivered, retry, dead, throttled or down")

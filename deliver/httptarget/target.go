@@ -148,7 +148,9 @@ func (t *Target) checkURL(at string) error {
 		return setting.Error(at, shown, "is longer than "+strconv.Itoa(MaxURLBytes)+" bytes")
 	}
 	if strings.Contains(authority(t.URL), "${") {
-		return setting.Error(at, "", "refers to a secret in its host; only path and query can: which host it is, people must see")
+		return setting.Error(
+			at, "", "refers to a secret in its host; only path and query can: which host it is, people must see",
+		)
 	}
 	u, err := url.Parse(t.URL)
 	// What url.Parse says may quote a password.
@@ -157,7 +159,9 @@ func (t *Target) checkURL(at string) error {
 	}
 	switch {
 	case u.User != nil:
-		return setting.Error(at, "", "must not have a user and password in it; set the Authorization header in deliver.http.headers")
+		return setting.Error(
+			at, "", "must not have a user and password in it; set the Authorization header in deliver.http.headers",
+		)
 	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Opaque != "":
 		return setting.Error(at, shown, want)
 	case u.Fragment != "" || strings.Contains(t.URL, "#"):

@@ -68,7 +68,9 @@ func (a *issuer) issue(t *testing.T, name string, authority bool) (cert, key str
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(
+		&pem.Block{Type: "PRIVATE KEY", Bytes: raw},
+	))
 }
 
 // A receiver with a certificate of its own authority, that wants to see one of the sender.
@@ -80,7 +82,9 @@ func TestClientCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	who := ""
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { who = r.TLS.PeerCertificates[0].Subject.CommonName }))
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		who = r.TLS.PeerCertificates[0].Subject.CommonName
+	}))
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(ours.pem))
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
@@ -100,7 +104,8 @@ func TestClientCertificate(t *testing.T) {
 	put("first")
 	strangerCert, strangerKey := theirs.issue(t, "stranger", false)
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
-	hosts := s.URL + ",insecure:receiver.test:" + port + ",insecure:other.test:" + port // their authority stands in the target itself
+	// their authority stands in the target itself
+	hosts := s.URL + ",insecure:receiver.test:" + port + ",insecure:other.test:" + port
 	r := sender(t, Options{Secrets: secrets.Source{Dir: dir, Allow: keytest.Allow(t, "cert="+hosts, "key="+hosts)}})
 	deliver := func(settings TLS) error {
 		job := jobFor("", "{}")
@@ -132,7 +137,8 @@ func TestClientCertificate(t *testing.T) {
 		change(&bad)
 		err := deliver(bad)
 		// A receiver refuses a client's certificate only once the handshake is over for the client.
-		if v := drain.What(err).Verdict; err == nil || v != queue.Down && v != queue.Hold || strings.Contains(err.Error(), "PRIVATE") {
+		if v := drain.What(err).Verdict; err == nil || v != queue.Down && v != queue.Hold ||
+			strings.Contains(err.Error(), "PRIVATE") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

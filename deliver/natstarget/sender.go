@@ -39,7 +39,9 @@ type Sender struct {
 var (
 	errNoConn   = errors.New("these drainers have no NATS to publish to: start them with --publish-nats")
 	errOver     = fmt.Errorf("%w: this process was kept from publishing in time", drain.ErrLate)
-	errNoPrefix = errors.New("these drainers may not publish: start them with --publish-prefix, which fixes what every subject begins with")
+	errNoPrefix = errors.New(
+		"these drainers may not publish: start them with --publish-prefix, which fixes what every subject begins with",
+	)
 )
 
 // New returns a Sender. With a prefix that is none (see ValidPrefix) it publishes nothing.
@@ -158,7 +160,8 @@ func (s *Sender) stream(ctx context.Context, m *nats.Msg, t *Target) error {
 		return drain.Down(fmt.Errorf("publishing to %s: no stream has this subject; make one", m.Subject))
 	case errors.As(err, &refused):
 		return judged(refused, failed, t)
-	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionReconnecting):
+	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrReconnectBufExceeded),
+		errors.Is(err, nats.ErrConnectionReconnecting):
 		return drain.Down(failed)
 	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject):
 		return drain.Permanent(failed)

@@ -41,7 +41,9 @@ func start(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
-	nc, err := nats.Connect(s.URL(), nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+	nc, err := nats.Connect(
+		s.URL(), nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +66,8 @@ func (r *rig) stream(c jetstream.StreamConfig) jetstream.Stream {
 
 func job(payload string) *drain.Job {
 	return &drain.Job{Reservation: queue.Reservation{Attempt: 2, Job: queue.Job{
-		Queue: "mail", ID: "j1", Lane: "acme", Payload: []byte(payload), ContentType: "text/plain", Headers: map[string]string{"Traceparent": "00-1"},
+		Queue: "mail", ID: "j1", Lane: "acme", Payload: []byte(payload), ContentType: "text/plain",
+		Headers: map[string]string{"Traceparent": "00-1"},
 	}}}
 }
 
@@ -89,7 +92,9 @@ func TestGateClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.sender.Deliver(t.Context(), job("late"), closed{}, target("sent", natstarget.Core)); !errors.Is(err, drain.ErrLate) {
+	if err := r.sender.Deliver(
+		t.Context(), job("late"), closed{}, target("sent", natstarget.Core),
+	); !errors.Is(err, drain.ErrLate) {
 		t.Errorf("%v", err)
 	}
 	if err := r.deliver(job("next"), target("sent", natstarget.Core)); err != nil {
@@ -117,7 +122,8 @@ func TestCoreReachesThoseWhoListen(t *testing.T) {
 		t.Errorf("%s: %s", m.Subject, m.Data)
 	}
 	for name, want := range map[string]string{
-		"Content-Type": "text/plain", "Traceparent": "00-1", setting.HeaderID: "j1", setting.HeaderQueue: "mail", setting.HeaderAttempt: "2", jetstream.MsgIDHeader: "",
+		"Content-Type": "text/plain", "Traceparent": "00-1", setting.HeaderID: "j1", setting.HeaderQueue: "mail",
+		setting.HeaderAttempt: "2", jetstream.MsgIDHeader: "",
 	} {
 		if got := m.Header.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
@@ -172,7 +178,9 @@ func TestWhatNATSSays(t *testing.T) {
 			return job("x"), to
 		}, queue.Down, "is not the stream OTHER's", false},
 		{"the stream is full", func(r *rig) (*drain.Job, *natstarget.Target) {
-			r.stream(jetstream.StreamConfig{Name: "MAIL", Subjects: []string{"jobs.sent"}, MaxMsgs: 1, Discard: jetstream.DiscardNew})
+			r.stream(jetstream.StreamConfig{
+				Name: "MAIL", Subjects: []string{"jobs.sent"}, MaxMsgs: 1, Discard: jetstream.DiscardNew,
+			})
 			if _, err := r.js.Publish(r.Context(), "jobs.sent", nil); err != nil {
 				r.Fatal(err)
 			}
@@ -245,7 +253,8 @@ func TestInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	interrupt(drain.ErrStopping)
-	if err := <-answer; drain.What(err).Verdict != queue.Hold || !errors.Is(err, drain.ErrStopping) || drain.What(err).Trouble {
+	if err := <-answer; drain.What(err).Verdict != queue.Hold || !errors.Is(err, drain.ErrStopping) ||
+		drain.What(err).Trouble {
 		t.Errorf("%+v: %v", drain.What(err), err)
 	}
 }
@@ -257,7 +266,9 @@ func TestTooLateIsNotPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.sender.Deliver(t.Context(), job("x"), gate{drain.ErrLate}, target("sent", natstarget.Core)); !errors.Is(err, drain.ErrLate) {
+	if err := r.sender.Deliver(
+		t.Context(), job("x"), gate{drain.ErrLate}, target("sent", natstarget.Core),
+	); !errors.Is(err, drain.ErrLate) {
 		t.Errorf("%v", err)
 	}
 	if err := r.nc.Flush(); err != nil {

@@ -67,13 +67,20 @@ func (t *Target) Check(at string) error {
 	}
 	switch {
 	case t.Subject == "":
-		return setting.Error(at+"subject", "", `is missing; it must be a subject such as "mail.sent", behind the prefix that the drainers are given`)
+		return setting.Error(
+			at+"subject", "",
+			`is missing; it must be a subject such as "mail.sent", behind the prefix that the drainers are given`,
+		)
 	case len(t.Subject) > MaxSubjectBytes:
 		return setting.Error(at+"subject", t.Subject, "is too long; 200 bytes are the most")
 	}
 	for token := range strings.SplitSeq(t.Subject, ".") {
 		if token != laneToken && token != queueToken && !plain(token) {
-			return setting.Error(at+"subject", t.Subject, "must be tokens of letters, digits, _ and - with dots between, such as mail.sent, or {lane} or {queue} in place of one; no wildcards, no empty tokens")
+			return setting.Error(
+				at+"subject", t.Subject,
+				"must be tokens of letters, digits, _ and - with dots between, such as mail.sent, or {lane} or {queue} in place "+
+					"of one; no wildcards, no empty tokens",
+			)
 		}
 	}
 	if t.Mode != Core && t.Mode != JetStream {
@@ -119,7 +126,9 @@ func (t *Target) subject(job *queue.Job) (string, error) {
 		switch token {
 		case laneToken:
 			if !plain(job.Lane) {
-				return "", setting.Error("lane", job.Lane, "cannot be part of the subject "+t.Subject+": it must be letters, digits, _ and -, at least one")
+				return "", setting.Error(
+					"lane", job.Lane, "cannot be part of the subject "+t.Subject+": it must be letters, digits, _ and -, at least one",
+				)
 			}
 			tokens[i] = job.Lane
 		case queueToken:

@@ -48,7 +48,8 @@ func TestSettingsThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v, want an error of %s", text, err, field)
 		}
 	}
-	if got, err := parse(`{"subject": "mail.{lane}.sent-1_x", "stream": "MAIL"}`); err != nil || got.Mode != JetStream || got.Timeout.D() != DefaultTimeout {
+	if got, err := parse(`{"subject": "mail.{lane}.sent-1_x", "stream": "MAIL"}`); err != nil || got.Mode != JetStream ||
+		got.Timeout.D() != DefaultTimeout {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -65,9 +66,13 @@ func TestJobsThatAreRefused(t *testing.T) {
 			t.Errorf("lane %q: %v", lane, err)
 		}
 	}
-	for _, name := range []string{"Nats-Msg-Id", "nats-rollup", "NATS-TTL", "Nats-Expected-Last-Sequence", "Status", "status"} {
+	for _, name := range []string{
+		"Nats-Msg-Id", "nats-rollup", "NATS-TTL", "Nats-Expected-Last-Sequence", "Status", "status",
+	} {
 		var refused *queue.FieldError
-		if err := target.Accept(&queue.Job{Queue: "q", Lane: "a", Headers: map[string]string{name: "1"}}); !errors.As(err, &refused) || refused.Field != "headers."+name {
+		if err := target.Accept(&queue.Job{
+			Queue: "q", Lane: "a", Headers: map[string]string{name: "1"},
+		}); !errors.As(err, &refused) || refused.Field != "headers."+name {
 			t.Errorf("header %s: %v", name, err)
 		}
 	}
@@ -82,7 +87,8 @@ func TestJobsThatAreRefused(t *testing.T) {
 
 func TestPrefixes(t *testing.T) {
 	for s, valid := range map[string]bool{
-		"jobs": true, "a.b-c": true, "": false, "$JS": false, "_INBOX": false, "_inbox.x": false, "a..b": false, "a.": false, "*": false, "a.>": false, "a b": false,
+		"jobs": true, "a.b-c": true, "": false, "$JS": false, "_INBOX": false, "_inbox.x": false, "a..b": false, "a.": false,
+		"*": false, "a.>": false, "a b": false,
 	} {
 		if ValidPrefix(s) != valid {
 			t.Errorf("prefix %q: %v", s, !valid)

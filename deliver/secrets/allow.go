@@ -49,7 +49,8 @@ type host struct {
 
 // Errors of what says where a secret may go quote nothing of it: somebody may have written the secret itself there.
 var (
-	errHost = errors.New("is no host; write one such as api.example.com, api.example.com:8443 or *.example.com, " + insecure +
+	errHost = errors.New("is no host; write one such as api.example.com, api.example.com:8443 or *.example.com, " +
+		insecure +
 		"HOST:PORT if the secret may go there without TLS, or queue: and a queue such as billing or bill*")
 	errNowhere = errors.New("a secret that is sent nowhere is of no use")
 )
@@ -59,7 +60,9 @@ var (
 func ParseAllow(text string) (Allow, error) {
 	name, rest, ok := strings.Cut(text, "=")
 	if !ok || !isSecretName(name) {
-		return Allow{}, errors.New("must be NAME=HOST[,HOST...][;QUEUE[,QUEUE...]], such as API_TOKEN=api.example.com;billing")
+		return Allow{}, errors.New(
+			"must be NAME=HOST[,HOST...][;QUEUE[,QUEUE...]], such as API_TOKEN=api.example.com;billing",
+		)
 	}
 	a := Allow{name: name}
 	hosts, queues, _ := strings.Cut(rest, ";")
@@ -101,7 +104,9 @@ func parseAllowFile(file, name, text string) (Allow, error) {
 		}
 	}
 	if len(a.hosts) == 0 {
-		return Allow{}, fmt.Errorf("%s:%d: names no host to which the secret may go; write one a line, such as api.example.com", file, max(n, 1))
+		return Allow{}, fmt.Errorf(
+			"%s:%d: names no host to which the secret may go; write one a line, such as api.example.com", file, max(n, 1),
+		)
 	}
 	return a, nil
 }
@@ -132,8 +137,11 @@ func (a *Allow) allowHost(item string) error {
 }
 
 func (a *Allow) allowQueue(pattern string) error {
-	if name := strings.TrimSuffix(strings.TrimSuffix(pattern, "*"), "."); queue.ValidateName(name) != nil && pattern != "*" {
-		return errors.New("is no queue; write one such as billing, which its children are too, or what names begin with, such as bill*")
+	if name := strings.TrimSuffix(strings.TrimSuffix(pattern, "*"), "."); queue.ValidateName(name) != nil &&
+		pattern != "*" {
+		return errors.New(
+			"is no queue; write one such as billing, which its children are too, or what names begin with, such as bill*",
+		)
 	}
 	a.queues = append(a.queues, pattern)
 	return nil
@@ -187,13 +195,16 @@ func wanted(to setting.Host) string {
 func refusal(name, queueName string, to setting.Host, known bool) error {
 	may := "may go nowhere yet"
 	if known {
-		may = "may not go to " + net.JoinHostPort(to.Name, strconv.Itoa(int(to.Port))) + " with the jobs of the queue " + queueName
+		may = "may not go to " + net.JoinHostPort(
+			to.Name, strconv.Itoa(int(to.Port)),
+		) + " with the jobs of the queue " + queueName
 		if !to.TLS && !isLoopback(to.Name) {
 			may += " without TLS that shows who the receiver is"
 		}
 	}
 	want := wanted(to)
-	return fmt.Errorf("the secret %s %s: to allow it, write the line %s into the file %s%s of the secrets directory, or start ingress and drainer with %s '%s=%s;%s'",
+	return fmt.Errorf("the secret %s %s: to allow it, write the line %s into the file %s%s of the secrets directory, or "+
+		"start ingress and drainer with %s '%s=%s;%s'",
 		name, may, want, name, Extension, Flag, name, want, queueName)
 }
 

@@ -85,8 +85,10 @@ func TestAllow(t *testing.T) {
 
 func TestBadAllow(t *testing.T) {
 	for _, rule := range []string{
-		"", "NAME", "=a.example", "NA.ME=a.example", "N/A=a.example", "NAME=", "NAME=,", "NAME=a.example,", "NAME=https://a.example", "NAME=a b", "NAME=a.example/x", "NAME=*", "NAME=a..b",
-		"NAME=*a.example", "NAME=a.*.example", "NAME=a:0", "NAME=a:65536", "NAME=a:x", "NAME=a:", "NAME=ä.example", "NAME=insecure:", "NAME=a.example;,", "NAME=a.example;B", "NAME=a.example;a*b", "NAME=a.example;a b",
+		"", "NAME", "=a.example", "NA.ME=a.example", "N/A=a.example", "NAME=", "NAME=,", "NAME=a.example,",
+		"NAME=https://a.example", "NAME=a b", "NAME=a.example/x", "NAME=*", "NAME=a..b",
+		"NAME=*a.example", "NAME=a.*.example", "NAME=a:0", "NAME=a:65536", "NAME=a:x", "NAME=a:", "NAME=ä.example",
+		"NAME=insecure:", "NAME=a.example;,", "NAME=a.example;B", "NAME=a.example;a*b", "NAME=a.example;a b",
 	} {
 		if _, err := ParseAllow(rule); err == nil {
 			t.Errorf("%q was taken", rule)
@@ -108,7 +110,9 @@ func TestBadAllow(t *testing.T) {
 		}
 		t.Setenv("PENSTOCK_SECRET_KEY", "hunter2")
 		s := Source{Dir: dir}
-		use := setting.Use{Field: "deliver.http.url", Text: "${secret:KEY}", To: []setting.Host{{Name: "a.example", Port: 443, TLS: true}}}
+		use := setting.Use{
+			Field: "deliver.http.url", Text: "${secret:KEY}", To: []setting.Host{{Name: "a.example", Port: 443, TLS: true}},
+		}
 		_, used := s.Expand("billing", use)
 		for when, err := range map[string]error{"start": s.Validate(), "use": used, "put": s.Permit("billing", use)} {
 			if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2") {
@@ -128,7 +132,9 @@ func TestPermit(t *testing.T) {
 	}
 	write("KEY", "hunter2\r\n")
 	first, second := setting.Host{Name: "a.example", Port: 443, TLS: true}, setting.Host{Name: "proxy.example", Port: 3128}
-	use := setting.Use{Field: "deliver.http.headers.X-Key", Text: "Bearer ${secret:KEY}", To: []setting.Host{first, second}}
+	use := setting.Use{
+		Field: "deliver.http.headers.X-Key", Text: "Bearer ${secret:KEY}", To: []setting.Host{first, second},
+	}
 	flag, err := ParseAllow("KEY=insecure:proxy.example:3128;email")
 	if err != nil {
 		t.Fatal(err)
@@ -139,8 +145,16 @@ func TestPermit(t *testing.T) {
 		queue string
 		says  string // empty: it goes
 	}{
-		{"", nil, "email", "the secret KEY may go nowhere yet: to allow it, write the line a.example into the file KEY.allow of the secrets directory, or start ingress and drainer with --secret-allow 'KEY=a.example;email'"},
-		{"a.example\n", nil, "email", "may not go to proxy.example:3128 with the jobs of the queue email without TLS that shows who the receiver is: to allow it, write the line insecure:proxy.example:3128 into"},
+		{
+			"", nil, "email",
+			"the secret KEY may go nowhere yet: to allow it, write the line a.example into the file KEY.allow of the secrets " +
+				"directory, or start ingress and drainer with --secret-allow 'KEY=a.example;email'",
+		},
+		{
+			"a.example\n", nil, "email",
+			"may not go to proxy.example:3128 with the jobs of the queue email without TLS that shows who the receiver is: to " +
+				"allow it, write the line insecure:proxy.example:3128 into",
+		},
 		{"a.example\n", []Allow{flag}, "email", ""},
 		{"a.example\n", []Allow{flag}, "email.eu", ""},
 		{"a.example\n", []Allow{flag}, "other", "may not go to proxy.example:3128"},

@@ -11,7 +11,9 @@ import (
 
 // Whatever way a receiver writes what it was sent, it is hidden, and what stands around it is not.
 func TestHide(t *testing.T) {
-	for _, secret := range []string{"hunter2/with=signs+and space", "hunter2&<plain>", `hunter2\n"quoted"`, "hunter2-ünïcödé-🔑", "hunter2", "hunt/er+2=="} {
+	for _, secret := range []string{
+		"hunter2/with=signs+and space", "hunter2&<plain>", `hunter2\n"quoted"`, "hunter2-ünïcödé-🔑", "hunter2", "hunt/er+2==",
+	} {
 		escaped := func() string {
 			var b strings.Builder
 			for _, r := range secret {
@@ -47,11 +49,16 @@ func TestHide(t *testing.T) {
 			"a query's query":  url.QueryEscape(url.QueryEscape(secret)),
 			"JSON within JSON": strings.ReplaceAll(escaped(), `\`, `\\`),
 		}
-		for name, encoding := range map[string]*base64.Encoding{"base64": base64.StdEncoding, "base64, raw": base64.RawStdEncoding, "base64 of URLs": base64.URLEncoding, "base64 of URLs, raw": base64.RawURLEncoding} {
+		for name, encoding := range map[string]*base64.Encoding{
+			"base64": base64.StdEncoding, "base64, raw": base64.RawStdEncoding, "base64 of URLs": base64.URLEncoding,
+			"base64 of URLs, raw": base64.RawURLEncoding,
+		} {
 			forms[name] = encoding.EncodeToString([]byte(secret))
 			for before := range 3 {
 				for after := range 3 {
-					forms[fmt.Sprintf("%s, %d before and %d behind", name, before, after)] = encoding.EncodeToString([]byte("uvw"[:before] + secret + "xyz"[:after]))
+					forms[fmt.Sprintf("%s, %d before and %d behind", name, before, after)] = encoding.EncodeToString([]byte(
+						"uvw"[:before] + secret + "xyz"[:after],
+					))
 				}
 			}
 			forms[name+" with a name"] = encoding.EncodeToString([]byte("user:" + secret))
@@ -111,7 +118,8 @@ func FuzzHide(f *testing.F) {
 	f.Add(`\\\\`, `\\\`, "%5c")
 	f.Fuzz(func(t *testing.T, secret, before, after string) {
 		got := NewHider(secret).Hide(before + secret + after)
-		if len(secret) >= leastSecret && !strings.Contains(Hidden, secret) && !strings.Contains(before+Hidden+after, secret) && strings.Contains(got, secret) {
+		if len(secret) >= leastSecret && !strings.Contains(Hidden, secret) &&
+			!strings.Contains(before+Hidden+after, secret) && strings.Contains(got, secret) {
 			t.Errorf("%q in %q", secret, got)
 		}
 		if len(secret) < leastSecret && got != before+secret+after {

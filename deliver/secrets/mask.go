@@ -19,7 +19,9 @@ const Hidden = "***"
 
 // secretNames are what a name has in it, in whatever case, when its value is a secret: Authorization,
 // Cookie, X-Api-Key.
-var secretNames = []string{"auth", "bearer", "cookie", "credential", "jwt", "key", "pass", "pwd", "secret", "session", "signature", "token"}
+var secretNames = []string{
+	"auth", "bearer", "cookie", "credential", "jwt", "key", "pass", "pwd", "secret", "session", "signature", "token",
+}
 
 func secretName(name string) bool {
 	name = strings.ToLower(name)
@@ -92,7 +94,8 @@ func refers(text string) bool {
 
 // MaskURL does for a URL alone what Mask does for those of a setting.
 func MaskURL(url string) string {
-	masked, _ := rewriteURL(url, place{}, func(place, string) (string, error) { return Hidden, nil }) // it has no error of its own
+	// it has no error of its own
+	masked, _ := rewriteURL(url, place{}, func(place, string) (string, error) { return Hidden, nil })
 	return masked
 }
 
@@ -127,7 +130,9 @@ func Unmask(raw, stored stdjson.RawMessage) (stdjson.RawMessage, error) {
 		return secret, nil
 	})
 	if err != nil {
-		return nil, setting.Error("deliver", "", "is not valid JSON in the store, so nothing of it can be kept; give all of it")
+		return nil, setting.Error(
+			"deliver", "", "is not valid JSON in the store, so nothing of it can be kept; give all of it",
+		)
 	}
 	unmasked, err := rewrite(raw, func(p place, secret jsontext.Value) (jsontext.Value, error) {
 		if !isHidden(secret) {
@@ -172,7 +177,10 @@ func (p place) nothing() error {
 	case p.part != "":
 		is = "has, as its " + p.part + ", "
 	}
-	return setting.Error(setting.Path("deliver", p.value), "", is+Hidden+", which keeps the secret that is stored there, and none is; give the secret itself")
+	return setting.Error(
+		setting.Path("deliver", p.value), "",
+		is+Hidden+", which keeps the secret that is stored there, and none is; give the secret itself",
+	)
 }
 
 func isHidden(v jsontext.Value) bool { return v.Kind() == '"' && unquote(v) == Hidden }

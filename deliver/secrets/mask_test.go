@@ -14,7 +14,10 @@ func TestMask(t *testing.T) {
 	for _, c := range []struct{ name, raw, shown string }{
 		{"nothing", ``, ``},
 		{"empty", `{}`, `{}`},
-		{"no secret", `{"http":{"headers":{"X-A":"1"},"timeout":"10s","url":"https://a:1/b"}}`, `{"http":{"headers":{"X-A":"1"},"timeout":"10s","url":"https://a:1/b"}}`},
+		{
+			"no secret", `{"http":{"headers":{"X-A":"1"},"timeout":"10s","url":"https://a:1/b"}}`,
+			`{"http":{"headers":{"X-A":"1"},"timeout":"10s","url":"https://a:1/b"}}`,
+		},
 		{
 			"headers by name",
 			`{"http":{"headers":{"Authorization":"Bearer a","proxy-authorization":"b","COOKIE":"c","X-Api-Key":"d","Access-TOKEN":"e","My-Secret":"f","db_password":"g","X-Signature-256":"h","Accept":"i"}}}`,
@@ -25,7 +28,10 @@ func TestMask(t *testing.T) {
 			`{"http":{"headers":{"X-Credential":"a","Passwd":"b","X-PWD":"c","X-Jwt":"d","Session-Id":"e","X-Bearer":"f","Host-Name":"g"}}}`,
 			`{"http":{"headers":{"X-Credential":"***","Passwd":"***","X-PWD":"***","X-Jwt":"***","Session-Id":"***","X-Bearer":"***","Host-Name":"g"}}}`,
 		},
-		{"query", `{"http":{"url":"https://a/b?token=x&u=1&u=2&&flag&=v"}}`, `{"http":{"url":"https://a/b?token=***&u=***&u=***&&***&=***"}}`},
+		{
+			"query", `{"http":{"url":"https://a/b?token=x&u=1&u=2&&flag&=v"}}`,
+			`{"http":{"url":"https://a/b?token=***&u=***&u=***&&***&=***"}}`,
+		},
 		{"a query's value with = in it", `{"http":{"url":"https://a/?t=x=y"}}`, `{"http":{"url":"https://a/?t=***"}}`},
 		{
 			"references", `{"http":{"headers":{"Authorization":"Bearer ${secret:A-1}","X-Key":"${secret:A}${secret:B}","Cookie":"a=${secret:A}","X-Token":"${secret:A} x"},"tls":{"key":"${secret:K}"},"url":"https://a/${secret:P}?t=${secret:Q}&u=1${secret:Q}"}}`,
@@ -33,15 +39,37 @@ func TestMask(t *testing.T) {
 		},
 		{"empty query", `{"http":{"url":"https://a/?"}}`, `{"http":{"url":"https://a/?"}}`},
 		{"user", `{"http":{"url":"https://u:p@q@a:1/b@c?d=e#f"}}`, `{"http":{"url":"https://***@a:1/b@c?d=***#***"}}`},
-		{"user with a reference", `{"http":{"proxy":"http://u:${secret:P}@a:1"}}`, `{"http":{"proxy":"http://u:${secret:P}@a:1"}}`},
-		{"user with a reference and more", `{"http":{"proxy":"http://u:x${secret:P}@a:1","url":"https://u:p:${secret:P}@a"}}`, `{"http":{"proxy":"http://***@a:1","url":"https://***@a"}}`},
-		{"a reference and more", `{"http":{"proxy":"http://${secret:U}x:p@a:1","headers":{"X-Token":"u:${secret:P}"}}}`, `{"http":{"proxy":"http://***@a:1","headers":{"X-Token":"***"}}}`},
+		{
+			"user with a reference", `{"http":{"proxy":"http://u:${secret:P}@a:1"}}`,
+			`{"http":{"proxy":"http://u:${secret:P}@a:1"}}`,
+		},
+		{
+			"user with a reference and more", `{"http":{"proxy":"http://u:x${secret:P}@a:1","url":"https://u:p:${secret:P}@a"}}`,
+			`{"http":{"proxy":"http://***@a:1","url":"https://***@a"}}`,
+		},
+		{
+			"a reference and more", `{"http":{"proxy":"http://${secret:U}x:p@a:1","headers":{"X-Token":"u:${secret:P}"}}}`,
+			`{"http":{"proxy":"http://***@a:1","headers":{"X-Token":"***"}}}`,
+		},
 		{"user without path", `{"http":{"url":"https://u@a"}}`, `{"http":{"url":"https://***@a"}}`},
 		{"no good URL", `{"http":{"url":"u:p@a:x/b?t=x"}}`, `{"http":{"url":"***@a:x/b?t=***"}}`},
-		{"a URL in a header", `{"http":{"headers":{"X-Back":"https://a/?t=x"}}}`, `{"http":{"headers":{"X-Back":"https://a/?t=***"}}}`},
-		{"a question is no URL", `{"http":{"headers":{"X-A":"why? because=so"}}}`, `{"http":{"headers":{"X-A":"why? because=so"}}}`},
-		{"a URL behind a question", `{"http":{"headers":{"X-A":"why?t=https://a"}}}`, `{"http":{"headers":{"X-A":"why?t=https://a"}}}`},
-		{"other targets", `{"smtp":{"password":1234,"auth":{"a":["b"]},"n":12345678901234567890.10,"l":[true,null,"nats://u:p@h"]}}`, `{"smtp":{"password":"***","auth":"***","n":12345678901234567890.10,"l":[true,null,"nats://***@h"]}}`},
+		{
+			"a URL in a header", `{"http":{"headers":{"X-Back":"https://a/?t=x"}}}`,
+			`{"http":{"headers":{"X-Back":"https://a/?t=***"}}}`,
+		},
+		{
+			"a question is no URL", `{"http":{"headers":{"X-A":"why? because=so"}}}`,
+			`{"http":{"headers":{"X-A":"why? because=so"}}}`,
+		},
+		{
+			"a URL behind a question", `{"http":{"headers":{"X-A":"why?t=https://a"}}}`,
+			`{"http":{"headers":{"X-A":"why?t=https://a"}}}`,
+		},
+		{
+			"other targets",
+			`{"smtp":{"password":1234,"auth":{"a":["b"]},"n":12345678901234567890.10,"l":[true,null,"nats://u:p@h"]}}`,
+			`{"smtp":{"password":"***","auth":"***","n":12345678901234567890.10,"l":[true,null,"nats://***@h"]}}`,
+		},
 		{"spaces", ` { "http" : { "url" : "https:\/\/a\/?t=\u0078" } } `, `{"http":{"url":"https://a/?t=***"}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -84,7 +112,10 @@ func TestUnmask(t *testing.T) {
 		{"no user", url("https://***@a/"), "", "deliver.http.url", "user and password"},
 		{"no fragment", url("https://a/#***"), "", "deliver.http.url", "fragment"},
 		{"a part of a value", url("https://a/?token=a***"), url("https://a/?token=a***"), "", ""},
-		{"a header", header(`"Authorization":"***","X-Key":"new"`), header(`"Authorization":"Bearer a","X-Key":"new"`), "", ""},
+		{
+			"a header", header(`"Authorization":"***","X-Key":"new"`), header(`"Authorization":"Bearer a","X-Key":"new"`), "",
+			"",
+		},
 		{"in another case", header(`"X-KEY":"***"`), header(`"X-KEY":"k"`), "", ""},
 		{"another header", header(`"X-Token":"***"`), "", "deliver.http.headers.X-Token", "none is; give the secret itself"},
 		{"escaped", header(`"X-Token":"\u002a**"`), "", "deliver.http.headers.X-Token", "***"},
@@ -115,7 +146,8 @@ func TestUnmask(t *testing.T) {
 func FuzzMask(f *testing.F) {
 	for _, seed := range []string{
 		`{"http":{"headers":{"Authorization":"a","X":"https://u:p@a/b?c=d&e#f"},"url":"https://a/?b=c&b=d&&e"}}`,
-		`{"x":{"Key":1,"key":{"token":[2]}},"url":"a@b?c#d"}`, `{"url":{"url":"a?t=://"}}`, `{"a":"why?t=https://b"}`, `{"a":["://@","#","?"]}`,
+		`{"x":{"Key":1,"key":{"token":[2]}},"url":"a@b?c#d"}`, `{"url":{"url":"a?t=://"}}`, `{"a":"why?t=https://b"}`,
+		`{"a":["://@","#","?"]}`,
 	} {
 		f.Add(seed)
 	}

@@ -68,8 +68,9 @@ func (s Source) Validate() error {
 func Check(at, text string) error {
 	for _, r := range reference.FindAllString(text, -1) {
 		if !named.MatchString(r) {
-			return &queue.FieldError{Field: at, Value: queue.Shorten(r, 80), Reason: "is no reference to a secret; write ${secret:NAME}, with a NAME of letters, digits, _ and -. " +
-				"Nothing else of the environment can be referred to"}
+			return &queue.FieldError{Field: at, Value: queue.Shorten(r, 80),
+				Reason: "is no reference to a secret; write ${secret:NAME}, with a NAME of letters, digits, _ and -. " +
+					"Nothing else of the environment can be referred to"}
 		}
 	}
 	return nil
@@ -79,7 +80,10 @@ func Check(at, text string) error {
 // *queue.FieldError.
 func None(at, text string) error {
 	if r := reference.FindString(text); r != "" {
-		return &queue.FieldError{Field: at, Value: queue.Shorten(r, 80), Reason: "refers to a secret, and none is put in place here; write what shall stand there itself"}
+		return &queue.FieldError{
+			Field: at, Value: queue.Shorten(r, 80),
+			Reason: "refers to a secret, and none is put in place here; write what shall stand there itself",
+		}
 	}
 	return nil
 }
@@ -188,7 +192,10 @@ func (s Source) get(name string) (string, error) {
 	if value, ok := os.LookupEnv(envPrefix + name); ok && name != envOfFlag {
 		return value, nil
 	}
-	return "", fmt.Errorf("there is no secret %s: give it as a file of that name in the secrets directory, or as the variable %s%s", name, envPrefix, name)
+	return "", fmt.Errorf(
+		"there is no secret %s: give it as a file of that name in the secrets directory, or as the variable %s%s", name,
+		envPrefix, name,
+	)
 }
 
 // read reads a file that has no more than so many bytes, whatever its size is said to be.

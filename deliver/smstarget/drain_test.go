@@ -40,7 +40,9 @@ func (r *rig) deliverAll(e queue.Engine, spec queue.Spec, more string, bodies []
 		t.Fatal(err)
 	}
 	for i, a := range answers {
-		if want := map[bool]queue.AppendOutcome{true: queue.Accepted, false: queue.Invalid}[i < len(bodies)]; a.Outcome != want {
+		if want := map[bool]queue.AppendOutcome{
+			true: queue.Accepted, false: queue.Invalid,
+		}[i < len(bodies)]; a.Outcome != want {
 			t.Fatalf("job %d: %+v", i, a)
 		}
 	}
@@ -128,8 +130,11 @@ func TestThrottledQueue(t *testing.T) { engines.Each(t, throttledQueue) }
 func throttledQueue(t *testing.T, e queue.Engine) {
 	r := newRig(t, smssim.Options{Interval: 50 * time.Millisecond, Burst: 20})
 	bodies := texted(60, 1)
-	slack := queue.Duration(10 * time.Second) // on a busy machine texts that are late come at once, and not too seldom to be throttled
-	info := r.deliverAll(e, queue.Spec{Rate: leaky.PerSecond(200), Slack: slack, Retry: queue.Retry{MaxAttempts: 1}}, "", bodies)
+	// on a busy machine texts that are late come at once, and not too seldom to be throttled
+	slack := queue.Duration(10 * time.Second)
+	info := r.deliverAll(
+		e, queue.Spec{Rate: leaky.PerSecond(200), Slack: slack, Retry: queue.Retry{MaxAttempts: 1}}, "", bodies,
+	)
 	_, throttled, _ := r.sim.Counts()
 	if info.Delivered != 60 || throttled == 0 || info.Throttled != int64(throttled) {
 		t.Errorf("%d throttled, %+v", throttled, info)
@@ -166,7 +171,9 @@ func lostRequestsAreSentAgain(t *testing.T, e queue.Engine) {
 		return smssim.None
 	}})
 	bodies := texted(12, 1)
-	retry := queue.Retry{MaxAttempts: 20, MinBackoff: queue.Duration(time.Millisecond), MaxBackoff: queue.Duration(10 * time.Millisecond)}
+	retry := queue.Retry{
+		MaxAttempts: 20, MinBackoff: queue.Duration(time.Millisecond), MaxBackoff: queue.Duration(10 * time.Millisecond),
+	}
 	info := r.deliverAll(e, queue.Spec{Rate: leaky.PerSecond(100), Retry: retry}, quick+`, "not_listed": "retry"`, bodies)
 	if info.Delivered != 12 || info.Retried == 0 {
 		t.Errorf("%+v", info)
@@ -177,7 +184,9 @@ func lostRequestsAreSentAgain(t *testing.T, e queue.Engine) {
 // What may have been sent is not sent again by itself, unless the queue says so.
 func TestUnknownIsHeld(t *testing.T) {
 	for onUnknown, want := range map[string]queue.Info{
-		"": {Held: 1, Counters: queue.Counters{Delivered: 2}}, queue.UnknownDead: {Counters: queue.Counters{Died: 1, Delivered: 2}},
+		"": {Held: 1, Counters: queue.Counters{Delivered: 2}}, queue.UnknownDead: {
+			Counters: queue.Counters{Died: 1, Delivered: 2},
+		},
 		queue.UnknownRetry: {Counters: queue.Counters{Delivered: 3}},
 	} {
 		engines.Each(t, func(t *testing.T, e queue.Engine) {
@@ -188,10 +197,15 @@ func TestUnknownIsHeld(t *testing.T) {
 				return smssim.None
 			}})
 			retry := queue.Retry{MinBackoff: queue.Duration(time.Millisecond), MaxBackoff: queue.Duration(10 * time.Millisecond)}
-			info := r.deliverAll(e, queue.Spec{Rate: leaky.PerSecond(100), Retry: retry, OnUnknown: onUnknown}, quick, texted(3, 1))
+			info := r.deliverAll(
+				e, queue.Spec{Rate: leaky.PerSecond(100), Retry: retry, OnUnknown: onUnknown}, quick, texted(3, 1),
+			)
 			requests, _, asked := r.sim.Counts()
-			if info.Held != want.Held || info.Died != want.Died || info.Delivered != want.Delivered || len(r.sim.Texts()) != int(want.Delivered) || asked == 0 || requests > 4 {
-				t.Errorf("on_unknown %q: %d requests, asked %d times, %d texts, %+v", onUnknown, requests, asked, len(r.sim.Texts()), info)
+			if info.Held != want.Held || info.Died != want.Died || info.Delivered != want.Delivered ||
+				len(r.sim.Texts()) != int(want.Delivered) || asked == 0 || requests > 4 {
+				t.Errorf(
+					"on_unknown %q: %d requests, asked %d times, %d texts, %+v", onUnknown, requests, asked, len(r.sim.Texts()), info,
+				)
 			}
 		})
 	}

@@ -25,7 +25,9 @@ func TestSenderIsTheTargets(t *testing.T) {
 		{`"allow_from": ["*"]`, "", ""},
 	} {
 		s := Default()
-		if err := setting.Decode([]byte(`{"provider": "twilio", "account": "AC1", "auth_token": "x", `+c.setting+`}`), "deliver.sms", s); err != nil {
+		if err := setting.Decode(
+			[]byte(`{"provider": "twilio", "account": "AC1", "auth_token": "x", `+c.setting+`}`), "deliver.sms", s,
+		); err != nil {
 			t.Error(err)
 			continue
 		}
@@ -35,7 +37,8 @@ func TestSenderIsTheTargets(t *testing.T) {
 		}
 		m, err := s.Message(&queue.Job{Payload: []byte(`{"to": "+4915112345678", "text": "x", "from": "` + c.from + `"}`)})
 		var field *queue.FieldError
-		if c.want == "" && (!errors.As(err, &field) || field.Field != "payload.from") || c.want != "" && (err != nil || m.From != c.want) {
+		if c.want == "" && (!errors.As(err, &field) || field.Field != "payload.from") || c.want != "" && (err != nil ||
+			m.From != c.want) {
 			t.Errorf("%s, from %q: %q, %v, want %q", c.setting, c.from, m.From, err, c.want)
 		}
 	}

@@ -45,17 +45,25 @@ func (s *Setting) Message(job *queue.Job) (Message, error) {
 		return Message{}, err
 	}
 	if !isNumber(p.To) {
-		return Message{}, setting.Error("payload.to", p.To, `must be a phone number as E.164 has it, + and 7 to 15 digits and nothing else, such as "+4915112345678"`)
+		return Message{}, setting.Error(
+			"payload.to", p.To,
+			`must be a phone number as E.164 has it, + and 7 to 15 digits and nothing else, such as "+4915112345678"`,
+		)
 	}
 	if p.From == "" {
 		p.From = s.From
 	} else if err := checkFrom("payload.from", p.From); err != nil {
 		return Message{}, err
 	} else if p.From != s.From && !s.AllowFrom.Match(p.From) {
-		return Message{}, setting.Error("payload.from", p.From, "is not the queue's sender, nor one that deliver.sms.allow_from allows; leave it out, or have it allowed")
+		return Message{}, setting.Error(
+			"payload.from", p.From,
+			"is not the queue's sender, nor one that deliver.sms.allow_from allows; leave it out, or have it allowed",
+		)
 	}
 	if p.From == "" && s.MessagingService == "" {
-		return Message{}, setting.Error("payload.from", "", "is missing, and the queue has neither deliver.sms.from nor deliver.sms.messaging_service")
+		return Message{}, setting.Error(
+			"payload.from", "", "is missing, and the queue has neither deliver.sms.from nor deliver.sms.messaging_service",
+		)
 	}
 	at, text := "payload.text", p.Text
 	if text == nil {
@@ -77,15 +85,27 @@ func (s *Setting) checkText(at, text string) (segments int, err error) {
 	}
 	if i := strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(text[i:])
-		return 0, setting.Error(at, "", "has the control character "+strconv.QuoteRuneToASCII(r)+" at byte "+strconv.Itoa(i)+`; of those only the newline, "\n", can be sent`)
+		return 0, setting.Error(
+			at, "",
+			"has the control character "+strconv.QuoteRuneToASCII(r)+" at byte "+strconv.Itoa(i)+
+				`; of those only the newline, "\n", can be sent`,
+		)
 	}
 	segments, encoding := Segments(text)
 	size := utf8.RuneCountInString(text)
 	if size > MaxCharacters {
-		return 0, setting.Error(at, "", "has "+strconv.Itoa(size)+" characters, "+strconv.Itoa(segments)+" segments in "+encoding+"; the limit is "+strconv.Itoa(MaxCharacters)+" characters")
+		return 0, setting.Error(
+			at, "",
+			"has "+strconv.Itoa(size)+" characters, "+strconv.Itoa(segments)+" segments in "+encoding+"; the limit is "+
+				strconv.Itoa(MaxCharacters)+" characters",
+		)
 	}
 	if segments > s.MaxSegments {
-		return 0, setting.Error(at, "", "has "+strconv.Itoa(segments)+" segments in "+encoding+", the limit is "+strconv.Itoa(s.MaxSegments)+" (deliver.sms.max_segments)")
+		return 0, setting.Error(
+			at, "",
+			"has "+strconv.Itoa(segments)+" segments in "+encoding+", the limit is "+strconv.Itoa(s.MaxSegments)+
+				" (deliver.sms.max_segments)",
+		)
 	}
 	return segments, nil
 }
@@ -97,7 +117,10 @@ func isJSON(contentType string) error {
 	}
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil || media != "application/json" {
-		return setting.Error("content_type", contentType, `must be application/json, with a payload such as {"to": "+4915112345678", "text": "hello"}`)
+		return setting.Error(
+			"content_type", contentType,
+			`must be application/json, with a payload such as {"to": "+4915112345678", "text": "hello"}`,
+		)
 	}
 	return nil
 }
@@ -118,11 +141,16 @@ func checkFrom(at, from string) error {
 		return nil
 	}
 	letters := strings.IndexFunc(from, func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' }) >= 0
-	odd := strings.IndexFunc(from, func(r rune) bool { return r != ' ' && !isPlain(r) && !strings.ContainsRune("+&", r) }) >= 0
+	odd := strings.IndexFunc(from, func(r rune) bool {
+		return r != ' ' && !isPlain(r) && !strings.ContainsRune("+&", r)
+	}) >= 0
 	if letters && !odd && len(from) <= 11 && strings.TrimSpace(from) == from {
 		return nil
 	}
-	return setting.Error(at, from, `must be a phone number as E.164 has it ("+4915112345678"), a short code of 3 to 8 digits, or a name of up to 11 letters, digits, spaces, +, -, _ and & with a letter in it`)
+	return setting.Error(
+		at, from,
+		`must be a phone number as E.164 has it ("+4915112345678"), a short code of 3 to 8 digits, or a name of up to 11 letters, digits, spaces, +, -, _ and & with a letter in it`,
+	)
 }
 
 func isPlain(r rune) bool {

@@ -63,7 +63,9 @@ func (r *rig) serve(h http.Handler) {
 func (r *rig) may(hosts string) {
 	r.t.Helper()
 	r.allow = append(r.allow, keytest.Allow(r.t, "TOKEN="+hosts+";sms")...)
-	r.router = routed(r.t, deliver.Options{Secrets: secrets.Source{Allow: r.allow}, Logger: slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	r.router = routed(r.t, deliver.Options{Secrets: secrets.Source{Allow: r.allow}, Logger: slog.New(
+		slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}),
+	)})
 }
 
 // routed returns a router that may reach this machine.
@@ -85,13 +87,19 @@ func (r *rig) job(to, text, more string) *drain.Job {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	j := &drain.Job{Reservation: queue.Reservation{Job: queue.Job{Queue: "sms", ID: queue.NewID(), Payload: payload, ContentType: "application/json"}, Attempt: 1, Revision: 1}}
+	j := &drain.Job{Reservation: queue.Reservation{
+		Job: queue.Job{Queue: "sms", ID: queue.NewID(), Payload: payload, ContentType: "application/json"}, Attempt: 1,
+		Revision: 1,
+	}}
 	j.Spec.Deliver = json.RawMessage(target(r.url, more))
 	return j
 }
 
 func target(url, more string) string {
-	return fmt.Sprintf(`{"sms": {"provider": "twilio", "url": %q, "account": %q, "auth_token": "${secret:TOKEN}", "from": "+15005550006"%s}}`, url, smssim.DefaultAccount, more)
+	return fmt.Sprintf(
+		`{"sms": {"provider": "twilio", "url": %q, "account": %q, "auth_token": "${secret:TOKEN}", "from": "+15005550006"%s}}`,
+		url, smssim.DefaultAccount, more,
+	)
 }
 
 const quick = `, "grace": "20ms"`

@@ -70,7 +70,10 @@ func TestAlphabet(t *testing.T) {
 		t.Errorf("%d characters", n)
 	}
 	at := func(code int) rune { return []rune(basic)[code] }
-	for code, want := range map[int]rune{0x00: '@', 0x09: 'Ç', 0x0A: '\n', 0x10: 'Δ', 0x1A: 'Ξ', 0x1F: 'É', 0x20: ' ', 0x24: '¤', 0x40: '¡', 0x41: 'A', 0x5B: 'Ä', 0x5F: '§', 0x60: '¿', 0x7A: 'z', 0x7F: 'à'} {
+	for code, want := range map[int]rune{
+		0x00: '@', 0x09: 'Ç', 0x0A: '\n', 0x10: 'Δ', 0x1A: 'Ξ', 0x1F: 'É', 0x20: ' ', 0x24: '¤', 0x40: '¡', 0x41: 'A',
+		0x5B: 'Ä', 0x5F: '§', 0x60: '¿', 0x7A: 'z', 0x7F: 'à',
+	} {
 		if got := at(code); got != want {
 			t.Errorf("%#x is %q, want %q", code, got, want)
 		}
@@ -125,7 +128,9 @@ func TestSegmentsAgainstAPacker(t *testing.T) {
 		odd := rapid.SampledFrom([][]rune{[]rune("€[|a"), []rune("😀aя"), []rune("€😀ab`"), []rune("\u200d👩")}).Draw(t, "odd")
 		var text strings.Builder
 		for range rapid.IntRange(0, 8).Draw(t, "pieces") {
-			text.WriteString(strings.Repeat(string(rapid.SampledFrom(odd).Draw(t, "bulk")), rapid.IntRange(0, 160).Draw(t, "length")))
+			text.WriteString(strings.Repeat(
+				string(rapid.SampledFrom(odd).Draw(t, "bulk")), rapid.IntRange(0, 160).Draw(t, "length"),
+			))
 			text.WriteString(string(rapid.SliceOfN(rapid.SampledFrom(odd), 0, 5).Draw(t, "strewn")))
 		}
 		if n, encoding := Segments(text.String()); n != packed(text.String()) {

@@ -73,7 +73,8 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 func (s *Setting) resolve(source secrets.Source, queueName string) (*Setting, error) {
 	r := *s
 	values := map[string]*string{
-		"account": &r.Account, "auth_token": &r.AuthToken, "api_key": &r.APIKey, "api_secret": &r.APISecret, "status_callback": &r.StatusCallback,
+		"account": &r.Account, "auth_token": &r.AuthToken, "api_key": &r.APIKey, "api_secret": &r.APISecret,
+		"status_callback": &r.StatusCallback,
 	}
 	for _, use := range s.Uses() {
 		value, err := source.Expand(queueName, use)
@@ -91,7 +92,9 @@ func (s *Sender) Close() error { return s.o.Client.Close() }
 // find asks whether a text was sent to which there was no answer, lost. It may take a while until the provider lists
 // it. That it lists it is certain; that it does not may mean that it is still at work on the request, so what then
 // becomes of the text is for the setting to say.
-func (s *Sender) find(ctx context.Context, f Finder, set *Setting, m Message, since time.Time, lost error) (string, error) {
+func (s *Sender) find(
+	ctx context.Context, f Finder, set *Setting, m Message, since time.Time, lost error,
+) (string, error) {
 	end := time.Now().Add(set.Grace.D())
 	for wait := min(firstAsk, set.Grace.D()); ; wait *= 2 {
 		select {
@@ -117,11 +120,17 @@ func (s *Sender) find(ctx context.Context, f Finder, set *Setting, m Message, si
 		case left > 0:
 			wait = min(wait, left/2) // it is doubled: the last time is at the end
 		case err != nil:
-			return "", drain.Trouble(drain.Unknown(fmt.Errorf("%w; whether it was sent the provider did not say: %v", lost, err))) //nolint:errorlint // its marks would say what to do about the question
+			return "", drain.Trouble(drain.Unknown(fmt.Errorf(
+				"%w; whether it was sent the provider did not say: %v", lost, err,
+			))) //nolint:errorlint // its marks would say what to do about the question
 		case set.NotListed == NotListedRetry:
-			return "", drain.Trouble(fmt.Errorf("%s; %v later the provider did not list it, and it counts as not sent", lost, time.Since(since).Round(time.Second))) //nolint:errorlint // it is unknown no more
+			return "", drain.Trouble(fmt.Errorf(
+				"%s; %v later the provider did not list it, and it counts as not sent", lost, time.Since(since).Round(time.Second),
+			)) //nolint:errorlint // it is unknown no more
 		default:
-			return "", drain.Trouble(drain.Unknown(fmt.Errorf("%w; %v later the provider did not list it", lost, time.Since(since).Round(time.Second))))
+			return "", drain.Trouble(drain.Unknown(fmt.Errorf(
+				"%w; %v later the provider did not list it", lost, time.Since(since).Round(time.Second),
+			)))
 		}
 	}
 }

@@ -112,7 +112,9 @@ func (s *Setting) Uses() []setting.Use {
 		{Field: "auth_token", Text: s.AuthToken, To: to},
 		{Field: "api_key", Text: s.APIKey, To: to},
 		{Field: "api_secret", Text: s.APISecret, To: to},
-		{Field: "status_callback", Text: s.StatusCallback, To: append(slices.Clip(to), setting.HostOf("status_callback", s.StatusCallback))},
+		{Field: "status_callback", Text: s.StatusCallback, To: append(slices.Clip(to), setting.HostOf(
+			"status_callback", s.StatusCallback,
+		))},
 	}
 }
 
@@ -134,7 +136,9 @@ func (s *Setting) checkURLs(at string) error {
 		return setting.Error(at+"url", "", "must have neither a query nor a secret; the path of the API is put behind it")
 	}
 	if u.Scheme == "http" && !s.AllowHTTP && !isLoopback(u.Hostname()) {
-		return setting.Error(at+"url", u.Scheme+"://"+u.Host, "would send credentials and texts in the clear; use https, or set "+at+"allow_http")
+		return setting.Error(
+			at+"url", u.Scheme+"://"+u.Host, "would send credentials and texts in the clear; use https, or set "+at+"allow_http",
+		)
 	}
 	if s.StatusCallback != "" {
 		if _, err := checkURL(at+"status_callback", s.StatusCallback); err != nil {
@@ -163,7 +167,11 @@ func checkURL(at, text string) (*url.URL, error) {
 		return nil, setting.Error(at, "", "must not have a fragment (#): it is never sent")
 	}
 	if !egress.IsHost(u.Hostname()) {
-		return nil, setting.Error(at, "", "has a host that is neither a name nor an address; write a name such as api.example.com, or an address such as 192.0.2.1")
+		return nil, setting.Error(
+			at, "",
+			"has a host that is neither a name nor an address; write a name such as api.example.com, or an address such as "+
+				"192.0.2.1",
+		)
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
@@ -181,7 +189,10 @@ func (s *Setting) checkAccount(at string) error {
 	for _, f := range []struct {
 		name, value string
 		secret      bool
-	}{{"account", s.Account, false}, {"auth_token", s.AuthToken, true}, {"api_key", s.APIKey, true}, {"api_secret", s.APISecret, true}} {
+	}{
+		{"account", s.Account, false}, {"auth_token", s.AuthToken, true}, {"api_key", s.APIKey, true},
+		{"api_secret", s.APISecret, true},
+	} {
 		if err := secrets.Check(at+f.name, f.value); err != nil {
 			return err
 		}
@@ -217,7 +228,9 @@ func (s *Setting) checkSender(at string) error {
 		return setting.Error(at+"messaging_service", "", "cannot be given together with from: it chooses the sender")
 	}
 	if s.MessagingService != "" && !isSID(s.MessagingService) {
-		return setting.Error(at+"messaging_service", s.MessagingService, `must be the service's SID, such as "MG" and 32 digits and letters`)
+		return setting.Error(
+			at+"messaging_service", s.MessagingService, `must be the service's SID, such as "MG" and 32 digits and letters`,
+		)
 	}
 	if err := s.AllowFrom.Check(at+"allow_from", nil); err != nil || s.From == "" {
 		return err

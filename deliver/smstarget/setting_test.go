@@ -45,13 +45,17 @@ func good(t *testing.T, fields string) *Setting {
 
 func TestSetting(t *testing.T) {
 	s := good(t, "")
-	if s.URL != "https://api.twilio.com" || s.MaxSegments != 10 || s.NotListed != "unknown" || s.OnUnknown() != queue.UnknownHold {
+	if s.URL != "https://api.twilio.com" || s.MaxSegments != 10 || s.NotListed != "unknown" ||
+		s.OnUnknown() != queue.UnknownHold {
 		t.Errorf("defaults: %+v", s)
 	}
 	for _, fields := range []string{
-		`"from": null, "messaging_service": "MG1"`, `"from": null`, `"from": "12345"`, `"from": "My Shop"`, `"auth_token": "plain"`,
-		`"auth_token": null, "api_key": "SK1", "api_secret": "${secret:S}"`, `"url": "http://127.0.0.1:1/prefix/"`, `"url": "http://sms.internal", "allow_http": true`,
-		`"status_callback": "https://me.example.com/sms?key=${secret:K}"`, `"max_segments": 25`, `"timeout": "5m", "grace": "0s", "not_listed": "retry"`, `"account": "${secret:A}"`,
+		`"from": null, "messaging_service": "MG1"`, `"from": null`, `"from": "12345"`, `"from": "My Shop"`,
+		`"auth_token": "plain"`,
+		`"auth_token": null, "api_key": "SK1", "api_secret": "${secret:S}"`, `"url": "http://127.0.0.1:1/prefix/"`,
+		`"url": "http://sms.internal", "allow_http": true`,
+		`"status_callback": "https://me.example.com/sms?key=${secret:K}"`, `"max_segments": 25`,
+		`"timeout": "5m", "grace": "0s", "not_listed": "retry"`, `"account": "${secret:A}"`,
 	} {
 		good(t, fields)
 	}
@@ -101,14 +105,17 @@ func TestSetting(t *testing.T) {
 		var field *queue.FieldError
 		if !errors.As(err, &field) || field.Field != "deliver.sms."+c.field {
 			t.Errorf("%.80s: %v", c.fields, err)
-		} else if strings.Contains(strings.ReplaceAll(err.Error(), "api_secret", ""), "secret") && !strings.Contains(err.Error(), "${secret:NAME}") && !strings.Contains(err.Error(), "nor a secret") {
+		} else if strings.Contains(strings.ReplaceAll(err.Error(), "api_secret", ""), "secret") &&
+			!strings.Contains(err.Error(), "${secret:NAME}") && !strings.Contains(err.Error(), "nor a secret") {
 			t.Errorf("%.80s is quoted: %v", c.fields, err)
 		}
 	}
 }
 
 func TestAccept(t *testing.T) {
-	s, none, more := good(t, `"allow_from": ["Shop"]`), good(t, `"from": null, "allow_from": ["*"]`), good(t, `"max_segments": 20`)
+	s, none, more := good(t, `"allow_from": ["Shop"]`), good(
+		t, `"from": null, "allow_from": ["*"]`,
+	), good(t, `"max_segments": 20`)
 	text := func(s string) string { return fmt.Sprintf(`{"to": "+4915112345678", "text": %q}`, s) }
 	for _, c := range []struct {
 		set     *Setting
@@ -143,7 +150,10 @@ func TestAccept(t *testing.T) {
 		{set: s, payload: `{"to": "+4915112345678"}`, field: "payload.text", reason: "missing"},
 		{set: s, payload: `{"to": "+4915112345678", "text": null}`, field: "payload.text", reason: "missing"},
 		{set: s, payload: `{"to": "+4915112345678", "text": "a", "body": "a"}`, field: "payload.body"},
-		{set: s, payload: `{"to": "+4915112345678", "text": "a", "form": "x"}`, field: "payload.form", reason: "known are body, from, text, to"},
+		{
+			set: s, payload: `{"to": "+4915112345678", "text": "a", "form": "x"}`, field: "payload.form",
+			reason: "known are body, from, text, to",
+		},
 		{set: s, payload: `{"to": "+4915112345678", "text": "a", "text": "b"}`, field: "payload.text", reason: "twice"},
 		{set: s, payload: `{"to": "+4915112345678", "text": 7}`, field: "payload.text", reason: "a string"},
 		{set: s, payload: `{"text": "a"}`, field: "payload.to"},
@@ -164,10 +174,15 @@ func TestAccept(t *testing.T) {
 			t.Errorf("%.80s: %v", c.payload, err)
 		}
 	}
-	for _, to := range []string{"", "4915112345678", "+49 151 12345678", "+49-151-12345678", "0049151123456", "+0151123456", "+1234567890123456", "+123456", "+4915112345678;ext=1", "+491511234567x", "＋4915112345678", "+٤٩١٥١١٢٣٤", "+4915112345678\n", "tel:+4915112345678", "me@example.com", "12345"} {
+	for _, to := range []string{
+		"", "4915112345678", "+49 151 12345678", "+49-151-12345678", "0049151123456", "+0151123456", "+1234567890123456",
+		"+123456", "+4915112345678;ext=1", "+491511234567x", "＋4915112345678", "+٤٩١٥١١٢٣٤", "+4915112345678\n",
+		"tel:+4915112345678", "me@example.com", "12345",
+	} {
 		job := queue.Job{Payload: []byte(fmt.Sprintf(`{"to": %q, "text": "a"}`, to))}
 		var field *queue.FieldError
-		if err := s.Accept(&job); !errors.As(err, &field) || field.Field != "payload.to" || !strings.Contains(field.Reason, "E.164") {
+		if err := s.Accept(&job); !errors.As(err, &field) || field.Field != "payload.to" ||
+			!strings.Contains(field.Reason, "E.164") {
 			t.Errorf("to %q: %v", to, err)
 		}
 	}
@@ -175,7 +190,10 @@ func TestAccept(t *testing.T) {
 	if err := s.Accept(&priced); err != nil || priced.Cost != 1 {
 		t.Errorf("a cost of its own became %d, %v", priced.Cost, err)
 	}
-	for contentType, ok := range map[string]bool{"application/json": true, "application/json; charset=utf-8": true, "text/plain": false, "application/octet-stream": false} {
+	for contentType, ok := range map[string]bool{
+		"application/json": true, "application/json; charset=utf-8": true, "text/plain": false,
+		"application/octet-stream": false,
+	} {
 		job := queue.Job{Payload: []byte(text("a")), ContentType: contentType}
 		var field *queue.FieldError
 		if err := s.Accept(&job); (err == nil) != ok || !ok && (!errors.As(err, &field) || field.Field != "content_type") {

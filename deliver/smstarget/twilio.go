@@ -86,7 +86,9 @@ func (s *status) UnmarshalJSON(b []byte) error {
 // Send implements Provider.
 func (t *twilio) Send(ctx context.Context, gate drain.Gate, m Message) (string, error) {
 	form := url.Values{"To": {m.To}, "Body": {m.Body}}
-	for name, value := range map[string]string{"From": m.From, "MessagingServiceSid": t.set.MessagingService, "StatusCallback": t.callback} {
+	for name, value := range map[string]string{
+		"From": m.From, "MessagingServiceSid": t.set.MessagingService, "StatusCallback": t.callback,
+	} {
 		if value != "" {
 			form.Set(name, value)
 		}
@@ -121,7 +123,9 @@ func (t *twilio) judge(a *httptarget.Answer, m Message) (string, error) {
 	if a.Status >= 200 && a.Status <= 299 {
 		switch {
 		case !readable || got.SID == "":
-			return "", drain.Unknown(fmt.Errorf("the provider answered %d without the sid of a text%s", a.Status, t.excerpt(a.Body)))
+			return "", drain.Unknown(fmt.Errorf(
+				"the provider answered %d without the sid of a text%s", a.Status, t.excerpt(a.Body),
+			))
 		case got.Status == "failed" && got.ErrorCode != nil:
 			return "", t.refused(a, *got.ErrorCode, deref(got.ErrorText), m)
 		}
@@ -143,7 +147,8 @@ func (t *twilio) judge(a *httptarget.Answer, m Message) (string, error) {
 		return "", drain.Down(fmt.Errorf("%w (redirects are not followed): check deliver.sms.url", err))
 	case a.Status == http.StatusRequestTimeout, a.Status == http.StatusForbidden:
 		return "", drain.Trouble(err) // it waited for the request in vain; or something on the way did not like it
-	case a.Status == http.StatusUnauthorized, a.Status == http.StatusNotFound, a.Status == http.StatusMethodNotAllowed, a.Status == http.StatusProxyAuthRequired:
+	case a.Status == http.StatusUnauthorized, a.Status == http.StatusNotFound, a.Status == http.StatusMethodNotAllowed,
+		a.Status == http.StatusProxyAuthRequired:
 		return "", drain.Down(fmt.Errorf("%w: check url, account and credentials in deliver.sms", err))
 	}
 	return "", drain.Permanent(err)
@@ -152,7 +157,9 @@ func (t *twilio) judge(a *httptarget.Answer, m Message) (string, error) {
 // refused says what an error of the provider's own is to the drainer. In it the provider says that it has not taken the
 // text, or will not send it.
 func (t *twilio) refused(a *httptarget.Answer, code int, text string, m Message) error {
-	err := fmt.Errorf("the provider refused: %d %s", code, queue.Cut(printable(t.hide(text[:min(len(text), 4*excerptBytes)])), excerptBytes))
+	err := fmt.Errorf("the provider refused: %d %s", code, queue.Cut(
+		printable(t.hide(text[:min(len(text), 4*excerptBytes)])), excerptBytes,
+	))
 	meaning := twilioErrors[code]
 	switch {
 	case meaning.busy, meaning.pause > 0, a.Status == http.StatusTooManyRequests:

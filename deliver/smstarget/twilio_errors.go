@@ -23,7 +23,8 @@ const (
 
 // meaning is what an error means besides that this text is not sent. The zero meaning is no more than that.
 type meaning struct {
-	busy   bool          // the queue is throttled until Retry-After says, or without it for longer from one time to the next
+	// the queue is throttled until Retry-After says, or without it for longer from one time to the next
+	busy   bool
 	pause  time.Duration // the queue is throttled for so long, if no Retry-After says otherwise
 	again  time.Duration // the text alone is tried again, after so long
 	mend   string        // no text of the queue can be sent before this is done

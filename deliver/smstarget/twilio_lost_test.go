@@ -21,7 +21,9 @@ func TestTwilioLostAnswers(t *testing.T) {
 	faults := map[int]smssim.Fault{}
 	var mu sync.Mutex
 	lose := func(n int, f smssim.Fault) { mu.Lock(); faults[n] = f; mu.Unlock() }
-	r := newRig(t, smssim.Options{Listed: 200 * time.Millisecond, Fault: func(n int) smssim.Fault { mu.Lock(); defer mu.Unlock(); return faults[n] }})
+	r := newRig(t, smssim.Options{
+		Listed: 200 * time.Millisecond, Fault: func(n int) smssim.Fault { mu.Lock(); defer mu.Unlock(); return faults[n] },
+	})
 
 	lose(1, smssim.LoseAnswer)
 	if err := r.send(to, "late in the list", `, "grace": "30s"`); err != nil {
@@ -47,7 +49,8 @@ func TestTwilioLostAnswers(t *testing.T) {
 	// It counts as not sent only if the setting says so.
 	lose(7, smssim.LoseRequest)
 	err := r.send(to, "again", `, "grace": "300ms", "not_listed": "retry"`)
-	if said := drain.What(err); said.Verdict != queue.Fail || !said.Trouble || !strings.Contains(err.Error(), "counts as not sent") {
+	if said := drain.What(err); said.Verdict != queue.Fail || !said.Trouble ||
+		!strings.Contains(err.Error(), "counts as not sent") {
 		t.Errorf("not listed: %v %+v", err, said)
 	}
 	if got := fmt.Sprint(r.texts()); got != "[late in the list twin one two]" {
@@ -103,14 +106,16 @@ func TestTwilioCannotBeAsked(t *testing.T) {
 		list    string
 		verdict queue.Verdict
 	}{
-		"unavailable":       {503, "", queue.Hold},
-		"no list":           {200, `{}`, queue.Hold},
-		"cut off":           {200, `{"messages": [`, queue.Hold},
-		"endless":           {200, `{"messages": [` + strings.Repeat(" ", 1<<20) + `]}`, queue.Hold},
-		"no dates":          {200, `{"messages": [{"sid": "SM1"}]}`, queue.Hold},
-		"more than a page":  {200, `{"messages": [` + many(50, date(0)) + `], "next_page_uri": "/more"}`, queue.Hold},
-		"a page, and older": {200, `{"messages": [` + many(50, date(-time.Hour)) + `], "next_page_uri": "/more"}`, queue.Fail},
-		"an empty list":     {200, `{"messages": []}`, queue.Fail},
+		"unavailable":      {503, "", queue.Hold},
+		"no list":          {200, `{}`, queue.Hold},
+		"cut off":          {200, `{"messages": [`, queue.Hold},
+		"endless":          {200, `{"messages": [` + strings.Repeat(" ", 1<<20) + `]}`, queue.Hold},
+		"no dates":         {200, `{"messages": [{"sid": "SM1"}]}`, queue.Hold},
+		"more than a page": {200, `{"messages": [` + many(50, date(0)) + `], "next_page_uri": "/more"}`, queue.Hold},
+		"a page, and older": {
+			200, `{"messages": [` + many(50, date(-time.Hour)) + `], "next_page_uri": "/more"}`, queue.Fail,
+		},
+		"an empty list": {200, `{"messages": []}`, queue.Fail},
 	} {
 		r := newRig(t, smssim.Options{})
 		r.serve(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {

@@ -50,7 +50,8 @@ func TestTwilioOutcomes(t *testing.T) {
 	if got := r.texts(); len(got) != 2 {
 		t.Errorf("%d texts were taken", len(got))
 	}
-	if got := r.sim.Texts()[0]; got.To != "+4915112345678" || got.From != "+15005550006" || got.Body != "hello" || got.Service != "" {
+	if got := r.sim.Texts()[0]; got.To != "+4915112345678" || got.From != "+15005550006" || got.Body != "hello" ||
+		got.Service != "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -144,9 +145,11 @@ func TestTwilioStrangers(t *testing.T) {
 		body    string
 		verdict queue.Verdict
 	}{
-		"a website":             {200, "<html>welcome</html>", queue.Hold},
-		"no sid":                {201, `{"status": "queued"}`, queue.Hold},
-		"a text that failed":    {201, `{"sid": "SM1", "status": "failed", "error_code": 30001, "error_message": "Queue overflow"}`, queue.Throttle},
+		"a website": {200, "<html>welcome</html>", queue.Hold},
+		"no sid":    {201, `{"status": "queued"}`, queue.Hold},
+		"a text that failed": {
+			201, `{"sid": "SM1", "status": "failed", "error_code": 30001, "error_message": "Queue overflow"}`, queue.Throttle,
+		},
 		"a text that is known":  {201, `{"sid": "SM1", "status": "accepted", "error_code": null}`, queue.Deliver},
 		"a redirect":            {302, "", queue.Down},
 		"a proxy":               {407, "", queue.Down},
@@ -183,7 +186,8 @@ func TestTwilioSecrets(t *testing.T) {
 		}))
 		job := r.job("+4915112345678", "hello", quick+`, "status_callback": "https://me.example.com/?key=${secret:TOKEN}"`)
 		err := r.router.Handle(t.Context(), job, open{})
-		if err == nil || strings.Contains(err.Error(), token) || strings.Contains(r.log.String(), token) || strings.Contains(err.Error(), "QUNz") {
+		if err == nil || strings.Contains(err.Error(), token) || strings.Contains(r.log.String(), token) ||
+			strings.Contains(err.Error(), "QUNz") {
 			t.Errorf("%d: %v\n%s", status, err, r.log.String())
 		}
 	}
@@ -192,7 +196,8 @@ func TestTwilioSecrets(t *testing.T) {
 // A job that was taken as it is, and can never be sent, is dead.
 func TestTwilioBadJob(t *testing.T) {
 	r := newRig(t, smssim.Options{})
-	if err := r.send("12345", "hello", ""); drain.What(err).Verdict != queue.Bury || !strings.Contains(err.Error(), "payload.to") {
+	if err := r.send("12345", "hello", ""); drain.What(err).Verdict != queue.Bury ||
+		!strings.Contains(err.Error(), "payload.to") {
 		t.Error(err)
 	}
 	if requests, _, _ := r.sim.Counts(); requests != 0 {

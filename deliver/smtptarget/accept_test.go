@@ -78,18 +78,34 @@ func TestRefusesPayloads(t *testing.T) {
 		{`{"to": "a@example.com", "headers": {"X-A": "` + strings.Repeat("x ", 9000) + `"}}`, "payload.headers"},
 		{`{"to": "a@example.com", "text": "\u0000"}`, "payload.text"},
 		{`{"to": "a@example.com", "html": "\u0000"}`, "payload.html"},
-		{`{"to": "a@example.com", "attachments": [{"name": "a\r\nBcc: b@example.com", "content": ""}]}`, "payload.attachments[0].name"},
+		{
+			`{"to": "a@example.com", "attachments": [{"name": "a\r\nBcc: b@example.com", "content": ""}]}`,
+			"payload.attachments[0].name",
+		},
 		{`{"to": "a@example.com", "attachments": [{"content": ""}]}`, "payload.attachments[0].name"},
-		{`{"to": "a@example.com", "attachments": [{"name": "a", "content_type": "text/plain\r\nX: y"}]}`, "payload.attachments[0].content_type"},
-		{`{"to": "a@example.com", "attachments": [{"name": "a", "content_type": "multipart/mixed; boundary=x"}]}`, "payload.attachments[0].content_type"},
-		{`{"to": "a@example.com", "attachments": [{"name": "a", "content_type": "pdf"}]}`, "payload.attachments[0].content_type"},
-		{`{"to": "a@example.com", "attachments": [{"name": "a", "content": "not base64!"}]}`, "payload.attachments[0].content"},
+		{
+			`{"to": "a@example.com", "attachments": [{"name": "a", "content_type": "text/plain\r\nX: y"}]}`,
+			"payload.attachments[0].content_type",
+		},
+		{
+			`{"to": "a@example.com", "attachments": [{"name": "a", "content_type": "multipart/mixed; boundary=x"}]}`,
+			"payload.attachments[0].content_type",
+		},
+		{
+			`{"to": "a@example.com", "attachments": [{"name": "a", "content_type": "pdf"}]}`,
+			"payload.attachments[0].content_type",
+		},
+		{
+			`{"to": "a@example.com", "attachments": [{"name": "a", "content": "not base64!"}]}`,
+			"payload.attachments[0].content",
+		},
 	} {
 		refuses(t, queue.Job{Payload: []byte(c.payload)}, c.field)
 	}
 	refuses(t, queue.Job{Payload: []byte(`{"to": "a@example.com"}`), ContentType: "text/plain"}, "content_type")
 	none := Default()
-	if err := none.Accept(&queue.Job{Payload: []byte(`{"to": "a@example.com"}`)}); err == nil || !strings.Contains(err.Error(), "payload.from: is missing") {
+	if err := none.Accept(&queue.Job{Payload: []byte(`{"to": "a@example.com"}`)}); err == nil ||
+		!strings.Contains(err.Error(), "payload.from: is missing") {
 		t.Errorf("without a sender: %v", err)
 	}
 }
@@ -117,7 +133,11 @@ func TestRefusesReady(t *testing.T) {
 		{"From: a@example.com\r\nTo: b@example.com\r\nX: \x01\r\n\r\n", "payload"},
 		{"From: a@example.com\r\nTo: b@example.com\r\nX: \xff\r\n\r\n", "payload"},
 		{"From: a@example.com\r\nTo: b@example.com\r\n\r\n" + strings.Repeat("x", 999), "payload"},
-		{"From: a@example.com\r\nTo: a@example.com" + strings.Repeat(",\r\n a@example.com", 9) + "\r\nBcc: " + strings.Join(numbered(101), ",\r\n ") + "\r\n\r\nx", "payload.to"},
+		{
+			"From: a@example.com\r\nTo: a@example.com" + strings.Repeat(",\r\n a@example.com", 9) + "\r\nBcc: " +
+				strings.Join(numbered(101), ",\r\n ") + "\r\n\r\nx",
+			"payload.to",
+		},
 	} {
 		refuses(t, queue.Job{Payload: []byte(c.payload), ContentType: "message/rfc822"}, c.field)
 	}
@@ -163,8 +183,10 @@ func TestAccepts(t *testing.T) {
 			t.Errorf("%s: %v", queue.Shorten(payload, 100), err)
 		}
 	}
-	job := queue.Job{Queue: "mail", ID: "1", ContentType: "Message/RFC822", Payload: []byte("Sender: s@example.com\r\nFrom: a@example.com, b@example.com\r\nCc: " +
-		strings.Join(numbered(100), ",\r\n\t") + "\r\nReceived: x\r\nReceived: y\r\nSubject: \xc3\xbc\r\n\r\n" + strings.Repeat("x", 998))}
+	job := queue.Job{Queue: "mail", ID: "1", ContentType: "Message/RFC822",
+		Payload: []byte("Sender: s@example.com\r\nFrom: a@example.com, b@example.com\r\nCc: " +
+			strings.Join(numbered(100), ",\r\n\t") + "\r\nReceived: x\r\nReceived: y\r\nSubject: \xc3\xbc\r\n\r\n" +
+			strings.Repeat("x", 998))}
 	l, err := s.letter(&job, time.Now())
 	if err != nil || l.from != "s@example.com" || len(l.to) != 100 || !l.utf8 || l.wide {
 		t.Errorf("%v, %+v", err, l)
@@ -178,7 +200,10 @@ func TestFoldsNoBlankLines(t *testing.T) {
 	for spaces := 1; spaces <= maxSpaces; spaces++ {
 		for word := 1; word < 80; word++ {
 			value := strings.Repeat("a", word) + strings.Repeat(" ", spaces) + strings.Repeat("b", 73)
-			payload := fmt.Sprintf(`{"to": "a@example.com", "subject": "%s", "headers": {"X-A": "%[1]s", "X-B": "%[1]s%s"}, "text": "\r\n \r\n"}`, value, strings.Repeat(" ", spaces))
+			payload := fmt.Sprintf(
+				`{"to": "a@example.com", "subject": "%s", "headers": {"X-A": "%[1]s", "X-B": "%[1]s%s"}, "text": "\r\n \r\n"}`,
+				value, strings.Repeat(" ", spaces),
+			)
 			l, err := s.letter(&queue.Job{Queue: "mail", ID: "1", Payload: []byte(payload)}, time.Unix(0, 0))
 			if err != nil {
 				t.Fatal(err)
@@ -199,7 +224,8 @@ func FuzzCompose(f *testing.F) {
 	f.Add("\"a\\\"b\"@example.com", "=?utf-8?q?=0D?=", "\r\n", "X-A:", "\n", "\x00", "a\"b", "a/b; c=\"\r\"")
 	f.Fuzz(func(t *testing.T, to, name, subject, header, value, text, file, kind string) {
 		payload, err := json.Marshal(map[string]any{
-			"to": to, "cc": name + " <c@example.com>", "subject": subject, "text": text, "headers": map[string]string{header: value},
+			"to": to, "cc": name + " <c@example.com>", "subject": subject, "text": text,
+			"headers":     map[string]string{header: value},
 			"attachments": []any{map[string]any{"name": file, "content_type": kind, "content": []byte(text)}},
 		})
 		if err != nil {

@@ -37,7 +37,9 @@ func parseAddress(s string) (*mail.Address, error) {
 // checkAddress checks what package mail has read, which allows more than is good.
 func checkAddress(a *mail.Address) error {
 	if len(a.Name) > maxNameBytes || !isText(a.Name) { // an encoded word may have had anything in it
-		return errors.New("has a name with a control character in it, or of more than " + strconv.Itoa(maxNameBytes) + " bytes")
+		return errors.New(
+			"has a name with a control character in it, or of more than " + strconv.Itoa(maxNameBytes) + " bytes",
+		)
 	}
 	i := strings.LastIndexByte(a.Address, '@')
 	if i < 0 {
@@ -46,9 +48,15 @@ func checkAddress(a *mail.Address) error {
 	local, domain := a.Address[:i], a.Address[i+1:]
 	switch {
 	case len(a.Address) > maxPathBytes || len(local) > maxLocalBytes:
-		return errors.New("is too long: at most " + strconv.Itoa(maxLocalBytes) + " bytes may stand before the @, and " + strconv.Itoa(maxPathBytes) + " in all")
+		return errors.New(
+			"is too long: at most " + strconv.Itoa(maxLocalBytes) + " bytes may stand before the @, and " +
+				strconv.Itoa(maxPathBytes) + " in all",
+		)
 	case !isDotAtom(local):
-		return errors.New("has something before the @ that is not sent: letters, digits, dots between them and !#$%&'*+-/=?^_`{|}~ are; quotes, spaces and routes are not")
+		return errors.New(
+			"has something before the @ that is not sent: letters, digits, dots between them and !#$%&'*+-/=?^_`{|}~ are; " +
+				"quotes, spaces and routes are not",
+		)
 	case !isDomain(domain):
 		return errors.New("has no domain behind the @; addresses in brackets are not sent to")
 	}
@@ -69,7 +77,8 @@ func notAtom(r rune) bool {
 	if r > '~' {
 		return r == utf8.RuneError || !unicode.IsPrint(r)
 	}
-	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", r))
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+		strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", r))
 }
 
 func isDomain(s string) bool {
@@ -77,7 +86,8 @@ func isDomain(s string) bool {
 		return false
 	}
 	for label := range strings.SplitSeq(s, ".") {
-		if label == "" || len(label) > maxLabelBytes || label[0] == '-' || label[len(label)-1] == '-' || strings.IndexFunc(label, notLabel) >= 0 {
+		if label == "" || len(label) > maxLabelBytes || label[0] == '-' || label[len(label)-1] == '-' ||
+			strings.IndexFunc(label, notLabel) >= 0 {
 			return false
 		}
 	}
@@ -93,7 +103,9 @@ func notLabel(r rune) bool {
 
 // isText reports whether a text may stand in a header: it ends no line, and hides nothing.
 func isText(s string) bool {
-	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }) < 0
+	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool {
+		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
+	}) < 0
 }
 
 func isASCII(s string) bool { return strings.IndexFunc(s, func(r rune) bool { return r > '~' }) < 0 }

@@ -66,7 +66,8 @@ func TestEchoes(t *testing.T) {
 				host, port := script(t, func(_ int, c net.Conn, r *bufio.Reader) { play(c, r, "220 hi", answers) })
 				set := target(t, host, port, func(s *SMTP) { s.Username, s.Password = "me", secret })
 				err := sender(t, Options{}).Deliver(t.Context(), plainJob(), opened(), set)
-				if err == nil || strings.Contains(err.Error(), echo) || !strings.Contains(err.Error(), "got ***") || len(err.Error()) > 500 {
+				if err == nil || strings.Contains(err.Error(), echo) || !strings.Contains(err.Error(), "got ***") ||
+					len(err.Error()) > 500 {
 					t.Errorf("%s to %s: %v", code, word, err)
 				}
 			}
@@ -76,7 +77,10 @@ func TestEchoes(t *testing.T) {
 
 // A message that a server has said that it does not take is not begun.
 func TestFits(t *testing.T) {
-	wants(t, answering(t, plainJob(), map[string]string{"EHLO": "250-hi\r\n250 SIZE 100", "MAIL": "-"}), queue.Bury, "the server takes 100")
+	wants(
+		t, answering(t, plainJob(), map[string]string{"EHLO": "250-hi\r\n250 SIZE 100", "MAIL": "-"}), queue.Bury,
+		"the server takes 100",
+	)
 	if err := answering(t, plainJob(), map[string]string{"EHLO": "250-hi\r\n250 SIZE 1000"}); err != nil {
 		t.Error(err)
 	}

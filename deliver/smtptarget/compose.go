@@ -26,7 +26,8 @@ const (
 	maxFileNameBytes   = 255
 	maxMailHeaders     = 100
 	maxMailHeaderBytes = 16 << 10 // names and values of all together
-	maxSpaces          = 70       // in a row, in a header: one that is folded within more would have a line of nothing but spaces
+	// in a row, in a header: one that is folded within more would have a line of nothing but spaces
+	maxSpaces = 70
 )
 
 // message is a payload of type application/json.
@@ -140,7 +141,10 @@ func (p *message) address(m *mail.Msg, l *letter) error {
 }
 
 // ownMailHeaders follow from the rest of the payload, or from the transport.
-var ownMailHeaders = []string{"From", "Sender", "To", "Cc", "Bcc", "Reply-To", "Subject", "Date", "Message-Id", "Mime-Version", "Return-Path", "Received", "Delivered-To"}
+var ownMailHeaders = []string{
+	"From", "Sender", "To", "Cc", "Bcc", "Reply-To", "Subject", "Date", "Message-Id", "Mime-Version", "Return-Path",
+	"Received", "Delivered-To",
+}
 
 func (p *message) headers(m *mail.Msg) error {
 	if !isText(p.Subject) {
@@ -198,18 +202,25 @@ func (p *message) body(m *mail.Msg) error {
 		m.SetBodyString(mail.TypeTextHTML, p.HTML)
 	}
 	if len(p.Attachments) > maxAttachments {
-		return setting.Error("payload.attachments", "", fmt.Sprintf("are %d, the limit is %d", len(p.Attachments), maxAttachments))
+		return setting.Error("payload.attachments", "", fmt.Sprintf(
+			"are %d, the limit is %d", len(p.Attachments), maxAttachments,
+		))
 	}
 	for i, a := range p.Attachments {
 		at := "payload.attachments[" + strconv.Itoa(i) + "]."
 		if a.Name == "" || len(a.Name) > maxFileNameBytes || !isText(a.Name) {
-			return setting.Error(at+"name", a.Name, "must be the name of a file, of at most "+strconv.Itoa(maxFileNameBytes)+" bytes, without control characters")
+			return setting.Error(
+				at+"name", a.Name,
+				"must be the name of a file, of at most "+strconv.Itoa(maxFileNameBytes)+" bytes, without control characters",
+			)
 		}
 		kind, err := mediaType(a.ContentType)
 		if err != nil {
 			return setting.Error(at+"content_type", a.ContentType, err.Error())
 		}
-		if err := m.AttachReader(a.Name, bytes.NewReader(a.Content), mail.WithFileContentType(mail.ContentType(kind))); err != nil {
+		if err := m.AttachReader(
+			a.Name, bytes.NewReader(a.Content), mail.WithFileContentType(mail.ContentType(kind)),
+		); err != nil {
 			return setting.Error(at+"content", "", "cannot be attached: "+err.Error())
 		}
 	}
@@ -226,7 +237,10 @@ func mediaType(text string) (string, error) {
 		return "", errors.New("must be a media type, such as application/pdf")
 	}
 	if strings.HasPrefix(kind, "multipart/") || strings.HasPrefix(kind, "message/") {
-		return "", errors.New("cannot be attached as it is: content is sent as base64, which RFC 2046 forbids for it; give application/octet-stream")
+		return "", errors.New(
+			"cannot be attached as it is: content is sent as base64, which RFC 2046 forbids for it; give " +
+				"application/octet-stream",
+		)
 	}
 	delete(parameters, "name") // follows
 	if kind = mime.FormatMediaType(kind, parameters); kind == "" || len(kind) > queue.MaxContentTypeBytes {
@@ -237,5 +251,7 @@ func mediaType(text string) (string, error) {
 
 // isFieldName is RFC 5322's ftext, within a bound.
 func isFieldName(s string) bool {
-	return s != "" && len(s) <= 76 && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' }) < 0
+	return s != "" && len(s) <= 76 && strings.IndexFunc(s, func(r rune) bool {
+		return r <= ' ' || r > '~' || r == ':'
+	}) < 0
 }

@@ -116,7 +116,10 @@ func (k *login) prepare(ctx context.Context, w *wire, trust *tls.Config) (*conn,
 	if k.tls == StartTLS || k.tls == Opportunistic {
 		has, _ := client.Extension("STARTTLS")
 		if !has && k.tls == StartTLS {
-			return nil, failed("STARTTLS with "+k.address(), errors.New("the server does not offer it; set deliver.smtp.tls to implicit if it has a port for that, or to none if nobody can listen in"))
+			return nil, failed("STARTTLS with "+k.address(), errors.New(
+				"the server does not offer it; set deliver.smtp.tls to implicit if it has a port for that, or to none if nobody "+
+					"can listen in",
+			))
 		}
 		if has {
 			if err := client.StartTLS(k.config(trust)); err != nil {
@@ -172,7 +175,10 @@ func (k *login) auth(client *smtp.Client) error {
 	}
 	switch {
 	case offered == "":
-		return errors.New("the server offers no login here; leave out deliver.smtp.username and password if it needs none, or see deliver.smtp.tls and port")
+		return errors.New(
+			"the server offers no login here; leave out deliver.smtp.username and password if it needs none, or see " +
+				"deliver.smtp.tls and port",
+		)
 	case !has(mechanism):
 		wanted := strings.Replace(mechanism, Auto, "plain, login or cram-md5", 1)
 		return fmt.Errorf("the server does not offer %s, but %s; see deliver.smtp.mechanism", wanted, excerpt(offered))

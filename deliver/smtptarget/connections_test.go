@@ -22,7 +22,9 @@ func TestConnections(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
-			if err := s.Deliver(t.Context(), jobOf(fmt.Sprintf(`{"to": "a%d@example.com", "text": "x"}`, i)), opened(), set); err != nil {
+			if err := s.Deliver(
+				t.Context(), jobOf(fmt.Sprintf(`{"to": "a%d@example.com", "text": "x"}`, i)), opened(), set,
+			); err != nil {
 				t.Error(err)
 			}
 		})
@@ -132,28 +134,65 @@ func TestUnprepared(t *testing.T) {
 	nobody := closed.Addr().(*net.TCPAddr).Port
 	_ = closed.Close()
 	s := sender(t, Options{TLS: clientTLS})
-	wants(t, s.Deliver(t.Context(), plainJob(), opened(), target(t, "127.0.0.1", nobody, nil)), queue.Down, "connecting to 127.0.0.1:", "refused")
+	wants(
+		t, s.Deliver(t.Context(), plainJob(), opened(), target(t, "127.0.0.1", nobody, nil)), queue.Down,
+		"connecting to 127.0.0.1:", "refused",
+	)
 
 	p := start(t, serverTLS, nil)
 	guarded := New(Options{}) // as for a target that anybody may have named
 	wants(t, guarded.Deliver(t.Context(), plainJob(), opened(), p.target(t, nil)), queue.Down, "loopback", egress.Flag)
 	_ = guarded.Close()
-	wants(t, s.Deliver(t.Context(), plainJob(), opened(), p.target(t, func(s *SMTP) { s.TLS, s.Username, s.Password = StartTLS, "me", "wr0ng-one" })), queue.Down, "login to", "535", "check deliver.smtp.username")
-	wants(t, s.Deliver(t.Context(), plainJob(), opened(), p.target(t, func(s *SMTP) { s.TLS, s.Username, s.Password, s.Mechanism = StartTLS, "me", password, CRAMMD5 })), queue.Down, "does not offer cram-md5, but PLAIN LOGIN")
-	wants(t, sender(t, Options{}).Deliver(t.Context(), plainJob(), opened(), p.target(t, func(s *SMTP) { s.TLS = StartTLS })), queue.Down, "STARTTLS with", "deliver.smtp.host")
-	wants(t, s.Deliver(t.Context(), plainJob(), opened(), p.target(t, func(s *SMTP) { s.Username, s.Password = "me", "${secret:NOT_THERE}" })), queue.Down, "there is no secret NOT_THERE")
-	if err := sender(t, Options{}).Deliver(t.Context(), plainJob(), opened(), p.target(t, func(s *SMTP) { s.TLS = Opportunistic })); err != nil || !p.got()[0].secure {
+	wants(
+		t,
+		s.Deliver(t.Context(), plainJob(), opened(), p.target(t, func(s *SMTP) {
+			s.TLS, s.Username, s.Password = StartTLS, "me", "wr0ng-one"
+		})),
+		queue.Down, "login to", "535", "check deliver.smtp.username",
+	)
+	wants(
+		t,
+		s.Deliver(t.Context(), plainJob(), opened(), p.target(t, func(s *SMTP) {
+			s.TLS, s.Username, s.Password, s.Mechanism = StartTLS, "me", password, CRAMMD5
+		})),
+		queue.Down, "does not offer cram-md5, but PLAIN LOGIN",
+	)
+	wants(
+		t, sender(t, Options{}).Deliver(t.Context(), plainJob(), opened(), p.target(t, func(s *SMTP) { s.TLS = StartTLS })),
+		queue.Down, "STARTTLS with", "deliver.smtp.host",
+	)
+	wants(
+		t,
+		s.Deliver(t.Context(), plainJob(), opened(), p.target(t, func(s *SMTP) {
+			s.Username, s.Password = "me", "${secret:NOT_THERE}"
+		})),
+		queue.Down, "there is no secret NOT_THERE",
+	)
+	if err := sender(t, Options{}).Deliver(t.Context(), plainJob(), opened(), p.target(t, func(s *SMTP) {
+		s.TLS = Opportunistic
+	})); err != nil || !p.got()[0].secure {
 		t.Errorf("opportunistic: %v", err)
 	}
 
 	bare := start(t, nil, nil)
-	wants(t, s.Deliver(t.Context(), plainJob(), opened(), bare.target(t, func(s *SMTP) { s.TLS = StartTLS })), queue.Down, "does not offer it", "deliver.smtp.tls")
+	wants(
+		t, s.Deliver(t.Context(), plainJob(), opened(), bare.target(t, func(s *SMTP) { s.TLS = StartTLS })), queue.Down,
+		"does not offer it", "deliver.smtp.tls",
+	)
 	if bare.froms != 0 {
 		t.Error("MAIL FROM was sent in the clear")
 	}
 	host, port := script(t, func(_ int, c net.Conn, r *bufio.Reader) { play(c, r, "220 hi", nil) })
-	wants(t, s.Deliver(t.Context(), plainJob(), opened(), target(t, host, port, func(s *SMTP) { s.Username, s.Password = "me", password })), queue.Down, "offers no login here")
-	for greeting, want := range map[string]queue.Verdict{"421 too many connections": queue.Throttle, "554 no service": queue.Down, "hello": queue.Down} {
+	wants(
+		t,
+		s.Deliver(t.Context(), plainJob(), opened(), target(t, host, port, func(s *SMTP) {
+			s.Username, s.Password = "me", password
+		})),
+		queue.Down, "offers no login here",
+	)
+	for greeting, want := range map[string]queue.Verdict{
+		"421 too many connections": queue.Throttle, "554 no service": queue.Down, "hello": queue.Down,
+	} {
 		host, port := script(t, func(_ int, c net.Conn, r *bufio.Reader) { play(c, r, greeting, nil) })
 		wants(t, s.Deliver(t.Context(), plainJob(), opened(), target(t, host, port, nil)), want, "the greeting of")
 	}

@@ -32,7 +32,9 @@ func (h handler) Handle(ctx context.Context, job *drain.Job, g drain.Gate) error
 }
 
 // run drains n jobs of a queue until it holds none, or as done says.
-func run(t *testing.T, e queue.Engine, spec queue.Spec, n int, h drain.Handler, log *slog.Logger, done func(queue.Info) bool) queue.Info {
+func run(
+	t *testing.T, e queue.Engine, spec queue.Spec, n int, h drain.Handler, log *slog.Logger, done func(queue.Info) bool,
+) queue.Info {
 	t.Helper()
 	spec.Name = "mail"
 	spec.Retry.MinBackoff = queue.Duration(time.Millisecond)
@@ -41,7 +43,9 @@ func run(t *testing.T, e queue.Engine, spec queue.Spec, n int, h drain.Handler, 
 	}
 	jobs := make([]queue.Job, n)
 	for i := range jobs {
-		jobs[i] = queue.Job{Queue: "mail", ID: fmt.Sprintf("%04d", i), Payload: fmt.Appendf(nil, `{"to": "%04d@example.com", "text": "x"}`, i)}
+		jobs[i] = queue.Job{
+			Queue: "mail", ID: fmt.Sprintf("%04d", i), Payload: fmt.Appendf(nil, `{"to": "%04d@example.com", "text": "x"}`, i),
+		}
 	}
 	if _, err := e.Append(t.Context(), jobs); err != nil {
 		t.Fatal(err)
@@ -182,13 +186,16 @@ func hidesPassword(t *testing.T, e queue.Engine, mechanism string) {
 	p := start(t, nil, nil) // it says which password is wrong
 	set := p.target(t, func(s *SMTP) { s.Username, s.Password, s.Mechanism = "me", secret, mechanism })
 	spec := queue.Spec{Rate: leaky.PerSecond(100)}
-	info := run(t, e, spec, 1, handler{sender(t, Options{}), set}, slog.New(slog.NewTextHandler(&written, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	info := run(t, e, spec, 1, handler{sender(t, Options{}), set}, slog.New(slog.NewTextHandler(
+		&written, &slog.HandlerOptions{Level: slog.LevelDebug},
+	)),
 		func(i queue.Info) bool { return i.Down > 0 })
 	job, err := e.Job(t.Context(), "mail", "0000")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := fmt.Sprintf("%+v %+v %s", info, job, written.String()); !strings.Contains(all, "no, *** is wrong") || strings.Contains(all, secret) {
+	if all := fmt.Sprintf("%+v %+v %s", info, job, written.String()); !strings.Contains(all, "no, *** is wrong") ||
+		strings.Contains(all, secret) {
 		t.Errorf("%s: %.2000s", mechanism, all)
 	}
 }

@@ -48,13 +48,17 @@ func TestHostile(t *testing.T) {
 		serve func(c net.Conn, r *bufio.Reader)
 		want  queue.Verdict
 	}{
-		"a banner without an end":  {func(c net.Conn, _ *bufio.Reader) { endless(c, line) }, queue.Down},
-		"lines without an end":     {func(c net.Conn, _ *bufio.Reader) { _, _ = io.WriteString(c, "220 hi\r\n"); endless(c, flood) }, queue.Down},
+		"a banner without an end": {func(c net.Conn, _ *bufio.Reader) { endless(c, line) }, queue.Down},
+		"lines without an end": {
+			func(c net.Conn, _ *bufio.Reader) { _, _ = io.WriteString(c, "220 hi\r\n"); endless(c, flood) }, queue.Down,
+		},
 		"an answer without an end": {func(c net.Conn, r *bufio.Reader) { greeted(c, r); endless(c, flood) }, queue.Down},
 		"no banner":                {func(_ net.Conn, r *bufio.Reader) { silence(r) }, queue.Release},
 		"a slow banner":            {func(c net.Conn, _ *bufio.Reader) { trickle(c, "220-slow\r\n") }, queue.Release},
 		"no answer":                {func(c net.Conn, r *bufio.Reader) { greeted(c, r); silence(r) }, queue.Down},
-		"a slow answer":            {func(c net.Conn, r *bufio.Reader) { greeted(c, r); trickle(c, "250-slow\r\n") }, queue.Down},
+		"a slow answer": {
+			func(c net.Conn, r *bufio.Reader) { greeted(c, r); trickle(c, "250-slow\r\n") }, queue.Down,
+		},
 		"no answer to the message": {func(c net.Conn, r *bufio.Reader) {
 			greeted(c, r)
 			_, _ = io.WriteString(c, "250 ok\r\n250 ok\r\n354 go on\r\n")
@@ -73,7 +77,8 @@ func TestHostile(t *testing.T) {
 			s := sender(t, Options{})
 			payload := `{"to": "a@example.com", "text": "x"}`
 			if strings.HasSuffix(name, "not read") {
-				payload = `{"to": "a@example.com", "attachments": [{"name": "x", "content": "` + base64.StdEncoding.EncodeToString(make([]byte, 700<<10)) + `"}]}`
+				payload = `{"to": "a@example.com", "attachments": [{"name": "x", "content": "` +
+					base64.StdEncoding.EncodeToString(make([]byte, 700<<10)) + `"}]}`
 			}
 			g := opened()
 			if c.want == queue.Release {
@@ -81,8 +86,11 @@ func TestHostile(t *testing.T) {
 			}
 			before := allocated()
 			begin := time.Now()
-			err := s.Deliver(t.Context(), jobOf(payload), g, target(t, host, port, func(s *SMTP) { s.Timeout = queue.Duration(300 * time.Millisecond) }))
-			if said := drain.What(err); !strings.HasSuffix(name, "not read") || said.Verdict != queue.Fail { // the kernel takes all of it, or not
+			err := s.Deliver(t.Context(), jobOf(payload), g, target(t, host, port, func(s *SMTP) {
+				s.Timeout = queue.Duration(300 * time.Millisecond)
+			}))
+			// the kernel takes all of it, or not
+			if said := drain.What(err); !strings.HasSuffix(name, "not read") || said.Verdict != queue.Fail {
 				wants(t, err, c.want)
 			}
 			if took := time.Since(begin); took > 10*time.Second {

@@ -48,7 +48,10 @@ func (s *SMTP) letter(job *queue.Job, now time.Time) (*letter, error) {
 	case err == nil && kind == typeMail:
 		l, err = s.ready(job, now)
 	default:
-		return nil, setting.Error("content_type", job.ContentType, "cannot be sent as mail; it must be "+typeJSON+", or "+typeMail+" for a message that is ready")
+		return nil, setting.Error(
+			"content_type", job.ContentType,
+			"cannot be sent as mail; it must be "+typeJSON+", or "+typeMail+" for a message that is ready",
+		)
 	}
 	if err != nil {
 		return nil, err
@@ -66,7 +69,10 @@ func (s *SMTP) letter(job *queue.Job, now time.Time) (*letter, error) {
 }
 
 func tooMany(n int) error {
-	return setting.Error("payload.to", "", fmt.Sprintf("with cc and bcc has %d recipients, the limit is %d: one job is one transaction; make several jobs of it", n, MaxRecipients))
+	return setting.Error("payload.to", "", fmt.Sprintf(
+		"with cc and bcc has %d recipients, the limit is %d: one job is one transaction; make several jobs of it", n,
+		MaxRecipients,
+	))
 }
 
 // add adds a recipient, once.
@@ -102,7 +108,9 @@ func checkLines(text []byte) error {
 		}
 		switch {
 		case end >= 0 && !bytes.HasSuffix(line, []byte("\r")):
-			return setting.Error("payload", "", "has a bare LF at the end of line "+strconv.Itoa(n)+"; lines of a message end in CRLF")
+			return setting.Error(
+				"payload", "", "has a bare LF at the end of line "+strconv.Itoa(n)+"; lines of a message end in CRLF",
+			)
 		case end >= 0:
 			line = line[:len(line)-1]
 		}
@@ -113,7 +121,9 @@ func checkLines(text []byte) error {
 			return setting.Error("payload", "", "has a NUL in line "+strconv.Itoa(n))
 		}
 		if len(line) > maxLine {
-			return setting.Error("payload", "", fmt.Sprintf("has a line of %d bytes (line %d), the limit is %d", len(line), n, maxLine))
+			return setting.Error("payload", "", fmt.Sprintf(
+				"has a line of %d bytes (line %d), the limit is %d", len(line), n, maxLine,
+			))
 		}
 	}
 	return nil
@@ -137,8 +147,13 @@ func (s *SMTP) sender(at, from string) (*mail.Address, error) {
 // maySend refuses a sender that is neither the setting's own nor one that it allows: jobs come from many, and a server
 // that is logged in to sends in whatever name it is given.
 func (s *SMTP) maySend(at, address string) error {
-	if own, err := parseAddress(s.From); err == nil && strings.EqualFold(own.Address, address) || s.AllowFrom.Match(address) {
+	if own, err := parseAddress(s.From); err == nil && strings.EqualFold(own.Address, address) ||
+		s.AllowFrom.Match(address) {
 		return nil
 	}
-	return setting.Error(at, address, "is not the queue's sender, deliver.smtp.from, nor one that deliver.smtp.allow_from allows; leave it out, or have it allowed")
+	return setting.Error(
+		at, address,
+		"is not the queue's sender, deliver.smtp.from, nor one that deliver.smtp.allow_from allows; leave it out, or have "+
+			"it allowed",
+	)
 }

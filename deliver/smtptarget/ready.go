@@ -19,7 +19,9 @@ type field struct {
 }
 
 // once are fields that a message has once at most (RFC 5322, 3.6). Of two, programs disagree which counts.
-var once = []string{"from", "sender", "reply-to", "to", "cc", "bcc", "message-id", "in-reply-to", "references", "subject", "date"}
+var once = []string{
+	"from", "sender", "reply-to", "to", "cc", "bcc", "message-id", "in-reply-to", "references", "subject", "date",
+}
 
 // ready takes a message as it is, but for Bcc and Return-Path, which are no part of what is sent, and adds
 // a Message-ID and a date if it has none. Its envelope is that of its headers.
@@ -76,11 +78,16 @@ func split(head []byte) ([]field, error) {
 		}
 		name, _, colon := strings.Cut(string(line), ":")
 		if !colon || !isFieldName(name) {
-			return nil, setting.Error("payload", string(bytes.TrimSpace(line)), "is no header; a message begins with its headers, and an empty line ends them")
+			return nil, setting.Error(
+				"payload", string(bytes.TrimSpace(line)),
+				"is no header; a message begins with its headers, and an empty line ends them",
+			)
 		}
 		name = strings.ToLower(name)
 		if strings.HasPrefix(name, "resent-") {
-			return nil, setting.Error("payload", name, "is for messages that are sent again; put the recipients into To, Cc and Bcc")
+			return nil, setting.Error(
+				"payload", name, "is for messages that are sent again; put the recipients into To, Cc and Bcc",
+			)
 		}
 		if seen[name] && slices.Contains(once, name) {
 			return nil, setting.Error("payload", name, "is a header that stands there twice")

@@ -112,7 +112,9 @@ func (r reply) judgeFinal(at stage) verdict {
 	return refused
 }
 
-var waits = regexp.MustCompile(`(?i)\b(?:in|after|for|wait|within)[ :]+(?:about |at least )?(\d{1,6}) ?(s|secs?|seconds?|m|mins?|minutes?|h|hours?)\b`)
+var waits = regexp.MustCompile(
+	`(?i)\b(?:in|after|for|wait|within)[ :]+(?:about |at least )?(\d{1,6}) ?(s|secs?|seconds?|m|mins?|minutes?|h|hours?)\b`,
+)
 
 // wait is how long a server asked to be spared in so many words, "try again in 60 seconds"; 0 if it did not.
 func wait(text string) time.Duration {
@@ -154,7 +156,9 @@ func bounces(all []refusal) []bounce.Bounce {
 	for i, r := range all {
 		text := excerpt(r.reply.text)
 		status := enhancedCode.FindString(text)
-		list[i] = bounce.Bounce{Address: r.address, Code: r.reply.code, Status: status, Text: strings.TrimSpace(text[len(status):])}
+		list[i] = bounce.Bounce{
+			Address: r.address, Code: r.reply.code, Status: status, Text: strings.TrimSpace(text[len(status):]),
+		}
 	}
 	return list
 }

@@ -46,7 +46,9 @@ func TestReplies(t *testing.T) {
 		{999, "", unfit, unfit, unfit, unfit},
 	} {
 		r := newReply(c.code, c.text)
-		if got := [4]verdict{r.judge(beforeMail), r.judge(toMail), r.judge(toRecipient), r.judge(toMessage)}; got != [4]verdict{c.before, c.mail, c.rcpt, c.letter} {
+		if got := [4]verdict{
+			r.judge(beforeMail), r.judge(toMail), r.judge(toRecipient), r.judge(toMessage),
+		}; got != [4]verdict{c.before, c.mail, c.rcpt, c.letter} {
 			t.Errorf("%d %s: %v, want %v", c.code, c.text, got, [4]verdict{c.before, c.mail, c.rcpt, c.letter})
 		}
 	}
@@ -77,7 +79,9 @@ func TestSpare(t *testing.T) {
 	for range 3 {
 		p.spare("slow down")
 	}
-	for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute} {
+	for _, want := range []time.Duration{
+		30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute,
+	} {
 		if p.delay != want {
 			t.Errorf("%v, want %v", p.delay, want)
 		}

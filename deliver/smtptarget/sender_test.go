@@ -34,7 +34,9 @@ func TestDelivers(t *testing.T) {
 	}
 	for _, mechanism := range []string{Auto, Plain, Login} {
 		p := start(t, serverTLS, nil)
-		s := sender(t, Options{TLS: clientTLS, Secrets: secrets.Source{Dir: dir, Allow: keytest.Allow(t, fmt.Sprintf("SMTP=127.0.0.1:%d", p.target(t, nil).Port))}})
+		s := sender(t, Options{TLS: clientTLS, Secrets: secrets.Source{Dir: dir, Allow: keytest.Allow(t, fmt.Sprintf(
+			"SMTP=127.0.0.1:%d", p.target(t, nil).Port,
+		))}})
 		set := p.target(t, func(s *SMTP) {
 			s.TLS, s.Username, s.Password, s.Mechanism = StartTLS, "me", "${secret:SMTP}", mechanism
 		})
@@ -51,7 +53,8 @@ func TestDelivers(t *testing.T) {
 			t.Fatalf("%s: %d messages on %d sessions", mechanism, len(got), p.count())
 		}
 		m := got[0]
-		if !m.secure || m.from != "shop@example.com" || strings.Join(m.to, " ") != "a@example.com b@example.com c@example.com d@example.com" {
+		if !m.secure || m.from != "shop@example.com" || strings.Join(m.to, " ") != "a@example.com b@example.com "+
+			"c@example.com d@example.com" {
 			t.Errorf("envelope %+v", m)
 		}
 		read, err := mail.ReadMessage(strings.NewReader(m.text))
@@ -62,10 +65,14 @@ func TestDelivers(t *testing.T) {
 			t.Error("Bcc is shown")
 		}
 		again, _ := mail.ReadMessage(strings.NewReader(got[1].text))
-		if id := read.Header.Get("Message-Id"); !strings.HasSuffix(id, "@example.com>") || id != again.Header.Get("Message-Id") {
+		if id := read.Header.Get("Message-Id"); !strings.HasSuffix(id, "@example.com>") ||
+			id != again.Header.Get("Message-Id") {
 			t.Errorf("Message-ID %q, then %q", id, again.Header.Get("Message-Id"))
 		}
-		for _, part := range []string{"=C3=BC", ".dot", "aGVsbG8=", "List-Unsubscribe: <https://example.com/u>", "multipart/alternative", `To: "Ann" <a@example.com>`} {
+		for _, part := range []string{
+			"=C3=BC", ".dot", "aGVsbG8=", "List-Unsubscribe: <https://example.com/u>", "multipart/alternative",
+			`To: "Ann" <a@example.com>`,
+		} {
 			if !strings.Contains(m.text, part) {
 				t.Errorf("no %q in %s", part, m.text)
 			}
@@ -80,11 +87,15 @@ func TestImplicitTLS(t *testing.T) {
 		play(secured, bufio.NewReader(secured), "220 hi", nil)
 	})
 	s := sender(t, Options{TLS: clientTLS})
-	if err := s.Deliver(t.Context(), plainJob(), opened(), target(t, host, port, func(s *SMTP) { s.TLS = ImplicitTLS })); err != nil {
+	if err := s.Deliver(t.Context(), plainJob(), opened(), target(
+		t, host, port, func(s *SMTP) { s.TLS = ImplicitTLS },
+	)); err != nil {
 		t.Error(err)
 	}
 	// Without the authority nothing is said to it.
-	err := sender(t, Options{}).Deliver(t.Context(), plainJob(), opened(), target(t, host, port, func(s *SMTP) { s.TLS = ImplicitTLS }))
+	err := sender(t, Options{}).Deliver(t.Context(), plainJob(), opened(), target(
+		t, host, port, func(s *SMTP) { s.TLS = ImplicitTLS },
+	))
 	wants(t, err, queue.Down, "TLS with "+host, "certificate")
 }
 
@@ -92,7 +103,10 @@ func TestImplicitTLS(t *testing.T) {
 func TestReady(t *testing.T) {
 	p := start(t, nil, nil)
 	s := sender(t, Options{})
-	job := jobOf("From: Me <me@example.com>\r\nTo: a@example.com,\r\n b@example.com\r\nBcc: c@example.com,\r\n d@example.com\r\nReturn-Path: <x@example.com>\r\nSubject: hi\r\n\r\n.\r\nBcc: body\r\n")
+	job := jobOf(
+		"From: Me <me@example.com>\r\nTo: a@example.com,\r\n b@example.com\r\nBcc: c@example.com,\r\n " +
+			"d@example.com\r\nReturn-Path: <x@example.com>\r\nSubject: hi\r\n\r\n.\r\nBcc: body\r\n",
+	)
 	job.ContentType = "message/rfc822"
 	if err := s.Deliver(t.Context(), job, opened(), p.target(t, nil)); err != nil {
 		t.Fatal(err)
@@ -101,7 +115,9 @@ func TestReady(t *testing.T) {
 	if m.from != "me@example.com" || strings.Join(m.to, " ") != "a@example.com b@example.com c@example.com d@example.com" {
 		t.Errorf("envelope %+v", m)
 	}
-	if !strings.HasSuffix(m.text, "From: Me <me@example.com>\r\nTo: a@example.com,\r\n b@example.com\r\nSubject: hi\r\n\r\n.\r\nBcc: body\r\n") ||
+	if !strings.HasSuffix(
+		m.text, "From: Me <me@example.com>\r\nTo: a@example.com,\r\n b@example.com\r\nSubject: hi\r\n\r\n.\r\nBcc: body\r\n",
+	) ||
 		!strings.HasPrefix(m.text, "Message-ID: <") || !strings.Contains(m.text, "\r\nDate: ") {
 		t.Errorf("message %q", m.text)
 	}
@@ -139,14 +155,23 @@ func TestRecipients(t *testing.T) {
 		sent    string
 	}{
 		{"all are accepted", nil, 1, queue.Deliver, nil, "a@x.de b@x.de c@x.de"},
-		{"one is refused", answers("b", 550, 5, 1, 1), 1, queue.Bury, []string{"delivered to 2 of 3", "b@x.de (550"}, "a@x.de c@x.de"},
+		{
+			"one is refused", answers("b", 550, 5, 1, 1), 1, queue.Bury, []string{"delivered to 2 of 3", "b@x.de (550"},
+			"a@x.de c@x.de",
+		},
 		{"one is put off", answers("b", 450, 4, 2, 0), 1, queue.Fail, []string{"sent to nobody", "b@x.de (450"}, ""},
-		{"one is put off for the last time", answers("b", 450, 4, 2, 0), 8, queue.Bury, []string{"delivered to 2 of 3", "b@x.de (450"}, "a@x.de c@x.de"},
+		{
+			"one is put off for the last time", answers("b", 450, 4, 2, 0), 8, queue.Bury,
+			[]string{"delivered to 2 of 3", "b@x.de (450"}, "a@x.de c@x.de",
+		},
 		{"greylisted", answers("b", 451, 4, 7, 1), 1, queue.Fail, []string{"put off"}, ""},
 		{"mailbox full", answers("b", 452, 4, 2, 2), 1, queue.Fail, []string{"put off"}, ""},
 		{"the server has enough", answers("b", 451, 4, 7, 28), 1, queue.Throttle, []string{"451"}, ""},
 		{"the server leaves", answers("b", 421, 4, 3, 2), 1, queue.Throttle, []string{"421"}, ""},
-		{"all are refused", answers("abc", 550, 5, 1, 1), 1, queue.Bury, []string{"sent to nobody", "a@x.de", "b@x.de", "c@x.de"}, ""},
+		{
+			"all are refused", answers("abc", 550, 5, 1, 1), 1, queue.Bury,
+			[]string{"sent to nobody", "a@x.de", "b@x.de", "c@x.de"}, "",
+		},
 		{"all are put off for the last time", answers("abc", 450, 4, 2, 0), 8, queue.Fail, []string{"sent to nobody"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -196,9 +221,15 @@ func TestBounces(t *testing.T) {
 			return &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 7, 1}, Message: "spam (see a@x.de)"}
 		}
 	})
-	err := sender(t, Options{}).Deliver(t.Context(), jobOf(`{"to": ["a@x.de", "b@x.de", "c@x.de"], "text": "x"}`), opened(), p.target(t, nil))
+	err := sender(t, Options{}).Deliver(
+		t.Context(), jobOf(`{"to": ["a@x.de", "b@x.de", "c@x.de"], "text": "x"}`), opened(), p.target(t, nil),
+	)
 	wants(t, err, queue.Bury, "the message was refused for ")
-	want := []bounce.Bounce{{Address: "b@x.de", Code: 550, Status: "5.1.1", Text: "no"}, {Address: "a@x.de", Code: 554, Status: "5.7.1", Text: "spam [see a@x.de]"}, {Address: "c@x.de", Code: 554, Status: "5.7.1", Text: "spam [see a@x.de]"}}
+	want := []bounce.Bounce{
+		{Address: "b@x.de", Code: 550, Status: "5.1.1", Text: "no"},
+		{Address: "a@x.de", Code: 554, Status: "5.7.1", Text: "spam [see a@x.de]"},
+		{Address: "c@x.de", Code: 554, Status: "5.7.1", Text: "spam [see a@x.de]"},
+	}
 	if got := bounce.Parse(err.Error()); !slices.Equal(got, want) {
 		t.Errorf("%v\n is read as %+v", err, got)
 	}
@@ -240,7 +271,8 @@ func TestRecipientsAndTheDeadline(t *testing.T) {
 			job.Deadline = time.Now().Add(c.left)
 		}
 		err := sender(t, Options{}).Deliver(t.Context(), job, opened(), p.target(t, nil))
-		if said := drain.What(err); said.Verdict != c.want || len(p.got()) != map[bool]int{true: 1, false: 0}[c.want == queue.Bury] {
+		if said := drain.What(err); said.Verdict != c.want ||
+			len(p.got()) != map[bool]int{true: 1, false: 0}[c.want == queue.Bury] {
 			t.Errorf("%v left, backoff %v, %q: %v, sent %d times", c.left, c.backoff, c.says, err, len(p.got()))
 		}
 	}
@@ -271,7 +303,13 @@ func TestLost(t *testing.T) {
 		host, port := script(t, func(_ int, conn net.Conn, r *bufio.Reader) {
 			play(conn, r, "220 hi", map[string]string{".": answer})
 		})
-		wants(t, sender(t, Options{}).Deliver(t.Context(), plainJob(), opened(), target(t, host, port, func(s *SMTP) { s.Timeout = queue.Duration(300 * time.Millisecond) })), queue.Hold)
+		wants(
+			t,
+			sender(t, Options{}).Deliver(t.Context(), plainJob(), opened(), target(t, host, port, func(s *SMTP) {
+				s.Timeout = queue.Duration(300 * time.Millisecond)
+			})),
+			queue.Hold,
+		)
 	}
 }
 

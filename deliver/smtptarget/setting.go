@@ -66,7 +66,9 @@ type SMTP struct {
 
 // Default is what a setting has that is not given.
 func Default() *SMTP {
-	return &SMTP{TLS: StartTLS, Mechanism: Auto, Timeout: queue.Duration(DefaultTimeout), MaxConnections: DefaultMaxConnections}
+	return &SMTP{
+		TLS: StartTLS, Mechanism: Auto, Timeout: queue.Duration(DefaultTimeout), MaxConnections: DefaultMaxConnections,
+	}
 }
 
 var _ setting.Hosted = (*SMTP)(nil)
@@ -76,9 +78,14 @@ func (s *SMTP) Check(at string) error {
 	at += "."
 	switch {
 	case s.Server == "":
-		return setting.Error(at+"host", "", "is missing; it must be the name or address of an SMTP server, such as smtp.example.com")
+		return setting.Error(
+			at+"host", "", "is missing; it must be the name or address of an SMTP server, such as smtp.example.com",
+		)
 	case !isHost(s.Server):
-		return setting.Error(at+"host", secrets.MaskURL(s.Server), "must be a name or an address alone, such as smtp.example.com; the port has a field of its own")
+		return setting.Error(
+			at+"host", secrets.MaskURL(s.Server),
+			"must be a name or an address alone, such as smtp.example.com; the port has a field of its own",
+		)
 	case s.Port < 0 || s.Port > 65535:
 		return setting.Error(at+"port", strconv.Itoa(s.Port), "must be from 1 to 65535")
 	}
@@ -118,7 +125,9 @@ func (s *SMTP) Check(at string) error {
 		return setting.Error(at+"timeout", s.Timeout.String(), "must be from "+MinTimeout.String()+" to "+MaxTimeout.String())
 	}
 	if s.MaxConnections < 1 || s.MaxConnections > MaxMaxConnections {
-		return setting.Error(at+"max_connections", strconv.Itoa(s.MaxConnections), "must be from 1 to "+strconv.Itoa(MaxMaxConnections))
+		return setting.Error(
+			at+"max_connections", strconv.Itoa(s.MaxConnections), "must be from 1 to "+strconv.Itoa(MaxMaxConnections),
+		)
 	}
 	return nil
 }
@@ -131,7 +140,9 @@ func (s *SMTP) checkLogin(at string) error {
 	}
 	for name, value := range map[string]string{"username": s.Username, "password": s.Password} {
 		if len(value) > maxCredentialBytes || strings.IndexFunc(value, unicode.IsControl) >= 0 {
-			return setting.Error(at+name, "", "must have at most "+strconv.Itoa(maxCredentialBytes)+" bytes, and no control characters")
+			return setting.Error(
+				at+name, "", "must have at most "+strconv.Itoa(maxCredentialBytes)+" bytes, and no control characters",
+			)
 		}
 	}
 	switch {
@@ -142,7 +153,11 @@ func (s *SMTP) checkLogin(at string) error {
 	case s.Password == "":
 		return nil
 	case s.TLS != StartTLS && s.TLS != ImplicitTLS && !isLoopback(s.Server):
-		return setting.Error(at+"tls", s.TLS, "could send the password where others can read it; with a password it must be starttls or implicit, unless the host is loopback")
+		return setting.Error(
+			at+"tls", s.TLS,
+			"could send the password where others can read it; with a password it must be starttls or implicit, unless the "+
+				"host is loopback",
+		)
 	}
 	return secrets.Check(at+"password", s.Password)
 }
@@ -150,14 +165,17 @@ func (s *SMTP) checkLogin(at string) error {
 // notAnAddress says what is wrong with a pattern of addresses. With its one @ it means none of another domain.
 func notAnAddress(pattern string) string {
 	if pattern != "*" && strings.Count(pattern, "@") != 1 || strings.Contains(pattern, " ") {
-		return "must be an address in which * stands for anything, such as *@example.com or news-*@example.com, or * alone for any"
+		return "must be an address in which * stands for anything, such as *@example.com or news-*@example.com, or * alone " +
+			"for any"
 	}
 	return ""
 }
 
 // Hosts implements setting.Hosted.
 func (s *SMTP) Hosts() []setting.Host {
-	return []setting.Host{{Field: "host", Name: s.Server, Port: uint16(s.Port), TLS: s.TLS == StartTLS || s.TLS == ImplicitTLS}}
+	return []setting.Host{{
+		Field: "host", Name: s.Server, Port: uint16(s.Port), TLS: s.TLS == StartTLS || s.TLS == ImplicitTLS,
+	}}
 }
 
 // Uses implements setting.Hosted.

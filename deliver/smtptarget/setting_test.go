@@ -40,7 +40,10 @@ func TestSettings(t *testing.T) {
 		{`{"host": "h", "tls": ""}`, "tls", "starttls, implicit"},
 		{`{"host": "h", "tls": "none", "username": "me", "password": "hunter22"}`, "tls", "could send the password"},
 		{`{"host": "h", "tls": "opportunistic", "username": "me", "password": "hunter22"}`, "tls", "could send the password"},
-		{`{"host": "127.0.0.1.example.com", "tls": "none", "username": "me", "password": "hunter22"}`, "tls", "could send the password"},
+		{
+			`{"host": "127.0.0.1.example.com", "tls": "none", "username": "me", "password": "hunter22"}`, "tls",
+			"could send the password",
+		},
 		{`{"host": "h", "username": "me"}`, "username", "together"},
 		{`{"host": "h", "password": "hunter22"}`, "username", "together"},
 		{`{"host": "h", "username": "me", "password": "${REDIS_PASSWORD}"}`, "password", "no reference to a secret"},
@@ -71,7 +74,9 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: the password is quoted: %v", c.raw, err)
 		}
 	}
-	for raw, port := range map[string]int{`{"host": "h"}`: 587, `{"host": "h", "tls": "implicit"}`: 465, `{"host": "h", "tls": "implicit", "port": 25}`: 25} {
+	for raw, port := range map[string]int{
+		`{"host": "h"}`: 587, `{"host": "h", "tls": "implicit"}`: 465, `{"host": "h", "tls": "implicit", "port": 25}`: 25,
+	} {
 		if s, err := check(raw); err != nil || s.Port != port {
 			t.Errorf("%s: %v, %+v", raw, err, s)
 		}

@@ -29,9 +29,14 @@ func (t *transaction) fits() error {
 	lacks := func(extension string) bool { has, _ := t.conn.client.Extension(extension); return !has }
 	switch {
 	case t.letter.utf8 && lacks("SMTPUTF8"):
-		return drain.Permanent(errors.New("an address or a header is not ASCII, and the server does not take such (it has no SMTPUTF8)"))
+		return drain.Permanent(errors.New(
+			"an address or a header is not ASCII, and the server does not take such (it has no SMTPUTF8)",
+		))
 	case t.letter.wide && lacks("8BITMIME"):
-		return drain.Permanent(errors.New("the message is not ASCII, and the server does not take such (it has no 8BITMIME); encode it as quoted-printable or base64"))
+		return drain.Permanent(errors.New(
+			"the message is not ASCII, and the server does not take such (it has no 8BITMIME); encode it as quoted-printable " +
+				"or base64",
+		))
 	}
 	if has, limit := t.conn.client.Extension("SIZE"); has {
 		if n, err := strconv.Atoi(limit); err == nil && n > 0 && len(t.letter.text) > n {
@@ -65,7 +70,9 @@ func (t *transaction) exchange(ctx context.Context) (good bool, err error) {
 	}
 	r, err := t.command("DATA")
 	if err != nil {
-		return false, drain.Trouble(fmt.Errorf("the connection was lost before the message was sent: %w", interrupted(ctx, err)))
+		return false, drain.Trouble(fmt.Errorf(
+			"the connection was lost before the message was sent: %w", interrupted(ctx, err),
+		))
 	}
 	if r.code != 354 {
 		return r.code != 421, t.denied(r, "DATA")
@@ -73,7 +80,9 @@ func (t *transaction) exchange(ctx context.Context) (good bool, err error) {
 	text := t.conn.client.Text
 	w := text.DotWriter()
 	if _, err := w.Write(t.letter.text); err != nil {
-		return false, drain.Trouble(fmt.Errorf("the connection was lost while the message was sent: %w", interrupted(ctx, err)))
+		return false, drain.Trouble(fmt.Errorf(
+			"the connection was lost while the message was sent: %w", interrupted(ctx, err),
+		))
 	}
 	// From here on the final dot may have arrived, and with it the message: RFC 5321, 4.2.5 and 6.1.
 	err = w.Close()
@@ -84,7 +93,9 @@ func (t *transaction) exchange(ctx context.Context) (good bool, err error) {
 		err = fmt.Errorf("the answer to the message makes no sense: %s", r)
 	}
 	if err != nil {
-		unknown := drain.Unknown(fmt.Errorf("the message was sent, and it is not known whether it was taken: %w", interrupted(ctx, err)))
+		unknown := drain.Unknown(fmt.Errorf(
+			"the message was sent, and it is not known whether it was taken: %w", interrupted(ctx, err),
+		))
 		if ctx.Err() != nil {
 			return false, unknown
 		}
@@ -96,7 +107,9 @@ func (t *transaction) exchange(ctx context.Context) (good bool, err error) {
 	}
 	t.pool.wentWell()
 	if missed := append(t.refused, t.put...); len(missed) > 0 {
-		return true, drain.Permanent(errors.New(bounce.Delivered(len(t.accepted), len(t.letter.to)) + bounce.Sections(nil, bounces(missed))))
+		return true, drain.Permanent(errors.New(
+			bounce.Delivered(len(t.accepted), len(t.letter.to)) + bounce.Sections(nil, bounces(missed)),
+		))
 	}
 	return true, nil
 }

@@ -142,7 +142,9 @@ func TestListOfLargeQueues(t *testing.T) {
 	f := keepingLarge(t, memory, 0, 0)
 	const n = 30
 	for i := range n {
-		f.do("PUT", fmt.Sprintf("%s/q%02d", queues, i), `{"rate":"1/s","deliver":{"x":"`+strings.Repeat("x", 60<<10)+`"}}`).want(t, 201)
+		f.do(
+			"PUT", fmt.Sprintf("%s/q%02d", queues, i), `{"rate":"1/s","deliver":{"x":"`+strings.Repeat("x", 60<<10)+`"}}`,
+		).want(t, 201)
 	}
 	seen := 0
 	for path := queues + "?limit=1000&after=f"; path != ""; {

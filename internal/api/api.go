@@ -113,7 +113,10 @@ func New(engine queue.Engine, o Options) http.Handler {
 	if o.Waits == nil {
 		o.Waits = admission.New(engine, admission.Options{Logger: o.Logger})
 	}
-	h := &handler{engine: &recorded{engine, o.Logger}, o: o, streams: ops.NewBudget(int64(o.MaxStreams)), waits: ops.NewBudget(int64(o.MaxWaits))}
+	h := &handler{
+		engine: &recorded{engine, o.Logger}, o: o, streams: ops.NewBudget(int64(o.MaxStreams)),
+		waits: ops.NewBudget(int64(o.MaxWaits)),
+	}
 	return h.dispatch()
 }
 

@@ -33,7 +33,9 @@ var bare = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusAccepted)
-	_, _ = fmt.Fprintf(w, `{"id":%q,"state":"waiting","position":1,"eta":{"at":"2026-05-04T03:02:01.123456Z","exact":false}}`+"\n", job.ID)
+	_, _ = fmt.Fprintf(
+		w, `{"id":%q,"state":"waiting","position":1,"eta":{"at":"2026-05-04T03:02:01.123456Z","exact":false}}`+"\n", job.ID,
+	)
 })
 
 // BenchmarkPost compares what a request costs here with the floor, over 64
@@ -57,7 +59,10 @@ func BenchmarkPost(b *testing.B) {
 
 func flood(b *testing.B, addr string) {
 	body := `{"id":"01h2xcejqtf2nbrexx3vqjhp41","payload":{"text":"` + strings.Repeat("x", 244) + `"}}`
-	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", jobs, len(body), body)
+	request := fmt.Sprintf(
+		"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", jobs, len(body),
+		body,
+	)
 	var left atomic.Int64
 	left.Store(int64(b.N))
 	var all sync.WaitGroup

@@ -23,7 +23,9 @@ func (h *handler) readBody(r *http.Request, buf []byte, limit int) (body []byte,
 		return buf, charged, tooLarge("", "the body", int64(limit))
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return buf, charged, &Problem{Reason: ReasonMediaType, Detail: "content encoding " + shorten(enc) + " is not supported; send the body as it is"}
+		return buf, charged, &Problem{
+			Reason: ReasonMediaType, Detail: "content encoding " + shorten(enc) + " is not supported; send the body as it is",
+		}
 	}
 	charged.account = h.account(r)
 	buf = buf[:0]

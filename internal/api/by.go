@@ -12,7 +12,9 @@ import (
 const headerBy = "Penstock-By"
 
 // named serves a change, with a context that has the note of who makes it, and logs what it did.
-func named(change func(*handler, http.ResponseWriter, *http.Request)) func(*handler, http.ResponseWriter, *http.Request) {
+func named(
+	change func(*handler, http.ResponseWriter, *http.Request),
+) func(*handler, http.ResponseWriter, *http.Request) {
 	return func(h *handler, w http.ResponseWriter, r *http.Request) {
 		name := strings.Join(r.Header.Values(headerBy), ", ")
 		err := queue.ValidateBy(name)

@@ -59,7 +59,8 @@ func shownRecord[C wire.Change | wire.RuleChange](page *queue.ChangesPage, shown
 
 func shownDone(c *queue.Change) wire.Done {
 	d := wire.Done{
-		Number: c.Number, At: c.At.UTC(), ClaimedBy: c.By, What: c.What, Revision: c.Revision, Was: c.Was, Jobs: c.Jobs, IDs: c.IDs, Detail: c.Detail,
+		Number: c.Number, At: c.At.UTC(), ClaimedBy: c.By, What: c.What, Revision: c.Revision, Was: c.Was, Jobs: c.Jobs,
+		IDs: c.IDs, Detail: c.Detail,
 		Reason: c.Reason, Until: instant(c.Until),
 	}
 	if !c.Last.Equal(c.At) {
@@ -90,7 +91,9 @@ func changesRequest(r *http.Request, of queue.Subject, name string) (ask queue.C
 		for _, s := range strings.Split(list, ",") {
 			kind := queue.ChangeKind(s)
 			if !slices.Contains(queue.ChangeKinds, kind) {
-				return ask, badField("what", fmt.Sprintf("%s must be one of %s", shorten(s), strings.Trim(fmt.Sprint(queue.ChangeKinds), "[]")))
+				return ask, badField("what", fmt.Sprintf(
+					"%s must be one of %s", shorten(s), strings.Trim(fmt.Sprint(queue.ChangeKinds), "[]"),
+				))
 			}
 			ask.What = append(ask.What, kind)
 		}
@@ -140,7 +143,9 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 	now := history.Revision
 	spec, err := history.Earlier(ask.Revision)
 	if expect != queue.AnyRevision && expect != now {
-		(&Problem{Reason: ReasonRevision, Revision: now, Detail: "the queue has changed since it was read; get it and try again"}).write(w)
+		(&Problem{
+			Reason: ReasonRevision, Revision: now, Detail: "the queue has changed since it was read; get it and try again",
+		}).write(w)
 		return
 	}
 	if err != nil {
@@ -185,7 +190,9 @@ func (h *handler) readRollback(r *http.Request) (ask wire.RollbackRequest, p *Pr
 		return ask, p
 	}
 	if ask.Revision < 0 {
-		return ask, badField("revision", strconv.FormatInt(ask.Revision, 10)+" is below 1; leave it out for the one before the last change")
+		return ask, badField(
+			"revision", strconv.FormatInt(ask.Revision, 10)+" is below 1; leave it out for the one before the last change",
+		)
 	}
 	return ask, nil
 }

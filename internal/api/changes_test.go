@@ -22,7 +22,10 @@ const (
 func TestBy(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture, e queue.Engine) {
 		f.do("PUT", email, `{"rate":"1/s"}`, "Penstock-By", "ann@désk").want(t, 201)
-		for _, name := range []string{strings.Repeat("x", 129), strings.Repeat("é", 65), "ann\tbob", "\xff\xfe", "ann\u0085", "ann\u2028bob", "ann\u2029bob", "ann\u202ebob", "ann\u200bbob"} {
+		for _, name := range []string{
+			strings.Repeat("x", 129), strings.Repeat("é", 65), "ann\tbob", "\xff\xfe", "ann\u0085", "ann\u2028bob",
+			"ann\u2029bob", "ann\u202ebob", "ann\u200bbob",
+		} {
 			for _, c := range []struct{ method, path, body string }{
 				{"PUT", email, `{"rate":"2/s"}`},
 				{"DELETE", email, ""},
@@ -59,7 +62,9 @@ func TestBy(t *testing.T) {
 		for i := range list {
 			by = append(by, string(list[i].What)+" "+list[i].By)
 		}
-		if want := []string{"changed ", "resumed ann, bob", "paused " + strings.Repeat("é", 64), "created ann@désk"}; fmt.Sprint(by) != fmt.Sprint(want) {
+		if want := []string{
+			"changed ", "resumed ann, bob", "paused " + strings.Repeat("é", 64), "created ann@désk",
+		}; fmt.Sprint(by) != fmt.Sprint(want) {
 			t.Errorf("%q, want %q", by, want)
 		}
 	})
@@ -72,7 +77,9 @@ func TestChanges(t *testing.T) {
 		for n := range queue.MaxChanges {
 			f.do("PUT", email, fmt.Sprintf(`{"rate":"%d/m"}`, n+1)).want(t, 200)
 		}
-		for limit, n := range map[string]int{"": queue.MaxChanges, "?limit=": queue.MaxChanges, "?limit=1": 1, "?limit=99": 99, "?limit=100": queue.MaxChanges} {
+		for limit, n := range map[string]int{
+			"": queue.MaxChanges, "?limit=": queue.MaxChanges, "?limit=1": 1, "?limit=99": 99, "?limit=100": queue.MaxChanges,
+		} {
 			a := f.do("GET", changes+limit, "")
 			list, _ := a.body["changes"].([]any)
 			if a.status != 200 || len(list) != n {
@@ -84,7 +91,9 @@ func TestChanges(t *testing.T) {
 				t.Errorf("%s begins with %v", limit, latest)
 			}
 		}
-		for _, limit := range []string{"0", "-1", "101", "1.5", "1e1", "+", "x", "99999999999999999999", "%00", strings.Repeat("9", 2000)} {
+		for _, limit := range []string{
+			"0", "-1", "101", "1.5", "1e1", "+", "x", "99999999999999999999", "%00", strings.Repeat("9", 2000),
+		} {
 			f.do("GET", changes+"?limit="+limit, "").want(t, 400, "reason", "invalid_field", "field", "limit")
 		}
 		f.do("DELETE", email, "").want(t, 204)
@@ -105,8 +114,14 @@ func TestRollback(t *testing.T) {
 		f.do("POST", rollback, "", "If-Match", tags[1]).want(t, 412, "reason", "revision_mismatch", "revision", revisions[2])
 		f.do("POST", rollback, `{"dry_run":true}`, "If-Match", tags[1]).want(t, 412, "reason", "revision_mismatch")
 		f.do("POST", rollback, "", "If-None-Match", "*").want(t, 412, "revision", revisions[2])
-		f.do("POST", rollback, `{"revision":999999}`, "If-Match", tags[2]).want(t, 404, "reason", "unknown_revision", "field", "revision", "revisions", []any{revisions[2], revisions[1], revisions[0]})
-		for body, field := range map[string]string{`{"revision":-1}`: "revision", `{"revision":"1"}`: "revision", `{"revision":1.5}`: "revision", `{"dry_run":1}`: "dry_run"} {
+		f.do("POST", rollback, `{"revision":999999}`, "If-Match", tags[2]).want(
+			t, 404, "reason", "unknown_revision", "field", "revision", "revisions",
+			[]any{revisions[2], revisions[1], revisions[0]},
+		)
+		for body, field := range map[string]string{
+			`{"revision":-1}`: "revision", `{"revision":"1"}`: "revision", `{"revision":1.5}`: "revision",
+			`{"dry_run":1}`: "dry_run",
+		} {
 			f.do("POST", rollback, body).want(t, 400, "reason", "invalid_field", "field", field)
 		}
 		f.do("POST", rollback, `{"to":1}`).want(t, 400, "reason", "unknown_field", "field", "to")
@@ -151,7 +166,8 @@ func TestChangesChosen(t *testing.T) {
 		a := f.do("GET", changes+"?limit=1", "")
 		list, _ := a.body["changes"].([]any)
 		latest, _ := list[0].(map[string]any)
-		if latest["what"] != "purged" || latest["jobs"] != float64(2) || latest["claimed_by"] != "ann" || latest["number"] != float64(3) || latest["detail"] != "waiting" || a.body["dropped"] != float64(0) {
+		if latest["what"] != "purged" || latest["jobs"] != float64(2) || latest["claimed_by"] != "ann" ||
+			latest["number"] != float64(3) || latest["detail"] != "waiting" || a.body["dropped"] != float64(0) {
 			t.Errorf("%v", a.body)
 		}
 		a = f.do("GET", changes+fmt.Sprintf("?before=%v", a.body["next"]), "")
@@ -161,13 +177,19 @@ func TestChangesChosen(t *testing.T) {
 		if second, _ := list[0].(map[string]any); fmt.Sprint(second["ids"]) != "[j0]" || second["what"] != "cancelled" {
 			t.Errorf("%v", second)
 		}
-		for query, n := range map[string]int{"?what=created,cancelled": 2, "?what=created&what=paused": 1, "?since=2000-01-01T00:00:00Z": 3, "?until=2000-01-01T00:00:00%2B02:00": 0} {
+		for query, n := range map[string]int{
+			"?what=created,cancelled": 2, "?what=created&what=paused": 1, "?since=2000-01-01T00:00:00Z": 3,
+			"?until=2000-01-01T00:00:00%2B02:00": 0,
+		} {
 			a := f.do("GET", changes+query, "")
 			if list, _ := a.body["changes"].([]any); a.status != 200 || len(list) != n {
 				t.Errorf("%s: %d, %v", query, a.status, a.body)
 			}
 		}
-		for query, field := range map[string]string{"before=0": "before", "before=-1": "before", "before=x": "before", "what=x": "what", "what=paused,": "what", "since=yesterday": "since", "until=1": "until"} {
+		for query, field := range map[string]string{
+			"before=0": "before", "before=-1": "before", "before=x": "before", "what=x": "what", "what=paused,": "what",
+			"since=yesterday": "since", "until=1": "until",
+		} {
 			f.do("GET", changes+"?"+query, "").want(t, 400, "reason", "invalid_field", "field", field)
 		}
 	})
@@ -213,7 +235,10 @@ func TestChangesLogged(t *testing.T) {
 		{"PUT", email, `{"rate":"1/s"}`, ""},
 		{"GET", email, "", ""},
 		{"POST", email + "/jobs", `{"id":"a","payload":1}`, ""},
-		{"POST", email + "/pause", `{"reason":"tests"}`, `"what":"paused","queue":"email","claimed_by":"ann","reason":"tests"`},
+		{
+			"POST", email + "/pause", `{"reason":"tests"}`,
+			`"what":"paused","queue":"email","claimed_by":"ann","reason":"tests"`,
+		},
 		{"POST", email + "/jobs/nobody/cancel", "", ""},
 		{"POST", email + "/purge", "", `"what":"purged","queue":"email","claimed_by":"ann","jobs":1,"detail":"waiting"`},
 		{"POST", email + "/purge", "", ""},

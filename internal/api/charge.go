@@ -81,7 +81,10 @@ func overBudget(err error) *Problem {
 			Detail: "your address has its share of this server's memory in use; wait for answers before you send more",
 		}
 	}
-	return &Problem{Reason: ReasonOverloaded, RetryAfter: retryOverloaded, Detail: "all the memory that this server has for requests is in use"}
+	return &Problem{
+		Reason: ReasonOverloaded, RetryAfter: retryOverloaded,
+		Detail: "all the memory that this server has for requests is in use",
+	}
 }
 
 // RefuseBudget answers a request that the budget has nothing left for, as a server's Refuse.

@@ -39,7 +39,9 @@ func (h *handler) listDeadQueues(w http.ResponseWriter, r *http.Request) {
 		if i == limit || only != "" && d.Queue != only {
 			break
 		}
-		page.Queues = append(page.Queues, wire.DeadQueue{Queue: d.Queue, Dead: d.Dead, Oldest: instant(d.Oldest), Gone: d.Gone})
+		page.Queues = append(page.Queues, wire.DeadQueue{
+			Queue: d.Queue, Dead: d.Dead, Oldest: instant(d.Oldest), Gone: d.Gone,
+		})
 	}
 	if only == "" && len(found) > limit {
 		page.Next = found[limit-1].Queue
@@ -70,7 +72,9 @@ func (h *handler) replayJob(w http.ResponseWriter, r *http.Request) {
 			Detail: "the queue, the job's lane or the schedule has no room for it: the job is still dead",
 		}).write(w)
 	case outcomes[0] == queue.Broken:
-		(&Problem{Reason: ReasonInternal, ID: id, Detail: "what the store has kept of this job is not a job; it can only be deleted"}).write(w)
+		(&Problem{
+			Reason: ReasonInternal, ID: id, Detail: "what the store has kept of this job is not a job; it can only be deleted",
+		}).write(w)
 	default:
 		state := queue.Waiting
 		if info, err := h.engine.Job(r.Context(), name, id); err == nil { // else that it was replayed is true all the same
@@ -105,7 +109,10 @@ func (h *handler) notDead(w http.ResponseWriter, r *http.Request, name, id strin
 		h.failJob(w, err, name, id)
 		return
 	}
-	(&Problem{Reason: ReasonNotDead, ID: id, State: info.State, Detail: "the job is " + info.State.String() + ", not dead; nothing was changed"}).write(w)
+	(&Problem{
+		Reason: ReasonNotDead, ID: id, State: info.State,
+		Detail: "the job is " + info.State.String() + ", not dead; nothing was changed",
+	}).write(w)
 }
 
 func (h *handler) replayJobs(w http.ResponseWriter, r *http.Request) {
@@ -164,13 +171,17 @@ func (h *handler) decideChosen(w http.ResponseWriter, r *http.Request, state que
 	var err error
 	if len(c.IDs) > 0 {
 		if c.Reason != "" || c.Before != nil || c.Since != nil || c.After != "" || c.DryRun {
-			(&Problem{Reason: ReasonInvalidRequest, Field: "ids", Detail: "cannot be given with reason, before, since, after or dry_run"}).write(w)
+			(&Problem{
+				Reason: ReasonInvalidRequest, Field: "ids", Detail: "cannot be given with reason, before, since, after or dry_run",
+			}).write(w)
 			return
 		}
 		d.LookedAt, d.Matched = int64(len(c.IDs)), int64(len(c.IDs))
 		err = do(r.Context(), name, c.IDs, &d)
 	} else {
-		err = h.decidePages(r.Context(), queue.ListRequest{Queue: name, State: state, After: c.After, Limit: queue.MaxPage}, c, &d, do)
+		err = h.decidePages(
+			r.Context(), queue.ListRequest{Queue: name, State: state, After: c.After, Limit: queue.MaxPage}, c, &d, do,
+		)
 	}
 	if err != nil {
 		h.fail(w, err, name)
@@ -179,7 +190,9 @@ func (h *handler) decideChosen(w http.ResponseWriter, r *http.Request, state que
 	h.writeJSON(w, r, http.StatusOK, d)
 }
 
-func (h *handler) decidePages(ctx context.Context, req queue.ListRequest, c *wire.Choice, d *wire.Decided, do deciding) error {
+func (h *handler) decidePages(
+	ctx context.Context, req queue.ListRequest, c *wire.Choice, d *wire.Decided, do deciding,
+) error {
 	beginAt(&req, c)
 	for range maxPages {
 		l, err := h.engine.ListJobs(ctx, req)
@@ -216,7 +229,8 @@ func chosen(jobs []queue.JobInfo, c *wire.Choice) (ids []string) {
 }
 
 func chooses(c *wire.Choice, j *queue.JobInfo) bool {
-	return strings.Contains(j.Reason, c.Reason) && (c.Before == nil || stands(j).Before(*c.Before)) && (c.Since == nil || !stands(j).Before(*c.Since))
+	return strings.Contains(j.Reason, c.Reason) && (c.Before == nil || stands(j).Before(*c.Before)) && (c.Since == nil ||
+		!stands(j).Before(*c.Since))
 }
 
 // stands is the instant by which a job stands in its list: when it died, or since when it is held.

@@ -76,7 +76,9 @@ type overflowing struct {
 
 func serveOverflowing(t *testing.T) *overflowing {
 	t.Helper()
-	s, err := natsserver.Start(t.Context(), natsserver.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, MaxStore: 20 << 30})
+	s, err := natsserver.Start(t.Context(), natsserver.Options{
+		Dir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, MaxStore: 20 << 30,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +128,9 @@ func (o *overflowing) post(id, more string) *answer {
 // A job that may wait is deferred, and can be looked at and taken back like any other.
 func TestDeferredJobs(t *testing.T) {
 	o := serveOverflowing(t)
-	o.do("PUT", email, `{"rate":"1/h","capacity":2,"overflow":"defer","deferred":{"max_jobs":3}}`).want(t, 201, "overflow", "defer")
+	o.do(
+		"PUT", email, `{"rate":"1/h","capacity":2,"overflow":"defer","deferred":{"max_jobs":3}}`,
+	).want(t, 201, "overflow", "defer")
 	o.post("a", "").want(t, 202, "state", "waiting", "position", 1)
 	o.post("b", "").want(t, 202, "state", "waiting", "position", 2)
 	before := time.Now()
@@ -148,10 +152,13 @@ func TestDeferredJobs(t *testing.T) {
 	say(t, feed, `{"payload":"e","id":"e","overflow":"defer"}`+"\n")
 	wantLine(t, line(t, lines), "line", 1, "status", 202, "state", "deferred", "position", 5)
 	full := o.post("f", "")
-	if full.want(t, 429, "reason", "overflow_full", "id", "f"); full.header.Get("Retry-After") == "" || full.body["retry_after_ms"].(float64) < 1000 {
+	if full.want(t, 429, "reason", "overflow_full", "id", "f"); full.header.Get("Retry-After") == "" ||
+		full.body["retry_after_ms"].(float64) < 1000 {
 		t.Errorf("the promise is %s", full.text)
 	}
-	o.post("late", `,"expires_at":"2020-01-01T00:00:00Z"`).want(t, 422, "reason", "expired", "field", "expires_at", "id", "late")
+	o.post("late", `,"expires_at":"2020-01-01T00:00:00Z"`).want(
+		t, 422, "reason", "expired", "field", "expires_at", "id", "late",
+	)
 
 	c := o.do("GET", jobs+"/c", "")
 	c.want(t, 200, "state", "deferred", "position", 3, "attempts", 0, "cost", 1)
@@ -169,7 +176,10 @@ func TestDeferredJobs(t *testing.T) {
 			}
 		}
 	}
-	stats(map[string]any{"waiting": 2, "deferred": 3, "appended": 2, "set_aside": 3, "returned": 0, "missing": 0, "cancelled": 0, "expired": 0, "refused": 2})
+	stats(map[string]any{
+		"waiting": 2, "deferred": 3, "appended": 2, "set_aside": 3, "returned": 0, "missing": 0, "cancelled": 0, "expired": 0,
+		"refused": 2,
+	})
 
 	for range 2 {
 		o.do("POST", jobs+"/d/cancel", "").want(t, 200, "id", "d", "state", "cancelled")
@@ -188,7 +198,9 @@ func TestDeferredJobs(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	o.do("POST", jobs+"/a/cancel", "").want(t, 409, "reason", "not_cancellable", "state", "leased")
-	if _, err := o.store.Settle(t.Context(), []queue.Settlement{{Lease: queue.Lease{Queue: "email", ID: "a", Fence: got.Jobs[0].Fence}, Verdict: queue.Deliver}}); err != nil {
+	if _, err := o.store.Settle(t.Context(), []queue.Settlement{{
+		Lease: queue.Lease{Queue: "email", ID: "a", Fence: got.Jobs[0].Fence}, Verdict: queue.Deliver,
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	o.do("POST", jobs+"/a/cancel", "").want(t, 409, "reason", "not_cancellable", "state", "delivered")
@@ -228,7 +240,9 @@ func TestOverflowAway(t *testing.T) {
 	poll(t, func() bool { return o.do("GET", "/readyz", "").body["status"] == "degraded" })
 	o.do("GET", "/readyz", "").want(t, 200, "store", "ok", "overflow", "unavailable")
 	a := o.post("b", "")
-	if a.want(t, 503, "reason", "overflow_unavailable", "id", "b", "retry_after_ms", 1000); a.header.Get("Retry-After") != "1" {
+	if a.want(
+		t, 503, "reason", "overflow_unavailable", "id", "b", "retry_after_ms", 1000,
+	); a.header.Get("Retry-After") != "1" {
 		t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
 	}
 	feed, lines, _ := o.open(jobs)

@@ -97,7 +97,9 @@ func (e *engine) append(j queue.Job) queue.Appended {
 	j.Payload = bytes.Clone(j.Payload)
 	q.jobs[j.ID] = j
 	q.ids = append(q.ids, j.ID)
-	return queue.Appended{Outcome: queue.Accepted, State: queue.Waiting, Position: int64(len(q.ids)), ETA: queue.ETA{At: epoch, Exact: true}}
+	return queue.Appended{
+		Outcome: queue.Accepted, State: queue.Waiting, Position: int64(len(q.ids)), ETA: queue.ETA{At: epoch, Exact: true},
+	}
 }
 
 func (e *engine) find(name string) (*fifo, error) {

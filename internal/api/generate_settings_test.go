@@ -28,7 +28,9 @@ func withSettings(t *testing.T, text string) string {
 			schema = schemas.at("Limit").at("properties").at(path[1])
 		case path[0] == "lanes" && len(path) > 1 && s.Type != "object":
 			schema = schema.at(path[1])
-			spec.at("properties").at("lanes").at("properties").at(path[1]).set("$ref", "#/components/schemas/LaneRule/properties/"+path[1])
+			spec.at("properties").at("lanes").at("properties").at(path[1]).set(
+				"$ref", "#/components/schemas/LaneRule/properties/"+path[1],
+			)
 		default:
 			schema = spec
 			for i, name := range path {
@@ -53,7 +55,9 @@ func withSettings(t *testing.T, text string) string {
 // describe writes what a row of the table says into a schema.
 func describe(t *testing.T, schema *object, s *queue.Setting) {
 	t.Helper()
-	types := map[string]string{"text": "string", "duration": "string", "rate": "string", "quota": "string", "list": "array", "size": ""}
+	types := map[string]string{
+		"text": "string", "duration": "string", "rate": "string", "quota": "string", "list": "array", "size": "",
+	}
 	typ, other := types[s.Type]
 	if !other {
 		typ = s.Type

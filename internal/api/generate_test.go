@@ -14,13 +14,18 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.json again, as the tables say")
 
-// What openapi.json says of refusals, states, counters and settings is that of the tables in package queue and in reasons.go.
+// What openapi.json says of refusals, states, counters and settings is that of the tables in package queue and in
+// reasons.go.
 func TestOpenAPIFollowsTheTables(t *testing.T) {
 	doc := string(openAPIDocument)
 	doc = withList(doc, names(reasons, func(r Reason) string { return r.Code }), "Reason", "enum")
 	doc = withList(doc, stateNames(), "State", "enum")
-	doc = withList(doc, names(queue.StatusCodes(), func(c queue.StatusCode) string { return string(c) }), "QueueStatus", "code", "enum")
-	doc = withList(doc, names(queue.ChangeKinds, func(k queue.ChangeKind) string { return string(k) }), "ChangeKind", "enum")
+	doc = withList(
+		doc, names(queue.StatusCodes(), func(c queue.StatusCode) string { return string(c) }), "QueueStatus", "code", "enum",
+	)
+	doc = withList(
+		doc, names(queue.ChangeKinds, func(k queue.ChangeKind) string { return string(k) }), "ChangeKind", "enum",
+	)
 
 	counters := names(queue.CounterTable, func(c queue.Counter) string { return c.Name })
 	held := []string{"waiting", "scheduled", "leased", "held", "deferred", "dead", "lanes"}

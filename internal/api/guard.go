@@ -86,5 +86,6 @@ func foreign(r *http.Request) bool {
 // appends reports whether a request puts jobs into a queue. Whoever may put a queue chooses where its jobs are
 // delivered, and must not operate another process's queues by that: a drainer knows its own listeners, not everybody's.
 func appends(r *http.Request) bool {
-	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/v1/queues/") && strings.HasSuffix(r.URL.Path, "/jobs")
+	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/v1/queues/") &&
+		strings.HasSuffix(r.URL.Path, "/jobs")
 }

@@ -32,7 +32,10 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if h.o.Draining.Err() != nil {
-		(&Problem{Reason: ReasonDraining, RetryAfter: retryUnavailable, Detail: "this server is about to stop; send requests to another"}).write(w)
+		(&Problem{
+			Reason: ReasonDraining, RetryAfter: retryUnavailable,
+			Detail: "this server is about to stop; send requests to another",
+		}).write(w)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.o.CheckTimeout)
@@ -76,10 +79,16 @@ func (h *handler) ability(ctx context.Context) (readiness, *Problem) {
 		err    error
 	}{
 		{store != nil, readiness{Store: "unavailable", Overflow: "ok"}, "only jobs that may be deferred are taken: ", store},
-		{overflow != nil, readiness{Store: "ok", Overflow: "unavailable"}, "jobs are taken while there is room, and none is deferred: ", overflow},
+		{
+			overflow != nil, readiness{Store: "ok", Overflow: "unavailable"},
+			"jobs are taken while there is room, and none is deferred: ", overflow,
+		},
 		{stuck != nil, readiness{Store: "ok", Overflow: "stuck"}, "", stuck},
 		{filling != "", readiness{Store: full, Detail: filling}, "", nil},
-		{late != nil, readiness{Store: "ok", Pull: "late"}, "jobs are taken, and those of pull queues mostly given back: ", late},
+		{
+			late != nil, readiness{Store: "ok", Pull: "late"}, "jobs are taken, and those of pull queues mostly given back: ",
+			late,
+		},
 		{undrained != "", readiness{Store: "ok", Drainers: "none", Detail: undrained}, "", nil},
 		{hanging != nil, readiness{Store: "ok", Drainers: "hanging"}, "", hanging},
 	} {
@@ -137,9 +146,15 @@ func (h *handler) filling(ctx context.Context) (state, detail string) {
 	case err != nil || !s.Filling():
 		return "", ""
 	case s.Full():
-		return "full", fmt.Sprintf("the store is full: %d of %d bytes are used, and no jobs are taken from %d on; let queues drain, purge, lower retention, or give the store more room", s.Used, s.Limit, s.Stop)
+		return "full", fmt.Sprintf(
+			"the store is full: %d of %d bytes are used, and no jobs are taken from %d on; let queues drain, purge, lower "+
+				"retention, or give the store more room",
+			s.Used, s.Limit, s.Stop,
+		)
 	}
-	return "filling", fmt.Sprintf("the store fills: %d of %d bytes are used, and no jobs are taken from %d on", s.Used, s.Limit, s.Stop)
+	return "filling", fmt.Sprintf(
+		"the store fills: %d of %d bytes are used, and no jobs are taken from %d on", s.Used, s.Limit, s.Stop,
+	)
 }
 
 // pace is why jobs of pull queues come too late; nil if they do not.
@@ -153,7 +168,8 @@ func (h *handler) pace() error {
 // away reports whether an error says that the store was not reached, or did not answer
 // in time. One that is not ours, is full or broken was reached.
 func away(err error) bool {
-	return !errors.Is(err, queue.ErrNoStore) && (errors.Is(err, queue.ErrUnavailable) || errors.Is(err, queue.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded))
+	return !errors.Is(err, queue.ErrNoStore) && (errors.Is(err, queue.ErrUnavailable) ||
+		errors.Is(err, queue.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded))
 }
 
 func (h *handler) metrics(w http.ResponseWriter, r *http.Request) {

@@ -13,7 +13,8 @@ var decisions = map[string]struct {
 	verdict queue.Verdict
 	state   queue.State
 }{
-	"release": {queue.Release, queue.Waiting}, "delivered": {queue.Deliver, queue.Delivered}, "dead": {queue.Bury, queue.Dead},
+	"release": {queue.Release, queue.Waiting}, "delivered": {queue.Deliver, queue.Delivered},
+	"dead": {queue.Bury, queue.Dead},
 }
 
 func validDecision(d, note string) *Problem {
@@ -41,7 +42,9 @@ func (h *handler) decideJobs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	to := decisions[v.Decision]
-	h.decideChosen(w, r, queue.Held, &v.Choice, func(ctx context.Context, name string, ids []string, d *wire.Decided) error {
+	h.decideChosen(w, r, queue.Held, &v.Choice, func(
+		ctx context.Context, name string, ids []string, d *wire.Decided,
+	) error {
 		states, err := h.engine.Decide(ctx, name, ids, to.verdict, v.Note)
 		for _, s := range states {
 			switch {
@@ -83,7 +86,10 @@ func (h *handler) decideJob(w http.ResponseWriter, r *http.Request) {
 	case states[0] == queue.StateNone:
 		h.failJob(w, queue.ErrUnknownJob, name, id)
 	case states[0] != to.state:
-		(&Problem{Reason: ReasonNotHeld, ID: id, State: states[0], Detail: "the job is " + states[0].String() + ", not held; nothing was changed"}).write(w)
+		(&Problem{
+			Reason: ReasonNotHeld, ID: id, State: states[0],
+			Detail: "the job is " + states[0].String() + ", not held; nothing was changed",
+		}).write(w)
 	default:
 		h.writeJSON(w, r, http.StatusOK, wire.Replayed{Queue: name, ID: id, State: to.state})
 	}

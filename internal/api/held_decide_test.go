@@ -33,7 +33,9 @@ func TestHeldJobs(t *testing.T) {
 
 	f.do("POST", email+"/decide", `{}`).want(t, 400, "field", "decision")
 	f.do("POST", email+"/decide", `{"decision":"dead","ids":["b"],"reason":"x"}`).want(t, 400, "field", "ids")
-	f.do("POST", email+"/decide", `{"decision":"dead","reason":"lost","dry_run":true}`).want(t, 200, "matched", 3.0, "looked_at", 3.0)
+	f.do(
+		"POST", email+"/decide", `{"decision":"dead","reason":"lost","dry_run":true}`,
+	).want(t, 200, "matched", 3.0, "looked_at", 3.0)
 	f.do("POST", email+"/decide", `{"decision":"dead","ids":["b","a"]}`).want(t, 200, "dead", 1.0, "not_held", 1.0)
 	f.do("POST", email+"/decide", `{"decision":"release","reason":"lost"}`).want(t, 200, "released", 2.0)
 	f.pulled(`{"max":4}`, "c", "d")

@@ -126,7 +126,9 @@ func (c *contract) body(at, typ string, body []byte) error {
 	if !strings.HasSuffix(typ, "json") {
 		return nil
 	}
-	where := "openapi.json#" + strings.ReplaceAll(strings.ReplaceAll(at, "{", "%7B"), "}", "%7D") + "/content/" + strings.ReplaceAll(typ, "/", "~1") + "/schema"
+	where := "openapi.json#" + strings.ReplaceAll(
+		strings.ReplaceAll(at, "{", "%7B"), "}", "%7D",
+	) + "/content/" + strings.ReplaceAll(typ, "/", "~1") + "/schema"
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	schema := c.compiled[where]

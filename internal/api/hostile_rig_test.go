@@ -52,8 +52,10 @@ func attacked(t *testing.T, hosts ...string) *victim {
 	}
 	in, err := app.NewIngress(engine, app.IngressOptions{
 		Listen: ops.Listen{Addr: "127.0.0.1:0", Hosts: hosts},
-		Server: ops.ServerOptions{HeaderTimeout: 400 * time.Millisecond, ReadTimeout: 800 * time.Millisecond, Grace: time.Second},
-		API:    api.Options{BodyTimeout: 400 * time.Millisecond},
+		Server: ops.ServerOptions{
+			HeaderTimeout: 400 * time.Millisecond, ReadTimeout: 800 * time.Millisecond, Grace: time.Second,
+		},
+		API: api.Options{BodyTimeout: 400 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -68,8 +70,12 @@ func attacked(t *testing.T, hosts ...string) *victim {
 	t.Cleanup(func() { stop(); running.Wait(); _ = engine.Close() })
 	x := &victim{t: t, addr: in.Addr().String(), engine: engine, job: "kept"}
 	for _, raw := range []string{
-		putTo("/v1/queues/victim", `{"rate":"1/h"}`), putTo("/v1/rules/victim.limit", `{"algorithm":"fixed_window","limit":5,"period":"1h"}`),
-		postTo("/v1/queues/victim/jobs", `{"id":"first","payload":1}`), postTo("/v1/queues/victim/jobs", `{"id":"kept","payload":1}`),
+		putTo("/v1/queues/victim", `{"rate":"1/h"}`), putTo(
+			"/v1/rules/victim.limit", `{"algorithm":"fixed_window","limit":5,"period":"1h"}`,
+		),
+		postTo("/v1/queues/victim/jobs", `{"id":"first","payload":1}`), postTo(
+			"/v1/queues/victim/jobs", `{"id":"kept","payload":1}`,
+		),
 	} {
 		if status, _, text := x.send(raw); status/100 != 2 {
 			t.Fatalf("%d %s", status, text)
@@ -162,7 +168,8 @@ func (h *hostile) judge(t *testing.T, head http.Header, text string) {
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		t.Fatalf("%v in %.300s", err, text)
 	}
-	if p.Reason != h.reason || p.Status != h.status || p.Detail == "" || p.Title == "" || !strings.HasSuffix(p.Type, "#"+p.Reason) || len(text) > 2000 {
+	if p.Reason != h.reason || p.Status != h.status || p.Detail == "" || p.Title == "" ||
+		!strings.HasSuffix(p.Type, "#"+p.Reason) || len(text) > 2000 {
 		t.Errorf("%.500s, want reason %s", text, h.reason)
 	}
 	if h.field != "" && p.Field != h.field {

@@ -19,19 +19,31 @@ func TestHostileHosts(t *testing.T) {
 	x := attacked(t, "Penstock.Example.com", "ingress-1")
 	var list []hostile
 	for _, host := range []string{
-		"attacker.example", "attacker.example:8080", "ATTACKER.EXAMPLE", "localhost.attacker.example", "127.0.0.1.attacker.example", "127.0.0.1.nip.io",
-		"attacker.localhost", "localhost.localdomain", "localhost..", "penstock.example.com.attacker.example", "xpenstock.example.com", "example.com", "ingress-2",
-		"127.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.0.0.1.", "127.0.0.1:80:80", "127.0.0.1:x", "localhost:8080x", "::1", "[::1", "::1]",
-		"[localhost]", "[127.0.0.1]", "[::1].attacker.example", "[]", ".", ":", ":8080", "*", "localhost,attacker.example", "localhost;x", "attacker.example%00.localhost",
+		"attacker.example", "attacker.example:8080", "ATTACKER.EXAMPLE", "localhost.attacker.example",
+		"127.0.0.1.attacker.example", "127.0.0.1.nip.io",
+		"attacker.localhost", "localhost.localdomain", "localhost..", "penstock.example.com.attacker.example",
+		"xpenstock.example.com", "example.com", "ingress-2",
+		"127.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.0.0.1.", "127.0.0.1:80:80", "127.0.0.1:x",
+		"localhost:8080x", "::1", "[::1", "::1]",
+		"[localhost]", "[127.0.0.1]", "[::1].attacker.example", "[]", ".", ":", ":8080", "*", "localhost,attacker.example",
+		"localhost;x", "attacker.example%00.localhost",
 	} {
 		list = append(list, hostile{"reads by " + host, get("/v1/queues", "Host: "+host), 421, "misdirected", "Host", false})
 	}
 	for path, raw := range map[string]string{
-		"purge": postTo("/v1/queues/victim/purge", "", "Host: attacker.example"), "pause": postTo("/v1/queues/victim/pause", "", "Host: attacker.example"),
-		"put": putTo("/v1/queues/victim", `{"rate":"9/s"}`, "Host: attacker.example"), "delete": request("DELETE", "/v1/queues/victim?force=true", "", "Host: attacker.example"),
-		"append": postTo("/v1/queues/victim/jobs", `{"payload":1}`, "Host: attacker.example"), "metrics": get("/metrics", "Host: attacker.example"),
-		"readyz": get("/readyz", "Host: attacker.example"), "healthz": get("/healthz", "Host: attacker.example"), "openapi": get("/openapi.json", "Host: attacker.example"),
-		"nothing": get("/", "Host: attacker.example"), "head": request("HEAD", "/metrics", "", "Host: attacker.example"), "options": request("OPTIONS", "*", "", "Host: attacker.example"),
+		"purge": postTo("/v1/queues/victim/purge", "", "Host: attacker.example"), "pause": postTo(
+			"/v1/queues/victim/pause", "", "Host: attacker.example",
+		),
+		"put": putTo("/v1/queues/victim", `{"rate":"9/s"}`, "Host: attacker.example"), "delete": request(
+			"DELETE", "/v1/queues/victim?force=true", "", "Host: attacker.example",
+		),
+		"append": postTo(
+			"/v1/queues/victim/jobs", `{"payload":1}`, "Host: attacker.example",
+		), "metrics": get("/metrics", "Host: attacker.example"),
+		"readyz": get("/readyz", "Host: attacker.example"), "healthz": get("/healthz", "Host: attacker.example"),
+		"openapi": get("/openapi.json", "Host: attacker.example"),
+		"nothing": get("/", "Host: attacker.example"), "head": request("HEAD", "/metrics", "", "Host: attacker.example"),
+		"options":          request("OPTIONS", "*", "", "Host: attacker.example"),
 		"lines":            request("POST", "/v1/queues/victim/jobs", "{\"payload\":1}\n", "Host: attacker.example", asLines),
 		"an absolute path": "GET http://attacker.example/v1/queues HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"HTTP/1.0":         "GET /v1/queues HTTP/1.0\r\nHost: attacker.example\r\nConnection: keep-alive\r\n\r\n",
@@ -41,7 +53,9 @@ func TestHostileHosts(t *testing.T) {
 	}
 	list = append(list,
 		hostile{"another host, connecting", request("CONNECT", "attacker.example:80", ""), 421, "misdirected", "Host", false},
-		hostile{"two hosts", get("/v1/queues", "Host: localhost", "Host: attacker.example"), 400, "malformed_request", "", true},
+		hostile{
+			"two hosts", get("/v1/queues", "Host: localhost", "Host: attacker.example"), 400, "malformed_request", "", true,
+		},
 		hostile{"no host", "GET /v1/queues HTTP/1.1\r\n\r\n", 400, "malformed_request", "", true},
 		hostile{"a host that is none", get("/v1/queues", "Host: attacker example"), 400, "malformed_request", "", true},
 	)
@@ -49,7 +63,8 @@ func TestHostileHosts(t *testing.T) {
 
 	var own []hostile
 	for _, host := range []string{
-		"localhost", "LocalHost", "localhost.", "localhost:1", "127.0.0.1", "127.0.0.1:65535", "127.8.9.10", "[::1]", "[::1]:80", "10.1.2.3:8080", "192.0.2.7", "[2001:db8::1]:8080", "0.0.0.0:1",
+		"localhost", "LocalHost", "localhost.", "localhost:1", "127.0.0.1", "127.0.0.1:65535", "127.8.9.10", "[::1]",
+		"[::1]:80", "10.1.2.3:8080", "192.0.2.7", "[2001:db8::1]:8080", "0.0.0.0:1",
 		"penstock.example.com", "PENSTOCK.example.com.", "penstock.example.com:443", "ingress-1:8080",
 	} {
 		own = append(own, hostile{"own " + host, get("/v1/queues", "Host: "+host), 200, "", "", false})
@@ -65,7 +80,9 @@ func TestHostileDrainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	none := drain.HandlerFunc(func(context.Context, *drain.Job) error { return nil })
-	out, err := app.NewDrainer(engine, app.DrainerOptions{Handler: none, Listen: ops.Listen{Addr: "localhost:0", Hosts: []string{"drainer-1"}}})
+	out, err := app.NewDrainer(engine, app.DrainerOptions{Handler: none, Listen: ops.Listen{
+		Addr: "localhost:0", Hosts: []string{"drainer-1"},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +97,10 @@ func TestHostileDrainer(t *testing.T) {
 	x := &victim{t: t, addr: out.Addr().String()}
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/"} {
 		for raw, want := range map[string]int{
-			get(path, "Host: attacker.example"): 421, get(path, "Sec-Fetch-Site: cross-site"): 403, request("POST", path, "x", "Content-Type: text/plain"): 415,
-			get(path, "Host: localhost"): 200, get(path, "Host: drainer-1:8081"): 200, get(path, "Host: 10.0.0.7:8081"): 200, get(path, "Host: a b"): 400,
+			get(path, "Host: attacker.example"): 421, get(path, "Sec-Fetch-Site: cross-site"): 403,
+			request("POST", path, "x", "Content-Type: text/plain"): 415,
+			get(path, "Host: localhost"):                           200, get(path, "Host: drainer-1:8081"): 200,
+			get(path, "Host: 10.0.0.7:8081"): 200, get(path, "Host: a b"): 400,
 		} {
 			if path == "/" && want == 200 {
 				want = 404
@@ -95,16 +114,21 @@ func TestHostileDrainer(t *testing.T) {
 }
 
 func TestHostNames(t *testing.T) {
-	for _, name := range []string{"penstock", "penstock.jobs.svc.cluster.local", "Example.com.", "xn--bcher-kva.example", "a_b"} {
+	for _, name := range []string{
+		"penstock", "penstock.jobs.svc.cluster.local", "Example.com.", "xn--bcher-kva.example", "a_b",
+	} {
 		if err := api.ValidateHost(name); err != nil {
 			t.Error(err)
 		}
 	}
 	for name, want := range map[string]string{
-		"": "is empty", ".": "is empty", "*": "has a *", "*.example.com": "has a *", "http://a.example": "is a URL", "a.example:80": "has a port", "::1": "is an address",
-		"a b": "is no host name", "a..b": "is no host name", ".a": "is no host name", "bücher.example": "is no host name", strings.Repeat("a", 254): "is no host name",
+		"": "is empty", ".": "is empty", "*": "has a *", "*.example.com": "has a *", "http://a.example": "is a URL",
+		"a.example:80": "has a port", "::1": "is an address",
+		"a b": "is no host name", "a..b": "is no host name", ".a": "is no host name", "bücher.example": "is no host name",
+		strings.Repeat("a", 254): "is no host name",
 	} {
-		if err := api.ValidateHost(name); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "--host") {
+		if err := api.ValidateHost(name); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), "--host") {
 			t.Errorf("%q: %v, want %q", name, err, want)
 		}
 	}
@@ -134,19 +158,38 @@ func TestHostilePages(t *testing.T) {
 		forbidden(name+": purge", request("POST", victim+"/purge", "", from...))
 		forbidden(name+": delete", request("DELETE", victim+"?force=true", "", from...))
 	}
-	for _, path := range []string{"/jobs", "/resume", "/replay", "/forget", "/decide", "/leases", "/settle", "/jobs/kept/cancel", "/rollback", "/quote"} {
-		forbidden("a page posts to "+path, postTo(victim+path, `{"payload":1}`, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: cors"))
+	for _, path := range []string{
+		"/jobs", "/resume", "/replay", "/forget", "/decide", "/leases", "/settle", "/jobs/kept/cancel", "/rollback", "/quote",
+	} {
+		forbidden("a page posts to "+path, postTo(
+			victim+path, `{"payload":1}`, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: cors",
+		))
 	}
-	forbidden("a page puts a rule", putTo("/v1/rules/victim.limit", `{"algorithm":"gap","period":"1h"}`, "Origin: https://attacker.example"))
+	forbidden("a page puts a rule", putTo(
+		"/v1/rules/victim.limit", `{"algorithm":"gap","period":"1h"}`, "Origin: https://attacker.example",
+	))
 	forbidden("a page takes", postTo("/v1/rules/victim.limit/take", `{}`, "Origin: https://attacker.example"))
 	for _, path := range []string{"/v1/queues", "/metrics", "/healthz", "/openapi.json", victim + "/jobs/kept"} {
-		forbidden("a page loads "+path, get(path, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: script"))
+		forbidden("a page loads "+path, get(
+			path, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: script",
+		))
 	}
-	forbidden("a page of another port reads", get("/v1/queues", "Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: cors", "Origin: http://localhost:3000"))
-	forbidden("a page frames", get("/v1/queues", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"))
-	forbidden("a page asks for leave", request("OPTIONS", victim, "", "Origin: https://attacker.example", "Access-Control-Request-Method: PUT", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: cors"))
+	forbidden("a page of another port reads", get(
+		"/v1/queues", "Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: cors", "Origin: http://localhost:3000",
+	))
+	forbidden("a page frames", get(
+		"/v1/queues", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe",
+	))
+	forbidden("a page asks for leave", request(
+		"OPTIONS", victim, "", "Origin: https://attacker.example", "Access-Control-Request-Method: PUT",
+		"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: cors",
+	))
 	forbidden("two sites", get("/v1/queues", "Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: cross-site"))
-	list = append(list, hostile{"an old page asks for leave", request("OPTIONS", victim, "", "Origin: https://attacker.example", "Access-Control-Request-Method: PUT"), 405, "method_not_allowed", "", false})
+	list = append(list, hostile{
+		"an old page asks for leave",
+		request("OPTIONS", victim, "", "Origin: https://attacker.example", "Access-Control-Request-Method: PUT"), 405,
+		"method_not_allowed", "", false,
+	})
 
 	for _, c := range [][2]string{
 		{"a form", "application/x-www-form-urlencoded"},
@@ -165,24 +208,60 @@ func TestHostilePages(t *testing.T) {
 		{"CBOR", "application/cbor"},
 	} {
 		list = append(list,
-			hostile{c[0] + " pauses", request("POST", victim+"/pause", "{}", "Content-Type: "+c[1]), 415, "unsupported_media_type", "Content-Type", true},
-			hostile{c[0] + " without a body resumes", request("POST", victim+"/resume", "", "Content-Type: "+c[1]), 415, "unsupported_media_type", "Content-Type", false})
+			hostile{
+				c[0] + " pauses", request("POST", victim+"/pause", "{}", "Content-Type: "+c[1]), 415, "unsupported_media_type",
+				"Content-Type", true,
+			},
+			hostile{
+				c[0] + " without a body resumes", request("POST", victim+"/resume", "", "Content-Type: "+c[1]), 415,
+				"unsupported_media_type", "Content-Type", false,
+			})
 	}
 	for _, path := range []string{"/pause", "/purge", "/jobs", "/resume", "/settle", "/jobs/kept/cancel"} {
-		list = append(list, hostile{"a Blob to " + path, request("POST", victim+path, "{}"), 415, "unsupported_media_type", "Content-Type", true})
+		list = append(list, hostile{
+			"a Blob to " + path, request("POST", victim+path, "{}"), 415, "unsupported_media_type", "Content-Type", true,
+		})
 	}
 	list = append(list,
 		hostile{"a Blob puts", request("PUT", victim, `{"rate":"9/s"}`), 415, "unsupported_media_type", "Content-Type", true},
-		hostile{"two types", request("POST", victim+"/pause", "{}", asJSON, "Content-Type: text/plain"), 415, "unsupported_media_type", "Content-Type", true},
-		hostile{"an empty type", request("POST", victim+"/pause", "{}", "Content-Type:"), 415, "unsupported_media_type", "Content-Type", true},
-		hostile{"lines where JSON is wanted", request("PUT", victim, `{"rate":"9/s"}`, asLines), 415, "unsupported_media_type", "Content-Type", false},
+		hostile{
+			"two types", request("POST", victim+"/pause", "{}", asJSON, "Content-Type: text/plain"), 415,
+			"unsupported_media_type", "Content-Type", true,
+		},
+		hostile{
+			"an empty type", request("POST", victim+"/pause", "{}", "Content-Type:"), 415, "unsupported_media_type",
+			"Content-Type", true,
+		},
+		hostile{
+			"lines where JSON is wanted", request("PUT", victim, `{"rate":"9/s"}`, asLines), 415, "unsupported_media_type",
+			"Content-Type", false,
+		},
 		hostile{"a body of a GET", request("GET", "/v1/queues", "x"), 415, "unsupported_media_type", "Content-Type", true},
-		hostile{"a body of a DELETE", request("DELETE", victim, "x", "Content-Type: text/plain"), 415, "unsupported_media_type", "Content-Type", true},
-		hostile{"a compressed body", postTo(victim+"/jobs", "\x1f\x8b", "Content-Encoding: gzip"), 415, "unsupported_media_type", "", false},
-		hostile{"compressed lines", request("POST", victim+"/jobs", "\x1f\x8b", "Content-Encoding: br", asLines), 415, "unsupported_media_type", "", true},
-		hostile{"a link is followed", get("/v1/queues", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"), 200, "", "", false},
-		hostile{"a person types the address", get("/metrics", "Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"), 200, "", "", false},
-		hostile{"JSON with a charset", postTo("/v1/queues/victim/quote", `{"jobs":1}`, "Origin: http://localhost"), 200, "", "", false},
+		hostile{
+			"a body of a DELETE", request("DELETE", victim, "x", "Content-Type: text/plain"), 415, "unsupported_media_type",
+			"Content-Type", true,
+		},
+		hostile{
+			"a compressed body", postTo(victim+"/jobs", "\x1f\x8b", "Content-Encoding: gzip"), 415, "unsupported_media_type", "",
+			false,
+		},
+		hostile{
+			"compressed lines", request("POST", victim+"/jobs", "\x1f\x8b", "Content-Encoding: br", asLines), 415,
+			"unsupported_media_type", "", true,
+		},
+		hostile{
+			"a link is followed",
+			get("/v1/queues", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"), 200, "", "",
+			false,
+		},
+		hostile{
+			"a person types the address",
+			get("/metrics", "Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"), 200, "", "", false,
+		},
+		hostile{
+			"JSON with a charset", postTo("/v1/queues/victim/quote", `{"jobs":1}`, "Origin: http://localhost"), 200, "", "",
+			false,
+		},
 	)
 	x.attack(list)
 }

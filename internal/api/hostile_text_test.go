@@ -15,7 +15,9 @@ func TestHostileTexts(t *testing.T) {
 	bad := func(name, raw, reason, field string) {
 		list = append(list, hostile{name, raw, 400, reason, field, false})
 	}
-	for _, deep := range [][2]string{{"lists", lists}, {"objects", objects}, {"closed lists", lists + strings.Repeat("]", 20_000)}} {
+	for _, deep := range [][2]string{{"lists", lists}, {"objects", objects}, {
+		"closed lists", lists + strings.Repeat("]", 20_000),
+	}} {
 		bad(deep[0]+" as a job", postTo(v+"/jobs", deep[1]), "invalid_json", "")
 		bad(deep[0]+" as a payload", postTo(v+"/jobs", `{"payload":`+deep[1]+`}`), "invalid_json", "payload")
 		bad(deep[0]+" as a header", postTo(v+"/jobs", `{"payload":1,"headers":{"a":`+deep[1]+`}}`), "invalid_json", "headers")
@@ -27,7 +29,10 @@ func TestHostileTexts(t *testing.T) {
 		bad(deep[0]+" as leases", postTo(v+"/settle", `{"jobs":`+deep[1]+`}`), "invalid_json", "")
 		bad(deep[0]+" as takes", postTo(limit+"/take", `{"takes":`+deep[1]+`}`), "invalid_json", "")
 	}
-	for _, path := range []string{v + "/pause", v + "/purge", v + "/rollback", v + "/leases", v + "/decide", v + "/replay", v + "/forget", v + "/settle", v + "/extend", v + "/quote", v + "/jobs/kept/decide", limit + "/take", limit + "/reset", v + "/jobs"} {
+	for _, path := range []string{
+		v + "/pause", v + "/purge", v + "/rollback", v + "/leases", v + "/decide", v + "/replay", v + "/forget",
+		v + "/settle", v + "/extend", v + "/quote", v + "/jobs/kept/decide", limit + "/take", limit + "/reset", v + "/jobs",
+	} {
 		bad("null to "+path, postTo(path, "null"), "invalid_json", "")
 		bad("a blank to "+path, postTo(path, " "), "invalid_json", "")
 		bad("two values to "+path, postTo(path, "{}{}"), "", "")
@@ -35,7 +40,11 @@ func TestHostileTexts(t *testing.T) {
 	bad("null as a spec", putTo(v, "null"), "invalid_field", "")
 	bad("null as a rule", putTo(limit, "null"), "invalid_field", "")
 
-	for _, s := range [][2]string{{"a lone surrogate", `\ud800`}, {"the wrong half", `\udc00`}, {"half and half again", `\ud800\ud800`}, {"no UTF-8", "\xff"}, {"an overlong /", "\xc0\xaf"}, {"a surrogate in UTF-8", "\xed\xa0\x80"}, {"a bare newline", "\n"}, {"an escape that is none", `\x41`}} {
+	for _, s := range [][2]string{
+		{"a lone surrogate", `\ud800`}, {"the wrong half", `\udc00`}, {"half and half again", `\ud800\ud800`},
+		{"no UTF-8", "\xff"}, {"an overlong /", "\xc0\xaf"}, {"a surrogate in UTF-8", "\xed\xa0\x80"},
+		{"a bare newline", "\n"}, {"an escape that is none", `\x41`},
+	} {
 		bad(s[0]+" as a reason", postTo(v+"/pause", `{"reason":"`+s[1]+`"}`), "invalid_json", "reason")
 		bad(s[0]+" as a lane", postTo(v+"/jobs", `{"payload":1,"lane":"`+s[1]+`"}`), "invalid_json", "lane")
 		bad(s[0]+" as a key", postTo(limit+"/take", `{"key":"`+s[1]+`"}`), "invalid_json", "key")
@@ -60,19 +69,33 @@ func TestHostileTexts(t *testing.T) {
 		bad("the id "+id, postTo(v+"/jobs", `{"payload":1,"id":"`+id+`"}`), "invalid_field", "id")
 		bad("the key "+id, postTo(v+"/jobs", `{"payload":1}`, "Idempotency-Key: "+id), "invalid_field", "Idempotency-Key")
 		list = append(list, hostile{"the path " + id, get(v + "/jobs/" + id), 404, "not_found", "", false},
-			hostile{"the path of the code " + id, get(v + "/jobs/" + strings.ReplaceAll(id, ".", "%2e")), 404, "not_found", "", false})
+			hostile{
+				"the path of the code " + id, get(v + "/jobs/" + strings.ReplaceAll(id, ".", "%2e")), 404, "not_found", "", false,
+			})
 	}
-	for _, path := range []string{"//v1/queues", "/v1//queues", "/v1/queues/../queues", "/v1/queues/victim/../victim/purge", "/v1/./queues", "/v1/queues/", "/%2fv1/queues", "/v1/queues%00", "/V1/queues", "/debug/pprof/", "/.git/config", "*"} {
+	for _, path := range []string{
+		"//v1/queues", "/v1//queues", "/v1/queues/../queues", "/v1/queues/victim/../victim/purge", "/v1/./queues",
+		"/v1/queues/", "/%2fv1/queues", "/v1/queues%00", "/V1/queues", "/debug/pprof/", "/.git/config", "*",
+	} {
 		list = append(list, hostile{"the path " + path, request("POST", path, ""), 404, "not_found", "", false})
 	}
 	for _, method := range []string{"TRACE", "PATCH", "PROPFIND", "post", "OPTIONS"} {
-		list = append(list, hostile{"the method " + method, request(method, v+"/purge", "", asJSON), 405, "method_not_allowed", "", false})
+		list = append(list, hostile{
+			"the method " + method, request(method, v+"/purge", "", asJSON), 405, "method_not_allowed", "", false,
+		})
 	}
 	list = append(list,
 		hostile{"a queue of a slash", get("/v1/queues/victim%2fpurge"), 404, "unknown_queue", "", false},
 		hostile{"a queue of a line", get("/v1/queues/a%0d%0aSet-Cookie:x"), 404, "unknown_queue", "", false},
 		hostile{"an id of a line", get(v + "/jobs/a%0d%0ab"), 400, "invalid_field", "id", false},
-		hostile{"base64 of deep JSON", postTo("/v1/queues/none/jobs", `{"content_type":"application/json","payload_base64":"`+base64.StdEncoding.EncodeToString([]byte(lists))+`"}`), 404, "unknown_queue", "", false},
+		hostile{
+			"base64 of deep JSON",
+			postTo(
+				"/v1/queues/none/jobs",
+				`{"content_type":"application/json","payload_base64":"`+base64.StdEncoding.EncodeToString([]byte(lists))+`"}`,
+			),
+			404, "unknown_queue", "", false,
+		},
 	)
 	x.attack(list)
 }

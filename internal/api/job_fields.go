@@ -93,7 +93,9 @@ func (e *envelope) priority(job *queue.Job) *Problem {
 	}
 	n, err := strconv.Atoi(view(v))
 	if err != nil || n < 0 || n > queue.MaxPriority {
-		return badField("priority", "is "+shorten(string(v))+", must be a whole number from 0 to "+strconv.Itoa(queue.MaxPriority))
+		return badField(
+			"priority", "is "+shorten(string(v))+", must be a whole number from 0 to "+strconv.Itoa(queue.MaxPriority),
+		)
 	}
 	job.Priority = n
 	return nil
@@ -134,7 +136,10 @@ func (e *envelope) overflow(job *queue.Job) *Problem {
 	case queue.Defer:
 		job.Overflow = queue.Defer
 	default:
-		return badField("overflow", "is "+queue.Shorten(string(s), maxShown)+", must be reject or defer, or be left out for what the queue says")
+		return badField(
+			"overflow",
+			"is "+queue.Shorten(string(s), maxShown)+", must be reject or defer, or be left out for what the queue says",
+		)
 	}
 	return nil
 }

@@ -94,7 +94,10 @@ func (e *envelope) read(raw []byte, job *queue.Job) *Problem {
 		return e.syntax(err)
 	}
 	if _, err := e.dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return &Problem{Reason: ReasonInvalidJSON, Detail: "there is something behind the job's closing brace; many jobs are sent as application/x-ndjson, one a line"}
+		return &Problem{
+			Reason: ReasonInvalidJSON,
+			Detail: "there is something behind the job's closing brace; many jobs are sent as application/x-ndjson, one a line",
+		}
 	}
 	return complete(seen, job)
 }
@@ -150,7 +153,8 @@ func (e *envelope) field(name jsontext.Value) (int, *Problem) {
 	}
 	return 0, &Problem{
 		Reason: ReasonUnknownField, Field: shorten(string(plain)),
-		Detail: "is not a field of a job; those are payload, payload_base64, content_type, id, headers, cost, lane, priority, not_before, expires_at, overflow",
+		Detail: "is not a field of a job; those are payload, payload_base64, content_type, id, headers, cost, lane, " +
+			"priority, not_before, expires_at, overflow",
 	}
 }
 

@@ -21,11 +21,15 @@ import (
 func FuzzEnvelope(f *testing.F) {
 	for _, s := range []string{
 		`{"payload":{"a":[1,2,{"b":null}]},"id":"x","cost":3,"headers":{"a":"b"},"content_type":"text/plain"}`,
-		`{"payload":1,"lane":"example.com","priority":9,"not_before":"2100-01-02T16:04:05Z"}`, `{"payload":1,"lane":"\u00e9","priority":-0,"not_before":"2100-01-02"}`,
-		`{"payload":1,"expires_at":"2100-01-02T16:04:05.123456789+01:00","overflow":"defer"}`, `{"payload":1,"expires_at":"2100-01-02T15:04:05","overflow":"reject"}`,
-		`{"payload_base64":"AAEC/w==","id":"\u0041"}`, `{"p\u0061yload": 1e400 }`, `{"payload":1,"payload":2}`, `{"payload":`, `[]`, ``, `{"payload":"\ud800"}`, "{\"payload\":\"\xff\"}",
+		`{"payload":1,"lane":"example.com","priority":9,"not_before":"2100-01-02T16:04:05Z"}`,
+		`{"payload":1,"lane":"\u00e9","priority":-0,"not_before":"2100-01-02"}`,
+		`{"payload":1,"expires_at":"2100-01-02T16:04:05.123456789+01:00","overflow":"defer"}`,
+		`{"payload":1,"expires_at":"2100-01-02T15:04:05","overflow":"reject"}`,
+		`{"payload_base64":"AAEC/w==","id":"\u0041"}`, `{"p\u0061yload": 1e400 }`, `{"payload":1,"payload":2}`,
+		`{"payload":`, `[]`, ``, `{"payload":"\ud800"}`, "{\"payload\":\"\xff\"}",
 		`{"headers":{"a":"1","\u0061":"2"},"payload":0}`, `{"cost":1.0,"payload":0}`, strings.Repeat(`{"payload":`, 50),
-		`{"a` + strings.Repeat("é", 50) + `":1}`, `{"payload":1,"id":"` + strings.Repeat("é", 100) + `"}`, `{"payload":1,"headers":{"x":"\u00ff"}}`, `{"cost":"` + strings.Repeat("é", 100) + `"}`,
+		`{"a` + strings.Repeat("é", 50) + `":1}`, `{"payload":1,"id":"` + strings.Repeat("é", 100) + `"}`,
+		`{"payload":1,"headers":{"x":"\u00ff"}}`, `{"cost":"` + strings.Repeat("é", 100) + `"}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -48,7 +52,8 @@ func FuzzEnvelope(f *testing.F) {
 			same(t, raw, &job)
 		}
 		var next queue.Job
-		if p := env.read([]byte(`{"payload":[7],"id":"next"}`), &next); p != nil || string(next.Payload) != "[7]" || next.ID != "next" || next.Cost != 0 || next.Headers != nil {
+		if p := env.read([]byte(`{"payload":[7],"id":"next"}`), &next); p != nil || string(next.Payload) != "[7]" ||
+			next.ID != "next" || next.Cost != 0 || next.Headers != nil {
 			t.Errorf("after it, a good job is %+v, %v", next, p)
 		}
 	})
@@ -77,8 +82,10 @@ func same(t *testing.T, raw []byte, job *queue.Job) {
 	if want.PayloadBase64 != nil {
 		payload = want.PayloadBase64
 	}
-	if !bytes.Equal(job.Payload, payload) || job.ID != want.ID || job.Cost != want.Cost || len(job.Headers) != len(want.Headers) ||
-		job.Lane != want.Lane || job.Priority != want.Priority || !job.NotBefore.Equal(want.NotBefore) || !job.ExpiresAt.Equal(want.ExpiresAt) || job.Overflow != want.Overflow ||
+	if !bytes.Equal(job.Payload, payload) || job.ID != want.ID || job.Cost != want.Cost ||
+		len(job.Headers) != len(want.Headers) ||
+		job.Lane != want.Lane || job.Priority != want.Priority || !job.NotBefore.Equal(want.NotBefore) ||
+		!job.ExpiresAt.Equal(want.ExpiresAt) || job.Overflow != want.Overflow ||
 		want.ContentType != "" && job.ContentType != want.ContentType || job.Queue != "q" {
 		t.Errorf("%q is %+v, want %+v", raw, job, want)
 	}
@@ -103,7 +110,10 @@ func TestLines(t *testing.T) {
 		{"a\n" + long + "y", "a|OVER"},
 		{long + long + long + "\n" + long + long + "\nb\n", "OVER|OVER|b"},
 	} {
-		for _, r := range []io.Reader{strings.NewReader(c.in), iotest.OneByteReader(strings.NewReader(c.in)), iotest.DataErrReader(strings.NewReader(c.in))} {
+		for _, r := range []io.Reader{
+			strings.NewReader(c.in), iotest.OneByteReader(strings.NewReader(c.in)),
+			iotest.DataErrReader(strings.NewReader(c.in)),
+		} {
 			l := newLines(r, 10, &charge{account: memory.Nobody()})
 			var got []string
 			for {
@@ -126,7 +136,10 @@ func TestLines(t *testing.T) {
 	}
 	// A line longer than the reader's buffer, and one that broke off.
 	huge := strings.Repeat("z", 200<<10)
-	l := newLines(io.MultiReader(strings.NewReader(huge+"\nshort\npart"), iotest.ErrReader(io.ErrUnexpectedEOF)), 1<<20, &charge{account: memory.Nobody()})
+	l := newLines(
+		io.MultiReader(strings.NewReader(huge+"\nshort\npart"), iotest.ErrReader(io.ErrUnexpectedEOF)), 1<<20,
+		&charge{account: memory.Nobody()},
+	)
 	for _, want := range []string{huge, "short"} {
 		if line, refused, err := l.next(); string(line) != want || refused != nil || err != nil {
 			t.Errorf("a line of %d bytes, %v, %v; want %d", len(line), refused, err, len(want))

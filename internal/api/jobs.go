@@ -39,11 +39,19 @@ func (h *handler) cancelJob(w http.ResponseWriter, r *http.Request) {
 	case state == queue.Cancelled:
 		h.writeJSON(w, r, http.StatusOK, wire.Cancelled{Queue: name, ID: id, State: state})
 	case state == queue.Leased:
-		(&Problem{Reason: ReasonNotCancellable, ID: id, State: state, Detail: "the job is leased: a drainer has it, and it may have left"}).write(w)
+		(&Problem{
+			Reason: ReasonNotCancellable, ID: id, State: state,
+			Detail: "the job is leased: a drainer has it, and it may have left",
+		}).write(w)
 	case state == queue.Held:
-		(&Problem{Reason: ReasonNotCancellable, ID: id, State: state, Detail: "the job is held: it may have been sent, and a person decides about it"}).write(w)
+		(&Problem{
+			Reason: ReasonNotCancellable, ID: id, State: state,
+			Detail: "the job is held: it may have been sent, and a person decides about it",
+		}).write(w)
 	default:
-		(&Problem{Reason: ReasonNotCancellable, ID: id, State: state, Detail: "the job has ended: it is " + state.String()}).write(w)
+		(&Problem{
+			Reason: ReasonNotCancellable, ID: id, State: state, Detail: "the job has ended: it is " + state.String(),
+		}).write(w)
 	}
 }
 

@@ -74,7 +74,9 @@ func withPayload(r *http.Request, req *queue.ListRequest) (bool, *Problem) {
 	case s != "true":
 		return false, badField("payload", shorten(s)+" must be true or false")
 	case req.Limit > maxCarried && q.Has("limit"):
-		return false, badField("limit", "is "+strconv.Itoa(req.Limit)+", must be from 1 to "+strconv.Itoa(maxCarried)+" with payload=true")
+		return false, badField(
+			"limit", "is "+strconv.Itoa(req.Limit)+", must be from 1 to "+strconv.Itoa(maxCarried)+" with payload=true",
+		)
 	}
 	req.Limit = min(req.Limit, maxCarried)
 	return true, nil
@@ -96,7 +98,9 @@ func listRequest(r *http.Request) (req queue.ListRequest, c wire.Choice, p *Prob
 	req = queue.ListRequest{Queue: r.PathValue("queue"), After: q.Get("after"), Limit: defaultPage}
 	state := q.Get("state")
 	if state == "" {
-		return req, c, badField("state", "is missing; say which jobs, such as ?state=waiting: one of waiting, scheduled, leased, held, dead")
+		return req, c, badField(
+			"state", "is missing; say which jobs, such as ?state=waiting: one of waiting, scheduled, leased, held, dead",
+		)
 	}
 	if req.State.UnmarshalText([]byte(state)) != nil {
 		return req, c, badField("state", shorten(state)+" must be one of waiting, scheduled, leased, held, dead")
@@ -137,8 +141,10 @@ func listRequest(r *http.Request) (req queue.ListRequest, c wire.Choice, p *Prob
 // shownJob is where a job is.
 func shownJob(info *queue.JobInfo) wire.Job {
 	j := wire.Job{
-		Queue: info.Queue, ID: info.ID, State: info.State, Position: info.Position, Cost: info.Cost, Lane: info.Lane, Priority: info.Priority, Attempts: info.Attempts,
-		AppendedAt: instant(info.AppendedAt), ExpiresAt: instant(info.ExpiresAt), DueAt: instant(info.DueAt), HeldAt: instant(info.HeldAt), EndedAt: instant(info.EndedAt), Reason: info.Reason,
+		Queue: info.Queue, ID: info.ID, State: info.State, Position: info.Position, Cost: info.Cost, Lane: info.Lane,
+		Priority: info.Priority, Attempts: info.Attempts,
+		AppendedAt: instant(info.AppendedAt), ExpiresAt: instant(info.ExpiresAt), DueAt: instant(info.DueAt),
+		HeldAt: instant(info.HeldAt), EndedAt: instant(info.EndedAt), Reason: info.Reason,
 		Bounces: bounce.Parse(info.Reason),
 	}
 	j.SetContent(info)

@@ -120,7 +120,8 @@ func identify(r *http.Request, job *queue.Job) *Problem {
 	if job.ID != "" && job.ID != key {
 		return &Problem{
 			Reason: ReasonInvalidRequest, Field: "Idempotency-Key",
-			Detail: "is " + shorten(key) + " but the job's id is " + job.ID + "; they are two names for one thing, give one of them",
+			Detail: "is " + shorten(key) + " but the job's id is " + job.ID +
+				"; they are two names for one thing, give one of them",
 		}
 	}
 	if err := queue.ValidateID(key); err != nil {

@@ -89,7 +89,8 @@ func (f *fixture) do(method, path, body string, header ...string) *answer {
 		f.t.Fatal(err)
 	}
 	a := &answer{status: resp.StatusCode, header: resp.Header, text: string(b)}
-	if strings.Contains(resp.Header.Get("Content-Type"), "json") && len(b) > 0 && b[0] != '[' && resp.Header.Get("Content-Type") != "application/x-ndjson" {
+	if strings.Contains(resp.Header.Get("Content-Type"), "json") && len(b) > 0 && b[0] != '[' &&
+		resp.Header.Get("Content-Type") != "application/x-ndjson" {
 		if err := json.Unmarshal(b, &a.body); err != nil {
 			f.t.Fatalf("%s %s: %d: not JSON: %v\n%s", method, path, resp.StatusCode, err, b)
 		}
@@ -121,14 +122,18 @@ const jobs = "/v1/queues/email/jobs"
 
 func TestPostJob(t *testing.T) {
 	f := serve(t, api.Options{})
-	f.do("POST", jobs, `{"payload": {"to": "a@example.com"}, "id": "a"}`).want(t, 202, "id", "a", "state", "waiting", "position", 1,
+	f.do(
+		"POST", jobs, `{"payload": {"to": "a@example.com"}, "id": "a"}`,
+	).want(t, 202, "id", "a", "state", "waiting", "position", 1,
 		"eta", map[string]any{"at": "2026-05-04T03:02:01.123456Z", "exact": true})
 	a := f.do("POST", jobs, `{"payload": {"to": "a@example.com"}, "id": "a"}`)
 	a.want(t, 200, "id", "a", "state", "waiting", "position", 1)
 	if a.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("Idempotent-Replayed is %q, want true", a.header.Get("Idempotent-Replayed"))
 	}
-	f.do("POST", jobs, `{"payload": {"to": "b@example.com"}, "id": "a"}`).want(t, 409, "reason", "conflict", "id", "a", "status", 409)
+	f.do("POST", jobs, `{"payload": {"to": "b@example.com"}, "id": "a"}`).want(
+		t, 409, "reason", "conflict", "id", "a", "status", 409,
+	)
 	made := f.do("POST", jobs, `{"payload": 1}`)
 	made.want(t, 202)
 	if id, _ := made.body["id"].(string); len(id) != 26 {
@@ -156,7 +161,8 @@ func TestPostFull(t *testing.T) {
 // A payload reaches the engine byte for byte as it was sent.
 func TestPayloadBytes(t *testing.T) {
 	for _, payload := range []string{
-		`{"n": 12345678901234567890.000, "e":1E400 ,"a":[],"o":{}}`, `{ "twice":1, "twice" : 2 }`, `"\u00e9\ud83d\ude00\/"`, `null`, `[ ]`, ` 1.0`, `""`, "{\n\t\"a\":\r\n1}",
+		`{"n": 12345678901234567890.000, "e":1E400 ,"a":[],"o":{}}`, `{ "twice":1, "twice" : 2 }`, `"\u00e9\ud83d\ude00\/"`,
+		`null`, `[ ]`, ` 1.0`, `""`, "{\n\t\"a\":\r\n1}",
 		strings.Repeat("[", queue.MaxDepth-1) + strings.Repeat("]", queue.MaxDepth-1),
 	} {
 		f := serve(t, api.Options{})
@@ -165,13 +171,17 @@ func TestPayloadBytes(t *testing.T) {
 		if string(j.Payload) != strings.TrimSpace(payload) {
 			t.Errorf("payload %q, want %q", j.Payload, payload)
 		}
-		if j.Cost != 3 || len(j.Headers) != 2 || j.Headers["X-A"] != "1" || j.Headers["X-B"] != "2" || j.ContentType != "application/json" {
+		if j.Cost != 3 || len(j.Headers) != 2 || j.Headers["X-A"] != "1" || j.Headers["X-B"] != "2" ||
+			j.ContentType != "application/json" {
 			t.Errorf("job %+v", j)
 		}
 	}
 	f := serve(t, api.Options{})
-	f.do("POST", jobs, `{"p\u0061yload_base64":"`+base64.StdEncoding.EncodeToString([]byte("\x00\xff\n"))+`","id":"a"}`).want(t, 202)
-	if j := f.engine.queues["email"].jobs["a"]; string(j.Payload) != "\x00\xff\n" || j.ContentType != "application/octet-stream" {
+	f.do(
+		"POST", jobs, `{"p\u0061yload_base64":"`+base64.StdEncoding.EncodeToString([]byte("\x00\xff\n"))+`","id":"a"}`,
+	).want(t, 202)
+	if j := f.engine.queues["email"].jobs["a"]; string(j.Payload) != "\x00\xff\n" ||
+		j.ContentType != "application/octet-stream" {
 		t.Errorf("job %q of %s", j.Payload, j.ContentType)
 	}
 	f.do("POST", jobs, `{"payload_base64":"AAAA","content_type":"image\/png","id":"b"}`).want(t, 202)
@@ -205,52 +215,127 @@ func TestBadJobs(t *testing.T) {
 		{"behind it", `{"payload":1}x`, 400, "invalid_json", nil, "behind"},
 		{"bad inside", `{"payload":{"a":[1,{"b":tru}]}}`, 400, "invalid_json", "payload.a.1.b", "byte"},
 		{"not UTF-8", "{\"payload\":\"\xff\"}", 400, "invalid_json", "payload", "UTF-8"},
-		{"nested 100,000 deep", `{"payload":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, 400, "invalid_json", "payload", "is nested deeper than 64 levels, at byte "},
-		{"nested objects", `{"payload":` + strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000) + `}`, 400, "invalid_json", "payload", "is nested deeper than 64 levels, at byte "},
+		{
+			"nested 100,000 deep", `{"payload":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, 400,
+			"invalid_json", "payload", "is nested deeper than 64 levels, at byte ",
+		},
+		{
+			"nested objects", `{"payload":` + strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000) + `}`, 400,
+			"invalid_json", "payload", "is nested deeper than 64 levels, at byte ",
+		},
 		{"unknown field", `{"payload":1,"paylaod":2}`, 400, "unknown_field", "paylaod", "payload_base64"},
 		{"unknown field in capitals", `{"Payload":1}`, 400, "unknown_field", "Payload", "not a field"},
 		{"long unknown field", `{"` + long + `":1}`, 400, "unknown_field", long[:80] + "...", "not a field"},
 		{"control characters", `{"a\u0000":1}`, 400, "unknown_field", "a\x00", "not a field"},
-		{"lane of 257 bytes", `{"payload":1,"lane":"` + strings.Repeat("k", 257) + `"}`, 400, "invalid_field", "lane", "has 257 bytes, the limit is 256"},
-		{"lane of 129 letters of 2 bytes", `{"payload":1,"lane":"` + strings.Repeat("é", 129) + `"}`, 400, "invalid_field", "lane", "has 258 bytes"},
+		{
+			"lane of 257 bytes", `{"payload":1,"lane":"` + strings.Repeat("k", 257) + `"}`, 400, "invalid_field", "lane",
+			"has 257 bytes, the limit is 256",
+		},
+		{
+			"lane of 129 letters of 2 bytes", `{"payload":1,"lane":"` + strings.Repeat("é", 129) + `"}`, 400, "invalid_field",
+			"lane", "has 258 bytes",
+		},
 		{"lane that is not UTF-8", "{\"payload\":1,\"lane\":\"\xff\"}", 400, "invalid_json", "lane", "UTF-8"},
 		{"lane of half a character", `{"payload":1,"lane":"\ud800"}`, 400, "invalid_json", "lane", "surrogate"},
 		{"lane empty", `{"payload":1,"lane":""}`, 400, "invalid_field", "lane", "leave it out"},
 		{"lane null", `{"payload":1,"lane":null}`, 400, "invalid_field", "lane", "must be a string"},
 		{"lane a number", `{"payload":1,"lane":7}`, 400, "invalid_field", "lane", "must be a string"},
 		{"lane twice", `{"payload":1,"lane":"a","lane":"a"}`, 400, "duplicate_field", "lane", "twice"},
-		{"priority -1", `{"payload":1,"priority":-1}`, 400, "invalid_field", "priority", "is -1, must be a whole number from 0 to 9"},
+		{
+			"priority -1", `{"payload":1,"priority":-1}`, 400, "invalid_field", "priority",
+			"is -1, must be a whole number from 0 to 9",
+		},
 		{"priority 10", `{"payload":1,"priority":10}`, 400, "invalid_field", "priority", "is 10, must be"},
 		{"priority 1.0", `{"payload":1,"priority":1.0}`, 400, "invalid_field", "priority", "is 1.0, must be"},
-		{"priority of 30 digits", `{"payload":1,"priority":` + strings.Repeat("9", 30) + `}`, 400, "invalid_field", "priority", "from 0 to 9"},
+		{
+			"priority of 30 digits", `{"payload":1,"priority":` + strings.Repeat("9", 30) + `}`, 400, "invalid_field",
+			"priority", "from 0 to 9",
+		},
 		{"priority as text", `{"payload":1,"priority":"high"}`, 400, "invalid_field", "priority", "whole"},
 		{"priority null", `{"payload":1,"priority":null}`, 400, "invalid_field", "priority", "whole"},
-		{"not_before that is no time", `{"payload":1,"not_before":"tomorrow"}`, 400, "invalid_field", "not_before", "is tomorrow, must be an instant such as"},
-		{"not_before without a zone", `{"payload":1,"not_before":"2026-12-02T15:04:05"}`, 400, "invalid_field", "not_before", "is 2026-12-02T15:04:05, which has no time zone"},
-		{"not_before in seconds", `{"payload":1,"not_before":4102444800}`, 400, "invalid_field", "not_before", "must be a string"},
+		{
+			"not_before that is no time", `{"payload":1,"not_before":"tomorrow"}`, 400, "invalid_field", "not_before",
+			"is tomorrow, must be an instant such as",
+		},
+		{
+			"not_before without a zone", `{"payload":1,"not_before":"2026-12-02T15:04:05"}`, 400, "invalid_field", "not_before",
+			"is 2026-12-02T15:04:05, which has no time zone",
+		},
+		{
+			"not_before in seconds", `{"payload":1,"not_before":4102444800}`, 400, "invalid_field", "not_before",
+			"must be a string",
+		},
 		{"not_before empty", `{"payload":1,"not_before":""}`, 400, "invalid_field", "not_before", "leave it out for at once"},
-		{"not_before in the year 1", `{"payload":1,"not_before":"0001-01-01T00:00:00Z"}`, 400, "invalid_field", "not_before", "2000 and 2200"},
-		{"not_before in the year 2200", `{"payload":1,"not_before":"2200-01-01T00:00:00Z"}`, 400, "invalid_field", "not_before", "2000 and 2200"},
-		{"expires_at at not_before", `{"payload":1,"not_before":"2100-01-01T00:00:00Z","expires_at":"2100-01-01T00:00:00Z"}`, 400, "invalid_field", "expires_at", "must be after not_before"},
-		{"expires_at that is no time", `{"payload":1,"expires_at":"soon"}`, 400, "invalid_field", "expires_at", "is soon, must be an instant such as"},
-		{"expires_at without a zone", `{"payload":1,"expires_at":"2100-01-02T15:04:05.5"}`, 400, "invalid_field", "expires_at", "no time zone"},
-		{"expires_at that is a day", `{"payload":1,"expires_at":"2100-01-02"}`, 400, "invalid_field", "expires_at", "must be an instant"},
-		{"expires_at on no day", `{"payload":1,"expires_at":"2100-02-30T00:00:00Z"}`, 400, "invalid_field", "expires_at", "must be an instant"},
-		{"expires_at with a space", `{"payload":1,"expires_at":"2100-01-02 15:04:05Z"}`, 400, "invalid_field", "expires_at", "must be an instant"},
-		{"expires_at in seconds", `{"payload":1,"expires_at":4102444800}`, 400, "invalid_field", "expires_at", "must be a string"},
+		{
+			"not_before in the year 1", `{"payload":1,"not_before":"0001-01-01T00:00:00Z"}`, 400, "invalid_field", "not_before",
+			"2000 and 2200",
+		},
+		{
+			"not_before in the year 2200", `{"payload":1,"not_before":"2200-01-01T00:00:00Z"}`, 400, "invalid_field",
+			"not_before", "2000 and 2200",
+		},
+		{
+			"expires_at at not_before", `{"payload":1,"not_before":"2100-01-01T00:00:00Z","expires_at":"2100-01-01T00:00:00Z"}`,
+			400, "invalid_field", "expires_at", "must be after not_before",
+		},
+		{
+			"expires_at that is no time", `{"payload":1,"expires_at":"soon"}`, 400, "invalid_field", "expires_at",
+			"is soon, must be an instant such as",
+		},
+		{
+			"expires_at without a zone", `{"payload":1,"expires_at":"2100-01-02T15:04:05.5"}`, 400, "invalid_field",
+			"expires_at", "no time zone",
+		},
+		{
+			"expires_at that is a day", `{"payload":1,"expires_at":"2100-01-02"}`, 400, "invalid_field", "expires_at",
+			"must be an instant",
+		},
+		{
+			"expires_at on no day", `{"payload":1,"expires_at":"2100-02-30T00:00:00Z"}`, 400, "invalid_field", "expires_at",
+			"must be an instant",
+		},
+		{
+			"expires_at with a space", `{"payload":1,"expires_at":"2100-01-02 15:04:05Z"}`, 400, "invalid_field", "expires_at",
+			"must be an instant",
+		},
+		{
+			"expires_at in seconds", `{"payload":1,"expires_at":4102444800}`, 400, "invalid_field", "expires_at",
+			"must be a string",
+		},
 		{"expires_at null", `{"payload":1,"expires_at":null}`, 400, "invalid_field", "expires_at", "must be a string"},
 		{"expires_at empty", `{"payload":1,"expires_at":""}`, 400, "invalid_field", "expires_at", "leave it out"},
-		{"expires_at in the year 1", `{"payload":1,"expires_at":"0001-01-01T00:00:00Z"}`, 400, "invalid_field", "expires_at", "2000 and 2200"},
-		{"expires_at in the year 1999", `{"payload":1,"expires_at":"1999-12-31T23:59:59Z"}`, 400, "invalid_field", "expires_at", "2000 and 2200"},
-		{"expires_at in the year 2200", `{"payload":1,"expires_at":"2200-01-01T00:00:00Z"}`, 400, "invalid_field", "expires_at", "2000 and 2200"},
-		{"expires_at of 1 MB", `{"payload":1,"expires_at":"` + long + `"}`, 400, "invalid_field", "expires_at", "must be an instant"},
-		{"expires_at twice", `{"payload":1,"expires_at":"2100-01-01T00:00:00Z","expires_at":"2100-01-01T00:00:00Z"}`, 400, "duplicate_field", "expires_at", "twice"},
-		{"overflow neither", `{"payload":1,"overflow":"Defer"}`, 400, "invalid_field", "overflow", `is "Defer", must be reject or defer`},
+		{
+			"expires_at in the year 1", `{"payload":1,"expires_at":"0001-01-01T00:00:00Z"}`, 400, "invalid_field", "expires_at",
+			"2000 and 2200",
+		},
+		{
+			"expires_at in the year 1999", `{"payload":1,"expires_at":"1999-12-31T23:59:59Z"}`, 400, "invalid_field",
+			"expires_at", "2000 and 2200",
+		},
+		{
+			"expires_at in the year 2200", `{"payload":1,"expires_at":"2200-01-01T00:00:00Z"}`, 400, "invalid_field",
+			"expires_at", "2000 and 2200",
+		},
+		{
+			"expires_at of 1 MB", `{"payload":1,"expires_at":"` + long + `"}`, 400, "invalid_field", "expires_at",
+			"must be an instant",
+		},
+		{
+			"expires_at twice", `{"payload":1,"expires_at":"2100-01-01T00:00:00Z","expires_at":"2100-01-01T00:00:00Z"}`, 400,
+			"duplicate_field", "expires_at", "twice",
+		},
+		{
+			"overflow neither", `{"payload":1,"overflow":"Defer"}`, 400, "invalid_field", "overflow",
+			`is "Defer", must be reject or defer`,
+		},
 		{"overflow empty", `{"payload":1,"overflow":""}`, 400, "invalid_field", "overflow", "must be reject or defer"},
 		{"overflow true", `{"payload":1,"overflow":true}`, 400, "invalid_field", "overflow", "must be a string"},
 		{"overflow null", `{"payload":1,"overflow":null}`, 400, "invalid_field", "overflow", "must be a string"},
 		{"overflow of 1 MB", `{"payload":1,"overflow":"` + long + `"}`, 400, "invalid_field", "overflow", "1048576 bytes"},
-		{"overflow twice", `{"payload":1,"overflow":"reject","overflow":"reject"}`, 400, "duplicate_field", "overflow", "twice"},
+		{
+			"overflow twice", `{"payload":1,"overflow":"reject","overflow":"reject"}`, 400, "duplicate_field", "overflow",
+			"twice",
+		},
 		{"overflow without one", `{"payload":1,"overflow":"defer"}`, 422, "no_overflow", "overflow", "start it with --nats"},
 		{"queue", `{"payload":1,"queue":"email"}`, 400, "unknown_field", "queue", "URL"},
 		{"payload twice", `{"payload":1,"payload":1}`, 400, "duplicate_field", "payload", "twice"},
@@ -266,14 +351,19 @@ func TestBadJobs(t *testing.T) {
 		{"id of 1 MB", `{"payload":1,"id":"` + long + `"}`, 400, "invalid_field", "id", "1048576 bytes"},
 		{"id with a space", `{"payload":1,"id":"a b"}`, 400, "invalid_field", "id", "visible"},
 		{"empty content type", `{"payload":1,"content_type":""}`, 400, "invalid_field", "content_type", "empty"},
-		{"content type with a line", `{"payload":1,"content_type":"a\nb"}`, 400, "invalid_field", "content_type", "printable"},
+		{
+			"content type with a line", `{"payload":1,"content_type":"a\nb"}`, 400, "invalid_field", "content_type", "printable",
+		},
 		{"cost 0", `{"payload":1,"cost":0}`, 400, "invalid_field", "cost", "from 1 to 1000"},
 		{"cost 1001", `{"payload":1,"cost":1001}`, 400, "invalid_field", "cost", "from 1 to 1000"},
 		{"cost 1.5", `{"payload":1,"cost":1.5}`, 400, "invalid_field", "cost", "whole"},
 		{"cost as text", `{"payload":1,"cost":"1"}`, 400, "invalid_field", "cost", "whole"},
 		{"headers as text", `{"payload":1,"headers":"a"}`, 400, "invalid_field", "headers", "object"},
 		{"header number", `{"payload":1,"headers":{"a":1}}`, 400, "invalid_field", "headers.a", "string"},
-		{"header that frames", `{"payload":1,"headers":{"Transfer-Encoding":"chunked"}}`, 400, "invalid_field", "headers.Transfer-Encoding", "target"},
+		{
+			"header that frames", `{"payload":1,"headers":{"Transfer-Encoding":"chunked"}}`, 400, "invalid_field",
+			"headers.Transfer-Encoding", "target",
+		},
 		{"header injection", `{"payload":1,"headers":{"a":"b\r\nc: d"}}`, 400, "invalid_field", "headers.a", "control"},
 		{"header name", `{"payload":1,"headers":{"a b":"c"}}`, 400, "invalid_field", "headers", "not a header name"},
 		{"33 headers", `{"payload":1,"headers":{` + manyHeaders(33) + `}}`, 400, "invalid_field", "headers", "32"},
@@ -308,24 +398,36 @@ func TestBadRequests(t *testing.T) {
 	f.do("POST", jobs, good, "Content-Type", "text/plain").want(t, 415, "reason", "unsupported_media_type")
 	f.do("POST", jobs, good, "Content-Type", "application/json; charset=utf-8").want(t, 202)
 	f.do("POST", jobs, good, "Content-Encoding", "gzip").want(t, 415)
-	f.do("POST", jobs, `{"payload":1,"id":"a"}`, "Idempotency-Key", "b").want(t, 400, "reason", "invalid_request", "field", "Idempotency-Key")
+	f.do("POST", jobs, `{"payload":1,"id":"a"}`, "Idempotency-Key", "b").want(
+		t, 400, "reason", "invalid_request", "field", "Idempotency-Key",
+	)
 	f.do("POST", jobs, good, "Idempotency-Key", "a", "Idempotency-Key", "a").want(t, 400, "field", "Idempotency-Key")
 	for _, empty := range []string{"", " ", `""`} {
 		for _, body := range []string{good, `{"payload":1,"id":"a"}`} {
-			f.do("POST", jobs, body, "Idempotency-Key", empty).want(t, 400, "reason", "invalid_request", "field", "Idempotency-Key", "detail",
-				"the header Idempotency-Key is empty; give the job's id in it, 1 to 128 visible ASCII characters, or leave the header out and an id is made")
+			f.do("POST", jobs, body, "Idempotency-Key", empty).want(t, 400, "reason", "invalid_request", "field",
+				"Idempotency-Key", "detail",
+				"the header Idempotency-Key is empty; give the job's id in it, 1 to 128 visible ASCII characters, or leave the "+
+					"header out and an id is made")
 		}
 	}
-	f.do("POST", jobs, good, "Content-Type", "application/x-ndjson", "Idempotency-Key", "").want(t, 400, "field", "Idempotency-Key")
+	f.do(
+		"POST", jobs, good, "Content-Type", "application/x-ndjson", "Idempotency-Key", "",
+	).want(t, 400, "field", "Idempotency-Key")
 	f.do("POST", jobs, good, "Idempotency-Key", strings.Repeat("x", 4096)).want(t, 400, "field", "Idempotency-Key")
-	f.do("POST", jobs, good, "Content-Type", "application/x-ndjson", "Idempotency-Key", "a").want(t, 400, "field", "Idempotency-Key")
-	f.do("GET", "/%ff%fe", "").want(t, 404, "reason", "not_found") // the path is repeated in the answer, which is JSON all the same
+	f.do(
+		"POST", jobs, good, "Content-Type", "application/x-ndjson", "Idempotency-Key", "a",
+	).want(t, 400, "field", "Idempotency-Key")
+	// the path is repeated in the answer, which is JSON all the same
+	f.do("GET", "/%ff%fe", "").want(t, 404, "reason", "not_found")
 	f.do("POST", jobs, good, "Content-Type", "text/pl\xffin").want(t, 415)
 	f.do("PATCH", jobs, "").want(t, 405, "reason", "method_not_allowed")
 	f.do("POST", "/v1/queue/email/jobs", good).want(t, 404, "reason", "not_found")
 	f.do("POST", "/v1/queues//jobs", good).want(t, 404, "reason", "not_found")
 	f.do("POST", "/v1/queues/../queues/email/jobs", good).want(t, 404, "reason", "not_found")
-	for _, name := range []string{"%7B%7D", "a:b", "a%2Fb", "a..b", "a.b.c", "a%20b", "a%00b", "a%0Ab", "A", "%FF", ".a", "a.", "-a", strings.Repeat("a", 65), strings.Repeat("a", 100_000)} {
+	for _, name := range []string{
+		"%7B%7D", "a:b", "a%2Fb", "a..b", "a.b.c", "a%20b", "a%00b", "a%0Ab", "A", "%FF", ".a", "a.", "-a",
+		strings.Repeat("a", 65), strings.Repeat("a", 100_000),
+	} {
 		f.do("POST", "/v1/queues/"+name+"/jobs", good).want(t, 400, "reason", "invalid_field", "field", "queue")
 		f.do("PUT", "/v1/queues/"+name, `{"rate":"1/s"}`).want(t, 400, "reason", "invalid_field", "field", "name")
 	}

@@ -63,11 +63,17 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 		defer func() { _ = rc.SetReadDeadline(time.Now().Add(lingering)) }()
 	}
 	if len(r.Header["Idempotency-Key"]) > 0 {
-		(&Problem{Reason: ReasonInvalidRequest, Field: "Idempotency-Key", Detail: "is for one job; in a stream each line has its own id"}).write(w)
+		(&Problem{
+			Reason: ReasonInvalidRequest, Field: "Idempotency-Key",
+			Detail: "is for one job; in a stream each line has its own id",
+		}).write(w)
 		return
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		(&Problem{Reason: ReasonMediaType, Detail: "content encoding " + shorten(enc) + " is not supported; send the lines as they are"}).write(w)
+		(&Problem{
+			Reason: ReasonMediaType,
+			Detail: "content encoding " + shorten(enc) + " is not supported; send the lines as they are",
+		}).write(w)
 		return
 	}
 	account := h.account(r)
@@ -155,7 +161,8 @@ func (s *stream) serve(r *http.Request) {
 }
 
 // interrupt makes the reader's present read, and later ones, return.
-func (s *stream) interrupt() { _ = s.rc.SetReadDeadline(time.Unix(1, 0)) } // an error means that there is no connection to interrupt
+// an error means that there is no connection to interrupt
+func (s *stream) interrupt() { _ = s.rc.SetReadDeadline(time.Unix(1, 0)) }
 
 // read fills batches until the stream ends. It returns the last line's entry
 // when the stream did not end properly.
@@ -177,7 +184,10 @@ func (s *stream) read() *entry {
 		if err != nil {
 			p := bodyProblem(err)
 			if s.stopping.Load() {
-				p = &Problem{Reason: ReasonStopping, RetryAfter: retryUnavailable, Detail: "this server is stopping; send what was not answered again, with the same ids"}
+				p = &Problem{
+					Reason: ReasonStopping, RetryAfter: retryUnavailable,
+					Detail: "this server is stopping; send what was not answered again, with the same ids",
+				}
 			}
 			return &entry{line: number, refused: p}
 		}

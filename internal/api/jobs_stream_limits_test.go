@@ -31,7 +31,10 @@ func (s *slow) Read(p []byte) (int, error) {
 		}
 		for i := 0; i < 100 && s.made < s.n; i++ {
 			s.made++
-			s.rest = fmt.Appendf(s.rest, "{\"payload\":{\"to\":\"someone%d@example.com\",\"text\":%q},\"id\":\"job-%d\"}\n", s.made, "hello there, how are you", s.made)
+			s.rest = fmt.Appendf(
+				s.rest, "{\"payload\":{\"to\":\"someone%d@example.com\",\"text\":%q},\"id\":\"job-%d\"}\n", s.made,
+				"hello there, how are you", s.made,
+			)
 		}
 	}
 	n := copy(p, s.rest)
@@ -142,7 +145,10 @@ func TestStreamUnreadAnswers(t *testing.T) {
 	defer conn.Close()
 	_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	_, err = io.WriteString(conn, "POST "+jobs+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 100000000000\r\n\r\n")
+	_, err = io.WriteString(
+		conn,
+		"POST "+jobs+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 100000000000\r\n\r\n",
+	)
 	chunk := strings.Repeat("{\"payload\":1}\n", 10_000)
 	for err == nil {
 		_, err = io.WriteString(conn, chunk)

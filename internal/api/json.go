@@ -22,15 +22,24 @@ func refusedJSON(err error) *Problem {
 	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &semantic):
 		return &Problem{Reason: ReasonUnknownField, Field: fieldPath(semantic.JSONPointer), Detail: "is not a field here"}
 	case errors.As(err, &semantic) && semantic.GoType == reflect.TypeFor[queue.Duration]():
-		return &Problem{Reason: ReasonInvalidField, Field: fieldPath(semantic.JSONPointer), Detail: `must be a duration in quotes, such as "30s" or "250ms"`}
+		return &Problem{
+			Reason: ReasonInvalidField, Field: fieldPath(semantic.JSONPointer),
+			Detail: `must be a duration in quotes, such as "30s" or "250ms"`,
+		}
 	case errors.As(err, &semantic):
-		return &Problem{Reason: ReasonInvalidField, Field: fieldPath(semantic.JSONPointer), Detail: "is " + given(semantic) + ", must be " + wanted(semantic.GoType)}
+		return &Problem{
+			Reason: ReasonInvalidField, Field: fieldPath(semantic.JSONPointer),
+			Detail: "is " + given(semantic) + ", must be " + wanted(semantic.GoType),
+		}
 	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntactic):
 		return &Problem{Reason: ReasonDuplicateField, Field: fieldPath(syntactic.JSONPointer), Detail: "is given twice"}
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return &Problem{Reason: ReasonInvalidJSON, Detail: "the JSON ends in the middle"}
 	case errors.As(err, &syntactic) && syntactic.Err != nil:
-		return &Problem{Reason: ReasonInvalidJSON, Field: fieldPath(syntactic.JSONPointer), Detail: fmt.Sprintf("%s, at byte %d", shorten(syntactic.Err.Error()), syntactic.ByteOffset)}
+		return &Problem{
+			Reason: ReasonInvalidJSON, Field: fieldPath(syntactic.JSONPointer),
+			Detail: fmt.Sprintf("%s, at byte %d", shorten(syntactic.Err.Error()), syntactic.ByteOffset),
+		}
 	}
 	return &Problem{Reason: ReasonInvalidJSON, Detail: shorten(err.Error())}
 }

@@ -38,12 +38,16 @@ func bury(t *testing.T, e queue.Engine, prefix, reason string, n int) {
 		t.Fatal(err)
 	}
 	for number := uint64(time.Now().UnixNano()); n > 0; number++ {
-		r, err := e.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: number, Max: queue.MaxReserve})
+		r, err := e.Reserve(t.Context(), queue.ReserveRequest{
+			Client: queue.Client{ID: "c"}, Number: number, Max: queue.MaxReserve,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, j := range r.Jobs {
-			s := queue.Settlement{Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Bury, Reason: reason}
+			s := queue.Settlement{
+				Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Bury, Reason: reason,
+			}
 			if _, err := e.Settle(t.Context(), []queue.Settlement{s}); err != nil {
 				t.Fatal(err)
 			}
@@ -56,18 +60,32 @@ func bury(t *testing.T, e queue.Engine, prefix, reason string, n int) {
 func TestJobContent(t *testing.T) {
 	f, e := keeping(t)
 	bury(t, e, "d", "sent to nobody; refused: ann@example.com (550 5.1.1 no such user), bob@example.com (554 spam)", 25)
-	wanted := []any{map[string]any{"address": "ann@example.com", "code": 550., "status": "5.1.1", "text": "no such user"}, map[string]any{"address": "bob@example.com", "code": 554., "text": "spam"}}
-	f.do("GET", jobs+"/d0", "").want(t, 200, "payload", 1, "payload_base64", nil, "content_type", "application/json", "headers", nil, "bounces", wanted)
-	f.do("POST", jobs, `{"payload_base64":"AP8=","content_type":"application/octet-stream","headers":{"x-tenant":"7"},"id":"w1"}`).want(t, 202)
-	f.do("GET", jobs+"/w1", "").want(t, 200, "payload", nil, "payload_base64", "AP8=", "content_type", "application/octet-stream", "headers", map[string]any{"x-tenant": "7"}, "bounces", nil)
+	wanted := []any{
+		map[string]any{"address": "ann@example.com", "code": 550., "status": "5.1.1", "text": "no such user"},
+		map[string]any{"address": "bob@example.com", "code": 554., "text": "spam"},
+	}
+	f.do("GET", jobs+"/d0", "").want(
+		t, 200, "payload", 1, "payload_base64", nil, "content_type", "application/json", "headers", nil, "bounces", wanted,
+	)
+	f.do(
+		"POST", jobs,
+		`{"payload_base64":"AP8=","content_type":"application/octet-stream","headers":{"x-tenant":"7"},"id":"w1"}`,
+	).want(t, 202)
+	f.do("GET", jobs+"/w1", "").want(
+		t, 200, "payload", nil, "payload_base64", "AP8=", "content_type", "application/octet-stream", "headers",
+		map[string]any{"x-tenant": "7"}, "bounces", nil,
+	)
 	f.do("POST", jobs, `{"payload":{"n":123456789012345678901234567890, "s":"a"},"id":"w2"}`).want(t, 202)
-	if a := f.do("GET", jobs+"/w2", ""); !strings.Contains(a.text, `"payload":{"n":123456789012345678901234567890,"s":"a"}`) {
+	if a := f.do("GET", jobs+"/w2", ""); !strings.Contains(
+		a.text, `"payload":{"n":123456789012345678901234567890,"s":"a"}`,
+	) {
 		t.Error(a.text)
 	}
 	f.do("POST", jobs, `{"payload_base64":"","content_type":"text/plain","id":"w3"}`).want(t, 202)
 	f.do("GET", jobs+"/w3", "").want(t, 200, "payload_base64", "", "content_type", "text/plain")
 
-	if a := f.do("GET", jobs+"?state=dead", ""); strings.Contains(a.text, "payload") || strings.Count(a.text, `"bounces"`) != 25 {
+	if a := f.do("GET", jobs+"?state=dead", ""); strings.Contains(a.text, "payload") ||
+		strings.Count(a.text, `"bounces"`) != 25 {
 		t.Error(a.text)
 	}
 	seen, after := 0, ""
@@ -111,20 +129,25 @@ func TestListJobs(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]string{
-		"state=dead": "d0 d1 d2 d3 d4 e0 e1", "state=dead&limit=2": "d0 d1 d2 d3 d4 e0 e1", "state=dead&reason=busy": "e0 e1", "state=dead&reason=no+such&limit=1": "d0 d1 d2 d3 d4",
-		"state=dead&reason=nothing&limit=1": "", "state=waiting": "w2 w1", "state=waiting&lane=a%26b": "w1", "state=waiting&lane=": "w2", "state=scheduled": "", "state=leased": "",
+		"state=dead": "d0 d1 d2 d3 d4 e0 e1", "state=dead&limit=2": "d0 d1 d2 d3 d4 e0 e1",
+		"state=dead&reason=busy": "e0 e1", "state=dead&reason=no+such&limit=1": "d0 d1 d2 d3 d4",
+		"state=dead&reason=nothing&limit=1": "", "state=waiting": "w2 w1", "state=waiting&lane=a%26b": "w1",
+		"state=waiting&lane=": "w2", "state=scheduled": "", "state=leased": "",
 	} {
 		if got := strings.Join(listed(query), " "); got != want {
 			t.Errorf("%s: %s, want %s", query, got, want)
 		}
 	}
 	for query, field := range map[string]string{
-		"": "state", "state=deferred": "state", "state=x": "state", "state=dead&limit=0": "limit", "state=dead&limit=501": "limit", "state=dead&lane=a": "lane",
+		"": "state", "state=deferred": "state", "state=x": "state", "state=dead&limit=0": "limit",
+		"state=dead&limit=501": "limit", "state=dead&lane=a": "lane",
 		"state=waiting&reason=a": "reason", "state=dead&after=x": "after",
 	} {
 		f.do("GET", jobs+"?"+query, "").want(t, 400, "reason", "invalid_field", "field", field)
 	}
-	if a := f.do("GET", queues+"/email/jobs", ""); !strings.HasPrefix(fmt.Sprint(a.body["detail"]), "is missing; say which jobs, such as ?state=waiting") {
+	if a := f.do("GET", queues+"/email/jobs", ""); !strings.HasPrefix(
+		fmt.Sprint(a.body["detail"]), "is missing; say which jobs, such as ?state=waiting",
+	) {
 		t.Errorf("without a state: %v", a.body["detail"])
 	}
 	f.do("GET", "/v1/queues/none/jobs?state=dead", "").want(t, 404, "reason", "unknown_queue")
@@ -138,21 +161,31 @@ func TestDeadJobs(t *testing.T) {
 	f.do("POST", jobs+"/d0/replay", "").want(t, 200, "id", "d0", "state", "waiting")
 	f.do("DELETE", jobs+"/d1", "").want(t, 204)
 	for _, do := range []func(id string) *answer{
-		func(id string) *answer { return f.do("POST", jobs+"/"+id+"/replay", "") }, func(id string) *answer { return f.do("DELETE", jobs+"/"+id, "") },
+		func(id string) *answer {
+			return f.do("POST", jobs+"/"+id+"/replay", "")
+		}, func(id string) *answer { return f.do("DELETE", jobs+"/"+id, "") },
 	} {
 		do("d0").want(t, 409, "reason", "not_dead", "id", "d0", "state", "waiting")
 		do("d1").want(t, 404, "reason", "unknown_job", "id", "d1")
 		do("a%20b").want(t, 400, "field", "id")
 	}
-	f.do("POST", queues+"/email/replay", `{"reason":"busy","dry_run":true}`).want(t, 200, "looked_at", 5, "matched", 3, "replayed", nil, "next", nil)
+	f.do("POST", queues+"/email/replay", `{"reason":"busy","dry_run":true}`).want(
+		t, 200, "looked_at", 5, "matched", 3, "replayed", nil, "next", nil,
+	)
 	f.do("POST", queues+"/email/replay", `{"before":"2020-01-01T00:00:00Z"}`).want(t, 200, "matched", 0, "replayed", nil)
-	f.do("POST", queues+"/email/replay", `{"ids":["d2","w","nobody"]}`).want(t, 200, "matched", 3, "replayed", 1, "not_dead", 2)
-	f.do("POST", queues+"/email/forget", `{"reason":"busy","before":"2100-01-01T00:00:00Z"}`).want(t, 200, "looked_at", 4, "matched", 3, "forgotten", 3, "next", nil)
+	f.do(
+		"POST", queues+"/email/replay", `{"ids":["d2","w","nobody"]}`,
+	).want(t, 200, "matched", 3, "replayed", 1, "not_dead", 2)
+	f.do("POST", queues+"/email/forget", `{"reason":"busy","before":"2100-01-01T00:00:00Z"}`).want(
+		t, 200, "looked_at", 4, "matched", 3, "forgotten", 3, "next", nil,
+	)
 	f.do("POST", queues+"/email/replay", "").want(t, 200, "looked_at", 1, "matched", 1, "replayed", 1)
 	if i, err := e.Get(t.Context(), "email"); err != nil || i.Dead != 0 || i.Replayed != 3 || i.Waiting != 4 {
 		t.Errorf("%+v, %v", i, err)
 	}
-	f.do("POST", queues+"/email/replay", `{"ids":["a"],"reason":"b"}`).want(t, 400, "reason", "invalid_request", "field", "ids")
+	f.do(
+		"POST", queues+"/email/replay", `{"ids":["a"],"reason":"b"}`,
+	).want(t, 400, "reason", "invalid_request", "field", "ids")
 	f.do("POST", queues+"/email/replay", `{"ids":["a b"]}`).want(t, 400, "field", "ids[0]")
 	f.do("POST", queues+"/email/replay", `{"id":"a"}`).want(t, 400, "reason", "unknown_field")
 	f.do("POST", queues+"/email/forget", `{"after":"x"}`).want(t, 400, "field", "after")
@@ -171,11 +204,14 @@ func text(a *answer) string {
 func TestDeadQueues(t *testing.T) {
 	f, e := keeping(t)
 	bury(t, e, "d", "550 no such user", 3)
-	if a := f.do("GET", "/v1/dead", ""); !strings.Contains(text(a), `"dead":3,"oldest":`) || strings.Contains(text(a), "gone") {
+	if a := f.do("GET", "/v1/dead", ""); !strings.Contains(text(a), `"dead":3,"oldest":`) ||
+		strings.Contains(text(a), "gone") {
 		t.Errorf("got %s", text(a))
 	}
 	f.do("GET", queues+"/email/jobs?state=dead&since=2100-01-01T00:00:00Z", "").want(t, 200, "next", nil)
-	if a := f.do("GET", queues+"/email/jobs?state=dead&since=2020-01-01T00:00:00Z&before=2100-01-01T00:00:00Z", ""); strings.Count(text(a), `"answer":"550`) != 3 {
+	if a := f.do(
+		"GET", queues+"/email/jobs?state=dead&since=2020-01-01T00:00:00Z&before=2100-01-01T00:00:00Z", "",
+	); strings.Count(text(a), `"answer":"550`) != 3 {
 		t.Errorf("got %s", text(a))
 	}
 	f.do("GET", queues+"/email/jobs?state=dead&since=x", "").want(t, 400, "field", "since")
@@ -239,7 +275,9 @@ func TestPurge(t *testing.T) {
 // What is too much for one request is done by following next.
 func TestPurgeInParts(t *testing.T) {
 	f, e := keeping(t)
-	if _, err := e.Put(t.Context(), queue.Spec{Name: "email", Rate: leaky.Unlimited, Capacity: 20_000}, queue.AnyRevision); err != nil {
+	if _, err := e.Put(
+		t.Context(), queue.Spec{Name: "email", Rate: leaky.Unlimited, Capacity: 20_000}, queue.AnyRevision,
+	); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 23 {

@@ -31,7 +31,9 @@ func onBoth(t *testing.T, test func(t *testing.T, f *fixture, e queue.Engine)) {
 		run(t, e, err)
 	})
 	t.Run("redis", func(t *testing.T) {
-		e, err := redisq.Open(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{Init: true, Partitions: 1})
+		e, err := redisq.Open(
+			t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{Init: true, Partitions: 1},
+		)
 		run(t, e, err)
 	})
 }
@@ -84,7 +86,9 @@ func TestLanesLife(t *testing.T) {
 		if at := etaOf(t, late); !at.After(soon) {
 			t.Errorf("refused for %v, and would depart at %v", soon, at)
 		}
-		post("late", `,"lane":"y","expires_at":"`+soon.Add(100*time.Hour).Format(time.RFC3339Nano)+`"`).want(t, 202, "position", 1)
+		post(
+			"late", `,"lane":"y","expires_at":"`+soon.Add(100*time.Hour).Format(time.RFC3339Nano)+`"`,
+		).want(t, 202, "position", 1)
 
 		// The same in a stream: one line's lane is full, and the others go on.
 		feed, lines, _ := f.open(jobs)
@@ -128,7 +132,9 @@ func TestLanesLife(t *testing.T) {
 				n++
 			}
 		}
-		for lane, want := range map[string][]string{"x": {"x1", "x2"}, "big": {"b2", "b3", "b1"}, "": {"none", "s3"}, "y": {"late", "y4"}} {
+		for lane, want := range map[string][]string{
+			"x": {"x1", "x2"}, "big": {"b2", "b3", "b1"}, "": {"none", "s3"}, "y": {"late", "y4"},
+		} {
 			if !slices.Equal(left[lane], want) {
 				t.Errorf("lane %q left in the order %v, want %v", lane, left[lane], want)
 			}

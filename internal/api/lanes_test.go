@@ -74,9 +74,15 @@ func TestLanesOfAQueue(t *testing.T) {
 	f := serve(t, api.Options{})
 	f.do("GET", email, "").want(t, 200, "max_in_flight", nil, "max_scheduled", nil, "ordered", nil, "lanes", nil)
 	rule := map[string]any{"rate": "10/s", "capacity": 5.0}
-	f.do("PUT", email, `{"rate":"14/s","max_in_flight":50,"max_scheduled":7,"ordered":true,"lanes":{"rate":"2/s","burst":3,"max_in_flight":1,"overrides":{"gmail.com":{"rate":"10/s","capacity":5},"b":{}}}}`).
+	f.do(
+		"PUT", email,
+		`{"rate":"14/s","max_in_flight":50,"max_scheduled":7,"ordered":true,"lanes":{"rate":"2/s","burst":3,"max_in_flight":1,"overrides":{"gmail.com":{"rate":"10/s","capacity":5},"b":{}}}}`,
+	).
 		want(t, 200, "max_in_flight", 50, "max_scheduled", 7, "ordered", true,
-			"lanes", map[string]any{"rate": "2/s", "burst": 3.0, "max_in_flight": 1.0, "overrides": map[string]any{"gmail.com": rule, "b": map[string]any{}}})
+			"lanes", map[string]any{
+				"rate": "2/s", "burst": 3.0, "max_in_flight": 1.0,
+				"overrides": map[string]any{"gmail.com": rule, "b": map[string]any{}},
+			})
 	stats, _ := f.do("GET", email, "").body["stats"].(map[string]any)
 	if stats["lanes"] != 0.0 {
 		t.Errorf("lanes %v", stats["lanes"])

@@ -48,7 +48,9 @@ func (h *handler) pullJobs(w http.ResponseWriter, r *http.Request) {
 		crowded(w, "as many requests wait for jobs of this queue as may")
 		return
 	case errors.Is(err, pull.ErrOverloaded):
-		(&Problem{Reason: ReasonOverloaded, RetryAfter: retryOverloaded, Detail: "too many requests wait for jobs at once"}).write(w)
+		(&Problem{
+			Reason: ReasonOverloaded, RetryAfter: retryOverloaded, Detail: "too many requests wait for jobs at once",
+		}).write(w)
 		return
 	case err != nil:
 		h.fail(w, err, ask.Queue)
@@ -82,7 +84,11 @@ func (h *handler) readPull(r *http.Request) (pull.Request, *Problem) {
 	case ask.Max < 1 || ask.Max > queue.MaxReserve:
 		return ask, badField("max", "is "+strconv.Itoa(ask.Max)+", must be from 1 to "+strconv.Itoa(queue.MaxReserve))
 	case len(v.Worker) > maxWorkerBytes || v.Worker != "" && queue.ValidateID(v.Worker) != nil:
-		return ask, badField("worker", queue.Shorten(v.Worker, maxShown)+" must be at most "+strconv.Itoa(maxWorkerBytes)+" visible ASCII characters; leave it out for none")
+		return ask, badField(
+			"worker",
+			queue.Shorten(v.Worker, maxShown)+" must be at most "+strconv.Itoa(maxWorkerBytes)+
+				" visible ASCII characters; leave it out for none",
+		)
 	}
 	if p := checkWait(ask.Wait, 0); p != nil {
 		return ask, p
@@ -93,7 +99,10 @@ func (h *handler) readPull(r *http.Request) (pull.Request, *Problem) {
 	return ask, nil
 }
 
-var verdicts = map[string]queue.Verdict{"delivered": queue.Deliver, "retry": queue.Fail, "dead": queue.Bury, "released": queue.Release, "held": queue.Hold, "throttled": queue.Throttle, "down": queue.Down}
+var verdicts = map[string]queue.Verdict{
+	"delivered": queue.Deliver, "retry": queue.Fail, "dead": queue.Bury, "released": queue.Release, "held": queue.Hold,
+	"throttled": queue.Throttle, "down": queue.Down,
+}
 
 // settleJobs ends leases. It may be repeated.
 func (h *handler) settleJobs(w http.ResponseWriter, r *http.Request) {
@@ -157,11 +166,15 @@ func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement)
 	verdict, ok := verdicts[j.Outcome]
 	switch {
 	case !ok:
-		return 0, badField(at+"outcome", shorten(j.Outcome)+" must be delivered, retry, dead, released, held, throttled or down")
+		return 0, badField(
+			at+"outcome", shorten(j.Outcome)+" must be delivered, retry, dead, released, held, throttled or down",
+		)
 	case j.After != nil && verdict != queue.Fail && verdict != queue.Throttle && verdict != queue.Deliver:
 		return 0, badField(at+"after", "can be given with retry, throttled and delivered only")
 	case j.After == nil && verdict == queue.Throttle:
-		return 0, badField(at+"after", "must say for how long nothing shall leave, such as 30s; 0s if the receiver does not say")
+		return 0, badField(
+			at+"after", "must say for how long nothing shall leave, such as 30s; 0s if the receiver does not say",
+		)
 	case j.After != nil && verdict != queue.Fail && (*j.After < 0 || j.After.D() > queue.MaxStop):
 		return 0, badField(at+"after", "is "+j.After.String()+", must be from 0s to "+queue.MaxStop.String())
 	case j.LaneOnly && verdict != queue.Throttle:
@@ -171,7 +184,10 @@ func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement)
 	case j.After != nil && (*j.After < 0 || j.After.D() > queue.MaxBackoffLimit):
 		return 0, badField(at+"after", "is "+j.After.String()+", must be from 0s to "+queue.MaxBackoffLimit.String())
 	case j.Reason != "" && (verdict == queue.Release || verdict == queue.Deliver && (j.After == nil || *j.After == 0)):
-		return 0, badField(at+"reason", "can be given with retry, dead, held, throttled and down only, and with delivered where after stops the queue")
+		return 0, badField(
+			at+"reason",
+			"can be given with retry, dead, held, throttled and down only, and with delivered where after stops the queue",
+		)
 	case len(j.Reason) > queue.MaxReasonBytes:
 		return 0, tooLarge(at+"reason", "the reason", queue.MaxReasonBytes)
 	}

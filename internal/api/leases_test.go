@@ -62,7 +62,10 @@ func list(items ...string) string { return `{"jobs":[{` + strings.Join(items, "}
 // What a worker says of the receiver reaches the queue.
 func TestSettlementsOfReceivers(t *testing.T) {
 	f, e := servePull(t, pull.Options{})
-	f.do("PUT", email, `{"rate":"unlimited","pull":true,"retry":{"max_attempts":1},"circuit":{"failures":2,"min_probe":"1h","max_probe":"1h"}}`).want(t, 201)
+	f.do(
+		"PUT", email,
+		`{"rate":"unlimited","pull":true,"retry":{"max_attempts":1},"circuit":{"failures":2,"min_probe":"1h","max_probe":"1h"}}`,
+	).want(t, 201)
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
 		f.do("POST", jobs, `{"payload":1,"lane":"x","id":"`+id+`"}`).want(t, 202)
 	}
@@ -105,7 +108,8 @@ func TestSettlementsOfReceivers(t *testing.T) {
 		t.Errorf("the lane stops until %v, the queue by %+v", lane.Stop, i.Stop)
 	}
 	settle(l[1]+`,"outcome":"throttled","after":"3h","reason":"429 queue"`, `"id":"b","state":"waiting"`)
-	if i := info(); i.Stop.Cause != queue.StopThrottled || i.Stop.Reason != "429 queue" || time.Until(i.Stop.Until) < 2*time.Hour {
+	if i := info(); i.Stop.Cause != queue.StopThrottled || i.Stop.Reason != "429 queue" ||
+		time.Until(i.Stop.Until) < 2*time.Hour {
 		t.Errorf("the queue stops by %+v", i.Stop)
 	}
 	settle(l[2]+`,"outcome":"held","trouble":true,"reason":"lost"`, `"id":"c","state":"held"`)
@@ -116,9 +120,12 @@ func TestSettlementsOfReceivers(t *testing.T) {
 	if i := info(); !i.Circuit.Open() || i.Circuit.Reason != "refused" || i.Down != 1 {
 		t.Errorf("after two the circuit is %+v", i.Circuit)
 	}
-	settle(l[4]+`,"outcome":"retry","trouble":true,"after":"1h"`, `"id":"e","state":"scheduled"`) // what is down is no job's fault: it has one attempt
+	// what is down is no job's fault: it has one attempt
+	settle(l[4]+`,"outcome":"retry","trouble":true,"after":"1h"`, `"id":"e","state":"scheduled"`)
 	a := f.do("GET", email, "")
-	for _, text := range []string{`"circuit_state":{"state":"open","failures":3,`, `"cause":"throttled","reason":"429 queue"`} {
+	for _, text := range []string{
+		`"circuit_state":{"state":"open","failures":3,`, `"cause":"throttled","reason":"429 queue"`,
+	} {
 		if !strings.Contains(a.text, text) {
 			t.Errorf("it is shown without %s: %s", text, a.text)
 		}
@@ -140,7 +147,8 @@ func TestDeliveredThenAStop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i.Delivered != 1 || i.Throttled != 0 || i.Stop.Cause != queue.StopThrottled || i.Stop.Reason != "0 remain" || time.Until(i.Stop.Until) < 2*time.Hour {
+		if i.Delivered != 1 || i.Throttled != 0 || i.Stop.Cause != queue.StopThrottled || i.Stop.Reason != "0 remain" ||
+			time.Until(i.Stop.Until) < 2*time.Hour {
 			t.Errorf("%d delivered, %d throttled, the queue stops by %+v", i.Delivered, i.Throttled, i.Stop)
 		}
 	}
@@ -158,7 +166,10 @@ func (f *fixture) lane(e queue.Engine, key string) queue.LaneInfo {
 
 func TestPulledJobsLife(t *testing.T) {
 	f, e := servePull(t, pull.Options{})
-	f.do("PUT", email, `{"rate":"unlimited","pull":true,"lease":"1h","retry":{"max_attempts":2,"min_backoff":"1h","max_backoff":"1h","jitter":"none"}}`).want(t, 201, "pull", true)
+	f.do(
+		"PUT", email,
+		`{"rate":"unlimited","pull":true,"lease":"1h","retry":{"max_attempts":2,"min_backoff":"1h","max_backoff":"1h","jitter":"none"}}`,
+	).want(t, 201, "pull", true)
 	if a := f.do("POST", email+"/leases", ""); a.text != `{"jobs":[]}`+"\n" {
 		t.Errorf("nothing is %s", a.text)
 	}
@@ -169,7 +180,8 @@ func TestPulledJobsLife(t *testing.T) {
 	l := f.pulled(`{"max":10,"wait":"30s","worker":"w1"}`, "a", "b", "c", "d", "e")
 	f.pulled(`{}`)
 
-	settle := list(l[0]+`,"outcome":"delivered"`, l[1]+`,"outcome":"retry","reason":"busy"`, l[2]+`,"outcome":"dead","reason":"no such user"`,
+	settle := list(l[0]+`,"outcome":"delivered"`, l[1]+`,"outcome":"retry","reason":"busy"`,
+		l[2]+`,"outcome":"dead","reason":"no such user"`,
 		l[3]+`,"outcome":"released"`, l[4]+`,"outcome":"retry","after":"0s"`)
 	const settled = `{"jobs":[{"id":"a","state":"delivered"},{"id":"b","state":"scheduled"},{"id":"c","state":"dead"},{"id":"d","state":"waiting"},{"id":"e","state":"scheduled"}]}` + "\n"
 	for range 2 { // may be repeated
@@ -181,15 +193,21 @@ func TestPulledJobsLife(t *testing.T) {
 	if err != nil || i.Reason != "busy" || i.Attempts != 1 || time.Until(i.DueAt) < 59*time.Minute {
 		t.Errorf("without an after the queue's backoff counts: %+v, %v", i, err)
 	}
-	if a := f.do("POST", email+"/settle", list(l[0]+`,"outcome":"dead"`, l[3]+`,"outcome":"delivered"`)); a.text != `{"jobs":[{"id":"a","stale":true},{"id":"d","stale":true}]}`+"\n" {
+	if a := f.do("POST", email+"/settle", list(
+		l[0]+`,"outcome":"dead"`, l[3]+`,"outcome":"delivered"`,
+	)); a.text != `{"jobs":[{"id":"a","stale":true},{"id":"d","stale":true}]}`+"\n" {
 		t.Errorf("settled in another way: %s", a.text)
 	}
 
 	m := f.pulled(`{"max":2}`, "d", "e")
-	if a := f.do("POST", email+"/extend", list(m[0], l[0])); !strings.HasPrefix(a.text, `{"jobs":[{"id":"d","expires_in_ms":3`) || !strings.HasSuffix(a.text, `,{"id":"a","expires_in_ms":0}]}`+"\n") {
+	if a := f.do("POST", email+"/extend", list(m[0], l[0])); !strings.HasPrefix(
+		a.text, `{"jobs":[{"id":"d","expires_in_ms":3`,
+	) || !strings.HasSuffix(a.text, `,{"id":"a","expires_in_ms":0}]}`+"\n") {
 		t.Errorf("extended: %s", a.text)
 	}
-	if a := f.do("POST", email+"/settle", list(m[1]+`,"outcome":"retry"`)); a.text != `{"jobs":[{"id":"e","state":"dead"}]}`+"\n" {
+	if a := f.do(
+		"POST", email+"/settle", list(m[1]+`,"outcome":"retry"`),
+	); a.text != `{"jobs":[{"id":"e","state":"dead"}]}`+"\n" {
 		t.Errorf("the last attempt: %s", a.text)
 	}
 	// A queue that is pulled from no more lets go what is out.
@@ -228,7 +246,10 @@ func TestBadPulls(t *testing.T) {
 		{"settle", `{"jobs":[` + many + `]}`, "invalid_field", "jobs"},
 		{"settle", list(lease), "invalid_field", "jobs.0.outcome"},
 		{"settle", list(lease + `,"outcome":"unknown"`), "invalid_field", "jobs.0.outcome"},
-		{"settle", list(lease+`,"outcome":"delivered"`, lease+`,"outcome":"dead","after":"1s"`), "invalid_field", "jobs.1.after"},
+		{
+			"settle", list(lease+`,"outcome":"delivered"`, lease+`,"outcome":"dead","after":"1s"`), "invalid_field",
+			"jobs.1.after",
+		},
 		{"settle", list(lease + `,"outcome":"retry","after":"-1s"`), "invalid_field", "jobs.0.after"},
 		{"settle", list(lease + `,"outcome":"retry","after":"721h"`), "invalid_field", "jobs.0.after"},
 		{"settle", list(lease + `,"outcome":"retry","after":5`), "invalid_field", "jobs.0.after"},
@@ -236,7 +257,10 @@ func TestBadPulls(t *testing.T) {
 		{"settle", list(`"id":"","lease":"1-x","outcome":"dead"`), "invalid_field", "jobs.0.id"},
 		{"settle", list(`"id":"a","lease":"","outcome":"dead"`), "invalid_field", "jobs.0.lease"},
 		{"settle", list(`"id":"a","lease":"x","outcome":"dead"`), "invalid_field", "jobs.0.lease"},
-		{"settle", list(`"id":"a","lease":"1-` + strings.Repeat("x", 200) + `","outcome":"dead"`), "invalid_field", "jobs.0.lease"},
+		{
+			"settle", list(`"id":"a","lease":"1-` + strings.Repeat("x", 200) + `","outcome":"dead"`), "invalid_field",
+			"jobs.0.lease",
+		},
 		{"settle", list(lease + `,"outcome":"dead","state":"dead"`), "unknown_field", "jobs.0.state"},
 		{"extend", `{"jobs":[]}`, "invalid_field", "jobs"},
 		{"extend", list(lease + `,"outcome":"dead"`), "unknown_field", "jobs.0.outcome"},
@@ -248,16 +272,25 @@ func TestBadPulls(t *testing.T) {
 		}
 	}
 	reason := strings.Repeat("x", queue.MaxReasonBytes+1)
-	f.do("POST", email+"/settle", list(lease+`,"outcome":"dead","reason":"`+reason+`"`)).want(t, 413, "field", "jobs.0.reason")
+	f.do("POST", email+"/settle", list(
+		lease+`,"outcome":"dead","reason":"`+reason+`"`,
+	)).want(t, 413, "field", "jobs.0.reason")
 	f.do("POST", email+"/leases", `{"worker":"`+strings.Repeat("x", 5000)+`"}`).want(t, 413)
 	f.do("POST", email+"/leases", `{"max":1.5}`).want(t, 400, "field", "max", "detail", "is 1.5, must be a whole number")
-	f.do("POST", email+"/leases", `{"max":9223372036854775808}`).want(t, 400, "field", "max", "detail", "is a number beyond 64 bits, must be a whole number")
-	f.do("POST", email+"/leases", "", "Content-Type", "text/plain").want(t, 415) // also without a body: a web page may send that
+	f.do("POST", email+"/leases", `{"max":9223372036854775808}`).want(
+		t, 400, "field", "max", "detail", "is a number beyond 64 bits, must be a whole number",
+	)
+	// also without a body: a web page may send that
+	f.do("POST", email+"/leases", "", "Content-Type", "text/plain").want(t, 415)
 	f.do("POST", email+"/settle", "{}", "Content-Type", "text/plain").want(t, 415)
-	if a := f.do("POST", email+"/settle", list(lease+`,"outcome":"dead"`)); a.text != `{"jobs":[{"id":"a","stale":true}]}`+"\n" {
+	if a := f.do(
+		"POST", email+"/settle", list(lease+`,"outcome":"dead"`),
+	); a.text != `{"jobs":[{"id":"a","stale":true}]}`+"\n" {
 		t.Errorf("a lease that never was: %s", a.text)
 	}
-	for path, body := range map[string]string{"leases": "", "settle": list(lease + `,"outcome":"dead"`), "extend": list(lease)} {
+	for path, body := range map[string]string{
+		"leases": "", "settle": list(lease + `,"outcome":"dead"`), "extend": list(lease),
+	} {
 		f.do("POST", "/v1/queues/nobody/"+path, body).want(t, 404, "reason", "unknown_queue")
 		f.do("POST", "/v1/queues/No%20Name/"+path, body).want(t, 404, "reason", "unknown_queue")
 		f.do("GET", email+"/"+path, "").want(t, 405, "reason", "method_not_allowed")

@@ -83,6 +83,9 @@ func (h *handler) noteFull(ctx context.Context, name string) {
 		return
 	}
 	if info.Spec.Overflow == queue.Defer {
-		h.o.Logger.Warn("a queue's overflow is defer, but this ingress has no NATS: what finds no room is refused; start it with --nats", "queue", name)
+		h.o.Logger.Warn(
+			"a queue's overflow is defer, but this ingress has no NATS: what finds no room is refused; start it with --nats",
+			"queue", name,
+		)
 	}
 }

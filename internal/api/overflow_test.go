@@ -85,7 +85,8 @@ func TestOverflowAnswers(t *testing.T) {
 func TestDeferredPayloadsAreLeftAlone(t *testing.T) {
 	a := &answering{jobs: map[string]queue.Job{}, by: map[string]queue.Appended{}}
 	for id, answer := range map[string]queue.Appended{
-		"deferred": {Outcome: queue.Accepted, State: queue.Deferred}, "lapsed": {Outcome: queue.Lapsed}, "full": {Outcome: queue.OverflowFull, RetryAfter: 1}, "failed": {Err: queue.ErrOutcomeUnknown},
+		"deferred": {Outcome: queue.Accepted, State: queue.Deferred}, "lapsed": {Outcome: queue.Lapsed},
+		"full": {Outcome: queue.OverflowFull, RetryAfter: 1}, "failed": {Err: queue.ErrOutcomeUnknown},
 	} {
 		a.by[id], a.by["s-"+id] = answer, answer
 	}
@@ -130,7 +131,8 @@ func TestNoOverflow(t *testing.T) {
 	a := f.do("PUT", email, `{"rate":"1/s","overflow":"defer"}`)
 	a.want(t, 422, "reason", "no_overflow", "field", "overflow")
 	for _, a := range []*answer{a, f.do("POST", jobs, `{"payload":1,"overflow":"defer"}`)} {
-		if text := fmt.Sprint(a.body["detail"]); !strings.Contains(text, "no NATS") || !strings.Contains(text, "--nats nats://") {
+		if text := fmt.Sprint(a.body["detail"]); !strings.Contains(text, "no NATS") ||
+			!strings.Contains(text, "--nats nats://") {
 			t.Errorf("it does not say what to do: %s", text)
 		}
 	}
@@ -176,7 +178,9 @@ func TestStreamWithoutStore(t *testing.T) {
 	f.engine.fail(queue.ErrNoStore)
 	f.do("POST", jobs, `{"payload":1}`, "Content-Type", "application/x-ndjson").want(t, 503, "reason", "no_store")
 	f.engine.fail(nil)
-	f.do("POST", "/v1/queues/none/jobs", `{"payload":1}`, "Content-Type", "application/x-ndjson").want(t, 404, "reason", "unknown_queue")
+	f.do(
+		"POST", "/v1/queues/none/jobs", `{"payload":1}`, "Content-Type", "application/x-ndjson",
+	).want(t, 404, "reason", "unknown_queue")
 }
 
 // connected is an overflow that is there, or not.
@@ -197,11 +201,16 @@ func TestReadiness(t *testing.T) {
 		{"alone", false, nil, nil, 200, []any{"status", "ready", "store", nil, "overflow", nil}},
 		{"alone, store away", false, queue.ErrUnavailable, nil, 503, []any{"reason", "not_ready"}},
 		{"both", true, nil, nil, 200, []any{"status", "ready", "store", nil, "overflow", nil}},
-		{"store away", true, queue.ErrUnavailable, nil, 200, []any{"status", "degraded", "store", "unavailable", "overflow", "ok"}},
+		{"store away", true, queue.ErrUnavailable, nil, 200, []any{
+			"status", "degraded", "store", "unavailable", "overflow", "ok",
+		}},
 		{"store silent", true, context.DeadlineExceeded, nil, 200, []any{"status", "degraded", "store", "unavailable"}},
 		{"store says nothing certain", true, queue.ErrOutcomeUnknown, nil, 200, []any{"status", "degraded"}},
 		{"no store", true, queue.ErrNoStore, nil, 503, []any{"reason", "not_ready"}},
-		{"no store, said so by one that went away", true, errors.Join(queue.ErrUnavailable, queue.ErrNoStore), nil, 503, []any{"reason", "not_ready"}},
+		{
+			"no store, said so by one that went away", true, errors.Join(queue.ErrUnavailable, queue.ErrNoStore), nil, 503,
+			[]any{"reason", "not_ready"},
+		},
 		{"store broken", true, queue.ErrCorrupt, nil, 503, []any{"reason", "not_ready"}},
 		{"overflow away", true, nil, nats, 200, []any{"status", "degraded", "store", "ok", "overflow", "unavailable"}},
 		{"both away", true, queue.ErrUnavailable, nats, 503, []any{"reason", "not_ready"}},
@@ -224,12 +233,20 @@ func TestReadiness(t *testing.T) {
 		})
 	}
 	dead := errors.New("the dead letters' stream is full")
-	for away, want := range map[error][]any{nil: {"status", "degraded", "store", "ok", "overflow", "stuck", "detail", dead.Error()}, nats: {"status", "degraded", "overflow", "unavailable"}} {
-		serve(t, api.Options{Overflow: true, OverflowState: &connected{err: away, stuck: dead}}).do("GET", "/readyz", "").want(t, 200, want...)
+	for away, want := range map[error][]any{
+		nil:  {"status", "degraded", "store", "ok", "overflow", "stuck", "detail", dead.Error()},
+		nats: {"status", "degraded", "overflow", "unavailable"},
+	} {
+		serve(t, api.Options{
+			Overflow: true, OverflowState: &connected{err: away, stuck: dead},
+		}).do("GET", "/readyz", "").want(t, 200, want...)
 	}
 	late := errors.New("late for 30 of the last 40")
 	o := api.Options{Pace: func() error { return late }}
-	serve(t, o).do("GET", "/readyz", "").want(t, 200, "status", "degraded", "store", "ok", "pull", "late", "detail", "jobs are taken, and those of pull queues mostly given back: "+late.Error())
+	serve(t, o).do("GET", "/readyz", "").want(
+		t, 200, "status", "degraded", "store", "ok", "pull", "late", "detail",
+		"jobs are taken, and those of pull queues mostly given back: "+late.Error(),
+	)
 	o.Overflow, o.OverflowState = true, &connected{err: nats}
 	serve(t, o).do("GET", "/readyz", "").want(t, 200, "overflow", "unavailable", "pull", nil)
 	late = nil

@@ -52,7 +52,9 @@ func expected(r *http.Request, present func() (int64, *Problem)) (int64, *Proble
 		for _, tag := range match {
 			revision, ok := revisionOf(tag)
 			if !ok {
-				return 0, badCondition("If-Match", shorten(tag)+` is not an ETag of ours; those are a revision in quotes, such as "7"`)
+				return 0, badCondition(
+					"If-Match", shorten(tag)+` is not an ETag of ours; those are a revision in quotes, such as "7"`,
+				)
 			}
 			wanted = append(wanted, revision)
 		}

@@ -29,12 +29,15 @@ func TestIfMatchIsAList(t *testing.T) {
 			header = append(header, "If-Match", line)
 		}
 		f := serve(t, api.Options{})
-		if a := f.do("PUT", email, `{"rate":"2/m"}`, header...); a.status != c.status || c.status == 400 && a.body["field"] != "If-Match" {
+		if a := f.do("PUT", email, `{"rate":"2/m"}`, header...); a.status != c.status ||
+			c.status == 400 && a.body["field"] != "If-Match" {
 			t.Errorf("%q: %d, want %d: %s", c.lines, a.status, c.status, a.text)
 		}
 	}
 	f := serve(t, api.Options{})
 	f.do("PUT", email, `{"rate":"2/m"}`, "If-None-Match", "", "If-None-Match", "*").want(t, 412)
 	f.do("PUT", email, `{"rate":"2/m"}`, "If-None-Match", "").want(t, 400, "field", "If-None-Match")
-	f.do("PUT", email, `{"rate":"2/m"}`, "If-None-Match", "*", "If-None-Match", `"1"`).want(t, 400, "field", "If-None-Match")
+	f.do(
+		"PUT", email, `{"rate":"2/m"}`, "If-None-Match", "*", "If-None-Match", `"1"`,
+	).want(t, 400, "field", "If-None-Match")
 }

@@ -53,7 +53,11 @@ func talk(t *testing.T, f *fixture, text string) (net.Conn, *bufio.Reader) {
 // answered at the same time.
 func TestStreamExpectContinue(t *testing.T) {
 	f := serve(t, api.Options{})
-	conn, r := talk(t, f, "POST "+jobs+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nExpect: 100-continue\r\nContent-Length: 14\r\n\r\n")
+	conn, r := talk(
+		t, f,
+		"POST "+jobs+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nExpect: "+
+			"100-continue\r\nContent-Length: 14\r\n\r\n",
+	)
 	if text, err := r.ReadString('\n'); err != nil || !strings.Contains(text, "100 Continue") {
 		t.Fatalf("%q, %v", text, err)
 	}
@@ -75,7 +79,10 @@ func TestStreamExpectContinue(t *testing.T) {
 func TestStreamNoSmuggling(t *testing.T) {
 	f := serve(t, api.Options{BodyTimeout: 100 * time.Millisecond})
 	hidden := "DELETE /v1/queues/email?force=true HTTP/1.1\r\nHost: x\r\n\r\n"
-	_, r := talk(t, f, "POST /v1/queues/none/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 10000\r\n\r\n"+hidden)
+	_, r := talk(
+		t, f,
+		"POST /v1/queues/none/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 10000\r\n\r\n"+hidden,
+	)
 	all, _ := io.ReadAll(r) // until the connection is closed
 	if n := strings.Count(string(all), "HTTP/1.1 "); n != 1 || !strings.Contains(string(all), " 404 ") {
 		t.Errorf("%d answers: %s", n, all)
@@ -86,7 +93,10 @@ func TestStreamNoSmuggling(t *testing.T) {
 // An incomplete body is not a job, even if what came of it is one.
 func TestBodyCutShort(t *testing.T) {
 	f := serve(t, api.Options{})
-	conn, r := talk(t, f, "POST "+jobs+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"payload\":1}")
+	conn, r := talk(
+		t, f,
+		"POST "+jobs+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"payload\":1}",
+	)
 	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +105,8 @@ func TestBodyCutShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), "body_incomplete") {
+	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusBadRequest ||
+		!strings.Contains(string(text), "body_incomplete") {
 		t.Errorf("%d %s", resp.StatusCode, text)
 	}
 	f.close()

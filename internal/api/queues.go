@@ -74,7 +74,9 @@ func (h *handler) someQueues(r *http.Request, after string, limit int, c *charge
 
 // pageFrom is the page of a list of which one more was asked for than it has, and behind which name the next one
 // begins, if there is one: a header links to that.
-func pageFrom[I, S any](w http.ResponseWriter, path string, infos []I, limit int, shown func(*I) S, name func(*S) string) (page []S, next string) {
+func pageFrom[I, S any](
+	w http.ResponseWriter, path string, infos []I, limit int, shown func(*I) S, name func(*S) string,
+) (page []S, next string) {
 	page = make([]S, 0, min(len(infos), limit))
 	for i := range infos {
 		if i == limit {

@@ -19,11 +19,13 @@ func shownSpec(spec queue.Spec, revision int64) wire.Queue {
 // shown is a queue as it is now.
 func shown(i *queue.Info) wire.Queue {
 	q := shownSpec(i.Spec, i.Revision)
-	q.Flow = &wire.Flow{Status: statusOf(i), Paused: i.Pause.On(), Pause: pauseOf(i.Pause), Stop: stopOf(i.Stop), CircuitState: circuitOf(i), Adapted: adaptedOf(i), Stats: wire.Stats{
-		Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, HeldJobs: i.Held, Deferred: i.Deferred, Dead: i.Dead, Bytes: i.Bytes, MaxBytes: maxBytes(i), Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i),
-		Counters:      i.Counters,
-		OldestWaiting: instant(i.OldestWaiting), Outflow: i.Outflow, Next: instant(i.Next), Errors: i.Errors,
-	}}
+	q.Flow = &wire.Flow{Status: statusOf(i), Paused: i.Pause.On(), Pause: pauseOf(i.Pause), Stop: stopOf(i.Stop),
+		CircuitState: circuitOf(i), Adapted: adaptedOf(i), Stats: wire.Stats{
+			Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, HeldJobs: i.Held, Deferred: i.Deferred, Dead: i.Dead,
+			Bytes: i.Bytes, MaxBytes: maxBytes(i), Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i),
+			Counters:      i.Counters,
+			OldestWaiting: instant(i.OldestWaiting), Outflow: i.Outflow, Next: instant(i.Next), Errors: i.Errors,
+		}}
 	if p := i.Parent; p != nil {
 		q.Parent = &wire.Parent{Name: p.Spec.Name, Rate: p.Rate, Paused: p.Pause.On(), Quotas: quotas(p)}
 	}
@@ -36,7 +38,8 @@ func shown(i *queue.Info) wire.Queue {
 func statusOf(i *queue.Info) wire.Status {
 	s := i.Status()
 	return wire.Status{
-		Code: s.Code, Text: s.Text(i.Now.UTC()), Until: instant(s.Until), Queue: s.Queue, Reason: s.Reason, By: s.By, Full: s.Full,
+		Code: s.Code, Text: s.Text(i.Now.UTC()), Until: instant(s.Until), Queue: s.Queue, Reason: s.Reason, By: s.By,
+		Full:      s.Full,
 		LastAsked: instant(i.Asked),
 	}
 }
@@ -77,7 +80,9 @@ func quotas(i *queue.Info) []wire.Quota {
 		if now >= w.Ends {
 			w = leaky.Window{Ends: calendar.End(now)}
 		}
-		list = append(list, wire.Quota{Quota: l.Quota, Timezone: l.Timezone, Used: w.Used, Left: max(0, l.Quota.Max-w.Used), Ends: w.Ends.Time().UTC()})
+		list = append(list, wire.Quota{
+			Quota: l.Quota, Timezone: l.Timezone, Used: w.Used, Left: max(0, l.Quota.Max-w.Used), Ends: w.Ends.Time().UTC(),
+		})
 	}
 	return list
 }
@@ -104,7 +109,9 @@ func circuitOf(i *queue.Info) *wire.Circuit {
 	c := &i.Circuit
 	v := &wire.Circuit{State: "closed", Failures: c.Failures}
 	if c.Open() {
-		v.State, v.Opened, v.NextProbe, v.Probe, v.Reason = "open", instant(c.Opened), instant(i.Stop.Until), c.Probe, c.Reason
+		v.State, v.Opened, v.NextProbe, v.Probe, v.Reason = "open", instant(c.Opened), instant(
+			i.Stop.Until,
+		), c.Probe, c.Reason
 	}
 	return v
 }

@@ -76,15 +76,21 @@ func purgeStates(c *wire.PurgeRequest) (states []queue.State, after string, p *P
 }
 
 // purgeState purges one state, or counts what would be, for as many pages as are left.
-func (h *handler) purgeState(ctx context.Context, name string, s queue.State, c *wire.PurgeRequest, after string, pages *int, done *wire.Purged) (next string, err error) {
+func (h *handler) purgeState(
+	ctx context.Context, name string, s queue.State, c *wire.PurgeRequest, after string, pages *int, done *wire.Purged,
+) (next string, err error) {
 	for ; *pages > 0; *pages-- {
 		if c.DryRun {
 			var l queue.Listing
-			l, err = h.engine.ListJobs(ctx, queue.ListRequest{Queue: name, State: s, Lane: c.Lane, After: after, Limit: queue.MaxPage})
+			l, err = h.engine.ListJobs(ctx, queue.ListRequest{
+				Queue: name, State: s, Lane: c.Lane, After: after, Limit: queue.MaxPage,
+			})
 			done.Jobs, after = done.Jobs+int64(len(l.Jobs)), l.Next
 		} else {
 			var p queue.Purged
-			p, err = h.engine.Purge(ctx, queue.PurgeRequest{Queue: name, State: s, Lane: c.Lane, After: after, Limit: queue.MaxPage})
+			p, err = h.engine.Purge(ctx, queue.PurgeRequest{
+				Queue: name, State: s, Lane: c.Lane, After: after, Limit: queue.MaxPage,
+			})
 			done.Jobs, after = done.Jobs+p.Jobs, p.Next
 		}
 		if err != nil || after == "" {

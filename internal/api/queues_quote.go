@@ -33,7 +33,10 @@ func (h *handler) quoteQueue(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, name)
 		return
 	}
-	answer := wire.Quote{Fit: q.Fit, Deferred: q.Deferred, Refused: q.Refused, Paused: q.Paused, PausedUntil: instant(q.Until), Now: forecast(q.Now, expiring)}
+	answer := wire.Quote{
+		Fit: q.Fit, Deferred: q.Deferred, Refused: q.Refused, Paused: q.Paused, PausedUntil: instant(q.Until),
+		Now: forecast(q.Now, expiring),
+	}
 	if q.Refused > 0 {
 		answer.RefusedAs = q.RefusedAs.String()
 	}
@@ -45,7 +48,9 @@ func (h *handler) quoteQueue(w http.ResponseWriter, r *http.Request) {
 }
 
 // expiring looks at what waits and tells how many would expire, now and at the other rate.
-func (h *handler) expiring(ctx context.Context, ask *queue.QuoteRequest, info *queue.Info) (now, then queue.Expiring, err error) {
+func (h *handler) expiring(
+	ctx context.Context, ask *queue.QuoteRequest, info *queue.Info,
+) (now, then queue.Expiring, err error) {
 	backlog := queue.Backlog{}
 	if info.Waiting > 0 {
 		if backlog, err = queue.ReadBacklog(ctx, h.engine, info.Spec.Name); err != nil {
@@ -57,7 +62,8 @@ func (h *handler) expiring(ctx context.Context, ask *queue.QuoteRequest, info *q
 
 func forecast(f queue.Forecast, e queue.Expiring) wire.Forecast {
 	return wire.Forecast{
-		Rate: f.Rate, FirstAt: instant(f.First), LastAt: instant(f.Last), DrainedAt: instant(f.Drained), Expiring: wire.Expiring(e),
+		Rate: f.Rate, FirstAt: instant(f.First), LastAt: instant(f.Last), DrainedAt: instant(f.Drained),
+		Expiring: wire.Expiring(e),
 	}
 }
 
@@ -79,7 +85,9 @@ func (h *handler) readQuote(r *http.Request) (queue.QuoteRequest, *Problem) {
 	}
 	if v.Jobs != nil {
 		if ask.Jobs = *v.Jobs; ask.Jobs == 0 {
-			return ask, badField("jobs", "is 0, must be at least 1; leave it out, and give a rate, to ask about the backlog alone")
+			return ask, badField(
+				"jobs", "is 0, must be at least 1; leave it out, and give a rate, to ask about the backlog alone",
+			)
 		}
 	}
 	if v.Cost != nil {

@@ -33,23 +33,28 @@ func TestQuote(t *testing.T) {
 		}
 		a := f.do("POST", quote, `{"jobs":50000,"cost":2}`)
 		a.want(t, 200, "fit", 7, "deferred", 0, "refused", 49993, "refused_as", "full", "paused", false, "then", nil)
-		if now := a.body["now"]; at(now, "first_at") != 3*time.Hour || at(now, "last_at") != 15*time.Hour || at(now, "drained_at") != 2*time.Hour {
+		if now := a.body["now"]; at(now, "first_at") != 3*time.Hour || at(now, "last_at") != 15*time.Hour ||
+			at(now, "drained_at") != 2*time.Hour {
 			t.Error(a.text)
 		}
 		f.do("POST", quote, `{"jobs":3,"lane":"x"}`).want(t, 200, "fit", 2, "refused", 1, "refused_as", "lane_full")
 		f.do("POST", email+"/pause", "").want(t, 200)
 		a = f.do("POST", quote, `{"rate":"1/4h"}`)
 		a.want(t, 200, "fit", 0, "refused", 0, "refused_as", nil, "paused", true)
-		if then := a.body["then"]; at(a.body["now"], "drained_at") != 2*time.Hour || at(then, "drained_at") != 8*time.Hour || at(then, "first_at") != -1 {
+		if then := a.body["then"]; at(a.body["now"], "drained_at") != 2*time.Hour || at(then, "drained_at") != 8*time.Hour ||
+			at(then, "first_at") != -1 {
 			t.Error(a.text)
 		}
-		if i, err := e.Get(t.Context(), "email"); err != nil || i.Appended != 3 || i.Refused != 0 || i.Spec.Rate.String() != "1/h" {
+		if i, err := e.Get(t.Context(), "email"); err != nil || i.Appended != 3 || i.Refused != 0 ||
+			i.Spec.Rate.String() != "1/h" {
 			t.Errorf("asking changed it: %+v, %v", i, err)
 		}
 
 		for body, field := range map[string]string{
-			`{}`: "jobs", `{"jobs":0}`: "jobs", `{"jobs":0,"rate":"1/s"}`: "jobs", `{"jobs":-1}`: "jobs", `{"jobs":1000000000000000000}`: "jobs", `{"jobs":1e18}`: "jobs", `{"jobs":1.5}`: "jobs",
-			`{"jobs":99999999999999999999}`: "jobs", `{"jobs":"1"}`: "jobs", `{"jobs":1,"cost":0}`: "cost", `{"jobs":1,"cost":1001}`: "cost", `{"jobs":1,"lane":""}`: "lane", `{"rate":"fast"}`: "rate", `{"rate":5}`: "rate",
+			`{}`: "jobs", `{"jobs":0}`: "jobs", `{"jobs":0,"rate":"1/s"}`: "jobs", `{"jobs":-1}`: "jobs",
+			`{"jobs":1000000000000000000}`: "jobs", `{"jobs":1e18}`: "jobs", `{"jobs":1.5}`: "jobs",
+			`{"jobs":99999999999999999999}`: "jobs", `{"jobs":"1"}`: "jobs", `{"jobs":1,"cost":0}`: "cost",
+			`{"jobs":1,"cost":1001}`: "cost", `{"jobs":1,"lane":""}`: "lane", `{"rate":"fast"}`: "rate", `{"rate":5}`: "rate",
 		} {
 			f.do("POST", quote, body).want(t, 400, "reason", "invalid_field", "field", field)
 		}

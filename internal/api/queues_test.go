@@ -17,12 +17,20 @@ const email = "/v1/queues/email"
 
 func TestQueueLifecycle(t *testing.T) {
 	f := serve(t, api.Options{})
-	a := f.do("PUT", "/v1/queues/sms", `{"rate":"2/m","capacity":5,"deliver":{"http":{"url":"http://127.0.0.1:1/"}}}`, "If-None-Match", "*")
-	a.want(t, 201, "name", "sms", "rate", "2/m", "burst", 1, "capacity", 5, "lease", "30s", "slack", "5ms", "revision", 2, "paused", false)
+	a := f.do(
+		"PUT", "/v1/queues/sms", `{"rate":"2/m","capacity":5,"deliver":{"http":{"url":"http://127.0.0.1:1/"}}}`,
+		"If-None-Match", "*",
+	)
+	a.want(
+		t, 201, "name", "sms", "rate", "2/m", "burst", 1, "capacity", 5, "lease", "30s", "slack", "5ms", "revision", 2,
+		"paused", false,
+	)
 	if a.header.Get("ETag") != `"2"` || a.header.Get("Location") != "/v1/queues/sms" {
 		t.Errorf("headers %v", a.header)
 	}
-	f.do("PUT", "/v1/queues/sms", `{"rate":"2/m"}`, "If-None-Match", "*").want(t, 412, "reason", "revision_mismatch", "revision", 2)
+	f.do(
+		"PUT", "/v1/queues/sms", `{"rate":"2/m"}`, "If-None-Match", "*",
+	).want(t, 412, "reason", "revision_mismatch", "revision", 2)
 	f.do("PUT", "/v1/queues/sms", `{"rate":"3/m"}`, "If-Match", `"1"`).want(t, 412, "revision", 2)
 	f.do("PUT", "/v1/queues/sms", `{"rate":"3/m"}`, "If-Match", `"1", "2"`).want(t, 200, "revision", 3, "capacity", 10000)
 	f.do("PUT", "/v1/queues/sms", `{"rate":"3/m"}`, "If-Match", `"1", "2"`).want(t, 412, "revision", 3)
@@ -31,24 +39,35 @@ func TestQueueLifecycle(t *testing.T) {
 	f.do("PUT", "/v1/queues/new", `{"rate":"4/m"}`, "If-Match", `"9"`).want(t, 412, "revision", 0)
 	f.do("PUT", "/v1/queues/sms", `{"rate":"4/m"}`, "If-Match", `W/"4"`).want(t, 400, "field", "If-Match")
 	f.do("PUT", "/v1/queues/sms", `{"rate":"4/m"}`, "If-None-Match", `"4"`).want(t, 400, "field", "If-None-Match")
-	f.do("PUT", "/v1/queues/sms", `{"rate":"4/m"}`, "If-None-Match", `*`, "If-Match", "*").want(t, 400, "field", "If-Match")
+	f.do(
+		"PUT", "/v1/queues/sms", `{"rate":"4/m"}`, "If-None-Match", `*`, "If-Match", "*",
+	).want(t, 400, "field", "If-Match")
 	f.do("GET", "/v1/queues/sms", "").want(t, 200, "revision", 4)
 
-	f.do("POST", "/v1/queues/sms/pause", `{"reason":"the provider is down"}`).want(t, 200, "paused", true, "pause", map[string]any{"reason": "the provider is down", "since": "2026-05-04T03:02:01.123456Z"})
+	f.do("POST", "/v1/queues/sms/pause", `{"reason":"the provider is down"}`).want(
+		t, 200, "paused", true, "pause",
+		map[string]any{"reason": "the provider is down", "since": "2026-05-04T03:02:01.123456Z"},
+	)
 	f.do("POST", "/v1/queues/sms/resume", "").want(t, 200, "paused", false, "pause", nil)
 	f.do("POST", "/v1/queues/sms/pause", "").want(t, 200, "paused", true)
 	f.do("POST", "/v1/queues/sms/pause", `{"raison":""}`).want(t, 400, "reason", "unknown_field", "field", "raison")
-	f.do("POST", "/v1/queues/sms/pause", `{"reason":"a","reason":"b"}`).want(t, 400, "reason", "duplicate_field", "field", "reason")
+	f.do("POST", "/v1/queues/sms/pause", `{"reason":"a","reason":"b"}`).want(
+		t, 400, "reason", "duplicate_field", "field", "reason",
+	)
 	f.do("POST", "/v1/queues/sms/pause", `{"reason":1}`).want(t, 400, "reason", "invalid_field", "field", "reason")
 	f.do("POST", "/v1/queues/sms/pause", `{"reason":`).want(t, 400, "reason", "invalid_json")
-	f.do("POST", "/v1/queues/sms/pause", `{"reason":"`+strings.Repeat("x", 600)+`"}`).want(t, 413, "field", "reason", "limit", 512)
+	f.do(
+		"POST", "/v1/queues/sms/pause", `{"reason":"`+strings.Repeat("x", 600)+`"}`,
+	).want(t, 413, "field", "reason", "limit", 512)
 	f.do("POST", "/v1/queues/sms/pause", strings.Repeat(" ", 5000)).want(t, 413, "limit", 4096)
 	f.do("POST", "/v1/queues/sms/pause", "x", "Content-Type", "text/plain").want(t, 415)
 	f.do("POST", "/v1/queues/none/pause", "").want(t, 404, "reason", "unknown_queue")
 
 	f.do("POST", "/v1/queues/sms/jobs", `{"payload":1,"id":"a/b c"}`).want(t, 400)
 	f.do("POST", "/v1/queues/sms/jobs", `{"payload":1,"id":"a/b?c","cost":2}`).want(t, 202)
-	f.do("GET", "/v1/queues/sms/jobs/a%2Fb%3Fc", "").want(t, 200, "id", "a/b?c", "state", "waiting", "position", 1, "cost", 2, "attempts", 0)
+	f.do("GET", "/v1/queues/sms/jobs/a%2Fb%3Fc", "").want(
+		t, 200, "id", "a/b?c", "state", "waiting", "position", 1, "cost", 2, "attempts", 0,
+	)
 	f.do("GET", "/v1/queues/sms/jobs/b", "").want(t, 404, "reason", "unknown_job", "id", "b")
 	f.do("GET", "/v1/queues/none/jobs/b", "").want(t, 404, "reason", "unknown_queue")
 	f.do("GET", "/v1/queues/sms/jobs/"+strings.Repeat("x", 200), "").want(t, 400, "field", "id")
@@ -64,7 +83,9 @@ func TestQueueLifecycle(t *testing.T) {
 		t.Error("HEAD is not served")
 	}
 	f.do("PATCH", email, "").want(t, 405)
-	f.do("GET", "/v1/drainers", "").want(t, 200, "drainers", []any{map[string]any{"id": "c1", "name": "host:1", "version": "v1", "last_seen": "2026-05-04T03:02:01.123456Z"}})
+	f.do("GET", "/v1/drainers", "").want(t, 200, "drainers", []any{map[string]any{
+		"id": "c1", "name": "host:1", "version": "v1", "last_seen": "2026-05-04T03:02:01.123456Z",
+	}})
 	f.do("GET", "/readyz", "").want(t, 200, "status", "ready")
 	f.do("GET", "/metrics", "").want(t, 404)
 }
@@ -85,7 +106,9 @@ func TestChangedButNotRead(t *testing.T) {
 		if changed.header.Get("ETag") != `"3"` {
 			t.Errorf("%v: headers %v", err, changed.header)
 		}
-		for _, do := range []struct{ what, done string }{{"pause", "the queue was paused"}, {"resume", "the queue was resumed"}} {
+		for _, do := range []struct{ what, done string }{
+			{"pause", "the queue was paused"}, {"resume", "the queue was resumed"},
+		} {
 			a := f.do("POST", "/v1/queues/sms/"+do.what, "")
 			a.want(t, 504, "reason", "outcome_unknown")
 			if detail := fmt.Sprint(a.body["detail"]); !strings.HasPrefix(detail, do.done) {
@@ -154,7 +177,9 @@ func TestListQueues(t *testing.T) {
 func TestBadSpecs(t *testing.T) {
 	f := serve(t, api.Options{ValidateTarget: func(_ string, raw json.RawMessage) error {
 		if strings.Contains(string(raw), "gopher") {
-			return fmt.Errorf("deliver.http.url: %w", &queue.FieldError{Field: "deliver.http.url", Reason: "must be http or https"})
+			return fmt.Errorf("deliver.http.url: %w", &queue.FieldError{
+				Field: "deliver.http.url", Reason: "must be http or https",
+			})
 		}
 		if strings.Contains(string(raw), "odd") {
 			return io.ErrNoProgress
@@ -210,7 +235,9 @@ func TestBadSpecs(t *testing.T) {
 			t.Errorf("%s: detail %q does not say %q", c.body, detail, c.detail)
 		}
 	}
-	f.do("PUT", email, `{"rate":"1/s","deliver":"`+strings.Repeat("x", queue.MaxSpecBytes)+`"}`).want(t, 413, "limit", queue.MaxSpecBytes)
+	f.do(
+		"PUT", email, `{"rate":"1/s","deliver":"`+strings.Repeat("x", queue.MaxSpecBytes)+`"}`,
+	).want(t, 413, "limit", queue.MaxSpecBytes)
 	f.do("PUT", email, `{"rate":"1/s"}`, "Content-Type", "application/yaml").want(t, 415)
 	f.do("GET", email, "").want(t, 200, "rate", "14/s", "revision", 1)
 }

@@ -34,10 +34,13 @@ var errorProblems = []struct {
 	}},
 	{deferred.ErrUnavailable, Problem{
 		Reason: ReasonOverflowAway, RetryAfter: retryUnavailable,
-		Detail: "the job would have to wait on the overflow, which cannot be reached, or cannot store anything; nothing was changed",
+		Detail: "the job would have to wait on the overflow, which cannot be reached, or cannot store anything; nothing " +
+			"was changed",
 	}},
 	{queue.ErrUnknownQueue, Problem{Reason: ReasonUnknownQueue}},
-	{queue.ErrUnknownJob, Problem{Reason: ReasonUnknownJob, Detail: "the queue neither holds nor remembers a job of this id"}},
+	{queue.ErrUnknownJob, Problem{
+		Reason: ReasonUnknownJob, Detail: "the queue neither holds nor remembers a job of this id",
+	}},
 	{queue.ErrUnknownRule, Problem{Reason: ReasonUnknownRule}},
 	{queue.ErrRuleInUse, Problem{
 		Reason: ReasonRuleInUse, Detail: "queues ask this rule, and GET tells which: take it out of their rules first",
@@ -55,7 +58,8 @@ var errorProblems = []struct {
 	}},
 	{queue.ErrNoStore, Problem{
 		Reason: ReasonNoStore, RetryAfter: retryStoreFull,
-		Detail: "the server was reached but holds no Penstock store: it was never initialised, or it was flushed; nothing was changed",
+		Detail: "the server was reached but holds no Penstock store: it was never initialised, or it was flushed; nothing " +
+			"was changed",
 	}},
 	{queue.ErrUnavailable, Problem{
 		Reason: ReasonUnavailable, RetryAfter: retryUnavailable, Detail: "the store cannot be reached; nothing was changed",
@@ -64,7 +68,8 @@ var errorProblems = []struct {
 	{context.Canceled, givenUp},
 	{context.DeadlineExceeded, givenUp},
 	{queue.ErrCorrupt, Problem{
-		Reason: ReasonInternal, Detail: "the store holds something here that is not Penstock's; it was left as it is, see the log",
+		Reason: ReasonInternal, Detail: "the store holds something here that is not Penstock's; it was left as it is, see " +
+			"the log",
 	}},
 }
 
@@ -81,7 +86,10 @@ func refused(err error) *Problem {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &missing):
-		return &Problem{Reason: ReasonRuleMissing, Rule: missing.Rule, RetryAfter: retryMissing, Detail: missing.Error() + "; nothing was changed"}
+		return &Problem{
+			Reason: ReasonRuleMissing, Rule: missing.Rule, RetryAfter: retryMissing,
+			Detail: missing.Error() + "; nothing was changed",
+		}
 	case errors.As(err, &field):
 		return refusedField(field)
 	}
@@ -120,13 +128,15 @@ func refusedJob(a *queue.Appended, name, id string) *Problem {
 		p = limitedJob(a)
 	case a.Outcome == queue.OverflowFull && limitedBy(a) != nil:
 		p.Ruled = limitedBy(a)
-		p.Detail = "the rule " + p.Ruled.Rule + " would have the job wait, and as many of the queue's jobs are deferred as may be; retry_after_ms is when room is expected for you"
+		p.Detail = "the rule " + p.Ruled.Rule + " would have the job wait, and as many of the queue's jobs are deferred as " +
+			"may be; retry_after_ms is when room is expected for you"
 	case a.Outcome == queue.Lapsed && !a.ETA.At.IsZero():
 		p.ETA, p.Detail = a.ETA, "will have passed when the job would depart: the job was not taken"
 	case a.Outcome == queue.Full && a.Bytes.Max > 0:
 		p.Detail = "the queue is full" + ofBytes(a.Bytes) + "; retry_after_ms is when room is expected for you"
 	case a.Outcome == queue.LaneFull && a.Bytes.Max > 0:
-		p.Detail = "the job's lane is full" + ofBytes(a.Bytes) + ", whatever room the queue has; retry_after_ms is when to come back"
+		p.Detail = "the job's lane is full" + ofBytes(a.Bytes) +
+			", whatever room the queue has; retry_after_ms is when to come back"
 	}
 	return ofJob(p, id)
 }
@@ -145,5 +155,8 @@ func ofBytes(b queue.ByteBound) string {
 }
 
 func unknownQueue(name string) *Problem {
-	return &Problem{Reason: ReasonUnknownQueue, Detail: "there is no queue " + queue.Shorten(name, 80) + "; PUT /v1/queues/{queue} makes one"}
+	return &Problem{
+		Reason: ReasonUnknownQueue,
+		Detail: "there is no queue " + queue.Shorten(name, 80) + "; PUT /v1/queues/{queue} makes one",
+	}
 }

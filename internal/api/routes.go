@@ -48,7 +48,9 @@ var routes = []route{
 	{http.MethodPost, "/v1/rules/{rule}/take", asked(queue.TakeNow)},
 	{http.MethodPost, "/v1/rules/{rule}/peek", asked(queue.TakePeek)},
 	{http.MethodPost, "/v1/rules/{rule}/refund", asked(queue.TakeBack)},
-	{http.MethodPost, "/v1/rules/{rule}/reset", named(func(h *handler, w http.ResponseWriter, r *http.Request) { h.askRule(w, r, queue.TakeAnew) })},
+	{http.MethodPost, "/v1/rules/{rule}/reset", named(
+		func(h *handler, w http.ResponseWriter, r *http.Request) { h.askRule(w, r, queue.TakeAnew) },
+	)},
 	{http.MethodGet, "/v1/dead", (*handler).listDeadQueues},
 	{http.MethodGet, "/v1/drainers", (*handler).listDrainers},
 	{http.MethodGet, "/healthz", (*handler).healthz},
@@ -89,5 +91,7 @@ func (h *handler) dispatch() http.Handler {
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
-	(&Problem{Reason: ReasonNotFound, Detail: "there is nothing at " + shorten(r.URL.Path) + "; /openapi.json lists what there is"}).write(w)
+	(&Problem{
+		Reason: ReasonNotFound, Detail: "there is nothing at " + shorten(r.URL.Path) + "; /openapi.json lists what there is",
+	}).write(w)
 }

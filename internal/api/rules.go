@@ -137,7 +137,9 @@ func (h *handler) inUse(ctx context.Context, name string, expect int64) *Problem
 func ruleInUse(asking []string) *Problem {
 	return &Problem{
 		Reason: ReasonRuleInUse, Queues: asking,
-		Detail: "queues ask this rule: take it out of their rules first. With force=true it is removed if none of them is of its own group; then none of their jobs is taken (503 rule_missing) until it is there again, or they do not name it",
+		Detail: "queues ask this rule: take it out of their rules first. With force=true it is removed if none of them is " +
+			"of its own group; then none of their jobs is taken (503 rule_missing) until it is there again, or they do not " +
+			"name it",
 	}
 }
 

@@ -26,18 +26,25 @@ func TestRulesLife(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture, _ queue.Engine) {
 		const rules = "/v1/rules/"
 		f.do("PUT", email, `{"rate":"14/s","rules":["email.otp"]}`).want(t, 400, "field", "rules.0")
-		f.do("PUT", rules+"email.otp", `{"algorithm":"sliding_log","limit":2,"period":"1h","key":"{payload/to}"}`).want(t, 201)
-		f.do("PUT", rules+"email.tenant", `{"algorithm":"meter","rate":"3/h","burst":3,"key":"{header.X-Tenant}"}`).want(t, 201)
+		f.do(
+			"PUT", rules+"email.otp", `{"algorithm":"sliding_log","limit":2,"period":"1h","key":"{payload/to}"}`,
+		).want(t, 201)
+		f.do(
+			"PUT", rules+"email.tenant", `{"algorithm":"meter","rate":"3/h","burst":3,"key":"{header.X-Tenant}"}`,
+		).want(t, 201)
 		f.do("PUT", rules+"email.dark", `{"algorithm":"gap","period":"1h","action":"shadow"}`).want(t, 201)
 		f.do("PUT", rules+"email.at-once", `{"algorithm":"concurrency","limit":1,"ttl":"1h"}`).want(t, 201)
 		f.do("PUT", email, `{"rate":"14/s","rules":["email.at-once"]}`).want(t, 400, "field", "rules.0")
-		f.do("PUT", rules+"places", `{"algorithm":"concurrency","limit":1,"ttl":"1h"}`).want(t, 201) // of other groups likewise
+		// of other groups likewise
+		f.do("PUT", rules+"places", `{"algorithm":"concurrency","limit":1,"ttl":"1h"}`).want(t, 201)
 		f.do("PUT", email, `{"rate":"14/s","rules":["email.otp","none"]}`).want(t, 400, "field", "rules.1")
 		f.do("PUT", email, `{"rate":"14/s","rules":["places"]}`).want(t, 400, "field", "rules.0")
 		f.do("PUT", email, `{"rate":"14/s","rules":["email.otp","email.otp"]}`).want(t, 400, "field", "rules.1")
 		f.do("PUT", email, `{"rate":"14/s","rules":["a","b","c","d","e","f","g","h","i"]}`).want(t, 400, "field", "rules")
 		f.do("PUT", email, `{"rate":"14/s","rules":["no such name"]}`).want(t, 400, "field", "rules.0")
-		f.do("PUT", email, `{"rate":"1/h","capacity":4,"rules":["email.otp","email.tenant","email.dark"]}`).want(t, 201, "rules", []string{"email.otp", "email.tenant", "email.dark"})
+		f.do(
+			"PUT", email, `{"rate":"1/h","capacity":4,"rules":["email.otp","email.tenant","email.dark"]}`,
+		).want(t, 201, "rules", []string{"email.otp", "email.tenant", "email.dark"})
 		f.do("GET", rules+"email.otp", "").want(t, 200, "queues", []string{"email"})
 		f.do("DELETE", rules+"email.otp", "").want(t, 409, "reason", "rule_in_use")
 
@@ -50,26 +57,38 @@ func TestRulesLife(t *testing.T) {
 		if got := a.header.Get("RateLimit-Policy"); got != `"email.otp";q=2;w=3600, "email.tenant";q=3;w=3600` {
 			t.Errorf("policy %s", got)
 		}
-		if got := a.header.Get("RateLimit"); !strings.HasPrefix(got, `"email.otp";r=1;t=`) || !strings.Contains(got, `, "email.tenant";r=2;t=`) || strings.Contains(got, "dark") {
+		if got := a.header.Get("RateLimit"); !strings.HasPrefix(got, `"email.otp";r=1;t=`) ||
+			!strings.Contains(got, `, "email.tenant";r=2;t=`) || strings.Contains(got, "dark") {
 			t.Errorf("limits %s", got)
 		}
 		post("1", "a").want(t, 200)
 		post("2", "a").want(t, 202)
 		a = post("3", "a")
 		a.want(t, 429, "reason", "limit_reached", "rule", "email.otp", "limit", 2, "remaining", 0, "id", "3")
-		if a.header.Get("Retry-After") == "" || !strings.HasSuffix(a.header.Get("RateLimit"), `, "email.tenant";r=0`) { // which it would have left
+		// which it would have left
+		if a.header.Get("Retry-After") == "" || !strings.HasSuffix(a.header.Get("RateLimit"), `, "email.tenant";r=0`) {
 			t.Errorf("headers %v", a.header)
 		}
 		post("3", "b").want(t, 202) // what refused the other charged it to none
 		a = post("4", "b")
 		a.want(t, 429, "reason", "limit_reached", "rule", "email.tenant")
-		f.do("POST", jobs, `{"payload":{"to":"c"},"headers":{"x-tenant":"acme"}}`+"\n"+`{"payload":{"to":"c"},"headers":{"x-tenant":"other"}}`+"\n", "Content-Type", "application/x-ndjson").
-			wantLines(t, []any{"status", 429, "reason", "limit_reached", "rule", "email.tenant", "limit", 3}, []any{"status", 202})
-		f.do("POST", jobs, `{"payload":{"to":"d"},"headers":{"x-tenant":"third"}}`).want(t, 429, "reason", "full") // and is not charged
+		f.do(
+			"POST", jobs,
+			`{"payload":{"to":"c"},"headers":{"x-tenant":"acme"}}`+"\n"+`{"payload":{"to":"c"},"headers":{"x-tenant":"other"}}`+
+				"\n",
+			"Content-Type", "application/x-ndjson",
+		).
+			wantLines(
+				t, []any{"status", 429, "reason", "limit_reached", "rule", "email.tenant", "limit", 3}, []any{"status", 202},
+			)
+		// and is not charged
+		f.do("POST", jobs, `{"payload":{"to":"d"},"headers":{"x-tenant":"third"}}`).want(t, 429, "reason", "full")
 		f.do("POST", rules+"email.tenant/peek", `{"key":"third","cost":3}`).want(t, 200, "allowed", true)
 
 		f.do("POST", jobs, `{"payload":{"to":"d"}}`).want(t, 400, "reason", "invalid_field", "field", "headers.X-Tenant")
-		f.do("POST", jobs, `{"payload":{"too":"d"},"headers":{"x-tenant":"new"}}`).want(t, 400, "reason", "invalid_field", "field", "payload/to")
+		f.do("POST", jobs, `{"payload":{"too":"d"},"headers":{"x-tenant":"new"}}`).want(
+			t, 400, "reason", "invalid_field", "field", "payload/to",
+		)
 		f.do("POST", jobs, `{"payload":{"to":"d"},"cost":3,"headers":{"x-tenant":"new"}}`).want(t, 400, "field", "cost")
 
 		f.do("PUT", email, `{"rate":"1/h"}`).want(t, 200, "rules", nil)
@@ -90,7 +109,9 @@ func TestRuleOfOtherGroups(t *testing.T) {
 			f.do("PUT", fmt.Sprintf("/v1/queues/q-%02d", i), `{"rate":"1/h","rules":["tenants"]}`).want(t, 201)
 		}
 		f.do("DELETE", rule, "", "If-Match", `"999"`).want(t, 412)
-		f.do("DELETE", rule, "").want(t, 409, "reason", "rule_in_use", "queues", []string{"q-00", "q-01", "q-02", "q-03", "q-04", "q-05", "q-06", "q-07", "q-08", "q-09"})
+		f.do("DELETE", rule, "").want(t, 409, "reason", "rule_in_use", "queues", []string{
+			"q-00", "q-01", "q-02", "q-03", "q-04", "q-05", "q-06", "q-07", "q-08", "q-09",
+		})
 		f.do("DELETE", rule+"?force=1.5", "").want(t, 400, "field", "force")
 		const places = `{"algorithm":"concurrency","limit":1,"ttl":"1h"}`
 		f.do("PUT", rule, places).want(t, 400, "field", "algorithm")
@@ -125,7 +146,10 @@ func (a *answer) wantLines(t *testing.T, lines ...[]any) {
 // Each kind of question, answered by the engine.
 func TestAskedRules(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture, _ queue.Engine) {
-		f.do("PUT", otp, `{"algorithm":"sliding_log","limit":2,"period":"1h","key":"{payload/to}","overrides":{"vip":{"limit":1000,"period":"1h"}}}`).want(t, 201)
+		f.do(
+			"PUT", otp,
+			`{"algorithm":"sliding_log","limit":2,"period":"1h","key":"{payload/to}","overrides":{"vip":{"limit":1000,"period":"1h"}}}`,
+		).want(t, 201)
 		a := f.do("POST", otp+"/take", `{"key":"a"}`)
 		a.want(t, 200, "allowed", true, "limit", 2, "remaining", 1, "retry_after_ms", 0)
 		within(t, a, "reset_after_ms")
@@ -143,7 +167,9 @@ func TestAskedRules(t *testing.T) {
 		f.do("POST", otp+"/take", `{"key":"b","cost":3}`).want(t, 400, "field", "cost")
 		f.do("POST", otp+"/take", `{"key":"b","lease":"x"}`).want(t, 400, "field", "lease")
 		f.do("POST", otp+"/take", `{"key":"`+strings.Repeat("k", 1025)+`"}`).want(t, 400, "field", "key")
-		f.do("POST", otp+"/take", `{"takes":[{"key":"c"},{"key":""},{"key":"c","cost":9},{"key":"c"},{"key":"c"}]}`).want(t, 200)
+		f.do(
+			"POST", otp+"/take", `{"takes":[{"key":"c"},{"key":""},{"key":"c","cost":9},{"key":"c"},{"key":"c"}]}`,
+		).want(t, 200)
 		f.do("POST", "/v1/rules/none/take", `{"key":"a"}`).want(t, 404, "reason", "unknown_rule")
 		f.do("POST", "/v1/rules/none/take", `{"takes":[{"key":"a"}]}`).want(t, 404, "reason", "unknown_rule")
 		f.do("POST", "/v1/rules/No%20Rule/take", `{"key":"a"}`).want(t, 404, "reason", "unknown_rule")
@@ -203,5 +229,7 @@ func TestRuleThatDefers(t *testing.T) {
 	o.post("b", "").want(t, 202, "state", "deferred")
 	o.post("c", `,"overflow":"reject"`).want(t, 429, "reason", "limit_reached", "rule", "email.otp")
 	f := serve(t, api.Options{})
-	f.do("PUT", "/v1/rules/email.otp", `{"algorithm":"gap","period":"1h","action":"defer"}`).want(t, 422, "reason", "no_overflow", "field", "action")
+	f.do(
+		"PUT", "/v1/rules/email.otp", `{"algorithm":"gap","period":"1h","action":"defer"}`,
+	).want(t, 422, "reason", "no_overflow", "field", "action")
 }

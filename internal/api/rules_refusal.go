@@ -12,7 +12,10 @@ import (
 
 // limitReached is the refusal of what by a rule, or, while the store cannot be asked, by the rule's away.
 func limitReached(r *queue.Ruled, what string) *Problem {
-	return &Problem{Reason: ReasonLimitReached, Ruled: r, RetryAfter: max(r.RetryAfter, time.Millisecond), Detail: admission.Refusal(r.Rule, what, r.Away, r.MaxKeys)}
+	return &Problem{
+		Reason: ReasonLimitReached, Ruled: r, RetryAfter: max(r.RetryAfter, time.Millisecond),
+		Detail: admission.Refusal(r.Rule, what, r.Away, r.MaxKeys),
+	}
 }
 
 // limitedBy is what the rule said that refuses a job, of several the one that asks to wait longest; nil if none does.

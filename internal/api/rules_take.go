@@ -73,7 +73,9 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeO
 
 // answerTake answers a single question. Only a take is refused, and told by the fields of limits: the others ask for no
 // leave.
-func (h *handler) answerTake(w http.ResponseWriter, r *http.Request, name string, op queue.TakeOp, q *questions, a *queue.Taken) {
+func (h *handler) answerTake(
+	w http.ResponseWriter, r *http.Request, name string, op queue.TakeOp, q *questions, a *queue.Taken,
+) {
 	if a.Err != nil {
 		h.failTake(w, a.Err, name)
 		return
@@ -124,7 +126,8 @@ func (q *questions) answer(answers []queue.Taken, name string) wire.AllTaken {
 func shownTaken(a *queue.Taken) wire.Taken {
 	return wire.Taken{
 		Allowed: a.Allowed || a.Shadow, Shadowed: a.Shadow && !a.Allowed, Limit: a.Limit, Remaining: a.Remaining,
-		RetryAfterMS: ceilDiv(a.RetryAfter, time.Millisecond), ResetAfterMS: ceilDiv(a.ResetAfter, time.Millisecond), Away: a.Away, Lease: a.Lease, MaxKeys: a.MaxKeys,
+		RetryAfterMS: ceilDiv(a.RetryAfter, time.Millisecond), ResetAfterMS: ceilDiv(a.ResetAfter, time.Millisecond),
+		Away: a.Away, Lease: a.Lease, MaxKeys: a.MaxKeys,
 	}
 }
 
@@ -173,13 +176,17 @@ func (h *handler) readQuestions(r *http.Request, op queue.TakeOp) (*questions, *
 	}
 	switch {
 	case list && (all || one):
-		return nil, &Problem{Reason: ReasonInvalidRequest, Field: "takes", Detail: "stands alone: give either a list, or one question"}
+		return nil, &Problem{
+			Reason: ReasonInvalidRequest, Field: "takes", Detail: "stands alone: give either a list, or one question",
+		}
 	case list:
 		return readTakes(v.Takes, op)
 	case all && op != queue.TakeAnew:
 		return nil, &Problem{Reason: ReasonUnknownField, Field: "all", Detail: "is a field of reset only"}
 	case all && (one || string(v.All) != "true"):
-		return nil, &Problem{Reason: ReasonInvalidRequest, Field: "all", Detail: "is true, and alone, or left out for one key"}
+		return nil, &Problem{
+			Reason: ReasonInvalidRequest, Field: "all", Detail: "is true, and alone, or left out for one key",
+		}
 	case all:
 		return &questions{all: true}, nil
 	case !one:
@@ -191,7 +198,9 @@ func (h *handler) readQuestions(r *http.Request, op queue.TakeOp) (*questions, *
 
 func readTakes(raw jsontext.Value, op queue.TakeOp) (*questions, *Problem) {
 	if tooMany(raw, queue.MaxTakes) {
-		return nil, badField("takes", "are more than "+strconv.Itoa(queue.MaxTakes)+", must be from 1 to "+strconv.Itoa(queue.MaxTakes))
+		return nil, badField(
+			"takes", "are more than "+strconv.Itoa(queue.MaxTakes)+", must be from 1 to "+strconv.Itoa(queue.MaxTakes),
+		)
 	}
 	var list []jsontext.Value
 	if raw.Kind() != '[' || json.Unmarshal(raw, &list) != nil {
@@ -225,7 +234,9 @@ func readTake(raw jsontext.Value, op queue.TakeOp) (queue.Take, *Problem) {
 	if len(v.Cost) > 0 {
 		n, err := strconv.ParseInt(string(v.Cost), 10, 64)
 		if err != nil || n < 1 || n > leaky.MaxLimit {
-			return t, badField("cost", "is "+shorten(string(v.Cost))+", must be a whole number from 1 to "+strconv.Itoa(leaky.MaxLimit))
+			return t, badField(
+				"cost", "is "+shorten(string(v.Cost))+", must be a whole number from 1 to "+strconv.Itoa(leaky.MaxLimit),
+			)
 		}
 		t.Cost = n
 	}

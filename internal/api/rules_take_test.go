@@ -34,12 +34,21 @@ func TestTake(t *testing.T) {
 	f := serve(t, api.Options{})
 	f.do("PUT", otp, twoM).want(t, 201)
 	a := f.do("POST", otp+"/take", `{"key":"a"}`)
-	a.want(t, 200, "allowed", true, "limit", 2, "remaining", 1, "retry_after_ms", 0, "reset_after_ms", 30000, "lease", nil, "shadowed", nil)
+	a.want(
+		t, 200, "allowed", true, "limit", 2, "remaining", 1, "retry_after_ms", 0, "reset_after_ms", 30000, "lease", nil,
+		"shadowed", nil,
+	)
 	a.wantHeader(t, "RateLimit-Policy", `"otp";q=2;w=60`, "RateLimit", `"otp";r=1;t=30`, "Retry-After", "")
-	f.do("POST", otp+"/peek", `{"key":"a","cost":2}`).want(t, 200, "allowed", false, "remaining", 1, "retry_after_ms", 30000)
+	f.do("POST", otp+"/peek", `{"key":"a","cost":2}`).want(
+		t, 200, "allowed", false, "remaining", 1, "retry_after_ms", 30000,
+	)
 	f.do("POST", otp+"/take", `{"key":"a","cost":1}`).want(t, 200, "remaining", 0)
-	a = f.do("POST", otp+"/take", `{"key":"a"}`, "RateLimit", `"otp";r=99`, "Retry-After", "0") // what the client sends of these says nothing
-	a.want(t, 429, "reason", "limit_reached", "allowed", false, "rule", "otp", "limit", 2, "remaining", 0, "retry_after_ms", 30000, "reset_after_ms", 60000)
+	// what the client sends of these says nothing
+	a = f.do("POST", otp+"/take", `{"key":"a"}`, "RateLimit", `"otp";r=99`, "Retry-After", "0")
+	a.want(
+		t, 429, "reason", "limit_reached", "allowed", false, "rule", "otp", "limit", 2, "remaining", 0, "retry_after_ms",
+		30000, "reset_after_ms", 60000,
+	)
 	a.wantHeader(t, "RateLimit-Policy", `"otp";q=2;w=60`, "RateLimit", `"otp";r=0;t=30`, "Retry-After", "30")
 	f.do("POST", otp+"/take", `{"key":"b","cost":2}`).want(t, 200, "remaining", 0)
 	f.do("POST", otp+"/refund", `{"key":"b"}`).want(t, 200, "allowed", true, "remaining", 0)
@@ -73,7 +82,9 @@ func TestTakeAsRedisCell(t *testing.T) {
 		}
 	}
 	f.do("POST", otp+"/take?as=cell", `{"key":"a"}`).want(t, 400, "reason", "invalid_field", "field", "as")
-	f.do("POST", otp+"/take?as=redis-cell", `{"takes":[{"key":"a"}]}`).want(t, 400, "reason", "invalid_field", "field", "as")
+	f.do(
+		"POST", otp+"/take?as=redis-cell", `{"takes":[{"key":"a"}]}`,
+	).want(t, 400, "reason", "invalid_field", "field", "as")
 	f.do("POST", otp+"/refund?as=redis-cell", `{"key":"a"}`).want(t, 400, "reason", "invalid_field", "field", "as")
 	f.do("POST", otp+"/take?as=redis-cell", `{"key":"a","cost":3}`).want(t, 400, "field", "cost")
 }
@@ -89,7 +100,8 @@ func TestTakeWhileTheStoreIsAway(t *testing.T) {
 		t.Error(a.text)
 	}
 	f.do("POST", otp+"/take", `{"key":"a"}`).want(t, 429, "reason", "limit_reached", "away", "share",
-		"detail", "the store cannot be asked, and this process's share of the rule otp refuses it; retry_after_ms is when it would pass")
+		"detail", "the store cannot be asked, and this process's share of the rule otp refuses it; retry_after_ms is when "+
+			"it would pass")
 }
 
 // A rule that only counts lets all through, and says what it would have done.
@@ -101,7 +113,10 @@ func TestTakeFromShadow(t *testing.T) {
 	a.want(t, 200, "allowed", true, "shadowed", true, "retry_after_ms", 60000)
 	a.wantHeader(t, "RateLimit", "", "RateLimit-Policy", "")
 	f.do("POST", otp+"/take", `{"takes":[{}]}`).want(t, 200, "takes", []any{
-		map[string]any{"status": 200., "allowed": true, "shadowed": true, "limit": 1., "remaining": 0., "retry_after_ms": 60000., "reset_after_ms": 60000.},
+		map[string]any{
+			"status": 200., "allowed": true, "shadowed": true, "limit": 1., "remaining": 0., "retry_after_ms": 60000.,
+			"reset_after_ms": 60000.,
+		},
 	})
 }
 
@@ -124,7 +139,10 @@ func TestTakeWindows(t *testing.T) {
 func TestManyTakes(t *testing.T) {
 	f := serve(t, api.Options{})
 	f.do("PUT", otp, twoM).want(t, 201)
-	a := f.do("POST", otp+"/take", `{"takes":[{"key":"a"},{"key":"a","cost":0},{"key":"a","cost":3},{"kee":"a"},{"key":7},{},{"key":"a"},{"key":"a"},"a",{"key":"b","cost":1e3}]}`)
+	a := f.do(
+		"POST", otp+"/take",
+		`{"takes":[{"key":"a"},{"key":"a","cost":0},{"key":"a","cost":3},{"kee":"a"},{"key":7},{},{"key":"a"},{"key":"a"},"a",{"key":"b","cost":1e3}]}`,
+	)
 	a.want(t, 200)
 	a.wantHeader(t, "RateLimit", "", "Retry-After", "")
 	var v struct {
@@ -143,8 +161,10 @@ func TestManyTakes(t *testing.T) {
 		got = append(got, strings.TrimSpace(fmt.Sprintln(one.Status, one.Allowed, one.Remaining, one.Reason, one.Field)))
 	}
 	want := []string{
-		"200 true 1", "400 false 0 invalid_field cost", "400 false 0 invalid_field cost", "400 false 0 unknown_field kee", "400 false 0 invalid_field key",
-		"400 false 0 invalid_field key", "200 true 0", "429 false 0", "400 false 0 invalid_field", "400 false 0 invalid_field cost",
+		"200 true 1", "400 false 0 invalid_field cost", "400 false 0 invalid_field cost", "400 false 0 unknown_field kee",
+		"400 false 0 invalid_field key",
+		"400 false 0 invalid_field key", "200 true 0", "429 false 0", "400 false 0 invalid_field",
+		"400 false 0 invalid_field cost",
 	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("answered %q, want %q", got, want)
@@ -152,7 +172,9 @@ func TestManyTakes(t *testing.T) {
 	for _, n := range []int{1, 1000} {
 		f.do("POST", otp+"/peek", `{"takes":[`+strings.Join(slices.Repeat([]string{`{"key":"a"}`}, n), ",")+`]}`).want(t, 200)
 	}
-	f.do("POST", otp+"/take", `{"takes":[`+strings.Join(slices.Repeat([]string{`{"key":"a"}`}, 1001), ",")+`]}`).want(t, 400, "field", "takes")
+	f.do(
+		"POST", otp+"/take", `{"takes":[`+strings.Join(slices.Repeat([]string{`{"key":"a"}`}, 1001), ",")+`]}`,
+	).want(t, 400, "field", "takes")
 }
 
 func TestBadTakes(t *testing.T) {
@@ -192,7 +214,9 @@ func TestBadTakes(t *testing.T) {
 	}
 	f.do("POST", otp+"/take", `{"key":5}`).want(t, 400, "detail", "is a number, must be a string")
 	f.do("POST", otp+"/take", `[{"key":"a"}]`).want(t, 400, "detail", "is a list, must be an object")
-	f.do("POST", "/v1/queues/none/pause", `{"until":"soon"}`).want(t, 400, "field", "until", "detail", `is a string, must be a time such as "2026-01-02T15:04:05Z"`)
+	f.do("POST", "/v1/queues/none/pause", `{"until":"soon"}`).want(
+		t, 400, "field", "until", "detail", `is a string, must be a time such as "2026-01-02T15:04:05Z"`,
+	)
 	f.do("POST", otp+"/take", `{"key":"`+strings.Repeat("x", 3<<20)+`"}`).want(t, 413, "reason", "too_large")
 	f.do("POST", otp+"/take", `key=a`, "Content-Type", "application/x-www-form-urlencoded").want(t, 415)
 	f.do("POST", "/v1/rules/none/take", `{"key":"a"}`).want(t, 404, "reason", "unknown_rule")
@@ -212,32 +236,54 @@ func TestLimitReached(t *testing.T) {
 	f := serve(t, api.Options{})
 	f.do("PUT", otp, twoM).want(t, 201)
 	f.do("PUT", "/v1/rules/all", `{"algorithm":"meter","rate":"1/s","overrides":{"vip":{"rate":"9/s"}}}`).want(t, 201)
-	refusing := queue.Ruled{Rule: "otp", Decision: leaky.Decision{Limit: 2, RetryAfter: 1500 * time.Millisecond, ResetAfter: time.Minute}}
-	allowing := queue.Ruled{Rule: "all", Decision: leaky.Decision{Allowed: true, Limit: 100, Remaining: 7, ResetAfter: time.Hour}}
+	refusing := queue.Ruled{Rule: "otp", Decision: leaky.Decision{
+		Limit: 2, RetryAfter: 1500 * time.Millisecond, ResetAfter: time.Minute,
+	}}
+	allowing := queue.Ruled{Rule: "all", Decision: leaky.Decision{
+		Allowed: true, Limit: 100, Remaining: 7, ResetAfter: time.Hour,
+	}}
 	shadow := queue.Ruled{Rule: "dark", Shadow: true, Decision: leaky.Decision{Limit: 1, RetryAfter: time.Hour}}
-	f.engine.limited = &queue.Appended{Outcome: queue.LimitReached, RetryAfter: 1500 * time.Millisecond, Rules: []queue.Ruled{shadow, allowing, refusing}}
+	f.engine.limited = &queue.Appended{
+		Outcome: queue.LimitReached, RetryAfter: 1500 * time.Millisecond, Rules: []queue.Ruled{shadow, allowing, refusing},
+	}
 	a := f.do("POST", jobs, `{"payload":1,"id":"a"}`)
-	a.want(t, 429, "reason", "limit_reached", "id", "a", "rule", "otp", "limit", 2, "remaining", 0, "retry_after_ms", 1500, "reset_after_ms", 60000)
-	a.wantHeader(t, "Retry-After", "2", "RateLimit-Policy", `"all";q=100, "otp";q=2;w=60`, "RateLimit", `"all";r=7, "otp";r=0;t=2`)
+	a.want(
+		t, 429, "reason", "limit_reached", "id", "a", "rule", "otp", "limit", 2, "remaining", 0, "retry_after_ms", 1500,
+		"reset_after_ms", 60000,
+	)
+	a.wantHeader(
+		t, "Retry-After", "2", "RateLimit-Policy", `"all";q=100, "otp";q=2;w=60`, "RateLimit", `"all";r=7, "otp";r=0;t=2`,
+	)
 
 	a = f.do("POST", jobs, `{"payload":1,"id":"a"}`+"\n", "Content-Type", "application/x-ndjson")
-	wantLine(t, decoded(t, a.text), "line", 1, "status", 429, "reason", "limit_reached", "id", "a", "rule", "otp", "limit", 2, "remaining", 0, "retry_after_ms", 1500, "reset_after_ms", 60000)
+	wantLine(
+		t, decoded(t, a.text), "line", 1, "status", 429, "reason", "limit_reached", "id", "a", "rule", "otp", "limit", 2,
+		"remaining", 0, "retry_after_ms", 1500, "reset_after_ms", 60000,
+	)
 
-	f.engine.limited.Rules[2].Away = queue.AwayClosed // the store was not asked: that is not to be told as if the limit were reached
+	// the store was not asked: that is not to be told as if the limit were reached
+	f.engine.limited.Rules[2].Away = queue.AwayClosed
 	a = f.do("POST", jobs, `{"payload":1,"id":"a"}`)
 	a.want(t, 429, "reason", "limit_reached", "rule", "otp", "away", "closed", "retry_after_ms", 1500)
 	if !strings.Contains(a.text, "the store cannot be asked") || strings.Contains(a.text, "nobody else takes any") {
 		t.Error(a.text)
 	}
-	wantLine(t, decoded(t, f.do("POST", jobs, `{"payload":1,"id":"a"}`+"\n", "Content-Type", "application/x-ndjson").text), "line", 1, "status", 429, "away", "closed")
+	wantLine(
+		t, decoded(t, f.do("POST", jobs, `{"payload":1,"id":"a"}`+"\n", "Content-Type", "application/x-ndjson").text), "line",
+		1, "status", 429, "away", "closed",
+	)
 	f.engine.limited.Rules[2].Away = ""
 
 	f.engine.limited.Outcome = queue.OverflowFull // a rule would have it put aside
-	f.do("POST", jobs, `{"payload":1,"id":"a"}`).want(t, 429, "reason", "overflow_full", "id", "a", "rule", "otp", "limit", 2, "retry_after_ms", 1500)
+	f.do("POST", jobs, `{"payload":1,"id":"a"}`).want(
+		t, 429, "reason", "overflow_full", "id", "a", "rule", "otp", "limit", 2, "retry_after_ms", 1500,
+	)
 	f.engine.limited.Rules = f.engine.limited.Rules[:2]
 	f.do("POST", jobs, `{"payload":1,"id":"a"}`).want(t, 429, "reason", "overflow_full", "id", "a", "rule", nil)
 
-	f.engine.limited = &queue.Appended{Outcome: queue.Accepted, State: queue.Waiting, Position: 1, Rules: []queue.Ruled{shadow, allowing}}
+	f.engine.limited = &queue.Appended{
+		Outcome: queue.Accepted, State: queue.Waiting, Position: 1, Rules: []queue.Ruled{shadow, allowing},
+	}
 	a = f.do("POST", jobs, `{"payload":1}`)
 	a.want(t, 202, "rule", nil)
 	a.wantHeader(t, "Retry-After", "", "RateLimit-Policy", `"all";q=100`, "RateLimit", `"all";r=7;t=3600`)

@@ -17,15 +17,26 @@ const (
 func TestRuleLifecycle(t *testing.T) {
 	f := serve(t, api.Options{})
 	a := f.do("PUT", otp, twoM, "If-None-Match", "*")
-	a.want(t, 201, "name", "otp", "algorithm", "meter", "rate", "2/m", "burst", 2, "key", "{payload/to}", "action", "reject", "away", "closed", "revision", 2, "limit", nil)
+	a.want(
+		t, 201, "name", "otp", "algorithm", "meter", "rate", "2/m", "burst", 2, "key", "{payload/to}", "action", "reject",
+		"away", "closed", "revision", 2, "limit", nil,
+	)
 	if a.header.Get("ETag") != `"2"` || a.header.Get("Location") != otp {
 		t.Errorf("headers %v", a.header)
 	}
 	f.do("PUT", otp, twoM, "If-None-Match", "*").want(t, 412, "reason", "revision_mismatch", "revision", 2)
 	f.do("PUT", otp, twoM, "If-Match", `"1"`).want(t, 412, "revision", 2)
-	f.do("PUT", otp, `{"algorithm":"gap","period":"30s","action":"shadow","away":"share","overrides":{"vip":{"period":"1s"}}}`, "If-Match", `"1", "2"`).
-		want(t, 200, "revision", 3, "period", "30s", "action", "shadow", "away", "share", "overrides", map[string]any{"vip": map[string]any{"period": "1s"}})
-	f.do("PUT", otp, `{"name":"otp","algorithm":"concurrency","limit":5,"ttl":"1m"}`, "If-Match", "*").want(t, 200, "revision", 4, "ttl", "1m0s")
+	f.do(
+		"PUT", otp, `{"algorithm":"gap","period":"30s","action":"shadow","away":"share","overrides":{"vip":{"period":"1s"}}}`,
+		"If-Match", `"1", "2"`,
+	).
+		want(
+			t, 200, "revision", 3, "period", "30s", "action", "shadow", "away", "share", "overrides",
+			map[string]any{"vip": map[string]any{"period": "1s"}},
+		)
+	f.do(
+		"PUT", otp, `{"name":"otp","algorithm":"concurrency","limit":5,"ttl":"1m"}`, "If-Match", "*",
+	).want(t, 200, "revision", 4, "ttl", "1m0s")
 	f.do("PUT", "/v1/rules/new", twoM, "If-Match", "*").want(t, 412)
 	f.do("PUT", "/v1/rules/new", twoM, "If-Match", `"9"`).want(t, 412, "revision", 0)
 	f.do("PUT", otp, twoM, "If-Match", `W/"4"`).want(t, 400, "field", "If-Match")

@@ -103,7 +103,9 @@ func TestSecretsAreKept(t *testing.T) {
 		t.Errorf("stored as %s, want %s", has("sms"), want)
 	}
 
-	put("3/s", masked, "If-Match", first).want(t, 412, "reason", "revision_mismatch", "revision", strings.Trim(a.header.Get("ETag"), `"`))
+	put("3/s", masked, "If-Match", first).want(
+		t, 412, "reason", "revision_mismatch", "revision", strings.Trim(a.header.Get("ETag"), `"`),
+	)
 	put("3/s", masked, "If-None-Match", "*").want(t, 412)
 	for _, c := range []struct{ target, field string }{
 		{`{"http":{"headers":{"X-Token":"***"},"url":"https://a/"}}`, "deliver.http.headers.X-Token"},
@@ -114,7 +116,9 @@ func TestSecretsAreKept(t *testing.T) {
 			t.Error(a.text)
 		}
 	}
-	f.do("PUT", "/v1/queues/new", `{"rate":"1/s","deliver":`+masked+`}`).want(t, 400, "field", "deliver.http.headers.Authorization")
+	f.do("PUT", "/v1/queues/new", `{"rate":"1/s","deliver":`+masked+`}`).want(
+		t, 400, "field", "deliver.http.headers.Authorization",
+	)
 	f.do("PUT", "/v1/queues/new", `{"rate":"1/s","deliver":`+masked+`}`, "If-None-Match", "*").want(t, 400)
 	f.do("GET", "/v1/queues/new", "").want(t, 404)
 	if want := target("Bearer hunter2", "hunter2-new"); has("sms") != want {

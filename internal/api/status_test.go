@@ -24,7 +24,9 @@ func TestQueueStatus(t *testing.T) {
 	drain := func(most int) {
 		t.Helper()
 		number++
-		if _, err := e.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: "d"}, Number: number, Max: most}); err != nil {
+		if _, err := e.Reserve(t.Context(), queue.ReserveRequest{
+			Client: queue.Client{ID: "d"}, Number: number, Max: most,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,11 +58,15 @@ func TestQueueStatus(t *testing.T) {
 	}
 	has(map[string]any{"code": "quota", "queue": "ses", "reason": "1/w", "until": week.Format(time.RFC3339)})
 	until := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
-	paused := f.do("POST", "/v1/queues/ses/pause", `{"reason":"invoice","until":"`+until.Format(time.RFC3339)+`"}`, "Penstock-By", "ann")
+	paused := f.do(
+		"POST", "/v1/queues/ses/pause", `{"reason":"invoice","until":"`+until.Format(time.RFC3339)+`"}`, "Penstock-By", "ann",
+	)
 	if s := paused.body["status"].(map[string]any); s["code"] != "paused" || s["by"] != "ann" {
 		t.Errorf("the answer to the pause: %v", s)
 	}
-	has(map[string]any{"code": "parent_paused", "queue": "ses", "reason": "invoice", "by": "ann", "until": until.Format(time.RFC3339)})
+	has(map[string]any{
+		"code": "parent_paused", "queue": "ses", "reason": "invoice", "by": "ann", "until": until.Format(time.RFC3339),
+	})
 }
 
 // An ingress without a drainer takes jobs, and says what it lacks.
@@ -86,5 +92,7 @@ func TestReadinessTellsWhatHangs(t *testing.T) {
 	f := serve(t, api.Options{Hanging: func() error { return hangs }})
 	f.do("GET", "/readyz", "").want(t, 200, "status", "ready", "drainers", nil)
 	hangs = errors.New("queue a hangs")
-	f.do("GET", "/readyz", "").want(t, 200, "status", "degraded", "store", "ok", "drainers", "hanging", "detail", "queue a hangs")
+	f.do("GET", "/readyz", "").want(
+		t, 200, "status", "degraded", "store", "ok", "drainers", "hanging", "detail", "queue a hangs",
+	)
 }

@@ -38,7 +38,9 @@ func (e *envelope) notObject() *Problem {
 		}
 		return e.syntax(err)
 	}
-	return &Problem{Reason: ReasonInvalidJSON, Detail: "a job is an object such as {\"payload\": ...}; this is another JSON value"}
+	return &Problem{
+		Reason: ReasonInvalidJSON, Detail: "a job is an object such as {\"payload\": ...}; this is another JSON value",
+	}
 }
 
 // fieldPath writes a JSON pointer as a field path: /headers/a as headers.a.

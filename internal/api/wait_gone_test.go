@@ -61,7 +61,8 @@ func TestTakeOfOneWhoHasGone(t *testing.T) {
 	l := &hangingUp{Engine: e, hangUp: func() {}, on: "take"}
 	h := api.New(l, api.Options{Waits: admission.New(l, admission.Options{})})
 	for name, spec := range map[string]string{
-		"calls": `{"algorithm":"fixed_window","limit":5,"period":"1h"}`, "slots": `{"algorithm":"concurrency","limit":1,"ttl":"1h"}`,
+		"calls": `{"algorithm":"fixed_window","limit":5,"period":"1h"}`,
+		"slots": `{"algorithm":"concurrency","limit":1,"ttl":"1h"}`,
 	} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPut, "/v1/rules/"+name, strings.NewReader(spec))
 		r.Header.Set("Content-Type", "application/json")
@@ -99,7 +100,9 @@ func TestTakeOfOneWhoHasGone(t *testing.T) {
 // A job is not let into the lane of turns, where one who gives up a turn could take it back.
 func TestLaneOfTurns(t *testing.T) {
 	f, _ := serveTurns(t, `{"rate":"unlimited","pull":true}`)
-	f.do("POST", "/v1/queues/calls/jobs", `{"payload":1,"lane":"`+pull.TurnLane+`"}`).want(t, 400, "reason", "invalid_field", "field", "lane")
+	f.do(
+		"POST", "/v1/queues/calls/jobs", `{"payload":1,"lane":"`+pull.TurnLane+`"}`,
+	).want(t, 400, "reason", "invalid_field", "field", "lane")
 }
 
 // A queue that is no pull queue any more delivers no turns: at most those on their way.
@@ -121,9 +124,12 @@ func TestTurnsOfAChangedQueue(t *testing.T) {
 
 // Whoever may put a queue does not operate others by what it delivers.
 func TestDeliveriesOperateNothing(t *testing.T) {
-	h := api.Guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }), nil)
+	h := api.Guard(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }), nil,
+	)
 	for path, want := range map[string]int{
-		email + "/purge": 403, email + "/pause": 403, email: 403, "/v1/rules/x/reset": 403, "/metrics": 403, jobs: http.StatusTeapot,
+		email + "/purge": 403, email + "/pause": 403, email: 403, "/v1/rules/x/reset": 403, "/metrics": 403,
+		jobs: http.StatusTeapot,
 	} {
 		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1"+path, strings.NewReader("{}"))
 		r.Header.Set("Content-Type", "application/json")

@@ -89,12 +89,18 @@ func TestMainJob(t *testing.T) {
 				t.Fatal(err)
 			}
 			reg := app.NewRegistry()
-			in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(loopback(t), secrets.Source{}), Registry: reg})
+			in, err := app.NewIngress(engine, app.IngressOptions{
+				Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(loopback(t), secrets.Source{}),
+				Registry: reg,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			router := deliver.New(deliver.Options{Egress: loopback(t)})
-			out, err := app.NewDrainer(engine, app.DrainerOptions{Handler: router, Registry: reg, Drain: drain.Options{Name: "tester", Version: "v0"}, Listen: ops.Listen{Addr: "127.0.0.1:0"}})
+			out, err := app.NewDrainer(engine, app.DrainerOptions{
+				Handler: router, Registry: reg, Drain: drain.Options{Name: "tester", Version: "v0"},
+				Listen: ops.Listen{Addr: "127.0.0.1:0"},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,10 +110,15 @@ func TestMainJob(t *testing.T) {
 
 			target := newReceiver(t)
 			base := in.URL() + "/v1/queues/email"
-			if status, text := call(t, "PUT", base, `{"rate":"1000/s","deliver":{"http":{"url":"gopher://x"}}}`, "application/json"); status != 400 || !strings.Contains(text, `"field":"deliver.http.url"`) {
+			if status, text := call(
+				t, "PUT", base, `{"rate":"1000/s","deliver":{"http":{"url":"gopher://x"}}}`, "application/json",
+			); status != 400 || !strings.Contains(text, `"field":"deliver.http.url"`) {
 				t.Errorf("a bad target: %d %s", status, text)
 			}
-			if status, text := call(t, "PUT", base, fmt.Sprintf(`{"rate":"1000/s","slack":"10s","deliver":{"http":{"url":%q}}}`, target.URL), "application/json"); status != 201 {
+			if status, text := call(
+				t, "PUT", base, fmt.Sprintf(`{"rate":"1000/s","slack":"10s","deliver":{"http":{"url":%q}}}`, target.URL),
+				"application/json",
+			); status != 201 {
 				t.Fatalf("%d %s", status, text)
 			}
 			var lines bytes.Buffer
@@ -129,12 +140,15 @@ func TestMainJob(t *testing.T) {
 			if _, text := call(t, "GET", base+"/jobs/j7", "", ""); !strings.Contains(text, `"state":"delivered"`) {
 				t.Errorf("job: %s", text)
 			}
-			if _, text := call(t, "GET", in.URL()+"/v1/drainers", "", ""); !strings.Contains(text, `"name":"tester","version":"v0"`) {
+			if _, text := call(t, "GET", in.URL()+"/v1/drainers", "", ""); !strings.Contains(
+				text, `"name":"tester","version":"v0"`,
+			) {
 				t.Errorf("drainers: %s", text)
 			}
 			_, page := call(t, "GET", in.URL()+"/metrics", "", "")
 			for _, want := range []string{
-				`penstock_appended_total{outcome="accepted",queue="email"} 300`, `penstock_deliveries_total{outcome="delivered",queue="email"} 300`,
+				`penstock_appended_total{outcome="accepted",queue="email"} 300`,
+				`penstock_deliveries_total{outcome="delivered",queue="email"} 300`,
 				"penstock_start_lateness_seconds_count ", "penstock_build_info{", "go_goroutines",
 			} {
 				if !strings.Contains(page, want) {
@@ -171,7 +185,10 @@ func badInput(t *testing.T, url string) {
 			t.Errorf("%s %.80s %.80s: %d %.300s, want %d and %s", method, path, body, got, text, status, part)
 		}
 	}
-	for _, name := range []string{"%7B%7D", "a:b", "a%2Fb", "a..b", "a.b.c", "a%20b", "a%00b", "A", "%FF", ".a", strings.Repeat("a", 65), strings.Repeat("a", 10_000)} {
+	for _, name := range []string{
+		"%7B%7D", "a:b", "a%2Fb", "a..b", "a.b.c", "a%20b", "a%00b", "A", "%FF", ".a", strings.Repeat("a", 65),
+		strings.Repeat("a", 10_000),
+	} {
 		path := "/v1/queues/" + name
 		want("POST", path+"/jobs", `{"payload":1}`, 400, `"field":"queue"`)
 		want("PUT", path, `{"rate":"1/s"}`, 400, `"field":"name"`)
@@ -213,7 +230,9 @@ func TestStopUnderUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, Server: ops.ServerOptions{Grace: time.Second}})
+	in, err := app.NewIngress(engine, app.IngressOptions{
+		Listen: ops.Listen{Addr: "127.0.0.1:0"}, Server: ops.ServerOptions{Grace: time.Second},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +279,9 @@ func TestStopUnderUse(t *testing.T) {
 	if status, text := call(t, "GET", in.URL()+"/readyz", "", ""); status != 503 || !strings.Contains(text, "not_ready") {
 		t.Errorf("without a store: %d %s", status, text)
 	}
-	if status, text := call(t, "POST", in.URL()+"/v1/queues/email/jobs", `{"payload":1}`, "application/json"); status != 503 && status != 504 {
+	if status, text := call(
+		t, "POST", in.URL()+"/v1/queues/email/jobs", `{"payload":1}`, "application/json",
+	); status != 503 && status != 504 {
 		t.Errorf("without a store: %d %s", status, text)
 	}
 	stop()
@@ -281,12 +302,18 @@ func TestPrograms(t *testing.T) {
 	if err := os.WriteFile(file, []byte("queues:\n  - name: email\n    rate: 14/s\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, run := range []func(context.Context, []string, io.Writer, io.Writer) error{app.RunIngress, app.RunDrainer(nil)} {
+	for _, run := range []func(
+		context.Context, []string, io.Writer, io.Writer,
+	) error{app.RunIngress, app.RunDrainer(nil)} {
 		ctx, stop := context.WithCancel(t.Context())
 		logs, w := io.Pipe()
 		ended := make(chan error, 1)
 		go func() {
-			ended <- run(ctx, []string{"--redis", redis.URL(), "--init", "--config", file, "--listen", "127.0.0.1:0", "--log-format", "json"}, io.Discard, w)
+			ended <- run(
+				ctx,
+				[]string{"--redis", redis.URL(), "--init", "--config", file, "--listen", "127.0.0.1:0", "--log-format", "json"},
+				io.Discard, w,
+			)
 			_ = w.Close()
 		}()
 		said := bufio.NewScanner(logs)

@@ -24,7 +24,9 @@ func (p *plant) asks(t *testing.T, rule, queue string) {
 	await.Until(t, "the ingress asks the rule", func() bool { // it goes by a queue as it was a second ago
 		_, text := call(t, "POST", p.base+"/jobs", `{"id":"first","payload":{"id":"first"}}`, "application/json")
 		_, said := call(t, "GET", p.top()+"/metrics", "", "")
-		return strings.Contains(text, "first") && strings.Contains(said, `penstock_rule_decisions_total{outcome="allowed",rule="tenants.mail"}`)
+		return strings.Contains(text, "first") && strings.Contains(
+			said, `penstock_rule_decisions_total{outcome="allowed",rule="tenants.mail"}`,
+		)
 	})
 }
 
@@ -44,7 +46,8 @@ func (p *plant) counts(t *testing.T, parts ...string) {
 func (p *plant) left(t *testing.T, want int) {
 	t.Helper()
 	_, text := call(t, "POST", p.rule()+"/peek", "", "application/json")
-	if part := fmt.Sprintf(`"remaining":%d,`, max(0, want-1)); !strings.Contains(text, part) || strings.Contains(text, `"allowed":true`) != (want > 0) {
+	if part := fmt.Sprintf(`"remaining":%d,`, max(0, want-1)); !strings.Contains(text, part) ||
+		strings.Contains(text, `"allowed":true`) != (want > 0) {
 		t.Errorf("%d should be left: %s", want, text)
 	}
 }
@@ -72,7 +75,9 @@ func TestRuleOfAnotherGroupDefers(t *testing.T) {
 		accepted[id], order = true, append(order, id)
 	}
 	p.left(t, 0)
-	if status, word, retry := p.post(t, "never", `,"overflow":"reject"`); status != 429 || word != "limit_reached" || len(retry) != 4 { // an hour has 3600 seconds
+	// an hour has 3600 seconds
+	if status, word, retry := p.post(t, "never", `,"overflow":"reject"`); status != 429 || word != "limit_reached" ||
+		len(retry) != 4 {
 		t.Errorf("one that may not wait: %d %s, Retry-After %q", status, word, retry)
 	}
 	p.arrived(t, accepted)
@@ -82,8 +87,10 @@ func TestRuleOfAnotherGroupDefers(t *testing.T) {
 	p.counts(t, `"deferred":0`, `"delivered":101`, `"returned":81`)
 	_, said := call(t, "GET", p.top()+"/metrics", "", "")
 	for _, part := range []string{
-		`penstock_rule_decisions_total{outcome="allowed",rule="tenants.mail"} 20`, `penstock_rule_decisions_total{outcome="refused",rule="tenants.mail"} 82`,
-		`penstock_appended_total{outcome="deferred",queue="email"} 81`, `penstock_refused_total{queue="email",reason="limit_reached"} 1`,
+		`penstock_rule_decisions_total{outcome="allowed",rule="tenants.mail"} 20`,
+		`penstock_rule_decisions_total{outcome="refused",rule="tenants.mail"} 82`,
+		`penstock_appended_total{outcome="deferred",queue="email"} 81`,
+		`penstock_refused_total{queue="email",reason="limit_reached"} 1`,
 	} {
 		if !strings.Contains(said, part) {
 			t.Errorf("no %s in the metrics", part)
@@ -154,7 +161,9 @@ func TestRuleOfAnotherGroupDefersThroughTrouble(t *testing.T) {
 	if status, state, _ := p.post(t, "aside0", ""); status != 200 || state != "deferred" {
 		t.Errorf("sent again: %d %s", status, state)
 	}
-	if status, text := call(t, "POST", p.base+"/jobs", `{"id":"aside0","payload":"another"}`, "application/json"); status != 409 {
+	if status, text := call(
+		t, "POST", p.base+"/jobs", `{"id":"aside0","payload":"another"}`, "application/json",
+	); status != 409 {
 		t.Errorf("another job of the id: %d %s", status, text)
 	}
 	refused("full", "", 429, "overflow_full")
@@ -177,7 +186,10 @@ func TestRuleOfAnotherGroupDefersThroughTrouble(t *testing.T) {
 	if err := p.nats.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	await.Until(t, "NATS is noticed", func() bool { status, _, _ := p.post(t, "nats", ""); return status == 202 || status == 200 })
+	await.Until(t, "NATS is noticed", func() bool {
+		status, _, _ := p.post(t, "nats", "")
+		return status == 202 || status == 200
+	})
 	accepted["nats"] = true
 	p.arrived(t, accepted)
 

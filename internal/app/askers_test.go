@@ -198,7 +198,9 @@ func (c *asker) ask(path, body string) (v verdict, rule string) {
 		if !strings.HasPrefix(p.Rule, "pulse") && p.RetryAfter() < time.Minute { // what was taken in the hour is longer
 			v, said = undecided, said+", away"
 		}
-	case status == http.StatusServiceUnavailable && slices.Contains([]string{"unavailable", "overloaded", "stopping"}, p.Reason):
+	case status == http.StatusServiceUnavailable && slices.Contains(
+		[]string{"unavailable", "overloaded", "stopping"}, p.Reason,
+	):
 		v = untouched
 	case status == http.StatusGatewayTimeout && p.Reason == "outcome_unknown":
 		v = unknown

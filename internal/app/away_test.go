@@ -30,7 +30,9 @@ func TestTakesWhileRedisIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(nil, secrets.Source{})})
+	in, err := app.NewIngress(engine, app.IngressOptions{
+		Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(nil, secrets.Source{}),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +51,10 @@ func TestTakesWhileRedisIsAway(t *testing.T) {
 		return status
 	}
 	for rule, away := range map[string]string{"a.open": "open", "b.closed": "closed"} {
-		status, body := call(t, http.MethodPut, in.URL()+"/v1/rules/"+rule, `{"algorithm": "sliding_log", "limit": 2, "period": "1h", "key": "{lane}", "away": "`+away+`"}`, json)
+		status, body := call(
+			t, http.MethodPut, in.URL()+"/v1/rules/"+rule,
+			`{"algorithm": "sliding_log", "limit": 2, "period": "1h", "key": "{lane}", "away": "`+away+`"}`, json,
+		)
 		if status != http.StatusCreated {
 			t.Fatal(status, body)
 		}
@@ -58,7 +63,9 @@ func TestTakesWhileRedisIsAway(t *testing.T) {
 		}
 	}
 	// A queue that names rules of both: of other groups than its own.
-	if status, body := call(t, http.MethodPut, in.URL()+"/v1/queues/mail", `{"rate": "1/s", "rules": ["a.open", "b.closed"], "pull": true}`, json); status != http.StatusCreated {
+	if status, body := call(
+		t, http.MethodPut, in.URL()+"/v1/queues/mail", `{"rate": "1/s", "rules": ["a.open", "b.closed"], "pull": true}`, json,
+	); status != http.StatusCreated {
 		t.Fatal(status, body)
 	}
 	post := func() int {
@@ -81,7 +88,9 @@ func TestTakesWhileRedisIsAway(t *testing.T) {
 			t.Errorf("closed: %d", status)
 		}
 	}
-	if _, page := call(t, http.MethodGet, in.URL()+"/metrics", "", ""); !strings.Contains(page, "penstock_rule_away_total{") {
+	if _, page := call(
+		t, http.MethodGet, in.URL()+"/metrics", "", "",
+	); !strings.Contains(page, "penstock_rule_away_total{") {
 		t.Error("it is not counted")
 	}
 	proxy.Admit()

@@ -138,7 +138,9 @@ func TestNeitherStarves(t *testing.T) {
 		}
 		t.Logf("%s: %d accepted (%v), %d refused", one.kind, len(one.accepted), one.states, one.refused)
 	}
-	if status, text := call(t, "PUT", p.base, fmt.Sprintf(spec, "1000/s", capacity, p.target.URL), "application/json"); status != 200 {
+	if status, text := call(
+		t, "PUT", p.base, fmt.Sprintf(spec, "1000/s", capacity, p.target.URL), "application/json",
+	); status != 200 {
 		t.Fatalf("%d %s", status, text)
 	}
 	p.arrived(t, accepted)
@@ -150,7 +152,8 @@ func TestNeitherStarves(t *testing.T) {
 			t.Errorf("%s: %d left in another order than the %d that were accepted", one.kind, len(inTurn), len(one.accepted))
 		}
 	}
-	if may, mayNot := producers[0], producers[1]; may.states["deferred"] == 0 || mayNot.refused == 0 || mayNot.states["deferred"] > 0 {
+	if may, mayNot := producers[0], producers[1]; may.states["deferred"] == 0 || mayNot.refused == 0 ||
+		mayNot.states["deferred"] > 0 {
 		t.Errorf("there was room all the time, or a job was deferred that may not wait")
 	}
 	p.addUp(t, len(accepted))

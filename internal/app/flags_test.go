@@ -34,7 +34,8 @@ func TestFlagsAreExplained(t *testing.T) {
 				continue
 			}
 			seen++
-			if len(f.Help) < 20 || !strings.HasSuffix(strings.TrimSuffix(f.Help, ")"), ".") && !strings.Contains(f.Help, "default") {
+			if len(f.Help) < 20 || !strings.HasSuffix(strings.TrimSuffix(f.Help, ")"), ".") &&
+				!strings.Contains(f.Help, "default") {
 				t.Errorf("%s --%s: help %q is not a sentence", name, f.Name, f.Help)
 			}
 			want := "PENSTOCK_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
@@ -49,7 +50,9 @@ func TestFlagsAreExplained(t *testing.T) {
 }
 
 // programs are the two, as far as their flags go.
-var programs = map[string]func(context.Context, []string, io.Writer, io.Writer) error{"ingress": RunIngress, "drainer": RunDrainer(nil)}
+var programs = map[string]func(context.Context, []string, io.Writer, io.Writer) error{
+	"ingress": RunIngress, "drainer": RunDrainer(nil),
+}
 
 func TestHelp(t *testing.T) {
 	for name, run := range programs {
@@ -57,13 +60,16 @@ func TestHelp(t *testing.T) {
 		if err := run(t.Context(), []string{"--help"}, &out, io.Discard); !errors.Is(err, ErrHelp) {
 			t.Errorf("%s: %v", name, err)
 		}
-		for _, want := range []string{"--redis=URL", "$PENSTOCK_REDIS", "--config", "--init", "--listen", "$PENSTOCK_LOG_FORMAT"} {
+		for _, want := range []string{
+			"--redis=URL", "$PENSTOCK_REDIS", "--config", "--init", "--listen", "$PENSTOCK_LOG_FORMAT",
+		} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%s --help does not tell of %s", name, want)
 			}
 		}
 		out.Reset()
-		if err := run(t.Context(), []string{"--version"}, &out, io.Discard); !errors.Is(err, ErrHelp) || strings.TrimSpace(out.String()) == "" {
+		if err := run(t.Context(), []string{"--version"}, &out, io.Discard); !errors.Is(err, ErrHelp) ||
+			strings.TrimSpace(out.String()) == "" {
 			t.Errorf("%s --version: %q, %v", name, out.String(), err)
 		}
 	}
@@ -72,7 +78,9 @@ func TestHelp(t *testing.T) {
 func TestBadStarts(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	file := filepath.Join(t.TempDir(), "queues.yaml")
-	if err := os.WriteFile(file, []byte("queues:\n  - name: email\n    rate: 14/s\n    deliver: {http: {url: \"ftp://x\"}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(
+		file, []byte("queues:\n  - name: email\n    rate: 14/s\n    deliver: {http: {url: \"ftp://x\"}}\n"), 0o600,
+	); err != nil {
 		t.Fatal(err)
 	}
 	url := server.URL()
@@ -89,8 +97,14 @@ func TestBadStarts(t *testing.T) {
 		{[]string{"--redis", url, "--partitions", "many"}, "--partitions"},
 		{[]string{"--redis", url, "--partitions", "0"}, "--partitions 0: must be at least 1"},
 		{[]string{"--redis", url, "--queue-labels", "0"}, "--queue-labels 0: must be at least 1"},
-		{[]string{"--redis", url, "--nats-replicas", "2", "--nats", "nats://127.0.0.1:1"}, "--nats-replicas 2: must be 1, 3 or 5"},
-		{[]string{"--redis", url, "--nats-max-bytes", "lots", "--nats", "nats://127.0.0.1:1"}, "--nats-max-bytes lots: must be a size"},
+		{
+			[]string{"--redis", url, "--nats-replicas", "2", "--nats", "nats://127.0.0.1:1"},
+			"--nats-replicas 2: must be 1, 3 or 5",
+		},
+		{
+			[]string{"--redis", url, "--nats-max-bytes", "lots", "--nats", "nats://127.0.0.1:1"},
+			"--nats-max-bytes lots: must be a size",
+		},
 		{[]string{"--redis", url, "--nats-max-bytes", "1KB", "--nats", "nats://127.0.0.1:1"}, "at least 1MiB"},
 		{[]string{"--redis", url, "--nats-tls-cert", "x", "--nats", "nats://127.0.0.1:1"}, "--nats-tls-key"},
 		{[]string{"--redis", url, "--nats-creds", "x"}, "--nats is missing"},
@@ -102,7 +116,10 @@ func TestBadStarts(t *testing.T) {
 		{[]string{"--redis", url, "--init", "--listen", "0.0.0.0:0"}, "--insecure"},
 		{[]string{"--redis", url, "--init", "--listen", ":0"}, "--insecure"},
 		{[]string{"--redis", url, "--init", "--listen", "127.0.0.1:0", "--tls-cert", "x"}, "--tls-key"},
-		{[]string{"--redis", url, "--init", "--listen", "127.0.0.1:0", "--tls-cert", "/none", "--tls-key", "/none"}, "--tls-cert"},
+		{
+			[]string{"--redis", url, "--init", "--listen", "127.0.0.1:0", "--tls-cert", "/none", "--tls-key", "/none"},
+			"--tls-cert",
+		},
 	} {
 		for name, run := range programs {
 			err := run(t.Context(), c.args, io.Discard, io.Discard)
@@ -133,7 +150,8 @@ func TestMisuse(t *testing.T) {
 			}
 		}
 	}
-	if err := RunIngress(t.Context(), []string{"--redis", "redis://127.0.0.1:1"}, io.Discard, io.Discard); err != nil && ops.IsMisuse(err) {
+	if err := RunIngress(t.Context(), []string{"--redis", "redis://127.0.0.1:1"}, io.Discard, io.Discard); err != nil &&
+		ops.IsMisuse(err) {
 		t.Errorf("a Redis that is away is said to be misuse: %v", err)
 	}
 }
@@ -143,7 +161,9 @@ func TestLogsSpellDurations(t *testing.T) {
 	for _, format := range []string{"json", "text"} {
 		var b bytes.Buffer
 		f := storeFlags{LogLevel: "info", LogFormat: format}
-		f.logger(&b).With("grace", 30*time.Second).Info("x", "took", 2500*time.Microsecond, "group", slog.GroupValue(slog.Duration("wait", time.Minute)))
+		f.logger(&b).With("grace", 30*time.Second).Info(
+			"x", "took", 2500*time.Microsecond, "group", slog.GroupValue(slog.Duration("wait", time.Minute)),
+		)
 		for _, want := range []string{"2.5ms", "30s", "1m0s"} {
 			if !strings.Contains(b.String(), want) {
 				t.Errorf("no %s in %s", want, b.String())
@@ -156,7 +176,9 @@ func TestLogsSpellDurations(t *testing.T) {
 func TestZeros(t *testing.T) {
 	for name, flag := range map[string]string{"ingress": "--max-connections", "drainer": "--concurrency"} {
 		for _, value := range []string{"0", "-1"} {
-			err := programs[name](t.Context(), []string{"--redis", "redis://127.0.0.1:1", flag + "=" + value}, io.Discard, io.Discard)
+			err := programs[name](
+				t.Context(), []string{"--redis", "redis://127.0.0.1:1", flag + "=" + value}, io.Discard, io.Discard,
+			)
 			if want := flag + " " + value + ": must be at least 1"; err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v does not say %q", name, err, want)
 			}
@@ -167,10 +189,12 @@ func TestZeros(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	t.Setenv("PENSTOCK_REDIS", "redis://h1,h2")
 	for name, run := range programs {
-		if err := run(t.Context(), nil, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "several hosts") {
+		if err := run(t.Context(), nil, io.Discard, io.Discard); err == nil ||
+			!strings.Contains(err.Error(), "several hosts") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := run(t.Context(), []string{"--redis", "redis://h/x"}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "number") {
+		if err := run(t.Context(), []string{"--redis", "redis://h/x"}, io.Discard, io.Discard); err == nil ||
+			!strings.Contains(err.Error(), "number") {
 			t.Errorf("%s: a flag does not go before the environment: %v", name, err)
 		}
 	}

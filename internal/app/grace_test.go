@@ -73,17 +73,23 @@ func TestNoGraceForJobs(t *testing.T) {
 	defer target.Close()
 	defer close(over)
 	file := filepath.Join(t.TempDir(), "queues.yaml")
-	spec := fmt.Sprintf("queues:\n  - {name: email, rate: unlimited, lease: 10m, deliver: {http: {url: %q, timeout: 5m}}}\n", target.URL)
+	spec := fmt.Sprintf(
+		"queues:\n  - {name: email, rate: unlimited, lease: 10m, deliver: {http: {url: %q, timeout: 5m}}}\n", target.URL,
+	)
 	if err := os.WriteFile(file, []byte(spec), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, stop := start(t, app.RunDrainer(nil), "--redis", redis.URL(), "--init", "--config", file, "--grace", "0", "--egress-allow", "127.0.0.1")
+	_, stop := start(
+		t, app.RunDrainer(nil), "--redis", redis.URL(), "--init", "--config", file, "--grace", "0", "--egress-allow",
+		"127.0.0.1",
+	)
 	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	if a, err := engine.Append(t.Context(), []queue.Job{{Queue: "email", ID: "1", Payload: []byte("1")}}); err != nil || a[0].Outcome != queue.Accepted {
+	if a, err := engine.Append(t.Context(), []queue.Job{{Queue: "email", ID: "1", Payload: []byte("1")}}); err != nil ||
+		a[0].Outcome != queue.Accepted {
 		t.Fatal(a, err)
 	}
 	select {

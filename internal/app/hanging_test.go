@@ -12,8 +12,12 @@ func TestHangingIsToldByReadiness(t *testing.T) {
 	if err := hanging([]drain.QueueUse{{Queue: "a", Handlers: 90, Short: true}}); err != nil {
 		t.Errorf("nothing hangs, but: %v", err)
 	}
-	err := hanging([]drain.QueueUse{{Queue: "a", Handlers: 90, Short: true}, {Queue: "b", Handlers: 60, Hanging: true, Longest: 61 * time.Second}, {Queue: "c", Handlers: 9, Hanging: true}})
-	want := "queue b hangs: its receiver answers nothing, and it has 60 handlers, one for 1m1s; so do 1 more queues; the other queues go on; see its target, and lower its timeout"
+	err := hanging([]drain.QueueUse{
+		{Queue: "a", Handlers: 90, Short: true}, {Queue: "b", Handlers: 60, Hanging: true, Longest: 61 * time.Second},
+		{Queue: "c", Handlers: 9, Hanging: true},
+	})
+	want := "queue b hangs: its receiver answers nothing, and it has 60 handlers, one for 1m1s; so do 1 more queues; " +
+		"the other queues go on; see its target, and lower its timeout"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

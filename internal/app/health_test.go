@@ -43,7 +43,10 @@ var (
 // not ready and serves on; a second one ends it at once.
 func TestLameDuck(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
-	cmd := program(t, "ingress", "--redis", server.URL(), "--init", "--listen", "127.0.0.1:0", "--health-listen", "127.0.0.1:0", "--drain-delay", "10m")
+	cmd := program(
+		t, "ingress", "--redis", server.URL(), "--init", "--listen", "127.0.0.1:0", "--health-listen", "127.0.0.1:0",
+		"--drain-delay", "10m",
+	)
 	logs, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -100,8 +103,13 @@ func TestLameDuck(t *testing.T) {
 // Errors name the flag whose address does not do.
 func TestHealthListenIsChecked(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
-	for value, want := range map[string]string{"8082": "--health-listen \"8082\"", "0.0.0.0:0": "--health-listen 0.0.0.0:0"} {
-		err := RunIngress(t.Context(), []string{"--redis", server.URL(), "--init", "--listen", "127.0.0.1:0", "--health-listen", value}, io.Discard, io.Discard)
+	for value, want := range map[string]string{
+		"8082": "--health-listen \"8082\"", "0.0.0.0:0": "--health-listen 0.0.0.0:0",
+	} {
+		err := RunIngress(
+			t.Context(), []string{"--redis", server.URL(), "--init", "--listen", "127.0.0.1:0", "--health-listen", value},
+			io.Discard, io.Discard,
+		)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v does not say %q", value, err, want)
 		}

@@ -18,7 +18,9 @@ func TestTargetsSeeArrivals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(nil, secrets.Source{})})
+	in, err := app.NewIngress(engine, app.IngressOptions{
+		Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(nil, secrets.Source{}),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +38,11 @@ func TestTargetsSeeArrivals(t *testing.T) {
 		}
 	}
 	const typeJSON = "application/json"
-	expect("PUT", "", `{"rate": "1/s", "deliver": {"sms": {"provider": "twilio", "account": "AC1", "auth_token": "planted", "allow_from": ["Shop"]}}}`, typeJSON, 201, `"revision"`)
+	expect(
+		"PUT", "",
+		`{"rate": "1/s", "deliver": {"sms": {"provider": "twilio", "account": "AC1", "auth_token": "planted", "allow_from": ["Shop"]}}}`,
+		typeJSON, 201, `"revision"`,
+	)
 	expect("GET", "", "", "", 200, `"auth_token":"***"`)
 	long := fmt.Sprintf(`{"to": "+4915112345678", "from": "Shop", "text": %q}`, strings.Repeat("x", 161))
 	bad := `{"to": "0151", "from": "Shop", "text": "x"}`
@@ -46,8 +52,12 @@ func TestTargetsSeeArrivals(t *testing.T) {
 	expect("GET", "/jobs/long", "", "", 200, `"cost":2`)
 	expect("POST", "/jobs", `{"id": "long", "payload": `+long+`}`, typeJSON, 200, `"id":"long"`)
 	expect("POST", "/jobs", `{"id": "long", "payload": `+long+`, "cost": 1}`, typeJSON, 409, `"conflict"`)
-	lines := `{"id": "l1", "payload": ` + bad + "}\n" + `{"id": "l2", "payload": ` + long + "}\n" + `{"id": "l3", "payload": ` + long + `, "cost": 7}` + "\n"
-	expect("POST", "/jobs", lines, "application/x-ndjson", 200, `"line":1,"status":400`, `"field":"payload.to"`, `"line":2,"status":202`, `"line":3,"status":202`)
+	lines := `{"id": "l1", "payload": ` + bad + "}\n" + `{"id": "l2", "payload": ` + long + "}\n" +
+		`{"id": "l3", "payload": ` + long + `, "cost": 7}` + "\n"
+	expect(
+		"POST", "/jobs", lines, "application/x-ndjson", 200, `"line":1,"status":400`, `"field":"payload.to"`,
+		`"line":2,"status":202`, `"line":3,"status":202`,
+	)
 	expect("GET", "/jobs/l2", "", "", 200, `"cost":2`)
 	expect("GET", "/jobs/l3", "", "", 200, `"cost":7`)
 	stop()

@@ -41,7 +41,8 @@ func TestMainOfPrograms(t *testing.T) {
 			t.Errorf("%s --help: %v, %s", name, err, out)
 		}
 		var failed *exec.ExitError
-		if _, err := program(t, name, "--colour").Output(); !errors.As(err, &failed) || failed.ExitCode() != 2 || !strings.HasPrefix(string(failed.Stderr), name+": ") {
+		if _, err := program(t, name, "--colour").Output(); !errors.As(err, &failed) || failed.ExitCode() != 2 ||
+			!strings.HasPrefix(string(failed.Stderr), name+": ") {
 			t.Errorf("%s with a flag that is none: %v, %+v", name, err, failed)
 		}
 

@@ -47,7 +47,9 @@ func newPlantSeen(t *testing.T, spec string, patience time.Duration, through fun
 	t.Helper()
 	p := &plant{redis: redistest.New(t, redistest.Options{AppendFsync: "always"}), target: newReceiver(t)}
 	var err error
-	if p.nats, err = natsserver.Start(t.Context(), natsserver.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"}); err != nil {
+	if p.nats, err = natsserver.Start(t.Context(), natsserver.Options{
+		Dir: t.TempDir(), Listen: "127.0.0.1:0",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.nats.Stop)
@@ -56,11 +58,15 @@ func newPlantSeen(t *testing.T, spec string, patience time.Duration, through fun
 	var running sync.WaitGroup
 	t.Cleanup(func() { stop(); running.Wait() })
 	process := func() (queue.Engine, *deferred.Stream, *prometheus.Registry) {
-		engine, err := store.Open(t.Context(), store.Options{RedisURL: p.redis.URL(), Init: true, Partitions: 4, Patience: patience})
+		engine, err := store.Open(t.Context(), store.Options{
+			RedisURL: p.redis.URL(), Init: true, Partitions: 4, Patience: patience,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn, err := nats.Connect(p.nats.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.ReconnectBufSize(-1))
+		conn, err := nats.Connect(
+			p.nats.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.ReconnectBufSize(-1),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,20 +97,27 @@ func newPlantSeen(t *testing.T, spec string, patience time.Duration, through fun
 		engine, stream, reg := process()
 		router := deliver.New(deliver.Options{Egress: loopback(t)})
 		t.Cleanup(func() { _ = router.Close() })
-		d, err := app.NewDrainer(engine, app.DrainerOptions{Handler: through(router), Overflow: stream, Registry: reg, Drain: drain.Options{Name: "drainer"}})
+		d, err := app.NewDrainer(engine, app.DrainerOptions{
+			Handler: through(router), Overflow: stream, Registry: reg, Drain: drain.Options{Name: "drainer"},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		run(d.Run, stream)
 	}
 	engine, stream, reg := process()
-	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, Overflow: stream, ValidateTarget: app.ValidTarget(loopback(t), secrets.Source{}), Registry: reg})
+	in, err := app.NewIngress(engine, app.IngressOptions{
+		Listen: ops.Listen{Addr: "127.0.0.1:0"}, Overflow: stream,
+		ValidateTarget: app.ValidTarget(loopback(t), secrets.Source{}), Registry: reg,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	run(in.Run, stream)
 	p.base = in.URL() + "/v1/queues/email"
-	if status, text := call(t, "PUT", p.base, strings.Replace(spec, "TARGET", p.target.URL, 1), "application/json"); status != 201 {
+	if status, text := call(
+		t, "PUT", p.base, strings.Replace(spec, "TARGET", p.target.URL, 1), "application/json",
+	); status != 201 {
 		t.Fatalf("%d %s", status, text)
 	}
 	return p
@@ -179,7 +192,9 @@ func TestOverflowComesBack(t *testing.T) {
 // afterwards all that was accepted arrives.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
-	p := newPlant(t, `{"rate":"500/s","slack":"10s","capacity":1000,"overflow":"defer","deliver":{"http":{"url":"TARGET"}}}`)
+	p := newPlant(
+		t, `{"rate":"500/s","slack":"10s","capacity":1000,"overflow":"defer","deliver":{"http":{"url":"TARGET"}}}`,
+	)
 	accepted := map[string]bool{}
 	send := func(id string) {
 		t.Helper()
@@ -208,7 +223,8 @@ func TestRedisAway(t *testing.T) {
 	if status, _, _ := p.post(t, "refused", `,"overflow":"reject"`); status != 503 || time.Since(begin) > time.Second {
 		t.Errorf("a job that may not wait: %d after %v", status, time.Since(begin))
 	}
-	if status, text := call(t, "GET", strings.Replace(p.base, "/v1/queues/email", "/readyz", 1), "", ""); status != 200 || !strings.Contains(text, `"store":"unavailable"`) {
+	if status, text := call(t, "GET", strings.Replace(p.base, "/v1/queues/email", "/readyz", 1), "", ""); status != 200 ||
+		!strings.Contains(text, `"store":"unavailable"`) {
 		t.Errorf("readiness: %d %s", status, text)
 	}
 	if err := p.redis.Restart(t.Context()); err != nil {
@@ -255,7 +271,10 @@ func TestNATSAway(t *testing.T) {
 	call(t, "POST", p.base+"/pause", "", "")
 	for i := range 6 {
 		id := fmt.Sprintf("k%d", i)
-		await.Until(t, "NATS is noticed", func() bool { status, _, _ := p.post(t, id, ""); return status == 202 || status == 200 })
+		await.Until(t, "NATS is noticed", func() bool {
+			status, _, _ := p.post(t, id, "")
+			return status == 202 || status == 200
+		})
 		accepted[id] = true
 	}
 	call(t, "POST", p.base+"/resume", "", "")

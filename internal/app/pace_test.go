@@ -94,7 +94,8 @@ func TestIngressTellsThatItIsLate(t *testing.T) {
 	for range paceEnough {
 		in.pace.late()
 	}
-	if text := send(t, http.MethodGet, ready, "", ""); !strings.Contains(text, `"pull":"late"`) || !strings.Contains(text, "20 of the last 20") {
+	if text := send(t, http.MethodGet, ready, "", ""); !strings.Contains(text, `"pull":"late"`) ||
+		!strings.Contains(text, "20 of the last 20") {
 		t.Error(text)
 	}
 	stop()

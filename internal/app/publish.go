@@ -37,7 +37,9 @@ func (f *PublishFlags) Validate() error {
 	case f.PublishNATS == "" && f.PublishCreds+f.PublishPrefix+f.PublishTLSCA+f.PublishTLSCert+f.PublishTLSKey != "":
 		return errors.New("--publish-nats is missing: the other --publish flags are of no use without it")
 	case f.PublishNATS != "" && !natstarget.ValidPrefix(f.PublishPrefix):
-		return fmt.Errorf("--publish-prefix %q: must be tokens of letters, digits, _ and - with dots between, such as jobs", f.PublishPrefix)
+		return fmt.Errorf(
+			"--publish-prefix %q: must be tokens of letters, digits, _ and - with dots between, such as jobs", f.PublishPrefix,
+		)
 	}
 	if f.AsynqPrefix != "" && f.AsynqRedis == "" {
 		return errors.New("--asynq-redis is missing: --asynq-prefix is of no use without it")
@@ -64,7 +66,8 @@ func (f *PublishFlags) Connect(o *deliver.Options, log *slog.Logger) (done func(
 		return func() {}, nil
 	}
 	conn, err := (&natsFlags{
-		NATS: f.PublishNATS, NATSCreds: f.PublishCreds, NATSTLSCA: f.PublishTLSCA, NATSTLSCert: f.PublishTLSCert, NATSTLSKey: f.PublishTLSKey,
+		NATS: f.PublishNATS, NATSCreds: f.PublishCreds, NATSTLSCA: f.PublishTLSCA, NATSTLSCert: f.PublishTLSCert,
+		NATSTLSKey: f.PublishTLSKey,
 	}).connect("penstock publisher", log)
 	if err != nil {
 		return nil, fmt.Errorf("--publish-nats: %w", withoutURL(err, f.PublishNATS))

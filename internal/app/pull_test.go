@@ -110,7 +110,9 @@ type crew struct {
 
 // take asks for jobs once. That nobody answers is no fault: an ingress was killed.
 func (c *crew) take(front, most int, worker string) []arrival {
-	jobs, err := ask[arrival](c.ctx, c.fronts[front].url, "leases", fmt.Sprintf(`{"max": %d, "wait": "1s", "worker": %q}`, most, worker))
+	jobs, err := ask[arrival](c.ctx, c.fronts[front].url, "leases", fmt.Sprintf(
+		`{"max": %d, "wait": "1s", "worker": %q}`, most, worker,
+	))
 	at := time.Now()
 	if err != nil {
 		return nil
@@ -133,7 +135,10 @@ func (c *crew) work(me int) {
 	for i := me; c.ctx.Err() == nil; i++ {
 		for _, j := range c.take(i%len(c.fronts), 1+me%3, fmt.Sprint("worker", me)) {
 			if me == 0 {
-				_, _ = ask[struct{}](c.ctx, c.fronts[(i+2)%len(c.fronts)].url, "extend", fmt.Sprintf(`{"jobs": [{"id": %q, "lease": %q}]}`, j.ID, j.Lease))
+				_, _ = ask[struct{}](
+					c.ctx, c.fronts[(i+2)%len(c.fronts)].url, "extend",
+					fmt.Sprintf(`{"jobs": [{"id": %q, "lease": %q}]}`, j.ID, j.Lease),
+				)
 			}
 			c.settle(i+1, j)
 		}
@@ -238,7 +243,9 @@ func TestPullKeepsTheLawThroughAKill(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &q); err != nil {
 		t.Fatal(err)
 	}
-	for what, want := range map[string]int{"appended": jobs, "delivered": jobs, "waiting": 0, "scheduled": 0, "leased": 0, "died": 0, "expired": 0} {
+	for what, want := range map[string]int{
+		"appended": jobs, "delivered": jobs, "waiting": 0, "scheduled": 0, "leased": 0, "died": 0, "expired": 0,
+	} {
 		if got, ok := q.Stats[what]; !ok || fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: %v, want %d", what, got, want)
 		}

@@ -57,7 +57,8 @@ func TestRulesUnderFaults(t *testing.T) {
 		return faultproxy.All(faultproxy.Script(), func(faultproxy.Command) bool { n++; return n%nth == 0 })
 	}
 	lost := proxy.Inject(faultproxy.Fault{On: every(60), Do: faultproxy.SwallowReply})
-	late := proxy.Inject(faultproxy.Fault{On: every(40), Do: faultproxy.DelayReply, By: 100 * time.Millisecond}) // who has less time is gone by then
+	// who has less time is gone by then
+	late := proxy.Inject(faultproxy.Fault{On: every(40), Do: faultproxy.DelayReply, By: 100 * time.Millisecond})
 	over := make(chan struct{})
 	var all sync.WaitGroup
 	for me := range 12 {
@@ -84,7 +85,10 @@ func TestRulesUnderFaults(t *testing.T) {
 		c.front(i).kill()
 	}
 	c.judge(startFront(t, "--redis", s.URL()).url)
-	t.Logf("%d questions; %d replies of Redis were lost and %d late; answers: %v", c.asked.Load(), lost.Hits(), late.Hits(), c.answers)
+	t.Logf(
+		"%d questions; %d replies of Redis were lost and %d late; answers: %v", c.asked.Load(), lost.Hits(), late.Hits(),
+		c.answers,
+	)
 }
 
 func (c *askers) prepare() {
@@ -96,7 +100,10 @@ func (c *askers) prepare() {
 		}
 	}
 	for path, body := range map[string]string{
-		"rules/mail.otp":    fmt.Sprintf(`{"algorithm":"sliding_log","limit":%d,"period":"1h","key":"{lane}","overrides":{%s}}`, fewJobs, strings.Join(overrides, ",")),
+		"rules/mail.otp": fmt.Sprintf(
+			`{"algorithm":"sliding_log","limit":%d,"period":"1h","key":"{lane}","overrides":{%s}}`, fewJobs,
+			strings.Join(overrides, ","),
+		),
 		"rules/tenants":     fmt.Sprintf(`{"algorithm":"sliding_log","limit":%d,"period":"1h","key":"{lane}"}`, mostTaken),
 		"rules/pulse.log":   `{"algorithm":"sliding_log","limit":20,"period":"200ms"}`,
 		"rules/pulse.meter": `{"algorithm":"meter","rate":"50/s","burst":5}`,
@@ -105,7 +112,9 @@ func (c *askers) prepare() {
 			c.t.Fatal(path, status, err)
 		}
 	}
-	if status, _, err := a.send(http.MethodPut, "queues/mail", `{"rate":"1/h","capacity":1000000,"rules":["mail.otp","tenants"]}`); status != http.StatusCreated {
+	if status, _, err := a.send(
+		http.MethodPut, "queues/mail", `{"rate":"1/h","capacity":1000000,"rules":["mail.otp","tenants"]}`,
+	); status != http.StatusCreated {
 		c.t.Fatal("the queue: ", status, err)
 	}
 }
@@ -136,7 +145,9 @@ func (c *askers) judge(base string) {
 			}
 			l := c.ledger(rule, lane(n))
 			if charged < l.passed || charged > l.passed+l.perhaps {
-				c.t.Errorf("%s is charged %d under %s; it let %d through, and %d more perhaps", rule, charged, lane(n), l.passed, l.perhaps)
+				c.t.Errorf(
+					"%s is charged %d under %s; it let %d through, and %d more perhaps", rule, charged, lane(n), l.passed, l.perhaps,
+				)
 			}
 			hour := law.Admission{By: leaky.SlidingLog{Max: limit, Period: time.Hour}}
 			if v := hour.Judge(c.passed[rule+" "+lane(n)]); !v.Held {
@@ -163,7 +174,9 @@ func (c *askers) judge(base string) {
 		if !v.Held {
 			c.t.Errorf("%s: %+v", rule, v)
 		}
-		c.t.Logf("%s let %d through, at most %d of %d in a span", rule, len(c.passed[rule+" "]), v.Worst.Starts, v.Worst.Allowed)
+		c.t.Logf(
+			"%s let %d through, at most %d of %d in a span", rule, len(c.passed[rule+" "]), v.Worst.Starts, v.Worst.Allowed,
+		)
 	}
 	c.t.Logf("under %d keys of %d all was taken; %d jobs are in", exhausted, 2*lanes, total)
 }

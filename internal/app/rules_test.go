@@ -22,7 +22,9 @@ func TestRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, Registry: app.NewRegistry()})
+	in, err := app.NewIngress(engine, app.IngressOptions{
+		Listen: ops.Listen{Addr: "127.0.0.1:0"}, Registry: app.NewRegistry(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +65,9 @@ func TestRules(t *testing.T) {
 		}
 		return resp.Header
 	}
-	for name, more := range map[string]string{"mail.otp": `"limit":2`, "tenants": `"limit":3`, "open": `"limit":1,"away":"open"`} {
+	for name, more := range map[string]string{
+		"mail.otp": `"limit":2`, "tenants": `"limit":3`, "open": `"limit":1,"away":"open"`,
+	} {
 		do("PUT", "/v1/rules/"+name, `{"algorithm":"sliding_log","period":"1h",`+more+`}`, 201)
 	}
 	do("PUT", "/v1/queues/mail", `{"rate":"1/h","rules":["mail.otp","tenants"]}`, 201)
@@ -80,20 +84,29 @@ func TestRules(t *testing.T) {
 	do("POST", "/v1/rules/open/take", ``, 200)
 	do("POST", "/v1/rules/open/take", ``, 429)
 	do("GET", "/metrics", "", 200,
-		`penstock_rule_decisions_total{outcome="allowed",rule="open"} 1`, `penstock_rule_decisions_total{outcome="refused",rule="open"} 1`,
-		`penstock_rule_decisions_total{outcome="refused",rule="mail.otp"} 1`, `penstock_refused_total{queue="mail",reason="limit_reached"} 2`,
-		`penstock_rule_decision_seconds_count{by="append",rule="mail.otp"} 3`, `penstock_rule_decision_seconds_count{by="take",rule="open"} 2`)
+		`penstock_rule_decisions_total{outcome="allowed",rule="open"} 1`,
+		`penstock_rule_decisions_total{outcome="refused",rule="open"} 1`,
+		`penstock_rule_decisions_total{outcome="refused",rule="mail.otp"} 1`,
+		`penstock_refused_total{queue="mail",reason="limit_reached"} 2`,
+		`penstock_rule_decision_seconds_count{by="append",rule="mail.otp"} 3`,
+		`penstock_rule_decision_seconds_count{by="take",rule="open"} 2`)
 
 	do("PUT", "/v1/rules/gone", `{"algorithm":"gap","period":"1h"}`, 201)
 	do("PUT", "/v1/queues/sms", `{"rate":"1/h","rules":["gone"]}`, 201)
 	do("POST", "/v1/queues/sms/jobs", `{"payload":1}`, 202)
 	do("DELETE", "/v1/rules/gone", "", 409, `"reason":"rule_in_use"`, `"queues":["sms"]`)
 	do("DELETE", "/v1/rules/gone?force=true", "", 204)
-	head = do("POST", "/v1/queues/sms/jobs", `{"payload":2}`, 503, `"reason":"rule_missing"`, `"rule":"gone"`, "the queue sms asks the rule gone", `"retry_after_ms":5000`)
+	head = do(
+		"POST", "/v1/queues/sms/jobs", `{"payload":2}`, 503, `"reason":"rule_missing"`, `"rule":"gone"`,
+		"the queue sms asks the rule gone", `"retry_after_ms":5000`,
+	)
 	if got := head.Get("Retry-After"); got != "5" {
 		t.Errorf("Retry-After %s", got)
 	}
-	do("GET", "/metrics", "", 200, `penstock_rule_missing_total{rule="gone"} 1`, `penstock_refused_total{queue="sms",reason="rule_missing"} 1`)
+	do(
+		"GET", "/metrics", "", 200, `penstock_rule_missing_total{rule="gone"} 1`,
+		`penstock_refused_total{queue="sms",reason="rule_missing"} 1`,
+	)
 	do("PUT", "/v1/rules/gone", `{"algorithm":"gap","period":"1h"}`, 201)
 	await.Until(t, "jobs come in again", func() bool {
 		status, _ := call(t, "POST", in.URL()+"/v1/queues/sms/jobs", `{"payload":3,"id":"3"}`, "application/json")
@@ -110,7 +123,10 @@ func TestRules(t *testing.T) {
 	}
 	do("POST", "/v1/rules/none/take", ``, 503, `"reason":"unavailable"`)
 	do("PUT", "/v1/rules/open", `{"algorithm":"gap","period":"1s"}`, 503, `"reason":"unavailable"`)
-	do("GET", "/metrics", "", 200, `penstock_rule_away_total{decided="open",rule="open"}`, `penstock_rule_away_total{decided="closed",rule="tenants"}`, `penstock_rule_store_errors_total{`)
+	do(
+		"GET", "/metrics", "", 200, `penstock_rule_away_total{decided="open",rule="open"}`,
+		`penstock_rule_away_total{decided="closed",rule="tenants"}`, `penstock_rule_store_errors_total{`,
+	)
 	if err := redis.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -58,10 +58,14 @@ func TestSecretsGoOnlyWhereTheyMay(t *testing.T) {
 		}
 		return text
 	}
-	if text := put("own", owner.URL, "Bearer ${secret:TOKEN}", 400); !strings.Contains(text, "TOKEN.allow") || !strings.Contains(text, "deliver.http.headers.Authorization") {
+	if text := put("own", owner.URL, "Bearer ${secret:TOKEN}", 400); !strings.Contains(text, "TOKEN.allow") ||
+		!strings.Contains(text, "deliver.http.headers.Authorization") {
 		t.Error(text)
 	}
-	write("TOKEN.allow", "# where the tokens of the owner are good for something\n"+strings.TrimPrefix(owner.URL, "http://")+"\nqueue: own*\n")
+	write(
+		"TOKEN.allow",
+		"# where the tokens of the owner are good for something\n"+strings.TrimPrefix(owner.URL, "http://")+"\nqueue: own*\n",
+	)
 	put("own", owner.URL, "Bearer ${secret:TOKEN}", 201)
 	put("theirs", thief.URL, "Bearer ${secret:TOKEN}", 400)
 	put("other", owner.URL, "Bearer ${secret:TOKEN}", 400)
@@ -84,7 +88,9 @@ func TestSecretsGoOnlyWhereTheyMay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"own", "planted"} {
-		if status, text := call(t, "POST", in+"/v1/queues/"+name+"/jobs", `{"id":"1","payload":1}`, "application/json"); status != 202 {
+		if status, text := call(
+			t, "POST", in+"/v1/queues/"+name+"/jobs", `{"id":"1","payload":1}`, "application/json",
+		); status != 202 {
 			t.Fatalf("%d %s", status, text)
 		}
 	}
@@ -109,5 +115,7 @@ func TestSecretsGoOnlyWhereTheyMay(t *testing.T) {
 }
 
 func queueTo(url, header string) string {
-	return fmt.Sprintf(`{"rate":"100/s","slack":"10s","deliver":{"http":{"url":%q,"headers":{"Authorization":%q}}}}`, url, header)
+	return fmt.Sprintf(
+		`{"rate":"100/s","slack":"10s","deliver":{"http":{"url":%q,"headers":{"Authorization":%q}}}}`, url, header,
+	)
 }

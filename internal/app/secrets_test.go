@@ -82,12 +82,17 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 		t.Fatal(err)
 	}
 	reg := app.NewRegistry()
-	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(loopback(t), source), Registry: reg, Logger: logger})
+	in, err := app.NewIngress(engine, app.IngressOptions{
+		Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(loopback(t), source), Registry: reg,
+		Logger: logger,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	router := deliver.New(deliver.Options{Egress: loopback(t), Secrets: source, Logger: logger})
-	out, err := app.NewDrainer(engine, app.DrainerOptions{Handler: router, Registry: reg, Listen: ops.Listen{Addr: "127.0.0.1:0"}, Logger: logger})
+	out, err := app.NewDrainer(engine, app.DrainerOptions{
+		Handler: router, Registry: reg, Listen: ops.Listen{Addr: "127.0.0.1:0"}, Logger: logger,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,9 +115,12 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 		said.WriteString(text)
 		return text
 	}
-	for name, target := range map[string]string{"refuses": refuses, "babbles": babbles, "overdoes": overdoes, "stranger": stranger.URL} {
+	for name, target := range map[string]string{
+		"refuses": refuses, "babbles": babbles, "overdoes": overdoes, "stranger": stranger.URL,
+	} {
 		may(strings.TrimPrefix(strings.TrimPrefix(target, "http://"), "https://"))
-		tell("PUT", "/v1/queues/"+name, fmt.Sprintf(`{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":{"http":{"url":"%s/${secret:PATH}?token=hunter2-query&a=${secret:VARIABLE}",
+		tell("PUT", "/v1/queues/"+name,
+			fmt.Sprintf(`{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":{"http":{"url":"%s/${secret:PATH}?token=hunter2-query&a=${secret:VARIABLE}",
 			"headers":{"Authorization":"Bearer hunter2-header","X-Api-Key":"${secret:FILE}"},"signing":{"secret":"${secret:KEY}","previous_secret":"whsec_%s"}}}}`, target, key), 201)
 		tell("POST", "/v1/queues/"+name+"/jobs", `{"id":"1","payload":1,"headers":{"X-Tenant-Token":"hunter2-job"}}`, 202)
 	}
@@ -122,16 +130,33 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 		"mail-refuses":   smtpSetting(mailbox(t, false), `"hunter2-password"`),
 		"text-refuses":   smsSetting(provider(t, 400, `{"code": 21211, "message": %q}`), `"auth_token":"hunter2-token"`),
 		"text-ref":       smsSetting(provider(t, 410, "%s"), `"auth_token":"${secret:FILE}"`),
-		"text-cut":       smsSetting(provider(t, 400, `{"code": 21211, "message": "`+strings.Repeat("x", 178)+` %s"}`), `"auth_token":"hunter2-token"`), // in the middle of it
-		"text-key":       smsSetting(provider(t, 400, `{"code": 21211, "message": %q}`), `"api_key":"SK1","api_secret":"hunter2-api-secret"`),
-		"text-login":     smsSetting(provider(t, 401, `{"code": 20003, "message": %q}`), `"api_key":"SK1","api_secret":"hunter2-api-secret"`),
-		"text-babbles":   smsSetting(echoes(t, func(string) string { return "HTTP/1.1 hunter2-token\r\n\r\n" }), `"auth_token":"hunter2-token"`),
+		// in the middle of it
+		"text-cut": smsSetting(
+			provider(t, 400, `{"code": 21211, "message": "`+strings.Repeat("x", 178)+` %s"}`), `"auth_token":"hunter2-token"`,
+		),
+		"text-key": smsSetting(
+			provider(t, 400, `{"code": 21211, "message": %q}`), `"api_key":"SK1","api_secret":"hunter2-api-secret"`,
+		),
+		"text-login": smsSetting(
+			provider(t, 401, `{"code": 20003, "message": %q}`), `"api_key":"SK1","api_secret":"hunter2-api-secret"`,
+		),
+		"text-babbles": smsSetting(
+			echoes(t, func(string) string { return "HTTP/1.1 hunter2-token\r\n\r\n" }), `"auth_token":"hunter2-token"`,
+		),
 	} {
 		if m := regexp.MustCompile(`127\.0\.0\.1(?:","port")?:(\d+)`).FindStringSubmatch(deliver); m != nil {
 			may("127.0.0.1:" + m[1])
 		}
-		tell("PUT", "/v1/queues/"+name, `{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":`+deliver+`}`, 201)
-		tell("POST", "/v1/queues/"+name+"/jobs", `{"id":"1","payload":{"to":"`+map[bool]string{true: "a@example.com", false: "+4915100000000"}[name[0] == 'm']+`","text":"x"}}`, 202)
+		tell(
+			"PUT", "/v1/queues/"+name, `{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":`+deliver+`}`, 201,
+		)
+		tell(
+			"POST", "/v1/queues/"+name+"/jobs",
+			`{"id":"1","payload":{"to":"`+map[bool]string{
+				true: "a@example.com", false: "+4915100000000",
+			}[name[0] == 'm']+`","text":"x"}}`,
+			202,
+		)
 	}
 	// A receiver that writes what it was sent in another way, another one for each job.
 	encodings := map[string]func(string) string{
@@ -151,8 +176,9 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 	}))
 	defer encodes.Close()
 	may(strings.TrimPrefix(encodes.URL, "http://"))
-	tell("PUT", "/v1/queues/encodes", fmt.Sprintf(`{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":{"http":{"url":%q,"headers":{"X-Api-Key":"${secret:FILE}","Authorization":"Basic %s"}}}}`,
-		encodes.URL, base64.StdEncoding.EncodeToString([]byte("me:hunter2-basic"))), 201)
+	tell("PUT", "/v1/queues/encodes",
+		fmt.Sprintf(`{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":{"http":{"url":%q,"headers":{"X-Api-Key":"${secret:FILE}","Authorization":"Basic %s"}}}}`,
+			encodes.URL, base64.StdEncoding.EncodeToString([]byte("me:hunter2-basic"))), 201)
 	for id := range encodings {
 		tell("POST", "/v1/queues/encodes/jobs", `{"id":"`+id+`","payload":1}`, 202)
 		await.Until(t, id+" is dead", func() bool {
@@ -160,24 +186,31 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 		})
 	}
 	for _, bad := range []string{
-		`{"smtp":{"host":"a.example","username":"u","password":"hunter2\n"}}`, `{"smtp":{"host":"a.example","password":"hunter2"}}`, `{"smtp":{"host":"a.example","username":"u","password":"hunter2","tls":"none"}}`,
+		`{"smtp":{"host":"a.example","username":"u","password":"hunter2\n"}}`,
+		`{"smtp":{"host":"a.example","password":"hunter2"}}`,
+		`{"smtp":{"host":"a.example","username":"u","password":"hunter2","tls":"none"}}`,
 		`{"smtp":{"host":"u:hunter2@a.example"}}`, `{"smtp":{"host":"10.0.0.1","username":"u","password":"hunter2"}}`,
-		`{"sms":{"provider":"twilio","account":"hunter2:hunter2@","auth_token":"hunter2"}}`, `{"sms":{"provider":"twilio","account":"AC1","from":"+14155550100","auth_token":"hunter2","api_secret":"hunter2"}}`,
+		`{"sms":{"provider":"twilio","account":"hunter2:hunter2@","auth_token":"hunter2"}}`,
+		`{"sms":{"provider":"twilio","account":"AC1","from":"+14155550100","auth_token":"hunter2","api_secret":"hunter2"}}`,
 		`{"sms":{"provider":"twilio","account":"AC1","from":"+14155550100","auth_token":"hunter2","url":"https://u:hunter2@a.example"}}`,
 		`{"sms":{"provider":"twilio","account":"AC1","from":"+14155550100","auth_token":"hunter2","status_callback":"gopher://u:hunter2@a.example?x=hunter2"}}`,
 	} {
 		tell("PUT", "/v1/queues/bad", `{"rate":"1/s","deliver":`+bad+`}`, 400)
 	}
 	for _, bad := range []string{
-		`{"url":"http://u:hunter2-user@a/"}`, `{"url":"http://u:hunter2-user@10.0.0.1/?a=hunter2"}`, `{"url":"gopher://a/?a=hunter2"}`, `{"url":"http://10.0.0.1/?a=hunter2"}`,
-		`{"url":"http://a/","signing":{"secret":"hunter2"}}`, `{"url":"http://a/","tls":{"cert":"hunter2","key":"hunter2"}}`, `{"url":"http://a/","headers":{"X-Key":"hunter2\n"}}`,
+		`{"url":"http://u:hunter2-user@a/"}`, `{"url":"http://u:hunter2-user@10.0.0.1/?a=hunter2"}`,
+		`{"url":"gopher://a/?a=hunter2"}`, `{"url":"http://10.0.0.1/?a=hunter2"}`,
+		`{"url":"http://a/","signing":{"secret":"hunter2"}}`, `{"url":"http://a/","tls":{"cert":"hunter2","key":"hunter2"}}`,
+		`{"url":"http://a/","headers":{"X-Key":"hunter2\n"}}`,
 	} {
 		tell("PUT", "/v1/queues/bad", `{"rate":"1/s","deliver":{"http":`+bad+`}}`, 400)
 	}
 	for name, says := range map[string]string{
-		"refuses": `"state":"dead"`, "babbles": `"state":"dead"`, "overdoes": `"state":"delivered"`, "stranger": "certificate",
+		"refuses": `"state":"dead"`, "babbles": `"state":"dead"`, "overdoes": `"state":"delivered"`,
+		"stranger":   "certificate",
 		"mail-login": "535 5.7.8 you said", "mail-login-ref": "535 5.7.8 you said", "mail-refuses": `"state":"dead"`,
-		"text-refuses": `"state":"dead"`, "text-ref": `"state":"dead"`, "text-cut": `"state":"dead"`, "text-key": `"state":"dead"`, "text-login": "20003", "text-babbles": `"state":"held"`,
+		"text-refuses": `"state":"dead"`, "text-ref": `"state":"dead"`, "text-cut": `"state":"dead"`,
+		"text-key": `"state":"dead"`, "text-login": "20003", "text-babbles": `"state":"held"`,
 	} {
 		await.Until(t, name+" has answered", func() bool {
 			return strings.Contains(tell("GET", "/v1/queues/"+name+"/jobs/1", "", 200), says)
@@ -195,21 +228,28 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 		t.Error(err)
 	}
 	_, _ = router.Close(), engine.Close()
-	planted := []string{"hunter2", key, url.QueryEscape(key), `\\u0068unter2`, "%68unter2", base64.RawURLEncoding.EncodeToString([]byte("k:hunter2-file;"))[3:]}
+	planted := []string{
+		"hunter2", key, url.QueryEscape(key), `\\u0068unter2`, "%68unter2",
+		base64.RawURLEncoding.EncodeToString([]byte("k:hunter2-file;"))[3:],
+	}
 	for _, login := range []string{ // as they are sent
 		"hunter2-password", "hunter2-file", "\x00me\x00hunter2-password", "\x00me\x00hunter2-file",
 		"AC1:hunter2-token", "AC1:hunter2-file", "SK1:hunter2-api-secret",
 	} {
 		planted = append(planted, base64.StdEncoding.EncodeToString([]byte(login)))
 	}
-	for where, text := range map[string]string{"the API": said.String(), "the drainer's metrics": page, "the log": log.String()} {
+	for where, text := range map[string]string{
+		"the API": said.String(), "the drainer's metrics": page, "the log": log.String(),
+	} {
 		for _, secret := range planted {
 			if i := strings.Index(text, secret); i >= 0 {
 				t.Errorf("%s has a secret: ...%s...", where, text[max(0, i-300):min(len(text), i+100)])
 			}
 		}
 	}
-	for _, text := range []string{"${secret:FILE}", "the receiver answered 410: ", "550 5.1.1 you said", "the provider refused: 21211 you said"} {
+	for _, text := range []string{
+		"${secret:FILE}", "the receiver answered 410: ", "550 5.1.1 you said", "the provider refused: 21211 you said",
+	} {
 		if !strings.Contains(said.String(), text) {
 			t.Errorf("the search would find nothing: there is no %q in\n%s", text, said.String())
 		}
@@ -217,11 +257,17 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 }
 
 func smtpSetting(port int, password string) string {
-	return fmt.Sprintf(`{"smtp":{"host":"127.0.0.1","port":%d,"tls":"none","from":"shop@example.com","username":"me","password":%s}}`, port, password)
+	return fmt.Sprintf(
+		`{"smtp":{"host":"127.0.0.1","port":%d,"tls":"none","from":"shop@example.com","username":"me","password":%s}}`, port,
+		password,
+	)
 }
 
 func smsSetting(at, login string) string {
-	return fmt.Sprintf(`{"sms":{"provider":"twilio","url":%q,"account":"AC1","from":"+14155550100","grace":"1ms",%s,"status_callback":"https://example.com/seen?token=hunter2-callback"}}`, at, login)
+	return fmt.Sprintf(
+		`{"sms":{"provider":"twilio","url":%q,"account":"AC1","from":"+14155550100","grace":"1ms",%s,"status_callback":"https://example.com/seen?token=hunter2-callback"}}`,
+		at, login,
+	)
 }
 
 // provider is one of texts that tells all that it got, in an answer as format has it.

@@ -68,7 +68,9 @@ func program(t *testing.T, run app.Program, args ...string) (url string, log *sa
 
 func startNATS(t *testing.T) *natsserver.Server {
 	t.Helper()
-	s, err := natsserver.Start(t.Context(), natsserver.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, MaxStore: 20 << 30})
+	s, err := natsserver.Start(t.Context(), natsserver.Options{
+		Dir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, MaxStore: 20 << 30,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,10 @@ func TestDrainerNeverCallsItself(t *testing.T) {
 	in, _ := program(t, app.RunIngress, store...)
 	out, _ := program(t, app.RunDrainer(nil), store...)
 	for name, url := range map[string]string{"self": out + "/healthz", "other": target.URL} {
-		call(t, "PUT", in+"/v1/queues/"+name, fmt.Sprintf(`{"rate":"100/s","slack":"10s","deliver":{"http":{"url":%q}}}`, url), "application/json")
+		call(
+			t, "PUT", in+"/v1/queues/"+name, fmt.Sprintf(`{"rate":"100/s","slack":"10s","deliver":{"http":{"url":%q}}}`, url),
+			"application/json",
+		)
 		call(t, "POST", in+"/v1/queues/"+name+"/jobs", `{"id":"1","payload":1}`, "application/json")
 	}
 	for name, want := range map[string]string{"self": "this very process listens", "other": `"state":"delivered"`} {
@@ -92,7 +97,10 @@ func TestDrainerNeverCallsItself(t *testing.T) {
 			return strings.Contains(text, want)
 		})
 	}
-	if status, text := call(t, "PUT", in+"/v1/queues/ingress", fmt.Sprintf(`{"rate":"1/s","deliver":{"http":{"url":%q}}}`, in+"/v1/queues/self/purge"), "application/json"); status != 400 || !strings.Contains(text, "this very process listens") {
+	if status, text := call(
+		t, "PUT", in+"/v1/queues/ingress",
+		fmt.Sprintf(`{"rate":"1/s","deliver":{"http":{"url":%q}}}`, in+"/v1/queues/self/purge"), "application/json",
+	); status != 400 || !strings.Contains(text, "this very process listens") {
 		t.Errorf("%d %s", status, text)
 	}
 }
@@ -106,7 +114,13 @@ func TestStartWithoutNATS(t *testing.T) {
 	in, log := program(t, app.RunIngress, store...)
 	out, _ := program(t, app.RunDrainer(nil), store...)
 	p := &plant{target: target, base: in + "/v1/queues/email"}
-	if status, text := call(t, "PUT", p.base, fmt.Sprintf(`{"rate":"500/s","slack":"10s","capacity":3,"overflow":"defer","deliver":{"http":{"url":%q}}}`, target.URL), "application/json"); status != 201 {
+	if status, text := call(
+		t, "PUT", p.base,
+		fmt.Sprintf(
+			`{"rate":"500/s","slack":"10s","capacity":3,"overflow":"defer","deliver":{"http":{"url":%q}}}`, target.URL,
+		),
+		"application/json",
+	); status != 201 {
 		t.Fatalf("%d %s", status, text)
 	}
 	accepted := map[string]bool{"first": true}
@@ -126,7 +140,8 @@ func TestStartWithoutNATS(t *testing.T) {
 		t.Errorf("%d %s, Retry-After %q", status, word, retry)
 	}
 	for _, url := range []string{in, out} {
-		if status, text := call(t, "GET", url+"/readyz", "", ""); status != 200 || !strings.Contains(text, `"degraded"`) || !strings.Contains(text, "not connected to NATS") {
+		if status, text := call(t, "GET", url+"/readyz", "", ""); status != 200 || !strings.Contains(text, `"degraded"`) ||
+			!strings.Contains(text, "not connected to NATS") {
 			t.Errorf("readiness: %d %s", status, text)
 		}
 	}
@@ -170,7 +185,9 @@ func TestStartUnfitNATS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "AGED_DEFERRED", Subjects: []string{"aged.deferred.>"}, MaxAge: time.Hour}); err != nil {
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "AGED_DEFERRED", Subjects: []string{"aged.deferred.>"}, MaxAge: time.Hour,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	serve := func(o *server.Options) (host string) {
@@ -204,7 +221,9 @@ func TestStartUnfitNATS(t *testing.T) {
 		{[]string{"--nats", "nats://user:hunter2@host:port"}, "--nats: "},
 	} {
 		for name, run := range map[string]app.Program{"ingress": app.RunIngress, "drainer": app.RunDrainer(nil)} {
-			err := run(t.Context(), append(c.args, "--redis", redis.URL(), "--init", "--listen", "127.0.0.1:0"), io.Discard, io.Discard)
+			err := run(
+				t.Context(), append(c.args, "--redis", redis.URL(), "--init", "--listen", "127.0.0.1:0"), io.Discard, io.Discard,
+			)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s %v: %v, want %q", name, c.args, err, c.want)
 			}
@@ -244,10 +263,13 @@ func TestStuckDrainer(t *testing.T) {
 		_, text := call(t, "GET", out+"/readyz", "", "")
 		return strings.Contains(text, `"degraded"`)
 	})
-	if status, text := call(t, "GET", out+"/readyz", "", ""); status != 200 || !strings.Contains(text, "nats stream purge PENSTOCK_DEAD") {
+	if status, text := call(t, "GET", out+"/readyz", "", ""); status != 200 ||
+		!strings.Contains(text, "nats stream purge PENSTOCK_DEAD") {
 		t.Errorf("%d %s", status, text)
 	}
-	if _, page := call(t, "GET", out+"/metrics", "", ""); !regexp.MustCompile(`penstock_dead_letter_failures_total\{reason="full"\} [1-9]`).MatchString(page) {
+	if _, page := call(t, "GET", out+"/metrics", "", ""); !regexp.MustCompile(
+		`penstock_dead_letter_failures_total\{reason="full"\} [1-9]`,
+	).MatchString(page) {
 		t.Error("the metrics do not tell of it")
 	}
 	if err := dead.Purge(t.Context()); err != nil {

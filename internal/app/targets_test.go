@@ -29,7 +29,10 @@ func TestEgressFlags(t *testing.T) {
 	} {
 		t.Setenv("PENSTOCK_EGRESS_ALLOW", c.env)
 		var f drainerFlags
-		if err := parse(&f, "drainer", drainerAbout, append([]string{"--redis", "redis://a"}, c.args...), t.Output(), t.Output(), drainerVars()); err != nil {
+		if err := parse(
+			&f, "drainer", drainerAbout, append([]string{"--redis", "redis://a"}, c.args...), t.Output(), t.Output(),
+			drainerVars(),
+		); err != nil {
 			t.Fatal(err)
 		}
 		guard, err := f.Guard()
@@ -45,7 +48,8 @@ func TestEgressFlags(t *testing.T) {
 		}
 		err = ValidTarget(guard, secrets.Source{})("email", inside)
 		var field *queue.FieldError
-		if (err == nil) != c.allowed || err != nil && (!errors.As(err, &field) || field.Field != "deliver.http.url" || !strings.Contains(err.Error(), "allow it with --egress-allow 10.0.0.0/8")) {
+		if (err == nil) != c.allowed || err != nil && (!errors.As(err, &field) || field.Field != "deliver.http.url" ||
+			!strings.Contains(err.Error(), "allow it with --egress-allow 10.0.0.0/8")) {
 			t.Errorf("%q with %q: %v", c.args, c.env, err)
 		}
 	}

@@ -154,7 +154,9 @@ func TestImportRefuses(t *testing.T) {
 	after, _ := export(t, target, archive.ExportOptions{})
 	same(t, "the store", essence(after), essence(before))
 	var standing []string
-	if err := f.Compare(t.Context(), target, func(s archive.Standing) { standing = append(standing, s.Name()+" "+s.Is) }); err != nil {
+	if err := f.Compare(t.Context(), target, func(s archive.Standing) {
+		standing = append(standing, s.Name()+" "+s.Is)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"rule b.otp new", "a new", "b holds 1 jobs"}; !slices.Equal(standing, want) {
@@ -205,7 +207,8 @@ func TestImportOfRules(t *testing.T) {
 	if err != nil || !slices.Equal(i.Queues, []string{"b"}) {
 		t.Errorf("%+v, %v", i, err)
 	}
-	if got, err := target.Take(t.Context(), "b.otp", []queue.Take{{Op: queue.TakePeek, Cost: 2}}); err != nil || !got[0].Allowed {
+	if got, err := target.Take(t.Context(), "b.otp", []queue.Take{{Op: queue.TakePeek, Cost: 2}}); err != nil ||
+		!got[0].Allowed {
 		t.Errorf("what was taken: %+v, %v", got, err)
 	}
 }
@@ -244,9 +247,19 @@ func TestRulesOfFile(t *testing.T) {
 	wantError(t, err, "queue b names the rule b.otp")
 	_, err = archive.Verify(t.Context(), strings.NewReader(summed(lines, `"rules":1`, `"rules":2`)), nil)
 	wantError(t, err, "does not sum up")
-	_, err = archive.Verify(t.Context(), strings.NewReader(summed(slices.Insert(slices.Clone(lines), 1, lines[1]), `"rules":1`, `"rules":2`)), nil)
+	_, err = archive.Verify(
+		t.Context(), strings.NewReader(summed(slices.Insert(slices.Clone(lines), 1, lines[1]), `"rules":1`, `"rules":2`)),
+		nil,
+	)
 	wantError(t, err, "there twice")
-	_, err = archive.Verify(t.Context(), strings.NewReader(summed(slices.Insert(slices.Clone(lines), 1, strings.Replace(lines[1], `"limit":1000`, `"limit":0`, 1)), `"rules":1`, `"rules":2`)), nil)
+	_, err = archive.Verify(
+		t.Context(),
+		strings.NewReader(summed(
+			slices.Insert(slices.Clone(lines), 1, strings.Replace(lines[1], `"limit":1000`, `"limit":0`, 1)), `"rules":1`,
+			`"rules":2`,
+		)),
+		nil,
+	)
 	wantError(t, err, "limit")
 
 	old := slices.Clone(without)
@@ -269,6 +282,8 @@ func TestRulesOfFile(t *testing.T) {
 func summed(lines []string, old, replaced string) string {
 	body := strings.Join(lines[:len(lines)-1], "")
 	trailer := strings.Replace(lines[len(lines)-1], old, replaced, 1)
-	trailer = regexp.MustCompile(`"sha256":"[0-9a-f]*"`).ReplaceAllString(trailer, fmt.Sprintf(`"sha256":"%x"`, sha256.Sum256([]byte(body))))
+	trailer = regexp.MustCompile(`"sha256":"[0-9a-f]*"`).ReplaceAllString(trailer, fmt.Sprintf(
+		`"sha256":"%x"`, sha256.Sum256([]byte(body)),
+	))
 	return body + regexp.MustCompile(`"lines":\d+`).ReplaceAllString(trailer, fmt.Sprintf(`"lines":%d`, len(lines)-1))
 }

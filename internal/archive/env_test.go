@@ -38,9 +38,13 @@ func embedded(t testing.TB, path string, clock *queuetest.Clock) *boltq.Engine {
 	return e
 }
 
-func onRedis(t testing.TB, client redis.UniversalClient, prefix string, partitions int, clock *queuetest.Clock) *redisq.Engine {
+func onRedis(
+	t testing.TB, client redis.UniversalClient, prefix string, partitions int, clock *queuetest.Clock,
+) *redisq.Engine {
 	t.Helper()
-	e, err := redisq.Open(t.Context(), client, redisq.Options{Init: true, Partitions: partitions, Prefix: prefix, Patience: redistest.Patience, Now: clock.Now})
+	e, err := redisq.Open(t.Context(), client, redisq.Options{
+		Init: true, Partitions: partitions, Prefix: prefix, Patience: redistest.Patience, Now: clock.Now,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +102,10 @@ func put(t testing.TB, e queue.Engine, name, rate string, change ...func(*queue.
 
 func putRule(t testing.TB, e queue.Engine, name string, limit int64, change ...func(*queue.Rule)) {
 	t.Helper()
-	r := queue.Rule{Name: name, Algorithm: leaky.AlgorithmFixedWindow, Bound: queue.Bound{Limit: limit, Period: queue.Duration(time.Hour)}}
+	r := queue.Rule{
+		Name: name, Algorithm: leaky.AlgorithmFixedWindow,
+		Bound: queue.Bound{Limit: limit, Period: queue.Duration(time.Hour)},
+	}
 	for _, c := range change {
 		c(&r)
 	}
@@ -143,7 +150,9 @@ func (d *drainer) reserve(most int) (jobs []queue.Reservation, next time.Duratio
 	d.number++
 	next = time.Hour
 	for p := range d.e.Partitions() {
-		r, err := d.e.Reserve(d.Context(), queue.ReserveRequest{Partition: p, Client: queue.Client{ID: "d", Name: "drainer"}, Number: d.number, Max: most})
+		r, err := d.e.Reserve(d.Context(), queue.ReserveRequest{
+			Partition: p, Client: queue.Client{ID: "d", Name: "drainer"}, Number: d.number, Max: most,
+		})
 		if err != nil {
 			d.Fatal(err)
 		}

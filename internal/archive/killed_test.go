@@ -45,7 +45,8 @@ func TestKilledChild(t *testing.T) {
 
 func TestKilled(t *testing.T) {
 	source, clock := newStore(t)
-	clock.Set(leaky.Instant(time.Now().Add(-time.Minute).UnixMicro())) // or what is remembered would be forgotten by the engines' own
+	// or what is remembered would be forgotten by the engines' own
+	clock.Set(leaky.Instant(time.Now().Add(-time.Minute).UnixMicro()))
 	busyStore(t, source, clock, 4000)
 	clock.Advance(time.Minute)
 	file, exported := export(t, source, archive.ExportOptions{})

@@ -31,11 +31,15 @@ func busyStore(t *testing.T, e queue.Engine, clock *queuetest.Clock, n int) {
 	put(t, e, "idle", "unlimited")
 	putRule(t, e, "ses.all", 1_000_000_000, func(r *queue.Rule) { r.Action, r.Away = queue.Defer, queue.AwayShare })
 	putRule(t, e, "calls", 5, func(r *queue.Rule) {
-		r.Key, r.Overrides = "{lane}", map[string]queue.Bound{"tenant \u00e9 {}": {Limit: 7, Period: queue.Duration(time.Minute)}}
+		r.Key, r.Overrides = "{lane}", map[string]queue.Bound{"tenant \u00e9 {}": {
+			Limit: 7, Period: queue.Duration(time.Minute),
+		}}
 	})
 	put(t, e, "ses", "200/s", func(s *queue.Spec) {
 		s.Rules = []string{"ses.all", "calls", "another.groups"}
-		s.Limits = []queue.Limit{{Quota: queue.Quota{Max: 1_000_000, Per: "d"}, Timezone: "Europe/Berlin"}, {Rate: leaky.PerSecond(400), Burst: 5}}
+		s.Limits = []queue.Limit{
+			{Quota: queue.Quota{Max: 1_000_000, Per: "d"}, Timezone: "Europe/Berlin"}, {Rate: leaky.PerSecond(400), Burst: 5},
+		}
 	})
 	put(t, e, "ses.otp", "100/s")
 	d := &drainer{TB: t, e: e, clock: clock}
@@ -131,7 +135,8 @@ func TestThereAndBack(t *testing.T) {
 	want := essence(file)
 
 	client := redistest.New(t, redistest.Options{}).Client()
-	own := queuetest.NewClock() // the source is emptied over hours, of which last must know nothing: its saver reads the clock at any time
+	// the source is emptied over hours, of which last must know nothing: its saver reads the clock at any time
+	own := queuetest.NewClock()
 	own.Set(clock.Now())
 	last := embedded(t, filepath.Join(dir, "last"), own)
 	for _, s := range []struct {

@@ -45,7 +45,8 @@ func TestSigned(t *testing.T) {
 		t.Helper()
 		_, err := archive.Verify(t.Context(), strings.NewReader(text), pub)
 		var d *archive.Damaged
-		refused := errors.As(err, &d) && strings.Contains(err.Error(), want) && strings.Contains(err.Error(), "Nothing was changed")
+		refused := errors.As(err, &d) && strings.Contains(err.Error(), want) &&
+			strings.Contains(err.Error(), "Nothing was changed")
 		if want == "" && err != nil || want != "" && !refused {
 			t.Errorf("%s: %v, want %q", what, err, want)
 		}

@@ -59,7 +59,9 @@ type step struct {
 func (c *applyFlags) load(list string, given func(*config.File) bool) (config.File, error) {
 	file, err := config.Load(c.File, nil) // targets are the server's to judge
 	if err == nil && c.Prune && !given(&file) {
-		err = fmt.Errorf("%s has no list of %s, so --prune would remove all: write \"%s: []\" into it if that is meant", c.File, list, list)
+		err = fmt.Errorf(
+			"%s has no list of %s, so --prune would remove all: write \"%s: []\" into it if that is meant", c.File, list, list,
+		)
 	}
 	if err != nil {
 		return file, usage(err)
@@ -116,7 +118,9 @@ func (c *applyFlags) print(r *run, a *applied) error {
 
 // bring makes what is missing. What is there is read and compared by present, and put at the revision at which it
 // was looked at. missing is the server's reason of what is not there.
-func (c *applyFlags) bring(a applied, spec any, missing string, present func(*applied) error, put func(json.RawMessage, int64) (int64, error)) (applied, error) {
+func (c *applyFlags) bring(
+	a applied, spec any, missing string, present func(*applied) error, put func(json.RawMessage, int64) (int64, error),
+) (applied, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return applied{}, fmt.Errorf("write the spec as JSON: %w", err)

@@ -71,7 +71,10 @@ func expect(t *testing.T, code Exit, out, errs string, args ...string) result {
 	t.Helper()
 	r := penstock(t, "", args...)
 	if r.code != code || !strings.Contains(r.out, out) || !strings.Contains(r.err, errs) {
-		t.Errorf("penstock %s: exit %d, want %d\nout: %s\nwant: %s\nerr: %s\nwant: %s", strings.Join(args, " "), r.code, code, r.out, out, r.err, errs)
+		t.Errorf(
+			"penstock %s: exit %d, want %d\nout: %s\nwant: %s\nerr: %s\nwant: %s", strings.Join(args, " "), r.code, code, r.out,
+			out, r.err, errs,
+		)
 	}
 	return r
 }
@@ -123,7 +126,8 @@ func TestQueueLife(t *testing.T) {
 	expect(t, ExitRefused, "", "rate", "queue", "set", "email", "rate=0/s")
 	expect(t, ExitUsage, "", "must be FIELD=VALUE", "queue", "set", "email", "rate")
 	expect(t, ExitUsage, "", "has no fields of its own", "queue", "set", "email", "rate=1/s", "rate.x=1")
-	expect(t, ExitDone, "email made, revision", "", "queue", "set", "email", "rate=14/s", "capacity=5", "retry.max_attempts=3",
+	expect(t, ExitDone, "email made, revision", "", "queue", "set", "email", "rate=14/s", "capacity=5",
+		"retry.max_attempts=3",
 		"deliver.http.url=http://127.0.0.1:1/x")
 	expect(t, ExitDone, "capacity: 5 -> 6\n  rate: 14/s -> 5/s", "", "queue", "set", "email", "rate=5/s", "capacity=6")
 	expect(t, ExitDone, "unchanged", "", "queue", "set", "email", "rate=5/s")
@@ -138,17 +142,23 @@ func TestQueueLife(t *testing.T) {
 		Revision int
 		Drainers []any
 	}
-	if err := json.Unmarshal([]byte(r.out), &info); err != nil || info.Name != "email" || info.Rate != "5/s" || info.Capacity != 6 || info.Revision == 0 || info.Drainers == nil {
+	if err := json.Unmarshal([]byte(r.out), &info); err != nil || info.Name != "email" || info.Rate != "5/s" ||
+		info.Capacity != 6 || info.Revision == 0 || info.Drainers == nil {
 		t.Errorf("%v: %s", err, r.out)
 	}
 	expect(t, ExitDone, "5/s (one each 200ms), revision", "", "queue", "info", "email")
 	expect(t, ExitDone, "no drainer was ever seen: nothing leaves this store", "", "queue", "info", "email")
 
-	expect(t, ExitDone, "email is paused by "+operator()+": too many bounces", "", "queue", "pause", "email", "--reason", "too many bounces")
+	expect(
+		t, ExitDone, "email is paused by "+operator()+": too many bounces", "", "queue", "pause", "email", "--reason",
+		"too many bounces",
+	)
 	expect(t, ExitDone, "paused by "+operator()+": too many bounces", "", "queue", "ls")
 	expect(t, ExitDone, "email is idle", "", "queue", "resume", "email")
 
-	if r := penstock(t, "{\"payload\":1}\n{\"payload\":2,\"id\":\"two\"}\n", "push", "email", "-f", "-"); r.code != ExitDone || !strings.HasPrefix(r.out, "2 read: 2 accepted") {
+	if r := penstock(
+		t, "{\"payload\":1}\n{\"payload\":2,\"id\":\"two\"}\n", "push", "email", "-f", "-",
+	); r.code != ExitDone || !strings.HasPrefix(r.out, "2 read: 2 accepted") {
 		t.Fatalf("%+v", r)
 	}
 	expect(t, ExitDone, "waiting", "", "job", "get", "email", "two")
@@ -157,7 +167,8 @@ func TestQueueLife(t *testing.T) {
 	expect(t, ExitDone, "2/6", "", "queue", "ls")
 
 	expect(t, ExitRefused, "", "holds 2 jobs and was left alone", "queue", "rm", "email")
-	if r := penstock(t, "no\n", "queue", "rm", "email", "--force"); r.code != ExitRefused || !strings.Contains(r.err, "2 jobs, which will be lost") {
+	if r := penstock(t, "no\n", "queue", "rm", "email", "--force"); r.code != ExitRefused ||
+		!strings.Contains(r.err, "2 jobs, which will be lost") {
 		t.Errorf("%+v", r)
 	}
 	expect(t, ExitDone, "email removed", "", "queue", "rm", "email", "--force", "--yes")
@@ -181,12 +192,17 @@ func TestPushTellsWhatHappened(t *testing.T) {
 	expect(t, ExitDone, "4 read: 0 accepted, 4 duplicate", "", "push", "sms", "-f", good)
 
 	table := write("people.csv", "to,text\nb@example.com,\"hi, you\"\nc@example.com,x\nd@example.com,y\n")
-	r := expect(t, ExitRefused, `"refused": 1`, "people.csv:4: the queue is full", "push", "sms", "-f", table, "--no-wait", "-o", "json")
+	r := expect(
+		t, ExitRefused, `"refused": 1`, "people.csv:4: the queue is full", "push", "sms", "-f", table, "--no-wait", "-o",
+		"json",
+	)
 	if !strings.Contains(r.out, `"accepted": 2`) {
 		t.Error(r.out)
 	}
 	bad := write("bad.ndjson", "{\"payload\":1,\"id\":\"x y\"}\nnot json\n")
-	r = expect(t, ExitRefused, "0 accepted, 0 duplicate, 0 refused, 2 failed", "bad.ndjson:2: is not JSON", "push", "sms", "-f", bad)
+	r = expect(
+		t, ExitRefused, "0 accepted, 0 duplicate, 0 refused, 2 failed", "bad.ndjson:2: is not JSON", "push", "sms", "-f", bad,
+	)
 	if !strings.Contains(r.err, "bad.ndjson:1: id") {
 		t.Error(r.err)
 	}
@@ -198,7 +214,8 @@ func TestPushTellsWhatHappened(t *testing.T) {
 	// Ctrl-C while there is no room.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r := penstockIn(ctx, `{"payload":9}`, "push", "sms", "-f", "-"); r.code != ExitBrokenOff || !strings.Contains(r.err, "push the same file again") {
+	if r := penstockIn(ctx, `{"payload":9}`, "push", "sms", "-f", "-"); r.code != ExitBrokenOff ||
+		!strings.Contains(r.err, "push the same file again") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -208,7 +225,9 @@ func TestWatch(t *testing.T) {
 	expect(t, ExitDone, "", "", "queue", "set", "sms", "rate=1/s")
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &untilSeen{text: "sms", times: 3, then: cancel}
-	code := Run(ctx, []string{"queue", "ls", "--watch", "--interval", "50ms"}, Streams{In: strings.NewReader(""), Out: out, Err: out})
+	code := Run(
+		ctx, []string{"queue", "ls", "--watch", "--interval", "50ms"}, Streams{In: strings.NewReader(""), Out: out, Err: out},
+	)
 	if code != ExitDone || out.seen < 3 {
 		t.Errorf("exit %d after %d tables", code, out.seen)
 	}
@@ -239,16 +258,25 @@ func TestApply(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("queues:\n  - name: email\n    rate: 14/s\n    deliver:\n      http: {url: \"http://127.0.0.1:1/x\", timeout: 10s}\n  - name: sms\n    rate: 1/s\n")
+	write(
+		"queues:\n  - name: email\n    rate: 14/s\n    deliver:\n      http: {url: \"http://127.0.0.1:1/x\", timeout: " +
+			"10s}\n  - name: sms\n    rate: 1/s\n",
+	)
 	expect(t, ExitDone, "email would be made\nsms would be made\n", "", "queue", "apply", "-f", path, "--dry-run")
 	expect(t, ExitDone, "no queues", "", "queue", "ls")
 	expect(t, ExitDone, "email made, revision", "", "queue", "apply", "-f", path)
 	expect(t, ExitDone, "email unchanged", "", "queue", "apply", "-f", path)
-	write("queues:\n  - name: email\n    rate: 5/s\n    deliver:\n      http: {timeout: 3s, url: \"http://127.0.0.1:1/x\"}\n")
-	expect(t, ExitDone, "email would be changed\n  deliver.http.timeout: 10s -> 3s\n  rate: 14/s -> 5/s\n", "", "queue", "apply", "-f", path, "--dry-run")
+	write(
+		"queues:\n  - name: email\n    rate: 5/s\n    deliver:\n      http: {timeout: 3s, url: \"http://127.0.0.1:1/x\"}\n",
+	)
+	expect(
+		t, ExitDone, "email would be changed\n  deliver.http.timeout: 10s -> 3s\n  rate: 14/s -> 5/s\n", "", "queue", "apply",
+		"-f", path, "--dry-run",
+	)
 	r := expect(t, ExitDone, "", "", "queue", "apply", "-f", path, "-o", "json")
 	var done []applied
-	if err := json.Unmarshal([]byte(r.out), &done); err != nil || len(done) != 1 || done[0].Action != "changed" || len(done[0].Changes) != 2 {
+	if err := json.Unmarshal([]byte(r.out), &done); err != nil || len(done) != 1 || done[0].Action != "changed" ||
+		len(done[0].Changes) != 2 {
 		t.Errorf("%v: %s", err, r.out)
 	}
 	expect(t, ExitDone, "5/s", "", "queue", "info", "email")

@@ -179,7 +179,9 @@ func (p *place) argument(ctx context.Context, begun string) (found []candidate) 
 const patience = 500 * time.Millisecond
 
 // names asks for those of queues or rules. Without an answer in time there are none.
-func (p *place) names(ctx context.Context, begun string, of func(*client.Client, context.Context, string) ([]string, error)) []string {
+func (p *place) names(
+	ctx context.Context, begun string, of func(*client.Client, context.Context, string) ([]string, error),
+) []string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	api, err := p.reach.client(p.server)

@@ -130,7 +130,9 @@ func TestCompleteFromABadServer(t *testing.T) {
 		if r.URL.Query().Get("after") != "" {
 			<-hang
 		}
-		_, _ = io.WriteString(w, `{"queues":[{"name":"good"},{"name":"$(rm -rf .)"},{"name":"two\nlines"},{"name":"\u001b[2J"},{"name":""}]}`)
+		_, _ = io.WriteString(
+			w, `{"queues":[{"name":"good"},{"name":"$(rm -rf .)"},{"name":"two\nlines"},{"name":"\u001b[2J"},{"name":""}]}`,
+		)
 	}))
 	defer server.Close()
 	defer close(hang)

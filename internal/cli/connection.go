@@ -103,7 +103,9 @@ func (c *connection) headers() (http.Header, error) {
 		name, value, ok := strings.Cut(line, ":")
 		name, value = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)), strings.TrimSpace(value)
 		switch {
-		case !ok || !token.MatchString(name) || strings.IndexFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r > '~' }) >= 0:
+		case !ok || !token.MatchString(name) || strings.IndexFunc(value, func(r rune) bool {
+			return r < ' ' && r != '\t' || r > '~'
+		}) >= 0:
 			return fmt.Errorf("%s: must be NAME: VALUE, such as 'Authorization: Bearer ...'", where)
 		case ownHeaders[name]:
 			return fmt.Errorf("%s: %s is set by penstock itself", where, name)

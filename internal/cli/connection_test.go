@@ -41,7 +41,8 @@ func identity(t *testing.T) (cert *x509.Certificate, certFile, keyFile string) {
 		t.Fatal(err)
 	}
 	der, err1 := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "operator"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "operator"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "operator"}}, &key.PublicKey, key)
 	private, err2 := x509.MarshalPKCS8PrivateKey(key)
@@ -84,9 +85,12 @@ func TestConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"queue", "ls", "--ca", ca, "--cert", certFile, "--key", keyFile}
-	expect(t, ExitDone, "no queues", "", append(args, "--header", "Authorization: Bearer a,b:c", "--header", "@"+secrets)...)
+	expect(t, ExitDone, "no queues", "", append(
+		args, "--header", "Authorization: Bearer a,b:c", "--header", "@"+secrets,
+	)...)
 	got := asked[len(asked)-1]
-	if got.TLS.PeerCertificates[0].Subject.CommonName != "operator" || got.Header.Get("Authorization") != "Bearer a,b:c" || got.Header.Get("X-Team") != "a, b" || got.Header.Get("X-Tenant") != "7" {
+	if got.TLS.PeerCertificates[0].Subject.CommonName != "operator" || got.Header.Get("Authorization") != "Bearer a,b:c" ||
+		got.Header.Get("X-Team") != "a, b" || got.Header.Get("X-Tenant") != "7" {
 		t.Errorf("it was asked with %v", got.Header)
 	}
 	before := len(asked)
@@ -99,7 +103,9 @@ func TestConnection(t *testing.T) {
 	t.Setenv("PENSTOCK_CERT", certFile)
 	t.Setenv("PENSTOCK_KEY", keyFile)
 	t.Setenv("PENSTOCK_HEADER", "Authorization: Bearer d,e")
-	for _, args := range [][]string{{"queue", "ls"}, {"rule", "ls"}, {"dead", "ls"}, {"top", "--once", "--interval", "50ms"}, {"__complete"}} {
+	for _, args := range [][]string{
+		{"queue", "ls"}, {"rule", "ls"}, {"dead", "ls"}, {"top", "--once", "--interval", "50ms"}, {"__complete"},
+	} {
 		if args[0] == "__complete" {
 			args = []string{"complete", "fish", "--", "queue", "info", ""}
 		}
@@ -155,7 +161,8 @@ func TestEnvironmentSaysNoYes(t *testing.T) {
 	expect(t, ExitDone, "421 busy", "", "dead", "ls", "email")
 	expect(t, ExitUsage, "", "--yes", "rule", "reset", "otp", "--all")
 	for _, args := range [][]string{{"dead", "rm", "--help"}, {"queue", "rm", "--help"}, {"queue", "apply", "--help"}} {
-		if r := penstock(t, "", args...); strings.Contains(r.out, "$PENSTOCK_YES") || strings.Contains(r.out, "$PENSTOCK_FORCE") || strings.Contains(r.out, "$PENSTOCK_PRUNE") {
+		if r := penstock(t, "", args...); strings.Contains(r.out, "$PENSTOCK_YES") ||
+			strings.Contains(r.out, "$PENSTOCK_FORCE") || strings.Contains(r.out, "$PENSTOCK_PRUNE") {
 			t.Errorf("%v: %s", args, r.out)
 		}
 	}

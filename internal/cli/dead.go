@@ -29,7 +29,10 @@ func (c *deadLsCmd) Run(r *run) error {
 		return err
 	}
 	if c.Queue != "" {
-		return listJobs(r, c.Queue, client.List{State: "dead", Reason: w.Reason, Before: w.Before, Since: w.Since, Payload: c.json()}, c.Limit, c.json())
+		return listJobs(
+			r, c.Queue, client.List{State: "dead", Reason: w.Reason, Before: w.Before, Since: w.Since, Payload: c.json()},
+			c.Limit, c.json(),
+		)
 	}
 	if c.any() {
 		return usage(fmt.Errorf("name the queue of which to choose"))
@@ -119,12 +122,17 @@ func (c *choice) wire(r *run, now time.Time) (wire.Choice, error) {
 
 // all does something to all that are chosen. Those that die again meanwhile are left
 // alone: it looks at no more than there were.
-func (c *choice) all(r *run, api *client.Client, what string, do func(context.Context, string, wire.Choice) (wire.Decided, error)) (sum wire.Decided, err error) {
+func (c *choice) all(
+	r *run, api *client.Client, what string, do func(context.Context, string, wire.Choice) (wire.Decided, error),
+) (sum wire.Decided, err error) {
 	return c.allOf(r, api.Dead, what, do)
 }
 
 // allOf is all among as many jobs as count says.
-func (c *choice) allOf(r *run, count func(context.Context, string) (int64, error), what string, do func(context.Context, string, wire.Choice) (wire.Decided, error)) (sum wire.Decided, err error) {
+func (c *choice) allOf(
+	r *run, count func(context.Context, string) (int64, error), what string,
+	do func(context.Context, string, wire.Choice) (wire.Decided, error),
+) (sum wire.Decided, err error) {
 	w, err := c.wire(r, time.Now())
 	if err != nil {
 		return sum, err
@@ -202,7 +210,10 @@ func (c *choice) tell(r *run, asJSON bool, sum wire.Decided, text string, err er
 		return &ended{ExitRefused, fmt.Errorf("%s left alone: not held", plural(sum.NotHeld))}
 	}
 	if left := sum.NoRoom + sum.NotDead + sum.Broken; left > 0 {
-		return &ended{ExitRefused, fmt.Errorf("%s left alone: %d without room, %d not dead, %d that cannot be read", plural(left), sum.NoRoom, sum.NotDead, sum.Broken)}
+		return &ended{ExitRefused, fmt.Errorf(
+			"%s left alone: %d without room, %d not dead, %d that cannot be read", plural(left), sum.NoRoom, sum.NotDead,
+			sum.Broken,
+		)}
 	}
 	return nil
 }

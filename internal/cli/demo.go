@@ -54,7 +54,9 @@ func (c *demoCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	url, stop, err := startEmbedded(r.ctx, embeddedOptions{data: dir, listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: guard, log: log})
+	url, stop, err := startEmbedded(r.ctx, embeddedOptions{
+		data: dir, listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: guard, log: log,
+	})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,9 @@ type small struct {
 func (s *small) start(dir string) {
 	s.t.Helper()
 	url, stop, err := startEmbedded(s.t.Context(), embeddedOptions{
-		data: dir, listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(s.t), log: slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		data: dir, listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(s.t), log: slog.New(slog.NewTextHandler(
+			os.Stdout, &slog.HandlerOptions{Level: slog.LevelWarn},
+		)),
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -133,7 +135,9 @@ func TestUpWithFullDisk(t *testing.T) {
 		}))
 		t.Cleanup(receiver.Close)
 		s.start(dir)
-		if status, text := s.call("PUT", "", `{"rate":"unlimited","capacity":4,"overflow":"defer","deliver":{"http":{"url":"`+receiver.URL+`"}}}`); status != 201 {
+		if status, text := s.call(
+			"PUT", "", `{"rate":"unlimited","capacity":4,"overflow":"defer","deliver":{"http":{"url":"`+receiver.URL+`"}}}`,
+		); status != 201 {
 			t.Fatalf("%d %s", status, text)
 		}
 		s.call("POST", "/pause", "")
@@ -148,7 +152,8 @@ func TestUpWithFullDisk(t *testing.T) {
 			status, word := s.post(fmt.Sprintf("full%03d", i), 100<<10, "")
 			switch {
 			case status == 202 && word == "deferred":
-			case status == 503 && (word == "store_full" || word == "overflow_unavailable"), status == 504 && word == "outcome_unknown":
+			case status == 503 && (word == "store_full" || word == "overflow_unavailable"), status == 504 &&
+				word == "outcome_unknown":
 				refused[word]++
 			default:
 				t.Fatalf("%d: %d %s", i, status, word)
@@ -160,7 +165,11 @@ func TestUpWithFullDisk(t *testing.T) {
 		t.Logf("%d accepted, refused: %v", len(s.accepted), refused)
 		free()
 		s.call("POST", "/resume", "")
-		s.until("the queue's own jobs are delivered", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.came) >= 4 })
+		s.until("the queue's own jobs are delivered", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.came) >= 4
+		})
 
 		if err := s.stop(); err != nil {
 			t.Error(err)

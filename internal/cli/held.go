@@ -35,7 +35,10 @@ func (c *heldLsCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	return listJobs(r, c.Queue, client.List{State: "held", Reason: w.Reason, Before: w.Before, Since: w.Since, Payload: c.json()}, c.Limit, c.json())
+	return listJobs(
+		r, c.Queue, client.List{State: "held", Reason: w.Reason, Before: w.Before, Since: w.Since, Payload: c.json()},
+		c.Limit, c.json(),
+	)
 }
 
 // ruling is what is decided about held jobs.
@@ -67,7 +70,9 @@ func (c *ruling) decide(r *run, decision, note, done string, count func(wire.Dec
 			which = "those that the flags choose"
 		}
 		if n > 0 {
-			if err := confirm(r, c.Queue, fmt.Sprintf("queue %s has %s held, and %s will be %s", c.Queue, plural(n), which, done)); err != nil {
+			if err := confirm(r, c.Queue, fmt.Sprintf(
+				"queue %s has %s held, and %s will be %s", c.Queue, plural(n), which, done,
+			)); err != nil {
 				return err
 			}
 		}

@@ -117,8 +117,10 @@ func (c *importCmd) report(r *run, f *archive.File, n archive.Imported) error {
 	if c.json() {
 		return printJSON(r.Out, n)
 	}
-	_, err := fmt.Fprintf(r.Out, "the file: %d rules, %d queues, %d jobs: %v\nimported: %d placed, %d there already, %d forgotten by now, %d clash, %d failed\n",
-		f.Trailer.Rules, f.Trailer.Queues, f.Trailer.Jobs.Sum(), f.Trailer.Jobs, n.Placed, n.There, n.Forgotten, n.Clashes, n.Failed)
+	_, err := fmt.Fprintf(r.Out, "the file: %d rules, %d queues, %d jobs: %v\nimported: %d placed, %d there already, %d "+
+		"forgotten by now, %d clash, %d failed\n",
+		f.Trailer.Rules, f.Trailer.Queues, f.Trailer.Jobs.Sum(), f.Trailer.Jobs, n.Placed, n.There, n.Forgotten, n.Clashes,
+		n.Failed)
 	return err
 }
 
@@ -151,8 +153,10 @@ func (c *importCmd) compare(r *run, f *archive.File, s archive.Store) error {
 		for _, st := range queues {
 			t.add(st.Name(), strconv.FormatInt(st.Jobs, 10), strconv.FormatInt(st.Present, 10), st.Is)
 		}
-		_, err = fmt.Fprintf(r.Out, "the file is whole: %d rules, %d queues, %d jobs: %v; exported %s from a store of kind %s\n%s",
-			f.Trailer.Rules, f.Trailer.Queues, f.Trailer.Jobs.Sum(), f.Trailer.Jobs, f.Header.At.Format("2006-01-02 15:04:05Z07:00"), plain(f.Header.Store), t.String())
+		_, err = fmt.Fprintf(r.Out, "the file is whole: %d rules, %d queues, %d jobs: %v; exported %s from a store of kind "+
+			"%s\n%s",
+			f.Trailer.Rules, f.Trailer.Queues, f.Trailer.Jobs.Sum(), f.Trailer.Jobs,
+			f.Header.At.Format("2006-01-02 15:04:05Z07:00"), plain(f.Header.Store), t.String())
 	}
 	if err == nil && bars {
 		return told(ExitRefused)

@@ -43,7 +43,10 @@ func TestMoments(t *testing.T) {
 			t.Errorf("%s is read as %s, %v, %v; want %s, %v", c.text, at.Format(time.RFC3339), open, err, c.want, c.open)
 		}
 	}
-	for _, text := range []string{"", "7", "25:00", "soon", "tomorrow", "07:00 tomorrow", "-2h", "2026-12-24", "2026-13-24 07:00", "07:00 Europe/Nowhere", "2026-12-24T07:00:00", "a b c"} {
+	for _, text := range []string{
+		"", "7", "25:00", "soon", "tomorrow", "07:00 tomorrow", "-2h", "2026-12-24", "2026-13-24 07:00",
+		"07:00 Europe/Nowhere", "2026-12-24T07:00:00", "a b c",
+	} {
 		if at, _, err := readMoment(text, now, 1); err == nil {
 			t.Errorf("%q is read as %v", text, at)
 		}
@@ -57,7 +60,9 @@ func TestMomentsOnTheCommandLine(t *testing.T) {
 	expect(t, ExitDone, "paused until", zone, "queue", "pause", "email", "--until", "tomorrow 07:00")
 	expect(t, ExitDone, "paused until", " UTC (+00:00)", "queue", "pause", "email", "--until", "07:00 UTC")
 	expect(t, ExitDone, "421 busy", "--since yesterday 00:00 is ", "dead", "ls", "email", "--since", "yesterday 00:00")
-	expect(t, ExitDone, "no such jobs", "--before yesterday 00:00 is ", "dead", "ls", "email", "--before", "yesterday 00:00")
+	expect(
+		t, ExitDone, "no such jobs", "--before yesterday 00:00 is ", "dead", "ls", "email", "--before", "yesterday 00:00",
+	)
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(rules, []byte("rules:\n  - {name: otp, algorithm: meter, rate: 1/s}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -86,7 +91,8 @@ func TestMomentsOnTheCommandLine(t *testing.T) {
 		expect(t, ExitUsage, "", "tomorrow 07:00", args...)
 	}
 	r := penstock(t, `{"payload": 1, "id": "n"}`+"\n", "push", "email", "-f", "-", "--not-before", "tomorrow 07:00")
-	if r.code != ExitDone || !strings.Contains(r.err, "--not-before tomorrow 07:00 is ") || !strings.Contains(r.err, zone) {
+	if r.code != ExitDone || !strings.Contains(r.err, "--not-before tomorrow 07:00 is ") ||
+		!strings.Contains(r.err, zone) {
 		t.Errorf("%+v", r)
 	}
 	expect(t, ExitDone, "T07:00:00", "", "job", "get", "email", "n")

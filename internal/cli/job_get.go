@@ -46,16 +46,21 @@ func (c *jobGetCmd) Run(r *run) error {
 		if j.ETA.Exact {
 			about = ""
 		}
-		pairs = append(pairs, "departs", fmt.Sprintf("%s (%sin %s)", j.ETA.At.Local().Format(time.RFC3339Nano), about, short(time.Until(j.ETA.At))))
+		pairs = append(pairs, "departs", fmt.Sprintf(
+			"%s (%sin %s)", j.ETA.At.Local().Format(time.RFC3339Nano), about, short(time.Until(j.ETA.At)),
+		))
 	}
 	pairs = append(pairs, "why", whyOf(j.Why))
 	if j.Priority > 0 {
 		pairs = append(pairs, "priority", num(int64(j.Priority)))
 	}
 	pairs = append(pairs, "cost", num(j.Cost), "attempts", num(int64(j.Attempts)),
-		came, instant(j.AppendedAt), "expires", instant(j.ExpiresAt), "due", instant(j.DueAt), "ended", instant(j.EndedAt), "reason", plain(j.Reason))
+		came, instant(j.AppendedAt), "expires", instant(j.ExpiresAt), "due", instant(j.DueAt), "ended", instant(j.EndedAt),
+		"reason", plain(j.Reason))
 	for _, b := range j.Bounces {
-		pairs = append(pairs, "refused", plain(strings.TrimRight(fmt.Sprintf("%s: %d %s %s", b.Address, b.Code, b.Status, b.Text), " ")))
+		pairs = append(pairs, "refused", plain(strings.TrimRight(
+			fmt.Sprintf("%s: %d %s %s", b.Address, b.Code, b.Status, b.Text), " ",
+		)))
 	}
 	pairs = append(pairs, content(&j)...)
 	if err := facts(r.Out, pairs...); err != nil || len(j.Timeline) == 0 {
@@ -79,7 +84,8 @@ func content(j *wire.Job) []string {
 	text := string(j.Payload)
 	if j.PayloadBase64 != nil {
 		text = *j.PayloadBase64
-		if b, err := base64.StdEncoding.DecodeString(text); err == nil && utf8.Valid(b) && strings.HasPrefix(j.ContentType, "text/") {
+		if b, err := base64.StdEncoding.DecodeString(text); err == nil && utf8.Valid(b) &&
+			strings.HasPrefix(j.ContentType, "text/") {
 			text = string(b)
 		}
 	}

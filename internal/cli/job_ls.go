@@ -65,7 +65,10 @@ func jobTable(jobs []wire.Job, state string, now time.Time) string {
 	if len(jobs) == 0 {
 		return "no such jobs\n"
 	}
-	t := table{header: []string{"ID", "LANE", "PRIORITY", "COST", "ATTEMPTS", "APPENDED"}, right: map[int]bool{2: true, 3: true, 4: true}}
+	t := table{
+		header: []string{"ID", "LANE", "PRIORITY", "COST", "ATTEMPTS", "APPENDED"},
+		right:  map[int]bool{2: true, 3: true, 4: true},
+	}
 	last := map[string]string{"scheduled": "DUE", "leased": "DEPARTS", "held": "HELD", "dead": "DIED"}[state]
 	if last != "" {
 		t.header = append(t.header, last)
@@ -77,7 +80,9 @@ func jobTable(jobs []wire.Job, state string, now time.Time) string {
 	t.header = append(t.header, "REASON")
 	for i := range jobs {
 		j := &jobs[i]
-		row := []string{plain(j.ID), plain(j.Lane), num(int64(j.Priority)), num(j.Cost), num(int64(j.Attempts)), instant(j.AppendedAt)}
+		row := []string{
+			plain(j.ID), plain(j.Lane), num(int64(j.Priority)), num(j.Cost), num(int64(j.Attempts)), instant(j.AppendedAt),
+		}
 		switch last {
 		case "":
 		case "DIED":

@@ -35,13 +35,17 @@ func settled(t *testing.T, verdict queue.Verdict, busy, unknown int) queue.Engin
 		}
 		for n > 0 {
 			number++
-			r, err := store.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: number, Max: queue.MaxReserve})
+			r, err := store.Reserve(t.Context(), queue.ReserveRequest{
+				Client: queue.Client{ID: "c"}, Number: number, Max: queue.MaxReserve,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var out []queue.Settlement
 			for _, j := range r.Jobs {
-				out = append(out, queue.Settlement{Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: verdict, Reason: reason})
+				out = append(out, queue.Settlement{
+					Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: verdict, Reason: reason,
+				})
 			}
 			if _, err := store.Settle(t.Context(), out); err != nil {
 				t.Fatal(err)
@@ -81,17 +85,26 @@ func TestDead(t *testing.T) {
 	if strings.Count(r.out, "421 busy") != 3 || strings.Count(r.out, "550 no such user") != 2 {
 		t.Errorf("listed\n%s", r.out)
 	}
-	if r := expect(t, ExitDone, `"id": "550-1"`, "", "dead", "ls", "email", "--reason", "user", "-o", "json"); strings.Contains(r.out, "421") {
+	if r := expect(
+		t, ExitDone, `"id": "550-1"`, "", "dead", "ls", "email", "--reason", "user", "-o", "json",
+	); strings.Contains(r.out, "421") {
 		t.Errorf("listed\n%s", r.out)
 	}
 	expect(t, ExitDone, "ID", "there are more", "dead", "ls", "email", "--limit", "1")
 	expect(t, ExitDone, "3 jobs would be replayed\n", "", "dead", "replay", "email", "--reason", "busy", "--dry-run")
 	expect(t, ExitDone, "0 jobs would be replayed\n", "", "dead", "replay", "email", "--older", "1h", "--dry-run")
 	expect(t, ExitDone, "1 job replayed\n", "", "dead", "replay", "email", "421-0")
-	expect(t, ExitRefused, "0 jobs replayed\n", "1 job left alone: 0 without room, 1 not dead", "dead", "replay", "email", "421-0")
-	expect(t, ExitDone, "2 jobs replayed\n", "", "dead", "replay", "email", "--reason", "busy", "--before", time.Now().Add(time.Minute).Format(time.RFC3339))
+	expect(
+		t, ExitRefused, "0 jobs replayed\n", "1 job left alone: 0 without room, 1 not dead", "dead", "replay", "email",
+		"421-0",
+	)
+	expect(
+		t, ExitDone, "2 jobs replayed\n", "", "dead", "replay", "email", "--reason", "busy", "--before",
+		time.Now().Add(time.Minute).Format(time.RFC3339),
+	)
 	expect(t, ExitRefused, "", "left alone", "dead", "rm", "email")
-	if r := penstock(t, "email\n", "dead", "rm", "email"); r.code != ExitDone || r.out != "2 jobs dropped\n" || !strings.Contains(r.err, "2 jobs dead") {
+	if r := penstock(t, "email\n", "dead", "rm", "email"); r.code != ExitDone || r.out != "2 jobs dropped\n" ||
+		!strings.Contains(r.err, "2 jobs dead") {
 		t.Errorf("%+v", r)
 	}
 	expect(t, ExitDone, "0 jobs dropped\n", "", "dead", "rm", "email", "--yes")
@@ -110,7 +123,10 @@ func TestDeadOfADeletedQueue(t *testing.T) {
 	store := kept(t, 3, 2)
 	expect(t, ExitDone, "email  ", "", "dead", "ls")
 	expect(t, ExitDone, "5 jobs would be replayed\n", "", "dead", "replay", "email", "--newer", "1h", "--dry-run")
-	expect(t, ExitDone, "0 jobs would be replayed\n", "", "dead", "replay", "email", "--since", "2100-01-01T00:00:00Z", "--dry-run")
+	expect(
+		t, ExitDone, "0 jobs would be replayed\n", "", "dead", "replay", "email", "--since", "2100-01-01T00:00:00Z",
+		"--dry-run",
+	)
 	expect(t, ExitDone, "dead ", "", "job", "get", "email", "421-0")
 	if err := store.Delete(t.Context(), "email", queue.AnyRevision, true); err != nil {
 		t.Fatal(err)
@@ -144,7 +160,9 @@ func TestManyDead(t *testing.T) {
 
 func TestReplayWithoutRoom(t *testing.T) {
 	store := kept(t, 3, 0)
-	if _, err := store.Put(t.Context(), queue.Spec{Name: "email", Rate: leaky.Unlimited, Capacity: 2}, queue.AnyRevision); err != nil {
+	if _, err := store.Put(
+		t.Context(), queue.Spec{Name: "email", Rate: leaky.Unlimited, Capacity: 2}, queue.AnyRevision,
+	); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, ExitRefused, "2 jobs replayed\n", "1 job left alone: 1 without room", "dead", "replay", "email")
@@ -174,7 +192,8 @@ func TestPurge(t *testing.T) {
 	expect(t, ExitRefused, "", "2 jobs of queue email will be taken back", "queue", "purge", "email", "--lane", "x")
 	expect(t, ExitDone, "2 jobs taken back\n", "", "queue", "purge", "email", "--lane", "x", "--yes")
 	expect(t, ExitDone, "2 jobs taken back\n", "", "queue", "purge", "email", "--state", "scheduled", "--yes")
-	if r := penstock(t, "email\n", "queue", "purge", "email", "-o", "json"); r.code != ExitDone || !strings.Contains(r.out, `"purged": 2`) {
+	if r := penstock(t, "email\n", "queue", "purge", "email", "-o", "json"); r.code != ExitDone ||
+		!strings.Contains(r.out, `"purged": 2`) {
 		t.Errorf("%+v", r)
 	}
 	expect(t, ExitDone, "0 jobs taken back\n", "", "queue", "purge", "email")

@@ -30,12 +30,16 @@ func TestSetLanes(t *testing.T) {
 			t.Errorf("%s of a queue that has none:\n%s", never, r.out)
 		}
 	}
-	expect(t, ExitDone, "lanes.burst: (none) -> 3\n  lanes.capacity: (none) -> 100\n  lanes.max_in_flight: (none) -> 4\n  lanes.rate: (none) -> 2/s\n"+
+	expect(t, ExitDone, "lanes.burst: (none) -> 3\n  lanes.capacity: (none) -> 100\n  lanes.max_in_flight: (none) -> "+
+		"4\n  lanes.rate: (none) -> 2/s\n"+
 		"  max_in_flight: (none) -> 50\n  max_scheduled: (none) -> 70\n  ordered: (none) -> true\n", "",
-		"queue", "set", "email", "--lane-rate", "2/s", "--lane-burst", "3", "--lane-capacity", "100", "--lane-max-in-flight", "4",
+		"queue", "set", "email", "--lane-rate", "2/s", "--lane-burst", "3", "--lane-capacity", "100", "--lane-max-in-flight",
+		"4",
 		"--max-in-flight", "50", "--max-scheduled", "70", "--ordered")
-	expect(t, ExitDone, "lanes.overrides.a: (none) -> {}\n  lanes.overrides.gmail.com.capacity: (none) -> 5\n  lanes.overrides.gmail.com.rate: (none) -> 10/s\n", "",
-		"queue", "set", "email", "lanes.overrides.gmail.com.rate=10/s", "lanes.overrides.gmail.com.capacity=5", "lanes.overrides.a={}")
+	expect(t, ExitDone, "lanes.overrides.a: (none) -> {}\n  lanes.overrides.gmail.com.capacity: (none) -> 5\n  "+
+		"lanes.overrides.gmail.com.rate: (none) -> 10/s\n", "",
+		"queue", "set", "email", "lanes.overrides.gmail.com.rate=10/s", "lanes.overrides.gmail.com.capacity=5",
+		"lanes.overrides.a={}")
 	r = expect(t, ExitDone, "name", "", "queue", "info", "email")
 	for _, want := range []string{
 		"limits        at most 50 in flight, at most 70 scheduled, ordered: one of a lane at a time\n",
@@ -46,18 +50,28 @@ func TestSetLanes(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, r.out)
 		}
 	}
-	expect(t, ExitDone, "lanes.overrides.a: {} -> (none)\n  lanes.overrides.gmail.com.rate: 10/s -> (none)\n  lanes.rate: 2/s -> (none)\n  max_scheduled: 70 -> (none)\n  ordered: true -> (none)\n", "",
-		"queue", "set", "email", "lanes.overrides.a=", "lanes.overrides.gmail.com.rate=", "max_scheduled=", "--lane-rate=", "--no-ordered")
+	expect(t, ExitDone, "lanes.overrides.a: {} -> (none)\n  lanes.overrides.gmail.com.rate: 10/s -> (none)\n  "+
+		"lanes.rate: 2/s -> (none)\n  max_scheduled: 70 -> (none)\n  ordered: true -> (none)\n", "",
+		"queue", "set", "email", "lanes.overrides.a=", "lanes.overrides.gmail.com.rate=", "max_scheduled=", "--lane-rate=",
+		"--no-ordered")
 	info, err := store.Get(t.Context(), "email")
 	if err != nil || len(info.Spec.Lanes.Overrides) != 1 || info.Spec.Lanes.Overrides["gmail.com"].Capacity != 5 {
 		t.Errorf("%v: %+v", err, info.Spec.Lanes)
 	}
-	expect(t, ExitDone, "lanes.overrides.gmail.com.capacity: 5 -> (none)\n", "", "queue", "set", "email", "lanes.overrides.gmail.com=")
+	expect(
+		t, ExitDone, "lanes.overrides.gmail.com.capacity: 5 -> (none)\n", "", "queue", "set", "email",
+		"lanes.overrides.gmail.com=",
+	)
 
-	expect(t, ExitUsage, "", "--lane-rate and lanes.rate= are the same", "queue", "set", "email", "--lane-rate", "1/s", "lanes.rate=1/s")
+	expect(
+		t, ExitUsage, "", "--lane-rate and lanes.rate= are the same", "queue", "set", "email", "--lane-rate", "1/s",
+		"lanes.rate=1/s",
+	)
 	for setting, want := range map[string]string{
-		"--max-in-flight=0": "leave it out for no limit", "--max-scheduled=-1": "is -1", "--lane-rate=fast": "lanes.rate", "--lane-burst=0": "lanes.burst", "--lane-capacity=many": "whole number",
-		"ordered=perhaps": "true or false", "lanes.overrides.gmail.com.rate=x": "lanes.overrides.gmail.com.rate", "lanes.overrides.rate=1/s": "lanes.overrides.rate", "lanes.weight=1": "not a field",
+		"--max-in-flight=0": "leave it out for no limit", "--max-scheduled=-1": "is -1", "--lane-rate=fast": "lanes.rate",
+		"--lane-burst=0": "lanes.burst", "--lane-capacity=many": "whole number",
+		"ordered=perhaps": "true or false", "lanes.overrides.gmail.com.rate=x": "lanes.overrides.gmail.com.rate",
+		"lanes.overrides.rate=1/s": "lanes.overrides.rate", "lanes.weight=1": "not a field",
 	} {
 		expect(t, ExitRefused, "", want, "queue", "set", "email", setting)
 	}
@@ -98,11 +112,17 @@ func TestApplyLanes(t *testing.T) {
 	write("    lanes: {rate: 2/s, overrides: {\"gmail.com\": {}}}\n")
 	expect(t, ExitDone, "email changed, revision", "", "queue", "apply", "-f", path)
 	write("    lanes: {rate: 2/s, overrides: {\"gmail.com\": {rate: 10/s}}}\n")
-	expect(t, ExitDone, "  lanes.overrides.gmail.com: {} -> (none)\n  lanes.overrides.gmail.com.rate: (none) -> 10/s\n", "", "queue", "apply", "-f", path)
+	expect(
+		t, ExitDone, "  lanes.overrides.gmail.com: {} -> (none)\n  lanes.overrides.gmail.com.rate: (none) -> 10/s\n", "",
+		"queue", "apply", "-f", path,
+	)
 	write("    lanes: {rate: 2/s, overrides: {\"gmail.com\": {rate: 0/s}}}\n")
 	expect(t, ExitUsage, "", "queues.yaml:4:", "queue", "apply", "-f", path)
 	write("    lanes:\n      overrides:\n        gmail.com: {rat: 1/s}\n")
-	expect(t, ExitUsage, "", "queues.yaml:6:21: queues[0].lanes.overrides.gmail.com.rat: is not a field", "queue", "apply", "-f", path)
+	expect(
+		t, ExitUsage, "", "queues.yaml:6:21: queues[0].lanes.overrides.gmail.com.rat: is not a field", "queue", "apply", "-f",
+		path,
+	)
 }
 
 func TestPushLaneFlagsAreChecked(t *testing.T) {
@@ -139,7 +159,8 @@ func TestLanesLife(t *testing.T) {
 	t.Cleanup(receiver.Close)
 	url, stop, err := startEmbedded(t.Context(), embeddedOptions{
 		data: t.TempDir(), listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(t), log: slog.New(slog.DiscardHandler),
-		patience: redistest.Patience, // a disk that is slow to commit is not what this is about: then push asks again, and its jobs are duplicates
+		// a disk that is slow to commit is not what this is about: then push asks again, and its jobs are duplicates
+		patience: redistest.Patience,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +171,10 @@ func TestLanesLife(t *testing.T) {
 		}
 	})
 	t.Setenv("PENSTOCK_URL", url)
-	expect(t, ExitDone, "made", "", "queue", "set", "email", "rate=100/s", "slack=10s", "deliver.http.url="+receiver.URL, "--lane-capacity", "6", "--max-scheduled", "2", "--max-in-flight", "1")
+	expect(
+		t, ExitDone, "made", "", "queue", "set", "email", "rate=100/s", "slack=10s", "deliver.http.url="+receiver.URL,
+		"--lane-capacity", "6", "--max-scheduled", "2", "--max-in-flight", "1",
+	)
 	expect(t, ExitDone, "paused", "", "queue", "pause", "email")
 	push := func(code Exit, out string, lines []string, args ...string) result {
 		t.Helper()
@@ -167,13 +191,24 @@ func TestLanesLife(t *testing.T) {
 	push(ExitDone, "6 read: 6 accepted", many, "--lane", "a")
 	push(ExitDone, "6 duplicate", many, "--lane", "a", "--priority", "4") // what is in is as it came
 	push(ExitRefused, "6 failed", many, "--lane", "other")
-	push(ExitDone, "2 accepted", []string{`{"id":"b0","payload":0,"lane":"b"}`, `{"id":"b1","payload":1,"lane":"b","priority":9}`}, "--lane", "a", "--priority", "1")
-	if r := push(ExitRefused, "1 refused", []string{`{"id":"a6","payload":6}`}, "--lane", "a", "--no-wait"); !strings.Contains(r.err, "-:1: lane: the job's lane has as many jobs as it may") {
+	push(
+		ExitDone, "2 accepted",
+		[]string{`{"id":"b0","payload":0,"lane":"b"}`, `{"id":"b1","payload":1,"lane":"b","priority":9}`}, "--lane", "a",
+		"--priority", "1",
+	)
+	if r := push(
+		ExitRefused, "1 refused", []string{`{"id":"a6","payload":6}`}, "--lane", "a", "--no-wait",
+	); !strings.Contains(r.err, "-:1: lane: the job's lane has as many jobs as it may") {
 		t.Error(r.err)
 	}
 	due := time.Now().Add(time.Second)
-	push(ExitDone, "1 accepted", []string{`{"id":"s0","payload":0}`}, "--lane", "c", "--not-before", due.Format(time.RFC3339Nano))
-	push(ExitDone, "1 accepted", []string{`{"id":"s1","payload":0,"lane":"c"}`}, "--not-before", "24h", "--expires-in", "48h")
+	push(
+		ExitDone, "1 accepted", []string{`{"id":"s0","payload":0}`}, "--lane", "c", "--not-before",
+		due.Format(time.RFC3339Nano),
+	)
+	push(
+		ExitDone, "1 accepted", []string{`{"id":"s1","payload":0,"lane":"c"}`}, "--not-before", "24h", "--expires-in", "48h",
+	)
 	push(ExitRefused, "1 refused", []string{`{"id":"s2","payload":0}`}, "--not-before", "24h", "--no-wait")
 	push(ExitRefused, "1 failed", []string{`{"id":"s3","payload":0}`}, "--not-before", "10000h")
 
@@ -184,7 +219,8 @@ func TestLanesLife(t *testing.T) {
 		}
 	}
 	r = expect(t, ExitDone, "scheduled", "", "job", "get", "email", "s1")
-	if !strings.Contains(r.out, "lane      c\n") || !strings.Contains(r.out, "due       20") || strings.Contains(r.out, "position") {
+	if !strings.Contains(r.out, "lane      c\n") || !strings.Contains(r.out, "due       20") ||
+		strings.Contains(r.out, "position") {
 		t.Error(r.out)
 	}
 	expect(t, ExitDone, `"lane": "b"`, "", "job", "get", "email", "b1", "-o", "json")
@@ -214,7 +250,8 @@ func TestLanesLife(t *testing.T) {
 		}
 		return ids
 	}
-	if !slices.Equal(lane("a"), []string{"a0", "a1", "a2", "a3", "a4", "a5"}) || !slices.Equal(lane("b"), []string{"b1", "b0"}) {
+	if !slices.Equal(lane("a"), []string{"a0", "a1", "a2", "a3", "a4", "a5"}) ||
+		!slices.Equal(lane("b"), []string{"b1", "b0"}) {
 		t.Errorf("they came as %v", got)
 	}
 	// Lanes take turns: those of b are among the first four, whatever a has.

@@ -9,10 +9,17 @@ import (
 func TestSetLimits(t *testing.T) {
 	url, store := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)
-	expect(t, ExitDone, "made", "", "queue", "set", "ses", "rate=14/s", "limits.0.quota=50000/d", "limits.0.timezone=Europe/Berlin")
-	expect(t, ExitDone, "  limits.1.burst: (none) -> 100\n  limits.1.rate: (none) -> 500/m\n", "", "queue", "set", "ses", "limits.1.rate=500/m", "limits.1.burst=100")
+	expect(
+		t, ExitDone, "made", "", "queue", "set", "ses", "rate=14/s", "limits.0.quota=50000/d",
+		"limits.0.timezone=Europe/Berlin",
+	)
+	expect(
+		t, ExitDone, "  limits.1.burst: (none) -> 100\n  limits.1.rate: (none) -> 500/m\n", "", "queue", "set", "ses",
+		"limits.1.rate=500/m", "limits.1.burst=100",
+	)
 	info, err := store.Get(t.Context(), "ses")
-	if err != nil || len(info.Spec.Limits) != 2 || info.Spec.Limits[0].Quota.String() != "50000/d" || info.Spec.Limits[1].Burst != 100 {
+	if err != nil || len(info.Spec.Limits) != 2 || info.Spec.Limits[0].Quota.String() != "50000/d" ||
+		info.Spec.Limits[1].Burst != 100 {
 		t.Fatalf("%v: %+v", err, info.Spec.Limits)
 	}
 	expect(t, ExitDone, "  limits.0.quota: 50000/d -> 40000/d\n", "", "queue", "set", "ses", "limits.0.quota=40000/d")
@@ -27,7 +34,8 @@ func TestSetLimits(t *testing.T) {
 		expect(t, ExitUsage, "", "items, which are numbered from 0", "queue", "set", "ses", setting)
 	}
 	for setting, want := range map[string]string{
-		"limits.0.quota=0/d": "limits.0.quota", "limits.0.timezone=Mars": "limits.0.timezone", "limits.0.rate=5/s": "limits.0", "limits=5": "must be a list", "limits.0.until=5": "not a field",
+		"limits.0.quota=0/d": "limits.0.quota", "limits.0.timezone=Mars": "limits.0.timezone",
+		"limits.0.rate=5/s": "limits.0", "limits=5": "must be a list", "limits.0.until=5": "not a field",
 	} {
 		expect(t, ExitRefused, "", want, "queue", "set", "ses", setting)
 	}

@@ -19,7 +19,9 @@ const listPage = 500
 
 // listed collects jobs of a list, up to limit; 0 is all. One that is seen twice is
 // listed once.
-func listed(r *run, api *client.Client, queueName string, l client.List, limit int) (jobs []wire.Job, more bool, err error) {
+func listed(
+	r *run, api *client.Client, queueName string, l client.List, limit int,
+) (jobs []wire.Job, more bool, err error) {
 	seen := map[string]bool{}
 	jobs = []wire.Job{}
 	for {
@@ -59,8 +61,10 @@ func newSteps(r *run, what string, total int64) *steps {
 	s.next = s.started.Add(plainEvery)
 	if _, ok := terminal(r.Err); ok {
 		s.bar = progressbar.NewOptions64(total,
-			progressbar.OptionSetWriter(r.Err), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
-			progressbar.OptionSetItsString("jobs"), progressbar.OptionSetPredictTime(true), progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionSetWriter(r.Err), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
+			progressbar.OptionShowIts(),
+			progressbar.OptionSetItsString("jobs"), progressbar.OptionSetPredictTime(true),
+			progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionUseANSICodes(true), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
 	}
 	return s

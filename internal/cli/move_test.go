@@ -57,7 +57,9 @@ func held(t *testing.T, o store.Options) int64 {
 func TestExportAndImport(t *testing.T) {
 	dir := storeOf(t, 1234)
 	file := filepath.Join(t.TempDir(), "backup.ndjson")
-	expect(t, ExitDone, "", "exported 0 rules, 1 queues, 1234 jobs: 1234 waiting", "export", "--store", dir, "--output", file)
+	expect(
+		t, ExitDone, "", "exported 0 rules, 1 queues, 1234 jobs: 1234 waiting", "export", "--store", dir, "--output", file,
+	)
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info.Mode(), err)
@@ -68,7 +70,10 @@ func TestExportAndImport(t *testing.T) {
 
 	server := redistest.New(t, redistest.Options{})
 	expect(t, ExitFailed, "", "--init", "import", "--store", server.URL(), "-f", file)
-	expect(t, ExitDone, "1234 placed, 0 there already", "verifying", "import", "--store", server.URL(), "--init", "--partitions", "4", "-f", file)
+	expect(
+		t, ExitDone, "1234 placed, 0 there already", "verifying", "import", "--store", server.URL(), "--init", "--partitions",
+		"4", "-f", file,
+	)
 	expect(t, ExitDone, "0 placed, 1234 there already", "", "import", "--store", server.URL(), "-f", file)
 	expect(t, ExitDone, `"there_already": 1234`, "", "import", "--store", server.URL(), "-f", file, "-o", "json")
 	expect(t, ExitDone, "done", "", "import", "--store", server.URL(), "-f", file, "--dry-run")
@@ -80,14 +85,16 @@ func TestExportAndImport(t *testing.T) {
 	r := expect(t, ExitDone, `"trailer"`, "", "export", "--store", server.URL())
 	back := filepath.Join(t.TempDir(), "new")
 	expect(t, ExitFailed, "", "no embedded store", "export", "--store", back)
-	if r := penstock(t, r.out, "import", "--store", "file://"+back, "--init"); r.code != ExitDone || !strings.Contains(r.out, "1234 placed") {
+	if r := penstock(t, r.out, "import", "--store", "file://"+back, "--init"); r.code != ExitDone ||
+		!strings.Contains(r.out, "1234 placed") {
 		t.Errorf("%+v", r)
 	}
 	if n := held(t, store.Options{DataPath: back}); n != 1234 {
 		t.Errorf("the file holds %d", n)
 	}
 
-	if r := penstock(t, r.out[:len(r.out)/2], "import", "--store", back); r.code != ExitUsage || !strings.Contains(r.err, "Nothing was changed") {
+	if r := penstock(t, r.out[:len(r.out)/2], "import", "--store", back); r.code != ExitUsage ||
+		!strings.Contains(r.err, "Nothing was changed") {
 		t.Errorf("half a file: %+v", r)
 	}
 	other := storeOf(t, 1)
@@ -116,7 +123,9 @@ func TestImportBrokenOff(t *testing.T) {
 	r := expect(t, ExitDone, "", "", "export", "--store", dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r := penstockIn(ctx, r.out, "import", "--store", filepath.Join(t.TempDir(), "x"), "--init"); r.code != ExitBrokenOff {
+	if r := penstockIn(
+		ctx, r.out, "import", "--store", filepath.Join(t.TempDir(), "x"), "--init",
+	); r.code != ExitBrokenOff {
 		t.Errorf("%+v", r)
 	}
 }

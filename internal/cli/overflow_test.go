@@ -25,23 +25,36 @@ func TestSetOverflow(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", url)
 	t.Setenv("PENSTOCK_OVERFLOW", "defer") // push's, and no queue's
 	expect(t, ExitUsage, "", "nothing to set", "queue", "set", "email")
-	expect(t, ExitDone, "made", "", "queue", "set", "email", "rate=1/s", "deferred.low_water=0.25", "deliver.http.headers.X-Version=1.50")
+	expect(
+		t, ExitDone, "made", "", "queue", "set", "email", "rate=1/s", "deferred.low_water=0.25",
+		"deliver.http.headers.X-Version=1.50",
+	)
 	expect(t, ExitDone, "deferred.max_age: 24h0m0s -> 6h0m0s\n  deferred.max_jobs: 1000000 -> 70\n"+
 		"  deferred.readmit_between: (none) -> 22:00-06:00\n  deferred.timezone: (none) -> Europe/Berlin\n", "",
-		"queue", "set", "email", "--max-age", "6h", "--max-deferred", "70", "--readmit-between", "22:00-06:00", "--timezone", "Europe/Berlin")
-	expect(t, ExitDone, "deferred.low_water: 0.25 -> 0.75\n  rate: 1/s -> 2/s\n", "", "queue", "set", "email", "--low-water", ".75", "rate=2/s")
-	expect(t, ExitDone, "deferred.low_water: 0.75 -> 0.5\n  deferred.readmit_between: 22:00-06:00 -> (none)\n  deferred.timezone: Europe/Berlin -> (none)\n", "",
+		"queue", "set", "email", "--max-age", "6h", "--max-deferred", "70", "--readmit-between", "22:00-06:00", "--timezone",
+		"Europe/Berlin")
+	expect(
+		t, ExitDone, "deferred.low_water: 0.25 -> 0.75\n  rate: 1/s -> 2/s\n", "", "queue", "set", "email", "--low-water",
+		".75", "rate=2/s",
+	)
+	expect(t, ExitDone, "deferred.low_water: 0.75 -> 0.5\n  deferred.readmit_between: 22:00-06:00 -> (none)\n  "+
+		"deferred.timezone: Europe/Berlin -> (none)\n", "",
 		"queue", "set", "email", "--low-water=", "--readmit-between=", "deferred.timezone=")
 	info, err := store.Get(t.Context(), "email")
 	if err != nil || !strings.Contains(string(info.Spec.Deliver), `"1.50"`) {
 		t.Errorf("%v: %s", err, info.Spec.Deliver)
 	}
 
-	expect(t, ExitUsage, "", "--max-age and deferred.max_age= are the same", "queue", "set", "email", "--max-age", "1h", "deferred.max_age=1h")
+	expect(
+		t, ExitUsage, "", "--max-age and deferred.max_age= are the same", "queue", "set", "email", "--max-age", "1h",
+		"deferred.max_age=1h",
+	)
 	expect(t, ExitRefused, "", "start it with --nats", "queue", "set", "email", "--overflow", "defer")
 	for flag, want := range map[string]string{
-		"--overflow=some": "reject or defer", "--max-age=soon": "not a duration", "--max-age=48h": "longer than retention.for", "--low-water=half": "must be a number",
-		"--low-water=1": "between 0 and 1", "--low-water=-1": "between 0 and 1", "--max-deferred=0": "from 1", "--max-deferred=many": "whole number",
+		"--overflow=some": "reject or defer", "--max-age=soon": "not a duration",
+		"--max-age=48h": "longer than retention.for", "--low-water=half": "must be a number",
+		"--low-water=1": "between 0 and 1", "--low-water=-1": "between 0 and 1", "--max-deferred=0": "from 1",
+		"--max-deferred=many":    "whole number",
 		"--readmit-between=22-6": "two times of day", "--timezone=Europe/Berlin": "without deferred.readmit_between",
 	} {
 		expect(t, ExitRefused, "", want, "queue", "set", "email", flag)
@@ -57,9 +70,13 @@ func TestPushOverflowFlags(t *testing.T) {
 	for _, never := range []string{"0", "0s", "-1h"} {
 		expect(t, ExitUsage, "", "must be above zero", "push", "email", "-f", "-", "--expires-in="+never)
 	}
-	r := penstock(t, "{\"payload\":1}\n{\"payload\":2,\"overflow\":\"reject\"}\n", "push", "email", "-f", "-", "--overflow", "defer", "-o", "json")
+	r := penstock(
+		t, "{\"payload\":1}\n{\"payload\":2,\"overflow\":\"reject\"}\n", "push", "email", "-f", "-", "--overflow", "defer",
+		"-o", "json",
+	)
 	var report pushReport
-	if err := json.Unmarshal([]byte(r.out), &report); err != nil || r.code != ExitRefused || report.Accepted != 1 || report.Failed != 1 || !strings.Contains(r.err, "-:1: overflow: is defer, but this ingress has no NATS") {
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil || r.code != ExitRefused || report.Accepted != 1 ||
+		report.Failed != 1 || !strings.Contains(r.err, "-:1: overflow: is defer, but this ingress has no NATS") {
 		t.Errorf("%v, %+v", err, r)
 	}
 }
@@ -77,7 +94,8 @@ func TestOverflowLife(t *testing.T) {
 	t.Cleanup(receiver.Close)
 	url, stop, err := startEmbedded(t.Context(), embeddedOptions{
 		data: t.TempDir(), listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(t), log: slog.New(slog.DiscardHandler),
-		patience: redistest.Patience, // a disk that is slow to commit is not what this is about: then push asks again, and its jobs are duplicates
+		// a disk that is slow to commit is not what this is about: then push asks again, and its jobs are duplicates
+		patience: redistest.Patience,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +106,10 @@ func TestOverflowLife(t *testing.T) {
 		}
 	})
 	t.Setenv("PENSTOCK_URL", url)
-	expect(t, ExitDone, "made", "", "queue", "set", "email", "rate=unlimited", "capacity=4", "deliver.http.url="+receiver.URL, "--max-deferred", "100")
+	expect(
+		t, ExitDone, "made", "", "queue", "set", "email", "rate=unlimited", "capacity=4", "deliver.http.url="+receiver.URL,
+		"--max-deferred", "100",
+	)
 	expect(t, ExitDone, "reject", "", "queue", "info", "email")
 	expect(t, ExitDone, "paused", "", "queue", "pause", "email")
 
@@ -100,12 +121,20 @@ func TestOverflowLife(t *testing.T) {
 	if err := os.WriteFile(file, []byte(jobs.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, ExitRefused, "10 read: 4 accepted, 0 duplicate, 6 refused, 0 failed\n", "", "push", "email", "-f", file, "--no-wait")
-	expect(t, ExitDone, "10 read: 0 accepted, 6 deferred, 4 duplicate, 0 refused, 0 failed\n", "", "push", "email", "-f", file, "--overflow", "defer", "--expires-in", "24h")
+	expect(
+		t, ExitRefused, "10 read: 4 accepted, 0 duplicate, 6 refused, 0 failed\n", "", "push", "email", "-f", file,
+		"--no-wait",
+	)
+	expect(
+		t, ExitDone, "10 read: 0 accepted, 6 deferred, 4 duplicate, 0 refused, 0 failed\n", "", "push", "email", "-f", file,
+		"--overflow", "defer", "--expires-in", "24h",
+	)
 	expect(t, ExitDone, "overflow: reject -> defer", "", "queue", "set", "email", "--overflow", "defer")
 
 	// How many are deferred is rough: what was seen on the overflow counts too.
-	if table := expect(t, ExitDone, "DEFERRED", "", "queue", "ls").out; !regexp.MustCompile(`LEASED  HELD  DEFERRED  DEAD .*\nemail +unlimited +4/4 +4 +[01] +0 +0 +0 +([6-9]|1[0-2]) +0 `).MatchString(table) {
+	if table := expect(t, ExitDone, "DEFERRED", "", "queue", "ls").out; !regexp.MustCompile(
+		`LEASED  HELD  DEFERRED  DEAD .*\nemail +unlimited +4/4 +4 +[01] +0 +0 +0 +([6-9]|1[0-2]) +0 `,
+	).MatchString(table) {
 		t.Error(table)
 	}
 	expect(t, ExitDone, " now; since made 6 were, 0 came back", "", "queue", "info", "email")
@@ -124,13 +153,19 @@ func TestOverflowLife(t *testing.T) {
 	expect(t, ExitRefused, "", "unknown_job", "job", "cancel", "email", "j10")
 	expect(t, ExitRefused, "", "unknown_queue", "job", "cancel", "sms", "j1")
 	expect(t, ExitRefused, "", " deferred and was left alone", "queue", "rm", "email")
-	if r := penstock(t, "no\n", "queue", "rm", "email", "--force"); r.code != ExitRefused || !strings.Contains(r.err, "holds 4 jobs, has ") || !strings.Contains(r.err, " deferred, which will be lost") {
+	if r := penstock(t, "no\n", "queue", "rm", "email", "--force"); r.code != ExitRefused ||
+		!strings.Contains(r.err, "holds 4 jobs, has ") || !strings.Contains(r.err, " deferred, which will be lost") {
 		t.Errorf("%+v", r)
 	}
 	path, write := fileOf(t)
 	write()
-	expect(t, ExitRefused, "email is not in the file, holds 4 jobs, has ", "", "queue", "apply", "-f", path, "--prune", "--yes")
-	expect(t, ExitDone, "email would be removed: it holds 4 jobs, has ", "", "queue", "apply", "-f", path, "--prune", "--force", "--dry-run")
+	expect(
+		t, ExitRefused, "email is not in the file, holds 4 jobs, has ", "", "queue", "apply", "-f", path, "--prune", "--yes",
+	)
+	expect(
+		t, ExitDone, "email would be removed: it holds 4 jobs, has ", "", "queue", "apply", "-f", path, "--prune", "--force",
+		"--dry-run",
+	)
 	expect(t, ExitDone, "10 read: 0 accepted, 10 duplicate, 0 refused, 0 failed\n", "", "push", "email", "-f", file)
 	expect(t, ExitDone, "\"deferred\": 0,\n  \"duplicate\": 10", "", "push", "email", "-f", file, "-o", "json")
 

@@ -17,7 +17,9 @@ func TestTargetsNeverReachOwnListener(t *testing.T) {
 	for _, listen := range []ops.Listen{{Addr: "127.0.0.1:0"}, {Addr: "0.0.0.0:0", Insecure: true}} {
 		t.Run(listen.Addr, func(t *testing.T) {
 			guard := loopback(t)
-			url, stop, err := startEmbedded(t.Context(), embeddedOptions{data: t.TempDir(), listen: listen, egress: guard, log: slog.New(slog.DiscardHandler)})
+			url, stop, err := startEmbedded(t.Context(), embeddedOptions{
+				data: t.TempDir(), listen: listen, egress: guard, log: slog.New(slog.DiscardHandler),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,9 +40,14 @@ func TestTargetsNeverReachOwnListener(t *testing.T) {
 				hosts = append(hosts, "127.8.8.8")
 			}
 			for _, host := range hosts {
-				expect(t, ExitRefused, "", "this very process listens", "queue", "set", "thief", "rate=10/s", "deliver.http.url=http://"+net.JoinHostPort(strings.Trim(host, "[]"), port)+"/v1/queues/victim/purge")
+				expect(
+					t, ExitRefused, "", "this very process listens", "queue", "set", "thief", "rate=10/s",
+					"deliver.http.url=http://"+net.JoinHostPort(strings.Trim(host, "[]"), port)+"/v1/queues/victim/purge",
+				)
 			}
-			if info := expect(t, ExitDone, "", "", "queue", "info", "victim", "-o", "json"); !strings.Contains(info.out, `"waiting": 1`) {
+			if info := expect(
+				t, ExitDone, "", "", "queue", "info", "victim", "-o", "json",
+			); !strings.Contains(info.out, `"waiting": 1`) {
 				t.Error(info.out)
 			}
 		})
@@ -54,13 +61,17 @@ func TestTargetsReachOtherPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	url, stop, err := startEmbedded(t.Context(), embeddedOptions{data: t.TempDir(), listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(t), log: slog.New(slog.DiscardHandler)})
+	url, stop, err := startEmbedded(t.Context(), embeddedOptions{
+		data: t.TempDir(), listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(t), log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = stop() })
 	t.Setenv("PENSTOCK_URL", url)
-	expect(t, ExitDone, "made", "", "queue", "set", "email", "rate=10/s", fmt.Sprintf("deliver.http.url=http://%s/", l.Addr()))
+	expect(
+		t, ExitDone, "made", "", "queue", "set", "email", "rate=10/s", fmt.Sprintf("deliver.http.url=http://%s/", l.Addr()),
+	)
 	if r := penstock(t, `{"id":"1","payload":1}`, "push", "email", "-f", "-"); r.code != ExitDone {
 		t.Fatal(r.err)
 	}

@@ -13,11 +13,17 @@ func TestProgressWithoutATerminal(t *testing.T) {
 	var out strings.Builder
 	now := time.Now()
 	asked := 0
-	p := &progress{w: &out, what: "pushing", total: 5000, now: func() time.Time { return now }, state: func() string { asked++; return "paused by ann, at 14/s" }}
+	p := &progress{
+		w: &out, what: "pushing", total: 5000, now: func() time.Time { return now },
+		state: func() string { asked++; return "paused by ann, at 14/s" },
+	}
 	p.begin()
 	// 1,000 find room at once; then 14 a second do.
 	for s := range 61 {
-		n := push.Count{Read: 1500 + 14*s, Undecided: 500, Refusals: 500, Waits: "the queue is full", Until: now.Add(1500 * time.Millisecond)}
+		n := push.Count{
+			Read: 1500 + 14*s, Undecided: 500, Refusals: 500, Waits: "the queue is full",
+			Until: now.Add(1500 * time.Millisecond),
+		}
 		p.show(n)
 		now = now.Add(time.Second)
 	}
@@ -25,7 +31,8 @@ func TestProgressWithoutATerminal(t *testing.T) {
 	if len(lines) != 6 {
 		t.Fatalf("%d lines in a minute:\n%s", len(lines), out.String())
 	}
-	if want := "1840 of 5000 jobs, 14/s, about 3m45s left; 500 wait, the next for 1.5s: the queue is full; the queue: paused by ann, at 14/s"; lines[5] != want {
+	if want := "1840 of 5000 jobs, 14/s, about 3m45s left; 500 wait, the next for 1.5s: the queue is full; the queue: " +
+		"paused by ann, at 14/s"; lines[5] != want {
 		t.Errorf("it says %s\nwant    %s", lines[5], want)
 	}
 	if asked != 6 {

@@ -76,12 +76,15 @@ func (c *proveCmd) Run(r *run) error {
 		return c.rules(r, self)
 	}
 	o := prove.Options{
-		Drainers: c.processes(c.Drainers, 4), Rate: c.rate(leaky.PerSecond(100)), Children: c.Children, Lanes: c.Lanes, Quota: c.Quota, Duration: c.Duration,
+		Drainers: c.processes(c.Drainers, 4), Rate: c.rate(leaky.PerSecond(100)), Children: c.Children, Lanes: c.Lanes,
+		Quota: c.Quota, Duration: c.Duration,
 		Faults: prove.Faults(c.Faults), Every: c.Every, Slack: c.Slack, Delta: c.Delta, Log: c.log(r),
 	}
 	if c.Reference {
 		o.Reference = func(url string) prove.Command {
-			return prove.Command{Path: self, Args: []string{"reference", url, "--rate", o.Rate.String(), "--duration", c.Duration.String()}}
+			return prove.Command{Path: self, Args: []string{
+				"reference", url, "--rate", o.Rate.String(), "--duration", c.Duration.String(),
+			}}
 		}
 	}
 	if err := o.Validate(); err != nil {
@@ -95,7 +98,9 @@ func (c *proveCmd) Run(r *run) error {
 	o.Store, o.Drainer = t.store, t.drainer
 	s := newTicker(r.Err)
 	o.Progress = func(elapsed time.Duration, accepted, arrived int, marks []prove.Mark) {
-		s.show(elapsed, fmt.Sprintf("%s of %s  %d accepted, %d arrived, %d faults", short(elapsed), short(c.Duration), accepted, arrived, len(marks)))
+		s.show(elapsed, fmt.Sprintf(
+			"%s of %s  %d accepted, %d arrived, %d faults", short(elapsed), short(c.Duration), accepted, arrived, len(marks),
+		))
 	}
 	report, err := prove.Run(r.ctx, o)
 	s.end()
@@ -115,11 +120,17 @@ func (c *proveCmd) check() error {
 	case c.Delta < 0:
 		return fmt.Errorf("--delta: %v must not be less than 0: a law that is narrowed accuses wrongly", c.Delta)
 	case c.Redis == "" && c.Drainers > 1:
-		return errors.New("--drainers: the embedded engine lives in one process and has one drainer; give --redis to prove several")
+		return errors.New(
+			"--drainers: the embedded engine lives in one process and has one drainer; give --redis to prove several",
+		)
 	case c.Redis == "" && c.Ingresses > 1:
-		return errors.New("--ingresses: the embedded engine lives in one process, which is the one ingress; give --redis to prove several")
+		return errors.New(
+			"--ingresses: the embedded engine lives in one process, which is the one ingress; give --redis to prove several",
+		)
 	case c.Rules && (c.Drainers != 0 || c.Children != 0 || c.Lanes != 0 || c.Quota.Max != 0 || c.Reference):
-		return errors.New("--rules: is a proof of rules, without a queue; leave out --drainers, --children, --lanes, --quota and --reference")
+		return errors.New(
+			"--rules: is a proof of rules, without a queue; leave out --drainers, --children, --lanes, --quota and --reference",
+		)
 	case !c.Rules && (c.Ingresses != 0 || c.Callers != 0 || c.Keys != 0):
 		return errors.New("--ingresses, --callers and --keys say how rules are asked; give --rules")
 	}
@@ -169,12 +180,18 @@ func (c *proveCmd) print(r *run, p *prove.Report) error {
 		what = fmt.Sprintf("Redis, %d drainers", p.Drainers)
 	}
 	err := facts(r.Out,
-		"installation", fmt.Sprintf("%s, rate %s, faults %s (%d injected), %s", what, p.Rate, p.Faults, p.Injected, p.Duration),
-		"jobs", fmt.Sprintf("%d accepted, %d delivered, %d lost, %d delivered twice", p.Accepted, p.Delivered, p.Lost, p.Twice),
+		"installation", fmt.Sprintf(
+			"%s, rate %s, faults %s (%d injected), %s", what, p.Rate, p.Faults, p.Injected, p.Duration,
+		),
+		"jobs", fmt.Sprintf(
+			"%d accepted, %d delivered, %d lost, %d delivered twice", p.Accepted, p.Delivered, p.Lost, p.Twice,
+		),
 		"window law", lawLine(p.Law.Held, p.Law.Needed, p.Law.Slack+p.Law.Delta),
 		"most starts", fmt.Sprintf("%d in any 1 s; the law allows %d", p.Law.Most, p.Law.Allowed),
 		"achieved", fmt.Sprintf("%.2f/s, %.2f%% of the rate; %d slots lost", p.Pace.Rate, 100*p.Pace.Share, p.Pace.LostSlots),
-		"irregular", fmt.Sprintf("%d jobs given back, %d leases ran out, %d slots lost by the store's count", p.Released, p.Expired, p.LostByStore),
+		"irregular", fmt.Sprintf(
+			"%d jobs given back, %d leases ran out, %d slots lost by the store's count", p.Released, p.Expired, p.LostByStore,
+		),
 		"measured by", fmt.Sprintf("arrivals stamped by the kernel: %d of %d; %s", p.ByKernel, p.Arrived, stall(p)),
 	)
 	if err != nil {
@@ -183,9 +200,15 @@ func (c *proveCmd) print(r *run, p *prove.Report) error {
 	if len(p.Levels) > 0 || p.Quota != nil {
 		_, _ = fmt.Fprintf(r.Out, "\n%s\n", levels(p))
 	}
-	t := table{header: []string{"", "LATENESS P50", "P99", "MAX", "|GAP-T| P50", "P99", "GAPS UNDER 0.9 T"}, right: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true}}
+	t := table{
+		header: []string{"", "LATENESS P50", "P99", "MAX", "|GAP-T| P50", "P99", "GAPS UNDER 0.9 T"},
+		right:  map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true},
+	}
 	row := func(name string, q *prove.PaceReport) {
-		t.add(name, us(q.LatenessP50), us(q.LatenessP99), us(q.LatenessMax), us(q.GapP50), us(q.GapP99), fmt.Sprintf("%.2f%%", 100*q.ShortGaps))
+		t.add(
+			name, us(q.LatenessP50), us(q.LatenessP99), us(q.LatenessMax), us(q.GapP50), us(q.GapP99),
+			fmt.Sprintf("%.2f%%", 100*q.ShortGaps),
+		)
 	}
 	row("penstock", &p.Pace)
 	if p.Reference != nil {
@@ -197,7 +220,9 @@ func (c *proveCmd) print(r *run, p *prove.Report) error {
 
 // levels sums up the window laws below the first rate, and beside it.
 func levels(p *prove.Report) string {
-	t := table{header: []string{"WINDOW LAW OF", "HELD", "NEEDED AT MOST", "STARTS"}, right: map[int]bool{1: true, 2: true, 3: true}}
+	t := table{
+		header: []string{"WINDOW LAW OF", "HELD", "NEEDED AT MOST", "STARTS"}, right: map[int]bool{1: true, 2: true, 3: true},
+	}
 	for _, kind := range []string{"queue", "lane"} {
 		var all, held, starts int
 		var needed time.Duration

@@ -15,7 +15,8 @@ const embeddedForgets = time.Second
 // rules proves rules.
 func (c *proveCmd) rules(r *run, self string) error {
 	o := prove.RulesOptions{
-		URLs: make([]string, c.processes(c.Ingresses, 3)), Rate: c.rate(leaky.PerSecond(20)), Keys: c.Keys, Callers: c.Callers, Duration: c.Duration,
+		URLs: make([]string, c.processes(c.Ingresses, 3)), Rate: c.rate(leaky.PerSecond(20)), Keys: c.Keys,
+		Callers: c.Callers, Duration: c.Duration,
 		Faults: prove.Faults(c.Faults), Every: c.Every, Delta: c.Delta, Log: c.log(r),
 	}
 	if c.Redis == "" {
@@ -32,7 +33,9 @@ func (c *proveCmd) rules(r *run, self string) error {
 	o.Store, o.Ingress, o.URLs = t.store, t.ingress, t.urls
 	s := newTicker(r.Err)
 	o.Progress = func(elapsed time.Duration, asked, allowed int64, marks []prove.Mark) {
-		s.show(elapsed, fmt.Sprintf("%s of %s  %d asked, %d allowed, %d faults", short(elapsed), short(c.Duration), asked, allowed, len(marks)))
+		s.show(elapsed, fmt.Sprintf(
+			"%s of %s  %d asked, %d allowed, %d faults", short(elapsed), short(c.Duration), asked, allowed, len(marks),
+		))
 	}
 	report, err := prove.RunRules(r.ctx, o)
 	s.end()
@@ -65,8 +68,11 @@ func (c *proveCmd) printRules(r *run, p *prove.RulesReport) error {
 		window = p.Rules[0].Window
 	}
 	t := table{
-		header: []string{"RULE", "ASKED", "ALLOWED", "REFUSED", "UNKNOWN", "UNDECIDED", "MOST IN " + strings.ToUpper(short(window)), "MAY", "LAW"},
-		right:  map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true},
+		header: []string{
+			"RULE", "ASKED", "ALLOWED", "REFUSED", "UNKNOWN", "UNDECIDED", "MOST IN " + strings.ToUpper(short(window)), "MAY",
+			"LAW",
+		},
+		right: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true},
 	}
 	for _, v := range p.Rules {
 		held := "held"
@@ -76,7 +82,10 @@ func (c *proveCmd) printRules(r *run, p *prove.RulesReport) error {
 		case len(v.Idle) > 0:
 			held = "not proved"
 		}
-		t.add(v.Algorithm, fmt.Sprint(v.Asked), fmt.Sprint(v.Allowed), fmt.Sprint(v.Refused), fmt.Sprint(v.Unknown), fmt.Sprint(v.Undecided), fmt.Sprint(v.Most), fmt.Sprint(v.Law), held)
+		t.add(
+			v.Algorithm, fmt.Sprint(v.Asked), fmt.Sprint(v.Allowed), fmt.Sprint(v.Refused), fmt.Sprint(v.Unknown),
+			fmt.Sprint(v.Undecided), fmt.Sprint(v.Most), fmt.Sprint(v.Law), held,
+		)
 	}
 	_, _ = fmt.Fprintf(r.Out, "\n%s\n", t.String())
 	return verdict(r, p.Held, p.Broken)

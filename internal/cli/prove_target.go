@@ -54,8 +54,10 @@ func (c *proveCmd) target(r *run, self string, ingresses int) (*target, error) {
 		// machine could read a password.
 		return prove.Command{
 			Path: self,
-			Args: []string{what, "--listen", addr, "--partitions", strconv.Itoa(c.Partitions), egress.Flag, strings.Join(egress.Loopback, ",")},
-			Env:  append(os.Environ(), "PENSTOCK_REDIS="+c.Redis, "PENSTOCK_DRAIN_DELAY=0"), // nobody is to notice
+			Args: []string{
+				what, "--listen", addr, "--partitions", strconv.Itoa(c.Partitions), egress.Flag, strings.Join(egress.Loopback, ","),
+			},
+			Env: append(os.Environ(), "PENSTOCK_REDIS="+c.Redis, "PENSTOCK_DRAIN_DELAY=0"), // nobody is to notice
 		}
 	}
 	t.drainer = func(int) prove.Command { return process("drainer", "127.0.0.1:0") }
@@ -78,7 +80,9 @@ func (c *proveCmd) embedded(t *target, self, addr string) error {
 	}
 	t.store = prove.Ingress(api)
 	t.drainer = func(int) prove.Command {
-		return prove.Command{Path: self, Args: []string{"up", "--tether", "--data", dir, "--listen", addr, egress.Flag, strings.Join(egress.Loopback, ",")}}
+		return prove.Command{Path: self, Args: []string{
+			"up", "--tether", "--data", dir, "--listen", addr, egress.Flag, strings.Join(egress.Loopback, ","),
+		}}
 	}
 	t.ingress = t.drainer
 	return nil

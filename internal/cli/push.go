@@ -168,7 +168,9 @@ func (c *pushCmd) defaults(r *run, now time.Time) (d push.Defaults, err error) {
 		d.ExpiresAt = now.Add(*c.ExpiresIn)
 	}
 	if !d.ExpiresAt.IsZero() && !d.NotBefore.Before(d.ExpiresAt) {
-		return d, fmt.Errorf("--expires-in %v: the jobs would expire before they may leave, see --not-before %s", *c.ExpiresIn, c.NotBefore)
+		return d, fmt.Errorf(
+			"--expires-in %v: the jobs would expire before they may leave, see --not-before %s", *c.ExpiresIn, c.NotBefore,
+		)
 	}
 	return d, nil
 }
@@ -188,7 +190,10 @@ func (c *pushCmd) report(r *run, n push.Count, err error) error {
 	if n.Deferred > 0 {
 		deferred = fmt.Sprintf(" %d deferred,", n.Deferred)
 	}
-	_, printErr := fmt.Fprintf(r.Out, "%d read: %d accepted,%s %d duplicate, %d refused, %d failed", n.Read, n.Accepted, deferred, n.Duplicate, n.Refused, n.Failed)
+	_, printErr := fmt.Fprintf(
+		r.Out, "%d read: %d accepted,%s %d duplicate, %d refused, %d failed", n.Read, n.Accepted, deferred, n.Duplicate,
+		n.Refused, n.Failed,
+	)
 	if n.Undecided > 0 {
 		_, _ = fmt.Fprintf(r.Out, ", %d undecided", n.Undecided)
 	}

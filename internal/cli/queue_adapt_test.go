@@ -29,7 +29,9 @@ func TestAdaptedRateIsShown(t *testing.T) {
 		t.Errorf("the rate is shown as %q, %q", rateOf(q), pace(q))
 	}
 	got := adaptedOf(q)
-	for _, want := range []string{"from 2/s to 20/s", "begins with 10/s", "lowered from 10/s", "throttled: 429 slow down"} {
+	for _, want := range []string{
+		"from 2/s to 20/s", "begins with 10/s", "lowered from 10/s", "throttled: 429 slow down",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q does not say %q", got, want)
 		}

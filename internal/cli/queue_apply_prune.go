@@ -69,7 +69,9 @@ func (c *applyCmd) surplus(r *run, api *client.Client, specs []queue.Spec) ([]ap
 	for i := range list {
 		r.say("%s", list[i].Surplus.tell(list[i].Queue, true))
 	}
-	return list, confirm(r, "prune", fmt.Sprintf("%d of the queues that are not in the file will be removed, with what they hold", removed))
+	return list, confirm(r, "prune", fmt.Sprintf(
+		"%d of the queues that are not in the file will be removed, with what they hold", removed,
+	))
 }
 
 func (a *applied) leave(reason string) { a.Action, a.Surplus.Reason = actionLeft, reason }

@@ -65,7 +65,8 @@ func TestApplyTellsTheEffect(t *testing.T) {
 		t.Errorf("an effect on nothing:\n%s", r.out)
 	}
 	appended(t, store, "email", 9)
-	if got, err := store.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: "d"}, Max: 1}); err != nil || len(got.Jobs) != 1 {
+	if got, err := store.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: "d"}, Max: 1}); err != nil ||
+		len(got.Jobs) != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	at := `(\d\d\d\d-\d\d-\d\d )?\d\d:\d\d:\d\d`
@@ -88,11 +89,14 @@ $`)
 	}
 	e := plan[0].Effect
 	if e.Backlog != 8 || e.AboveCapacity != 4 || e.InFlight != 1 || e.IfResumed ||
-		time.Until(*e.DrainedAt).Round(time.Hour) != 8*time.Hour || time.Until(*e.DrainedThen).Round(time.Minute) != 8*time.Minute {
+		time.Until(*e.DrainedAt).Round(time.Hour) != 8*time.Hour ||
+		time.Until(*e.DrainedThen).Round(time.Minute) != 8*time.Minute {
 		t.Errorf("%s", r.out)
 	}
 	expect(t, ExitDone, `"rate": "1/h"`, "", "queue", "info", "email", "-o", "json") // nothing was changed
-	if r := expect(t, ExitDone, "rate: 1/h -> 1/m\n", "", "queue", "apply", "-f", path, "--dry-run"); strings.Contains(r.out, "drained") {
+	if r := expect(
+		t, ExitDone, "rate: 1/h -> 1/m\n", "", "queue", "apply", "-f", path, "--dry-run",
+	); strings.Contains(r.out, "drained") {
 		t.Errorf("not asked for:\n%s", r.out)
 	}
 
@@ -101,18 +105,25 @@ $`)
 		t.Error(r.out)
 	}
 	expect(t, ExitDone, "", "", "queue", "resume", "email")
-	if r := diff(); !regexp.MustCompile(`changed, revision \d+\n(.*\n)*  rate: 1/h -> 1/m\n    the backlog, 8 jobs, is drained at `).MatchString(r.out) {
+	if r := diff(); !regexp.MustCompile(
+		`changed, revision \d+\n(.*\n)*  rate: 1/h -> 1/m\n    the backlog, 8 jobs, is drained at `,
+	).MatchString(r.out) {
 		t.Error(r.out)
 	}
 	write("name: email, rate: 1/m, burst: 4, capacity: 5, max_in_flight: 1")
-	if r := diff("--dry-run"); !regexp.MustCompile(`would be changed\n  burst: 3 -> 4\n    the backlog, 8 jobs, is drained at ` + at + ` as before, but for what idleness has saved up\n$`).MatchString(r.out) {
+	if r := diff("--dry-run"); !regexp.MustCompile(
+		`would be changed\n  burst: 3 -> 4\n    the backlog, 8 jobs, is drained at ` + at +
+			` as before, but for what idleness has saved up\n$`,
+	).MatchString(r.out) {
 		t.Error(r.out)
 	}
 	// The rate of the file does not go with the burst as it is.
 	write("name: email, rate: 1/s, burst: 5000, capacity: 5, max_in_flight: 1")
 	diff()
 	write("name: email, rate: 1/d, capacity: 5, max_in_flight: 1")
-	if r := diff("--dry-run"); !strings.Contains(r.out, "  rate: 1/s -> 1/d\n    when the backlog is drained cannot be told: rate: ") {
+	if r := diff("--dry-run"); !strings.Contains(
+		r.out, "  rate: 1/s -> 1/d\n    when the backlog is drained cannot be told: rate: ",
+	) {
 		t.Error(r.out)
 	}
 }
@@ -127,7 +138,8 @@ func TestApplyPrunes(t *testing.T) {
 		t.Helper()
 		r := penstock(t, "", append(prune, flags...)...)
 		out = regexp.MustCompile(`revision \d+`).ReplaceAllString(out, "revision N")
-		if got := regexp.MustCompile(`revision \d+`).ReplaceAllString(r.out, "revision N"); r.code != code || got != out || !strings.Contains(r.err, errs) {
+		if got := regexp.MustCompile(`revision \d+`).ReplaceAllString(r.out, "revision N"); r.code != code || got != out ||
+			!strings.Contains(r.err, errs) {
 			t.Errorf("%v: exit %d, want %d\n%s\nwant\n%s\n%s\nwant\n%s", flags, r.code, code, got, out, r.err, errs)
 		}
 	}
@@ -146,8 +158,16 @@ func TestApplyPrunes(t *testing.T) {
 		}
 	}
 	// Parents are made before children, wherever they stand.
-	write("name: a.x, rate: 1/h", "name: a, rate: 1/h", "name: b.x, rate: 1/h", "name: b.y, rate: 1/h", "name: b, rate: 1/h", "name: old, rate: 1/h")
-	do(ExitDone, "a made, revision N\nb made, revision N\nold made, revision N\na.x made, revision N\nb.x made, revision N\nb.y made, revision N\n", "")
+	write(
+		"name: a.x, rate: 1/h", "name: a, rate: 1/h", "name: b.x, rate: 1/h", "name: b.y, rate: 1/h", "name: b, rate: 1/h",
+		"name: old, rate: 1/h",
+	)
+	do(
+		ExitDone,
+		"a made, revision N\nb made, revision N\nold made, revision N\na.x made, revision N\nb.x made, revision N\nb.y "+
+			"made, revision N\n",
+		"",
+	)
 	appended(t, store, "b.y", 3)
 
 	write("name: a.x, rate: 1/h", "name: new, rate: 1/h")
@@ -160,7 +180,11 @@ b is not in the file, has children that stay, and would be left alone
 old would be removed: it is empty
 `, "", "--dry-run")
 	names("a a.x b b.x b.y old")
-	do(ExitRefused, "", "old would be removed: it is empty\n2 of the queues that are not in the file will be removed, with what they hold. Type prune to go on: penstock: left alone")
+	do(
+		ExitRefused, "",
+		"old would be removed: it is empty\n2 of the queues that are not in the file will be removed, with what they hold. "+
+			"Type prune to go on: penstock: left alone",
+	)
 	names("a a.x b b.x b.y old") // not even new was made
 	do(ExitRefused, `new made, revision N
 a.x unchanged, revision N
@@ -180,10 +204,12 @@ old removed
 	write("name: a, rate: 1/h")
 	var plan []applied
 	r := expect(t, ExitDone, "", "", append(prune, "--force", "--dry-run", "-o", "json")...)
-	if err := json.Unmarshal([]byte(r.out), &plan); err != nil || len(plan) != 5 || plan[2].Queue != "b.y" || plan[2].Action != "removed" || plan[2].Surplus.Held != 3 || plan[0].Surplus != nil {
+	if err := json.Unmarshal([]byte(r.out), &plan); err != nil || len(plan) != 5 || plan[2].Queue != "b.y" ||
+		plan[2].Action != "removed" || plan[2].Surplus.Held != 3 || plan[0].Surplus != nil {
 		t.Errorf("%v: %s", err, r.out)
 	}
-	if r := penstock(t, "prune\n", append(prune, "--force")...); r.code != ExitDone || !strings.Contains(r.err, "b.y would be removed: it holds 3 jobs") {
+	if r := penstock(t, "prune\n", append(prune, "--force")...); r.code != ExitDone ||
+		!strings.Contains(r.err, "b.y would be removed: it holds 3 jobs") {
 		t.Errorf("%+v", r)
 	}
 	names("a")

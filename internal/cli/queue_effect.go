@@ -44,11 +44,15 @@ func effectOf(r *run, api *client.Client, present *wire.Queue, file *queue.Spec,
 			}
 		case "max_bytes":
 			if over := s.Bytes - int64(file.MaxBytes); file.MaxBytes > 0 && over > 0 {
-				c.effect = fmt.Sprintf("%d bytes more than that are held; nothing is dropped, and there is no room until they have left", over)
+				c.effect = fmt.Sprintf(
+					"%d bytes more than that are held; nothing is dropped, and there is no room until they have left", over,
+				)
 			}
 		case "capacity":
 			if e.AboveCapacity = max(0, s.Size()-file.Capacity); e.AboveCapacity > 0 {
-				c.effect = fmt.Sprintf("%d more than that are held; nothing is dropped, and there is no room until they have left", e.AboveCapacity)
+				c.effect = fmt.Sprintf(
+					"%d more than that are held; nothing is dropped, and there is no room until they have left", e.AboveCapacity,
+				)
 			}
 		case "max_in_flight":
 			if e.InFlight = s.Leased; e.InFlight == 0 {

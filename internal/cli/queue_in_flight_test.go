@@ -19,7 +19,9 @@ func TestInfoTellsWhoIsAtWork(t *testing.T) {
 	if r := expect(t, ExitDone, "waiting", "", "queue", "info", "email"); strings.Contains(r.out, "in flight") {
 		t.Errorf("nothing is at work, but:\n%s", r.out)
 	}
-	got, err := store.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: "d", Name: "mailhost:42"}, Max: 2})
+	got, err := store.Reserve(t.Context(), queue.ReserveRequest{
+		Client: queue.Client{ID: "d", Name: "mailhost:42"}, Max: 2,
+	})
 	if err != nil || len(got.Jobs) != 2 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -27,7 +29,9 @@ func TestInfoTellsWhoIsAtWork(t *testing.T) {
 	if !strings.Contains(r.out, " with mailhost:42") {
 		t.Errorf("told\n%s", r.out)
 	}
-	if r := expect(t, ExitDone, `"in_flight"`, "", "queue", "info", "email", "-o", "json"); !strings.Contains(r.out, `"drainer": "mailhost:42"`) {
+	if r := expect(
+		t, ExitDone, `"in_flight"`, "", "queue", "info", "email", "-o", "json",
+	); !strings.Contains(r.out, `"drainer": "mailhost:42"`) {
 		t.Errorf("told\n%s", r.out)
 	}
 }

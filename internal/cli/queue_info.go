@@ -58,7 +58,10 @@ func printQueue(r *run, q *wire.Queue, drainers wire.Drainers, flying *inFlight)
 		"rate", fmt.Sprintf("%s, revision %d", pace(q), q.Revision),
 		"adapt", adaptedOf(q),
 		"outflow", fmt.Sprintf("%.1f/s over the last 10 to 20 s", s.Outflow),
-		"size", fmt.Sprintf("%d of %d: %d waiting, %d scheduled, %d leased, %d held for a person", s.Size(), q.Capacity, s.Waiting, s.Scheduled, s.Leased, s.HeldJobs),
+		"size", fmt.Sprintf(
+			"%d of %d: %d waiting, %d scheduled, %d leased, %d held for a person", s.Size(), q.Capacity, s.Waiting, s.Scheduled,
+			s.Leased, s.HeldJobs,
+		),
 		"bytes", bytesOf(s),
 		"in flight", flying.text(now),
 		"limits", limitsOf(q),
@@ -71,13 +74,19 @@ func printQueue(r *run, q *wire.Queue, drainers wire.Drainers, flying *inFlight)
 		"oldest", age(now, s.OldestWaiting),
 		"deferred", deferredOf(q),
 		"dead", num(s.Dead),
-		"since made", fmt.Sprintf("%d appended, %d delivered, %d retried, %d died, %d replayed, %d cancelled, %d expired, %d refused",
+		"since made", fmt.Sprintf("%d appended, %d delivered, %d retried, %d died, %d replayed, %d cancelled, %d expired, "+
+			"%d refused",
 			s.Appended, s.Delivered, s.Retried, s.Died, s.Replayed, s.Cancelled, s.TimedOut, s.Refused),
-		"irregular", fmt.Sprintf("%d released, %d throttled, %d down, %d leases ran out, %d slots lost", s.Released, s.Throttled, s.Down, s.Expired, s.Lost),
+		"irregular", fmt.Sprintf(
+			"%d released, %d throttled, %d down, %d leases ran out, %d slots lost", s.Released, s.Throttled, s.Down, s.Expired,
+			s.Lost,
+		),
 		"circuit", circuitOf(q),
 		"overflow", overflowOf(q),
 		"lease, slack", fmt.Sprintf("%v, %v", q.Lease, q.Slack),
-		"retry", fmt.Sprintf("%d attempts, %v to %v, jitter %s", q.Retry.MaxAttempts, q.Retry.MinBackoff, q.Retry.MaxBackoff, q.Retry.Jitter),
+		"retry", fmt.Sprintf(
+			"%d attempts, %v to %v, jitter %s", q.Retry.MaxAttempts, q.Retry.MinBackoff, q.Retry.MaxBackoff, q.Retry.Jitter,
+		),
 		"deliver", deliverOf(q),
 	)
 	if err != nil {
@@ -154,7 +163,9 @@ func overflowOf(q *wire.Queue) string {
 		return q.Overflow
 	}
 	d := &q.Deferred
-	text := fmt.Sprintf("%s; at most %d deferred for %v, back into %d of %d places", q.Overflow, d.MaxJobs, d.MaxAge, q.Mark(), q.Capacity)
+	text := fmt.Sprintf(
+		"%s; at most %d deferred for %v, back into %d of %d places", q.Overflow, d.MaxJobs, d.MaxAge, q.Mark(), q.Capacity,
+	)
 	if d.ReadmitBetween == "" {
 		return text
 	}

@@ -12,8 +12,14 @@ import (
 func TestLogAndRollback(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", ingress(t))
 	me := operator()
-	expect(t, ExitDone, "made", "", "queue", "set", "email", "rate=14/s", "deliver.http.url=https://a.example.com/send?token=hidden")
-	expect(t, ExitDone, "rate: 14/s -> 5/s", "", "queue", "set", "email", "rate=5/s", "deliver.http.url=https://b.example.com/send")
+	expect(
+		t, ExitDone, "made", "", "queue", "set", "email", "rate=14/s",
+		"deliver.http.url=https://a.example.com/send?token=hidden",
+	)
+	expect(
+		t, ExitDone, "rate: 14/s -> 5/s", "", "queue", "set", "email", "rate=5/s",
+		"deliver.http.url=https://b.example.com/send",
+	)
 	expect(t, ExitDone, "paused until", "", "queue", "pause", "email", "--for", "90m", "--reason", "maintenance")
 	r := expect(t, ExitDone, "rate: 14/s -> 5/s", "", "queue", "log", "email")
 	for _, want := range []string{"created", "changed", "paused", me, "maintenance", "until "} {
@@ -68,7 +74,9 @@ func TestLogOfJobsAndRules(t *testing.T) {
 		}
 	}
 	for _, rate := range []string{"1/s", "2/s"} {
-		expect(t, ExitDone, "", "", "rule", "apply", "-f", file("rules.yaml", "rules:\n  - {name: otp.to, algorithm: meter, rate: "+rate+"}\n"))
+		expect(t, ExitDone, "", "", "rule", "apply", "-f", file(
+			"rules.yaml", "rules:\n  - {name: otp.to, algorithm: meter, rate: "+rate+"}\n",
+		))
 	}
 	expect(t, ExitDone, "", "", "rule", "rm", "otp.to")
 	r = expect(t, ExitDone, "rate: 1/s -> 2/s", "", "rule", "log", "otp.to")

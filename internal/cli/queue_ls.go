@@ -125,13 +125,20 @@ func queueTable(queues []wire.Queue, now time.Time) string {
 		return "no queues; \"penstock queue set NAME rate=10/s\" makes one\n"
 	}
 	t := table{
-		header: []string{"NAME", "RATE", "SIZE", "WAITING", "LANES", "SCHEDULED", "LEASED", "HELD", "DEFERRED", "DEAD", "OUT/S", "OLDEST", "STATE"},
-		right:  map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true, 8: true, 9: true, 10: true, 11: true},
+		header: []string{
+			"NAME", "RATE", "SIZE", "WAITING", "LANES", "SCHEDULED", "LEASED", "HELD", "DEFERRED", "DEAD", "OUT/S", "OLDEST",
+			"STATE",
+		},
+		right: map[int]bool{
+			1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true, 8: true, 9: true, 10: true, 11: true,
+		},
 	}
 	for i := range queues {
 		q := &queues[i]
-		t.add(q.Name, rateOf(q), fmt.Sprintf("%d/%d", q.Stats.Size(), q.Capacity), num(q.Stats.Waiting), num(q.Stats.Lanes), num(q.Stats.Scheduled),
-			num(q.Stats.Leased), num(q.Stats.HeldJobs), num(q.Stats.Deferred), num(q.Stats.Dead), fmt.Sprintf("%.1f", q.Stats.Outflow), age(now, q.Stats.OldestWaiting), stateOf(q)+pullOf(q))
+		t.add(q.Name, rateOf(q), fmt.Sprintf("%d/%d", q.Stats.Size(), q.Capacity), num(q.Stats.Waiting), num(q.Stats.Lanes),
+			num(q.Stats.Scheduled),
+			num(q.Stats.Leased), num(q.Stats.HeldJobs), num(q.Stats.Deferred), num(q.Stats.Dead),
+			fmt.Sprintf("%.1f", q.Stats.Outflow), age(now, q.Stats.OldestWaiting), stateOf(q)+pullOf(q))
 	}
 	return t.String()
 }
@@ -163,7 +170,12 @@ func adaptedOf(q *wire.Queue) string {
 	if c.To.PerSecond() < c.From.PerSecond() {
 		did = "lowered"
 	}
-	return because(fmt.Sprintf("%s; %s from %.4g/s at %s, %s", text, did, c.From.PerSecond(), c.At.Local().Format(time.DateTime), c.Cause), c.Reason)
+	return because(
+		fmt.Sprintf(
+			"%s; %s from %.4g/s at %s, %s", text, did, c.From.PerSecond(), c.At.Local().Format(time.DateTime), c.Cause,
+		),
+		c.Reason,
+	)
 }
 
 // pausedOf says until when, by whom and why a queue is paused.

@@ -15,8 +15,14 @@ func TestQuote(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", url)
 	expect(t, ExitRefused, "", "unknown_queue", "queue", "quote", "email", "--jobs", "5")
 	expect(t, ExitDone, "made", "", "queue", "set", "email", "rate=1/h", "capacity=10")
-	expect(t, ExitDone, "jobs    10 fit, 0 would be deferred, 40 refused (full)\nat 1/h  nothing waits; the first leaves now, the last in ", "", "queue", "quote", "email", "--jobs", "50")
-	if a, err := store.Append(t.Context(), []queue.Job{{Queue: "email", ID: "a"}, {Queue: "email", ID: "b"}}); err != nil || a[1].Outcome != queue.Accepted {
+	expect(
+		t, ExitDone,
+		"jobs    10 fit, 0 would be deferred, 40 refused (full)\nat 1/h  nothing waits; the first leaves now, the last in ",
+		"", "queue", "quote", "email", "--jobs", "50",
+	)
+	if a, err := store.Append(t.Context(), []queue.Job{
+		{Queue: "email", ID: "a"}, {Queue: "email", ID: "b"},
+	}); err != nil || a[1].Outcome != queue.Accepted {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	r := expect(t, ExitDone, "at 1/h  backlog drained in ", "", "queue", "quote", "email", "--rate", "1/d")
@@ -58,7 +64,8 @@ func TestQuoteTellsWhatExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := expect(t, ExitDone, "at 1/s   backlog drained ", "", "queue", "quote", "email", "--rate", "1/2h")
-	if first, then, _ := strings.Cut(r.out, "\n"); strings.Contains(first, "expire") || !strings.HasSuffix(then, "; 1 job of those that wait would expire\n") {
+	if first, then, _ := strings.Cut(r.out, "\n"); strings.Contains(first, "expire") ||
+		!strings.HasSuffix(then, "; 1 job of those that wait would expire\n") {
 		t.Error(r.out)
 	}
 	if _, err := store.Append(t.Context(), []queue.Job{{Queue: "email", ID: "d", Lane: "x"}}); err != nil {
@@ -66,10 +73,13 @@ func TestQuoteTellsWhatExpires(t *testing.T) {
 	}
 	expect(t, ExitDone, "; about 1 job of those that wait would expire\n", "", "queue", "quote", "email", "--rate", "1/2h")
 	expect(t, ExitDone, "expires   "+list[1].ExpiresAt.Local().Format("2006-01-02T15:04"), "", "job", "get", "email", "b")
-	if r := expect(t, ExitDone, "EXPIRES", "", "job", "ls", "email"); strings.Count(r.out, list[1].ExpiresAt.Local().Format("2006-01-02T15:04")) != 1 {
+	if r := expect(t, ExitDone, "EXPIRES", "", "job", "ls", "email"); strings.Count(
+		r.out, list[1].ExpiresAt.Local().Format("2006-01-02T15:04"),
+	) != 1 {
 		t.Error(r.out)
 	}
-	if got := expiringOf(&wire.Expiring{Jobs: 7, AtLeast: true}); got != "; at least 7 jobs of those that wait would expire" {
+	if got := expiringOf(&wire.Expiring{Jobs: 7, AtLeast: true}); got != "; at least 7 jobs of those that wait would "+
+		"expire" {
 		t.Error(got)
 	}
 }

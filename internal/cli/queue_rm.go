@@ -47,7 +47,9 @@ func (c *rmCmd) Run(r *run) error {
 	err = api.Delete(r.ctx, c.Name, q.Revision, c.Force)
 	var refused *client.Problem
 	if errors.As(err, &refused) && refused.Reason == "not_empty" {
-		return &ended{ExitRefused, fmt.Errorf("queue %s %s and was left alone; --force removes it with them", c.Name, holds(&q))}
+		return &ended{ExitRefused, fmt.Errorf(
+			"queue %s %s and was left alone; --force removes it with them", c.Name, holds(&q),
+		)}
 	}
 	if err != nil {
 		return err

@@ -32,7 +32,9 @@ func (c *turnCmd) Run(r *run) error {
 	turn, err := api.Turn(r.ctx, c.Name, c.Wait)
 	var refused *client.Problem
 	if errors.As(err, &refused) && refused.Reason == "no_turn" {
-		if _, err := fmt.Fprintf(r.Err, "no turn of %s within %v; come back in %s\n", c.Name, c.Wait, short(refused.RetryAfter())); err != nil {
+		if _, err := fmt.Fprintf(
+			r.Err, "no turn of %s within %v; come back in %s\n", c.Name, c.Wait, short(refused.RetryAfter()),
+		); err != nil {
 			return err
 		}
 		return told(ExitRefused)

@@ -122,7 +122,9 @@ func (c *replayCmd) options() (o replay.Options, err error) {
 		o.Queues = append(o.Queues, q)
 	}
 	if len(o.Rules)+len(o.Queues) == 0 {
-		return o, errors.New("give something to try: --rule \"meter rate=5/s burst=10\", or --queue \"rate=14/s capacity=1000\"")
+		return o, errors.New(
+			"give something to try: --rule \"meter rate=5/s burst=10\", or --queue \"rate=14/s capacity=1000\"",
+		)
 	}
 	if o.Zone, err = time.LoadLocation(c.Timezone); err != nil {
 		return o, fmt.Errorf("--timezone %q: is no zone of the IANA database, such as Europe/Berlin", c.Timezone)
@@ -139,7 +141,8 @@ func (c *replayCmd) options() (o replay.Options, err error) {
 // writable finds out before a long run whether what it makes can be written. It leaves what is there, and nothing that
 // was not.
 func writable(name string) error {
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // a pipe would wait for its reader, whatever is pressed meanwhile
+	// a pipe would wait for its reader, whatever is pressed meanwhile
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is no regular file", name)
 	}
 	_, missing := os.Lstat(name) // or a link to nowhere would be removed for the file
@@ -178,16 +181,24 @@ func openLog(r *run, name string) (io.ReadCloser, int64, error) {
 }
 
 func printReplay(w io.Writer, r *replay.Report) error {
-	line := fmt.Sprintf("%s from %s to %s (%s)", requestCount(r.Requests), r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), short(r.To.Sub(r.From)))
+	line := fmt.Sprintf(
+		"%s from %s to %s (%s)", requestCount(r.Requests), r.From.Format(time.RFC3339), r.To.Format(time.RFC3339),
+		short(r.To.Sub(r.From)),
+	)
 	if r.Broken > 0 {
 		line += fmt.Sprintf("; %s cannot be read", lineCount(r.Broken))
 	}
 	if r.Late > 0 {
 		line += fmt.Sprintf("; %s came too late and were taken at the latest instant", lineCount(r.Late))
 	}
-	_, err := fmt.Fprintf(w, "%s\nat most came %s\n", line, burstsOf(r.Came, func(b *replay.Burst) int64 { return b.Asked }))
+	_, err := fmt.Fprintf(w, "%s\nat most came %s\n", line, burstsOf(
+		r.Came, func(b *replay.Burst) int64 { return b.Asked },
+	))
 	if r.WholeSeconds && !r.Spread {
-		_, err = fmt.Fprintln(w, "the log tells whole seconds: those of one are taken as at once, the hardest case; --spread puts them evenly into it")
+		_, err = fmt.Fprintln(
+			w,
+			"the log tells whole seconds: those of one are taken as at once, the hardest case; --spread puts them evenly into it",
+		)
 	}
 	if len(r.Rules) > 0 {
 		_, err = fmt.Fprintf(w, "\n%s", rulesTable(r))
@@ -226,7 +237,10 @@ func burstsOf(bursts []replay.Burst, of func(*replay.Burst) int64) (text string)
 }
 
 func rulesTable(r *replay.Report) string {
-	t := table{header: []string{"RULE", "ALLOWED", "REFUSED", "SHARE", "KEYS", "HIT"}, right: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true}}
+	t := table{
+		header: []string{"RULE", "ALLOWED", "REFUSED", "SHARE", "KEYS", "HIT"},
+		right:  map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true},
+	}
 	for i, b := range r.Rules[0].Bursts {
 		t.header = append(t.header, "IN "+spelled(b.Span))
 		t.right[6+i] = true
@@ -235,7 +249,10 @@ func rulesTable(r *replay.Report) string {
 	t.right[len(t.header)-1] = true
 	for i := range r.Rules {
 		o := &r.Rules[i]
-		cells := []string{plain(o.Rule), humanize.Comma(o.Allowed), humanize.Comma(o.Refused), percent(o.Share), humanize.Comma(o.Keys), humanize.Comma(o.KeysRefused)}
+		cells := []string{
+			plain(o.Rule), humanize.Comma(o.Allowed), humanize.Comma(o.Refused), percent(o.Share), humanize.Comma(o.Keys),
+			humanize.Comma(o.KeysRefused),
+		}
 		for k := range o.Bursts {
 			cells = append(cells, humanize.Comma(o.Bursts[k].Allowed))
 		}
@@ -246,7 +263,10 @@ func rulesTable(r *replay.Report) string {
 
 // ruleKeys says which keys a rule hit most.
 func ruleKeys(o *replay.Outcome) string {
-	text := fmt.Sprintf("%s, by %s: at most %s of one key in %s", plain(o.Rule), cmp.Or(plain(o.Key), "one key for all"), humanize.Comma(o.Own.Allowed), spelled(o.Own.Span))
+	text := fmt.Sprintf(
+		"%s, by %s: at most %s of one key in %s", plain(o.Rule), cmp.Or(plain(o.Key), "one key for all"),
+		humanize.Comma(o.Own.Allowed), spelled(o.Own.Span),
+	)
 	if o.WithoutKey > 0 {
 		text += fmt.Sprintf("; %s without the key not counted", lineCount(o.WithoutKey))
 	}
@@ -257,14 +277,19 @@ func ruleKeys(o *replay.Outcome) string {
 		return text + "; nothing refused\n"
 	}
 	t := table{
-		header: []string{"  KEY", "REQUESTS", "ALLOWED", "REFUSED", "ASKED IN " + spelled(o.Own.Span), "ALLOWED IN " + spelled(o.Own.Span)},
-		right:  map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true},
+		header: []string{
+			"  KEY", "REQUESTS", "ALLOWED", "REFUSED", "ASKED IN " + spelled(o.Own.Span), "ALLOWED IN " + spelled(o.Own.Span),
+		},
+		right: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true},
 	}
 	for _, k := range o.Top {
 		if k.Refused == 0 {
 			break
 		}
-		t.add("  "+plain(cmp.Or(k.Key, "all")), humanize.Comma(k.Requests), humanize.Comma(k.Allowed), humanize.Comma(k.Refused), humanize.Comma(k.BurstAsked), humanize.Comma(k.BurstAllowed))
+		t.add(
+			"  "+plain(cmp.Or(k.Key, "all")), humanize.Comma(k.Requests), humanize.Comma(k.Allowed), humanize.Comma(k.Refused),
+			humanize.Comma(k.BurstAsked), humanize.Comma(k.BurstAllowed),
+		)
 	}
 	return text + "\n" + t.String()
 }
@@ -276,7 +301,10 @@ func queuesTable(r *replay.Report) string {
 	}
 	for i := range r.Queues {
 		q := &r.Queues[i]
-		t.add(plain(q.Queue), humanize.Comma(q.Accepted), humanize.Comma(q.Refused), percent(q.Share), humanize.Comma(q.Deepest), short(q.WaitP50.D()), short(q.WaitP99.D()), short(q.WaitMax.D()))
+		t.add(
+			plain(q.Queue), humanize.Comma(q.Accepted), humanize.Comma(q.Refused), percent(q.Share), humanize.Comma(q.Deepest),
+			short(q.WaitP50.D()), short(q.WaitP99.D()), short(q.WaitMax.D()),
+		)
 	}
 	return t.String()
 }

@@ -64,7 +64,10 @@ func (b *readBar) add(n int) {
 	line := fmt.Sprintf("read %s, %s/s", humanize.Bytes(uint64(b.read)), humanize.Bytes(uint64(rate)))
 	if b.total > 0 && rate > 0 {
 		left := time.Duration(float64(b.total-b.read) / rate * float64(time.Second))
-		line = fmt.Sprintf("read %s of %s, %s/s, about %s left", humanize.Bytes(uint64(b.read)), humanize.Bytes(uint64(b.total)), humanize.Bytes(uint64(rate)), short(max(0, left)))
+		line = fmt.Sprintf(
+			"read %s of %s, %s/s, about %s left", humanize.Bytes(uint64(b.read)), humanize.Bytes(uint64(b.total)),
+			humanize.Bytes(uint64(rate)), short(max(0, left)),
+		)
 	}
 	_, _ = fmt.Fprintln(b.w, line)
 }

@@ -14,7 +14,8 @@ const exampleLog = "../../examples/access.log"
 
 // The page docs/cli.md shows the most of it.
 func TestReplay(t *testing.T) {
-	r := expect(t, ExitDone, "", exampleLog+":98: is not as HOST", "replay", "--log", exampleLog, "--rule", "meter rate=2/s burst=10", "--rule", "meter rate=2/s burst=30",
+	r := expect(t, ExitDone, "", exampleLog+":98: is not as HOST", "replay", "--log", exampleLog, "--rule",
+		"meter rate=2/s burst=10", "--rule", "meter rate=2/s burst=30",
 		"--rule", "fixed_window limit=60 period=1m", "--queue", "rate=3/s capacity=50")
 	want, err := os.ReadFile("testdata/replay.txt")
 	if err != nil {
@@ -26,21 +27,27 @@ func TestReplay(t *testing.T) {
 }
 
 func TestReplayJSON(t *testing.T) {
-	r := expect(t, ExitDone, "", "", "replay", "--log", exampleLog, "--rule", "gap period=1s key={path}", "--rule", "gap period=1s key=", "-o", "json")
+	r := expect(
+		t, ExitDone, "", "", "replay", "--log", exampleLog, "--rule", "gap period=1s key={path}", "--rule",
+		"gap period=1s key=", "-o", "json",
+	)
 	var report replay.Report
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
 		t.Fatal(err)
 	}
-	if report.Requests != 269 || report.Broken != 1 || report.Rules[0].Key != "{path}" || report.Rules[0].Keys != 24 || report.Rules[1].Keys != 1 || len(report.Timeline.Steps) == 0 {
+	if report.Requests != 269 || report.Broken != 1 || report.Rules[0].Key != "{path}" || report.Rules[0].Keys != 24 ||
+		report.Rules[1].Keys != 1 || len(report.Timeline.Steps) == 0 {
 		t.Errorf("%.600s", r.out)
 	}
 }
 
 func TestReplayFromStandardInput(t *testing.T) {
 	chart := filepath.Join(t.TempDir(), "chart.HTML")
-	r := penstock(t, "when,tenant,units\n2026-10-05 09:00:00,a,3\n2026-10-05 09:00:01,a,3\n", "replay", "--log", "-", "--key", "tenant", "--time", "when", "--cost", "units",
+	r := penstock(t, "when,tenant,units\n2026-10-05 09:00:00,a,3\n2026-10-05 09:00:01,a,3\n", "replay", "--log", "-",
+		"--key", "tenant", "--time", "when", "--cost", "units",
 		"--timezone", "Europe/Berlin", "--rule", "token_bucket rate=1/s burst=5", "--chart", chart)
-	if r.code != ExitDone || !strings.Contains(r.out, "from 2026-10-05T07:00:00Z") || !strings.Contains(r.out, "at most 3 of one key in 1s; nothing refused") {
+	if r.code != ExitDone || !strings.Contains(r.out, "from 2026-10-05T07:00:00Z") ||
+		!strings.Contains(r.out, "at most 3 of one key in 1s; nothing refused") {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
 	}
 	picture, err := os.ReadFile(chart)
@@ -55,7 +62,10 @@ func TestReplayFromStandardInput(t *testing.T) {
 }
 
 func TestReplayOfOneRequest(t *testing.T) {
-	r := penstock(t, "when,tenant\n2026-10-05 09:00:00,a\n", "replay", "--log", "-", "--key", "tenant", "--time", "when", "--rule", "gap period=1s")
+	r := penstock(
+		t, "when,tenant\n2026-10-05 09:00:00,a\n", "replay", "--log", "-", "--key", "tenant", "--time", "when", "--rule",
+		"gap period=1s",
+	)
 	if r.code != ExitDone || !strings.HasPrefix(r.out, "1 request from 2026-10-05T09:00:00Z") {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
 	}
@@ -76,8 +86,10 @@ func TestReplayUsage(t *testing.T) {
 		"lease is not tried":                 {"--log", exampleLog, "--queue", "rate=1/s lease=1s"},
 		"{ip} is no field of a combined log": {"--log", exampleLog, "--rule", "gap period=1s", "--key", "ip"},
 		"none of 269 lines has the key":      {"--log", exampleLog, "--rule", "gap period=1s", "--key", "user"},
-		"is no JSON pointer":                 {"--log", "../../examples/messages.ndjson", "--rule", "gap period=1s", "--key", "to", "--time", "/at"},
-		"--time must say which is the time":  {"--log", "../../examples/messages.csv", "--rule", "gap period=1s"},
+		"is no JSON pointer": {
+			"--log", "../../examples/messages.ndjson", "--rule", "gap period=1s", "--key", "to", "--time", "/at",
+		},
+		"--time must say which is the time": {"--log", "../../examples/messages.csv", "--rule", "gap period=1s"},
 	} {
 		expect(t, ExitUsage, "", want, append([]string{"replay"}, args...)...)
 	}
@@ -87,7 +99,10 @@ func TestReplayUsage(t *testing.T) {
 // until the new one is.
 func TestReplayChart(t *testing.T) {
 	dir := t.TempDir()
-	expect(t, ExitUsage, "", "--chart: open", "replay", "--log", "-", "--rule", "gap period=1s", "--chart", filepath.Join(dir, "nowhere", "x.html"))
+	expect(
+		t, ExitUsage, "", "--chart: open", "replay", "--log", "-", "--rule", "gap period=1s", "--chart",
+		filepath.Join(dir, "nowhere", "x.html"),
+	)
 	for name, there := range map[string]bool{"old.html": true, "new.html": false} {
 		chart := filepath.Join(dir, name)
 		if there {
@@ -95,7 +110,9 @@ func TestReplayChart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if r := penstock(t, "no log", "replay", "--log", "-", "--format", "combined", "--rule", "gap period=1s", "--chart", chart); r.code != ExitUsage || !strings.Contains(r.err, "none of 1 lines") {
+		if r := penstock(
+			t, "no log", "replay", "--log", "-", "--format", "combined", "--rule", "gap period=1s", "--chart", chart,
+		); r.code != ExitUsage || !strings.Contains(r.err, "none of 1 lines") {
 			t.Errorf("exit %d\n%s", r.code, r.err)
 		}
 		if got, err := os.ReadFile(chart); (err == nil) != there || there && string(got) != "the one before" {
@@ -118,7 +135,9 @@ func TestReplayChart(t *testing.T) {
 	if err := os.Symlink(os.DevNull, device); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, ExitUsage, "", "is no regular file", "replay", "--log", exampleLog, "--rule", "gap period=1s", "--chart", device)
+	expect(
+		t, ExitUsage, "", "is no regular file", "replay", "--log", exampleLog, "--rule", "gap period=1s", "--chart", device,
+	)
 }
 
 func TestReplayCompletion(t *testing.T) {

@@ -66,10 +66,16 @@ func ruleTable(rules []wire.Rule) string {
 	if len(rules) == 0 {
 		return "no rules; \"penstock rule apply -f FILE\" makes those of a file\n"
 	}
-	t := table{header: []string{"NAME", "ALGORITHM", "ALLOWS", "COUNTS BY", "DOES", "STORE AWAY", "OVERRIDES", "QUEUES"}, right: map[int]bool{6: true}}
+	t := table{
+		header: []string{"NAME", "ALGORITHM", "ALLOWS", "COUNTS BY", "DOES", "STORE AWAY", "OVERRIDES", "QUEUES"},
+		right:  map[int]bool{6: true},
+	}
 	for i := range rules {
 		rule := &rules[i]
-		t.add(rule.Name, string(rule.Algorithm), boundOf(rule.Bound), keyOf(rule), rule.Action, rule.Away, num(int64(len(rule.Overrides))), strings.Join(rule.Queues, " "))
+		t.add(
+			rule.Name, string(rule.Algorithm), boundOf(rule.Bound), keyOf(rule), rule.Action, rule.Away,
+			num(int64(len(rule.Overrides))), strings.Join(rule.Queues, " "),
+		)
 	}
 	return t.String()
 }
@@ -205,7 +211,9 @@ func (c *ruleRmCmd) Run(r *run) error {
 		if len(asking) == 0 { // they have come to ask it since; these are but the first
 			asking = refused.Queues
 		}
-		return &ended{ExitRefused, fmt.Errorf("rule %s is asked by %s and was left alone%s", c.Name, some(asking), wayOut(c.Name, asking))}
+		return &ended{ExitRefused, fmt.Errorf(
+			"rule %s is asked by %s and was left alone%s", c.Name, some(asking), wayOut(c.Name, asking),
+		)}
 	}
 	if err != nil {
 		return err
@@ -213,7 +221,10 @@ func (c *ruleRmCmd) Run(r *run) error {
 	if _, err := fmt.Fprintf(r.Out, "%s removed\n", c.Name); err != nil || len(asked[c.Name]) == 0 {
 		return err
 	}
-	r.say("none of the jobs of %s is taken (rule_missing) until the rule is there again, or they do not name it", some(asked[c.Name]))
+	r.say(
+		"none of the jobs of %s is taken (rule_missing) until the rule is there again, or they do not name it",
+		some(asked[c.Name]),
+	)
 	return nil
 }
 

@@ -107,7 +107,10 @@ func (c *ruleApplyCmd) surplus(r *run, api *client.Client, file []queue.Rule) ([
 		if stays[name] {
 			continue
 		}
-		a := applied{Rule: name, Action: actionRemoved, Revision: rules[i].Revision, Changes: []change{}, Surplus: &surplus{AskedBy: asked[name]}}
+		a := applied{
+			Rule: name, Action: actionRemoved, Revision: rules[i].Revision, Changes: []change{},
+			Surplus: &surplus{AskedBy: asked[name]},
+		}
 		if len(asked[name]) > 0 {
 			a.leave(reasonAsked)
 		} else {
@@ -121,7 +124,9 @@ func (c *ruleApplyCmd) surplus(r *run, api *client.Client, file []queue.Rule) ([
 	for i := range list {
 		r.say("%s", list[i].tell(true))
 	}
-	return list, confirm(r, "prune", fmt.Sprintf("%d of the rules that are not in the file will be removed, with what was taken from them", removed))
+	return list, confirm(r, "prune", fmt.Sprintf(
+		"%d of the rules that are not in the file will be removed, with what was taken from them", removed,
+	))
 }
 
 // remove removes one that is not in the file, at the revision that was looked at; see the queues'.
@@ -154,7 +159,9 @@ func (s *surplus) tellRule(name string, would bool) string {
 	case s.Reason != "" && len(s.AskedBy) == 0:
 		return fmt.Sprintf("rule %s is not in the file, is asked by a queue by now, and %s left alone", name, done)
 	case s.Reason != "":
-		return fmt.Sprintf("rule %s is not in the file, is asked by %s, and %s left alone", name, strings.Join(s.AskedBy, ", "), done)
+		return fmt.Sprintf(
+			"rule %s is not in the file, is asked by %s, and %s left alone", name, strings.Join(s.AskedBy, ", "), done,
+		)
 	case would:
 		return fmt.Sprintf("rule %s would be removed: no queue asks it", name)
 	}

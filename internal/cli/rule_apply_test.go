@@ -11,7 +11,9 @@ import (
 )
 
 // rulesOf returns how to write a file, how to apply it and compare what is printed, and the store.
-func rulesOf(t *testing.T) (write func(text string), do func(code Exit, out string, args ...string), store queue.Engine) {
+func rulesOf(t *testing.T) (write func(text string), do func(
+	code Exit, out string, args ...string,
+), store queue.Engine) {
 	t.Helper()
 	url, store := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)
@@ -69,7 +71,10 @@ func TestRuleApply(t *testing.T) {
 func TestQueueApplyRules(t *testing.T) {
 	write, do, store := rulesOf(t)
 	write(ruleFile)
-	do(ExitDone, "rule mail.otp would be made\nrule calls would be made\nmail would be made\n", "queue", "apply", "--dry-run")
+	do(
+		ExitDone, "rule mail.otp would be made\nrule calls would be made\nmail would be made\n", "queue", "apply",
+		"--dry-run",
+	)
 	do(ExitDone, "rule mail.otp made, revision N\nrule calls made, revision N\nmail made, revision N\n", "queue", "apply")
 	write("queues:\n  - {name: mail, rate: 1/s}\n")
 	do(ExitDone, "mail changed, revision N\n  rules.0: mail.otp -> (none)\n", "queue", "apply", "--prune", "--yes")
@@ -119,7 +124,8 @@ rule mail.otp is not in the file, is asked by mail, and was left alone
 		t.Fatal(err)
 	}
 	r := expect(t, ExitDone, "", "", append(prune, "--dry-run", "-o", "json", "-f", path)...)
-	if err := json.Unmarshal([]byte(r.out), &plan); err != nil || len(plan) != 2 || plan[1].Rule != "mail.otp" || plan[1].Action != actionLeft || plan[1].Surplus.Reason != "rule_in_use" {
+	if err := json.Unmarshal([]byte(r.out), &plan); err != nil || len(plan) != 2 || plan[1].Rule != "mail.otp" ||
+		plan[1].Action != actionLeft || plan[1].Surplus.Reason != "rule_in_use" {
 		t.Errorf("%v: %s", err, r.out)
 	}
 	expect(t, ExitUsage, "", "--yes is for --prune", "rule", "apply", "-f", path, "--yes")
@@ -128,8 +134,14 @@ rule mail.otp is not in the file, is asked by mail, and was left alone
 // One that a queue asks by now is left alone, one that was changed is told.
 func TestRulePruneLeavesWhatChanged(t *testing.T) {
 	write, do, _ := rulesOf(t)
-	write("rules:\n  - {name: m.asked, algorithm: gap, period: 1s}\n  - {name: changed, algorithm: gap, period: 1s}\n  - {name: gone, algorithm: gap, period: 1s}\n")
-	do(ExitDone, "rule m.asked made, revision N\nrule changed made, revision N\nrule gone made, revision N\n", "rule", "apply")
+	write(
+		"rules:\n  - {name: m.asked, algorithm: gap, period: 1s}\n  - {name: changed, algorithm: gap, period: 1s}\n  - " +
+			"{name: gone, algorithm: gap, period: 1s}\n",
+	)
+	do(
+		ExitDone, "rule m.asked made, revision N\nrule changed made, revision N\nrule gone made, revision N\n", "rule",
+		"apply",
+	)
 	r := &run{ctx: t.Context(), server: os.Getenv("PENSTOCK_URL")}
 	api, err := r.client()
 	if err != nil {
@@ -149,7 +161,8 @@ func TestRulePruneLeavesWhatChanged(t *testing.T) {
 	}
 	for _, a := range list {
 		a, err := c.remove(r, api, a)
-		if told := a.tell(false); a.Rule != "changed" && (err != nil || told != want[a.Rule]) || a.Rule == "changed" && err == nil {
+		if told := a.tell(false); a.Rule != "changed" && (err != nil || told != want[a.Rule]) ||
+			a.Rule == "changed" && err == nil {
 			t.Errorf("%s: %q, %v", a.Rule, told, err)
 		}
 	}

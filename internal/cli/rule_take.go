@@ -28,7 +28,9 @@ func (c *ruleAsk) ask(r *run, op queue.TakeOp) error {
 	if err != nil {
 		return err
 	}
-	t, err := api.Take(r.ctx, c.Name, op, wire.Take{Key: c.Key, Cost: c.Cost, Lease: c.Lease, Wait: queue.Duration(c.wait)})
+	t, err := api.Take(r.ctx, c.Name, op, wire.Take{
+		Key: c.Key, Cost: c.Cost, Lease: c.Lease, Wait: queue.Duration(c.wait),
+	})
 	if err != nil {
 		return err
 	}

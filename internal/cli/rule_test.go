@@ -20,11 +20,17 @@ func TestRules(t *testing.T) {
 	}
 	expect(t, ExitDone, "no rules", "", "rule", "ls")
 	put(queue.Rule{
-		Name: "otp", Algorithm: leaky.AlgorithmSlidingLog, Key: "{lane}", Bound: queue.Bound{Limit: 2, Period: queue.Duration(3600e9)},
+		Name: "otp", Algorithm: leaky.AlgorithmSlidingLog, Key: "{lane}",
+		Bound:     queue.Bound{Limit: 2, Period: queue.Duration(3600e9)},
 		Overrides: map[string]queue.Bound{"bulk": {Limit: 100, Period: queue.Duration(3600e9)}},
 	})
-	put(queue.Rule{Name: "slots", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 1, TTL: queue.Duration(3600e9)}})
-	put(queue.Rule{Name: "watched", Algorithm: leaky.AlgorithmGap, Bound: queue.Bound{Period: queue.Duration(3600e9)}, Action: queue.Shadow})
+	put(queue.Rule{
+		Name: "slots", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 1, TTL: queue.Duration(3600e9)},
+	})
+	put(queue.Rule{
+		Name: "watched", Algorithm: leaky.AlgorithmGap, Bound: queue.Bound{Period: queue.Duration(3600e9)},
+		Action: queue.Shadow,
+	})
 
 	expect(t, ExitDone, "2 in 1h0m0s", "", "rule", "ls")
 	expect(t, ExitDone, `"algorithm": "sliding_log"`, "", "rule", "ls", "-o", "json")
@@ -54,24 +60,36 @@ func TestRules(t *testing.T) {
 	if got := completed(t, "zsh", "rule", "take", "s"); got != "slots" {
 		t.Errorf("completed with %q", got)
 	}
-	if _, err := store.Put(t.Context(), queue.Spec{Name: "mail", Rate: leaky.Unlimited, Rules: []string{"otp"}}, 0); err != nil {
+	if _, err := store.Put(
+		t.Context(), queue.Spec{Name: "mail", Rate: leaky.Unlimited, Rules: []string{"otp"}}, 0,
+	); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, ExitDone, "mail", "", "rule", "ls")
 	expect(t, ExitDone, "mail", "", "rule", "info", "otp")
 	expect(t, ExitDone, `"mail"`, "", "rule", "ls", "-o", "json")
-	expect(t, ExitRefused, "", "is asked by mail and was left alone; take it out of their rules first, or remove it with --force", "rule", "rm", "otp")
+	expect(
+		t, ExitRefused, "",
+		"is asked by mail and was left alone; take it out of their rules first, or remove it with --force", "rule", "rm",
+		"otp",
+	)
 	expect(t, ExitDone, "otp removed", "none of the jobs of mail is taken", "rule", "rm", "otp", "--force")
 	expect(t, ExitRefused, "", "no rule", "rule", "rm", "otp")
 
 	// Of many that ask it the first are named; what can be done about it goes by all.
 	for i := range mostNamed {
-		if _, err := store.Put(t.Context(), queue.Spec{Name: fmt.Sprint("a", i), Rate: leaky.Unlimited, Rules: []string{"watched"}}, 0); err != nil {
+		if _, err := store.Put(
+			t.Context(), queue.Spec{Name: fmt.Sprint("a", i), Rate: leaky.Unlimited, Rules: []string{"watched"}}, 0,
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := store.Put(t.Context(), queue.Spec{Name: "watched", Rate: leaky.Unlimited, Rules: []string{"watched"}}, 0); err != nil {
+	if _, err := store.Put(
+		t.Context(), queue.Spec{Name: "watched", Rate: leaky.Unlimited, Rules: []string{"watched"}}, 0,
+	); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, ExitRefused, "", "a9 and more and was left alone; take it out of their rules first\n", "rule", "rm", "watched")
+	expect(
+		t, ExitRefused, "", "a9 and more and was left alone; take it out of their rules first\n", "rule", "rm", "watched",
+	)
 }

@@ -37,7 +37,8 @@ func TestEmbeddedSecretsGoOnlyWhereTheyMay(t *testing.T) {
 		}
 	}
 	e, err := openEmbedded(t.Context(), embeddedOptions{
-		data: t.TempDir(), listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(t), secrets: secrets.Source{Dir: dir}, log: slog.New(slog.DiscardHandler),
+		data: t.TempDir(), listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(t), secrets: secrets.Source{Dir: dir},
+		log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +55,10 @@ func TestEmbeddedSecretsGoOnlyWhereTheyMay(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", e.url())
 	set := func(code Exit, says, name, url string) {
 		t.Helper()
-		expect(t, code, "", says, "queue", "set", name, "rate=100/s", "slack=10s", "deliver.http.url="+url, "deliver.http.headers.X-Key=${secret:KEY}")
+		expect(
+			t, code, "", says, "queue", "set", name, "rate=100/s", "slack=10s", "deliver.http.url="+url,
+			"deliver.http.headers.X-Key=${secret:KEY}",
+		)
 	}
 	set(ExitDone, "", "own", owner.URL)
 	set(ExitRefused, "KEY.allow", "theirs", thief.URL)
@@ -64,7 +68,9 @@ func TestEmbeddedSecretsGoOnlyWhereTheyMay(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := info.Spec
-	spec.Name, spec.Deliver = "planted", fmt.Appendf(nil, `{"http":{"url":%q,"headers":{"X-Key":"${secret:KEY}"}}}`, thief.URL)
+	spec.Name, spec.Deliver = "planted", fmt.Appendf(
+		nil, `{"http":{"url":%q,"headers":{"X-Key":"${secret:KEY}"}}}`, thief.URL,
+	)
 	if _, err := e.engine.Put(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,9 @@ func TestSetKeepsSecrets(t *testing.T) {
 		}
 	}
 	set("made", "rate=1/s", "deliver.http.headers.X-Key=hunter2", "deliver.http.url=https://a.example/b?token=hunter3")
-	for _, command := range [][]string{{"queue", "info", "email"}, {"queue", "info", "email", "-o", "json"}, {"queue", "ls", "-o", "json"}} {
+	for _, command := range [][]string{
+		{"queue", "info", "email"}, {"queue", "info", "email", "-o", "json"}, {"queue", "ls", "-o", "json"},
+	} {
 		if r := expect(t, ExitDone, "***", "", command...); strings.Contains(r.out, "hunter") {
 			t.Error(r.out)
 		}
@@ -47,7 +49,10 @@ func TestSetKeepsSecrets(t *testing.T) {
 	set("unchanged, revision 2", "deliver.http.headers.X-Key=hunter2")
 	set("changed, revision 3\n  deliver: *** -> ***\n", "deliver.http.headers.X-Key=hunter4")
 	stored(t, store, "hunter4", "hunter3")
-	expect(t, ExitRefused, "", "deliver.http.headers.X-Other-Key: is ***", "queue", "set", "email", "deliver.http.headers.X-Other-Key=***")
+	expect(
+		t, ExitRefused, "", "deliver.http.headers.X-Other-Key: is ***", "queue", "set", "email",
+		"deliver.http.headers.X-Other-Key=***",
+	)
 	stored(t, store, "hunter4", "hunter3")
 }
 
@@ -59,7 +64,8 @@ func TestApplyWithSecrets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queues.yaml")
 	apply := func(key, rate, out string, flags ...string) result {
 		t.Helper()
-		text := "queues:\n  - name: email\n    rate: " + rate + "\n    deliver:\n      http: {url: \"https://a.example/b?token=hunter3\", headers: {X-Key: \"" + key + "\"}}\n"
+		text := "queues:\n  - name: email\n    rate: " + rate +
+			"\n    deliver:\n      http: {url: \"https://a.example/b?token=hunter3\", headers: {X-Key: \"" + key + "\"}}\n"
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +86,8 @@ func TestApplyWithSecrets(t *testing.T) {
 	stored(t, store, "hunter4", "hunter3")
 	r := apply("hunter5", "2/s", "", "--dry-run", "-o", "json")
 	var done []applied
-	if err := json.Unmarshal([]byte(r.out), &done); err != nil || len(done) != 1 || done[0].Action != "unchanged" || !done[0].Unseen {
+	if err := json.Unmarshal([]byte(r.out), &done); err != nil || len(done) != 1 || done[0].Action != "unchanged" ||
+		!done[0].Unseen {
 		t.Errorf("%v: %s", err, r.out)
 	}
 }

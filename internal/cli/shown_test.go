@@ -12,7 +12,9 @@ import (
 func TestWhatOthersWroteIsShownSafely(t *testing.T) {
 	store := kept(t, 1, 0)
 	evil := "invoice\u202egpj.exe\u009b2J\x1b[2J\u200b"
-	if _, err := store.Append(t.Context(), []queue.Job{{Queue: "email", ID: "w", Lane: evil, Payload: []byte(`"` + "a\u202eb\u009b" + `"`)}}); err != nil {
+	if _, err := store.Append(t.Context(), []queue.Job{{
+		Queue: "email", ID: "w", Lane: evil, Payload: []byte(`"` + "a\u202eb\u009b" + `"`),
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
@@ -30,7 +32,8 @@ func TestWhatOthersWroteIsShownSafely(t *testing.T) {
 				break
 			}
 		}
-		if args[0] == "job" && (!strings.Contains(r.out, `invoice\u202egpj.exe\u009b2J\u001b[2J\u200b`) || args[1] == "get" && !strings.Contains(r.out, `"a\u202eb\u009b"`)) {
+		if args[0] == "job" && (!strings.Contains(r.out, `invoice\u202egpj.exe\u009b2J\u001b[2J\u200b`) ||
+			args[1] == "get" && !strings.Contains(r.out, `"a\u202eb\u009b"`)) {
 			t.Errorf("%v does not show it:\n%s", args, r.out)
 		}
 	}

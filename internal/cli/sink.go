@@ -65,7 +65,8 @@ func (c *sinkCmd) Run(r *run) error {
 		return usage(fmt.Errorf("--listen %q: must be HOST:PORT, such as 127.0.0.1:9000", c.Listen))
 	}
 	if ip, err := netip.ParseAddr(host); !c.Insecure && host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return usage(fmt.Errorf("--listen %s: others could reach it, and what arrives is shown to whoever sees this terminal; "+
+		return usage(fmt.Errorf("--listen %s: others could reach it, and what arrives is shown to whoever sees this "+
+			"terminal; "+
 			"give --insecure if that is meant", c.Listen))
 	}
 	if c.Latency < 0 || c.Latency > time.Hour || c.RetryAfter < 0 || c.RetryAfter > 24*time.Hour {

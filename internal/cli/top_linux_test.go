@@ -42,7 +42,9 @@ func openTerminal(t *testing.T) (person, tty *os.File) {
 func TestTopOnATerminal(t *testing.T) {
 	url, store := ingressAndStore(t)
 	for i := range 20 {
-		if _, err := store.Put(t.Context(), queue.Spec{Name: fmt.Sprint("q", i), Rate: leaky.PerSecond(1)}, queue.AnyRevision); err != nil {
+		if _, err := store.Put(
+			t.Context(), queue.Spec{Name: fmt.Sprint("q", i), Rate: leaky.PerSecond(1)}, queue.AnyRevision,
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,7 +56,9 @@ func TestTopOnATerminal(t *testing.T) {
 		}
 		ended := make(chan Exit)
 		go func() {
-			code := Run(t.Context(), []string{"top", "--server", url, "--interval", "50ms"}, Streams{In: tty, Out: tty, Err: io.Discard})
+			code := Run(
+				t.Context(), []string{"top", "--server", url, "--interval", "50ms"}, Streams{In: tty, Out: tty, Err: io.Discard},
+			)
 			after, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
 			if err != nil || *after != *before {
 				t.Errorf("key %q: the terminal is left as %+v, %v", key, after, err)
@@ -79,7 +83,8 @@ func TestTopOnATerminal(t *testing.T) {
 		if code := <-ended; code != ExitDone {
 			t.Errorf("key %q: exit %d", key, code)
 		}
-		if !strings.HasPrefix(shown, "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[H") || !strings.HasSuffix(shown, "\x1b[?7h\x1b[?25h\x1b[?1049lTHE END") {
+		if !strings.HasPrefix(shown, "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[H") ||
+			!strings.HasSuffix(shown, "\x1b[?7h\x1b[?25h\x1b[?1049lTHE END") {
 			t.Errorf("key %q: %q", key, shown)
 		}
 		for frame := range strings.SplitSeq(strings.TrimSuffix(shown, "\x1b[?7h\x1b[?25h\x1b[?1049lTHE END"), "\x1b[H") {

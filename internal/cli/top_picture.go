@@ -73,7 +73,8 @@ func (p *picture) see(queues []wire.Queue, now time.Time) {
 	for i := range queues {
 		q := &queues[i]
 		f := flow{
-			Name: q.Name, State: stateOf(q), Paused: q.Paused, Pause: q.Pause, Stop: q.Stop, Circuit: q.CircuitState, Rate: rateOf(q),
+			Name: q.Name, State: stateOf(q), Paused: q.Paused, Pause: q.Pause, Stop: q.Stop, Circuit: q.CircuitState,
+			Rate: rateOf(q),
 			Size: q.Stats.Size(), Capacity: q.Capacity, Deferred: q.Stats.Deferred, Out: q.Stats.Outflow,
 		}
 		if q.Capacity > 0 {
@@ -96,7 +97,9 @@ func (c counts) since(b counts, seconds float64) *speeds {
 	if seconds <= 0 || min(d.in, d.refused, d.lost) < 0 {
 		return nil
 	}
-	return &speeds{float64(d.in) / seconds, float64(d.refused) / seconds, float64(d.deferred) / seconds, float64(d.lost) / seconds}
+	return &speeds{
+		float64(d.in) / seconds, float64(d.refused) / seconds, float64(d.deferred) / seconds, float64(d.lost) / seconds,
+	}
 }
 
 // order sorts the queues; those that are alike by name.

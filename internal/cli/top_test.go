@@ -24,7 +24,9 @@ func TestTopOnce(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", url)
 	expect(t, ExitDone, "no queues", "", "top", "--once", "--interval", "50ms")
 	for i, name := range []string{"half", "over", "paused", "empty"} {
-		if _, err := store.Put(t.Context(), queue.Spec{Name: name, Rate: leaky.PerSecond(1), Capacity: 4}, queue.AnyRevision); err != nil {
+		if _, err := store.Put(
+			t.Context(), queue.Spec{Name: name, Rate: leaky.PerSecond(1), Capacity: 4}, queue.AnyRevision,
+		); err != nil {
 			t.Fatal(err)
 		}
 		for n := range []int{2, 4, 1, 0}[i] {
@@ -33,7 +35,9 @@ func TestTopOnce(t *testing.T) {
 			}
 		}
 	}
-	if _, err := store.Put(t.Context(), queue.Spec{Name: "over", Rate: leaky.PerSecond(1), Capacity: 3}, queue.AnyRevision); err != nil {
+	if _, err := store.Put(
+		t.Context(), queue.Spec{Name: "over", Rate: leaky.PerSecond(1), Capacity: 3}, queue.AnyRevision,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Pause(t.Context(), "paused", queue.Pause{Reason: "too\x1b[2Jmany"}); err != nil {
@@ -60,7 +64,8 @@ empty   [....................]   0%   0/4   1/s   0.0    0.0        0.0         
 		Queues  []map[string]any
 	}
 	if err := json.Unmarshal([]byte(r.out), &seen); err != nil || seen.Seconds < 0.05 || len(seen.Queues) != 4 ||
-		seen.Queues[0]["name"] != "over" || seen.Queues[0]["in_per_s"] != 0.0 || seen.Queues[1]["fullness"] != 0.5 || !strings.Contains(r.out, `"reason": "too\u001b[2Jmany"`) {
+		seen.Queues[0]["name"] != "over" || seen.Queues[0]["in_per_s"] != 0.0 || seen.Queues[1]["fullness"] != 0.5 ||
+		!strings.Contains(r.out, `"reason": "too\u001b[2Jmany"`) {
 		t.Errorf("%v: %s", err, r.out)
 	}
 
@@ -72,13 +77,18 @@ empty   [....................]   0%   0/4   1/s   0.0    0.0        0.0         
 
 // queueOf is one as a server shows it.
 func queueOf(name string, s wire.Stats) wire.Queue {
-	return wire.Queue{Spec: queue.Spec{Name: name, Rate: leaky.PerSecond(10), Capacity: 100}, Flow: &wire.Flow{Status: wire.Status{Code: queue.StatusFlowing}, Stats: s}}
+	return wire.Queue{
+		Spec: queue.Spec{Name: name, Rate: leaky.PerSecond(10), Capacity: 100},
+		Flow: &wire.Flow{Status: wire.Status{Code: queue.StatusFlowing}, Stats: s},
+	}
 }
 
 func TestTopTellsWhatChanged(t *testing.T) {
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	p := &picture{sort: "fullness"}
-	first := wire.Stats{Waiting: 50, Counters: queue.Counters{Appended: 1000, Replayed: 10, Refused: 7, SetAside: 20, Lost: 100}}
+	first := wire.Stats{Waiting: 50, Counters: queue.Counters{
+		Appended: 1000, Replayed: 10, Refused: 7, SetAside: 20, Lost: 100,
+	}}
 	p.see([]wire.Queue{queueOf("a", first), queueOf("gone", first), queueOf("remade", first)}, at)
 	if p.Seconds != 0 || p.Queues[0].speeds != nil {
 		t.Errorf("the first look knows %+v", p.Queues[0].speeds)
@@ -86,17 +96,27 @@ func TestTopTellsWhatChanged(t *testing.T) {
 	if text := p.text(0, 0); !strings.Contains(text, "     -    0.0          -           -         0       -  flowing") {
 		t.Errorf("the first look:\n%s", text)
 	}
-	second := wire.Stats{Waiting: 80, Outflow: 9.5, Counters: queue.Counters{Appended: 1020, Replayed: 11, Refused: 8, SetAside: 23, Lost: 106}}
-	p.see([]wire.Queue{queueOf("a", second), queueOf("new", second), queueOf("remade", wire.Stats{Counters: queue.Counters{Appended: 5}})}, at.Add(2*time.Second))
-	if got, want := *p.Queues[0].speeds, (speeds{In: 10.5, Refused: 0.5, Deferred: 1.5, Lost: 3}); got != want || p.Queues[0].Name != "a" || p.Queues[0].Out != 9.5 {
+	second := wire.Stats{Waiting: 80, Outflow: 9.5, Counters: queue.Counters{
+		Appended: 1020, Replayed: 11, Refused: 8, SetAside: 23, Lost: 106,
+	}}
+	p.see(
+		[]wire.Queue{queueOf("a", second), queueOf("new", second), queueOf("remade", wire.Stats{
+			Counters: queue.Counters{Appended: 5},
+		})},
+		at.Add(2*time.Second),
+	)
+	if got, want := *p.Queues[0].speeds, (speeds{In: 10.5, Refused: 0.5, Deferred: 1.5, Lost: 3}); got != want ||
+		p.Queues[0].Name != "a" || p.Queues[0].Out != 9.5 {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if p.Queues[1].Name != "new" || p.Queues[1].speeds != nil || p.Queues[2].Name != "remade" || p.Queues[2].speeds != nil {
+	if p.Queues[1].Name != "new" || p.Queues[1].speeds != nil || p.Queues[2].Name != "remade" ||
+		p.Queues[2].speeds != nil {
 		t.Errorf("of queues that were not there before: %+v", p.Queues[1:])
 	}
 	// Two look like one while nothing answers between them.
 	p.failed(errors.New("it is \x1b[2J gone"))
-	if text := p.text(0, 0); !strings.Contains(text, "no look for ") || !strings.Contains(text, "it is \\u001b[2J gone") || !strings.Contains(text, "\na ") {
+	if text := p.text(0, 0); !strings.Contains(text, "no look for ") || !strings.Contains(text, "it is \\u001b[2J gone") ||
+		!strings.Contains(text, "\na ") {
 		t.Errorf("after a failure:\n%s", text)
 	}
 	second.Appended += 100
@@ -115,8 +135,11 @@ func TestTopSorts(t *testing.T) {
 		p := &picture{sort: by}
 		look := func(n int64) []wire.Queue {
 			list := []wire.Queue{
-				queueOf("a", wire.Stats{}), queueOf("b", wire.Stats{Counters: queue.Counters{Appended: n}}), queueOf("c", wire.Stats{Outflow: 5}), queueOf("d", wire.Stats{Waiting: 50}),
-				queueOf("e", wire.Stats{Leased: 60}), queueOf("f", wire.Stats{Counters: queue.Counters{Refused: n}}), queueOf("g", wire.Stats{Counters: queue.Counters{SetAside: n}}), queueOf("h", wire.Stats{Counters: queue.Counters{Lost: n}}),
+				queueOf("a", wire.Stats{}), queueOf("b", wire.Stats{Counters: queue.Counters{Appended: n}}),
+				queueOf("c", wire.Stats{Outflow: 5}), queueOf("d", wire.Stats{Waiting: 50}),
+				queueOf("e", wire.Stats{Leased: 60}), queueOf("f", wire.Stats{Counters: queue.Counters{Refused: n}}), queueOf(
+					"g", wire.Stats{Counters: queue.Counters{SetAside: n}},
+				), queueOf("h", wire.Stats{Counters: queue.Counters{Lost: n}}),
 			}
 			list[4].Capacity = 1000
 			return list
@@ -134,7 +157,9 @@ func TestTopFits(t *testing.T) {
 	p := &picture{Server: "http://" + strings.Repeat("long", 60), sort: "fullness"}
 	var list []wire.Queue
 	for i := range 100 {
-		q := queueOf(strings.Repeat("q", 1+i%64)+fmt.Sprint(".n", i), wire.Stats{Waiting: int64(i), Counters: queue.Counters{Appended: 1 << 40}})
+		q := queueOf(strings.Repeat("q", 1+i%64)+fmt.Sprint(".n", i), wire.Stats{
+			Waiting: int64(i), Counters: queue.Counters{Appended: 1 << 40},
+		})
 		if i%2 == 0 {
 			q.Paused, q.Status = true, wire.Status{Code: queue.StatusPaused, Reason: strings.Repeat("why ", 100)}
 		}
@@ -156,7 +181,8 @@ func TestTopFits(t *testing.T) {
 				t.Fatalf("at width %d: %q", width, line)
 			}
 		}
-		if width >= 80 && !strings.Contains(text, "paused:") || width >= 40 && !strings.Contains(text, "99/100") || width >= 160 && !strings.Contains(text, "REFUSED/S") {
+		if width >= 80 && !strings.Contains(text, "paused:") || width >= 40 && !strings.Contains(text, "99/100") ||
+			width >= 160 && !strings.Contains(text, "REFUSED/S") {
 			t.Fatalf("at width %d:\n%s", width, text)
 		}
 	}
@@ -164,7 +190,8 @@ func TestTopFits(t *testing.T) {
 
 func TestBar(t *testing.T) {
 	for part, want := range map[float64]string{
-		0: "[..........]   0%", 0.0001: "[#.........]   1%", 0.5: "[#####.....]  50%", 0.9999: "[#########.]  99%", 1: "[##########] 100%", 2.5: "[##########] 250%",
+		0: "[..........]   0%", 0.0001: "[#.........]   1%", 0.5: "[#####.....]  50%", 0.9999: "[#########.]  99%",
+		1: "[##########] 100%", 2.5: "[##########] 250%",
 	} {
 		if got := barOf(part, 10); got != want {
 			t.Errorf("%v: %s, want %s", part, got, want)
@@ -175,7 +202,9 @@ func TestBar(t *testing.T) {
 // An ingress that goes away and comes back, and one that answers nonsense for a while.
 func TestTopGoesOn(t *testing.T) {
 	url, store := ingressAndStore(t)
-	if _, err := store.Put(t.Context(), queue.Spec{Name: "email", Rate: leaky.PerSecond(1)}, queue.AnyRevision); err != nil {
+	if _, err := store.Put(
+		t.Context(), queue.Spec{Name: "email", Rate: leaky.PerSecond(1)}, queue.AnyRevision,
+	); err != nil {
 		t.Fatal(err)
 	}
 	var looks atomic.Int64
@@ -199,25 +228,35 @@ func TestTopGoesOn(t *testing.T) {
 	var all strings.Builder
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &untilSeen{text: "1 queue: ", times: 6, then: cancel}
-	code := Run(ctx, []string{"top", "--server", proxy.URL, "--interval", "50ms"}, Streams{In: strings.NewReader(""), Out: io.MultiWriter(out, &all), Err: &all})
+	code := Run(
+		ctx, []string{"top", "--server", proxy.URL, "--interval", "50ms"},
+		Streams{In: strings.NewReader(""), Out: io.MultiWriter(out, &all), Err: &all},
+	)
 	text := all.String()
-	if code != ExitDone || !strings.Contains(text, "no answer from") || !strings.Contains(text, "a proxy's own words") || !strings.Contains(text, "is this an ingress?") {
+	if code != ExitDone || !strings.Contains(text, "no answer from") || !strings.Contains(text, "a proxy's own words") ||
+		!strings.Contains(text, "is this an ingress?") {
 		t.Errorf("exit %d\n%s", code, text)
 	}
-	if last := text[strings.LastIndex(text, "1 queue: "):]; strings.Contains(last, "no look") || !strings.Contains(last, "email") {
+	if last := text[strings.LastIndex(text, "1 queue: "):]; strings.Contains(last, "no look") ||
+		!strings.Contains(last, "email") {
 		t.Errorf("the last picture:\n%s", last)
 	}
 }
 
 func TestTopAsJSONLines(t *testing.T) {
 	url, store := ingressAndStore(t)
-	if _, err := store.Put(t.Context(), queue.Spec{Name: "email", Rate: leaky.PerSecond(1)}, queue.AnyRevision); err != nil {
+	if _, err := store.Put(
+		t.Context(), queue.Spec{Name: "email", Rate: leaky.PerSecond(1)}, queue.AnyRevision,
+	); err != nil {
 		t.Fatal(err)
 	}
 	var all strings.Builder
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &untilSeen{text: "in_per_s", times: 2, then: cancel}
-	code := Run(ctx, []string{"top", "--server", url, "--interval", "50ms", "-o", "json"}, Streams{In: strings.NewReader(""), Out: io.MultiWriter(out, &all), Err: &all})
+	code := Run(
+		ctx, []string{"top", "--server", url, "--interval", "50ms", "-o", "json"},
+		Streams{In: strings.NewReader(""), Out: io.MultiWriter(out, &all), Err: &all},
+	)
 	lines := strings.Split(strings.TrimSuffix(all.String(), "\n"), "\n")
 	if code != ExitDone || len(lines) < 3 {
 		t.Fatalf("exit %d\n%s", code, all.String())

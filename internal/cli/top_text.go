@@ -50,16 +50,23 @@ func (p *picture) summary() string {
 		f := &p.Queues[i]
 		size, deferred, out = size+f.Size, deferred+f.Deferred, out+f.Out
 		if f.speeds != nil {
-			sum.In, sum.Refused, sum.Deferred, sum.Lost = sum.In+f.In, sum.Refused+f.Refused, sum.Deferred+f.speeds.Deferred, sum.Lost+f.Lost
+			sum.In, sum.Refused, sum.Deferred, sum.Lost = sum.In+f.In, sum.Refused+f.Refused, sum.Deferred+
+				f.speeds.Deferred, sum.Lost+f.Lost
 		}
 	}
 	queues := fmt.Sprintf("%d queues", len(p.Queues))
 	if len(p.Queues) == 1 {
 		queues = "1 queue"
 	}
-	text := fmt.Sprintf("%s: %d jobs, %d deferred; %s; a second %s out", queues, size, deferred, drainersText(&p.Drainers, p.At), decimal(out))
+	text := fmt.Sprintf(
+		"%s: %d jobs, %d deferred; %s; a second %s out", queues, size, deferred, drainersText(&p.Drainers, p.At),
+		decimal(out),
+	)
 	if p.Seconds > 0 {
-		text += fmt.Sprintf(", %s in, %s refused, %s deferred, %s lost", decimal(sum.In), decimal(sum.Refused), decimal(sum.Deferred), decimal(sum.Lost))
+		text += fmt.Sprintf(
+			", %s in, %s refused, %s deferred, %s lost", decimal(sum.In), decimal(sum.Refused), decimal(sum.Deferred),
+			decimal(sum.Lost),
+		)
 	}
 	return text
 }

@@ -60,7 +60,9 @@ func (c *upCmd) Run(r *run) error {
 		defer cancel()
 		ctx = tied
 	}
-	listen := ops.Listen{Addr: c.Listen, TLSCert: c.TLSCert, TLSKey: c.TLSKey, TLSClientCA: c.TLSClientCA, Insecure: c.Insecure, Hosts: c.Host}
+	listen := ops.Listen{
+		Addr: c.Listen, TLSCert: c.TLSCert, TLSKey: c.TLSKey, TLSClientCA: c.TLSClientCA, Insecure: c.Insecure, Hosts: c.Host,
+	}
 	if err := c.Valid(); err != nil {
 		return usage(err)
 	}
@@ -122,7 +124,10 @@ func (c *upCmd) greet(r *run, e *embedded, guard *egress.Guard) error {
 		w.curl("-X PUT %s/v1/queues/hello", `{"rate":"5/s","deliver":{"http":{"url":"http://127.0.0.1:9000/"}}}`)
 	default:
 		pulls = true
-		w.say("# make a queue: 5 a second, to workers that ask for its jobs. (Targets on this machine need --egress-allow 127.0.0.1.)\n")
+		w.say(
+			"# make a queue: 5 a second, to workers that ask for its jobs. (Targets on this machine need --egress-allow " +
+				"127.0.0.1.)\n",
+		)
 		w.curl("-X PUT %s/v1/queues/hello", `{"rate":"5/s","pull":true}`)
 	}
 	w.say("# put a job into it\n")

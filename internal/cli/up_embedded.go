@@ -76,7 +76,9 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 			err = errors.Join(err, e.close())
 		}
 	}()
-	if e.engine, err = store.Open(ctx, store.Options{DataPath: o.data, KeepChanges: o.keepChanges, Logger: o.log}); err != nil {
+	if e.engine, err = store.Open(ctx, store.Options{
+		DataPath: o.data, KeepChanges: o.keepChanges, Logger: o.log,
+	}); err != nil {
 		return nil, err
 	}
 	e.closers = append(e.closers, e.engine.Close)
@@ -88,7 +90,10 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	if _, err = config.Apply(ctx, e.engine, file, o.log); err != nil {
 		return nil, err
 	}
-	targets := deliver.Options{Concurrency: drain.MaxHandlers(cmp.Or(o.concurrency, drain.DefaultConcurrency)), Secrets: o.secrets, Egress: o.egress, Logger: o.log}
+	targets := deliver.Options{
+		Concurrency: drain.MaxHandlers(cmp.Or(o.concurrency, drain.DefaultConcurrency)), Secrets: o.secrets, Egress: o.egress,
+		Logger: o.log,
+	}
 	disconnect, err := o.publish.Connect(&targets, o.log)
 	if err != nil {
 		return nil, err
@@ -104,7 +109,8 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 		return nil, err
 	}
 	e.ingress, err = app.NewIngress(e.engine, app.IngressOptions{
-		Listen: o.listen, Health: o.health, Server: o.server, Overflow: e.overflow, ValidateTarget: app.ValidTarget(o.egress, o.secrets), Registry: registry, Logger: o.log,
+		Listen: o.listen, Health: o.health, Server: o.server, Overflow: e.overflow,
+		ValidateTarget: app.ValidTarget(o.egress, o.secrets), Registry: registry, Logger: o.log,
 		API: api.Options{Hanging: e.drainer.Hanging},
 	})
 	return e, err
@@ -126,7 +132,9 @@ func (e *embedded) openOverflow(ctx context.Context, o embeddedOptions, reg prom
 		return err
 	}
 	e.closers = append(e.closers, func() error { conn.Close(); return nil })
-	if e.overflow, err = app.NewOverflow(conn, deferred.Options{MaxBytes: overflowBytes(free), Patience: o.patience, Logger: o.log}, reg, 0); err != nil {
+	if e.overflow, err = app.NewOverflow(
+		conn, deferred.Options{MaxBytes: overflowBytes(free), Patience: o.patience, Logger: o.log}, reg, 0,
+	); err != nil {
 		return err
 	}
 	return e.overflow.Open(ctx)

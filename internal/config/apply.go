@@ -107,7 +107,10 @@ func apply[T any](ctx context.Context, k kind[T], items []T, log *slog.Logger) (
 			continue
 		}
 		found.Drifted[name] = fields
-		log.Warn("differs from the file and was left as it is", k.word, name, "fields", fields, "revision", revision, "to_change", "penstock "+k.word+" apply")
+		log.Warn(
+			"differs from the file and was left as it is", k.word, name, "fields", fields, "revision", revision, "to_change",
+			"penstock "+k.word+" apply",
+		)
 	}
 	return found, nil
 }

@@ -45,13 +45,16 @@ func TestApply(t *testing.T) {
 	file.Queues[0].Capacity, file.Queues[0].Deliver = 9, nil
 	out.Reset()
 	a, err = config.Apply(ctx, engine, file, log)
-	if err != nil || a.Queues.Same != 1 || !reflect.DeepEqual(a.Queues.Drifted, map[string][]string{"email": {"capacity", "deliver"}}) {
+	if err != nil || a.Queues.Same != 1 || !reflect.DeepEqual(
+		a.Queues.Drifted, map[string][]string{"email": {"capacity", "deliver"}},
+	) {
 		t.Fatalf("drift: %+v, %v", a, err)
 	}
 	if !strings.Contains(out.String(), "differs") || !strings.Contains(out.String(), "email") {
 		t.Errorf("logged %s", out.String())
 	}
-	if after, err := engine.Get(ctx, "email"); err != nil || after.Revision != before.Revision || after.Spec.Capacity != 500 {
+	if after, err := engine.Get(ctx, "email"); err != nil || after.Revision != before.Revision ||
+		after.Spec.Capacity != 500 {
 		t.Errorf("a queue was changed: %+v, %v", after, err)
 	}
 	file.Queues[1].Rate, file.Queues[1].Name = queue.Spec{}.Rate, "Not A Name"
@@ -74,11 +77,13 @@ func TestApplyRules(t *testing.T) {
 	}
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
-	if _, err := config.Apply(ctx, engine, config.File{Queues: file.Queues}, log); err == nil || !strings.Contains(err.Error(), "creating queue mail: ") {
+	if _, err := config.Apply(ctx, engine, config.File{Queues: file.Queues}, log); err == nil ||
+		!strings.Contains(err.Error(), "creating queue mail: ") {
 		t.Errorf("without its rules: %v", err)
 	}
 	a, err := config.Apply(ctx, engine, file, log)
-	if err != nil || !reflect.DeepEqual(a.Rules.Created, []string{"mail.otp", "mail"}) || !reflect.DeepEqual(a.Queues.Created, []string{"mail"}) {
+	if err != nil || !reflect.DeepEqual(a.Rules.Created, []string{"mail.otp", "mail"}) ||
+		!reflect.DeepEqual(a.Queues.Created, []string{"mail"}) {
 		t.Fatalf("first: %+v, %v", a, err)
 	}
 	before, err := engine.Rule(ctx, "mail.otp")
@@ -88,10 +93,12 @@ func TestApplyRules(t *testing.T) {
 	file.Rules[0].Limit, file.Rules[0].Overrides = 3, nil
 	out.Reset()
 	a, err = config.Apply(ctx, engine, file, log)
-	if err != nil || a.Rules.Same != 1 || a.Queues.Same != 1 || !reflect.DeepEqual(a.Rules.Drifted, map[string][]string{"mail.otp": {"limit", "overrides"}}) {
+	if err != nil || a.Rules.Same != 1 || a.Queues.Same != 1 ||
+		!reflect.DeepEqual(a.Rules.Drifted, map[string][]string{"mail.otp": {"limit", "overrides"}}) {
 		t.Fatalf("drift: %+v, %v", a, err)
 	}
-	if !strings.Contains(out.String(), "differs from the file") || !strings.Contains(out.String(), "penstock rule apply") || !strings.Contains(out.String(), "rule=mail.otp") {
+	if !strings.Contains(out.String(), "differs from the file") ||
+		!strings.Contains(out.String(), "penstock rule apply") || !strings.Contains(out.String(), "rule=mail.otp") {
 		t.Errorf("logged %s", out.String())
 	}
 	if after, err := engine.Rule(ctx, "mail.otp"); err != nil || !reflect.DeepEqual(after, before) {
@@ -110,7 +117,14 @@ func TestApplyComparesSecrets(t *testing.T) {
 	defer engine.Close()
 	file := func(secret string) config.File {
 		t.Helper()
-		file, err := config.Parse("q.yaml", []byte("queues:\n  - name: email\n    rate: 1/s\n    deliver:\n      http: {url: \"http://a/?token="+secret+"\", headers: {X-Key: "+secret+"}}\n"), valid)
+		file, err := config.Parse(
+			"q.yaml",
+			[]byte(
+				"queues:\n  - name: email\n    rate: 1/s\n    deliver:\n      http: {url: \"http://a/?token="+secret+
+					"\", headers: {X-Key: "+secret+"}}\n",
+			),
+			valid,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,8 +144,16 @@ func TestApplyComparesSecrets(t *testing.T) {
 	if !strings.Contains(out.String(), "differs") || strings.Contains(out.String(), "hunter") {
 		t.Errorf("logged %s", out.String())
 	}
-	_, err = config.Parse("q.yaml", []byte("queues:\n  - name: email\n    rate: 1/s\n    deliver:\n      http: {url: \"http://a/\", headers: {X-Key: \"***\"}}\n"), valid)
-	if err == nil || !strings.Contains(err.Error(), "q.yaml:5:") || !strings.Contains(err.Error(), "headers.X-Key: is ***") {
+	_, err = config.Parse(
+		"q.yaml",
+		[]byte(
+			"queues:\n  - name: email\n    rate: 1/s\n    deliver:\n      http: {url: \"http://a/\", headers: {X-Key: "+
+				"\"***\"}}\n",
+		),
+		valid,
+	)
+	if err == nil || !strings.Contains(err.Error(), "q.yaml:5:") ||
+		!strings.Contains(err.Error(), "headers.X-Key: is ***") {
 		t.Errorf("what is shown of a secret, in a file: %v", err)
 	}
 }
@@ -149,12 +171,15 @@ func TestApplyLooksForRulesOfOtherGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	file, err := config.Parse("q.yaml", []byte("queues:\n  - {name: email, rate: 1/s, pull: true, rules: [tenants]}\n"), nil)
+	file, err := config.Parse(
+		"q.yaml", []byte("queues:\n  - {name: email, rate: 1/s, pull: true, rules: [tenants]}\n"), nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var field *queue.FieldError
-	if _, err := config.Apply(ctx, engine, file, slog.New(slog.DiscardHandler)); !errors.As(err, &field) || field.Field != "rules.0" {
+	if _, err := config.Apply(ctx, engine, file, slog.New(slog.DiscardHandler)); !errors.As(err, &field) ||
+		field.Field != "rules.0" {
 		t.Errorf("a rule that is not there: %v", err)
 	}
 }
@@ -176,7 +201,10 @@ func TestApplyMakesNoPlacesThatQueuesAsk(t *testing.T) {
 		_, err = config.Apply(ctx, engine, file, slog.New(slog.DiscardHandler))
 		return err
 	}
-	if err := apply("rules:\n  - {name: tenants, algorithm: meter, rate: 1/s}\nqueues:\n  - {name: email, rate: 1/s, pull: true, rules: [tenants]}\n"); err != nil {
+	if err := apply(
+		"rules:\n  - {name: tenants, algorithm: meter, rate: 1/s}\nqueues:\n  - {name: email, rate: 1/s, pull: true, " +
+			"rules: [tenants]}\n",
+	); err != nil {
 		t.Fatal(err)
 	}
 	places := "rules:\n  - {name: tenants, algorithm: concurrency, limit: 1, ttl: 1s}\n"

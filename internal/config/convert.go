@@ -22,7 +22,9 @@ type converter struct {
 func (c *converter) convert(out []byte, n *yaml.Node, path string) ([]byte, error) {
 	switch {
 	case n.Style&yaml.TaggedStyle != 0:
-		return nil, c.fault(n, c.name(path), "has a tag, "+queue.Shorten(n.Tag, 40)+", which is not supported here: write the value plainly")
+		return nil, c.fault(
+			n, c.name(path), "has a tag, "+queue.Shorten(n.Tag, 40)+", which is not supported here: write the value plainly",
+		)
 	case n.Anchor != "" || n.Kind == yaml.AliasNode:
 		return nil, c.fault(n, c.name(path), "has an anchor or is an alias, which is not supported here: write the value out")
 	case n.Kind == yaml.MappingNode:
@@ -56,7 +58,9 @@ func (c *converter) scalar(out []byte, n *yaml.Node, path string) ([]byte, error
 				return append(out, b...), nil
 			}
 		}
-		return nil, c.fault(n, c.name(path), queue.Shorten(n.Value, 40)+" is not a number that can be used, and so not supported")
+		return nil, c.fault(
+			n, c.name(path), queue.Shorten(n.Value, 40)+" is not a number that can be used, and so not supported",
+		)
 	}
 	return text(out, n.Value), nil
 }

@@ -81,7 +81,9 @@ func Parse(file string, data []byte, validate func(queue string, target json.Raw
 }
 
 // items reads one of the lists; nil if it is not there. What is wrong with its items is noted.
-func items[T any](d *document, list string, lists map[string]*yaml.Node, read func(raw []byte) (item T, name string, err error)) []T {
+func items[T any](
+	d *document, list string, lists map[string]*yaml.Node, read func(raw []byte) (item T, name string, err error),
+) []T {
 	nodes, there := lists[list]
 	if !there {
 		return nil
@@ -107,7 +109,9 @@ func items[T any](d *document, list string, lists map[string]*yaml.Node, read fu
 			continue
 		}
 		if first, twice := lines[name]; twice {
-			d.faults = append(d.faults, d.fault(node, c.name("name"), fmt.Sprintf("%q is given twice, first in line %d", name, first)))
+			d.faults = append(d.faults, d.fault(node, c.name("name"), fmt.Sprintf(
+				"%q is given twice, first in line %d", name, first,
+			)))
 			continue
 		}
 		lines[name] = node.Line

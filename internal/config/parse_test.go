@@ -47,8 +47,11 @@ func TestParse(t *testing.T) {
 	}
 	specs := file.Queues
 	want := queue.Spec{
-		Name: "email", Rate: leaky.PerSecond(14), Burst: 2, Capacity: 500, Lease: queue.Duration(time.Minute), Slack: queue.Duration(10 * time.Millisecond),
-		Retry:       queue.Retry{MaxAttempts: 3, MinBackoff: queue.Duration(2 * time.Second), MaxBackoff: queue.Duration(time.Hour), Jitter: "none"},
+		Name: "email", Rate: leaky.PerSecond(14), Burst: 2, Capacity: 500, Lease: queue.Duration(time.Minute),
+		Slack: queue.Duration(10 * time.Millisecond),
+		Retry: queue.Retry{
+			MaxAttempts: 3, MinBackoff: queue.Duration(2 * time.Second), MaxBackoff: queue.Duration(time.Hour), Jitter: "none",
+		},
 		Retention:   queue.Retention{For: queue.Duration(48 * time.Hour), Max: 7},
 		MaxInFlight: 50, MaxScheduled: 100, Ordered: true,
 		Circuit: queue.Circuit{Failures: 5, MinProbe: queue.Duration(time.Second), MaxProbe: queue.Duration(time.Minute)},
@@ -57,16 +60,21 @@ func TestParse(t *testing.T) {
 			Overrides: map[string]queue.LaneRule{"gmail.com": {Rate: leaky.PerSecond(10)}, "example.com": {}},
 		},
 		Overflow: queue.Defer,
-		Deferred: queue.Deferral{MaxAge: queue.Duration(6 * time.Hour), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: "22:00-06:00", Timezone: "Europe/Berlin"},
-		Deliver:  json.RawMessage(`{"http":{"url":"https://api.example.com/v1/send","timeout":"10s"}}`),
+		Deferred: queue.Deferral{
+			MaxAge: queue.Duration(6 * time.Hour), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: "22:00-06:00",
+			Timezone: "Europe/Berlin",
+		},
+		Deliver: json.RawMessage(`{"http":{"url":"https://api.example.com/v1/send","timeout":"10s"}}`),
 	}
 	if len(specs) != 2 || fmt.Sprintf("%+v", specs[0]) != fmt.Sprintf("%+v", want) {
 		t.Errorf("got %+v\nwant %+v", specs, want)
 	}
-	if specs[1].Capacity != queue.DefaultCapacity || specs[1].Overflow != queue.Reject || specs[1].Rate.String() != "30/m" {
+	if specs[1].Capacity != queue.DefaultCapacity || specs[1].Overflow != queue.Reject ||
+		specs[1].Rate.String() != "30/m" {
 		t.Errorf("defaults: %+v", specs[1])
 	}
-	if f, err := config.Parse("q.yaml", []byte("queues: []\n"), nil); err != nil || f.Queues == nil || len(f.Queues) != 0 || f.Rules != nil {
+	if f, err := config.Parse("q.yaml", []byte("queues: []\n"), nil); err != nil || f.Queues == nil ||
+		len(f.Queues) != 0 || f.Rules != nil {
 		t.Errorf("no queues: %+v, %v", f, err)
 	}
 }
@@ -94,11 +102,16 @@ func TestParseRules(t *testing.T) {
 	want := []queue.Rule{
 		{
 			Name: "mail.otp", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 2, Period: minute}, Key: "{lane}",
-			Action: queue.Defer, Away: queue.AwayShare, Overrides: map[string]queue.Bound{"a.b@example.com": {Limit: 100, Period: minute}},
+			Action: queue.Defer, Away: queue.AwayShare,
+			Overrides: map[string]queue.Bound{"a.b@example.com": {Limit: 100, Period: minute}},
 		},
-		{Name: "mail", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(100), Burst: 1}, Action: queue.Reject, Away: queue.AwayClosed},
+		{
+			Name: "mail", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(100), Burst: 1},
+			Action: queue.Reject, Away: queue.AwayClosed,
+		},
 	}
-	if !reflect.DeepEqual(file.Rules, want) || len(file.Queues) != 1 || !reflect.DeepEqual(file.Queues[0].Rules, []string{"mail.otp", "mail"}) {
+	if !reflect.DeepEqual(file.Rules, want) || len(file.Queues) != 1 ||
+		!reflect.DeepEqual(file.Queues[0].Rules, []string{"mail.otp", "mail"}) {
 		t.Errorf("got %+v\nwant %+v", file, want)
 	}
 	only, err := config.Parse("q.yaml", []byte("rules:\n  - {name: mail, algorithm: gap, period: 1s}\n"), nil)
@@ -110,7 +123,9 @@ func TestParseRules(t *testing.T) {
 func TestBadFiles(t *testing.T) {
 	refuse := func(_ string, raw json.RawMessage) error {
 		if strings.Contains(string(raw), "gopher") {
-			return fmt.Errorf("bad target: %w", &queue.FieldError{Field: "deliver.http.url", Value: `"gopher"`, Reason: "must be http or https"})
+			return fmt.Errorf("bad target: %w", &queue.FieldError{
+				Field: "deliver.http.url", Value: `"gopher"`, Reason: "must be http or https",
+			})
 		}
 		return nil
 	}
@@ -150,15 +165,33 @@ func TestBadFiles(t *testing.T) {
 		{"overflow neither", one("    overflow: maybe\n"), 4, "queues[0].overflow", "reject or defer"},
 		{"overflow left empty", one("    overflow:\n"), 4, "queues[0].overflow", "null"},
 		{"unknown key of deferred", one("    deferred:\n      age: 1h\n"), 5, "queues[0].deferred.age", "not a field"},
-		{"max_age beyond the retention", one("    deferred: {max_age: 48h}\n"), 4, "queues[0].deferred.max_age", "longer than retention.for"},
-		{"max_age of the default beyond a short retention", one("    deferred:\n      max_age: 24h\n    retention: {for: 1h}\n"), 5, "queues[0].deferred.max_age", "longer than"},
-		{"low_water in percent", one("    deferred:\n      low_water: 50\n"), 5, "queues[0].deferred.low_water", "between 0 and 1"},
+		{
+			"max_age beyond the retention", one("    deferred: {max_age: 48h}\n"), 4, "queues[0].deferred.max_age",
+			"longer than retention.for",
+		},
+		{
+			"max_age of the default beyond a short retention",
+			one("    deferred:\n      max_age: 24h\n    retention: {for: 1h}\n"), 5, "queues[0].deferred.max_age", "longer than",
+		},
+		{
+			"low_water in percent", one("    deferred:\n      low_water: 50\n"), 5, "queues[0].deferred.low_water",
+			"between 0 and 1",
+		},
 		{"low_water as text", one("    deferred:\n      low_water: half\n"), 5, "queues[0].deferred.low_water", "a number"},
 		{"max_jobs 0", one("    deferred: {max_jobs: 0}\n"), 4, "queues[0].deferred.max_jobs", "is 0"},
-		{"hours without minutes", one("    deferred: {readmit_between: 22-6}\n"), 4, "queues[0].deferred.readmit_between", "two times of day"},
-		{"hours that are none", one("    deferred: {readmit_between: 25:00-06:00}\n"), 4, "queues[0].deferred.readmit_between", "two times of day"},
+		{
+			"hours without minutes", one("    deferred: {readmit_between: 22-6}\n"), 4, "queues[0].deferred.readmit_between",
+			"two times of day",
+		},
+		{
+			"hours that are none", one("    deferred: {readmit_between: 25:00-06:00}\n"), 4,
+			"queues[0].deferred.readmit_between", "two times of day",
+		},
 		{"zone without hours", one("    deferred: {timezone: Europe/Berlin}\n"), 4, "queues[0].deferred.timezone", "without"},
-		{"zone of the machine", one("    deferred: {readmit_between: 22:00-06:00, timezone: Local}\n"), 4, "queues[0].deferred.timezone", "machine"},
+		{
+			"zone of the machine", one("    deferred: {readmit_between: 22:00-06:00, timezone: Local}\n"), 4,
+			"queues[0].deferred.timezone", "machine",
+		},
 		{"max_in_flight 0", one("    max_in_flight: 0\n"), 4, "queues[0].max_in_flight", "no limit"},
 		{"max_scheduled negative", one("    max_scheduled: -1\n"), 4, "queues[0].max_scheduled", "is -1"},
 		{"ordered as text", one("    ordered: 'yes'\n"), 4, "queues[0].ordered", "true or false"},
@@ -166,12 +199,31 @@ func TestBadFiles(t *testing.T) {
 		{"lanes left empty", one("    lanes:\n"), 4, "queues[0].lanes", "null"},
 		{"unknown key of lanes", one("    lanes:\n      weight: 2\n"), 5, "queues[0].lanes.weight", "not a field"},
 		{"rate of a lane", one("    lanes:\n      rate: 2\n"), 5, "queues[0].lanes.rate", "such as"},
-		{"burst of a lane", one("    lanes:\n      rate: 1/d\n      burst: 1000\n"), 6, "queues[0].lanes.burst", "spans more"},
-		{"override, unknown key", one("    lanes:\n      overrides:\n        example.com: {}\n        \"gmail.com\":\n          rat: 10/s\n"), 8, "queues[0].lanes.overrides.gmail.com.rat", "not a field"},
-		{"override, value", one("    lanes:\n      overrides:\n        example.com: {}\n        gmail.com:\n          capacity: -1\n"), 8, "queues[0].lanes.overrides.gmail.com.capacity", "is -1"},
-		{"override twice", one("    lanes:\n      overrides:\n        a: {}\n        a: {}\n"), 7, "queues[0].lanes.overrides.a", "twice"},
-		{"override of a number", one("    lanes:\n      overrides:\n        12: {}\n"), 6, "queues[0].lanes.overrides", "not a plain name"},
-		{"override of a long key", one("    lanes:\n      overrides:\n        " + strings.Repeat("k", 257) + ": {}\n"), nil, "queues[0].lanes.overrides", "not the key of a lane"},
+		{
+			"burst of a lane", one("    lanes:\n      rate: 1/d\n      burst: 1000\n"), 6, "queues[0].lanes.burst", "spans more",
+		},
+		{
+			"override, unknown key",
+			one("    lanes:\n      overrides:\n        example.com: {}\n        \"gmail.com\":\n          rat: 10/s\n"), 8,
+			"queues[0].lanes.overrides.gmail.com.rat", "not a field",
+		},
+		{
+			"override, value",
+			one("    lanes:\n      overrides:\n        example.com: {}\n        gmail.com:\n          capacity: -1\n"), 8,
+			"queues[0].lanes.overrides.gmail.com.capacity", "is -1",
+		},
+		{
+			"override twice", one("    lanes:\n      overrides:\n        a: {}\n        a: {}\n"), 7,
+			"queues[0].lanes.overrides.a", "twice",
+		},
+		{
+			"override of a number", one("    lanes:\n      overrides:\n        12: {}\n"), 6, "queues[0].lanes.overrides",
+			"not a plain name",
+		},
+		{
+			"override of a long key", one("    lanes:\n      overrides:\n        " + strings.Repeat("k", 257) + ": {}\n"), nil,
+			"queues[0].lanes.overrides", "not the key of a lane",
+		},
 		{"name missing", "queues:\n  - rate: 1/s\n", 2, "queues[0].name", "missing"},
 		{"name {}", named("'{}'"), 3, "queues[0].name", "a queue name"},
 		{"name with colon", named("a:b"), 3, "queues[0].name", "a queue name"},
@@ -196,16 +248,27 @@ func TestBadFiles(t *testing.T) {
 		{"rule, key twice", rule(numbers + "    limit: 3\n"), 6, "rules[0].limit", "twice"},
 		{"rule without a name", "rules:\n  - {algorithm: gap, period: 1s}\n", 2, "rules[0].name", "missing"},
 		{"name of a rule", "rules:\n  - {name: a/b, algorithm: gap, period: 1s}\n", 2, "rules[0].name", "a rule's name"},
-		{"two rules of one name", rule(numbers) + "  - {name: otp, algorithm: gap, period: 1s}\n", 6, "rules[1].name", "first in line 2"},
+		{
+			"two rules of one name", rule(numbers) + "  - {name: otp, algorithm: gap, period: 1s}\n", 6, "rules[1].name",
+			"first in line 2",
+		},
 		{"algorithm missing", "rules:\n  - name: otp\n    limit: 2\n", 2, "rules[0].algorithm", "must be one of"},
-		{"algorithm that is none", "rules:\n  - name: otp\n    algorithm: guess\n", 3, "rules[0].algorithm", "must be one of"},
-		{"limit 0", rule("    limit: 0\n    period: 1m\n"), 4, "rules[0].limit", "is missing or 0, and fixed_window goes by it"},
+		{
+			"algorithm that is none", "rules:\n  - name: otp\n    algorithm: guess\n", 3, "rules[0].algorithm", "must be one of",
+		},
+		{
+			"limit 0", rule("    limit: 0\n    period: 1m\n"), 4, "rules[0].limit",
+			"is missing or 0, and fixed_window goes by it",
+		},
 		{"limit huge", rule("    limit: 1e18\n    period: 1m\n"), 4, "rules[0].limit", ""},
 		{"period 0", rule("    limit: 2\n    period: 0s\n"), 5, "rules[0].period", ""},
 		{"a number of no use", rule(numbers + "    burst: 2\n"), 6, "rules[0].burst", "of no use"},
 		{"template", rule(numbers + "    key: '{to}'\n"), 6, "rules[0].key", ""},
 		{"action that is none", rule(numbers + "    action: drop\n"), 6, "rules[0].action", "reject, defer or shadow"},
-		{"bound of a key", rule(numbers + "    overrides:\n      a.b:\n        limit: 0\n        period: 1m\n"), 8, "rules[0].overrides.a.b.limit", "is missing or 0, and fixed_window goes by it"},
+		{
+			"bound of a key", rule(numbers + "    overrides:\n      a.b:\n        limit: 0\n        period: 1m\n"), 8,
+			"rules[0].overrides.a.b.limit", "is missing or 0, and fixed_window goes by it",
+		},
 		{"queue that names a rule twice", one("    rules: [otp, otp]\n"), 4, "queues[0].rules.1", "twice"},
 		{"a queue that is text", "queues: [email]\n", 1, "queues[0]", ""},
 		{"empty", "# nothing\n", nil, nil, "empty"},
@@ -220,7 +283,8 @@ func TestBadFiles(t *testing.T) {
 			if !errors.As(err, &e) || file.Rules != nil || file.Queues != nil {
 				t.Fatalf("got %+v, %v", file, err)
 			}
-			if c.line != nil && e.Line != c.line || c.field != nil && e.Field != c.field || !strings.Contains(e.Reason, c.reason) {
+			if c.line != nil && e.Line != c.line || c.field != nil && e.Field != c.field ||
+				!strings.Contains(e.Reason, c.reason) {
 				t.Errorf("line %d, field %q, reason %q; want %v, %v, %q", e.Line, e.Field, e.Reason, c.line, c.field, c.reason)
 			}
 			if len(err.Error()) > 1000 {
@@ -232,11 +296,26 @@ func TestBadFiles(t *testing.T) {
 
 // All faulty rules and queues are told at once, up to a bound.
 func TestAllFaults(t *testing.T) {
-	_, err := config.Parse("q.yaml", []byte("queues:\n- {name: a, rate: x}\n- {name: b, rate: 1/s}\n- {name: c, rate: 1/s, capacity: 0}\nrules:\n- {name: d, algorithm: gap}\n"), nil)
-	if err == nil || !strings.Contains(err.Error(), "q.yaml:6:3: rules[0].period:") || !strings.Contains(err.Error(), "q.yaml:2:13: queues[0].rate:") || !strings.Contains(err.Error(), "q.yaml:4:24: queues[2].capacity:") {
+	_, err := config.Parse(
+		"q.yaml",
+		[]byte(
+			"queues:\n- {name: a, rate: x}\n- {name: b, rate: 1/s}\n- {name: c, rate: 1/s, capacity: 0}\nrules:\n- {name: d, "+
+				"algorithm: gap}\n",
+		),
+		nil,
+	)
+	if err == nil || !strings.Contains(err.Error(), "q.yaml:6:3: rules[0].period:") ||
+		!strings.Contains(err.Error(), "q.yaml:2:13: queues[0].rate:") ||
+		!strings.Contains(err.Error(), "q.yaml:4:24: queues[2].capacity:") {
 		t.Errorf("got %v", err)
 	}
-	_, err = config.Parse("q.yaml", []byte("queues:\n"+strings.Repeat("- {rate: 1/s}\n", 15)+"rules:\n"+strings.Repeat("- {name: d, algorithm: gap}\n", 15)), nil)
+	_, err = config.Parse(
+		"q.yaml",
+		[]byte(
+			"queues:\n"+strings.Repeat("- {rate: 1/s}\n", 15)+"rules:\n"+strings.Repeat("- {name: d, algorithm: gap}\n", 15),
+		),
+		nil,
+	)
 	if err == nil || strings.Count(err.Error(), "\n") != 20 || !strings.HasSuffix(err.Error(), "and perhaps more") {
 		t.Errorf("got %v", err)
 	}

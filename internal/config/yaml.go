@@ -57,7 +57,9 @@ func load(file string, data []byte) (*yaml.Node, error) {
 		return nil, &Error{File: file, Reason: fmt.Sprintf(
 			"is too large: it has %d lines, commas, colons, dashes and brackets, the limit is %d; split it", n, maxMarks)}
 	}
-	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthFunc(checkDepth))))
+	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithPlugin(loaderlimits.New(
+		loaderlimits.DepthFunc(checkDepth),
+	)))
 	if err != nil {
 		return nil, &Error{File: file, Reason: err.Error()}
 	}

@@ -88,7 +88,9 @@ func (c *Cluster) await(ctx context.Context) error {
 	defer cancel()
 	for {
 		try, done := context.WithTimeout(ctx, 5*time.Second)
-		_, err = js.CreateStream(try, jetstream.StreamConfig{Name: "AWAIT", Subjects: []string{"await"}, Replicas: len(c.Nodes)})
+		_, err = js.CreateStream(try, jetstream.StreamConfig{
+			Name: "AWAIT", Subjects: []string{"await"}, Replicas: len(c.Nodes),
+		})
 		if err == nil {
 			err = js.DeleteStream(try, "AWAIT")
 		}

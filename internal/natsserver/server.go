@@ -122,8 +122,9 @@ func (s *Server) Restart(ctx context.Context) error {
 // settings are those of nats-server. It must be called with mu held.
 func (s *Server) settings() (*server.Options, error) {
 	o := &server.Options{
-		ServerName: s.name, DontListen: true, NoSigs: true, DisableJetStreamBanner: true, MaxPayload: s.opts.MaxPayload, MaxPending: 8 * MaxPayload,
-		JetStream: true, StoreDir: s.opts.Dir, SyncAlways: !s.opts.LazySync, SyncInterval: 2 * time.Minute,
+		ServerName: s.name, DontListen: true, NoSigs: true, DisableJetStreamBanner: true, MaxPayload: s.opts.MaxPayload,
+		MaxPending: 8 * MaxPayload,
+		JetStream:  true, StoreDir: s.opts.Dir, SyncAlways: !s.opts.LazySync, SyncInterval: 2 * time.Minute,
 		JetStreamMaxMemory: maxMemory, JetStreamMaxStore: s.opts.MaxStore,
 	}
 	if s.opts.Listen != "" {
@@ -203,7 +204,8 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 // is away, and never gives up.
 func (s *Server) Connect(options ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect("", append([]nats.Option{
-		nats.InProcessServer(s), nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond),
+		nats.InProcessServer(s), nats.ReconnectBufSize(-1), nats.MaxReconnects(-1),
+		nats.ReconnectWait(100 * time.Millisecond),
 	}, options...)...)
 }
 

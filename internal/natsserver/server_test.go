@@ -17,7 +17,9 @@ func publish(t *testing.T, nc *nats.Conn, replicas int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}, Replicas: replicas}); err != nil {
+	if _, err := js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{
+		Name: "S", Subjects: []string{"s"}, Replicas: replicas,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := js.Publish(t.Context(), "s", []byte("kept")); err != nil {

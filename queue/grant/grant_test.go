@@ -48,7 +48,10 @@ func TestBlurred(t *testing.T) {
 		{"nothing is left", 20 * ms, []queue.Reservation{in(time.Second, "paced")}, true, time.Second - 10*ms},
 		{"of a queue that is not known", 4 * ms, []queue.Reservation{in(time.Second, "unknown")}, true, time.Second - ms},
 		{"no time to ask again", 6 * ms, []queue.Reservation{in(6*ms, "paced")}, false, 0},
-		{"one that can start departs too soon", 6 * ms, []queue.Reservation{in(time.Second, "paced"), in(7*ms, "paced")}, false, 0},
+		{
+			"one that can start departs too soon", 6 * ms, []queue.Reservation{in(time.Second, "paced"), in(7*ms, "paced")},
+			false, 0,
+		},
 		{"without a rate", 6 * ms, []queue.Reservation{in(time.Second, "unlimited")}, false, 0},
 	} {
 		a := answer(c.trip, c.jobs...)
@@ -79,7 +82,9 @@ func TestJoin(t *testing.T) {
 func TestWindowEndsWithItsLease(t *testing.T) {
 	now := time.Now()
 	w := Window{Departs: now, LeaseEnd: now.Add(time.Second)}
-	for slack, want := range map[time.Duration]time.Duration{5 * ms: 5 * ms, time.Second: time.Second, time.Minute: time.Second} {
+	for slack, want := range map[time.Duration]time.Duration{
+		5 * ms: 5 * ms, time.Second: time.Second, time.Minute: time.Second,
+	} {
 		if got := w.Latest(slack).Sub(now); got != want {
 			t.Errorf("slack %v: %v, want %v", slack, got, want)
 		}

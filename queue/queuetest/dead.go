@@ -93,7 +93,9 @@ var deadRules = []rule{
 				j.Attempts != 1 {
 				r.Errorf("got %+v", j)
 			}
-			if after := r.pages(queue.ListRequest{Queue: q, State: queue.Dead}, 9, nil); timelineText(after[0].Timeline) != timelineText(before[0].Timeline) ||
+			if after := r.pages(queue.ListRequest{Queue: q, State: queue.Dead}, 9, nil); timelineText(
+				after[0].Timeline,
+			) != timelineText(before[0].Timeline) ||
 
 				after[1].Reason != before[1].Reason {
 				r.Errorf("before %+v\nafter  %+v", before, after)

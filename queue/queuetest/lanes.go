@@ -125,7 +125,9 @@ var laneRules = []rule{
 			strings.Repeat("ä", queue.MaxLaneBytes/2),
 		}
 		for i, key := range odd {
-			if a := r.acceptJobs(jobOfLane(key, q, fmt.Sprint("a", i)), jobOfLane(key, q, fmt.Sprint("b", i))); a[0].Position != 1 ||
+			if a := r.acceptJobs(
+				jobOfLane(key, q, fmt.Sprint("a", i)), jobOfLane(key, q, fmt.Sprint("b", i)),
+			); a[0].Position != 1 ||
 
 				a[1].Position != 2 {
 				r.Errorf("%q: at %d and %d", key, a[0].Position, a[1].Position)

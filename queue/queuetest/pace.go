@@ -274,7 +274,10 @@ func (r *rig) scramble(rnd *rand.Rand) {
 	r.Helper()
 	rates := []string{"14/s", "3/s", "100/s", "1000/s", "7/m", "40/s", "unlimited"}
 	random := func() queue.Spec {
-		return spec("q", rates[rnd.IntN(len(rates))], func(s *queue.Spec) { s.Burst = 1 + rnd.Int64N(4); s.Lease = queue.Duration(5 * time.Second) })
+		return spec("q", rates[rnd.IntN(len(rates))], func(s *queue.Spec) {
+			s.Burst = 1 + rnd.Int64N(4)
+			s.Lease = queue.Duration(5 * time.Second)
+		})
 	}
 	s := random()
 	r.put(s)

@@ -112,7 +112,9 @@ var ruleRules = []rule{
 		if !maps.Equal(given.Overrides, before) {
 			r.Errorf("what was given is changed: %+v", given.Overrides)
 		}
-		if i := r.ruleInfo("otp.to"); !reflect.DeepEqual(i, queue.RuleInfo{Rule: want, Revision: res.Revision, Queues: i.Queues}) ||
+		if i := r.ruleInfo("otp.to"); !reflect.DeepEqual(i, queue.RuleInfo{
+			Rule: want, Revision: res.Revision, Queues: i.Queues,
+		}) ||
 
 			len(i.Queues) > 0 {
 			r.Errorf("got %+v\nwant %+v", i, want)

@@ -11,7 +11,8 @@ func (r *rig) audit() {
 	var sum queue.Totals
 	for _, i := range r.all() {
 		in := i.Appended + i.SetAside + i.Replayed + r.beside[i.Spec.Name]
-		held := i.Waiting + i.Scheduled + i.Leased + i.Held + i.Delivered + i.Died + i.Cancelled + i.TimedOut + i.Returned + i.Missing
+		held := i.Waiting + i.Scheduled + i.Leased + i.Held + i.Delivered + i.Died + i.Cancelled + i.TimedOut + i.Returned +
+			i.Missing
 		recorded := in - held
 		if recorded < 0 || recorded > i.Deferred {
 			r.Errorf("%s: %d accepted, set aside and replayed, %d beside the records, but %d waiting + %d scheduled "+

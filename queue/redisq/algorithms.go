@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// kinds are the arithmetics of tallies, by the letters that stand for them: a file of lua/algorithms, and the numbers by
-// which that goes of the limiters that it knows, nil of another.
+// kinds are the arithmetics of tallies, by the letters that stand for them: a file of lua/algorithms, and the numbers
+// by which that goes of the limiters that it knows, nil of another.
 var kinds = []struct {
 	letter, file string
 	numbers      func(l leaky.Limiter) []int64

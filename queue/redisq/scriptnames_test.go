@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A file uses only names that it declares itself, or that a file declares which its header names, or which that needs in
-// turn. Redis tells the others only when a call comes to them.
+// A file uses only names that it declares itself, or that a file declares which its header names, or which that needs
+// in turn. Redis tells the others only when a call comes to them.
 func TestScriptsDeclareWhatTheyUse(t *testing.T) {
 	t.Parallel()
 	calls, err := fs.Glob(luaFiles, "lua/calls/*.lua")
@@ -86,7 +86,8 @@ func unbound(t *testing.T, file, text string, before map[string]bool) {
 	bind(scope, luaParams.FindAllStringSubmatch(text, -1))
 	for _, at := range luaName.FindAllStringIndex(text, -1) {
 		name, head, rest := text[at[0]:at[1]], text[:at[0]], text[at[1]:]
-		if scope[name] || slices.Contains(luaKeywords, name) || strings.HasSuffix(head, ".") && !strings.HasSuffix(head, "..") {
+		if scope[name] || slices.Contains(luaKeywords, name) ||
+			strings.HasSuffix(head, ".") && !strings.HasSuffix(head, "..") {
 			continue
 		}
 		if at[0] > 0 && head[at[0]-1] >= '0' && head[at[0]-1] <= '9' { // as of 1e9

@@ -164,7 +164,9 @@ func TestPlantedTallies(t *testing.T) {
 		},
 		"long": func(key string) error { return c.Set(v.ctx, key, string(make([]byte, 1000)), 0).Err() },
 		"high": func(key string) error {
-			return c.Set(v.ctx, key, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 0).Err()
+			return c.Set(
+				v.ctx, key, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 0,
+			).Err()
 		},
 	}
 	for _, r := range exact() {

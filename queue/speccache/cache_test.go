@@ -59,7 +59,10 @@ func want(t *testing.T, c *Cache[int], s *store, value int, err error, took time
 	begun := time.Now()
 	got, failed := c.Get(t.Context(), "q")
 	if got != value || !errors.Is(failed, err) || time.Since(begun) != took || s.count() != reads {
-		t.Errorf("%d, %v after %v and %d reads; want %d, %v after %v and %d", got, failed, time.Since(begun), s.count(), value, err, took, reads)
+		t.Errorf(
+			"%d, %v after %v and %d reads; want %d, %v after %v and %d", got, failed, time.Since(begun), s.count(), value, err,
+			took, reads,
+		)
 	}
 }
 
@@ -165,7 +168,8 @@ func TestWhatIsNotThereTakesNoRoom(t *testing.T) {
 		time.Sleep(time.Second)
 		want(t, c, s, 0, queue.ErrUnknownQueue, slow, 2) // it was deleted
 		want(t, c, s, 0, queue.ErrUnknownQueue, slow, 3)
-		if _, err := c.Get(t.Context(), "no name of a queue"); !errors.Is(err, queue.ErrUnknownQueue) || s.count() != 3 || c.Len() != 0 {
+		if _, err := c.Get(t.Context(), "no name of a queue"); !errors.Is(err, queue.ErrUnknownQueue) || s.count() != 3 ||
+			c.Len() != 0 {
 			t.Errorf("%v after %d reads; %d names", err, s.count(), c.Len())
 		}
 	})
@@ -180,7 +184,10 @@ func TestRevisions(t *testing.T) {
 			begun := time.Now()
 			got, failed := c.AtLeast(t.Context(), "q", revision)
 			if got != value || !errors.Is(failed, err) || time.Since(begun) != took || s.count() != reads {
-				t.Errorf("%d, %v after %v and %d reads; want %d, %v after %v and %d", got, failed, time.Since(begun), s.count(), value, err, took, reads)
+				t.Errorf(
+					"%d, %v after %v and %d reads; want %d, %v after %v and %d", got, failed, time.Since(begun), s.count(), value, err,
+					took, reads,
+				)
 			}
 		}
 		get(1, 1, nil, slow, 1)

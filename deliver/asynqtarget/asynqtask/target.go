@@ -60,13 +60,22 @@ func (t *Target) Check(at string) error {
 		return err
 	}
 	if t.Task != "" && !name(t.Task) {
-		return setting.Error(at+"task", t.Task, "must be the type of a task, such as email:send, of at most 200 printable characters without spaces")
+		return setting.Error(
+			at+"task", t.Task,
+			"must be the type of a task, such as email:send, of at most 200 printable characters without spaces",
+		)
 	}
 	switch {
 	case t.Task != "" && t.Tasks != nil:
-		return setting.Error(at+"tasks", "", "are what jobs may choose from, and with task there is no choice; give one of the two")
+		return setting.Error(
+			at+"tasks", "", "are what jobs may choose from, and with task there is no choice; give one of the two",
+		)
 	case t.Task == "" && len(t.Tasks) == 0:
-		return setting.Error(at+"task", "", "is missing; give the type of all tasks, such as email:send, or in tasks those that jobs may name, such as [\"email:*\"]")
+		return setting.Error(
+			at+"task", "",
+			"is missing; give the type of all tasks, such as email:send, or in tasks those that jobs may name, such as "+
+				"[\"email:*\"]",
+		)
 	}
 	if err := t.Tasks.Check(at+"tasks", func(pattern string) string {
 		if name(pattern) {
@@ -77,7 +86,9 @@ func (t *Target) Check(at string) error {
 		return err
 	}
 	if !name(t.Queue) {
-		return setting.Error(at+"queue", t.Queue, "must be an asynq queue such as default, of at most 200 printable characters without spaces")
+		return setting.Error(
+			at+"queue", t.Queue, "must be an asynq queue such as default, of at most 200 printable characters without spaces",
+		)
 	}
 	if t.MaxRetry != nil && (*t.MaxRetry < 0 || *t.MaxRetry > maxMaxRetry) {
 		return setting.Error(at+"max_retry", strconv.Itoa(*t.MaxRetry), "must be from 0 to "+strconv.Itoa(maxMaxRetry))
@@ -127,7 +138,9 @@ func (t *Target) Plan(job *queue.Job) (Plan, error) {
 		}
 	}
 	if p.Task == "" {
-		return Plan{}, setting.Error("headers."+HeaderTask, "", "is missing: the queue's target names no task, so each job says of what type its task is")
+		return Plan{}, setting.Error(
+			"headers."+HeaderTask, "", "is missing: the queue's target names no task, so each job says of what type its task is",
+		)
 	}
 	return p, nil
 }

@@ -31,7 +31,8 @@ func Open(f *app.PublishFlags) (func(concurrency int) deliver.Sender, error) {
 			"redis-socket:///path or redis-sentinel://a:26379?master=NAME")
 	}
 	if f.AsynqPrefix == "" {
-		return nil, errors.New("--asynq-prefix is missing: give what the types of all tasks begin with, such as email:, or * for any: " +
+		return nil, errors.New("--asynq-prefix is missing: give what the types of all tasks begin with, such as email:, or " +
+			"* for any: " +
 			"who may put queues could otherwise release any task")
 	}
 	prefix := strings.TrimSuffix(f.AsynqPrefix, "*")

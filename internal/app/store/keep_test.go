@@ -22,7 +22,9 @@ func TestKeepChanges(t *testing.T) {
 			return boltq.Open(t.Context(), path, boltq.Options{KeepChanges: keep, Now: func() leaky.Instant { return now }})
 		},
 		"redis": func(keep time.Duration) (queue.Engine, error) {
-			return redisq.Open(t.Context(), redis.Client(), redisq.Options{Init: true, Partitions: 2, KeepChanges: keep, Now: func() leaky.Instant { return now }})
+			return redisq.Open(t.Context(), redis.Client(), redisq.Options{
+				Init: true, Partitions: 2, KeepChanges: keep, Now: func() leaky.Instant { return now },
+			})
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {

@@ -30,10 +30,15 @@ func OpenNamed(ctx context.Context, name string, o Options) (*Named, error) {
 		return &Named{engine, "redis", redisq.Schema}, err
 	}
 	if dir == "" {
-		return nil, fmt.Errorf("%s is empty: give the URL of a Redis, such as redis://localhost:6379, or the directory of an embedded store", o.Flag)
+		return nil, fmt.Errorf(
+			"%s is empty: give the URL of a Redis, such as redis://localhost:6379, or the directory of an embedded store",
+			o.Flag,
+		)
 	}
 	if _, err := os.Stat(filepath.Join(dir, FileName)); errors.Is(err, os.ErrNotExist) && !o.Init {
-		return nil, fmt.Errorf("%s %s: there is no embedded store (%s) in this directory; with import --init makes one", o.Flag, dir, FileName)
+		return nil, fmt.Errorf(
+			"%s %s: there is no embedded store (%s) in this directory; with import --init makes one", o.Flag, dir, FileName,
+		)
 	}
 	o.DataPath = dir
 	engine, err := Open(ctx, o)

@@ -67,7 +67,9 @@ func openFile(ctx context.Context, o Options) (queue.Engine, error) {
 	if err := os.MkdirAll(o.DataPath, 0o700); err != nil {
 		return nil, fmt.Errorf("%s %s: %w", flag, o.DataPath, err)
 	}
-	engine, err := boltq.Open(ctx, filepath.Join(o.DataPath, FileName), boltq.Options{Logger: o.Logger, KeepChanges: o.KeepChanges})
+	engine, err := boltq.Open(
+		ctx, filepath.Join(o.DataPath, FileName), boltq.Options{Logger: o.Logger, KeepChanges: o.KeepChanges},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", flag, o.DataPath, err)
 	}
@@ -88,7 +90,10 @@ func openRedis(ctx context.Context, o Options) (queue.Engine, error) {
 	if o.Partitions == 0 {
 		o.Partitions = partitionsOf(ctx, client, cmp.Or(o.Prefix, redisq.DefaultPrefix))
 	}
-	engine, err := redisq.Open(ctx, client, redisq.Options{Init: o.Init, Partitions: o.Partitions, Prefix: o.Prefix, Patience: o.Patience, KeepChanges: o.KeepChanges, Logger: o.Logger})
+	engine, err := redisq.Open(ctx, client, redisq.Options{
+		Init: o.Init, Partitions: o.Partitions, Prefix: o.Prefix, Patience: o.Patience, KeepChanges: o.KeepChanges,
+		Logger: o.Logger,
+	})
 	if err != nil {
 		_ = client.Close() // the error that matters is the other
 		return nil, fmt.Errorf("%s %s: %w%s", flag, strings.Join(options.Addrs, ","), err, hint(err, flag))

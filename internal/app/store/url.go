@@ -18,7 +18,9 @@ const (
 	redisPort    = "6379"
 	sentinelPort = "26379"
 
-	urlForms = "want redis://[USER:PASSWORD@]HOST[:PORT][/DB], unix:///PATH[?db=N], redis+sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/MASTER[/DB] or redis+cluster://HOST:PORT,HOST:PORT; rediss instead of redis for TLS"
+	urlForms = "want redis://[USER:PASSWORD@]HOST[:PORT][/DB], unix:///PATH[?db=N], " +
+		"redis+sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/MASTER[/DB] or redis+cluster://HOST:PORT,HOST:PORT; rediss " +
+		"instead of redis for TLS"
 )
 
 // Connections to one server: each partition has an append, a settle and a
@@ -120,7 +122,9 @@ func splitURL(raw string) (*url.URL, error) {
 	}
 	u, err := url.Parse("x://" + user + "host" + path)
 	if err != nil { // its text has the password in it
-		return nil, errors.New("it is not a URL; characters such as @ : / in a password must be written as %40 %3A %2F; " + urlForms)
+		return nil, errors.New(
+			"it is not a URL; characters such as @ : / in a password must be written as %40 %3A %2F; " + urlForms,
+		)
 	}
 	if u.Fragment != "" {
 		return nil, errors.New("it has a # in it; in a password that must be written as %23")
@@ -179,7 +183,11 @@ func parameters(o *redis.UniversalOptions, u *url.URL, scheme string) error {
 			o.SentinelPassword = value
 		case (name == "ca" || name == "cert" || name == "key") && o.TLSConfig != nil:
 		default:
-			return fmt.Errorf("parameter %q is not known for %s://; there are db (unix), sentinel_username and sentinel_password (sentinel), ca=FILE, cert=FILE and key=FILE (rediss)", shown(name), u.Scheme)
+			return fmt.Errorf(
+				"parameter %q is not known for %s://; there are db (unix), sentinel_username and sentinel_password (sentinel), "+
+					"ca=FILE, cert=FILE and key=FILE (rediss)",
+				shown(name), u.Scheme,
+			)
 		}
 	}
 	if o.TLSConfig == nil {

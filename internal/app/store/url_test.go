@@ -25,7 +25,10 @@ func TestParseURL(t *testing.T) {
 			t.Errorf("%s: %v", c.url, err)
 			continue
 		}
-		got := fmt.Sprintf("%v user %s pass %s db %d master %s cluster %v tls %v", o.Addrs, o.Username, o.Password, o.DB, o.MasterName, o.IsClusterMode, o.TLSConfig != nil)
+		got := fmt.Sprintf(
+			"%v user %s pass %s db %d master %s cluster %v tls %v", o.Addrs, o.Username, o.Password, o.DB, o.MasterName,
+			o.IsClusterMode, o.TLSConfig != nil,
+		)
 		if got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.url, got, c.want)
 		}

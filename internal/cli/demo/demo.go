@@ -151,7 +151,9 @@ func (d *run) makeQueue(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("write the target as JSON: %w", err)
 	}
-	spec := queue.Spec{Name: QueueName, Rate: d.o.Outflow, Capacity: d.o.Capacity, Slack: queue.Duration(Slack), Deliver: deliver}
+	spec := queue.Spec{
+		Name: QueueName, Rate: d.o.Outflow, Capacity: d.o.Capacity, Slack: queue.Duration(Slack), Deliver: deliver,
+	}
 	spec.Normalize()
 	text, err := json.Marshal(spec)
 	if err != nil {
@@ -229,7 +231,10 @@ func (d *run) snapshot(stats wire.Stats) snapshot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stats = stats
-	s := snapshot{at: time.Since(d.start), held: stats.Size(), deferred: stats.Deferred, capacity: d.o.Capacity, rate: d.o.Outflow, now: d.rec.Now()}
+	s := snapshot{
+		at: time.Since(d.start), held: stats.Size(), deferred: stats.Deferred, capacity: d.o.Capacity, rate: d.o.Outflow,
+		now: d.rec.Now(),
+	}
 	for _, n := range d.counts {
 		s.offered += n.Read
 		s.accepted += n.Accepted + n.Deferred
@@ -291,7 +296,9 @@ func (r *Report) conclude(faults []string) {
 		broken("%d arrivals were of no accepted message, such as %v", r.Strangers, r.StrangerIDs)
 	}
 	if !r.Law.Held {
-		broken("the window law: %d starts in %v where %d are allowed", r.Law.Worst.Starts, r.Law.Worst.Width, r.Law.Worst.Allowed)
+		broken(
+			"the window law: %d starts in %v where %d are allowed", r.Law.Worst.Starts, r.Law.Worst.Width, r.Law.Worst.Allowed,
+		)
 	}
 	r.Held = len(r.Broken) == 0
 }
@@ -304,7 +311,9 @@ type patientSource struct {
 
 func (s *patientSource) Next() (push.Line, error) {
 	line, err := s.Source.Next()
-	if err != nil || line.Err != nil || !slices.ContainsFunc(s.prefixes, func(p string) bool { return strings.HasPrefix(line.ID, p) }) {
+	if err != nil || line.Err != nil || !slices.ContainsFunc(s.prefixes, func(p string) bool {
+		return strings.HasPrefix(line.ID, p)
+	}) {
 		return line, err
 	}
 	// An object with an id in it: what is put before that is followed by a member.

@@ -72,7 +72,8 @@ func stage(t *testing.T, messages int, out outflow) *demo.Report {
 	}
 	started := false
 	report, err := demo.Run(t.Context(), demo.Options{
-		Client: c, Messages: text.Bytes(), Outflow: leaky.PerSecond(200), Offered: leaky.PerSecond(1000), Capacity: 10, Limit: 10 * time.Second,
+		Client: c, Messages: text.Bytes(), Outflow: leaky.PerSecond(200), Offered: leaky.PerSecond(1000), Capacity: 10,
+		Limit: 10 * time.Second,
 		Watch: func(demo.Scene) {
 			if started {
 				return
@@ -106,7 +107,9 @@ func drainer(work func(id string, post func(string)) queue.Verdict) outflow {
 			}
 			for _, job := range got.Jobs {
 				time.Sleep(job.In)
-				s := queue.Settlement{Lease: queue.Lease{Queue: job.Queue, ID: job.ID, Fence: job.Fence}, Verdict: work(job.ID, post)}
+				s := queue.Settlement{
+					Lease: queue.Lease{Queue: job.Queue, ID: job.ID, Fence: job.Fence}, Verdict: work(job.ID, post),
+				}
 				if _, err := engine.Settle(ctx, []queue.Settlement{s}); err != nil {
 					return
 				}

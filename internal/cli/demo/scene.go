@@ -55,17 +55,25 @@ func (s *Scene) Elapsed() time.Duration { return s.at }
 
 // Line is the scene in one line.
 func (s *Scene) Line() string {
-	return fmt.Sprintf("%4.1fs  queue %2d/%d %s  in %4.1f/s  refused %3d (%4.1f/s)  deferred %3d  out %4.1f/s  delivered %d of %d",
-		s.at.Seconds(), s.held, s.capacity, s.bar(20), s.Inflow, s.refused, s.Refusals, s.deferred, s.Out, len(s.arrivals), s.accepted)
+	return fmt.Sprintf("%4.1fs  queue %2d/%d %s  in %4.1f/s  refused %3d (%4.1f/s)  deferred %3d  out %4.1f/s  "+
+		"delivered %d of %d",
+		s.at.Seconds(), s.held, s.capacity, s.bar(20), s.Inflow, s.refused, s.Refusals, s.deferred, s.Out, len(s.arrivals),
+		s.accepted)
 }
 
 // Draw is the scene in Height lines, for a terminal of the given width.
 func (s *Scene) Draw(width int) string {
 	var b strings.Builder
 	wide := min(max(width-44, 10), 50)
-	fmt.Fprintf(&b, "  producers  offered %4d   accepted %4d  %5.1f/s   refused %4d  %5.1f/s   to come back %d\n", s.offered, s.accepted, s.Inflow, s.refused, s.Refusals, s.waiting)
+	fmt.Fprintf(
+		&b, "  producers  offered %4d   accepted %4d  %5.1f/s   refused %4d  %5.1f/s   to come back %d\n", s.offered,
+		s.accepted, s.Inflow, s.refused, s.Refusals, s.waiting,
+	)
 	fmt.Fprintf(&b, "  queue      %s %2d of %d\n", s.bar(wide), s.held, s.capacity)
-	fmt.Fprintf(&b, "  overflow   %s %d deferred, %d of %d came back\n", pile(s.deferred, wide), s.deferred, int64(s.setAside)-s.deferred, s.setAside)
+	fmt.Fprintf(
+		&b, "  overflow   %s %d deferred, %d of %d came back\n", pile(s.deferred, wide), s.deferred,
+		int64(s.setAside)-s.deferred, s.setAside,
+	)
 	fmt.Fprintf(&b, "  outflow    %5.1f/s, configured %s\n", s.Out, s.rate)
 	fmt.Fprintf(&b, "  receiver   %s one column each %v\n", s.strip(wide), s.rate.Interval())
 	fmt.Fprintf(&b, "  delivered  %4d   after %4.1f s\n", len(s.arrivals), s.at.Seconds())

@@ -155,7 +155,9 @@ func TestPushWaitsForTheOverflow(t *testing.T) {
 func TestPushNoWait(t *testing.T) {
 	var told []int
 	s := &server{room: 3}
-	count, err := run(t, s, lines(5), push.Options{NoWait: true, Problem: func(l push.Line, _ string) { told = append(told, l.Number) }})
+	count, err := run(t, s, lines(5), push.Options{
+		NoWait: true, Problem: func(l push.Line, _ string) { told = append(told, l.Number) },
+	})
 	if err != nil || count.Accepted != 3 || count.Refused != 2 || count.Undecided != 0 {
 		t.Fatalf("%+v, %v", count, err)
 	}
@@ -167,11 +169,14 @@ func TestPushNoWait(t *testing.T) {
 func TestPushReportsEveryBadLine(t *testing.T) {
 	var told []string
 	s := &server{room: 3, before: func(_ int, ids []string) ([]client.Answer, error) {
-		return []client.Answer{{Status: 202, ID: ids[0]}, {Status: 409, Reason: "conflict", Detail: "another job has this id"}}, nil
+		return []client.Answer{{Status: 202, ID: ids[0]}, {
+			Status: 409, Reason: "conflict", Detail: "another job has this id",
+		}}, nil
 	}}
-	count, err := run(t, s, "{\"id\":\"a\"}\nnonsense\n{\"id\":\"b\"}\n", push.Options{Problem: func(l push.Line, why string) {
-		told = append(told, fmt.Sprint(l.Number, " ", why))
-	}})
+	count, err := run(t, s, "{\"id\":\"a\"}\nnonsense\n{\"id\":\"b\"}\n",
+		push.Options{Problem: func(l push.Line, why string) {
+			told = append(told, fmt.Sprint(l.Number, " ", why))
+		}})
 	if err != nil || count != (push.Count{Read: 3, Accepted: 1, Failed: 2}) {
 		t.Fatalf("%+v, %v", count, err)
 	}
@@ -262,7 +267,10 @@ func TestWaitsAreToldOf(t *testing.T) {
 			case 1:
 				answers := make([]client.Answer, len(ids))
 				for i := range answers {
-					answers[i] = client.Answer{ID: ids[i], Status: http.StatusTooManyRequests, Reason: "full", Detail: "the queue holds all it may", RetryAfterMS: 10_000}
+					answers[i] = client.Answer{
+						ID: ids[i], Status: http.StatusTooManyRequests, Reason: "full", Detail: "the queue holds all it may",
+						RetryAfterMS: 10_000,
+					}
 				}
 				return answers, nil
 			case 2:

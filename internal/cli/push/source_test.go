@@ -48,7 +48,9 @@ func TestSource(t *testing.T) {
 			`3 ` + hash(`{"payload":1}`, 3) + ` {"id":"` + hash(`{"payload":1}`, 3) + `","payload":1}`,
 		}},
 		{"an inner id is not an id", push.NDJSON, `{"payload":{"id":"x"}}`, []string{
-			`1 ` + hash(`{"payload":{"id":"x"}}`, 1) + ` {"id":"` + hash(`{"payload":{"id":"x"}}`, 1) + `","payload":{"id":"x"}}`,
+			`1 ` + hash(`{"payload":{"id":"x"}}`, 1) + ` {"id":"` + hash(
+				`{"payload":{"id":"x"}}`, 1,
+			) + `","payload":{"id":"x"}}`,
 		}},
 		{"an id in escapes", push.NDJSON, `{"\u0069d":"x"}`, []string{`1 x {"\u0069d":"x"}`}},
 		{"an empty object", push.NDJSON, "{ }", []string{`1 ` + hash("{ }", 1) + ` {"id":"` + hash("{ }", 1) + `" }`}},
@@ -133,7 +135,8 @@ func TestCSVWithLanes(t *testing.T) {
 		}
 	}
 	// A column called lane is payload unless somebody says otherwise.
-	if got, err := all(t, "id,lane\n1,a\n", push.CSV); !errors.Is(err, io.EOF) || strings.Join(got, "") != `2 1 {"id":"1","payload":{"lane":"a"}}` {
+	if got, err := all(t, "id,lane\n1,a\n", push.CSV); !errors.Is(err, io.EOF) ||
+		strings.Join(got, "") != `2 1 {"id":"1","payload":{"lane":"a"}}` {
 		t.Errorf("%q, %v", got, err)
 	}
 	for text, want := range map[string]string{
@@ -147,14 +150,17 @@ func TestCSVWithLanes(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"id", "payload"} {
-		if _, err := push.OpenCSV(strings.NewReader("id,payload\n"), name); err == nil || !strings.Contains(err.Error(), "meaning of its own") {
+		if _, err := push.OpenCSV(strings.NewReader("id,payload\n"), name); err == nil ||
+			!strings.Contains(err.Error(), "meaning of its own") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
 func TestFormatOf(t *testing.T) {
-	for name, want := range map[string]string{"-": push.NDJSON, "a.ndjson": push.NDJSON, "b.JSONL": push.NDJSON, "c.csv": push.CSV, "d.txt": "", "ndjson": ""} {
+	for name, want := range map[string]string{
+		"-": push.NDJSON, "a.ndjson": push.NDJSON, "b.JSONL": push.NDJSON, "c.csv": push.CSV, "d.txt": "", "ndjson": "",
+	} {
 		if got, err := push.FormatOf(name); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}

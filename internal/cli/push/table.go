@@ -60,11 +60,15 @@ func OpenCSV(r io.Reader, laneColumn string) (Source, error) {
 		return nil, fmt.Errorf("there is no column %q for the lanes; there are %s", laneColumn, strings.Join(t.names, ", "))
 	}
 	if t.payload >= 0 && len(t.names) > t.width() {
-		return nil, fmt.Errorf("with a column payload only id and that of the lanes may stand beside it, found %s: put the rest into the payload, or rename payload so that all columns become one",
+		return nil, fmt.Errorf("with a column payload only id and that of the lanes may stand beside it, found %s: put the "+
+			"rest into the payload, or rename payload so that all columns become one",
 			strings.Join(t.others(), ", "))
 	}
 	if t.payload < 0 && len(t.names) == t.width() {
-		return nil, fmt.Errorf("there is only a column %s: there must be a column payload, or others to make a payload of", strings.Join(t.names, " and a column "))
+		return nil, fmt.Errorf(
+			"there is only a column %s: there must be a column payload, or others to make a payload of",
+			strings.Join(t.names, " and a column "),
+		)
 	}
 	return t, nil
 }
@@ -95,7 +99,9 @@ func (t *table) Next() (Line, error) {
 	var bad *csv.ParseError
 	switch {
 	case errors.As(err, &bad) && errors.Is(err, csv.ErrFieldCount):
-		return Line{Number: bad.StartLine, Err: fmt.Errorf("has %d columns, the header row has %d", len(record), len(t.names))}, nil
+		return Line{Number: bad.StartLine, Err: fmt.Errorf(
+			"has %d columns, the header row has %d", len(record), len(t.names),
+		)}, nil
 	case err != nil:
 		return Line{}, err // after a broken quote nothing can be told apart
 	}

@@ -88,8 +88,9 @@ func New(o Options) (*Sink, error) {
 // Serve answers until ctx ends, and closes the listener.
 func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
-		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
-		BaseContext: func(net.Listener) context.Context { return ctx }, // so that what hangs ends with it
+		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: maxHeader,
+		BaseContext:    func(net.Listener) context.Context { return ctx }, // so that what hangs ends with it
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	err := server.Serve(&door{Listener: listener, sink: s, places: make(chan struct{}, maxConnections)})

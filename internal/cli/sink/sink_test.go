@@ -94,7 +94,8 @@ func TestSinkShowsWhatArrives(t *testing.T) {
 	}
 	all := shown()
 	q := all[0]
-	if q.Method != http.MethodPost || q.Path != "/v1/send?a=1" || q.ID != "welcome-17" || q.Body != `{"to": "a@example.com"}` || q.Bytes != 23 || q.Answer != "200" {
+	if q.Method != http.MethodPost || q.Path != "/v1/send?a=1" || q.ID != "welcome-17" ||
+		q.Body != `{"to": "a@example.com"}` || q.Bytes != 23 || q.Answer != "200" {
 		t.Errorf("it showed %+v", q)
 	}
 	if q := all[1]; len(q.Body) != maxShownBody || q.Bytes != 1<<20 {
@@ -113,19 +114,22 @@ func TestSinkFailsAsItIsTold(t *testing.T) {
 	})
 	begun := time.Now()
 	resp, err := post(t, url, "x", time.Minute)
-	if err != nil || resp.status != http.StatusServiceUnavailable || resp.retryAfter != "3" || time.Since(begun) < 30*time.Millisecond {
+	if err != nil || resp.status != http.StatusServiceUnavailable || resp.retryAfter != "3" ||
+		time.Since(begun) < 30*time.Millisecond {
 		t.Errorf("one that fails: %v, %v after %v", resp, err, time.Since(begun))
 	}
 	if resp, err := post(t, url, "x", time.Minute); err == nil || !errors.Is(err, io.EOF) {
 		t.Errorf("one that is dropped: %v, %v", resp, err)
 	}
-	if resp, err := post(t, url, "x", time.Minute); err == nil || !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, io.EOF) {
+	if resp, err := post(t, url, "x", time.Minute); err == nil ||
+		!errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, io.EOF) {
 		t.Errorf("a connection that is refused: %v, %v", resp, err)
 	}
 	if resp, err := post(t, url, "x", time.Minute); err != nil || resp.status != http.StatusOK {
 		t.Errorf("one that goes well: %v, %v", resp, err)
 	}
-	if sum := s.Totals(); sum.Requests != 3 || sum.Refused != 1 || sum.Answers["503"] != 1 || sum.Answers[Dropped] != 1 || sum.Answers["200"] != 1 {
+	if sum := s.Totals(); sum.Requests != 3 || sum.Refused != 1 || sum.Answers["503"] != 1 || sum.Answers[Dropped] != 1 ||
+		sum.Answers["200"] != 1 {
 		t.Errorf("totals %+v", sum)
 	}
 }
@@ -146,7 +150,9 @@ func TestSinkHangs(t *testing.T) {
 }
 
 func TestSinkRefusesWhatCannotBe(t *testing.T) {
-	for _, o := range []Options{{Fail: -0.1}, {Fail: 1.1}, {Fail: 0.5, Hang: 0.4, Drop: 0.2}, {Status: 99}, {Status: 600}} {
+	for _, o := range []Options{
+		{Fail: -0.1}, {Fail: 1.1}, {Fail: 0.5, Hang: 0.4, Drop: 0.2}, {Status: 99}, {Status: 600},
+	} {
 		if o.Status == 0 {
 			o.Status = 503
 		}

@@ -125,6 +125,8 @@ func byAnswer(passed []Passed) []Passed {
 // answeredFrom returns those that were answered at an instant or later: what was answered before was asked before as
 // well.
 func answeredFrom(sorted []Passed, from time.Duration) []Passed {
-	i, _ := slices.BinarySearchFunc(sorted, from, func(p Passed, at time.Duration) int { return cmp.Compare(p.Answered, at) })
+	i, _ := slices.BinarySearchFunc(
+		sorted, from, func(p Passed, at time.Duration) int { return cmp.Compare(p.Answered, at) },
+	)
 	return sorted[i:]
 }

@@ -58,9 +58,18 @@ func TestJudgeAdmission(t *testing.T) {
 		{"one too many, in any order", []law.Passed{{900 * ms, 999 * ms, 1}, {4, 5, 1}, {0, 1, 1}, {2, 3, 1}}, false, 4, 3},
 		{"by its cost", []law.Passed{{0, 1, 2}, {2, 3, 2}}, false, 4, 3},
 		{"a cost of 0 is 1", []law.Passed{{0, 1, 0}, {2, 3, 0}, {2, 3, 0}, {2, 3, 0}}, false, 4, 3},
-		{"the last may have been behind the period", []law.Passed{{0, 1, 1}, {2, 3, 1}, {4, 5, 1}, {900 * ms, 1000 * ms, 1}}, true, 3, 3},
-		{"the first may have been before it", []law.Passed{{-2 * ms, 1, 1}, {2, 3, 1}, {4, 5, 1}, {900 * ms, 999 * ms, 1}}, true, 3, 3},
-		{"one that was answered late hides no other", []law.Passed{{0, 3 * time.Second, 1}, {2, 3, 2}, {4, 5, 2}}, false, 4, 3},
+		{
+			"the last may have been behind the period", []law.Passed{{0, 1, 1}, {2, 3, 1}, {4, 5, 1}, {900 * ms, 1000 * ms, 1}},
+			true, 3, 3,
+		},
+		{
+			"the first may have been before it", []law.Passed{{-2 * ms, 1, 1}, {2, 3, 1}, {4, 5, 1}, {900 * ms, 999 * ms, 1}},
+			true, 3, 3,
+		},
+		{
+			"one that was answered late hides no other", []law.Passed{{0, 3 * time.Second, 1}, {2, 3, 2}, {4, 5, 2}}, false, 4,
+			3,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -76,8 +85,12 @@ func TestJudgeAdmission(t *testing.T) {
 }
 
 func TestMostPassed(t *testing.T) {
-	passed := []law.Passed{{900 * ms, 990 * ms, 1}, {0, 10 * ms, 2}, {5 * ms, 20 * ms, 0}, {6 * ms, 950 * ms, 4}, {2000 * ms, 2001 * ms, 3}}
-	for w, want := range map[time.Duration]int64{0: 0, ms: 3, 14 * ms: 3, 20 * ms: 3, 949 * ms: 5, 950 * ms: 7, 990 * ms: 8, 3000 * ms: 11} {
+	passed := []law.Passed{
+		{900 * ms, 990 * ms, 1}, {0, 10 * ms, 2}, {5 * ms, 20 * ms, 0}, {6 * ms, 950 * ms, 4}, {2000 * ms, 2001 * ms, 3},
+	}
+	for w, want := range map[time.Duration]int64{
+		0: 0, ms: 3, 14 * ms: 3, 20 * ms: 3, 949 * ms: 5, 950 * ms: 7, 990 * ms: 8, 3000 * ms: 11,
+	} {
 		if got := law.MostPassed(passed, w); got != want {
 			t.Errorf("%d in %v, want %d", got, w, want)
 		}
@@ -125,7 +138,10 @@ func passing(l leaky.Limiter, seed uint64, count int, blur time.Duration) (passe
 		cost := min(1+rnd.Int64N(3), l.Limit())
 		if tally.Take(now, leaky.Ask{Cost: cost}).Allowed {
 			at := time.Duration(now) * time.Microsecond
-			passed = append(passed, law.Passed{Asked: at - time.Duration(rnd.Int64N(int64(blur)+1)), Answered: at + time.Duration(rnd.Int64N(int64(blur)+1)), Cost: cost})
+			passed = append(passed, law.Passed{
+				Asked: at - time.Duration(rnd.Int64N(int64(blur)+1)), Answered: at + time.Duration(rnd.Int64N(int64(blur)+1)),
+				Cost: cost,
+			})
 		}
 	}
 	return passed

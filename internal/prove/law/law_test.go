@@ -36,10 +36,16 @@ func TestJudgeTable(t *testing.T) {
 		{"a nanosecond short", law.Law{Rate: leaky.PerSecond(100)}, ten(0, 10*ms-1), false, 1},
 		{"a nanosecond short and allowed", law.Law{Rate: leaky.PerSecond(100), Delta: 1}, ten(0, 10*ms-1), true, 1},
 		{"two at once", law.Law{Rate: leaky.PerSecond(100), Slack: 5 * ms, Delta: 5*ms - 1}, ten(3, 3), false, 10 * ms},
-		{"two at once, slack of T", law.Law{Rate: leaky.PerSecond(100), Slack: 5 * ms, Delta: 5 * ms}, ten(3, 3), true, 10 * ms},
+		{
+			"two at once, slack of T", law.Law{Rate: leaky.PerSecond(100), Slack: 5 * ms, Delta: 5 * ms}, ten(3, 3), true,
+			10 * ms,
+		},
 		{"two at once, burst 2", law.Law{Rate: leaky.PerSecond(100), Burst: 2}, ten(3, 3), true, 0},
 		{"three at once, burst 2", law.Law{Rate: leaky.PerSecond(100), Burst: 2}, ten(3, 3, 3), false, 10 * ms},
-		{"many a little short add up", law.Law{Rate: leaky.PerSecond(100), Slack: 2 * ms}, ten(0, 9*ms, 18*ms, 27*ms), false, 3 * ms},
+		{
+			"many a little short add up", law.Law{Rate: leaky.PerSecond(100), Slack: 2 * ms}, ten(0, 9*ms, 18*ms, 27*ms), false,
+			3 * ms,
+		},
 		{"any order", law.Law{Rate: leaky.PerSecond(100)}, ten(20*ms, 0, 10*ms), true, 0},
 		{"14/s does not drift", law.Law{Rate: leaky.PerSecond(14)}, ten(0, 71428571, 142857142), false, 1},
 		{"14/s rounded up", law.Law{Rate: leaky.PerSecond(14)}, ten(0, 71428572, 142857144), true, 0},
@@ -108,7 +114,10 @@ func TestJudgeAgreesWithNaive(t *testing.T) {
 	for range rounds {
 		r := rates[rnd.IntN(len(rates))]
 		interval := max(int64(r.Interval()), 1)
-		l := law.Law{Rate: r, Burst: rnd.Int64N(4), MaxCost: rnd.Int64N(3), Slack: time.Duration(rnd.Int64N(interval)), Delta: time.Duration(rnd.Int64N(3))}
+		l := law.Law{
+			Rate: r, Burst: rnd.Int64N(4), MaxCost: rnd.Int64N(3), Slack: time.Duration(rnd.Int64N(interval)),
+			Delta: time.Duration(rnd.Int64N(3)),
+		}
 		var at int64
 		starts := make([]law.Start, 1+rnd.IntN(12))
 		for i := range starts {

@@ -89,7 +89,9 @@ func TestAnswersLateAndKnowsBetter(t *testing.T) {
 // send writes a request at once and returns when, by the receiver's clock.
 func send(t *testing.T, r *receiver.Receiver, c net.Conn, id, body string) (when [2]time.Duration) {
 	t.Helper()
-	text := fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: %d\r\n\r\n%s", receiver.HeaderID, id, len(body), body)
+	text := fmt.Sprintf(
+		"POST / HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: %d\r\n\r\n%s", receiver.HeaderID, id, len(body), body,
+	)
 	when[0] = r.Now()
 	if _, err := io.WriteString(c, text); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,10 @@ func TestConvert(t *testing.T) {
 		{"just now, by clocks read a little apart", day + 50*ms + 300_000, zero, now, true},
 		{"later than now", day + 51*ms, zero, now, false},
 		{"before the run", day - ms, zero, now, false},
-		{"both clocks, with an interruption between them", day + 20*ms + 1000, span{day - 30*ms, day + 10}, 20 * time.Millisecond, true},
+		{
+			"both clocks, with an interruption between them", day + 20*ms + 1000, span{day - 30*ms, day + 10},
+			20 * time.Millisecond, true,
+		},
 		{"the wall clock was set forward", day + 20*ms, span{day + ms, day + ms + 2000}, now, false},
 		{"the wall clock was set back", day + 20*ms, span{day - 40*ms, day - ms}, now, false},
 	}

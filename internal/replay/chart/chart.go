@@ -67,7 +67,9 @@ func (p *Page) HTML(at []time.Time) ([]byte, error) {
 	}
 	var panels strings.Builder
 	for _, panel := range p.Panels {
-		panels.WriteString("<section>\n<h2>" + html.EscapeString(panel.Title) + "</h2>\n<div class=\"panel\"></div>\n</section>\n")
+		panels.WriteString(
+			"<section>\n<h2>" + html.EscapeString(panel.Title) + "</h2>\n<div class=\"panel\"></div>\n</section>\n",
+		)
 	}
 	// Not html/template: with it the linker keeps every method of every type in the program.
 	return []byte(strings.NewReplacer(

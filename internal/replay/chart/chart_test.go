@@ -27,7 +27,8 @@ func page(t *testing.T, name string) string {
 func TestHostileNames(t *testing.T) {
 	plain := page(t, "requests")
 	for _, name := range []string{
-		"</script><script>alert(1)</script>", "<!--", "<![CDATA[", `"><img src=x onerror=alert(1)>`, "'; alert(1); '", "</title>", "\u2028\u2029",
+		"</script><script>alert(1)</script>", "<!--", "<![CDATA[", `"><img src=x onerror=alert(1)>`, "'; alert(1); '",
+		"</title>", "\u2028\u2029",
 		"${alert(1)}", "</style>", "{{.Page}}",
 	} {
 		html := page(t, name)

@@ -145,7 +145,11 @@ func promtool(t *testing.T) string {
 	}
 	tool, err := exec.LookPath(name)
 	if err != nil {
-		t.Fatalf("the alerts are tested by promtool, which comes with Prometheus: %v; scripts/promtool.sh installs it, or set PENSTOCK_PROMTOOL", err)
+		t.Fatalf(
+			"the alerts are tested by promtool, which comes with Prometheus: %v; scripts/promtool.sh installs it, or set "+
+				"PENSTOCK_PROMTOOL",
+			err,
+		)
 	}
 	return tool
 }

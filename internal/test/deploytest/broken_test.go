@@ -17,13 +17,25 @@ func TestBroken(t *testing.T) {
 		{"compose", "compose.yaml", "  prometheus:\n    image", "  grafana:\n    image", "there is no prometheus"},
 		{"compose", "compose.yaml", "replicas: 2", "replicas: 1", "drainer: 1 replicas, want 2"},
 		{"compose", "compose.yaml", `"127.0.0.1:9090:9090"`, `"9090:9090"`, "prometheus: publishes 9090 on"},
-		{"compose", "compose.yaml", `volumes: ["redis:/data"]`, `volumes: ["redis:/data"]` + "\n    ports: [\"127.0.0.1:6379:6379\"]", "redis: publishes 6379"},
-		{"compose", "compose.yaml", "store: {internal: true}", "store: {internal: false}", "redis: is on store, which is not internal"},
+		{
+			"compose", "compose.yaml", `volumes: ["redis:/data"]`,
+			`volumes: ["redis:/data"]` + "\n    ports: [\"127.0.0.1:6379:6379\"]", "redis: publishes 6379",
+		},
+		{
+			"compose", "compose.yaml", "store: {internal: true}", "store: {internal: false}",
+			"redis: is on store, which is not internal",
+		},
 		{"compose", "compose.yaml", "nats-2:/data", "nats-1:/data", "share the volume nats-1"},
 		{"compose", "compose.yaml", `    volumes: ["redis:/data"]` + "\n", "", "redis: keeps what it has in no named volume"},
 		{"compose", "compose.yaml", "file: nats.conf", "file: nats.cnf", "there is no nats.cnf"},
-		{"compose", "compose.yaml", "${PENSTOCK_INIT:-false}", "${PENSTOCK_INIT:-true}", `with "", 1 services may make the store, want 0`},
-		{"compose", "compose.yaml", "  PENSTOCK_LOG_FORMAT: json", "  PENSTOCK_INIT: ${PENSTOCK_INIT:-false}", "3 services may make the store, want 1"},
+		{
+			"compose", "compose.yaml", "${PENSTOCK_INIT:-false}", "${PENSTOCK_INIT:-true}",
+			`with "", 1 services may make the store, want 0`,
+		},
+		{
+			"compose", "compose.yaml", "  PENSTOCK_LOG_FORMAT: json", "  PENSTOCK_INIT: ${PENSTOCK_INIT:-false}",
+			"3 services may make the store, want 1",
+		},
 
 		{"services", "compose.yaml", "redis:7.4.11-alpine3.21", "redis:7", `the image "redis:7" is not pinned`},
 		{"services", "compose.yaml", "prom/prometheus:v3.15.0", "prom/prometheus", "is not pinned"},
@@ -31,22 +43,52 @@ func TestBroken(t *testing.T) {
 		{"services", "compose.yaml", "read_only: true", "read_only: false", "can be written to"},
 		{"services", "compose.yaml", "cap_drop: [ALL]", "cap_drop: [CHOWN]", "it has capabilities"},
 		{"services", "compose.yaml", "no-new-privileges:true", "no-new-privileges:false", "it may get privileges"},
-		{"services", "compose.yaml", "test: [CMD, redis-cli, -e, ping]", "test: redis-cli ping", "redis: it has no health check, or one that needs a shell"},
-		{"services", "compose.yaml", "limits: {cpus: \"2\", memory: 2G}", "limits: {cpus: \"2\"}", "redis: its memory has no limit"},
-		{"services", "compose.yaml", "redis: {condition: service_healthy}", "redis: {condition: service_started}", "does not wait until redis is healthy"},
-		{"services", "compose.yaml", "dockerfile: deploy/Dockerfile", "dockerfile: Dockerfile", "it is built from /Dockerfile"},
+		{
+			"services", "compose.yaml", "test: [CMD, redis-cli, -e, ping]", "test: redis-cli ping",
+			"redis: it has no health check, or one that needs a shell",
+		},
+		{
+			"services", "compose.yaml", "limits: {cpus: \"2\", memory: 2G}", "limits: {cpus: \"2\"}",
+			"redis: its memory has no limit",
+		},
+		{
+			"services", "compose.yaml", "redis: {condition: service_healthy}", "redis: {condition: service_started}",
+			"does not wait until redis is healthy",
+		},
+		{
+			"services", "compose.yaml", "dockerfile: deploy/Dockerfile", "dockerfile: Dockerfile",
+			"it is built from /Dockerfile",
+		},
 		{"services", "compose.yaml", "command: [drainer, ", "command: [drain, ", `"drain" is no program`},
 		{"services", "compose.yaml", "8081\", --insecure]", "8081\", --unsafe]", "unknown flag --unsafe"},
 		{"services", "compose.yaml", "PENSTOCK_LOG_FORMAT: json", "PENSTOCK_LOG_FORMAT: jsn", "must be one of"},
-		{"services", "compose.yaml", "PENSTOCK_LOG_FORMAT: json", "PENSTOCK_LOGFORMAT: json", "does not know PENSTOCK_LOGFORMAT"},
+		{
+			"services", "compose.yaml", "PENSTOCK_LOG_FORMAT: json", "PENSTOCK_LOGFORMAT: json",
+			"does not know PENSTOCK_LOGFORMAT",
+		},
 		{"services", "compose.yaml", "  PENSTOCK_REDIS: redis://redis:6379/0\n", "", "missing flags: --redis"},
 		{"services", "compose.yaml", "redis://redis:6379/0", "redis://radis:6379/0", `names "radis", which is no service`},
 		{"services", "compose.yaml", "nats://nats-3:4222", "nats://nats-4:4222", `names "nats-4", which is no service`},
-		{"services", "compose.yaml", "stop_grace_period: 60s", "stop_grace_period: 10s", "drainer: stop_grace_period 10s is not above its grace of 30s"},
-		{"services", "compose.yaml", "8081/readyz", "8080/readyz", "drainer: it listens on 0.0.0.0:8081, and its health check is not"},
-		{"services", "compose.yaml", "8082/readyz", "8080/readyz", "ingress-1: it listens on 0.0.0.0:8080, and its health check is not"},
-		{"services", "compose.yaml", "stop_grace_period: 20s", "stop_grace_period: 15s", "stop_grace_period 15s is not above its grace of 15s"},
-		{"services", "compose.yaml", `"127.0.0.1:8081:8080"`, `"127.0.0.1:8081:8081"`, "ingress-2: publishes 8081 and listens on 0.0.0.0:8080"},
+		{
+			"services", "compose.yaml", "stop_grace_period: 60s", "stop_grace_period: 10s",
+			"drainer: stop_grace_period 10s is not above its grace of 30s",
+		},
+		{
+			"services", "compose.yaml", "8081/readyz", "8080/readyz",
+			"drainer: it listens on 0.0.0.0:8081, and its health check is not",
+		},
+		{
+			"services", "compose.yaml", "8082/readyz", "8080/readyz",
+			"ingress-1: it listens on 0.0.0.0:8080, and its health check is not",
+		},
+		{
+			"services", "compose.yaml", "stop_grace_period: 20s", "stop_grace_period: 15s",
+			"stop_grace_period 15s is not above its grace of 15s",
+		},
+		{
+			"services", "compose.yaml", `"127.0.0.1:8081:8080"`, `"127.0.0.1:8081:8081"`,
+			"ingress-2: publishes 8081 and listens on 0.0.0.0:8080",
+		},
 		{"services", "compose.yaml", "      redis: {condition: service_healthy}\n", "", `does not wait for "redis"`},
 
 		{"dockerfile", "Dockerfile", "COPY . .", "COPI . .", "unknown instruction: COPI"},
@@ -59,7 +101,10 @@ func TestBroken(t *testing.T) {
 		{"dockerfile", "Dockerfile", "ARG TARGETOS\n", "ARG NPM_TOKEN\n", "a secret in an image"},
 		{"dockerfile", "Dockerfile", "COPY . .", "ADD . .", "COPY does not"},
 		{"dockerfile", "Dockerfile", `CMD ["penstock", "--help"]`, "CMD penstock --help", "needs a shell"},
-		{"dockerfile", "Dockerfile", `CMD ["penstock", "--help"]`, "HEALTHCHECK CMD probe\nCMD [\"penstock\"]", "needs a shell"},
+		{
+			"dockerfile", "Dockerfile", `CMD ["penstock", "--help"]`, "HEALTHCHECK CMD probe\nCMD [\"penstock\"]",
+			"needs a shell",
+		},
 		{"dockerfile", "Dockerfile", "CGO_ENABLED=0 ", "", "does without CGO_ENABLED=0"},
 		{"dockerfile", "Dockerfile", "-trimpath ", "", "does without  -trimpath"},
 		{"dockerfile", "Dockerfile", "ops.linkedVersion", "ops.LinkedVersion", "does without -ldflags"},
@@ -77,30 +122,63 @@ func TestBroken(t *testing.T) {
 		{"nats", "nats.conf", "0.0.0.0:8222", "0.0.0.0:8223", "its health check is not of http://127.0.0.1:8223/"},
 		{"nats", "compose.yaml", "NATS_NAME: nats-2", "NATS_NAME: nats-1", `nats-2 is called "nats-1"`},
 		{"nats", "compose.yaml", "GOMEMLIMIT: 400MiB}", "X: y}", "has no GOMEMLIMIT"},
-		{"nats", "compose.yaml", `PENSTOCK_NATS_REPLICAS: "3"`, `PENSTOCK_NATS_REPLICAS: "5"`, `asks for "5" replicas of 3 servers`},
+		{
+			"nats", "compose.yaml", `PENSTOCK_NATS_REPLICAS: "3"`, `PENSTOCK_NATS_REPLICAS: "5"`,
+			`asks for "5" replicas of 3 servers`,
+		},
 
-		{"units", "systemd/penstock-up.service", "ProtectSystem=strict", "ProtectSystm=strict", "ProtectSystm is no directive"},
+		{
+			"units", "systemd/penstock-up.service", "ProtectSystem=strict", "ProtectSystm=strict",
+			"ProtectSystm is no directive",
+		},
 		{"units", "systemd/penstock-up.service", "[Service]", "[Srvice]", "section [Srvice] is unknown"},
 		{"units", "systemd/penstock-up.service", "Type=exec\n", "exec\n", `"exec" is no directive`},
 		{"units", "systemd/penstock-up.service", "Type=exec\n", "Type=exec \\\n", "goes on"},
 		{"units", "systemd/penstock-drainer@.service", "NoNewPrivileges=yes\n", "", "NoNewPrivileges is not set"},
 		{"units", "systemd/penstock-drainer@.service", "CapabilityBoundingSet=\n", "", "CapabilityBoundingSet is not set"},
-		{"units", "systemd/penstock-ingress@.service", "ProtectSystem=strict", "ProtectSystem=full", `ProtectSystem is "full", want "strict"`},
+		{
+			"units", "systemd/penstock-ingress@.service", "ProtectSystem=strict", "ProtectSystem=full",
+			`ProtectSystem is "full", want "strict"`,
+		},
 		{"units", "systemd/penstock-ingress@.service", "DynamicUser=yes", "DynamicUser=no", `DynamicUser is "no"`},
 		{"units", "systemd/penstock-ingress@.service", "Restart=on-failure", "Restart=no", `Restart is "no"`},
 		{"units", "systemd/penstock-ingress@.service", "WantedBy=multi-user.target", "WantedBy=", "nothing wants it"},
-		{"units", "systemd/penstock-ingress@.service", "/opt/penstock/bin/ingress", "/usr/bin/ingress", "want one program in /opt/penstock/bin/"},
-		{"units", "systemd/penstock-ingress@.service", "/opt/penstock/bin/ingress", "/opt/penstock/bin/ingres", `"ingres" is no program`},
+		{
+			"units", "systemd/penstock-ingress@.service", "/opt/penstock/bin/ingress", "/usr/bin/ingress",
+			"want one program in /opt/penstock/bin/",
+		},
+		{
+			"units", "systemd/penstock-ingress@.service", "/opt/penstock/bin/ingress", "/opt/penstock/bin/ingres",
+			`"ingres" is no program`,
+		},
 		{"units", "systemd/penstock-up.service", "--data=", "--date=", "unknown flag --date"},
 		{"units", "systemd/penstock-up.service", "StateDirectory=penstock\n", "", "StateDirectory and what ExecStart does"},
-		{"units", "systemd/penstock-up.service", "EnvironmentFile=-/etc/penstock/up.env", "Environment=PENSTOCK_LISTEN=127.0.0.1:%i", "only a template has instances"},
-		{"units", "systemd/penstock-drainer@.service", "Environment=PENSTOCK_LISTEN=", "Environment=PENSTOCK_LISTN=", "does not know PENSTOCK_LISTN"},
-		{"units", "systemd/penstock-drainer@.service", "TimeoutStopSec=60s", "TimeoutStopSec=30s", "is not above its grace of 30s"},
-		{"units", "systemd/penstock-drainer@.service", "=/etc/penstock/penstock.env", "=/etc/penstock.env", "is not in /etc/penstock"},
-		{"units", "systemd/penstock.env", "PENSTOCK_REDIS=", "PENSTOCK_CONCURRENCY=5\nPENSTOCK_REDIS=", "ingress does not know PENSTOCK_CONCURRENCY"},
+		{
+			"units", "systemd/penstock-up.service", "EnvironmentFile=-/etc/penstock/up.env",
+			"Environment=PENSTOCK_LISTEN=127.0.0.1:%i", "only a template has instances",
+		},
+		{
+			"units", "systemd/penstock-drainer@.service", "Environment=PENSTOCK_LISTEN=", "Environment=PENSTOCK_LISTN=",
+			"does not know PENSTOCK_LISTN",
+		},
+		{
+			"units", "systemd/penstock-drainer@.service", "TimeoutStopSec=60s", "TimeoutStopSec=30s",
+			"is not above its grace of 30s",
+		},
+		{
+			"units", "systemd/penstock-drainer@.service", "=/etc/penstock/penstock.env", "=/etc/penstock.env",
+			"is not in /etc/penstock",
+		},
+		{
+			"units", "systemd/penstock.env", "PENSTOCK_REDIS=", "PENSTOCK_CONCURRENCY=5\nPENSTOCK_REDIS=",
+			"ingress does not know PENSTOCK_CONCURRENCY",
+		},
 		{"units", "systemd/penstock.env", "PENSTOCK_REDIS=", "REDIS=", "want PENSTOCK_NAME=VALUE"},
 		{"units", "systemd/tls.conf", "PENSTOCK_TLS_CERT=", "PENSTOCK_CERT=", "does not know PENSTOCK_CERT"},
-		{"units", "systemd/tls.conf", "LoadCredential=tls.key:", "LoadCredential=key:", "PENSTOCK_TLS_KEY=%d/tls.key is not loaded"},
+		{
+			"units", "systemd/tls.conf", "LoadCredential=tls.key:", "LoadCredential=key:",
+			"PENSTOCK_TLS_KEY=%d/tls.key is not loaded",
+		},
 		{"units", "systemd/nats-creds.conf", "[Service]", "Service", "is no directive in a section"},
 
 		{"systemd", "systemd/penstock-up.service", "ProtectSystem=strict", "ProtectSystem=strikt", "systemd-analyze verify"},
@@ -110,40 +188,110 @@ func TestBroken(t *testing.T) {
 		{"systemd", "systemd/penstock-up.service", "SystemCallFilter=", "# ", "systemd-analyze security"},
 
 		{"prometheus", "prometheus/prometheus.yml", "scrape_interval", "scrap_interval", "scrap_interval"},
-		{"prometheus", "prometheus/prometheus.yml", "port: 8081", "port: 8080", `drainer listens at port 8081 and is scraped at port "8080"`},
-		{"prometheus", "prometheus/prometheus.yml", `"ingress-2:8082"`, `"ingress-3:8082"`, "ingress-3 is scraped, and no service of ours"},
-		{"prometheus", "compose.yaml", "PENSTOCK_HOST: ingress-1,ingress-2", "PENSTOCK_HOST: ingress-1", "ingress-2 is scraped by a name that its PENSTOCK_HOST does not have"},
+		{
+			"prometheus", "prometheus/prometheus.yml", "port: 8081", "port: 8080",
+			`drainer listens at port 8081 and is scraped at port "8080"`,
+		},
+		{
+			"prometheus", "prometheus/prometheus.yml", `"ingress-2:8082"`, `"ingress-3:8082"`,
+			"ingress-3 is scraped, and no service of ours",
+		},
+		{
+			"prometheus", "compose.yaml", "PENSTOCK_HOST: ingress-1,ingress-2", "PENSTOCK_HOST: ingress-1",
+			"ingress-2 is scraped by a name that its PENSTOCK_HOST does not have",
+		},
 		{"prometheus", "prometheus/prometheus.yml", "[alerts.yml]", "[alarms.yml]", "there is no alarms.yml"},
 		{"prometheus", "prometheus/prometheus.yml", "job_name: penstock-drainer", "job_name: drainer", "leaves out drainer"},
 		{"prometheus", "prometheus/alerts.yml", "        for: 1m\n", "        four: 1m\n", "four"},
-		{"prometheus", "prometheus/alerts.yml", "alert: PenstockNoDrainer", "alert: PenstockNoIngress", `"PenstockNoIngress" is there twice`},
+		{
+			"prometheus", "prometheus/alerts.yml", "alert: PenstockNoDrainer", "alert: PenstockNoIngress",
+			`"PenstockNoIngress" is there twice`,
+		},
 		{"prometheus", "prometheus/alerts.yml", "for: 1h", "for: an hour", "PenstockPaused: for:"},
 		{"prometheus", "prometheus/alerts.yml", "severity: page", "severity: pager", `its severity is "pager"`},
-		{"prometheus", "prometheus/alerts.yml", "absent(penstock_queues)", "absent(penstock_queues", "unclosed left parenthesis"},
-		{"prometheus", "prometheus/alerts.yml", "penstock_lost_slots_total[5m]", "penstock_slots_lost_total[5m]", "does not tell of penstock_slots_lost_total"},
-		{"prometheus", "prometheus/alerts.yml", `reason=~"full|`, `reason=~"fill|`, `tells of no penstock_refused_total{reason="fill"}`},
-		{"prometheus", "prometheus/alerts.yml", `{reason=~"full`, `{cause=~"full`, "penstock_refused_total has no label cause"},
-		{"prometheus", "prometheus/alerts.yml", "sum by (queue) (rate(penstock_refused_total", "sum by (kind) (rate(penstock_refused_total", "it is by kind, which none of its metrics has"},
-		{"prometheus", "prometheus/alerts.yml", "{{ $labels.queue }} loses", "{{ $labels.instance }} loses", `no entry for key "instance"`},
-		{"prometheus", "prometheus/alerts.yml", "{{ $value | humanize }} jobs of", "{{ $value | human }} jobs of", `function "human" not defined`},
-		{"prometheus", "prometheus/alerts.yml", "penstock_leases_expired_total", "penstock_leases_lost_total", "no alert is about penstock_leases_expired_total"},
-		{"prometheus", "prometheus/alerts.yml", `penstock_jobs{state="held"}`, `penstock_jobs{state="hold"}`, `tells of no penstock_jobs{state="hold"}`},
+		{
+			"prometheus", "prometheus/alerts.yml", "absent(penstock_queues)", "absent(penstock_queues",
+			"unclosed left parenthesis",
+		},
+		{
+			"prometheus", "prometheus/alerts.yml", "penstock_lost_slots_total[5m]", "penstock_slots_lost_total[5m]",
+			"does not tell of penstock_slots_lost_total",
+		},
+		{
+			"prometheus", "prometheus/alerts.yml", `reason=~"full|`, `reason=~"fill|`,
+			`tells of no penstock_refused_total{reason="fill"}`,
+		},
+		{
+			"prometheus", "prometheus/alerts.yml", `{reason=~"full`, `{cause=~"full`,
+			"penstock_refused_total has no label cause",
+		},
+		{
+			"prometheus", "prometheus/alerts.yml", "sum by (queue) (rate(penstock_refused_total",
+			"sum by (kind) (rate(penstock_refused_total", "it is by kind, which none of its metrics has",
+		},
+		{
+			"prometheus", "prometheus/alerts.yml", "{{ $labels.queue }} loses", "{{ $labels.instance }} loses",
+			`no entry for key "instance"`,
+		},
+		{
+			"prometheus", "prometheus/alerts.yml", "{{ $value | humanize }} jobs of", "{{ $value | human }} jobs of",
+			`function "human" not defined`,
+		},
+		{
+			"prometheus", "prometheus/alerts.yml", "penstock_leases_expired_total", "penstock_leases_lost_total",
+			"no alert is about penstock_leases_expired_total",
+		},
+		{
+			"prometheus", "prometheus/alerts.yml", `penstock_jobs{state="held"}`, `penstock_jobs{state="hold"}`,
+			`tells of no penstock_jobs{state="hold"}`,
+		},
 		{"prometheus", "prometheus/alerts.yml", "penstock_jobs{", "penstock_dead{", "no alert is about penstock_jobs"},
-		{"prometheus", "prometheus/alerts.yml", "penstock_circuit_open", "penstock_circuits_open", "no alert is about penstock_circuit_open"},
-		{"prometheus", "prometheus/alerts.yml", "max by (queue) (penstock_circuit_open)", "max by (target) (penstock_circuit_open)", "it is by target, which none of its metrics has"},
-		{"prometheus", "prometheus/alerts.yml", `penstock_queue_stopped_seconds{cause="throttled"}`, `penstock_queue_stopped_seconds{cause="spared"}`, `tells of no penstock_queue_stopped_seconds{cause="spared"}`},
-		{"prometheus", "prometheus/alerts.yml", `penstock_pull_jobs_total{outcome="late"}`, `penstock_pull_jobs_total{outcome="lately"}`, `tells of no penstock_pull_jobs_total{outcome="lately"}`},
-		{"prometheus", "prometheus/alerts.yml", "penstock_pull_jobs_total", "penstock_pulled_total", "no alert is about penstock_pull_jobs_total"},
-		{"prometheus", "prometheus/alerts.yml", `penstock_queue_state{state="stalled"}`, `penstock_queue_state{state="stuck"}`, `tells of no penstock_queue_state{state="stuck"}`},
+		{
+			"prometheus", "prometheus/alerts.yml", "penstock_circuit_open", "penstock_circuits_open",
+			"no alert is about penstock_circuit_open",
+		},
+		{
+			"prometheus", "prometheus/alerts.yml", "max by (queue) (penstock_circuit_open)",
+			"max by (target) (penstock_circuit_open)", "it is by target, which none of its metrics has",
+		},
+		{
+			"prometheus", "prometheus/alerts.yml", `penstock_queue_stopped_seconds{cause="throttled"}`,
+			`penstock_queue_stopped_seconds{cause="spared"}`, `tells of no penstock_queue_stopped_seconds{cause="spared"}`,
+		},
+		{
+			"prometheus", "prometheus/alerts.yml", `penstock_pull_jobs_total{outcome="late"}`,
+			`penstock_pull_jobs_total{outcome="lately"}`, `tells of no penstock_pull_jobs_total{outcome="lately"}`,
+		},
+		{
+			"prometheus", "prometheus/alerts.yml", "penstock_pull_jobs_total", "penstock_pulled_total",
+			"no alert is about penstock_pull_jobs_total",
+		},
+		{
+			"prometheus", "prometheus/alerts.yml", `penstock_queue_state{state="stalled"}`,
+			`penstock_queue_state{state="stuck"}`, `tells of no penstock_queue_state{state="stuck"}`,
+		},
 		// What used to fire at night, what would never fire or at once, and alerts without a test.
 		{
 			"alerts", "prometheus/alerts.yml", `max by (queue) (penstock_queue_state{state="stalled"}) == 1`,
-			`max by (queue) (penstock_jobs{state="waiting"}) > 0 and max by (queue) (penstock_outflow_per_second) == 0`, "PenstockStalled is quiet: its quota is used up",
+			`max by (queue) (penstock_jobs{state="waiting"}) > 0 and max by (queue) (penstock_outflow_per_second) == 0`,
+			"PenstockStalled is quiet: its quota is used up",
 		},
-		{"alerts", "prometheus/alerts.yml", `penstock_queue_state{state="stalled"}) == 1`, `penstock_queue_state{state="stalled"}) == 2`, "PenstockStalled fires"},
-		{"alerts", "prometheus/alerts.yml", "{state=\"no_worker\"}) == 1\n        for: 15m", "{state=\"no_worker\"}) == 1", "PenstockNoWorker is quiet"},
-		{"alerts", "prometheus/alerts.yml", `or sum by (queue) (rate(penstock_lost_slots_total{queue="_other"}[5m]))`, `or sum by (queue) (rate(penstock_lost_slots_total{queue="_else"}[5m]))`, "PenstockLostSlots fires"},
-		{"alerts", "prometheus/alerts.yml", "alert: PenstockHeld", "alert: PenstockHolds", "PenstockHolds: a test has it quiet: false, and firing: false"},
+		{
+			"alerts", "prometheus/alerts.yml", `penstock_queue_state{state="stalled"}) == 1`,
+			`penstock_queue_state{state="stalled"}) == 2`, "PenstockStalled fires",
+		},
+		{
+			"alerts", "prometheus/alerts.yml", "{state=\"no_worker\"}) == 1\n        for: 15m", "{state=\"no_worker\"}) == 1",
+			"PenstockNoWorker is quiet",
+		},
+		{
+			"alerts", "prometheus/alerts.yml", `or sum by (queue) (rate(penstock_lost_slots_total{queue="_other"}[5m]))`,
+			`or sum by (queue) (rate(penstock_lost_slots_total{queue="_else"}[5m]))`, "PenstockLostSlots fires",
+		},
+		{
+			"alerts", "prometheus/alerts.yml", "alert: PenstockHeld", "alert: PenstockHolds",
+			"PenstockHolds: a test has it quiet: false, and firing: false",
+		},
 
 		{"readme", "README.md", "compose.yaml", "compose.yml", "does not tell of compose.yaml"},
 		{"readme", "README.md", "PENSTOCK_INIT", "PENSTOCK_INIT_STORE", "names PENSTOCK_INIT_STORE"},
@@ -161,7 +309,10 @@ func TestBroken(t *testing.T) {
 			}
 			found := checks[b.check](t, broken)
 			if said := strings.Join(found, "\n"); !strings.Contains(said, b.want) {
-				t.Errorf("with %q for %q in %s the check does not say %q, but %d things:\n%s", b.new, b.old, b.file, b.want, len(found), said)
+				t.Errorf(
+					"with %q for %q in %s the check does not say %q, but %d things:\n%s", b.new, b.old, b.file, b.want, len(found),
+					said,
+				)
 			}
 		})
 	}

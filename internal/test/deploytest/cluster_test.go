@@ -92,7 +92,9 @@ func TestNATSCluster(t *testing.T) {
 	poll(t, "a stream of three replicas", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		_, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: "kept", Subjects: []string{"kept.>"}, Replicas: 3, MaxBytes: 1 << 30})
+		_, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+			Name: "kept", Subjects: []string{"kept.>"}, Replicas: 3, MaxBytes: 1 << 30,
+		})
 		return err
 	})
 	poll(t, "three servers keep a job", put)

@@ -102,7 +102,9 @@ func composeFaults(t *testing.T, deploy files) (found faults) {
 			}
 			kept[v.Source] = name
 		}
-		if (stored || name == "prometheus") && !slices.ContainsFunc(s.Volumes, func(m mount) bool { return m.Type == "volume" && m.Source != "" }) {
+		if (stored || name == "prometheus") && !slices.ContainsFunc(s.Volumes, func(m mount) bool {
+			return m.Type == "volume" && m.Source != ""
+		}) {
 			found.add("%s: keeps what it has in no named volume", name)
 		}
 		for _, c := range s.Configs {
@@ -161,9 +163,11 @@ func serviceFaults(t *testing.T, deploy files) (found faults) {
 		say(s.ReadOnly, "its file system can be written to")
 		say(slices.Contains(s.CapDrop, "ALL"), "it has capabilities")
 		say(slices.Contains(s.SecurityOpt, "no-new-privileges:true"), "it may get privileges")
-		say(s.Healthcheck != nil && len(s.Healthcheck.Test) > 1 && s.Healthcheck.Test[0] == "CMD", "it has no health check, or one that needs a shell")
+		say(s.Healthcheck != nil && len(s.Healthcheck.Test) > 1 &&
+			s.Healthcheck.Test[0] == "CMD", "it has no health check, or one that needs a shell")
 		say(s.Deploy != nil && s.Deploy.Resources.Limits != nil && s.Deploy.Resources.Reservations != nil &&
-			s.Deploy.Resources.Limits.Memory != "" && s.Deploy.Resources.Reservations.Memory != "", "its memory has no limit or no reservation")
+			s.Deploy.Resources.Limits.Memory != "" && s.Deploy.Resources.Reservations.Memory != "",
+			"its memory has no limit or no reservation")
 		say(s.StopGracePeriod != "", "stop_grace_period is not said")
 		for other, d := range s.DependsOn {
 			say(d.Condition == "service_healthy", "does not wait until %s is healthy", other)

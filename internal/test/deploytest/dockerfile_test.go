@@ -77,7 +77,8 @@ func dockerFaults(t *testing.T, deploy files) (found faults) {
 		}
 	}
 	found = append(found, buildFaults(t, &stages[0])...)
-	if ignored := deploy["Dockerfile.dockerignore"]; !strings.Contains(ignored, "\n.git\n") || !strings.Contains(ignored, "\ndata\n") {
+	if ignored := deploy["Dockerfile.dockerignore"]; !strings.Contains(ignored, "\n.git\n") ||
+		!strings.Contains(ignored, "\ndata\n") {
 		found.add("Dockerfile.dockerignore lets .git or data into the build")
 	}
 	return found

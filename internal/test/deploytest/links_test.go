@@ -17,7 +17,9 @@ func TestWhatIngressLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for pkg := range strings.Lines(string(out)) {
-		for _, none := range []string{"github.com/hibiken/asynq", "github.com/robfig/cron", "github.com/nats-io/nats-server"} {
+		for _, none := range []string{
+			"github.com/hibiken/asynq", "github.com/robfig/cron", "github.com/nats-io/nats-server",
+		} {
 			if strings.HasPrefix(pkg, none) {
 				t.Errorf("it links %s", pkg)
 			}

@@ -59,12 +59,16 @@ func natsFaults(t *testing.T, deploy files) (found faults) {
 			found.add("nats.conf has routes to %v, and the services are %v", peers, names)
 		}
 		if o.ServerName != name || o.Cluster.Name == "" || !o.JetStream || !o.SyncAlways || o.Port != 4222 {
-			found.add("nats.conf: server %q, cluster %q, JetStream %t, sync always %t, port %d", o.ServerName, o.Cluster.Name, o.JetStream, o.SyncAlways, o.Port)
+			found.add(
+				"nats.conf: server %q, cluster %q, JetStream %t, sync always %t, port %d", o.ServerName, o.Cluster.Name,
+				o.JetStream, o.SyncAlways, o.Port,
+			)
 		}
 		if least := int32(queue.MaxPayloadBytes + queue.MaxPayloadBytes/2); o.MaxPayload < least {
 			found.add("nats.conf: max_payload %d is below the %d of a greatest job with its headers", o.MaxPayload, least)
 		}
-		if check := "http://127.0.0.1:" + strconv.Itoa(o.HTTPPort) + "/healthz?js-server-only=true"; s.Healthcheck == nil || !slices.Contains(s.Healthcheck.Test, check) {
+		if check := "http://127.0.0.1:" + strconv.Itoa(o.HTTPPort) + "/healthz?js-server-only=true"; s.Healthcheck == nil ||
+			!slices.Contains(s.Healthcheck.Test, check) {
 			found.add("%s: its health check is not of %s", name, check)
 		}
 		if bytes := s.Environment["GOMEMLIMIT"]; bytes == "" {

@@ -31,13 +31,16 @@ func TestProbe(t *testing.T) {
 			t.Errorf("%s is ready: %v, %s", server, err, said)
 		}
 		status.Store(http.StatusServiceUnavailable)
-		if said, err := probe(t, server+"/readyz"); err == nil || !strings.Contains(said, "503") || !strings.Contains(said, "/readyz says the store is away") {
+		if said, err := probe(t, server+"/readyz"); err == nil || !strings.Contains(said, "503") ||
+			!strings.Contains(said, "/readyz says the store is away") {
 			t.Errorf("%s is not ready: %v, %s", server, err, said)
 		}
 	}
 	gone := clear.URL
 	clear.Close()
-	for _, args := range [][]string{{gone + "/readyz"}, {}, {gone, gone}, {"http://192.0.2.1/readyz"}, {"http://example.com/"}, {"http://127.0.0.1:x/"}} {
+	for _, args := range [][]string{
+		{gone + "/readyz"}, {}, {gone, gone}, {"http://192.0.2.1/readyz"}, {"http://example.com/"}, {"http://127.0.0.1:x/"},
+	} {
 		if said, err := probe(t, args...); err == nil || !strings.HasPrefix(said, "probe: ") {
 			t.Errorf("%v: %v, %s", args, err, said)
 		}

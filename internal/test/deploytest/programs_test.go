@@ -54,7 +54,10 @@ var programs = sync.OnceValue(func() map[string]program {
 		return nil
 	})
 	up.grace = 30 * time.Second // its drainer's; there is no flag
-	return map[string]program{"ingress": daemon("ingress", app.RunIngress), "drainer": daemon("drainer", app.RunDrainer(asynq.Open)), "penstock up": up}
+	return map[string]program{
+		"ingress": daemon("ingress", app.RunIngress), "drainer": daemon("drainer", app.RunDrainer(asynq.Open)),
+		"penstock up": up,
+	}
 })
 
 // ended is a context in which nothing is waited for.

@@ -53,9 +53,12 @@ type rule struct {
 // alerted are the metrics that somebody must be told of.
 var alerted = []string{
 	"up", "penstock_refreshed_timestamp_seconds", "penstock_oldest_waiting_seconds", "penstock_lost_slots_total",
-	"penstock_leases_expired_total", "penstock_refused_total", "penstock_deliveries_total", "penstock_overflow_failures_total",
-	"penstock_deferred_oldest_age_seconds", "penstock_dead_letters_total", "penstock_dead_letter_failures_total", "penstock_deferred_missing_total",
-	"penstock_store_used_bytes", "penstock_jobs", "penstock_circuit_open", "penstock_queue_stopped_seconds", "penstock_pull_jobs_total",
+	"penstock_leases_expired_total", "penstock_refused_total", "penstock_deliveries_total",
+	"penstock_overflow_failures_total",
+	"penstock_deferred_oldest_age_seconds", "penstock_dead_letters_total", "penstock_dead_letter_failures_total",
+	"penstock_deferred_missing_total",
+	"penstock_store_used_bytes", "penstock_jobs", "penstock_circuit_open", "penstock_queue_stopped_seconds",
+	"penstock_pull_jobs_total",
 }
 
 func prometheusFaults(t *testing.T, deploy files) (found faults) {
@@ -166,7 +169,8 @@ func ruleFaults(t *testing.T, rules []rule, s *scraping) (found faults) {
 				say("for: %v", err)
 			}
 		}
-		if severity := r.Labels["severity"]; len(r.Labels) != 1 || severity != "page" && severity != "ticket" || r.Annotations["summary"] == "" {
+		if severity := r.Labels["severity"]; len(r.Labels) != 1 || severity != "page" && severity != "ticket" ||
+			r.Annotations["summary"] == "" {
 			say("its severity is %q, and its summary %q", severity, r.Annotations["summary"])
 		}
 		kept := read[i].By
@@ -229,7 +233,9 @@ func metrics(t *testing.T) map[string]metric {
 	t.Helper()
 	known := map[string]metric{"up": {name: "up"}}
 	for _, row := range metricRow.FindAllStringSubmatch(read(t, "docs/metrics.md"), -1) {
-		known[row[1]] = metric{name: row[1], about: row[3], labels: strings.FieldsFunc(row[2], func(r rune) bool { return r == ',' || r == ' ' })}
+		known[row[1]] = metric{name: row[1], about: row[3], labels: strings.FieldsFunc(row[2], func(r rune) bool {
+			return r == ',' || r == ' '
+		})}
 	}
 	gathered, err := app.NewRegistry().Gather()
 	if err != nil {

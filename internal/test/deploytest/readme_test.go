@@ -24,7 +24,9 @@ func readmeFaults(t *testing.T, deploy files) (found faults) {
 		}
 	}
 	// Known to compose.yaml, to penstock, and as the names of the overflow's streams.
-	variables := map[string]bool{"PENSTOCK_TAG": true, "PENSTOCK_URL": true, "PENSTOCK_DEFERRED": true, "PENSTOCK_DEAD": true}
+	variables := map[string]bool{
+		"PENSTOCK_TAG": true, "PENSTOCK_URL": true, "PENSTOCK_DEFERRED": true, "PENSTOCK_DEAD": true,
+	}
 	flags := map[string]bool{}
 	for _, p := range programs() {
 		for variable, flag := range p.flags {

@@ -49,7 +49,10 @@ func TestServices(t *testing.T) {
 			t.Errorf("%s, which listens on %s in its container, is not ready: %s", name, port, said)
 		}
 	}
-	call(t, http.MethodPut, front+"/v1/queues/email", fmt.Sprintf(`{"rate":"100/s","slack":"10s","deliver":{"http":{"url":%q}}}`, target.URL), http.StatusCreated)
+	call(
+		t, http.MethodPut, front+"/v1/queues/email",
+		fmt.Sprintf(`{"rate":"100/s","slack":"10s","deliver":{"http":{"url":%q}}}`, target.URL), http.StatusCreated,
+	)
 	call(t, http.MethodPost, front+"/v1/queues/email/jobs", `{"payload":"hello"}`, http.StatusAccepted)
 	poll(t, "the job is delivered", func() error {
 		if _, ok := arrived.Load(`"hello"`); !ok {
@@ -61,12 +64,16 @@ func TestServices(t *testing.T) {
 	// What finds no room goes to the overflow, on the three NATS.
 	call(t, http.MethodPut, front+"/v1/queues/slow", `{"rate":"1/h","capacity":1,"overflow":"defer"}`, http.StatusCreated)
 	call(t, http.MethodPost, front+"/v1/queues/slow/jobs", `{"payload":1}`, http.StatusAccepted)
-	if said := call(t, http.MethodPost, front+"/v1/queues/slow/jobs", `{"payload":2}`, http.StatusAccepted); !strings.Contains(said, `"state":"deferred"`) {
+	if said := call(
+		t, http.MethodPost, front+"/v1/queues/slow/jobs", `{"payload":2}`, http.StatusAccepted,
+	); !strings.Contains(said, `"state":"deferred"`) {
 		t.Errorf("a job that finds no room: %s", said)
 	}
 
 	// What alerts are about is told of.
-	for _, name := range []string{"penstock_queues", "penstock_refreshed_timestamp_seconds", "process_start_time_seconds"} {
+	for _, name := range []string{
+		"penstock_queues", "penstock_refreshed_timestamp_seconds", "process_start_time_seconds",
+	} {
 		if page, err := get(t, beside+"/metrics"); err != nil || !strings.Contains(page, "\n"+name+" ") {
 			t.Errorf("the ingress does not tell of %s: %v", name, err)
 		}

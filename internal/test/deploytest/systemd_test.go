@@ -40,7 +40,9 @@ func systemdFaults(t *testing.T, deploy files) (found faults) {
 		for _, dropIn := range deploy.inDir("systemd", ".conf") {
 			write(t, filepath.Join(file+".d", path.Base(dropIn)), deploy[dropIn])
 		}
-		for _, args := range [][]string{{"verify", "--man=no", file}, {"security", "--offline=yes", "--no-pager", "--threshold=" + exposure, file}} {
+		for _, args := range [][]string{{"verify", "--man=no", file}, {
+			"security", "--offline=yes", "--no-pager", "--threshold=" + exposure, file,
+		}} {
 			out, err := exec.CommandContext(t.Context(), analyze, args...).CombinedOutput()
 			// verify warns of a directive that it does not know, and ends with 0. Other units of the machine are none of ours.
 			warned := args[0] == "verify" && strings.Contains(string(out), "penstock")
@@ -69,7 +71,10 @@ func analyzer(t *testing.T) string {
 		t.Fatalf("%s: %v", out, err)
 	}
 	if version < needsSystemd {
-		t.Logf("systemd %d is older than the %d that README.md asks for: the units are checked by this test's own reader only", version, needsSystemd)
+		t.Logf(
+			"systemd %d is older than the %d that README.md asks for: the units are checked by this test's own reader only",
+			version, needsSystemd,
+		)
 		return ""
 	}
 	return path

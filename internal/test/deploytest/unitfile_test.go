@@ -21,7 +21,8 @@ func (u unit) one(section, name string) string {
 // pen would go unnoticed.
 var directives = map[string]string{
 	"Unit": "Description Documentation After Wants StartLimitIntervalSec",
-	"Service": "Type Environment EnvironmentFile ExecStart Restart RestartSec KillSignal TimeoutStopSec LimitNOFILE LoadCredential " +
+	"Service": "Type Environment EnvironmentFile ExecStart Restart RestartSec KillSignal TimeoutStopSec LimitNOFILE " +
+		"LoadCredential " +
 		"DynamicUser StateDirectory StateDirectoryMode UMask " + hardeningNames(),
 	"Install": "WantedBy",
 }

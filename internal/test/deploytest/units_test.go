@@ -15,8 +15,9 @@ var hardening = map[string]string{
 	"ProtectSystem": "strict", "ProtectHome": "yes", "PrivateTmp": "yes", "PrivateDevices": "yes", "PrivateUsers": "yes",
 	"ProtectClock": "yes", "ProtectHostname": "yes", "ProtectKernelTunables": "yes", "ProtectKernelModules": "yes",
 	"ProtectKernelLogs": "yes", "ProtectControlGroups": "yes", "ProtectProc": "invisible",
-	"RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX", "RestrictNamespaces": "yes", "RestrictRealtime": "yes", "RestrictSUIDSGID": "yes",
-	"LockPersonality": "yes", "MemoryDenyWriteExecute": "yes", "RemoveIPC": "yes", "KeyringMode": "private",
+	"RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX", "RestrictNamespaces": "yes", "RestrictRealtime": "yes",
+	"RestrictSUIDSGID": "yes",
+	"LockPersonality":  "yes", "MemoryDenyWriteExecute": "yes", "RemoveIPC": "yes", "KeyringMode": "private",
 	"SystemCallArchitectures": "native", "SystemCallFilter": "~@privileged @resources", "SystemCallErrorNumber": "EPERM",
 }
 
@@ -27,7 +28,9 @@ const binaries = "/opt/penstock/bin/"
 
 func unitFaults(t *testing.T, deploy files) (found faults) {
 	services := deploy.inDir("systemd", ".service")
-	for _, want := range []string{"systemd/penstock-up.service", "systemd/penstock-ingress@.service", "systemd/penstock-drainer@.service"} {
+	for _, want := range []string{
+		"systemd/penstock-up.service", "systemd/penstock-ingress@.service", "systemd/penstock-drainer@.service",
+	} {
 		if !slices.Contains(services, want) {
 			found.add("there is no %s", want)
 		}
@@ -77,7 +80,9 @@ func oneUnitFaults(t *testing.T, name string, u unit, shared map[string]string) 
 	if stop, err := time.ParseDuration(u.one("Service", "TimeoutStopSec")); err != nil || stop <= program.grace {
 		found.add("TimeoutStopSec %v is not above its grace of %s", stop, program.grace)
 	}
-	if keeps := strings.Contains(u.one("Service", "ExecStart"), "${STATE_DIRECTORY}"); keeps != (u.one("Service", "StateDirectory") != "") {
+	if keeps := strings.Contains(
+		u.one("Service", "ExecStart"), "${STATE_DIRECTORY}",
+	); keeps != (u.one("Service", "StateDirectory") != "") {
 		found.add("StateDirectory and what ExecStart does with it do not agree")
 	}
 	for _, value := range append(u["Service"]["Environment"], u.argv()...) {
@@ -127,7 +132,9 @@ func dropInFaults(t *testing.T, deploy files, name string, u unit, shared map[st
 		for _, pair := range d["Service"]["Environment"] {
 			_, value, _ := strings.Cut(pair, "=")
 			credential, ok := strings.CutPrefix(value, "%d/")
-			if ok && !slices.ContainsFunc(d["Service"]["LoadCredential"], func(l string) bool { return strings.HasPrefix(l, credential+":/etc/penstock/") }) {
+			if ok && !slices.ContainsFunc(d["Service"]["LoadCredential"], func(l string) bool {
+				return strings.HasPrefix(l, credential+":/etc/penstock/")
+			}) {
 				found.add("%s: %s is not loaded", file, pair)
 			}
 		}

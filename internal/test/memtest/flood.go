@@ -20,26 +20,33 @@ var (
 	Headers Attack = func(host string) string { return "GET / HTTP/1.1\r\nHost: " + host + "\r\n" + smallHeaders(15<<10) }
 	// Pipelined is one behind a request that is answered.
 	Pipelined Attack = func(host string) string {
-		return "GET /healthz HTTP/1.1\r\nHost: " + host + "\r\n\r\nGET / HTTP/1.1\r\nHost: " + host + "\r\n" + smallHeaders(15<<10)
+		return "GET /healthz HTTP/1.1\r\nHost: " + host + "\r\n\r\nGET / HTTP/1.1\r\nHost: " + host + "\r\n" +
+			smallHeaders(15<<10)
 	}
 	// HeadersThenBody is a large header whose request goes on.
 	HeadersThenBody Attack = func(host string) string {
-		return "POST /v1/queues/email/jobs HTTP/1.1\r\nHost: " + host + "\r\nContent-Type: application/json\r\nContent-Length: 100\r\n" + smallHeaders(14<<10) + "\r\n{"
+		return "POST /v1/queues/email/jobs HTTP/1.1\r\nHost: " + host +
+			"\r\nContent-Type: application/json\r\nContent-Length: 100\r\n" + smallHeaders(14<<10) + "\r\n{"
 	}
 	// Body is a job of the largest size, but for its end.
 	Body Attack = func(host string) string {
-		return "POST /v1/queues/email/jobs HTTP/1.1\r\nHost: " + host + "\r\nContent-Type: application/json\r\nContent-Length: 1500000\r\n\r\n{\"payload\":\"" + large(1<<20)
+		return "POST /v1/queues/email/jobs HTTP/1.1\r\nHost: " + host +
+			"\r\nContent-Type: application/json\r\nContent-Length: 1500000\r\n\r\n{\"payload\":\"" + large(1<<20)
 	}
 	// Stream is lines of the largest size, the last without an end.
 	Stream Attack = func(host string) string {
 		whole := `{"payload":"` + large(1000<<10) + "\"}\n"
-		return "POST /v1/queues/email/jobs HTTP/1.1\r\nHost: " + host + "\r\nContent-Type: application/x-ndjson\r\nContent-Length: 1000000000\r\n\r\n" +
+		return "POST /v1/queues/email/jobs HTTP/1.1\r\nHost: " + host +
+			"\r\nContent-Type: application/x-ndjson\r\nContent-Length: 1000000000\r\n\r\n" +
 			`{"payload":1}` + "\n" + whole + whole + whole + `{"payload":"` + large(1<<20)
 	}
 	// Leases is a settlement of very many.
 	Leases Attack = func(host string) string {
 		body := `{"jobs":[` + strings.Repeat("{},", 1<<20/3-10) + "{}]}"
-		return fmt.Sprintf("POST /v1/queues/email/settle HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", host, len(body), body)
+		return fmt.Sprintf(
+			"POST /v1/queues/email/settle HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			host, len(body), body,
+		)
 	}
 )
 

@@ -30,7 +30,10 @@ func newGroup(limit int64) *group {
 		case parts[1] == "":
 			g = makeGroup("version 2", filepath.Join("/sys/fs/cgroup", parts[2]), limit, "memory.max", "memory.swap.max", "0")
 		case parts[1] == "memory":
-			g = makeGroup("version 1", filepath.Join("/sys/fs/cgroup/memory", parts[2]), limit, "memory.limit_in_bytes", "memory.swappiness", "0")
+			g = makeGroup(
+				"version 1", filepath.Join("/sys/fs/cgroup/memory", parts[2]), limit, "memory.limit_in_bytes", "memory.swappiness",
+				"0",
+			)
 		}
 		if g != nil {
 			return g

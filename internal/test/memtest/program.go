@@ -123,7 +123,9 @@ func (p *Program) Exceeded() error {
 	peak := p.Peak()
 	select {
 	case <-p.ended:
-		return fmt.Errorf("it ended by itself (%v) when %d MiB of %d were resident: %s", p.cmd.ProcessState, peak>>20, p.limit>>20, p.said())
+		return fmt.Errorf(
+			"it ended by itself (%v) when %d MiB of %d were resident: %s", p.cmd.ProcessState, peak>>20, p.limit>>20, p.said(),
+		)
 	default:
 	}
 	if peak > p.limit {

@@ -61,5 +61,6 @@ func howToInstall() string {
 	if runtime.GOOS == "darwin" {
 		command = "brew install redis"
 	}
-	return "install it with:\n    " + command + "\nor let scripts/redis.sh do it, or point " + BinaryEnv + " at a redis-server you have"
+	return "install it with:\n    " + command + "\nor let scripts/redis.sh do it, or point " + BinaryEnv +
+		" at a redis-server you have"
 }

@@ -132,7 +132,8 @@ func (s *Sentinel) ready(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if m["flags"] != "master" || m["num-slaves"] != strconv.Itoa(replicas) || m["num-other-sentinels"] != strconv.Itoa(others) {
+		if m["flags"] != "master" || m["num-slaves"] != strconv.Itoa(replicas) ||
+			m["num-other-sentinels"] != strconv.Itoa(others) {
 			return fmt.Errorf("knows %s replicas of %d, %s other Sentinels of %d, and calls the master %q",
 				m["num-slaves"], replicas, m["num-other-sentinels"], others, m["flags"])
 		}

@@ -126,8 +126,9 @@ func (s *Server) await(ctx context.Context) error {
 			}
 			return fmt.Errorf("redistest: redis-server ended while starting at %s: %w; its log ends:\n%s", s.Addr(), err, tail)
 		case <-ctx.Done():
-			return errors.Join(s.proc.kill(), fmt.Errorf("redistest: redis-server at %s does not serve: %w; last: %w; its log ends:\n%s",
-				s.Addr(), ctx.Err(), err, s.LogTail()))
+			return errors.Join(s.proc.kill(),
+				fmt.Errorf("redistest: redis-server at %s does not serve: %w; last: %w; its log ends:\n%s",
+					s.Addr(), ctx.Err(), err, s.LogTail()))
 		}
 	}
 }

@@ -16,7 +16,9 @@ import (
 )
 
 func TestServerAnswersAtItsURL(t *testing.T) {
-	s := redistest.New(t, redistest.Options{RequirePass: `p@ss "word"/1`, MaxMemory: "64mb", MaxMemoryPolicy: "allkeys-lru"})
+	s := redistest.New(t, redistest.Options{
+		RequirePass: `p@ss "word"/1`, MaxMemory: "64mb", MaxMemoryPolicy: "allkeys-lru",
+	})
 
 	o, err := redis.ParseURL(s.URL())
 	if err != nil {

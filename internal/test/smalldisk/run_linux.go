@@ -33,8 +33,13 @@ func Run(t *testing.T, bytes int64, what func(t *testing.T, dir string)) {
 	out, err := again(t)
 	var exit *exec.ExitError
 	switch {
-	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EINVAL): // of clone: not allowed, none left, none here
-		t.Skipf("no disk can be filled here: this system lets neither this user mount a tmpfs nor make a namespace in which he may: %v", err)
+	// of clone: not allowed, none left, none here
+	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EINVAL):
+		t.Skipf(
+			"no disk can be filled here: this system lets neither this user mount a tmpfs nor make a namespace in which he "+
+				"may: %v",
+			err,
+		)
 	case errors.As(err, &exit):
 		t.Errorf("with a small disk: %v\n%s", err, out)
 	case err != nil:
@@ -59,7 +64,9 @@ func again(t *testing.T) (out []byte, err error) {
 		{Cloneflags: syscall.CLONE_NEWNS},
 		{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER, UidMappings: root, GidMappings: group},
 	} {
-		cmd := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.v", "-test.count=1", "-test.timeout=3m")
+		cmd := exec.CommandContext(
+			t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.v", "-test.count=1", "-test.timeout=3m",
+		)
 		cmd.Env = append(os.Environ(), within+"="+t.Name())
 		cmd.SysProcAttr = attr
 		if out, err = cmd.CombinedOutput(); !errors.Is(err, syscall.EPERM) {

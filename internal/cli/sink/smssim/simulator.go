@@ -92,7 +92,8 @@ func (s *Simulator) Counts() (requests, throttled, asked int) {
 
 func (s *Simulator) known(w http.ResponseWriter, r *http.Request) bool {
 	_, token, _ := r.BasicAuth()
-	if r.PathValue("account") == s.o.Account && (s.o.Token == "" || subtle.ConstantTimeCompare([]byte(token), []byte(s.o.Token)) == 1) {
+	if r.PathValue("account") == s.o.Account && (s.o.Token == "" ||
+		subtle.ConstantTimeCompare([]byte(token), []byte(s.o.Token)) == 1) {
 		return true
 	}
 	refuse(w, http.StatusUnauthorized, 20003, "Authenticate")
@@ -115,7 +116,9 @@ func (s *Simulator) send(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	form := r.PostForm
-	t := Text{To: form.Get("To"), From: form.Get("From"), Service: form.Get("MessagingServiceSid"), Body: form.Get("Body"), At: at}
+	t := Text{
+		To: form.Get("To"), From: form.Get("From"), Service: form.Get("MessagingServiceSid"), Body: form.Get("Body"), At: at,
+	}
 	t.Segments, _ = smstarget.Segments(t.Body)
 	fault := s.fault(&t)
 	s.log(&t, fault)
@@ -193,8 +196,10 @@ func (s *Simulator) take(t Text) string {
 
 func (s *Simulator) shown(t *Text) map[string]any {
 	shown := map[string]any{
-		"sid": t.SID, "account_sid": s.o.Account, "to": t.To, "from": nil, "messaging_service_sid": nil, "body": t.Body, "status": "queued",
-		"num_segments": strconv.Itoa(t.Segments), "direction": "outbound-api", "date_created": t.At.UTC().Format(time.RFC1123Z), "date_sent": nil,
+		"sid": t.SID, "account_sid": s.o.Account, "to": t.To, "from": nil, "messaging_service_sid": nil, "body": t.Body,
+		"status":       "queued",
+		"num_segments": strconv.Itoa(t.Segments), "direction": "outbound-api",
+		"date_created": t.At.UTC().Format(time.RFC1123Z), "date_sent": nil,
 		"error_code": nil, "error_message": nil, "api_version": "2010-04-01",
 	}
 	if t.From != "" {
@@ -241,7 +246,8 @@ func answer(w http.ResponseWriter, status int, body any) {
 
 func refuse(w http.ResponseWriter, status, code int, text string) {
 	answer(w, status, map[string]any{
-		"code": code, "message": text, "status": status, "more_info": "https://www.twilio.com/docs/errors/" + strconv.Itoa(code),
+		"code": code, "message": text, "status": status,
+		"more_info": "https://www.twilio.com/docs/errors/" + strconv.Itoa(code),
 	})
 }
 
