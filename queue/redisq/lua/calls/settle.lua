@@ -50,6 +50,7 @@ end
 -- give_departure_back gives a departure back that was not used, if it was the last one granted.
 local function give_departure_back(q, epoch, fence)
   if q.lf ~= fence or q.lc == 0 or epoch ~= M.run or q.epoch ~= M.run then return end
+  if q.adapt then held_by_rate(q) end -- as the call found it
   give_back(q)
   save_bucket(q)
   set(q, 'lf', 0)

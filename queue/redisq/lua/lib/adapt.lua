@@ -88,8 +88,7 @@ end
 -- held_by_rate_alone reports whether jobs wait, but those that came back in this call, and nothing but the rate may
 -- hold them up.
 local function held_by_rate_alone(q, came)
-  bounded(q)
-  return bucket_ready_at(q) > now and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.lw or 0) - came > 0
+  return held_by_rate(q) and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.lw or 0) - came > 0
 end
 
 -- observe takes what the answer to a departure says of the rate of its queue. Returns n and d before and after, if that

@@ -109,3 +109,12 @@ local function save_bucket(q)
   set(q, 'lc', q.lc)
   if q.limits then limits.save_limits(q) end
 end
+
+-- held_by_rate reports whether the rate alone holds a queue up, as it did when it was asked first.
+local function held_by_rate(q)
+  if q.held_by_rate == nil then
+    bounded(q)
+    q.held_by_rate = bucket_ready_at(q) > now
+  end
+  return q.held_by_rate
+end

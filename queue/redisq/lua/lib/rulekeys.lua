@@ -79,11 +79,8 @@ local function no_room(l, kind, key, level)
     look_at(c, l, kind, SEEK)
     if not full() then return end
   end
-  if level >= c.level then
-    -- it was given back in part, and so is as fresh before it was to be
-    c.n = c.n - call('ZREM', c.key, member(key, level))
-    if not full() then return end
-  end
+  -- One that was given back has its place until it is looked at.
+  if level >= c.level and call('ZSCORE', c.key, member(key, level)) then return end
   local first = call('ZRANGEBYSCORE', c.key, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   local wait = first and min(tonumber(first) - now, 100 * YEAR) or 0
   return wait > 0 and wait or SECOND -- more are looked at by then
