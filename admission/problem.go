@@ -33,7 +33,7 @@ const (
 func Refusal(rule, what, away string, maxKeys int64) string {
 	if maxKeys > 0 {
 		return fmt.Sprintf("the rule %s holds as many keys as it may, %d, and refuses %s, whose key is another: "+
-			"raise its max_keys or shorten its period; retry_after_ms is when one is expected to be free", rule, maxKeys, what)
+			"raise its max_keys, or reset the rule; retry_after_ms is when one is expected to be free", rule, maxKeys, what)
 	}
 	switch away {
 	case "":

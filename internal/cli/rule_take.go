@@ -54,7 +54,7 @@ func printTaken(r *run, t *wire.Taken) error {
 		said = "refused"
 	}
 	if t.MaxKeys > 0 {
-		said += fmt.Sprintf(": it holds as many keys as it may, %d; raise its max_keys or shorten its period", t.MaxKeys)
+		said += fmt.Sprintf(": it holds as many keys as it may, %d; raise its max_keys, or reset it", t.MaxKeys)
 	}
 	if t.Away != "" {
 		said += ": the store cannot be asked, and the rule's away is " + t.Away

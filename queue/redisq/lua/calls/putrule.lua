@@ -36,8 +36,10 @@ rev = call('HINCRBY', B, 'rev', 1)
 if algorithm ~= v[5] then
   if nr then call('UNLINK', B .. 'W' .. nr) end
   nr = next_number()
-elseif ARGV[9] ~= '' then
-  spare(nr, ARGV[9])
+else
+  -- By other numbers the keys may last longer than they do by these; the next new key says for how long.
+  call('PERSIST', B .. 'W' .. nr)
+  if ARGV[9] ~= '' then spare(nr, ARGV[9]) end
 end
 call('HSET', rule_key(name), 'rule', rule, 'rev', rev, 'algorithm', algorithm, 'nr', nr, 'stamp', ARGV[6], 'salt', salt)
 is_now(name, nr, rev, salt)
