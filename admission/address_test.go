@@ -68,7 +68,10 @@ func TestHeaderKey(t *testing.T) {
 		values []string
 		want   string
 	}{
-		{[]string{"abc"}, "abc"}, {nil, ""}, {[]string{""}, ""}, {[]string{"a", "b"}, ""},
+		{[]string{"abc"}, "abc"},
+		{nil, ""},
+		{[]string{""}, ""},
+		{[]string{"a", "b"}, ""},
 		{[]string{string(make([]byte, 2000))}, ""},
 	} {
 		got, err := key(&http.Request{Header: http.Header{"X-Api-Key": c.values}})

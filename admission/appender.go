@@ -71,7 +71,8 @@ func mayBeIn(a *queue.Appended) bool {
 // back.
 func (a *Admission) Pass(ctx context.Context, jobs []queue.Job) (answers []queue.Appended, back func(
 	ctx context.Context, at []int,
-)) {
+),
+) {
 	checks := a.checkRules(ctx, jobs, own)
 	if checks == nil {
 		return nil, nil

@@ -83,8 +83,11 @@ func TestAppendAsksRulesOfOtherGroups(t *testing.T) {
 			t.Errorf("%v went on", next.got)
 		}
 		for i, want := range [][]string{
-			{"all.tenants", "all.strict", "seen.only"}, {"all.tenants", "all.strict", "seen.only"},
-			{"all.tenants", "all.strict"}, {"all.tenants"}, nil,
+			{"all.tenants", "all.strict", "seen.only"},
+			{"all.tenants", "all.strict", "seen.only"},
+			{"all.tenants", "all.strict"},
+			{"all.tenants"},
+			nil,
 		} {
 			var said []string
 			for _, r := range answers[i].Rules {

@@ -21,11 +21,13 @@ func TestSetFields(t *testing.T) {
 			`"otp";q=2;w=60`, `"otp";r=1;t=60`,
 		},
 		{
-			[]admission.Quota{{Rule: "otp", Limit: 2, Window: 999 * time.Millisecond, More: time.Microsecond}}, `"otp";q=2`,
+			[]admission.Quota{{Rule: "otp", Limit: 2, Window: 999 * time.Millisecond, More: time.Microsecond}},
+			`"otp";q=2`,
 			`"otp";r=0;t=1`,
 		},
 		{
-			[]admission.Quota{{Rule: "otp", Limit: 2, Remaining: 2, Window: 1500 * time.Millisecond}}, `"otp";q=2;w=2`,
+			[]admission.Quota{{Rule: "otp", Limit: 2, Remaining: 2, Window: 1500 * time.Millisecond}},
+			`"otp";q=2;w=2`,
 			`"otp";r=2`,
 		},
 		{

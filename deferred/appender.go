@@ -93,8 +93,10 @@ func (a *Appender) Append(ctx context.Context, jobs []queue.Job) ([]queue.Append
 	if err := a.runs(ctx); err != nil {
 		return nil, err
 	}
-	e := &appendCall{a: a, ctx: ctx, jobs: jobs, answers: make([]queue.Appended, len(jobs)),
-		routes: make([]route, len(jobs))}
+	e := &appendCall{
+		a: a, ctx: ctx, jobs: jobs, answers: make([]queue.Appended, len(jobs)),
+		routes: make([]route, len(jobs)),
+	}
 	e.route()
 	e.offer()
 	e.put()

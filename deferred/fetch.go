@@ -76,8 +76,10 @@ func (s *Stream) directGet(ctx context.Context, subject string, from uint64, bat
 		return f, err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	request, err := json.Marshal(map[string]any{"seq": from, "next_by_subj": subject, "batch": batch,
-		"max_bytes": fetchBytes})
+	request, err := json.Marshal(map[string]any{
+		"seq": from, "next_by_subj": subject, "batch": batch,
+		"max_bytes": fetchBytes,
+	})
 	if err != nil {
 		return f, err
 	}

@@ -172,13 +172,13 @@ func (d *drainer) await(quiet, idle <-chan struct{}, endWork context.CancelCause
 	if within(idle, d.options.Grace) {
 		return nil
 	}
-	handlers, jobs := d.left()
+	handlers, _ := d.left()
 	d.log.Warn("grace period over; cancelling what still runs", "handlers", handlers)
 	endWork(ErrStopping)
 	if within(idle, patience) {
 		return nil
 	}
-	handlers, jobs = d.left()
+	handlers, jobs := d.left()
 	var err error
 	if handlers > 0 {
 		err = fmt.Errorf("drain: %d of the handlers did not end within %v of being cancelled; "+

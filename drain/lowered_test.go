@@ -25,12 +25,14 @@ func TestLeaseChangedUnderAJob(t *testing.T) {
 		{"lowered after it", []time.Duration{30 * time.Second, time.Second}, 12 * time.Second},
 		{"lowered at the very end", []time.Duration{3 * time.Second, time.Second}, 999 * time.Millisecond},
 		{
-			"lowered again and again", []time.Duration{10 * time.Minute, time.Minute, 10 * time.Second, time.Second},
+			"lowered again and again",
+			[]time.Duration{10 * time.Minute, time.Minute, 10 * time.Second, time.Second},
 			7 * time.Second,
 		},
 		{"raised", []time.Duration{time.Second, time.Minute}, 5 * time.Second},
 		{
-			"back and forth", []time.Duration{time.Second, time.Minute, time.Second, 30 * time.Second, time.Second},
+			"back and forth",
+			[]time.Duration{time.Second, time.Minute, time.Second, 30 * time.Second, time.Second},
 			11 * time.Second,
 		},
 	} {

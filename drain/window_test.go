@@ -70,12 +70,18 @@ func TestSharpenLost(t *testing.T) {
 	}{
 		{"one job", 4 * ms, []time.Duration{30 * ms}, false, 2, []time.Duration{34 * ms}, 34 * ms},
 		{
-			"the first of several presses", 4 * ms, []time.Duration{10 * ms, 20 * ms, 40 * ms}, false, 2,
-			[]time.Duration{14 * ms, 24 * ms, 44 * ms}, 14 * ms,
+			"the first of several presses", 4 * ms,
+			[]time.Duration{10 * ms, 20 * ms, 40 * ms},
+			false, 2,
+			[]time.Duration{14 * ms, 24 * ms, 44 * ms},
+			14 * ms,
 		},
 		{"the first could not wait", 4 * ms, []time.Duration{0, 20 * ms}, false, 1, []time.Duration{4 * ms, 24 * ms}, 4 * ms},
 		{
-			"the first could hardly wait", 4 * ms, []time.Duration{5 * ms, 30 * ms}, false, 1, []time.Duration{9 * ms, 34 * ms},
+			"the first could hardly wait", 4 * ms,
+			[]time.Duration{5 * ms, 30 * ms},
+			false, 1,
+			[]time.Duration{9 * ms, 34 * ms},
 			4 * ms,
 		},
 		{"with one that has no rate", 4 * ms, []time.Duration{30 * ms}, true, 2, []time.Duration{34 * ms}, 34 * ms},

@@ -27,8 +27,10 @@ func steadies() []steady {
 		{"sliding log", SlidingLog{Max: 1000, Period: time.Minute}, Ask{}, 60_000},
 		{"sliding log full", SlidingLog{Max: MaxEntries, Period: time.Minute}, Ask{}, 5_900},
 		{
-			"sliding log packed", SlidingLog{Max: MaxLimit, Period: time.Hour, Resolution: 3600 * time.Millisecond},
-			Ask{Cost: 3}, 10,
+			"sliding log packed",
+			SlidingLog{Max: MaxLimit, Period: time.Hour, Resolution: 3600 * time.Millisecond},
+			Ask{Cost: 3},
+			10,
 		},
 		{"concurrency", Concurrency{Max: 20, TTL: time.Minute}, Ask{}, 2_900_000},
 		{"concurrency renewed", Concurrency{Max: 1000, TTL: time.Minute}, Ask{}, 10_000},

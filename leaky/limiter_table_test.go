@@ -44,12 +44,19 @@ func TestLimiterTables(t *testing.T) {
 			{0, 3, "", yes(0, 300)}, {0, -1, "", yes(0, 300)}, {0, -3, "", yes(2, 100)}, {0, 3, "", yes(0, 300)},
 		}},
 		{"tokens are what remains", TokenBucket{PerSecond(10), 5}, []asked{
-			{0, 3, "", yes(2, 300)}, {0, 3, "", no(2, 100, 300)}, {100, 3, "", yes(0, 500)},
-			{250, 2, "", no(1, 50, 350)}, {300, 2, "", yes(0, 500)},
+			{0, 3, "", yes(2, 300)},
+			{0, 3, "", no(2, 100, 300)},
+			{100, 3, "", yes(0, 500)},
+			{250, 2, "", no(1, 50, 350)},
+			{300, 2, "", yes(0, 500)},
 		}},
 		{"a gap", Gap{Least: time.Second}, []asked{
-			{0, 1, "", yes(0, 1000)}, {1, 1, "", no(0, 999, 999)}, {999, 1, "", no(0, 1, 1)},
-			{1000, 1, "", yes(0, 1000)}, {1500, -1, "", yes(0, 1000)}, {1500, 1, "", yes(0, 1000)},
+			{0, 1, "", yes(0, 1000)},
+			{1, 1, "", no(0, 999, 999)},
+			{999, 1, "", no(0, 1, 1)},
+			{1000, 1, "", yes(0, 1000)},
+			{1500, -1, "", yes(0, 1000)},
+			{1500, 1, "", yes(0, 1000)},
 		}},
 		{"a fixed window lets two bursts through at its end", FixedWindow{5, 10 * time.Second}, []asked{
 			{9999, 5, "", yes(0, 1)},
@@ -62,8 +69,11 @@ func TestLimiterTables(t *testing.T) {
 			{25_000, 4, "", yes(0, 5000)},
 		}},
 		{"what is given back in the window behind is given to that", FixedWindow{5, 10 * time.Second}, []asked{
-			{9999, 5, "", yes(0, 1)}, {10_000, 2, "", yes(3, 10_000)}, {10_000, -5, "", yes(4, 10_000)},
-			{10_000, 5, "", yes(0, 10_000)}, {10_000, 1, "", no(0, 10_000, 10_000)},
+			{9999, 5, "", yes(0, 1)},
+			{10_000, 2, "", yes(3, 10_000)},
+			{10_000, -5, "", yes(4, 10_000)},
+			{10_000, 5, "", yes(0, 10_000)},
+			{10_000, 1, "", no(0, 10_000, 10_000)},
 		}},
 		{"weeks begin on Thursdays", FixedWindow{1, 7 * 24 * time.Hour}, []asked{ // t0 is a Monday, 14:13:20
 			{0, 1, "", yes(0, 208_000_000)}, {208_000_000, 1, "", yes(0, 604_800_000)},
@@ -79,16 +89,22 @@ func TestLimiterTables(t *testing.T) {
 			{12_000, 2, "", yes(0, 10_000)},
 		}},
 		{"a log takes back the latest first", SlidingLog{Max: 3, Period: 10 * time.Second}, []asked{
-			{0, 1, "", yes(2, 10_000)}, {5000, 2, "", yes(0, 10_000)}, {6000, -2, "", yes(1, 10_000)},
-			{6000, 3, "", no(2, 4000, 4000)}, {10_000, 3, "", yes(0, 10_000)},
+			{0, 1, "", yes(2, 10_000)},
+			{5000, 2, "", yes(0, 10_000)},
+			{6000, -2, "", yes(1, 10_000)},
+			{6000, 3, "", no(2, 4000, 4000)},
+			{10_000, 3, "", yes(0, 10_000)},
 		}},
 		{"a packed log keeps a step under the latest", SlidingLog{
 			Max: 3, Period: 10 * time.Second, Resolution: time.Second,
 		}, []asked{
 			// 9000 without
-			{0, 1, "", yes(2, 10_000)}, {999, 1, "", yes(1, 10_000)}, {1000, 1, "", yes(0, 10_000)},
+			{0, 1, "", yes(2, 10_000)},
+			{999, 1, "", yes(1, 10_000)},
+			{1000, 1, "", yes(0, 10_000)},
 			{1000, 1, "", no(0, 9999, 10_000)},
-			{10_998, 1, "", no(0, 1, 2)}, {10_999, 2, "", yes(0, 10_000)},
+			{10_998, 1, "", no(0, 1, 2)},
+			{10_999, 2, "", yes(0, 10_000)},
 		}},
 		{"a counter takes what came for even", SlidingCounter{Max: 10, Period: 10 * time.Second}, []asked{
 			{0, 10, "", yes(0, 20_000)},
@@ -102,7 +118,9 @@ func TestLimiterTables(t *testing.T) {
 			{20_000, 1, "", yes(4, 20_000)},
 		}},
 		{"a counter takes back of the present window first", SlidingCounter{Max: 10, Period: 10 * time.Second}, []asked{
-			{0, 8, "", yes(2, 20_000)}, {10_000, 2, "", yes(0, 20_000)}, {10_000, -4, "", yes(3, 20_000)},
+			{0, 8, "", yes(2, 20_000)},
+			{10_000, 2, "", yes(0, 20_000)},
+			{10_000, -4, "", yes(3, 20_000)},
 			{10_000, 5, "", no(4, 1667, 10_000)},
 		}},
 		{"places are freed, renewed, and end by themselves", Concurrency{Max: 2, TTL: 10 * time.Second}, []asked{

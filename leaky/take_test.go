@@ -28,14 +28,19 @@ func TestTake(t *testing.T) {
 			{t0, 1, t0}, {t0, 1, t0 + 100*ms}, {t0, 1, t0 + 200*ms}, {t0, 1, refused}, {t0, 1, refused},
 		}},
 		{"the horizon bounds what is granted ahead", "10/s", 1, 50 * time.Millisecond, []take{
-			{t0, 1, t0}, {t0, 1, refused}, {t0 + 50*ms - 1, 1, refused}, {t0 + 50*ms, 1, t0 + 100*ms},
+			{t0, 1, t0},
+			{t0, 1, refused},
+			{t0 + 50*ms - 1, 1, refused},
+			{t0 + 50*ms, 1, t0 + 100*ms},
 			{t0 + 100*ms, 1, refused},
 		}},
 		{"no horizon means exactly when due", "10/s", 1, 0, []take{
 			{t0, 1, t0}, {t0 + 100*ms - 1, 1, refused}, {t0 + 100*ms, 1, t0 + 100*ms},
 		}},
 		{"idleness earns nothing at burst 1", "10/s", 1, 0, []take{
-			{t0, 1, t0}, {t0 + 3600*sec, 1, t0 + 3600*sec}, {t0 + 3600*sec, 1, refused},
+			{t0, 1, t0},
+			{t0 + 3600*sec, 1, t0 + 3600*sec},
+			{t0 + 3600*sec, 1, refused},
 			{t0 + 3600*sec + 100*ms, 1, t0 + 3600*sec + 100*ms},
 		}},
 		{"a late departure is not caught up", "10/s", 1, 0, []take{
@@ -73,18 +78,25 @@ func TestTake(t *testing.T) {
 			{t0, 3, t0}, {t0, 1, t0 + 300*ms}, {t0, 5, t0 + 400*ms}, {t0, 1, t0 + 900*ms},
 		}},
 		{"a costly job may exceed the burst and is paid back", "10/s", 2, 0, []take{
-			{t0, 5, t0}, {t0 + 400*ms - 1, 1, refused}, {t0 + 400*ms, 1, t0 + 400*ms}, {t0 + 400*ms, 1, refused},
+			{t0, 5, t0},
+			{t0 + 400*ms - 1, 1, refused},
+			{t0 + 400*ms, 1, t0 + 400*ms},
+			{t0 + 400*ms, 1, refused},
 			{t0 + 500*ms, 1, t0 + 500*ms},
 		}},
 		{"a clock that steps back a little waits for it", "10/s", 1, 50 * time.Millisecond, []take{
 			{t0, 1, t0}, {t0 - 20*ms, 1, refused}, {t0 + 50*ms, 1, t0 + 100*ms},
 		}},
 		{"a clock that steps back an hour costs one interval and the horizon", "10/s", 1, 50 * time.Millisecond, []take{
-			{t0, 1, t0}, {t0 - 3600*sec, 1, refused}, {t0 - 3600*sec + 100*ms - 1, 1, refused},
+			{t0, 1, t0},
+			{t0 - 3600*sec, 1, refused},
+			{t0 - 3600*sec + 100*ms - 1, 1, refused},
 			{t0 - 3600*sec + 100*ms, 1, t0 - 3600*sec + 150*ms},
 		}},
 		{"a clock that steps ahead an hour gains nothing", "10/s", 1, 50 * time.Millisecond, []take{
-			{t0, 1, t0}, {t0 + 3600*sec, 1, t0 + 3600*sec}, {t0 + 3600*sec, 1, refused},
+			{t0, 1, t0},
+			{t0 + 3600*sec, 1, t0 + 3600*sec},
+			{t0 + 3600*sec, 1, refused},
 			{t0 + 3600*sec + 50*ms, 1, t0 + 3600*sec + 100*ms},
 		}},
 		{"unlimited delays nobody", "unlimited", 1, 50 * time.Millisecond, []take{

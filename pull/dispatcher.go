@@ -76,8 +76,10 @@ func New(engine Engine, o Options) *Dispatcher {
 	if o.Held == nil {
 		o.Held = func(int64) {}
 	}
-	d := &Dispatcher{engine: engine, o: o, specs: speccache.Specs(engine, grant.Timeout, 0), calls: context.Background(),
-		queues: map[string]*loop{}}
+	d := &Dispatcher{
+		engine: engine, o: o, specs: speccache.Specs(engine, grant.Timeout, 0), calls: context.Background(),
+		queues: map[string]*loop{},
+	}
 	d.stop, d.end = context.WithCancel(context.Background())
 	return d
 }

@@ -56,8 +56,10 @@ func (t *Turns) take(ctx context.Context, within time.Duration) error {
 	}
 	if handed.jobs[0].Lane != TurnLane {
 		handed.End(false)
-		return &queue.FieldError{Field: "queue", Value: t.queue,
-			Reason: "holds jobs, which are left there; give turns a queue of their own"}
+		return &queue.FieldError{
+			Field: "queue", Value: t.queue,
+			Reason: "holds jobs, which are left there; give turns a queue of their own",
+		}
 	}
 	turn := handed.jobs[0].lease()
 	handed.End(true)

@@ -136,8 +136,10 @@ func (t *Turns) clock(ctx context.Context) (ahead time.Duration, err error) {
 		return 0, err
 	}
 	if !info.Spec.Pull { // a drainer would deliver the turns
-		return 0, &queue.FieldError{Field: "queue", Value: t.queue,
-			Reason: "is no pull queue, and has no turns; give it pull: true"}
+		return 0, &queue.FieldError{
+			Field: "queue", Value: t.queue,
+			Reason: "is no pull queue, and has no turns; give it pull: true",
+		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 func TestCursorIsReadBack(t *testing.T) {
 	lane := "example.com"
 	for _, c := range []queue.Cursor{
-		{}, {At: 1, ID: "a"},
+		{},
+		{At: 1, ID: "a"},
 		{At: -1, Until: 1 << 53, Lane: strings.Repeat("\x00\xff", 8), ID: strings.Repeat("i", queue.MaxIDBytes)},
 	} {
 		for _, lane := range []*string{nil, &lane} {

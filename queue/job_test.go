@@ -323,8 +323,15 @@ func TestMark(t *testing.T) {
 		low      float64
 		want     int64
 	}{
-		{1, 0.5, 1}, {2, 0.5, 1}, {2, 0.99, 1}, {3, 0.5, 2}, {10, 0.5, 5}, {10, 0.01, 1}, {10, 0.999, 9},
-		{10_000, 0.5, 5000}, {MaxCapacity, 0.5, MaxCapacity / 2},
+		{1, 0.5, 1},
+		{2, 0.5, 1},
+		{2, 0.99, 1},
+		{3, 0.5, 2},
+		{10, 0.5, 5},
+		{10, 0.01, 1},
+		{10, 0.999, 9},
+		{10_000, 0.5, 5000},
+		{MaxCapacity, 0.5, MaxCapacity / 2},
 	} {
 		s := Spec{Capacity: tt.capacity, Deferred: Deferral{LowWater: tt.low}}
 		if got := s.Mark(); got != tt.want {

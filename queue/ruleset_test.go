@@ -17,7 +17,9 @@ func TestRuleNames(t *testing.T) {
 		{"q", nil, nil, nil},
 		{"q", nil, []string{"q", "q.b", "other", "q.a"}, []string{"q", "q.b", "q.a"}},
 		{
-			"q.c", []string{"q.p", "x.p", "q.both"}, []string{"q.own", "q.both", "qq.own"},
+			"q.c",
+			[]string{"q.p", "x.p", "q.both"},
+			[]string{"q.own", "q.both", "qq.own"},
 			[]string{"q.p", "q.both", "q.own"},
 		},
 	} {
@@ -55,7 +57,8 @@ func TestAsks(t *testing.T) {
 	}{
 		{
 			Job{Lane: "a", Payload: []byte(`{"to":"x"}`), Cost: 1},
-			[]string{"all", "", "5", "lane", "a", "5", "to", "x", "5", "small", "", "1"}, "",
+			[]string{"all", "", "5", "lane", "a", "5", "to", "x", "5", "small", "", "1"},
+			"",
 		},
 		// shadows that cannot be asked refuse nothing
 		{Job{Lane: "vip", Payload: []byte(`{}`), Cost: 5}, []string{"all", "", "5", "lane", "vip", "9"}, ""},

@@ -102,7 +102,8 @@ func TestStatusTable(t *testing.T) {
 	}{
 		"jobs leave": {nil, only(queue.StatusFlowing), "flowing"},
 		"the next in an hour": {
-			[]change{ready(time.Hour), outflow(0)}, at(queue.StatusFlowing, noon.Add(time.Hour)),
+			[]change{ready(time.Hour), outflow(0)},
+			at(queue.StatusFlowing, noon.Add(time.Hour)),
 			"flowing, next at 13:00 UTC",
 		},
 		"the last is under way":       {[]change{idle, inFlight(1, 0)}, only(queue.StatusFlowing), "flowing"},
@@ -129,7 +130,8 @@ func TestStatusTable(t *testing.T) {
 			[]change{idle, inFlight(1, 0), neverAsked}, only(queue.StatusNoDrainer), "no drainer",
 		},
 		"no drainer before what else is": {
-			[]change{neverAsked, open, throttled, daily(100), inFlight(1, 1)}, only(queue.StatusNoDrainer),
+			[]change{neverAsked, open, throttled, daily(100), inFlight(1, 1)},
+			only(queue.StatusNoDrainer),
 			"no drainer",
 		},
 		"no worker": {
@@ -173,11 +175,13 @@ func TestStatusTable(t *testing.T) {
 		},
 		"below max_in_flight": {[]change{inFlight(3, 4)}, only(queue.StatusFlowing), "flowing"},
 		"lanes rest": {
-			[]change{lanesRest, ready(time.Minute)}, at(queue.StatusLanes, noon.Add(time.Minute)),
+			[]change{lanesRest, ready(time.Minute)},
+			at(queue.StatusLanes, noon.Add(time.Minute)),
 			"lanes at their limits until 12:01:00 UTC",
 		},
 		"lanes are in flight": {
-			[]change{lanesRest, func(i *queue.Info) { i.Ready = time.Time{} }}, only(queue.StatusLanes),
+			[]change{lanesRest, func(i *queue.Info) { i.Ready = time.Time{} }},
+			only(queue.StatusLanes),
 			"lanes at their limits",
 		},
 		"lanes rest for a moment": {
@@ -193,7 +197,8 @@ func TestStatusTable(t *testing.T) {
 			[]change{ready(-time.Minute), outflow(0.1)}, only(queue.StatusFlowing), "flowing",
 		},
 		"a schedule": {
-			[]change{idle, scheduled(3)}, at(queue.StatusSchedule, noon.Add(5*time.Hour)),
+			[]change{idle, scheduled(3)},
+			at(queue.StatusSchedule, noon.Add(5*time.Hour)),
 			"schedule, next at 17:00 UTC",
 		},
 		"a schedule beside the flow": {[]change{scheduled(3)}, only(queue.StatusFlowing), "flowing"},
@@ -207,7 +212,8 @@ func TestStatusTable(t *testing.T) {
 		"held": {[]change{idle, func(i *queue.Info) { i.Held = 2 }}, only(queue.StatusHeld), "held"},
 		"full": {[]change{waiting(100)}, queue.Status{Code: queue.StatusFlowing, Full: true}, "flowing, full"},
 		"held, full": {
-			[]change{idle, func(i *queue.Info) { i.Held = 100 }}, queue.Status{Code: queue.StatusHeld, Full: true},
+			[]change{idle, func(i *queue.Info) { i.Held = 100 }},
+			queue.Status{Code: queue.StatusHeld, Full: true},
 			"held, full",
 		},
 	} {

@@ -143,11 +143,13 @@ func resolver(t *testing.T, answer func(name string) string) *net.Resolver {
 			_, _ = server.WriteTo(reply(b[:n], answer), from)
 		}
 	}()
-	return &net.Resolver{PreferGo: true, StrictErrors: true,
+	return &net.Resolver{
+		PreferGo: true, StrictErrors: true,
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "udp", server.LocalAddr().String())
-		}}
+		},
+	}
 }
 
 // reply answers a question of the DNS (RFC 1035, 4): of type A with an address, of any other with nothing.

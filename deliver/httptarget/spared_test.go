@@ -47,7 +47,8 @@ func TestSparedBeforeItRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := e.Append(t.Context(), []queue.Job{
-			{Queue: "q", ID: "1", Payload: []byte("1")}, {Queue: "q", ID: "2", Payload: []byte("2")},
+			{Queue: "q", ID: "1", Payload: []byte("1")},
+			{Queue: "q", ID: "2", Payload: []byte("2")},
 			{Queue: "q", ID: "3", Payload: []byte("3")},
 		}); err != nil {
 			t.Fatal(err)

@@ -68,9 +68,11 @@ func (s Source) Validate() error {
 func Check(at, text string) error {
 	for _, r := range reference.FindAllString(text, -1) {
 		if !named.MatchString(r) {
-			return &queue.FieldError{Field: at, Value: queue.Shorten(r, 80),
+			return &queue.FieldError{
+				Field: at, Value: queue.Shorten(r, 80),
 				Reason: "is no reference to a secret; write ${secret:NAME}, with a NAME of letters, digits, _ and -. " +
-					"Nothing else of the environment can be referred to"}
+					"Nothing else of the environment can be referred to",
+			}
 		}
 	}
 	return nil

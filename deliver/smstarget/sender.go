@@ -120,13 +120,14 @@ func (s *Sender) find(
 		case left > 0:
 			wait = min(wait, left/2) // it is doubled: the last time is at the end
 		case err != nil:
-			return "", drain.Trouble(drain.Unknown(fmt.Errorf(
-				"%w; whether it was sent the provider did not say: %v", lost, err,
-			))) //nolint:errorlint // its marks would say what to do about the question
+			//nolint:errorlint // the marks of err would say what to do about the question
+			unsure := fmt.Errorf("%w; whether it was sent the provider did not say: %v", lost, err)
+			return "", drain.Trouble(drain.Unknown(unsure))
 		case set.NotListed == NotListedRetry:
-			return "", drain.Trouble(fmt.Errorf(
-				"%s; %v later the provider did not list it, and it counts as not sent", lost, time.Since(since).Round(time.Second),
-			)) //nolint:errorlint // it is unknown no more
+			//nolint:errorlint // it is unknown no more
+			unlisted := fmt.Errorf("%s; %v later the provider did not list it, and it counts as not sent",
+				lost, time.Since(since).Round(time.Second))
+			return "", drain.Trouble(unlisted)
 		default:
 			return "", drain.Trouble(drain.Unknown(fmt.Errorf(
 				"%w; %v later the provider did not list it", lost, time.Since(since).Round(time.Second),

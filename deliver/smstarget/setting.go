@@ -190,7 +190,9 @@ func (s *Setting) checkAccount(at string) error {
 		name, value string
 		secret      bool
 	}{
-		{"account", s.Account, false}, {"auth_token", s.AuthToken, true}, {"api_key", s.APIKey, true},
+		{"account", s.Account, false},
+		{"auth_token", s.AuthToken, true},
+		{"api_key", s.APIKey, true},
 		{"api_secret", s.APISecret, true},
 	} {
 		if err := secrets.Check(at+f.name, f.value); err != nil {

@@ -183,10 +183,12 @@ func TestAccepts(t *testing.T) {
 			t.Errorf("%s: %v", queue.Shorten(payload, 100), err)
 		}
 	}
-	job := queue.Job{Queue: "mail", ID: "1", ContentType: "Message/RFC822",
+	job := queue.Job{
+		Queue: "mail", ID: "1", ContentType: "Message/RFC822",
 		Payload: []byte("Sender: s@example.com\r\nFrom: a@example.com, b@example.com\r\nCc: " +
 			strings.Join(numbered(100), ",\r\n\t") + "\r\nReceived: x\r\nReceived: y\r\nSubject: \xc3\xbc\r\n\r\n" +
-			strings.Repeat("x", 998))}
+			strings.Repeat("x", 998)),
+	}
 	l, err := s.letter(&job, time.Now())
 	if err != nil || l.from != "s@example.com" || len(l.to) != 100 || !l.utf8 || l.wide {
 		t.Errorf("%v, %+v", err, l)

@@ -156,13 +156,15 @@ func TestRecipients(t *testing.T) {
 	}{
 		{"all are accepted", nil, 1, queue.Deliver, nil, "a@x.de b@x.de c@x.de"},
 		{
-			"one is refused", answers("b", 550, 5, 1, 1), 1, queue.Bury, []string{"delivered to 2 of 3", "b@x.de (550"},
+			"one is refused", answers("b", 550, 5, 1, 1), 1, queue.Bury,
+			[]string{"delivered to 2 of 3", "b@x.de (550"},
 			"a@x.de c@x.de",
 		},
 		{"one is put off", answers("b", 450, 4, 2, 0), 1, queue.Fail, []string{"sent to nobody", "b@x.de (450"}, ""},
 		{
 			"one is put off for the last time", answers("b", 450, 4, 2, 0), 8, queue.Bury,
-			[]string{"delivered to 2 of 3", "b@x.de (450"}, "a@x.de c@x.de",
+			[]string{"delivered to 2 of 3", "b@x.de (450"},
+			"a@x.de c@x.de",
 		},
 		{"greylisted", answers("b", 451, 4, 7, 1), 1, queue.Fail, []string{"put off"}, ""},
 		{"mailbox full", answers("b", 452, 4, 2, 2), 1, queue.Fail, []string{"put off"}, ""},
@@ -170,7 +172,8 @@ func TestRecipients(t *testing.T) {
 		{"the server leaves", answers("b", 421, 4, 3, 2), 1, queue.Throttle, []string{"421"}, ""},
 		{
 			"all are refused", answers("abc", 550, 5, 1, 1), 1, queue.Bury,
-			[]string{"sent to nobody", "a@x.de", "b@x.de", "c@x.de"}, "",
+			[]string{"sent to nobody", "a@x.de", "b@x.de", "c@x.de"},
+			"",
 		},
 		{"all are put off for the last time", answers("abc", 450, 4, 2, 0), 8, queue.Fail, []string{"sent to nobody"}, ""},
 	} {

@@ -80,13 +80,16 @@ func (h *handler) ability(ctx context.Context) (readiness, *Problem) {
 	}{
 		{store != nil, readiness{Store: "unavailable", Overflow: "ok"}, "only jobs that may be deferred are taken: ", store},
 		{
-			overflow != nil, readiness{Store: "ok", Overflow: "unavailable"},
+			overflow != nil,
+			readiness{Store: "ok", Overflow: "unavailable"},
 			"jobs are taken while there is room, and none is deferred: ", overflow,
 		},
 		{stuck != nil, readiness{Store: "ok", Overflow: "stuck"}, "", stuck},
 		{filling != "", readiness{Store: full, Detail: filling}, "", nil},
 		{
-			late != nil, readiness{Store: "ok", Pull: "late"}, "jobs are taken, and those of pull queues mostly given back: ",
+			late != nil,
+			readiness{Store: "ok", Pull: "late"},
+			"jobs are taken, and those of pull queues mostly given back: ",
 			late,
 		},
 		{undrained != "", readiness{Store: "ok", Drainers: "none", Detail: undrained}, "", nil},

@@ -41,9 +41,14 @@ func TestHostileTexts(t *testing.T) {
 	bad("null as a rule", putTo(limit, "null"), "invalid_field", "")
 
 	for _, s := range [][2]string{
-		{"a lone surrogate", `\ud800`}, {"the wrong half", `\udc00`}, {"half and half again", `\ud800\ud800`},
-		{"no UTF-8", "\xff"}, {"an overlong /", "\xc0\xaf"}, {"a surrogate in UTF-8", "\xed\xa0\x80"},
-		{"a bare newline", "\n"}, {"an escape that is none", `\x41`},
+		{"a lone surrogate", `\ud800`},
+		{"the wrong half", `\udc00`},
+		{"half and half again", `\ud800\ud800`},
+		{"no UTF-8", "\xff"},
+		{"an overlong /", "\xc0\xaf"},
+		{"a surrogate in UTF-8", "\xed\xa0\x80"},
+		{"a bare newline", "\n"},
+		{"an escape that is none", `\x41`},
 	} {
 		bad(s[0]+" as a reason", postTo(v+"/pause", `{"reason":"`+s[1]+`"}`), "invalid_json", "reason")
 		bad(s[0]+" as a lane", postTo(v+"/jobs", `{"payload":1,"lane":"`+s[1]+`"}`), "invalid_json", "lane")

@@ -19,13 +19,15 @@ func shownSpec(spec queue.Spec, revision int64) wire.Queue {
 // shown is a queue as it is now.
 func shown(i *queue.Info) wire.Queue {
 	q := shownSpec(i.Spec, i.Revision)
-	q.Flow = &wire.Flow{Status: statusOf(i), Paused: i.Pause.On(), Pause: pauseOf(i.Pause), Stop: stopOf(i.Stop),
+	q.Flow = &wire.Flow{
+		Status: statusOf(i), Paused: i.Pause.On(), Pause: pauseOf(i.Pause), Stop: stopOf(i.Stop),
 		CircuitState: circuitOf(i), Adapted: adaptedOf(i), Stats: wire.Stats{
 			Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, HeldJobs: i.Held, Deferred: i.Deferred, Dead: i.Dead,
 			Bytes: i.Bytes, MaxBytes: maxBytes(i), Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i),
 			Counters:      i.Counters,
 			OldestWaiting: instant(i.OldestWaiting), Outflow: i.Outflow, Next: instant(i.Next), Errors: i.Errors,
-		}}
+		},
+	}
 	if p := i.Parent; p != nil {
 		q.Parent = &wire.Parent{Name: p.Spec.Name, Rate: p.Rate, Paused: p.Pause.On(), Quotas: quotas(p)}
 	}

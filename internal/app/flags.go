@@ -143,8 +143,10 @@ func spelled(_ []string, a slog.Attr) slog.Attr {
 }
 
 func (f *storeFlags) listenOn(guard *egress.Guard) ops.Listen {
-	return ops.Listen{Addr: f.Listen, TLSCert: f.TLSCert, TLSKey: f.TLSKey, TLSClientCA: f.TLSClientCA,
-		Insecure: f.Insecure, Hosts: f.Host, Bound: guard.Protect}
+	return ops.Listen{
+		Addr: f.Listen, TLSCert: f.TLSCert, TLSKey: f.TLSKey, TLSClientCA: f.TLSClientCA,
+		Insecure: f.Insecure, Hosts: f.Host, Bound: guard.Protect,
+	}
 }
 
 // open opens the store and makes the file's rules and queues. The file is read first, so
@@ -166,8 +168,10 @@ func (f *storeFlags) open(
 		return nil, err
 	}
 	engine, err := store.Open(ctx,
-		store.Options{RedisURL: f.Redis, Init: f.Init, Partitions: f.Partitions, KeepChanges: keepChanges, Hook: hook,
-			Logger: log})
+		store.Options{
+			RedisURL: f.Redis, Init: f.Init, Partitions: f.Partitions, KeepChanges: keepChanges, Hook: hook,
+			Logger: log,
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,8 @@ func TestHangingIsToldByReadiness(t *testing.T) {
 		t.Errorf("nothing hangs, but: %v", err)
 	}
 	err := hanging([]drain.QueueUse{
-		{Queue: "a", Handlers: 90, Short: true}, {Queue: "b", Handlers: 60, Hanging: true, Longest: 61 * time.Second},
+		{Queue: "a", Handlers: 90, Short: true},
+		{Queue: "b", Handlers: 60, Hanging: true, Longest: 61 * time.Second},
 		{Queue: "c", Handlers: 9, Hanging: true},
 	})
 	want := "queue b hangs: its receiver answers nothing, and it has 60 handlers, one for 1m1s; so do 1 more queues; " +

@@ -105,8 +105,10 @@ func (f *natsFlags) connect(name string, log *slog.Logger) (*nats.Conn, error) {
 // away reports whether a server was not reached, or had no place for one more: that
 // passes.
 func away(err error) bool {
-	for _, passing := range []error{nats.ErrNoServers, nats.ErrTimeout, nats.ErrMaxAccountConnectionsExceeded,
-		nats.ErrStaleConnection, io.EOF} {
+	for _, passing := range []error{
+		nats.ErrNoServers, nats.ErrTimeout, nats.ErrMaxAccountConnectionsExceeded,
+		nats.ErrStaleConnection, io.EOF,
+	} {
 		if errors.Is(err, passing) {
 			return true
 		}

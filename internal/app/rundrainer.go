@@ -73,8 +73,10 @@ func runDrainer(ctx context.Context, open OpenAsynq, args []string, stdout, stde
 	defer overflow.close()
 	grace := graceOption(f.Grace)
 	collectBefore(2*int64(f.Concurrency)*perHandler + besideBudget)
-	targets := deliver.Options{Concurrency: drain.MaxHandlers(f.Concurrency), Secrets: source, Egress: guard,
-		Logger: log}
+	targets := deliver.Options{
+		Concurrency: drain.MaxHandlers(f.Concurrency), Secrets: source, Egress: guard,
+		Logger: log,
+	}
 	disconnect, err := f.Connect(&targets, log)
 	if err != nil {
 		return errors.Join(err, engine.Close())

@@ -102,8 +102,10 @@ func Export(ctx context.Context, s Store, w io.Writer, o ExportOptions) (Exporte
 	case !o.Live && before.Sum64() != after.Sum64():
 		return e.done, errInUse
 	}
-	t := &Trailer{Rules: e.done.Rules, Queues: e.done.Queues, Jobs: e.done.Jobs, Lines: e.lines,
-		SHA256: hex.EncodeToString(e.sum.Sum(nil))}
+	t := &Trailer{
+		Rules: e.done.Rules, Queues: e.done.Queues, Jobs: e.done.Jobs, Lines: e.lines,
+		SHA256: hex.EncodeToString(e.sum.Sum(nil)),
+	}
 	if err := e.write(&line{Trailer: t}); err != nil {
 		return e.done, err
 	}

@@ -16,8 +16,10 @@ import (
 // passed on import.
 var (
 	sections     = []queue.State{queue.Dead, queue.Held, queue.Scheduled, queue.Waiting, queue.Leased, queue.Delivered}
-	liveSections = []queue.State{queue.Dead, queue.Held, queue.Scheduled, queue.Waiting, queue.Leased, queue.Scheduled,
-		queue.Held, queue.Dead, queue.Delivered}
+	liveSections = []queue.State{
+		queue.Dead, queue.Held, queue.Scheduled, queue.Waiting, queue.Leased, queue.Scheduled,
+		queue.Held, queue.Dead, queue.Delivered,
+	}
 )
 
 // queue writes a queue with its jobs.

@@ -198,8 +198,10 @@ func decode(text []byte) (l line, err error) {
 		return l, err
 	}
 	n := 0
-	for _, there := range []bool{l.Header != nil, l.Rule != nil, l.Queue != nil, l.Job != nil, l.End != nil,
-		l.Trailer != nil, l.Signature != nil} {
+	for _, there := range []bool{
+		l.Header != nil, l.Rule != nil, l.Queue != nil, l.Job != nil, l.End != nil,
+		l.Trailer != nil, l.Signature != nil,
+	} {
 		if there {
 			n++
 		}
@@ -258,8 +260,10 @@ func (l *queueLine) rest() (q queue.MovedQueue, err error) {
 	for _, m := range l.Limits {
 		instants = append(instants, m.Bucket.TAT, m.Bucket.Last, m.Ends, m.Used)
 		q.Limits = append(q.Limits,
-			queue.LimitState{Bucket: m.Bucket.bucket(),
-				Window: leaky.Window{Ends: leaky.Instant(m.Ends), Used: m.Used}})
+			queue.LimitState{
+				Bucket: m.Bucket.bucket(),
+				Window: leaky.Window{Ends: leaky.Instant(m.Ends), Used: m.Used},
+			})
 	}
 	for _, n := range instants {
 		if err == nil && (n < 0 || n >= 1<<53) {

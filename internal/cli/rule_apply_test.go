@@ -13,7 +13,8 @@ import (
 // rulesOf returns how to write a file, how to apply it and compare what is printed, and the store.
 func rulesOf(t *testing.T) (write func(text string), do func(
 	code Exit, out string, args ...string,
-), store queue.Engine) {
+), store queue.Engine,
+) {
 	t.Helper()
 	url, store := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)

@@ -75,7 +75,8 @@ func TestProblems(t *testing.T) {
 			"<html>bad gateway</html> (http_error, HTTP 502)",
 		},
 		{
-			"nothing", 503, nil, "", client.Problem{Status: 503, Title: "Service Unavailable", Reason: "http_error"},
+			"nothing", 503, nil, "",
+			client.Problem{Status: 503, Title: "Service Unavailable", Reason: "http_error"},
 			"Service Unavailable (http_error, HTTP 503)",
 		},
 	}

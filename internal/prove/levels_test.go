@@ -70,7 +70,8 @@ func TestVerdictOfLevels(t *testing.T) {
 		{"the child too fast", levels(40, 25), "the window law of the queue p.c1"},
 		{"the lane too fast", levels(50, 20), "the window law of the lane c1/y"},
 		{
-			"nothing came of a lane", []level{{"lane", "c1/z", leaky.PerSecond(1), func(f flow) bool { return f.lane == "z" }}},
+			"nothing came of a lane",
+			[]level{{"lane", "c1/z", leaky.PerSecond(1), func(f flow) bool { return f.lane == "z" }}},
 			"nothing is proved of it",
 		},
 	} {

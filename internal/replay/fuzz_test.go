@@ -147,8 +147,13 @@ func member(v any, pointer string) string {
 // about quotes.
 func FuzzCSV(f *testing.F) {
 	for _, s := range [][2]string{
-		{"time,a,b", `1,"x""y",z`}, {"time;a;b", `1;"";"""";`}, {"time\ta\tb", "1\t\t"}, {`"time",a`, `1,"x"y`},
-		{"time,a", `1,"x`}, {"time,a", `1, "x"`}, {"time,a,a", `"1"`},
+		{"time,a,b", `1,"x""y",z`},
+		{"time;a;b", `1;"";"""";`},
+		{"time\ta\tb", "1\t\t"},
+		{`"time",a`, `1,"x"y`},
+		{"time,a", `1,"x`},
+		{"time,a", `1, "x"`},
+		{"time,a,a", `"1"`},
 	} {
 		f.Add([]byte(s[0]), []byte(s[1]))
 	}

@@ -48,11 +48,13 @@ func TestUnusable(t *testing.T) {
 		},
 		"format": {Options{Format: "xml"}, []string{good}, "must be combined, ndjson or csv"},
 		"field": {
-			Options{Rules: rules(t, "gap period=1s key={ip}")}, []string{good},
+			Options{Rules: rules(t, "gap period=1s key={ip}")},
+			[]string{good},
 			"{ip} is no field of a combined log: there are {remote_addr}",
 		},
 		"column": {
-			Options{Rules: rules(t, "gap period=1s key=ip"), Format: CSV}, []string{"time,client\n1,a\n"},
+			Options{Rules: rules(t, "gap period=1s key=ip"), Format: CSV},
+			[]string{"time,client\n1,a\n"},
 			"{ip} is none of its columns, which are time, client",
 		},
 		"pointer": {
@@ -60,7 +62,8 @@ func TestUnusable(t *testing.T) {
 		},
 		"cost": {Options{Cost: "weight"}, []string{good}, "--cost: {weight} is no field"},
 		"no key": {
-			Options{Rules: rules(t, "gap period=1s key={user}")}, []string{good},
+			Options{Rules: rules(t, "gap period=1s key={user}")},
+			[]string{good},
 			"none of 1 lines has the key of the rule gap period=1s, {user}; line 1 of log-1 has no user",
 		},
 		"no time column":   {Options{}, []string{"a,b\n1,2\n"}, "--time must say which is the time; they are a, b"},

@@ -49,7 +49,8 @@ func TestBlurred(t *testing.T) {
 		{"of a queue that is not known", 4 * ms, []queue.Reservation{in(time.Second, "unknown")}, true, time.Second - ms},
 		{"no time to ask again", 6 * ms, []queue.Reservation{in(6*ms, "paced")}, false, 0},
 		{
-			"one that can start departs too soon", 6 * ms, []queue.Reservation{in(time.Second, "paced"), in(7*ms, "paced")},
+			"one that can start departs too soon", 6 * ms,
+			[]queue.Reservation{in(time.Second, "paced"), in(7*ms, "paced")},
 			false, 0,
 		},
 		{"without a rate", 6 * ms, []queue.Reservation{in(time.Second, "unlimited")}, false, 0},
@@ -99,9 +100,10 @@ func TestWindowEndsWithItsLease(t *testing.T) {
 
 func TestBackoff(t *testing.T) {
 	var b Backoff
-	for _, most := range []time.Duration{10, 20, 40, 80, 160, 320, 640, 1000, 1000} {
-		if got := b.Next(); got < most*ms/2 || got > most*ms {
-			t.Errorf("%v, want %v at most", got, most*ms)
+	for _, n := range []int{10, 20, 40, 80, 160, 320, 640, 1000, 1000} {
+		most := time.Duration(n) * time.Millisecond
+		if got := b.Next(); got < most/2 || got > most {
+			t.Errorf("%v, want %v at most", got, most)
 		}
 	}
 }

@@ -32,7 +32,8 @@ var changesKeptRules = []rule{
 			r.Errorf("numbers begin again: %+v", list)
 		}
 	}},
-	{"about a megabyte of a name's are kept, the record counts those that were dropped, and no other name's go",
+	{
+		"about a megabyte of a name's are kept, the record counts those that were dropped, and no other name's go",
 		func(r *rig) {
 			other := r.queue("other", "1/s")
 			q := r.queue("q", "1/s")
@@ -57,7 +58,8 @@ var changesKeptRules = []rule{
 			_, err = r.e.Rollback(r.ctx, q, one, queue.AnyRevision)
 			r.check(err)
 			r.rate(q, "1/s")
-		}},
+		},
+	},
 	{"the last 50 specs are kept, whatever they take, also of a deleted queue", func(r *rig) {
 		big := func(i int) queue.Spec {
 			return spec("q", "1/s", func(s *queue.Spec) {

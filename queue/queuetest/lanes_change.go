@@ -24,7 +24,8 @@ var laneChangeRules = []rule{
 			{"the same", laneRate("1/s"), laneRate("1/s"), 400 * ms, 600 * ms, 1600 * ms},
 			{"the first", queue.LaneRule{}, laneRate("1/s"), time.Second, 0, time.Second},
 			{
-				"another burst is no gift", laneRate("1/s"), queue.LaneRule{Rate: laneRate("1/s").Rate, Burst: 3},
+				"another burst is no gift", laneRate("1/s"),
+				queue.LaneRule{Rate: laneRate("1/s").Rate, Burst: 3},
 				400 * ms, 600 * ms, 1600 * ms,
 			},
 		} {

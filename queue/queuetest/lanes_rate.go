@@ -91,7 +91,9 @@ var laneRateRules = []rule{
 				"x1@0s y1@50ms z1@100ms y2@150ms z2@200ms y3@250ms z3@300ms x2@1s",
 			},
 			{
-				"a rule for one key only", "10/s", []func(*queue.Spec){except(laneX, laneRate("1/s"))}, "x1 x2 y1 y2",
+				"a rule for one key only", "10/s",
+				[]func(*queue.Spec){except(laneX, laneRate("1/s"))},
+				"x1 x2 y1 y2",
 				"x1@0s y1@100ms y2@200ms x2@1s",
 			},
 			{
@@ -101,11 +103,15 @@ var laneRateRules = []rule{
 				"x1@0s x2@100ms x3@200ms x4@1s x5@2s",
 			},
 			{
-				"bursts of the queue", "10/s", []func(*queue.Spec){burst(2), everyLane(laneRate("1/s"))}, "x1 x2 y1 y2",
+				"bursts of the queue", "10/s",
+				[]func(*queue.Spec){burst(2), everyLane(laneRate("1/s"))},
+				"x1 x2 y1 y2",
 				"x1@0s y1@0s x2@1s y2@1s",
 			},
 			{
-				"an unlimited queue", "unlimited", []func(*queue.Spec){everyLane(laneRate("10/s"))}, "x1 x2 y1 y2",
+				"an unlimited queue", "unlimited",
+				[]func(*queue.Spec){everyLane(laneRate("10/s"))},
+				"x1 x2 y1 y2",
 				"x1@0s y1@0s x2@100ms y2@100ms",
 			},
 			{

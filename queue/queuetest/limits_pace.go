@@ -78,7 +78,8 @@ var limitPaceRules = []rule{
 			want       string
 		}{
 			{
-				"a burst, and a slower pace for long", "10/s", []string{"2/s 3"},
+				"a burst, and a slower pace for long", "10/s",
+				[]string{"2/s 3"},
 				"j1@0s j2@100ms j3@200ms j4@500ms j5@1s j6@1.5s",
 			},
 			{"a slower pace only", "10/s", []string{"1/s"}, "j1@0s j2@1s j3@2s"},
@@ -87,11 +88,13 @@ var limitPaceRules = []rule{
 			{"beside an unlimited rate", "unlimited", []string{"10/s 2"}, "j1@0s j2@0s j3@100ms j4@200ms"},
 			{"three", "10/s", []string{"5/s 2", "1/s 4"}, "j1@0s j2@100ms j3@200ms j4@400ms j5@1s j6@2s"},
 			{
-				"and in another order", "10/s", []string{"1/s 4", "5/s 2"},
+				"and in another order", "10/s",
+				[]string{"1/s 4", "5/s 2"},
 				"j1@0s j2@100ms j3@200ms j4@400ms j5@1s j6@2s",
 			},
 			{
-				"instants are rounded up, and nothing is lost by it", "100/s", []string{"3/s"},
+				"instants are rounded up, and nothing is lost by it", "100/s",
+				[]string{"3/s"},
 				"j1@0s j2@333.334ms j3@666.667ms j4@1s",
 			},
 		} {

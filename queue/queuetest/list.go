@@ -240,7 +240,9 @@ var listRules = []rule{
 		r.accept(other, "a", "b", "c")
 		next := r.page(queue.ListRequest{Queue: q, State: queue.Waiting, Limit: 1}).Next
 		for _, req := range []queue.ListRequest{
-			{Queue: other, State: queue.Waiting}, {Queue: q, State: queue.Scheduled}, {Queue: q, State: queue.Dead},
+			{Queue: other, State: queue.Waiting},
+			{Queue: q, State: queue.Scheduled},
+			{Queue: q, State: queue.Dead},
 			{Queue: q, State: queue.Waiting, Lane: &lane},
 		} {
 			req.After, req.Limit = next, 1
@@ -262,7 +264,9 @@ var listRules = []rule{
 		// One that was made by somebody who knows how begins elsewhere, and does no harm.
 		forged := queue.ListRequest{Queue: q, State: queue.Waiting, Limit: 9}
 		for _, c := range []queue.Cursor{
-			{At: -1 << 62, ID: "x"}, {At: 1 << 62, Lane: strings.Repeat("x", 16)}, {Lane: "x"},
+			{At: -1 << 62, ID: "x"},
+			{At: 1 << 62, Lane: strings.Repeat("x", 16)},
+			{Lane: "x"},
 			{Lane: strings.Repeat("\xff", 500)},
 		} {
 			forged.After = forged.Next(c)

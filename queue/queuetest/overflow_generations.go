@@ -28,7 +28,8 @@ func (r *rig) older(ids ...string) *fakeOverflow {
 }
 
 var generationRules = []rule{
-	{"given up is what others have overtaken that were set aside later, by more than it may be on its way",
+	{
+		"given up is what others have overtaken that were set aside later, by more than it may be on its way",
 		func(r *rig) {
 			s := r.older("leaked", "too")
 			// One or two jobs are on the overflow at any time: it is never seen empty.
@@ -55,7 +56,8 @@ var generationRules = []rule{
 			s.takes(queue.Returned)
 			r.backlogged()
 			r.tallies(s.q, tally{waiting: 1, appended: 37, setAside: 35, returned: 33, missing: 2, delivered: 36})
-		}},
+		},
+	},
 	{"of an empty overflow too only what is older", func(r *rig) {
 		s := r.older("leaked")
 		r.clock.Advance(10 * time.Second)

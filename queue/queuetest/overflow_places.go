@@ -41,7 +41,8 @@ func (s *fakeOverflow) fills() (n int64) {
 }
 
 var placesRules = []rule{
-	{"with a backlog the places are shared: so many for what comes back, the others for those who may not wait",
+	{
+		"with a backlog the places are shared: so many for what comes back, the others for those who may not wait",
 		func(r *rig) {
 			for i, tt := range []struct {
 				capacity        int64
@@ -87,7 +88,8 @@ var placesRules = []rule{
 				}
 				r.drain(s.q)
 			}
-		}},
+		},
+	},
 	{"as long as both are there, neither starves", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(4))
 		s.full(numbered("j", 100)...)

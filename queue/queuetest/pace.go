@@ -165,8 +165,17 @@ var paceRules = []rule{
 			rate  string
 			burst int64
 		}{
-			{"1/h", 1}, {"10/s", 1}, {"3/s", 1}, {"3/s", 5}, {"100/s", 5}, {"100/s", 1}, {"1/m", 1}, {"14/s", 2},
-			{"unlimited", 1}, {"20/s", 3}, {"999983/s", 1},
+			{"1/h", 1},
+			{"10/s", 1},
+			{"3/s", 1},
+			{"3/s", 5},
+			{"100/s", 5},
+			{"100/s", 1},
+			{"1/m", 1},
+			{"14/s", 2},
+			{"unlimited", 1},
+			{"20/s", 3},
+			{"999983/s", 1},
 		} {
 			s = spec(s.Name, step.rate, func(s *queue.Spec) { s.Burst = step.burst })
 			r.put(s)

@@ -207,7 +207,8 @@ var pauseRules = []rule{
 			job queue.Job
 			eta time.Duration
 		}{
-			{job(q, "k2"), 200 * time.Millisecond}, {jobOfLane(laneX, q, "x2"), time.Second},
+			{job(q, "k2"), 200 * time.Millisecond},
+			{jobOfLane(laneX, q, "x2"), time.Second},
 			{jobOfLane(laneY, q, "y1"), 200 * time.Millisecond},
 		} {
 			if a := r.acceptJobs(tt.job)[0]; instantOf(a.ETA.At) != until.Add(tt.eta) || a.ETA.Exact {

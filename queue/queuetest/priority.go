@@ -53,7 +53,10 @@ var priorityRules = []rule{
 				outcome  queue.AppendOutcome
 				position int64
 			}{
-				{queue.Accepted, 1}, {queue.Duplicate, 1}, {queue.Accepted, 1}, {queue.Duplicate, 2},
+				{queue.Accepted, 1},
+				{queue.Duplicate, 1},
+				{queue.Accepted, 1},
+				{queue.Duplicate, 2},
 				{queue.Duplicate, 1},
 			}[i]
 			if got.Outcome != want.outcome || got.Position != want.position || got.State != queue.Waiting {

@@ -161,8 +161,12 @@ var quoteRules = []rule{
 			rate, other string
 			burst, cost int64
 		}{
-			{"10/s", "", 1, 1}, {"14/s", "5/s", 1, 1}, {"3/s", "14/s", 4, 5}, {"7/m", "1/s", 3, 2},
-			{"100/s", "unlimited", 1, 3}, {"unlimited", "9/s", 1, 1},
+			{"10/s", "", 1, 1},
+			{"14/s", "5/s", 1, 1},
+			{"3/s", "14/s", 4, 5},
+			{"7/m", "1/s", 3, 2},
+			{"100/s", "unlimited", 1, 3},
+			{"unlimited", "9/s", 1, 1},
 		} {
 			q := r.queue(fmt.Sprint("g.q", n), tt.rate, func(s *queue.Spec) { s.Burst = tt.burst })
 			r.accept(q, "first")
@@ -227,8 +231,10 @@ var quoteRules = []rule{
 		exact(q, true)
 		r.grant(q, 1, "c")
 		exact(q, false)
-		for name, change := range map[string]func(*queue.Spec){"ordered": func(s *queue.Spec) { s.Ordered = true },
-			"flight": func(s *queue.Spec) { s.MaxInFlight = 5 }} {
+		for name, change := range map[string]func(*queue.Spec){
+			"ordered": func(s *queue.Spec) { s.Ordered = true },
+			"flight":  func(s *queue.Spec) { s.MaxInFlight = 5 },
+		} {
 			o := r.queue("g."+name, "1/s", change)
 			r.accept(o, "a")
 			exact(o, true) // nothing can expire

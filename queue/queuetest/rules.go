@@ -32,7 +32,8 @@ func ruleOf(name string, a leaky.Algorithm, b queue.Bound, change ...func(*queue
 }
 
 // withKey sets what a rule counts by, does what becomes of what it refuses.
-func withKey(template string) func(*queue.Rule)  { return func(r *queue.Rule) { r.Key = template } }
+func withKey(template string) func(*queue.Rule) { return func(r *queue.Rule) { r.Key = template } }
+
 func withAction(action string) func(*queue.Rule) { return func(r *queue.Rule) { r.Action = action } }
 func asks(rules ...string) func(*queue.Spec)     { return func(s *queue.Spec) { s.Rules = rules } }
 

@@ -15,16 +15,21 @@ const second = queue.Duration(time.Second)
 // more than five through at once.
 var bounds = map[leaky.Algorithm][]queue.Bound{
 	leaky.AlgorithmMeter: {
-		{Rate: leaky.PerSecond(5), Burst: 5}, {Rate: rate("7/m"), Burst: 1}, {Rate: rate("14/s"), Burst: 100},
-		{Rate: rate("1000000/s"), Burst: 3}, {Rate: rate("1/744h"), Burst: 11},
+		{Rate: leaky.PerSecond(5), Burst: 5},
+		{Rate: rate("7/m"), Burst: 1},
+		{Rate: rate("14/s"), Burst: 100},
+		{Rate: rate("1000000/s"), Burst: 3},
+		{Rate: rate("1/744h"), Burst: 11},
 	},
 	leaky.AlgorithmTokenBucket: {{Rate: leaky.PerSecond(3), Burst: 4}, {Rate: rate("3/7s"), Burst: 40}},
 	leaky.AlgorithmFixedWindow: {
-		{Limit: 5, Period: second}, {Limit: 40, Period: 7 * second},
+		{Limit: 5, Period: second},
+		{Limit: 40, Period: 7 * second},
 		{Limit: leaky.MaxLimit, Period: queue.Duration(leaky.MaxPeriod)},
 	},
 	leaky.AlgorithmSlidingCounter: {
-		{Limit: 5, Period: second}, {Limit: 41, Period: 7 * second},
+		{Limit: 5, Period: second},
+		{Limit: 41, Period: 7 * second},
 		{Limit: 5, Period: queue.Duration(leaky.MaxPeriod)},
 	},
 	leaky.AlgorithmSlidingLog: {
@@ -52,8 +57,10 @@ func rate(text string) leaky.Rate {
 func changeable(a leaky.Algorithm) []queue.Bound {
 	if a == leaky.AlgorithmSlidingLog {
 		return []queue.Bound{
-			{Limit: 5, Period: second}, {Limit: 40, Period: second},
-			{Limit: 4, Period: second, Resolution: second / 10}, {Limit: 9, Period: second, Resolution: second},
+			{Limit: 5, Period: second},
+			{Limit: 40, Period: second},
+			{Limit: 4, Period: second, Resolution: second / 10},
+			{Limit: 9, Period: second, Resolution: second},
 		}
 	}
 	return bounds[a]

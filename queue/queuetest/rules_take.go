@@ -80,8 +80,10 @@ var takeRules = []rule{
 		rule := countingRule("r", 2)
 		r.limiter(rule)
 		r.takes("r", "a", 2, true)
-		for _, change := range []func(*queue.Rule){withKey("{lane}"), withAction(queue.Defer), withAction(queue.Shadow),
-			func(r *queue.Rule) { r.Away = queue.AwayOpen }} {
+		for _, change := range []func(*queue.Rule){
+			withKey("{lane}"), withAction(queue.Defer), withAction(queue.Shadow),
+			func(r *queue.Rule) { r.Away = queue.AwayOpen },
+		} {
 			change(&rule)
 			r.putRule(rule)
 			r.takes("r", "a", 1, false)

@@ -194,7 +194,11 @@ var settleRules = []rule{
 		out := r.settle(settlement(queue.Deliver, v[0]), settlement(queue.Deliver, v[0]), settlement(queue.Fail, v[0]),
 			settlement(queue.Release, v[1]), settlement(queue.Deliver, v[1]), settlement(queue.Release, v[1]))
 		for i, want := range []queue.Settled{
-			{State: queue.Delivered}, {State: queue.Delivered}, {Stale: true}, {State: queue.Waiting}, {Stale: true},
+			{State: queue.Delivered},
+			{State: queue.Delivered},
+			{Stale: true},
+			{State: queue.Waiting},
+			{Stale: true},
 			{State: queue.Waiting},
 		} {
 			if out[i] != want {

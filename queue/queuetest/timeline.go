@@ -95,7 +95,8 @@ var timelineRules = []rule{
 		r.failAs("two", q, "422", queue.Fail, 0)
 		r.failAs("three", q, "423", queue.Fail, 0)
 		want := []wantAttempt{
-			{0, 1, "one@bench", queue.AttemptFailed, "421"}, {1, 2, "two@bench", queue.AttemptFailed, "422"},
+			{0, 1, "one@bench", queue.AttemptFailed, "421"},
+			{1, 2, "two@bench", queue.AttemptFailed, "422"},
 			{2, 3, "three@bench", queue.AttemptDied, "423"},
 		}
 		r.timeline(t0, q, "a", want...)
@@ -109,7 +110,8 @@ var timelineRules = []rule{
 		}
 		r.reserveAs("one", q, 1)
 		ran := []wantAttempt{
-			{4, 64, "two@bench", queue.AttemptLost, ""}, {64, 124, "two@bench", queue.AttemptLost, ""},
+			{4, 64, "two@bench", queue.AttemptLost, ""},
+			{64, 124, "two@bench", queue.AttemptLost, ""},
 			{124, 184, "two@bench", queue.AttemptLost, ""},
 		}
 		r.clock.Advance(time.Hour)

@@ -71,7 +71,8 @@ func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended,
 
 // bring takes jobs to their queues, those again that were asked by rules which are others by now.
 func (e *Engine) bring(ctx context.Context, jobs []queue.Job, deferral func(*queue.Job) deferral) ([]queue.Appended,
-	error) {
+	error,
+) {
 	answers, stamped := make([]queue.Appended, len(jobs)), map[int][]byte{}
 	stale, err := e.bringSome(ctx, jobs, nil, stamped, deferral, answers)
 	for try := 0; err == nil && len(stale) > 0; try++ {
@@ -114,7 +115,8 @@ func noneFits(answers []queue.Appended) bool {
 // bringSome brings those jobs, all if some is nil, and returns of which the rules are others. Their bodies are stamped,
 // and stay so.
 func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, stamped map[int][]byte,
-	deferral func(*queue.Job) deferral, answers []queue.Appended) (stale []int, err error) {
+	deferral func(*queue.Job) deferral, answers []queue.Appended,
+) (stale []int, err error) {
 	total := len(jobs)
 	if some != nil {
 		total = len(some)

@@ -20,8 +20,10 @@ func benchEngine(b *testing.B) *redisq.Engine {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = e.Close() })
-	if _, err := e.Put(context.Background(), queue.Spec{Name: "emailabc", Rate: leaky.Unlimited,
-		Capacity: queue.MaxCapacity}, 0); err != nil {
+	if _, err := e.Put(context.Background(), queue.Spec{
+		Name: "emailabc", Rate: leaky.Unlimited,
+		Capacity: queue.MaxCapacity,
+	}, 0); err != nil {
 		b.Fatal(err)
 	}
 	return e
@@ -41,8 +43,10 @@ func BenchmarkAppend(b *testing.B) {
 				if i > int64(b.N) {
 					return
 				}
-				a, err := e.Append(context.Background(), []queue.Job{{Queue: "emailabc", ID: fmt.Sprintf("%026d", i),
-					Payload: payload}})
+				a, err := e.Append(context.Background(), []queue.Job{{
+					Queue: "emailabc", ID: fmt.Sprintf("%026d", i),
+					Payload: payload,
+				}})
 				if err != nil || a[0].Outcome != queue.Accepted {
 					b.Errorf("%v %v", a, err)
 					return
@@ -69,15 +73,19 @@ func BenchmarkDrain(b *testing.B) {
 	}
 	b.ResetTimer()
 	for n, done := uint64(1), 0; done < b.N; n++ {
-		r, err := e.Reserve(context.Background(), queue.ReserveRequest{Partition: e.Partition("emailabc"),
-			Client: queue.Client{ID: "c"}, Number: n, Max: 250})
+		r, err := e.Reserve(context.Background(), queue.ReserveRequest{
+			Partition: e.Partition("emailabc"),
+			Client:    queue.Client{ID: "c"}, Number: n, Max: 250,
+		})
 		if err != nil {
 			b.Fatal(err)
 		}
 		var s []queue.Settlement
 		for _, j := range r.Jobs {
-			s = append(s, queue.Settlement{Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence},
-				Verdict: queue.Deliver})
+			s = append(s, queue.Settlement{
+				Lease:   queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence},
+				Verdict: queue.Deliver,
+			})
 		}
 		if _, err := e.Settle(context.Background(), s); err != nil {
 			b.Fatal(err)

@@ -39,8 +39,10 @@ func conform(t *testing.T, client redis.UniversalClient) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := redisq.Open(ctx, client, redisq.Options{Init: true, Partitions: 4, Patience: redistest.Patience,
-			Now: now})
+		e, err := redisq.Open(ctx, client, redisq.Options{
+			Init: true, Partitions: 4, Patience: redistest.Patience,
+			Now: now,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,14 +11,16 @@ import (
 // DeadQueues implements queue.Jobs.
 func (e *Engine) DeadQueues(ctx context.Context, after string, limit int) ([]queue.DeadQueue, error) {
 	return merged(len(e.keys), after, limit, nameOfDead, func(p int, after string, n int) ([]queue.DeadQueue, string,
-		error) {
+		error,
+	) {
 		return e.deadQueues(ctx, p, after, n)
 	})
 }
 
 // deadQueues asks one partition; next is behind which name its list goes on, if it does.
 func (e *Engine) deadQueues(ctx context.Context, partition int, after string, limit int) (found []queue.DeadQueue,
-	next string, err error) {
+	next string, err error,
+) {
 	v, err := e.ask(ctx, deadQueuesScript, partition, e.instant(), after, limit)
 	if err != nil {
 		return nil, "", err

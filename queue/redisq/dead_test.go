@@ -38,8 +38,10 @@ func TestKeeperLostReply(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			v.t = t
-			name := map[string]string{"reply swallowed": "swallowed", "command lost": "lost",
-				"three replies swallowed": "thrice", "reply late by 150 ms": "late"}[f.name]
+			name := map[string]string{
+				"reply swallowed": "swallowed", "command lost": "lost",
+				"three replies swallowed": "thrice", "reply late by 150 ms": "late",
+			}[f.name]
 			v.put(name, leaky.Unlimited, nil)
 			v.bury(name, 1, 2, 3)
 			f.inject(proxy, faultproxy.Script("job-0001"))
@@ -138,8 +140,10 @@ func BenchmarkPurge(b *testing.B) {
 		}
 		v.append(list...)
 		b.StartTimer()
-		if p, err := v.e.Purge(v.ctx, queue.PurgeRequest{Queue: "email", State: queue.Waiting,
-			Limit: 500}); err != nil || p.Jobs == 0 {
+		if p, err := v.e.Purge(v.ctx, queue.PurgeRequest{
+			Queue: "email", State: queue.Waiting,
+			Limit: 500,
+		}); err != nil || p.Jobs == 0 {
 			b.Fatal(p, err)
 		}
 	}

@@ -45,8 +45,10 @@ func proxied(t *testing.T, cluster bool) (*env, *faultproxy.Proxy) {
 	if cluster {
 		c := redistest.NewCluster(t, redistest.ClusterOptions{})
 		proxy = faultproxy.New(t, c.Addrs()...)
-		client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), Dialer: proxy.Dial, MaxRetries: -1,
-			ContextTimeoutEnabled: true})
+		client = redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: c.Addrs(), Dialer: proxy.Dial, MaxRetries: -1,
+			ContextTimeoutEnabled: true,
+		})
 	} else {
 		s := redistest.New(t, redistest.Options{})
 		proxy = faultproxy.New(t, s.Addr())
@@ -83,8 +85,10 @@ func (v *env) append(jobs ...queue.Job) []queue.Appended {
 
 func (v *env) request(queueName string) queue.ReserveRequest {
 	v.n++
-	return queue.ReserveRequest{Partition: v.e.Partition(queueName),
-		Client: queue.Client{ID: "client-under-test", Name: "test", Version: "1"}, Number: v.n, Max: 100}
+	return queue.ReserveRequest{
+		Partition: v.e.Partition(queueName),
+		Client:    queue.Client{ID: "client-under-test", Name: "test", Version: "1"}, Number: v.n, Max: 100,
+	}
 }
 
 func (v *env) reserve(queueName string) queue.Reserved {
@@ -99,8 +103,10 @@ func (v *env) reserve(queueName string) queue.Reserved {
 func deliver(jobs ...queue.Reservation) []queue.Settlement {
 	var s []queue.Settlement
 	for _, j := range jobs {
-		s = append(s, queue.Settlement{Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence},
-			Verdict: queue.Deliver})
+		s = append(s, queue.Settlement{
+			Lease:   queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence},
+			Verdict: queue.Deliver,
+		})
 	}
 	return s
 }

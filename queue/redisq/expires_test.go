@@ -58,8 +58,10 @@ func TestTalliesAreKeptForAsLongAsTheyMatter(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	v, c := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1}), s.Client()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, a := range []leaky.Algorithm{leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket, leaky.AlgorithmFixedWindow,
-		leaky.AlgorithmSlidingCounter, leaky.AlgorithmSlidingLog} {
+	for _, a := range []leaky.Algorithm{
+		leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket, leaky.AlgorithmFixedWindow,
+		leaky.AlgorithmSlidingCounter, leaky.AlgorithmSlidingLog,
+	} {
 		rule := queue.Rule{Name: "r." + string(a), Algorithm: a}
 		for i := range 300 {
 			if i%25 == 0 {
@@ -68,8 +70,10 @@ func TestTalliesAreKeptForAsLongAsTheyMatter(t *testing.T) {
 			}
 			takes := make([]queue.Take, 1+rng.IntN(3))
 			for k := range takes {
-				takes[k] = queue.Take{Op: []queue.TakeOp{queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakeBack,
-					queue.TakePeek}[rng.IntN(5)], Key: "k", Cost: 1 + rng.Int64N(3)}
+				takes[k] = queue.Take{Op: []queue.TakeOp{
+					queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakeBack,
+					queue.TakePeek,
+				}[rng.IntN(5)], Key: "k", Cost: 1 + rng.Int64N(3)}
 			}
 			begun := time.Now()
 			got, err := v.e.Take(v.ctx, rule.Name, takes)
@@ -124,8 +128,10 @@ func TestATallyGivenBackToAndTakenFromExpires(t *testing.T) {
 // someBound is of lives below and above a second, and of some hours.
 func someBound(a leaky.Algorithm, rng *rand.Rand) queue.Bound {
 	n := 1 + rng.Int64N(100)
-	period := queue.Duration([]time.Duration{50 * time.Millisecond, time.Second, 7 * time.Second,
-		time.Hour}[rng.IntN(4)])
+	period := queue.Duration([]time.Duration{
+		50 * time.Millisecond, time.Second, 7 * time.Second,
+		time.Hour,
+	}[rng.IntN(4)])
 	if a == leaky.AlgorithmMeter || a == leaky.AlgorithmTokenBucket {
 		rate, err := leaky.ParseRate(fmt.Sprintf("%d/%s", n, []string{"s", "m", "h"}[rng.IntN(3)]))
 		if err != nil {

@@ -8,7 +8,8 @@ import (
 
 // Decide implements queue.Jobs.
 func (e *Engine) Decide(ctx context.Context, name string, ids []string, verdict queue.Verdict,
-	reason string) ([]queue.State, error) {
+	reason string,
+) ([]queue.State, error) {
 	if queue.ValidateName(name) != nil {
 		return nil, unknown(name)
 	}

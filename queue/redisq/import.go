@@ -45,7 +45,8 @@ func (e *Engine) OpenImport(ctx context.Context, q queue.MovedQueue, mark string
 
 // ImportJobs implements queue.Mover.
 func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []queue.MovedJob) ([]queue.ImportOutcome,
-	error) {
+	error,
+) {
 	if queue.ValidateName(name) != nil {
 		return nil, unknown(name)
 	}

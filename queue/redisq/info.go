@@ -99,7 +99,8 @@ func (e *Engine) addParents(ctx context.Context, list []queue.Info) error {
 // infos asks about queues, and about the lane of one of them if lane is not nil; next is behind which name a list goes
 // on, if it does.
 func (e *Engine) infos(ctx context.Context, lane *queue.LaneInfo, partition int, args ...any) (infos []queue.Info,
-	next string, err error) {
+	next string, err error,
+) {
 	v, err := e.ask(ctx, infoScript, partition, append([]any{e.instant()}, args...)...)
 	if err != nil {
 		return nil, "", err
@@ -154,8 +155,10 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 		var at [8]byte
 		copy(at[1:], text)
 		id, reason, _ := strings.Cut(text[7:], " ")
-		i.Errors = append(i.Errors, queue.LastError{At: time.UnixMicro(int64(binary.BigEndian.Uint64(at[:]))), ID: id,
-			Reason: reason})
+		i.Errors = append(i.Errors, queue.LastError{
+			At: time.UnixMicro(int64(binary.BigEndian.Uint64(at[:]))), ID: id,
+			Reason: reason,
+		})
 	}
 	i.Bucket = readBucket(r)
 	i.Ahead, i.DeferredCost, i.Back = r.int(), r.int(), r.int()
@@ -170,15 +173,21 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 		}
 		i.Parent = &p
 	}
-	i.Stop = queue.Stop{Until: micros(r.int()), Cause: [...]queue.StopCause{"", queue.StopThrottled,
-		queue.StopDown}[r.int()%3], Reason: r.text()}
-	i.Circuit = queue.CircuitInfo{Failures: r.int(), Opened: micros(r.int()), Probe: queue.Duration(r.duration()),
-		Reason: r.text()}
+	i.Stop = queue.Stop{Until: micros(r.int()), Cause: [...]queue.StopCause{
+		"", queue.StopThrottled,
+		queue.StopDown,
+	}[r.int()%3], Reason: r.text()}
+	i.Circuit = queue.CircuitInfo{
+		Failures: r.int(), Opened: micros(r.int()), Probe: queue.Duration(r.duration()),
+		Reason: r.text(),
+	}
 	i.Rate = readRate(r)
 	for changes := r.list(); changes.more(); {
 		c := changes.list()
-		i.Adaptions = append(i.Adaptions, queue.Adaption{At: micros(c.int()), From: readRate(c), To: readRate(c),
-			Cause: c.text(), Reason: c.text()})
+		i.Adaptions = append(i.Adaptions, queue.Adaption{
+			At: micros(c.int()), From: readRate(c), To: readRate(c),
+			Cause: c.text(), Reason: c.text(),
+		})
 	}
 	i.Ready, i.LanesRest, i.NextDue, i.Asked = micros(r.int()), r.int() == 1, micros(r.int()), micros(r.int())
 	i.Bytes, i.MaxBytes = r.int(), r.int()
@@ -313,8 +322,10 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	if last := (queue.Attempt{At: micros(r.int()), Drainer: r.text()}); !last.At.IsZero() {
 		i.AddLast(last)
 	}
-	i.Why = queue.Why{By: queue.Cause(r.text()), Until: micros(r.int()), Reason: r.text(), Queue: r.text(),
-		Who: r.text()}
+	i.Why = queue.Why{
+		By: queue.Cause(r.text()), Until: micros(r.int()), Reason: r.text(), Queue: r.text(),
+		Who: r.text(),
+	}
 	if i.Why.By == queue.ByDeferred && r.err == nil {
 		spec, err := queue.ParseSpec([]byte(i.Why.Reason))
 		if err != nil {

@@ -102,8 +102,10 @@ func TestOldestWhileRulesChange(t *testing.T) {
 		*at += 1000
 	}
 	v.settle(deliver(v.reserve("email").Jobs...)...)
-	appended := map[string]time.Time{"lane-0000": at.Add(-2 * time.Millisecond).Time(),
-		"lane-0001": at.Add(-time.Millisecond).Time()}
+	appended := map[string]time.Time{
+		"lane-0000": at.Add(-2 * time.Millisecond).Time(),
+		"lane-0001": at.Add(-time.Millisecond).Time(),
+	}
 	v.reserve("email")
 	put(2)
 	for _, tt := range []struct {

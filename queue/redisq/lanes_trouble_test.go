@@ -116,9 +116,13 @@ func TestPlantedLanesOfPlainQueue(t *testing.T) {
 				return err == nil, err
 			},
 			"readmit": func(v *env, _ *queue.Spec) (bool, error) {
-				m := queue.ReadmitRequest{Queue: "email", Holder: "h", Overflow: "o",
-					Jobs: []queue.Readmission{{Job: inLane("email", 1, 1), Order: 1,
-						At: time.UnixMicro(1_700_000_000_000_000)}}}
+				m := queue.ReadmitRequest{
+					Queue: "email", Holder: "h", Overflow: "o",
+					Jobs: []queue.Readmission{{
+						Job: inLane("email", 1, 1), Order: 1,
+						At: time.UnixMicro(1_700_000_000_000_000),
+					}},
+				}
 				r, err := v.e.Readmit(v.ctx, m)
 				if err == nil && r.Outcomes[0] == queue.Unreadable {
 					err = queue.ErrCorrupt

@@ -63,8 +63,10 @@ func readListing(r *reply, asked *queue.ListRequest) (l queue.Listing, err error
 }
 
 func readListed(r *reply, asked *queue.ListRequest) (queue.JobInfo, error) {
-	i := queue.JobInfo{Queue: asked.Queue, State: asked.State, ID: r.text(), Cost: r.int(), Attempts: int(r.int()),
-		AppendedAt: micros(r.int())}
+	i := queue.JobInfo{
+		Queue: asked.Queue, State: asked.State, ID: r.text(), Cost: r.int(), Attempts: int(r.int()),
+		AppendedAt: micros(r.int()),
+	}
 	switch at := micros(r.int()); asked.State {
 	case queue.Dead:
 		i.EndedAt = at

@@ -80,8 +80,10 @@ func (l *load) failed() bool { return l.ctx.Err() != nil && l.t.Failed() }
 func (l *load) drain(n int) {
 	client := queue.Client{ID: fmt.Sprintf("%s-%d", l.queue, n)}
 	for number := uint64(1); ; number++ {
-		r, err := l.e.Reserve(context.Background(), queue.ReserveRequest{Partition: l.e.Partition(l.queue),
-			Client: client, Number: number, Max: 20})
+		r, err := l.e.Reserve(context.Background(), queue.ReserveRequest{
+			Partition: l.e.Partition(l.queue),
+			Client:    client, Number: number, Max: 20,
+		})
 		for ; err != nil; r, err = l.e.Reserve(context.Background(),
 			queue.ReserveRequest{Partition: l.e.Partition(l.queue), Client: client, Number: number, Max: 20}) {
 			if l.failed() {

@@ -65,8 +65,10 @@ var persistences = []persistence{
 func newLossy(t *testing.T, p persistence) *lossy {
 	t.Helper()
 	l := &lossy{persist: p, server: redistest.New(t, p.options), at: epoch}
-	l.env = open(t, l.server.Client(), redisq.Options{Init: true, Partitions: 1,
-		Now: func() leaky.Instant { return l.at }})
+	l.env = open(t, l.server.Client(), redisq.Options{
+		Init: true, Partitions: 1,
+		Now: func() leaky.Instant { return l.at },
+	})
 	return l
 }
 

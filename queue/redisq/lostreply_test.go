@@ -40,8 +40,10 @@ func TestLostReply(t *testing.T) {
 			for _, f := range faults {
 				t.Run(f.name, func(t *testing.T) {
 					v.t = t
-					name := map[string]string{"reply swallowed": "swallowed", "command lost": "lost",
-						"three replies swallowed": "thrice", "reply late by 150 ms": "late"}[f.name]
+					name := map[string]string{
+						"reply swallowed": "swallowed", "command lost": "lost",
+						"three replies swallowed": "thrice", "reply late by 150 ms": "late",
+					}[f.name]
 					v.put(name, leaky.Unlimited, nil)
 					proxy.Clear()
 
@@ -95,8 +97,10 @@ func TestLostReply(t *testing.T) {
 func TestAppendGivenUp(t *testing.T) {
 	v, proxy := proxied(t, false)
 	v.put("email", leaky.Unlimited, nil)
-	held := proxy.Inject(faultproxy.Fault{On: faultproxy.Script("job-0001"), Do: faultproxy.DelayReply, By: time.Minute,
-		Times: 1})
+	held := proxy.Inject(faultproxy.Fault{
+		On: faultproxy.Script("job-0001"), Do: faultproxy.DelayReply, By: time.Minute,
+		Times: 1,
+	})
 	ctx, cancel := context.WithCancel(v.ctx)
 	go func() {
 		_ = held.Await(v.ctx) // Redis has answered
@@ -141,14 +145,18 @@ func TestPatience(t *testing.T) {
 	t.Parallel()
 	s := redistest.New(t, redistest.Options{})
 	proxy := faultproxy.New(t, s.Addr())
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true,
-		ReadTimeout: redistest.Patience})
+	client := redis.NewClient(&redis.Options{
+		Addr: proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true,
+		ReadTimeout: redistest.Patience,
+	})
 	t.Cleanup(func() { _ = client.Close() })
 	v := open(t, client, redisq.Options{Init: true, Partitions: 1})
 	v.put("email", leaky.Unlimited, nil)
 	v.append(job("email", 1))
-	held := proxy.Inject(faultproxy.Fault{On: faultproxy.Script("client-under-test"), Do: faultproxy.DelayReply,
-		By: redisq.DefaultPatience / 2, Times: 1})
+	held := proxy.Inject(faultproxy.Fault{
+		On: faultproxy.Script("client-under-test"), Do: faultproxy.DelayReply,
+		By: redisq.DefaultPatience / 2, Times: 1,
+	})
 	if r := v.reserve("email"); len(r.Jobs) != 1 { // is tried once
 		t.Errorf("%d jobs", len(r.Jobs))
 	}

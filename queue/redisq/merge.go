@@ -17,7 +17,8 @@ type listing[T any] struct {
 // wanted of it, and more where that is used up: names are spread evenly, and to read a whole page of each would be to
 // read all that many times.
 func merged[T any](partitions int, after string, limit int, name func(*T) string,
-	page func(partition int, after string, limit int) ([]T, string, error)) ([]T, error) {
+	page func(partition int, after string, limit int) ([]T, string, error),
+) ([]T, error) {
 	share := min(limit/partitions+4, listPage)
 	parts := make([]listing[T], partitions)
 	for p := range parts {

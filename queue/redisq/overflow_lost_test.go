@@ -49,16 +49,20 @@ func TestLostReplyOfOverflow(t *testing.T) {
 
 					// Withdraw: it was never set aside.
 					f.inject(proxy, faultproxy.Script("job-0004"))
-					waits, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{Queue: name, ID: "job-0004",
-						Ticket: a[3].Ticket}})
+					waits, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{
+						Queue: name, ID: "job-0004",
+						Ticket: a[3].Ticket,
+					}})
 					if err != nil || waits[0] <= 0 {
 						t.Errorf("withdraw: %v, %v", waits, err)
 					}
 					counts("after withdraw", 1, 1, 0, 0)
 
 					// Readmit: it is in, once, and what was returned by the lost call was passed by this one.
-					kept := append(v.setAside(name, 5), queue.Readmission{Job: job(name, 3), Order: 3,
-						Ticket: a[2].Ticket, At: a[2].At})
+					kept := append(v.setAside(name, 5), queue.Readmission{
+						Job: job(name, 3), Order: 3,
+						Ticket: a[2].Ticket, At: a[2].At,
+					})
 					kept[0], kept[1] = kept[1], kept[0]
 					v.drain(name, 2)
 					f.inject(proxy, faultproxy.Script("holder"))

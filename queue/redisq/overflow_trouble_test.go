@@ -96,8 +96,10 @@ func TestOverflowOutOfMemory(t *testing.T) {
 		after.SetAside != before.SetAside {
 		t.Errorf("%+v, before %+v", after, before)
 	}
-	if _, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{Queue: "email", ID: kept[3].ID,
-		Ticket: kept[3].Ticket}}); err != nil {
+	if _, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{
+		Queue: "email", ID: kept[3].ID,
+		Ticket: kept[3].Ticket,
+	}}); err != nil {
 		t.Errorf("withdraw: %v", err)
 	}
 	if state, err := v.e.Cancel(v.ctx, "email", kept[2].ID); err != nil || state != queue.Cancelled {
@@ -143,8 +145,10 @@ func TestPlantedUnderTheOverflow(t *testing.T) {
 					a, err := v.e.Offer(v.ctx, []queue.Job{job("email", 6)})
 					return errors.Join(err, a[0].Err)
 				}, "y d:email"},
-				{"cancel what waits", func() error { _, err := v.e.Cancel(v.ctx, "email", "waits"); return err },
-					"y d:email"},
+				{
+					"cancel what waits", func() error { _, err := v.e.Cancel(v.ctx, "email", "waits"); return err },
+					"y d:email",
+				},
 				{"cancel what is deferred", func() error {
 					_,
 						err := v.e.Cancel(v.ctx, "email", "job-0004")
@@ -152,8 +156,10 @@ func TestPlantedUnderTheOverflow(t *testing.T) {
 				}, "y d:email"},
 				{"announce", func() error { return v.e.Announce(v.ctx, "email") }, "y w1 t1 f1 e1 d:email r1"},
 				{"withdraw", func() error {
-					_, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{Queue: "email", ID: "job-0005",
-						Ticket: kept[2].Ticket}})
+					_, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{
+						Queue: "email", ID: "job-0005",
+						Ticket: kept[2].Ticket,
+					}})
 					return err
 				}, "y w1 t1 f1 e1 d:email r1"},
 			} {
@@ -227,8 +233,10 @@ func TestPlantedDeferredJob(t *testing.T) {
 			}
 			planted := c.Dump(v.ctx, key).Val()
 
-			for what, a := range map[string]queue.Appended{"append": v.append(job("email", 3))[0],
-				"offer": v.offer(job("email", 3))[0]} {
+			for what, a := range map[string]queue.Appended{
+				"append": v.append(job("email", 3))[0],
+				"offer":  v.offer(job("email", 3))[0],
+			} {
 				if a.Outcome != queue.Failed || !errors.Is(a.Err, queue.ErrCorrupt) {
 					t.Errorf("%s: %+v", what, a)
 				}
@@ -239,8 +247,10 @@ func TestPlantedDeferredJob(t *testing.T) {
 			if _, err := v.e.Cancel(v.ctx, "email", "job-0003"); !errors.Is(err, queue.ErrCorrupt) {
 				t.Errorf("cancel: %v", err)
 			}
-			if _, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{Queue: "email", ID: "job-0003",
-				Ticket: kept[0].Ticket}}); err != nil {
+			if _, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{
+				Queue: "email", ID: "job-0003",
+				Ticket: kept[0].Ticket,
+			}}); err != nil {
 				t.Errorf("withdraw: %v", err)
 			}
 			if r := v.readmit("email", kept...); r.Outcomes[0] != queue.Unreadable || r.Outcomes[1] != queue.NotYet ||

@@ -24,8 +24,10 @@ func TestManyPlacesEndAtOnce(t *testing.T) {
 	c := redistest.New(t, redistest.Options{}).Client()
 	at, ttl := leaky.Instant(1_700_000_000_000_000), time.Minute
 	v := open(t, c, redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
-	rule := queue.Rule{Name: "r", Algorithm: leaky.AlgorithmConcurrency,
-		Bound: queue.Bound{Limit: leaky.MaxEntries, TTL: queue.Duration(ttl)}}
+	rule := queue.Rule{
+		Name: "r", Algorithm: leaky.AlgorithmConcurrency,
+		Bound: queue.Bound{Limit: leaky.MaxEntries, TTL: queue.Duration(ttl)},
+	}
 	if _, err := v.e.PutRule(v.ctx, rule, queue.AnyRevision); err != nil {
 		t.Fatal(err)
 	}
@@ -85,8 +87,10 @@ func TestManyPlacesEndAtOnce(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for call := range first / some {
 		before := kept()
-		take := queue.Take{Op: []queue.TakeOp{queue.TakeNow, queue.TakeNow, queue.TakePeek,
-			queue.TakeBack}[rnd.IntN(4)], Lease: fmt.Sprint("p", rnd.IntN(2*first)), Cost: 1 + rnd.Int64N(3)}
+		take := queue.Take{Op: []queue.TakeOp{
+			queue.TakeNow, queue.TakeNow, queue.TakePeek,
+			queue.TakeBack,
+		}[rnd.IntN(4)], Lease: fmt.Sprint("p", rnd.IntN(2*first)), Cost: 1 + rnd.Int64N(3)}
 		if call == 0 {
 			// of the last to be freed, at another cost
 			take = queue.Take{Op: queue.TakeNow, Lease: fmt.Sprint("p", first-1), Cost: 3}
@@ -115,8 +119,10 @@ func TestPlacesAreNotGoneThrough(t *testing.T) {
 	c := redistest.New(t, redistest.Options{}).Client()
 	at := leaky.Instant(1_700_000_000_000_000)
 	v := open(t, c, redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
-	rule := queue.Rule{Name: "r", Key: "{lane}", Algorithm: leaky.AlgorithmConcurrency,
-		Bound: queue.Bound{Limit: leaky.MaxEntries, TTL: queue.Duration(time.Minute)}}
+	rule := queue.Rule{
+		Name: "r", Key: "{lane}", Algorithm: leaky.AlgorithmConcurrency,
+		Bound: queue.Bound{Limit: leaky.MaxEntries, TTL: queue.Duration(time.Minute)},
+	}
 	var tallies [30]leaky.Tally
 	put := func(limit int64) {
 		t.Helper()
@@ -239,8 +245,10 @@ func TestWhatGonePlacesCostIsForgotten(t *testing.T) {
 	for _, wrote := range []bool{false, true} {
 		c := redistest.New(t, redistest.Options{}).Client()
 		v := open(t, c, redisq.Options{Init: true, Partitions: 1})
-		v.rule(queue.Rule{Name: "r", Algorithm: leaky.AlgorithmConcurrency,
-			Bound: queue.Bound{Limit: 100, TTL: queue.Duration(time.Hour)}})
+		v.rule(queue.Rule{
+			Name: "r", Algorithm: leaky.AlgorithmConcurrency,
+			Bound: queue.Bound{Limit: 100, TTL: queue.Duration(time.Hour)},
+		})
 		remaining := func(lease string, cost int64) int64 {
 			t.Helper()
 			got, err := v.e.Take(v.ctx, "r", []queue.Take{{Lease: lease, Cost: cost}})

@@ -165,8 +165,10 @@ func TestPlantedDead(t *testing.T) {
 		jobs := v.reserve("email").Jobs
 		undo := plant(t, s, "ps{0}"+key)
 		before := contents(t, s.Client())
-		bury := []queue.Settlement{{Lease: queue.Lease{Queue: "email", ID: jobs[0].ID, Fence: jobs[0].Fence},
-			Verdict: queue.Bury}}
+		bury := []queue.Settlement{{
+			Lease:   queue.Lease{Queue: "email", ID: jobs[0].ID, Fence: jobs[0].Fence},
+			Verdict: queue.Bury,
+		}}
 		if out, err := v.e.Settle(v.ctx, bury); !errors.Is(out[0].Err, queue.ErrCorrupt) {
 			t.Errorf("%s: settled %+v, %v", key, out, err)
 		}

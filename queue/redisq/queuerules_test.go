@@ -16,8 +16,10 @@ import (
 
 // windowRule lets through so much a minute, by a header.
 func windowRule(name string, limit int64, action string) queue.Rule {
-	return queue.Rule{Name: name, Algorithm: leaky.AlgorithmFixedWindow,
-		Bound: queue.Bound{Limit: limit, Period: queue.Duration(time.Minute)}, Key: "{header.to}", Action: action}
+	return queue.Rule{
+		Name: name, Algorithm: leaky.AlgorithmFixedWindow,
+		Bound: queue.Bound{Limit: limit, Period: queue.Duration(time.Minute)}, Key: "{header.to}", Action: action,
+	}
 }
 
 func (v *env) rule(r queue.Rule) {
@@ -97,8 +99,10 @@ func TestAppendChargesAllOrNothing(t *testing.T) {
 	at := leaky.Instant(1_700_000_000_000_000)
 	v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
 	v.rule(windowRule("q.a", 5, ""))
-	log := queue.Rule{Name: "q.b", Algorithm: leaky.AlgorithmSlidingLog,
-		Bound: queue.Bound{Limit: 3, Period: queue.Duration(time.Minute)}}
+	log := queue.Rule{
+		Name: "q.b", Algorithm: leaky.AlgorithmSlidingLog,
+		Bound: queue.Bound{Limit: 3, Period: queue.Duration(time.Minute)},
+	}
 	v.rule(log)
 	v.put("q", leaky.PerSecond(1), func(s *queue.Spec) { s.Rules = []string{"q.a", "q.b"}; s.Capacity = 5 })
 	left := func(a, b int64) {
@@ -165,8 +169,10 @@ func TestOfferPutsAsideWhatRulesDefer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []queue.AppendOutcome{queue.Accepted, queue.LimitReached, queue.SetAside, queue.SetAside,
-		queue.OverflowFull} {
+	for i, want := range []queue.AppendOutcome{
+		queue.Accepted, queue.LimitReached, queue.SetAside, queue.SetAside,
+		queue.OverflowFull,
+	} {
 		if a[i].Outcome != want || len(a[i].Rules) != 1 {
 			t.Errorf("job %d: %+v, want %v", i, a[i], want)
 		}
@@ -180,8 +186,10 @@ func TestOfferPutsAsideWhatRulesDefer(t *testing.T) {
 func TestManyAppendUnderRules(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	v := open(t, s.Client(), redisq.Options{Init: true})
-	log := queue.Rule{Name: "q.a", Algorithm: leaky.AlgorithmSlidingLog,
-		Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Hour)}}
+	log := queue.Rule{
+		Name: "q.a", Algorithm: leaky.AlgorithmSlidingLog,
+		Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Hour)},
+	}
 	v.rule(log)
 	v.put("q", leaky.PerSecond(1), func(s *queue.Spec) { s.Rules = []string{"q.a"} })
 	accepted := make(chan int, 64)

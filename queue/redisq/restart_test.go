@@ -45,8 +45,10 @@ func TestReleaseDoesNotUndoTheHold(t *testing.T) {
 	for _, order := range []string{"released before the first reserve", "released after it"} {
 		t.Run(order, func(t *testing.T) {
 			v, at, old := restarted(t)
-			release := queue.Settlement{Lease: queue.Lease{Queue: "email", ID: old.ID, Fence: old.Fence},
-				Verdict: queue.Release}
+			release := queue.Settlement{
+				Lease:   queue.Lease{Queue: "email", ID: old.ID, Fence: old.Fence},
+				Verdict: queue.Release,
+			}
 			if order == "released before the first reserve" {
 				v.settle(release)
 			}
@@ -117,8 +119,10 @@ func TestOvertakenReserve(t *testing.T) {
 	}
 	ask := func(number uint64) int {
 		t.Helper()
-		r, err := v.e.Reserve(v.ctx, queue.ReserveRequest{Partition: v.e.Partition("email"),
-			Client: queue.Client{ID: "c"}, Number: number, Max: 2})
+		r, err := v.e.Reserve(v.ctx, queue.ReserveRequest{
+			Partition: v.e.Partition("email"),
+			Client:    queue.Client{ID: "c"}, Number: number, Max: 2,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

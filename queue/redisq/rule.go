@@ -70,8 +70,10 @@ func newRule(text []byte, revision int64, is string) (*rule, error) {
 	number, more, _ := strings.Cut(is, " ")
 	_, salt, _ := strings.Cut(more, " ")
 	salt, _, _ = strings.Cut(salt, " ")
-	r := &rule{revision: revision, is: is, number: number, salt: []byte(salt), known: stored.Name + " " + is,
-		single: map[string]*bound{}}
+	r := &rule{
+		revision: revision, is: is, number: number, salt: []byte(salt), known: stored.Name + " " + is,
+		single: map[string]*bound{},
+	}
 	r.Rule = stored
 	if r.Template, err = queue.ParseKeyTemplate(stored.Key); err != nil {
 		return nil, err
@@ -177,14 +179,16 @@ func unknownRule(name string) error {
 // ListRules implements queue.Rules.
 func (e *Engine) ListRules(ctx context.Context, after string, limit int) ([]queue.RuleInfo, error) {
 	return merged(len(e.keys), after, limit, nameOfRule, func(p int, after string, n int) ([]queue.RuleInfo, string,
-		error) {
+		error,
+	) {
 		return e.ruleInfos(ctx, p, "list", after, n)
 	})
 }
 
 // ruleInfos asks about rules; next is behind which name a list goes on, if it does.
 func (e *Engine) ruleInfos(ctx context.Context, partition int, args ...any) (page []queue.RuleInfo, next string,
-	err error) {
+	err error,
+) {
 	v, err := e.ask(ctx, rulesScript, partition, append([]any{e.instant()}, args...)...)
 	if err != nil {
 		return nil, "", err

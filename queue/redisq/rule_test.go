@@ -12,8 +12,10 @@ import (
 )
 
 func meterRule(name string) queue.Rule {
-	return queue.Rule{Name: name, Algorithm: leaky.AlgorithmMeter,
-		Bound: queue.Bound{Rate: leaky.PerSecond(5), Burst: 10}}
+	return queue.Rule{
+		Name: name, Algorithm: leaky.AlgorithmMeter,
+		Bound: queue.Bound{Rate: leaky.PerSecond(5), Burst: 10},
+	}
 }
 
 func TestRules(t *testing.T) {
@@ -34,8 +36,10 @@ func TestRules(t *testing.T) {
 	if again := put(meterRule("mail.user"), queue.AnyRevision); again.Changed || again.Revision != first.Revision {
 		t.Errorf("put again %+v", again)
 	}
-	if _, err := v.e.PutRule(v.ctx, queue.Rule{Name: "mail.user", Algorithm: leaky.AlgorithmGap,
-		Bound: queue.Bound{Period: queue.Duration(time.Second)}}, 0); !errors.Is(err, queue.ErrRevision) {
+	if _, err := v.e.PutRule(v.ctx, queue.Rule{
+		Name: "mail.user", Algorithm: leaky.AlgorithmGap,
+		Bound: queue.Bound{Period: queue.Duration(time.Second)},
+	}, 0); !errors.Is(err, queue.ErrRevision) {
 		t.Errorf("put of what exists: %v", err)
 	}
 	for _, name := range []string{"a", "b", "mail.route"} {
@@ -76,8 +80,10 @@ func TestRules(t *testing.T) {
 	if err := v.e.DeleteRule(v.ctx, "mail.route", queue.AnyRevision); !errors.Is(err, queue.ErrRuleInUse) {
 		t.Errorf("deleted in use: %v", err)
 	}
-	places := queue.Rule{Name: "mail.route", Algorithm: leaky.AlgorithmConcurrency,
-		Bound: queue.Bound{Limit: 1, TTL: queue.Duration(time.Second)}}
+	places := queue.Rule{
+		Name: "mail.route", Algorithm: leaky.AlgorithmConcurrency,
+		Bound: queue.Bound{Limit: 1, TTL: queue.Duration(time.Second)},
+	}
 	if _, err := v.e.PutRule(v.ctx, places, queue.AnyRevision); !errors.As(err, &at) || at.Field != "algorithm" {
 		t.Errorf("made concurrency in use: %v", err)
 	}

@@ -14,8 +14,10 @@ func (e *Engine) Settle(ctx context.Context, settlements []queue.Settlement) ([]
 	var parts []part[queue.Settlement]
 	for i, s := range settlements {
 		if s.Verdict < queue.Deliver || s.Verdict > queue.Down {
-			answers[i].Err = &queue.FieldError{Field: "verdict",
-				Reason: "is none of deliver, fail, bury, release, hold, throttle, down"}
+			answers[i].Err = &queue.FieldError{
+				Field:  "verdict",
+				Reason: "is none of deliver, fail, bury, release, hold, throttle, down",
+			}
 			continue
 		}
 		if len(s.Reason) > queue.MaxReasonBytes {
@@ -61,8 +63,10 @@ func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Se
 				answers[i] = queue.Settled{Stale: v == 0, State: queue.State(v)}
 			case []any:
 				said := &reply{v: v}
-				answers[i] = queue.Settled{State: queue.State(said.int()),
-					Effect: queue.Effect{Stopped: said.duration(), Opened: said.int() == 1, Closed: said.int() == 1}}
+				answers[i] = queue.Settled{
+					State:  queue.State(said.int()),
+					Effect: queue.Effect{Stopped: said.duration(), Opened: said.int() == 1, Closed: said.int() == 1},
+				}
 				if said.more() {
 					answers[i].Effect.From, answers[i].Effect.To = readRate(said), readRate(said)
 				}

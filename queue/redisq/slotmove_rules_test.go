@@ -30,8 +30,10 @@ type takers struct {
 }
 
 func newTakers(t *testing.T, key string, rules []queue.Rule, engines ...*redisq.Engine) *takers {
-	k := &takers{t: t, engines: engines, key: key, rules: rules, passed: map[string]*atomic.Int64{},
-		unknown: map[string]*atomic.Int64{}}
+	k := &takers{
+		t: t, engines: engines, key: key, rules: rules, passed: map[string]*atomic.Int64{},
+		unknown: map[string]*atomic.Int64{},
+	}
 	for _, r := range rules {
 		k.passed[r.Name], k.unknown[r.Name] = &atomic.Int64{}, &atomic.Int64{}
 	}
@@ -89,8 +91,10 @@ func (k *takers) account(t *testing.T) {
 // it, and returns how many are in.
 func appends(t *testing.T, e *redisq.Engine, name, lane string, from int) (in int) {
 	for i := from; ; {
-		answers, err := e.Append(context.Background(), []queue.Job{{Queue: name, ID: fmt.Sprint(lane, "-", i),
-			Lane: lane}})
+		answers, err := e.Append(context.Background(), []queue.Job{{
+			Queue: name, ID: fmt.Sprint(lane, "-", i),
+			Lane: lane,
+		}})
 		switch {
 		case err != nil && again(err):
 		case err != nil:
@@ -120,8 +124,10 @@ func TestSlotMovesUnderTakes(t *testing.T) {
 	for _, r := range rules {
 		v.rule(r)
 	}
-	v.rule(queue.Rule{Name: "r.jobs", Algorithm: leaky.AlgorithmSlidingLog,
-		Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Hour)}, Key: "{lane}"})
+	v.rule(queue.Rule{
+		Name: "r.jobs", Algorithm: leaky.AlgorithmSlidingLog,
+		Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Hour)}, Key: "{lane}",
+	})
 	v.put("r", leaky.PerSecond(1), func(s *queue.Spec) { s.Capacity, s.Rules = 10_000, []string{"r.jobs"} })
 	hash := fmt.Sprintf("ps{%d}", v.e.Partition("r"))
 	source, err := cluster.NodeOf(t.Context(), hash)
@@ -157,8 +163,10 @@ func TestSlotMovesUnderTakes(t *testing.T) {
 						k.running.Go(func() { in.Add(int64(appends(t, e, "r", lane, i*1_000))) })
 					}
 				}
-				m.from, m.to = m.to, cluster.Nodes[(at+2*round+map[bool]int{true: 2,
-					false: 1}[early])%len(cluster.Nodes)]
+				m.from, m.to = m.to, cluster.Nodes[(at+2*round+map[bool]int{
+					true:  2,
+					false: 1,
+				}[early])%len(cluster.Nodes)]
 				if m.from == m.to {
 					t.Fatal("it stays where it is")
 				}

@@ -141,7 +141,8 @@ func pauseField(p queue.Pause) any {
 
 // setPaused returns the engine's time if until is not within the year from then.
 func (e *Engine) setPaused(ctx context.Context, name string, paused bool, reason string, until any) (now time.Time,
-	err error) {
+	err error,
+) {
 	if queue.ValidateName(name) != nil {
 		return now, unknown(name)
 	}

@@ -60,14 +60,18 @@ func TestOpenRefuses(t *testing.T) {
 			c := made(t).Client()
 			c.HSet(ctx, "ps{3}", "schema", redisq.Schema+1)
 			return c
-		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{fmt.Sprint("schema ", redisq.Schema+1),
-			"newer penstock"}},
+		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{
+			fmt.Sprint("schema ", redisq.Schema+1),
+			"newer penstock",
+		}},
 		{"older schema", func(t *testing.T) redis.UniversalClient {
 			c := made(t).Client()
 			c.HSet(ctx, "ps{3}", "schema", redisq.Schema-1)
 			return c
-		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{fmt.Sprint("schema ", redisq.Schema-1),
-			fmt.Sprint("needs ", redisq.Schema)}},
+		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{
+			fmt.Sprint("schema ", redisq.Schema-1),
+			fmt.Sprint("needs ", redisq.Schema),
+		}},
 		{"one partition gone, init or not", func(t *testing.T) redis.UniversalClient {
 			c := made(t).Client()
 			c.Del(ctx, "ps{3}")

@@ -29,8 +29,10 @@ const (
 )
 
 func (a appendAnswer) String() string {
-	return [...]string{"accepted_before", "deferred_before", "too_far", "cannot_ask", "too_large",
-		"store_full"}[a-acceptedBefore]
+	return [...]string{
+		"accepted_before", "deferred_before", "too_far", "cannot_ask", "too_large",
+		"store_full",
+	}[a-acceptedBefore]
 }
 
 type enumeration interface {

@@ -82,7 +82,8 @@ func failed(answers []queue.Taken, open []int, err error) ([]queue.Taken, error)
 
 // takeFrom asks those questions that are open, and returns those that a rule cannot answer as it was known here.
 func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, open []int,
-	answers []queue.Taken) (stale []int, err error) {
+	answers []queue.Taken,
+) (stale []int, err error) {
 	r, err := e.ruleOf(ctx, name)
 	if err != nil {
 		return nil, err
@@ -189,7 +190,8 @@ func only(groups []ofQueue, is func(i int) bool) []ofQueue {
 
 // askRules asks rules of one arithmetic. Its error is that of all answers.
 func (e *Engine) askRules(ctx context.Context, s script, partition int, items []takeItem, groups []ofQueue,
-	answers []queue.Taken) error {
+	answers []queue.Taken,
+) error {
 	args := make([]any, 0, 2+5*len(groups)+len(items))
 	args = append(args, e.instant(), len(groups))
 	for _, g := range groups {
@@ -250,8 +252,10 @@ func readTaken(v any, k, n int, b *bound) queue.Taken {
 		if text[decisionBytes*k] == 2 {
 			return queue.Taken{Err: errLater}
 		}
-		return queue.Taken{Decision: readDecision(text[decisionBytes*k:], b),
-			MaxKeys: noRoomFor(text[decisionBytes*k], b)}
+		return queue.Taken{
+			Decision: readDecision(text[decisionBytes*k:], b),
+			MaxKeys:  noRoomFor(text[decisionBytes*k], b),
+		}
 	}
 	if v == int64(1) {
 		return queue.Taken{Err: errStale}

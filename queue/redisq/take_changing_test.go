@@ -49,8 +49,10 @@ func TestARuleChangesAllTheTime(t *testing.T) {
 			t.Fatalf("%d: %+v", i, a)
 		}
 	}
-	taken, err := other.e.Take(other.ctx, "r", []queue.Take{{Op: queue.TakePeek, Key: "499"},
-		{Op: queue.TakePeek, Key: "500"}})
+	taken, err := other.e.Take(other.ctx, "r", []queue.Take{
+		{Op: queue.TakePeek, Key: "499"},
+		{Op: queue.TakePeek, Key: "500"},
+	})
 	if err != nil || taken[0].Remaining != taken[1].Remaining-1 {
 		t.Errorf("%+v, %v: the first should have been taken, the second not", taken, err)
 	}

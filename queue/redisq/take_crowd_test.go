@@ -28,11 +28,15 @@ func exact() []queue.Rule {
 	return []queue.Rule{
 		{Name: "r.meter", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: slow, Burst: 100}},
 		{Name: "r.bucket", Algorithm: leaky.AlgorithmTokenBucket, Bound: queue.Bound{Rate: slow, Burst: 100}},
-		{Name: "r.window", Algorithm: leaky.AlgorithmFixedWindow,
-			Bound: queue.Bound{Limit: 100, Period: 366 * 24 * hour}},
+		{
+			Name: "r.window", Algorithm: leaky.AlgorithmFixedWindow,
+			Bound: queue.Bound{Limit: 100, Period: 366 * 24 * hour},
+		},
 		{Name: "r.log", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 100, Period: hour}},
-		{Name: "r.coarse", Algorithm: leaky.AlgorithmSlidingLog,
-			Bound: queue.Bound{Limit: 100, Period: hour, Resolution: queue.Duration(time.Second)}},
+		{
+			Name: "r.coarse", Algorithm: leaky.AlgorithmSlidingLog,
+			Bound: queue.Bound{Limit: 100, Period: hour, Resolution: queue.Duration(time.Second)},
+		},
 		{Name: "r.places", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 100, TTL: hour}},
 	}
 }
@@ -216,8 +220,11 @@ func TestTakeOutOfMemory(t *testing.T) {
 	if _, err := v.e.Take(v.ctx, r.Name, []queue.Take{{Key: "k"}}); !errors.Is(err, queue.ErrStoreFull) {
 		t.Errorf("take: %v", err)
 	}
-	got, err := v.e.Take(v.ctx, r.Name, []queue.Take{{Op: queue.TakeBack, Key: "k", Cost: 4}, {Key: "k"},
-		{Op: queue.TakeAnew, Key: "k"}})
+	got, err := v.e.Take(v.ctx, r.Name, []queue.Take{
+		{Op: queue.TakeBack, Key: "k", Cost: 4},
+		{Key: "k"},
+		{Op: queue.TakeAnew, Key: "k"},
+	})
 	if err != nil || got[0].Remaining != 93 || !errors.Is(got[1].Err, queue.ErrStoreFull) || got[2].Remaining != 99 {
 		t.Errorf("%+v, %v", got, err)
 	}

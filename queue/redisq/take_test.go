@@ -43,11 +43,17 @@ func bounds(a leaky.Algorithm) []queue.Bound {
 			{Limit: 40, Period: d(time.Second), Resolution: d(70 * time.Millisecond)},
 		}
 	case leaky.AlgorithmConcurrency:
-		return []queue.Bound{{Limit: 4, TTL: d(time.Second)}, {Limit: 40, TTL: d(200 * time.Millisecond)},
-			{Limit: 10_000, TTL: d(time.Hour)}}
+		return []queue.Bound{
+			{Limit: 4, TTL: d(time.Second)},
+			{Limit: 40, TTL: d(200 * time.Millisecond)},
+			{Limit: 10_000, TTL: d(time.Hour)},
+		}
 	}
-	return []queue.Bound{{Limit: 5, Period: d(time.Second)}, {Limit: 1_000_000_000, Period: d(366 * 24 * time.Hour)},
-		{Limit: 77, Period: d(333_333 * time.Microsecond)}}
+	return []queue.Bound{
+		{Limit: 5, Period: d(time.Second)},
+		{Limit: 1_000_000_000, Period: d(366 * 24 * time.Hour)},
+		{Limit: 77, Period: d(333_333 * time.Microsecond)},
+	}
 }
 
 // What a script answers is what leaky does, to the microsecond, whatever came before.
@@ -72,8 +78,10 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 	at := leaky.Instant(1_700_000_000_000_000)
 	v := open(t, c, redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
 	all := bounds(a)
-	rule := queue.Rule{Name: "r", Algorithm: a, Bound: all[int(seed/2)%len(all)],
-		Overrides: map[string]queue.Bound{"k3": all[r.IntN(len(all))]}}
+	rule := queue.Rule{
+		Name: "r", Algorithm: a, Bound: all[int(seed/2)%len(all)],
+		Overrides: map[string]queue.Bound{"k3": all[r.IntN(len(all))]},
+	}
 	put := func() {
 		if _, err := v.e.PutRule(v.ctx, rule, queue.AnyRevision); err != nil {
 			t.Fatal(err)
@@ -155,8 +163,10 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 }
 
 func question(r *rand.Rand, rule *queue.Rule, calm bool) queue.Take {
-	take := queue.Take{Key: fmt.Sprint("k", r.IntN(4)), Op: []queue.TakeOp{queue.TakeNow, queue.TakeNow, queue.TakeNow,
-		queue.TakePeek, queue.TakeBack, queue.TakeNow, queue.TakeNow}[r.IntN(7)]}
+	take := queue.Take{Key: fmt.Sprint("k", r.IntN(4)), Op: []queue.TakeOp{
+		queue.TakeNow, queue.TakeNow, queue.TakeNow,
+		queue.TakePeek, queue.TakeBack, queue.TakeNow, queue.TakeNow,
+	}[r.IntN(7)]}
 	if calm && r.IntN(8) > 0 {
 		take.Key, take.Op = "k0", queue.TakeNow
 	}

@@ -26,8 +26,10 @@ func TestFlushed(t *testing.T) {
 		"append":  func() error { _, err := v.e.Append(v.ctx, []queue.Job{job("email", 2)}); return err },
 		"reserve": func() error { _, err := v.e.Reserve(v.ctx, v.request("email")); return err },
 		"settle": func() error {
-			_, err := v.e.Settle(v.ctx, []queue.Settlement{{Lease: queue.Lease{Queue: "email", ID: "x",
-				Fence: "00000000-1"}, Verdict: queue.Deliver}})
+			_, err := v.e.Settle(v.ctx, []queue.Settlement{{Lease: queue.Lease{
+				Queue: "email", ID: "x",
+				Fence: "00000000-1",
+			}, Verdict: queue.Deliver}})
 			return err
 		},
 		"extend": func() error {

@@ -12,7 +12,10 @@ import (
 
 func TestSceneDraws(t *testing.T) {
 	arrivals := []receiver.Arrival{
-		{At: 0}, {At: 41 * time.Millisecond}, {At: 79 * time.Millisecond}, {At: 82 * time.Millisecond},
+		{At: 0},
+		{At: 41 * time.Millisecond},
+		{At: 79 * time.Millisecond},
+		{At: 82 * time.Millisecond},
 		{At: 160 * time.Millisecond},
 	}
 	var f film

@@ -59,15 +59,19 @@ func TestJudgeAdmission(t *testing.T) {
 		{"by its cost", []law.Passed{{0, 1, 2}, {2, 3, 2}}, false, 4, 3},
 		{"a cost of 0 is 1", []law.Passed{{0, 1, 0}, {2, 3, 0}, {2, 3, 0}, {2, 3, 0}}, false, 4, 3},
 		{
-			"the last may have been behind the period", []law.Passed{{0, 1, 1}, {2, 3, 1}, {4, 5, 1}, {900 * ms, 1000 * ms, 1}},
+			"the last may have been behind the period",
+			[]law.Passed{{0, 1, 1}, {2, 3, 1}, {4, 5, 1}, {900 * ms, 1000 * ms, 1}},
 			true, 3, 3,
 		},
 		{
-			"the first may have been before it", []law.Passed{{-2 * ms, 1, 1}, {2, 3, 1}, {4, 5, 1}, {900 * ms, 999 * ms, 1}},
+			"the first may have been before it",
+			[]law.Passed{{-2 * ms, 1, 1}, {2, 3, 1}, {4, 5, 1}, {900 * ms, 999 * ms, 1}},
 			true, 3, 3,
 		},
 		{
-			"one that was answered late hides no other", []law.Passed{{0, 3 * time.Second, 1}, {2, 3, 2}, {4, 5, 2}}, false, 4,
+			"one that was answered late hides no other",
+			[]law.Passed{{0, 3 * time.Second, 1}, {2, 3, 2}, {4, 5, 2}},
+			false, 4,
 			3,
 		},
 	}

@@ -24,7 +24,8 @@ func TestConvert(t *testing.T) {
 		{"later than now", day + 51*ms, zero, now, false},
 		{"before the run", day - ms, zero, now, false},
 		{
-			"both clocks, with an interruption between them", day + 20*ms + 1000, span{day - 30*ms, day + 10},
+			"both clocks, with an interruption between them", day + 20*ms + 1000,
+			span{day - 30*ms, day + 10},
 			20 * time.Millisecond, true,
 		},
 		{"the wall clock was set forward", day + 20*ms, span{day + ms, day + ms + 2000}, now, false},
