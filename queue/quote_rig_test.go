@@ -1,0 +1,101 @@
+package queue
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+var quoteNow = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+
+// quoted is an idle queue of 10/s with 100 places, 20 deferred at most, at quoteNow.
+func quoted(change func(*Info)) *Info {
+	i := &Info{
+		Spec: Spec{Name: "q", Rate: leaky.PerSecond(10), Capacity: 100, Deferred: Deferral{MaxJobs: 20}}, Now: quoteNow,
+	}
+	i.Spec.Normalize()
+	change(i)
+	if i.Rate.Unlimited() {
+		i.Rate = i.Spec.Rate
+	}
+	return i
+}
+
+// waits puts jobs of that cost into the lane without a key.
+func waits(n, cost int64) func(*Info) {
+	return func(i *Info) { i.Waiting, i.Ahead, i.Lanes = n, n*cost, 1 }
+}
+
+func deferring(i *Info) { i.Spec.Overflow = Defer }
+
+func all(changes ...func(*Info)) func(*Info) {
+	return func(i *Info) {
+		for _, c := range changes {
+			c(i)
+		}
+	}
+}
+
+// shortly is a quote in a line: what becomes of the jobs, then when the first and the
+// last leave, and when those of now have.
+func shortly(q Quote) string {
+	after := func(t time.Time) string {
+		if t.IsZero() {
+			return "-"
+		}
+		return t.Sub(quoteNow).String()
+	}
+	forecast := func(f Forecast) string { return after(f.First) + " " + after(f.Last) + " " + after(f.Drained) }
+	text := fmt.Sprintf("%d %d %d", q.Fit, q.Deferred, q.Refused)
+	if q.RefusedAs != Failed {
+		text += " " + q.RefusedAs.String()
+	}
+	text += ": " + forecast(q.Now)
+	if q.Then != nil {
+		text += "; at " + q.Then.Rate.String() + ": " + forecast(*q.Then)
+	}
+	if q.Paused {
+		text += "; paused"
+	}
+	return text
+}
+
+// limits sets limits, quotas in minutes and further paces in seconds.
+func limits(texts ...string) func(*Info) {
+	return func(i *Info) {
+		for _, text := range texts {
+			var l Limit
+			if rate, err := leaky.ParseRate(text); err == nil && strings.HasSuffix(text, "/s") {
+				l.Rate = rate
+			} else if err := l.Quota.UnmarshalText([]byte(text)); err != nil {
+				panic(err)
+			}
+			i.Spec.Limits = append(i.Spec.Limits, l)
+		}
+		i.Limits = make([]LimitState, len(texts))
+	}
+}
+
+// uses is how much of the first limit, a quota, has left in the minute of quoteNow.
+func uses(n int64) func(*Info) {
+	ends := leaky.Instant(quoteNow.Truncate(time.Minute).Add(time.Minute).UnixMicro())
+	return func(i *Info) { i.Limits[0].Window = leaky.Window{Ends: ends, Used: n} }
+}
+
+// child makes a child of a parent of 1/s.
+func child(group GroupInfo) func(*Info) {
+	return func(i *Info) {
+		group.Children = 5
+		i.Parent = quoted(func(p *Info) { p.Spec.Rate, p.Group = leaky.PerSecond(1), group })
+	}
+}
+
+func parent(change func(*Info)) func(*Info) { return func(i *Info) { change(i.Parent) } }
+
+// bucketAt is one whose next departure is so far ahead, after a job of that cost.
+func bucketAt(ahead time.Duration, cost int64) leaky.Bucket {
+	now := leaky.Instant(quoteNow.UnixMicro())
+	return leaky.Bucket{TAT: now.Add(ahead), Last: now, LastCost: cost}
+}
