@@ -177,7 +177,7 @@ func (l *loop) answered(r reply) {
 }
 
 // fail decides whether the request is repeated. What it was granted, if it was, must not be lost: so it keeps its
-// number, unless nothing was changed.
+// number, unless nothing was changed by it, and by none that it repeats.
 func (l *loop) fail(r reply) {
 	if hopeless(r.err) {
 		for _, w := range l.waiting {
@@ -192,7 +192,7 @@ func (l *loop) fail(r reply) {
 	if l.failed == nil {
 		l.d.o.Logger.Warn("asking for jobs of a pull queue failed; trying again", "queue", l.name, "error", r.err)
 	}
-	l.failed, l.repeat = r.err, r.asked && !errors.Is(r.err, queue.ErrUnavailable)
+	l.failed, l.repeat = r.err, l.repeat || r.asked && !errors.Is(r.err, queue.ErrUnavailable)
 	l.askAt = time.Now().Add(l.backoff.Next())
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,15 +61,31 @@ func TestLostReply(t *testing.T) {
 	b.take("q", 9, time.Hour, "a", "b")
 }
 
-type lossy struct {
-	pull.Engine
-	once sync.Once
+// Nor is one lost when the store cannot be reached for the request that repeats it.
+func TestLostReplyOfStoreThatIsAwayThen(t *testing.T) {
+	e := &lossy{away: true}
+	b := start(t, pull.Options{}, func(of pull.Engine) pull.Engine { e.Engine = of; return e })
+	b.put("q", "unlimited")
+	b.append("q", "a", "b")
+	b.take("q", 9, time.Minute, "a", "b")
 }
 
-func (e *lossy) Reserve(ctx context.Context, r queue.ReserveRequest) (res queue.Reserved, err error) {
-	res, err = e.Engine.Reserve(ctx, r)
-	e.once.Do(func() { res, err = queue.Reserved{}, queue.ErrOutcomeUnknown })
-	return res, err
+// lossy loses its first reply, and may not be reached by the request behind it.
+type lossy struct {
+	pull.Engine
+	away     bool
+	requests atomic.Int64
+}
+
+func (e *lossy) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
+	switch n := e.requests.Add(1); {
+	case n == 1:
+		_, _ = e.Engine.Reserve(ctx, r)
+		return queue.Reserved{}, queue.ErrOutcomeUnknown
+	case n == 2 && e.away:
+		return queue.Reserved{}, queue.ErrUnavailable
+	}
+	return e.Engine.Reserve(ctx, r)
 }
 
 // While the store is away a request waits, and is told so when its wait is over.

@@ -116,8 +116,9 @@ func (t *Turns) giveBack(ctx context.Context, id string, sure bool) bool {
 	lane := TurnLane
 	purged, err := t.engine.Purge(ctx, queue.PurgeRequest{Queue: t.queue, State: queue.Waiting, Lane: &lane, Limit: 1})
 	if err != nil || purged.Jobs > 0 {
-		return true
+		return !errors.Is(err, queue.ErrUnavailable)
 	}
 	info, err := t.engine.Get(ctx, t.queue)
-	return err == nil && info.Leased == 0 // what is in somebody's hands may come back
+	// What is in somebody's hands may come back, and what waits may have just done so.
+	return err == nil && info.Leased+info.Waiting == 0
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/grant"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
@@ -168,6 +169,80 @@ func TestWhoGivesUpGivesBack(t *testing.T) {
 			t.Errorf("%d came in by %d departures, %d timed out", in.Load(), info.Delivered, info.TimedOut)
 		}
 	})
+}
+
+// A turn that comes back between the two looks at the queue, while it is given up, is not left there.
+func TestTurnComesBackWhileGivenUp(t *testing.T) {
+	onBoth(t, func(t *testing.T, process func() queue.Engine) {
+		e := &returning{Engine: process()}
+		spec := queue.Spec{Name: "api", Rate: leaky.PerSecond(100), Pull: true}
+		if _, err := e.Put(t.Context(), spec, 0); err != nil {
+			t.Fatal(err)
+		}
+		turns := turnsOf(t, e, "api")
+		turn, err := turns.Reserve(t.Context(), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		holder := queue.ReserveRequest{Client: queue.Client{ID: queue.NewID()}, Number: 1, Max: 1, Queue: "api"}
+		res, err := e.Reserve(t.Context(), holder)
+		if err != nil || len(res.Jobs) != 1 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		e.lease = grant.LeaseOf(&res.Jobs[0])
+		turn.Cancel(t.Context())
+		turns.Close()
+		if n := held(t, e, "api"); n != 0 {
+			t.Errorf("%d places are taken by nobody", n)
+		}
+	})
+}
+
+// returning has a lease released right after the first purge, which found nothing.
+type returning struct {
+	queue.Engine
+	lease queue.Lease
+	once  sync.Once
+}
+
+func (r *returning) Purge(ctx context.Context, p queue.PurgeRequest) (purged queue.Purged, err error) {
+	purged, err = r.Engine.Purge(ctx, p)
+	r.once.Do(func() { _, err = r.Settle(ctx, []queue.Settlement{{Lease: r.lease, Verdict: queue.Release}}) })
+	return purged, err
+}
+
+// A turn is given back also by a store that cannot be reached at first.
+func TestTurnGivenUpWhileStoreIsAway(t *testing.T) {
+	onBoth(t, func(t *testing.T, process func() queue.Engine) {
+		e := &awayOnce{Engine: process()}
+		spec := queue.Spec{Name: "api", Rate: leaky.PerSecond(100), Pull: true}
+		if _, err := e.Put(t.Context(), spec, 0); err != nil {
+			t.Fatal(err)
+		}
+		turns := turnsOf(t, e, "api")
+		turn, err := turns.Reserve(t.Context(), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn.Cancel(t.Context())
+		turns.Close()
+		if n := held(t, e, "api"); n != 0 {
+			t.Errorf("%d places are taken by nobody", n)
+		}
+	})
+}
+
+// awayOnce cannot be reached for the first purge.
+type awayOnce struct {
+	queue.Engine
+	purges atomic.Int64
+}
+
+func (a *awayOnce) Purge(ctx context.Context, p queue.PurgeRequest) (queue.Purged, error) {
+	if a.purges.Add(1) == 1 {
+		return queue.Purged{}, queue.ErrUnavailable
+	}
+	return a.Engine.Purge(ctx, p)
 }
 
 // Who has no time to wait is not told to be back in an instant, again and again.
