@@ -6,37 +6,83 @@ import (
 	"unicode/utf8"
 )
 
-// MaxByBytes is the longest name of who makes a change.
-const MaxByBytes = 128
+// MaxActorBytes is the longest field of an Actor.
+const MaxActorBytes = 128
 
-type byKey struct{}
+// Actor is who makes a change, for the records of it. It decides nothing: whether the change is allowed was decided by
+// whoever made the Actor.
+type Actor struct {
+	// Name is who it was proven to be, such as "token:4f1c", "cert:billing.acme.example", "oidc:ci@acme" or
+	// "unix:1000". It is empty where nobody was asked.
+	Name string `json:"name,omitempty"`
+	// App is the app that he acts for, empty for the operator.
+	App string `json:"app,omitempty"`
+	// Token is the id of the token that he came with, if it was one.
+	Token string `json:"token,omitempty"`
+	// Address is where the request came from, and Request and Operation are which one it was.
+	Address   string `json:"address,omitempty"`
+	Request   string `json:"request,omitempty"`
+	Operation string `json:"operation,omitempty"`
+	// Note is what the caller says of himself. Nothing verifies it.
+	Note string `json:"note,omitempty"`
+}
 
-// WithBy notes who makes the changes whose calls get the context, such as "ann@desk": what they
-// record has it. It is a note and no proof: nothing verifies the name, and it decides nothing.
+type actorKey struct{}
+
+// WithActor says who makes the changes whose calls get the context: what they record has it.
 //
 // It is in the context because it is of the request and not of the change: whoever knows
 // the caller puts it there once, and what stands between need not pass it on.
-func WithBy(ctx context.Context, by string) context.Context {
-	return context.WithValue(ctx, byKey{}, by)
+func WithActor(ctx context.Context, a Actor) context.Context { return context.WithValue(ctx, actorKey{}, a) }
+
+// WithBy is WithActor for somebody of whom nothing is known but his note.
+func WithBy(ctx context.Context, note string) context.Context { return WithActor(ctx, Actor{Note: note}) }
+
+// ActorOf returns who makes a change, the zero Actor if nobody said. Its error is a *FieldError.
+func ActorOf(ctx context.Context) (Actor, error) {
+	a, _ := ctx.Value(actorKey{}).(Actor)
+	return a, a.Validate()
 }
 
-// By returns who makes a change, empty if nobody said. Its error is a *FieldError.
+// By returns the note of who makes a change, empty if nobody said. Its error is a *FieldError.
 func By(ctx context.Context) (string, error) {
-	by, _ := ctx.Value(byKey{}).(string)
-	return by, ValidateBy(by)
+	a, err := ActorOf(ctx)
+	return a.Note, err
 }
 
-// ValidateBy checks the name of who makes a change. Its error is a *FieldError.
-func ValidateBy(by string) error {
-	if len(by) > MaxByBytes {
-		return fieldErr("by", by, "has %d bytes, the limit is %d", len(by), MaxByBytes)
+// Validate checks that each field is short, and shows what it is. Its error is a *FieldError.
+func (a *Actor) Validate() error {
+	if err := ValidateBy(a.Note); err != nil {
+		return err
 	}
-	if !utf8.ValidString(by) {
-		return fieldErr("by", by, "is not UTF-8")
+	for _, f := range []struct{ field, value string }{
+		{"actor", a.Name},
+		{"app", a.App},
+		{"token", a.Token},
+		{"address", a.Address},
+		{"request", a.Request},
+		{"operation", a.Operation},
+	} {
+		if err := validateActorField(f.field, f.value); err != nil {
+			return err
+		}
 	}
-	for _, c := range by {
+	return nil
+}
+
+// ValidateBy checks a note of who makes a change. Its error is a *FieldError.
+func ValidateBy(note string) error { return validateActorField("by", note) }
+
+func validateActorField(field, value string) error {
+	if len(value) > MaxActorBytes {
+		return fieldErr(field, value, "has %d bytes, the limit is %d", len(value), MaxActorBytes)
+	}
+	if !utf8.ValidString(value) {
+		return fieldErr(field, value, "is not UTF-8")
+	}
+	for _, c := range value {
 		if unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) { // what would show another name than there is
-			return fieldErr("by", by, "has a control character, or one that is not seen")
+			return fieldErr(field, value, "has a control character, or one that is not seen")
 		}
 	}
 	return nil

@@ -117,6 +117,32 @@ type ChangeLog interface {
 	Rollback(ctx context.Context, name string, revision, expect int64) (PutResult, error)
 }
 
+// Documents keeps small texts by kind and name, such as apps and tokens. A document lives in partition 0, whatever it
+// is about.
+type Documents interface {
+	// Document returns one. Errors also: ErrUnknownDocument.
+	Document(ctx context.Context, kind, name string) (Document, error)
+	// DocumentsSince returns up to limit documents, 1 to MaxDocuments, of which the last write has a higher revision
+	// than after, also those that were deleted lately. Beginning with 0 and going on behind the last one that was
+	// told, whoever asks has all of them, and hears of every change.
+	DocumentsSince(ctx context.Context, after int64, limit int) (DocumentsPage, error)
+	// PutDocument writes a document, or with a nil Text deletes it, and returns its revision. expect is the revision
+	// that it must be at: 0 means that it must not exist, AnyRevision that it does not matter. An equal text changes
+	// nothing and keeps its revision, so it may be repeated. Errors also: a *FieldError, ErrRevision (the answer is
+	// then the present revision, 0 if there is none), and to delete, ErrUnknownDocument.
+	PutDocument(ctx context.Context, d Document, expect int64) (int64, error)
+}
+
+// AuditLog keeps who did what, and what was refused.
+type AuditLog interface {
+	// Record writes an entry about something that changed nothing in the store, which has its Actor, Of, Name, What,
+	// Refused, Times, Detail and Reason; the engine sets the rest. It lives in partition 0. To repeat it writes it
+	// twice.
+	Record(ctx context.Context, e AuditEntry) error
+	// Audit returns entries of a partition. Errors also: a *FieldError.
+	Audit(ctx context.Context, r AuditRequest) (AuditPage, error)
+}
+
 // Store tells of the store as a whole.
 type Store interface {
 	// Totals sums up the whole store, cheaply however many queues it has.

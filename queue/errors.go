@@ -15,6 +15,8 @@ var (
 	ErrUnknownJob = errors.New("unknown job")
 	// ErrUnknownRule: no rule has that name.
 	ErrUnknownRule = errors.New("unknown rule")
+	// ErrUnknownDocument: no document has that name.
+	ErrUnknownDocument = errors.New("unknown document")
 	// ErrRuleInUse: a queue of the rule's group asks it.
 	ErrRuleInUse = errors.New("queues ask this rule: take it out of their rules first")
 	// ErrRevision: the queue or rule is not at the revision that the change expected.
