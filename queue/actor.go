@@ -33,10 +33,14 @@ type actorKey struct{}
 //
 // It is in the context because it is of the request and not of the change: whoever knows
 // the caller puts it there once, and what stands between need not pass it on.
-func WithActor(ctx context.Context, a Actor) context.Context { return context.WithValue(ctx, actorKey{}, a) }
+func WithActor(ctx context.Context, a Actor) context.Context {
+	return context.WithValue(ctx, actorKey{}, a)
+}
 
 // WithBy is WithActor for somebody of whom nothing is known but his note.
-func WithBy(ctx context.Context, note string) context.Context { return WithActor(ctx, Actor{Note: note}) }
+func WithBy(ctx context.Context, note string) context.Context {
+	return WithActor(ctx, Actor{Note: note})
+}
 
 // ActorOf returns who makes a change, the zero Actor if nobody said. Its error is a *FieldError.
 func ActorOf(ctx context.Context) (Actor, error) {
