@@ -16,6 +16,7 @@ import (
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/coalesce"
 )
 
 // mailbox is an SMTP server that counts what it takes, and forgets it.
@@ -114,8 +115,8 @@ var deliverSMTP = Figure{
 }
 
 func fillMail(ctx context.Context, e queue.Appender, count int) error {
-	for left := count; left > 0; left -= queue.BatchItems {
-		jobs := make([]queue.Job, min(left, queue.BatchItems))
+	for left := count; left > 0; left -= coalesce.MaxItems {
+		jobs := make([]queue.Job, min(left, coalesce.MaxItems))
 		for i := range jobs {
 			jobs[i] = queue.Job{Queue: queueName, ID: newID(), Payload: fmt.Appendf(
 				nil, `{"from": "shop@example.com", "to": "ann@example.org", "subject": "Your parcel", "text": %q}`, mailText,

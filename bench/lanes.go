@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/coalesce"
 )
 
 // laneCount is how many lanes are touched where it must not matter how many there are.
@@ -110,8 +111,8 @@ var memoryLanes = Figure{
 			if tableBefore, err = tableMemory(ctx, s.client); err != nil {
 				return 0, err
 			}
-			for at := 0; at < laneCount; at += queue.BatchItems {
-				if err := appendLanes(ctx, s.engine, at, queue.BatchItems); err != nil {
+			for at := 0; at < laneCount; at += coalesce.MaxItems {
+				if err := appendLanes(ctx, s.engine, at, coalesce.MaxItems); err != nil {
 					return 0, err
 				}
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/coalesce"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
@@ -135,8 +136,8 @@ func notAccepted(a queue.Appended) error {
 
 // fill appends count jobs as fast as it can.
 func fill(ctx context.Context, e queue.Appender, name string, count int) error {
-	for left := count; left > 0; left -= queue.BatchItems {
-		if err := appendMany(ctx, e, name, min(left, queue.BatchItems)); err != nil {
+	for left := count; left > 0; left -= coalesce.MaxItems {
+		if err := appendMany(ctx, e, name, min(left, coalesce.MaxItems)); err != nil {
 			return err
 		}
 	}

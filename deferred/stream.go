@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/coalesce"
 )
 
 const (
@@ -35,7 +35,7 @@ type Stream struct {
 	subjects subjects
 	name     string // of the stream of jobs
 	deadName string // of that of dead letters
-	puts     *queue.Coalescer[packedJob, error]
+	puts     *coalesce.Coalescer[packedJob, error]
 	created  atomic.Int64 // when the stream of jobs was made, by which it is told from another of its name
 	failure  atomic.Pointer[failure]
 	stuck    *stuck
@@ -88,7 +88,7 @@ func NewStream(nc *nats.Conn, o Options) (*Stream, error) {
 	s.contact, s.broke = context.WithCancel(context.Background())
 	s.wants, s.wantsDead = settings(o)
 	s.name, s.deadName = s.wants.Name, s.wantsDead.Name
-	s.puts = queue.NewCoalescer(lanes, ackTimeout+time.Second, packedJob.size, s.send,
+	s.puts = coalesce.New(lanes, ackTimeout+time.Second, packedJob.size, s.send,
 		func(_ packedJob, err error) error { return err })
 	return s, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/coalesce"
 	"github.com/penstock/penstock/queue/grant"
 )
 
@@ -18,7 +19,7 @@ const (
 	settleAfterLease = time.Minute
 
 	settleTimeout = 5 * time.Second
-	settleBatch   = queue.BatchItems
+	settleBatch   = coalesce.MaxItems
 )
 
 // entry is a settlement and how long it is worth trying.

@@ -5,13 +5,14 @@ import (
 
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/coalesce"
 )
 
 // Bounds of a batch. They are those of an engine's flight, so that one batch is
 // one round trip.
 const (
-	batchLines = queue.BatchItems
-	batchBytes = queue.BatchBytes
+	batchLines = coalesce.MaxItems
+	batchBytes = coalesce.MaxBytes
 	// freeArena is what a batch holds without being charged: that is in streamCost.
 	freeArena = 64 << 10
 	keepOut   = 64 << 10

@@ -8,11 +8,12 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/coalesce"
 )
 
 const (
 	// maxLeases is how many leases one request settles or extends.
-	maxLeases = queue.BatchItems
+	maxLeases = coalesce.MaxItems
 	// maxLeasesBody has room for so many, with their reasons.
 	maxLeasesBody = 1 << 20
 

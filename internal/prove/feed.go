@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/prove/receiver"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/coalesce"
 )
 
 // feed keeps a queue backlogged, in each of its lanes.
@@ -77,7 +78,7 @@ func (f *feed) fill() {
 	for more := true; more; {
 		more = false
 		for i, l := range f.lanes {
-			if l.held < l.depth && len(f.pending) < queue.BatchItems {
+			if l.held < l.depth && len(f.pending) < coalesce.MaxItems {
 				f.pending = append(f.pending, NewJob{ID: fmt.Sprintf("%s-%d-%07d", f.queue, i, l.next), Lane: l.key})
 				l.next++
 				l.held++

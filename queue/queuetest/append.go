@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/coalesce"
 )
 
 var appendRules = []rule{
@@ -141,7 +142,7 @@ var appendRules = []rule{
 	}},
 	{"a call longer than any flight keeps its order", func(r *rig) {
 		q := r.queue("q", "unlimited")
-		want := numbered("j", 2*queue.BatchItems+17)
+		want := numbered("j", 2*coalesce.MaxItems+17)
 		a := r.accept(q, want...)
 		for i := range a {
 			if a[i].Position != int64(i+1) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/coalesce"
 )
 
 // newTicket names a deferral: the number of the queue, which a queue made again
@@ -28,8 +29,8 @@ func (e *Engine) Withdraw(ctx context.Context, w []queue.Ticketed) ([]time.Durat
 	failed := make([]error, len(e.keys))
 	_ = spread(parts, func(p part[queue.Ticketed]) (err error) {
 		defer func() { failed[p.partition] = err }()
-		for from := 0; from < len(p.items); from += queue.BatchItems {
-			to := min(from+queue.BatchItems, len(p.items))
+		for from := 0; from < len(p.items); from += coalesce.MaxItems {
+			to := min(from+coalesce.MaxItems, len(p.items))
 			answered, err := e.withdraw(ctx, p.partition, p.items[from:to])
 			for i, wait := range answered {
 				waits[p.at[from+i]] = wait

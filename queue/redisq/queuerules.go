@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/coalesce"
 )
 
 // ruleset is what a queue asks its jobs.
@@ -36,7 +37,7 @@ const (
 
 	// askSize is what an ask counts for in a batch, whatever its key's length: the server works on each, so a call
 	// brings but about 2,000.
-	askSize = queue.BatchBytes / 2000
+	askSize = coalesce.MaxBytes / 2000
 )
 
 // asksOf is what a job asks, as far as it is known here.

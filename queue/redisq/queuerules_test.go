@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/coalesce"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
@@ -314,9 +315,9 @@ func TestAFlightAsksSoMuch(t *testing.T) {
 	if err := c.ConfigResetStat(v.ctx).Err(); err != nil {
 		t.Fatal(err)
 	}
-	bring(queue.BatchItems)
+	bring(coalesce.MaxItems)
 	if calls := scriptCalls(t, c); calls < 4 {
-		t.Errorf("%d jobs that ask %d rules each went in %d calls, want 2,000 asks in each at most", queue.BatchItems,
+		t.Errorf("%d jobs that ask %d rules each went in %d calls, want 2,000 asks in each at most", coalesce.MaxItems,
 			len(rules), calls)
 	}
 }

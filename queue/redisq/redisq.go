@@ -26,6 +26,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/coalesce"
 )
 
 // Defaults of Options.
@@ -69,9 +70,9 @@ type Engine struct {
 	prefix     string
 	store      string   // its id, as it was at Open
 	keys       []string // of the partitions' hashes
-	appends    []*queue.Coalescer[appendItem, queue.Appended]
-	settles    []*queue.Coalescer[queue.Settlement, queue.Settled]
-	takes      []*queue.Coalescer[takeItem, queue.Taken]
+	appends    []*coalesce.Coalescer[appendItem, queue.Appended]
+	settles    []*coalesce.Coalescer[queue.Settlement, queue.Settled]
+	takes      []*coalesce.Coalescer[takeItem, queue.Taken]
 	rules      cache[rule]    // of those that were asked
 	rulesets   cache[ruleset] // of the queues that ask their jobs
 	stampSeed  [4]byte
@@ -121,20 +122,20 @@ func Open(ctx context.Context, client redis.UniversalClient, o Options) (*Engine
 	e.closing, e.close = context.WithCancel(context.Background())
 	for p := range o.Partitions {
 		e.keys = append(e.keys, fmt.Sprintf("%s{%d}", o.Prefix, p))
-		e.appends = append(e.appends, queue.NewCoalescer(lanes, o.Patience, appendItem.size,
+		e.appends = append(e.appends, coalesce.New(lanes, o.Patience, appendItem.size,
 			func(ctx context.Context, items []appendItem) ([]queue.Appended, error) {
 				return e.sendAppend(ctx, p, items)
 			},
 			func(i appendItem, err error) queue.Appended {
 				return queue.Appended{Outcome: queue.Failed, ID: i.id, Err: err}
 			}))
-		e.settles = append(e.settles, queue.NewCoalescer(lanes, o.Patience,
+		e.settles = append(e.settles, coalesce.New(lanes, o.Patience,
 			func(s queue.Settlement) int { return 64 + len(s.Reason) },
 			func(ctx context.Context, s []queue.Settlement) ([]queue.Settled, error) {
 				return e.sendSettle(ctx, p, s)
 			},
 			func(_ queue.Settlement, err error) queue.Settled { return queue.Settled{Err: err} }))
-		e.takes = append(e.takes, queue.NewCoalescer(lanes, o.Patience, takeItem.size,
+		e.takes = append(e.takes, coalesce.New(lanes, o.Patience, takeItem.size,
 			func(ctx context.Context, items []takeItem) ([]queue.Taken, error) {
 				return e.sendTake(ctx, p, items)
 			},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/coalesce"
 )
 
 // Settle implements queue.Outflow.
@@ -104,8 +105,8 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Durat
 	failed := make([]error, len(e.keys)) // a lease that could not be asked for is not lost
 	_ = spread(parts, func(p part[queue.Lease]) (err error) {
 		defer func() { failed[p.partition] = err }()
-		for from := 0; from < len(p.items); from += queue.BatchItems {
-			to := min(from+queue.BatchItems, len(p.items))
+		for from := 0; from < len(p.items); from += coalesce.MaxItems {
+			to := min(from+coalesce.MaxItems, len(p.items))
 			args := make([]any, 0, 2+3*(to-from))
 			args = append(args, e.instant(), to-from)
 			for _, l := range p.items[from:to] {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/coalesce"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
@@ -44,8 +45,8 @@ func TestARuleChangesAllTheTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, a := range got {
-		if i < queue.BatchItems && (a.Err != nil || !a.Allowed) ||
-			i >= queue.BatchItems && !errors.Is(a.Err, queue.ErrUnavailable) {
+		if i < coalesce.MaxItems && (a.Err != nil || !a.Allowed) ||
+			i >= coalesce.MaxItems && !errors.Is(a.Err, queue.ErrUnavailable) {
 			t.Fatalf("%d: %+v", i, a)
 		}
 	}

@@ -1,9 +1,10 @@
-package queue
+package coalesce
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/penstock/penstock/queue"
 	"slices"
 	"sync"
 	"testing"
@@ -27,7 +28,7 @@ func (w *tower) coalescer() *Coalescer[int, string] {
 	if size == nil {
 		size = func(int) int { return 1 }
 	}
-	return NewCoalescer(
+	return New(
 		max(w.lanes, 1), 10*time.Second, size, w.fly,
 		func(n int, err error) string { return fmt.Sprint(n, " failed: ", err) },
 	)
@@ -40,7 +41,7 @@ func (w *tower) fly(ctx context.Context, items []int) ([]string, error) {
 	select {
 	case <-time.After(time.Second):
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
+		return nil, fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, ctx.Err())
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,10 +143,10 @@ func TestAFlightHasLimits(t *testing.T) {
 		items int
 		want  []int
 	}{
-		"items":                         {nil, 2*BatchItems + 7, []int{BatchItems, BatchItems, 7}},
-		"exactly":                       {nil, BatchItems, []int{BatchItems}},
-		"bytes":                         {func(int) int { return BatchBytes / 4 }, 9, []int{4, 4, 1}},
-		"one is larger than any flight": {func(n int) int { return []int{1, 2 * BatchBytes, 1}[n] }, 3, []int{1, 1, 1}},
+		"items":                         {nil, 2*MaxItems + 7, []int{MaxItems, MaxItems, 7}},
+		"exactly":                       {nil, MaxItems, []int{MaxItems}},
+		"bytes":                         {func(int) int { return MaxBytes / 4 }, 9, []int{4, 4, 1}},
+		"one is larger than any flight": {func(n int) int { return []int{1, 2 * MaxBytes, 1}[n] }, 3, []int{1, 1, 1}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := tower{size: tt.size}
@@ -170,7 +171,7 @@ func TestALongCallKeepsItsOrder(t *testing.T) {
 			w := tower{lanes: lanes}
 			c := w.coalescer()
 			var wg sync.WaitGroup
-			wg.Go(func() { send(t, c, series(0, 3*BatchItems+100)) })
+			wg.Go(func() { send(t, c, series(0, 3*MaxItems+100)) })
 			synctest.Wait()
 			for k := range 5 {
 				wg.Go(func() { send(t, c, series(10_000*(k+1), 30)) })
@@ -182,7 +183,7 @@ func TestALongCallKeepsItsOrder(t *testing.T) {
 					at[n] = f
 				}
 			}
-			for n := 1; n < 3*BatchItems+100; n++ {
+			for n := 1; n < 3*MaxItems+100; n++ {
 				if at[n] < at[n-1] {
 					t.Fatalf("%d lanes: %d flew before %d", lanes, n, n-1)
 				}
@@ -208,7 +209,7 @@ func TestACallerWhoGivesUp(t *testing.T) {
 		inTheAir := func(items ...int) {
 			wg.Go(func() {
 				got, err := c.Do(ctx, items)
-				if got != nil || !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
+				if got != nil || !errors.Is(err, queue.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
 					t.Errorf("in the air: %v, %v", got, err)
 				}
 			})
@@ -217,7 +218,7 @@ func TestACallerWhoGivesUp(t *testing.T) {
 		waiting := func(item int) {
 			wg.Go(func() {
 				got, err := c.Do(ctx, []int{item})
-				if got != nil || errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
+				if got != nil || errors.Is(err, queue.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
 					t.Errorf("not boarded: %v, %v", got, err)
 				}
 			})
@@ -253,12 +254,12 @@ func TestAHalfFlownCallThatGivesUp(t *testing.T) {
 		c := w.coalescer()
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
-		if got, err := c.Do(ctx, series(0, 3*BatchItems)); got != nil || !errors.Is(err, ErrOutcomeUnknown) ||
+		if got, err := c.Do(ctx, series(0, 3*MaxItems)); got != nil || !errors.Is(err, queue.ErrOutcomeUnknown) ||
 			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%d answers, %v", len(got), err)
 		}
 		send(t, c, []int{-1})
-		if got := w.lengths(); !slices.Equal(got, []int{BatchItems, BatchItems, 1}) {
+		if got := w.lengths(); !slices.Equal(got, []int{MaxItems, MaxItems, 1}) {
 			t.Errorf("flights of %v: what had not boarded must not fly", got)
 		}
 		c.Close()
@@ -267,14 +268,14 @@ func TestAHalfFlownCallThatGivesUp(t *testing.T) {
 
 func TestAFlightThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := tower{err: ErrUnavailable}
+		w := tower{err: queue.ErrUnavailable}
 		c := w.coalescer()
 		got, err := c.Do(t.Context(), []int{1, 2})
-		if !errors.Is(err, ErrUnavailable) || len(got) != 2 || got[0] != "1 failed: "+ErrUnavailable.Error() {
+		if !errors.Is(err, queue.ErrUnavailable) || len(got) != 2 || got[0] != "1 failed: "+queue.ErrUnavailable.Error() {
 			t.Errorf("got %q, %v", got, err)
 		}
 		w.err, w.short = nil, true
-		if _, err := c.Do(t.Context(), []int{1, 2}); !errors.Is(err, ErrCorrupt) {
+		if _, err := c.Do(t.Context(), []int{1, 2}); !errors.Is(err, queue.ErrCorrupt) {
 			t.Errorf("one answer to two items: %v", err)
 		}
 		w.short = false
@@ -290,14 +291,14 @@ func TestAFlightOfManyThatFails(t *testing.T) {
 		c := w.coalescer()
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			got, err := c.Do(t.Context(), series(0, BatchItems+1))
-			if err != nil || got[0] != "0" || got[BatchItems] != fmt.Sprint(BatchItems, " failed: ", ErrUnavailable) {
+			got, err := c.Do(t.Context(), series(0, MaxItems+1))
+			if err != nil || got[0] != "0" || got[MaxItems] != fmt.Sprint(MaxItems, " failed: ", queue.ErrUnavailable) {
 				t.Errorf("%d answers, the last %q, %v", len(got), got[len(got)-1], err)
 			}
 		})
 		time.Sleep(1500 * time.Millisecond) // within the second flight
 		w.mu.Lock()
-		w.err = ErrUnavailable
+		w.err = queue.ErrUnavailable
 		w.mu.Unlock()
 		wg.Wait()
 		c.Close()
@@ -306,7 +307,7 @@ func TestAFlightOfManyThatFails(t *testing.T) {
 
 func TestAFlightIsBoundedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := NewCoalescer(1, 3*time.Second, func(int) int { return 1 },
+		c := New(1, 3*time.Second, func(int) int { return 1 },
 			func(ctx context.Context, _ []int) ([]string, error) { <-ctx.Done(); return nil, ctx.Err() },
 			func(int, error) string { return "" })
 		began := time.Now()
@@ -336,8 +337,8 @@ func TestClose(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 3 {
 			wg.Go(func() {
-				if _, err := c.Do(t.Context(), []int{i}); !errors.Is(err, ErrOutcomeUnknown) &&
-					!errors.Is(err, ErrClosed) {
+				if _, err := c.Do(t.Context(), []int{i}); !errors.Is(err, queue.ErrOutcomeUnknown) &&
+					!errors.Is(err, queue.ErrClosed) {
 					t.Errorf("caller %d: %v", i, err)
 				}
 			})
@@ -349,7 +350,7 @@ func TestClose(t *testing.T) {
 			t.Errorf("closing took %v", took)
 		}
 		wg.Wait()
-		if _, err := c.Do(t.Context(), []int{9}); !errors.Is(err, ErrClosed) {
+		if _, err := c.Do(t.Context(), []int{9}); !errors.Is(err, queue.ErrClosed) {
 			t.Errorf("after closing: %v", err)
 		}
 		c.Close()
@@ -360,7 +361,7 @@ func TestManyCallers(t *testing.T) {
 	for _, lanes := range []int{1, 2, 4} {
 		var mu sync.Mutex
 		seen := map[int]int{}
-		c := NewCoalescer(lanes, time.Minute, func(int) int { return BatchBytes / 50 }, func(
+		c := New(lanes, time.Minute, func(int) int { return MaxBytes / 50 }, func(
 			_ context.Context, items []int,
 		) ([]string, error) {
 			mu.Lock()

@@ -1,8 +1,10 @@
-package queue
+// Package coalesce joins the calls of many callers, so that each round trip and each commit serves all who wait for it.
+package coalesce
 
 import (
 	"context"
 	"fmt"
+	"github.com/penstock/penstock/queue"
 	"runtime"
 	"sync"
 	"time"
@@ -10,8 +12,8 @@ import (
 
 // Limits of one batch of a Coalescer.
 const (
-	BatchItems = 500
-	BatchBytes = 1 << 20
+	MaxItems = 500
+	MaxBytes = 1 << 20
 )
 
 // Coalescer lets concurrent callers share round trips, as a database's group commit does: the first calls are sent at
@@ -49,11 +51,11 @@ type call[Q, A any] struct {
 	done     chan struct{}
 }
 
-// NewCoalescer returns a Coalescer that calls send, in up to lanes goroutines, with
-// up to BatchItems items or about BatchBytes as measured by size. send must
+// New returns a Coalescer that calls send, in up to lanes goroutines, with
+// up to MaxItems items or about MaxBytes as measured by size. send must
 // answer every item in order, or return an error that concerns them all; fail
 // makes that error an answer. Each batch may take up to timeout.
-func NewCoalescer[Q, A any](
+func New[Q, A any](
 	lanes int, timeout time.Duration, size func(Q) int, send func(context.Context, []Q) ([]A, error),
 	fail func(Q, error) A,
 ) *Coalescer[Q, A] {
@@ -77,7 +79,7 @@ func (c *Coalescer[Q, A]) Do(ctx context.Context, items []Q) ([]A, error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
-		return nil, ErrClosed
+		return nil, queue.ErrClosed
 	}
 	c.pending = append(c.pending, k)
 	free := c.running < c.lanes
@@ -125,7 +127,7 @@ func (c *Coalescer[Q, A]) abandon(ctx context.Context, k *call[Q, A]) ([]A, erro
 	case k.taken == 0:
 		return nil, ctx.Err()
 	}
-	return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
+	return nil, fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, ctx.Err())
 }
 
 // callSlice is a part of a call's items in one batch.
@@ -171,14 +173,14 @@ func (c *Coalescer[Q, A]) runBatch() bool {
 		return false
 	}
 	if c.base.Err() != nil { // closed before these were sent
-		c.finish(parts, nil, ErrClosed)
+		c.finish(parts, nil, queue.ErrClosed)
 		return true
 	}
 	ctx, cancel := context.WithTimeout(c.base, c.timeout)
 	answers, err := c.send(ctx, items)
 	cancel()
 	if err == nil && len(answers) != len(items) {
-		err = fmt.Errorf("%w: %d answers to %d items", ErrCorrupt, len(answers), len(items))
+		err = fmt.Errorf("%w: %d answers to %d items", queue.ErrCorrupt, len(answers), len(items))
 	}
 	c.finish(parts, answers, err)
 	return true
@@ -198,7 +200,7 @@ func (c *Coalescer[Q, A]) takeBatch() (items []Q, parts []callSlice[Q, A]) {
 		from := k.taken
 		for k.taken < len(k.items) {
 			n := c.size(k.items[k.taken])
-			if len(items) == BatchItems || len(items) > 0 && bytes+n > BatchBytes {
+			if len(items) == MaxItems || len(items) > 0 && bytes+n > MaxBytes {
 				full = true
 				break
 			}
