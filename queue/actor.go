@@ -79,14 +79,14 @@ func ValidateBy(note string) error { return validateActorField("by", note) }
 
 func validateActorField(field, value string) error {
 	if len(value) > MaxActorBytes {
-		return fieldErr(field, value, "has %d bytes, the limit is %d", len(value), MaxActorBytes)
+		return FieldErrorf(field, value, "has %d bytes, the limit is %d", len(value), MaxActorBytes)
 	}
 	if !utf8.ValidString(value) {
-		return fieldErr(field, value, "is not UTF-8")
+		return FieldErrorf(field, value, "is not UTF-8")
 	}
 	for _, c := range value {
 		if unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) { // what would show another name than there is
-			return fieldErr(field, value, "has a control character, or one that is not seen")
+			return FieldErrorf(field, value, "has a control character, or one that is not seen")
 		}
 	}
 	return nil

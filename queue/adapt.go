@@ -59,21 +59,21 @@ func (a *Adapt) validate(rate leaky.Rate, burst int64) error {
 	}
 	switch {
 	case a.Floor.Unlimited():
-		return fieldErr(
+		return FieldErrorf(
 			"adapt.floor", a.Floor.String(), `must be a rate such as "2/s", which is the least that the queue sends`,
 		)
 	case a.Ceiling.Unlimited():
-		return fieldErr(
+		return FieldErrorf(
 			"adapt.ceiling", a.Ceiling.String(), `must be a rate such as "20/s", which the queue never exceeds`,
 		)
 	case rate.Interval() > a.Floor.Interval() || rate.Interval() < a.Ceiling.Interval():
-		return fieldErr(
+		return FieldErrorf(
 			"rate", rate.String(), "must be from adapt.floor %s to adapt.ceiling %s: it is what the queue begins with",
 			a.Floor, a.Ceiling,
 		)
 	}
 	if err := (leaky.Pacer{Rate: a.Floor, Burst: burst}).Validate(); err != nil {
-		return fieldErr("adapt.floor", a.Floor.String(), "%v", err)
+		return FieldErrorf("adapt.floor", a.Floor.String(), "%v", err)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func goesBy(a leaky.Algorithm) []string { return algorithms[a].numbers }
 func (b Bound) Limiter(a leaky.Algorithm) (leaky.Limiter, error) {
 	row, ok := algorithms[a]
 	if !ok {
-		return nil, fieldErr("algorithm", string(a), "must be one of %v", leaky.Algorithms())
+		return nil, FieldErrorf("algorithm", string(a), "must be one of %v", leaky.Algorithms())
 	}
 	return row.limiter(&b), nil
 }

@@ -104,10 +104,10 @@ const KindRefused ChangeKind = "refused"
 // Validate checks a request. Its error is a *FieldError.
 func (r *AuditRequest) Validate(partitions int) error {
 	if r.Partition < 0 || r.Partition >= partitions {
-		return fieldErr("partition", fmt.Sprint(r.Partition), "must be from 0 to %d", partitions-1)
+		return FieldErrorf("partition", fmt.Sprint(r.Partition), "must be from 0 to %d", partitions-1)
 	}
 	if r.From < 0 {
-		return fieldErr("from", fmt.Sprint(r.From), "must not be negative")
+		return FieldErrorf("from", fmt.Sprint(r.From), "must not be negative")
 	}
 	return within("limit", int64(r.Limit), 1, MaxAudit)
 }

@@ -102,7 +102,7 @@ func NeverFits(needs, most int64, lane bool) *FieldError {
 	if lane {
 		of = "lanes.max_bytes"
 	}
-	return fieldErr(
+	return FieldErrorf(
 		"payload", "",
 		"makes the job take %d bytes, and %s of the queue is %d: it can never come in; make it smaller, or raise %s "+
 			"(penstock queue set)",

@@ -25,7 +25,7 @@ func (l *Limit) Calendar(now time.Time) (leaky.Calendar, error) {
 	}
 	zone, err := time.LoadLocation(l.Timezone)
 	if err != nil {
-		return leaky.Calendar{}, fieldErr("timezone", l.Timezone, "is not known to this machine: %v", err)
+		return leaky.Calendar{}, FieldErrorf("timezone", l.Timezone, "is not known to this machine: %v", err)
 	}
 	// It begins with the end of the window before this one, so that an instant of that is not
 	// taken for one of this.

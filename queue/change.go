@@ -149,14 +149,14 @@ type ChangesPage struct {
 // Validate checks all but the name. Its error is a *FieldError.
 func (r *ChangesRequest) Validate() error {
 	if r.Subject != OfQueue && r.Subject != OfRule {
-		return fieldErr("subject", string(r.Subject), "must be queue or rule")
+		return FieldErrorf("subject", string(r.Subject), "must be queue or rule")
 	}
 	if r.Before < 0 {
-		return fieldErr("before", fmt.Sprint(r.Before), "must not be negative; leave it out to begin with the newest")
+		return FieldErrorf("before", fmt.Sprint(r.Before), "must not be negative; leave it out to begin with the newest")
 	}
 	for i, k := range r.What {
 		if !slices.Contains(ChangeKinds, k) {
-			return fieldErr(
+			return FieldErrorf(
 				fmt.Sprintf("what.%d", i), string(k), "is not done to queues or rules; one of %v", ChangeKinds,
 			)
 		}
@@ -207,7 +207,7 @@ func (r *ChangesRequest) Page(read func(before int64, n int) ([]Change, error)) 
 // ValidateKeepChanges checks how long changes are to be kept; 0 is KeepChanges. Its error is a *FieldError.
 func ValidateKeepChanges(d time.Duration) error {
 	if d != 0 && (d < MinKeepChanges || d > MaxKeepChanges) {
-		return fieldErr("keep_changes", d.String(), "must be from %v to %v", MinKeepChanges, MaxKeepChanges)
+		return FieldErrorf("keep_changes", d.String(), "must be from %v to %v", MinKeepChanges, MaxKeepChanges)
 	}
 	return nil
 }

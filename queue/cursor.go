@@ -66,7 +66,7 @@ func readCursor(text string, kind byte, s State, queue string, lane *string) (*C
 	if text == "" {
 		return nil, nil
 	}
-	foreign := fieldErr("after", text, "is not what a page of this list ended with; begin anew without it")
+	foreign := FieldErrorf("after", text, "is not what a page of this list ended with; begin anew without it")
 	if len(text) > maxCursorBytes {
 		return nil, foreign
 	}

@@ -41,16 +41,16 @@ type DocumentsPage struct {
 // Validate checks a document that is to be put. Its error is a *FieldError.
 func (d *Document) Validate() error {
 	if !isKind(d.Kind) {
-		return fieldErr("kind", Shorten(d.Kind, 40), "must be 1 to 16 of a-z and _")
+		return FieldErrorf("kind", Shorten(d.Kind, 40), "must be 1 to 16 of a-z and _")
 	}
 	if len(d.Name) > MaxDocumentName || ValidateID(d.Name) != nil {
-		return fieldErr("name", Shorten(d.Name, 80), "must be 1 to %d visible ASCII characters", MaxDocumentName)
+		return FieldErrorf("name", Shorten(d.Name, 80), "must be 1 to %d visible ASCII characters", MaxDocumentName)
 	}
 	if len(d.Text) > MaxDocumentBytes {
-		return fieldErr("text", "", "has %d bytes, the limit is %d", len(d.Text), MaxDocumentBytes)
+		return FieldErrorf("text", "", "has %d bytes, the limit is %d", len(d.Text), MaxDocumentBytes)
 	}
 	if d.Text != nil && (!json.Valid(d.Text) || bytes.ContainsAny(d.Text, "\n\r")) {
-		return fieldErr("text", "", "must be JSON on one line")
+		return FieldErrorf("text", "", "must be JSON on one line")
 	}
 	return nil
 }

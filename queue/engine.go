@@ -227,17 +227,17 @@ const MaxShares = 1000
 // Check refuses a request that no engine answers, but for what it says of the store. Errors: a *FieldError.
 func (r *ReserveRequest) Check() error {
 	if r.Max < 0 || r.Max > MaxReserve {
-		return fieldErr("max", fmt.Sprint(r.Max), "must be from 0 to %d", MaxReserve)
+		return FieldErrorf("max", fmt.Sprint(r.Max), "must be from 0 to %d", MaxReserve)
 	}
 	if len(r.Client.ID) > 64 || ValidateID(r.Client.ID) != nil {
-		return fieldErr("client", Shorten(r.Client.ID, 80), "must be 1 to 64 visible ASCII characters")
+		return FieldErrorf("client", Shorten(r.Client.ID, 80), "must be 1 to 64 visible ASCII characters")
 	}
 	if len(r.Shares) > MaxShares {
-		return fieldErr("shares", "", "names %d queues: may name %d", len(r.Shares), MaxShares)
+		return FieldErrorf("shares", "", "names %d queues: may name %d", len(r.Shares), MaxShares)
 	}
 	for name, share := range r.Shares {
 		if share < 0 {
-			return fieldErr("shares", Shorten(name, 80), "has the share %d: must not be negative", share)
+			return FieldErrorf("shares", Shorten(name, 80), "has the share %d: must not be negative", share)
 		}
 	}
 	return nil

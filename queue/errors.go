@@ -69,7 +69,8 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("%s: %s: %s", e.Field, e.Value, e.Reason)
 }
 
-func fieldErr(field, value, reason string, args ...any) *FieldError {
+// FieldErrorf returns a FieldError. What is long of the value is cut.
+func FieldErrorf(field, value, reason string, args ...any) *FieldError {
 	e := &FieldError{Field: field, Reason: fmt.Sprintf(reason, args...)}
 	if value != "" {
 		e.Value = Shorten(value, 80)
@@ -82,7 +83,7 @@ func ofField(field string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fieldErr(field, "", "%v", err)
+	return FieldErrorf(field, "", "%v", err)
 }
 
 // Shorten quotes s for an error message, cut to about n bytes, with the true

@@ -62,7 +62,7 @@ func (i *Info) paces(rate *leaky.Rate) (*paces, error) {
 		other := p.Pacer
 		other.Rate = *rate
 		if err := other.Validate(); err != nil {
-			return nil, fieldErr("rate", "", "%v", err)
+			return nil, FieldErrorf("rate", "", "%v", err)
 		}
 		p.Pacer, p.bucket = other, p.Change(p.bucket, other, i.instant())
 	}

@@ -127,7 +127,7 @@ func (r *ExportRequest) Validate() error {
 	case Waiting, Scheduled, Leased, Held, Dead, Delivered:
 		return nil
 	}
-	return fieldErr(
+	return FieldErrorf(
 		"state", r.State.String(), "cannot be exported; waiting, scheduled, leased, held, dead and delivered can",
 	)
 }
@@ -159,7 +159,7 @@ func (o ImportOutcome) String() string {
 // ValidateImport checks jobs of an import. Its error is a *FieldError.
 func ValidateImport(jobs []MovedJob) error {
 	if len(jobs) > MaxPage {
-		return fieldErr("jobs", "", "are %d, the limit is %d", len(jobs), MaxPage)
+		return FieldErrorf("jobs", "", "are %d, the limit is %d", len(jobs), MaxPage)
 	}
 	for i := range jobs {
 		if err := jobs[i].Validate(); err != nil {
@@ -176,35 +176,35 @@ const lastTurn = int64(1) << 53
 // Validate checks a job of an import.
 func (j *MovedJob) Validate() *FieldError {
 	if ValidateID(j.ID) != nil {
-		return fieldErr("id", j.ID, "is not an id")
+		return FieldErrorf("id", j.ID, "is not an id")
 	}
 	switch j.State {
 	case Waiting, Scheduled, Held:
 		if j.Turn < 0 || j.Turn >= lastTurn {
-			return fieldErr("turn", "", "is %d, which no job can have", j.Turn)
+			return FieldErrorf("turn", "", "is %d, which no job can have", j.Turn)
 		}
 	case Dead, Delivered, Cancelled, Expired:
 	default:
-		return fieldErr("state", j.State.String(), "cannot be imported")
+		return FieldErrorf("state", j.State.String(), "cannot be imported")
 	}
 	if j.State != Waiting && validMoment(j.At) != nil || validMoment(j.AppendedAt) != nil {
-		return fieldErr("at", j.ID, "has an instant that no job can have")
+		return FieldErrorf("at", j.ID, "has an instant that no job can have")
 	}
 	if j.Attempts < 0 || j.Attempts > MaxMaxAttempts+1 {
-		return fieldErr("attempts", "", "are %d", j.Attempts)
+		return FieldErrorf("attempts", "", "are %d", j.Attempts)
 	}
 	if len(j.Reason) > MaxReasonBytes {
-		return fieldErr("reason", j.Reason, "is longer than %d bytes", MaxReasonBytes)
+		return FieldErrorf("reason", j.Reason, "is longer than %d bytes", MaxReasonBytes)
 	}
 	if list, err := UnpackTimeline(j.Timeline); err != nil || len(list) > MaxTimeline ||
 		len(j.Timeline) > maxTimelineBytes {
-		return fieldErr("timeline", j.ID, "is none")
+		return FieldErrorf("timeline", j.ID, "is none")
 	}
 	if j.State.Ended() && j.State != Dead {
 		return nil
 	}
 	if h, err := UnpackHead(j.Record); err != nil || h.Cost < 1 || h.Cost > leaky.MaxCost {
-		return fieldErr("record", j.ID, "is not that of a job")
+		return FieldErrorf("record", j.ID, "is not that of a job")
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func (j *MovedJob) Validate() *FieldError {
 // validMoment checks that microseconds since 1970 can say it.
 func validMoment(t time.Time) error {
 	if us := t.UnixMicro(); us < 0 || us >= 1<<53 {
-		return fieldErr("at", "", "is out of reach")
+		return FieldErrorf("at", "", "is out of reach")
 	}
 	return nil
 }

@@ -92,28 +92,28 @@ func (j *Job) Deferrable(overflow string) bool {
 // Validate checks a normalized job. Its error is a *FieldError.
 func (j *Job) Validate() error {
 	if err := ValidateName(j.Queue); err != nil {
-		return fieldErr("queue", j.Queue, "is not a queue name")
+		return FieldErrorf("queue", j.Queue, "is not a queue name")
 	}
 	if err := ValidateID(j.ID); err != nil {
 		return err
 	}
 	if len(j.Payload) > MaxPayloadBytes {
-		return fieldErr("payload", "", "has %d bytes, the limit is %d", len(j.Payload), MaxPayloadBytes)
+		return FieldErrorf("payload", "", "has %d bytes, the limit is %d", len(j.Payload), MaxPayloadBytes)
 	}
 	if len(j.ContentType) > MaxContentTypeBytes || strings.IndexFunc(j.ContentType, notFieldValue) >= 0 {
-		return fieldErr(
+		return FieldErrorf(
 			"content_type", j.ContentType, "must be a media type of at most %d printable ASCII characters",
 			MaxContentTypeBytes,
 		)
 	}
 	if j.Cost < 1 || j.Cost > leaky.MaxCost {
-		return fieldErr("cost", "", "is %d, must be from 1 to %d", j.Cost, leaky.MaxCost)
+		return FieldErrorf("cost", "", "is %d, must be from 1 to %d", j.Cost, leaky.MaxCost)
 	}
 	if err := ValidateLane(j.Lane); err != nil {
 		return err
 	}
 	if j.Priority < 0 || j.Priority > MaxPriority {
-		return fieldErr("priority", "", "is %d, must be from 0 to %d", j.Priority, MaxPriority)
+		return FieldErrorf("priority", "", "is %d, must be from 0 to %d", j.Priority, MaxPriority)
 	}
 	if err := validateInstant("expires_at", j.ExpiresAt); err != nil {
 		return err
@@ -122,13 +122,13 @@ func (j *Job) Validate() error {
 		return err
 	}
 	if !j.ExpiresAt.IsZero() && !j.NotBefore.IsZero() && !j.NotBefore.Before(j.ExpiresAt) {
-		return fieldErr(
+		return FieldErrorf(
 			"expires_at", j.ExpiresAt.Format(time.RFC3339), "must be after not_before, which is %s",
 			j.NotBefore.Format(time.RFC3339),
 		)
 	}
 	if j.Overflow != "" && j.Overflow != Reject && j.Overflow != Defer {
-		return fieldErr("overflow", j.Overflow, "must be reject or defer, or be left out for what the queue says")
+		return FieldErrorf("overflow", j.Overflow, "must be reject or defer, or be left out for what the queue says")
 	}
 	return validateHeaders(j.Headers)
 }
@@ -137,7 +137,7 @@ func (j *Job) Validate() error {
 // whoever takes the job in. Its error is a *FieldError.
 func (j *Job) ValidateAhead(now time.Time) error {
 	if j.NotBefore.Sub(now) > MaxAhead {
-		return fieldErr(
+		return FieldErrorf(
 			"not_before", j.NotBefore.UTC().Format(time.RFC3339), "is more than %d days ahead", MaxAhead/(24*time.Hour),
 		)
 	}
@@ -147,17 +147,17 @@ func (j *Job) ValidateAhead(now time.Time) error {
 // ValidateLane checks the key of a lane. Its error is a *FieldError.
 func ValidateLane(key string) error {
 	if len(key) > MaxLaneBytes {
-		return fieldErr("lane", key, "has %d bytes, the limit is %d", len(key), MaxLaneBytes)
+		return FieldErrorf("lane", key, "has %d bytes, the limit is %d", len(key), MaxLaneBytes)
 	}
 	if !utf8.ValidString(key) {
-		return fieldErr("lane", key, "is not valid UTF-8")
+		return FieldErrorf("lane", key, "is not valid UTF-8")
 	}
 	return nil
 }
 
 func validateInstant(field string, at time.Time) error {
 	if !at.IsZero() && (at.Year() < 2000 || at.Year() >= 2200) {
-		return fieldErr(field, at.Format(time.RFC3339), "must be between the years 2000 and 2200")
+		return FieldErrorf(field, at.Format(time.RFC3339), "must be between the years 2000 and 2200")
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ var reservedHeaders = map[string]bool{
 
 func validateHeaders(h map[string]string) error {
 	if len(h) > MaxHeaders {
-		return fieldErr("headers", "", "are %d, the limit is %d", len(h), MaxHeaders)
+		return FieldErrorf("headers", "", "are %d, the limit is %d", len(h), MaxHeaders)
 	}
 	size := 0
 	for name, value := range h {
@@ -187,17 +187,17 @@ func validateHeaders(h map[string]string) error {
 		}
 		size += len(name) + len(value)
 		if name == "" || strings.IndexFunc(name, notToken) >= 0 {
-			return fieldErr("headers", name, "is not a header name")
+			return FieldErrorf("headers", name, "is not a header name")
 		}
 		if reservedHeaders[strings.ToLower(name)] {
-			return fieldErr(field, "", "is set by the target and cannot be set by a job")
+			return FieldErrorf(field, "", "is set by the target and cannot be set by a job")
 		}
 		if strings.IndexFunc(value, notFieldValue) >= 0 {
-			return fieldErr(field, value, "has a control or non-ASCII character")
+			return FieldErrorf(field, value, "has a control or non-ASCII character")
 		}
 	}
 	if size > MaxHeaderBytes {
-		return fieldErr("headers", "", "have %d bytes together, the limit is %d", size, MaxHeaderBytes)
+		return FieldErrorf("headers", "", "have %d bytes together, the limit is %d", size, MaxHeaderBytes)
 	}
 	return nil
 }

@@ -212,11 +212,11 @@ func TestStates(t *testing.T) {
 }
 
 func TestFieldErrorsAreShort(t *testing.T) {
-	err := fieldErr("id", strings.Repeat("x", 1<<20), "is wrong")
+	err := FieldErrorf("id", strings.Repeat("x", 1<<20), "is wrong")
 	if len(err.Error()) > 200 || !strings.Contains(err.Error(), fmt.Sprint(1<<20, " bytes")) {
 		t.Errorf("%d bytes: %.100s", len(err.Error()), err)
 	}
-	if got := fieldErr("cost", "", "is 0").Error(); got != "cost: is 0" {
+	if got := FieldErrorf("cost", "", "is 0").Error(); got != "cost: is 0" {
 		t.Error(got)
 	}
 }

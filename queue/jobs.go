@@ -109,7 +109,7 @@ func (r *ListRequest) Validate() error {
 	switch r.State {
 	case Waiting, Scheduled, Leased, Held, Dead:
 	default:
-		return fieldErr("state", r.State.String(), "cannot be listed; one of waiting scheduled leased held dead can")
+		return FieldErrorf("state", r.State.String(), "cannot be listed; one of waiting scheduled leased held dead can")
 	}
 	return validatePage(r.State, r.Lane, r.Limit)
 }
@@ -117,14 +117,14 @@ func (r *ListRequest) Validate() error {
 // Validate checks all but the queue's name and After. Its error is a *FieldError.
 func (r *PurgeRequest) Validate() error {
 	if r.State != Waiting && r.State != Scheduled {
-		return fieldErr("state", r.State.String(), "cannot be purged; waiting and scheduled can")
+		return FieldErrorf("state", r.State.String(), "cannot be purged; waiting and scheduled can")
 	}
 	return validatePage(r.State, r.Lane, r.Limit)
 }
 
 func validatePage(s State, lane *string, limit int) error {
 	if lane != nil && s != Waiting {
-		return fieldErr("lane", *lane, "can be chosen only among waiting jobs")
+		return FieldErrorf("lane", *lane, "can be chosen only among waiting jobs")
 	}
 	if lane != nil {
 		if err := ValidateLane(*lane); err != nil {
@@ -140,10 +140,10 @@ func ValidateDecision(ids []string, v Verdict, reason string) error {
 		return err
 	}
 	if v != Deliver && v != Bury && v != Release {
-		return fieldErr("verdict", "", "is none of deliver, bury, release")
+		return FieldErrorf("verdict", "", "is none of deliver, bury, release")
 	}
 	if len(reason) > MaxReasonBytes {
-		return fieldErr("reason", "", "has %d bytes, the limit is %d", len(reason), MaxReasonBytes)
+		return FieldErrorf("reason", "", "has %d bytes, the limit is %d", len(reason), MaxReasonBytes)
 	}
 	return nil
 }
@@ -151,11 +151,11 @@ func ValidateDecision(ids []string, v Verdict, reason string) error {
 // ValidateIDs checks the ids of a Replay or a Forget. Its error is a *FieldError.
 func ValidateIDs(ids []string) error {
 	if len(ids) > MaxPage {
-		return fieldErr("ids", "", "are %d, the limit is %d", len(ids), MaxPage)
+		return FieldErrorf("ids", "", "are %d, the limit is %d", len(ids), MaxPage)
 	}
 	for i, id := range ids {
 		if err := ValidateID(id); err != nil {
-			return fieldErr(fmt.Sprintf("ids[%d]", i), id, "is not an id")
+			return FieldErrorf(fmt.Sprintf("ids[%d]", i), id, "is not an id")
 		}
 	}
 	return nil

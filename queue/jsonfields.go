@@ -28,18 +28,18 @@ type document struct {
 // read reads data into what has the defaults, and returns which fields are given, by their dotted paths.
 func (d document) read(data []byte, into any) (given map[string]bool, err error) {
 	if len(data) > d.most {
-		return nil, fieldErr(d.name, "", "has %d bytes, the limit is %d", len(data), d.most)
+		return nil, FieldErrorf(d.name, "", "has %d bytes, the limit is %d", len(data), d.most)
 	}
 	var deep *DepthError
 	if errors.As(CheckDepth(data, MaxDepth), &deep) {
-		return nil, fieldErr(cmp.Or(deep.Field, d.name), "", "%v", deep)
+		return nil, FieldErrorf(cmp.Or(deep.Field, d.name), "", "%v", deep)
 	}
 	in := jsontext.NewDecoder(bytes.NewBuffer(data))
 	if in.PeekKind() != '{' {
 		if _, err := in.ReadValue(); err != nil {
 			return nil, d.fieldErr(err)
 		}
-		return nil, fieldErr(d.name, "", "must be a JSON object")
+		return nil, FieldErrorf(d.name, "", "must be a JSON object")
 	}
 	// First of all: then each path that is made below is one of a known field, and all of them together are about as
 	// long as data. Those that somebody makes up could be its length squared.
@@ -63,9 +63,9 @@ func (d document) given(in *jsontext.Decoder) (map[string]bool, error) {
 		case t.Kind() == '}' && in.StackDepth() == 0:
 			return given, nil
 		case t.Kind() == 'n':
-			return nil, fieldErr(d.field(in.StackPointer()), "", "is null; leave it out for the default")
+			return nil, FieldErrorf(d.field(in.StackPointer()), "", "is null; leave it out for the default")
 		case t.Kind() == '0' && t.String() == "0" && d.zeroless != nil && d.zeroless(dotted(in.StackPointer())):
-			return nil, fieldErr(d.field(in.StackPointer()), "", "is 0, must be at least 1; leave it out for no limit")
+			return nil, FieldErrorf(d.field(in.StackPointer()), "", "is 0, must be at least 1; leave it out for no limit")
 		case t.Kind() == '"' && isName(in):
 			path := dotted(in.StackPointer())
 			given[path] = true
@@ -107,23 +107,23 @@ func (d document) fieldErr(err error) *FieldError {
 	if errors.As(err, &syntactic) {
 		field := d.field(syntactic.JSONPointer)
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return fieldErr(field, "", "is given twice")
+			return FieldErrorf(field, "", "is given twice")
 		}
-		return fieldErr(field, "", "is not valid JSON near byte %d: %v", syntactic.ByteOffset, syntactic.Err)
+		return FieldErrorf(field, "", "is not valid JSON near byte %d: %v", syntactic.ByteOffset, syntactic.Err)
 	}
 	var semantic *json.SemanticError
 	if !errors.As(err, &semantic) {
-		return fieldErr(d.name, "", "is not valid JSON: %v", err) // io.EOF, of nothing at all
+		return FieldErrorf(d.name, "", "is not valid JSON: %v", err) // io.EOF, of nothing at all
 	}
 	field := d.field(semantic.JSONPointer)
 	if errors.Is(err, json.ErrUnknownName) {
-		return fieldErr(field, "", "is not a field of %s", d.of)
+		return FieldErrorf(field, "", "is not a field of %s", d.of)
 	}
 	if (semantic.JSONKind == '"' || semantic.JSONKind == 0 || semantic.GoType == bytesType) && semantic.Err != nil &&
 		textual(semantic.GoType) {
-		return fieldErr(field, "", "%v", semantic.Err)
+		return FieldErrorf(field, "", "%v", semantic.Err)
 	}
-	return fieldErr(
+	return FieldErrorf(
 		field, string(semantic.JSONValue), "must be %s",
 		cmp.Or(d.wants[semantic.JSONPointer.LastToken()], wanted(semantic.GoType)),
 	)

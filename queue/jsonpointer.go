@@ -21,7 +21,7 @@ var (
 // is not on the way is skipped and not taken apart.
 func (p keyPart) ofPayload(payload []byte) (string, error) {
 	if err := CheckDepth(payload, MaxDepth); err != nil { // one that came as bytes
-		return "", fieldErr(p.field, "", "cannot be found, for the payload %v, and a rule counts by it", err)
+		return "", FieldErrorf(p.field, "", "cannot be found, for the payload %v, and a rule counts by it", err)
 	}
 	d := jsontext.NewDecoder(bytes.NewBuffer(payload), jsontext.AllowDuplicateNames(true))
 	v, err := at(d, p.pointer)
@@ -33,9 +33,9 @@ func (p keyPart) ofPayload(payload []byte) (string, error) {
 		err = cmp.Or(behind, errMore)
 	}
 	if errors.Is(err, errNoText) || errors.Is(err, errTwice) {
-		return "", fieldErr(p.field, "", "%v, and a rule counts by it; give one text, number, true or false", err)
+		return "", FieldErrorf(p.field, "", "%v, and a rule counts by it; give one text, number, true or false", err)
 	}
-	return "", fieldErr(
+	return "", FieldErrorf(
 		p.field, "", "cannot be found, for the payload is not one JSON value, and a rule counts by it: %v", err,
 	)
 }

@@ -93,11 +93,11 @@ func (l *Lanes) validate(field string) error {
 	}
 	field += ".overrides"
 	if n := len(l.Overrides); n > maxLaneOverrides {
-		return fieldErr(field, "", "are %d, the limit is %d", n, maxLaneOverrides)
+		return FieldErrorf(field, "", "are %d, the limit is %d", n, maxLaneOverrides)
 	}
 	for _, key := range slices.Sorted(maps.Keys(l.Overrides)) {
 		if err := ValidateLane(key); err != nil || key == "" {
-			return fieldErr(field, key, "is not the key of a lane: 1 to %d bytes of UTF-8", MaxLaneBytes)
+			return FieldErrorf(field, key, "is not the key of a lane: 1 to %d bytes of UTF-8", MaxLaneBytes)
 		}
 		rule := l.Overrides[key]
 		if err := validate(&rule, laneSettings, field+"."+shortPath(key)+"."); err != nil {

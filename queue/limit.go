@@ -91,7 +91,7 @@ var limitSettings = []setting[Limit]{
 
 func validateLimits(limits []Limit, field string) error {
 	if len(limits) > MaxLimits {
-		return fieldErr(field, "", "are %d, at most %d can hold", len(limits), MaxLimits)
+		return FieldErrorf(field, "", "are %d, at most %d can hold", len(limits), MaxLimits)
 	}
 	for i := range limits {
 		if err := limits[i].validate(fmt.Sprintf("%s.%d", field, i)); err != nil {
@@ -104,10 +104,10 @@ func validateLimits(limits []Limit, field string) error {
 func (l *Limit) validate(field string) error {
 	switch {
 	case l.Paced() && l.Rate.Unlimited():
-		return fieldErr(field, "", `must have a rate such as "500/m" or a quota such as "50000/d"`)
+		return FieldErrorf(field, "", `must have a rate such as "500/m" or a quota such as "50000/d"`)
 	case l.Paced():
 		if l.Timezone != "" {
-			return fieldErr(field+".timezone", l.Timezone,
+			return FieldErrorf(field+".timezone", l.Timezone,
 				"is of no use without a quota: a rate is the same everywhere")
 		}
 		if err := within(field+".burst", l.Burst, 0, leaky.MaxBurst); err != nil {
@@ -115,30 +115,30 @@ func (l *Limit) validate(field string) error {
 		}
 		return ofField(field+".burst", l.Pacer().Validate())
 	case !l.Rate.Unlimited() || l.Burst != 0:
-		return fieldErr(field, "", "has a rate or a burst and a quota; make two limits of it")
+		return FieldErrorf(field, "", "has a rate or a burst and a quota; make two limits of it")
 	}
 	if l.Quota.Max < 1 || l.Quota.Max > MaxQuota {
 		return within(field+".quota", l.Quota.Max, 1, MaxQuota)
 	}
 	var q Quota
 	if err := q.UnmarshalText([]byte(l.Quota.String())); err != nil {
-		return fieldErr(field+".quota", "", "%v", err)
+		return FieldErrorf(field+".quota", "", "%v", err)
 	}
 	if l.Timezone == "" {
 		return nil
 	}
 	if l.Quota.Per == "m" || l.Quota.Per == "h" {
-		return fieldErr(
+		return FieldErrorf(
 			field+".timezone", l.Timezone, "is of no use for minutes and hours: they end everywhere at the same time",
 		)
 	}
 	if l.Timezone == "Local" || l.Timezone == "localtime" {
-		return fieldErr(
+		return FieldErrorf(
 			field+".timezone", l.Timezone, "differs from machine to machine; name a zone such as Europe/Berlin",
 		)
 	}
 	if _, err := time.LoadLocation(l.Timezone); err != nil {
-		return fieldErr(field+".timezone", l.Timezone, "is not a time zone of the IANA database, such as Europe/Berlin")
+		return FieldErrorf(field+".timezone", l.Timezone, "is not a time zone of the IANA database, such as Europe/Berlin")
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ const (
 func ValidateName(name string) error {
 	group, child, isChild := strings.Cut(name, ".")
 	if !validPart(group) || isChild && !validPart(child) {
-		return fieldErr(
+		return FieldErrorf(
 			"name", name,
 			"a queue name is 1 to 64 of a-z 0-9 _ -, beginning with a letter or digit; a child is group.child with "+
 				"one dot",
@@ -56,18 +56,18 @@ func Parent(name string) string {
 // ValidateID checks a job's id: 1 to 128 visible ASCII characters.
 func ValidateID(id string) error {
 	if id == "" {
-		return fieldErr("id", "", "is empty; leave it out and one is made")
+		return FieldErrorf("id", "", "is empty; leave it out and one is made")
 	}
 	// no URL leads to such a job: clients, and proxies, take them out of a path, written as %2e too
 	if id == "." || id == ".." {
-		return fieldErr("id", id, "stands for another place in a path; give another id")
+		return FieldErrorf("id", id, "stands for another place in a path; give another id")
 	}
 	if len(id) > MaxIDBytes {
-		return fieldErr("id", id, "is longer than %d bytes", MaxIDBytes)
+		return FieldErrorf("id", id, "is longer than %d bytes", MaxIDBytes)
 	}
 	for i := 0; i < len(id); i++ {
 		if id[i] <= ' ' || id[i] > '~' {
-			return fieldErr("id", id, "byte %d is not a visible ASCII character", i)
+			return FieldErrorf("id", id, "byte %d is not a visible ASCII character", i)
 		}
 	}
 	return nil
@@ -75,5 +75,5 @@ func ValidateID(id string) error {
 
 // TooManyChildren is the *FieldError of a child that is one too many.
 func TooManyChildren(name string) error {
-	return fieldErr("name", name, "%s has %d children, the most that a queue can have", Parent(name), MaxChildren)
+	return FieldErrorf("name", name, "%s has %d children, the most that a queue can have", Parent(name), MaxChildren)
 }

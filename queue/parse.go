@@ -36,11 +36,11 @@ func ParseSpec(data []byte) (Spec, error) {
 		given["rate"] = s.hoistRate()
 	}
 	if !given["rate"] {
-		return Spec{}, fieldErr("rate", "", `is missing; give one such as "14/s", or "unlimited"`)
+		return Spec{}, FieldErrorf("rate", "", `is missing; give one such as "14/s", or "unlimited"`)
 	}
 	s.unite()
 	if given["adapt"] && !s.Adapt.On() {
-		return Spec{}, fieldErr("adapt", "",
+		return Spec{}, FieldErrorf("adapt", "",
 			`is empty; give a floor and a ceiling, such as {"floor": "2/s", "ceiling": "20/s"}`)
 	}
 	for i := range specSettings {
@@ -84,7 +84,7 @@ func isLimit(path string) bool {
 func EncodeSpec(s Spec) ([]byte, error) {
 	deliver, err := canonical(s.Deliver)
 	if err != nil {
-		return nil, fieldErr("deliver", "", "is not valid JSON: %v", err)
+		return nil, FieldErrorf("deliver", "", "is not valid JSON: %v", err)
 	}
 	s.Deliver = deliver
 	return json.Marshal(s, json.Deterministic(true))

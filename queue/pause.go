@@ -36,12 +36,12 @@ func (p *Pause) ValidateAhead(now time.Time) error {
 	case p.Until.IsZero():
 		return nil
 	case !p.Until.After(now):
-		return fieldErr(
+		return FieldErrorf(
 			"until", p.Until.UTC().Format(form), "is not after now, which is %s by the engine's clock",
 			now.UTC().Format(form),
 		)
 	case p.Until.Sub(now) > MaxAhead:
-		return fieldErr(
+		return FieldErrorf(
 			"until", p.Until.UTC().Format(form),
 			"is more than %d days ahead; leave it out to pause until the queue is resumed", MaxAhead/(24*time.Hour),
 		)

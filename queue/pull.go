@@ -2,14 +2,14 @@ package queue
 
 // NotPulled is the error of a request for jobs of a queue that is not a pull queue.
 func NotPulled(name string) error {
-	return fieldErr(
+	return FieldErrorf(
 		"queue", name, "is not a pull queue: its jobs go to drainers; set pull to true to have them asked for",
 	)
 }
 
 // PullParent is the error of a Put of a pull queue that has children.
 func (s *Spec) PullParent(children int) error {
-	return fieldErr(
+	return FieldErrorf(
 		"pull", "", "is true, and %s is the parent of %d other queues; a pull queue can be neither child nor parent",
 		s.Name, children,
 	)
@@ -17,7 +17,7 @@ func (s *Spec) PullParent(children int) error {
 
 // PullChild is the error of a Put of a child of a pull queue.
 func (s *Spec) PullChild() error {
-	return fieldErr(
+	return FieldErrorf(
 		"name", s.Name, "would be a child of %s, which is a pull queue; those have no children", Parent(s.Name),
 	)
 }

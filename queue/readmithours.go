@@ -16,7 +16,7 @@ type Window struct {
 func (d *Deferral) Window() (Window, error) {
 	if d.ReadmitBetween == "" {
 		if d.Timezone != "" {
-			return Window{}, fieldErr("deferred.timezone", d.Timezone, "is of no use without deferred.readmit_between")
+			return Window{}, FieldErrorf("deferred.timezone", d.Timezone, "is of no use without deferred.readmit_between")
 		}
 		return Window{}, nil
 	}
@@ -25,21 +25,21 @@ func (d *Deferral) Window() (Window, error) {
 	from, err1 := time.Parse("15:04", begin)
 	to, err2 := time.Parse("15:04", end)
 	if !ok || err1 != nil || err2 != nil {
-		return Window{}, fieldErr("deferred.readmit_between", d.ReadmitBetween, form)
+		return Window{}, FieldErrorf("deferred.readmit_between", d.ReadmitBetween, form)
 	}
 	if from.Equal(to) {
-		return Window{}, fieldErr(
+		return Window{}, FieldErrorf(
 			"deferred.readmit_between", d.ReadmitBetween, "begins when it ends; leave it out for always",
 		)
 	}
 	if d.Timezone == "Local" || d.Timezone == "localtime" {
-		return Window{}, fieldErr(
+		return Window{}, FieldErrorf(
 			"deferred.timezone", d.Timezone, "differs from machine to machine; name a zone such as Europe/Berlin",
 		)
 	}
 	zone, err := time.LoadLocation(d.Timezone)
 	if err != nil {
-		return Window{}, fieldErr(
+		return Window{}, FieldErrorf(
 			"deferred.timezone", d.Timezone, "is not a time zone of the IANA database, such as Europe/Berlin",
 		)
 	}

@@ -108,12 +108,12 @@ func (r *Rule) Validate() error {
 	switch r.Action {
 	case Reject, Defer, Shadow:
 	default:
-		return fieldErr("action", r.Action, "must be reject, defer or shadow")
+		return FieldErrorf("action", r.Action, "must be reject, defer or shadow")
 	}
 	switch r.Away {
 	case AwayOpen, AwayClosed, AwayShare:
 	default:
-		return fieldErr("away", r.Away, "must be open, closed or share")
+		return FieldErrorf("away", r.Away, "must be open, closed or share")
 	}
 	if r.MaxKeys != 0 {
 		if err := within("max_keys", r.MaxKeys, 1, MaxRuleKeys); err != nil {
@@ -121,11 +121,11 @@ func (r *Rule) Validate() error {
 		}
 	}
 	if n := len(r.Overrides); n > MaxRuleOverrides {
-		return fieldErr("overrides", "", "are %d, the limit is %d", n, MaxRuleOverrides)
+		return FieldErrorf("overrides", "", "are %d, the limit is %d", n, MaxRuleOverrides)
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Overrides)) {
 		if key == "" {
-			return fieldErr("overrides", "", "has an empty key")
+			return FieldErrorf("overrides", "", "has an empty key")
 		}
 		if err := ValidateRuleKey("overrides", key); err != nil {
 			return err
@@ -173,7 +173,7 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 			continue
 		}
 		if such, must := needed[f.name]; must && !f.given {
-			return fieldErr(
+			return FieldErrorf(
 				field, "", "is missing or %s, and %s goes by it; give one such as %s", such.none, a, such.example,
 			)
 		}
@@ -183,13 +183,13 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 	}
 	if err := l.Validate(); err != nil { // numbers that do not go together
 		by := goesBy(a)
-		return fieldErr(shortPath(prefix+by[len(by)-1]), "", "%v", err)
+		return FieldErrorf(shortPath(prefix+by[len(by)-1]), "", "%v", err)
 	}
 	return nil
 }
 
 func useless(field string, a leaky.Algorithm) error {
-	return fieldErr(
+	return FieldErrorf(
 		field, "", "is of no use to %s, which goes by %s; leave it out", a, strings.Join(goesBy(a), " and "),
 	)
 }
@@ -197,7 +197,7 @@ func useless(field string, a leaky.Algorithm) error {
 // ValidateRuleName checks the name of a rule, which is made as a queue's is.
 func ValidateRuleName(name string) error {
 	if ValidateName(name) != nil {
-		return fieldErr(
+		return FieldErrorf(
 			"name", name,
 			"a rule's name is 1 to 64 of a-z 0-9 _ -, beginning with a letter or digit; group.rule, with one dot, is "+
 				"a rule of that group",
@@ -211,11 +211,11 @@ func ValidateRuleName(name string) error {
 func ValidateRuleKey(field, key string) error {
 	switch {
 	case len(key) > MaxRuleKeyBytes:
-		return fieldErr(
+		return FieldErrorf(
 			field, key, "has %d bytes, the limit is %d; a digest of it serves as well", len(key), MaxRuleKeyBytes,
 		)
 	case !utf8.ValidString(key):
-		return fieldErr(field, key, "is not valid UTF-8")
+		return FieldErrorf(field, key, "is not valid UTF-8")
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func Limited(r []Ruled) (rule string, wait time.Duration, limited bool) {
 
 // CannotPass is the *FieldError of a cost that a rule can never let through.
 func CannotPass(rule string, cost, most int64) error {
-	return fieldErr(
+	return FieldErrorf(
 		"cost", fmt.Sprint(cost),
 		"is more than the rule %s ever lets through at once, %d; lower the cost or raise the rule", rule, most,
 	)
@@ -253,14 +253,14 @@ func CannotPass(rule string, cost, most int64) error {
 
 func validateRuleNames(names []string) error {
 	if len(names) > MaxSpecRules {
-		return fieldErr("rules", "", "are %d, at most %d can be asked", len(names), MaxSpecRules)
+		return FieldErrorf("rules", "", "are %d, at most %d can be asked", len(names), MaxSpecRules)
 	}
 	for i, name := range names {
 		if err := ValidateRuleName(name); err != nil {
-			return fieldErr(fmt.Sprintf("rules.%d", i), name, "is not the name of a rule")
+			return FieldErrorf(fmt.Sprintf("rules.%d", i), name, "is not the name of a rule")
 		}
 		if slices.Contains(names[:i], name) {
-			return fieldErr(fmt.Sprintf("rules.%d", i), name, "is given twice")
+			return FieldErrorf(fmt.Sprintf("rules.%d", i), name, "is given twice")
 		}
 	}
 	return nil

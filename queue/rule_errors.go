@@ -13,12 +13,12 @@ import (
 
 // NoSuchRule is the *FieldError of the i-th of a spec's rules, which is of the queue's group and does not exist.
 func NoSuchRule(i int, name string) error {
-	return fieldErr(fmt.Sprintf("rules.%d", i), name, "is no rule; put it first")
+	return FieldErrorf(fmt.Sprintf("rules.%d", i), name, "is no rule; put it first")
 }
 
 // NoQueueAsks is the *FieldError of the i-th of a spec's rules, which is of concurrency.
 func NoQueueAsks(i int, name string) error {
-	return fieldErr(
+	return FieldErrorf(
 		fmt.Sprintf("rules.%d", i), name, "is a rule of concurrency: a queue cannot ask it, for its jobs free no place",
 	)
 }
@@ -108,7 +108,7 @@ func CheckOtherRules(ctx context.Context, engine Rules, spec *Spec) error {
 
 // AskedByQueues is the *FieldError of a rule that would become one of concurrency while queues ask it.
 func AskedByQueues(rule string) error {
-	return fieldErr(
+	return FieldErrorf(
 		"algorithm", string(leaky.AlgorithmConcurrency),
 		"does not do for %s, which queues ask: their jobs free no place; take it out of their rules first", rule,
 	)
@@ -121,7 +121,7 @@ func ValidateProcess(process string) error {
 		ok = ok && process[i] > ' ' && process[i] <= '~'
 	}
 	if !ok {
-		return fieldErr("process", process, "must be 1 to 64 visible ASCII characters")
+		return FieldErrorf("process", process, "must be 1 to 64 visible ASCII characters")
 	}
 	return nil
 }

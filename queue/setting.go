@@ -110,7 +110,7 @@ func (r *setting[S]) bound(at any, field string) error {
 		return within(field, *v, number(r.min), number(r.max))
 	case *float64:
 		if low, high := r.min.(float64), r.max.(float64); !(*v > low && *v < high) {
-			return fieldErr(field, "", "is %v, must be between %v and %v", *v, low, high)
+			return FieldErrorf(field, "", "is %v, must be between %v and %v", *v, low, high)
 		}
 	case *Duration:
 		if *v != 0 || r.absent == "" {
@@ -118,7 +118,7 @@ func (r *setting[S]) bound(at any, field string) error {
 		}
 	case *Bytes:
 		if low, high := Bytes(number(r.min)), Bytes(number(r.max)); *v != 0 && (*v < low || *v > high) {
-			return fieldErr(field, "", "is %v, must be from %v to %v", *v, low, high)
+			return FieldErrorf(field, "", "is %v, must be from %v to %v", *v, low, high)
 		}
 	}
 	return nil
@@ -134,19 +134,19 @@ func oneOf(field, s string, values []string, optional bool) error {
 		}
 	}
 	last := len(values) - 1
-	return fieldErr(field, s, "must be %s or %s", strings.Join(values[:last], ", "), values[last])
+	return FieldErrorf(field, s, "must be %s or %s", strings.Join(values[:last], ", "), values[last])
 }
 
 func within(field string, v, low, high int64) error {
 	if v < low || v > high {
-		return fieldErr(field, "", "is %d, must be from %d to %d", v, low, high)
+		return FieldErrorf(field, "", "is %d, must be from %d to %d", v, low, high)
 	}
 	return nil
 }
 
 func span(field string, v Duration, low, high time.Duration) error {
 	if v.D() < low || v.D() > high || v.D()%time.Microsecond != 0 {
-		return fieldErr(field, "", "is %v, must be from %v to %v in whole microseconds", v, low, high)
+		return FieldErrorf(field, "", "is %v, must be from %v to %v in whole microseconds", v, low, high)
 	}
 	return nil
 }

@@ -192,7 +192,7 @@ var specSettings = []setting[Spec]{
 		holds: nextGrant,
 		check: func(s *Spec, field string) error {
 			if s.Slack > s.Lease {
-				return fieldErr(field, "", "is %v, longer than the lease %v: a job could start after it belonged to "+
+				return FieldErrorf(field, "", "is %v, longer than the lease %v: a job could start after it belonged to "+
 					"somebody else",
 					s.Slack, s.Lease)
 			}

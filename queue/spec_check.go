@@ -72,7 +72,7 @@ const (
 
 func (s *Spec) validatePull(field string) error {
 	if parent := Parent(s.Name); s.Pull && parent != "" {
-		return fieldErr(field, "", "is true, and the name makes the queue a child of %s;"+
+		return FieldErrorf(field, "", "is true, and the name makes the queue a child of %s;"+
 			" a pull queue can be neither child nor parent, so give it a name without a dot", parent)
 	}
 	return nil
@@ -82,7 +82,7 @@ func (s *Spec) validateMaxAge(field string) error {
 	if s.Deferred.MaxAge > s.Retention.For {
 		// A job that came back must be remembered for as long as a second copy of it,
 		// from a repeated request, may still be on the overflow (invariant 7).
-		return fieldErr(field, "", "is %v, longer than retention.for %v:"+
+		return FieldErrorf(field, "", "is %v, longer than retention.for %v:"+
 			" a job would be forgotten while a copy of it may still come back", s.Deferred.MaxAge, s.Retention.For)
 	}
 	return nil
@@ -90,19 +90,19 @@ func (s *Spec) validateMaxAge(field string) error {
 
 func validateDeliver(target json.RawMessage, field string) error {
 	if len(target) > MaxDeliverBytes {
-		return fieldErr(field, "", "has %d bytes, the limit is %d", len(target), MaxDeliverBytes)
+		return FieldErrorf(field, "", "has %d bytes, the limit is %d", len(target), MaxDeliverBytes)
 	}
 	if deliver, err := canonical(target); err != nil {
-		return fieldErr(field, "", "is not valid JSON: %v", err)
+		return FieldErrorf(field, "", "is not valid JSON: %v", err)
 	} else if deliver != nil && deliver[0] != '{' {
-		return fieldErr(field, "", "must be an object") // not quoted: it may be a URL with a secret
+		return FieldErrorf(field, "", "must be an object") // not quoted: it may be a URL with a secret
 	}
 	return nil
 }
 
 func notBelow(field string, v Duration, other string, least Duration) error {
 	if v < least {
-		return fieldErr(field, "", "is %v, below %s %v", v, other, least)
+		return FieldErrorf(field, "", "is %v, below %s %v", v, other, least)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (s *State) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return fieldErr("state", string(b), "is no state; one of %s", strings.Join(stateNames[1:], " "))
+	return FieldErrorf("state", string(b), "is no state; one of %s", strings.Join(stateNames[1:], " "))
 }
 
 // Ended reports whether a job in this state leaves its place in the queue free.

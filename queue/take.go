@@ -10,7 +10,7 @@ import (
 // CheckTakes checks how many questions there are. Its error is a *FieldError.
 func CheckTakes(n int) error {
 	if n > MaxTakes {
-		return fieldErr("takes", "", "are %d, at most %d can be asked at once", n, MaxTakes)
+		return FieldErrorf("takes", "", "are %d, at most %d can be asked at once", n, MaxTakes)
 	}
 	return nil
 }
@@ -19,10 +19,10 @@ func CheckTakes(n int) error {
 // without a name gets one. Its error is the *FieldError of a question that cannot be asked.
 func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
 	if t.Op > TakeAnew {
-		return leaky.Ask{}, fieldErr("op", fmt.Sprint(uint8(t.Op)), "must be take, peek, refund or reset")
+		return leaky.Ask{}, FieldErrorf("op", fmt.Sprint(uint8(t.Op)), "must be take, peek, refund or reset")
 	}
 	if t.Key == "" && r.Key != "" {
-		return leaky.Ask{}, fieldErr(
+		return leaky.Ask{}, FieldErrorf(
 			"key", "", "is missing or empty, and the rule %s counts by %s; give it", r.Name, r.Key,
 		)
 	}
@@ -33,7 +33,7 @@ func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
 	places := r.Algorithm == leaky.AlgorithmConcurrency
 	switch {
 	case t.Cost < 0 || t.Cost > leaky.MaxLimit:
-		return leaky.Ask{}, fieldErr(
+		return leaky.Ask{}, FieldErrorf(
 			"cost", fmt.Sprint(t.Cost), "must be from 1 to %d, or be left out, which means 1", leaky.MaxLimit,
 		)
 	case t.Op == TakeAnew || places && t.Op == TakeBack: // of what the key, or the place, has
@@ -61,7 +61,7 @@ const nobody = "\x00"
 func (r *Rule) lease(t Take) (string, error) {
 	if r.Algorithm != leaky.AlgorithmConcurrency {
 		if t.Lease != "" {
-			return "", fieldErr(
+			return "", FieldErrorf(
 				"lease", t.Lease, "is of no use to %s: only concurrency has places; leave it out", r.Algorithm,
 			)
 		}
@@ -71,15 +71,15 @@ func (r *Rule) lease(t Take) (string, error) {
 	case t.Lease == "" && t.Op == TakeNow:
 		return rand.Text(), nil
 	case t.Lease == "" && t.Op == TakeBack:
-		return "", fieldErr("lease", "", "is missing: it names the place that is given back")
+		return "", FieldErrorf("lease", "", "is missing: it names the place that is given back")
 	case t.Lease == "":
 		return nobody, nil
 	case len(t.Lease) > leaky.MaxLease:
-		return "", fieldErr("lease", t.Lease, "has %d bytes, the limit is %d", len(t.Lease), leaky.MaxLease)
+		return "", FieldErrorf("lease", t.Lease, "has %d bytes, the limit is %d", len(t.Lease), leaky.MaxLease)
 	}
 	for _, c := range []byte(t.Lease) {
 		if c <= ' ' || c > '~' {
-			return "", fieldErr("lease", t.Lease, "has a character that is not visible ASCII")
+			return "", FieldErrorf("lease", t.Lease, "has a character that is not visible ASCII")
 		}
 	}
 	return t.Lease, nil

@@ -31,7 +31,7 @@ const MaxKeyTemplateBytes = 512
 func ParseKeyTemplate(text string) (KeyTemplate, error) {
 	var t KeyTemplate
 	if len(text) > MaxKeyTemplateBytes {
-		return t, fieldErr("key", text, "has %d bytes, the limit is %d", len(text), MaxKeyTemplateBytes)
+		return t, FieldErrorf("key", text, "has %d bytes, the limit is %d", len(text), MaxKeyTemplateBytes)
 	}
 	fields := 0
 	for rest := text; rest != ""; {
@@ -44,7 +44,7 @@ func ParseKeyTemplate(text string) (KeyTemplate, error) {
 		case literal != "" && afterField:
 			t.parts[n-1].stop = literal[0]
 		case afterField:
-			return t, fieldErr(
+			return t, FieldErrorf(
 				"key", text,
 				"has two fields with nothing between them, so that different values could make one key; put a : "+
 					"between them",
@@ -58,7 +58,7 @@ func ParseKeyTemplate(text string) (KeyTemplate, error) {
 		}
 		field, behind, closed := strings.Cut(after, "}")
 		if !closed {
-			return t, fieldErr("key", text, "has a { without a }")
+			return t, FieldErrorf("key", text, "has a { without a }")
 		}
 		p, err := parseKeyField(text, field)
 		if err != nil {
@@ -68,7 +68,7 @@ func ParseKeyTemplate(text string) (KeyTemplate, error) {
 		fields++
 	}
 	if text != "" && fields == 0 {
-		return t, fieldErr(
+		return t, FieldErrorf(
 			"key", text,
 			"has no field in braces, such as {lane} or {payload/to}; leave it out to count all under one key",
 		)
@@ -80,14 +80,14 @@ func checkLiteral(text, literal string) error {
 	for i := 0; i < len(literal); i++ {
 		switch c := literal[i]; {
 		case c == '}':
-			return fieldErr("key", text, "has a } without a {")
+			return FieldErrorf("key", text, "has a } without a {")
 		case c == '%': // it would be taken for one that encodes
-			return fieldErr(
+			return FieldErrorf(
 				"key", text,
 				"has a %% between its fields, which marks what is encoded in their values; use another character",
 			)
 		case c <= ' ' || c > '~':
-			return fieldErr("key", text, "has a character between its fields that is not visible ASCII")
+			return FieldErrorf("key", text, "has a character between its fields that is not visible ASCII")
 		}
 	}
 	return nil
@@ -112,7 +112,7 @@ func parseKeyField(text, field string) (keyPart, error) {
 			return p, nil
 		}
 	}
-	return p, fieldErr(
+	return p, FieldErrorf(
 		"key", text,
 		"{%s} is no field of a job: there are {lane}, {queue}, {content_type}, {header.NAME} and {payload/POINTER}, "+
 			"such as {payload/to}",
@@ -174,7 +174,7 @@ func (p keyPart) value(j *Job) (v string, err error) {
 		return "", err
 	}
 	if v == "" {
-		return "", fieldErr(p.field, "", "is missing or empty, and a rule counts by it; give it")
+		return "", FieldErrorf(p.field, "", "is missing or empty, and a rule counts by it; give it")
 	}
 	if err := ValidateRuleKey(p.field, v); err != nil {
 		return "", err
@@ -189,7 +189,7 @@ func (p keyPart) ofHeaders(headers map[string]string) (v string, err error) {
 			continue
 		}
 		if found { // which of them a target goes by is its own affair
-			return "", fieldErr(p.field, "", "is given twice, in different case, and a rule counts by it; give it once")
+			return "", FieldErrorf(p.field, "", "is given twice, in different case, and a rule counts by it; give it once")
 		}
 		v, found = value, true
 	}

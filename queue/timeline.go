@@ -55,7 +55,7 @@ func (o *AttemptOutcome) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return fieldErr(
+	return FieldErrorf(
 		"outcome", string(b), "is no outcome of an attempt; one of %s", strings.Join(attemptOutcomes[:], " "),
 	)
 }
