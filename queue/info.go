@@ -130,6 +130,10 @@ type Totals struct {
 	Dead      int64
 }
 
+// SeenFor is for how long a drainer, or a worker, that asked for jobs is taken to live. One that lives asks every 2 s,
+// also while all of its handlers are busy; so one that was killed is gone after this.
+const SeenFor = 10 * time.Second
+
 // Drainers are who drains a store.
 type Drainers struct {
 	Seen []Drainer // those that reserved within SeenFor

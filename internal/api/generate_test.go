@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/status"
 )
 
 //go:generate go test -run ^TestOpenAPIFollowsTheTables$ . -args -update
@@ -21,7 +22,7 @@ func TestOpenAPIFollowsTheTables(t *testing.T) {
 	doc = withList(doc, names(reasons, func(r Reason) string { return r.Code }), "Reason", "enum")
 	doc = withList(doc, stateNames(), "State", "enum")
 	doc = withList(
-		doc, names(queue.StatusCodes(), func(c queue.StatusCode) string { return string(c) }), "QueueStatus", "code", "enum",
+		doc, names(status.Codes(), func(c status.Code) string { return string(c) }), "QueueStatus", "code", "enum",
 	)
 	doc = withList(
 		doc, names(queue.ChangeKinds, func(k queue.ChangeKind) string { return string(k) }), "ChangeKind", "enum",

@@ -7,6 +7,7 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/status"
 )
 
 // shownSpec is a queue of which no more is known than its spec. All that is shown of
@@ -38,7 +39,7 @@ func shown(i *queue.Info) wire.Queue {
 }
 
 func statusOf(i *queue.Info) wire.Status {
-	s := i.Status()
+	s := status.Of(i)
 	return wire.Status{
 		Code: s.Code, Text: s.Text(i.Now.UTC()), Until: instant(s.Until), Queue: s.Queue, Reason: s.Reason, By: s.By,
 		Full:      s.Full,

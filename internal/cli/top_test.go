@@ -17,6 +17,7 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/status"
 )
 
 func TestTopOnce(t *testing.T) {
@@ -79,7 +80,7 @@ empty   [....................]   0%   0/4   1/s   0.0    0.0        0.0         
 func queueOf(name string, s wire.Stats) wire.Queue {
 	return wire.Queue{
 		Spec: queue.Spec{Name: name, Rate: leaky.PerSecond(10), Capacity: 100},
-		Flow: &wire.Flow{Status: wire.Status{Code: queue.StatusFlowing}, Stats: s},
+		Flow: &wire.Flow{Status: wire.Status{Code: status.Flowing}, Stats: s},
 	}
 }
 
@@ -161,7 +162,7 @@ func TestTopFits(t *testing.T) {
 			Waiting: int64(i), Counters: queue.Counters{Appended: 1 << 40},
 		})
 		if i%2 == 0 {
-			q.Paused, q.Status = true, wire.Status{Code: queue.StatusPaused, Reason: strings.Repeat("why ", 100)}
+			q.Paused, q.Status = true, wire.Status{Code: status.Paused, Reason: strings.Repeat("why ", 100)}
 		}
 		list = append(list, q)
 	}

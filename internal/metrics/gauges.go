@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/status"
 )
 
 // DefaultRefresh is how often Gauges looks at the queues.
@@ -41,7 +42,7 @@ type Gauges struct {
 	states   *prometheus.GaugeVec
 	drainers prometheus.Gauge
 	shown    map[string]bool
-	was      map[string]queue.StatusCode // the state that each is shown in
+	was      map[string]status.Code // the state that each is shown in
 	rotation rotation
 }
 
@@ -106,7 +107,7 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 			Name: "penstock_drainers", Help: "How many drainers asked the store for jobs in the last 10 s.",
 		}),
 		shown:    map[string]bool{},
-		was:      map[string]queue.StatusCode{},
+		was:      map[string]status.Code{},
 		rotation: newRotation(),
 	}
 	return g, register(

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/status"
 )
 
 // rotationPage is how many of the queues behind the first ones a look lists: with one each 10 s, 6,000 a minute.
@@ -17,19 +18,19 @@ const rotationPage = 1000
 // alertStates are the states that a queue has series for wherever its name stands, so that alerts know all queues. What
 // concerns all queues of a store or a group at once is none of them, but paused, which somebody did to this one. The
 // most urgent come first.
-var alertStates = []queue.StatusCode{
-	queue.StatusStalled, queue.StatusCircuitOpen, queue.StatusThrottled, queue.StatusNoWorker, queue.StatusPaused,
+var alertStates = []status.Code{
+	status.Stalled, status.CircuitOpen, status.Throttled, status.NoWorker, status.Paused,
 }
 
 // notWaitingTurn are the states in which a job waits for something else than its turn. Throttled is none: a receiver
 // that asks to be spared again and again must not hide how old the jobs become.
-var notWaitingTurn = []queue.StatusCode{
-	queue.StatusPaused, queue.StatusParentPaused, queue.StatusNoDrainer, queue.StatusCircuitOpen, queue.StatusQuota,
+var notWaitingTurn = []status.Code{
+	status.Paused, status.ParentPaused, status.NoDrainer, status.CircuitOpen, status.Quota,
 }
 
 // urgencyOf tells how urgent it is that a queue has series of its own, the most at 0, and whether it is to have any.
 func urgencyOf(i *queue.Info) (urgency int, has bool) {
-	s := i.Status()
+	s := status.Of(i)
 	if at := slices.Index(alertStates, s.Code); at >= 0 {
 		return at, true
 	}
@@ -46,14 +47,14 @@ type rotation struct {
 
 // survey is what is known of the queues that have no series of their own.
 type survey struct {
-	states map[queue.StatusCode]float64
+	states map[status.Code]float64
 	oldest time.Time // when the job was appended that has waited longest
 }
 
-func newSurvey() survey { return survey{states: map[queue.StatusCode]float64{}} }
+func newSurvey() survey { return survey{states: map[status.Code]float64{}} }
 
 func (s *survey) add(i *queue.Info) {
-	code := i.Status().Code
+	code := status.Of(i).Code
 	s.states[code]++
 	if slices.Contains(notWaitingTurn, code) {
 		return
@@ -147,7 +148,7 @@ func newRotation() rotation { return rotation{troubled: map[string]bool{}, now: 
 
 // survey shows how many queues are in each state, and how long the oldest job of those has waited that have no series.
 func (g *Gauges) survey(first []queue.Info, others bool, now time.Time) {
-	counts := map[queue.StatusCode]float64{}
+	counts := map[status.Code]float64{}
 	if !others {
 		g.oldest.DeleteLabelValues(Other)
 	} else {
@@ -156,16 +157,16 @@ func (g *Gauges) survey(first []queue.Info, others bool, now time.Time) {
 		g.oldest.WithLabelValues(Other).Set(waited(s.oldest, now))
 	}
 	for i := range first {
-		counts[first[i].Status().Code]++
+		counts[status.Of(&first[i]).Code]++
 	}
-	for _, code := range queue.StatusCodes() {
+	for _, code := range status.Codes() {
 		g.states.WithLabelValues(string(code)).Set(counts[code])
 	}
 }
 
 // status shows what a queue does: of its states the present one alone is a series.
 func (g *Gauges) status(i *queue.Info) {
-	name, s := i.Spec.Name, i.Status()
+	name, s := i.Spec.Name, status.Of(i)
 	// The new one first: a scrape between the two must not find none, or alerts would begin anew.
 	g.state.WithLabelValues(name, string(s.Code)).Set(1)
 	if was, ok := g.was[name]; ok && was != s.Code {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/status"
 )
 
 // Queue is a queue: its spec, with the secrets of its target masked, and how it is
@@ -38,22 +39,22 @@ type Flow struct {
 	Stats  Stats   `json:"stats"`
 }
 
-// Status is what a queue does, and why; see queue.Status.
+// Status is what a queue does, and why; see status.Status.
 type Status struct {
-	Code   queue.StatusCode `json:"code"`
-	Text   string           `json:"text"` // in UTC
-	Until  *time.Time       `json:"until,omitempty"`
-	Queue  string           `json:"queue,omitempty"`
-	Reason string           `json:"reason,omitempty"`
-	By     string           `json:"by,omitempty"`
-	Full   bool             `json:"full"`
+	Code   status.Code `json:"code"`
+	Text   string      `json:"text"` // in UTC
+	Until  *time.Time  `json:"until,omitempty"`
+	Queue  string      `json:"queue,omitempty"`
+	Reason string      `json:"reason,omitempty"`
+	By     string      `json:"by,omitempty"`
+	Full   bool        `json:"full"`
 	// LastAsked is when a drainer, or a worker of a pull queue, last asked for its jobs; nil if that is not known.
 	LastAsked *time.Time `json:"last_asked,omitempty"`
 }
 
 // Here says it by the zone of now, without the reason.
 func (s *Status) Here(now time.Time) string {
-	v := queue.Status{Code: s.Code, Queue: s.Queue, Full: s.Full}
+	v := status.Status{Code: s.Code, Queue: s.Queue, Full: s.Full}
 	if s.Until != nil {
 		v.Until = *s.Until
 	}

@@ -6,19 +6,20 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/status"
 )
 
 // checkStatus checks what a queue does, by itself and in a list; until is 0 if that has no end.
-func (r *rig) checkStatus(want queue.StatusCode, until leaky.Instant, queueName string) queue.Status {
+func (r *rig) checkStatus(want status.Code, until leaky.Instant, queueName string) status.Status {
 	r.Helper()
 	list, err := r.e.List(r.ctx, "", 1000)
 	r.check(err)
-	var s queue.Status
+	var s status.Status
 	for _, i := range append(list, r.info(queueName)) {
 		if i.Spec.Name != queueName {
 			continue
 		}
-		if s = i.Status(); s.Code != want || instantOf(s.Until) != until {
+		if s = status.Of(&i); s.Code != want || instantOf(s.Until) != until {
 			r.Errorf(
 				"%s at %v: it is %s until %v; want %s until %v\n%+v", queueName, r.clock.Now().Time(), s.Code, s.Until,
 				want, until.Time(), i,
@@ -37,24 +38,24 @@ func (r *rig) seen(queueName string) {
 var statusRules = []rule{
 	{"idle, until it has a job; then nobody is there to drain it", func(r *rig) {
 		q := r.queue("q", "10/s")
-		r.checkStatus(queue.StatusIdle, 0, q)
+		r.checkStatus(status.Idle, 0, q)
 		r.accept(q, "a", "b")
-		r.checkStatus(queue.StatusNoDrainer, 0, q)
+		r.checkStatus(status.NoDrainer, 0, q)
 		r.deliver(r.grant(q, 1, "a")...)
-		r.checkStatus(queue.StatusFlowing, 0, q)
+		r.checkStatus(status.Flowing, 0, q)
 		r.clock.Advance(queue.SeenFor)
-		r.checkStatus(queue.StatusFlowing, 0, q)
+		r.checkStatus(status.Flowing, 0, q)
 		r.clock.Advance(time.Microsecond)
-		r.checkStatus(queue.StatusNoDrainer, 0, q)
+		r.checkStatus(status.NoDrainer, 0, q)
 		r.deliver(r.grant(q, 9, "b")...)
-		r.checkStatus(queue.StatusIdle, 0, q)
+		r.checkStatus(status.Idle, 0, q)
 	}},
 	{"a drainer without a free handler lives, and is granted nothing", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		for range 3 {
 			r.seen(q)
-			r.checkStatus(queue.StatusFlowing, 0, q)
+			r.checkStatus(status.Flowing, 0, q)
 			r.clock.Advance(queue.SeenFor / 2)
 		}
 		d, err := r.e.Drainers(r.ctx)
@@ -87,14 +88,14 @@ var statusRules = []rule{
 		}
 		r.accept(q, "a")
 		r.accept(p, "a", "b", "c")
-		r.checkStatus(queue.StatusNoWorker, 0, p)
+		r.checkStatus(status.NoWorker, 0, p)
 		r.pull("w", p, 1, "a")
-		r.checkStatus(queue.StatusFlowing, 0, p)
-		r.checkStatus(queue.StatusNoDrainer, 0, q)
+		r.checkStatus(status.Flowing, 0, p)
+		r.checkStatus(status.NoDrainer, 0, q)
 		r.clock.Advance(queue.SeenFor + time.Millisecond)
 		r.grant(q, 9, "a")
-		r.checkStatus(queue.StatusFlowing, 0, q)
-		r.checkStatus(queue.StatusNoWorker, 0, p)
+		r.checkStatus(status.Flowing, 0, q)
+		r.checkStatus(status.NoWorker, 0, p)
 	}},
 	{"paused, itself or by its parent", func(r *rig) {
 		r.queue("ses", "100/s")
@@ -103,16 +104,16 @@ var statusRules = []rule{
 		r.seen(q)
 		until := r.clock.Now().Add(time.Hour)
 		r.check(r.e.Pause(queue.WithBy(r.ctx, "ann"), "ses", queue.Pause{Until: until.Time(), Reason: "invoice"}))
-		if s := r.checkStatus(queue.StatusParentPaused, until, q); s.Queue != "ses" || s.Reason != "invoice" ||
+		if s := r.checkStatus(status.ParentPaused, until, q); s.Queue != "ses" || s.Reason != "invoice" ||
 			s.By != "ann" {
 			r.Errorf("%+v", s)
 		}
-		r.checkStatus(queue.StatusPaused, until, "ses")
+		r.checkStatus(status.Paused, until, "ses")
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
-		r.checkStatus(queue.StatusPaused, 0, q)
+		r.checkStatus(status.Paused, 0, q)
 		r.check(r.e.Resume(r.ctx, q))
 		r.check(r.e.Resume(r.ctx, "ses"))
-		r.checkStatus(queue.StatusFlowing, 0, q)
+		r.checkStatus(status.Flowing, 0, q)
 	}},
 	{"the quota, its own or its parent's", func(r *rig) {
 		r.queue("ses", "unlimited", limited("quota 3/h"))
@@ -121,86 +122,86 @@ var statusRules = []rule{
 		r.accept(b, "b1", "b2")
 		r.deliver(r.reserve(a, 9)...)
 		end := leaky.Instant(r.clock.Now().Time().Truncate(time.Hour).Add(time.Hour).UnixMicro())
-		if s := r.checkStatus(queue.StatusQuota, end, "ses"); s.Queue != "" || s.Reason != "3/h" {
+		if s := r.checkStatus(status.Quota, end, "ses"); s.Queue != "" || s.Reason != "3/h" {
 			r.Errorf("%+v", s)
 		}
-		r.checkStatus(queue.StatusQuota, end, a)
-		if s := r.checkStatus(queue.StatusQuota, end, b); s.Queue != "ses" || s.Reason != "3/h" {
+		r.checkStatus(status.Quota, end, a)
+		if s := r.checkStatus(status.Quota, end, b); s.Queue != "ses" || s.Reason != "3/h" {
 			r.Errorf("%+v", s)
 		}
 		r.clock.Set(end)
 		r.seen(a)
-		r.checkStatus(queue.StatusFlowing, 0, a)
-		r.checkStatus(queue.StatusFlowing, 0, b)
-		r.checkStatus(queue.StatusFlowing, 0, "ses")
+		r.checkStatus(status.Flowing, 0, a)
+		r.checkStatus(status.Flowing, 0, b)
+		r.checkStatus(status.Flowing, 0, "ses")
 	}},
 	{"its receiver", func(r *rig) {
 		q := r.queue("q", "unlimited", circuitAfter(1, time.Second, time.Minute))
 		r.accept(q, "a", "b")
 		opened := r.breakdown(q)
-		if s := r.checkStatus(queue.StatusCircuitOpen, opened.Add(time.Second), q); s.Reason != "refused" {
+		if s := r.checkStatus(status.CircuitOpen, opened.Add(time.Second), q); s.Reason != "refused" {
 			r.Errorf("%+v", s)
 		}
 		r.deliver(r.probe(q, opened.Add(time.Second)))
-		r.checkStatus(queue.StatusFlowing, 0, q)
+		r.checkStatus(status.Flowing, 0, q)
 		v := r.reserve(q, 1)
 		r.settleWith(queue.Throttle, "429", time.Minute, v[0])
-		r.checkStatus(queue.StatusThrottled, r.clock.Now().Add(time.Minute), q)
+		r.checkStatus(status.Throttled, r.clock.Now().Add(time.Minute), q)
 	}},
 	{"what is in flight, and its lanes", func(r *rig) {
 		q := r.putWithLanes("q", "unlimited", "x1 x2 x3", func(s *queue.Spec) { s.MaxInFlight = 1 })
 		v := r.grant(q, 9, "x1")
-		r.checkStatus(queue.StatusMaxInFlight, 0, q)
+		r.checkStatus(status.MaxInFlight, 0, q)
 		r.deliver(v...)
-		r.checkStatus(queue.StatusFlowing, 0, q)
+		r.checkStatus(status.Flowing, 0, q)
 		r.delete(q)
 		l := r.putWithLanes("l", "unlimited", "x1 x2 x3 y1", everyLane(queue.LaneRule{Rate: laneRate("1/m").Rate}))
 		r.seen(l)
-		r.checkStatus(queue.StatusFlowing, 0, l)
+		r.checkStatus(status.Flowing, 0, l)
 		r.deliver(r.grant(l, 9, "x1", "y1")...)
-		r.checkStatus(queue.StatusLanes, r.clock.Now().Add(time.Minute), l)
+		r.checkStatus(status.Lanes, r.clock.Now().Add(time.Minute), l)
 		r.clock.Advance(time.Minute)
 		r.seen(l)
-		r.checkStatus(queue.StatusFlowing, 0, l)
+		r.checkStatus(status.Flowing, 0, l)
 		r.delete(l)
 		o := r.putWithLanes("o", "unlimited", "k1 k2 x1 x2", ordered)
 		v = r.grant(o, 9, "k1", "x1")
-		r.checkStatus(queue.StatusLanes, 0, o)
+		r.checkStatus(status.Lanes, 0, o)
 		r.deliver(v[0])
-		r.checkStatus(queue.StatusFlowing, 0, o)
+		r.checkStatus(status.Flowing, 0, o)
 	}},
 	{"a schedule, and what backs off", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		at := r.clock.Now().Add(time.Hour)
 		r.schedule(later(at, q, "a"))
 		r.seen(q)
-		r.checkStatus(queue.StatusSchedule, at, q)
+		r.checkStatus(status.Schedule, at, q)
 		r.accept(q, "b")
 		r.fail(time.Minute, r.grant(q, 9, "b")...)
-		r.checkStatus(queue.StatusSchedule, r.clock.Now().Add(time.Minute), q)
+		r.checkStatus(status.Schedule, r.clock.Now().Add(time.Minute), q)
 	}},
 	{"slow, and not stalled", func(r *rig) {
 		q := r.queue("q", "6/h")
 		r.accept(q, "a", "b")
 		r.deliver(r.grant(q, 9, "a")...)
 		due := r.clock.Now().Add(10 * time.Minute)
-		r.checkStatus(queue.StatusFlowing, due, q)
+		r.checkStatus(status.Flowing, due, q)
 		r.clock.Set(due.Add(-time.Second))
 		r.seen(q)
-		r.checkStatus(queue.StatusFlowing, 0, q)
+		r.checkStatus(status.Flowing, 0, q)
 	}},
 	{"stalled when what may leave does not, until something does", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b")
 		r.seen(q)
-		r.clock.Advance(queue.StalledAfter)
+		r.clock.Advance(status.StalledAfter)
 		r.seen(q)
-		r.checkStatus(queue.StatusFlowing, 0, q)
+		r.checkStatus(status.Flowing, 0, q)
 		r.clock.Advance(time.Second)
 		r.seen(q)
-		r.checkStatus(queue.StatusStalled, 0, q)
+		r.checkStatus(status.Stalled, 0, q)
 		r.grant(q, 9, "a")
-		r.checkStatus(queue.StatusFlowing, 0, q)
+		r.checkStatus(status.Flowing, 0, q)
 	}},
 	{"what a pause held up did not stall", func(r *rig) {
 		q := r.queue("q", "10/s")
@@ -209,7 +210,7 @@ var statusRules = []rule{
 		r.clock.Advance(time.Hour)
 		r.seen(q)
 		r.check(r.e.Resume(r.ctx, q))
-		r.checkStatus(queue.StatusFlowing, 0, q)
+		r.checkStatus(status.Flowing, 0, q)
 	}},
 	{"a member that waits for its turn is not stalled, and all of a group that stands still are", func(r *rig) {
 		r.queue("ses", "6/m")
@@ -222,8 +223,9 @@ var statusRules = []rule{
 				r.clock.Advance(5 * time.Second)
 				r.seen(a)
 				for _, q := range []string{a, b, "ses"} {
-					if s := r.info(q); s.Status().Code != queue.StatusFlowing {
-						r.Errorf("%s: %+v of %+v", q, s.Status(), s)
+					i := r.info(q)
+					if s := status.Of(&i); s.Code != status.Flowing {
+						r.Errorf("%s: %+v of %+v", q, s, i)
 					}
 				}
 			}
@@ -233,7 +235,7 @@ var statusRules = []rule{
 			r.seen(a)
 		}
 		for _, q := range []string{a, b, "ses"} {
-			r.checkStatus(queue.StatusStalled, 0, q)
+			r.checkStatus(status.Stalled, 0, q)
 		}
 	}},
 	{"a child is listed with its parent, wherever the list begins", func(r *rig) {

@@ -1,4 +1,4 @@
-package queue_test
+package status_test
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/status"
 )
 
 // noon is a Wednesday in winter.
@@ -83,32 +84,32 @@ func heads(i *queue.Info) {
 
 // TestStatusTable is the truth table of what a queue does: what is changed of one from which jobs leave at its rate.
 func TestStatusTable(t *testing.T) {
-	at := func(code queue.StatusCode, until time.Time) queue.Status {
-		return queue.Status{Code: code, Until: until}
+	at := func(code status.Code, until time.Time) status.Status {
+		return status.Status{Code: code, Until: until}
 	}
-	only := func(code queue.StatusCode) queue.Status { return queue.Status{Code: code} }
-	down := queue.Status{Code: queue.StatusCircuitOpen, Until: noon.Add(12 * time.Second), Reason: "refused"}
-	quota := queue.Status{Code: queue.StatusQuota, Until: midnight, Reason: "100/d Europe/Berlin"}
+	only := func(code status.Code) status.Status { return status.Status{Code: code} }
+	down := status.Status{Code: status.CircuitOpen, Until: noon.Add(12 * time.Second), Reason: "refused"}
+	quota := status.Status{Code: status.Quota, Until: midnight, Reason: "100/d Europe/Berlin"}
 	parents := quota
 	parents.Queue = "ses"
-	stopped := queue.Status{Code: queue.StatusPaused, Reason: "a bug", By: "bob"}
-	above := queue.Status{
-		Code: queue.StatusParentPaused, Until: noon.Add(9 * time.Hour), Queue: "ses", Reason: "invoice", By: "ann",
+	stopped := status.Status{Code: status.Paused, Reason: "a bug", By: "bob"}
+	above := status.Status{
+		Code: status.ParentPaused, Until: noon.Add(9 * time.Hour), Queue: "ses", Reason: "invoice", By: "ann",
 	}
 	for name, row := range map[string]struct {
 		changes []change
-		want    queue.Status
+		want    status.Status
 		text    string
 	}{
-		"jobs leave": {nil, only(queue.StatusFlowing), "flowing"},
+		"jobs leave": {nil, only(status.Flowing), "flowing"},
 		"the next in an hour": {
 			[]change{ready(time.Hour), outflow(0)},
-			at(queue.StatusFlowing, noon.Add(time.Hour)),
+			at(status.Flowing, noon.Add(time.Hour)),
 			"flowing, next at 13:00 UTC",
 		},
-		"the last is under way":       {[]change{idle, inFlight(1, 0)}, only(queue.StatusFlowing), "flowing"},
-		"nothing to do":               {[]change{idle}, only(queue.StatusIdle), "idle"},
-		"nothing to do, nobody there": {[]change{idle, neverAsked}, only(queue.StatusIdle), "idle"},
+		"the last is under way":       {[]change{idle, inFlight(1, 0)}, only(status.Flowing), "flowing"},
+		"nothing to do":               {[]change{idle}, only(status.Idle), "idle"},
+		"nothing to do, nobody there": {[]change{idle, neverAsked}, only(status.Idle), "idle"},
 		"paused":                      {[]change{paused}, stopped, "paused"},
 		"paused and empty":            {[]change{paused, idle}, stopped, "paused"},
 		"paused before all else": {
@@ -118,50 +119,50 @@ func TestStatusTable(t *testing.T) {
 		"parent paused, nobody there": {
 			[]change{parentPaused, neverAsked, open}, above, "parent paused until 21:00 UTC",
 		},
-		"no drainer ever":     {[]change{neverAsked}, only(queue.StatusNoDrainer), "no drainer"},
-		"no drainer for 10 s": {[]change{silent(10 * time.Second)}, only(queue.StatusFlowing), "flowing"},
+		"no drainer ever":     {[]change{neverAsked}, only(status.NoDrainer), "no drainer"},
+		"no drainer for 10 s": {[]change{silent(10 * time.Second)}, only(status.Flowing), "flowing"},
 		"no drainer for longer": {
-			[]change{silent(10*time.Second + 1)}, only(queue.StatusNoDrainer), "no drainer",
+			[]change{silent(10*time.Second + 1)}, only(status.NoDrainer), "no drainer",
 		},
 		"no drainer for a schedule": {
-			[]change{idle, scheduled(3), neverAsked}, only(queue.StatusNoDrainer), "no drainer",
+			[]change{idle, scheduled(3), neverAsked}, only(status.NoDrainer), "no drainer",
 		},
 		"no drainer for a lost lease": {
-			[]change{idle, inFlight(1, 0), neverAsked}, only(queue.StatusNoDrainer), "no drainer",
+			[]change{idle, inFlight(1, 0), neverAsked}, only(status.NoDrainer), "no drainer",
 		},
 		"no drainer before what else is": {
 			[]change{neverAsked, open, throttled, daily(100), inFlight(1, 1)},
-			only(queue.StatusNoDrainer),
+			only(status.NoDrainer),
 			"no drainer",
 		},
 		"no worker": {
-			[]change{pulls, silent(time.Minute)}, only(queue.StatusNoWorker), "waits for workers",
+			[]change{pulls, silent(time.Minute)}, only(status.NoWorker), "waits for workers",
 		},
 		"workers at work, none asks": {
-			[]change{pulls, silent(time.Minute), inFlight(3, 0)}, only(queue.StatusNoWorker), "waits for workers",
+			[]change{pulls, silent(time.Minute), inFlight(3, 0)}, only(status.NoWorker), "waits for workers",
 		},
 		"workers have it all": {
-			[]change{pulls, idle, silent(time.Minute), inFlight(3, 0)}, only(queue.StatusFlowing), "flowing",
+			[]change{pulls, idle, silent(time.Minute), inFlight(3, 0)}, only(status.Flowing), "flowing",
 		},
 		"a worker asks": {
-			[]change{pulls, silent(time.Second)}, only(queue.StatusFlowing), "flowing",
+			[]change{pulls, silent(time.Second)}, only(status.Flowing), "flowing",
 		},
 		"circuit open":           {[]change{open}, down, "circuit open, next probe in 12 s"},
 		"circuit open and empty": {[]change{open, idle}, down, "circuit open, next probe in 12 s"},
 		"circuit open, the probe under way": {
-			[]change{probing}, queue.Status{Code: queue.StatusCircuitOpen, Reason: "refused"}, "circuit open",
+			[]change{probing}, status.Status{Code: status.CircuitOpen, Reason: "refused"}, "circuit open",
 		},
 		"throttled": {
 			[]change{throttled, daily(100)},
-			queue.Status{Code: queue.StatusThrottled, Until: noon.Add(time.Hour), Reason: "429"},
+			status.Status{Code: status.Throttled, Until: noon.Add(time.Hour), Reason: "429"},
 			"receiver asked to wait until 13:00 UTC",
 		},
 		"quota used up": {
 			[]change{daily(100), ready(11 * time.Hour)}, quota, "quota until 23:00 UTC",
 		},
 		"quota above its maximum":          {[]change{daily(101)}, quota, "quota until 23:00 UTC"},
-		"quota left":                       {[]change{daily(99)}, only(queue.StatusFlowing), "flowing"},
-		"quota used up, and nothing waits": {[]change{daily(100), idle}, only(queue.StatusIdle), "idle"},
+		"quota left":                       {[]change{daily(99)}, only(status.Flowing), "flowing"},
+		"quota used up, and nothing waits": {[]change{daily(100), idle}, only(status.Idle), "idle"},
 		"parent's quota": {
 			[]change{ofParent(daily(100))}, parents, "parent's quota until 23:00 UTC",
 		},
@@ -169,51 +170,51 @@ func TestStatusTable(t *testing.T) {
 			[]change{ofParent(daily(100)), daily(100)}, quota, "quota until 23:00 UTC",
 		},
 		"a parent for its children":    {[]change{heads, daily(100)}, quota, "quota until 23:00 UTC"},
-		"a parent whose children flow": {[]change{heads}, only(queue.StatusFlowing), "flowing"},
+		"a parent whose children flow": {[]change{heads}, only(status.Flowing), "flowing"},
 		"at max_in_flight": {
-			[]change{inFlight(4, 4), ready(-time.Hour), outflow(0)}, only(queue.StatusMaxInFlight), "at max_in_flight",
+			[]change{inFlight(4, 4), ready(-time.Hour), outflow(0)}, only(status.MaxInFlight), "at max_in_flight",
 		},
-		"below max_in_flight": {[]change{inFlight(3, 4)}, only(queue.StatusFlowing), "flowing"},
+		"below max_in_flight": {[]change{inFlight(3, 4)}, only(status.Flowing), "flowing"},
 		"lanes rest": {
 			[]change{lanesRest, ready(time.Minute)},
-			at(queue.StatusLanes, noon.Add(time.Minute)),
+			at(status.Lanes, noon.Add(time.Minute)),
 			"lanes at their limits until 12:01:00 UTC",
 		},
 		"lanes are in flight": {
 			[]change{lanesRest, func(i *queue.Info) { i.Ready = time.Time{} }},
-			only(queue.StatusLanes),
+			only(status.Lanes),
 			"lanes at their limits",
 		},
 		"lanes rest for a moment": {
-			[]change{lanesRest, ready(time.Second)}, only(queue.StatusFlowing), "flowing",
+			[]change{lanesRest, ready(time.Second)}, only(status.Flowing), "flowing",
 		},
 		"stalled": {
-			[]change{ready(-10*time.Second - 1), outflow(0)}, only(queue.StatusStalled), "stalled",
+			[]change{ready(-10*time.Second - 1), outflow(0)}, only(status.Stalled), "stalled",
 		},
 		"not yet stalled": {
-			[]change{ready(-10 * time.Second), outflow(0)}, only(queue.StatusFlowing), "flowing",
+			[]change{ready(-10 * time.Second), outflow(0)}, only(status.Flowing), "flowing",
 		},
 		"slow, and not stalled": {
-			[]change{ready(-time.Minute), outflow(0.1)}, only(queue.StatusFlowing), "flowing",
+			[]change{ready(-time.Minute), outflow(0.1)}, only(status.Flowing), "flowing",
 		},
 		"a schedule": {
 			[]change{idle, scheduled(3)},
-			at(queue.StatusSchedule, noon.Add(5*time.Hour)),
+			at(status.Schedule, noon.Add(5*time.Hour)),
 			"schedule, next at 17:00 UTC",
 		},
-		"a schedule beside the flow": {[]change{scheduled(3)}, only(queue.StatusFlowing), "flowing"},
+		"a schedule beside the flow": {[]change{scheduled(3)}, only(status.Flowing), "flowing"},
 		"deferred": {
-			[]change{idle, func(i *queue.Info) { i.Deferred = 1 }}, only(queue.StatusDeferred), "deferred",
+			[]change{idle, func(i *queue.Info) { i.Deferred = 1 }}, only(status.Deferred), "deferred",
 		},
 		"deferred until its hours": {
 			[]change{idle, func(i *queue.Info) { i.Deferred, i.Spec.Deferred.ReadmitBetween = 1, "22:00-06:00" }},
-			at(queue.StatusDeferred, noon.Add(10*time.Hour)), "deferred until 22:00 UTC",
+			at(status.Deferred, noon.Add(10*time.Hour)), "deferred until 22:00 UTC",
 		},
-		"held": {[]change{idle, func(i *queue.Info) { i.Held = 2 }}, only(queue.StatusHeld), "held"},
-		"full": {[]change{waiting(100)}, queue.Status{Code: queue.StatusFlowing, Full: true}, "flowing, full"},
+		"held": {[]change{idle, func(i *queue.Info) { i.Held = 2 }}, only(status.Held), "held"},
+		"full": {[]change{waiting(100)}, status.Status{Code: status.Flowing, Full: true}, "flowing, full"},
 		"held, full": {
 			[]change{idle, func(i *queue.Info) { i.Held = 100 }},
-			queue.Status{Code: queue.StatusHeld, Full: true},
+			status.Status{Code: status.Held, Full: true},
 			"held, full",
 		},
 	} {
@@ -225,7 +226,7 @@ func TestStatusTable(t *testing.T) {
 			for _, change := range row.changes {
 				change(&i)
 			}
-			got := i.Status()
+			got := status.Of(&i)
 			if got.Code != row.want.Code || !got.Until.Equal(row.want.Until) || got.Queue != row.want.Queue ||
 				got.Reason != row.want.Reason || got.By != row.want.By || got.Full != row.want.Full {
 				t.Errorf("got %+v\nwant %+v", got, row.want)
@@ -240,16 +241,16 @@ func TestStatusTable(t *testing.T) {
 // TestStatusCodesAreToldApart is that the table has each code once, and a text for it.
 func TestStatusCodesAreToldApart(t *testing.T) {
 	texts := map[string]bool{}
-	for _, code := range queue.StatusCodes() {
-		s := queue.Status{Code: code}
+	for _, code := range status.Codes() {
+		s := status.Status{Code: code}
 		if text := s.Text(noon); text == "" || texts[text] {
 			t.Errorf("%s reads %q", code, text)
 		} else {
 			texts[text] = true
 		}
 	}
-	if codes := queue.StatusCodes(); len(codes) != 15 || codes[0] != queue.StatusPaused ||
-		codes[14] != queue.StatusIdle || len(slices.Compact(slices.Sorted(slices.Values(codes)))) != 15 {
+	if codes := status.Codes(); len(codes) != 15 || codes[0] != status.Paused ||
+		codes[14] != status.Idle || len(slices.Compact(slices.Sorted(slices.Values(codes)))) != 15 {
 		t.Errorf("codes: %v", codes)
 	}
 }
@@ -260,11 +261,11 @@ func TestStatusTextAcrossDays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := queue.Status{Code: queue.StatusQuota, Until: midnight}
+	s := status.Status{Code: status.Quota, Until: midnight}
 	if got := s.Text(noon.In(berlin)); got != "quota until 2026-01-15 00:00 CET" {
 		t.Error(got)
 	}
-	s = queue.Status{Code: queue.StatusSchedule, Until: midnight}
+	s = status.Status{Code: status.Schedule, Until: midnight}
 	if got := s.Text(noon.In(berlin)); got != "schedule, next at 2026-01-15 00:00 CET" {
 		t.Error(got)
 	}
