@@ -93,11 +93,12 @@ func def[T comparable](field *T, value T) {
 
 // handler holds what the requests share.
 type handler struct {
-	engine  queue.Engine
-	o       Options
-	streams *ops.Budget
-	waits   *ops.Budget
-	noted   noted
+	engine   queue.Engine
+	o        Options
+	requests *requestIDs
+	streams  *ops.Budget
+	waits    *ops.Budget
+	noted    noted
 }
 
 // New returns the API over an engine. It starts nothing and does not close the
@@ -114,8 +115,8 @@ func New(engine queue.Engine, o Options) http.Handler {
 		o.Waits = admission.New(engine, admission.Options{Logger: o.Logger})
 	}
 	h := &handler{
-		engine: &recorded{engine, o.Logger}, o: o, streams: ops.NewBudget(int64(o.MaxStreams)),
-		waits: ops.NewBudget(int64(o.MaxWaits)),
+		engine: &recorded{engine, o.Logger}, o: o, requests: newRequestIDs(),
+		streams: ops.NewBudget(int64(o.MaxStreams)), waits: ops.NewBudget(int64(o.MaxWaits)),
 	}
 	return h.dispatch()
 }

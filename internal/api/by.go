@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 
@@ -11,20 +12,28 @@ import (
 // headerBy notes who makes a change. Nothing verifies it: wherever it is shown it is called a claim.
 const headerBy = "Penstock-By"
 
-// named serves a change, with a context that has the note of who makes it, and logs what it did.
-func named(
-	change func(*handler, http.ResponseWriter, *http.Request),
-) func(*handler, http.ResponseWriter, *http.Request) {
-	return func(h *handler, w http.ResponseWriter, r *http.Request) {
-		name := strings.Join(r.Header.Values(headerBy), ", ")
-		err := queue.ValidateBy(name)
-		var field *queue.FieldError
-		if errors.As(err, &field) {
-			(&Problem{Reason: ReasonInvalidRequest, Field: headerBy, Detail: field.Value + " " + field.Reason}).write(w)
-			return
-		}
-		ctx, end := h.logged(queue.WithBy(r.Context(), name))
-		defer end()
-		change(h, w, r.WithContext(ctx))
+// change serves a change, with a context that has who makes it, and logs what it did.
+func (h *handler) change(rt *route, w http.ResponseWriter, r *http.Request) {
+	actor := queue.Actor{
+		Address: addressOf(r), Request: w.Header()[headerRequest][0], Operation: rt.operation,
+		Note: strings.Join(r.Header.Values(headerBy), ", "),
 	}
+	err := queue.ValidateBy(actor.Note)
+	var field *queue.FieldError
+	if errors.As(err, &field) {
+		(&Problem{Reason: ReasonInvalidRequest, Field: headerBy, Detail: field.Value + " " + field.Reason}).write(w)
+		return
+	}
+	ctx, end := h.logged(queue.WithActor(r.Context(), actor))
+	defer end()
+	rt.serve(h, w, r.WithContext(ctx))
+}
+
+// addressOf is where a request came from, without the port; empty of one that came by no network.
+func addressOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil || len(host) > queue.MaxActorBytes {
+		return ""
+	}
+	return host
 }

@@ -1,10 +1,10 @@
 package api
 
-// Operations lists what is served, as METHOD /path.
+// Operations lists what is served, as operationId METHOD /path.
 func Operations() []string {
 	var list []string
 	for _, r := range routes {
-		list = append(list, r.method+" "+r.pattern)
+		list = append(list, r.operation+" "+r.method+" "+r.pattern)
 	}
 	return list
 }

@@ -186,7 +186,8 @@ func TestDocumentIsComplete(t *testing.T) {
 	for path, item := range c.doc["paths"].(map[string]any) {
 		for method := range item.(map[string]any) {
 			if method != "parameters" {
-				documented[strings.ToUpper(method)+" "+path] = true
+				operation := item.(map[string]any)[method].(map[string]any)["operationId"]
+				documented[fmt.Sprint(operation, " ", strings.ToUpper(method), " ", path)] = true
 			}
 		}
 	}

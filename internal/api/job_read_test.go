@@ -45,7 +45,7 @@ func FuzzEnvelope(f *testing.F) {
 			if p.Reason.Status == 0 || len(p.Detail) == 0 || len(p.Detail) > 1000 || len(p.Field) > 400 {
 				t.Errorf("refused with %+v", p)
 			}
-			if answer := p.appendBody(nil); !json.Valid(answer) || !utf8.Valid(answer) {
+			if answer := p.appendBody(nil, ""); !json.Valid(answer) || !utf8.Valid(answer) {
 				t.Errorf("the refusal is not JSON: %s", answer)
 			}
 		} else {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -129,9 +130,11 @@ func (h *handler) known(ctx context.Context, name string) error {
 func (s *stream) serve(r *http.Request) {
 	if r.ProtoMajor == 1 && strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
 		// Or the client would wait for it while it is being answered.
-		delete(s.w.Header(), "Connection")
+		head := s.w.Header()
+		whole := maps.Clone(head)
+		clear(head)
 		s.w.WriteHeader(http.StatusContinue)
-		s.w.Header()["Connection"] = closing
+		maps.Copy(head, whole)
 	}
 	s.w.Header()["Content-Type"] = typeNDJSON
 	s.w.Header()["Cache-Control"] = noStore

@@ -47,8 +47,8 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Reason.Code + ": " + p.Detail }
 
-// appendBody appends the problem as it stands in a response of its own.
-func (p *Problem) appendBody(b []byte) []byte {
+// appendBody appends the problem as it stands in the response to a request, of which the id may be empty.
+func (p *Problem) appendBody(b []byte, request string) []byte {
 	r := p.Reason
 	b = append(b, `{"type":"`+problemBase...)
 	b = append(b, r.Code...)
@@ -57,6 +57,7 @@ func (p *Problem) appendBody(b []byte) []byte {
 	b = append(b, `","status":`...)
 	b = strconv.AppendInt(b, int64(r.Status), 10)
 	b = p.appendMembers(b)
+	b = appendText(b, "request", request)
 	return append(b, "}\n"...)
 }
 
@@ -157,8 +158,12 @@ var (
 func (p *Problem) write(w http.ResponseWriter) {
 	out := takeOutput()
 	defer out.free()
-	out.b = p.appendBody(out.b)
 	head := w.Header()
+	request := ""
+	if id := head[headerRequest]; len(id) > 0 {
+		request = id[0]
+	}
+	out.b = p.appendBody(out.b, request)
 	head["Content-Type"] = typeProblem
 	if p.RetryAfter > 0 {
 		head.Set("Retry-After", strconv.FormatInt(ceilDiv(p.RetryAfter, time.Second), 10))

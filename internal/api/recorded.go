@@ -37,29 +37,37 @@ type deeds struct {
 func (h *handler) logged(ctx context.Context) (_ context.Context, end func()) {
 	d := &deeds{}
 	return context.WithValue(ctx, deedsKey{}, d), func() {
-		by, _ := queue.By(ctx)
 		for _, done := range d.done {
-			done.tell(h.o.Logger, by)
+			done.tell(ctx, h.o.Logger)
 		}
 	}
 }
 
-// tell logs a deed. Who it was is a claim, as it is in the record.
-func (d *deed) tell(log *slog.Logger, by string) {
-	args := []any{"what", d.what, string(d.of), d.name, "claimed_by", by}
+// tell logs a deed. claimed_by is what the caller says of himself; actor is who he was proven to be.
+func (d *deed) tell(ctx context.Context, log *slog.Logger) {
+	actor, _ := queue.ActorOf(ctx)
+	args := []any{"what", d.what, string(d.of), d.name, "claimed_by", actor.Note}
 	if d.revision != 0 {
 		args = append(args, "revision", d.revision)
 	}
 	if d.jobs != 0 {
 		args = append(args, "jobs", d.jobs)
 	}
-	if d.detail != "" {
-		args = append(args, "detail", d.detail)
+	for _, more := range []struct{ name, value string }{
+		{"detail", d.detail},
+		{"reason", d.cause},
+		{"actor", actor.Name},
+		{"app", actor.App},
+		{"token", actor.Token},
+		{"address", actor.Address},
+		{"request", actor.Request},
+		{"operation", actor.Operation},
+	} {
+		if more.value != "" {
+			args = append(args, more.name, more.value)
+		}
 	}
-	if d.cause != "" {
-		args = append(args, "reason", d.cause)
-	}
-	log.Info("change", args...)
+	log.InfoContext(ctx, "change", args...)
 }
 
 // did notes a deed of a request, or adds to the one that it goes on with.
@@ -69,8 +77,7 @@ func (r *recorded) did(ctx context.Context, err error, d deed) {
 	}
 	all, ok := ctx.Value(deedsKey{}).(*deeds)
 	if !ok {
-		by, _ := queue.By(ctx)
-		d.tell(r.log, by)
+		d.tell(ctx, r.log)
 		return
 	}
 	all.mu.Lock()

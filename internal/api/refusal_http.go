@@ -35,5 +35,5 @@ func HTTPRefusal(status int, said string) []byte {
 	if status == http.StatusBadRequest && said != "" {
 		detail = cmp.Or(strings.TrimSpace(said), detail)
 	}
-	return (&Problem{Reason: reason, Detail: detail}).appendBody(nil)
+	return (&Problem{Reason: reason, Detail: detail}).appendBody(nil, "")
 }

@@ -11,52 +11,61 @@ import (
 
 // route is one operation. The table is also what openapi.json is held to.
 type route struct {
+	operation       string // its operationId
 	method, pattern string
+	effect          effect
 	serve           func(h *handler, w http.ResponseWriter, r *http.Request)
 }
 
+// effect is what an operation does to the store.
+type effect uint8
+
+const (
+	reads   effect = iota // nothing
+	flows                 // moves jobs or counts takes, which no record is kept of
+	changes               // what is recorded with who did it
+)
+
 var routes = []route{
-	{http.MethodPost, "/v1/queues/{queue}/jobs", (*handler).postJobs},
-	{http.MethodGet, "/v1/queues/{queue}/jobs", (*handler).listJobs},
-	{http.MethodGet, "/v1/queues/{queue}/jobs/{id}", (*handler).getJob},
-	{http.MethodDelete, "/v1/queues/{queue}/jobs/{id}", named((*handler).deleteJob)},
-	{http.MethodPost, "/v1/queues/{queue}/jobs/{id}/cancel", named((*handler).cancelJob)},
-	{http.MethodPost, "/v1/queues/{queue}/jobs/{id}/replay", named((*handler).replayJob)},
-	{http.MethodPost, "/v1/queues/{queue}/jobs/{id}/decide", named((*handler).decideJob)},
-	{http.MethodGet, "/v1/queues", (*handler).listQueues},
-	{http.MethodGet, "/v1/queues/{queue}", (*handler).getQueue},
-	{http.MethodPut, "/v1/queues/{queue}", named((*handler).putQueue)},
-	{http.MethodDelete, "/v1/queues/{queue}", named((*handler).deleteQueue)},
-	{http.MethodPost, "/v1/queues/{queue}/pause", named((*handler).pauseQueue)},
-	{http.MethodPost, "/v1/queues/{queue}/resume", named((*handler).resumeQueue)},
-	{http.MethodGet, "/v1/queues/{queue}/changes", (*handler).listChanges},
-	{http.MethodPost, "/v1/queues/{queue}/rollback", named((*handler).rollbackQueue)},
-	{http.MethodPost, "/v1/queues/{queue}/quote", (*handler).quoteQueue},
-	{http.MethodPost, "/v1/queues/{queue}/purge", named((*handler).purgeQueue)},
-	{http.MethodPost, "/v1/queues/{queue}/replay", named((*handler).replayJobs)},
-	{http.MethodPost, "/v1/queues/{queue}/forget", named((*handler).forgetJobs)},
-	{http.MethodPost, "/v1/queues/{queue}/decide", named((*handler).decideJobs)},
-	{http.MethodPost, "/v1/queues/{queue}/leases", (*handler).pullJobs},
-	{http.MethodPost, "/v1/queues/{queue}/settle", (*handler).settleJobs},
-	{http.MethodPost, "/v1/queues/{queue}/extend", (*handler).extendJobs},
-	{http.MethodPost, "/v1/queues/{queue}/turns", (*handler).awaitTurn},
-	{http.MethodGet, "/v1/rules", (*handler).listRules},
-	{http.MethodGet, "/v1/rules/{rule}", (*handler).getRule},
-	{http.MethodGet, "/v1/rules/{rule}/changes", (*handler).listRuleChanges},
-	{http.MethodPut, "/v1/rules/{rule}", named((*handler).putRule)},
-	{http.MethodDelete, "/v1/rules/{rule}", named((*handler).deleteRule)},
-	{http.MethodPost, "/v1/rules/{rule}/take", asked(queue.TakeNow)},
-	{http.MethodPost, "/v1/rules/{rule}/peek", asked(queue.TakePeek)},
-	{http.MethodPost, "/v1/rules/{rule}/refund", asked(queue.TakeBack)},
-	{http.MethodPost, "/v1/rules/{rule}/reset", named(
-		func(h *handler, w http.ResponseWriter, r *http.Request) { h.askRule(w, r, queue.TakeAnew) },
-	)},
-	{http.MethodGet, "/v1/dead", (*handler).listDeadQueues},
-	{http.MethodGet, "/v1/drainers", (*handler).listDrainers},
-	{http.MethodGet, "/healthz", (*handler).healthz},
-	{http.MethodGet, "/readyz", (*handler).readyz},
-	{http.MethodGet, "/metrics", (*handler).metrics},
-	{http.MethodGet, "/openapi.json", (*handler).openAPI},
+	{"appendJobs", http.MethodPost, "/v1/queues/{queue}/jobs", flows, (*handler).postJobs},
+	{"listJobs", http.MethodGet, "/v1/queues/{queue}/jobs", reads, (*handler).listJobs},
+	{"getJob", http.MethodGet, "/v1/queues/{queue}/jobs/{id}", reads, (*handler).getJob},
+	{"deleteJob", http.MethodDelete, "/v1/queues/{queue}/jobs/{id}", changes, (*handler).deleteJob},
+	{"cancelJob", http.MethodPost, "/v1/queues/{queue}/jobs/{id}/cancel", changes, (*handler).cancelJob},
+	{"replayJob", http.MethodPost, "/v1/queues/{queue}/jobs/{id}/replay", changes, (*handler).replayJob},
+	{"decideJob", http.MethodPost, "/v1/queues/{queue}/jobs/{id}/decide", changes, (*handler).decideJob},
+	{"listQueues", http.MethodGet, "/v1/queues", reads, (*handler).listQueues},
+	{"getQueue", http.MethodGet, "/v1/queues/{queue}", reads, (*handler).getQueue},
+	{"putQueue", http.MethodPut, "/v1/queues/{queue}", changes, (*handler).putQueue},
+	{"deleteQueue", http.MethodDelete, "/v1/queues/{queue}", changes, (*handler).deleteQueue},
+	{"pauseQueue", http.MethodPost, "/v1/queues/{queue}/pause", changes, (*handler).pauseQueue},
+	{"resumeQueue", http.MethodPost, "/v1/queues/{queue}/resume", changes, (*handler).resumeQueue},
+	{"listChanges", http.MethodGet, "/v1/queues/{queue}/changes", reads, (*handler).listChanges},
+	{"rollbackQueue", http.MethodPost, "/v1/queues/{queue}/rollback", changes, (*handler).rollbackQueue},
+	{"quoteQueue", http.MethodPost, "/v1/queues/{queue}/quote", reads, (*handler).quoteQueue},
+	{"purgeQueue", http.MethodPost, "/v1/queues/{queue}/purge", changes, (*handler).purgeQueue},
+	{"replayJobs", http.MethodPost, "/v1/queues/{queue}/replay", changes, (*handler).replayJobs},
+	{"forgetJobs", http.MethodPost, "/v1/queues/{queue}/forget", changes, (*handler).forgetJobs},
+	{"decideJobs", http.MethodPost, "/v1/queues/{queue}/decide", changes, (*handler).decideJobs},
+	{"pullJobs", http.MethodPost, "/v1/queues/{queue}/leases", flows, (*handler).pullJobs},
+	{"settleJobs", http.MethodPost, "/v1/queues/{queue}/settle", flows, (*handler).settleJobs},
+	{"extendJobs", http.MethodPost, "/v1/queues/{queue}/extend", flows, (*handler).extendJobs},
+	{"awaitTurn", http.MethodPost, "/v1/queues/{queue}/turns", flows, (*handler).awaitTurn},
+	{"listRules", http.MethodGet, "/v1/rules", reads, (*handler).listRules},
+	{"getRule", http.MethodGet, "/v1/rules/{rule}", reads, (*handler).getRule},
+	{"listRuleChanges", http.MethodGet, "/v1/rules/{rule}/changes", reads, (*handler).listRuleChanges},
+	{"putRule", http.MethodPut, "/v1/rules/{rule}", changes, (*handler).putRule},
+	{"deleteRule", http.MethodDelete, "/v1/rules/{rule}", changes, (*handler).deleteRule},
+	{"takeRule", http.MethodPost, "/v1/rules/{rule}/take", flows, asked(queue.TakeNow)},
+	{"peekRule", http.MethodPost, "/v1/rules/{rule}/peek", reads, asked(queue.TakePeek)},
+	{"refundRule", http.MethodPost, "/v1/rules/{rule}/refund", flows, asked(queue.TakeBack)},
+	{"resetRule", http.MethodPost, "/v1/rules/{rule}/reset", changes, asked(queue.TakeAnew)},
+	{"listDeadQueues", http.MethodGet, "/v1/dead", reads, (*handler).listDeadQueues},
+	{"listDrainers", http.MethodGet, "/v1/drainers", reads, (*handler).listDrainers},
+	{"healthz", http.MethodGet, "/healthz", reads, (*handler).healthz},
+	{"readyz", http.MethodGet, "/readyz", reads, (*handler).readyz},
+	{"metrics", http.MethodGet, "/metrics", reads, (*handler).metrics},
+	{"openAPI", http.MethodGet, "/openapi.json", reads, (*handler).openAPI},
 }
 
 // dispatch builds the mux. Beside each route stands its path without a method,
@@ -65,7 +74,13 @@ func (h *handler) dispatch() http.Handler {
 	mux := http.NewServeMux()
 	allowed := map[string][]string{}
 	for _, rt := range routes {
-		mux.HandleFunc(rt.method+" "+rt.pattern, func(w http.ResponseWriter, r *http.Request) { rt.serve(h, w, r) })
+		mux.HandleFunc(rt.method+" "+rt.pattern, func(w http.ResponseWriter, r *http.Request) {
+			if rt.effect == changes {
+				h.change(&rt, w, r)
+				return
+			}
+			rt.serve(h, w, r)
+		})
 		allowed[rt.pattern] = append(allowed[rt.pattern], rt.method)
 	}
 	for pattern, methods := range allowed {
@@ -80,6 +95,7 @@ func (h *handler) dispatch() http.Handler {
 	}
 	mux.HandleFunc("/", notFound)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()[headerRequest] = h.requests.id(r)
 		// The mux would answer a path with // or .. in it by a redirect to another
 		// queue's; nobody means that.
 		if p := r.URL.Path; p == "" || p[0] != '/' || p != path.Clean(p) {

@@ -1,0 +1,33 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// headerRequest names a request: in its answer, in a problem, in the log, and in the records of what it did.
+const headerRequest = "X-Request-Id"
+
+// maxRequestID is the longest name of a request that is taken over from its client.
+const maxRequestID = 64
+
+// requestIDs names the requests of a process.
+type requestIDs struct {
+	process string // what its names begin with
+	count   atomic.Uint64
+}
+
+func newRequestIDs() *requestIDs { return &requestIDs{process: queue.NewID()[16:] + "-"} }
+
+// id is the name that the client gave the request, if it can be shown, or else a new one.
+func (i *requestIDs) id(r *http.Request) []string {
+	if given := r.Header[headerRequest]; len(given) == 1 && len(given[0]) <= maxRequestID &&
+		queue.ValidateID(given[0]) == nil {
+		return given
+	}
+	var text [64]byte
+	return []string{string(strconv.AppendUint(append(text[:0], i.process...), i.count.Add(1), 36))}
+}
