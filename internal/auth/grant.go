@@ -1,0 +1,110 @@
+package auth
+
+import (
+	"fmt"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// MaxGrants is how many grants a token or a subject may have.
+const MaxGrants = 64
+
+// Grant is a role for a prefix.
+type Grant struct {
+	Role Role `json:"role"`
+	// Prefix is for which queues and rules. Empty is all that is the app's; of the operator, everything.
+	Prefix string `json:"prefix,omitempty"`
+}
+
+// grants are the roles for each prefix, as they are kept in memory.
+type grants []struct {
+	prefix string
+	roles  roleSet
+}
+
+func compact(list []Grant) (g grants) {
+next:
+	for _, one := range list {
+		for i := range g {
+			if g[i].prefix == one.Prefix {
+				g[i].roles |= setOf(one.Role)
+				continue next
+			}
+		}
+		g = append(g, struct {
+			prefix string
+			roles  roleSet
+		}{one.Prefix, setOf(one.Role)})
+	}
+	return g
+}
+
+// allow reports whether there is a role for a name. That the name is the app's is another question.
+func (g grants) allow(r Role, name string) bool {
+	for i := range g {
+		if g[i].roles.has(r) && (g[i].prefix == "" || within(g[i].prefix, name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// cover reports whether there is a role for all names of a prefix; empty is all that is the app's.
+func (g grants) cover(r Role, prefix string) bool {
+	for i := range g {
+		if p := g[i].prefix; g[i].roles.has(r) &&
+			(p == "" || p == Everything || prefix != "" && covers(p, prefix)) {
+			return true
+		}
+	}
+	return false
+}
+
+// has reports whether there is a role for anything.
+func (g grants) has(r Role) bool {
+	for i := range g {
+		if g[i].roles.has(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// list is what compact was given, sorted by prefix as it came and by role.
+func (g grants) list() (all []Grant) {
+	for i := range g {
+		for k := range roles {
+			if g[i].roles&(1<<k) != 0 {
+				all = append(all, Grant{roles[k].role, g[i].prefix})
+			}
+		}
+	}
+	return all
+}
+
+// validateGrants checks the grants of a token or a subject of an app; nil is the operator. Its error is a
+// *queue.FieldError.
+func validateGrants(list []Grant, app *App) error {
+	if len(list) == 0 || len(list) > MaxGrants {
+		return &queue.FieldError{Field: "grants", Reason: fmt.Sprintf("are %d, must be 1 to %d", len(list), MaxGrants)}
+	}
+	for i, g := range list {
+		field := fmt.Sprintf("grants[%d].", i)
+		if err := g.Role.validate(field + "role"); err != nil {
+			return err
+		}
+		if g.Prefix == "" || g.Prefix == Everything && app == nil {
+			continue
+		}
+		if err := ValidatePrefix(field+"prefix", g.Prefix); err != nil {
+			return err
+		}
+		if app != nil && !coveredByAny(app.Prefixes, g.Prefix) {
+			return &queue.FieldError{
+				Field: field + "prefix", Value: queue.Shorten(g.Prefix, 80),
+				Reason: "is outside the prefixes of the app " + app.Name,
+			}
+		}
+	}
+	return nil
+}

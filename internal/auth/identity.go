@@ -1,0 +1,71 @@
+package auth
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Identity is who a request comes from. It does not change: what was taken away from him meanwhile Watch tells.
+type Identity struct {
+	// Actor has his name, his app, and his token if he came with one. The rest is the request's.
+	Actor queue.Actor
+	// App is the one that he acts for, nil of the operator. It must not be changed.
+	App *App
+
+	grants grants
+	// keys are where what he may do is looked up: the id of a token, or the names of subjects.
+	keys    []string
+	expires time.Time // when what he has proven himself with does; zero is never
+}
+
+// Operator is somebody who may do everything, under a name: whoever has the store itself, or the machine.
+func Operator(name string) *Identity {
+	return &Identity{Actor: queue.Actor{Name: name}, grants: grants{{"", setOf(Admin)}}}
+}
+
+// Owns reports whether a queue or rule is his app's. What is not does not exist for him. The operator owns all.
+func (i *Identity) Owns(name string) bool { return i.App.owns(name) }
+
+// Can reports whether he has a role for a queue or rule. What he does not own he has none for.
+func (i *Identity) Can(r Role, name string) bool { return i.grants.allow(r, name) && i.Owns(name) }
+
+// Has reports whether he has a role for anything, as who asks for a list must.
+func (i *Identity) Has(r Role) bool { return i.grants.has(r) }
+
+// Everything reports whether he has a role for all there is, as only the operator can.
+func (i *Identity) Everything(r Role) bool { return i.App == nil && i.grants.cover(r, "") }
+
+// Prefixes are those within which he has a role, in no order: those of his grants that are within his app's, and his
+// app's for a grant of all. Of the operator it may be Everything. Lists walk them.
+func (i *Identity) Prefixes(r Role) (all []string) {
+	for _, g := range i.grants {
+		switch {
+		case !g.roles.has(r):
+		case g.prefix == "" && i.App == nil:
+			all = append(all, Everything)
+		case g.prefix == "":
+			all = append(all, i.App.Prefixes...)
+		case i.App == nil || coveredByAny(i.App.Prefixes, g.prefix):
+			all = append(all, g.prefix)
+		}
+	}
+	return widest(all)
+}
+
+// widest leaves out the prefixes that others cover.
+func widest(all []string) (kept []string) {
+next:
+	for n, p := range all {
+		for m, q := range all {
+			if covers(q, p) && (!covers(p, q) || m < n) {
+				continue next
+			}
+		}
+		kept = append(kept, p)
+	}
+	return kept
+}
+
+// Grants are what he may do.
+func (i *Identity) Grants() []Grant { return i.grants.list() }

@@ -1,0 +1,72 @@
+package auth
+
+import (
+	"strings"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Everything is the prefix of all names. Only the operator's grants have it.
+const Everything = "*"
+
+// MaxPrefixes is how many prefixes an app may have.
+const MaxPrefixes = 32
+
+// ValidatePrefix checks what names queues and rules: "acme-*" is every name that begins so, and "ses.otp" or "acme" is
+// that name and its children. Its error is a *queue.FieldError.
+func ValidatePrefix(field, prefix string) error {
+	stem, _ := strings.CutSuffix(prefix, "*")
+	// A stem may end where a name cannot: in the dot behind which the children stand.
+	if prefix == stem && queue.ValidateName(stem) == nil || prefix != stem && queue.ValidateName(stem+"x") == nil &&
+		stem != "" {
+		return nil
+	}
+	return &queue.FieldError{
+		Field: field, Value: queue.Shorten(prefix, 80),
+		Reason: "must be a name of a-z 0-9 _ - with at most one dot, or the beginning of one and a * at its end, such as " +
+			"acme-*",
+	}
+}
+
+// within reports whether a name is one of a prefix.
+func within(prefix, name string) bool {
+	if stem, star := strings.CutSuffix(prefix, "*"); star {
+		return strings.HasPrefix(name, stem)
+	}
+	return strings.HasPrefix(name, prefix) && (len(name) == len(prefix) || name[len(prefix)] == '.')
+}
+
+// covers reports whether all names of one prefix are names of the other.
+func covers(outer, inner string) bool {
+	stem, star := strings.CutSuffix(inner, "*")
+	if !star {
+		return within(outer, inner)
+	}
+	if of, star := strings.CutSuffix(outer, "*"); star {
+		return strings.HasPrefix(stem, of)
+	}
+	return strings.HasPrefix(stem, outer+".")
+}
+
+// overlap reports whether some name is one of both prefixes.
+func overlap(a, b string) bool { return covers(a, b) || covers(b, a) }
+
+// withinAny reports whether a name is one of some prefix, and is a name at all: one that only looks like another is
+// nobody's.
+func withinAny(prefixes []string, name string) bool {
+	for _, p := range prefixes {
+		if within(p, name) {
+			return queue.ValidateName(name) == nil
+		}
+	}
+	return false
+}
+
+func coveredByAny(prefixes []string, inner string) bool {
+	for _, p := range prefixes {
+		if covers(p, inner) {
+			return true
+		}
+	}
+	return false
+}
