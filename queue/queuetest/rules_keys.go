@@ -75,6 +75,44 @@ var ruleKeyRules = []rule{
 			r.keys(name, 3)
 		}
 	}},
+	{"a key that is as fresh keeps its place if it is asked before another, and finds none behind it", func(r *rig) {
+		for _, a := range leaky.Algorithms() {
+			name := "g." + string(a)
+			r.limiter(ruleOf(name, a, twoAMinute[a], holds(2)))
+			for i, order := range [][]string{{"old", "new"}, {"new", "old"}, {"old", "new", "old"}, {"new", "old", "new"}} {
+				if i > 0 {
+					r.check(r.e.ResetRule(r.ctx, name))
+				}
+				r.clock.Advance(r.takes(name, "old", 1, true).ResetAfter)
+				r.takes(name, "other", 1, true)
+				var list []queue.Take
+				for _, key := range order {
+					list = append(list, queue.Take{Key: key, Cost: 1})
+				}
+				for k, got := range r.take(name, list...) {
+					if want := order[k] == order[0]; got.MaxKeys == 0 != want {
+						r.Errorf("%s %v, question %d: %+v", a, order, k, got)
+					}
+				}
+				r.keys(name, 2)
+			}
+		}
+	}},
+	{"under a bound that was lowered a key that is as fresh asks for room like a new one", func(r *rig) {
+		for _, a := range leaky.Algorithms() {
+			rule := ruleOf("g."+string(a), a, twoAMinute[a], holds(4))
+			r.limiter(rule)
+			fresh := r.takes(rule.Name, "k0", 1, true).ResetAfter
+			r.clock.Advance(fresh)
+			for _, key := range []string{"k1", "k2", "k3"} {
+				r.takes(rule.Name, key, 1, true)
+			}
+			rule.MaxKeys = 2
+			r.putRule(rule)
+			r.noKey(rule.Name, "k0", 2)
+			r.takes(rule.Name, "k1", 1, a != leaky.AlgorithmGap)
+		}
+	}},
 	{"of one call so many new keys are let in as there is room for", func(r *rig) {
 		r.limiter(countingRule("r", 9, holds(3)))
 		r.takes("r", "k0", 1, true)

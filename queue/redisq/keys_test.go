@@ -2,6 +2,7 @@ package redisq_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -169,6 +170,40 @@ func TestKeysThatAreUsedStayCounted(t *testing.T) {
 			t.Errorf("%s: kept for %v", r.Name, got)
 		}
 		c.Del(v.ctx, counted[0])
+	}
+}
+
+// A key whose tally stands costs nothing to count, be it fresh or not.
+func TestKnownKeysCostNothingToCount(t *testing.T) {
+	s := redistest.New(t, redistest.Options{})
+	clock := leaky.Instant(1_767_000_000_000_000)
+	v, c := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return clock }}),
+		s.Client()
+	second := queue.Duration(time.Second)
+	for _, r := range []queue.Rule{
+		{Name: "meter", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(1), Burst: 5}},
+		{Name: "window", Algorithm: leaky.AlgorithmFixedWindow, Bound: queue.Bound{Limit: 5, Period: second}},
+		{Name: "counter", Algorithm: leaky.AlgorithmSlidingCounter, Bound: queue.Bound{Limit: 5, Period: second}},
+	} {
+		v.rule(r)
+		take := func() {
+			t.Helper()
+			if got, err := v.e.Take(v.ctx, r.Name, []queue.Take{{Key: "k"}}); err != nil || !got[0].Allowed {
+				t.Fatal(got, err)
+			}
+		}
+		take()
+		if err := c.ConfigResetStat(v.ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			take()
+			clock = clock.Add(4 * time.Second)
+		}
+		stats := c.Info(v.ctx, "commandstats").Val()
+		if strings.Contains(stats, "cmdstat_z") || !strings.Contains(stats, "cmdstat_mget:calls=3,") {
+			t.Errorf("%s: commands of three takes:\n%s", r.Name, stats)
+		}
 	}
 }
 

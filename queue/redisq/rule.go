@@ -6,8 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -95,10 +98,8 @@ func newBound(a leaky.Algorithm, numbers queue.Bound, keys int64) (*bound, error
 		return nil, err
 	}
 	b := &bound{limiter: l, keys: keys}
-	full := l.Fresh()
-	full.Take(0, leaky.Ask{Cost: l.Limit(), Lease: "all"})
 	binary.BigEndian.PutUint64(b.packed[25:], uint64(keys))
-	binary.BigEndian.PutUint64(b.packed[33:], uint64(full.Expires(0)))
+	binary.BigEndian.PutUint64(b.packed[33:], uint64(recovery(l).Microseconds()))
 	for _, k := range kinds {
 		list := k.numbers(l)
 		if list == nil {
@@ -111,6 +112,25 @@ func newBound(a leaky.Algorithm, numbers queue.Bound, keys int64) (*bound, error
 		return b, nil
 	}
 	return nil, fmt.Errorf("no script knows the arithmetic of %s", a)
+}
+
+// recovery is the longest that a key can take until it is fresh.
+func recovery(l leaky.Limiter) time.Duration {
+	full := l.Fresh()
+	full.Take(0, leaky.Ask{Cost: l.Limit(), Lease: "all"})
+	return full.Expires(0).Sub(0)
+}
+
+// longestOf is the longest recovery of all keys of a rule.
+func longestOf(r *queue.Rule) (longest time.Duration, err error) {
+	for _, numbers := range append(slices.Collect(maps.Values(r.Overrides)), r.Bound) {
+		l, err := numbers.Limiter(r.Algorithm)
+		if err != nil {
+			return 0, err
+		}
+		longest = max(longest, recovery(l))
+	}
+	return longest, nil
 }
 
 // overridden is the digests of all keys with overrides.
@@ -141,8 +161,12 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 	if err != nil {
 		return queue.PutResult{}, err
 	}
+	longest, err := longestOf(&r)
+	if err != nil {
+		return queue.PutResult{}, err
+	}
 	v, err := e.repeat(ctx, putRuleScript, e.Partition(r.Name), e.instant(), r.Name, text, string(r.Algorithm), expect,
-		randomID(), kept, by, overridden(&r))
+		randomID(), kept, by, overridden(&r), longest.Microseconds())
 	if err != nil {
 		return queue.PutResult{}, err
 	}

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changes, ruleusers
+-- needs: changes, ruleusers, recheck
 --
 -- Delete a rule. What was taken from it has no number any more that anything refers to, and is forgotten by itself.
 --
@@ -17,7 +17,7 @@ if askers(group)[name] then return { 3, rev } end
 check_rule_keys()
 check_change_keys('rule', name)
 call('DEL', rule_key(name))
-call('UNLINK', B .. 'W' .. (v[2] or ''))
+forget_keys(v[2] or '')
 call('HDEL', B, is_field(name))
 call('ZREM', B .. 'U', name)
 if call('ZLEXCOUNT', B .. 'U', '[' .. group, '[' .. group) + call('ZLEXCOUNT', B .. 'U', '[' .. group .. '.',

@@ -1,10 +1,11 @@
 #!lua
--- needs: changes, ruleusers
+-- needs: changes, ruleusers, recheck
 --
 -- Create a rule or change it.
 --
--- ARGV[2..9]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this
---             call, what is kept of the rule to be told of later, by whom, digests of the keys with overrides
+-- ARGV[2..10]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this
+--             call, what is kept of the rule to be told of later, by whom, digests of the keys with overrides, the
+--             longest that a key can take until it is fresh, in us
 -- Returns  {revision, created, changed, code}: 1 it is at another revision; 2 queues ask it, and it would be of
 --          concurrency
 
@@ -22,8 +23,9 @@ local function spare(nr, digests)
 end
 
 local name, rule, algorithm, expect = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
-local v = call('HMGET', rule_key(name), 'rev', 'rule', 'stamp', 'made', 'algorithm', 'nr', 'salt')
+local v = call('HMGET', rule_key(name), 'rev', 'rule', 'stamp', 'made', 'algorithm', 'nr', 'salt', 'longest')
 local rev, nr, salt = tonumber(v[1]) or 0, v[6], v[7] or ARGV[6]
+local longest, longest_yet = tonumber(ARGV[10]), tonumber(v[8]) or 0
 -- This very call, repeated after a lost reply.
 if v[3] == ARGV[6] then return { rev, v[4] == v[1] and 1 or 0, 1, 0 } end
 if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
@@ -34,14 +36,18 @@ check_change_keys('rule', name)
 local created, was = rev == 0 and 1 or 0, rev
 rev = call('HINCRBY', B, 'rev', 1)
 if algorithm ~= v[5] then
-  if nr then call('UNLINK', B .. 'W' .. nr) end
+  if nr then forget_keys(nr) end
   nr = next_number()
 else
-  -- By other numbers the keys may last longer than they do by these; the next new key says for how long.
-  call('PERSIST', B .. 'W' .. nr)
   if ARGV[9] ~= '' then spare(nr, ARGV[9]) end
+  -- Its keys end at other times from now on, and may be more than are allowed: see rulekeys.lua.
+  if call('EXISTS', B .. 'W' .. nr) == 1 then
+    recheck(nr, now + longest_yet + SECOND)
+    call('PEXPIRE', B .. 'W' .. nr, 3600000 + ceil((longest_yet + 2 * longest) / 1000))
+  end
 end
-call('HSET', rule_key(name), 'rule', rule, 'rev', rev, 'algorithm', algorithm, 'nr', nr, 'stamp', ARGV[6], 'salt', salt)
+call('HSET', rule_key(name), 'rule', rule, 'rev', rev, 'algorithm', algorithm, 'nr', nr, 'stamp', ARGV[6], 'salt', salt,
+  'longest', string.format('%.0f', longest))
 is_now(name, nr, rev, salt)
 if created == 1 then call('HSET', rule_key(name), 'made', rev) end
 call('ZADD', B .. 'U', 0, name)

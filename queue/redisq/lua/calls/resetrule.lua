@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changes, ruleusers
+-- needs: changes, ruleusers, recheck
 --
 -- Forget all that was taken from a rule: what was is kept under a number that nothing refers to any more.
 --
@@ -15,7 +15,7 @@ check_change_keys('rule', ARGV[2])
 local nr = next_number()
 call('HSET', rule_key(ARGV[2]), 'nr', nr)
 is_now(ARGV[2], nr, rev, v[3] or '0')
-call('UNLINK', B .. 'W' .. (v[2] or ''))
+forget_keys(v[2] or '')
 asked_anew(group_of(ARGV[2]))
 log_change('rule', ARGV[2], now, ARGV[3], 'reset', rev, rev, '', '', 0)
 finish()

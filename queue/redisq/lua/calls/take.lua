@@ -20,9 +20,9 @@ local wrote
 
 local out, last, clk_off, offset, arg = {}, nil, nil, nil, 3
 for nr = 1, tonumber(ARGV[2]) do
-  local v = call('HMGET', B, ARGV[arg], 'clk', 'off')
+  local v = call('HMGET', B, ARGV[arg], 'clk', 'off', 'recheck')
   if not last then
-    last, clk_off = tonumber(v[2]) or 0, tonumber(v[3]) or 0
+    last, clk_off, list = tonumber(v[2]) or 0, tonumber(v[3]) or 0, v[4]
     offset = clock(last, clk_off)
   end
   local first, count = arg + 4, tonumber(ARGV[arg + 3])
@@ -33,7 +33,7 @@ for nr = 1, tonumber(ARGV[2]) do
     local answers, tallies, fresh, left, at, i = {}, texts or {}, {}, {}, 1, 0
     while at <= #questions do
       local op, bound, k, cost, level, length = unpack_(QUESTION, questions, at)
-      local l, tally, place = bounds[bound], tallies[k + 1], ''
+      local l, tally, key, place = bounds[bound], tallies[k + 1], ARGV[first + k - 1], ''
       at, i = at + QUESTION_BYTES + length, i + 1
       if length > 0 then place = sub(questions, at - length, at - 1) end
       if op == NOTHING then
@@ -42,7 +42,7 @@ for nr = 1, tonumber(ARGV[2]) do
         answers[i] = pack(DECISION, 2, 0, 0, 0)
       else
         if tally == nil then
-          tally = read(l, ARGV[first + k - 1])
+          tally = read(l, key)
           tallies[k + 1] = tally
         end
         if op == BACK or op == ANEW then
@@ -52,20 +52,22 @@ for nr = 1, tonumber(ARGV[2]) do
           else
             tally, left[k] = anew and anew(tally) or '', 0
           end
+          if left[k] == 0 and not read then tally = '' end
           tallies[k + 1], cost, place = tally, 1, ''
-          if left[k] == 0 then went(l, ARGV[first + k - 1], level) end
+          went(l, key, level, left[k])
         end
         local allowed, remaining, retry, reset, kept, was = ask(l, tally, cost, place)
         local said = allowed and 1 or 0
         if allowed and op <= PEEK then
-          local new = is_new(l, kind, tally, was)
-          local wait = new and no_room(l, kind, ARGV[first + k - 1], level)
+          local new = is_new(l, kind, key, tally, was)
+          local wait = new and no_room(l, kind, key, level)
           if wait then
             allowed, said, remaining, retry, reset, kept = false, 3, 0, wait, 0, nil
           elseif new and op == TAKE then
-            came(l, kind, ARGV[first + k - 1], level, reset)
+            came(l, kind, key, level, reset)
+            fresh[k] = 0 -- no key stands whose expiry could stay
           elseif op == TAKE then
-            stays(l, tally, ARGV[first + k - 1], was, reset)
+            stays(l, key, tally, was, reset)
           end
         end
         fresh[k] = fresh[k] or was

@@ -18,6 +18,7 @@ local asked, allows, keeps, resets, news, count = {}, {}, {}, {}, {}, 0
 -- argument; its asks are the third.
 local function ruling(bounds_text, of, first)
   local known, keys = bounds_of(bounds_text, by_letter), {}
+  list = M.recheck ~= 0 and M.recheck
   bounds, actions, levels, tallies, fresh, left, said, first_key = {}, {}, {}, {}, {}, {}, {}, first
   for n = 1, #of / KEY_BYTES do
     local bound, action, level = unpack_(KEY, of, KEY_BYTES * (n - 1) + 1)
@@ -43,10 +44,10 @@ local function judge(i, cost)
   for k = 1, count do
     local high, low = byte(text, 2 * k - 1, 2 * k)
     local n = high * 256 + low
-    local l = bounds[n]
+    local l, key = bounds[n], ARGV[first_key + n - 1]
     local allowed, remaining, retry, reset, kept, was = l.kind.ask(l, tallies[n], cost)
-    local answer, new = allowed and 1 or 0, allowed and is_new(l, l.kind, tallies[n], was)
-    local full = new and no_room(l, l.kind, ARGV[first_key + n - 1], levels[n])
+    local answer, new = allowed and 1 or 0, allowed and is_new(l, l.kind, key, tallies[n], was)
+    local full = new and no_room(l, l.kind, key, levels[n])
     if full then allowed, answer, remaining, retry, reset, kept = false, 3, 0, full, 0, nil end
     asked[k], allows[k], keeps[k], resets[k], news[k] = n, allowed, kept, reset, new or was or 0
     fresh[n] = fresh[n] or was
@@ -66,8 +67,9 @@ local function put(k, cost)
   local key = ARGV[first_key + n - 1]
   if allows[k] and news[k] == true then
     came(l, l.kind, key, levels[n], resets[k])
+    fresh[n] = 0 -- no key stands whose expiry could stay
   elseif allows[k] then
-    stays(l, tallies[n], key, news[k], resets[k])
+    stays(l, key, tallies[n], news[k], resets[k])
   end
   if allows[k] and l.kind.take then l.kind.take(l, tallies[n], cost) end
   tallies[n], left[n] = keeps[k], resets[k]

@@ -14,7 +14,8 @@ local M -- the fields of the partition's hash, by name; finish() writes those th
 
 local META = { 'schema', 'clk', 'off', 'run', 'run_since', 'last_fence', 'watcher', 'watcher_at', 'waiting',
   'scheduled',
-  'leased', 'dead', 'deferred', 'first_expiry', 'memory_until', 'memory_left', 'memory_share' }
+  'leased', 'dead', 'deferred', 'first_expiry', 'memory_until', 'memory_left', 'memory_share',
+  'recheck' }
 local was -- their values as they were read
 
 local function begin()
@@ -24,7 +25,7 @@ local function begin()
   call('ZCARD', B .. 'l')
   local v = call('HMGET', B, unpack(META))
   if not v[1] then raise('NOSTORE', B .. ' holds no penstock store') end
-  M, was = { run = v[4] or '', watcher = v[7] or '' }, v
+  M, was = { run = v[4] or '', watcher = v[7] or '', recheck = v[#META] or 0 }, v
   for i = 2, #META do
     if not M[META[i]] then M[META[i]] = tonumber(v[i]) or 0 end
   end

@@ -1,70 +1,114 @@
--- needs: tallies
+-- needs: tallies, recheck
 --
 -- Shared by take.lua and append.lua, behind tallies.lua: how many keys a rule holds.
 --
--- <B>W<nr>, a zset: of the keys that count the digest, and a byte of how rare each is -> when it is as fresh, if
--- nothing is taken since it was looked at last. It has all keys while they are few, else those that are rare enough:
--- one that is as rare as n, or rarer, is one of 2^n. How rare a key is nobody can tell who does not know the rule's
--- salt. So of however many there are SAMPLE / 2 to SAMPLE, and the count is exact to about 1.5 %. The empty member has
--- how rare one must be, less than 0; without it all are there.
+-- B WNR is a zset with an entry for each key that the rule holds: the 16 bytes of its digest and one of its rarity. The
+-- score is when the key was expected to be fresh again. Using a key does not move its entry, so the score may be too
+-- early. look_at checks entries whose score has passed. It moves those of keys that are still in use, and removes those
+-- whose tally has expired. A tally that is a text outlives its recovery by up to a second (see keep in tallies.lua);
+-- such a one is removed together with its entry, but only if the rule needs the room.
 --
--- l.keys is how many keys a rule may hold, 0 if this one does not count; kind has the functions of the arithmetic.
+-- So a key whose tally stands has its entry, even if the tally is fresh by now, and using it costs no command here. Only
+-- a key without a tally is new. Two things break that rule: a change of the rule, after which more keys may be held than
+-- is allowed, and tallies end at other times than the scores say; and a sample that is full, because most keys have no
+-- entry in it. Such a rule is on the list of recheck.lua, and its fresh keys count as new ones.
+--
+-- There are at most SAMPLE entries. Before there would be more, the zset becomes a sample: the entry with the empty
+-- member has a level n as -n, and only keys of rarity n or more have entries, which are one of 2^n. Nobody can choose
+-- keys by their rarity without the rule's salt. The level never falls before the sample is empty.
+--
+-- l.keys is how many keys a rule may hold, 0 if the key has an override and does not count; kind has the functions of
+-- the arithmetic.
 
-local SAMPLE, SEEK, FEW = 8192, 256, 3
-local crowds = {} -- by rules
+local SAMPLE = 8192
+local SEEK = 256 -- entries that a call looks at to find room
+local FEW = 8 -- entries that are looked at together for each new key
+local SELDOM = 4 -- a sample that is far from full is counted by the keys of a rarity of so much more, one of 16
+
+local crowds = {} -- what is known of each rule's zset
+local used = {} -- fresh keys that were taken from in this call, and need not be written yet: when they are fresh again
+local removed = {} -- keys whose tallies look_at has removed: what is in hand of them counts for nothing
+local budget = SEEK -- what is left of that
+local list -- of recheck.lua
 
 local function crowd_of(key)
   local rule = sub(key, 1, -18)
   local c = crowds[rule]
   if c then return c end
-  c = { key = B .. 'W' .. sub(rule, #B + 2), of = rule .. ':', level = 0,
-    n = redis.pcall('ZCARD', B .. 'W' .. sub(rule, #B + 2)) }
-  if type(c.n) ~= 'number' then -- what somebody else put there
+  local nr = sub(rule, #B + 2)
+  c = { nr = nr, key = B .. 'W' .. nr, of = rule .. ':', level = 0 }
+  local first = redis.pcall('ZRANGE', c.key, 0, FEW, 'WITHSCORES')
+  if first.err then -- what somebody else put there
     call('UNLINK', c.key)
-    c.n = 0
+    first = {}
   end
-  local first = c.n > 0 and call('ZRANGE', c.key, 0, 0, 'WITHSCORES')
-  if first and first[1] == '' then
-    c.level, c.n = -tonumber(first[2]), c.n - 1
-    if c.n == 0 then
+  if first[1] == '' then
+    c.level = -tonumber(first[2])
+    if #first == 2 then
       call('UNLINK', c.key)
       c.level = 0
     end
   end
+  c.due = #first == 2 * FEW + 2 and tonumber(first[#first]) <= now - SECOND
+  c.recheck = list and recheck_until(list, nr)
   crowds[rule] = c
   return c
 end
 
 local function member(key, level) return sub(key, -16) .. string.char(level) end
 
--- look_at puts right what is known of some keys that should be as fresh by now: those that are count no more.
-local function look_at(c, l, kind, most)
-  if c.seen then return end
-  local members = call('ZRANGEBYSCORE', c.key, 0, now, 'LIMIT', 0, most)
-  c.seen = #members < most -- all
-  if not members[1] then return end
-  local keys, gone, stay = {}, {}, {}
+local function count(c) c.n = call('ZCARD', c.key) - (c.level > 0 and 1 or 0) end
+
+local function is_full(c, l)
+  if l.keys > 2 * SAMPLE * 2 ^ c.level then return false end -- the sample is thinned long before
+  if not c.n then count(c) end
+  return c.n * 2 ^ c.level >= l.keys
+end
+
+-- look_at checks some entries whose score has passed by an instant, and returns how many. What to do with a fresh tally
+-- that stands is up to the caller: make_room removes it.
+local function look_at(c, l, kind, by, most, make_room)
+  local members = call('ZRANGEBYSCORE', c.key, 0, by, 'LIMIT', 0, most)
+  c.due = #members == most
+  if not members[1] then return 0 end
+  local keys, gone, stay, dead = {}, {}, {}, {}
   for i, m in ipairs(members) do keys[i] = c.of .. sub(m, 1, 16) end
   local texts = not kind.rest and call('MGET', unpack(keys))
   for i, m in ipairs(members) do
-    local _, left = nil, 0
-    if kind.rest then left = kind.rest(l, keys[i]) elseif texts[i] then _, left = kind.back(l, texts[i], 0) end
-    if left > 0 then
+    local key, _, left = keys[i], nil, 0
+    if used[key] then
+      left = used[key] - now
+    elseif kind.rest then
+      left = kind.rest(l, key)
+    elseif texts[i] then
+      _, left = kind.back(l, texts[i], 0)
+    end
+    local stands = texts and texts[i]
+    if left > 0 or stands and not make_room then
       stay[#stay + 1], stay[#stay + 2] = now + left, m
     else
       gone[#gone + 1] = m
+      if stands then
+        dead[#dead + 1] = key
+        removed[key] = true
+      end
     end
   end
   if stay[1] then call('ZADD', c.key, unpack(stay)) end
-  if gone[1] then c.n = c.n - call('ZREM', c.key, unpack(gone)) end
+  if dead[1] then call('UNLINK', unpack(dead)) end
+  local n = gone[1] and call('ZREM', c.key, unpack(gone)) or 0
+  if c.n then c.n = c.n - n end
+  return #members
 end
 
--- is_new reports whether nothing is known of a key; was is what ask said of a tally that is a text.
-local function is_new(l, kind, tally, was)
+-- is_new reports whether a key must ask for room; was is what ask said of a tally that is a text.
+local function is_new(l, kind, key, tally, was)
   if l.keys == 0 then return false end
   if type(tally) == 'table' then return tally.sum == 0 end
   if not tally or tally == '' then return true end
   if was > now then return false end
+  if removed[key] then return true end
+  if not list or not crowd_of(key).recheck then return false end
   local _, left = kind.back(l, tally, 0)
   return left == 0
 end
@@ -72,21 +116,31 @@ end
 -- no_room returns how long it is until there is room for another key, or nil if there is.
 local function no_room(l, kind, key, level)
   local c = crowd_of(key)
-  local function full() return c.n * 2 ^ c.level >= l.keys end
-  if not full() then return end
-  if not c.sought then
+  local full = is_full(c, l)
+  if full and not c.sought then
     c.sought = true
-    look_at(c, l, kind, SEEK)
-    if not full() then return end
+    budget = budget - look_at(c, l, kind, now, max(FEW, budget), true)
+    full = is_full(c, l)
   end
-  -- One that was given back has its place until it is looked at.
+  if not full then
+    if c.recheck and c.recheck <= now then
+      recheck(c.nr)
+      c.recheck = nil
+    end
+    return
+  end
+  if c.level > 0 and not c.recheck then
+    recheck(c.nr, now)
+    c.recheck, list = now, list or ' '
+  end
+  -- One that has an entry holds its place until it is looked at.
   if level >= c.level and call('ZSCORE', c.key, member(key, level)) then return end
   local first = call('ZRANGEBYSCORE', c.key, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   local wait = first and min(tonumber(first) - now, 100 * YEAR) or 0
   return wait > 0 and wait or SECOND -- more are looked at by then
 end
 
--- thin keeps a part of the keys, those that are rarer.
+-- thin keeps the entries of rarer keys.
 local function thin(c)
   repeat
     c.level = c.level + 1
@@ -100,35 +154,58 @@ local function thin(c)
   call('ZADD', c.key, -c.level, '')
 end
 
--- The zset outlives the keys: it is kept for so long from each new key on, and each time that one which is used comes
--- to end in another slot.
+-- The zset outlives the tallies. It is kept for longer than they last, from each new key on, and each time that a use
+-- moves the end of a key into another slot.
 local function slot_of(l) return max(l.longest / 2, 10 * SECOND) end
-local function keep_keys(l, name) call('PEXPIRE', name, lasting(l.longest + slot_of(l))) end
+local function keep_keys(l, name, at_least)
+  call('PEXPIRE', name, lasting(max(l.longest, at_least or 0) + slot_of(l) + SECOND))
+end
 
--- came counts a new key, which is as fresh after some time.
+-- came enters a new key, which is fresh after some time.
 local function came(l, kind, key, level, left)
   local c = crowd_of(key)
-  if level < c.level then return end
-  look_at(c, l, kind, FEW)
-  c.n = c.n + call('ZADD', c.key, now + left, member(key, level))
-  if not c.kept then
-    keep_keys(l, c.key)
-    c.kept = true
+  if level >= c.level then
+    if c.due then look_at(c, l, kind, now - SECOND, FEW) end
+    local n = call('ZADD', c.key, now + left, member(key, level))
+    if not c.kept then
+      keep_keys(l, c.key, c.recheck and c.recheck - now)
+      c.kept = true
+    end
+    if c.n then
+      c.n = c.n + n
+    elseif level >= c.level + SELDOM then
+      count(c)
+    end
+    if c.n and c.n > SAMPLE then thin(c) end
   end
-  if c.n > SAMPLE then thin(c) end
+  removed[key] = nil
 end
 
--- stays is for a key that is used, before anything is taken; was is as is_new has it.
-local function stays(l, tally, key, was, left)
+-- stays is for a key that is not new, before anything is taken; was is as is_new has it.
+local function stays(l, key, tally, was, left)
   if l.keys == 0 then return end
-  if type(tally) == 'table' then was = tally.last or tally.at + l.second end
+  if type(tally) == 'table' then
+    was = tally.last or tally.at + l.second
+  elseif was <= now then
+    used[key] = now + left
+  end
   local slot = slot_of(l)
-  if floor(was / slot) < floor((now + left) / slot) then keep_keys(l, B .. 'W' .. sub(key, #B + 2, -18)) end
+  if floor(was / slot) < floor((now + left) / slot) then
+    local nr = sub(key, #B + 2, -18)
+    local till = list and recheck_until(list, nr)
+    keep_keys(l, B .. 'W' .. nr, till and till - now)
+  end
 end
 
--- went counts a key no more.
-local function went(l, key, level)
+-- went is for a key of which something was given back: that is fresh after some time, or now.
+local function went(l, key, level, left)
   if l.keys == 0 then return end
   local c = crowd_of(key)
-  if level >= c.level then c.n = c.n - call('ZREM', c.key, member(key, level)) end
+  if level < c.level then return end
+  if left > 0 then
+    call('ZADD', c.key, 'XX', now + left, member(key, level))
+  else
+    local n = call('ZREM', c.key, member(key, level))
+    if c.n then c.n = c.n - n end
+  end
 end
