@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/admission"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
@@ -15,6 +16,8 @@ import (
 
 // Options are the settings of the API. Zero fields mean what is said beside them.
 type Options struct {
+	// Auth says who asks, and is run by somebody else. Nil: nobody is asked, and everybody may do everything.
+	Auth *auth.Authority
 	// Rule tells a rule as the engine goes by it when it is asked; one that remembers rules, say. Nil asks the engine each
 	// time.
 	Rule func(ctx context.Context, name string) (queue.Rule, error)

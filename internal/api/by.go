@@ -14,10 +14,7 @@ const headerBy = "Penstock-By"
 
 // change serves a change, with a context that has who makes it, and logs what it did.
 func (h *handler) change(rt *route, w http.ResponseWriter, r *http.Request) {
-	actor := queue.Actor{
-		Address: addressOf(r), Request: w.Header()[headerRequest][0], Operation: rt.operation,
-		Note: strings.Join(r.Header.Values(headerBy), ", "),
-	}
+	actor := actorOf(rt, w, r)
 	err := queue.ValidateBy(actor.Note)
 	var field *queue.FieldError
 	if errors.As(err, &field) {
@@ -27,6 +24,16 @@ func (h *handler) change(rt *route, w http.ResponseWriter, r *http.Request) {
 	ctx, end := h.logged(queue.WithActor(r.Context(), actor))
 	defer end()
 	rt.serve(h, w, r.WithContext(ctx))
+}
+
+// actorOf is who makes a request, for the records of what it does.
+func actorOf(rt *route, w http.ResponseWriter, r *http.Request) (a queue.Actor) {
+	if id := caller(r.Context()); id != nil {
+		a = id.Actor
+	}
+	a.Address, a.Request, a.Operation = addressOf(r), w.Header()[headerRequest][0], rt.operation
+	a.Note = strings.Join(r.Header.Values(headerBy), ", ")
+	return a
 }
 
 // addressOf is where a request came from, without the port; empty of one that came by no network.

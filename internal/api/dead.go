@@ -25,11 +25,9 @@ func (h *handler) listDeadQueues(w http.ResponseWriter, r *http.Request) {
 			badField("queue", shorten(only)+" is not a queue name").write(w)
 			return
 		}
-		// No name stands between this and the one asked for.
-		last := len(only) - 1
-		after, limit = only[:last]+string(only[last]-1)+"~", 1
+		after, limit = before(only), 1
 	}
-	found, err := h.engine.DeadQueues(r.Context(), after, limit+1)
+	found, err := h.seenDead(r.Context(), after, limit+1)
 	if err != nil {
 		h.fail(w, err, "")
 		return

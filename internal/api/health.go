@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -41,6 +42,19 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), h.o.CheckTimeout)
 	defer cancel()
 	a, p := h.ability(ctx)
+	if p == nil && h.o.Auth != nil {
+		if err := h.o.Auth.Ready(); err != nil {
+			p = &Problem{Reason: ReasonNotReady, RetryAfter: retryUnavailable, Detail: err.Error()}
+		}
+	}
+	if h.o.Auth == nil {
+		a.Auth = "off"
+	} else if id, err := h.o.Auth.Identify(r); err != nil || !id.Everything(auth.View) {
+		a.Detail = "" // it may name queues, drainers and servers
+		if p != nil {
+			p.Detail = "GET /readyz with the role view for everything tells why"
+		}
+	}
 	if p != nil {
 		p.write(w)
 		return
@@ -116,6 +130,7 @@ type readiness struct {
 	Pull     string `json:"pull,omitempty"`
 	Drainers string `json:"drainers,omitempty"`
 	Detail   string `json:"detail,omitempty"`
+	Auth     string `json:"auth,omitempty"` // off if nobody is asked who he is
 }
 
 // undrained says that no drainer lives, if none does. Jobs are taken all the same, so that is no reason to send them

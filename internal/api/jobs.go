@@ -21,7 +21,7 @@ func (h *handler) getJob(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.failJob(w, err, name, id)
 	default:
-		h.writeCharged(w, r, http.StatusOK, shownJob(&info), c)
+		h.writeCharged(w, r, http.StatusOK, shownJobTo(r.Context(), &info), c)
 	}
 }
 

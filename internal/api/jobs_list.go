@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deliver/bounce"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
@@ -21,6 +22,10 @@ func (h *handler) listJobs(w http.ResponseWriter, r *http.Request) {
 	carried := false
 	if p == nil {
 		carried, p = withPayload(r, &req)
+	}
+	if p == nil && carried && !may(r.Context(), auth.Payloads, req.Queue) {
+		p = forbidden("the queue "+req.Queue, auth.Payloads)
+		p.Field = "payload"
 	}
 	if p != nil {
 		p.write(w)
@@ -90,7 +95,7 @@ func (h *handler) listedJob(ctx context.Context, info *queue.JobInfo, carried bo
 			info.Payload, info.ContentType, info.Headers = now.Payload, now.ContentType, now.Headers
 		}
 	}
-	return shownJob(info)
+	return shownJobTo(ctx, info)
 }
 
 func listRequest(r *http.Request) (req queue.ListRequest, c wire.Choice, p *Problem) {

@@ -37,7 +37,7 @@ func (h *handler) listQueues(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page := wire.Queues{}
-	page.Queues, page.Next = pageFrom(w, "/v1/queues", infos, limit, shown, func(q *wire.Queue) string { return q.Name })
+	page.Queues, page.Next = pageFrom(w, "/v1/queues", infos, limit, shownTo(r.Context()), func(q *wire.Queue) string { return q.Name })
 	h.writeCharged(w, r, http.StatusOK, page, c)
 }
 
@@ -57,7 +57,7 @@ func (h *handler) someQueues(r *http.Request, after string, limit int, c *charge
 		case p != nil:
 			return infos, len(infos) - 1, nil, nil
 		}
-		some, err := h.engine.List(r.Context(), after, n)
+		some, err := h.seenQueues(r.Context(), after, n)
 		if err != nil {
 			return nil, 0, nil, err
 		}
@@ -110,7 +110,7 @@ func (h *handler) getQueue(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, name)
 		return
 	}
-	h.writeQueue(w, r, http.StatusOK, shown(&info))
+	h.writeQueue(w, r, http.StatusOK, shownTo(r.Context())(&info))
 }
 
 // writeQueue answers with a queue.
@@ -208,7 +208,7 @@ func (h *handler) showChanged(w http.ResponseWriter, r *http.Request, name, done
 		}).write(w)
 		return
 	}
-	h.writeQueue(w, r, http.StatusOK, shown(&info))
+	h.writeQueue(w, r, http.StatusOK, shownTo(r.Context())(&info))
 }
 
 // fail answers with an engine's error.

@@ -49,7 +49,7 @@ func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		h.logInternal(refused(err), err, name)
 	} else if info.Revision == result.Revision {
-		q = shown(&info)
+		q = shownTo(r.Context())(&info)
 	}
 	h.writeQueue(w, r, status, q)
 }

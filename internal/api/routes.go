@@ -6,16 +6,25 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/queue"
 )
 
-// route is one operation. The table is also what openapi.json is held to.
+// route is one operation. The table is also what openapi.json and docs/roles.md are held to.
 type route struct {
 	operation       string // its operationId
 	method, pattern string
 	effect          effect
+	need            need
 	serve           func(h *handler, w http.ResponseWriter, r *http.Request)
 }
+
+const (
+	get  = http.MethodGet
+	put  = http.MethodPut
+	post = http.MethodPost
+	del  = http.MethodDelete
+)
 
 // effect is what an operation does to the store.
 type effect uint8
@@ -27,45 +36,46 @@ const (
 )
 
 var routes = []route{
-	{"appendJobs", http.MethodPost, "/v1/queues/{queue}/jobs", flows, (*handler).postJobs},
-	{"listJobs", http.MethodGet, "/v1/queues/{queue}/jobs", reads, (*handler).listJobs},
-	{"getJob", http.MethodGet, "/v1/queues/{queue}/jobs/{id}", reads, (*handler).getJob},
-	{"deleteJob", http.MethodDelete, "/v1/queues/{queue}/jobs/{id}", changes, (*handler).deleteJob},
-	{"cancelJob", http.MethodPost, "/v1/queues/{queue}/jobs/{id}/cancel", changes, (*handler).cancelJob},
-	{"replayJob", http.MethodPost, "/v1/queues/{queue}/jobs/{id}/replay", changes, (*handler).replayJob},
-	{"decideJob", http.MethodPost, "/v1/queues/{queue}/jobs/{id}/decide", changes, (*handler).decideJob},
-	{"listQueues", http.MethodGet, "/v1/queues", reads, (*handler).listQueues},
-	{"getQueue", http.MethodGet, "/v1/queues/{queue}", reads, (*handler).getQueue},
-	{"putQueue", http.MethodPut, "/v1/queues/{queue}", changes, (*handler).putQueue},
-	{"deleteQueue", http.MethodDelete, "/v1/queues/{queue}", changes, (*handler).deleteQueue},
-	{"pauseQueue", http.MethodPost, "/v1/queues/{queue}/pause", changes, (*handler).pauseQueue},
-	{"resumeQueue", http.MethodPost, "/v1/queues/{queue}/resume", changes, (*handler).resumeQueue},
-	{"listChanges", http.MethodGet, "/v1/queues/{queue}/changes", reads, (*handler).listChanges},
-	{"rollbackQueue", http.MethodPost, "/v1/queues/{queue}/rollback", changes, (*handler).rollbackQueue},
-	{"quoteQueue", http.MethodPost, "/v1/queues/{queue}/quote", reads, (*handler).quoteQueue},
-	{"purgeQueue", http.MethodPost, "/v1/queues/{queue}/purge", changes, (*handler).purgeQueue},
-	{"replayJobs", http.MethodPost, "/v1/queues/{queue}/replay", changes, (*handler).replayJobs},
-	{"forgetJobs", http.MethodPost, "/v1/queues/{queue}/forget", changes, (*handler).forgetJobs},
-	{"decideJobs", http.MethodPost, "/v1/queues/{queue}/decide", changes, (*handler).decideJobs},
-	{"pullJobs", http.MethodPost, "/v1/queues/{queue}/leases", flows, (*handler).pullJobs},
-	{"settleJobs", http.MethodPost, "/v1/queues/{queue}/settle", flows, (*handler).settleJobs},
-	{"extendJobs", http.MethodPost, "/v1/queues/{queue}/extend", flows, (*handler).extendJobs},
-	{"awaitTurn", http.MethodPost, "/v1/queues/{queue}/turns", flows, (*handler).awaitTurn},
-	{"listRules", http.MethodGet, "/v1/rules", reads, (*handler).listRules},
-	{"getRule", http.MethodGet, "/v1/rules/{rule}", reads, (*handler).getRule},
-	{"listRuleChanges", http.MethodGet, "/v1/rules/{rule}/changes", reads, (*handler).listRuleChanges},
-	{"putRule", http.MethodPut, "/v1/rules/{rule}", changes, (*handler).putRule},
-	{"deleteRule", http.MethodDelete, "/v1/rules/{rule}", changes, (*handler).deleteRule},
-	{"takeRule", http.MethodPost, "/v1/rules/{rule}/take", flows, asked(queue.TakeNow)},
-	{"peekRule", http.MethodPost, "/v1/rules/{rule}/peek", reads, asked(queue.TakePeek)},
-	{"refundRule", http.MethodPost, "/v1/rules/{rule}/refund", flows, asked(queue.TakeBack)},
-	{"resetRule", http.MethodPost, "/v1/rules/{rule}/reset", changes, asked(queue.TakeAnew)},
-	{"listDeadQueues", http.MethodGet, "/v1/dead", reads, (*handler).listDeadQueues},
-	{"listDrainers", http.MethodGet, "/v1/drainers", reads, (*handler).listDrainers},
-	{"healthz", http.MethodGet, "/healthz", reads, (*handler).healthz},
-	{"readyz", http.MethodGet, "/readyz", reads, (*handler).readyz},
-	{"metrics", http.MethodGet, "/metrics", reads, (*handler).metrics},
-	{"openAPI", http.MethodGet, "/openapi.json", reads, (*handler).openAPI},
+	{"appendJobs", post, "/v1/queues/{queue}/jobs", flows, ofQueue(auth.Produce), (*handler).postJobs},
+	{"listJobs", get, "/v1/queues/{queue}/jobs", reads, ofQueue(auth.View), (*handler).listJobs},
+	{"getJob", get, "/v1/queues/{queue}/jobs/{id}", reads, ofQueue(auth.View, auth.Produce), (*handler).getJob},
+	{"deleteJob", del, "/v1/queues/{queue}/jobs/{id}", changes, ofQueue(auth.Operate), (*handler).deleteJob},
+	{"cancelJob", post, "/v1/queues/{queue}/jobs/{id}/cancel", changes, ofQueue(auth.Produce, auth.Operate),
+		(*handler).cancelJob},
+	{"replayJob", post, "/v1/queues/{queue}/jobs/{id}/replay", changes, ofQueue(auth.Operate), (*handler).replayJob},
+	{"decideJob", post, "/v1/queues/{queue}/jobs/{id}/decide", changes, ofQueue(auth.Operate), (*handler).decideJob},
+	{"listQueues", get, "/v1/queues", reads, ofAnything(auth.View), (*handler).listQueues},
+	{"getQueue", get, "/v1/queues/{queue}", reads, ofQueue(auth.View), (*handler).getQueue},
+	{"putQueue", put, "/v1/queues/{queue}", changes, ofQueue(auth.Configure), (*handler).putQueue},
+	{"deleteQueue", del, "/v1/queues/{queue}", changes, ofQueue(auth.Configure), (*handler).deleteQueue},
+	{"pauseQueue", post, "/v1/queues/{queue}/pause", changes, ofQueue(auth.Operate), (*handler).pauseQueue},
+	{"resumeQueue", post, "/v1/queues/{queue}/resume", changes, ofQueue(auth.Operate), (*handler).resumeQueue},
+	{"listChanges", get, "/v1/queues/{queue}/changes", reads, ofQueue(auth.View), (*handler).listChanges},
+	{"rollbackQueue", post, "/v1/queues/{queue}/rollback", changes, ofQueue(auth.Configure), (*handler).rollbackQueue},
+	{"quoteQueue", post, "/v1/queues/{queue}/quote", reads, ofQueue(auth.View, auth.Produce), (*handler).quoteQueue},
+	{"purgeQueue", post, "/v1/queues/{queue}/purge", changes, ofQueue(auth.Operate), (*handler).purgeQueue},
+	{"replayJobs", post, "/v1/queues/{queue}/replay", changes, ofQueue(auth.Operate), (*handler).replayJobs},
+	{"forgetJobs", post, "/v1/queues/{queue}/forget", changes, ofQueue(auth.Operate), (*handler).forgetJobs},
+	{"decideJobs", post, "/v1/queues/{queue}/decide", changes, ofQueue(auth.Operate), (*handler).decideJobs},
+	{"pullJobs", post, "/v1/queues/{queue}/leases", flows, ofQueue(auth.Consume), (*handler).pullJobs},
+	{"settleJobs", post, "/v1/queues/{queue}/settle", flows, ofQueue(auth.Consume), (*handler).settleJobs},
+	{"extendJobs", post, "/v1/queues/{queue}/extend", flows, ofQueue(auth.Consume), (*handler).extendJobs},
+	{"awaitTurn", post, "/v1/queues/{queue}/turns", flows, ofQueue(auth.Consume), (*handler).awaitTurn},
+	{"listRules", get, "/v1/rules", reads, ofAnything(auth.View), (*handler).listRules},
+	{"getRule", get, "/v1/rules/{rule}", reads, ofRule(auth.View), (*handler).getRule},
+	{"listRuleChanges", get, "/v1/rules/{rule}/changes", reads, ofRule(auth.View), (*handler).listRuleChanges},
+	{"putRule", put, "/v1/rules/{rule}", changes, ofRule(auth.Configure), (*handler).putRule},
+	{"deleteRule", del, "/v1/rules/{rule}", changes, ofRule(auth.Configure), (*handler).deleteRule},
+	{"takeRule", post, "/v1/rules/{rule}/take", flows, ofRule(auth.Produce), asked(queue.TakeNow)},
+	{"peekRule", post, "/v1/rules/{rule}/peek", reads, ofRule(auth.Produce, auth.View), asked(queue.TakePeek)},
+	{"refundRule", post, "/v1/rules/{rule}/refund", flows, ofRule(auth.Produce, auth.Operate), asked(queue.TakeBack)},
+	{"resetRule", post, "/v1/rules/{rule}/reset", changes, ofRule(auth.Operate), asked(queue.TakeAnew)},
+	{"listDeadQueues", get, "/v1/dead", reads, ofAnything(auth.View), (*handler).listDeadQueues},
+	{"listDrainers", get, "/v1/drainers", reads, ofEverything(auth.View), (*handler).listDrainers},
+	{"healthz", get, "/healthz", reads, need{}, (*handler).healthz},
+	{"readyz", get, "/readyz", reads, need{}, (*handler).readyz},
+	{"metrics", get, "/metrics", reads, ofEverything(auth.View), (*handler).metrics},
+	{"openAPI", get, "/openapi.json", reads, need{}, (*handler).openAPI},
 }
 
 // dispatch builds the mux. Beside each route stands its path without a method,
@@ -75,11 +85,7 @@ func (h *handler) dispatch() http.Handler {
 	allowed := map[string][]string{}
 	for _, rt := range routes {
 		mux.HandleFunc(rt.method+" "+rt.pattern, func(w http.ResponseWriter, r *http.Request) {
-			if rt.effect == changes {
-				h.change(&rt, w, r)
-				return
-			}
-			rt.serve(h, w, r)
+			h.serve(&rt, w, r)
 		})
 		allowed[rt.pattern] = append(allowed[rt.pattern], rt.method)
 	}

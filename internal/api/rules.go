@@ -15,13 +15,13 @@ func (h *handler) listRules(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	infos, err := h.engine.ListRules(r.Context(), after, limit+1) // one more tells whether there is a next page
+	infos, err := h.seenRules(r.Context(), after, limit+1) // one more tells whether there is a next page
 	if err != nil {
 		h.failRule(w, err, "")
 		return
 	}
 	page := wire.Rules{}
-	page.Rules, page.Next = pageFrom(w, "/v1/rules", infos, limit, shownRule, func(r *wire.Rule) string { return r.Name })
+	page.Rules, page.Next = pageFrom(w, "/v1/rules", infos, limit, shownRuleTo(r.Context()), func(r *wire.Rule) string { return r.Name })
 	h.writeJSON(w, r, http.StatusOK, page)
 }
 
@@ -32,7 +32,7 @@ func (h *handler) getRule(w http.ResponseWriter, r *http.Request) {
 		h.failRule(w, err, name)
 		return
 	}
-	h.writeRule(w, r, http.StatusOK, shownRule(&info))
+	h.writeRule(w, r, http.StatusOK, shownRuleTo(r.Context())(&info))
 }
 
 func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
@@ -73,7 +73,7 @@ func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		h.logInternal(refusedRule(err, name), err, name)
 	} else if info.Revision == result.Revision {
-		shown = shownRule(&info)
+		shown = shownRuleTo(r.Context())(&info)
 	}
 	h.writeRule(w, r, status, shown)
 }
@@ -102,7 +102,7 @@ func (h *handler) deleteRule(w http.ResponseWriter, r *http.Request) {
 	err := h.engine.DeleteRule(r.Context(), name, expect)
 	if errors.Is(err, queue.ErrRuleInUse) { // by its own group, whatever force says
 		info, _ := h.engine.Rule(r.Context(), name) // or it tells without names
-		ruleInUse(info.Queues[:min(len(info.Queues), mostAsking)]).write(w)
+		ruleInUse(r.Context(), info.Queues[:min(len(info.Queues), mostAsking)]).write(w)
 		return
 	}
 	if err != nil {
@@ -131,12 +131,12 @@ func (h *handler) inUse(ctx context.Context, name string, expect int64) *Problem
 	if len(asking) == 0 {
 		return nil
 	}
-	return ruleInUse(asking)
+	return ruleInUse(ctx, asking)
 }
 
-func ruleInUse(asking []string) *Problem {
+func ruleInUse(ctx context.Context, asking []string) *Problem {
 	return &Problem{
-		Reason: ReasonRuleInUse, Queues: asking,
+		Reason: ReasonRuleInUse, Queues: ownNames(ctx, asking),
 		Detail: "queues ask this rule: take it out of their rules first. With force=true it is removed if none of them is " +
 			"of its own group; then none of their jobs is taken (503 rule_missing) until it is there again, or they do not " +
 			"name it",
@@ -209,7 +209,7 @@ func refusedRule(err error, name string) *Problem {
 	p := refused(err)
 	switch p.Reason {
 	case ReasonUnknownRule:
-		p.Detail = "there is no rule " + queue.Shorten(name, 80) + "; PUT /v1/rules/{rule} makes one"
+		p = unknownRule(name)
 	case ReasonOutcomeUnknown:
 		p.Detail = "the store did not answer in time: this may or may not have happened"
 	}

@@ -1,0 +1,50 @@
+package api
+
+import (
+	"context"
+
+	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+// withoutContent takes away what a job carries, unless whoever asks may see payloads.
+func withoutContent(ctx context.Context, i *queue.JobInfo) {
+	if !may(ctx, auth.Payloads, i.Queue) {
+		i.Payload, i.ContentType, i.Headers = nil, "", nil
+	}
+}
+
+// shownTo shows a queue, and of a parent that is not his who asks no more than bears on the queue: its rate, and
+// whether and until when it is paused.
+func shownTo(ctx context.Context) func(*queue.Info) wire.Queue {
+	return func(i *queue.Info) wire.Queue {
+		if i.Parent == nil || owns(ctx, i.Parent.Spec.Name) {
+			return shown(i)
+		}
+		child, parent := *i, *i.Parent
+		parent.Pause.Reason, parent.Pause.By = "", ""
+		child.Parent = &parent
+		q := shown(&child)
+		q.Parent.Quotas = nil
+		return q
+	}
+}
+
+// shownJobTo shows a job in the same way.
+func shownJobTo(ctx context.Context, i *queue.JobInfo) wire.Job {
+	withoutContent(ctx, i)
+	if y := &i.Why; y.Queue != "" && !owns(ctx, y.Queue) {
+		y.Reason, y.Who = "", ""
+	}
+	return shownJob(i)
+}
+
+// shownRuleTo shows a rule, and of the queues that ask it those of who asks.
+func shownRuleTo(ctx context.Context) func(*queue.RuleInfo) wire.Rule {
+	return func(i *queue.RuleInfo) wire.Rule {
+		r := shownRule(i)
+		r.Queues = ownNames(ctx, r.Queues)
+		return r
+	}
+}
