@@ -1,0 +1,97 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/penstock/penstock/internal/wire"
+)
+
+// listed reads all pages of a list: next is the after of the page behind one, empty of the last.
+func listed[P any](ctx context.Context, c *Client, path string, query url.Values, next func(*P) string) error {
+	if query == nil {
+		query = url.Values{}
+	}
+	query.Set("limit", strconv.Itoa(page))
+	for after := ""; ; {
+		var answer P
+		if _, err := c.do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, nil, &answer); err != nil {
+			return err
+		}
+		behind := next(&answer)
+		if behind == "" || behind == after {
+			return nil
+		}
+		after = behind
+		query.Set("after", after)
+	}
+}
+
+// Apps returns all apps that whoever asks may see, in order of name.
+func (c *Client) Apps(ctx context.Context) (all []wire.App, err error) {
+	err = listed(ctx, c, "/v1/apps", nil, func(p *wire.Apps) string {
+		all = append(all, p.Apps...)
+		return p.Next
+	})
+	return all, err
+}
+
+// App returns one app. A *Problem with reason unknown_app says that there is none.
+func (c *Client) App(ctx context.Context, name string) (app wire.App, err error) {
+	_, err = c.do(ctx, http.MethodGet, path("/v1/apps/", name, nil), nil, nil, &app)
+	return app, err
+}
+
+// PutApp makes an app or changes it, given as JSON, if it is at the given revision, Always or Absent; a *Problem with
+// reason revision_mismatch says that it is not.
+func (c *Client) PutApp(
+	ctx context.Context, name string, app json.RawMessage, revision int64,
+) (put wire.App, err error) {
+	_, err = c.do(ctx, http.MethodPut, path("/v1/apps/", name, nil), condition(revision), app, &put)
+	return put, err
+}
+
+// DeleteApp removes an app, and with it its tokens and subjects.
+func (c *Client) DeleteApp(ctx context.Context, name string, revision int64) error {
+	_, err := c.do(ctx, http.MethodDelete, path("/v1/apps/", name, nil), condition(revision), nil, nil)
+	return err
+}
+
+// Subjects returns the subjects of an app, in order of name; those of whoever asks if it is empty.
+func (c *Client) Subjects(ctx context.Context, app string) (all []wire.Subject, err error) {
+	err = listed(ctx, c, "/v1/subjects", ofApp(app), func(p *wire.Subjects) string {
+		all = append(all, p.Subjects...)
+		return p.Next
+	})
+	return all, err
+}
+
+// Subject returns one subject. A *Problem with reason unknown_subject says that there is none.
+func (c *Client) Subject(ctx context.Context, name string) (s wire.Subject, err error) {
+	_, err = c.do(ctx, http.MethodGet, path("/v1/subjects/", name, nil), nil, nil, &s)
+	return s, err
+}
+
+// PutSubject makes a subject or changes it, given as JSON, as PutApp does an app.
+func (c *Client) PutSubject(
+	ctx context.Context, name string, subject json.RawMessage, revision int64,
+) (put wire.Subject, err error) {
+	_, err = c.do(ctx, http.MethodPut, path("/v1/subjects/", name, nil), condition(revision), subject, &put)
+	return put, err
+}
+
+// DeleteSubject removes a subject.
+func (c *Client) DeleteSubject(ctx context.Context, name string, revision int64) error {
+	_, err := c.do(ctx, http.MethodDelete, path("/v1/subjects/", name, nil), condition(revision), nil, nil)
+	return err
+}
+
+func ofApp(app string) url.Values {
+	if app == "" {
+		return nil
+	}
+	return url.Values{"app": {app}}
+}

@@ -1,0 +1,41 @@
+package wire
+
+import (
+	"encoding/json"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// AuditRecord is an entry of the audit log.
+type AuditRecord struct {
+	Partition int `json:"partition"`
+	// Entry is what Text says.
+	Entry queue.AuditEntry `json:"entry"`
+	// Text is the entry byte by byte as it is kept, and Digest its SHA-256: the next entry of the partition has that as
+	// its previous.
+	Text   string       `json:"text"`
+	Digest queue.Digest `json:"digest"`
+	// Before and After are what it was and what it became, with secrets masked.
+	Before json.RawMessage `json:"before,omitempty"`
+	After  json.RawMessage `json:"after,omitempty"`
+}
+
+// Audit is a page of the audit log, of all partitions by time.
+type Audit struct {
+	Records []AuditRecord `json:"records"`
+	// Next goes into the next request; absent when there is nothing more. A page may have fewer than asked for, or
+	// none.
+	Next string `json:"next,omitempty"`
+	// Chains are where each partition's entries begin and end. Only who sees all entries is told.
+	Chains []AuditChain `json:"chains,omitempty"`
+}
+
+// AuditChain is how far the entries of a partition go.
+type AuditChain struct {
+	Partition int `json:"partition"`
+	// Oldest is the number of the oldest entry that is kept, Newest that of the newest; 0 if there is none. Head is the
+	// digest of the newest.
+	Oldest int64        `json:"oldest"`
+	Newest int64        `json:"newest"`
+	Head   queue.Digest `json:"head,omitempty"`
+}
