@@ -92,13 +92,6 @@ func (i *Info) Full() bool {
 	return n >= i.Spec.Capacity || i.MaxBytes > 0 && n > 0 && i.Bytes+i.Bytes/n > i.MaxBytes
 }
 
-// pacer is the rule by which the queue lets jobs out at present.
-func (i *Info) pacer() leaky.Pacer {
-	p := i.Spec.Pacer(Horizon)
-	p.Rate = i.Rate
-	return p
-}
-
 // LaneInfo is one lane of a queue at the same instant.
 type LaneInfo struct {
 	Waiting int64

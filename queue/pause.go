@@ -48,11 +48,3 @@ func (p *Pause) ValidateAhead(now time.Time) error {
 	}
 	return nil
 }
-
-// goes is when departures can go on, given when they could if it were not paused.
-func (p *Pause) goes(now time.Time) time.Time {
-	if p.Until.After(now) {
-		return p.Until
-	}
-	return now
-}

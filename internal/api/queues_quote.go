@@ -8,6 +8,7 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/quote"
 )
 
 // quoteQueue tells what would become of jobs. It appends none.
@@ -49,18 +50,18 @@ func (h *handler) quoteQueue(w http.ResponseWriter, r *http.Request) {
 
 // expiring looks at what waits and tells how many would expire, now and at the other rate.
 func (h *handler) expiring(
-	ctx context.Context, ask *queue.QuoteRequest, info *queue.Info,
-) (now, then queue.Expiring, err error) {
-	backlog := queue.Backlog{}
+	ctx context.Context, ask *quote.Request, info *queue.Info,
+) (now, then quote.Expiring, err error) {
+	backlog := quote.Backlog{}
 	if info.Waiting > 0 {
-		if backlog, err = queue.ReadBacklog(ctx, h.engine, info.Spec.Name); err != nil {
+		if backlog, err = quote.ReadBacklog(ctx, h.engine, info.Spec.Name); err != nil {
 			return now, then, err
 		}
 	}
 	return ask.Expiring(info, &backlog)
 }
 
-func forecast(f queue.Forecast, e queue.Expiring) wire.Forecast {
+func forecast(f quote.Forecast, e quote.Expiring) wire.Forecast {
 	return wire.Forecast{
 		Rate: f.Rate, FirstAt: instant(f.First), LastAt: instant(f.Last), DrainedAt: instant(f.Drained),
 		Expiring: wire.Expiring(e),
@@ -69,8 +70,8 @@ func forecast(f queue.Forecast, e queue.Expiring) wire.Forecast {
 
 // readQuote reads a request and checks it. What is given and says nothing is refused: it
 // would be answered as something else than was meant.
-func (h *handler) readQuote(r *http.Request) (queue.QuoteRequest, *Problem) {
-	var ask queue.QuoteRequest
+func (h *handler) readQuote(r *http.Request) (quote.Request, *Problem) {
+	var ask quote.Request
 	if p := requireJSON(r); p != nil {
 		return ask, p
 	}

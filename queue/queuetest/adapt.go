@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/quote"
 )
 
 // A rate that adapts. What it is comes from leaky.Adapt, which is told beside
@@ -187,10 +188,10 @@ var adaptRules = []rule{
 				"the last of 9 at %s leaves in %d us, want %d", i.Rate, got-instantOf(i.Now), want-instantOf(i.Now),
 			)
 		}
-		quote, err := queue.QuoteRequest{Jobs: 1}.Quote(&i, &queue.LaneInfo{Waiting: 9})
-		if err != nil || quote.Now.Rate != i.Rate ||
-			instantOf(quote.Now.First) != pacer.ETA(i.Bucket, instantOf(i.Now), 9) {
-			r.Fatalf("quoted %+v, %v", quote.Now, err)
+		answer, err := quote.Request{Jobs: 1}.Quote(&i, &queue.LaneInfo{Waiting: 9})
+		if err != nil || answer.Now.Rate != i.Rate ||
+			instantOf(answer.Now.First) != pacer.ETA(i.Bucket, instantOf(i.Now), 9) {
+			r.Fatalf("quoted %+v, %v", answer.Now, err)
 		}
 	}},
 	{"Group", func(r *rig) {

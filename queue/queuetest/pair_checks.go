@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/quote"
 )
 
 // look asks about one thing or another.
@@ -21,7 +22,7 @@ func (p *pair) look() {
 
 // quote asks about jobs of a lane, and about another rate.
 func (p *pair) quote(q string) {
-	ask := queue.QuoteRequest{
+	ask := quote.Request{
 		Jobs: rapid.Int64Range(1, 20).Draw(p.T, "quoted"), Cost: rapid.Int64Range(1, 3).Draw(p.T, "quoted cost"),
 		Lane: rapid.SampledFrom(append([]string{"", "\xff"}, pairLanes...)).Draw(p.T, "quoted lane"),
 	}
@@ -32,19 +33,19 @@ func (p *pair) quote(q string) {
 		if err != nil {
 			return kind(err)
 		}
-		quote, err := ask.Quote(&i, &lane)
+		answer, err := ask.Quote(&i, &lane)
 		if err != nil {
 			return kind(err)
 		}
-		backlog, err := queue.ReadBacklog(p.ctx, e, q)
+		backlog, err := quote.ReadBacklog(p.ctx, e, q)
 		if err != nil {
 			return kind(err)
 		}
 		now, then, err := ask.Expiring(&i, &backlog)
 		return fmt.Sprintf("%s; %+v %+v %v; drained %s, %s to %s, drained %s; lane %d of %d, %d bytes, stops until "+
-			"%s", quoted(quote), now, then, err, micro(quote.Now.Drained), micro(quote.Then.First),
-			micro(quote.Then.Last),
-			micro(quote.Then.Drained), lane.Waiting, lane.Held, lane.Bytes, micro(lane.Stop))
+			"%s", quoted(answer), now, then, err, micro(answer.Now.Drained), micro(answer.Then.First),
+			micro(answer.Then.Last),
+			micro(answer.Then.Drained), lane.Waiting, lane.Held, lane.Bytes, micro(lane.Stop))
 	})
 }
 

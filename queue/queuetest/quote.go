@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/quote"
 )
 
 // lane looks at a queue and a lane of it.
@@ -24,7 +25,7 @@ func (r *rig) lane(queueName, key string) (queue.Info, queue.LaneInfo) {
 func (r *rig) quote(queueName, lane string, n int, cost int64) {
 	r.Helper()
 	i, l := r.lane(queueName, lane)
-	q, err := queue.QuoteRequest{Jobs: int64(n), Cost: cost, Lane: lane}.Quote(&i, &l)
+	q, err := quote.Request{Jobs: int64(n), Cost: cost, Lane: lane}.Quote(&i, &l)
 	if err != nil {
 		r.Fatalf("quote: %v", err)
 	}
@@ -34,7 +35,7 @@ func (r *rig) quote(queueName, lane string, n int, cost int64) {
 		list[k] = jobOfLane(lane, queueName, fmt.Sprintf("quoted%d-%05d", r.quotes, k))
 		list[k].Cost = cost
 	}
-	got := queue.Quote{Paused: i.Pause.On()}
+	got := quote.Quote{Paused: i.Pause.On()}
 	for _, a := range r.offer(list...) {
 		switch a.Outcome {
 		case queue.Accepted:
@@ -55,7 +56,7 @@ func (r *rig) quote(queueName, lane string, n int, cost int64) {
 	}
 }
 
-func quoted(q queue.Quote) string {
+func quoted(q quote.Quote) string {
 	return fmt.Sprintf(
 		"%d %d %d %v, %v to %v, paused %v", q.Fit, q.Deferred, q.Refused, q.RefusedAs, instantOf(q.Now.First),
 		instantOf(q.Now.Last), q.Paused,
@@ -147,11 +148,11 @@ var quoteRules = []rule{
 			r.clock.Advance(70 * time.Millisecond)
 			to := rateOf(r, tt.to)
 			i, l := r.lane(q, "")
-			quote, err := queue.QuoteRequest{Rate: &to}.Quote(&i, &l)
+			answer, err := quote.Request{Rate: &to}.Quote(&i, &l)
 			r.check(err)
-			r.isAt(quote.Now.Drained, r.job(q, "j00020").ETA.At)
+			r.isAt(answer.Now.Drained, r.job(q, "j00020").ETA.At)
 			r.queue(q, tt.to)
-			r.isAt(quote.Then.Drained, r.job(q, "j00020").ETA.At)
+			r.isAt(answer.Then.Drained, r.job(q, "j00020").ETA.At)
 			r.delete(q)
 		}
 	}},
@@ -265,12 +266,12 @@ var quoteRules = []rule{
 }
 
 // expiring asks how many would expire, now and at another rate.
-func (r *rig) expiring(queueName, other string) (now, then queue.Expiring) {
+func (r *rig) expiring(queueName, other string) (now, then quote.Expiring) {
 	r.Helper()
 	i := r.info(queueName)
-	b, err := queue.ReadBacklog(r.ctx, r.e, queueName)
+	b, err := quote.ReadBacklog(r.ctx, r.e, queueName)
 	r.check(err)
-	ask := queue.QuoteRequest{}
+	ask := quote.Request{}
 	if other != "" {
 		rate := rateOf(r, other)
 		ask.Rate = &rate

@@ -8,6 +8,7 @@ import (
 	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/quote"
 )
 
 // settleWith settles a job with a verdict that the receiver gave.
@@ -270,10 +271,10 @@ var stopRules = []rule{
 		if instantOf(i.Next) != stop {
 			r.Errorf("the next may leave at %v", i.Next)
 		}
-		quote, err := queue.QuoteRequest{Jobs: 1, Rate: &i.Spec.Rate}.Quote(&i, &lane)
+		answer, err := quote.Request{Jobs: 1, Rate: &i.Spec.Rate}.Quote(&i, &lane)
 		r.check(err)
-		if instantOf(quote.Now.Drained) != stop.Add(2*time.Second) || !quote.Then.Drained.Equal(quote.Now.Drained) {
-			r.Errorf("it is drained at %v, at the other rate at %v", quote.Now.Drained, quote.Then.Drained)
+		if instantOf(answer.Now.Drained) != stop.Add(2*time.Second) || !answer.Then.Drained.Equal(answer.Now.Drained) {
+			r.Errorf("it is drained at %v, at the other rate at %v", answer.Now.Drained, answer.Then.Drained)
 		}
 		r.cancels(queue.Cancelled, q, "c")
 		r.lapsed(expiringJob(stop.Add(1999*time.Millisecond), q, "late"), stop.Add(2*time.Second))

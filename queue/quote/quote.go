@@ -1,19 +1,22 @@
-package queue
+// Package quote says what would become of jobs if they were appended now, and of those that wait: when they would
+// leave, at the present rate and at another one.
+package quote
 
 import (
 	"math"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
-// MaxQuoteJobs is the most jobs that are quoted for: more than a queue and its overflow
+// MaxJobs is the most jobs that are quoted for: more than a queue and its overflow
 // can hold.
-const MaxQuoteJobs = 1_000_000_000
+const MaxJobs = 1_000_000_000
 
-// QuoteRequest asks what would become of jobs if they were appended now, and what would
+// Request asks what would become of jobs if they were appended now, and what would
 // change at another rate.
-type QuoteRequest struct {
+type Request struct {
 	Jobs int64 // with a Rate it may be 0: then it is about the present backlog alone
 	Cost int64 // of each of them; 0 means 1
 	Lane string
@@ -27,7 +30,7 @@ type Quote struct {
 	// What would become of the jobs: they would be taken into the queue, put on the
 	// overflow, or refused, all of these as RefusedAs says: Full, LaneFull or OverflowFull.
 	Fit, Deferred, Refused int64
-	RefusedAs              AppendOutcome
+	RefusedAs              queue.AppendOutcome
 	// Paused: the instants are those of a queue that goes on at its pause's Until, or now if
 	// it has none.
 	Paused bool
@@ -48,38 +51,40 @@ type Forecast struct {
 }
 
 // Validate checks a request. Its error is a *FieldError.
-func (r *QuoteRequest) Validate() error {
+func (r *Request) Validate() error {
 	if r.Jobs != 0 || r.Rate == nil {
-		if err := within("jobs", r.Jobs, 1, MaxQuoteJobs); err != nil {
-			return err
+		if r.Jobs < 1 || r.Jobs > MaxJobs {
+			return outOf("jobs", r.Jobs, MaxJobs)
 		}
 	}
-	if r.Cost != 0 {
-		if err := within("cost", r.Cost, 1, leaky.MaxCost); err != nil {
-			return err
-		}
+	if r.Cost < 0 || r.Cost > leaky.MaxCost {
+		return outOf("cost", r.Cost, leaky.MaxCost)
 	}
-	return ValidateLane(r.Lane)
+	return queue.ValidateLane(r.Lane)
+}
+
+func outOf(field string, v, most int64) error {
+	return queue.FieldErrorf(field, "", "is %d, must be from 1 to %d", v, most)
 }
 
 // Quote answers for a queue and the lane that r names, as Specs.Lane returned them. Its error is
 // a *FieldError.
-func (r QuoteRequest) Quote(i *Info, lane *LaneInfo) (Quote, error) {
+func (r Request) Quote(i *queue.Info, lane *queue.LaneInfo) (Quote, error) {
 	if err := r.Validate(); err != nil {
 		return Quote{}, err
 	}
 	r.Cost = max(1, r.Cost)
 	q := Quote{}
-	q.Paused, q.Until = i.stops()
+	q.Paused, q.Until = stops(i)
 	q.divide(&r, i, lane)
-	out, err := i.etaModel(r.Cost, nil)
+	out, err := newETAModel(i, r.Cost, nil)
 	if err != nil {
 		return Quote{}, err
 	}
 	q.Now = q.forecast(&r, i, lane, &out)
 	q.Now.Rate = i.Rate
 	if r.Rate != nil {
-		if out, err = i.etaModel(r.Cost, r.Rate); err != nil {
+		if out, err = newETAModel(i, r.Cost, r.Rate); err != nil {
 			return Quote{}, err
 		}
 		then := q.forecast(&r, i, lane, &out)
@@ -91,8 +96,8 @@ func (r QuoteRequest) Quote(i *Info, lane *LaneInfo) (Quote, error) {
 
 // divide finds out how many would be taken, in the order in which Append asks: the lane, the
 // queue, the overflow.
-func (q *Quote) divide(r *QuoteRequest, i *Info, lane *LaneInfo) {
-	defers := i.Spec.Overflow == Defer
+func (q *Quote) divide(r *Request, i *queue.Info, lane *queue.LaneInfo) {
+	defers := i.Spec.Overflow == queue.Defer
 	room := i.Spec.Capacity - i.Size()
 	switch {
 	case i.Deferred > 0 && defers: // they queue behind what is there
@@ -110,13 +115,13 @@ func (q *Quote) divide(r *QuoteRequest, i *Info, lane *LaneInfo) {
 	case rest == 0:
 		return
 	case q.Fit >= inLane:
-		q.RefusedAs = LaneFull
+		q.RefusedAs = queue.LaneFull
 	case !defers:
-		q.RefusedAs = Full
+		q.RefusedAs = queue.Full
 	default:
 		q.Deferred = max(0, min(rest, i.Spec.Deferred.MaxJobs-i.Deferred))
 		if q.Deferred < rest {
-			q.RefusedAs = OverflowFull
+			q.RefusedAs = queue.OverflowFull
 		}
 	}
 	q.Refused = rest - q.Deferred
@@ -125,8 +130,8 @@ func (q *Quote) divide(r *QuoteRequest, i *Info, lane *LaneInfo) {
 // forecast is by the rule by which engines tell an ETA. No sum or product comes near 2^63: there are
 // no more than 10^8 jobs in a queue or on its overflow, none costs more than 10^3, and no more than
 // 10^3 queues take turns with it.
-func (q *Quote) forecast(r *QuoteRequest, i *Info, lane *LaneInfo, out *etaModel) (f Forecast) {
-	now, deferred := i.goes(), max(i.DeferredCost, i.Deferred)
+func (q *Quote) forecast(r *Request, i *queue.Info, lane *queue.LaneInfo, out *etaModel) (f Forecast) {
+	now, deferred := goes(i), max(i.DeferredCost, i.Deferred)
 	all := i.Ahead + deferred
 	switch {
 	case i.Deferred > 0:
@@ -141,7 +146,7 @@ func (q *Quote) forecast(r *QuoteRequest, i *Info, lane *LaneInfo, out *etaModel
 	at := func(k int64) time.Time { // of the one that has k of them before it
 		var eta leaky.Instant
 		if k < q.Fit {
-			eta = out.eta(now, i.before(lane, k)+k*r.Cost, 0, k)
+			eta = out.eta(now, before(i, lane, k)+k*r.Cost, 0, k)
 		} else {
 			eta = out.eta(now, all+k*r.Cost, deferred+(k-q.Fit)*r.Cost, q.Fit)
 		}
@@ -163,7 +168,7 @@ func (q *Quote) forecast(r *QuoteRequest, i *Info, lane *LaneInfo, out *etaModel
 
 // before is about the cost of what waits now and leaves before a job of a lane that is
 // appended behind k others.
-func (i *Info) before(lane *LaneInfo, k int64) int64 {
+func before(i *queue.Info, lane *queue.LaneInfo, k int64) int64 {
 	others := i.Lanes
 	if lane.Waiting > 0 {
 		others--
@@ -176,8 +181,8 @@ func (i *Info) before(lane *LaneInfo, k int64) int64 {
 
 // stops reports whether nothing leaves the queue because it is paused, or its parent, and until when,
 // if that is known.
-func (i *Info) stops() (paused bool, until time.Time) {
-	all := []*Pause{&i.Pause}
+func stops(i *queue.Info) (paused bool, until time.Time) {
+	all := []*queue.Pause{&i.Pause}
 	if i.Parent != nil {
 		all = append(all, &i.Parent.Pause)
 	}
@@ -197,15 +202,23 @@ func (i *Info) stops() (paused bool, until time.Time) {
 }
 
 // goes is when departures go on, as far as pauses and the stop say.
-func (i *Info) goes() leaky.Instant {
-	at := i.Pause.goes(i.Now)
+func goes(i *queue.Info) leaky.Instant {
+	at := ends(&i.Pause, i.Now)
 	if i.Stop.Until.After(at) {
 		at = i.Stop.Until
 	}
 	if i.Parent != nil {
-		at = i.Parent.Pause.goes(at)
+		at = ends(&i.Parent.Pause, at)
 	}
 	return leaky.Instant(at.UnixMicro())
 }
 
-func (i *Info) instant() leaky.Instant { return leaky.Instant(i.Now.UnixMicro()) }
+// ends is when departures can go on that would at now, were it not for a pause.
+func ends(p *queue.Pause, now time.Time) time.Time {
+	if p.Until.After(now) {
+		return p.Until
+	}
+	return now
+}
+
+func instant(i *queue.Info) leaky.Instant { return leaky.Instant(i.Now.UnixMicro()) }

@@ -1,6 +1,9 @@
-package queue
+package quote
 
-import "github.com/penstock/penstock/leaky"
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
 
 // etaModel is what decides when jobs leave a queue, as an Info shows it. It estimates as the engines do.
 type etaModel struct {
@@ -21,13 +24,13 @@ type paces struct {
 type limitPace struct {
 	leaky.Pacer
 	quota leaky.Quota
-	LimitState
+	queue.LimitState
 }
 
-// etaModel returns the model for jobs of that cost, at another rate if that is not nil. Its error is a
+// newETAModel returns the model for jobs of that cost, at another rate if that is not nil. Its error is a
 // *FieldError.
-func (i *Info) etaModel(cost int64, rate *leaky.Rate) (etaModel, error) {
-	own, err := i.paces(rate)
+func newETAModel(i *queue.Info, cost int64, rate *leaky.Rate) (etaModel, error) {
+	own, err := pacesOf(i, rate)
 	if err != nil {
 		return etaModel{}, err
 	}
@@ -38,7 +41,7 @@ func (i *Info) etaModel(cost int64, rate *leaky.Rate) (etaModel, error) {
 		e = etaModel{group: own}
 	case i.Parent != nil:
 		head = i.Parent
-		if e.group, err = head.paces(nil); err != nil {
+		if e.group, err = pacesOf(head, nil); err != nil {
 			return etaModel{}, err
 		}
 	default:
@@ -55,16 +58,16 @@ func (i *Info) etaModel(cost int64, rate *leaky.Rate) (etaModel, error) {
 	return e, nil
 }
 
-// paces returns the paces of the queue, at another rate if that is not nil.
-func (i *Info) paces(rate *leaky.Rate) (*paces, error) {
-	p := &paces{Pacer: i.pacer(), bucket: i.Bucket}
+// pacesOf returns the paces of the queue, at another rate if that is not nil.
+func pacesOf(i *queue.Info, rate *leaky.Rate) (*paces, error) {
+	p := &paces{Pacer: pacer(i), bucket: i.Bucket}
 	if rate != nil {
 		other := p.Pacer
 		other.Rate = *rate
 		if err := other.Validate(); err != nil {
-			return nil, FieldErrorf("rate", "", "%v", err)
+			return nil, queue.FieldErrorf("rate", "", "%v", err)
 		}
-		p.Pacer, p.bucket = other, p.Change(p.bucket, other, i.instant())
+		p.Pacer, p.bucket = other, p.Change(p.bucket, other, instant(i))
 	}
 	for n := range i.Spec.Limits {
 		of := &i.Spec.Limits[n]
@@ -84,8 +87,15 @@ func (i *Info) paces(rate *leaky.Rate) (*paces, error) {
 	return p, nil
 }
 
+// pacer is the rule by which a queue lets jobs out at present.
+func pacer(i *queue.Info) leaky.Pacer {
+	p := i.Spec.Pacer(queue.Horizon)
+	p.Rate = i.Rate
+	return p
+}
+
 // rise adjusts the paces of a stopped queue, which earn nothing meanwhile.
-func (p *paces) rise(i *Info) {
+func (p *paces) rise(i *queue.Info) {
 	if !i.Stop.On() {
 		return
 	}

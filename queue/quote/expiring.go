@@ -1,4 +1,4 @@
-package queue
+package quote
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
 // Expiring is how many of the jobs that wait would expire before they leave.
@@ -21,8 +22,8 @@ type Expiring struct {
 // other, which is as at the present one if none is asked about. As in a Quote nobody else
 // appends, and a paused queue is resumed now. Jobs of several lanes leave in about their
 // order. Its error is a *FieldError.
-func (r QuoteRequest) Expiring(i *Info, b *Backlog) (now, then Expiring, err error) {
-	out, err := i.etaModel(0, nil)
+func (r Request) Expiring(i *queue.Info, b *Backlog) (now, then Expiring, err error) {
+	out, err := newETAModel(i, 0, nil)
 	if err != nil {
 		return now, then, err
 	}
@@ -30,7 +31,7 @@ func (r QuoteRequest) Expiring(i *Info, b *Backlog) (now, then Expiring, err err
 	if r.Rate == nil {
 		return now, now, nil
 	}
-	if out, err = i.etaModel(0, r.Rate); err != nil {
+	if out, err = newETAModel(i, 0, r.Rate); err != nil {
 		return now, then, err
 	}
 	return now, b.expiring(i, &out), nil
@@ -38,13 +39,13 @@ func (r QuoteRequest) Expiring(i *Info, b *Backlog) (now, then Expiring, err err
 
 // expiring lets the backlog leave, on paper, and counts those that use no slot. Limits and the group
 // hold as they do for an ETA.
-func (b *Backlog) expiring(i *Info, out *etaModel) Expiring {
+func (b *Backlog) expiring(i *queue.Info, out *etaModel) Expiring {
 	e := Expiring{AtLeast: b.more, Exact: b.exact(i)}
 	if b.deadlines == 0 {
 		e.Exact = !b.more
 		return e
 	}
-	now := i.goes()
+	now := goes(i)
 	own := out.own
 	if own == nil {
 		own = &paces{}
@@ -97,7 +98,7 @@ func (b *Backlog) turns() []waiting {
 }
 
 // exact is as that of an ETA, but that of a paused queue it is as if it were resumed now.
-func (b *Backlog) exact(i *Info) bool {
+func (b *Backlog) exact(i *queue.Info) bool {
 	alone := len(b.lanes) == 1 && !b.more && i.Parent == nil && i.Group.Children == 0 && len(i.Spec.Limits) == 0
 	return alone && i.Scheduled == 0 && i.Leased == 0 && i.Spec.MaxInFlight == 0 && !i.Spec.Ordered && !i.Stop.On() &&
 		!i.Circuit.Open()

@@ -1,4 +1,4 @@
-package queue
+package quote
 
 import (
 	"context"
@@ -8,25 +8,26 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
 // listed is a Jobs that lists jobs, in pages that need not be full.
 type listed struct {
-	Jobs
-	jobs  []JobInfo
+	queue.Jobs
+	jobs  []queue.JobInfo
 	page  int // jobs in one
 	asked int
 	fail  error
 }
 
-func (k *listed) ListJobs(_ context.Context, r ListRequest) (Listing, error) {
+func (k *listed) ListJobs(_ context.Context, r queue.ListRequest) (queue.Listing, error) {
 	if k.fail != nil {
-		return Listing{}, k.fail
+		return queue.Listing{}, k.fail
 	}
 	k.asked++
 	from, _ := strconv.Atoi(r.After)
 	to := min(len(k.jobs), from+min(k.page, r.Limit))
-	l := Listing{Jobs: k.jobs[from:to]}
+	l := queue.Listing{Jobs: k.jobs[from:to]}
 	if to < len(k.jobs) || k.page == 0 {
 		l.Next = strconv.Itoa(to)
 	}
@@ -35,9 +36,9 @@ func (k *listed) ListJobs(_ context.Context, r ListRequest) (Listing, error) {
 
 // expires are jobs of that lane and cost that expire so many seconds after quoteNow, or
 // never.
-func expires(lane string, cost int64, seconds ...float64) (list []JobInfo) {
+func expires(lane string, cost int64, seconds ...float64) (list []queue.JobInfo) {
 	for _, s := range seconds {
-		j := JobInfo{Lane: lane, Cost: cost}
+		j := queue.JobInfo{Lane: lane, Cost: cost}
 		if s > 0 {
 			j.ExpiresAt = quoteNow.Add(time.Duration(s * float64(time.Second)))
 		}
@@ -48,11 +49,11 @@ func expires(lane string, cost int64, seconds ...float64) (list []JobInfo) {
 
 func TestExpiring(t *testing.T) {
 	slow := leaky.PerSecond(1)
-	none := func(*Info) {}
+	none := func(*queue.Info) {}
 	for _, tt := range []struct {
 		what      string
-		info      func(*Info)
-		jobs      []JobInfo
+		info      func(*queue.Info)
+		jobs      []queue.JobInfo
 		now, then Expiring // of a queue of 10/s, and at 1/s
 	}{
 		{"nothing waits", none, nil, Expiring{Exact: true}, Expiring{Exact: true}},
@@ -73,50 +74,50 @@ func TestExpiring(t *testing.T) {
 			Expiring{2, true, false},
 		},
 		{
-			"a burst", func(i *Info) { i.Spec.Burst = 2 }, expires("", 1, 0.01, 0.01, 0.01),
+			"a burst", func(i *queue.Info) { i.Spec.Burst = 2 }, expires("", 1, 0.01, 0.01, 0.01),
 			Expiring{1, true, false},
 			Expiring{1, true, false},
 		},
 		{
-			"the bucket", func(i *Info) { i.Bucket = bucketAt(200*time.Millisecond, 2) }, expires("", 1, 0.1, 0.2),
+			"the bucket", func(i *queue.Info) { i.Bucket = bucketAt(200*time.Millisecond, 2) }, expires("", 1, 0.1, 0.2),
 			Expiring{1, true, false},
 			Expiring{2, true, false},
 		},
 		{
 			"one that has passed", none,
-			[]JobInfo{{Cost: 1, ExpiresAt: quoteNow.Add(-time.Hour)}, {Cost: 1}},
+			[]queue.JobInfo{{Cost: 1, ExpiresAt: quoteNow.Add(-time.Hour)}, {Cost: 1}},
 			Expiring{1, true, false},
 			Expiring{1, true, false},
 		},
 		{
-			"paused: as if it were resumed now", func(i *Info) { i.Pause.Since = i.Now }, expires("", 1, 0, 0.05),
+			"paused: as if it were resumed now", func(i *queue.Info) { i.Pause.Since = i.Now }, expires("", 1, 0, 0.05),
 			Expiring{1, true, false},
 			Expiring{1, true, false},
 		},
 		{
 			"paused until an instant",
-			func(i *Info) { i.Pause = Pause{Since: i.Now, Until: i.Now.Add(60 * time.Millisecond)} },
+			func(i *queue.Info) { i.Pause = queue.Pause{Since: i.Now, Until: i.Now.Add(60 * time.Millisecond)} },
 			expires("", 1, 0.05, 0.1, 0.2),
 			Expiring{1, true, false},
 			Expiring{2, true, false},
 		},
 		{
-			"something is in flight", func(i *Info) { i.Leased = 1 }, expires("", 1, 0, 0.05),
+			"something is in flight", func(i *queue.Info) { i.Leased = 1 }, expires("", 1, 0, 0.05),
 			Expiring{1, false, false},
 			Expiring{1, false, false},
 		},
 		{
-			"a child", func(i *Info) { i.Parent = &Info{} }, expires("", 1, 0, 0.05),
+			"a child", func(i *queue.Info) { i.Parent = &queue.Info{} }, expires("", 1, 0, 0.05),
 			Expiring{1, false, false},
 			Expiring{1, false, false},
 		},
 		{
-			"a parent", func(i *Info) { i.Group.Children = 1 }, expires("", 1, 0, 0.05),
+			"a parent", func(i *queue.Info) { i.Group.Children = 1 }, expires("", 1, 0, 0.05),
 			Expiring{1, false, false},
 			Expiring{1, false, false},
 		},
 		{
-			"limits beside the rate", func(i *Info) { i.Spec.Limits = make([]Limit, 1) }, expires("", 1, 0, 0.05),
+			"limits beside the rate", func(i *queue.Info) { i.Spec.Limits = make([]queue.Limit, 1) }, expires("", 1, 0, 0.05),
 			Expiring{1, false, false},
 			Expiring{1, false, false},
 		},
@@ -131,12 +132,12 @@ func TestExpiring(t *testing.T) {
 			Expiring{1, false, false},
 		},
 		{
-			"a slower parent", all(waits(3, 1), child(GroupInfo{Members: 1, Waiting: 3})), expires("", 1, 0, 0.5, 1.5),
+			"a slower parent", all(waits(3, 1), child(queue.GroupInfo{Members: 1, Waiting: 3})), expires("", 1, 0, 0.5, 1.5),
 			Expiring{1, false, false},
 			Expiring{1, false, false},
 		},
 		{
-			"turns with siblings", all(waits(3, 1), child(GroupInfo{Members: 3, Waiting: 90})),
+			"turns with siblings", all(waits(3, 1), child(queue.GroupInfo{Members: 3, Waiting: 90})),
 			expires("", 1, 1, 1.5, 9),
 			Expiring{2, false, false},
 			Expiring{2, false, false},
@@ -148,7 +149,7 @@ func TestExpiring(t *testing.T) {
 			Expiring{2, false, false},
 		},
 		{
-			"a lane's rate", func(i *Info) { i.Spec.Lanes.Rate = leaky.PerSecond(2) },
+			"a lane's rate", func(i *queue.Info) { i.Spec.Lanes.Rate = leaky.PerSecond(2) },
 			append(expires("a", 1, 0.4, 0.4, 0.6, 0.6), expires("", 1, 0.5, 0.5)...),
 			Expiring{2, false, false}, // a: at 0, then at 0.5, too late for one and the last
 			Expiring{5, false, false},
@@ -159,23 +160,23 @@ func TestExpiring(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		now, then, err := QuoteRequest{Rate: &slow}.Expiring(i, &b)
+		now, then, err := Request{Rate: &slow}.Expiring(i, &b)
 		if err != nil || now != tt.now || then != tt.then {
 			t.Errorf("%s: %+v %+v, %v; want %+v %+v", tt.what, now, then, err, tt.now, tt.then)
 		}
-		if alone, same, err := (QuoteRequest{Jobs: 1}).Expiring(i, &b); err != nil || alone != now || same != now {
+		if alone, same, err := (Request{Jobs: 1}).Expiring(i, &b); err != nil || alone != now || same != now {
 			t.Errorf("%s: without another rate %+v %+v, %v", tt.what, alone, same, err)
 		}
 	}
 }
 
 func TestExpiringIsBounded(t *testing.T) {
-	many := &listed{jobs: make([]JobInfo, MaxBacklog+1), page: MaxPage}
+	many := &listed{jobs: make([]queue.JobInfo, MaxBacklog+1), page: queue.MaxPage}
 	for i := range many.jobs {
-		many.jobs[i] = JobInfo{Cost: leaky.MaxCost, ExpiresAt: quoteNow.Add(time.Second)}
+		many.jobs[i] = queue.JobInfo{Cost: leaky.MaxCost, ExpiresAt: quoteNow.Add(time.Second)}
 	}
 	b, err := ReadBacklog(t.Context(), many, "q")
-	if err != nil || len(b.jobs) != MaxBacklog || many.asked != MaxBacklog/MaxPage {
+	if err != nil || len(b.jobs) != MaxBacklog || many.asked != MaxBacklog/queue.MaxPage {
 		t.Fatalf("%d jobs in %d calls, %v", len(b.jobs), many.asked, err)
 	}
 	// The slowest there is, longer than time itself.
@@ -183,7 +184,7 @@ func TestExpiringIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, then, err := QuoteRequest{Rate: &slowest}.Expiring(quoted(func(*Info) {}), &b)
+	now, then, err := Request{Rate: &slowest}.Expiring(quoted(func(*queue.Info) {}), &b)
 	if want := (Expiring{MaxBacklog - 1, false, true}); err != nil || now != want || then != want {
 		t.Errorf("%+v %+v, %v", now, then, err)
 	}
@@ -194,7 +195,7 @@ func TestExpiringIsBounded(t *testing.T) {
 	if b, err = ReadBacklog(t.Context(), many, "q"); err != nil {
 		t.Fatal(err)
 	}
-	if _, then, err := (QuoteRequest{Rate: &slowest}).Expiring(quoted(func(*Info) {}), &b); err != nil ||
+	if _, then, err := (Request{Rate: &slowest}).Expiring(quoted(func(*queue.Info) {}), &b); err != nil ||
 		then.Jobs != 1 {
 		t.Errorf("behind centuries: %+v, %v", then, err)
 	}
@@ -207,12 +208,13 @@ func TestExpiringIsBounded(t *testing.T) {
 	if b, err := ReadBacklog(t.Context(), &listed{jobs: many.jobs[:1]}, "q"); err != nil || !b.more {
 		t.Errorf("%+v, %v", b, err)
 	}
-	if _, err := ReadBacklog(t.Context(), &listed{fail: ErrUnknownQueue}, "q"); !errors.Is(err, ErrUnknownQueue) {
+	gone := &listed{fail: queue.ErrUnknownQueue}
+	if _, err := ReadBacklog(t.Context(), gone, "q"); !errors.Is(err, queue.ErrUnknownQueue) {
 		t.Error(err)
 	}
-	var field *FieldError
-	if _, _, err := (QuoteRequest{Rate: &slowest}).Expiring(
-		quoted(func(i *Info) { i.Spec.Burst = 100 }), &b,
+	var field *queue.FieldError
+	if _, _, err := (Request{Rate: &slowest}).Expiring(
+		quoted(func(i *queue.Info) { i.Spec.Burst = 100 }), &b,
 	); !errors.As(err, &field) ||
 
 		field.Field != "rate" {

@@ -1,9 +1,10 @@
-package queue
+package quote
 
 import (
 	"context"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
 // MaxBacklog is the most jobs that a Backlog holds.
@@ -29,10 +30,10 @@ type waiting struct {
 
 // ReadBacklog lists the waiting jobs of a queue, MaxBacklog at most, in as many calls as that takes:
 // what comes or leaves between them is in it or not. Errors: those of ListJobs.
-func ReadBacklog(ctx context.Context, jobs Jobs, name string) (Backlog, error) {
+func ReadBacklog(ctx context.Context, jobs queue.Jobs, name string) (Backlog, error) {
 	b := Backlog{lanes: []string{""}}
-	req := ListRequest{Queue: name, State: Waiting, Limit: MaxPage}
-	for range 2 * MaxBacklog / MaxPage { // a page need not be full
+	req := queue.ListRequest{Queue: name, State: queue.Waiting, Limit: queue.MaxPage}
+	for range 2 * MaxBacklog / queue.MaxPage { // a page need not be full
 		page, err := jobs.ListJobs(ctx, req)
 		if err != nil {
 			return Backlog{}, err
@@ -43,7 +44,7 @@ func ReadBacklog(ctx context.Context, jobs Jobs, name string) (Backlog, error) {
 		if req.After = page.Next; page.Next == "" {
 			return b, nil
 		}
-		if len(b.jobs)+MaxPage > MaxBacklog {
+		if len(b.jobs)+queue.MaxPage > MaxBacklog {
 			break
 		}
 	}
@@ -52,7 +53,7 @@ func ReadBacklog(ctx context.Context, jobs Jobs, name string) (Backlog, error) {
 }
 
 // add takes in the next job of the list.
-func (b *Backlog) add(i *JobInfo) {
+func (b *Backlog) add(i *queue.JobInfo) {
 	if i.Lane != b.lanes[len(b.lanes)-1] {
 		b.lanes = append(b.lanes, i.Lane)
 	}

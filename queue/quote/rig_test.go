@@ -1,4 +1,4 @@
-package queue
+package quote
 
 import (
 	"fmt"
@@ -6,14 +6,18 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
 var quoteNow = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 
 // quoted is an idle queue of 10/s with 100 places, 20 deferred at most, at quoteNow.
-func quoted(change func(*Info)) *Info {
-	i := &Info{
-		Spec: Spec{Name: "q", Rate: leaky.PerSecond(10), Capacity: 100, Deferred: Deferral{MaxJobs: 20}}, Now: quoteNow,
+func quoted(change func(*queue.Info)) *queue.Info {
+	i := &queue.Info{
+		Spec: queue.Spec{
+			Name: "q", Rate: leaky.PerSecond(10), Capacity: 100, Deferred: queue.Deferral{MaxJobs: 20},
+		},
+		Now: quoteNow,
 	}
 	i.Spec.Normalize()
 	change(i)
@@ -24,14 +28,14 @@ func quoted(change func(*Info)) *Info {
 }
 
 // waits puts jobs of that cost into the lane without a key.
-func waits(n, cost int64) func(*Info) {
-	return func(i *Info) { i.Waiting, i.Ahead, i.Lanes = n, n*cost, 1 }
+func waits(n, cost int64) func(*queue.Info) {
+	return func(i *queue.Info) { i.Waiting, i.Ahead, i.Lanes = n, n*cost, 1 }
 }
 
-func deferring(i *Info) { i.Spec.Overflow = Defer }
+func deferring(i *queue.Info) { i.Spec.Overflow = queue.Defer }
 
-func all(changes ...func(*Info)) func(*Info) {
-	return func(i *Info) {
+func all(changes ...func(*queue.Info)) func(*queue.Info) {
+	return func(i *queue.Info) {
 		for _, c := range changes {
 			c(i)
 		}
@@ -49,7 +53,7 @@ func shortly(q Quote) string {
 	}
 	forecast := func(f Forecast) string { return after(f.First) + " " + after(f.Last) + " " + after(f.Drained) }
 	text := fmt.Sprintf("%d %d %d", q.Fit, q.Deferred, q.Refused)
-	if q.RefusedAs != Failed {
+	if q.RefusedAs != queue.Failed {
 		text += " " + q.RefusedAs.String()
 	}
 	text += ": " + forecast(q.Now)
@@ -63,10 +67,10 @@ func shortly(q Quote) string {
 }
 
 // limits sets limits, quotas in minutes and further paces in seconds.
-func limits(texts ...string) func(*Info) {
-	return func(i *Info) {
+func limits(texts ...string) func(*queue.Info) {
+	return func(i *queue.Info) {
 		for _, text := range texts {
-			var l Limit
+			var l queue.Limit
 			if rate, err := leaky.ParseRate(text); err == nil && strings.HasSuffix(text, "/s") {
 				l.Rate = rate
 			} else if err := l.Quota.UnmarshalText([]byte(text)); err != nil {
@@ -74,25 +78,27 @@ func limits(texts ...string) func(*Info) {
 			}
 			i.Spec.Limits = append(i.Spec.Limits, l)
 		}
-		i.Limits = make([]LimitState, len(texts))
+		i.Limits = make([]queue.LimitState, len(texts))
 	}
 }
 
 // uses is how much of the first limit, a quota, has left in the minute of quoteNow.
-func uses(n int64) func(*Info) {
+func uses(n int64) func(*queue.Info) {
 	ends := leaky.Instant(quoteNow.Truncate(time.Minute).Add(time.Minute).UnixMicro())
-	return func(i *Info) { i.Limits[0].Window = leaky.Window{Ends: ends, Used: n} }
+	return func(i *queue.Info) { i.Limits[0].Window = leaky.Window{Ends: ends, Used: n} }
 }
 
 // child makes a child of a parent of 1/s.
-func child(group GroupInfo) func(*Info) {
-	return func(i *Info) {
+func child(group queue.GroupInfo) func(*queue.Info) {
+	return func(i *queue.Info) {
 		group.Children = 5
-		i.Parent = quoted(func(p *Info) { p.Spec.Rate, p.Group = leaky.PerSecond(1), group })
+		i.Parent = quoted(func(p *queue.Info) { p.Spec.Rate, p.Group = leaky.PerSecond(1), group })
 	}
 }
 
-func parent(change func(*Info)) func(*Info) { return func(i *Info) { change(i.Parent) } }
+func parent(change func(*queue.Info)) func(*queue.Info) {
+	return func(i *queue.Info) { change(i.Parent) }
+}
 
 // bucketAt is one whose next departure is so far ahead, after a job of that cost.
 func bucketAt(ahead time.Duration, cost int64) leaky.Bucket {
