@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // A message on the overflow is many jobs of one queue, whose name is in its subject.
@@ -15,7 +16,7 @@ import (
 //	id      uvarint length and text
 //	ticket  uvarint length and text
 //	at      uvarint, microseconds since 1970
-//	record  uvarint length and bytes, as queue.PackRecord has it
+//	record  uvarint length and bytes, as jobrecord.Pack has it
 //
 // with nothing between or behind. What a job says about overflow is not carried: it
 // has been heeded.
@@ -42,7 +43,7 @@ type Item struct {
 
 // pack returns an item's part of a message.
 func pack(i *Item) []byte {
-	record := queue.PackRecord(&i.Job)
+	record := jobrecord.Pack(&i.Job)
 	b := make([]byte, 0, len(i.ID)+len(i.Ticket)+len(record)+4*binary.MaxVarintLen64)
 	b = appendText(b, i.ID)
 	b = appendText(b, string(i.Ticket))
@@ -79,7 +80,7 @@ func unpack(name string, body []byte) ([]Item, error) {
 			break
 		}
 		i.At = time.UnixMicro(int64(at)).UTC()
-		if err := queue.UnpackRecord(record, &i.Job); err != nil {
+		if err := jobrecord.Unpack(record, &i.Job); err != nil {
 			return nil, fmt.Errorf("%w: job %d: %w", errNotOurs, len(items)+1, err)
 		}
 		if err := valid(&i, record); err != nil {
@@ -104,7 +105,7 @@ func valid(i *Item, record []byte) error {
 	if err := i.Validate(); err != nil {
 		return err
 	}
-	if i.Fingerprint() != binary.BigEndian.Uint64(record[queue.RecordFingerprint:]) {
+	if i.Fingerprint() != binary.BigEndian.Uint64(record[jobrecord.FingerprintAt:]) {
 		return errors.New("its fingerprint is another job's")
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// JobBytes is what a job takes of max_bytes beside its id and its record (PackRecord): about what a store needs for its
+// JobBytes is what a job takes of max_bytes beside its id and its record: about what a store needs for its
 // place in sets and indices, and what is kept of it while it is in flight.
 const JobBytes = 512
 

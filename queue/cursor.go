@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/penstock/penstock/queue/internal/pack"
 )
 
 // Cursor is where a page of jobs ended. It names the last job and no index, so that
@@ -24,26 +26,27 @@ const (
 
 // Cursor reads After. It is nil when that is empty. The error is a *FieldError.
 func (r *ListRequest) Cursor() (*Cursor, error) {
-	return readCursor(r.After, 'l', r.State, r.Queue, r.Lane)
+	return ReadCursor(r.After, 'l', r.State, r.Queue, r.Lane)
 }
 
 // Next returns what is After in the request for the next page.
-func (r *ListRequest) Next(c Cursor) string { return c.text('l', r.State, r.Queue, r.Lane) }
+func (r *ListRequest) Next(c Cursor) string { return c.Text('l', r.State, r.Queue, r.Lane) }
 
 // Cursor reads After. It is nil when that is empty. The error is a *FieldError.
 func (r *PurgeRequest) Cursor() (*Cursor, error) {
-	return readCursor(r.After, 'p', r.State, r.Queue, r.Lane)
+	return ReadCursor(r.After, 'p', r.State, r.Queue, r.Lane)
 }
 
 // Next returns what is After in the next call.
-func (r *PurgeRequest) Next(c Cursor) string { return c.text('p', r.State, r.Queue, r.Lane) }
+func (r *PurgeRequest) Next(c Cursor) string { return c.Text('p', r.State, r.Queue, r.Lane) }
 
-func (c Cursor) text(kind byte, s State, queue string, lane *string) string {
+// Text is the cursor as callers see it, of a kind of list.
+func (c Cursor) Text(kind byte, s State, queue string, lane *string) string {
 	b := make([]byte, cursorSum, 64)
 	b = binary.AppendVarint(b, c.At)
 	b = binary.AppendVarint(b, c.Until)
-	b = appendText(b, c.Lane)
-	b = appendText(b, c.ID)
+	b = pack.AppendText(b, c.Lane)
+	b = pack.AppendText(b, c.ID)
 	binary.BigEndian.PutUint64(b, sumOfCursor(b[cursorSum:], kind, s, queue, lane))
 	return base64.RawURLEncoding.EncodeToString(b)
 }
@@ -55,14 +58,15 @@ func sumOfCursor(b []byte, kind byte, s State, queue string, lane *string) uint6
 	if lane != nil {
 		head[2] = 1
 	}
-	head = appendText(head, queue)
+	head = pack.AppendText(head, queue)
 	if lane != nil {
-		head = appendText(head, *lane)
+		head = pack.AppendText(head, *lane)
 	}
 	return xxhash.Sum64(append(head, b...))
 }
 
-func readCursor(text string, kind byte, s State, queue string, lane *string) (*Cursor, error) {
+// ReadCursor reads what Text wrote for the same list. It is nil of an empty text. The error is a *FieldError.
+func ReadCursor(text string, kind byte, s State, queue string, lane *string) (*Cursor, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -75,20 +79,10 @@ func readCursor(text string, kind byte, s State, queue string, lane *string) (*C
 		binary.BigEndian.Uint64(b) != sumOfCursor(b[cursorSum:], kind, s, queue, lane) {
 		return nil, foreign
 	}
-	r := reader{b: b[cursorSum:]}
-	c := Cursor{At: r.varint(), Until: r.varint(), Lane: r.text(maxCursorBytes), ID: r.text(maxCursorBytes)}
-	if r.bad || len(r.b) > 0 {
+	r := pack.Reader{Rest: b[cursorSum:]}
+	c := Cursor{At: r.Varint(), Until: r.Varint(), Lane: r.Text(maxCursorBytes), ID: r.Text(maxCursorBytes)}
+	if r.Bad || len(r.Rest) > 0 {
 		return nil, foreign
 	}
 	return &c, nil
-}
-
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.b)
-	if r.bad || n <= 0 {
-		r.bad = true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
 }

@@ -25,9 +25,6 @@ var (
 	ErrNotEmpty = errors.New("the queue still holds jobs")
 	// ErrHasChildren: the queue is the parent of others, which its rate bounds.
 	ErrHasChildren = errors.New("the queue has children, which its rate bounds: delete those first")
-	// ErrImport: the queue cannot take the import: it holds jobs, has another spec, or was
-	// not opened for it.
-	ErrImport = errors.New("the queue cannot take this import")
 	// ErrOutcomeUnknown: the caller gave up, or the engine could not be reached,
 	// while the change was under way. It may or may not have happened. Asking
 	// again with the same ids is safe.

@@ -8,12 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/penstock/penstock/leaky"
 )
-
-var visibleASCII = &unicode.RangeTable{R16: []unicode.Range16{{Lo: '!', Hi: '~', Stride: 1}}}
 
 // field checks that err is a *FieldError of that field, short enough to show.
 func field(t *testing.T, what string, err error, want string) {

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/queuetest"
 	"github.com/penstock/penstock/queue/redisq"
 )
@@ -25,7 +26,7 @@ import (
 // engine is what both engines are.
 type engine interface {
 	queue.Engine
-	queue.Mover
+	move.Mover
 }
 
 func embedded(t testing.TB, path string, clock *queuetest.Clock) *boltq.Engine {

@@ -16,6 +16,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 )
 
 // Store is what is exported and imported.
@@ -27,7 +28,7 @@ type Store interface {
 
 // Target is what a file is put into.
 type Target interface {
-	queue.Mover
+	move.Mover
 	queue.Rules
 }
 
@@ -258,8 +259,8 @@ func (e *exporter) mayBegin(ctx context.Context) error {
 
 // leases counts the leases of a queue that stand.
 func (e *exporter) leases(ctx context.Context, name string) (n int64, err error) {
-	err = e.pages(ctx, name, queue.Leased, func(m *queue.MovedJob) error {
-		if m.Lease == queue.LeaseHeld {
+	err = e.pages(ctx, name, queue.Leased, func(m *move.Job) error {
+		if m.Lease == move.LeaseHeld {
 			n++
 		}
 		return nil
@@ -267,8 +268,8 @@ func (e *exporter) leases(ctx context.Context, name string) (n int64, err error)
 	return n, err
 }
 
-func (e *exporter) pages(ctx context.Context, name string, s queue.State, do func(*queue.MovedJob) error) error {
-	for r := (queue.ExportRequest{Queue: name, State: s}); ; {
+func (e *exporter) pages(ctx context.Context, name string, s queue.State, do func(*move.Job) error) error {
+	for r := (move.ExportRequest{Queue: name, State: s}); ; {
 		page, err := e.store.ExportJobs(ctx, r)
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 )
 
 // sections is the order in which jobs are exported. In a store in use a job goes round from waiting to leased to
@@ -58,7 +59,7 @@ func (e *exporter) queue(ctx context.Context, name string, seen *xxhash.Digest) 
 		order = liveSections
 	}
 	for _, s := range order {
-		if err := e.pages(ctx, name, s, func(m *queue.MovedJob) error { return e.job(m, end) }); err != nil {
+		if err := e.pages(ctx, name, s, func(m *move.Job) error { return e.job(m, end) }); err != nil {
 			if errors.Is(err, queue.ErrUnknownQueue) && e.opts.Live {
 				break
 			}
@@ -70,7 +71,7 @@ func (e *exporter) queue(ctx context.Context, name string, seen *xxhash.Digest) 
 	return e.write(&line{End: end})
 }
 
-func (e *exporter) job(m *queue.MovedJob, end *endLine) error {
+func (e *exporter) job(m *move.Job, end *endLine) error {
 	text, err := jobText(m, end.Queue)
 	if err != nil {
 		e.done.Broken++
@@ -79,10 +80,10 @@ func (e *exporter) job(m *queue.MovedJob, end *endLine) error {
 		}
 		return nil
 	}
-	if m.Lease == queue.LeaseOver {
+	if m.Lease == move.LeaseOver {
 		end.Counts.Expired++
 	}
-	if m.Lease != queue.NoLease && m.State == queue.Dead {
+	if m.Lease != move.NoLease && m.State == queue.Dead {
 		end.Counts.Died++
 		end.Held--
 	}
@@ -94,7 +95,7 @@ func (e *exporter) job(m *queue.MovedJob, end *endLine) error {
 }
 
 // jobText is the line of a job. What an import would not take is none: it would keep the whole file out.
-func jobText(m *queue.MovedJob, name string) ([]byte, error) {
+func jobText(m *move.Job, name string) ([]byte, error) {
 	if m.State == queue.StateNone {
 		return nil, queue.ErrCorrupt
 	}
@@ -113,7 +114,7 @@ func jobText(m *queue.MovedJob, name string) ([]byte, error) {
 }
 
 // trace is of all about a queue that stands still while nobody uses it.
-func trace(d *xxhash.Digest, q *queue.MovedQueue) {
+func trace(d *xxhash.Digest, q *move.Queue) {
 	_, _ = fmt.Fprintf(d, "%s %d %v %d %d %+v\n", q.Spec.Name, q.Revision, q.Pause.On(), q.Turn, q.Held, q.Counts)
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 )
 
 // Imported sums up an import.
@@ -34,7 +35,7 @@ type ImportOptions struct {
 	Together int
 	Progress func(jobs int64) // nil is none
 	// Left hears of jobs that are left out because another has their id, or their key is not ours.
-	Left func(queue, id string, o queue.ImportOutcome)
+	Left func(queue, id string, o move.Outcome)
 }
 
 // Standing is what there is in the store of a rule or a queue of the file.
@@ -215,9 +216,9 @@ type importing struct {
 type importer struct {
 	*importing
 	mark  string
-	at    queue.MovedQueue // that is being filled
-	over  bool             // it was finished before
-	jobs  []queue.MovedJob
+	at    move.Queue // that is being filled
+	over  bool       // it was finished before
+	jobs  []move.Job
 	bytes int // of their records
 	held  int // bytes of the lines that are not done with
 }
@@ -261,7 +262,7 @@ func (i *importer) line(ctx context.Context, l *line) (err error) {
 		return err
 	}
 	i.jobs, i.bytes = append(i.jobs, m), i.bytes+len(m.Record)
-	if i.bytes >= queue.MaxMovePage || len(i.jobs) == queue.MaxPage {
+	if i.bytes >= move.MaxPageBytes || len(i.jobs) == queue.MaxPage {
 		return i.flush(ctx)
 	}
 	return nil
@@ -281,18 +282,18 @@ func (i *importer) flush(ctx context.Context) error {
 	defer i.mu.Unlock()
 	for k, o := range out {
 		switch o {
-		case queue.Placed:
+		case move.Placed:
 			i.done.Placed++
-		case queue.There:
+		case move.There:
 			i.done.There++
-		case queue.Forgotten:
+		case move.Forgotten:
 			i.done.Forgotten++
-		case queue.Clashes:
+		case move.Clashes:
 			i.done.Clashes++
 		default:
 			i.done.Failed++
 		}
-		if (o == queue.Clashes || o == queue.ImportFail) && i.opts.Left != nil {
+		if (o == move.Clashes || o == move.Failed) && i.opts.Left != nil {
 			i.opts.Left(name, i.jobs[k].ID, o)
 		}
 	}

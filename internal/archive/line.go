@@ -12,6 +12,8 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/move"
 )
 
 // Format is the version of the file that this package writes, and the newest that it reads. Files of format 1 have no
@@ -221,7 +223,7 @@ func ruleOf(text jsontext.Value) (queue.Rule, error) {
 	return r, err
 }
 
-func queueToLine(q *queue.MovedQueue) (*queueLine, error) {
+func queueToLine(q *move.Queue) (*queueLine, error) {
 	spec, err := queue.EncodeSpec(q.Spec)
 	var pause *queue.Pause
 	if p := q.Pause; p.On() {
@@ -238,7 +240,7 @@ func queueToLine(q *queue.MovedQueue) (*queueLine, error) {
 	return l, err
 }
 
-func (l *queueLine) queue() (q queue.MovedQueue, err error) {
+func (l *queueLine) queue() (q move.Queue, err error) {
 	if q, err = l.rest(); err != nil {
 		return q, err
 	}
@@ -252,7 +254,7 @@ func (l *queueLine) queue() (q queue.MovedQueue, err error) {
 }
 
 // rest is the queue without its spec.
-func (l *queueLine) rest() (q queue.MovedQueue, err error) {
+func (l *queueLine) rest() (q move.Queue, err error) {
 	if l.Revision < 0 || l.MaxCost < 1 || l.MaxCost > leaky.MaxCost || l.Turn < 0 || l.Turn >= 1<<53 {
 		err = fmt.Errorf("revision %d, max_cost %d and turn %d are not those of a queue", l.Revision, l.MaxCost, l.Turn)
 	}
@@ -280,7 +282,7 @@ func (l *queueLine) rest() (q queue.MovedQueue, err error) {
 	return q, err
 }
 
-func jobToLine(m *queue.MovedJob) (*jobLine, error) {
+func jobToLine(m *move.Job) (*jobLine, error) {
 	l := &jobLine{
 		ID: m.ID, State: m.State, AppendedAt: m.AppendedAt.UTC(), Attempts: m.Attempts, Reason: valid(m.Reason),
 		Returned: m.Back, HoldsLane: m.HoldsLane, Cost: m.Cost,
@@ -295,7 +297,7 @@ func jobToLine(m *queue.MovedJob) (*jobLine, error) {
 	default:
 		l.EndedAt = m.At.UTC()
 	}
-	if list, err := queue.UnpackTimeline(m.Timeline); err == nil { // one that is none is left out
+	if list, err := jobrecord.UnpackTimeline(m.Timeline); err == nil { // one that is none is left out
 		for _, a := range list {
 			l.Timeline = append(l.Timeline,
 				attempt{a.At.UTC(), a.EndedAt.UTC(), valid(a.Drainer), a.Outcome, valid(a.Answer)})
@@ -306,7 +308,7 @@ func jobToLine(m *queue.MovedJob) (*jobLine, error) {
 		return l, nil
 	}
 	var j queue.Job
-	if err := queue.UnpackRecord(m.Record, &j); err != nil {
+	if err := jobrecord.Unpack(m.Record, &j); err != nil {
 		return nil, err
 	}
 	l.Cost, l.Lane, l.Priority, l.Headers, l.Payload = j.Cost, j.Lane, j.Priority, j.Headers, j.Payload
@@ -322,8 +324,8 @@ func keepsRecord(s queue.State) bool {
 }
 
 // job returns what is to be imported of a job of that queue.
-func (l *jobLine) job(name string) (m queue.MovedJob, err error) {
-	m = queue.MovedJob{
+func (l *jobLine) job(name string) (m move.Job, err error) {
+	m = move.Job{
 		ID: l.ID, State: l.State, Turn: l.Turn, AppendedAt: l.AppendedAt, Attempts: l.Attempts, Reason: l.Reason,
 		Back: l.Returned, HoldsLane: l.HoldsLane, Cost: l.Cost,
 	}
@@ -337,7 +339,7 @@ func (l *jobLine) job(name string) (m queue.MovedJob, err error) {
 		m.At = l.EndedAt
 	}
 	for _, a := range l.Timeline {
-		m.Timeline = queue.AppendAttempt(m.Timeline,
+		m.Timeline = jobrecord.AppendAttempt(m.Timeline,
 			queue.Attempt{At: a.At, EndedAt: a.EndedAt, Drainer: a.Drainer, Outcome: a.Outcome, Answer: a.Answer})
 	}
 	if keepsRecord(l.State) {
@@ -350,7 +352,7 @@ func (l *jobLine) job(name string) (m queue.MovedJob, err error) {
 		if err := j.Validate(); err != nil {
 			return m, err
 		}
-		m.Record, m.Fingerprint = queue.PackRecord(&j), j.Fingerprint()
+		m.Record, m.Fingerprint = jobrecord.Pack(&j), j.Fingerprint()
 	} else if m.Fingerprint, err = strconv.ParseUint(l.Fingerprint, 16, 64); err != nil {
 		return m, fmt.Errorf("fingerprint %q: %w", l.Fingerprint, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/archive"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/queuetest"
 )
 
@@ -29,7 +29,7 @@ type meeting struct {
 	wait sync.WaitGroup
 }
 
-func (m *meeting) OpenImport(ctx context.Context, q queue.MovedQueue, mark string) (bool, error) {
+func (m *meeting) OpenImport(ctx context.Context, q move.Queue, mark string) (bool, error) {
 	m.wait.Done()
 	m.wait.Wait()
 	return m.Target.OpenImport(ctx, q, mark)

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/queuetest"
 )
 
@@ -247,21 +248,21 @@ func (b *breaking) step() error {
 	return nil
 }
 
-func (b *breaking) OpenImport(ctx ctx, q queue.MovedQueue, mark string) (bool, error) {
+func (b *breaking) OpenImport(ctx ctx, q move.Queue, mark string) (bool, error) {
 	if err := b.step(); err != nil {
 		return false, err
 	}
 	return b.engine.OpenImport(ctx, q, mark)
 }
 
-func (b *breaking) ImportJobs(ctx ctx, name, mark string, jobs []queue.MovedJob) ([]queue.ImportOutcome, error) {
+func (b *breaking) ImportJobs(ctx ctx, name, mark string, jobs []move.Job) ([]move.Outcome, error) {
 	if err := b.step(); err != nil {
 		return nil, err
 	}
 	return b.engine.ImportJobs(ctx, name, mark, jobs)
 }
 
-func (b *breaking) CloseImport(ctx ctx, q queue.MovedQueue, mark string) error {
+func (b *breaking) CloseImport(ctx ctx, q move.Queue, mark string) error {
 	if err := b.step(); err != nil {
 		return err
 	}
@@ -302,7 +303,7 @@ type stirred struct {
 	stir func()
 }
 
-func (s *stirred) ExportJobs(ctx ctx, r queue.ExportRequest) (queue.Exported, error) {
+func (s *stirred) ExportJobs(ctx ctx, r move.ExportRequest) (move.Exported, error) {
 	s.stir()
 	return s.engine.ExportJobs(ctx, r)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/archive"
 	"github.com/penstock/penstock/internal/cli/push"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 )
 
 type importCmd struct {
@@ -87,9 +87,9 @@ func (c *importCmd) Run(r *run) (err error) {
 	n, err := f.Import(r.ctx, engine, archive.ImportOptions{
 		Together: together,
 		Progress: func(n int64) { bar.show(push.Count{Read: int(n)}) },
-		Left: func(name, id string, o queue.ImportOutcome) {
+		Left: func(name, id string, o move.Outcome) {
 			bar.interrupt()
-			if o == queue.Clashes {
+			if o == move.Clashes {
 				r.say("%s: job %s is left out: another job has its id", name, plain(id))
 			} else {
 				r.say("%s: job %s is left out: what has its key in the store is not penstock's", name, plain(id))

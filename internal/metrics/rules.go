@@ -179,7 +179,7 @@ func (a *countedEngine) Append(ctx context.Context, jobs []queue.Job) ([]queue.A
 	return answers, err
 }
 
-// Offer implements queue.Mover.
+// Offer implements queue.Overflow.
 func (a *countedEngine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
 	start := time.Now()
 	answers, err := a.Engine.Offer(ctx, jobs)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // appendItem is one job of an Append or Offer.
@@ -64,8 +65,8 @@ func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*append
 			answers[i] = queue.Appended{Outcome: queue.Invalid, ID: it.job.ID, Err: err}
 			continue
 		}
-		it.record = queue.PackRecord(&it.job)
-		it.fingerprint = [8]byte(it.record[queue.RecordFingerprint:])
+		it.record = jobrecord.Pack(&it.job)
+		it.fingerprint = [8]byte(it.record[jobrecord.FingerprintAt:])
 		it.lane = laneDigest(&it.job, it.record)
 		open = append(open, it)
 	}

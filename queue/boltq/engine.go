@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 )
 
 // Engine is a queue.Engine on one bbolt file. Make one with Open.
@@ -61,7 +62,7 @@ type storeFile struct {
 
 var (
 	_ queue.Engine = (*Engine)(nil)
-	_ queue.Mover  = (*Engine)(nil)
+	_ move.Mover   = (*Engine)(nil)
 )
 
 // usable returns why the engine cannot decide anything, or nil.

@@ -10,44 +10,46 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/move"
 )
 
 // Schema is the layout of the file that this package reads and writes.
 const Schema = schema
 
-// ExportQueue implements queue.Mover.
-func (e *Engine) ExportQueue(ctx context.Context, name string) (queue.MovedQueue, error) {
+// ExportQueue implements move.Mover.
+func (e *Engine) ExportQueue(ctx context.Context, name string) (move.Queue, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.readable(ctx); err != nil {
-		return queue.MovedQueue{}, err
+		return move.Queue{}, err
 	}
 	q, err := e.liveQueue(name)
 	if err != nil {
-		return queue.MovedQueue{}, err
+		return move.Queue{}, err
 	}
 	info := e.info(q, e.now())
-	return queue.MovedQueue{
-		Spec: info.Spec, Revision: info.Revision, Pause: info.Pause, Bucket: queue.MovedBucket(&info),
+	return move.Queue{
+		Spec: info.Spec, Revision: info.Revision, Pause: info.Pause, Bucket: move.Bucket(&info),
 		Counts: info.Counters, Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors,
 		Limits: info.Limits,
 		Turn:   q.turn, MaxCost: q.groupMaxCost(), Import: q.importing.mark, Open: q.importing.open,
 	}, nil
 }
 
-// ExportJobs implements queue.Mover.
-func (e *Engine) ExportJobs(ctx context.Context, r queue.ExportRequest) (queue.Exported, error) {
+// ExportJobs implements move.Mover.
+func (e *Engine) ExportJobs(ctx context.Context, r move.ExportRequest) (move.Exported, error) {
 	p := &exportPage{request: &r}
 	if err := p.choose(ctx, e); err != nil {
-		return queue.Exported{}, err
+		return move.Exported{}, err
 	}
 	return p.read(e)
 }
 
 // exportPage is one page of an export: chosen under the mutex, then read from the file.
 type exportPage struct {
-	request    *queue.ExportRequest
-	jobs       []queue.MovedJob
+	request    *move.ExportRequest
+	jobs       []move.Job
 	jobKeys    []uint64       // keys of their records; 0 is none
 	endedKeys  []uint64       // keys of dead jobs among the ended ones; 0 for others
 	cursors    []queue.Cursor // where the next page begins if this one ends with that job
@@ -102,8 +104,8 @@ func (p *exportPage) choose(ctx context.Context, e *Engine) error {
 }
 
 // add chooses a job that holds a place.
-func (p *exportPage) add(j *job, s queue.State) *queue.MovedJob {
-	p.jobs = append(p.jobs, queue.MovedJob{
+func (p *exportPage) add(j *job, s queue.State) *move.Job {
+	p.jobs = append(p.jobs, move.Job{
 		ID: j.id, State: s, Turn: j.turn, AppendedAt: j.appended.Time(), Back: j.marks&readmitted != 0,
 	})
 	p.jobKeys, p.endedKeys = append(p.jobKeys, j.seq), append(p.endedKeys, 0)
@@ -149,11 +151,11 @@ func (p *exportPage) byInstant(all *sorted[*lease], s queue.State, c *queue.Curs
 func (p *exportPage) leased(e *Engine, q *queueState, c *queue.Cursor, now leaky.Instant) {
 	for _, ls := range e.leasesOf(q, c) {
 		m := p.add(ls.job, queue.Waiting)
-		m.Lease = queue.LeaseHeld
+		m.Lease = move.LeaseHeld
 		if ls.deadline <= now {
-			m.Lease = queue.LeaseOver
+			m.Lease = move.LeaseOver
 		}
-		if m.Lease == queue.LeaseOver || q.spec.Lends() {
+		if m.Lease == move.LeaseOver || q.spec.Lends() {
 			b := q.leaseLost(ls, now)
 			m.State, m.Attempts, m.Reason, m.Timeline = b.state, b.attempts, b.reason, b.timeline
 			if b.state != queue.Waiting {
@@ -168,7 +170,7 @@ func (p *exportPage) leased(e *Engine, q *queueState, c *queue.Cursor, now leaky
 
 // addEnded chooses a job that has ended.
 func (p *exportPage) addEnded(d *endedJob) {
-	p.jobs = append(p.jobs, queue.MovedJob{
+	p.jobs = append(p.jobs, move.Job{
 		ID: d.id, State: d.state, AppendedAt: d.appended.Time(), At: d.at.Time(), Attempts: d.attempts,
 		Reason:      d.reason,
 		Fingerprint: binary.BigEndian.Uint64(d.fingerprint[:]), Cost: int64(d.cost),
@@ -205,7 +207,7 @@ func (p *exportPage) ended(q *queueState, c *queue.Cursor, now leaky.Instant) {
 }
 
 // read reads the records, up to about as many bytes as a page may have. Records that are gone by now are left out.
-func (p *exportPage) read(e *Engine) (page queue.Exported, err error) {
+func (p *exportPage) read(e *Engine) (page move.Exported, err error) {
 	next := p.laneCursor
 	if n := len(p.cursors); p.more && next == nil {
 		next = &p.cursors[n-1]
@@ -226,7 +228,7 @@ func (p *exportPage) read(e *Engine) (page queue.Exported, err error) {
 				readRecord(&m, found)
 			}
 			page.Jobs = append(page.Jobs, m)
-			if read >= queue.MaxMovePage && i < len(p.jobs)-1 {
+			if read >= move.MaxPageBytes && i < len(p.jobs)-1 {
 				next = &p.cursors[i]
 				return nil
 			}
@@ -240,15 +242,15 @@ func (p *exportPage) read(e *Engine) (page queue.Exported, err error) {
 }
 
 // readRecord reads a job's record. One that cannot be read is exported as broken.
-func readRecord(m *queue.MovedJob, found []byte) {
+func readRecord(m *move.Job, found []byte) {
 	_, record, err := decodeJob(found)
 	if err == nil {
-		_, err = queue.UnpackHead(record)
+		_, err = jobrecord.UnpackHead(record)
 	}
 	if err != nil {
-		*m = queue.MovedJob{ID: m.ID}
+		*m = move.Job{ID: m.ID}
 		return
 	}
 	m.Record = bytes.Clone(record)
-	m.Fingerprint, m.Cost = binary.BigEndian.Uint64(record), int64(binary.BigEndian.Uint16(record[queue.RecordCost:]))
+	m.Fingerprint, m.Cost = binary.BigEndian.Uint64(record), int64(binary.BigEndian.Uint16(record[jobrecord.CostAt:]))
 }

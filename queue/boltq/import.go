@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 )
 
 // importState is the latest import into a queue.
@@ -16,8 +17,8 @@ type importState struct {
 	open bool // not closed yet
 }
 
-// OpenImport implements queue.Mover.
-func (e *Engine) OpenImport(ctx context.Context, moved queue.MovedQueue, mark string) (closed bool, err error) {
+// OpenImport implements move.Mover.
+func (e *Engine) OpenImport(ctx context.Context, moved move.Queue, mark string) (closed bool, err error) {
 	by, err := queue.By(ctx)
 	if err != nil {
 		return false, err
@@ -27,7 +28,7 @@ func (e *Engine) OpenImport(ctx context.Context, moved queue.MovedQueue, mark st
 		return false, err
 	}
 	err = e.decide(ctx, spec.Name, func(q *queueState, now leaky.Instant) (change, error) {
-		paused := pause{reason: queue.ImportReason, since: now}
+		paused := pause{reason: move.PauseReason, since: now}
 		if q == nil { // created and opened in one step
 			made, _, err := e.decidePut(nil, spec, 0, now)
 			if err != nil {
@@ -43,7 +44,7 @@ func (e *Engine) OpenImport(ctx context.Context, moved queue.MovedQueue, mark st
 			return nil, nil
 		}
 		if err := q.checkImportable(&spec); err != nil {
-			return nil, fmt.Errorf("%s: %w: %w", moved.Spec.Name, queue.ErrImport, err)
+			return nil, fmt.Errorf("%s: %w: %w", moved.Spec.Name, move.ErrImport, err)
 		}
 		return q.openImport(
 			&openImportChange{
@@ -56,7 +57,7 @@ func (e *Engine) OpenImport(ctx context.Context, moved queue.MovedQueue, mark st
 }
 
 // openImport makes jobs that arrive during the import go behind all imported ones.
-func (q *queueState) openImport(c *openImportChange, moved *queue.MovedQueue) *openImportChange {
+func (q *queueState) openImport(c *openImportChange, moved *move.Queue) *openImportChange {
 	c.turn, c.maxCost = q.turn, q.maxCost
 	q.turn = max(q.turn, moved.Turn)
 	q.noteCost(moved.MaxCost)
@@ -104,8 +105,8 @@ func (c *openImportChange) rollBack(e *Engine, err error) {
 	c.specChange.rollBack(e, err)
 }
 
-// CloseImport implements queue.Mover.
-func (e *Engine) CloseImport(ctx context.Context, moved queue.MovedQueue, mark string) error {
+// CloseImport implements move.Mover.
+func (e *Engine) CloseImport(ctx context.Context, moved move.Queue, mark string) error {
 	by, err := queue.By(ctx)
 	if err != nil {
 		return err
@@ -143,7 +144,7 @@ func (e *Engine) CloseImport(ctx context.Context, moved queue.MovedQueue, mark s
 }
 
 // continueFrom lets buckets and windows continue from those of the export, unless they are further by now.
-func (p *paces) continueFrom(moved *queue.MovedQueue, now leaky.Instant) {
+func (p *paces) continueFrom(moved *move.Queue, now leaky.Instant) {
 	p.bucket = laterBucket(p.pacer, p.bucket, moved.Bucket, now)
 	p.limits = slices.Clone(p.limits)
 	for i := range p.limits[:min(len(p.limits), len(moved.Limits))] {
@@ -165,13 +166,13 @@ func laterBucket(p leaky.Pacer, a, b leaky.Bucket, now leaky.Instant) leaky.Buck
 }
 
 func importNotOpen(name string) error {
-	return fmt.Errorf("%s: %w: it is not open for it", name, queue.ErrImport)
+	return fmt.Errorf("%s: %w: it is not open for it", name, move.ErrImport)
 }
 
 // importedCounters is what an import adds to the counters. It counts the jobs that were imported, not those that
 // the export says the queue held: an export of a store in use is not exact. What arrived meanwhile has been counted
 // already.
-func (q *queueState) importedCounters(moved *queue.MovedQueue) queue.Counters {
+func (q *queueState) importedCounters(moved *move.Queue) queue.Counters {
 	own, add := counted(q.saved, q.unsaved), moved.Counts
 	putIn := q.size() - q.incoming.all + q.counts[queue.Deferred] - own.Balance()
 	add.Appended += putIn - moved.Held

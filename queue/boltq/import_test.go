@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 )
 
 // exported is all of a queue.
-func (b *bench) exported(name string) (moved queue.MovedQueue, jobs []queue.MovedJob) {
+func (b *bench) exported(name string) (moved move.Queue, jobs []move.Job) {
 	b.Helper()
 	ctx := context.Background()
 	moved = first(b.ExportQueue(ctx, name))
 	for _, s := range []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Delivered} {
-		jobs = append(jobs, first(b.ExportJobs(ctx, queue.ExportRequest{Queue: name, State: s})).Jobs...)
+		jobs = append(jobs, first(b.ExportJobs(ctx, move.ExportRequest{Queue: name, State: s})).Jobs...)
 	}
 	return moved, jobs
 }

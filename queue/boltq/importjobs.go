@@ -9,32 +9,34 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/move"
 )
 
 // importJob is one job of an import.
 type importJob struct {
-	queue.MovedJob
+	move.Job
 	queue, mark string
-	head        queue.Head
+	head        jobrecord.Head
 	lane        string
 	fingerprint [8]byte
-	outcome     queue.ImportOutcome
+	outcome     move.Outcome
 	err         error
 }
 
-// ImportJobs implements queue.Mover.
+// ImportJobs implements move.Mover.
 func (e *Engine) ImportJobs(
-	ctx context.Context, name, mark string, jobs []queue.MovedJob,
-) ([]queue.ImportOutcome, error) {
+	ctx context.Context, name, mark string, jobs []move.Job,
+) ([]move.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := queue.ValidateImport(jobs); err != nil {
+	if err := move.Validate(jobs); err != nil {
 		return nil, err
 	}
 	items := make([]*importJob, len(jobs))
 	for i, j := range jobs {
-		items[i] = &importJob{MovedJob: j, queue: name, mark: mark}
+		items[i] = &importJob{Job: j, queue: name, mark: mark}
 		if err := items[i].unpack(); err != nil {
 			return nil, err
 		}
@@ -42,7 +44,7 @@ func (e *Engine) ImportJobs(
 	if err := decideAll(ctx, e, items, e.placeJob); err != nil {
 		return nil, err
 	}
-	outcomes := make([]queue.ImportOutcome, len(jobs))
+	outcomes := make([]move.Outcome, len(jobs))
 	for i, it := range items {
 		if it.err != nil {
 			return nil, it.err
@@ -58,11 +60,11 @@ func (it *importJob) unpack() (err error) {
 	if it.State.Ended() && it.State != queue.Dead {
 		return nil
 	}
-	if it.head, err = queue.UnpackHead(it.Record); err != nil {
+	if it.head, err = jobrecord.UnpackHead(it.Record); err != nil {
 		return err
 	}
-	it.fingerprint, it.Cost = [8]byte(it.Record[queue.RecordFingerprint:]), it.head.Cost
-	it.lane, _, err = queue.UnpackLane(it.Record)
+	it.fingerprint, it.Cost = [8]byte(it.Record[jobrecord.FingerprintAt:]), it.head.Cost
+	it.lane, _, err = jobrecord.UnpackLane(it.Record)
 	return err
 }
 
@@ -84,15 +86,15 @@ func (e *Engine) placeJob(it *importJob, c *call, now leaky.Instant) (busy *call
 	case busy != nil:
 		return busy
 	case there && print == it.fingerprint:
-		it.outcome = queue.There
+		it.outcome = move.There
 	case there:
-		it.outcome = queue.Clashes
+		it.outcome = move.Clashes
 	case e.outOfSpace():
 		it.err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
 	case !it.State.Ended():
 		e.placeAlive(it, q, c)
 	case now.Sub(instantOf(it.At)) >= q.spec.Retention.For.D():
-		it.outcome = queue.Forgotten
+		it.outcome = move.Forgotten
 	default:
 		e.placeEnded(it, q, c)
 	}
@@ -183,7 +185,7 @@ func (c *importChange) write(t *tables) error {
 func (c *importChange) apply(e *Engine, now leaky.Instant) {
 	j := c.job
 	j.busy = nil
-	c.item.outcome = queue.Placed
+	c.item.outcome = move.Placed
 	if c.item.State == queue.Held {
 		j.lane.queue.incoming.all--
 		j.lease = c.lease
@@ -265,7 +267,7 @@ func (c *importEndedChange) apply(e *Engine, _ leaky.Instant) {
 	if c.job.state == queue.Dead {
 		e.addDead(c.queue.spec.Name, c.job)
 	}
-	c.item.outcome = queue.Placed
+	c.item.outcome = move.Placed
 	c.call.finish(nil)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // job is a job that holds a place. There may be millions, so what only granted jobs need stands in the lease.
@@ -104,7 +105,7 @@ func turnOf(turn int64, priority int) int64 { return turn - int64(priority)<<pri
 // laneDigest returns the digest of a job's lane from its record.
 func laneDigest(j *queue.Job, record []byte) (d queue.LaneDigest) {
 	if j.Lane != "" {
-		h, _ := queue.UnpackHead(record) // packed just now, so it can be read
+		h, _ := jobrecord.UnpackHead(record) // packed just now, so it can be read
 		d = h.Lane
 	}
 	return d

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // Job implements queue.Jobs.
@@ -21,7 +22,7 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	} else {
 		// The attempt under way, or the delivery, comes after the failed ones.
 		last := f.info.Timeline
-		if f.info.Timeline, err = queue.UnpackTimeline(f.timeline); err != nil {
+		if f.info.Timeline, err = jobrecord.UnpackTimeline(f.timeline); err != nil {
 			return f.info, err
 		}
 		f.info.Timeline = append(f.info.Timeline, last...)
@@ -47,7 +48,7 @@ func (e *Engine) readContent(f *jobFound) {
 		t := &tables{tx: tx}
 		record, err := t.getRecord(f.seq)
 		if err == nil {
-			err = queue.UnpackContent(record, &f.info)
+			err = jobrecord.UnpackContent(record, &f.info)
 		}
 		return err
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 func newLeases() heap[*lease] {
@@ -110,7 +111,7 @@ func (q *queueState) leaseLost(ls *lease, now leaky.Instant) lostLease {
 	case queue.Dead:
 		how = queue.AttemptDied
 	}
-	a.timeline = queue.AppendAttempt(ls.timeline, ls.attempt(how, "", now))
+	a.timeline = jobrecord.AppendAttempt(ls.timeline, ls.attempt(how, "", now))
 	return a
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // lanesPerPage is how many lanes without a matching job one call looks at.
@@ -220,7 +221,7 @@ func (e *Engine) readDead(shown []*queue.JobInfo, dead []*endedJob) {
 		for i, d := range dead {
 			// One that cannot be read was forgotten just now, or is corrupt.
 			if record, err := t.getRecord(d.seq); err == nil {
-				_ = queue.UnpackInfo(record, shown[i])
+				_ = jobrecord.UnpackInfo(record, shown[i])
 			}
 			if past, err := t.getTimeline(d); err == nil {
 				shown[i].Timeline = past

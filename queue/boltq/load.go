@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // loader reads a file into an engine.
@@ -233,13 +234,13 @@ func (l *loader) jobs(ctx context.Context) error {
 		case q == nil:
 			l.orphans.jobs = append(l.orphans.jobs, seq)
 			return nil
-		case len(record) < queue.RecordCost+2:
+		case len(record) < jobrecord.CostAt+2:
 			return fmt.Errorf("%w: a record of %d bytes", queue.ErrCorrupt, len(record))
 		}
 		head, lane := q.readHead(record)
 		j := &job{
 			id: h.id, lane: lane, seq: seq, turn: turnOf(h.base, head.Priority), appended: h.appended,
-			fingerprint: [8]byte(record[queue.RecordFingerprint:]), size: uint32(len(record)), cost: uint16(head.Cost),
+			fingerprint: [8]byte(record[jobrecord.FingerprintAt:]), size: uint32(len(record)), cost: uint16(head.Cost),
 		}
 		q.addToLane(j)
 		q.plain = q.plain && !lane.keyed() && head.Priority == 0 && head.NotBefore.IsZero()
@@ -266,16 +267,16 @@ func (l *loader) jobs(ctx context.Context) error {
 
 // readHead reads what memory keeps of a record, and finds the job's lane. A record that cannot be read is noticed
 // when the job departs.
-func (q *queueState) readHead(record []byte) (queue.Head, *lane) {
-	h, err := queue.UnpackHead(record)
+func (q *queueState) readHead(record []byte) (jobrecord.Head, *lane) {
+	h, err := jobrecord.UnpackHead(record)
 	if err != nil {
-		h = queue.Head{Cost: int64(binary.BigEndian.Uint16(record[queue.RecordCost:]))}
+		h = jobrecord.Head{Cost: int64(binary.BigEndian.Uint16(record[jobrecord.CostAt:]))}
 	}
 	if ln := q.lanes[h.Lane]; ln != nil {
 		return h, ln
 	}
 	var j queue.Job
-	if h.Lane == (queue.LaneDigest{}) || queue.UnpackRecord(record, &j) != nil {
+	if h.Lane == (queue.LaneDigest{}) || jobrecord.Unpack(record, &j) != nil {
 		return h, &q.defaultLane
 	}
 	return h, q.lane(j.Lane, h.Lane)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // readmitCall is one call of Readmit.
@@ -79,8 +80,8 @@ func prepareReadmit(r queue.ReadmitRequest) (*readmitCall, error) {
 		j.Queue = r.Queue
 		j.Normalize()
 		if j.Validate() == nil {
-			a.record = queue.PackRecord(&j)
-			a.fingerprint = [8]byte(a.record[queue.RecordFingerprint:])
+			a.record = jobrecord.Pack(&j)
+			a.fingerprint = [8]byte(a.record[jobrecord.FingerprintAt:])
 			a.lane = laneDigest(&j, a.record)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // replayItem is one job of a Replay or a Forget.
@@ -121,7 +122,7 @@ func (e *Engine) readDeadRecords(name string, items []*replayItem) error {
 func (k *deadRecord) read(t *tables) {
 	record, err := t.getRecord(k.seq)
 	if err == nil {
-		err = queue.UnpackRecord(record, &k.job)
+		err = jobrecord.Unpack(record, &k.job)
 	}
 	if err != nil {
 		k.broken = true

@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // Reserve implements queue.Outflow.
@@ -175,7 +176,7 @@ func (e *Engine) readJobs(g *grant, out *queue.Reserved) error {
 			Attempt: h.attempt, Revision: q.revision, AppendedAt: j.appended.Time(), Age: now.Sub(j.appended),
 		}
 		if faults[i] == nil {
-			faults[i] = queue.UnpackRecord(records[i], &v.Job)
+			faults[i] = jobrecord.Unpack(records[i], &v.Job)
 		}
 		if faults[i] != nil {
 			// The job is left to its lease: each time that runs out an attempt is spent, so it ends dead instead of

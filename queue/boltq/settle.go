@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // settleItem is one settlement of a Settle.
@@ -115,7 +116,7 @@ func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 		if s.Verdict == queue.Throttle && s.LaneOnly && j.lane.keyed() {
 			to.due = now.Add(max(0, min(s.After, queue.MaxStop)))
 		}
-		to.timeline = queue.AppendAttempt(ls.timeline, ls.attempt(spared, reason, now))
+		to.timeline = jobrecord.AppendAttempt(ls.timeline, ls.attempt(spared, reason, now))
 		e.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: queue.Waiting})
 		return
 	}
@@ -124,7 +125,7 @@ func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 		to := lease{
 			job: j, attempts: attempts, settled: s.fence, verdict: s.Verdict, result: queue.Held, due: now,
 			reason: reason, heapIndex: -1,
-			timeline: queue.AppendAttempt(ls.timeline, ls.attempt(queue.AttemptUnknown, reason, now)),
+			timeline: jobrecord.AppendAttempt(ls.timeline, ls.attempt(queue.AttemptUnknown, reason, now)),
 		}
 		e.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: queue.Held})
 		return
@@ -138,14 +139,14 @@ func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 		d.attempts, d.verdict, d.reason = attempts, s.Verdict, reason
 		e.enqueue(c, &endChange{
 			leaseOutcome: o, ended: d,
-			timeline: queue.AppendAttempt(ls.timeline, ls.attempt(queue.AttemptDied, reason, now)),
+			timeline: jobrecord.AppendAttempt(ls.timeline, ls.attempt(queue.AttemptDied, reason, now)),
 		})
 		return
 	}
 	to := lease{
 		job: j, attempts: attempts, settled: s.fence, verdict: s.Verdict, result: queue.Scheduled,
 		due: due, reason: reason, heapIndex: -1,
-		timeline: queue.AppendAttempt(ls.timeline, ls.attempt(how, reason, now)),
+		timeline: jobrecord.AppendAttempt(ls.timeline, ls.attempt(how, reason, now)),
 	}
 	o.down = how == queue.AttemptDown
 	e.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: queue.Scheduled})

@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // The tables of the file. Keys are 8-byte big-endian numbers unless said otherwise; those of jobs, ended and deferred
@@ -135,7 +136,7 @@ func (t *tables) getTimeline(d *endedJob) ([]queue.Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return queue.UnpackTimeline(past)
+	return jobrecord.UnpackTimeline(past)
 }
 
 // dropEnded deletes an ended job, and the record that a dead one kept.

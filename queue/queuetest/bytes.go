@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // sized is a job that takes exactly so many bytes of max_bytes.
@@ -17,7 +18,7 @@ func sized(lane, queueName, id string, bytes int64) queue.Job {
 
 func sizeOf(j queue.Job) int64 {
 	j.Normalize()
-	return queue.SizeOf(j.ID, len(queue.PackRecord(&j)))
+	return queue.SizeOf(j.ID, len(jobrecord.Pack(&j)))
 }
 
 // kilo are jobs of 1000 bytes each.

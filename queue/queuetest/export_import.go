@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 )
 
 var moveRules = []rule{
@@ -77,14 +78,14 @@ var moveRules = []rule{
 		r.erase(q)
 		r.open(m)
 		half := exportedQueue{m.queue, m.jobs[:61]}
-		r.fill(half, queue.Placed)
-		if i := r.info(q); !i.Pause.On() || i.Pause.Reason != queue.ImportReason {
+		r.fill(half, move.Placed)
+		if i := r.info(q); !i.Pause.On() || i.Pause.Reason != move.PauseReason {
 			r.Errorf("while it is filled: %+v", i)
 		}
 		r.open(m)
-		r.fill(half, queue.There)
-		r.fill(exportedQueue{m.queue, m.jobs[61:]}, queue.Placed)
-		r.fill(m, queue.There)
+		r.fill(half, move.There)
+		r.fill(exportedQueue{m.queue, m.jobs[61:]}, move.Placed)
+		r.fill(m, move.There)
 		r.close(m)
 		r.close(m)
 		r.sameExport(r.export(q), m)
@@ -92,7 +93,7 @@ var moveRules = []rule{
 			r.Errorf("opened again: closed %v, %v", closed, err)
 		}
 		_, err := r.mover().ImportJobs(r.ctx, q, mark, m.jobs[:1])
-		r.refuses(err, queue.ErrImport)
+		r.refuses(err, move.ErrImport)
 		r.erase(q)
 		r.open(m) // it is another queue
 	}},
@@ -101,25 +102,25 @@ var moveRules = []rule{
 		r.accept(q, "a", "b")
 		m := r.export(q)
 		_, err := r.mover().OpenImport(r.ctx, m.queue, mark)
-		r.refuses(err, queue.ErrImport)
+		r.refuses(err, move.ErrImport)
 		r.bury(q)
 		r.check(err0(r.e.Cancel(r.ctx, q, "b")))
 		_, err = r.mover().OpenImport(r.ctx, m.queue, mark)
-		r.refuses(err, queue.ErrImport) // there is a dead one
+		r.refuses(err, move.ErrImport) // there is a dead one
 		r.erase(q)
 		r.put(spec(q, "21/s"))
 		_, err = r.mover().OpenImport(r.ctx, m.queue, mark)
-		r.refuses(err, queue.ErrImport)
+		r.refuses(err, move.ErrImport)
 		r.put(m.queue.Spec)
 		_, err = r.mover().ImportJobs(r.ctx, q, mark, m.jobs)
-		r.refuses(err, queue.ErrImport) // not opened
-		r.refuses(r.mover().CloseImport(r.ctx, m.queue, mark), queue.ErrImport)
+		r.refuses(err, move.ErrImport) // not opened
+		r.refuses(r.mover().CloseImport(r.ctx, m.queue, mark), move.ErrImport)
 		r.open(m)
 		_, err = r.mover().OpenImport(r.ctx, m.queue, "another")
-		r.refuses(err, queue.ErrImport)
+		r.refuses(err, move.ErrImport)
 		_, err = r.mover().ImportJobs(r.ctx, q, "another", m.jobs)
-		r.refuses(err, queue.ErrImport)
-		r.fill(m, queue.Placed)
+		r.refuses(err, move.ErrImport)
+		r.fill(m, move.Placed)
 		r.close(m)
 		r.sameExport(r.export(q), m)
 	}},
@@ -137,9 +138,9 @@ var moveRules = []rule{
 		out, err := r.mover().ImportJobs(r.ctx, q, mark, m.jobs)
 		r.check(err)
 		for i, j := range m.jobs {
-			want := queue.Placed
+			want := move.Placed
 			if j.ID == "c" {
-				want = queue.Clashes
+				want = move.Clashes
 			}
 			if out[i] != want {
 				r.Errorf("%s: %v, want %v", j.ID, out[i], want)
@@ -168,9 +169,9 @@ var moveRules = []rule{
 			got[j.ID] = fmt.Sprintf("%v %d %q %d", j.State, j.Attempts, j.Reason, j.Lease)
 		}
 		want := map[string]string{
-			"a": fmt.Sprintf("dead 2 %q %d", "the lease ran out", queue.LeaseOver),
-			"b": fmt.Sprintf("waiting 1 %q %d", "the lease ran out", queue.LeaseOver),
-			"c": fmt.Sprintf("waiting 0 %q %d", "", queue.LeaseHeld),
+			"a": fmt.Sprintf("dead 2 %q %d", "the lease ran out", move.LeaseOver),
+			"b": fmt.Sprintf("waiting 1 %q %d", "the lease ran out", move.LeaseOver),
+			"c": fmt.Sprintf("waiting 0 %q %d", "", move.LeaseHeld),
 		}
 		for id := range want {
 			if got[id] != want[id] {
@@ -223,7 +224,7 @@ var moveRules = []rule{
 		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
 		r.clock.Advance(time.Millisecond)
 		r.open(m)
-		r.fill(m, queue.Placed)
+		r.fill(m, move.Placed)
 		r.close(m)
 		if got := r.export(q).queue.Limits; !slices.Equal(got, m.queue.Limits) {
 			r.Errorf("limits are %+v, were %+v", got, m.queue.Limits)
@@ -259,7 +260,7 @@ var moveRules = []rule{
 		}
 		for _, m := range all {
 			r.open(m)
-			r.fill(m, queue.Placed)
+			r.fill(m, move.Placed)
 		}
 		if got := r.reserve("ses", 9); len(got) > 0 {
 			r.Errorf("%v departed while it was filled", ids(got))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 )
 
 var moveJobRules = []rule{
@@ -47,7 +48,7 @@ var moveJobRules = []rule{
 		})
 		r.acceptJobs(list...)
 		m := r.export(q)
-		first, err := r.mover().ExportJobs(r.ctx, queue.ExportRequest{Queue: q, State: queue.Waiting})
+		first, err := r.mover().ExportJobs(r.ctx, move.ExportRequest{Queue: q, State: queue.Waiting})
 		r.check(err)
 		if first.Next == "" || len(first.Jobs) == 0 {
 			r.Errorf("a page of %d jobs of 5 MB, next %q", len(first.Jobs), first.Next)
@@ -70,7 +71,7 @@ var moveJobRules = []rule{
 		r.clock.Advance(11 * time.Second)
 		r.erase(q)
 		r.open(m)
-		r.fill(m, queue.Forgotten)
+		r.fill(m, move.Forgotten)
 		r.close(m)
 		r.outcome(queue.Accepted, job(q, "a"))
 	}},
@@ -101,35 +102,35 @@ var moveJobRules = []rule{
 		r.refuses(err, queue.ErrUnknownQueue)
 		r.open(m)
 		good := m.jobs[0]
-		for name, change := range map[string]func(*queue.MovedJob){
-			"id":       func(j *queue.MovedJob) { j.ID = "a b" },
-			"state":    func(j *queue.MovedJob) { j.State = queue.Leased },
-			"turn":     func(j *queue.MovedJob) { j.Turn = 1 << 60 },
-			"record":   func(j *queue.MovedJob) { j.Record = []byte("x") },
-			"attempts": func(j *queue.MovedJob) { j.Attempts = -1 },
-			"at":       func(j *queue.MovedJob) { j.AppendedAt = time.Unix(-1, 0) },
-			"reason":   func(j *queue.MovedJob) { j.Reason = strings.Repeat("x", queue.MaxReasonBytes+1) },
+		for name, change := range map[string]func(*move.Job){
+			"id":       func(j *move.Job) { j.ID = "a b" },
+			"state":    func(j *move.Job) { j.State = queue.Leased },
+			"turn":     func(j *move.Job) { j.Turn = 1 << 60 },
+			"record":   func(j *move.Job) { j.Record = []byte("x") },
+			"attempts": func(j *move.Job) { j.Attempts = -1 },
+			"at":       func(j *move.Job) { j.AppendedAt = time.Unix(-1, 0) },
+			"reason":   func(j *move.Job) { j.Reason = strings.Repeat("x", queue.MaxReasonBytes+1) },
 		} {
 			bad := good
 			change(&bad)
-			_, err := r.mover().ImportJobs(r.ctx, q, mark, []queue.MovedJob{bad})
+			_, err := r.mover().ImportJobs(r.ctx, q, mark, []move.Job{bad})
 			var field *queue.FieldError
 			if !errors.As(err, &field) || !strings.HasSuffix(field.Field, "."+name) {
 				r.Errorf("%s: %v", name, err)
 			}
 		}
-		_, err = r.mover().ExportJobs(r.ctx, queue.ExportRequest{Queue: q, State: queue.Deferred})
+		_, err = r.mover().ExportJobs(r.ctx, move.ExportRequest{Queue: q, State: queue.Deferred})
 		var field *queue.FieldError
 		if !errors.As(err, &field) {
 			r.Errorf("export of deferred jobs: %v", err)
 		}
-		_, err = r.mover().ExportJobs(r.ctx, queue.ExportRequest{Queue: q, State: queue.Dead, After: "x"})
+		_, err = r.mover().ExportJobs(r.ctx, move.ExportRequest{Queue: q, State: queue.Dead, After: "x"})
 		if !errors.As(err, &field) {
 			r.Errorf("a foreign cursor: %v", err)
 		}
 		_, err = r.mover().ExportQueue(r.ctx, "nobody")
 		r.refuses(err, queue.ErrUnknownQueue)
-		r.fill(m, queue.Placed)
+		r.fill(m, move.Placed)
 		r.close(m)
 	}},
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 )
 
 // Those of a pull queue: who asks for it is not in the store, and nobody else takes its jobs.
@@ -54,7 +55,7 @@ var movePullRules = []rule{
 			r.queue(q, "unlimited", pulled)
 			r.pull("one", q, 9)
 			r.open(m)
-			r.fill(m, queue.Placed)
+			r.fill(m, move.Placed)
 			r.close(m)
 		})
 		r.pull("one", q, 9, "a")

@@ -7,17 +7,19 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/move"
 )
 
 // exportedQueue is a queue as it was exported.
 type exportedQueue struct {
-	queue queue.MovedQueue
-	jobs  []queue.MovedJob
+	queue move.Queue
+	jobs  []move.Job
 }
 
-func (r *rig) mover() queue.Mover {
+func (r *rig) mover() move.Mover {
 	r.Helper()
-	m, ok := r.e.(queue.Mover)
+	m, ok := r.e.(move.Mover)
 	if !ok {
 		r.Fatalf("%T is no queue.Mover", r.e)
 	}
@@ -38,9 +40,9 @@ func (r *rig) export(name string) (m exportedQueue) {
 	return m
 }
 
-func (r *rig) exportState(name string, s queue.State) (jobs []queue.MovedJob) {
+func (r *rig) exportState(name string, s queue.State) (jobs []move.Job) {
 	r.Helper()
-	for q := (queue.ExportRequest{Queue: name, State: s}); ; {
+	for q := (move.ExportRequest{Queue: name, State: s}); ; {
 		page, err := r.mover().ExportJobs(r.ctx, q)
 		if err != nil {
 			r.Fatalf("export %s, %v: %v", name, s, err)
@@ -64,7 +66,7 @@ func (r *rig) open(m exportedQueue) {
 	}
 }
 
-func (r *rig) fill(m exportedQueue, want queue.ImportOutcome) {
+func (r *rig) fill(m exportedQueue, want move.Outcome) {
 	r.Helper()
 	for jobs := range slices.Chunk(m.jobs, 70) {
 		out, err := r.mover().ImportJobs(r.ctx, m.queue.Spec.Name, mark, jobs)
@@ -102,7 +104,7 @@ func (r *rig) move(m exportedQueue) {
 	r.Helper()
 	r.erase(m.queue.Spec.Name)
 	r.open(m)
-	r.fill(m, queue.Placed)
+	r.fill(m, move.Placed)
 	r.close(m)
 }
 
@@ -202,7 +204,7 @@ func sortedByLane(m exportedQueue, departed []string) []string {
 	lane := map[string]string{}
 	for _, j := range m.jobs {
 		if j.Record != nil {
-			lane[j.ID], _, _ = queue.UnpackLane(j.Record)
+			lane[j.ID], _, _ = jobrecord.UnpackLane(j.Record)
 		}
 	}
 	out := slices.Clone(departed)

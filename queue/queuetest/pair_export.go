@@ -5,18 +5,19 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 )
 
 // exported is a queue as one engine exports it, with its jobs in no order: their turns and instants are told.
 func (p *pair) exported(e queue.Engine, name string) (m exportedQueue, err error) {
-	mover := e.(queue.Mover)
+	mover := e.(move.Mover)
 	if m.queue, err = mover.ExportQueue(p.ctx, name); err != nil {
 		return m, err
 	}
 	for _, s := range []queue.State{
 		queue.Dead, queue.Scheduled, queue.Waiting, queue.Leased, queue.Held, queue.Delivered,
 	} {
-		for r := (queue.ExportRequest{Queue: name, State: s}); ; {
+		for r := (move.ExportRequest{Queue: name, State: s}); ; {
 			page, err := mover.ExportJobs(p.ctx, r)
 			if err != nil {
 				return m, err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 )
 
 var unknownRules = []rule{
@@ -118,7 +119,7 @@ var unknownRules = []rule{
 			r.grant(q, 1, "b")
 			r.clock.Advance(time.Second)
 			for i, j := range r.exportState(q, queue.Leased) {
-				lease := []queue.ExportedLease{queue.LeaseOver, queue.LeaseHeld}[i]
+				lease := []move.Lease{move.LeaseOver, move.LeaseHeld}[i]
 				spent, reason := 1, mayHaveBeenSent
 				switch {
 				case want != queue.Waiting:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // appendItem is a valid job on its way. Its body is 8 bytes for the stamp, which
@@ -135,7 +136,7 @@ func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, st
 		}
 		body, again := stamped[i]
 		if !again {
-			body = queue.AppendRecord(make([]byte, stampBytes), &j)
+			body = jobrecord.Append(make([]byte, stampBytes), &j)
 		}
 		parts = place(parts, e.Partition(j.Queue), i, len(jobs),
 			appendItem{j.Queue, j.ID, body, j.Cost, j.NotBefore, deferral(&j), j.Limited, again, e.asksOf(&j)})

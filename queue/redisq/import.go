@@ -8,10 +8,11 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 )
 
-// OpenImport implements queue.Mover.
-func (e *Engine) OpenImport(ctx context.Context, q queue.MovedQueue, mark string) (closed bool, err error) {
+// OpenImport implements move.Mover.
+func (e *Engine) OpenImport(ctx context.Context, q move.Queue, mark string) (closed bool, err error) {
 	// One that is there already is judged below.
 	if _, err := e.Put(ctx, q.Spec, 0); err != nil && !errors.Is(err, queue.ErrRevision) {
 		return false, err
@@ -22,7 +23,7 @@ func (e *Engine) OpenImport(ctx context.Context, q queue.MovedQueue, mark string
 	}
 	name := q.Spec.Name
 	v, err := e.repeat(ctx, openImportScript, e.Partition(name), e.instant(), name, text, mark, q.Turn, q.MaxCost,
-		queue.ImportReason)
+		move.PauseReason)
 	if err != nil {
 		return false, err
 	}
@@ -33,24 +34,24 @@ func (e *Engine) OpenImport(ctx context.Context, q queue.MovedQueue, mark string
 	case 2:
 		return true, r.err
 	case 3:
-		return false, fmt.Errorf("%s: %w: it holds jobs", name, queue.ErrImport)
+		return false, fmt.Errorf("%s: %w: it holds jobs", name, move.ErrImport)
 	case 4:
-		return false, fmt.Errorf("%s: %w: it is there with other settings", name, queue.ErrImport)
+		return false, fmt.Errorf("%s: %w: it is there with other settings", name, move.ErrImport)
 	case 5:
-		return false, fmt.Errorf("%s: %w: import %s into it is not finished", name, queue.ErrImport,
+		return false, fmt.Errorf("%s: %w: import %s into it is not finished", name, move.ErrImport,
 			queue.Shorten(other, 80))
 	}
 	return false, r.err
 }
 
-// ImportJobs implements queue.Mover.
-func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []queue.MovedJob) ([]queue.ImportOutcome,
+// ImportJobs implements move.Mover.
+func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []move.Job) ([]move.Outcome,
 	error,
 ) {
 	if queue.ValidateName(name) != nil {
 		return nil, unknown(name)
 	}
-	if err := queue.ValidateImport(jobs); err != nil {
+	if err := move.Validate(jobs); err != nil {
 		return nil, err
 	}
 	args := append(make([]any, 0, 4+10*len(jobs)), e.instant(), name, mark, len(jobs))
@@ -67,15 +68,15 @@ func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []queue
 	case int64(0):
 		return nil, unknown(name)
 	case int64(1):
-		return nil, fmt.Errorf("%s: %w: it is not open for it", name, queue.ErrImport)
+		return nil, fmt.Errorf("%s: %w: it is not open for it", name, move.ErrImport)
 	}
-	r, outcomes := list(v), make([]queue.ImportOutcome, len(jobs))
+	r, outcomes := list(v), make([]move.Outcome, len(jobs))
 	for i := range outcomes {
 		switch o := r.next().(type) {
 		case int64:
-			outcomes[i] = queue.ImportOutcome(o)
+			outcomes[i] = move.Outcome(o)
 		default:
-			outcomes[i] = queue.ImportFail
+			outcomes[i] = move.Failed
 			e.log.Error("a job was not imported: what the store has under its key is not what penstock wrote", "queue",
 				name, "id", jobs[i].ID, "error", o)
 		}
@@ -83,7 +84,7 @@ func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []queue
 	return outcomes, r.err
 }
 
-func appendMoved(args []any, j *queue.MovedJob) []any {
+func appendMoved(args []any, j *move.Job) []any {
 	marks, at := 0, int64(0)
 	if j.Back {
 		marks |= cameBack
@@ -102,8 +103,8 @@ func appendMoved(args []any, j *queue.MovedJob) []any {
 		j.Timeline, record)
 }
 
-// CloseImport implements queue.Mover.
-func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark string) error {
+// CloseImport implements move.Mover.
+func (e *Engine) CloseImport(ctx context.Context, q move.Queue, mark string) error {
 	by, err := queue.By(ctx)
 	if err != nil {
 		return err
@@ -137,7 +138,7 @@ func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark strin
 	case v == int64(0):
 		return unknown(name)
 	case v == int64(1):
-		return fmt.Errorf("%s: %w: it is not open for it", name, queue.ErrImport)
+		return fmt.Errorf("%s: %w: it is not open for it", name, move.ErrImport)
 	}
 	return nil
 }

@@ -11,17 +11,18 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-func (v *env) export(name string) (q queue.MovedQueue, jobs []queue.MovedJob) {
+func (v *env) export(name string) (q move.Queue, jobs []move.Job) {
 	v.t.Helper()
 	q, err := v.e.ExportQueue(v.ctx, name)
 	if err != nil {
 		v.t.Fatal(err)
 	}
 	for _, s := range []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Delivered} {
-		page, err := v.e.ExportJobs(v.ctx, queue.ExportRequest{Queue: name, State: s})
+		page, err := v.e.ExportJobs(v.ctx, move.ExportRequest{Queue: name, State: s})
 		if err != nil {
 			v.t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // Get implements queue.Specs.
@@ -314,10 +315,10 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	i.Position = r.int()
 	i.ETA = queue.ETA{At: micros(r.int()), Exact: r.int() == 1}
 	if record := r.text(); record != "" && r.err == nil {
-		r.err = queue.UnpackContent([]byte(record), &i)
+		r.err = jobrecord.UnpackContent([]byte(record), &i)
 	}
 	if past := r.text(); r.err == nil {
-		i.Timeline, r.err = queue.UnpackTimeline([]byte(past))
+		i.Timeline, r.err = jobrecord.UnpackTimeline([]byte(past))
 	}
 	if last := (queue.Attempt{At: micros(r.int()), Drainer: r.text()}); !last.At.IsZero() {
 		i.AddLast(last)

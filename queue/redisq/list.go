@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // ListJobs implements queue.Jobs.
@@ -78,9 +79,9 @@ func readListed(r *reply, asked *queue.ListRequest) (queue.JobInfo, error) {
 	i.Reason = r.text()
 	if record := r.text(); record != "" {
 		// One that is broken must not hide the others.
-		_ = queue.UnpackInfo([]byte(record), &i)
+		_ = jobrecord.UnpackInfo([]byte(record), &i)
 	}
-	i.Timeline, _ = queue.UnpackTimeline([]byte(r.text()))
+	i.Timeline, _ = jobrecord.UnpackTimeline([]byte(r.text()))
 	return i, r.err
 }
 

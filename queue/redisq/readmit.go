@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // maxNumber is how far Lua counts one by one.
@@ -85,7 +86,7 @@ func packReadmission(r *queue.Readmission) (late string, record []byte) {
 	if !j.ExpiresAt.IsZero() {
 		late = "expired at " + j.ExpiresAt.UTC().Format(time.RFC3339) + ", while it was deferred"
 	}
-	return late, queue.PackRecord(&j)
+	return late, jobrecord.Pack(&j)
 }
 
 func readReadmitted(r *reply, jobs int) (queue.Readmitted, error) {

@@ -27,6 +27,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/coalesce"
+	"github.com/penstock/penstock/queue/move"
 )
 
 // Defaults of Options.
@@ -86,7 +87,7 @@ type Engine struct {
 
 var (
 	_ queue.Engine = (*Engine)(nil)
-	_ queue.Mover  = (*Engine)(nil)
+	_ move.Mover   = (*Engine)(nil)
 )
 
 // Open checks the store behind client and returns an Engine on it. The client

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // Reserve implements queue.Outflow. It is called once; a drainer whose reply
@@ -105,5 +106,5 @@ func readJob(s string, j *queue.Reservation) error {
 	var at [8]byte
 	copy(at[1:], s[1:8])
 	j.AppendedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(at[:])))
-	return queue.UnpackRecord([]byte(s[jobHeader:]), &j.Job)
+	return jobrecord.Unpack([]byte(s[jobHeader:]), &j.Job)
 }

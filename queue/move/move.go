@@ -1,11 +1,15 @@
-package queue
+// Package move takes queues out of stores and puts them into others.
+package move
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // Mover takes a queue out of a store, page by page and changing nothing, and puts it into
@@ -13,38 +17,41 @@ import (
 // of one in use a queue can be taken as of about now. Each call does a bounded part.
 type Mover interface {
 	// ExportQueue returns all of a queue but its jobs. Errors: ErrUnknownQueue.
-	ExportQueue(ctx context.Context, name string) (MovedQueue, error)
+	ExportQueue(ctx context.Context, name string) (Queue, error)
 	// ExportJobs returns a page of its jobs. Errors: ErrUnknownQueue, a *FieldError.
 	ExportJobs(ctx context.Context, r ExportRequest) (Exported, error)
 	// OpenImport makes a queue, or one that holds nothing and has the same spec, ready to be filled under a mark that
 	// names the import, and pauses it. It may be repeated. closed says that this very import was
 	// closed before: nothing is left to do. Errors: ErrImport, ErrHasChildren, a *FieldError.
-	OpenImport(ctx context.Context, q MovedQueue, mark string) (closed bool, err error)
+	OpenImport(ctx context.Context, q Queue, mark string) (closed bool, err error)
 	// ImportJobs puts up to MaxPage jobs where they were, whatever the capacity, and answers in the same order.
 	// It may be repeated: a job that is there already is passed. Errors: ErrUnknownQueue, ErrImport, a *FieldError.
-	ImportJobs(ctx context.Context, queue, mark string, jobs []MovedJob) ([]ImportOutcome, error)
+	ImportJobs(ctx context.Context, queue, mark string, jobs []Job) ([]Outcome, error)
 	// CloseImport gives the queue its bucket, counters and pause, and lets it go on. It may be repeated.
 	// Errors: ErrUnknownQueue, ErrImport.
-	CloseImport(ctx context.Context, q MovedQueue, mark string) error
+	CloseImport(ctx context.Context, q Queue, mark string) error
 }
 
-// MaxMovePage is about the most bytes of jobs in a page of an export. A page has at least one job.
-const MaxMovePage = 1 << 20
+// ErrImport means that the queue cannot take the import: it holds jobs, has another spec, or was not opened for it.
+var ErrImport = errors.New("the queue cannot take this import")
 
-// ImportReason is why a queue is paused that is being filled.
-const ImportReason = "it is being imported"
+// MaxPageBytes is about the most bytes of jobs in a page of an export. A page has at least one job.
+const MaxPageBytes = 1 << 20
 
-// MovedQueue is a queue without its jobs.
-type MovedQueue struct {
-	Spec     Spec
+// PauseReason is why a queue is paused that is being filled.
+const PauseReason = "it is being imported"
+
+// Queue is a queue without its jobs.
+type Queue struct {
+	Spec     queue.Spec
 	Revision int64
-	Pause    Pause
+	Pause    queue.Pause
 	Bucket   leaky.Bucket
-	Limits   []LimitState // of Spec.Limits
-	Turn     int64        // that the next job gets
+	Limits   []queue.LimitState // of Spec.Limits
+	Turn     int64              // that the next job gets
 	MaxCost  int64
-	Counts   Counters
-	Errors   []LastError // newest first
+	Counts   queue.Counters
+	Errors   []queue.LastError // newest first
 	// Held is how many jobs it held when Counts were, and of what follows that is not moved how many there were.
 	Held     int64
 	Deferred int64
@@ -55,10 +62,10 @@ type MovedQueue struct {
 	Open   bool
 }
 
-// MovedBucket is that of a queue as one has it whose rate is that of its spec: an adapted one is not moved, and
+// Bucket is that of a queue as one has it whose rate is that of its spec: an adapted one is not moved, and
 // what left at a higher rate must not be let out again at a lower one.
-func MovedBucket(i *Info) leaky.Bucket {
-	to := i.Spec.Pacer(Horizon)
+func Bucket(i *queue.Info) leaky.Bucket {
+	to := i.Spec.Pacer(queue.Horizon)
 	from := to
 	if from.Rate = i.Rate; from == to {
 		return i.Bucket
@@ -66,12 +73,12 @@ func MovedBucket(i *Info) leaky.Bucket {
 	return from.Change(i.Bucket, to, leaky.Instant(i.Now.UnixMicro()))
 }
 
-// MovedJob is a job as it stands in a queue, or what is remembered of one.
-type MovedJob struct {
+// Job is a job as it stands in a queue, or what is remembered of one.
+type Job struct {
 	ID string
 	// State is Waiting, Scheduled, Held, Dead, Delivered, Cancelled or Expired; StateNone in an export is
 	// a job that is not what the store wrote.
-	State State
+	State queue.State
 	// Turn is by what it stands in its lane: Waiting, Scheduled and Held.
 	Turn       int64
 	AppendedAt time.Time
@@ -93,15 +100,15 @@ type MovedJob struct {
 	Cost        int64
 
 	// Lease says, in an export, that the job was leased and what became of that.
-	Lease ExportedLease
+	Lease Lease
 }
 
-// ExportedLease is what an export makes of a lease.
-type ExportedLease uint8
+// Lease is what an export makes of a lease.
+type Lease uint8
 
 // What an export makes of leases.
 const (
-	NoLease ExportedLease = iota
+	NoLease Lease = iota
 	// it stands, and the job is exported as waiting, without a further attempt, unless on_unknown says otherwise
 	LeaseHeld
 	LeaseOver // it has run out: the job is exported as taken back
@@ -111,55 +118,55 @@ const (
 type ExportRequest struct {
 	Queue string
 	// State is Waiting, Scheduled, Leased, Held, Dead, or Delivered for all that ended otherwise than dead.
-	State State
+	State queue.State
 	After string // the Next of the page before; empty begins. It is opaque.
 }
 
 // Exported is a page of jobs: those that wait lane by lane in order of turn, the others by instant.
 type Exported struct {
-	Jobs []MovedJob
+	Jobs []Job
 	Next string // empty on the last page
 }
 
 // Validate checks all but the queue's name and After. Its error is a *FieldError.
 func (r *ExportRequest) Validate() error {
 	switch r.State {
-	case Waiting, Scheduled, Leased, Held, Dead, Delivered:
+	case queue.Waiting, queue.Scheduled, queue.Leased, queue.Held, queue.Dead, queue.Delivered:
 		return nil
 	}
-	return FieldErrorf(
+	return queue.FieldErrorf(
 		"state", r.State.String(), "cannot be exported; waiting, scheduled, leased, held, dead and delivered can",
 	)
 }
 
 // Cursor reads After. It is nil when that is empty. The error is a *FieldError.
-func (r *ExportRequest) Cursor() (*Cursor, error) {
-	return readCursor(r.After, 'm', r.State, r.Queue, nil)
+func (r *ExportRequest) Cursor() (*queue.Cursor, error) {
+	return queue.ReadCursor(r.After, 'm', r.State, r.Queue, nil)
 }
 
 // NextPage returns what is After in the request for the next page.
-func (r *ExportRequest) NextPage(c Cursor) string { return c.text('m', r.State, r.Queue, nil) }
+func (r *ExportRequest) NextPage(c queue.Cursor) string { return c.Text('m', r.State, r.Queue, nil) }
 
-// ImportOutcome is what became of a job of an import.
-type ImportOutcome uint8
+// Outcome is what became of a job of an import.
+type Outcome uint8
 
 // The outcomes of ImportJobs.
 const (
-	Placed     ImportOutcome = iota + 1 // it is in
-	There                               // it was in already
-	Clashes                             // another job has its id; it is left out
-	Forgotten                           // it ended longer ago than is remembered
-	ImportFail                          // what has its key in the store is not ours
+	Placed    Outcome = iota + 1 // it is in
+	There                        // it was in already
+	Clashes                      // another job has its id; it is left out
+	Forgotten                    // it ended longer ago than is remembered
+	Failed                       // what has its key in the store is not ours
 )
 
-func (o ImportOutcome) String() string {
+func (o Outcome) String() string {
 	return [...]string{"", "placed", "there", "clashes", "forgotten", "failed"}[o]
 }
 
-// ValidateImport checks jobs of an import. Its error is a *FieldError.
-func ValidateImport(jobs []MovedJob) error {
-	if len(jobs) > MaxPage {
-		return FieldErrorf("jobs", "", "are %d, the limit is %d", len(jobs), MaxPage)
+// Validate checks jobs of an import. Its error is a *FieldError.
+func Validate(jobs []Job) error {
+	if len(jobs) > queue.MaxPage {
+		return queue.FieldErrorf("jobs", "", "are %d, the limit is %d", len(jobs), queue.MaxPage)
 	}
 	for i := range jobs {
 		if err := jobs[i].Validate(); err != nil {
@@ -174,37 +181,37 @@ func ValidateImport(jobs []MovedJob) error {
 const lastTurn = int64(1) << 53
 
 // Validate checks a job of an import.
-func (j *MovedJob) Validate() *FieldError {
-	if ValidateID(j.ID) != nil {
-		return FieldErrorf("id", j.ID, "is not an id")
+func (j *Job) Validate() *queue.FieldError {
+	if queue.ValidateID(j.ID) != nil {
+		return queue.FieldErrorf("id", j.ID, "is not an id")
 	}
 	switch j.State {
-	case Waiting, Scheduled, Held:
+	case queue.Waiting, queue.Scheduled, queue.Held:
 		if j.Turn < 0 || j.Turn >= lastTurn {
-			return FieldErrorf("turn", "", "is %d, which no job can have", j.Turn)
+			return queue.FieldErrorf("turn", "", "is %d, which no job can have", j.Turn)
 		}
-	case Dead, Delivered, Cancelled, Expired:
+	case queue.Dead, queue.Delivered, queue.Cancelled, queue.Expired:
 	default:
-		return FieldErrorf("state", j.State.String(), "cannot be imported")
+		return queue.FieldErrorf("state", j.State.String(), "cannot be imported")
 	}
-	if j.State != Waiting && validMoment(j.At) != nil || validMoment(j.AppendedAt) != nil {
-		return FieldErrorf("at", j.ID, "has an instant that no job can have")
+	if j.State != queue.Waiting && validMoment(j.At) != nil || validMoment(j.AppendedAt) != nil {
+		return queue.FieldErrorf("at", j.ID, "has an instant that no job can have")
 	}
-	if j.Attempts < 0 || j.Attempts > MaxMaxAttempts+1 {
-		return FieldErrorf("attempts", "", "are %d", j.Attempts)
+	if j.Attempts < 0 || j.Attempts > queue.MaxMaxAttempts+1 {
+		return queue.FieldErrorf("attempts", "", "are %d", j.Attempts)
 	}
-	if len(j.Reason) > MaxReasonBytes {
-		return FieldErrorf("reason", j.Reason, "is longer than %d bytes", MaxReasonBytes)
+	if len(j.Reason) > queue.MaxReasonBytes {
+		return queue.FieldErrorf("reason", j.Reason, "is longer than %d bytes", queue.MaxReasonBytes)
 	}
-	if list, err := UnpackTimeline(j.Timeline); err != nil || len(list) > MaxTimeline ||
-		len(j.Timeline) > maxTimelineBytes {
-		return FieldErrorf("timeline", j.ID, "is none")
+	if list, err := jobrecord.UnpackTimeline(j.Timeline); err != nil || len(list) > queue.MaxTimeline ||
+		len(j.Timeline) > jobrecord.MaxTimelineBytes {
+		return queue.FieldErrorf("timeline", j.ID, "is none")
 	}
-	if j.State.Ended() && j.State != Dead {
+	if j.State.Ended() && j.State != queue.Dead {
 		return nil
 	}
-	if h, err := UnpackHead(j.Record); err != nil || h.Cost < 1 || h.Cost > leaky.MaxCost {
-		return FieldErrorf("record", j.ID, "is not that of a job")
+	if h, err := jobrecord.UnpackHead(j.Record); err != nil || h.Cost < 1 || h.Cost > leaky.MaxCost {
+		return queue.FieldErrorf("record", j.ID, "is not that of a job")
 	}
 	return nil
 }
@@ -212,7 +219,7 @@ func (j *MovedJob) Validate() *FieldError {
 // validMoment checks that microseconds since 1970 can say it.
 func validMoment(t time.Time) error {
 	if us := t.UnixMicro(); us < 0 || us >= 1<<53 {
-		return FieldErrorf("at", "", "is out of reach")
+		return queue.FieldErrorf("at", "", "is out of reach")
 	}
 	return nil
 }

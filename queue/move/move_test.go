@@ -1,35 +1,36 @@
-package queue
+package move
 
 import (
 	"testing"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
 // A queue that was adapted above the rate of its spec, and has let out its burst, lets out no other when it is
 // moved.
 func TestMovedBucket(t *testing.T) {
 	now := leaky.Instant(1_800_000_000_000_000)
-	fast := leaky.Pacer{Rate: leaky.PerSecond(100), Burst: 10, Horizon: Horizon}
+	fast := leaky.Pacer{Rate: leaky.PerSecond(100), Burst: 10, Horizon: queue.Horizon}
 	var b leaky.Bucket
 	for range fast.Burst {
 		if _, ok := fast.Take(&b, now, 1); !ok {
 			t.Fatal("the burst is not let out")
 		}
 	}
-	info := &Info{
-		Spec: Spec{Rate: leaky.PerSecond(10), Burst: 10}, Rate: leaky.PerSecond(100), Bucket: b, Now: now.Time(),
+	info := &queue.Info{
+		Spec: queue.Spec{Rate: leaky.PerSecond(10), Burst: 10}, Rate: leaky.PerSecond(100), Bucket: b, Now: now.Time(),
 	}
-	slow := info.Spec.Pacer(Horizon)
+	slow := info.Spec.Pacer(queue.Horizon)
 	if again := slow.Next(b, now); again != now {
 		t.Fatalf("as it is it would not let another out before %v: the test shows nothing", again.Sub(now))
 	}
-	if next := slow.Next(MovedBucket(info), now); next.Sub(now) < 90*time.Millisecond {
+	if next := slow.Next(Bucket(info), now); next.Sub(now) < 90*time.Millisecond {
 		t.Errorf("the next leaves after %v", next.Sub(now))
 	}
 	info.Rate = info.Spec.Rate
-	if MovedBucket(info) != b {
+	if Bucket(info) != b {
 		t.Error("one that is not adapted is changed")
 	}
 }

@@ -1,4 +1,4 @@
-package queue_test
+package jobrecord_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 func TestTimelineRoundTrip(t *testing.T) {
@@ -21,7 +22,7 @@ func TestTimelineRoundTrip(t *testing.T) {
 			Answer: strings.Repeat("é", n*5),
 		}
 		before := slices.Clone(stored)
-		added := queue.AppendAttempt(stored, a)
+		added := jobrecord.AppendAttempt(stored, a)
 		if !slices.Equal(stored, before) {
 			t.Fatal("the old timeline was written into")
 		}
@@ -29,7 +30,7 @@ func TestTimelineRoundTrip(t *testing.T) {
 		if want = append(want, a); len(want) > queue.MaxTimeline {
 			want = slices.Delete(want, 1, 2)
 		}
-		got, err := queue.UnpackTimeline(stored)
+		got, err := jobrecord.UnpackTimeline(stored)
 		if err != nil || !slices.Equal(got, want) {
 			t.Fatalf("after %d attempts: %v\n got %v\nwant %v", n+1, err, got, want)
 		}
@@ -38,16 +39,16 @@ func TestTimelineRoundTrip(t *testing.T) {
 		t.Errorf("%d bytes, more than %d", len(stored), most)
 	}
 	for n := 1; n < len(stored); n++ {
-		if got, err := queue.UnpackTimeline(stored[:n]); err == nil || !errors.Is(err, queue.ErrCorrupt) {
+		if got, err := jobrecord.UnpackTimeline(stored[:n]); err == nil || !errors.Is(err, queue.ErrCorrupt) {
 			t.Fatalf("cut to %d bytes: %v, %v", n, got, err)
 		}
-		queue.AppendAttempt(stored[:n], want[0]) // of which nothing is expected but that it ends
+		jobrecord.AppendAttempt(stored[:n], want[0]) // of which nothing is expected but that it ends
 	}
 }
 
 func TestAttemptEndsBeforeItDeparts(t *testing.T) {
 	end := time.UnixMicro(1_700_000_000_000_000)
-	got, err := queue.UnpackTimeline(queue.AppendAttempt(nil, queue.Attempt{
+	got, err := jobrecord.UnpackTimeline(jobrecord.AppendAttempt(nil, queue.Attempt{
 		At: end.Add(time.Millisecond), EndedAt: end,
 	}))
 	if err != nil || len(got) != 1 || !got[0].At.Equal(end) {

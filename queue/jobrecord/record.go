@@ -1,4 +1,5 @@
-package queue
+// Package jobrecord is how engines store jobs and their timelines.
+package jobrecord
 
 import (
 	"bytes"
@@ -7,6 +8,9 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/pack"
 )
 
 // A job is stored by both engines as one packed record, which never changes
@@ -26,10 +30,10 @@ import (
 //
 // All before the content type has a fixed length, so that a Lua script can read it.
 const (
-	RecordFingerprint = 0
-	RecordCost        = 8
-	RecordFlags       = 10
-	recordBody        = 11
+	FingerprintAt = 0
+	CostAt        = 8
+	flagsAt       = 10
+	recordBody    = 11
 
 	flagContentType = 1
 	flagExpires     = 2
@@ -37,17 +41,16 @@ const (
 	flagPriority    = 8
 	flagNotBefore   = 16
 	allFlags        = 31
-	instantBytes    = 7
 )
 
-// PackRecord returns the record of a normalized, valid job.
-func PackRecord(j *Job) []byte { return AppendRecord(nil, j) }
+// Pack returns the record of a normalized, valid job.
+func Pack(j *queue.Job) []byte { return Append(nil, j) }
 
-// AppendRecord is PackRecord behind a copy of b, in one allocation.
-func AppendRecord(b []byte, j *Job) []byte {
-	n := len(b) + recordBody + 2*instantBytes + len(LaneDigest{}) + 1 + 2 + len(j.Lane) + 2 + len(j.Payload) +
+// Append is Pack behind a copy of b, in one allocation.
+func Append(b []byte, j *queue.Job) []byte {
+	n := len(b) + recordBody + 2*pack.InstantBytes + len(queue.LaneDigest{}) + 1 + 2 + len(j.Lane) + 2 + len(j.Payload) +
 		binary.MaxVarintLen16
-	if j.ContentType != DefaultContentType {
+	if j.ContentType != queue.DefaultContentType {
 		n += len(j.ContentType)
 	}
 	for name, value := range j.Headers {
@@ -59,35 +62,35 @@ func AppendRecord(b []byte, j *Job) []byte {
 	flags := recordFlags(j)
 	b = append(b, flags)
 	if flags&flagExpires != 0 {
-		b = appendInstant(b, j.ExpiresAt)
+		b = pack.AppendInstant(b, j.ExpiresAt)
 	}
 	if flags&flagNotBefore != 0 {
-		b = appendInstant(b, j.NotBefore)
+		b = pack.AppendInstant(b, j.NotBefore)
 	}
 	if flags&flagLane != 0 {
-		digest := DigestLane(j.Lane)
+		digest := queue.DigestLane(j.Lane)
 		b = append(b, digest[:]...)
 	}
 	if flags&flagPriority != 0 {
 		b = append(b, byte(j.Priority))
 	}
 	if flags&flagContentType != 0 {
-		b = appendText(b, j.ContentType)
+		b = pack.AppendText(b, j.ContentType)
 	}
 	if flags&flagLane != 0 {
-		b = appendText(b, j.Lane)
+		b = pack.AppendText(b, j.Lane)
 	}
 	b = binary.AppendUvarint(b, uint64(len(j.Headers)))
 	if len(j.Headers) > 0 {
 		for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
-			b = appendText(appendText(b, name), j.Headers[name])
+			b = pack.AppendText(pack.AppendText(b, name), j.Headers[name])
 		}
 	}
 	return append(b, j.Payload...)
 }
 
-func recordFlags(j *Job) (flags byte) {
-	if j.ContentType != DefaultContentType {
+func recordFlags(j *queue.Job) (flags byte) {
+	if j.ContentType != queue.DefaultContentType {
 		flags |= flagContentType
 	}
 	if !j.ExpiresAt.IsZero() {
@@ -105,23 +108,13 @@ func recordFlags(j *Job) (flags byte) {
 	return flags
 }
 
-func appendInstant(b []byte, at time.Time) []byte {
-	var whole [8]byte
-	binary.BigEndian.PutUint64(whole[:], uint64(at.UnixMicro()))
-	return append(b, whole[8-instantBytes:]...)
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
 // Head is what an engine needs to know of a job without its payload.
 type Head struct {
 	Fingerprint uint64
 	Cost        int64
 	ExpiresAt   time.Time // zero is never
 	NotBefore   time.Time // zero is at once
-	Lane        LaneDigest
+	Lane        queue.LaneDigest
 	Priority    int
 }
 
@@ -131,29 +124,29 @@ func UnpackHead(b []byte) (Head, error) {
 	return h, err
 }
 
-func unpackHead(b []byte) (h Head, flags byte, rest reader, err error) {
-	if len(b) < recordBody+1 || b[RecordFlags] > allFlags {
-		return h, 0, rest, fmt.Errorf("%w: a record of %d bytes", ErrCorrupt, len(b))
+func unpackHead(b []byte) (h Head, flags byte, rest pack.Reader, err error) {
+	if len(b) < recordBody+1 || b[flagsAt] > allFlags {
+		return h, 0, rest, fmt.Errorf("%w: a record of %d bytes", queue.ErrCorrupt, len(b))
 	}
 	h.Fingerprint = binary.BigEndian.Uint64(b)
-	h.Cost = int64(binary.BigEndian.Uint16(b[RecordCost:]))
-	flags, rest = b[RecordFlags], reader{b: b[recordBody:]}
+	h.Cost = int64(binary.BigEndian.Uint16(b[CostAt:]))
+	flags, rest = b[flagsAt], pack.Reader{Rest: b[recordBody:]}
 	if flags&flagExpires != 0 {
-		h.ExpiresAt = rest.instant()
+		h.ExpiresAt = rest.Instant()
 	}
 	if flags&flagNotBefore != 0 {
-		h.NotBefore = rest.instant()
+		h.NotBefore = rest.Instant()
 	}
 	if flags&flagLane != 0 {
-		copy(h.Lane[:], rest.take(len(h.Lane)))
+		copy(h.Lane[:], rest.Take(len(h.Lane)))
 	}
 	if flags&flagPriority != 0 {
-		if p := rest.take(1); !rest.bad {
+		if p := rest.Take(1); !rest.Bad {
 			h.Priority = int(p[0])
 		}
 	}
-	if rest.bad || h.Priority > MaxPriority {
-		return h, 0, rest, fmt.Errorf("%w: the head of a record", ErrCorrupt)
+	if rest.Bad || h.Priority > queue.MaxPriority {
+		return h, 0, rest, fmt.Errorf("%w: the head of a record", queue.ErrCorrupt)
 	}
 	return h, flags, rest, nil
 }
@@ -166,17 +159,17 @@ func UnpackLane(b []byte) (key string, priority int, err error) {
 		return "", h.Priority, err
 	}
 	if flags&flagContentType != 0 {
-		r.text(MaxContentTypeBytes)
+		r.Text(queue.MaxContentTypeBytes)
 	}
-	if key = r.text(MaxLaneBytes); r.bad {
-		return "", 0, fmt.Errorf("%w: a record cut short", ErrCorrupt)
+	if key = r.Text(queue.MaxLaneBytes); r.Bad {
+		return "", 0, fmt.Errorf("%w: a record cut short", queue.ErrCorrupt)
 	}
 	return key, h.Priority, nil
 }
 
 // UnpackInfo reads into i what it tells of a job's record, as UnpackLane does: the lane, the
 // priority, and when the job expires. After an error i is as it was.
-func UnpackInfo(b []byte, i *JobInfo) error {
+func UnpackInfo(b []byte, i *queue.JobInfo) error {
 	key, priority, err := UnpackLane(b)
 	if err != nil {
 		return err
@@ -191,78 +184,43 @@ func UnpackInfo(b []byte, i *JobInfo) error {
 
 // UnpackContent reads into i what a job carries, and all that UnpackInfo does. It shares no memory with b. After an
 // error i is as it was.
-func UnpackContent(b []byte, i *JobInfo) error {
-	var j Job
-	if err := UnpackRecord(b, &j); err != nil {
+func UnpackContent(b []byte, i *queue.JobInfo) error {
+	var j queue.Job
+	if err := Unpack(b, &j); err != nil {
 		return err
 	}
 	i.Payload, i.ContentType, i.Headers = bytes.Clone(j.Payload), j.ContentType, j.Headers
 	return UnpackInfo(b, i)
 }
 
-// UnpackRecord reads a record into j, all but Queue, ID and Overflow. The payload shares
+// Unpack reads a record into j, all but Queue, ID and Overflow. The payload shares
 // memory with b. The error wraps ErrCorrupt.
-func UnpackRecord(b []byte, j *Job) error {
+func Unpack(b []byte, j *queue.Job) error {
 	h, flags, r, err := unpackHead(b)
 	if err != nil {
 		return err
 	}
 	j.Cost, j.ExpiresAt, j.NotBefore, j.Priority = h.Cost, h.ExpiresAt, h.NotBefore, h.Priority
-	j.ContentType = DefaultContentType
+	j.ContentType = queue.DefaultContentType
 	if flags&flagContentType != 0 {
-		j.ContentType = r.text(MaxContentTypeBytes)
+		j.ContentType = r.Text(queue.MaxContentTypeBytes)
 	}
 	j.Lane = ""
 	if flags&flagLane != 0 {
-		j.Lane = r.text(MaxLaneBytes)
+		j.Lane = r.Text(queue.MaxLaneBytes)
 	}
-	count := r.uvarint(MaxHeaders)
+	count := r.Uvarint(queue.MaxHeaders)
 	j.Headers = nil
 	if count > 0 {
 		j.Headers = make(map[string]string, count)
 	}
 	for range count {
-		name := r.text(MaxHeaderBytes)
-		j.Headers[name] = r.text(MaxHeaderBytes)
+		name := r.Text(queue.MaxHeaderBytes)
+		j.Headers[name] = r.Text(queue.MaxHeaderBytes)
 	}
-	if r.bad {
-		return fmt.Errorf("%w: a record cut short", ErrCorrupt)
+	if r.Bad {
+		return fmt.Errorf("%w: a record cut short", queue.ErrCorrupt)
 	}
-	j.Payload = r.b
+	j.Payload = r.Rest
 	return nil
 }
-
-// reader takes a record apart; after the first fault it yields zeros.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) uvarint(limit uint64) uint64 {
-	v, n := binary.Uvarint(r.b)
-	if r.bad || n <= 0 || v > limit {
-		r.bad = true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-// take returns the next n bytes, nil if there are not as many.
-func (r *reader) take(n int) []byte {
-	if r.bad || len(r.b) < n {
-		r.bad = true
-		return nil
-	}
-	b := r.b[:n]
-	r.b = r.b[n:]
-	return b
-}
-
-func (r *reader) instant() time.Time {
-	var whole [8]byte
-	copy(whole[8-instantBytes:], r.take(instantBytes))
-	return time.UnixMicro(int64(binary.BigEndian.Uint64(whole[:]))).UTC()
-}
-
-func (r *reader) text(limit uint64) string { return string(r.take(int(r.uvarint(limit)))) }

@@ -1,4 +1,4 @@
-package queue
+package jobrecord
 
 import (
 	"bytes"
@@ -7,20 +7,24 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unicode"
 
 	"pgregory.net/rapid"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
+var visibleASCII = &unicode.RangeTable{R16: []unicode.Range16{{Lo: '!', Hi: '~', Stride: 1}}}
+
 // anyJob draws a normalized, valid job.
-func anyJob(t *rapid.T) Job {
+func anyJob(t *rapid.T) queue.Job {
 	visible := rapid.StringOfN(rapid.RuneFrom(nil, visibleASCII), 1, 40, -1)
-	j := Job{
+	j := queue.Job{
 		Queue:       "q",
-		ID:          visible.Filter(func(id string) bool { return ValidateID(id) == nil }).Draw(t, "id"),
+		ID:          visible.Filter(func(id string) bool { return queue.ValidateID(id) == nil }).Draw(t, "id"),
 		Payload:     rapid.SliceOf(rapid.Byte()).Draw(t, "payload"),
-		ContentType: rapid.OneOf(rapid.Just(""), rapid.Just(DefaultContentType), visible).Draw(t, "content type"),
+		ContentType: rapid.OneOf(rapid.Just(""), rapid.Just(queue.DefaultContentType), visible).Draw(t, "content type"),
 		Cost:        rapid.Int64Range(0, leaky.MaxCost).Draw(t, "cost"),
 	}
 	if rapid.Bool().Draw(t, "expires") {
@@ -34,8 +38,8 @@ func anyJob(t *rapid.T) Job {
 		}
 		j.NotBefore = time.UnixMicro(rapid.Int64Range(946771199e6, last).Draw(t, "not before"))
 	}
-	j.Lane = rapid.OneOf(rapid.Just(""), rapid.StringN(0, 20, -1), rapid.StringN(0, -1, MaxLaneBytes)).Draw(t, "lane")
-	j.Priority = rapid.IntRange(0, MaxPriority).Draw(t, "priority")
+	j.Lane = rapid.OneOf(rapid.Just(""), rapid.StringN(0, 20, -1), rapid.StringN(0, -1, queue.MaxLaneBytes)).Draw(t, "lane")
+	j.Priority = rapid.IntRange(0, queue.MaxPriority).Draw(t, "priority")
 	for range rapid.IntRange(0, 5).Draw(t, "headers") {
 		if j.Headers == nil {
 			j.Headers = map[string]string{}
@@ -54,8 +58,8 @@ func anyJob(t *rapid.T) Job {
 func TestRecordRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := anyJob(t)
-		var back Job
-		if err := UnpackRecord(PackRecord(&j), &back); err != nil {
+		var back queue.Job
+		if err := Unpack(Pack(&j), &back); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(back.Payload, j.Payload) || back.ContentType != j.ContentType ||
@@ -64,9 +68,9 @@ func TestRecordRoundTrip(t *testing.T) {
 			back.Priority != j.Priority {
 			t.Fatalf("%+v came back as %+v", j, back)
 		}
-		h, err := UnpackHead(PackRecord(&j))
+		h, err := UnpackHead(Pack(&j))
 		if want := (Head{
-			j.Fingerprint(), j.Cost, back.ExpiresAt, back.NotBefore, DigestLane(j.Lane), j.Priority,
+			j.Fingerprint(), j.Cost, back.ExpiresAt, back.NotBefore, queue.DigestLane(j.Lane), j.Priority,
 		}); err != nil ||
 
 			h != want {
@@ -79,26 +83,26 @@ func TestRecordRoundTrip(t *testing.T) {
 }
 
 func TestRecordAppends(t *testing.T) {
-	j := Job{Queue: "q", ID: "a", Payload: []byte("payload")}
+	j := queue.Job{Queue: "q", ID: "a", Payload: []byte("payload")}
 	j.Normalize()
 	before := []byte("before")
-	b := AppendRecord(before[:3], &j)
-	if !bytes.Equal(b, append([]byte("bef"), PackRecord(&j)...)) || string(before) != "before" {
+	b := Append(before[:3], &j)
+	if !bytes.Equal(b, append([]byte("bef"), Pack(&j)...)) || string(before) != "before" {
 		t.Errorf("got %q, and %q before it", b, before)
 	}
 }
 
 // The first ten bytes are read by scripts, at fixed places.
 func TestRecordHead(t *testing.T) {
-	j := Job{Queue: "q", ID: "a", Payload: []byte("x"), Cost: 0x0102}
+	j := queue.Job{Queue: "q", ID: "a", Payload: []byte("x"), Cost: 0x0102}
 	j.Normalize()
-	b := PackRecord(&j)
+	b := Pack(&j)
 	other := j
 	other.Cost = 1
-	if b[RecordCost] != 1 || b[RecordCost+1] != 2 {
-		t.Errorf("cost is not at %d: % x", RecordCost, b)
+	if b[CostAt] != 1 || b[CostAt+1] != 2 {
+		t.Errorf("cost is not at %d: % x", CostAt, b)
 	}
-	if bytes.Equal(b[RecordFingerprint:8], PackRecord(&other)[RecordFingerprint:8]) {
+	if bytes.Equal(b[FingerprintAt:8], Pack(&other)[FingerprintAt:8]) {
 		t.Error("another cost has the same fingerprint")
 	}
 }
@@ -106,18 +110,18 @@ func TestRecordHead(t *testing.T) {
 // A record cut short is an error, or a record with less payload; it is never
 // read beyond its end.
 func TestRecordCutShort(t *testing.T) {
-	j := Job{
+	j := queue.Job{
 		Queue: "q", ID: "a", ContentType: "text/plain", Headers: map[string]string{"A": "b", "C": "d"},
 		Payload: []byte("0123456789"),
 		Lane:    "lane", Priority: 9, NotBefore: time.UnixMicro(1e15), ExpiresAt: time.UnixMicro(2e15),
 	}
 	j.Normalize()
-	whole := PackRecord(&j)
+	whole := Pack(&j)
 	for n := range whole {
-		var back Job
-		err := UnpackRecord(whole[:n:n], &back)
+		var back queue.Job
+		err := Unpack(whole[:n:n], &back)
 		switch {
-		case err != nil && !errors.Is(err, ErrCorrupt):
+		case err != nil && !errors.Is(err, queue.ErrCorrupt):
 			t.Errorf("cut at %d: %v", n, err)
 		case err == nil && n < len(whole)-len(j.Payload):
 			t.Errorf("cut at %d of %d: read as %+v", n, len(whole), back)
@@ -126,26 +130,26 @@ func TestRecordCutShort(t *testing.T) {
 }
 
 func TestFingerprint(t *testing.T) {
-	base := Job{Queue: "q", ID: "a", Payload: []byte("payload")}
+	base := queue.Job{Queue: "q", ID: "a", Payload: []byte("payload")}
 	base.Normalize()
-	same := map[string]func(*Job){
-		"queue":      func(j *Job) { j.Queue = "r" },
-		"id":         func(j *Job) { j.ID = "b" },
-		"headers":    func(j *Job) { j.Headers = map[string]string{"a": "b"} },
-		"priority":   func(j *Job) { j.Priority = 9 },
-		"not before": func(j *Job) { j.NotBefore = time.UnixMicro(1e15) },
-		"expires at": func(j *Job) { j.ExpiresAt = time.UnixMicro(1e15) },
+	same := map[string]func(*queue.Job){
+		"queue":      func(j *queue.Job) { j.Queue = "r" },
+		"id":         func(j *queue.Job) { j.ID = "b" },
+		"headers":    func(j *queue.Job) { j.Headers = map[string]string{"a": "b"} },
+		"priority":   func(j *queue.Job) { j.Priority = 9 },
+		"not before": func(j *queue.Job) { j.NotBefore = time.UnixMicro(1e15) },
+		"expires at": func(j *queue.Job) { j.ExpiresAt = time.UnixMicro(1e15) },
 	}
-	another := map[string]func(*Job){
-		"payload":           func(j *Job) { j.Payload = []byte("payloae") },
-		"no payload":        func(j *Job) { j.Payload = nil },
-		"content type":      func(j *Job) { j.ContentType = "text/plain" },
-		"cost":              func(j *Job) { j.Cost = 2 },
-		"type into payload": func(j *Job) { j.ContentType, j.Payload = "a", []byte("bpayload") },
-		"lane":              func(j *Job) { j.Lane = "a" },
-		"another lane":      func(j *Job) { j.Lane = "b" },
-		"lane in payload": func(j *Job) {
-			digest := DigestLane("a")
+	another := map[string]func(*queue.Job){
+		"payload":           func(j *queue.Job) { j.Payload = []byte("payloae") },
+		"no payload":        func(j *queue.Job) { j.Payload = nil },
+		"content type":      func(j *queue.Job) { j.ContentType = "text/plain" },
+		"cost":              func(j *queue.Job) { j.Cost = 2 },
+		"type into payload": func(j *queue.Job) { j.ContentType, j.Payload = "a", []byte("bpayload") },
+		"lane":              func(j *queue.Job) { j.Lane = "a" },
+		"another lane":      func(j *queue.Job) { j.Lane = "b" },
+		"lane in payload": func(j *queue.Job) {
+			digest := queue.DigestLane("a")
 			j.Payload = append(
 				digest[:15:15], j.Payload...,
 			)
@@ -170,37 +174,37 @@ func TestFingerprint(t *testing.T) {
 }
 
 func FuzzUnpackRecord(f *testing.F) {
-	j := Job{ContentType: "text/plain", Headers: map[string]string{"A": "b"}, Payload: []byte("x"), Cost: 3}
-	f.Add(PackRecord(&j))
-	f.Add(PackRecord(&Job{Payload: []byte("{}"), ContentType: DefaultContentType, Cost: 1}))
-	all := PackRecord(&Job{
+	j := queue.Job{ContentType: "text/plain", Headers: map[string]string{"A": "b"}, Payload: []byte("x"), Cost: 3}
+	f.Add(Pack(&j))
+	f.Add(Pack(&queue.Job{Payload: []byte("{}"), ContentType: queue.DefaultContentType, Cost: 1}))
+	all := Pack(&queue.Job{
 		ContentType: "text/plain", Lane: "lane", Priority: 9, NotBefore: time.UnixMicro(1e15),
 		ExpiresAt: time.UnixMicro(2e15), Cost: 1, Payload: []byte("x"),
 	})
 	f.Add(all)
 	for flags := range byte(allFlags + 1) { // the same bytes read in every way
-		f.Add(append(append(slices.Clone(all[:RecordFlags]), flags), all[recordBody:]...))
+		f.Add(append(append(slices.Clone(all[:flagsAt]), flags), all[recordBody:]...))
 	}
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{0xff}, 40))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var j Job
-		if err := UnpackRecord(b, &j); err != nil {
-			if !errors.Is(err, ErrCorrupt) {
+		var j queue.Job
+		if err := Unpack(b, &j); err != nil {
+			if !errors.Is(err, queue.ErrCorrupt) {
 				t.Fatal(err)
 			}
 			return
 		}
-		if len(j.Headers) > MaxHeaders || len(j.ContentType) > MaxContentTypeBytes || len(j.Payload) > len(b) ||
-			len(j.Lane) > MaxLaneBytes || j.Priority < 0 ||
-			j.Priority > MaxPriority {
+		if len(j.Headers) > queue.MaxHeaders || len(j.ContentType) > queue.MaxContentTypeBytes || len(j.Payload) > len(b) ||
+			len(j.Lane) > queue.MaxLaneBytes || j.Priority < 0 ||
+			j.Priority > queue.MaxPriority {
 			t.Fatalf("read %+v", j)
 		}
 		if _, err := UnpackHead(b); err != nil {
 			t.Fatalf("a record that can be read has a head that cannot: %v", err)
 		}
-		var again Job
-		if err := UnpackRecord(PackRecord(&j), &again); err != nil || !bytes.Equal(again.Payload, j.Payload) ||
+		var again queue.Job
+		if err := Unpack(Pack(&j), &again); err != nil || !bytes.Equal(again.Payload, j.Payload) ||
 			!maps.Equal(again.Headers, j.Headers) ||
 			again.Lane != j.Lane || again.Priority != j.Priority || !again.NotBefore.Equal(j.NotBefore) ||
 			!again.ExpiresAt.Equal(j.ExpiresAt) {

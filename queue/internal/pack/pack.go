@@ -1,0 +1,71 @@
+// Package pack is how instants and texts stand in what is stored, or handed out to be given back.
+package pack
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// InstantBytes is how many an instant takes.
+const InstantBytes = 7
+
+// AppendInstant adds an instant: microseconds since 1970, big endian.
+func AppendInstant(b []byte, at time.Time) []byte {
+	var whole [8]byte
+	binary.BigEndian.PutUint64(whole[:], uint64(at.UnixMicro()))
+	return append(b, whole[8-InstantBytes:]...)
+}
+
+// AppendText adds a text with its length before it.
+func AppendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// Reader takes texts and numbers apart; after the first fault it yields zeros.
+type Reader struct {
+	Rest []byte
+	Bad  bool
+}
+
+// Uvarint returns the next number, which is at most limit.
+func (r *Reader) Uvarint(limit uint64) uint64 {
+	v, n := binary.Uvarint(r.Rest)
+	if r.Bad || n <= 0 || v > limit {
+		r.Bad = true
+		return 0
+	}
+	r.Rest = r.Rest[n:]
+	return v
+}
+
+// Take returns the next n bytes, nil if there are not as many.
+func (r *Reader) Take(n int) []byte {
+	if r.Bad || len(r.Rest) < n {
+		r.Bad = true
+		return nil
+	}
+	b := r.Rest[:n]
+	r.Rest = r.Rest[n:]
+	return b
+}
+
+// Instant returns what AppendInstant wrote.
+func (r *Reader) Instant() time.Time {
+	var whole [8]byte
+	copy(whole[8-InstantBytes:], r.Take(InstantBytes))
+	return time.UnixMicro(int64(binary.BigEndian.Uint64(whole[:]))).UTC()
+}
+
+// Text returns what AppendText wrote, at most limit bytes.
+func (r *Reader) Text(limit uint64) string { return string(r.Take(int(r.Uvarint(limit)))) }
+
+// Varint returns the next number.
+func (r *Reader) Varint() int64 {
+	v, n := binary.Varint(r.Rest)
+	if r.Bad || n <= 0 {
+		r.Bad = true
+		return 0
+	}
+	r.Rest = r.Rest[n:]
+	return v
+}
