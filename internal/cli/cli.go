@@ -35,7 +35,7 @@ type Streams struct {
 
 // root is the command line.
 type root struct {
-	Server  string           `help:"URL of the ingress." env:"PENSTOCK_URL" default:"http://127.0.0.1:8080" placeholder:"URL" short:"s"`
+	Server  string           `help:"URL of the ingress, or unix:///PATH of its socket; ${defaulturl} if nothing names one." env:"PENSTOCK_URL" placeholder:"URL" short:"s"`
 	Version kong.VersionFlag `help:"Print the version and end." short:"V" env:"-"`
 
 	Up     upCmd        `cmd:"" help:"Run ingress and drainer in one process, with nothing to install."`
@@ -91,7 +91,7 @@ type jobCmd struct {
 type run struct {
 	Streams
 	ctx        context.Context
-	server     string
+	server     string // as --server says; empty if it does not
 	connection connection
 }
 
@@ -173,7 +173,9 @@ func Run(ctx context.Context, args []string, s Streams) Exit {
 			return nil
 		}),
 		kong.Bind(r),
-		kong.Vars{"version": ops.Version, "changekinds": changeKinds(), "egresshelp": app.EgressHelp},
+		kong.Vars{
+			"version": ops.Version, "defaulturl": client.DefaultURL, "changekinds": changeKinds(), "egresshelp": app.EgressHelp,
+		},
 		kong.Writers(s.Out, s.Err),
 		kong.Exit(func(int) { ended = true }), // after --help and --version
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
@@ -193,7 +195,7 @@ func Run(ctx context.Context, args []string, s Streams) Exit {
 		return complain(s.Err, usage(err))
 	}
 	r.server = cli.Server
-	return complain(s.Err, parsed.Run())
+	return complain(s.Err, r.advised(parsed.Run()))
 }
 
 // complain prints an error and returns the exit code that goes with it.

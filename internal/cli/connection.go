@@ -1,17 +1,18 @@
 package cli
 
 import (
-	"bufio"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
-	"net/textproto"
 	"os"
-	"regexp"
 	"strings"
 
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/internal/cli/login"
 	"github.com/penstock/penstock/internal/client"
 )
 
@@ -21,6 +22,10 @@ type connection struct {
 	Cert   string   `help:"PEM file of a certificate to show to the ingress, or to a proxy before it." placeholder:"FILE"`
 	Key    string   `help:"PEM file of its private key." placeholder:"FILE"`
 	Header []string `help:"Send this with every request, such as 'Authorization: Bearer ...'; @FILE reads lines of such. May be repeated." placeholder:"HEADER" sep:"none"`
+
+	TokenFile     string `help:"File of the token to show to the ingress." placeholder:"FILE"`
+	Profile       string `help:"Ask the ingress of this login, with its token; see penstock login." placeholder:"NAME"`
+	InsecureToken bool   `help:"Show tokens also where others may read them on the way: beyond this machine without TLS."`
 }
 
 // AfterApply is called by the parser, for the command that was given.
@@ -29,11 +34,27 @@ func (c *connection) AfterApply(r *run) error {
 	return nil
 }
 
-// client returns the client of the ingress at a URL.
+// client returns the client of the ingress at a URL, or without one of the profile's or the usual one.
 func (c *connection) client(server string) (*client.Client, error) {
 	head, err := c.headers()
 	if err != nil {
 		return nil, err
+	}
+	server, token, err := c.credentials(server, head)
+	if err != nil {
+		return nil, err
+	}
+	return c.connect(server, token, head)
+}
+
+// connect returns the client of a server that is shown a token, if there is one.
+func (c *connection) connect(server, token string, head http.Header) (*client.Client, error) {
+	if token != "" {
+		if !login.Safe(server) && !c.InsecureToken {
+			return nil, fmt.Errorf("--server %s: a token is not sent beyond this machine without TLS, where others may read "+
+				"it: use https://, or --insecure-token if the network is trusted", secrets.MaskURL(server))
+		}
+		head.Set("Authorization", "Bearer "+token)
 	}
 	config, err := c.tls()
 	if err != nil {
@@ -44,6 +65,11 @@ func (c *connection) client(server string) (*client.Client, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = config
+	if path, socket := strings.CutPrefix(server, "unix://"); socket {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}
+	}
 	hc := &http.Client{Transport: &heading{head, transport}}
 	if len(head) > 0 || c.Cert != "" { // which are for this server alone
 		hc.CheckRedirect = stay
@@ -86,76 +112,4 @@ func (c *connection) tls() (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
-}
-
-// ownHeaders are those that this tool sets itself.
-var ownHeaders = map[string]bool{
-	"Host": true, "Content-Type": true, "Content-Length": true, "Transfer-Encoding": true, "Connection": true,
-	"If-Match": true, "If-None-Match": true, "Penstock-By": true,
-}
-
-var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110, 5.6.2
-
-// headers reads what --header says. Values may be secrets: no error quotes one.
-func (c *connection) headers() (http.Header, error) {
-	head := http.Header{}
-	add := func(line, where string) error {
-		name, value, ok := strings.Cut(line, ":")
-		name, value = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)), strings.TrimSpace(value)
-		switch {
-		case !ok || !token.MatchString(name) || strings.IndexFunc(value, func(r rune) bool {
-			return r < ' ' && r != '\t' || r > '~'
-		}) >= 0:
-			return fmt.Errorf("%s: must be NAME: VALUE, such as 'Authorization: Bearer ...'", where)
-		case ownHeaders[name]:
-			return fmt.Errorf("%s: %s is set by penstock itself", where, name)
-		}
-		head.Add(name, value)
-		return nil
-	}
-	for _, given := range c.Header {
-		path, isFile := strings.CutPrefix(given, "@")
-		if !isFile {
-			if err := add(given, "--header"); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("--header: %w", err)
-		}
-		number, lines := 0, bufio.NewScanner(f)
-		for lines.Scan() {
-			if number++; strings.TrimSpace(lines.Text()) == "" {
-				continue
-			}
-			if err := add(lines.Text(), fmt.Sprintf("--header @%s: line %d", path, number)); err != nil {
-				_ = f.Close()
-				return nil, err
-			}
-		}
-		err = errors.Join(lines.Err(), f.Close())
-		if err != nil {
-			return nil, fmt.Errorf("--header @%s: %w", path, err)
-		}
-	}
-	return head, nil
-}
-
-// heading is a transport that sends headers with each request.
-type heading struct {
-	head http.Header
-	base http.RoundTripper
-}
-
-// RoundTrip implements http.RoundTripper.
-func (h *heading) RoundTrip(r *http.Request) (*http.Response, error) {
-	if len(h.head) > 0 {
-		r = r.Clone(r.Context())
-		for name, values := range h.head {
-			r.Header[name] = values
-		}
-	}
-	return h.base.RoundTrip(r)
 }

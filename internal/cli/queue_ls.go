@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
@@ -90,7 +89,7 @@ func (c *lsCmd) draw(r *run, queues []wire.Queue, failed error) error {
 		return printLine(r.Out, queues)
 	}
 	now := time.Now()
-	text := fmt.Sprintf("%s  %s\n\n", now.Format("15:04:05"), secrets.MaskURL(r.server))
+	text := fmt.Sprintf("%s  %s\n\n", now.Format("15:04:05"), r.shown())
 	if failed != nil {
 		text += plain(failed.Error()) + "\n"
 	} else {

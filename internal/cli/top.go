@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/client"
 )
 
@@ -57,7 +56,7 @@ func (c *topCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	now := &picture{Server: secrets.MaskURL(r.server), sort: c.Sort}
+	now := &picture{Server: r.shown(), sort: c.Sort}
 	if err := c.look(r.ctx, api, now); err != nil {
 		return err // one that was never there may be a mistyped URL
 	}

@@ -42,17 +42,21 @@ type Client struct {
 	agent string
 }
 
-// New returns a client of the ingress at base, such as http://127.0.0.1:8080.
-// It does not connect. A nil hc means http.DefaultClient's behaviour without a
+// New returns a client of the ingress at base, such as http://127.0.0.1:8080, or unix:///PATH for a socket that the
+// transport of hc dials. It does not connect. A nil hc means http.DefaultClient's behaviour without a
 // time limit; each call has its context.
 func New(base string, hc *http.Client) (*Client, error) {
 	shown := secrets.MaskURL(base)
 	u, err := url.Parse(base)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	socket := err == nil && u.Scheme == "unix" && u.Host == "" && u.Path != "" && hc != nil
+	if err != nil || !socket && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		return nil, fmt.Errorf("server %q: must be a URL such as %s", shown, DefaultURL)
 	}
 	if u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("server %q: must not have a query or fragment", shown)
+	}
+	if socket {
+		base = "http://localhost"
 	}
 	if hc == nil {
 		hc = &http.Client{}

@@ -27,6 +27,8 @@ type Listen struct {
 	Bound func(net.Addr)
 	// Hosts are names by which requests may come, besides localhost, addresses, and the name in Addr.
 	Hosts []string
+	// Socket is the path of a Unix socket at which the same is served; empty is none. See ServerOptions.ConnContext.
+	Socket string
 }
 
 // Names are those of Hosts and, if it is one, of Addr.

@@ -32,6 +32,9 @@ type ServerOptions struct {
 	// Own is the body, problem details, in which a status is told that the server answers by itself, before there is
 	// a request; said is what it has to say. Nil, or of a status a nil body, leaves the server's own text.
 	Own func(status int, said string) []byte
+	// ConnContext changes the context of the requests of a connection, which it gets as the system has it, below what
+	// limits and protects it. Nil leaves it.
+	ConnContext func(context.Context, net.Conn) context.Context
 	// CertificateCheck is how often the files of certificates are looked at: 10 s.
 	CertificateCheck time.Duration
 	// Grace is how long requests may go on when the server stops: 10 s.
@@ -85,6 +88,7 @@ func def[T comparable](field *T, value T) {
 type Server struct {
 	o        ServerOptions
 	listener net.Listener
+	socket   net.Listener // nil without one
 	tls      bool
 	charges  *charges
 	certs    *Certificates // nil without TLS
@@ -110,6 +114,9 @@ func NewServer(l Listen, o ServerOptions) (*Server, error) {
 	if s.listener, err = l.bind(s.charges.gate, s.certs); err != nil {
 		return nil, err
 	}
+	if s.socket, err = l.bindSocket(newCharges(o, false).gate); err != nil {
+		return nil, errors.Join(err, s.listener.Close())
+	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.http = &http.Server{
 		ReadHeaderTimeout: o.HeaderTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
@@ -121,11 +128,28 @@ func NewServer(l Listen, o ServerOptions) (*Server, error) {
 			MaxEncoderHeaderTableSize:     4 << 10,
 			MaxReceiveBufferPerConnection: http2Buffer, MaxReceiveBufferPerStream: http2Buffer,
 		},
-		ConnContext: connAccount, ConnState: connState,
+		ConnContext: s.connContext,
+		ConnState:   connState,
 		// What it has to say is about clients that misbehave, which is their affair.
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}
 	return s, nil
+}
+
+func (s *Server) connContext(ctx context.Context, c net.Conn) context.Context {
+	ctx = connAccount(ctx, c)
+	if held := inner(c); held != nil && s.o.ConnContext != nil {
+		ctx = s.o.ConnContext(ctx, held.Conn)
+	}
+	return ctx
+}
+
+// listeners are all that it serves.
+func (s *Server) listeners() []net.Listener {
+	if s.socket == nil {
+		return []net.Listener{s.listener}
+	}
+	return []net.Listener{s.listener, s.socket}
 }
 
 // Certificates are those that it shows; nil without TLS.
@@ -166,12 +190,15 @@ func (s *Server) Run(ctx context.Context, h http.Handler) error {
 		defer watch.Wait()
 		defer end()
 	}
-	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(s.listener) }()
+	listeners := s.listeners()
+	served := make(chan error, len(listeners))
+	for _, ln := range listeners {
+		go func() { served <- s.http.Serve(ln) }()
+	}
 	select {
 	case err := <-served:
 		s.stop()
-		return fmt.Errorf("serving %s: %w", s.Addr(), err)
+		return errors.Join(fmt.Errorf("serving %s: %w", s.Addr(), err), s.http.Close())
 	case <-ctx.Done():
 	}
 	s.stop()
@@ -182,8 +209,10 @@ func (s *Server) Run(ctx context.Context, h http.Handler) error {
 		s.o.Logger.Warn("requests were cut off", "grace", s.o.Grace.String())
 		err = s.http.Close()
 	}
-	if served := <-served; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
+	for range listeners {
+		if served := <-served; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
 	}
 	return err
 }
@@ -193,8 +222,10 @@ func (s *Server) Close() error {
 	var err error
 	s.closed.Do(func() {
 		s.stop()
-		if err = s.listener.Close(); errors.Is(err, net.ErrClosed) {
-			err = nil
+		for _, ln := range s.listeners() {
+			if closed := ln.Close(); !errors.Is(closed, net.ErrClosed) {
+				err = errors.Join(err, closed)
+			}
 		}
 	})
 	return err

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/internal/cli/login"
+	"github.com/penstock/penstock/internal/client"
+)
+
+// envToken is the variable that has a token. No flag has: the command lines of a machine can be seen by all its users.
+const envToken = "PENSTOCK_TOKEN"
+
+// envURL is the variable behind --server.
+const envURL = "PENSTOCK_URL"
+
+// credentials are the server to ask and the token to show it, empty if there is none. What is said for this command
+// counts before what is said for all of a shell, and that before what is kept: a header, --token-file, --profile,
+// PENSTOCK_TOKEN, the login that is kept for the server.
+func (c *connection) credentials(server string, head http.Header) (url, token string, err error) {
+	kept, err := c.profile(server)
+	if err != nil {
+		return "", "", err
+	}
+	switch {
+	case kept != nil:
+		server = kept.URL
+	case server == "":
+		server = client.DefaultURL
+	}
+	switch {
+	case head.Get("Authorization") != "":
+		return server, "", nil
+	case c.TokenFile != "":
+		token, err = login.ReadToken(c.TokenFile)
+		return server, token, named("--token-file", err)
+	case kept != nil:
+		token, err = kept.Secret()
+		return server, token, named("--profile "+c.Profile, err)
+	case os.Getenv(envToken) != "":
+		token, err = login.Check(os.Getenv(envToken))
+		return server, token, named(envToken, err)
+	}
+	token, err = keptFor(server)
+	return server, token, err
+}
+
+// named is an error with what it is about, nil if there is none.
+func named(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// profile is the login that --profile names; nil if it names none.
+func (c *connection) profile(server string) (*login.Login, error) {
+	if c.Profile == "" {
+		return nil, nil
+	}
+	file, err := login.Default()
+	if err != nil {
+		return nil, err
+	}
+	kept, found, err := file.Named(c.Profile)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, fmt.Errorf("--profile %s: no login has this name; penstock login --profile %s --server URL makes one",
+			c.Profile, c.Profile)
+	}
+	if server == "" || server == os.Getenv(envURL) { // which is said for all of a shell
+		return &kept, nil
+	}
+	if url, err := login.Server(server); err != nil || url != kept.URL {
+		return nil, fmt.Errorf("--profile %s is a login of %s, and --server names another: its token is not for that",
+			c.Profile, secrets.MaskURL(kept.URL))
+	}
+	return &kept, nil
+}
+
+// keptFor is the token of the login that is kept for a server; empty if none is.
+func keptFor(server string) (string, error) {
+	file, err := login.Default()
+	if err != nil {
+		return "", nil // a process without a home has no logins
+	}
+	url, err := login.Server(server)
+	if err != nil {
+		return "", nil // the client says what is wrong with it
+	}
+	kept, found, err := file.Of(url)
+	if err != nil || !found {
+		return "", err
+	}
+	return kept.Secret()
+}
+
+// shown is the server that is asked, for people.
+func (r *run) shown() string {
+	url, _, err := r.connection.credentials(r.server, http.Header{"Authorization": {"-"}})
+	if err != nil {
+		url = r.server
+	}
+	return secrets.MaskURL(url)
+}
+
+// advised is an error with what to do about it, if the server does not know who asked.
+func (r *run) advised(err error) error {
+	var p *client.Problem
+	if !errors.As(err, &p) || p.Status != http.StatusUnauthorized {
+		return err
+	}
+	return fmt.Errorf("%w; \"penstock login --server %s\" reads a token and keeps it, %s and --token-file show another; "+
+		"that of \"penstock up\" is in admin.token in its --data", err, r.shown(), envToken)
+}

@@ -1,0 +1,114 @@
+package login
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// MaxToken is the longest token that is read, in bytes. Those of Penstock are much shorter; those of others may have
+// many claims.
+const MaxToken = 16 << 10
+
+// Private says whether nobody but its owner can read or change a file. The error says how to make it so.
+func Private(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("the file of a token: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" { // where modes say nothing
+		return fmt.Errorf(
+			"%s has mode %04o, so others on this machine may have its tokens: chmod 600 %s, and if they may have been read, "+
+				"replace them (penstock token rotate)", path, mode, path,
+		)
+	}
+	return nil
+}
+
+// ReadToken reads a file that has a token and nothing else.
+func ReadToken(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("the file of a token: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	token, err := Read(f)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return token, nil
+}
+
+// Read reads a token to the end of r. No error quotes it.
+func Read(r io.Reader) (string, error) {
+	text, err := io.ReadAll(io.LimitReader(r, MaxToken+1))
+	if err != nil {
+		return "", fmt.Errorf("the token cannot be read: %w", err)
+	}
+	return Check(string(text))
+}
+
+// Check returns a text without the space around it if it may be a token.
+func Check(text string) (string, error) {
+	token := strings.TrimSpace(text)
+	switch {
+	case token == "":
+		return "", errors.New("there is no token in it")
+	case len(text) > MaxToken:
+		return "", fmt.Errorf("a token has at most %d bytes", MaxToken)
+	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", errors.New("a token is one word of visible ASCII, on one line: something else is in it")
+	}
+	return token, nil
+}
+
+// WriteToken makes a file with a token that only its owner can read. It fails if the file is there.
+func WriteToken(path, token string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("the file of a token: %w", err)
+	}
+	if err = write(f, []byte(token+"\n")); err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("the file of a token: %w", errors.Join(err, os.Remove(path)))
+	}
+	return nil
+}
+
+// replace writes a file that only its owner can read in place of what is there, wholly or not at all.
+func replace(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // which has mode 0600
+	if err != nil {
+		return err
+	}
+	if err = write(f, text); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// write ends with the text on disk.
+func write(f *os.File, text []byte) error {
+	_, err := f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" { // which has no such thing
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
