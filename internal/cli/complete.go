@@ -63,7 +63,9 @@ func (p *place) pass(w string) {
 	case len(w) > 1 && w[0] == '-':
 		f := p.named(name)
 		switch {
-		case f == nil || f.IsBool():
+		case f == nil:
+		case f.IsBool():
+			p.reach.InsecureToken = p.reach.InsecureToken || f.Name == "insecure-token"
 		case valued:
 			p.set(f, value)
 		case w[1] != '-' && len(w) > 2: // -sURL
@@ -95,6 +97,10 @@ func (p *place) set(f *kong.Flag, value string) {
 		p.reach.Key = value
 	case "header":
 		p.reach.Header = append(p.reach.Header, value)
+	case "token-file":
+		p.reach.TokenFile = value
+	case "profile":
+		p.reach.Profile = value
 	}
 }
 
@@ -135,15 +141,22 @@ func (p *place) values(f *kong.Flag, begun, before string) (found []candidate, f
 	switch {
 	case slices.Contains([]string{"FILE", "DIR", "RULE"}, f.PlaceHolder): // a rule to try may be one, too
 		return nil, true
+	case f.Name == "profile":
+		return beginning(profiles(), begun, before), false
 	case f.Enum == "":
 		return nil, false
 	}
-	for _, v := range f.EnumSlice() {
+	return beginning(f.EnumSlice(), begun, before), false
+}
+
+// beginning are the words that begin so, with what stands before them.
+func beginning(words []string, begun, before string) (found []candidate) {
+	for _, v := range words {
 		if v != "" && strings.HasPrefix(v, begun) {
 			found = append(found, candidate{word: before + v})
 		}
 	}
-	return found, false
+	return found
 }
 
 // argument completes one that is not a flag's: the name of a queue or a rule, a setting, or one of a few words.
@@ -167,12 +180,7 @@ func (p *place) argument(ctx context.Context, begun string) (found []candidate) 
 	case arg.Name == "name" && p.node.Parent.Name == "rule":
 		words = p.names(ctx, begun, (*client.Client).RuleNames)
 	}
-	for _, w := range words {
-		if strings.HasPrefix(w, begun) {
-			found = append(found, candidate{word: w})
-		}
-	}
-	return found
+	return beginning(words, begun, "")
 }
 
 // patience is how long somebody who pressed a key waits for names.

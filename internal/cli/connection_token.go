@@ -83,6 +83,19 @@ func (c *connection) profile(server string) (*login.Login, error) {
 	return &kept, nil
 }
 
+// profiles are the names of the logins that have one.
+func profiles() (names []string) {
+	file, err := login.Default()
+	if err != nil {
+		return nil
+	}
+	all, _ := file.Logins() // who completes a word is not told what is wrong
+	for i := range all {
+		names = append(names, all[i].Profile)
+	}
+	return names
+}
+
 // keptFor is the token of the login that is kept for a server; empty if none is.
 func keptFor(server string) (string, error) {
 	file, err := login.Default()

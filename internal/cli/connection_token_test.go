@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/internal/cli/login"
+)
+
+// asked is a server that notes with what it was asked.
+func asked(t *testing.T) (url string, last func() string) {
+	t.Helper()
+	shown := make(chan string, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown <- r.Header.Get("Authorization")
+		_, _ = w.Write([]byte(`{"queues": []}`))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, func() string {
+		select {
+		case s := <-shown:
+			return s
+		default:
+			return "nobody asked"
+		}
+	}
+}
+
+// keptLogins is the file of logins of a home that is the test's own.
+func keptLogins(t *testing.T) login.File {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	file, err := login.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// What is said for one command counts before what is said for a shell, and that before what is kept.
+func TestWhichTokenIsShown(t *testing.T) {
+	url, last := asked(t)
+	other, _ := asked(t)
+	file := keptLogins(t)
+	for _, l := range []login.Login{
+		{URL: url, Token: "kept"}, {URL: url, Profile: "team", Token: "named"}, {URL: other, Token: "others"},
+	} {
+		if err := file.Keep(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "token")
+	if err := login.WriteToken(path, "filed"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		env  string
+		args []string
+		want string
+	}{
+		{"", []string{"--server", url}, "Bearer kept"},
+		{"said", []string{"--server", url}, "Bearer said"},
+		{"said", []string{"--profile", "team"}, "Bearer named"},
+		{"said", []string{"--profile", "team", "--server", url + "/"}, "Bearer named"},
+		{"said", []string{"--profile", "team", "--token-file", path}, "Bearer filed"},
+		{"said", []string{"--server", url, "--token-file", path, "--header", "Authorization: Basic eA=="}, "Basic eA=="},
+		{"", []string{"--server", strings.Replace(url, "127.0.0.1", "localhost", 1)}, ""}, // it may be another's
+	} {
+		t.Setenv(envToken, c.env)
+		expect(t, ExitDone, "no queues", "", append([]string{"queue", "ls"}, c.args...)...)
+		if got := last(); got != c.want {
+			t.Errorf("%v with %q: it was shown %q, want %q", c.args, c.env, got, c.want)
+		}
+	}
+	t.Setenv(envToken, "")
+	t.Setenv(envURL, other) // said for all of the shell: a profile is of its own server
+	expect(t, ExitDone, "no queues", "", "queue", "ls", "--profile", "team")
+	if got := last(); got != "Bearer named" {
+		t.Errorf("it was shown %q", got)
+	}
+	t.Setenv(envURL, "")
+	expect(t, ExitUsage, "", "names another", "queue", "ls", "--profile", "team", "--server", other)
+	expect(t, ExitUsage, "", "penstock login --profile nobody", "queue", "ls", "--profile", "nobody")
+	if got := completed(t, "zsh", "queue", "ls", "--profile", "t"); got != "team" {
+		t.Errorf("profiles are completed as %q", got)
+	}
+}
+
+// A token does not leave this machine in the clear, and is quoted nowhere.
+func TestTokensThatAreNotShown(t *testing.T) {
+	file := keptLogins(t)
+	url, last := asked(t)
+	t.Setenv(envToken, "secret")
+	expect(t, ExitUsage, "", "--insecure-token", "queue", "ls", "--server", "http://192.0.2.1:8080")
+	for _, bad := range []string{"secret secret", "secret\nsecret"} {
+		t.Setenv(envToken, bad)
+		if r := expect(t, ExitUsage, "", envToken, "queue", "ls", "--server", url); strings.Contains(r.err, "secret") {
+			t.Errorf("it is quoted: %s", r.err)
+		}
+	}
+	t.Setenv(envToken, "")
+	expect(t, ExitUsage, "", "--token-file", "queue", "ls", "--server", url, "--token-file", "/does/not/exist")
+	if err := file.Keep(login.Login{URL: url, Token: "secret"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file.Path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := expect(t, ExitUsage, "", "chmod 600", "queue", "ls", "--server", url); strings.Contains(r.err, "secret") {
+		t.Errorf("it is quoted: %s", r.err)
+	}
+	if got := last(); got != "nobody asked" {
+		t.Errorf("a server was shown %q", got)
+	}
+}
+
+// A token stays with the server that it is for, wherever that sends who asks.
+func TestTokensStayWithTheirServer(t *testing.T) {
+	url, last := asked(t)
+	sends := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, url+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	defer sends.Close()
+	t.Setenv(envToken, "secret")
+	expect(t, ExitRefused, "", "307", "queue", "ls", "--server", sends.URL)
+	if got := last(); got != "nobody asked" {
+		t.Errorf("it went along, with %q", got)
+	}
+}
+
+// Who is not known is told how he can be.
+func TestAdviceForStrangers(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"reason": "unauthenticated", "title": "the request proves nobody"}`))
+	}))
+	defer server.Close()
+	expect(t, ExitRefused, "", "penstock login --server "+server.URL, "queue", "ls", "--server", server.URL)
+}
+
+// A server can be asked over its socket.
+func TestServerAtASocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"queues": []}`))
+	}))
+	_ = server.Listener.Close()
+	server.Listener = ln
+	server.Start()
+	defer server.Close()
+	expect(t, ExitDone, "no queues", "", "queue", "ls", "--server", "unix://"+path)
+	expect(t, ExitUnreachable, "", "unix:///does/not/exist", "queue", "ls", "--server", "unix:///does/not/exist")
+	expect(t, ExitUsage, "", "must be a URL", "queue", "ls", "--server", "unix://host/path")
+}

@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"testing"
+)
+
+// TestMain gives the tests a home of their own, so that no test reads or changes the logins of whoever runs it.
+func TestMain(m *testing.M) {
+	home, err := os.MkdirTemp("", "penstock-home")
+	if err != nil {
+		panic(err)
+	}
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME"} {
+		if err := os.Setenv(name, home); err != nil {
+			panic(err)
+		}
+	}
+	code := m.Run()
+	if err := os.RemoveAll(home); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
