@@ -1,11 +1,11 @@
 package auth
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
+	"sync"
 	"time"
 
 	"github.com/penstock/penstock/queue"
@@ -14,7 +14,7 @@ import (
 // Grace is for how long what is known holds while the store is away.
 const Grace = 15 * time.Minute
 
-// Options of an Authority. The zero ones are those of an ingress that takes tokens, certificates and Unix peers.
+// Options of an Authority. Without any it takes tokens, certificates and users of this machine.
 type Options struct {
 	// Log is told what is amiss; nil is nobody.
 	Log *slog.Logger
@@ -22,123 +22,89 @@ type Options struct {
 	Issuers []Issuer
 }
 
-// Issuer is a provider of JWTs (OIDC).
-type Issuer struct {
-	// Name is what its subjects are named by, oidc:NAME#VALUE.
-	Name string
-	// URL is the issuer as it stands in JWTs. Its keys are found by discovery.
-	URL string
-	// Audience is whom a JWT must be for.
-	Audience string
-	// Claim is the one whose value names the subject, a text or several; empty is "sub".
-	Claim string
-	// Client asks the provider; nil is http.DefaultClient.
-	Client *http.Client
-}
-
-// Authority says who requests come from, by a copy of what the store has.
+// Authority says who requests come from, by a copy of what the store has, and changes that. It is safe for use by many
+// goroutines.
 type Authority struct {
-	store queue.Documents
-	o     Options
+	store    queue.Documents
+	log      *slog.Logger
+	replica  *replica
+	issuers  map[string]*issuer // by URL
+	uses     uses
+	counts   []counter // by the index of a code, and at the end of those who were let in
+	wrong    wrongTable
+	watchers watchers
 }
-
-var errNotYet = errors.New("auth: not there yet")
 
 // New returns an Authority. It asks nobody before Run. Its error is a *queue.FieldError.
 func New(store queue.Documents, o Options) (*Authority, error) {
-	return &Authority{store: store, o: o}, nil
+	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	a := &Authority{
+		store: store, log: log, replica: newReplica(store, log), issuers: map[string]*issuer{},
+		counts: make([]counter, len(codes)+1),
+	}
+	for n, of := range o.Issuers {
+		issuer, err := newIssuer(of, log)
+		if err != nil {
+			return nil, err
+		}
+		for url, other := range a.issuers {
+			if url == of.URL || other.Name == of.Name {
+				return nil, &queue.FieldError{
+					Field: fmt.Sprintf("issuers[%d]", n), Value: of.Name, Reason: "has the name or the URL of another one",
+				}
+			}
+		}
+		a.issuers[of.URL] = issuer
+	}
+	return a, nil
 }
 
-// Run keeps the copy, until ctx ends. Call it once.
-func (a *Authority) Run(ctx context.Context) error { return errNotYet }
+// How often Run does what can wait.
+const (
+	watchEvery = time.Second
+	wrongEvery = time.Minute
+	tidyEvery  = time.Hour
+	// lastWrites is how long it may take to write what is left when Run ends.
+	lastWrites = 2 * time.Second
+)
 
-// Ready is nil once all of the store was read, and while what was read holds.
-func (a *Authority) Ready() error { return errNotYet }
-
-// WithPeer is for http.Server.ConnContext: requests that come over a Unix socket prove by it which user sends them.
-func WithPeer(ctx context.Context, c net.Conn) context.Context { return ctx }
-
-// Identify says who sends a request: by its Authorization header, or if it has none by the certificate that its
-// connection was made with, or as the user at the other end of a Unix socket. Its error is a *Refusal. It may wait for
-// the store, at most a few seconds, to learn of a token that was just made.
-func (a *Authority) Identify(r *http.Request) (*Identity, error) { return nil, refuse(Unavailable, "") }
-
-// Watch returns a context that ends when the identity has lost something that it had, within 5 s; context.Cause is then
-// a *Refusal. It is for what stays open: streams, and requests that wait.
-func (a *Authority) Watch(ctx context.Context, id *Identity) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	cancel(refuse(Unavailable, ""))
-	return ctx, func() { cancel(nil) }
+// Run keeps the copy, until ctx ends. Before it is called, and after, nobody is let in. Call it once.
+func (a *Authority) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	for _, of := range a.issuers {
+		group.Go(func() { of.follow(ctx) })
+	}
+	group.Go(func() { every(ctx, watchEvery, a.checkWatched) })
+	group.Go(func() { every(ctx, wrongEvery, func() { a.wrong.tell(a.log) }) })
+	group.Go(func() { every(ctx, tidyEvery, func() { a.tidy(ctx) }) })
+	a.replica.follow(ctx, a.checkWatched)
+	a.wrong.tell(a.log)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
+	defer cancel()
+	a.writeUses(last)
+	return nil
 }
 
-// What by does without being allowed to is refused by a *Refusal of Forbidden; of what is another app's the answer is
-// that it does not exist. Errors are also those of queue.Documents: *queue.FieldError, queue.ErrRevision,
-// queue.ErrUnknownDocument. Changes are recorded under the queue.Actor of ctx.
-
-// App returns an app.
-func (a *Authority) App(ctx context.Context, by *Identity, name string) (App, error) {
-	return App{}, errNotYet
+func every(ctx context.Context, d time.Duration, do func()) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			do()
+		}
+	}
 }
 
-// Apps returns up to limit apps behind a name, in order.
-func (a *Authority) Apps(ctx context.Context, by *Identity, after string, limit int) ([]App, error) {
-	return nil, errNotYet
-}
-
-// PutApp makes or changes an app, as queue.Documents.PutDocument does, and returns it as it is then.
-func (a *Authority) PutApp(ctx context.Context, by *Identity, app App, expect int64) (App, error) {
-	return App{}, errNotYet
-}
-
-// DeleteApp ends an app, and with it all of its tokens and subjects at once. Its queues and rules stay, the operator's.
-func (a *Authority) DeleteApp(ctx context.Context, by *Identity, name string, expect int64) error {
-	return errNotYet
-}
-
-// Token returns what is kept of a token.
-func (a *Authority) Token(ctx context.Context, by *Identity, id string) (Token, error) {
-	return Token{}, errNotYet
-}
-
-// Tokens returns up to limit tokens of an app behind an id, in order; of the operator's if it is empty.
-func (a *Authority) Tokens(ctx context.Context, by *Identity, app, after string, limit int) ([]Token, error) {
-	return nil, errNotYet
-}
-
-// CreateToken makes a token with the App, Grants, Expires and Note of t, none of which may be more than by has. secret
-// is what its holder keeps, and nobody sees again.
-func (a *Authority) CreateToken(ctx context.Context, by *Identity, t Token) (secret string, made Token, err error) {
-	return "", Token{}, errNotYet
-}
-
-// RotateToken makes a token that may do what another one may, which ends after keep.
-func (a *Authority) RotateToken(
-	ctx context.Context, by *Identity, id string, keep time.Duration,
-) (secret string, made Token, err error) {
-	return "", Token{}, errNotYet
-}
-
-// DeleteToken revokes a token.
-func (a *Authority) DeleteToken(ctx context.Context, by *Identity, id string, expect int64) error {
-	return errNotYet
-}
-
-// Subject returns a subject.
-func (a *Authority) Subject(ctx context.Context, by *Identity, name string) (Subject, error) {
-	return Subject{}, errNotYet
-}
-
-// Subjects returns up to limit subjects of an app behind a name, in order; of the operator's if it is empty.
-func (a *Authority) Subjects(ctx context.Context, by *Identity, app, after string, limit int) ([]Subject, error) {
-	return nil, errNotYet
-}
-
-// PutSubject makes or changes a subject, as queue.Documents.PutDocument does, and returns it as it is then.
-func (a *Authority) PutSubject(ctx context.Context, by *Identity, s Subject, expect int64) (Subject, error) {
-	return Subject{}, errNotYet
-}
-
-// DeleteSubject deletes a subject.
-func (a *Authority) DeleteSubject(ctx context.Context, by *Identity, name string, expect int64) error {
-	return errNotYet
+// Ready is nil once all of the store was read, and while what was read holds. Its error is a *Refusal of Unavailable.
+func (a *Authority) Ready() error {
+	a.replica.mu.RLock()
+	defer a.replica.mu.RUnlock()
+	if r := a.replica.state(time.Now()); r != nil {
+		return r
+	}
+	return nil
 }

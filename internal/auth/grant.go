@@ -70,6 +70,16 @@ func (g grants) has(r Role) bool {
 	return false
 }
 
+// keep reports whether there are these roles, each for all names of a prefix.
+func (g grants) keep(set roleSet, prefix string) bool {
+	for i := range roles {
+		if set&(1<<i) != 0 && !g.cover(roles[i].role, prefix) {
+			return false
+		}
+	}
+	return true
+}
+
 // list is what compact was given, sorted by prefix as it came and by role.
 func (g grants) list() (all []Grant) {
 	for i := range g {

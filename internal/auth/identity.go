@@ -14,8 +14,8 @@ type Identity struct {
 	App *App
 
 	grants grants
-	// keys are where what he may do is looked up: the id of a token, or the names of subjects.
-	keys    []string
+	// subject is the one that says what he may do, unless it is a token.
+	subject string
 	expires time.Time // when what he has proven himself with does; zero is never
 }
 

@@ -149,3 +149,11 @@ func (t *Token) validate(app *App, now time.Time) error {
 	}
 	return validateNote(t.Note)
 }
+
+// proofOf is what a kept digest is compared with.
+func proofOf(d queue.Digest) (p proof, err error) {
+	if n, err := hex.Decode(p[:], []byte(d[:min(len(d), 2*len(p))])); err != nil || n != len(p) {
+		return p, fmt.Errorf("%w: a digest cannot be read", queue.ErrCorrupt)
+	}
+	return p, nil
+}

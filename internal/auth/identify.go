@@ -1,0 +1,210 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// maxProof is the longest token or JWT that is looked at.
+const maxProof = 16 << 10
+
+// Identify says who sends a request: by its Authorization header, or if it has none by the certificate that its
+// connection was made with, or as the user at the other end of a Unix socket. Its error is a *Refusal. It may wait for
+// the store, at most a few seconds, to learn of a token that was just made.
+func (a *Authority) Identify(r *http.Request) (*Identity, error) {
+	id, err := a.identify(r)
+	a.count(err)
+	if err != nil {
+		a.wrong.add(r.RemoteAddr, err)
+		return nil, err
+	}
+	return id, nil
+}
+
+func (a *Authority) identify(r *http.Request) (*Identity, error) {
+	if tokenInURL(r.URL) {
+		return nil, refuse(InURL, "URLs are logged by whatever they pass; send it as Authorization: Bearer TOKEN, and "+
+			"revoke this one")
+	}
+	switch headers := r.Header["Authorization"]; len(headers) {
+	case 0:
+		return a.byConnection(r)
+	case 1:
+		proof, err := bearer(headers[0])
+		if err != nil {
+			return nil, err
+		}
+		return a.byBearer(r.Context(), proof)
+	}
+	return nil, refuse(Malformed, "there are several of it; send one")
+}
+
+// bearer returns what an Authorization header has, which is one word (RFC 6750).
+func bearer(header string) (string, error) {
+	scheme, proof, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", refuse(Malformed, "it must be Bearer TOKEN, of no other scheme")
+	}
+	switch proof = strings.TrimLeft(proof, " "); {
+	case proof == "":
+		return "", refuse(Malformed, "there is no token behind Bearer")
+	case len(proof) > maxProof:
+		return "", refuse(Mistyped, "it is far too long to be one")
+	}
+	for i := range len(proof) {
+		if c := proof[i]; c <= ' ' || c > '~' || c == ',' {
+			return "", refuse(Malformed, "there is more than one token behind Bearer, or something that none has")
+		}
+	}
+	return proof, nil
+}
+
+func (a *Authority) byBearer(ctx context.Context, proof string) (*Identity, error) {
+	if len(a.issuers) > 0 && strings.Count(proof, ".") == 2 {
+		return a.byJWT(ctx, proof)
+	}
+	id, p, err := parseToken(proof)
+	if err != nil {
+		return nil, err
+	}
+	found, err := a.lookUpToken(id, &p)
+	if errors.Is(err, errNotHere) {
+		if err := a.refresh(ctx); err != nil {
+			return nil, err
+		}
+		found, err = a.lookUpToken(id, &p)
+		if errors.Is(err, errNotHere) {
+			return nil, refuse(Unknown, "there is no such token")
+		}
+	}
+	return found, err
+}
+
+func (a *Authority) refresh(ctx context.Context) error {
+	if a.replica.refresh(ctx) != nil {
+		return refuse(Unavailable, "it is not known here, and the store cannot be asked")
+	}
+	return nil
+}
+
+// lookUpToken returns whose token it is. Its error is a *Refusal, or errNotHere.
+func (a *Authority) lookUpToken(id string, p *proof) (*Identity, error) {
+	now := time.Now()
+	a.replica.mu.RLock()
+	defer a.replica.mu.RUnlock()
+	if err := a.replica.usable(now); err != nil {
+		return nil, err
+	}
+	v := a.replica.view
+	held := v.tokens[id]
+	switch {
+	case held == nil:
+		return nil, errNotHere
+	case !held.proof.equal(p): // who guesses learns no more than of one that there is not
+		return nil, refuse(Unknown, "there is no such token")
+	case held.revoked != 0:
+		return nil, refuse(Revoked, "ask for another one")
+	case held.expires != 0 && now.UnixMicro() >= held.expires:
+		return nil, refuse(Expired, "ask for another one")
+	}
+	app, found := v.appOf(held.app, held.appCreated)
+	if !found {
+		return nil, refuse(Revoked, "its app was deleted")
+	}
+	a.uses.used(id, held, now)
+	return &Identity{
+		Actor: queue.Actor{Name: "token:" + id, App: held.app, Token: id}, App: app, grants: held.grants,
+	}, nil
+}
+
+// lookUpSubject returns what the first of some subjects may do that there is. Its error is a *Refusal, or errNotHere.
+func (a *Authority) lookUpSubject(names []string) (*Identity, error) {
+	a.replica.mu.RLock()
+	defer a.replica.mu.RUnlock()
+	if err := a.replica.usable(time.Now()); err != nil {
+		return nil, err
+	}
+	v := a.replica.view
+	for _, name := range names {
+		s := v.subjects[name]
+		if s == nil {
+			continue
+		}
+		app, found := v.appOf(s.App, micros(s.AppCreated))
+		if !found {
+			return nil, refuse(Revoked, "the app of "+name+" was deleted")
+		}
+		return &Identity{
+			Actor: queue.Actor{Name: name, App: s.App}, App: app, grants: compact(s.Grants), subject: name,
+		}, nil
+	}
+	return nil, errNotHere
+}
+
+// bySubject is lookUpSubject, which asks the store for what is not known.
+func (a *Authority) bySubject(ctx context.Context, names []string) (*Identity, error) {
+	found, err := a.lookUpSubject(names)
+	if errors.Is(err, errNotHere) && len(names) > 0 {
+		if err := a.refresh(ctx); err != nil {
+			return nil, err
+		}
+		found, err = a.lookUpSubject(names)
+	}
+	if errors.Is(err, errNotHere) {
+		return nil, refuse(Unknown, "there is no subject for "+shown(names))
+	}
+	return found, err
+}
+
+// shown names what somebody proved that he is, which is no secret.
+func shown(names []string) string {
+	switch len(names) {
+	case 0:
+		return "any name in it"
+	case 1:
+		return names[0]
+	}
+	return names[0] + " or another name in it"
+}
+
+// tokenInURL reports whether a token stands in a URL, or a parameter that is for one.
+func tokenInURL(u *url.URL) bool {
+	if u.User != nil || hasToken(u.Path) || hasToken(u.RawQuery) {
+		return true
+	}
+	if u.RawQuery == "" {
+		return false
+	}
+	for key, values := range u.Query() {
+		switch strings.ToLower(key) {
+		case "access_token", "token":
+			return true
+		}
+		for _, value := range values {
+			if hasToken(value) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasToken reports whether a token stands somewhere in a text, one that is right as far as that can be told by itself.
+func hasToken(text string) bool {
+	for {
+		at := strings.Index(text, TokenPrefix)
+		if at < 0 || len(text) < at+tokenLength {
+			return false
+		}
+		if _, err := ParseToken(text[at : at+tokenLength]); err == nil {
+			return true
+		}
+		text = text[at+len(TokenPrefix):]
+	}
+}

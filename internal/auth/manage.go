@@ -1,0 +1,125 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// What by does without being allowed to is refused by a *Refusal of Forbidden; what is another app's does not exist for
+// him. Errors of what changes something are also those of queue.Documents: a *queue.FieldError, queue.ErrRevision,
+// queue.ErrUnknownDocument. Changes are recorded under the queue.Actor of ctx.
+
+// isOperator reports whether somebody manages all apps.
+func (i *Identity) isOperator() bool { return i.Everything(Admin) }
+
+// mayManage says whether somebody may make or end what has grants of an app: he must have all of them himself. What is
+// a foreign app's gets the error of what there is not.
+func (i *Identity) mayManage(app string, list []Grant, unknown error) error {
+	switch {
+	case i.isOperator():
+		return nil
+	case i.App == nil && app != "" || i.App != nil && i.App.Name != app:
+		return unknown
+	case !i.Has(Admin):
+		return refuse(Forbidden, "it needs the role "+string(Admin))
+	}
+	for _, g := range list {
+		if !i.coversGrant(g) {
+			return refuse(Forbidden, "it has the role "+string(g.Role)+" for "+nameOf(g.Prefix)+", which he who asks has not")
+		}
+	}
+	return nil
+}
+
+// coversGrant reports whether somebody has what a grant gives, at least where the app's prefixes are.
+func (i *Identity) coversGrant(g Grant) bool {
+	if i.grants.cover(g.Role, g.Prefix) {
+		return true
+	}
+	return g.Prefix == "" && i.App != nil && !slices.ContainsFunc(i.App.Prefixes, func(p string) bool {
+		return !i.grants.cover(g.Role, p)
+	})
+}
+
+func nameOf(prefix string) string {
+	if prefix == "" {
+		return "all of it"
+	}
+	return prefix
+}
+
+func (i *Identity) mustBeOperator() error {
+	if i.isOperator() {
+		return nil
+	}
+	return refuse(Forbidden, "only the operator may: it needs the role "+string(Admin)+" for everything")
+}
+
+// appNamed reads the app that something is to be made of; nil is the operator.
+func (a *Authority) appNamed(ctx context.Context, name string) (*App, error) {
+	if name == "" {
+		return nil, nil
+	}
+	if err := ValidateAppName("app", name); err != nil {
+		return nil, err
+	}
+	d, err := a.store.Document(ctx, KindApp, name)
+	if err != nil {
+		return nil, err
+	}
+	a.replica.learn(d)
+	app, err := readApp(&d)
+	return &app, err
+}
+
+// put writes a document, and returns its revision; with ErrRevision, the present one.
+func (a *Authority) put(ctx context.Context, kind, name string, value any, expect int64) (int64, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return 0, err
+	}
+	d := queue.Document{Kind: kind, Name: name, Text: text}
+	if err := d.Validate(); err != nil {
+		return 0, err
+	}
+	if d.Revision, err = a.store.PutDocument(ctx, d, expect); err == nil {
+		a.replica.learn(d)
+	}
+	return d.Revision, err
+}
+
+// remove deletes a document; with ErrRevision it returns the present revision.
+func (a *Authority) remove(ctx context.Context, kind, name string, expect int64) (int64, error) {
+	d := queue.Document{Kind: kind, Name: name}
+	var err error
+	if d.Revision, err = a.store.PutDocument(ctx, d, expect); err == nil {
+		a.replica.learn(d)
+	}
+	return d.Revision, err
+}
+
+// fresh polls the store, so that what is listed or decided upon is not of yesterday.
+func (a *Authority) fresh(ctx context.Context) error { return a.replica.poll(ctx) }
+
+// listed returns up to limit of the values behind a name for which want holds, by name.
+func listed[T any](all map[string]T, after string, limit int, want func(name string, v T) bool) []T {
+	var names []string
+	for name, v := range all {
+		if name > after && want(name, v) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	values := make([]T, 0, min(limit, len(names)))
+	for _, name := range names[:min(limit, len(names))] {
+		values = append(values, all[name])
+	}
+	return values
+}
+
+// now is when something was made, as it is kept.
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

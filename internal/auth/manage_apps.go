@@ -1,0 +1,140 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// App returns an app.
+func (a *Authority) App(ctx context.Context, by *Identity, name string) (App, error) {
+	if err := by.maySee(name); err != nil {
+		return App{}, err
+	}
+	app, err := a.appNamed(ctx, name)
+	if err != nil || app == nil {
+		return App{}, cmpErr(err, queue.UnknownDocument(KindApp, name))
+	}
+	return *app, nil
+}
+
+// maySee says whether somebody may see an app: his own, and the operator any.
+func (i *Identity) maySee(app string) error {
+	switch {
+	case i.App != nil && i.App.Name != app:
+		return queue.UnknownDocument(KindApp, app)
+	case i.App == nil && !i.Everything(View):
+		return refuse(Forbidden, "it needs the role "+string(View)+" for everything")
+	}
+	return nil
+}
+
+func cmpErr(err, or error) error {
+	if err != nil {
+		return err
+	}
+	return or
+}
+
+// Apps returns up to limit apps behind a name, in order.
+func (a *Authority) Apps(ctx context.Context, by *Identity, after string, limit int) ([]App, error) {
+	own := ""
+	if by.App != nil {
+		own = by.App.Name
+	}
+	if err := by.maySee(own); err != nil {
+		return nil, err
+	}
+	if err := a.fresh(ctx); err != nil {
+		return nil, err
+	}
+	a.replica.mu.RLock()
+	defer a.replica.mu.RUnlock()
+	found := listed(a.replica.view.apps, after, limit, func(name string, _ *App) bool { return own == "" || name == own })
+	apps := make([]App, len(found))
+	for n := range found {
+		apps[n] = *found[n]
+	}
+	return apps, nil
+}
+
+// PutApp makes or changes an app, as queue.Documents.PutDocument does, and returns it as it is then; with ErrRevision,
+// an App of nothing but the present revision. Its prefixes must be no other app's. Two apps that are made at the very
+// same time can still be given the same ones.
+func (a *Authority) PutApp(ctx context.Context, by *Identity, app App, expect int64) (App, error) {
+	if err := by.mustBeOperator(); err != nil {
+		return App{}, err
+	}
+	if err := app.Validate(); err != nil {
+		return App{}, err
+	}
+	if err := a.fresh(ctx); err != nil {
+		return App{}, err
+	}
+	if err := a.prefixesFree(&app); err != nil {
+		return App{}, err
+	}
+	for {
+		old, err := a.appNamed(ctx, app.Name)
+		at := int64(0)
+		switch {
+		case err == nil:
+			app.Created, at = old.Created, old.Revision
+		case errors.Is(err, queue.ErrUnknownDocument):
+			app.Created = now()
+		default:
+			return App{}, err
+		}
+		if expect != queue.AnyRevision && expect != at {
+			return App{Revision: at}, fmt.Errorf("app %s: %w", app.Name, queue.ErrRevision)
+		}
+		// With the revision that was just read: Created must be that of the very app that is written over.
+		app.Revision, err = a.put(ctx, KindApp, app.Name, &app, at)
+		if expect == queue.AnyRevision && errors.Is(err, queue.ErrRevision) && ctx.Err() == nil {
+			continue
+		}
+		if err != nil {
+			return App{Revision: app.Revision}, err
+		}
+		return app, nil
+	}
+}
+
+// prefixesFree checks that no other app has names of the same prefixes.
+func (a *Authority) prefixesFree(app *App) error {
+	a.replica.mu.RLock()
+	defer a.replica.mu.RUnlock()
+	for _, other := range a.replica.view.apps {
+		if other.Name == app.Name {
+			continue
+		}
+		for n, p := range app.Prefixes {
+			for _, q := range other.Prefixes {
+				if overlap(p, q) {
+					return &queue.FieldError{
+						Field: fmt.Sprintf("prefixes[%d]", n), Value: queue.Shorten(p, 80),
+						Reason: fmt.Sprintf("has names that are the app %s's, by its prefix %s", other.Name, q),
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// DeleteApp ends an app, and with it all of its tokens and subjects at once. Its queues and rules stay, the operator's.
+// With ErrRevision it returns the present revision.
+func (a *Authority) DeleteApp(ctx context.Context, by *Identity, name string, expect int64) (int64, error) {
+	if err := by.mustBeOperator(); err != nil {
+		if by.App == nil || by.App.Name == name {
+			return 0, err
+		}
+		return 0, queue.UnknownDocument(KindApp, name)
+	}
+	if err := ValidateAppName("name", name); err != nil {
+		return 0, queue.UnknownDocument(KindApp, name)
+	}
+	return a.remove(ctx, KindApp, name, expect)
+}

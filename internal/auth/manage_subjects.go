@@ -1,0 +1,97 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Subject returns a subject.
+func (a *Authority) Subject(ctx context.Context, by *Identity, name string) (Subject, error) {
+	unknown := queue.UnknownDocument(KindSubject, name)
+	if ValidateSubjectName(name) != nil {
+		return Subject{}, unknown
+	}
+	d, err := a.store.Document(ctx, KindSubject, name)
+	if err != nil {
+		return Subject{}, err
+	}
+	s, err := readSubject(&d)
+	if err != nil {
+		return Subject{}, err
+	}
+	if err := by.mayManage(s.App, s.Grants, unknown); err != nil {
+		return Subject{}, err
+	}
+	return s, nil
+}
+
+// Subjects returns up to limit subjects of an app behind a name, in order; of the operator's if it is empty. Those that
+// have more than by has are left out.
+func (a *Authority) Subjects(ctx context.Context, by *Identity, app, after string, limit int) ([]Subject, error) {
+	unknown := queue.UnknownDocument(KindApp, app)
+	if err := by.mayManage(app, nil, unknown); err != nil {
+		return nil, err
+	}
+	if err := a.fresh(ctx); err != nil {
+		return nil, err
+	}
+	a.replica.mu.RLock()
+	defer a.replica.mu.RUnlock()
+	if app != "" && a.replica.view.apps[app] == nil {
+		return nil, unknown
+	}
+	found := listed(a.replica.view.subjects, after, limit, func(_ string, s *Subject) bool {
+		return s.App == app && by.mayManage(app, s.Grants, unknown) == nil
+	})
+	subjects := make([]Subject, len(found))
+	for n := range found {
+		subjects[n] = *found[n]
+	}
+	return subjects, nil
+}
+
+// PutSubject makes or changes a subject, as queue.Documents.PutDocument does, and returns it as it is then; with
+// ErrRevision, a Subject of nothing but the present revision. Only the operator may: whose a certificate or an account
+// of a provider is an app cannot know, and could take another's.
+func (a *Authority) PutSubject(ctx context.Context, by *Identity, s Subject, expect int64) (Subject, error) {
+	if err := by.mustBeOperator(); err != nil {
+		return Subject{}, err
+	}
+	app, err := a.appNamed(ctx, s.App)
+	if err != nil {
+		return Subject{}, err
+	}
+	if err := s.validate(app); err != nil {
+		return Subject{}, err
+	}
+	if app != nil {
+		s.AppCreated = app.Created
+	}
+	old, err := a.Subject(ctx, by, s.Name)
+	switch {
+	case err == nil:
+		s.Created, s.Creator = old.Created, old.Creator
+	case errors.Is(err, queue.ErrUnknownDocument):
+		s.Created, s.Creator = now(), by.Actor.Name
+	default:
+		return Subject{}, err
+	}
+	if expect != queue.AnyRevision && expect != old.Revision {
+		return Subject{Revision: old.Revision}, fmt.Errorf("subject %s: %w", s.Name, queue.ErrRevision)
+	}
+	if s.Revision, err = a.put(ctx, KindSubject, s.Name, &s, expect); err != nil {
+		return Subject{Revision: s.Revision}, err
+	}
+	return s, nil
+}
+
+// DeleteSubject deletes a subject. With ErrRevision it returns the present revision.
+func (a *Authority) DeleteSubject(ctx context.Context, by *Identity, name string, expect int64) (int64, error) {
+	if _, err := a.Subject(ctx, by, name); err != nil {
+		return 0, err
+	}
+	return a.remove(ctx, KindSubject, name, expect)
+}

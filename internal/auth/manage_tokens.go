@@ -1,0 +1,221 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// MaxAppTokens is how many tokens an app may have, those that have expired included.
+	MaxAppTokens = 1000
+	// MaxKeep is for how long a token may go on beside the one that was made in its place.
+	MaxKeep = 30 * 24 * time.Hour
+)
+
+// Token returns what is kept of a token.
+func (a *Authority) Token(ctx context.Context, by *Identity, id string) (Token, error) {
+	t, err := a.managedToken(ctx, by, id)
+	if err != nil {
+		return Token{}, err
+	}
+	use, err := a.store.Document(ctx, kindUse, shardName(shardOf(id)))
+	if err != nil && !errors.Is(err, queue.ErrUnknownDocument) {
+		return Token{}, err
+	}
+	a.replica.mu.RLock()
+	defer a.replica.mu.RUnlock()
+	t.LastUsed = a.replica.view.lastUsed(id, readUses(&use))
+	return t, nil
+}
+
+// managedToken reads a token that somebody may manage.
+func (a *Authority) managedToken(ctx context.Context, by *Identity, id string) (Token, error) {
+	unknown := queue.UnknownDocument(KindToken, id)
+	if len(id) != idLength || !only(id, idChars) {
+		return Token{}, unknown
+	}
+	d, err := a.store.Document(ctx, KindToken, id)
+	if err != nil {
+		return Token{}, err
+	}
+	t, err := readToken(&d)
+	if err != nil {
+		return Token{}, err
+	}
+	return t, by.mayManage(t.App, t.Grants, unknown)
+}
+
+// Tokens returns up to limit tokens of an app behind an id, in order; of the operator's if it is empty. Those that have
+// more than by has are left out.
+func (a *Authority) Tokens(ctx context.Context, by *Identity, app, after string, limit int) ([]Token, error) {
+	if err := by.mayManage(app, nil, queue.UnknownDocument(KindApp, app)); err != nil {
+		return nil, err
+	}
+	if err := a.fresh(ctx); err != nil {
+		return nil, err
+	}
+	ids, err := a.tokenIDs(by, app, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	tokens := make([]Token, 0, len(ids))
+	for _, id := range ids {
+		d, err := a.store.Document(ctx, KindToken, id)
+		if errors.Is(err, queue.ErrUnknownDocument) {
+			continue // since a moment ago
+		}
+		if err != nil {
+			return nil, err
+		}
+		t, err := readToken(&d)
+		if err != nil {
+			return nil, err
+		}
+		tokens = append(tokens, t)
+	}
+	return a.withUses(tokens), nil
+}
+
+func (a *Authority) tokenIDs(by *Identity, app, after string, limit int) ([]string, error) {
+	a.replica.mu.RLock()
+	defer a.replica.mu.RUnlock()
+	v := a.replica.view
+	if app != "" && v.apps[app] == nil {
+		return nil, queue.UnknownDocument(KindApp, app)
+	}
+	ids := map[string]string{}
+	for id, held := range v.tokens {
+		if held.app == app && held.revoked == 0 && id > after &&
+			(by.isOperator() || by.mayManage(app, held.grants.list(), errNotHere) == nil) {
+			ids[id] = id
+		}
+	}
+	return listed(ids, after, limit, func(string, string) bool { return true }), nil
+}
+
+func (a *Authority) withUses(tokens []Token) []Token {
+	a.replica.mu.RLock()
+	defer a.replica.mu.RUnlock()
+	v := a.replica.view
+	var days [useShards]map[string]int32
+	for n := range tokens {
+		shard := shardOf(tokens[n].ID)
+		if days[shard] == nil {
+			days[shard] = readUses(&v.uses[shard])
+		}
+		tokens[n].LastUsed = v.lastUsed(tokens[n].ID, days[shard])
+	}
+	return tokens
+}
+
+// CreateToken makes a token with the App, Grants, Expires and Note of t, none of which may be more than by has. secret
+// is what its holder keeps, and nobody sees again.
+func (a *Authority) CreateToken(ctx context.Context, by *Identity, t Token) (secret string, made Token, err error) {
+	if err := by.mayManage(t.App, t.Grants, queue.UnknownDocument(KindApp, t.App)); err != nil {
+		return "", Token{}, err
+	}
+	app, err := a.appNamed(ctx, t.App)
+	if err != nil {
+		return "", Token{}, err
+	}
+	if err := t.validate(app, time.Now()); err != nil {
+		return "", Token{}, err
+	}
+	if err := a.roomForToken(ctx, app); err != nil {
+		return "", Token{}, err
+	}
+	secret, made = NewToken()
+	made.App, made.Grants, made.Note, made.Creator = t.App, t.Grants, t.Note, by.Actor.Name
+	made.Created = now()
+	if !t.Expires.IsZero() {
+		made.Expires = t.Expires.UTC().Truncate(time.Microsecond)
+	}
+	if app != nil {
+		made.AppCreated = app.Created
+	}
+	if made.Revision, err = a.put(ctx, KindToken, made.ID, &made, 0); err != nil {
+		return "", Token{}, err
+	}
+	return secret, made, nil
+}
+
+// roomForToken checks that an app can have one more token.
+func (a *Authority) roomForToken(ctx context.Context, app *App) error {
+	if app == nil {
+		return nil
+	}
+	if err := a.fresh(ctx); err != nil {
+		return err
+	}
+	a.replica.mu.RLock()
+	defer a.replica.mu.RUnlock()
+	has := 0
+	for _, held := range a.replica.view.tokens {
+		if held.app == app.Name && held.revoked == 0 && held.appCreated == micros(app.Created) {
+			has++
+		}
+	}
+	if has >= MaxAppTokens {
+		return &queue.FieldError{
+			Field: "app", Value: app.Name, Reason: fmt.Sprintf("has %d tokens, the limit is %d: revoke some", has, MaxAppTokens),
+		}
+	}
+	return nil
+}
+
+// RotateToken makes a token that may do what another one may, and lasts as long as that one was to, which itself ends
+// after keep. One that was replaced already is refused: its successor is the one to rotate. If it is changed meanwhile
+// the error is ErrRevision, and there is no new one.
+func (a *Authority) RotateToken(
+	ctx context.Context, by *Identity, id string, keep time.Duration,
+) (secret string, made Token, err error) {
+	if keep < 0 || keep > MaxKeep {
+		return "", Token{}, &queue.FieldError{
+			Field: "keep", Value: keep.String(), Reason: "must be from 0s to " + queue.Duration(MaxKeep).String(),
+		}
+	}
+	old, err := a.managedToken(ctx, by, id)
+	if err != nil {
+		return "", Token{}, err
+	}
+	at := now()
+	switch {
+	case old.ReplacedBy != "":
+		return "", Token{}, &queue.FieldError{
+			Field: "token", Value: id, Reason: "was replaced by " + old.ReplacedBy + ": rotate that one",
+		}
+	case !old.Expires.IsZero() && !old.Expires.After(at):
+		return "", Token{}, &queue.FieldError{Field: "token", Value: id, Reason: "has expired: create another one"}
+	}
+	next := Token{App: old.App, Grants: old.Grants, Note: old.Note}
+	if !old.Expires.IsZero() {
+		next.Expires = at.Add(old.Expires.Sub(old.Created))
+	}
+	// The new one first: whatever happens then, a token that works is not ended without another.
+	if secret, made, err = a.CreateToken(ctx, by, next); err != nil {
+		return "", Token{}, err
+	}
+	if end := at.Add(keep); old.Expires.IsZero() || end.Before(old.Expires) {
+		old.Expires = end
+	}
+	old.ReplacedBy = made.ID
+	if _, err = a.put(ctx, KindToken, id, &old, old.Revision); err != nil {
+		if _, undo := a.remove(context.WithoutCancel(ctx), KindToken, made.ID, made.Revision); undo != nil {
+			a.log.Warn("a token whose rotation failed stays, though nobody has it", "token", made.ID, "error", undo)
+		}
+		return "", Token{}, err
+	}
+	return secret, made, nil
+}
+
+// DeleteToken revokes a token. With ErrRevision it returns the present revision.
+func (a *Authority) DeleteToken(ctx context.Context, by *Identity, id string, expect int64) (int64, error) {
+	if _, err := a.managedToken(ctx, by, id); err != nil {
+		return 0, err
+	}
+	return a.remove(ctx, KindToken, id, expect)
+}

@@ -1,0 +1,24 @@
+package auth
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// peerOf returns the user who connected, as the kernel knows him.
+func peerOf(c *net.UnixConn) (uid uint32, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var peer *unix.Ucred
+	control := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	switch {
+	case control != nil:
+		return 0, control
+	case err != nil:
+		return 0, err
+	}
+	return peer.Uid, nil
+}

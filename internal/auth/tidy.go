@@ -1,0 +1,84 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// keepExpired is for how long a token that has expired is shown.
+	keepExpired = 30 * 24 * time.Hour
+	// mostTidied documents are deleted at a time.
+	mostTidied = 1000
+)
+
+// tidy writes which tokens were used, and deletes what nobody can use any more: tokens long expired, and what is of
+// apps that were deleted. Several processes may do it at once.
+func (a *Authority) tidy(ctx context.Context) {
+	a.writeUses(ctx)
+	ctx = queue.WithActor(ctx, queue.Actor{Operation: "tidy"})
+	for _, d := range a.useless(time.Now()) {
+		if gone, err := a.appGone(ctx, d.app, d.appCreated); err != nil || d.app != "" && !d.expired && !gone {
+			continue
+		}
+		_, err := a.remove(ctx, d.kind, d.name, d.revision)
+		if err != nil && !errors.Is(err, queue.ErrUnknownDocument) && !errors.Is(err, queue.ErrRevision) {
+			a.log.Warn("what nobody can use any more is not deleted", "kind", d.kind, "error", err)
+			return
+		}
+	}
+}
+
+type uselessDocument struct {
+	kind, name, app      string
+	appCreated, revision int64
+	expired              bool
+}
+
+// useless are documents that seem to be of no use, and forgets which tokens were revoked a day ago.
+func (a *Authority) useless(now time.Time) (found []uselessDocument) {
+	a.replica.mu.Lock()
+	defer a.replica.mu.Unlock()
+	v := a.replica.view
+	if a.replica.state(now) != nil {
+		return nil
+	}
+	for id, held := range v.tokens {
+		_, has := v.appOf(held.app, held.appCreated)
+		expired := held.expires != 0 && held.expires < now.Add(-keepExpired).UnixMicro()
+		switch {
+		case held.revoked != 0:
+			if held.revoked < now.Add(-queue.KeepDeletedDocuments).UnixMicro() {
+				delete(v.tokens, id)
+			}
+		case (expired || !has) && len(found) < mostTidied:
+			found = append(found, uselessDocument{KindToken, id, held.app, held.appCreated, held.revision, expired})
+		}
+	}
+	for name, s := range v.subjects {
+		if _, has := v.appOf(s.App, micros(s.AppCreated)); !has && len(found) < mostTidied {
+			found = append(found, uselessDocument{KindSubject, name, s.App, micros(s.AppCreated), s.Revision, false})
+		}
+	}
+	return found
+}
+
+// appGone asks the store whether the app that was made then is there no longer: the copy may only have been unable to
+// read it.
+func (a *Authority) appGone(ctx context.Context, name string, created int64) (bool, error) {
+	if name == "" {
+		return false, nil
+	}
+	d, err := a.store.Document(ctx, KindApp, name)
+	if errors.Is(err, queue.ErrUnknownDocument) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	app, err := readApp(&d)
+	return micros(app.Created) != created, err
+}

@@ -1,0 +1,176 @@
+package auth
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// view is what is known of the store's documents. It is small: of a token there is what proves it and what it may do.
+type view struct {
+	apps     map[string]*App
+	tokens   map[string]*heldToken
+	subjects map[string]*Subject
+	uses     [useShards]queue.Document // on which day tokens were used
+}
+
+// heldToken is a token in memory, of which there may be 100,000.
+type heldToken struct {
+	proof      proof
+	grants     grants
+	app        string
+	appCreated int64 // microseconds
+	expires    int64 // microseconds; 0 is never
+	revision   int64
+	revoked    int64        // microseconds: when it was heard; 0 if it was not
+	used       atomic.Int32 // the day on which it was last used here, since 1970
+}
+
+func newView() *view {
+	return &view{
+		apps: map[string]*App{}, tokens: map[string]*heldToken{}, subjects: map[string]*Subject{},
+	}
+}
+
+// documents is how many there are.
+func (v *view) documents() int { return len(v.apps) + len(v.tokens) + len(v.subjects) }
+
+// apply takes in a document. One that cannot be read is as one that was deleted, so that nobody gets more by it; the
+// error says which.
+func (v *view) apply(d *queue.Document, now time.Time) error {
+	var err error
+	switch d.Kind {
+	case KindApp:
+		err = v.applyApp(d)
+	case KindToken:
+		err = v.applyToken(d, now)
+	case KindSubject:
+		err = v.applySubject(d)
+	case kindUse:
+		if n, ok := shardNamed(d.Name); ok && d.Revision > v.uses[n].Revision {
+			v.uses[n] = *d
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", d.Kind, queue.Shorten(d.Name, 80), err)
+	}
+	return nil
+}
+
+func (v *view) applyApp(d *queue.Document) (err error) {
+	if old := v.apps[d.Name]; old != nil && old.Revision >= d.Revision {
+		return nil
+	}
+	var app App
+	if d.Text != nil {
+		if app, err = readApp(d); err == nil {
+			v.apps[d.Name] = &app
+			return nil
+		}
+	}
+	delete(v.apps, d.Name)
+	return err
+}
+
+func (v *view) applySubject(d *queue.Document) (err error) {
+	if old := v.subjects[d.Name]; old != nil && old.Revision >= d.Revision {
+		return nil
+	}
+	var s Subject
+	if d.Text != nil {
+		if s, err = readSubject(d); err == nil {
+			v.subjects[d.Name] = &s
+			return nil
+		}
+	}
+	delete(v.subjects, d.Name)
+	return err
+}
+
+func (v *view) applyToken(d *queue.Document, now time.Time) error {
+	old := v.tokens[d.Name]
+	if old != nil && old.revision >= d.Revision {
+		return nil
+	}
+	held := &heldToken{revision: d.Revision}
+	var err error
+	if d.Text != nil {
+		if err = held.read(d); err == nil {
+			if app := v.apps[held.app]; app != nil {
+				held.app = app.Name // one text for all tokens of an app
+			}
+			if old != nil {
+				held.used.Store(old.used.Load())
+			}
+			v.tokens[d.Name] = held
+			return nil
+		}
+	}
+	// Whoever has it is told that it was revoked. Of one that was never known here there is nothing to tell by.
+	if old != nil {
+		held.proof, held.revoked = old.proof, now.UnixMicro()
+		v.tokens[d.Name] = held
+	}
+	return err
+}
+
+func (h *heldToken) read(d *queue.Document) error {
+	t, err := readToken(d)
+	if err != nil {
+		return err
+	}
+	if h.proof, err = proofOf(t.Digest); err != nil {
+		return err
+	}
+	h.grants, h.app, h.appCreated = compact(t.Grants), t.App, micros(t.AppCreated)
+	h.expires = micros(t.Expires)
+	return nil
+}
+
+func readApp(d *queue.Document) (a App, err error) {
+	err = read(d, &a)
+	a.Name, a.Revision = d.Name, d.Revision
+	return a, err
+}
+
+func readToken(d *queue.Document) (t Token, err error) {
+	err = read(d, &t)
+	t.ID, t.Revision = d.Name, d.Revision
+	return t, err
+}
+
+func readSubject(d *queue.Document) (s Subject, err error) {
+	err = read(d, &s)
+	s.Name, s.Revision = d.Name, d.Revision
+	return s, err
+}
+
+func read(d *queue.Document, into any) error {
+	if err := json.Unmarshal(d.Text, into); err != nil {
+		return fmt.Errorf("%w: %s %s cannot be read", queue.ErrCorrupt, d.Kind, d.Name) // its text is nobody's business
+	}
+	return nil
+}
+
+// micros is a time as it is compared here; 0 is none.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// appOf returns the app by a name that was made then. found is false if it was deleted; the operator has none.
+func (v *view) appOf(name string, created int64) (app *App, found bool) {
+	if name == "" {
+		return nil, true
+	}
+	app = v.apps[name]
+	if app == nil || micros(app.Created) != created {
+		return nil, false
+	}
+	return app, true
+}

@@ -1,0 +1,107 @@
+package auth
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// watchers are the identities of what is open.
+type watchers struct {
+	mu  sync.Mutex
+	all map[*watcher]struct{}
+}
+
+type watcher struct {
+	id     *Identity
+	cancel context.CancelCauseFunc
+}
+
+// Watch returns a context that ends when the identity has lost something that it had, within 5 s; context.Cause is then
+// a *Refusal. It is for what stays open: streams, and requests that wait. Run does the watching. Whoever calls it calls
+// the CancelFunc in the end.
+func (a *Authority) Watch(ctx context.Context, id *Identity) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := &watcher{id, cancel}
+	if lost := a.lost(id); lost != nil {
+		cancel(lost)
+	}
+	a.watchers.mu.Lock()
+	if a.watchers.all == nil {
+		a.watchers.all = map[*watcher]struct{}{}
+	}
+	a.watchers.all[w] = struct{}{}
+	a.watchers.mu.Unlock()
+	return ctx, func() {
+		a.watchers.mu.Lock()
+		delete(a.watchers.all, w)
+		a.watchers.mu.Unlock()
+		cancel(nil)
+	}
+}
+
+// checkWatched ends what has lost something.
+func (a *Authority) checkWatched() {
+	a.watchers.mu.Lock()
+	defer a.watchers.mu.Unlock()
+	for w := range a.watchers.all {
+		if lost := a.lost(w.id); lost != nil {
+			w.cancel(lost)
+			delete(a.watchers.all, w)
+		}
+	}
+}
+
+// lost says what an identity has lost; nil is nothing.
+func (a *Authority) lost(id *Identity) *Refusal {
+	now := time.Now()
+	if !id.expires.IsZero() && !now.Before(id.expires) {
+		return refuse(Expired, "")
+	}
+	if id.Actor.Token == "" && id.subject == "" {
+		return nil // an operator by the machine itself
+	}
+	a.replica.mu.RLock()
+	defer a.replica.mu.RUnlock()
+	if r := a.replica.state(now); r != nil {
+		return r
+	}
+	v := a.replica.view
+	var has grants
+	var app string
+	var created int64
+	if held := v.tokens[id.Actor.Token]; id.Actor.Token != "" {
+		switch {
+		case held == nil || held.revoked != 0:
+			return refuse(Revoked, "")
+		case held.expires != 0 && now.UnixMicro() >= held.expires:
+			return refuse(Expired, "")
+		}
+		has, app, created = held.grants, held.app, held.appCreated
+	} else {
+		s := v.subjects[id.subject]
+		if s == nil {
+			return refuse(Revoked, "")
+		}
+		has, app, created = compact(s.Grants), s.App, micros(s.AppCreated)
+	}
+	of, found := v.appOf(app, created)
+	if !found || app != id.Actor.App || of != nil && created != micros(id.App.Created) {
+		return refuse(Revoked, "its app was deleted")
+	}
+	if of != id.App && !keeps(of.Prefixes, id.App.Prefixes) {
+		return refuse(Revoked, "a prefix of its app was taken away")
+	}
+	for _, g := range id.grants {
+		if !has.keep(g.roles, g.prefix) {
+			return refuse(Revoked, "a role was taken away")
+		}
+	}
+	return nil
+}
+
+// keeps reports whether all that was a name of old prefixes is one of the present ones.
+func keeps(present, old []string) bool {
+	return !slices.ContainsFunc(old, func(p string) bool { return !coveredByAny(present, p) })
+}
