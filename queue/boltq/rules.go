@@ -228,7 +228,7 @@ func (c *ruleChange) write(t *tables) error {
 	return t.putRule(c.to, c.text)
 }
 
-func (c *ruleChange) apply(e *Engine, _ leaky.Instant) {
+func (c *ruleChange) apply(e *Engine, now leaky.Instant) {
 	old, to := c.old, c.to
 	e.rulesVersion++
 	if old != nil {
@@ -245,7 +245,10 @@ func (c *ruleChange) apply(e *Engine, _ leaky.Instant) {
 		}
 	default:
 		to.live, to.changing = true, nil
-		to.tallies.setOverrides(to.overrides)
+		for _, t := range to.tallies.setOverrides(to.overrides) {
+			t.expires = t.stateFor(to.limiter).Expires(now)
+			e.checkSooner(t)
+		}
 		e.rules[name] = to
 		if at, found := slices.BinarySearch(e.ruleNames, name); !found {
 			e.ruleNames = slices.Insert(e.ruleNames, at, name)

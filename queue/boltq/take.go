@@ -81,6 +81,7 @@ func (e *Engine) decideTake(
 		e.wantSave()
 		return a
 	}
+	e.checkSooner(t)
 	e.markDirty(t)
 	return a
 }

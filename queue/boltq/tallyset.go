@@ -153,8 +153,9 @@ func newTallySets() heap[*tallySet] {
 // keys is how many keys count against max_keys.
 func (s *tallySet) keys() int64 { return int64(s.len() - s.overridesHeld) }
 
-// setOverrides says which keys do not count.
-func (s *tallySet) setOverrides(overrides map[string]leaky.Limiter) {
+// setOverrides says which keys do not count, and returns the tallies of those that do again.
+func (s *tallySet) setOverrides(overrides map[string]leaky.Limiter) (lost []*tally) {
+	before := s.overrides
 	s.overrides, s.overridesHeld = nil, 0
 	if len(overrides) > 0 {
 		s.overrides = make(map[queue.LaneDigest]bool, len(overrides))
@@ -166,6 +167,38 @@ func (s *tallySet) setOverrides(overrides map[string]leaky.Limiter) {
 			s.overridesHeld++
 		}
 	}
+	for digest := range before {
+		if t := s.find(digest); t != nil && !s.overrides[digest] {
+			lost = append(lost, t)
+		}
+	}
+	return lost
+}
+
+// checkSooner checks a tally when it expires, if that was to be later.
+func (e *Engine) checkSooner(t *tally) {
+	if t.heapIndex >= 0 && t.expires < t.checkAt {
+		t.checkAt = t.expires
+		t.set.byCheck.fix(int(t.heapIndex))
+		e.reorder(t.set)
+	}
+}
+
+// firstCounted returns the tally that is checked first of those that count, from the heap's i-th on; nil if there is
+// none. There are few others, so little of the heap is searched.
+func (s *tallySet) firstCounted(i int) *tally {
+	if i >= s.len() {
+		return nil
+	}
+	t := s.byCheck.at(i)
+	if !s.overrides[t.digest] {
+		return t
+	}
+	left, right := s.firstCounted(2*i+1), s.firstCounted(2*i+2)
+	if left == nil || right != nil && right.checkAt < left.checkAt {
+		return right
+	}
+	return left
 }
 
 // reorder moves a set to its place after its first tally may have changed.
@@ -214,9 +247,12 @@ func (e *Engine) noRoom(r *rule, key queue.LaneDigest, l leaky.Limiter, now leak
 		return nil
 	}
 	for checked := 0; s.keys() >= r.keyLimit; checked++ {
-		wait := s.byCheck.top().checkAt.Sub(now)
-		if wait <= 0 && checked == keyChecks {
+		var wait time.Duration
+		switch due := s.byCheck.top().checkAt <= now; {
+		case due && checked == keyChecks:
 			wait = time.Second // more are checked by then
+		case !due:
+			wait = s.firstCounted(0).checkAt.Sub(now)
 		}
 		if wait > 0 {
 			return &leaky.Decision{Limit: l.Limit(), RetryAfter: wait}

@@ -68,6 +68,9 @@ func (p *pair) putRule() {
 		rapid.IntRange(0, 3).Draw(p.T, "the same algorithm") < 3 {
 		rule.Algorithm, rule.Key, rule.Overrides = i.Algorithm, i.Key, nil
 		rule.Bound = rapid.SampledFrom(changeable(rule.Algorithm)).Draw(p.T, "bound")
+		if key := rapid.SampledFrom([]string{"", "", "a", "g", "x"}).Draw(p.T, "override of"); key != "" {
+			rule.Overrides = map[string]queue.Bound{key: rule.Bound}
+		}
 		rule.Normalize()
 	}
 	p.putRuleBoth(rule, rapid.SampledFrom([]int{-1, -1, -1, 0, len(p.revs[0])}).Draw(p.T, "expect"))

@@ -222,6 +222,40 @@ var ruleKeyRules = []rule{
 		r.putRule(rule)
 		r.keys("r", 1)
 		r.takes("r", "b", 1, true)
+		// and those that lose theirs count again
+		rule.Overrides = map[string]queue.Bound{"vip": rule.Bound}
+		r.putRule(rule)
+		r.keys("r", 3)
+		r.noKey("r", "new", 2)
+		r.take("r", queue.Take{Op: queue.TakeAnew, Key: "b"}, queue.Take{Op: queue.TakeAnew, Key: "vip2"})
+		r.takes("r", "new", 1, true)
+		r.noKey("r", "newer", 2)
+	}},
+	{"a key of which a part is given back has its place for no longer than it needs", func(r *rig) {
+		for _, a := range []leaky.Algorithm{leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket} {
+			name := "g." + string(a)
+			r.limiter(ruleOf(name, a, twoAMinute[a], holds(1)))
+			r.takes(name, "k", 2, true)
+			r.take(name, queue.Take{Op: queue.TakeBack, Key: "k", Cost: 1})
+			no := r.noKey(name, "new", 1)
+			if no.RetryAfter != 30*time.Second {
+				r.Errorf("%s: again after %v, want 30s", a, no.RetryAfter)
+			}
+			r.clock.Advance(no.RetryAfter)
+			r.takes(name, "new", 1, true)
+		}
+	}},
+	{"when there is room again is told by the keys that count", func(r *rig) {
+		rule := ruleOf("r", leaky.AlgorithmSlidingLog, twoAMinute[leaky.AlgorithmSlidingLog], holds(1))
+		rule.Overrides = map[string]queue.Bound{"vip": rule.Bound, "vip2": rule.Bound}
+		r.limiter(rule)
+		for _, key := range []string{"vip", "vip2", "k"} {
+			r.takes("r", key, 1, true)
+			r.clock.Advance(time.Second)
+		}
+		if no := r.noKey("r", "new", 1); no.RetryAfter != 59*time.Second {
+			r.Errorf("again after %v, want 59s", no.RetryAfter)
+		}
 	}},
 	{"a shadow refuses no key, and does not hold it", func(r *rig) {
 		rule := countingRule("q.r", 5, holds(1), withKey(byTo), withAction(queue.Shadow))

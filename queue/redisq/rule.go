@@ -55,11 +55,15 @@ type storedKey struct {
 
 func (e *Engine) keyOf(r *rule, key string) storedKey {
 	digest := queue.DigestLane(key)
-	sum := sha256.Sum256(append(digest[:], r.salt...))
 	return storedKey{
 		name:   e.keys[e.Partition(r.Name)] + "V" + r.number + ":" + string(digest[:]),
-		rarity: byte(bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:]))),
+		rarity: rarity(digest, r.salt),
 	}
+}
+
+func rarity(digest queue.LaneDigest, salt []byte) byte {
+	sum := sha256.Sum256(append(digest[:], salt...))
+	return byte(bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:])))
 }
 
 func newRule(text []byte, revision int64, is string) (*rule, error) {
@@ -165,20 +169,46 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	v, err := e.repeat(ctx, putRuleScript, e.Partition(r.Name), e.instant(), r.Name, text, string(r.Algorithm), expect,
-		randomID(), kept, by, overridden(&r), longest.Microseconds())
+	for range mostReads {
+		known, lost := e.lostOverrides(ctx, &r)
+		v, err := e.repeat(ctx, putRuleScript, e.Partition(r.Name), e.instant(), r.Name, text, string(r.Algorithm),
+			expect, randomID(), kept, by, overridden(&r), longest.Microseconds(), known, lost)
+		if err != nil {
+			return queue.PutResult{}, err
+		}
+		answer := list(v)
+		result := queue.PutResult{Revision: answer.int(), Created: answer.int() == 1, Changed: answer.int() == 1}
+		switch answer.int() {
+		case 1:
+			return result, fmt.Errorf("%s: %w: it is at revision %d", r.Name, queue.ErrRevision, result.Revision)
+		case 2:
+			return queue.PutResult{}, queue.AskedByQueues(r.Name)
+		case 3:
+			e.rules.forget(r.Name)
+			continue
+		}
+		return result, answer.err
+	}
+	return queue.PutResult{}, fmt.Errorf("%w: rule %s changes all the time", queue.ErrUnavailable, r.Name)
+}
+
+// lostOverrides is the keys that have overrides in a rule as it is known, and not in r, and the revision at which it is
+// known: 0 if there is none, -1 if it cannot be read.
+func (e *Engine) lostOverrides(ctx context.Context, r *queue.Rule) (known int64, lost []byte) {
+	old, err := e.ruleOf(ctx, r.Name)
+	if errors.Is(err, queue.ErrUnknownRule) {
+		return 0, nil
+	}
 	if err != nil {
-		return queue.PutResult{}, err
+		return -1, nil
 	}
-	answer := list(v)
-	result := queue.PutResult{Revision: answer.int(), Created: answer.int() == 1, Changed: answer.int() == 1}
-	switch answer.int() {
-	case 1:
-		return result, fmt.Errorf("%s: %w: it is at revision %d", r.Name, queue.ErrRevision, result.Revision)
-	case 2:
-		return queue.PutResult{}, queue.AskedByQueues(r.Name)
+	for key := range old.Overrides {
+		if _, ok := r.Overrides[key]; !ok {
+			digest := queue.DigestLane(key)
+			lost = append(append(lost, digest[:]...), rarity(digest, old.salt))
+		}
 	}
-	return result, answer.err
+	return old.revision, lost
 }
 
 // Rule implements queue.Rules.

@@ -3,11 +3,12 @@
 --
 -- Create a rule or change it.
 --
--- ARGV[2..10]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this
+-- ARGV[2..12]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this
 --             call, what is kept of the rule to be told of later, by whom, digests of the keys with overrides, the
---             longest that a key can take until it is fresh, in us
+--             longest that a key can take until it is fresh, in us; the revision that the caller knows, or -1, and
+--             the keys that have overrides there and not here: of each 16 bytes of digest and 1 of rarity
 -- Returns  {revision, created, changed, code}: 1 it is at another revision; 2 queues ask it, and it would be of
---          concurrency
+--          concurrency; 3 the caller knows another revision
 
 begin()
 
@@ -22,6 +23,19 @@ local function spare(nr, digests)
   if gone[1] then call('ZREM', key, unpack(gone)) end
 end
 
+-- count_again enters keys that have overrides no more.
+local function count_again(nr, keys)
+  local key = B .. 'W' .. nr
+  local first = redis.pcall('ZRANGE', key, 0, 0, 'WITHSCORES')
+  if first.err then return end -- the next new key puts that right
+  local level = first[1] == '' and -tonumber(first[2]) or 0
+  for at = 1, #keys, 17 do
+    if byte(keys, at + 16) >= level and call('EXISTS', B .. 'V' .. nr .. ':' .. sub(keys, at, at + 15)) == 1 then
+      call('ZADD', key, now, sub(keys, at, at + 16))
+    end
+  end
+end
+
 local name, rule, algorithm, expect = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local v = call('HMGET', rule_key(name), 'rev', 'rule', 'stamp', 'made', 'algorithm', 'nr', 'salt', 'longest')
 local rev, nr, salt = tonumber(v[1]) or 0, v[6], v[7] or ARGV[6]
@@ -31,6 +45,7 @@ if v[3] == ARGV[6] then return { rev, v[4] == v[1] and 1 or 0, 1, 0 } end
 if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 if v[2] == rule then return { rev, 0, 0, 0 } end
 if algorithm == 'concurrency' and algorithm ~= v[5] and askers(group_of(name))[name] then return { rev, 0, 0, 2 } end
+if tonumber(ARGV[11]) >= 0 and tonumber(ARGV[11]) ~= rev then return { rev, 0, 0, 3 } end
 check_rule_keys()
 check_change_keys('rule', name)
 local created, was = rev == 0 and 1 or 0, rev
@@ -40,6 +55,7 @@ if algorithm ~= v[5] then
   nr = next_number()
 else
   if ARGV[9] ~= '' then spare(nr, ARGV[9]) end
+  count_again(nr, ARGV[12])
   -- Its keys end at other times from now on, and may be more than are allowed: see rulekeys.lua.
   if call('EXISTS', B .. 'W' .. nr) == 1 then
     recheck(nr, now + longest_yet + SECOND)

@@ -15,7 +15,8 @@
 --
 -- There are at most SAMPLE entries. Before there would be more, the zset becomes a sample: the entry with the empty
 -- member has a level n as -n, and only keys of rarity n or more have entries, which are one of 2^n. Nobody can choose
--- keys by their rarity without the rule's salt. The level never falls before the sample is empty.
+-- keys by their rarity without the rule's salt. A count of n entries is exact to one part in the root of n. The level
+-- never falls before the sample is empty, since the keys that it left out are not known.
 --
 -- l.keys is how many keys a rule may hold, 0 if the key has an override and does not count; kind has the functions of
 -- the arithmetic.
