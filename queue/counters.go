@@ -4,30 +4,31 @@ import "reflect"
 
 // Counters are what a queue has counted since it was made. The struct is the table of counters, a field a row: json is
 // its name in the API, in archives and in Redis, help what the API says of it, and jobs whether it counts jobs that
-// came in or that ended. All else follows from it; engines count. The embedded engine keeps them in this order, so a
-// new one goes to the end.
+// came in or that ended. group has those together that people are shown together; without one it counts what happens
+// every day. All else follows from it; engines count. The embedded engine keeps them in this order, so a new one goes
+// to the end.
 type Counters struct {
 	Appended  int64 `json:"appended" jobs:"in" help:"Jobs that came into the queue since it was made, those that came back from the overflow included."`
-	SetAside  int64 `json:"set_aside" jobs:"in" help:"Jobs that were deferred."`
-	Returned  int64 `json:"returned" jobs:"out" help:"Jobs that came back from the overflow."`
-	Missing   int64 `json:"missing" jobs:"out" help:"Deferred jobs that were given up because the overflow does not have them."`
-	Cancelled int64 `json:"cancelled" jobs:"out" help:"Jobs that were cancelled."`
-	TimedOut  int64 `json:"expired" jobs:"out" help:"Jobs whose expires_at passed while they waited."`
-	Replayed  int64 `json:"replayed" jobs:"in" help:"Were dead and put back."`
 	Delivered int64 `json:"delivered" jobs:"out" help:"Jobs that ended well."`
 	Retried   int64 `json:"retried" help:"Attempts that failed and were scheduled again."`
 	Died      int64 `json:"died" jobs:"out" help:"Jobs that became dead."`
-	Released  int64 `json:"released" help:"Departures given back unused."`
-	Throttled int64 `json:"throttled" help:"Answers that asked to be spared; they spent no attempt."`
-	Down      int64 `json:"down" help:"Answers of a target that was down; they spent no attempt."`
-	Expired   int64 `json:"leases_expired" help:"Leases that ran out."`
+	Replayed  int64 `json:"replayed" jobs:"in" help:"Were dead and put back."`
+	Cancelled int64 `json:"cancelled" jobs:"out" help:"Jobs that were cancelled."`
+	TimedOut  int64 `json:"expired" jobs:"out" help:"Jobs whose expires_at passed while they waited."`
 	Refused   int64 `json:"refused" help:"Appends turned away for want of room."`
-	Lost      int64 `json:"slots_lost" help:"Departures that a backlogged queue could have had and did not."`
+	Released  int64 `json:"released" group:"irregular" help:"Departures given back unused."`
+	Throttled int64 `json:"throttled" group:"irregular" help:"Answers that asked to be spared; they spent no attempt."`
+	Down      int64 `json:"down" group:"irregular" help:"Answers of a target that was down; they spent no attempt."`
+	Expired   int64 `json:"leases_expired" group:"irregular" help:"Leases that ran out."`
+	Lost      int64 `json:"slots_lost" group:"irregular" help:"Departures that a backlogged queue could have had and did not."`
+	SetAside  int64 `json:"set_aside" group:"overflow" jobs:"in" help:"Jobs that were deferred."`
+	Returned  int64 `json:"returned" group:"overflow" jobs:"out" help:"Jobs that came back from the overflow."`
+	Missing   int64 `json:"missing" group:"overflow" jobs:"out" help:"Deferred jobs that were given up because the overflow does not have them."`
 }
 
 // Counter is a row of the table.
 type Counter struct {
-	Name, Help string
+	Name, Help, Group string
 	// Jobs is 1 if it counts jobs that came in, -1 if jobs that ended or left, and 0 if neither.
 	Jobs int64
 }
@@ -38,7 +39,8 @@ var CounterTable = func() []Counter {
 	for n := range table {
 		tag := reflect.TypeFor[Counters]().Field(n).Tag
 		table[n] = Counter{
-			Name: tag.Get("json"), Help: tag.Get("help"), Jobs: map[string]int64{"in": 1, "out": -1}[tag.Get("jobs")],
+			Name: tag.Get("json"), Help: tag.Get("help"), Group: tag.Get("group"),
+			Jobs: map[string]int64{"in": 1, "out": -1}[tag.Get("jobs")],
 		}
 	}
 	return table

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,6 +36,9 @@ func TestCountersAreComplete(t *testing.T) {
 			t.Errorf("the row %s is not complete: %+v", row.Name, c)
 		}
 		seen[c.Name] = true
+		if !slices.Contains([]string{"", "irregular", "overflow"}, c.Group) {
+			t.Errorf("%s: there is no group %q", row.Name, c.Group)
+		}
 		if jobs := row.Tag.Get("jobs"); (jobs != "") != (c.Jobs != 0) {
 			t.Errorf("%s: jobs is %q", row.Name, jobs)
 		}

@@ -74,13 +74,8 @@ func printQueue(r *run, q *wire.Queue, drainers wire.Drainers, flying *inFlight)
 		"oldest", age(now, s.OldestWaiting),
 		"deferred", deferredOf(q),
 		"dead", num(s.Dead),
-		"since made", fmt.Sprintf("%d appended, %d delivered, %d retried, %d died, %d replayed, %d cancelled, %d expired, "+
-			"%d refused",
-			s.Appended, s.Delivered, s.Retried, s.Died, s.Replayed, s.Cancelled, s.TimedOut, s.Refused),
-		"irregular", fmt.Sprintf(
-			"%d released, %d throttled, %d down, %d leases ran out, %d slots lost", s.Released, s.Throttled, s.Down, s.Expired,
-			s.Lost,
-		),
+		"since made", counted(&s.Counters, ""),
+		"irregular", counted(&s.Counters, "irregular"),
 		"circuit", circuitOf(q),
 		"overflow", overflowOf(q),
 		"lease, slack", fmt.Sprintf("%v, %v", q.Lease, q.Slack),
@@ -109,6 +104,17 @@ func printQueue(r *run, q *wire.Queue, drainers wire.Drainers, flying *inFlight)
 		_, _ = fmt.Fprintf(r.Out, "\n%s", t.String())
 	}
 	return nil
+}
+
+// counted is what the counters of a group have counted.
+func counted(c *queue.Counters, group string) string {
+	var parts []string
+	for n, value := range c.Values() {
+		if row := queue.CounterTable[n]; row.Group == group {
+			parts = append(parts, fmt.Sprintf("%d %s", value, strings.ReplaceAll(row.Name, "_", " ")))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // drainersText says how many drainers there are, or since when there is none.

@@ -199,25 +199,43 @@ func TestPlantedDead(t *testing.T) {
 	}
 }
 
-// A visit that fails answers nothing, and takes no handler from the queues behind it.
+// A visit that fails answers nothing, not even what it had granted; it changes nothing, and takes no handler from the
+// queues behind it.
 func TestPlantedNumberAnswersNothing(t *testing.T) {
-	v, s, at := manual(t)
-	v.put("email", leaky.Unlimited, nil)
-	v.put("other", leaky.Unlimited, nil)
-	v.append(job("email", 0), job("email", 1))
-	*at += 2_000_000
-	v.append(job("other", 2))
-	if err := s.Client().HSet(t.Context(), "ps{0}q1", "vanished", "planted").Err(); err != nil {
-		t.Fatal(err)
-	}
-	s.Client().Del(t.Context(), "ps{0}j1:job-0000")
-	r := v.request("email")
-	r.Max = 2
-	got, err := v.e.Reserve(v.ctx, r)
-	if err != nil || len(got.Jobs) != 1 || got.Jobs[0].Queue != "other" {
-		t.Fatalf("%+v, %v", got, err)
-	}
-	if o := v.settle(deliver(got.Jobs...)...)[0]; o.Stale || o.Err != nil {
-		t.Errorf("%+v", o)
+	for name, lane := range map[string]string{"in one lane": "", "in lanes": "tenant"} {
+		t.Run(name, func(t *testing.T) {
+			v, s, at := manual(t)
+			v.put("email", leaky.PerSecond(100), nil)
+			v.put("other", leaky.Unlimited, nil)
+			first, second := job("email", 0), job("email", 1) // which would depart when it has expired
+			first.Lane, second.Lane = lane, lane
+			second.ExpiresAt = at.Time().Add(2*time.Second + 5*time.Millisecond)
+			v.append(first, second)
+			*at += 2_000_000
+			v.append(job("other", 2))
+			if err := s.Client().HSet(t.Context(), "ps{0}q1", "expired", "planted").Err(); err != nil {
+				t.Fatal(err)
+			}
+			r := v.request("email")
+			r.Max = 2
+			got, err := v.e.Reserve(v.ctx, r)
+			if err != nil || len(got.Jobs) != 1 || got.Jobs[0].Queue != "other" {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			if o := v.settle(deliver(got.Jobs...)...)[0]; o.Stale || o.Err != nil {
+				t.Errorf("%+v", o)
+			}
+			s.Client().HDel(t.Context(), "ps{0}q1", "expired")
+			if i := v.info("email"); i.Waiting != 2 || i.Size() != 2 {
+				t.Errorf("after the failure: %+v", i)
+			}
+			*at += 2_000_000
+			if got := v.reserve("email").Jobs; len(got) != 1 || got[0].ID != first.ID {
+				t.Errorf("put right: %+v", got)
+			}
+			if i := v.info("email"); i.Leased != 1 || i.Size() != 1 || i.TimedOut != 1 {
+				t.Errorf("put right: %+v", i)
+			}
+		})
 	}
 }

@@ -6,7 +6,6 @@
 -- drop_vanished frees the place of a job that somebody else removed from the store, and notes it as an error.
 local function drop_vanished(q, id)
   note_error(q, id, 'the job was removed from the store by somebody else')
-  add(q, 'vanished', 1)
   local freeing = new_freed()
   add_freed(freeing, average_bytes(q))
   give_places_back(q, freeing)
@@ -21,12 +20,6 @@ local function too_late(q, job)
   if cost_of(job) > q.hc then cover(q, cost_of(job)) end -- its departure is the one that it would get
   local d = next_departure(q)
   return at < d and d <= now + HORIZON
-end
-
--- expire_jobs ends jobs that would depart too late, and have been taken out of their lane.
-local function expire_jobs(q, ids)
-  count_ended(q, S.expired, #ids)
-  end_removed(q, ids, S.expired)
 end
 
 -- grant_job grants a job: it departs at d. lane is its lane as a lease record has it, or nothing.

@@ -98,23 +98,25 @@ local function grant_some(q, leases, flights)
     end
     taken = taken + 1
   end
+  count_ended(q, S.expired, #late)
   if taken > 0 then
     call('ZREMRANGEBYRANK', W, 0, taken - 1)
     M.waiting = M.waiting - taken
   end
-  if late[1] then expire_jobs(q, late) end
+  if late[1] then end_removed(q, late, S.expired) end
   return more and free_handlers > 0
 end
 
 -- close_turns writes what a visit did to the lanes, and ends the jobs that were gone or too late.
 local function close_turns(q, v, gone, late)
+  count_ended(q, S.expired, #late)
   turns.write_turns(v)
   for _, text in ipairs(v.errors) do
     errors[#errors + 1] = q.nr
     errors[#errors + 1] = text
   end
   for _, id in ipairs(gone) do drop_vanished(q, id) end
-  if late[1] then expire_jobs(q, late) end
+  if late[1] then end_removed(q, late, S.expired) end
 end
 
 -- grant_turns grants the first jobs of lanes, by turns.
