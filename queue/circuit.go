@@ -28,6 +28,9 @@ const (
 	StopDown      StopCause = "down"      // the circuit is open; Until is the next probe
 )
 
+// StopCauses are all causes.
+var StopCauses = []StopCause{StopThrottled, StopDown}
+
 // Stop says until when nothing leaves a queue because of what its receiver answered. The zero
 // Stop is that of a queue that goes on.
 type Stop struct {

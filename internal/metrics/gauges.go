@@ -223,7 +223,7 @@ func (g *Gauges) set(info *queue.Info, now time.Time) {
 		paused = 1
 	}
 	g.paused.WithLabelValues(name).Set(paused)
-	for _, cause := range []queue.StopCause{queue.StopThrottled, queue.StopDown} {
+	for _, cause := range queue.StopCauses {
 		stopped := 0.0
 		if info.Stop.Cause == cause {
 			stopped = max(info.Stop.Until.Sub(info.Now).Seconds(), 0)

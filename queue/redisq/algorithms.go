@@ -103,7 +103,7 @@ func assembleTake(shebang, letter, algorithm string) string {
 	}
 	return strings.Join([]string{
 		shebang, library("names").text, before, library("clock").text, library("tallies").text,
-		library("recheck").text, library("rulekeys").text, ofTables,
+		library("recheck").text, library("rulekeys").text, library("takeops").text, ofTables,
 		readLua("algorithms/" + algorithm).text, readLua("calls/take").text,
 	}, "\n")
 }

@@ -174,10 +174,7 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 		}
 		i.Parent = &p
 	}
-	i.Stop = queue.Stop{Until: micros(r.int()), Cause: [...]queue.StopCause{
-		"", queue.StopThrottled,
-		queue.StopDown,
-	}[r.int()%3], Reason: r.text()}
+	i.Stop = queue.Stop{Until: micros(r.int()), Cause: queue.StopCause(r.text()), Reason: r.text()}
 	i.Circuit = queue.CircuitInfo{
 		Failures: r.int(), Opened: micros(r.int()), Probe: queue.Duration(r.duration()),
 		Reason: r.text(),

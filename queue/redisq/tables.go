@@ -9,11 +9,17 @@ import (
 
 // tables are the parts of lua/lib that are written in Go: what scripts know of the tables of package queue.
 var tables = map[string]string{
-	"states":          luaTable("S", queue.Waiting, queue.Expired) + luaTable("V", queue.Deliver, queue.Down),
-	"appendoutcomes":  luaConstants(queue.Failed, queue.LimitReached) + luaConstants(acceptedBefore, storeFull),
-	"readmitoutcomes": luaConstants(queue.NotYet, queue.TooLarge),
-	"replayoutcomes":  luaConstants(queue.NotDead, queue.Broken),
-	"counters":        counterTable(),
+	"states": luaTable("S", queue.Waiting, queue.Expired) + luaTable("V", queue.Deliver, queue.Down),
+	"appendoutcomes": luaConstants("", queue.AppendOutcomes()...) +
+		luaConstants("", upTo(acceptedBefore, storeFull)...),
+	"attemptoutcomes": luaConstants("ATTEMPT_", upTo(queue.UnderWay, queue.AttemptDown)...),
+	"importoutcomes":  luaConstants("", upTo(queue.Placed, queue.ImportFail)...),
+	"readmitoutcomes": luaConstants("", upTo(queue.NotYet, queue.TooLarge)...),
+	"replayoutcomes":  luaConstants("", upTo(queue.NotDead, queue.Broken)...),
+	"stopcauses":      stopCauses(),
+	"takeops": luaConstants("", upTo(queue.TakeNow, queue.TakeAnew)...) +
+		fmt.Sprintf("local NOTHING = %d\n", askNothing),
+	"counters": counterTable(),
 }
 
 // appendAnswer is what append.lua answers beside an outcome: one that Go knows more of.
@@ -40,22 +46,39 @@ type enumeration interface {
 	fmt.Stringer
 }
 
+// upTo are the values of an enumeration from first to last.
+func upTo[E enumeration](first, last E) (all []E) {
+	for e := first; e <= last; e++ {
+		all = append(all, e)
+	}
+	return all
+}
+
 // luaTable is a table of the names of an enumeration, with their numbers.
 func luaTable[E enumeration](name string, first, last E) string {
 	var fields strings.Builder
-	for e := first; e <= last; e++ {
+	for _, e := range upTo(first, last) {
 		fmt.Fprintf(&fields, "%s = %d, ", e.String(), uint8(e))
 	}
 	return "local " + name + " = { " + fields.String() + "}\n"
 }
 
-// luaConstants are locals of those names.
-func luaConstants[E enumeration](first, last E) string {
+// luaConstants are locals of those names behind a prefix.
+func luaConstants[E enumeration](prefix string, all ...E) string {
 	var names, numbers []string
-	for e := first; e <= last; e++ {
-		names, numbers = append(names, strings.ToUpper(e.String())), append(numbers, fmt.Sprint(uint8(e)))
+	for _, e := range all {
+		names, numbers = append(names, prefix+strings.ToUpper(e.String())), append(numbers, fmt.Sprint(uint8(e)))
 	}
 	return "local " + strings.Join(names, ", ") + " = " + strings.Join(numbers, ", ") + "\n"
+}
+
+// stopCauses are locals for the words in which a stop says what it is for.
+func stopCauses() string {
+	var b strings.Builder
+	for _, c := range queue.StopCauses {
+		fmt.Fprintf(&b, "local STOP_%s = '%s'\n", strings.ToUpper(string(c)), c)
+	}
+	return b.String()
 }
 
 // counterTable has the fields of a queue's hash in which it counts, and whether each counts jobs that came in or that

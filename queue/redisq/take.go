@@ -23,7 +23,7 @@ type takeItem struct {
 }
 
 // askNothing is of a question that cannot be asked: only whether the rule still is as it is known.
-const askNothing queue.TakeOp = 4
+const askNothing = queue.TakeAnew + 1
 
 func (i takeItem) size() int { return questionBytes + len(i.key.name) + len(i.ask.Lease) }
 

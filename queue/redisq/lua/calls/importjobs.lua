@@ -1,5 +1,5 @@
 #!lua
--- needs: imports, memory, ended, overflow
+-- needs: imports, importoutcomes, memory, ended, overflow
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -9,13 +9,12 @@
 -- ARGV[2..4]  queue name, mark of the import, number of jobs; for each: id, state, turn, appended, due, held since or
 --             ended, attempts, reason, marks (1 came back, 2 holds its lane up), timeline as stored, record, or
 --             fingerprint and cost of one that ended otherwise than dead
--- Returns  0 no such queue; 1 it is not open for this import; or for each: 1 placed; 2 it was there; 3 another job has
---          its id; 4 it is forgotten by now; the text of an error
+-- Returns  0 no such queue; 1 it is not open for this import; or for each: its outcome, as queue.ImportOutcome, or
+--          the text of an error
 --
 -- Redis refuses it when it is out of memory.
 
 begin()
-local PLACED, THERE, CLASHES, FORGOTTEN = 1, 2, 3, 4
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end

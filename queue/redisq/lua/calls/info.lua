@@ -11,7 +11,7 @@
 --          or 0, waiting, scheduled, size, held, lanes in which jobs wait, deferred, dead, what is counted in order of
 --          COUNTERS, oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
 --          last, last cost, cost of what waits, of what is deferred, jobs that came back, limits, group, parent, until
---          when it stops or 0, 1 if throttled, 2 if down, why, failures in a row, when its circuit opened or 0, time to
+--          when it stops or 0, the cause, why, failures in a row, when its circuit opened or 0, time to
 --          the next probe, why, n and d of the rate, changes of it (see adapt.lua), since when or when a job can leave
 --          or 0, 1 if lanes hold all up, when the first scheduled one is due or 0, when somebody last asked for its
 --          jobs or 0; of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until when it stops or 0}, or
@@ -61,7 +61,7 @@ end
 -- stop_of is what its receiver has put a queue off by; what it has earned nothing by is in its bucket, as it is shown.
 local function stop_of(q)
   local h = q.receiver
-  if not h then return 0, 0, '', 0, 0, 0, '' end
+  if not h then return 0, '', '', 0, 0, 0, '' end
   if q.stop and q.stop <= now and q.group ~= q then
     receiver.rise(q, q.stop)
     for _, l in ipairs(q.limits or {}) do
@@ -69,7 +69,7 @@ local function stop_of(q)
     end
   end
   local on = h.stop > now
-  return on and h.stop or 0, on and h.cause or 0, on and h.why or '', h.failures, h.opened,
+  return on and h.stop or 0, on and h.cause or '', on and h.why or '', h.failures, h.opened,
     h.opened > 0 and h.probe or 0, h.opened > 0 and h.fault or ''
 end
 

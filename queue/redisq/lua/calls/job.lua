@@ -76,7 +76,7 @@ local function why(rate, quota, together)
   end
   local h = q.receiver
   if h and h.opened > 0 then return 'down', h.stop > now and h.stop or 0, h.fault end
-  if h and h.stop > now then return h.cause == 2 and 'down' or 'throttled', h.stop, h.why end
+  if h and h.stop > now then return h.cause, h.stop, h.why end
   local parent = g and g ~= q and g.name or ''
   local lane = lanes.head_of(job, 27).lane
   local most, flying = lanes.rule_of(q, lane).mif, lanes.in_flight(q, lane)

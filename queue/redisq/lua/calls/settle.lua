@@ -193,17 +193,18 @@ local function settle(name, count, arg)
         note_error(q, id, reason)
       end
       -- What the receiver did not look at, or was too busy for, costs no attempt.
-      local spared = verdict == V.throttled and THROTTLED or verdict == V.down and DOWN
-      if verdict == V.retry and code >= TROUBLE and q.receiver and q.receiver.opened > 0 then spared = DOWN end
+      local spared = verdict == V.throttled and ATTEMPT_THROTTLED or verdict == V.down and ATTEMPT_DOWN
+      if verdict == V.retry and code >= TROUBLE and q.receiver and q.receiver.opened > 0 then spared = ATTEMPT_DOWN end
       if verdict ~= V.released and not spared then f.attempts = f.attempts + 1 end
       local state = AFTER[verdict]
       if verdict == V.retry then
         state = not spared and (f.attempts >= q.maxatt or too_old(q, id, now + after)) and S.dead or S.scheduled
       end
       if verdict ~= V.released then
-        add_attempt(f, spared or state == S.dead and DIED or state == S.held and UNKNOWN or RETRIED, reason)
+        add_attempt(f, spared or state == S.dead and ATTEMPT_DEAD or state == S.held and ATTEMPT_UNKNOWN
+          or ATTEMPT_RETRY, reason)
       end
-      if spared == THROTTLED then throttled = throttled + 1 elseif spared then down = down + 1 end
+      if spared == ATTEMPT_THROTTLED then throttled = throttled + 1 elseif spared then down = down + 1 end
       f.pepoch, f.pfence, f.pverdict, f.state = epoch, fence, verdict, state
       if state == S.dead then
         end_job(q, id, f, state, verdict, freeing)

@@ -2,9 +2,9 @@
 -- Ask rules of one arithmetic.
 --
 -- ARGV[2]  number of rules; for each: u:<name>, what that must be (see partition.lua), bounds (see tallies.lua), number
---          of keys that are asked about, the keys, questions: one after the other, 1 byte of what is asked (0 take, 1
---          peek, 2 give back, 3 forget, 4 nothing but whether the rule is the same), 2 of which bound, 2 of which key,
---          4 of cost, 1 of how rare the key is (see rulekeys.lua), 1 of the length of the place's name, which follows
+--          of keys that are asked about, the keys, questions: one after the other, 1 byte of what is asked (a
+--          queue.TakeOp, or NOTHING but whether the rule is the same), 2 of which bound, 2 of which key, 4 of cost, 1 of
+--          how rare the key is (see rulekeys.lua), 1 of the length of the place's name, which follows
 -- Returns  for each rule: 1 if it is another by now, or gone, or the answers: 1 byte that is 1 if it is allowed, 3 if
 --          there is no room for another key, 4 of what remains, 8 of the time to try again after, 8 of that until all
 --          is as fresh
@@ -13,7 +13,6 @@
 -- much, no other is answered: that one byte is 2 of it, and it is to be asked again.
 
 local QUESTION, QUESTION_BYTES = '>BI2I2I4BB', 11
-local TAKE, PEEK, BACK, ANEW, NOTHING = 0, 1, 2, 3, 4
 local MOST_LOOKED = 10000 -- some 10 ms; see concurrency.lua
 local kind = { back = back, rest = rest }
 local wrote
@@ -45,9 +44,9 @@ for nr = 1, tonumber(ARGV[2]) do
           tally = read(l, key)
           tallies[k + 1] = tally
         end
-        if op == BACK or op == ANEW then
+        if op == REFUND or op == RESET then
           fresh[k] = fresh[k] or 0 -- whether there was a key is not seen any more
-          if op == BACK then
+          if op == REFUND then
             tally, left[k] = back(l, tally, cost, place)
           else
             tally, left[k] = anew and anew(tally) or '', 0

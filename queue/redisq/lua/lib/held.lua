@@ -13,7 +13,7 @@ end
 -- end_attempt_unknown ends the attempt of a lease that ran out, in its record; unknown is what the queue does with such
 -- jobs.
 local function end_attempt_unknown(f, unknown)
-  add_attempt(f, unknown == 'hold' and UNKNOWN or unknown == 'dead' and DIED or LOST, '')
+  add_attempt(f, unknown == 'hold' and ATTEMPT_UNKNOWN or unknown == 'dead' and ATTEMPT_DEAD or ATTEMPT_LOST, '')
   f.attempts, f.reason = f.attempts + 1, unknown == '' and 'the lease ran out'
     or 'the lease ran out; it may have been sent'
 end

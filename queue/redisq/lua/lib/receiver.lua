@@ -1,4 +1,4 @@
--- needs: pace
+-- needs: pace, stopcauses
 -- gives: load_receiver, close_circuit, succeed, fail, stop_for, throttle, accept, lane_stop, stop_lane, rise
 -- gives: note_departure, resume
 --
@@ -10,14 +10,13 @@
 -- last of these. The field circuit has how many failures open the circuit, and the shortest and the longest time
 -- between probes; '' is never.
 
-local THROTTLED, DOWN = 1, 2
 local MOST_HELD = 86400 * SECOND
 
 -- load_receiver loads q.receiver.
 local function load_receiver(q)
   if q.receiver then return end
   local v = q.said and cmsgpack.unpack(q.said) or {}
-  q.receiver = { stop = tonumber(v[1]) or 0, cause = tonumber(v[2]) or 0, lanes = tonumber(v[3]) or 0,
+  q.receiver = { stop = tonumber(v[1]) or 0, cause = tostring(v[2] or ''), lanes = tonumber(v[3]) or 0,
     failures = tonumber(v[4]) or 0,
     opened = tonumber(v[5]) or 0, probe = tonumber(v[6]) or 0, why = tostring(v[7] or ''), fault = tostring(v[8] or ''),
     spared = tonumber(v[9]) or 0, till = tonumber(v[10]) or 0 }
@@ -48,7 +47,7 @@ end
 local function clear_circuit(q)
   local h = q.receiver
   h.opened, h.fault, h.failures = 0, '', 0
-  if h.cause == DOWN then h.stop, h.cause, h.why = now, 0, '' end
+  if h.cause == STOP_DOWN then h.stop, h.cause, h.why = now, '', '' end
 end
 
 local function close_circuit(q)
@@ -76,8 +75,8 @@ local function fail(q, reason)
   local most, least = string.match(circuit, '^(%d+) (%d+)')
   if most and h.failures >= tonumber(most) then
     opens, h.opened, h.probe = true, now, tonumber(least)
-    stopped = stop_until(q, now + h.probe, DOWN, reason)
-  elseif h.opened > 0 and h.cause == DOWN then
+    stopped = stop_until(q, now + h.probe, STOP_DOWN, reason)
+  elseif h.opened > 0 and h.cause == STOP_DOWN then
     h.why = reason
   end
   save_receiver(q)
@@ -86,7 +85,7 @@ end
 
 -- stop_for stops a queue for as long as the receiver asked. Returns for how long it stops by that.
 local function stop_for(q, after, reason)
-  local stopped = stop_until(q, now + min(after, MOST_HELD), THROTTLED, reason)
+  local stopped = stop_until(q, now + min(after, MOST_HELD), STOP_THROTTLED, reason)
   if stopped > 0 then save_receiver(q) end
   return stopped
 end
@@ -101,7 +100,7 @@ local function throttle(q, id, departed, after, reason)
     wait = min(60, 2 ^ min(h.spared, 10)) * SECOND
     wait = wait + floor(wait / 4 * tonumber(sub(redis.sha1hex(id), 1, 4), 16) / 65536)
   end
-  local stopped = stop_until(q, now + wait, THROTTLED, reason)
+  local stopped = stop_until(q, now + wait, STOP_THROTTLED, reason)
   h.spared, h.till = h.spared + 1, h.stop
   save_receiver(q)
   return stopped
@@ -155,11 +154,11 @@ local function note_departure(q, d)
   for _, l in ipairs(q.limits or {}) do
     if l.max == 0 then rise(l, q.stop) end
   end
-  h.stop, h.cause, h.why = 0, 0, ''
+  h.stop, h.cause, h.why = 0, '', ''
   if h.opened > 0 then
     local longest = string.match(call('HGET', B .. 'q' .. q.nr, 'circuit') or '', '(%d+)$')
     h.probe = min(2 * h.probe, tonumber(longest) or h.probe)
-    h.stop, h.cause, h.why = d + h.probe, DOWN, h.fault
+    h.stop, h.cause, h.why = d + h.probe, STOP_DOWN, h.fault
   end
   save_receiver(q)
 end
@@ -169,7 +168,7 @@ local function resume(q)
   local h = q.receiver
   if h.opened == 0 and h.stop <= now and h.spared == 0 then return false end
   if h.opened > 0 then clear_circuit(q) end
-  if h.stop > now then h.stop, h.cause, h.why = now, 0, '' end
+  if h.stop > now then h.stop, h.cause, h.why = now, '', '' end
   h.spared, h.till = 0, 0
   save_receiver(q)
   return true

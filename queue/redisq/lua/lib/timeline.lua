@@ -1,9 +1,8 @@
--- needs: leases
+-- needs: leases, attemptoutcomes
 --
 -- The timeline of a job that failed: its attempts, in the form that queue/jobrecord/timeline.go describes.
 
 local TIMELINE, ANSWER = 20, 200 -- so many attempts are kept: the first and the latest; so much of an answer
-local RETRIED, DIED, LOST, UNKNOWN, THROTTLED, DOWN = 1, 2, 4, 5, 6, 7
 
 -- add_attempt adds the attempt that ends now to the timeline of a lease record.
 local function add_attempt(f, outcome, answer)
