@@ -25,6 +25,9 @@ type Concurrency struct {
 	TTL time.Duration // MinPeriod to MaxPeriod
 }
 
+// AlgorithmConcurrency is the name of Concurrency.
+const AlgorithmConcurrency Algorithm = "concurrency"
+
 // Algorithm implements Limiter.
 func (c Concurrency) Algorithm() Algorithm { return AlgorithmConcurrency }
 

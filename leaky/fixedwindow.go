@@ -17,6 +17,9 @@ type FixedWindow struct {
 	Period time.Duration // MinPeriod to MaxPeriod
 }
 
+// AlgorithmFixedWindow is the name of FixedWindow.
+const AlgorithmFixedWindow Algorithm = "fixed_window"
+
 // Algorithm implements Limiter.
 func (f FixedWindow) Algorithm() Algorithm { return AlgorithmFixedWindow }
 

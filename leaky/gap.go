@@ -11,6 +11,9 @@ type Gap struct {
 // Meter returns the Meter that it is.
 func (g Gap) Meter() Meter { return Meter{Rate: RateOf(1, g.Least.Microseconds()), Burst: 1} }
 
+// AlgorithmGap is the name of Gap.
+const AlgorithmGap Algorithm = "gap"
+
 // Algorithm implements Limiter.
 func (g Gap) Algorithm() Algorithm { return AlgorithmGap }
 

@@ -29,25 +29,6 @@ var (
 // Algorithm is the name of a limiter's algorithm.
 type Algorithm string
 
-// The algorithms.
-const (
-	AlgorithmMeter          Algorithm = "meter"
-	AlgorithmTokenBucket    Algorithm = "token_bucket"
-	AlgorithmFixedWindow    Algorithm = "fixed_window"
-	AlgorithmSlidingLog     Algorithm = "sliding_log"
-	AlgorithmSlidingCounter Algorithm = "sliding_counter"
-	AlgorithmGap            Algorithm = "gap"
-	AlgorithmConcurrency    Algorithm = "concurrency"
-)
-
-// Algorithms returns the names of all algorithms.
-func Algorithms() []Algorithm {
-	return []Algorithm{
-		AlgorithmMeter, AlgorithmTokenBucket, AlgorithmFixedWindow, AlgorithmSlidingLog, AlgorithmSlidingCounter,
-		AlgorithmGap, AlgorithmConcurrency,
-	}
-}
-
 // Limiter is a rule by which work is let through or refused as it comes. Unlike a Pacer it makes nobody wait. It is
 // a comparable value. A Limiter that Validate refuses must not be used.
 type Limiter interface {

@@ -31,6 +31,9 @@ type Level struct {
 	Rem int64
 }
 
+// AlgorithmMeter is the name of Meter.
+const AlgorithmMeter Algorithm = "meter"
+
 // Algorithm implements Limiter.
 func (m Meter) Algorithm() Algorithm { return AlgorithmMeter }
 

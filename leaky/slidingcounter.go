@@ -29,6 +29,9 @@ type Counts struct {
 	Before int64   // in the one before it
 }
 
+// AlgorithmSlidingCounter is the name of SlidingCounter.
+const AlgorithmSlidingCounter Algorithm = "sliding_counter"
+
 // Algorithm implements Limiter.
 func (s SlidingCounter) Algorithm() Algorithm { return AlgorithmSlidingCounter }
 

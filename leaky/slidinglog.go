@@ -27,6 +27,9 @@ type SlidingLog struct {
 	Resolution time.Duration // 0 for none, at most Period
 }
 
+// AlgorithmSlidingLog is the name of SlidingLog.
+const AlgorithmSlidingLog Algorithm = "sliding_log"
+
 // Algorithm implements Limiter.
 func (s SlidingLog) Algorithm() Algorithm { return AlgorithmSlidingLog }
 

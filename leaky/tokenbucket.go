@@ -12,6 +12,9 @@ type TokenBucket struct {
 // Meter returns the Meter that it is.
 func (t TokenBucket) Meter() Meter { return Meter{Rate: t.Rate, Burst: t.Capacity} }
 
+// AlgorithmTokenBucket is the name of TokenBucket.
+const AlgorithmTokenBucket Algorithm = "token_bucket"
+
 // Algorithm implements Limiter.
 func (t TokenBucket) Algorithm() Algorithm { return AlgorithmTokenBucket }
 

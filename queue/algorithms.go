@@ -7,8 +7,10 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// algorithm is what a rule needs to know of one. To add one: its arithmetic in leaky, a row here, one in each engine.
+// algorithm is what a rule needs to know of one. To add one: its arithmetic in leaky, a row here, and in redisq, unless
+// it is a Meter, a row and its Lua.
 type algorithm struct {
+	name    leaky.Algorithm
 	limiter func(b *Bound) leaky.Limiter
 	numbers []string // that it goes by, of which those that are not in needed may be left out
 	// The bounds of a limit and a period; 0 are those of leaky.
@@ -18,20 +20,24 @@ type algorithm struct {
 	moreBytes func(b *Bound) int64
 }
 
-var algorithms = map[leaky.Algorithm]algorithm{
-	leaky.AlgorithmMeter: {
+var algorithms = []algorithm{
+	{
+		name:    leaky.AlgorithmMeter,
 		limiter: func(b *Bound) leaky.Limiter { return leaky.Meter{Rate: b.Rate, Burst: b.Burst} },
 		numbers: []string{"rate", "burst"},
 	},
-	leaky.AlgorithmTokenBucket: {
+	{
+		name:    leaky.AlgorithmTokenBucket,
 		limiter: func(b *Bound) leaky.Limiter { return leaky.TokenBucket{Rate: b.Rate, Capacity: b.Burst} },
 		numbers: []string{"rate", "burst"},
 	},
-	leaky.AlgorithmFixedWindow: {
+	{
+		name:    leaky.AlgorithmFixedWindow,
 		limiter: func(b *Bound) leaky.Limiter { return leaky.FixedWindow{Max: b.Limit, Period: b.Period.D()} },
 		numbers: []string{"limit", "period"},
 	},
-	leaky.AlgorithmSlidingLog: {
+	{
+		name: leaky.AlgorithmSlidingLog,
 		limiter: func(b *Bound) leaky.Limiter {
 			return leaky.SlidingLog{Max: b.Limit, Period: b.Period.D(), Resolution: b.Resolution.D()}
 		},
@@ -44,16 +50,19 @@ var algorithms = map[leaky.Algorithm]algorithm{
 			return (entries - 1) * entryBytes
 		},
 	},
-	leaky.AlgorithmSlidingCounter: {
+	{
+		name:    leaky.AlgorithmSlidingCounter,
 		limiter: func(b *Bound) leaky.Limiter { return leaky.SlidingCounter{Max: b.Limit, Period: b.Period.D()} },
 		numbers: []string{"limit", "period"},
 	},
-	leaky.AlgorithmGap: {
+	{
+		name:      leaky.AlgorithmGap,
 		limiter:   func(b *Bound) leaky.Limiter { return leaky.Gap{Least: b.Period.D()} },
 		numbers:   []string{"period"},
 		maxPeriod: leaky.MaxInterval,
 	},
-	leaky.AlgorithmConcurrency: {
+	{
+		name:      leaky.AlgorithmConcurrency,
 		limiter:   func(b *Bound) leaky.Limiter { return leaky.Concurrency{Max: b.Limit, TTL: b.TTL.D()} },
 		numbers:   []string{"limit", "ttl"},
 		maxLimit:  leaky.MaxEntries,
@@ -61,14 +70,33 @@ var algorithms = map[leaky.Algorithm]algorithm{
 	},
 }
 
+// Algorithms are the names of all algorithms.
+func Algorithms() []leaky.Algorithm {
+	names := make([]leaky.Algorithm, len(algorithms))
+	for n, row := range algorithms {
+		names[n] = row.name
+	}
+	return names
+}
+
+// algorithmOf returns the row of an algorithm; that of none is empty.
+func algorithmOf(a leaky.Algorithm) algorithm {
+	for _, row := range algorithms {
+		if row.name == a {
+			return row
+		}
+	}
+	return algorithm{}
+}
+
 // goesBy names the numbers that an algorithm goes by.
-func goesBy(a leaky.Algorithm) []string { return algorithms[a].numbers }
+func goesBy(a leaky.Algorithm) []string { return algorithmOf(a).numbers }
 
 // Limiter returns the arithmetic of a bound.
 func (b Bound) Limiter(a leaky.Algorithm) (leaky.Limiter, error) {
-	row, ok := algorithms[a]
-	if !ok {
-		return nil, FieldErrorf("algorithm", string(a), "must be one of %v", leaky.Algorithms())
+	row := algorithmOf(a)
+	if row.limiter == nil {
+		return nil, FieldErrorf("algorithm", string(a), "must be one of %v", Algorithms())
 	}
 	return row.limiter(&b), nil
 }

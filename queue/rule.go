@@ -148,7 +148,7 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 	if err != nil {
 		return err
 	}
-	row := algorithms[a]
+	row := algorithmOf(a)
 	most, longest := cmp.Or(row.maxLimit, leaky.MaxLimit), cmp.Or(row.maxPeriod, leaky.MaxPeriod)
 	for _, f := range []struct {
 		name  string

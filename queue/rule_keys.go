@@ -29,7 +29,7 @@ func (r *Rule) KeyLimit() int64 {
 }
 
 func (b *Bound) keyBytes(a leaky.Algorithm) int64 {
-	if more := algorithms[a].moreBytes; more != nil {
+	if more := algorithmOf(a).moreBytes; more != nil {
 		return keyBytes + more(b)
 	}
 	return keyBytes

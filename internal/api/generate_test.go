@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/status"
 )
@@ -15,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.json again, as the tables say")
 
-// What openapi.json says of refusals, states, counters and settings is that of the tables in package queue and in
+// What openapi.json says of refusals, states, counters, algorithms and settings is that of the tables in package queue and in
 // reasons.go.
 func TestOpenAPIFollowsTheTables(t *testing.T) {
 	doc := string(openAPIDocument)
@@ -26,6 +27,10 @@ func TestOpenAPIFollowsTheTables(t *testing.T) {
 	)
 	doc = withList(
 		doc, names(queue.ChangeKinds, func(k queue.ChangeKind) string { return string(k) }), "ChangeKind", "enum",
+	)
+
+	doc = withList(
+		doc, names(queue.Algorithms(), func(a leaky.Algorithm) string { return string(a) }), "RuleSpec", "algorithm", "enum",
 	)
 
 	counters := names(queue.CounterTable, func(c queue.Counter) string { return c.Name })

@@ -142,7 +142,7 @@ func (o *RulesOptions) bounds() map[leaky.Algorithm]queue.Bound {
 func (o *RulesOptions) rules(name string) ([]asked, error) {
 	var list []asked
 	bounds := o.bounds()
-	for _, a := range leaky.Algorithms() {
+	for _, a := range queue.Algorithms() {
 		bound, ok := bounds[a]
 		if !ok {
 			continue // concurrency bounds what is held, and not what comes

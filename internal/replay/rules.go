@@ -20,7 +20,7 @@ import (
 // of --key; a rule of a file that has a key, which is one of jobs, goes by that of --key instead.
 func ReadRules(text string, key *string) ([]Rule, error) {
 	words := strings.Fields(text)
-	if len(words) > 0 && slices.Contains(leaky.Algorithms(), leaky.Algorithm(words[0])) {
+	if len(words) > 0 && slices.Contains(queue.Algorithms(), leaky.Algorithm(words[0])) {
 		r, err := inline(words, key)
 		if err != nil {
 			return nil, fmt.Errorf("--rule %q: %w", text, err)
@@ -31,7 +31,7 @@ func ReadRules(text string, key *string) ([]Rule, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf(
 			"--rule %s: neither a file nor a rule, which begins with one of %v, such as \"meter rate=5/s burst=10\"",
-			queue.Shorten(text, 100), leaky.Algorithms(),
+			queue.Shorten(text, 100), queue.Algorithms(),
 		)
 	}
 	if err != nil {

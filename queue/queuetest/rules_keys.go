@@ -44,7 +44,7 @@ func (r *rig) keys(rule string, want int64) {
 var ruleKeyRules = []rule{
 	{"a rule that holds as many keys as it may refuses a new one until the first is free, and those that it holds go " +
 		"on", func(r *rig) {
-		for _, a := range leaky.Algorithms() {
+		for _, a := range queue.Algorithms() {
 			name := "g." + string(a)
 			r.limiter(ruleOf(name, a, twoAMinute[a], holds(3)))
 			first := r.takes(name, "k0", 1, true).ResetAfter
@@ -76,7 +76,7 @@ var ruleKeyRules = []rule{
 		}
 	}},
 	{"a key that is as fresh keeps its place if it is asked before another, and finds none behind it", func(r *rig) {
-		for _, a := range leaky.Algorithms() {
+		for _, a := range queue.Algorithms() {
 			name := "g." + string(a)
 			r.limiter(ruleOf(name, a, twoAMinute[a], holds(2)))
 			for i, order := range [][]string{{"old", "new"}, {"new", "old"}, {"old", "new", "old"}, {"new", "old", "new"}} {
@@ -99,7 +99,7 @@ var ruleKeyRules = []rule{
 		}
 	}},
 	{"under a bound that was lowered a key that is as fresh asks for room like a new one", func(r *rig) {
-		for _, a := range leaky.Algorithms() {
+		for _, a := range queue.Algorithms() {
 			rule := ruleOf("g."+string(a), a, twoAMinute[a], holds(4))
 			r.limiter(rule)
 			fresh := r.takes(rule.Name, "k0", 1, true).ResetAfter
@@ -128,7 +128,7 @@ var ruleKeyRules = []rule{
 		r.keys("r", 3)
 	}},
 	{"a key that is given back, or forgotten, is free at once", func(r *rig) {
-		for _, a := range leaky.Algorithms() {
+		for _, a := range queue.Algorithms() {
 			name := "g." + string(a)
 			r.limiter(ruleOf(name, a, twoAMinute[a], holds(1)))
 			for i := range 3 {

@@ -16,7 +16,7 @@ import (
 var takeRules = []rule{
 	{"each algorithm answers what its arithmetic does, on random questions", func(r *rig) {
 		n := 0
-		for _, a := range leaky.Algorithms() {
+		for _, a := range queue.Algorithms() {
 			list := bounds[a]
 			for i, b := range list {
 				rnd := rand.New(rand.NewPCG(uint64(i), uint64(len(a))))
@@ -36,7 +36,7 @@ var takeRules = []rule{
 		}
 	}},
 	{"what was taken stays taken when the numbers change, as the arithmetic reads it", func(r *rig) {
-		for _, a := range leaky.Algorithms() {
+		for _, a := range queue.Algorithms() {
 			list := changeable(a)
 			rnd := rand.New(rand.NewPCG(7, uint64(len(a))))
 			rule := ruleOf("g."+string(a), a, list[0])
@@ -279,7 +279,7 @@ var takeRules = []rule{
 		}
 	}},
 	{"a clock that runs back gives nothing back", func(r *rig) {
-		for _, a := range leaky.Algorithms() {
+		for _, a := range queue.Algorithms() {
 			list := bounds[a]
 			name := "g." + string(a)
 			r.limiter(ruleOf(name, a, list[0]))
@@ -299,7 +299,7 @@ var takeRules = []rule{
 		}
 	}},
 	{"a crowd takes not one more than is allowed", func(r *rig) {
-		for _, a := range leaky.Algorithms() {
+		for _, a := range queue.Algorithms() {
 			list := bounds[a]
 			rule := ruleOf("g."+string(a), a, list[0])
 			l, _ := rule.Limiter(a)

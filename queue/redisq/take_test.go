@@ -59,7 +59,7 @@ func bounds(a leaky.Algorithm) []queue.Bound {
 // What a script answers is what leaky does, to the microsecond, whatever came before.
 func TestTakeIsLeaky(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
-	for _, a := range leaky.Algorithms() {
+	for _, a := range queue.Algorithms() {
 		t.Run(string(a), func(t *testing.T) {
 			for seed := range uint64(10) {
 				if err := s.Client().FlushAll(t.Context()).Err(); err != nil {
