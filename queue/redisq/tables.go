@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 )
 
 // tables are the parts of lua/lib that are written in Go: what scripts know of the tables of package queue.
@@ -13,7 +14,7 @@ var tables = map[string]string{
 	"appendoutcomes": luaConstants("", queue.AppendOutcomes()...) +
 		luaConstants("", upTo(acceptedBefore, storeFull)...),
 	"attemptoutcomes": luaConstants("ATTEMPT_", upTo(queue.UnderWay, queue.AttemptDown)...),
-	"importoutcomes":  luaConstants("", upTo(queue.Placed, queue.ImportFail)...),
+	"importoutcomes":  luaConstants("", upTo(move.Placed, move.Failed)...),
 	"readmitoutcomes": luaConstants("", upTo(queue.NotYet, queue.TooLarge)...),
 	"replayoutcomes":  luaConstants("", upTo(queue.NotDead, queue.Broken)...),
 	"stopcauses":      stopCauses(),

@@ -9,7 +9,7 @@
 -- ARGV[2..4]  queue name, mark of the import, number of jobs; for each: id, state, turn, appended, due, held since or
 --             ended, attempts, reason, marks (1 came back, 2 holds its lane up), timeline as stored, record, or
 --             fingerprint and cost of one that ended otherwise than dead
--- Returns  0 no such queue; 1 it is not open for this import; or for each: its outcome, as queue.ImportOutcome, or
+-- Returns  0 no such queue; 1 it is not open for this import; or for each: its outcome, as move.Outcome, or
 --          the text of an error
 --
 -- Redis refuses it when it is out of memory.
