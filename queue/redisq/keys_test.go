@@ -207,6 +207,29 @@ func TestKnownKeysCostNothingToCount(t *testing.T) {
 	}
 }
 
+// When a rule is full by its sample, keys outside the sample that are as fresh find no more room than those in it.
+func TestFreshKeysOutsideAFullSample(t *testing.T) {
+	const most = 10_000
+	s := redistest.New(t, redistest.Options{})
+	clock := leaky.Instant(1_767_000_000_000_000)
+	v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return clock }})
+	v.rule(queue.Rule{
+		Name: "r", Algorithm: leaky.AlgorithmMeter, MaxKeys: most,
+		Bound: queue.Bound{Rate: leaky.PerSecond(1), Burst: 5},
+	})
+	if n := v.takeAll("r", 0, most*8/10); n != most*8/10 {
+		t.Fatalf("%d were let in, below the bound", n)
+	}
+	clock = clock.Add(time.Second)
+	let := v.takeAll("r", most, 4*most) // these fill it
+	if low, high := most*95/100, most*105/100; let < low || let > high {
+		t.Errorf("%d new ones were let in, want %d or nearly", let, most)
+	}
+	if n := v.takeAll("r", 0, most*8/10); n > most/20 {
+		t.Errorf("%d that were as fresh came back beside them", n)
+	}
+}
+
 // What somebody else wrote where keys are counted stops nobody for long.
 func TestPlantedKeysOfARule(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})

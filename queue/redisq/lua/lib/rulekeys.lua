@@ -8,10 +8,10 @@
 -- whose tally has expired. A tally that is a text outlives its recovery by up to a second (see keep in tallies.lua);
 -- such a one is removed together with its entry, but only if the rule needs the room.
 --
--- So a key whose tally stands has its entry, even if the tally is fresh by now, and using it costs no command here. Only
--- a key without a tally is new. Two things break that rule: a change of the rule, after which more keys may be held than
--- is allowed, and tallies end at other times than the scores say; and a sample that is full, because most keys have no
--- entry in it. Such a rule is on the list of recheck.lua, and its fresh keys count as new ones.
+-- So a key whose tally stands has its entry, even if the tally is fresh by now, and using it costs no command here.
+-- Only a key without a tally is new. Two things break that rule. After a change of the rule more keys may be held than
+-- is allowed, and tallies end at other times than the scores say. And most keys have no entry in a sample, so when one
+-- is full they must not come back unseen. Such a rule is on the list of recheck.lua: its fresh keys count as new ones.
 --
 -- There are at most SAMPLE entries. Before there would be more, the zset becomes a sample: the entry with the empty
 -- member has a level n as -n, and only keys of rarity n or more have entries, which are one of 2^n. Nobody can choose
@@ -66,8 +66,8 @@ local function is_full(c, l)
   return c.n * 2 ^ c.level >= l.keys
 end
 
--- look_at checks some entries whose score has passed by an instant, and returns how many. What to do with a fresh tally
--- that stands is up to the caller: make_room removes it.
+-- look_at checks some entries whose score has passed by an instant, and returns how many. With make_room it removes
+-- fresh tallies that stand, too.
 local function look_at(c, l, kind, by, most, make_room)
   local members = call('ZRANGEBYSCORE', c.key, 0, by, 'LIMIT', 0, most)
   c.due = #members == most
