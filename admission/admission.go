@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 const (
@@ -45,7 +46,7 @@ type Observer interface {
 	Answered(rule string, takes []queue.Take, taken []queue.Taken, err error)
 	// Away: the store could not be asked, and the rule's policy (its Away) let so many through and refused so many.
 	Away(rule, policy string, allowed, refused int)
-	// Missing: a job was not taken because of a rule that its queue names and that cannot be asked; see queue.MissingRule.
+	// Missing: a job was not taken because of a rule that its queue names and that cannot be asked; see ruleset.Missing.
 	Missing(queue, rule string)
 }
 
@@ -62,7 +63,7 @@ type Admission struct {
 	engine    Engine
 	o         Options
 	process   string
-	rules     followed[*queue.ParsedRule]
+	rules     followed[*ruleset.ParsedRule]
 	queues    followed[ruleNames]
 	outages   *outages
 	missing   *missingRules
@@ -237,11 +238,11 @@ func (a *Admission) ask(ctx context.Context, rule string, takes []queue.Take) ([
 	return taken, err
 }
 
-func (a *Admission) readRule(ctx context.Context, name string) (*queue.ParsedRule, error) {
+func (a *Admission) readRule(ctx context.Context, name string) (*ruleset.ParsedRule, error) {
 	info, err := a.engine.Rule(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	template, err := queue.ParseKeyTemplate(info.Key)
-	return &queue.ParsedRule{Rule: info.Rule, Template: template}, err
+	return &ruleset.ParsedRule{Rule: info.Rule, Template: template}, err
 }

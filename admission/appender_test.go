@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // taker is an Appender that answers as it is told, by the id of a job; Accepted else.
@@ -221,7 +222,7 @@ func TestAppendThatCannotBeDecided(t *testing.T) {
 			}
 		}
 		for i, rule := range map[int]string{2: "all.gone", 3: "all.places"} { // which is no fault of theirs
-			var missing *queue.MissingRule
+			var missing *ruleset.Missing
 			if answers[i].Outcome != queue.Failed || !errors.As(answers[i].Err, &missing) || missing.Rule != rule ||
 				missing.Queue != jobs[i].Queue {
 				t.Errorf("%+v, want that %s cannot be asked", answers[i], rule)

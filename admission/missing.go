@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 const (
@@ -27,7 +27,7 @@ func newMissingRules(o Options) *missingRules {
 }
 
 // report counts a job that was not taken, and has the log say why, once in a while.
-func (m *missingRules) report(e *queue.MissingRule) {
+func (m *missingRules) report(e *ruleset.Missing) {
 	m.o.Observer.Missing(e.Queue, e.Rule)
 	if m.first(e) {
 		m.o.Logger.Error("a queue asks a rule that cannot be asked, and none of its jobs is taken; put the rule, or take "+
@@ -37,7 +37,7 @@ func (m *missingRules) report(e *queue.MissingRule) {
 }
 
 // first reports whether the log does not have it yet, of late.
-func (m *missingRules) first(e *queue.MissingRule) bool {
+func (m *missingRules) first(e *ruleset.Missing) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at, now := [2]string{e.Queue, e.Rule}, time.Now()

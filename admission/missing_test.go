@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // Jobs of a queue whose rule is gone are refused until it is there again, counted, and the log has it once a minute;
@@ -24,7 +25,7 @@ func TestMissingRule(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var missing *queue.MissingRule
+			var missing *ruleset.Missing
 			if errors.As(answers[0].Err, &missing) && (missing.Queue != name || missing.Rule != "all.calls" ||
 				answers[0].Outcome != queue.Failed) {
 				t.Errorf("%+v", answers[0])
@@ -69,7 +70,7 @@ func TestMissingRulesAreBounded(t *testing.T) {
 	l := &missingRules{told: map[[2]string]time.Time{}}
 	said := 0
 	for i := range 3 * maxMissing {
-		if l.first(&queue.MissingRule{Queue: string(rune('a'+i%26)) + queue.NewID(), Rule: "all.calls"}) {
+		if l.first(&ruleset.Missing{Queue: string(rune('a'+i%26)) + queue.NewID(), Rule: "all.calls"}) {
 			said++
 		}
 	}
@@ -79,7 +80,7 @@ func TestMissingRulesAreBounded(t *testing.T) {
 	for at := range l.told {
 		l.told[at] = time.Now().Add(-missingEvery)
 	}
-	if !l.first(&queue.MissingRule{Queue: "mail", Rule: "all.calls"}) || len(l.told) != 1 {
+	if !l.first(&ruleset.Missing{Queue: "mail", Rule: "all.calls"}) || len(l.told) != 1 {
 		t.Errorf("what is old is in the way: %d", len(l.told))
 	}
 }

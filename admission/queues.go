@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // ruleNames are the rules that the jobs of a queue are asked by, those that its parent names first, each once.
@@ -29,7 +30,7 @@ func (a *Admission) readQueue(ctx context.Context, name string) (ruleNames, erro
 		}
 		above = p.Spec.Rules
 	}
-	n := ruleNames{own: queue.RuleNames(name, above, info.Spec.Rules)}
+	n := ruleNames{own: ruleset.Names(name, above, info.Spec.Rules)}
 	for _, rule := range slices.Concat(above, info.Spec.Rules) {
 		if queue.Group(rule) != queue.Group(name) && !slices.Contains(n.others, rule) {
 			n.others = append(n.others, rule)
@@ -53,9 +54,9 @@ const (
 	ofPlaces = "is of concurrency, whose places no job gives back"
 )
 
-// ruleset returns the rules of a queue, nil if it has none. Errors: a *queue.MissingRule, queue.ErrUnknownQueue, why
+// ruleset returns the rules of a queue, nil if it has none. Errors: a *ruleset.Missing, queue.ErrUnknownQueue, why
 // nothing is known of the queue or a rule.
-func (a *Admission) ruleset(ctx context.Context, name string, some ruleFilter) (queue.Ruleset, error) {
+func (a *Admission) ruleset(ctx context.Context, name string, some ruleFilter) (ruleset.Set, error) {
 	n, err := a.queues.get(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("rules of queue %s: %w", name, err)
@@ -63,16 +64,16 @@ func (a *Admission) ruleset(ctx context.Context, name string, some ruleFilter) (
 	if len(some(n)) == 0 {
 		return nil, nil
 	}
-	set := make(queue.Ruleset, 0, len(some(n)))
+	set := make(ruleset.Set, 0, len(some(n)))
 	for _, rule := range some(n) {
 		r, err := a.rules.get(ctx, rule)
 		switch {
 		case errors.Is(err, queue.ErrUnknownRule):
-			return nil, &queue.MissingRule{Queue: name, Rule: rule, Reason: notThere}
+			return nil, &ruleset.Missing{Queue: name, Rule: rule, Reason: notThere}
 		case err != nil:
 			return nil, fmt.Errorf("rule %s: %w", rule, err)
 		case r.Algorithm == leaky.AlgorithmConcurrency:
-			return nil, &queue.MissingRule{Queue: name, Rule: rule, Reason: ofPlaces}
+			return nil, &ruleset.Missing{Queue: name, Rule: rule, Reason: ofPlaces}
 		}
 		set = append(set, *r)
 	}

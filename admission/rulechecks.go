@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // backTimeout bounds giving back, which the caller waits for.
@@ -18,7 +19,7 @@ type ruleChecks struct {
 	jobs    []queue.Job
 	answers []queue.Appended // Accepted: it may go on
 	limited []time.Duration  // to be put aside, as Job.Limited says; it may go on, and is charged nothing
-	asks    [][]queue.RuleAsk
+	asks    [][]ruleset.Ask
 	charged [][]charge
 }
 
@@ -32,7 +33,7 @@ type charge struct {
 // checkRules asks some of the rules of jobs. It is nil if there are none to ask.
 func (a *Admission) checkRules(ctx context.Context, jobs []queue.Job, some ruleFilter) *ruleChecks {
 	var checks *ruleChecks
-	var set queue.Ruleset
+	var set ruleset.Set
 	var err error
 	for i := range jobs {
 		if name := jobs[i].Queue; i == 0 || name != jobs[i-1].Queue {
@@ -44,7 +45,7 @@ func (a *Admission) checkRules(ctx context.Context, jobs []queue.Job, some ruleF
 		if checks == nil {
 			checks = &ruleChecks{
 				a: a, jobs: jobs, answers: make([]queue.Appended, len(jobs)), limited: make([]time.Duration, len(jobs)),
-				asks: make([][]queue.RuleAsk, len(jobs)), charged: make([][]charge, len(jobs)),
+				asks: make([][]ruleset.Ask, len(jobs)), charged: make([][]charge, len(jobs)),
 			}
 			for k := range checks.answers {
 				checks.answers[k] = queue.Appended{Outcome: queue.Accepted, ID: jobs[k].ID}
@@ -63,7 +64,7 @@ func (a *Admission) checkRules(ctx context.Context, jobs []queue.Job, some ruleF
 }
 
 // prepare finds what a job asks.
-func (checks *ruleChecks) prepare(i int, set queue.Ruleset, err error) {
+func (checks *ruleChecks) prepare(i int, set ruleset.Set, err error) {
 	if err != nil {
 		checks.fail(i, err)
 		return
@@ -84,7 +85,7 @@ func (checks *ruleChecks) prepare(i int, set queue.Ruleset, err error) {
 // fail answers for a job that could not be decided about, or is at fault itself.
 func (checks *ruleChecks) fail(i int, err error) {
 	var field *queue.FieldError
-	var missing *queue.MissingRule
+	var missing *ruleset.Missing
 	checks.answers[i].Outcome, checks.answers[i].Err = queue.Failed, err
 	switch {
 	case errors.As(err, &missing):
@@ -135,7 +136,7 @@ func (checks *ruleChecks) take(ctx context.Context, rule string, at []int) {
 		}
 		switch {
 		case errors.Is(err, queue.ErrUnknownRule): // since its queue was looked at
-			checks.fail(i, &queue.MissingRule{Queue: checks.jobs[i].Queue, Rule: rule, Reason: notThere})
+			checks.fail(i, &ruleset.Missing{Queue: checks.jobs[i].Queue, Rule: rule, Reason: notThere})
 			continue
 		case err != nil:
 			checks.fail(i, err)
@@ -146,7 +147,7 @@ func (checks *ruleChecks) take(ctx context.Context, rule string, at []int) {
 }
 
 // note takes in what a rule said of a job.
-func (checks *ruleChecks) note(i int, ask queue.RuleAsk, t *queue.Taken, asked bool) {
+func (checks *ruleChecks) note(i int, ask ruleset.Ask, t *queue.Taken, asked bool) {
 	answer := &checks.answers[i]
 	shadow := ask.Rule.Action == queue.Shadow
 	if t.Err != nil {

@@ -7,14 +7,6 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// CheckTakes checks how many questions there are. Its error is a *FieldError.
-func CheckTakes(n int) error {
-	if n > MaxTakes {
-		return FieldErrorf("takes", "", "are %d, at most %d can be asked at once", n, MaxTakes)
-	}
-	return nil
-}
-
 // Ask returns what a question asks l, the limiter of its key under the rule. A place of concurrency that is asked for
 // without a name gets one. Its error is the *FieldError of a question that cannot be asked.
 func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // listChanges tells what was done to a queue.
@@ -156,7 +157,7 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	err = queue.CheckOtherRules(r.Context(), h.engine, &spec)
+	err = ruleset.CheckOthers(r.Context(), h.engine, &spec)
 	if err == nil {
 		err = h.validTarget(&spec)
 	}

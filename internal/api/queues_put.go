@@ -8,6 +8,7 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // maxKeepTries is how often a spec whose secrets are to be kept is put once more
@@ -58,7 +59,7 @@ func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 // secret that is stored there; then the engine is told to insist on the revision at
 // which that was read, so that it is never one of an older spec.
 func (h *handler) put(ctx context.Context, spec *queue.Spec, expect int64) (queue.PutResult, error) {
-	if err := queue.CheckOtherRules(ctx, h.engine, spec); err != nil {
+	if err := ruleset.CheckOthers(ctx, h.engine, spec); err != nil {
 		return queue.PutResult{}, err
 	}
 	if !secrets.Masked(spec.Deliver) {

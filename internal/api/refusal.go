@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // When to come back from what the engine cannot say anything better about.
@@ -80,7 +81,7 @@ var givenUp = Problem{
 // refused turns an engine's error into what is answered for it.
 func refused(err error) *Problem {
 	var field *queue.FieldError
-	var missing *queue.MissingRule
+	var missing *ruleset.Missing
 	var p *Problem
 	switch {
 	case errors.As(err, &p):

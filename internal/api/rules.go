@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 func (h *handler) listRules(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +48,7 @@ func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	if err := queue.CheckPlaces(r.Context(), h.engine, &rule); err != nil {
+	if err := ruleset.CheckPlaces(r.Context(), h.engine, &rule); err != nil {
 		h.failRule(w, err, name)
 		return
 	}
@@ -121,7 +122,7 @@ func (h *handler) inUse(ctx context.Context, name string, expect int64) *Problem
 	}
 	var asking []string
 	if err == nil {
-		asking, err = queue.AskedBy(ctx, h.engine, name, mostAsking)
+		asking, err = ruleset.AskedBy(ctx, h.engine, name, mostAsking)
 	}
 	if err != nil { // a rule is not deleted of which nobody knows who asks it
 		p := refusedRule(err, name)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/move"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // Store is what is exported and imported.
@@ -178,7 +179,7 @@ func (e *exporter) rule(i *queue.RuleInfo) error {
 // asked writes the rules of its group that a queue names and that were made after the rules were read. A rule of
 // another group need not be there.
 func (e *exporter) asked(ctx context.Context, s *queue.Spec) error {
-	for _, name := range queue.RuleNames(s.Name, nil, s.Rules) {
+	for _, name := range ruleset.Names(s.Name, nil, s.Rules) {
 		if e.rules[name] {
 			continue
 		}

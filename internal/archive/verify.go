@@ -12,6 +12,7 @@ import (
 	"io"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // maxLine is longer than any line that is written: a payload of 1 MiB in base64, and headers.
@@ -243,7 +244,7 @@ func (c *checker) line(n int64, l *line) error {
 		if q.Spec.Name <= c.last {
 			return damaged(n, "queue %s comes behind %s", q.Spec.Name, c.last)
 		}
-		for _, name := range queue.RuleNames(q.Spec.Name, nil, q.Spec.Rules) {
+		for _, name := range ruleset.Names(q.Spec.Name, nil, q.Spec.Rules) {
 			if !c.rules[name] {
 				return damaged(n, "queue %s names the rule %s, which is not before it", q.Spec.Name, name)
 			}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // Applied is what Apply found and did.
@@ -34,7 +35,7 @@ func Apply(ctx context.Context, engine queue.Engine, f File, log *slog.Logger) (
 		encode: queue.EncodeRule,
 		put: func(ctx context.Context, r queue.Rule, expect int64) (queue.PutResult, error) {
 			if _, err := engine.Rule(ctx, r.Name); errors.Is(err, queue.ErrUnknownRule) { // one that is there is left as it is
-				if err := queue.CheckPlaces(ctx, engine, &r); err != nil {
+				if err := ruleset.CheckPlaces(ctx, engine, &r); err != nil {
 					return queue.PutResult{}, err
 				}
 			}
@@ -54,7 +55,7 @@ func Apply(ctx context.Context, engine queue.Engine, f File, log *slog.Logger) (
 		encode: queue.EncodeSpec,
 		put: func(ctx context.Context, s queue.Spec, expect int64) (queue.PutResult, error) {
 			if _, err := engine.Get(ctx, s.Name); errors.Is(err, queue.ErrUnknownQueue) { // one that is there is left as it is
-				if err := queue.CheckOtherRules(ctx, engine, &s); err != nil {
+				if err := ruleset.CheckOthers(ctx, engine, &s); err != nil {
 					return queue.PutResult{}, err
 				}
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // Latencies from a tenth of a millisecond, a round trip to Redis, to its timeouts.
@@ -76,7 +77,7 @@ func (m *Engine) count(name string, a *queue.Appended) {
 		m.queues.addKnown(Other, m.refused, outcome, 1)
 	case a.Outcome == queue.Failed && errors.Is(a.Err, deferred.ErrUnavailable):
 		m.queues.addKnown(name, m.refused, "overflow_unavailable", 1)
-	case a.Outcome == queue.Failed && errors.As(a.Err, new(*queue.MissingRule)):
+	case a.Outcome == queue.Failed && errors.As(a.Err, new(*ruleset.Missing)):
 		m.queues.add(name, m.refused, "rule_missing", 1)
 	case a.Outcome == queue.Invalid, a.Outcome == queue.Failed:
 		m.queues.addKnown(name, m.refused, outcome, 1)

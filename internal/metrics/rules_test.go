@@ -18,6 +18,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 func putRule(t *testing.T, e queue.Rules, text string) {
@@ -204,7 +205,7 @@ func TestAMissingRuleIsCountedWhileItIsAskedFor(t *testing.T) {
 	}
 	for i := range 3 { // the first is asked by what was read before
 		got, err := in.Append(t.Context(), []queue.Job{job("mail", fmt.Sprint("more", i), `{}`)})
-		if err != nil || !errors.As(got[0].Err, new(*queue.MissingRule)) {
+		if err != nil || !errors.As(got[0].Err, new(*ruleset.Missing)) {
 			t.Fatalf("%+v: %v", got, err)
 		}
 		take(t, a, "tenants", queue.Take{})

@@ -9,6 +9,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // appendItem is one job of an Append or Offer.
@@ -22,7 +23,7 @@ type appendItem struct {
 	offered bool
 	// What it asks of rules, resolved outside the mutex; nil if the queue had none then.
 	rules   *queueRules
-	asks    []queue.RuleAsk
+	asks    []ruleset.Ask
 	askKeys []queue.LaneDigest // their digests
 	asksErr error
 }

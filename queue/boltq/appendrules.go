@@ -3,11 +3,12 @@ package boltq
 import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // queueRules is the rules that a queue's jobs are asked by. It is never changed in place.
 type queueRules struct {
-	set   queue.Ruleset
+	set   ruleset.Set
 	rules []*rule // the same, in the same order
 }
 
@@ -33,14 +34,14 @@ func (e *Engine) findRules(q *queueState) *queueRules {
 	if p := e.queues[queue.Parent(q.spec.Name)]; p != nil && p.live {
 		above = p.spec.Rules
 	}
-	names := queue.RuleNames(q.spec.Name, above, q.spec.Rules)
+	names := ruleset.Names(q.spec.Name, above, q.spec.Rules)
 	if len(names) == 0 {
 		return nil
 	}
 	a := &queueRules{}
 	for _, name := range names {
 		if r := e.rules[name]; r != nil && r.live {
-			a.set = append(a.set, queue.ParsedRule{Rule: r.Rule, Template: r.template})
+			a.set = append(a.set, ruleset.ParsedRule{Rule: r.Rule, Template: r.template})
 			a.rules = append(a.rules, r)
 		}
 	}

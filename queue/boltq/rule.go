@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // rulebook is all rules and what was taken from them.
@@ -81,7 +82,7 @@ func (e *Engine) ruleInfo(r *rule) queue.RuleInfo {
 
 // countRuleUses adds n to the uses of the rules of its own group that a spec names.
 func (e *Engine) countRuleUses(s *queue.Spec, n int) {
-	for _, name := range queue.RuleNames(s.Name, nil, s.Rules) {
+	for _, name := range ruleset.Names(s.Name, nil, s.Rules) {
 		if e.ruleUses[name] += n; e.ruleUses[name] == 0 {
 			delete(e.ruleUses, name)
 		}
@@ -98,11 +99,11 @@ func (e *Engine) checkRuleNames(s *queue.Spec) error {
 		}
 		r := e.rules[name]
 		if r == nil || !r.live || r.changing != nil && r.changing.to == nil {
-			return queue.NoSuchRule(i, name)
+			return ruleset.NoSuch(i, name)
 		}
 		if r.Algorithm == leaky.AlgorithmConcurrency ||
 			r.changing != nil && r.changing.to.Algorithm == leaky.AlgorithmConcurrency {
-			return queue.NoQueueAsks(i, name)
+			return ruleset.NoQueueAsks(i, name)
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 func unknownRule(name string) error {
@@ -120,7 +121,7 @@ func (e *Engine) putRule(old *rule, r queue.Rule, text []byte, expect int64) (*r
 		}
 	}
 	if r.Algorithm == leaky.AlgorithmConcurrency && e.ruleUses[r.Name] > 0 {
-		return nil, queue.PutResult{}, queue.AskedByQueues(r.Name)
+		return nil, queue.PutResult{}, ruleset.AskedByQueues(r.Name)
 	}
 	s := e.tallySetFor(old, r.Algorithm)
 	to, err := newRule(r, e.store.revision+1, s)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // Take implements queue.Rules. What it takes is on file within a second, and at Close.
@@ -12,7 +13,7 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := queue.CheckTakes(len(takes)); err != nil {
+	if err := ruleset.CheckTakes(len(takes)); err != nil {
 		return nil, err
 	}
 	keys := make([]queue.LaneDigest, len(takes)) // outside the mutex
@@ -129,7 +130,7 @@ func (e *Engine) Attend(ctx context.Context, process string) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if err := queue.ValidateProcess(process); err != nil {
+	if err := ruleset.ValidateProcess(process); err != nil {
 		return 0, err
 	}
 	e.mu.Lock()

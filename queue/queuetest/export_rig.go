@@ -21,7 +21,7 @@ func (r *rig) mover() move.Mover {
 	r.Helper()
 	m, ok := r.e.(move.Mover)
 	if !ok {
-		r.Fatalf("%T is no queue.Mover", r.e)
+		r.Fatalf("%T is no move.Mover", r.e)
 	}
 	return m
 }

@@ -53,10 +53,10 @@ func (i appendItem) size() int { return len(i.id) + len(i.body) + i.asked.size()
 
 // group is by what the jobs of a batch go together: what they are of, and what that asks of them as it is known here.
 func (i *appendItem) group() string {
-	if i.ruleset == nil {
+	if i.queueRules == nil {
 		return i.queue
 	}
-	return i.ruleset.group
+	return i.queueRules.group
 }
 
 // Append implements queue.Appender.
@@ -175,7 +175,7 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendIt
 		args = append(args, first.queue, len(g.items), "", "")
 		at := len(args)
 		var asks []any // of each job
-		if first.ruleset != nil {
+		if first.queueRules != nil {
 			keys := newKeysArg(len(g.items) * len(first.asks))
 			asks = make([]any, 0, len(g.items))
 			for _, i := range g.items {
@@ -198,7 +198,7 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendIt
 				args[at-2] = 1
 			}
 			args = append(args, items[i].id, body)
-			if first.ruleset != nil {
+			if first.queueRules != nil {
 				args = append(args, asks[k])
 			}
 		}

@@ -8,19 +8,20 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/coalesce"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// ruleset is what a queue asks its jobs.
-type ruleset struct {
-	queue.Ruleset
+// queueRules is what a queue asks its jobs.
+type queueRules struct {
+	ruleset.Set
 	known string // what a script compares
 	group string // with the queue's name, so that no other is the same
 	rules []*rule
 }
 
-// asked is what a job asks: its ruleset is nil if its queue asks nothing.
+// asked is what a job asks: its queueRules is nil if its queue asks nothing.
 type asked struct {
-	*ruleset
+	*queueRules
 	asks []ask
 	err  error // of a job that cannot be asked
 }
@@ -47,7 +48,7 @@ func (e *Engine) asksOf(j *queue.Job) asked {
 		return asked{}
 	}
 	all, err := s.Asks(j)
-	a := asked{ruleset: s, err: err}
+	a := asked{queueRules: s, err: err}
 	if len(all) > 0 {
 		a.asks = make([]ask, 0, len(all))
 	}
@@ -147,13 +148,13 @@ func (e *Engine) learnRules(ctx context.Context, name string) error {
 		e.rulesets.forget(name)
 		return nil
 	}
-	s := &ruleset{known: known, group: name + " " + known}
-	for _, n := range queue.RuleNames(name, parents, own) {
+	s := &queueRules{known: known, group: name + " " + known}
+	for _, n := range ruleset.Names(name, parents, own) {
 		r := byName[n]
 		if r == nil {
 			return fmt.Errorf("%w: queue %s asks the rule %s, which is gone", queue.ErrCorrupt, name, n)
 		}
-		s.Ruleset = append(s.Ruleset, r.ParsedRule)
+		s.Set = append(s.Set, r.ParsedRule)
 		s.rules = append(s.rules, r)
 	}
 	e.rulesets.put(name, s)

@@ -74,8 +74,8 @@ type Engine struct {
 	appends    []*coalesce.Coalescer[appendItem, queue.Appended]
 	settles    []*coalesce.Coalescer[queue.Settlement, queue.Settled]
 	takes      []*coalesce.Coalescer[takeItem, queue.Taken]
-	rules      cache[rule]    // of those that were asked
-	rulesets   cache[ruleset] // of the queues that ask their jobs
+	rules      cache[rule]       // of those that were asked
+	rulesets   cache[queueRules] // of the queues that ask their jobs
 	stampSeed  [4]byte
 	stampCount atomic.Uint32
 

@@ -14,11 +14,12 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // rule is a rule of the store, and the numbers by which scripts know it.
 type rule struct {
-	queue.ParsedRule
+	ruleset.ParsedRule
 	revision int64
 	is       string // what a script compares: the number of what is taken from it, and the revision
 	number   string // the first of these
@@ -182,7 +183,7 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 		case 1:
 			return result, fmt.Errorf("%s: %w: it is at revision %d", r.Name, queue.ErrRevision, result.Revision)
 		case 2:
-			return queue.PutResult{}, queue.AskedByQueues(r.Name)
+			return queue.PutResult{}, ruleset.AskedByQueues(r.Name)
 		case 3:
 			e.rules.forget(r.Name)
 			continue
@@ -340,7 +341,7 @@ func (e *Engine) ResetRule(ctx context.Context, name string) error {
 
 // Attend implements queue.Rules. Processes are noted on the first partition.
 func (e *Engine) Attend(ctx context.Context, process string) (int, error) {
-	if err := queue.ValidateProcess(process); err != nil {
+	if err := ruleset.ValidateProcess(process); err != nil {
 		return 0, err
 	}
 	v, err := e.repeat(ctx, attendScript, 0, e.instant(), process, queue.AttendFor.Microseconds())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // Put implements queue.Specs.
@@ -29,7 +30,7 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	ruled := queue.RuleNames(spec.Name, nil, spec.Rules)
+	ruled := ruleset.Names(spec.Name, nil, spec.Rules)
 	partition := e.Partition(spec.Name)
 	now, err := e.engineNow(ctx, &spec, partition)
 	if err != nil {
@@ -69,9 +70,9 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 		}
 		at := slices.Index(spec.Rules, ruled[i])
 		if code == 5 {
-			return queue.PutResult{}, queue.NoSuchRule(at, ruled[i])
+			return queue.PutResult{}, ruleset.NoSuch(at, ruled[i])
 		}
-		return queue.PutResult{}, queue.NoQueueAsks(at, ruled[i])
+		return queue.PutResult{}, ruleset.NoQueueAsks(at, ruled[i])
 	}
 	return result, r.err
 }

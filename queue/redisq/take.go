@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // takeItem is a valid question on its way.
@@ -43,7 +44,7 @@ var (
 
 // Take implements queue.Rules. Questions are answered by rules as they are known here, if they still are so.
 func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]queue.Taken, error) {
-	if err := queue.CheckTakes(len(takes)); err != nil {
+	if err := ruleset.CheckTakes(len(takes)); err != nil {
 		return nil, err
 	}
 	if queue.ValidateRuleName(name) != nil {

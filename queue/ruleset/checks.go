@@ -1,4 +1,4 @@
-package queue
+package ruleset
 
 import (
 	"context"
@@ -7,31 +7,32 @@ import (
 	"slices"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
 // What engines say of rules, and of queues that ask them.
 
-// NoSuchRule is the *FieldError of the i-th of a spec's rules, which is of the queue's group and does not exist.
-func NoSuchRule(i int, name string) error {
-	return FieldErrorf(fmt.Sprintf("rules.%d", i), name, "is no rule; put it first")
+// NoSuch is the *FieldError of the i-th of a spec's rules, which is of the queue's group and does not exist.
+func NoSuch(i int, name string) error {
+	return queue.FieldErrorf(fmt.Sprintf("rules.%d", i), name, "is no rule; put it first")
 }
 
 // NoQueueAsks is the *FieldError of the i-th of a spec's rules, which is of concurrency.
 func NoQueueAsks(i int, name string) error {
-	return FieldErrorf(
+	return queue.FieldErrorf(
 		fmt.Sprintf("rules.%d", i), name, "is a rule of concurrency: a queue cannot ask it, for its jobs free no place",
 	)
 }
 
-// MissingRule is why no job of a queue is taken: it, or its parent, names a rule of another group that cannot be
+// Missing is why no job of a queue is taken: it, or its parent, names a rule of another group that cannot be
 // asked by now. No job is at fault, and each may be sent again: it is for a person to put the rule, or to take it out
 // of the rules of the queue.
-type MissingRule struct {
+type Missing struct {
 	Queue, Rule string
 	Reason      string // what is the matter with the rule
 }
 
-func (e *MissingRule) Error() string {
+func (e *Missing) Error() string {
 	return fmt.Sprintf(
 		"the queue %s asks the rule %s, which %s: put that rule, or take it out of the rules of the queue or its "+
 			"parent",
@@ -44,7 +45,7 @@ const askedPage = 200
 
 // AskedBy returns up to most of the queues that name a rule, of all groups, in order of name. They are read page by
 // page: one that comes to name it meanwhile may be left out.
-func AskedBy(ctx context.Context, engine Specs, rule string, most int) ([]string, error) {
+func AskedBy(ctx context.Context, engine queue.Specs, rule string, most int) ([]string, error) {
 	var names []string
 	for after := ""; ; {
 		page, err := engine.List(ctx, after, askedPage)
@@ -68,15 +69,15 @@ func AskedBy(ctx context.Context, engine Specs, rule string, most int) ([]string
 // CheckPlaces checks a rule before it is put: it cannot become one of concurrency while queues of any group name it.
 // The engine looks at those of its own group alone.
 func CheckPlaces(ctx context.Context, engine interface {
-	Specs
-	Rules
-}, rule *Rule,
+	queue.Specs
+	queue.Rules
+}, rule *queue.Rule,
 ) error {
 	if rule.Algorithm != leaky.AlgorithmConcurrency {
 		return nil
 	}
 	there, err := engine.Rule(ctx, rule.Name)
-	if err == nil && there.Algorithm == rule.Algorithm || err != nil && !errors.Is(err, ErrUnknownRule) {
+	if err == nil && there.Algorithm == rule.Algorithm || err != nil && !errors.Is(err, queue.ErrUnknownRule) {
 		return err
 	}
 	asking, err := AskedBy(ctx, engine, rule.Name, 1)
@@ -86,17 +87,17 @@ func CheckPlaces(ctx context.Context, engine interface {
 	return err
 }
 
-// CheckOtherRules checks the rules of other groups that a spec names, before it is put: the engine does not look at
+// CheckOthers checks the rules of other groups that a spec names, before it is put: the engine does not look at
 // them. They may be gone later.
-func CheckOtherRules(ctx context.Context, engine Rules, spec *Spec) error {
+func CheckOthers(ctx context.Context, engine queue.Rules, spec *queue.Spec) error {
 	for i, name := range spec.Rules {
-		if Group(name) == Group(spec.Name) {
+		if queue.Group(name) == queue.Group(spec.Name) {
 			continue
 		}
 		info, err := engine.Rule(ctx, name)
 		switch {
-		case errors.Is(err, ErrUnknownRule):
-			return NoSuchRule(i, name)
+		case errors.Is(err, queue.ErrUnknownRule):
+			return NoSuch(i, name)
 		case err != nil:
 			return err
 		case info.Algorithm == leaky.AlgorithmConcurrency:
@@ -108,7 +109,7 @@ func CheckOtherRules(ctx context.Context, engine Rules, spec *Spec) error {
 
 // AskedByQueues is the *FieldError of a rule that would become one of concurrency while queues ask it.
 func AskedByQueues(rule string) error {
-	return FieldErrorf(
+	return queue.FieldErrorf(
 		"algorithm", string(leaky.AlgorithmConcurrency),
 		"does not do for %s, which queues ask: their jobs free no place; take it out of their rules first", rule,
 	)
@@ -121,7 +122,15 @@ func ValidateProcess(process string) error {
 		ok = ok && process[i] > ' ' && process[i] <= '~'
 	}
 	if !ok {
-		return FieldErrorf("process", process, "must be 1 to 64 visible ASCII characters")
+		return queue.FieldErrorf("process", process, "must be 1 to 64 visible ASCII characters")
+	}
+	return nil
+}
+
+// CheckTakes checks how many questions there are. Its error is a *FieldError.
+func CheckTakes(n int) error {
+	if n > queue.MaxTakes {
+		return queue.FieldErrorf("takes", "", "are %d, at most %d can be asked at once", n, queue.MaxTakes)
 	}
 	return nil
 }

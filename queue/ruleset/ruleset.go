@@ -1,0 +1,68 @@
+// Package ruleset is what the rules are to queues: which of them a job is asked by, and which cannot be.
+package ruleset
+
+import (
+	"slices"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Set is what engines ask about a job: the rules of the group that the queue's parent and the queue itself name,
+// in this order, each once. It is made of rules as they are stored, and shared by all jobs of a queue.
+type Set []ParsedRule
+
+// ParsedRule is a rule with its template read.
+type ParsedRule struct {
+	queue.Rule
+	Template queue.KeyTemplate
+}
+
+// Names names the rules of its own group that a queue's jobs are asked by, with those of its parent first.
+func Names(name string, parent, own []string) []string {
+	var names []string
+	for _, rule := range slices.Concat(parent, own) {
+		if queue.Group(rule) == queue.Group(name) && !slices.Contains(names, rule) {
+			names = append(names, rule)
+		}
+	}
+	return names
+}
+
+// Ask is what a job asks one rule.
+type Ask struct {
+	Rule    *queue.Rule
+	Key     string
+	Limiter leaky.Limiter
+}
+
+// Asks returns what a normalized, valid job asks each rule. Its error is a *FieldError: the job lacks what a rule
+// counts by, or costs more than one can ever let through. A rule that only shadows refuses nothing: it is then not
+// asked.
+func (s Set) Asks(j *queue.Job) ([]Ask, error) {
+	asks := make([]Ask, 0, len(s))
+	for i := range s {
+		switch ask, err := s[i].ask(j); {
+		case err == nil:
+			asks = append(asks, ask)
+		case s[i].Action != queue.Shadow:
+			return nil, err
+		}
+	}
+	return asks, nil
+}
+
+func (r *ParsedRule) ask(j *queue.Job) (Ask, error) {
+	key, err := r.Template.Expand(j)
+	if err != nil {
+		return Ask{}, err
+	}
+	l, err := r.Of(key).Limiter(r.Algorithm)
+	if err != nil {
+		return Ask{}, err
+	}
+	if j.Cost > l.Limit() {
+		return Ask{}, queue.CannotPass(r.Name, j.Cost, l.Limit())
+	}
+	return Ask{&r.Rule, key, l}, nil
+}
