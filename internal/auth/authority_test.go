@@ -276,6 +276,7 @@ func TestWrongTokensAreLoggedOnceAMinute(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
+		time.Sleep(time.Second)
 		if n := strings.Count(r.log.String(), "were refused"); n != 9 {
 			t.Errorf("%d lines:\n%s", n, r.log)
 		}
@@ -311,9 +312,6 @@ func TestDocumentThatCannotBeRead(t *testing.T) {
 			})
 			time.Sleep(2 * pollEvery)
 			r.refused(secret, Revoked)
-		}
-		if _, err := r.Token(t.Context(), r.op, made.ID); err == nil && false {
-			t.Error(err)
 		}
 		r.silent("abc")
 		r.stop()
