@@ -96,6 +96,16 @@ func IsReference(text string) bool { return named.MatchString(text) }
 // References returns the references in a text.
 func References(text string) []string { return reference.FindAllString(text, -1) }
 
+// Names returns the names of the secrets to which a text refers.
+func Names(text string) (names []string) {
+	for _, r := range References(text) {
+		if m := named.FindStringSubmatch(r); m != nil {
+			names = append(names, m[1])
+		}
+	}
+	return names
+}
+
 // Permit checks that the secrets to which a queue's target refers may go where it sends them. They need not exist here.
 // Its error is a *queue.FieldError that names what would allow it.
 func (s Source) Permit(queueName string, uses ...setting.Use) error {

@@ -47,6 +47,28 @@ type Hosted interface {
 	Uses() []Use
 }
 
+// Sending is a Setting that says whom its jobs are sent as.
+type Sending interface {
+	Setting
+	// Senders returns the one that it has, and patterns of those that jobs may name. The fields are behind the setting's
+	// path.
+	Senders() []Sender
+}
+
+// Sender is a sender, or a pattern of some, and the field that names it.
+type Sender struct{ Field, Name string }
+
+// SendersOf are those of a setting whose fields are from, empty if it has none, and allow_from.
+func SendersOf(from string, allowed Patterns) (all []Sender) {
+	if from != "" {
+		all = append(all, Sender{"from", from})
+	}
+	for i, pattern := range allowed {
+		all = append(all, Sender{"allow_from[" + strconv.Itoa(i) + "]", pattern})
+	}
+	return all
+}
+
 // Use is a text that may refer to secrets, the field that it is, and where it is sent: to all of these.
 type Use struct {
 	Field, Text string

@@ -60,7 +60,10 @@ type Setting struct {
 	NotListed string `json:"not_listed,omitempty"`
 }
 
-var _ setting.Hosted = (*Setting)(nil)
+var (
+	_ setting.Hosted  = (*Setting)(nil)
+	_ setting.Sending = (*Setting)(nil)
+)
 
 // Default returns a Setting with its defaults.
 func Default() *Setting {
@@ -116,6 +119,15 @@ func (s *Setting) Uses() []setting.Use {
 			"status_callback", s.StatusCallback,
 		))},
 	}
+}
+
+// Senders implements setting.Sending: a messaging service is one too.
+func (s *Setting) Senders() []setting.Sender {
+	all := setting.SendersOf(s.From, s.AllowFrom)
+	if s.MessagingService != "" {
+		all = append(all, setting.Sender{Field: "messaging_service", Name: s.MessagingService})
+	}
+	return all
 }
 
 // Exposes implements setting.Hosted.

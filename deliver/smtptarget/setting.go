@@ -71,7 +71,10 @@ func Default() *SMTP {
 	}
 }
 
-var _ setting.Hosted = (*SMTP)(nil)
+var (
+	_ setting.Hosted  = (*SMTP)(nil)
+	_ setting.Sending = (*SMTP)(nil)
+)
 
 // Check implements setting.Setting.
 func (s *SMTP) Check(at string) error {
@@ -181,6 +184,15 @@ func (s *SMTP) Hosts() []setting.Host {
 // Uses implements setting.Hosted.
 func (s *SMTP) Uses() []setting.Use {
 	return []setting.Use{{Field: "password", Text: s.Password, To: s.Hosts()}}
+}
+
+// Senders implements setting.Sending.
+func (s *SMTP) Senders() []setting.Sender {
+	from := s.From
+	if address, err := parseAddress(from); err == nil {
+		from = address.Address
+	}
+	return setting.SendersOf(from, s.AllowFrom)
 }
 
 // Exposes implements setting.Hosted. (A password goes nowhere without TLS but to this very machine; see checkLogin.)

@@ -19,7 +19,7 @@ func WithPeer(ctx context.Context, c net.Conn) context.Context {
 	for {
 		if unix, ok := c.(*net.UnixConn); ok {
 			if uid, err := peerOf(unix); err == nil {
-				return context.WithValue(ctx, peerKey{}, uid)
+				return peerContext(ctx, uid)
 			}
 			return ctx
 		}
@@ -31,10 +31,16 @@ func WithPeer(ctx context.Context, c net.Conn) context.Context {
 	}
 }
 
+func peerContext(ctx context.Context, uid uint32) context.Context {
+	return context.WithValue(ctx, peerKey{}, uid)
+}
+
+func uidText(uid int) string { return strconv.Itoa(uid) }
+
 // byConnection says who sends a request that has no Authorization header.
 func (a *Authority) byConnection(r *http.Request) (*Identity, error) {
 	if uid, ok := r.Context().Value(peerKey{}).(uint32); ok {
-		name := ByUnix + strconv.FormatUint(uint64(uid), 10)
+		name := ByUnix + uidText(int(uid))
 		if uid == 0 || int64(uid) == int64(os.Geteuid()) {
 			return Operator(name), nil
 		}

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,8 +43,12 @@ func ValidateSubjectName(name string) error {
 	for _, way := range []string{ByCertificate, ByOIDC, ByUnix} {
 		rest, ok := strings.CutPrefix(name, way)
 		provider, value, both := strings.Cut(rest, "#")
-		if way == ByOIDC && (!both || provider == "" || value == "") {
-			ok = false
+		switch way {
+		case ByOIDC:
+			ok = ok && both && provider != "" && value != ""
+		case ByUnix:
+			uid, err := strconv.ParseUint(rest, 10, 32)
+			ok = ok && err == nil && strconv.FormatUint(uid, 10) == rest
 		}
 		if ok && rest != "" && document.Validate() == nil {
 			return nil

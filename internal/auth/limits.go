@@ -1,0 +1,129 @@
+package auth
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/queue"
+)
+
+// HostOfTarget is what stands for a target that names no host, such as nats, among an app's Hosts.
+func HostOfTarget(kind string) string { return "target:" + kind }
+
+// PermitTarget checks that a target names nothing that the app may not. Its error is a *queue.FieldError.
+func (a *App) PermitTarget(t deliver.Target) error {
+	if a == nil {
+		return nil
+	}
+	at := "deliver." + t.Kind
+	if hosted, ok := t.Setting.(setting.Hosted); ok {
+		for _, host := range hosted.Hosts() {
+			port := strconv.Itoa(int(host.Port))
+			if !a.Hosts.Match(host.Name) && !a.Hosts.Match(host.Name+":"+port) {
+				return a.mayNot(at+"."+host.Field, host.Name+":"+port, "hosts")
+			}
+		}
+		for _, use := range hosted.Uses() {
+			for _, name := range secrets.Names(use.Text) {
+				if !a.Secrets.Match(name) {
+					return a.mayNot(at+"."+use.Field, name, "secrets")
+				}
+			}
+		}
+	} else if host := HostOfTarget(t.Kind); !a.Hosts.Match(host) {
+		return a.mayNot(at, host, "hosts")
+	}
+	if sending, ok := t.Setting.(setting.Sending); ok {
+		for _, sender := range sending.Senders() {
+			if !a.Senders.Match(sender.Name) { // a star in a pattern is matched by nothing but a star
+				return a.mayNot(at+"."+sender.Field, sender.Name, "senders")
+			}
+		}
+	}
+	return nil
+}
+
+func (a *App) mayNot(field, value, list string) error {
+	return &queue.FieldError{
+		Field: field, Value: queue.Shorten(value, 80),
+		Reason: "is none of the " + list + " that the app " + a.Name + " may name; the operator can add it",
+	}
+}
+
+// PermitRules checks that the rules which a spec names are the app's: others do not exist for it. Its error is a
+// *queue.FieldError.
+func (a *App) PermitRules(names []string) error {
+	for i, name := range names {
+		if !a.owns(name) {
+			return &queue.FieldError{Field: fmt.Sprintf("rules[%d]", i), Value: queue.Shorten(name, 80), Reason: "is no rule"}
+		}
+	}
+	return nil
+}
+
+// Usage is how much of its Limits an app takes.
+type Usage struct {
+	Queues, Rules int
+	// Lanes are as many as there can be: each has a job in it, so a queue's capacity.
+	Lanes int64
+	Bytes queue.Bytes
+}
+
+// Add adds what a queue takes.
+func (u *Usage) Add(s *queue.Spec) {
+	u.Queues++
+	u.Lanes += s.Capacity
+	u.Bytes += s.MaxBytes
+}
+
+// sub takes away what a queue takes.
+func (u *Usage) sub(s *queue.Spec) {
+	u.Queues--
+	u.Lanes -= s.Capacity
+	u.Bytes -= s.MaxBytes
+}
+
+// PermitQueue checks that an app which takes so much may have a queue in place of the one before, nil if there is none.
+// What makes nothing more is always permitted. Its error is a *queue.FieldError.
+func (l *Limits) PermitQueue(now Usage, before, s *queue.Spec) error {
+	then := now
+	if before != nil {
+		then.sub(before)
+	}
+	then.Add(s)
+	if l.Bytes > 0 && s.MaxBytes == 0 && (before == nil || before.MaxBytes != 0) {
+		return &queue.FieldError{
+			Field: "max_bytes", Reason: "must be given: the app may hold " + l.Bytes.String() + " in all its queues together",
+		}
+	}
+	for _, of := range []struct {
+		field, what       string
+		now, then, limits int64
+	}{
+		{"name", "queues", int64(now.Queues), int64(then.Queues), int64(l.Queues)},
+		{"capacity", "places for lanes (the sum of the capacities)", now.Lanes, then.Lanes, l.Lanes},
+		{"max_bytes", "bytes", int64(now.Bytes), int64(then.Bytes), int64(l.Bytes)},
+	} {
+		if of.limits > 0 && of.then > of.limits && of.then > of.now {
+			return overLimit(of.field, of.what, of.then, of.limits)
+		}
+	}
+	return nil
+}
+
+// PermitRule checks that an app which has so many rules may have one more. Its error is a *queue.FieldError.
+func (l *Limits) PermitRule(now Usage) error {
+	if l.Rules > 0 && now.Rules >= l.Rules {
+		return overLimit("name", "rules", int64(now.Rules)+1, int64(l.Rules))
+	}
+	return nil
+}
+
+func overLimit(field, what string, then, limit int64) error {
+	return &queue.FieldError{
+		Field: field, Reason: fmt.Sprintf("the app would have %d %s, its limit is %d", then, what, limit),
+	}
+}
