@@ -48,12 +48,6 @@ func ActorOf(ctx context.Context) (Actor, error) {
 	return a, a.Validate()
 }
 
-// By returns the note of who makes a change, empty if nobody said. Its error is a *FieldError.
-func By(ctx context.Context) (string, error) {
-	a, err := ActorOf(ctx)
-	return a.Note, err
-}
-
 // Validate checks that each field is short, and shows what it is. Its error is a *FieldError.
 func (a *Actor) Validate() error {
 	if err := ValidateBy(a.Note); err != nil {

@@ -44,9 +44,11 @@ type Change struct {
 	At     time.Time // by the engine's clock
 	// Last is when the last of its steps was made, of a change of jobs that took several; else At.
 	Last time.Time
-	// By is a note of who did it, as WithBy said: whoever calls may write any name there, and nothing verifies it. It
-	// is empty if nobody said, and of what the engine did by itself.
-	By   string
+	// By is who did it, as was proven: the Name of the Actor. It is empty where nobody was asked, and of what the engine
+	// did by itself.
+	By string
+	// Note is who the caller said that he is, which nothing verifies.
+	Note string
 	What ChangeKind
 	// Revision is that after the change, or the last one of what was deleted. Was is the one before it, 0 if there
 	// was none.
@@ -114,8 +116,8 @@ func (k ChangeKind) ofJobs() bool {
 
 // Continue adds a change to c if that goes on with it, and reports whether it did.
 func (c *Change) Continue(next *Change) bool {
-	same := c.What == next.What && c.By == next.By && c.Revision == next.Revision && c.Detail == next.Detail &&
-		c.Reason == next.Reason
+	same := c.What == next.What && c.By == next.By && c.Note == next.Note && c.Revision == next.Revision &&
+		c.Detail == next.Detail && c.Reason == next.Reason
 	if !same || !c.What.ofJobs() || next.At.Sub(c.Last) >= OneChange {
 		return false
 	}

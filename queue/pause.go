@@ -8,7 +8,8 @@ import (
 // Pause says why nothing leaves a queue. The zero Pause is that of one that is not
 // paused.
 type Pause struct {
-	By     string    `json:"claimed_by,omitempty"` // as WithBy noted: nobody has verified it
+	By     string    `json:"by,omitempty"`         // who paused it: the Name of the Actor
+	Note   string    `json:"claimed_by,omitempty"` // who the caller said that he is: nobody has verified it
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since"` // by the engine's clock
 	// Until is when the queue goes on by itself, by the engine's clock; zero is not

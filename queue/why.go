@@ -10,7 +10,8 @@ type Why struct {
 	Queue string    // whose pause, pace or quota it is, if it is not the job's own queue: the parent's
 	// quota: what it is. Paused: what Pause was told. Backing off, throttled, down, held: the answer after which it is
 	Reason string
-	Who    string // paused: by whom
+	Who    string // paused: by whom, and Note who he said that he is
+	Note   string
 }
 
 // Cause is what holds a job up.

@@ -60,9 +60,8 @@ func shownRecord[C wire.Change | wire.RuleChange](page *queue.ChangesPage, shown
 
 func shownDone(c *queue.Change) wire.Done {
 	d := wire.Done{
-		Number: c.Number, At: c.At.UTC(), ClaimedBy: c.By, What: c.What, Revision: c.Revision, Was: c.Was, Jobs: c.Jobs,
-		IDs: c.IDs, Detail: c.Detail,
-		Reason: c.Reason, Until: instant(c.Until),
+		Number: c.Number, At: c.At.UTC(), By: c.By, ClaimedBy: c.Note, What: c.What, Revision: c.Revision, Was: c.Was,
+		Jobs: c.Jobs, IDs: c.IDs, Detail: c.Detail, Reason: c.Reason, Until: instant(c.Until),
 	}
 	if !c.Last.Equal(c.At) {
 		d.Last = instant(c.Last)

@@ -60,7 +60,7 @@ func TestBy(t *testing.T) {
 		list := page.Changes
 		var by []string
 		for i := range list {
-			by = append(by, string(list[i].What)+" "+list[i].By)
+			by = append(by, string(list[i].What)+" "+list[i].By+list[i].Note)
 		}
 		if want := []string{
 			"changed ", "resumed ann, bob", "paused " + strings.Repeat("é", 64), "created ann@désk",

@@ -188,7 +188,8 @@ func (e *engine) Pause(ctx context.Context, name string, p queue.Pause) error {
 		return err
 	}
 	p.Since = epoch
-	p.By, _ = queue.By(ctx)
+	actor, _ := queue.ActorOf(ctx)
+	p.By, p.Note = actor.Name, actor.Note
 	return e.setPaused(name, p)
 }
 

@@ -157,7 +157,9 @@ func shownJob(info *queue.JobInfo) wire.Job {
 		j.ETA = &queue.ETA{At: info.ETA.At.UTC(), Exact: info.ETA.Exact}
 	}
 	if y := info.Why; y.By != "" {
-		j.Why = &wire.Why{By: y.By, Until: instant(y.Until), Queue: y.Queue, Reason: y.Reason, Who: y.Who}
+		j.Why = &wire.Why{
+			By: y.By, Until: instant(y.Until), Queue: y.Queue, Reason: y.Reason, Who: y.Who, ClaimedBy: y.Note,
+		}
 	}
 	for _, a := range info.Timeline {
 		j.Timeline = append(j.Timeline, wire.Attempt{

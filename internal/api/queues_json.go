@@ -42,6 +42,7 @@ func statusOf(i *queue.Info) wire.Status {
 	s := status.Of(i)
 	return wire.Status{
 		Code: s.Code, Text: s.Text(i.Now.UTC()), Until: instant(s.Until), Queue: s.Queue, Reason: s.Reason, By: s.By,
+		ClaimedBy: s.Note,
 		Full:      s.Full,
 		LastAsked: instant(i.Asked),
 	}

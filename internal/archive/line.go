@@ -275,7 +275,7 @@ func (l *queueLine) rest() (q move.Queue, err error) {
 	if p := l.Pause; p != nil {
 		q.Pause = *p
 		q.Pause.Normalize()
-		err = errors.Join(err, q.Pause.Validate(), queue.ValidateBy(p.By))
+		err = errors.Join(err, q.Pause.Validate(), (&queue.Actor{Name: p.By, Note: p.Note}).Validate())
 	}
 	q.Revision, q.Turn, q.MaxCost = l.Revision, l.Turn, l.MaxCost
 	q.Bucket = l.Bucket.bucket()

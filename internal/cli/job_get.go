@@ -121,9 +121,7 @@ func whyOf(y *wire.Why) string {
 	if y.Until != nil {
 		text += " until " + instant(y.Until)
 	}
-	if y.Who != "" {
-		text += " by " + plain(y.Who)
-	}
+	text += byWhom(y.Who, y.ClaimedBy)
 	if y.Reason != "" {
 		text += ": " + plain(y.Reason)
 	}

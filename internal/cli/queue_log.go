@@ -85,8 +85,8 @@ func showRecord[C wire.Change | wire.RuleChange](
 		return printJSON(r.Out, record)
 	}
 	t := table{
-		header: []string{"NUMBER", "WHEN", "CLAIMED BY", "WHAT", "JOBS", "REVISION", "CHANGES"},
-		right:  map[int]bool{0: true, 4: true, 5: true},
+		header: []string{"NUMBER", "WHEN", "BY", "CLAIMED BY", "WHAT", "JOBS", "REVISION", "CHANGES"},
+		right:  map[int]bool{0: true, 5: true, 6: true},
 	}
 	for i := range record.Changes {
 		done, how, err := row(&record.Changes[i])
@@ -98,7 +98,9 @@ func showRecord[C wire.Change | wire.RuleChange](
 			jobs = num(done.Jobs)
 		}
 		number, at := strconv.FormatInt(done.Number, 10), done.At.Local().Format(time.DateTime)
-		t.add(number, at, plain(done.ClaimedBy), plain(string(done.What)), jobs, num(done.Revision), how)
+		t.add(
+			number, at, plain(done.By), plain(done.ClaimedBy), plain(string(done.What)), jobs, num(done.Revision), how,
+		)
 	}
 	if _, err := fmt.Fprint(r.Out, t.String()); err != nil {
 		return err

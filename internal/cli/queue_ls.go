@@ -184,12 +184,28 @@ func pausedOf(p *queue.Pause) string {
 		text += " until " + p.Until.Local().Format(time.DateTime)
 	}
 	if p.By != "" {
-		text += ", claimed by " + plain(p.By)
+		text += " by " + plain(p.By)
+	}
+	if p.Note != "" {
+		text += ", claimed by " + plain(p.Note)
 	}
 	if p.Reason != "" {
 		text += ": " + plain(p.Reason)
 	}
 	return text
+}
+
+// byWhom says who did something, as was proven and as he said: only the latter where nobody was asked.
+func byWhom(by, claimed string) string {
+	switch {
+	case by == "" && claimed == "":
+		return ""
+	case by == "":
+		return " by " + plain(claimed)
+	case claimed == "":
+		return " by " + plain(by)
+	}
+	return " by " + plain(by) + ", claimed by " + plain(claimed)
 }
 
 // pullOf tells a pull queue from others.
@@ -204,8 +220,5 @@ func pullOf(q *wire.Queue) string {
 func stateOf(q *wire.Queue) string {
 	s := &q.Status
 	text := s.Here(time.Now())
-	if s.By != "" {
-		text += " by " + plain(s.By)
-	}
-	return because(text, s.Reason)
+	return because(text+byWhom(s.By, s.ClaimedBy), s.Reason)
 }

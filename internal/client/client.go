@@ -177,8 +177,8 @@ func (c *Client) request(ctx context.Context, method, path string, body io.Reade
 		return nil, fmt.Errorf("make the request: %w", err)
 	}
 	req.Header.Set("User-Agent", c.agent)
-	if by, err := queue.By(ctx); err == nil && by != "" && method != http.MethodGet {
-		req.Header.Set("Penstock-By", by)
+	if actor, err := queue.ActorOf(ctx); err == nil && actor.Note != "" && method != http.MethodGet {
+		req.Header.Set("Penstock-By", actor.Note)
 	}
 	return req, nil
 }

@@ -13,7 +13,8 @@ type Done struct {
 	At     time.Time `json:"at"`
 	// Last is when the last step of a change of jobs was made, if it took several.
 	Last *time.Time `json:"last,omitempty"`
-	// ClaimedBy is what Penstock-By said, which nobody has verified.
+	// By is who did it, as was proven, and ClaimedBy is what Penstock-By said, which nobody has verified.
+	By        string           `json:"by,omitempty"`
 	ClaimedBy string           `json:"claimed_by,omitempty"`
 	What      queue.ChangeKind `json:"what"`
 	Revision  int64            `json:"revision,omitempty"`

@@ -71,8 +71,9 @@ type Why struct {
 	Until  *time.Time  `json:"until,omitempty"`
 	Queue  string      `json:"queue,omitempty"` // if it is not the job's own: its parent
 	Reason string      `json:"reason,omitempty"`
-	// Who paused the queue.
-	Who string `json:"who,omitempty"`
+	// Who paused the queue, and who that said that he is.
+	Who       string `json:"who,omitempty"`
+	ClaimedBy string `json:"claimed_by,omitempty"`
 }
 
 // Cancelled is the answer to a cancellation.

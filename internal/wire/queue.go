@@ -47,7 +47,9 @@ type Status struct {
 	Queue  string      `json:"queue,omitempty"`
 	Reason string      `json:"reason,omitempty"`
 	By     string      `json:"by,omitempty"`
-	Full   bool        `json:"full"`
+	// ClaimedBy is what Penstock-By said of who paused it.
+	ClaimedBy string `json:"claimed_by,omitempty"`
+	Full      bool   `json:"full"`
 	// LastAsked is when a drainer, or a worker of a pull queue, last asked for its jobs; nil if that is not known.
 	LastAsked *time.Time `json:"last_asked,omitempty"`
 }

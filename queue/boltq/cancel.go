@@ -22,11 +22,11 @@ func (e *Engine) Cancel(ctx context.Context, name, id string) (queue.State, erro
 	if err := ctx.Err(); err != nil {
 		return queue.StateNone, err
 	}
-	by, err := queue.By(ctx)
+	actor, err := queue.ActorOf(ctx)
 	if err != nil {
 		return queue.StateNone, err
 	}
-	k := &cancelCall{queue: name, id: id, act: jobAct{what: queue.DidCancel, by: by}}
+	k := &cancelCall{queue: name, id: id, act: jobAct{what: queue.DidCancel, actor: actor}}
 	if err := decideAll(ctx, e, []*cancelCall{k}, e.cancel); err != nil {
 		return queue.StateNone, err
 	}

@@ -26,14 +26,20 @@ func (s subject) key() []byte { return append(append(append([]byte(s.of), 0), s.
 func queueSubject(name string) subject { return subject{queue.OfQueue, name} }
 func ruleSubject(name string) subject  { return subject{queue.OfRule, name} }
 
+// logged is a change that is to be logged, and who made it.
+type logged struct {
+	queue.Change
+	actor queue.Actor
+}
+
 // logUpdate is what a batch logs about a subject.
 type logUpdate struct {
 	subject
-	changes  []queue.Change // oldest first
-	revision int64          // of the document
-	document []byte         // nil if it stays as it was
-	created  bool           // the log of a deleted one of that name goes on
-	gone     bool           // it is deleted, by this or before
+	changes  []logged // oldest first
+	revision int64    // of the document
+	document []byte   // nil if it stays as it was
+	created  bool     // the log of a deleted one of that name goes on
+	gone     bool     // it is deleted, by this or before
 }
 
 // logChange adds an update to the batch.
@@ -41,16 +47,15 @@ func (b *batch) logChange(n logUpdate) { b.logUpdates = append(b.logUpdates, n) 
 
 // jobAct is what a call does to jobs, for the log.
 type jobAct struct {
-	what               queue.ChangeKind
-	by, detail, reason string
+	what           queue.ChangeKind
+	actor          queue.Actor
+	detail, reason string
 }
 
 // logJobAct logs an act on one more job; id is empty if the caller did not name it.
 func (b *batch) logJobAct(d *jobAct, name string, revision int64, id string, gone bool, at leaky.Instant) {
-	c := queue.Change{
-		At: at.Time(), Last: at.Time(), By: d.by, What: d.what, Revision: revision, Was: revision, Jobs: 1,
-		Detail: d.detail, Reason: d.reason,
-	}
+	c := loggedBy(d.what, d.actor, revision, at)
+	c.Jobs, c.Detail, c.Reason = 1, d.detail, d.reason
 	if id != "" {
 		c.IDs = []string{id}
 	}
@@ -60,12 +65,12 @@ func (b *batch) logJobAct(d *jobAct, name string, revision int64, id string, gon
 		if n.subject != of {
 			continue
 		}
-		if n.gone == gone && len(n.changes) > 0 && n.changes[len(n.changes)-1].Continue(&c) {
+		if n.gone == gone && len(n.changes) > 0 && n.changes[len(n.changes)-1].Continue(&c.Change) {
 			return
 		}
 		break
 	}
-	b.logChange(logUpdate{subject: of, changes: []queue.Change{c}, gone: gone})
+	b.logChange(logUpdate{subject: of, changes: []logged{c}, gone: gone})
 }
 
 // entryHead stands before a change in the file.
@@ -118,7 +123,7 @@ func (t *tables) writeLog(notes []logUpdate, keep time.Duration, now leaky.Insta
 			}
 		}
 		for j := range n.changes {
-			if err := t.writeChange(n.subject, &n.changes[j], keep, now); err != nil {
+			if err := t.writeChange(n.subject, &n.changes[j].Change, keep, now); err != nil {
 				return err
 			}
 		}

@@ -16,7 +16,7 @@ import (
 func encodeChange(c *queue.Change) []byte {
 	w := writer{}
 	w.num(uint64(instantOf(c.At)), uint64(c.Revision), uint64(c.Was), uint64(instantOf(c.Until)), uint64(c.Jobs))
-	for _, s := range []string{c.By, string(c.What), c.Detail, c.Reason} {
+	for _, s := range []string{c.By, c.Note, string(c.What), c.Detail, c.Reason} {
 		w.text(s)
 	}
 	for _, id := range c.IDs {
@@ -36,7 +36,7 @@ func decodeChange(v []byte) (c queue.Change, err error) {
 	c = queue.Change{
 		Number: int64(h.number), At: at.Time(), Last: h.last.Time(),
 		Revision: int64(revision), Was: int64(was), Jobs: int64(jobs),
-		By: r.text(), What: queue.ChangeKind(r.text()), Detail: r.text(), Reason: r.text(),
+		By: r.text(), Note: r.text(), What: queue.ChangeKind(r.text()), Detail: r.text(), Reason: r.text(),
 	}
 	for len(r.b) > 0 && !r.bad {
 		c.IDs = append(c.IDs, r.text())
@@ -47,23 +47,25 @@ func decodeChange(v []byte) (c queue.Change, err error) {
 	return c, r.err("change")
 }
 
-// changeBy is a change, in one step, that keeps the revision.
-func changeBy(what queue.ChangeKind, by string, revision int64, now leaky.Instant) queue.Change {
-	return queue.Change{At: now.Time(), Last: now.Time(), By: by, What: what, Revision: revision, Was: revision}
+// loggedBy is a change, in one step, that keeps the revision.
+func loggedBy(what queue.ChangeKind, a queue.Actor, revision int64, now leaky.Instant) logged {
+	return logged{actor: a, Change: queue.Change{
+		At: now.Time(), Last: now.Time(), By: a.Name, Note: a.Note, What: what, Revision: revision, Was: revision,
+	}}
 }
 
 // pauseLapsed is what to log about a pause that has ended by itself.
-func (q *queueState) pauseLapsed(now leaky.Instant) []queue.Change {
+func (q *queueState) pauseLapsed(now leaky.Instant) []logged {
 	if !q.pause.ended(now) {
 		return nil
 	}
-	n := changeBy(queue.Resumed, "", q.revision, q.pause.until)
+	n := loggedBy(queue.Resumed, queue.Actor{}, q.revision, q.pause.until)
 	n.Reason = queue.LapseReason
-	return []queue.Change{n}
+	return []logged{n}
 }
 
 // subjectState reports whether the subject exists, and what has happened to it that is not logged yet.
-func (e *Engine) subjectState(s subject, now leaky.Instant) (there bool, unwritten []queue.Change) {
+func (e *Engine) subjectState(s subject, now leaky.Instant) (there bool, unwritten []logged) {
 	if s.of == queue.OfRule {
 		_, err := e.liveRule(s.name)
 		return err == nil, nil
@@ -123,8 +125,9 @@ func (t *tables) hasLog(s subject, now leaky.Instant) bool {
 }
 
 // withUnwritten puts what is not logged yet before a list, unless it has been logged meanwhile.
-func withUnwritten(list, unwritten []queue.Change) []queue.Change {
-	for _, c := range unwritten {
+func withUnwritten(list []queue.Change, unwritten []logged) []queue.Change {
+	for i := range unwritten {
+		c := unwritten[i].Change
 		written := slices.ContainsFunc(list, func(o queue.Change) bool {
 			return o.What == c.What && o.Reason == c.Reason && o.By == "" && o.At.Equal(c.At)
 		})

@@ -116,6 +116,7 @@ func (s specRecord) encode() ([]byte, error) {
 	w := writer{}
 	w.num(uint64(s.revision), uint64(s.pause.since), uint64(s.pause.until))
 	w.text(s.pause.by)
+	w.text(s.pause.note)
 	w.text(s.pause.reason)
 	return append(w, text...), nil
 }
@@ -123,7 +124,9 @@ func (s specRecord) encode() ([]byte, error) {
 func decodeSpec(b []byte) (s specRecord, err error) {
 	r := reader{b: b}
 	s.revision = int64(r.num())
-	s.pause = pause{since: leaky.Instant(r.num()), until: leaky.Instant(r.num()), by: r.text(), reason: r.text()}
+	s.pause = pause{
+		since: leaky.Instant(r.num()), until: leaky.Instant(r.num()), by: r.text(), note: r.text(), reason: r.text(),
+	}
 	if err := r.err("spec"); err != nil {
 		return s, err
 	}

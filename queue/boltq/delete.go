@@ -11,7 +11,7 @@ import (
 
 // Delete implements queue.Specs.
 func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bool) error {
-	by, err := queue.By(ctx)
+	actor, err := queue.ActorOf(ctx)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 		c := &deleteChange{
 			queue: q, left: q.atRest(now), mayHaveDead: e.deadCountOf(name) > 0 || q.importing.mark != "",
 		}
-		c.notes = append(q.pauseLapsed(now), changeBy(queue.Deleted, by, q.revision, now))
+		c.notes = append(q.pauseLapsed(now), loggedBy(queue.Deleted, actor, q.revision, now))
 		c.matters = c.left.stillDelays(now)
 		return c, nil
 	})
@@ -47,7 +47,7 @@ type deleteChange struct {
 	// matters: left can still delay something.
 	matters     bool
 	mayHaveDead bool // dead jobs outlive their queue
-	notes       []queue.Change
+	notes       []logged
 }
 
 func (c *deleteChange) bind(call *call) *queueState { c.call = call; return c.queue }

@@ -28,12 +28,12 @@ func (e *Engine) Decide(
 	if err := queue.ValidateDecision(ids, v, reason); err != nil {
 		return nil, err
 	}
-	by, err := queue.By(ctx)
+	actor, err := queue.ActorOf(ctx)
 	if err != nil {
 		return nil, err
 	}
 	items, d := make([]*decideItem, len(ids)), &jobAct{
-		what: queue.DidDecide, by: by, detail: v.Decides().String(), reason: strings.Clone(reason),
+		what: queue.DidDecide, actor: actor, detail: v.Decides().String(), reason: strings.Clone(reason),
 	}
 	for i, id := range ids {
 		items[i] = &decideItem{queue: name, id: id, verdict: v, reason: d.reason, act: d}

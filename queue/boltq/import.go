@@ -19,7 +19,7 @@ type importState struct {
 
 // OpenImport implements move.Mover.
 func (e *Engine) OpenImport(ctx context.Context, moved move.Queue, mark string) (closed bool, err error) {
-	by, err := queue.By(ctx)
+	actor, err := queue.ActorOf(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -34,7 +34,7 @@ func (e *Engine) OpenImport(ctx context.Context, moved move.Queue, mark string) 
 			if err != nil {
 				return nil, err
 			}
-			made.note(nil, now, by, false)
+			made.note(nil, now, actor, false)
 			made.text, made.pause = text, paused
 			q = made.queue
 			return q.openImport(&openImportChange{specChange: *made, mark: mark}, &moved), nil
@@ -107,7 +107,7 @@ func (c *openImportChange) rollBack(e *Engine, err error) {
 
 // CloseImport implements move.Mover.
 func (e *Engine) CloseImport(ctx context.Context, moved move.Queue, mark string) error {
-	by, err := queue.By(ctx)
+	actor, err := queue.ActorOf(ctx)
 	if err != nil {
 		return err
 	}
@@ -131,9 +131,9 @@ func (e *Engine) CloseImport(ctx context.Context, moved move.Queue, mark string)
 		e.store.revision = max(e.store.revision, c.revision)
 		c.paces.continueFrom(&moved, now)
 		c.counts, c.errors = q.importedCounters(&moved), moved.Errors
-		n := changeBy(queue.FilledBy, by, c.revision, now)
+		n := loggedBy(queue.FilledBy, actor, c.revision, now)
 		n.Was, n.Jobs, n.Detail = q.revision, q.size(), queue.ArchiveDetail(mark)
-		c.notes = []queue.Change{n}
+		c.notes = []logged{n}
 		if c.revision != q.revision {
 			if c.text, err = queue.EncodeSpec(q.spec); err != nil {
 				return nil, err

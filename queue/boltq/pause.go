@@ -11,8 +11,8 @@ import (
 // pause is why nothing leaves a queue. One that is over stays until a Reserve, or a change of the queue, removes
 // it.
 type pause struct {
-	by, reason   string
-	since, until leaky.Instant // since is 0 without a pause, until is 0 without an end
+	by, note, reason string
+	since, until     leaky.Instant // since is 0 without a pause, until is 0 without an end
 }
 
 // active reports whether there is a pause that is not over.
@@ -26,7 +26,7 @@ func (p *pause) info(now leaky.Instant) queue.Pause {
 	if !p.active(now) {
 		return queue.Pause{}
 	}
-	t := queue.Pause{By: p.by, Reason: p.reason, Since: p.since.Time()}
+	t := queue.Pause{By: p.by, Note: p.note, Reason: p.reason, Since: p.since.Time()}
 	if p.until != 0 {
 		t.Until = p.until.Time()
 	}
@@ -35,7 +35,7 @@ func (p *pause) info(now leaky.Instant) queue.Pause {
 
 // pauseOf is the opposite of info.
 func pauseOf(p queue.Pause) pause {
-	return pause{by: p.By, reason: p.Reason, since: instantOf(p.Since), until: instantOf(p.Until)}
+	return pause{by: p.By, note: p.Note, reason: p.Reason, since: instantOf(p.Since), until: instantOf(p.Until)}
 }
 
 // activePauses are the pauses that concern a queue: its own and its parent's.
@@ -69,7 +69,7 @@ func (e *Engine) Pause(ctx context.Context, name string, p queue.Pause) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	by, err := queue.By(ctx)
+	actor, err := queue.ActorOf(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,13 +80,15 @@ func (e *Engine) Pause(ctx context.Context, name string, p queue.Pause) error {
 		if err := p.ValidateAhead(now.Time()); err != nil {
 			return nil, err
 		}
-		to := pause{by: by, reason: p.Reason, since: now, until: instantOf(p.Until)}
+		to := pause{
+			by: actor.Name, note: actor.Note, reason: p.Reason, since: now, until: instantOf(p.Until),
+		}
 		same := to
 		if same.since = q.pause.since; q.pause.active(now) && same == q.pause {
 			return nil, nil
 		}
 		c := q.pauseChange(to, now)
-		n := changeBy(queue.Paused, by, q.revision, now)
+		n := loggedBy(queue.Paused, actor, q.revision, now)
 		n.Reason, n.Until = to.reason, p.Until
 		c.notes = append(c.notes, n)
 		return c, nil
@@ -95,7 +97,7 @@ func (e *Engine) Pause(ctx context.Context, name string, p queue.Pause) error {
 
 // Resume implements queue.Specs.
 func (e *Engine) Resume(ctx context.Context, name string) error {
-	by, err := queue.By(ctx)
+	actor, err := queue.ActorOf(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,7 +107,7 @@ func (e *Engine) Resume(ctx context.Context, name string) error {
 		}
 		r := q.receiver
 		r.resume(now)
-		n := changeBy(queue.Resumed, by, q.revision, now)
+		n := loggedBy(queue.Resumed, actor, q.revision, now)
 		if r != q.receiver {
 			n.Detail = queue.StopLifted
 		}
@@ -114,7 +116,7 @@ func (e *Engine) Resume(ctx context.Context, name string) error {
 				return nil, nil
 			}
 			return &specChange{
-				queue: q, spec: q.spec, revision: q.revision, pause: q.pause, receiver: &r, notes: []queue.Change{n},
+				queue: q, spec: q.spec, revision: q.revision, pause: q.pause, receiver: &r, notes: []logged{n},
 			}, nil
 		}
 		c := q.pauseChange(pause{}, now)

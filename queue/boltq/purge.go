@@ -22,11 +22,11 @@ func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged,
 	if err := ctx.Err(); err != nil {
 		return queue.Purged{}, err
 	}
-	by, err := queue.By(ctx)
+	actor, err := queue.ActorOf(ctx)
 	if err != nil {
 		return queue.Purged{}, err
 	}
-	p := &purgeCall{PurgeRequest: r, act: jobAct{what: queue.DidPurge, by: by, detail: r.Detail()}}
+	p := &purgeCall{PurgeRequest: r, act: jobAct{what: queue.DidPurge, actor: actor, detail: r.Detail()}}
 	if err := decideAll(ctx, e, []*purgeCall{p}, e.purge); err != nil {
 		return queue.Purged{}, err
 	}

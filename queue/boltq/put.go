@@ -20,7 +20,7 @@ func (e *Engine) putSpec(ctx context.Context, spec queue.Spec, expect int64, aga
 	if err := ctx.Err(); err != nil {
 		return queue.PutResult{}, err
 	}
-	by, err := queue.By(ctx)
+	actor, err := queue.ActorOf(ctx)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -37,7 +37,7 @@ func (e *Engine) putSpec(ctx context.Context, spec queue.Spec, expect int64, aga
 		if c == nil {
 			return nil, err
 		}
-		c.note(q, now, by, again)
+		c.note(q, now, actor, again)
 		c.text = text
 		return c, nil
 	})
@@ -217,7 +217,7 @@ type specChange struct {
 	putsSpec     bool           // a Put or an import, not a pause
 	countsRules  bool           // ruleUses has the rules of spec
 	endsPause    bool           // a pause whose time has come
-	notes        []queue.Change
+	notes        []logged
 	text         []byte // of the spec, to be logged; nil if it is the same at the same revision
 }
 
@@ -241,8 +241,8 @@ func (c *specChange) rollBack(e *Engine, err error) {
 func (c *specChange) freesSpace() bool { return !c.created }
 
 // note adds what a Put logs; q is nil if there is no queue yet.
-func (c *specChange) note(q *queueState, now leaky.Instant, by string, again bool) {
-	n := changeBy(queue.Created, by, c.revision, now)
+func (c *specChange) note(q *queueState, now leaky.Instant, actor queue.Actor, again bool) {
+	n := loggedBy(queue.Created, actor, c.revision, now)
 	n.Was = 0
 	if q != nil {
 		n.What, n.Was = queue.Changed, q.revision

@@ -76,7 +76,7 @@ func (e *Engine) Forget(ctx context.Context, name string, ids []string) ([]bool,
 func (e *Engine) newReplayItems(
 	ctx context.Context, name string, ids []string, former bool, what queue.ChangeKind,
 ) ([]*replayItem, error) {
-	by, err := queue.By(ctx)
+	actor, err := queue.ActorOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (e *Engine) newReplayItems(
 	if err := queue.ValidateIDs(ids); err != nil {
 		return nil, err
 	}
-	items, d := make([]*replayItem, len(ids)), &jobAct{what: what, by: by}
+	items, d := make([]*replayItem, len(ids)), &jobAct{what: what, actor: actor}
 	for i, id := range ids {
 		items[i] = &replayItem{queue: name, id: id, act: d}
 	}

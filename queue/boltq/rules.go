@@ -71,7 +71,7 @@ func (e *Engine) listRules(ctx context.Context, after string, limit int) ([]queu
 
 // PutRule implements queue.Rules.
 func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue.PutResult, error) {
-	by, err := queue.By(ctx)
+	actor, err := queue.ActorOf(ctx)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -92,7 +92,7 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 		c, result, err := e.putRule(old, r, text, expect)
 		put = result
 		if c != nil {
-			c.kept, c.note = kept, changeBy(queue.Created, by, result.Revision, now)
+			c.kept, c.note = kept, loggedBy(queue.Created, actor, result.Revision, now)
 			c.note.Was = 0
 			if old != nil {
 				c.note.What, c.note.Was = queue.Changed, old.revision
@@ -136,7 +136,7 @@ func (e *Engine) putRule(old *rule, r queue.Rule, text []byte, expect int64) (*r
 
 // DeleteRule implements queue.Rules.
 func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) error {
-	by, err := queue.By(ctx)
+	actor, err := queue.ActorOf(ctx)
 	if err != nil {
 		return err
 	}
@@ -150,13 +150,13 @@ func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) erro
 		if n := e.ruleUses[name]; n > 0 {
 			return nil, fmt.Errorf("%w: %s, of %d", queue.ErrRuleInUse, name, n)
 		}
-		return &ruleChange{old: old, note: changeBy(queue.Deleted, by, old.revision, now)}, nil
+		return &ruleChange{old: old, note: loggedBy(queue.Deleted, actor, old.revision, now)}, nil
 	})
 }
 
 // ResetRule implements queue.Rules.
 func (e *Engine) ResetRule(ctx context.Context, name string) error {
-	by, err := queue.By(ctx)
+	actor, err := queue.ActorOf(ctx)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (e *Engine) ResetRule(ctx context.Context, name string) error {
 		}
 		to := *old
 		to.tallies = e.newTallySet()
-		return &ruleChange{old: old, to: &to, text: text, note: changeBy(queue.ResetAll, by, old.revision, now)}, nil
+		return &ruleChange{old: old, to: &to, text: text, note: loggedBy(queue.ResetAll, actor, old.revision, now)}, nil
 	})
 }
 
@@ -212,12 +212,12 @@ type ruleChange struct {
 	to   *rule // nil if it is deleted
 	text []byte
 	kept []byte // the document for the log, if it was put
-	note queue.Change
+	note logged
 }
 
 func (c *ruleChange) prepare(b *batch) {
 	b.logChange(logUpdate{
-		subject: ruleSubject(c.name()), changes: []queue.Change{c.note}, revision: c.note.Revision, document: c.kept,
+		subject: ruleSubject(c.name()), changes: []logged{c.note}, revision: c.note.Revision, document: c.kept,
 		created: c.old == nil, gone: c.to == nil,
 	})
 }

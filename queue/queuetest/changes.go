@@ -47,7 +47,7 @@ func (r *rig) recorded(queueName string, want ...string) {
 		return s.Rate.String()
 	}
 	for _, c := range r.changes(queueName, queue.MaxChanges) {
-		text := fmt.Sprintf("%s by %s", c.What, c.By)
+		text := fmt.Sprintf("%s by %s", c.What, c.By+c.Note)
 		if c.Before != nil || c.After != nil {
 			text += fmt.Sprintf(": %s to %s", rate(c.Before), rate(c.After))
 		}
@@ -95,17 +95,21 @@ var changeRules = []rule{
 		r.clock.Advance(time.Second)
 		r.check(r.e.Resume(queue.WithBy(r.ctx, "bob"), "q"))
 		r.check(r.e.Resume(queue.WithBy(r.ctx, "bob"), "q"))
-		r.check(r.e.Delete(queue.WithBy(r.ctx, "carl"), "q", two, false))
+		carl := queue.Actor{Name: "token:4f1c", App: "acme", Note: "carl"}
+		r.check(r.e.Delete(queue.WithActor(r.ctx, carl), "q", two, false))
 		at := func(d time.Duration) time.Time { return t0.Add(d).Time() }
 		want := []queue.Change{
-			{At: at(3 * time.Second), By: "carl", What: queue.Deleted, Revision: two, Was: two, Before: &second},
-			{At: at(3 * time.Second), By: "bob", What: queue.Resumed, Revision: two, Was: two},
 			{
-				At: at(2 * time.Second), By: "ann@desk", What: queue.Paused, Revision: two, Was: two,
+				At: at(3 * time.Second), By: "token:4f1c", Note: "carl", What: queue.Deleted, Revision: two, Was: two,
+				Before: &second,
+			},
+			{At: at(3 * time.Second), Note: "bob", What: queue.Resumed, Revision: two, Was: two},
+			{
+				At: at(2 * time.Second), Note: "ann@desk", What: queue.Paused, Revision: two, Was: two,
 				Reason: "maintenance", Until: at(time.Hour),
 			},
 			{At: at(time.Second), What: queue.Changed, Revision: two, Was: one, Before: &first, After: &second},
-			{At: at(0), By: "ann@desk", What: queue.Created, Revision: one, After: &first},
+			{At: at(0), Note: "ann@desk", What: queue.Created, Revision: one, After: &first},
 		}
 		got := r.changes("q", queue.MaxChanges)
 		if len(got) != len(want) {

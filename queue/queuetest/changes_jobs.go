@@ -95,7 +95,16 @@ var changesOfJobsRules = []rule{
 		cancel("ann", "e")
 		r.queue(q, "2/s")
 		cancel("ann", "f")
-		r.recorded(q, "cancelled by ann 1 f", "changed by : 1/s to 2/s", "cancelled by ann 1 e", "cancelled by ann 2 "+
+		defer r.actAs("bob")()
+		r.ctx = queue.WithActor(r.ctx, queue.Actor{Name: "token:1 ", Note: "ann"})
+		cancelAs := func(id string) {
+			r.accept(q, id)
+			_, err := r.e.Cancel(r.ctx, q, id)
+			r.check(err)
+		}
+		cancelAs("g")
+		cancelAs("h")
+		r.recorded(q, "cancelled by token:1 ann 2 g,h", "cancelled by ann 1 f", "changed by : 1/s to 2/s", "cancelled by ann 1 e", "cancelled by ann 2 "+
 			"c,d", "cancelled by bob 1 b",
 			"cancelled by ann 12 a0,a1,a2,a3,a4,a5,a6,a7,a8,a9", "created by : - to 1/s")
 	}},
@@ -141,7 +150,7 @@ var changesOfJobsRules = []rule{
 		r.check(r.e.DeleteRule(r.ctx, "g.r", two))
 		var got []string
 		for _, c := range r.record(ask, 99) {
-			text := fmt.Sprintf("%d %s by %s", c.Number, c.What, c.By)
+			text := fmt.Sprintf("%d %s by %s", c.Number, c.What, c.By+c.Note)
 			if c.RuleBefore != nil {
 				text += " from " + c.RuleBefore.Rate.String()
 			}

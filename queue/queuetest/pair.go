@@ -326,7 +326,10 @@ func (p *pair) pause() {
 		// Whatever the engines' clock is ahead by.
 		pause.Until = p.clock.Now().Add(p.ahead + time.Duration(us)*time.Microsecond).Time()
 	}
-	ctx := queue.WithBy(p.ctx, rapid.SampledFrom([]string{"ann", "bob"}).Draw(p.T, "by"))
+	ctx := queue.WithActor(p.ctx, queue.Actor{
+		Name: rapid.SampledFrom([]string{"", "token:1"}).Draw(p.T, "name"),
+		Note: rapid.SampledFrom([]string{"ann", "bob"}).Draw(p.T, "by"),
+	})
 	p.both(
 		fmt.Sprintf("pause %s %+v", q, pause),
 		func(_ int, e queue.Engine) string { return kind(e.Pause(ctx, q, pause)) },

@@ -13,7 +13,7 @@ func (p *pair) changes(of queue.Subject, name string) {
 		text := fmt.Sprintf("%s, next %d, %d dropped", kind(err), page.Next, page.Dropped)
 		for _, c := range page.Changes {
 			text += fmt.Sprintf("\n  %d %s to %s %q %s %s -> %s %q %s; %d jobs %q %q", c.Number, micro(c.At),
-				micro(c.Last), c.By, c.What, specText(c.Before), specText(c.After),
+				micro(c.Last), c.By+" "+c.Note, c.What, specText(c.Before), specText(c.After),
 				c.Reason, micro(c.Until), c.Jobs, c.IDs, c.Detail)
 			for _, r := range []*queue.Rule{c.RuleBefore, c.RuleAfter} {
 				if r != nil {

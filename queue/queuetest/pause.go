@@ -22,7 +22,7 @@ func (r *rig) pauses(queueName string, until leaky.Instant, reason string) {
 func (r *rig) checkPause(want queue.Pause, queueName string) {
 	r.Helper()
 	got := r.info(queueName).Pause
-	if got.By != want.By || got.Reason != want.Reason || instantOf(got.Since) != instantOf(want.Since) ||
+	if got.By != want.By || got.Note != want.Note || got.Reason != want.Reason || instantOf(got.Since) != instantOf(want.Since) ||
 		instantOf(got.Until) != instantOf(want.Until) {
 		r.Errorf("%s: got %+v, want %+v", queueName, got, want)
 	}
@@ -54,7 +54,7 @@ var pauseRules = []rule{
 		now := r.clock.Now()
 		until := now.Add(time.Minute)
 		r.pauses(q, until, "maintenance")
-		want := queue.Pause{By: "ann@desk", Reason: "maintenance", Since: now.Time(), Until: until.Time()}
+		want := queue.Pause{Note: "ann@desk", Reason: "maintenance", Since: now.Time(), Until: until.Time()}
 		r.checkPause(want, q)
 		r.clock.Set(until - 1)
 		r.checkPause(want, q)
@@ -118,7 +118,7 @@ var pauseRules = []rule{
 		r.pauses(q, now.Add(3*time.Second), "again")
 		r.clock.Set(now.Add(2 * time.Second))
 		r.pauses(q, 0, "for good")
-		r.checkPause(queue.Pause{By: "ann@desk", Reason: "for good", Since: r.clock.Now().Time()}, q)
+		r.checkPause(queue.Pause{Note: "ann@desk", Reason: "for good", Since: r.clock.Now().Time()}, q)
 		r.clock.Advance(time.Hour)
 		r.grant(q, 9)
 		r.pauses(q, r.clock.Now().Add(time.Hour), "")
@@ -134,10 +134,10 @@ var pauseRules = []rule{
 		r.pauses(q, now.Add(time.Minute), "x")
 		r.clock.Advance(time.Second)
 		r.pauses(q, now.Add(time.Minute), "x")
-		r.checkPause(queue.Pause{By: "ann@desk", Reason: "x", Since: now.Time(), Until: now.Add(time.Minute).Time()}, q)
+		r.checkPause(queue.Pause{Note: "ann@desk", Reason: "x", Since: now.Time(), Until: now.Add(time.Minute).Time()}, q)
 		r.pauses(q, now.Add(time.Minute), "y")
 		r.checkPause(
-			queue.Pause{By: "ann@desk", Reason: "y", Since: r.clock.Now().Time(), Until: now.Add(time.Minute).Time()},
+			queue.Pause{Note: "ann@desk", Reason: "y", Since: r.clock.Now().Time(), Until: now.Add(time.Minute).Time()},
 			q,
 		)
 	}},
@@ -169,12 +169,27 @@ var pauseRules = []rule{
 		}
 		r.check(r.e.Pause(queue.WithBy(r.ctx, strings.Repeat("ä", 64)), q, queue.Pause{}))
 	}},
+	{"who was proven to pause it, and who he said that he is, are told apart", func(r *rig) {
+		q := r.queue("q", "10/s")
+		r.accept(q, "a")
+		as := func(name, note string) {
+			ctx := queue.WithActor(r.ctx, queue.Actor{Name: name, Note: note, App: "acme", Token: "1", Operation: "pause"})
+			r.check(r.e.Pause(ctx, q, queue.Pause{}))
+			r.checkPause(queue.Pause{By: name, Note: note, Since: r.clock.Now().Time()}, q)
+			r.waitsFor(queue.Why{By: queue.ByPaused, Who: name, Note: note}, q, "a")
+			r.clock.Advance(time.Second)
+		}
+		for _, name := range []string{"token:1", "", "token:2"} {
+			as(name, "ann")
+			as(name, "")
+		}
+	}},
 	{"the reason is cut to whole characters", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.pauses(q, 0, strings.Repeat("ä", queue.MaxReasonBytes))
 		r.checkPause(
 			queue.Pause{
-				By: "ann@desk", Reason: strings.Repeat("ä", queue.MaxReasonBytes/2), Since: r.clock.Now().Time(),
+				Note: "ann@desk", Reason: strings.Repeat("ä", queue.MaxReasonBytes/2), Since: r.clock.Now().Time(),
 			},
 			q,
 		)
@@ -195,9 +210,9 @@ var pauseRules = []rule{
 		r.accept(q, "a")
 		until := r.clock.Now().Add(time.Minute)
 		r.pauses(q, until, "maintenance")
-		r.waitsFor(queue.Why{By: queue.ByPaused, Until: until.Time(), Reason: "maintenance", Who: "ann@desk"}, q, "a")
+		r.waitsFor(queue.Why{By: queue.ByPaused, Until: until.Time(), Reason: "maintenance", Note: "ann@desk"}, q, "a")
 		r.pauses(q, 0, "the provider is down")
-		r.waitsFor(queue.Why{By: queue.ByPaused, Reason: "the provider is down", Who: "ann@desk"}, q, "a")
+		r.waitsFor(queue.Why{By: queue.ByPaused, Reason: "the provider is down", Note: "ann@desk"}, q, "a")
 	}},
 	{"what is expected begins at its end", func(r *rig) {
 		q := r.putWithLanes("q", "10/s", "k1 x1", except(laneX, laneRate("1/s")))

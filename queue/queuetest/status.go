@@ -105,7 +105,7 @@ var statusRules = []rule{
 		until := r.clock.Now().Add(time.Hour)
 		r.check(r.e.Pause(queue.WithBy(r.ctx, "ann"), "ses", queue.Pause{Until: until.Time(), Reason: "invoice"}))
 		if s := r.checkStatus(status.ParentPaused, until, q); s.Queue != "ses" || s.Reason != "invoice" ||
-			s.By != "ann" {
+			s.Note != "ann" || s.By != "" {
 			r.Errorf("%+v", s)
 		}
 		r.checkStatus(status.Paused, until, "ses")

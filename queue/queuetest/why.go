@@ -13,7 +13,7 @@ func (r *rig) waitsFor(want queue.Why, queueName string, ids ...string) {
 	for _, id := range ids {
 		got := r.job(queueName, id).Why
 		if got.By != want.By || instantOf(got.Until) != instantOf(want.Until) || got.Reason != want.Reason ||
-			got.Who != want.Who || got.Queue != want.Queue {
+			got.Who != want.Who || got.Note != want.Note || got.Queue != want.Queue {
 			r.Errorf("%s waits for %+v, want %+v", id, got, want)
 		}
 	}

@@ -65,10 +65,11 @@ func (e *Engine) changes(
 	for rows := answer.list(); rows.more(); {
 		r := rows.list()
 		c := queue.Change{
-			Number: r.int(), Last: micros(r.int()), At: micros(r.int()), By: r.text(), What: queue.ChangeKind(r.text()),
-			Revision: r.int(), Was: r.int(),
-			Detail: r.text(), Reason: r.text(), Until: micros(r.int()), Jobs: r.int(),
+			Number: r.int(), Last: micros(r.int()), At: micros(r.int()),
 		}
+		c.By, c.Note = who(r.text())
+		c.What, c.Revision, c.Was = queue.ChangeKind(r.text()), r.int(), r.int()
+		c.Detail, c.Reason, c.Until, c.Jobs = r.text(), r.text(), micros(r.int()), r.int()
 		for ids := r.list(); ids.more(); {
 			c.IDs = append(c.IDs, ids.text())
 		}

@@ -88,7 +88,7 @@ func (e *Engine) keepIDs(ctx context.Context, s script, name string, ids []strin
 	if err := queue.ValidateIDs(ids); err != nil {
 		return nil, err
 	}
-	by, err := queue.By(ctx)
+	by, err := actorArg(ctx)
 	if err != nil {
 		return nil, err
 	}

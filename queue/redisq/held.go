@@ -16,7 +16,7 @@ func (e *Engine) Decide(ctx context.Context, name string, ids []string, verdict 
 	if err := queue.ValidateDecision(ids, verdict, reason); err != nil {
 		return nil, err
 	}
-	by, err := queue.By(ctx)
+	by, err := actorArg(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func appendMoved(args []any, j *move.Job) []any {
 
 // CloseImport implements move.Mover.
 func (e *Engine) CloseImport(ctx context.Context, q move.Queue, mark string) error {
-	by, err := queue.By(ctx)
+	by, err := actorArg(ctx)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (e *Engine) CloseImport(ctx context.Context, q move.Queue, mark string) err
 	for _, n := range q.Counts.Values() {
 		args = append(args, n)
 	}
-	args = append(args, len(q.Errors), q.Pause.By, q.Pause.Since.UnixMicro())
+	args = append(args, len(q.Errors), whoText(q.Pause.By, q.Pause.Note), q.Pause.Since.UnixMicro())
 	for i := len(q.Errors) - 1; i >= 0; i-- {
 		f := q.Errors[i]
 		at := binary.BigEndian.AppendUint64(nil, uint64(f.At.UnixMicro()))

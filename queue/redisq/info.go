@@ -137,7 +137,8 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	}
 	i.Spec = spec
 	i.Revision = r.int()
-	i.Pause = queue.Pause{By: r.text(), Reason: r.text(), Since: micros(r.int()), Until: micros(r.int())}
+	i.Pause.By, i.Pause.Note = who(r.text())
+	i.Pause.Reason, i.Pause.Since, i.Pause.Until = r.text(), micros(r.int()), micros(r.int())
 	i.Waiting, i.Scheduled = r.int(), r.int()
 	size := r.int()
 	i.Held = r.int()
@@ -320,10 +321,8 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	if last := (queue.Attempt{At: micros(r.int()), Drainer: r.text()}); !last.At.IsZero() {
 		i.AddLast(last)
 	}
-	i.Why = queue.Why{
-		By: queue.Cause(r.text()), Until: micros(r.int()), Reason: r.text(), Queue: r.text(),
-		Who: r.text(),
-	}
+	i.Why = queue.Why{By: queue.Cause(r.text()), Until: micros(r.int()), Reason: r.text(), Queue: r.text()}
+	i.Why.Who, i.Why.Note = who(r.text())
 	if i.Why.By == queue.ByDeferred && r.err == nil {
 		spec, err := queue.ParseSpec([]byte(i.Why.Reason))
 		if err != nil {

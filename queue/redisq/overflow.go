@@ -114,7 +114,7 @@ func (e *Engine) Cancel(ctx context.Context, name, id string) (queue.State, erro
 	if queue.ValidateID(id) != nil {
 		return queue.StateNone, unknownJob(name, id)
 	}
-	by, err := queue.By(ctx)
+	by, err := actorArg(ctx)
 	if err != nil {
 		return queue.StateNone, err
 	}

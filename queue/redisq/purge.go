@@ -22,7 +22,7 @@ func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged,
 	if err != nil {
 		return queue.Purged{}, err
 	}
-	by, err := queue.By(ctx)
+	by, err := actorArg(ctx)
 	if err != nil {
 		return queue.Purged{}, err
 	}

@@ -154,7 +154,7 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 	if err := r.Validate(); err != nil {
 		return queue.PutResult{}, err
 	}
-	by, err := queue.By(ctx)
+	by, err := actorArg(ctx)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -302,7 +302,7 @@ func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) erro
 	if queue.ValidateRuleName(name) != nil {
 		return unknownRule(name)
 	}
-	by, err := queue.By(ctx)
+	by, err := actorArg(ctx)
 	if err != nil {
 		return err
 	}
@@ -328,7 +328,7 @@ func (e *Engine) ResetRule(ctx context.Context, name string) error {
 	if queue.ValidateRuleName(name) != nil {
 		return unknownRule(name)
 	}
-	by, err := queue.By(ctx)
+	by, err := actorArg(ctx)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.
 
 // put is Put, of a spec that the queue had before if again.
 func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again bool) (queue.PutResult, error) {
-	by, err := queue.By(ctx)
+	by, err := actorArg(ctx)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -82,7 +82,7 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 	if queue.ValidateName(name) != nil {
 		return unknown(name)
 	}
-	by, err := queue.By(ctx)
+	by, err := actorArg(ctx)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (e *Engine) setPaused(ctx context.Context, name string, paused bool, reason
 	if queue.ValidateName(name) != nil {
 		return now, unknown(name)
 	}
-	by, err := queue.By(ctx)
+	by, err := actorArg(ctx)
 	if err != nil {
 		return now, err
 	}

@@ -49,7 +49,8 @@ type Status struct {
 	Queue string
 	// Reason is what the pause was told, what the receiver answered, or the quota.
 	Reason string
-	By     string // who paused it
+	By     string // who paused it, and Note who he said that he is
+	Note   string
 	// Full is whether it has no room for another job.
 	Full bool
 }
@@ -146,7 +147,7 @@ func (s *Status) of(parent *queue.Info) bool {
 }
 
 func (s *Status) pausedBy(p *queue.Pause) bool {
-	s.Until, s.Reason, s.By = p.Until, p.Reason, p.By
+	s.Until, s.Reason, s.By, s.Note = p.Until, p.Reason, p.By, p.Note
 	return p.On()
 }
 

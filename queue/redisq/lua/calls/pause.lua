@@ -20,7 +20,7 @@ if till and (till <= now or till > now + MAX_AHEAD) then return { 2, now } end
 local paused = ARGV[3] == '1' and (till and ARGV[6] or '1') or ''
 local Q = B .. 'q' .. nr
 local was = call('HMGET', Q, 'paused', 'pby', 'preason')
-local same = not q.paused and paused == '' or was[1] == paused and was[2] == by and was[3] == reason
+local same = not q.paused and paused == '' or was[1] == paused and was[2] == who(by) and was[3] == reason
 check_change_keys('queue', q.name)
 local goes_on = paused == '' and q.receiver and receiver.resume(q)
 if not same then log_pause_end(q) end
@@ -29,7 +29,7 @@ if not same or goes_on then
     goes_on and STOP_LIFTED or '', reason, till or 0)
 end
 if not same then
-  call('HSET', Q, 'paused', paused, 'pby', by, 'preason', reason, 'psince', now)
+  call('HSET', Q, 'paused', paused, 'pby', who(by), 'preason', reason, 'psince', now)
   read_pause(q, paused)
 end
 if not same or goes_on then

@@ -2,7 +2,7 @@
 -- 'rule') and name, and know nothing of what they are about.
 --
 -- An entry has the bytes of all entries up to it, its number, how many were dropped before it for want of room, and
--- when it was last added to; then, packed: at, by, what, revision, the one before, detail, reason, until or 0, number
+-- when it was last added to; then, packed: at, by (see who), what, revision, the one before, detail, reason, until or 0, number
 -- of jobs, and the ids of some. Only the newest is ever written again: a change of jobs that takes several calls is one
 -- entry.
 
@@ -14,17 +14,21 @@ local LAPSED = "the pause's time came"
 local function log_key(kind, name) return B .. 'H:' .. kind .. ':' .. name end
 local function documents_key(kind, name) return B .. 'P:' .. kind .. ':' .. name end
 
+-- who is what is kept of who made a change: his name and his note, a line each. by is those two, and then JSON that
+-- says all of him; '' is nobody.
+local function who(by) return by:match('^[^\n]*\n[^\n]*') or '' end
+
 -- kept_for is how long changes are kept.
 local function kept_for() return tonumber(call('HGET', B, 'keepchanges')) or 400 * 86400 * SECOND end
 
 -- extend_last adds a change of jobs to the newest entry if that is of the same act, and reports whether it did. An
 -- entry that cannot be read is never the same.
-local function extend_last(key, head, by, what, rev, detail, reason, jobs, ids)
+local function extend_last(key, head, doer, what, rev, detail, reason, jobs, ids)
   local bytes, number, dropped, last = unpack_(ENTRY, head)
   if now - last >= ONE_CHANGE then return false end
   local ok, c = pcall(cmsgpack.unpack, sub(head, ENTRY_BYTES + 1))
   if not ok or type(c) ~= 'table' or type(c[9]) ~= 'number' or type(c[10]) ~= 'table' then return false end
-  if c[2] ~= by or c[3] ~= what or c[4] ~= rev or c[6] ~= detail or c[7] ~= reason then return false end
+  if c[2] ~= doer or c[3] ~= what or c[4] ~= rev or c[6] ~= detail or c[7] ~= reason then return false end
   c[9] = c[9] + jobs
   for i = 1, min(#ids, MOST_IDS - #c[10]) do table.insert(c[10], ids[i]) end
   local text = cmsgpack.pack(c)
@@ -36,10 +40,11 @@ end
 local function log_change(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
   local key = log_key(kind, name)
   local head = call('LINDEX', key, 0)
-  if head and ids and extend_last(key, head, by, what, rev, detail, reason, jobs, ids) then return end
+  local doer = who(by)
+  if head and ids and extend_last(key, head, doer, what, rev, detail, reason, jobs, ids) then return end
   local some = {}
   for i = 1, min(#(ids or {}), MOST_IDS) do some[i] = ids[i] end
-  local text = cmsgpack.pack({ at, by, what, rev, was, detail, reason, till, jobs or 0, some })
+  local text = cmsgpack.pack({ at, doer, what, rev, was, detail, reason, till, jobs or 0, some })
   local bytes, number, dropped = 0, 0, 0
   if head then bytes, number, dropped = unpack_(ENTRY, head) end
   bytes = bytes + ENTRY_BYTES + #text

@@ -1,0 +1,29 @@
+package redisq
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// actorArg is what scripts are told of who makes a change: his name and his note, a line each, which the change log
+// keeps, and then the whole Actor as JSON.
+func actorArg(ctx context.Context) (string, error) {
+	a, err := queue.ActorOf(ctx)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(a)
+	return whoText(a.Name, a.Note) + "\n" + string(text), err
+}
+
+// whoText is a name and a note as scripts keep them. Neither has a line feed: see queue.Actor.Validate.
+func whoText(name, note string) string { return name + "\n" + note }
+
+// who is the opposite of whoText.
+func who(text string) (name, note string) {
+	name, note, _ = strings.Cut(text, "\n")
+	return name, note
+}
