@@ -101,10 +101,11 @@ func (t *Turns) Reserve(ctx context.Context, within time.Duration) (*Turn, error
 			return nil, &Later{turnRetry}
 		}
 		return nil, &Later{max(leastIn, time.Until(a.ETA.At.Add(-ahead)))}
-	case queue.Full, queue.LaneFull, queue.LimitReached:
-		return nil, &Later{max(leastIn, a.RetryAfter)}
 	case queue.UnknownQueue:
 		return nil, fmt.Errorf("%s: %w", t.queue, queue.ErrUnknownQueue)
+	}
+	if a.Outcome.Refusal().Again() {
+		return nil, &Later{max(leastIn, a.RetryAfter)}
 	}
 	err = cut(ctx, fmt.Errorf("no turn of %s: %v: %w", t.queue, a.Outcome, a.Err))
 	if ctx.Err() != nil || errors.Is(err, queue.ErrOutcomeUnknown) { // it may be in

@@ -23,11 +23,14 @@ const (
 // Refusal is why something was not done, as everybody is told who asked for it.
 type Refusal struct {
 	Code   string // for programs: never renamed
-	Status int    // of HTTP; 429 and from 500 on it is worth trying again
+	Status int    // of HTTP
 	Title  string // the same for people
 	Field  string // the field at fault, if it is always the same
 	Detail string // what to do about it, if that can be said beforehand
 }
+
+// Again reports whether it is worth asking again later.
+func (r *Refusal) Again() bool { return r != nil && (r.Status == 429 || r.Status >= 500) }
 
 // outcomes has a row for each outcome: its name in logs, metrics and scripts, and how it is refused. Docs, OpenAPI,
 // problem answers and the constants of the scripts follow from it.

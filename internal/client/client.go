@@ -103,7 +103,7 @@ func (p *Problem) Error() string {
 }
 
 // Again reports whether asking again, not before RetryAfter, may help: there was no room, or nothing could be decided.
-func (p *Problem) Again() bool { return p.Status == http.StatusTooManyRequests || p.Status >= 500 }
+func (p *Problem) Again() bool { return (&queue.Refusal{Status: p.Status}).Again() }
 
 // RetryAfter is when to come back, 0 if the server did not say.
 func (p *Problem) RetryAfter() time.Duration {
