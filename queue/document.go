@@ -64,7 +64,14 @@ func isKind(s string) bool {
 	return s != "" && len(s) <= 16
 }
 
-// UnknownDocument is the error for a document that is not there.
-func UnknownDocument(kind, name string) error {
-	return fmt.Errorf("%w: %s %s", ErrUnknownDocument, kind, Shorten(name, 80))
+// NoDocument is the ErrUnknownDocument of a document that is not there.
+type NoDocument struct{ Kind, Name string }
+
+// UnknownDocument is the error for a document that is not there, a *NoDocument.
+func UnknownDocument(kind, name string) error { return &NoDocument{kind, name} }
+
+func (e *NoDocument) Error() string {
+	return fmt.Sprintf("%v: %s %s", ErrUnknownDocument, e.Kind, Shorten(e.Name, 80))
 }
+
+func (e *NoDocument) Unwrap() error { return ErrUnknownDocument }

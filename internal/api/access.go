@@ -37,13 +37,17 @@ func ofEverything(roles ...auth.Role) need { return need{everything, roles} }
 // serve serves a request, if whoever sent it may ask for that. Nothing of its body is read before.
 func (h *handler) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 	id, p := h.admit(rt, w, r)
+	if id != nil {
+		r = r.WithContext(context.WithValue(r.Context(), identityKey{}, id))
+		if p == nil {
+			p = h.withinRate(r.Context(), id.App)
+		}
+	}
 	if p != nil {
+		h.noteRefusal(rt, w, r, p)
 		unread(w, r)
 		p.write(w)
 		return
-	}
-	if id != nil {
-		r = r.WithContext(context.WithValue(r.Context(), identityKey{}, id))
 	}
 	if rt.effect == changes {
 		h.change(rt, w, r)

@@ -23,7 +23,11 @@ func (h *handler) change(rt *route, w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, end := h.logged(queue.WithActor(r.Context(), actor))
 	defer end()
-	rt.serve(h, w, r.WithContext(ctx))
+	n := &noting{ResponseWriter: w}
+	rt.serve(h, n, r.WithContext(ctx))
+	if n.refused != nil {
+		h.noteRefusal(rt, w, r, n.refused)
+	}
 }
 
 // actorOf is who makes a request, for the records of what it does.

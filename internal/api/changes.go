@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,18 +99,23 @@ func changesRequest(r *http.Request, of queue.Subject, name string) (ask queue.C
 			ask.What = append(ask.What, kind)
 		}
 	}
-	for field, to := range map[string]*time.Time{"since": &ask.Since, "until": &ask.Until} {
+	return ask, readSpan(q, &ask.Since, &ask.Until)
+}
+
+// readSpan reads since and until, which may be left out.
+func readSpan(q url.Values, since, until *time.Time) *Problem {
+	for field, to := range map[string]*time.Time{"since": since, "until": until} {
 		s := q.Get(field)
 		if s == "" {
 			continue
 		}
 		at, err := time.Parse(time.RFC3339Nano, s)
 		if err != nil {
-			return ask, badField(field, shorten(s)+" must be an instant such as 2026-01-02T15:04:05Z")
+			return badField(field, shorten(s)+" must be an instant such as 2026-01-02T15:04:05Z")
 		}
 		*to = at
 	}
-	return ask, nil
+	return nil
 }
 
 // masked is a spec as it may be shown.

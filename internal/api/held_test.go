@@ -169,6 +169,11 @@ func template(path string) string {
 	if len(parts) > 3 && parts[2] == "rules" {
 		parts[3] = "{rule}"
 	}
+	for kind, name := range map[string]string{"apps": "{app}", "tokens": "{token}", "subjects": "{subject}"} {
+		if len(parts) > 3 && parts[2] == kind {
+			parts[3] = name
+		}
+	}
 	if len(parts) > 5 && parts[4] == "jobs" {
 		parts[5] = "{id}"
 	}

@@ -156,6 +156,9 @@ var (
 
 // write sends the problem as the whole response.
 func (p *Problem) write(w http.ResponseWriter) {
+	if n, ok := w.(*noting); ok {
+		n.refused = p
+	}
 	out := takeOutput()
 	defer out.free()
 	head := w.Header()

@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -37,7 +36,9 @@ func (h *handler) listQueues(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page := wire.Queues{}
-	page.Queues, page.Next = pageFrom(w, "/v1/queues", infos, limit, shownTo(r.Context()), func(q *wire.Queue) string { return q.Name })
+	page.Queues, page.Next = pageFrom(
+		w, r, infos, limit, shownTo(r.Context()), func(q *wire.Queue) string { return q.Name },
+	)
 	h.writeCharged(w, r, http.StatusOK, page, c)
 }
 
@@ -75,13 +76,16 @@ func (h *handler) someQueues(r *http.Request, after string, limit int, c *charge
 // pageFrom is the page of a list of which one more was asked for than it has, and behind which name the next one
 // begins, if there is one: a header links to that.
 func pageFrom[I, S any](
-	w http.ResponseWriter, path string, infos []I, limit int, shown func(*I) S, name func(*S) string,
+	w http.ResponseWriter, r *http.Request, infos []I, limit int, shown func(*I) S, name func(*S) string,
 ) (page []S, next string) {
 	page = make([]S, 0, min(len(infos), limit))
 	for i := range infos {
 		if i == limit {
 			next = name(&page[i-1])
-			w.Header().Set("Link", "<"+path+"?after="+url.QueryEscape(next)+"&limit="+strconv.Itoa(limit)+`>; rel="next"`)
+			query := r.URL.Query()
+			query.Set("after", next)
+			query.Set("limit", strconv.Itoa(limit))
+			w.Header().Set("Link", "<"+r.URL.EscapedPath()+"?"+query.Encode()+`>; rel="next"`)
 			break
 		}
 		page = append(page, shown(&infos[i]))

@@ -82,6 +82,7 @@ var givenUp = Problem{
 func refused(err error) *Problem {
 	var field *queue.FieldError
 	var missing *ruleset.Missing
+	var none *queue.NoDocument
 	var p *Problem
 	switch {
 	case errors.As(err, &p):
@@ -93,6 +94,8 @@ func refused(err error) *Problem {
 		}
 	case errors.As(err, &field):
 		return refusedField(field)
+	case errors.As(err, &none):
+		return unknownDocument(none)
 	}
 	for _, row := range errorProblems {
 		if errors.Is(err, row.err) {

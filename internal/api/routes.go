@@ -71,6 +71,22 @@ var routes = []route{
 	{"refundRule", post, "/v1/rules/{rule}/refund", flows, ofRule(auth.Produce, auth.Operate), asked(queue.TakeBack)},
 	{"resetRule", post, "/v1/rules/{rule}/reset", changes, ofRule(auth.Operate), asked(queue.TakeAnew)},
 	{"listDeadQueues", get, "/v1/dead", reads, ofAnything(auth.View), (*handler).listDeadQueues},
+	{"listApps", get, "/v1/apps", reads, ofAnything(auth.View), managed((*handler).listApps)},
+	{"getApp", get, "/v1/apps/{app}", reads, ofAnything(auth.View), managed((*handler).getApp)},
+	{"putApp", put, "/v1/apps/{app}", changes, ofEverything(auth.Admin), managed((*handler).putApp)},
+	{"deleteApp", del, "/v1/apps/{app}", changes, ofEverything(auth.Admin), managed((*handler).deleteApp)},
+	{"listTokens", get, "/v1/tokens", reads, ofAnything(auth.Admin), managed((*handler).listTokens)},
+	{"createToken", post, "/v1/tokens", changes, ofAnything(auth.Admin), managed((*handler).createToken)},
+	{"getToken", get, "/v1/tokens/{token}", reads, ofAnything(auth.Admin), managed((*handler).getToken)},
+	{"deleteToken", del, "/v1/tokens/{token}", changes, ofAnything(auth.Admin), managed((*handler).deleteToken)},
+	{"rotateToken", post, "/v1/tokens/{token}/rotate", changes, ofAnything(auth.Admin), managed((*handler).rotateToken)},
+	{"listSubjects", get, "/v1/subjects", reads, ofAnything(auth.Admin), managed((*handler).listSubjects)},
+	{"getSubject", get, "/v1/subjects/{subject}", reads, ofAnything(auth.Admin), managed((*handler).getSubject)},
+	{"putSubject", put, "/v1/subjects/{subject}", changes, ofEverything(auth.Admin), managed((*handler).putSubject)},
+	{"deleteSubject", del, "/v1/subjects/{subject}", changes, ofEverything(auth.Admin),
+		managed((*handler).deleteSubject)},
+	{"listAudit", get, "/v1/audit", reads, ofAnything(auth.Admin), (*handler).listAudit},
+	{"whoami", get, "/v1/whoami", reads, need{of: anybody}, (*handler).whoami},
 	{"listDrainers", get, "/v1/drainers", reads, ofEverything(auth.View), (*handler).listDrainers},
 	{"healthz", get, "/healthz", reads, need{}, (*handler).healthz},
 	{"readyz", get, "/readyz", reads, need{}, (*handler).readyz},
@@ -104,7 +120,11 @@ func (h *handler) dispatch() http.Handler {
 		w.Header()[headerRequest] = h.requests.id(r)
 		// The mux would answer a path with // or .. in it by a redirect to another
 		// queue's; nobody means that.
-		if p := r.URL.Path; p == "" || p[0] != '/' || p != path.Clean(p) {
+		p := r.URL.Path
+		if strings.HasPrefix(p, "/v1/subjects/") { // names of subjects may have slashes, and are encoded then
+			p = r.URL.EscapedPath()
+		}
+		if p == "" || p[0] != '/' || p != path.Clean(p) {
 			notFound(w, r)
 			return
 		}

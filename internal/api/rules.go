@@ -22,7 +22,9 @@ func (h *handler) listRules(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page := wire.Rules{}
-	page.Rules, page.Next = pageFrom(w, "/v1/rules", infos, limit, shownRuleTo(r.Context()), func(r *wire.Rule) string { return r.Name })
+	page.Rules, page.Next = pageFrom(
+		w, r, infos, limit, shownRuleTo(r.Context()), func(r *wire.Rule) string { return r.Name },
+	)
 	h.writeJSON(w, r, http.StatusOK, page)
 }
 

@@ -51,7 +51,7 @@ func (q *AuditQuery) values() url.Values {
 	return v
 }
 
-// Audit returns a page of the audit log. It may have fewer entries than asked for, or none, and a Next.
+// Audit returns a page of the audit log. It may have fewer entries than asked for, or none, and More follow.
 func (c *Client) Audit(ctx context.Context, q AuditQuery) (answer wire.Audit, err error) {
 	_, err = c.do(ctx, http.MethodGet, "/v1/audit?"+q.values().Encode(), nil, nil, &answer)
 	return answer, err

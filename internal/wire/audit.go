@@ -12,9 +12,9 @@ type AuditRecord struct {
 	// Entry is what Text says.
 	Entry queue.AuditEntry `json:"entry"`
 	// Text is the entry byte by byte as it is kept, and Digest its SHA-256: the next entry of the partition has that as
-	// its previous.
-	Text   string       `json:"text"`
-	Digest queue.Digest `json:"digest"`
+	// its previous. Only who sees all entries is told.
+	Text   string       `json:"text,omitempty"`
+	Digest queue.Digest `json:"digest,omitempty"`
 	// Before and After are what it was and what it became, with secrets masked.
 	Before json.RawMessage `json:"before,omitempty"`
 	After  json.RawMessage `json:"after,omitempty"`
@@ -23,8 +23,10 @@ type AuditRecord struct {
 // Audit is a page of the audit log, of all partitions by time.
 type Audit struct {
 	Records []AuditRecord `json:"records"`
-	// Next goes into the next request; absent when there is nothing more. A page may have fewer than asked for, or
-	// none.
+	// More says that others follow. A page may have fewer than asked for, or none, and others follow all the same.
+	More bool `json:"more"`
+	// Next is the after of the next request. Beginning with the oldest it is there also when no more follow, for those
+	// that come.
 	Next string `json:"next,omitempty"`
 	// Chains are where each partition's entries begin and end. Only who sees all entries is told.
 	Chains []AuditChain `json:"chains,omitempty"`

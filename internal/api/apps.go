@@ -1,0 +1,198 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+// unknownDocuments are what is answered of a document that is not there, by its kind.
+var unknownDocuments = map[string]struct {
+	reason Reason
+	makes  string
+}{
+	auth.KindApp:     {ReasonUnknownApp, "PUT /v1/apps/{app}"},
+	auth.KindToken:   {ReasonUnknownToken, "POST /v1/tokens"},
+	auth.KindSubject: {ReasonUnknownSubject, "PUT /v1/subjects/{subject}"},
+}
+
+func unknownDocument(e *queue.NoDocument) *Problem {
+	row, ok := unknownDocuments[e.Kind]
+	if !ok {
+		return &Problem{Reason: ReasonNotFound, Detail: e.Error()}
+	}
+	return &Problem{
+		Reason: row.reason,
+		Detail: "there is no " + e.Kind + " " + queue.Shorten(e.Name, 80) + "; " + row.makes + " makes one",
+	}
+}
+
+// maxAccessBody is the limit of a body that describes an app, a token or a subject.
+const maxAccessBody = queue.MaxDocumentBytes
+
+// managed serves what manages who may do what, where there is somebody who keeps that.
+func managed(
+	serve func(*handler, http.ResponseWriter, *http.Request),
+) func(*handler, http.ResponseWriter, *http.Request) {
+	return func(h *handler, w http.ResponseWriter, r *http.Request) {
+		if h.o.Auth == nil {
+			(&Problem{
+				Reason: ReasonNotFound, Detail: "this server asks nobody who he is (--no-auth), and has no apps or tokens",
+			}).write(w)
+			return
+		}
+		serve(h, w, r)
+	}
+}
+
+func (h *handler) listApps(w http.ResponseWriter, r *http.Request) {
+	after, limit, p := pageOf(r)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	apps, err := h.o.Auth.Apps(r.Context(), caller(r.Context()), after, limit+1)
+	if err != nil {
+		h.failAccess(w, err)
+		return
+	}
+	page := wire.Apps{}
+	page.Apps, page.Next = pageFrom(w, r, apps, limit, shownApp, func(a *wire.App) string { return a.Name })
+	h.writeJSON(w, r, http.StatusOK, page)
+}
+
+func shownApp(a *auth.App) wire.App { return wire.App{App: *a, Revision: a.Revision} }
+
+func (h *handler) getApp(w http.ResponseWriter, r *http.Request) {
+	app, err := h.o.Auth.App(r.Context(), caller(r.Context()), r.PathValue("app"))
+	if err != nil {
+		h.failAccess(w, err)
+		return
+	}
+	h.writeRevised(w, r, http.StatusOK, app.Revision, shownApp(&app))
+}
+
+func (h *handler) putApp(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("app")
+	app, p := h.readApp(r, name)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	expect, p := h.expectedAccess(r, func() (int64, error) {
+		app, err := h.o.Auth.App(r.Context(), caller(r.Context()), name)
+		return app.Revision, err
+	})
+	if p != nil {
+		p.write(w)
+		return
+	}
+	app, err := h.o.Auth.PutApp(r.Context(), caller(r.Context()), app, expect)
+	if err != nil {
+		h.failRevised(w, err, app.Revision)
+		return
+	}
+	h.didAccess(r, auth.KindApp, name, queue.Changed, app.Revision)
+	if err := h.holdToRate(r.Context(), caller(r.Context()), &app); err != nil {
+		h.failAccess(w, err)
+		return
+	}
+	h.writeRevised(w, r, http.StatusOK, app.Revision, shownApp(&app))
+}
+
+// readApp reads the app of a PUT. The name may be left out of the body; it cannot be another one than the URL's.
+func (h *handler) readApp(r *http.Request, name string) (auth.App, *Problem) {
+	var v struct {
+		Name     string           `json:"name"`
+		Prefixes []string         `json:"prefixes"`
+		Limits   auth.Limits      `json:"limits"`
+		Secrets  setting.Patterns `json:"secrets"`
+		Hosts    setting.Patterns `json:"hosts"`
+		Senders  setting.Patterns `json:"senders"`
+		Note     string           `json:"note"`
+	}
+	if p := h.readJSON(r, maxAccessBody, &v); p != nil {
+		return auth.App{}, p
+	}
+	if v.Name != "" && v.Name != name {
+		return auth.App{}, otherName(v.Name, name)
+	}
+	return auth.App{
+		Name: name, Prefixes: v.Prefixes, Limits: v.Limits, Secrets: v.Secrets, Hosts: v.Hosts, Senders: v.Senders,
+		Note: v.Note,
+	}, nil
+}
+
+// otherName is the refusal of a body that has another name than the URL.
+func otherName(body, url string) *Problem {
+	return badField("name", "is "+shorten(body)+" but the URL says "+shorten(url))
+}
+
+func (h *handler) deleteApp(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("app")
+	expect, p := h.expectedAccess(r, func() (int64, error) {
+		app, err := h.o.Auth.App(r.Context(), caller(r.Context()), name)
+		return app.Revision, err
+	})
+	if p != nil {
+		p.write(w)
+		return
+	}
+	revision, err := h.o.Auth.DeleteApp(r.Context(), caller(r.Context()), name, expect)
+	if err != nil {
+		h.failRevised(w, err, revision)
+		return
+	}
+	h.didAccess(r, auth.KindApp, name, queue.Deleted, revision)
+	if err := h.holdToRate(r.Context(), caller(r.Context()), &auth.App{Name: name}); err != nil {
+		h.o.Logger.Warn("the rule of an app that was deleted could not be deleted", "app", name, "error", err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// didAccess logs a change of who may do what. The store records it by itself.
+func (h *handler) didAccess(r *http.Request, kind, name string, what queue.ChangeKind, revision int64) {
+	done := deed{what: what, of: queue.Subject(kind), name: name, revision: revision}
+	done.tell(r.Context(), h.o.Logger)
+}
+
+// expectedAccess is expected of an app, a token or a subject.
+func (h *handler) expectedAccess(r *http.Request, present func() (int64, error)) (int64, *Problem) {
+	return expected(r, func() (int64, *Problem) {
+		revision, err := present()
+		if errors.Is(err, queue.ErrUnknownDocument) {
+			return 0, &Problem{Reason: ReasonRevision, Detail: "there is none of this name"}
+		}
+		if err != nil {
+			return 0, refused(err)
+		}
+		return revision, nil
+	})
+}
+
+// writeRevised answers with what has a revision.
+func (h *handler) writeRevised(w http.ResponseWriter, r *http.Request, status int, revision int64, v any) {
+	w.Header().Set("ETag", etag(revision))
+	h.writeJSON(w, r, status, v)
+}
+
+// failAccess answers with an error of what manages who may do what.
+func (h *handler) failAccess(w http.ResponseWriter, err error) { h.failRevised(w, err, -1) }
+
+// failRevised is failAccess where the present revision is known.
+func (h *handler) failRevised(w http.ResponseWriter, err error, revision int64) {
+	var refusal *auth.Refusal
+	p := refused(err)
+	if errors.As(err, &refusal) {
+		p = refusedAccess(w, err)
+	}
+	if p.Reason == ReasonRevision {
+		p.Revision = revision
+	}
+	h.logInternal(p, err, "")
+	p.write(w)
+}

@@ -1,0 +1,187 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// auditPage is how many entries of a partition are read at a time.
+	auditPage = 100
+	// maxAudited is how many entries one request looks at, about.
+	maxAudited = 5000
+)
+
+// listAudit answers with a page of the audit log: the entries of all partitions by time, those that are asked for and
+// that whoever asks may see.
+func (h *handler) listAudit(w http.ResponseWriter, r *http.Request) {
+	if h.o.Audit == nil {
+		notFound(w, r)
+		return
+	}
+	ask, p := auditRequest(r, h.engine.Partitions())
+	if p != nil {
+		p.write(w)
+		return
+	}
+	c := &charge{account: h.account(r)}
+	defer c.free()
+	page := wire.Audit{Records: []wire.AuditRecord{}}
+	sees := auditViewOf(r.Context())
+	chains, more, err := h.audit(r.Context(), &ask, func(e *audited) bool {
+		if shown, ok := sees.record(e); ok && ask.wants(&e.entry) {
+			page.Records = append(page.Records, shown)
+		}
+		return len(page.Records) < ask.limit
+	})
+	if err != nil {
+		h.fail(w, err, "")
+		return
+	}
+	if page.More = more; more || ask.oldest {
+		page.Next = ask.at.text()
+	}
+	if sees.all {
+		page.Chains = chains
+	}
+	h.writeCharged(w, r, http.StatusOK, page, c)
+}
+
+// audited is an entry that was read.
+type audited struct {
+	partition int
+	entry     queue.AuditEntry
+	record    queue.AuditRecord
+}
+
+// auditRun is what was read of a partition, and not merged yet.
+type auditRun struct {
+	entries []audited
+	over    bool // nothing more is there
+	chain   wire.AuditChain
+}
+
+// audit hands the entries behind a cursor to see, by time, until that returns false, there are no more, or it has
+// looked at enough. The cursor is then behind the last of them, and more says that others follow.
+func (h *handler) audit(
+	ctx context.Context, ask *auditQuery, see func(*audited) bool,
+) (chains []wire.AuditChain, more bool, err error) {
+	runs := make([]auditRun, len(ask.at))
+	for looked := 0; looked < maxAudited; looked++ {
+		first := -1
+		for n := range runs {
+			if err := h.readAudit(ctx, ask, n, &runs[n]); err != nil {
+				return nil, false, err
+			}
+			if run := &runs[n]; len(run.entries) > 0 && (first < 0 || ask.before(run, &runs[first])) {
+				first = n
+			}
+		}
+		if first < 0 {
+			break
+		}
+		e := &runs[first].entries[0]
+		if !ask.oldest && e.entry.Time().Before(ask.since) { // and so are all behind it
+			runs[first].entries, runs[first].over, ask.at[first] = nil, true, auditEnd
+			continue
+		}
+		runs[first].entries = runs[first].entries[1:]
+		ask.at.pass(first, e.entry.Number, ask.oldest)
+		if !see(e) {
+			break
+		}
+	}
+	chains = make([]wire.AuditChain, len(runs))
+	for n := range runs {
+		chains[n] = runs[n].chain
+		more = more || len(runs[n].entries) > 0 || !runs[n].over
+	}
+	return chains, more, nil
+}
+
+// readAudit reads on in a partition, if all that was read of it is merged.
+func (h *handler) readAudit(ctx context.Context, ask *auditQuery, n int, run *auditRun) error {
+	if run.over || len(run.entries) > 0 {
+		return nil
+	}
+	if ask.at[n] == auditEnd {
+		run.over = true
+		return nil
+	}
+	page, err := h.o.Audit.Audit(ctx, queue.AuditRequest{
+		Partition: n, From: max(0, ask.at[n]), Back: !ask.oldest, Limit: auditPage,
+	})
+	if err != nil {
+		return err
+	}
+	run.chain = wire.AuditChain{Partition: n, Oldest: page.Oldest, Newest: page.Newest, Head: page.Head}
+	run.over = len(page.Records) < auditPage
+	run.entries = make([]audited, len(page.Records))
+	for i := range page.Records {
+		e := audited{partition: n, record: page.Records[i]}
+		if e.entry, err = e.record.Entry(); err != nil {
+			return err
+		}
+		run.entries[i] = e
+	}
+	switch {
+	case ask.oldest:
+	case len(run.entries) == 0:
+		ask.at[n] = auditEnd
+	default: // what is written meanwhile is not for the next page
+		ask.at[n] = run.entries[0].entry.Number
+	}
+	return nil
+}
+
+// auditView is what of the audit log somebody may see.
+type auditView struct {
+	id  *auth.Identity
+	all bool
+}
+
+func auditViewOf(ctx context.Context) auditView {
+	id := caller(ctx)
+	return auditView{id, id == nil || id.Everything(auth.Admin)}
+}
+
+// record is an entry as it may be shown, if it may. Of a change to what is his that somebody else made an app's admin
+// sees who it was, and not by which token and from where. The chain is only for who sees all of it.
+func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
+	shown := wire.AuditRecord{
+		Partition: e.partition, Entry: e.entry, Before: e.record.Before, After: e.record.After,
+	}
+	if v.all {
+		shown.Text, shown.Digest = string(e.record.Text), e.record.Digest
+		return shown, true
+	}
+	app := v.id.Actor.App
+	his := app != "" && e.entry.Actor.App == app
+	if !his {
+		shown.Entry.Actor.Token, shown.Entry.Actor.Address, shown.Entry.Actor.Request = "", "", ""
+	}
+	switch e.entry.Of {
+	case string(queue.OfQueue), string(queue.OfRule):
+		return shown, v.id.Can(auth.Admin, e.entry.Name) || his && !v.id.Owns(e.entry.Name)
+	case auth.KindApp:
+		return shown, app != "" && e.entry.Name == app
+	}
+	return shown, his || app != "" && (appIn(e.record.Before) == app || appIn(e.record.After) == app)
+}
+
+// appIn is the app that a document belongs to.
+func appIn(text []byte) string {
+	var v struct {
+		App string `json:"app"`
+	}
+	if json.Unmarshal(text, &v) != nil {
+		return ""
+	}
+	return v.App
+}

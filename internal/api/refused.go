@@ -1,0 +1,161 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// refusedEvery is how often at most the same refusal to the same client is recorded.
+	refusedEvery = time.Minute
+	// maxRefused bounds how many different ones are counted at a time; what comes on top is counted as one.
+	maxRefused = 10_000
+	// recordTimeout is how long the store may take to record one.
+	recordTimeout = 5 * time.Second
+)
+
+// refusals records in the store which changes were refused, and to whom: at once the first time, then at most once a
+// minute for each client, operation and reason, with how many there were.
+type refusals struct {
+	store  queue.AuditLog // nil records nothing
+	logger *slog.Logger
+
+	mu     sync.Mutex
+	counts map[refusalKey]*refusalCount
+	timer  *time.Timer // until the counts are recorded; nil if there are none
+}
+
+type refusalKey struct{ who, operation, reason string }
+
+// refusalCount is what was refused since it was recorded last.
+type refusalCount struct {
+	since time.Time // of the last record
+	last  queue.AuditEntry
+	times int64
+}
+
+// add notes a refusal. entry is asked only if it is recorded, or is the first that will be.
+func (r *refusals) add(key refusalKey, entry func() queue.AuditEntry) {
+	if r.store == nil {
+		return
+	}
+	now := time.Now()
+	r.mu.Lock()
+	c := r.counts[key]
+	if c == nil && len(r.counts) >= maxRefused {
+		key = refusalKey{operation: key.operation}
+		c = r.counts[key]
+	}
+	if c != nil && now.Sub(c.since) < refusedEvery {
+		if c.times++; c.times == 1 {
+			c.last = entry()
+		}
+		if r.timer == nil {
+			r.timer = time.AfterFunc(refusedEvery, r.flush)
+		}
+		r.mu.Unlock()
+		return
+	}
+	e := entry()
+	e.Times = 1
+	if c != nil {
+		e.Times += c.times
+	}
+	if r.counts == nil {
+		r.counts = map[refusalKey]*refusalCount{}
+	}
+	r.counts[key] = &refusalCount{since: now}
+	r.mu.Unlock()
+	r.record(e)
+}
+
+// flush records what was counted and not recorded, and forgets what is over.
+func (r *refusals) flush() {
+	var due []queue.AuditEntry
+	now := time.Now()
+	r.mu.Lock()
+	for key, c := range r.counts {
+		if c.times > 0 {
+			c.last.Times = c.times
+			due = append(due, c.last)
+			c.since, c.times = now, 0
+		} else if now.Sub(c.since) >= refusedEvery {
+			delete(r.counts, key)
+		}
+	}
+	r.timer = nil
+	if len(r.counts) > 0 {
+		r.timer = time.AfterFunc(refusedEvery, r.flush)
+	}
+	r.mu.Unlock()
+	for _, e := range due {
+		r.record(e)
+	}
+}
+
+// stop records what was counted, and starts nothing more.
+func (r *refusals) stop() {
+	r.flush()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+}
+
+func (r *refusals) record(e queue.AuditEntry) {
+	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+	defer cancel()
+	if err := r.store.Record(ctx, e); err != nil {
+		r.logger.Warn(
+			"a refusal could not be recorded", "operation", e.Actor.Operation, "reason", e.Refused, "times", e.Times,
+			"error", err,
+		)
+	}
+}
+
+// noteRefusal notes that a request was refused, unless it would have changed nothing, or it is not known whether it did.
+func (h *handler) noteRefusal(rt *route, w http.ResponseWriter, r *http.Request, p *Problem) {
+	if rt.effect == reads || p.Reason.Status >= http.StatusInternalServerError {
+		return
+	}
+	who := addressOf(r)
+	if id := caller(r.Context()); id != nil {
+		who = id.Actor.Name
+	}
+	h.refusals.add(refusalKey{who, rt.operation, p.Reason.Code}, func() queue.AuditEntry {
+		of, name := rt.about(r)
+		actor := actorOf(rt, w, r)
+		if queue.ValidateBy(actor.Note) != nil {
+			actor.Note = ""
+		}
+		return queue.AuditEntry{
+			Actor: actor, Of: of, Name: name, What: queue.KindRefused, Refused: p.Reason.Code, Detail: p.Field,
+		}
+	})
+}
+
+// about is the kind and the name of what a request is about, as far as its path says.
+func (rt *route) about(r *http.Request) (of, name string) {
+	collection, _, _ := strings.Cut(strings.TrimPrefix(rt.pattern, "/v1/"), "/")
+	of = strings.TrimSuffix(collection, "s") // queues, rules, apps, tokens, subjects
+	name = r.PathValue(of)
+	if len(name) > queue.MaxActorBytes || name != "" && queue.ValidateID(name) != nil {
+		name = queue.Shorten(name, 80) // it can be anything
+	}
+	return of, name
+}
+
+// noting notes with which problem a request was answered.
+type noting struct {
+	http.ResponseWriter
+	refused *Problem
+}
+
+func (n *noting) Unwrap() http.ResponseWriter { return n.ResponseWriter }

@@ -1,0 +1,117 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+// appOf is the app that a request is about: the one that it names, or that of who asks.
+func appOf(r *http.Request, named string) string {
+	if id := caller(r.Context()); named == "" && id.App != nil {
+		return id.App.Name
+	}
+	return named
+}
+
+func (h *handler) listTokens(w http.ResponseWriter, r *http.Request) {
+	after, limit, p := pageOf(r)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	app := appOf(r, r.URL.Query().Get("app"))
+	tokens, err := h.o.Auth.Tokens(r.Context(), caller(r.Context()), app, after, limit+1)
+	if err != nil {
+		h.failAccess(w, err)
+		return
+	}
+	page := wire.Tokens{}
+	page.Tokens, page.Next = pageFrom(w, r, tokens, limit, shownToken, func(t *wire.Token) string { return t.ID })
+	h.writeJSON(w, r, http.StatusOK, page)
+}
+
+// shownToken is a token as it may be shown: all but what proves it.
+func shownToken(t *auth.Token) wire.Token {
+	shown := wire.Token{
+		ID: t.ID, App: t.App, Grants: t.Grants, Created: t.Created.UTC(), Expires: instant(t.Expires), Creator: t.Creator,
+		Note: t.Note, ReplacedBy: t.ReplacedBy, Revision: t.Revision,
+	}
+	if !t.LastUsed.IsZero() {
+		shown.LastUsed = t.LastUsed.UTC().Format(time.DateOnly)
+	}
+	return shown
+}
+
+func (h *handler) getToken(w http.ResponseWriter, r *http.Request) {
+	t, err := h.o.Auth.Token(r.Context(), caller(r.Context()), r.PathValue("token"))
+	if err != nil {
+		h.failAccess(w, err)
+		return
+	}
+	h.writeRevised(w, r, http.StatusOK, t.Revision, shownToken(&t))
+}
+
+func (h *handler) createToken(w http.ResponseWriter, r *http.Request) {
+	var ask wire.TokenRequest
+	if p := h.readJSON(r, maxAccessBody, &ask); p != nil {
+		p.write(w)
+		return
+	}
+	t := auth.Token{App: appOf(r, ask.App), Grants: ask.Grants, Note: ask.Note}
+	switch in := ask.ExpiresIn.D(); {
+	case in < 0:
+		badField("expires_in", "is "+in.String()+", must not be negative; leave it out for a token that does not expire").
+			write(w)
+		return
+	case in > 0:
+		t.Expires = time.Now().Add(in)
+	}
+	secret, made, err := h.o.Auth.CreateToken(r.Context(), caller(r.Context()), t)
+	h.answerMade(w, r, secret, &made, err)
+}
+
+func (h *handler) rotateToken(w http.ResponseWriter, r *http.Request) {
+	var ask wire.Rotation
+	if p := h.readJSON(r, maxSmallBody, &ask); p != nil {
+		p.write(w)
+		return
+	}
+	secret, made, err := h.o.Auth.RotateToken(
+		r.Context(), caller(r.Context()), r.PathValue("token"), ask.Keep.D(),
+	)
+	h.answerMade(w, r, secret, &made, err)
+}
+
+// answerMade answers with a token that was made, and with its secret.
+func (h *handler) answerMade(w http.ResponseWriter, r *http.Request, secret string, made *auth.Token, err error) {
+	if err != nil {
+		h.failAccess(w, err)
+		return
+	}
+	h.didAccess(r, auth.KindToken, made.ID, queue.Created, made.Revision)
+	w.Header().Set("Location", "/v1/tokens/"+made.ID)
+	h.writeRevised(w, r, http.StatusCreated, made.Revision, wire.MadeToken{Secret: secret, Token: shownToken(made)})
+}
+
+func (h *handler) deleteToken(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("token")
+	expect, p := h.expectedAccess(r, func() (int64, error) {
+		t, err := h.o.Auth.Token(r.Context(), caller(r.Context()), id)
+		return t.Revision, err
+	})
+	if p != nil {
+		p.write(w)
+		return
+	}
+	revision, err := h.o.Auth.DeleteToken(r.Context(), caller(r.Context()), id, expect)
+	if err != nil {
+		h.failRevised(w, err, revision)
+		return
+	}
+	h.didAccess(r, auth.KindToken, id, queue.Deleted, revision)
+	w.WriteHeader(http.StatusNoContent)
+}
