@@ -15,6 +15,10 @@ func actorArg(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return actorText(&a)
+}
+
+func actorText(a *queue.Actor) (string, error) {
 	text, err := json.Marshal(a)
 	return whoText(a.Name, a.Note) + "\n" + string(text), err
 }

@@ -89,7 +89,7 @@ func (e *Engine) withSpecs(ctx context.Context, r *queue.ChangesRequest, list []
 		return err
 	}
 	rules := map[int64]*queue.Rule{}
-	_, err := e.documents(ctx, r.Subject, r.Name, func(revision int64, text []byte) error {
+	_, err := e.versions(ctx, r.Subject, r.Name, func(revision int64, text []byte) error {
 		rule, err := queue.DecodeRule(text)
 		rules[revision] = &rule
 		return err
@@ -98,8 +98,8 @@ func (e *Engine) withSpecs(ctx context.Context, r *queue.ChangesRequest, list []
 	return err
 }
 
-// documents reads those that are kept, newest first.
-func (e *Engine) documents(
+// versions reads those that are kept, newest first.
+func (e *Engine) versions(
 	ctx context.Context, s queue.Subject, name string, visit func(revision int64, text []byte) error,
 ) (present int64, err error) {
 	v, err := e.ask(ctx, historyScript, e.Partition(name), e.instant(), string(s), name)
@@ -131,7 +131,7 @@ func (e *Engine) History(ctx context.Context, name string) (queue.History, error
 		return h, unknown(name)
 	}
 	var err error
-	h.Revision, err = e.documents(ctx, queue.OfQueue, name, func(revision int64, text []byte) error {
+	h.Revision, err = e.versions(ctx, queue.OfQueue, name, func(revision int64, text []byte) error {
 		s, err := queue.ParseSpec(text)
 		h.Specs = append(h.Specs, queue.KeptSpec{Revision: revision, Spec: s})
 		return err

@@ -58,6 +58,9 @@ type Options struct {
 	// KeepChanges is how long changes of queues and rules are kept. The store keeps it, for all who use it; 0 leaves it
 	// as it is, queue.KeepChanges if nobody ever said.
 	KeepChanges time.Duration
+	// Mask returns what the audit log may show of a queue, a rule or a document: JSON on one line in which secrets are
+	// masked. kind is "queue", "rule", or that of the document. Nil shows all.
+	Mask func(kind string, text []byte) []byte
 	// Now replaces the server's clock, for simulation and tests.
 	Now func() leaky.Instant
 }
@@ -69,6 +72,7 @@ type Engine struct {
 	now        func() leaky.Instant
 	patience   time.Duration
 	prefix     string
+	mask       func(kind string, text []byte) []byte
 	store      string   // its id, as it was at Open
 	keys       []string // of the partitions' hashes
 	appends    []*coalesce.Coalescer[appendItem, queue.Appended]
@@ -118,7 +122,7 @@ func Open(ctx context.Context, client redis.UniversalClient, o Options) (*Engine
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	e := &Engine{client: client, log: o.Logger, now: o.Now, patience: o.Patience, prefix: o.Prefix}
+	e := &Engine{client: client, log: o.Logger, now: o.Now, patience: o.Patience, prefix: o.Prefix, mask: o.Mask}
 	_, _ = rand.Read(e.stampSeed[:])
 	e.closing, e.close = context.WithCancel(context.Background())
 	for p := range o.Partitions {

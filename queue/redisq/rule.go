@@ -170,10 +170,12 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 	if err != nil {
 		return queue.PutResult{}, err
 	}
+	digest, show := e.shown(string(queue.OfRule), kept)
 	for range mostReads {
 		known, lost := e.lostOverrides(ctx, &r)
 		v, err := e.repeat(ctx, putRuleScript, e.Partition(r.Name), e.instant(), r.Name, text, string(r.Algorithm),
-			expect, randomID(), kept, by, overridden(&r), longest.Microseconds(), known, lost)
+			expect, randomID(), kept, by, overridden(&r), longest.Microseconds(), known, lost, digest,
+			show)
 		if err != nil {
 			return queue.PutResult{}, err
 		}

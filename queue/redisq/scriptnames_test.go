@@ -23,6 +23,7 @@ func TestScriptsDeclareWhatTheyUse(t *testing.T) {
 			continue
 		}
 		op, scope := readLua("calls/"+call), map[string]bool{}
+		parts := partsOf(op)
 		read := func(scope map[string]bool, files []string) {
 			for _, name := range files {
 				unbound(t, call+": "+name, library(name).text, scope)
@@ -34,7 +35,7 @@ func TestScriptsDeclareWhatTheyUse(t *testing.T) {
 		needed := closure(op.needs, base)
 		read(scope, needed)
 		for _, p := range lazyParts {
-			read(maps.Clone(scope), closure(op.parts[p.name], slices.Concat(base, needed)))
+			read(maps.Clone(scope), closure(parts[p.name], slices.Concat(base, needed)))
 		}
 		unbound(t, call, op.text, scope)
 	}
@@ -50,7 +51,7 @@ var (
 	luaField    = regexp.MustCompile(`^ =[^=]`)
 	luaKeywords = strings.Fields(`and break do else elseif end false for function if in local nil not or repeat return then
 		true until while KEYS ARGV redis tonumber tostring type pairs ipairs pcall error unpack next rawset setmetatable
-		math string table struct cmsgpack bit`)
+		math string table struct cmsgpack cjson bit`)
 )
 
 func stripLua(text string) string {

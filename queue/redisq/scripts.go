@@ -17,7 +17,7 @@ import (
 // else the file stands on:
 //
 //	-- needs: pace, memory       files of lua/lib that it uses; they come before it
-//	-- for lanes: appendjob      of an operation: files of the part that is made when a call meets a queue with lanes
+//	-- for lanes: appendjob      files of the part that is made when a call meets a queue with lanes
 //	-- gives: rule_of, enter     functions that other parts reach as <file>.<function>
 //
 //go:embed lua/*/*.lua
@@ -38,6 +38,36 @@ var lazyParts = []lazyPart{
 	{"rules", "with_rules", "appendrules", "ruling"},
 	{"visits", "visit_one", "visit", "visit_one"},
 	{"adapt", "adapt_rate", "adapt", "observe"},
+	{"changes", "log_lapse", "changes", "log_pause_end"},
+	{"audit", "write_audit", "audit", "write_entry"},
+}
+
+// partsOf returns the files of each part of an operation: those that it names, and those that files name which it
+// stands on.
+func partsOf(op luaFile) map[string][]string {
+	parts, seen := map[string][]string{}, map[string]bool{}
+	var add func(f luaFile)
+	need := func(file string) {
+		if !seen[file] {
+			seen[file] = true
+			add(library(file))
+		}
+	}
+	add = func(f luaFile) {
+		for _, file := range f.needs {
+			need(file)
+		}
+		for part, files := range f.parts {
+			for _, file := range files {
+				if !slices.Contains(parts[part], file) {
+					parts[part] = append(parts[part], file)
+				}
+				need(file)
+			}
+		}
+	}
+	add(op)
+	return parts
 }
 
 // script is an operation. It is put together when it is called first: few processes need all of them.
@@ -110,7 +140,7 @@ func closure(names, there []string) (files []string) {
 // assemble puts an operation together.
 func assemble(call string) string {
 	op := readLua("calls/" + call)
-	needed := closure(op.needs, base)
+	needed, parts := closure(op.needs, base), partsOf(op)
 	var b strings.Builder
 	fmt.Fprintln(&b, op.shebang)
 	write := func(names []string) {
@@ -125,10 +155,10 @@ func assemble(call string) string {
 	write([]string{"parts"})
 	write(needed)
 	for _, part := range lazyParts {
-		if op.parts[part.name] == nil {
+		if parts[part.name] == nil {
 			continue
 		}
-		files := closure(op.parts[part.name], slices.Concat(base, needed))
+		files := closure(parts[part.name], slices.Concat(base, needed))
 		fmt.Fprintf(&b, "%s = function(...)\nif not %s then\n%s\n", part.make, part.file, library("names").text)
 		write(files)
 		for _, name := range files {
@@ -164,6 +194,8 @@ var (
 	pauseScript       = newScript("pause")
 	changesScript     = newScript("changes")
 	historyScript     = newScript("history")
+	auditScript       = newScript("audit")
+	recordScript      = newScript("record")
 	deleteScript      = newScript("delete")
 	sweepScript       = newScript("sweep")
 	infoScript        = newScript("info")
@@ -183,6 +215,8 @@ var (
 	openImportScript  = newScript("openimport")
 	importJobsScript  = newScript("importjobs")
 	closeImportScript = newScript("closeimport")
+	documentScript    = newScript("document")
+	putDocumentScript = newScript("putdocument")
 	deadQueuesScript  = newScript("deadqueues")
 	initScript        = newScript("init")
 	putRuleScript     = newScript("putrule")
@@ -191,4 +225,6 @@ var (
 	resetRuleScript   = newScript("resetrule")
 	rulesetScript     = newScript("ruleset")
 	attendScript      = newScript("attend")
+
+	documentsSinceScript = newScript("documentssince")
 )

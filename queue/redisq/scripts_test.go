@@ -35,13 +35,14 @@ func TestScriptsAreWhole(t *testing.T) {
 		if err := c.ScriptLoad(context.Background(), text).Err(); err != nil {
 			t.Errorf("%s: %v", call, err)
 		}
-		for name := range op.parts {
+		parts := partsOf(op)
+		for name := range parts {
 			if !slices.ContainsFunc(lazyParts, func(p lazyPart) bool { return p.name == name }) {
 				t.Errorf("%s has a part %q that nobody makes", call, name)
 			}
 		}
 		for _, p := range lazyParts {
-			if files := op.parts[p.name]; files != nil && !slices.Contains(closure(files, base), p.file) {
+			if files := parts[p.name]; files != nil && !slices.Contains(closure(files, base), p.file) {
 				t.Errorf("%s: its part %s goes on in %s, which is not in it", call, p.name, p.file)
 			}
 		}

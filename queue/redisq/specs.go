@@ -40,11 +40,13 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 	if err != nil {
 		return queue.PutResult{}, err
 	}
+	digest, show := e.shown(string(queue.OfQueue), text)
 	n, d := spec.Rate.Fraction()
 	args := slices.Concat([]any{
 		"name", spec.Name, "spec", text, "n", n, "d", d, "burst", spec.Burst, "expect", expect, "stamp", randomID(),
 		"most_children", queue.MaxChildren, "pull", flag(spec.Pull), "rules", strings.Join(ruled, " "),
-		"adapt", adaptRule(&spec), "by", by, "again", flag(again),
+		"adapt", adaptRule(&spec), "by", by, "again", flag(again), "digest", digest,
+		"shown", show,
 	}, limits, laneArgs(&spec))
 	args = slices.Concat([]any{e.instant(), len(args)}, args, specFields(&spec))
 	v, err := e.repeat(ctx, putScript, partition, args...)

@@ -145,7 +145,7 @@ func TestTakenKeysExpire(t *testing.T) {
 			}
 		}
 	}
-	rules := int64(6*3 + 2) // a hash, a record and the specs of each, their list, and the groups
+	rules := int64(6*3 + 3) // a hash, a record and the specs of each, their list, the groups, and the audit log
 	deadline := time.Now().Add(30 * time.Second)
 	for left := int64(-1); left != before+rules; left = c.DBSize(v.ctx).Val() {
 		if time.Now().After(deadline) {

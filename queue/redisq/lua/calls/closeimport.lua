@@ -69,7 +69,7 @@ local was = q.rev
 set(q, 'rev', max(q.rev, tonumber(ARGV[4])))
 if q.rev > last then call('HSET', B, 'rev', q.rev) end
 log_change('queue', q.name, now, ARGV[#ARGV - 1], 'imported', q.rev, was, ARGV[#ARGV], '', 0, q.size)
-if q.rev ~= was then keep_document('queue', q.name, q.rev, call('HGET', key, 'spec')) end
+if q.rev ~= was then keep_version_again('queue', q.name, q.rev) end
 if q.group == q then set(q, 'gsince', now) end
 call('HSET', key, 'importing', '', 'paused', ARGV[5], 'preason', ARGV[6], 'pby', ARGV[at_errors + 1], 'psince',
   ARGV[at_errors + 2])

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- needs: changes
 --
--- Tell the documents that are kept of a queue or a rule.
+-- Tell the versions that are kept of a queue or a rule.
 --
 -- ARGV[2..3]  kind, name
 -- Returns  {whether there is one, or something is kept of one that was deleted; the revision of the queue as it is
@@ -15,8 +15,8 @@ local till = tonumber(call('ZSCORE', B .. 'G', kind .. ':' .. name))
 local there = rev > 0 or till and till > now or kind == 'rule' and call('EXISTS', B .. 'U:' .. name) == 1
 if not there then return { 0, 0, {} } end
 local out = {}
-for _, document in ipairs(call('LRANGE', documents_key(kind, name), 0, -1)) do
-  out[#out + 1] = (unpack_('>I7', document))
-  out[#out + 1] = sub(document, 8)
+for _, version in ipairs(call('LRANGE', versions_key(kind, name), 0, -1)) do
+  out[#out + 1] = (unpack_('>I7', version))
+  out[#out + 1] = (unpack_text(version, 8))
 end
 return { 1, rev, out }

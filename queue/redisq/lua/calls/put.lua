@@ -11,6 +11,7 @@
 --          stamp of this call; most_children of a name; pull, '1' or ''; rules of its group that it names, with
 --          spaces between them;
 --          adapt, the rule of its adapted rate or '' (adapt.lua); by whom; again, '1' if the spec is an earlier one;
+--          digest of what may be shown of the spec, and shown, what that is unless it is the spec;
 --          limits, how many, and of each limit.I.name, n, d, burst, max, period, phase and ends (limits.lua);
 --          calendars_until, until when their calendars are known well enough, or '';
 --          lane:DIGEST, the rule of a single lane
@@ -172,8 +173,8 @@ end
 log_pause_end(q)
 if created == 1 then unmark_deleted('queue', name) end
 local what = arg.again == '1' and 'rolled_back' or created == 1 and 'created' or 'changed'
+keep_version('queue', name, rev, pack_text(arg.digest, arg.shown, spec))
 log_change('queue', name, now, arg.by, what, rev, was, '', '', 0)
-keep_document('queue', name, rev, spec)
 if created == 1 then
   membership.add_to_group(q, name)
 else

@@ -3,10 +3,11 @@
 --
 -- Create a rule or change it.
 --
--- ARGV[2..12]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this
+-- ARGV[2..14]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this
 --             call, what is kept of the rule to be told of later, by whom, digests of the keys with overrides, the
 --             longest that a key can take until it is fresh, in us; the revision that the caller knows, or -1, and
---             the keys that have overrides there and not here: of each 16 bytes of digest and 1 of rarity
+--             the keys that have overrides there and not here: of each 16 bytes of digest and 1 of rarity; digest of
+--             what may be shown of what is kept, and what that is unless it is the same
 -- Returns  {revision, created, changed, code}: 1 it is at another revision; 2 queues ask it, and it would be of
 --          concurrency; 3 the caller knows another revision
 
@@ -69,7 +70,7 @@ if created == 1 then call('HSET', rule_key(name), 'made', rev) end
 call('ZADD', B .. 'U', 0, name)
 asked_anew(group_of(name))
 if created == 1 then unmark_deleted('rule', name) end
+keep_version('rule', name, rev, pack_text(ARGV[13], ARGV[14], ARGV[7]))
 log_change('rule', name, now, ARGV[8], created == 1 and 'created' or 'changed', rev, was, '', '', 0)
-keep_document('rule', name, rev, ARGV[7])
 finish()
 return { rev, created, 1, 0 }

@@ -1,25 +1,26 @@
--- The change log: what was done to a queue or a rule, and the documents that it was. Both go by kind ('queue' or
--- 'rule') and name, and know nothing of what they are about.
+-- needs: kept, auditlog, shown
+-- for audit: audit
+-- gives: log_pause_end
+--
+-- The change log: what was done to a queue or a rule, and the versions that there were of it. Both go by kind ('queue'
+-- or 'rule') and name, and know nothing of what they are about. What is written here is written to the audit log, too.
 --
 -- An entry has the bytes of all entries up to it, its number, how many were dropped before it for want of room, and
--- when it was last added to; then, packed: at, by (see who), what, revision, the one before, detail, reason, until or 0, number
--- of jobs, and the ids of some. Only the newest is ever written again: a change of jobs that takes several calls is one
--- entry.
+-- when it was last added to; then, packed: at, by (see who), what, revision, the one before, detail, reason, until or
+-- 0, number of jobs, and the ids of some. Only the newest is ever written again: a change of jobs that takes several
+-- calls is one entry, while the audit log has one for each.
 
-local MOST_BYTES, MOST_DOCUMENTS, MOST_DELETED = 1048576, 50, 10000
+local MOST_BYTES, MOST_VERSIONS, MOST_DELETED = 1048576, 50, 10000
 local ONE_CHANGE, MOST_IDS, DROP_MOST = 60 * SECOND, 10, 100
 local ENTRY, ENTRY_BYTES = '>I7I7I7I7', 28
 local LAPSED = "the pause's time came"
 
 local function log_key(kind, name) return B .. 'H:' .. kind .. ':' .. name end
-local function documents_key(kind, name) return B .. 'P:' .. kind .. ':' .. name end
+local function versions_key(kind, name) return B .. 'P:' .. kind .. ':' .. name end
 
 -- who is what is kept of who made a change: his name and his note, a line each. by is those two, and then JSON that
 -- says all of him; '' is nobody.
 local function who(by) return by:match('^[^\n]*\n[^\n]*') or '' end
-
--- kept_for is how long changes are kept.
-local function kept_for() return tonumber(call('HGET', B, 'keepchanges')) or 400 * 86400 * SECOND end
 
 -- extend_last adds a change of jobs to the newest entry if that is of the same act, and reports whether it did. An
 -- entry that cannot be read is never the same.
@@ -36,17 +37,32 @@ local function extend_last(key, head, doer, what, rev, detail, reason, jobs, ids
   return true
 end
 
--- log_change writes an entry. If it is about jobs it has their number, and maybe the ids of some.
+-- shown_around returns what may be shown of a queue or rule before a change of it and after, nil where it was not there
+-- or the change is of something else.
+local function shown_around(kind, name, what, rev, was)
+  if what ~= 'created' and what ~= 'changed' and what ~= 'rolled_back' and what ~= 'deleted' then return end
+  local shown = {}
+  for _, version in ipairs(call('LRANGE', versions_key(kind, name), 0, 1)) do
+    local _
+    _, shown[unpack_('>I7', version)] = unpack_text(version, 8)
+  end
+  return shown[was], what ~= 'deleted' and shown[rev] or nil
+end
+
+-- log_change writes an entry. If it is about jobs it has their number, and maybe the ids of some. A version that it
+-- brought is kept before.
 local function log_change(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
   local key = log_key(kind, name)
-  local head = call('LINDEX', key, 0)
-  local doer = who(by)
-  if head and ids and extend_last(key, head, doer, what, rev, detail, reason, jobs, ids) then return end
-  local some = {}
-  for i = 1, min(#(ids or {}), MOST_IDS) do some[i] = ids[i] end
-  local text = cmsgpack.pack({ at, doer, what, rev, was, detail, reason, till, jobs or 0, some })
+  local head, some = call('LINDEX', key, 0), {}
   local bytes, number, dropped = 0, 0, 0
   if head then bytes, number, dropped = unpack_(ENTRY, head) end
+  for i = 1, min(#(ids or {}), MOST_IDS) do some[i] = ids[i] end
+  local before, after = shown_around(kind, name, what, rev, was)
+  write_audit({ at = now, by = by, of = kind, name = name, what = what, revision = rev, was = was, detail = detail,
+    reason = reason, till = till, jobs = jobs, ids = some, before = before, after = after })
+  local doer = who(by)
+  if head and ids and extend_last(key, head, doer, what, rev, detail, reason, jobs, ids) then return end
+  local text = cmsgpack.pack({ at, doer, what, rev, was, detail, reason, till, jobs or 0, some })
   bytes = bytes + ENTRY_BYTES + #text
   local old, gone = now - kept_for(), 0
   while head do
@@ -70,21 +86,28 @@ local function log_jobs(q, by, what, detail, reason, jobs, ids)
   end
 end
 
--- keep_document keeps what a queue or rule is from this revision on. Only the last ones are kept.
-local function keep_document(kind, name, rev, text)
-  local key = documents_key(kind, name)
-  call('LPUSH', key, pack('>I7', rev) .. text)
-  call('LTRIM', key, 0, MOST_DOCUMENTS - 1)
+-- keep_version keeps what a queue or rule is from this revision on, packed (see shown.lua). Only the last are kept.
+local function keep_version(kind, name, rev, packed)
+  local key = versions_key(kind, name)
+  call('LPUSH', key, pack('>I7', rev) .. packed)
+  call('LTRIM', key, 0, MOST_VERSIONS - 1)
 end
 
--- check_change_keys raises unless the log can be read and written. It is called before anything is written.
+-- keep_version_again keeps the newest version under another revision.
+local function keep_version_again(kind, name, rev)
+  local newest = call('LINDEX', versions_key(kind, name), 0)
+  if newest then keep_version(kind, name, rev, sub(newest, 8)) end
+end
+
+-- check_change_keys raises unless both logs can be read and written. It is called before anything is written.
 local function check_change_keys(kind, name)
   for end_ = -1, 0 do
     local entry = call('LINDEX', log_key(kind, name), end_)
     if entry then unpack_(ENTRY, entry) end
   end
-  call('LLEN', documents_key(kind, name))
+  for _, version in ipairs(call('LRANGE', versions_key(kind, name), 0, 1)) do unpack_text(version, 8) end
   call('ZCARD', B .. 'G')
+  audit_ends()
 end
 
 -- log_pause_end logs that the pause of a queue is over, if it ended by itself.
@@ -98,7 +121,7 @@ local function unmark_deleted(kind, name)
   local member = kind .. ':' .. name
   local till = tonumber(call('ZSCORE', B .. 'G', member))
   if not till then return end
-  for _, key in ipairs({ log_key(kind, name), documents_key(kind, name) }) do
+  for _, key in ipairs({ log_key(kind, name), versions_key(kind, name) }) do
     if till <= now then call('UNLINK', key) else call('PERSIST', key) end
   end
   call('ZREM', B .. 'G', member)
@@ -108,7 +131,7 @@ end
 local function mark_deleted(kind, name)
   local G, kept = B .. 'G', kept_for()
   call('ZADD', G, now + kept, kind .. ':' .. name)
-  for _, key in ipairs({ log_key(kind, name), documents_key(kind, name) }) do
+  for _, key in ipairs({ log_key(kind, name), versions_key(kind, name) }) do
     call('PEXPIRE', key, ceil(kept / 1000) + 3600000)
   end
   local gone = call('ZRANGEBYSCORE', G, '-inf', now, 'LIMIT', 0, 10)

@@ -34,6 +34,7 @@ end
 -- Each makes a part of the script (see parts.lua) and then calls the first function of it; nil where a script has no
 -- such part.
 local with_lanes, with_limits, with_receiver, with_rules, expire_due, visit_one, adapt_rate
+local log_lapse, write_audit
 
 local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'capacity', 'size', 'turn', 'cmax', 'refn',
   'paused', 'lease', 'retry.max_attempts', 'retention.for', 'retention.max', 'rev', 'name', 'back', 'deferred',

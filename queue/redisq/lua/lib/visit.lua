@@ -1,4 +1,5 @@
--- needs: grant, changes, agenda
+-- needs: grant, agenda
+-- for changes: changes
 -- gives: close_turns, delay_after_restart, in_lanes, count_leased, visit_one
 --
 -- A visit to one queue whose time has come: by its agenda, to grant departures, or by its timer, to let scheduled jobs
@@ -17,7 +18,7 @@ local function become_ready(nr, first_due)
     return
   end
   if q.lapsed then
-    log_pause_end(q)
+    log_lapse(q)
     if q.group == q then set(q, 'gsince', q.lapsed) end
     call('HSET', B .. 'q' .. nr, 'paused', '')
     read_pause(q, '')

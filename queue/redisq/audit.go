@@ -1,0 +1,63 @@
+package redisq
+
+import (
+	"context"
+	"errors"
+
+	"github.com/penstock/penstock/queue"
+)
+
+var _ queue.AuditLog = (*Engine)(nil)
+
+// Record implements queue.AuditLog.
+func (e *Engine) Record(ctx context.Context, entry queue.AuditEntry) error {
+	if err := entry.Actor.Validate(); err != nil {
+		return err
+	}
+	by, err := actorText(&entry.Actor)
+	if err != nil {
+		return err
+	}
+	_, err = e.unrepeated(ctx, recordScript, 0, e.instant(), by, entry.Of, entry.Name, string(entry.What),
+		entry.Refused, entry.Times, entry.Detail, entry.Reason)
+	return err
+}
+
+// Audit implements queue.AuditLog.
+func (e *Engine) Audit(ctx context.Context, r queue.AuditRequest) (queue.AuditPage, error) {
+	if err := r.Validate(len(e.keys)); err != nil {
+		return queue.AuditPage{}, err
+	}
+	p := queue.AuditPage{}
+	for from := r.From; len(p.Records) < r.Limit; {
+		v, err := e.ask(ctx, auditScript, r.Partition, e.instant(), from, flag(r.Back), r.Limit-len(p.Records))
+		if err != nil {
+			return queue.AuditPage{}, err
+		}
+		answer := list(v)
+		p.Newest, p.Oldest, p.Head = answer.int(), answer.int(), queue.Digest(answer.text())
+		from = answer.int()
+		rows := answer.list()
+		for rows.more() {
+			p.Records = append(p.Records, queue.AuditRecord{
+				Text: []byte(rows.text()), Digest: queue.Digest(rows.text()),
+				Before: bytesOf(rows.text()), After: bytesOf(rows.text()),
+			})
+		}
+		if answer.err != nil || rows.err != nil {
+			return queue.AuditPage{}, errors.Join(answer.err, rows.err)
+		}
+		if from == 0 {
+			break
+		}
+	}
+	return p, nil
+}
+
+// bytesOf returns a text, nil if it is empty.
+func bytesOf(text string) []byte {
+	if text == "" {
+		return nil
+	}
+	return []byte(text)
+}

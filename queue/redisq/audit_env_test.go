@@ -1,0 +1,164 @@
+package redisq_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/penstock/penstock/internal/test/redistest"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/redisq"
+)
+
+// audited is a store of one partition whose audit log is looked at.
+func audited(t *testing.T, o redisq.Options) (*env, *redistest.Server) {
+	t.Helper()
+	s := redistest.New(t, redistest.Options{})
+	o.Init, o.Partitions = true, 1
+	return open(t, s.Client(), o), s
+}
+
+// audit reads all of the log of a partition, and checks that it is one chain.
+func (v *env) audit(partition int) (all []queue.AuditEntry, records []queue.AuditRecord) {
+	v.t.Helper()
+	r := queue.AuditRequest{Partition: partition, Limit: queue.MaxAudit}
+	var page queue.AuditPage
+	for {
+		var err error
+		if page, err = v.e.Audit(v.ctx, r); err != nil {
+			v.t.Fatal(err)
+		}
+		for _, record := range page.Records {
+			e, err := record.Entry()
+			if err != nil {
+				v.t.Fatalf("%s: %v", record.Text, err)
+			}
+			all, records = append(all, e), append(records, record)
+		}
+		if len(page.Records) < r.Limit {
+			break
+		}
+		r.From = all[len(all)-1].Number + 1
+	}
+	for i, e := range all {
+		record := records[i]
+		if record.Digest != queue.DigestOf(record.Text) {
+			v.t.Errorf("entry %d has the digest %s, want %s", e.Number, record.Digest, queue.DigestOf(record.Text))
+		}
+		if e.Before != queue.DigestOf(record.Before) || e.After != queue.DigestOf(record.After) {
+			v.t.Errorf("entry %d: what was before and after has another digest: %s, %q, %q", e.Number, record.Text,
+				record.Before, record.After)
+		}
+		if i == 0 {
+			continue
+		}
+		if before := all[i-1]; e.Number != before.Number+1 || queue.Digest(e.Previous) != records[i-1].Digest ||
+			e.At < before.At {
+			v.t.Errorf("entry %d does not follow %d: %s", e.Number, before.Number, record.Text)
+		}
+	}
+	if n := len(all); n > 0 && (page.Newest != all[n-1].Number || page.Oldest != all[0].Number ||
+		page.Head != records[n-1].Digest) {
+		v.t.Errorf("from %d to %d, head %s; the entries are from %d to %d", page.Oldest, page.Newest, page.Head,
+			all[0].Number, all[n-1].Number)
+	}
+	return all, records
+}
+
+// someone is an Actor of whom all is known, with what JSON must escape.
+var someone = queue.Actor{
+	Name: "token:4f1c", App: "acme", Token: "4f1c", Address: "[::1]:80", Request: `"r"\1`, Operation: "put/Queue",
+	Note: "<ümit> & söhne 😀\u2027",
+}
+
+// end appends a job and ends its lease by a verdict, unless that was done before. Others that wait are delivered.
+func (v *env) end(i int, verdict queue.Verdict) {
+	v.t.Helper()
+	v.append(job("email", i))
+	for _, j := range v.reserve("email").Jobs {
+		s := deliver(j)
+		if j.ID == job("email", i).ID {
+			s[0].Verdict = verdict
+		}
+		v.settle(s...)
+	}
+}
+
+// mutations are those that write an entry, in an order in which each has something to do.
+var mutations = []struct {
+	what string
+	do   func(v *env, ctx context.Context) error
+}{
+	{"rule created", func(v *env, ctx context.Context) error {
+		_, err := v.e.PutRule(ctx, windows(5), 0)
+		return err
+	}},
+	{"queue created", func(v *env, ctx context.Context) error {
+		_, err := v.e.Put(ctx, queue.Spec{Name: "email", Rate: leaky.Unlimited}, 0)
+		return err
+	}},
+	{"queue changed", func(v *env, ctx context.Context) error {
+		_, err := v.e.Put(ctx, queue.Spec{Name: "email", Rate: leaky.PerSecond(1000)}, queue.AnyRevision)
+		return err
+	}},
+	{"rule changed", func(v *env, ctx context.Context) error {
+		_, err := v.e.PutRule(ctx, windows(6), queue.AnyRevision)
+		return err
+	}},
+	{"queue rolled_back", func(v *env, ctx context.Context) error {
+		_, err := v.e.Rollback(ctx, "email", 0, queue.AnyRevision)
+		return err
+	}},
+	{"rule reset", func(v *env, ctx context.Context) error { return v.e.ResetRule(ctx, "r") }},
+	{"queue paused", func(v *env, ctx context.Context) error {
+		return v.e.Pause(ctx, "email", queue.Pause{Reason: "say \"why\",\tor 1/2"})
+	}},
+	{"queue resumed", func(v *env, ctx context.Context) error { return v.e.Resume(ctx, "email") }},
+	{"queue cancelled", func(v *env, ctx context.Context) error {
+		v.append(job("email", 1), job("email", 2), job("email", 3))
+		_, err := v.e.Cancel(ctx, "email", "job-0001")
+		return err
+	}},
+	{"queue purged", func(v *env, ctx context.Context) error {
+		_, err := v.e.Purge(ctx, queue.PurgeRequest{Queue: "email", State: queue.Waiting, Limit: 10})
+		return err
+	}},
+	{"queue replayed", func(v *env, ctx context.Context) error {
+		v.end(4, queue.Bury)
+		_, err := v.e.Replay(ctx, "email", []string{"job-0004"})
+		return err
+	}},
+	{"queue forgotten", func(v *env, ctx context.Context) error {
+		v.end(5, queue.Bury)
+		_, err := v.e.Forget(ctx, "email", []string{"job-0005"})
+		return err
+	}},
+	{"queue decided", func(v *env, ctx context.Context) error {
+		v.end(6, queue.Hold)
+		_, err := v.e.Decide(ctx, "email", []string{"job-0006"}, queue.Deliver, "seen")
+		return err
+	}},
+	{"queue deleted", func(v *env, ctx context.Context) error {
+		return v.e.Delete(ctx, "email", queue.AnyRevision, true)
+	}},
+	{"rule deleted", func(v *env, ctx context.Context) error { return v.e.DeleteRule(ctx, "r", queue.AnyRevision) }},
+	{"app created", func(v *env, ctx context.Context) error {
+		_, err := v.e.PutDocument(ctx, queue.Document{Kind: "app", Name: "acme", Text: []byte(`{"a":1}`)}, 0)
+		return err
+	}},
+	{"app changed", func(v *env, ctx context.Context) error {
+		_, err := v.e.PutDocument(ctx, queue.Document{Kind: "app", Name: "acme", Text: []byte(`{"a":2}`)},
+			queue.AnyRevision)
+		return err
+	}},
+	{"app deleted", func(v *env, ctx context.Context) error {
+		_, err := v.e.PutDocument(ctx, queue.Document{Kind: "app", Name: "acme"}, queue.AnyRevision)
+		return err
+	}},
+	{"token refused", func(v *env, ctx context.Context) error {
+		return v.e.Record(ctx, queue.AuditEntry{
+			Actor: someone, Of: "token", Name: "4f1c", What: queue.KindRefused, Refused: "forbidden", Times: 1 << 50,
+			Detail: "d", Reason: "r",
+		})
+	}},
+}

@@ -1,0 +1,346 @@
+package redisq_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/test/faultproxy"
+	"github.com/penstock/penstock/internal/test/redistest"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/redisq"
+)
+
+// Each change writes an entry, and Go reads in it what was written.
+func TestEachChangeIsAudited(t *testing.T) {
+	v, _ := audited(t, redisq.Options{})
+	ctx := queue.WithActor(v.ctx, someone)
+	for i, m := range mutations {
+		if err := m.do(v, ctx); err != nil {
+			t.Fatalf("%s: %v", m.what, err)
+		}
+		all, records := v.audit(0)
+		if len(all) != i+1 {
+			t.Fatalf("%s: %d entries, want %d", m.what, len(all), i+1)
+		}
+		e := all[i]
+		if got := e.Of + " " + string(e.What); got != m.what || e.Actor != someone || e.Number != int64(i+1) {
+			t.Errorf("%s: %s", m.what, records[i].Text)
+		}
+		before, after := e.What != queue.Created, e.What != queue.Deleted
+		if !e.What.OfSpecs() {
+			before, after = false, false
+		}
+		if (records[i].Before != nil) != before || (records[i].After != nil) != after {
+			t.Errorf("%s: before %q, after %q", m.what, records[i].Before, records[i].After)
+		}
+	}
+	all, records := v.audit(0)
+	find := func(what string) (queue.AuditEntry, queue.AuditRecord) {
+		i := slices.IndexFunc(mutations, func(m struct {
+			what string
+			do   func(v *env, ctx context.Context) error
+		},
+		) bool {
+			return m.what == what
+		})
+		return all[i], records[i]
+	}
+	if e, _ := find("queue paused"); e.Reason != "say \"why\",\tor 1/2" {
+		t.Errorf("paused: %+v", e)
+	}
+	if e, _ := find("queue cancelled"); e.Jobs != 1 || !slices.Equal(e.IDs, []string{"job-0001"}) {
+		t.Errorf("cancelled: %+v", e)
+	}
+	if e, _ := find("queue purged"); e.Jobs != 2 || e.IDs != nil || e.Detail != "waiting" {
+		t.Errorf("purged: %+v", e)
+	}
+	if e, r := find("app changed"); string(r.Before) != `{"a":1}` || string(r.After) != `{"a":2}` || e.Was == 0 ||
+		e.Revision <= e.Was {
+		t.Errorf("app: %+v, %q, %q", e, r.Before, r.After)
+	}
+	if e, _ := find("token refused"); e.Refused != "forbidden" || e.Times != 1<<50 || e.Detail != "d" ||
+		e.Reason != "r" || e.Name != "4f1c" {
+		t.Errorf("refused: %+v", e)
+	}
+}
+
+// What the log shows is masked; what the queue has is not. A key of no meaning to it is what Mask was asked for.
+func TestAuditShowsNoSecret(t *testing.T) {
+	const secret = "s3cret"
+	v, s := audited(t, redisq.Options{Mask: func(kind string, text []byte) []byte {
+		if kind != "queue" && kind != "app" {
+			return text
+		}
+		return bytes.ReplaceAll(text, []byte(secret), []byte("***"))
+	}})
+	for i := range 3 {
+		v.put("email", leaky.PerSecond(int64(i)+1), func(s *queue.Spec) { s.Deliver = []byte(`{"x":"` + secret + `"}`) })
+		d := queue.Document{Kind: "app", Name: "acme", Text: fmt.Appendf(nil, `{"n":%d,"p":"%s"}`, i, secret)}
+		if _, err := v.e.PutDocument(v.ctx, d, queue.AnyRevision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := v.e.PutDocument(v.ctx, queue.Document{Kind: "app", Name: "acme"}, queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.e.Delete(v.ctx, "email", queue.AnyRevision, true); err != nil {
+		t.Fatal(err)
+	}
+	_, records := v.audit(0)
+	shown := 0
+	for _, r := range records {
+		for _, text := range [][]byte{r.Before, r.After} {
+			shown += bytes.Count(text, []byte("***"))
+		}
+	}
+	if len(records) != 8 || shown != 12 {
+		t.Errorf("%d entries, in which %d secrets are masked; want 8 and 12", len(records), shown)
+	}
+	if all, err := s.Client().XRange(v.ctx, "ps{0}J", "-", "+").Result(); err != nil ||
+		strings.Contains(fmt.Sprint(all), secret) {
+		t.Errorf("the log has the secret, or %v", err)
+	}
+	h, err := v.e.History(v.ctx, "email")
+	if err != nil || len(h.Specs) != 3 || !bytes.Contains(h.Specs[0].Spec.Deliver, []byte(secret)) {
+		t.Errorf("%+v, %v", h.Specs, err)
+	}
+}
+
+// A key of the log that is not ours, or an entry at its end, is found by every change before it writes anything.
+func TestPlantedAudit(t *testing.T) {
+	for name, spoil := range map[string]func(v *env, s *redistest.Server) error{
+		"another type": func(v *env, s *redistest.Server) error { return s.Client().Set(v.ctx, "ps{0}J", "x", 0).Err() },
+		"another's entry": func(v *env, s *redistest.Server) error {
+			return s.Client().Do(v.ctx, "XADD", "ps{0}J", "*", "a", "b").Err()
+		},
+		"another's fields": func(v *env, s *redistest.Server) error {
+			return s.Client().Do(v.ctx, "XADD", "ps{0}J", "1000-0", "text", "b").Err()
+		},
+	} {
+		v, s := audited(t, redisq.Options{})
+		for _, m := range mutations {
+			dump, err := s.Client().Dump(v.ctx, "ps{0}J").Result()
+			was := err == nil
+			s.Client().Del(v.ctx, "ps{0}J")
+			// What a mutation does first to have something to do writes no entry, so it may be done twice.
+			if err := spoil(v, s); err != nil {
+				t.Fatal(err)
+			}
+			before := contents(t, s.Client())
+			if err := m.do(v, v.ctx); !errors.Is(err, queue.ErrCorrupt) {
+				t.Errorf("%s, %s: %v, want corrupt", name, m.what, err)
+			}
+			after := contents(t, s.Client())
+			for k := range after {
+				if strings.HasPrefix(k, "ps{0}H:") || strings.HasPrefix(k, "ps{0}P:") || k == "ps{0}I" {
+					if after[k] != before[k] {
+						t.Errorf("%s, %s: changed %s", name, m.what, k)
+					}
+				}
+			}
+			s.Client().Del(v.ctx, "ps{0}J")
+			if was {
+				if err := s.Client().Restore(v.ctx, "ps{0}J", 0, dump).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := m.do(v, v.ctx); err != nil {
+				t.Fatalf("%s, %s: put right: %v", name, m.what, err)
+			}
+		}
+		if all, _ := v.audit(0); len(all) != len(mutations) {
+			t.Errorf("%s: %d entries, want %d", name, len(all), len(mutations))
+		}
+	}
+}
+
+// Entries that somebody took away are missed, and changes go on.
+func TestAuditGoesOnBehindAGap(t *testing.T) {
+	v, s := audited(t, redisq.Options{})
+	v.put("email", leaky.Unlimited, nil)
+	for i := range 4 {
+		v.put("email", leaky.PerSecond(int64(i)+1), nil)
+	}
+	s.Client().XDel(v.ctx, "ps{0}J", "4-0", "5-0")
+	v.put("email", leaky.PerSecond(50), nil)
+	page, err := v.e.Audit(v.ctx, queue.AuditRequest{Limit: 10})
+	if err != nil || len(page.Records) != 4 || page.Newest != 6 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	e, err := page.Records[3].Entry()
+	if err != nil || e.Number != 6 || queue.Digest(e.Previous) != page.Records[2].Digest {
+		t.Errorf("%s, %v", page.Records[3].Text, err)
+	}
+	s.Client().XTrimMaxLen(v.ctx, "ps{0}J", 0)
+	v.put("email", leaky.PerSecond(60), nil)
+	if all, _ := v.audit(0); len(all) != 1 || all[0].Number != 7 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// A purge in many calls is one change, and an entry for each call.
+func TestAuditOfManyCalls(t *testing.T) {
+	v, _ := audited(t, redisq.Options{})
+	v.put("email", leaky.Unlimited, nil)
+	for i := range 10 {
+		v.append(job("email", i))
+	}
+	r := queue.PurgeRequest{Queue: "email", State: queue.Waiting, Limit: 3}
+	calls := 0
+	for more := true; more; calls++ {
+		p, err := v.e.Purge(v.ctx, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.After, more = p.Next, p.Next != ""
+	}
+	all, _ := v.audit(0)
+	jobs := int64(0)
+	for _, e := range all[1:] {
+		jobs += e.Jobs
+	}
+	changes, err := v.e.Changes(v.ctx, queue.ChangesRequest{Subject: queue.OfQueue, Name: "email", Limit: 10})
+	if len(all) != 1+calls || calls < 4 || jobs != 10 || err != nil || len(changes.Changes) != 2 {
+		t.Errorf("%d entries of %d calls and %d jobs, %d changes, %v", len(all), calls, jobs, len(changes.Changes), err)
+	}
+}
+
+// Entries go when they are older than changes are kept, or are more than there may be; the chain goes on.
+func TestAuditIsTrimmed(t *testing.T) {
+	v, s, at := manual(t)
+	put := func(i int) {
+		v.put("email", leaky.PerSecond(int64(i)+1), nil)
+	}
+	for i := range 10 {
+		put(i)
+		*at = at.Add(time.Second)
+	}
+	*at = at.Add(queue.KeepChanges - 5*time.Second)
+	put(10)
+	all, _ := v.audit(0)
+	if len(all) < 4 || len(all) > 7 || all[len(all)-1].Number != 11 {
+		t.Errorf("%d entries are kept, from %d", len(all), all[0].Number)
+	}
+	const partitions = queue.MaxAuditBytes / 8192 // so that one may have 8 KiB
+	if err := s.Client().HSet(v.ctx, "ps{0}", "partitions", partitions).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		put(20 + i)
+	}
+	all, records := v.audit(0)
+	bytes := 0
+	for _, r := range records {
+		bytes += len(r.Text) + len(r.Before) + len(r.After)
+	}
+	if all[len(all)-1].Number != 111 || bytes > 8192 || bytes < 2048 {
+		t.Errorf("%d bytes of %d entries up to %d are kept", bytes, len(all), all[len(all)-1].Number)
+	}
+}
+
+// A log of large texts is read in calls that take a short time each, back and forth.
+func TestAuditPages(t *testing.T) {
+	v, _ := audited(t, redisq.Options{})
+	text := func(i int) []byte { return fmt.Appendf(nil, `{"n":%d,"x":"%s"}`, i, strings.Repeat("x", 60<<10)) }
+	for i := range 60 {
+		if _, err := v.e.PutDocument(v.ctx, queue.Document{Kind: "app", Name: "acme", Text: text(i)},
+			queue.AnyRevision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, _ := v.audit(0); len(all) != 60 {
+		t.Fatalf("%d entries", len(all))
+	}
+	for _, c := range []struct {
+		r           queue.AuditRequest
+		first, last int64
+	}{
+		{queue.AuditRequest{Limit: 50}, 1, 50},
+		{queue.AuditRequest{Limit: 50, Back: true}, 60, 11},
+		{queue.AuditRequest{Limit: 3, From: 7}, 7, 9},
+		{queue.AuditRequest{Limit: 3, From: 7, Back: true}, 7, 5},
+		{queue.AuditRequest{Limit: 30, From: 7, Back: true}, 7, 1},
+		{queue.AuditRequest{Limit: 30, From: 59}, 59, 60},
+	} {
+		page, err := v.e.Audit(v.ctx, c.r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err1 := page.Records[0].Entry()
+		last, err2 := page.Records[len(page.Records)-1].Entry()
+		if err1 != nil || err2 != nil || first.Number != c.first || last.Number != c.last ||
+			len(page.Records) != int(max(last.Number-first.Number, first.Number-last.Number))+1 {
+			t.Errorf("%+v: %d entries from %d to %d", c.r, len(page.Records), first.Number, last.Number)
+		}
+	}
+	if page, err := v.e.Audit(v.ctx, queue.AuditRequest{Limit: 3, From: 61}); err != nil || len(page.Records) != 0 {
+		t.Errorf("behind the end: %d entries, %v", len(page.Records), err)
+	}
+}
+
+// A change whose reply was lost, and that was sent again, is one entry.
+func TestLostReplyIsAuditedOnce(t *testing.T) {
+	t.Parallel()
+	for _, where := range []string{"single", "cluster"} {
+		v, proxy := proxied(t, where == "cluster")
+		for i, f := range faults {
+			name := fmt.Sprint("email", i)
+			f.inject(proxy, faultproxy.Script(name))
+			v.put(name, leaky.Unlimited, nil)
+			all, _ := v.audit(v.e.Partition(name))
+			of := slices.DeleteFunc(all, func(e queue.AuditEntry) bool { return e.Name != name })
+			if len(of) != 1 {
+				t.Errorf("%s, %s: %d entries of a put, want one", where, f.name, len(of))
+			}
+			proxy.Clear()
+			f.inject(proxy, faultproxy.Script("app:"+name))
+			d := queue.Document{Kind: "app", Name: name, Text: []byte(`{}`)}
+			revision, err := v.e.PutDocument(v.ctx, d, 0)
+			if err != nil {
+				t.Fatalf("%s, %s: %v", where, f.name, err)
+			}
+			proxy.Clear()
+			f.inject(proxy, faultproxy.Script("app:"+name))
+			d.Text = nil
+			gone, err := v.e.PutDocument(v.ctx, d, revision)
+			if err != nil || gone <= revision {
+				t.Fatalf("%s, %s: deleted as %d after %d: %v", where, f.name, gone, revision, err)
+			}
+			proxy.Clear()
+			all, _ = v.audit(0)
+			of = slices.DeleteFunc(all, func(e queue.AuditEntry) bool { return e.Of != "app" || e.Name != name })
+			if len(of) != 2 || of[1].Revision != gone {
+				t.Errorf("%s, %s: %d entries of a document, want two: %+v", where, f.name, len(of), of)
+			}
+		}
+	}
+}
+
+// What moves jobs asks the audit log nothing.
+func TestJobsAreNotAudited(t *testing.T) {
+	v, s := audited(t, redisq.Options{})
+	v.rule(windows(0))
+	v.put("email", leaky.Unlimited, func(s *queue.Spec) { s.Lanes.Capacity = 100 })
+	if err := s.Client().ConfigResetStat(v.ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		v.append(job("email", i))
+		v.settle(deliver(v.reserve("email").Jobs...)...)
+		if _, err := v.e.Take(v.ctx, "r", []queue.Take{{Key: "k"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stats := s.Client().Info(v.ctx, "commandstats").Val()
+	if asked := regexp.MustCompile(`cmdstat_(?:x\w+|lindex|lpush)\b`).FindAllString(stats, -1); asked != nil {
+		t.Errorf("asked %v", asked)
+	}
+}

@@ -1,0 +1,108 @@
+package redisq
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/penstock/penstock/queue"
+)
+
+var _ queue.Documents = (*Engine)(nil)
+
+// documentKey is a document as scripts know it. A kind has no colon.
+func documentKey(kind, name string) string { return kind + ":" + name }
+
+// shown is what the audit log may show of a text, as scripts take it: the digest of that, and what it is unless it is
+// the text.
+func (e *Engine) shown(kind string, text []byte) (digest, other []byte) {
+	show := text
+	if e.mask != nil {
+		show = e.mask(kind, text)
+	}
+	sum := sha256.Sum256(show)
+	if string(show) == string(text) {
+		show = nil
+	}
+	return sum[:], show
+}
+
+// Document implements queue.Documents.
+func (e *Engine) Document(ctx context.Context, kind, name string) (queue.Document, error) {
+	d := queue.Document{Kind: kind, Name: name}
+	if d.Validate() != nil {
+		return queue.Document{}, queue.UnknownDocument(kind, name)
+	}
+	v, err := e.ask(ctx, documentScript, 0, e.instant(), documentKey(kind, name))
+	if err != nil {
+		return queue.Document{}, err
+	}
+	r := list(v)
+	if r.err == nil && !r.more() {
+		return queue.Document{}, queue.UnknownDocument(kind, name)
+	}
+	d.Revision, d.At, d.Text = r.int(), micros(r.int()), []byte(r.text())
+	return d, r.err
+}
+
+// DocumentsSince implements queue.Documents.
+func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p queue.DocumentsPage, err error) {
+	if limit < 1 || limit > queue.MaxDocuments {
+		return p, queue.FieldErrorf("limit", strconv.Itoa(limit), "must be from 1 to %d", queue.MaxDocuments)
+	}
+	for {
+		v, err := e.ask(ctx, documentsSinceScript, 0, e.instant(), after, limit)
+		if err != nil {
+			return queue.DocumentsPage{}, err
+		}
+		r := list(v)
+		p.Run, p.More = r.text(), r.text() == "1"
+		behind, rows := r.number(), r.list()
+		for rows.more() {
+			d := queue.Document{}
+			d.Kind, d.Name, _ = strings.Cut(rows.text(), ":")
+			d.Revision, d.At, d.Text = rows.int(), micros(rows.int()), bytesOf(rows.text())
+			p.Documents = append(p.Documents, d)
+		}
+		if r.err != nil || rows.err != nil {
+			return queue.DocumentsPage{}, errors.Join(r.err, rows.err)
+		}
+		// Where all that was looked at was deleted long ago there is nothing to tell, and nothing to go on behind.
+		if len(p.Documents) > 0 || !p.More {
+			return p, nil
+		}
+		after = behind
+	}
+}
+
+// PutDocument implements queue.Documents.
+func (e *Engine) PutDocument(ctx context.Context, d queue.Document, expect int64) (int64, error) {
+	if err := d.Validate(); err != nil {
+		return 0, err
+	}
+	by, err := actorArg(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var digest, show []byte
+	if d.Text != nil {
+		digest, show = e.shown(d.Kind, d.Text)
+	}
+	v, err := e.repeat(ctx, putDocumentScript, 0, e.instant(), documentKey(d.Kind, d.Name), d.Text, expect, randomID(),
+		digest, show, by)
+	if err != nil {
+		return 0, err
+	}
+	r := list(v)
+	code, revision := r.int(), r.int()
+	switch code {
+	case 1:
+		return revision, fmt.Errorf("%s %s: %w: it is at revision %d", d.Kind, d.Name, queue.ErrRevision, revision)
+	case 2:
+		return 0, queue.UnknownDocument(d.Kind, d.Name)
+	}
+	return revision, r.err
+}

@@ -1,0 +1,26 @@
+#!lua flags=allow-oom
+-- needs: bounds, documents
+--
+-- Look at the documents that were written behind a revision.
+--
+-- ARGV[2..3]  revision, how many at most
+-- Returns  {the run of the server, '1' if others follow or '', the revision behind which they do, {KIND:NAME, revision,
+--          when it was written last, text or '' if it was deleted; of each}}
+
+local MOST_BYTES = 1048576 -- of texts, or one text
+
+begin()
+local limit, rows, bytes, behind = tonumber(ARGV[3]), {}, 0, ARGV[2]
+local found = call('ZRANGEBYSCORE', REVISIONS, '(' .. behind, '+inf', 'LIMIT', 0, limit + 1)
+local at = 0
+while at < min(limit, #found) and bytes < MOST_BYTES do
+  at = at + 1
+  local d = document_of(found[at])
+  if not d then raise('WRONGTYPE', DOCUMENTS .. ' lacks what ' .. REVISIONS .. ' has') end
+  behind = string.format('%.0f', d.rev)
+  if d.text or d.at > now - KEEP_DELETED_DOCUMENTS then
+    rows[#rows + 1], rows[#rows + 2], rows[#rows + 3], rows[#rows + 4] = found[at], d.rev, d.at, d.text or ''
+    bytes = bytes + #(d.text or '')
+  end
+end
+return { run_id(), at < #found and '1' or '', behind, rows }

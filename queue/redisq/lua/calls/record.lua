@@ -1,0 +1,13 @@
+#!lua
+-- for audit: audit
+--
+-- Write an entry of the audit log about something that changed nothing in the store.
+--
+-- ARGV[2..9]  by whom, of, name, what, refused, times, detail, reason
+-- Returns  1
+
+begin()
+write_audit({ at = now, by = ARGV[2], of = ARGV[3], name = ARGV[4], what = ARGV[5], refused = ARGV[6],
+  times = tonumber(ARGV[7]), detail = ARGV[8], reason = ARGV[9] })
+finish()
+return 1
