@@ -107,6 +107,10 @@ func TestRedisUsers(t *testing.T) {
 	case <-time.After(redistest.Patience):
 		t.Error("a drainer is not woken")
 	}
+	// A drainer records that a pause is over.
+	s.do("pause for a while", in.Pause(ctx, "mail", queue.Pause{Until: time.Now().Add(200 * time.Millisecond)}))
+	s.append(in, queue.Job{Queue: "mail", ID: "later", Payload: []byte("1"), Lane: "x"})
+	drainerWork(s, out, "")
 	s.append(pulls, queue.Job{Queue: "pulled", ID: "p", Payload: []byte("1")})
 	drainerWork(s, pulls, "pulled")
 	if r := s.refusals(); len(r) > 0 {
@@ -149,6 +153,13 @@ func ingressWork(s *redisUsers, e *redisq.Engine) {
 		s.do("rollback", err)
 	}
 	s.do("delete", e.Delete(ctx, "mail.bulk", queue.AnyRevision, true))
+	_, err = e.PutDocument(ctx, queue.Document{Kind: "app", Name: "a", Text: []byte(`{}`)}, queue.AnyRevision)
+	s.do("put a document", err)
+	_, err = e.DocumentsSince(ctx, 0, 10)
+	s.do("documents", err)
+	s.do("record", e.Record(ctx, queue.AuditEntry{Of: "app", Name: "a", What: queue.KindRefused, Refused: "forbidden"}))
+	_, err = e.Audit(ctx, queue.AuditRequest{Limit: 10})
+	s.do("audit", err)
 	_, err = e.Totals(ctx)
 	s.do("totals", err)
 	_, err = e.Space(ctx)
@@ -212,6 +223,11 @@ func TestRedisUsersRights(t *testing.T) {
 			_, err := out.PutRule(ctx, rule, queue.AnyRevision)
 			return err
 		},
+		"drainer puts a document": func() error {
+			_, err := out.PutDocument(ctx, queue.Document{Kind: "app", Name: "a"}, queue.AnyRevision)
+			return err
+		},
+		"drainer reads documents": func() error { _, err := out.DocumentsSince(ctx, 0, 10); return err },
 		"drainer deletes a queue": func() error { return out.Delete(ctx, "mail", queue.AnyRevision, true) },
 		"drainer pauses":          func() error { return out.Pause(ctx, "mail", queue.Pause{Reason: "forged"}) },
 	} {
