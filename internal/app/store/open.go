@@ -92,7 +92,7 @@ func openRedis(ctx context.Context, o Options) (queue.Engine, error) {
 	}
 	engine, err := redisq.Open(ctx, client, redisq.Options{
 		Init: o.Init, Partitions: o.Partitions, Prefix: o.Prefix, Patience: o.Patience, KeepChanges: o.KeepChanges,
-		Logger: o.Logger,
+		Mask: masked, Logger: o.Logger,
 	})
 	if err != nil {
 		_ = client.Close() // the error that matters is the other
