@@ -46,6 +46,13 @@ type root struct {
 	Job    jobCmd       `cmd:"" help:"Look at jobs, and cancel them."`
 	Dead   deadCmd      `cmd:"" help:"Look at dead jobs, and decide about them."`
 	Held   heldCmd      `cmd:"" help:"Look at held jobs, which may have been sent, and decide about them."`
+	Login  loginCmd     `cmd:"" help:"Keep a token for a server."`
+	Logout logoutCmd    `cmd:"" help:"Forget a token that is kept."`
+	Whoami whoamiCmd    `cmd:"" help:"Tell who the server takes you for, and what you may do."`
+	App    appCmd       `cmd:"" help:"Look at apps, which share a server, and change them."`
+	Token  tokenCmd     `cmd:"" help:"Look at tokens, make, rotate and revoke them."`
+	Sub    subjectCmd   `cmd:"" name:"subject" help:"Look at those who come without a token, and let them in."`
+	Audit  auditCmd     `cmd:"" help:"Look at who did what, and prove that the record is whole."`
 	Replay replayCmd    `cmd:"" help:"Try rules and queues on the requests of logs, without a server."`
 	Export exportCmd    `cmd:"" help:"Write a whole store to a file."`
 	Import importCmd    `cmd:"" help:"Put such a file into a store."`

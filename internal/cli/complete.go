@@ -8,6 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/queue"
 )
@@ -143,6 +144,8 @@ func (p *place) values(f *kong.Flag, begun, before string) (found []candidate, f
 		return nil, true
 	case f.Name == "profile":
 		return beginning(profiles(), begun, before), false
+	case f.Name == "grant":
+		return beginning(auth.Roles(), begun, before), false
 	case f.Enum == "":
 		return nil, false
 	}
@@ -150,10 +153,10 @@ func (p *place) values(f *kong.Flag, begun, before string) (found []candidate, f
 }
 
 // beginning are the words that begin so, with what stands before them.
-func beginning(words []string, begun, before string) (found []candidate) {
+func beginning[S ~string](words []S, begun, before string) (found []candidate) {
 	for _, v := range words {
-		if v != "" && strings.HasPrefix(v, begun) {
-			found = append(found, candidate{word: before + v})
+		if v != "" && strings.HasPrefix(string(v), begun) {
+			found = append(found, candidate{word: before + string(v)})
 		}
 	}
 	return found
@@ -179,6 +182,10 @@ func (p *place) argument(ctx context.Context, begun string) (found []candidate) 
 		words = p.names(ctx, begun, (*client.Client).QueueNames)
 	case arg.Name == "name" && p.node.Parent.Name == "rule":
 		words = p.names(ctx, begun, (*client.Client).RuleNames)
+	case arg.Name == "name" && p.node.Parent.Name == "app":
+		words = p.names(ctx, begun, appNames)
+	case arg.Name == "id" && p.node.Parent.Name == "token":
+		words = p.names(ctx, begun, tokenIDs)
 	}
 	return beginning(words, begun, "")
 }
@@ -202,6 +209,22 @@ func (p *place) names(
 	}
 	// What goes onto a command line is a name or nothing.
 	return slices.DeleteFunc(found, func(name string) bool { return queue.ValidateName(name) != nil })
+}
+
+func appNames(api *client.Client, ctx context.Context, _ string) (names []string, err error) {
+	apps, err := api.Apps(ctx)
+	for i := range apps {
+		names = append(names, apps[i].Name)
+	}
+	return names, err
+}
+
+func tokenIDs(api *client.Client, ctx context.Context, _ string) (ids []string, err error) {
+	tokens, err := api.Tokens(ctx, "")
+	for i := range tokens {
+		ids = append(ids, tokens[i].ID)
+	}
+	return ids, err
 }
 
 func firstLine(help string) string {

@@ -1,0 +1,156 @@
+// Package chain verifies an audit log by nothing but its entries.
+//
+// It promises to find every entry that was changed, removed or put in between others, wherever its digest or what
+// stands beside it was changed along. It cannot tell that the newest entries were removed, nor that all of them were
+// written anew: for that it needs a Head that was remembered elsewhere.
+package chain
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+// Head is the newest entry of a partition at some time. Whoever remembers it can tell later whether what led to it is
+// still what it was.
+type Head struct {
+	Partition int          `json:"partition"`
+	Number    int64        `json:"number"`
+	Digest    queue.Digest `json:"digest"`
+	At        time.Time    `json:"at"`
+}
+
+// Part is what was read of one partition.
+type Part struct {
+	Partition int
+	First     int64 // number of the first entry
+	Head      Head  // the last
+}
+
+// Broken is an entry at which a log is not what it was.
+type Broken struct {
+	Partition int
+	Number    int64
+	Why       string
+}
+
+func (b *Broken) Error() string {
+	return fmt.Sprintf("the audit log does not hold: partition %d, entry %d: %s", b.Partition, b.Number, b.Why)
+}
+
+// Verifier reads entries, those of a partition in order.
+type Verifier struct {
+	parts map[int]*Part
+	since map[int]Head
+}
+
+// New returns a Verifier of a log that begins anywhere. It looks for the heads that are given, if it reads so far.
+func New(since []Head) *Verifier {
+	v := &Verifier{parts: map[int]*Part{}, since: map[int]Head{}}
+	for _, h := range since {
+		v.since[h.Partition] = h
+	}
+	return v
+}
+
+// Add reads the next entry of its partition. Its error is a *Broken.
+func (v *Verifier) Add(r *wire.AuditRecord) error {
+	text := []byte(r.Text)
+	var e queue.AuditEntry
+	broken := func(format string, args ...any) error {
+		return &Broken{r.Partition, cmp.Or(e.Number, r.Entry.Number), fmt.Sprintf(format, args...)}
+	}
+	if err := json.Unmarshal(text, &e); err != nil {
+		return broken("its text is no entry: %v", err)
+	}
+	if queue.DigestOf(text) != r.Digest {
+		return broken("its text was changed: it has another digest than it had")
+	}
+	if said, err := json.Marshal(r.Entry); err != nil || !same(said, e) {
+		return broken("what is shown of it is not what its text says")
+	}
+	for what, of := range map[string]struct {
+		text json.RawMessage
+		want queue.Digest
+	}{"before": {r.Before, e.Before}, "after": {r.After, e.After}} {
+		if of.text != nil && queue.DigestOf(of.text) != of.want {
+			return broken("what it has as %s was changed: its text names another digest", what)
+		}
+	}
+	if err := v.follows(r.Partition, &e, broken); err != nil {
+		return err
+	}
+	if h, remembered := v.since[r.Partition]; remembered && h.Number == e.Number && h.Digest != r.Digest {
+		return broken("it is not the one that was remembered: the log was written anew")
+	}
+	v.parts[r.Partition].Head = Head{r.Partition, e.Number, r.Digest, e.Time()}
+	return nil
+}
+
+// follows checks an entry against the one before it.
+func (v *Verifier) follows(partition int, e *queue.AuditEntry, broken func(string, ...any) error) error {
+	part := v.parts[partition]
+	h, remembered := v.since[partition]
+	switch {
+	case part == nil && e.Number < 1:
+		return broken("entries are counted from 1")
+	case part == nil && (e.Number == 1) != (e.Previous == ""):
+		return broken("only the first entry has none before it")
+	case part == nil && remembered && h.Number == e.Number-1 && string(h.Digest) != e.Previous:
+		return broken("it does not follow the one that was remembered: the log was written anew")
+	case part == nil:
+		v.parts[partition] = &Part{Partition: partition, First: e.Number}
+	case e.Number != part.Head.Number+1:
+		return broken("it follows entry %d: what was between is gone, or this one was moved", part.Head.Number)
+	case e.Previous != string(part.Head.Digest):
+		return broken("it names another entry before it than entry %d: one of them was changed or put there", part.Head.Number)
+	}
+	return nil
+}
+
+func same(said []byte, e queue.AuditEntry) bool {
+	text, err := json.Marshal(e)
+	return err == nil && bytes.Equal(said, text)
+}
+
+// End says, after the last entry, whether all that was remembered was there, and that what the server calls its newest
+// entries was read. Its error is a *Broken.
+func (v *Verifier) End(chains []wire.AuditChain) error {
+	for _, p := range slices.Sorted(maps.Keys(v.since)) {
+		h := v.since[p]
+		part := v.parts[p]
+		switch {
+		case part == nil || part.Head.Number < h.Number:
+			return &Broken{p, h.Number, "it was remembered, and is gone with all behind it"}
+		case part.First > h.Number+1:
+			return &Broken{p, h.Number, fmt.Sprintf(
+				"it was remembered, and the log begins with entry %d: it was dropped for its age, or removed", part.First)}
+		}
+	}
+	for _, c := range chains {
+		part := v.parts[c.Partition]
+		switch {
+		case c.Newest == 0:
+		case part == nil || part.Head.Number < c.Newest:
+			return &Broken{c.Partition, c.Newest, "the server says that it is the newest, and does not show it"}
+		case part.Head.Number == c.Newest && part.Head.Digest != c.Head:
+			return &Broken{c.Partition, c.Newest, "the server says that the newest has another digest"}
+		}
+	}
+	return nil
+}
+
+// Parts is what was read, by partition.
+func (v *Verifier) Parts() (all []Part) {
+	for _, p := range slices.Sorted(maps.Keys(v.parts)) {
+		all = append(all, *v.parts[p])
+	}
+	return all
+}

@@ -1,0 +1,163 @@
+package chain
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+// record makes an entry whose digests are right.
+func record(t *testing.T, partition int, previous queue.Digest, e queue.AuditEntry, after string) wire.AuditRecord {
+	t.Helper()
+	e.Previous = string(previous)
+	r := wire.AuditRecord{Partition: partition}
+	if after != "" {
+		r.After = json.RawMessage(after)
+		e.After = queue.DigestOf(r.After)
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Entry, r.Text, r.Digest = e, string(text), queue.DigestOf(text)
+	return r
+}
+
+// log is one of two partitions, by turns, with so many entries each.
+func log(t *testing.T, n int) (all []wire.AuditRecord) {
+	t.Helper()
+	var last [2]queue.Digest
+	for i := range n {
+		for p := range last {
+			r := record(t, p, last[p], queue.AuditEntry{
+				Number: int64(i + 1), At: int64(i * 1e6), Of: "queue", Name: fmt.Sprint("q", i), What: queue.Created,
+			}, fmt.Sprintf(`{"rate":"%d/s"}`, i))
+			last[p] = r.Digest
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// verify reads a log as a whole.
+func verify(all []wire.AuditRecord, since []Head, chains []wire.AuditChain) ([]Part, error) {
+	v := New(since)
+	for i := range all {
+		if err := v.Add(&all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return v.Parts(), v.End(chains)
+}
+
+// A log that is whole holds, one of which the oldest entries were dropped too.
+func TestWhole(t *testing.T) {
+	all := log(t, 5)
+	for _, from := range []int{0, 2, 3} {
+		parts, err := verify(all[from:], nil, []wire.AuditChain{{Partition: 1, Oldest: 1, Newest: 5, Head: all[9].Digest}})
+		if err != nil || len(parts) != 2 || parts[1].Head.Number != 5 || parts[1].Head.Digest != all[9].Digest {
+			t.Errorf("from %d: %+v, %v", from, parts, err)
+		}
+	}
+	if parts, err := verify(nil, nil, []wire.AuditChain{{}}); err != nil || len(parts) != 0 {
+		t.Errorf("one without entries: %v, %v", parts, err)
+	}
+}
+
+// Whatever is done to an entry is found, though its digest is made to fit.
+func TestTampering(t *testing.T) {
+	const at = 4 // entry 3 of partition 0
+	for what, c := range map[string]struct {
+		change func(all []wire.AuditRecord) []wire.AuditRecord
+		says   string
+	}{
+		"removed": {func(all []wire.AuditRecord) []wire.AuditRecord { return slices.Delete(all, at, at+1) }, "is gone"},
+		"moved": {func(all []wire.AuditRecord) []wire.AuditRecord {
+			all[at], all[at+2] = all[at+2], all[at]
+			return all
+		}, "moved"},
+		"doubled": {func(all []wire.AuditRecord) []wire.AuditRecord { return slices.Insert(all, at, all[at]) }, "moved"},
+		"changed": {func(all []wire.AuditRecord) []wire.AuditRecord {
+			all[at].Text = strings.Replace(all[at].Text, "created", "changed", 1)
+			return all
+		}, "another digest"},
+		"changed with its digest": {func(all []wire.AuditRecord) []wire.AuditRecord {
+			e := all[at].Entry
+			e.Name = "other"
+			all[at] = record(t, 0, queue.Digest(e.Previous), e, "")
+			return all
+		}, "names another entry before it"},
+		"put in between": {func(all []wire.AuditRecord) []wire.AuditRecord {
+			forged := record(t, 0, all[at].Digest, queue.AuditEntry{Number: 4, What: queue.Deleted}, "")
+			return slices.Insert(all, at+1, forged)
+		}, "moved"},
+		"shown as another": {func(all []wire.AuditRecord) []wire.AuditRecord {
+			all[at].Entry.Name = "other"
+			return all
+		}, "not what its text says"},
+		"another spec": {func(all []wire.AuditRecord) []wire.AuditRecord {
+			all[at].After = json.RawMessage(`{"rate":"1000/s"}`)
+			return all
+		}, "as after was changed"},
+		"no text": {func(all []wire.AuditRecord) []wire.AuditRecord {
+			all[at].Text = ""
+			return all
+		}, "no entry"},
+		"the beginning": {func(all []wire.AuditRecord) []wire.AuditRecord {
+			e := all[at].Entry
+			e.Number = 1
+			return []wire.AuditRecord{record(t, 0, all[2].Digest, e, "")}
+		}, "only the first"},
+		"the newest": {func(all []wire.AuditRecord) []wire.AuditRecord { return all[:8] }, "does not show it"},
+	} {
+		all := log(t, 5)
+		chains := []wire.AuditChain{{Partition: 0, Newest: 5, Head: all[8].Digest}}
+		_, err := verify(c.change(all), nil, chains)
+		var broken *Broken
+		if !errors.As(err, &broken) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v does not say %q", what, err, c.says)
+		}
+	}
+}
+
+// A head that was remembered finds a log that was written anew, or cut off.
+func TestRememberedHead(t *testing.T) {
+	all := log(t, 5)
+	parts, err := verify(all[:6], nil, nil) // as it was then
+	if err != nil {
+		t.Fatal(err)
+	}
+	since := []Head{parts[0].Head, parts[1].Head}
+	if _, err := verify(all, since, nil); err != nil {
+		t.Errorf("the log that went on: %v", err)
+	}
+	if _, err := verify(all[4:], since, nil); err != nil {
+		t.Errorf("read from the heads on: %v", err)
+	}
+	anew := log(t, 5)
+	var last queue.Digest
+	for i := 0; i < len(anew); i += 2 {
+		e := anew[i].Entry
+		e.Detail = "another history"
+		anew[i] = record(t, 0, last, e, string(anew[i].After))
+		last = anew[i].Digest
+	}
+	for what, c := range map[string]struct {
+		all  []wire.AuditRecord
+		says string
+	}{
+		"written anew": {anew, "written anew"}, "cut off": {all[:4], "is gone with all behind it"},
+		"begins later":           {all[8:], "was dropped for its age"},
+		"written anew behind it": {anew[6:], "does not follow the one that was remembered"},
+	} {
+		if _, err := verify(c.all, since, nil); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v does not say %q", what, err, c.says)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/penstock/penstock/internal/auth"
+)
+
+// grantFlags say what a token or a subject may do.
+type grantFlags struct {
+	Grant []string `env:"-" help:"What it may do: ROLE, or ROLE:PREFIX for some of the names alone. May be repeated." placeholder:"ROLE[:PREFIX]"`
+}
+
+// grantHelp is told by the commands that take them.
+func grantHelp() string {
+	var b strings.Builder
+	b.WriteString("Roles:\n")
+	for _, role := range auth.Roles() {
+		fmt.Fprintf(&b, "  %-10s %s\n", role, role.Means())
+	}
+	return b.String()
+}
+
+func (f *grantFlags) grants() (all []auth.Grant, err error) {
+	for _, text := range f.Grant {
+		role, prefix, ofPrefix := strings.Cut(text, ":")
+		if ofPrefix && prefix == "" || auth.Role(role).Means() == "" {
+			return nil, usage(fmt.Errorf("--grant %s: must be ROLE or ROLE:PREFIX, with a role of %s", text, joined(auth.Roles())))
+		}
+		all = append(all, auth.Grant{Role: auth.Role(role), Prefix: prefix})
+	}
+	return all, nil
+}
+
+// grantsOf are grants as --grant takes them.
+func grantsOf(all []auth.Grant) string {
+	texts := make([]string, len(all))
+	for i, g := range all {
+		texts[i] = string(g.Role)
+		if g.Prefix != "" {
+			texts[i] += ":" + g.Prefix
+		}
+	}
+	return joined(texts)
+}
+
+func joined[S ~string](all []S) string {
+	texts := make([]string, len(all))
+	for i := range all {
+		texts[i] = plain(string(all[i]))
+	}
+	return strings.Join(texts, " ")
+}
