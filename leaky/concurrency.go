@@ -28,6 +28,9 @@ type Concurrency struct {
 // AlgorithmConcurrency is the name of Concurrency.
 const AlgorithmConcurrency Algorithm = "concurrency"
 
+// stateConcurrency begins its states.
+const stateConcurrency = 'p'
+
 // Algorithm implements Limiter.
 func (c Concurrency) Algorithm() Algorithm { return AlgorithmConcurrency }
 

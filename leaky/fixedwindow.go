@@ -20,6 +20,9 @@ type FixedWindow struct {
 // AlgorithmFixedWindow is the name of FixedWindow.
 const AlgorithmFixedWindow Algorithm = "fixed_window"
 
+// stateFixedWindow begins its states.
+const stateFixedWindow = 'f'
+
 // Algorithm implements Limiter.
 func (f FixedWindow) Algorithm() Algorithm { return AlgorithmFixedWindow }
 

@@ -152,16 +152,8 @@ func checkPeriod(field string, d, least, most time.Duration) error {
 	return nil
 }
 
-// A state is a letter for its arithmetic, and numbers as varints.
-const (
-	stateMeter          = 'm'
-	stateFixedWindow    = 'f'
-	stateSlidingLog     = 'l'
-	stateSlidingCounter = 'c'
-	stateConcurrency    = 'p'
-)
-
-// stateReader reads a state. The first fault makes it bad, and all that follows 0.
+// stateReader reads a state: a letter that no other arithmetic has, and numbers as varints. The first fault makes it
+// bad, and all that follows 0.
 type stateReader struct {
 	b   []byte
 	bad bool

@@ -269,3 +269,24 @@ func FuzzRestore(f *testing.F) {
 		}
 	})
 }
+
+// No arithmetic reads the states of another; a token bucket and a gap have those of a meter.
+func TestNoStateOfAnother(t *testing.T) {
+	limiters := []Limiter{
+		Meter{PerSecond(1), 5}, FixedWindow{5, time.Second}, SlidingLog{5, time.Second, 0},
+		SlidingCounter{5, time.Second}, Concurrency{5, time.Second},
+	}
+	for _, of := range limiters {
+		tally := of.Fresh()
+		tally.Take(1000, Ask{Cost: 1, Lease: "a"})
+		state, err := tally.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range limiters {
+			if _, err := l.Restore(state); (err == nil) != (l == of) {
+				t.Errorf("%s reads the state of %s: %v", l.Algorithm(), of.Algorithm(), err)
+			}
+		}
+	}
+}

@@ -34,6 +34,9 @@ type Level struct {
 // AlgorithmMeter is the name of Meter.
 const AlgorithmMeter Algorithm = "meter"
 
+// stateMeter begins its states.
+const stateMeter = 'm'
+
 // Algorithm implements Limiter.
 func (m Meter) Algorithm() Algorithm { return AlgorithmMeter }
 

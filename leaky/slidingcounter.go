@@ -32,6 +32,9 @@ type Counts struct {
 // AlgorithmSlidingCounter is the name of SlidingCounter.
 const AlgorithmSlidingCounter Algorithm = "sliding_counter"
 
+// stateSlidingCounter begins its states.
+const stateSlidingCounter = 'c'
+
 // Algorithm implements Limiter.
 func (s SlidingCounter) Algorithm() Algorithm { return AlgorithmSlidingCounter }
 

@@ -30,6 +30,9 @@ type SlidingLog struct {
 // AlgorithmSlidingLog is the name of SlidingLog.
 const AlgorithmSlidingLog Algorithm = "sliding_log"
 
+// stateSlidingLog begins its states.
+const stateSlidingLog = 'l'
+
 // Algorithm implements Limiter.
 func (s SlidingLog) Algorithm() Algorithm { return AlgorithmSlidingLog }
 
