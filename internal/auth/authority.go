@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstock/penstock/queue"
@@ -30,7 +31,7 @@ type Authority struct {
 	replica  *replica
 	issuers  map[string]*issuer // by URL
 	uses     uses
-	counts   []counter // by the index of a code, and at the end of those who were let in
+	counts   []atomic.Int64 // see Code.count
 	wrong    wrongTable
 	watchers watchers
 }
@@ -40,7 +41,7 @@ func New(store queue.Documents, o Options) (*Authority, error) {
 	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	a := &Authority{
 		store: store, log: log, replica: newReplica(store, log), issuers: map[string]*issuer{},
-		counts: make([]counter, len(codes)+1),
+		counts: make([]atomic.Int64, len(codes)+1),
 	}
 	for n, of := range o.Issuers {
 		issuer, err := newIssuer(of, log)

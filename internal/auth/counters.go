@@ -1,35 +1,30 @@
 package auth
 
 import (
-	"errors"
-	"sync/atomic"
+	"slices"
 	"time"
 )
-
-type counter = atomic.Int64
 
 // Accepted is the outcome, beside the codes, of requests whose sender is known.
 const Accepted Code = "accepted"
 
-func (a *Authority) count(err error) {
-	at := len(codes)
-	var r *Refusal
-	if errors.As(err, &r) {
-		at = r.Code.index()
+func (a *Authority) count(outcome Code) { a.counts[outcome.count()].Add(1) }
+
+// count is where an outcome is counted.
+func (c Code) count() int {
+	if c == Accepted {
+		return len(codes)
 	}
-	a.counts[at].Add(1)
+	return c.index()
 }
 
-// Outcomes are what requests can be counted by: the codes, and Accepted.
-func Outcomes() []Code { return append(Codes(), Accepted) }
+// Outcomes are what requests are counted by: Accepted, and the codes by which somebody is not let in.
+func Outcomes() []Code {
+	return append(slices.DeleteFunc(Codes(), func(c Code) bool { return c == Forbidden }), Accepted)
+}
 
 // Requests is how many requests had an outcome.
-func (a *Authority) Requests(outcome Code) int64 {
-	if outcome == Accepted {
-		return a.counts[len(codes)].Load()
-	}
-	return a.counts[outcome.index()].Load()
-}
+func (a *Authority) Requests(outcome Code) int64 { return a.counts[outcome.count()].Load() }
 
 // Known is how many apps, tokens and subjects are known.
 func (a *Authority) Known() int {

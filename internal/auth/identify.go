@@ -19,12 +19,17 @@ const maxProof = 16 << 10
 // the store, at most a few seconds, to learn of a token that was just made.
 func (a *Authority) Identify(r *http.Request) (*Identity, error) {
 	id, err := a.identify(r)
-	a.count(err)
-	if err != nil {
-		a.wrong.add(r.RemoteAddr, err)
-		return nil, err
+	if err == nil {
+		a.count(Accepted)
+		return id, nil
 	}
-	return id, nil
+	var refusal *Refusal
+	if !errors.As(err, &refusal) {
+		refusal = refuse(Unavailable, "") // there is no other error
+	}
+	a.count(refusal.Code)
+	a.wrong.add(r.RemoteAddr, refusal.Code)
+	return nil, refusal
 }
 
 func (a *Authority) identify(r *http.Request) (*Identity, error) {

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -66,14 +65,14 @@ func (i *issuer) verify(ctx context.Context, text string) (*jwt, error) {
 		return nil, refuse(Unavailable, "the provider "+i.Name+" has not been reached yet")
 	}
 	version := i.keys.current()
+	if version == 0 {
+		return nil, refuse(Unavailable, "the provider "+i.Name+" was last reached more than "+keysHold.String()+" ago")
+	}
 	digest := sha256.Sum256([]byte(text))
 	proven := i.verified.get(digest, version)
 	if proven == nil {
 		token, err := verifier.Verify(ctx, text)
-		switch {
-		case errors.Is(err, errKeysOld), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-			return nil, refuse(Unavailable, "the provider "+i.Name+" cannot be reached")
-		case err != nil: // the error may quote what the JWT says
+		if err != nil { // which may quote what the JWT says
 			return nil, refuse(Unknown, "the JWT is not one of "+i.Name+" for "+i.Audience)
 		}
 		var claims map[string]json.RawMessage
@@ -155,7 +154,7 @@ type verifiedJWTs struct {
 func (v *verifiedJWTs) get(digest [sha256.Size]byte, version int) *jwt {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	if version == 0 || version != v.version {
+	if version != v.version {
 		return nil
 	}
 	return v.all[digest]

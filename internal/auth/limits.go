@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
@@ -13,13 +12,14 @@ import (
 // HostOfTarget is what stands for a target that names no host, such as nats, among an app's Hosts.
 func HostOfTarget(kind string) string { return "target:" + kind }
 
-// PermitTarget checks that a target names nothing that the app may not. Its error is a *queue.FieldError.
-func (a *App) PermitTarget(t deliver.Target) error {
+// PermitTarget checks that the setting of a kind of target names nothing that the app may not. Its error is a
+// *queue.FieldError.
+func (a *App) PermitTarget(kind string, s setting.Setting) error {
 	if a == nil {
 		return nil
 	}
-	at := "deliver." + t.Kind
-	if hosted, ok := t.Setting.(setting.Hosted); ok {
+	at := "deliver." + kind
+	if hosted, ok := s.(setting.Hosted); ok {
 		for _, host := range hosted.Hosts() {
 			port := strconv.Itoa(int(host.Port))
 			if !a.Hosts.Match(host.Name) && !a.Hosts.Match(host.Name+":"+port) {
@@ -33,10 +33,10 @@ func (a *App) PermitTarget(t deliver.Target) error {
 				}
 			}
 		}
-	} else if host := HostOfTarget(t.Kind); !a.Hosts.Match(host) {
+	} else if host := HostOfTarget(kind); !a.Hosts.Match(host) {
 		return a.mayNot(at, host, "hosts")
 	}
-	if sending, ok := t.Setting.(setting.Sending); ok {
+	if sending, ok := s.(setting.Sending); ok {
 		for _, sender := range sending.Senders() {
 			if !a.Senders.Match(sender.Name) { // a star in a pattern is matched by nothing but a star
 				return a.mayNot(at+"."+sender.Field, sender.Name, "senders")

@@ -37,13 +37,13 @@ func TestPermitTarget(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.target, err)
 		}
-		if err := acme.PermitTarget(target); fieldOf(err) != c.field {
+		if err := acme.PermitTarget(target.Kind, target.Setting); fieldOf(err) != c.field {
 			t.Errorf("%s: %v", c.target, err)
 		}
-		if err := (*App)(nil).PermitTarget(target); err != nil {
+		if err := (*App)(nil).PermitTarget(target.Kind, target.Setting); err != nil {
 			t.Errorf("the operator, %s: %v", c.target, err)
 		}
-		if err := (&App{Name: "beta"}).PermitTarget(target); fieldOf(err) == "" {
+		if err := (&App{Name: "beta"}).PermitTarget(target.Kind, target.Setting); fieldOf(err) == "" {
 			t.Errorf("an app that may name nothing names %s", c.target)
 		}
 	}

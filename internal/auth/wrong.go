@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -28,9 +27,8 @@ type wrongCount struct {
 }
 
 // add counts a request, if it was refused for what it came with.
-func (t *wrongTable) add(remote string, err error) {
-	var r *Refusal
-	if !errors.As(err, &r) || r.Code == Missing || r.Code == Unavailable {
+func (t *wrongTable) add(remote string, why Code) {
+	if why == Missing || why == Unavailable {
 		return
 	}
 	host, _, err := net.SplitHostPort(remote)
@@ -52,7 +50,7 @@ func (t *wrongTable) add(remote string, err error) {
 		t.from[host] = of
 	}
 	of.count++
-	of.last = r.Code
+	of.last = why
 }
 
 // tell logs what was counted, and forgets it.
