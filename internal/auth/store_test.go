@@ -42,9 +42,9 @@ func (m *memory) ask(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	if m.away != nil {
+	if away := m.away; away != nil {
 		m.mu.Unlock()
-		return m.away
+		return away
 	}
 	return nil
 }

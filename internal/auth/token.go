@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"math/big"
@@ -156,4 +157,22 @@ func proofOf(d queue.Digest) (p proof, err error) {
 		return p, fmt.Errorf("%w: a digest cannot be read", queue.ErrCorrupt)
 	}
 	return p, nil
+}
+
+// Mask is what the audit log may show of a document: of a token, nothing of what proves it. It is for the Mask of an
+// engine's Options.
+func Mask(kind string, text []byte) []byte {
+	if kind != KindToken {
+		return text
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(text, &fields) != nil {
+		return []byte("{}") // whatever it is
+	}
+	delete(fields, "digest")
+	masked, err := json.Marshal(fields)
+	if err != nil {
+		return []byte("{}")
+	}
+	return masked
 }

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -66,5 +67,24 @@ func TestParsingCostsLittle(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { _, _ = ParseToken(long) }); n > 3 {
 		t.Errorf("a long one: %v allocations", n)
+	}
+}
+
+func TestMask(t *testing.T) {
+	_, made := NewToken()
+	made.Note = "worker"
+	text, err := json.Marshal(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	masked := Mask(KindToken, text)
+	if strings.Contains(string(masked), string(made.Digest)) || !strings.Contains(string(masked), `"note":"worker"`) {
+		t.Errorf("%s", masked)
+	}
+	if string(Mask(KindToken, []byte(`"`+string(made.Digest)+`"`))) != "{}" {
+		t.Error("what is no token is shown")
+	}
+	if string(Mask(KindApp, []byte("{ }"))) != "{ }" {
+		t.Error("an app is not shown as it is")
 	}
 }
