@@ -36,17 +36,6 @@ const (
 	AdaptedPut       = "put"
 )
 
-// NoteAdaption puts a change before the others of a list, newest first, that is to be kept. Those that go
-// well, one behind the other, are kept as one.
-func NoteAdaption(list []Adaption, n Adaption) []Adaption {
-	if len(list) > 0 && n.Cause == AdaptedDelivered && list[0].Cause == AdaptedDelivered {
-		n.From = list[0].From
-		list = list[1:]
-	}
-	list = append([]Adaption{n}, list...)
-	return list[:min(len(list), MaxAdaptions)]
-}
-
 // Rule returns the arithmetic of it.
 func (a *Adapt) Rule() leaky.Adapt {
 	return leaky.Adapt{Floor: a.Floor, Ceiling: a.Ceiling, Horizon: Horizon}

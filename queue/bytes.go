@@ -110,15 +110,6 @@ func NeverFits(needs, most int64, lane bool) *FieldError {
 	)
 }
 
-// Leaving is how many of so many jobs must leave, each as large as they are on average, for so many bytes more to be
-// free.
-func Leaving(over, held, jobs int64) int64 {
-	if over <= 0 || held <= 0 {
-		return 1
-	}
-	return max(1, int64(math.Ceil(float64(min(over, held))*float64(jobs)/float64(held))))
-}
-
 // MarkBytes is how much of most bytes is for jobs that come back from the overflow, as Mark is of the capacity.
 func (s *Spec) MarkBytes(most int64) int64 {
 	return int64(math.Floor(float64(most) * float64(s.Mark()) / float64(s.Capacity)))

@@ -19,6 +19,9 @@
 // what would be right. Durations are those of package time, instants are by the engine's clock, and costs count
 // intervals of the queue's rate.
 //
+// What needs no engine stands beside it: queue/status says what a queue does, queue/quote what would become of jobs.
+// queue/move takes a queue to another store. For engines are queue/coalesce, queue/jobrecord and queue/ruleset.
+//
 // Every engine that passes queue/queuetest keeps the ten invariants of docs/design.md; its package
 // comment has the rules in prose. This package knows no engine, no transport and no handler: those import it.
 package queue

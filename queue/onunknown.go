@@ -24,12 +24,6 @@ func (s *Spec) Abandoned() State {
 // to somebody else.
 func (s *Spec) Lends() bool { return s.OnUnknown == UnknownHold || s.OnUnknown == UnknownDead }
 
-// The reasons of jobs whose lease ran out.
-const (
-	RanOut        = "the lease ran out"
-	RanOutUnknown = "the lease ran out; it may have been sent"
-)
-
 // Fate is the verdict on a job that may have been sent.
 func (s *Spec) Fate() Verdict {
 	switch s.OnUnknown {

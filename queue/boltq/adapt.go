@@ -51,7 +51,7 @@ func (p paces) onto(before *adaptedRate, s *queue.Spec, now leaky.Instant) paces
 }
 
 // note logs a change.
-func (a *adaptedRate) note(n queue.Adaption) { a.log = queue.NoteAdaption(slices.Clone(a.log), n) }
+func (a *adaptedRate) note(n queue.Adaption) { a.log = noteAdaption(slices.Clone(a.log), n) }
 
 // pace returns the pacer with the adapted rate.
 func (a *adaptedRate) pace(p leaky.Pacer) leaky.Pacer {
@@ -159,4 +159,15 @@ func (a *adaptedRate) decode(b []byte) error {
 		a.log[i].At = time.UnixMicro(n.At.UnixMicro()) // as Instant.Time gives it
 	}
 	return nil
+}
+
+// noteAdaption puts a change before the others of a list, newest first, that is to be kept. Those that go
+// well, one behind the other, are kept as one.
+func noteAdaption(list []queue.Adaption, n queue.Adaption) []queue.Adaption {
+	if len(list) > 0 && n.Cause == queue.AdaptedDelivered && list[0].Cause == queue.AdaptedDelivered {
+		n.From = list[0].From
+		list = list[1:]
+	}
+	list = append([]queue.Adaption{n}, list...)
+	return list[:min(len(list), queue.MaxAdaptions)]
 }

@@ -100,11 +100,11 @@ type lostLease struct {
 }
 
 func (q *queueState) leaseLost(ls *lease, now leaky.Instant) lostLease {
-	a := lostLease{state: q.spec.Abandoned(), attempts: ls.attempts + 1, reason: queue.RanOutUnknown}
+	a := lostLease{state: q.spec.Abandoned(), attempts: ls.attempts + 1, reason: ranOutUnknown}
 	how := queue.AttemptUnknown
 	switch a.state {
 	case queue.Waiting:
-		how, a.reason = queue.AttemptLost, queue.RanOut
+		how, a.reason = queue.AttemptLost, ranOut
 		if a.attempts >= q.spec.Retry.MaxAttempts {
 			a.state = queue.Dead
 		}
@@ -201,3 +201,9 @@ func (e *Engine) extend(lease queue.Lease, now leaky.Instant) (left time.Duratio
 	e.leases.fix(ls.heapIndex)
 	return ls.deadline.Sub(now), nil
 }
+
+// The reasons of jobs whose lease ran out.
+const (
+	ranOut        = "the lease ran out"
+	ranOutUnknown = "the lease ran out; it may have been sent"
+)

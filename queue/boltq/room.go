@@ -2,6 +2,7 @@ package boltq
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -48,7 +49,7 @@ func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) 
 	switch {
 	case over > 0:
 		it.answer.Outcome, it.answer.RetryAfter = queue.LaneFull, q.laneRetryAfter(
-			ln, queue.Leaving(over, ln.bytes, ln.size), now,
+			ln, leaving(over, ln.bytes, ln.size), now,
 		)
 		it.answer.Bytes = queue.ByteBound{Held: ln.bytes, Max: int64(rule.MaxBytes), Needs: it.bytes()}
 	case rule.Capacity > 0 && ln.size >= rule.Capacity:
@@ -110,7 +111,7 @@ func tooLargeReason(needs, most int64) string {
 // answerFull answers for a job that finds no room in its queue.
 func (it *appendItem) answerFull(q *queueState, most int64, now leaky.Instant) {
 	over := q.bytes + it.bytes() - most
-	it.answer.RetryAfter = q.retryAfter(queue.Leaving(over, q.bytes, q.size()), now)
+	it.answer.RetryAfter = q.retryAfter(leaving(over, q.bytes, q.size()), now)
 	if over > 0 {
 		it.answer.Bytes = queue.ByteBound{Held: q.bytes, Max: most, Needs: it.bytes()}
 	}
@@ -146,4 +147,13 @@ func (e *Engine) overflowRoom(q *queueState) int64 {
 // freePlaces is how many places are left for jobs from the overflow.
 func (q *queueState) freePlaces() int64 {
 	return max(0, min(q.spec.Mark()-q.overflow.readmitted, q.spec.Capacity-q.size()))
+}
+
+// leaving is how many of so many jobs must leave, each as large as they are on average, for so many bytes more to be
+// free.
+func leaving(over, held, jobs int64) int64 {
+	if over <= 0 || held <= 0 {
+		return 1
+	}
+	return max(1, int64(math.Ceil(float64(min(over, held))*float64(jobs)/float64(held))))
 }
