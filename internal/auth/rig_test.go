@@ -43,6 +43,14 @@ func (l *logged) String() string {
 
 func newRig(t *testing.T, store *memory, issuers ...Issuer) *rig {
 	t.Helper()
+	r := newRigOn(t, store, issuers...)
+	r.store = store
+	return r
+}
+
+// newRigOn is one on any store.
+func newRigOn(t *testing.T, store queue.Documents, issuers ...Issuer) *rig {
+	t.Helper()
 	log := &logged{}
 	a, err := New(store, Options{Log: slog.New(slog.NewTextHandler(log, nil)), Issuers: issuers})
 	if err != nil {
@@ -58,7 +66,7 @@ func newRig(t *testing.T, store *memory, issuers ...Issuer) *rig {
 		}
 	})
 	t.Cleanup(stop)
-	return &rig{Authority: a, t: t, store: store, log: log, op: Operator("store"), stop: stop}
+	return &rig{Authority: a, t: t, log: log, op: Operator("store"), stop: stop}
 }
 
 func (r *rig) app(name string, prefixes ...string) App {
