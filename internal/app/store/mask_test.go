@@ -35,6 +35,9 @@ func TestMasked(t *testing.T) {
 			t.Errorf("a document is shown as %s", got)
 		}
 	}
+	if got := string(masked("token", []byte(`{"id":"abc","digest":"s3cret"}`))); got != `{"id":"abc"}` {
+		t.Errorf("a token is shown as %s", got)
+	}
 	if got := string(masked("queue", []byte(`{"s3cret`))); got != unreadable {
 		t.Errorf("what cannot be read is shown as %s", got)
 	}
