@@ -117,13 +117,13 @@ func forbidden(what string, roles ...auth.Role) *Problem {
 	}
 }
 
-// refusedAccess is what is answered to somebody who is not let in.
+// refusedAccess is what is answered to somebody who is not let in. A w of nil has no more headers.
 func refusedAccess(w http.ResponseWriter, err error) *Problem {
 	var refusal *auth.Refusal
 	if !errors.As(err, &refusal) {
 		return refused(err)
 	}
-	if challenge := refusal.Challenge(); challenge != "" {
+	if challenge := refusal.Challenge(); challenge != "" && w != nil {
 		w.Header().Set("WWW-Authenticate", challenge)
 	}
 	p := &Problem{Reason: ReasonNoIdentity, Detail: refusal.Error()}

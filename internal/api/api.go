@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/penstock/penstock/admission"
@@ -105,6 +106,8 @@ type handler struct {
 	waits    *ops.Budget
 	noted    noted
 	refusals *refusals
+	puts     sync.Mutex // of who asks in the name of an app that has limits
+	open     appPlaces
 }
 
 // New returns the API over an engine. It starts nothing and does not close the

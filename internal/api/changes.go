@@ -162,9 +162,12 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	err = ruleset.CheckOthers(r.Context(), h.engine, &spec)
+	defer h.onePut(r.Context())()
+	if err = h.allowedSpec(r.Context(), &spec); err == nil {
+		err = ruleset.CheckOthers(r.Context(), h.engine, &spec)
+	}
 	if err == nil {
-		err = h.validTarget(&spec)
+		err = h.validTarget(r.Context(), &spec)
 	}
 	if err != nil {
 		h.fail(w, err, name)

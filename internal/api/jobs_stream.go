@@ -38,8 +38,8 @@ type stream struct {
 	ended   bool   // nothing more will be read
 	dead    bool   // nobody reads the answers any more
 
-	stopping atomic.Bool
-	deciding atomic.Int64 // for how long jobs were being decided, in nanoseconds
+	cut      atomic.Pointer[Problem] // why it is ended before its end; nil if it is not
+	deciding atomic.Int64            // for how long jobs were being decided, in nanoseconds
 }
 
 // lingering is how long a stream's connection outlives its handler, so that the
@@ -77,6 +77,12 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 		}).write(w)
 		return
 	}
+	leave, p := h.open.open(r.Context(), "streams", limitStreams)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	defer leave()
 	account := h.account(r)
 	places := h.streams.Open(account.Client())
 	defer places.Close()
@@ -144,11 +150,19 @@ func (s *stream) serve(r *http.Request) {
 		return
 	}
 
-	release := context.AfterFunc(s.h.o.Stopping, func() {
-		s.stopping.Store(true)
-		s.interrupt()
-	})
-	defer release()
+	defer context.AfterFunc(s.h.o.Stopping, func() {
+		s.end(&Problem{
+			Reason: ReasonStopping, RetryAfter: retryUnavailable,
+			Detail: "this server is stopping; send what was not answered again, with the same ids",
+		})
+	})()
+	ctx, unwatch := s.h.watched(r.Context())
+	defer unwatch()
+	defer context.AfterFunc(ctx, func() {
+		if p := lost(ctx, nil); p != nil {
+			s.end(p)
+		}
+	})()
 
 	var appender sync.WaitGroup
 	appender.Go(func() { s.append(r.Context()) })
@@ -163,6 +177,12 @@ func (s *stream) serve(r *http.Request) {
 	}
 }
 
+// end ends the stream before its end.
+func (s *stream) end(why *Problem) {
+	s.cut.CompareAndSwap(nil, why)
+	s.interrupt()
+}
+
 // interrupt makes the reader's present read, and later ones, return.
 // an error means that there is no connection to interrupt
 func (s *stream) interrupt() { _ = s.rc.SetReadDeadline(time.Unix(1, 0)) }
@@ -174,7 +194,7 @@ func (s *stream) read() *entry {
 	for number := int64(1); ; number++ {
 		// The deadline moves with jobs: who sends a byte now and then, blank lines, or what is none makes no progress.
 		_ = s.rc.SetReadDeadline(deadline)
-		if s.stopping.Load() {
+		if s.cut.Load() != nil {
 			s.interrupt()
 		}
 		line, refused, err := s.lines.next()
@@ -185,14 +205,7 @@ func (s *stream) read() *entry {
 			return nil
 		}
 		if err != nil {
-			p := bodyProblem(err)
-			if s.stopping.Load() {
-				p = &Problem{
-					Reason: ReasonStopping, RetryAfter: retryUnavailable,
-					Detail: "this server is stopping; send what was not answered again, with the same ids",
-				}
-			}
-			return &entry{line: number, refused: p}
+			return &entry{line: number, refused: cmp.Or(s.cut.Load(), bodyProblem(err))}
 		}
 		if refused == nil {
 			line = bytes.TrimSuffix(line, []byte{'\r'})

@@ -32,17 +32,20 @@ func (h *handler) pullJobs(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	leave, p := h.wait(w, r, ask.Wait)
+	ctx, leave, p := h.wait(w, r, ask.Wait)
 	if p != nil {
 		p.write(w)
 		return
 	}
 	defer leave()
-	handed, err := h.o.Pull.Take(r.Context(), ask)
+	handed, err := h.o.Pull.Take(ctx, ask)
 	switch {
-	case r.Context().Err() != nil: // nobody reads the answer
+	case ctx.Err() != nil: // nobody reads the answer, or may have it
 		if handed != nil {
 			handed.End(false)
+		}
+		if p := lost(ctx, w); p != nil {
+			p.write(w)
 		}
 		return
 	case errors.Is(err, pull.ErrCrowded):

@@ -59,11 +59,16 @@ func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 // secret that is stored there; then the engine is told to insist on the revision at
 // which that was read, so that it is never one of an older spec.
 func (h *handler) put(ctx context.Context, spec *queue.Spec, expect int64) (queue.PutResult, error) {
-	if err := ruleset.CheckOthers(ctx, h.engine, spec); err != nil {
+	defer h.onePut(ctx)()
+	err := h.allowedSpec(ctx, spec)
+	if err == nil {
+		err = ruleset.CheckOthers(ctx, h.engine, spec)
+	}
+	if err != nil {
 		return queue.PutResult{}, err
 	}
 	if !secrets.Masked(spec.Deliver) {
-		if err := h.validTarget(spec); err != nil {
+		if err := h.validTarget(ctx, spec); err != nil {
 			return queue.PutResult{}, err
 		}
 		return h.engine.Put(ctx, *spec, expect)
@@ -80,7 +85,7 @@ func (h *handler) put(ctx context.Context, spec *queue.Spec, expect int64) (queu
 		if spec.Deliver, err = deliver.Unmask(masked, stored.Spec.Deliver); err != nil {
 			return queue.PutResult{}, err
 		}
-		if err := h.validTarget(spec); err != nil {
+		if err := h.validTarget(ctx, spec); err != nil {
 			return queue.PutResult{}, err
 		}
 		result, err := h.engine.Put(ctx, *spec, stored.Revision)
@@ -121,11 +126,14 @@ func (h *handler) readSpec(r *http.Request, name string) (queue.Spec, *Problem) 
 }
 
 // validTarget checks the target of a spec, and completes the spec by it; its error is a *Problem.
-func (h *handler) validTarget(spec *queue.Spec) error {
+func (h *handler) validTarget(ctx context.Context, spec *queue.Spec) error {
 	if len(spec.Deliver) == 0 {
 		return nil
 	}
 	err := h.o.ValidateTarget(spec.Name, spec.Deliver)
+	if err == nil {
+		err = allowedTarget(ctx, spec)
+	}
 	var field *queue.FieldError
 	switch {
 	case err == nil:

@@ -55,6 +55,7 @@ var (
 	ReasonNoStore        = refusal("no_store", http.StatusServiceUnavailable, "the store is not initialised")
 	ReasonStoreFull      = refusal("store_full", http.StatusServiceUnavailable, "the store is out of space")
 	ReasonOutcomeUnknown = refusal("outcome_unknown", http.StatusGatewayTimeout, "outcome unknown")
+	ReasonAppLimit       = refusal("app_limit", http.StatusTooManyRequests, "the app has as many as it may")
 	ReasonCrowded        = refusal("crowded", http.StatusTooManyRequests, "too many wait")
 	ReasonOverloaded     = refusal("overloaded", http.StatusServiceUnavailable, "too much at once")
 	ReasonOverShare      = refusal("over_share", http.StatusTooManyRequests, "too much at once from one address")

@@ -50,6 +50,11 @@ func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
+	defer h.onePut(r.Context())()
+	if err := h.allowedRule(r.Context(), name); err != nil {
+		h.failRule(w, err, name)
+		return
+	}
 	if err := ruleset.CheckPlaces(r.Context(), h.engine, &rule); err != nil {
 		h.failRule(w, err, name)
 		return

@@ -40,14 +40,14 @@ func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
 		unknownQueue(name).write(w)
 		return
 	}
-	leave, p := h.wait(w, r, wait)
+	ctx, leave, p := h.wait(w, r, wait)
 	if p != nil {
 		p.write(w)
 		return
 	}
 	defer leave()
 	begun := time.Now()
-	ctx, cancel := h.untilStop(r)
+	ctx, cancel := h.untilStop(ctx)
 	defer cancel()
 	err := h.o.Turns.Wait(ctx, name, wait)
 	var later *pull.Later
@@ -55,6 +55,8 @@ func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		h.writeJSON(w, r, http.StatusOK, wire.Turn{WaitedMS: time.Since(begun).Milliseconds()})
 	case r.Context().Err() != nil: // nobody reads the answer
+	case lost(ctx, w) != nil:
+		lost(ctx, w).write(w)
 	case ctx.Err() != nil:
 		stopped(w, "your place was given back")
 	case errors.As(err, &later):

@@ -18,7 +18,12 @@ func visible(ctx context.Context) (spans []span, all bool) {
 	if id == nil || id.Everything(auth.View) {
 		return nil, true
 	}
-	for _, prefix := range id.Prefixes(auth.View) {
+	return spansOf(id.Prefixes(auth.View)), false
+}
+
+// spansOf are the names of prefixes.
+func spansOf(prefixes []string) (spans []span) {
+	for _, prefix := range prefixes {
 		if stem, star := strings.CutSuffix(prefix, "*"); star {
 			spans = append(spans, span{stem, following(stem)})
 			continue
@@ -30,7 +35,7 @@ func visible(ctx context.Context) (spans []span, all bool) {
 		}
 	}
 	slices.SortFunc(spans, func(a, b span) int { return strings.Compare(a.from, b.from) })
-	return spans, false
+	return spans
 }
 
 // following is the first text behind all that begin with a stem.
@@ -45,15 +50,24 @@ func before(name string) string {
 	return name[:last] + string(name[last]-1) + "~"
 }
 
-// seen reads up to limit of what whoever asks may see, in order of name, out of a list that begins behind a name.
+// lister reads up to limit of what has names, in their order, beginning behind one.
+type lister[T any] func(ctx context.Context, after string, limit int) ([]T, error)
+
+// seen reads as a list does, of what whoever asks may see.
 func seen[T any](
-	ctx context.Context, list func(ctx context.Context, after string, limit int) ([]T, error), name func(*T) string,
-	after string, limit int,
-) (found []T, err error) {
+	ctx context.Context, list lister[T], name func(*T) string, after string, limit int,
+) ([]T, error) {
 	spans, all := visible(ctx)
 	if all {
 		return list(ctx, after, limit)
 	}
+	return within(ctx, spans, list, name, after, limit)
+}
+
+// within reads as a list does, of what is within spans.
+func within[T any](
+	ctx context.Context, spans []span, list lister[T], name func(*T) string, after string, limit int,
+) (found []T, err error) {
 	for _, s := range spans {
 		at := max(after, before(s.from))
 		for at < s.to && len(found) < limit {
@@ -79,12 +93,34 @@ func seen[T any](
 	return found, nil
 }
 
+// eachOf goes over all that is within spans.
+func eachOf[T any](
+	ctx context.Context, spans []span, list lister[T], name func(*T) string, do func(*T),
+) error {
+	for after := ""; ; {
+		some, err := within(ctx, spans, list, name, after, maxPage)
+		if err != nil {
+			return err
+		}
+		for i := range some {
+			do(&some[i])
+		}
+		if len(some) < maxPage {
+			return nil
+		}
+		after = name(&some[maxPage-1])
+	}
+}
+
+func queueName(i *queue.Info) string    { return i.Spec.Name }
+func ruleName(i *queue.RuleInfo) string { return i.Name }
+
 func (h *handler) seenQueues(ctx context.Context, after string, limit int) ([]queue.Info, error) {
-	return seen(ctx, h.engine.List, func(i *queue.Info) string { return i.Spec.Name }, after, limit)
+	return seen(ctx, h.engine.List, queueName, after, limit)
 }
 
 func (h *handler) seenRules(ctx context.Context, after string, limit int) ([]queue.RuleInfo, error) {
-	return seen(ctx, h.engine.ListRules, func(i *queue.RuleInfo) string { return i.Name }, after, limit)
+	return seen(ctx, h.engine.ListRules, ruleName, after, limit)
 }
 
 func (h *handler) seenDead(ctx context.Context, after string, limit int) ([]queue.DeadQueue, error) {

@@ -23,7 +23,7 @@ func shownTo(ctx context.Context) func(*queue.Info) wire.Queue {
 			return shown(i)
 		}
 		child, parent := *i, *i.Parent
-		parent.Pause.Reason, parent.Pause.By = "", ""
+		parent.Pause.Reason, parent.Pause.By, parent.Pause.Note = "", "", ""
 		child.Parent = &parent
 		q := shown(&child)
 		q.Parent.Quotas = nil
@@ -35,7 +35,7 @@ func shownTo(ctx context.Context) func(*queue.Info) wire.Queue {
 func shownJobTo(ctx context.Context, i *queue.JobInfo) wire.Job {
 	withoutContent(ctx, i)
 	if y := &i.Why; y.Queue != "" && !owns(ctx, y.Queue) {
-		y.Reason, y.Who = "", ""
+		y.Reason, y.Who, y.Note = "", "", ""
 	}
 	return shownJob(i)
 }

@@ -23,27 +23,37 @@ type TakeWaiter interface {
 
 // wait lets a request wait until leave is called, unless too many do. The server reads ahead to notice that the client
 // goes away, and a deadline that passes there would look like that. An error of those means that there is no
-// connection, and no deadline.
-func (h *handler) wait(w http.ResponseWriter, r *http.Request, wait time.Duration) (leave func(), p *Problem) {
+// connection, and no deadline. The context ends when whoever waits loses what he may do.
+func (h *handler) wait(
+	w http.ResponseWriter, r *http.Request, wait time.Duration,
+) (ctx context.Context, leave func(), p *Problem) {
+	free, p := h.open.open(r.Context(), "waits", limitWaits)
+	if p != nil {
+		return nil, nil, p
+	}
 	places := h.waits.Open(h.account(r).Client())
 	if err := places.Take(1); err != nil {
 		places.Close()
+		free()
 		p := overBudget(err)
 		p.Detail = "too many requests wait at once"
-		return nil, p
+		return nil, nil, p
 	}
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Time{})
 	_ = rc.SetWriteDeadline(time.Now().Add(wait + h.o.AnswerTimeout))
-	return func() {
+	ctx, unwatch := h.watched(r.Context())
+	return ctx, func() {
+		unwatch()
 		places.Free(1)
 		places.Close()
+		free()
 	}, nil
 }
 
-// untilStop is the context of a request, which ends when the server stops too.
-func (h *handler) untilStop(r *http.Request) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(r.Context())
+// untilStop is a context that ends when the server stops too.
+func (h *handler) untilStop(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
 	unhook := context.AfterFunc(h.o.Stopping, cancel)
 	return ctx, func() { unhook(); cancel() }
 }
@@ -67,19 +77,23 @@ func checkWait(wait, least time.Duration) *Problem {
 
 // takeWaiting answers a single take whose caller waits.
 func (h *handler) takeWaiting(w http.ResponseWriter, r *http.Request, name string, q *questions) {
-	leave, p := h.wait(w, r, q.wait)
+	ctx, leave, p := h.wait(w, r, q.wait)
 	if p != nil {
 		p.write(w)
 		return
 	}
 	defer leave()
-	ctx, cancel := h.untilStop(r)
+	ctx, cancel := h.untilStop(ctx)
 	defer cancel()
 	t := q.takes[0]
 	taken, err := h.o.Waits.TakeWait(ctx, name, t, q.wait)
 	switch {
 	case r.Context().Err() != nil: // nobody reads the answer
 		h.o.Waits.GiveBack(r.Context(), name, t, taken)
+		return
+	case lost(ctx, w) != nil:
+		h.o.Waits.GiveBack(r.Context(), name, t, taken)
+		lost(ctx, w).write(w)
 		return
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		stopped(w, "nothing was taken")

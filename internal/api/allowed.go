@@ -1,0 +1,90 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
+)
+
+// appOfCaller is the app that a request is made for; nil of the operator, and where nobody is asked.
+func appOfCaller(ctx context.Context) *auth.App {
+	if id := caller(ctx); id != nil {
+		return id.App
+	}
+	return nil
+}
+
+// allowedSpec checks that an app may have a queue: that the rules which it names are the app's, and that all of the
+// app's queues keep to its limits. Whoever calls it holds onePut.
+func (h *handler) allowedSpec(ctx context.Context, spec *queue.Spec) error {
+	app := appOfCaller(ctx)
+	if app == nil {
+		return nil
+	}
+	for i, name := range spec.Rules {
+		if !owns(ctx, name) { // it does not exist for who asks
+			return ruleset.NoSuch(i, name)
+		}
+	}
+	l := app.Limits
+	if l.Queues == 0 && l.Lanes == 0 && l.Bytes == 0 {
+		return nil
+	}
+	var now auth.Usage
+	var before *queue.Spec
+	err := eachOf(ctx, spansOf(app.Prefixes), h.engine.List, queueName, func(i *queue.Info) {
+		now.Add(&i.Spec)
+		if i.Spec.Name == spec.Name {
+			before = &i.Spec
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return l.PermitQueue(now, before, spec)
+}
+
+// allowedTarget checks that an app may deliver to a queue's target: its hosts, secrets and senders.
+func allowedTarget(ctx context.Context, spec *queue.Spec) error {
+	app := appOfCaller(ctx)
+	if app == nil {
+		return nil
+	}
+	target, err := deliver.Parse(spec.Deliver)
+	if err != nil {
+		return err
+	}
+	return app.PermitTarget(target)
+}
+
+// allowedRule checks that an app may have one more rule, if it has not this one already. Whoever calls it holds onePut.
+func (h *handler) allowedRule(ctx context.Context, name string) error {
+	app := appOfCaller(ctx)
+	if app == nil || app.Limits.Rules == 0 {
+		return nil
+	}
+	if _, err := h.engine.Rule(ctx, name); !errors.Is(err, queue.ErrUnknownRule) {
+		return err
+	}
+	var now auth.Usage
+	err := eachOf(ctx, spansOf(app.Prefixes), h.engine.ListRules, ruleName, func(*queue.RuleInfo) { now.Rules++ })
+	if err != nil {
+		return err
+	}
+	return app.Limits.PermitRule(now)
+}
+
+// onePut lets one request at a time put what an app's limits are of: two together could pass them. Others do not wait.
+// Where an app puts at several ingresses at once it can still have one more for each.
+func (h *handler) onePut(ctx context.Context) (unlock func()) {
+	app := appOfCaller(ctx)
+	if app == nil || app.Limits == (auth.Limits{}) {
+		return func() {}
+	}
+	h.puts.Lock()
+	return h.puts.Unlock
+}
