@@ -208,7 +208,7 @@ func (r *records) Record(_ context.Context, e queue.AuditEntry) error {
 	defer r.mu.Unlock()
 	e.Number, e.At = int64(len(r.entries)+1), time.Now().UnixMicro()
 	if n := len(r.entries); n > 0 {
-		e.Previous = r.entries[n-1].Digest
+		e.Previous = string(r.entries[n-1].Digest)
 	}
 	text, err := json.Marshal(e)
 	if err != nil {

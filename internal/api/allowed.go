@@ -58,7 +58,7 @@ func allowedTarget(ctx context.Context, spec *queue.Spec) error {
 	if err != nil {
 		return err
 	}
-	return app.PermitTarget(target)
+	return app.PermitTarget(target.Kind, target.Setting)
 }
 
 // allowedRule checks that an app may have one more rule, if it has not this one already. Whoever calls it holds onePut.

@@ -11,3 +11,15 @@ func Operations() []string {
 
 // Reasons lists the reasons of refusals.
 func Reasons() []Reason { return reasons }
+
+// Operation is one row of the routes.
+type Operation struct{ Name, Method, Path string }
+
+// EachOperation lists what is served.
+func EachOperation() []Operation {
+	var list []Operation
+	for _, r := range routes {
+		list = append(list, Operation{r.operation, r.method, r.pattern})
+	}
+	return list
+}

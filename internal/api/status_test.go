@@ -61,11 +61,11 @@ func TestQueueStatus(t *testing.T) {
 	paused := f.do(
 		"POST", "/v1/queues/ses/pause", `{"reason":"invoice","until":"`+until.Format(time.RFC3339)+`"}`, "Penstock-By", "ann",
 	)
-	if s := paused.body["status"].(map[string]any); s["code"] != "paused" || s["by"] != "ann" {
+	if s := paused.body["status"].(map[string]any); s["code"] != "paused" || s["claimed_by"] != "ann" {
 		t.Errorf("the answer to the pause: %v", s)
 	}
 	has(map[string]any{
-		"code": "parent_paused", "queue": "ses", "reason": "invoice", "by": "ann", "until": until.Format(time.RFC3339),
+		"code": "parent_paused", "queue": "ses", "reason": "invoice", "claimed_by": "ann", "until": until.Format(time.RFC3339),
 	})
 }
 
