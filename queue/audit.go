@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -68,6 +69,27 @@ func (r *AuditRecord) Entry() (e AuditEntry, err error) {
 		err = fmt.Errorf("%w: an entry of the audit log: %w", ErrCorrupt, err)
 	}
 	return e, err
+}
+
+// Recorded returns what of an entry is kept by Record, cut to its bounds. Its error is a *FieldError.
+func (e *AuditEntry) Recorded() (AuditEntry, error) {
+	if err := e.Actor.Validate(); err != nil {
+		return AuditEntry{}, err
+	}
+	if !isKind(e.Of) {
+		return AuditEntry{}, FieldErrorf("of", Shorten(e.Of, 40), "must be 1 to 16 of a-z and _")
+	}
+	if !isKind(string(e.What)) {
+		return AuditEntry{}, FieldErrorf("what", Shorten(string(e.What), 40), "must be 1 to 16 of a-z and _")
+	}
+	if e.Times < 0 {
+		return AuditEntry{}, FieldErrorf("times", fmt.Sprint(e.Times), "must not be negative")
+	}
+	cut := func(s string) string { return strings.Clone(Cut(strings.ToValidUTF8(s, "\uFFFD"), MaxReasonBytes)) }
+	return AuditEntry{
+		Actor: e.Actor, Of: e.Of, Name: cut(e.Name), What: e.What, Refused: cut(e.Refused), Times: e.Times,
+		Detail: cut(e.Detail), Reason: cut(e.Reason),
+	}, nil
 }
 
 // AuditRequest asks for entries of one partition.

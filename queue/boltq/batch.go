@@ -25,7 +25,9 @@ type batch struct {
 	tallies         []*tally
 	records         [][]byte // of the tallies
 	store           storeRecord
-	logUpdates      []logUpdate // for the log of changes
+	logUpdates      []logUpdate     // for the log of changes
+	audited         []audited       // for the audit log
+	auditedActs     map[*jobAct]int // where those of acts on jobs stand in it
 }
 
 // queueDelta is what a batch changes in a queue's record.
@@ -108,6 +110,7 @@ func (e *Engine) takeBatch() *batch {
 func (e *Engine) prepareBatch(b *batch) {
 	b.now = e.now()
 	b.deltas, b.order, b.logUpdates = map[*queueState]*queueDelta{}, nil, nil
+	b.audited, b.auditedActs = nil, map[*jobAct]int{}
 	for _, c := range b.changes {
 		c.prepare(b)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The log of changes: append-only, one for each queue and rule, beside the latest documents (specs) of each. It
+// The log of changes: append-only, one for each queue and rule, beside the latest versions of each. It
 // does not interpret either. Only the newest entry is ever rewritten: see queue.OneChange.
 
 // subject is what a log is about.
@@ -30,20 +30,27 @@ func ruleSubject(name string) subject  { return subject{queue.OfRule, name} }
 type logged struct {
 	queue.Change
 	actor queue.Actor
+	// before and after are what it was and what it became, of a change of specs.
+	before, after []byte
 }
 
 // logUpdate is what a batch logs about a subject.
 type logUpdate struct {
 	subject
 	changes  []logged // oldest first
-	revision int64    // of the document
-	document []byte   // nil if it stays as it was
+	revision int64    // of the version
+	version  []byte   // nil if it stays as it was
 	created  bool     // the log of a deleted one of that name goes on
 	gone     bool     // it is deleted, by this or before
 }
 
-// logChange adds an update to the batch.
-func (b *batch) logChange(n logUpdate) { b.logUpdates = append(b.logUpdates, n) }
+// logChange adds an update to the batch, for both logs.
+func (b *batch) logChange(n logUpdate) {
+	b.logUpdates = append(b.logUpdates, n)
+	for i := range n.changes {
+		b.audited = append(b.audited, n.changes[i].audited(n.subject))
+	}
+}
 
 // jobAct is what a call does to jobs, for the log.
 type jobAct struct {
@@ -60,6 +67,7 @@ func (b *batch) logJobAct(d *jobAct, name string, revision int64, id string, gon
 		c.IDs = []string{id}
 	}
 	of := queueSubject(name)
+	b.auditJobAct(d, of, &c)
 	for i := len(b.logUpdates) - 1; i >= 0; i-- {
 		n := &b.logUpdates[i]
 		if n.subject != of {
@@ -70,7 +78,7 @@ func (b *batch) logJobAct(d *jobAct, name string, revision int64, id string, gon
 		}
 		break
 	}
-	b.logChange(logUpdate{subject: of, changes: []logged{c}, gone: gone})
+	b.logUpdates = append(b.logUpdates, logUpdate{subject: of, changes: []logged{c}, gone: gone})
 }
 
 // entryHead stands before a change in the file.
@@ -127,8 +135,8 @@ func (t *tables) writeLog(notes []logUpdate, keep time.Duration, now leaky.Insta
 				return err
 			}
 		}
-		if n.document != nil {
-			if err := t.keepDocument(n.subject, n.revision, n.document); err != nil {
+		if n.version != nil {
+			if err := t.keepVersion(n.subject, n.revision, n.version); err != nil {
 				return err
 			}
 		}
@@ -199,9 +207,9 @@ func (t *tables) dropOld(s subject, total uint64, until leaky.Instant) (forced u
 
 func dropKeys(b *bbolt.Bucket, keys [][]byte) error { return each(keys, b.Delete) }
 
-// keepDocument stores what a subject is from a revision on, and drops all but the last few.
-func (t *tables) keepDocument(s subject, revision int64, text []byte) error {
-	b := t.tx.Bucket(documentsTable)
+// keepVersion stores what a subject is from a revision on, and drops all but the last few.
+func (t *tables) keepVersion(s subject, revision int64, text []byte) error {
+	b := t.tx.Bucket(versionsTable)
 	if err := b.Put(append(s.key(), key(uint64(revision))...), text); err != nil {
 		return err
 	}
@@ -214,10 +222,10 @@ func (t *tables) keepDocument(s subject, revision int64, text []byte) error {
 	return dropKeys(b, all[:max(0, len(all)-queue.MaxSpecs)])
 }
 
-// documents visits the documents of a subject, oldest first.
-func (t *tables) documents(s subject, visit func(revision int64, text []byte) error) error {
+// versions visits the versions of a subject, oldest first.
+func (t *tables) versions(s subject, visit func(revision int64, text []byte) error) error {
 	prefix := s.key()
-	c := t.tx.Bucket(documentsTable).Cursor()
+	c := t.tx.Bucket(versionsTable).Cursor()
 	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
 		if len(k) != len(prefix)+8 {
 			return errChangeLog(s)

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// encodeChange encodes a change, except its number, which the head has, and specs, which are documents.
+// encodeChange encodes a change, except its number, which the head has, and specs, which are versions.
 func encodeChange(c *queue.Change) []byte {
 	w := writer{}
 	w.num(uint64(instantOf(c.At)), uint64(c.Revision), uint64(c.Was), uint64(instantOf(c.Until)), uint64(c.Jobs))
@@ -150,7 +150,7 @@ func (t *tables) withSpecs(s subject, list []queue.Change) error {
 	}
 	if s.of == queue.OfRule {
 		rules := map[int64]*queue.Rule{}
-		err := t.documents(s, func(revision int64, text []byte) error {
+		err := t.versions(s, func(revision int64, text []byte) error {
 			r, err := queue.DecodeRule(text)
 			rules[revision] = &r
 			return err
@@ -166,7 +166,7 @@ func (t *tables) withSpecs(s subject, list []queue.Change) error {
 // history reads the kept specs of a queue.
 func (t *tables) history(s subject) (queue.History, error) {
 	h := queue.History{Queue: s.name}
-	err := t.documents(s, func(revision int64, text []byte) error {
+	err := t.versions(s, func(revision int64, text []byte) error {
 		spec, err := queue.ParseSpec(text)
 		if err != nil {
 			return fmt.Errorf("%w: a former spec of %s: %w", queue.ErrCorrupt, s.name, err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -126,7 +125,7 @@ func (e *Engine) writeBatch(b *batch) error {
 		err = e.checkSpace(tx, b)
 	}
 	if err == nil {
-		err = b.write(&tables{tx: tx}, e.opts.KeepChanges)
+		err = b.write(&tables{tx: tx}, &e.opts)
 	}
 	if err != nil {
 		return errors.Join(err, tx.Rollback())
@@ -138,7 +137,7 @@ func (e *Engine) writeBatch(b *batch) error {
 	return nil
 }
 
-func (b *batch) write(t *tables, keep time.Duration) error {
+func (b *batch) write(t *tables, o *Options) error {
 	for _, c := range b.changes {
 		if err := c.write(t); err != nil {
 			return err
@@ -173,7 +172,10 @@ func (b *batch) write(t *tables, keep time.Duration) error {
 	if err := each(b.droppedTallies, t.dropTally); err != nil {
 		return err
 	}
-	if err := t.writeLog(b.logUpdates, keep, b.now); err != nil {
+	if err := t.writeLog(b.logUpdates, o.KeepChanges, b.now); err != nil {
+		return err
+	}
+	if err := t.writeAudit(b.audited, o, b.now); err != nil {
 		return err
 	}
 	return t.putStore(b.store)

@@ -33,7 +33,9 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 		c := &deleteChange{
 			queue: q, left: q.atRest(now), mayHaveDead: e.deadCountOf(name) > 0 || q.importing.mark != "",
 		}
-		c.notes = append(q.pauseLapsed(now), loggedBy(queue.Deleted, actor, q.revision, now))
+		n := loggedBy(queue.Deleted, actor, q.revision, now)
+		n.before, _ = queue.EncodeSpec(q.spec) // it was encoded before
+		c.notes = append(q.pauseLapsed(now), n)
 		c.matters = c.left.stillDelays(now)
 		return c, nil
 	})

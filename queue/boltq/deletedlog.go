@@ -85,7 +85,7 @@ func (t *tables) recreate(s subject, now leaky.Instant) error {
 // forgetLog drops the whole log of a deleted subject.
 func (t *tables) forgetLog(s subject) error {
 	prefix := s.key()
-	for _, table := range [][]byte{changesTable, documentsTable} {
+	for _, table := range [][]byte{changesTable, versionsTable} {
 		b := t.tx.Bucket(table)
 		var all [][]byte
 		c := b.Cursor()

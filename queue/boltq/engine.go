@@ -46,6 +46,8 @@ type Engine struct {
 	leftovers
 	withBacklog   map[*queueState]struct{} // queues with jobs on the overflow
 	roomListeners listeners[string]
+	// documentCalls has the call that decides about a document, or whose change of it is under way.
+	documentCalls map[string]*call
 }
 
 // storeFile is the file and what is known of its disk.
@@ -61,8 +63,10 @@ type storeFile struct {
 }
 
 var (
-	_ queue.Engine = (*Engine)(nil)
-	_ move.Mover   = (*Engine)(nil)
+	_ queue.Engine    = (*Engine)(nil)
+	_ queue.Documents = (*Engine)(nil)
+	_ queue.AuditLog  = (*Engine)(nil)
+	_ move.Mover      = (*Engine)(nil)
 )
 
 // usable returns why the engine cannot decide anything, or nil.

@@ -34,8 +34,8 @@ func (e *Engine) OpenImport(ctx context.Context, moved move.Queue, mark string) 
 			if err != nil {
 				return nil, err
 			}
-			made.note(nil, now, actor, false)
-			made.text, made.pause = text, paused
+			made.note(nil, now, actor, text, false)
+			made.pause = paused
 			q = made.queue
 			return q.openImport(&openImportChange{specChange: *made, mark: mark}, &moved), nil
 		}

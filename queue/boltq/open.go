@@ -50,6 +50,7 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 		},
 		leftovers:   leftovers{leftPaces: map[string]paces{}},
 		withBacklog: map[*queueState]struct{}{}, roomListeners: listeners[string]{},
+		documentCalls: map[string]*call{},
 	}
 	e.work.L = &e.mu
 	e.clock.source = opts.Now

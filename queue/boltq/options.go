@@ -37,14 +37,18 @@ type Options struct {
 	// KeepChanges is how long changes of queues and rules are kept. The store remembers it; 0 leaves it as it is,
 	// or sets queue.KeepChanges in a new store.
 	KeepChanges time.Duration
+	// Mask returns what the audit log may show of a queue, a rule or a document of a kind, JSON as it is stored: of a
+	// queue and a rule the kind is "queue" and "rule". nil shows all of it.
+	Mask func(kind string, text []byte) []byte
 
 	// For tests: openFile replaces os.OpenFile; an error of fault fails the commit of these changes; synced is
 	// called after each commit is on disk and before anybody is told; saveAfter is how long the saver waits for
-	// more to save.
-	openFile  func(string, int, os.FileMode) (*os.File, error)
-	fault     func([]change) error
-	synced    func()
-	saveAfter time.Duration
+	// more to save; auditBytes is about the most that the audit log takes.
+	openFile   func(string, int, os.FileMode) (*os.File, error)
+	fault      func([]change) error
+	synced     func()
+	saveAfter  time.Duration
+	auditBytes uint64
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -74,6 +78,12 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.synced == nil {
 		o.synced = func() {}
+	}
+	if o.Mask == nil {
+		o.Mask = func(_ string, text []byte) []byte { return text }
+	}
+	if o.auditBytes == 0 {
+		o.auditBytes = queue.MaxAuditBytes
 	}
 	if o.saveAfter == 0 {
 		o.saveAfter = saveAfter

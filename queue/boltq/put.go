@@ -37,8 +37,7 @@ func (e *Engine) putSpec(ctx context.Context, spec queue.Spec, expect int64, aga
 		if c == nil {
 			return nil, err
 		}
-		c.note(q, now, actor, again)
-		c.text = text
+		c.note(q, now, actor, text, again)
 		return c, nil
 	})
 	if err != nil && !errors.Is(err, queue.ErrRevision) {
@@ -241,7 +240,7 @@ func (c *specChange) rollBack(e *Engine, err error) {
 func (c *specChange) freesSpace() bool { return !c.created }
 
 // note adds what a Put logs; q is nil if there is no queue yet.
-func (c *specChange) note(q *queueState, now leaky.Instant, actor queue.Actor, again bool) {
+func (c *specChange) note(q *queueState, now leaky.Instant, actor queue.Actor, text []byte, again bool) {
 	n := loggedBy(queue.Created, actor, c.revision, now)
 	n.Was = 0
 	if q != nil {
@@ -251,7 +250,11 @@ func (c *specChange) note(q *queueState, now leaky.Instant, actor queue.Actor, a
 	if again {
 		n.What = queue.RolledBack
 	}
-	c.notes = append(c.notes, n)
+	if q != nil {
+		n.before, _ = queue.EncodeSpec(q.spec) // it was encoded before
+	}
+	n.after = text
+	c.notes, c.text = append(c.notes, n), text
 }
 
 func (c *specChange) prepare(b *batch) {
@@ -259,7 +262,7 @@ func (c *specChange) prepare(b *batch) {
 	d.receiver = c.receiver
 	if len(c.notes) > 0 || c.text != nil {
 		b.logChange(logUpdate{
-			subject: queueSubject(c.spec.Name), changes: c.notes, revision: c.revision, document: c.text,
+			subject: queueSubject(c.spec.Name), changes: c.notes, revision: c.revision, version: c.text,
 			created: c.created,
 		})
 	}

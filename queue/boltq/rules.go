@@ -211,13 +211,17 @@ type ruleChange struct {
 	old  *rule // nil if it is created
 	to   *rule // nil if it is deleted
 	text []byte
-	kept []byte // the document for the log, if it was put
+	kept []byte // the version for the log, if it was put
 	note logged
 }
 
 func (c *ruleChange) prepare(b *batch) {
+	if c.note.What.OfSpecs() && c.old != nil {
+		c.note.before, _ = queue.EncodeKeptRule(c.old.Rule) // it was encoded before
+	}
+	c.note.after = c.kept
 	b.logChange(logUpdate{
-		subject: ruleSubject(c.name()), changes: []logged{c.note}, revision: c.note.Revision, document: c.kept,
+		subject: ruleSubject(c.name()), changes: []logged{c.note}, revision: c.note.Revision, version: c.kept,
 		created: c.old == nil, gone: c.to == nil,
 	})
 }

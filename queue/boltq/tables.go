@@ -27,8 +27,12 @@ import (
 //	leftpaces   name of a deleted queue -> what its paces may still delay
 //	retentions  name of a deleted queue with dead jobs -> its retention
 //	changes     kind of subject, 0, name, 0, number -> a change of a queue or rule
-//	documents   kind of subject, 0, name, 0, revision -> the spec, or the rule without overrides; the last few
+//	versions    kind of subject, 0, name, 0, revision -> the spec, or the rule without overrides; the last few
 //	deleted     until when the log of a deleted queue or rule is kept: see deletedlog.go
+//	documents   kind, 0, name -> a document, or that it was deleted: see documents.go
+//	docwrites   revision -> kind, 0, name of the document that was last written then
+//	docdeletes  the same of those that were deleted
+//	audit       number -> an entry of the audit log: see auditlog.go
 //	rules       name of a rule -> the number of its tally set, its revision, the rule
 //	tallies     number -> tally set, when it expires, digest of the key, its state
 var (
@@ -45,15 +49,19 @@ var (
 	importsTable    = []byte("imports")
 	adaptedTable    = []byte("adapted")
 	changesTable    = []byte("changes")
+	versionsTable   = []byte("versions")
 	documentsTable  = []byte("documents")
+	docWritesTable  = []byte("docwrites")
+	docDeletesTable = []byte("docdeletes")
+	auditTable      = []byte("audit")
 	deletedTable    = []byte("deleted")
 	rulesTable      = []byte("rules")
 	talliesTable    = []byte("tallies")
 
 	allTables = [][]byte{
 		metaTable, specsTable, queuesTable, failuresTable, jobsTable, leasesTable, endedTable, deferredTable,
-		leftPacesTable, retentionsTable, changesTable, documentsTable, deletedTable, adaptedTable, rulesTable,
-		talliesTable, importsTable,
+		leftPacesTable, retentionsTable, changesTable, versionsTable, deletedTable, adaptedTable, rulesTable,
+		talliesTable, importsTable, documentsTable, docWritesTable, docDeletesTable, auditTable,
 	}
 
 	schemaKey      = []byte("schema")

@@ -22,7 +22,8 @@ func (r *rig) pauses(queueName string, until leaky.Instant, reason string) {
 func (r *rig) checkPause(want queue.Pause, queueName string) {
 	r.Helper()
 	got := r.info(queueName).Pause
-	if got.By != want.By || got.Note != want.Note || got.Reason != want.Reason || instantOf(got.Since) != instantOf(want.Since) ||
+	if got.By != want.By || got.Note != want.Note || got.Reason != want.Reason ||
+		instantOf(got.Since) != instantOf(want.Since) ||
 		instantOf(got.Until) != instantOf(want.Until) {
 		r.Errorf("%s: got %+v, want %+v", queueName, got, want)
 	}

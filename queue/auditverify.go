@@ -1,0 +1,99 @@
+package queue
+
+import "fmt"
+
+// AuditVerifier verifies the audit log of a partition: that no entry was changed, removed, put in between or moved
+// since it was written. It takes the records in order, oldest first, in as many pieces as the caller likes. The zero
+// AuditVerifier begins with whatever entry is the first that it is given: those before it may have been dropped for
+// their age.
+//
+// Whoever can write to the store can write another chain in place of it. So keep Number and Digest elsewhere: a chain
+// that was begun behind them, and verifies, is the one that they are from.
+type AuditVerifier struct {
+	// Number and Digest are those of the last entry that was verified, 0 and empty before the first.
+	Number int64
+	Digest Digest
+}
+
+// AuditFault is what is wrong with an audit log.
+type AuditFault string
+
+// The faults.
+const (
+	AuditUnreadable AuditFault = "unreadable" // the text is not an entry
+	AuditChanged    AuditFault = "changed"    // the text, or what was before or after, is not what its digest is of
+	AuditMissing    AuditFault = "missing"    // entries before it are not there
+	AuditMisplaced  AuditFault = "misplaced"  // its number was there before: it was put in between, or moved
+	AuditUnlinked   AuditFault = "unlinked"   // it does not name the digest of the one before: one of the two was replaced
+	AuditCut        AuditFault = "cut"        // the newest entries are not there
+)
+
+// AuditBreak is the first thing that is wrong with an audit log.
+type AuditBreak struct {
+	Fault AuditFault
+	// Number is that of the entry at which it shows, as it should be.
+	Number int64
+	Detail string
+}
+
+func (b *AuditBreak) Error() string {
+	return fmt.Sprintf("the audit log breaks at entry %d: %s: %s", b.Number, b.Fault, b.Detail)
+}
+
+// Add verifies the records that follow those before. Its error is an *AuditBreak; the verifier then stands at the last
+// entry before that.
+func (v *AuditVerifier) Add(records []AuditRecord) error {
+	for i := range records {
+		if b := v.add(&records[i]); b != nil {
+			return b
+		}
+	}
+	return nil
+}
+
+func (v *AuditVerifier) add(r *AuditRecord) *AuditBreak {
+	next := v.Number + 1
+	broken := func(f AuditFault, format string, args ...any) *AuditBreak {
+		return &AuditBreak{Fault: f, Number: next, Detail: fmt.Sprintf(format, args...)}
+	}
+	e, err := r.Entry()
+	if err != nil || e.Number < 1 {
+		return broken(AuditUnreadable, "its text is not an entry")
+	}
+	first := v.Number == 0
+	if first {
+		next = e.Number
+	}
+	switch {
+	case e.Number > next:
+		return broken(AuditMissing, "entry %d follows entry %d", e.Number, v.Number)
+	case e.Number < next:
+		return broken(AuditMisplaced, "entry %d follows entry %d", e.Number, v.Number)
+	case DigestOf(r.Text) != r.Digest:
+		return broken(AuditChanged, "its digest is that of another text")
+	case DigestOf(r.Before) != e.Before:
+		return broken(AuditChanged, "what was before is not what its digest is of")
+	case DigestOf(r.After) != e.After:
+		return broken(AuditChanged, "what was after is not what its digest is of")
+	case first && e.Number == 1 && e.Previous != "":
+		return broken(AuditUnlinked, "the first entry names one before it")
+	case !first && e.Previous != string(v.Digest):
+		return broken(AuditUnlinked, "it does not name the digest of entry %d", v.Number)
+	}
+	v.Number, v.Digest = e.Number, r.Digest
+	return nil
+}
+
+// End verifies that all was there up to the newest entry, as a page that was read before tells it. The log may have
+// grown since. Its error is an *AuditBreak.
+func (v *AuditVerifier) End(newest int64, head Digest) error {
+	switch {
+	case v.Number < newest:
+		return &AuditBreak{
+			Fault: AuditCut, Number: v.Number + 1, Detail: fmt.Sprintf("the newest entry is %d", newest),
+		}
+	case v.Number == newest && v.Digest != head:
+		return &AuditBreak{Fault: AuditUnlinked, Number: newest, Detail: "the head of the chain is another"}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package queue_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// chain is an audit log from a number on.
+func chain(t *testing.T, first, n int, previous queue.Digest) (list []queue.AuditRecord) {
+	t.Helper()
+	for i := range n {
+		list = append(list, link(t, int64(first+i), previous, fmt.Sprint("q", first+i)))
+		previous = list[i].Digest
+	}
+	return list
+}
+
+func link(t *testing.T, number int64, previous queue.Digest, name string) queue.AuditRecord {
+	t.Helper()
+	r := queue.AuditRecord{Before: []byte(`{"rate":"1/s"}`), After: []byte(`{"rate":"2/s"}`)}
+	text, err := json.Marshal(queue.AuditEntry{
+		Number: number, Previous: string(previous), Of: "queue", Name: name, What: queue.Changed,
+		Before: queue.DigestOf(r.Before), After: queue.DigestOf(r.After),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Text, r.Digest = text, queue.DigestOf(text)
+	return r
+}
+
+func TestAuditVerifier(t *testing.T) {
+	const far = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	for _, tt := range []struct {
+		name   string
+		change func(list []queue.AuditRecord) []queue.AuditRecord
+		fault  queue.AuditFault // "" is none
+		number int64
+	}{
+		{"as it was written", func(l []queue.AuditRecord) []queue.AuditRecord { return l }, "", 0},
+		{"the oldest dropped", func(l []queue.AuditRecord) []queue.AuditRecord { return l[4:] }, "", 0},
+		{"a text changed", func(l []queue.AuditRecord) []queue.AuditRecord {
+			l[3].Text = []byte(string(l[3].Text[:len(l[3].Text)-1]) + " }")
+			return l
+		}, queue.AuditChanged, 4},
+		{"a text changed with its digest", func(l []queue.AuditRecord) []queue.AuditRecord {
+			l[3] = link(t, 4, l[2].Digest, "other")
+			return l
+		}, queue.AuditUnlinked, 5},
+		{"the newest changed with its digest", func(l []queue.AuditRecord) []queue.AuditRecord {
+			l[9] = link(t, 10, l[8].Digest, "other")
+			return l
+		}, queue.AuditUnlinked, 10},
+		{"what was before changed", func(l []queue.AuditRecord) []queue.AuditRecord {
+			l[0].Before = []byte(`{"rate":"3/s"}`)
+			return l
+		}, queue.AuditChanged, 1},
+		{"what was before removed", func(l []queue.AuditRecord) []queue.AuditRecord {
+			l[0].Before = nil
+			return l
+		}, queue.AuditChanged, 1},
+		{"what was after changed", func(l []queue.AuditRecord) []queue.AuditRecord {
+			l[9].After = []byte(`{}`)
+			return l
+		}, queue.AuditChanged, 10},
+		{"one removed", func(l []queue.AuditRecord) []queue.AuditRecord {
+			return slices.Delete(l, 3, 4)
+		}, queue.AuditMissing, 4},
+		{"some removed and the chain joined", func(l []queue.AuditRecord) []queue.AuditRecord {
+			return append(l[:3:3], chain(t, 7, 4, l[2].Digest)...)
+		}, queue.AuditMissing, 4},
+		{"one removed and those behind it numbered again", func(l []queue.AuditRecord) []queue.AuditRecord {
+			return append(l[:3:3], chain(t, 4, 6, l[2].Digest)...)
+		}, queue.AuditCut, 10},
+		{"the newest removed", func(l []queue.AuditRecord) []queue.AuditRecord { return l[:8] }, queue.AuditCut, 9},
+		{"all removed", func(l []queue.AuditRecord) []queue.AuditRecord { return nil }, queue.AuditCut, 1},
+		{"one put in between", func(l []queue.AuditRecord) []queue.AuditRecord {
+			return slices.Insert(l, 3, link(t, 4, l[2].Digest, "other"))
+		}, queue.AuditMisplaced, 5},
+		{"one twice", func(l []queue.AuditRecord) []queue.AuditRecord {
+			return slices.Insert(l, 3, l[2])
+		}, queue.AuditMisplaced, 4},
+		{"two in another order", func(l []queue.AuditRecord) []queue.AuditRecord {
+			l[3], l[4] = l[4], l[3]
+			return l
+		}, queue.AuditMissing, 4},
+		{"the oldest behind the others", func(l []queue.AuditRecord) []queue.AuditRecord {
+			return append(l[1:], l[0])
+		}, queue.AuditMisplaced, 11},
+		{"the first names another", func(l []queue.AuditRecord) []queue.AuditRecord {
+			l[0] = link(t, 1, far, "q1")
+			return l
+		}, queue.AuditUnlinked, 1},
+		{"what is not JSON", func(l []queue.AuditRecord) []queue.AuditRecord {
+			l[3].Text = []byte("x")
+			return l
+		}, queue.AuditUnreadable, 4},
+		{"no number", func(l []queue.AuditRecord) []queue.AuditRecord {
+			l[0] = link(t, 0, "", "q")
+			return l
+		}, queue.AuditUnreadable, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			list := chain(t, 1, 10, "")
+			head := list[9].Digest
+			list = tt.change(list)
+			for piece := 1; piece <= 11; piece += 5 {
+				var v queue.AuditVerifier
+				var err error
+				for some := range slices.Chunk(list, piece) {
+					if err = v.Add(some); err != nil {
+						break
+					}
+				}
+				if err == nil {
+					err = v.End(10, head)
+				}
+				var broken *queue.AuditBreak
+				if errors.As(err, &broken); tt.fault == "" && err != nil ||
+					tt.fault != "" && (broken == nil || broken.Fault != tt.fault || broken.Number != tt.number) {
+					t.Errorf("%d at a time: %v, want %s at %d", piece, err, tt.fault, tt.number)
+				}
+			}
+		})
+	}
+}
+
+// A chain that was verified to some entry goes on behind that, or is another.
+func TestAuditVerifierGoesOn(t *testing.T) {
+	list := chain(t, 1, 10, "")
+	v := queue.AuditVerifier{Number: 5, Digest: list[4].Digest}
+	if err := v.Add(list[5:]); err != nil {
+		t.Error(err)
+	}
+	if err := v.End(8, list[7].Digest); err != nil { // it has grown since
+		t.Error(err)
+	}
+	v = queue.AuditVerifier{Number: 5, Digest: list[3].Digest}
+	var broken *queue.AuditBreak
+	if err := v.Add(list[5:]); !errors.As(err, &broken) || broken.Fault != queue.AuditUnlinked || broken.Number != 6 {
+		t.Error(err)
+	}
+	v = queue.AuditVerifier{Number: 5, Digest: list[4].Digest}
+	if err := v.Add(list[6:]); !errors.As(err, &broken) || broken.Fault != queue.AuditMissing || broken.Number != 6 {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,107 @@
+package boltq
+
+import (
+	"context"
+	"encoding/binary"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Record implements queue.AuditLog.
+func (e *Engine) Record(ctx context.Context, entry queue.AuditEntry) error {
+	entry, err := entry.Recorded()
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c := newCall()
+	e.mu.Lock()
+	if err := e.usable(); err != nil {
+		e.mu.Unlock()
+		return err
+	}
+	e.enqueue(c, &auditChange{fileChange{c}, entry})
+	e.mu.Unlock()
+	if err := c.await(ctx); err != nil {
+		return err
+	}
+	return c.err
+}
+
+// auditChange writes an entry about something that changed nothing.
+type auditChange struct {
+	fileChange
+	entry queue.AuditEntry
+}
+
+func (c *auditChange) prepare(b *batch) { b.audited = append(b.audited, audited{entry: c.entry}) }
+
+func (c *auditChange) freesSpace() bool { return false }
+
+// Audit implements queue.AuditLog.
+func (e *Engine) Audit(ctx context.Context, r queue.AuditRequest) (p queue.AuditPage, err error) {
+	if err := r.Validate(e.Partitions()); err != nil {
+		return p, err
+	}
+	if err := e.lookable(ctx); err != nil {
+		return p, err
+	}
+	err = e.db.View(func(tx *bbolt.Tx) error {
+		c := tx.Bucket(auditTable).Cursor()
+		k, v := c.Last()
+		if k == nil {
+			return nil
+		}
+		newest, err := decodeAudit(k, v)
+		if err != nil {
+			return err
+		}
+		oldest, _ := c.First()
+		p.Newest, p.Oldest = int64(newest.number), int64(binary.BigEndian.Uint64(oldest))
+		p.Head = newest.Digest
+		step := c.Next
+		if r.Back {
+			step = c.Prev
+		}
+		for k, v = beginAudit(c, &r); k != nil && len(p.Records) < r.Limit; k, v = step() {
+			a, err := decodeAudit(k, v)
+			if err != nil {
+				return err
+			}
+			p.Records = append(p.Records, a.AuditRecord)
+		}
+		return nil
+	})
+	return p, err
+}
+
+// beginAudit moves to the first entry that is wanted.
+func beginAudit(c *bbolt.Cursor, r *queue.AuditRequest) (k, v []byte) {
+	switch {
+	case r.From == 0 && r.Back:
+		return c.Last()
+	case r.From == 0:
+		return c.First()
+	}
+	k, v = c.Seek(key(uint64(r.From)))
+	switch {
+	case !r.Back:
+		return k, v
+	case k == nil:
+		return c.Last()
+	case binary.BigEndian.Uint64(k) > uint64(r.From):
+		return c.Prev()
+	}
+	return k, v
+}
+
+// lookable returns why the file cannot be read, or nil.
+func (e *Engine) lookable(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.readable(ctx)
+}

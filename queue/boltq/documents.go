@@ -1,0 +1,273 @@
+package boltq
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// A document is found by its name, and by the revision of its last write, in which order DocumentsSince tells them.
+// One that was deleted is kept as a record without a text, so that it can tell of that, and those have a table of
+// their own by the same revisions, so that the oldest of them are found.
+
+func documentKey(kind, name string) []byte { return append(append([]byte(kind), 0), name...) }
+
+// encodeDocument encodes all but the kind and the name. A document's text is JSON and so never empty.
+func encodeDocument(d *queue.Document) []byte {
+	w := writer{}
+	w.num(uint64(d.Revision), uint64(instantOf(d.At)))
+	return append(w, d.Text...)
+}
+
+// document returns one that is there or was deleted; its Revision is 0 if nothing is known of it.
+func (t *tables) document(k []byte) (d queue.Document, err error) {
+	v := t.tx.Bucket(documentsTable).Get(k)
+	if v == nil {
+		return d, nil
+	}
+	kind, name, _ := bytes.Cut(k, []byte{0})
+	r := reader{b: v}
+	d = queue.Document{Kind: string(kind), Name: string(name), Revision: int64(r.num())}
+	d.At = leaky.Instant(r.num()).Time()
+	if len(r.b) > 0 {
+		d.Text = bytes.Clone(r.b)
+	}
+	return d, r.err("document")
+}
+
+// putDocument writes a document that was at a revision before, 0 if nothing was known of it.
+func (t *tables) putDocument(d *queue.Document, was int64) error {
+	writes, deletes := t.tx.Bucket(docWritesTable), t.tx.Bucket(docDeletesTable)
+	k, at := documentKey(d.Kind, d.Name), key(uint64(d.Revision))
+	if was != 0 {
+		for _, b := range []*bbolt.Bucket{writes, deletes} {
+			if err := b.Delete(key(uint64(was))); err != nil {
+				return err
+			}
+		}
+	}
+	if d.Text == nil {
+		if err := deletes.Put(at, k); err != nil {
+			return err
+		}
+	}
+	if err := writes.Put(at, k); err != nil {
+		return err
+	}
+	return t.tx.Bucket(documentsTable).Put(k, encodeDocument(d))
+}
+
+// forgetDocuments forgets some of those that were deleted up to an instant. Each write deletes one at most, so this
+// keeps up.
+func (t *tables) forgetDocuments(until leaky.Instant) error {
+	for range 2 {
+		at, k := t.tx.Bucket(docDeletesTable).Cursor().First()
+		if at == nil {
+			return nil
+		}
+		d, err := t.document(k)
+		if err != nil || instantOf(d.At) > until {
+			return err
+		}
+		at, k = bytes.Clone(at), bytes.Clone(k)
+		for table, gone := range map[string][]byte{
+			string(docDeletesTable): at, string(docWritesTable): at, string(documentsTable): k,
+		} {
+			if err := t.tx.Bucket([]byte(table)).Delete(gone); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Document implements queue.Documents.
+func (e *Engine) Document(ctx context.Context, kind, name string) (d queue.Document, err error) {
+	d = queue.Document{Kind: kind, Name: name}
+	if d.Validate() != nil {
+		return queue.Document{}, queue.UnknownDocument(kind, name)
+	}
+	if err := e.lookable(ctx); err != nil {
+		return queue.Document{}, err
+	}
+	err = e.db.View(func(tx *bbolt.Tx) error {
+		d, err = (&tables{tx: tx}).document(documentKey(kind, name))
+		return err
+	})
+	if err == nil && d.Text == nil {
+		return queue.Document{}, queue.UnknownDocument(kind, name)
+	}
+	return d, err
+}
+
+// documentsBytes is about how many bytes of texts a page has.
+const documentsBytes = 1 << 20
+
+// DocumentsSince implements queue.Documents.
+func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p queue.DocumentsPage, err error) {
+	if limit < 1 || limit > queue.MaxDocuments {
+		return p, queue.FieldErrorf("limit", strconv.Itoa(limit), "must be from 1 to %d", queue.MaxDocuments)
+	}
+	e.mu.Lock()
+	now, err := e.now(), e.readable(ctx)
+	e.mu.Unlock()
+	if err != nil {
+		return p, err
+	}
+	p.Run = strconv.FormatUint(e.epoch, 16)
+	err = e.db.View(func(tx *bbolt.Tx) error {
+		t, size := &tables{tx: tx}, 0
+		c := tx.Bucket(docWritesTable).Cursor()
+		for at, k := c.Seek(key(uint64(max(0, after)) + 1)); at != nil; at, k = c.Next() {
+			if p.More = len(p.Documents) == limit || size >= documentsBytes; p.More {
+				return nil
+			}
+			d, err := t.document(k)
+			if err != nil {
+				return err
+			}
+			if d.Revision != int64(binary.BigEndian.Uint64(at)) {
+				return fmt.Errorf("%w: %s %s is not at revision %d", queue.ErrCorrupt, d.Kind, d.Name, at)
+			}
+			if d.Text == nil && instantOf(d.At) <= now.Add(-queue.KeepDeletedDocuments) {
+				continue
+			}
+			size += len(d.Text)
+			p.Documents = append(p.Documents, d)
+		}
+		return nil
+	})
+	return p, err
+}
+
+// PutDocument implements queue.Documents.
+func (e *Engine) PutDocument(ctx context.Context, d queue.Document, expect int64) (int64, error) {
+	if err := d.Validate(); err != nil {
+		return 0, err
+	}
+	actor, err := queue.ActorOf(ctx)
+	if err != nil {
+		return 0, err
+	}
+	// The change may still be under way when the caller has given up.
+	d.Kind, d.Name, d.Text = strings.Clone(d.Kind), strings.Clone(d.Name), bytes.Clone(d.Text)
+	var revision int64
+	err = decideWhenFree(ctx, func(c *call) (busy *call, err error) {
+		busy, revision, err = e.tryPutDocument(d, expect, actor, c)
+		return busy, err
+	})
+	if err != nil && !errors.Is(err, queue.ErrRevision) {
+		return 0, err
+	}
+	return revision, err
+}
+
+// tryPutDocument decides about a document unless somebody else does, whose call it returns, and hands the change to
+// the committer. The file is read outside the mutex, while nobody else can decide about the document.
+func (e *Engine) tryPutDocument(
+	d queue.Document, expect int64, actor queue.Actor, c *call,
+) (busy *call, revision int64, err error) {
+	k := documentKey(d.Kind, d.Name)
+	e.mu.Lock()
+	if err := e.usable(); err != nil {
+		e.mu.Unlock()
+		return nil, 0, err
+	}
+	if busy := e.documentCalls[string(k)]; busy != nil {
+		e.mu.Unlock()
+		return busy, 0, nil
+	}
+	e.documentCalls[string(k)] = c
+	e.mu.Unlock()
+
+	var was queue.Document
+	err = e.db.View(func(tx *bbolt.Tx) error {
+		was, err = (&tables{tx: tx}).document(k)
+		return err
+	})
+	var changes bool
+	if err == nil {
+		changes, revision, err = decideDocument(&d, &was, expect)
+	}
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if changes {
+		err = e.usable()
+	}
+	if err != nil || !changes {
+		delete(e.documentCalls, string(k))
+		close(c.done)
+		return nil, revision, err
+	}
+	e.store.revision++
+	d.Revision = e.store.revision
+	e.enqueue(c, &documentChange{call: c, document: d, was: was, actor: actor})
+	return nil, d.Revision, nil
+}
+
+// decideDocument reports whether a document changes, and else the present revision.
+func decideDocument(d, was *queue.Document, expect int64) (changes bool, present int64, err error) {
+	if was.Text != nil {
+		present = was.Revision
+	}
+	switch {
+	case d.Text == nil && present == 0:
+		return false, 0, queue.UnknownDocument(d.Kind, d.Name)
+	case expect != queue.AnyRevision && expect != present:
+		return false, present, checkRevision(d.Kind+" "+d.Name, expect, present)
+	case present != 0 && bytes.Equal(d.Text, was.Text):
+		return false, present, nil
+	}
+	return true, present, nil
+}
+
+// documentChange writes or deletes a document.
+type documentChange struct {
+	call          *call
+	document, was queue.Document
+	actor         queue.Actor
+}
+
+func (c *documentChange) prepare(b *batch) {
+	c.document.At = b.now.Time()
+	entry := queue.AuditEntry{
+		Actor: c.actor, Of: c.document.Kind, Name: c.document.Name, What: queue.Changed, Revision: c.document.Revision,
+	}
+	switch {
+	case c.was.Text == nil:
+		entry.What = queue.Created
+	case c.document.Text == nil:
+		entry.What, entry.Was = queue.Deleted, c.was.Revision
+	default:
+		entry.Was = c.was.Revision
+	}
+	b.audited = append(b.audited, audited{entry: entry, before: c.was.Text, after: c.document.Text})
+}
+
+func (c *documentChange) write(t *tables) error {
+	if err := t.putDocument(&c.document, c.was.Revision); err != nil {
+		return err
+	}
+	return t.forgetDocuments(instantOf(c.document.At).Add(-queue.KeepDeletedDocuments))
+}
+
+func (c *documentChange) apply(e *Engine, _ leaky.Instant) { c.end(e, nil) }
+
+func (c *documentChange) rollBack(e *Engine, err error) { c.end(e, err) }
+
+func (c *documentChange) end(e *Engine, err error) {
+	delete(e.documentCalls, string(documentKey(c.document.Kind, c.document.Name)))
+	c.call.finish(err)
+}
+
+func (c *documentChange) freesSpace() bool { return c.document.Text == nil }
