@@ -27,6 +27,8 @@ type Engine interface {
 	Overflow
 	Rules
 	Taker
+	Documents
+	AuditLog
 	Store
 }
 

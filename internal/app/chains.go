@@ -45,6 +45,8 @@ type roles struct {
 	queue.Overflow
 	queue.Rules
 	queue.Taker
+	queue.Documents
+	queue.AuditLog
 	queue.Store
 }
 
@@ -72,6 +74,7 @@ func (i *Ingress) newEngine(store queue.Engine) (queue.Engine, error) {
 	return metrics.NewEngine(roles{
 		Appender: deliver.NewIntake(admission.NewAppender(i.admission, last), store),
 		Outflow:  store, Specs: store, ChangeLog: store, Jobs: store, Overflow: store, Rules: store, Store: store,
+		Documents: store, AuditLog: store,
 		Taker: i.admission,
 	}, i.o.Registry, i.o.MaxQueueLabels)
 }

@@ -121,6 +121,8 @@ func Run(t *testing.T, open Open) {
 		{"RuleAppend", ruleAppendRules},
 		{"RuleDefer", ruleDeferRules},
 		{"RuleTraces", ruleTraceRules},
+		{"Documents", documentRules},
+		{"Audit", slices.Concat(auditRules, auditJobRules)},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {

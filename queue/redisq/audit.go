@@ -11,7 +11,8 @@ var _ queue.AuditLog = (*Engine)(nil)
 
 // Record implements queue.AuditLog.
 func (e *Engine) Record(ctx context.Context, entry queue.AuditEntry) error {
-	if err := entry.Actor.Validate(); err != nil {
+	entry, err := entry.Recorded()
+	if err != nil {
 		return err
 	}
 	by, err := actorText(&entry.Actor)

@@ -68,7 +68,8 @@ func openFile(ctx context.Context, o Options) (queue.Engine, error) {
 		return nil, fmt.Errorf("%s %s: %w", flag, o.DataPath, err)
 	}
 	engine, err := boltq.Open(
-		ctx, filepath.Join(o.DataPath, FileName), boltq.Options{Logger: o.Logger, KeepChanges: o.KeepChanges},
+		ctx, filepath.Join(o.DataPath, FileName),
+		boltq.Options{Logger: o.Logger, KeepChanges: o.KeepChanges, Mask: masked},
 	)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", flag, o.DataPath, err)

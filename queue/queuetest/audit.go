@@ -1,0 +1,363 @@
+package queuetest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// auditRecords reads the audit log of a partition, some at a time, and verifies it.
+func (r *rig) auditRecords(partition int) (all []queue.AuditRecord) {
+	r.Helper()
+	var v queue.AuditVerifier
+	var from int64
+	for {
+		page, err := r.e.Audit(r.ctx, queue.AuditRequest{Partition: partition, From: from, Limit: 7})
+		r.check(err)
+		r.check(v.Add(page.Records))
+		all = append(all, page.Records...)
+		if len(page.Records) < 7 {
+			r.check(v.End(page.Newest, page.Head))
+			return all
+		}
+		from = v.Number + 1
+	}
+}
+
+// auditOf returns the entries of a partition, oldest first, and verifies them.
+func (r *rig) auditOf(partition int) (entries []queue.AuditEntry) {
+	r.Helper()
+	records := r.auditRecords(partition)
+	for i := range records {
+		e, err := records[i].Entry()
+		r.check(err)
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// audits does something as a person, and checks that it leaves so many entries in a partition, and in no other. It
+// returns those, with what was before and after.
+func (r *rig) audits(partition, want int, do func()) (entries []queue.AuditEntry, records []queue.AuditRecord) {
+	r.Helper()
+	length := func() (n []int) {
+		for p := range r.e.Partitions() {
+			n = append(n, len(r.auditRecords(p)))
+		}
+		return n
+	}
+	before, ctx := length(), r.ctx
+	actor := queue.Actor{
+		Name: "token:4f1c", App: "acme", Token: "4f1c", Address: "192.0.2.7:5310", Request: "r-1", Operation: "op",
+		Note: `ann "at" <desk>`,
+	}
+	r.ctx = queue.WithActor(ctx, actor)
+	do()
+	r.ctx = ctx
+	for p, n := range length() {
+		if p == partition {
+			before[p] += want
+		}
+		if n != before[p] {
+			r.Fatalf("partition %d has %d entries, want %d", p, n, before[p])
+		}
+	}
+	all := r.auditOf(partition)
+	entries = all[len(all)-want:]
+	for i := range entries {
+		if e := &entries[i]; e.Actor != actor || e.At != int64(r.clock.Now()) {
+			r.Errorf("got %+v", e)
+		}
+	}
+	records = r.auditRecords(partition)
+	return entries, records[len(records)-want:]
+}
+
+// audited checks the entry that something leaves, but for its number and digests.
+func (r *rig) audited(want queue.AuditEntry, do func()) queue.AuditRecord {
+	r.Helper()
+	p := 0
+	if want.Of == string(queue.OfQueue) || want.Of == string(queue.OfRule) {
+		p = r.partition(want.Name)
+	}
+	entries, records := r.audits(p, 1, do)
+	got := auditText(&entries[0])
+	if text := auditText(&want); got != text {
+		r.Errorf("got  %s\nwant %s", got, text)
+	}
+	return records[0]
+}
+
+// auditText is an entry without its number, time, actor, revisions and digests.
+func auditText(e *queue.AuditEntry) string {
+	return fmt.Sprintf("%s %s %s; refused %q %d times; %q %q until %d; %d jobs %q", e.Of, e.Name, e.What, e.Refused,
+		e.Times, e.Detail, e.Reason, e.Until, e.Jobs, e.IDs)
+}
+
+// checkAround checks what a record says was before and after.
+func (r *rig) checkAround(got queue.AuditRecord, before, after []byte) {
+	r.Helper()
+	e, err := got.Entry()
+	r.check(err)
+	if !bytes.Equal(got.Before, before) || !bytes.Equal(got.After, after) {
+		r.Errorf("from %s to %s; want from %s to %s", got.Before, got.After, before, after)
+	}
+	if e.Before != queue.DigestOf(before) || e.After != queue.DigestOf(after) {
+		r.Errorf("digests %q and %q", e.Before, e.After)
+	}
+}
+
+func (r *rig) specText(s queue.Spec) []byte {
+	r.Helper()
+	text, err := queue.EncodeSpec(s)
+	r.check(err)
+	return text
+}
+
+var auditRules = []rule{
+	{"an empty log has no entries", func(r *rig) {
+		for p := range r.e.Partitions() {
+			for _, back := range []bool{false, true} {
+				page, err := r.e.Audit(r.ctx, queue.AuditRequest{Partition: p, Back: back, Limit: 1})
+				if r.check(err); len(page.Records) != 0 || page.Newest != 0 || page.Oldest != 0 || page.Head != "" {
+					r.Errorf("%+v", page)
+				}
+			}
+		}
+	}},
+	{"what is done to a queue is an entry, with what it was and became", func(r *rig) {
+		of := func(what queue.ChangeKind) queue.AuditEntry {
+			return queue.AuditEntry{Of: "queue", Name: "q", What: what}
+		}
+		first, second := spec("q", "1/s"), spec("q", "2/s")
+		r.checkAround(r.audited(of(queue.Created), func() { r.put(first) }), nil, r.specText(first))
+		r.audits(0, 0, func() { r.put(first) })
+		r.clock.Advance(time.Second)
+		got := r.audited(of(queue.Changed), func() { r.put(second) })
+		r.checkAround(got, r.specText(first), r.specText(second))
+		e, err := got.Entry()
+		if r.check(err); e.Was == 0 || e.Revision <= e.Was {
+			r.Errorf("from revision %d to %d", e.Was, e.Revision)
+		}
+		got = r.audited(of(queue.RolledBack), func() {
+			_, err := r.e.Rollback(r.ctx, "q", 0, queue.AnyRevision)
+			r.check(err)
+		})
+		r.checkAround(got, r.specText(second), r.specText(first))
+		until := r.clock.Now().Add(time.Hour)
+		paused := of(queue.Paused)
+		paused.Reason, paused.Until = "invoice", int64(until)
+		pause := queue.Pause{Reason: "invoice", Until: until.Time()}
+		r.checkAround(r.audited(paused, func() { r.check(r.e.Pause(r.ctx, "q", pause)) }), nil, nil)
+		r.audits(0, 0, func() { r.check(r.e.Pause(r.ctx, "q", pause)) })
+		r.audited(of(queue.Resumed), func() { r.check(r.e.Resume(r.ctx, "q")) })
+		r.audits(0, 0, func() { r.check(r.e.Resume(r.ctx, "q")) })
+		r.checkAround(r.audited(of(queue.Deleted), func() { r.delete("q") }), r.specText(first), nil)
+		r.checkAround(r.audited(of(queue.RolledBack), func() {
+			_, err := r.e.Rollback(r.ctx, "q", 0, queue.AnyRevision)
+			r.check(err)
+		}), nil, r.specText(first))
+	}},
+	{"a pause that ended by itself is an entry of nobody", func(r *rig) {
+		q := r.queue("q", "1/s")
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{Until: r.clock.Now().Add(time.Second).Time()}))
+		r.clock.Advance(time.Minute)
+		r.queue(q, "2/s")
+		all := r.auditOf(r.partition(q))
+		if len(all) != 4 || all[2].What != queue.Resumed || all[2].Reason != queue.LapseReason ||
+			all[2].Actor != (queue.Actor{}) || all[2].At != int64(r.clock.Now()) {
+			r.Errorf("%+v", all)
+		}
+	}},
+	{"what is done to a rule is an entry, without its overrides", func(r *rig) {
+		of := func(what queue.ChangeKind) queue.AuditEntry {
+			return queue.AuditEntry{Of: "rule", Name: "g.r", What: what}
+		}
+		kept := func(rule queue.Rule) []byte {
+			text, err := queue.EncodeKeptRule(rule)
+			r.check(err)
+			return text
+		}
+		first := ruleOf("g.r", leaky.AlgorithmMeter, queue.Bound{Rate: leaky.PerSecond(3)}, withKey("{lane}"))
+		second := first
+		second.Overrides = map[string]queue.Bound{"vip": {Rate: leaky.PerSecond(100), Burst: 3}}
+		second.Rate = leaky.PerSecond(7)
+		r.checkAround(r.audited(of(queue.Created), func() { r.putRule(first) }), nil, kept(first))
+		r.audits(0, 0, func() { r.putRule(first) })
+		r.checkAround(r.audited(of(queue.Changed), func() { r.putRule(second) }), kept(first), kept(second))
+		r.checkAround(r.audited(of(queue.ResetAll), func() { r.check(r.e.ResetRule(r.ctx, "g.r")) }), nil, nil)
+		r.audits(0, 0, func() {
+			_, err := r.e.Take(r.ctx, "g.r", []queue.Take{{Key: "k"}, {Op: queue.TakeBack, Key: "k"}})
+			r.check(err)
+		})
+		r.checkAround(r.audited(of(queue.Deleted), func() { r.deleteRule("g.r") }), kept(second), nil)
+	}},
+	{"what is done to a document is an entry", func(r *rig) {
+		of := func(what queue.ChangeKind) queue.AuditEntry {
+			return queue.AuditEntry{Of: "app", Name: "acme", What: what}
+		}
+		put := func(text string) func() { return func() { r.putDocument("app", "acme", text) } }
+		r.checkAround(r.audited(of(queue.Created), put(`{"n":1}`)), nil, []byte(`{"n":1}`))
+		r.audits(0, 0, put(`{"n":1}`))
+		got := r.audited(of(queue.Changed), put(`{"n": 2}`))
+		r.checkAround(got, []byte(`{"n":1}`), []byte(`{"n": 2}`))
+		e, err := got.Entry()
+		if d, _ := r.e.Document(r.ctx, "app", "acme"); err != nil || e.Revision != d.Revision || e.Was >= e.Revision {
+			r.Errorf("from revision %d to %d, want %d: %v", e.Was, e.Revision, d.Revision, err)
+		}
+		r.checkAround(r.audited(of(queue.Deleted), put("")), []byte(`{"n": 2}`), nil)
+		r.checkAround(r.audited(of(queue.Created), put(`{"n":1}`)), nil, []byte(`{"n":1}`))
+	}},
+	{"what was refused by the engine is none", func(r *rig) {
+		q := r.queue("q", "1/s")
+		r.accept(q, "a")
+		r.audits(0, 0, func() {
+			_, err := r.e.Put(r.ctx, spec(q, "2/s"), 0)
+			r.refuses(err, queue.ErrRevision)
+			r.refuses(r.e.Delete(r.ctx, q, queue.AnyRevision, false), queue.ErrNotEmpty)
+			r.refuses(r.e.Pause(r.ctx, "none", queue.Pause{}), queue.ErrUnknownQueue)
+			r.refuses(r.e.DeleteRule(r.ctx, "none", queue.AnyRevision), queue.ErrUnknownRule)
+			_, err = r.e.PutDocument(r.ctx, document("app", "a", `1`), 5)
+			r.refuses(err, queue.ErrRevision)
+		})
+	}},
+	{"what is recorded is an entry of the first partition", func(r *rig) {
+		want := queue.AuditEntry{
+			Of: "queue", Name: "mail", What: queue.Deleted, Refused: "forbidden", Times: 3, Detail: "queue.delete",
+			Reason: "wants configure",
+		}
+		for range 2 {
+			given := want
+			given.Actor = queue.Actor{Name: "cert:a", Address: "192.0.2.7", Operation: "deleteQueue", Note: "ann"}
+			given.Number, given.At, given.Previous, given.Revision = 77, 1, "x", 9 // which the engine sets
+			r.clock.Advance(time.Second)
+			r.check(r.e.Record(r.ctx, given))
+			all := r.auditOf(0)
+			got := all[len(all)-1]
+			if auditText(&got) != auditText(&want) || got.Actor != given.Actor || got.At != int64(r.clock.Now()) ||
+				got.Number != int64(len(all)) || got.Revision != 0 {
+				r.Errorf("got %+v", got)
+			}
+		}
+		odd := queue.AuditEntry{
+			Of: "token", Name: "a\x00\xff\u202e" + strings.Repeat("n", 1<<20), What: queue.KindRefused,
+			Refused: "un\nknown", Detail: strings.Repeat("d", 1<<20),
+		}
+		r.check(r.e.Record(r.ctx, odd))
+		records := r.auditRecords(0)
+		if n := len(records[len(records)-1].Text); n > 4<<10 {
+			r.Errorf("an entry of %d bytes", n)
+		}
+		for field, bad := range map[string]queue.AuditEntry{
+			"actor": {Actor: queue.Actor{Name: "a\nb"}, Of: "queue", What: queue.KindRefused},
+			"by":    {Actor: queue.Actor{Note: strings.Repeat("n", 200)}, Of: "queue", What: queue.KindRefused},
+			"of":    {Of: "a b", What: queue.KindRefused},
+			"what":  {Of: "queue", What: "what?"},
+			"times": {Of: "queue", What: queue.KindRefused, Times: -1},
+		} {
+			r.refusesField(field, r.e.Record(r.ctx, bad))
+		}
+		if n := len(r.auditOf(0)); n != 3 {
+			r.Errorf("%d entries", n)
+		}
+	}},
+	{"the log is read in pages, forth and back, from any number", func(r *rig) {
+		const n = 9
+		for i := range n {
+			r.putDocument("app", "a", fmt.Sprint(i))
+		}
+		for _, tt := range []struct {
+			from  int64
+			back  bool
+			limit int
+			want  string
+		}{
+			{0, false, 3, "[1 2 3]"},
+			{0, true, 3, "[9 8 7]"},
+			{4, false, 3, "[4 5 6]"},
+			{4, true, 3, "[4 3 2]"},
+			{4, true, queue.MaxAudit, "[4 3 2 1]"},
+			{8, false, queue.MaxAudit, "[8 9]"},
+			{10, false, 3, "[]"},
+			{99, true, 2, "[9 8]"},
+			{1, true, 3, "[1]"},
+		} {
+			page, err := r.e.Audit(r.ctx, queue.AuditRequest{From: tt.from, Back: tt.back, Limit: tt.limit})
+			r.check(err)
+			got := []int64{}
+			for i := range page.Records {
+				e, err := page.Records[i].Entry()
+				r.check(err)
+				got = append(got, e.Number)
+			}
+			if fmt.Sprint(got) != tt.want || page.Newest != n || page.Oldest != 1 || page.Head == "" {
+				r.Errorf("%+v: %v, want %s; from %d to %d", tt, got, tt.want, page.Oldest, page.Newest)
+			}
+		}
+		for field, bad := range map[string]queue.AuditRequest{
+			"partition": {Partition: r.e.Partitions(), Limit: 1}, "from": {From: -1, Limit: 1},
+			"limit": {Limit: queue.MaxAudit + 1},
+		} {
+			_, err := r.e.Audit(r.ctx, bad)
+			r.refusesField(field, err)
+		}
+		_, err := r.e.Audit(r.ctx, queue.AuditRequest{Partition: -1, Limit: 1})
+		r.refusesField("partition", err)
+		_, err = r.e.Audit(r.ctx, queue.AuditRequest{})
+		r.refusesField("limit", err)
+	}},
+	{"the oldest go with their age, and the rest verifies", func(r *rig) {
+		for i := range 20 {
+			r.putDocument("app", "a", fmt.Sprint(i))
+			r.clock.Advance(time.Hour)
+		}
+		r.clock.Advance(queue.KeepChanges - 10*time.Hour)
+		r.putDocument("app", "a", `"later"`)
+		all := r.auditOf(0)
+		page, err := r.e.Audit(r.ctx, queue.AuditRequest{Limit: 1})
+		r.check(err)
+		if first := all[0].Number; first != 12 || page.Oldest != first || page.Newest != 21 || len(all) != 10 {
+			r.Errorf("%d entries from %d, the oldest is %d", len(all), first, page.Oldest)
+		}
+		r.clock.Advance(2 * queue.KeepChanges)
+		r.putDocument("app", "a", `"much later"`)
+		if all = r.auditOf(0); len(all) != 1 || all[0].Number != 22 || all[0].Previous == "" {
+			r.Errorf("%+v", all)
+		}
+	}},
+	{"the chains of many who change at once verify", func(r *rig) {
+		const each = 10
+		queues := []string{"a", "b", "c", "d"}
+		r.crowd(len(queues), func(w int) int {
+			ctx := queue.WithActor(r.ctx, queue.Actor{Name: fmt.Sprint("token:", w)})
+			for i := range each {
+				if _, err := r.e.Put(ctx, spec(queues[w], fmt.Sprint(i+1, "/s")), queue.AnyRevision); err != nil {
+					r.Error(err)
+				}
+				if _, err := r.e.PutDocument(ctx, document("app", queues[w], fmt.Sprint(i)), -1); err != nil {
+					r.Error(err)
+				}
+			}
+			return 0
+		})
+		counts := map[string]int{}
+		for p := range r.e.Partitions() {
+			for _, e := range r.auditOf(p) {
+				w := slices.Index(queues, e.Name)
+				if counts[e.Of+e.Name]++; e.Actor.Name != fmt.Sprint("token:", w) {
+					r.Errorf("%+v", e)
+				}
+			}
+		}
+		for _, q := range queues {
+			if counts["queue"+q] != each || counts["app"+q] != each {
+				r.Errorf("%v", counts)
+			}
+		}
+	}},
+}
