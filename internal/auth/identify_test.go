@@ -152,7 +152,9 @@ func TestCertificates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newMemory())
 		r.app("acme", "acme-*")
-		for _, name := range []string{"cert:billing.acme.example", "cert:spiffe://acme.example/ns/prod/sa/mailer", "cert:old"} {
+		for _, name := range []string{
+			"cert:billing.acme.example", "cert:spiffe://acme.example/ns/prod/sa/mailer", "cert:old",
+		} {
 			s := Subject{Name: name, App: "acme", Grants: []Grant{{Produce, "acme-mail"}}}
 			if _, err := r.PutSubject(t.Context(), r.op, s, 0); err != nil {
 				t.Fatal(err)

@@ -26,7 +26,9 @@ func trusting(t *testing.T, p *provider, change func(*Issuer)) *rig {
 	}
 	r := newRig(t, newMemory(), of)
 	r.app("acme", "acme-*")
-	for _, name := range []string{"oidc:k8s#system:serviceaccount:acme:worker", "oidc:k8s#ann@acme.example", "oidc:k8s#mailers"} {
+	for _, name := range []string{
+		"oidc:k8s#system:serviceaccount:acme:worker", "oidc:k8s#ann@acme.example", "oidc:k8s#mailers",
+	} {
 		s := Subject{Name: name, App: "acme", Grants: []Grant{{Produce, ""}}}
 		if _, err := r.PutSubject(t.Context(), r.op, s, 0); err != nil {
 			t.Fatal(err)

@@ -37,7 +37,8 @@ func TestRotate(t *testing.T) {
 		if kept, err := r.Token(ctx, r.op, made.ID); err != nil || kept.ReplacedBy != next.ID {
 			t.Errorf("%+v, %v", kept, err)
 		}
-		if _, _, err := r.RotateToken(ctx, r.op, made.ID, 0); fieldOf(err) != "token" || !strings.Contains(err.Error(), next.ID) {
+		_, _, err = r.RotateToken(ctx, r.op, made.ID, 0)
+		if fieldOf(err) != "token" || !strings.Contains(err.Error(), next.ID) {
 			t.Errorf("rotated again: %v", err)
 		}
 		r.as(old)
@@ -64,7 +65,8 @@ func TestTokensOfAnAppAreBounded(t *testing.T) {
 			r.replica.view.tokens[fmt.Sprintf("%012d", n)] = &heldToken{app: "acme", appCreated: micros(app.Created)}
 		}
 		r.replica.mu.Unlock()
-		if _, _, err := r.CreateToken(t.Context(), r.op, Token{App: "acme", Grants: []Grant{{View, ""}}}); fieldOf(err) != "app" {
+		_, _, err := r.CreateToken(t.Context(), r.op, Token{App: "acme", Grants: []Grant{{View, ""}}})
+		if fieldOf(err) != "app" {
 			t.Error(err)
 		}
 		r.stop()

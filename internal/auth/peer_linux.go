@@ -13,7 +13,9 @@ func peerOf(c *net.UnixConn) (uid uint32, err error) {
 		return 0, err
 	}
 	var peer *unix.Ucred
-	control := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	control := raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
 	switch {
 	case control != nil:
 		return 0, control

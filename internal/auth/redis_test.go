@@ -94,8 +94,8 @@ func TestOnRedis(t *testing.T) {
 	if !errors.Is(err, queue.ErrUnknownDocument) {
 		t.Errorf("revoked again: %v", err)
 	}
-	if _, err := there.PutApp(t.Context(), there.op, App{Name: "acme", Prefixes: []string{"acme-*"}, Note: "x"}, 0); !errors.Is(
-		err, queue.ErrRevision) {
+	_, err = there.PutApp(t.Context(), there.op, App{Name: "acme", Prefixes: []string{"acme-*"}, Note: "x"}, 0)
+	if !errors.Is(err, queue.ErrRevision) {
 		t.Errorf("an app that there is was made: %v", err)
 	}
 

@@ -27,7 +27,8 @@ func TestTidy(t *testing.T) {
 		}
 		lately, longAgo := expiredFor(keepExpired-2*tidyEvery), expiredFor(keepExpired)
 		for _, app := range []string{"acme", "beta", ""} {
-			if _, err := r.PutSubject(ctx, r.op, Subject{Name: "cert:x" + app, App: app, Grants: []Grant{{View, ""}}}, 0); err != nil {
+			s := Subject{Name: "cert:x" + app, App: app, Grants: []Grant{{View, ""}}}
+			if _, err := r.PutSubject(ctx, r.op, s, 0); err != nil {
 				t.Fatal(err)
 			}
 		}
