@@ -76,7 +76,7 @@ func secure(t *testing.T, o api.Options) *secured {
 	return s
 }
 
-func run(t *testing.T, run func(context.Context) error) {
+func run(t testing.TB, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()

@@ -14,7 +14,9 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/test/await"
 )
 
 // The floor: read, decode, answer the same.
@@ -39,12 +41,18 @@ var bare = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 })
 
 // BenchmarkPost compares what a request costs here with the floor, over 64
-// connections, an engine that costs nothing behind both.
+// connections, an engine that costs nothing behind both; and what it costs with a token.
 func BenchmarkPost(b *testing.B) {
+	authority, secret := onlyToken(b)
 	for _, c := range []struct {
 		name    string
 		handler http.Handler
-	}{{"bare", bare}, {"ours", api.New(forgetful{newEngine()}, api.Options{})}} {
+		header  string
+	}{
+		{"bare", bare, ""},
+		{"ours", api.New(forgetful{newEngine()}, api.Options{}), ""},
+		{"token", api.New(forgetful{newEngine()}, api.Options{Auth: authority}), "Authorization: Bearer " + secret + "\r\n"},
+	} {
 		b.Run(c.name, func(b *testing.B) {
 			s, err := ops.NewServer(ops.Listen{Addr: "127.0.0.1:0"}, ops.ServerOptions{})
 			if err != nil {
@@ -52,16 +60,37 @@ func BenchmarkPost(b *testing.B) {
 			}
 			ended := make(chan error, 1)
 			go func() { ended <- s.Run(b.Context(), c.handler) }()
-			flood(b, s.Addr().String())
+			flood(b, s.Addr().String(), c.header)
 		})
 	}
 }
 
-func flood(b *testing.B, addr string) {
+// onlyToken is an Authority that knows one token, of an app that may append to the queue email.
+func onlyToken(b *testing.B) (authority *auth.Authority, secret string) {
+	authority, err := auth.New(newRecords(), auth.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	run(b, authority.Run)
+	await.Until(b, "the authority is ready", func() bool { return authority.Ready() == nil })
+	operator := auth.Operator("bench")
+	_, err = authority.PutApp(b.Context(), operator, auth.App{Name: "acme", Prefixes: []string{"email"}}, 0)
+	if err == nil {
+		secret, _, err = authority.CreateToken(
+			b.Context(), operator, auth.Token{App: "acme", Grants: []auth.Grant{{Role: auth.Produce}}},
+		)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return authority, secret
+}
+
+func flood(b *testing.B, addr, header string) {
 	body := `{"id":"01h2xcejqtf2nbrexx3vqjhp41","payload":{"text":"` + strings.Repeat("x", 244) + `"}}`
 	request := fmt.Sprintf(
-		"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", jobs, len(body),
-		body,
+		"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s",
+		jobs, header, len(body), body,
 	)
 	var left atomic.Int64
 	left.Store(int64(b.N))
