@@ -79,6 +79,14 @@ end })
 	return b.String()
 }
 
+// ruleKeys is lua/lib/rulekeys.lua, made when with_rulekeys is called first.
+func ruleKeys() luaFile {
+	f := readLua("lib/rulekeys")
+	return luaFile{needs: f.needs, text: fmt.Sprintf(
+		"local rulekeys\nlocal function with_rulekeys()\nif not rulekeys then\n%s\n%s\n%s\n%s\nend\nreturn rulekeys\nend\n",
+		library("names").text, readLua("lib/recheck").text, f.text, gifts("rulekeys", f.gives))}
+}
+
 // takeScripts are take.lua for one arithmetic each. It is called so often, and does so little, that all else would be
 // most of it. The other of each pair is for a Redis that is out of memory, of what takes nothing.
 var takeScripts = func() map[byte][2]script {
@@ -103,7 +111,7 @@ func assembleTake(shebang, letter, algorithm string) string {
 	}
 	return strings.Join([]string{
 		shebang, library("names").text, before, library("clock").text, library("tallies").text,
-		library("recheck").text, library("rulekeys").text, library("takeops").text, ofTables,
+		library("knownkeys").text, library("rulekeys").text, library("takeops").text, ofTables,
 		readLua("algorithms/" + algorithm).text, readLua("calls/take").text,
 	}, "\n")
 }

@@ -36,8 +36,8 @@ type bound struct {
 	packed  [boundBytes]byte
 }
 
-// boundBytes is a letter for the arithmetic, three numbers, how many keys there may be, and the longest that one can
-// take until it is as fresh.
+// boundBytes is a letter for the arithmetic, three numbers, how many keys there may be, and a span by which the store
+// keeps count of them: half of the longest that a key can take until it is as fresh, or longer.
 const boundBytes = 1 + 5*8
 
 func (r *rule) of(key string) *bound {
@@ -104,7 +104,7 @@ func newBound(a leaky.Algorithm, numbers queue.Bound, keys int64) (*bound, error
 	}
 	b := &bound{limiter: l, keys: keys}
 	binary.BigEndian.PutUint64(b.packed[25:], uint64(keys))
-	binary.BigEndian.PutUint64(b.packed[33:], uint64(recovery(l).Microseconds()))
+	binary.BigEndian.PutUint64(b.packed[33:], uint64(max(recovery(l)/2, 5*time.Second).Microseconds()+1))
 	for _, k := range kinds {
 		list := k.numbers(l)
 		if list == nil {

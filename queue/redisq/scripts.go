@@ -118,6 +118,8 @@ func library(name string) luaFile {
 	switch name {
 	case "algorithms": // all of lua/algorithms
 		return luaFile{text: allKinds()}
+	case "rulekeys":
+		return ruleKeys()
 	}
 	if text, ok := tables[name]; ok {
 		return luaFile{text: text}
@@ -162,7 +164,7 @@ func assemble(call string) string {
 		fmt.Fprintf(&b, "%s = function(...)\nif not %s then\n%s\n", part.make, part.file, library("names").text)
 		write(files)
 		for _, name := range files {
-			fmt.Fprintf(&b, "%s\n", gifts(name))
+			fmt.Fprintf(&b, "%s\n", gifts(name, library(name).gives))
 		}
 		fmt.Fprintf(&b, "end\nreturn %s.%s(...)\nend\n", part.file, part.first)
 	}
@@ -172,8 +174,7 @@ func assemble(call string) string {
 }
 
 // gifts puts what a file gives into its table.
-func gifts(name string) string {
-	given := library(name).gives
+func gifts(name string, given []string) string {
 	if len(given) == 0 {
 		return ""
 	}

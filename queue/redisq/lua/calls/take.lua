@@ -14,7 +14,6 @@
 
 local QUESTION, QUESTION_BYTES = '>BI2I2I4BB', 11
 local MOST_LOOKED = 10000 -- some 10 ms; see concurrency.lua
-local kind = { back = back, rest = rest }
 local wrote
 
 local out, last, clk_off, offset, arg = {}, nil, nil, nil, 3
@@ -30,9 +29,10 @@ for nr = 1, tonumber(ARGV[2]) do
     -- and what of them is in hand; the first is no key
     local texts = not read and call('MGET', B .. '!', unpack(ARGV, first, first + count - 1))
     local answers, tallies, fresh, left, at, i = {}, texts or {}, {}, {}, 1, 0
+    hand_left, hand_first, hand_count, doubt = left, first, count, doubt or list
     while at <= #questions do
       local op, bound, k, cost, level, length = unpack_(QUESTION, questions, at)
-      local l, tally, key, place = bounds[bound], tallies[k + 1], ARGV[first + k - 1], ''
+      local l, tally, place = bounds[bound], tallies[k + 1], ''
       at, i = at + QUESTION_BYTES + length, i + 1
       if length > 0 then place = sub(questions, at - length, at - 1) end
       if op == NOTHING then
@@ -41,7 +41,7 @@ for nr = 1, tonumber(ARGV[2]) do
         answers[i] = pack(DECISION, 2, 0, 0, 0)
       else
         if tally == nil then
-          tally = read(l, key)
+          tally = read(l, ARGV[first + k - 1])
           tallies[k + 1] = tally
         end
         if op == REFUND or op == RESET then
@@ -53,20 +53,24 @@ for nr = 1, tonumber(ARGV[2]) do
           end
           if left[k] == 0 and not read then tally = '' end
           tallies[k + 1], cost, place = tally, 1, ''
-          went(l, key, level, left[k])
+          if l.keys > 0 then with_rulekeys().went(ARGV[first + k - 1], level, left[k]) end
         end
         local allowed, remaining, retry, reset, kept, was = ask(l, tally, cost, place)
         local said = allowed and 1 or 0
-        if allowed and op <= PEEK then
-          local new = is_new(l, kind, key, tally, was)
-          local wait = new and no_room(l, kind, key, level)
-          if wait then
-            allowed, said, remaining, retry, reset, kept = false, 3, 0, wait, 0, nil
-          elseif new and op == TAKE then
-            came(l, kind, key, level, reset)
-            fresh[k] = 0 -- no key stands whose expiry could stay
-          elseif op == TAKE then
-            stays(l, key, tally, was, reset)
+        if allowed and op <= PEEK and l.keys > 0 then
+          local till, ends = was or ends_at(l, tally), now + reset
+          if till < ends - ends % l.slot or doubt and till <= now then -- else the key is known
+            local keys, key, kind = with_rulekeys(), ARGV[first + k - 1], { back = back, rest = rest }
+            local new = till <= now and (till == 0 or doubt) and keys.is_new(l, kind, key, tally)
+            local wait = new and keys.no_room(l, kind, key, level)
+            if wait then
+              allowed, said, remaining, retry, reset, kept = false, 3, 0, wait, 0, nil
+            elseif new and op == TAKE then
+              keys.came(l, kind, key, level, reset)
+              fresh[k] = 0 -- no key stands whose expiry could stay
+            elseif op == TAKE then
+              keys.keep_keys(l, key)
+            end
           end
         end
         fresh[k] = fresh[k] or was

@@ -32,6 +32,7 @@ local function ruling(bounds_text, of, first)
   for n, l in ipairs(bounds) do
     if l.kind.read then tallies[n] = l.kind.read(l, ARGV[first + n - 1]) end
   end
+  hand_left, hand_first, hand_count, doubt = left, first, #bounds, doubt or list
 end
 
 local function unaskable(i) return ARGV[i + 2] == '!' end
@@ -46,10 +47,13 @@ local function judge(i, cost)
     local n = high * 256 + low
     local l, key = bounds[n], ARGV[first_key + n - 1]
     local allowed, remaining, retry, reset, kept, was = l.kind.ask(l, tallies[n], cost)
-    local answer, new = allowed and 1 or 0, allowed and is_new(l, l.kind, key, tallies[n], was)
-    local full = new and no_room(l, l.kind, key, levels[n])
+    local answer = allowed and 1 or 0
+    local till = was or ends_at(l, tallies[n])
+    local new = allowed and l.keys > 0 and (till == 0 or doubt and till <= now)
+      and with_rulekeys().is_new(l, l.kind, key, tallies[n])
+    local full = new and rulekeys.no_room(l, l.kind, key, levels[n])
     if full then allowed, answer, remaining, retry, reset, kept = false, 3, 0, full, 0, nil end
-    asked[k], allows[k], keeps[k], resets[k], news[k] = n, allowed, kept, reset, new or was or 0
+    asked[k], allows[k], keeps[k], resets[k], news[k] = n, allowed, kept, reset, new or till
     fresh[n] = fresh[n] or was
     decisions = decisions .. pack(DECISION, answer, remaining, retry, reset)
     if not allowed and actions[n] ~= 's' then
@@ -66,10 +70,11 @@ local function put(k, cost)
   local l = bounds[n]
   local key = ARGV[first_key + n - 1]
   if allows[k] and news[k] == true then
-    came(l, l.kind, key, levels[n], resets[k])
+    rulekeys.came(l, l.kind, key, levels[n], resets[k])
     fresh[n] = 0 -- no key stands whose expiry could stay
-  elseif allows[k] then
-    stays(l, key, tallies[n], news[k], resets[k])
+  elseif allows[k] and l.keys > 0 then
+    local ends = now + resets[k]
+    if news[k] < ends - ends % l.slot then with_rulekeys().keep_keys(l, key) end
   end
   if allows[k] and l.kind.take then l.kind.take(l, tallies[n], cost) end
   tallies[n], left[n] = keeps[k], resets[k]

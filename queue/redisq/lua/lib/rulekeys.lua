@@ -1,6 +1,8 @@
--- needs: tallies, recheck
+-- needs: knownkeys
+-- gives: is_new, no_room, came, keep_keys, went
 --
--- Shared by take.lua and append.lua, behind tallies.lua: how many keys a rule holds.
+-- Of take, and of append where a queue asks its jobs: how many keys a rule holds. It is made when a call meets a key
+-- that may be new.
 --
 -- B WNR is a zset with an entry for each key that the rule holds: the 16 bytes of its digest and one of its rarity. The
 -- score is when the key was expected to be fresh again. Using a key does not move its entry, so the score may be too
@@ -27,10 +29,9 @@ local FEW = 8 -- entries that are looked at together for each new key
 local SELDOM = 4 -- a sample that is far from full is counted by the keys of a rarity of so much more, one of 16
 
 local crowds = {} -- what is known of each rule's zset
-local used = {} -- fresh keys that were taken from in this call, and need not be written yet: when they are fresh again
 local removed = {} -- keys whose tallies look_at has removed: what is in hand of them counts for nothing
 local budget = SEEK -- what is left of that
-local list -- of recheck.lua
+local numbers, numbered -- of the keys in hand, and which these are
 
 local function crowd_of(key)
   local rule = sub(key, 1, -18)
@@ -56,6 +57,15 @@ local function crowd_of(key)
   return c
 end
 
+-- left_in_hand returns the time until a key is fresh if it was taken from.
+local function left_in_hand(key)
+  if numbered ~= hand_left then
+    numbers, numbered = {}, hand_left
+    for i = 1, hand_count do numbers[ARGV[hand_first + i - 1]] = i end
+  end
+  return numbers[key] and hand_left[numbers[key]]
+end
+
 local function member(key, level) return sub(key, -16) .. string.char(level) end
 
 local function count(c) c.n = call('ZCARD', c.key) - (c.level > 0 and 1 or 0) end
@@ -77,10 +87,10 @@ local function look_at(c, l, kind, by, most, make_room)
   local texts = not kind.rest and call('MGET', unpack(keys))
   for i, m in ipairs(members) do
     local key, _, left = keys[i], nil, 0
-    if used[key] then
-      left = used[key] - now
-    elseif kind.rest then
+    if kind.rest then
       left = kind.rest(l, key)
+    elseif left_in_hand(key) then
+      left = left_in_hand(key)
     elseif texts[i] then
       _, left = kind.back(l, texts[i], 0)
     end
@@ -91,7 +101,7 @@ local function look_at(c, l, kind, by, most, make_room)
       gone[#gone + 1] = m
       if stands then
         dead[#dead + 1] = key
-        removed[key] = true
+        removed[key], doubt = true, true
       end
     end
   end
@@ -102,13 +112,10 @@ local function look_at(c, l, kind, by, most, make_room)
   return #members
 end
 
--- is_new reports whether a key must ask for room; was is what ask said of a tally that is a text.
-local function is_new(l, kind, key, tally, was)
-  if l.keys == 0 then return false end
-  if type(tally) == 'table' then return tally.sum == 0 end
-  if not tally or tally == '' then return true end
-  if was > now then return false end
-  if removed[key] then return true end
+-- is_new reports whether a key that counts must ask for room. It need not be asked about a tally that is not fresh or,
+-- unless there is doubt, stands.
+local function is_new(l, kind, key, tally)
+  if type(tally) == 'table' or not tally or tally == '' or removed[key] then return true end
   if not list or not crowd_of(key).recheck then return false end
   local _, left = kind.back(l, tally, 0)
   return left == 0
@@ -132,7 +139,7 @@ local function no_room(l, kind, key, level)
   end
   if c.level > 0 and not c.recheck then
     recheck(c.nr, now)
-    c.recheck, list = now, list or ' '
+    c.recheck, list, doubt = now, list or ' ', true
   end
   -- One that has an entry holds its place until it is looked at.
   if level >= c.level and call('ZSCORE', c.key, member(key, level)) then return end
@@ -157,9 +164,10 @@ end
 
 -- The zset outlives the tallies. It is kept for longer than they last, from each new key on, and each time that a use
 -- moves the end of a key into another slot.
-local function slot_of(l) return max(l.longest / 2, 10 * SECOND) end
-local function keep_keys(l, name, at_least)
-  call('PEXPIRE', name, lasting(max(l.longest, at_least or 0) + slot_of(l) + SECOND))
+local function keep_keys(l, key)
+  local nr = sub(key, #B + 2, -18)
+  local till = list and recheck_until(list, nr) or 0
+  call('PEXPIRE', B .. 'W' .. nr, lasting(max(2 * l.slot, till - now) + l.slot + SECOND))
 end
 
 -- came enters a new key, which is fresh after some time.
@@ -169,7 +177,7 @@ local function came(l, kind, key, level, left)
     if c.due then look_at(c, l, kind, now - SECOND, FEW) end
     local n = call('ZADD', c.key, now + left, member(key, level))
     if not c.kept then
-      keep_keys(l, c.key, c.recheck and c.recheck - now)
+      keep_keys(l, key)
       c.kept = true
     end
     if c.n then
@@ -182,25 +190,8 @@ local function came(l, kind, key, level, left)
   removed[key] = nil
 end
 
--- stays is for a key that is not new, before anything is taken; was is as is_new has it.
-local function stays(l, key, tally, was, left)
-  if l.keys == 0 then return end
-  if type(tally) == 'table' then
-    was = tally.last or tally.at + l.second
-  elseif was <= now then
-    used[key] = now + left
-  end
-  local slot = slot_of(l)
-  if floor(was / slot) < floor((now + left) / slot) then
-    local nr = sub(key, #B + 2, -18)
-    local till = list and recheck_until(list, nr)
-    keep_keys(l, B .. 'W' .. nr, till and till - now)
-  end
-end
-
 -- went is for a key of which something was given back: that is fresh after some time, or now.
-local function went(l, key, level, left)
-  if l.keys == 0 then return end
+local function went(key, level, left)
   local c = crowd_of(key)
   if level < c.level then return end
   if left > 0 then

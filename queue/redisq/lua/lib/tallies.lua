@@ -1,8 +1,8 @@
 -- Shared by take.lua and append.lua: what was taken under a key, by the arithmetic of leaky's limiters. All numbers are
 -- doubles, and the products of whole ones stay below 2^53, as in Go; the others are computed in the same steps there.
 --
--- A bound l is the numbers of a limiter: most, second, third; how many keys its rule may hold, or 0; and the longest
--- that a key can take until it is as fresh. A tally is what was taken under one key, as of now, which is the same in
+-- A bound l is the numbers of a limiter: most, second, third; how many keys its rule may hold, or 0; and slot, which is
+-- half of the longest that a key can take until it is as fresh, or longer (see rulekeys.lua). A tally is what was taken under one key, as of now, which is the same in
 -- all of a script: mostly the text that the key holds; what is not ours counts for nothing. A file an arithmetic has
 -- these functions:
 --   ask(l, tally, cost, place) returns whether it is allowed, what remains, the time to try again after, that until all
@@ -25,8 +25,8 @@ local BOUND, BOUND_BYTES, DECISION = '>c1I8I8I8I8I8', 41, '>BI4I8I8'
 local function bounds_of(text, kinds)
   local bounds = {}
   for at = 1, #text, BOUND_BYTES do
-    local letter, most, second, third, keys, longest = unpack_(BOUND, text, at)
-    bounds[#bounds + 1] = { most = most, second = second, third = third, keys = keys, longest = longest,
+    local letter, most, second, third, keys, slot = unpack_(BOUND, text, at)
+    bounds[#bounds + 1] = { most = most, second = second, third = third, keys = keys, slot = slot,
       kind = kinds and kinds[letter], whole = false, part = 0, us = 0, rest = 0 }
   end
   return bounds
