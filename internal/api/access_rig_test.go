@@ -105,7 +105,11 @@ func (s *secured) put(path, body string) {
 // token makes a token of an app, empty is the operator.
 func (s *secured) token(app string, grants ...auth.Grant) string {
 	s.t.Helper()
-	secret, _, err := s.authority.CreateToken(s.t.Context(), auth.Operator("test"), auth.Token{App: app, Grants: grants})
+	secret, _, err := s.authority.CreateToken(
+		s.t.Context(),
+		auth.Operator("test"),
+		auth.Token{App: app, Grants: grants},
+	)
 	if err != nil {
 		s.t.Fatal(err)
 	}

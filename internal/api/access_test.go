@@ -110,7 +110,14 @@ func TestEveryRoleWithEveryOperation(t *testing.T) {
 				case c.allowed && (a.status == 401 || a.status == 403 || reason == "unknown_queue" || reason == "unknown_rule"):
 					t.Errorf("%s by %s with the role %s: %d %s", op.Name, c.as, role, a.status, a.text)
 				case !c.allowed && (a.status != 403 || reason != "forbidden"):
-					t.Errorf("%s by %s with the role %s, which it needs not: %d %s", op.Name, c.as, role, a.status, a.text)
+					t.Errorf(
+						"%s by %s with the role %s, which it needs not: %d %s",
+						op.Name,
+						c.as,
+						role,
+						a.status,
+						a.text,
+					)
 				}
 				s.restore(op)
 			}

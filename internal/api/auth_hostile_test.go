@@ -68,7 +68,8 @@ func TestIdentityIsNotInput(t *testing.T) {
 	acme := s.with("acme", auth.Admin)
 	s.by(acme, "PUT", "/v1/queues/acme-new", `{"name":"beta-mail","rate":"1/s"}`).want(t, 400, "field", "name")
 	s.by(acme, "POST", "/v1/queues/acme-mail/jobs", `{"queue":"beta-mail","payload":1}`).want(t, 400)
-	s.by(acme, "POST", "/v1/queues/acme-mail/jobs", `{"app":"beta","payload":1}`).want(t, 400, "reason", "unknown_field")
+	s.by(acme, "POST", "/v1/queues/acme-mail/jobs", `{"app":"beta","payload":1}`).
+		want(t, 400, "reason", "unknown_field")
 	s.by(acme, "POST", "/v1/queues/acme-mail/jobs", `{"payload":1}`, "X-Forwarded-User", "root", "Penstock-App", "beta",
 		"X-Http-Method-Override", "DELETE").want(t, 202)
 	s.by(acme, "GET", "/v1/whoami?app=beta", "").want(t, 200, "app", "acme")
@@ -122,7 +123,8 @@ func TestForeignNamesAreNotTold(t *testing.T) {
 	for _, spec := range []string{`{"rate":"1/s"}`, `{"rate":"2/s"}`} {
 		s.put("/v1/queues/acme", spec) // between acme-mail and its like, and not the app's
 	}
-	s.by(s.operator, "POST", "/v1/queues/ses/pause", `{"reason":"beta has not paid"}`, "Penstock-By", "beta-boss").want(t, 200)
+	s.by(s.operator, "POST", "/v1/queues/ses/pause", `{"reason":"beta has not paid"}`, "Penstock-By", "beta-boss").
+		want(t, 200)
 	s.put("/v1/rules/ses.shared", `{"algorithm":"meter","rate":"1000/s","burst":10}`)
 	for _, path := range []string{
 		"/v1/queues", "/v1/queues?limit=1", "/v1/queues?after=a", "/v1/queues?after=acme-mail", "/v1/queues?after=beta",
@@ -147,7 +149,10 @@ func TestForeignNamesAreNotTold(t *testing.T) {
 	s.by(acme, "GET", "/metrics", "").want(t, 403)
 	s.by(view, "GET", "/metrics", "").want(t, 200)
 	s.by(acme, "GET", "/v1/drainers", "").want(t, 403)
-	if got := names(s.by(acme, "GET", "/v1/queues", ""), "queues"); !slices.Equal(got, []string{"acme-mail", "ses.acme"}) {
+	if got := names(s.by(acme, "GET", "/v1/queues", ""), "queues"); !slices.Equal(
+		got,
+		[]string{"acme-mail", "ses.acme"},
+	) {
 		t.Errorf("the queues of acme: %v", got)
 	}
 	if got := names(s.by(acme, "GET", "/v1/rules", ""), "rules"); !slices.Equal(got, []string{"acme-rule"}) {

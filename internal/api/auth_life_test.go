@@ -76,7 +76,8 @@ func TestIdempotencyKeyOfTwoApps(t *testing.T) {
 	for _, app := range []string{"acme", "beta"} {
 		token := s.with(app, auth.Produce)
 		for _, status := range []int{202, 200} {
-			s.by(token, "POST", "/v1/queues/"+app+"-mail/jobs", `{"payload":"`+app+`"}`, "Idempotency-Key", "same").want(t, status)
+			s.by(token, "POST", "/v1/queues/"+app+"-mail/jobs", `{"payload":"`+app+`"}`, "Idempotency-Key", "same").
+				want(t, status)
 		}
 		s.by(token, "GET", "/v1/queues/"+map[string]string{"acme": "beta", "beta": "acme"}[app]+"-mail/jobs/same", "").
 			want(t, 404, "reason", "unknown_queue")
@@ -144,7 +145,11 @@ func TestUnknownTokenWhileTheStoreIsAway(t *testing.T) {
 		t.Error("no Retry-After")
 	}
 	s.records.setAway(nil)
-	await.Until(t, "it is known that there is none", func() bool { return s.by(unknown, "GET", "/v1/queues", "").status == 401 })
+	await.Until(
+		t,
+		"it is known that there is none",
+		func() bool { return s.by(unknown, "GET", "/v1/queues", "").status == 401 },
+	)
 }
 
 // A request that is refused is answered before its body has come.

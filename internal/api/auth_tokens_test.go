@@ -59,7 +59,13 @@ func TestTokensAreNotShown(t *testing.T) {
 		{"Bearer", 400, "invalid_request"},
 	} {
 		for _, method := range []string{"GET", "PUT"} {
-			a := s.do(method, "/v1/queues/acme-mail", map[string]string{"PUT": `{"rate":"1/s"}`}[method], "Authorization", c.header)
+			a := s.do(
+				method,
+				"/v1/queues/acme-mail",
+				map[string]string{"PUT": `{"rate":"1/s"}`}[method],
+				"Authorization",
+				c.header,
+			)
 			a.want(t, c.status, "reason", c.reason)
 			if c.status == 401 && !strings.HasPrefix(a.header.Get("Www-Authenticate"), "Bearer ") {
 				t.Errorf("no challenge: %v", a.header)
@@ -68,8 +74,12 @@ func TestTokensAreNotShown(t *testing.T) {
 		}
 	}
 	seen = append(
-		seen, s.by(good, "GET", "/v1/whoami", ""), s.by(good, "GET", "/v1/tokens", ""), s.by(good, "GET", "/v1/audit", ""),
-		s.by(good, "PUT", "/v1/queues/acme-mail", `{"rate":"no rate"}`), s.by(s.operator, "GET", "/v1/audit", ""),
+		seen,
+		s.by(good, "GET", "/v1/whoami", ""),
+		s.by(good, "GET", "/v1/tokens", ""),
+		s.by(good, "GET", "/v1/audit", ""),
+		s.by(good, "PUT", "/v1/queues/acme-mail", `{"rate":"no rate"}`),
+		s.by(s.operator, "GET", "/v1/audit", ""),
 	)
 	made := s.by(good, "POST", "/v1/tokens", `{"grants":[{"role":"view"}],"expires_in":"1h","note":"for a test"}`)
 	made.want(t, 201)

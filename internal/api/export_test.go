@@ -1,5 +1,12 @@
 package api
 
+import (
+	"context"
+	"log/slog"
+
+	"github.com/penstock/penstock/queue"
+)
+
 // Operations lists what is served, as operationId METHOD /path.
 func Operations() []string {
 	var list []string
@@ -22,4 +29,15 @@ func EachOperation() []Operation {
 		list = append(list, Operation{r.operation, r.method, r.pattern})
 	}
 	return list
+}
+
+// Refusals returns what notes a refusal, and is stopped by a context.
+func Refusals(store queue.AuditLog, stopping context.Context) (add func(who, operation, reason string)) {
+	r := &refusals{store: store, logger: slog.New(slog.DiscardHandler)}
+	context.AfterFunc(stopping, r.stop)
+	return func(who, operation, reason string) {
+		r.add(refusalKey{who, operation, reason}, func() queue.AuditEntry {
+			return queue.AuditEntry{Actor: queue.Actor{Address: who, Operation: operation}, Refused: reason}
+		})
+	}
 }

@@ -51,7 +51,9 @@ func (p *appPlaces) open(
 	if most := limit(&app.Limits); p.of[key] >= most {
 		return nil, &Problem{
 			Reason: ReasonAppLimit, RetryAfter: retryOverloaded,
-			Detail: "the app " + app.Name + " has " + strconv.Itoa(most) + " " + what + " open here, as many as it may (limits." +
+			Detail: "the app " + app.Name + " has " + strconv.Itoa(
+				most,
+			) + " " + what + " open here, as many as it may (limits." +
 				what + ")",
 		}
 	}

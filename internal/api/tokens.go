@@ -64,7 +64,10 @@ func (h *handler) createToken(w http.ResponseWriter, r *http.Request) {
 	t := auth.Token{App: appOf(r, ask.App), Grants: ask.Grants, Note: ask.Note}
 	switch in := ask.ExpiresIn.D(); {
 	case in < 0:
-		badField("expires_in", "is "+in.String()+", must not be negative; leave it out for a token that does not expire").
+		badField(
+			"expires_in",
+			"is "+in.String()+", must not be negative; leave it out for a token that does not expire",
+		).
 			write(w)
 		return
 	case in > 0:
