@@ -90,9 +90,11 @@ type pair struct {
 	twins   []leasePair         // every lease ever granted, the latest last
 	grants  map[string]*request // each client's last request
 	revs    [2][]int64          // the revisions that were given out
-	deleted bool                // a queue was
-	refused bool                // the last request was answered with an error
-	ahead   time.Duration       // of the clock: the engines', which never ran back
+	// documentRevs are those of documents, which another partition may give out.
+	documentRevs [2][]int64
+	deleted      bool          // a queue was
+	refused      bool          // the last request was answered with an error
+	ahead        time.Duration // of the clock: the engines', which never ran back
 
 	retention time.Duration // of every queue
 	lanes     bool          // whether there are lanes, priorities and schedules
@@ -129,9 +131,13 @@ func kind(err error) string {
 	if errors.As(err, &fe) {
 		return "field " + fe.Field
 	}
+	var unknown *queue.UnknownRevision
+	if errors.As(err, &unknown) { // revisions themselves differ
+		return fmt.Sprintf("%s: unknown revision, %d are known", unknown.Queue, len(unknown.Known))
+	}
 	for _, e := range []error{
 		queue.ErrUnknownQueue, queue.ErrUnknownJob, queue.ErrRevision, queue.ErrNotEmpty, queue.ErrHasChildren,
-		queue.ErrUnknownRule, queue.ErrRuleInUse,
+		queue.ErrUnknownRule, queue.ErrRuleInUse, queue.ErrUnknownDocument,
 	} {
 		if errors.Is(err, e) {
 			return e.Error()
@@ -189,7 +195,7 @@ func (p *pair) step() {
 		p.pull, p.pull, p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look,
 		p.sweep, p.backwards,
 		p.list, p.purge, p.revive, p.revive, p.forget, p.decide, p.decide, p.rush, p.rush, p.regroup,
-		p.compareDeadQueues, p.export,
+		p.compareDeadQueues, p.export, p.putDocument, p.putDocument, p.record,
 	}
 	if p.ruled {
 		weighted = append(
@@ -216,8 +222,8 @@ func describe(i queue.Info) string {
 	}
 	return fmt.Sprintf("%s %v paused %q %q %s %s; waiting %d scheduled %d leased %d held %d deferred %d dead %d; "+
 		"%+v; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d bytes %d; group %+v of %v; limits "+
-		"%s; %s; errors%s", text, err, i.Pause.By+" "+i.Pause.Note, i.Pause.Reason, micro(i.Pause.Since), micro(i.Pause.Until),
-		i.Waiting, i.Scheduled, i.Leased, i.Held, i.Deferred, i.Dead, i.Counters, i.Lanes, micro(i.OldestWaiting),
+		"%s; %s; errors%s", text, err, i.Pause.By+" "+i.Pause.Note, i.Pause.Reason, micro(i.Pause.Since),
+		micro(i.Pause.Until), i.Waiting, i.Scheduled, i.Leased, i.Held, i.Deferred, i.Dead, i.Counters, i.Lanes, micro(i.OldestWaiting),
 		micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Bytes, i.Group, parentOf(i), limitStates(i),
 		stopText(i)+"; "+leavesText(i)+"; "+adaptions(i), errs)
 }
@@ -254,6 +260,8 @@ func (p *pair) compareAll() {
 	p.backlogged()
 	p.compareDeadQueues()
 	p.allRules()
+	p.documents()
+	p.audit()
 	p.both("totals", func(_ int, e queue.Engine) string {
 		t, err := e.Totals(p.ctx)
 		return fmt.Sprintf("%+v %s", t, kind(err))

@@ -37,12 +37,17 @@ func (p *pair) putBoth(s queue.Spec, which int) {
 // revision checks that two revisions correspond.
 func (p *pair) revision(got [2]int64) {
 	p.Helper()
-	i, j := slices.Index(p.revs[0], got[0]), slices.Index(p.revs[1], got[1])
+	p.corresponds(&p.revs, got)
+}
+
+func (p *pair) corresponds(known *[2][]int64, got [2]int64) {
+	p.Helper()
+	i, j := slices.Index(known[0], got[0]), slices.Index(known[1], got[1])
 	if i != j || (got[0] == 0) != (got[1] == 0) {
 		p.Fatalf("revisions %d and %d do not correspond", got[0], got[1])
 	}
 	if i < 0 && got[0] != 0 {
-		p.revs[0], p.revs[1] = append(p.revs[0], got[0]), append(p.revs[1], got[1])
+		known[0], known[1] = append(known[0], got[0]), append(known[1], got[1])
 	}
 }
 

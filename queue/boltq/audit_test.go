@@ -1,0 +1,363 @@
+package boltq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// putDoc writes a document, or deletes it if text is empty.
+func (b *bench) putDoc(name, text string) (int64, error) {
+	d := queue.Document{Kind: "app", Name: name}
+	if text != "" {
+		d.Text = []byte(text)
+	}
+	return b.PutDocument(context.Background(), d, queue.AnyRevision)
+}
+
+// verified returns the audit log of an engine, which must verify from the first entry that is kept.
+func verified(t testing.TB, e *Engine) (entries []queue.AuditEntry, records []queue.AuditRecord) {
+	t.Helper()
+	var v queue.AuditVerifier
+	for {
+		page, err := e.Audit(context.Background(), queue.AuditRequest{From: v.Number + 1, Limit: queue.MaxAudit})
+		if err == nil {
+			err = v.Add(page.Records)
+		}
+		if err == nil && len(page.Records) < queue.MaxAudit {
+			err = v.End(page.Newest, page.Head)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range page.Records {
+			entry, err := page.Records[i].Entry()
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries, records = append(entries, entry), append(records, page.Records[i])
+		}
+		if len(page.Records) < queue.MaxAudit {
+			return entries, records
+		}
+	}
+}
+
+// checkAudit checks that the log tells of just what there is: no change without its entry, no entry without its
+// change.
+func checkAudit(t testing.TB, e *Engine) (entries []queue.AuditEntry) {
+	t.Helper()
+	ctx := context.Background()
+	entries, records := verified(t, e)
+	documents, queues, cancelled := map[string]int{}, map[string]int{}, map[string]bool{}
+	for i := range entries {
+		switch a := &entries[i]; {
+		case a.Of == "app" && a.Refused == "":
+			documents[a.Name] = i
+		case a.What == queue.DidCancel:
+			for _, id := range a.IDs {
+				cancelled[id] = true
+			}
+		case a.What.OfSpecs():
+			queues[a.Name] = i
+		}
+	}
+	page, err := e.DocumentsSince(ctx, 0, queue.MaxDocuments)
+	if err != nil || page.More || len(page.Documents) != len(documents) {
+		t.Fatalf("%d documents, and entries of %d: %v", len(page.Documents), len(documents), err)
+	}
+	for _, d := range page.Documents {
+		i := documents[d.Name]
+		if a := entries[i]; a.Revision != d.Revision || string(records[i].After) != string(d.Text) {
+			t.Errorf("%s is %s at %d, the entry says %s at %d", d.Name, d.Text, d.Revision, records[i].After, a.Revision)
+		}
+	}
+	list, err := e.List(ctx, "", 100)
+	if err != nil || len(list) != len(queues) {
+		t.Fatalf("%d queues, and entries of %d: %v", len(list), len(queues), err)
+	}
+	for _, q := range list {
+		if a := entries[queues[q.Spec.Name]]; a.Revision != q.Revision {
+			t.Errorf("%s is at %d, the entry says %d", q.Spec.Name, q.Revision, a.Revision)
+		}
+	}
+	for id := range cancelled {
+		if j, err := e.Job(ctx, "q", id); err != nil || j.State != queue.Cancelled {
+			t.Errorf("%s is %v, %v", id, j.State, err)
+		}
+	}
+	if i, err := e.Get(ctx, "q"); err != nil || i.Cancelled != int64(len(cancelled)) {
+		t.Errorf("%d jobs are cancelled, and entries of %d: %v", i.Cancelled, len(cancelled), err)
+	}
+	return entries
+}
+
+// What was acknowledged is in the copy taken before that, with its entry and nothing else, also when the power goes
+// in the middle of the commit after that.
+func TestAuditIsOnDisk(t *testing.T) {
+	c := &copies{TB: t, dir: t.TempDir()}
+	b := start(t, Options{synced: c.take})
+	b.put("q", "unlimited")
+	const writers, each = 6, 8
+	b.append("q", 0, writers*each)
+	c.of = b.Engine
+	type ack struct {
+		document string
+		revision int64
+		job      string
+		copy     int64
+	}
+	var mu sync.Mutex
+	var acks []ack
+	note := func(a ack, err error) {
+		a.copy = c.n.Load()
+		if err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		acks = append(acks, a)
+	}
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range each {
+				name := fmt.Sprint("d", w%3)
+				text := fmt.Sprintf(`"%d %d"`, w, i)
+				revision, err := b.putDoc(name, text)
+				note(ack{document: name, revision: revision}, err)
+				id := jobOf("q", w*each+i).ID
+				_, err = b.Cancel(t.Context(), "q", id)
+				note(ack{job: id}, err)
+			}
+		})
+	}
+	wg.Go(func() {
+		for i := range each {
+			b.put("other", fmt.Sprint(i+1, "/s"))
+			b.Record(t.Context(), queue.AuditEntry{Of: "queue", Name: "x", What: queue.KindRefused, Refused: "forbidden"})
+		}
+	})
+	wg.Wait()
+	check := func(i, upTo int64) {
+		e, err := Open(context.Background(), c.path(i), Options{Now: b.clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		entries := checkAudit(t, e)
+		for _, a := range acks {
+			if a.copy > upTo {
+				continue
+			}
+			found := false
+			for j := range entries {
+				found = found || a.job != "" && strings.Join(entries[j].IDs, "") == a.job ||
+					a.document != "" && entries[j].Name == a.document && entries[j].Revision == a.revision
+			}
+			if !found {
+				t.Errorf("copy %d: %+v was acknowledged, and there is no entry of it", i, a)
+			}
+		}
+	}
+	taken := c.n.Load()
+	if taken < 10 {
+		t.Fatalf("%d copies", taken)
+	}
+	for i := int64(2); i <= taken; i++ {
+		check(i, i)
+		tear(t, c.path(i))
+		check(i, i-1)
+	}
+}
+
+// A commit that fails leaves no entry, and the chain goes on where it was, now and after the store is opened again.
+func TestAuditAfterFailedCommits(t *testing.T) {
+	n := &noSpace{}
+	b := start(t, Options{fault: n.fault})
+	ctx := context.Background()
+	b.put("q", "1/s")
+	b.append("q", 0, 2)
+	if _, err := b.putDoc("a", `1`); err != nil {
+		t.Fatal(err)
+	}
+	refused := queue.AuditEntry{Of: "app", Name: "a", What: queue.KindRefused, Refused: "forbidden"}
+	before := len(checkAudit(t, b.Engine))
+	attempts := map[string]func() error{
+		"document":       func() error { return second(b.putDoc("a", `2`)) },
+		"new document":   func() error { return second(b.putDoc("b", `2`)) },
+		"delete":         func() error { return second(b.putDoc("a", "")) },
+		"record":         func() error { return b.Record(ctx, refused) },
+		"pause":          func() error { return b.Pause(ctx, "q", queue.Pause{}) },
+		"cancel":         func() error { return second(b.Cancel(ctx, "q", jobOf("q", 0).ID)) },
+		"document again": func() error { return second(b.putDoc("a", `3`)) },
+	}
+	for what, try := range attempts {
+		n.all.Store(true)
+		if err := try(); !errors.Is(err, queue.ErrStoreFull) {
+			t.Errorf("%s: %v", what, err)
+		}
+		n.all.Store(false)
+		b.forgive()
+		if got := len(checkAudit(t, b.Engine)); got != before {
+			t.Errorf("%s: %d entries, want %d", what, got, before)
+		}
+	}
+	for _, what := range []string{"document", "new document", "record", "pause", "cancel", "delete", "document again"} {
+		if err := attempts[what](); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if before++; len(checkAudit(t, b.Engine)) != before {
+			t.Errorf("%s left no entry", what)
+		}
+	}
+	b.reopen()
+	if got := len(checkAudit(t, b.Engine)); got != before {
+		t.Errorf("%d entries, want %d", got, before)
+	}
+	if _, err := b.putDoc("a", `4`); err != nil {
+		t.Error(err)
+	}
+	if got := len(checkAudit(t, b.Engine)); got != before+1 {
+		t.Errorf("%d entries, want %d", got, before+1)
+	}
+}
+
+// After an I/O error nothing is written, and all that was acknowledged is there when the file is opened again.
+func TestAuditAfterAnIOError(t *testing.T) {
+	d := &breakable{}
+	b := start(t, Options{openFile: d.open})
+	b.put("q", "1/s")
+	if _, err := b.putDoc("a", `1`); err != nil {
+		t.Fatal(err)
+	}
+	d.fail(t)
+	if _, err := b.putDoc("a", `2`); !errors.Is(err, queue.ErrOutcomeUnknown) || !errors.Is(err, syscall.EBADF) {
+		t.Errorf("the write that met it: %v", err)
+	}
+	for what, err := range map[string]error{
+		"write": second(b.putDoc("a", `3`)),
+		"record": b.Record(t.Context(), queue.AuditEntry{
+			Of: "app", Name: "a", What: queue.KindRefused, Refused: "forbidden",
+		}),
+	} {
+		if !errors.Is(err, queue.ErrUnavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	b.opts.openFile = nil
+	b.reopen()
+	got, err := b.Document(t.Context(), "app", "a")
+	if err != nil || string(got.Text) != `1` {
+		t.Errorf("%s, %v", got.Text, err)
+	}
+	if n := len(checkAudit(t, b.Engine)); n != 2 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+// What is shown is masked, and its digest is of what is shown. The documents and specs themselves are as they were.
+func TestAuditIsMasked(t *testing.T) {
+	mask := func(kind string, text []byte) []byte {
+		return []byte(strings.ReplaceAll(string(text), "s3cret", "***"+kind))
+	}
+	b := start(t, Options{Mask: mask})
+	for _, text := range []string{`"s3cret 1"`, `"s3cret 2"`, ""} {
+		if _, err := b.putDoc("a", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hidden := func(s *queue.Spec) { s.Deliver = []byte(`{"http":{"url":"http://s3cret@a"}}`) }
+	b.put("q", "1/s", hidden)
+	b.put("q", "2/s", hidden)
+	if err := b.Delete(t.Context(), "q", queue.AnyRevision, false); err != nil {
+		t.Fatal(err)
+	}
+	_, records := verified(t, b.Engine)
+	var all []string
+	for _, r := range records {
+		all = append(all, string(r.Text)+string(r.Before)+string(r.After))
+	}
+	text := strings.Join(all, "\n")
+	if strings.Contains(text, "s3cret") || strings.Count(text, "***app") != 4 || strings.Count(text, "***queue") != 4 {
+		t.Error(text)
+	}
+	if h, err := b.History(t.Context(), "q"); err != nil || !strings.Contains(string(h.Specs[0].Spec.Deliver), "s3cret") {
+		t.Errorf("%+v, %v", h, err)
+	}
+}
+
+// The log takes no more than it may, whatever the size of its entries.
+func TestAuditIsBounded(t *testing.T) {
+	const most = 64 << 10
+	b := start(t, Options{auditBytes: most})
+	for i := range 300 {
+		if _, err := b.putDoc("a", fmt.Sprintf(`"%d%s"`, i, strings.Repeat("x", i%7*1000))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, records := verified(t, b.Engine)
+	size := 0
+	for _, r := range records {
+		size += len(r.Text) + len(r.Before) + len(r.After) + auditOverhead
+	}
+	if n := len(entries); entries[n-1].Number != 300 || entries[0].Number == 1 || size > most || size < most/2 {
+		t.Errorf("%d entries from %d with %d bytes", n, entries[0].Number, size)
+	}
+	b.reopen()
+	if again, _ := verified(t, b.Engine); len(again) != len(entries) {
+		t.Errorf("%d entries, want %d", len(again), len(entries))
+	}
+}
+
+// Of documents that come and go nothing is left after a day.
+func TestDeletedDocumentsAreForgotten(t *testing.T) {
+	b := start(t, Options{})
+	for i := range 30 {
+		for _, text := range []string{`1`, ""} {
+			if _, err := b.putDoc(fmt.Sprint("d", i), text); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.reopen()
+	b.advance(queue.KeepDeletedDocuments)
+	for i := range 20 {
+		b.advance(time.Second)
+		if _, err := b.putDoc("a", fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for table, want := range map[string]int{"documents": 1, "docwrites": 1, "docdeletes": 0} {
+		if n := b.records([]byte(table)); n != want {
+			t.Errorf("%d in %s, want %d", n, table, want)
+		}
+	}
+}
+
+// A store that was opened again is another run.
+func TestRunOfDocuments(t *testing.T) {
+	b := start(t, Options{})
+	run := func() string {
+		page, err := b.DocumentsSince(t.Context(), 0, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page.Run
+	}
+	first := run()
+	if second := run(); first != second {
+		t.Errorf("%s and %s", first, second)
+	}
+	b.reopen()
+	if again := run(); again == first {
+		t.Errorf("%s twice", again)
+	}
+}

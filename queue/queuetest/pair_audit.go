@@ -1,0 +1,104 @@
+package queuetest
+
+import (
+	"fmt"
+
+	"pgregory.net/rapid"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// putDocument writes or deletes a document that both have, or have not.
+func (p *pair) putDocument() {
+	d := document(
+		rapid.SampledFrom([]string{"app", "token", "token", "No"}).Draw(p.T, "kind"),
+		rapid.SampledFrom([]string{"a", "b", "a:b"}).Draw(p.T, "document"),
+		rapid.SampledFrom([]string{"", `1`, `{"n": 2}`, `{"n": 2}`, "{\n}"}).Draw(p.T, "text"),
+	)
+	which := rapid.IntRange(-1, len(p.documentRevs[0])).Draw(p.T, "expect")
+	ctx := queue.WithActor(p.ctx, queue.Actor{Name: "token:1", Note: "ann", Request: "r"})
+	var got [2]int64
+	p.both(fmt.Sprintf("put document %s %s %s expecting %d", d.Kind, d.Name, d.Text, which),
+		func(side int, e queue.Engine) string {
+			expect := int64(which)
+			if which > 0 {
+				expect = p.documentRevs[side][which-1]
+			}
+			var err error
+			got[side], err = e.PutDocument(ctx, d, expect)
+			return kind(err)
+		})
+	p.corresponds(&p.documentRevs, got)
+}
+
+// record records a refusal.
+func (p *pair) record() {
+	entry := queue.AuditEntry{
+		Actor: queue.Actor{Address: "192.0.2.1"}, Of: rapid.SampledFrom([]string{"queue", "app", "."}).Draw(p.T, "of"),
+		Name: "x", What: queue.KindRefused, Refused: "forbidden", Times: rapid.Int64Range(0, 3).Draw(p.T, "times"),
+	}
+	p.both(fmt.Sprintf("record %+v", entry), func(_ int, e queue.Engine) string { return kind(e.Record(p.ctx, entry)) })
+}
+
+// documents compares all documents, in the order of their last writes.
+func (p *pair) documents() {
+	p.both("documents", func(_ int, e queue.Engine) (text string) {
+		page, err := e.DocumentsSince(p.ctx, 0, queue.MaxDocuments)
+		for _, d := range page.Documents {
+			text += fmt.Sprintf("\n  %s %s %s", d.Kind, d.Name, d.Text)
+			one, err := e.Document(p.ctx, d.Kind, d.Name)
+			text += fmt.Sprintf(", alone %s %s %v", kind(err), one.Text, one.Revision == d.Revision)
+		}
+		return kind(err) + text
+	})
+}
+
+// audit compares what the audit logs have of queues and rules, which are all of one partition, and of what is in the
+// first; and verifies the chains. An engine's partitions have clocks of their own, so the time of the latter is left
+// out, as revisions are.
+func (p *pair) audit() {
+	p.both("audit", func(_ int, e queue.Engine) string {
+		of := partition(nil, e, "g")
+		text := p.auditedIn(e, of, func(a *queue.AuditEntry) bool { return a.Refused == "" && isSubject(a.Of) }, true)
+		return text + p.auditedIn(e, 0, func(a *queue.AuditEntry) bool { return a.Refused != "" || !isSubject(a.Of) }, false)
+	})
+}
+
+func isSubject(of string) bool { return of == string(queue.OfQueue) || of == string(queue.OfRule) }
+
+// auditedIn is what the log of a partition has of some entries.
+func (p *pair) auditedIn(e queue.Engine, partition int, wanted func(*queue.AuditEntry) bool, timed bool) (text string) {
+	var v queue.AuditVerifier
+	for {
+		ask := queue.AuditRequest{Partition: partition, Limit: queue.MaxAudit}
+		if v.Number > 0 {
+			ask.From = v.Number + 1
+		}
+		page, err := e.Audit(p.ctx, ask)
+		if err == nil {
+			err = v.Add(page.Records)
+		}
+		if err == nil && len(page.Records) < queue.MaxAudit {
+			err = v.End(page.Newest, page.Head)
+		}
+		if err != nil {
+			return err.Error()
+		}
+		for i := range page.Records {
+			a, err := page.Records[i].Entry()
+			if err != nil {
+				return err.Error()
+			}
+			if !wanted(&a) {
+				continue
+			}
+			if text += fmt.Sprintf("\n  %+v %s", a.Actor, auditText(&a)); timed {
+				text += fmt.Sprintf(" at %d", a.At)
+			}
+			text += fmt.Sprintf(", %s -> %s", page.Records[i].Before, page.Records[i].After)
+		}
+		if len(page.Records) < queue.MaxAudit {
+			return text
+		}
+	}
+}
