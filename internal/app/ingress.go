@@ -13,6 +13,7 @@ import (
 	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/pull"
@@ -31,6 +32,10 @@ type IngressOptions struct {
 	DrainDelay time.Duration
 	// Server are the limits of its HTTP server.
 	Server ops.ServerOptions
+	// Auth says who sends requests, and is run by the Ingress. Nil: nobody is asked.
+	Auth *auth.Authority
+	// NoAuth says so at the start, if nobody is asked though others than this process send requests.
+	NoAuth bool
 	// API are further settings of the API; Rules, Metrics, Stopping and Logger are set here.
 	API api.Options
 	// Overflow is where jobs go that may wait, which somebody else runs for as long as the
@@ -73,7 +78,13 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 	if o.Server.Memory == nil {
 		o.Server.Memory = ops.NewBudget(ops.DefaultMemory)
 	}
+	if o.API.Audit == nil {
+		o.API.Audit, _ = store.(queue.AuditLog) // what stands before the engine has none
+	}
 	o.Server.Refuse = api.RefuseBudget
+	if o.Auth != nil {
+		o.Server.ConnContext = auth.WithPeer
+	}
 	i := &Ingress{o: o, pace: newPace(time.Now)}
 	if i.server, err = newServer(o.Listen, o.Server); err != nil {
 		return nil, err
@@ -134,6 +145,7 @@ func (i *Ingress) Run(ctx context.Context) error {
 	}
 	o := i.o.API
 	o.ValidateTarget, o.Logger = i.o.ValidateTarget, i.o.Logger
+	o.Auth = i.o.Auth
 	o.Metrics, o.Stopping = metricsPage(i.o.Registry), i.server.Stopping()
 	o.Memory, o.Pull, o.Pace, o.Rule = i.o.Server.Memory, i.pull, i.pace.held, i.admission.Rule
 	o.Turns, o.Waits = i.turns, i.admission
@@ -157,6 +169,9 @@ func (i *Ingress) Run(ctx context.Context) error {
 		)
 	}
 	i.o.Logger.Info("ingress listens", "url", i.URL())
+	if i.o.NoAuth {
+		i.o.Logger.Warn("nobody is asked who he is: whoever reaches the API may do everything (--no-auth)")
+	}
 	if i.health != nil {
 		i.o.Logger.Info("ingress serves health and metrics", "health_url", i.health.URL())
 		front, beside := serve, api.Beside(full, page)
@@ -168,6 +183,9 @@ func (i *Ingress) Run(ctx context.Context) error {
 	under := []func(context.Context) error{i.admission.Run}
 	if i.overflow != nil {
 		under = append(under, i.overflow.Run)
+	}
+	if i.o.Auth != nil {
+		under = append(under, i.o.Auth.Run)
 	}
 	// requests that are let finish still need it
 	return ops.RunOver(ctx, serve, func(ctx context.Context) error { return ops.RunAll(ctx, under...) })

@@ -20,6 +20,7 @@ const ingressAbout = "The front door of Penstock: takes jobs over HTTP into boun
 type ingressFlags struct {
 	storeFlags
 	natsFlags
+	AuthFlags
 	MemoryFlags
 	HealthFlags
 	DrainDelay     time.Duration `default:"5s" placeholder:"DURATION" help:"How long requests are served on after SIGTERM, while /readyz is 503 already, so that nobody sends them here any more (default ${default}); 0 is not at all. Then --grace begins."`
@@ -30,7 +31,7 @@ type ingressFlags struct {
 
 // Validate is called by the parser.
 func (f *ingressFlags) Validate() error {
-	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), f.MemoryFlags.Validate(),
+	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), f.MemoryFlags.Validate(), f.AuthFlags.Validate(),
 		atLeastOne("--max-connections", f.MaxConnections), notNegative("--grace", f.Grace),
 		notNegative("--drain-delay", f.DrainDelay), ValidKeepChanges(f.KeepChanges))
 }
@@ -65,6 +66,10 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err != nil {
 		return err
 	}
+	authority, err := f.Authority(engine, f.listenOn(guard), log)
+	if err != nil {
+		return errors.Join(err, engine.Close())
+	}
 	overflow, err := f.newOverflow(ctx, "penstock ingress", engine, reg, f.QueueLabels, log)
 	if err != nil {
 		return errors.Join(err, engine.Close())
@@ -76,8 +81,8 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	}
 	collectBefore(server.Memory.Limit() + besideBudget)
 	i, err := NewIngress(engine, IngressOptions{
-		Overflow: overflow.Stream,
-		Listen:   f.listenOn(guard), Health: f.Beside(f.listenOn(guard)), DrainDelay: f.DrainDelay, Server: server,
+		Overflow: overflow.Stream, Auth: authority, NoAuth: f.NoAuth,
+		Listen: f.listenOn(guard), Health: f.Beside(f.listenOn(guard)), DrainDelay: f.DrainDelay, Server: server,
 		ValidateTarget: valid, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
 	})
 	if err == nil {

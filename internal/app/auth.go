@@ -1,0 +1,77 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/queue"
+)
+
+// AuthFlags are those of a process that asks who sends a request.
+type AuthFlags struct {
+	NoAuth       bool     `help:"Ask nobody who he is: whoever reaches the API may do everything. For trials, and on loopback alone."`
+	OIDCIssuer   []string `name:"oidc-issuer" placeholder:"NAME=URL" help:"A provider whose JWTs are taken (OIDC), and what its subjects are named by. May be repeated."`
+	OIDCAudience string   `name:"oidc-audience" placeholder:"TEXT" help:"Whom these JWTs must be for."`
+	OIDCClaim    string   `name:"oidc-claim" placeholder:"NAME" help:"The claim of theirs that names a subject, a text or a list of such; by default sub."`
+}
+
+// Validate is called by the parser.
+func (f *AuthFlags) Validate() error {
+	_, err := f.issuers()
+	return err
+}
+
+func (f *AuthFlags) issuers() (all []auth.Issuer, err error) {
+	switch {
+	case len(f.OIDCIssuer) == 0 && (f.OIDCAudience != "" || f.OIDCClaim != ""):
+		return nil, errors.New("--oidc-audience and --oidc-claim are of JWTs: give --oidc-issuer too")
+	case len(f.OIDCIssuer) > 0 && f.OIDCAudience == "":
+		return nil, errors.New("--oidc-issuer needs --oidc-audience: without one, JWTs that are for others would be taken")
+	}
+	for _, given := range f.OIDCIssuer {
+		name, url, ok := strings.Cut(given, "=")
+		if !ok || name == "" || url == "" {
+			return nil, fmt.Errorf("--oidc-issuer %s: must be NAME=URL, such as cluster=https://oidc.example.com", given)
+		}
+		all = append(all, auth.Issuer{Name: name, URL: url, Audience: f.OIDCAudience, Claim: f.OIDCClaim})
+	}
+	return all, nil
+}
+
+// Authority says who sends the requests to a listener; nil if nobody is asked.
+func (f *AuthFlags) Authority(store queue.Engine, l ops.Listen, log *slog.Logger) (*auth.Authority, error) {
+	if f.NoAuth {
+		if !l.Local() {
+			return nil, ops.Misuse(fmt.Errorf("--no-auth: --listen %s can be reached from other machines, and whoever "+
+				"does could change everything; leave it out, or listen on 127.0.0.1", l.Addr))
+		}
+		return nil, nil
+	}
+	issuers, err := f.issuers()
+	if err != nil {
+		return nil, ops.Misuse(err)
+	}
+	documents, err := DocumentsOf(store)
+	if err != nil {
+		return nil, err
+	}
+	a, err := auth.New(documents, auth.Options{Issuers: issuers, Log: log})
+	var field *queue.FieldError
+	if errors.As(err, &field) {
+		err = ops.Misuse(fmt.Errorf("--oidc-issuer: %w", err))
+	}
+	return a, err
+}
+
+// DocumentsOf are the documents of a store.
+func DocumentsOf(store queue.Engine) (queue.Documents, error) {
+	d, ok := store.(queue.Documents)
+	if !ok {
+		return nil, errors.New("this engine keeps no documents, so no tokens either")
+	}
+	return d, nil
+}
