@@ -12,6 +12,7 @@ import (
 
 type tokenCmd struct {
 	connection
+	Init   tokenInitCmd   `cmd:"" help:"Make the first token of all, with the store itself."`
 	Create tokenCreateCmd `cmd:"" help:"Make a token, and print it this once."`
 	Ls     tokenLsCmd     `cmd:"" help:"List tokens."`
 	Info   tokenInfoCmd   `cmd:"" help:"Tell all about one token, but what it is."`

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/penstock/penstock/deliver/egress"
@@ -22,6 +24,7 @@ type upCmd struct {
 	TLSClientCA string        `name:"tls-client-ca" help:"Authorities, PEM: only clients with a certificate of theirs are served." placeholder:"FILE"`
 	Insecure    bool          `help:"Listen beyond loopback without TLS."`
 	KeepChanges time.Duration `help:"How long the record of changes to queues and rules is kept, such as 9600h, the default; at least 1h. The store keeps it." placeholder:"DURATION"`
+	app.AuthFlags
 	app.HostFlags
 	app.EgressFlags
 	app.SecretsFlags
@@ -34,7 +37,7 @@ type upCmd struct {
 
 // Validate is called by the parser.
 func (c *upCmd) Validate() error {
-	return errors.Join(c.PublishFlags.Validate(), c.MemoryFlags.Validate())
+	return errors.Join(c.PublishFlags.Validate(), c.MemoryFlags.Validate(), c.AuthFlags.Validate())
 }
 
 // Help is shown below the flags.
@@ -42,6 +45,10 @@ func (upCmd) Help() string {
 	return `Runs until Ctrl-C or SIGTERM: then it stops taking jobs, gives back those that have not
 left, and finishes those that have. Jobs are on disk before they are acknowledged. One
 process has the store; a second one on the same directory is refused.
+
+Who asks shows a token: that of the operator is in DIR/admin.token, where "penstock" on this machine
+finds it by itself, and DIR/penstock.sock is a Unix socket that needs none. --no-auth asks nobody,
+on loopback only.
 
 Targets may be at public addresses. One on this machine, for trials, needs
 --egress-allow 127.0.0.1; never is one where this process itself listens.
@@ -83,6 +90,10 @@ func (c *upCmd) Run(r *run) error {
 	}
 	log := logger(r.Err, c.LogLevel)
 	app.QuietHTTP(log)
+	if listen.Socket = filepath.Join(c.Data, socketFile); len(listen.Socket) > ops.MaxSocket {
+		log.Warn("there is no Unix socket: its path would be too long for one", "path", listen.Socket)
+		listen.Socket = ""
+	}
 	e, err := openEmbedded(ctx, embeddedOptions{
 		data:        c.Data,
 		listen:      listen,
@@ -93,11 +104,15 @@ func (c *upCmd) Run(r *run) error {
 		egress:      guard,
 		secrets:     source,
 		publish:     c.PublishFlags,
+		auth:        &c.AuthFlags,
 		keepChanges: c.KeepChanges,
 		log:         log,
 	})
 	if err != nil {
 		return err
+	}
+	if e.token != "" {
+		defer keepLogin(e.url(), e.token, log)()
 	}
 	if err := c.greet(r, e, guard); err != nil {
 		r.say("penstock: %v", err) // it runs all the same
@@ -113,7 +128,7 @@ func (c *upCmd) greet(r *run, e *embedded, guard *egress.Guard) error {
 		return fmt.Errorf("list the queues: %w", err)
 	}
 	_, _ = fmt.Fprintf(r.Out, "listening on %s\ndata in %s\n\n", url, c.Data)
-	w := &greeting{w: r.Out, url: url}
+	w := &greeting{w: r.Out, url: url, token: e.token}
 	name, pulls := "hello", false
 	switch {
 	case len(infos) > 0:
@@ -145,13 +160,26 @@ const sinkPort = 9000
 
 // greeting is what up prints to be pasted.
 type greeting struct {
-	w   io.Writer
-	url string
+	w     io.Writer
+	url   string
+	token string // file of it; empty if none is needed
 }
 
 func (g *greeting) say(format string, args ...any) { _, _ = fmt.Fprintf(g.w, format, args...) }
 
+// quoted is a text as a shell takes it for one word.
+func quoted(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 // curl prints a request with a body; the %s of path is the server.
 func (g *greeting) curl(path, body string) {
-	g.say("curl -sS "+path+" -H 'Content-Type: application/json' -d '%s'\n\n", g.url, body)
+	g.say("curl -sS "+path, g.url)
+	if g.token != "" {
+		g.say(` -H "Authorization: Bearer $(cat %s)"`, quoted(g.token))
+	}
+	g.say(" -H 'Content-Type: application/json' -d '%s'\n\n", body)
 }

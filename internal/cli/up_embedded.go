@@ -21,6 +21,7 @@ import (
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/app/store"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/internal/natsserver"
 	"github.com/penstock/penstock/internal/ops"
@@ -38,8 +39,9 @@ type embeddedOptions struct {
 	egress      *egress.Guard     // nil is to public addresses alone
 	secrets     secrets.Source
 	publish     app.PublishFlags
-	keepChanges time.Duration // 0 leaves it as the store has it
-	patience    time.Duration // with the store, before jobs go to the overflow; 0 is deferred's default
+	auth        *app.AuthFlags // nil asks nobody, and says so nowhere: only this process asks
+	keepChanges time.Duration  // 0 leaves it as the store has it
+	patience    time.Duration  // with the store, before jobs go to the overflow; 0 is deferred's default
 	log         *slog.Logger
 }
 
@@ -50,6 +52,7 @@ type embedded struct {
 	overflow *deferred.Stream
 	ingress  *app.Ingress
 	drainer  *app.Drainer
+	token    string         // where the operator's token is; empty if nobody is asked
 	closers  []func() error // last in, first out
 }
 
@@ -90,6 +93,10 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	if _, err = config.Apply(ctx, e.engine, file, o.log); err != nil {
 		return nil, err
 	}
+	authority, err := e.authority(ctx, o)
+	if err != nil {
+		return nil, err
+	}
 	targets := deliver.Options{
 		Concurrency: drain.MaxHandlers(cmp.Or(o.concurrency, drain.DefaultConcurrency)), Secrets: o.secrets, Egress: o.egress,
 		Logger: o.log,
@@ -111,9 +118,27 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	e.ingress, err = app.NewIngress(e.engine, app.IngressOptions{
 		Listen: o.listen, Health: o.health, Server: o.server, Overflow: e.overflow,
 		ValidateTarget: app.ValidTarget(o.egress, o.secrets), Registry: registry, Logger: o.log,
+		Auth: authority, NoAuth: o.auth != nil && o.auth.NoAuth,
 		API: api.Options{Hanging: e.drainer.Hanging},
 	})
 	return e, err
+}
+
+// authority says who asks, and makes the operator's token; nil if nobody is asked.
+func (e *embedded) authority(ctx context.Context, o embeddedOptions) (*auth.Authority, error) {
+	if o.auth == nil {
+		return nil, nil
+	}
+	a, err := o.auth.Authority(e.engine, o.listen, o.log)
+	if a == nil || err != nil {
+		return nil, err
+	}
+	path, err := filepath.Abs(filepath.Join(o.data, tokenFile))
+	if err != nil {
+		return nil, fmt.Errorf("--data %s: %w", o.data, err)
+	}
+	e.token = path
+	return a, ownToken(ctx, a, path, o.log)
 }
 
 // openOverflow starts a NATS server that only this process can reach.

@@ -41,7 +41,7 @@ func (c *helpCmd) Run(k *kong.Context) error {
 
 // standsIn are the flags that say yes in place of a person, or make more of a command than it says. They are read from
 // no environment: what was once put into a profile must not answer a question of today.
-var standsIn = []string{"yes", "force", "prune", "all"}
+var standsIn = []string{"yes", "force", "prune", "all", "again"}
 
 // unasked takes the environment variables from them.
 func unasked(node *kong.Node) {
