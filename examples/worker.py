@@ -2,15 +2,18 @@
 """A worker for a pull queue: asks for jobs, works, says what became of each. Needs nothing but Python.
 
     penstock queue set resize rate=5/s pull=true
-    python3 examples/worker.py http://127.0.0.1:8080 resize
+    PENSTOCK_TOKEN=$(cat penstock-data/admin.token) python3 examples/worker.py http://127.0.0.1:8080 resize
 """
 import json, os, socket, sys, time, urllib.error, urllib.request
 
 SERVER, QUEUE = sys.argv[1], sys.argv[2]
+HEADERS = {"Content-Type": "application/json"}
+if os.environ.get("PENSTOCK_TOKEN"):
+    HEADERS["Authorization"] = "Bearer " + os.environ["PENSTOCK_TOKEN"]
 NAME = f"{socket.gethostname()}:{os.getpid()}"  # shown in the timeline of each job
 
 def call(what, body):
-    request = urllib.request.Request(f"{SERVER}/v1/queues/{QUEUE}/{what}", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    request = urllib.request.Request(f"{SERVER}/v1/queues/{QUEUE}/{what}", json.dumps(body).encode(), HEADERS)
     while True:
         try:
             with urllib.request.urlopen(request, timeout=70) as answer:  # longer than the longest wait

@@ -32,7 +32,7 @@ func TestKillUnderDeferral(t *testing.T) {
 	var all [][]byte
 	deferred := false
 	for round := range rounds {
-		s := up(t, "--data", dir, "--egress-allow", "127.0.0.1")
+		s := up(t, "--no-auth", "--data", dir, "--egress-allow", "127.0.0.1")
 		if round == 0 {
 			api, err := client.New(s.url, nil)
 			if err != nil {
@@ -51,7 +51,7 @@ func TestKillUnderDeferral(t *testing.T) {
 		}
 		all = append(all, acked...)
 	}
-	s := up(t, "--data", dir, "--egress-allow", "127.0.0.1")
+	s := up(t, "--no-auth", "--data", dir, "--egress-allow", "127.0.0.1")
 	api, err := client.New(s.url, nil)
 	if err != nil {
 		t.Fatal(err)

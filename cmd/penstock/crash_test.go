@@ -22,7 +22,7 @@ func TestKillUnderWriters(t *testing.T) {
 	dir := t.TempDir()
 	var all [][]byte
 	for round := range rounds {
-		s := up(t, "--data", dir)
+		s := up(t, "--no-auth", "--data", dir)
 		api, err := client.New(s.url, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -41,7 +41,7 @@ func TestKillUnderWriters(t *testing.T) {
 		}
 		all = append(all, acked...)
 	}
-	s := up(t, "--data", dir)
+	s := up(t, "--no-auth", "--data", dir)
 	api, err := client.New(s.url, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +27,22 @@ func TestMain(m *testing.M) {
 	if out := os.Getenv(asMeter); out != "" {
 		os.Exit(meter(out, os.Args[1:]))
 	}
-	os.Exit(m.Run())
+	os.Exit(atHome(m))
+}
+
+// atHome runs the tests with a home of their own, so that none reads or changes the logins of whoever runs them.
+func atHome(m *testing.M) int {
+	home, err := os.MkdirTemp("", "penstock-home")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(home) }()
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME"} {
+		if err := os.Setenv(name, home); err != nil {
+			panic(err)
+		}
+	}
+	return m.Run()
 }
 
 // program returns the command that runs penstock.
@@ -54,6 +71,7 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 type server struct {
 	cmd  *exec.Cmd
 	url  string
+	data string // of penstock up: the directory of its store
 	said *lockedBuffer
 	done chan struct{}
 }
@@ -61,7 +79,21 @@ type server struct {
 // up starts penstock up and waits until it says where it listens.
 func up(t *testing.T, args ...string) *server {
 	t.Helper()
-	return started(t, "listening on ", append([]string{"up", "--listen", "127.0.0.1:0"}, args...)...)
+	s := started(t, "listening on ", append([]string{"up", "--listen", "127.0.0.1:0"}, args...)...)
+	if i := slices.Index(args, "--data"); i >= 0 {
+		s.data = args[i+1]
+	}
+	return s
+}
+
+// token is the one that the server made for its operator; empty if it made none.
+func (s *server) token(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.data, "admin.token"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
 }
 
 // sinking starts a penstock sink.

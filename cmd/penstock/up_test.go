@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/test/await"
 )
 
@@ -138,12 +137,10 @@ func TestUpMakesTheQueuesOfAFile(t *testing.T) {
 		!strings.Contains(paste(t, lines[0]), `"state"`) {
 		t.Errorf("%q", lines)
 	}
-	api, err := client.New(s.url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if q, err := api.Queue(t.Context(), "email"); err != nil || q.Rate.String() != "14/s" {
-		t.Errorf("%+v, %v", q, err)
+	if _, out, errs := run(t, "queue", "info", "email", "-o", "json", "--server", s.url); !strings.Contains(
+		out, `"rate": "14/s"`,
+	) {
+		t.Errorf("%s%s", out, errs)
 	}
 	if err := os.WriteFile(path, []byte("queues:\n  - {name: email, rate: 0/s}\n"), 0o600); err != nil {
 		t.Fatal(err)

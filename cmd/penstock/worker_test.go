@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -26,9 +27,10 @@ func python(t *testing.T) string {
 }
 
 // worker runs examples/worker.py and returns the lines that it prints.
-func worker(t *testing.T, server, queue string) <-chan string {
+func worker(t *testing.T, s *server, queue string) <-chan string {
 	t.Helper()
-	cmd := exec.Command(python(t), "../../examples/worker.py", server, queue)
+	cmd := exec.Command(python(t), "../../examples/worker.py", s.url, queue)
+	cmd.Env = append(os.Environ(), "PENSTOCK_TOKEN="+s.token(t))
 	var errs lockedBuffer
 	cmd.Stderr = &errs
 	out, err := cmd.StdoutPipe()
@@ -91,7 +93,7 @@ func onRedis(t *testing.T) *server {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- app.RunIngress(
-			ctx, []string{"--redis", redis.URL(), "--init", "--listen", "127.0.0.1:0", "--drain-delay", "0"}, io.Discard, s.said,
+			ctx, []string{"--redis", redis.URL(), "--init", "--listen", "127.0.0.1:0", "--drain-delay", "0", "--no-auth"}, io.Discard, s.said,
 		)
 	}()
 	t.Cleanup(func() {
@@ -127,7 +129,7 @@ func worksInPython(t *testing.T, s *server) {
 	if out := must(t, s, "queue", "info", "resize"); !strings.Contains(out, "pull") {
 		t.Errorf("info does not tell of pull:\n%s", out)
 	}
-	lines := worker(t, s.url, "resize") // waits: there is nothing yet
+	lines := worker(t, s, "resize") // waits: there is nothing yet
 	must(t, s, "push", "resize", "-f", "../../examples/messages.ndjson")
 	seen := map[string]int{}
 	for range 400 {
@@ -145,7 +147,7 @@ func worksInPython(t *testing.T, s *server) {
 
 	// A queue that is not for workers: it says so and ends.
 	must(t, s, "queue", "set", "plain", "rate=1/s")
-	refused := worker(t, s.url, "plain")
+	refused := worker(t, s, "plain")
 	select {
 	case line, ok := <-refused:
 		if ok {
