@@ -42,13 +42,18 @@ func (f *AuthFlags) issuers() (all []auth.Issuer, err error) {
 	return all, nil
 }
 
-// Authority says who sends the requests to a listener; nil if nobody is asked.
-func (f *AuthFlags) Authority(store queue.Engine, l ops.Listen, log *slog.Logger) (*auth.Authority, error) {
+// Allowed says whether a listener may ask as few as the flags say.
+func (f *AuthFlags) Allowed(l ops.Listen) error {
+	if !f.NoAuth || l.Local() {
+		return nil
+	}
+	return ops.Misuse(fmt.Errorf("--no-auth: --listen %s can be reached from other machines, and whoever does could change "+
+		"everything; leave it out, or listen on 127.0.0.1", l.Addr))
+}
+
+// Authority says who sends requests; nil if nobody is asked.
+func (f *AuthFlags) Authority(store queue.Engine, log *slog.Logger) (*auth.Authority, error) {
 	if f.NoAuth {
-		if !l.Local() {
-			return nil, ops.Misuse(fmt.Errorf("--no-auth: --listen %s can be reached from other machines, and whoever "+
-				"does could change everything; leave it out, or listen on 127.0.0.1", l.Addr))
-		}
 		return nil, nil
 	}
 	issuers, err := f.issuers()

@@ -76,6 +76,7 @@ func TestHelp(t *testing.T) {
 }
 
 func TestBadStarts(t *testing.T) {
+	t.Setenv("PENSTOCK_NO_AUTH", "false")
 	server := redistest.New(t, redistest.Options{})
 	file := filepath.Join(t.TempDir(), "queues.yaml")
 	if err := os.WriteFile(

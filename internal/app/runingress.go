@@ -59,6 +59,9 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	}
 	log, reg := f.logger(stderr), NewRegistry()
 	guard, _, valid, err := f.targets()
+	if err == nil {
+		err = f.Allowed(f.listenOn(guard))
+	}
 	if err != nil {
 		return err
 	}
@@ -66,7 +69,7 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err != nil {
 		return err
 	}
-	authority, err := f.Authority(engine, f.listenOn(guard), log)
+	authority, err := f.Authority(engine, log)
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}

@@ -75,7 +75,7 @@ func (c *upCmd) Run(r *run) error {
 	}
 	guard, err := c.Guard()
 	if err == nil {
-		err = app.ValidKeepChanges(c.KeepChanges)
+		err = errors.Join(app.ValidKeepChanges(c.KeepChanges), c.Allowed(listen))
 	}
 	if err != nil {
 		return usage(err)

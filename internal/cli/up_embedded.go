@@ -129,7 +129,7 @@ func (e *embedded) authority(ctx context.Context, o embeddedOptions) (*auth.Auth
 	if o.auth == nil {
 		return nil, nil
 	}
-	a, err := o.auth.Authority(e.engine, o.listen, o.log)
+	a, err := o.auth.Authority(e.engine, o.log)
 	if a == nil || err != nil {
 		return nil, err
 	}
