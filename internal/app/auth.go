@@ -52,7 +52,7 @@ func (f *AuthFlags) Allowed(l ops.Listen) error {
 }
 
 // Authority says who sends requests; nil if nobody is asked.
-func (f *AuthFlags) Authority(store queue.Engine, log *slog.Logger) (*auth.Authority, error) {
+func (f *AuthFlags) Authority(store queue.Documents, log *slog.Logger) (*auth.Authority, error) {
 	if f.NoAuth {
 		return nil, nil
 	}
@@ -60,23 +60,10 @@ func (f *AuthFlags) Authority(store queue.Engine, log *slog.Logger) (*auth.Autho
 	if err != nil {
 		return nil, ops.Misuse(err)
 	}
-	documents, err := DocumentsOf(store)
-	if err != nil {
-		return nil, err
-	}
-	a, err := auth.New(documents, auth.Options{Issuers: issuers, Log: log})
+	a, err := auth.New(store, auth.Options{Issuers: issuers, Log: log})
 	var field *queue.FieldError
 	if errors.As(err, &field) {
 		err = ops.Misuse(fmt.Errorf("--oidc-issuer: %w", err))
 	}
 	return a, err
-}
-
-// DocumentsOf are the documents of a store.
-func DocumentsOf(store queue.Engine) (queue.Documents, error) {
-	d, ok := store.(queue.Documents)
-	if !ok {
-		return nil, errors.New("this engine keeps no documents, so no tokens either")
-	}
-	return d, nil
 }

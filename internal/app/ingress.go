@@ -79,7 +79,7 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 		o.Server.Memory = ops.NewBudget(ops.DefaultMemory)
 	}
 	if o.API.Audit == nil {
-		o.API.Audit, _ = store.(queue.AuditLog) // what stands before the engine has none
+		o.API.Audit = store
 	}
 	o.Server.Refuse = api.RefuseBudget
 	if o.Auth != nil {
@@ -104,6 +104,9 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 		return nil, err
 	}
 	if err := metrics.RegisterMemory(o.Registry, o.Server.Memory); err != nil {
+		return nil, err
+	}
+	if err := metrics.RegisterAuth(o.Registry, o.Auth); err != nil {
 		return nil, err
 	}
 	if i.engine, err = i.newEngine(store); err != nil {

@@ -35,11 +35,7 @@ func (c *tokenInitCmd) Run(r *run) error {
 		return err
 	}
 	defer func() { _ = engine.Close() }()
-	documents, err := app.DocumentsOf(engine)
-	if err != nil {
-		return err
-	}
-	a, err := auth.New(documents, auth.Options{Log: log})
+	a, err := auth.New(engine, auth.Options{Log: log})
 	if err != nil {
 		return err
 	}
