@@ -4,17 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/auth"
@@ -30,7 +26,7 @@ type secured struct {
 	*fixture
 	store     queue.Engine
 	authority *auth.Authority
-	records   *records
+	documents *documents
 	log       *logText
 	operator  string // a token that may do everything
 }
@@ -47,8 +43,14 @@ func secure(t *testing.T, o api.Options) *secured {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	s := &secured{fixture: &fixture{t: t}, store: e, records: newRecords(), log: &logText{}}
-	if s.authority, err = auth.New(s.records, auth.Options{Log: slog.New(slog.NewTextHandler(s.log, nil))}); err != nil {
+	return secureOver(t, e, o)
+}
+
+func secureOver(t *testing.T, e queue.Engine, o api.Options) *secured {
+	t.Helper()
+	s := &secured{fixture: &fixture{t: t}, store: e, documents: &documents{Documents: e}, log: &logText{}}
+	var err error
+	if s.authority, err = auth.New(s.documents, auth.Options{Log: slog.New(slog.NewTextHandler(s.log, nil))}); err != nil {
 		t.Fatal(err)
 	}
 	run(t, s.authority.Run)
@@ -57,7 +59,7 @@ func secure(t *testing.T, o api.Options) *secured {
 	turns := pull.NewQueueTurns(e, dispatcher)
 	run(t, dispatcher.Run)
 	t.Cleanup(turns.Close)
-	o.Auth, o.Audit, o.Pull, o.Turns = s.authority, s.records, dispatcher, turns
+	o.Auth, o.Pull, o.Turns = s.authority, dispatcher, turns
 	o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 	})
@@ -144,109 +146,52 @@ func (l *logText) String() string {
 	return l.text.String()
 }
 
-// records are documents and an audit log in memory.
-type records struct {
-	mu       sync.Mutex
-	all      map[string]queue.Document
-	revision int64
-	entries  []queue.AuditRecord
-	away     error
+// documents are those of a store that can be away.
+type documents struct {
+	queue.Documents
+	away atomic.Bool
 }
 
-func newRecords() *records { return &records{all: map[string]queue.Document{}} }
-
-func (r *records) setAway(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.away = err
-}
-
-func (r *records) Document(_ context.Context, kind, name string) (queue.Document, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if d, ok := r.all[kind+"/"+name]; r.away == nil && ok && d.Text != nil {
-		return d, nil
+func (d *documents) DocumentsSince(ctx context.Context, after int64, limit int) (queue.DocumentsPage, error) {
+	if d.away.Load() {
+		return queue.DocumentsPage{}, queue.ErrUnavailable
 	}
-	return queue.Document{}, cmp.Or(r.away, queue.UnknownDocument(kind, name))
+	return d.Documents.DocumentsSince(ctx, after, limit)
 }
 
-func (r *records) DocumentsSince(_ context.Context, after int64, limit int) (queue.DocumentsPage, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	page := queue.DocumentsPage{Run: "1"}
-	for _, d := range r.all {
-		if d.Revision > after {
-			page.Documents = append(page.Documents, d)
+// entries are those of the audit log, by partition and number.
+func (s *secured) entries() (all []queue.AuditEntry) {
+	s.t.Helper()
+	for n := range s.store.Partitions() {
+		for from := int64(0); ; {
+			page, err := s.store.Audit(
+				s.t.Context(),
+				queue.AuditRequest{Partition: n, From: from, Limit: queue.MaxAudit},
+			)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			for i := range page.Records {
+				e, err := page.Records[i].Entry()
+				if err != nil {
+					s.t.Fatal(err)
+				}
+				all = append(all, e)
+				from = e.Number + 1
+			}
+			if len(page.Records) < queue.MaxAudit {
+				break
+			}
 		}
 	}
-	slices.SortFunc(page.Documents, func(a, b queue.Document) int { return cmp.Compare(a.Revision, b.Revision) })
-	if len(page.Documents) > limit {
-		page.Documents, page.More = page.Documents[:limit], true
-	}
-	return page, r.away
-}
-
-func (r *records) PutDocument(_ context.Context, d queue.Document, expect int64) (int64, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	old, at := r.all[d.Kind+"/"+d.Name], int64(0)
-	if old.Text != nil {
-		at = old.Revision
-	}
-	switch {
-	case r.away != nil:
-		return 0, r.away
-	case expect != queue.AnyRevision && expect != at:
-		return at, queue.ErrRevision
-	case d.Text == nil && at == 0:
-		return 0, queue.UnknownDocument(d.Kind, d.Name)
-	}
-	r.revision++
-	d.Revision, d.At = r.revision, time.Now()
-	r.all[d.Kind+"/"+d.Name] = d
-	return d.Revision, nil
-}
-
-func (r *records) Record(_ context.Context, e queue.AuditEntry) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e.Number, e.At = int64(len(r.entries)+1), time.Now().UnixMicro()
-	if n := len(r.entries); n > 0 {
-		e.Previous = string(r.entries[n-1].Digest)
-	}
-	text, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(text)
-	r.entries = append(r.entries, queue.AuditRecord{Text: text, Digest: queue.Digest(hex.EncodeToString(sum[:]))})
-	return nil
-}
-
-func (r *records) Audit(_ context.Context, ask queue.AuditRequest) (page queue.AuditPage, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := int64(len(r.entries))
-	if n == 0 {
-		return page, nil
-	}
-	page.Oldest, page.Newest, page.Head = 1, n, r.entries[n-1].Digest
-	from, step := cmp.Or(ask.From, 1), int64(1)
-	if ask.Back {
-		from, step = cmp.Or(ask.From, n), -1
-	}
-	for at := from; at >= 1 && at <= n && len(page.Records) < ask.Limit; at += step {
-		page.Records = append(page.Records, r.entries[at-1])
-	}
-	return page, nil
+	return all
 }
 
 // refused are the entries of refused requests, as OPERATION REASON xTIMES.
-func (r *records) refused() (all []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.entries {
-		if e, err := r.entries[i].Entry(); err == nil && e.Refused != "" {
+func (s *secured) refused() (all []string) {
+	s.t.Helper()
+	for _, e := range s.entries() {
+		if e.Refused != "" {
 			all = append(all, fmt.Sprintf("%s %s of %s %s by %s x%d",
 				e.Actor.Operation, e.Refused, e.Of, e.Name, cmp.Or(e.Actor.Name, e.Actor.Address), e.Times))
 		}

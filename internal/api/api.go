@@ -19,8 +19,6 @@ import (
 type Options struct {
 	// Auth says who asks, and is run by somebody else. Nil: nobody is asked, and everybody may do everything.
 	Auth *auth.Authority
-	// Audit is where refused changes are recorded, and what GET /v1/audit shows. Nil: there is none.
-	Audit queue.AuditLog
 	// Rule tells a rule as the engine goes by it when it is asked; one that remembers rules, say. Nil asks the engine each
 	// time.
 	Rule func(ctx context.Context, name string) (queue.Rule, error)
@@ -127,7 +125,7 @@ func New(engine queue.Engine, o Options) http.Handler {
 		engine: &recorded{engine, o.Logger}, o: o, requests: newRequestIDs(),
 		streams: ops.NewBudget(int64(o.MaxStreams)), waits: ops.NewBudget(int64(o.MaxWaits)),
 	}
-	h.refusals = &refusals{store: o.Audit, logger: o.Logger}
+	h.refusals = &refusals{store: engine, logger: o.Logger}
 	context.AfterFunc(o.Stopping, h.refusals.stop)
 	return h.dispatch()
 }

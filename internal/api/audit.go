@@ -21,10 +21,6 @@ const (
 // listAudit answers with a page of the audit log: the entries of all partitions by time, those that are asked for and
 // that whoever asks may see.
 func (h *handler) listAudit(w http.ResponseWriter, r *http.Request) {
-	if h.o.Audit == nil {
-		notFound(w, r)
-		return
-	}
 	ask, p := auditRequest(r, h.engine.Partitions())
 	if p != nil {
 		p.write(w)
@@ -114,7 +110,7 @@ func (h *handler) readAudit(ctx context.Context, ask *auditQuery, n int, run *au
 		run.over = true
 		return nil
 	}
-	page, err := h.o.Audit.Audit(ctx, queue.AuditRequest{
+	page, err := h.engine.Audit(ctx, queue.AuditRequest{
 		Partition: n, From: max(0, ask.at[n]), Back: !ask.oldest, Limit: auditPage,
 	})
 	if err != nil {

@@ -136,7 +136,7 @@ func TestUnknownTokenWhileTheStoreIsAway(t *testing.T) {
 	s := secure(t, api.Options{})
 	known := s.with("acme", auth.View)
 	s.by(known, "GET", "/v1/queues", "").want(t, 200)
-	s.records.setAway(io.ErrUnexpectedEOF)
+	s.documents.away.Store(true)
 	s.by(known, "GET", "/v1/queues", "").want(t, 200)
 	unknown, _ := auth.NewToken()
 	a := s.by(unknown, "GET", "/v1/queues", "")
@@ -144,7 +144,7 @@ func TestUnknownTokenWhileTheStoreIsAway(t *testing.T) {
 	if a.header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
-	s.records.setAway(nil)
+	s.documents.away.Store(false)
 	await.Until(
 		t,
 		"it is known that there is none",

@@ -92,7 +92,7 @@ func TestTokensAreNotShown(t *testing.T) {
 			}
 		}
 	}
-	records, err := json.Marshal(s.records.entries)
+	records, err := json.Marshal(s.entries())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/queue/boltq"
 )
 
 // The floor: read, decode, answer the same.
@@ -36,7 +38,9 @@ var bare = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusAccepted)
 	_, _ = fmt.Fprintf(
-		w, `{"id":%q,"state":"waiting","position":1,"eta":{"at":"2026-05-04T03:02:01.123456Z","exact":false}}`+"\n", job.ID,
+		w,
+		`{"id":%q,"state":"waiting","position":1,"eta":{"at":"2026-05-04T03:02:01.123456Z","exact":false}}`+"\n",
+		job.ID,
 	)
 })
 
@@ -67,7 +71,12 @@ func BenchmarkPost(b *testing.B) {
 
 // onlyToken is an Authority that knows one token, of an app that may append to the queue email.
 func onlyToken(b *testing.B) (authority *auth.Authority, secret string) {
-	authority, err := auth.New(newRecords(), auth.Options{})
+	store, err := boltq.Open(b.Context(), filepath.Join(b.TempDir(), "store"), boltq.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = store.Close() })
+	authority, err = auth.New(store, auth.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -250,6 +250,8 @@ func (e *engine) Cancel(_ context.Context, name, id string) (queue.State, error)
 	return queue.Cancelled, nil
 }
 
+func (e *engine) Record(context.Context, queue.AuditEntry) error { return nil }
+
 func (e *engine) Check(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

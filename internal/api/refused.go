@@ -23,12 +23,14 @@ const (
 // refusals records in the store which changes were refused, and to whom: at once the first time, then at most once a
 // minute for each client, operation and reason, with how many there were.
 type refusals struct {
-	store  queue.AuditLog // nil records nothing
+	store  queue.AuditLog
 	logger *slog.Logger
 
-	mu     sync.Mutex
-	counts map[refusalKey]*refusalCount
-	timer  *time.Timer // until the counts are recorded; nil if there are none
+	mu      sync.Mutex
+	counts  map[refusalKey]*refusalCount
+	timer   *time.Timer // until the counts are recorded; nil if there are none
+	due     []queue.AuditEntry
+	writing bool // a goroutine records what is due, and ends when nothing is
 }
 
 type refusalKey struct{ who, operation, reason string }
@@ -40,13 +42,12 @@ type refusalCount struct {
 	times int64
 }
 
-// add notes a refusal. entry is asked only if it is recorded, or is the first that will be.
+// add notes a refusal, and does not wait for the store. entry is asked only if it is recorded, or is the first that
+// will be.
 func (r *refusals) add(key refusalKey, entry func() queue.AuditEntry) {
-	if r.store == nil {
-		return
-	}
 	now := time.Now()
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	c := r.counts[key]
 	if c == nil && len(r.counts) >= maxRefused {
 		key = refusalKey{operation: key.operation}
@@ -59,7 +60,6 @@ func (r *refusals) add(key refusalKey, entry func() queue.AuditEntry) {
 		if r.timer == nil {
 			r.timer = time.AfterFunc(refusedEvery, r.flush)
 		}
-		r.mu.Unlock()
 		return
 	}
 	e := entry()
@@ -71,19 +71,18 @@ func (r *refusals) add(key refusalKey, entry func() queue.AuditEntry) {
 		r.counts = map[refusalKey]*refusalCount{}
 	}
 	r.counts[key] = &refusalCount{since: now}
-	r.mu.Unlock()
 	r.record(e)
 }
 
 // flush records what was counted and not recorded, and forgets what is over.
 func (r *refusals) flush() {
-	var due []queue.AuditEntry
 	now := time.Now()
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	for key, c := range r.counts {
 		if c.times > 0 {
 			c.last.Times = c.times
-			due = append(due, c.last)
+			r.record(c.last)
 			c.since, c.times = now, 0
 		} else if now.Sub(c.since) >= refusedEvery {
 			delete(r.counts, key)
@@ -92,10 +91,6 @@ func (r *refusals) flush() {
 	r.timer = nil
 	if len(r.counts) > 0 {
 		r.timer = time.AfterFunc(refusedEvery, r.flush)
-	}
-	r.mu.Unlock()
-	for _, e := range due {
-		r.record(e)
 	}
 }
 
@@ -109,14 +104,36 @@ func (r *refusals) stop() {
 	}
 }
 
+// record has an entry recorded. r.mu is held.
 func (r *refusals) record(e queue.AuditEntry) {
-	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
-	defer cancel()
-	if err := r.store.Record(ctx, e); err != nil {
-		r.logger.Warn(
-			"a refusal could not be recorded", "operation", e.Actor.Operation, "reason", e.Refused, "times", e.Times,
-			"error", err,
-		)
+	r.due = append(r.due, e)
+	if !r.writing {
+		r.writing = true
+		go r.write()
+	}
+}
+
+// write records what is due, until nothing is.
+func (r *refusals) write() {
+	for {
+		r.mu.Lock()
+		if len(r.due) == 0 {
+			r.due, r.writing = nil, false
+			r.mu.Unlock()
+			return
+		}
+		e := r.due[0]
+		r.due = r.due[1:]
+		r.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+		err := r.store.Record(ctx, e)
+		cancel()
+		if err != nil {
+			r.logger.Warn(
+				"a refusal could not be recorded", "operation", e.Actor.Operation, "reason", e.Refused, "times", e.Times,
+				"error", err,
+			)
+		}
 	}
 }
 

@@ -1,0 +1,140 @@
+package api_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/redisq"
+)
+
+// The audit log page by page, from either end, is the same; an app's admin sees what is about his app, without whose
+// token it was and from where, and not the chain.
+func TestAuditPages(t *testing.T) {
+	s := secure(t, api.Options{})
+	for i := range 250 {
+		name, app := "acme-mail", "acme"
+		if i%2 == 1 {
+			name, app = "beta-mail", "beta"
+		}
+		err := s.store.Record(t.Context(), queue.AuditEntry{
+			Of: "queue", Name: name, What: queue.Paused, Detail: fmt.Sprint(i),
+			Actor: queue.Actor{Name: "token:x", App: app, Token: "x", Address: "10.0.0.1"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	walk := func(token, query string) (details []int, first map[string]any) {
+		for after := ""; ; {
+			a := s.by(token, "GET", "/v1/audit?what=paused&limit=30&"+query+"&after="+after, "")
+			a.want(t, 200)
+			for _, r := range a.body["records"].([]any) {
+				r := r.(map[string]any)
+				if first == nil {
+					first = r
+				}
+				n, _ := strconv.Atoi(fmt.Sprint(r["entry"].(map[string]any)["detail"]))
+				details = append(details, n)
+			}
+			if a.body["more"] == false {
+				return details, first
+			}
+			after = a.body["next"].(string)
+		}
+	}
+	oldest, first := walk(s.operator, "order=oldest")
+	newest, _ := walk(s.operator, "")
+	slices.Reverse(newest)
+	if len(oldest) != 250 || !slices.IsSorted(oldest) || !slices.Equal(oldest, newest) {
+		t.Errorf("from the oldest %v, from the newest %v", oldest, newest)
+	}
+	text := first["text"].(string)
+	if first["digest"] != string(queue.DigestOf([]byte(text))) {
+		t.Errorf("the digest of %s is not %s", text, first["digest"])
+	}
+	acme := s.with("acme", auth.Admin)
+	his, first := walk(acme, "order=oldest")
+	if len(his) != 125 || his[1] != 2 || first["text"] != nil || first["digest"] != nil {
+		t.Errorf("acme's admin sees %v, first %v", his, first)
+	}
+	s.by(s.operator, "POST", "/v1/queues/acme-mail/decide", "{}").want(t, 400) // recorded, by somebody else
+	var a *answer
+	await.Until(t, "it is recorded", func() bool {
+		a = s.by(acme, "GET", "/v1/audit?refused=true&name=acme-mail", "")
+		return a.status == 200 && len(a.body["records"].([]any)) == 1
+	})
+	a.want(t, 200, "chains", nil)
+	actor := a.body["records"].([]any)[0].(map[string]any)["entry"].(map[string]any)["actor"].(map[string]any)
+	if actor["name"] == nil || actor["address"] != nil || actor["token"] != nil || actor["request"] != nil {
+		t.Errorf("acme's admin sees of the operator %v", actor)
+	}
+	s.by(s.operator, "GET", "/v1/audit?after=x", "").want(t, 400, "field", "after")
+	s.by(s.operator, "GET", "/v1/audit?order=up", "").want(t, 400, "field", "order")
+	s.by(s.operator, "GET", "/v1/audit?limit=501", "").want(t, 400, "field", "limit")
+	s.by(s.operator, "GET", "/v1/audit?refused=maybe", "").want(t, 400, "field", "refused")
+	s.by(s.operator, "GET", "/v1/audit?since=now", "").want(t, 400, "field", "since")
+	late := s.by(s.operator, "GET", "/v1/audit?since="+time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "")
+	late.want(t, 200, "more", false, "records", "[]")
+	// Whoever follows the log goes on where it ended.
+	end := s.by(s.operator, "GET", "/v1/audit?order=oldest&limit=500", "")
+	s.by(acme, "PUT", "/v1/apps/acme", "{}").want(t, 403)
+	await.Until(t, "one came since", func() bool {
+		more := s.by(s.operator, "GET", "/v1/audit?order=oldest&after="+end.body["next"].(string), "")
+		return len(more.body["records"].([]any)) == 1
+	})
+}
+
+// The entries of several partitions are one log, in which each stands after what came before it.
+func TestAuditOfPartitions(t *testing.T) {
+	e, err := redisq.Open(
+		t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{Init: true, Partitions: 4},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	s := secureOver(t, e, api.Options{})
+	for i := range 30 {
+		s.put(fmt.Sprint("/v1/queues/acme-", i%10), fmt.Sprintf(`{"rate":"%d/s","pull":true}`, i+1))
+	}
+	for _, order := range []string{"oldest", "newest"} {
+		var at []float64
+		last := map[float64]map[string]any{}
+		for after := ""; ; {
+			a := s.by(s.operator, "GET", "/v1/audit?limit=7&order="+order+"&after="+after, "")
+			a.want(t, 200)
+			for _, r := range a.body["records"].([]any) {
+				r := r.(map[string]any)
+				entry := r["entry"].(map[string]any)
+				at = append(at, entry["at"].(float64))
+				partition := r["partition"].(float64)
+				if before := last[partition]; order == "oldest" && before != nil &&
+					entry["previous"] != before["digest"] {
+					t.Errorf("entry %v of partition %v does not follow the one before", entry["number"], partition)
+				}
+				last[partition] = r
+			}
+			if a.body["more"] == false {
+				if chains := a.body["chains"].([]any); len(chains) != 4 {
+					t.Errorf("%d chains", len(chains))
+				}
+				break
+			}
+			after = a.body["next"].(string)
+		}
+		if order == "newest" {
+			slices.Reverse(at)
+		}
+		if len(at) != len(s.entries()) || !slices.IsSorted(at) || len(last) < 2 {
+			t.Errorf("%s: %d entries of %d, sorted: %v", order, len(at), len(s.entries()), slices.IsSorted(at))
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package api_test
+
+import (
+	"context"
+	"sync"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// refusedLog is an audit log that keeps what is recorded.
+type refusedLog struct {
+	queue.AuditLog
+	mu      sync.Mutex
+	entries []queue.AuditEntry
+}
+
+func (k *refusedLog) Record(_ context.Context, e queue.AuditEntry) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.entries = append(k.entries, e)
+	return nil
+}
+
+// times is how often each entry was refused.
+func (k *refusedLog) times() (all []int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, e := range k.entries {
+		all = append(all, e.Times)
+	}
+	return all
+}
