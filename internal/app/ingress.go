@@ -78,9 +78,6 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 	if o.Server.Memory == nil {
 		o.Server.Memory = ops.NewBudget(ops.DefaultMemory)
 	}
-	if o.API.Audit == nil {
-		o.API.Audit = store
-	}
 	o.Server.Refuse = api.RefuseBudget
 	if o.Auth != nil {
 		o.Server.ConnContext = auth.WithPeer
