@@ -30,7 +30,7 @@ func guarded(t *testing.T) (url, token string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(api.New(engine, api.Options{Auth: a, Audit: engine}))
+	server := httptest.NewServer(api.New(engine, api.Options{Auth: a}))
 	ctx, stop := context.WithCancel(context.Background())
 	over := make(chan error, 1)
 	go func() { over <- a.Run(ctx) }()
