@@ -26,7 +26,9 @@ func (h *handler) writeCharged(w http.ResponseWriter, r *http.Request, status in
 	defer c.free()
 	a := &answerWriter{w: w, r: r, status: status, charge: c}
 	// It writes once, from the buffer that it has encoded all in.
-	if err := json.NewEncoder(a).Encode(v); err != nil && !a.began {
+	out := json.NewEncoder(a)
+	out.SetEscapeHTML(false) // what the audit log has digests of stays as it is
+	if err := out.Encode(v); err != nil && !a.began {
 		(&Problem{Reason: ReasonInternal, Detail: "the answer cannot be written as JSON"}).write(w)
 	}
 }

@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		tools = dir
+		if err := os.Setenv("XDG_CONFIG_HOME", dir); err != nil { // no login of whoever runs this is touched
+			panic(err)
+		}
 		return m.Run()
 	}()
 	os.Exit(code)

@@ -2,6 +2,7 @@ package deploytest
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/cli"
 	"github.com/penstock/penstock/internal/test/redistest"
 )
 
@@ -49,11 +51,12 @@ func TestServices(t *testing.T) {
 			t.Errorf("%s, which listens on %s in its container, is not ready: %s", name, port, said)
 		}
 	}
+	token := firstToken(t, redis.URL())
 	call(
-		t, http.MethodPut, front+"/v1/queues/email",
+		t, token, http.MethodPut, front+"/v1/queues/email",
 		fmt.Sprintf(`{"rate":"100/s","slack":"10s","deliver":{"http":{"url":%q}}}`, target.URL), http.StatusCreated,
 	)
-	call(t, http.MethodPost, front+"/v1/queues/email/jobs", `{"payload":"hello"}`, http.StatusAccepted)
+	call(t, token, http.MethodPost, front+"/v1/queues/email/jobs", `{"payload":"hello"}`, http.StatusAccepted)
 	poll(t, "the job is delivered", func() error {
 		if _, ok := arrived.Load(`"hello"`); !ok {
 			return fmt.Errorf("it is not")
@@ -62,10 +65,10 @@ func TestServices(t *testing.T) {
 	})
 
 	// What finds no room goes to the overflow, on the three NATS.
-	call(t, http.MethodPut, front+"/v1/queues/slow", `{"rate":"1/h","capacity":1,"overflow":"defer"}`, http.StatusCreated)
-	call(t, http.MethodPost, front+"/v1/queues/slow/jobs", `{"payload":1}`, http.StatusAccepted)
+	call(t, token, http.MethodPut, front+"/v1/queues/slow", `{"rate":"1/h","capacity":1,"overflow":"defer"}`, http.StatusCreated)
+	call(t, token, http.MethodPost, front+"/v1/queues/slow/jobs", `{"payload":1}`, http.StatusAccepted)
 	if said := call(
-		t, http.MethodPost, front+"/v1/queues/slow/jobs", `{"payload":2}`, http.StatusAccepted,
+		t, token, http.MethodPost, front+"/v1/queues/slow/jobs", `{"payload":2}`, http.StatusAccepted,
 	); !strings.Contains(said, `"state":"deferred"`) {
 		t.Errorf("a job that finds no room: %s", said)
 	}
@@ -169,14 +172,28 @@ func start(t *testing.T, s service, addresses map[string]string) (served, health
 	return served, cmp.Or(health, served)
 }
 
+// firstToken is made as deploy/README.md says.
+func firstToken(t *testing.T, redis string) string {
+	t.Helper()
+	var out, said bytes.Buffer
+	code := cli.Run(t.Context(), []string{"token", "init", "--redis", redis}, cli.Streams{
+		In: strings.NewReader(""), Out: &out, Err: &said,
+	})
+	if code != cli.ExitDone {
+		t.Fatalf("penstock token init: exit %d, %s", code, said.String())
+	}
+	return strings.TrimSpace(out.String())
+}
+
 // call returns the answer, which has the status that is wanted.
-func call(t *testing.T, method, url, body string, want int) string {
+func call(t *testing.T, token, method, url, body string, want int) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+token)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
