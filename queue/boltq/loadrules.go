@@ -24,7 +24,7 @@ func (l *loader) rules(context.Context) error {
 			return fmt.Errorf("%w: the rule %s: %w", queue.ErrCorrupt, k, err)
 		}
 		r.live = true
-		r.tallies.setOverrides(r.overrides)
+		r.tallies.setOverrides(r.overrides, r.limiter, l.now)
 		l.Engine.rules[q.Name], l.rulesByTallies[number] = r, r
 		l.ruleNames = append(l.ruleNames, q.Name)
 		l.lastTallySet = max(l.lastTallySet, number)

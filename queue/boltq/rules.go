@@ -250,10 +250,7 @@ func (c *ruleChange) apply(e *Engine, now leaky.Instant) {
 		}
 	default:
 		to.live, to.changing = true, nil
-		for _, t := range to.tallies.setOverrides(to.overrides) {
-			t.expires = t.stateFor(to.limiter).Expires(now)
-			e.checkSooner(t)
-		}
+		to.tallies.setOverrides(to.overrides, to.limiter, now)
 		e.rules[name] = to
 		if at, found := slices.BinarySearch(e.ruleNames, name); !found {
 			e.ruleNames = slices.Insert(e.ruleNames, at, name)

@@ -19,6 +19,11 @@ type tallySet struct {
 	// many of them are in the set.
 	overrides     map[queue.LaneDigest]bool
 	overridesHeld int
+	// lost are the keys that lost their overrides, and until when they count: then they are as fresh by the rule's own
+	// numbers. What was taken stays with them for longer, since other numbers may come. lostUntil is the first of
+	// these instants, never if there is none.
+	lost      map[queue.LaneDigest]leaky.Instant
+	lostUntil leaky.Instant
 }
 
 // tallyShard holds some of a set's tallies, by digest of the key. A Go map never shrinks, so it is copied when few
@@ -153,8 +158,8 @@ func newTallySets() heap[*tallySet] {
 // keys is how many keys count against max_keys.
 func (s *tallySet) keys() int64 { return int64(s.len() - s.overridesHeld) }
 
-// setOverrides says which keys do not count, and returns the tallies of those that do again.
-func (s *tallySet) setOverrides(overrides map[string]leaky.Limiter) (lost []*tally) {
+// setOverrides says which keys do not count. Those that do again count by the rule's own limiter.
+func (s *tallySet) setOverrides(overrides map[string]leaky.Limiter, own leaky.Limiter, now leaky.Instant) {
 	before := s.overrides
 	s.overrides, s.overridesHeld = nil, 0
 	if len(overrides) > 0 {
@@ -168,11 +173,52 @@ func (s *tallySet) setOverrides(overrides map[string]leaky.Limiter) (lost []*tal
 		}
 	}
 	for digest := range before {
-		if t := s.find(digest); t != nil && !s.overrides[digest] {
-			lost = append(lost, t)
+		if !s.overrides[digest] && s.find(digest) != nil {
+			if s.lost == nil {
+				s.lost = map[queue.LaneDigest]leaky.Instant{}
+			}
+			s.lost[digest] = 0
 		}
 	}
-	return lost
+	for digest := range s.lost {
+		if t := s.find(digest); t == nil || s.overrides[digest] {
+			delete(s.lost, digest)
+		} else {
+			s.lost[digest] = t.stateFor(own).Expires(now)
+		}
+	}
+	s.findLostUntil()
+}
+
+func (s *tallySet) findLostUntil() {
+	s.lostUntil = never
+	for _, until := range s.lost {
+		s.lostUntil = min(s.lostUntil, until)
+	}
+}
+
+// forgetLost forgets those that lost their overrides and count no more.
+func (e *Engine) forgetLost(r *rule, now leaky.Instant) {
+	s := r.tallies
+	if len(s.lost) == 0 || now < s.lostUntil {
+		return
+	}
+	for digest, until := range s.lost {
+		t := s.find(digest)
+		if t != nil && until <= now {
+			until = t.stateFor(r.limiter).Expires(now) // more may have been taken since
+		}
+		switch {
+		case t == nil:
+			delete(s.lost, digest)
+		case until > now || t.pendingWrite():
+			s.lost[digest] = until
+		default:
+			e.forgetTally(t)
+			delete(s.lost, digest)
+		}
+	}
+	s.findLostUntil()
 }
 
 // checkSooner checks a tally when it expires, if that was to be later.
@@ -246,6 +292,9 @@ func (e *Engine) noRoom(r *rule, key queue.LaneDigest, l leaky.Limiter, now leak
 	if s.overrides[key] {
 		return nil
 	}
+	if s.keys() >= r.keyLimit {
+		e.forgetLost(r, now)
+	}
 	for checked := 0; s.keys() >= r.keyLimit; checked++ {
 		var wait time.Duration
 		switch due := s.byCheck.top().checkAt <= now; {
@@ -253,6 +302,9 @@ func (e *Engine) noRoom(r *rule, key queue.LaneDigest, l leaky.Limiter, now leak
 			wait = time.Second // more are checked by then
 		case !due:
 			wait = s.firstCounted(0).checkAt.Sub(now)
+			if len(s.lost) > 0 {
+				wait = min(wait, max(s.lostUntil.Sub(now), time.Microsecond))
+			}
 		}
 		if wait > 0 {
 			return &leaky.Decision{Limit: l.Limit(), RetryAfter: wait}

@@ -27,7 +27,9 @@ func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
 		return queue.Why{By: queue.ByPaused, Until: p.Until, Reason: p.Reason, Who: p.By, Note: p.Note}
 	case q.paused(now):
 		p := q.parent().pause.info(now)
-		return queue.Why{By: queue.ByPaused, Until: p.Until, Reason: p.Reason, Who: p.By, Note: p.Note, Queue: q.parent().spec.Name}
+		return queue.Why{
+			By: queue.ByPaused, Until: p.Until, Reason: p.Reason, Who: p.By, Note: p.Note, Queue: q.parent().spec.Name,
+		}
 	case q.receiver.opened != 0 || q.receiver.stop > now:
 		return q.receiver.why(now)
 	case q.spec.Ordered && flying > 0:
