@@ -50,6 +50,9 @@ type Job struct {
 	// ExpiresAt is when the job becomes worthless: it does not depart later, and holds its place
 	// no longer. Zero means never. It is kept to the microsecond.
 	ExpiresAt time.Time
+	// App is whose job it is, as whoever appends has proven; empty is the operator's. Rules may count by it. It is no
+	// part of the job's record.
+	App string
 	// Overflow says what becomes of the job when there is no room: Reject, Defer,
 	// or empty for what the queue's spec says. It is no part of the job's record.
 	Overflow string

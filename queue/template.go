@@ -1,14 +1,16 @@
 package queue
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // KeyTemplate says by what of a job a rule counts: literal text and, in braces, fields of the job: {lane}, {queue},
-// {content_type}, {header.NAME} whatever the case of the name, and {payload/POINTER}, a value within a JSON payload
-// by RFC 6901: {payload/to}, {payload/recipients/0}. {payload./to} is read as {payload/to}.
+// {app}, {content_type}, {header.NAME} whatever the case of the name, and {payload/POINTER}, a value within a JSON
+// payload by RFC 6901: {payload/to}, {payload/recipients/0}. {payload./to} is read as {payload/to}. {app} is whoever
+// appends has proven to be, and not what the job says; of the operator it is OperatorApp.
 //
 // A template that is one field expands to its value as it stands. In others, % and the character that follows a field
 // are percent-encoded within its value, so that no two lists of values make the same key: {lane}:{header.X} makes
@@ -23,6 +25,9 @@ type keyPart struct {
 	pointer []string // of a value in the payload
 	stop    byte     // the character that follows the field, 0 if none does
 }
+
+// OperatorApp is what {app} makes of a job that is no app's. No app has this name.
+const OperatorApp = "-"
 
 // MaxKeyTemplateBytes is the longest template.
 const MaxKeyTemplateBytes = 512
@@ -95,7 +100,7 @@ func checkLiteral(text, literal string) error {
 
 func parseKeyField(text, field string) (keyPart, error) {
 	p := keyPart{field: field}
-	if field == "lane" || field == "queue" || field == "content_type" {
+	if field == "lane" || field == "queue" || field == "app" || field == "content_type" {
 		return p, nil
 	}
 	if name, ok := strings.CutPrefix(field, "header."); ok && name != "" && strings.IndexFunc(name, notToken) < 0 {
@@ -114,8 +119,8 @@ func parseKeyField(text, field string) (keyPart, error) {
 	}
 	return p, FieldErrorf(
 		"key", text,
-		"{%s} is no field of a job: there are {lane}, {queue}, {content_type}, {header.NAME} and {payload/POINTER}, "+
-			"such as {payload/to}",
+		"{%s} is no field of a job: there are {lane}, {queue}, {app}, {content_type}, {header.NAME} and "+
+			"{payload/POINTER}, such as {payload/to}",
 		field,
 	)
 }
@@ -163,6 +168,8 @@ func (p keyPart) value(j *Job) (v string, err error) {
 		v = j.Lane
 	case p.field == "queue":
 		v = j.Queue
+	case p.field == "app":
+		v = cmp.Or(j.App, OperatorApp)
 	case p.field == "content_type":
 		v = j.ContentType
 	case p.header != "":

@@ -18,6 +18,14 @@ func appOfCaller(ctx context.Context) *auth.App {
 	return nil
 }
 
+// appNameOf is the name of that app; empty if there is none.
+func appNameOf(ctx context.Context) string {
+	if app := appOfCaller(ctx); app != nil {
+		return app.Name
+	}
+	return ""
+}
+
 // allowedSpec checks that an app may have a queue: that the rules which it names are the app's, and that all of the
 // app's queues keep to its limits. Whoever calls it holds onePut.
 func (h *handler) allowedSpec(ctx context.Context, spec *queue.Spec) error {

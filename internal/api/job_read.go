@@ -60,7 +60,7 @@ func (e *envelope) read(raw []byte, job *queue.Job) *Problem {
 	e.dec.Reset(&e.src, decoding...)
 	defer func() { e.raw, e.src = nil, bytes.Buffer{} }()
 
-	*job = queue.Job{Queue: job.Queue}
+	*job = queue.Job{Queue: job.Queue, App: job.App}
 	var deep *queue.DepthError
 	if err := queue.CheckDepth(raw, queue.MaxDepth); errors.As(err, &deep) {
 		field, _, _ := strings.Cut(deep.Field, ".")

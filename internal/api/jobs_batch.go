@@ -58,14 +58,15 @@ func (b *batch) room(line []byte) *Problem {
 	return nil
 }
 
-// add reads a line, for which there is room, into the batch. It reports whether that is a job.
-func (b *batch) add(env *envelope, o *Options, name string, number int64, line []byte) bool {
+// add reads a line, for which there is room, into the batch: as a job that has what is known of it already. It reports
+// whether that is a job.
+func (b *batch) add(env *envelope, o *Options, as queue.Job, number int64, line []byte) bool {
 	at := len(b.arena)
 	b.arena = append(b.arena, line...)
 	b.bytes += len(line)
 	raw := b.arena[at:len(b.arena):len(b.arena)]
 
-	b.jobs = append(b.jobs, queue.Job{Queue: name})
+	b.jobs = append(b.jobs, as)
 	job := &b.jobs[len(b.jobs)-1]
 	p := env.read(raw, job)
 	if p == nil {

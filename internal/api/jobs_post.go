@@ -48,7 +48,7 @@ func (h *handler) postJob(w http.ResponseWriter, r *http.Request) {
 	}
 	job := &s.jobs[0]
 	if p == nil {
-		job.Queue = r.PathValue("queue")
+		job.Queue, job.App = r.PathValue("queue"), appNameOf(r.Context())
 		p = s.env.read(body, job)
 	}
 	if p == nil {

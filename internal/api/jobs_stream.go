@@ -27,6 +27,7 @@ type stream struct {
 	w     http.ResponseWriter
 	rc    *http.ResponseController
 	queue string
+	app   string // whose jobs come; empty is the operator's
 
 	account *ops.Account
 	env     *envelope
@@ -107,7 +108,7 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := &stream{
-		h: h, w: w, rc: rc, queue: name, account: account,
+		h: h, w: w, rc: rc, queue: name, app: appNameOf(r.Context()), account: account,
 		env: newEnvelope(), lines: newLines(r.Body, MaxEnvelopeBytes, &charge{account: account}), filling: newBatch(account),
 	}
 	s.changed.L = &s.mu
@@ -248,7 +249,7 @@ func (s *stream) put(number int64, line []byte, refused *Problem) (job, ok bool)
 		if p = cmp.Or(refused, p); p != nil {
 			s.filling.refuse(number, p)
 		} else {
-			job = s.filling.add(s.env, &s.h.o, s.queue, number, line)
+			job = s.filling.add(s.env, &s.h.o, queue.Job{Queue: s.queue, App: s.app}, number, line)
 		}
 		if len(s.filling.entries) == 1 {
 			s.changed.Signal()
