@@ -36,7 +36,7 @@ var memoryIngress = Figure{
 					return 0, err
 				}
 				p, err := memtest.Start(
-					ctx, ingressMaximum<<20, path, "--redis", "redis://"+s.server.Addr(), "--listen", "127.0.0.1:0",
+					ctx, ingressMaximum<<20, path, "--redis", "redis://"+s.server.Addr(), "--no-auth", "--listen", "127.0.0.1:0",
 				)
 				if err != nil {
 					return 0, err

@@ -45,6 +45,7 @@ func start(ctx context.Context, dir, name string, args ...string) (*program, err
 	p.cmd = exec.CommandContext(ctx, filepath.Join(dir, name), append(
 		args, "--listen", "127.0.0.1:0", "--log-format", "json",
 	)...)
+	p.cmd.Env = append(os.Environ(), "PENSTOCK_NO_AUTH=true") // it is asked by this process alone
 	p.cmd.Stderr = log
 	if err := p.cmd.Start(); err != nil {
 		return nil, err

@@ -25,7 +25,9 @@ func TestMemoryMaximum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := memtest.Start(t.Context(), maximum, path, "--redis", redis.URL(), "--init", "--listen", "127.0.0.1:0")
+	p, err := memtest.Start(
+		t.Context(), maximum, path, "--redis", redis.URL(), "--init", "--no-auth", "--listen", "127.0.0.1:0",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
