@@ -20,6 +20,7 @@ var bodies = map[string]string{
 	"putRule":       `{"algorithm":"meter","rate":"1000/s","burst":1000}`,
 	"quoteQueue":    `{"jobs":1}`,
 	"rollbackQueue": `{"dry_run":true}`,
+	"refundRule":    `{"lease":"x"}`,
 	"purgeQueue":    `{"state":"waiting","dry_run":true}`,
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -157,6 +159,29 @@ func (h *handler) noteRefusal(rt *route, w http.ResponseWriter, r *http.Request,
 		}
 	})
 }
+
+// recordTakes records that somebody gave back what others took, or forgot it, of which the store keeps no record.
+func (h *handler) recordTakes(ctx context.Context, rule string, op queue.TakeOp, takes []queue.Take) {
+	what := queue.ResetAll
+	switch {
+	case op == queue.TakeBack && slices.ContainsFunc(takes, isUnnamed):
+		what = kindRefunded
+	case op != queue.TakeAnew:
+		return
+	}
+	actor, err := queue.ActorOf(ctx)
+	if err != nil {
+		return
+	}
+	h.refusals.mu.Lock()
+	defer h.refusals.mu.Unlock()
+	h.refusals.record(queue.AuditEntry{
+		Actor: actor, Of: string(queue.OfRule), Name: rule, What: what, Detail: strconv.Itoa(len(takes)) + " of its keys",
+	})
+}
+
+// kindRefunded is what was done to a rule whose takes were given back.
+const kindRefunded queue.ChangeKind = "refunded"
 
 // about is the kind and the name of what a request is about, as far as its path says.
 func (rt *route) about(r *http.Request) (of, name string) {

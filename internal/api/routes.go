@@ -68,7 +68,7 @@ var routes = []route{
 	{"deleteRule", del, "/v1/rules/{rule}", changes, ofRule(auth.Configure), (*handler).deleteRule},
 	{"takeRule", post, "/v1/rules/{rule}/take", flows, ofRule(auth.Produce), asked(queue.TakeNow)},
 	{"peekRule", post, "/v1/rules/{rule}/peek", reads, ofRule(auth.Produce, auth.View), asked(queue.TakePeek)},
-	{"refundRule", post, "/v1/rules/{rule}/refund", flows, ofRule(auth.Produce, auth.Operate), asked(queue.TakeBack)},
+	{"refundRule", post, "/v1/rules/{rule}/refund", changes, ofRule(auth.Produce, auth.Operate), asked(queue.TakeBack)},
 	{"resetRule", post, "/v1/rules/{rule}/reset", changes, ofRule(auth.Operate), asked(queue.TakeAnew)},
 	{"listDeadQueues", get, "/v1/dead", reads, ofAnything(auth.View), (*handler).listDeadQueues},
 	{"listApps", get, "/v1/apps", reads, ofAnything(auth.View), managed((*handler).listApps)},

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock/penstock/admission"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -44,6 +46,12 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeO
 		p.write(w)
 		return
 	}
+	if op == queue.TakeBack && !may(r.Context(), auth.Operate, name) && slices.ContainsFunc(q.takes, isUnnamed) {
+		p := forbidden("the rule "+name, auth.Operate)
+		p.Field, p.Detail = "lease", p.Detail+"; with produce you give back places that you have, by their lease"
+		p.write(w)
+		return
+	}
 	if q.all {
 		if err := h.engine.ResetRule(r.Context(), name); err != nil {
 			h.failRule(w, err, name)
@@ -63,6 +71,7 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeO
 			h.failTake(w, err, name)
 			return
 		}
+		h.recordTakes(r.Context(), name, op, q.takes)
 	}
 	if q.list {
 		h.writeJSON(w, r, http.StatusOK, q.answer(answers, name))
@@ -70,6 +79,9 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeO
 	}
 	h.answerTake(w, r, name, op, q, &answers[0])
 }
+
+// isUnnamed reports whether a question names no place of its own: to give back so frees what others took.
+func isUnnamed(t queue.Take) bool { return t.Lease == "" }
 
 // answerTake answers a single question. Only a take is refused, and told by the fields of limits: the others ask for no
 // leave.
