@@ -58,7 +58,7 @@ func (v *AuditVerifier) add(r *AuditRecord) *AuditBreak {
 	}
 	e, err := r.Entry()
 	if err != nil || e.Number < 1 {
-		return broken(AuditUnreadable, "its text is not an entry")
+		return broken(AuditUnreadable, "its text is no entry")
 	}
 	first := v.Number == 0
 	if first {
@@ -66,19 +66,21 @@ func (v *AuditVerifier) add(r *AuditRecord) *AuditBreak {
 	}
 	switch {
 	case e.Number > next:
-		return broken(AuditMissing, "entry %d follows entry %d", e.Number, v.Number)
+		return broken(AuditMissing, "entry %d follows entry %d: what was between is gone", e.Number, v.Number)
 	case e.Number < next:
-		return broken(AuditMisplaced, "entry %d follows entry %d", e.Number, v.Number)
+		return broken(AuditMisplaced, "entry %d follows entry %d: it was put there or moved", e.Number, v.Number)
 	case DigestOf(r.Text) != r.Digest:
-		return broken(AuditChanged, "its digest is that of another text")
+		return broken(AuditChanged, "its text was changed: it has another digest than it had")
 	case DigestOf(r.Before) != e.Before:
-		return broken(AuditChanged, "what was before is not what its digest is of")
+		return broken(AuditChanged, "what it has as before was changed: its text names another digest")
 	case DigestOf(r.After) != e.After:
-		return broken(AuditChanged, "what was after is not what its digest is of")
+		return broken(AuditChanged, "what it has as after was changed: its text names another digest")
+	case first && e.Number > 1 && e.Previous == "":
+		return broken(AuditUnlinked, "it names none before it")
 	case first && e.Number == 1 && e.Previous != "":
-		return broken(AuditUnlinked, "the first entry names one before it")
+		return broken(AuditUnlinked, "it is the first, and names one before it")
 	case !first && e.Previous != string(v.Digest):
-		return broken(AuditUnlinked, "it does not name the digest of entry %d", v.Number)
+		return broken(AuditUnlinked, "it names another entry before it than entry %d: one of them was changed or put there", v.Number)
 	}
 	v.Number, v.Digest = e.Number, r.Digest
 	return nil

@@ -28,7 +28,7 @@ var (
 	ReasonMediaType      = refusal("unsupported_media_type", http.StatusUnsupportedMediaType, "content type not supported")
 	ReasonBodyTimeout    = refusal("body_timeout", http.StatusRequestTimeout, "the body did not arrive in time")
 	ReasonBodyBroken     = refusal("body_incomplete", http.StatusBadRequest, "the body ended early")
-	ReasonNoIdentity     = refusal("unauthenticated", http.StatusUnauthorized, "nobody is known to ask")
+	ReasonNoIdentity     = refusal("unauthenticated", http.StatusUnauthorized, "authentication is required")
 	ReasonForbidden      = refusal("forbidden", http.StatusForbidden, "a role is missing")
 	ReasonTokenInURL     = refusal("token_in_url", http.StatusBadRequest, "a token stands in the URL")
 	ReasonAuthAway       = refusal("auth_unavailable", http.StatusServiceUnavailable, "who asks cannot be told now")

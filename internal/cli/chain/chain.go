@@ -7,8 +7,8 @@ package chain
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,6 +32,7 @@ type Part struct {
 	Partition int
 	First     int64 // number of the first entry
 	Head      Head  // the last
+	chain     queue.AuditVerifier
 }
 
 // Broken is an entry at which a log is not what it was.
@@ -62,56 +63,30 @@ func New(since []Head) *Verifier {
 
 // Add reads the next entry of its partition. Its error is a *Broken.
 func (v *Verifier) Add(r *wire.AuditRecord) error {
-	text := []byte(r.Text)
-	var e queue.AuditEntry
-	broken := func(format string, args ...any) error {
-		return &Broken{r.Partition, cmp.Or(e.Number, r.Entry.Number), fmt.Sprintf(format, args...)}
+	record := queue.AuditRecord{Text: []byte(r.Text), Digest: r.Digest, Before: r.Before, After: r.After}
+	e, _ := record.Entry() // which the chain refuses if it cannot be read
+	broken := func(number int64, why string) error { return &Broken{r.Partition, number, why} }
+	h, remembered := v.since[r.Partition]
+	part := v.parts[r.Partition]
+	if part == nil {
+		part = &Part{Partition: r.Partition, First: e.Number}
+		if remembered && h.Number == e.Number-1 {
+			part.chain = queue.AuditVerifier{Number: h.Number, Digest: h.Digest}
+		}
+		v.parts[r.Partition] = part
 	}
-	if err := json.Unmarshal(text, &e); err != nil {
-		return broken("its text is no entry: %v", err)
-	}
-	if queue.DigestOf(text) != r.Digest {
-		return broken("its text was changed: it has another digest than it had")
+	err := part.chain.Add([]queue.AuditRecord{record})
+	var b *queue.AuditBreak
+	if errors.As(err, &b) {
+		return broken(b.Number, b.Detail)
 	}
 	if said, err := json.Marshal(r.Entry); err != nil || !same(said, e) {
-		return broken("what is shown of it is not what its text says")
+		return broken(e.Number, "what is shown of it is not what its text says")
 	}
-	for what, of := range map[string]struct {
-		text json.RawMessage
-		want queue.Digest
-	}{"before": {r.Before, e.Before}, "after": {r.After, e.After}} {
-		if of.text != nil && queue.DigestOf(of.text) != of.want {
-			return broken("what it has as %s was changed: its text names another digest", what)
-		}
+	if remembered && h.Number == e.Number && h.Digest != r.Digest {
+		return broken(e.Number, "it is not the one that was remembered: the log was written anew")
 	}
-	if err := v.follows(r.Partition, &e, broken); err != nil {
-		return err
-	}
-	if h, remembered := v.since[r.Partition]; remembered && h.Number == e.Number && h.Digest != r.Digest {
-		return broken("it is not the one that was remembered: the log was written anew")
-	}
-	v.parts[r.Partition].Head = Head{r.Partition, e.Number, r.Digest, e.Time()}
-	return nil
-}
-
-// follows checks an entry against the one before it.
-func (v *Verifier) follows(partition int, e *queue.AuditEntry, broken func(string, ...any) error) error {
-	part := v.parts[partition]
-	h, remembered := v.since[partition]
-	switch {
-	case part == nil && e.Number < 1:
-		return broken("entries are counted from 1")
-	case part == nil && (e.Number == 1) != (e.Previous == ""):
-		return broken("only the first entry has none before it")
-	case part == nil && remembered && h.Number == e.Number-1 && string(h.Digest) != e.Previous:
-		return broken("it does not follow the one that was remembered: the log was written anew")
-	case part == nil:
-		v.parts[partition] = &Part{Partition: partition, First: e.Number}
-	case e.Number != part.Head.Number+1:
-		return broken("it follows entry %d: what was between is gone, or this one was moved", part.Head.Number)
-	case e.Previous != string(part.Head.Digest):
-		return broken("it names another entry before it than entry %d: one of them was changed or put there", part.Head.Number)
-	}
+	part.Head = Head{r.Partition, e.Number, r.Digest, e.Time()}
 	return nil
 }
 

@@ -81,7 +81,7 @@ func TestTampering(t *testing.T) {
 		"moved": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			all[at], all[at+2] = all[at+2], all[at]
 			return all
-		}, "moved"},
+		}, "is gone"},
 		"doubled": {func(all []wire.AuditRecord) []wire.AuditRecord { return slices.Insert(all, at, all[at]) }, "moved"},
 		"changed": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			all[at].Text = strings.Replace(all[at].Text, "created", "changed", 1)
@@ -90,7 +90,7 @@ func TestTampering(t *testing.T) {
 		"changed with its digest": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			e := all[at].Entry
 			e.Name = "other"
-			all[at] = record(t, 0, queue.Digest(e.Previous), e, "")
+			all[at] = record(t, 0, queue.Digest(e.Previous), e, string(all[at].After))
 			return all
 		}, "names another entry before it"},
 		"put in between": {func(all []wire.AuditRecord) []wire.AuditRecord {
@@ -112,8 +112,8 @@ func TestTampering(t *testing.T) {
 		"the beginning": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			e := all[at].Entry
 			e.Number = 1
-			return []wire.AuditRecord{record(t, 0, all[2].Digest, e, "")}
-		}, "only the first"},
+			return []wire.AuditRecord{record(t, 0, all[2].Digest, e, string(all[at].After))}
+		}, "it is the first, and names one before it"},
 		"the newest": {func(all []wire.AuditRecord) []wire.AuditRecord { return all[:8] }, "does not show it"},
 	} {
 		all := log(t, 5)
@@ -154,7 +154,7 @@ func TestRememberedHead(t *testing.T) {
 	}{
 		"written anew": {anew, "written anew"}, "cut off": {all[:4], "is gone with all behind it"},
 		"begins later":           {all[8:], "was dropped for its age"},
-		"written anew behind it": {anew[6:], "does not follow the one that was remembered"},
+		"written anew behind it": {anew[6:], "names another entry before it than entry 3"},
 	} {
 		if _, err := verify(c.all, since, nil); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v does not say %q", what, err, c.says)
