@@ -24,7 +24,7 @@ import (
 //	ops.Server          bounds connections and time, and charges memory to the client, or refuses it (api.RefuseBudget)
 //	api.Guard           refuses what a web page may have sent
 //	api.Beside          of a listener for health and metrics alone: nothing else is served
-//	api.New             finds the operation, and names the request; each change is logged with who made it
+//	api.New             finds the operation, names the request and asks who sends it; changes are logged and recorded
 //	newEngine
 func newServer(l ops.Listen, o ops.ServerOptions) (*ops.Server, error) {
 	if err := validHosts(l.Hosts); err != nil {
