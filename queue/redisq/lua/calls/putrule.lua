@@ -59,7 +59,7 @@ else
   count_again(nr, ARGV[12])
   -- Its keys end at other times from now on, and may be more than are allowed: see rulekeys.lua.
   if call('EXISTS', B .. 'W' .. nr) == 1 then
-    recheck(nr, now + longest_yet + SECOND)
+    recheck(nr, now + longest_yet + 10 * SECOND)
     call('PEXPIRE', B .. 'W' .. nr, 3600000 + ceil((longest_yet + 2 * longest) / 1000))
   end
 end

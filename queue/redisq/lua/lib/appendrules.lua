@@ -45,15 +45,17 @@ local function judge(i, cost)
   for k = 1, count do
     local high, low = byte(text, 2 * k - 1, 2 * k)
     local n = high * 256 + low
-    local l, key = bounds[n], ARGV[first_key + n - 1]
+    local l = bounds[n]
     local allowed, remaining, retry, reset, kept, was = l.kind.ask(l, tallies[n], cost)
-    local answer = allowed and 1 or 0
-    local till = was or ends_at(l, tallies[n])
-    local new = allowed and l.keys > 0 and (till == 0 or doubt and till <= now)
-      and with_rulekeys().is_new(l, l.kind, key, tallies[n])
-    local full = new and rulekeys.no_room(l, l.kind, key, levels[n])
-    if full then allowed, answer, remaining, retry, reset, kept = false, 3, 0, full, 0, nil end
-    asked[k], allows[k], keeps[k], resets[k], news[k] = n, allowed, kept, reset, new or till
+    local answer, till = allowed and 1 or 0, was or ends_at(l, tallies[n])
+    if allowed and (till == 0 or doubt and till <= now) and l.keys > 0 then -- else the key is known
+      local keys, key = with_rulekeys(), ARGV[first_key + n - 1]
+      local new = keys.is_new(l, l.kind, key, tallies[n])
+      local full = new and keys.no_room(l, l.kind, key, levels[n])
+      if full then allowed, answer, remaining, retry, reset, kept = false, 3, 0, full, 0, nil end
+      till = new or till
+    end
+    asked[k], allows[k], keeps[k], resets[k], news[k] = n, allowed, kept, reset, till
     fresh[n] = fresh[n] or was
     decisions = decisions .. pack(DECISION, answer, remaining, retry, reset)
     if not allowed and actions[n] ~= 's' then

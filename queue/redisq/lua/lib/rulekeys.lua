@@ -7,7 +7,7 @@
 -- B WNR is a zset with an entry for each key that the rule holds: the 16 bytes of its digest and one of its rarity. The
 -- score is when the key was expected to be fresh again. Using a key does not move its entry, so the score may be too
 -- early. look_at checks entries whose score has passed. It moves those of keys that are still in use, and removes those
--- whose tally has expired. A tally that is a text outlives its recovery by up to a second (see keep in tallies.lua);
+-- whose tally has expired. A tally that is a text outlives its recovery by up to a SPAN (see keep in tallies.lua);
 -- such a one is removed together with its entry, but only if the rule needs the room.
 --
 -- So a key whose tally stands has its entry, even if the tally is fresh by now, and using it costs no command here.
@@ -51,7 +51,7 @@ local function crowd_of(key)
       c.level = 0
     end
   end
-  c.due = #first == 2 * FEW + 2 and tonumber(first[#first]) <= now - SECOND
+  c.due = #first == 2 * FEW + 2 and tonumber(first[#first]) <= now - SPAN
   c.recheck = list and recheck_until(list, nr)
   crowds[rule] = c
   return c
@@ -167,14 +167,14 @@ end
 local function keep_keys(l, key)
   local nr = sub(key, #B + 2, -18)
   local till = list and recheck_until(list, nr) or 0
-  call('PEXPIRE', B .. 'W' .. nr, lasting(max(2 * l.slot, till - now) + l.slot + SECOND))
+  call('PEXPIRE', B .. 'W' .. nr, lasting(max(2 * l.slot, till - now) + l.slot + SPAN))
 end
 
 -- came enters a new key, which is fresh after some time.
 local function came(l, kind, key, level, left)
   local c = crowd_of(key)
   if level >= c.level then
-    if c.due then look_at(c, l, kind, now - SECOND, FEW) end
+    if c.due then look_at(c, l, kind, now - SPAN, FEW) end
     local n = call('ZADD', c.key, now + left, member(key, level))
     if not c.kept then
       keep_keys(l, key)

@@ -18,6 +18,7 @@
 --   anew(tally)                  forgets; of a text there is then none
 --   write(tally)                 keeps it
 
+local SPAN = 4 * SECOND
 local MAX_LIMIT, MAX_ENTRIES = 1000000000, 10000
 local BOUND, BOUND_BYTES, DECISION = '>c1I8I8I8I8I8', 41, '>BI4I8I8'
 
@@ -38,15 +39,15 @@ local function lasting(left)
 end
 
 -- keep writes a tally that is a text, in place of one that was as fresh at an instant. It is kept to the end of the
--- second in which it is as fresh: so of one that is asked often its expiry mostly stays, and to set that is half of
--- what writing costs.
+-- span in which it is as fresh. So of one that is asked often the expiry mostly stays, and to set that is half of what
+-- writing costs; and it mostly stands when it is asked again, else it would have to be counted (see rulekeys.lua).
 local function keep(key, text, left, was)
-  local second = floor((now + left) / SECOND)
+  local span = floor((now + left) / SPAN)
   if left <= 0 then
     call('UNLINK', key)
-  elseif second <= floor(was / SECOND) then
+  elseif span <= floor(was / SPAN) then
     call('SET', key, text, 'KEEPTTL')
   else
-    call('SET', key, text, 'PX', lasting((second + 1) * SECOND - now))
+    call('SET', key, text, 'PX', lasting((span + 1) * SPAN - now))
   end
 end
