@@ -1,0 +1,57 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/auth"
+)
+
+// A token from its making to its end. Nobody gives more than he has.
+func TestTokensOverHTTP(t *testing.T) {
+	s := secure(t, api.Options{})
+	admin := s.with("acme", auth.Admin)
+	a := s.by(
+		admin,
+		"POST",
+		"/v1/tokens",
+		`{"grants":[{"role":"view","prefix":"acme-*"}],"expires_in":"1h","note":"shop"}`,
+	)
+	a.want(t, 201, "app", "acme", "note", "shop")
+	if a.header.Get("Cache-Control") != "no-store" {
+		t.Error("a proxy may keep the secret")
+	}
+	first := a.body["secret"].(string)
+	s.by(first, "GET", "/v1/queues/acme-mail", "").want(t, 200)
+	s.by(first, "GET", "/v1/queues/ses.acme", "").want(t, 403)
+	path := a.header.Get("Location")
+	b := s.by(admin, "POST", path+"/rotate", `{"keep":"1h"}`)
+	b.want(t, 201, "note", "shop")
+	second := b.body["secret"].(string)
+	for _, token := range []string{first, second} {
+		s.by(token, "GET", "/v1/whoami", "").want(t, 200, "app", "acme")
+	}
+	s.by(admin, "GET", path, "").want(t, 200, "replaced_by", b.body["id"])
+	s.by(admin, "POST", path+"/rotate", "{}").want(t, 400)
+	s.by(s.with("beta", auth.Admin), "DELETE", path, "").want(t, 404, "reason", "unknown_token")
+	s.by(admin, "DELETE", path, "", "If-Match", `"1"`).want(t, 412, "reason", "revision_mismatch")
+	s.by(admin, "DELETE", path, "").want(t, 204)
+	s.by(first, "GET", "/v1/whoami", "").want(t, 401)
+	s.by(second, "GET", "/v1/whoami", "").want(t, 200)
+	c := s.by(admin, "POST", b.header.Get("Location")+"/rotate", "")
+	c.want(t, 201)
+	s.by(second, "GET", "/v1/whoami", "").want(t, 401)
+	s.by(s.operator, "POST", "/v1/tokens", `{"app":"acme","grants":[{"role":"root"}]}`).want(t, 400)
+	s.by(admin, "POST", "/v1/tokens", `{"grants":[{"role":"view"}],"expires_in":"-1h"}`).
+		want(t, 400, "field", "expires_in")
+	s.by(admin, "POST", "/v1/tokens", `{"grants":[]}`).want(t, 400, "field", "grants")
+	part := s.token("acme", auth.Grant{Role: auth.Admin, Prefix: "acme-*"})
+	s.by(part, "POST", "/v1/tokens", `{"grants":[{"role":"view"}]}`).want(t, 403)
+	s.by(part, "POST", "/v1/tokens", `{"grants":[{"role":"view","prefix":"ses.acme"}]}`).want(t, 403)
+	s.by(part, "POST", "/v1/tokens", `{"grants":[{"role":"view","prefix":"acme-mail"}]}`).want(t, 201)
+	if list := s.by(admin, "GET", "/v1/tokens", "").text; strings.Contains(list, "digest") ||
+		strings.Contains(list, "secret") {
+		t.Errorf("the list shows %s", list)
+	}
+}
