@@ -200,7 +200,7 @@ func TestBroken(t *testing.T) {
 			"prometheus", "compose.yaml", "PENSTOCK_HOST: ingress-1,ingress-2", "PENSTOCK_HOST: ingress-1",
 			"ingress-2 is scraped by a name that its PENSTOCK_HOST does not have",
 		},
-		{"prometheus", "prometheus/prometheus.yml", "[alerts.yml]", "[alarms.yml]", "there is no alarms.yml"},
+		{"prometheus", "prometheus/prometheus.yml", ", alerts.yml]", ", alarms.yml]", "there is no alarms.yml"},
 		{"prometheus", "prometheus/prometheus.yml", "job_name: penstock-drainer", "job_name: drainer", "leaves out drainer"},
 		{"prometheus", "prometheus/alerts.yml", "        for: 1m\n", "        four: 1m\n", "four"},
 		{
@@ -291,6 +291,59 @@ func TestBroken(t *testing.T) {
 		{
 			"alerts", "prometheus/alerts.yml", "alert: PenstockHeld", "alert: PenstockHolds",
 			"PenstockHolds: a test has it quiet: false, and firing: false",
+		},
+
+		{
+			"recording", "prometheus/recording.yml", "rate(penstock_refused_total", "rate(penstock_refusals_total",
+			"does not tell of penstock_refusals_total",
+		},
+		{
+			"recording", "prometheus/recording.yml", "sum by (rule, outcome) (", "sum by (rule, reason) (",
+			"it is by reason, which none of its metrics has",
+		},
+		{
+			"recording", "prometheus/recording.yml", "record: queue_state:penstock_jobs:max", "record: queue:penstock_jobs:max",
+			"queue:penstock_jobs:max is by [queue state]",
+		},
+		{"recording", "prometheus/recording.yml", "(penstock_jobs)", "(penstock_jobs", "promtool check rules"},
+		{
+			"recording", "grafana/overview.json", "queue:penstock_lost_slots:rate5m",
+			"sum by (queue) (rate(penstock_lost_slots_total[5m]))", "queue:penstock_lost_slots:rate5m is written out",
+		},
+		{
+			"recording", "grafana/overview.json", "queue:penstock_lost_slots:rate5m", "penstock_queues",
+			"queue:penstock_lost_slots:rate5m is asked for by 1 panels",
+		},
+		{"grafana", "grafana/store.json", "max(penstock_store_used_bytes)", "max(penstock_store_used_bytes", "unclosed left"},
+		{
+			"grafana", "grafana/store.json", "time() - penstock_refreshed", "time() - penstock_read",
+			"does not tell of penstock_read",
+		},
+		{
+			"grafana", "grafana/store.json", "sum by (result)", "sum by (outcome)",
+			"it is by outcome, which none of its metrics",
+		},
+		{"grafana", "grafana/store.json", "penstock-store", "store", `its uid is "store", want "penstock-store"`},
+		{"grafana", "grafana/lanes.json", `reason=\"lane_full\"`, `reason=\"lanes_full\"`, `{reason="lanes_full"}`},
+		{
+			"grafana", "grafana/lanes.json", `max by (queue) (penstock_lanes{queue`, `max by (queue) (penstock_lanes{lane`,
+			"no label lane",
+		},
+		{"grafana", "grafana/lanes.json", `rule=~\"$rule\"`, `rule=~\"$rules\"`, "$rules cannot be chosen"},
+		{
+			"grafana", "grafana/lanes.json", "label_values(penstock_jobs, queue)", "label_values(penstock_lanes, lane)",
+			"nothing is chosen",
+		},
+		{
+			"grafana", "grafana/lanes.json", `"legendFormat": "{{rule}}"`, `"legendFormat": "{{key}}"`,
+			"its legend has {{key}}",
+		},
+		{"grafana", "grafana/queue.json", `"w": 12`, `"w": 14`, "it lies on"},
+		{"grafana", "grafana/queue.json", `"unit": "bytes"`, `"unit": ""`, "no unit"},
+		{"grafana", "grafana/queue.json", "What is in the queue, by state.", "What is in it", "is not a sentence"},
+		{
+			"grafana", "grafana/queue.json", `sum by (queue) (penstock_handlers_in_use{queue=~\"$queue\"})`,
+			`max by (queue) (penstock_queue_bytes{queue=~\"$queue\"})`, "asks what",
 		},
 
 		{"readme", "README.md", "compose.yaml", "compose.yml", "does not tell of compose.yaml"},

@@ -31,6 +31,8 @@ var checks = map[string]check{
 	"systemd":    systemdFaults,
 	"prometheus": prometheusFaults,
 	"alerts":     alertFaults,
+	"recording":  recordingFaults,
+	"grafana":    grafanaFaults,
 	"readme":     readmeFaults,
 }
 

@@ -2,11 +2,9 @@ package deploytest
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +12,6 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
-
-	"github.com/penstock/penstock/internal/app"
 )
 
 // scraping is what prometheus.yml may hold.
@@ -145,12 +141,8 @@ func ruleFaults(t *testing.T, rules []rule, s *scraping) (found faults) {
 	for i, r := range rules {
 		expressions[i] = r.Expr
 	}
-	asked, err := json.Marshal(expressions)
+	read, err := readExpressions(t, expressions)
 	if err != nil {
-		t.Fatal(err)
-	}
-	var read []expression
-	if err := readAs(t, string(asked), &read, "promql"); err != nil {
 		found.add("alerts.yml: %v", err)
 		return found
 	}
@@ -173,29 +165,9 @@ func ruleFaults(t *testing.T, rules []rule, s *scraping) (found faults) {
 			r.Annotations["summary"] == "" {
 			say("its severity is %q, and its summary %q", severity, r.Annotations["summary"])
 		}
-		kept := read[i].By
-		for _, sel := range read[i].Selectors {
-			m, ok := known[sel.Metric]
-			if !ok {
-				say("docs/metrics.md does not tell of %s", sel.Metric)
-				continue
-			}
-			if !read[i].Aggregates {
-				kept = append(kept, m.labels...)
-				kept = append(kept, "instance", "job")
-			}
-			for _, match := range sel.Matchers {
-				if fault := m.refuses(match, s); fault != "" {
-					say("%s", fault)
-				}
-			}
-		}
-		for _, by := range read[i].By {
-			if !slices.ContainsFunc(read[i].Selectors, func(sel selector) bool {
-				return slices.Contains(append(known[sel.Metric].labels, "instance", "job"), by)
-			}) {
-				say("it is by %s, which none of its metrics has", by)
-			}
+		kept := read[i].keeps(known)
+		for _, fault := range read[i].faults(known, s) {
+			say("%s", fault)
 		}
 		for _, text := range r.Annotations {
 			if err := annotates(text, kept); err != nil {
@@ -204,74 +176,6 @@ func ruleFaults(t *testing.T, rules []rule, s *scraping) (found faults) {
 		}
 	}
 	return found
-}
-
-// expression is what one of PromQL asks for, as Prometheus reads it.
-type expression struct {
-	Selectors  []selector
-	By         []string
-	Aggregates bool
-}
-
-type selector struct {
-	Metric   string
-	Matchers []matcher
-}
-
-type matcher struct{ Label, Op, Value string }
-
-// metric is one that there is.
-type metric struct {
-	name, about string
-	labels      []string
-}
-
-var metricRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([\\w, ]*)\\| (.*) \\|$")
-
-// metrics are those of docs/metrics.md, of the process, and Prometheus' own.
-func metrics(t *testing.T) map[string]metric {
-	t.Helper()
-	known := map[string]metric{"up": {name: "up"}}
-	for _, row := range metricRow.FindAllStringSubmatch(read(t, "docs/metrics.md"), -1) {
-		known[row[1]] = metric{name: row[1], about: row[3], labels: strings.FieldsFunc(row[2], func(r rune) bool {
-			return r == ',' || r == ' '
-		})}
-	}
-	gathered, err := app.NewRegistry().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range gathered {
-		if name := family.GetName(); !strings.HasPrefix(name, "penstock_") {
-			known[name] = metric{name: name}
-		}
-	}
-	return known
-}
-
-// refuses says why nothing would match.
-func (m metric) refuses(match matcher, s *scraping) string {
-	if match.Label == "job" {
-		jobs, err := regexp.Compile("^(?:" + match.Value + ")$")
-		for _, scrape := range s.ScrapeConfigs {
-			if err != nil || !jobs.MatchString(scrape.JobName) {
-				return fmt.Sprintf("%s{job%s%q} leaves out %s: %v", m.name, match.Op, match.Value, scrape.JobName, err)
-			}
-		}
-		return ""
-	}
-	if !slices.Contains(m.labels, match.Label) {
-		return fmt.Sprintf("%s has no label %s", m.name, match.Label)
-	}
-	if match.Label == "queue" && match.Value == "_other" { // of all queues without series of their own
-		return ""
-	}
-	for value := range strings.SplitSeq(match.Value, "|") {
-		if !regexp.MustCompile(`\b` + regexp.QuoteMeta(value) + `\b`).MatchString(m.about) {
-			return fmt.Sprintf("docs/metrics.md tells of no %s{%s=%q}", m.name, match.Label, value)
-		}
-	}
-	return ""
 }
 
 // annotates reads a text as Prometheus does, where only these labels are there.

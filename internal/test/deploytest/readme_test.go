@@ -19,7 +19,7 @@ var (
 func readmeFaults(t *testing.T, deploy files) (found faults) {
 	text := deploy["README.md"]
 	for name := range deploy {
-		if base := path.Base(name); base != "README.md" && base != "main.go" && !strings.Contains(text, base) {
+		if base := path.Base(name); base != "README.md" && path.Ext(base) != ".go" && !strings.Contains(text, base) {
 			found.add("README.md does not tell of %s", name)
 		}
 	}

@@ -39,6 +39,9 @@ func promql(text []byte) (any, error) {
 		parser.Inspect(parsed, func(node parser.Node, _ []parser.Node) error {
 			switch node := node.(type) {
 			case *parser.AggregateExpr:
+				if node.Op == parser.TOPK || node.Op == parser.BOTTOMK { // they choose series, and keep their labels
+					return nil
+				}
 				read[i].Aggregates = true
 				read[i].By = append(read[i].By, node.Grouping...)
 			case *parser.VectorSelector:

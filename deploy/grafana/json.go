@@ -1,0 +1,172 @@
+package grafana
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// JSON is the dashboard as Grafana imports it.
+func (d Dashboard) JSON() ([]byte, error) {
+	page := object{
+		"uid": "penstock-" + d.Name, "title": "Penstock / " + d.Title, "description": d.About,
+		"tags": []string{"penstock"}, "schemaVersion": 39, "editable": true, "graphTooltip": 1, "timezone": "browser",
+		"refresh": "30s", "time": object{"from": "now-1h", "to": "now"},
+		"annotations": object{"list": []any{}},
+		"links": []any{object{
+			"type": "dashboards", "tags": []string{"penstock"}, "title": "Penstock", "icon": "external link",
+			"asDropdown": false, "includeVars": true, "keepTime": true, "targetBlank": false,
+		}},
+		"templating": object{"list": d.variables()}, "panels": d.panels(),
+	}
+	var out bytes.Buffer
+	to := json.NewEncoder(&out)
+	to.SetEscapeHTML(false)
+	to.SetIndent("", "  ")
+	err := to.Encode(page)
+	return out.Bytes(), err
+}
+
+// object is one of JSON. Its members are written in order of name, so that the same dashboard is the same text.
+type object map[string]any
+
+// source is the data source that was chosen.
+var source = object{"type": "prometheus", "uid": "${datasource}"}
+
+func (d Dashboard) variables() []any {
+	all := []any{object{
+		"name": "datasource", "label": "data source", "type": "datasource", "query": "prometheus", "hide": 0,
+	}}
+	for _, p := range d.Picks {
+		ask := "label_values(" + p.Metric + ", " + p.Label + ")"
+		all = append(all, object{
+			"name": p.Label, "type": "query", "datasource": source, "definition": ask, "hide": 0,
+			"query": object{"query": ask, "refId": "A"}, "refresh": 2, "sort": 1, // asked again with the time range
+			"multi": true, "includeAll": true, "allValue": ".*",
+			"current": object{"selected": true, "text": []string{"All"}, "value": []string{"$__all"}},
+		})
+	}
+	return all
+}
+
+func (d Dashboard) panels() []any {
+	var all []any
+	y := 0
+	add := func(panel object, x, width, height int) {
+		panel["id"], panel["gridPos"] = len(all)+1, object{"x": x, "y": y, "w": width, "h": height}
+		all = append(all, panel)
+	}
+	for _, row := range d.Rows {
+		if row.Title != "" {
+			add(object{"type": "row", "title": row.Title, "collapsed": false, "panels": []any{}}, 0, 24, 1)
+			y++
+		}
+		x := 0
+		for _, p := range row.Panels {
+			add(p.object(), x, p.Width, row.Height)
+			x += p.Width
+		}
+		y += row.Height
+	}
+	return all
+}
+
+func (p Panel) object() object {
+	defaults := object{
+		"unit": p.Unit, "min": 0, "noValue": "none", "custom": p.custom(), "color": object{"mode": "palette-classic"},
+		"thresholds": object{"mode": "absolute", "steps": p.steps()},
+	}
+	if p.Unit == Share && p.Kind == Bars {
+		defaults["max"] = 1
+	}
+	if p.Kind == Number || p.Kind == Bars || p.Kind == Table {
+		defaults["color"] = object{"mode": "thresholds"}
+	}
+	panel := object{
+		"type": p.Kind, "title": p.Title, "description": p.About, "datasource": source,
+		"fieldConfig": object{"defaults": defaults, "overrides": []any{}}, "options": p.options(), "targets": p.targets(),
+	}
+	if p.Kind == Table {
+		panel["transformations"] = []any{object{
+			"id": "organize", "options": object{"excludeByName": object{"Time": true, "__name__": true}},
+		}}
+	}
+	return panel
+}
+
+func (p Panel) targets() []any {
+	all := make([]any, len(p.Queries))
+	latest := p.Kind == Bars || p.Kind == Table
+	for i, q := range p.Queries {
+		format := "time_series"
+		if p.Kind == Table {
+			format = "table"
+		}
+		all[i] = object{
+			"refId": string(rune('A' + i)), "datasource": source, "editorMode": "code", "expr": q.Expr,
+			"legendFormat": q.Legend, "format": format, "instant": latest, "range": !latest,
+		}
+	}
+	return all
+}
+
+// steps are from which value on a panel has which colour.
+func (p Panel) steps() []any {
+	if p.BadBelow > 0 {
+		return []any{object{"color": "red", "value": nil}, object{"color": "green", "value": p.BadBelow}}
+	}
+	all := []any{object{"color": "green", "value": nil}}
+	if p.Warn > 0 {
+		all = append(all, object{"color": "orange", "value": p.Warn})
+	}
+	if p.Bad > 0 {
+		all = append(all, object{"color": "red", "value": p.Bad})
+	}
+	return all
+}
+
+// custom is what is set for one kind of panel only.
+func (p Panel) custom() object {
+	switch p.Kind {
+	case Chart:
+		stacking, fill, limits := "none", 0, "off"
+		if p.Stacked {
+			stacking, fill = "normal", 30
+		}
+		if p.Warn > 0 || p.Bad > 0 || p.BadBelow > 0 {
+			limits = "dashed"
+		}
+		return object{
+			"drawStyle": "line", "lineWidth": 1, "fillOpacity": fill, "showPoints": "never", "spanNulls": false,
+			"stacking": object{"mode": stacking, "group": "A"}, "thresholdsStyle": object{"mode": limits},
+		}
+	case Timeline:
+		return object{"fillOpacity": 70, "lineWidth": 0}
+	}
+	return object{}
+}
+
+func (p Panel) options() object {
+	legend := object{"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []any{}}
+	tooltip := object{"mode": "multi", "sort": "desc"}
+	last := object{"calcs": []string{"lastNotNull"}, "fields": "", "values": false}
+	switch p.Kind {
+	case Number:
+		return object{
+			"reduceOptions": last, "colorMode": "value", "graphMode": "area", "textMode": "auto", "justifyMode": "auto",
+			"orientation": "auto", "wideLayout": true,
+		}
+	case Bars:
+		return object{
+			"reduceOptions": last, "displayMode": "basic", "orientation": "horizontal", "valueMode": "text",
+			"showUnfilled": true,
+		}
+	case Table:
+		return object{"showHeader": true, "cellHeight": "sm", "footer": object{"show": false}}
+	case Timeline:
+		return object{
+			"legend": object{"showLegend": false}, "tooltip": object{"mode": "single"}, "mergeValues": true,
+			"showValue": "never", "rowHeight": 0.8,
+		}
+	}
+	return object{"legend": legend, "tooltip": tooltip}
+}
