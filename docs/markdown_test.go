@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 const root = ".."
@@ -101,8 +102,15 @@ func (p *page) slug(text string) string {
 	return s
 }
 
-// words are counted as wc -w does.
-func (p *page) words() int { return len(strings.Fields(strings.Join(p.lines, "\n"))) }
+// words counts what has a letter or a digit: the bars and marks of tables and code are none.
+func (p *page) words() (n int) {
+	for _, field := range strings.Fields(strings.Join(p.lines, "\n")) {
+		if strings.ContainsFunc(field, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }) {
+			n++
+		}
+	}
+	return n
+}
 
 // at is a place on the page, for messages.
 func (p *page) at(line int) string { return fmt.Sprintf("%s:%d", p.name, line) }

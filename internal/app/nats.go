@@ -70,7 +70,9 @@ const (
 // trying again does not mend: a bad URL or file, or a login that is refused.
 func (f *natsFlags) connect(name string, log *slog.Logger) (*nats.Conn, error) {
 	l := &line{log: log, first: make(chan error, 1), said: map[string]bool{}}
-	options := append(l.options(), nats.Name(name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+	// Answers come to subjects of the kind of process, so that users of NATS can be kept from reading those of others.
+	inbox := "_INBOX." + strings.ReplaceAll(name, " ", "-")
+	options := append(l.options(), nats.Name(name), nats.CustomInboxPrefix(inbox), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(-1),
 		nats.Timeout(2*time.Second), nats.SetCustomDialer(&net.Dialer{Timeout: natsDial}), nats.PingInterval(time.Second),
 		nats.MaxPingsOutstanding(2))

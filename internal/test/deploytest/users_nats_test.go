@@ -44,9 +44,10 @@ func startNATSUsers(t *testing.T) (url func(user string) string) {
 	return func(user string) string { return fmt.Sprintf("nats://%s:a-of-%s@%s", user, user, s.Addr()) }
 }
 
-func connectNATS(t *testing.T, url string, refused chan<- error) *nats.Conn {
+// connectNATS connects as a user, as internal/app does.
+func connectNATS(t *testing.T, url func(string) string, user string, refused chan<- error) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(url, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+	nc, err := nats.Connect(url(user), nats.CustomInboxPrefix("_INBOX.penstock-"+user), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		select {
 		case refused <- err:
 		default:
@@ -76,7 +77,7 @@ func openOverflow(t *testing.T, nc *nats.Conn) *deferred.Stream {
 func TestNATSUsers(t *testing.T) {
 	url := startNATSUsers(t)
 	refused := make(chan error, 100)
-	ingressConn, drainerConn := connectNATS(t, url("ingress"), refused), connectNATS(t, url("drainer"), refused)
+	ingressConn, drainerConn := connectNATS(t, url, "ingress", refused), connectNATS(t, url, "drainer", refused)
 	into, back := openOverflow(t, ingressConn), openOverflow(t, drainerConn)
 
 	engine, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
@@ -156,7 +157,7 @@ func TestNATSUsers(t *testing.T) {
 		{"drainer", "other"},
 	} {
 		said := make(chan error, 1)
-		nc := connectNATS(t, url(row.who), said)
+		nc := connectNATS(t, url, row.who, said)
 		if err := nc.Publish(row.subject, []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
@@ -169,5 +170,23 @@ func TestNATSUsers(t *testing.T) {
 			t.Errorf("%s may publish to %s", row.who, row.subject)
 		}
 		nc.Close()
+	}
+	for user, other := range map[string]string{"ingress": "drainer", "drainer": "ingress"} {
+		for _, subject := range []string{"_INBOX.>", ">", "_INBOX.penstock-" + other + ".>", "penstock.deferred.>"} {
+			said := make(chan error, 1)
+			nc := connectNATS(t, url, user, said)
+			if _, err := nc.Subscribe(subject, func(*nats.Msg) {}); err != nil {
+				t.Fatal(err)
+			}
+			if err := nc.FlushTimeout(5 * time.Second); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-said:
+			case <-time.After(5 * time.Second):
+				t.Errorf("%s may read %s", user, subject)
+			}
+			nc.Close()
+		}
 	}
 }
