@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -147,8 +148,9 @@ func auditViewOf(ctx context.Context) auditView {
 	return auditView{id, id == nil || id.Everything(auth.Admin)}
 }
 
-// record is an entry as it may be shown, if it may. Of a change to what is his that somebody else made an app's admin
-// sees who it was, and not by which token and from where. The chain is only for who sees all of it.
+// record is an entry as it may be shown, if it may. Of a change to what is his that the operator made an app's admin sees
+// who it was, and not by which token and from where. What another app did he never sees, and nothing that was before his
+// app: its name and its prefixes may have been another's then. The chain is only for who sees all of it.
 func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 	shown := wire.AuditRecord{
 		Partition: e.partition, Entry: e.entry, Before: e.record.Before, After: e.record.After,
@@ -157,8 +159,11 @@ func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 		shown.Text, shown.Digest = string(e.record.Text), e.record.Digest
 		return shown, true
 	}
-	app := v.id.Actor.App
-	his := app != "" && e.entry.Actor.App == app
+	app, by := v.id.App, e.entry.Actor.App
+	his := app != nil && by == app.Name
+	if app != nil && (by != "" && !his || e.entry.Time().Before(app.Created)) {
+		return shown, false
+	}
 	if !his {
 		shown.Entry.Actor.Token, shown.Entry.Actor.Address, shown.Entry.Actor.Request = "", "", ""
 	}
@@ -166,18 +171,16 @@ func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 	case string(queue.OfQueue), string(queue.OfRule):
 		return shown, v.id.Can(auth.Admin, e.entry.Name) || his && !v.id.Owns(e.entry.Name)
 	case auth.KindApp:
-		return shown, app != "" && e.entry.Name == app
+		return shown, app != nil && e.entry.Name == app.Name
 	}
-	return shown, his || app != "" && (appIn(e.record.Before) == app || appIn(e.record.After) == app)
+	return shown, his || belongs(e.record.Before, app) || belongs(e.record.After, app)
 }
 
-// appIn is the app that a document belongs to.
-func appIn(text []byte) string {
+// belongs reports whether a document is an app's, and not of an earlier one of its name.
+func belongs(text []byte, app *auth.App) bool {
 	var v struct {
-		App string `json:"app"`
+		App     string    `json:"app"`
+		Created time.Time `json:"app_created"`
 	}
-	if json.Unmarshal(text, &v) != nil {
-		return ""
-	}
-	return v.App
+	return app != nil && json.Unmarshal(text, &v) == nil && v.App == app.Name && v.Created.Equal(app.Created)
 }

@@ -1,9 +1,11 @@
 package api_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +92,45 @@ func TestAuditPages(t *testing.T) {
 		more := s.by(s.operator, "GET", "/v1/audit?order=oldest&after="+end.body["next"].(string), "")
 		return len(more.body["records"].([]any)) == 1
 	})
+}
+
+// An app that is made again, or is given a prefix later, sees of its names what it and the operator did since it was
+// made, and nothing of those that had its name or its prefix before.
+func TestAuditOfPredecessors(t *testing.T) {
+	s := secure(t, api.Options{})
+	details := func(app string) (all []string) {
+		a := s.by(s.with(app, auth.Admin), "GET", "/v1/audit?order=oldest&limit=500", "")
+		a.want(t, 200)
+		for _, r := range a.body["records"].([]any) {
+			entry := r.(map[string]any)["entry"].(map[string]any)
+			all = append(all, strings.TrimSpace(fmt.Sprint(entry["of"], " ", entry["what"], " ", cmp.Or(entry["detail"], ""))))
+		}
+		return all
+	}
+	record := func(app, of, name, detail string) {
+		err := s.store.Record(t.Context(), queue.AuditEntry{
+			Of: of, Name: name, What: queue.Paused, Detail: detail, Actor: queue.Actor{Name: "x", App: app},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.with("acme", auth.View) // a token of the first acme
+	record("acme", "queue", "acme-mail", "the first acme")
+	record("", "queue", "acme-mail", "the operator, for the first acme")
+	record("acme", "token", "abc", "the first acme, of a token")
+	s.by(s.operator, "DELETE", "/v1/apps/acme", "").want(t, 204)
+	s.put("/v1/apps/acme", `{"prefixes":["acme-*","ses.acme"]}`)
+	record("acme", "queue", "acme-mail", "acme")
+	record("", "queue", "acme-mail", "the operator")
+	record("beta", "queue", "acme-mail", "beta, that is refused")
+	record("beta", "queue", "beta-mail", "beta")
+	record("beta", "rule", "gamma-rule", "beta, of a prefix that was its own")
+	s.put("/v1/apps/acme", `{"prefixes":["acme-*","ses.acme","gamma-*"]}`)
+	want := "[app created queue paused acme queue paused the operator app changed token created]"
+	if got := fmt.Sprint(details("acme")); got != want {
+		t.Errorf("acme's admin sees %s, want %s", got, want)
+	}
 }
 
 // The entries of several partitions are one log, in which each stands after what came before it.
