@@ -15,20 +15,28 @@ func withoutContent(ctx context.Context, i *queue.JobInfo) {
 	}
 }
 
-// shownTo shows a queue, and of a parent that is not his who asks no more than bears on the queue: its rate, and
-// whether and until when it is paused.
+// shownTo shows a queue, as far as whoever asks may see it.
 func shownTo(ctx context.Context) func(*queue.Info) wire.Queue {
 	return func(i *queue.Info) wire.Queue {
-		if i.Parent == nil || owns(ctx, i.Parent.Spec.Name) {
-			return shown(i)
+		seen := visibleTo(ctx, i)
+		q := shown(seen)
+		if seen != i {
+			q.Parent.Quotas = nil
 		}
-		child, parent := *i, *i.Parent
-		parent.Pause.Reason, parent.Pause.By, parent.Pause.Note = "", "", ""
-		child.Parent = &parent
-		q := shown(&child)
-		q.Parent.Quotas = nil
 		return q
 	}
+}
+
+// visibleTo returns of a queue what may be shown: of a parent that is not his who asks no more than bears on the
+// queue, which is its rate, and whether and until when it is paused.
+func visibleTo(ctx context.Context, i *queue.Info) *queue.Info {
+	if i.Parent == nil || owns(ctx, i.Parent.Spec.Name) {
+		return i
+	}
+	child, parent := *i, *i.Parent
+	parent.Pause.Reason, parent.Pause.By, parent.Pause.Note = "", "", ""
+	child.Parent = &parent
+	return &child
 }
 
 // shownJobTo shows a job in the same way.

@@ -90,6 +90,7 @@ func Run(t *testing.T, open Open) {
 		{"OverflowLanes", overflowLaneRules},
 		{"Why", whyRules},
 		{"Quote", quoteRules},
+		{"Timetable", timetableRules},
 		{"List", listRules},
 		{"Purge", purgeRules},
 		{"Replay", replayRules},

@@ -24,8 +24,10 @@ type Backlog struct {
 // waiting is a job of a Backlog.
 type waiting struct {
 	lane    int
+	n       int // which one of the Backlog it is
 	cost    int64
 	expires leaky.Instant // 0 is never
+	due     leaky.Instant // of a scheduled one; 0 waits already
 }
 
 // ReadBacklog lists the waiting jobs of a queue, MaxBacklog at most, in as many calls as that takes:
@@ -57,7 +59,10 @@ func (b *Backlog) add(i *queue.JobInfo) {
 	if i.Lane != b.lanes[len(b.lanes)-1] {
 		b.lanes = append(b.lanes, i.Lane)
 	}
-	w := waiting{lane: len(b.lanes) - 1, cost: i.Cost}
+	w := waiting{lane: len(b.lanes) - 1, n: len(b.jobs), cost: i.Cost}
+	if i.State == queue.Scheduled {
+		w.due = leaky.Instant(i.DueAt.UnixMicro())
+	}
 	if !i.ExpiresAt.IsZero() {
 		w.expires = leaky.Instant(i.ExpiresAt.UnixMicro())
 		b.deadlines++

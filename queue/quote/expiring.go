@@ -1,11 +1,6 @@
 package quote
 
 import (
-	"cmp"
-	"math"
-	"slices"
-
-	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -45,56 +40,12 @@ func (b *Backlog) expiring(i *queue.Info, out *etaModel) Expiring {
 		e.Exact = !b.more
 		return e
 	}
-	now := goes(i)
-	own := out.own
-	if own == nil {
-		own = &paces{}
-	}
-	p, bucket := own.Pacer, own.bucket
-	p.Horizon = math.MaxInt64 // whatever it takes
-	gone, jobs := int64(0), int64(0)
-	lanes := make([]leaky.Bucket, len(b.lanes))
-	for _, w := range b.turns() {
-		// A lane without a rate lets everything go, and its bucket stays empty.
-		lane := i.Spec.Lanes.Of(b.lanes[w.lane]).Pacer()
-		lane.Horizon = p.Horizon
-		departs := max(
-			p.Next(bucket, now), lane.Next(lanes[w.lane], now), own.limitsETA(now, gone),
-			out.groupETA(now, gone, 0, jobs-i.Waiting),
-		)
-		if w.expires != 0 && w.expires < departs {
+	for w, departs := range b.departures(i, out) {
+		if w.expiresBefore(departs) {
 			e.Jobs++
-			continue
 		}
-		p.Take(&bucket, now, w.cost) // if it cannot, those behind leave centuries from now as well
-		lane.Take(&lanes[w.lane], now, w.cost)
-		gone, jobs = gone+w.cost, jobs+1
 	}
 	return e
-}
-
-// turns are the jobs in about the order in which lanes that take turns let them go: by what
-// their lane has used up once they have left.
-func (b *Backlog) turns() []waiting {
-	if len(b.lanes) == 1 {
-		return b.jobs
-	}
-	type turn struct {
-		waiting
-		tag int64
-	}
-	turns := make([]turn, len(b.jobs))
-	used := make([]int64, len(b.lanes))
-	for i, w := range b.jobs {
-		used[w.lane] += w.cost
-		turns[i] = turn{w, used[w.lane]}
-	}
-	slices.SortStableFunc(turns, func(a, b turn) int { return cmp.Compare(a.tag, b.tag) })
-	ordered := make([]waiting, len(turns))
-	for i := range turns {
-		ordered[i] = turns[i].waiting
-	}
-	return ordered
 }
 
 // exact is as that of an ETA, but that of a paused queue it is as if it were resumed now.

@@ -45,6 +45,8 @@ type Status struct {
 	// Until is when that ends by itself; zero if that is not known. Of flowing, when the next job leaves, if that is
 	// worth saying.
 	Until time.Time
+	// Since is since when the queue stands still; zero if that is not known, or it does not.
+	Since time.Time
 	// Queue is whose pause or quota it is, if it is not the queue's own: the parent.
 	Queue string
 	// Reason is what the pause was told, what the receiver answered, or the quota.
@@ -67,10 +69,16 @@ var checks = []check{
 	{ParentPaused, func(i *queue.Info, s *Status) bool {
 		return i.Parent != nil && s.pausedBy(&i.Parent.Pause) && s.of(i.Parent)
 	}},
-	{NoDrainer, func(i *queue.Info, _ *Status) bool { return !i.Spec.Pull && leaving(i) && !attended(i) }},
-	{NoWorker, func(i *queue.Info, _ *Status) bool { return i.Spec.Pull && i.Waiting > 0 && !attended(i) }},
+	{NoDrainer, func(i *queue.Info, s *Status) bool {
+		s.Since = i.Asked
+		return !i.Spec.Pull && leaving(i) && !attended(i)
+	}},
+	{NoWorker, func(i *queue.Info, s *Status) bool {
+		s.Since = i.Asked
+		return i.Spec.Pull && i.Waiting > 0 && !attended(i)
+	}},
 	{CircuitOpen, func(i *queue.Info, s *Status) bool {
-		s.Until, s.Reason = i.Stop.Until, i.Circuit.Reason
+		s.Since, s.Until, s.Reason = i.Circuit.Opened, i.Stop.Until, i.Circuit.Reason
 		return i.Circuit.Open() || i.Stop.Cause == queue.StopDown
 	}},
 	{Throttled, func(i *queue.Info, s *Status) bool {
@@ -87,7 +95,8 @@ var checks = []check{
 		s.Until = i.Ready // zero while all that those lanes wait for is in flight
 		return i.Waiting > 0 && i.LanesRest && (i.Ready.IsZero() || i.Ready.Sub(i.Now) > soonFree)
 	}},
-	{Stalled, func(i *queue.Info, _ *Status) bool {
+	{Stalled, func(i *queue.Info, s *Status) bool {
+		s.Since = i.Ready
 		return backlogged(i) && i.Outflow == 0 && !i.Ready.IsZero() && i.Now.Sub(i.Ready) > StalledAfter
 	}},
 	{Flowing, func(i *queue.Info, s *Status) bool {
@@ -147,7 +156,7 @@ func (s *Status) of(parent *queue.Info) bool {
 }
 
 func (s *Status) pausedBy(p *queue.Pause) bool {
-	s.Until, s.Reason, s.By, s.Note = p.Until, p.Reason, p.By, p.Note
+	s.Since, s.Until, s.Reason, s.By, s.Note = p.Since, p.Until, p.Reason, p.By, p.Note
 	return p.On()
 }
 
@@ -171,24 +180,28 @@ func (s *Status) quotaOf(i *queue.Info) bool {
 	return !s.Until.IsZero()
 }
 
-// statusTexts are what people read, with the instant at the end if there is one.
-var texts = map[Code]struct{ text, until string }{
-	Paused:       {"paused", "until"},
-	ParentPaused: {"parent paused", "until"},
-	NoDrainer:    {"no drainer", ""},
-	NoWorker:     {"waits for workers", ""},
-	CircuitOpen:  {"circuit open", "next probe"},
-	Throttled:    {"receiver asked to wait", "until"},
-	Quota:        {"quota", "until"},
-	MaxInFlight:  {"at max_in_flight", ""},
-	Lanes:        {"lanes at their limits", "until"},
-	Stalled:      {"stalled", ""},
-	Flowing:      {"flowing", "next"},
-	Schedule:     {"schedule", "next"},
-	Deferred:     {"deferred", "until"},
-	Held:         {"held", ""},
-	Idle:         {"idle", ""},
+// texts are what people read, with the instant at the end if there is one. ends is what ends a standstill, beside the
+// instant.
+var texts = map[Code]struct{ text, until, ends string }{
+	Paused:       {"paused", "until", "somebody resumes the queue"},
+	ParentPaused: {"parent paused", "until", "somebody resumes the parent"},
+	NoDrainer:    {"no drainer", "", "a drainer asks for jobs"},
+	NoWorker:     {"waits for workers", "", "a worker asks for jobs"},
+	CircuitOpen:  {"circuit open", "next probe", "a probe succeeds, or somebody resumes the queue"},
+	Throttled:    {"receiver asked to wait", "until", "that time is over, or somebody resumes the queue"},
+	Quota:        {"quota", "until", "the next window of the quota begins"},
+	MaxInFlight:  {"at max_in_flight", "", "a job in flight is settled"},
+	Lanes:        {"lanes at their limits", "until", "a limit of one of the lanes allows a job"},
+	Stalled:      {"stalled", "", "a drainer that can take the jobs asks for them"},
+	Flowing:      {"flowing", "next", ""},
+	Schedule:     {"schedule", "next", ""},
+	Deferred:     {"deferred", "until", ""},
+	Held:         {"held", "", ""},
+	Idle:         {"idle", "", ""},
 }
+
+// Ends says what ends the standstill of the queue; empty if it does not stand still.
+func (s *Status) Ends() string { return texts[s.Code].ends }
 
 // Text says the status in a few words, as of now, and by now's zone: "quota until 21:00 CET". Who paused a queue and
 // why, and what a receiver answered, is not in it.

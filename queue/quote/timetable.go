@@ -1,0 +1,177 @@
+package quote
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/status"
+)
+
+const (
+	// MaxDepartures is the most that a Timetable tells of.
+	MaxDepartures = 1000
+	// MaxSpan is the longest time that one is about.
+	MaxSpan = 10 * time.Minute
+)
+
+// Timetable is the departures of a queue that are to come, as they would be if nobody appended anything.
+type Timetable struct {
+	From, Until time.Time // by the engine's clock
+	Queue       queue.Info
+	Departures  []Departure
+	// More: others leave until then that are not told of.
+	More bool
+}
+
+// Departure is one that is to come.
+type Departure struct {
+	At      time.Time
+	ID      string
+	Lane    string
+	Attempt int // counts from 1
+	// Doubt is what may make it come otherwise; empty if it is exact: granted already, or decided by the pace alone.
+	Doubt Doubt
+}
+
+// Doubt is what makes a departure an estimate.
+type Doubt string
+
+// The doubts, in order of precedence: of those that apply, the first is told.
+const (
+	OfPause       Doubt = "paused"        // somebody may resume the queue, or its parent, sooner
+	OfDrainer     Doubt = "drainer"       // nobody asks for jobs; it is as if one did now
+	OfDown        Doubt = "down"          // it takes a probe that succeeds
+	OfThrottled   Doubt = "throttled"     // the receiver may ask for more time
+	OfLimits      Doubt = "limits"        // further paces, or a quota
+	OfParent      Doubt = "parent"        // members of its group take turns
+	OfLanes       Doubt = "lanes"         // lanes take turns, and have limits of their own
+	OfMaxInFlight Doubt = "max_in_flight" // it depends on when others end
+	OfOrdered     Doubt = "ordered"       // the same within a lane
+	OfAdapt       Doubt = "adapt"         // the rate follows the receiver
+	OfInFlight    Doubt = "in_flight"     // a job that is leased or held may come back, to its turn
+	OfDeferred    Doubt = "deferred"      // one that comes back from the overflow may have a higher priority
+	OfChange      Doubt = "changed"       // jobs came or left while they were read
+	OfScheduled   Doubt = "scheduled"     // jobs become due before it, or it is one
+)
+
+// doubts is the table of what may make departures of a queue come otherwise, in order of precedence. What holds for
+// some of them only has no check.
+var doubts = []struct {
+	Doubt
+	applies func(v *view, c status.Code) bool
+}{
+	{OfPause, func(_ *view, c status.Code) bool { return c == status.Paused || c == status.ParentPaused }},
+	{OfDrainer, func(_ *view, c status.Code) bool { return c == status.NoDrainer || c == status.NoWorker }},
+	{OfDown, func(_ *view, c status.Code) bool { return c == status.CircuitOpen }},
+	{OfThrottled, func(v *view, _ status.Code) bool { return v.info.Stop.On() }},
+	{OfLimits, func(v *view, _ status.Code) bool { return len(v.info.Spec.Limits) > 0 }},
+	{OfParent, func(v *view, _ status.Code) bool { return v.info.Parent != nil || v.info.Group.Children > 0 }},
+	{OfLanes, func(v *view, _ status.Code) bool { return len(v.backlog.lanes) > 1 }},
+	{OfMaxInFlight, func(v *view, _ status.Code) bool { return v.info.Spec.MaxInFlight > 0 }},
+	{OfOrdered, func(v *view, _ status.Code) bool { return v.info.Spec.Ordered }},
+	{OfAdapt, func(v *view, _ status.Code) bool { return v.info.Spec.Adapt.On() }},
+	{OfInFlight, func(v *view, _ status.Code) bool { return v.info.Leased+v.info.Held > 0 }},
+	{OfDeferred, func(v *view, _ status.Code) bool { return v.info.Deferred > 0 }},
+	{OfChange, func(v *view, _ status.Code) bool { return v.changed }},
+	{OfScheduled, nil},
+}
+
+// Doubts are all doubts, in order of precedence.
+func Doubts() []Doubt {
+	all := make([]Doubt, len(doubts))
+	for n := range doubts {
+		all[n] = doubts[n].Doubt
+	}
+	return all
+}
+
+// TimetableSource is what a Timetable is read from.
+type TimetableSource interface {
+	queue.SpecReader
+	ListJobs(ctx context.Context, r queue.ListRequest) (queue.Listing, error)
+}
+
+// ReadTimetable tells what leaves a queue in the time to come, in a bounded number of calls. Errors: a *FieldError, and
+// those of Get and ListJobs.
+func ReadTimetable(ctx context.Context, from TimetableSource, name string, span time.Duration) (Timetable, error) {
+	if span <= 0 || span > MaxSpan {
+		return Timetable{}, queue.FieldErrorf("for", span.String(), "must be longer than 0s, up to %s", MaxSpan)
+	}
+	for try := 1; ; try++ {
+		v, err := readJobs(ctx, from, name)
+		if err != nil {
+			return Timetable{}, err
+		}
+		if !v.changed || try == maxReads || v.info.Lanes > 1 {
+			return v.timetable(span)
+		}
+	}
+}
+
+// timetable lets the jobs leave, on paper.
+func (v *view) timetable(span time.Duration) (Timetable, error) {
+	i := &v.info
+	t := Timetable{From: i.Now, Until: i.Now.Add(span), Queue: *i}
+	for n := range v.granted {
+		t.add(&v.granted[n], v.granted[n].DueAt, "")
+	}
+	paused, ends := stops(i)
+	if paused && ends.IsZero() {
+		t.sort()
+		return t, nil
+	}
+	out, err := newETAModel(i, 0, nil)
+	if err != nil {
+		return Timetable{}, err
+	}
+	doubt := v.doubt(status.Of(i).Code)
+	due := leaky.Instant(i.NextDue.UnixMicro())
+	beyond := false // others leave after what is told of
+	for w, departs := range v.backlog.departures(i, &out) {
+		if w.expiresBefore(departs) {
+			continue
+		}
+		if departs.Time().After(t.Until) {
+			beyond = beyond || w.due == 0
+			continue
+		}
+		of := doubt
+		if of == "" && !i.NextDue.IsZero() && departs >= due {
+			of = OfScheduled
+		}
+		t.add(&v.jobs[w.n], departs.Time(), of)
+	}
+	t.More = v.more(t.Until, beyond)
+	t.sort()
+	return t, nil
+}
+
+// doubt is what makes all that waits an estimate; empty if nothing does.
+func (v *view) doubt(c status.Code) Doubt {
+	for _, row := range doubts {
+		if row.applies != nil && row.applies(v, c) {
+			return row.Doubt
+		}
+	}
+	return ""
+}
+
+func (t *Timetable) add(j *queue.JobInfo, at time.Time, d Doubt) {
+	t.Departures = append(t.Departures, Departure{
+		At: at, ID: j.ID, Lane: j.Lane, Attempt: j.Attempts + 1, Doubt: d,
+	})
+}
+
+// sort puts the departures in order, and leaves out those beyond the bound.
+func (t *Timetable) sort() {
+	slices.SortStableFunc(t.Departures, func(a, b Departure) int {
+		return cmp.Compare(a.At.UnixMicro(), b.At.UnixMicro())
+	})
+	if len(t.Departures) > MaxDepartures {
+		t.Departures, t.More = t.Departures[:MaxDepartures], true
+	}
+}

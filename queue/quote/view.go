@@ -1,0 +1,167 @@
+package quote
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// maxReads is how often a queue is read that changes meanwhile.
+	maxReads = 3
+	// maxWaitingPages bounds what is read of waiting jobs when there are several lanes. With one the first jobs of the
+	// list are the first to leave.
+	maxWaitingPages = 40
+	maxOtherPages   = 2 // of those that are scheduled, and of those that are leased
+)
+
+// view is a queue with its jobs, as far as a Timetable needs them.
+type view struct {
+	info    queue.Info
+	granted []queue.JobInfo // are leased, and depart soon
+	jobs    []queue.JobInfo // wait or are scheduled, in the order of backlog
+	backlog Backlog
+	cut     map[queue.State]bool // others are in that state that were not read
+	lastDue time.Time            // of the scheduled ones that were read
+	changed bool                 // jobs came or left meanwhile
+}
+
+// readJobs reads a queue, its jobs, and the queue again.
+func readJobs(ctx context.Context, from TimetableSource, name string) (view, error) {
+	v := view{cut: map[queue.State]bool{}}
+	before, err := from.Get(ctx, name)
+	if err != nil {
+		return v, err
+	}
+	pages := maxWaitingPages
+	if before.Lanes <= 1 {
+		pages = (MaxDepartures + queue.MaxPage - 1) / queue.MaxPage
+	}
+	lists := map[queue.State][]queue.JobInfo{}
+	for _, of := range []struct {
+		state queue.State
+		jobs  int64
+		pages int
+	}{
+		{queue.Waiting, before.Waiting, pages},
+		{queue.Scheduled, before.Scheduled, maxOtherPages},
+		{queue.Leased, before.Leased, maxOtherPages},
+	} {
+		if of.jobs == 0 {
+			continue
+		}
+		list, more, err := readPages(ctx, from, queue.ListRequest{Queue: name, State: of.state}, of.pages)
+		if err != nil {
+			return v, err
+		}
+		lists[of.state], v.cut[of.state] = list, more
+	}
+	if v.info, err = from.Get(ctx, name); err != nil {
+		return v, err
+	}
+	v.changed = changed(&before, &v.info)
+	gone := map[string]bool{} // jobs that were seen later in another state
+	for _, j := range lists[queue.Leased] {
+		gone[j.ID] = true
+		if j.DueAt.After(v.info.Now) {
+			v.granted = append(v.granted, j)
+		}
+	}
+	remaining := func(list []queue.JobInfo) []queue.JobInfo {
+		return slices.DeleteFunc(list, func(j queue.JobInfo) bool {
+			seen := gone[j.ID]
+			gone[j.ID] = true
+			return seen
+		})
+	}
+	scheduled := remaining(lists[queue.Scheduled])
+	if n := len(scheduled); n > 0 {
+		v.lastDue = scheduled[n-1].DueAt
+	}
+	v.jobs = inTurn(remaining(lists[queue.Waiting]), scheduled)
+	v.backlog = Backlog{lanes: []string{""}, more: v.cut[queue.Waiting]}
+	for n := range v.jobs {
+		v.backlog.add(&v.jobs[n])
+	}
+	return v, nil
+}
+
+// more reports whether others may leave until then that were not read. beyond is whether one that waits leaves later.
+func (v *view) more(until time.Time, beyond bool) bool {
+	switch {
+	case v.cut[queue.Leased], v.cut[queue.Scheduled] && !v.lastDue.After(until):
+		return true
+	case v.cut[queue.Waiting]:
+		return v.info.Lanes > 1 || !beyond
+	}
+	return v.info.Deferred > 0 && !beyond
+}
+
+func readPages(
+	ctx context.Context, from TimetableSource, r queue.ListRequest, pages int,
+) (list []queue.JobInfo, more bool, err error) {
+	r.Limit = queue.MaxPage
+	for range pages {
+		page, err := from.ListJobs(ctx, r)
+		if err != nil {
+			return nil, false, err
+		}
+		list = append(list, page.Jobs...)
+		if r.After = page.Next; page.Next == "" {
+			return list, false, nil
+		}
+	}
+	return list, true, nil
+}
+
+// changed reports whether anything was done to a queue, or came or left, between two looks at it.
+func changed(a, b *queue.Info) bool {
+	type counts struct {
+		revision, waiting, scheduled, leased, held int64
+		bucket                                     leaky.Bucket
+		queue.Counters
+	}
+	of := func(i *queue.Info) counts {
+		return counts{i.Revision, i.Waiting, i.Scheduled, i.Leased, i.Held, i.Bucket, i.Counters}
+	}
+	return of(a) != of(b)
+}
+
+// inTurn puts scheduled jobs among those that wait, lane by lane, where they will stand when they are due: a job keeps
+// its turn, which is that of its append. Of jobs that were appended together the first to be tried came first.
+func inTurn(waits, scheduled []queue.JobInfo) []queue.JobInfo {
+	if len(scheduled) == 0 {
+		return waits
+	}
+	byTurn := func(a, b queue.JobInfo) int {
+		return cmp.Or(
+			cmp.Compare(b.Priority, a.Priority), a.AppendedAt.Compare(b.AppendedAt), cmp.Compare(b.Attempts, a.Attempts),
+		)
+	}
+	slices.SortStableFunc(scheduled, byTurn)
+	lanes, keys := map[string][]queue.JobInfo{}, []string{}
+	for _, j := range scheduled {
+		if _, ok := lanes[j.Lane]; !ok {
+			keys = append(keys, j.Lane)
+		}
+		lanes[j.Lane] = append(lanes[j.Lane], j)
+	}
+	all := make([]queue.JobInfo, 0, len(waits)+len(scheduled))
+	for n, j := range waits {
+		for s := lanes[j.Lane]; len(s) > 0 && byTurn(s[0], j) < 0; s = lanes[j.Lane] {
+			all, lanes[j.Lane] = append(all, s[0]), s[1:]
+		}
+		all = append(all, j)
+		if n+1 == len(waits) || waits[n+1].Lane != j.Lane {
+			all, lanes[j.Lane] = append(all, lanes[j.Lane]...), nil
+		}
+	}
+	for _, key := range keys {
+		all = append(all, lanes[key]...)
+	}
+	return all
+}
