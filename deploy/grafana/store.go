@@ -49,7 +49,7 @@ var store = Dashboard{
 		{Height: 8, Panels: []Panel{
 			{
 				Title: "Round trips to Redis", Kind: Chart, Width: 12, Unit: Seconds,
-				About:   "99th percentile by kind; a slow disk shows here when every write is synced.",
+				About:   "99th percentile by kind, where a slow disk shows; penstock up has no Redis.",
 				Queries: one(quantile(0.99, "penstock_redis_seconds", "kind", ""), "{{kind}}"),
 			},
 			{
@@ -102,12 +102,9 @@ var store = Dashboard{
 				),
 			},
 			{
-				Title: "Requests by who is let in", Kind: Chart, Width: 8, Unit: Rate, Stacked: true,
-				About: "Accepted, or why nobody was let in.",
-				Queries: quiet(
-					`sum by (outcome) (rate(penstock_auth_requests_total[$__rate_interval]))`, "{{outcome}}",
-					"an ingress asks nobody under --no-auth, as in the test; there is none then",
-				),
+				Title: "Requests that show a token", Kind: Chart, Width: 8, Unit: Rate, Stacked: true,
+				About:   "Those let in, and the others by reason; --no-auth asks nobody.",
+				Queries: one(`sum by (outcome) (rate(penstock_auth_requests_total[$__rate_interval]))`, "{{outcome}}"),
 			},
 		}},
 	},
