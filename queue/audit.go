@@ -13,6 +13,8 @@ import (
 // and jobs but those of appending, taking and settling writes its entry in its own step. Entries are never written
 // again, and each has the digest of the one before it: see AuditRecord.
 type AuditEntry struct {
+	// Partition is the partition whose log the entry is of.
+	Partition int `json:"partition"`
 	// Number counts the entries of a partition from 1, and leaves none out.
 	Number int64 `json:"number"`
 	// At is when, in microseconds since 1970 by the engine's clock.

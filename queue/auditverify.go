@@ -3,13 +3,15 @@ package queue
 import "fmt"
 
 // AuditVerifier verifies the audit log of a partition: that no entry was changed, removed, put in between or moved
-// since it was written. It takes the records in order, oldest first, in as many pieces as the caller likes. The zero
-// AuditVerifier begins with whatever entry is the first that it is given: those before it may have been dropped for
-// their age.
+// since it was written. It takes the records in order, oldest first, in as many pieces as the caller likes. Without a
+// Number it begins with whatever entry is the first that it is given: those before it may have been dropped for their
+// age.
 //
 // Whoever can write to the store can write another chain in place of it. So keep Number and Digest elsewhere: a chain
 // that was begun behind them, and verifies, is the one that they are from.
 type AuditVerifier struct {
+	// Partition is whose log it is: an entry of another one does not belong there.
+	Partition int
 	// Number and Digest are those of the last entry that was verified, 0 and empty before the first.
 	Number int64
 	Digest Digest
@@ -22,6 +24,7 @@ type AuditFault string
 const (
 	AuditUnreadable AuditFault = "unreadable" // the text is not an entry
 	AuditChanged    AuditFault = "changed"    // the text, or what was before or after, is not what its digest is of
+	AuditForeign    AuditFault = "foreign"    // it is of another partition
 	AuditMissing    AuditFault = "missing"    // entries before it are not there
 	AuditMisplaced  AuditFault = "misplaced"  // its number was there before: it was put in between, or moved
 	AuditUnlinked   AuditFault = "unlinked"   // it does not name the digest of the one before: one of the two was replaced
@@ -65,6 +68,8 @@ func (v *AuditVerifier) add(r *AuditRecord) *AuditBreak {
 		next = e.Number
 	}
 	switch {
+	case e.Partition != v.Partition:
+		return broken(AuditForeign, "it is an entry of partition %d, in the log of partition %d", e.Partition, v.Partition)
 	case e.Number > next:
 		return broken(AuditMissing, "entry %d follows entry %d: what was between is gone", e.Number, v.Number)
 	case e.Number < next:

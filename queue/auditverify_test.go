@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/penstock/penstock/queue"
@@ -100,6 +101,11 @@ func TestAuditVerifier(t *testing.T) {
 			l[3].Text = []byte("x")
 			return l
 		}, queue.AuditUnreadable, 4},
+		{"of another partition", func(l []queue.AuditRecord) []queue.AuditRecord {
+			text := strings.Replace(string(l[3].Text), `"partition":0`, `"partition":1`, 1)
+			l[3].Text, l[3].Digest = []byte(text), queue.DigestOf([]byte(text))
+			return l
+		}, queue.AuditForeign, 4},
 		{"no number", func(l []queue.AuditRecord) []queue.AuditRecord {
 			l[0] = link(t, 0, "", "q")
 			return l

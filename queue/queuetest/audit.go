@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 // auditRecords reads the audit log of a partition, some at a time, and verifies it.
 func (r *rig) auditRecords(partition int) (all []queue.AuditRecord) {
 	r.Helper()
-	var v queue.AuditVerifier
+	v := queue.AuditVerifier{Partition: partition}
 	var from int64
 	for {
 		page, err := r.e.Audit(r.ctx, queue.AuditRequest{Partition: partition, From: from, Limit: 7})
@@ -264,6 +265,23 @@ var auditRules = []rule{
 		}
 		if n := len(r.auditOf(0)); n != 3 {
 			r.Errorf("%d entries", n)
+		}
+	}},
+	{"each partition has a log of its own, which verifies as that of no other", func(r *rig) {
+		for _, q := range []string{"a", "b", "c", "d", "e", "f"} {
+			r.queue(q, "1/s")
+			r.putDocument("app", q, `1`)
+		}
+		for p := range r.e.Partitions() {
+			records := r.auditRecords(p)
+			if len(records) == 0 {
+				continue
+			}
+			other := queue.AuditVerifier{Partition: p + 1}
+			var broken *queue.AuditBreak
+			if err := other.Add(records); !errors.As(err, &broken) || broken.Fault != queue.AuditForeign {
+				r.Errorf("the log of partition %d as that of another: %v", p, err)
+			}
 		}
 	}},
 	{"the log is read in pages, forth and back, from any number", func(r *rig) {

@@ -68,7 +68,7 @@ func isSubject(of string) bool { return of == string(queue.OfQueue) || of == str
 
 // auditedIn is what the log of a partition has of some entries.
 func (p *pair) auditedIn(e queue.Engine, partition int, wanted func(*queue.AuditEntry) bool, timed bool) (text string) {
-	var v queue.AuditVerifier
+	v := queue.AuditVerifier{Partition: partition}
 	for {
 		ask := queue.AuditRequest{Partition: partition, Limit: queue.MaxAudit}
 		if v.Number > 0 {

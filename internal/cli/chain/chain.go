@@ -69,9 +69,11 @@ func (v *Verifier) Add(r *wire.AuditRecord) error {
 	h, remembered := v.since[r.Partition]
 	part := v.parts[r.Partition]
 	if part == nil {
-		part = &Part{Partition: r.Partition, First: e.Number}
+		part = &Part{
+			Partition: r.Partition, First: e.Number, chain: queue.AuditVerifier{Partition: r.Partition},
+		}
 		if remembered && h.Number == e.Number-1 {
-			part.chain = queue.AuditVerifier{Number: h.Number, Digest: h.Digest}
+			part.chain.Number, part.chain.Digest = h.Number, h.Digest
 		}
 		v.parts[r.Partition] = part
 	}

@@ -15,7 +15,7 @@ import (
 // record makes an entry whose digests are right.
 func record(t *testing.T, partition int, previous queue.Digest, e queue.AuditEntry, after string) wire.AuditRecord {
 	t.Helper()
-	e.Previous = string(previous)
+	e.Partition, e.Previous = partition, string(previous)
 	r := wire.AuditRecord{Partition: partition}
 	if after != "" {
 		r.After = json.RawMessage(after)
@@ -82,6 +82,19 @@ func TestTampering(t *testing.T) {
 			all[at], all[at+2] = all[at+2], all[at]
 			return all
 		}, "is gone"},
+		"two partitions exchanged": {func(all []wire.AuditRecord) []wire.AuditRecord {
+			for i := range all {
+				all[i].Partition = 1 - all[i].Partition
+			}
+			return all
+		}, "it is an entry of partition 0, in the log of partition 1"},
+		"two partitions exchanged, and shown so": {func(all []wire.AuditRecord) []wire.AuditRecord {
+			for i := range all {
+				all[i].Partition = 1 - all[i].Partition
+				all[i].Entry.Partition = all[i].Partition
+			}
+			return all
+		}, "it is an entry of partition 0, in the log of partition 1"},
 		"doubled": {func(all []wire.AuditRecord) []wire.AuditRecord { return slices.Insert(all, at, all[at]) }, "moved"},
 		"changed": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			all[at].Text = strings.Replace(all[at].Text, "created", "changed", 1)

@@ -4,6 +4,7 @@
 -- How the audit log is written. Each entry has the digest of the one before it. After a failover that lost some the
 -- chain goes on from what the server has.
 
+local PARTITION = string.match(B, '{(%d+)}$')
 local OVERHEAD = 200 -- bytes of an entry beside its texts
 local DROP_MOST, DROP_BYTES = 400, 1048576 -- in one call
 
@@ -21,7 +22,8 @@ end
 local function text_of(number, previous, e)
   local actor, ids = string.match(e.by, '^[^\n]*\n[^\n]*\n(.*)$'), {}
   for i, id in ipairs(e.ids or {}) do ids[i] = cjson.encode(id) end
-  return string.format('{"number":%.0f,"at":%.0f,"previous":"%s","actor":', number, e.at, previous)
+  return string.format('{"partition":%s,"number":%.0f,"at":%.0f,"previous":"%s","actor":', PARTITION, number, e.at,
+    previous)
     .. (actor or '{}') .. ',"of":' .. cjson.encode(e.of) .. ',"name":' .. cjson.encode(e.name) .. ',"what":'
     .. cjson.encode(e.what) .. text_field('refused', e.refused) .. number_field('times', e.times)
     .. number_field('revision', e.revision) .. number_field('was', e.was) .. text_field('detail', e.detail)
