@@ -96,3 +96,34 @@ func TestSharingIsByAppFirst(t *testing.T) {
 		t.Errorf("the turns went to %v, in %d lanes", order, len(lanes))
 	}
 }
+
+// Of a parent that is not his an app sees that it holds up his queue and until when, and not by which quota or pause.
+func TestStatusByForeignParent(t *testing.T) {
+	s := secure(t, api.Options{})
+	s.put("/v1/queues/ses", `{"rate":"100/s","limits":[{"quota":"1/w"}]}`)
+	acme := s.with("acme", auth.View, auth.Produce)
+	for range 2 {
+		s.by(acme, "POST", "/v1/queues/ses.acme/jobs", `{"payload":1}`).want(t, 202)
+	}
+	if _, err := s.store.Reserve(t.Context(), queue.ReserveRequest{
+		Client: queue.Client{ID: "drainer"}, Number: 1, Max: 10,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	status := func(token string) map[string]any {
+		a := s.by(token, "GET", "/v1/queues/ses.acme", "")
+		a.want(t, 200)
+		return a.body["status"].(map[string]any)
+	}
+	if v := status(s.operator); v["code"] != "quota" || v["reason"] != "1/w" {
+		t.Fatalf("the operator sees %v", v)
+	}
+	if v := status(acme); v["code"] != "quota" || v["queue"] != "ses" || v["until"] == nil || v["reason"] != nil {
+		t.Errorf("under a quota acme sees %v", v)
+	}
+	s.by(s.operator, "POST", "/v1/queues/ses/pause", `{"reason":"invoice"}`, "Penstock-By", "ann").want(t, 200)
+	v := status(acme)
+	if v["code"] != "parent_paused" || v["reason"] != nil || v["by"] != nil || v["claimed_by"] != nil {
+		t.Errorf("under a pause acme sees %v", v)
+	}
+}

@@ -22,6 +22,9 @@ func shownTo(ctx context.Context) func(*queue.Info) wire.Queue {
 		q := shown(seen)
 		if seen != i {
 			q.Parent.Quotas = nil
+			if q.Status.Queue != "" {
+				q.Status.Reason, q.Status.By, q.Status.ClaimedBy = "", "", ""
+			}
 		}
 		return q
 	}
