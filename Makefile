@@ -51,7 +51,7 @@ demo: build ## see it work: 30 s, nothing to install but Go
 up: build ## run ingress and drainer in one process, with the jobs in ./data
 	bin/penstock up --data $(DATA) $(ARGS)
 
-test: ## vet and test everything, on real Redis servers; installs redis-server and promtool where it may
+test: ## vet and test everything, on real Redis servers; installs redis-server and Prometheus where it may
 	@server=$$(scripts/redis.sh) && promtool=$$(scripts/promtool.sh) && \
 	{ [ -n '$(RACE)' ] || echo 'no C compiler, so without the race detector'; } && \
 	set -x && \

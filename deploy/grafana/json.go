@@ -3,6 +3,7 @@ package grafana
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 )
 
 // JSON is the dashboard as Grafana imports it.
@@ -62,7 +63,11 @@ func (d Dashboard) panels() []any {
 		}
 		x := 0
 		for _, p := range row.Panels {
-			add(p.object(), x, p.Width, row.Height)
+			panel := p.object()
+			if len(d.Picks) == 0 {
+				panel["fieldConfig"].(object)["defaults"].(object)["links"] = p.toQueue()
+			}
+			add(panel, x, p.Width, row.Height)
 			x += p.Width
 		}
 		y += row.Height
@@ -78,7 +83,7 @@ func (p Panel) object() object {
 	if p.Unit == Share && p.Kind == Bars {
 		defaults["max"] = 1
 	}
-	if p.Kind == Number || p.Kind == Bars || p.Kind == Table {
+	if p.Kind == Number || p.Kind == Bars || p.Kind == Table || p.Kind == Timeline && p.Bad > 0 {
 		defaults["color"] = object{"mode": "thresholds"}
 	}
 	panel := object{
@@ -91,6 +96,21 @@ func (p Panel) object() object {
 		}}
 	}
 	return panel
+}
+
+// toQueue leads from what is told of a queue to the dashboard of that one.
+func (p Panel) toQueue() []any {
+	name := "${__field.labels.queue}"
+	switch {
+	case p.Kind == Table && strings.Contains(p.Queries[0].Expr, "by (queue"):
+		name = "${__data.fields.queue}"
+	case p.Queries[0].Legend != "{{queue}}":
+		return []any{}
+	}
+	return []any{object{
+		"title": "Queue " + name,
+		"url":   "/d/penstock-queue?var-queue=" + name + "&var-datasource=${datasource}&${__url_time_range}",
+	}}
 }
 
 func (p Panel) targets() []any {

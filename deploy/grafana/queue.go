@@ -42,7 +42,7 @@ var queue = Dashboard{
 				),
 			},
 			{
-				Title: "Paused, full or circuit open", Kind: Timeline, Width: 6, Unit: Count,
+				Title: "Paused, full or circuit open", Kind: Timeline, Width: 6, Unit: Count, Bad: 1,
 				About: "1 while a person paused it, it has no room, or its target is taken to be down.",
 				Queries: []Query{
 					{Expr: `max by (queue) (penstock_paused{` + ofQueues + `})`, Legend: "{{queue}} paused"},

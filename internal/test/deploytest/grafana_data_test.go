@@ -26,9 +26,13 @@ import (
 func TestDashboardsHaveData(t *testing.T) {
 	ingress, drainer := startBusyPenstock(t)
 	server := startPrometheus(t, load(t), map[string]string{
-		"penstock-ingress": strings.TrimPrefix(ingress, "http://"), "penstock-drainer": strings.TrimPrefix(drainer, "http://"),
+		"penstock-ingress": strings.TrimPrefix(ingress, "http://"),
+		"penstock-drainer": strings.TrimPrefix(drainer, "http://"),
 	})
 	missing := map[string]string{} // by where it is asked for: the query
+	for _, selector := range happens {
+		missing["what is there to be shown, "+selector] = selector + " > 0"
+	}
 	for _, d := range grafana.All {
 		for _, pick := range d.Picks {
 			missing[d.Name+", to choose by "+pick.Label] = fmt.Sprintf(`%s{%s!=""}`, pick.Metric, pick.Label)
@@ -71,14 +75,23 @@ func TestDashboardsHaveData(t *testing.T) {
 	})
 }
 
-// busy are the queues that make what the panels show, with a rule and lanes among them.
+// happens is what there has to be, for panels to have more than zeros.
+var happens = []string{
+	`penstock_deliveries_total{queue="moving",outcome="delivered"}`, `penstock_refused_total{queue="full",reason="full"}`,
+	`penstock_refused_total{queue="laned",reason="lane_full"}`, `penstock_rule_decisions_total{outcome="allowed"}`,
+	`penstock_rule_decisions_total{outcome="refused"}`, `penstock_rule_decision_seconds_count{by="take"}`,
+	`penstock_deferred_total{queue="aside"}`, `penstock_readmitted_total{queue="aside"}`,
+	`penstock_pull_jobs_total{queue="resized",outcome="handed"}`,
+}
+
+// busy are the queues that make what the panels show; but for the one that is pulled, all are delivered to one target.
 var busy = map[string]string{
-	"moving":  `{"rate":"50/s","slack":"10s","rules":["moving.all"],"deliver":{"http":{"url":%q}}}`,
-	"full":    `{"rate":"1/h","capacity":1}`,
-	"aside":   `{"rate":"20/s","slack":"10s","capacity":2,"overflow":"defer","deliver":{"http":{"url":%q}}}`,
-	"later":   `{"rate":"1/h","capacity":1,"overflow":"defer"}`,
-	"laned":   `{"rate":"1/m","lanes":{"capacity":2}}`,
-	"resized": `{"rate":"20/s","slack":"10s","pull":true}`,
+	"moving":  `"rate":"50/s","slack":"10s","rules":["moving.all"]`,
+	"full":    `"rate":"1/h","capacity":1`,
+	"aside":   `"rate":"20/s","slack":"10s","capacity":2,"overflow":"defer"`,
+	"later":   `"rate":"1/h","capacity":1,"overflow":"defer"`,
+	"laned":   `"rate":"1/h","lanes":{"capacity":2}`,
+	"resized": `"rate":"20/s","slack":"10s","pull":true`,
 }
 
 // startBusyPenstock starts an ingress and a drainer on Redis and NATS, which have work until the test ends, and returns
@@ -113,10 +126,10 @@ func startBusyPenstock(t *testing.T) (ingress, drainer string) {
 	call(t, token, http.MethodPut, front+"/v1/rules/moving.all",
 		`{"algorithm":"token_bucket","rate":"10/s","burst":5}`, http.StatusCreated)
 	for name, spec := range busy {
-		if strings.Contains(spec, "%q") {
-			spec = fmt.Sprintf(spec, target.URL)
+		if name != "resized" {
+			spec += fmt.Sprintf(`,"deliver":{"http":{"url":%q}}`, target.URL)
 		}
-		call(t, token, http.MethodPut, front+"/v1/queues/"+name, spec, http.StatusCreated)
+		call(t, token, http.MethodPut, front+"/v1/queues/"+name, "{"+spec+"}", http.StatusCreated)
 	}
 	post := func(ctx context.Context, path, body string) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, front+path, strings.NewReader(body))
