@@ -88,12 +88,16 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 	if err != nil {
 		return queue.PutResult{}, err
 	}
+	audited, err := queue.EncodeAuditedRule(r)
+	if err != nil {
+		return queue.PutResult{}, err
+	}
 	err = e.decideRule(ctx, r.Name, func(old *rule, now leaky.Instant) (*ruleChange, error) {
 		c, result, err := e.putRule(old, r, text, expect)
 		put = result
 		if c != nil {
 			c.kept, c.note = kept, loggedBy(queue.Created, actor, result.Revision, now)
-			c.note.Was = 0
+			c.note.Was, c.note.after = 0, audited
 			if old != nil {
 				c.note.What, c.note.Was = queue.Changed, old.revision
 			}
@@ -217,9 +221,8 @@ type ruleChange struct {
 
 func (c *ruleChange) prepare(b *batch) {
 	if c.note.What.OfSpecs() && c.old != nil {
-		c.note.before, _ = queue.EncodeKeptRule(c.old.Rule) // it was encoded before
+		c.note.before, _ = queue.EncodeAuditedRule(c.old.Rule) // it was encoded before
 	}
-	c.note.after = c.kept
 	b.logChange(logUpdate{
 		subject: ruleSubject(c.name()), changes: []logged{c.note}, revision: c.note.Revision, version: c.kept,
 		created: c.old == nil, gone: c.to == nil,

@@ -175,12 +175,12 @@ var auditRules = []rule{
 			r.Errorf("%+v", all)
 		}
 	}},
-	{"what is done to a rule is an entry, without its overrides", func(r *rig) {
+	{"what is done to a rule is an entry, with the digest of its overrides", func(r *rig) {
 		of := func(what queue.ChangeKind) queue.AuditEntry {
 			return queue.AuditEntry{Of: "rule", Name: "g.r", What: what}
 		}
-		kept := func(rule queue.Rule) []byte {
-			text, err := queue.EncodeKeptRule(rule)
+		audited := func(rule queue.Rule) []byte {
+			text, err := queue.EncodeAuditedRule(rule)
 			r.check(err)
 			return text
 		}
@@ -188,15 +188,23 @@ var auditRules = []rule{
 		second := first
 		second.Overrides = map[string]queue.Bound{"vip": {Rate: leaky.PerSecond(100), Burst: 3}}
 		second.Rate = leaky.PerSecond(7)
-		r.checkAround(r.audited(of(queue.Created), func() { r.putRule(first) }), nil, kept(first))
+		r.checkAround(r.audited(of(queue.Created), func() { r.putRule(first) }), nil, audited(first))
 		r.audits(0, 0, func() { r.putRule(first) })
-		r.checkAround(r.audited(of(queue.Changed), func() { r.putRule(second) }), kept(first), kept(second))
+		r.checkAround(r.audited(of(queue.Changed), func() { r.putRule(second) }), audited(first), audited(second))
+		third := second
+		third.Overrides = map[string]queue.Bound{"vip": {Rate: leaky.PerSecond(101), Burst: 3}}
+		got := r.audited(of(queue.Changed), func() { r.putRule(third) })
+		r.checkAround(got, audited(second), audited(third))
+		if text := string(got.After); bytes.Equal(got.Before, got.After) || strings.Contains(text, "vip") ||
+			!strings.Contains(text, `"overrides":{"count":1,"digest":"`) {
+			r.Errorf("a change of overrides is %s", text)
+		}
 		r.checkAround(r.audited(of(queue.ResetAll), func() { r.check(r.e.ResetRule(r.ctx, "g.r")) }), nil, nil)
 		r.audits(0, 0, func() {
 			_, err := r.e.Take(r.ctx, "g.r", []queue.Take{{Key: "k"}, {Op: queue.TakeBack, Key: "k"}})
 			r.check(err)
 		})
-		r.checkAround(r.audited(of(queue.Deleted), func() { r.deleteRule("g.r") }), kept(second), nil)
+		r.checkAround(r.audited(of(queue.Deleted), func() { r.deleteRule("g.r") }), audited(third), nil)
 	}},
 	{"what is done to a document is an entry", func(r *rig) {
 		of := func(what queue.ChangeKind) queue.AuditEntry {

@@ -16,15 +16,15 @@ var _ queue.Documents = (*Engine)(nil)
 // documentKey is a document as scripts know it. A kind has no colon.
 func documentKey(kind, name string) string { return kind + ":" + name }
 
-// shown is what the audit log may show of a text, as scripts take it: the digest of that, and what it is unless it is
-// the text.
-func (e *Engine) shown(kind string, text []byte) (digest, other []byte) {
-	show := text
+// shown is what the audit log may show of what is audited, as scripts take it: the digest of that, and what it is
+// unless it is the text that is kept.
+func (e *Engine) shown(kind string, kept, audited []byte) (digest, other []byte) {
+	show := audited
 	if e.mask != nil {
-		show = e.mask(kind, text)
+		show = e.mask(kind, audited)
 	}
 	sum := sha256.Sum256(show)
-	if string(show) == string(text) {
+	if string(show) == string(kept) {
 		show = nil
 	}
 	return sum[:], show
@@ -89,7 +89,7 @@ func (e *Engine) PutDocument(ctx context.Context, d queue.Document, expect int64
 	}
 	var digest, show []byte
 	if d.Text != nil {
-		digest, show = e.shown(d.Kind, d.Text)
+		digest, show = e.shown(d.Kind, d.Text, d.Text)
 	}
 	v, err := e.repeat(ctx, putDocumentScript, 0, e.instant(), documentKey(d.Kind, d.Name), d.Text, expect, randomID(),
 		digest, show, by)

@@ -166,11 +166,15 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 	if err != nil {
 		return queue.PutResult{}, err
 	}
+	audited, err := queue.EncodeAuditedRule(r)
+	if err != nil {
+		return queue.PutResult{}, err
+	}
 	longest, err := longestOf(&r)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	digest, show := e.shown(string(queue.OfRule), kept)
+	digest, show := e.shown(string(queue.OfRule), kept, audited)
 	for range mostReads {
 		known, lost := e.lostOverrides(ctx, &r)
 		v, err := e.repeat(ctx, putRuleScript, e.Partition(r.Name), e.instant(), r.Name, text, string(r.Algorithm),

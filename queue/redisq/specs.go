@@ -40,7 +40,7 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	digest, show := e.shown(string(queue.OfQueue), text)
+	digest, show := e.shown(string(queue.OfQueue), text, text)
 	n, d := spec.Rate.Fraction()
 	args := slices.Concat([]any{
 		"name", spec.Name, "spec", text, "n", n, "d", d, "burst", spec.Burst, "expect", expect, "stamp", randomID(),
