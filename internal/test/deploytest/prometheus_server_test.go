@@ -2,6 +2,7 @@ package deploytest
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -47,8 +48,10 @@ func startPrometheus(t *testing.T, deploy files, targets map[string]string) *pro
 	}
 	write(t, filepath.Join(dir, "prometheus.yml"), config.String())
 
-	run := exec.Command(program, "--config.file", filepath.Join(dir, "prometheus.yml"), //nolint:noctx // ended below
-		"--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", "127.0.0.1:0")
+	run := exec.CommandContext( // it is told to end, below
+		context.WithoutCancel(t.Context()), program, "--config.file", filepath.Join(dir, "prometheus.yml"),
+		"--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", "127.0.0.1:0",
+	)
 	said, err := run.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
