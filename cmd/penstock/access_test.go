@@ -2,7 +2,9 @@ package main
 
 import (
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,6 +81,29 @@ func TestUpHasATokenForItsOperator(t *testing.T) {
 		!strings.Contains(string(out), "admin.token") {
 		t.Errorf("somebody else: %v, %s", err, out)
 	}
+
+	// After a kill its login is left behind, and the tool shows whoever takes the port no token.
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.done
+	shown := make(chan string, 10)
+	ln, err := net.Listen("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	thief := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		shown <- r.Header.Get("Authorization")
+	}))
+	_ = thief.Listener.Close()
+	thief.Listener = ln
+	thief.Start()
+	code, _, errs := run(t, "queue", "ls", "--server", s.url)
+	thief.Close()
+	if code != 4 || !strings.Contains(errs, "does not run") || len(shown) > 0 {
+		t.Errorf("after a kill: exit %d, %s; shown %d", code, errs, len(shown))
+	}
+	s = up(t, "--data", dir)
 
 	// A restart keeps the token, and while it is away its login is not.
 	s.end(t)

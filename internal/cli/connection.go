@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/penstock/penstock/deliver/secrets"
@@ -40,41 +41,58 @@ func (c *connection) client(server string) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, token, err := c.credentials(server, head)
+	to, err := c.credentials(server, head)
 	if err != nil {
 		return nil, err
 	}
-	return c.connect(server, token, head)
+	return c.connect(to, head)
 }
 
-// connect returns the client of a server that is shown a token, if there is one.
-func (c *connection) connect(server, token string, head http.Header) (*client.Client, error) {
-	if token != "" {
-		if !login.Safe(server) && !c.InsecureToken {
+// connect returns the client of a server: at its socket if the login has one, else at its URL, where it is shown the
+// token.
+func (c *connection) connect(to login.Login, head http.Header) (*client.Client, error) {
+	if to.Token != "" {
+		if !login.Safe(to.URL) && !c.InsecureToken {
 			return nil, fmt.Errorf("--server %s: a token is not sent beyond this machine without TLS, where others may read "+
-				"it: use https://, or --insecure-token if the network is trusted", secrets.MaskURL(server))
+				"it: use https://, or --insecure-token if the network is trusted", secrets.MaskURL(to.URL))
 		}
-		head.Set("Authorization", "Bearer "+token)
+		head.Set("Authorization", "Bearer "+to.Token)
 	}
 	config, err := c.tls()
 	if err != nil {
 		return nil, err
 	}
-	if config != nil && !strings.HasPrefix(server, "https://") {
+	if config != nil && !strings.HasPrefix(to.URL, "https://") {
 		return nil, errors.New("--ca, --cert and --key are of TLS: the URL of --server must begin with https://")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = config
+	server := to.URL
 	if path, socket := strings.CutPrefix(server, "unix://"); socket {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}
+	} else if to.Socket != "" {
+		server, transport.DialContext = "unix://"+to.Socket, atSocketOf(to)
 	}
 	hc := &http.Client{Transport: &heading{head, transport}}
 	if len(head) > 0 || c.Cert != "" { // which are for this server alone
 		hc.CheckRedirect = stay
 	}
 	return client.New(server, hc)
+}
+
+// atSocketOf connects to the socket of a login that penstock up kept.
+func atSocketOf(kept login.Login) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", kept.Socket)
+		if err != nil {
+			err = fmt.Errorf("\"penstock up\" of %s does not run (%v): start it with --data %s; if another server is there "+
+				"now, \"penstock login --server %[1]s\" keeps a token for that",
+				secrets.MaskURL(kept.URL), err, filepath.Dir(kept.Socket))
+		}
+		return conn, err
+	}
 }
 
 // stay follows redirects within a server, and answers with the others.

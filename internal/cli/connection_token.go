@@ -17,13 +17,13 @@ const envToken = "PENSTOCK_TOKEN"
 // envURL is the variable behind --server.
 const envURL = "PENSTOCK_URL"
 
-// credentials are the server to ask and the token to show it, empty if there is none. What is said for this command
-// counts before what is said for all of a shell, and that before what is kept: a header, --token-file, --profile,
-// PENSTOCK_TOKEN, the login that is kept for the server.
-func (c *connection) credentials(server string, head http.Header) (url, token string, err error) {
+// credentials are the server to ask, and the token to show it or the socket to ask it at, if there is one. What is said
+// for this command counts before what is said for all of a shell, and that before what is kept: a header, --token-file,
+// --profile, PENSTOCK_TOKEN, the login that is kept for the server.
+func (c *connection) credentials(server string, head http.Header) (login.Login, error) {
 	kept, err := c.profile(server)
 	if err != nil {
-		return "", "", err
+		return login.Login{}, err
 	}
 	switch {
 	case kept != nil:
@@ -31,21 +31,24 @@ func (c *connection) credentials(server string, head http.Header) (url, token st
 	case server == "":
 		server = client.DefaultURL
 	}
+	to := login.Login{URL: server}
 	switch {
 	case head.Get("Authorization") != "":
-		return server, "", nil
 	case c.TokenFile != "":
-		token, err = login.ReadToken(c.TokenFile)
-		return server, token, named("--token-file", err)
+		to.Token, err = login.ReadToken(c.TokenFile)
+		err = named("--token-file", err)
 	case kept != nil:
-		token, err = kept.Secret()
-		return server, token, named("--profile "+c.Profile, err)
+		to = *kept
 	case os.Getenv(envToken) != "":
-		token, err = login.Check(os.Getenv(envToken))
-		return server, token, named(envToken, err)
+		to.Token, err = login.Check(os.Getenv(envToken))
+		err = named(envToken, err)
+	default:
+		to, err = keptFor(server)
+		if to.Socket != "" && c.Cert != "" { // a certificate proves who asks, as a token does
+			to.Socket = ""
+		}
 	}
-	token, err = keptFor(server)
-	return server, token, err
+	return to, err
 }
 
 // named is an error with what it is about, nil if there is none.
@@ -96,30 +99,31 @@ func profiles() (names []string) {
 	return names
 }
 
-// keptFor is the token of the login that is kept for a server; empty if none is.
-func keptFor(server string) (string, error) {
+// keptFor is the login that is kept for a server; of its URL alone if none is.
+func keptFor(server string) (login.Login, error) {
+	none := login.Login{URL: server}
 	file, err := login.Default()
 	if err != nil {
-		return "", nil // a process without a home has no logins
+		return none, nil // a process without a home has no logins
 	}
 	url, err := login.Server(server)
 	if err != nil {
-		return "", nil // the client says what is wrong with it
+		return none, nil // the client says what is wrong with it
 	}
 	kept, found, err := file.Of(url)
 	if err != nil || !found {
-		return "", err
+		return none, err
 	}
-	return kept.Secret()
+	return login.Login{URL: server, Token: kept.Token, Socket: kept.Socket}, nil
 }
 
 // shown is the server that is asked, for people.
 func (r *run) shown() string {
-	url, _, err := r.connection.credentials(r.server, http.Header{"Authorization": {"-"}})
+	to, err := r.connection.credentials(r.server, http.Header{"Authorization": {"-"}})
 	if err != nil {
-		url = r.server
+		to.URL = r.server
 	}
-	return secrets.MaskURL(url)
+	return secrets.MaskURL(to.URL)
 }
 
 // advised is an error with what to do about it, if the server does not know who asked.

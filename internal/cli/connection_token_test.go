@@ -143,9 +143,56 @@ func TestAdviceForStrangers(t *testing.T) {
 	expect(t, ExitRefused, "", "penstock login --server "+server.URL, "queue", "ls", "--server", server.URL)
 }
 
-// A server can be asked over its socket.
-func TestServerAtASocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
+// What listens at the URL of a penstock up that was killed is shown no token, and is not asked at all.
+func TestKeptSocket(t *testing.T) {
+	url, last := asked(t)
+	file := keptLogins(t)
+	socket := filepath.Join(t.TempDir(), "penstock.sock")
+	for _, l := range []login.Login{{URL: url, Profile: "team", Token: "named"}, {URL: url, Socket: socket}} {
+		if err := file.Keep(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stale := func() { // what kill -9 leaves behind
+		t.Helper()
+		ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln.SetUnlinkOnClose(false)
+		if err := ln.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, leave := range []func(){func() {}, stale} {
+		leave()
+		if r := expect(t, ExitUnreachable, "", "does not run", "queue", "ls", "--server", url+"/"); !strings.Contains(
+			r.err, "--data "+filepath.Dir(socket)) || !strings.Contains(r.err, "penstock login --server "+url) {
+			t.Errorf("it does not say what to do: %s", r.err)
+		}
+		if got := last(); got != "nobody asked" {
+			t.Errorf("whoever has the port was asked with %q", got)
+		}
+	}
+	for _, args := range [][]string{{"--header", "Authorization: Bearer named"}, {"--profile", "team"}} { // he said it
+		expect(t, ExitDone, "no queues", "", append([]string{"queue", "ls", "--server", url}, args...)...)
+		if got := last(); got != "Bearer named" {
+			t.Errorf("%v: it was shown %q", args, got)
+		}
+	}
+	if err := os.Remove(socket); err != nil {
+		t.Fatal(err)
+	}
+	served(t, socket)
+	expect(t, ExitDone, "no queues", "", "queue", "ls", "--server", url)
+	if got := last(); got != "nobody asked" {
+		t.Errorf("not the socket was asked, with %q", got)
+	}
+}
+
+// served is a server at a socket.
+func served(t *testing.T, path string) {
+	t.Helper()
 	ln, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +203,13 @@ func TestServerAtASocket(t *testing.T) {
 	_ = server.Listener.Close()
 	server.Listener = ln
 	server.Start()
-	defer server.Close()
+	t.Cleanup(server.Close)
+}
+
+// A server can be asked over its socket.
+func TestServerAtASocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	served(t, path)
 	expect(t, ExitDone, "no queues", "", "queue", "ls", "--server", "unix://"+path)
 	expect(t, ExitUnreachable, "", "unix:///does/not/exist", "queue", "ls", "--server", "unix:///does/not/exist")
 	expect(t, ExitUsage, "", "must be a URL", "queue", "ls", "--server", "unix://host/path")

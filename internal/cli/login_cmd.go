@@ -23,7 +23,8 @@ gives it. The file is servers.json in the directory penstock of the user's confi
 (~/.config on Linux), and nobody else can read it.
 
 Which token a command shows: a header given by --header, else that of --token-file, else
-that of --profile, else PENSTOCK_TOKEN, else the one kept for its server.
+that of --profile, else PENSTOCK_TOKEN, else the one kept for its server. A server that
+"penstock up" started on this machine is asked at its Unix socket, and shown none.
 
 Examples:
   penstock login
@@ -53,7 +54,7 @@ func (c *loginCmd) Run(r *run) error {
 	if err != nil {
 		return usage(err)
 	}
-	api, err := c.connect(server, token, head)
+	api, err := c.connect(login.Login{URL: server, Token: token}, head)
 	if err != nil {
 		return usage(err)
 	}

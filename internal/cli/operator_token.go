@@ -109,18 +109,20 @@ const (
 	socketFile = "penstock.sock"
 )
 
-// keepLogin lets the tool find the token of a server on this machine by its URL. It is no reason to end that it cannot.
-func keepLogin(url, path string, log *slog.Logger) (forget func()) {
+// keepLogin lets the tool on this machine ask a server over its socket when it is given its URL. The token is not part
+// of it: after a kill, another process may listen there. It is no reason to end that it cannot.
+func keepLogin(url, socket string, log *slog.Logger) (forget func()) {
 	file, err := login.Default()
 	if err == nil {
-		err = file.Keep(login.Login{URL: url, TokenFile: path})
+		err = file.Keep(login.Login{URL: url, Socket: socket})
 	}
 	if err != nil {
-		log.Warn("penstock on this machine will not find the token by itself: give it --token-file", "file", path, "error", err)
+		log.Warn("penstock on this machine will not find the socket by itself: give it --server", "server", "unix://"+socket,
+			"error", err)
 		return func() {}
 	}
-	return func() { // another process may listen there next, and must not be shown the token
-		_, err := file.Forget(func(l login.Login) bool { return l.TokenFile == path && l.URL == url })
+	return func() {
+		_, err := file.Forget(func(l login.Login) bool { return l.Socket == socket && l.URL == url })
 		if err != nil && !os.IsNotExist(err) {
 			log.Warn("the login of this server is kept though it ends", "error", err)
 		}

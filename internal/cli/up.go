@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/ops"
 )
 
@@ -46,9 +47,9 @@ func (upCmd) Help() string {
 left, and finishes those that have. Jobs are on disk before they are acknowledged. One
 process has the store; a second one on the same directory is refused.
 
-Who asks shows a token: that of the operator is in DIR/admin.token, where "penstock" on this machine
-finds it by itself, and DIR/penstock.sock is a Unix socket that needs none. --no-auth asks nobody,
-on loopback only.
+Who asks shows a token: that of the operator is in DIR/admin.token. DIR/penstock.sock is a Unix
+socket that needs none, where "penstock" on this machine finds the server by itself. --no-auth asks
+nobody, on loopback only.
 
 Targets may be at public addresses. One on this machine, for trials, needs
 --egress-allow 127.0.0.1; never is one where this process itself listens.
@@ -90,9 +91,8 @@ func (c *upCmd) Run(r *run) error {
 	}
 	log := logger(r.Err, c.LogLevel)
 	app.QuietHTTP(log)
-	if listen.Socket = filepath.Join(c.Data, socketFile); len(listen.Socket) > ops.MaxSocket {
-		log.Warn("there is no Unix socket: its path would be too long for one", "path", listen.Socket)
-		listen.Socket = ""
+	if listen.Socket, err = socketIn(c.Data, log); err != nil {
+		return err
 	}
 	e, err := openEmbedded(ctx, embeddedOptions{
 		data:        c.Data,
@@ -111,24 +111,40 @@ func (c *upCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	if e.token != "" {
-		defer keepLogin(e.url(), e.token, log)()
+	if listen.Socket != "" {
+		defer keepLogin(e.url(), listen.Socket, log)()
 	}
-	if err := c.greet(r, e, guard); err != nil {
+	if err := c.greet(r, e, guard, listen.Socket); err != nil {
 		r.say("penstock: %v", err) // it runs all the same
 	}
 	return e.run(ctx)
 }
 
+// socketIn is the path of the Unix socket in a directory; empty if there can be none.
+func socketIn(data string, log *slog.Logger) (string, error) {
+	path, err := filepath.Abs(filepath.Join(data, socketFile))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("--data %s: %w", data, err)
+	case !auth.KnowsPeers:
+		return "", nil
+	case len(path) > ops.MaxSocket:
+		log.Warn("there is no Unix socket, as its path would be too long: penstock needs --token-file", "path", path,
+			"token", filepath.Join(data, tokenFile))
+		return "", nil
+	}
+	return path, nil
+}
+
 // greet says where it listens, and what to paste to see it work.
-func (c *upCmd) greet(r *run, e *embedded, guard *egress.Guard) error {
+func (c *upCmd) greet(r *run, e *embedded, guard *egress.Guard, socket string) error {
 	url := e.url()
 	infos, err := e.engine.List(r.ctx, "", 1)
 	if err != nil {
 		return fmt.Errorf("list the queues: %w", err)
 	}
 	_, _ = fmt.Fprintf(r.Out, "listening on %s\ndata in %s\n\n", url, c.Data)
-	w := &greeting{w: r.Out, url: url, token: e.token}
+	w := &greeting{w: r.Out, url: url, socket: socket, token: e.token}
 	name, pulls := "hello", false
 	switch {
 	case len(infos) > 0:
@@ -160,9 +176,10 @@ const sinkPort = 9000
 
 // greeting is what up prints to be pasted.
 type greeting struct {
-	w     io.Writer
-	url   string
-	token string // file of it; empty if none is needed
+	w      io.Writer
+	url    string
+	socket string // where no token is needed; empty if there is none
+	token  string // file of it; empty if none is needed
 }
 
 func (g *greeting) say(format string, args ...any) { _, _ = fmt.Fprintf(g.w, format, args...) }
@@ -175,11 +192,16 @@ func quoted(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// curl prints a request with a body; the %s of path is the server.
+// curl prints a request with a body; the %s of path is the server. No token stands in a command line, which all users of
+// a machine can see.
 func (g *greeting) curl(path, body string) {
-	g.say("curl -sS "+path, g.url)
-	if g.token != "" {
-		g.say(` -H "Authorization: Bearer $(cat %s)"`, quoted(g.token))
+	switch {
+	case g.token == "":
+		g.say("curl -sS "+path, g.url)
+	case g.socket != "":
+		g.say("curl -sS --unix-socket %s "+path, quoted(g.socket), "http://localhost")
+	default:
+		g.say(`echo "Authorization: Bearer $(cat %s)" | curl -sS -H @- `+path, quoted(g.token), g.url)
 	}
 	g.say(" -H 'Content-Type: application/json' -d '%s'\n\n", body)
 }

@@ -21,20 +21,10 @@ type Login struct {
 	Profile string `json:"profile,omitempty"`
 	// URL is the server, as Server writes it.
 	URL string `json:"url"`
-	// Token is what is shown there; or TokenFile is the file that has it, which the server keeps up to date itself.
-	Token     string `json:"token,omitempty"`
-	TokenFile string `json:"token_file,omitempty"`
-}
-
-// Secret is the token of a login.
-func (l *Login) Secret() (string, error) {
-	if l.TokenFile == "" {
-		return l.Token, nil
-	}
-	if err := Private(l.TokenFile); err != nil {
-		return "", err
-	}
-	return ReadToken(l.TokenFile)
+	// Token is what is shown there. Or Socket is the path of its Unix socket, which is asked in place of the URL and shown
+	// nothing: who has the port of a server that ended learns no secret.
+	Token  string `json:"token,omitempty"`
+	Socket string `json:"socket,omitempty"`
 }
 
 // File is where logins are kept.
@@ -92,13 +82,13 @@ func (f File) find(is func(*Login) bool) (Login, bool, error) {
 	return Login{}, false, err
 }
 
-// Keep keeps a login, in place of the one with its profile or, without a name, of its server. Those whose token file is
+// Keep keeps a login, in place of the one with its profile or, without a name, of its server. Those whose socket is
 // gone go.
 func (f File) Keep(l Login) error {
 	return f.change(func(all []Login) []Login {
 		all = slices.DeleteFunc(all, func(o Login) bool {
-			return o.Profile == l.Profile && (l.Profile != "" || o.URL == l.URL) || l.TokenFile != "" && o.TokenFile == l.TokenFile ||
-				o.TokenFile != "" && !exists(o.TokenFile)
+			return o.Profile == l.Profile && (l.Profile != "" || o.URL == l.URL) || l.Socket != "" && o.Socket == l.Socket ||
+				o.Socket != "" && !exists(o.Socket)
 		})
 		return append(all, l)
 	})

@@ -53,35 +53,43 @@ func TestLoginsAreKept(t *testing.T) {
 	}
 }
 
-// A token that a server keeps in a file of its own is read there; the login goes with the file.
-func TestLoginByFile(t *testing.T) {
-	f, path := kept(t), filepath.Join(t.TempDir(), "admin.token")
-	if err := WriteToken(path, "ps_x"); err != nil {
+// A server's login at its socket goes with the socket, and moves with the server's URL.
+func TestLoginBySocket(t *testing.T) {
+	f, path := kept(t), filepath.Join(t.TempDir(), "penstock.sock")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteToken(path, "ps_y"); err == nil {
-		t.Error("a file that is there is written over")
-	}
-	keep(t, f, Login{URL: "http://127.0.0.1:1", TokenFile: path}, Login{URL: "http://127.0.0.1:2", TokenFile: path})
+	keep(t, f, Login{URL: "http://127.0.0.1:1", Socket: path}, Login{URL: "http://127.0.0.1:2", Socket: path})
 	all, err := f.Logins()
-	if err != nil || len(all) != 1 || all[0].URL != "http://127.0.0.1:2" {
+	if err != nil || len(all) != 1 || all[0].URL != "http://127.0.0.1:2" || all[0].Socket != path {
 		t.Fatalf("one server at a new address is %v, %v", all, err)
-	}
-	if token, err := all[0].Secret(); err != nil || token != "ps_x" {
-		t.Errorf("%q, %v", token, err)
-	}
-	if err := os.Chmod(path, 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := all[0].Secret(); err == nil || !strings.Contains(err.Error(), "chmod 600 "+path) {
-		t.Errorf("a file that others can read: %v", err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	keep(t, f, Login{URL: "https://other:443", Token: "z"})
 	if all, err := f.Logins(); err != nil || len(all) != 1 || all[0].Token != "z" {
-		t.Errorf("after the file is gone: %v, %v", all, err)
+		t.Errorf("after the socket is gone: %v, %v", all, err)
+	}
+}
+
+// The file of a token is made once, for its owner alone.
+func TestFileOfAToken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admin.token")
+	if err := WriteToken(path, "ps_x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteToken(path, "ps_y"); err == nil {
+		t.Error("a file that is there is written over")
+	}
+	if token, err := ReadToken(path); err != nil || token != "ps_x" || Private(path) != nil {
+		t.Errorf("%q, %v, %v", token, err, Private(path))
+	}
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := Private(path); err == nil || !strings.Contains(err.Error(), "chmod 600 "+path) {
+		t.Errorf("a file that others can read: %v", err)
 	}
 }
 
