@@ -22,17 +22,27 @@ const (
 // listAudit answers with a page of the audit log: the entries of all partitions by time, those that are asked for and
 // that whoever asks may see.
 func (h *handler) listAudit(w http.ResponseWriter, r *http.Request) {
-	ask, p := auditRequest(r, h.engine.Partitions())
+	sees := auditViewOf(r.Context())
+	ask, p := auditRequest(r, h.engine.Partitions(), sees.all)
 	if p != nil {
 		p.write(w)
 		return
 	}
+	if !sees.all {
+		if err := h.seekAudit(r.Context(), &ask); err != nil {
+			h.fail(w, err, "")
+			return
+		}
+	}
 	c := &charge{account: h.account(r)}
 	defer c.free()
 	page := wire.Audit{Records: []wire.AuditRecord{}}
-	sees := auditViewOf(r.Context())
+	begun, place := ask.place, ask.place
+	place.passed = 0
 	chains, more, err := h.audit(r.Context(), &ask, func(e *audited) bool {
-		if shown, ok := sees.record(e); ok && ask.wants(&e.entry) {
+		shown, ok := sees.record(e)
+		place.pass(e.entry.At, ok)
+		if ok && ask.wants(&e.entry) && (sees.all || begun.precedes(place, ask.oldest)) {
 			page.Records = append(page.Records, shown)
 		}
 		return len(page.Records) < ask.limit
@@ -42,10 +52,13 @@ func (h *handler) listAudit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if page.More = more; more || ask.oldest {
-		page.Next = ask.at.text()
+		page.Next = place.text()
 	}
 	if sees.all {
 		page.Chains = chains
+		if page.Next != "" {
+			page.Next = ask.at.text()
+		}
 	}
 	h.writeCharged(w, r, http.StatusOK, page, c)
 }
@@ -150,7 +163,8 @@ func auditViewOf(ctx context.Context) auditView {
 
 // record is an entry as it may be shown, if it may. Of a change to what is his that the operator made an app's admin sees
 // who it was, and not by which token and from where. What another app did he never sees, and nothing that was before his
-// app: its name and its prefixes may have been another's then. The chain is only for who sees all of it.
+// app: its name and its prefixes may have been another's then. The chain is only for who sees all of it: its numbers
+// count what others do, and its digests are of that.
 func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 	shown := wire.AuditRecord{
 		Partition: e.partition, Entry: e.entry, Before: e.record.Before, After: e.record.After,
@@ -159,6 +173,8 @@ func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 		shown.Text, shown.Digest = string(e.record.Text), e.record.Digest
 		return shown, true
 	}
+	shown.Partition = 0
+	shown.Entry.Number, shown.Entry.Previous, shown.Entry.Before, shown.Entry.After = 0, "", "", ""
 	app, by := v.id.App, e.entry.Actor.App
 	his := app != nil && by == app.Name
 	if app != nil && (by != "" && !his || e.entry.Time().Before(app.Created)) {

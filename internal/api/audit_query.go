@@ -19,10 +19,11 @@ type auditQuery struct {
 	oldest       bool
 	limit        int
 	at           auditCursor
+	place        auditPlace // instead of at, for who does not see all
 }
 
 // auditRequest reads what is asked of the audit log.
-func auditRequest(r *http.Request, partitions int) (ask auditQuery, p *Problem) {
+func auditRequest(r *http.Request, partitions int, all bool) (ask auditQuery, p *Problem) {
 	q := r.URL.Query()
 	ask = auditQuery{limit: defaultPage, at: make(auditCursor, partitions)}
 	for name, to := range map[string]*string{
@@ -55,7 +56,11 @@ func auditRequest(r *http.Request, partitions int) (ask auditQuery, p *Problem) 
 	if p = readSpan(q, &ask.since, &ask.until); p != nil {
 		return ask, p
 	}
-	if s := q.Get("after"); s != "" && !ask.at.read(s) {
+	read := ask.place.read
+	if all {
+		read = ask.at.read
+	}
+	if s := q.Get("after"); s != "" && !read(s) {
 		return ask, badField("after", shorten(s)+" must be the next of an answer, of the same order")
 	}
 	return ask, nil

@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"cmp"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
@@ -131,6 +133,61 @@ func TestAuditOfPredecessors(t *testing.T) {
 	if got := fmt.Sprint(details("acme")); got != want {
 		t.Errorf("acme's admin sees %s, want %s", got, want)
 	}
+}
+
+// What an app's admin is told has no counts or digests of what others do, and where a page ends is the same however much
+// they did. He reads the same from either end, page by page.
+func TestAuditTellsNoForeignCounts(t *testing.T) {
+	e, err := redisq.Open(
+		t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{Init: true, Partitions: 4},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	s := secureOver(t, e, api.Options{})
+	for i := range 40 {
+		app := []string{"acme", "beta", "beta", "acme"}[i%4]
+		s.put(fmt.Sprint("/v1/queues/", app, "-", i), `{"rate":"1/s"}`)
+	}
+	acme := s.with("acme", auth.Admin)
+	walk := func(order string) (names []string) {
+		for after := ""; ; {
+			a := s.by(acme, "GET", "/v1/audit?of=queue&limit=3&order="+order+"&after="+after, "")
+			a.want(t, 200)
+			for _, r := range a.body["records"].([]any) {
+				r := r.(map[string]any)
+				entry := r["entry"].(map[string]any)
+				names = append(names, fmt.Sprint(entry["name"]))
+				if r["partition"] != 0. || entry["number"] != 0. || entry["previous"] != "" || entry["before"] != nil ||
+					entry["after"] != nil {
+					t.Errorf("acme's admin is told %v", r)
+				}
+				if b, _ := base64.RawURLEncoding.DecodeString(fmt.Sprint(a.body["next"])); len(b) > 0 {
+					if at, n := binary.Varint(b); at < 1e15 || len(b) != n+1 {
+						t.Errorf("the cursor is %x", b)
+					}
+				}
+			}
+			if a.body["more"] == false {
+				return names
+			}
+			after = a.body["next"].(string)
+		}
+	}
+	oldest, newest := walk("oldest"), walk("newest")
+	slices.Reverse(newest)
+	if len(oldest) != 22 || !slices.Equal(oldest, newest) { // with acme-mail and ses.acme
+		t.Errorf("from the oldest %v, from the newest %v", oldest, newest)
+	}
+	end := s.by(acme, "GET", "/v1/audit?order=oldest&limit=500", "")
+	s.put("/v1/queues/beta-more", `{"rate":"1/s"}`)
+	s.put("/v1/queues/acme-more", `{"rate":"1/s"}`)
+	more := s.by(acme, "GET", "/v1/audit?order=oldest&after="+end.body["next"].(string), "").body["records"].([]any)
+	if len(more) != 1 || more[0].(map[string]any)["entry"].(map[string]any)["name"] != "acme-more" {
+		t.Errorf("since came %v", more)
+	}
+	s.by(acme, "GET", "/v1/audit?after=x", "").want(t, 400, "field", "after")
 }
 
 // The entries of several partitions are one log, in which each stands after what came before it.

@@ -225,10 +225,10 @@ func (c *auditTailCmd) Run(r *run) error {
 	}); err != nil {
 		return err
 	}
-	seen := map[int]int64{}
+	seen := map[int]int64{} // until when, by partition: who does not see all is told no numbers
 	q.Oldest = true
 	for i, e := range slices.Backward(begin) {
-		seen[e.Partition] = max(seen[e.Partition], e.Entry.Number)
+		seen[e.Partition] = max(seen[e.Partition], e.Entry.At)
 		q.Since = e.Entry.Time()
 		if i < c.Limit {
 			if err := c.print(r, &e); err != nil {
@@ -238,10 +238,9 @@ func (c *auditTailCmd) Run(r *run) error {
 	}
 	for {
 		_, next, err := readAudit(r, api, q, func(e *wire.AuditRecord) (bool, error) {
-			if e.Entry.Number <= seen[e.Partition] {
+			if e.Entry.At <= seen[e.Partition] {
 				return true, nil
 			}
-			seen[e.Partition] = e.Entry.Number
 			return true, c.print(r, e)
 		})
 		if err != nil {
