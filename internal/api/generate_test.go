@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/quote"
 	"github.com/penstock/penstock/queue/status"
 )
 
@@ -32,6 +33,7 @@ func TestOpenAPIFollowsTheTables(t *testing.T) {
 	doc = withList(
 		doc, names(queue.Algorithms(), func(a leaky.Algorithm) string { return string(a) }), "RuleSpec", "algorithm", "enum",
 	)
+	doc = withList(doc, names(quote.Doubts(), func(d quote.Doubt) string { return string(d) }), "Departure", "why", "enum")
 
 	counters := names(queue.CounterTable, func(c queue.Counter) string { return c.Name })
 	held := []string{"waiting", "scheduled", "leased", "held", "deferred", "dead", "lanes"}

@@ -53,6 +53,7 @@ var routes = []route{
 	{"listChanges", get, "/v1/queues/{queue}/changes", reads, ofQueue(auth.View), (*handler).listChanges},
 	{"rollbackQueue", post, "/v1/queues/{queue}/rollback", changes, ofQueue(auth.Configure), (*handler).rollbackQueue},
 	{"quoteQueue", post, "/v1/queues/{queue}/quote", reads, ofQueue(auth.View, auth.Produce), (*handler).quoteQueue},
+	{"getTimetable", get, "/v1/queues/{queue}/timetable", reads, ofQueue(auth.View), (*handler).getTimetable},
 	{"purgeQueue", post, "/v1/queues/{queue}/purge", changes, ofQueue(auth.Operate), (*handler).purgeQueue},
 	{"replayJobs", post, "/v1/queues/{queue}/replay", changes, ofQueue(auth.Operate), (*handler).replayJobs},
 	{"forgetJobs", post, "/v1/queues/{queue}/forget", changes, ofQueue(auth.Operate), (*handler).forgetJobs},

@@ -73,18 +73,19 @@ type root struct {
 
 type queueCmd struct {
 	connection
-	Ls       lsCmd       `cmd:"" help:"List queues."`
-	Info     infoCmd     `cmd:"" help:"Tell all about one queue."`
-	Set      setCmd      `cmd:"" help:"Change settings of a queue, or make it."`
-	Apply    applyCmd    `cmd:"" help:"Bring queues, and the rules beside them, in line with a file, and show what changed."`
-	Pause    pauseCmd    `cmd:"" help:"Stop a queue's departures. Jobs still come in."`
-	Resume   resumeCmd   `cmd:"" help:"Let departures go on, at the rate: nothing was saved up."`
-	Log      logCmd      `cmd:"" help:"Tell what was done to a queue, and by whom as they say."`
-	Rollback rollbackCmd `cmd:"" help:"Put an earlier spec of a queue again."`
-	Quote    quoteCmd    `cmd:"" help:"Tell what would become of jobs, and what another rate would change. Nothing is appended."`
-	Turn     turnCmd     `cmd:"" help:"Wait for a turn to do something yourself, at the pace of a queue."`
-	Purge    purgeCmd    `cmd:"" help:"Take back the jobs that have not left."`
-	Rm       rmCmd       `cmd:"" help:"Remove a queue."`
+	Ls        lsCmd        `cmd:"" help:"List queues."`
+	Info      infoCmd      `cmd:"" help:"Tell all about one queue."`
+	Set       setCmd       `cmd:"" help:"Change settings of a queue, or make it."`
+	Apply     applyCmd     `cmd:"" help:"Bring queues, and the rules beside them, in line with a file, and show what changed."`
+	Pause     pauseCmd     `cmd:"" help:"Stop a queue's departures. Jobs still come in."`
+	Resume    resumeCmd    `cmd:"" help:"Let departures go on, at the rate: nothing was saved up."`
+	Log       logCmd       `cmd:"" help:"Tell what was done to a queue, and by whom as they say."`
+	Rollback  rollbackCmd  `cmd:"" help:"Put an earlier spec of a queue again."`
+	Quote     quoteCmd     `cmd:"" help:"Tell what would become of jobs, and what another rate would change. Nothing is appended."`
+	Timetable timetableCmd `cmd:"" help:"Tell what leaves a queue next, when, and why it stands still if it does."`
+	Turn      turnCmd      `cmd:"" help:"Wait for a turn to do something yourself, at the pace of a queue."`
+	Purge     purgeCmd     `cmd:"" help:"Take back the jobs that have not left."`
+	Rm        rmCmd        `cmd:"" help:"Remove a queue."`
 }
 
 type jobCmd struct {

@@ -1,23 +1,15 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
 
-type lsCmd struct {
-	output
-	Watch    bool          `help:"Refresh until Ctrl-C." short:"w"`
-	Interval time.Duration `help:"How often --watch refreshes." default:"1s"`
-}
+type lsCmd struct{ refreshed }
 
 // Help is shown below the flags.
 func (lsCmd) Help() string {
@@ -34,89 +26,11 @@ With --watch -o json there is one list a line.`
 }
 
 func (c *lsCmd) Run(r *run) error {
-	if c.Interval < 50*time.Millisecond {
-		return usage(fmt.Errorf("--interval %v: must be at least 50ms", c.Interval))
-	}
 	api, err := r.client()
 	if err != nil {
 		return err
 	}
-	if !c.Watch {
-		queues, err := api.Queues(r.ctx)
-		if err != nil {
-			return err
-		}
-		if c.json() {
-			return printJSON(r.Out, queues)
-		}
-		_, err = fmt.Fprint(r.Out, queueTable(queues, time.Now()))
-		return err
-	}
-	return c.watch(r, api)
-}
-
-// watch redraws on a terminal and prints one after another elsewhere. A server
-// that is gone for a while is said to be, and asked again.
-func (c *lsCmd) watch(r *run, api *client.Client) error {
-	tick := time.NewTicker(c.Interval)
-	defer tick.Stop()
-	for first := true; ; first = false {
-		queues, err := api.Queues(r.ctx)
-		var gone *client.Unreachable
-		switch {
-		case errors.Is(err, context.Canceled):
-			return nil // Ctrl-C is how a watch ends
-		case err != nil && (first || !errors.As(err, &gone)):
-			return err
-		}
-		if err := c.draw(r, queues, err); err != nil {
-			return err
-		}
-		select {
-		case <-r.ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-func (c *lsCmd) draw(r *run, queues []wire.Queue, failed error) error {
-	if c.json() {
-		if failed != nil {
-			r.say("penstock: %v", failed)
-			return nil
-		}
-		return printLine(r.Out, queues)
-	}
-	now := time.Now()
-	text := fmt.Sprintf("%s  %s\n\n", now.Format("15:04:05"), r.shown())
-	if failed != nil {
-		text += plain(failed.Error()) + "\n"
-	} else {
-		text += queueTable(queues, now)
-	}
-	if width, height, screen := screenSize(r.Out); screen { // it may have been changed
-		// Home, each line cleared to its end, and everything below.
-		text = clip(text, width, height)
-		text = "\x1b[H" + strings.ReplaceAll(text, "\n", "\x1b[K\n") + "\x1b[J"
-	} else {
-		text += "\n"
-	}
-	_, err := fmt.Fprint(r.Out, text)
-	return err
-}
-
-// clip cuts a text to a terminal, on which lines that wrapped, or too many, would leave the picture before in pieces.
-func clip(text string, width, height int) string {
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if most := max(2, height-1); len(lines) > most {
-		left := len(lines) - (most - 1)
-		lines = append(lines[:most-1], fmt.Sprintf("... %d more lines; a higher terminal shows them", left))
-	}
-	for i := range lines {
-		lines[i] = cut(lines[i], width)
-	}
-	return strings.Join(lines, "\n") + "\n"
+	return showRefreshed(r, &c.refreshed, api.Queues, queueTable)
 }
 
 func queueTable(queues []wire.Queue, now time.Time) string {

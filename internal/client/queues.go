@@ -162,6 +162,14 @@ func (c *Client) Quote(ctx context.Context, name string, ask wire.QuoteRequest) 
 	return q, err
 }
 
+// Timetable tells what leaves a queue in the time to come.
+func (c *Client) Timetable(ctx context.Context, name string, span time.Duration) (wire.Timetable, error) {
+	var t wire.Timetable
+	ask := "?for=" + url.QueryEscape(span.String())
+	_, err := c.do(ctx, http.MethodGet, queuePath(name, "timetable")+ask, nil, nil, &t)
+	return t, err
+}
+
 // Job returns where a job is.
 func (c *Client) Job(ctx context.Context, queueName, id string) (wire.Job, error) {
 	var j wire.Job

@@ -188,7 +188,7 @@ var texts = map[Code]struct{ text, until, ends string }{
 	NoDrainer:    {"no drainer", "", "a drainer asks for jobs"},
 	NoWorker:     {"waits for workers", "", "a worker asks for jobs"},
 	CircuitOpen:  {"circuit open", "next probe", "a probe succeeds, or somebody resumes the queue"},
-	Throttled:    {"receiver asked to wait", "until", "that time is over, or somebody resumes the queue"},
+	Throttled:    {"receiver asked to wait", "until", "somebody resumes the queue"},
 	Quota:        {"quota", "until", "the next window of the quota begins"},
 	MaxInFlight:  {"at max_in_flight", "", "a job in flight is settled"},
 	Lanes:        {"lanes at their limits", "until", "a limit of one of the lanes allows a job"},
@@ -201,7 +201,16 @@ var texts = map[Code]struct{ text, until, ends string }{
 }
 
 // Ends says what ends the standstill of the queue; empty if it does not stand still.
-func (s *Status) Ends() string { return texts[s.Code].ends }
+func (s *Status) Ends() string {
+	ends := texts[s.Code].ends
+	switch s.Code {
+	case Paused, ParentPaused, Throttled:
+		if !s.Until.IsZero() {
+			return "that time is over, or " + ends
+		}
+	}
+	return ends
+}
 
 // Text says the status in a few words, as of now, and by now's zone: "quota until 21:00 CET". Who paused a queue and
 // why, and what a receiver answered, is not in it.

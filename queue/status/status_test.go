@@ -273,3 +273,42 @@ func TestStatusTextAcrossDays(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// What stands still says what ends it, and since when if that is known; what flows or has nothing to do says neither.
+func TestStandstill(t *testing.T) {
+	for n, c := range status.Codes() {
+		s := status.Status{Code: c}
+		if still := n < slices.Index(status.Codes(), status.Flowing); (s.Ends() != "") != still {
+			t.Errorf("%s ends when %q", c, s.Ends())
+		}
+	}
+	since := noon.Add(-time.Hour)
+	for _, tt := range []struct {
+		code status.Code
+		ends string
+		i    queue.Info
+	}{
+		{status.Paused, "somebody resumes the queue", queue.Info{Pause: queue.Pause{Since: since}}},
+		{
+			status.ParentPaused, "that time is over, or somebody resumes the parent",
+			queue.Info{Parent: &queue.Info{Pause: queue.Pause{Since: since, Until: noon.Add(1)}}},
+		},
+		{status.NoDrainer, "a drainer asks for jobs", queue.Info{Waiting: 1, Asked: since}},
+		{
+			status.CircuitOpen, "a probe succeeds, or somebody resumes the queue",
+			queue.Info{Waiting: 1, Asked: noon, Circuit: queue.CircuitInfo{Opened: since}},
+		},
+		{
+			status.Stalled, "a drainer that can take the jobs asks for them",
+			queue.Info{Waiting: 1, Asked: noon, Ready: since},
+		},
+	} {
+		tt.i.Now = noon
+		if s := status.Of(&tt.i); s.Code != tt.code || !s.Since.Equal(since) || s.Ends() != tt.ends {
+			t.Errorf("%s: %+v ends when %q", tt.code, s, s.Ends())
+		}
+	}
+	if s := status.Of(&queue.Info{Now: noon, Asked: since}); !s.Since.IsZero() {
+		t.Errorf("%+v", s)
+	}
+}
