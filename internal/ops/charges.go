@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,7 @@ type charges struct {
 	o        ServerOptions
 	tls      bool
 	client   admission.KeyFunc
+	address  admission.KeyFunc // client, of IPv6 to the last bit
 	refusing atomic.Int64
 }
 
@@ -34,7 +36,10 @@ const (
 )
 
 func newCharges(o ServerOptions, tls bool) *charges {
-	return &charges{o: o, tls: tls, client: admission.ClientAddress(admission.AddressOptions{Proxies: o.Proxies})}
+	return &charges{
+		o: o, tls: tls, client: admission.ClientAddress(admission.AddressOptions{Proxies: o.Proxies}),
+		address: admission.ClientAddress(admission.AddressOptions{Proxies: o.Proxies, IPv6Bits: 128}),
+	}
 }
 
 func (c *charges) gate(ln net.Listener) net.Listener {
@@ -112,7 +117,8 @@ func (a *plainAnswer) WriteHeader(status int)      { a.status = status }
 func (a *plainAnswer) Write(b []byte) (int, error) { return a.body.Write(b) }
 
 // over charges each request for its header and, where a connection has many at once, for itself. What it is charged to
-// is ClientOf its context.
+// is ClientOf its context. The RemoteAddr of what came by a proxy is that of the client, of port 0, for all that is
+// recorded and logged of it.
 func (c *charges) over(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		account := ClientOf(r.Context())
@@ -121,6 +127,7 @@ func (c *charges) over(h http.Handler) http.Handler {
 				account = c.o.Memory.Open(key)
 				defer account.Close()
 				r = r.WithContext(context.WithValue(r.Context(), accountKey{}, account))
+				r.RemoteAddr = c.remote(r)
 			}
 		}
 		cost := headerCost(r) - freeHeader
@@ -142,6 +149,16 @@ func (c *charges) over(h http.Handler) http.Handler {
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// remote is the address of the client of a request that came by a proxy, as a RemoteAddr.
+func (c *charges) remote(r *http.Request) string {
+	at, err := c.address(r)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	host, _, _ := strings.Cut(at, "/")
+	return net.JoinHostPort(host, "0")
 }
 
 // headerCost is what the header of a request holds.

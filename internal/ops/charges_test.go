@@ -147,18 +147,20 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 	}
 }
 
-// Behind a proxy the client is whom the proxy names, and the connection is nobody's.
+// Behind a proxy the client is whom the proxy names, for what is recorded of the request too, and the connection is
+// nobody's.
 func TestChargesBehindProxy(t *testing.T) {
 	memory := ops.NewBudget(1 << 20)
 	clients := make(chan string, 10)
 	s, _ := running(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		clients <- ops.ClientOf(r.Context()).Client()
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		clients <- ops.ClientOf(r.Context()).Client() + " " + host
 	}),
 		ops.ServerOptions{Memory: memory, Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
 	for _, c := range []struct{ from, forwarded, want string }{
-		{"127.0.0.1", "192.0.2.1, 2001:db8::1", "2001:db8::/64"},
-		{"127.0.0.1", "::ffff:192.0.2.1", "192.0.2.1"},
-		{"127.0.0.2", "192.0.2.1", "127.0.0.2"}, // who is no proxy says nothing
+		{"127.0.0.1", "192.0.2.1, 2001:db8::1", "2001:db8::/64 2001:db8::1"},
+		{"127.0.0.1", "::ffff:192.0.2.1", "192.0.2.1 192.0.2.1"},
+		{"127.0.0.2", "192.0.2.1", "127.0.0.2 127.0.0.2"}, // who is no proxy says nothing
 	} {
 		conn := dialFrom(t, c.from, s)
 		send(t, conn, "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: "+c.forwarded+"\r\n\r\n")
