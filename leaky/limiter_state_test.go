@@ -273,8 +273,11 @@ func FuzzRestore(f *testing.F) {
 // No arithmetic reads the states of another; a token bucket and a gap have those of a meter.
 func TestNoStateOfAnother(t *testing.T) {
 	limiters := []Limiter{
-		Meter{PerSecond(1), 5}, FixedWindow{5, time.Second}, SlidingLog{5, time.Second, 0},
-		SlidingCounter{5, time.Second}, Concurrency{5, time.Second},
+		Meter{PerSecond(1), 5},
+		FixedWindow{5, time.Second},
+		SlidingLog{5, time.Second, 0},
+		SlidingCounter{5, time.Second},
+		Concurrency{5, time.Second},
 	}
 	for _, of := range limiters {
 		tally := of.Fresh()

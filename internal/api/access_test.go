@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"net/http"
 	"os"
 	"regexp"
 	"strings"
@@ -35,7 +36,7 @@ func (s *secured) call(token string, op api.Operation, queue, rule string) *answ
 		path += "?state=waiting"
 	}
 	body := ""
-	if op.Method != "GET" && op.Method != "DELETE" {
+	if op.Method != http.MethodGet && op.Method != http.MethodDelete {
 		if body = bodies[op.Name]; body == "" {
 			body = "{}"
 		}

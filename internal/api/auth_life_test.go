@@ -22,7 +22,7 @@ func TestStreamEndsWithTheRole(t *testing.T) {
 	made.want(t, 201)
 	token := made.body["secret"].(string)
 	body, feed := io.Pipe()
-	req, err := http.NewRequest("POST", s.url+"/v1/queues/acme-mail/jobs", body)
+	req, err := http.NewRequest(http.MethodPost, s.url+"/v1/queues/acme-mail/jobs", body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 	s := secure(t, api.Options{})
 	body, feed := io.Pipe()
 	defer feed.Close()
-	req := httptest.NewRequest("POST", s.url+"/v1/queues/beta-mail/jobs", body)
+	req := httptest.NewRequest(http.MethodPost, s.url+"/v1/queues/beta-mail/jobs", body)
 	req.RequestURI = ""
 	req.Header.Set("Authorization", "Bearer "+s.with("acme", auth.Produce))
 	req.Header.Set("Content-Type", "application/x-ndjson")
@@ -166,7 +166,7 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != 404 {
+	if resp.StatusCode != http.StatusNotFound {
 		t.Errorf("status %d", resp.StatusCode)
 	}
 }

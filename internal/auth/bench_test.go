@@ -115,7 +115,9 @@ func benchIdentify(b *testing.B, proof string, store queue.Documents, want Code)
 	}
 	b.StopTimer()
 	cancel()
-	<-done
+	if err := <-done; err != nil {
+		b.Error(err)
+	}
 }
 
 func BenchmarkIdentify(b *testing.B) {

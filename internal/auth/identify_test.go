@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -170,10 +171,16 @@ func TestCertificates(t *testing.T) {
 		}{
 			{"DNS name", x509.Certificate{DNSNames: []string{"billing.acme.example"}}, "cert:billing.acme.example", ""},
 			{"upper case", x509.Certificate{DNSNames: []string{"Billing.Acme.Example"}}, "cert:billing.acme.example", ""},
-			{"second name", x509.Certificate{DNSNames: []string{"x.example", "billing.acme.example"}},
-				"cert:billing.acme.example", ""},
-			{"URI first", x509.Certificate{DNSNames: []string{"billing.acme.example"}, URIs: []*url.URL{spiffe}},
-				"cert:spiffe://acme.example/ns/prod/sa/mailer", ""},
+			{
+				"second name",
+				x509.Certificate{DNSNames: []string{"x.example", "billing.acme.example"}},
+				"cert:billing.acme.example", "",
+			},
+			{
+				"URI first",
+				x509.Certificate{DNSNames: []string{"billing.acme.example"}, URIs: []*url.URL{spiffe}},
+				"cert:spiffe://acme.example/ns/prod/sa/mailer", "",
+			},
 			{"common name alone", x509.Certificate{Subject: pkix.Name{CommonName: "old"}}, "cert:old", ""},
 			{"common name beside others", x509.Certificate{
 				Subject: pkix.Name{CommonName: "old"}, DNSNames: []string{"x.example"},
@@ -259,7 +266,9 @@ func TestUnixPeers(t *testing.T) {
 	defer func() { _ = server.Close() }()
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
-		Dial:              func(string, string) (net.Conn, error) { return net.Dial("unix", path) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		},
 	}}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://penstock/", nil)
 	if err != nil {

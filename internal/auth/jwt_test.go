@@ -152,8 +152,12 @@ func TestClaims(t *testing.T) {
 		want  Code
 		actor string
 	}{
-		{"email", claims{"email": "ann@acme.example", "email_verified": true}, "",
-			"oidc:k8s#system:serviceaccount:acme:worker"},
+		{
+			"email",
+			claims{"email": "ann@acme.example", "email_verified": true},
+			"",
+			"oidc:k8s#system:serviceaccount:acme:worker",
+		},
 		{"email", claims{"email": "ann@acme.example", "email_verified": false}, Unknown, ""},
 		{"email", claims{"email": "ann@acme.example"}, Unknown, ""},
 		{"email", claims{}, Unknown, ""},

@@ -42,7 +42,7 @@ type keySet struct {
 
 // VerifySignature implements oidc.KeySet.
 func (k *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
-	jws, err := jose.ParseSigned(jwt, signingAlgorithms)
+	jws, err := jose.ParseSignedCompact(jwt, signingAlgorithms)
 	if err != nil || len(jws.Signatures) != 1 {
 		return nil, errNotSigned
 	}

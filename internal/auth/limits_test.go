@@ -20,10 +20,14 @@ func TestPermitTarget(t *testing.T) {
 		{`{"http":{"url":"https://xapi.acme.example/v1"}}`, "deliver.http.url"},
 		{`{"http":{"url":"https://169.254.169.254/v1"}}`, "deliver.http.url"},
 		{`{"http":{"url":"https://api.acme.example/","headers":{"x-key":"${secret:acme_key}"}}}`, ""},
-		{`{"http":{"url":"https://api.acme.example/","headers":{"x-key":"${secret:beta_key}"}}}`,
-			"deliver.http.headers.X-Key"},
-		{`{"http":{"url":"https://api.acme.example/","headers":{"x-key":"${secret:acme_key}${secret:key}"}}}`,
-			"deliver.http.headers.X-Key"},
+		{
+			`{"http":{"url":"https://api.acme.example/","headers":{"x-key":"${secret:beta_key}"}}}`,
+			"deliver.http.headers.X-Key",
+		},
+		{
+			`{"http":{"url":"https://api.acme.example/","headers":{"x-key":"${secret:acme_key}${secret:key}"}}}`,
+			"deliver.http.headers.X-Key",
+		},
 		{`{"smtp":{"host":"out.mail.example","from":"Ann <ann@acme.example>"}}`, ""},
 		{`{"smtp":{"host":"out.mail.example","port":25,"from":"ann@acme.example"}}`, "deliver.smtp.host"},
 		{`{"smtp":{"host":"out.mail.example","from":"\"ann@acme.example\" <ceo@beta.example>"}}`, "deliver.smtp.from"},

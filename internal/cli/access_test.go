@@ -37,7 +37,9 @@ func guarded(t *testing.T) (url, token string) {
 	t.Cleanup(func() {
 		server.Close()
 		stop()
-		<-over
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
 		if err := engine.Close(); err != nil {
 			t.Error(err)
 		}

@@ -46,7 +46,7 @@ func removeStale(path string) error {
 	case info.Mode()&fs.ModeSocket == 0:
 		return fmt.Errorf("socket %s: there is a file of another kind; remove it", path)
 	}
-	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+	if c, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "unix", path); err == nil {
 		return errors.Join(fmt.Errorf("socket %s: another process serves it", path), c.Close())
 	}
 	if err := os.Remove(path); err != nil {

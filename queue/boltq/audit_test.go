@@ -142,7 +142,10 @@ func TestAuditIsOnDisk(t *testing.T) {
 	wg.Go(func() {
 		for i := range each {
 			b.put("other", fmt.Sprint(i+1, "/s"))
-			b.Record(t.Context(), queue.AuditEntry{Of: "queue", Name: "x", What: queue.KindRefused, Refused: "forbidden"})
+			refused := queue.AuditEntry{Of: "queue", Name: "x", What: queue.KindRefused, Refused: "forbidden"}
+			if err := b.Record(t.Context(), refused); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 	wg.Wait()

@@ -4,10 +4,11 @@ package coalesce
 import (
 	"context"
 	"fmt"
-	"github.com/penstock/penstock/queue"
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/penstock/penstock/queue"
 )
 
 // Limits of one batch of a Coalescer.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/penstock/penstock/queue"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/penstock/penstock/queue"
 )
 
 // tower watches flights of integers, each of which takes a second, and answers

@@ -155,8 +155,13 @@ func TestPlantedDocuments(t *testing.T) {
 func TestDocumentsThatLookAlike(t *testing.T) {
 	v, _ := audited(t, redisq.Options{})
 	docs := []queue.Document{
-		{Kind: "app", Name: "a"}, {Kind: "app", Name: "A"}, {Kind: "app", Name: "a:a"}, {Kind: "app_a", Name: "a"},
-		{Kind: "subject", Name: "oidc:https://issuer#sub"}, {Kind: "subject", Name: "%2e"}, {Kind: "subject", Name: "%2E"},
+		{Kind: "app", Name: "a"},
+		{Kind: "app", Name: "A"},
+		{Kind: "app", Name: "a:a"},
+		{Kind: "app_a", Name: "a"},
+		{Kind: "subject", Name: "oidc:https://issuer#sub"},
+		{Kind: "subject", Name: "%2e"},
+		{Kind: "subject", Name: "%2E"},
 	}
 	for i, d := range docs {
 		d.Text = fmt.Append(nil, i)

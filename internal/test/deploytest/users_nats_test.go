@@ -165,7 +165,10 @@ func TestNATSUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 		select {
-		case <-said:
+		case err := <-said:
+			if err == nil {
+				t.Error("NATS says nothing")
+			}
 		case <-time.After(5 * time.Second):
 			t.Errorf("%s may publish to %s", row.who, row.subject)
 		}
@@ -182,7 +185,10 @@ func TestNATSUsers(t *testing.T) {
 				t.Fatal(err)
 			}
 			select {
-			case <-said:
+			case err := <-said:
+				if err == nil {
+					t.Error("NATS says nothing")
+				}
 			case <-time.After(5 * time.Second):
 				t.Errorf("%s may read %s", user, subject)
 			}
