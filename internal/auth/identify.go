@@ -111,21 +111,25 @@ func (a *Authority) lookUpToken(id string, p *proof) (*Identity, error) {
 	switch {
 	case held == nil:
 		return nil, errNotHere
-	case !held.proof.equal(p): // who guesses learns no more than of one that there is not
+	case !held.proof.equal(p): // as for an unknown id, if sooner: ids are no secret
 		return nil, refuse(Unknown, "there is no such token")
 	case held.revoked != 0:
 		return nil, refuse(Revoked, "ask for another one")
 	case held.expires != 0 && now.UnixMicro() >= held.expires:
 		return nil, refuse(Expired, "ask for another one")
 	}
-	app, found := v.appOf(held.app, held.appCreated)
-	if !found {
+	app, is := v.appOf(held.app, held.appCreated)
+	if !is {
 		return nil, refuse(Revoked, "its app was deleted")
 	}
 	a.uses.used(id, held, now)
-	return &Identity{
+	found := &Identity{
 		Actor: queue.Actor{Name: "token:" + id, App: held.app, Token: id}, App: app, grants: held.grants,
-	}, nil
+	}
+	if held.expires != 0 {
+		found.expires = time.UnixMicro(held.expires)
+	}
+	return found, nil
 }
 
 // lookUpSubject returns what the first of some subjects may do that there is. Its error is a *Refusal, or errNotHere.

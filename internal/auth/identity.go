@@ -67,5 +67,14 @@ next:
 	return kept
 }
 
+// bound is when something ends that he makes and that is to end at an instant, zero of which is never: with what he has
+// proven himself with, at the latest.
+func (i *Identity) bound(at time.Time) time.Time {
+	if i.expires.IsZero() || !at.IsZero() && at.Before(i.expires) {
+		return at
+	}
+	return i.expires
+}
+
 // Grants are what he may do.
 func (i *Identity) Grants() []Grant { return i.grants.list() }

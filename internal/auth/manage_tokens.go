@@ -113,7 +113,8 @@ func (a *Authority) withUses(tokens []Token) []Token {
 }
 
 // CreateToken makes a token with the App, Grants, Expires and Note of t, none of which may be more than by has. secret
-// is what its holder keeps, and nobody sees again.
+// is what its holder keeps, and nobody sees again. A token of somebody whose own proof ends does no later: without
+// Expires it ends when that does, and a later one is an error.
 func (a *Authority) CreateToken(ctx context.Context, by *Identity, t Token) (secret string, made Token, err error) {
 	if err := by.mayManage(t.App, t.Grants, queue.UnknownDocument(KindApp, t.App)); err != nil {
 		return "", Token{}, err
@@ -125,14 +126,21 @@ func (a *Authority) CreateToken(ctx context.Context, by *Identity, t Token) (sec
 	if err := t.validate(app, time.Now()); err != nil {
 		return "", Token{}, err
 	}
+	ends := by.bound(t.Expires)
+	if !t.Expires.IsZero() && ends.Before(t.Expires) {
+		return "", Token{}, &queue.FieldError{
+			Field: "expires", Value: t.Expires.UTC().Format(time.RFC3339), Reason: "is later than who makes it ends himself, at " +
+				ends.UTC().Format(time.RFC3339) + ": ask for less, or leave it out for that",
+		}
+	}
 	if err := a.roomForToken(ctx, app); err != nil {
 		return "", Token{}, err
 	}
 	secret, made = NewToken()
 	made.App, made.Grants, made.Note, made.Creator = t.App, t.Grants, t.Note, by.Actor.Name
 	made.Created = now()
-	if !t.Expires.IsZero() {
-		made.Expires = t.Expires.UTC().Truncate(time.Microsecond)
+	if !ends.IsZero() {
+		made.Expires = ends.UTC().Truncate(time.Microsecond)
 	}
 	if app != nil {
 		made.AppCreated = app.Created
@@ -167,8 +175,8 @@ func (a *Authority) roomForToken(ctx context.Context, app *App) error {
 	return nil
 }
 
-// RotateToken makes a token that may do what another one may, and lasts as long as that one was to, which itself ends
-// after keep. One that was replaced already is refused: its successor is the one to rotate. If it is changed meanwhile
+// RotateToken makes a token that may do what another one may, which itself ends after keep. It lasts as long as that
+// one was to, counted anew; if the proof of who asks ends, not beyond the end of either. One that was replaced already is refused: its successor is the one to rotate. If it is changed meanwhile
 // the error is ErrRevision, and there is no new one.
 func (a *Authority) RotateToken(
 	ctx context.Context, by *Identity, id string, keep time.Duration,
@@ -192,7 +200,10 @@ func (a *Authority) RotateToken(
 		return "", Token{}, &queue.FieldError{Field: "token", Value: id, Reason: "has expired: create another one"}
 	}
 	next := Token{App: old.App, Grants: old.Grants, Note: old.Note}
-	if !old.Expires.IsZero() {
+	switch {
+	case !by.expires.IsZero():
+		next.Expires = by.bound(old.Expires)
+	case !old.Expires.IsZero():
 		next.Expires = at.Add(old.Expires.Sub(old.Created))
 	}
 	// The new one first: whatever happens then, a token that works is not ended without another.

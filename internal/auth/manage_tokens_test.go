@@ -56,6 +56,54 @@ func TestRotate(t *testing.T) {
 	})
 }
 
+// What somebody makes whose own proof ends does so no later, whatever he proves himself with.
+func TestTokensEndWithWhoMakesThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newMemory())
+		ctx := t.Context()
+		r.app("acme", "acme-*")
+		end := now().Add(time.Minute)
+		own, mine, err := r.CreateToken(ctx, r.op, Token{Grants: []Grant{{Admin, ""}}, Expires: end})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, eternal := r.token("acme", Grant{View, ""})
+		_, long, err := r.CreateToken(ctx, r.op, Token{Grants: []Grant{{View, ""}}, Expires: end.Add(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, by := range map[string]*Identity{
+			"token": r.as(own), "JWT or certificate": {grants: r.op.grants, subject: "cert:ops", expires: end},
+		} {
+			for _, ask := range []struct{ expires, want time.Time }{
+				{time.Time{}, end}, {end, end}, {end.Add(-time.Second), end.Add(-time.Second)}, {end.Add(time.Second), time.Time{}},
+			} {
+				_, made, err := r.CreateToken(ctx, by, Token{App: "acme", Grants: []Grant{{View, ""}}, Expires: ask.expires})
+				if ask.want.IsZero() {
+					if fieldOf(err) != "expires" || !strings.Contains(err.Error(), end.UTC().Format(time.RFC3339)) {
+						t.Errorf("%s: beyond its end: %v", name, err)
+					}
+				} else if err != nil || !made.Expires.Equal(ask.want) {
+					t.Errorf("%s: asked for %v: %v, %v", name, ask.expires, made.Expires, err)
+				}
+			}
+		}
+		time.Sleep(30 * time.Second)
+		for _, id := range []string{mine.ID, eternal.ID, long.ID} {
+			if _, next, err := r.RotateToken(ctx, r.as(own), id, time.Second); err != nil || !next.Expires.Equal(end) {
+				t.Errorf("rotated: %v, %v; want %v", next.Expires, err, end)
+			}
+			if id == mine.ID { // it ends a second later
+				own, _, err = r.CreateToken(ctx, r.op, Token{Grants: []Grant{{Admin, ""}}, Expires: end})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		r.stop()
+	})
+}
+
 func TestTokensOfAnAppAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newMemory())
