@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -79,6 +80,9 @@ func newIssuer(of Issuer, log *slog.Logger) (*issuer, error) {
 			Field: "name", Value: queue.Shorten(of.Name, 80), Reason: "must be visible ASCII characters without #",
 		}
 	}
+	if err := private(u); err != nil {
+		return nil, &queue.FieldError{Field: "issuer", Value: queue.Shorten(of.URL, 80), Reason: err.Error()}
+	}
 	client := bounded(of.Client)
 	return &issuer{Issuer: of, log: log, keys: &keySet{client: client}}, nil
 }
@@ -126,6 +130,13 @@ func (i *issuer) discover(ctx context.Context) error {
 	if found.Keys == "" {
 		return errors.New("it names no jwks_uri")
 	}
+	u, err := url.Parse(found.Keys)
+	if err == nil {
+		err = private(u)
+	}
+	if err != nil {
+		return fmt.Errorf("its jwks_uri %s: %w", queue.Shorten(found.Keys, 80), err)
+	}
 	i.keys.url = found.Keys
 	if err := i.keys.fetch(ctx); err != nil {
 		return err
@@ -140,13 +151,35 @@ func (i *issuer) discover(ctx context.Context) error {
 // subjectName is the name of the subject of a value of the claim.
 func (i *issuer) subjectName(value string) string { return ByOIDC + i.Name + "#" + value }
 
-// bounded is a client whose answers are short and come soon.
+// private says whether nobody on the way can put other keys in place of those at a URL.
+func private(u *url.URL) error {
+	if u.Scheme == "https" {
+		return nil
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()) {
+		return nil
+	}
+	return errors.New("must begin with https://, as on the way others could put keys of theirs in place; http:// is for " +
+		"this machine")
+}
+
+// bounded is a client whose answers are short and come soon, and which is not sent where others could change them.
 func bounded(c *http.Client) *http.Client {
 	if c == nil {
 		c = http.DefaultClient
 	}
 	own := *c
 	own.Transport = shortAnswers{c.Transport}
+	own.CheckRedirect = func(next *http.Request, before []*http.Request) error {
+		if err := private(next.URL); err != nil {
+			return fmt.Errorf("it sends to %s: %w", next.URL.Redacted(), err)
+		}
+		if len(before) >= 10 {
+			return errors.New("it sends from one address to the next more than 10 times")
+		}
+		return nil
+	}
 	if own.Timeout == 0 || own.Timeout > askTimeout {
 		own.Timeout = askTimeout
 	}

@@ -8,6 +8,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -284,6 +286,10 @@ func TestIssuersAreChecked(t *testing.T) {
 		{func(*Issuer) {}, ""},
 		{func(i *Issuer) { i.URL = "issuer.example" }, "issuer"},
 		{func(i *Issuer) { i.URL = "file:///etc/passwd" }, "issuer"},
+		{func(i *Issuer) { i.URL = "http://issuer.example" }, "issuer"},
+		{func(i *Issuer) { i.URL = "http://localhost.example:80" }, "issuer"},
+		{func(i *Issuer) { i.URL = "http://localhost:80" }, ""},
+		{func(i *Issuer) { i.URL = "http://[::1]" }, ""},
 		{func(i *Issuer) { i.Audience = "" }, "audience"},
 		{func(i *Issuer) { i.Name = "" }, "name"},
 		{func(i *Issuer) { i.Name = "a#b" }, "name"},
@@ -298,6 +304,29 @@ func TestIssuersAreChecked(t *testing.T) {
 	other.URL = "https://other.example"
 	if _, err := New(newMemory(), Options{Issuers: []Issuer{right, other}}); fieldOf(err) != "issuers[1]" {
 		t.Errorf("two of a name: %v", err)
+	}
+}
+
+// A provider cannot send who asks for its keys to where others could change them.
+func TestKeysAreAskedForInPrivate(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"jwks_uri": func(w http.ResponseWriter, r *http.Request) {
+			_ = json.NewEncoder(w).Encode(map[string]string{"issuer": "http://" + r.Host, "jwks_uri": "http://192.0.2.1/keys"})
+		},
+		"sends to": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
+		},
+	} {
+		server := httptest.NewServer(answer)
+		i, err := newIssuer(Issuer{Name: "k8s", URL: server.URL, Audience: "penstock"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := i.discover(t.Context()); err == nil || !strings.Contains(err.Error(), name) ||
+			!strings.Contains(err.Error(), "https://") {
+			t.Errorf("%s: %v", name, err)
+		}
+		server.Close()
 	}
 }
 
