@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -39,6 +40,22 @@ type AuditEntry struct {
 	IDs      []string `json:"ids,omitempty"`
 	Before   Digest   `json:"before,omitempty"` // of AuditRecord.Before
 	After    Digest   `json:"after,omitempty"`
+	// LeftOut names of "before" and "after" those whose text is longer than MaxAuditTextBytes: only its digest is kept.
+	LeftOut []string `json:"left_out,omitempty"`
+}
+
+// The sides of a change, as LeftOut names them.
+const (
+	AuditBefore = "before"
+	AuditAfter  = "after"
+)
+
+// tells reports whether text is the one that the entry has a digest of, or is left out.
+func (e *AuditEntry) tells(side string, text []byte, digest Digest) bool {
+	if slices.Contains(e.LeftOut, side) {
+		return text == nil && digest != ""
+	}
+	return DigestOf(text) == digest
 }
 
 // Digest is a SHA-256 in hex; empty of nothing.
@@ -60,7 +77,8 @@ type AuditRecord struct {
 	Text []byte `json:"text"`
 	// Digest is that of Text, which the next entry names.
 	Digest Digest `json:"digest"`
-	// Before and After are what it was and what it became, JSON in which secrets are masked; nil if there is none.
+	// Before and After are what it was and what it became, JSON in which secrets are masked; nil if there is none, or
+	// AuditEntry.LeftOut names it.
 	Before []byte `json:"before,omitempty"`
 	After  []byte `json:"after,omitempty"`
 }
@@ -109,6 +127,8 @@ type AuditPage struct {
 	Records []AuditRecord
 	// Newest is the number of the newest entry, Oldest that of the oldest that is kept; both 0 if there is none.
 	Newest, Oldest int64
+	// Dropped is how many entries went before their time, because the log had as many bytes as it may.
+	Dropped int64
 	// Head is the digest of the newest.
 	Head Digest
 }
@@ -120,6 +140,9 @@ const (
 	// MaxAuditBytes is about how much is kept in a store, its partitions together. Entries go when they are older than
 	// changes are kept, the oldest also when there are more.
 	MaxAuditBytes = 256 << 20
+	// MaxAuditTextBytes is the longest AuditRecord.Before, and After, that is kept. It lets 16 MiB hold about 1,000
+	// entries of the largest kind.
+	MaxAuditTextBytes = 8 << 10
 )
 
 // KindRefused is the What of an entry that stands for no kind of change.

@@ -35,6 +35,44 @@ func link(t *testing.T, number int64, previous queue.Digest, name string) queue.
 	return r
 }
 
+// leftOut is a record that says that it has no text of one side.
+func leftOut(t *testing.T, r queue.AuditRecord, side string) queue.AuditRecord {
+	t.Helper()
+	e, err := r.Entry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.LeftOut = []string{side}
+	if side == queue.AuditBefore {
+		r.Before = nil
+	} else {
+		r.After = nil
+	}
+	if r.Text, err = json.Marshal(e); err != nil {
+		t.Fatal(err)
+	}
+	r.Digest = queue.DigestOf(r.Text)
+	return r
+}
+
+// An entry whose text was too long to be kept verifies without it.
+func TestAuditVerifierOfWhatWasLeftOut(t *testing.T) {
+	list := chain(t, 1, 3, "")
+	for _, side := range []string{queue.AuditBefore, queue.AuditAfter} {
+		list[2] = leftOut(t, list[2], side)
+		var v queue.AuditVerifier
+		if err := v.Add(list); err == nil {
+			err = v.End(3, list[2].Digest)
+			if err != nil {
+				t.Errorf("%s: %v", side, err)
+			}
+		} else {
+			t.Errorf("%s: %v", side, err)
+		}
+		list = chain(t, 1, 3, "")
+	}
+}
+
 func TestAuditVerifier(t *testing.T) {
 	const far = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	for _, tt := range []struct {
@@ -101,6 +139,24 @@ func TestAuditVerifier(t *testing.T) {
 			l[3].Text = []byte("x")
 			return l
 		}, queue.AuditUnreadable, 4},
+		{"what was before left out", func(l []queue.AuditRecord) []queue.AuditRecord {
+			return append(l[:9:9], leftOut(t, l[9], "before"))
+		}, queue.AuditUnlinked, 10},
+		{"what was after removed beside what was left out", func(l []queue.AuditRecord) []queue.AuditRecord {
+			l[9] = leftOut(t, l[9], "before")
+			l[9].After = nil
+			return l
+		}, queue.AuditChanged, 10},
+		{"what was left out is there", func(l []queue.AuditRecord) []queue.AuditRecord {
+			before := l[9].Before
+			l[9] = leftOut(t, l[9], "before")
+			l[9].Before = before
+			return l
+		}, queue.AuditChanged, 10},
+		{"nothing is left out", func(l []queue.AuditRecord) []queue.AuditRecord {
+			l[9] = leftOut(t, queue.AuditRecord{Text: []byte(`{"number":10,"previous":"` + string(l[8].Digest) + `"}`)}, "after")
+			return l
+		}, queue.AuditChanged, 10},
 		{"of another partition", func(l []queue.AuditRecord) []queue.AuditRecord {
 			text := strings.Replace(string(l[3].Text), `"partition":0`, `"partition":1`, 1)
 			l[3].Text, l[3].Digest = []byte(text), queue.DigestOf([]byte(text))

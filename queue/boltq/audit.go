@@ -62,7 +62,7 @@ func (e *Engine) Audit(ctx context.Context, r queue.AuditRequest) (p queue.Audit
 		}
 		oldest, _ := c.First()
 		p.Newest, p.Oldest = int64(newest.number), int64(binary.BigEndian.Uint64(oldest))
-		p.Head = newest.Digest
+		p.Head, p.Dropped = newest.Digest, int64(newest.dropped)
 		step := c.Next
 		if r.Back {
 			step = c.Prev

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -53,6 +54,8 @@ type auditRecord struct {
 	number uint64
 	bytes  uint64 // of all entries ever written up to this one, itself included
 	at     leaky.Instant
+	// dropped is how many before it were dropped for want of room, and not for their age.
+	dropped uint64
 	queue.AuditRecord
 }
 
@@ -62,7 +65,7 @@ const auditOverhead = 200
 func (r *auditRecord) encode() ([]byte, error) {
 	digest, err := hex.DecodeString(string(r.Digest))
 	w := writer{}
-	w.num(r.bytes, uint64(r.at))
+	w.num(r.bytes, uint64(r.at), r.dropped)
 	w = append(w, digest...)
 	for _, text := range [][]byte{r.Text, r.Before, r.After} {
 		w.text(string(text))
@@ -76,6 +79,7 @@ func decodeAudit(k, v []byte) (a auditRecord, err error) {
 	}
 	r := reader{b: v}
 	a.number, a.bytes, a.at = binary.BigEndian.Uint64(k), r.num(), leaky.Instant(r.num())
+	a.dropped = r.num()
 	a.Digest = queue.Digest(hex.EncodeToString(r.raw(32)))
 	for _, text := range []*[]byte{&a.Text, &a.Before, &a.After} {
 		if s := r.text(); s != "" {
@@ -85,35 +89,45 @@ func decodeAudit(k, v []byte) (a auditRecord, err error) {
 	return a, r.err("audit")
 }
 
-// writeAudit writes the entries of a batch, and drops the oldest.
-func (t *tables) writeAudit(entries []audited, o *Options, now leaky.Instant) error {
+// writeAudit writes the entries of a batch, and drops the oldest. If some went for want of room it returns how many
+// that were since the log began.
+func (t *tables) writeAudit(entries []audited, o *Options, now leaky.Instant) (dropped uint64, err error) {
 	if len(entries) == 0 {
-		return nil
+		return 0, nil
 	}
 	b := t.tx.Bucket(auditTable)
 	b.FillPercent = 1 // it is only appended
 	var last auditRecord
 	if k, v := b.Cursor().Last(); k != nil {
-		var err error
 		if last, err = decodeAudit(k, v); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	for i := range entries {
 		next, err := entries[i].record(&last, o.Mask, now)
 		if err != nil {
-			return err
+			return 0, err
+		}
+		if i == len(entries)-1 {
+			n := len(entries) + dropAuditMost
+			forced, err := dropOldAudit(b, next.bytes, n, o.auditBytes, now.Add(-o.KeepChanges))
+			if err != nil {
+				return 0, err
+			}
+			if next.dropped += forced; forced > 0 {
+				dropped = next.dropped
+			}
 		}
 		v, err := next.encode()
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if err := b.Put(key(next.number), v); err != nil {
-			return err
+			return 0, err
 		}
 		last = next
 	}
-	return dropOldAudit(b, &last, len(entries)+dropAuditMost, o.auditBytes, now.Add(-o.KeepChanges))
+	return dropped, nil
 }
 
 // record is the entry as it is kept behind the one before it.
@@ -122,16 +136,22 @@ func (a *audited) record(
 ) (r auditRecord, err error) {
 	e := a.entry
 	for _, side := range []struct {
+		name   string
 		text   []byte
 		to     *[]byte
 		digest *queue.Digest
-	}{{a.before, &r.Before, &e.Before}, {a.after, &r.After, &e.After}} {
-		if side.text != nil {
-			*side.to = mask(e.Of, side.text)
-			*side.digest = queue.DigestOf(*side.to)
+	}{{queue.AuditBefore, a.before, &r.Before, &e.Before}, {queue.AuditAfter, a.after, &r.After, &e.After}} {
+		if side.text == nil {
+			continue
+		}
+		shown := mask(e.Of, side.text)
+		if *side.digest = queue.DigestOf(shown); len(shown) <= queue.MaxAuditTextBytes {
+			*side.to = shown
+		} else {
+			e.LeftOut = append(e.LeftOut, side.name)
 		}
 	}
-	r.number, r.at = last.number+1, now
+	r.number, r.at, r.dropped = last.number+1, now, last.dropped
 	e.Number, e.At, e.Previous = int64(r.number), int64(now), string(last.Digest)
 	if r.Text, err = json.Marshal(&e); err != nil {
 		return r, err
@@ -144,22 +164,37 @@ func (a *audited) record(
 // dropAuditMost bounds the entries dropped at a time, beside as many as were written.
 const dropAuditMost = 400
 
-// dropOldAudit drops the oldest entries, up to n: those up to an instant, and those that are too many. The newest
-// stays, since the next one names its digest.
-func dropOldAudit(b *bbolt.Bucket, newest *auditRecord, n int, most uint64, until leaky.Instant) error {
+// dropOldAudit drops the oldest entries, up to n: those up to an instant, and those that are too many, of which forced
+// is the number. bytes are those of all entries ever written, the one that is about to be written too.
+func dropOldAudit(b *bbolt.Bucket, bytes uint64, n int, most uint64, until leaky.Instant) (forced uint64, err error) {
 	var gone [][]byte
 	upTo := uint64(0) // the bytes up to the last one dropped
 	c := b.Cursor()
 	for k, v := c.First(); k != nil && len(gone) < n; k, v = c.Next() {
 		r, err := decodeAudit(k, v)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		if r.number == newest.number || r.at > until && newest.bytes-upTo <= most {
-			break
+		if r.at > until {
+			if bytes-upTo <= most {
+				break
+			}
+			forced++
 		}
 		upTo = r.bytes
 		gone = append(gone, key(r.number))
 	}
-	return dropKeys(b, gone)
+	return forced, dropKeys(b, gone)
+}
+
+// auditWarnings is how far apart the log says that entries of the audit log are dropped for want of room.
+const auditWarnings = time.Hour
+
+// noteAuditDropped says how many entries were dropped for want of room; 0 is none by this batch.
+func (e *Engine) noteAuditDropped(dropped uint64) {
+	if now := time.Now(); dropped > 0 && now.Sub(e.auditWarned) >= auditWarnings {
+		e.auditWarned = now
+		e.log.Warn("the audit log is full: its oldest entries are dropped before their time", "path", e.path,
+			"dropped", dropped, "max_bytes", e.opts.auditBytes)
+	}
 }

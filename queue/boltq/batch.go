@@ -28,6 +28,7 @@ type batch struct {
 	logUpdates      []logUpdate     // for the log of changes
 	audited         []audited       // for the audit log
 	auditedActs     map[*jobAct]int // where those of acts on jobs stand in it
+	auditDropped    uint64          // what writeAudit returned
 }
 
 // queueDelta is what a batch changes in a queue's record.
@@ -149,6 +150,7 @@ func (e *Engine) applyBatch(b *batch) {
 	for _, c := range b.changes {
 		c.apply(e, now)
 	}
+	e.noteAuditDropped(b.auditDropped)
 }
 
 // rollBackBatch undoes a batch that is not on disk, in reverse order, so that turns are given back in the order

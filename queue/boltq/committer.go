@@ -175,7 +175,8 @@ func (b *batch) write(t *tables, o *Options) error {
 	if err := t.writeLog(b.logUpdates, o.KeepChanges, b.now); err != nil {
 		return err
 	}
-	if err := t.writeAudit(b.audited, o, b.now); err != nil {
+	var err error
+	if b.auditDropped, err = t.writeAudit(b.audited, o, b.now); err != nil {
 		return err
 	}
 	return t.putStore(b.store)

@@ -57,6 +57,8 @@ type storeFile struct {
 	db        *bbolt.DB
 	broken    error     // why the file can no longer be trusted
 	fullUntil time.Time // no appends before then: the file had no room
+	// auditWarned is when the log last said that the audit log is full.
+	auditWarned time.Time
 	// used is about how much of the file is in use, fileSize its size.
 	used, fileSize atomic.Int64
 	disk           disk

@@ -39,6 +39,7 @@ func (e *Engine) Audit(ctx context.Context, r queue.AuditRequest) (queue.AuditPa
 		p.Newest, p.Oldest, p.Head = answer.int(), answer.int(), queue.Digest(answer.text())
 		from = answer.int()
 		rows := answer.list()
+		p.Dropped = answer.int()
 		for rows.more() {
 			p.Records = append(p.Records, queue.AuditRecord{
 				Text: []byte(rows.text()), Digest: queue.Digest(rows.text()),

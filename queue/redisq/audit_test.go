@@ -229,6 +229,17 @@ func TestAuditIsTrimmed(t *testing.T) {
 	if len(all) < 4 || len(all) > 7 || all[len(all)-1].Number != 11 {
 		t.Errorf("%d entries are kept, from %d", len(all), all[0].Number)
 	}
+	dropped := func() int64 {
+		page, err := v.e.Audit(v.ctx, queue.AuditRequest{Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page.Dropped
+	}
+	if n := dropped(); n != 0 {
+		t.Errorf("%d were dropped before their time", n)
+	}
+	there := all[0].Number
 	const partitions = queue.MaxAuditBytes / 8192 // so that one may have 8 KiB
 	if err := s.Client().HSet(v.ctx, "ps{0}", "partitions", partitions).Err(); err != nil {
 		t.Fatal(err)
@@ -244,31 +255,56 @@ func TestAuditIsTrimmed(t *testing.T) {
 	if all[len(all)-1].Number != 111 || bytes > 8192 || bytes < 2048 {
 		t.Errorf("%d bytes of %d entries up to %d are kept", bytes, len(all), all[len(all)-1].Number)
 	}
+	if n := dropped(); n != all[0].Number-there {
+		t.Errorf("%d were dropped before their time, of those from %d to %d", n, there, all[0].Number-1)
+	}
+}
+
+// Nobody pushes the entries of others out by what he writes into his own: a 16th of 16 MiB holds a 16th of 1,000.
+func TestAuditHoldsManyEntries(t *testing.T) {
+	v, s, _ := manual(t)
+	if err := s.Client().HSet(v.ctx, "ps{0}", "partitions", queue.MaxAuditBytes>>20).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		d := queue.Document{Kind: "app", Name: "a"}
+		d.Text = fmt.Appendf(nil, `"%3d%s"`, i, strings.Repeat("x", queue.MaxAuditTextBytes-5))
+		if _, err := v.e.PutDocument(v.ctx, d, queue.AnyRevision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, _ := v.audit(0); len(all) < 1000/16-2 {
+		t.Errorf("%d entries are kept", len(all))
+	}
 }
 
 // A log of large texts is read in calls that take a short time each, back and forth.
 func TestAuditPages(t *testing.T) {
 	v, _ := audited(t, redisq.Options{})
-	text := func(i int) []byte { return fmt.Appendf(nil, `{"n":%d,"x":"%s"}`, i, strings.Repeat("x", 60<<10)) }
-	for i := range 60 {
+	text := func(i int) []byte {
+		return fmt.Appendf(nil, `{"n":%d,"x":"%s"}`, i, strings.Repeat("x", queue.MaxAuditTextBytes-20))
+	}
+	for i := range 300 {
 		if _, err := v.e.PutDocument(v.ctx, queue.Document{Kind: "app", Name: "acme", Text: text(i)},
 			queue.AnyRevision); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if all, _ := v.audit(0); len(all) != 60 {
+	if all, _ := v.audit(0); len(all) != 300 {
 		t.Fatalf("%d entries", len(all))
 	}
 	for _, c := range []struct {
 		r           queue.AuditRequest
 		first, last int64
 	}{
-		{queue.AuditRequest{Limit: 50}, 1, 50},
-		{queue.AuditRequest{Limit: 50, Back: true}, 60, 11},
+		{queue.AuditRequest{Limit: 250}, 1, 250},
+		{queue.AuditRequest{Limit: 250, Back: true}, 300, 51},
 		{queue.AuditRequest{Limit: 3, From: 7}, 7, 9},
 		{queue.AuditRequest{Limit: 3, From: 7, Back: true}, 7, 5},
 		{queue.AuditRequest{Limit: 30, From: 7, Back: true}, 7, 1},
-		{queue.AuditRequest{Limit: 30, From: 59}, 59, 60},
+		{queue.AuditRequest{Limit: 150, From: 7}, 7, 156},
+		{queue.AuditRequest{Limit: 150, From: 290, Back: true}, 290, 141},
+		{queue.AuditRequest{Limit: 30, From: 299}, 299, 300},
 	} {
 		page, err := v.e.Audit(v.ctx, c.r)
 		if err != nil {
@@ -281,7 +317,7 @@ func TestAuditPages(t *testing.T) {
 			t.Errorf("%+v: %d entries from %d to %d", c.r, len(page.Records), first.Number, last.Number)
 		}
 	}
-	if page, err := v.e.Audit(v.ctx, queue.AuditRequest{Limit: 3, From: 61}); err != nil || len(page.Records) != 0 {
+	if page, err := v.e.Audit(v.ctx, queue.AuditRequest{Limit: 3, From: 301}); err != nil || len(page.Records) != 0 {
 		t.Errorf("behind the end: %d entries, %v", len(page.Records), err)
 	}
 }

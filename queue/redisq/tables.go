@@ -21,8 +21,8 @@ var tables = map[string]string{
 	"takeops": luaConstants("", upTo(queue.TakeNow, queue.TakeAnew)...) +
 		fmt.Sprintf("local NOTHING = %d\n", askNothing),
 	"counters": counterTable(),
-	"bounds": fmt.Sprintf("local MAX_AUDIT_BYTES, KEEP_DELETED_DOCUMENTS = %d, %d\n", queue.MaxAuditBytes,
-		queue.KeepDeletedDocuments.Microseconds()),
+	"bounds": fmt.Sprintf("local MAX_AUDIT_BYTES, MAX_AUDIT_TEXT, KEEP_DELETED_DOCUMENTS = %d, %d, %d\n",
+		queue.MaxAuditBytes, queue.MaxAuditTextBytes, queue.KeepDeletedDocuments.Microseconds()),
 }
 
 // appendAnswer is what append.lua answers beside an outcome: one that Go knows more of.

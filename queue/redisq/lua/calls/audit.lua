@@ -6,13 +6,13 @@
 -- ARGV[2..4]  number of the first wanted, 0 for the newest or the oldest; '1' if those before it follow, or ''; how
 --             many at most
 -- Returns  {numbers of the newest and the oldest, digest of the newest, the number to go on with or 0, {text, digest,
---          before, after; of each}}
+--          before, after; of each}, how many were dropped for want of room}
 
 local AT_ONCE, MOST_BYTES = 10, 1048576 -- of texts, and as many more as are read at once
 
 begin()
 local _, newest, oldest = audit_ends()
-if not newest then return { 0, 0, '', 0, {} } end
+if not newest then return { 0, 0, '', 0, {}, 0 } end
 local from, back, left = tonumber(ARGV[2]), ARGV[3] == '1', tonumber(ARGV[4])
 local at = from > 0 and ARGV[2] or back and '+' or '-'
 local rows, bytes, next_one = {}, 0, 0
@@ -31,4 +31,4 @@ repeat
   left = left - #found
   if left == 0 or #found < wanted then next_one = 0 end
 until next_one == 0 or bytes > MOST_BYTES
-return { newest.number, oldest.number or 0, newest.digest, next_one, rows }
+return { newest.number, oldest.number or 0, newest.digest, next_one, rows, audit_dropped() }

@@ -11,6 +11,9 @@ local function audit_row(entry)
   return row
 end
 
+-- audit_dropped is how many entries went before their time, for want of room.
+local function audit_dropped() return tonumber(call('HGET', B, 'auditdropped')) or 0 end
+
 -- audit_ends returns the last number given, and the newest entry and the oldest, nil if there is none. It raises unless
 -- another entry can be written behind them; what is not ours further back does not matter.
 local function audit_ends()
