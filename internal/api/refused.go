@@ -18,6 +18,8 @@ const (
 	refusedEvery = time.Minute
 	// maxRefused bounds how many different ones are counted at a time; what comes on top is counted as one.
 	maxRefused = 10_000
+	// maxDue is how many may wait for the store; what comes on top is one entry. All that are counted may come at once.
+	maxDue = maxRefused + 100
 	// recordTimeout is how long the store may take to record one.
 	recordTimeout = 5 * time.Second
 )
@@ -32,7 +34,8 @@ type refusals struct {
 	counts  map[refusalKey]*refusalCount
 	timer   *time.Timer // until the counts are recorded; nil if there are none
 	due     []queue.AuditEntry
-	writing bool // a goroutine records what is due, and ends when nothing is
+	rest    queue.AuditEntry // stands for those that due has no room for; of Times 0 there are none
+	writing chan struct{}    // a goroutine records what is due, and closes it when nothing is; nil if there is none
 }
 
 type refusalKey struct{ who, operation, reason string }
@@ -96,31 +99,53 @@ func (r *refusals) flush() {
 	}
 }
 
-// stop records what was counted, and starts nothing more.
+// stop records what was counted, and starts nothing more. It waits for that as long as the store may take for one.
 func (r *refusals) stop() {
 	r.flush()
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.timer != nil {
 		r.timer.Stop()
+	}
+	writing := r.writing
+	r.mu.Unlock()
+	if writing == nil {
+		return
+	}
+	select {
+	case <-writing:
+	case <-time.After(recordTimeout):
+		r.logger.Warn("refusals could not be recorded before the end: the store does not answer")
 	}
 }
 
 // record has an entry recorded. r.mu is held.
 func (r *refusals) record(e queue.AuditEntry) {
+	if len(r.due) >= maxDue {
+		if r.rest.Times == 0 {
+			r.rest = queue.AuditEntry{
+				Of: e.Of, What: e.What, Refused: e.Refused, Detail: "this and others, of which the store could not be told in time",
+			}
+		}
+		r.rest.Times += e.Times
+		return
+	}
 	r.due = append(r.due, e)
-	if !r.writing {
-		r.writing = true
-		go r.write()
+	if r.writing == nil {
+		r.writing = make(chan struct{})
+		go r.write(r.writing)
 	}
 }
 
 // write records what is due, until nothing is.
-func (r *refusals) write() {
+func (r *refusals) write(done chan struct{}) {
+	defer close(done)
 	for {
 		r.mu.Lock()
+		if len(r.due) == 0 && r.rest.Times > 0 {
+			r.due, r.rest = append(r.due, r.rest), queue.AuditEntry{}
+		}
 		if len(r.due) == 0 {
-			r.due, r.writing = nil, false
+			r.due, r.writing = nil, nil
 			r.mu.Unlock()
 			return
 		}
@@ -173,11 +198,14 @@ func (h *handler) recordTakes(ctx context.Context, rule string, op queue.TakeOp,
 	if err != nil {
 		return
 	}
-	h.refusals.mu.Lock()
-	defer h.refusals.mu.Unlock()
-	h.refusals.record(queue.AuditEntry{
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	err = h.engine.Record(ctx, queue.AuditEntry{
 		Actor: actor, Of: string(queue.OfRule), Name: rule, What: what, Detail: strconv.Itoa(len(takes)) + " of its keys",
 	})
+	if err != nil {
+		h.o.Logger.Warn("a change of a rule's counts could not be recorded", "rule", rule, "what", what, "error", err)
+	}
 }
 
 // kindRefunded is what was done to a rule whose takes were given back.

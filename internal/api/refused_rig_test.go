@@ -10,11 +10,15 @@ import (
 // refusedLog is an audit log that keeps what is recorded.
 type refusedLog struct {
 	queue.AuditLog
+	away    chan struct{} // until it is closed nothing is recorded; nil is never
 	mu      sync.Mutex
 	entries []queue.AuditEntry
 }
 
 func (k *refusedLog) Record(_ context.Context, e queue.AuditEntry) error {
+	if k.away != nil {
+		<-k.away
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.entries = append(k.entries, e)

@@ -110,3 +110,28 @@ func TestRefusalsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// While the store does not answer a bounded number waits for it, and the others are one entry; none is lost.
+func TestRefusalsWhileTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &refusedLog{away: make(chan struct{})}
+		stopping, stop := context.WithCancel(context.Background())
+		add := api.Refusals(r, stopping)
+		for range 3 {
+			for i := range 9000 {
+				add(fmt.Sprint("client ", i), "putQueue", "forbidden")
+			}
+			time.Sleep(61 * time.Second)
+		}
+		close(r.away)
+		stop()
+		synctest.Wait()
+		var sum int64
+		for _, n := range r.times() {
+			sum += n
+		}
+		if n := len(r.times()); n > 10_102 || sum != 27_000 {
+			t.Errorf("%d entries stand for %d refusals", n, sum)
+		}
+	})
+}
