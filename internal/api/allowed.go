@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/internal/auth"
@@ -86,13 +87,52 @@ func (h *handler) allowedRule(ctx context.Context, name string) error {
 	return app.Limits.PermitRule(now)
 }
 
-// onePut lets one request at a time put what an app's limits are of: two together could pass them. Others do not wait.
-// Where an app puts at several ingresses at once it can still have one more for each.
-func (h *handler) onePut(ctx context.Context) (unlock func()) {
+// onePut lets one request of an app at a time put what its limits are of: two together could pass them. Other apps do not
+// wait. Where an app puts at several ingresses at once it can still have one more for each.
+func (h *handler) onePut(ctx context.Context) (unlock func(), err error) {
 	app := appOfCaller(ctx)
 	if app == nil || app.Limits == (auth.Limits{}) {
-		return func() {}
+		return func() {}, nil
 	}
-	h.puts.Lock()
-	return h.puts.Unlock
+	return h.puts.lock(ctx, app.Name)
+}
+
+// appLocks are a lock for each app. The zero appLocks is ready for use.
+type appLocks struct {
+	mu sync.Mutex
+	of map[string]*appLock
+}
+
+type appLock struct {
+	held chan struct{} // of one place
+	uses int           // who has it or waits for it
+}
+
+// lock waits until nobody has the lock of an app, or until ctx ends.
+func (l *appLocks) lock(ctx context.Context, app string) (unlock func(), err error) {
+	l.mu.Lock()
+	a := l.of[app]
+	if a == nil {
+		if l.of == nil {
+			l.of = map[string]*appLock{}
+		}
+		a = &appLock{held: make(chan struct{}, 1)}
+		l.of[app] = a
+	}
+	a.uses++
+	l.mu.Unlock()
+	leave := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if a.uses--; a.uses == 0 {
+			delete(l.of, app)
+		}
+	}
+	select {
+	case a.held <- struct{}{}:
+		return func() { <-a.held; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/penstock/penstock/admission"
@@ -104,7 +103,7 @@ type handler struct {
 	waits    *ops.Budget
 	noted    noted
 	refusals *refusals
-	puts     sync.Mutex // of who asks in the name of an app that has limits
+	puts     appLocks // of who asks in the name of an app that has limits
 	open     appPlaces
 }
 

@@ -162,7 +162,12 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	defer h.onePut(r.Context())()
+	unlock, err := h.onePut(r.Context())
+	if err != nil {
+		h.fail(w, err, name)
+		return
+	}
+	defer unlock()
 	if err = h.allowedSpec(r.Context(), &spec); err == nil {
 		err = ruleset.CheckOthers(r.Context(), h.engine, &spec)
 	}

@@ -59,8 +59,12 @@ func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 // secret that is stored there; then the engine is told to insist on the revision at
 // which that was read, so that it is never one of an older spec.
 func (h *handler) put(ctx context.Context, spec *queue.Spec, expect int64) (queue.PutResult, error) {
-	defer h.onePut(ctx)()
-	err := h.allowedSpec(ctx, spec)
+	unlock, err := h.onePut(ctx)
+	if err != nil {
+		return queue.PutResult{}, err
+	}
+	defer unlock()
+	err = h.allowedSpec(ctx, spec)
 	if err == nil {
 		err = ruleset.CheckOthers(ctx, h.engine, spec)
 	}

@@ -50,7 +50,12 @@ func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	defer h.onePut(r.Context())()
+	unlock, err := h.onePut(r.Context())
+	if err != nil {
+		h.failRule(w, err, name)
+		return
+	}
+	defer unlock()
 	if err := h.allowedRule(r.Context(), name); err != nil {
 		h.failRule(w, err, name)
 		return
