@@ -96,7 +96,7 @@ func (h *handler) putApp(w http.ResponseWriter, r *http.Request) {
 		h.failRevised(w, err, app.Revision)
 		return
 	}
-	h.didAccess(r, auth.KindApp, name, queue.Changed, app.Revision)
+	h.didAccess(r, auth.KindApp, name, madeOrChanged(app.New), app.Revision)
 	if err := h.holdToRate(r.Context(), caller(r.Context()), &app); err != nil {
 		h.failAccess(w, err)
 		return
@@ -152,6 +152,13 @@ func (h *handler) deleteApp(w http.ResponseWriter, r *http.Request) {
 		h.o.Logger.Warn("the rule of an app that was deleted could not be deleted", "app", name, "error", err)
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+func madeOrChanged(made bool) queue.ChangeKind {
+	if made {
+		return queue.Created
+	}
+	return queue.Changed
 }
 
 // didAccess logs a change of who may do what. The store records it by itself.

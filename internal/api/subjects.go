@@ -68,7 +68,7 @@ func (h *handler) putSubject(w http.ResponseWriter, r *http.Request) {
 		h.failRevised(w, err, put.Revision)
 		return
 	}
-	h.didAccess(r, auth.KindSubject, name, queue.Changed, put.Revision)
+	h.didAccess(r, auth.KindSubject, name, madeOrChanged(put.New), put.Revision)
 	h.writeRevised(w, r, http.StatusOK, put.Revision, shownSubject(&put))
 }
 

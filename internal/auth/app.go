@@ -34,6 +34,8 @@ type App struct {
 	Created time.Time `json:"created,omitzero"`
 	// Revision is that of its document, set by what reads it.
 	Revision int64 `json:"-"`
+	// New is whether PutApp made it, set by that.
+	New bool `json:"-"`
 }
 
 // Limits are how much an app may have and do. 0 is no limit.

@@ -81,9 +81,9 @@ func (a *Authority) PutApp(ctx context.Context, by *Identity, app App, expect in
 		at := int64(0)
 		switch {
 		case err == nil:
-			app.Created, at = old.Created, old.Revision
+			app.Created, app.New, at = old.Created, false, old.Revision
 		case errors.Is(err, queue.ErrUnknownDocument):
-			app.Created = now()
+			app.Created, app.New = now(), true
 		default:
 			return App{}, err
 		}

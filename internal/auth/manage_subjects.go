@@ -73,9 +73,9 @@ func (a *Authority) PutSubject(ctx context.Context, by *Identity, s Subject, exp
 	old, err := a.Subject(ctx, by, s.Name)
 	switch {
 	case err == nil:
-		s.Created, s.Creator = old.Created, old.Creator
+		s.Created, s.Creator, s.New = old.Created, old.Creator, false
 	case errors.Is(err, queue.ErrUnknownDocument):
-		s.Created, s.Creator = now(), by.Actor.Name
+		s.Created, s.Creator, s.New = now(), by.Actor.Name, true
 	default:
 		return Subject{}, err
 	}

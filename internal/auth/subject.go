@@ -35,6 +35,8 @@ type Subject struct {
 	AppCreated time.Time `json:"app_created,omitzero"`
 	// Revision is that of its document, set by what reads it.
 	Revision int64 `json:"-"`
+	// New is whether PutSubject made it, set by that.
+	New bool `json:"-"`
 }
 
 // ValidateSubjectName checks the name of a subject. Its error is a *queue.FieldError.
