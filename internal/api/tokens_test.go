@@ -29,6 +29,15 @@ func TestTokensOverHTTP(t *testing.T) {
 	b := s.by(admin, "POST", path+"/rotate", `{"keep":"1h"}`)
 	b.want(t, 201, "note", "shop")
 	second := b.body["secret"].(string)
+	s.with("beta", auth.View)
+	for query, want := range map[string]string{"": "acme beta", "?app=acme": "acme"} { // of the operator all
+		all := s.by(s.operator, "GET", "/v1/tokens"+query, "")
+		for _, app := range []string{"acme", "beta"} {
+			if has := strings.Contains(all.text, `"app":"`+app+`"`); has != strings.Contains(want, app) {
+				t.Errorf("tokens%s has those of %s: %v", query, app, has)
+			}
+		}
+	}
 	for _, token := range []string{first, second} {
 		s.by(token, "GET", "/v1/whoami", "").want(t, 200, "app", "acme")
 	}
@@ -53,5 +62,21 @@ func TestTokensOverHTTP(t *testing.T) {
 	if list := s.by(admin, "GET", "/v1/tokens", "").text; strings.Contains(list, "digest") ||
 		strings.Contains(list, "secret") {
 		t.Errorf("the list shows %s", list)
+	}
+}
+
+// The log tells what was made from what was changed.
+func TestChangesOfAccessAreLogged(t *testing.T) {
+	s := secure(t, api.Options{})
+	for _, c := range []struct{ path, body, logged string }{
+		{"/v1/apps/acme", `{"prefixes":["acme-*","ses.acme"],"note":"x"}`, "app=acme"},
+		{"/v1/subjects/unix:1001", `{"app":"acme","grants":[{"role":"view"}]}`, "subject=unix:1001"},
+	} {
+		s.put(c.path, c.body)
+		s.put(c.path, c.body)
+		created, changed := "msg=change what=created "+c.logged, "msg=change what=changed "+c.logged
+		if log := s.log.String(); strings.Count(log, created) != 1 || strings.Count(log, changed) == 0 {
+			t.Errorf("%s: %s", c.path, log)
+		}
 	}
 }

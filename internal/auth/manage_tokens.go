@@ -49,8 +49,8 @@ func (a *Authority) managedToken(ctx context.Context, by *Identity, id string) (
 	return t, by.mayManage(t.App, t.Grants, unknown)
 }
 
-// Tokens returns up to limit tokens of an app behind an id, in order; of the operator's if it is empty. Those that have
-// more than by has are left out.
+// Tokens returns up to limit tokens of an app behind an id, in order. Without an app they are all that there are, for
+// the operator; those that have more than by has are left out.
 func (a *Authority) Tokens(ctx context.Context, by *Identity, app, after string, limit int) ([]Token, error) {
 	if err := by.mayManage(app, nil, queue.UnknownDocument(KindApp, app)); err != nil {
 		return nil, err
@@ -89,8 +89,12 @@ func (a *Authority) tokenIDs(by *Identity, app, after string, limit int) ([]stri
 	}
 	ids := map[string]string{}
 	for id, held := range v.tokens {
-		if held.app == app && held.revoked == 0 && id > after &&
-			(by.isOperator() || by.mayManage(app, held.grants.list(), errNotHere) == nil) {
+		if held.revoked != 0 || id <= after {
+			continue
+		}
+		_, holds := v.appOf(held.app, held.appCreated)
+		mine := by.isOperator() && holds && (app == "" || held.app == app)
+		if mine || held.app == app && by.mayManage(app, held.grants.list(), errNotHere) == nil {
 			ids[id] = id
 		}
 	}

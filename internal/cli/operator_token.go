@@ -32,7 +32,11 @@ func operatorTokens(ctx context.Context, a *auth.Authority, by string) (all []au
 		if err != nil {
 			return nil, fmt.Errorf("the operator's tokens: %w", err)
 		}
-		all = append(all, page...)
+		for i := range page {
+			if page[i].App == "" {
+				all = append(all, page[i])
+			}
+		}
 		if len(page) < queue.MaxDocuments {
 			return all, nil
 		}

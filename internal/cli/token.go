@@ -89,7 +89,7 @@ func (c *tokenCreateCmd) Run(r *run) error {
 }
 
 type tokenLsCmd struct {
-	App string `env:"-" help:"Whose; without one those of the app of who asks, of the operator the operator's." placeholder:"APP"`
+	App string `env:"-" help:"Whose; without one those of the app of who asks, of the operator all." placeholder:"APP"`
 	output
 }
 
