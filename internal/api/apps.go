@@ -91,15 +91,19 @@ func (h *handler) putApp(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
+	if err := h.readyRate(r.Context(), &app); err != nil {
+		h.failAccess(w, err)
+		return
+	}
 	app, err := h.o.Auth.PutApp(r.Context(), caller(r.Context()), app, expect)
 	if err != nil {
+		h.keepToRate(r.Context(), name)
 		h.failRevised(w, err, app.Revision)
 		return
 	}
 	h.didAccess(r, auth.KindApp, name, madeOrChanged(app.New), app.Revision)
 	if err := h.holdToRate(r.Context(), caller(r.Context()), &app); err != nil {
-		h.failAccess(w, err)
-		return
+		h.o.Logger.Warn("the rule of an app may be another than its rate; put the app again", "app", name, "error", err)
 	}
 	h.writeRevised(w, r, http.StatusOK, app.Revision, shownApp(&app))
 }

@@ -28,6 +28,29 @@ func (h *handler) holdToRate(ctx context.Context, by *auth.Identity, app *auth.A
 	return nil
 }
 
+// readyRate puts the rule of an app that is going to have a rate. An app is never without the rule of its rate: the rule
+// comes first, and goes last.
+func (h *handler) readyRate(ctx context.Context, app *auth.App) error {
+	if err := app.Validate(); err != nil || app.Limits.Rate == leaky.Unlimited {
+		return err
+	}
+	return h.putRate(ctx, app)
+}
+
+// keepToRate puts the rule of an app as the app says that was not changed after all, or deletes it if there is none.
+func (h *handler) keepToRate(ctx context.Context, name string) {
+	app, err := h.o.Auth.App(ctx, caller(ctx), name)
+	if errors.Is(err, queue.ErrUnknownDocument) {
+		app, err = auth.App{Name: name}, nil
+	}
+	if err == nil {
+		err = h.putRate(ctx, &app)
+	}
+	if err != nil {
+		h.o.Logger.Warn("the rule of an app may be another than its rate; put the app again", "app", name, "error", err)
+	}
+}
+
 func (h *handler) putRate(ctx context.Context, app *auth.App) error {
 	name := auth.RateRule(app.Name)
 	if app.Limits.Rate == leaky.Unlimited {
