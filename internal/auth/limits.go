@@ -53,17 +53,6 @@ func (a *App) mayNot(field, value, list string) error {
 	}
 }
 
-// PermitRules checks that the rules which a spec names are the app's: others do not exist for it. Its error is a
-// *queue.FieldError.
-func (a *App) PermitRules(names []string) error {
-	for i, name := range names {
-		if !a.owns(name) {
-			return &queue.FieldError{Field: fmt.Sprintf("rules[%d]", i), Value: queue.Shorten(name, 80), Reason: "is no rule"}
-		}
-	}
-	return nil
-}
-
 // Usage is how much of its Limits an app takes.
 type Usage struct {
 	Queues, Rules int

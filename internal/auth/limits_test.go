@@ -54,24 +54,26 @@ func TestPermitTarget(t *testing.T) {
 	}
 }
 
-func TestPermitRules(t *testing.T) {
+func TestAppOwnsRules(t *testing.T) {
 	acme := &App{Name: "acme", Prefixes: []string{"acme-*", "ses.acme"}}
 	for _, c := range []struct {
-		rules []string
-		field string
+		rules   []string
+		foreign string
 	}{
 		{nil, ""},
 		{[]string{"acme-otp", "acme-mail.day", "ses.acme"}, ""},
-		{[]string{"acme-otp", "ses.day"}, "rules[1]"},
-		{[]string{"beta-otp"}, "rules[0]"},
-		{[]string{"app.acme"}, "rules[0]"},
-		{[]string{"ACME-otp"}, "rules[0]"},
+		{[]string{"acme-otp", "ses.day"}, "ses.day"},
+		{[]string{"beta-otp"}, "beta-otp"},
+		{[]string{"app.acme"}, "app.acme"},
+		{[]string{"ACME-otp"}, "ACME-otp"},
 	} {
-		if err := acme.PermitRules(c.rules); fieldOf(err) != c.field {
-			t.Errorf("%v: %v", c.rules, err)
-		}
-		if err := (*App)(nil).PermitRules(c.rules); err != nil && c.field != "rules[0]" {
-			t.Errorf("the operator, %v: %v", c.rules, err)
+		for _, rule := range c.rules {
+			if acme.owns(rule) != (rule != c.foreign) {
+				t.Errorf("acme owns %s: %v", rule, acme.owns(rule))
+			}
+			if !(*App)(nil).owns(rule) {
+				t.Errorf("the operator does not own %s", rule)
+			}
 		}
 	}
 }
