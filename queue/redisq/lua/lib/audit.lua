@@ -54,7 +54,8 @@ local function trim(oldest, bytes, newest)
   if forced > 0 then call('HSET', B, 'auditdropped', string.format('%.0f', audit_dropped() + forced)) end
 end
 
--- kept_text is what is kept of what was before, or after: nothing of what is too long, which is then said to be left out.
+-- kept_text is what is kept of what was before, or after: nothing of what is too long, which is then said to be left
+-- out.
 local function kept_text(e, side, left_out)
   local text = e[side] and e[side].text or ''
   if #text <= MAX_AUDIT_TEXT then return text end
