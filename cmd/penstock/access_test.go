@@ -170,6 +170,22 @@ func TestUpServesASocket(t *testing.T) {
 	}
 }
 
+// A directory that others may write into was there before, and keeps its mode; who starts up is told.
+func TestUpWarnsOfWriters(t *testing.T) {
+	t.Parallel()
+	for mode, warned := range map[os.FileMode]bool{0o700: false, 0o755: false, 0o777: true} {
+		dir := t.TempDir()
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		s := up(t, "--data", dir)
+		commands(t, s, 1)
+		if said := s.said.String(); strings.Contains(said, "chmod 700") != warned {
+			t.Errorf("with mode %o: %s", mode, said)
+		}
+	}
+}
+
 // Without auth there is no token, only this machine is served, and it says so.
 func TestUpWithoutAuth(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -111,6 +112,7 @@ func (c *upCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	warnOfWriters(c.Data, log)
 	if listen.Socket != "" {
 		defer keepLogin(e.url(), listen.Socket, log)()
 	}
@@ -134,6 +136,16 @@ func socketIn(data string, log *slog.Logger) (string, error) {
 		return "", nil
 	}
 	return path, nil
+}
+
+// warnOfWriters says if others may put files of theirs in place of those of a store. That may be meant so: a volume that
+// only this process has may be made with such a mode.
+func warnOfWriters(data string, log *slog.Logger) {
+	info, err := os.Stat(data)
+	if err == nil && auth.KnowsPeers && info.Mode().Perm()&0o022 != 0 {
+		log.Warn("others may write into the directory of the store, and put a socket of theirs there: chmod 700 it",
+			"data", data, "mode", fmt.Sprintf("%04o", info.Mode().Perm()))
+	}
 }
 
 // greet says where it listens, and what to paste to see it work.
@@ -192,8 +204,8 @@ func quoted(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// curl prints a request with a body; the %s of path is the server. No token stands in a command line, which all users of
-// a machine can see.
+// curl prints a request with a body; the %s of path is the server. No token stands in a command line, which all users
+// of a machine can see.
 func (g *greeting) curl(path, body string) {
 	switch {
 	case g.token == "":
