@@ -13,8 +13,11 @@ import (
 )
 
 const (
-	// auditPage is how many entries of a partition are read at a time.
-	auditPage = 100
+	// auditPage is how many entries are read at a time, of all partitions together, but of each at least leastAuditPage
+	// and at most mostAuditPage.
+	auditPage, leastAuditPage, mostAuditPage = 200, 5, 100
+	// auditCost is what an entry takes at most, with what was before and after.
+	auditCost = 2 * (infoCost + queue.MaxDeliverBytes)
 	// maxAudited is how many entries one request looks at, about.
 	maxAudited = 5000
 )
@@ -39,16 +42,23 @@ func (h *handler) listAudit(w http.ResponseWriter, r *http.Request) {
 	page := wire.Audit{Records: []wire.AuditRecord{}}
 	begun, place := ask.place, ask.place
 	place.passed = 0
-	chains, more, err := h.audit(r.Context(), &ask, func(e *audited) bool {
+	held := 0
+	chains, more, p, err := h.audit(r.Context(), &ask, c, &held, func(e *audited) bool {
 		shown, ok := sees.record(e)
 		place.pass(e.entry.At, ok)
 		if ok && ask.wants(&e.entry) && (sees.all || begun.precedes(place, ask.oldest)) {
 			page.Records = append(page.Records, shown)
+		} else {
+			held -= e.cost()
 		}
 		return len(page.Records) < ask.limit
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		h.fail(w, err, "")
+		return
+	case p != nil && len(page.Records) == 0:
+		p.write(w)
 		return
 	}
 	if page.More = more; more || ask.oldest {
@@ -70,6 +80,11 @@ type audited struct {
 	record    queue.AuditRecord
 }
 
+// cost is what an entry takes that was read, about.
+func (e *audited) cost() int {
+	return 2*len(e.record.Text) + len(e.record.Before) + len(e.record.After)
+}
+
 // auditRun is what was read of a partition, and not merged yet.
 type auditRun struct {
 	entries []audited
@@ -78,16 +93,22 @@ type auditRun struct {
 }
 
 // audit hands the entries behind a cursor to see, by time, until that returns false, there are no more, or it has
-// looked at enough. The cursor is then behind the last of them, and more says that others follow.
+// looked at enough, or there is no memory for more, which p says. The cursor is then behind the last of them, and more
+// says that others follow. held is how much of the charge is of entries that are kept.
 func (h *handler) audit(
-	ctx context.Context, ask *auditQuery, see func(*audited) bool,
-) (chains []wire.AuditChain, more bool, err error) {
+	ctx context.Context, ask *auditQuery, c *charge, held *int, see func(*audited) bool,
+) (chains []wire.AuditChain, more bool, p *Problem, err error) {
 	runs := make([]auditRun, len(ask.at))
+looking:
 	for looked := 0; looked < maxAudited; looked++ {
 		first := -1
 		for n := range runs {
-			if err := h.readAudit(ctx, ask, n, &runs[n]); err != nil {
-				return nil, false, err
+			p, err = h.readAudit(ctx, ask, n, &runs[n], c, held)
+			if err != nil {
+				return nil, false, nil, err
+			}
+			if p != nil {
+				break looking
 			}
 			if run := &runs[n]; len(run.entries) > 0 && (first < 0 || ask.before(run, &runs[first])) {
 				first = n
@@ -112,34 +133,43 @@ func (h *handler) audit(
 		chains[n] = runs[n].chain
 		more = more || len(runs[n].entries) > 0 || !runs[n].over
 	}
-	return chains, more, nil
+	return chains, more, p, nil
 }
 
 // readAudit reads on in a partition, if all that was read of it is merged.
-func (h *handler) readAudit(ctx context.Context, ask *auditQuery, n int, run *auditRun) error {
+func (h *handler) readAudit(
+	ctx context.Context, ask *auditQuery, n int, run *auditRun, c *charge, held *int,
+) (*Problem, error) {
 	if run.over || len(run.entries) > 0 {
-		return nil
+		return nil, nil
 	}
 	if ask.at[n] == auditEnd {
 		run.over = true
-		return nil
+		return nil, nil
+	}
+	c.shrink(*held)
+	limit, p := c.ahead(min(max(leastAuditPage, auditPage/len(ask.at)), mostAuditPage), auditCost)
+	if p != nil {
+		return p, nil
 	}
 	page, err := h.engine.Audit(ctx, queue.AuditRequest{
-		Partition: n, From: max(0, ask.at[n]), Back: !ask.oldest, Limit: auditPage,
+		Partition: n, From: max(0, ask.at[n]), Back: !ask.oldest, Limit: limit,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	run.chain = wire.AuditChain{Partition: n, Oldest: page.Oldest, Newest: page.Newest, Head: page.Head}
-	run.over = len(page.Records) < auditPage
+	run.over = len(page.Records) < limit
 	run.entries = make([]audited, len(page.Records))
 	for i := range page.Records {
 		e := audited{partition: n, record: page.Records[i]}
 		if e.entry, err = e.record.Entry(); err != nil {
-			return err
+			return nil, err
 		}
+		*held += e.cost()
 		run.entries[i] = e
 	}
+	c.shrink(*held)
 	switch {
 	case ask.oldest:
 	case len(run.entries) == 0:
@@ -147,7 +177,7 @@ func (h *handler) readAudit(ctx context.Context, ask *auditQuery, n int, run *au
 	default: // what is written meanwhile is not for the next page
 		ask.at[n] = run.entries[0].entry.Number
 	}
-	return nil
+	return nil, nil
 }
 
 // auditView is what of the audit log somebody may see.

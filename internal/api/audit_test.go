@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
@@ -234,5 +235,23 @@ func TestAuditOfPartitions(t *testing.T) {
 		if len(at) != len(s.entries()) || !slices.IsSorted(at) || len(last) < 2 {
 			t.Errorf("%s: %d entries of %d, sorted: %v", order, len(at), len(s.entries()), slices.IsSorted(at))
 		}
+	}
+}
+
+// The audit log is read only as far as there is memory for it, and not at all if there is none.
+func TestAuditIsChargedAhead(t *testing.T) {
+	memory := ops.NewBudget(1 << 20)
+	s := secure(t, api.Options{Memory: memory})
+	s.by(s.operator, "GET", "/v1/audit", "").want(t, 200)
+	all := memory.Nobody()
+	held := int64(0)
+	for all.Take(64<<10) == nil {
+		held += 64 << 10
+	}
+	s.by(s.operator, "GET", "/v1/audit", "").want(t, 503, "records", nil)
+	all.Free(held)
+	s.by(s.operator, "GET", "/v1/audit", "").want(t, 200)
+	if n := memory.Used(); n != 0 {
+		t.Errorf("%d are charged at the end", n)
 	}
 }
