@@ -203,7 +203,7 @@ func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 		shown.Text, shown.Digest = string(e.record.Text), e.record.Digest
 		return shown, true
 	}
-	shown.Partition = 0
+	shown.Partition, shown.Entry.Partition = 0, 0
 	shown.Entry.Number, shown.Entry.Previous, shown.Entry.Before, shown.Entry.After = 0, "", "", ""
 	app, by := v.id.App, e.entry.Actor.App
 	his := app != nil && by == app.Name

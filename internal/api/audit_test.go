@@ -160,6 +160,9 @@ func TestAuditTellsNoForeignCounts(t *testing.T) {
 				r := r.(map[string]any)
 				entry := r["entry"].(map[string]any)
 				names = append(names, fmt.Sprint(entry["name"]))
+				if at, ok := entry["partition"].(float64); ok && at != 0 {
+					t.Errorf("acme's admin is told the partition of %v", r)
+				}
 				if r["partition"] != 0. || entry["number"] != 0. || entry["previous"] != "" || entry["before"] != nil ||
 					entry["after"] != nil {
 					t.Errorf("acme's admin is told %v", r)
