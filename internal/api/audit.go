@@ -158,7 +158,9 @@ func (h *handler) readAudit(
 	if err != nil {
 		return nil, err
 	}
-	run.chain = wire.AuditChain{Partition: n, Oldest: page.Oldest, Newest: page.Newest, Head: page.Head}
+	run.chain = wire.AuditChain{
+		Partition: n, Oldest: page.Oldest, Newest: page.Newest, Head: page.Head, Dropped: page.Dropped,
+	}
 	run.over = len(page.Records) < limit
 	run.entries = make([]audited, len(page.Records))
 	for i := range page.Records {

@@ -56,7 +56,15 @@ func (c *auditVerifyCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	return c.report(r, v.Parts())
+	if err := c.report(r, v.Parts()); err != nil {
+		return err
+	}
+	for _, p := range chains {
+		if p.Dropped > 0 {
+			r.say("partition %d: %s entries were dropped before their time, for want of room", p.Partition, num(p.Dropped))
+		}
+	}
+	return nil
 }
 
 func (c *auditVerifyCmd) report(r *run, parts []chain.Part) error {

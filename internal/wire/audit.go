@@ -40,4 +40,6 @@ type AuditChain struct {
 	Oldest int64        `json:"oldest"`
 	Newest int64        `json:"newest"`
 	Head   queue.Digest `json:"head,omitempty"`
+	// Dropped is how many entries were dropped before their time, for want of room.
+	Dropped int64 `json:"dropped"`
 }
