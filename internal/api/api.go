@@ -107,9 +107,18 @@ type handler struct {
 	open     appPlaces
 }
 
-// New returns the API over an engine. It starts nothing and does not close the
-// engine. It is safe for use by many goroutines.
-func New(engine queue.Engine, o Options) http.Handler {
+// API serves requests. It is safe for use by many goroutines.
+type API struct {
+	http.Handler
+	refusals *refusals
+}
+
+// Close records what was refused and is not recorded yet, for as long as the store may take for one entry. It is called
+// when the last request has ended, before the engine is closed.
+func (a *API) Close() { a.refusals.stop() }
+
+// New returns the API over an engine. It starts nothing and does not close the engine.
+func New(engine queue.Engine, o Options) *API {
 	o.normalize()
 	if o.Rule == nil {
 		o.Rule = func(ctx context.Context, name string) (queue.Rule, error) {
@@ -125,8 +134,7 @@ func New(engine queue.Engine, o Options) http.Handler {
 		streams: ops.NewBudget(int64(o.MaxStreams)), waits: ops.NewBudget(int64(o.MaxWaits)),
 	}
 	h.refusals = &refusals{store: engine, logger: o.Logger}
-	context.AfterFunc(o.Stopping, h.refusals.stop)
-	return h.dispatch()
+	return &API{h.dispatch(), h.refusals}
 }
 
 // Beside returns what of the API is served by a listener of its own: health and metrics, and nothing else.

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"log/slog"
 
 	"github.com/penstock/penstock/queue"
@@ -31,13 +30,12 @@ func EachOperation() []Operation {
 	return list
 }
 
-// Refusals returns what notes a refusal, and is stopped by a context.
-func Refusals(store queue.AuditLog, stopping context.Context) (add func(who, operation, reason string)) {
+// Refusals returns what notes a refusal, and what an API does with them when it is closed.
+func Refusals(store queue.AuditLog) (add func(who, operation, reason string), stop func()) {
 	r := &refusals{store: store, logger: slog.New(slog.DiscardHandler)}
-	context.AfterFunc(stopping, r.stop)
 	return func(who, operation, reason string) {
 		r.add(refusalKey{who, operation, reason}, func() queue.AuditEntry {
 			return queue.AuditEntry{Actor: queue.Actor{Address: who, Operation: operation}, Refused: reason}
 		})
-	}
+	}, r.stop
 }

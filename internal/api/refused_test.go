@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,8 +63,7 @@ func TestRefusalsAreRecorded(t *testing.T) {
 func TestRefusalsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &refusedLog{}
-		stopping, stop := context.WithCancel(context.Background())
-		add := api.Refusals(r, stopping)
+		add, stop := api.Refusals(r)
 		for range 1000 {
 			add("10.0.0.1", "putQueue", "unauthenticated")
 		}
@@ -83,7 +81,6 @@ func TestRefusalsAreCounted(t *testing.T) {
 			add("10.0.0.1", "putQueue", "unauthenticated")
 		}
 		stop()
-		synctest.Wait()
 		if got := r.times(); !slices.Equal(got, []int64{1, 1, 999, 10}) {
 			t.Errorf("when the server stops: %v", got)
 		}
@@ -94,8 +91,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &refusedLog{}
-		stopping, stop := context.WithCancel(context.Background())
-		add := api.Refusals(r, stopping)
+		add, stop := api.Refusals(r)
 		for i := range 10_500 {
 			add(fmt.Sprint("client ", i), "putQueue", "forbidden")
 		}
@@ -104,7 +100,6 @@ func TestRefusalsAreBounded(t *testing.T) {
 			t.Errorf("%d entries", n)
 		}
 		stop()
-		synctest.Wait()
 		if all := r.times(); all[len(all)-1] != 499 {
 			t.Errorf("the others are %d", all[len(all)-1])
 		}
@@ -115,8 +110,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 func TestRefusalsWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &refusedLog{away: make(chan struct{})}
-		stopping, stop := context.WithCancel(context.Background())
-		add := api.Refusals(r, stopping)
+		add, stop := api.Refusals(r)
 		for range 3 {
 			for i := range 9000 {
 				add(fmt.Sprint("client ", i), "putQueue", "forbidden")
@@ -125,7 +119,6 @@ func TestRefusalsWhileTheStoreIsAway(t *testing.T) {
 		}
 		close(r.away)
 		stop()
-		synctest.Wait()
 		var sum int64
 		for _, n := range r.times() {
 			sum += n

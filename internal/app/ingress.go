@@ -160,6 +160,7 @@ func (i *Ingress) Run(ctx context.Context) error {
 		o.Metrics = nil
 	}
 	full := api.New(i.engine, o)
+	defer full.Close()
 	serve := func(ctx context.Context) error {
 		defer i.turns.Close() // nobody waits any more
 		return ops.RunAll(ctx,
