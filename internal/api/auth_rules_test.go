@@ -111,9 +111,16 @@ func TestStatusByForeignParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := func(token string) map[string]any {
-		a := s.by(token, "GET", "/v1/queues/ses.acme", "")
-		a.want(t, 200)
-		return a.body["status"].(map[string]any)
+		queue := s.by(token, "GET", "/v1/queues/ses.acme", "")
+		timetable := s.by(token, "GET", "/v1/queues/ses.acme/timetable", "")
+		queue.want(t, 200)
+		timetable.want(t, 200)
+		v := queue.body["status"].(map[string]any)
+		if w := timetable.body["status"].(map[string]any); v["code"] != w["code"] || v["reason"] != w["reason"] ||
+			v["claimed_by"] != w["claimed_by"] {
+			t.Errorf("the timetable says %v, the queue %v", w, v)
+		}
+		return v
 	}
 	if v := status(s.operator); v["code"] != "quota" || v["reason"] != "1/w" {
 		t.Fatalf("the operator sees %v", v)

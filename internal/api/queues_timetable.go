@@ -25,7 +25,12 @@ func (h *handler) getTimetable(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, name)
 		return
 	}
-	h.writeJSON(w, r, http.StatusOK, shownTimetable(&t, visibleTo(r.Context(), &t.Queue)))
+	seen := visibleTo(r.Context(), &t.Queue)
+	v := shownTimetable(&t, seen)
+	if seen != &t.Queue {
+		hideForeign(&v.Status)
+	}
+	h.writeJSON(w, r, http.StatusOK, v)
 }
 
 // readFor reads how long a time is asked about.

@@ -22,11 +22,16 @@ func shownTo(ctx context.Context) func(*queue.Info) wire.Queue {
 		q := shown(seen)
 		if seen != i {
 			q.Parent.Quotas = nil
-			if q.Status.Queue != "" {
-				q.Status.Reason, q.Status.By, q.Status.ClaimedBy = "", "", ""
-			}
+			hideForeign(&q.Status)
 		}
 		return q
+	}
+}
+
+// hideForeign takes from a status what only those may see whose queue the cause of it is, here a parent's.
+func hideForeign(s *wire.Status) {
+	if s.Queue != "" {
+		s.Reason, s.By, s.ClaimedBy = "", "", ""
 	}
 }
 
