@@ -166,17 +166,24 @@ func TestPacedClient(t *testing.T) {
 
 // The producer fills a queue of 5 that lets out 20 a second, and gets all of its jobs in; and again, none twice.
 func TestProducer(t *testing.T) {
-	_, lines := program(t, "penstock", "up", "--listen", "127.0.0.1:0", "--log-level", "error")
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // up keeps there where it is to be found
+	up, lines := program(t, "penstock", "up", "--listen", "127.0.0.1:0", "--log-level", "error")
 	_, url, _ := strings.Cut(next(t, lines), "listening on ")
 	go func() { // so that it can go on printing
 		for lines.Scan() {
 		}
 	}()
+	token, err := os.ReadFile(filepath.Join(up.Dir, "penstock-data", "admin.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PENSTOCK_TOKEN", strings.TrimSpace(string(token)))
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url+"/v1/queues/email", strings.NewReader(`{"rate": "20/s", "capacity": 5, "pull": true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+os.Getenv("PENSTOCK_TOKEN"))
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil || answer.StatusCode != http.StatusCreated {
 		t.Fatal(answer, err)
@@ -212,6 +219,7 @@ func consume(ctx context.Context, url string) {
 			return ""
 		}
 		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+os.Getenv("PENSTOCK_TOKEN"))
 		answer, err := http.DefaultClient.Do(r)
 		if err != nil {
 			return ""

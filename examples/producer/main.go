@@ -1,5 +1,6 @@
 // Command producer appends jobs to a queue over HTTP, with nothing but Go's standard library. When there is no room it
-// comes back when it is told to, with the same ids, so that nothing is lost and nothing is there twice.
+// comes back when it is told to, with the same ids, so that nothing is lost and nothing is there twice. PENSTOCK_TOKEN is
+// the token that it shows.
 package main
 
 import (
@@ -60,6 +61,9 @@ func attempt(ctx context.Context, url string, body []byte) (wait time.Duration, 
 		return 0, err
 	}
 	request.Header.Set("Content-Type", "application/json")
+	if token := os.Getenv("PENSTOCK_TOKEN"); token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		log.Print(err) // nobody knows whether it is in: with its id it can be sent again
