@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/penstock/penstock/internal/natsserver"
+	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/queue"
 )
 

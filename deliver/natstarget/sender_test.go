@@ -14,7 +14,7 @@ import (
 	"github.com/penstock/penstock/deliver/natstarget"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/natsserver"
+	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/queue"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/internal/api"
-	"github.com/penstock/penstock/internal/natsserver"
+	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"

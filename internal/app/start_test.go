@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/penstock/penstock/internal/app"
-	"github.com/penstock/penstock/internal/natsserver"
+	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
 )

@@ -20,10 +20,10 @@ import (
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/config"
-	"github.com/penstock/penstock/internal/natsserver"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 )

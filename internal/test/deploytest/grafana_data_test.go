@@ -17,7 +17,7 @@ import (
 	"github.com/penstock/penstock/deploy/grafana"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/app/asynq"
-	"github.com/penstock/penstock/internal/natsserver"
+	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/internal/test/redistest"
 )
 
