@@ -40,6 +40,7 @@ type roles struct {
 	queue.Appender
 	queue.Outflow
 	queue.Specs
+	queue.Watch
 	queue.ChangeLog
 	queue.Jobs
 	queue.Overflow
@@ -73,8 +74,8 @@ func (i *Ingress) newEngine(store queue.Engine) (queue.Engine, error) {
 	}
 	return metrics.NewEngine(roles{
 		Appender: deliver.NewIntake(admission.NewAppender(i.admission, last), store),
-		Outflow:  store, Specs: store, ChangeLog: store, Jobs: store, Overflow: store, Rules: store, Store: store,
-		Documents: store, AuditLog: store,
+		Outflow:  store, Specs: store, Watch: store, ChangeLog: store, Jobs: store, Overflow: store, Rules: store,
+		Store: store, Documents: store, AuditLog: store,
 		Taker: i.admission,
 	}, i.o.Registry, i.o.MaxQueueLabels)
 }

@@ -51,6 +51,7 @@ func Run(t *testing.T, open Open) {
 		{"Delete", deleteRules},
 		{"Statistics", statisticsRules},
 		{"Status", statusRules},
+		{"Readings", readingRules},
 		{"Job", jobRules},
 		{"Calls", callRules},
 		{"Crowd", crowdRules},

@@ -110,7 +110,7 @@ func (e *Engine) infos(ctx context.Context, lane *queue.LaneInfo, partition int,
 	next = answer.text()
 	for rows := answer.list(); rows.more(); {
 		i, err := readInfo(rows.list(), lane)
-		if err != nil && args[0] == "list" {
+		if err != nil && args[0] != "get" {
 			e.log.Error("queue left out of a list: what the store has of it is not what penstock wrote", "queue",
 				i.Spec.Name, "error", err)
 			continue

@@ -200,6 +200,7 @@ var (
 	deleteScript      = newScript("delete")
 	sweepScript       = newScript("sweep")
 	infoScript        = newScript("info")
+	readingsScript    = newScript("readings")
 	jobScript         = newScript("job")
 	totalsScript      = newScript("totals")
 	withdrawScript    = newScript("withdraw")

@@ -6,7 +6,7 @@
 --
 -- Look at queues.
 --
--- ARGV[2..4]  'get', name, digest of a lane or '' or 'list', after, limit
+-- ARGV[2..]   'get', name, digest of a lane or '' or 'list', after, limit or 'some', names
 -- Returns  {name to go on behind, or '', queues}: of each {name, spec, revision, paused by, reason, since or 0, until
 --          or 0, waiting, scheduled, size, held, lanes in which jobs wait, deferred, dead, what is counted in order of
 --          COUNTERS, oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
@@ -22,6 +22,8 @@ begin()
 local names
 if ARGV[2] == 'get' then
   names = { ARGV[3] }
+elseif ARGV[2] == 'some' then
+  names = { unpack(ARGV, 3) }
 else
   names = call('ZRANGEBYLEX', B .. 'N', ARGV[3] == '' and '-' or '(' .. ARGV[3], '+', 'LIMIT', 0, tonumber(ARGV[4]))
 end
