@@ -83,11 +83,12 @@ var overview = Dashboard{
 				Queries: one(`sum by (reason) (queue_reason:penstock_refused:rate5m)`, "{{reason}}"),
 			},
 			{
-				Title: "Full", Kind: Table, Width: 6, Unit: Count,
-				About: "Queues without room for another job.",
-				Queries: quiet(
-					`max by (queue) (penstock_queue_full) == 1`, "",
-					"only queues that are full are shown; there is none otherwise",
+				Title: "Fullest", Kind: Bars, Width: 6, Unit: Share, Warn: 0.8, Bad: 1,
+				About: "The share of its capacity that a queue holds; at 100% it refuses or defers.",
+				Queries: one(
+					`topk(10, sum by (queue) (queue_state:penstock_jobs:max{state=~"waiting|scheduled|leased|held"})`+
+						` / on (queue) max by (queue) (penstock_queue_capacity))`,
+					"{{queue}}",
 				),
 			},
 			{

@@ -85,7 +85,7 @@ var queue = Dashboard{
 		}},
 		{Title: "What happens if I change that", Height: 8, Panels: []Panel{
 			{
-				Title: "Time until the backlog is gone", Kind: Chart, Width: 8, Unit: Seconds,
+				Title: "Time until the backlog is gone", Kind: Chart, Width: 6, Unit: Seconds,
 				About: "What waits divided by the rate, if nothing more comes in; twice the rate halves it.",
 				Queries: one(
 					`sum by (queue) (queue_state:penstock_jobs:max{`+ofQueues+`,state="waiting"})`+
@@ -94,12 +94,21 @@ var queue = Dashboard{
 				),
 			},
 			{
-				Title: "Handlers held", Kind: Chart, Width: 8, Unit: Count, Stacked: true,
+				Title: "Handlers held", Kind: Chart, Width: 6, Unit: Count, Stacked: true,
 				About:   "Deliveries under way; a queue needs its rate x seconds a delivery takes, and max_in_flight bounds it.",
 				Queries: one(`sum by (queue) (penstock_handlers_in_use{`+ofQueues+`})`, "{{queue}}"),
 			},
 			{
-				Title: "Bytes", Kind: Chart, Width: 8, Unit: Bytes,
+				Title: "Capacity in use", Kind: Chart, Width: 6, Unit: Share,
+				About: "The share of its capacity that a queue holds; at 100% it refuses or defers.",
+				Queries: one(
+					`sum by (queue) (queue_state:penstock_jobs:max{`+ofQueues+`,state=~"waiting|scheduled|leased|held"})`+
+						` / on (queue) max by (queue) (penstock_queue_capacity)`,
+					"{{queue}}",
+				),
+			},
+			{
+				Title: "Bytes", Kind: Chart, Width: 6, Unit: Bytes,
 				About: "What its jobs take, and max_bytes, at which it is full.",
 				Queries: []Query{
 					{Expr: `max by (queue) (penstock_queue_bytes{` + ofQueues + `})`, Legend: "{{queue}}"},

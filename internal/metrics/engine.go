@@ -78,7 +78,10 @@ func (m *Engine) count(name string, a *queue.Appended) {
 	case a.Outcome == queue.Failed && errors.Is(a.Err, deferred.ErrUnavailable):
 		m.queues.addKnown(name, m.refused, "overflow_unavailable", 1)
 	case a.Outcome == queue.Failed && errors.As(a.Err, new(*ruleset.Missing)):
-		m.queues.add(name, m.refused, "rule_missing", 1)
+		m.queues.addRare(name, m.refused, "rule_missing", 1)
+	case a.Outcome == queue.Full, a.Outcome == queue.LaneFull, a.Outcome == queue.ScheduleFull,
+		a.Outcome == queue.OverflowFull:
+		m.queues.addRare(name, m.refused, outcome, 1)
 	case a.Outcome == queue.Invalid, a.Outcome == queue.Failed:
 		m.queues.addKnown(name, m.refused, outcome, 1)
 	default:

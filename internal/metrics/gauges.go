@@ -23,6 +23,7 @@ const DefaultRefresh = 10 * time.Second
 type Gauges struct {
 	most     int
 	jobs     *prometheus.GaugeVec
+	capacity *prometheus.GaugeVec
 	oldest   *prometheus.GaugeVec
 	rate     *prometheus.GaugeVec
 	present  *prometheus.GaugeVec
@@ -36,6 +37,7 @@ type Gauges struct {
 	used     prometheus.Gauge
 	stop     prometheus.Gauge
 	queues   prometheus.Gauge
+	unseen   prometheus.Gauge
 	looked   prometheus.Gauge
 	state    *prometheus.GaugeVec
 	full     *prometheus.GaugeVec
@@ -55,8 +57,11 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"queue"}, labels...))
 	}
 	g := &Gauges{
-		most:   maxQueues,
-		jobs:   perQueue("penstock_jobs", "Jobs by state.", "state"),
+		most: maxQueues,
+		jobs: perQueue("penstock_jobs", "Jobs by state.", "state"),
+		capacity: perQueue(
+			"penstock_queue_capacity", "How many jobs the queue may hold: waiting, scheduled, leased and held together.",
+		),
 		oldest: perQueue("penstock_oldest_waiting_seconds", "How long the job at the head has been in; 0 when none waits."),
 		rate:   perQueue("penstock_rate_per_second", "The configured outflow; +Inf when unlimited."),
 		present: perQueue(
@@ -91,6 +96,10 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 			Help: "At how much no jobs are taken in any more, what makes room goes on; +Inf when it is not known.",
 		}),
 		queues: prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_queues", Help: "How many queues there are."}),
+		unseen: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_queues_unseen",
+			Help: "How many queues are in trouble and have no series of their own, because as many others have as may.",
+		}),
 		looked: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_refreshed_timestamp_seconds", Help: "When the gauges of queues were last read from the store.",
 		}),
@@ -112,7 +121,7 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 	}
 	return g, register(
 		reg, g.state, g.full, g.states, g.drainers, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped,
-		g.open, g.lanes, g.bytes, g.maxBytes, g.used, g.stop, g.queues, g.looked,
+		g.open, g.lanes, g.bytes, g.maxBytes, g.used, g.stop, g.queues, g.unseen, g.looked, g.capacity,
 	)
 }
 
@@ -214,6 +223,7 @@ func (g *Gauges) set(info *queue.Info, now time.Time) {
 		Waiting: info.Waiting, Scheduled: info.Scheduled, Leased: info.Leased, Held: info.Held, Deferred: info.Deferred,
 		Dead: info.Dead,
 	})
+	g.capacity.WithLabelValues(name).Set(float64(info.Spec.Capacity))
 	g.oldest.WithLabelValues(name).Set(waited(info.OldestWaiting, now))
 	g.rate.WithLabelValues(name).Set(perSecond(info.Spec.Rate))
 	g.present.WithLabelValues(name).Set(perSecond(info.Rate))
@@ -267,7 +277,7 @@ func (g *Gauges) forget(name string) {
 	delete(g.was, name)
 	for _, vec := range []*prometheus.GaugeVec{
 		g.state, g.full, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes,
-		g.maxBytes,
+		g.maxBytes, g.capacity,
 	} {
 		vec.DeletePartialMatch(prometheus.Labels{"queue": name})
 	}

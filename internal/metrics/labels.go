@@ -8,7 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultMaxQueues is how many queues have series of their own.
+// DefaultMaxQueues is how many queues have series of their own, and how many more have them because something rare
+// happened to them, which an alert may be about.
 const DefaultMaxQueues = 200
 
 // Other is the queue label of all queues beyond those. No queue can have this name.
@@ -23,17 +24,28 @@ const (
 	ageStep = time.Minute
 )
 
-// slots are the counters and histograms that are labelled by queue, or by rule: the first so many queues
-// have series of their own, all others share one.
+// slots are the counters and histograms that are labelled by queue, or by rule. The first so many queues have series of
+// their own, and as many more get them when something rare is counted of them. All others share one: what is rare is
+// in that only when there is no room for more.
 type slots struct {
-	most  int
+	most  int    // of either sort
 	zeros []kind // series that begin with a slot, so that their first count is seen as an increase
 
 	mu     sync.RWMutex // held while counting, so that no series is ended under somebody who counts in it
 	looked time.Time    // when age last looked
 	named  map[string]*slot
+	rare   int // how many of those are there for something rare
 	other  *slot
 }
+
+// claim says whether a queue gets a slot by what is counted of it.
+type claim int
+
+const (
+	none  claim = iota // it may be no queue at all
+	usual              // every queue does that: the first ones get a slot
+	rare               // somebody may be alerted of it
+)
 
 // kind is one counter, or histogram, of a queue: a vector, and the value of its label beside the
 // queue, "" when it has none.
@@ -52,13 +64,14 @@ func (k kind) labels(queue string) []string {
 // slot is the series of one label.
 type slot struct {
 	label string
+	least claim // rare: only that keeps it
 	made  map[kind]prometheus.Metric
-	fresh atomic.Bool // something was counted since age last looked
+	fresh atomic.Bool // something that keeps it was counted since age last looked
 	seen  time.Time   // when age last found it fresh
 }
 
-func newSlot(label string) *slot {
-	q := &slot{label: label, made: map[kind]prometheus.Metric{}}
+func newSlot(label string, least claim) *slot {
+	q := &slot{label: label, least: least, made: map[kind]prometheus.Metric{}}
 	q.fresh.Store(true)
 	return q
 }
@@ -67,35 +80,38 @@ func newSlots(most int, zeros ...kind) *slots {
 	if most <= 0 {
 		most = DefaultMaxQueues
 	}
-	return &slots{most: most, zeros: zeros, named: map[string]*slot{}, other: newSlot(Other)}
+	return &slots{most: most, zeros: zeros, named: map[string]*slot{}, other: newSlot(Other, none)}
 }
 
-// add counts for a queue that is known to exist.
+// add counts what every queue does, for one that is known to exist.
 func (s *slots) add(queue string, vec *prometheus.CounterVec, value string, n float64) {
-	s.count(queue, kind{vec.MetricVec, value}, n, true)
+	s.count(queue, kind{vec.MetricVec, value}, n, usual)
+}
+
+// addRare counts what somebody may be alerted of, for a queue that is known to exist.
+func (s *slots) addRare(queue string, vec *prometheus.CounterVec, value string, n float64) {
+	s.count(queue, kind{vec.MetricVec, value}, n, rare)
 }
 
 // addKnown counts for what may be no queue at all: it gets no slot by that.
 func (s *slots) addKnown(queue string, vec *prometheus.CounterVec, value string, n float64) {
-	s.count(queue, kind{vec.MetricVec, value}, n, false)
+	s.count(queue, kind{vec.MetricVec, value}, n, none)
 }
 
 // observe adds to a histogram of what is known to exist.
 func (s *slots) observe(queue string, vec *prometheus.HistogramVec, value string, v float64) {
-	s.count(queue, kind{vec.MetricVec, value}, v, true)
+	s.count(queue, kind{vec.MetricVec, value}, v, usual)
 }
 
-func (s *slots) count(queue string, k kind, n float64, take bool) {
+func (s *slots) count(queue string, k kind, n float64, by claim) {
 	s.mu.RLock()
 	q := s.named[queue]
-	if q == nil && (!take || len(s.named) >= s.most) {
+	if q == nil && s.grants(by) == none {
 		q = s.other
 	}
 	if q != nil {
 		if c := q.made[k]; c != nil {
-			if !q.fresh.Load() { // most often it is, and need not be written by everybody
-				q.fresh.Store(true)
-			}
+			q.touch(by)
 			put(c, n)
 			s.mu.RUnlock()
 			return
@@ -106,20 +122,41 @@ func (s *slots) count(queue string, k kind, n float64, take bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q = s.named[queue]
-	switch {
+	switch least := s.grants(by); {
 	case q != nil:
-	case !take:
+	case least == none:
 		q = s.other
-	case len(s.named) >= s.most:
-		q = s.other
-		s.begin(q)
+		if by != none {
+			s.begin(q)
+		}
 	default:
-		q = newSlot(queue)
+		q = newSlot(queue, least)
 		s.named[queue] = q
+		if least == rare {
+			s.rare++
+		}
 		s.begin(q)
 	}
-	q.fresh.Store(true)
+	q.touch(by)
 	put(q.metric(k), n)
+}
+
+// grants says what would keep the slot that a queue without one gets; none if it gets none. It is called with mu held.
+func (s *slots) grants(by claim) claim {
+	switch {
+	case by != none && len(s.named)-s.rare < s.most:
+		return usual
+	case by == rare && s.rare < s.most:
+		return rare
+	}
+	return none
+}
+
+// touch notes that something was counted. Most often that is known, and need not be written by everybody.
+func (q *slot) touch(by claim) {
+	if (by == rare || q.least != rare) && !q.fresh.Load() {
+		q.fresh.Store(true)
+	}
 }
 
 func put(m prometheus.Metric, v float64) {
@@ -150,7 +187,7 @@ func (q *slot) metric(k kind) prometheus.Metric {
 	return m
 }
 
-// age frees the slots of queues of which nothing was seen for keepQueue, and ends their
+// age frees the slots of queues of which nothing that keeps them was counted for keepQueue, and ends their
 // series. It is called often, and looks at the slots once in ageStep.
 func (s *slots) age(now time.Time) {
 	s.mu.RLock()
@@ -182,6 +219,9 @@ func (s *slots) forget(queue string) {
 
 func (s *slots) end(queue string, q *slot) {
 	delete(s.named, queue)
+	if q.least == rare {
+		s.rare--
+	}
 	for k := range q.made {
 		k.vec.DeleteLabelValues(k.labels(q.label)...)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/metrics"
@@ -55,7 +56,8 @@ func TestQueuesThatWent(t *testing.T) {
 		}
 		pass(59 * time.Minute)
 		o.Lost("stays", 1) // anything that is counted means that it is there
-		compare(t, reg, departures("_other", 1, "gone", 1, "stays", 1), "penstock_departures_total")
+		// What is rare had "late" get series of its own.
+		compare(t, reg, departures("_other", 1, "gone", 1, "late", 0, "stays", 1), "penstock_departures_total")
 		pass(3 * time.Minute)
 		compare(t, reg, departures("_other", 1, "stays", 1), "penstock_departures_total")
 		families, err := reg.Gather()
@@ -131,4 +133,58 @@ func (accepting) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, 
 		answers[i].Outcome = queue.Accepted
 	}
 	return answers, nil
+}
+
+// However many queues there are, one that something rare happens to has series of its own from then on; as many as may
+// have those, and what is left out is counted.
+func TestRareHasSeriesOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewPedanticRegistry()
+		o, err := metrics.NewObserver(reg, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const lost, deliveries = "penstock_lost_slots_total", "penstock_deliveries_total"
+		want := func(series map[string]float64) {
+			t.Helper()
+			page := gathered(t, reg)
+			for name, want := range series {
+				if got, ok := page[name]; got != want || !ok {
+					t.Errorf("%s is %v, want %v", name, got, want)
+				}
+			}
+		}
+		for i := range 250 {
+			name := fmt.Sprintf("q%03d", i)
+			o.Departed(of(name), 0)
+			o.Settled(name, queue.Deliver, queue.Delivered)
+		}
+		o.Settled("q249", queue.Fail, queue.Scheduled)
+		o.Settled("q249", queue.Deliver, queue.Delivered)
+		o.Lost("q248", 3)
+		o.Lost("q247", 1) // for which there is no room
+		o.Lost("q000", 1)
+		want(map[string]float64{
+			deliveries + `{outcome="retry",queue="q249"}`: 1, deliveries + `{outcome="delivered",queue="q249"}`: 1,
+			deliveries + `{outcome="dead",queue="q249"}`: 0, deliveries + `{outcome="delivered",queue="_other"}`: 248,
+			lost + `{queue="q248"}`: 3, lost + `{queue="_other"}`: 1, lost + `{queue="q000"}`: 1,
+		})
+		if n, err := testutil.GatherAndCount(reg, "penstock_departures_total"); n != 5 || err != nil {
+			t.Errorf("%d queues have series, want two, two more and _other: %v", n, err)
+		}
+
+		// An hour after the last time, and however much leaves the queue, the place is another's.
+		for end := time.Now().Add(62 * time.Minute); time.Now().Before(end); time.Sleep(time.Minute) {
+			o.Reserved(0, 10, 0, time.Millisecond, nil)
+			for _, name := range []string{"q000", "q001", "q249"} {
+				o.Departed(of(name), 0)
+			}
+			o.Lost("q248", 1)
+		}
+		if _, ok := gathered(t, reg)[deliveries+`{outcome="retry",queue="q249"}`]; ok {
+			t.Error("q249 has series an hour after its failure")
+		}
+		o.Lost("q247", 1)
+		want(map[string]float64{lost + `{queue="q248"}`: 65, lost + `{queue="q247"}`: 1})
+	})
 }

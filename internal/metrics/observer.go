@@ -102,10 +102,10 @@ func (o *Observer) Reserved(_, _, n int, took time.Duration, err error) {
 }
 
 // Lost implements drain.Observer.
-func (o *Observer) Lost(name string, slots int64) { o.queues.add(name, o.lost, "", float64(slots)) }
+func (o *Observer) Lost(name string, slots int64) { o.queues.addRare(name, o.lost, "", float64(slots)) }
 
 // Expired implements drain.Observer.
-func (o *Observer) Expired(name string) { o.queues.add(name, o.expired, "", 1) }
+func (o *Observer) Expired(name string) { o.queues.addRare(name, o.expired, "", 1) }
 
 // Departed implements drain.Observer.
 func (o *Observer) Departed(job *drain.Job, late time.Duration) {
@@ -132,14 +132,19 @@ func (o *Observer) Settled(name string, verdict queue.Verdict, state queue.State
 		o.queues.add(name, o.settlements, "stale", 1)
 		return
 	}
+	switch outcome := outcome(verdict, state); outcome {
+	case "dead", "retry":
+		o.queues.addRare(name, o.deliveries, outcome, 1)
+	default:
+		o.queues.add(name, o.deliveries, outcome, 1)
+	}
 	o.queues.add(name, o.settlements, "accepted", 1)
-	o.queues.add(name, o.deliveries, outcome(verdict, state), 1)
 }
 
 // Affected implements drain.Observer.
 func (o *Observer) Affected(s queue.Settlement, e queue.Effect) {
 	if e.Opened {
-		o.queues.add(s.Queue, o.opened, "", 1)
+		o.queues.addRare(s.Queue, o.opened, "", 1)
 	}
 }
 
@@ -161,7 +166,7 @@ func (o *Observer) Unsettled(name string, _ queue.Verdict, _ error) {
 }
 
 // LeaseLost implements drain.Observer.
-func (o *Observer) LeaseLost(name string) { o.queues.add(name, o.leasesLost, "", 1) }
+func (o *Observer) LeaseLost(name string) { o.queues.addRare(name, o.leasesLost, "", 1) }
 
 // Free implements drain.Observer.
 func (o *Observer) Free(handlers int) { o.free.Set(float64(handlers)) }

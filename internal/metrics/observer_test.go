@@ -34,7 +34,7 @@ func TestObserver(t *testing.T) {
 	o.Settled("a", queue.Fail, queue.StateNone)
 	o.Returned(of("a"), queue.Bury, time.Millisecond)
 	o.Unsettled("a", queue.Bury, errors.New("away"))
-	o.Returned(of("b"), queue.Fail, 0) // never passed the gate: no work
+	o.Returned(of("b"), queue.Fail, 0) // never passed the gate: no work. What is rare gives b series of its own, and not c
 	o.Settled("b", queue.Fail, queue.Scheduled)
 	o.Returned(of("c"), queue.Fail, time.Millisecond)
 	o.Settled("c", queue.Fail, queue.Dead) // it was the last attempt
@@ -53,20 +53,25 @@ func TestObserver(t *testing.T) {
 # TYPE penstock_departures_total counter
 penstock_departures_total{queue="_other"} 2
 penstock_departures_total{queue="a"} 2
+penstock_departures_total{queue="b"} 0
 # HELP penstock_deliveries_total Jobs that this drainer settled, by what became of them.
 # TYPE penstock_deliveries_total counter
 penstock_deliveries_total{outcome="dead",queue="_other"} 1
 penstock_deliveries_total{outcome="dead",queue="a"} 0
+penstock_deliveries_total{outcome="dead",queue="b"} 0
 penstock_deliveries_total{outcome="delivered",queue="_other"} 2
 penstock_deliveries_total{outcome="delivered",queue="a"} 1
+penstock_deliveries_total{outcome="delivered",queue="b"} 0
 penstock_deliveries_total{outcome="released",queue="_other"} 0
 penstock_deliveries_total{outcome="released",queue="a"} 1
-penstock_deliveries_total{outcome="retry",queue="_other"} 1
+penstock_deliveries_total{outcome="released",queue="b"} 0
+penstock_deliveries_total{outcome="retry",queue="_other"} 0
 penstock_deliveries_total{outcome="retry",queue="a"} 0
+penstock_deliveries_total{outcome="retry",queue="b"} 1
 # HELP penstock_releases_total Departures given back unused, by reason.
 # TYPE penstock_releases_total counter
-penstock_releases_total{queue="_other",reason="stopping"} 1
 penstock_releases_total{queue="a",reason="late"} 1
+penstock_releases_total{queue="b",reason="stopping"} 1
 # HELP penstock_lost_slots_total Departures that a backlogged queue could have had and did not, as this drainer was told.
 # TYPE penstock_lost_slots_total counter
 penstock_lost_slots_total{queue="a"} 5
@@ -78,10 +83,11 @@ penstock_leases_expired_total{queue="a"} 1
 penstock_leases_lost_total{queue="_other"} 1
 # HELP penstock_settlements_total Ends of leases, by result: accepted, stale or failed.
 # TYPE penstock_settlements_total counter
-penstock_settlements_total{queue="_other",result="accepted"} 4
+penstock_settlements_total{queue="_other",result="accepted"} 3
 penstock_settlements_total{queue="a",result="accepted"} 2
 penstock_settlements_total{queue="a",result="failed"} 1
 penstock_settlements_total{queue="a",result="stale"} 1
+penstock_settlements_total{queue="b",result="accepted"} 1
 # HELP penstock_free_handlers Handlers that have nothing to do.
 # TYPE penstock_free_handlers gauge
 penstock_free_handlers 7

@@ -1,7 +1,11 @@
 package metrics
 
 import (
+	"cmp"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -91,12 +95,16 @@ func (o *Overflow) Returned(name string, jobs int) {
 	o.queues.add(name, o.returned, "", float64(jobs))
 }
 
-// DeadLetter implements deferred.Observer. What has no queue gets no slot.
+// DeadLetter implements deferred.Observer. What has no queue, or was written by somebody else, gets no slot.
 func (o *Overflow) DeadLetter(name string, reason deferred.Reason, jobs int) {
-	if name == "" {
-		name = Other
+	switch {
+	case name == "":
+		o.queues.addKnown(Other, o.letters, string(reason), float64(jobs))
+	case reason == deferred.NotOurs:
+		o.queues.addKnown(name, o.letters, string(reason), float64(jobs))
+	default:
+		o.queues.addRare(name, o.letters, string(reason), float64(jobs))
 	}
-	o.queues.addKnown(name, o.letters, string(reason), float64(jobs))
 }
 
 // DeadLetterFailed implements deferred.Observer.
@@ -106,14 +114,14 @@ func (o *Overflow) DeadLetterFailed(_ string, err error) {
 
 // Missing implements deferred.Observer.
 func (o *Overflow) Missing(name string, jobs int) {
-	o.queues.add(name, o.missing, "", float64(jobs))
+	o.queues.addRare(name, o.missing, "", float64(jobs))
 }
 
 // Depth implements deferred.Observer.
 func (o *Overflow) Depth(name string, _ int64, oldest time.Time) { o.ages.set(name, oldest) }
 
-// ages shows how long the oldest deferred job of each queue has waited, counted when
-// it is asked for.
+// ages shows how long the oldest deferred job of each queue has waited, counted when it is asked for: of the queues
+// where that is longest each, and of all others the longest.
 type ages struct {
 	desc *prometheus.Desc
 	most int
@@ -139,9 +147,7 @@ func (a *ages) set(name string, since time.Time) {
 		delete(a.since, name)
 		return
 	}
-	if _, shown := a.since[name]; shown || len(a.since) < a.most {
-		a.since[name] = since
-	}
+	a.since[name] = since
 }
 
 // Describe implements prometheus.Collector.
@@ -150,8 +156,16 @@ func (a *ages) Describe(ch chan<- *prometheus.Desc) { ch <- a.desc }
 // Collect implements prometheus.Collector.
 func (a *ages) Collect(ch chan<- prometheus.Metric) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	for name, since := range a.since {
-		ch <- prometheus.MustNewConstMetric(a.desc, prometheus.GaugeValue, max(time.Since(since).Seconds(), 0), name)
+	since := maps.Clone(a.since)
+	a.mu.Unlock()
+	names := slices.SortedFunc(maps.Keys(since), func(x, y string) int {
+		return cmp.Or(since[x].Compare(since[y]), strings.Compare(x, y))
+	})
+	for n, name := range names[:min(a.most+1, len(names))] {
+		label := name
+		if n == a.most {
+			label = Other
+		}
+		ch <- prometheus.MustNewConstMetric(a.desc, prometheus.GaugeValue, max(time.Since(since[name]).Seconds(), 0), label)
 	}
 }

@@ -90,6 +90,13 @@ func TestOverflowAge(t *testing.T) {
 	}
 	o.Depth("a", 5, time.Now().Add(-time.Minute))
 	o.Depth("b", 5, time.Now().Add(-time.Hour))
+	o.Depth("c", 5, time.Now().Add(-time.Minute))
+	// The oldest is shown wherever it came, and the others by the oldest of them.
+	if names, seconds := age(); strings.Join(names, " ") != "_other b" || seconds < 3600 || seconds > 3700 {
+		t.Errorf("%v: %v s", names, seconds)
+	}
+	o.Depth("b", 0, time.Time{})
+	o.Depth("c", 0, time.Time{})
 	if names, seconds := age(); strings.Join(names, " ") != "a" || seconds < 60 || seconds > 120 {
 		t.Errorf("%v: %v s", names, seconds)
 	}

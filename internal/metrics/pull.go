@@ -64,7 +64,7 @@ func (m *Pull) Handed(queue string, late time.Duration) {
 func (m *Pull) Released(queue string, why pull.Reason) { m.queues.add(queue, m.jobs, why.String(), 1) }
 
 // Lost implements pull.Observer.
-func (m *Pull) Lost(queue string, slots int64) { m.queues.add(queue, m.lost, "", float64(slots)) }
+func (m *Pull) Lost(queue string, slots int64) { m.queues.addRare(queue, m.lost, "", float64(slots)) }
 
 // Expired implements pull.Observer.
-func (m *Pull) Expired(queue string) { m.queues.add(queue, m.expired, "", 1) }
+func (m *Pull) Expired(queue string) { m.queues.addRare(queue, m.expired, "", 1) }

@@ -15,11 +15,34 @@ import (
 // rotationPage is how many of the queues behind the first ones a look lists: with one each 10 s, 6,000 a minute.
 const rotationPage = 1000
 
-// alertStates are the states that a queue has series for wherever its name stands, so that alerts know all queues. What
-// concerns all queues of a store or a group at once is none of them, but paused, which somebody did to this one. The
-// most urgent come first.
-var alertStates = []status.Code{
-	status.Stalled, status.CircuitOpen, status.Throttled, status.NoWorker, status.Paused,
+// longWait is how long the next job of a queue has waited when the queue gets series for that; no alert asks for less.
+const longWait = time.Minute
+
+// trouble is why a queue has series wherever its name stands, so that alerts know all queues. Of those alike, the one
+// that had them before keeps them, or the one whose next job has waited longest.
+type trouble struct {
+	is     func(i *queue.Info, s *status.Status) bool
+	oldest bool
+}
+
+// troubles are all, the most urgent first. What concerns all queues of a store or a group at once is none of them, but
+// paused, which somebody did to this one.
+var troubles = []trouble{
+	{is: does(status.Stalled)},
+	{is: does(status.CircuitOpen)},
+	{is: does(status.Throttled)},
+	{is: does(status.NoWorker)},
+	{is: does(status.Paused)},
+	{is: func(_ *queue.Info, s *status.Status) bool { return s.Full }},
+	{is: func(i *queue.Info, _ *status.Status) bool { return i.Held > 0 }},
+	{oldest: true, is: func(i *queue.Info, s *status.Status) bool {
+		return !slices.Contains(notWaitingTurn, s.Code) && waited(i.OldestWaiting, i.Now) > longWait.Seconds()
+	}},
+	{is: func(i *queue.Info, _ *status.Status) bool { return i.Deferred > 0 }},
+}
+
+func does(code status.Code) func(*queue.Info, *status.Status) bool {
+	return func(_ *queue.Info, s *status.Status) bool { return s.Code == code }
 }
 
 // notWaitingTurn are the states in which a job waits for something else than its turn. Throttled is none: a receiver
@@ -31,10 +54,12 @@ var notWaitingTurn = []status.Code{
 // urgencyOf tells how urgent it is that a queue has series of its own, the most at 0, and whether it is to have any.
 func urgencyOf(i *queue.Info) (urgency int, has bool) {
 	s := status.Of(i)
-	if at := slices.Index(alertStates, s.Code); at >= 0 {
-		return at, true
+	for n := range troubles {
+		if troubles[n].is(i, &s) {
+			return n, true
+		}
 	}
-	return len(alertStates), s.Full
+	return 0, false
 }
 
 // rotation goes through the queues behind the first ones, a page a look, and keeps what alerts are about.
@@ -45,17 +70,24 @@ type rotation struct {
 	last     *survey         // what the one before has; nil if there was none
 }
 
-// survey is what is known of the queues that have no series of their own.
+// survey is what is known of the queues behind the first ones.
 type survey struct {
 	states map[status.Code]float64
-	oldest time.Time // when the job was appended that has waited longest
+	unseen float64   // how many are in trouble and have no series of their own
+	oldest time.Time // when the job was appended that has waited longest in those without
 }
 
 func newSurvey() survey { return survey{states: map[status.Code]float64{}} }
 
-func (s *survey) add(i *queue.Info) {
+func (s *survey) add(i *queue.Info, shown bool) {
 	code := status.Of(i).Code
 	s.states[code]++
+	if shown {
+		return
+	}
+	if _, has := urgencyOf(i); has {
+		s.unseen++
+	}
 	if slices.Contains(notWaitingTurn, code) {
 		return
 	}
@@ -65,7 +97,7 @@ func (s *survey) add(i *queue.Info) {
 }
 
 // look lists the next page of the queues behind last, and returns those that are in trouble by now, at most so many.
-// The more urgent displace others; of those alike, the ones found first stay.
+// The more urgent displace others; of those alike, the ones found first stay, and of those that wait, the oldest.
 func (t *rotation) look(ctx context.Context, engine queue.Specs, last string, most int) ([]queue.Info, error) {
 	page, err := engine.List(ctx, max(t.after, last), rotationPage)
 	if err != nil {
@@ -87,8 +119,9 @@ func (t *rotation) look(ctx context.Context, engine queue.Specs, last string, mo
 			return nil, err
 		}
 	}
+	chosen := t.choose(known, most)
 	for n := range page {
-		t.now.add(&page[n])
+		t.now.add(&page[n], t.troubled[page[n].Spec.Name])
 	}
 	if len(page) < rotationPage {
 		done := t.now
@@ -96,7 +129,7 @@ func (t *rotation) look(ctx context.Context, engine queue.Specs, last string, mo
 	} else {
 		t.after = page[len(page)-1].Spec.Name
 	}
-	return t.choose(known, most), nil
+	return chosen, nil
 }
 
 // choose keeps those of the queues that are to have series, at most so many, and returns them.
@@ -117,6 +150,8 @@ func (t *rotation) choose(known []queue.Info, most int) []queue.Info {
 		switch {
 		case a.urgency != b.urgency:
 			return a.urgency - b.urgency
+		case troubles[a.urgency].oldest && !a.OldestWaiting.Equal(b.OldestWaiting):
+			return a.OldestWaiting.Compare(b.OldestWaiting)
 		case a.had != b.had && a.had:
 			return -1
 		case a.had != b.had:
@@ -151,10 +186,12 @@ func (g *Gauges) survey(first []queue.Info, others bool, now time.Time) {
 	counts := map[status.Code]float64{}
 	if !others {
 		g.oldest.DeleteLabelValues(Other)
+		g.unseen.Set(0)
 	} else {
 		s := g.rotation.survey()
 		maps.Copy(counts, s.states)
 		g.oldest.WithLabelValues(Other).Set(waited(s.oldest, now))
+		g.unseen.Set(s.unseen)
 	}
 	for i := range first {
 		counts[status.Of(&first[i]).Code]++

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/leaky"
@@ -118,18 +119,21 @@ penstock_drainers 3
 		`penstock_queues_in_state{state="idle"}`: 2297, `penstock_queues_in_state{state="stalled"}`: 1,
 		`penstock_queues_in_state{state="paused"}`:  1,
 		`penstock_queues_in_state{state="flowing"}`: 1, `penstock_queues_in_state{state="no_drainer"}`: 0,
+		`penstock_queues_unseen{}`: 1, `penstock_queue_capacity{queue="q00700"}`: 10,
 		`penstock_jobs{queue="q00700",state="waiting"}`: 3, `penstock_jobs{queue="_other",state="waiting"}`: 10,
 	} {
 		if got, ok := page[series]; !ok || got != want {
 			t.Errorf("%s is %v, want %v", series, got, want)
 		}
 	}
-	if age := page[`penstock_oldest_waiting_seconds{queue="_other"}`]; age < 3600 || age > 3700 {
-		t.Errorf("the oldest of the others has waited for %v s", age)
+	for name, least := range map[string]float64{"q00700": 3600, "_other": 0} { // which is without those that have series
+		if age := page[fmt.Sprintf(`penstock_oldest_waiting_seconds{queue=%q}`, name)]; age < least || age > least+100 {
+			t.Errorf("the oldest of %s has waited for %v s", name, age)
+		}
 	}
 	// One that goes on gives its place up at the next look, and the next in trouble has it when the rotation comes by.
 	paused.Pause = queue.Pause{}
-	stalled.Outflow = 1
+	stalled.Outflow, stalled.OldestWaiting = 1, stalled.Now
 	refresh()
 	compare(t, reg, stateHead+first, "penstock_queue_state")
 	refresh()
@@ -186,10 +190,63 @@ penstock_queue_state{queue="q01400",state="stalled"} 1
 `
 	refresh(stays)
 	refresh(stays)
-	late.Outflow = 1
+	late.Outflow, late.OldestWaiting = 1, late.Now
 	refresh(`penstock_queue_state{queue="q00002",state="paused"} 1
 penstock_queue_state{queue="q01002",state="paused"} 1
 `)
+}
+
+// A queue whose jobs wait too long, are held or deferred has series by its name, those that wait the longest first; the
+// others are counted, and the oldest of them is shown.
+func TestTourFindsWhatWaits(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	g, err := metrics.NewGauges(reg, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMany(250)
+	flows := func(n int, age time.Duration) {
+		i := &m.infos[n]
+		i.Waiting, i.Outflow, i.Ready, i.OldestWaiting = 3, 1, i.Now, i.Now.Add(-age)
+	}
+	for n := 10; n < 200; n++ {
+		flows(n, 50*time.Second)
+	}
+	flows(210, 2*time.Hour)
+	flows(220, 4*time.Hour)
+	flows(249, 3*time.Hour)
+	m.infos[230].Deferred = 1
+	want := func(unseen float64, names ...string) {
+		t.Helper()
+		if err := g.Refresh(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		shown := []string{"q00000", "q00001"}
+		page := gathered(t, reg)
+		for _, name := range append(shown, names...) {
+			if _, ok := page[fmt.Sprintf(`penstock_queue_capacity{queue=%q}`, name)]; !ok {
+				t.Errorf("%s has no series", name)
+			}
+		}
+		if n, err := testutil.GatherAndCount(reg, "penstock_queue_capacity"); n != 2+len(names) || err != nil {
+			t.Errorf("%d queues have series, want %d more than the first: %v", n, len(names), err)
+		}
+		if got := page["penstock_queues_unseen{}"]; got != unseen {
+			t.Errorf("%v are in trouble without series, want %v", got, unseen)
+		}
+	}
+	want(2, "q00220", "q00249")
+	if age := gathered(t, reg)[`penstock_oldest_waiting_seconds{queue="_other"}`]; age < 7200 || age > 7300 {
+		t.Errorf("the oldest of the others has waited for %v s", age)
+	}
+	m.infos[240].Held = 1 // which ends by nobody but a person
+	want(3, "q00220", "q00240")
+	for _, n := range []int{210, 220, 249} {
+		flows(n, 0)
+	}
+	want(0, "q00230", "q00240")
+	m.infos[230].Deferred, m.infos[240].Held = 0, 0
+	want(0)
 }
 
 // gathered is the value of each series, by its name and labels as they are written.

@@ -71,7 +71,7 @@ func NewRules(reg prometheus.Registerer, maxRules int) (*Rules, error) {
 
 func (m *Rules) count(rule string, d *leaky.Decision, shadow bool, maxKeys int64) {
 	if maxKeys > 0 {
-		m.rules.add(rule, m.full, "", 1)
+		m.rules.addRare(rule, m.full, "", 1)
 	}
 	outcome := "refused"
 	switch {
@@ -126,20 +126,20 @@ func (m *Rules) Answered(rule string, takes []queue.Take, answers []queue.Taken,
 // Away implements admission.Observer.
 func (m *Rules) Away(rule, policy string, allowed, refused int) {
 	if allowed > 0 {
-		m.rules.add(rule, m.away, policy, float64(allowed))
+		m.rules.addRare(rule, m.away, policy, float64(allowed))
 	}
 	if refused > 0 {
 		if policy == queue.AwayShare {
 			policy = "share_refused"
 		}
-		m.rules.add(rule, m.away, policy, float64(refused))
+		m.rules.addRare(rule, m.away, policy, float64(refused))
 	}
 }
 
 // Missing implements admission.Observer. Which queue it was penstock_refused_total and the log say.
 func (m *Rules) Missing(_, rule string) {
 	m.age()
-	m.gone.add(rule, m.missing, "", 1)
+	m.gone.addRare(rule, m.missing, "", 1)
 }
 
 func (m *Rules) age() {

@@ -169,7 +169,7 @@ penstock_rule_store_errors_total{reason="full",rule="_other"} 2
 penstock_rule_store_errors_total{reason="outcome_unknown",rule="r0"} 2
 penstock_rule_store_errors_total{reason="unavailable",rule="first"} 2
 `, "penstock_rule_store_errors_total")
-	for name, most := range map[string]int{"penstock_rule_decisions_total": 4 * 3, "penstock_rule_decision_seconds": 4, "penstock_rule_away_total": 3 * 4} {
+	for name, most := range map[string]int{"penstock_rule_decisions_total": 7 * 3, "penstock_rule_decision_seconds": 4, "penstock_rule_away_total": 6 * 4} {
 		if n, err := testutil.GatherAndCount(reg, name); err != nil || n != most {
 			t.Errorf("%d series of %s, want %d: %v", n, name, most, err)
 		}

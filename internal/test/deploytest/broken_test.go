@@ -285,8 +285,8 @@ func TestBroken(t *testing.T) {
 			"PenstockNoWorker is quiet",
 		},
 		{
-			"alerts", "prometheus/alerts.yml", `or sum by (queue) (rate(penstock_lost_slots_total{queue="_other"}[5m]))`,
-			`or sum by (queue) (rate(penstock_lost_slots_total{queue="_else"}[5m]))`, "PenstockLostSlots fires",
+			"alerts", "prometheus/alerts.yml", `or sum by (queue) (rate(penstock_departures_total[5m]))`,
+			`or sum by (queue) (rate(penstock_departures_total{queue="_else"}[5m]))`, "PenstockLostSlots fires",
 		},
 		{
 			"alerts", "prometheus/alerts.yml", "alert: PenstockHeld", "alert: PenstockHolds",
