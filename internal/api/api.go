@@ -18,6 +18,8 @@ import (
 type Options struct {
 	// Auth says who asks, and is run by somebody else. Nil: nobody is asked, and everybody may do everything.
 	Auth *auth.Authority
+	// Prefix is what a proxy in front has before every path, such as /penstock. Empty is none.
+	Prefix string
 	// Rule tells a rule as the engine goes by it when it is asked; one that remembers rules, say. Nil asks the engine each
 	// time.
 	Rule func(ctx context.Context, name string) (queue.Rule, error)

@@ -10,9 +10,10 @@ import (
 
 // Guard stands before everything that a process serves, and keeps out what a person's browser does for somebody else: a
 // web page that sends requests to this machine, or had its own name resolved to it. Programs send none of the headers
-// that it goes by, but Host. names are those by which requests may come besides localhost and addresses.
-func Guard(next http.Handler, names []string) http.Handler {
-	g := &guard{hosts: newHosts(names), origins: http.NewCrossOriginProtection()}
+// that it goes by, but Host. names are those by which requests may come besides localhost and addresses. Below the path forms, a web
+// page of this server may send forms, which else only what sends JSON may do; empty is nowhere.
+func Guard(next http.Handler, names []string, forms string) http.Handler {
+	g := &guard{hosts: newHosts(names), origins: http.NewCrossOriginProtection(), forms: forms}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := g.refuses(r)
 		if r.ProtoMajor == 1 && (len(r.TransferEncoding) > 0 || p != nil && r.ContentLength != 0) {
@@ -32,6 +33,7 @@ func Guard(next http.Handler, names []string) http.Handler {
 type guard struct {
 	hosts   hosts
 	origins *http.CrossOriginProtection
+	forms   string
 	last    atomic.Pointer[string] // Host that was allowed: the next request has the same, as a rule
 }
 
@@ -60,6 +62,9 @@ func (g *guard) refuses(r *http.Request) *Problem {
 		}
 	}
 	if r.ContentLength == 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		return nil
+	}
+	if g.forms != "" && strings.HasPrefix(r.URL.Path, g.forms) && fromBrowser(r) { // which was judged above
 		return nil
 	}
 	_, p := media(r)

@@ -41,7 +41,7 @@ func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 	status := http.StatusOK
 	if result.Created {
 		status = http.StatusCreated
-		w.Header().Set("Location", "/v1/queues/"+name)
+		w.Header().Set("Location", h.o.Prefix+"/v1/queues/"+name)
 	}
 	// The change was made, whatever becomes of reading it: what is known of it is
 	// then the answer. What somebody else made of the queue meanwhile is not.

@@ -78,7 +78,7 @@ func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
 	status := http.StatusOK
 	if result.Created {
 		status = http.StatusCreated
-		w.Header().Set("Location", "/v1/rules/"+name)
+		w.Header().Set("Location", h.o.Prefix+"/v1/rules/"+name)
 	}
 	// As of a queue: the change was made, whatever becomes of reading it, or of the rule meanwhile.
 	shown := wire.Rule{Rule: rule, Revision: result.Revision}

@@ -96,7 +96,7 @@ func (h *handler) answerMade(w http.ResponseWriter, r *http.Request, secret stri
 		return
 	}
 	h.didAccess(r, auth.KindToken, made.ID, queue.Created, made.Revision)
-	w.Header().Set("Location", "/v1/tokens/"+made.ID)
+	w.Header().Set("Location", h.o.Prefix+"/v1/tokens/"+made.ID)
 	h.writeRevised(w, r, http.StatusCreated, made.Revision, wire.MadeToken{Secret: secret, Token: shownToken(made)})
 }
 

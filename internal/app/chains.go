@@ -22,15 +22,19 @@ import (
 //
 //	ops.Listen          TLS
 //	ops.Server          bounds connections and time, and charges memory to the client, or refuses it (api.RefuseBudget)
+//	withoutPrefix       takes off the path what a proxy in front has before it
 //	api.Guard           refuses what a web page may have sent
 //	api.Beside          of a listener for health and metrics alone: nothing else is served
+//	console.Before      pages for people, which ask the API in their name
 //	api.New             finds the operation, names the request and asks who sends it; changes are logged and recorded
 //	newEngine
-func newServer(l ops.Listen, o ops.ServerOptions) (*ops.Server, error) {
+func newServer(l ops.Listen, o ops.ServerOptions, c ConsoleFlags) (*ops.Server, error) {
 	if err := validHosts(l.Hosts); err != nil {
 		return nil, err
 	}
-	o.Guard = func(h http.Handler) http.Handler { return api.Guard(h, l.Names()) }
+	o.Guard = func(h http.Handler) http.Handler {
+		return withoutPrefix(c.PathPrefix, api.Guard(h, l.Names(), c.forms()))
+	}
 	o.Own = api.HTTPRefusal
 	return ops.NewServer(l, o)
 }

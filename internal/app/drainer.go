@@ -75,7 +75,7 @@ func NewDrainer(engine queue.Engine, o DrainerOptions) (*Drainer, error) {
 	}
 	d := &Drainer{engine: engine, o: o, pace: kept}
 	if o.Listen.Addr != "" {
-		if d.server, err = newServer(o.Listen, o.Server); err != nil {
+		if d.server, err = newServer(o.Listen, o.Server, ConsoleFlags{}); err != nil {
 			return nil, err
 		}
 		if err := metrics.RegisterTLS(o.Registry, d.server.Certificates()); err != nil {

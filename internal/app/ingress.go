@@ -36,6 +36,8 @@ type IngressOptions struct {
 	Auth *auth.Authority
 	// NoAuth says so at the start, if nobody is asked though others than this process send requests.
 	NoAuth bool
+	// Console is whether there is a web console, and what is before every path. The zero one is none.
+	Console ConsoleFlags
 	// API are further settings of the API; Rules, Metrics, Stopping and Logger are set here.
 	API api.Options
 	// Overflow is where jobs go that may wait, which somebody else runs for as long as the
@@ -83,7 +85,7 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 		o.Server.ConnContext = auth.WithPeer
 	}
 	i := &Ingress{o: o, pace: newPace(time.Now)}
-	if i.server, err = newServer(o.Listen, o.Server); err != nil {
+	if i.server, err = newServer(o.Listen, o.Server, o.Console); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -93,7 +95,7 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 	}()
 	if o.Health.Addr != "" {
 		o.Health.Flag = healthFlag
-		if i.health, err = newServer(o.Health, healthServer(o.Server)); err != nil {
+		if i.health, err = newServer(o.Health, healthServer(o.Server), ConsoleFlags{}); err != nil {
 			return nil, err
 		}
 	}
@@ -145,7 +147,7 @@ func (i *Ingress) Run(ctx context.Context) error {
 	}
 	o := i.o.API
 	o.ValidateTarget, o.Logger = i.o.ValidateTarget, i.o.Logger
-	o.Auth = i.o.Auth
+	o.Auth, o.Prefix = i.o.Auth, i.o.Console.PathPrefix
 	o.Metrics, o.Stopping = metricsPage(i.o.Registry), i.server.Stopping()
 	o.Memory, o.Pull, o.Pace, o.Rule = i.o.Server.Memory, i.pull, i.pace.held, i.admission.Rule
 	o.Turns, o.Waits = i.turns, i.admission
@@ -161,10 +163,11 @@ func (i *Ingress) Run(ctx context.Context) error {
 	}
 	full := api.New(i.engine, o)
 	defer full.Close()
+	front := i.o.Console.consoleOver(full)
 	serve := func(ctx context.Context) error {
 		defer i.turns.Close() // nobody waits any more
 		return ops.RunAll(ctx,
-			func(ctx context.Context) error { return i.server.Run(ctx, full) },
+			func(ctx context.Context) error { return i.server.Run(ctx, front) },
 			i.pull.Run,
 			func(ctx context.Context) error { return i.gauges.Run(ctx, i.engine, 0, i.o.Logger) },
 		)
@@ -175,9 +178,9 @@ func (i *Ingress) Run(ctx context.Context) error {
 	}
 	if i.health != nil {
 		i.o.Logger.Info("ingress serves health and metrics", "health_url", i.health.URL())
-		front, beside := serve, api.Beside(full, page)
+		inner, beside := serve, api.Beside(full, page)
 		serve = func(ctx context.Context) error { // which is served until the API has ended
-			return ops.RunOver(ctx, front, func(ctx context.Context) error { return i.health.Run(ctx, beside) })
+			return ops.RunOver(ctx, inner, func(ctx context.Context) error { return i.health.Run(ctx, beside) })
 		}
 	}
 	defer i.o.Logger.Info("ingress stopped")

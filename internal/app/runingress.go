@@ -23,6 +23,7 @@ type ingressFlags struct {
 	AuthFlags
 	MemoryFlags
 	HealthFlags
+	ConsoleFlags
 	DrainDelay     time.Duration `default:"5s" placeholder:"DURATION" help:"How long requests are served on after SIGTERM, while /readyz is 503 already, so that nobody sends them here any more (default ${default}); 0 is not at all. Then --grace begins."`
 	Grace          time.Duration `default:"10s" placeholder:"DURATION" help:"How long requests may go on after SIGTERM (default ${default}); 0 cuts them off at once."`
 	KeepChanges    time.Duration `placeholder:"DURATION" help:"How long the record of changes to queues and rules is kept, such as 9600h, the default; at least 1h. The store keeps it, for all who use it."`
@@ -32,6 +33,7 @@ type ingressFlags struct {
 // Validate is called by the parser.
 func (f *ingressFlags) Validate() error {
 	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), f.MemoryFlags.Validate(), f.AuthFlags.Validate(),
+		f.ConsoleFlags.Validate(),
 		atLeastOne("--max-connections", f.MaxConnections), notNegative("--grace", f.Grace),
 		notNegative("--drain-delay", f.DrainDelay), ValidKeepChanges(f.KeepChanges))
 }
@@ -86,6 +88,7 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	i, err := NewIngress(engine, IngressOptions{
 		Overflow: overflow.Stream, Auth: authority, NoAuth: f.NoAuth,
 		Listen: f.listenOn(guard), Health: f.Beside(f.listenOn(guard)), DrainDelay: f.DrainDelay, Server: server,
+		Console:        f.ConsoleFlags,
 		ValidateTarget: valid, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
 	})
 	if err == nil {

@@ -33,13 +33,14 @@ type upCmd struct {
 	app.PublishFlags
 	app.MemoryFlags
 	app.HealthFlags
+	app.ConsoleFlags
 	LogLevel slog.Level `help:"debug, info, warn or error." default:"info" placeholder:"LEVEL"`
 	Tether   bool       `hidden:"" help:"End when standard input does."`
 }
 
 // Validate is called by the parser.
 func (c *upCmd) Validate() error {
-	return errors.Join(c.PublishFlags.Validate(), c.MemoryFlags.Validate(), c.AuthFlags.Validate())
+	return errors.Join(c.PublishFlags.Validate(), c.MemoryFlags.Validate(), c.AuthFlags.Validate(), c.ConsoleFlags.Validate())
 }
 
 // Help is shown below the flags.
@@ -106,6 +107,7 @@ func (c *upCmd) Run(r *run) error {
 		secrets:     source,
 		publish:     c.PublishFlags,
 		auth:        &c.AuthFlags,
+		console:     c.ConsoleFlags,
 		keepChanges: c.KeepChanges,
 		log:         log,
 	})
@@ -155,7 +157,11 @@ func (c *upCmd) greet(r *run, e *embedded, guard *egress.Guard, socket string) e
 	if err != nil {
 		return fmt.Errorf("list the queues: %w", err)
 	}
-	_, _ = fmt.Fprintf(r.Out, "listening on %s\ndata in %s\n\n", url, c.Data)
+	_, _ = fmt.Fprintf(r.Out, "listening on %s\ndata in %s\n", url, c.Data)
+	if c.Console {
+		_, _ = fmt.Fprintf(r.Out, "console at %s%s/console/%s\n", url, c.PathPrefix, consoleToken(e.token))
+	}
+	_, _ = fmt.Fprintln(r.Out)
 	w := &greeting{w: r.Out, url: url, socket: socket, token: e.token}
 	name, pulls := "hello", false
 	switch {
@@ -181,6 +187,14 @@ func (c *upCmd) greet(r *run, e *embedded, guard *egress.Guard, socket string) e
 	}
 	w.say("# and watch\npenstock --server %s queue ls --watch\n", url)
 	return nil
+}
+
+// consoleToken says where what the console asks for is.
+func consoleToken(file string) string {
+	if file == "" {
+		return ""
+	}
+	return ", which asks for the token in " + file
 }
 
 // sinkPort is where penstock sink listens unless it is told otherwise.

@@ -40,8 +40,9 @@ type embeddedOptions struct {
 	secrets     secrets.Source
 	publish     app.PublishFlags
 	auth        *app.AuthFlags // nil asks nobody, and says so nowhere: only this process asks
-	keepChanges time.Duration  // 0 leaves it as the store has it
-	patience    time.Duration  // with the store, before jobs go to the overflow; 0 is deferred's default
+	console     app.ConsoleFlags
+	keepChanges time.Duration // 0 leaves it as the store has it
+	patience    time.Duration // with the store, before jobs go to the overflow; 0 is deferred's default
 	log         *slog.Logger
 }
 
@@ -119,7 +120,8 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 		Listen: o.listen, Health: o.health, Server: o.server, Overflow: e.overflow,
 		ValidateTarget: app.ValidTarget(o.egress, o.secrets), Registry: registry, Logger: o.log,
 		Auth: authority, NoAuth: o.auth != nil && o.auth.NoAuth,
-		API: api.Options{Hanging: e.drainer.Hanging},
+		Console: o.console,
+		API:     api.Options{Hanging: e.drainer.Hanging},
 	})
 	return e, err
 }

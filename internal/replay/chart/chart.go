@@ -47,6 +47,8 @@ var (
 	uplotScript string
 	//go:embed uplot/uPlot.min.css
 	uplotStyle string
+	//go:embed uplot/LICENSE
+	uplotLicence string
 	//go:embed page.js
 	pageScript string
 	//go:embed page.css
@@ -54,6 +56,15 @@ var (
 	//go:embed page.html
 	pageText string
 )
+
+// Script is uPlot, for whoever serves it as a file.
+func Script() []byte { return []byte(uplotScript) }
+
+// Style is uPlot's style sheet.
+func Style() []byte { return []byte(uplotStyle) }
+
+// Licence is under which uPlot is passed on.
+func Licence() []byte { return []byte(uplotLicence) }
 
 // HTML writes the page. at are the instants of the values, and the end of the last.
 func (p *Page) HTML(at []time.Time) ([]byte, error) {

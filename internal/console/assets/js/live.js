@@ -1,0 +1,104 @@
+// Live parts: an element with an id and data-live is kept up to date. The page is fetched anew, as the server draws it,
+// and only what is different is changed: nothing jumps, what has the focus keeps it, what is open stays open.
+import { setNow, tick } from "./times.js";
+import { say } from "./say.js";
+
+const kept = { DETAILS: ["open"], INPUT: ["value"] }; // attributes that are the reader's
+
+function sameKind(a, b) {
+	return a.nodeType === b.nodeType && a.nodeName === b.nodeName &&
+		(a.nodeType !== 1 || (a.dataset?.key ?? "") === (b.dataset?.key ?? ""));
+}
+
+// morph makes one node what another is.
+export function morph(old, now) {
+	if (old.nodeType !== 1) {
+		if (old.data !== now.data) old.data = now.data;
+		return;
+	}
+	if (old.dataset.until || old.dataset.since) { // it counts by itself
+		for (const name of ["until", "since"]) if (now.dataset[name]) old.dataset[name] = now.dataset[name];
+		return;
+	}
+	const own = kept[old.nodeName] || [];
+	for (const { name, value } of [...now.attributes]) {
+		if (!own.includes(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
+	}
+	for (const { name } of [...old.attributes]) {
+		if (!own.includes(name) && !now.hasAttribute(name)) old.removeAttribute(name);
+	}
+	morphChildren(old, now);
+}
+
+function morphChildren(old, now) {
+	const byKey = new Map();
+	for (const child of old.children) if (child.dataset?.key) byKey.set(child.dataset.key, child);
+	let at = old.firstChild;
+	for (let want = now.firstChild; want; ) {
+		const next = want.nextSibling;
+		const known = want.nodeType === 1 && want.dataset?.key && byKey.get(want.dataset.key);
+		if (known && known !== at) old.insertBefore(known, at);
+		const here = known || at;
+		if (here && sameKind(here, want)) {
+			morph(here, want);
+			at = here.nextSibling;
+		} else {
+			old.insertBefore(document.importNode(want, true), at);
+		}
+		want = next;
+	}
+	while (at) {
+		const next = at.nextSibling;
+		at.remove();
+		at = next;
+	}
+}
+
+let away = false;
+let number = 0;
+
+// refresh brings the live parts up to date, with those of another address if one is given, which the page then has.
+export async function refresh(url = location.href) {
+	const mine = ++number;
+	let answer, text;
+	try {
+		answer = await fetch(url, { headers: { Accept: "text/html" } });
+		text = await answer.text();
+	} catch {
+		answer = null;
+	}
+	if (mine !== number) return; // another one was begun since
+	if (!answer || answer.status >= 500) {
+		if (!away) say("The server does not answer. This page shows what was; it goes on as soon as it does.", true);
+		away = true;
+		document.body.classList.add("away");
+		return;
+	}
+	if (answer.redirected && new URL(answer.url).pathname.endsWith("/sign-in")) return location.reload();
+	if (away) say("The server answers again.");
+	away = false;
+	document.body.classList.remove("away");
+	const page = new DOMParser().parseFromString(text, "text/html");
+	setNow(page.body.dataset.now);
+	for (const part of document.querySelectorAll("[data-live][id]")) {
+		const now = page.getElementById(part.id);
+		if (now && !part.contains(part.ownerDocument.activeElement?.closest("input, textarea"))) morph(part, now);
+	}
+	tick();
+	dispatchEvent(new CustomEvent("refreshed", { detail: page }));
+}
+
+// The page says how often: data-every on <main>'s first live part, in ms. A page that nobody sees is left alone.
+const every = Number(document.querySelector("[data-live][data-every]")?.dataset.every || 0);
+let timer;
+function again() {
+	clearTimeout(timer);
+	timer = setTimeout(async () => {
+		if (!document.hidden) await refresh();
+		again();
+	}, away ? Math.max(every, 2000) : every);
+}
+if (every) {
+	again();
+	addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+}

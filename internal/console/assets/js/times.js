@@ -1,0 +1,43 @@
+// Times that count: <time data-until="INSTANT"> shows what is left, data-since what has passed. The clock is the
+// server's: that of the browser may be wrong.
+let ahead = 0; // of the browser's clock
+
+// setNow is told the server's time, of the instant at which its answer began to come.
+export function setNow(iso, at = Date.now()) {
+	const now = Date.parse(iso);
+	if (!Number.isNaN(now)) ahead = at - now;
+}
+
+export const now = () => Date.now() - ahead;
+
+// span is span in funcs.go.
+export function span(ms) {
+	let s = Math.max(0, Math.round(ms / 1000));
+	const parts = [];
+	for (const [name, of] of [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]]) {
+		if (s < of && name !== "s") {
+			if (parts.length) break;
+			continue;
+		}
+		const n = Math.floor(s / of);
+		if (n || !parts.length) parts.push(`${n} ${name}`);
+		s -= n * of;
+		if (parts.length === 2) break;
+	}
+	return parts.join(" ");
+}
+
+export function tick() {
+	for (const time of document.querySelectorAll("time[data-until], time[data-since]")) {
+		const { until, since } = time.dataset;
+		const text = span(until ? Date.parse(until) - now() : now() - Date.parse(since));
+		if (time.textContent !== text) time.textContent = text;
+	}
+}
+
+setNow(
+	document.body.dataset.now,
+	performance.timeOrigin + (performance.getEntriesByType("navigation")[0]?.responseStart || performance.now()),
+);
+tick();
+setInterval(tick, 1000);

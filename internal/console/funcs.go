@@ -1,0 +1,80 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/internal/wire"
+)
+
+// funcs are what templates can call.
+func (c *Console) funcs() template.FuncMap {
+	return template.FuncMap{
+		"asset":  c.asset,
+		"path":   c.path,
+		"api":    func(path string) string { return c.root + "/api" + path },
+		"num":    num,
+		"rate":   perSecond,
+		"ago":    span,
+		"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+		"words":  func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+		"act":    func(a action, v *view) map[string]any { return map[string]any{"Action": a, "View": v} },
+		"able":   func(a action, who wire.Whoami) bool { return a.Role == "" || mayHave(who, a.Role) },
+		"themes": func() []string { return []string{"system", "light", "dark"} },
+	}
+}
+
+// path is a link to a page: its parts are escaped, so that a name with anything in it stays one.
+func (c *Console) path(parts ...string) string {
+	link := c.root
+	for _, part := range parts {
+		link += "/" + url.PathEscape(part)
+	}
+	return link
+}
+
+// num is a count as people read it: 12,345.
+func num(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+// perSecond is a rate in three digits or so.
+func perSecond(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v >= 100:
+		return num(int64(v + 0.5))
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// span is how long something has lasted, in its two largest units: 4 s, 12 m 30 s, 3 d 4 h.
+func span(d time.Duration) string {
+	units := []struct {
+		name string
+		of   time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}}
+	d = max(d, 0).Round(time.Second)
+	for i, u := range units {
+		if d < u.of && u.name != "s" {
+			continue
+		}
+		text := fmt.Sprintf("%d %s", d/u.of, u.name)
+		if i+1 < len(units) && d%u.of/units[i+1].of > 0 {
+			text += fmt.Sprintf(" %d %s", d%u.of/units[i+1].of, units[i+1].name)
+		}
+		return text
+	}
+	return ""
+}

@@ -1,0 +1,68 @@
+package console
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/wire"
+)
+
+// page is one page of the console.
+type page struct {
+	// name is that of its template, templates/NAME.html, and of its script, assets/js/NAME.js, if it has one.
+	name string
+	// path is where it is, below Root, as http.ServeMux knows it.
+	path  string
+	title string
+	// nav is what the navigation calls it; empty leaves it out there.
+	nav string
+	// role is one that its operations need, for anything at all: who has it not does not find the page in the navigation.
+	role auth.Role
+	// operations are those of the API that it calls to be shown, by their names in openapi.json.
+	operations []string
+	// read asks the API for what the page shows.
+	read func(r *request) (any, error)
+}
+
+// pages is the table of pages, in the order of the navigation.
+var pages = []page{
+	{
+		name: "overview", path: "/{$}", title: "Overview", nav: "Overview", role: auth.View,
+		operations: []string{"listQueues"}, read: readOverview,
+	},
+}
+
+// request is one for a page, by somebody who is signed in.
+type request struct {
+	*http.Request
+	console *Console
+	// api asks the API as who is signed in.
+	api *client.Client
+	who wire.Whoami
+	// Title is the page's; read may make it say more, such as the name of a queue.
+	Title string
+}
+
+// show serves a page.
+func (c *Console) show(p *page, w http.ResponseWriter, r *http.Request) {
+	req := &request{Request: r, console: c, api: c.client(r), Title: p.title}
+	who, err := req.api.Whoami(r.Context())
+	if err != nil {
+		c.refused(w, r, who, err)
+		return
+	}
+	req.who = who
+	data, err := p.read(req)
+	if err != nil {
+		c.refused(w, r, who, err)
+		return
+	}
+	c.render(w, r, http.StatusOK, p.name, &view{Page: p, Title: req.Title, Who: who, Data: data})
+}
+
+// mayHave reports whether somebody has a role for anything.
+func mayHave(who wire.Whoami, role auth.Role) bool {
+	return slices.ContainsFunc(who.Grants, func(g auth.Grant) bool { return g.Role == role || g.Role == auth.Admin })
+}

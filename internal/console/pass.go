@@ -1,0 +1,94 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/penstock/penstock/internal/wire"
+)
+
+// maxForm is the longest form that is read.
+const maxForm = 1 << 20
+
+// pass hands a request of a page on to the API in the name of who is signed in: /console/api/v1/whoami is /v1/whoami.
+// The answer streams, as the API's own.
+func (c *Console) pass(w http.ResponseWriter, r *http.Request) {
+	in := r.Clone(r.Context())
+	in.URL.Path = strings.TrimPrefix(r.URL.Path, Root+"/api")
+	in.URL.RawPath = strings.TrimPrefix(r.URL.RawPath, Root+"/api")
+	if !strings.HasPrefix(in.URL.Path, "/v1/") {
+		c.problem(w, r, wire.Whoami{}, &fault{Status: http.StatusNotFound, Title: "There is no such operation."})
+		return
+	}
+	identify(in, r)
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil &&
+		kind == "application/x-www-form-urlencoded" {
+		c.submit(w, r, in)
+		return
+	}
+	c.o.API.ServeHTTP(w, in)
+}
+
+// Fields of a form that are not the API's.
+const (
+	formMethod = "_method" // that of the request; POST if there is none
+	formMatch  = "_match"  // If-Match: the revision that was shown
+	formNext   = "_next"   // which page to go to then
+	formShow   = "_show"   // the answer is shown first
+)
+
+// submit makes of a form what the API takes, for browsers without JavaScript: see object.
+func (c *Console) submit(w http.ResponseWriter, r, in *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		c.problem(w, r, wire.Whoami{}, &fault{
+			Status: http.StatusBadRequest, Title: "This form cannot be read.", Detail: err.Error(),
+		})
+		return
+	}
+	form := r.PostForm
+	next := c.ownPath(form.Get(formNext))
+	body, err := object(form)
+	if err != nil {
+		c.problem(w, r, wire.Whoami{}, &fault{
+			Status: http.StatusBadRequest, Title: "This form is not filled in right.", Detail: err.Error(), Back: next,
+		})
+		return
+	}
+	in.Method = http.MethodPost
+	if method := form.Get(formMethod); method == http.MethodPut || method == http.MethodDelete {
+		in.Method = method
+	}
+	in.Header.Del("Content-Type")
+	in.Header.Del("Content-Length")
+	in.Body, in.ContentLength = http.NoBody, 0
+	if body != nil {
+		in.Header.Set("Content-Type", "application/json")
+		in.Body, in.ContentLength = readCloser(body), int64(len(body))
+	}
+	if match := form.Get(formMatch); match != "" {
+		in.Header.Set("If-Match", `"`+match+`"`)
+	}
+	out := &answer{head: http.Header{}, status: http.StatusOK}
+	c.o.API.ServeHTTP(out, in)
+	switch {
+	case out.status/100 != 2:
+		f := faultOf(problemIn(out))
+		f.Back = next
+		c.problem(w, r, wire.Whoami{}, f)
+	case form.Get(formShow) != "":
+		var text bytes.Buffer
+		if json.Indent(&text, out.body.Bytes(), "", "  ") != nil {
+			text = out.body
+		}
+		c.render(w, r, http.StatusOK, "answer", &view{Title: "Done", Data: answered{text.String(), next}})
+	default:
+		http.Redirect(w, r, next, http.StatusSeeOther)
+	}
+}
+
+// answered is what the API said.
+type answered struct{ Text, Next string }

@@ -1,0 +1,107 @@
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"html/template"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/internal/wire"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// templates are those of the pages, by name; each has the layout and the parts around its own.
+type templates map[string]*template.Template
+
+// parseTemplates reads layout.html, which all pages have, the parts in part-*.html, and the pages. A template that is
+// wrong is a mistake in the program.
+func parseTemplates(c *Console) *templates {
+	files, err := templateFiles.ReadDir("templates")
+	if err != nil {
+		panic(err)
+	}
+	base := template.Must(template.New("layout.html").Funcs(c.funcs()).
+		ParseFS(templateFiles, "templates/layout.html", "templates/part-*.html"))
+	all := templates{}
+	for _, f := range files {
+		name := strings.TrimSuffix(f.Name(), ".html")
+		if name == "layout" || strings.HasPrefix(name, "part-") {
+			continue
+		}
+		t := template.Must(template.Must(base.Clone()).ParseFS(templateFiles, "templates/"+f.Name()))
+		all[name] = t
+	}
+	return &all
+}
+
+// view is what a template gets.
+type view struct {
+	Page  *page // nil is none of the table
+	Title string
+	Who   wire.Whoami
+	Data  any // what the page's read returned
+
+	// All below is set by render.
+	Theme    string
+	Here     string // the address of the page
+	SignedIn bool   // by a token
+	Nav      []navEntry
+	Now      time.Time
+	Script   string // the page's own; empty is none
+	Version  string
+}
+
+// navEntry is a link of the navigation.
+type navEntry struct {
+	Name, URL string
+	Current   bool
+}
+
+// render answers with a page.
+func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, name string, v *view) {
+	v.Theme, v.Now, v.Version = themeOf(r), time.Now().UTC(), c.o.Version
+	v.Here = c.ownPath(c.o.Prefix + r.URL.RequestURI())
+	v.SignedIn = tokenOf(r) != "" && len(v.Who.Grants) > 0
+	v.Nav = c.navOf(v)
+	if _, is := c.assets.files["js/"+name+".js"]; is {
+		v.Script = c.asset("js/" + name + ".js")
+	}
+	var page bytes.Buffer
+	if err := (*c.pages)[name].Execute(&page, v); err != nil {
+		http.Error(w, "the page could not be made: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	var zipped []byte
+	if page.Len() > 1400 && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		zipped = compressed(page.Bytes(), gzip.BestSpeed)
+	}
+	write(w, r, status, page.Bytes(), zipped)
+}
+
+// navOf are the pages that somebody may find something on.
+func (c *Console) navOf(v *view) (entries []navEntry) {
+	for i := range pages {
+		p := &pages[i]
+		if p.nav == "" || !mayHave(v.Who, p.role) {
+			continue
+		}
+		entries = append(entries, navEntry{
+			Name: p.nav, URL: c.root + strings.TrimSuffix(p.path, "{$}"), Current: v.Page != nil && v.Page.name == p.name,
+		})
+	}
+	return entries
+}
+
+func (c *Console) asset(name string) string {
+	return c.root + "/assets/" + c.assets.digest + "/" + name
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
