@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 const (
@@ -196,13 +197,13 @@ func jobs(p []candidate) []queue.Readmission {
 
 // refused makes a dead letter of a candidate that cannot come back. It reports whether it
 // is one: else there is no room for it.
-func (p *candidate) refused(o queue.ReadmitOutcome) bool {
+func (p *candidate) refused(o readmit.Outcome) bool {
 	switch o {
-	case queue.Clash:
+	case readmit.Clash:
 		p.reason, p.detail = Clash, "the queue has or had another job of this id"
-	case queue.Orphaned:
+	case readmit.Orphaned:
 		p.reason, p.detail = Orphaned, "it was deferred for a queue that was deleted since, and made again"
-	case queue.Unreadable:
+	case readmit.Unreadable:
 		p.reason, p.detail = Unreadable, "the store holds something under its id that is not Penstock's"
 	default:
 		return false
@@ -224,8 +225,8 @@ func (w *returnPath) bury(ctx context.Context, p *candidate) error {
 
 // report tells the observer, and returns how many outcomes are final, up to the first
 // that is not.
-func (w *returnPath) report(outcomes []queue.ReadmitOutcome) (final, returned int) {
-	var count [queue.TooLarge + 1]int
+func (w *returnPath) report(outcomes []readmit.Outcome) (final, returned int) {
+	var count [readmit.TooLarge + 1]int
 	for _, o := range outcomes {
 		if !o.Final() {
 			break
@@ -233,16 +234,16 @@ func (w *returnPath) report(outcomes []queue.ReadmitOutcome) (final, returned in
 		final++
 		count[o]++
 	}
-	if returned = count[queue.Returned]; returned > 0 {
+	if returned = count[readmit.Returned]; returned > 0 {
 		w.r.observer.Returned(w.name, returned)
 	}
-	if n := count[queue.TooOld]; n > 0 {
+	if n := count[readmit.TooOld]; n > 0 {
 		w.r.observer.DeadLetter(w.name, TooOld, n)
 	}
-	if n := count[queue.TooLate]; n > 0 {
+	if n := count[readmit.TooLate]; n > 0 {
 		w.r.observer.DeadLetter(w.name, TooLate, n)
 	}
-	if n := count[queue.TooLarge]; n > 0 {
+	if n := count[readmit.TooLarge]; n > 0 {
 		w.r.observer.DeadLetter(w.name, TooLarge, n)
 	}
 	return final, returned

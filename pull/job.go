@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/grant"
+	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // job is one that was granted, and when it may be handed over.
@@ -46,7 +47,7 @@ func ParseToken(token string) (fence queue.Fence, attempt int, ok bool) {
 // appendJob writes all that is known when the job is granted, without the closing brace.
 func appendJob(b []byte, j *job) []byte {
 	b = appendText(append(b, '{'), "id", j.ID)
-	if queue.IsJSON(j.ContentType) && queue.CheckDepth(j.Payload, queue.MaxDepth) == nil &&
+	if queue.IsJSON(j.ContentType) && jsondepth.Check(j.Payload, jsondepth.Max) == nil &&
 		jsontext.Value(j.Payload).IsValid(jsontext.AllowDuplicateNames(true)) {
 		b = append(append(b, `,"payload":`...), j.Payload...)
 	} else {

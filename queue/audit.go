@@ -5,9 +5,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // AuditEntry is one entry of the audit log: what was done or refused, by whom. Every change of queues, rules, documents
@@ -24,9 +25,9 @@ type AuditEntry struct {
 	Previous string `json:"previous"`
 	Actor    Actor  `json:"actor"`
 	// Of is the kind of what it was done to, "queue", "rule" or a kind of document, and Name which one.
-	Of   string     `json:"of"`
-	Name string     `json:"name"`
-	What ChangeKind `json:"what"`
+	Of   string          `json:"of"`
+	Name string          `json:"name"`
+	What changekind.Kind `json:"what"`
 	// Refused is why it was not done; empty if it was.
 	Refused string `json:"refused,omitempty"`
 	// Times is how often it was refused, of one that stands for several.
@@ -49,14 +50,6 @@ const (
 	AuditBefore = "before"
 	AuditAfter  = "after"
 )
-
-// tells reports whether text is the one that the entry has a digest of, or is left out.
-func (e *AuditEntry) tells(side string, text []byte, digest Digest) bool {
-	if slices.Contains(e.LeftOut, side) {
-		return text == nil && digest != ""
-	}
-	return DigestOf(text) == digest
-}
 
 // Digest is a SHA-256 in hex; empty of nothing.
 type Digest string
@@ -144,9 +137,6 @@ const (
 	// entries of the largest kind.
 	MaxAuditTextBytes = 8 << 10
 )
-
-// KindRefused is the What of an entry that stands for no kind of change.
-const KindRefused ChangeKind = "refused"
 
 // Validate checks a request. Its error is a *FieldError.
 func (r *AuditRequest) Validate(partitions int) error {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // Subject is what kind of thing a record of changes is about. A queue and a rule of one name have one each.
@@ -49,7 +51,7 @@ type Change struct {
 	By string
 	// Note is who the caller said that he is, which nothing verifies.
 	Note string
-	What ChangeKind
+	What changekind.Kind
 	// Revision is that after the change, or the last one of what was deleted. Was is the one before it, 0 if there
 	// was none.
 	Revision, Was int64
@@ -69,33 +71,6 @@ type Change struct {
 	Until  time.Time
 }
 
-// ChangeKind is what was done.
-type ChangeKind string
-
-// The kinds of changes. Those of jobs have a count.
-const (
-	Created    ChangeKind = "created"
-	Changed    ChangeKind = "changed"
-	Deleted    ChangeKind = "deleted"
-	RolledBack ChangeKind = "rolled_back"
-	Paused     ChangeKind = "paused"
-	Resumed    ChangeKind = "resumed"
-	ResetAll   ChangeKind = "reset"    // of a rule: what was taken under all keys was forgotten
-	FilledBy   ChangeKind = "imported" // jobs of an archive were put in
-
-	DidPurge  ChangeKind = "purged"
-	DidCancel ChangeKind = "cancelled"
-	DidReplay ChangeKind = "replayed"
-	DidForget ChangeKind = "forgotten"
-	DidDecide ChangeKind = "decided" // about held jobs
-)
-
-// ChangeKinds are all of them.
-var ChangeKinds = []ChangeKind{
-	Created, Changed, Deleted, RolledBack, Paused, Resumed, ResetAll, FilledBy,
-	DidPurge, DidCancel, DidReplay, DidForget, DidDecide,
-}
-
 // Texts that engines record.
 const (
 	// LapseReason is why a queue was resumed by itself.
@@ -104,21 +79,11 @@ const (
 	StopLifted = "the stop by its receiver ended"
 )
 
-// OfSpecs reports whether a spec or a rule was put or deleted.
-func (k ChangeKind) OfSpecs() bool {
-	return k == Created || k == Changed || k == Deleted || k == RolledBack
-}
-
-// ofJobs reports whether it is done to jobs, some at a time.
-func (k ChangeKind) ofJobs() bool {
-	return k == DidPurge || k == DidCancel || k == DidReplay || k == DidForget || k == DidDecide
-}
-
 // Continue adds a change to c if that goes on with it, and reports whether it did.
 func (c *Change) Continue(next *Change) bool {
 	same := c.What == next.What && c.By == next.By && c.Note == next.Note && c.Revision == next.Revision &&
 		c.Detail == next.Detail && c.Reason == next.Reason
-	if !same || !c.What.ofJobs() || next.At.Sub(c.Last) >= OneChange {
+	if !same || !c.What.OfJobs() || next.At.Sub(c.Last) >= OneChange {
 		return false
 	}
 	c.Jobs, c.Last = c.Jobs+next.Jobs, next.At
@@ -133,8 +98,8 @@ type ChangesRequest struct {
 	Name    string
 	// Before is the Next of the page before: changes of lower numbers. 0 begins with the newest.
 	Before int64
-	Limit  int          // 1 to MaxChanges
-	What   []ChangeKind // only these; none is all
+	Limit  int               // 1 to MaxChanges
+	What   []changekind.Kind // only these; none is all
 	// Since and Until bound At, Since inclusive and Until not; zero is no bound.
 	Since, Until time.Time
 }
@@ -157,9 +122,9 @@ func (r *ChangesRequest) Validate() error {
 		return FieldErrorf("before", fmt.Sprint(r.Before), "must not be negative; leave it out to begin with the newest")
 	}
 	for i, k := range r.What {
-		if !slices.Contains(ChangeKinds, k) {
+		if !slices.Contains(changekind.Kinds, k) {
 			return FieldErrorf(
-				fmt.Sprintf("what.%d", i), string(k), "is not done to queues or rules; one of %v", ChangeKinds,
+				fmt.Sprintf("what.%d", i), string(k), "is not done to queues or rules; one of %v", changekind.Kinds,
 			)
 		}
 	}

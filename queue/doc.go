@@ -12,6 +12,8 @@
 //   - [Jobs]: jobs are looked up, listed, cancelled, replayed and purged.
 //   - [Overflow]: package deferred puts jobs aside and brings them back.
 //   - [Rules]: operators set limits on what comes in; a [Taker] asks them, and package admission builds on it.
+//   - [Documents]: small texts by kind and name, such as apps and tokens.
+//   - [AuditLog]: who did what, and what was refused; queue/audit verifies it.
 //   - [Store]: readiness and metrics look at the whole.
 //
 // Refusals are results, named in the answer of the job that they concern. An error means that the engine could not
@@ -19,7 +21,8 @@
 // what would be right. Durations are those of package time, instants are by the engine's clock, and costs count
 // intervals of the queue's rate.
 //
-// What needs no engine stands beside it: queue/status says what a queue does, queue/quote what would become of jobs.
+// Long lists of names have packages of their own: queue/cause, queue/changekind, queue/readmit. What needs no engine
+// stands beside it too: queue/status says what a queue does, queue/quote what would become of jobs.
 // queue/move takes a queue to another store. For engines are queue/coalesce, queue/jobrecord and queue/ruleset.
 //
 // Every engine that passes queue/queuetest keeps the ten invariants of docs/design.md; its package

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // MaxSpecs is how many specs of a queue's name are kept to be put again, and how many rules. Nothing else that is done
@@ -74,7 +75,7 @@ func (h *History) Join(list []Change) {
 	for i := range list {
 		if c := &list[i]; c.What.OfSpecs() {
 			c.Before = h.At(c.Was)
-			if c.What != Deleted {
+			if c.What != changekind.Deleted {
 				c.After = h.At(c.Revision)
 			}
 		}
@@ -86,7 +87,7 @@ func JoinRules(list []Change, rules map[int64]*Rule) {
 	for i := range list {
 		if c := &list[i]; c.What.OfSpecs() {
 			c.RuleBefore = rules[c.Was]
-			if c.What != Deleted {
+			if c.What != changekind.Deleted {
 				c.RuleAfter = rules[c.Revision]
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // document is a kind of thing that people write in JSON, and that is read strictly.
@@ -30,8 +31,8 @@ func (d document) read(data []byte, into any) (given map[string]bool, err error)
 	if len(data) > d.most {
 		return nil, FieldErrorf(d.name, "", "has %d bytes, the limit is %d", len(data), d.most)
 	}
-	var deep *DepthError
-	if errors.As(CheckDepth(data, MaxDepth), &deep) {
+	var deep *jsondepth.Error
+	if errors.As(jsondepth.Check(data, jsondepth.Max), &deep) {
 		return nil, FieldErrorf(cmp.Or(deep.Field, d.name), "", "%v", deep)
 	}
 	in := jsontext.NewDecoder(bytes.NewBuffer(data))
@@ -90,15 +91,8 @@ func dotted(p jsontext.Pointer) string {
 }
 
 // field names one in an error.
-func (d document) field(p jsontext.Pointer) string { return cmp.Or(shortPath(dotted(p)), d.name) }
-
-// shortPath keeps a path that the sender made up from filling the error.
-func shortPath(path string) string {
-	const most = 120
-	if len(path) <= most {
-		return path
-	}
-	return strings.ToValidUTF8(path[:most], "") + "..."
+func (d document) field(p jsontext.Pointer) string {
+	return cmp.Or(jsondepth.ShortPath(dotted(p)), d.name)
 }
 
 // fieldErr turns an error of the JSON package into a *FieldError.

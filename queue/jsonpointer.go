@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 var (
@@ -20,7 +21,7 @@ var (
 // payload is looked at, for a name may be given twice, and which of them a target goes by is its own affair; but what
 // is not on the way is skipped and not taken apart.
 func (p keyPart) ofPayload(payload []byte) (string, error) {
-	if err := CheckDepth(payload, MaxDepth); err != nil { // one that came as bytes
+	if err := jsondepth.Check(payload, jsondepth.Max); err != nil { // one that came as bytes
 		return "", FieldErrorf(p.field, "", "cannot be found, for the payload %v, and a rule counts by it", err)
 	}
 	d := jsontext.NewDecoder(bytes.NewBuffer(payload), jsontext.AllowDuplicateNames(true))

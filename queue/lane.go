@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // Lanes is what a queue's owner decides about the lanes of it. A rule holds for each lane
@@ -100,7 +101,7 @@ func (l *Lanes) validate(field string) error {
 			return FieldErrorf(field, key, "is not the key of a lane: 1 to %d bytes of UTF-8", MaxLaneBytes)
 		}
 		rule := l.Overrides[key]
-		if err := validate(&rule, laneSettings, field+"."+shortPath(key)+"."); err != nil {
+		if err := validate(&rule, laneSettings, field+"."+jsondepth.ShortPath(key)+"."); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"time"
+
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // Overflow is the engine's side of jobs that wait somewhere else until there is
@@ -103,46 +105,13 @@ type Readmission struct {
 	Done bool
 }
 
-// ReadmitOutcome is what became of a job on its way back.
-type ReadmitOutcome uint8
-
-// The outcomes of Readmit, per job. After one that is not final nothing behind
-// it was looked at.
-const (
-	NotYet   ReadmitOutcome = iota // no room, closed, or behind one that is not final
-	Returned                       // it is in
-	Passed                         // it was in before, was cancelled, or is Done: drop it
-	TooOld                         // deferred longer than max_age: now a dead letter of its queue
-	TooLate                        // its expires-at has passed: now a dead letter of its queue
-	// Clash: another job has its id. Not final: keep it elsewhere, then hand it in
-	// again as Done.
-	Clash
-	// Orphaned: the queue it was put aside for was deleted, and this is a new one of
-	// that name. Not final, like Clash.
-	Orphaned
-	Unreadable // what is under its id is not ours, or it is no valid job. Not final, like Clash.
-	// TooLarge: it takes more than max_bytes: now a dead letter of its queue.
-	TooLarge
-)
-
-// Final reports whether the job may be dropped from the overflow.
-func (o ReadmitOutcome) Final() bool {
-	return o == Returned || o == Passed || o == TooOld || o == TooLate || o == TooLarge
-}
-
-func (o ReadmitOutcome) String() string {
-	return [...]string{
-		"not_yet", "returned", "passed", "too_old", "too_late", "clash", "orphaned", "unreadable", "too_large",
-	}[o]
-}
-
 // Readmitted is the answer to Readmit.
 type Readmitted struct {
 	// Busy is how long somebody else has the way back to himself; nothing was
 	// done. Zero when the call was carried out.
 	Busy time.Duration
 	// Outcomes of the jobs, in their order.
-	Outcomes []ReadmitOutcome
+	Outcomes []readmit.Outcome
 	// Order is how far the engine has come: what is at or below it can be dropped.
 	Order int64
 	// Room is how many more it would take now.

@@ -1,5 +1,7 @@
 package queue
 
+import "github.com/penstock/penstock/queue/cause"
+
 // NotPulled is the error of a request for jobs of a queue that is not a pull queue.
 func NotPulled(name string) error {
 	return FieldErrorf(
@@ -22,10 +24,10 @@ func (s *Spec) PullChild() error {
 	)
 }
 
-// Cause is ByDrainer, or what it is in a pull queue.
-func (s *Spec) Cause() Cause {
+// Cause is cause.Drainer, or what it is in a pull queue.
+func (s *Spec) Cause() cause.Cause {
 	if s.Pull {
-		return ByPuller
+		return cause.Puller
 	}
-	return ByDrainer
+	return cause.Drainer
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // Rule limits what comes in under each of its keys: "2 verification mails a minute to one address". Its
@@ -165,7 +166,7 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 		},
 		{"ttl", b.TTL != 0, func(field string) error { return span(field, b.TTL, leaky.MinPeriod, leaky.MaxPeriod) }},
 	} {
-		field := shortPath(prefix + f.name)
+		field := jsondepth.ShortPath(prefix + f.name)
 		if !slices.Contains(goesBy(a), f.name) {
 			if f.given {
 				return useless(field, a)
@@ -183,7 +184,7 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 	}
 	if err := l.Validate(); err != nil { // numbers that do not go together
 		by := goesBy(a)
-		return FieldErrorf(shortPath(prefix+by[len(by)-1]), "", "%v", err)
+		return FieldErrorf(jsondepth.ShortPath(prefix+by[len(by)-1]), "", "%v", err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // MaxRuleBytes is the longest rule that ParseRule reads.
@@ -62,7 +63,7 @@ func ParseRule(data []byte) (Rule, error) {
 func (b *Bound) parsed(a leaky.Algorithm, prefix string, given map[string]bool) error {
 	for _, name := range []string{"rate", "burst", "limit", "period", "resolution", "ttl"} {
 		if given[prefix+name] && !slices.Contains(goesBy(a), name) {
-			return useless(shortPath(prefix+name), a)
+			return useless(jsondepth.ShortPath(prefix+name), a)
 		}
 	}
 	if !given[prefix+"burst"] {

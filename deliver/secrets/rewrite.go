@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // swap says what shall stand for the secret in a place.
@@ -19,7 +19,7 @@ func rewrite(raw stdjson.RawMessage, s swap) (stdjson.RawMessage, error) {
 	if len(raw) == 0 {
 		return raw, nil
 	}
-	if err := queue.CheckDepth(raw, queue.MaxDepth); err != nil {
+	if err := jsondepth.Check(raw, jsondepth.Max); err != nil {
 		return nil, err
 	}
 	lenient := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}

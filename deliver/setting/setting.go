@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // Headers by which receivers are told of what queue a job is, and which; every kind of target that has such a thing
@@ -140,7 +141,7 @@ func Error(at, value, reason string) error {
 // Decode reads a setting over the defaults that are in it. Unknown and repeated names are errors;
 // all are *queue.FieldError and show no value that may be a secret.
 func Decode(raw []byte, at string, into any) error {
-	err := queue.CheckDepth(raw, queue.MaxDepth)
+	err := jsondepth.Check(raw, jsondepth.Max)
 	if err == nil {
 		err = json.Unmarshal(raw, into, json.RejectUnknownMembers(true))
 	}
@@ -150,9 +151,9 @@ func Decode(raw []byte, at string, into any) error {
 	return nil
 }
 
-// Explain makes a *queue.FieldError of one that package json, or CheckDepth, had with a setting.
+// Explain makes a *queue.FieldError of one that package json, or jsondepth, had with a setting.
 func Explain(err error, at string, into any) error {
-	var deep *queue.DepthError
+	var deep *jsondepth.Error
 	if errors.As(err, &deep) {
 		if deep.Field != "" {
 			at += "." + deep.Field

@@ -8,6 +8,7 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // unknownDocuments are what is answered of a document that is not there, by its kind.
@@ -151,22 +152,22 @@ func (h *handler) deleteApp(w http.ResponseWriter, r *http.Request) {
 		h.failRevised(w, err, revision)
 		return
 	}
-	h.didAccess(r, auth.KindApp, name, queue.Deleted, revision)
+	h.didAccess(r, auth.KindApp, name, changekind.Deleted, revision)
 	if err := h.holdToRate(r.Context(), caller(r.Context()), &auth.App{Name: name}); err != nil {
 		h.o.Logger.Warn("the rule of an app that was deleted could not be deleted", "app", name, "error", err)
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func madeOrChanged(made bool) queue.ChangeKind {
+func madeOrChanged(made bool) changekind.Kind {
 	if made {
-		return queue.Created
+		return changekind.Created
 	}
-	return queue.Changed
+	return changekind.Changed
 }
 
 // didAccess logs a change of who may do what. The store records it by itself.
-func (h *handler) didAccess(r *http.Request, kind, name string, what queue.ChangeKind, revision int64) {
+func (h *handler) didAccess(r *http.Request, kind, name string, what changekind.Kind, revision int64) {
 	done := deed{what: what, of: queue.Subject(kind), name: name, revision: revision}
 	done.tell(r.Context(), h.o.Logger)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
@@ -30,7 +31,7 @@ func TestAuditPages(t *testing.T) {
 			name, app = "beta-mail", "beta"
 		}
 		err := s.store.Record(t.Context(), queue.AuditEntry{
-			Of: "queue", Name: name, What: queue.Paused, Detail: fmt.Sprint(i),
+			Of: "queue", Name: name, What: changekind.Paused, Detail: fmt.Sprint(i),
 			Actor: queue.Actor{Name: "token:x", App: app, Token: "x", Address: "10.0.0.1"},
 		})
 		if err != nil {
@@ -112,7 +113,7 @@ func TestAuditOfPredecessors(t *testing.T) {
 	}
 	record := func(app, of, name, detail string) {
 		err := s.store.Record(t.Context(), queue.AuditEntry{
-			Of: of, Name: name, What: queue.Paused, Detail: detail, Actor: queue.Actor{Name: "x", App: app},
+			Of: of, Name: name, What: changekind.Paused, Detail: detail, Actor: queue.Actor{Name: "x", App: app},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // readBody reads a whole body into buf. The buffer grows as bytes arrive and not
@@ -78,8 +78,8 @@ func (h *handler) readJSON(r *http.Request, limit int, v any) *Problem {
 // decode reads a JSON object into v, which has no other fields. What is null says nothing, and would be taken for an
 // object that says nothing, and done.
 func decode(text []byte, v any, options ...json.Options) *Problem {
-	var deep *queue.DepthError
-	if errors.As(queue.CheckDepth(text, queue.MaxDepth), &deep) {
+	var deep *jsondepth.Error
+	if errors.As(jsondepth.Check(text, jsondepth.Max), &deep) {
 		return &Problem{Reason: ReasonInvalidJSON, Field: deep.Field, Detail: deep.Error()}
 	}
 	if err := json.Unmarshal(text, v, json.RejectUnknownMembers(true), json.JoinOptions(options...)); err != nil {

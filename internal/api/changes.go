@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -90,10 +91,10 @@ func changesRequest(r *http.Request, of queue.Subject, name string) (ask queue.C
 	}
 	for _, list := range q["what"] {
 		for _, s := range strings.Split(list, ",") {
-			kind := queue.ChangeKind(s)
-			if !slices.Contains(queue.ChangeKinds, kind) {
+			kind := changekind.Kind(s)
+			if !slices.Contains(changekind.Kinds, kind) {
 				return ask, badField("what", fmt.Sprintf(
-					"%s must be one of %s", shorten(s), strings.Trim(fmt.Sprint(queue.ChangeKinds), "[]"),
+					"%s must be one of %s", shorten(s), strings.Trim(fmt.Sprint(changekind.Kinds), "[]"),
 				))
 			}
 			ask.What = append(ask.What, kind)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/quote"
 	"github.com/penstock/penstock/queue/status"
 )
@@ -27,7 +28,7 @@ func TestOpenAPIFollowsTheTables(t *testing.T) {
 		doc, names(status.Codes(), func(c status.Code) string { return string(c) }), "QueueStatus", "code", "enum",
 	)
 	doc = withList(
-		doc, names(queue.ChangeKinds, func(k queue.ChangeKind) string { return string(k) }), "ChangeKind", "enum",
+		doc, names(changekind.Kinds, func(k changekind.Kind) string { return string(k) }), "ChangeKind", "enum",
 	)
 
 	doc = withList(

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // MaxEnvelopeBytes has room for the largest payload in base64 and all else.
@@ -61,8 +62,8 @@ func (e *envelope) read(raw []byte, job *queue.Job) *Problem {
 	defer func() { e.raw, e.src = nil, bytes.Buffer{} }()
 
 	*job = queue.Job{Queue: job.Queue, App: job.App}
-	var deep *queue.DepthError
-	if err := queue.CheckDepth(raw, queue.MaxDepth); errors.As(err, &deep) {
+	var deep *jsondepth.Error
+	if err := jsondepth.Check(raw, jsondepth.Max); errors.As(err, &deep) {
 		field, _, _ := strings.Cut(deep.Field, ".")
 		return &Problem{Reason: ReasonInvalidJSON, Field: field, Detail: deep.Error()}
 	}

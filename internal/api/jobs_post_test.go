@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 func TestPostJob(t *testing.T) {
@@ -54,7 +55,7 @@ func TestPayloadBytes(t *testing.T) {
 	for _, payload := range []string{
 		`{"n": 12345678901234567890.000, "e":1E400 ,"a":[],"o":{}}`, `{ "twice":1, "twice" : 2 }`, `"\u00e9\ud83d\ude00\/"`,
 		`null`, `[ ]`, ` 1.0`, `""`, "{\n\t\"a\":\r\n1}",
-		strings.Repeat("[", queue.MaxDepth-1) + strings.Repeat("]", queue.MaxDepth-1),
+		strings.Repeat("[", jsondepth.Max-1) + strings.Repeat("]", jsondepth.Max-1),
 	} {
 		f := serve(t, api.Options{})
 		f.do("POST", jobs, `{"id":"a","payload":`+payload+`,"cost":3,"headers":{"X-A":"1","X-\u0042":"\u0032"}}`).want(t, 202)

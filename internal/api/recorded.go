@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // recorded logs a line of what each request has changed. The engine records the same in its store; the line is for who
@@ -17,7 +18,7 @@ type recorded struct {
 
 // deed is what a request did.
 type deed struct {
-	what          queue.ChangeKind
+	what          changekind.Kind
 	of            queue.Subject
 	name          string
 	revision      int64
@@ -93,10 +94,10 @@ func (r *recorded) did(ctx context.Context, err error, d deed) {
 }
 
 func (r *recorded) put(
-	ctx context.Context, of queue.Subject, name string, done queue.PutResult, what queue.ChangeKind, err error,
+	ctx context.Context, of queue.Subject, name string, done queue.PutResult, what changekind.Kind, err error,
 ) (queue.PutResult, error) {
-	if done.Created && what == queue.Changed {
-		what = queue.Created
+	if done.Created && what == changekind.Changed {
+		what = changekind.Created
 	}
 	if done.Changed {
 		r.did(ctx, err, deed{what: what, of: of, name: name, revision: done.Revision})
@@ -106,34 +107,34 @@ func (r *recorded) put(
 
 func (r *recorded) Put(ctx context.Context, s queue.Spec, expect int64) (queue.PutResult, error) {
 	done, err := r.Engine.Put(ctx, s, expect)
-	return r.put(ctx, queue.OfQueue, s.Name, done, queue.Changed, err)
+	return r.put(ctx, queue.OfQueue, s.Name, done, changekind.Changed, err)
 }
 
 func (r *recorded) Rollback(ctx context.Context, name string, revision, expect int64) (queue.PutResult, error) {
 	done, err := r.Engine.Rollback(ctx, name, revision, expect)
-	return r.put(ctx, queue.OfQueue, name, done, queue.RolledBack, err)
+	return r.put(ctx, queue.OfQueue, name, done, changekind.RolledBack, err)
 }
 
 func (r *recorded) Delete(ctx context.Context, name string, expect int64, force bool) error {
 	err := r.Engine.Delete(ctx, name, expect, force)
-	r.did(ctx, err, deed{what: queue.Deleted, of: queue.OfQueue, name: name})
+	r.did(ctx, err, deed{what: changekind.Deleted, of: queue.OfQueue, name: name})
 	return err
 }
 
 func (r *recorded) Pause(ctx context.Context, name string, p queue.Pause) error {
 	err := r.Engine.Pause(ctx, name, p)
-	r.did(ctx, err, deed{what: queue.Paused, of: queue.OfQueue, name: name, cause: p.Reason})
+	r.did(ctx, err, deed{what: changekind.Paused, of: queue.OfQueue, name: name, cause: p.Reason})
 	return err
 }
 
 func (r *recorded) Resume(ctx context.Context, name string) error {
 	err := r.Engine.Resume(ctx, name)
-	r.did(ctx, err, deed{what: queue.Resumed, of: queue.OfQueue, name: name})
+	r.did(ctx, err, deed{what: changekind.Resumed, of: queue.OfQueue, name: name})
 	return err
 }
 
 // jobs notes what was done to jobs, if it was to any.
-func (r *recorded) jobs(ctx context.Context, err error, what queue.ChangeKind, name, detail, reason string, n int) {
+func (r *recorded) jobs(ctx context.Context, err error, what changekind.Kind, name, detail, reason string, n int) {
 	if n > 0 {
 		r.did(ctx, err, deed{what: what, of: queue.OfQueue, name: name, jobs: int64(n), detail: detail, cause: reason})
 	}
@@ -141,27 +142,27 @@ func (r *recorded) jobs(ctx context.Context, err error, what queue.ChangeKind, n
 
 func (r *recorded) Purge(ctx context.Context, p queue.PurgeRequest) (queue.Purged, error) {
 	done, err := r.Engine.Purge(ctx, p)
-	r.jobs(ctx, err, queue.DidPurge, p.Queue, p.Detail(), "", int(done.Jobs))
+	r.jobs(ctx, err, changekind.Purged, p.Queue, p.Detail(), "", int(done.Jobs))
 	return done, err
 }
 
 func (r *recorded) Cancel(ctx context.Context, name, id string) (queue.State, error) {
 	state, err := r.Engine.Cancel(ctx, name, id)
 	if state == queue.Cancelled {
-		r.jobs(ctx, err, queue.DidCancel, name, id, "", 1)
+		r.jobs(ctx, err, changekind.Cancelled, name, id, "", 1)
 	}
 	return state, err
 }
 
 func (r *recorded) Replay(ctx context.Context, name string, ids []string) ([]queue.ReplayOutcome, error) {
 	outcomes, err := r.Engine.Replay(ctx, name, ids)
-	r.jobs(ctx, err, queue.DidReplay, name, "", "", count(outcomes, queue.Replayed))
+	r.jobs(ctx, err, changekind.Replayed, name, "", "", count(outcomes, queue.Replayed))
 	return outcomes, err
 }
 
 func (r *recorded) Forget(ctx context.Context, name string, ids []string) ([]bool, error) {
 	dropped, err := r.Engine.Forget(ctx, name, ids)
-	r.jobs(ctx, err, queue.DidForget, name, "", "", count(dropped, true))
+	r.jobs(ctx, err, changekind.Forgotten, name, "", "", count(dropped, true))
 	return dropped, err
 }
 
@@ -170,7 +171,7 @@ func (r *recorded) Decide(
 ) ([]queue.State, error) {
 	states, err := r.Engine.Decide(ctx, name, ids, v, reason)
 	to := v.Decides()
-	r.jobs(ctx, err, queue.DidDecide, name, to.String(), reason, count(states, to))
+	r.jobs(ctx, err, changekind.Decided, name, to.String(), reason, count(states, to))
 	return states, err
 }
 
@@ -185,17 +186,17 @@ func count[T comparable](list []T, what T) (n int) {
 
 func (r *recorded) PutRule(ctx context.Context, rule queue.Rule, expect int64) (queue.PutResult, error) {
 	done, err := r.Engine.PutRule(ctx, rule, expect)
-	return r.put(ctx, queue.OfRule, rule.Name, done, queue.Changed, err)
+	return r.put(ctx, queue.OfRule, rule.Name, done, changekind.Changed, err)
 }
 
 func (r *recorded) DeleteRule(ctx context.Context, name string, expect int64) error {
 	err := r.Engine.DeleteRule(ctx, name, expect)
-	r.did(ctx, err, deed{what: queue.Deleted, of: queue.OfRule, name: name})
+	r.did(ctx, err, deed{what: changekind.Deleted, of: queue.OfRule, name: name})
 	return err
 }
 
 func (r *recorded) ResetRule(ctx context.Context, name string) error {
 	err := r.Engine.ResetRule(ctx, name)
-	r.did(ctx, err, deed{what: queue.ResetAll, of: queue.OfRule, name: name})
+	r.did(ctx, err, deed{what: changekind.Reset, of: queue.OfRule, name: name})
 	return err
 }

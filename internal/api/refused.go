@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 const (
@@ -180,14 +181,14 @@ func (h *handler) noteRefusal(rt *route, w http.ResponseWriter, r *http.Request,
 			actor.Note = ""
 		}
 		return queue.AuditEntry{
-			Actor: actor, Of: of, Name: name, What: queue.KindRefused, Refused: p.Reason.Code, Detail: p.Field,
+			Actor: actor, Of: of, Name: name, What: changekind.Refused, Refused: p.Reason.Code, Detail: p.Field,
 		}
 	})
 }
 
 // recordTakes records that somebody gave back what others took, or forgot it, of which the store keeps no record.
 func (h *handler) recordTakes(ctx context.Context, rule string, op queue.TakeOp, takes []queue.Take) {
-	what := queue.ResetAll
+	what := changekind.Reset
 	switch {
 	case op == queue.TakeBack && slices.ContainsFunc(takes, isUnnamed):
 		what = kindRefunded
@@ -209,7 +210,7 @@ func (h *handler) recordTakes(ctx context.Context, rule string, op queue.TakeOp,
 }
 
 // kindRefunded is what was done to a rule whose takes were given back.
-const kindRefunded queue.ChangeKind = "refunded"
+const kindRefunded changekind.Kind = "refunded"
 
 // about is the kind and the name of what a request is about, as far as its path says.
 func (rt *route) about(r *http.Request) (of, name string) {

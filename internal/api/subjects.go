@@ -5,7 +5,7 @@ import (
 
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 func (h *handler) listSubjects(w http.ResponseWriter, r *http.Request) {
@@ -84,7 +84,7 @@ func (h *handler) deleteSubject(w http.ResponseWriter, r *http.Request) {
 		h.failRevised(w, err, revision)
 		return
 	}
-	h.didAccess(r, auth.KindSubject, name, queue.Deleted, revision)
+	h.didAccess(r, auth.KindSubject, name, changekind.Deleted, revision)
 	w.WriteHeader(http.StatusNoContent)
 }
 

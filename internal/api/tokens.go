@@ -6,7 +6,7 @@ import (
 
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // appOf is the app that a request is about: the one that it names, or that of who asks.
@@ -95,7 +95,7 @@ func (h *handler) answerMade(w http.ResponseWriter, r *http.Request, secret stri
 		h.failAccess(w, err)
 		return
 	}
-	h.didAccess(r, auth.KindToken, made.ID, queue.Created, made.Revision)
+	h.didAccess(r, auth.KindToken, made.ID, changekind.Created, made.Revision)
 	w.Header().Set("Location", h.o.Prefix+"/v1/tokens/"+made.ID)
 	h.writeRevised(w, r, http.StatusCreated, made.Revision, wire.MadeToken{Secret: secret, Token: shownToken(made)})
 }
@@ -115,6 +115,6 @@ func (h *handler) deleteToken(w http.ResponseWriter, r *http.Request) {
 		h.failRevised(w, err, revision)
 		return
 	}
-	h.didAccess(r, auth.KindToken, id, queue.Deleted, revision)
+	h.didAccess(r, auth.KindToken, id, changekind.Deleted, revision)
 	w.WriteHeader(http.StatusNoContent)
 }

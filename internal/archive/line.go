@@ -13,6 +13,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/jsondepth"
 	"github.com/penstock/penstock/queue/move"
 )
 
@@ -190,10 +191,10 @@ func (l *line) encode() ([]byte, error) {
 }
 
 // maxLineDepth is that of what a queue may have in it, and of the line around it.
-const maxLineDepth = queue.MaxDepth + 8
+const maxLineDepth = jsondepth.Max + 8
 
 func decode(text []byte) (l line, err error) {
-	if err := queue.CheckDepth(text, maxLineDepth); err != nil {
+	if err := jsondepth.Check(text, maxLineDepth); err != nil {
 		return l, err
 	}
 	if err := json.Unmarshal(text, &l, json.RejectUnknownMembers(true)); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // recordFlags choose what is shown of a record of changes.
@@ -37,7 +38,7 @@ func (f *recordFlags) query(r *run, now time.Time) (q client.ChangesQuery, err e
 		return q, usage(fmt.Errorf("--before %d: must be the number of a change", f.Before))
 	}
 	for _, what := range f.What {
-		if !slices.Contains(queue.ChangeKinds, queue.ChangeKind(what)) {
+		if !slices.Contains(changekind.Kinds, changekind.Kind(what)) {
 			return q, usage(fmt.Errorf("--what %s: must be one of %s", plain(what), changeKinds()))
 		}
 	}
@@ -52,7 +53,7 @@ func (f *recordFlags) query(r *run, now time.Time) (q client.ChangesQuery, err e
 }
 
 func changeKinds() string {
-	return strings.Trim(fmt.Sprint(queue.ChangeKinds), "[]")
+	return strings.Trim(fmt.Sprint(changekind.Kinds), "[]")
 }
 
 // read reads pages until there are as many as were asked for.

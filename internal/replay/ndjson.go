@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // ndjson is one JSON object a line. Its fields are named by JSON pointers (RFC 6901).
@@ -98,7 +98,7 @@ var (
 
 // read fills in the values of a line.
 func (n *ndjson) read(line []byte) error {
-	if err := queue.CheckDepth(line, queue.MaxDepth); err != nil {
+	if err := jsondepth.Check(line, jsondepth.Max); err != nil {
 		return err
 	}
 	n.text = n.text[:0]

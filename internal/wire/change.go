@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // Done is what was done, to whatever it was.
@@ -14,16 +15,16 @@ type Done struct {
 	// Last is when the last step of a change of jobs was made, if it took several.
 	Last *time.Time `json:"last,omitempty"`
 	// By is who did it, as was proven, and ClaimedBy is what Penstock-By said, which nobody has verified.
-	By        string           `json:"by,omitempty"`
-	ClaimedBy string           `json:"claimed_by,omitempty"`
-	What      queue.ChangeKind `json:"what"`
-	Revision  int64            `json:"revision,omitempty"`
-	Was       int64            `json:"was,omitempty"`
-	Jobs      int64            `json:"jobs,omitempty"`
-	IDs       []string         `json:"ids,omitempty"`
-	Detail    string           `json:"detail,omitempty"`
-	Reason    string           `json:"reason,omitempty"`
-	Until     *time.Time       `json:"until,omitempty"`
+	By        string          `json:"by,omitempty"`
+	ClaimedBy string          `json:"claimed_by,omitempty"`
+	What      changekind.Kind `json:"what"`
+	Revision  int64           `json:"revision,omitempty"`
+	Was       int64           `json:"was,omitempty"`
+	Jobs      int64           `json:"jobs,omitempty"`
+	IDs       []string        `json:"ids,omitempty"`
+	Detail    string          `json:"detail,omitempty"`
+	Reason    string          `json:"reason,omitempty"`
+	Until     *time.Time      `json:"until,omitempty"`
 }
 
 // Change is what was done to a queue. Its specs are shown as a queue's is, with the secrets of

@@ -9,6 +9,8 @@ import (
 	"github.com/penstock/penstock/deliver/bounce"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
+	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // Job is where a job is. A deferred one was appended when it was put on the overflow.
@@ -47,7 +49,7 @@ func (j *Job) SetContent(i *queue.JobInfo) {
 		return
 	}
 	j.ContentType, j.Headers = i.ContentType, secrets.MaskHeaders(i.Headers)
-	if queue.IsJSON(i.ContentType) && queue.CheckDepth(i.Payload, queue.MaxDepth) == nil && json.Valid(i.Payload) &&
+	if queue.IsJSON(i.ContentType) && jsondepth.Check(i.Payload, jsondepth.Max) == nil && json.Valid(i.Payload) &&
 		utf8.Valid(i.Payload) {
 		j.Payload = i.Payload
 		return
@@ -67,7 +69,7 @@ type Attempt struct {
 
 // Why is what holds a job up that has not left.
 type Why struct {
-	By     queue.Cause `json:"by"`
+	By     cause.Cause `json:"by"`
 	Until  *time.Time  `json:"until,omitempty"`
 	Queue  string      `json:"queue,omitempty"` // if it is not the job's own: its parent
 	Reason string      `json:"reason,omitempty"`

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // putDoc writes a document, or deletes it if text is empty.
@@ -27,7 +29,7 @@ func (b *bench) putDoc(name, text string) (int64, error) {
 // verified returns the audit log of an engine, which must verify from the first entry that is kept.
 func verified(t testing.TB, e *Engine) (entries []queue.AuditEntry, records []queue.AuditRecord) {
 	t.Helper()
-	var v queue.AuditVerifier
+	var v audit.Verifier
 	for {
 		page, err := e.Audit(context.Background(), queue.AuditRequest{From: v.Number + 1, Limit: queue.MaxAudit})
 		if err == nil {
@@ -63,7 +65,7 @@ func checkAudit(t testing.TB, e *Engine) (entries []queue.AuditEntry) {
 		switch a := &entries[i]; {
 		case a.Of == "app" && a.Refused == "":
 			documents[a.Name] = i
-		case a.What == queue.DidCancel:
+		case a.What == changekind.Cancelled:
 			for _, id := range a.IDs {
 				cancelled[id] = true
 			}
@@ -144,7 +146,7 @@ func TestAuditIsOnDisk(t *testing.T) {
 	wg.Go(func() {
 		for i := range each {
 			b.put("other", fmt.Sprint(i+1, "/s"))
-			refused := queue.AuditEntry{Of: "queue", Name: "x", What: queue.KindRefused, Refused: "forbidden"}
+			refused := queue.AuditEntry{Of: "queue", Name: "x", What: changekind.Refused, Refused: "forbidden"}
 			if err := b.Record(t.Context(), refused); err != nil {
 				t.Error(err)
 			}
@@ -193,7 +195,7 @@ func TestAuditAfterFailedCommits(t *testing.T) {
 	if _, err := b.putDoc("a", `1`); err != nil {
 		t.Fatal(err)
 	}
-	refused := queue.AuditEntry{Of: "app", Name: "a", What: queue.KindRefused, Refused: "forbidden"}
+	refused := queue.AuditEntry{Of: "app", Name: "a", What: changekind.Refused, Refused: "forbidden"}
 	before := len(checkAudit(t, b.Engine))
 	attempts := map[string]func() error{
 		"document":       func() error { return second(b.putDoc("a", `2`)) },
@@ -250,7 +252,7 @@ func TestAuditAfterAnIOError(t *testing.T) {
 	for what, err := range map[string]error{
 		"write": second(b.putDoc("a", `3`)),
 		"record": b.Record(t.Context(), queue.AuditEntry{
-			Of: "app", Name: "a", What: queue.KindRefused, Refused: "forbidden",
+			Of: "app", Name: "a", What: changekind.Refused, Refused: "forbidden",
 		}),
 	} {
 		if !errors.Is(err, queue.ErrUnavailable) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // cancelCall is one call of Cancel.
@@ -26,7 +27,7 @@ func (e *Engine) Cancel(ctx context.Context, name, id string) (queue.State, erro
 	if err != nil {
 		return queue.StateNone, err
 	}
-	k := &cancelCall{queue: name, id: id, act: jobAct{what: queue.DidCancel, actor: actor}}
+	k := &cancelCall{queue: name, id: id, act: jobAct{what: changekind.Cancelled, actor: actor}}
 	if err := decideAll(ctx, e, []*cancelCall{k}, e.cancel); err != nil {
 		return queue.StateNone, err
 	}

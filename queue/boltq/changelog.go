@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // The log of changes: append-only, one for each queue and rule, beside the latest versions of each. It
@@ -54,7 +55,7 @@ func (b *batch) logChange(n logUpdate) {
 
 // jobAct is what a call does to jobs, for the log.
 type jobAct struct {
-	what           queue.ChangeKind
+	what           changekind.Kind
 	actor          queue.Actor
 	detail, reason string
 }

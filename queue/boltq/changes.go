@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // encodeChange encodes a change, except its number, which the head has, and specs, which are versions.
@@ -36,7 +37,7 @@ func decodeChange(v []byte) (c queue.Change, err error) {
 	c = queue.Change{
 		Number: int64(h.number), At: at.Time(), Last: h.last.Time(),
 		Revision: int64(revision), Was: int64(was), Jobs: int64(jobs),
-		By: r.text(), Note: r.text(), What: queue.ChangeKind(r.text()), Detail: r.text(), Reason: r.text(),
+		By: r.text(), Note: r.text(), What: changekind.Kind(r.text()), Detail: r.text(), Reason: r.text(),
 	}
 	for len(r.b) > 0 && !r.bad {
 		c.IDs = append(c.IDs, r.text())
@@ -48,7 +49,7 @@ func decodeChange(v []byte) (c queue.Change, err error) {
 }
 
 // loggedBy is a change, in one step, that keeps the revision.
-func loggedBy(what queue.ChangeKind, a queue.Actor, revision int64, now leaky.Instant) logged {
+func loggedBy(what changekind.Kind, a queue.Actor, revision int64, now leaky.Instant) logged {
 	return logged{actor: a, Change: queue.Change{
 		At: now.Time(), Last: now.Time(), By: a.Name, Note: a.Note, What: what, Revision: revision, Was: revision,
 	}}
@@ -59,7 +60,7 @@ func (q *queueState) pauseLapsed(now leaky.Instant) []logged {
 	if !q.pause.ended(now) {
 		return nil
 	}
-	n := loggedBy(queue.Resumed, queue.Actor{}, q.revision, q.pause.until)
+	n := loggedBy(changekind.Resumed, queue.Actor{}, q.revision, q.pause.until)
 	n.Reason = queue.LapseReason
 	return []logged{n}
 }

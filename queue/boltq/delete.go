@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // Delete implements queue.Specs.
@@ -33,7 +34,7 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 		c := &deleteChange{
 			queue: q, left: q.atRest(now), mayHaveDead: e.deadCountOf(name) > 0 || q.importing.mark != "",
 		}
-		n := loggedBy(queue.Deleted, actor, q.revision, now)
+		n := loggedBy(changekind.Deleted, actor, q.revision, now)
 		n.before, _ = queue.EncodeSpec(q.spec) // it was encoded before
 		c.notes = append(q.pauseLapsed(now), n)
 		c.matters = c.left.stillDelays(now)

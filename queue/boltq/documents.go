@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // A document is found by its name, and by the revision of its last write, in which order DocumentsSince tells them.
@@ -241,13 +242,13 @@ type documentChange struct {
 func (c *documentChange) prepare(b *batch) {
 	c.document.At = b.now.Time()
 	entry := queue.AuditEntry{
-		Actor: c.actor, Of: c.document.Kind, Name: c.document.Name, What: queue.Changed, Revision: c.document.Revision,
+		Actor: c.actor, Of: c.document.Kind, Name: c.document.Name, What: changekind.Changed, Revision: c.document.Revision,
 	}
 	switch {
 	case c.was.Text == nil:
-		entry.What = queue.Created
+		entry.What = changekind.Created
 	case c.document.Text == nil:
-		entry.What, entry.Was = queue.Deleted, c.was.Revision
+		entry.What, entry.Was = changekind.Deleted, c.was.Revision
 	default:
 		entry.Was = c.was.Revision
 	}

@@ -3,6 +3,7 @@ package boltq
 import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
 )
 
 // outlook is what decides when a job departs.
@@ -57,9 +58,9 @@ func (q *queueState) departure(o outlook, now leaky.Instant) leaky.Instant {
 // etaVerdict is when a job is expected to depart, and what decides that.
 type etaVerdict struct {
 	at    leaky.Instant
-	by    queue.Cause
+	by    cause.Cause
 	queue *queueState // whose pace or quota decides
-	quota *limit      // if by is queue.ByQuota
+	quota *limit      // if by is cause.Quota
 }
 
 // judgeETA is departure with what decides it.
@@ -75,7 +76,7 @@ func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 		own = p.ETA(b, max(goes, own), o.place)
 	}
 	if own > v.at {
-		v = etaVerdict{at: own, by: queue.ByLaneRate, queue: q}
+		v = etaVerdict{at: own, by: cause.LaneRate, queue: q}
 	}
 	if t := q.groupVerdict(o.groupLoad, o.costBounds, ahead, 0, goes); t.at > v.at {
 		return t
@@ -86,18 +87,18 @@ func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 // ownVerdict is by the queue's own paces. A parent's own jobs are bound only by the group's.
 func (q *queueState) ownVerdict(now leaky.Instant, ahead int64) etaVerdict {
 	if q.isParent() {
-		return etaVerdict{at: now, by: queue.ByRate, queue: q}
+		return etaVerdict{at: now, by: cause.Rate, queue: q}
 	}
-	return q.verdictBy(queue.ByRate, now, ahead)
+	return q.verdictBy(cause.Rate, now, ahead)
 }
 
-// verdictBy is by the paces of q; cause is what its rate is called.
-func (q *queueState) verdictBy(cause queue.Cause, now leaky.Instant, ahead int64) etaVerdict {
+// verdictBy is by the paces of q; by is what its rate is called.
+func (q *queueState) verdictBy(by cause.Cause, now leaky.Instant, ahead int64) etaVerdict {
 	at, quota := q.eta(now, ahead)
 	if quota != nil {
-		cause = queue.ByQuota
+		by = cause.Quota
 	}
-	return etaVerdict{at, cause, q, quota}
+	return etaVerdict{at, by, q, quota}
 }
 
 // groupVerdict is by the group's paces, for a job with that much cost ahead in its queue, some of it deferred.
@@ -107,7 +108,7 @@ func (q *queueState) groupVerdict(k groupLoad, r costBounds, ahead, deferred int
 		return etaVerdict{at: now}
 	}
 	return q.group.queue.verdictBy(
-		queue.ByParent, now, min(ahead*(k.otherMembers+1)+k.otherMembers, k.waiting*max(1, r.groupMaxCost)+deferred),
+		cause.Parent, now, min(ahead*(k.otherMembers+1)+k.otherMembers, k.waiting*max(1, r.groupMaxCost)+deferred),
 	)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // expiring is a job that expires so long after noon.
@@ -42,7 +43,7 @@ func TestDeadlinesSurviveReopening(t *testing.T) {
 		t.Fatal(a, err)
 	}
 	b.cancelJob("q", 90)
-	b.outcomes(b.readmit("q", queue.Readmission{Job: late, Order: 1, Ticket: a[0].Ticket, At: a[0].At}), queue.Returned)
+	b.outcomes(b.readmit("q", queue.Readmission{Job: late, Order: 1, Ticket: a[0].Ticket, At: a[0].At}), readmit.Returned)
 	b.reopen()
 	b.advance(2 * time.Hour)
 	ids := []string{}
@@ -205,7 +206,7 @@ func TestRoomWaitsForNobody(t *testing.T) {
 		b.appendAll(jobOf("q", 2*n))
 		a := b.offer("q", 2*n+1, 1)
 		b.settleAll(queue.Deliver, b.reserve(1)) // room: its name is published
-		b.outcomes(b.readmit("q", stored("q", 2*n+1, int64(n+1), a[0])), queue.Returned)
+		b.outcomes(b.readmit("q", stored("q", 2*n+1, int64(n+1), a[0])), readmit.Returned)
 		b.settleAll(queue.Deliver, b.reserve(1))
 	}
 	if len(deaf) != roomListenerBuffer {

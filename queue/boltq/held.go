@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // decideItem is one job of a Decide.
@@ -22,7 +23,7 @@ type decideItem struct {
 func (e *Engine) Decide(
 	ctx context.Context, name string, ids []string, v queue.Verdict, reason string,
 ) ([]queue.State, error) {
-	if _, err := e.newReplayItems(ctx, name, ids, false, queue.DidDecide); err != nil {
+	if _, err := e.newReplayItems(ctx, name, ids, false, changekind.Decided); err != nil {
 		return nil, err
 	}
 	if err := queue.ValidateDecision(ids, v, reason); err != nil {
@@ -33,7 +34,7 @@ func (e *Engine) Decide(
 		return nil, err
 	}
 	items, d := make([]*decideItem, len(ids)), &jobAct{
-		what: queue.DidDecide, actor: actor, detail: v.Decides().String(), reason: strings.Clone(reason),
+		what: changekind.Decided, actor: actor, detail: v.Decides().String(), reason: strings.Clone(reason),
 	}
 	for i, id := range ids {
 		items[i] = &decideItem{queue: name, id: id, verdict: v, reason: d.reason, act: d}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/move"
 )
 
@@ -131,7 +132,7 @@ func (e *Engine) CloseImport(ctx context.Context, moved move.Queue, mark string)
 		e.store.revision = max(e.store.revision, c.revision)
 		c.paces.continueFrom(&moved, now)
 		c.counts, c.errors = q.importedCounters(&moved), moved.Errors
-		n := loggedBy(queue.FilledBy, actor, c.revision, now)
+		n := loggedBy(changekind.Imported, actor, c.revision, now)
 		n.Was, n.Jobs, n.Detail = q.revision, q.size(), queue.ArchiveDetail(mark)
 		c.notes = []logged{n}
 		if c.revision != q.revision {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
 	"github.com/penstock/penstock/queue/jobrecord"
 )
 
@@ -123,7 +124,7 @@ func (q *queueState) jobInfo(j *job, now leaky.Instant) queue.JobInfo {
 		i.AddLast(queue.Attempt{At: i.DueAt, Drainer: j.lease.drainer})
 	case queue.Held:
 		i.HeldAt = j.lease.due.Time()
-		i.Why = queue.Why{By: queue.ByHeld, Reason: i.Reason}
+		i.Why = queue.Why{By: cause.Held, Reason: i.Reason}
 	}
 	return i
 }

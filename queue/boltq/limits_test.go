@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
 )
 
 // limited sets limits, each a quota such as "5/h" or a rate such as "10/s".
@@ -226,7 +227,7 @@ func TestCalendarsAreRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	j, err := b.Job(context.Background(), "q", jobOf("q", 2).ID)
-	want := queue.Why{By: queue.ByQuota, Until: calendar.End(b.engineNow()).Time(), Reason: "2/d Europe/Berlin"}
+	want := queue.Why{By: cause.Quota, Until: calendar.End(b.engineNow()).Time(), Reason: "2/d Europe/Berlin"}
 	if err != nil || !reflect.DeepEqual(j.Why, want) || !j.ETA.At.Equal(want.Until) {
 		t.Errorf("%+v, %v, want %+v", j, err, want)
 	}

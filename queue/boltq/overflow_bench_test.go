@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // BenchmarkOffer sets jobs aside, for 64 callers.
@@ -61,7 +62,7 @@ func BenchmarkReadmit(b *testing.B) {
 	b.ResetTimer()
 	for left := list; len(left) > 0; {
 		n := min(len(left), queue.MaxReadmit)
-		if m := e.readmit("q", left[:n]...); m.Outcomes[n-1] != queue.Returned {
+		if m := e.readmit("q", left[:n]...); m.Outcomes[n-1] != readmit.Returned {
 			b.Fatal(m)
 		}
 		left = left[n:]

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // crowd is many callers of everything at once, and an overflow that keeps what they
@@ -109,7 +110,7 @@ func (c *crowd) back(holder string, most int) int {
 	for i, o := range m.Outcomes {
 		if o.Final() {
 			c.taken = max(c.taken, from+i+1)
-		} else if o != queue.NotYet {
+		} else if o != readmit.NotYet {
 			c.Errorf("%s: %v", list[i].ID, o)
 		}
 	}

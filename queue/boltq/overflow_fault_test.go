@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // standing is everything that a failed change must give back.
@@ -181,10 +182,10 @@ func TestTheOverflowOfAFullStore(t *testing.T) {
 		}
 	}
 	b.forgive()
-	b.outcomes(b.readmit("q", list[:2]...), queue.Passed, queue.Passed)
+	b.outcomes(b.readmit("q", list[:2]...), readmit.Passed, readmit.Passed)
 	done := list[2]
 	done.Done = true
-	b.outcomes(b.readmit("q", done), queue.Passed)
+	b.outcomes(b.readmit("q", done), readmit.Passed)
 	b.reopen()
 	if i := b.info("q"); i.Deferred != 0 || i.SetAside != 3 || i.Cancelled != 3 || i.Size() != 0 {
 		t.Errorf("%+v", i)

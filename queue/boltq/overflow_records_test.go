@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // Records are dropped when no copy can come back any more, a few at a time, and the
@@ -59,13 +60,13 @@ func TestDeletedWithABacklog(t *testing.T) {
 		t.Errorf("%+v", totals)
 	}
 	b.put("q", "unlimited", deferring(10))
-	if m := b.readmit("q", stored("q", 1, 1, aside[0])); m.Outcomes[0] != queue.Orphaned || m.Order != 0 {
+	if m := b.readmit("q", stored("q", 1, 1, aside[0])); m.Outcomes[0] != readmit.Orphaned || m.Order != 0 {
 		t.Errorf("%+v", m)
 	}
 	done := stored("q", 1, 1, aside[0])
 	done.Done = true
 	without := stored("q", 2, 2, queue.Appended{At: aside[1].At}) // put aside while nobody could be asked
-	b.outcomes(b.readmit("q", done, without), queue.Passed, queue.Returned)
+	b.outcomes(b.readmit("q", done, without), readmit.Passed, readmit.Returned)
 	for i := range 9 {
 		records := b.records(deferredTable)
 		more, err := b.Sweep(ctx, 0)
@@ -167,7 +168,7 @@ func TestReadmitRequestsThatAreRefused(t *testing.T) {
 	}
 	bad := ok
 	bad.ID, ok.Order = "has a space", 2
-	b.outcomes(b.readmit("q", bad, ok), queue.Unreadable, queue.NotYet)
+	b.outcomes(b.readmit("q", bad, ok), readmit.Unreadable, readmit.NotYet)
 	if i := b.info("q"); i.Size() != 0 {
 		t.Errorf("%+v", i)
 	}

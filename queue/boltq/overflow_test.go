@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 func deferring(capacity int64) func(*queue.Spec) {
@@ -63,7 +64,7 @@ func (b *bench) readmitAs(r queue.ReadmitRequest) queue.Readmitted {
 	return m
 }
 
-func (b *bench) outcomes(m queue.Readmitted, want ...queue.ReadmitOutcome) {
+func (b *bench) outcomes(m queue.Readmitted, want ...readmit.Outcome) {
 	b.Helper()
 	if !slices.Equal(m.Outcomes, want) {
 		b.Fatalf("%v, want %v", m.Outcomes, want)
@@ -100,7 +101,7 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 	list := overflowJobs("q", 4, 1, aside)
 	// Two come back, one is scheduled after an attempt; the next two find no room.
 	m := b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[:4], Behind: 4})
-	b.outcomes(m, queue.Returned, queue.Returned, queue.NotYet, queue.NotYet)
+	b.outcomes(m, readmit.Returned, readmit.Returned, readmit.NotYet, readmit.NotYet)
 	if m.Order != 2 || m.Room != 0 || m.Deferred != 6 || m.Batch != 1 {
 		t.Fatalf("%+v", m)
 	}
@@ -154,7 +155,7 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 		t.Errorf("delete: %v", err)
 	}
 	// The order stands: what was taken is not taken again, under whatever ticket.
-	b.outcomes(b.readmit("q", list[:2]...), queue.Passed, queue.Passed)
+	b.outcomes(b.readmit("q", list[:2]...), readmit.Passed, readmit.Passed)
 	// A caller who lost sight of one is given its ticket again; no ticket is given twice.
 	a, err := b.Offer(ctx, []queue.Job{jobOf("q", 6), jobOf("q", 10), jobOf("q", 20)})
 	if err != nil || a[0].Outcome != queue.Duplicate || a[0].Ticket != aside[2].Ticket || a[0].State != queue.Deferred {
@@ -171,10 +172,10 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 	b.advance(time.Minute)
 	b.settleAll(queue.Deliver, b.reserve(9))
 	m = b.readmit("q", list[2:7]...)
-	b.outcomes(m, queue.Returned, queue.Returned, queue.NotYet, queue.NotYet, queue.NotYet)
+	b.outcomes(m, readmit.Returned, readmit.Returned, readmit.NotYet, readmit.NotYet, readmit.NotYet)
 	b.settleAll(queue.Deliver, b.reserve(9))
 	m = b.readmit("q", list[4:7]...)
-	b.outcomes(m, queue.Returned, queue.Returned, queue.Passed)
+	b.outcomes(m, readmit.Returned, readmit.Returned, readmit.Passed)
 	if s := b.state("q", 10); s != queue.Cancelled || m.Deferred != 1 {
 		t.Errorf("the cancelled one is %v; %+v", s, m)
 	}
@@ -198,9 +199,9 @@ func TestGivenUpAndTooOldAfterReopening(t *testing.T) {
 	list[1].ExpiresAt = aside[1].At.Add(time.Hour)
 	b.settleAll(queue.Deliver, b.reserve(2))
 	b.advance(queue.DefaultMaxAge)
-	b.outcomes(b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[1:2], Behind: 9, Closed: true}), queue.TooLate)
+	b.outcomes(b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[1:2], Behind: 9, Closed: true}), readmit.TooLate)
 	b.advance(time.Microsecond)
-	b.outcomes(b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[2:3], Behind: 9, Closed: true}), queue.TooOld)
+	b.outcomes(b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[2:3], Behind: 9, Closed: true}), readmit.TooOld)
 	check := func() {
 		t.Helper()
 		for n, reason := range map[int]string{

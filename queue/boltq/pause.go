@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // pause is why nothing leaves a queue. One that is over stays until a Reserve, or a change of the queue, removes
@@ -88,7 +89,7 @@ func (e *Engine) Pause(ctx context.Context, name string, p queue.Pause) error {
 			return nil, nil
 		}
 		c := q.pauseChange(to, now)
-		n := loggedBy(queue.Paused, actor, q.revision, now)
+		n := loggedBy(changekind.Paused, actor, q.revision, now)
 		n.Reason, n.Until = to.reason, p.Until
 		c.notes = append(c.notes, n)
 		return c, nil
@@ -107,7 +108,7 @@ func (e *Engine) Resume(ctx context.Context, name string) error {
 		}
 		r := q.receiver
 		r.resume(now)
-		n := loggedBy(queue.Resumed, actor, q.revision, now)
+		n := loggedBy(changekind.Resumed, actor, q.revision, now)
 		if r != q.receiver {
 			n.Detail = queue.StopLifted
 		}

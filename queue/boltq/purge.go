@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // purgeCall is one call of Purge.
@@ -26,7 +27,7 @@ func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged,
 	if err != nil {
 		return queue.Purged{}, err
 	}
-	p := &purgeCall{PurgeRequest: r, act: jobAct{what: queue.DidPurge, actor: actor, detail: r.Detail()}}
+	p := &purgeCall{PurgeRequest: r, act: jobAct{what: changekind.Purged, actor: actor, detail: r.Detail()}}
 	if err := decideAll(ctx, e, []*purgeCall{p}, e.purge); err != nil {
 		return queue.Purged{}, err
 	}

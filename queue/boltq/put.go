@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // Put implements queue.Specs.
@@ -241,14 +242,14 @@ func (c *specChange) freesSpace() bool { return !c.created }
 
 // note adds what a Put logs; q is nil if there is no queue yet.
 func (c *specChange) note(q *queueState, now leaky.Instant, actor queue.Actor, text []byte, again bool) {
-	n := loggedBy(queue.Created, actor, c.revision, now)
+	n := loggedBy(changekind.Created, actor, c.revision, now)
 	n.Was = 0
 	if q != nil {
-		n.What, n.Was = queue.Changed, q.revision
+		n.What, n.Was = changekind.Changed, q.revision
 		c.notes = q.pauseLapsed(now)
 	}
 	if again {
-		n.What = queue.RolledBack
+		n.What = changekind.RolledBack
 	}
 	if q != nil {
 		n.before, _ = queue.EncodeSpec(q.spec) // it was encoded before

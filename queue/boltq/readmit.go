@@ -8,6 +8,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // readmitCall is one call of Readmit.
@@ -145,7 +146,7 @@ func (q *queueState) readmitBlockedBy(m *readmitCall) *call {
 
 // fillAnswer answers with the state after the call.
 func (m *readmitCall) fillAnswer(
-	e *Engine, q *queueState, outcomes []queue.ReadmitOutcome, missing int64, now leaky.Instant,
+	e *Engine, q *queueState, outcomes []readmit.Outcome, missing int64, now leaky.Instant,
 ) {
 	m.answer = queue.Readmitted{
 		Outcomes: outcomes, Order: q.overflow.progress.order, Room: e.overflowRoom(q), Batch: q.readmitBatch(),

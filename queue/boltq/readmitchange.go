@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // readmitChange is what a Readmit changes: first as it is decided, then on its way to disk.
@@ -13,7 +14,7 @@ type readmitChange struct {
 	queue    *queueState
 	request  *readmitCall
 	now      leaky.Instant
-	outcomes []queue.ReadmitOutcome
+	outcomes []readmit.Outcome
 
 	jobs       []readmittedJob
 	dead       []readmittedJob // jobs and how they ended
@@ -48,7 +49,7 @@ type seenID struct {
 func newReadmitChange(m *readmitCall, q *queueState, c *call, now leaky.Instant) *readmitChange {
 	w := &readmitChange{
 		call: c, queue: q, request: m, now: now, progress: q.overflow.progress,
-		outcomes: make([]queue.ReadmitOutcome, len(m.jobs)),
+		outcomes: make([]readmit.Outcome, len(m.jobs)),
 	}
 	if w.progress.overflow != m.Overflow {
 		w.progress.overflow, w.progress.order = strings.Clone(m.Overflow), 0
@@ -102,57 +103,57 @@ func (w *readmitChange) nextGeneration() {
 }
 
 // decide decides about one job. The order of the checks is part of the contract.
-func (w *readmitChange) decide(e *Engine, a *readmitJob) queue.ReadmitOutcome {
+func (w *readmitChange) decide(e *Engine, a *readmitJob) readmit.Outcome {
 	q := w.queue
 	if a.Order <= w.progress.order {
-		return queue.Passed
+		return readmit.Passed
 	}
 	if a.Done {
 		w.dropRecord(a)
-		return queue.Passed
+		return readmit.Passed
 	}
 	if a.Ticket != "" && a.ticket.queue != q.number {
-		return queue.Orphaned
+		return readmit.Orphaned
 	}
 	if a.record == nil {
-		return queue.Unreadable
+		return readmit.Unreadable
 	}
 	if print, known := w.known(a.ID); known {
 		if print != a.fingerprint {
-			return queue.Clash
+			return readmit.Clash
 		}
-		return queue.Passed
+		return readmit.Passed
 	}
 	number, d := w.recordOf(a.ID)
 	if d != nil && d.fingerprint != a.fingerprint {
-		return queue.Clash
+		return readmit.Clash
 	}
 	if d != nil && d.state == cancelledDeferral {
 		w.cancelled(e, a, number, d)
-		return queue.Passed
+		return readmit.Passed
 	}
 	if maxAge := q.spec.Deferred.MaxAge.D(); leaky.Instant(a.At.UnixMicro()).Add(maxAge) < w.now {
 		w.bury(e, a, tooOldReason(maxAge))
-		return queue.TooOld
+		return readmit.TooOld
 	}
 	if at := instantOf(a.ExpiresAt); at != 0 && at <= w.now {
 		w.bury(e, a, tooLateReason(a.ExpiresAt))
-		return queue.TooLate
+		return readmit.TooLate
 	}
 	needs, most := queue.SizeOf(a.ID, len(a.record)), e.byteLimit(q)
 	if needs > most {
 		w.bury(e, a, tooLargeReason(needs, most))
-		return queue.TooLarge
+		return readmit.TooLarge
 	}
 	if w.request.Closed || q.freePlaces() == 0 {
-		return queue.NotYet
+		return readmit.NotYet
 	}
 	if !q.fitsReadmission(needs, most) {
 		w.waitsFor = needs
-		return queue.NotYet
+		return readmit.NotYet
 	}
 	w.enter(e, a)
-	return queue.Returned
+	return readmit.Returned
 }
 
 // known reports whether the queue knows the id, and with what fingerprint.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/jobrecord"
 )
 
@@ -33,7 +34,7 @@ type deadRecord struct {
 
 // Replay implements queue.Jobs.
 func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue.ReplayOutcome, error) {
-	items, err := e.newReplayItems(ctx, name, ids, false, queue.DidReplay)
+	items, err := e.newReplayItems(ctx, name, ids, false, changekind.Replayed)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue
 
 // Forget implements queue.Jobs.
 func (e *Engine) Forget(ctx context.Context, name string, ids []string) ([]bool, error) {
-	items, err := e.newReplayItems(ctx, name, ids, true, queue.DidForget)
+	items, err := e.newReplayItems(ctx, name, ids, true, changekind.Forgotten)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func (e *Engine) Forget(ctx context.Context, name string, ids []string) ([]bool,
 
 // newReplayItems checks a call and makes its items. former says that dead jobs of a deleted queue will do.
 func (e *Engine) newReplayItems(
-	ctx context.Context, name string, ids []string, former bool, what queue.ChangeKind,
+	ctx context.Context, name string, ids []string, former bool, what changekind.Kind,
 ) ([]*replayItem, error) {
 	actor, err := queue.ActorOf(ctx)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -96,10 +97,10 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 		c, result, err := e.putRule(old, r, text, expect)
 		put = result
 		if c != nil {
-			c.kept, c.note = kept, loggedBy(queue.Created, actor, result.Revision, now)
+			c.kept, c.note = kept, loggedBy(changekind.Created, actor, result.Revision, now)
 			c.note.Was, c.note.after = 0, audited
 			if old != nil {
-				c.note.What, c.note.Was = queue.Changed, old.revision
+				c.note.What, c.note.Was = changekind.Changed, old.revision
 			}
 		}
 		return c, err
@@ -154,7 +155,7 @@ func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) erro
 		if n := e.ruleUses[name]; n > 0 {
 			return nil, fmt.Errorf("%w: %s, of %d", queue.ErrRuleInUse, name, n)
 		}
-		return &ruleChange{old: old, note: loggedBy(queue.Deleted, actor, old.revision, now)}, nil
+		return &ruleChange{old: old, note: loggedBy(changekind.Deleted, actor, old.revision, now)}, nil
 	})
 }
 
@@ -174,7 +175,7 @@ func (e *Engine) ResetRule(ctx context.Context, name string) error {
 		}
 		to := *old
 		to.tallies = e.newTallySet()
-		return &ruleChange{old: old, to: &to, text: text, note: loggedBy(queue.ResetAll, actor, old.revision, now)}, nil
+		return &ruleChange{old: old, to: &to, text: text, note: loggedBy(changekind.Reset, actor, old.revision, now)}, nil
 	})
 }
 

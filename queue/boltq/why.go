@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
 )
 
 // whyNotLeft is why a waiting or scheduled job has not left yet.
@@ -13,9 +14,9 @@ func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
 	if ls := j.lease; ls != nil && j.state == queue.Scheduled {
 		switch {
 		case ls.due > now && (ls.attempts > 0 || len(ls.timeline) > 0):
-			return queue.Why{By: queue.ByBackingOff, Until: ls.due.Time(), Reason: ls.reason}
+			return queue.Why{By: cause.BackingOff, Until: ls.due.Time(), Reason: ls.reason}
 		case ls.due > now:
-			return queue.Why{By: queue.ByScheduled, Until: ls.due.Time()}
+			return queue.Why{By: cause.Scheduled, Until: ls.due.Time()}
 		case ls.inFlight: // it does not wait for itself
 			flying--
 		}
@@ -24,31 +25,31 @@ func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
 	switch {
 	case q.pause.active(now):
 		p := q.pause.info(now)
-		return queue.Why{By: queue.ByPaused, Until: p.Until, Reason: p.Reason, Who: p.By, Note: p.Note}
+		return queue.Why{By: cause.Paused, Until: p.Until, Reason: p.Reason, Who: p.By, Note: p.Note}
 	case q.paused(now):
 		p := q.parent().pause.info(now)
 		return queue.Why{
-			By: queue.ByPaused, Until: p.Until, Reason: p.Reason, Who: p.By, Note: p.Note, Queue: q.parent().spec.Name,
+			By: cause.Paused, Until: p.Until, Reason: p.Reason, Who: p.By, Note: p.Note, Queue: q.parent().spec.Name,
 		}
 	case q.receiver.opened != 0 || q.receiver.stop > now:
 		return q.receiver.why(now)
 	case q.spec.Ordered && flying > 0:
-		return queue.Why{By: queue.ByOrdered}
+		return queue.Why{By: cause.Ordered}
 	case most > 0 && flying >= most:
-		return queue.Why{By: queue.ByLaneMaxInFlight}
+		return queue.Why{By: cause.LaneMaxInFlight}
 	case ln.stopsUntil(now) > now:
-		return queue.Why{By: queue.ByThrottled, Until: ln.stop.Time()}
+		return queue.Why{By: cause.Throttled, Until: ln.stop.Time()}
 	case q.atMaxInFlight():
-		return queue.Why{By: queue.ByMaxInFlight}
+		return queue.Why{By: cause.MaxInFlight}
 	}
 	return q.judgeETA(q.outlookOf(j, q.costBounds(int64(j.cost), false)), now).why(q, now)
 }
 
 // why is the cause for a queue that is stopped or probed.
 func (r *receiverState) why(now leaky.Instant) queue.Why {
-	w := queue.Why{By: queue.ByThrottled, Reason: r.reason}
+	w := queue.Why{By: cause.Throttled, Reason: r.reason}
 	if r.opened != 0 || r.cause == queue.StopDown {
-		w = queue.Why{By: queue.ByDown, Reason: r.lastFailure}
+		w = queue.Why{By: cause.Down, Reason: r.lastFailure}
 	}
 	if r.stop > now {
 		w.Until = r.stop.Time()

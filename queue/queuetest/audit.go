@@ -10,12 +10,14 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // auditRecords reads the audit log of a partition, some at a time, and verifies it.
 func (r *rig) auditRecords(partition int) (all []queue.AuditRecord) {
 	r.Helper()
-	v := queue.AuditVerifier{Partition: partition}
+	v := audit.Verifier{Partition: partition}
 	var from int64
 	for {
 		page, err := r.e.Audit(r.ctx, queue.AuditRequest{Partition: partition, From: from, Limit: 7})
@@ -132,34 +134,34 @@ var auditRules = []rule{
 		}
 	}},
 	{"what is done to a queue is an entry, with what it was and became", func(r *rig) {
-		of := func(what queue.ChangeKind) queue.AuditEntry {
+		of := func(what changekind.Kind) queue.AuditEntry {
 			return queue.AuditEntry{Of: "queue", Name: "q", What: what}
 		}
 		first, second := spec("q", "1/s"), spec("q", "2/s")
-		r.checkAround(r.audited(of(queue.Created), func() { r.put(first) }), nil, r.specText(first))
+		r.checkAround(r.audited(of(changekind.Created), func() { r.put(first) }), nil, r.specText(first))
 		r.audits(0, 0, func() { r.put(first) })
 		r.clock.Advance(time.Second)
-		got := r.audited(of(queue.Changed), func() { r.put(second) })
+		got := r.audited(of(changekind.Changed), func() { r.put(second) })
 		r.checkAround(got, r.specText(first), r.specText(second))
 		e, err := got.Entry()
 		if r.check(err); e.Was == 0 || e.Revision <= e.Was {
 			r.Errorf("from revision %d to %d", e.Was, e.Revision)
 		}
-		got = r.audited(of(queue.RolledBack), func() {
+		got = r.audited(of(changekind.RolledBack), func() {
 			_, err := r.e.Rollback(r.ctx, "q", 0, queue.AnyRevision)
 			r.check(err)
 		})
 		r.checkAround(got, r.specText(second), r.specText(first))
 		until := r.clock.Now().Add(time.Hour)
-		paused := of(queue.Paused)
+		paused := of(changekind.Paused)
 		paused.Reason, paused.Until = "invoice", int64(until)
 		pause := queue.Pause{Reason: "invoice", Until: until.Time()}
 		r.checkAround(r.audited(paused, func() { r.check(r.e.Pause(r.ctx, "q", pause)) }), nil, nil)
 		r.audits(0, 0, func() { r.check(r.e.Pause(r.ctx, "q", pause)) })
-		r.audited(of(queue.Resumed), func() { r.check(r.e.Resume(r.ctx, "q")) })
+		r.audited(of(changekind.Resumed), func() { r.check(r.e.Resume(r.ctx, "q")) })
 		r.audits(0, 0, func() { r.check(r.e.Resume(r.ctx, "q")) })
-		r.checkAround(r.audited(of(queue.Deleted), func() { r.delete("q") }), r.specText(first), nil)
-		r.checkAround(r.audited(of(queue.RolledBack), func() {
+		r.checkAround(r.audited(of(changekind.Deleted), func() { r.delete("q") }), r.specText(first), nil)
+		r.checkAround(r.audited(of(changekind.RolledBack), func() {
 			_, err := r.e.Rollback(r.ctx, "q", 0, queue.AnyRevision)
 			r.check(err)
 		}), nil, r.specText(first))
@@ -170,13 +172,13 @@ var auditRules = []rule{
 		r.clock.Advance(time.Minute)
 		r.queue(q, "2/s")
 		all := r.auditOf(r.partition(q))
-		if len(all) != 4 || all[2].What != queue.Resumed || all[2].Reason != queue.LapseReason ||
+		if len(all) != 4 || all[2].What != changekind.Resumed || all[2].Reason != queue.LapseReason ||
 			all[2].Actor != (queue.Actor{}) || all[2].At != int64(r.clock.Now()) {
 			r.Errorf("%+v", all)
 		}
 	}},
 	{"what is done to a rule is an entry, with the digest of its overrides", func(r *rig) {
-		of := func(what queue.ChangeKind) queue.AuditEntry {
+		of := func(what changekind.Kind) queue.AuditEntry {
 			return queue.AuditEntry{Of: "rule", Name: "g.r", What: what}
 		}
 		audited := func(rule queue.Rule) []byte {
@@ -188,39 +190,39 @@ var auditRules = []rule{
 		second := first
 		second.Overrides = map[string]queue.Bound{"vip": {Rate: leaky.PerSecond(100), Burst: 3}}
 		second.Rate = leaky.PerSecond(7)
-		r.checkAround(r.audited(of(queue.Created), func() { r.putRule(first) }), nil, audited(first))
+		r.checkAround(r.audited(of(changekind.Created), func() { r.putRule(first) }), nil, audited(first))
 		r.audits(0, 0, func() { r.putRule(first) })
-		r.checkAround(r.audited(of(queue.Changed), func() { r.putRule(second) }), audited(first), audited(second))
+		r.checkAround(r.audited(of(changekind.Changed), func() { r.putRule(second) }), audited(first), audited(second))
 		third := second
 		third.Overrides = map[string]queue.Bound{"vip": {Rate: leaky.PerSecond(101), Burst: 3}}
-		got := r.audited(of(queue.Changed), func() { r.putRule(third) })
+		got := r.audited(of(changekind.Changed), func() { r.putRule(third) })
 		r.checkAround(got, audited(second), audited(third))
 		if text := string(got.After); bytes.Equal(got.Before, got.After) || strings.Contains(text, "vip") ||
 			!strings.Contains(text, `"overrides":{"count":1,"digest":"`) {
 			r.Errorf("a change of overrides is %s", text)
 		}
-		r.checkAround(r.audited(of(queue.ResetAll), func() { r.check(r.e.ResetRule(r.ctx, "g.r")) }), nil, nil)
+		r.checkAround(r.audited(of(changekind.Reset), func() { r.check(r.e.ResetRule(r.ctx, "g.r")) }), nil, nil)
 		r.audits(0, 0, func() {
 			_, err := r.e.Take(r.ctx, "g.r", []queue.Take{{Key: "k"}, {Op: queue.TakeBack, Key: "k"}})
 			r.check(err)
 		})
-		r.checkAround(r.audited(of(queue.Deleted), func() { r.deleteRule("g.r") }), audited(third), nil)
+		r.checkAround(r.audited(of(changekind.Deleted), func() { r.deleteRule("g.r") }), audited(third), nil)
 	}},
 	{"what is done to a document is an entry", func(r *rig) {
-		of := func(what queue.ChangeKind) queue.AuditEntry {
+		of := func(what changekind.Kind) queue.AuditEntry {
 			return queue.AuditEntry{Of: "app", Name: "acme", What: what}
 		}
 		put := func(text string) func() { return func() { r.putDocument("app", "acme", text) } }
-		r.checkAround(r.audited(of(queue.Created), put(`{"n":1}`)), nil, []byte(`{"n":1}`))
+		r.checkAround(r.audited(of(changekind.Created), put(`{"n":1}`)), nil, []byte(`{"n":1}`))
 		r.audits(0, 0, put(`{"n":1}`))
-		got := r.audited(of(queue.Changed), put(`{"n": 2}`))
+		got := r.audited(of(changekind.Changed), put(`{"n": 2}`))
 		r.checkAround(got, []byte(`{"n":1}`), []byte(`{"n": 2}`))
 		e, err := got.Entry()
 		if d, _ := r.e.Document(r.ctx, "app", "acme"); err != nil || e.Revision != d.Revision || e.Was >= e.Revision {
 			r.Errorf("from revision %d to %d, want %d: %v", e.Was, e.Revision, d.Revision, err)
 		}
-		r.checkAround(r.audited(of(queue.Deleted), put("")), []byte(`{"n": 2}`), nil)
-		r.checkAround(r.audited(of(queue.Created), put(`{"n":1}`)), nil, []byte(`{"n":1}`))
+		r.checkAround(r.audited(of(changekind.Deleted), put("")), []byte(`{"n": 2}`), nil)
+		r.checkAround(r.audited(of(changekind.Created), put(`{"n":1}`)), nil, []byte(`{"n":1}`))
 	}},
 	{"what was refused by the engine is none", func(r *rig) {
 		q := r.queue("q", "1/s")
@@ -237,7 +239,7 @@ var auditRules = []rule{
 	}},
 	{"what is recorded is an entry of the first partition", func(r *rig) {
 		want := queue.AuditEntry{
-			Of: "queue", Name: "mail", What: queue.Deleted, Refused: "forbidden", Times: 3, Detail: "queue.delete",
+			Of: "queue", Name: "mail", What: changekind.Deleted, Refused: "forbidden", Times: 3, Detail: "queue.delete",
 			Reason: "wants configure",
 		}
 		for range 2 {
@@ -254,7 +256,7 @@ var auditRules = []rule{
 			}
 		}
 		odd := queue.AuditEntry{
-			Of: "token", Name: "a\x00\xff\u202e" + strings.Repeat("n", 1<<20), What: queue.KindRefused,
+			Of: "token", Name: "a\x00\xff\u202e" + strings.Repeat("n", 1<<20), What: changekind.Refused,
 			Refused: "un\nknown", Detail: strings.Repeat("d", 1<<20),
 		}
 		r.check(r.e.Record(r.ctx, odd))
@@ -263,11 +265,11 @@ var auditRules = []rule{
 			r.Errorf("an entry of %d bytes", n)
 		}
 		for field, bad := range map[string]queue.AuditEntry{
-			"actor": {Actor: queue.Actor{Name: "a\nb"}, Of: "queue", What: queue.KindRefused},
-			"by":    {Actor: queue.Actor{Note: strings.Repeat("n", 200)}, Of: "queue", What: queue.KindRefused},
-			"of":    {Of: "a b", What: queue.KindRefused},
+			"actor": {Actor: queue.Actor{Name: "a\nb"}, Of: "queue", What: changekind.Refused},
+			"by":    {Actor: queue.Actor{Note: strings.Repeat("n", 200)}, Of: "queue", What: changekind.Refused},
+			"of":    {Of: "a b", What: changekind.Refused},
 			"what":  {Of: "queue", What: "what?"},
-			"times": {Of: "queue", What: queue.KindRefused, Times: -1},
+			"times": {Of: "queue", What: changekind.Refused, Times: -1},
 		} {
 			r.refusesField(field, r.e.Record(r.ctx, bad))
 		}
@@ -285,9 +287,9 @@ var auditRules = []rule{
 			if len(records) == 0 {
 				continue
 			}
-			other := queue.AuditVerifier{Partition: p + 1}
-			var broken *queue.AuditBreak
-			if err := other.Add(records); !errors.As(err, &broken) || broken.Fault != queue.AuditForeign {
+			other := audit.Verifier{Partition: p + 1}
+			var broken *audit.Break
+			if err := other.Add(records); !errors.As(err, &broken) || broken.Fault != audit.Foreign {
 				r.Errorf("the log of partition %d as that of another: %v", p, err)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 var auditJobRules = []rule{
@@ -28,7 +29,7 @@ var auditJobRules = []rule{
 	}},
 	{"each call that does something to jobs is an entry of its own, with how many they were", func(r *rig) {
 		q := r.queue("q", "unlimited", func(s *queue.Spec) { s.OnUnknown = queue.UnknownHold })
-		of := func(what queue.ChangeKind, jobs int64, ids ...string) queue.AuditEntry {
+		of := func(what changekind.Kind, jobs int64, ids ...string) queue.AuditEntry {
 			return queue.AuditEntry{Of: "queue", Name: q, What: what, Jobs: jobs, IDs: ids}
 		}
 		cancel := func(id string) func() {
@@ -38,8 +39,8 @@ var auditJobRules = []rule{
 			}
 		}
 		r.accept(q, "a", "b")
-		r.audited(of(queue.DidCancel, 1, "a"), cancel("a")) // one change of the record of the name, and
-		r.audited(of(queue.DidCancel, 1, "b"), cancel("b")) // two entries here
+		r.audited(of(changekind.Cancelled, 1, "a"), cancel("a")) // one change of the record of the name, and
+		r.audited(of(changekind.Cancelled, 1, "b"), cancel("b")) // two entries here
 		r.audits(0, 0, cancel("b"))
 		if n := len(r.changes(q, 9)); n != 2 {
 			r.Errorf("%d changes", n)
@@ -50,7 +51,7 @@ var auditJobRules = []rule{
 		for _, v := range r.reserve(q, len(ids)) {
 			r.settled(queue.Dead, settlement(queue.Bury, v))
 		}
-		replay := of(queue.DidReplay, int64(len(ids)-2), ids[2:2+queue.MaxChangeIDs]...)
+		replay := of(changekind.Replayed, int64(len(ids)-2), ids[2:2+queue.MaxChangeIDs]...)
 		r.audited(replay, func() {
 			_, err := r.e.Replay(r.ctx, q, ids[2:])
 			r.check(err)
@@ -59,12 +60,12 @@ var auditJobRules = []rule{
 			_, err := r.e.Replay(r.ctx, q, ids[2:])
 			r.check(err)
 		})
-		r.audited(of(queue.DidForget, 2, ids[:2]...), func() {
+		r.audited(of(changekind.Forgotten, 2, ids[:2]...), func() {
 			_, err := r.e.Forget(r.ctx, q, append(ids[:2:2], "none"))
 			r.check(err)
 		})
 
-		purged := of(queue.DidPurge, 7)
+		purged := of(changekind.Purged, 7)
 		ask := queue.PurgeRequest{Queue: q, State: queue.Waiting, Limit: 7}
 		purged.Detail = ask.Detail()
 		purge := func() {
@@ -80,13 +81,13 @@ var auditJobRules = []rule{
 		for _, v := range r.grant(q, 3, "x", "y", "z") {
 			r.settled(queue.Held, settlement(queue.Hold, v))
 		}
-		decided := of(queue.DidDecide, 2, "x", "y")
+		decided := of(changekind.Decided, 2, "x", "y")
 		decided.Detail, decided.Reason = queue.Bury.Decides().String(), "a bug"
 		r.audited(decided, func() {
 			_, err := r.e.Decide(r.ctx, q, []string{"x", "y"}, queue.Bury, "a bug")
 			r.check(err)
 		})
-		released := of(queue.DidDecide, 1, "z")
+		released := of(changekind.Decided, 1, "z")
 		released.Detail = queue.Release.Decides().String()
 		r.audited(released, func() {
 			_, err := r.e.Decide(r.ctx, q, []string{"z"}, queue.Release, "")
@@ -125,7 +126,7 @@ var auditJobRules = []rule{
 		r.accept(q, "a")
 		r.settled(queue.Dead, settlement(queue.Bury, r.grant(q, 1, "a")[0]))
 		r.delete(q)
-		want := queue.AuditEntry{Of: "queue", Name: q, What: queue.DidForget, Jobs: 1, IDs: []string{"a"}}
+		want := queue.AuditEntry{Of: "queue", Name: q, What: changekind.Forgotten, Jobs: 1, IDs: []string{"a"}}
 		r.audited(want, func() {
 			_, err := r.e.Forget(r.ctx, q, []string{"a"})
 			r.check(err)
@@ -137,7 +138,7 @@ var auditJobRules = []rule{
 		s := settlement(queue.Throttle, r.grant(q, 1, "a")[0])
 		s.After = time.Hour
 		r.settled(queue.Waiting, s)
-		want := queue.AuditEntry{Of: "queue", Name: q, What: queue.Resumed, Detail: queue.StopLifted}
+		want := queue.AuditEntry{Of: "queue", Name: q, What: changekind.Resumed, Detail: queue.StopLifted}
 		r.audited(want, func() { r.check(r.e.Resume(r.ctx, q)) })
 	}},
 }

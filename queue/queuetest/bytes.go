@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // sized is a job that takes exactly so many bytes of max_bytes.
@@ -251,14 +252,14 @@ var bytesOverflowRules = []rule{
 		s.asideJobs(sized("", s.q, "large", 1800), sized("", s.q, "e", 1000))
 		ear := r.listenRoom()
 		defer ear.cancel()
-		if res := s.takes(queue.NotYet, queue.NotYet); res.Room != 0 {
+		if res := s.takes(readmit.NotYet, readmit.NotYet); res.Room != 0 {
 			r.Errorf("room for %d", res.Room)
 		}
 		r.deliver(r.grant(s.q, 1, "a")...) // not enough for the first
 		if ear.until(s.q) != nil {
 			r.Error("told of room that is too little")
 		}
-		if res := s.takes(queue.NotYet, queue.NotYet); res.Room != 0 {
+		if res := s.takes(readmit.NotYet, readmit.NotYet); res.Room != 0 {
 			r.Errorf("room for %d", res.Room)
 		}
 		r.clock.Advance(2 * time.Second)
@@ -266,10 +267,10 @@ var bytesOverflowRules = []rule{
 		if ear.until(s.q) == nil {
 			r.Error("not told of room")
 		}
-		s.takes(queue.Returned, queue.NotYet)
+		s.takes(readmit.Returned, readmit.NotYet)
 		r.checkBytes(s.q, 3800)
 		r.deliver(r.drainable(s.q)...)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.checkBytes(s.q, 1000)
 		r.deliver(r.drainable(s.q)...)
 		r.checkBytes(s.q, 0)
@@ -279,7 +280,7 @@ var bytesOverflowRules = []rule{
 		r.acceptJobs(kilo(s.q, "a", "b", "c", "d")...)
 		s.asideJobs(kilo(s.q, "e", "f", "g", "h")...)
 		r.deliver(r.drainable(s.q)...)
-		s.takes(queue.Returned, queue.Returned, queue.NotYet, queue.NotYet) // up to the mark
+		s.takes(readmit.Returned, readmit.Returned, readmit.NotYet, readmit.NotYet) // up to the mark
 		others := func(id string) queue.Job {
 			j := kilo(s.q, id)[0]
 			j.Overflow = queue.Reject
@@ -291,16 +292,16 @@ var bytesOverflowRules = []rule{
 		r.checkBytes(s.q, 4000)
 		r.deliver(r.grant(s.q, 1, "e")...)
 		r.offered(queue.Full, others("z")) // those are for what comes back
-		s.takes(queue.Returned, queue.NotYet)
+		s.takes(readmit.Returned, readmit.NotYet)
 		r.deliver(r.drainable(s.q)...)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.offered(queue.Accepted, others("z"))
 	}},
 	{"one larger than the mark gets its turn", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", maxBytes(4000), lowWater(0.25))
 		r.acceptJobs(kilo(s.q, "a", "b", "c", "d")...)
 		s.asideJobs(sized("", s.q, "large", 3500))
-		s.takes(queue.NotYet)
+		s.takes(readmit.NotYet)
 		reject := func(id string) queue.Job {
 			j := kilo(s.q, id)[0]
 			j.Overflow = queue.Reject
@@ -309,10 +310,10 @@ var bytesOverflowRules = []rule{
 		for _, id := range []string{"a", "b", "c"} {
 			r.deliver(r.grant(s.q, 1, id)...)
 			r.offered(queue.Full, reject("x")) // it would be in its way
-			s.takes(queue.NotYet)
+			s.takes(readmit.NotYet)
 		}
 		r.deliver(r.grant(s.q, 1, "d")...)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.checkBytes(s.q, 3500)
 	}},
 	{"one that can never come back is dead", func(r *rig) {
@@ -320,13 +321,13 @@ var bytesOverflowRules = []rule{
 		r.acceptJobs(kilo(s.q, "a", "b", "c", "d")...)
 		s.asideJobs(sized("", s.q, "large", 3000), sized("", s.q, "e", 1000))
 		r.queue(s.q, "unlimited", defers, maxBytes(2000))
-		s.takes(queue.TooLarge, queue.NotYet)
+		s.takes(readmit.TooLarge, readmit.NotYet)
 		i := r.job(s.q, "large")
 		if i.State != queue.Dead || i.Reason != "takes 3000 bytes, more than the max_bytes 2000 of its queue" {
 			r.Errorf("%v, %q", i.State, i.Reason)
 		}
 		r.deliver(r.drainable(s.q)...)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 	}},
 }
 

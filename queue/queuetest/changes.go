@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // changes returns what is recorded of a queue, to the end or so many.
@@ -100,16 +101,16 @@ var changeRules = []rule{
 		at := func(d time.Duration) time.Time { return t0.Add(d).Time() }
 		want := []queue.Change{
 			{
-				At: at(3 * time.Second), By: "token:4f1c", Note: "carl", What: queue.Deleted, Revision: two, Was: two,
+				At: at(3 * time.Second), By: "token:4f1c", Note: "carl", What: changekind.Deleted, Revision: two, Was: two,
 				Before: &second,
 			},
-			{At: at(3 * time.Second), Note: "bob", What: queue.Resumed, Revision: two, Was: two},
+			{At: at(3 * time.Second), Note: "bob", What: changekind.Resumed, Revision: two, Was: two},
 			{
-				At: at(2 * time.Second), Note: "ann@desk", What: queue.Paused, Revision: two, Was: two,
+				At: at(2 * time.Second), Note: "ann@desk", What: changekind.Paused, Revision: two, Was: two,
 				Reason: "maintenance", Until: at(time.Hour),
 			},
-			{At: at(time.Second), What: queue.Changed, Revision: two, Was: one, Before: &first, After: &second},
-			{At: at(0), Note: "ann@desk", What: queue.Created, Revision: one, After: &first},
+			{At: at(time.Second), What: changekind.Changed, Revision: two, Was: one, Before: &first, After: &second},
+			{At: at(0), Note: "ann@desk", What: changekind.Created, Revision: one, After: &first},
 		}
 		got := r.changes("q", queue.MaxChanges)
 		if len(got) != len(want) {
@@ -128,7 +129,7 @@ var changeRules = []rule{
 				r.Errorf("%d: got %+v\nwant %+v", i, got[i], want[i])
 			}
 		}
-		if some := r.changes("q", 2); len(some) != 2 || some[1].What != queue.Resumed {
+		if some := r.changes("q", 2); len(some) != 2 || some[1].What != changekind.Resumed {
 			r.Errorf("the latest two: %+v", some)
 		}
 	}},
@@ -186,7 +187,7 @@ var changeRules = []rule{
 			"limit":   {Subject: queue.OfQueue, Name: "q.a"},
 			"before":  {Subject: queue.OfQueue, Name: "q.a", Limit: 1, Before: -1},
 			"subject": {Name: "q.a", Limit: 1},
-			"what.1":  {Subject: queue.OfQueue, Name: "q.a", Limit: 1, What: []queue.ChangeKind{queue.Paused, "x"}},
+			"what.1":  {Subject: queue.OfQueue, Name: "q.a", Limit: 1, What: []changekind.Kind{changekind.Paused, "x"}},
 		} {
 			_, err := r.e.Changes(r.ctx, ask)
 			r.refusesField(field, err)

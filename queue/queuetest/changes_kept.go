@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 var changesKeptRules = []rule{
@@ -144,8 +145,8 @@ var changesKeptRules = []rule{
 				}
 			}
 		}
-		ask.What = []queue.ChangeKind{queue.Resumed, queue.Created}
-		if some := r.record(ask, 1000); len(some) != 6 || some[5].What != queue.Created {
+		ask.What = []changekind.Kind{changekind.Resumed, changekind.Created}
+		if some := r.record(ask, 1000); len(some) != 6 || some[5].What != changekind.Created {
 			r.Errorf("resumed and created: %+v", some)
 		}
 		ask.Since, ask.Until = begin.Add(50*time.Second).Time(), begin.Add(100*time.Second).Time()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
 )
 
 // circuitAfter sets after how many failures a queue's circuit opens, and how it is probed.
@@ -89,7 +90,7 @@ var circuitRules = []rule{
 		now := r.clock.Now()
 		r.circuit(q, 3, now, time.Second, "503 2")
 		r.stops(q, now.Add(time.Second), queue.StopDown, "503 2")
-		r.waitsFor(lasting(queue.ByDown, now.Add(time.Second), "503 2"), q, "j2", "j4", "j6")
+		r.waitsFor(lasting(cause.Down, now.Add(time.Second), "503 2"), q, "j2", "j4", "j6")
 		r.grant(q, 9)
 		if i := r.job(q, "j3"); i.Attempts != 1 {
 			r.Errorf("what failed before has %d attempts", i.Attempts)
@@ -139,7 +140,7 @@ var circuitRules = []rule{
 		s := settlement(queue.Fail, r.probe(q, at))
 		s.Trouble, s.Reason, s.After = true, "503", time.Hour
 		r.settled(queue.Scheduled, s)
-		r.waitsFor(lasting(queue.ByBackingOff, at.Add(time.Hour), "503"), q, "a")
+		r.waitsFor(lasting(cause.BackingOff, at.Add(time.Hour), "503"), q, "a")
 		r.clock.Set(at.Add(time.Hour))
 		r.settled(queue.Scheduled, s)
 		if v := r.grant(q, 1, "a"); v[0].Attempt != 1 {
@@ -188,7 +189,7 @@ var circuitRules = []rule{
 			r.Errorf("it did %+v", e)
 		}
 		r.stops(q, now.Add(time.Minute), queue.StopThrottled, "429")
-		r.waitsFor(lasting(queue.ByDown, now.Add(time.Minute), "refused"), q, "j4")
+		r.waitsFor(lasting(cause.Down, now.Add(time.Minute), "refused"), q, "j4")
 		if e := r.settleWith(queue.Deliver, "", 0, v[2]); e != (queue.Effect{Closed: true}) {
 			r.Errorf("it did %+v", e)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // delay is something that holds a job up. It lets the job e into its queue, which expires in a
@@ -317,19 +318,19 @@ var onTimeRules = append(append([]rule{
 			r.check(r.e.Pause(r.ctx, s.q, queue.Pause{}))
 			r.acceptJobs(expiringJob(soon, s.q, id))
 			s.setAside(fmt.Sprint("b", i))
-			s.takes(queue.NotYet)
+			s.takes(readmit.NotYet)
 			r.clock.Set(soon)
-			s.takes(queue.Returned)
+			s.takes(readmit.Returned)
 			r.state(queue.Expired, s.q, id)
 			r.cancels(queue.Cancelled, s.q, fmt.Sprint("b", i))
 
 			r.acceptJobs(expiringJob(soon.Add(time.Second), s.q, id+"again"))
 			s.setAside(fmt.Sprint("c", i))
-			s.takes(queue.NotYet)
+			s.takes(readmit.NotYet)
 			r.clock.Advance(time.Second)
 			r.grant(s.q, 9)
 			heard := ear.until(s.q)
-			s.takes(queue.Returned)
+			s.takes(readmit.Returned)
 			r.cancels(queue.Cancelled, s.q, fmt.Sprint("c", i))
 			if heard != nil {
 				return
@@ -343,11 +344,11 @@ var onTimeRules = append(append([]rule{
 		e := expiringJob(r.clock.Now().Add(3*time.Hour), s.q, "e")
 		s.asideJobs(e)
 		s.cancels(queue.Cancelled, s.q, "a")
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		s.setAside("c")
-		s.takes(queue.NotYet)
+		s.takes(readmit.NotYet)
 		r.clock.Advance(3 * time.Hour)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.state(queue.Expired, s.q, "e")
 	}},
 	{"a replay finds the place, and a job that expired while it was dead ends again", func(r *rig) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
 	"github.com/penstock/penstock/queue/move"
 )
 
@@ -23,11 +24,11 @@ var movePullRules = []rule{
 			r.Errorf("exported %+v", m.queue.Spec)
 		}
 		r.move(m)
-		r.waitsFor(causeOnly(queue.ByRate), q, "b")
+		r.waitsFor(causeOnly(cause.Rate), q, "b")
 		r.pull("two", q, 9) // b left just now
 		r.clock.Advance(100 * time.Millisecond)
 		r.grant(q, 9) // no drainer's
-		r.waitsFor(causeOnly(queue.ByPuller), q, "b")
+		r.waitsFor(causeOnly(cause.Puller), q, "b")
 		again := r.pull("two", q, 1, "b").Jobs[0]
 		if again.Attempt != 1 {
 			r.Errorf("attempt %d of what was leased when it was exported", again.Attempt)

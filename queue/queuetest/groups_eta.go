@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
 )
 
 // awaits checks when jobs are expected to leave, counted from now, as when they were appended.
@@ -99,17 +100,17 @@ var groupETARules = []rule{
 	{"why a job of a group waits", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited", "c 1/s")
 		r.appendGroup("a1")
-		r.waitsFor(causeOnly(queue.ByDrainer), "ses.a", "a1")
+		r.waitsFor(causeOnly(cause.Drainer), "ses.a", "a1")
 		r.appendGroup("a2 c1 c2 p1")
-		parent := queue.Why{By: queue.ByParent, Queue: "ses"}
+		parent := queue.Why{By: cause.Parent, Queue: "ses"}
 		r.waitsFor(parent, "ses.a", "a1", "a2")
 		r.waitsFor(parent, "ses.c", "c1")
-		r.waitsFor(causeOnly(queue.ByRate), "ses.c", "c2")
-		r.waitsFor(causeOnly(queue.ByParent), "ses", "p1")
+		r.waitsFor(causeOnly(cause.Rate), "ses.c", "c2")
+		r.waitsFor(causeOnly(cause.Parent), "ses", "p1")
 		r.check(r.e.Pause(r.ctx, "ses", queue.Pause{Reason: "because"}))
-		r.waitsFor(queue.Why{By: queue.ByPaused, Queue: "ses", Reason: "because"}, "ses.a", "a1")
-		r.waitsFor(queue.Why{By: queue.ByPaused, Reason: "because"}, "ses", "p1")
+		r.waitsFor(queue.Why{By: cause.Paused, Queue: "ses", Reason: "because"}, "ses.a", "a1")
+		r.waitsFor(queue.Why{By: cause.Paused, Reason: "because"}, "ses", "p1")
 		r.check(r.e.Pause(r.ctx, "ses.a", queue.Pause{Reason: "mine"}))
-		r.waitsFor(queue.Why{By: queue.ByPaused, Reason: "mine"}, "ses.a", "a1")
+		r.waitsFor(queue.Why{By: cause.Paused, Reason: "mine"}, "ses.a", "a1")
 	}},
 }

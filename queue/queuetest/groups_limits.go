@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
 )
 
 var groupLimitRules = []rule{
@@ -113,14 +114,14 @@ var groupLimitRules = []rule{
 		r.appendGroup("a1 a2 a3 a4 b1 b2")
 		r.awaits("ses.a", map[string]time.Duration{"a1": time.Second, "a2": time.Minute, "a3": 62 * time.Second})
 		r.awaits("ses.b", map[string]time.Duration{"b1": time.Second, "b2": time.Hour})
-		r.waitsFor(queue.Why{By: queue.ByParent, Queue: "ses"}, "ses.a", "a1")
-		r.waitsFor(queue.Why{By: queue.ByQuota, Queue: "ses", Reason: reason}, "ses.a", "a2", "a3")
-		r.waitsFor(queue.Why{By: queue.ByQuota, Reason: "1/h"}, "ses.b", "b2")
+		r.waitsFor(queue.Why{By: cause.Parent, Queue: "ses"}, "ses.a", "a1")
+		r.waitsFor(queue.Why{By: cause.Quota, Queue: "ses", Reason: reason}, "ses.a", "a2", "a3")
+		r.waitsFor(queue.Why{By: cause.Quota, Reason: "1/h"}, "ses.b", "b2")
 		r.departures("ses", t0, 3)
-		shut := lasting(queue.ByQuota, t0.Add(time.Minute), reason)
+		shut := lasting(cause.Quota, t0.Add(time.Minute), reason)
 		shut.Queue = "ses"
 		r.waitsFor(shut, "ses.a", "a3", "a4")
-		r.waitsFor(lasting(queue.ByQuota, t0.Add(time.Hour), "1/h"), "ses.b", "b2")
+		r.waitsFor(lasting(cause.Quota, t0.Add(time.Hour), "1/h"), "ses.b", "b2")
 		if a := r.outcome(
 			queue.Lapsed, expiringJob(t0.Add(time.Minute), "ses.a", "late"),
 		); instantOf(a.ETA.At) <= t0.Add(time.Minute) {

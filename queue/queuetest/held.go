@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
 )
 
 // hold holds jobs, which may have been sent.
@@ -65,7 +66,7 @@ var heldRules = []rule{
 		r.timeline(t0.Time(), q, "a", wantAttempt{
 			0, 1, "client@bench", queue.AttemptUnknown, "the connection was lost",
 		})
-		r.waitsFor(queue.Why{By: queue.ByHeld, Reason: "the connection was lost"}, q, "a")
+		r.waitsFor(queue.Why{By: cause.Held, Reason: "the connection was lost"}, q, "a")
 		r.held(q, "a")
 		l := r.page(queue.ListRequest{Queue: q, State: queue.Held, Limit: 9})
 		if got, want := l.Jobs[0], r.asListed(q, "a"); timelineText(got.Timeline) != "" || got.HeldAt != want.HeldAt ||

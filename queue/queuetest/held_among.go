@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // Held jobs among others: in lanes, lists, moves and the overflow.
@@ -154,17 +155,17 @@ var heldAmongRules = []rule{
 		for _, v := range r.reserve(s.q, 9) {
 			r.deliver(v)
 		}
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.hold("", r.reserve(s.q, 9)...)
 		if i := r.info(s.q); i.Held != 1 || i.Back != 1 {
 			r.Errorf("got %+v", i)
 		}
-		s.takes(queue.NotYet)
+		s.takes(readmit.NotYet)
 		r.decides(s.q, "x", queue.Deliver, "", queue.Delivered)
 		if i := r.info(s.q); i.Back != 0 {
 			r.Errorf("got %+v", i)
 		}
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.drain(s.q)
 	}},
 	{"a held job is moved as one", func(r *rig) {

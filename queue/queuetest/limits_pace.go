@@ -9,6 +9,7 @@ import (
 	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
 )
 
 // limited sets limits beside the rate, each "2/s", "2/s 3" with a burst, "quota 5/m" or
@@ -161,8 +162,8 @@ var limitPaceRules = []rule{
 				)
 			}
 		}
-		r.waitsFor(causeOnly(queue.ByDrainer), q, "j0")
-		r.waitsFor(causeOnly(queue.ByRate), q, "j1", "j4")
+		r.waitsFor(causeOnly(cause.Drainer), q, "j0")
+		r.waitsFor(causeOnly(cause.Rate), q, "j1", "j4")
 		r.lapsed(expiringJob(t0.Add(2999*time.Millisecond), q, "late"), t0.Add(3*time.Second))
 	}},
 	{"lanes and their rates hold within", func(r *rig) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
 )
 
 // used checks how much of each limit of a queue was used, as far as it is a quota; -1 for a pace.
@@ -195,18 +196,18 @@ var limitQuotaRules = []rule{
 				)
 			}
 		}
-		r.waitsFor(causeOnly(queue.ByDrainer), q, "j1")
-		r.waitsFor(causeOnly(queue.ByRate), q, "j2", "j3")
-		r.waitsFor(queue.Why{By: queue.ByQuota, Reason: "3/m"}, q, "j4", "j8")
+		r.waitsFor(causeOnly(cause.Drainer), q, "j1")
+		r.waitsFor(causeOnly(cause.Rate), q, "j2", "j3")
+		r.waitsFor(queue.Why{By: cause.Quota, Reason: "3/m"}, q, "j4", "j8")
 		r.lapsed(expiringJob(t0.Add(121*time.Second), q, "late"), t0.Add(122*time.Second))
 		r.departures(q, t0, 3)
-		shut := lasting(queue.ByQuota, t0.Add(time.Minute), "3/m")
+		shut := lasting(cause.Quota, t0.Add(time.Minute), "3/m")
 		r.waitsFor(shut, q, "j4", "j8")
-		r.waitsFor(causeOnly(queue.ByDrainer), r.queue("g.other", "1/s", limited("quota 3/m")))
+		r.waitsFor(causeOnly(cause.Drainer), r.queue("g.other", "1/s", limited("quota 3/m")))
 		z := r.queue("g.z", "unlimited", limited("quota 1/d Europe/Berlin"))
 		r.appendNumbered(z, 2)
 		r.deliver(r.grant(z, 1, "j1")...)
-		r.waitsFor(lasting(queue.ByQuota, t0.Add(10*time.Hour), "1/d Europe/Berlin"), z, "j2")
+		r.waitsFor(lasting(cause.Quota, t0.Add(10*time.Hour), "1/d Europe/Berlin"), z, "j2")
 	}},
 	{"those refused are told when there is room, which may be in another window", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 1/m"), withCapacity(2))

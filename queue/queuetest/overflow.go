@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // defers lets a queue's jobs wait on the overflow.
@@ -152,7 +153,7 @@ func (s *fakeOverflow) request(count int) queue.ReadmitRequest {
 }
 
 // takes hands in as many jobs as outcomes are wanted, and drops the final ones.
-func (s *fakeOverflow) takes(want ...queue.ReadmitOutcome) queue.Readmitted {
+func (s *fakeOverflow) takes(want ...readmit.Outcome) queue.Readmitted {
 	s.Helper()
 	req := s.request(len(want))
 	res := s.checkReadmit(req, want...)
@@ -170,7 +171,7 @@ func (s *fakeOverflow) takes(want ...queue.ReadmitOutcome) queue.Readmitted {
 }
 
 // checkReadmit hands a request in and checks the outcomes.
-func (r *rig) checkReadmit(req queue.ReadmitRequest, want ...queue.ReadmitOutcome) queue.Readmitted {
+func (r *rig) checkReadmit(req queue.ReadmitRequest, want ...readmit.Outcome) queue.Readmitted {
 	r.Helper()
 	res := r.readmit(req)
 	if !slices.Equal(res.Outcomes, want) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // announces says that a job strayed, and looks for the backlog.
@@ -43,7 +44,7 @@ var announceRules = []rule{
 		}
 		s.addUnknown("stray")
 		s.setAside("behind")
-		if n := s.takes(queue.Returned, queue.Returned).Behind; n != 1 { // as far as they knew who read them
+		if n := s.takes(readmit.Returned, readmit.Returned).Behind; n != 1 { // as far as they knew who read them
 			r.Errorf("%d behind", n)
 		}
 		r.beside[s.q] = 1
@@ -88,11 +89,11 @@ var announceRules = []rule{
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.full("a", "b")
 		r.drain(s.q)
-		first := s.takes(queue.Returned)
+		first := s.takes(readmit.Returned)
 		s.announces()
 		r.busy(fromHolder("another", s.request(0)), queue.ReadmitFor)
 		r.clock.Advance(time.Second)
-		second := s.takes(queue.Returned)
+		second := s.takes(readmit.Returned)
 		if second.Order <= first.Order || second.Behind != 1 {
 			r.Errorf("%+v, then %+v", first, second)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // empty says that nothing of the queue is on the overflow, and returns how many
@@ -48,10 +49,10 @@ var backlogRules = []rule{
 		if n := s.admits("y"); n != 1 {
 			r.Errorf("%d got in, want 1", n)
 		}
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.tallies(s.q, tally{waiting: 3, deferred: 2, appended: 3, setAside: 1, returned: 1, refused: 1})
 		r.drain(s.q)
-		s.takes(queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned)
 		r.beside[s.q] = 3
 		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 5, setAside: 1, returned: 3, delivered: 3, refused: 1})
 		r.backlogged(s.q) // d
@@ -80,16 +81,16 @@ var backlogRules = []rule{
 		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		r.accept(s.q, "full1", "full2")
 		s.addUnknown("a", "b", "c", "d")
-		s.takes(queue.NotYet, queue.NotYet)
+		s.takes(readmit.NotYet, readmit.NotYet)
 		r.tallies(s.q, tally{waiting: 2, deferred: 4, appended: 2})
 		r.drain(s.q)
 		r.offered(queue.SetAside, job(s.q, "x"))
-		s.takes(queue.Returned, queue.NotYet, queue.NotYet, queue.NotYet)
+		s.takes(readmit.Returned, readmit.NotYet, readmit.NotYet, readmit.NotYet)
 		r.tallies(s.q, tally{waiting: 1, deferred: 3, appended: 3, setAside: 1, returned: 1, delivered: 2})
 		r.beside[s.q]++
 		s.another(0)
 		s.jobs[0].ID = "a"
-		s.takes(queue.Clash)
+		s.takes(readmit.Clash)
 		r.tallies(s.q, tally{waiting: 1, deferred: 3, appended: 3, setAside: 1, returned: 1, delivered: 2})
 	}},
 	{"a queue is backlogged while something is recorded or behind", func(r *rig) {
@@ -111,13 +112,13 @@ var backlogRules = []rule{
 				r.Errorf("up to %d: %v, %v", limit, got, err)
 			}
 		}
-		a.takes(queue.Returned)
+		a.takes(readmit.Returned)
 		r.backlogged("a", "b.x", "c")
 		r.drain(a.q)
 		r.cancels(queue.Cancelled, a.q, "2")
 		r.backlogged("a", "b.x", "c") // it was last seen behind
-		a.takes(queue.Passed)
-		c.takes(queue.Returned)
+		a.takes(readmit.Passed)
+		c.takes(readmit.Returned)
 		r.beside[c.q]++
 		r.backlogged("b.x")
 		r.delete(b.q)
@@ -183,7 +184,7 @@ var backlogRules = []rule{
 			r.Errorf("%d given up", n)
 		}
 		r.offered(queue.Accepted, job(s.q, "b"))
-		s.takes(queue.Returned, queue.Passed)
+		s.takes(readmit.Returned, readmit.Passed)
 		r.beside[s.q]++
 		r.tallies(s.q, tally{waiting: 2, appended: 6, setAside: 2, returned: 1, missing: 2, delivered: 4})
 		r.sameIDs(r.drain(s.q), "b", "a")
@@ -201,14 +202,14 @@ var backlogRules = []rule{
 		r.drain(s.q)
 		r.deferredAgain(r.offer(job(s.q, "a"))[0], again)
 		// the old b and the old a; then the new a
-		res := s.takes(queue.Returned, queue.Returned, queue.Passed, queue.NotYet)
+		res := s.takes(readmit.Returned, readmit.Returned, readmit.Passed, readmit.NotYet)
 		// b; the record of the new a ended with the old one
 		r.beside[s.q]++
 		if res.Deferred != 1 {
 			r.Errorf("%d deferred", res.Deferred)
 		}
 		r.drain(s.q)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.tallies(s.q, tally{waiting: 1, appended: 11, setAside: 4, returned: 3, missing: 2, delivered: 10})
 	}},
 	{"what is recorded since is not given up with the rest", func(r *rig) {
@@ -230,7 +231,7 @@ var backlogRules = []rule{
 		r.clock.Advance(time.Hour)
 		r.state(queue.Deferred, s.q, "c")
 		r.drain(s.q)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.unknown(s.q, "b")
 	}},
 	{"a backlog holds the queue, a cancelled deferral does not", func(r *rig) {
@@ -250,7 +251,7 @@ var backlogRules = []rule{
 		)
 		other.full("a")
 		s.empties("a", "b", "c")
-		s.takes(queue.Returned, queue.Returned, queue.NotYet)
+		s.takes(readmit.Returned, readmit.Returned, readmit.NotYet)
 		old := s.jobs
 		r.delete(s.q)
 		r.backlogged(other.q)
@@ -269,12 +270,12 @@ var backlogRules = []rule{
 		s.setAside("c")
 		r.drain(s.q)
 		s.jobs[0].Order = 1 // the order begins anew, and so does who came back
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		s.addUnknown("d")
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.beside[s.q]++
 		s.last, s.jobs = s.last+1, old
 		s.jobs[0].Order = s.last
-		s.takes(queue.Orphaned)
+		s.takes(readmit.Orphaned)
 	}},
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // overflowCalls is every call of queue.Overflow, each about queue q with the job
@@ -44,7 +45,7 @@ var overflowCallRules = []rule{
 		}
 		r.tallies(s.q, tally{deferred: 1, appended: 2, setAside: 1, delivered: 2})
 		s.holder = "another" // nobody has the way back
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 	}},
 	{"closed, an engine says so", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // overflowLoad is one queue and its overflow with everybody at work at once.
@@ -74,7 +75,7 @@ func (b *overflowLoad) bringBack(holder string) {
 			return
 		}
 		for i, o := range res.Outcomes {
-			if o != queue.Returned && o != queue.Passed && o != queue.NotYet {
+			if o != readmit.Returned && o != readmit.Passed && o != readmit.NotYet {
 				b.Errorf("readmit %s: %v", req.Jobs[i].ID, o)
 			}
 		}

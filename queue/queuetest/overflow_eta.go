@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // checkDeferred checks where a job that was just set aside is said to be, and when it is
@@ -55,7 +56,7 @@ var deferredETARules = []rule{
 		t1 := r.clock.Now()
 		r.clock.Advance(time.Second)
 		t1 = t1.Add(time.Second)
-		s.takes(queue.Returned, queue.Passed)
+		s.takes(readmit.Returned, readmit.Passed)
 		if res := r.readmit(s.request(0)); res.Room != 1 {
 			r.Fatalf("room for %d", res.Room)
 		}
@@ -99,7 +100,7 @@ var deferredETARules = []rule{
 		r.cancels(queue.Cancelled, s.q, "a")
 		r.checkJob(s.q, "a", seen{state: queue.Cancelled, cost: 5, appended: t0})
 		r.clock.Advance(time.Minute)
-		s.takes(queue.Passed)
+		s.takes(readmit.Passed)
 		r.checkJob(s.q, "a", seen{state: queue.Cancelled, cost: 5, appended: t0, ended: r.clock.Now()})
 	}},
 	{"a job that came back was appended when it came", func(r *rig) {
@@ -108,7 +109,7 @@ var deferredETARules = []rule{
 		s.asideJobs(costing(4, s.q, "a"))
 		r.drain(s.q)
 		r.clock.Advance(time.Minute)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		now := r.clock.Now()
 		r.checkJob(s.q, "a", seen{state: queue.Waiting, position: 1, eta: now, exact: true, cost: 4, appended: now})
 		if i := r.info(s.q); !i.OldestWaiting.Equal(now.Time()) {

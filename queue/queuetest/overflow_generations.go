@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // leaks sets jobs aside that never get to the overflow.
@@ -37,7 +38,7 @@ var generationRules = []rule{
 			for n, id := range numbered("j", 30) {
 				r.clock.Advance(time.Second)
 				s.setAside(id)
-				if m := s.takes(queue.Returned).Missing; m != 0 {
+				if m := s.takes(readmit.Returned).Missing; m != 0 {
 					r.Errorf("%d given up after %v", m, time.Duration(n)*time.Second)
 				}
 				r.drain(s.q)
@@ -46,14 +47,14 @@ var generationRules = []rule{
 			s.setAside("last")
 			s.setAside("behind")
 			// set aside after exactly as long
-			r.found(s.takes(queue.Returned), readmitState{room: 1, batch: 1, deferred: 4})
+			r.found(s.takes(readmit.Returned), readmitState{room: 1, batch: 1, deferred: 4})
 			r.drain(s.q)
-			r.found(s.takes(queue.Returned), readmitState{room: 1, batch: 1, deferred: 1, missing: 2})
+			r.found(s.takes(readmit.Returned), readmitState{room: 1, batch: 1, deferred: 1, missing: 2})
 			r.drain(s.q)
 			r.unknown(s.q, "leaked")
 			r.unknown(s.q, "too")
 			r.state(queue.Deferred, s.q, "behind")
-			s.takes(queue.Returned)
+			s.takes(readmit.Returned)
 			r.backlogged()
 			r.tallies(s.q, tally{waiting: 1, appended: 37, setAside: 35, returned: 33, missing: 2, delivered: 36})
 		},
@@ -93,7 +94,7 @@ var generationRules = []rule{
 		s.setAside("b", "c")
 		req := s.request(3)
 		req.Jobs[1].Done = true
-		r.found(r.checkReadmit(req, queue.Returned, queue.Passed, queue.Returned), readmitState{
+		r.found(r.checkReadmit(req, readmit.Returned, readmit.Passed, readmit.Returned), readmitState{
 			room: 2, batch: 1, deferred: 1, missing: 1,
 		})
 		r.beside[s.q]--
@@ -110,7 +111,7 @@ var generationRules = []rule{
 		s.setAside("a")
 		req := s.request(1)
 		req.Closed = true
-		r.found(r.checkReadmit(req, queue.NotYet), readmitState{room: 2, batch: 1, deferred: 1, missing: 1})
+		r.found(r.checkReadmit(req, readmit.NotYet), readmitState{room: 2, batch: 1, deferred: 1, missing: 1})
 		r.unknown(s.q, "leaked")
 		r.state(queue.Deferred, s.q, "a")
 	}},
@@ -122,7 +123,7 @@ var generationRules = []rule{
 		for range 5 {
 			r.clock.Advance(time.Hour)
 			s.setAside(r.clock.Now().Time().Format("15h04"))
-			if n := s.takes(queue.NotYet).Missing; n != 0 {
+			if n := s.takes(readmit.NotYet).Missing; n != 0 {
 				r.Errorf("%d given up", n)
 			}
 		}
@@ -135,21 +136,21 @@ var generationRules = []rule{
 			s.jobs[0].Ticket = ticket
 			s.jobs[0].At = r.clock.Now().Add(time.Hour).Time()
 			if ticket != "" {
-				s.takes(queue.Orphaned)
+				s.takes(readmit.Orphaned)
 				s.done(1)
 				continue
 			}
-			s.takes(queue.Returned)
+			s.takes(readmit.Returned)
 			r.beside[s.q]++
 			r.drain(s.q)
 		}
 		s.setAside("a", "b")
 		s.jobs[0].At = r.clock.Now().Add(time.Hour).Time()
 		r.clock.Advance(queue.OrphanAfter)
-		r.found(s.takes(queue.Returned), readmitState{room: 1, batch: 1, deferred: 2})
+		r.found(s.takes(readmit.Returned), readmitState{room: 1, batch: 1, deferred: 2})
 		s.jobs[0].At = r.clock.Now().Add(time.Hour).Time()
 		r.clock.Advance(time.Microsecond)
-		r.found(s.takes(queue.Returned), readmitState{batch: 1, missing: 1})
+		r.found(s.takes(readmit.Returned), readmitState{batch: 1, missing: 1})
 	}},
 	{"asking for room, or in vain, begins nothing", func(r *rig) {
 		s := r.older("leaked")
@@ -186,7 +187,7 @@ var generationRules = []rule{
 		r.offered(queue.Conflict, other)
 		s.store(j, again)
 		s.store(j, again)
-		s.takes(queue.Returned, queue.Passed)
+		s.takes(readmit.Returned, readmit.Passed)
 		r.tallies(s.q, tally{waiting: 1, appended: 5, setAside: 2, returned: 1, missing: 1, delivered: 4})
 		r.backlogged()
 	}},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // laneJobs returns jobs in the lanes of their letters.
@@ -25,7 +26,7 @@ var overflowLaneRules = []rule{
 		list[2].Priority = 9
 		s.asideJobs(list...)
 		r.drain(s.q)
-		s.takes(queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned, readmit.Returned, readmit.Returned, readmit.Returned)
 		r.lanes(s.q, 3)
 		for id, want := range map[string]int64{"x3": 1, "x1": 2, "x2": 3, "y1": 1, "k1": 1} {
 			if j := r.job(s.q, id); j.Position != want || j.Lane != letters[id[0]] || j.State != queue.Waiting {
@@ -42,7 +43,7 @@ var overflowLaneRules = []rule{
 		list[3].NotBefore, list[4].NotBefore = due.Time(), due.Time()
 		s.asideJobs(list...)
 		r.drain(s.q)
-		s.takes(queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned, readmit.Returned, readmit.Returned, readmit.Returned)
 		if i := r.info(s.q); i.Waiting != 3 || i.Scheduled != 2 {
 			r.Errorf("%d wait, %d are scheduled", i.Waiting, i.Scheduled)
 		}
@@ -83,7 +84,7 @@ var overflowLaneRules = []rule{
 		r.checkDeferred(a[1], 6, t0.Add(time.Hour))
 		r.drain(s.q)
 		r.clock.Set(t0.Add(2 * time.Minute))
-		s.takes(queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned)
 		r.state(queue.Waiting, s.q, "a")
 		r.checkJob(s.q, "b", seen{
 			state: queue.Scheduled, eta: t0.Add(time.Hour), cost: 1, appended: r.clock.Now(), due: t0.Add(time.Hour),
@@ -133,7 +134,7 @@ var overflowLaneRules = []rule{
 		stray.Job = other
 		stray.Order++
 		s.jobs = append(s.jobs, stray)
-		s.takes(queue.Returned, queue.Clash)
+		s.takes(readmit.Returned, readmit.Clash)
 	}},
 	{"a lane or a schedule that is none of ours is not taken back", func(r *rig) {
 		for i, change := range []func(*queue.Job){
@@ -145,7 +146,7 @@ var overflowLaneRules = []rule{
 			s := r.overflowOf(fmt.Sprint("q", i), "unlimited", withCapacity(4))
 			s.addUnknown("a")
 			change(&s.jobs[0].Job)
-			s.takes(queue.Unreadable)
+			s.takes(readmit.Unreadable)
 		}
 	}},
 	{"with lanes, what comes back keeps the pace, and lanes their rates", func(r *rig) {

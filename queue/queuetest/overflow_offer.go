@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // withOverflow returns a job that chooses for itself what becomes of it.
@@ -134,9 +135,9 @@ var offerRules = []rule{
 		if a[0].Position != 3 || a[1].Position != 4 {
 			r.Errorf("at %d and %d, want 3 and 4", a[0].Position, a[1].Position)
 		}
-		s.takes(queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned)
 		s.setAside("e")
-		s.takes(queue.Returned, queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned, readmit.Returned)
 		r.offered(queue.Accepted, job(s.q, "f")) // the backlog is gone
 		r.sameIDs(r.drain(s.q), "a", "b", "c", "d", "e", "f")
 	}},
@@ -177,13 +178,13 @@ var offerRules = []rule{
 		r.offered(queue.OverflowFull, job(s.q, "f"))
 		r.queue(s.q, "10/s", withCapacity(2), defers, func(s *queue.Spec) { s.Deferred.MaxJobs = 1 })
 		r.drain(s.q)
-		s.takes(queue.Returned, queue.NotYet)
+		s.takes(readmit.Returned, readmit.NotYet)
 		r.offered(queue.OverflowFull, job(s.q, "f"))
 		r.drain(s.q)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.offered(queue.OverflowFull, job(s.q, "f"))
 		r.drain(s.q)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.offered(queue.Accepted, job(s.q, "f"))
 	}},
 	{"many callers: each job is in or set aside, once, and none too many", func(r *rig) {

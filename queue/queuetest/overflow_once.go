@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // deferredAgain offers, or appends, a job that is deferred already.
@@ -75,10 +76,10 @@ var deferredOnceRules = []rule{
 		q.store(other, a[1])
 		r.drain(p.q)
 		r.drain(q.q)
-		p.takes(queue.Returned)
+		p.takes(readmit.Returned)
 		r.state(queue.Deferred, q.q, "a")
 		r.state(queue.Waiting, p.q, "a")
-		q.takes(queue.Returned)
+		q.takes(readmit.Returned)
 		v := r.grant(p.q, 9, "a", "a")
 		if v[0].Queue != p.q || v[1].Queue != q.q || string(v[1].Payload) != "other" {
 			r.Errorf("granted %+v", v)
@@ -87,7 +88,7 @@ var deferredOnceRules = []rule{
 	{"once it is back it is known in whatever state, and forgotten like any other", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2), deferredFor(time.Minute, time.Minute))
 		s.empties("a", "b")
-		s.takes(queue.Returned, queue.NotYet)
+		s.takes(readmit.Returned, readmit.NotYet)
 		other := job(s.q, "a")
 		other.Payload = []byte("other")
 		known := func(state queue.State, position int64) {

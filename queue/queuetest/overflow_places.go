@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // admits appends jobs that may not wait until one is refused, and returns how
@@ -30,9 +31,9 @@ func (s *fakeOverflow) fills() (n int64) {
 	s.Helper()
 	req := s.request(min(len(s.jobs), queue.MaxReadmit))
 	for _, o := range s.readmit(req).Outcomes {
-		if o == queue.Returned {
+		if o == readmit.Returned {
 			n++
-		} else if o != queue.NotYet {
+		} else if o != readmit.NotYet {
 			s.Fatalf("%s: %v", req.Jobs[n].ID, o)
 		}
 	}
@@ -120,16 +121,16 @@ var placesRules = []rule{
 			r.deliver(r.grant(s.q, 1, id)...)
 		}
 		step(queue.Full, "x1") // two are left, and these are the two
-		s.takes(queue.Returned, queue.Returned, queue.NotYet)
+		s.takes(readmit.Returned, readmit.Returned, readmit.NotYet)
 		r.deliver(r.grant(s.q, 1, "full00003")...)
 		step(queue.Accepted, "x1")
 		step(queue.Full, "x2")
 		r.deliver(r.grant(s.q, 1, "full00004")...)
 		step(queue.Accepted, "x2")
-		s.takes(queue.NotYet)
+		s.takes(readmit.NotYet)
 		r.deliver(r.grant(s.q, 1, "a")...)
 		step(queue.Full, "x3") // its place is for c
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		step(queue.Full, "x3")
 		r.sameIDs(r.drain(s.q), "b", "x1", "x2", "c")
 		r.tallies(s.q, tally{appended: 9, setAside: 3, returned: 3, delivered: 9, refused: 6})
@@ -137,13 +138,13 @@ var placesRules = []rule{
 	{"scheduled and leased jobs keep their places, and whether they had come back", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4), leased(10*time.Second, 2))
 		s.empties(numbered("j", 6)...)
-		s.takes(queue.Returned, queue.Returned, queue.NotYet)
+		s.takes(readmit.Returned, readmit.Returned, readmit.NotYet)
 		v := r.grant(s.q, 2, "j00001", "j00002")
-		s.takes(queue.NotYet)
+		s.takes(readmit.NotYet)
 		r.release(v[0])
-		s.takes(queue.NotYet)
+		s.takes(readmit.NotYet)
 		r.fail(time.Hour, v[1])
-		s.takes(queue.NotYet)
+		s.takes(readmit.NotYet)
 		if n := s.admits("x"); n != 2 {
 			r.Errorf("%d of the others got in, want 2", n)
 		}
@@ -185,12 +186,12 @@ var placesRules = []rule{
 			s.full()
 			s.asideJobs(list...)
 			r.drain(s.q)
-			s.takes(queue.Returned, queue.Returned, queue.NotYet)
+			s.takes(readmit.Returned, readmit.Returned, readmit.NotYet)
 			tt.out(s.q)
 			if res := r.readmit(s.request(0)); res.Room != 1 {
 				r.Errorf("%s: room for %d, want 1", tt.what, res.Room)
 			}
-			s.takes(queue.Returned, queue.NotYet)
+			s.takes(readmit.Returned, readmit.NotYet)
 			r.delete(s.q)
 		}
 	}},
@@ -234,14 +235,14 @@ var placesRules = []rule{
 	{"a queue without a backlog is as full as it gets, by whomever", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a")
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.offered(queue.Accepted, job(s.q, "b"))
 		if n := s.admits("x"); n != 2 {
 			r.Errorf("%d got in, want 2", n)
 		}
 		s.setAside("c")
 		r.deliver(r.grant(s.q, 2, "a", "b")...)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.sameIDs(r.drain(s.q), "x0", "x1", "c")
 	}},
 }

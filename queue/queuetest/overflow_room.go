@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // roomListener listens for the queues that have room again.
@@ -199,7 +200,7 @@ var roomRules = []rule{
 			if ear.until(s.q) != nil {
 				return
 			}
-			s.takes(queue.Returned) // or it would speak up for more room, and late
+			s.takes(readmit.Returned) // or it would speak up for more room, and late
 			r.drain(s.q)
 		}
 		r.Error("it never said that it has room for the last one")

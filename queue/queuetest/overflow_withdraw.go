@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 func ticketed(a queue.Appended, queueName string) queue.Ticketed {
@@ -113,9 +114,9 @@ var withdrawRules = []rule{
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		a := s.empties("cancelled", "back", "delivered", "dead")
 		r.cancels(queue.Cancelled, s.q, "cancelled")
-		s.takes(queue.Passed, queue.Returned, queue.Returned)
+		s.takes(readmit.Passed, readmit.Returned, readmit.Returned)
 		r.deliver(r.grant(s.q, 2, "back", "delivered")[1])
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.settled(queue.Dead, settlement(queue.Bury, r.grant(s.q, 1, "dead")[0]))
 		want := tally{leased: 1, dead: 1, appended: 7, setAside: 4, returned: 3, cancelled: 1, delivered: 5, died: 1}
 		r.tallies(s.q, want)
@@ -136,13 +137,13 @@ var withdrawRules = []rule{
 		r.withdrawsOne(ticketed(a[0], s.q))
 		r.state(queue.Cancelled, s.q, "a")
 		r.tallies(s.q, tally{waiting: 1, appended: 1, setAside: 1, cancelled: 1})
-		s.takes(queue.Passed) // it was stored after all
+		s.takes(readmit.Passed) // it was stored after all
 	}},
 	{"withdrawn and stored after all, it comes back like any other", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		a := s.empties("a")
 		r.withdrawsOne(ticketed(a[0], s.q))
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.beside[s.q]++
 		r.tallies(s.q, tally{waiting: 1, appended: 3, returned: 1, delivered: 2})
 		r.sameIDs(r.drain(s.q), "a")

@@ -6,6 +6,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // putDocument writes or deletes a document that both have, or have not.
@@ -35,7 +37,7 @@ func (p *pair) putDocument() {
 func (p *pair) record() {
 	entry := queue.AuditEntry{
 		Actor: queue.Actor{Address: "192.0.2.1"}, Of: rapid.SampledFrom([]string{"queue", "app", "."}).Draw(p.T, "of"),
-		Name: "x", What: queue.KindRefused, Refused: "forbidden", Times: rapid.Int64Range(0, 3).Draw(p.T, "times"),
+		Name: "x", What: changekind.Refused, Refused: "forbidden", Times: rapid.Int64Range(0, 3).Draw(p.T, "times"),
 	}
 	p.both(fmt.Sprintf("record %+v", entry), func(_ int, e queue.Engine) string { return kind(e.Record(p.ctx, entry)) })
 }
@@ -68,7 +70,7 @@ func isSubject(of string) bool { return of == string(queue.OfQueue) || of == str
 
 // auditedIn is what the log of a partition has of some entries.
 func (p *pair) auditedIn(e queue.Engine, partition int, wanted func(*queue.AuditEntry) bool, timed bool) (text string) {
-	v := queue.AuditVerifier{Partition: partition}
+	v := audit.Verifier{Partition: partition}
 	for {
 		ask := queue.AuditRequest{Partition: partition, Limit: queue.MaxAudit}
 		if v.Number > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // pairOverflow is the overflow of one queue as the pair keeps it. Nothing leaves
@@ -219,12 +220,12 @@ func (p *pair) readmitBoth(s *pairOverflow, req queue.ReadmitRequest, given []*s
 	b.backOnes += gone
 	for i, o := range res.Outcomes {
 		switch o {
-		case queue.Returned:
+		case readmit.Returned:
 			b.returned++
 			b.entered++
-		case queue.TooOld, queue.TooLate, queue.TooLarge:
+		case readmit.TooOld, readmit.TooLate, readmit.TooLarge:
 			b.deadOutside++
-		case queue.Clash, queue.Orphaned, queue.Unreadable:
+		case readmit.Clash, readmit.Orphaned, readmit.Unreadable:
 			for _, j := range s.log {
 				j.stuck = j.stuck || j.Order == given[i].Order
 			}

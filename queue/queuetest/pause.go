@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
 )
 
 // pauses pauses a queue until an instant, 0 until it is resumed.
@@ -177,7 +178,7 @@ var pauseRules = []rule{
 			ctx := queue.WithActor(r.ctx, queue.Actor{Name: name, Note: note, App: "acme", Token: "1", Operation: "pause"})
 			r.check(r.e.Pause(ctx, q, queue.Pause{}))
 			r.checkPause(queue.Pause{By: name, Note: note, Since: r.clock.Now().Time()}, q)
-			r.waitsFor(queue.Why{By: queue.ByPaused, Who: name, Note: note}, q, "a")
+			r.waitsFor(queue.Why{By: cause.Paused, Who: name, Note: note}, q, "a")
 			r.clock.Advance(time.Second)
 		}
 		for _, name := range []string{"token:1", "", "token:2"} {
@@ -211,9 +212,9 @@ var pauseRules = []rule{
 		r.accept(q, "a")
 		until := r.clock.Now().Add(time.Minute)
 		r.pauses(q, until, "maintenance")
-		r.waitsFor(queue.Why{By: queue.ByPaused, Until: until.Time(), Reason: "maintenance", Note: "ann@desk"}, q, "a")
+		r.waitsFor(queue.Why{By: cause.Paused, Until: until.Time(), Reason: "maintenance", Note: "ann@desk"}, q, "a")
 		r.pauses(q, 0, "the provider is down")
-		r.waitsFor(queue.Why{By: queue.ByPaused, Reason: "the provider is down", Note: "ann@desk"}, q, "a")
+		r.waitsFor(queue.Why{By: cause.Paused, Reason: "the provider is down", Note: "ann@desk"}, q, "a")
 	}},
 	{"what is expected begins at its end", func(r *rig) {
 		q := r.putWithLanes("q", "10/s", "k1 x1", except(laneX, laneRate("1/s")))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
 )
 
 // pulled makes a queue a pull queue.
@@ -68,7 +69,7 @@ var pullRules = []rule{
 	{"jobs of a pull queue go to those who ask for it, and to no drainer", func(r *rig) {
 		q := r.queue("q", "unlimited", pulled)
 		r.accept(q, "a", "b", "c")
-		r.waitsFor(causeOnly(queue.ByPuller), q, "a", "c")
+		r.waitsFor(causeOnly(cause.Puller), q, "a", "c")
 		r.grant(q, 9)
 		r.deliver(r.pull("one", q, 2, "a", "b").Jobs...)
 		r.deliver(r.pull("two", q, 9, "c").Jobs...)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // purges carries a purge out, limit jobs a call, and does something between the calls.
@@ -153,7 +154,7 @@ var purgeRules = []rule{
 		s := r.overflowOf("q", "unlimited", withCapacity(4), lowWater(0.75))
 		s.full("a", "b")
 		r.purges(queue.PurgeRequest{Queue: s.q, State: queue.Waiting}, 500, 4, nil)
-		s.takes(queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned)
 		r.purges(queue.PurgeRequest{Queue: s.q, State: queue.Waiting}, 1, 2, nil)
 		r.tallies(s.q, tally{appended: 6, setAside: 2, returned: 2, cancelled: 6})
 		if res := r.checkReadmit(queue.ReadmitRequest{

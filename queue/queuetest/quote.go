@@ -9,6 +9,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/quote"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // lane looks at a queue and a lane of it.
@@ -111,7 +112,7 @@ var quoteRules = []rule{
 		s := r.overflowOf("q", "10/s", withCapacity(10), lowWater(0.5))
 		s.full("a", "b", "c", "d", "e", "f", "g", "h")
 		r.drain(s.q)
-		s.takes(queue.Returned, queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned, readmit.Returned)
 		if i := r.info(s.q); i.Back != 3 || i.Waiting != 3 || i.Deferred != 5 {
 			r.Errorf("%d back, %d waiting, %d deferred", i.Back, i.Waiting, i.Deferred)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 var readmitRules = []rule{
@@ -18,7 +19,8 @@ var readmitRules = []rule{
 		s.empties(numbered("j", 8)...)
 		r.accept(s.q, "x")
 		res := s.takes(
-			queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.NotYet, queue.NotYet,
+			readmit.Returned, readmit.Returned, readmit.Returned, readmit.Returned, readmit.Returned,
+			readmit.NotYet, readmit.NotYet,
 		)
 		r.found(res, readmitState{room: 0, batch: 2, deferred: 3})
 		r.accept(s.q, "y")
@@ -29,7 +31,7 @@ var readmitRules = []rule{
 			}
 		}
 		r.sameIDs(r.drain(s.q), "x", "j00001", "j00002", "j00003", "j00004", "j00005", "y")
-		s.takes(queue.Returned, queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned, readmit.Returned)
 		r.sameIDs(r.drain(s.q), "j00006", "j00007", "j00008")
 		r.tallies(s.q, tally{appended: 20, setAside: 8, returned: 8, delivered: 20})
 	}},
@@ -65,8 +67,8 @@ var readmitRules = []rule{
 		r.clock.Advance(time.Hour)
 		came := r.clock.Now().Time()
 		s.takes(
-			queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.Returned,
-			queue.Returned, queue.Returned,
+			readmit.Returned, readmit.Returned, readmit.Returned, readmit.Returned, readmit.Returned, readmit.Returned,
+			readmit.Returned, readmit.Returned,
 		)
 		for i, v := range r.drain(s.q) {
 			want := list[i]
@@ -138,9 +140,9 @@ var readmitRules = []rule{
 		room(2)
 		r.deliver(v[2:]...)
 		room(3)
-		s.takes(queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned)
 		room(1)
-		s.takes(queue.Returned, queue.NotYet)
+		s.takes(readmit.Returned, readmit.NotYet)
 		room(0)
 		r.deliver(r.grant(s.q, 1, "j00001")...)
 		room(1)
@@ -148,28 +150,28 @@ var readmitRules = []rule{
 	{"a full queue takes nothing back, however little came back", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.full("a")
-		s.takes(queue.NotYet)
+		s.takes(readmit.NotYet)
 		v := r.reserve(s.q, 4)
-		s.takes(queue.NotYet)
+		s.takes(readmit.NotYet)
 		r.deliver(v[0])
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 	}},
 	{"as many as a call takes", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(1001), lowWater(0.7))
 		list := numbered("j", queue.MaxReadmit+100)
 		s.empties(list...)
-		res := s.takes(repeat(queue.Returned, queue.MaxReadmit)...)
+		res := s.takes(repeat(readmit.Returned, queue.MaxReadmit)...)
 		r.found(res, readmitState{room: 201, batch: 176, deferred: 100})
-		s.takes(repeat(queue.Returned, 100)...)
+		s.takes(repeat(readmit.Returned, 100)...)
 		r.sameIDs(r.drain(s.q), list...)
 	}},
 	{"it needs no ticket and no record: what was put aside while the engine was away comes back too", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.addUnknown("a", "b", "c")
-		s.takes(queue.Returned, queue.Returned, queue.NotYet)
+		s.takes(readmit.Returned, readmit.Returned, readmit.NotYet)
 		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, returned: 2})
 		r.drain(s.q)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.beside[s.q] = 3
 		r.sameIDs(r.drain(s.q), "c")
 		r.tallies(s.q, tally{appended: 3, returned: 3, delivered: 3})
@@ -178,7 +180,7 @@ var readmitRules = []rule{
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a", "b", "c")
 		r.check(r.e.Pause(r.ctx, s.q, queue.Pause{}))
-		s.takes(queue.Returned, queue.Returned, queue.NotYet)
+		s.takes(readmit.Returned, readmit.Returned, readmit.NotYet)
 		r.grant(s.q, 9)
 		r.check(r.e.Resume(r.ctx, s.q))
 		r.sameIDs(r.drain(s.q), "a", "b")
@@ -189,7 +191,7 @@ var readmitRules = []rule{
 		r.awaitWake(s.q, "w", func(i int) {
 			r.deliver(r.watching("w", s.q)...)
 			s.addUnknown(fmt.Sprint("j", i))
-			s.takes(queue.Returned)
+			s.takes(readmit.Returned)
 			r.beside[s.q]++
 		})
 	}},
@@ -197,7 +199,7 @@ var readmitRules = []rule{
 		s := r.overflowOf("q", "10/s", withCapacity(2))
 		s.full("a")
 		r.deliver(r.grant(s.q, 1, "full00001")...)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.clock.Advance(10 * time.Second)
 		if res := r.reserveAs("client", s.q, 9); res.Lost[s.q] != 99 { // since the second could leave
 			r.Errorf("%d slots lost, want 99", res.Lost[s.q])
@@ -222,7 +224,7 @@ var readmitRules = []rule{
 		before := r.info(s.q)
 		s.addUnknown(ids...)
 		s.store(soon, queue.Appended{At: r.clock.Now().Time()})
-		s.takes(repeat(queue.Passed, 7)...)
+		s.takes(repeat(readmit.Passed, 7)...)
 		for i, id := range ids {
 			r.state(states[i], s.q, id)
 		}
@@ -238,10 +240,10 @@ var readmitRules = []rule{
 		r.deliver(r.grant(s.q, 1, "a")...)
 		r.clock.Advance(time.Minute - time.Microsecond)
 		s.addUnknown("a")
-		s.takes(queue.Passed)
+		s.takes(readmit.Passed)
 		s.addUnknown("a")
 		r.clock.Advance(time.Microsecond)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.beside[s.q]++
 	}},
 	{"a second copy is dropped, whichever comes first", func(r *rig) {
@@ -251,14 +253,14 @@ var readmitRules = []rule{
 		s.store(job(s.q, "b"), again[1])
 		s.store(job(s.q, "a"), again[0])
 		s.store(job(s.q, "b"), queue.Appended{At: first[1].At})
-		s.takes(queue.Returned, queue.Returned, queue.Returned, queue.Passed)
+		s.takes(readmit.Returned, readmit.Returned, readmit.Returned, readmit.Passed)
 		r.deliver(r.grant(s.q, 1, "a")...)
-		s.takes(queue.Passed, queue.Passed)
+		s.takes(readmit.Passed, readmit.Passed)
 		r.tallies(s.q, tally{waiting: 2, appended: 9, setAside: 3, returned: 3, delivered: 7})
 		r.sameIDs(r.drain(s.q), "b", "a2")
 	}},
 }
 
-func repeat(o queue.ReadmitOutcome, n int) []queue.ReadmitOutcome {
-	return slices.Repeat([]queue.ReadmitOutcome{o}, n)
+func repeat(o readmit.Outcome, n int) []readmit.Outcome {
+	return slices.Repeat([]readmit.Outcome{o}, n)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 var readmitClosedRules = []rule{
@@ -14,10 +15,10 @@ var readmitClosedRules = []rule{
 		s.empties("a", "b")
 		req := s.request(2)
 		req.Closed = true
-		r.found(r.checkReadmit(req, queue.NotYet, queue.NotYet), readmitState{room: 2, batch: 1, deferred: 2})
+		r.found(r.checkReadmit(req, readmit.NotYet, readmit.NotYet), readmitState{room: 2, batch: 1, deferred: 2})
 		r.offered(queue.SetAside, job(s.q, "c"))
 		r.tallies(s.q, tally{deferred: 3, appended: 4, setAside: 3, delivered: 4})
-		s.takes(queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned)
 	}},
 	{"closed, what needs no place is dealt with up to the first that does", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Hour))
@@ -30,12 +31,12 @@ var readmitClosedRules = []rule{
 		req := s.request(6)
 		req.Closed = true
 		r.found(
-			r.checkReadmit(req, queue.TooOld, queue.Passed, queue.Passed, queue.NotYet, queue.NotYet, queue.NotYet),
+			r.checkReadmit(req, readmit.TooOld, readmit.Passed, readmit.Passed, readmit.NotYet, readmit.NotYet, readmit.NotYet),
 			readmitState{room: 2, batch: 1, deferred: 3},
 		)
 		r.beside[s.q]--
 		s.jobs = s.jobs[3:]
-		s.takes(queue.Returned, queue.TooLate, queue.Returned)
+		s.takes(readmit.Returned, readmit.TooLate, readmit.Returned)
 		r.tallies(s.q, tally{
 			waiting: 2, dead: 2, appended: 6, setAside: 6, returned: 2, cancelled: 1, delivered: 4, died: 2,
 		})
@@ -52,7 +53,7 @@ var readmitDeadRules = []rule{
 		r.drain(s.q)
 		r.clock.Set(t0.Add(90 * time.Minute))
 		s.jobs[1].At = s.jobs[1].At.Add(-time.Microsecond)
-		if res := s.takes(queue.Returned, queue.TooOld); res.Deferred != 0 {
+		if res := s.takes(readmit.Returned, readmit.TooOld); res.Deferred != 0 {
 			r.Errorf("%d deferred", res.Deferred)
 		}
 		r.checkJob(s.q, "b", seen{
@@ -83,7 +84,7 @@ var readmitDeadRules = []rule{
 		r.drain(s.q)
 		at := t0.Add(time.Minute - time.Microsecond)
 		r.clock.Set(at)
-		s.takes(queue.TooLate, queue.Returned)
+		s.takes(readmit.TooLate, readmit.Returned)
 		r.checkJob(s.q, "a", seen{
 			state: queue.Dead, cost: 1, appended: t0, ended: at,
 			reason: "expired at 2026-09-01T12:00:59Z, while it was deferred",
@@ -102,7 +103,7 @@ var readmitDeadRules = []rule{
 				j.ExpiresAt = j.At.Add(time.Minute)
 			}
 		}
-		s.takes(queue.TooLate, queue.TooOld, queue.TooOld)
+		s.takes(readmit.TooLate, readmit.TooOld, readmit.TooOld)
 		r.beside[s.q] += 3
 		r.tallies(s.q, tally{waiting: 1, dead: 3, appended: 1, died: 3})
 		for id, want := range map[string]string{"1": "expired", "2": "deferred for", "3": "deferred for"} {
@@ -120,19 +121,19 @@ var readmitDeadRules = []rule{
 		for i := range s.jobs {
 			s.jobs[i].At = r.clock.Now().Add(-time.Hour).Time()
 		}
-		s.takes(queue.Passed, queue.Clash)
+		s.takes(readmit.Passed, readmit.Clash)
 		s.done(1)
-		s.takes(queue.Orphaned)
+		s.takes(readmit.Orphaned)
 	}},
 	{"the max_age of the spec is that of now", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Hour, 2*time.Hour))
 		s.empties("a", "b")
 		r.clock.Advance(30 * time.Minute)
 		r.queue(s.q, "unlimited", defers, withCapacity(4), deferredFor(20*time.Minute, 2*time.Hour))
-		s.takes(queue.TooOld)
+		s.takes(readmit.TooOld)
 		r.queue(s.q, "unlimited", defers, withCapacity(4), deferredFor(2*time.Hour, 2*time.Hour))
 		r.clock.Advance(time.Hour)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 	}},
 	{"the dead of the overflow are kept among the other dead, as many", func(r *rig) {
 		s := r.overflowOf(
@@ -142,7 +143,7 @@ var readmitDeadRules = []rule{
 		s.addUnknown("a", "b", "c", "d", "e")
 		r.clock.Advance(2 * time.Minute)
 		for range 5 {
-			s.takes(queue.TooOld)
+			s.takes(readmit.TooOld)
 			r.beside[s.q]++
 			r.clock.Advance(time.Millisecond)
 		}
@@ -157,7 +158,7 @@ var readmitDeadRules = []rule{
 		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Hour))
 		s.addUnknown("a")
 		s.jobs[0].At = r.clock.Now().Add(24 * time.Hour).Time()
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.beside[s.q]++
 	}},
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // done says of the first jobs on the overflow that they were dealt with.
@@ -14,7 +15,7 @@ func (s *fakeOverflow) done(count int) queue.Readmitted {
 	for i := range req.Jobs {
 		req.Jobs[i].Done = true
 	}
-	res := s.checkReadmit(req, repeat(queue.Passed, count)...)
+	res := s.checkReadmit(req, repeat(readmit.Passed, count)...)
 	s.jobs = s.jobs[count:]
 	if res.Order != req.Jobs[count-1].Order {
 		s.Errorf("the order is %d, want %d", res.Order, req.Jobs[count-1].Order)
@@ -35,7 +36,7 @@ var readmitDoneRules = []rule{
 		r.beside[s.q]--
 		r.unknown(s.q, "a")
 		r.tallies(s.q, tally{deferred: 2, appended: 4, setAside: 3, delivered: 4})
-		s.takes(queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned)
 		r.offered(queue.Accepted, job(s.q, "a")) // the id is free, and the backlog gone
 		r.sameIDs(r.drain(s.q), "b", "c", "a")
 	}},
@@ -62,7 +63,7 @@ var readmitDoneRules = []rule{
 		s.empties("a", "b")
 		s.jobs = append(s.jobs, s.jobs[0])
 		s.jobs[2].Order = s.jobs[1].Order + 1
-		s.takes(queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned)
 		s.done(1)
 		r.state(queue.Waiting, s.q, "a")
 		r.sameIDs(r.drain(s.q), "a", "b")
@@ -78,10 +79,10 @@ var readmitDoneRules = []rule{
 			s.addUnknown(id)
 			s.another(0)
 			s.addUnknown(id + "-next")
-			s.takes(queue.Clash, queue.NotYet)
-			s.takes(queue.Clash)
+			s.takes(readmit.Clash, readmit.NotYet)
+			s.takes(readmit.Clash)
 			s.done(1)
-			s.takes(queue.Returned)
+			s.takes(readmit.Returned)
 			r.beside[s.q]++
 		}
 		for id, want := range map[string]queue.State{
@@ -100,7 +101,7 @@ var readmitDoneRules = []rule{
 				req := s.request(3)
 				req.Jobs[0].Job = j
 				if res := r.checkReadmit(
-					req, queue.Clash, queue.NotYet, queue.NotYet,
+					req, readmit.Clash, readmit.NotYet, readmit.NotYet,
 				); res.Deferred+r.info(s.q).Cancelled != 3 {
 					r.Errorf("%s, another %s: %d deferred", what, other, res.Deferred)
 				}
@@ -113,28 +114,28 @@ var readmitDoneRules = []rule{
 		s.done(1)
 		mine.Order = s.jobs[1].Order + 1
 		s.jobs = append(s.jobs, mine)
-		s.takes(queue.Returned, queue.Returned, queue.Passed)
+		s.takes(readmit.Returned, readmit.Returned, readmit.Passed)
 	}},
 	{"what was put aside for a queue that was deleted is no job of the new one", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c")
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.delete(s.q)
 		_, err := r.e.Readmit(r.ctx, s.request(2))
 		r.refuses(err, queue.ErrUnknownQueue)
 		r.queue(s.q, "unlimited", defers, withCapacity(20))
 		s.holder = "another" // nobody has the way back into the new queue
 		s.addUnknown("d")
-		if res := s.takes(queue.Orphaned, queue.NotYet, queue.NotYet); res.Order != 0 || res.Deferred != 0 {
+		if res := s.takes(readmit.Orphaned, readmit.NotYet, readmit.NotYet); res.Order != 0 || res.Deferred != 0 {
 			r.Errorf("%+v", res)
 		}
 		r.offered(queue.SetAside, job(s.q, "b")) // behind what was seen
-		s.takes(queue.Orphaned)
+		s.takes(readmit.Orphaned)
 		s.done(1)
 		r.state(queue.Deferred, s.q, "b") // under another ticket
-		s.takes(queue.Orphaned)
+		s.takes(readmit.Orphaned)
 		s.done(1)
-		s.takes(queue.Returned) // d, which was never in the old one's books
+		s.takes(readmit.Returned) // d, which was never in the old one's books
 		r.beside[s.q]++
 		r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 1, setAside: 1, returned: 1})
 	}},
@@ -148,11 +149,11 @@ var readmitDoneRules = []rule{
 		} {
 			req := s.request(1)
 			req.Jobs[0].Ticket = t
-			if res := r.checkReadmit(req, queue.Orphaned); res.Deferred != 1 {
+			if res := r.checkReadmit(req, readmit.Orphaned); res.Deferred != 1 {
 				r.Errorf("%.20q: %d deferred", t, res.Deferred)
 			}
 		}
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 	}},
 	{"what is no job at all is unreadable, and stops it until it was dealt with", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
@@ -173,14 +174,14 @@ var readmitDoneRules = []rule{
 			req := s.request(2)
 			req.Jobs[0].Ticket = ""
 			change(&req.Jobs[0])
-			if res := r.checkReadmit(req, queue.Unreadable, queue.NotYet); res.Deferred != 2 || res.Order != 0 {
+			if res := r.checkReadmit(req, readmit.Unreadable, readmit.NotYet); res.Deferred != 2 || res.Order != 0 {
 				r.Errorf("%s: %+v", what, res)
 			}
 		}
 		s.jobs[0].ID = long
-		s.takes(queue.Unreadable)
+		s.takes(readmit.Unreadable)
 		s.done(1)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.sameIDs(r.drain(s.q), "b")
 	}},
 }

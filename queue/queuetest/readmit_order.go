@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // busy hands a request in that must find somebody else on the way.
@@ -43,23 +44,23 @@ var readmitOrderRules = []rule{
 				r.Errorf("the order is %d, want %d", res.Order, all.Jobs[want].Order)
 			}
 		}
-		order(r.checkReadmit(part(0, 3), repeat(queue.Returned, 3)...), 2)
-		order(r.checkReadmit(part(0, 3), repeat(queue.Passed, 3)...), 2)
-		order(r.checkReadmit(part(1, 5), queue.Passed, queue.Passed, queue.Returned, queue.Returned), 4)
-		order(r.checkReadmit(part(0, 1), queue.Passed), 4)
+		order(r.checkReadmit(part(0, 3), repeat(readmit.Returned, 3)...), 2)
+		order(r.checkReadmit(part(0, 3), repeat(readmit.Passed, 3)...), 2)
+		order(r.checkReadmit(part(1, 5), readmit.Passed, readmit.Passed, readmit.Returned, readmit.Returned), 4)
+		order(r.checkReadmit(part(0, 1), readmit.Passed), 4)
 		r.sameIDs(r.drain(s.q), "j00001", "j00002", "j00003", "j00004", "j00005")
-		order(r.checkReadmit(part(0, 6), append(repeat(queue.Passed, 5), queue.Returned)...), 5)
-		order(r.checkReadmit(part(2, 4), queue.Passed, queue.Passed), 5)
-		order(r.checkReadmit(all, append(repeat(queue.Passed, 6), queue.Returned, queue.Returned)...), 7)
+		order(r.checkReadmit(part(0, 6), append(repeat(readmit.Passed, 5), readmit.Returned)...), 5)
+		order(r.checkReadmit(part(2, 4), readmit.Passed, readmit.Passed), 5)
+		order(r.checkReadmit(all, append(repeat(readmit.Passed, 6), readmit.Returned, readmit.Returned)...), 7)
 		r.sameIDs(r.drain(s.q), "j00006", "j00007", "j00008")
-		order(r.checkReadmit(all, repeat(queue.Passed, 8)...), 7)
+		order(r.checkReadmit(all, repeat(readmit.Passed, 8)...), 7)
 		r.tallies(s.q, tally{appended: 28, setAside: 8, returned: 8, delivered: 28})
 	}},
 	{"what lies below the order is not looked at, whatever it is", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20), deferredFor(time.Minute, time.Minute))
 		s.empties("a", "b", "c")
 		req := s.request(2)
-		s.takes(queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned)
 		late, other, lost, broken, done := req.Jobs[0], req.Jobs[0], req.Jobs[0], req.Jobs[0], s.jobs[0]
 		late.ID, late.At = "late", r.clock.Now().Add(-time.Hour).Time()
 		other.Payload = []byte("other")
@@ -68,13 +69,13 @@ var readmitOrderRules = []rule{
 		done.Done, done.Order = true, req.Jobs[1].Order
 		for i, j := range []queue.Readmission{late, other, lost, broken, done} {
 			req.Jobs = []queue.Readmission{j}
-			if res := r.checkReadmit(req, queue.Passed); res.Deferred != 1 {
+			if res := r.checkReadmit(req, readmit.Passed); res.Deferred != 1 {
 				r.Errorf("number %d: %d deferred", i, res.Deferred)
 			}
 		}
 		r.unknown(s.q, "late")
 		r.state(queue.Deferred, s.q, "c")
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 	}},
 	{"one holder at a time, for five seconds after each of its calls", func(r *rig) {
 		s := r.overflowOf("g.q", "unlimited", withCapacity(20))
@@ -86,27 +87,27 @@ var readmitOrderRules = []rule{
 		r.clock.Advance(2 * time.Second)
 		r.busy(fromHolder("two", s.request(3)), 3*time.Second)
 		r.busy(fromHolder("ONE", s.request(3)), 3*time.Second)
-		r.checkReadmit(fromHolder("one", s.request(1)), queue.Returned)
+		r.checkReadmit(fromHolder("one", s.request(1)), readmit.Returned)
 		r.clock.Advance(queue.ReadmitFor - time.Microsecond)
 		r.busy(fromHolder("two", s.request(3)), time.Microsecond)
 		r.clock.Advance(time.Microsecond)
-		r.checkReadmit(fromHolder("two", s.request(2)), queue.Passed, queue.Returned)
+		r.checkReadmit(fromHolder("two", s.request(2)), readmit.Passed, readmit.Returned)
 		r.busy(fromHolder("one", s.request(3)), queue.ReadmitFor)
 		r.clock.Advance(time.Minute)
-		r.checkReadmit(fromHolder("two", s.request(3)), queue.Passed, queue.Passed, queue.Returned)
+		r.checkReadmit(fromHolder("two", s.request(3)), readmit.Passed, readmit.Passed, readmit.Returned)
 		r.sameIDs(r.drain(s.q), "a", "b", "c")
 	}},
 	{"a holder that was paused comes back late, and nothing enters twice", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c", "d")
 		slow := fromHolder("slow", s.request(3))
-		r.checkReadmit(fromHolder("slow", s.request(1)), queue.Returned)
+		r.checkReadmit(fromHolder("slow", s.request(1)), readmit.Returned)
 		r.clock.Advance(30 * time.Second)
-		r.checkReadmit(fromHolder("quick", s.request(4)), queue.Passed, queue.Returned, queue.Returned, queue.Returned)
+		r.checkReadmit(fromHolder("quick", s.request(4)), readmit.Passed, readmit.Returned, readmit.Returned, readmit.Returned)
 		r.sameIDs(r.drain(s.q), "a", "b", "c", "d")
 		r.busy(slow, queue.ReadmitFor)
 		r.clock.Advance(queue.ReadmitFor)
-		r.checkReadmit(slow, repeat(queue.Passed, 3)...)
+		r.checkReadmit(slow, repeat(readmit.Passed, 3)...)
 		r.busy(fromHolder("quick", s.request(4)), queue.ReadmitFor)
 		// one behind, as the slow one told
 		r.tallies(s.q, tally{deferred: 1, appended: 24, setAside: 4, returned: 4, delivered: 24})
@@ -130,24 +131,24 @@ var readmitOrderRules = []rule{
 		r.busy(empty, queue.ReadmitFor)
 		r.state(queue.Deferred, s.q, "a")
 		r.tallies(s.q, tally{deferred: 1, appended: 4, setAside: 1, delivered: 4})
-		r.checkReadmit(fromHolder("one", s.request(1)), queue.Returned)
+		r.checkReadmit(fromHolder("one", s.request(1)), readmit.Returned)
 	}},
 	{"who leaves lets the next one in at once", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c")
 		leaves := func(req queue.ReadmitRequest) queue.ReadmitRequest { req.Leave = true; return req }
-		r.checkReadmit(leaves(fromHolder("one", s.request(1))), queue.Returned)
-		r.checkReadmit(fromHolder("two", s.request(2)), queue.Passed, queue.Returned)
+		r.checkReadmit(leaves(fromHolder("one", s.request(1))), readmit.Returned)
+		r.checkReadmit(fromHolder("two", s.request(2)), readmit.Passed, readmit.Returned)
 		r.busy(leaves(fromHolder("one", s.request(0))), queue.ReadmitFor)
 		r.checkReadmit(leaves(fromHolder("two", s.request(0))))
 		r.checkReadmit(leaves(fromHolder("one", s.request(0)))) // again, it is the same
-		r.checkReadmit(fromHolder("three", s.request(3)), queue.Passed, queue.Passed, queue.Returned)
+		r.checkReadmit(fromHolder("three", s.request(3)), readmit.Passed, readmit.Passed, readmit.Returned)
 	}},
 	{"another overflow begins anew", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c")
 		old := s.request(2)
-		s.takes(queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned)
 		r.deliver(r.grant(s.q, 1, "a")...)
 
 		// What it holds of the same jobs, perhaps copied over, is known; its numbers begin anew.
@@ -161,20 +162,20 @@ var readmitOrderRules = []rule{
 			at.Job, at.Order, at.Ticket = job(s.q, id), int64(i+1), ""
 			moved.Jobs = append(moved.Jobs, at)
 		}
-		if res := r.checkReadmit(moved, queue.Passed, queue.Passed, queue.Returned, queue.Returned); res.Order != 4 ||
+		if res := r.checkReadmit(moved, readmit.Passed, readmit.Passed, readmit.Returned, readmit.Returned); res.Order != 4 ||
 			res.Deferred != 0 {
 			r.Errorf("%+v", res)
 		}
 		r.beside[s.q]++ // d
-		r.checkReadmit(moved, repeat(queue.Passed, 4)...)
-		if res := r.checkReadmit(old, queue.Passed, queue.Passed); res.Order != old.Jobs[1].Order { // and back
+		r.checkReadmit(moved, repeat(readmit.Passed, 4)...)
+		if res := r.checkReadmit(old, readmit.Passed, readmit.Passed); res.Order != old.Jobs[1].Order { // and back
 			r.Errorf("the order is %d", res.Order)
 		}
 		for _, name := range []string{
 			"", "\x00\xff é", "0123456789012345678901234567890123456789012345678901234567890123",
 		} {
 			moved.Overflow = name
-			if res := r.checkReadmit(moved, repeat(queue.Passed, 4)...); res.Order != 4 {
+			if res := r.checkReadmit(moved, repeat(readmit.Passed, 4)...); res.Order != 4 {
 				r.Errorf("%q: the order is %d", name, res.Order)
 			}
 		}
@@ -214,7 +215,7 @@ var readmitOrderRules = []rule{
 			r.refuses(err, queue.ErrUnknownQueue)
 		}
 		r.tallies(s.q, tally{deferred: 2, appended: 600, setAside: 2, delivered: 600})
-		r.checkReadmit(fromHolder("two", s.request(2)), queue.Returned, queue.Returned) // nobody has the way back
+		r.checkReadmit(fromHolder("two", s.request(2)), readmit.Returned, readmit.Returned) // nobody has the way back
 	}},
 	{"many holders with the same jobs bring each back once, in order", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(400))
@@ -236,9 +237,9 @@ var readmitOrderRules = []rule{
 					return n
 				}
 				for _, o := range res.Outcomes {
-					if o == queue.Returned {
+					if o == readmit.Returned {
 						n++
-					} else if o != queue.Passed {
+					} else if o != readmit.Passed {
 						r.Errorf("%v", o)
 					}
 				}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // replays puts jobs back and checks what becomes of each.
@@ -128,7 +129,7 @@ var replayRules = []rule{
 		r.beside[q]++
 		r.checkReadmit(queue.ReadmitRequest{Queue: q, Holder: "holder", Overflow: "overflow", Jobs: []queue.Readmission{
 			{Job: later(at, q, "later"), Order: 1, At: r.clock.Now().Time().Add(-10_000 * time.Hour)},
-		}}, queue.TooOld)
+		}}, readmit.TooOld)
 		r.schedule(later(at, q, "other"))
 		r.acceptJobs(jobOfLane("x", q, "x2"))
 		r.replays(
@@ -158,7 +159,7 @@ var replayRules = []rule{
 		r.replays(s.q, []string{"a"}, queue.NoRoom)
 		r.deliver(r.reserve(s.q, 1)...)
 		r.replays(s.q, []string{"a", "b"}, queue.Replayed, queue.NoRoom)
-		s.takes(queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned)
 	}},
 	{"a replayed job has its lane and its priority", func(r *rig) {
 		q := r.queue("q", "unlimited", everyLane(queue.LaneRule{MaxInFlight: 1}))
@@ -199,7 +200,7 @@ var replayRules = []rule{
 		r.beside[q]++
 		r.checkReadmit(queue.ReadmitRequest{Queue: q, Holder: "holder", Overflow: "overflow", Jobs: []queue.Readmission{
 			{Job: j, Order: 1, At: r.clock.Now().Time().Add(-10_000 * time.Hour)},
-		}}, queue.TooOld)
+		}}, readmit.TooOld)
 		r.replays(q, []string{"a"}, queue.Replayed)
 		v := r.drain(q)
 		if len(v) != 1 || string(v[0].Payload) != string(j.Payload) || v[0].Lane != "lane" {

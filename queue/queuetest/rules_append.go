@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // jobTo returns a job for somebody, by whom rules count.
@@ -280,9 +281,9 @@ var ruleAppendRules = []rule{
 		v := r.grant(s.q, 9, "a", "b")
 		r.settled(queue.Dead, settlement(queue.Bury, v[0]))
 		r.fail(0, v[1])
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.drain(s.q)
-		s.takes(queue.Returned)
+		s.takes(readmit.Returned)
 		r.drain(s.q)
 		r.replays(s.q, []string{"a"}, queue.Replayed)
 		r.deliver(r.grant(s.q, 9, "a")...)

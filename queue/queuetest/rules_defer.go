@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // refusedElsewhere is a job that a rule of another group refuses, which would have it put aside.
@@ -34,7 +35,7 @@ var ruleDeferRules = []rule{
 			r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 1, setAside: 1})
 			r.deferredAgain(r.offer(jobTo(s.q, "b", "x"))[0], a)
 			r.checkRemaining(other, "", 8)
-			s.takes(queue.Returned) // later and in turn, though the key is not free
+			s.takes(readmit.Returned) // later and in turn, though the key is not free
 			r.drain(s.q)
 			r.checkRemaining(other, "", 8)
 			r.checkRemaining(deferring, "x", 0)
@@ -128,7 +129,7 @@ var ruleDeferRules = []rule{
 			r.deferredAgain(r.offer(refusedElsewhere(time.Minute, s.q, "2"))[0], a)
 			r.deferredAgain(r.offer(job(s.q, "2"))[0], a)
 			r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, setAside: 1})
-			s.takes(queue.Returned) // later and in turn
+			s.takes(readmit.Returned) // later and in turn
 			r.checkRules(
 				r.offer(refusedElsewhere(time.Minute, s.q, "1"), refusedElsewhere(time.Minute, s.q, "2")), "duplicate",
 				"duplicate",
@@ -185,7 +186,7 @@ var ruleDeferRules = []rule{
 		r.unknown(s.q, "e")
 		s.store(job(s.q, "c"), got[2])
 		s.store(job(s.q, "d"), got[3])
-		s.takes(queue.Returned, queue.Returned)
+		s.takes(readmit.Returned, readmit.Returned)
 		r.tallies(s.q, tally{waiting: 5, appended: 5, setAside: 2, returned: 2, refused: 1})
 	}},
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
+	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/quote"
 )
 
@@ -209,7 +211,7 @@ var stopRules = []rule{
 			r.Errorf("%+v", got)
 		}
 		r.stops(q, 0, "", "")
-		r.waitsFor(lasting(queue.ByThrottled, t0.Add(time.Second), ""), q, "x1", "x2")
+		r.waitsFor(lasting(cause.Throttled, t0.Add(time.Second), ""), q, "x1", "x2")
 		if got, want := r.departureTimes(q, t0, 4), "y1@100ms y2@200ms x1@1s x2@1.1s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
@@ -246,7 +248,7 @@ var stopRules = []rule{
 			stop := r.throttles(named(stopped), time.Minute)
 			r.appendGroup("b1 b2 b3")
 			r.deliver(r.grant("ses", 9, "b1", "b2", "b3")...) // of 5, one was used
-			r.waitsFor(lasting(queue.ByThrottled, stop, "429 slow down"), named(stopped), stopped+"1", stopped+"2")
+			r.waitsFor(lasting(cause.Throttled, stop, "429 slow down"), named(stopped), stopped+"1", stopped+"2")
 			r.clock.Set(stop - 1_000_000)
 			if got, want := r.departureTimes("ses", t0, 2), map[string]string{
 				"a": "a1@1m0s a2@1m0s", "p": "p1@1m0s p2@1m0.1s",
@@ -265,7 +267,7 @@ var stopRules = []rule{
 			r.Errorf("it is expected at %+v, want %v", a.ETA, stop.Add(2*time.Second).Time())
 		}
 		r.checkFull(q, "d", time.Minute)
-		r.waitsFor(lasting(queue.ByThrottled, stop, "429 slow down"), q, "a", "b", "c")
+		r.waitsFor(lasting(cause.Throttled, stop, "429 slow down"), q, "a", "b", "c")
 		i, lane, err := r.e.Lane(r.ctx, q, "")
 		r.check(err)
 		if instantOf(i.Next) != stop {
@@ -291,7 +293,7 @@ var stopRules = []rule{
 		r.settleWith(queue.Throttle, "again", time.Hour, r.grant(q, 1, "j2")[0])
 		r.check(r.e.Resume(r.ctx, q))
 		r.stops(q, 0, "", "")
-		if last := r.changes(q, 1)[0]; last.What != queue.Resumed || last.Detail != queue.StopLifted {
+		if last := r.changes(q, 1)[0]; last.What != changekind.Resumed || last.Detail != queue.StopLifted {
 			r.Errorf("recorded as %+v", last)
 		}
 		r.checkDepartures(q, 5, r.clock.Now(), 100*time.Millisecond)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
 )
 
 // Of a receiver that takes a job and asks to be spared.
@@ -19,7 +20,7 @@ var deliveredStopRules = []rule{
 			r.Errorf("%+v", e)
 		}
 		r.stops(q, stop, queue.StopThrottled, "200, and nothing left")
-		r.waitsFor(lasting(queue.ByThrottled, stop, "200, and nothing left"), q, "j2")
+		r.waitsFor(lasting(cause.Throttled, stop, "200, and nothing left"), q, "j2")
 		if i := r.info(q); i.Delivered != 1 || i.Throttled+i.Retried+i.Released != 0 || i.Waiting != 8 ||
 			i.Leased != 0 {
 			r.Errorf("counted %+v", i)

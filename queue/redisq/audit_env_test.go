@@ -7,6 +7,8 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
@@ -45,7 +47,7 @@ func (v *env) audit(partition int) (all []queue.AuditEntry, records []queue.Audi
 		if record.Digest != queue.DigestOf(record.Text) {
 			v.t.Errorf("entry %d has the digest %s, want %s", e.Number, record.Digest, queue.DigestOf(record.Text))
 		}
-		alone := queue.AuditVerifier{Partition: partition, Number: e.Number - 1, Digest: queue.Digest(e.Previous)}
+		alone := audit.Verifier{Partition: partition, Number: e.Number - 1, Digest: queue.Digest(e.Previous)}
 		if err := alone.Add(records[i : i+1]); err != nil {
 			v.t.Error(err)
 		}
@@ -157,7 +159,7 @@ var mutations = []struct {
 	}},
 	{"token refused", func(v *env, ctx context.Context) error {
 		return v.e.Record(ctx, queue.AuditEntry{
-			Actor: someone, Of: "token", Name: "4f1c", What: queue.KindRefused, Refused: "forbidden", Times: 1 << 50,
+			Actor: someone, Of: "token", Name: "4f1c", What: changekind.Refused, Refused: "forbidden", Times: 1 << 50,
 			Detail: "d", Reason: "r",
 		})
 	}},

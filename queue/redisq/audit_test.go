@@ -15,6 +15,7 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
@@ -34,7 +35,7 @@ func TestEachChangeIsAudited(t *testing.T) {
 		if got := e.Of + " " + string(e.What); got != m.what || e.Actor != someone || e.Number != int64(i+1) {
 			t.Errorf("%s: %s", m.what, records[i].Text)
 		}
-		before, after := e.What != queue.Created, e.What != queue.Deleted
+		before, after := e.What != changekind.Created, e.What != changekind.Deleted
 		if !e.What.OfSpecs() {
 			before, after = false, false
 		}

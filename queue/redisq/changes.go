@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // Changes implements queue.Specs.
@@ -68,7 +69,7 @@ func (e *Engine) changes(
 			Number: r.int(), Last: micros(r.int()), At: micros(r.int()),
 		}
 		c.By, c.Note = who(r.text())
-		c.What, c.Revision, c.Was = queue.ChangeKind(r.text()), r.int(), r.int()
+		c.What, c.Revision, c.Was = changekind.Kind(r.text()), r.int(), r.int()
 		c.Detail, c.Reason, c.Until, c.Jobs = r.text(), r.text(), micros(r.int()), r.int()
 		for ids := r.list(); ids.more(); {
 			c.IDs = append(c.IDs, ids.text())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
 	"github.com/penstock/penstock/queue/jobrecord"
 )
 
@@ -321,9 +322,9 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	if last := (queue.Attempt{At: micros(r.int()), Drainer: r.text()}); !last.At.IsZero() {
 		i.AddLast(last)
 	}
-	i.Why = queue.Why{By: queue.Cause(r.text()), Until: micros(r.int()), Reason: r.text(), Queue: r.text()}
+	i.Why = queue.Why{By: cause.Cause(r.text()), Until: micros(r.int()), Reason: r.text(), Queue: r.text()}
 	i.Why.Who, i.Why.Note = who(r.text())
-	if i.Why.By == queue.ByDeferred && r.err == nil {
+	if i.Why.By == cause.Deferred && r.err == nil {
 		spec, err := queue.ParseSpec([]byte(i.Why.Reason))
 		if err != nil {
 			return i, fmt.Errorf("%w: spec of %s: %w", queue.ErrCorrupt, name, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // emptied drains a queue of a manual store, and wants its counts to say that nothing is left.
@@ -124,10 +125,10 @@ func TestPlantedLanesOfPlainQueue(t *testing.T) {
 					}},
 				}
 				r, err := v.e.Readmit(v.ctx, m)
-				if err == nil && r.Outcomes[0] == queue.Unreadable {
+				if err == nil && r.Outcomes[0] == readmit.Unreadable {
 					err = queue.ErrCorrupt
 				}
-				return err == nil && r.Outcomes[0] == queue.Returned, err
+				return err == nil && r.Outcomes[0] == readmit.Returned, err
 			},
 		} {
 			t.Run(what+" "+key, func(t *testing.T) {

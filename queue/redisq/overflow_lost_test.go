@@ -7,6 +7,7 @@ import (
 	"github.com/penstock/penstock/internal/test/faultproxy"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // Whatever befalls a script of the overflow on its way, the outcome is the same
@@ -67,7 +68,7 @@ func TestLostReplyOfOverflow(t *testing.T) {
 					v.drain(name, 2)
 					f.inject(proxy, faultproxy.Script("holder"))
 					r := v.readmit(name, kept...)
-					if !r.Outcomes[0].Final() || r.Outcomes[1] != queue.NotYet || r.Order != 3 || r.Deferred != 1 {
+					if !r.Outcomes[0].Final() || r.Outcomes[1] != readmit.NotYet || r.Order != 3 || r.Deferred != 1 {
 						t.Errorf("readmit: %+v", r)
 					}
 					counts("after readmit", 1, 2, 1, 0)
@@ -80,7 +81,7 @@ func TestLostReplyOfOverflow(t *testing.T) {
 						}
 					}
 					counts("after cancel", 1, 2, 1, 2) // one is still seen behind
-					if r := v.readmit(name, kept...); r.Outcomes[1] != queue.Passed || r.Room != 1 {
+					if r := v.readmit(name, kept...); r.Outcomes[1] != readmit.Passed || r.Room != 1 {
 						t.Errorf("readmit of a cancelled job: %+v", r)
 					}
 					counts("at last", 0, 2, 1, 2)

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
@@ -120,7 +121,7 @@ func TestOverflowOutOfMemory(t *testing.T) {
 		}
 		return err == nil
 	})
-	if r.Outcomes[0] != queue.Returned || r.Deferred != 1 {
+	if r.Outcomes[0] != readmit.Returned || r.Deferred != 1 {
 		t.Errorf("with memory free again: %+v", r)
 	}
 }
@@ -178,7 +179,7 @@ func TestPlantedUnderTheOverflow(t *testing.T) {
 				}
 			}
 			undo()
-			if r := v.readmit("email", kept[0]); r.Outcomes[0] != queue.Returned || r.Order != kept[0].Order {
+			if r := v.readmit("email", kept[0]); r.Outcomes[0] != readmit.Returned || r.Order != kept[0].Order {
 				t.Errorf("put right: %+v", r)
 			}
 			if seen := v.drain("email", int(v.info("email").Waiting)); seen["job-0003"] != 1 {
@@ -253,12 +254,12 @@ func TestPlantedDeferredJob(t *testing.T) {
 			}}); err != nil {
 				t.Errorf("withdraw: %v", err)
 			}
-			if r := v.readmit("email", kept...); r.Outcomes[0] != queue.Unreadable || r.Outcomes[1] != queue.NotYet ||
+			if r := v.readmit("email", kept...); r.Outcomes[0] != readmit.Unreadable || r.Outcomes[1] != readmit.NotYet ||
 				r.Order != 0 || r.Deferred != 2 {
 				t.Errorf("readmit: %+v", r)
 			}
 			kept[0].Done = true
-			if r := v.readmit("email", kept...); r.Outcomes[0] != queue.Passed || r.Outcomes[1] != queue.Returned ||
+			if r := v.readmit("email", kept...); r.Outcomes[0] != readmit.Passed || r.Outcomes[1] != readmit.Returned ||
 				r.Order != 4 {
 				t.Errorf("readmit, kept elsewhere: %+v", r)
 			}
@@ -286,7 +287,7 @@ func TestReturnedJobVanishes(t *testing.T) {
 	if r := v.reserve("email"); len(r.Jobs) != 0 {
 		t.Fatalf("granted %+v", r.Jobs)
 	}
-	if r := v.readmit("email", kept[1:]...); r.Outcomes[0] != queue.Returned || r.Outcomes[1] != queue.NotYet {
+	if r := v.readmit("email", kept[1:]...); r.Outcomes[0] != readmit.Returned || r.Outcomes[1] != readmit.NotYet {
 		t.Errorf("readmit: %+v", r)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // maxNumber is how far Lua counts one by one.
@@ -95,14 +96,14 @@ func readReadmitted(r *reply, jobs int) (queue.Readmitted, error) {
 		return a, r.err
 	}
 	a.Order, a.Room, a.Batch, a.Deferred, a.Behind, a.Missing = r.int(), r.int(), r.int(), r.int(), r.int(), r.int()
-	a.Outcomes = make([]queue.ReadmitOutcome, jobs) // NotYet, those that were not looked at too
+	a.Outcomes = make([]readmit.Outcome, jobs) // NotYet, those that were not looked at too
 	outcomes := r.list()
 	for i := 0; outcomes.more(); i++ {
 		o := outcomes.int()
-		if i >= jobs || o < int64(queue.NotYet) || o > int64(queue.TooLarge) {
+		if i >= jobs || o < int64(readmit.NotYet) || o > int64(readmit.TooLarge) {
 			return a, fmt.Errorf("%w: a script answered with outcome %d of job %d", queue.ErrCorrupt, o, i)
 		}
-		a.Outcomes[i] = queue.ReadmitOutcome(o)
+		a.Outcomes[i] = readmit.Outcome(o)
 	}
 	for _, err := range []error{outcomes.err, r.err} {
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/move"
+	"github.com/penstock/penstock/queue/readmit"
 )
 
 // tables are the parts of lua/lib that are written in Go: what scripts know of the tables of package queue.
@@ -15,7 +16,7 @@ var tables = map[string]string{
 		luaConstants("", upTo(acceptedBefore, storeFull)...),
 	"attemptoutcomes": luaConstants("ATTEMPT_", upTo(queue.UnderWay, queue.AttemptDown)...),
 	"importoutcomes":  luaConstants("", upTo(move.Placed, move.Failed)...),
-	"readmitoutcomes": luaConstants("", upTo(queue.NotYet, queue.TooLarge)...),
+	"readmitoutcomes": luaConstants("", upTo(readmit.NotYet, readmit.TooLarge)...),
 	"replayoutcomes":  luaConstants("", upTo(queue.NotDead, queue.Broken)...),
 	"stopcauses":      stopCauses(),
 	"takeops": luaConstants("", upTo(queue.TakeNow, queue.TakeAnew)...) +

@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 // Head is the newest entry of a partition at some time. Whoever remembers it can tell later whether what led to it is
@@ -32,7 +33,7 @@ type Part struct {
 	Partition int
 	First     int64 // number of the first entry
 	Head      Head  // the last
-	chain     queue.AuditVerifier
+	chain     audit.Verifier
 }
 
 // Broken is an entry at which a log is not what it was.
@@ -70,7 +71,7 @@ func (v *Verifier) Add(r *wire.AuditRecord) error {
 	part := v.parts[r.Partition]
 	if part == nil {
 		part = &Part{
-			Partition: r.Partition, First: e.Number, chain: queue.AuditVerifier{Partition: r.Partition},
+			Partition: r.Partition, First: e.Number, chain: audit.Verifier{Partition: r.Partition},
 		}
 		if remembered && h.Number == e.Number-1 {
 			part.chain.Number, part.chain.Digest = h.Number, h.Digest
@@ -78,7 +79,7 @@ func (v *Verifier) Add(r *wire.AuditRecord) error {
 		v.parts[r.Partition] = part
 	}
 	err := part.chain.Add([]queue.AuditRecord{record})
-	var b *queue.AuditBreak
+	var b *audit.Break
 	if errors.As(err, &b) {
 		return broken(b.Number, b.Detail)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // record makes an entry whose digests are right.
@@ -36,7 +37,7 @@ func log(t *testing.T, n int) (all []wire.AuditRecord) {
 	for i := range n {
 		for p := range last {
 			r := record(t, p, last[p], queue.AuditEntry{
-				Number: int64(i + 1), At: int64(i * 1e6), Of: "queue", Name: fmt.Sprint("q", i), What: queue.Created,
+				Number: int64(i + 1), At: int64(i * 1e6), Of: "queue", Name: fmt.Sprint("q", i), What: changekind.Created,
 			}, fmt.Sprintf(`{"rate":"%d/s"}`, i))
 			last[p] = r.Digest
 			all = append(all, r)
@@ -107,7 +108,7 @@ func TestTampering(t *testing.T) {
 			return all
 		}, "names another entry before it"},
 		"put in between": {func(all []wire.AuditRecord) []wire.AuditRecord {
-			forged := record(t, 0, all[at].Digest, queue.AuditEntry{Number: 4, What: queue.Deleted}, "")
+			forged := record(t, 0, all[at].Digest, queue.AuditEntry{Number: 4, What: changekind.Deleted}, "")
 			return slices.Insert(all, at+1, forged)
 		}, "moved"},
 		"shown as another": {func(all []wire.AuditRecord) []wire.AuditRecord {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // MaxLineBytes is the longest line that is read. It is above what the API takes,
@@ -161,7 +161,7 @@ func findID(text []byte) (id json.RawMessage, fields bool, err error) {
 
 // members calls f with every member of a JSON object, and nothing but one.
 func members(text []byte, f func(name string, value json.RawMessage)) error {
-	if err := queue.CheckDepth(text, queue.MaxDepth); err != nil {
+	if err := jsondepth.Check(text, jsondepth.Max); err != nil {
 		return err
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
@@ -157,7 +158,7 @@ func ingressWork(s *redisUsers, e *redisq.Engine) {
 	s.do("put a document", err)
 	_, err = e.DocumentsSince(ctx, 0, 10)
 	s.do("documents", err)
-	s.do("record", e.Record(ctx, queue.AuditEntry{Of: "app", Name: "a", What: queue.KindRefused, Refused: "forbidden"}))
+	s.do("record", e.Record(ctx, queue.AuditEntry{Of: "app", Name: "a", What: changekind.Refused, Refused: "forbidden"}))
 	_, err = e.Audit(ctx, queue.AuditRequest{Limit: 10})
 	s.do("audit", err)
 	_, err = e.Totals(ctx)

@@ -1,4 +1,5 @@
-package queue
+// Package jsondepth bounds how deep JSON from outside may be nested, before anything parses it.
+package jsondepth
 
 import (
 	"bytes"
@@ -8,13 +9,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxDepth is how deep JSON may be nested that comes from outside, whatever it is: specs, rules, jobs with their
+// Max is how deep JSON may be nested that comes from outside, whatever it is: specs, rules, jobs with their
 // payloads. It is far beyond what anybody writes, and so little that no reader's stack or path of names grows with
 // what somebody sends.
-const MaxDepth = 64
+const Max = 64
 
-// DepthError says that JSON is nested too deep.
-type DepthError struct {
+// Error says that JSON is nested too deep.
+type Error struct {
 	// Field is the beginning of the path to the place, as in deliver.http.headers; empty at the outermost level.
 	Field string
 	// Offset is that of the bracket that is one too many.
@@ -22,13 +23,13 @@ type DepthError struct {
 	Most   int
 }
 
-func (e *DepthError) Error() string {
+func (e *Error) Error() string {
 	return fmt.Sprintf("is nested deeper than %d levels, at byte %d", e.Most, e.Offset)
 }
 
-// CheckDepth returns a *DepthError if text opens more than so many levels of objects and lists. It reads up to there
+// Check returns a *Error if text opens more than so many levels of objects and lists. It reads up to there
 // and allocates nothing, so it can stand before every parser. That text is JSON is for the parser to say.
-func CheckDepth(text []byte, most int) error {
+func Check(text []byte, most int) error {
 	// What has no more brackets than that, as most texts do, needs no closer look; counting is many times as fast.
 	if len(text) <= most || bytes.Count(text, []byte{'{'})+bytes.Count(text, []byte{'['}) <= most {
 		return nil
@@ -40,7 +41,7 @@ func CheckDepth(text []byte, most int) error {
 			i += stringEnd(text[i:])
 		case '{', '[':
 			if depth++; depth > most {
-				return &DepthError{Field: pathAt(text[:i]), Offset: i, Most: most}
+				return &Error{Field: pathAt(text[:i]), Offset: i, Most: most}
 			}
 		case '}', ']':
 			depth-- // below 0 it is no JSON, and the parser will not come to what follows
@@ -77,5 +78,14 @@ func pathAt(text []byte) string {
 			break
 		}
 	}
-	return shortPath(strings.Join(path, "."))
+	return ShortPath(strings.Join(path, "."))
+}
+
+// ShortPath keeps a path that the sender made up from filling an error.
+func ShortPath(path string) string {
+	const most = 120
+	if len(path) <= most {
+		return path
+	}
+	return strings.ToValidUTF8(path[:most], "") + "..."
 }

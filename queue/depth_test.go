@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // nested is text that opens n times.
@@ -41,8 +43,8 @@ func TestDocumentsCostLinearMemory(t *testing.T) {
 		},
 		"names as deep as may be": func(n int) string {
 			return nested(
-				`{"`+strings.Repeat("x", n/128)+`":`, MaxDepth-1,
-			) + `[` + strings.Repeat("0,", n/4) + `0]` + nested("}", MaxDepth-1)
+				`{"`+strings.Repeat("x", n/128)+`":`, jsondepth.Max-1,
+			) + `[` + strings.Repeat("0,", n/4) + `0]` + nested("}", jsondepth.Max-1)
 		},
 		"overrides": func(n int) string {
 			return `{"rate":"1/s","lanes":{"overrides":{` + strings.Repeat(
@@ -69,45 +71,6 @@ func TestDocumentsCostLinearMemory(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func TestDepth(t *testing.T) {
-	for _, c := range []struct {
-		text   string
-		offset int // -1: it may be
-		field  string
-	}{
-		{``, -1, ""},
-		{`1`, -1, ""},
-		{nested("[", 64) + nested("]", 64), -1, ""},
-		{nested("[", 65) + nested("]", 65), 64, "0.0"},
-		{`{"a":` + nested("[", 63) + nested("]", 63) + `}`, -1, ""},
-		{`{"a":` + nested("[", 64), 68, "a.0"},
-		{`{"a":1,"b":{"c":` + nested("[", 100_000), 78, "b.c.0"},
-		{`{"s":"` + nested("[", 1000) + `"}`, -1, ""},
-		{`{"s":"\"` + nested("[", 1000) + `"}`, -1, ""},
-		{`{"s":"\\",` + nested("[", 1000) + `"}`, 73, ""},
-		{`[` + strings.Repeat("[],{},", 10_000) + `1]`, -1, ""},
-		{strings.Repeat("]", 1000) + nested("[", 65), -1, ""}, // no parser comes to the end of it
-		{`{"` + strings.Repeat("x", 300) + `":` + nested("[", 70), 367, strings.Repeat("x", 120) + "..."},
-	} {
-		err := CheckDepth([]byte(c.text), MaxDepth)
-		var deep *DepthError
-		switch {
-		case c.offset < 0:
-			if err != nil {
-				t.Errorf("%.40s...: %v", c.text, err)
-			}
-		case !errors.As(err, &deep):
-			t.Errorf("%.40s...: %v", c.text, err)
-		case deep.Offset != c.offset || !strings.HasPrefix(deep.Field, c.field):
-			t.Errorf("%.40s...: byte %d in %q, want %d in %q", c.text, deep.Offset, deep.Field, c.offset, c.field)
-		}
-	}
-	err := CheckDepth([]byte(`{"a":`+nested("[", 64)), MaxDepth)
-	if want := "is nested deeper than 64 levels, at byte 68"; err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
 	}
 }
 

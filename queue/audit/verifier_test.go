@@ -1,4 +1,4 @@
-package queue_test
+package audit_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/changekind"
 )
 
 // chain is an audit log from a number on.
@@ -25,7 +27,7 @@ func link(t *testing.T, number int64, previous queue.Digest, name string) queue.
 	t.Helper()
 	r := queue.AuditRecord{Before: []byte(`{"rate":"1/s"}`), After: []byte(`{"rate":"2/s"}`)}
 	text, err := json.Marshal(queue.AuditEntry{
-		Number: number, Previous: string(previous), Of: "queue", Name: name, What: queue.Changed,
+		Number: number, Previous: string(previous), Of: "queue", Name: name, What: changekind.Changed,
 		Before: queue.DigestOf(r.Before), After: queue.DigestOf(r.After),
 	})
 	if err != nil {
@@ -60,7 +62,7 @@ func TestAuditVerifierOfWhatWasLeftOut(t *testing.T) {
 	list := chain(t, 1, 3, "")
 	for _, side := range []string{queue.AuditBefore, queue.AuditAfter} {
 		list[2] = leftOut(t, list[2], side)
-		var v queue.AuditVerifier
+		var v audit.Verifier
 		if err := v.Add(list); err == nil {
 			err = v.End(3, list[2].Digest)
 			if err != nil {
@@ -78,7 +80,7 @@ func TestAuditVerifier(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(list []queue.AuditRecord) []queue.AuditRecord
-		fault  queue.AuditFault // "" is none
+		fault  audit.Fault // "" is none
 		number int64
 	}{
 		{"as it was written", func(l []queue.AuditRecord) []queue.AuditRecord { return l }, "", 0},
@@ -86,93 +88,93 @@ func TestAuditVerifier(t *testing.T) {
 		{"a text changed", func(l []queue.AuditRecord) []queue.AuditRecord {
 			l[3].Text = []byte(string(l[3].Text[:len(l[3].Text)-1]) + " }")
 			return l
-		}, queue.AuditChanged, 4},
+		}, audit.Changed, 4},
 		{"a text changed with its digest", func(l []queue.AuditRecord) []queue.AuditRecord {
 			l[3] = link(t, 4, l[2].Digest, "other")
 			return l
-		}, queue.AuditUnlinked, 5},
+		}, audit.Unlinked, 5},
 		{"the newest changed with its digest", func(l []queue.AuditRecord) []queue.AuditRecord {
 			l[9] = link(t, 10, l[8].Digest, "other")
 			return l
-		}, queue.AuditUnlinked, 10},
+		}, audit.Unlinked, 10},
 		{"what was before changed", func(l []queue.AuditRecord) []queue.AuditRecord {
 			l[0].Before = []byte(`{"rate":"3/s"}`)
 			return l
-		}, queue.AuditChanged, 1},
+		}, audit.Changed, 1},
 		{"what was before removed", func(l []queue.AuditRecord) []queue.AuditRecord {
 			l[0].Before = nil
 			return l
-		}, queue.AuditChanged, 1},
+		}, audit.Changed, 1},
 		{"what was after changed", func(l []queue.AuditRecord) []queue.AuditRecord {
 			l[9].After = []byte(`{}`)
 			return l
-		}, queue.AuditChanged, 10},
+		}, audit.Changed, 10},
 		{"one removed", func(l []queue.AuditRecord) []queue.AuditRecord {
 			return slices.Delete(l, 3, 4)
-		}, queue.AuditMissing, 4},
+		}, audit.Missing, 4},
 		{"some removed and the chain joined", func(l []queue.AuditRecord) []queue.AuditRecord {
 			return append(l[:3:3], chain(t, 7, 4, l[2].Digest)...)
-		}, queue.AuditMissing, 4},
+		}, audit.Missing, 4},
 		{"one removed and those behind it numbered again", func(l []queue.AuditRecord) []queue.AuditRecord {
 			return append(l[:3:3], chain(t, 4, 6, l[2].Digest)...)
-		}, queue.AuditCut, 10},
-		{"the newest removed", func(l []queue.AuditRecord) []queue.AuditRecord { return l[:8] }, queue.AuditCut, 9},
-		{"all removed", func(l []queue.AuditRecord) []queue.AuditRecord { return nil }, queue.AuditCut, 1},
+		}, audit.Cut, 10},
+		{"the newest removed", func(l []queue.AuditRecord) []queue.AuditRecord { return l[:8] }, audit.Cut, 9},
+		{"all removed", func(l []queue.AuditRecord) []queue.AuditRecord { return nil }, audit.Cut, 1},
 		{"one put in between", func(l []queue.AuditRecord) []queue.AuditRecord {
 			return slices.Insert(l, 3, link(t, 4, l[2].Digest, "other"))
-		}, queue.AuditMisplaced, 5},
+		}, audit.Misplaced, 5},
 		{"one twice", func(l []queue.AuditRecord) []queue.AuditRecord {
 			return slices.Insert(l, 3, l[2])
-		}, queue.AuditMisplaced, 4},
+		}, audit.Misplaced, 4},
 		{"two in another order", func(l []queue.AuditRecord) []queue.AuditRecord {
 			l[3], l[4] = l[4], l[3]
 			return l
-		}, queue.AuditMissing, 4},
+		}, audit.Missing, 4},
 		{"the oldest behind the others", func(l []queue.AuditRecord) []queue.AuditRecord {
 			return append(l[1:], l[0])
-		}, queue.AuditMisplaced, 11},
+		}, audit.Misplaced, 11},
 		{"the first names another", func(l []queue.AuditRecord) []queue.AuditRecord {
 			l[0] = link(t, 1, far, "q1")
 			return l
-		}, queue.AuditUnlinked, 1},
+		}, audit.Unlinked, 1},
 		{"what is not JSON", func(l []queue.AuditRecord) []queue.AuditRecord {
 			l[3].Text = []byte("x")
 			return l
-		}, queue.AuditUnreadable, 4},
+		}, audit.Unreadable, 4},
 		{"what was before left out", func(l []queue.AuditRecord) []queue.AuditRecord {
 			return append(l[:9:9], leftOut(t, l[9], "before"))
-		}, queue.AuditUnlinked, 10},
+		}, audit.Unlinked, 10},
 		{"what was after removed beside what was left out", func(l []queue.AuditRecord) []queue.AuditRecord {
 			l[9] = leftOut(t, l[9], "before")
 			l[9].After = nil
 			return l
-		}, queue.AuditChanged, 10},
+		}, audit.Changed, 10},
 		{"what was left out is there", func(l []queue.AuditRecord) []queue.AuditRecord {
 			before := l[9].Before
 			l[9] = leftOut(t, l[9], "before")
 			l[9].Before = before
 			return l
-		}, queue.AuditChanged, 10},
+		}, audit.Changed, 10},
 		{"nothing is left out", func(l []queue.AuditRecord) []queue.AuditRecord {
 			l[9] = leftOut(t, queue.AuditRecord{Text: []byte(`{"number":10,"previous":"` + string(l[8].Digest) + `"}`)}, "after")
 			return l
-		}, queue.AuditChanged, 10},
+		}, audit.Changed, 10},
 		{"of another partition", func(l []queue.AuditRecord) []queue.AuditRecord {
 			text := strings.Replace(string(l[3].Text), `"partition":0`, `"partition":1`, 1)
 			l[3].Text, l[3].Digest = []byte(text), queue.DigestOf([]byte(text))
 			return l
-		}, queue.AuditForeign, 4},
+		}, audit.Foreign, 4},
 		{"no number", func(l []queue.AuditRecord) []queue.AuditRecord {
 			l[0] = link(t, 0, "", "q")
 			return l
-		}, queue.AuditUnreadable, 1},
+		}, audit.Unreadable, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			list := chain(t, 1, 10, "")
 			head := list[9].Digest
 			list = tt.change(list)
 			for piece := 1; piece <= 11; piece += 5 {
-				var v queue.AuditVerifier
+				var v audit.Verifier
 				var err error
 				for some := range slices.Chunk(list, piece) {
 					if err = v.Add(some); err != nil {
@@ -182,7 +184,7 @@ func TestAuditVerifier(t *testing.T) {
 				if err == nil {
 					err = v.End(10, head)
 				}
-				var broken *queue.AuditBreak
+				var broken *audit.Break
 				if errors.As(err, &broken); tt.fault == "" && err != nil ||
 					tt.fault != "" && (broken == nil || broken.Fault != tt.fault || broken.Number != tt.number) {
 					t.Errorf("%d at a time: %v, want %s at %d", piece, err, tt.fault, tt.number)
@@ -195,20 +197,20 @@ func TestAuditVerifier(t *testing.T) {
 // A chain that was verified to some entry goes on behind that, or is another.
 func TestAuditVerifierGoesOn(t *testing.T) {
 	list := chain(t, 1, 10, "")
-	v := queue.AuditVerifier{Number: 5, Digest: list[4].Digest}
+	v := audit.Verifier{Number: 5, Digest: list[4].Digest}
 	if err := v.Add(list[5:]); err != nil {
 		t.Error(err)
 	}
 	if err := v.End(8, list[7].Digest); err != nil { // it has grown since
 		t.Error(err)
 	}
-	v = queue.AuditVerifier{Number: 5, Digest: list[3].Digest}
-	var broken *queue.AuditBreak
-	if err := v.Add(list[5:]); !errors.As(err, &broken) || broken.Fault != queue.AuditUnlinked || broken.Number != 6 {
+	v = audit.Verifier{Number: 5, Digest: list[3].Digest}
+	var broken *audit.Break
+	if err := v.Add(list[5:]); !errors.As(err, &broken) || broken.Fault != audit.Unlinked || broken.Number != 6 {
 		t.Error(err)
 	}
-	v = queue.AuditVerifier{Number: 5, Digest: list[4].Digest}
-	if err := v.Add(list[6:]); !errors.As(err, &broken) || broken.Fault != queue.AuditMissing || broken.Number != 6 {
+	v = audit.Verifier{Number: 5, Digest: list[4].Digest}
+	if err := v.Add(list[6:]); !errors.As(err, &broken) || broken.Fault != audit.Missing || broken.Number != 6 {
 		t.Error(err)
 	}
 }
