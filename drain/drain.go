@@ -80,7 +80,7 @@ func newDrainer(engine Engine, h Handler, o Options) *drainer {
 		// A fresh id each time: requests are numbered from 1, and numbers must grow.
 		client:     queue.Client{ID: queue.NewID(), Name: o.Name, Version: o.Version},
 		tokens:     newTokens(MaxHandlers(o.Concurrency), o.Observer.Free),
-		pool:       newPool(o.Concurrency),
+		pool:       newPool(o.Concurrency, o.AppOf),
 		specs:      speccache.Specs(engine, specTimeout, maxSpecs),
 		paces:      paces{queues: make(map[string]*pace)},
 		workers:    newWorkers((*attempt).do),

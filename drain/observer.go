@@ -55,7 +55,7 @@ const (
 	Late        Reason = iota + 1 // its window was over before it could start, or before its handler did
 	Stopping                      // the drainer stops and it had not started
 	Interrupted                   // it had started, and the drainer's grace period ended
-	NoHandler                     // a grant came twice and there was no free handler for it any more
+	NoHandler                     // a grant came for which there was no free handler any more, of all or of its app
 	NoSpec                        // its queue's spec could not be read
 	Handlers                      // the handler asked for it while its window was open
 )

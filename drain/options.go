@@ -23,6 +23,8 @@ type Options struct {
 	// Of all queues together there are at most twice as many, see MaxHandlers: a queue may take
 	// another while it holds fewer than are free, so that one whose receiver hangs stops no other.
 	Concurrency int
+	// AppOf says whose queues are that share their part of the handlers; nil if none do.
+	AppOf AppOf
 	// Grace is how long handlers that have started may go on once Run's context has
 	// ended, before theirs are cancelled.
 	Grace time.Duration

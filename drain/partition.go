@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -146,6 +147,7 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 			p.d.tokens.put(held)
 			held = 0
 		}
+		p.d.pool.unclaim(p)
 		req.Max = 1
 		p.rest(backoff.Next())
 	}
@@ -196,9 +198,13 @@ func (p *partition) begin(granted *grant.Answer, n int) {
 			a.giveBack(Stopping)
 		case used == n:
 			a.giveBack(NoHandler)
+		case !p.d.pool.begin(p, a.job.Queue):
+			a.giveBack(NoHandler)
+			if !slices.Contains(granted.Short, a.job.Queue) {
+				granted.Short = append(granted.Short, a.job.Queue)
+			}
 		default:
 			used++
-			p.d.pool.begin(p, a.job.Queue)
 			a.pace = p.d.paces.use(a.job.Queue)
 			p.leases.add(a)
 			p.d.jobs.Add(1)
@@ -206,6 +212,7 @@ func (p *partition) begin(granted *grant.Answer, n int) {
 		}
 	}
 	p.d.tokens.put(n - used)
+	p.d.pool.unclaim(p)
 }
 
 func (p *partition) newAttempt(job *queue.Reservation, w grant.Window) *attempt {

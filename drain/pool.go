@@ -1,7 +1,6 @@
 package drain
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -29,54 +28,93 @@ type pool struct {
 	mu    sync.Mutex
 	all   int
 	used  int
-	short int // queues that are
+	short int   // queues that are
+	appOf AppOf // nil if there are no apps
+	apps  map[string]*appUse
 }
 
 // use is what a queue has of the pool.
 type use struct {
 	held     int
+	app      *appUse   // nil if it has no bound
+	asked    int       // of the app, by a request that is under way
 	short    bool      // more of it was due than its share
 	since    time.Time // when it became short
 	answered time.Time // when a handler of it returned last
 	hanging  bool      // and the log says so
 }
 
-func newPool(concurrency int) *pool { return &pool{all: MaxHandlers(concurrency)} }
-
-// share is how many more a queue may have that holds so many. mu is held.
-func (l *pool) share(held int) int { return max(0, (l.all-l.used-held+1)/2) }
+func newPool(concurrency int, of AppOf) *pool {
+	return &pool{all: MaxHandlers(concurrency), appOf: of, apps: make(map[string]*appUse)}
+}
 
 // shares returns how many jobs a partition may ask for, and how many of them of each queue that may not have as many.
 func (l *pool) shares(p *partition) (most int, of map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// Queues that hold little are not named: a request would have to name them all, for their shares are much alike. It
-	// asks for no more than the one of them may have that holds most.
+	for name := range p.short { // they come first to what their app may have
+		u := p.uses[name]
+		if l.place(name, u); u.app != nil && len(of) < queue.MaxShares {
+			of = with(of, name, u.claim(l.share(u)))
+		}
+	}
+	// Queues that hold little are not named, unless their app has a bound: a request would have to name them all, for
+	// their shares are much alike. It asks for no more than the one of them may have that holds most.
 	little, top := (l.all-l.used)/4, 0
 	for name, u := range p.uses {
+		if _, named := of[name]; named {
+			continue
+		}
+		l.place(name, u)
 		switch {
-		case u.held > little && len(of) < queue.MaxShares:
-			if of == nil {
-				of = make(map[string]int)
-			}
-			of[name] = l.share(u.held)
+		case (u.held > little || u.app != nil) && len(of) < queue.MaxShares:
+			of = with(of, name, l.share(u))
 		default:
 			top = max(top, u.held)
 		}
 	}
-	return max(1, l.share(top)), of
+	return max(1, l.share(&use{held: top})), of
 }
 
-func (l *pool) begin(p *partition, name string) {
+func with(of map[string]int, name string, share int) map[string]int {
+	if of == nil {
+		of = make(map[string]int)
+	}
+	of[name] = share
+	return of
+}
+
+// begin takes a handler for a job that was granted, unless the queue may not have it because of what its app has: the
+// queue was not named in the request, or others were faster.
+func (l *pool) begin(p *partition, name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	u := p.use(name)
+	l.place(name, u)
+	switch {
+	case u.app == nil:
+	case u.asked > 0:
+		u.asked--
+		u.app.asked--
+		u.app.held++
+	case l.share(u) > 0:
+		u.app.held++
+	default:
+		return false
+	}
+	u.held++
+	l.used++
+	return true
+}
+
+// use returns what a queue has, which may be nothing. The pool's mu is held.
+func (p *partition) use(name string) *use {
 	u := p.uses[name]
 	if u == nil {
 		u = &use{}
 		p.uses[name] = u
 	}
-	u.held++
-	l.used++
+	return u
 }
 
 // end gives a handler back, and has those partitions ask again whose queues may have more by it.
@@ -86,18 +124,32 @@ func (l *pool) end(p *partition, name string, answered bool) {
 	u := p.uses[name]
 	u.held--
 	l.used--
+	if u.app != nil {
+		u.app.held--
+	}
 	if u.short && answered {
 		u.answered = time.Now()
 	}
+	l.forget(p, name, u)
+	l.wake(p.d, nil)
+}
+
+// forget drops what has nothing. mu is held.
+func (l *pool) forget(p *partition, name string, u *use) {
 	if u.held == 0 && !u.short {
+		l.leave(u)
 		delete(p.uses, name)
 	}
+}
+
+// wake has all partitions but one ask again whose queues may have more by now. mu is held.
+func (l *pool) wake(d *drainer, but *partition) {
 	if l.short == 0 {
 		return
 	}
-	for _, p := range p.d.parts {
-		if l.more(p) {
-			p.woken(p.d.client.ID)
+	for _, p := range d.parts {
+		if p != but && l.more(p) {
+			p.woken(d.client.ID)
 		}
 	}
 }
@@ -105,7 +157,7 @@ func (l *pool) end(p *partition, name string, answered bool) {
 // more reports whether a queue of a partition that is short may have more. mu is held.
 func (l *pool) more(p *partition) bool {
 	for name := range p.short {
-		if l.share(p.uses[name].held) > 0 {
+		if l.share(p.uses[name]) > 0 {
 			return true
 		}
 	}
@@ -140,11 +192,7 @@ func (l *pool) note(p *partition, short []string) (more bool) {
 		}
 	}
 	for _, name := range short {
-		u := p.uses[name]
-		if u == nil {
-			u = &use{}
-			p.uses[name] = u
-		}
+		u := p.use(name)
 		if !u.short {
 			u.short, u.since = true, time.Now()
 			p.short[name] = struct{}{}
@@ -163,9 +211,7 @@ func (l *pool) satisfied(p *partition, name string) {
 		p.d.log.Info("a queue that hung goes on", "queue", name, "handlers", u.held)
 	}
 	u.short, u.hanging = false, false
-	if u.held == 0 {
-		delete(p.uses, name)
-	}
+	l.forget(p, name, u)
 }
 
 // hangs reports whether a queue has all that it may have, wants more, and got no answer for long.
@@ -193,68 +239,4 @@ func (l *pool) judge(p *partition, now time.Time) {
 				"queue", name, "handlers", u.held, "for", hangAfter, "of", l.all)
 		}
 	}
-}
-
-// QueueUse is what a queue holds of a drainer's handlers.
-type QueueUse struct {
-	Queue    string
-	Handlers int
-	// Longest is how long the one has been at work that began first: behind its gate. 0 if none is.
-	Longest time.Duration
-	// Short: more jobs of it are due than it may have handlers for.
-	Short bool
-	// Hanging: it is short, and has had no answer for 10 s.
-	Hanging bool
-}
-
-// Usage tells who holds the handlers of the drainer that was given it in its Options; of none while it does not run.
-type Usage struct {
-	mu sync.Mutex
-	d  *drainer
-}
-
-// Queues returns the queues that hold handlers, those with the most first.
-func (u *Usage) Queues() []QueueUse {
-	u.mu.Lock()
-	d := u.d
-	u.mu.Unlock()
-	if d == nil {
-		return nil
-	}
-	now := time.Now()
-	begun := make(map[string]time.Time)
-	for _, p := range d.parts {
-		for _, a := range p.leases.all() {
-			a.mu.Lock()
-			if first, ok := begun[a.job.Queue]; !a.passed.IsZero() && (!ok || a.passed.Before(first)) {
-				begun[a.job.Queue] = a.passed
-			}
-			a.mu.Unlock()
-		}
-	}
-	var list []QueueUse
-	d.pool.mu.Lock()
-	for _, p := range d.parts {
-		for name, held := range p.uses {
-			q := QueueUse{Queue: name, Handlers: held.held, Short: held.short, Hanging: held.hangs(now)}
-			if at, ok := begun[name]; ok {
-				q.Longest = now.Sub(at)
-			}
-			list = append(list, q)
-		}
-	}
-	d.pool.mu.Unlock()
-	slices.SortFunc(list, func(a, b QueueUse) int {
-		return cmp.Or(cmp.Compare(b.Handlers, a.Handlers), cmp.Compare(a.Queue, b.Queue))
-	})
-	return list
-}
-
-func (u *Usage) of(d *drainer) {
-	if u == nil {
-		return
-	}
-	u.mu.Lock()
-	u.d = d
-	u.mu.Unlock()
 }

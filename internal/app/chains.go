@@ -93,7 +93,12 @@ func (i *Ingress) newEngine(store queue.Engine) (queue.Engine, error) {
 //
 // Beside it, with an overflow, deferred.Readmitter brings back jobs as room comes.
 func (d *Drainer) outflow(ctx context.Context) error {
-	drains := func(ctx context.Context) error { return drain.Run(ctx, d.engine, d.o.Handler, d.o.Drain) }
+	drains := func(ctx context.Context) error {
+		return ops.RunOver(ctx, func(ctx context.Context) error {
+			d.shares.Wait(ctx)
+			return drain.Run(ctx, d.engine, d.o.Handler, d.o.Drain)
+		}, d.shares.Run)
+	}
 	if d.o.Overflow == nil {
 		return drains(ctx)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
@@ -22,7 +23,7 @@ import (
 type DrainerOptions struct {
 	// Handler gets the jobs. It must be given.
 	Handler drain.Handler
-	// Drain are the drainer's own settings; Observer is set here, and Usage if it is not given.
+	// Drain are the drainer's own settings; Observer and AppOf are set here, and Usage if it is not given.
 	Drain drain.Options
 	// Overflow is where jobs come back from, which somebody else runs for as long as the
 	// Drainer. Nil: none do.
@@ -44,6 +45,7 @@ type Drainer struct {
 	engine queue.Engine
 	server *ops.Server // nil without an address
 	pace   *pace
+	shares *auth.HandlerShares
 	o      DrainerOptions
 }
 
@@ -73,7 +75,8 @@ func NewDrainer(engine queue.Engine, o DrainerOptions) (*Drainer, error) {
 	if err := metrics.NewHandlers(o.Registry, o.Drain.Usage, o.MaxQueueLabels); err != nil {
 		return nil, err
 	}
-	d := &Drainer{engine: engine, o: o, pace: kept}
+	d := &Drainer{engine: engine, o: o, pace: kept, shares: auth.NewHandlerShares(engine, o.Logger)}
+	d.o.Drain.AppOf = d.shares.Of
 	if o.Listen.Addr != "" {
 		if d.server, err = newServer(o.Listen, o.Server, ConsoleFlags{}); err != nil {
 			return nil, err

@@ -48,6 +48,8 @@ type Limits struct {
 	// Streams and Waits are how many it may have open at a time, at each ingress.
 	Streams int `json:"streams,omitzero"`
 	Waits   int `json:"waits,omitzero"`
+	// Handlers is its share of the handlers of each drainer, up to 1.
+	Handlers float64 `json:"handlers,omitzero"`
 	// Rate is how many requests it may make; RateRule is the rule that holds it to that.
 	Rate leaky.Rate `json:"rate,omitzero"`
 }
@@ -119,6 +121,12 @@ func (l *Limits) validate() error {
 			return &queue.FieldError{
 				Field: "limits." + of.field, Value: fmt.Sprint(of.value), Reason: "must not be negative; 0 is no limit",
 			}
+		}
+	}
+	if !(l.Handlers >= 0 && l.Handlers <= 1) { // neither is NaN
+		return &queue.FieldError{
+			Field: "limits.handlers", Value: fmt.Sprint(l.Handlers),
+			Reason: "is a share of the handlers, from 0 to 1 such as 0.25; 0 is no limit",
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package auth
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,7 +21,7 @@ func TestPutApp(t *testing.T) {
 		time.Sleep(time.Second)
 		app := first
 		app.Created, app.Revision, app.Note = time.Now(), 99, "mail"
-		app.Limits = Limits{Queues: 3, Bytes: 1 << 20, Streams: 4, Rate: leaky.PerSecond(100)}
+		app.Limits = Limits{Queues: 3, Bytes: 1 << 20, Streams: 4, Handlers: .25, Rate: leaky.PerSecond(100)}
 		put, err := r.PutApp(ctx, r.op, app, first.Revision)
 		if err != nil || !put.Created.Equal(first.Created) || put.Revision <= first.Revision {
 			t.Fatalf("%+v, %v", put, err)
@@ -70,6 +71,9 @@ func TestPutAppRefuses(t *testing.T) {
 			{App{Name: "beta", Prefixes: []string{"beta-*"}, Limits: Limits{Queues: -1}}, "limits.queues"},
 			{App{Name: "beta", Prefixes: []string{"beta-*"}, Limits: Limits{Bytes: -1}}, "limits.bytes"},
 			{App{Name: "beta", Prefixes: []string{"beta-*"}, Limits: Limits{Waits: -1}}, "limits.waits"},
+			{App{Name: "beta", Prefixes: []string{"beta-*"}, Limits: Limits{Handlers: 1.1}}, "limits.handlers"},
+			{App{Name: "beta", Prefixes: []string{"beta-*"}, Limits: Limits{Handlers: -.1}}, "limits.handlers"},
+			{App{Name: "beta", Prefixes: []string{"beta-*"}, Limits: Limits{Handlers: math.NaN()}}, "limits.handlers"},
 			{App{Name: "beta", Prefixes: []string{"beta-*"}, Hosts: []string{""}}, "hosts[0]"},
 			{App{Name: "beta", Prefixes: []string{"beta-*"}, Note: strings.Repeat("x", 257)}, "note"},
 			{App{Name: "beta", Prefixes: []string{"beta-*"}, Note: "a\nb"}, "note"},

@@ -31,6 +31,7 @@ const (
 type replica struct {
 	store queue.Documents
 	log   *slog.Logger
+	only  string // the one kind that is kept; empty is all of them
 
 	mu     sync.RWMutex
 	view   *view
@@ -186,6 +187,9 @@ func (r *replica) page(ctx context.Context, after int64) (queue.DocumentsPage, e
 func (r *replica) apply(into *view, documents []queue.Document) {
 	now := time.Now()
 	for i := range documents {
+		if r.only != "" && documents[i].Kind != r.only {
+			continue
+		}
 		if err := into.apply(&documents[i], now); err != nil {
 			r.log.Error("a document cannot be read; it is as if it were deleted", "error", err)
 		}

@@ -1,6 +1,10 @@
 package metrics
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/penstock/penstock/drain"
@@ -12,6 +16,7 @@ type handlers struct {
 	usage   *drain.Usage
 	most    int
 	inUse   *prometheus.Desc
+	ofApp   *prometheus.Desc
 	longest *prometheus.Desc
 	hanging *prometheus.Desc
 }
@@ -28,6 +33,10 @@ func NewHandlers(reg prometheus.Registerer, usage *drain.Usage, maxQueues int) e
 	return register(reg, &handlers{
 		usage: usage, most: maxQueues,
 		inUse: desc("penstock_handlers_in_use", "Handlers of this drainer that a queue holds.", "queue"),
+		ofApp: desc(
+			"penstock_app_handlers_in_use",
+			"Handlers of this drainer that the queues of an app with a share of them hold together.", "app",
+		),
 		longest: desc(
 			"penstock_handler_longest_seconds", "For how long the handler has been at work that began first, of all queues.",
 		),
@@ -41,6 +50,7 @@ func NewHandlers(reg prometheus.Registerer, usage *drain.Usage, maxQueues int) e
 // Describe implements prometheus.Collector.
 func (h *handlers) Describe(to chan<- *prometheus.Desc) {
 	to <- h.inUse
+	to <- h.ofApp
 	to <- h.longest
 	to <- h.hanging
 }
@@ -49,10 +59,14 @@ func (h *handlers) Describe(to chan<- *prometheus.Desc) {
 func (h *handlers) Collect(to chan<- prometheus.Metric) {
 	var others, hanging int
 	var longest float64
+	byApp := map[string]int{}
 	for i, q := range h.usage.Queues() {
 		longest = max(longest, q.Longest.Seconds())
 		if q.Hanging {
 			hanging++
+		}
+		if q.App != "" {
+			byApp[q.App] += q.Handlers
 		}
 		switch {
 		case q.Handlers == 0:
@@ -65,6 +79,27 @@ func (h *handlers) Collect(to chan<- prometheus.Metric) {
 	if others > 0 {
 		to <- prometheus.MustNewConstMetric(h.inUse, prometheus.GaugeValue, float64(others), Other)
 	}
+	for app, n := range mostOf(byApp, h.most) {
+		to <- prometheus.MustNewConstMetric(h.ofApp, prometheus.GaugeValue, float64(n), app)
+	}
 	to <- prometheus.MustNewConstMetric(h.longest, prometheus.GaugeValue, longest)
 	to <- prometheus.MustNewConstMetric(h.hanging, prometheus.GaugeValue, float64(hanging))
+}
+
+// mostOf are the greatest counts, n at most, and the sum of all others under Other.
+func mostOf(counts map[string]int, n int) map[string]int {
+	if len(counts) <= n {
+		return counts
+	}
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	most := map[string]int{}
+	for i, name := range names {
+		if i >= n {
+			name = Other
+		}
+		most[name] += counts[names[i]]
+	}
+	return most
 }

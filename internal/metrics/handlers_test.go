@@ -40,6 +40,7 @@ func TestHandlersInUse(t *testing.T) {
 				}
 			}
 		}
+		bounded := map[string]string{"q0": "acme", "q2": "acme", "q3": "beta"}
 		var usage drain.Usage
 		reg := prometheus.NewRegistry()
 		if err := metrics.NewHandlers(reg, &usage, 2); err != nil {
@@ -51,10 +52,17 @@ func TestHandlersInUse(t *testing.T) {
 			end <- drain.Run(ctx, e, drain.HandlerFunc(func(ctx context.Context, _ *drain.Job) error {
 				<-ctx.Done()
 				return context.Cause(ctx)
-			}), drain.Options{Concurrency: 16, Usage: &usage, PlainTimers: true, Grace: time.Millisecond})
+			}), drain.Options{
+				Concurrency: 16, Usage: &usage, PlainTimers: true, Grace: time.Millisecond,
+				AppOf: func(name string) (string, float64) { return bounded[name], 1 },
+			})
 		}()
 		time.Sleep(15 * time.Second)
 		if err := testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP penstock_app_handlers_in_use Handlers of this drainer that the queues of an app with a share of them hold together.
+# TYPE penstock_app_handlers_in_use gauge
+penstock_app_handlers_in_use{app="acme"} 8
+penstock_app_handlers_in_use{app="beta"} 1
 # HELP penstock_handler_longest_seconds For how long the handler has been at work that began first, of all queues.
 # TYPE penstock_handler_longest_seconds gauge
 penstock_handler_longest_seconds 15

@@ -108,6 +108,11 @@ func TestRedisUsers(t *testing.T) {
 	case <-time.After(redistest.Patience):
 		t.Error("a drainer is not woken")
 	}
+	// A drainer learns which apps there are.
+	page, err := out.DocumentsSince(ctx, 0, 10)
+	if s.do("read documents", err); len(page.Documents) == 0 {
+		t.Error("a drainer is told of no document")
+	}
 	// A drainer records that a pause is over.
 	s.do("pause for a while", in.Pause(ctx, "mail", queue.Pause{Until: time.Now().Add(200 * time.Millisecond)}))
 	s.append(in, queue.Job{Queue: "mail", ID: "later", Payload: []byte("1"), Lane: "x"})
@@ -228,7 +233,7 @@ func TestRedisUsersRights(t *testing.T) {
 			_, err := out.PutDocument(ctx, queue.Document{Kind: "app", Name: "a"}, queue.AnyRevision)
 			return err
 		},
-		"drainer reads documents": func() error { _, err := out.DocumentsSince(ctx, 0, 10); return err },
+		"drainer reads a rule":    func() error { _, err := out.Rule(ctx, "mail.sender"); return err },
 		"drainer deletes a queue": func() error { return out.Delete(ctx, "mail", queue.AnyRevision, true) },
 		"drainer pauses":          func() error { return out.Pause(ctx, "mail", queue.Pause{Reason: "forged"}) },
 	} {
@@ -248,6 +253,14 @@ func TestRedisUsersRights(t *testing.T) {
 			if err := denied(ctx, c, command); err == nil {
 				t.Errorf("%s may %s", user, command)
 			}
+		}
+	}
+	for _, command := range []string{
+		"HSET ps{0}I app:a x", "HDEL ps{0}I app:a", "DEL ps{0}I", "ZADD ps{0}Ir 1 app:a", "DEL ps{0}Id", "HGETALL ps{0}I",
+		"RENAME ps{0}I ps{0}x", "EVAL redis.call('HSET','ps{0}I','app:a','x') 0",
+	} {
+		if err := denied(ctx, s.as("drainer"), command); err == nil {
+			t.Errorf("drainer may %s", command)
 		}
 	}
 	for _, user := range []string{"ingress", "ingress-pull", "drainer"} {
