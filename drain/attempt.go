@@ -82,6 +82,7 @@ func (a *attempt) do() {
 		return
 	}
 
+	ctx := a.begin()
 	err = errExited
 	defer func() {
 		if p := recover(); p != nil {
@@ -90,8 +91,24 @@ func (a *attempt) do() {
 				"stack", string(debug.Stack()))
 		}
 		a.finish(err)
+		if a.job.Span != nil {
+			a.job.Span.Returned(context.Cause(a.ctx))
+		}
 	}()
-	err = d.handler.Handle(a.ctx, &a.job, a)
+	err = d.handler.Handle(ctx, &a.job, a)
+}
+
+// begin has the attempt followed, if it is to be, and returns its handler's context.
+func (a *attempt) begin() context.Context {
+	tracer := a.part.d.options.Tracer
+	if tracer == nil {
+		return a.ctx
+	}
+	ctx, span := tracer.Begin(a.ctx, &a.job, a.Departs)
+	a.mu.Lock() // whoever gives the job back looks for it
+	a.job.Span = span
+	a.mu.Unlock()
+	return ctx
 }
 
 func (a *attempt) withoutSpec(err error) {
@@ -144,9 +161,12 @@ func (a *attempt) release(why Reason) {
 
 func (a *attempt) settle(s queue.Settlement) {
 	a.mu.Lock()
-	until := a.LeaseEnd.Add(settleAfterLease)
+	until, span := a.LeaseEnd.Add(settleAfterLease), a.job.Span
 	a.mu.Unlock()
-	a.part.settler.add(entry{s, until})
+	if span != nil {
+		span.Settling(s.Verdict)
+	}
+	a.part.settler.add(entry{s, until, span})
 }
 
 func (a *attempt) lease() queue.Lease { return grant.LeaseOf(&a.job.Reservation) }

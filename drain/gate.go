@@ -11,6 +11,16 @@ func (a *attempt) Closes() time.Time { return a.latest }
 
 // Wait is the gate.
 func (a *attempt) Wait(ctx context.Context) error {
+	if a.job.Span == nil {
+		return a.wait(ctx)
+	}
+	since := time.Now()
+	err := a.wait(ctx)
+	a.job.Span.Waited(since, err)
+	return err
+}
+
+func (a *attempt) wait(ctx context.Context) error {
 	for {
 		wait, err := a.try(time.Now())
 		if err == nil && wait > 0 {

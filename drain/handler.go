@@ -14,6 +14,8 @@ type Job struct {
 	Spec queue.Spec
 	// Deadline is until when it may be tried again, by this process's clock; zero is for ever.
 	Deadline time.Time
+	// Span follows this attempt; nil unless it is traced.
+	Span Span
 }
 
 // Last reports whether there will be no other try if this one fails now, to be tried again after that long.

@@ -36,6 +36,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Observer is told what happens; the default does nothing.
 	Observer Observer
+	// Tracer, if it is given, follows attempts.
+	Tracer Tracer
 	// Usage, if it is given, tells who holds the handlers.
 	Usage *Usage
 	// PlainTimers leaves departures to the runtime's timers alone, which on Linux

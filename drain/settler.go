@@ -26,6 +26,7 @@ const (
 type entry struct {
 	queue.Settlement
 	until time.Time
+	span  Span // nil unless the attempt is traced
 }
 
 // settler settles the jobs of one partition: what comes while a call is under way
@@ -190,6 +191,9 @@ func (s *settler) land(batch []entry, answers []queue.Settled, err error) (again
 		switch {
 		case failed == nil:
 			s.d.observer.Settled(e.Queue, e.Verdict, answers[i].State)
+			if e.span != nil {
+				e.span.Settled(answers[i].State, nil)
+			}
 			if answers[i].State == queue.Held {
 				s.d.log.Warn("a job is held: it may have been sent, and waits for a person to decide; see penstock "+
 					"held ls",
@@ -239,6 +243,9 @@ func (s *settler) tell(e *queue.Settlement, effect queue.Effect) {
 
 func (s *settler) giveUp(e entry, err error) {
 	s.d.observer.Unsettled(e.Queue, e.Verdict, err)
+	if e.span != nil {
+		e.span.Settled(queue.StateNone, err)
+	}
 	s.d.log.Error("settlement given up; the job is delivered again when its lease has run out",
 		"queue", e.Queue, "id", e.ID, "verdict", e.Verdict.String(), "error", err)
 }

@@ -25,6 +25,7 @@ import (
 //	withoutPrefix       takes off the path what a proxy in front has before it
 //	api.Guard           refuses what a web page may have sent
 //	api.Beside          of a listener for health and metrics alone: nothing else is served
+//	tracing.Serve       reads whose trace a request is part of
 //	console.Before      pages for people, which ask the API in their name
 //	api.New             finds the operation, names the request and asks who sends it; changes are logged and recorded
 //	newEngine
@@ -57,6 +58,7 @@ type roles struct {
 
 // newEngine is the store as the API sees it. A call goes down this list:
 //
+//	tracing.Engine           makes a span of an append, if it is to be traced, and has its jobs carry it
 //	metrics.Engine           counts and times what is appended, and counts what is replayed
 //	  deliver.Intake         of an append: the queue's target refuses what it could never deliver, and sets the cost
 //	  admission.Appender     of an append: the rules of other groups than the queue's are asked
@@ -76,17 +78,19 @@ func (i *Ingress) newEngine(store queue.Engine) (queue.Engine, error) {
 		i.overflow = deferred.New(store, i.o.Overflow, i.admission.Pass)
 		last = i.overflow
 	}
-	return metrics.NewEngine(roles{
+	counted, err := metrics.NewEngine(roles{
 		Appender: deliver.NewIntake(admission.NewAppender(i.admission, last), store),
 		Outflow:  store, Specs: store, Watch: store, ChangeLog: store, Jobs: store, Overflow: store, Rules: store,
 		Store: store, Documents: store, AuditLog: store,
 		Taker: i.admission,
 	}, i.o.Registry, i.o.MaxQueueLabels)
+	return i.o.Tracer.Engine(counted), err
 }
 
 // outflow takes jobs out of the store until its context ends. A job goes down this list:
 //
-//	drain.Run           reserves it, starts it at its departure and settles it; drainPace and metrics.Observer are told
+//	drain.Run           reserves it, starts it at its departure and settles it; drainPace and metrics.Observer are told,
+//	                    and tracing.Drain follows what is traced
 //	deliver.Router      finds the target of its queue; another Handler does what it likes
 //	a target            prepares, waits in the gate of the attempt, and sends
 //	egress.Guard        lets the connection out

@@ -45,7 +45,8 @@ func TestPagesAreComplete(t *testing.T) {
 	_, err5 := metrics.NewOverflow(reg, 0)
 	_, err6 := metrics.NewPull(reg, 0)
 	_, err7 := metrics.NewRules(reg, 0)
-	for _, err := range []error{err1, err2, err3, err4, err5, err6, err7} {
+	_, err8 := metrics.NewSpans(reg)
+	for _, err := range []error{err1, err2, err3, err4, err5, err6, err7, err8} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/tracing"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -23,7 +24,7 @@ import (
 type DrainerOptions struct {
 	// Handler gets the jobs. It must be given.
 	Handler drain.Handler
-	// Drain are the drainer's own settings; Observer and AppOf are set here, and Usage if it is not given.
+	// Drain are the drainer's own settings; Observer, Tracer and AppOf are set here, and Usage if it is not given.
 	Drain drain.Options
 	// Overflow is where jobs come back from, which somebody else runs for as long as the
 	// Drainer. Nil: none do.
@@ -31,6 +32,8 @@ type DrainerOptions struct {
 	// Listen is where metrics and health are served; without an address nowhere.
 	Listen ops.Listen
 	Server ops.ServerOptions
+	// Tracer follows what is delivered; nil follows nothing. Whoever opened it closes it.
+	Tracer *tracing.Tracer
 	// Registry gets its metrics and is what /metrics shows. Nil is one of its own.
 	Registry *prometheus.Registry
 	// MaxQueueLabels is how many queues have series of their own; 0 is metrics.DefaultMaxQueues.
@@ -68,7 +71,7 @@ func NewDrainer(engine queue.Engine, o DrainerOptions) (*Drainer, error) {
 		return nil, err
 	}
 	kept := newPace(time.Now)
-	o.Drain.Observer = drainPace{observer, kept}
+	o.Drain.Observer, o.Drain.Tracer = drainPace{observer, kept}, o.Tracer.Drain()
 	if o.Drain.Usage == nil {
 		o.Drain.Usage = &drain.Usage{}
 	}

@@ -34,6 +34,7 @@ type storeFlags struct {
 
 	EgressFlags
 	SecretsFlags
+	TraceFlags
 
 	Listen string `default:"${listen}" placeholder:"HOST:PORT" help:"${listenhelp} (default ${default}). Beyond loopback only with TLS or --insecure."`
 	HostFlags

@@ -16,6 +16,7 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/tracing"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 )
@@ -45,6 +46,8 @@ type IngressOptions struct {
 	Overflow *deferred.Stream
 	// ValidateTarget checks the deliver part of a queue's spec. Nil takes any.
 	ValidateTarget func(queue string, target json.RawMessage) error
+	// Tracer follows what is appended; nil follows nothing. Whoever opened it closes it.
+	Tracer *tracing.Tracer
 	// Registry gets its metrics and is what /metrics shows. Nil is one of its own.
 	Registry *prometheus.Registry
 	// MaxQueueLabels is how many queues have series of their own; 0 is metrics.DefaultMaxQueues.
@@ -167,7 +170,7 @@ func (i *Ingress) Run(ctx context.Context) error {
 	serve := func(ctx context.Context) error {
 		defer i.turns.Close() // nobody waits any more
 		return ops.RunAll(ctx,
-			func(ctx context.Context) error { return i.server.Run(ctx, front) },
+			func(ctx context.Context) error { return i.server.Run(ctx, i.o.Tracer.Serve(front)) },
 			i.pull.Run,
 			func(ctx context.Context) error { return i.gauges.Run(ctx, i.engine, 0, i.o.Logger) },
 		)

@@ -24,5 +24,6 @@ func NewRegistry() *prometheus.Registry {
 }
 
 func metricsPage(reg *prometheus.Registry) http.Handler {
-	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	// Only OpenMetrics has exemplars.
+	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true})
 }

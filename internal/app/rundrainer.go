@@ -52,7 +52,7 @@ func RunDrainer(open OpenAsynq) Program {
 	}
 }
 
-func runDrainer(ctx context.Context, open OpenAsynq, args []string, stdout, stderr io.Writer) error {
+func runDrainer(ctx context.Context, open OpenAsynq, args []string, stdout, stderr io.Writer) (err error) {
 	f := drainerFlags{PublishFlags: PublishFlags{OpenAsynq: open}}
 	if err := parse(&f, "drainer", drainerAbout, args, stdout, stderr, drainerVars()); err != nil {
 		return err
@@ -62,6 +62,11 @@ func runDrainer(ctx context.Context, open OpenAsynq, args []string, stdout, stde
 	if err != nil {
 		return err
 	}
+	tracer, err := f.Tracer("penstock-drainer", reg, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tracer.Close()) }()
 	engine, err := f.open(ctx, valid, reg, 0, log)
 	if err != nil {
 		return err
@@ -87,7 +92,7 @@ func runDrainer(ctx context.Context, open OpenAsynq, args []string, stdout, stde
 		Handler: router, Overflow: overflow.Stream,
 		Drain:  drain.Options{Concurrency: f.Concurrency, Grace: grace, Name: f.Name, Version: ops.Version, Logger: log},
 		Listen: f.listenOn(guard), Server: ops.ServerOptions{Grace: min(grace, healthGrace)}, Registry: reg,
-		MaxQueueLabels: f.QueueLabels, Logger: log,
+		Tracer: tracer, MaxQueueLabels: f.QueueLabels, Logger: log,
 	})
 	if err == nil {
 		err = overflow.under(ctx, d.Run)

@@ -54,7 +54,7 @@ func ingressVars() kong.Vars {
 
 // RunIngress is the ingress as a program: it reads flags, runs until ctx ends and
 // returns what went wrong, ErrHelp when it only had to tell about itself.
-func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	var f ingressFlags
 	if err := parse(&f, "ingress", ingressAbout, args, stdout, stderr, ingressVars()); err != nil {
 		return err
@@ -67,6 +67,11 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err != nil {
 		return err
 	}
+	tracer, err := f.Tracer("penstock-ingress", reg, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tracer.Close()) }()
 	engine, err := f.open(ctx, valid, reg, f.KeepChanges, log)
 	if err != nil {
 		return err
@@ -89,7 +94,8 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		Overflow: overflow.Stream, Auth: authority, NoAuth: f.NoAuth,
 		Listen: f.listenOn(guard), Health: f.Beside(f.listenOn(guard)), DrainDelay: f.DrainDelay, Server: server,
 		Console:        f.ConsoleFlags,
-		ValidateTarget: valid, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
+		ValidateTarget: valid, Tracer: tracer, Registry: reg, MaxQueueLabels: f.QueueLabels,
+		Logger: log,
 	})
 	if err == nil {
 		err = overflow.under(ctx, i.Run)

@@ -34,6 +34,7 @@ type upCmd struct {
 	app.MemoryFlags
 	app.HealthFlags
 	app.ConsoleFlags
+	app.TraceFlags
 	LogLevel slog.Level `help:"debug, info, warn or error." default:"info" placeholder:"LEVEL"`
 	Tether   bool       `hidden:"" help:"End when standard input does."`
 }
@@ -108,6 +109,7 @@ func (c *upCmd) Run(r *run) error {
 		publish:     c.PublishFlags,
 		auth:        &c.AuthFlags,
 		console:     c.ConsoleFlags,
+		traces:      c.TraceFlags,
 		keepChanges: c.KeepChanges,
 		log:         log,
 	})

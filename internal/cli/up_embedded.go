@@ -41,6 +41,7 @@ type embeddedOptions struct {
 	publish     app.PublishFlags
 	auth        *app.AuthFlags // nil asks nobody, and says so nowhere: only this process asks
 	console     app.ConsoleFlags
+	traces      app.TraceFlags
 	keepChanges time.Duration // 0 leaves it as the store has it
 	patience    time.Duration // with the store, before jobs go to the overflow; 0 is deferred's default
 	log         *slog.Logger
@@ -80,14 +81,19 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 			err = errors.Join(err, e.close())
 		}
 	}()
+	// Both show their metrics on the ingress's page.
+	registry := app.NewRegistry()
+	tracer, err := o.traces.Tracer("penstock", registry, o.log)
+	if err != nil {
+		return nil, err
+	}
+	e.closers = append(e.closers, tracer.Close)
 	if e.engine, err = store.Open(ctx, store.Options{
 		DataPath: o.data, KeepChanges: o.keepChanges, Logger: o.log,
 	}); err != nil {
 		return nil, err
 	}
 	e.closers = append(e.closers, e.engine.Close)
-	// Both show their metrics on the ingress's page.
-	registry := app.NewRegistry()
 	if err = e.openOverflow(ctx, o, registry); err != nil {
 		return nil, fmt.Errorf("--data %s: the overflow: %w", o.data, err)
 	}
@@ -110,7 +116,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	router := deliver.New(targets)
 	e.closers = append(e.closers, router.Close)
 	e.drainer, err = app.NewDrainer(e.engine, app.DrainerOptions{
-		Handler: router, Overflow: e.overflow, Registry: registry, Logger: o.log,
+		Handler: router, Overflow: e.overflow, Registry: registry, Tracer: tracer, Logger: o.log,
 		Drain: drain.Options{Concurrency: o.concurrency, Version: ops.Version},
 	})
 	if err != nil {
@@ -118,8 +124,9 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	}
 	e.ingress, err = app.NewIngress(e.engine, app.IngressOptions{
 		Listen: o.listen, Health: o.health, Server: o.server, Overflow: e.overflow,
-		ValidateTarget: app.ValidTarget(o.egress, o.secrets), Registry: registry, Logger: o.log,
-		Auth: authority, NoAuth: o.auth != nil && o.auth.NoAuth,
+		ValidateTarget: app.ValidTarget(o.egress, o.secrets), Registry: registry, Tracer: tracer,
+		Logger: o.log,
+		Auth:   authority, NoAuth: o.auth != nil && o.auth.NoAuth,
 		Console: o.console,
 		API:     api.Options{Hanging: e.drainer.Hanging},
 	})

@@ -110,14 +110,14 @@ func (o *Observer) Expired(name string) { o.queues.addRare(name, o.expired, "", 
 // Departed implements drain.Observer.
 func (o *Observer) Departed(job *drain.Job, late time.Duration) {
 	o.queues.add(job.Queue, o.departures, "", 1)
-	o.lateness.Observe(max(late, 0).Seconds())
+	observe(o.lateness, max(late, 0), exemplarOfJob(job))
 }
 
 // Returned implements drain.Observer. What becomes of the job is counted when it
 // is settled: only the engine knows whether a failure was the last.
-func (o *Observer) Returned(_ *drain.Job, _ queue.Verdict, took time.Duration) {
+func (o *Observer) Returned(job *drain.Job, _ queue.Verdict, took time.Duration) {
 	if took > 0 { // else it never passed the gate, and did no work that could have taken time
-		o.handling.Observe(took.Seconds())
+		observe(o.handling, took, exemplarOfJob(job))
 	}
 }
 

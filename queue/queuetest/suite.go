@@ -95,6 +95,7 @@ func Run(t *testing.T, open Open) {
 		{"List", listRules},
 		{"Purge", purgeRules},
 		{"Replay", replayRules},
+		{"TraceContext", traceRules},
 		{"Pull", pullRules},
 		{"Groups", groupRules},
 		{"GroupTurns", groupTurnRules},

@@ -28,7 +28,8 @@ func TestWhatIngressLinks(t *testing.T) {
 }
 
 // Programs stay small. The command line's parser, kong, calls methods by names that the linker cannot know, so it keeps
-// every method of every type: a third of each program.
+// every method of every type: a third of each program. Traces take 4 MB of each: OpenTelemetry's SDK 1.1, and its
+// exporter 2.8, by the stubs of gRPC behind the messages of OTLP.
 func TestProgramsStaySmall(t *testing.T) {
 	dir := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./cmd/...")
@@ -36,7 +37,7 @@ func TestProgramsStaySmall(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for name, most := range map[string]int64{"ingress": 31_500_000, "drainer": 32_000_000, "penstock": 44_700_000} {
+	for name, most := range map[string]int64{"ingress": 35_600_000, "drainer": 36_100_000, "penstock": 48_700_000} {
 		file, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,39 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/penstock/penstock/drain"
+)
+
+// observe has a histogram show in which trace it was seen, if it was traced.
+func observe(h prometheus.Histogram, took time.Duration, exemplar prometheus.Labels) {
+	if exemplar == nil {
+		h.Observe(took.Seconds())
+		return
+	}
+	h.(prometheus.ExemplarObserver).ObserveWithExemplar(took.Seconds(), exemplar)
+}
+
+func exemplarOf(ctx context.Context) prometheus.Labels {
+	sc := trace.SpanContextFromContext(ctx)
+	if !sc.IsSampled() || sc.IsRemote() { // one that is not ours may have been sampled, and this not
+		return nil
+	}
+	return exemplar(sc.TraceID().String(), sc.SpanID().String())
+}
+
+func exemplarOfJob(job *drain.Job) prometheus.Labels {
+	if job.Span == nil {
+		return nil
+	}
+	return exemplar(job.Span.IDs())
+}
+
+func exemplar(traceID, spanID string) prometheus.Labels {
+	return prometheus.Labels{"trace_id": traceID, "span_id": spanID}
+}

@@ -1,0 +1,177 @@
+package tracing
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Limits of asking what a job waits for that was just appended.
+const (
+	maxAskings = 4
+	askTimeout = time.Second
+)
+
+// engine makes a span of each append.
+type engine struct {
+	queue.Engine
+	t *Tracer
+}
+
+// Engine follows what is appended to an engine. With a nil Tracer it is the engine itself.
+func (t *Tracer) Engine(next queue.Engine) queue.Engine {
+	if t == nil {
+		return next
+	}
+	return &engine{next, t}
+}
+
+// Append implements queue.Appender. The jobs of one call share a span.
+func (e *engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	parent := trace.SpanContextFromContext(ctx)
+	id := parent.TraceID()
+	if !parent.IsValid() {
+		id = newTraceID()
+	}
+	taken := len(jobs) > 0 && e.t.sampling.takes(id, parent)
+	if !taken && !parent.IsValid() {
+		return e.Engine.Append(ctx, jobs)
+	}
+	sent := slices.Clone(jobs) // which are the caller's
+	if !taken {
+		carry(sent, parent) // who asked has decided that it is not recorded; so it is with the delivery
+		return e.Engine.Append(ctx, sent)
+	}
+	ctx, span := e.t.tracer.Start(withID(ctx, id), "send "+jobs[0].Queue, trace.WithSpanKind(trace.SpanKindProducer),
+		trace.WithLinks(linksTo(jobs)...), trace.WithAttributes(e.t.sends(jobs)...))
+	carry(sent, span.SpanContext())
+	answers, err := e.Engine.Append(ctx, sent)
+	if len(answers) != len(jobs) {
+		span.SetStatus(codes.Error, "failed")
+		span.SetAttributes(attribute.String("error.type", queue.Failed.String()))
+		span.End()
+		return answers, err
+	}
+	tell(span, answers)
+	e.end(span, jobs, answers)
+	return answers, err
+}
+
+func carry(jobs []queue.Job, sc trace.SpanContext) {
+	for i := range jobs {
+		put(&jobs[i], sc)
+	}
+}
+
+// linksTo is what a job is linked to that brings a context of its own.
+func linksTo(jobs []queue.Job) []trace.Link {
+	if len(jobs) != 1 {
+		return nil
+	}
+	sc := ofJob(jobs[0].Headers)
+	if !sc.IsValid() {
+		return nil
+	}
+	return []trace.Link{{SpanContext: sc}}
+}
+
+func (t *Tracer) sends(jobs []queue.Job) []attribute.KeyValue {
+	list := about(jobs[0].Queue, "append", "send")
+	if len(jobs) > 1 {
+		return append(list, attribute.Int("messaging.batch.message_count", len(jobs)))
+	}
+	return append(list, t.job(&jobs[0])...)
+}
+
+// job is what a span says of one job.
+func (t *Tracer) job(j *queue.Job) []attribute.KeyValue {
+	list := []attribute.KeyValue{
+		attribute.String("messaging.message.id", j.ID), attribute.Int("messaging.message.body.size", len(j.Payload)),
+	}
+	if t.lanes && j.Lane != "" {
+		list = append(list, attribute.String("penstock.lane", j.Lane))
+	}
+	return list
+}
+
+// tell says what became of the jobs. One that is not in is an error to its producer; the first tells which.
+func tell(span trace.Span, answers []queue.Appended) {
+	refused := 0
+	for i := range answers {
+		if o := answers[i].Outcome; o != queue.Accepted && o != queue.Duplicate {
+			if refused == 0 {
+				span.SetStatus(codes.Error, o.String())
+				span.SetAttributes(attribute.String("error.type", o.String()))
+			}
+			refused++
+		}
+	}
+	if len(answers) > 1 {
+		span.SetAttributes(attribute.Int("penstock.refused", refused))
+		return
+	}
+	a := &answers[0]
+	span.SetAttributes(attribute.String("penstock.outcome", a.Outcome.String()))
+	if a.State != queue.StateNone {
+		span.SetAttributes(attribute.String("penstock.job.state", a.State.String()))
+	}
+	if a.Outcome != queue.Accepted {
+		return
+	}
+	if a.Position > 0 {
+		span.SetAttributes(attribute.Int64("penstock.wait.position", a.Position))
+	}
+	if !a.ETA.At.IsZero() {
+		span.SetAttributes(seconds("penstock.wait.expected_seconds", max(0, time.Until(a.ETA.At))))
+	}
+}
+
+// end ends the span of an append. Of a job that came in alone the engine is asked what it waits for, which nobody waits
+// for in turn: it is left out while others are asked about, or the job is gone already.
+func (e *engine) end(span trace.Span, jobs []queue.Job, answers []queue.Appended) {
+	now := trace.WithTimestamp(time.Now())
+	if len(jobs) > 1 || answers[0].Outcome != queue.Accepted {
+		span.End(now)
+		return
+	}
+	select {
+	case e.t.askings <- struct{}{}:
+	default:
+		span.End(now)
+		return
+	}
+	name, id := jobs[0].Queue, answers[0].ID
+	e.t.asking.Go(func() {
+		defer func() { <-e.t.askings }()
+		defer span.End(now)
+		ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+		defer cancel()
+		if info, err := e.Engine.Job(ctx, name, id); err == nil {
+			span.SetAttributes(waitsFor(&info.Why)...)
+		}
+	})
+}
+
+func waitsFor(w *queue.Why) (list []attribute.KeyValue) {
+	if w.By == "" {
+		return nil
+	}
+	list = append(list, attribute.String("penstock.wait.cause", string(w.By)))
+	if w.Queue != "" {
+		list = append(list, attribute.String("penstock.wait.queue", w.Queue))
+	}
+	if !w.Until.IsZero() {
+		list = append(list, attribute.String("penstock.wait.until", w.Until.UTC().Format(time.RFC3339Nano)))
+	}
+	return list
+}
+
+func seconds(name string, d time.Duration) attribute.KeyValue {
+	return attribute.Float64(name, d.Seconds())
+}

@@ -1,0 +1,148 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/queue"
+)
+
+// Drain follows what a drainer delivers; nil of a nil Tracer.
+func (t *Tracer) Drain() drain.Tracer {
+	if t == nil {
+		return nil
+	}
+	return drainTracer{t}
+}
+
+type drainTracer struct{ t *Tracer }
+
+// attempt is one of a job: a consumer's span that is linked to the append, and in it those of the target, which has the
+// gate's within, and of settling.
+type attempt struct {
+	t       *Tracer
+	ctx     context.Context // of whole
+	inside  context.Context // of target
+	departs time.Time
+	whole   trace.Span
+	target  trace.Span
+
+	mu       sync.Mutex
+	settle   trace.Span // nil before
+	verdict  queue.Verdict
+	returned bool
+	settled  bool
+}
+
+// Begin implements drain.Tracer. The target's span takes the place of the context in the job's headers, so that who
+// gets them goes on from there. The job itself keeps its own.
+func (d drainTracer) Begin(ctx context.Context, job *drain.Job, departs time.Time) (context.Context, drain.Span) {
+	appended := ofJob(job.Headers)
+	id := newTraceID()
+	if !d.t.sampling.takes(id, appended) {
+		return ctx, nil
+	}
+	var links []trace.Link
+	if appended.IsValid() {
+		links = []trace.Link{{SpanContext: appended}}
+	}
+	a := &attempt{t: d.t, departs: departs}
+	a.ctx, a.whole = d.t.tracer.Start(withID(ctx, id), "process "+job.Queue, trace.WithNewRoot(),
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links...), trace.WithAttributes(d.t.processes(job)...))
+	a.inside, a.target = d.t.tracer.Start(a.ctx, "target", trace.WithSpanKind(trace.SpanKindClient))
+	job.Headers = give(job.Headers, a.target.SpanContext())
+	return a.inside, a
+}
+
+func (t *Tracer) processes(job *drain.Job) []attribute.KeyValue {
+	list := append(about(job.Queue, "deliver", "process"), t.job(&job.Job)...)
+	list = append(list, attribute.Int("penstock.attempt", job.Attempt),
+		seconds("penstock.wait.seconds", max(0, job.Age+job.In)))
+	if ahead := job.NotBefore.Sub(job.AppendedAt); !job.NotBefore.IsZero() && ahead > 0 {
+		list = append(list, seconds("penstock.wait.scheduled_seconds", ahead))
+	}
+	return list
+}
+
+// IDs implements drain.Span.
+func (a *attempt) IDs() (traceID, spanID string) {
+	sc := a.whole.SpanContext()
+	return sc.TraceID().String(), sc.SpanID().String()
+}
+
+// Waited implements drain.Span.
+func (a *attempt) Waited(since time.Time, err error) {
+	now := time.Now()
+	_, gate := a.t.tracer.Start(a.inside, "gate", trace.WithTimestamp(since))
+	if err != nil {
+		gate.SetStatus(codes.Error, "not let through")
+	} else {
+		gate.SetAttributes(seconds("penstock.late_seconds", max(0, now.Sub(a.departs))))
+	}
+	gate.End(trace.WithTimestamp(now))
+}
+
+// Settling implements drain.Span.
+func (a *attempt) Settling(v queue.Verdict) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.settle != nil || a.returned {
+		return
+	}
+	a.verdict = v
+	_, a.settle = a.t.tracer.Start(a.ctx, "settle", trace.WithAttributes(attribute.String("penstock.verdict", v.String())))
+}
+
+// Returned implements drain.Span.
+func (a *attempt) Returned(cause error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	what, failed := a.verdict.String(), a.verdict != queue.Deliver && a.verdict != queue.Release
+	if a.settle == nil {
+		what, failed = "given back", false
+		if errors.Is(cause, drain.ErrLeaseLost) {
+			what, failed = "lease lost", true
+		}
+	}
+	for _, span := range []trace.Span{a.target, a.whole} {
+		if failed {
+			span.SetStatus(codes.Error, what)
+			span.SetAttributes(attribute.String("error.type", what))
+		}
+	}
+	a.target.End()
+	a.returned = true
+	if a.settle == nil || a.settled {
+		a.whole.End()
+	}
+}
+
+// Settled implements drain.Span.
+func (a *attempt) Settled(state queue.State, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.settle == nil || a.settled {
+		return
+	}
+	switch {
+	case err != nil:
+		a.settle.SetStatus(codes.Error, "given up")
+	case state == queue.StateNone:
+		a.settle.SetStatus(codes.Error, "lease lost")
+	default:
+		a.settle.SetAttributes(attribute.String("penstock.job.state", state.String()))
+		a.whole.SetAttributes(attribute.String("penstock.job.state", state.String()))
+	}
+	a.settle.End()
+	a.settled = true
+	if a.returned {
+		a.whole.End()
+	}
+}

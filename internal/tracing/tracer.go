@@ -1,0 +1,114 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/penstock/penstock/internal/metrics"
+	"github.com/penstock/penstock/internal/ops"
+)
+
+// closeTimeout is how long the end of a process may take for the last spans.
+const closeTimeout = 5 * time.Second
+
+// Options of a Tracer.
+type Options struct {
+	Service  string // what the process is called, unless OTEL_SERVICE_NAME says so
+	Lanes    bool   // spans name lanes, which may be whose jobs they are
+	Registry prometheus.Registerer
+	Logger   *slog.Logger
+}
+
+// Tracer makes spans and sends them. A nil Tracer does nothing.
+type Tracer struct {
+	sampling sampling
+	lanes    bool
+	log      *slog.Logger
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+	stop     context.CancelFunc // of what is being sent
+
+	asking  sync.WaitGroup
+	askings chan struct{} // as many as may ask at once
+}
+
+// Open returns what the environment asks for: nil, if it asks for no traces. Nothing is dialled before there is a span
+// to send.
+func Open(o Options) (*Tracer, error) {
+	on, err := wanted()
+	if err != nil || !on {
+		return nil, err
+	}
+	t := &Tracer{lanes: o.Lanes, log: o.Logger, askings: make(chan struct{}, maxAskings)}
+	if t.sampling, err = samplingFromEnv(); err != nil {
+		return nil, err
+	}
+	most, err := maxPending()
+	if err != nil {
+		return nil, err
+	}
+	spans, err := metrics.NewSpans(o.Registry)
+	if err != nil {
+		return nil, err
+	}
+	of, err := resource.New(context.Background(),
+		resource.WithAttributes(attribute.String("service.name", o.Service), attribute.String("service.version", ops.Version)),
+		resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if err != nil {
+		return nil, ops.Misuse(fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err))
+	}
+	sender, err := otlptracehttp.New(context.Background())
+	if err != nil {
+		return nil, ops.Misuse(fmt.Errorf("the receiver of traces: %w", err))
+	}
+	out := &exporter{SpanExporter: sender, spans: spans, most: int64(most), log: o.Logger}
+	out.life, t.stop = context.WithCancel(context.Background())
+	batches := sdktrace.NewBatchSpanProcessor(out, sdktrace.WithMaxQueueSize(most))
+	t.provider = sdktrace.NewTracerProvider(
+		sdktrace.WithSampler(sdktrace.AlwaysSample()), // what is started was sampled
+		sdktrace.WithIDGenerator(ids{}), sdktrace.WithResource(of),
+		sdktrace.WithSpanProcessor(&bounded{SpanProcessor: batches, out: out}),
+	)
+	t.tracer = t.provider.Tracer("penstock", trace.WithInstrumentationVersion(ops.Version))
+	o.Logger.Info("traces are sent", "service", o.Service)
+	return t, nil
+}
+
+// Close sends what is left, for at most 5 s, when nothing is traced any more.
+func (t *Tracer) Close() error {
+	if t == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	t.asking.Wait()
+	err := t.provider.Shutdown(ctx)
+	t.stop()
+	if errors.Is(err, context.DeadlineExceeded) {
+		t.log.Warn("the last spans were not sent: their receiver does not answer", "for", closeTimeout)
+		err = nil // which is no reason for a process to fail
+	}
+	return err
+}
+
+// system is of every span.
+var system = attribute.String("messaging.system", "penstock")
+
+// about is what a span says of the job that it is about.
+func about(name, operation, kind string) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		system, attribute.String("messaging.destination.name", name),
+		attribute.String("messaging.operation.name", operation), attribute.String("messaging.operation.type", kind),
+	}
+}
