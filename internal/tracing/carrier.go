@@ -29,7 +29,7 @@ var format propagation.TraceContext
 // read makes a trace context of the two headers. One that is not as the standard has it is none; a bad state is left
 // out.
 func read(parent, state string) trace.SpanContext {
-	if strings.HasPrefix(parent, "00-") && len(parent) != parentBytes || len(parent) > maxState {
+	if parent == "" || len(parent) > maxState || strings.HasPrefix(parent, "00-") && len(parent) != parentBytes {
 		return trace.SpanContext{}
 	}
 	if len(state) > maxState {
