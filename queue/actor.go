@@ -48,6 +48,9 @@ func ActorOf(ctx context.Context) (Actor, error) {
 	return a, a.Validate()
 }
 
+// HasActor reports whether somebody said who makes the changes.
+func HasActor(ctx context.Context) bool { return ctx.Value(actorKey{}) != nil }
+
 // Validate checks that each field is short, and shows what it is. Its error is a *FieldError.
 func (a *Actor) Validate() error {
 	if err := ValidateBy(a.Note); err != nil {

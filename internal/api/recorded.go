@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // recorded logs a line of what each request has changed. The engine records the same in its store; the line is for who
@@ -193,6 +194,23 @@ func (r *recorded) DeleteRule(ctx context.Context, name string, expect int64) er
 	err := r.Engine.DeleteRule(ctx, name, expect)
 	r.did(ctx, err, deed{what: changekind.Deleted, of: queue.OfRule, name: name})
 	return err
+}
+
+func (r *recorded) Take(ctx context.Context, name string, takes []queue.Take) ([]queue.Taken, error) {
+	taken, err := r.Engine.Take(ctx, name, takes)
+	entry, bad := ruleset.Audited(ctx, name, takes)
+	if entry != nil && err == nil && bad == nil {
+		n := 0
+		for i := range taken {
+			if taken[i].Err == nil && taken[i].Away == "" {
+				n++
+			}
+		}
+		if n > 0 {
+			r.did(ctx, nil, deed{what: entry.What, of: queue.OfRule, name: name, detail: ruleset.OfKeys(n)})
+		}
+	}
+	return taken, err
 }
 
 func (r *recorded) ResetRule(ctx context.Context, name string) error {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -185,32 +183,6 @@ func (h *handler) noteRefusal(rt *route, w http.ResponseWriter, r *http.Request,
 		}
 	})
 }
-
-// recordTakes records that somebody gave back what others took, or forgot it, of which the store keeps no record.
-func (h *handler) recordTakes(ctx context.Context, rule string, op queue.TakeOp, takes []queue.Take) {
-	what := changekind.Reset
-	switch {
-	case op == queue.TakeBack && slices.ContainsFunc(takes, isUnnamed):
-		what = kindRefunded
-	case op != queue.TakeAnew:
-		return
-	}
-	actor, err := queue.ActorOf(ctx)
-	if err != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer cancel()
-	err = h.engine.Record(ctx, queue.AuditEntry{
-		Actor: actor, Of: string(queue.OfRule), Name: rule, What: what, Detail: strconv.Itoa(len(takes)) + " of its keys",
-	})
-	if err != nil {
-		h.o.Logger.Warn("a change of a rule's counts could not be recorded", "rule", rule, "what", what, "error", err)
-	}
-}
-
-// kindRefunded is what was done to a rule whose takes were given back.
-const kindRefunded changekind.Kind = "refunded"
 
 // about is the kind and the name of what a request is about, as far as its path says.
 func (rt *route) about(r *http.Request) (of, name string) {

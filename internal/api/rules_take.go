@@ -71,7 +71,6 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeO
 			h.failTake(w, err, name)
 			return
 		}
-		h.recordTakes(r.Context(), name, op, q.takes)
 	}
 	if q.list {
 		h.writeJSON(w, r, http.StatusOK, q.answer(answers, name))

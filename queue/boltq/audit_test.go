@@ -69,7 +69,7 @@ func checkAudit(t testing.TB, e *Engine) (entries []queue.AuditEntry) {
 			for _, id := range a.IDs {
 				cancelled[id] = true
 			}
-		case a.What.OfSpecs():
+		case a.Of == "queue" && a.What.OfSpecs():
 			queues[a.Name] = i
 		}
 	}
@@ -111,11 +111,15 @@ func TestAuditIsOnDisk(t *testing.T) {
 	b.put("q", "unlimited")
 	const writers, each = 6, 8
 	b.append("q", 0, writers*each)
+	if _, err := b.PutRule(t.Context(), perHour("q.r", 10), 0); err != nil {
+		t.Fatal(err)
+	}
 	c.of = b.Engine
 	type ack struct {
 		document string
 		revision int64
 		job      string
+		key      string // of a rule, whose takes were forgotten or given back
 		copy     int64
 	}
 	var mu sync.Mutex
@@ -152,6 +156,22 @@ func TestAuditIsOnDisk(t *testing.T) {
 			}
 		}
 	})
+	for _, op := range []queue.TakeOp{queue.TakeBack, queue.TakeAnew} {
+		wg.Go(func() {
+			for i := range each {
+				key := fmt.Sprint(op, " ", i)
+				ctx := queue.WithActor(t.Context(), queue.Actor{Name: "unix:0", Operation: key})
+				_, err := b.putDoc("d", fmt.Sprint(i)) // a commit goes by
+				if err == nil {
+					_, err = b.Take(ctx, "q.r", []queue.Take{{Op: queue.TakeNow, Key: key, Cost: 4}})
+				}
+				if err == nil {
+					_, err = b.Take(ctx, "q.r", []queue.Take{{Op: op, Key: key, Cost: 4}})
+				}
+				note(ack{key: key}, err)
+			}
+		})
+	}
 	wg.Wait()
 	check := func(i, upTo int64) {
 		e, err := Open(context.Background(), c.path(i), Options{Now: b.clock})
@@ -164,9 +184,15 @@ func TestAuditIsOnDisk(t *testing.T) {
 			if a.copy > upTo {
 				continue
 			}
+			if a.key != "" {
+				taken, err := e.Take(t.Context(), "q.r", []queue.Take{{Op: queue.TakePeek, Key: a.key}})
+				if err != nil || taken[0].Remaining != 9 { // of 10, had it been a take
+					t.Errorf("copy %d: of %s there is %+v, %v", i, a.key, taken, err)
+				}
+			}
 			found := false
 			for j := range entries {
-				found = found || a.job != "" && strings.Join(entries[j].IDs, "") == a.job ||
+				found = found || a.key != "" && entries[j].Actor.Operation == a.key || a.job != "" && strings.Join(entries[j].IDs, "") == a.job ||
 					a.document != "" && entries[j].Name == a.document && entries[j].Revision == a.revision
 			}
 			if !found {
@@ -234,6 +260,73 @@ func TestAuditAfterFailedCommits(t *testing.T) {
 	}
 	if got := len(checkAudit(t, b.Engine)); got != before+1 {
 		t.Errorf("%d entries, want %d", got, before+1)
+	}
+}
+
+// What was given back or forgotten while there was no room has its entry before anybody finds it in the file, however
+// many commits fail, and an end to how much may wait so.
+func TestAuditOfTakesWithoutRoom(t *testing.T) {
+	n := &noSpace{}
+	b := start(t, Options{fault: n.fault, saveAfter: time.Millisecond})
+	ctx := queue.WithActor(context.Background(), queue.Actor{Name: "unix:0"})
+	if _, err := b.PutRule(ctx, perHour("g.r", 10), 0); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(op queue.TakeOp, key string) error {
+		taken, err := b.Take(ctx, "g.r", []queue.Take{{Op: op, Key: key, Cost: 4}})
+		if err == nil {
+			err = taken[0].Err
+		}
+		return err
+	}
+	count := func() (refunds, resets int) {
+		entries, _ := verified(t, b.Engine)
+		for i := range entries {
+			switch {
+			case entries[i].What == changekind.Refunded:
+				refunds++
+			case entries[i].What == changekind.Reset:
+				resets++
+			}
+		}
+		return refunds, resets
+	}
+	for _, key := range []string{"k", "l"} {
+		if err := ask(queue.TakeNow, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.all.Store(true)
+	for range 3 {
+		if err := errors.Join(ask(queue.TakeBack, "k"), ask(queue.TakeAnew, "l")); err != nil {
+			t.Error(err)
+		}
+		b.forgive()
+	}
+	refused := 0
+	for range maxOwedAudit {
+		if err := ask(queue.TakeAnew, "m"); errors.Is(err, queue.ErrStoreFull) {
+			refused++
+		}
+		b.forgive()
+	}
+	if refused != 6 {
+		t.Errorf("%d were refused, want 6", refused)
+	}
+	if refunds, resets := count(); refunds+resets != 0 {
+		t.Errorf("%d and %d entries in a file that is full", refunds, resets)
+	}
+	n.all.Store(false)
+	b.forgive()
+	if _, err := b.putDoc("a", "1"); err != nil {
+		t.Fatal(err)
+	}
+	if refunds, resets := count(); refunds != 3 || resets != maxOwedAudit-3 {
+		t.Errorf("%d and %d entries", refunds, resets)
+	}
+	b.reopen()
+	if refunds, resets := count(); refunds != 3 || resets != maxOwedAudit-3 {
+		t.Errorf("%d and %d entries in the file", refunds, resets)
 	}
 }
 

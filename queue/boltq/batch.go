@@ -1,6 +1,8 @@
 package boltq
 
 import (
+	"slices"
+
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -27,6 +29,7 @@ type batch struct {
 	store           storeRecord
 	logUpdates      []logUpdate     // for the log of changes
 	audited         []audited       // for the audit log
+	owedAudit       int             // how many of those were owed before
 	auditedActs     map[*jobAct]int // where those of acts on jobs stand in it
 	auditDropped    uint64          // what writeAudit returned
 }
@@ -111,7 +114,8 @@ func (e *Engine) takeBatch() *batch {
 func (e *Engine) prepareBatch(b *batch) {
 	b.now = e.now()
 	b.deltas, b.order, b.logUpdates = map[*queueState]*queueDelta{}, nil, nil
-	b.audited, b.auditedActs = nil, map[*jobAct]int{}
+	b.audited, b.owedAudit, b.auditedActs = e.owedAudit, len(e.owedAudit), map[*jobAct]int{}
+	e.owedAudit = nil
 	for _, c := range b.changes {
 		c.prepare(b)
 	}
@@ -161,6 +165,13 @@ func (e *Engine) rollBackBatch(b *batch, err error) {
 		b.changes[i].rollBack(e, err)
 	}
 	e.requeueForgotten(b)
+	e.oweAgain(b)
+}
+
+// oweAgain leaves the entries that a batch should have written, whatever else it did, to a later one.
+func (e *Engine) oweAgain(b *batch) {
+	e.owedAudit = slices.Concat(b.audited[:b.owedAudit], e.owedAudit)
+	b.owedAudit = 0
 }
 
 // requeueForgotten leaves what a batch should have deleted to a later one.

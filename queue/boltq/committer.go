@@ -16,8 +16,10 @@ import (
 type committer struct {
 	work    sync.Cond // signals that something is pending or the engine closes; its L is Engine.mu
 	pending []change
-	store   storeRecord   // as of the commits under way: it may be ahead of the file
-	ended   chan struct{} // closed when the committer has ended
+	// owedAudit are entries that the next commit writes, whatever else it does.
+	owedAudit []audited
+	store     storeRecord   // as of the commits under way: it may be ahead of the file
+	ended     chan struct{} // closed when the committer has ended
 }
 
 // enqueue hands a change to the committer. The caller holds the mutex, and keeps it until all changes of the call
@@ -95,7 +97,11 @@ func (e *Engine) withoutAppends(b *batch, err error) *batch {
 	if len(rest.changes) == 0 {
 		e.requeueForgotten(rest)
 	}
+	e.oweAgain(b)
 	e.prepareBatch(rest)
+	if len(rest.changes) == 0 { // it will not be written
+		e.oweAgain(rest)
+	}
 	return rest
 }
 

@@ -2,11 +2,17 @@ package boltq
 
 import (
 	"context"
+	"errors"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/ruleset"
 )
+
+// maxOwedAudit is how many entries of the audit log may wait for a commit that has room for them.
+const maxOwedAudit = 1000
+
+var errAuditOwed = errors.New("the audit log has no room for what is given back or forgotten")
 
 // Take implements queue.Rules. What it takes is on file within a second, and at Close.
 func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]queue.Taken, error) {
@@ -20,15 +26,41 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 	for i := range takes {
 		keys[i] = queue.DigestLane(takes[i].Key)
 	}
+	entry, err := ruleset.Audited(ctx, name, takes)
+	if err != nil {
+		return nil, err
+	}
+	taken, c, err := e.decideTakes(name, takes, keys, entry)
+	if err != nil || c == nil {
+		return taken, err
+	}
+	if err := c.await(ctx); err != nil {
+		return nil, err
+	}
+	// An entry that there was no room for goes with the next commit: that is no later than what was taken.
+	if c.err != nil && !errors.Is(c.err, queue.ErrStoreFull) {
+		return nil, c.err
+	}
+	return taken, nil
+}
+
+// decideTakes answers questions, and has the entry written that they leave, if they do, by a call that is to be waited
+// for.
+func (e *Engine) decideTakes(
+	name string, takes []queue.Take, keys []queue.LaneDigest, entry *queue.AuditEntry,
+) ([]queue.Taken, *call, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.usable(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	now := e.now()
 	r, err := e.liveRule(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if entry != nil && len(e.owedAudit) >= maxOwedAudit {
+		return nil, nil, errStoreFull(e.path, errAuditOwed)
 	}
 	e.forgetExpiredTallies(now, expiredTalliesMax+2*len(takes))
 	taken := make([]queue.Taken, len(takes))
@@ -36,7 +68,35 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 		taken[i] = e.takeOne(r, takes[i], keys[i], now)
 		taken[i].Shadow = taken[i].Err == nil && r.Action == queue.Shadow
 	}
-	return taken, nil
+	if entry == nil {
+		return taken, nil, nil
+	}
+	return taken, e.auditTakes(entry, r, keys, taken, now), nil
+}
+
+// auditTakes has the entry of takes that were given back or forgotten written in one commit with them; nil if none were.
+func (e *Engine) auditTakes(
+	entry *queue.AuditEntry, r *rule, keys []queue.LaneDigest, taken []queue.Taken, now leaky.Instant,
+) *call {
+	n := 0
+	var touched []*tally
+	for i := range taken {
+		if taken[i].Err != nil {
+			continue
+		}
+		n++
+		if t := e.tallyAt(r.tallies, keys[i], now); t != nil {
+			touched = append(touched, t)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	entry.Detail = ruleset.OfKeys(n)
+	e.owedAudit = append(e.owedAudit, audited{entry: *entry})
+	c := newCall()
+	e.enqueue(c, &saveTalliesChange{fileChange: fileChange{c}, tallies: touched})
+	return c
 }
 
 func (e *Engine) takeOne(r *rule, take queue.Take, key queue.LaneDigest, now leaky.Instant) queue.Taken {

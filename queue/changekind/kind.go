@@ -31,6 +31,9 @@ var Kinds = []Kind{
 // Refused is what the audit log has of a request that was refused and stands for no kind of change.
 const Refused Kind = "refused"
 
+// Refunded is what the audit log has of a rule whose takes were given back.
+const Refunded Kind = "refunded"
+
 // OfSpecs reports whether a spec or a rule was put or deleted.
 func (k Kind) OfSpecs() bool {
 	return k == Created || k == Changed || k == Deleted || k == RolledBack

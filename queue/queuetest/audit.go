@@ -202,11 +202,50 @@ var auditRules = []rule{
 			r.Errorf("a change of overrides is %s", text)
 		}
 		r.checkAround(r.audited(of(changekind.Reset), func() { r.check(r.e.ResetRule(r.ctx, "g.r")) }), nil, nil)
-		r.audits(0, 0, func() {
-			_, err := r.e.Take(r.ctx, "g.r", []queue.Take{{Key: "k"}, {Op: queue.TakeBack, Key: "k"}})
-			r.check(err)
-		})
 		r.checkAround(r.audited(of(changekind.Deleted), func() { r.deleteRule("g.r") }), audited(third), nil)
+	}},
+	{"what is given back, or forgotten of some keys, is an entry of its rule", func(r *rig) {
+		of := func(what changekind.Kind, detail string) queue.AuditEntry {
+			return queue.AuditEntry{Of: "rule", Name: "g.r", What: what, Detail: detail}
+		}
+		for _, a := range queue.Algorithms() {
+			r.putRule(ruleOf("g.r", a, changeable(a)[0], withKey("{lane}")))
+			take := func(takes ...queue.Take) func() {
+				return func() {
+					taken, err := r.e.Take(r.ctx, "g.r", takes)
+					r.check(err)
+					for i := range taken {
+						if (taken[i].Err != nil) != (takes[i].Key == "") {
+							r.Errorf("%s, question %d: %v", a, i, taken[i].Err)
+						}
+					}
+				}
+			}
+			r.audits(0, 0, take(queue.Take{Key: "k"}, queue.Take{Key: "l"}, queue.Take{Op: queue.TakePeek, Key: "k"}))
+			reset := queue.Take{Op: queue.TakeAnew, Key: "k"}
+			r.checkAround(r.audited(of(changekind.Reset, "1 of its keys"), take(reset)), nil, nil)
+			other := queue.Take{Op: queue.TakeAnew, Key: "l"}
+			r.audited(of(changekind.Reset, "2 of its keys"), take(reset, queue.Take{Op: queue.TakeAnew}, other))
+			r.audits(0, 0, take(queue.Take{Op: queue.TakeAnew}))
+			back := queue.Take{Op: queue.TakeBack, Key: "k"}
+			if a == leaky.AlgorithmConcurrency { // who has the lease gives back a place of his own
+				back.Lease = "lease"
+				r.audits(0, 0, take(queue.Take{Key: "k", Lease: "lease"}, back))
+				continue
+			}
+			r.audits(0, 0, take(queue.Take{Key: "k"}))
+			r.audited(of(changekind.Refunded, "1 of its keys"), take(back))
+			records := len(r.auditOf(r.partition("g.r")))
+			take(back, reset)() // as a part of something else: nobody has said who does it
+			if n := len(r.auditOf(r.partition("g.r"))); n != records {
+				r.Errorf("%d entries, want %d", n, records)
+			}
+			r.audits(0, 0, func() {
+				_, err := r.e.Take(r.ctx, "g.none", []queue.Take{back})
+				r.refuses(err, queue.ErrUnknownRule)
+			})
+			r.deleteRule("g.r")
+		}
 	}},
 	{"what is done to a document is an entry", func(r *rig) {
 		of := func(what changekind.Kind) queue.AuditEntry {

@@ -104,6 +104,33 @@ var takeScripts = func() map[byte][2]script {
 	return scripts
 }()
 
+// auditedTakes are take.lua for one arithmetic each, with the entry of what is given back or forgotten, in one step. They
+// are called seldom.
+var auditedTakes = func() map[byte]script {
+	scripts := map[byte]script{}
+	for _, k := range kinds {
+		scripts[k.letter[0]] = sync.OnceValue(func() *redis.Script {
+			return redis.NewScript(assembleAuditedTake(k.letter, k.file))
+		})
+	}
+	return scripts
+}()
+
+func assembleAuditedTake(letter, algorithm string) string {
+	const shebang = "#!lua flags=allow-oom"
+	take := strings.TrimPrefix(assembleTake(shebang, letter, algorithm), shebang)
+	body := readLua("calls/take").text
+	audit := readLua("calls/takeaudited")
+	var b strings.Builder
+	fmt.Fprintln(&b, shebang)
+	b.WriteString(strings.TrimSuffix(take, body))
+	for _, name := range closure(audit.needs, []string{"names", "clock"}) {
+		fmt.Fprintln(&b, library(name).text)
+	}
+	fmt.Fprintf(&b, "local function answers()\n%s\nend\n%s", body, audit.text)
+	return b.String()
+}
+
 func assembleTake(shebang, letter, algorithm string) string {
 	before := ""
 	if letter == "l" || letter == "p" { // the others read two keys at once, which says as much

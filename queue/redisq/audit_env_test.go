@@ -111,6 +111,10 @@ var mutations = []struct {
 		_, err := v.e.Rollback(ctx, "email", 0, queue.AnyRevision)
 		return err
 	}},
+	{"rule refunded", func(v *env, ctx context.Context) error {
+		_, err := v.e.Take(queue.WithActor(ctx, someone), "r", []queue.Take{{Op: queue.TakeBack}})
+		return err
+	}},
 	{"rule reset", func(v *env, ctx context.Context) error { return v.e.ResetRule(ctx, "r") }},
 	{"queue paused", func(v *env, ctx context.Context) error {
 		return v.e.Pause(ctx, "email", queue.Pause{Reason: "say \"why\",\tor 1/2"})

@@ -116,6 +116,32 @@ func TestAuditShowsNoSecret(t *testing.T) {
 }
 
 // A key of the log that is not ours, or an entry at its end, is found by every change before it writes anything.
+// What cannot be recorded is neither given back nor forgotten.
+func TestPlantedAuditOfTakes(t *testing.T) {
+	v, s := audited(t, redisq.Options{})
+	ctx := queue.WithActor(v.ctx, someone)
+	if _, err := v.e.PutRule(ctx, windows(6), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.e.Take(ctx, "r", []queue.Take{{Cost: 5}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Client().Del(ctx, "ps{0}J").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Client().Set(ctx, "ps{0}J", "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range []queue.TakeOp{queue.TakeBack, queue.TakeAnew} {
+		if _, err := v.e.Take(ctx, "r", []queue.Take{{Op: op, Cost: 1}}); !errors.Is(err, queue.ErrCorrupt) {
+			t.Errorf("%v: %v, want corrupt", op, err)
+		}
+	}
+	if taken, err := v.e.Take(ctx, "r", []queue.Take{{Op: queue.TakePeek}}); err != nil || taken[0].Remaining != taken[0].Limit-5 {
+		t.Errorf("%+v, %v", taken, err)
+	}
+}
+
 func TestPlantedAudit(t *testing.T) {
 	for name, spoil := range map[string]func(v *env, s *redistest.Server) error{
 		"another type": func(v *env, s *redistest.Server) error { return s.Client().Set(v.ctx, "ps{0}J", "x", 0).Err() },

@@ -28,7 +28,7 @@ func TestScriptsAreWhole(t *testing.T) {
 	}
 	for _, path := range calls {
 		call := strings.TrimSuffix(strings.TrimPrefix(path, "lua/calls/"), ".lua")
-		if call == "take" { // see algorithms.go
+		if call == "take" || call == "takeaudited" { // see algorithms.go
 			continue
 		}
 		op, text := readLua("calls/"+call), assemble(call)

@@ -50,6 +50,10 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 	if queue.ValidateRuleName(name) != nil {
 		return nil, unknownRule(name)
 	}
+	entry, err := ruleset.Audited(ctx, name, takes)
+	if err != nil {
+		return nil, err
+	}
 	if len(takes) == 0 { // no script would say that the rule is gone
 		_, err := e.Rule(ctx, name)
 		return nil, err
@@ -59,7 +63,7 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 		open[i] = i
 	}
 	for range mostReads {
-		stale, err := e.takeFrom(ctx, name, takes, open, answers)
+		stale, err := e.takeFrom(ctx, name, takes, open, answers, entry)
 		if err != nil {
 			return failed(answers, open, err)
 		}
@@ -83,7 +87,7 @@ func failed(answers []queue.Taken, open []int, err error) ([]queue.Taken, error)
 
 // takeFrom asks those questions that are open, and returns those that a rule cannot answer as it was known here.
 func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, open []int,
-	answers []queue.Taken,
+	answers []queue.Taken, entry *queue.AuditEntry,
 ) (stale []int, err error) {
 	r, err := e.ruleOf(ctx, name)
 	if err != nil {
@@ -97,7 +101,12 @@ func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, 
 		}
 		items[k] = item
 	}
-	got, err := e.takes[e.Partition(r.Name)].Do(ctx, items)
+	var got []queue.Taken
+	if entry == nil {
+		got, err = e.takes[e.Partition(r.Name)].Do(ctx, items)
+	} else {
+		got, err = e.sendAudited(ctx, items, entry)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -181,6 +190,34 @@ func (e *Engine) sendTake(ctx context.Context, partition int, items []takeItem) 
 	return answers, nil
 }
 
+// sendAudited asks questions to one rule in calls of their own, each of which writes an entry.
+func (e *Engine) sendAudited(
+	ctx context.Context, items []takeItem, entry *queue.AuditEntry,
+) ([]queue.Taken, error) {
+	by, err := actorText(&entry.Actor)
+	if err != nil {
+		return nil, err
+	}
+	r := items[0].rule
+	answers, groups := make([]queue.Taken, len(items)), byQueue(items, func(i *takeItem) string { return i.rule.known })
+	for len(groups) > 0 {
+		asked := 0
+		for _, i := range groups[0].items {
+			if items[i].op != askNothing {
+				asked++
+			}
+		}
+		if err := e.askRules(
+			ctx, auditedTakes[r.bound.packed[0]], e.Partition(r.Name), items, groups, answers,
+			asked, by, r.Name, string(entry.What),
+		); err != nil {
+			return nil, err
+		}
+		groups = only(groups, func(i int) bool { return errors.Is(answers[i].Err, errLater) })
+	}
+	return answers, nil
+}
+
 // only keeps those items of groups of which something is true.
 func only(groups []ofQueue, is func(i int) bool) []ofQueue {
 	for k := range groups {
@@ -191,9 +228,9 @@ func only(groups []ofQueue, is func(i int) bool) []ofQueue {
 
 // askRules asks rules of one arithmetic. Its error is that of all answers.
 func (e *Engine) askRules(ctx context.Context, s script, partition int, items []takeItem, groups []ofQueue,
-	answers []queue.Taken,
+	answers []queue.Taken, more ...any,
 ) error {
-	args := make([]any, 0, 2+5*len(groups)+len(items))
+	args := make([]any, 0, 2+5*len(groups)+len(items)+len(more))
 	args = append(args, e.instant(), len(groups))
 	for _, g := range groups {
 		keys := newKeysArg(len(g.items))
@@ -212,6 +249,7 @@ func (e *Engine) askRules(ctx context.Context, s script, partition int, items []
 		args = append(append(args, "u:"+r.Name, r.is, keys.bounds.packed, len(keys.keys)), keys.keys...)
 		args = append(args, questions)
 	}
+	args = append(args, more...)
 	v, err := e.unrepeated(ctx, s, partition, args...)
 	r := &reply{err: err}
 	if err == nil {
