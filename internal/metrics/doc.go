@@ -3,6 +3,7 @@
 // looks at the queues now and then.
 //
 // It promises a bounded number of series: the first queues, 200 unless said
-// otherwise, have series of their own, and all others share queue="_other"; rules likewise. No job
+// otherwise, have series of their own, as do as many more that an alert may be about; all others share
+// queue="_other". Rules likewise. No job
 // id, lane, key of a rule, payload or URL is ever a label. It refuses to touch the store when metrics are scraped.
 package metrics
