@@ -161,16 +161,24 @@ func (s *Stream) openOne(ctx context.Context, wants jetstream.StreamConfig) (jet
 			wants.Replicas, wants.MaxBytes, err))
 	}
 	has := stream.CachedInfo().Config
-	if d := differences(has, wants, s.nc.MaxPayload()); len(d) > 0 {
-		return nil, unfit{fmt.Errorf("stream %s would lose or refuse jobs: %s; it was left as it is: change it with "+
-			"nats stream edit, or choose another prefix",
-			wants.Name, strings.Join(d, "; "))}
+	if err := s.fit(has, wants); err != nil {
+		return nil, err
 	}
 	if has.MaxBytes > 0 && has.MaxBytes < wants.MaxBytes {
 		s.log.Warn("a stream of the overflow holds less than asked for; it was made so, and is left as it is",
 			"stream", wants.Name, "max_bytes", has.MaxBytes, "asked", wants.MaxBytes)
 	}
 	return stream, nil
+}
+
+// fit refuses a stream that would lose or refuse jobs.
+func (s *Stream) fit(has, wants jetstream.StreamConfig) error {
+	if d := differences(has, wants, s.nc.MaxPayload()); len(d) > 0 {
+		return unfit{fmt.Errorf("stream %s would lose or refuse jobs: %s; it was left as it is: change it with "+
+			"nats stream edit, or choose another prefix",
+			wants.Name, strings.Join(d, "; "))}
+	}
+	return nil
 }
 
 // judge tells what waiting mends from what it does not.

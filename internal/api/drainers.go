@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/wire"
 )
 
@@ -17,5 +18,7 @@ func (h *handler) listDrainers(w http.ResponseWriter, r *http.Request) {
 	for _, d := range drainers.Seen {
 		list = append(list, wire.Drainer{ID: d.ID, Name: d.Name, Version: d.Version, LastSeen: d.LastSeen.UTC()})
 	}
-	h.writeJSON(w, r, http.StatusOK, wire.Drainers{Drainers: list, LastSeen: instant(drainers.Last)})
+	h.writeJSON(w, r, http.StatusOK, wire.Drainers{
+		Drainers: list, LastSeen: instant(drainers.Last), Now: drainers.Now.UTC(), Version: ops.Version,
+	})
 }

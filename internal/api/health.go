@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -64,7 +65,7 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 
 // ability says what of its work the server can do, or that it can do none. Of several things that ail it the answer has
 // the one that stands first.
-func (h *handler) ability(ctx context.Context) (readiness, *Problem) {
+func (h *handler) ability(ctx context.Context) (wire.Readiness, *Problem) {
 	store := h.engine.Check(ctx)
 	overflow, stuck := h.overflowState()
 	late := h.pace()
@@ -84,30 +85,30 @@ func (h *handler) ability(ctx context.Context) (readiness, *Problem) {
 		if overflow != nil {
 			detail += "; and " + overflow.Error()
 		}
-		return readiness{}, &Problem{Reason: ReasonNotReady, RetryAfter: retryUnavailable, Detail: detail}
+		return wire.Readiness{}, &Problem{Reason: ReasonNotReady, RetryAfter: retryUnavailable, Detail: detail}
 	}
 	for _, ails := range []struct {
 		is     bool
-		says   readiness
+		says   wire.Readiness
 		before string // what stands before err in the detail
 		err    error
 	}{
-		{store != nil, readiness{Store: "unavailable", Overflow: "ok"}, "only jobs that may be deferred are taken: ", store},
+		{store != nil, wire.Readiness{Store: "unavailable", Overflow: "ok"}, "only jobs that may be deferred are taken: ", store},
 		{
 			overflow != nil,
-			readiness{Store: "ok", Overflow: "unavailable"},
+			wire.Readiness{Store: "ok", Overflow: "unavailable"},
 			"jobs are taken while there is room, and none is deferred: ", overflow,
 		},
-		{stuck != nil, readiness{Store: "ok", Overflow: "stuck"}, "", stuck},
-		{filling != "", readiness{Store: full, Detail: filling}, "", nil},
+		{stuck != nil, wire.Readiness{Store: "ok", Overflow: "stuck"}, "", stuck},
+		{filling != "", wire.Readiness{Store: full, Detail: filling}, "", nil},
 		{
 			late != nil,
-			readiness{Store: "ok", Pull: "late"},
+			wire.Readiness{Store: "ok", Pull: "late"},
 			"jobs are taken, and those of pull queues mostly given back: ",
 			late,
 		},
-		{undrained != "", readiness{Store: "ok", Drainers: "none", Detail: undrained}, "", nil},
-		{hanging != nil, readiness{Store: "ok", Drainers: "hanging"}, "", hanging},
+		{undrained != "", wire.Readiness{Store: "ok", Drainers: "none", Detail: undrained}, "", nil},
+		{hanging != nil, wire.Readiness{Store: "ok", Drainers: "hanging"}, "", hanging},
 	} {
 		if !ails.is {
 			continue
@@ -118,19 +119,7 @@ func (h *handler) ability(ctx context.Context) (readiness, *Problem) {
 		}
 		return ails.says, nil
 	}
-	return readiness{Status: "ready"}, nil
-}
-
-// readiness is the answer of a server that can take jobs. One that can take only some
-// of them stays in service: it is of more use than none.
-type readiness struct {
-	Status   string `json:"status"` // ready or degraded
-	Store    string `json:"store,omitempty"`
-	Overflow string `json:"overflow,omitempty"`
-	Pull     string `json:"pull,omitempty"`
-	Drainers string `json:"drainers,omitempty"`
-	Detail   string `json:"detail,omitempty"`
-	Auth     string `json:"auth,omitempty"` // off if nobody is asked who he is
+	return wire.Readiness{Status: "ready"}, nil
 }
 
 // undrained says that no drainer lives, if none does. Jobs are taken all the same, so that is no reason to send them

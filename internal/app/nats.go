@@ -16,8 +16,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// natsFlags are those of every process that uses the overflow.
-type natsFlags struct {
+// NATSFlags are those of every process that uses the overflow.
+type NATSFlags struct {
 	NATS         string `placeholder:"URL,..." help:"The overflow: NATS servers with JetStream, 2.11 or newer, such as nats://a:4222,nats://b:4222; tls:// for TLS. Without it a job that may be deferred is refused when there is no room."`
 	NATSCreds    string `type:"path" placeholder:"FILE" help:"Credentials file to log in to NATS with. A user and password, or a token, may stand in the URL instead."`
 	NATSTLSCA    string `name:"nats-tls-ca" type:"path" placeholder:"FILE" help:"PEM file of the authorities that NATS' certificate is checked against, instead of the system's."`
@@ -29,7 +29,7 @@ type natsFlags struct {
 }
 
 // Validate is called by the parser.
-func (f *natsFlags) Validate() error {
+func (f *NATSFlags) Validate() error {
 	var errs []error
 	if (f.NATSTLSCert == "") != (f.NATSTLSKey == "") {
 		errs = append(errs, errors.New("--nats-tls-cert and --nats-tls-key need each other"))
@@ -48,7 +48,7 @@ func (f *natsFlags) Validate() error {
 
 const leastNATSBytes = 1 << 20
 
-func (f *natsFlags) maxBytes() (int64, error) {
+func (f *NATSFlags) maxBytes() (int64, error) {
 	n, err := humanize.ParseBytes(f.NATSMaxBytes)
 	if err != nil || n < leastNATSBytes || n > 1<<60 {
 		return 0, fmt.Errorf("--nats-max-bytes %s: must be a size such as 10GiB, at least 1MiB", f.NATSMaxBytes)
@@ -68,7 +68,7 @@ const (
 // there is no NATS yet, and keeps nothing back while it is broken: what cannot be sent now
 // fails now, so that nobody takes for stored what waits in this process. An error is what
 // trying again does not mend: a bad URL or file, or a login that is refused.
-func (f *natsFlags) connect(name string, log *slog.Logger) (*nats.Conn, error) {
+func (f *NATSFlags) connect(name string, log *slog.Logger) (*nats.Conn, error) {
 	l := &line{log: log, first: make(chan error, 1), said: map[string]bool{}}
 	// Answers come to subjects of the kind of process, so that users of NATS can be kept from reading those of others.
 	inbox := "_INBOX." + strings.ReplaceAll(name, " ", "-")

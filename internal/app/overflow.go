@@ -40,7 +40,7 @@ type overflow struct {
 // But what waiting does not mend is told at once, if NATS is there to tell it. Without
 // --nats no queue may need it: to be told so at the start is better than when the queue is
 // full.
-func (f *natsFlags) newOverflow(
+func (f *NATSFlags) newOverflow(
 	ctx context.Context, name string, engine queue.Specs, reg prometheus.Registerer, labels int, log *slog.Logger,
 ) (overflow, error) {
 	if f.NATS == "" {
@@ -113,4 +113,29 @@ func nobodyDefers(ctx context.Context, engine queue.Specs) error {
 		}
 		after = infos[len(infos)-1].Spec.Name
 	}
+}
+
+// Look returns what tells how the overflow is, and changes nothing of it; nil without --nats. End it with done.
+func (f *NATSFlags) Look(name string, log *slog.Logger) (
+	look func(context.Context) ([]deferred.StreamState, error), done func(), err error,
+) {
+	if f.NATS == "" {
+		return nil, func() {}, nil
+	}
+	bytes, err := f.maxBytes()
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := f.connect(name, log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--nats: %w", withoutURL(err, f.NATS))
+	}
+	stream, err := deferred.NewStream(conn, deferred.Options{
+		Prefix: f.NATSPrefix, Replicas: f.NATSReplicas, MaxBytes: bytes, Logger: log,
+	})
+	if err != nil {
+		conn.Close()
+		return nil, nil, fmt.Errorf("--nats: %w", err)
+	}
+	return stream.Look, conn.Close, nil
 }

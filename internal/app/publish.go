@@ -65,7 +65,7 @@ func (f *PublishFlags) Connect(o *deliver.Options, log *slog.Logger) (done func(
 	if f.PublishNATS == "" {
 		return func() {}, nil
 	}
-	conn, err := (&natsFlags{
+	conn, err := (&NATSFlags{
 		NATS: f.PublishNATS, NATSCreds: f.PublishCreds, NATSTLSCA: f.PublishTLSCA, NATSTLSCert: f.PublishTLSCert,
 		NATSTLSKey: f.PublishTLSKey,
 	}).connect("penstock publisher", log)

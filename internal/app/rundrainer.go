@@ -21,7 +21,7 @@ const drainerAbout = "The outflow of Penstock: takes jobs out of all queues of a
 // drainerFlags are cmd/drainer's.
 type drainerFlags struct {
 	storeFlags
-	natsFlags
+	NATSFlags
 	PublishFlags
 	Concurrency int           `default:"${concurrency}" placeholder:"N" help:"How many jobs of one queue may be under way, or waiting for their departure, at once (default ${default}); of all together twice as many, so that no queue stops another."`
 	Grace       time.Duration `default:"30s" placeholder:"DURATION" help:"How long jobs that have left may go on after SIGTERM (default ${default}); 0 cancels them at once. Those that have not are given back at once."`
@@ -30,7 +30,7 @@ type drainerFlags struct {
 
 // Validate is called by the parser.
 func (f *drainerFlags) Validate() error {
-	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), f.PublishFlags.Validate(),
+	return errors.Join(f.storeFlags.Validate(), f.NATSFlags.Validate(), f.PublishFlags.Validate(),
 		atLeastOne("--concurrency", f.Concurrency), notNegative("--grace", f.Grace))
 }
 

@@ -19,7 +19,7 @@ const ingressAbout = "The front door of Penstock: takes jobs over HTTP into boun
 // ingressFlags are cmd/ingress's.
 type ingressFlags struct {
 	storeFlags
-	natsFlags
+	NATSFlags
 	AuthFlags
 	MemoryFlags
 	HealthFlags
@@ -32,7 +32,7 @@ type ingressFlags struct {
 
 // Validate is called by the parser.
 func (f *ingressFlags) Validate() error {
-	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), f.MemoryFlags.Validate(), f.AuthFlags.Validate(),
+	return errors.Join(f.storeFlags.Validate(), f.NATSFlags.Validate(), f.MemoryFlags.Validate(), f.AuthFlags.Validate(),
 		f.ConsoleFlags.Validate(),
 		atLeastOne("--max-connections", f.MaxConnections), notNegative("--grace", f.Grace),
 		notNegative("--drain-delay", f.DrainDelay), ValidKeepChanges(f.KeepChanges))

@@ -5,7 +5,7 @@
 // that what it prints as a command works when pasted, that results go to
 // standard output and all else to standard error, and that the exit code says
 // what happened (see Exit). It refuses to touch a store by itself, but for up,
-// demo, prove, export and import, which say so.
+// demo, prove, doctor, export and import, which say so.
 package cli
 
 import (
@@ -46,6 +46,7 @@ type root struct {
 	Job    jobCmd       `cmd:"" help:"Look at jobs, and cancel them."`
 	Dead   deadCmd      `cmd:"" help:"Look at dead jobs, and decide about them."`
 	Held   heldCmd      `cmd:"" help:"Look at held jobs, which may have been sent, and decide about them."`
+	Doctor doctorCmd    `cmd:"" help:"Find out what is wrong with an installation, and what mends it."`
 	Login  loginCmd     `cmd:"" help:"Keep a token for a server."`
 	Logout logoutCmd    `cmd:"" help:"Forget a token that is kept."`
 	Whoami whoamiCmd    `cmd:"" help:"Tell who the server takes you for, and what you may do."`
@@ -160,7 +161,7 @@ const description = `The operator's tool of Penstock, a bounded queue with an ex
 It speaks HTTP to an ingress, which --server or PENSTOCK_URL names. A flag with a name
 beside it can be given as that environment variable too.
 
-Exit codes: 0 done; 1 failed, or (demo, prove) what was to be proved did not
+Exit codes: 0 done; 1 failed, or (demo, prove, doctor) what was looked at did not
 hold; 2 the command line or a file cannot be understood; 3 the server refused,
 wholly or in part; 4 the ingress or its store cannot be reached; 130 broken off.`
 

@@ -146,7 +146,7 @@ func socketIn(data string, log *slog.Logger) (string, error) {
 // only this process has may be made with such a mode.
 func warnOfWriters(data string, log *slog.Logger) {
 	info, err := os.Stat(data)
-	if err == nil && auth.KnowsPeers && info.Mode().Perm()&0o022 != 0 {
+	if err == nil && othersWrite(info.Mode().Perm()) {
 		log.Warn("others may write into the directory of the store, and put a socket of theirs there: chmod 700 it",
 			"data", data, "mode", fmt.Sprintf("%04o", info.Mode().Perm()))
 	}

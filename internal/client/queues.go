@@ -195,6 +195,13 @@ func (c *Client) Drainers(ctx context.Context) (wire.Drainers, error) {
 // Ready reports whether the ingress can take jobs now, some at least; the error says why
 // not.
 func (c *Client) Ready(ctx context.Context) error {
-	_, err := c.do(ctx, http.MethodGet, "/readyz", nil, nil, nil)
+	_, err := c.Readiness(ctx)
 	return err
+}
+
+// Readiness is Ready, with what the ingress goes without.
+func (c *Client) Readiness(ctx context.Context) (wire.Readiness, error) {
+	var answer wire.Readiness
+	_, err := c.do(ctx, http.MethodGet, "/readyz", nil, nil, &answer)
+	return answer, err
 }

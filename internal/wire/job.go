@@ -98,4 +98,7 @@ type Drainers struct {
 	Drainers []Drainer `json:"drainers"` // seen lately
 	// LastSeen is when one last was, whichever; nil if that is not known.
 	LastSeen *time.Time `json:"last_seen,omitempty"`
+	// Now is the clock of the store, and Version that of the ingress which answers.
+	Now     time.Time `json:"now"`
+	Version string    `json:"version"`
 }

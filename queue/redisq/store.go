@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,7 +22,7 @@ const (
 
 // openStore refuses servers that cannot keep a store, and makes one if asked.
 func (e *Engine) openStore(ctx context.Context, makeIt bool) error {
-	if err := e.checkServers(ctx); err != nil {
+	if err := checkServers(ctx, e.client); err != nil {
 		return err
 	}
 	missing, err := e.checkPartitions(ctx)
@@ -134,49 +132,4 @@ func (e *Engine) checkPartitions(ctx context.Context) (missing []string, err err
 			"made anew; restart this process if that was meant", queue.ErrNoStore, store, e.store)
 	}
 	return nil, nil
-}
-
-// checkServers looks at every master.
-func (e *Engine) checkServers(ctx context.Context) error {
-	if c, ok := e.client.(*redis.ClusterClient); ok {
-		var mu sync.Mutex // ForEachMaster calls from several goroutines
-		return c.ForEachMaster(ctx, func(ctx context.Context, m *redis.Client) error {
-			mu.Lock()
-			defer mu.Unlock()
-			return checkServer(ctx, m)
-		})
-	}
-	return checkServer(ctx, e.client)
-}
-
-func checkServer(ctx context.Context, c redis.Cmdable) error {
-	server, err := c.Info(ctx, "server").Result()
-	if err != nil {
-		err, _ = classify(err)
-		return unanswered(err)
-	}
-	version := field(server, "redis_version")
-	major, _, _ := strings.Cut(version, ".")
-	if n, err := strconv.Atoi(major); err == nil && n < 7 {
-		return fmt.Errorf("redis %s is too old: 7.0 or newer is needed", version)
-	}
-	memory, err := c.Info(ctx, "memory").Result()
-	if err != nil {
-		return fmt.Errorf("reading redis' memory settings: %w", err)
-	}
-	if policy := field(memory, "maxmemory_policy"); policy != "" && policy != "noeviction" {
-		return fmt.Errorf("redis has maxmemory-policy %s and would drop jobs when memory runs short: set it to "+
-			"noeviction (CONFIG SET maxmemory-policy noeviction, and in redis.conf)", policy)
-	}
-	return nil
-}
-
-// field reads one value of an INFO section.
-func field(info, name string) string {
-	for line := range strings.Lines(info) {
-		if v, ok := strings.CutPrefix(line, name+":"); ok {
-			return strings.TrimSpace(v)
-		}
-	}
-	return ""
 }

@@ -1,0 +1,29 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/queue/redisq"
+)
+
+// Servers looks at each Redis that a URL names, whether there is a store on it or not, and changes nothing.
+func Servers(ctx context.Context, o Options) ([]redisq.Server, error) {
+	flag := cmp.Or(o.Flag, "--redis")
+	options, err := parseURL(o.RedisURL)
+	if err != nil {
+		return nil, ops.Misuse(fmt.Errorf("%s: %w", flag, err))
+	}
+	client := redis.NewUniversalClient(options)
+	defer func() { _ = client.Close() }() // nothing was changed
+	servers, err := redisq.Servers(ctx, client)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w%s", flag, strings.Join(options.Addrs, ","), err, hint(err, flag))
+	}
+	return servers, nil
+}

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/penstock/penstock/deferred"
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/app/store"
+	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/cli/login"
+	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/doctor"
+	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/redisq"
+)
+
+type doctorCmd struct {
+	connection
+	Redis  string `help:"Look at this store itself, and at its Redis: the URL as ingress takes it. Without it and --data an ingress is asked." placeholder:"URL"`
+	Data   string `help:"Look at the directory of an embedded store; penstock up may run on it." placeholder:"DIR"`
+	Prefix string `help:"What the keys on Redis begin with." default:"ps" placeholder:"TEXT"`
+	app.NATSFlags
+	app.EgressFlags
+	app.SecretsFlags
+	output
+}
+
+// Help is shown below the flags.
+func (doctorCmd) Help() string {
+	return `Looks at the store, the settings of its Redis, clocks, the overflow, drainers, queues, targets, the disk
+and the modes of files, and says what is wrong and which command mends it. It changes nothing, and
+connects to targets without delivering. Run it where drainers run, with their flags: --nats,
+--egress-allow and --secrets-dir.
+
+An ingress tells less than the store itself: --redis or --data looks at that too.
+
+Examples:
+  penstock doctor
+  penstock doctor --redis redis://localhost:6379/0 --nats nats://localhost:4222
+  penstock doctor --data /var/lib/penstock
+  penstock doctor -o json | jq -r '.[] | select(.verdict != "ok") | .do'
+
+Exit codes: 0 nothing is wrong, though there may be warnings; 1 something is; 2 the command line
+cannot be understood.`
+}
+
+func (c *doctorCmd) Run(r *run) error {
+	if c.Redis != "" && c.Data != "" {
+		return usage(errors.New("--redis and --data: give one of them; a store is on a Redis or in a directory"))
+	}
+	if c.Data != "" {
+		if info, err := os.Stat(c.Data); err != nil || !info.IsDir() {
+			return usage(fmt.Errorf("--data %s: there is no such directory", c.Data))
+		}
+	}
+	guard, err := c.Guard()
+	if err != nil {
+		return usage(err)
+	}
+	source, err := c.Source()
+	if err != nil {
+		return usage(err)
+	}
+	p := &doctor.Patient{
+		Version: ops.Version, Start: "drainer --redis URL", Target: app.ValidTarget(guard, source),
+		Dial: guard.Dialer(net.Dialer{}), Disk: c.Data, Free: freeBytes, Files: c.files(),
+	}
+	log := slog.New(slog.DiscardHandler)
+	app.QuietRedis(log)
+	look, done, err := c.Look("penstock doctor", log)
+	if err != nil {
+		p.Overflow = func(context.Context) ([]deferred.StreamState, error) { return nil, err }
+	} else {
+		defer done()
+		p.Overflow = look
+	}
+	end, err := c.reach(r, p, log)
+	if err != nil {
+		return err
+	}
+	defer end()
+	found := doctor.Examine(r.ctx, p)
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	if c.json() {
+		err = printJSON(r.Out, found)
+	} else {
+		_, err = fmt.Fprint(r.Out, findings(found))
+	}
+	if err == nil && doctor.Worst(found) == doctor.Wrong {
+		return told(ExitFailed)
+	}
+	return err
+}
+
+// reach finds who tells of the store: an ingress, or the store itself.
+func (c *doctorCmd) reach(r *run, p *doctor.Patient, log *slog.Logger) (end func(), err error) {
+	end = func() {}
+	options := store.Options{RedisURL: c.Redis, Prefix: c.Prefix, Logger: log}
+	switch {
+	case c.Redis != "":
+		shown := quoted(secrets.MaskURL(c.Redis))
+		p.Reach, p.Start = "redis-cli -u "+shown+" ping", "drainer --redis "+shown
+		p.Servers = func(ctx context.Context) ([]redisq.Server, error) { return store.Servers(ctx, options) }
+	case c.Data != "":
+		p.Start = "penstock up --data " + quoted(c.Data)
+		p.Reach = p.Start
+		if socket := filepath.Join(c.Data, socketFile); answers(socket) {
+			p.API, err = c.client("unix://" + socket)
+			return end, err
+		}
+		options.DataPath = c.Data
+		if _, err := os.Stat(filepath.Join(c.Data, store.FileName)); err != nil {
+			p.Unreached = fmt.Errorf("there is no embedded store (%s) in %s", store.FileName, c.Data)
+			return end, nil
+		}
+	default:
+		p.Reach = "penstock up"
+		p.API, err = r.client()
+		return end, err
+	}
+	engine, err := store.Open(r.ctx, options)
+	if ops.IsMisuse(err) {
+		return end, err
+	}
+	if err != nil {
+		if p.Unreached = err; errors.Is(err, queue.ErrNoStore) {
+			p.Reach = "penstock import --help"
+		}
+		return end, nil
+	}
+	api := overEngine(engine)
+	p.Direct = true
+	p.API, err = client.New(client.DefaultURL, api.http())
+	return func() { api.close(); _ = engine.Close() }, err
+}
+
+// answers reports whether somebody listens at a socket.
+func answers(path string) bool {
+	conn, err := new(net.Dialer).DialContext(context.Background(), "unix", path)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil
+}
+
+// files are those that are nobody else's: of an embedded store, and of whoever runs the tool.
+func (c *doctorCmd) files() (all []doctor.File) {
+	private := func(path string) {
+		all = append(all, doctor.File{Path: path, Check: login.Private, Mend: "chmod 600 " + quoted(path)})
+	}
+	if c.Data != "" {
+		all = append(all, doctor.File{Path: c.Data, Check: keptFromOthers, Mend: "chmod 700 " + quoted(c.Data)})
+		private(filepath.Join(c.Data, tokenFile))
+	}
+	if kept, err := login.Default(); err == nil {
+		private(kept.Path)
+	}
+	if c.TokenFile != "" {
+		private(c.TokenFile)
+	}
+	return all
+}
+
+// keptFromOthers says whether nobody else may put files in place of those of a directory.
+func keptFromOthers(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if mode := info.Mode().Perm(); othersWrite(mode) {
+		return fmt.Errorf("others may write into %s, of mode %04o, and put files of theirs there", dir, mode)
+	}
+	return nil
+}
+
+func othersWrite(mode fs.FileMode) bool { return auth.KnowsPeers && mode&0o022 != 0 }
+
+func findings(found []doctor.Finding) string {
+	t := table{header: []string{"CHECK", "VERDICT", "WHAT", "WHAT TO DO"}}
+	for _, f := range found {
+		t.add(f.Check, string(f.Verdict), f.What, f.Do)
+	}
+	return t.String()
+}

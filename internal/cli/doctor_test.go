@@ -1,0 +1,390 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/penstock/penstock/internal/app/natsserver"
+	"github.com/penstock/penstock/internal/app/store"
+	"github.com/penstock/penstock/internal/doctor"
+	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
+	"github.com/penstock/penstock/queue"
+)
+
+// examined is what the doctor finds. Whatever is wrong comes with a command, and makes the exit code 1.
+func examined(t *testing.T, args ...string) (found []doctor.Finding) {
+	t.Helper()
+	r := penstock(t, "", append([]string{"doctor", "-o", "json"}, args...)...)
+	if err := json.Unmarshal([]byte(r.out), &found); err != nil || r.err != "" {
+		t.Fatalf("%v: %v\n%s%s", args, err, r.out, r.err)
+	}
+	want := ExitDone
+	if doctor.Worst(found) == doctor.Wrong {
+		want = ExitFailed
+	}
+	if r.code != want {
+		t.Errorf("%v: exit %d, want %d", args, r.code, want)
+	}
+	for _, f := range found {
+		if !slices.Contains(doctor.Checks(), f.Check) || (f.Verdict == doctor.OK) != (f.Do == "") {
+			t.Errorf("%+v", f)
+		}
+	}
+	return found
+}
+
+// finds checks that there is such a finding, and returns what is to be done.
+func finds(t *testing.T, found []doctor.Finding, check string, verdict doctor.Verdict, what string) (do string) {
+	t.Helper()
+	for _, f := range found {
+		if f.Check == check && f.Verdict == verdict && strings.Contains(f.What, what) {
+			return f.Do
+		}
+	}
+	t.Errorf("no %s of %s says %q: %+v", verdict, check, what, found)
+	return ""
+}
+
+// without checks that a check found nothing of such a verdict.
+func without(t *testing.T, found []doctor.Finding, check string, verdict doctor.Verdict) {
+	t.Helper()
+	for _, f := range found {
+		if f.Check == check && f.Verdict == verdict {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func TestDoctorRedis(t *testing.T) {
+	safe := redistest.New(t, redistest.Options{AppendFsync: "always", MaxMemory: "1gb"})
+	found := examined(t, "--redis", safe.URL())
+	finds(t, found, "store", doctor.Wrong, "to make a store of it start once with --init")
+	finds(t, found, "redis", doctor.OK, "1 server keep")
+	engine, err := store.Open(t.Context(), store.Options{RedisURL: safe.URL(), Init: true, Partitions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = engine.Close() }()
+	found = examined(t, "--redis", safe.URL())
+	for _, check := range []string{"store", "redis", "clock", "queues"} {
+		finds(t, found, check, doctor.OK, "")
+	}
+	if do := finds(t, found, "drainers", doctor.Warning, "no drainer asks"); do != "drainer --redis "+safe.URL() {
+		t.Errorf("what to do: %s", do)
+	}
+
+	for setting, c := range map[string]struct {
+		value   string
+		verdict doctor.Verdict
+		what    string
+	}{
+		"maxmemory-policy": {"allkeys-lru", doctor.Wrong, "would drop jobs"},
+		"appendfsync":      {"everysec", doctor.Warning, "appendfsync is everysec"},
+		"appendonly":       {"no", doctor.Wrong, "appendonly is no"},
+		"maxmemory":        {"0", doctor.Warning, "maxmemory is not set"},
+	} {
+		t.Run(setting, func(t *testing.T) {
+			was, err := safe.Client().ConfigGet(t.Context(), setting).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := func(value string) {
+				if err := safe.Client().ConfigSet(t.Context(), setting, value).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			set(c.value)
+			defer set(was[setting])
+			do := finds(t, examined(t, "--redis", safe.URL()), "redis", c.verdict, c.what)
+			host, port, _ := net.SplitHostPort(safe.Addr())
+			if want := "redis-cli -h " + host + " -p " + port + " config set " + setting; !strings.HasPrefix(do, want) {
+				t.Errorf("what to do: %s, want %s ...", do, want)
+			}
+		})
+	}
+
+	// A password is shown nowhere, and a user who may not ask for everything is told what he may.
+	user := []any{"acl", "setuser", "looks", "on", ">s3cret", "~*", "&*", "+@all", "-config"}
+	if err := safe.Client().Do(t.Context(), user...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	url := "redis://looks:s3cret@" + safe.Addr()
+	finds(t, examined(t, "--redis", url), "redis", doctor.OK, "")
+	for _, args := range [][]string{{"--redis", url}, {"--redis", "redis://looks:s3cret@127.0.0.1:1"}} {
+		if r := penstock(t, "", append([]string{"doctor"}, args...)...); strings.Contains(r.out+r.err, "s3cret") {
+			t.Errorf("a password is shown:\n%s%s", r.out, r.err)
+		}
+	}
+	found = examined(t, "--redis", "redis://127.0.0.1:1")
+	finds(t, found, "store", doctor.Wrong, "connection refused")
+	finds(t, found, "redis", doctor.Wrong, "connection refused")
+}
+
+func TestDoctorDrainers(t *testing.T) {
+	url, engine := ingressAndStore(t)
+	ask := func(name, version string) {
+		t.Helper()
+		if _, err := engine.Reserve(t.Context(), queue.ReserveRequest{
+			Client: queue.Client{ID: name, Name: name, Version: version}, Number: 1, Max: 1,
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, ExitDone, "", "", "queue", "set", "email", "rate=1/h", "deliver.http.url=http://127.0.0.1:1", "-s", url)
+	finds(t, examined(t, "-s", url), "drainers", doctor.Warning, "no drainer asks for jobs")
+	put(t, engine, "email", "1")
+	if do := finds(t, examined(t, "-s", url), "drainers", doctor.Wrong, "and there are some"); do != "drainer --redis URL" {
+		t.Errorf("what to do: %s", do)
+	}
+	ask("one", ops.Version)
+	found := examined(t, "-s", url)
+	finds(t, found, "drainers", doctor.OK, "1 drainer")
+	finds(t, found, "store", doctor.Warning, "nobody is asked who he is")
+	ask("old", "v0.0.1")
+	finds(t, examined(t, "-s", url), "drainers", doctor.Warning, "1 drainer of version v0.0.1 (old)")
+}
+
+func put(t *testing.T, engine queue.Engine, name string, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		a, err := engine.Append(t.Context(), []queue.Job{{Queue: name, ID: id, Payload: []byte("1")}})
+		if err != nil || a[0].Outcome != queue.Accepted {
+			t.Fatal(a, err)
+		}
+	}
+}
+
+func TestDoctorQueues(t *testing.T) {
+	url, engine := ingressAndStore(t)
+	set := func(args ...string) {
+		t.Helper()
+		expect(t, ExitDone, "", "", append([]string{"queue", "set", "-s", url}, args...)...)
+	}
+	set("full", "rate=10/s", "capacity=1", "pull=true")
+	set("paused", "rate=10/s", "pull=true")
+	set("idle", "rate=10/s", "pull=true")
+	set("parent", "rate=10/s", "deliver.http.url=http://127.0.0.1:1")
+	set("parent.child", "rate=10/s", "deliver.http.url=http://127.0.0.1:1")
+	put(t, engine, "full", "1")
+	put(t, engine, "paused", "1")
+	put(t, engine, "parent.child", "1")
+	for _, name := range []string{"paused", "idle", "parent"} {
+		expect(t, ExitDone, "", "", "queue", "pause", name, "--reason", "an invoice", "-s", url)
+	}
+	found := examined(t, "-s", url)
+	for what, do := range map[string]string{
+		"full: it is full (":                               "penstock queue quote full --rate 20/s",
+		"full: jobs wait, and no worker":                   "penstock queue info full",
+		"paused: it is paused with jobs in it (":           "penstock queue resume paused",
+		"parent.child: its parent is paused (parent pause": "penstock queue resume parent",
+	} {
+		if got := finds(t, found, "queues", doctor.Warning, what); got != do {
+			t.Errorf("%s: what to do: %s, want %s", what, got, do)
+		}
+	}
+	finds(t, found, "queues", doctor.Warning, "): an invoice")
+	for _, f := range found {
+		if f.Check == "queues" && (strings.HasPrefix(f.What, "idle:") || strings.HasPrefix(f.What, "parent:")) {
+			t.Errorf("it holds no job: %+v", f)
+		}
+	}
+
+	// However many there are, no more are told than a person reads.
+	for n := range 30 {
+		name := fmt.Sprintf("many%02d", n)
+		set(name, "rate=10/s", "capacity=1", "pull=true")
+		put(t, engine, name, "1")
+	}
+	found = examined(t, "-s", url)
+	finds(t, found, "queues", doctor.Warning, "more")
+	if n := len(found); n > 30 {
+		t.Errorf("%d findings", n)
+	}
+}
+
+func TestDoctorTargets(t *testing.T) {
+	url, _ := ingressAndStore(t)
+	here := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the doctor asked for %s", r.URL)
+	}))
+	defer here.Close()
+	secure := httptest.NewTLSServer(here.Config.Handler)
+	defer secure.Close()
+	set := func(name, at string, more ...string) {
+		t.Helper()
+		expect(t, ExitDone, "", "", append([]string{
+			"queue", "set", "-s", url, name, "rate=10/s", "deliver.http.url=" + at,
+		}, more...)...)
+	}
+	set("good", here.URL+"/a")
+	allow := []string{"-s", url, "--egress-allow", "127.0.0.1"}
+	finds(t, examined(t, allow...), "targets", doctor.OK, "1 host can be connected to")
+	finds(t, examined(t, "-s", url), "targets", doctor.Wrong, "good: deliver.http.url")
+
+	set("tls", secure.URL)
+	set("gone", "http://127.0.0.1:1/")
+	set("secret", here.URL+"/${secret:NOBODY_KNOWS}")
+	found := examined(t, allow...)
+	for what, do := range map[string]string{
+		"tls: the certificate of":     "openssl s_client -connect " + secure.Listener.Addr().String(),
+		"gone: 127.0.0.1:1 cannot be": "curl -v telnet://127.0.0.1:1",
+		"secret: deliver.http.url":    "penstock queue info secret",
+	} {
+		if got := finds(t, found, "targets", doctor.Wrong, what); !strings.HasPrefix(got, do) {
+			t.Errorf("%s: what to do: %s, want %s", what, got, do)
+		}
+	}
+	without(t, found, "targets", doctor.OK)
+	found = examined(t, append(allow, "--secret-allow", "NOBODY_KNOWS="+here.Listener.Addr().String()+";secret")...)
+	for _, f := range found {
+		if strings.HasPrefix(f.What, "secret:") {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func TestDoctorOverflow(t *testing.T) {
+	url := ingress(t)
+	server, err := natsserver.Start(t.Context(), natsserver.Options{
+		Dir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	t.Cleanup(func() {
+		if !stopped {
+			server.Stop()
+		}
+	})
+	at := server.URL()
+	args := []string{"-s", url, "--nats", at, "--nats-max-bytes", "1GiB"}
+	found := examined(t, args...)
+	finds(t, found, "overflow", doctor.Warning, "there is no stream PENSTOCK_DEFERRED")
+	conn, err := nats.Connect(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Stream(t.Context(), "PENSTOCK_DEFERRED"); err == nil {
+		t.Error("to look made a stream")
+	}
+	// One that would lose jobs.
+	made := jetstream.StreamConfig{
+		Name: "PENSTOCK_DEFERRED", Subjects: []string{"penstock.deferred.>"}, MaxBytes: 1 << 20, MaxAge: time.Hour,
+	}
+	if _, err := js.CreateStream(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	found = examined(t, args...)
+	if do := finds(t, found, "overflow", doctor.Wrong, "max_age is 1h0m0s"); do != "nats stream edit PENSTOCK_DEFERRED" {
+		t.Errorf("what to do: %s", do)
+	}
+	finds(t, found, "clock", doctor.OK, "2 other clocks")
+	// And one that is nearly full.
+	if _, err := js.Publish(t.Context(), "penstock.deferred.a", make([]byte, 900<<10)); err != nil {
+		t.Fatal(err)
+	}
+	finds(t, examined(t, args...), "overflow", doctor.Warning, "is full to 8")
+
+	server.Stop()
+	stopped = true
+	finds(t, examined(t, args...), "overflow", doctor.Wrong, "overflow")
+}
+
+// An embedded store is looked at whether penstock up runs on it or not, and its files with it.
+func TestDoctorData(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	found := examined(t, "--data", dir)
+	if do := finds(t, found, "store", doctor.Wrong, "there is no embedded store"); do != "penstock up --data "+dir {
+		t.Errorf("what to do: %s", do)
+	}
+	finds(t, found, "disk", doctor.OK, "is left on the disk")
+	finds(t, found, "files", doctor.OK, "1 file")
+	engine, err := store.Open(t.Context(), store.Options{DataPath: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Close(); err != nil {
+		t.Fatal(err)
+	}
+	finds(t, examined(t, "--data", dir), "store", doctor.OK, "")
+	token := filepath.Join(dir, tokenFile)
+	if err := os.WriteFile(token, []byte("psk_x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if do := finds(t, examined(t, "--data", dir), "files", doctor.Wrong, "has mode 0644"); do != "chmod 600 "+token {
+		t.Errorf("what to do: %s", do)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if do := finds(t, examined(t, "--data", dir), "files", doctor.Wrong, "others may write into"); do != "chmod 700 "+dir {
+		t.Errorf("what to do: %s", do)
+	}
+}
+
+// While penstock up runs on it, that is asked.
+func TestDoctorDataOfUp(t *testing.T) {
+	dir := t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan result, 1)
+	go func() { ended <- penstockIn(ctx, "", "up", "--data", dir, "--listen", "127.0.0.1:0") }()
+	defer func() {
+		stop()
+		if r := <-ended; r.code != ExitDone && r.code != ExitBrokenOff {
+			t.Errorf("up: %+v", r)
+		}
+	}()
+	await.Until(t, "up answers", func() bool { return answers(filepath.Join(dir, socketFile)) })
+	var found []doctor.Finding
+	await.Until(t, "its drainer asks for jobs", func() bool {
+		found = examined(t, "--data", dir)
+		return slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Check == "drainers" && f.Verdict == doctor.OK })
+	})
+	finds(t, found, "store", doctor.OK, "takes jobs")
+	finds(t, found, "clock", doctor.OK, "1 other clock")
+	without(t, found, "files", doctor.Wrong)
+}
+
+func TestDoctorRefuses(t *testing.T) {
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"give one of them", []string{"--redis", "redis://a", "--data", t.TempDir()}},
+		{"--redis: want redis://", []string{"--redis", "localhost"}},
+		{"there is no such directory", []string{"--data", "/nowhere"}},
+		{"--egress-allow", []string{"--egress-allow", "a b"}},
+		{"--nats-replicas 2", []string{"--nats", "nats://127.0.0.1:1", "--nats-replicas", "2"}},
+		{"must be a URL", []string{"-s", "nowhere"}},
+		{"--output", []string{"-o", "xml"}},
+	} {
+		expect(t, ExitUsage, "", c.says, append([]string{"doctor"}, c.args...)...)
+	}
+	// Nobody there is no misuse, but what it is to find.
+	expect(t, ExitFailed, "store  wrong", "", "doctor", "-s", "http://127.0.0.1:1")
+	expect(t, ExitFailed, "overflow  wrong", "", "doctor", "-s", ingress(t), "--nats", "nats://127.0.0.1:1")
+}

@@ -1,0 +1,66 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/penstock/penstock/deferred"
+)
+
+const (
+	// oldDeferred is half of what max_age is unless a queue says otherwise: then jobs are given up.
+	oldDeferred = 12 * time.Hour
+	// fullShare is the share of a stream's bytes from which it is told to fill.
+	fullShare = 0.8
+)
+
+// overflow says whether deferred jobs are safe, and come back.
+func (v *visit) overflow(ctx context.Context) {
+	if v.Overflow == nil {
+		return
+	}
+	streams, err := v.Overflow(ctx)
+	switch {
+	case errors.Is(err, deferred.ErrUnfit):
+		v.wrong("nats account info", "%v", err)
+		return
+	case err != nil:
+		v.wrong("nats server ping", "%v", err)
+		return
+	}
+	waiting, age := uint64(0), time.Duration(0)
+	for n, s := range streams {
+		dead := n > 0
+		if s.Err != nil {
+			v.wrong("nats stream edit "+s.Name, "%v", s.Err)
+		}
+		used := 0.0
+		if s.MaxBytes > 0 {
+			used = float64(s.Bytes) / float64(s.MaxBytes)
+		}
+		edit := "nats stream edit " + s.Name + " --max-bytes " + humanize.IBytes(uint64(2*max(0, s.MaxBytes)))
+		switch {
+		case used >= 0.99:
+			v.wrong(edit, "%s is full, and takes no more", s.Name)
+		case used >= fullShare:
+			v.warn(edit, "%s is full to %.0f%%", s.Name, 100*used)
+		}
+		switch {
+		case s.Missing:
+			v.warn("ingress --nats URL", "there is no stream %s: a process that is started with --nats makes it", s.Name)
+		case dead && s.Messages > 0:
+			v.warn("nats stream view "+s.Name, "%s holds %d deferred jobs that could not come back", s.Name, s.Messages)
+		case !dead && s.Messages > 0:
+			waiting, age = s.Messages, max(0, s.Time.Sub(s.Oldest)).Round(time.Second)
+		}
+	}
+	if age > oldDeferred {
+		v.warn("penstock queue ls", "the oldest deferred job has waited for %v: raise the rate of its queue, or max_age", age)
+	}
+	if v.silent() {
+		v.ok("nats holds %s of deferred jobs; the oldest has waited for %v", count(int(waiting), "message"), age)
+	}
+}
