@@ -8,7 +8,7 @@ import (
 )
 
 // action is a button. It says which call of the API it makes, and has the same as a penstock command to be copied.
-// {{template "action" .}} draws it: a form, which a script sends as JSON if there is one.
+// {{template "action" act . $}} draws it with its fields in a sheet, {{template "form" act . $}} with them on the page.
 type action struct {
 	Label string
 	// Method and Path are the call, such as POST /v1/queues/mail/pause.
@@ -32,9 +32,14 @@ type action struct {
 
 // field is what an action asks for.
 type field struct {
-	Name, Label, Value, Hint string
-	// Kind is that of the input: text if it is empty.
-	Kind     string
+	// Name is that of the API's field, with the kind of its value behind a colon; see object in form.go.
+	Name, Label, Value string
+	// Hint is an example of a value, Help a sentence below.
+	Hint, Help string
+	// Kind is that of the input: text if it is empty. "lines" has several lines.
+	Kind string
+	// Options are the values to choose from; none is any.
+	Options  []string
 	Required bool
 }
 

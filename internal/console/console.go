@@ -39,6 +39,7 @@ func New(o Options) *Console {
 	c.mux.HandleFunc("POST "+Root+"/sign-in", c.signIn)
 	c.mux.HandleFunc("POST "+Root+"/sign-out", c.signOut)
 	c.mux.HandleFunc("POST "+Root+"/theme", c.theme)
+	c.mux.HandleFunc("GET "+Root+"/open/{page}", c.open)
 	c.mux.HandleFunc(Root+"/api/", c.pass)
 	for _, p := range pages {
 		c.mux.HandleFunc("GET "+Root+p.path, func(w http.ResponseWriter, r *http.Request) { c.show(&p, w, r) })
@@ -92,4 +93,20 @@ func sameOrigin(r *http.Request) bool {
 		return false
 	}
 	return http.NewCrossOriginProtection().Check(r) == nil
+}
+
+// open goes to the page of what a form names: /open/apps?name=acme&x=y is /apps/acme?x=y.
+func (c *Console) open(w http.ResponseWriter, r *http.Request) {
+	asked := r.URL.Query()
+	name := strings.TrimSpace(asked.Get("name"))
+	if name == "" {
+		c.problem(w, r, wire.Whoami{}, &fault{Status: http.StatusBadRequest, Title: "Give a name."})
+		return
+	}
+	to := c.path(r.PathValue("page"), name)
+	asked.Del("name")
+	if len(asked) > 0 {
+		to += "?" + asked.Encode()
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
 }

@@ -22,7 +22,7 @@ func (c *Console) funcs() template.FuncMap {
 		"ago":    span,
 		"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 		"words":  func(s string) string { return strings.ReplaceAll(s, "_", " ") },
-		"act":    func(a action, v *view) map[string]any { return map[string]any{"Action": a, "View": v} },
+		"act":    func(a any, v *view) map[string]any { return map[string]any{"Action": a, "View": v} },
 		"able":   func(a action, who wire.Whoami) bool { return a.Role == "" || mayHave(who, a.Role) },
 		"themes": func() []string { return []string{"system", "light", "dark"} },
 	}
@@ -35,6 +35,15 @@ func (c *Console) path(parts ...string) string {
 		link += "/" + url.PathEscape(part)
 	}
 	return link
+}
+
+// apiPath is an operation of the API: its parts are escaped.
+func apiPath(parts ...string) string {
+	path := "/v1"
+	for _, part := range parts {
+		path += "/" + url.PathEscape(part)
+	}
+	return path
 }
 
 // num is a count as people read it: 12,345.

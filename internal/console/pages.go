@@ -32,6 +32,26 @@ var pages = []page{
 		name: "overview", path: "/{$}", title: "Overview", nav: "Overview", role: auth.View,
 		operations: []string{"listQueues"}, read: readOverview,
 	},
+	{
+		name: "apps", path: "/apps", title: "Apps", nav: "Apps", role: auth.View,
+		operations: []string{"listApps"}, read: readApps,
+	},
+	{
+		name: "app", path: "/apps/{app}", title: "App", role: auth.View,
+		operations: []string{"getApp", "listTokens", "listSubjects"}, read: readApp,
+	},
+	{
+		name: "tokens", path: "/tokens", title: "Tokens", nav: "Tokens", role: auth.Admin,
+		operations: []string{"listTokens", "listSubjects"}, read: readTokens,
+	},
+	{
+		name: "subject", path: "/subjects/{subject}", title: "Subject", role: auth.Admin,
+		operations: []string{"getSubject"}, read: readSubject,
+	},
+	{
+		name: "audit", path: "/audit", title: "Audit", nav: "Audit", role: auth.Admin,
+		operations: []string{"listAudit"}, read: readAudit,
+	},
 }
 
 // request is one for a page, by somebody who is signed in.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 )
 
@@ -40,22 +41,18 @@ const (
 	formShow   = "_show"   // the answer is shown first
 )
 
-// submit makes of a form what the API takes, for browsers without JavaScript: see object.
+// submit makes of a form what the API takes: see object. Without JavaScript what came of it is a page.
 func (c *Console) submit(w http.ResponseWriter, r, in *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		c.problem(w, r, wire.Whoami{}, &fault{
-			Status: http.StatusBadRequest, Title: "This form cannot be read.", Detail: err.Error(),
-		})
+		c.badForm(w, r, &fault{Title: "This form cannot be read.", Detail: err.Error()})
 		return
 	}
 	form := r.PostForm
 	next := c.ownPath(form.Get(formNext))
 	body, err := object(form)
 	if err != nil {
-		c.problem(w, r, wire.Whoami{}, &fault{
-			Status: http.StatusBadRequest, Title: "This form is not filled in right.", Detail: err.Error(), Back: next,
-		})
+		c.badForm(w, r, &fault{Title: "This form is not filled in right.", Detail: err.Error(), Back: next})
 		return
 	}
 	in.Method = http.MethodPost
@@ -71,6 +68,10 @@ func (c *Console) submit(w http.ResponseWriter, r, in *http.Request) {
 	}
 	if match := form.Get(formMatch); match != "" {
 		in.Header.Set("If-Match", `"`+match+`"`)
+	}
+	if wantsJSON(r) {
+		c.o.API.ServeHTTP(w, in)
+		return
 	}
 	out := &answer{head: http.Header{}, status: http.StatusOK}
 	c.o.API.ServeHTTP(out, in)
@@ -88,6 +89,18 @@ func (c *Console) submit(w http.ResponseWriter, r, in *http.Request) {
 	default:
 		http.Redirect(w, r, next, http.StatusSeeOther)
 	}
+}
+
+// badForm refuses a form that the API could not be asked with.
+func (c *Console) badForm(w http.ResponseWriter, r *http.Request, f *fault) {
+	f.Status = http.StatusBadRequest
+	if wantsJSON(r) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(f.Status)
+		_ = json.NewEncoder(w).Encode(client.Problem{Status: f.Status, Title: f.Title, Detail: f.Detail})
+		return
+	}
+	c.problem(w, r, wire.Whoami{}, f)
 }
 
 // answered is what the API said.

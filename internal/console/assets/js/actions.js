@@ -1,31 +1,13 @@
-// Buttons: a form with data-action is sent as JSON to the API, and the page then shows what came of it.
+// Buttons: a form with data-action is sent to the API, and the page then shows what came of it.
 import { refresh } from "./live.js";
 import { say } from "./say.js";
 
-// bodyOf is what the server makes of the same form; see form.go.
-function bodyOf(form) {
-	const body = {};
-	for (const [key, value] of new FormData(form)) {
-		if (key.startsWith("_") || value === "") continue;
-		const [name, kind] = key.split(":");
-		body[name] = kind === "json" ? JSON.parse(value) : value;
-	}
-	return Object.keys(body).length ? JSON.stringify(body) : undefined;
-}
-
 async function act(form, button) {
-	const head = {};
-	let body;
-	try {
-		body = bodyOf(form);
-	} catch (e) {
-		return say(`A field is not filled in right: ${e.message}`, true);
-	}
-	if (body) head["Content-Type"] = "application/json";
-	if (form.elements._match) head["If-Match"] = `"${form.elements._match.value}"`;
 	button.disabled = true;
 	try {
-		const answer = await fetch(form.action, { method: form.dataset.action, headers: head, body });
+		const answer = await fetch(form.action, {
+			method: "POST", headers: { Accept: "application/json" }, body: new URLSearchParams(new FormData(form)),
+		});
 		if (answer.status === 401) return location.reload();
 		if (!answer.ok) {
 			const problem = await answer.json().catch(() => ({}));
