@@ -13,10 +13,21 @@ import (
 
 // AuthFlags are those of a process that asks who sends a request.
 type AuthFlags struct {
-	NoAuth       bool     `help:"Ask nobody who he is: whoever reaches the API may do everything. For trials, and on loopback alone."`
-	OIDCIssuer   []string `name:"oidc-issuer" placeholder:"NAME=URL" help:"A provider whose JWTs are taken (OIDC), and what its subjects are named by; https, whose authorities the system has, or SSL_CERT_FILE. May be repeated."`
+	NoAuth       bool
+	OIDCIssuer   []string `name:"oidc-issuer" placeholder:"NAME=URL"`
 	OIDCAudience string   `name:"oidc-audience" placeholder:"TEXT" help:"Whom these JWTs must be for."`
-	OIDCClaim    string   `name:"oidc-claim" placeholder:"NAME" help:"The claim of theirs that names a subject, a text or a list of such; by default sub."`
+	OIDCClaim    string   `name:"oidc-claim" placeholder:"NAME"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (AuthFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"no-auth": "Ask nobody who he is: whoever reaches the API may do everything. For trials, and on loopback " +
+			"alone.",
+		"oidc-issuer": "A provider whose JWTs are taken (OIDC), and what its subjects are named by; https, whose " +
+			"authorities the system has, or SSL_CERT_FILE. May be repeated.",
+		"oidc-claim": "The claim of theirs that names a subject, a text or a list of such; by default sub.",
+	}
 }
 
 // Validate is called by the parser.

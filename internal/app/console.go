@@ -13,8 +13,17 @@ import (
 
 // ConsoleFlags are those of a process that serves the API, of its web console and of the paths of both.
 type ConsoleFlags struct {
-	Console    bool   `default:"true" negatable:"" help:"Serve the web console under /console/, which is on unless --no-console is given."`
-	PathPrefix string `placeholder:"/PATH" help:"What a reverse proxy in front has before every path, such as /penstock. Requests are served with it and without; links begin with it."`
+	Console    bool   `default:"true" negatable:""`
+	PathPrefix string `placeholder:"/PATH"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (ConsoleFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"console": "Serve the web console under /console/, which is on unless --no-console is given.",
+		"path-prefix": "What a reverse proxy in front has before every path, such as /penstock. Requests are served with " +
+			"it and without; links begin with it.",
+	}
 }
 
 // Validate is called by the parser.

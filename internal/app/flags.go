@@ -27,27 +27,50 @@ var ErrHelp = errors.New("help was asked for")
 
 // storeFlags are those of every process that uses a store.
 type storeFlags struct {
-	Redis      string `required:"" placeholder:"URL" help:"The store: redis://[USER:PASSWORD@]HOST:PORT[/DB], unix:///PATH, redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT; rediss instead of redis for TLS."`
-	Init       bool   `help:"Make a store of an empty Redis. Without it an empty Redis is an error, because one that held jobs and is empty was flushed."`
-	Partitions int    `default:"16" placeholder:"N" help:"How many parts the store has, on a Cluster the most nodes that can share the work. Fixed when the store is made (default ${default})."`
-	Config     string `type:"path" placeholder:"FILE" help:"YAML file of rules and queues. Those that are missing are made; those that differ are reported and left alone."`
+	Redis      string `required:"" placeholder:"URL"`
+	Init       bool
+	Partitions int    `default:"16" placeholder:"N"`
+	Config     string `type:"path" placeholder:"FILE"`
 
 	EgressFlags
 	SecretsFlags
 	TraceFlags
 
-	Listen string `default:"${listen}" placeholder:"HOST:PORT" help:"${listenhelp} (default ${default}). Beyond loopback only with TLS or --insecure."`
+	Listen string `default:"${listen}" placeholder:"HOST:PORT"`
 	HostFlags
-	TLSCert     string `type:"path" placeholder:"FILE" help:"PEM file of the certificate to serve with. Needs --tls-key."`
+	TLSCert     string `type:"path" placeholder:"FILE"`
 	TLSKey      string `type:"path" placeholder:"FILE" help:"PEM file of its private key."`
-	TLSClientCA string `name:"tls-client-ca" type:"path" placeholder:"FILE" help:"PEM file of authorities: only clients with a certificate of theirs are served. Needs --tls-cert."`
-	Insecure    bool   `help:"Listen beyond loopback without TLS. For networks where everybody may append jobs and change queues."`
+	TLSClientCA string `name:"tls-client-ca" type:"path" placeholder:"FILE"`
+	Insecure    bool
 
-	QueueLabels int    `default:"200" placeholder:"N" help:"How many queues have metrics of their own; all others share one label (default ${default})."`
-	LogLevel    string `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"The least that is logged: debug, info, warn or error (default ${default})."`
-	LogFormat   string `enum:"text,json" default:"text" placeholder:"FORMAT" help:"How it is written to standard error: text or json (default ${default})."`
+	QueueLabels int    `default:"200" placeholder:"N"`
+	LogLevel    string `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL"`
+	LogFormat   string `enum:"text,json" default:"text" placeholder:"FORMAT"`
 
 	Version kong.VersionFlag `env:"-" help:"Print the version and exit."`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (storeFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"redis": "The store: redis://[USER:PASSWORD@]HOST:PORT[/DB], unix:///PATH, " +
+			"redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT; rediss " +
+			"instead of redis for TLS.",
+		"init": "Make a store of an empty Redis. Without it an empty Redis is an error, because one that held jobs " +
+			"and is empty was flushed.",
+		"partitions": "How many parts the store has, on a Cluster the most nodes that can share the work. Fixed when the " +
+			"store is made (default ${default}).",
+		"config": "YAML file of rules and queues. Those that are missing are made; those that differ are reported " +
+			"and left alone.",
+		"listen":        "${listenhelp} (default ${default}). Beyond loopback only with TLS or --insecure.",
+		"tls-cert":      "PEM file of the certificate to serve with. Needs --tls-key.",
+		"tls-client-ca": "PEM file of authorities: only clients with a certificate of theirs are served. Needs --tls-cert.",
+		"insecure": "Listen beyond loopback without TLS. For networks where everybody may append jobs and change " +
+			"queues.",
+		"queue-labels": "How many queues have metrics of their own; all others share one label (default ${default}).",
+		"log-level":    "The least that is logged: debug, info, warn or error (default ${default}).",
+		"log-format":   "How it is written to standard error: text or json (default ${default}).",
+	}
 }
 
 // newParser makes a parser of cli. Every flag has an environment variable.
@@ -55,9 +78,8 @@ func newParser(
 	cli any, name, about string, stdout, stderr io.Writer, vars kong.Vars, exit func(int),
 ) (*kong.Kong, error) {
 	vars["version"] = ops.Version
-	vars["egresshelp"] = EgressHelp
 	return kong.New(cli, kong.Name(name), kong.Description(about), kong.Writers(stdout, stderr), kong.Exit(exit),
-		kong.DefaultEnvars("PENSTOCK"), vars)
+		kong.DefaultEnvars("PENSTOCK"), kong.PostBuild(SetLongHelp), vars)
 }
 
 // parse reads flags and environment into cli.

@@ -10,7 +10,16 @@ const healthFlag = "--health-listen"
 
 // HealthFlags are those of a process whose API may leave health and metrics to a listener of their own.
 type HealthFlags struct {
-	HealthListen string `placeholder:"HOST:PORT" help:"A listener of its own for health and metrics, such as 127.0.0.1:8082; the API then has no /metrics. It answers also when the API takes no more connections, and asks nobody for a certificate. Beyond loopback only with TLS or --insecure."`
+	HealthListen string `placeholder:"HOST:PORT"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (HealthFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"health-listen": "A listener of its own for health and metrics, such as 127.0.0.1:8082; the API then has no " +
+			"/metrics. It answers also when the API takes no more connections, and asks nobody for a " +
+			"certificate. Beyond loopback only with TLS or --insecure.",
+	}
 }
 
 // Beside is that listener, protected as the API's is, but for certificates of clients: probes have none.

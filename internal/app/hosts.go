@@ -8,7 +8,16 @@ import (
 
 // HostFlags say by which names requests may come.
 type HostFlags struct {
-	Host []string `placeholder:"NAME" help:"A name by which requests come, such as penstock.example.com; may be repeated. Addresses, localhost and the name in --listen need none; requests by other names are refused, for a web page may have its own name lead here."`
+	Host []string `placeholder:"NAME"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (HostFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"host": "A name by which requests come, such as penstock.example.com; may be repeated. Addresses, " +
+			"localhost and the name in --listen need none; requests by other names are refused, for a web page " +
+			"may have its own name lead here.",
+	}
 }
 
 // Valid checks them.

@@ -15,8 +15,18 @@ import (
 
 // MemoryFlags bound what a process holds for its clients, and say who they are.
 type MemoryFlags struct {
-	Memory         string   `default:"256MiB" placeholder:"SIZE" help:"What requests and connections may hold at once; one client's address at most half, and a quarter while others want theirs. An ingress takes at most 256 MiB more (default ${default})."`
-	TrustedProxies []string `placeholder:"RANGE,..." help:"Addresses (10.0.0.7) or ranges (10.0.0.0/8) of proxies in front: what they say in X-Forwarded-For is the client's address."`
+	Memory         string   `default:"256MiB" placeholder:"SIZE"`
+	TrustedProxies []string `placeholder:"RANGE,..."`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (MemoryFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"memory": "What requests and connections may hold at once; one client's address at most half, and a quarter " +
+			"while others want theirs. An ingress takes at most 256 MiB more (default ${default}).",
+		"trusted-proxies": "Addresses (10.0.0.7) or ranges (10.0.0.0/8) of proxies in front: what they say in X-Forwarded-For " +
+			"is the client's address.",
+	}
 }
 
 const (

@@ -18,14 +18,31 @@ import (
 
 // NATSFlags are those of every process that uses the overflow.
 type NATSFlags struct {
-	NATS         string `placeholder:"URL,..." help:"The overflow: NATS servers with JetStream, 2.11 or newer, such as nats://a:4222,nats://b:4222; tls:// for TLS. Without it a job that may be deferred is refused when there is no room."`
-	NATSCreds    string `type:"path" placeholder:"FILE" help:"Credentials file to log in to NATS with. A user and password, or a token, may stand in the URL instead."`
-	NATSTLSCA    string `name:"nats-tls-ca" type:"path" placeholder:"FILE" help:"PEM file of the authorities that NATS' certificate is checked against, instead of the system's."`
-	NATSTLSCert  string `name:"nats-tls-cert" type:"path" placeholder:"FILE" help:"PEM file of the certificate to show to NATS. Needs --nats-tls-key."`
+	NATS         string `placeholder:"URL,..."`
+	NATSCreds    string `type:"path" placeholder:"FILE"`
+	NATSTLSCA    string `name:"nats-tls-ca" type:"path" placeholder:"FILE"`
+	NATSTLSCert  string `name:"nats-tls-cert" type:"path" placeholder:"FILE"`
 	NATSTLSKey   string `name:"nats-tls-key" type:"path" placeholder:"FILE" help:"PEM file of its private key."`
-	NATSReplicas int    `default:"1" placeholder:"N" help:"On how many nodes of a JetStream cluster each deferred job is kept: 1, 3 or 5 (default ${default}). It counts when the streams are made; streams with fewer are refused."`
-	NATSPrefix   string `default:"penstock" placeholder:"NAME" help:"What the streams' names and subjects begin with, for several stores on one NATS (default ${default})."`
-	NATSMaxBytes string `default:"10GiB" placeholder:"SIZE" help:"How much the overflow may hold on disk. It counts when the streams are made (default ${default})."`
+	NATSReplicas int    `default:"1" placeholder:"N"`
+	NATSPrefix   string `default:"penstock" placeholder:"NAME"`
+	NATSMaxBytes string `default:"10GiB" placeholder:"SIZE"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (NATSFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"nats": "The overflow: NATS servers with JetStream, 2.11 or newer, such as nats://a:4222,nats://b:4222; " +
+			"tls:// for TLS. Without it a job that may be deferred is refused when there is no room.",
+		"nats-creds": "Credentials file to log in to NATS with. A user and password, or a token, may stand in the URL " +
+			"instead.",
+		"nats-tls-ca":   "PEM file of the authorities that NATS' certificate is checked against, instead of the system's.",
+		"nats-tls-cert": "PEM file of the certificate to show to NATS. Needs --nats-tls-key.",
+		"nats-replicas": "On how many nodes of a JetStream cluster each deferred job is kept: 1, 3 or 5 (default " +
+			"${default}). It counts when the streams are made; streams with fewer are refused.",
+		"nats-prefix": "What the streams' names and subjects begin with, for several stores on one NATS (default " +
+			"${default}).",
+		"nats-max-bytes": "How much the overflow may hold on disk. It counts when the streams are made (default ${default}).",
+	}
 }
 
 // Validate is called by the parser.

@@ -12,20 +12,41 @@ import (
 // PublishFlags say where targets deliver that are the operator's own. None of them need be what
 // the store and the overflow are on.
 type PublishFlags struct {
-	AsynqRedis     string `placeholder:"URL" help:"Redis that asynq targets release their tasks into, such as redis://a:6379/1, rediss:// for TLS, or redis-sentinel://a:26379,b:26379?master=m."`
-	AsynqPrefix    string `placeholder:"TASK" help:"What the type of every task begins with that they release, such as email: or * for any. Needed by --asynq-redis."`
-	PublishNATS    string `name:"publish-nats" placeholder:"URL,..." help:"NATS that nats targets publish to, such as nats://a:4222,nats://b:4222; tls:// for TLS."`
-	PublishCreds   string `type:"path" placeholder:"FILE" help:"Credentials file to log in to that NATS with. A user and password, or a token, may stand in the URL instead."`
-	PublishPrefix  string `placeholder:"SUBJECT" help:"What every subject begins with that they publish to, such as jobs: nothing outside of it can be reached. Needed by --publish-nats."`
-	PublishTLSCA   string `name:"publish-tls-ca" type:"path" placeholder:"FILE" help:"PEM file of the authorities that the certificate of that NATS is checked against, instead of the system's."`
-	PublishTLSCert string `name:"publish-tls-cert" type:"path" placeholder:"FILE" help:"PEM file of the certificate to show to that NATS. Needs --publish-tls-key."`
+	AsynqRedis     string `placeholder:"URL"`
+	AsynqPrefix    string `placeholder:"TASK"`
+	PublishNATS    string `name:"publish-nats" placeholder:"URL,..."`
+	PublishCreds   string `type:"path" placeholder:"FILE"`
+	PublishPrefix  string `placeholder:"SUBJECT"`
+	PublishTLSCA   string `name:"publish-tls-ca" type:"path" placeholder:"FILE"`
+	PublishTLSCert string `name:"publish-tls-cert" type:"path" placeholder:"FILE"`
 	PublishTLSKey  string `name:"publish-tls-key" type:"path" placeholder:"FILE" help:"PEM file of its private key."`
-	AsynqTLSCA     string `name:"asynq-tls-ca" type:"path" placeholder:"FILE" help:"PEM file of the authorities that the certificate of --asynq-redis is checked against, instead of the system's."`
-	AsynqTLSCert   string `name:"asynq-tls-cert" type:"path" placeholder:"FILE" help:"PEM file of the certificate to show to it. Needs --asynq-tls-key."`
+	AsynqTLSCA     string `name:"asynq-tls-ca" type:"path" placeholder:"FILE"`
+	AsynqTLSCert   string `name:"asynq-tls-cert" type:"path" placeholder:"FILE"`
 	AsynqTLSKey    string `name:"asynq-tls-key" type:"path" placeholder:"FILE" help:"PEM file of its private key."`
 
 	// OpenAsynq is Open of package internal/app/asynq, in a program that delivers.
 	OpenAsynq OpenAsynq `kong:"-"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (PublishFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"asynq-redis": "Redis that asynq targets release their tasks into, such as redis://a:6379/1, rediss:// for TLS, " +
+			"or redis-sentinel://a:26379,b:26379?master=m.",
+		"asynq-prefix": "What the type of every task begins with that they release, such as email: or * for any. Needed by " +
+			"--asynq-redis.",
+		"publish-nats": "NATS that nats targets publish to, such as nats://a:4222,nats://b:4222; tls:// for TLS.",
+		"publish-creds": "Credentials file to log in to that NATS with. A user and password, or a token, may stand in the " +
+			"URL instead.",
+		"publish-prefix": "What every subject begins with that they publish to, such as jobs: nothing outside of it can be " +
+			"reached. Needed by --publish-nats.",
+		"publish-tls-ca": "PEM file of the authorities that the certificate of that NATS is checked against, instead of the " +
+			"system's.",
+		"publish-tls-cert": "PEM file of the certificate to show to that NATS. Needs --publish-tls-key.",
+		"asynq-tls-ca": "PEM file of the authorities that the certificate of --asynq-redis is checked against, instead of " +
+			"the system's.",
+		"asynq-tls-cert": "PEM file of the certificate to show to it. Needs --asynq-tls-key.",
+	}
 }
 
 // OpenAsynq returns what deliver.Options.Asynq takes, nil if the flags name no asynq.

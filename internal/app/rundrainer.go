@@ -23,9 +23,20 @@ type drainerFlags struct {
 	storeFlags
 	NATSFlags
 	PublishFlags
-	Concurrency int           `default:"${concurrency}" placeholder:"N" help:"How many jobs of one queue may be under way, or waiting for their departure, at once (default ${default}); of all together twice as many, so that no queue stops another."`
-	Grace       time.Duration `default:"30s" placeholder:"DURATION" help:"How long jobs that have left may go on after SIGTERM (default ${default}); 0 cancels them at once. Those that have not are given back at once."`
-	Name        string        `placeholder:"NAME" help:"What this drainer is called in lists of drainers (default HOST:PID)."`
+	Concurrency int           `default:"${concurrency}" placeholder:"N"`
+	Grace       time.Duration `default:"30s" placeholder:"DURATION"`
+	Name        string        `placeholder:"NAME"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (drainerFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"concurrency": "How many jobs of one queue may be under way, or waiting for their departure, at once (default " +
+			"${default}); of all together twice as many, so that no queue stops another.",
+		"grace": "How long jobs that have left may go on after SIGTERM (default ${default}); 0 cancels them at " +
+			"once. Those that have not are given back at once.",
+		"name": "What this drainer is called in lists of drainers (default HOST:PID).",
+	}
 }
 
 // Validate is called by the parser.

@@ -24,10 +24,22 @@ type ingressFlags struct {
 	MemoryFlags
 	HealthFlags
 	ConsoleFlags
-	DrainDelay     time.Duration `default:"5s" placeholder:"DURATION" help:"How long requests are served on after SIGTERM, while /readyz is 503 already, so that nobody sends them here any more (default ${default}); 0 is not at all. Then --grace begins."`
-	Grace          time.Duration `default:"10s" placeholder:"DURATION" help:"How long requests may go on after SIGTERM (default ${default}); 0 cuts them off at once."`
-	KeepChanges    time.Duration `placeholder:"DURATION" help:"How long the record of changes to queues and rules is kept, such as 9600h, the default; at least 1h. The store keeps it, for all who use it."`
-	MaxConnections int           `default:"8192" placeholder:"N" help:"The most connections at once, at least 1; more wait (default ${default})."`
+	DrainDelay     time.Duration `default:"5s" placeholder:"DURATION"`
+	Grace          time.Duration `default:"10s" placeholder:"DURATION"`
+	KeepChanges    time.Duration `placeholder:"DURATION"`
+	MaxConnections int           `default:"8192" placeholder:"N"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (ingressFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"drain-delay": "How long requests are served on after SIGTERM, while /readyz is 503 already, so that nobody sends " +
+			"them here any more (default ${default}); 0 is not at all. Then --grace begins.",
+		"grace": "How long requests may go on after SIGTERM (default ${default}); 0 cuts them off at once.",
+		"keep-changes": "How long the record of changes to queues and rules is kept, such as 9600h, the default; at least " +
+			"1h. The store keeps it, for all who use it.",
+		"max-connections": "The most connections at once, at least 1; more wait (default ${default}).",
+	}
 }
 
 // Validate is called by the parser.

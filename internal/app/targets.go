@@ -14,13 +14,17 @@ import (
 
 // EgressFlags say where targets may be, besides at public addresses.
 type EgressFlags struct {
-	EgressAllow []string `placeholder:"RANGE,..." help:"${egresshelp}"`
+	EgressAllow []string `placeholder:"RANGE,..."`
 }
 
-// EgressHelp is the help of --egress-allow.
-const EgressHelp = "Where targets may be besides at public addresses: an address (127.0.0.1 for a receiver on this " +
-	"machine), a range of them (10.0.0.0/8), a host's name, or all names under one (*.internal). Give ingress and " +
-	"drainer the same."
+// LongHelp is the help that is too long for the tags.
+func (EgressFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"egress-allow": "Where targets may be besides at public addresses: an address (127.0.0.1 for a receiver on this " +
+			"machine), a range of them (10.0.0.0/8), a host's name, or all names under one (*.internal). Give ingress " +
+			"and drainer the same.",
+	}
+}
 
 // Guard is what they allow.
 func (f *EgressFlags) Guard() (*egress.Guard, error) {
@@ -35,8 +39,19 @@ func (f *EgressFlags) Guard() (*egress.Guard, error) {
 
 // SecretsFlags say where the secrets are that targets refer to, and where they may go.
 type SecretsFlags struct {
-	SecretsDir  string   `type:"existingdir" placeholder:"DIR" help:"Where $${secret:NAME} of a target is the content of the file NAME. Otherwise it is the variable PENSTOCK_SECRET_NAME. The file NAME.allow in it says where the secret may go: a host a line, or queue: and a queue. Give ingress and drainer the same; an ingress needs only the .allow files."`
-	SecretAllow []string `sep:"none" placeholder:"NAME=HOST[,HOST];QUEUE" help:"Where a secret may go, as NAME.allow says it: to these hosts, with the jobs of these queues. Of which nothing says so, that goes nowhere. Give it again for more, or several with spaces between."`
+	SecretsDir  string   `type:"existingdir" placeholder:"DIR"`
+	SecretAllow []string `sep:"none" placeholder:"NAME=HOST[,HOST];QUEUE"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (SecretsFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"secrets-dir": "Where $${secret:NAME} of a target is the content of the file NAME. Otherwise it is the variable " +
+			"PENSTOCK_SECRET_NAME. The file NAME.allow in it says where the secret may go: a host a line, or " +
+			"queue: and a queue. Give ingress and drainer the same; an ingress needs only the .allow files.",
+		"secret-allow": "Where a secret may go, as NAME.allow says it: to these hosts, with the jobs of these queues. Of " +
+			"which nothing says so, that goes nowhere. Give it again for more, or several with spaces between.",
+	}
 }
 
 // Source is where the secrets are and may go. Its error is of what says where.

@@ -115,13 +115,25 @@ func printApp(r *run, a *wire.App) error {
 
 type appPutCmd struct {
 	Name   string   `arg:"" help:"Name of the app."`
-	Prefix []string `env:"-" help:"Names of queues and rules that are its own: 'acme-*' for all that begin so, or ses.otp. May be repeated." placeholder:"PREFIX"`
-	Limit  []string `env:"-" help:"How much it may have: queues, rules, lanes, bytes, streams, waits, handlers (its share of each drainer's, such as 0.25) or rate (of requests, such as 100/s). Nothing behind = is no limit. May be repeated." placeholder:"NAME=VALUE"`
-	Secret []string `env:"-" help:"Secrets that its targets may name; * stands for anything. May be repeated." placeholder:"PATTERN"`
+	Prefix []string `env:"-" placeholder:"PREFIX"`
+	Limit  []string `env:"-" placeholder:"NAME=VALUE"`
+	Secret []string `env:"-" placeholder:"PATTERN"`
 	Host   []string `env:"-" help:"Hosts where its targets may be. May be repeated." placeholder:"PATTERN"`
 	Sender []string `env:"-" help:"Senders that its messages may have. May be repeated." placeholder:"PATTERN"`
 	Note   *string  `env:"-" help:"What people should know about it."`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (appPutCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"prefix": "Names of queues and rules that are its own: 'acme-*' for all that begin so, or ses.otp. May be " +
+			"repeated.",
+		"limit": "How much it may have: queues, rules, lanes, bytes, streams, waits, handlers (its share of each " +
+			"drainer's, such as 0.25) or rate (of requests, such as 100/s). Nothing behind = is no limit. May " +
+			"be repeated.",
+		"secret": "Secrets that its targets may name; * stands for anything. May be repeated.",
+	}
 }
 
 // Help is shown below the flags.

@@ -14,8 +14,15 @@ type auditCmd struct {
 	connection
 	Ls     auditLsCmd     `cmd:"" help:"List what was done and what was refused, by whom."`
 	Tail   auditTailCmd   `cmd:"" help:"Show what is done, as it is done."`
-	Verify auditVerifyCmd `cmd:"" help:"Find out whether the audit log is whole: nothing changed, removed or put in between."`
+	Verify auditVerifyCmd `cmd:""`
 	Export auditExportCmd `cmd:"" help:"Write the audit log, with its digests, as a line of JSON for each entry."`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (auditCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"verify": "Find out whether the audit log is whole: nothing changed, removed or put in between.",
+	}
 }
 
 // auditFlags choose entries.
@@ -23,11 +30,20 @@ type auditFlags struct {
 	App       string `env:"-" help:"Only what was done for this app." placeholder:"APP"`
 	Actor     string `env:"-" help:"Only what this one did, such as token:4f1cq02mx7ab." placeholder:"NAME"`
 	TokenID   string `env:"-" help:"Only what was done with this token." placeholder:"ID"`
-	Of        string `env:"-" help:"Only what was done to these: queue, rule, app, token or subject." placeholder:"KIND"`
+	Of        string `env:"-" placeholder:"KIND"`
 	Name      string `env:"-" help:"Only what was done to this one." placeholder:"NAME"`
-	What      string `env:"-" help:"Only what was done so: created, changed, deleted and the like, or refused." placeholder:"WHAT"`
-	Operation string `env:"-" help:"Only what was asked for by this operation of the API, such as putQueue." placeholder:"ID"`
+	What      string `env:"-" placeholder:"WHAT"`
+	Operation string `env:"-" placeholder:"ID"`
 	Refused   bool   `env:"-" help:"Only what was refused."`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (auditFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"of":        "Only what was done to these: queue, rule, app, token or subject.",
+		"what":      "Only what was done so: created, changed, deleted and the like, or refused.",
+		"operation": "Only what was asked for by this operation of the API, such as putQueue.",
+	}
 }
 
 func (f *auditFlags) query() (q client.AuditQuery, err error) {
@@ -44,8 +60,15 @@ func (f *auditFlags) query() (q client.AuditQuery, err error) {
 
 // spanFlags choose entries by when they were written.
 type spanFlags struct {
-	Since moment `env:"-" help:"Only what was done at this instant or later, such as 07:00 or 2h, which is two hours ago." placeholder:"INSTANT"`
+	Since moment `env:"-" placeholder:"INSTANT"`
 	Until moment `env:"-" help:"Only what was done before this instant." placeholder:"INSTANT"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (spanFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"since": "Only what was done at this instant or later, such as 07:00 or 2h, which is two hours ago.",
+	}
 }
 
 func (f *spanFlags) into(r *run, q *client.AuditQuery) (err error) {

@@ -15,9 +15,18 @@ import (
 )
 
 type auditVerifyCmd struct {
-	File      string `env:"-" help:"Verify this file, which export wrote, in place of the server's log; - is standard input." short:"f" placeholder:"FILE"`
-	SinceHead string `env:"-" help:"Also look whether the log still has the heads in this file, which -o json printed once; only what came later is read." placeholder:"FILE"`
+	File      string `env:"-" short:"f" placeholder:"FILE"`
+	SinceHead string `env:"-" placeholder:"FILE"`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (auditVerifyCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"file": "Verify this file, which export wrote, in place of the server's log; - is standard input.",
+		"since-head": "Also look whether the log still has the heads in this file, which -o json printed once; only what " +
+			"came later is read.",
+	}
 }
 
 // Help is shown below the flags.

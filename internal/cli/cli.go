@@ -35,12 +35,12 @@ type Streams struct {
 
 // root is the command line.
 type root struct {
-	Server  string           `help:"URL of the ingress, or unix:///PATH of its socket; ${defaulturl} if nothing names one." env:"PENSTOCK_URL" placeholder:"URL" short:"s"`
+	Server  string           `env:"PENSTOCK_URL" placeholder:"URL" short:"s"`
 	Version kong.VersionFlag `help:"Print the version and end." short:"V" env:"-"`
 
 	Up     upCmd        `cmd:"" help:"Run ingress and drainer in one process, with nothing to install."`
 	Push   pushCmd      `cmd:"" help:"Bring the jobs of a file into a queue."`
-	Top    topCmd       `cmd:"" help:"Watch all queues: how full they are, what comes in, leaves, is refused, deferred, and late."`
+	Top    topCmd       `cmd:""`
 	Queue  queueCmd     `cmd:"" help:"Look at queues and change them."`
 	Rule   ruleCmd      `cmd:"" help:"Look at rules, which decide what comes in, and ask them."`
 	Job    jobCmd       `cmd:"" help:"Look at jobs, and cancel them."`
@@ -57,10 +57,10 @@ type root struct {
 	Replay replayCmd    `cmd:"" help:"Try rules and queues on the requests of logs, without a server."`
 	Export exportCmd    `cmd:"" help:"Write a whole store to a file."`
 	Import importCmd    `cmd:"" help:"Put such a file into a store."`
-	Sink   sinkCmd      `cmd:"" help:"Show what arrives: a receiver to try things out with, which is slow or fails as it is told."`
+	Sink   sinkCmd      `cmd:""`
 	SMS    simulatorCmd `cmd:"" name:"sms-simulator" help:"Answer as a provider of texts does, and send none."`
 	Demo   demoCmd      `cmd:"" help:"See it work: 400 messages through a small queue, in 20 seconds, judged."`
-	Prove  proveCmd     `cmd:"" help:"Prove the pace and that nothing is lost, or what rules let through, on your installation, under faults."`
+	Prove  proveCmd     `cmd:""`
 
 	Ver  versionCmd `cmd:"" name:"version" help:"Print the version."`
 	Help helpCmd    `cmd:"" help:"Tell about a command, as --help does."`
@@ -72,21 +72,40 @@ type root struct {
 	Reference  referenceCmd  `cmd:"" hidden:"" help:"Post at a rate by sleeping (prove starts this)."`
 }
 
+// LongHelp is the help that is too long for the tags.
+func (root) LongHelp() map[string]string {
+	return map[string]string{
+		"server": "URL of the ingress, or unix:///PATH of its socket; ${defaulturl} if nothing names one.",
+		"top":    "Watch all queues: how full they are, what comes in, leaves, is refused, deferred, and late.",
+		"sink":   "Show what arrives: a receiver to try things out with, which is slow or fails as it is told.",
+		"prove": "Prove the pace and that nothing is lost, or what rules let through, on your installation, under " +
+			"faults.",
+	}
+}
+
 type queueCmd struct {
 	connection
 	Ls        lsCmd        `cmd:"" help:"List queues."`
 	Info      infoCmd      `cmd:"" help:"Tell all about one queue."`
 	Set       setCmd       `cmd:"" help:"Change settings of a queue, or make it."`
-	Apply     applyCmd     `cmd:"" help:"Bring queues, and the rules beside them, in line with a file, and show what changed."`
+	Apply     applyCmd     `cmd:""`
 	Pause     pauseCmd     `cmd:"" help:"Stop a queue's departures. Jobs still come in."`
 	Resume    resumeCmd    `cmd:"" help:"Let departures go on, at the rate: nothing was saved up."`
 	Log       logCmd       `cmd:"" help:"Tell what was done to a queue, and by whom as they say."`
 	Rollback  rollbackCmd  `cmd:"" help:"Put an earlier spec of a queue again."`
-	Quote     quoteCmd     `cmd:"" help:"Tell what would become of jobs, and what another rate would change. Nothing is appended."`
+	Quote     quoteCmd     `cmd:""`
 	Timetable timetableCmd `cmd:"" help:"Tell what leaves a queue next, when, and why it stands still if it does."`
 	Turn      turnCmd      `cmd:"" help:"Wait for a turn to do something yourself, at the pace of a queue."`
 	Purge     purgeCmd     `cmd:"" help:"Take back the jobs that have not left."`
 	Rm        rmCmd        `cmd:"" help:"Remove a queue."`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (queueCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"apply": "Bring queues, and the rules beside them, in line with a file, and show what changed.",
+		"quote": "Tell what would become of jobs, and what another rate would change. Nothing is appended.",
+	}
 }
 
 type jobCmd struct {
@@ -179,12 +198,10 @@ func Run(ctx context.Context, args []string, s Streams) Exit {
 		kong.PostBuild(func(k *kong.Kong) error {
 			unasked(k.Model.Node)
 			explainSettings(k.Model.Node)
-			return nil
+			return app.SetLongHelp(k)
 		}),
 		kong.Bind(r),
-		kong.Vars{
-			"version": ops.Version, "defaulturl": client.DefaultURL, "changekinds": changeKinds(), "egresshelp": app.EgressHelp,
-		},
+		kong.Vars{"version": ops.Version, "defaulturl": client.DefaultURL},
 		kong.Writers(s.Out, s.Err),
 		kong.Exit(func(int) { ended = true }), // after --help and --version
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),

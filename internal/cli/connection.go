@@ -19,14 +19,25 @@ import (
 
 // connection is how commands reach the ingress that --server names.
 type connection struct {
-	CA     string   `name:"ca" help:"PEM file of the authorities that the ingress' certificate may be of, in place of the system's." placeholder:"FILE"`
-	Cert   string   `help:"PEM file of a certificate to show to the ingress, or to a proxy before it." placeholder:"FILE"`
+	CA     string   `name:"ca" placeholder:"FILE"`
+	Cert   string   `placeholder:"FILE"`
 	Key    string   `help:"PEM file of its private key." placeholder:"FILE"`
-	Header []string `help:"Send this with every request, such as 'Authorization: Bearer ...'; @FILE reads lines of such. May be repeated." placeholder:"HEADER" sep:"none"`
+	Header []string `placeholder:"HEADER" sep:"none"`
 
 	TokenFile     string `help:"File of the token to show to the ingress." placeholder:"FILE"`
 	Profile       string `help:"Ask the ingress of this login, with its token; see penstock login." placeholder:"NAME"`
-	InsecureToken bool   `help:"Show tokens also where others may read them on the way: beyond this machine without TLS."`
+	InsecureToken bool
+}
+
+// LongHelp is the help that is too long for the tags.
+func (connection) LongHelp() map[string]string {
+	return map[string]string{
+		"ca":   "PEM file of the authorities that the ingress' certificate may be of, in place of the system's.",
+		"cert": "PEM file of a certificate to show to the ingress, or to a proxy before it.",
+		"header": "Send this with every request, such as 'Authorization: Bearer ...'; @FILE reads lines of such. May " +
+			"be repeated.",
+		"insecure-token": "Show tokens also where others may read them on the way: beyond this machine without TLS.",
+	}
 }
 
 // AfterApply is called by the parser, for the command that was given.

@@ -67,10 +67,17 @@ func (c *deadLsCmd) Run(r *run) error {
 // died chooses among dead jobs.
 type died struct {
 	Reason string        `help:"Only those whose last reason contains this." placeholder:"TEXT"`
-	Before moment        `help:"Only those that died before this instant, such as 07:00 or 2026-01-02T15:04:05Z." placeholder:"INSTANT"`
+	Before moment        `placeholder:"INSTANT"`
 	Older  time.Duration `help:"Only those that have been dead for longer, such as 24h." placeholder:"DURATION"`
 	Since  moment        `help:"Only those that died at this instant or later." placeholder:"INSTANT"`
 	Newer  time.Duration `help:"Only those that have been dead for so long or shorter." placeholder:"DURATION"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (died) LongHelp() map[string]string {
+	return map[string]string{
+		"before": "Only those that died before this instant, such as 07:00 or 2026-01-02T15:04:05Z.",
+	}
 }
 
 func (c *died) any() bool {

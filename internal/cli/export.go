@@ -18,8 +18,16 @@ import (
 
 // storeName is the flag of commands that open a store by themselves.
 type storeName struct {
-	Store  string `required:"" help:"The store: the URL of a Redis as ingress and drainer take it (redis://HOST:PORT, redis+sentinel://..., redis+cluster://...), or the directory of an embedded store." placeholder:"URL|DIR"`
+	Store  string `required:"" placeholder:"URL|DIR"`
 	Prefix string `help:"What the keys on Redis begin with." default:"ps" placeholder:"TEXT"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (storeName) LongHelp() map[string]string {
+	return map[string]string{
+		"store": "The store: the URL of a Redis as ingress and drainer take it (redis://HOST:PORT, " +
+			"redis+sentinel://..., redis+cluster://...), or the directory of an embedded store.",
+	}
 }
 
 func (s storeName) open(r *run, o store.Options) (*store.Named, error) {
@@ -30,10 +38,18 @@ func (s storeName) open(r *run, o store.Options) (*store.Named, error) {
 
 type exportCmd struct {
 	storeName
-	Output          string `help:"File to write, readable by its owner only; it is there when it is whole. By default standard output." placeholder:"FILE"`
+	Output          string `placeholder:"FILE"`
 	Sign            string `help:"Sign the file with the ed25519 key of this file (PEM)." placeholder:"KEYFILE"`
 	Live            bool   `help:"Export a store that is in use, as of about now: see below."`
 	WithoutDeferred bool   `help:"Leave jobs behind that are deferred on NATS."`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (exportCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"output": "File to write, readable by its owner only; it is there when it is whole. By default standard " +
+			"output.",
+	}
 }
 
 // Help is shown below the flags.

@@ -9,7 +9,14 @@ import (
 
 // grantFlags say what a token or a subject may do.
 type grantFlags struct {
-	Grant []string `env:"-" help:"What it may do: ROLE, or ROLE:PREFIX for some of the names alone. May be repeated." placeholder:"ROLE[:PREFIX]"`
+	Grant []string `env:"-" placeholder:"ROLE[:PREFIX]"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (grantFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"grant": "What it may do: ROLE, or ROLE:PREFIX for some of the names alone. May be repeated.",
+	}
 }
 
 // grantHelp is told by the commands that take them.

@@ -19,9 +19,16 @@ type importCmd struct {
 	File       string `short:"f" help:"File that export wrote; - reads standard input." default:"-" placeholder:"FILE"`
 	Init       bool   `help:"Make the store if there is none: of an empty Redis, or in the directory."`
 	Partitions int    `help:"Of a store on Redis that --init makes; 0 is 16." default:"0" placeholder:"N"`
-	Verify     string `help:"Insist that the file is signed with the key that goes with the public one of this file (PEM)." placeholder:"PUBKEYFILE"`
+	Verify     string `placeholder:"PUBKEYFILE"`
 	DryRun     bool   `help:"Verify the file and compare it with what is in the store. Change nothing."`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (importCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"verify": "Insist that the file is signed with the key that goes with the public one of this file (PEM).",
+	}
 }
 
 // Help is shown below the flags.

@@ -11,12 +11,19 @@ import (
 
 type jobLsCmd struct {
 	Queue string  `arg:"" help:"Name of the queue."`
-	State string  `help:"Which jobs: ${enum}." enum:"waiting,scheduled,leased,held,dead" default:"waiting" placeholder:"STATE"`
+	State string  `enum:"waiting,scheduled,leased,held,dead" default:"waiting" placeholder:"STATE"`
 	Lane  *string `help:"Only this lane, of waiting jobs; empty is that of jobs that name none." placeholder:"KEY"`
 	Limit int     `help:"How many at most; 0 is all." default:"100"`
 
 	Payload bool `help:"With -o json, tell what the jobs carry; dead ls and held ls always do."`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (jobLsCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"state": "Which jobs: ${enum}.",
+	}
 }
 
 // Help is shown below the flags.

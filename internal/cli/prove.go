@@ -14,26 +14,43 @@ import (
 )
 
 type proveCmd struct {
-	Redis      string        `help:"Redis to prove: redis://, rediss://, or several hosts for Cluster and Sentinel. Without it the embedded engine is proved, with one process, in a directory of its own." placeholder:"URL"`
-	Init       bool          `help:"Make an empty Redis a store."`
-	Partitions int           `help:"Partitions of the store." default:"16" placeholder:"N"`
-	Drainers   int           `help:"How many drainer processes; by default 4 on Redis, 1 embedded." placeholder:"N"`
-	Rate       *leaky.Rate   `help:"Outflow of the queue, by default 100/s; with --rules what each rule allows under each key, by default 20/s."`
-	Children   int           `help:"How many queues share that rate, as children of one; the load goes to them. 0 is one queue alone." placeholder:"N"`
+	Redis      string `placeholder:"URL"`
+	Init       bool   `help:"Make an empty Redis a store."`
+	Partitions int    `help:"Partitions of the store." default:"16" placeholder:"N"`
+	Drainers   int    `help:"How many drainer processes; by default 4 on Redis, 1 embedded." placeholder:"N"`
+	Rate       *leaky.Rate
+	Children   int           `placeholder:"N"`
 	Lanes      int           `help:"How many lanes there are in each queue, each with a rate." placeholder:"N"`
 	Quota      queue.Quota   `help:"A quota beside the rate, such as 3000/m." placeholder:"N/m"`
 	Duration   time.Duration `help:"How long to keep the queue backlogged, or to ask rules." default:"30s" short:"d"`
-	Faults     string        `help:"What to do to the processes, in turn: ${enum}." enum:"none,kill,pause,restart" default:"none" placeholder:"FAULT"`
+	Faults     string        `enum:"none,kill,pause,restart" default:"none" placeholder:"FAULT"`
 	Every      time.Duration `help:"Time between two faults." default:"3s"`
 	Slack      time.Duration `help:"Slack of the queue: how late a job may start." default:"5ms"`
-	Delta      time.Duration `help:"What the law is widened by: for the way to the receiver, or for the store's clock; it is fixed before the run." default:"5ms"`
-	Reference  bool          `help:"Before, measure one process that sleeps in a loop in the same way, to compare with."`
-	Rules      bool          `help:"Prove rules in place of a queue: what they let through while many ask at several ingresses."`
-	Ingresses  int           `help:"With --rules, how many ingress processes; by default 3 on Redis, 1 embedded." placeholder:"N"`
-	Callers    int           `help:"With --rules, how many ask at once; by default 16." placeholder:"N"`
-	Keys       int           `help:"With --rules, how many keys of each rule are asked; by default 3." placeholder:"N"`
-	Verbose    bool          `help:"Show what the processes log." short:"v"`
+	Delta      time.Duration `default:"5ms"`
+	Reference  bool
+	Rules      bool
+	Ingresses  int  `placeholder:"N"`
+	Callers    int  `help:"With --rules, how many ask at once; by default 16." placeholder:"N"`
+	Keys       int  `help:"With --rules, how many keys of each rule are asked; by default 3." placeholder:"N"`
+	Verbose    bool `help:"Show what the processes log." short:"v"`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (proveCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"redis": "Redis to prove: redis://, rediss://, or several hosts for Cluster and Sentinel. Without it the " +
+			"embedded engine is proved, with one process, in a directory of its own.",
+		"rate": "Outflow of the queue, by default 100/s; with --rules what each rule allows under each key, by " +
+			"default 20/s.",
+		"children": "How many queues share that rate, as children of one; the load goes to them. 0 is one queue alone.",
+		"faults":   "What to do to the processes, in turn: ${enum}.",
+		"delta": "What the law is widened by: for the way to the receiver, or for the store's clock; it is fixed " +
+			"before the run.",
+		"reference": "Before, measure one process that sleeps in a loop in the same way, to compare with.",
+		"rules":     "Prove rules in place of a queue: what they let through while many ask at several ingresses.",
+		"ingresses": "With --rules, how many ingress processes; by default 3 on Redis, 1 embedded.",
+	}
 }
 
 // Help is shown below the flags.

@@ -17,17 +17,35 @@ type pushCmd struct {
 	connection
 	Queue  string `arg:"" help:"Name of the queue."`
 	File   string `required:"" short:"f" help:"NDJSON or CSV file; - reads standard input." placeholder:"FILE"`
-	Format string `help:"ndjson or csv; by default the name tells: .ndjson, .jsonl, .csv; standard input is ndjson." enum:",ndjson,csv" default:"" placeholder:"FORMAT"`
-	NoWait bool   `help:"Report what is refused because the queue is full, instead of coming back with it when the server says."`
+	Format string `enum:",ndjson,csv" default:"" placeholder:"FORMAT"`
+	NoWait bool
 	// All of these are for lines that do not say it themselves.
 	Lane       string         `help:"The key of the jobs' lane, if they do not say it themselves." placeholder:"KEY"`
-	LaneColumn string         `help:"The column of a CSV file that has the jobs' lanes; it is then no part of the payload." placeholder:"NAME"`
-	Priority   int            `help:"0 to 9: the jobs leave before those of their lane with a lower one. If they do not say it themselves." placeholder:"N"`
-	NotBefore  moment         `help:"Until when the jobs are scheduled, if they do not say it themselves: an instant such as tomorrow 07:00 or 2026-12-24T06:00:00+01:00, or how long from now, such as 2h." placeholder:"WHEN"`
-	Overflow   string         `help:"What becomes of jobs that find no room, if they do not say it themselves: reject or defer; by default what the queue says." enum:",reject,defer" default:"" placeholder:"WHAT"`
-	ExpiresIn  *time.Duration `help:"The jobs become worthless so long after the push began, if they do not say it themselves (expires_at); by default never." placeholder:"DURATION"`
+	LaneColumn string         `placeholder:"NAME"`
+	Priority   int            `placeholder:"N"`
+	NotBefore  moment         `placeholder:"WHEN"`
+	Overflow   string         `enum:",reject,defer" default:"" placeholder:"WHAT"`
+	ExpiresIn  *time.Duration `placeholder:"DURATION"`
 	Batch      int            `help:"Jobs in one request." default:"500" placeholder:"N"`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (pushCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"format": "ndjson or csv; by default the name tells: .ndjson, .jsonl, .csv; standard input is ndjson.",
+		"no-wait": "Report what is refused because the queue is full, instead of coming back with it when the server " +
+			"says.",
+		"lane-column": "The column of a CSV file that has the jobs' lanes; it is then no part of the payload.",
+		"priority": "0 to 9: the jobs leave before those of their lane with a lower one. If they do not say it " +
+			"themselves.",
+		"not-before": "Until when the jobs are scheduled, if they do not say it themselves: an instant such as tomorrow " +
+			"07:00 or 2026-12-24T06:00:00+01:00, or how long from now, such as 2h.",
+		"overflow": "What becomes of jobs that find no room, if they do not say it themselves: reject or defer; by " +
+			"default what the queue says.",
+		"expires-in": "The jobs become worthless so long after the push began, if they do not say it themselves " +
+			"(expires_at); by default never.",
+	}
 }
 
 // Help is shown below the flags.

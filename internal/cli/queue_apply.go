@@ -15,7 +15,15 @@ import (
 type applyCmd struct {
 	applyFlags
 	Diff  bool `help:"Say under each changed field what that means for the present backlog."`
-	Force bool `help:"With --prune: those that hold jobs or have deferred ones as well; they are lost, but for the dead: see penstock dead."`
+	Force bool
+}
+
+// LongHelp is the help that is too long for the tags.
+func (applyCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"force": "With --prune: those that hold jobs or have deferred ones as well; they are lost, but for the " +
+			"dead: see penstock dead.",
+	}
 }
 
 // Help is shown below the flags.

@@ -17,11 +17,20 @@ import (
 // recordFlags choose what is shown of a record of changes.
 type recordFlags struct {
 	Limit  int      `help:"At most so many." default:"100"`
-	What   []string `help:"Only what was done so: ${changekinds}." placeholder:"WHAT,..."`
-	Since  moment   `help:"Only what was done at this instant or later, such as 07:00, yesterday 07:00 or 2026-01-02T15:04:05Z, or 2h, which is two hours ago." placeholder:"INSTANT"`
+	What   []string `placeholder:"WHAT,..."`
+	Since  moment   `placeholder:"INSTANT"`
 	Until  moment   `help:"Only what was done before this instant." placeholder:"INSTANT"`
 	Before int64    `help:"Only changes of lower numbers than this: where the one before ended." placeholder:"NUMBER"`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (recordFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"what": "Only what was done so: " + changeKinds() + ".",
+		"since": "Only what was done at this instant or later, such as 07:00, yesterday 07:00 or " +
+			"2026-01-02T15:04:05Z, or 2h, which is two hours ago.",
+	}
 }
 
 // recordHelp is told by both commands that show a record.

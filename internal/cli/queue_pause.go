@@ -17,8 +17,15 @@ type pauseCmd struct {
 
 // untilFlags say how long.
 type untilFlags struct {
-	Until moment        `help:"Go on by itself at this instant, such as 07:00, tomorrow 07:00 or 2026-01-02T15:04:05Z." placeholder:"INSTANT" xor:"until"`
+	Until moment        `placeholder:"INSTANT" xor:"until"`
 	For   time.Duration `help:"Go on by itself after this long, such as 90m." placeholder:"DURATION" xor:"until"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (untilFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"until": "Go on by itself at this instant, such as 07:00, tomorrow 07:00 or 2026-01-02T15:04:05Z.",
+	}
 }
 
 func (f *untilFlags) until(r *run, now time.Time) (time.Time, error) {

@@ -10,11 +10,18 @@ import (
 
 type purgeCmd struct {
 	Name   string   `arg:"" help:"Name of the queue."`
-	State  []string `help:"Which jobs: ${enum}. Both, if left out; with --lane, waiting." enum:"waiting,scheduled" placeholder:"STATE"`
+	State  []string `enum:"waiting,scheduled" placeholder:"STATE"`
 	Lane   *string  `help:"Only this lane, of waiting jobs; empty is that of jobs that name none." placeholder:"KEY"`
 	DryRun bool     `help:"Only say how many."`
 	Yes    bool     `help:"Do not ask." short:"y"`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (purgeCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"state": "Which jobs: ${enum}. Both, if left out; with --lane, waiting.",
+	}
 }
 
 // Help is shown below the flags.

@@ -26,9 +26,16 @@ func fieldsBetween(before, after *queue.Spec) ([]change, error) {
 
 type rollbackCmd struct {
 	Name   string `arg:"" help:"Name of the queue, also of one that was removed."`
-	To     int64  `help:"The revision whose spec is to come again; by default the one before the last change." placeholder:"REVISION"`
+	To     int64  `placeholder:"REVISION"`
 	DryRun bool   `help:"Only show what would change."`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (rollbackCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"to": "The revision whose spec is to come again; by default the one before the last change.",
+	}
 }
 
 // Help is shown below the flags.

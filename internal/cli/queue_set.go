@@ -18,8 +18,15 @@ type setCmd struct {
 	Name     string   `arg:"" help:"Name of the queue."`
 	Settings []string `arg:"" optional:"" help:"Settings, as FIELD=VALUE." placeholder:"FIELD=VALUE"`
 	settingFlags
-	Revision int64 `help:"Change it only if it is at this revision; by default at the one that was just read." placeholder:"N"`
+	Revision int64 `placeholder:"N"`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (setCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"revision": "Change it only if it is at this revision; by default at the one that was just read.",
+	}
 }
 
 // Help is shown below the flags.

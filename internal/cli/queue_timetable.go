@@ -12,8 +12,15 @@ import (
 
 type timetableCmd struct {
 	Name string        `arg:"" help:"Name of the queue."`
-	For  time.Duration `default:"60s" placeholder:"DURATION" help:"For how long from now, up to 10m (default ${default})."`
+	For  time.Duration `default:"60s" placeholder:"DURATION"`
 	refreshed
+}
+
+// LongHelp is the help that is too long for the tags.
+func (timetableCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"for": "For how long from now, up to 10m (default ${default}).",
+	}
 }
 
 // Help is shown below the flags.

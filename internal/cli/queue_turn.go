@@ -10,8 +10,15 @@ import (
 
 type turnCmd struct {
 	Name string        `arg:"" help:"Name of the queue, which must have pull=true."`
-	Wait time.Duration `default:"30s" placeholder:"DURATION" help:"How long to wait, from 100ms to 60s (default ${default})."`
+	Wait time.Duration `default:"30s" placeholder:"DURATION"`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (turnCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"wait": "How long to wait, from 100ms to 60s (default ${default}).",
+	}
 }
 
 // Help is shown below the flags.

@@ -17,18 +17,38 @@ import (
 )
 
 type replayCmd struct {
-	Log        []string `required:"" sep:"none" help:"Log file, packed by gzip or not; - reads standard input. May be given several times: they are merged by time." placeholder:"FILE"`
-	Rule       []string `sep:"none" help:"A rule to try, such as \"meter rate=5/s burst=10\", or a YAML or JSON file of rules. May be given several times." placeholder:"RULE"`
-	Queue      []string `sep:"none" help:"A queue to try, such as \"rate=14/s capacity=1000 burst=1\". May be given several times." placeholder:"TEXT"`
-	Key        *string  `help:"By what of a line rules count: a field, or fields in braces such as {remote_addr}:{path}; empty is all under one. By default {remote_addr} of combined logs, all under one of others." placeholder:"TEMPLATE"`
+	Log        []string `required:"" sep:"none" placeholder:"FILE"`
+	Rule       []string `sep:"none" placeholder:"RULE"`
+	Queue      []string `sep:"none" placeholder:"TEXT"`
+	Key        *string  `placeholder:"TEMPLATE"`
 	Cost       string   `help:"The field that says what a request costs; by default each costs 1." placeholder:"FIELD"`
-	Format     string   `help:"combined, ndjson or csv; by default the log tells." enum:",combined,ndjson,csv" default:"" placeholder:"FORMAT"`
-	Time       string   `help:"The field of ndjson or csv that says when; by default one called time, timestamp, @timestamp, ts, date or at." placeholder:"FIELD"`
-	TimeFormat string   `help:"How that is written: unix, unix_ms, unix_us, or as Go writes 2 January 2006 15:04:05; by default the usual ways are tried." placeholder:"LAYOUT"`
-	Timezone   string   `help:"The zone of times that say none, such as Europe/Berlin." default:"UTC" placeholder:"ZONE"`
+	Format     string   `enum:",combined,ndjson,csv" default:"" placeholder:"FORMAT"`
+	Time       string   `placeholder:"FIELD"`
+	TimeFormat string   `placeholder:"LAYOUT"`
+	Timezone   string   `default:"UTC" placeholder:"ZONE"`
 	Spread     bool     `help:"Put the requests of one whole second evenly into it, instead of all at its beginning."`
-	Chart      string   `help:"Draw what happened over time into this file, an .html page that needs nothing else." placeholder:"FILE"`
+	Chart      string   `placeholder:"FILE"`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (replayCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"log": "Log file, packed by gzip or not; - reads standard input. May be given several times: they are " +
+			"merged by time.",
+		"rule": `A rule to try, such as "meter rate=5/s burst=10", or a YAML or JSON file of rules. May be given ` +
+			"several times.",
+		"queue": `A queue to try, such as "rate=14/s capacity=1000 burst=1". May be given several times.`,
+		"key": "By what of a line rules count: a field, or fields in braces such as {remote_addr}:{path}; empty " +
+			"is all under one. By default {remote_addr} of combined logs, all under one of others.",
+		"format": "combined, ndjson or csv; by default the log tells.",
+		"time": "The field of ndjson or csv that says when; by default one called time, timestamp, @timestamp, ts, " +
+			"date or at.",
+		"time-format": "How that is written: unix, unix_ms, unix_us, or as Go writes 2 January 2006 15:04:05; by default " +
+			"the usual ways are tried.",
+		"timezone": "The zone of times that say none, such as Europe/Berlin.",
+		"chart":    "Draw what happened over time into this file, an .html page that needs nothing else.",
+	}
 }
 
 // Help is shown below the flags.

@@ -78,7 +78,15 @@ func span(ms int64) string {
 
 type ruleTakeCmd struct {
 	ruleAsk
-	Wait time.Duration `placeholder:"DURATION" help:"How long to wait, up to 60s, for what the rule refuses now. Those who wait are let through in the order in which they came."`
+	Wait time.Duration `placeholder:"DURATION"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (ruleTakeCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"wait": "How long to wait, up to 60s, for what the rule refuses now. Those who wait are let through in the " +
+			"order in which they came.",
+	}
 }
 
 // Help is shown below the flags.

@@ -16,17 +16,25 @@ import (
 )
 
 type sinkCmd struct {
-	Listen     string        `help:"Where to listen, HOST:PORT; port 0 takes a free one." default:"127.0.0.1:9000" placeholder:"ADDR"`
+	Listen     string        `default:"127.0.0.1:9000" placeholder:"ADDR"`
 	Insecure   bool          `help:"Listen beyond loopback."`
 	Latency    time.Duration `help:"How long each answer takes." default:"0s"`
 	Fail       share         `help:"How many requests fail, such as 10%." default:"0%" placeholder:"SHARE"`
 	Status     int           `help:"What those are answered that fail; 429 asks to slow down." default:"503"`
 	RetryAfter time.Duration `help:"When they are told to come back, in whole seconds; 0s tells nothing." default:"0s"`
-	Drop       share         `help:"How many requests are taken and not answered: the connection ends." default:"0%" placeholder:"SHARE"`
+	Drop       share         `default:"0%" placeholder:"SHARE"`
 	Hang       share         `help:"How many requests are never answered." default:"0%" placeholder:"SHARE"`
 	Refuse     share         `help:"How many connections end before anything is read." default:"0%" placeholder:"SHARE"`
 	Quiet      bool          `help:"Show no requests, only what they were in the end." short:"q"`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (sinkCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"listen": "Where to listen, HOST:PORT; port 0 takes a free one.",
+		"drop":   "How many requests are taken and not answered: the connection ends.",
+	}
 }
 
 // Help is shown below the flags.

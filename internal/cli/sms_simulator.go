@@ -19,7 +19,14 @@ type simulatorCmd struct {
 	Burst   int           `help:"Segments that it takes at once." default:"1" placeholder:"N"`
 	Latency time.Duration `help:"How long it takes to answer." default:"0s"`
 	Account string        `help:"Whose texts they are." default:"ACsimulator"`
-	Token   string        `help:"The account's auth_token; by default any will do." env:"PENSTOCK_SMS_TOKEN" placeholder:"TOKEN"`
+	Token   string        `env:"PENSTOCK_SMS_TOKEN" placeholder:"TOKEN"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (simulatorCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"token": "The account's auth_token; by default any will do.",
+	}
 }
 
 // Help is shown below the flags.

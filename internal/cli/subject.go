@@ -16,8 +16,15 @@ type subjectCmd struct {
 }
 
 type subjectLsCmd struct {
-	App string `env:"-" help:"Whose; without one those of the app of who asks, of the operator the operator's." placeholder:"APP"`
+	App string `env:"-" placeholder:"APP"`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (subjectLsCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"app": "Whose; without one those of the app of who asks, of the operator the operator's.",
+	}
 }
 
 func (c *subjectLsCmd) Run(r *run) error {

@@ -22,8 +22,16 @@ type tokenCmd struct {
 
 // secretFlags say where a new token goes.
 type secretFlags struct {
-	Save string `env:"-" help:"Write the token to this file, which only you can read, in place of standard output. It must not be there." placeholder:"FILE"`
+	Save string `env:"-" placeholder:"FILE"`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (secretFlags) LongHelp() map[string]string {
+	return map[string]string{
+		"save": "Write the token to this file, which only you can read, in place of standard output. It must not " +
+			"be there.",
+	}
 }
 
 // show prints a token that was just made, alone on standard output, so that it can be piped.
@@ -51,11 +59,19 @@ func (f *secretFlags) show(r *run, made *wire.MadeToken) error {
 }
 
 type tokenCreateCmd struct {
-	App string `env:"-" help:"Whose it is; without one it is of the app of who asks, of the operator the operator's." placeholder:"APP"`
+	App string `env:"-" placeholder:"APP"`
 	grantFlags
-	ExpiresIn time.Duration `env:"-" help:"For how long it holds, such as 720h; for ever without." placeholder:"DURATION"`
+	ExpiresIn time.Duration `env:"-" placeholder:"DURATION"`
 	Note      string        `env:"-" help:"What it is for."`
 	secretFlags
+}
+
+// LongHelp is the help that is too long for the tags.
+func (tokenCreateCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"app":        "Whose it is; without one it is of the app of who asks, of the operator the operator's.",
+		"expires-in": "For how long it holds, such as 720h; for ever without.",
+	}
 }
 
 // Help is shown below the flags.
@@ -160,8 +176,15 @@ func (c *tokenInfoCmd) Run(r *run) error {
 
 type tokenRotateCmd struct {
 	ID   string        `arg:"" help:"Id of the token."`
-	Keep time.Duration `env:"-" help:"How long the old one still holds: 24h unless something else is given, 0 ends it at once." default:"24h" placeholder:"DURATION"`
+	Keep time.Duration `env:"-" default:"24h" placeholder:"DURATION"`
 	secretFlags
+}
+
+// LongHelp is the help that is too long for the tags.
+func (tokenRotateCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"keep": "How long the old one still holds: 24h unless something else is given, 0 ends it at once.",
+	}
 }
 
 // Help is shown below the flags.

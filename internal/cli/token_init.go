@@ -12,8 +12,15 @@ import (
 )
 
 type tokenInitCmd struct {
-	Redis string `required:"" help:"The store, as ingress takes it: redis://HOST:PORT, redis+sentinel://... or redis+cluster://..." placeholder:"URL"`
+	Redis string `required:"" placeholder:"URL"`
 	Again bool   `help:"Make one though there are such tokens, when all of those are lost."`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (tokenInitCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"redis": "The store, as ingress takes it: redis://HOST:PORT, redis+sentinel://... or redis+cluster://...",
+	}
 }
 
 // Help is shown below the flags.

@@ -15,11 +15,19 @@ import (
 
 type topCmd struct {
 	connection
-	Sort     string        `help:"By what: ${enum}. All but name put the greatest first." enum:"fullness,name,size,in,out,refused,deferred,lost" default:"fullness" placeholder:"COLUMN"`
+	Sort     string        `enum:"fullness,name,size,in,out,refused,deferred,lost" default:"fullness" placeholder:"COLUMN"`
 	Interval time.Duration `help:"How often it looks." default:"2s"`
 	Once     bool          `help:"Look twice, an interval apart, print one picture and end."`
-	Rows     int           `help:"How many queues at most; 0 is as many as fit, or all where the output is no terminal." default:"0" placeholder:"N"`
+	Rows     int           `default:"0" placeholder:"N"`
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (topCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"sort": "By what: ${enum}. All but name put the greatest first.",
+		"rows": "How many queues at most; 0 is as many as fit, or all where the output is no terminal.",
+	}
 }
 
 // Help is shown below the flags.

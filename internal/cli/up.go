@@ -17,15 +17,15 @@ import (
 )
 
 type upCmd struct {
-	Data        string        `help:"Directory of the store; made if it is not there." default:"./penstock-data" placeholder:"DIR"`
-	Listen      string        `help:"Where to listen, HOST:PORT; port 0 takes a free one." default:"127.0.0.1:8080" placeholder:"ADDR"`
+	Data        string        `default:"./penstock-data" placeholder:"DIR"`
+	Listen      string        `default:"127.0.0.1:8080" placeholder:"ADDR"`
 	Config      string        `help:"File of rules and queues to make if they are missing." placeholder:"FILE"`
-	Concurrency int           `help:"Jobs of one queue under way at once, and twice as many of all; 0 is 128." default:"0" placeholder:"N"`
+	Concurrency int           `default:"0" placeholder:"N"`
 	TLSCert     string        `help:"Certificate, PEM." placeholder:"FILE"`
 	TLSKey      string        `help:"Its key, PEM." placeholder:"FILE"`
-	TLSClientCA string        `name:"tls-client-ca" help:"Authorities, PEM: only clients with a certificate of theirs are served." placeholder:"FILE"`
+	TLSClientCA string        `name:"tls-client-ca" placeholder:"FILE"`
 	Insecure    bool          `help:"Listen beyond loopback without TLS."`
-	KeepChanges time.Duration `help:"How long the record of changes to queues and rules is kept, such as 9600h, the default; at least 1h. The store keeps it." placeholder:"DURATION"`
+	KeepChanges time.Duration `placeholder:"DURATION"`
 	app.AuthFlags
 	app.HostFlags
 	app.EgressFlags
@@ -37,6 +37,18 @@ type upCmd struct {
 	app.TraceFlags
 	LogLevel slog.Level `help:"debug, info, warn or error." default:"info" placeholder:"LEVEL"`
 	Tether   bool       `hidden:"" help:"End when standard input does."`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (upCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"data":          "Directory of the store; made if it is not there.",
+		"listen":        "Where to listen, HOST:PORT; port 0 takes a free one.",
+		"concurrency":   "Jobs of one queue under way at once, and twice as many of all; 0 is 128.",
+		"tls-client-ca": "Authorities, PEM: only clients with a certificate of theirs are served.",
+		"keep-changes": "How long the record of changes to queues and rules is kept, such as 9600h, the default; at least " +
+			"1h. The store keeps it.",
+	}
 }
 
 // Validate is called by the parser.
