@@ -25,13 +25,21 @@ import (
 
 type doctorCmd struct {
 	connection
-	Redis  string `help:"Look at this store itself, and at its Redis: the URL as ingress takes it. Without it and --data an ingress is asked." placeholder:"URL"`
+	Redis  string `placeholder:"URL"`
 	Data   string `help:"Look at the directory of an embedded store; penstock up may run on it." placeholder:"DIR"`
 	Prefix string `help:"What the keys on Redis begin with." default:"ps" placeholder:"TEXT"`
 	app.NATSFlags
 	app.EgressFlags
 	app.SecretsFlags
 	output
+}
+
+// LongHelp is the help that is too long for the tags.
+func (doctorCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"redis": "Look at this store itself, and at its Redis: the URL as ingress takes it. Without it and --data " +
+			"an ingress is asked.",
+	}
 }
 
 // Help is shown below the flags.
