@@ -51,6 +51,9 @@ func (h *handler) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 	}
 	if rt.effect == changes {
 		h.change(rt, w, r)
+		if h.o.Survey.Watching() > 0 {
+			h.o.Survey.Hurry()
+		}
 		return
 	}
 	rt.serve(h, w, r)

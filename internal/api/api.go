@@ -10,6 +10,7 @@ import (
 	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 )
@@ -38,6 +39,9 @@ type Options struct {
 	// Pace says why most of the jobs that are pulled come too late to be handed over, for
 	// readiness; nil if they do not. Nil: nobody knows.
 	Pace func() error
+	// Survey reads all queues for those who look at them, and is run by somebody else. Nil: they are read once, when
+	// somebody asks first.
+	Survey *survey.Survey
 	// ValidateTarget checks the deliver part of a queue's spec before it is stored. Nil takes any.
 	ValidateTarget func(queue string, target json.RawMessage) error
 	// Metrics serves GET /metrics. Nil: there is no such page.
@@ -130,6 +134,9 @@ func New(engine queue.Engine, o Options) *API {
 	}
 	if o.Waits == nil {
 		o.Waits = admission.New(engine, admission.Options{Logger: o.Logger})
+	}
+	if o.Survey == nil {
+		o.Survey = survey.New(engine, survey.Options{})
 	}
 	h := &handler{
 		engine: &recorded{engine, o.Logger}, o: o, requests: newRequestIDs(),

@@ -40,6 +40,11 @@ func shown(i *queue.Info) wire.Queue {
 
 func statusOf(i *queue.Info) wire.Status {
 	s := status.Of(i)
+	return shownStatus(&s, i)
+}
+
+// shownStatus is a status as of when the queue was read.
+func shownStatus(s *status.Status, i *queue.Info) wire.Status {
 	return wire.Status{
 		Code: s.Code, Text: s.Text(i.Now.UTC()), Until: instant(s.Until), Queue: s.Queue, Reason: s.Reason, By: s.By,
 		ClaimedBy: s.Note,

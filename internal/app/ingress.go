@@ -16,6 +16,7 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/internal/tracing"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
@@ -61,6 +62,7 @@ type Ingress struct {
 	admission *admission.Admission
 	overflow  *deferred.Appender // nil without an overflow
 	gauges    *metrics.Gauges
+	survey    *survey.Survey
 	pull      *pull.Dispatcher
 	turns     *pull.QueueTurns
 	pace      *pace
@@ -117,6 +119,7 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 	if i.gauges, err = metrics.NewGauges(o.Registry, o.MaxQueueLabels); err != nil {
 		return nil, err
 	}
+	i.survey = survey.New(i.engine, survey.Options{Logger: o.Logger})
 	observer, err := metrics.NewPull(o.Registry, o.MaxQueueLabels)
 	if err != nil {
 		return nil, err
@@ -153,7 +156,7 @@ func (i *Ingress) Run(ctx context.Context) error {
 	o.Auth, o.Prefix = i.o.Auth, i.o.Console.PathPrefix
 	o.Metrics, o.Stopping = metricsPage(i.o.Registry), i.server.Stopping()
 	o.Memory, o.Pull, o.Pace, o.Rule = i.o.Server.Memory, i.pull, i.pace.held, i.admission.Rule
-	o.Turns, o.Waits = i.turns, i.admission
+	o.Turns, o.Waits, o.Survey = i.turns, i.admission, i.survey
 	if i.overflow != nil {
 		o.Overflow, o.OverflowState = true, i.o.Overflow
 	}
@@ -172,6 +175,7 @@ func (i *Ingress) Run(ctx context.Context) error {
 		return ops.RunAll(ctx,
 			func(ctx context.Context) error { return i.server.Run(ctx, i.o.Tracer.Serve(front)) },
 			i.pull.Run,
+			i.survey.Run,
 			func(ctx context.Context) error { return i.gauges.Run(ctx, i.engine, 0, i.o.Logger) },
 		)
 	}

@@ -1,0 +1,158 @@
+package survey
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/status"
+)
+
+// Read reads the queues once. After an error what can be seen is as it was, and as old as it says.
+func (s *Survey) Read(ctx context.Context) error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	readings, err := s.engine.Readings(ctx)
+	if err != nil {
+		return err
+	}
+	now := s.o.Now()
+	infos, err := s.engine.GetMany(ctx, s.stale(readings, now))
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(readings, func(a, b queue.Reading) int { return strings.Compare(a.Name, b.Name) })
+	s.publish(now, readings, infos)
+	return nil
+}
+
+// stale names the queues that are to be read whole: those whose state may be another one, and at each step those that
+// have jobs, in turn if there are many.
+func (s *Survey) stale(readings []queue.Reading, now time.Time) []string {
+	type candidate struct {
+		name string
+		at   time.Time
+	}
+	var must []string
+	var may []candidate
+	step := s.clock.steps(now)
+	for n := range readings {
+		r := &readings[n]
+		t := s.tracks[r.Name]
+		switch {
+		case t == nil || t.differs(r):
+			must = append(must, r.Name)
+		case step && (t.over(r.Now) || t.active(r) || now.Sub(t.row.infoAt) > maxAge):
+			may = append(may, candidate{r.Name, t.row.infoAt})
+		}
+	}
+	if len(s.tracks) > 0 {
+		must = must[:min(len(must), maxWhole)]
+	}
+	slices.SortFunc(may, func(a, b candidate) int { return a.at.Compare(b.at) })
+	for _, c := range may[:min(len(may), max(0, maxWhole-len(must)))] {
+		must = append(must, c.name)
+	}
+	return must
+}
+
+// publish makes a Snapshot of what was read; readings are by name.
+func (s *Survey) publish(now time.Time, readings []queue.Reading, infos []queue.Info) {
+	whole := make(map[string]*queue.Info, len(infos))
+	for n := range infos {
+		whole[infos[n].Spec.Name] = &infos[n]
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.latest.Load()
+	first := before.At.IsZero()
+	s.readings++
+	stepped := s.clock.advance(now)
+	rows := make([]*Row, 0, len(readings))
+	for n := range readings {
+		r := &readings[n]
+		t, info := s.tracks[r.Name], whole[r.Name]
+		switch {
+		case t == nil && info == nil: // it is new, and there are too many new ones, or it is gone already
+			continue
+		case t == nil:
+			t = &track{}
+			s.tracks[r.Name] = t
+			s.begin(t, now, r)
+		case recreated(&r.Counters, &t.row.Counters):
+			s.begin(t, now, r)
+		}
+		was := t.row
+		t.reading = s.readings
+		t.see(now, r, info, s.parentOf(r.Name))
+		if stepped || t.marks[0].at.Equal(now) { // or it is new
+			t.step(&s.clock, now)
+		}
+		if !first {
+			s.log.compare(now, was, t.row)
+		}
+		rows = append(rows, t.row)
+	}
+	for name, t := range s.tracks {
+		if t.reading != s.readings {
+			s.log.compare(now, t.row, nil)
+			s.forget(name, t)
+		}
+	}
+	s.latest.Store(&Snapshot{At: now, rows: rows, next: make(chan struct{})})
+	close(before.next)
+}
+
+// begin starts the track of a queue, or of another one of its name.
+func (s *Survey) begin(t *track, now time.Time, r *queue.Reading) {
+	t.marks = [2]mark{{now, r.Counters}, {now, r.Counters}}
+	if t.history == nil {
+		if s.kept == s.o.MaxQueues {
+			return
+		}
+		s.kept++
+	}
+	t.history = &history{since: now, first: s.clock.fine}
+}
+
+func (s *Survey) forget(name string, t *track) {
+	if t.history != nil {
+		s.kept--
+	}
+	delete(s.tracks, name)
+}
+
+// parentOf is the track of a queue's parent, nil if it has none.
+func (s *Survey) parentOf(name string) *track {
+	if p := queue.Parent(name); p != "" {
+		return s.tracks[p]
+	}
+	return nil
+}
+
+// see makes a new row of a reading, and of the queue as it was read whole if it was.
+func (t *track) see(now time.Time, r *queue.Reading, info *queue.Info, parent *track) {
+	row := &Row{Reading: *r, Rates: t.marks[1].since(now, &r.Counters)}
+	switch {
+	case info != nil:
+		t.known = *r
+		row.Info, row.infoAt, row.Status = info, now, status.Of(info)
+	case t.row.alike(row) && !t.outdated(parent):
+		return // nothing is to be seen of it
+	default:
+		row.Info, row.infoAt, row.Status = t.row.Info, t.row.infoAt, t.row.Status
+	}
+	if parent != nil && parent.row.Info != row.Info.Parent {
+		child := *row.Info
+		child.Parent = parent.row.Info
+		row.Info, row.Status = &child, status.Of(&child)
+	}
+	if parent != nil {
+		t.parent = parent.known
+	}
+	t.row = row
+}

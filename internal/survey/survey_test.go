@@ -1,0 +1,369 @@
+package survey_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/survey"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/status"
+)
+
+// store is a store of which only what a Survey asks can be seen.
+type store struct {
+	infos    map[string]*queue.Info
+	now      time.Time
+	err      error
+	readings int
+	got      []string // the names of the last GetMany
+}
+
+func (s *store) Readings(context.Context) (all []queue.Reading, err error) {
+	s.readings++
+	for name, i := range s.infos {
+		condition := ""
+		if i.Pause.On() || i.Stop.On() {
+			condition = fmt.Sprint(i.Pause, i.Stop)
+		}
+		all = append(all, queue.Reading{
+			Name: name, Revision: i.Revision, Size: i.Size(), Bytes: i.Bytes, Deferred: i.Deferred, Counters: i.Counters,
+			Outflow: i.Outflow, Rate: i.Rate, Condition: condition, Now: s.now,
+		})
+	}
+	return all, s.err
+}
+
+func (s *store) GetMany(_ context.Context, names []string) (some []queue.Info, err error) {
+	s.got = names
+	for _, name := range names {
+		if i := s.infos[name]; i != nil {
+			info := *i
+			info.Now, info.Asked = s.now, s.now
+			if p := s.infos[queue.Parent(name)]; p != nil {
+				parent := *p
+				info.Parent = &parent
+			}
+			some = append(some, info)
+		}
+	}
+	return some, s.err
+}
+
+// rig is a Survey of a store, at an instant that it sets.
+type rig struct {
+	*testing.T
+	store
+	*survey.Survey
+}
+
+func newRig(t *testing.T, o survey.Options) *rig {
+	r := &rig{T: t}
+	r.now = time.Date(2026, 1, 14, 12, 0, 0, 0, time.UTC)
+	r.infos = map[string]*queue.Info{}
+	o.Now = func() time.Time { return r.now }
+	r.Survey = survey.New(&r.store, o)
+	return r
+}
+
+func (r *rig) add(name string) *queue.Info {
+	i := &queue.Info{Spec: queue.Spec{Name: name, Capacity: 10, Rate: leaky.PerSecond(2)}, Rate: leaky.PerSecond(2), Revision: 1}
+	r.infos[name] = i
+	return i
+}
+
+// after reads when so much time has passed.
+func (r *rig) after(d time.Duration) *survey.Snapshot {
+	r.Helper()
+	r.now = r.now.Add(d)
+	if err := r.Read(r.Context()); err != nil {
+		r.Fatal(err)
+	}
+	return r.Latest()
+}
+
+// tells checks the events behind one, and returns the number of the last.
+func (r *rig) tells(after int64, want ...string) int64 {
+	r.Helper()
+	events, last, all := r.Events(after)
+	var got []string
+	for _, e := range events {
+		got = append(got, e.Queue+" "+string(e.Kind))
+	}
+	slices.Sort(got)
+	if !all || !slices.Equal(got, want) {
+		r.Errorf("events %q, %v; want %q", got, all, want)
+	}
+	return last
+}
+
+func TestRates(t *testing.T) {
+	r := newRig(t, survey.Options{})
+	i := r.add("q")
+	i.Appended = 1000 // before anybody looked
+	if row := r.after(0).Row("q"); row.Rates != (survey.Rates{}) || row.Status.Code != status.Idle {
+		t.Errorf("%+v", row)
+	}
+	i.Appended, i.Delivered, i.Refused, i.Waiting = 1050, 20, 10, 30
+	row := r.after(5 * time.Second).Row("q")
+	if row.Rates != (survey.Rates{In: 10, Out: 4, Refused: 2}) || row.Fill() != 3 || row.Status.Code != status.Flowing {
+		t.Errorf("%+v", row)
+	}
+	if r.Latest().Row("none") != nil || r.Latest().Len() != 1 {
+		t.Error("there is another queue")
+	}
+	r.after(5 * time.Second)
+	if row := r.after(5 * time.Second).Row("q"); row.Rates != (survey.Rates{}) {
+		t.Errorf("10 s later %+v", row.Rates)
+	}
+}
+
+func TestHistory(t *testing.T) {
+	r := newRig(t, survey.Options{})
+	i := r.add("q")
+	begun := r.now
+	r.after(0)
+	value := func(column string, at time.Time, window survey.Window) float32 {
+		t.Helper()
+		h := r.History("q", window)
+		n := slices.Index(survey.ColumnNames(), column)
+		return h.Values[n][int(at.Sub(h.From)/h.Step)]
+	}
+	for range 60 {
+		i.Appended += 10
+		i.Waiting++
+		r.after(5 * time.Second)
+	}
+	if h := r.History("q", survey.Fine); !h.Since.Equal(begun) || h.Step != 5*time.Second || len(h.Values[0]) != 180 {
+		t.Errorf("%+v", h)
+	}
+	for at, want := range map[time.Duration]float32{5 * time.Second: 2, 5 * time.Minute: 2} {
+		if got := value("in", begun.Add(at), survey.Fine); got != want {
+			t.Errorf("in %v after the beginning: %v, want %v", at, got, want)
+		}
+	}
+	for _, at := range []time.Time{begun.Add(-time.Second), begun} { // then nobody knew what came in before
+		if got := value("in", at, survey.Fine); !math.IsNaN(float64(got)) {
+			t.Errorf("at %v it was %v", at, got)
+		}
+	}
+	if got := value("depth", begun, survey.Fine); got != 0 {
+		t.Errorf("at the beginning %v", got)
+	}
+	// A mean, and the highest.
+	if got := value("in", begun, survey.Coarse); math.Abs(float64(got)-2) > 1e-4 {
+		t.Errorf("%v came in", got)
+	}
+	if got := value("depth", begun, survey.Coarse); got != 59 {
+		t.Errorf("%v was the highest", got)
+	}
+	// The store does not answer for a while.
+	r.err = queue.ErrUnavailable
+	r.now = r.now.Add(20 * time.Second)
+	if err := r.Read(t.Context()); err == nil {
+		t.Error("it answered")
+	}
+	r.err = nil
+	gap := r.now
+	r.after(20 * time.Second)
+	if got := value("depth", gap, survey.Fine); !math.IsNaN(float64(got)) {
+		t.Errorf("in the gap it was %v", got)
+	}
+	if got := value("depth", r.now, survey.Fine); got != 60 {
+		t.Errorf("after it %v", got)
+	}
+	// After a whole day nothing is left of it but the last.
+	r.after(25 * time.Hour)
+	known := 0
+	for _, v := range r.History("q", survey.Coarse).Values[0] {
+		if !math.IsNaN(float64(v)) {
+			known++
+		}
+	}
+	if known != 1 {
+		t.Errorf("%d samples are left", known)
+	}
+	// Another queue of the name has another history, and one that was deleted none.
+	i.Counters = queue.Counters{Appended: 1}
+	r.after(5 * time.Second)
+	if h := r.History("q", survey.Fine); !h.Since.Equal(r.now) {
+		t.Errorf("it is from %v", h.Since)
+	}
+	delete(r.infos, "q")
+	r.after(time.Second)
+	if h := r.History("q", survey.Fine); !h.Since.IsZero() {
+		t.Errorf("%+v", h)
+	}
+}
+
+// Those beyond the bound have no history, until there is room.
+func TestHistoryIsBounded(t *testing.T) {
+	r := newRig(t, survey.Options{MaxQueues: 2})
+	for _, name := range []string{"a", "b", "c"} {
+		r.add(name)
+	}
+	r.after(0)
+	kept := func(want string) {
+		t.Helper()
+		got := ""
+		for _, name := range []string{"a", "b", "c", "d"} {
+			if !r.History(name, survey.Fine).Since.IsZero() {
+				got += name
+			}
+		}
+		if got != want {
+			t.Errorf("%s have a history, want %s", got, want)
+		}
+	}
+	kept("ab")
+	delete(r.infos, "a")
+	r.after(time.Second)
+	r.add("d")
+	r.after(time.Second)
+	kept("bd")
+	if r.Latest().Len() != 3 {
+		t.Errorf("%d queues", r.Latest().Len())
+	}
+}
+
+func TestEvents(t *testing.T) {
+	r := newRig(t, survey.Options{MaxEvents: 4})
+	i, p, child := r.add("q"), r.add("p"), r.add("p.child")
+	r.after(0)
+	last := r.tells(0)
+	i.Waiting = 3
+	r.after(time.Second)
+	last = r.tells(last) // that it flows is nothing to tell
+	i.Pause.Since = r.now
+	r.after(time.Second)
+	last = r.tells(last, "q paused")
+	i.Pause = queue.Pause{}
+	i.Revision++
+	r.after(time.Second)
+	last = r.tells(last, "q changed")
+	i.Stop = queue.Stop{Until: r.now.Add(time.Minute), Cause: queue.StopThrottled}
+	r.after(time.Second)
+	last = r.tells(last, "q stopped")
+	i.Stop, i.Waiting = queue.Stop{}, 10
+	r.after(time.Second)
+	last = r.tells(last, "q continued")
+	i.Waiting = 12
+	r.after(time.Second)
+	last = r.tells(last)
+	i.Waiting = 9
+	r.after(time.Second)
+	last = r.tells(last, "q room")
+	p.Pause.Since = r.now
+	r.after(time.Second)
+	last = r.tells(last, "p paused", "p.child state")
+	if row := r.Latest().Row("p.child"); row.Status.Code != status.ParentPaused {
+		t.Errorf("%+v", row.Status)
+	}
+	p.Pause = queue.Pause{}
+	child.Revision++
+	delete(r.infos, "q")
+	r.add("new")
+	r.after(time.Second)
+	last = r.tells(last, "new created", "p resumed", "p.child changed", "q deleted")
+
+	// No more than so many are remembered, and of what never was there are none.
+	if _, _, all := r.Events(last - 5); all {
+		t.Error("five are remembered")
+	}
+	r.tells(last-4, "new created", "p resumed", "p.child changed", "q deleted")
+	r.tells(last)
+	if _, _, all := r.Events(last + 1); all {
+		t.Error("there are events to come")
+	}
+}
+
+// What a queue does is looked at when it may be another thing, and otherwise only of queues with jobs, in turn.
+func TestReadsWhole(t *testing.T) {
+	r := newRig(t, survey.Options{})
+	for n := range 3000 {
+		r.add(fmt.Sprintf("q%04d", n)).Spec.Capacity = 100
+	}
+	r.after(0)
+	if len(r.got) != 3000 || r.Latest().Len() != 3000 {
+		t.Fatalf("%d at first", len(r.got))
+	}
+	r.after(5 * time.Second)
+	if len(r.got) != 0 {
+		t.Errorf("%d idle ones", len(r.got))
+	}
+	r.infos["q0007"].Pause.Since = r.now
+	r.after(time.Second)
+	if !slices.Equal(r.got, []string{"q0007"}) {
+		t.Errorf("%q", r.got)
+	}
+	for _, i := range r.infos {
+		i.Waiting, i.Appended = 1, 1
+	}
+	r.after(time.Second)
+	if len(r.got) != 0 {
+		t.Errorf("%d between two steps", len(r.got))
+	}
+	seen := map[string]bool{}
+	for n := range 3 {
+		r.after(5 * time.Second)
+		for _, name := range r.got {
+			seen[name] = true
+		}
+		if len(r.got) != 1000 || len(seen) != 1000*(n+1) {
+			t.Errorf("%d, %d in all", len(r.got), len(seen))
+		}
+	}
+}
+
+func TestSelect(t *testing.T) {
+	r := newRig(t, survey.Options{})
+	for n, name := range []string{"c", "a", "b", "a.x"} {
+		i := r.add(name)
+		i.Waiting, i.Revision = int64(n), int64(n)
+	}
+	r.infos["b"].Pause.Since = r.now
+	r.infos["a.x"].Waiting = 10
+	s := r.after(0)
+	for _, c := range []struct {
+		query survey.Query
+		want  string
+		total int
+	}{
+		{survey.Query{}, "a a.x b c", 4},
+		{survey.Query{Descending: true}, "c b a.x a", 4},
+		{survey.Query{Sort: "fill", Descending: true}, "a.x b a c", 4},
+		{survey.Query{Sort: "size"}, "c a b a.x", 4},
+		{survey.Query{Sort: "state", Descending: true}, "b a a.x c", 4},
+		{survey.Query{Sort: "in"}, "a a.x b c", 4},
+		{survey.Query{States: []status.Code{status.Paused, status.Idle}}, "b c", 2},
+		{survey.Query{Full: true}, "a.x", 1},
+		{survey.Query{Text: "a"}, "a a.x", 2},
+		{survey.Query{Visible: func(name string) bool { return name > "a" }}, "a.x b c", 3},
+		{survey.Query{Limit: 2}, "a a.x", 4},
+		{survey.Query{Limit: 2, Offset: 3}, "c", 4},
+		{survey.Query{Limit: 2, Offset: 9}, "", 4},
+	} {
+		if c.query.Limit == 0 {
+			c.query.Limit = 100
+		}
+		rows, total := s.Select(c.query)
+		var names []string
+		for _, row := range rows {
+			names = append(names, row.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want || total != c.total {
+			t.Errorf("%+v: %q of %d, want %q of %d", c.query, got, total, c.want, c.total)
+		}
+	}
+	names, _ := survey.SortKeys()
+	for _, name := range names {
+		if rows, _ := s.Select(survey.Query{Sort: name, Limit: 9}); len(rows) != 4 {
+			t.Errorf("by %s there are %d", name, len(rows))
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package wire
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// Overview is a page of the queues as the ingress saw them when it last read them all.
+type Overview struct {
+	AsOf   time.Time  `json:"as_of"`
+	Queues []QueueRow `json:"queues"`
+	// Total is how many queues were asked for, on all pages.
+	Total int `json:"total"`
+	// Next is what to give as offset for the next page; absent on the last one.
+	Next int `json:"next,omitempty"`
+}
+
+// QueueRow is a queue in an Overview.
+type QueueRow struct {
+	Name     string `json:"name"`
+	Revision int64  `json:"revision"`
+	Status   Status `json:"status"`
+	// SeenAt is the store's time when the status was seen, with Scheduled to Lanes below.
+	SeenAt   time.Time `json:"seen_at"`
+	Pull     bool      `json:"pull,omitempty"`
+	Children int64     `json:"children,omitempty"`
+
+	Size     int64   `json:"size"`
+	Capacity int64   `json:"capacity"`
+	Bytes    int64   `json:"bytes"`
+	MaxBytes int64   `json:"max_bytes,omitempty"`
+	Fill     float64 `json:"fill"` // 1 is full
+	Deferred int64   `json:"deferred"`
+
+	Waiting   int64 `json:"waiting"`
+	Scheduled int64 `json:"scheduled"`
+	Leased    int64 `json:"leased"`
+	HeldJobs  int64 `json:"held"`
+	Dead      int64 `json:"dead"`
+	Lanes     int64 `json:"lanes"`
+
+	// What it does, in jobs a second.
+	In      float64 `json:"in"`
+	Out     float64 `json:"out"`
+	Refused float64 `json:"refused"`
+	Outflow float64 `json:"outflow"`
+	// Rate is what it sends at, Configured what it was told to if that is another one.
+	Rate       leaky.Rate  `json:"rate"`
+	PerSecond  *float64    `json:"per_second"` // nil if it is unlimited
+	Configured *leaky.Rate `json:"configured,omitempty"`
+
+	OldestWaiting *time.Time `json:"oldest_waiting,omitempty"`
+}
+
+// Histories are what queues did, by their names.
+type Histories struct {
+	// From is when the first step begins.
+	From     time.Time            `json:"from"`
+	Step     float64              `json:"step"`     // in seconds
+	Instance string               `json:"instance"` // which ingress answered; each has its own
+	Queues   map[string]HistoryOf `json:"queues"`
+}
+
+// History is what one did.
+type History struct {
+	From     time.Time `json:"from"`
+	Step     float64   `json:"step"`
+	Instance string    `json:"instance"`
+	HistoryOf
+}
+
+// HistoryOf is what a queue did, a value for each step.
+type HistoryOf struct {
+	// Since is when the queue was first seen; nil if nothing is kept of it.
+	Since  *time.Time        `json:"since"`
+	Values map[string]Series `json:"values"`
+}
+
+// Series is a column of a history. What is NaN is null.
+type Series []float32
+
+// MarshalJSON implements json.Marshaler.
+func (s Series) MarshalJSON() ([]byte, error) {
+	out := make([]byte, 0, 8*len(s)+2)
+	out = append(out, '[')
+	for n, v := range s {
+		if n > 0 {
+			out = append(out, ',')
+		}
+		if v != v || math.IsInf(float64(v), 0) {
+			out = append(out, "null"...)
+			continue
+		}
+		out = strconv.AppendFloat(out, float64(v), 'f', -1, 32)
+	}
+	return append(out, ']'), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Series) UnmarshalJSON(text []byte) error {
+	var values []*float32
+	if err := json.Unmarshal(text, &values); err != nil {
+		return err
+	}
+	*s = make(Series, len(values))
+	for n, v := range values {
+		if (*s)[n] = float32(math.NaN()); v != nil {
+			(*s)[n] = *v
+		}
+	}
+	return nil
+}
