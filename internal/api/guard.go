@@ -10,10 +10,9 @@ import (
 
 // Guard stands before everything that a process serves, and keeps out what a person's browser does for somebody else: a
 // web page that sends requests to this machine, or had its own name resolved to it. Programs send none of the headers
-// that it goes by, but Host. names are those by which requests may come besides localhost and addresses. Below the path forms, a web
-// page of this server may send forms, which else only what sends JSON may do; empty is nowhere.
-func Guard(next http.Handler, names []string, forms string) http.Handler {
-	g := &guard{hosts: newHosts(names), origins: http.NewCrossOriginProtection(), forms: forms}
+// that it goes by, but Host.
+func Guard(next http.Handler, o GuardOptions) http.Handler {
+	g := &guard{hosts: newHosts(o.Names), origins: http.NewCrossOriginProtection(), forms: o.Forms}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := g.refuses(r)
 		if r.ProtoMajor == 1 && (len(r.TransferEncoding) > 0 || p != nil && r.ContentLength != 0) {
@@ -23,11 +22,25 @@ func Guard(next http.Handler, names []string, forms string) http.Handler {
 			w.Header()["Connection"] = closing
 		}
 		if p != nil {
+			if o.Refused != nil {
+				o.Refused(r, p)
+			}
 			p.write(w)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// GuardOptions are the settings of a Guard.
+type GuardOptions struct {
+	// Names are those by which requests may come besides localhost and addresses.
+	Names []string
+	// Forms is the path below which a web page of this server may send forms, which else only what sends JSON may do;
+	// empty is nowhere.
+	Forms string
+	// Refused is told what was refused, before that is answered; nil is nobody.
+	Refused func(*http.Request, *Problem)
 }
 
 type guard struct {

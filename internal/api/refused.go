@@ -184,6 +184,27 @@ func (h *handler) noteRefusal(rt *route, w http.ResponseWriter, r *http.Request,
 	})
 }
 
+// NoteGuarded notes that the Guard refused a request, unless that would have changed nothing. Nobody was asked who sent
+// it, and its address and all else of it can be chosen: so all of one reason are one entry a minute.
+func (a *API) NoteGuarded(r *http.Request, p *Problem) {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
+		return
+	}
+	a.refusals.add(refusalKey{operation: guarded, reason: p.Reason.Code}, func() queue.AuditEntry {
+		detail := r.Host
+		if p.Reason == ReasonCrossSite {
+			detail = r.Header.Get("Origin")
+		}
+		return queue.AuditEntry{
+			Actor: queue.Actor{Address: addressOf(r)}, Of: guarded, Name: queue.Shorten(r.Method+" "+r.URL.Path, 80),
+			What: changekind.Refused, Refused: p.Reason.Code, Detail: queue.Shorten(detail, 80),
+		}
+	})
+}
+
+// guarded is what entries are of that stand for requests which the Guard refused.
+const guarded = "request"
+
 // about is the kind and the name of what a request is about, as far as its path says.
 func (rt *route) about(r *http.Request) (of, name string) {
 	collection, _, _ := strings.Cut(strings.TrimPrefix(rt.pattern, "/v1/"), "/")

@@ -29,12 +29,16 @@ import (
 //	console.Before      pages for people, which ask the API in their name
 //	api.New             finds the operation, names the request and asks who sends it; changes are logged and recorded
 //	newEngine
-func newServer(l ops.Listen, o ops.ServerOptions, c ConsoleFlags) (*ops.Server, error) {
+func newServer(
+	l ops.Listen, o ops.ServerOptions, c ConsoleFlags, refused func(*http.Request, *api.Problem),
+) (*ops.Server, error) {
 	if err := validHosts(l.Hosts); err != nil {
 		return nil, err
 	}
 	o.Guard = func(h http.Handler) http.Handler {
-		return withoutPrefix(c.PathPrefix, api.Guard(h, l.Names(), c.forms()))
+		return withoutPrefix(c.PathPrefix, api.Guard(h, api.GuardOptions{
+			Names: l.Names(), Forms: c.forms(), Refused: refused,
+		}))
 	}
 	o.Own = api.HTTPRefusal
 	return ops.NewServer(l, o)

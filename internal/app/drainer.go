@@ -81,7 +81,7 @@ func NewDrainer(engine queue.Engine, o DrainerOptions) (*Drainer, error) {
 	d := &Drainer{engine: engine, o: o, pace: kept, shares: auth.NewHandlerShares(engine, o.Logger)}
 	d.o.Drain.AppOf = d.shares.Of
 	if o.Listen.Addr != "" {
-		if d.server, err = newServer(o.Listen, o.Server, ConsoleFlags{}); err != nil {
+		if d.server, err = newServer(o.Listen, o.Server, ConsoleFlags{}, nil); err != nil {
 			return nil, err
 		}
 		if err := metrics.RegisterTLS(o.Registry, d.server.Certificates()); err != nil {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,6 +70,7 @@ type Ingress struct {
 	pace      *pace
 	server    *ops.Server
 	health    *ops.Server // nil without an address
+	api       atomic.Pointer[api.API]
 	o         IngressOptions
 }
 
@@ -90,7 +93,7 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 		o.Server.ConnContext = auth.WithPeer
 	}
 	i := &Ingress{o: o, pace: newPace(time.Now)}
-	if i.server, err = newServer(o.Listen, o.Server, o.Console); err != nil {
+	if i.server, err = newServer(o.Listen, o.Server, o.Console, i.noteGuarded); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -100,7 +103,7 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 	}()
 	if o.Health.Addr != "" {
 		o.Health.Flag = healthFlag
-		if i.health, err = newServer(o.Health, healthServer(o.Server), ConsoleFlags{}); err != nil {
+		if i.health, err = newServer(o.Health, healthServer(o.Server), ConsoleFlags{}, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -136,6 +139,13 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 // nobody's until they are handed over, and there already.
 func (i *Ingress) holdPulled(bytes int64) { i.o.Server.Memory.Nobody().Add(2 * bytes) }
 
+// noteGuarded is told what the Guard refused, which stands before there is an API.
+func (i *Ingress) noteGuarded(r *http.Request, p *api.Problem) {
+	if a := i.api.Load(); a != nil {
+		a.NoteGuarded(r, p)
+	}
+}
+
 // Addr is where it listens.
 func (i *Ingress) Addr() net.Addr { return i.server.Addr() }
 
@@ -168,6 +178,7 @@ func (i *Ingress) Run(ctx context.Context) error {
 		o.Metrics = nil
 	}
 	full := api.New(i.engine, o)
+	i.api.Store(full)
 	defer full.Close()
 	front := i.o.Console.consoleOver(full)
 	serve := func(ctx context.Context) error {
