@@ -111,6 +111,7 @@ type handler struct {
 	refusals *refusals
 	puts     appLocks // of who asks in the name of an app that has limits
 	open     appPlaces
+	store    storeState
 }
 
 // API serves requests. It is safe for use by many goroutines.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
 )
 
 // listDrainers answers with the drainers that live.
@@ -14,11 +15,15 @@ func (h *handler) listDrainers(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, "")
 		return
 	}
-	list := make([]wire.Drainer, 0, len(drainers.Seen))
-	for _, d := range drainers.Seen {
+	h.writeJSON(w, r, http.StatusOK, shownDrainers(&drainers))
+}
+
+func shownDrainers(seen *queue.Drainers) wire.Drainers {
+	list := make([]wire.Drainer, 0, len(seen.Seen))
+	for _, d := range seen.Seen {
 		list = append(list, wire.Drainer{ID: d.ID, Name: d.Name, Version: d.Version, LastSeen: d.LastSeen.UTC()})
 	}
-	h.writeJSON(w, r, http.StatusOK, wire.Drainers{
-		Drainers: list, LastSeen: instant(drainers.Last), Now: drainers.Now.UTC(), Version: ops.Version,
-	})
+	return wire.Drainers{
+		Drainers: list, LastSeen: instant(seen.Last), Now: seen.Now.UTC(), Version: ops.Version,
+	}
 }

@@ -30,6 +30,11 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	rows, total := snapshot.Select(q)
 	page := wire.Overview{AsOf: snapshot.At.UTC(), Queues: make([]wire.QueueRow, 0, len(rows)), Total: total}
+	sum := snapshot.Summary(q)
+	page.Sums = wire.Sums{
+		States: sum.States, Full: sum.Full, Size: sum.Size, Capacity: sum.Capacity, Deferred: sum.Deferred, Dead: sum.Dead,
+		In: sum.Rates.In, Out: sum.Rates.Out, Refused: sum.Rates.Refused, Outflow: sum.Outflow,
+	}
 	for _, row := range rows {
 		page.Queues = append(page.Queues, shownRowTo(r.Context(), row))
 	}

@@ -95,6 +95,7 @@ var routes = []route{
 	},
 	{"listAudit", get, "/v1/audit", reads, ofAnything(auth.Admin), (*handler).listAudit},
 	{"whoami", get, "/v1/whoami", reads, need{of: anybody}, (*handler).whoami},
+	{"getStore", get, "/v1/store", reads, ofEverything(auth.View), (*handler).getStore},
 	{"listDrainers", get, "/v1/drainers", reads, ofEverything(auth.View), (*handler).listDrainers},
 	{"healthz", get, "/healthz", reads, need{}, (*handler).healthz},
 	{"readyz", get, "/readyz", reads, need{}, (*handler).readyz},

@@ -185,6 +185,18 @@ func (c *Client) Cancel(ctx context.Context, queueName, id string) (wire.Cancell
 	return j, err
 }
 
+// Overview returns a page of all queues as the ingress last read them: by name, state, full, sort, offset and limit.
+func (c *Client) Overview(ctx context.Context, ask url.Values) (o wire.Overview, err error) {
+	_, err = c.do(ctx, http.MethodGet, "/v1/overview?"+ask.Encode(), nil, nil, &o)
+	return o, err
+}
+
+// Store tells how full the store is, and who drains it.
+func (c *Client) Store(ctx context.Context) (s wire.Store, err error) {
+	_, err = c.do(ctx, http.MethodGet, "/v1/store", nil, nil, &s)
+	return s, err
+}
+
 // Drainers tells which processes drained the store lately.
 func (c *Client) Drainers(ctx context.Context) (wire.Drainers, error) {
 	var answer wire.Drainers

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/status"
 )
 
 // Overview is a page of the queues as the ingress saw them when it last read them all.
@@ -15,8 +16,25 @@ type Overview struct {
 	Queues []QueueRow `json:"queues"`
 	// Total is how many queues were asked for, on all pages.
 	Total int `json:"total"`
+	// Sums are of all queues whose names were asked for, whatever their states.
+	Sums Sums `json:"sums"`
 	// Next is what to give as offset for the next page; absent on the last one.
 	Next int `json:"next,omitempty"`
+}
+
+// Sums are of many queues.
+type Sums struct {
+	// States is how many queues do what, and Full how many have no room.
+	States   map[status.Code]int `json:"states"`
+	Full     int                 `json:"full"`
+	Size     int64               `json:"size"`
+	Capacity int64               `json:"capacity"`
+	Deferred int64               `json:"deferred"`
+	Dead     int64               `json:"dead"`
+	In       float64             `json:"in"`
+	Out      float64             `json:"out"`
+	Refused  float64             `json:"refused"`
+	Outflow  float64             `json:"outflow"`
 }
 
 // QueueRow is a queue in an Overview.
