@@ -31,12 +31,14 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status, answer = http.StatusUnauthorized, map[string]any{"reason": "no_identity", "detail": "no such token"}
 	case c.path == "/v1/whoami":
 		answer = wire.Whoami{Name: "token:good", Grants: []auth.Grant{{Role: auth.Admin}}}
-	case c.path == "/v1/queues":
-		answer = wire.Queues{}
+	case c.path == "/v1/overview":
+		answer = wire.Overview{}
+	case c.path == "/v1/store":
+		answer = wire.Store{}
 	case c.path == "/v1/queues/full/pause":
 		status, answer = http.StatusForbidden, map[string]any{"reason": "forbidden", "detail": "this needs <operate>"}
 	}
-	if c.path != "/v1/whoami" && c.path != "/v1/queues" {
+	if c.path != "/v1/whoami" && c.path != "/v1/overview" && c.path != "/v1/store" {
 		f.calls = append(f.calls, c)
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,17 +15,21 @@ import (
 // funcs are what templates can call.
 func (c *Console) funcs() template.FuncMap {
 	return template.FuncMap{
-		"asset":  c.asset,
-		"path":   c.path,
-		"api":    func(path string) string { return c.root + "/api" + path },
-		"num":    num,
-		"rate":   perSecond,
-		"ago":    span,
-		"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
-		"words":  func(s string) string { return strings.ReplaceAll(s, "_", " ") },
-		"act":    func(a any, v *view) map[string]any { return map[string]any{"Action": a, "View": v} },
-		"able":   func(a action, who wire.Whoami) bool { return a.Role == "" || mayHave(who, a.Role) },
-		"themes": func() []string { return []string{"system", "light", "dark"} },
+		"asset":     c.asset,
+		"path":      c.path,
+		"api":       func(path string) string { return c.root + "/api" + path },
+		"num":       num,
+		"thousands": func(n int) string { return num(int64(n)) },
+		"bytes":     bytesOf,
+		"gauge":     func(used, most int64) gauge { return gaugeOf(used, most, bytesOf) },
+		"hasPage":   hasPage,
+		"rate":      perSecond,
+		"ago":       span,
+		"iso":       func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+		"words":     func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+		"act":       func(a any, v *view) map[string]any { return map[string]any{"Action": a, "View": v} },
+		"able":      func(a action, who wire.Whoami) bool { return a.Role == "" || mayHave(who, a.Role) },
+		"themes":    func() []string { return []string{"system", "light", "dark"} },
 	}
 }
 
@@ -44,6 +49,11 @@ func apiPath(parts ...string) string {
 		path += "/" + url.PathEscape(part)
 	}
 	return path
+}
+
+// hasPage reports whether there is a page, for links to it.
+func hasPage(name string) bool {
+	return slices.ContainsFunc(pages, func(p page) bool { return p.name == name })
 }
 
 // num is a count as people read it: 12,345.

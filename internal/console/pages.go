@@ -30,7 +30,7 @@ type page struct {
 var pages = []page{
 	{
 		name: "overview", path: "/{$}", title: "Overview", nav: "Overview", role: auth.View,
-		operations: []string{"listQueues"}, read: readOverview,
+		operations: []string{"getOverview", "listHistories", "getStore"}, read: readOverview,
 	},
 	{
 		name: "apps", path: "/apps", title: "Apps", nav: "Apps", role: auth.View,
@@ -80,6 +80,13 @@ func (c *Console) show(p *page, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.render(w, r, http.StatusOK, p.name, &view{Page: p, Title: req.Title, Who: who, Data: data})
+}
+
+// everything reports whether who is signed in may see all there is, and not only what is his app's.
+func (r *request) everything() bool {
+	return r.who.App == "" && slices.ContainsFunc(r.who.Grants, func(g auth.Grant) bool {
+		return (g.Role == auth.View || g.Role == auth.Admin) && (g.Prefix == "" || g.Prefix == auth.Everything)
+	})
 }
 
 // mayHave reports whether somebody has a role for anything.

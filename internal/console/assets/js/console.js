@@ -2,4 +2,5 @@
 import "./actions.js";
 import "./keys.js";
 import "./live.js";
+import "./soft.js";
 import "./times.js";

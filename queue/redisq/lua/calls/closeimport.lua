@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: counters, changes, agenda, imports, departures
+-- needs: counters, changes, agenda, imports
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver

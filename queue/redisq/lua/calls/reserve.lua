@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: request, shares, lostleases, departures
+-- needs: request, shares, lostleases
 -- for lanes: turns
 -- for limits: groupvisit
 -- for receiver: receiver

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: held, ended, agenda, backlog, departures
+-- needs: held, ended, agenda, backlog
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver

@@ -1,4 +1,4 @@
--- needs: departures, ratechange
+-- needs: pace, ratechange
 -- gives: observe
 --
 -- A rate that follows what the receiver takes, by the arithmetic of leaky/adapt.go.

@@ -76,5 +76,6 @@ local function end_expired(errors)
     end
   end
   finish() -- whatever becomes of the call
+  for i, field in ipairs(META) do was[i] = M[field] end
   return count
 end

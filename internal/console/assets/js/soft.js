@@ -1,0 +1,43 @@
+// Links and searches with data-soft change what the live parts show, and the address, without leaving the page.
+import { refresh } from "./live.js";
+
+function go(url) {
+	history.pushState(null, "", url);
+	return refresh(url);
+}
+
+addEventListener("click", (event) => {
+	const link = event.target.closest("a[data-soft]");
+	if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+	event.preventDefault();
+	go(link.href);
+});
+
+function search(form) {
+	const url = new URL(form.action);
+	for (const [name, value] of new FormData(form)) if (value) url.searchParams.set(name, value);
+	return url.href;
+}
+
+addEventListener("submit", (event) => {
+	if (!event.target.matches("form[data-soft]")) return;
+	event.preventDefault();
+	go(search(event.target));
+});
+
+let typing;
+addEventListener("input", (event) => {
+	const form = event.target.closest("form[data-soft]");
+	if (!form) return;
+	clearTimeout(typing);
+	typing = setTimeout(() => {
+		history.replaceState(null, "", search(form));
+		refresh();
+	}, 150);
+});
+
+addEventListener("popstate", () => {
+	const at = new URL(location.href).searchParams;
+	for (const field of document.querySelectorAll("form[data-soft] input")) field.value = at.get(field.name) || "";
+	refresh();
+});

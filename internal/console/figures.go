@@ -1,0 +1,137 @@
+package console
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue/status"
+)
+
+// state is what a queue does, to be drawn by {{template "state" .}}.
+type state struct {
+	Code, Text string
+	// Tone is good, warn or bad, and empty of what needs nobody.
+	Tone   string
+	Until  *time.Time
+	Reason string // with who, if that is known
+	Full   bool
+}
+
+// tones say how much a state needs somebody.
+var tones = map[status.Code]string{
+	status.Flowing: "good", status.Paused: "warn", status.ParentPaused: "warn", status.Throttled: "warn",
+	status.Quota: "warn", status.MaxInFlight: "warn", status.Lanes: "warn", status.NoWorker: "warn",
+	status.NoDrainer: "bad", status.CircuitOpen: "bad", status.Stalled: "bad",
+}
+
+func stateOf(s *wire.Status) state {
+	does := status.Status{Code: s.Code, Queue: s.Queue}
+	v := state{
+		Code: string(s.Code), Text: does.Text(time.Time{}), Tone: tones[s.Code], Until: s.Until, Reason: s.Reason,
+		Full: s.Full,
+	}
+	who := s.By
+	if who == "" {
+		who = s.ClaimedBy
+	}
+	if who != "" {
+		v.Reason = strings.TrimSpace(v.Reason + " (" + who + ")")
+	}
+	return v
+}
+
+// gauge is how much is used of something, to be drawn by {{template "gauge" .}}.
+type gauge struct {
+	Percent float64
+	Tone    string
+	Used    string
+	Of      string
+}
+
+func gaugeOf(used, most int64, text func(int64) string) gauge {
+	g := gauge{Used: text(used), Of: text(most)}
+	if most > 0 {
+		g.Percent = min(100, float64(used)*100/float64(most))
+	}
+	switch {
+	case g.Percent >= 100:
+		g.Tone = "bad"
+	case g.Percent >= 80:
+		g.Tone = "warn"
+	}
+	return g
+}
+
+// fillOf is how full a queue is: by jobs, or by bytes where those leave less room.
+func fillOf(q *wire.QueueRow) gauge {
+	jobs := gaugeOf(q.Size, q.Capacity, num)
+	if bytes := gaugeOf(q.Bytes, q.MaxBytes, bytesOf); bytes.Percent > jobs.Percent && bytes.Percent >= 50 {
+		return bytes
+	}
+	return jobs
+}
+
+// bytesOf is an amount of bytes in three digits.
+func bytesOf(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	v, unit := float64(n), 0
+	for v >= 1000 && unit < len(units)-1 {
+		v, unit = v/1024, unit+1
+	}
+	if unit == 0 || v >= 100 {
+		return fmt.Sprintf("%.0f %s", v, units[unit])
+	}
+	return fmt.Sprintf("%.1f %s", v, units[unit])
+}
+
+// sparkPoints is about how many points a small line has.
+const sparkPoints = 60
+
+// spark is the path of a small line, 96 wide and 24 high, of values from 0 up. Where there is none it has a gap.
+func spark(values wire.Series) string {
+	for len(values) > sparkPoints/5 && values[0] != values[0] { // before the first one
+		values = values[1:]
+	}
+	each := max(1, (len(values)+sparkPoints-1)/sparkPoints)
+	var points []float32 // the highest of each few
+	var most float32 = 1
+	for at := 0; at < len(values); at += each {
+		highest := float32(math.NaN())
+		for _, v := range values[at:min(at+each, len(values))] {
+			if v == v && !(highest >= v) { // also if it is no number yet
+				highest = v
+			}
+		}
+		points, most = append(points, highest), max(most, zeroed(highest))
+	}
+	var path strings.Builder
+	pen, drawn := byte('M'), 0
+	for i, v := range points {
+		if v != v {
+			pen = 'M'
+			continue
+		}
+		drawn++
+		path.WriteByte(pen)
+		path.WriteString(short(float64(i)*96/float64(len(points)-1)) + " " + short(22.5-21*float64(v/most)))
+		pen = 'L'
+	}
+	if drawn < 2 {
+		return ""
+	}
+	return path.String()
+}
+
+func short(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+
+// zeroed is a value, or 0 if it is no number.
+func zeroed(v float32) float32 {
+	if v != v {
+		return 0
+	}
+	return v
+}

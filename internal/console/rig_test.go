@@ -1,0 +1,158 @@
+package console_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/penstock/penstock/internal/cli"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/browser"
+)
+
+func TestMain(m *testing.M) { browser.Main(m) }
+
+// rig is a server as penstock up runs it, that can be stopped and started again.
+type rig struct {
+	t     *testing.T
+	addr  string
+	data  string
+	flags []string
+	stop  func()
+	// secret is the operator's token.
+	secret string
+}
+
+func newRig(t *testing.T, flags ...string) *rig {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, addr: ln.Addr().String(), data: t.TempDir(), flags: flags}
+	ln.Close()
+	r.start()
+	t.Cleanup(func() { r.stop() })
+	return r
+}
+
+func (r *rig) start() {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
+	out, logs := &buffer{}, &buffer{}
+	done := make(chan cli.Exit, 1)
+	args := append([]string{"up", "--data", r.data, "--listen", r.addr}, r.flags...)
+	go func() { done <- cli.Run(ctx, args, cli.Streams{In: strings.NewReader(""), Out: out, Err: logs}) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if code := <-done; code != cli.ExitDone {
+			r.t.Errorf("up ended with %d:\n%s", code, logs)
+		}
+	})
+	await.Until(r.t, "up listens", func() bool { return strings.Contains(out.String(), "listening on") })
+	text, err := os.ReadFile(filepath.Join(r.data, "admin.token"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.secret = strings.TrimSpace(string(text))
+}
+
+// buffer is written by one goroutine and read by another.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// url is where a page of the console is.
+func (r *rig) url(path string) string { return "http://" + r.addr + "/console" + path }
+
+// call asks the API as the operator.
+func (r *rig) call(method, path string, body any) (int, string) {
+	r.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(r.t.Context(), method, "http://"+r.addr+path, bytes.NewReader(text))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+r.secret)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return resp.StatusCode, string(answer)
+}
+
+// must asks the API for what it does not refuse.
+func (r *rig) must(method, path string, body any) string {
+	r.t.Helper()
+	status, answer := r.call(method, path, body)
+	if status/100 != 2 {
+		r.t.Fatalf("%s %s: %d %s", method, path, status, answer)
+	}
+	return answer
+}
+
+// fields are those of a JSON object.
+type fields map[string]any
+
+// queue makes a queue that workers pull from.
+func (r *rig) queue(name string, set fields) {
+	r.t.Helper()
+	spec := fields{"rate": "10/s", "pull": true}
+	for field, value := range set {
+		spec[field] = value
+	}
+	r.must("PUT", "/v1/queues/"+name, spec)
+}
+
+// jobs appends some, and does not mind if there is no room.
+func (r *rig) jobs(queue string, n int, set fields) {
+	r.t.Helper()
+	for i := range n {
+		job := fields{"payload": fields{"n": i}}
+		for field, value := range set {
+			job[field] = value
+		}
+		r.call("POST", "/v1/queues/"+queue+"/jobs", job)
+	}
+}
+
+// signIn opens a page, and signs in on it as the operator.
+func (r *rig) signIn(o browser.Options) *browser.Page {
+	r.t.Helper()
+	p := browser.New(r.t, o)
+	p.Go(r.url("/"))
+	p.Type("input[name=token]", r.secret)
+	p.Click("button.primary")
+	p.Text("#overview")
+	return p
+}

@@ -1,0 +1,252 @@
+// Package browser has a test visit pages in a real browser: Chromium, without a window.
+//
+// It promises that a test knows of everything that went wrong in a page: a script that threw, a file that did not load,
+// a part that the page's own policy forbade. It never skips: without a browser a test fails, and says what to install.
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// variable names the browser's program, in place of one in PATH.
+const variable = "PENSTOCK_CHROMIUM"
+
+// patience is how long a page may take for what is waited for.
+const patience = 20 * time.Second
+
+func program() (string, error) {
+	if path := os.Getenv(variable); path != "" {
+		return path, nil
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("there is no Chromium in PATH: install it (apt-get install chromium), or set %s to its path",
+		variable)
+}
+
+// one is the browser that all tests of a program share.
+var one struct {
+	sync.Mutex
+	context context.Context
+	close   []context.CancelFunc
+}
+
+// Main runs the tests of a package, and ends the browser after them.
+func Main(m *testing.M) {
+	code := m.Run()
+	for i := len(one.close) - 1; i >= 0; i-- {
+		one.close[i]()
+	}
+	os.Exit(code)
+}
+
+func started(t testing.TB) context.Context {
+	t.Helper()
+	one.Lock()
+	defer one.Unlock()
+	if one.context != nil {
+		return one.context
+	}
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
+		chromedp.Flag("headless", "new"), chromedp.Flag("force-prefers-reduced-motion", true))
+	allocator, closeAllocator := chromedp.NewExecAllocator(context.Background(), options...)
+	browser, closeBrowser := chromedp.NewContext(allocator)
+	one.close = append(one.close, closeAllocator, closeBrowser)
+	if err := chromedp.Do(browser); err != nil {
+		t.Fatalf("start %s: %v", path, err)
+	}
+	one.context = browser
+	return browser
+}
+
+// Page is a page of a browser that nobody else uses: cookies are its own.
+type Page struct {
+	t    testing.TB
+	ctx  context.Context
+	mu   sync.Mutex
+	said []string
+}
+
+// Options are what the browser of a page is like. Zero fields mean what is said beside them.
+type Options struct {
+	Width, Height int64 // 1280 x 800
+	Dark          bool
+	NoScript      bool // scripts do not run
+}
+
+// New opens a page, until the test ends.
+func New(t testing.TB, o Options) *Page {
+	t.Helper()
+	ctx, closePage := chromedp.NewContext(started(t), chromedp.WithNewBrowserContext())
+	t.Cleanup(closePage)
+	p := &Page{t: t, ctx: ctx}
+	if err := chromedp.Listen(ctx, p.hear); err != nil {
+		t.Fatal(err)
+	}
+	if o.Width == 0 {
+		o.Width, o.Height = 1280, 800
+	}
+	scheme := "light"
+	if o.Dark {
+		scheme = "dark"
+	}
+	call(p, log.Enable, cdp.Empty{})
+	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+		Width: o.Width, Height: o.Height, DeviceScaleFactor: 1,
+	})
+	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}})
+	call(p, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: o.NoScript})
+	return p
+}
+
+// hear notes what goes wrong.
+func (p *Page) hear(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		text := e.ExceptionDetails.Text
+		if thrown := e.ExceptionDetails.Exception; thrown != nil {
+			text += " " + thrown.Description
+		}
+		p.said = append(p.said, text)
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError {
+			p.said = append(p.said, e.Entry.Text+" "+e.Entry.URL)
+		}
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError {
+			p.said = append(p.said, fmt.Sprint("console.error ", e.Args))
+		}
+	}
+}
+
+// Wrong is what went wrong since it was last asked.
+func (p *Page) Wrong() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	said := p.said
+	p.said = nil
+	return said
+}
+
+// Fine fails the test if anything went wrong in the page.
+func (p *Page) Fine() {
+	p.t.Helper()
+	for _, wrong := range p.Wrong() {
+		p.t.Errorf("%s: %s", p.Address(), wrong)
+	}
+}
+
+func call[P, R any](p *Page, command cdp.Command[P, R], params P) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if _, err := chromedp.Call(ctx, command, params); err != nil {
+		p.t.Fatalf("%s: %v", command.Method, err)
+	}
+}
+
+func run[T any](p *Page, what string, action chromedp.Action[T]) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, action)
+	if err != nil {
+		p.t.Fatalf("%s: %v; the page says %q", what, err, p.Wrong())
+	}
+	return v
+}
+
+// Go goes to an address, and waits until it is loaded.
+func (p *Page) Go(url string) {
+	p.t.Helper()
+	run(p, "go to "+url, chromedp.Navigate(url))
+}
+
+// Reload loads the page again.
+func (p *Page) Reload() {
+	p.t.Helper()
+	run(p, "reload", chromedp.Reload())
+}
+
+// Address is where the page is.
+func (p *Page) Address() string {
+	p.t.Helper()
+	return run(p, "the address", chromedp.Location())
+}
+
+// Text is what is read in the first element of a selector, which is waited for.
+func (p *Page) Text(selector string) string {
+	p.t.Helper()
+	return run(p, "read "+selector, chromedp.Text(chromedp.CSS(selector)))
+}
+
+// Click clicks an element, which is waited for.
+func (p *Page) Click(selector string) {
+	p.t.Helper()
+	run(p, "click "+selector, chromedp.Click(chromedp.CSS(selector)))
+}
+
+// Type types a text into an element, which is waited for.
+func (p *Page) Type(selector, text string) {
+	p.t.Helper()
+	run(p, "type into "+selector, chromedp.SendKeys(chromedp.CSS(selector), text))
+}
+
+// Press presses a key of chromedp's package kb, or types a text, where the focus is.
+func (p *Page) Press(keys string) {
+	p.t.Helper()
+	run(p, "press a key", chromedp.KeyEvent(keys))
+}
+
+// Until waits until an expression of JavaScript is true.
+func (p *Page) Until(expression string) {
+	p.t.Helper()
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(p.ctx, patience)
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		cancel()
+		if err == nil && is {
+			return
+		}
+		if time.Since(begun) > patience {
+			p.t.Fatalf("at %s, %s did not become true: %v; the page says %q", p.Address(), expression, err, p.Wrong())
+		}
+	}
+}
+
+// Value is what an expression of JavaScript says, a promise's when it is kept.
+func Value[T any](p *Page, expression string) T {
+	p.t.Helper()
+	return run(p, expression, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// Picture writes what is seen of the page into a file, as PNG.
+func (p *Page) Picture(file string) {
+	p.t.Helper()
+	if err := os.WriteFile(file, run(p, "take a picture", chromedp.CaptureScreenshot()), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
