@@ -292,6 +292,20 @@ func TestBroken(t *testing.T) {
 			"alerts", "prometheus/alerts.yml", "alert: PenstockHeld", "alert: PenstockHolds",
 			"PenstockHolds: a test has it quiet: false, and firing: false",
 		},
+		{"runbook", runbook, "### PenstockHeld\n", "### PenstockHolds\n", "a section about PenstockHolds, and there is no such alert"},
+		{
+			"runbook", runbook, "### PenstockHeld\n", "### PenstockHolds\n",
+			"PenstockHeld: docs/runbook.md does not say what it means",
+		},
+		{
+			"runbook", runbook, "Its users wait, perhaps because somebody forgot.\n", "",
+			"PenstockPaused: docs/runbook.md does not say what it means",
+		},
+		{"runbook", runbook, "### PenstockPaused\n", "### PenstockHeld\n", "two sections about PenstockHeld"},
+		{
+			"runbook", "prometheus/alerts.yml", "runbook.md#penstockheld", "runbook.md#penstockhold",
+			"PenstockHeld: its runbook_url is",
+		},
 
 		{
 			"recording", "prometheus/recording.yml", "rate(penstock_refused_total", "rate(penstock_refusals_total",

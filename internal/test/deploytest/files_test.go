@@ -11,7 +11,7 @@ import (
 
 const root = "../../.."
 
-// files are deploy's, by their path in it.
+// files are deploy's, by their path in it, and the page about its alerts.
 type files map[string]string
 
 // faults are what a check has to say against them.
@@ -31,6 +31,7 @@ var checks = map[string]check{
 	"systemd":    systemdFaults,
 	"prometheus": prometheusFaults,
 	"alerts":     alertFaults,
+	"runbook":    runbookFaults,
 	"recording":  recordingFaults,
 	"grafana":    grafanaFaults,
 	"readme":     readmeFaults,
@@ -49,7 +50,7 @@ func TestFiles(t *testing.T) {
 
 func load(t *testing.T) files {
 	t.Helper()
-	deploy := files{}
+	deploy := files{runbook: read(t, "docs/runbook.md")}
 	top := filepath.Join(root, "deploy")
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
