@@ -94,7 +94,7 @@ func (c *Console) navOf(v *view) (entries []navEntry) {
 			continue
 		}
 		entries = append(entries, navEntry{
-			Name: p.nav, URL: c.root + strings.TrimSuffix(p.path, "{$}"), Current: v.Page != nil && (v.Page == p || strings.HasPrefix(v.Page.path, p.path+"/")),
+			Name: p.nav, URL: c.root + strings.TrimSuffix(p.path, "{$}"), Current: v.Page != nil && (v.Page.name == p.name || strings.HasPrefix(v.Page.path, p.path+"/")),
 		})
 	}
 	return entries
