@@ -21,6 +21,8 @@ type action struct {
 	Command []string
 	// Role is one that the call needs: who has it for nothing at all finds the button disabled.
 	Role auth.Role
+	// Bulk acts on many jobs, some with each request: a script counts them first, and shows how far it has come.
+	Bulk bool
 	// Confirm asks before; empty does not. Danger says that something is lost by it.
 	Confirm string
 	Danger  bool

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 
@@ -31,6 +32,14 @@ var pages = []page{
 	{
 		name: "overview", path: "/{$}", title: "Overview", nav: "Overview", role: auth.View,
 		operations: []string{"getOverview", "listHistories", "getStore"}, read: readOverview,
+	},
+	{
+		name: "jobs", path: "/queues/{queue}/jobs", title: "Jobs", role: auth.View,
+		operations: []string{"getQueue", "listJobs", "listDeadQueues"}, read: readJobs,
+	},
+	{
+		name: "job", path: "/queues/{queue}/jobs/{id}", title: "Job", role: auth.View,
+		operations: []string{"getJob"}, read: readJob,
 	},
 	{
 		name: "apps", path: "/apps", title: "Apps", nav: "Apps", role: auth.View,
@@ -75,6 +84,10 @@ func (c *Console) show(p *page, w http.ResponseWriter, r *http.Request) {
 	}
 	req.who = who
 	data, err := p.read(req)
+	if to := goTo(""); errors.As(err, &to) {
+		http.Redirect(w, r, string(to), http.StatusSeeOther)
+		return
+	}
 	if err != nil {
 		c.refused(w, r, who, err)
 		return
@@ -88,6 +101,11 @@ func (r *request) everything() bool {
 		return (g.Role == auth.View || g.Role == auth.Admin) && (g.Prefix == "" || g.Prefix == auth.Everything)
 	})
 }
+
+// goTo is what a page returns in place of what it shows, if that is on another one.
+type goTo string
+
+func (g goTo) Error() string { return "see " + string(g) }
 
 // mayHave reports whether somebody has a role for anything.
 func mayHave(who wire.Whoami, role auth.Role) bool {

@@ -1,6 +1,7 @@
 // Buttons: a form with data-action is sent to the API, and the page then shows what came of it.
 import { refresh } from "./live.js";
 import { say } from "./say.js";
+import { actOnAll } from "./bulk.js";
 
 async function act(form, button) {
 	button.disabled = true;
@@ -29,6 +30,7 @@ addEventListener("submit", (event) => {
 	const form = event.target;
 	if (!form.dataset.action || form.elements._show) return; // an answer that is shown is a page
 	event.preventDefault();
+	if ("bulk" in form.dataset) return actOnAll(form);
 	act(form, event.submitter || form.querySelector("button"));
 });
 

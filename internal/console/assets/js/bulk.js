@@ -1,0 +1,82 @@
+// Actions on all jobs of a filter: one request acts on some of them and says where to go on. They are counted first,
+// and nothing is done before that was seen; then a bar shows how far it has come.
+import { refresh } from "./live.js";
+import { say } from "./say.js";
+
+async function once(form, after, dryRun) {
+	const body = new URLSearchParams(new FormData(form));
+	if (after) body.set("after", after);
+	if (dryRun) body.set("dry_run:json", "true");
+	const answer = await fetch(form.action, { method: "POST", headers: { Accept: "application/json" }, body });
+	const what = await answer.json().catch(() => ({}));
+	if (!answer.ok) throw new Error([what.field, what.detail || what.title || answer.statusText].filter(Boolean).join(": "));
+	return what;
+}
+
+// all repeats the request until nothing is left, and is over when the sheet is closed.
+async function all(form, dryRun, each) {
+	let done = 0;
+	let after = "";
+	do {
+		const answer = await once(form, after, dryRun);
+		done += answer.matched ?? answer.purged ?? 0;
+		after = answer.next;
+		each(done);
+	} while (after && form.closest("details").open);
+	return { done, whole: !after };
+}
+
+const count = (n) => `${n.toLocaleString("en")} ${n === 1 ? "job" : "jobs"}`;
+
+// parts are where a form says how far it is, made when they are first needed.
+function partsOf(form) {
+	let parts = form.querySelector(".progress");
+	if (!parts) {
+		parts = document.createElement("div");
+		parts.className = "progress";
+		parts.append(document.createElement("progress"), document.createElement("p"));
+		form.querySelector(".do").before(parts);
+	}
+	return parts.children;
+}
+
+export async function actOnAll(form) {
+	const button = form.querySelector(".do button");
+	const [bar, words] = partsOf(form);
+	button.dataset.label ??= button.textContent;
+	button.disabled = true;
+	const counted = Number(form.dataset.counted || 0);
+	try {
+		if (!counted) {
+			bar.removeAttribute("value");
+			const { done, whole } = await all(form, true, (n) => { words.textContent = `${count(n)} so far`; });
+			bar.value = 0;
+			words.textContent = `${count(done)}${whole ? "" : " or more"}`;
+			if (done) {
+				form.dataset.counted = done;
+				button.textContent = `${button.dataset.label}: ${count(done)}`;
+			}
+			return;
+		}
+		bar.max = counted;
+		const { done, whole } = await all(form, false, (n) => {
+			bar.value = n;
+			words.textContent = `${count(n)} of ${n > counted ? n : counted}`;
+		});
+		say(`${button.dataset.label}: ${count(done)}${whole ? "" : ", and was stopped"}`);
+		reset(form, button);
+		if (whole) form.closest("details").removeAttribute("open");
+		await refresh();
+	} catch (e) {
+		reset(form, button);
+		words.textContent = "";
+		say(e.message, true);
+	} finally {
+		button.disabled = false;
+	}
+}
+
+function reset(form, button) {
+	delete form.dataset.counted;
+	button.textContent = button.dataset.label;
+}

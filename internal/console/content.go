@@ -1,0 +1,57 @@
+package console
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+// How much of what a job carries is shown.
+const (
+	maxShownText   = 64 << 10
+	maxShownBinary = 1 << 10
+)
+
+// content is what a job carries, as it can be read.
+type content struct {
+	Type    string
+	Headers [][2]string
+	Text    string
+	Size    int64
+	// Cut is whether Text is a part of it, Binary whether it is one of a dump in hex.
+	Cut, Binary bool
+}
+
+func contentOf(j *wire.Job) (c content) {
+	c.Type = j.ContentType
+	for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
+		c.Headers = append(c.Headers, [2]string{name, j.Headers[name]})
+	}
+	body := []byte(j.Payload)
+	if j.PayloadBase64 != nil {
+		body, _ = base64.StdEncoding.DecodeString(*j.PayloadBase64) // the API made it
+	}
+	c.Size = int64(len(body))
+	if !utf8.Valid(body) || bytes.ContainsRune(body, 0) {
+		c.Binary, c.Cut = true, len(body) > maxShownBinary
+		c.Text = hex.Dump(body[:min(len(body), maxShownBinary)])
+		return c
+	}
+	if len(body) <= maxShownText && strings.Contains(c.Type, "json") {
+		var pretty bytes.Buffer
+		if json.Indent(&pretty, body, "", "  ") == nil {
+			body = pretty.Bytes()
+		}
+	}
+	c.Text = queue.Cut(string(body), maxShownText)
+	c.Cut = len(c.Text) < len(body)
+	return c
+}
