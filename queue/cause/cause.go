@@ -24,3 +24,32 @@ const (
 	Drainer         Cause = "drainer"        // nothing else: one must ask for it
 	Puller          Cause = "puller"         // the same of a pull queue
 )
+
+// texts say what a job waits for.
+var texts = map[Cause]string{
+	Rate:            "its turn at the queue's rate",
+	Parent:          "its turn at the group's rate",
+	Quota:           "the next window of the quota",
+	LaneRate:        "its turn at the rate of its lane",
+	LaneMaxInFlight: "one of its lane that is in flight",
+	MaxInFlight:     "one of its queue that is in flight",
+	Ordered:         "the one before it in its lane",
+	Paused:          "the queue to be resumed",
+	Throttled:       "the receiver, which asked to be spared",
+	Down:            "the receiver, which is down",
+	Held:            "a person to decide: it may have been sent",
+	Scheduled:       "its instant",
+	BackingOff:      "its next attempt",
+	Deferred:        "room in the queue",
+	DeferredHours:   "the hours in which jobs come back",
+	Drainer:         "a drainer to ask for it",
+	Puller:          "a worker to ask for it",
+}
+
+// Text says what a job waits for, behind "waits for". Of a cause that is not known it is the cause itself.
+func (c Cause) Text() string {
+	if text, ok := texts[c]; ok {
+		return text
+	}
+	return string(c)
+}
