@@ -76,7 +76,7 @@ func (c *Coalescer[Q, A]) Do(ctx context.Context, items []Q) ([]A, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	k := &call[Q, A]{items: items, answers: make([]A, len(items)), done: make(chan struct{})}
+	k := &call[Q, A]{items: items, done: make(chan struct{})}
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -192,6 +192,8 @@ func (c *Coalescer[Q, A]) takeBatch() (items []Q, parts []callSlice[Q, A]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	bytes, full := 0, false
+	parts = make([]callSlice[Q, A], 0, len(c.pending))
+	items = make([]Q, 0, c.atMost())
 	waiting := c.pending[:0]
 	for _, k := range c.pending {
 		if full || k.taken > k.answered {
@@ -224,23 +226,38 @@ func (c *Coalescer[Q, A]) takeBatch() (items []Q, parts []callSlice[Q, A]) {
 	return items, parts
 }
 
+// atMost is how many items the next batch can have.
+func (c *Coalescer[Q, A]) atMost() int {
+	n := 0
+	for _, k := range c.pending {
+		if n += len(k.items) - k.taken; n >= MaxItems {
+			return MaxItems
+		}
+	}
+	return n
+}
+
 func (c *Coalescer[Q, A]) finish(parts []callSlice[Q, A], answers []A, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := 0
 	for _, s := range parts {
-		k := s.call
-		for i := s.from; i < s.to; i++ {
-			if err != nil {
-				k.answers[i] = c.fail(k.items[i], err)
-				k.failed++
-				k.err = err
-			} else {
-				k.answers[i] = answers[at]
-			}
-			at++
+		k, n := s.call, s.to-s.from
+		if err == nil && n == len(k.items) { // mostly: nothing needs to be copied
+			k.answers = answers[at : at+n : at+n]
+		} else if k.answers == nil {
+			k.answers = make([]A, len(k.items))
 		}
-		k.answered += s.to - s.from
+		if err != nil {
+			for i := s.from; i < s.to; i++ {
+				k.answers[i] = c.fail(k.items[i], err)
+			}
+			k.failed, k.err = k.failed+n, err
+		} else if n < len(k.items) {
+			copy(k.answers[s.from:s.to], answers[at:])
+		}
+		at += n
+		k.answered += n
 		if k.answered == len(k.items) {
 			close(k.done)
 		}

@@ -17,11 +17,10 @@ type appendItem struct {
 	queue, id string
 	body      []byte
 	cost      int64
-	notBefore time.Time
-	deferral  deferral
 	limited   time.Duration // what Job.Limited says
-	stamped   bool          // by a batch before, which may have brought it and lost the answer
-	asked
+	deferral  deferral
+	stamped   bool // by a batch before, which may have brought it and lost the answer
+	*asked         // nil if its queue asks nothing
 }
 
 const (
@@ -38,12 +37,12 @@ const (
 	asQueueSays
 )
 
-// deferralOf is what an offered job says of itself.
-func deferralOf(j *queue.Job) deferral {
-	switch j.Overflow {
-	case "":
+// deferralOf is what a job says of itself, if it is offered.
+func deferralOf(j *queue.Job, offered bool) deferral {
+	switch {
+	case offered && j.Overflow == "":
 		return asQueueSays
-	case queue.Defer:
+	case offered && j.Overflow == queue.Defer:
 		return deferrable
 	}
 	return notDeferrable
@@ -53,7 +52,7 @@ func (i appendItem) size() int { return len(i.id) + len(i.body) + i.asked.size()
 
 // group is by what the jobs of a batch go together: what they are of, and what that asks of them as it is known here.
 func (i *appendItem) group() string {
-	if i.queueRules == nil {
+	if i.asked == nil {
 		return i.queue
 	}
 	return i.queueRules.group
@@ -61,21 +60,20 @@ func (i *appendItem) group() string {
 
 // Append implements queue.Appender.
 func (e *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
-	return e.bring(ctx, jobs, func(*queue.Job) deferral { return notDeferrable })
+	return e.bring(ctx, jobs, false)
 }
 
 // Offer implements queue.Overflow. What is offered travels with what is
 // appended.
 func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
-	return e.bring(ctx, jobs, deferralOf)
+	return e.bring(ctx, jobs, true)
 }
 
-// bring takes jobs to their queues, those again that were asked by rules which are others by now.
-func (e *Engine) bring(ctx context.Context, jobs []queue.Job, deferral func(*queue.Job) deferral) ([]queue.Appended,
-	error,
-) {
+// bring takes jobs to their queues, those again that were asked by rules which are others by now. Those that are offered
+// may be set aside.
+func (e *Engine) bring(ctx context.Context, jobs []queue.Job, offered bool) ([]queue.Appended, error) {
 	answers, stamped := make([]queue.Appended, len(jobs)), map[int][]byte{}
-	stale, err := e.bringSome(ctx, jobs, nil, stamped, deferral, answers)
+	stale, err := e.bringSome(ctx, jobs, nil, stamped, offered, answers)
 	for try := 0; err == nil && len(stale) > 0; try++ {
 		learned := map[string]error{}
 		again := stale[:0]
@@ -95,7 +93,7 @@ func (e *Engine) bring(ctx context.Context, jobs []queue.Job, deferral func(*que
 		if len(again) == 0 {
 			break
 		}
-		stale, _ = e.bringSome(ctx, jobs, again, stamped, deferral, answers)
+		stale, _ = e.bringSome(ctx, jobs, again, stamped, offered, answers)
 	}
 	if err == nil && noneFits(answers) {
 		err = answers[0].Err
@@ -116,7 +114,7 @@ func noneFits(answers []queue.Appended) bool {
 // bringSome brings those jobs, all if some is nil, and returns of which the rules are others. Their bodies are stamped,
 // and stay so.
 func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, stamped map[int][]byte,
-	deferral func(*queue.Job) deferral, answers []queue.Appended,
+	offered bool, answers []queue.Appended,
 ) (stale []int, err error) {
 	total := len(jobs)
 	if some != nil {
@@ -139,7 +137,7 @@ func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, st
 			body = jobrecord.Append(make([]byte, stampBytes), &j)
 		}
 		parts = place(parts, e.Partition(j.Queue), i, len(jobs),
-			appendItem{j.Queue, j.ID, body, j.Cost, j.NotBefore, deferral(&j), j.Limited, again, e.asksOf(&j)})
+			appendItem{j.Queue, j.ID, body, j.Cost, j.Limited, deferralOf(&j, offered), again, e.asksOf(&j)})
 	}
 	err = spread(parts, func(p part[appendItem]) error {
 		got, err := e.appends[p.partition].Do(ctx, p.items)
@@ -175,7 +173,7 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendIt
 		args = append(args, first.queue, len(g.items), "", "")
 		at := len(args)
 		var asks []any // of each job
-		if first.queueRules != nil {
+		if first.asked != nil {
 			keys := newKeysArg(len(g.items) * len(first.asks))
 			asks = make([]any, 0, len(g.items))
 			for _, i := range g.items {
@@ -198,7 +196,7 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendIt
 				args[at-2] = 1
 			}
 			args = append(args, items[i].id, body)
-			if first.queueRules != nil {
+			if first.asked != nil {
 				args = append(args, asks[k])
 			}
 		}

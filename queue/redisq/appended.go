@@ -1,11 +1,13 @@
 package redisq
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // readAppended reads the answers of one queue.
@@ -54,8 +56,9 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 		readOther(a, code, others, number, now)
 		switch {
 		case code == int64(tooFar):
-			j := queue.Job{NotBefore: items[i].notBefore}
-			a.Err = j.ValidateAhead(now.Time())
+			h, err := jobrecord.UnpackHead(items[i].body[stampBytes:])
+			j := queue.Job{NotBefore: h.NotBefore}
+			a.Err = cmp.Or(err, j.ValidateAhead(now.Time()))
 		case code == int64(cannotAsk):
 			a.Err = items[i].err
 		case a.Outcome == queue.LimitReached:

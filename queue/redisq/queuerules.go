@@ -19,7 +19,7 @@ type queueRules struct {
 	rules []*rule
 }
 
-// asked is what a job asks: its queueRules is nil if its queue asks nothing.
+// asked is what a job asks.
 type asked struct {
 	*queueRules
 	asks []ask
@@ -42,13 +42,13 @@ const (
 )
 
 // asksOf is what a job asks, as far as it is known here.
-func (e *Engine) asksOf(j *queue.Job) asked {
+func (e *Engine) asksOf(j *queue.Job) *asked {
 	s := e.rulesets.get(j.Queue)
 	if s == nil {
-		return asked{}
+		return nil
 	}
 	all, err := s.Asks(j)
-	a := asked{queueRules: s, err: err}
+	a := &asked{queueRules: s, err: err}
 	if len(all) > 0 {
 		a.asks = make([]ask, 0, len(all))
 	}
@@ -63,7 +63,12 @@ func (e *Engine) asksOf(j *queue.Job) asked {
 }
 
 // size is what a job's asks add to its batch.
-func (a *asked) size() int { return len(a.asks) * askSize }
+func (a *asked) size() int {
+	if a == nil {
+		return 0
+	}
+	return len(a.asks) * askSize
+}
 
 // keysArg is the keys of a call, each once, and the bounds of all.
 type keysArg struct {
@@ -107,7 +112,7 @@ func (a *asked) pack(keys *keysArg) any {
 
 // readRuled reads what a job was answered.
 func (a *asked) readRuled(text string) (ruled []queue.Ruled) {
-	if len(text) != decisionBytes*len(a.asks) {
+	if a == nil || len(text) != decisionBytes*len(a.asks) {
 		return nil
 	}
 	ruled = make([]queue.Ruled, 0, len(a.asks))
