@@ -35,22 +35,36 @@ func (t *Tracer) Engine(next queue.Engine) queue.Engine {
 // Append implements queue.Appender. The jobs of one call share a span.
 func (e *engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
 	parent := trace.SpanContextFromContext(ctx)
-	id := parent.TraceID()
-	if !parent.IsValid() {
-		id = newTraceID()
-	}
-	taken := len(jobs) > 0 && e.t.sampling.takes(id, parent)
-	if !taken && !parent.IsValid() {
-		return e.Engine.Append(ctx, jobs)
-	}
-	sent := slices.Clone(jobs) // which are the caller's
-	if !taken {
-		carry(sent, parent) // who asked has decided that it is not recorded; so it is with the delivery
+	if parent.IsValid() && len(jobs) > 0 {
+		if e.t.sampling.takes(0, parent) {
+			return e.traced(ctx, jobs, func(*queue.Job) bool { return true })
+		}
+		sent := slices.Clone(jobs) // which are the caller's
+		for i := range sent {
+			put(&sent[i], parent) // who asked has decided that it is not recorded; so it is with the delivery
+		}
 		return e.Engine.Append(ctx, sent)
 	}
-	ctx, span := e.t.tracer.Start(withID(ctx, id), "send "+jobs[0].Queue, trace.WithSpanKind(trace.SpanKindProducer),
+	for i := range jobs {
+		if job := digest(&jobs[i]); e.t.sampling.takes(job, parent) {
+			return e.traced(withID(ctx, traceOf(job)), jobs, func(j *queue.Job) bool {
+				return e.t.sampling.takes(digest(j), parent)
+			})
+		}
+	}
+	return e.Engine.Append(ctx, jobs)
+}
+
+// traced appends within a span, which those jobs carry that are taken.
+func (e *engine) traced(ctx context.Context, jobs []queue.Job, takes func(*queue.Job) bool) ([]queue.Appended, error) {
+	ctx, span := e.t.tracer.Start(ctx, "send "+jobs[0].Queue, trace.WithSpanKind(trace.SpanKindProducer),
 		trace.WithLinks(linksTo(jobs)...), trace.WithAttributes(e.t.sends(jobs)...))
-	carry(sent, span.SpanContext())
+	sent := slices.Clone(jobs)
+	for i := range sent {
+		if takes(&sent[i]) {
+			put(&sent[i], span.SpanContext())
+		}
+	}
 	answers, err := e.Engine.Append(ctx, sent)
 	if len(answers) != len(jobs) {
 		span.SetStatus(codes.Error, "failed")
@@ -61,12 +75,6 @@ func (e *engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended
 	tell(span, answers)
 	e.end(span, jobs, answers)
 	return answers, err
-}
-
-func carry(jobs []queue.Job, sc trace.SpanContext) {
-	for i := range jobs {
-		put(&jobs[i], sc)
-	}
 }
 
 // linksTo is what a job is linked to that brings a context of its own.

@@ -45,8 +45,8 @@ type attempt struct {
 // gets them goes on from there. The job itself keeps its own.
 func (d drainTracer) Begin(ctx context.Context, job *drain.Job, departs time.Time) (context.Context, drain.Span) {
 	appended := ofJob(job.Headers)
-	id := newTraceID()
-	if !d.t.sampling.takes(id, appended) {
+	digest := digest(&job.Job)
+	if !d.t.sampling.takes(digest, appended) {
 		return ctx, nil
 	}
 	var links []trace.Link
@@ -54,7 +54,7 @@ func (d drainTracer) Begin(ctx context.Context, job *drain.Job, departs time.Tim
 		links = []trace.Link{{SpanContext: appended}}
 	}
 	a := &attempt{t: d.t, departs: departs}
-	a.ctx, a.whole = d.t.tracer.Start(withID(ctx, id), "process "+job.Queue, trace.WithNewRoot(),
+	a.ctx, a.whole = d.t.tracer.Start(withID(ctx, traceOf(digest)), "process "+job.Queue, trace.WithNewRoot(),
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links...), trace.WithAttributes(d.t.processes(job)...))
 	a.inside, a.target = d.t.tracer.Start(a.ctx, "target", trace.WithSpanKind(trace.SpanKindClient))
 	job.Headers = give(job.Headers, a.target.SpanContext())

@@ -5,15 +5,30 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 
+	"github.com/cespare/xxhash/v2"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/penstock/penstock/queue"
 )
 
-func newTraceID() (id trace.TraceID) {
+// traceOf is a new trace about a job. The half of its id by which ratios sample follows from the job: so whoever meets
+// the job, its append or any attempt, decides alike, though a job that is not sampled carries nothing that says so.
+func traceOf(job uint64) (id trace.TraceID) {
 	for !id.IsValid() {
-		binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
-		binary.NativeEndian.PutUint64(id[8:], rand.Uint64())
+		binary.BigEndian.PutUint64(id[:8], rand.Uint64())
+		binary.BigEndian.PutUint64(id[8:], job)
 	}
 	return id
+}
+
+// digest tells a job from others.
+func digest(j *queue.Job) uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	_, _ = d.WriteString(j.Queue)
+	_, _ = d.WriteString("/")
+	_, _ = d.WriteString(j.ID)
+	return d.Sum64()
 }
 
 type idKey struct{}
@@ -30,7 +45,7 @@ type ids struct{}
 func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	id, ok := ctx.Value(idKey{}).(trace.TraceID)
 	if !ok {
-		id = newTraceID()
+		id = traceOf(rand.Uint64())
 	}
 	return id, ids{}.NewSpanID(ctx, id)
 }

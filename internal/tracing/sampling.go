@@ -12,7 +12,7 @@ import (
 // need a span to be started, are not used.
 type sampling struct {
 	follow bool   // whoever comes before has decided: the parent, or the append that an attempt is linked to
-	below  uint64 // else those of which the last 63 bits of the id are below
+	below  uint64 // else the jobs of which the digest, halved, is below
 }
 
 const allTraces = 1 << 63
@@ -47,10 +47,14 @@ func samplingFromEnv() (sampling, error) {
 	return s, nil
 }
 
-// takes reports whether a trace is recorded that comes after what before says, if that is valid.
-func (s sampling) takes(id trace.TraceID, before trace.SpanContext) bool {
-	if s.follow && before.IsValid() {
-		return before.IsSampled()
+// takes reports whether a job is traced, by its digest, or if before is valid by what that has decided.
+func (s sampling) takes(job uint64, before trace.SpanContext) bool {
+	if before.IsValid() {
+		if s.follow {
+			return before.IsSampled()
+		}
+		id := before.TraceID()
+		job = binary.BigEndian.Uint64(id[8:])
 	}
-	return binary.BigEndian.Uint64(id[8:])>>1 < s.below
+	return job>>1 < s.below
 }

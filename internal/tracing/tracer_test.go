@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -143,15 +144,15 @@ func TestSampling(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := 0
-		for range 1000 {
-			if s.takes(newTraceID(), trace.SpanContext{}) {
+		for i := range 1000 {
+			if s.takes(digest(&queue.Job{Queue: "q", ID: fmt.Sprint("job-", i)}), trace.SpanContext{}) {
 				n++
 			}
 		}
-		if n < c.least || n > c.most || s.takes(newTraceID(), sampled) != c.followed ||
-			s.takes(newTraceID(), not) != c.unsampled {
+		if n < c.least || n > c.most || s.takes(1, sampled) != c.followed ||
+			s.takes(1, not) != c.unsampled {
 			t.Errorf("%s %s: %d roots, behind a sampled one %v, behind another %v", c.name, c.arg, n,
-				s.takes(newTraceID(), sampled), s.takes(newTraceID(), not))
+				s.takes(1, sampled), s.takes(1, not))
 		}
 	}
 	for _, arg := range []string{"-0.1", "1.1", "NaN", "much"} {
@@ -253,4 +254,35 @@ func value(t *testing.T, reg *prometheus.Registry, result string) float64 {
 	}
 	t.Fatalf("there is no %s", result)
 	return 0
+}
+
+// The jobs of which the append is traced are those of which the delivery is, though the others carry nothing.
+func TestWhoeverMeetsAJobDecidesAlike(t *testing.T) {
+	tracer, _ := open(t, otlptest.New(t).URL, "OTEL_TRACES_SAMPLER=parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG=0.1")
+	defer func() { _ = tracer.Close() }()
+	inner := &accepting{}
+	traced := 0
+	for call := range 50 {
+		var jobs []queue.Job
+		for i := range call%20 + 1 {
+			jobs = append(jobs, queue.Job{Queue: "q", ID: fmt.Sprintf("%d-%d", call, i)})
+		}
+		if _, err := tracer.Engine(inner).Append(t.Context(), jobs); err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range inner.jobs {
+			carries := ofJob(j.Headers).IsValid()
+			plain := &drain.Job{Reservation: queue.Reservation{Job: queue.Job{Queue: j.Queue, ID: j.ID}}}
+			_, span := tracer.Drain().Begin(t.Context(), plain, time.Now())
+			if (span != nil) != carries {
+				t.Errorf("%s carries %v, and without that %v is traced", j.ID, j.Headers, span)
+			}
+			if carries {
+				traced++
+			}
+		}
+	}
+	if traced < 20 || traced > 100 {
+		t.Errorf("%d of about 500 jobs are traced", traced)
+	}
 }
