@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
@@ -28,6 +29,7 @@ type secured struct {
 	authority *auth.Authority
 	documents *documents
 	log       *logText
+	survey    *survey.Survey
 	operator  string // a token that may do everything
 }
 
@@ -59,7 +61,8 @@ func secureOver(t *testing.T, e queue.Engine, o api.Options) *secured {
 	turns := pull.NewQueueTurns(e, dispatcher)
 	run(t, dispatcher.Run)
 	t.Cleanup(turns.Close)
-	o.Auth, o.Pull, o.Turns = s.authority, dispatcher, turns
+	s.survey = survey.New(e, survey.Options{})
+	o.Auth, o.Pull, o.Turns, o.Survey = s.authority, dispatcher, turns, s.survey
 	o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 	})

@@ -41,6 +41,11 @@ func (s *secured) call(token string, op api.Operation, queue, rule string) *answ
 			body = "{}"
 		}
 	}
+	if strings.HasPrefix(op.Name, "follow") { // what is answered does not end
+		st := follow(s.fixture, path, "Authorization", "Bearer "+token)
+		defer st.close()
+		return st.answer
+	}
 	if token == "" {
 		return s.do(op.Method, path, body)
 	}

@@ -167,6 +167,25 @@ func (e *engine) List(_ context.Context, after string, limit int) ([]queue.Info,
 	return list[:min(limit, len(list))], e.err
 }
 
+func (e *engine) Readings(context.Context) ([]queue.Reading, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []queue.Reading
+	for name, q := range e.queues {
+		all = append(all, queue.Reading{Name: name, Revision: q.info.Revision, Size: int64(len(q.ids)), Now: epoch})
+	}
+	return all, e.err
+}
+
+func (e *engine) GetMany(ctx context.Context, names []string) (some []queue.Info, err error) {
+	for _, name := range names {
+		if i, err := e.Get(ctx, name); err == nil {
+			some = append(some, i)
+		}
+	}
+	return some, e.err
+}
+
 func (e *engine) Delete(_ context.Context, name string, expect int64, force bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

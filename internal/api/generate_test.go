@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -36,6 +37,12 @@ func TestOpenAPIFollowsTheTables(t *testing.T) {
 	)
 	doc = withList(doc, names(quote.Doubts(), func(d quote.Doubt) string { return string(d) }), "Departure", "why", "enum")
 
+	kinds, means := eventKinds()
+	doc = withList(doc, kinds, "EventKind", "enum")
+	at, _ := find(doc, "EventKind", "description")
+	end := at + strings.Index(doc[at:], "\n")
+	doc = doc[:at] + strconv.Quote(described("The name of an event.", kinds, means)) + "," + doc[end:]
+
 	counters := names(queue.CounterTable, func(c queue.Counter) string { return c.Name })
 	held := []string{"waiting", "scheduled", "leased", "held", "deferred", "dead", "lanes"}
 	doc = withList(doc, append(append(held, counters...), "outflow", "errors"), "Stats", "required")
@@ -48,8 +55,8 @@ func TestOpenAPIFollowsTheTables(t *testing.T) {
           },
           `, c.Name, c.Help)
 	}
-	_, at := find(doc, "Stats", counters[0])
-	_, end := find(doc, "Stats", "oldest_waiting")
+	_, at = find(doc, "Stats", counters[0])
+	_, end = find(doc, "Stats", "oldest_waiting")
 	doc = doc[:at] + properties.String() + doc[end:]
 
 	doc = withSettings(t, doc)
@@ -60,6 +67,14 @@ func TestOpenAPIFollowsTheTables(t *testing.T) {
 	} else if doc != string(openAPIDocument) {
 		t.Error("openapi.json is stale: run go generate ./internal/api")
 	}
+}
+
+// described is a text with what names mean behind it.
+func described(text string, names, means []string) string {
+	for n, name := range names {
+		text += " " + name + ": " + means[n]
+	}
+	return text
 }
 
 func stateNames() (all []string) {

@@ -78,30 +78,13 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 		}).write(w)
 		return
 	}
-	leave, p := h.open.open(r.Context(), "streams", limitStreams)
+	leave, p := h.openStream(r, streamCost)
 	if p != nil {
 		p.write(w)
 		return
 	}
 	defer leave()
 	account := h.account(r)
-	places := h.streams.Open(account.Client())
-	defer places.Close()
-	if err := places.Take(1); err != nil {
-		p := overBudget(err)
-		p.Detail = "too many streams are open at once"
-		if p.Reason == ReasonOverShare {
-			p.Detail += " from your address; send more jobs on those that are open"
-		}
-		p.write(w)
-		return
-	}
-	defer places.Free(1)
-	if err := account.Take(streamCost); err != nil {
-		overBudget(err).write(w)
-		return
-	}
-	defer account.Free(streamCost)
 	name := r.PathValue("queue")
 	if err := h.known(r.Context(), name); err != nil {
 		h.fail(w, err, name)

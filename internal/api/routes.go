@@ -67,6 +67,8 @@ var routes = []route{
 	{"awaitTurn", post, "/v1/queues/{queue}/turns", flows, ofQueue(auth.Consume), (*handler).awaitTurn},
 	{"getOverview", get, "/v1/overview", reads, ofAnything(auth.View), (*handler).overview},
 	{"listHistories", get, "/v1/history", reads, ofAnything(auth.View), (*handler).listHistories},
+	{"followQueues", get, "/v1/events", reads, ofAnything(auth.View), (*handler).allEvents},
+	{"followQueue", get, "/v1/queues/{queue}/events", reads, ofQueue(auth.View), (*handler).queueEvents},
 	{"listRules", get, "/v1/rules", reads, ofAnything(auth.View), (*handler).listRules},
 	{"getRule", get, "/v1/rules/{rule}", reads, ofRule(auth.View), (*handler).getRule},
 	{"listRuleChanges", get, "/v1/rules/{rule}/changes", reads, ofRule(auth.View), (*handler).listRuleChanges},

@@ -10,6 +10,9 @@ import (
 // Kind is what an event tells.
 type Kind string
 
+// Deleted is the kind of an event of which the Row is from before it.
+const Deleted Kind = "deleted"
+
 // kind is a row of the table of events. tells reports whether it is what made the second row of the first.
 type kind struct {
 	kind  Kind
@@ -20,7 +23,7 @@ type kind struct {
 // kinds are those of which a queue's change has at most one: the first that applies. Those before Changed have no
 // second row, or no first.
 var kinds = []kind{
-	{"deleted", "The queue was deleted.", func(_, after *Row) bool { return after == nil }},
+	{Deleted, "The queue was deleted.", func(_, after *Row) bool { return after == nil }},
 	{"created", "A queue was made.", func(before, _ *Row) bool { return before == nil }},
 	{"changed", "Its settings were.", func(before, after *Row) bool { return before.Revision != after.Revision }},
 	{"paused", "Somebody paused it, or changed the pause.", func(before, after *Row) bool {

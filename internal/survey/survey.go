@@ -46,6 +46,7 @@ type Survey struct {
 
 	latest   atomic.Pointer[Snapshot]
 	watching atomic.Int64
+	dropped  atomic.Int64
 	hurry    chan struct{} // of one place: somebody wants a reading now
 
 	reading sync.Mutex // held by the one who reads
@@ -97,6 +98,12 @@ func (s *Survey) Watch() (leave func()) {
 
 // Watching is how many do.
 func (s *Survey) Watching() int64 { return s.watching.Load() }
+
+// Drop counts one who watched and did not read what there was.
+func (s *Survey) Drop() { s.dropped.Add(1) }
+
+// Dropped is how many were.
+func (s *Survey) Dropped() int64 { return s.dropped.Load() }
 
 // Hurry asks for a reading now, for somebody knows that something has changed. It does not wait for it.
 func (s *Survey) Hurry() {
