@@ -187,7 +187,7 @@ func (i *Ingress) Run(ctx context.Context) error {
 			func(ctx context.Context) error { return i.server.Run(ctx, i.o.Tracer.Serve(front)) },
 			i.pull.Run,
 			i.survey.Run,
-			func(ctx context.Context) error { return i.gauges.Run(ctx, i.engine, 0, i.o.Logger) },
+			func(ctx context.Context) error { return i.gauges.Run(ctx, i.engine, i.survey, 0, i.o.Logger) },
 		)
 	}
 	i.o.Logger.Info("ingress listens", "url", i.URL())

@@ -2,13 +2,14 @@ package metrics
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/status"
@@ -18,8 +19,8 @@ import (
 const DefaultRefresh = 10 * time.Second
 
 // Gauges shows how the queues are, as of the last look: the first ones in order of name each, and those of the others
-// that are in trouble; all others summed up. However many queues there are, a look lists those and a page of the
-// others, and asks for the totals.
+// that are in trouble, which it knows by a Survey of all; the others are summed up. However many queues there are, a
+// look reads those and asks for the totals.
 type Gauges struct {
 	most     int
 	jobs     *prometheus.GaugeVec
@@ -45,7 +46,7 @@ type Gauges struct {
 	drainers prometheus.Gauge
 	shown    map[string]bool
 	was      map[string]status.Code // the state that each is shown in
-	rotation rotation
+	rare     map[string]rarity
 }
 
 // NewGauges registers the gauges. Run or Refresh sets them.
@@ -115,9 +116,9 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		drainers: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_drainers", Help: "How many drainers asked the store for jobs in the last 10 s.",
 		}),
-		shown:    map[string]bool{},
-		was:      map[string]status.Code{},
-		rotation: newRotation(),
+		shown: map[string]bool{},
+		was:   map[string]status.Code{},
+		rare:  map[string]rarity{},
 	}
 	return g, register(
 		reg, g.state, g.full, g.states, g.drainers, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped,
@@ -125,21 +126,27 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 	)
 }
 
-// measured is what Gauges look at.
+// maxSurveyAge is how old a Survey may be: what is older was read of a store that has not answered since.
+const maxSurveyAge = 30 * time.Second
+
+// measured is what Gauges look at, beside a Survey of it.
 type measured interface {
-	queue.Specs
+	queue.Watch
 	queue.Store
 }
 
-// Run refreshes until ctx ends. Every is the time between two looks, 0 for the default.
-func (g *Gauges) Run(ctx context.Context, engine measured, every time.Duration, log *slog.Logger) error {
+// Run refreshes until ctx ends, by a Survey that is run by somebody else. Every is the time between two looks, 0 for
+// the default.
+func (g *Gauges) Run(
+	ctx context.Context, engine measured, s *survey.Survey, every time.Duration, log *slog.Logger,
+) error {
 	if every <= 0 {
 		every = DefaultRefresh
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for failing := false; ; {
-		err := g.Refresh(ctx, engine)
+		err := g.look(ctx, engine, s)
 		if err != nil && ctx.Err() == nil && !failing { // once, not at every look
 			log.Warn("gauges of queues cannot be refreshed", "error", err)
 		}
@@ -152,8 +159,20 @@ func (g *Gauges) Run(ctx context.Context, engine measured, every time.Duration, 
 	}
 }
 
-// Refresh looks at the queues once. After an error the gauges are as they were.
-func (g *Gauges) Refresh(ctx context.Context, engine measured) error {
+func (g *Gauges) look(ctx context.Context, engine measured, s *survey.Survey) error {
+	if s.Latest().At.IsZero() { // nobody has read yet
+		if err := s.Read(ctx); err != nil {
+			return err
+		}
+	}
+	if age := time.Since(s.Latest().At); age > maxSurveyAge {
+		return fmt.Errorf("the queues were last read %v ago", age.Round(time.Second))
+	}
+	return g.Refresh(ctx, engine, s.Latest().Rows())
+}
+
+// Refresh looks at the queues once; rows are all of them by name. After an error the gauges are as they were.
+func (g *Gauges) Refresh(ctx context.Context, engine measured, rows []*survey.Row) error {
 	totals, err := engine.Totals(ctx)
 	if err != nil {
 		return err
@@ -162,25 +181,17 @@ func (g *Gauges) Refresh(ctx context.Context, engine measured) error {
 	if err != nil {
 		return err
 	}
-	infos, err := engine.List(ctx, "", g.most)
-	if err != nil {
-		return err
-	}
 	drainers, err := engine.Drainers(ctx)
 	if err != nil {
 		return err
 	}
-	first, others := infos, totals.Queues > int64(len(infos)) && len(infos) > 0
-	if others {
-		troubled, err := g.rotation.look(ctx, engine, infos[len(infos)-1].Spec.Name, g.most)
-		if err != nil {
-			return err
-		}
-		infos = append(slices.Clip(infos), troubled...)
-	} else {
-		g.rotation.end()
-	}
 	now := time.Now()
+	names, all := g.choose(rows, now)
+	infos, err := engine.GetMany(ctx, names)
+	if err != nil {
+		return err
+	}
+	g.together(&all, now)
 	rest := totals
 	present := make(map[string]bool, len(infos))
 	for i := range infos {
@@ -200,7 +211,6 @@ func (g *Gauges) Refresh(ctx context.Context, engine measured) error {
 		}
 	}
 	g.shown = present
-	g.survey(first, others, now)
 	g.drainers.Set(float64(len(drainers.Seen)))
 	if totals.Queues > int64(len(infos)) {
 		// The totals are a little older than the list, so the difference may be

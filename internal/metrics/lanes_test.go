@@ -26,9 +26,24 @@ func (l *laned) Totals(context.Context) (queue.Totals, error) {
 
 func (l *laned) Space(context.Context) (queue.Space, error) { return queue.Space{}, nil }
 
-func (l *laned) List(_ context.Context, after string, limit int) ([]queue.Info, error) {
-	from := slices.IndexFunc(l.infos, func(i queue.Info) bool { return i.Spec.Name > after })
-	return l.infos[from:min(from+limit, len(l.infos))], nil
+func (l *laned) Readings(context.Context) (all []queue.Reading, err error) {
+	for n := range l.infos {
+		all = append(all, readingOf(&l.infos[n]))
+	}
+	return all, nil
+}
+
+func (l *laned) GetMany(_ context.Context, names []string) ([]queue.Info, error) {
+	some := slices.Clone(l.infos)
+	return slices.DeleteFunc(some, func(i queue.Info) bool { return !slices.Contains(names, i.Spec.Name) }), nil
+}
+
+// readingOf is what is read of a queue with all others.
+func readingOf(i *queue.Info) queue.Reading {
+	return queue.Reading{
+		Name: i.Spec.Name, Revision: i.Revision, Size: i.Size(), Bytes: i.Bytes, Deferred: i.Deferred, Counters: i.Counters,
+		Outflow: i.Outflow, Rate: i.Rate, Now: i.Now,
+	}
 }
 
 func (l *laned) Drainers(context.Context) (queue.Drainers, error) { return queue.Drainers{}, nil }
@@ -56,7 +71,7 @@ func TestLanes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Refresh(t.Context(), l); err != nil {
+	if err := refresh(t, g, l); err != nil {
 		t.Fatal(err)
 	}
 	const head = `
@@ -67,7 +82,7 @@ func TestLanes(t *testing.T) {
 penstock_lanes{queue="b"} 0
 `, "penstock_lanes")
 	l.infos = l.infos[1:]
-	if err := g.Refresh(t.Context(), l); err != nil {
+	if err := refresh(t, g, l); err != nil {
 		t.Fatal(err)
 	}
 	compare(t, reg, head+`penstock_lanes{queue="b"} 0

@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/metrics"
+	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -146,6 +147,16 @@ penstock_refused_total{queue="_other",reason="failed"} 2
 	}
 }
 
+// refresh has gauges look at a store, all of whose queues were read just now.
+func refresh(t *testing.T, g *metrics.Gauges, e queue.Engine) error {
+	t.Helper()
+	s := survey.New(e, survey.Options{})
+	if err := s.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return g.Refresh(t.Context(), e, s.Latest().Rows())
+}
+
 func TestGauges(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	e := embedded(t)
@@ -164,7 +175,7 @@ func TestGauges(t *testing.T) {
 	if err := e.Pause(t.Context(), "b", queue.Pause{Reason: "because"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Refresh(t.Context(), e); err != nil {
+	if err := refresh(t, g, e); err != nil {
 		t.Fatal(err)
 	}
 	const jobs = `
@@ -198,7 +209,7 @@ penstock_rate_per_second{queue="b"} 14
 			t.Fatal(err)
 		}
 	}
-	if err := g.Refresh(t.Context(), e); err != nil {
+	if err := refresh(t, g, e); err != nil {
 		t.Fatal(err)
 	}
 	compare(t, reg, jobs+states("b", 3)+states("d", 3), "penstock_jobs")
@@ -206,6 +217,8 @@ penstock_rate_per_second{queue="b"} 14
 
 // failing is a store that is away.
 type failing struct{ queue.Engine }
+
+func (failing) Readings(context.Context) ([]queue.Reading, error) { return nil, queue.ErrUnavailable }
 
 func (failing) Totals(context.Context) (queue.Totals, error) {
 	return queue.Totals{}, queue.ErrUnavailable
@@ -220,7 +233,7 @@ func TestGaugesRun(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		var out strings.Builder
-		if err := g.Run(ctx, failing{}, time.Second, slog.New(slog.NewTextHandler(&out, nil))); err != nil {
+		if err := g.Run(ctx, failing{}, survey.New(failing{}, survey.Options{}), time.Second, slog.New(slog.NewTextHandler(&out, nil))); err != nil {
 			t.Errorf("stopped with %v", err)
 		}
 		if n := strings.Count(out.String(), "cannot be refreshed"); n != 1 {

@@ -56,7 +56,7 @@ func TestGaugesOfReceivers(t *testing.T) {
 				t.Fatal(out, err)
 			}
 		}
-		if err := g.Refresh(t.Context(), e); err != nil {
+		if err := refresh(t, g, e); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []struct {
@@ -91,7 +91,7 @@ func TestGaugesOfReceivers(t *testing.T) {
 		if _, err := e.Decide(t.Context(), "held", []string{"1", "2"}, queue.Bury, ""); err != nil {
 			t.Fatal(err)
 		}
-		if err := g.Refresh(t.Context(), e); err != nil {
+		if err := refresh(t, g, e); err != nil {
 			t.Fatal(err)
 		}
 		open, _ := gauge(t, reg, "penstock_circuit_open", "down", "")
