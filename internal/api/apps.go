@@ -106,7 +106,7 @@ func (h *handler) putApp(w http.ResponseWriter, r *http.Request) {
 	if err := h.holdToRate(r.Context(), caller(r.Context()), &app); err != nil {
 		h.o.Logger.Warn("the rule of an app may be another than its rate; put the app again", "app", name, "error", err)
 	}
-	h.writeRevised(w, r, http.StatusOK, app.Revision, shownApp(&app))
+	h.writePut(w, r, app.New, app.Revision, shownApp(&app))
 }
 
 // readApp reads the app of a PUT. The name may be left out of the body; it cannot be another one than the URL's.
@@ -190,6 +190,16 @@ func (h *handler) expectedAccess(r *http.Request, present func() (int64, error))
 func (h *handler) writeRevised(w http.ResponseWriter, r *http.Request, status int, revision int64, v any) {
 	w.Header().Set("ETag", etag(revision))
 	h.writeJSON(w, r, status, v)
+}
+
+// writePut is writeRevised of what was made or changed at its own URL.
+func (h *handler) writePut(w http.ResponseWriter, r *http.Request, made bool, revision int64, v any) {
+	status := http.StatusOK
+	if made {
+		status = http.StatusCreated
+		w.Header().Set("Location", h.o.Prefix+r.URL.EscapedPath())
+	}
+	h.writeRevised(w, r, status, revision, v)
 }
 
 // failAccess answers with an error of what manages who may do what.

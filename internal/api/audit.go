@@ -217,7 +217,8 @@ func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 	}
 	switch e.entry.Of {
 	case string(queue.OfQueue), string(queue.OfRule):
-		return shown, v.id.Can(auth.Admin, e.entry.Name) || his && !v.id.Owns(e.entry.Name)
+		had := his || app == nil || app.HadAt(e.entry.Name, e.entry.Time())
+		return shown, had && v.id.Can(auth.Admin, e.entry.Name) || his && !v.id.Owns(e.entry.Name)
 	case auth.KindApp:
 		return shown, app != nil && e.entry.Name == app.Name
 	}

@@ -130,8 +130,11 @@ func TestAuditOfPredecessors(t *testing.T) {
 	record("beta", "queue", "acme-mail", "beta, that is refused")
 	record("beta", "queue", "beta-mail", "beta")
 	record("beta", "rule", "gamma-rule", "beta, of a prefix that was its own")
+	record("", "rule", "gamma-rule", "the operator, before the prefix was acme's")
 	s.put("/v1/apps/acme", `{"prefixes":["acme-*","ses.acme","gamma-*"]}`)
-	want := "[app created queue paused acme queue paused the operator app changed token created]"
+	record("", "rule", "gamma-rule", "the operator, later")
+	want := "[app created queue paused acme queue paused the operator app changed rule paused the operator, later " +
+		"token created]"
 	if got := fmt.Sprint(details("acme")); got != want {
 		t.Errorf("acme's admin sees %s, want %s", got, want)
 	}

@@ -115,7 +115,7 @@ func TestTwoAdminsAtOnce(t *testing.T) {
 	}
 	s.by(s.operator, "GET", "/v1/rules/app.acme", "").want(t, 200, "rate", fmt.Sprint(won+1, "/s"))
 	s.by(s.operator, "PUT", "/v1/apps/gamma", `{"prefixes":["acme-x*"]}`).want(t, 400, "field", "prefixes[0]")
-	s.by(s.operator, "PUT", "/v1/apps/gamma", `{"prefixes":["g-*"]}`, "If-None-Match", "*").want(t, 200)
+	s.by(s.operator, "PUT", "/v1/apps/gamma", `{"prefixes":["g-*"]}`, "If-None-Match", "*").want(t, 201)
 	s.by(s.operator, "PUT", "/v1/apps/gamma", `{"prefixes":["g-*"]}`, "If-None-Match", "*").want(t, 412)
 }
 

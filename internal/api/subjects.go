@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
@@ -43,10 +44,11 @@ func (h *handler) getSubject(w http.ResponseWriter, r *http.Request) {
 func (h *handler) putSubject(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("subject")
 	var v struct {
-		Name   string       `json:"name"`
-		App    string       `json:"app"`
-		Grants []auth.Grant `json:"grants"`
-		Note   string       `json:"note"`
+		Name    string       `json:"name"`
+		App     string       `json:"app"`
+		Grants  []auth.Grant `json:"grants"`
+		Note    string       `json:"note"`
+		Expires time.Time    `json:"expires"`
 	}
 	p := h.readJSON(r, maxAccessBody, &v)
 	if p == nil && v.Name != "" && v.Name != name {
@@ -62,14 +64,16 @@ func (h *handler) putSubject(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	put, err := h.o.Auth.PutSubject(
-		r.Context(), caller(r.Context()), auth.Subject{Name: name, App: v.App, Grants: v.Grants, Note: v.Note}, expect,
+		r.Context(), caller(r.Context()), auth.Subject{
+			Name: name, App: v.App, Grants: v.Grants, Note: v.Note, Expires: v.Expires,
+		}, expect,
 	)
 	if err != nil {
 		h.failRevised(w, err, put.Revision)
 		return
 	}
 	h.didAccess(r, auth.KindSubject, name, madeOrChanged(put.New), put.Revision)
-	h.writeRevised(w, r, http.StatusOK, put.Revision, shownSubject(&put))
+	h.writePut(w, r, put.New, put.Revision, shownSubject(&put))
 }
 
 func (h *handler) deleteSubject(w http.ResponseWriter, r *http.Request) {

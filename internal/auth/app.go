@@ -32,6 +32,8 @@ type App struct {
 	Note    string           `json:"note,omitempty"`
 	// Created is set when it is made: tokens of an app that was deleted are none of a later one of its name.
 	Created time.Time `json:"created,omitzero"`
+	// Gained is when it was given those of its prefixes that it was not made with, set by PutApp.
+	Gained map[string]time.Time `json:"gained,omitempty"`
 	// Revision is that of its document, set by what reads it.
 	Revision int64 `json:"-"`
 	// New is whether PutApp made it, set by that.
@@ -145,3 +147,45 @@ func validateNote(note string) error {
 
 // owns reports whether a name is one of the app's; the operator, nil, owns all.
 func (a *App) owns(name string) bool { return a == nil || withinAny(a.Prefixes, name) }
+
+// gained is when each prefix was given to an app that was another before; nil if all are as old as it.
+func (a *App) gained(before *App, at time.Time) map[string]time.Time {
+	since := map[string]time.Time{}
+	for _, p := range a.Prefixes {
+		if coveredByAny(before.Prefixes, p) {
+			at, later := before.since(p)
+			if later {
+				since[p] = at
+			}
+			continue
+		}
+		since[p] = at
+	}
+	if len(since) == 0 {
+		return nil
+	}
+	return since
+}
+
+// since is when an app got all names of a prefix; later says that it was made before that.
+func (a *App) since(prefix string) (at time.Time, later bool) {
+	for _, p := range a.Prefixes {
+		if !covers(p, prefix) {
+			continue
+		}
+		got, later := a.Gained[p]
+		if !later {
+			return a.Created, false
+		}
+		if at.IsZero() || got.Before(at) {
+			at = got
+		}
+	}
+	return at, true
+}
+
+// HadAt reports whether a name was the app's at an instant, as far as it is its own now.
+func (a *App) HadAt(name string, at time.Time) bool {
+	since, later := a.since(name)
+	return !at.Before(a.Created) && (!later || !at.Before(since))
+}

@@ -57,7 +57,7 @@ func (a *Authority) byConnection(r *http.Request) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	id.expires = leaf.NotAfter
+	id.expires = id.bound(leaf.NotAfter)
 	return id, nil
 }
 

@@ -139,11 +139,14 @@ func (a *Authority) lookUpSubject(names []string) (*Identity, error) {
 	if err := a.replica.usable(time.Now()); err != nil {
 		return nil, err
 	}
-	v := a.replica.view
+	now, v := time.Now(), a.replica.view
 	for _, name := range names {
 		s := v.subjects[name]
 		if s == nil {
 			continue
+		}
+		if s.ended(now) {
+			return nil, refuse(Expired, "what "+name+" may do has ended")
 		}
 		app, found := v.appOf(s.App, micros(s.AppCreated))
 		if !found {
@@ -151,6 +154,7 @@ func (a *Authority) lookUpSubject(names []string) (*Identity, error) {
 		}
 		return &Identity{
 			Actor: queue.Actor{Name: name, App: s.App}, App: app, grants: compact(s.Grants), subject: name,
+			expires: s.Expires,
 		}, nil
 	}
 	return nil, errNotHere

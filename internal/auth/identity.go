@@ -76,5 +76,21 @@ func (i *Identity) bound(at time.Time) time.Time {
 	return i.expires
 }
 
+// ending is when something ends that he makes and that he asked to end at an instant. He is not given more time than he
+// has himself: to ask for it is an error, a *queue.FieldError.
+func (i *Identity) ending(at time.Time) (time.Time, error) {
+	ends := i.bound(at)
+	if !at.IsZero() && ends.Before(at) {
+		return at, &queue.FieldError{
+			Field: "expires", Value: at.UTC().Format(time.RFC3339), Reason: "is later than who makes it ends himself, at " +
+				ends.UTC().Format(time.RFC3339) + ": ask for less, or leave it out for that",
+		}
+	}
+	if ends.IsZero() {
+		return ends, nil
+	}
+	return ends.UTC().Truncate(time.Microsecond), nil
+}
+
 // Grants are what he may do.
 func (i *Identity) Grants() []Grant { return i.grants.list() }

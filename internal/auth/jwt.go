@@ -37,7 +37,7 @@ func (a *Authority) byJWT(ctx context.Context, text string) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	id.Actor.Name, id.expires = proven.name, proven.expires
+	id.Actor.Name, id.expires = proven.name, id.bound(proven.expires)
 	return id, nil
 }
 

@@ -82,8 +82,9 @@ func (a *Authority) PutApp(ctx context.Context, by *Identity, app App, expect in
 		switch {
 		case err == nil:
 			app.Created, app.New, at = old.Created, false, old.Revision
+			app.Gained = app.gained(old, now())
 		case errors.Is(err, queue.ErrUnknownDocument):
-			app.Created, app.New = now(), true
+			app.Created, app.New, app.Gained = now(), true, nil
 		default:
 			return App{}, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/penstock/penstock/queue"
 )
@@ -28,8 +29,8 @@ func (a *Authority) Subject(ctx context.Context, by *Identity, name string) (Sub
 	return s, nil
 }
 
-// Subjects returns up to limit subjects of an app behind a name, in order; of the operator's if it is empty. Those that
-// have more than by has are left out.
+// Subjects returns up to limit subjects of an app behind a name, in order. Without an app they are all that there are,
+// for the operator; those that have more than by has are left out.
 func (a *Authority) Subjects(ctx context.Context, by *Identity, app, after string, limit int) ([]Subject, error) {
 	unknown := queue.UnknownDocument(KindApp, app)
 	if err := by.mayManage(app, nil, unknown); err != nil {
@@ -40,10 +41,15 @@ func (a *Authority) Subjects(ctx context.Context, by *Identity, app, after strin
 	}
 	a.replica.mu.RLock()
 	defer a.replica.mu.RUnlock()
-	if app != "" && a.replica.view.apps[app] == nil {
+	v := a.replica.view
+	if app != "" && v.apps[app] == nil {
 		return nil, unknown
 	}
-	found := listed(a.replica.view.subjects, after, limit, func(_ string, s *Subject) bool {
+	found := listed(v.subjects, after, limit, func(_ string, s *Subject) bool {
+		if app == "" && by.isOperator() {
+			_, holds := v.appOf(s.App, micros(s.AppCreated))
+			return holds
+		}
 		return s.App == app && by.mayManage(app, s.Grants, unknown) == nil
 	})
 	subjects := make([]Subject, len(found))
@@ -64,7 +70,10 @@ func (a *Authority) PutSubject(ctx context.Context, by *Identity, s Subject, exp
 	if err != nil {
 		return Subject{}, err
 	}
-	if err := s.validate(app); err != nil {
+	if err := s.validate(app, time.Now()); err != nil {
+		return Subject{}, err
+	}
+	if s.Expires, err = by.ending(s.Expires); err != nil {
 		return Subject{}, err
 	}
 	if app != nil {

@@ -130,22 +130,17 @@ func (a *Authority) CreateToken(ctx context.Context, by *Identity, t Token) (sec
 	if err := t.validate(app, time.Now()); err != nil {
 		return "", Token{}, err
 	}
-	ends := by.bound(t.Expires)
-	if !t.Expires.IsZero() && ends.Before(t.Expires) {
-		return "", Token{}, &queue.FieldError{
-			Field: "expires", Value: t.Expires.UTC().Format(time.RFC3339), Reason: "is later than who makes it ends himself, at " +
-				ends.UTC().Format(time.RFC3339) + ": ask for less, or leave it out for that",
-		}
+	ends, err := by.ending(t.Expires)
+	if err != nil {
+		return "", Token{}, err
 	}
 	if err := a.roomForToken(ctx, app); err != nil {
 		return "", Token{}, err
 	}
 	secret, made = NewToken()
 	made.App, made.Grants, made.Note, made.Creator = t.App, t.Grants, t.Note, by.Actor.Name
+	made.Expires = ends
 	made.Created = now()
-	if !ends.IsZero() {
-		made.Expires = ends.UTC().Truncate(time.Microsecond)
-	}
 	if app != nil {
 		made.AppCreated = app.Created
 	}

@@ -1,28 +1,10 @@
 package auth
 
-import (
-	"net"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-// KnowsPeers is whether the system says who connects to a Unix socket.
-const KnowsPeers = true
-
-// peerOf returns the user who connected, as the kernel knows him.
-func peerOf(c *net.UnixConn) (uid uint32, err error) {
-	raw, err := c.SyscallConn()
+func peerOfSocket(fd int) (uid uint32, err error) {
+	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
-		return 0, err
-	}
-	var peer *unix.Ucred
-	control := raw.Control(func(fd uintptr) {
-		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	switch {
-	case control != nil:
-		return 0, control
-	case err != nil:
 		return 0, err
 	}
 	return peer.Uid, nil

@@ -29,6 +29,7 @@ type Subject struct {
 	App     string    `json:"app,omitempty"` // empty is the operator's
 	Grants  []Grant   `json:"grants"`
 	Note    string    `json:"note,omitempty"`
+	Expires time.Time `json:"expires,omitzero"` // zero is never
 	Created time.Time `json:"created,omitzero"`
 	Creator string    `json:"creator,omitempty"`
 	// AppCreated is when its app was, see App.Created.
@@ -63,12 +64,18 @@ func ValidateSubjectName(name string) error {
 	}
 }
 
-func (s *Subject) validate(app *App) error {
+func (s *Subject) validate(app *App, now time.Time) error {
 	if err := ValidateSubjectName(s.Name); err != nil {
 		return err
 	}
 	if err := validateGrants(s.Grants, app); err != nil {
 		return err
 	}
+	if err := validateExpires(s.Expires, now); err != nil {
+		return err
+	}
 	return validateNote(s.Note)
 }
+
+// ended reports whether it lets nobody in any more.
+func (s *Subject) ended(now time.Time) bool { return !s.Expires.IsZero() && !now.Before(s.Expires) }

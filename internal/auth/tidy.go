@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// keepExpired is for how long a token that has expired is shown.
+	// keepExpired is for how long a token or a subject that has expired is shown.
 	keepExpired = 30 * 24 * time.Hour
 	// mostTidied documents are deleted at a time.
 	mostTidied = 1000
@@ -59,8 +59,10 @@ func (a *Authority) useless(now time.Time) (found []uselessDocument) {
 		}
 	}
 	for name, s := range v.subjects {
-		if _, has := v.appOf(s.App, micros(s.AppCreated)); !has && len(found) < mostTidied {
-			found = append(found, uselessDocument{KindSubject, name, s.App, micros(s.AppCreated), s.Revision, false})
+		_, has := v.appOf(s.App, micros(s.AppCreated))
+		expired := s.ended(now.Add(-keepExpired))
+		if (expired || !has) && len(found) < mostTidied {
+			found = append(found, uselessDocument{KindSubject, name, s.App, micros(s.AppCreated), s.Revision, expired})
 		}
 	}
 	return found

@@ -81,8 +81,11 @@ func (a *Authority) lost(id *Identity) *Refusal {
 		has, app, created = held.grants, held.app, held.appCreated
 	} else {
 		s := v.subjects[id.subject]
-		if s == nil {
+		switch {
+		case s == nil:
 			return refuse(Revoked, "")
+		case s.ended(now):
+			return refuse(Expired, "")
 		}
 		has, app, created = compact(s.Grants), s.App, micros(s.AppCreated)
 	}

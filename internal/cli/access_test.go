@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/auth"
@@ -170,10 +171,17 @@ func TestSubjects(t *testing.T) {
 	expect(t, ExitDone, "may produce", "", "subject", "put", "cert:billing.acme.example", "--app", "acme", "--grant", "produce")
 	expect(t, ExitDone, "may view", "", "subject", "put", "cert:billing.acme.example", "--app", "acme", "--grant", "view")
 	expect(t, ExitDone, "cert:billing.acme.example", "", "subject", "ls", "--app", "acme")
-	expect(t, ExitDone, "[]", "", "subject", "ls", "-o", "json")
+	expect(t, ExitDone, "cert:billing.acme.example", "", "subject", "ls", "-o", "json")
+	expect(t, ExitDone, "never", "", "subject", "ls")
+	expect(t, ExitDone, "", "", "subject", "put", "unix:77", "--grant", "view", "--expires-in", "720h")
+	day := time.Now().Add(720 * time.Hour).Format(time.DateOnly)
+	expect(t, ExitDone, day, "", "subject", "ls")
+	expect(t, ExitDone, "removed", "", "subject", "rm", "unix:77")
+	expect(t, ExitRefused, "", "expires", "subject", "put", "unix:77", "--grant", "view", "--expires-in", "-1h")
 	expect(t, ExitRefused, "", "cert:NAME", "subject", "put", "billing", "--grant", "view")
 	expect(t, ExitDone, "removed", "", "subject", "rm", "cert:billing.acme.example")
 	expect(t, ExitRefused, "", "", "subject", "rm", "cert:billing.acme.example")
+	expect(t, ExitDone, "[]", "", "subject", "ls", "-o", "json")
 }
 
 // The audit log tells who did what, and is found whole, as it is and as it was exported.

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/penstock/penstock/internal/auth"
 )
@@ -17,6 +18,25 @@ func (grantFlags) LongHelp() map[string]string {
 	return map[string]string{
 		"grant": "What it may do: ROLE, or ROLE:PREFIX for some of the names alone. May be repeated.",
 	}
+}
+
+// lasting says for how long a token or a subject holds.
+type lasting struct {
+	ExpiresIn time.Duration `env:"-" placeholder:"DURATION"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (lasting) LongHelp() map[string]string {
+	return map[string]string{"expires-in": "For how long it holds, such as 720h; for ever without."}
+}
+
+// expires is the instant at which it ends; nil is never.
+func (l *lasting) expires(now time.Time) *time.Time {
+	if l.ExpiresIn == 0 {
+		return nil
+	}
+	at := now.Add(l.ExpiresIn).UTC()
+	return &at
 }
 
 // grantHelp is told by the commands that take them.

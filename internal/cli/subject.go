@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/client"
@@ -23,7 +24,7 @@ type subjectLsCmd struct {
 // LongHelp is the help that is too long for the tags.
 func (subjectLsCmd) LongHelp() map[string]string {
 	return map[string]string{
-		"app": "Whose; without one those of the app of who asks, of the operator the operator's.",
+		"app": "Whose; without one those of the app of who asks, of the operator all.",
 	}
 }
 
@@ -39,10 +40,10 @@ func (c *subjectLsCmd) Run(r *run) error {
 	if c.json() {
 		return printJSON(r.Out, orEmpty(subjects))
 	}
-	t := table{header: []string{"NAME", "APP", "MAY", "CREATED", "CREATOR", "NOTE"}}
+	t := table{header: []string{"NAME", "APP", "MAY", "CREATED", "ENDS", "CREATOR", "NOTE"}}
 	for i := range subjects {
 		s := &subjects[i]
-		t.add(s.Name, orNone(s.App), grantsOf(s.Grants), day(&s.Created), s.Creator, s.Note)
+		t.add(s.Name, orNone(s.App), grantsOf(s.Grants), day(&s.Created), ends(&s.Expires), s.Creator, s.Note)
 	}
 	_, err = fmt.Fprint(r.Out, t.String())
 	return err
@@ -52,6 +53,7 @@ type subjectPutCmd struct {
 	Name string `arg:"" help:"Who: cert:NAME, oidc:PROVIDER#VALUE or unix:UID."`
 	App  string `env:"-" help:"Whose he is; without one the operator's." placeholder:"APP"`
 	grantFlags
+	lasting
 	Note string `env:"-" help:"Who that is."`
 	output
 }
@@ -87,10 +89,11 @@ func (c *subjectPutCmd) Run(r *run) error {
 		return err
 	}
 	text, err := json.Marshal(struct {
-		App    string       `json:"app,omitempty"`
-		Grants []auth.Grant `json:"grants"`
-		Note   string       `json:"note,omitempty"`
-	}{c.App, grants, c.Note})
+		App     string       `json:"app,omitempty"`
+		Grants  []auth.Grant `json:"grants"`
+		Note    string       `json:"note,omitempty"`
+		Expires *time.Time   `json:"expires,omitempty"`
+	}{c.App, grants, c.Note, c.expires(time.Now())})
 	if err != nil {
 		return fmt.Errorf("subject %s: %w", c.Name, err)
 	}

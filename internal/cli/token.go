@@ -61,16 +61,15 @@ func (f *secretFlags) show(r *run, made *wire.MadeToken) error {
 type tokenCreateCmd struct {
 	App string `env:"-" placeholder:"APP"`
 	grantFlags
-	ExpiresIn time.Duration `env:"-" placeholder:"DURATION"`
-	Note      string        `env:"-" help:"What it is for."`
+	lasting
+	Note string `env:"-" help:"What it is for."`
 	secretFlags
 }
 
 // LongHelp is the help that is too long for the tags.
 func (tokenCreateCmd) LongHelp() map[string]string {
 	return map[string]string{
-		"app":        "Whose it is; without one it is of the app of who asks, of the operator the operator's.",
-		"expires-in": "For how long it holds, such as 720h; for ever without.",
+		"app": "Whose it is; without one it is of the app of who asks, of the operator the operator's.",
 	}
 }
 
@@ -132,9 +131,9 @@ func (c *tokenLsCmd) Run(r *run) error {
 
 func day(t *time.Time) string { return t.Local().Format(time.DateOnly) }
 
-// ends is when a token does.
+// ends is when a token or a subject does.
 func ends(at *time.Time) string {
-	if at == nil {
+	if at == nil || at.IsZero() {
 		return "never"
 	}
 	return at.Local().Format(time.DateTime)
