@@ -132,7 +132,8 @@ func TestAHangingAppLeavesTheOthersTheirHandlers(t *testing.T) {
 	})
 }
 
-// The share is a pool of its own to the app's queues: one alone has half of it, and leaves as many to another as it has.
+// The share is a pool of its own to the app's queues: one alone has half of it, and leaves as many to another as it
+// has.
 func TestQueuesOfAnApp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := embedded(t)

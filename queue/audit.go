@@ -63,8 +63,8 @@ func DigestOf(text []byte) Digest {
 	return Digest(hex.EncodeToString(sum[:]))
 }
 
-// AuditRecord is an entry as it is kept. Its chain is of the texts, byte by byte, so that whoever has them needs nothing
-// else to verify it.
+// AuditRecord is an entry as it is kept. Its chain is of the texts, byte by byte, so that whoever has them needs
+// nothing else to verify it.
 type AuditRecord struct {
 	// Text is an AuditEntry as JSON.
 	Text []byte `json:"text"`

@@ -30,12 +30,11 @@ type Rules interface {
 // Taker decides by the rules. Those that a queue's spec names, of its own group, are asked by Append and Offer as
 // well, in the same step.
 type Taker interface {
-	// Take asks a rule, up to MaxTakes times, each as if alone and in this order, and answers in the same order.
-	// After ErrOutcomeUnknown something may have been taken: repeating it takes again. While the rule holds as many
-	// keys as it may (see Rule.MaxKeys), TakeNow and TakePeek under another are refused. What its Action means is the
-	// caller's business; of a shadow the answers say so. TakeAnew, and TakeBack without a lease, write an entry of the
-	// audit log in their own step, if the context has an Actor. Errors also: ErrUnknownRule, a *FieldError if there are too
-	// many.
+	// Take asks a rule, up to MaxTakes times, each as if alone and in this order, and answers in the same order. After
+	// ErrOutcomeUnknown something may have been taken: repeating it takes again. While the rule holds as many keys as it
+	// may (see Rule.MaxKeys), TakeNow and TakePeek under another are refused. What its Action means is the caller's
+	// business; of a shadow the answers say so. TakeAnew, and TakeBack without a lease, write an entry of the audit log in
+	// their own step, if the context has an Actor. Errors also: ErrUnknownRule, a *FieldError if there are too many.
 	Take(ctx context.Context, rule string, takes []Take) ([]Taken, error)
 }
 

@@ -35,7 +35,8 @@ func Draw(w io.Writer, panels []Panel) error {
 	b.WriteString(`<rect width="100%" height="100%" fill="white"/>` + "\n")
 	fmt.Fprintf(
 		&b,
-		`<text x="%d" y="20"><tspan fill="%s">what the receiver allows</tspan><tspan dx="20" fill="%s">the rate of the queue</tspan></text>`+"\n",
+		`<text x="%d" y="20"><tspan fill="%s">what the receiver allows</tspan>`+
+			`<tspan dx="20" fill="%s">the rate of the queue</tspan></text>`+"\n",
 		marginLeft, limitColour, rateColour,
 	)
 	for i, p := range panels {

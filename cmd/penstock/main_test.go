@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(atHome(m))
 }
 
-// asStarted is the environment before atHome changed it: with another home, go would fetch and compile all modules anew.
+// asStarted is the environment before atHome changed it: with another home, go would fetch and compile all modules
+// anew.
 var asStarted = os.Environ()
 
 // atHome runs the tests with a home of their own, so that none reads or changes the logins of whoever runs them.

@@ -158,7 +158,9 @@ func interrupted(ctx context.Context) error {
 }
 
 func newTask(p *asynqtask.Plan, job *drain.Job, t *asynqtask.Target) (*asynq.Task, []asynq.Option) {
-	p.Headers[setting.HeaderID], p.Headers[setting.HeaderQueue], p.Headers[setting.HeaderAttempt] = job.ID, job.Queue, strconv.Itoa(job.Attempt)
+	p.Headers[setting.HeaderID] = job.ID
+	p.Headers[setting.HeaderQueue] = job.Queue
+	p.Headers[setting.HeaderAttempt] = strconv.Itoa(job.Attempt)
 	options := []asynq.Option{asynq.TaskID(job.ID), asynq.Queue(t.Queue)}
 	if p.MaxRetry != nil {
 		options = append(options, asynq.MaxRetry(*p.MaxRetry))

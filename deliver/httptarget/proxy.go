@@ -182,7 +182,8 @@ func (p *proxy) tunnel(ctx context.Context, c net.Conn, to string) (again bool, 
 	var answer *http.Response
 	r := bufio.NewReader(io.LimitReader(c, maxHeaderBytes))
 	if err == nil {
-		answer, err = http.ReadResponse(r, &http.Request{Method: http.MethodConnect}) //nolint:bodyclose // what follows is the tunnel, or is closed with the connection
+		//nolint:bodyclose // what follows is the tunnel, or is closed with the connection
+		answer, err = http.ReadResponse(r, &http.Request{Method: http.MethodConnect})
 	}
 	switch {
 	case !stop():

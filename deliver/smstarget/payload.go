@@ -149,7 +149,8 @@ func checkFrom(at, from string) error {
 	}
 	return setting.Error(
 		at, from,
-		`must be a phone number as E.164 has it ("+4915112345678"), a short code of 3 to 8 digits, or a name of up to 11 letters, digits, spaces, +, -, _ and & with a letter in it`,
+		`must be a phone number as E.164 has it ("+4915112345678"), a short code of 3 to 8 digits, or a name of `+
+			`up to 11 letters, digits, spaces, +, -, _ and & with a letter in it`,
 	)
 }
 

@@ -113,7 +113,8 @@ func (r reply) judgeFinal(at stage) verdict {
 }
 
 var waits = regexp.MustCompile(
-	`(?i)\b(?:in|after|for|wait|within)[ :]+(?:about |at least )?(\d{1,6}) ?(s|secs?|seconds?|m|mins?|minutes?|h|hours?)\b`,
+	`(?i)\b(?:in|after|for|wait|within)[ :]+(?:about |at least )?` +
+		`(\d{1,6}) ?(s|secs?|seconds?|m|mins?|minutes?|h|hours?)\b`,
 )
 
 // wait is how long a server asked to be spared in so many words, "try again in 60 seconds"; 0 if it did not.

@@ -67,7 +67,9 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	kinds, err := deliver.NewKinds(deliver.Kind{Name: "file", Setting: func() setting.Setting { return &file{Name: "letters.txt"} }, Deliver: write})
+	kinds, err := deliver.NewKinds(deliver.Kind{
+		Name: "file", Setting: func() setting.Setting { return &file{Name: "letters.txt"} }, Deliver: write,
+	})
 	if err != nil {
 		return err
 	}
@@ -86,7 +88,9 @@ func run(ctx context.Context) error {
 	}
 	door := kinds.NewIntake(engine, engine) // asks the target about each job
 	for i := range 20 {
-		answers, err := door.Append(ctx, []queue.Job{{Queue: "letters", ID: fmt.Sprint("letter-", i), Payload: fmt.Appendf(nil, "hello %d", i)}})
+		answers, err := door.Append(ctx, []queue.Job{
+			{Queue: "letters", ID: fmt.Sprint("letter-", i), Payload: fmt.Appendf(nil, "hello %d", i)},
+		})
 		if err != nil {
 			return err
 		}

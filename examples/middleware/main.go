@@ -46,7 +46,8 @@ func run(ctx context.Context) error {
 	go func() { over <- rules.Run(ctx) }()
 
 	var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
-	handler = admission.Middleware(rules, rule.Name, admission.HeaderKey("X-Api-Key"), admission.MiddlewareOptions{})(handler)
+	limit := admission.Middleware(rules, rule.Name, admission.HeaderKey("X-Api-Key"), admission.MiddlewareOptions{})
+	handler = limit(handler)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:8081"))
 	if err != nil {

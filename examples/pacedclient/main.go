@@ -36,7 +36,8 @@ func run(ctx context.Context, url string) error {
 		return err
 	}
 	defer engine.Close()
-	if _, err := engine.Put(ctx, queue.Spec{Name: "partner", Rate: leaky.PerSecond(5), Pull: true}, queue.AnyRevision); err != nil {
+	spec := queue.Spec{Name: "partner", Rate: leaky.PerSecond(5), Pull: true}
+	if _, err := engine.Put(ctx, spec, queue.AnyRevision); err != nil {
 		return err
 	}
 	dispatcherCtx, closeDesk := context.WithCancel(context.WithoutCancel(ctx)) // it outlives those who wait

@@ -1,6 +1,6 @@
 // Command producer appends jobs to a queue over HTTP, with nothing but Go's standard library. When there is no room it
-// comes back when it is told to, with the same ids, so that nothing is lost and nothing is there twice. PENSTOCK_TOKEN is
-// the token that it shows.
+// comes back when it is told to, with the same ids, so that nothing is lost and nothing is there twice. PENSTOCK_TOKEN
+// is the token that it shows.
 package main
 
 import (

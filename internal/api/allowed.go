@@ -87,8 +87,8 @@ func (h *handler) allowedRule(ctx context.Context, name string) error {
 	return app.Limits.PermitRule(now)
 }
 
-// onePut lets one request of an app at a time put what its limits are of: two together could pass them. Other apps do not
-// wait. Where an app puts at several ingresses at once it can still have one more for each.
+// onePut lets one request of an app at a time put what its limits are of: two together could pass them. Other apps do
+// not wait. Where an app puts at several ingresses at once it can still have one more for each.
 func (h *handler) onePut(ctx context.Context) (unlock func(), err error) {
 	app := appOfCaller(ctx)
 	if app == nil || app.Limits == (auth.Limits{}) {

@@ -193,10 +193,10 @@ func auditViewOf(ctx context.Context) auditView {
 	return auditView{id, id == nil || id.Everything(auth.Admin)}
 }
 
-// record is an entry as it may be shown, if it may. Of a change to what is his that the operator made an app's admin sees
-// who it was, and not by which token and from where. What another app did he never sees, and nothing that was before his
-// app: its name and its prefixes may have been another's then. The chain is only for who sees all of it: its numbers
-// count what others do, and its digests are of that.
+// record is an entry as it may be shown, if it may. Of a change to what is his that the operator made an app's admin
+// sees who it was, and not by which token and from where. What another app did he never sees, and nothing that was
+// before his app: its name and its prefixes may have been another's then. The chain is only for who sees all of it: its
+// numbers count what others do, and its digests are of that.
 func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 	shown := wire.AuditRecord{
 		Partition: e.partition, Entry: e.entry, Before: e.record.Before, After: e.record.After,

@@ -140,8 +140,8 @@ func TestAuditOfPredecessors(t *testing.T) {
 	}
 }
 
-// What an app's admin is told has no counts or digests of what others do, and where a page ends is the same however much
-// they did. He reads the same from either end, page by page.
+// What an app's admin is told has no counts or digests of what others do, and where a page ends is the same however
+// much they did. He reads the same from either end, page by page.
 func TestAuditTellsNoForeignCounts(t *testing.T) {
 	e, err := redisq.Open(
 		t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{Init: true, Partitions: 4},

@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.json again, as the tables say")
 
-// What openapi.json says of refusals, states, counters, algorithms and settings is that of the tables in package queue and in
-// reasons.go.
+// What openapi.json says of refusals, states, counters, algorithms and settings is that of the tables in package queue
+// and in reasons.go.
 func TestOpenAPIFollowsTheTables(t *testing.T) {
 	doc := string(openAPIDocument)
 	doc = withList(doc, names(reasons, func(r Reason) string { return r.Code }), "Reason", "enum")

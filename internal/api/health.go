@@ -93,7 +93,10 @@ func (h *handler) ability(ctx context.Context) (wire.Readiness, *Problem) {
 		before string // what stands before err in the detail
 		err    error
 	}{
-		{store != nil, wire.Readiness{Store: "unavailable", Overflow: "ok"}, "only jobs that may be deferred are taken: ", store},
+		{
+			store != nil, wire.Readiness{Store: "unavailable", Overflow: "ok"},
+			"only jobs that may be deferred are taken: ", store,
+		},
 		{
 			overflow != nil,
 			wire.Readiness{Store: "ok", Overflow: "unavailable"},

@@ -28,8 +28,8 @@ func (h *handler) holdToRate(ctx context.Context, by *auth.Identity, app *auth.A
 	return nil
 }
 
-// readyRate puts the rule of an app that is going to have a rate. An app is never without the rule of its rate: the rule
-// comes first, and goes last.
+// readyRate puts the rule of an app that is going to have a rate. An app is never without the rule of its rate: the
+// rule comes first, and goes last.
 func (h *handler) readyRate(ctx context.Context, app *auth.App) error {
 	if err := app.Validate(); err != nil || app.Limits.Rate == leaky.Unlimited {
 		return err
@@ -61,8 +61,9 @@ func (h *handler) putRate(ctx context.Context, app *auth.App) error {
 		return err
 	}
 	rule := queue.Rule{
-		Name: name, Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: app.Limits.Rate, Burst: rateBurst(app.Limits.Rate)},
-		Away: queue.AwayShare,
+		Name: name, Algorithm: leaky.AlgorithmMeter,
+		Bound: queue.Bound{Rate: app.Limits.Rate, Burst: rateBurst(app.Limits.Rate)},
+		Away:  queue.AwayShare,
 	}
 	rule.Normalize()
 	if err := rule.Validate(); err != nil {

@@ -163,7 +163,8 @@ func (r *refusals) write(done chan struct{}) {
 	}
 }
 
-// noteRefusal notes that a request was refused, unless it would have changed nothing, or it is not known whether it did.
+// noteRefusal notes that a request was refused, unless it would have changed nothing, or it is not known whether it
+// did.
 func (h *handler) noteRefusal(rt *route, w http.ResponseWriter, r *http.Request, p *Problem) {
 	if rt.effect == reads || p.Reason.Status >= http.StatusInternalServerError {
 		return

@@ -24,8 +24,8 @@ func (MemoryFlags) LongHelp() map[string]string {
 	return map[string]string{
 		"memory": "What requests and connections may hold at once; one client's address at most half, and a quarter " +
 			"while others want theirs. An ingress takes at most 256 MiB more (default ${default}).",
-		"trusted-proxies": "Addresses (10.0.0.7) or ranges (10.0.0.0/8) of proxies in front: what they say in X-Forwarded-For " +
-			"is the client's address.",
+		"trusted-proxies": "Addresses (10.0.0.7) or ranges (10.0.0.0/8) of proxies in front: what they say in " +
+			"X-Forwarded-For is the client's address.",
 	}
 }
 

@@ -89,10 +89,12 @@ func (f *NATSFlags) connect(name string, log *slog.Logger) (*nats.Conn, error) {
 	l := &line{log: log, first: make(chan error, 1), said: map[string]bool{}}
 	// Answers come to subjects of the kind of process, so that users of NATS can be kept from reading those of others.
 	inbox := "_INBOX." + strings.ReplaceAll(name, " ", "-")
-	options := append(l.options(), nats.Name(name), nats.CustomInboxPrefix(inbox), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
-		nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(-1),
-		nats.Timeout(2*time.Second), nats.SetCustomDialer(&net.Dialer{Timeout: natsDial}), nats.PingInterval(time.Second),
-		nats.MaxPingsOutstanding(2))
+	options := append(
+		l.options(), nats.Name(name), nats.CustomInboxPrefix(inbox), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(-1), nats.Timeout(2*time.Second),
+		nats.SetCustomDialer(&net.Dialer{Timeout: natsDial}), nats.PingInterval(time.Second),
+		nats.MaxPingsOutstanding(2),
+	)
 	if f.NATSCreds != "" {
 		if _, err := os.ReadFile(f.NATSCreds); err != nil { // the client would read it only when a server asks
 			return nil, err

@@ -40,8 +40,8 @@ func (PublishFlags) LongHelp() map[string]string {
 			"URL instead.",
 		"publish-prefix": "What every subject begins with that they publish to, such as jobs: nothing outside of it can be " +
 			"reached. Needed by --publish-nats.",
-		"publish-tls-ca": "PEM file of the authorities that the certificate of that NATS is checked against, instead of the " +
-			"system's.",
+		"publish-tls-ca": "PEM file of the authorities that the certificate of that NATS is checked against, instead of " +
+			"the system's.",
 		"publish-tls-cert": "PEM file of the certificate to show to that NATS. Needs --publish-tls-key.",
 		"asynq-tls-ca": "PEM file of the authorities that the certificate of --asynq-redis is checked against, instead of " +
 			"the system's.",

@@ -175,8 +175,9 @@ func (a *Authority) roomForToken(ctx context.Context, app *App) error {
 }
 
 // RotateToken makes a token that may do what another one may, which itself ends after keep. It lasts as long as that
-// one was to, counted anew; if the proof of who asks ends, not beyond the end of either. One that was replaced already is refused: its successor is the one to rotate. If it is changed meanwhile
-// the error is ErrRevision, and there is no new one.
+// one was to, counted anew; if the proof of who asks ends, not beyond the end of either. One that was replaced already
+// is refused: its successor is the one to rotate. If it is changed meanwhile the error is ErrRevision, and there is no
+// new one.
 func (a *Authority) RotateToken(
 	ctx context.Context, by *Identity, id string, keep time.Duration,
 ) (secret string, made Token, err error) {

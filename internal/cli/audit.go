@@ -161,7 +161,10 @@ func (c *auditLsCmd) Run(r *run) error {
 	if c.json() {
 		return printJSON(r.Out, records)
 	}
-	t := table{header: []string{"WHEN", "BY", "APP", "FROM", "WHAT", "OF", "NAME", "REVISION", "HOW"}, right: map[int]bool{7: true}}
+	t := table{
+		header: []string{"WHEN", "BY", "APP", "FROM", "WHAT", "OF", "NAME", "REVISION", "HOW"},
+		right:  map[int]bool{7: true},
+	}
 	for i := range records {
 		t.add(auditCells(&records[i])...)
 	}
@@ -282,6 +285,7 @@ func (c *auditTailCmd) print(r *run, e *wire.AuditRecord) error {
 	if c.json() {
 		return printLine(r.Out, e)
 	}
-	_, err := fmt.Fprintln(r.Out, strings.Join(slices.DeleteFunc(auditCells(e), func(s string) bool { return s == "" }), "  "))
+	cells := slices.DeleteFunc(auditCells(e), func(s string) bool { return s == "" })
+	_, err := fmt.Fprintln(r.Out, strings.Join(cells, "  "))
 	return err
 }

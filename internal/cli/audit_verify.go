@@ -84,11 +84,15 @@ func (c *auditVerifyCmd) report(r *run, parts []chain.Part) error {
 		}
 		return printJSON(r.Out, heads)
 	}
-	t := table{header: []string{"PARTITION", "FROM", "TO", "NEWEST", "DIGEST"}, right: map[int]bool{0: true, 1: true, 2: true}}
+	t := table{
+		header: []string{"PARTITION", "FROM", "TO", "NEWEST", "DIGEST"},
+		right:  map[int]bool{0: true, 1: true, 2: true},
+	}
 	entries := int64(0)
 	for _, p := range parts {
 		entries += p.Head.Number - p.First + 1
-		t.add(num(int64(p.Partition)), num(p.First), num(p.Head.Number), p.Head.At.Local().Format(time.DateTime), string(p.Head.Digest))
+		newest := p.Head.At.Local().Format(time.DateTime)
+		t.add(num(int64(p.Partition)), num(p.First), num(p.Head.Number), newest, string(p.Head.Digest))
 	}
 	if len(parts) > 0 {
 		if _, err := fmt.Fprint(r.Out, t.String()); err != nil {
@@ -135,7 +139,9 @@ func readWhole(
 	q.Oldest = true
 	chains, _, err := readAudit(r, api, q, func(e *wire.AuditRecord) (bool, error) {
 		if e.Text == "" {
-			return false, &ended{ExitRefused, errors.New("the digests are shown to the operator alone (the role admin for everything)")}
+			return false, &ended{
+				ExitRefused, errors.New("the digests are shown to the operator alone (the role admin for everything)"),
+			}
 		}
 		return true, each(e)
 	})

@@ -176,8 +176,8 @@ type deadReplayCmd struct {
 
 // Help is shown below the flags.
 func (deadReplayCmd) Help() string {
-	return `A replayed job waits in its queue as if appended now, with all its attempts before it, and leaves at the rate.
-Those for which there is no room stay dead (exit code 3): do it again later.
+	return `A replayed job waits in its queue as if appended now, with all its attempts before it, and leaves at
+the rate. Those for which there is no room stay dead (exit code 3): do it again later.
 
 Examples:
   penstock dead replay email welcome-4711
@@ -233,8 +233,8 @@ type deadRmCmd struct {
 
 // Help is shown below the flags.
 func (deadRmCmd) Help() string {
-	return `What is dropped is not known any more, and its id may be used again. Without ids the number of dead jobs is told
-and the queue's name asked for, which --yes gives in advance.
+	return `What is dropped is not known any more, and its id may be used again. Without ids the number of dead
+jobs is told and the queue's name asked for, which --yes gives in advance.
 
 Examples:
   penstock dead rm email welcome-4711

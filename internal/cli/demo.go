@@ -34,7 +34,8 @@ taken back from there. It ends by itself in less than 30 s.
 Exit code 0 only if every message was accepted, each was delivered exactly once, all that
 was deferred came back, and no window of any width saw more starts at the receiver than the window law allows:
 ceil((W + slack + delta)/T) in any W, with T = %v, slack %v and delta %v, which
-is for the way to the receiver.`, demo.Offered, demo.Capacity, demo.Outflow, demo.Outflow.Interval(), demo.Slack, demo.Delta)
+is for the way to the receiver.`,
+		demo.Offered, demo.Capacity, demo.Outflow, demo.Outflow.Interval(), demo.Slack, demo.Delta)
 }
 
 // mayWait are the example messages that nobody is waiting for at the door.

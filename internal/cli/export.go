@@ -66,8 +66,8 @@ one that comes in while the export runs may be missing. It is a backup, and not 
 
 The file holds everything: payloads, and settings as stored. Keep it like the store itself.
 
-The file ends with a checksum, which finds damage. Whoever may write to the file can write another: with --sign a signature
-stands behind it, which import --verify insists on. openssl makes the keys: see below.
+The file ends with a checksum, which finds damage. Whoever may write to the file can write another: with
+--sign a signature stands behind it, which import --verify insists on. openssl makes the keys: see below.
 
 Examples:
   penstock export --store ./penstock-data > backup.ndjson

@@ -53,7 +53,9 @@ func (f *grantFlags) grants() (all []auth.Grant, err error) {
 	for _, text := range f.Grant {
 		role, prefix, ofPrefix := strings.Cut(text, ":")
 		if ofPrefix && prefix == "" || auth.Role(role).Means() == "" {
-			return nil, usage(fmt.Errorf("--grant %s: must be ROLE or ROLE:PREFIX, with a role of %s", text, joined(auth.Roles())))
+			return nil, usage(fmt.Errorf(
+				"--grant %s: must be ROLE or ROLE:PREFIX, with a role of %s", text, joined(auth.Roles()),
+			))
 		}
 		all = append(all, auth.Grant{Role: auth.Role(role), Prefix: prefix})
 	}

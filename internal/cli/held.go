@@ -26,8 +26,9 @@ type heldLsCmd struct {
 
 // Help is shown below the flags.
 func (heldLsCmd) Help() string {
-	return `A held job may have been sent, and nobody can know: its connection, or its drainer, was lost when the receiver may have
-had all of it. It keeps its place until a person decides. The flags choose by since when it is held.`
+	return `A held job may have been sent, and nobody can know: its connection, or its drainer, was lost when the
+receiver may have had all of it. It keeps its place until a person decides. The flags choose by since when it
+is held.`
 }
 
 func (c *heldLsCmd) Run(r *run) error {
@@ -96,8 +97,9 @@ type heldReleaseCmd struct {
 
 // Help is shown below the flags.
 func (heldReleaseCmd) Help() string {
-	return `A released job waits again at its turn; what was spent of its attempts stays spent. If it was sent, it is sent twice.
-Without ids the number of held jobs is told and the queue's name asked for, which --yes gives in advance.
+	return `A released job waits again at its turn; what was spent of its attempts stays spent. If it was sent,
+it is sent twice. Without ids the number of held jobs is told and the queue's name asked for, which --yes
+gives in advance.
 
 Examples:
   penstock held release sms otp-4711

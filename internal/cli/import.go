@@ -35,10 +35,11 @@ func (importCmd) LongHelp() map[string]string {
 func (importCmd) Help() string {
 	return `Puts a file that export wrote into a store of either kind: the rules, then every job in its state,
 at its turn. What was taken from a rule is not in the file: its keys begin anew.
-First the whole file is checked against its checksum; one that was cut or damaged changes nothing. With --verify it must be signed
-with that key too, or changes nothing: without it nothing says who wrote the file. A queue of
-which there is one of the same name already is in the way, unless that holds nothing and has
-the same settings; so is a rule that is another. Each queue is paused while it is filled; when all is in, all go on as they were.
+First the whole file is checked against its checksum; one that was cut or damaged changes nothing. With
+--verify it must be signed with that key too, or changes nothing: without it nothing says who wrote the file.
+A queue of which there is one of the same name already is in the way, unless that holds nothing and has
+the same settings; so is a rule that is another. Each queue is paused while it is filled; when all is in, all
+go on as they were.
 
 An import that was broken off is repeated with the same file, and ends the same. A repeated one
 that was finished changes nothing. Drainers may run; stop ingresses until it is done.
@@ -49,8 +50,9 @@ Examples:
   penstock import --store redis://localhost:6379 --dry-run < backup.ndjson
   penstock import --store ./penstock-data --init --verify verify.pem -f backup.ndjson
 
-Exit codes: 0 all is in; 2 the file is not whole, not signed as --verify asks, or of a newer format; 3 refused, or jobs were left
-out because others have their ids (each is named); 4 the store cannot be reached: repeat it.`
+Exit codes: 0 all is in; 2 the file is not whole, not signed as --verify asks, or of a newer format; 3
+refused, or jobs were left out because others have their ids (each is named); 4 the store cannot be reached:
+repeat it.`
 }
 
 func (c *importCmd) Run(r *run) (err error) {

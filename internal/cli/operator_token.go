@@ -55,8 +55,8 @@ func adminToken(ctx context.Context, a *auth.Authority, by, note string) (string
 	return secret, made, err
 }
 
-// ownToken makes sure that the operator's token of up is in its file. One whose file is gone is revoked, and another one
-// made. A file that others can read, or that has something else, is an error.
+// ownToken makes sure that the operator's token of up is in its file. One whose file is gone is revoked, and another
+// one made. A file that others can read, or that has something else, is an error.
 func ownToken(ctx context.Context, a *auth.Authority, path string, log *slog.Logger) error {
 	err := login.Private(path)
 	if errors.Is(err, fs.ErrNotExist) {

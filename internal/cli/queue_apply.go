@@ -29,8 +29,8 @@ func (applyCmd) LongHelp() map[string]string {
 // Help is shown below the flags.
 func (applyCmd) Help() string {
 	return `Makes the rules of the file that are missing and changes those that differ, as "penstock
-rule apply" does, and then its queues, parents before children; shows each field that changed. The whole file is checked before
-anything is changed; each change is made only if nobody else changed that rule or queue
+rule apply" does, and then its queues, parents before children; shows each field that changed. The whole file
+is checked before anything is changed; each change is made only if nobody else changed that rule or queue
 meanwhile. The server does not show secrets, so --dry-run cannot compare them, and
 "deliver: *** -> ***" says that one changed.
 

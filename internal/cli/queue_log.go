@@ -34,9 +34,9 @@ func (recordFlags) LongHelp() map[string]string {
 }
 
 // recordHelp is told by both commands that show a record.
-const recordHelp = `Newest first. Changes are kept for 400 days unless the store was told otherwise (--keep-changes of the
-ingress), and as long after the removal; a name has room for about a mebibyte of them, and the record says
-how many it has dropped.
+const recordHelp = `Newest first. Changes are kept for 400 days unless the store was told otherwise
+(--keep-changes of the ingress), and as long after the removal; a name has room for about a mebibyte of them,
+and the record says how many it has dropped.
 CLAIMED BY is what the one who did it says to be. Nobody verifies it.`
 
 func (f *recordFlags) query(r *run, now time.Time) (q client.ChangesQuery, err error) {
@@ -132,8 +132,8 @@ type logCmd struct {
 // Help is shown below the flags.
 func (logCmd) Help() string {
 	return recordHelp + `
-All is recorded but what producers and drainers do. Secrets are not shown: "deliver: *** -> ***" says that one changed.
-What a spec was before and after is told of the last 50 specs.
+All is recorded but what producers and drainers do. Secrets are not shown: "deliver: *** -> ***" says that one
+changed. What a spec was before and after is told of the last 50 specs.
 
 Examples:
   penstock queue log email

@@ -14,8 +14,9 @@ type lsCmd struct{ refreshed }
 // Help is shown below the flags.
 func (lsCmd) Help() string {
 	return `Columns: SIZE is waiting + scheduled + leased + held, over the capacity; LANES is in how many
-lanes jobs wait; DEFERRED are on the overflow besides; OUT/S the measured departures a second over the last 10 to 20 s;
-OLDEST the age of the job at the head; STATE what the queue does, and why: "quota until 21:00 CET", say, or "no drainer".
+lanes jobs wait; DEFERRED are on the overflow besides; OUT/S the measured departures a second over the last 10
+to 20 s; OLDEST the age of the job at the head; STATE what the queue does, and why: "quota until 21:00 CET",
+say, or "no drainer".
 
 Examples:
   penstock queue ls

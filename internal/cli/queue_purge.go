@@ -26,9 +26,9 @@ func (purgeCmd) LongHelp() map[string]string {
 
 // Help is shown below the flags.
 func (purgeCmd) Help() string {
-	return `Takes back the jobs that wait or are scheduled, as "penstock job cancel" does one. What is appended after it began is left
-alone, and so is what is leased or deferred. The number of jobs is told and the queue's name asked for, which --yes gives
-in advance.
+	return `Takes back the jobs that wait or are scheduled, as "penstock job cancel" does one. What is appended
+after it began is left alone, and so is what is leased or deferred. The number of jobs is told and the queue's
+name asked for, which --yes gives in advance.
 
 Examples:
   penstock queue purge email --dry-run

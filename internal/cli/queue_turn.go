@@ -23,8 +23,9 @@ func (turnCmd) LongHelp() map[string]string {
 
 // Help is shown below the flags.
 func (turnCmd) Help() string {
-	return `It ends when the turn has come: start then. The rate of the queue holds over all who wait for turns of it, on any
-machine, and they get them in the order in which they asked. The exit code is 3 if the turn would not come in time.
+	return `It ends when the turn has come: start then. The rate of the queue holds over all who wait for turns
+of it, on any machine, and they get them in the order in which they asked. The exit code is 3 if the turn
+would not come in time.
 
 Examples:
   penstock queue set api-calls rate=5/s pull=true

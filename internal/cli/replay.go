@@ -217,7 +217,8 @@ func printReplay(w io.Writer, r *replay.Report) error {
 	if r.WholeSeconds && !r.Spread {
 		_, err = fmt.Fprintln(
 			w,
-			"the log tells whole seconds: those of one are taken as at once, the hardest case; --spread puts them evenly into it",
+			"the log tells whole seconds: those of one are taken as at once, the hardest case; --spread puts them evenly "+
+				"into it",
 		)
 	}
 	if len(r.Rules) > 0 {

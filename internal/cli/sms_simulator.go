@@ -48,7 +48,8 @@ func (c *simulatorCmd) Run(r *run) error {
 	server := &http.Server{Handler: smssim.New(o), ReadHeaderTimeout: 10 * time.Second}
 	defer context.AfterFunc(r.ctx, func() { _ = server.Close() })()
 	r.say(
-		`texts go to {"sms": {"provider": "twilio", "url": "http://%s", "account": %q, "auth_token": "...", "from": "+15005550006"}}`,
+		`texts go to {"sms": {"provider": "twilio", "url": "http://%s", "account": %q, "auth_token": "...", `+
+			`"from": "+15005550006"}}`,
 		listener.Addr(), c.Account,
 	)
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -38,7 +38,9 @@ func (secretFlags) LongHelp() map[string]string {
 func (f *secretFlags) show(r *run, made *wire.MadeToken) error {
 	if f.Save != "" {
 		if err := login.WriteToken(f.Save, made.Secret); err != nil {
-			return fmt.Errorf("token %s was made and cannot be kept, so revoke it (penstock token revoke %s): %w", made.ID, made.ID, err)
+			return fmt.Errorf(
+				"token %s was made and cannot be kept, so revoke it (penstock token revoke %s): %w", made.ID, made.ID, err,
+			)
 		}
 		made.Secret = ""
 	}
@@ -123,7 +125,9 @@ func (c *tokenLsCmd) Run(r *run) error {
 	t := table{header: []string{"ID", "APP", "MAY", "CREATED", "ENDS", "LAST USED", "CREATOR", "NOTE"}}
 	for i := range tokens {
 		k := &tokens[i]
-		t.add(k.ID, orNone(k.App), grantsOf(k.Grants), day(&k.Created), ends(k.Expires), orNone(k.LastUsed), k.Creator, k.Note)
+		t.add(
+			k.ID, orNone(k.App), grantsOf(k.Grants), day(&k.Created), ends(k.Expires), orNone(k.LastUsed), k.Creator, k.Note,
+		)
 	}
 	_, err = fmt.Fprint(r.Out, t.String())
 	return err
@@ -241,8 +245,8 @@ func (c *tokenRevokeCmd) Run(r *run) error {
 // tokenID keeps a whole token, given in place of its id, off the wire and out of what is shown.
 func tokenID(given string) (string, error) {
 	if len(given) > maxTokenID {
-		return "", usage(fmt.Errorf("this is no id: give the part between ps_ and the next _. If it is a whole token, others on " +
-			"this machine may have seen it now: replace it (penstock token rotate)"))
+		return "", usage(fmt.Errorf("this is no id: give the part between ps_ and the next _. If it is a whole token, " +
+			"others on this machine may have seen it now: replace it (penstock token rotate)"))
 	}
 	return given, nil
 }

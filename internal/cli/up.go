@@ -53,7 +53,9 @@ func (upCmd) LongHelp() map[string]string {
 
 // Validate is called by the parser.
 func (c *upCmd) Validate() error {
-	return errors.Join(c.PublishFlags.Validate(), c.MemoryFlags.Validate(), c.AuthFlags.Validate(), c.ConsoleFlags.Validate())
+	return errors.Join(
+		c.PublishFlags.Validate(), c.MemoryFlags.Validate(), c.AuthFlags.Validate(), c.ConsoleFlags.Validate(),
+	)
 }
 
 // Help is shown below the flags.
@@ -154,8 +156,8 @@ func socketIn(data string, log *slog.Logger) (string, error) {
 	return path, nil
 }
 
-// warnOfWriters says if others may put files of theirs in place of those of a store. That may be meant so: a volume that
-// only this process has may be made with such a mode.
+// warnOfWriters says if others may put files of theirs in place of those of a store. That may be meant so: a volume
+// that only this process has may be made with such a mode.
 func warnOfWriters(data string, log *slog.Logger) {
 	info, err := os.Stat(data)
 	if err == nil && othersWrite(info.Mode().Perm()) {

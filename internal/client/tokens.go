@@ -24,7 +24,8 @@ func (c *Client) Token(ctx context.Context, id string) (t wire.Token, err error)
 	return t, err
 }
 
-// CreateToken makes a token. Its secret is in the answer, and nowhere else. After an *Unreachable it may have been made.
+// CreateToken makes a token. Its secret is in the answer, and nowhere else. After an *Unreachable it may have been
+// made.
 func (c *Client) CreateToken(ctx context.Context, ask wire.TokenRequest) (made wire.MadeToken, err error) {
 	_, err = c.do(ctx, http.MethodPost, "/v1/tokens", nil, ask, &made)
 	return made, err

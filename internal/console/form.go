@@ -70,7 +70,7 @@ func jsonOf(text string) (any, error) {
 
 // words are those of a text, with spaces, commas or lines between them.
 func words(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' })
+	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", \n\r\t", r) })
 }
 
 // grantsOf reads what penstock token create takes with --grant: ROLE, or ROLE:PREFIX.

@@ -60,8 +60,8 @@ func shown(version string) string {
 	return version
 }
 
-// standings are why a queue stands still, or soon will, and what to do; NAME is the queue, PARENT who holds it, HALF and
-// TWICE are of its rate.
+// standings are why a queue stands still, or soon will, and what to do; NAME is the queue, PARENT who holds it, HALF
+// and TWICE are of its rate.
 var standings = []struct {
 	is      func(q *wire.Queue) bool
 	verdict Verdict

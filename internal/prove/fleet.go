@@ -48,7 +48,8 @@ func (f *fleet) start(i int) error {
 		return errors.New("the run is over")
 	}
 	c := f.command(i)
-	cmd := exec.Command(c.Path, c.Args...) //nolint:noctx // it is ended by stop, in order, and by its standard input when we die
+	//nolint:noctx // it is ended by stop, in order, and by its standard input when we die
+	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Env = c.Env
 	cmd.Stdout, cmd.Stderr = f.log, f.log
 	// A Ctrl-C at the terminal is for us, who then end them in order.

@@ -63,7 +63,9 @@ func Open(o Options) (*Tracer, error) {
 		return nil, err
 	}
 	of, err := resource.New(context.Background(),
-		resource.WithAttributes(attribute.String("service.name", o.Service), attribute.String("service.version", ops.Version)),
+		resource.WithAttributes(
+			attribute.String("service.name", o.Service), attribute.String("service.version", ops.Version),
+		),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return nil, ops.Misuse(fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err))

@@ -74,7 +74,8 @@ func (e *Engine) decideTakes(
 	return taken, e.auditTakes(entry, r, keys, taken, now), nil
 }
 
-// auditTakes has the entry of takes that were given back or forgotten written in one commit with them; nil if none were.
+// auditTakes has the entry of takes that were given back or forgotten written in one commit with them; nil if none
+// were.
 func (e *Engine) auditTakes(
 	entry *queue.AuditEntry, r *rule, keys []queue.LaneDigest, taken []queue.Taken, now leaky.Instant,
 ) *call {

@@ -388,7 +388,8 @@ var auditRules = []rule{
 		all := r.auditOf(0)
 		page, err := r.e.Audit(r.ctx, queue.AuditRequest{Limit: 1})
 		r.check(err)
-		if first := all[0].Number; first != 12 || page.Oldest != first || page.Newest != 21 || len(all) != 10 || page.Dropped != 0 {
+		first := all[0].Number
+		if first != 12 || page.Oldest != first || page.Newest != 21 || len(all) != 10 || page.Dropped != 0 {
 			r.Errorf("%d entries from %d, the oldest is %d", len(all), first, page.Oldest)
 		}
 		r.clock.Advance(2 * queue.KeepChanges)

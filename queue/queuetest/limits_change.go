@@ -36,7 +36,8 @@ var limitChangeRules = []rule{
 		r.clock.Advance(time.Minute)
 		r.grant(q, 9)
 		r.relimit([]int64{6}, "quota 8/d")
-		if got, want := r.departures(q, t0, 6), "j7@1m0s j8@1m0s j9@12h0m0s j10@12h0m0s j11@12h0m0s j12@12h0m0s"; got != want {
+		const want = "j7@1m0s j8@1m0s j9@12h0m0s j10@12h0m0s j11@12h0m0s j12@12h0m0s"
+		if got := r.departures(q, t0, 6); got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},

@@ -104,8 +104,8 @@ var takeScripts = func() map[byte][2]script {
 	return scripts
 }()
 
-// auditedTakes are take.lua for one arithmetic each, with the entry of what is given back or forgotten, in one step. They
-// are called seldom.
+// auditedTakes are take.lua for one arithmetic each, with the entry of what is given back or forgotten, in one step.
+// They are called seldom.
 var auditedTakes = func() map[byte]script {
 	scripts := map[byte]script{}
 	for _, k := range kinds {

@@ -58,7 +58,10 @@ var faults = []struct {
 			return ""
 		},
 	},
-	{now: true, check: is("role", "slave", "this is a replica: what is written here is not kept"), mend: "replicaof no one"},
+	{
+		now: true, mend: "replicaof no one",
+		check: is("role", "slave", "this is a replica: what is written here is not kept"),
+	},
 	{
 		now: true, mend: "config set appendonly yes",
 		check: is("aof_enabled", "0", "appendonly is no: a restart of Redis loses all since its last snapshot"),

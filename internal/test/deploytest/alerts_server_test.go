@@ -17,8 +17,8 @@ import (
 // waitsFor is how long an alert waits before it fires, which nobody does here.
 var waitsFor = regexp.MustCompile(`(?m)^ +for: \S+\n`)
 
-// What happens to the 250th queue is told by its name, though only the first 200 always have series of their own. A real
-// Prometheus evaluates the alerts, each without its "for".
+// What happens to the 250th queue is told by its name, though only the first 200 always have series of their own. A
+// real Prometheus evaluates the alerts, each without its "for".
 func TestAlertsNameQueuesBeyondTheFirst(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch body, _ := io.ReadAll(r.Body); {

@@ -72,8 +72,8 @@ func openOverflow(t *testing.T, nc *nats.Conn) *deferred.Stream {
 	return s
 }
 
-// With the users of nats-users.conf an ingress puts jobs on the overflow and a drainer brings them back; and neither can
-// do what is the other's, or remove what is kept.
+// With the users of nats-users.conf an ingress puts jobs on the overflow and a drainer brings them back; and neither
+// can do what is the other's, or remove what is kept.
 func TestNATSUsers(t *testing.T) {
 	url := startNATSUsers(t)
 	refused := make(chan error, 100)

@@ -273,7 +273,8 @@ func TestRedisUsersRights(t *testing.T) {
 	}
 }
 
-// auditIsSafe checks that a user removes nothing of the audit log but its oldest entries, and puts nothing in its place.
+// auditIsSafe checks that a user removes nothing of the audit log but its oldest entries, and puts nothing in its
+// place.
 func (s *redisUsers) auditIsSafe(user string) {
 	s.t.Helper()
 	ctx, c := s.t.Context(), s.as(user)

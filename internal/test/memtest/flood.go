@@ -44,7 +44,8 @@ var (
 	Leases Attack = func(host string) string {
 		body := `{"jobs":[` + strings.Repeat("{},", 1<<20/3-10) + "{}]}"
 		return fmt.Sprintf(
-			"POST /v1/queues/email/settle HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			"POST /v1/queues/email/settle HTTP/1.1\r\nHost: %s\r\n"+
+				"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 			host, len(body), body,
 		)
 	}

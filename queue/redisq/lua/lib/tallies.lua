@@ -2,9 +2,9 @@
 -- doubles, and the products of whole ones stay below 2^53, as in Go; the others are computed in the same steps there.
 --
 -- A bound l is the numbers of a limiter: most, second, third; how many keys its rule may hold, or 0; and slot, which is
--- half of the longest that a key can take until it is as fresh, or longer (see rulekeys.lua). A tally is what was taken under one key, as of now, which is the same in
--- all of a script: mostly the text that the key holds; what is not ours counts for nothing. A file an arithmetic has
--- these functions:
+-- half of the longest that a key can take until it is as fresh, or longer (see rulekeys.lua). A tally is what was taken
+-- under one key, as of now, which is the same in all of a script: mostly the text that the key holds; what is not ours
+-- counts for nothing. A file an arithmetic has these functions:
 --   ask(l, tally, cost, place) returns whether it is allowed, what remains, the time to try again after, that until all
 --                                is as fresh, the tally to be kept: if it is allowed, with the cost; else none, but of
 --                                one that is ahead of now, as numbers that changed leave it, that which is put right;
