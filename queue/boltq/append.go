@@ -222,9 +222,8 @@ func (c *appendChange) prepare(b *batch) {
 	b.deltaOf(c.job.lane.queue).counters.Appended++
 	b.raise(c.job.lane.queue, c.raises)
 	c.charges.addTo(b)
+	b.putJob(c.job, c.record)
 }
-
-func (c *appendChange) write(t *tables) error { return t.putJob(c.job, c.record) }
 
 func (c *appendChange) apply(e *Engine, now leaky.Instant) {
 	j, q := c.job, c.job.lane.queue
@@ -259,8 +258,6 @@ type repeatChange struct {
 }
 
 func (c *repeatChange) prepare(*batch) {}
-
-func (c *repeatChange) write(*tables) error { return nil }
 
 func (c *repeatChange) apply(e *Engine, _ leaky.Instant) {
 	q := c.job.lane.queue

@@ -14,9 +14,10 @@ const (
 	batchForgets = 4096
 )
 
-// batch is what one commit puts on disk: changes, the resulting records of their queues, and the deletion of
-// records that memory has forgotten.
+// batch is what one commit puts on disk: the effects of changes, the resulting records of their queues, and the
+// deletion of records that memory has forgotten.
 type batch struct {
+	effects
 	now             leaky.Instant
 	changes         []change
 	deltas          map[*queueState]*queueDelta
@@ -25,7 +26,7 @@ type batch struct {
 	lapsedDeferrals []uint64 // keys of records to delete
 	droppedTallies  []uint64 // keys of records to delete
 	tallies         []*tally
-	records         [][]byte // of the tallies
+	documents       int // that it writes
 	store           storeRecord
 	logUpdates      []logUpdate     // for the log of changes
 	audited         []audited       // for the audit log
@@ -90,6 +91,35 @@ func size(c change) int {
 	return 64
 }
 
+// addRecords adds the records that belong to no change: of queues, of what memory has forgotten, of tallies, and of the
+// store.
+func (e *Engine) addRecords(b *batch) {
+	for _, d := range b.order {
+		if d.gone || d.queue.gone {
+			continue
+		}
+		b.putQueue(d.queue.number, d.record)
+		if len(d.failures) > 0 {
+			b.putFailures(d)
+		}
+		if d.adapted != nil {
+			b.putAdapted(d.queue.number, d.adapted)
+		}
+	}
+	each(b.forgotten, b.dropEnded)
+	each(b.lapsedDeferrals, b.dropDeferral)
+	for _, t := range b.tallies {
+		b.putTally(t.number, t.record())
+		t.batched, t.dirty, t.onFile = false, false, true
+		t.repack()
+	}
+	each(b.droppedTallies, b.dropTally)
+	e.store.commit++
+	b.store = e.store
+	b.store.now = b.now
+	b.putStore(b.store)
+}
+
 // takeBatch makes a batch of what is pending, up to the limits.
 func (e *Engine) takeBatch() *batch {
 	n, bytes := 0, 0
@@ -107,6 +137,7 @@ func (e *Engine) takeBatch() *batch {
 	e.lapsedDeferrals = e.lapsedDeferrals[len(b.lapsedDeferrals):]
 	b.droppedTallies = e.droppedTallies.take(batchForgets)
 	e.prepareBatch(b)
+	e.addRecords(b)
 	return b
 }
 
@@ -114,6 +145,7 @@ func (e *Engine) takeBatch() *batch {
 func (e *Engine) prepareBatch(b *batch) {
 	b.now = e.now()
 	b.deltas, b.order, b.logUpdates = map[*queueState]*queueDelta{}, nil, nil
+	b.effects, b.documents = effects{}, 0
 	b.audited, b.owedAudit, b.auditedActs = e.owedAudit, len(e.owedAudit), map[*jobAct]int{}
 	e.owedAudit = nil
 	for _, c := range b.changes {
@@ -131,14 +163,6 @@ func (e *Engine) prepareBatch(b *batch) {
 		}
 		d.record = q.record(counted(q.saved, d.counters, d.unsaved), d.ceiling, d.progress, r)
 	}
-	for _, t := range b.tallies {
-		b.records = append(b.records, t.record())
-		t.batched, t.dirty, t.onFile = false, false, true
-		t.repack()
-	}
-	e.store.commit++
-	b.store = e.store
-	b.store.now = b.now
 }
 
 // applyBatch applies a batch that is on disk to memory.
@@ -204,13 +228,11 @@ func (e *Engine) returnUnsaved(b *batch) {
 	}
 }
 
-// change is one thing to put on disk. All methods but write run under the engine's mutex; write runs in the
-// committer's transaction, and again in another one if the first fails.
+// change is one thing to put on disk. All methods run under the engine's mutex.
 type change interface {
-	// prepare adds to the batch's deltas, tallies and log.
+	// prepare adds to the batch's effects, deltas, tallies and log. If the batch fails it may be called again, with
+	// another one.
 	prepare(b *batch)
-	// write puts the change into the transaction.
-	write(t *tables) error
 	// apply applies it to memory: it is on disk.
 	apply(e *Engine, now leaky.Instant)
 	// rollBack gives up what was reserved: it is not on disk.
@@ -224,8 +246,6 @@ type change interface {
 type fileChange struct{ call *call }
 
 func (fileChange) prepare(*batch) {}
-
-func (fileChange) write(*tables) error { return nil }
 
 func (c fileChange) apply(*Engine, leaky.Instant) { c.call.finish(nil) }
 

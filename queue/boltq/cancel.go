@@ -125,18 +125,11 @@ func (c *endIdleChange) prepare(b *batch) {
 		}
 		b.logJobAct(c.act, q.spec.Name, q.revision, id, false, c.ended.at)
 	}
-}
-
-func (c *endIdleChange) write(t *tables) error {
-	if err := t.dropJob(c.job.seq); err != nil {
-		return err
-	}
+	b.dropJob(c.job.seq)
 	if ls := c.job.lease; ls != nil && ls.onFile {
-		if err := t.dropLease(c.job.seq); err != nil {
-			return err
-		}
+		b.dropLease(c.job.seq)
 	}
-	return t.putEnded(c.job.lane.queue, c.ended, nil)
+	b.putEnded(c.job.lane.queue, c.ended, nil)
 }
 
 func (c *endIdleChange) apply(e *Engine, now leaky.Instant) {
@@ -188,10 +181,7 @@ type cancelDeferredChange struct {
 func (c *cancelDeferredChange) prepare(b *batch) {
 	b.deltaOf(c.queue).counters.Cancelled++
 	b.logJobAct(&c.by.act, c.queue.spec.Name, c.queue.revision, c.id, false, c.at)
-}
-
-func (c *cancelDeferredChange) write(t *tables) error {
-	return t.putDeferral(c.queue, c.number, c.id, c.record)
+	b.putDeferral(c.queue, c.number, c.id, c.record)
 }
 
 func (c *cancelDeferredChange) apply(e *Engine, now leaky.Instant) {

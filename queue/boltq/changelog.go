@@ -206,7 +206,14 @@ func (t *tables) dropOld(s subject, total uint64, until leaky.Instant) (forced u
 	return forced, dropKeys(b, gone)
 }
 
-func dropKeys(b *bbolt.Bucket, keys [][]byte) error { return each(keys, b.Delete) }
+func dropKeys(b *bbolt.Bucket, keys [][]byte) error {
+	for _, k := range keys {
+		if err := b.Delete(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // keepVersion stores what a subject is from a revision on, and drops all but the last few.
 func (t *tables) keepVersion(s subject, revision int64, text []byte) error {

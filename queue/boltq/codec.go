@@ -195,12 +195,13 @@ type jobHead struct {
 	id         string
 }
 
-func encodeJob(j *job, record []byte) []byte {
-	w := make(writer, 0, len(record)+len(j.id)+32)
+// encodeJobHead encodes what stands before a job's record.
+func encodeJobHead(j *job) []byte {
+	w := make(writer, 0, len(j.id)+32)
 	w.num(j.lane.queue.number, uint64(j.turnBase()-firstTurn), uint64(j.appended))
 	w = append(w, byte(j.marks&readmitted))
 	w.text(j.id)
-	return append(w, record...)
+	return w
 }
 
 // decodeJob takes a job apart; the record shares memory with b.

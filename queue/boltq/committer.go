@@ -1,7 +1,6 @@
 package boltq
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -99,6 +98,7 @@ func (e *Engine) withoutAppends(b *batch, err error) *batch {
 	}
 	e.oweAgain(b)
 	e.prepareBatch(rest)
+	e.addRecords(rest)
 	if len(rest.changes) == 0 { // it will not be written
 		e.oweAgain(rest)
 	}
@@ -144,48 +144,19 @@ func (e *Engine) writeBatch(b *batch) error {
 }
 
 func (b *batch) write(t *tables, o *Options) error {
-	for _, c := range b.changes {
-		if err := c.write(t); err != nil {
-			return err
-		}
-	}
-	for _, d := range b.order {
-		if d.gone || d.queue.gone {
-			continue
-		}
-		if err := t.putQueue(d.queue.number, d.record); err != nil {
-			return err
-		}
-		if len(d.failures) > 0 {
-			if err := t.putFailures(d); err != nil {
-				return err
-			}
-		}
-		if d.adapted != nil {
-			if err := t.putAdapted(d.queue.number, d.adapted); err != nil {
-				return err
-			}
-		}
-	}
-	if err := cmp.Or(each(b.forgotten, t.dropEnded), each(b.lapsedDeferrals, t.dropDeferral)); err != nil {
+	if err := t.write(&b.effects); err != nil {
 		return err
 	}
-	for i, of := range b.tallies {
-		if err := t.putTally(of.number, b.records[i]); err != nil {
-			return err
-		}
-	}
-	if err := each(b.droppedTallies, t.dropTally); err != nil {
+	// each write deletes one document at most, so this keeps up
+	if err := t.forgetDocuments(2*b.documents, b.now.Add(-queue.KeepDeletedDocuments)); err != nil {
 		return err
 	}
 	if err := t.writeLog(b.logUpdates, o.KeepChanges, b.now); err != nil {
 		return err
 	}
 	var err error
-	if b.auditDropped, err = t.writeAudit(b.audited, o, b.now); err != nil {
-		return err
-	}
-	return t.putStore(b.store)
+	b.auditDropped, err = t.writeAudit(b.audited, o, b.now)
+	return err
 }
 
 // onDisk reports whether the file shows a batch whose commit failed: its last page may have been written before the
@@ -222,6 +193,7 @@ func (e *Engine) commitFinal() {
 			d.record = q.record(counted(q.saved, q.unsaved), exact, q.overflow.progress, q.receiver)
 		}
 	}
+	e.addRecords(b)
 	if err := e.writeBatch(b); err != nil {
 		e.log.Warn("the last commit failed; the pace may pause for a moment on opening", "path", e.path, "error", err)
 	}

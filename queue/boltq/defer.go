@@ -76,10 +76,7 @@ type deferChange struct {
 func (c *deferChange) prepare(b *batch) {
 	b.deltaOf(c.queue).counters.SetAside++
 	c.charges.addTo(b)
-}
-
-func (c *deferChange) write(t *tables) error {
-	return t.putDeferral(c.queue, c.number, c.id, c.record)
+	b.putDeferral(c.queue, c.number, c.id, c.record)
 }
 
 func (c *deferChange) apply(e *Engine, now leaky.Instant) {
@@ -148,13 +145,10 @@ type renewDeferralChange struct {
 	answer      *queue.Appended
 }
 
-func (c *renewDeferralChange) prepare(b *batch) { b.deltaOf(c.queue) } // which writes the last ticket
-
-func (c *renewDeferralChange) write(t *tables) error {
-	if err := t.dropDeferral(c.oldSeq); err != nil {
-		return err
-	}
-	return t.putDeferral(c.queue, c.number, c.id, c.record)
+func (c *renewDeferralChange) prepare(b *batch) {
+	b.deltaOf(c.queue) // which writes the last ticket
+	b.dropDeferral(c.oldSeq)
+	b.putDeferral(c.queue, c.number, c.id, c.record)
 }
 
 func (c *renewDeferralChange) apply(e *Engine, _ leaky.Instant) {
@@ -235,9 +229,10 @@ type withdrawChange struct {
 	of          *withdrawItem
 }
 
-func (c *withdrawChange) prepare(b *batch) { b.deltaOf(c.queue).counters.SetAside-- }
-
-func (c *withdrawChange) write(t *tables) error { return t.dropDeferral(c.seq) }
+func (c *withdrawChange) prepare(b *batch) {
+	b.deltaOf(c.queue).counters.SetAside--
+	b.dropDeferral(c.seq)
+}
 
 func (c *withdrawChange) apply(e *Engine, _ leaky.Instant) {
 	c.queue.unclaim(c.of.ID)

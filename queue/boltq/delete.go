@@ -60,21 +60,13 @@ func (c *deleteChange) prepare(b *batch) {
 	d.gone = true
 	c.mayHaveDead = c.mayHaveDead || c.queue.saved.Died+d.counters.Died > 0
 	b.logChange(logUpdate{subject: queueSubject(c.queue.spec.Name), changes: c.notes, gone: true})
-}
-
-func (c *deleteChange) write(t *tables) error {
-	if err := t.dropQueue(c.queue.number); err != nil {
-		return err
-	}
+	b.dropQueue(c.queue.number)
 	if c.mayHaveDead {
-		if err := t.putRetention(c.queue.spec.Name, c.queue.spec.Retention); err != nil {
-			return err
-		}
+		b.putRetention(c.queue.spec.Name, c.queue.spec.Retention)
 	}
-	if !c.matters {
-		return nil
+	if c.matters {
+		b.putLeftPaces(c.queue.spec.Name, &c.left)
 	}
-	return t.putLeftPaces(c.queue.spec.Name, &c.left)
 }
 
 func (c *deleteChange) apply(e *Engine, now leaky.Instant) {

@@ -46,31 +46,22 @@ func (t *tables) document(k []byte) (d queue.Document, err error) {
 }
 
 // putDocument writes a document that was at a revision before, 0 if nothing was known of it.
-func (t *tables) putDocument(d *queue.Document, was int64) error {
-	writes, deletes := t.tx.Bucket(docWritesTable), t.tx.Bucket(docDeletesTable)
-	k, at := documentKey(d.Kind, d.Name), key(uint64(d.Revision))
+func (s *effects) putDocument(d *queue.Document, was int64) {
+	k, at := documentKey(d.Kind, d.Name), uint64(d.Revision)
 	if was != 0 {
-		for _, b := range []*bbolt.Bucket{writes, deletes} {
-			if err := b.Delete(key(uint64(was))); err != nil {
-				return err
-			}
-		}
+		s.drop(docWritesTable, uint64(was))
+		s.drop(docDeletesTable, uint64(was))
 	}
 	if d.Text == nil {
-		if err := deletes.Put(at, k); err != nil {
-			return err
-		}
+		s.put(docDeletesTable, at, k)
 	}
-	if err := writes.Put(at, k); err != nil {
-		return err
-	}
-	return t.tx.Bucket(documentsTable).Put(k, encodeDocument(d))
+	s.put(docWritesTable, at, k)
+	s.putNamed(documentsTable, k, encodeDocument(d))
 }
 
-// forgetDocuments forgets some of those that were deleted up to an instant. Each write deletes one at most, so this
-// keeps up.
-func (t *tables) forgetDocuments(until leaky.Instant) error {
-	for range 2 {
+// forgetDocuments forgets up to n of those that were deleted up to an instant.
+func (t *tables) forgetDocuments(n int, until leaky.Instant) error {
+	for range n {
 		at, k := t.tx.Bucket(docDeletesTable).Cursor().First()
 		if at == nil {
 			return nil
@@ -253,13 +244,8 @@ func (c *documentChange) prepare(b *batch) {
 		entry.Was = c.was.Revision
 	}
 	b.audited = append(b.audited, audited{entry: entry, before: c.was.Text, after: c.document.Text})
-}
-
-func (c *documentChange) write(t *tables) error {
-	if err := t.putDocument(&c.document, c.was.Revision); err != nil {
-		return err
-	}
-	return t.forgetDocuments(instantOf(c.document.At).Add(-queue.KeepDeletedDocuments))
+	b.putDocument(&c.document, c.was.Revision)
+	b.documents++
 }
 
 func (c *documentChange) apply(e *Engine, _ leaky.Instant) { c.end(e, nil) }

@@ -216,13 +216,13 @@ func (p *exportPage) read(e *Engine) (page move.Exported, err error) {
 		t, read := &tables{tx: tx}, 0
 		for i, m := range p.jobs {
 			if p.jobKeys[i] != 0 {
-				found := t.jobTable().Get(key(p.jobKeys[i]))
+				found := t.table(jobsTable).Get(key(p.jobKeys[i]))
 				if read += len(found); found == nil {
 					continue
 				}
 				if m.State == queue.Dead && p.endedKeys[i] != 0 {
 					// it is there if the record is
-					_, _, _, past, _ := decodeEnded(t.endedTable().Get(key(p.endedKeys[i])))
+					_, _, _, past, _ := decodeEnded(t.table(endedTable).Get(key(p.endedKeys[i])))
 					m.Timeline = bytes.Clone(past)
 				}
 				readRecord(&m, found)

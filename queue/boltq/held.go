@@ -104,19 +104,14 @@ func (c *endHeldChange) prepare(b *batch) {
 	}
 	q := c.job.lane.queue
 	b.logJobAct(c.item.act, q.spec.Name, q.revision, c.ended.id, false, c.ended.at)
-}
-
-func (c *endHeldChange) write(t *tables) error {
 	var past []byte
 	if c.ended.state == queue.Dead {
 		past = c.job.lease.timeline
-	} else if err := t.dropJob(c.job.seq); err != nil {
-		return err
+	} else {
+		b.dropJob(c.job.seq)
 	}
-	if err := t.dropLease(c.job.seq); err != nil {
-		return err
-	}
-	return t.putEnded(c.job.lane.queue, c.ended, past)
+	b.dropLease(c.job.seq)
+	b.putEnded(q, c.ended, past)
 }
 
 func (c *endHeldChange) apply(e *Engine, now leaky.Instant) {
@@ -149,12 +144,9 @@ type resumeHeldChange struct {
 func (c *resumeHeldChange) prepare(b *batch) {
 	q := c.job.lane.queue
 	b.logJobAct(c.item.act, q.spec.Name, q.revision, c.job.id, false, c.at)
-}
-
-func (c *resumeHeldChange) write(t *tables) error {
 	to := *c.job.lease
 	to.due = 0
-	return t.putLease(c.job.seq, queue.Waiting, &to)
+	b.putLease(c.job.seq, queue.Waiting, &to)
 }
 
 func (c *resumeHeldChange) apply(e *Engine, now leaky.Instant) {

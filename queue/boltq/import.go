@@ -89,11 +89,9 @@ type openImportChange struct {
 	turn, maxCost int64 // as they were before
 }
 
-func (c *openImportChange) write(t *tables) error {
-	if err := t.putImport(c.queue.number, importState{c.mark, true}); err != nil {
-		return err
-	}
-	return c.specChange.write(t)
+func (c *openImportChange) prepare(b *batch) {
+	c.specChange.prepare(b)
+	b.putImport(c.queue.number, importState{c.mark, true})
 }
 
 func (c *openImportChange) apply(e *Engine, now leaky.Instant) {
@@ -194,13 +192,7 @@ func (c *closeImportChange) prepare(b *batch) {
 	for _, f := range slices.Backward(c.errors) {
 		d.failures = append(d.failures, f)
 	}
-}
-
-func (c *closeImportChange) write(t *tables) error {
-	if err := t.putImport(c.queue.number, importState{c.queue.importing.mark, false}); err != nil {
-		return err
-	}
-	return c.specChange.write(t)
+	b.putImport(c.queue.number, importState{c.queue.importing.mark, false})
 }
 
 func (c *closeImportChange) apply(e *Engine, now leaky.Instant) {

@@ -170,16 +170,11 @@ type importChange struct {
 }
 
 func (c *importChange) prepare(b *batch) {
-	b.raise(c.job.lane.queue, ceilingRaises{parentQueue: c.job.lane.queue.parent()})
-} // they write its turn and cost
-
-func (c *importChange) write(t *tables) error {
+	b.raise(c.job.lane.queue, ceilingRaises{parentQueue: c.job.lane.queue.parent()}) // they write its turn and cost
 	if c.lease != nil {
-		if err := t.putLease(c.job.seq, c.item.State, c.lease); err != nil {
-			return err
-		}
+		b.putLease(c.job.seq, c.item.State, c.lease)
 	}
-	return t.putJob(c.job, c.item.Record)
+	b.putJob(c.job, c.item.Record)
 }
 
 func (c *importChange) apply(e *Engine, now leaky.Instant) {
@@ -249,16 +244,12 @@ type importEndedChange struct {
 	item  *importJob
 }
 
-func (c *importEndedChange) prepare(*batch) {}
-
-func (c *importEndedChange) write(t *tables) error {
+func (c *importEndedChange) prepare(b *batch) {
 	if d := c.job; d.seq != 0 {
 		j := &job{id: d.id, lane: &c.queue.defaultLane, seq: d.seq, turn: firstTurn, appended: d.appended}
-		if err := t.putJob(j, c.item.Record); err != nil {
-			return err
-		}
+		b.putJob(j, c.item.Record)
 	}
-	return t.putEnded(c.queue, c.job, c.item.Timeline)
+	b.putEnded(c.queue, c.job, c.item.Timeline)
 }
 
 func (c *importEndedChange) apply(e *Engine, _ leaky.Instant) {

@@ -132,9 +132,7 @@ type persistLeaseChange struct {
 	lease lease
 }
 
-func (c *persistLeaseChange) write(t *tables) error {
-	return t.putLease(c.job.seq, queue.Leased, &c.lease)
-}
+func (c *persistLeaseChange) prepare(b *batch) { b.putLease(c.job.seq, queue.Leased, &c.lease) }
 
 // takeBackPersisted takes back the leases that the file had when it was opened. If there is no room to do so, the
 // next Reserve does.

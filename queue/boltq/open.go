@@ -180,8 +180,9 @@ func (e *Engine) initialise() error {
 				return err
 			}
 		}
-		t := &tables{tx: tx}
-		if err := t.putStore(storeRecord{}); err != nil {
+		var s effects
+		s.putStore(storeRecord{})
+		if err := (&tables{tx: tx}).write(&s); err != nil {
 			return err
 		}
 		return tx.Bucket(metaTable).Put(schemaKey, binary.BigEndian.AppendUint32(nil, schema))

@@ -94,16 +94,16 @@ func TestDeletedWithABacklog(t *testing.T) {
 // A file whose records contradict each other is not opened.
 func TestRecordsThatAreNotOurs(t *testing.T) {
 	whole := deferral{at: 1, seq: 90, cost: 1, state: stillDeferred}
-	for what, spoil := range map[string]func(t *tables) error{
-		"cut short": func(t *tables) error { return t.deferredTable().Put(key(90), []byte{1, 2}) },
-		"of no state": func(t *tables) error {
-			return t.putDeferral(&queueState{number: 1}, 3, "x", deferral{at: 1, seq: 90, state: noDeferral})
+	for what, spoil := range map[string]func(s *effects){
+		"cut short": func(s *effects) { s.put(deferredTable, 90, []byte{1, 2}) },
+		"of no state": func(s *effects) {
+			s.putDeferral(&queueState{number: 1}, 3, "x", deferral{at: 1, seq: 90, state: noDeferral})
 		},
-		"of no id":      func(t *tables) error { return t.putDeferral(&queueState{number: 1}, 3, "", whole) },
-		"out of order":  func(t *tables) error { return t.putDeferral(&queueState{number: 1}, 1, "x", whole) },
-		"from tomorrow": func(t *tables) error { return t.putDeferral(&queueState{number: 1}, 1<<50, "x", whole) },
-		"a strange flag": func(t *tables) error {
-			return t.putDeferral(&queueState{number: 1}, 3, "x", deferral{seq: 90, state: 9})
+		"of no id":      func(s *effects) { s.putDeferral(&queueState{number: 1}, 3, "", whole) },
+		"out of order":  func(s *effects) { s.putDeferral(&queueState{number: 1}, 1, "x", whole) },
+		"from tomorrow": func(s *effects) { s.putDeferral(&queueState{number: 1}, 1<<50, "x", whole) },
+		"a strange flag": func(s *effects) {
+			s.putDeferral(&queueState{number: 1}, 3, "x", deferral{seq: 90, state: 9})
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -119,7 +119,9 @@ func TestRecordsThatAreNotOurs(t *testing.T) {
 			if err := b.Close(); err != nil {
 				t.Fatal(err)
 			}
-			meddle(t, b.path, func(tx *bbolt.Tx) error { return spoil(&tables{tx: tx}) })
+			var s effects
+			spoil(&s)
+			meddle(t, b.path, func(tx *bbolt.Tx) error { return (&tables{tx: tx}).write(&s) })
 			if _, err := Open(context.Background(), b.path, Options{}); !errors.Is(err, queue.ErrCorrupt) {
 				t.Error(err)
 			}

@@ -276,25 +276,14 @@ func (c *specChange) prepare(b *batch) {
 			c.paces = c.decidedPaces.onto(rate, &c.spec, c.at)
 		}
 		d.ceiling = c.paces.ceilings()
-		d.adapted = nil // c.write writes the adapted rate
+		d.adapted = nil
+		b.putAdapted(c.queue.number, c.paces.adapted)
 	}
-}
-
-func (c *specChange) write(t *tables) error {
 	if c.created {
-		if err := t.dropLeftPaces(c.spec.Name); err != nil {
-			return err
-		}
-		if err := t.dropRetention(c.spec.Name); err != nil {
-			return err
-		}
+		b.dropLeftPaces(c.spec.Name)
+		b.dropRetention(c.spec.Name)
 	}
-	if c.putsSpec {
-		if err := t.putAdapted(c.queue.number, c.paces.adapted); err != nil {
-			return err
-		}
-	}
-	return t.putSpec(c.queue, specRecord{spec: c.spec, text: c.text, revision: c.revision, pause: c.pause})
+	b.putSpec(c.queue, specRecord{spec: c.spec, text: c.text, revision: c.revision, pause: c.pause})
 }
 
 func (c *specChange) apply(e *Engine, now leaky.Instant) {

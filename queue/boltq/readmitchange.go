@@ -275,32 +275,18 @@ func (w *readmitChange) prepare(b *batch) {
 	d.counters.Missing += w.missing
 	b.raise(w.queue, w.raises)
 	d.progress = w.progress
-}
-
-func (w *readmitChange) write(t *tables) error {
 	for _, list := range [][]readmittedJob{w.jobs, w.dead} {
 		for _, r := range list {
-			if err := t.putJob(r.job, r.record); err != nil {
-				return err
-			}
+			b.putJob(r.job, r.record)
 		}
 	}
 	for _, r := range w.dead {
-		if err := t.putEnded(w.queue, r.ended, nil); err != nil {
-			return err
-		}
+		b.putEnded(w.queue, r.ended, nil)
 	}
 	for _, d := range w.ended {
-		if err := t.putEnded(w.queue, d, nil); err != nil {
-			return err
-		}
+		b.putEnded(w.queue, d, nil)
 	}
-	for _, seq := range w.recordKeys {
-		if err := t.dropDeferral(seq); err != nil {
-			return err
-		}
-	}
-	return nil
+	each(w.recordKeys, b.dropDeferral)
 }
 
 func (w *readmitChange) apply(e *Engine, now leaky.Instant) {

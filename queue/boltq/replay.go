@@ -226,17 +226,8 @@ func (c *replayChange) prepare(b *batch) {
 	b.deltaOf(q).counters.Replayed++
 	b.raise(q, c.raises)
 	b.logJobAct(c.item.act, q.spec.Name, q.revision, c.job.id, false, c.job.appended)
-}
-
-func (c *replayChange) write(t *tables) error {
-	record, err := t.getRecord(c.dead.seq)
-	if err != nil {
-		return err
-	}
-	if err := t.putJob(c.job, record); err != nil {
-		return err
-	}
-	return t.dropEnded(c.dead)
+	b.moveJob(c.job, c.dead.seq)
+	b.dropEnded(c.dead)
 }
 
 func (c *replayChange) apply(e *Engine, now leaky.Instant) {
@@ -300,9 +291,8 @@ type forgetChange struct {
 
 func (c *forgetChange) prepare(b *batch) {
 	b.logJobAct(c.item.act, c.item.queue, c.revision, c.job.id, c.gone, c.at)
+	b.dropEnded(c.job)
 }
-
-func (c *forgetChange) write(t *tables) error { return t.dropEnded(c.job) }
 
 func (c *forgetChange) apply(*Engine, leaky.Instant) {
 	if c.queue != nil {

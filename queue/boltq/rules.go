@@ -228,13 +228,11 @@ func (c *ruleChange) prepare(b *batch) {
 		subject: ruleSubject(c.name()), changes: []logged{c.note}, revision: c.note.Revision, version: c.kept,
 		created: c.old == nil, gone: c.to == nil,
 	})
-}
-
-func (c *ruleChange) write(t *tables) error {
 	if c.to == nil {
-		return t.dropRule(c.old.Name)
+		b.dropRule(c.old.Name)
+	} else {
+		b.putRule(c.to, c.text)
 	}
-	return t.putRule(c.to, c.text)
 }
 
 func (c *ruleChange) apply(e *Engine, now leaky.Instant) {

@@ -86,20 +86,13 @@ func (c *endChange) prepare(b *batch) {
 	} else {
 		d.counters.Died++
 	}
-}
-
-func (c *endChange) write(t *tables) error {
 	if c.ended.state == queue.Delivered {
-		if err := t.dropJob(c.job.seq); err != nil {
-			return err
-		}
+		b.dropJob(c.job.seq)
 	}
 	if c.job.lease.onFile {
-		if err := t.dropLease(c.job.seq); err != nil {
-			return err
-		}
+		b.dropLease(c.job.seq)
 	}
-	return t.putEnded(c.job.lane.queue, c.ended, c.timeline)
+	b.putEnded(c.job.lane.queue, c.ended, c.timeline)
 }
 
 func (c *endChange) apply(e *Engine, now leaky.Instant) {
@@ -136,9 +129,8 @@ func (c *returnChange) prepare(b *batch) {
 	default:
 		d.counters.Retried++
 	}
+	b.putLease(c.job.seq, c.state, &c.next)
 }
-
-func (c *returnChange) write(t *tables) error { return t.putLease(c.job.seq, c.state, &c.next) }
 
 func (c *returnChange) apply(e *Engine, now leaky.Instant) {
 	j, q := c.job, c.job.lane.queue
@@ -195,12 +187,11 @@ func (c *returnChange) giveBack(now leaky.Instant) {
 // releaseChange gives back a job whose lease is on file. Otherwise a restart would hold a job that was never sent.
 type releaseChange struct{ leaseOutcome }
 
-func (c *releaseChange) prepare(b *batch) { c.leaseOutcome.prepare(b) }
-
-func (c *releaseChange) write(t *tables) error {
+func (c *releaseChange) prepare(b *batch) {
+	c.leaseOutcome.prepare(b)
 	to := *c.job.lease
 	to.settled, to.verdict, to.result = to.fence, queue.Release, queue.Waiting
-	return t.putLease(c.job.seq, queue.Waiting, &to)
+	b.putLease(c.job.seq, queue.Waiting, &to)
 }
 
 func (c *releaseChange) apply(e *Engine, now leaky.Instant) {

@@ -1,7 +1,6 @@
 package boltq
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/penstock/penstock/leaky"
@@ -202,12 +201,14 @@ type sweepChange struct {
 	retentions []string // names whose dead jobs are all forgotten
 }
 
-func (c *sweepChange) write(t *tables) error {
-	return cmp.Or(
-		each(c.jobs, t.dropJob), each(c.jobs, t.dropLease), each(c.ended, t.dropEnded),
-		each(c.deferralKeys, t.dropDeferral), each(c.tallyKeys, t.dropTally),
-		each(c.leftPaces, t.dropLeftPaces), each(c.retentions, t.dropRetention),
-	)
+func (c *sweepChange) prepare(b *batch) {
+	each(c.jobs, b.dropJob)
+	each(c.jobs, b.dropLease)
+	each(c.ended, b.dropEnded)
+	each(c.deferralKeys, b.dropDeferral)
+	each(c.tallyKeys, b.dropTally)
+	each(c.leftPaces, b.dropLeftPaces)
+	each(c.retentions, b.dropRetention)
 }
 
 func (c *sweepChange) rollBack(e *Engine, err error) {
