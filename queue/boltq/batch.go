@@ -145,7 +145,7 @@ func (e *Engine) takeBatch() *batch {
 func (e *Engine) prepareBatch(b *batch) {
 	b.now = e.now()
 	b.deltas, b.order, b.logUpdates = map[*queueState]*queueDelta{}, nil, nil
-	b.effects, b.documents = effects{}, 0
+	b.effects, b.documents = effects{list: make([]effect, 0, len(b.changes)+8)}, 0
 	b.audited, b.owedAudit, b.auditedActs = e.owedAudit, len(e.owedAudit), map[*jobAct]int{}
 	e.owedAudit = nil
 	for _, c := range b.changes {

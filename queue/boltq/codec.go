@@ -195,9 +195,9 @@ type jobHead struct {
 	id         string
 }
 
-// encodeJobHead encodes what stands before a job's record.
-func encodeJobHead(j *job) []byte {
-	w := make(writer, 0, len(j.id)+32)
+// encodeJobHead encodes what stands before a job's record of that size.
+func encodeJobHead(j *job, size int) []byte {
+	w := make(writer, 0, size+len(j.id)+32)
 	w.num(j.lane.queue.number, uint64(j.turnBase()-firstTurn), uint64(j.appended))
 	w = append(w, byte(j.marks&readmitted))
 	w.text(j.id)

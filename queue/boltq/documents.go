@@ -56,7 +56,7 @@ func (s *effects) putDocument(d *queue.Document, was int64) {
 		s.put(docDeletesTable, at, k)
 	}
 	s.put(docWritesTable, at, k)
-	s.putNamed(documentsTable, k, encodeDocument(d))
+	s.putNamed(documentsTable, string(k), encodeDocument(d))
 }
 
 // forgetDocuments forgets up to n of those that were deleted up to an instant.

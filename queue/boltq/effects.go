@@ -18,7 +18,7 @@ type effects struct {
 type effect struct {
 	table  []byte
 	number uint64 // the record's key, unless it has a name
-	name   []byte
+	name   string
 	value  []byte
 	// The value goes on with a job's record: with these bytes, or with those that the job of this number has.
 	record []byte
@@ -39,8 +39,8 @@ func (t *tables) write(s *effects) error {
 }
 
 func (t *tables) writeOne(f *effect) (err error) {
-	table, k, value, record := t.table(f.table), f.name, f.value, f.record
-	if k == nil {
+	table, k, value, record := t.table(f.table), []byte(f.name), f.value, f.record
+	if f.name == "" {
 		k = key(f.number)
 	}
 	if value == nil {
@@ -51,10 +51,7 @@ func (t *tables) writeOne(f *effect) (err error) {
 			return err
 		}
 	}
-	if record != nil {
-		value = slices.Concat(value, record)
-	}
-	return table.Put(k, value)
+	return table.Put(k, append(value, record...))
 }
 
 // each calls do with each item.
@@ -72,12 +69,12 @@ func (s *effects) drop(table []byte, number uint64) {
 	s.list = append(s.list, effect{table: table, number: number})
 }
 
-func (s *effects) putNamed(table, name, value []byte) {
+func (s *effects) putNamed(table []byte, name string, value []byte) {
 	s.list = append(s.list, effect{table: table, name: name, value: value})
 }
 
 func (s *effects) dropNamed(table []byte, name string) {
-	s.list = append(s.list, effect{table: table, name: []byte(name)})
+	s.list = append(s.list, effect{table: table, name: name})
 }
 
 // encoded returns what an encoder did, and notes its error.
@@ -89,12 +86,12 @@ func (s *effects) encoded(text []byte, err error) []byte {
 }
 
 func (s *effects) putJob(j *job, record []byte) {
-	s.list = append(s.list, effect{table: jobsTable, number: j.seq, value: encodeJobHead(j), record: record})
+	s.list = append(s.list, effect{table: jobsTable, number: j.seq, value: encodeJobHead(j, len(record)), record: record})
 }
 
 // moveJob puts a job whose record another one has.
 func (s *effects) moveJob(j *job, from uint64) {
-	s.list = append(s.list, effect{table: jobsTable, number: j.seq, value: encodeJobHead(j), of: from})
+	s.list = append(s.list, effect{table: jobsTable, number: j.seq, value: encodeJobHead(j, 0), of: from})
 }
 
 func (s *effects) dropJob(seq uint64) { s.drop(jobsTable, seq) }
@@ -162,7 +159,7 @@ func (s *effects) dropQueue(number uint64) {
 }
 
 func (s *effects) putLeftPaces(name string, p *paces) {
-	s.putNamed(leftPacesTable, []byte(name), s.encoded(encodePaces(p)))
+	s.putNamed(leftPacesTable, name, s.encoded(encodePaces(p)))
 }
 
 func (s *effects) dropLeftPaces(name string) { s.dropNamed(leftPacesTable, name) }
@@ -170,7 +167,7 @@ func (s *effects) dropLeftPaces(name string) { s.dropNamed(leftPacesTable, name)
 func (s *effects) putRetention(name string, r queue.Retention) {
 	w := writer{}
 	w.num(uint64(r.For), uint64(r.Max))
-	s.putNamed(retentionsTable, []byte(name), w)
+	s.putNamed(retentionsTable, name, w)
 }
 
 func (s *effects) dropRetention(name string) { s.dropNamed(retentionsTable, name) }
@@ -178,7 +175,7 @@ func (s *effects) dropRetention(name string) { s.dropNamed(retentionsTable, name
 func (s *effects) putRule(r *rule, text []byte) {
 	w := writer{}
 	w.num(r.tallies.number, uint64(r.revision))
-	s.putNamed(rulesTable, []byte(r.Name), append(w, text...))
+	s.putNamed(rulesTable, r.Name, append(w, text...))
 }
 
 func (s *effects) dropRule(name string) { s.dropNamed(rulesTable, name) }
@@ -187,4 +184,4 @@ func (s *effects) putTally(number uint64, record []byte) { s.put(talliesTable, n
 
 func (s *effects) dropTally(number uint64) { s.drop(talliesTable, number) }
 
-func (s *effects) putStore(r storeRecord) { s.putNamed(metaTable, storeKey, r.encode()) }
+func (s *effects) putStore(r storeRecord) { s.putNamed(metaTable, string(storeKey), r.encode()) }

@@ -76,24 +76,14 @@ var fillPercents = map[string]float64{
 	string(jobsTable): 1, string(endedTable): 1, string(deferredTable): 1, string(talliesTable): 0.9,
 }
 
-// tables is a transaction; its tables are opened when they are needed.
-type tables struct {
-	tx     *bbolt.Tx
-	opened map[string]*bbolt.Bucket
-}
+// tables is a transaction.
+type tables struct{ tx *bbolt.Tx }
 
 func (t *tables) table(name []byte) *bbolt.Bucket {
-	b := t.opened[string(name)]
-	if b != nil {
-		return b
+	b := t.tx.Bucket(name)
+	if fill := fillPercents[string(name)]; fill != 0 {
+		b.FillPercent = fill
 	}
-	if b = t.tx.Bucket(name); fillPercents[string(name)] != 0 {
-		b.FillPercent = fillPercents[string(name)]
-	}
-	if t.opened == nil {
-		t.opened = map[string]*bbolt.Bucket{}
-	}
-	t.opened[string(name)] = b
 	return b
 }
 
