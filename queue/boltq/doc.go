@@ -34,5 +34,5 @@
 // reserve.go is the call, agenda.go which queue is due, grant.go and groupvisit.go the visit, lanes.go the fair turn,
 // pace.go and limits.go the departure, ceilings.go what must be on file first, wake.go who is told when. The end:
 // settle.go decides, settlechanges.go applies, receiver.go stops a queue or opens its circuit, leases.go takes back.
-// The file: committer.go and batch.go, codec.go and tables.go, open.go and load.go, sweep.go.
+// The file: committer.go and batch.go, effects.go, codec.go and tables.go, open.go and load.go, sweep.go.
 package boltq
