@@ -37,6 +37,7 @@ func ofEverything(roles ...auth.Role) need { return need{everything, roles} }
 // serve serves a request, if whoever sent it may ask for that. Nothing of its body is read before.
 func (h *handler) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 	id, p := h.admit(rt, w, r)
+	rt.note(w, id)
 	if id != nil {
 		r = r.WithContext(context.WithValue(r.Context(), identityKey{}, id))
 		if p == nil {

@@ -53,6 +53,11 @@ type Options struct {
 	// Logger is told of errors that are nobody's request's fault. Nil discards.
 	Logger *slog.Logger
 
+	// Access gets a record of each request. Nil: none is kept.
+	Access *slog.Logger
+	// Decisions is told of jobs that are refused or deferred. Nil: nobody is.
+	Decisions *ops.Decisions
+
 	// BodyTimeout is how long a stream may go without a job: silent, with a line that does not end, or with
 	// lines that are none. 0 means 60 s.
 	BodyTimeout time.Duration

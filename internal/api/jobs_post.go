@@ -77,6 +77,7 @@ func (h *handler) postJob(w http.ResponseWriter, r *http.Request) {
 	if a.Outcome == queue.Full {
 		h.noteFull(r.Context(), name)
 	}
+	h.decided(w, r, name, &a)
 	h.setLimits(r.Context(), w.Header(), a.Rules)
 	h.answer(w, &a, name, id)
 }

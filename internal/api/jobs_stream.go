@@ -25,6 +25,7 @@ import (
 type stream struct {
 	h     *handler
 	w     http.ResponseWriter
+	r     *http.Request
 	rc    *http.ResponseController
 	queue string
 	app   string // whose jobs come; empty is the operator's
@@ -91,7 +92,7 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := &stream{
-		h: h, w: w, rc: rc, queue: name, app: appNameOf(r.Context()), account: account,
+		h: h, w: w, r: r, rc: rc, queue: name, app: appNameOf(r.Context()), account: account,
 		env: newEnvelope(), lines: newLines(r.Body, MaxEnvelopeBytes, &charge{account: account}), filling: newBatch(account),
 	}
 	s.changed.L = &s.mu
@@ -301,6 +302,7 @@ func (s *stream) decide(ctx context.Context, b *batch) (answers []queue.Appended
 		if a.Outcome == queue.Failed && a.Err == nil {
 			a.Err = err
 		}
+		s.h.decided(s.w, s.r, s.queue, a)
 	}
 	if err != nil && !errors.Is(err, queue.ErrOutcomeUnknown) && !errors.Is(err, queue.ErrUnavailable) {
 		s.h.o.Logger.Warn("jobs of a stream could not be decided", "queue", s.queue, "error", err)

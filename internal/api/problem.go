@@ -156,9 +156,7 @@ var (
 
 // write sends the problem as the whole response.
 func (p *Problem) write(w http.ResponseWriter) {
-	if n, ok := w.(*noting); ok {
-		n.refused = p
-	}
+	noteProblem(w, p)
 	out := takeOutput()
 	defer out.free()
 	head := w.Header()

@@ -224,3 +224,13 @@ type noting struct {
 }
 
 func (n *noting) Unwrap() http.ResponseWriter { return n.ResponseWriter }
+
+// noteProblem tells those that note it with which problem a request is answered.
+func noteProblem(w http.ResponseWriter, p *Problem) {
+	if n, ok := w.(*noting); ok {
+		n.refused, w = p, n.ResponseWriter
+	}
+	if a, ok := w.(*accessed); ok {
+		a.refused = p
+	}
+}

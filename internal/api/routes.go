@@ -129,6 +129,8 @@ func (h *handler) dispatch() http.Handler {
 	mux.HandleFunc("/", notFound)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header()[headerRequest] = h.requests.id(r)
+		w, done := h.access(w, r)
+		defer done()
 		// The mux would answer a path with // or .. in it by a redirect to another
 		// queue's; nobody means that.
 		p := r.URL.Path

@@ -34,6 +34,8 @@ type DrainerOptions struct {
 	Server ops.ServerOptions
 	// Tracer follows what is delivered; nil follows nothing. Whoever opened it closes it.
 	Tracer *tracing.Tracer
+	// Decisions is told of queues that stop; nil: nobody is. Whoever made it closes it.
+	Decisions *ops.Decisions
 	// Registry gets its metrics and is what /metrics shows. Nil is one of its own.
 	Registry *prometheus.Registry
 	// MaxQueueLabels is how many queues have series of their own; 0 is metrics.DefaultMaxQueues.
@@ -71,7 +73,7 @@ func NewDrainer(engine queue.Engine, o DrainerOptions) (*Drainer, error) {
 		return nil, err
 	}
 	kept := newPace(time.Now)
-	o.Drain.Observer, o.Drain.Tracer = drainPace{observer, kept}, o.Tracer.Drain()
+	o.Drain.Observer, o.Drain.Tracer = drainPace{drainDecisions{observer, o.Decisions}, kept}, o.Tracer.Drain()
 	if o.Drain.Usage == nil {
 		o.Drain.Usage = &drain.Usage{}
 	}

@@ -23,6 +23,7 @@ type drainerFlags struct {
 	storeFlags
 	NATSFlags
 	PublishFlags
+	DecisionFlags
 	Concurrency int           `default:"${concurrency}" placeholder:"N"`
 	Grace       time.Duration `default:"30s" placeholder:"DURATION"`
 	Name        string        `placeholder:"NAME"`
@@ -78,6 +79,8 @@ func runDrainer(ctx context.Context, open OpenAsynq, args []string, stdout, stde
 		return err
 	}
 	defer func() { err = errors.Join(err, tracer.Close()) }()
+	decisions := f.Decisions(log)
+	defer decisions.Close()
 	engine, err := f.open(ctx, valid, reg, 0, log)
 	if err != nil {
 		return err
@@ -103,7 +106,7 @@ func runDrainer(ctx context.Context, open OpenAsynq, args []string, stdout, stde
 		Handler: router, Overflow: overflow.Stream,
 		Drain:  drain.Options{Concurrency: f.Concurrency, Grace: grace, Name: f.Name, Version: ops.Version, Logger: log},
 		Listen: f.listenOn(guard), Server: ops.ServerOptions{Grace: min(grace, healthGrace)}, Registry: reg,
-		Tracer: tracer, MaxQueueLabels: f.QueueLabels, Logger: log,
+		Tracer: tracer, Decisions: decisions, MaxQueueLabels: f.QueueLabels, Logger: log,
 	})
 	if err == nil {
 		err = overflow.under(ctx, d.Run)

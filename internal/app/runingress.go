@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 )
@@ -21,6 +22,7 @@ type ingressFlags struct {
 	storeFlags
 	NATSFlags
 	AuthFlags
+	LogFlags
 	MemoryFlags
 	HealthFlags
 	ConsoleFlags
@@ -84,6 +86,8 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, tracer.Close()) }()
+	decisions := f.Decisions(log)
+	defer decisions.Close()
 	engine, err := f.open(ctx, valid, reg, f.KeepChanges, log)
 	if err != nil {
 		return err
@@ -103,6 +107,7 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	}
 	collectBefore(server.Memory.Limit() + besideBudget)
 	i, err := NewIngress(engine, IngressOptions{
+		API:      api.Options{Access: f.Access(log), Decisions: decisions},
 		Overflow: overflow.Stream, Auth: authority, NoAuth: f.NoAuth,
 		Listen: f.listenOn(guard), Health: f.Beside(f.listenOn(guard)), DrainDelay: f.DrainDelay, Server: server,
 		Console:        f.ConsoleFlags,

@@ -56,7 +56,7 @@ func program(t *testing.T, run app.Program, args ...string) (url string, log *sa
 			t.Log(log)
 		}
 	})
-	listens := regexp.MustCompile(`url=(\S+)`)
+	listens := regexp.MustCompile(`url"?[=:]"?([^\s"]+)`)
 	await.Until(t, "it listens", func() bool {
 		if m := listens.FindStringSubmatch(log.String()); m != nil {
 			url = m[1]

@@ -33,7 +33,7 @@ func (a *Authority) Identify(r *http.Request) (*Identity, error) {
 }
 
 func (a *Authority) identify(r *http.Request) (*Identity, error) {
-	if tokenInURL(r.URL) {
+	if TokenInURL(r.URL) {
 		return nil, refuse(InURL, "URLs are logged by whatever they pass; send it as Authorization: Bearer TOKEN, and "+
 			"revoke this one")
 	}
@@ -186,8 +186,8 @@ func shown(names []string) string {
 	return names[0] + " or another name in it"
 }
 
-// tokenInURL reports whether a token stands in a URL, or a parameter that is for one.
-func tokenInURL(u *url.URL) bool {
+// TokenInURL reports whether a token stands in a URL, or a parameter that is for one.
+func TokenInURL(u *url.URL) bool {
 	if u.User != nil || hasToken(u.Path) || hasToken(u.RawQuery) {
 		return true
 	}

@@ -122,7 +122,7 @@ func TestTokenInURL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tokenInURL(u); got != c.want {
+		if got := TokenInURL(u); got != c.want {
 			t.Errorf("%s: %v", c.target, got)
 		}
 	}

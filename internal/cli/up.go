@@ -35,6 +35,7 @@ type upCmd struct {
 	app.HealthFlags
 	app.ConsoleFlags
 	app.TraceFlags
+	app.LogFlags
 	LogLevel slog.Level `help:"debug, info, warn or error." default:"info" placeholder:"LEVEL"`
 	Tether   bool       `hidden:"" help:"End when standard input does."`
 }
@@ -124,6 +125,7 @@ func (c *upCmd) Run(r *run) error {
 		auth:        &c.AuthFlags,
 		console:     c.ConsoleFlags,
 		traces:      c.TraceFlags,
+		logs:        c.LogFlags,
 		keepChanges: c.KeepChanges,
 		log:         log,
 	})

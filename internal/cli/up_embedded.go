@@ -42,6 +42,7 @@ type embeddedOptions struct {
 	auth        *app.AuthFlags // nil asks nobody, and says so nowhere: only this process asks
 	console     app.ConsoleFlags
 	traces      app.TraceFlags
+	logs        app.LogFlags
 	keepChanges time.Duration // 0 leaves it as the store has it
 	patience    time.Duration // with the store, before jobs go to the overflow; 0 is deferred's default
 	log         *slog.Logger
@@ -87,7 +88,8 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	if err != nil {
 		return nil, err
 	}
-	e.closers = append(e.closers, tracer.Close)
+	decisions := o.logs.Decisions(o.log)
+	e.closers = append(e.closers, tracer.Close, func() error { decisions.Close(); return nil })
 	if e.engine, err = store.Open(ctx, store.Options{
 		DataPath: o.data, KeepChanges: o.keepChanges, Logger: o.log,
 	}); err != nil {
@@ -116,7 +118,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	router := deliver.New(targets)
 	e.closers = append(e.closers, router.Close)
 	e.drainer, err = app.NewDrainer(e.engine, app.DrainerOptions{
-		Handler: router, Overflow: e.overflow, Registry: registry, Tracer: tracer, Logger: o.log,
+		Handler: router, Overflow: e.overflow, Registry: registry, Tracer: tracer, Decisions: decisions, Logger: o.log,
 		Drain: drain.Options{Concurrency: o.concurrency, Version: ops.Version},
 	})
 	if err != nil {
@@ -128,7 +130,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 		Logger: o.log,
 		Auth:   authority, NoAuth: o.auth != nil && o.auth.NoAuth,
 		Console: o.console,
-		API:     api.Options{Hanging: e.drainer.Hanging},
+		API:     api.Options{Hanging: e.drainer.Hanging, Access: o.logs.Access(o.log), Decisions: decisions},
 	})
 	return e, err
 }
