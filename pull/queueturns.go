@@ -31,11 +31,15 @@ func NewQueueTurns(engine TurnEngine, dispatcher *Dispatcher) *QueueTurns {
 	return &QueueTurns{engine: engine, dispatcher: dispatcher, queues: map[string]*sharedTurns{}}
 }
 
-// Wait waits for a turn of a queue; see [Turns.Wait].
-func (q *QueueTurns) Wait(ctx context.Context, queue string, within time.Duration) error {
+// Wait waits for a turn of a queue; see [Turns.Wait]. app is who waits, as rules count by [queue.Job.App].
+func (q *QueueTurns) Wait(ctx context.Context, queue, app string, within time.Duration) error {
 	turns := q.use(queue)
 	defer q.leave(turns)
-	return turns.Wait(ctx, within)
+	turn, err := turns.reserve(ctx, app, within)
+	if err != nil {
+		return err
+	}
+	return turn.Wait(ctx)
 }
 
 // Close waits until the engine knows of the turns that came and of those that were given up. Call it when nobody waits

@@ -78,6 +78,10 @@ func (t *Turns) Wait(ctx context.Context, within time.Duration) error {
 // Reserve takes a place for a turn to come, which must then be waited for or cancelled: its departure is nobody's else,
 // and what it holds up expires only when that time is over. Errors: those of Wait, at once.
 func (t *Turns) Reserve(ctx context.Context, within time.Duration) (*Turn, error) {
+	return t.reserve(ctx, "", within)
+}
+
+func (t *Turns) reserve(ctx context.Context, app string, within time.Duration) (*Turn, error) {
 	ahead, err := t.clock(ctx)
 	if err != nil {
 		return nil, cut(ctx, err)
@@ -85,7 +89,7 @@ func (t *Turns) Reserve(ctx context.Context, within time.Duration) (*Turn, error
 	turn := &Turn{turns: t, id: queue.NewID(), until: time.Now().Add(within)}
 	job := queue.Job{
 		Queue: t.queue, ID: turn.id, Lane: TurnLane, ContentType: queue.DefaultContentType, Cost: 1,
-		ExpiresAt: turn.until.Add(ahead), Overflow: queue.Reject,
+		ExpiresAt: turn.until.Add(ahead), Overflow: queue.Reject, App: app,
 	}
 	answers, err := t.engine.Append(ctx, []queue.Job{job})
 	a := queue.Appended{Err: err}

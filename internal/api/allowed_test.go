@@ -1,12 +1,65 @@
 package api_test
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/test/await"
 )
+
+// A turn is charged to the app that waits for it, and to nobody else.
+func TestTurnsAreOfTheAppThatWaits(t *testing.T) {
+	s := secure(t, api.Options{})
+	s.put("/v1/rules/acme-turn.each", `{"algorithm":"fixed_window","limit":1,"period":"1h","key":"{app}"}`)
+	s.put("/v1/queues/acme-turn", `{"rate":"unlimited","pull":true,"rules":["acme-turn.each"]}`)
+	acme := s.with("acme", auth.Consume, auth.Produce)
+	turn := func(token string) *answer { return s.by(token, "POST", "/v1/queues/acme-turn/turns", `{"wait":"5s"}`) }
+	turn(acme).want(t, 200)
+	if again := turn(acme); again.status == 200 {
+		t.Errorf("a second one: %s", again.text)
+	}
+	turn(s.operator).want(t, 200)
+	peek := s.by(acme, "POST", "/v1/rules/acme-turn.each/peek", `{"key":"acme"}`)
+	peek.want(t, 200, "allowed", false)
+}
+
+// Limits of an app hold over all ingresses: each counts what the store has. Puts that come to several at the very same
+// time pass them by one for each further ingress at most.
+func TestLimitsHoldAcrossIngresses(t *testing.T) {
+	s := secure(t, api.Options{})
+	other := *s
+	other.fixture = &fixture{t: t}
+	other.serveOver(s.store, api.Options{Auth: s.authority})
+	acme := s.with("acme", auth.Configure, auth.View)
+	s.put("/v1/apps/acme", `{"prefixes":["acme-*","ses.acme"],"limits":{"queues":4,"rules":2,"bytes":"8MiB","lanes":400}}`)
+	const spec = `{"rate":"1/s","capacity":100,"max_bytes":"1MiB"}`
+	s.by(s.operator, "PUT", "/v1/queues/acme-mail", spec).want(t, 200)
+	s.by(s.operator, "PUT", "/v1/queues/ses.acme", spec).want(t, 200)
+	s.by(acme, "PUT", "/v1/queues/acme-a", spec).want(t, 201)
+	other.by(acme, "PUT", "/v1/queues/acme-b", spec).want(t, 201)
+	s.by(acme, "PUT", "/v1/queues/acme-c", spec).want(t, 400, "field", "name")
+	other.by(acme, "PUT", "/v1/queues/acme-c", spec).want(t, 400, "field", "name")
+	other.by(acme, "PUT", "/v1/queues/acme-a", `{"rate":"1/s","capacity":101,"max_bytes":"1MiB"}`).
+		want(t, 400, "field", "capacity")
+	other.by(acme, "PUT", "/v1/queues/acme-a", `{"rate":"1/s","capacity":100,"max_bytes":"9MiB"}`).
+		want(t, 400, "field", "max_bytes")
+	s.by(acme, "PUT", "/v1/rules/acme-r", `{"algorithm":"meter","rate":"1/s"}`).want(t, 201)
+	other.by(acme, "PUT", "/v1/rules/acme-s", `{"algorithm":"meter","rate":"1/s"}`).want(t, 400, "field", "name")
+	s.by(s.operator, "DELETE", "/v1/queues/acme-b", "").want(t, 204)
+	var all sync.WaitGroup
+	for i := range 8 {
+		of := []*secured{s, &other}[i%2]
+		all.Go(func() { of.by(acme, "PUT", fmt.Sprint("/v1/queues/acme-", i), spec) })
+	}
+	all.Wait()
+	a := s.by(acme, "GET", "/v1/queues", "")
+	if n := len(a.body["queues"].([]any)); n < 4 || n > 5 {
+		t.Errorf("it has %d queues, its limit is 4", n)
+	}
+}
 
 // The limits of an app, each passed by one.
 func TestLimitsOfAnApp(t *testing.T) {

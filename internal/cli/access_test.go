@@ -177,7 +177,7 @@ func TestSubjects(t *testing.T) {
 	day := time.Now().Add(720 * time.Hour).Format(time.DateOnly)
 	expect(t, ExitDone, day, "", "subject", "ls")
 	expect(t, ExitDone, "removed", "", "subject", "rm", "unix:77")
-	expect(t, ExitRefused, "", "expires", "subject", "put", "unix:77", "--grant", "view", "--expires-in", "-1h")
+	expect(t, ExitRefused, "", "expires", "subject", "put", "unix:77", "--grant", "view", "--expires-in=-1h")
 	expect(t, ExitRefused, "", "cert:NAME", "subject", "put", "billing", "--grant", "view")
 	expect(t, ExitDone, "removed", "", "subject", "rm", "cert:billing.acme.example")
 	expect(t, ExitRefused, "", "", "subject", "rm", "cert:billing.acme.example")
