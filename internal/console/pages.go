@@ -34,6 +34,18 @@ var pages = []page{
 		operations: []string{"getOverview", "listHistories", "getStore"}, read: readOverview,
 	},
 	{
+		name: "queue", path: "/queues/{queue}", title: "Queue", role: auth.View,
+		operations: []string{"getQueue", "getTimetable", "getHistory"}, read: readQueue,
+	},
+	{
+		name: "settings", path: "/queues/{queue}/settings", title: "Settings", role: auth.View,
+		operations: []string{"getQueue", "quoteQueue"}, read: readSettings,
+	},
+	{
+		name: "changes", path: "/queues/{queue}/changes", title: "Changes", role: auth.View,
+		operations: []string{"listChanges"}, read: readChanges,
+	},
+	{
 		name: "jobs", path: "/queues/{queue}/jobs", title: "Jobs", role: auth.View,
 		operations: []string{"getQueue", "listJobs", "listDeadQueues"}, read: readJobs,
 	},
