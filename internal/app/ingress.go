@@ -123,6 +123,9 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 		return nil, err
 	}
 	i.survey = survey.New(i.engine, survey.Options{Logger: o.Logger})
+	if err := metrics.RegisterSurvey(o.Registry, i.survey); err != nil {
+		return nil, err
+	}
 	observer, err := metrics.NewPull(o.Registry, o.MaxQueueLabels)
 	if err != nil {
 		return nil, err

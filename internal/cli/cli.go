@@ -41,6 +41,7 @@ type root struct {
 	Up     upCmd        `cmd:"" help:"Run ingress and drainer in one process, with nothing to install."`
 	Push   pushCmd      `cmd:"" help:"Bring the jobs of a file into a queue."`
 	Top    topCmd       `cmd:""`
+	Events eventsCmd    `cmd:"" help:"Tell what happens to queues, as it happens."`
 	Queue  queueCmd     `cmd:"" help:"Look at queues and change them."`
 	Rule   ruleCmd      `cmd:"" help:"Look at rules, which decide what comes in, and ask them."`
 	Job    jobCmd       `cmd:"" help:"Look at jobs, and cancel them."`
@@ -85,19 +86,21 @@ func (root) LongHelp() map[string]string {
 
 type queueCmd struct {
 	connection
-	Ls        lsCmd        `cmd:"" help:"List queues."`
-	Info      infoCmd      `cmd:"" help:"Tell all about one queue."`
-	Set       setCmd       `cmd:"" help:"Change settings of a queue, or make it."`
-	Apply     applyCmd     `cmd:""`
-	Pause     pauseCmd     `cmd:"" help:"Stop a queue's departures. Jobs still come in."`
-	Resume    resumeCmd    `cmd:"" help:"Let departures go on, at the rate: nothing was saved up."`
-	Log       logCmd       `cmd:"" help:"Tell what was done to a queue, and by whom as they say."`
-	Rollback  rollbackCmd  `cmd:"" help:"Put an earlier spec of a queue again."`
-	Quote     quoteCmd     `cmd:""`
-	Timetable timetableCmd `cmd:"" help:"Tell what leaves a queue next, when, and why it stands still if it does."`
-	Turn      turnCmd      `cmd:"" help:"Wait for a turn to do something yourself, at the pace of a queue."`
-	Purge     purgeCmd     `cmd:"" help:"Take back the jobs that have not left."`
-	Rm        rmCmd        `cmd:"" help:"Remove a queue."`
+	Ls        lsCmd          `cmd:"" help:"List queues."`
+	Info      infoCmd        `cmd:"" help:"Tell all about one queue."`
+	Set       setCmd         `cmd:"" help:"Change settings of a queue, or make it."`
+	Apply     applyCmd       `cmd:""`
+	Pause     pauseCmd       `cmd:"" help:"Stop a queue's departures. Jobs still come in."`
+	Resume    resumeCmd      `cmd:"" help:"Let departures go on, at the rate: nothing was saved up."`
+	Log       logCmd         `cmd:"" help:"Tell what was done to a queue, and by whom as they say."`
+	Rollback  rollbackCmd    `cmd:"" help:"Put an earlier spec of a queue again."`
+	Quote     quoteCmd       `cmd:""`
+	Timetable timetableCmd   `cmd:"" help:"Tell what leaves a queue next, when, and why it stands still if it does."`
+	History   historyCmd     `cmd:"" help:"Draw what a queue did in the last 15 minutes, or the last day."`
+	Events    queueEventsCmd `cmd:"" help:"Tell what happens to a queue, as it happens."`
+	Turn      turnCmd        `cmd:"" help:"Wait for a turn to do something yourself, at the pace of a queue."`
+	Purge     purgeCmd       `cmd:"" help:"Take back the jobs that have not left."`
+	Rm        rmCmd          `cmd:"" help:"Remove a queue."`
 }
 
 // LongHelp is the help that is too long for the tags.

@@ -20,3 +20,10 @@ func (c *Client) Histories(
 	_, err = c.do(ctx, http.MethodGet, "/v1/history?"+ask.Encode(), nil, nil, &h)
 	return h, err
 }
+
+// History tells what a queue did over a window of 15m or 24h.
+func (c *Client) History(ctx context.Context, name, window string) (h wire.History, err error) {
+	ask := "?window=" + url.QueryEscape(window)
+	_, err = c.do(ctx, http.MethodGet, queuePath(name, "history")+ask, nil, nil, &h)
+	return h, err
+}

@@ -87,6 +87,9 @@ func (s *Survey) Instance() string { return s.instance }
 // Latest is the last reading; before the first one it is empty, and At zero.
 func (s *Survey) Latest() *Snapshot { return s.latest.Load() }
 
+// ReadAt is when that was.
+func (s *Survey) ReadAt() time.Time { return s.Latest().At }
+
 // Watch has the queues read once a second until leave is called.
 func (s *Survey) Watch() (leave func()) {
 	s.watching.Add(1)
