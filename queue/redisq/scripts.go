@@ -23,8 +23,8 @@ import (
 //go:embed lua/*/*.lua
 var luaFiles embed.FS
 
-// base comes before everything else of an operation.
-var base = []string{"names", "states", "slot", "clock", "partition", "queue", "job"}
+// base comes before everything else of an operation, names first.
+var base = []string{"names", "states", "slot", "clock", "fields", "partition", "queue", "job"}
 
 type lazyPart struct{ name, make, file, first string }
 
@@ -150,9 +150,12 @@ func assemble(call string) string {
 			fmt.Fprintln(&b, library(name).text)
 		}
 	}
-	write(base)
-	// What comes now is a function of its own: to those made in it all that stands before is at hand, while each
-	// local of the same function that one uses is looked for among all that others use.
+	// Names, base and the rest are a function each, one in the other: to functions that are made in one, all that
+	// stands before it is at hand, while each local of the same function that one uses is looked for among all that
+	// others use.
+	write(base[:1])
+	fmt.Fprintln(&b, "return (function()")
+	write(base[1:])
 	fmt.Fprintln(&b, "return (function()")
 	write([]string{"parts"})
 	write(needed)
@@ -169,7 +172,7 @@ func assemble(call string) string {
 		fmt.Fprintf(&b, "end\nreturn %s.%s(...)\nend\n", part.file, part.first)
 	}
 	fmt.Fprintln(&b, op.text)
-	fmt.Fprintln(&b, "end)()")
+	fmt.Fprintln(&b, "end)()\nend)()")
 	return b.String()
 }
 

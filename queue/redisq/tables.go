@@ -22,6 +22,7 @@ var tables = map[string]string{
 	"takeops": luaConstants("", upTo(queue.TakeNow, queue.TakeAnew)...) +
 		fmt.Sprintf("local NOTHING = %d\n", askNothing),
 	"counters": counterTable(),
+	"fields":   readsPartition() + readsQueue(),
 	"bounds": fmt.Sprintf("local MAX_AUDIT_BYTES, MAX_AUDIT_TEXT, KEEP_DELETED_DOCUMENTS = %d, %d, %d\n",
 		queue.MaxAuditBytes, queue.MaxAuditTextBytes, queue.KeepDeletedDocuments.Microseconds()),
 }

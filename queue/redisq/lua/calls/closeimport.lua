@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: counters, changes, agenda, imports
+-- needs: counters, changes, agenda, imports, departures
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: request, shares, lostleases
+-- needs: request, shares, lostleases, departures
 -- for lanes: turns
 -- for limits: groupvisit
 -- for receiver: receiver

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: held, ended, agenda, backlog
+-- needs: held, ended, agenda, backlog, departures
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver

@@ -1,4 +1,4 @@
--- needs: pace, ratechange
+-- needs: departures, ratechange
 -- gives: observe
 --
 -- A rate that follows what the receiver takes, by the arithmetic of leaky/adapt.go.

@@ -76,6 +76,5 @@ local function end_expired(errors)
     end
   end
   finish() -- whatever becomes of the call
-  for i, field in ipairs(META) do was[i] = M[field] end
   return count
 end

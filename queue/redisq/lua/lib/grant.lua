@@ -1,4 +1,4 @@
--- needs: unsent, request, shares, pace
+-- needs: unsent, request, shares
 -- gives: grant_job, write_departures, count_lost_slots
 --
 -- Jobs that leave, and those that would leave too late.

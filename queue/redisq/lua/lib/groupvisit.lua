@@ -1,4 +1,4 @@
--- needs: groups, agenda, request, shares
+-- needs: groups, agenda, request, shares, departures
 -- gives: visit_group
 --
 -- A visit to a group. Several members are open at once, each for one job at a time; all is written at the end, once a

@@ -1,4 +1,4 @@
--- needs: ratechange, pace
+-- needs: ratechange, departures
 -- gives: check_lane_keys, check_keys_for, load_lanes, waiting_key, rule_of, lane_size, in_flight, bucket_of, head_of
 --
 -- The lanes of a queue: their rules and buckets.

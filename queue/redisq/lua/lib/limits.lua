@@ -1,4 +1,4 @@
--- needs: pace
+-- needs: departures
 -- gives: states_of, save_limits, end_of, skip, window, repair_windows, used_up, all_ready_at, allows, take_all
 -- gives: refund_quotas, give_back_paces, delay_paces, cover_paces, slots
 --

@@ -10,25 +10,15 @@ local function error_text(e)
   return 'ERR ' .. tostring(e)
 end
 
-local M -- the fields of the partition's hash, by name; finish() writes those that have changed
-
-local META = { 'schema', 'clk', 'off', 'run', 'run_since', 'last_fence', 'watcher', 'watcher_at', 'waiting',
-  'scheduled',
-  'leased', 'dead', 'deferred', 'first_expiry', 'memory_until', 'memory_left', 'memory_share',
-  'recheck' }
-local was -- their values as they were read
+local M, was -- the fields of the partition's hash (see fields.go), by name and as they were read
 
 local function begin()
   check_slot()
   call('ZCARD', B .. 'a')
   call('ZCARD', B .. 's')
   call('ZCARD', B .. 'l')
-  local v = call('HMGET', B, unpack(META))
-  if not v[1] then raise('NOSTORE', B .. ' holds no penstock store') end
-  M, was = { run = v[4] or '', watcher = v[7] or '', recheck = v[#META] or 0 }, v
-  for i = 2, #META do
-    if not M[META[i]] then M[META[i]] = tonumber(v[i]) or 0 end
-  end
+  M, was = read_partition()
+  if not M then raise('NOSTORE', B .. ' holds no penstock store') end
   if M.first_expiry > 0 then call('ZCARD', B .. 'T') end
   M.off = clock(M.clk, M.off)
 end
@@ -43,14 +33,17 @@ local function check_run()
   if run ~= M.run then M.run, M.run_since = run, now end
 end
 
+-- finish writes the fields that have changed.
 local function finish()
   M.clk = now
   local args = {}
-  for i = 2, #META do
-    local value = M[META[i]]
-    if value ~= (tonumber(was[i]) or was[i] or 0) and value ~= was[i] then
-      args[#args + 1] = META[i]
+  for i = 1, #PARTITION do
+    local field = PARTITION[i]
+    local value = M[field]
+    if value ~= was[i] then
+      args[#args + 1] = field
       args[#args + 1] = value
+      was[i] = value
     end
   end
   if args[1] then call('HSET', B, unpack(args)) end

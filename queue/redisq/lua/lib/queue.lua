@@ -36,30 +36,15 @@ end
 local with_lanes, with_limits, with_receiver, with_rules, expire_due, visit_one, adapt_rate
 local log_lapse, write_audit
 
-local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'capacity', 'size', 'turn', 'cmax', 'refn',
-  'paused', 'lease', 'retry.max_attempts', 'retention.for', 'retention.max', 'rev', 'name', 'back', 'deferred',
-  'behind', 'hc', 'laned', 'also', 'pull', 'expiring', 'said', 'adapt', 'ruled', 'bytes', 'max_bytes' }
-
--- load returns a queue by its number, or nil.
+-- load returns a queue by its number, or nil. Its fields are in fields.go.
 local function load(nr)
-  local v = call('HMGET', B .. 'q' .. nr, unpack(QUEUE))
-  if not v[1] then return nil end
-  local q = {
-    nr = nr, n = tonumber(v[1]), d = tonumber(v[2]), b = tonumber(v[3]), tat = tonumber(v[4]), rem = tonumber(v[5]),
-    last = tonumber(v[6]), lc = tonumber(v[7]), lf = tonumber(v[8]), epoch = v[9], cap = tonumber(v[10]),
-    size = tonumber(v[11]), turn = tonumber(v[12]), cmax = tonumber(v[13]), refn = tonumber(v[14]),
-      lease = tonumber(v[16]),
-    maxatt = tonumber(v[17]), rfor = tonumber(v[18]), rmax = tonumber(v[19]), rev = tonumber(v[20]), name = v[21],
-    back = tonumber(v[22]) or 0, deferred = tonumber(v[23]) or 0, behind = tonumber(v[24]) or 0,
-    hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], pull = v[28], expiring = v[29],
-    said = v[30] ~= '' and v[30], adapt = v[31], ruled = v[32], bytes = tonumber(v[33]) or 0,
-      maxbytes = tonumber(v[34]) or 0, changes = {},
-  }
+  local q = read_queue(nr)
+  if not q then return nil end
   if q.pull then
     call('ZCARD', B .. 'pa')
     call('ZCARD', B .. 'ps')
   end
-  if v[15] ~= '' then read_pause(q, v[15]) end
+  if q.pause ~= '' then read_pause(q, q.pause) end
   if q.laned and with_lanes then with_lanes(q) end
   if q.also and with_limits then with_limits(q) end
   if q.said and with_receiver then with_receiver(q) end

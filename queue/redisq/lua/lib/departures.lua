@@ -1,0 +1,75 @@
+-- needs: pace
+--
+-- What a departure does to a queue's bucket: it is granted, or given back, or was lost by a server.
+
+-- take_at takes from the bucket alone, as of an instant, for a departure at d.
+local function take_at(q, d, at, cost)
+  if q.tat < at then q.tat, q.rem = at, 0 end
+  q.tat, q.rem = advance(q, q.tat, q.rem, cost)
+  q.last, q.lc = d, cost
+end
+
+-- take grants a departure within the horizon, or returns nil.
+local function take(q, cost)
+  local d = next_departure(q)
+  if d > now + HORIZON then return nil end
+  if q.limits and not limits.allows(q, d, cost) then return nil end
+  if q.stop then receiver.note_departure(q, d) end
+  if q.limits then return limits.take_all(q, d, cost) end
+  take_at(q, d, now, cost)
+  return d
+end
+
+local function give_back(q)
+  if q.limits then limits.give_back_paces(q) end
+  if q.lc == 0 or q.n == 0 then
+    q.lc = 0
+    return
+  end
+  q.tat = q.tat - q.lc * floor(q.d / q.n)
+  q.rem = q.rem - q.lc * (q.d % q.n)
+  if q.rem < 0 then
+    local borrow = floor((-q.rem + q.n - 1) / q.n)
+    q.tat = q.tat - borrow
+    q.rem = q.rem + borrow * q.n
+  end
+  q.lc = 0
+end
+
+-- delay puts off what a server that may have lost writes could grant too soon: whatever was granted before it started
+-- has departed by then and a horizon, which is at. cost is the highest that a job may have had.
+local function delay(q, at, cost)
+  if q.limits then limits.delay_paces(q, at, cost) end
+  local whole, rest = burst_parts(q)
+  if rest > 0 then whole = whole + 1 end
+  local tat, rem = advance(q, at + whole, 0, cost)
+  if q.tat < tat or (q.tat == tat and q.rem < rem) then q.tat, q.rem, q.last, q.lc = tat, rem, at, cost end
+end
+
+-- cover makes the delay of a queue (see delay) good for a job costlier than hc, the cost for which it was made: a job
+-- as costly may have been granted before and be lost, and the two would stand too near together (invariant 4).
+local function cover(q, cost)
+  local more = cost - q.hc
+  if q.limits then limits.cover_paces(q, more) end
+  q.tat, q.rem = advance(q, q.tat, q.rem, more)
+  q.lc = q.lc + more
+  set(q, 'lf', 0) -- the slot granted last can be given back no more: it is not the last any longer
+  set(q, 'hc', cost)
+end
+
+local function save_bucket(q)
+  set(q, 'tat', q.tat)
+  set(q, 'rem', q.rem)
+  set(q, 'last', q.last)
+  set(q, 'lc', q.lc)
+  if q.limits then limits.save_limits(q) end
+end
+
+-- held_by_rate reports whether the rate alone holds a queue up, as it did when it was asked first.
+local function held_by_rate(q)
+  if q.held_by_rate == nil then
+    bounded(q)
+    q.held_by_rate = bucket_ready_at(q) > now
+  end
+  return q.held_by_rate
+end
