@@ -116,6 +116,22 @@ func (d *queueDelta) adapt(h rateSignal, departed, at leaky.Instant) (from, to *
 	return from, to
 }
 
+// adaptedTo is a rate that settlements have led to, and that is still to be set.
+type adaptedTo struct {
+	queue *queueState
+	rate  *adaptedRate
+}
+
+// setAdaptedRates sets them, when all settlements of a batch have given back what was never used: a bucket that goes
+// over to another rate is rounded, so the order of the two matters, and both engines keep to it.
+func (e *Engine) setAdaptedRates(now leaky.Instant) {
+	for _, a := range e.adaptedTo {
+		e.setAdaptedRate(a.queue, a.rate, now)
+	}
+	clear(e.adaptedTo)
+	e.adaptedTo = e.adaptedTo[:0]
+}
+
 // setAdaptedRate sets the rate of a queue and works out anew when it can depart.
 func (e *Engine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Instant) {
 	q.adapted = to

@@ -176,8 +176,14 @@ func (e *Engine) applyBatch(b *batch) {
 		}
 	}
 	for _, c := range b.changes {
+		switch c.(type) {
+		case *endChange, *returnChange, *releaseChange:
+		default: // it may be about the queue's rate, or delete the queue
+			e.setAdaptedRates(now)
+		}
 		c.apply(e, now)
 	}
+	e.setAdaptedRates(now)
 	e.noteAuditDropped(b.auditDropped)
 }
 

@@ -17,6 +17,7 @@ type committer struct {
 	pending []change
 	// owedAudit are entries that the next commit writes, whatever else it does.
 	owedAudit []audited
+	adaptedTo []adaptedTo   // rates that a batch has led to, while it is applied
 	store     storeRecord   // as of the commits under way: it may be ahead of the file
 	ended     chan struct{} // closed when the committer has ended
 }

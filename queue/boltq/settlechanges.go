@@ -40,12 +40,12 @@ func (o *leaseOutcome) prepare(b *batch) *queueDelta {
 	return d
 }
 
-func (o *leaseOutcome) apply(e *Engine, s queue.State, now leaky.Instant) {
+func (o *leaseOutcome) apply(e *Engine, s queue.State) {
 	o.job.busy = nil
 	if o.answer != nil {
 		*o.answer = queue.Settled{State: s, Effect: o.effect}
 		if o.to != o.from {
-			e.setAdaptedRate(o.job.lane.queue, o.to, now)
+			e.adaptedTo = append(e.adaptedTo, adaptedTo{o.job.lane.queue, o.to})
 			if o.from.Rate != o.to.Rate {
 				o.answer.Effect.From, o.answer.Effect.To = o.from.Rate, o.to.Rate
 			}
@@ -107,7 +107,7 @@ func (c *endChange) apply(e *Engine, now leaky.Instant) {
 		e.armAndWake(q, now)
 	}
 	e.announceRoom(q, now)
-	c.leaseOutcome.apply(e, c.ended.state, now)
+	c.leaseOutcome.apply(e, c.ended.state)
 }
 
 // returnChange puts a leased job back: to wait at its turn if its lease ran out or the receiver did not take it, to
@@ -162,7 +162,7 @@ func (c *returnChange) apply(e *Engine, now leaky.Instant) {
 		e.armAndWake(q, now)
 	}
 	e.announceRoom(q, now)
-	c.leaseOutcome.apply(e, c.state, now)
+	c.leaseOutcome.apply(e, c.state)
 }
 
 // giveBack gives back what a job took that never started: its departure and its share of quotas. With the circuit
@@ -197,5 +197,5 @@ func (c *releaseChange) prepare(b *batch) {
 func (c *releaseChange) apply(e *Engine, now leaky.Instant) {
 	c.job.lease.persisted = false
 	e.release(c.job, now)
-	c.leaseOutcome.apply(e, queue.Waiting, now)
+	c.leaseOutcome.apply(e, queue.Waiting)
 }

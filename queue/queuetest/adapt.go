@@ -42,6 +42,29 @@ var adaptRules = []rule{
 			r.Fatalf("the next departure is %d us behind the first", gap)
 		}
 	}},
+	{"BehindWhatIsGivenBack", func(r *rig) {
+		for _, turned := range []bool{false, true} {
+			q := r.queue("q", "10/s", adapting("2/s", "20/s"), func(s *queue.Spec) { s.Burst = 4 })
+			r.accept(q, numbered("j", 3)...)
+			sent, unused := r.reserveAs("client", q, 1).Jobs[0], r.reserveAs("client", q, 1).Jobs[0]
+			i := r.info(q)
+			pacer, want := i.Spec.Pacer(queue.Horizon), i.Bucket
+			settled := []queue.Settlement{settlement(queue.Throttle, sent), settlement(queue.Release, unused)}
+			if turned {
+				slices.Reverse(settled)
+			}
+			r.settle(settled...)
+			// The rate is another one as of a bucket to which the slot has come back, whatever stood first.
+			pacer.GiveBack(&want)
+			slower := pacer
+			slower.Rate = r.info(q).Rate
+			want = pacer.Change(want, slower, r.clock.Now())
+			if got := r.info(q).Bucket; slower == pacer || got != want {
+				r.Errorf("at %v the bucket is %+v, want %+v", slower.Rate, got, want)
+			}
+			r.delete(q)
+		}
+	}},
 	{"OncePerEvent", func(r *rig) {
 		a := newAdaptive(r, "10/s", "1/s", "20/s")
 		var sent []queue.Reservation

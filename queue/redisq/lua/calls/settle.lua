@@ -113,16 +113,31 @@ local function too_old(q, id, at)
   return type(job) == 'string' and #job == 8 and at > time_at(job) + q.patience
 end
 
--- with_adapted_rate returns the answer to a settlement that may change the rate; came is how many jobs this call has
--- brought back.
-local function with_adapted_rate(q, answer, verdict, departed, reason, came)
-  local rates = adapt_rate(q, verdict == V.throttled, departed, reason, came)
-  if not rates then return answer end
-  if type(answer) ~= 'table' then answer = { answer, 0, 0, 0 } end
-  for _, number in ipairs(rates) do answer[#answer + 1] = number end
-  q.another = true
-  return answer
+-- adapt_to_answers takes what the answers of a call say of a queue's rate: a has its name, the answers so far, whether
+-- the rate alone held it up, how many jobs came back, and signals: of a settlement its place, whether it was throttled,
+-- when the job departed, and the reason. It comes behind all queues of the call, when all that was never used has been
+-- given back: a bucket that goes over to another rate is rounded, so the order matters, and both engines keep to it.
+local function adapt_to_answers(a)
+  local q, another = load(number_of(a.name)), false
+  q.held_by_rate = a.held
+  for _, signal in ipairs(a.signals) do
+    local at, throttled, departed, reason = unpack(signal)
+    local rates = adapt_rate(q, throttled, departed, reason, a.came)
+    if rates then
+      if type(a.out[at]) ~= 'table' then a.out[at] = { a.out[at], 0, 0, 0 } end
+      for _, number in ipairs(rates) do table.insert(a.out[at], number) end
+      another = true
+    end
+  end
+  if another then -- the time until now is no lost slot
+    if q.group == q then set(q, 'gsince', now) end
+    local e = put_on_agenda(q)
+    if e then wake_for(e, q) end
+  end
+  save(q)
 end
+
+local adapting = {} -- for adapt_to_answers
 
 local function settle(name, count, arg)
   local nr = number_of(name)
@@ -133,7 +148,7 @@ local function settle(name, count, arg)
   check_keys(q)
   local gone, ends, well, dead, returning, freeing = {}, {}, {}, {}, false, new_freed()
   local ids, released, retried, throttled, down, scheduled, unstarted, flights = {}, 0, 0, 0, 0, 0, 0, {}
-  local stop, came = q.stop, 0
+  local stop, came, signals = q.stop, 0, {}
   -- px is a text because Redis would write a number out anew for each job.
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), string.format('%d', ceil(q.rfor / 1000))
   local may_die, may_hold = false, false
@@ -178,7 +193,7 @@ local function settle(name, count, arg)
         code, after,
         reason, S.delivered) or S.delivered
       if q.adapt and after <= 0 then
-        out[#out] = with_adapted_rate(q, out[#out], verdict, unpack_('>I7', entry, 11), '', came)
+        signals[#signals + 1] = { #out, false, unpack_('>I7', entry, 11), '' }
       end
       if marks >= KEYED then lanestate.end_in_lane(q, unpack_lease(entry)) end
     elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
@@ -243,7 +258,7 @@ local function settle(name, count, arg)
       end
       out[#out + 1] = update_receiver(q, f, id, departed, verdict, code, after, reason, state)
       if q.adapt and verdict == V.throttled and (code % TROUBLE < LANE_ONLY or f.lane == ZERO) then
-        out[#out] = with_adapted_rate(q, out[#out], verdict, departed, reason, came)
+        signals[#signals + 1] = { #out, true, departed, reason }
       end
     end
   end
@@ -260,24 +275,35 @@ local function settle(name, count, arg)
   add(q, 'throttled', throttled)
   add(q, 'down', down)
   M.leased, M.scheduled = M.leased - #ends, M.scheduled + scheduled
-  if q.another and q.group == q then set(q, 'gsince', now) end
-  if returning or q.another or q.stop ~= stop then
-    -- Time that another stop, or another rate, has put off or let go on is no lost slot.
-    local e = put_on_agenda(q, not q.another and q.stop == stop and 'LT' or nil)
+  if returning or q.stop ~= stop then
+    -- Time that another stop has put off or let go on is no lost slot.
+    local e = put_on_agenda(q, q.stop == stop and 'LT' or nil)
     if e then wake_for(e, q) end
   elseif q.laned then
     lanestate.put_on_agenda_sooner(q)
   end
   announce_room(q)
+  if signals[1] then
+    adapting[#adapting + 1] = { name = name, out = out, signals = signals, held = held_by_rate(q), came = came }
+  end
   save(q)
   return out
 end
 
+local settled = {}
 for _ = 1, tonumber(ARGV[2]) do
   local name, count = ARGV[arg], tonumber(ARGV[arg + 1])
   local ok, answer = pcall(settle, name, count, arg + 2)
-  for j = 1, count do out[#out + 1] = not ok and error_text(answer) or answer and answer[j] or 0 end
+  settled[#settled + 1] = { count, ok, answer }
   arg = arg + 2 + 5 * count
+end
+for _, a in ipairs(adapting) do
+  local ok, e = pcall(adapt_to_answers, a)
+  for _, signal in ipairs(not ok and a.signals or {}) do a.out[signal[1]] = error_text(e) end
+end
+for _, s in ipairs(settled) do
+  local count, ok, answer = unpack(s)
+  for j = 1, count do out[#out + 1] = not ok and error_text(answer) or answer and answer[j] or 0 end
 end
 finish()
 return out
