@@ -35,11 +35,11 @@ export GORACE ?= atexit_sleep_ms=10
 LINTER  := bin/tools/golangci-lint
 LINTER_VERSION := 2.15.0
 
-.PHONY: help build up demo test quick check bench prove fuzz lint fmt tools clean
+.PHONY: help build up demo test quick check bench prove fuzz lint screenshots fmt tools clean
 .DEFAULT_GOAL := help
 
 help: ## print this
-	@awk 'BEGIN { FS = ":[^#]*## " } /^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":[^#]*## " } /^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/ingress, bin/drainer, bin/penstock and bin/bench
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/ingress ./cmd/drainer ./cmd/penstock
@@ -51,11 +51,13 @@ demo: build ## see it work: 30 s, nothing to install but Go
 up: build ## run ingress and drainer in one process, with the jobs in ./data
 	bin/penstock up --data $(DATA) $(ARGS)
 
-test: ## vet and test everything, on real Redis servers; installs redis-server and Prometheus where it may
+test: ## vet and test everything, on real Redis servers; installs them, Prometheus and Chromium where it may
 	@server=$$(scripts/redis.sh) && promtool=$$(scripts/promtool.sh) && \
+	chromium=$$(scripts/chromium.sh) && \
 	{ [ -n '$(RACE)' ] || echo 'no C compiler, so without the race detector'; } && \
 	set -x && \
-	export PENSTOCK_REDIS_SERVER=$$server PENSTOCK_PROMTOOL=$$promtool TMPDIR=$$(scripts/tempdir.sh) && \
+	export PENSTOCK_REDIS_SERVER=$$server PENSTOCK_PROMTOOL=$$promtool \
+		PENSTOCK_CHROMIUM=$$chromium TMPDIR=$$(scripts/tempdir.sh) && \
 	$(GO) test $(RACEFLAGS) $(TESTFLAGS) $(RACED) && \
 	$(GO) test $(TESTFLAGS) $(SEQUENTIAL) && \
 	$(GO) test -C bench $(TESTFLAGS) ./...
@@ -63,7 +65,7 @@ test: ## vet and test everything, on real Redis servers; installs redis-server a
 quick: ## the tests that need no server but one Redis and start no program, without the race detector: a minute
 	@server=$$(scripts/redis.sh) && set -x && \
 	PENSTOCK_REDIS_SERVER=$$server TMPDIR=$$(scripts/tempdir.sh) $(GO) test -short -p 3 -vet=off -shuffle=on \
-		$$($(GO) list ./... | grep -vE '/(cmd|deferred|docs|examples|internal/(app|prove|test))(/|$$)')
+		$$($(GO) list ./... | grep -vE '/(cmd|deferred|docs|examples|internal/(app|console|prove|test))(/|$$)')
 
 check: build lint test ## what a change must pass: build, format, lint, vet, test
 
@@ -73,6 +75,9 @@ lint: tools ## check format, import direction and style
 	$(LINTER) config verify
 	$(LINTER) run ./...
 	cd bench && ../$(LINTER) run ./...
+
+screenshots: ## take the pictures of the web console in docs/ anew
+	PENSTOCK_CHROMIUM=$$(scripts/chromium.sh) $(GO) test -count=1 -run '^TestPictures$$' ./internal/console -args -update
 
 fmt: tools ## format the code
 	$(LINTER) fmt ./...

@@ -1,7 +1,7 @@
-# What redis.sh and promtool.sh share, for bash to source: to install the package of a program where that may be done.
+# What redis.sh, promtool.sh and chromium.sh share, for bash to source: to install the package of a program where that may be done.
 #
 # Whoever sources it has set: script, the name to speak under; program, which is looked for; apt_package and
-# brew_package, which bring it; service, which apt's package starts; and hint, what to do by hand.
+# brew_package, which bring it; service, which apt's package starts, if it does; and hint, what to do by hand.
 
 say() { echo "$script: $*" >&2; }
 
@@ -14,12 +14,12 @@ give_up() {
 apt() {
 	local as=("$@") started_before=no
 	say "installing $apt_package with apt-get"
-	if pidof "$service" >/dev/null 2>&1; then started_before=yes; fi
+	if [ -n "${service:-}" ] && pidof "$service" >/dev/null 2>&1; then started_before=yes; fi
 	export DEBIAN_FRONTEND=noninteractive
 	"${as[@]}" apt-get update -q </dev/null >&2 || return 1
 	"${as[@]}" apt-get install -q -y --no-install-recommends "$apt_package" </dev/null >&2 || return 1
 	# The package starts a service and has it start at boot. We want the program only: each test runs its own.
-	[ "$started_before" = yes ] && return 0
+	if [ "$started_before" = yes ] || [ -z "${service:-}" ]; then return 0; fi
 	if [ -d /run/systemd/system ]; then
 		"${as[@]}" systemctl disable --now "$service" >&2 || true
 	else

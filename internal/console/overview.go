@@ -26,6 +26,7 @@ type overview struct {
 	Known             int    // queues whose names match
 	From, To          int    // which of those that are asked for, counted from 1
 	Back, Forth       string // links to the pages before and behind; empty if there is none
+	Events            string // where what happens to them is followed
 	Old               bool   // whether they were read longer ago than one would think
 }
 
@@ -192,6 +193,7 @@ func (v *overview) rows(r *request) error {
 	for i := range v.Queues {
 		names[i] = v.Queues[i].Name
 	}
+	v.Events = r.console.root + "/api/v1/events?" + url.Values{"queues": {strings.Join(names, ",")}}.Encode()
 	past, err := r.api.Histories(r.Context(), names, "15m", "depth")
 	if err != nil {
 		return err

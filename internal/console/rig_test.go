@@ -134,6 +134,14 @@ func (r *rig) queue(name string, set fields) {
 	r.must("PUT", "/v1/queues/"+name, spec)
 }
 
+// listed waits until a queue is in the overview.
+func (r *rig) listed(name string) {
+	r.t.Helper()
+	await.Until(r.t, "there is "+name, func() bool {
+		return strings.Contains(r.must("GET", "/v1/overview?name="+name, nil), `"`+name+`"`)
+	})
+}
+
 // jobs appends some, and does not mind if there is no room.
 func (r *rig) jobs(queue string, n int, set fields) {
 	r.t.Helper()

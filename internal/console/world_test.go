@@ -34,6 +34,8 @@ func (r *rig) world() {
 	r.queue("reports", fields{"pull": false, "rate": "1/s", "capacity": 500, "deliver": to("/bad"),
 		"retry": fields{"max_attempts": 1}})
 	r.queue("push", fields{"pull": false, "rate": "200/s", "capacity": 20_000, "deliver": to("/")})
+	r.must("PUT", "/v1/apps/shop", fields{"prefixes": []string{"shop*"}})
+	r.must("PUT", "/v1/subjects/cert:ci", fields{"grants": []fields{{"role": "produce"}}})
 	r.jobs("email", 90, nil)
 	r.jobs("email.newsletter", 60, nil)
 	r.must("POST", "/v1/queues/email.newsletter/pause", fields{

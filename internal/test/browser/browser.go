@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func program() (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("there is no Chromium in PATH: install it (apt-get install chromium), or set %s to its path",
+	return "", fmt.Errorf("there is no Chromium in PATH: scripts/chromium.sh installs it, or set %s to its path",
 		variable)
 }
 
@@ -172,11 +173,16 @@ func run[T any](p *Page, what string, action chromedp.Action[T]) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
-	v, err := chromedp.Run(ctx, action)
-	if err != nil {
+	for {
+		v, err := chromedp.Run(ctx, action)
+		switch {
+		case err == nil:
+			return v
+		case ctx.Err() == nil && strings.Contains(err.Error(), "node with given id"): // which another page had
+			continue
+		}
 		p.t.Fatalf("%s: %v; the page says %q", what, err, p.Wrong())
 	}
-	return v
 }
 
 // Go goes to an address, and waits until it is loaded.

@@ -1,6 +1,8 @@
 // Keys: "/" goes to the search field of the page, Escape closes what is open. A click elsewhere closes it too.
 const sheets = "details.menu[open], details.ask[open], details.call[open]";
 
+let searches = false; // the key to search is down
+
 addEventListener("keydown", (event) => {
 	if (event.key === "Escape") {
 		const open = [...document.querySelectorAll(sheets)].pop();
@@ -10,15 +12,18 @@ addEventListener("keydown", (event) => {
 		}
 		return;
 	}
-	const typing = event.target.closest("input, textarea, select, [contenteditable]");
-	if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
-		const search = document.querySelector("[data-search]");
-		if (search) {
-			event.preventDefault();
-			search.focus();
-			search.select();
-		}
-	}
+	searches = event.key === "/" && document.querySelector("[data-search]") && !event.ctrlKey && !event.metaKey &&
+		!event.altKey && !event.target.closest("input, textarea, select, [contenteditable]");
+	if (searches) event.preventDefault(); // Firefox would search the page
+});
+
+// Only when the key is up: the field must not get it.
+addEventListener("keyup", (event) => {
+	if (!searches || event.key !== "/") return;
+	searches = false;
+	const search = document.querySelector("[data-search]");
+	search.focus();
+	search.select();
 });
 
 addEventListener("click", (event) => {

@@ -88,17 +88,53 @@ export async function refresh(url = location.href) {
 	dispatchEvent(new CustomEvent("refreshed", { detail: page }));
 }
 
-// The page says how often: data-every on <main>'s first live part, in ms. A page that nobody sees is left alone.
-const every = Number(document.querySelector("[data-live][data-every]")?.dataset.every || 0);
+let last = Date.now(); // when it was last refreshed, or begun to
 let timer;
-function again() {
+let due = Infinity;
+
+// soon has the page refreshed so many ms after the last time, and not at once for each of many things that happen.
+function soon(after) {
+	const at = Math.max(Date.now() + 50, last + after);
+	if (at >= due) return;
+	due = at;
 	clearTimeout(timer);
 	timer = setTimeout(async () => {
+		due = Infinity;
+		last = Date.now();
 		if (!document.hidden) await refresh();
 		again();
-	}, away ? Math.max(every, 2000) : every);
+	}, at - Date.now());
 }
+
+// The page says how often it is refreshed, in ms: data-every of a live part. While it follows events, that is seldom
+// enough: they say when something has changed. A page that nobody sees is left alone.
+const every = Number(document.querySelector("[data-live][data-every]")?.dataset.every || 0);
+const again = () => every && soon(away ? 2000 : stream?.readyState === EventSource.OPEN ? Math.max(every, 10000) : every);
+
+// What happens to queues, see GET /v1/events; figures are others all the time, and need not be shown at once.
+const happens = ["deleted", "created", "changed", "paused", "resumed", "stopped", "continued", "full", "room", "state", "end"];
+let stream;
+let followed = "";
+
+// follow keeps a stream of events open while somebody sees the page: data-events of a live part is its address. A
+// browser has few connections for all of its pages.
+function follow() {
+	const want = (!document.hidden && document.querySelector("[data-live][data-events]")?.dataset.events) || "";
+	if (want === followed && stream?.readyState !== EventSource.CLOSED) return;
+	stream?.close();
+	followed = want;
+	stream = want ? new EventSource(want) : undefined;
+	for (const kind of happens) stream?.addEventListener(kind, () => soon(250));
+	stream?.addEventListener("info", () => soon(2000));
+	stream?.addEventListener("error", () => soon(2000));
+}
+
 if (every) {
+	follow();
 	again();
-	addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+	addEventListener("refreshed", follow);
+	addEventListener("visibilitychange", () => {
+		follow();
+		if (!document.hidden) soon(0);
+	});
 }
