@@ -244,7 +244,9 @@ func TestEventsOfSlowReader(t *testing.T) {
 	if err := conn.(*net.TCPConn).SetReadBuffer(1 << 10); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprint(conn, "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if _, err := fmt.Fprint(conn, "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); err != nil { // and no more
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ const (
 	Step = 5 * time.Second
 	// watchedEvery is how often they are read while somebody does.
 	watchedEvery = time.Second
+	// hurried is how soon after a reading the next one may be, when somebody knows that something has changed.
+	hurried = watchedEvery / 4
 	// readCost is how much of that time a queue takes: 10,000 are read once a second, so that the store spends a
 	// tenth of its time at it at most.
 	readCost = 100 * time.Microsecond
@@ -90,12 +92,10 @@ func (s *Survey) Latest() *Snapshot { return s.latest.Load() }
 // ReadAt is when that was.
 func (s *Survey) ReadAt() time.Time { return s.Latest().At }
 
-// Watch has the queues read once a second until leave is called.
+// Watch has the queues read once a second, and soon, until leave is called.
 func (s *Survey) Watch() (leave func()) {
 	s.watching.Add(1)
-	if s.o.Now().Sub(s.Latest().At) > watchedEvery {
-		s.Hurry()
-	}
+	s.Hurry()
 	return sync.OnceFunc(func() { s.watching.Add(-1) })
 }
 
@@ -108,7 +108,7 @@ func (s *Survey) Drop() { s.dropped.Add(1) }
 // Dropped is how many were.
 func (s *Survey) Dropped() int64 { return s.dropped.Load() }
 
-// Hurry asks for a reading now, for somebody knows that something has changed. It does not wait for it.
+// Hurry asks for a reading soon, for somebody knows that something has changed. It does not wait for it.
 func (s *Survey) Hurry() {
 	select {
 	case s.hurry <- struct{}{}:
@@ -133,10 +133,9 @@ func (s *Survey) Run(ctx context.Context) error {
 // wait returns when the next reading is due, and whether there is to be one.
 func (s *Survey) wait(ctx context.Context) bool {
 	begun := time.Now()
-	for {
-		every := Step
+	for every := Step; ; {
 		if s.Watching() > 0 {
-			every = min(Step, max(watchedEvery, time.Duration(s.Latest().Len())*readCost))
+			every = min(every, max(watchedEvery, time.Duration(s.Latest().Len())*readCost))
 		}
 		timer := time.NewTimer(every - time.Since(begun))
 		select {
@@ -145,11 +144,7 @@ func (s *Survey) wait(ctx context.Context) bool {
 			return false
 		case <-s.hurry:
 			timer.Stop()
-			// Who hurries again and again is served as one who watches.
-			if time.Since(begun) >= watchedEvery/4 || s.Latest().At.IsZero() {
-				return true
-			}
-			begun = begun.Add(watchedEvery/4 - every)
+			every = hurried // however often somebody hurries
 		case <-timer.C:
 			return true
 		}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,12 +21,12 @@ type store struct {
 	infos    map[string]*queue.Info
 	now      time.Time
 	err      error
-	readings int
+	readings atomic.Int64
 	got      []string // the names of the last GetMany
 }
 
 func (s *store) Readings(context.Context) (all []queue.Reading, err error) {
-	s.readings++
+	s.readings.Add(1)
 	for name, i := range s.infos {
 		condition := ""
 		if i.Pause.On() || i.Stop.On() {
