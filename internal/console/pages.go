@@ -54,6 +54,14 @@ var pages = []page{
 		operations: []string{"getJob"}, read: readJob,
 	},
 	{
+		name: "rules", path: "/rules", title: "Rules", nav: "Rules", role: auth.View,
+		operations: []string{"listRules"}, read: readRules,
+	},
+	{
+		name: "rule", path: "/rules/{rule}", title: "Rule", role: auth.View,
+		operations: []string{"getRule", "peekRule"}, read: readRule,
+	},
+	{
 		name: "apps", path: "/apps", title: "Apps", nav: "Apps", role: auth.View,
 		operations: []string{"listApps"}, read: readApps,
 	},
