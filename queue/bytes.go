@@ -7,15 +7,10 @@ import (
 	"strings"
 )
 
-// JobBytes is what a job takes of max_bytes beside its id and its record: about what a store needs for its
-// place in sets and indices, and what is kept of it while it is in flight.
-const JobBytes = 512
-
-// Bounds of max_bytes, and the part of a store that a queue without one may take.
+// Bounds of max_bytes.
 const (
 	leastMaxBytes = 1 << 10
 	MostMaxBytes  = 1 << 40
-	StoreShare    = 4 // a quarter
 	// AnyBytes is the bound of a queue that nothing bounds in bytes.
 	AnyBytes = 1 << 53
 )
@@ -91,23 +86,6 @@ type ByteBound struct {
 	Held  int64 `json:"held"`
 	Max   int64 `json:"max"`
 	Needs int64 `json:"needs"`
-}
-
-// SizeOf is what a job takes of max_bytes, by its id and its record.
-func SizeOf(id string, record int) int64 { return int64(len(id)+record) + JobBytes }
-
-// NeverFits is why a job can never come in that takes more than max_bytes, of its lane or of its queue.
-func NeverFits(needs, most int64, lane bool) *FieldError {
-	of := "max_bytes"
-	if lane {
-		of = "lanes.max_bytes"
-	}
-	return FieldErrorf(
-		"payload", "",
-		"makes the job take %d bytes, and %s of the queue is %d: it can never come in; make it smaller, or raise %s "+
-			"(penstock queue set)",
-		needs, of, most, of,
-	)
 }
 
 // MarkBytes is how much of most bytes is for jobs that come back from the overflow, as Mark is of the capacity.

@@ -24,12 +24,6 @@ const (
 	KeepChanges    = 400 * 24 * time.Hour
 	MinKeepChanges = time.Hour
 	MaxKeepChanges = 10 * 365 * 24 * time.Hour
-	// MaxChangesBytes is about what the changes of a name may take: the oldest go first, and the newest entry counts
-	// them.
-	MaxChangesBytes = 1 << 20
-	// MaxDeletedNames is of how many deleted queues and rules something is kept, in a partition; those deleted first
-	// go first.
-	MaxDeletedNames = 10_000
 	// MaxChanges is the longest page of changes.
 	MaxChanges = 100
 	// MaxChangeIDs is how many jobs a change names; it counts all.
@@ -56,7 +50,7 @@ type Change struct {
 	// was none.
 	Revision, Was int64
 	// Before and After are the specs of a queue, when they were changed: Before is nil of a queue that was made,
-	// After of one that was deleted, and either if it is no longer among the MaxSpecs that are kept.
+	// After of one that was deleted, and either if it is no longer among those that are kept.
 	Before, After *Spec
 	// RuleBefore and RuleAfter are the same of a rule, without its overrides.
 	RuleBefore, RuleAfter *Rule
@@ -70,14 +64,6 @@ type Change struct {
 	Reason string
 	Until  time.Time
 }
-
-// Texts that engines record.
-const (
-	// LapseReason is why a queue was resumed by itself.
-	LapseReason = "the pause's time came"
-	// StopLifted is the detail of a resume that ended what the receiver had put the queue off by.
-	StopLifted = "the stop by its receiver ended"
-)
 
 // Continue adds a change to c if that goes on with it, and reports whether it did.
 func (c *Change) Continue(next *Change) bool {
@@ -197,6 +183,3 @@ func (v Verdict) Decides() State {
 	}
 	return Waiting
 }
-
-// ArchiveDetail names the file of an import by its mark.
-func ArchiveDetail(mark string) string { return "archive " + mark }

@@ -23,7 +23,8 @@
 //
 // Long lists of names have packages of their own: queue/cause, queue/changekind, queue/readmit. What needs no engine
 // stands beside it too: queue/status says what a queue does, queue/quote what would become of jobs.
-// queue/move takes a queue to another store. For engines are queue/coalesce, queue/jobrecord and queue/ruleset.
+// queue/move takes a queue to another store. For engines are queue/coalesce, queue/jobrecord,
+// queue/ruleset and queue/internal.
 //
 // Every engine that passes queue/queuetest keeps the ten invariants of docs/design.md; its package
 // comment has the rules in prose. This package knows no engine, no transport and no handler: those import it.

@@ -4,13 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/penstock/penstock/queue/changekind"
 )
-
-// MaxSpecs is how many specs of a queue's name are kept to be put again, and how many rules. Nothing else that is done
-// to it pushes them out. They outlive it as its record does.
-const MaxSpecs = 50
 
 // KeptSpec is a spec that a queue has, or had.
 type KeptSpec struct {
@@ -80,43 +75,4 @@ func (h *History) Join(list []Change) {
 			}
 		}
 	}
-}
-
-// JoinRules is Join for rules, by revision.
-func JoinRules(list []Change, rules map[int64]*Rule) {
-	for i := range list {
-		if c := &list[i]; c.What.OfSpecs() {
-			c.RuleBefore = rules[c.Was]
-			if c.What != changekind.Deleted {
-				c.RuleAfter = rules[c.Revision]
-			}
-		}
-	}
-}
-
-// EncodeKeptRule is EncodeRule of what the change log keeps of a rule: all but its overrides, which are up to
-// MaxRuleOverrides in each of its versions.
-func EncodeKeptRule(r Rule) ([]byte, error) {
-	r.Overrides = nil
-	return EncodeRule(r)
-}
-
-// EncodeAuditedRule is what the audit log has of a rule: EncodeRule, but of overrides only how many there are and the
-// digest of them, as JSON without spaces whose keys are sorted. So no change of them goes unseen.
-func EncodeAuditedRule(r Rule) ([]byte, error) {
-	if len(r.Overrides) == 0 {
-		return EncodeKeptRule(r)
-	}
-	overrides, err := json.Marshal(r.Overrides, json.Deterministic(true))
-	if err != nil {
-		return nil, err
-	}
-	type sum struct {
-		Count  int    `json:"count"`
-		Digest Digest `json:"digest"`
-	}
-	return json.Marshal(struct {
-		Rule
-		Overrides sum `json:"overrides"` // in place of those of Rule
-	}{r, sum{len(r.Overrides), DigestOf(overrides)}})
 }

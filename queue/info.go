@@ -18,7 +18,7 @@ type Info struct {
 	Held      int64 // may have been sent; a person decides
 	Deferred  int64 // recorded as such, or last seen on the overflow, whichever is more
 	Dead      int64
-	Bytes     int64 // that the jobs take which the capacity counts, by SizeOf
+	Bytes     int64 // that the jobs take which the capacity counts: of each its id, its record and 512
 	MaxBytes  int64 // how many they may: Spec.MaxBytes, or a share of the store; AnyBytes if that is not known
 	Lanes     int64 // that have jobs waiting, the one of jobs that name none included
 

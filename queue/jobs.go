@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -132,31 +131,4 @@ func validatePage(s State, lane *string, limit int) error {
 		}
 	}
 	return within("limit", int64(limit), 1, MaxPage)
-}
-
-// ValidateDecision checks what Decide is told. Its error is a *FieldError.
-func ValidateDecision(ids []string, v Verdict, reason string) error {
-	if err := ValidateIDs(ids); err != nil {
-		return err
-	}
-	if v != Deliver && v != Bury && v != Release {
-		return FieldErrorf("verdict", "", "is none of deliver, bury, release")
-	}
-	if len(reason) > MaxReasonBytes {
-		return FieldErrorf("reason", "", "has %d bytes, the limit is %d", len(reason), MaxReasonBytes)
-	}
-	return nil
-}
-
-// ValidateIDs checks the ids of a Replay or a Forget. Its error is a *FieldError.
-func ValidateIDs(ids []string) error {
-	if len(ids) > MaxPage {
-		return FieldErrorf("ids", "", "are %d, the limit is %d", len(ids), MaxPage)
-	}
-	for i, id := range ids {
-		if err := ValidateID(id); err != nil {
-			return FieldErrorf(fmt.Sprintf("ids[%d]", i), id, "is not an id")
-		}
-	}
-	return nil
 }

@@ -25,7 +25,7 @@ type LaneRule struct {
 	Burst int64 `json:"burst,omitzero"`
 	// Capacity is how many jobs of the lane the queue takes in.
 	Capacity int64 `json:"capacity,omitzero"`
-	// MaxBytes is how much those jobs may take together, by SizeOf.
+	// MaxBytes is how much those jobs may take together, counted as those of a queue.
 	MaxBytes Bytes `json:"max_bytes,omitzero"`
 	// MaxInFlight is how many of them may be leased at a time.
 	MaxInFlight int64 `json:"max_in_flight,omitzero"`

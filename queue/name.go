@@ -72,8 +72,3 @@ func ValidateID(id string) error {
 	}
 	return nil
 }
-
-// TooManyChildren is the *FieldError of a child that is one too many.
-func TooManyChildren(name string) error {
-	return FieldErrorf("name", name, "%s has %d children, the most that a queue can have", Parent(name), MaxChildren)
-}

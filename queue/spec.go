@@ -31,7 +31,8 @@ type Spec struct {
 	Rate     leaky.Rate `json:"rate"`     // the outflow over all drainers
 	Burst    int64      `json:"burst"`    // departures back to back after idleness
 	Capacity int64      `json:"capacity"` // waiting, scheduled, leased and held together
-	// MaxBytes is how much those jobs may take together, by SizeOf; 0 is a quarter of the store (StoreShare).
+	// MaxBytes is how much those jobs may take together: of each its id, its record and 512; 0 is a quarter of the
+	// store.
 	MaxBytes Bytes `json:"max_bytes,omitzero"`
 	// Limits hold beside the rate.
 	Limits []Limit `json:"limits,omitempty"`

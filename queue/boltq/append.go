@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/jobsize"
 	"github.com/penstock/penstock/queue/jobrecord"
 	"github.com/penstock/penstock/queue/ruleset"
 )
@@ -276,4 +277,4 @@ func (c *repeatChange) rollBack(_ *Engine, err error) {
 
 func (c *repeatChange) freesSpace() bool { return false }
 
-func (it *appendItem) bytes() int64 { return queue.SizeOf(it.job.ID, len(it.record)) }
+func (it *appendItem) bytes() int64 { return jobsize.Of(it.job.ID, len(it.record)) }

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/internal/changelog"
 )
 
 // The log of changes: append-only, one for each queue and rule, beside the latest versions of each. It
@@ -194,7 +195,7 @@ func (t *tables) dropOld(s subject, total uint64, until leaky.Instant) (forced u
 		if !ok {
 			return 0, errChangeLog(s)
 		}
-		old, over := h.last <= until, total-(h.bytes-uint64(len(v))) > queue.MaxChangesBytes
+		old, over := h.last <= until, total-(h.bytes-uint64(len(v))) > changelog.MaxBytes
 		if !over && (!old || len(gone) >= dropMost) {
 			break
 		}
@@ -227,7 +228,7 @@ func (t *tables) keepVersion(s subject, revision int64, text []byte) error {
 	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
 		all = append(all, bytes.Clone(k))
 	}
-	return dropKeys(b, all[:max(0, len(all)-queue.MaxSpecs)])
+	return dropKeys(b, all[:max(0, len(all)-changelog.MaxSpecs)])
 }
 
 // versions visits the versions of a subject, oldest first.

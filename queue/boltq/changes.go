@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/internal/changelog"
 )
 
 // encodeChange encodes a change, except its number, which the head has, and specs, which are versions.
@@ -61,7 +62,7 @@ func (q *queueState) pauseLapsed(now leaky.Instant) []logged {
 		return nil
 	}
 	n := loggedBy(changekind.Resumed, queue.Actor{}, q.revision, q.pause.until)
-	n.Reason = queue.LapseReason
+	n.Reason = changelog.LapseReason
 	return []logged{n}
 }
 
@@ -156,7 +157,7 @@ func (t *tables) withSpecs(s subject, list []queue.Change) error {
 			rules[revision] = &r
 			return err
 		})
-		queue.JoinRules(list, rules)
+		changelog.JoinRules(list, rules)
 		return err
 	}
 	h, err := t.history(s)

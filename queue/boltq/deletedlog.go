@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/changelog"
 )
 
 // The log of a deleted subject is kept until some instant. The table has an entry by instant and one by subject;
@@ -48,7 +49,7 @@ func (t *tables) markDeleted(s subject, until, now leaky.Instant) error {
 			return nil
 		}
 		if until := leaky.Instant(binary.BigEndian.Uint64(k[1:])); until > now &&
-			b.Sequence() <= queue.MaxDeletedNames {
+			b.Sequence() <= changelog.MaxDeletedNames {
 			return nil
 		}
 		of, name, _ := bytes.Cut(k[9:], []byte{0})

@@ -7,6 +7,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/internal/check"
 )
 
 // decideItem is one job of a Decide.
@@ -26,7 +27,7 @@ func (e *Engine) Decide(
 	if _, err := e.newReplayItems(ctx, name, ids, false, changekind.Decided); err != nil {
 		return nil, err
 	}
-	if err := queue.ValidateDecision(ids, v, reason); err != nil {
+	if err := check.Decision(ids, v, reason); err != nil {
 		return nil, err
 	}
 	actor, err := queue.ActorOf(ctx)

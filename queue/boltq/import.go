@@ -9,6 +9,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/internal/changelog"
 	"github.com/penstock/penstock/queue/move"
 )
 
@@ -131,7 +132,7 @@ func (e *Engine) CloseImport(ctx context.Context, moved move.Queue, mark string)
 		c.paces.continueFrom(&moved, now)
 		c.counts, c.errors = q.importedCounters(&moved), moved.Errors
 		n := loggedBy(changekind.Imported, actor, c.revision, now)
-		n.Was, n.Jobs, n.Detail = q.revision, q.size(), queue.ArchiveDetail(mark)
+		n.Was, n.Jobs, n.Detail = q.revision, q.size(), changelog.ArchiveDetail(mark)
 		c.notes = []logged{n}
 		if c.revision != q.revision {
 			if c.text, err = queue.EncodeSpec(q.spec); err != nil {

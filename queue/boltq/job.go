@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/jobsize"
 	"github.com/penstock/penstock/queue/jobrecord"
 )
 
@@ -112,7 +113,7 @@ func laneDigest(j *queue.Job, record []byte) (d queue.LaneDigest) {
 }
 
 // bytes is what a job counts against max_bytes.
-func (j *job) bytes() int64 { return queue.SizeOf(j.id, int(j.size)) }
+func (j *job) bytes() int64 { return jobsize.Of(j.id, int(j.size)) }
 
 // fence tells one lease of a job from another. The epoch is drawn at every Open, so that no fence of an earlier
 // process, or of a restored copy of the file, is ever valid.

@@ -7,6 +7,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/internal/changelog"
 )
 
 // pause is why nothing leaves a queue. One that is over stays until a Reserve, or a change of the queue, removes
@@ -110,7 +111,7 @@ func (e *Engine) Resume(ctx context.Context, name string) error {
 		r.resume(now)
 		n := loggedBy(changekind.Resumed, actor, q.revision, now)
 		if r != q.receiver {
-			n.Detail = queue.StopLifted
+			n.Detail = changelog.StopLifted
 		}
 		if !q.pause.active(now) {
 			if r == q.receiver {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/jobsize"
 	"github.com/penstock/penstock/queue/readmit"
 )
 
@@ -140,7 +141,7 @@ func (w *readmitChange) decide(e *Engine, a *readmitJob) readmit.Outcome {
 		w.bury(e, a, tooLateReason(a.ExpiresAt))
 		return readmit.TooLate
 	}
-	needs, most := queue.SizeOf(a.ID, len(a.record)), e.byteLimit(q)
+	needs, most := jobsize.Of(a.ID, len(a.record)), e.byteLimit(q)
 	if needs > most {
 		w.bury(e, a, tooLargeReason(needs, most))
 		return readmit.TooLarge

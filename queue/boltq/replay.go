@@ -10,6 +10,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/internal/check"
+	"github.com/penstock/penstock/queue/internal/jobsize"
 	"github.com/penstock/penstock/queue/jobrecord"
 )
 
@@ -89,7 +91,7 @@ func (e *Engine) newReplayItems(
 	if _, err := e.liveQueue(name); err != nil && (!former || e.deadOfDeleted(name) == nil) {
 		return nil, err
 	}
-	if err := queue.ValidateIDs(ids); err != nil {
+	if err := check.IDs(ids); err != nil {
 		return nil, err
 	}
 	items, d := make([]*replayItem, len(ids)), &jobAct{what: what, actor: actor}
@@ -172,7 +174,7 @@ func (e *Engine) decideReplay(it *replayItem, c *call, now leaky.Instant) (busy 
 	}
 	ln := q.lane(k.job.Lane, k.laneDigest)
 	switch {
-	case e.staysDead(queue.SizeOf(d.id, k.size), &k.job, ln, now):
+	case e.staysDead(jobsize.Of(d.id, k.size), &k.job, ln, now):
 		it.outcome = queue.NoRoom
 		return nil
 	case e.outOfSpace():

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/jobsize"
 )
 
 // appendOutcome says what becomes of a new job. While the queue has a backlog, the places up to the low-water mark
@@ -90,7 +91,7 @@ func (e *Engine) byteLimit(q *queueState) int64 {
 		return int64(q.spec.MaxBytes)
 	}
 	if s := e.space(); s.Limit > 0 {
-		return max(1, s.Limit/queue.StoreShare)
+		return max(1, s.Limit/jobsize.StoreShare)
 	}
 	return queue.AnyBytes
 }
@@ -100,7 +101,7 @@ func (it *appendItem) tooLarge(most int64, lane bool) bool {
 	if most == 0 || it.bytes() <= most {
 		return false
 	}
-	it.answer.Outcome, it.answer.Err = queue.Invalid, queue.NeverFits(it.bytes(), most, lane)
+	it.answer.Outcome, it.answer.Err = queue.Invalid, jobsize.NeverFits(it.bytes(), most, lane)
 	return true
 }
 

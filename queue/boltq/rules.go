@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/internal/changelog"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -85,11 +86,11 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 		return queue.PutResult{}, err
 	}
 	var put queue.PutResult
-	kept, err := queue.EncodeKeptRule(r)
+	kept, err := changelog.EncodeKeptRule(r)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	audited, err := queue.EncodeAuditedRule(r)
+	audited, err := changelog.EncodeAuditedRule(r)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -222,7 +223,7 @@ type ruleChange struct {
 
 func (c *ruleChange) prepare(b *batch) {
 	if c.note.What.OfSpecs() && c.old != nil {
-		c.note.before, _ = queue.EncodeAuditedRule(c.old.Rule) // it was encoded before
+		c.note.before, _ = changelog.EncodeAuditedRule(c.old.Rule) // it was encoded before
 	}
 	b.logChange(logUpdate{
 		subject: ruleSubject(c.name()), changes: []logged{c.note}, revision: c.note.Revision, version: c.kept,

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/internal/changelog"
 )
 
 // auditRecords reads the audit log of a partition, some at a time, and verifies it.
@@ -172,7 +173,7 @@ var auditRules = []rule{
 		r.clock.Advance(time.Minute)
 		r.queue(q, "2/s")
 		all := r.auditOf(r.partition(q))
-		if len(all) != 4 || all[2].What != changekind.Resumed || all[2].Reason != queue.LapseReason ||
+		if len(all) != 4 || all[2].What != changekind.Resumed || all[2].Reason != changelog.LapseReason ||
 			all[2].Actor != (queue.Actor{}) || all[2].At != int64(r.clock.Now()) {
 			r.Errorf("%+v", all)
 		}
@@ -182,7 +183,7 @@ var auditRules = []rule{
 			return queue.AuditEntry{Of: "rule", Name: "g.r", What: what}
 		}
 		audited := func(rule queue.Rule) []byte {
-			text, err := queue.EncodeAuditedRule(rule)
+			text, err := changelog.EncodeAuditedRule(rule)
 			r.check(err)
 			return text
 		}

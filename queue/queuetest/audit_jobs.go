@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/internal/changelog"
 )
 
 var auditJobRules = []rule{
@@ -138,7 +139,7 @@ var auditJobRules = []rule{
 		s := settlement(queue.Throttle, r.grant(q, 1, "a")[0])
 		s.After = time.Hour
 		r.settled(queue.Waiting, s)
-		want := queue.AuditEntry{Of: "queue", Name: q, What: changekind.Resumed, Detail: queue.StopLifted}
+		want := queue.AuditEntry{Of: "queue", Name: q, What: changekind.Resumed, Detail: changelog.StopLifted}
 		r.audited(want, func() { r.check(r.e.Resume(r.ctx, q)) })
 	}},
 }

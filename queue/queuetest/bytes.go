@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/jobsize"
 	"github.com/penstock/penstock/queue/jobrecord"
 	"github.com/penstock/penstock/queue/readmit"
 )
@@ -19,7 +20,7 @@ func sized(lane, queueName, id string, bytes int64) queue.Job {
 
 func sizeOf(j queue.Job) int64 {
 	j.Normalize()
-	return queue.SizeOf(j.ID, len(jobrecord.Pack(&j)))
+	return jobsize.Of(j.ID, len(jobrecord.Pack(&j)))
 }
 
 // kilo are jobs of 1000 bytes each.
@@ -207,7 +208,7 @@ var bytesRules = []rule{
 		space, err := r.e.Space(r.ctx)
 		r.check(err)
 		if i := r.info(q); space.Limit <= 0 || space.Full() || i.MaxBytes <= 0 ||
-			i.MaxBytes > space.Limit/queue.StoreShare+space.Limit/100 {
+			i.MaxBytes > space.Limit/jobsize.StoreShare+space.Limit/100 {
 			r.Errorf("%d of a store of %+v", i.MaxBytes, space)
 		}
 	}},

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/internal/changelog"
 )
 
 // changes returns what is recorded of a queue, to the end or so many.
@@ -161,7 +162,7 @@ var changeRules = []rule{
 			r.clock.Advance(time.Hour)
 			tt.do(q)
 			want := append(
-				tt.after, "resumed by : "+queue.LapseReason, "paused by ann@desk: x", "created by : - to 1/s",
+				tt.after, "resumed by : "+changelog.LapseReason, "paused by ann@desk: x", "created by : - to 1/s",
 			)
 			r.recorded(q, want...)
 			r.recorded(q, want...)

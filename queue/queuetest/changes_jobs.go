@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/changelog"
 )
 
 // actAs lets what follows be done by somebody, until the answer is called.
@@ -130,7 +131,7 @@ var changesOfJobsRules = []rule{
 		for range 2 {
 			r.check(r.e.Resume(queue.WithBy(r.ctx, "ann"), q))
 		}
-		r.recorded(q, "resumed by ann ("+queue.StopLifted+")", "created by : - to 10/s")
+		r.recorded(q, "resumed by ann ("+changelog.StopLifted+")", "created by : - to 10/s")
 	}},
 	{"changes of rules are recorded, without their overrides", func(r *rig) {
 		ask := queue.ChangesRequest{Subject: queue.OfRule, Name: "g.r", Limit: 9}

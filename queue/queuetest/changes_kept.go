@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/internal/changelog"
 )
 
 var changesKeptRules = []rule{
@@ -52,7 +53,7 @@ var changesKeptRules = []rule{
 			if page.Dropped != oldest.Number-1 || newest.Number != n+2 || int64(len(got)) != newest.Number-page.Dropped {
 				r.Errorf("%d kept, from %d to %d, and %d dropped", len(got), newest.Number, oldest.Number, page.Dropped)
 			}
-			if bytes := len(got) * queue.MaxReasonBytes; bytes > queue.MaxChangesBytes || bytes < queue.MaxChangesBytes/2 {
+			if bytes := len(got) * queue.MaxReasonBytes; bytes > changelog.MaxBytes || bytes < changelog.MaxBytes/2 {
 				r.Errorf("%d are kept, of %d bytes each and more", len(got), queue.MaxReasonBytes)
 			}
 			r.recorded(other, "created by : - to 1/s")
@@ -70,13 +71,13 @@ var changesKeptRules = []rule{
 			})
 		}
 		var revisions []int64
-		for i := range queue.MaxSpecs + 10 {
+		for i := range changelog.MaxSpecs + 10 {
 			revisions = append(revisions, r.put(big(i)).Revision)
 		}
 		present := revisions[len(revisions)-1]
 		for range 2 {
 			h, err := r.e.History(r.ctx, "q")
-			if r.check(err); h.Revision != present || len(h.Specs) != queue.MaxSpecs {
+			if r.check(err); h.Revision != present || len(h.Specs) != changelog.MaxSpecs {
 				r.Fatalf("at %d, not %d; %d specs", h.Revision, present, len(h.Specs))
 			}
 			for i, s := range h.Specs {

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/cause"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/internal/changelog"
 	"github.com/penstock/penstock/queue/quote"
 )
 
@@ -293,7 +294,7 @@ var stopRules = []rule{
 		r.settleWith(queue.Throttle, "again", time.Hour, r.grant(q, 1, "j2")[0])
 		r.check(r.e.Resume(r.ctx, q))
 		r.stops(q, 0, "", "")
-		if last := r.changes(q, 1)[0]; last.What != changekind.Resumed || last.Detail != queue.StopLifted {
+		if last := r.changes(q, 1)[0]; last.What != changekind.Resumed || last.Detail != changelog.StopLifted {
 			r.Errorf("recorded as %+v", last)
 		}
 		r.checkDepartures(q, 5, r.clock.Now(), 100*time.Millisecond)

@@ -1,6 +1,9 @@
 package queuetest
 
-import "github.com/penstock/penstock/queue"
+import (
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/jobsize"
+)
 
 // audit checks invariant 5: what was accepted, into the queue or set aside, is in
 // exactly one state, and the store's totals are the sums over its queues. That
@@ -29,7 +32,7 @@ func (r *rig) audit() {
 		if (i.Waiting == 0) != i.OldestWaiting.IsZero() {
 			r.Errorf("%s: %d waiting, the oldest since %v", i.Spec.Name, i.Waiting, i.OldestWaiting)
 		}
-		if i.Bytes < i.Size()*queue.JobBytes || (i.Bytes == 0) != (i.Size() == 0) {
+		if i.Bytes < i.Size()*jobsize.Overhead || (i.Bytes == 0) != (i.Size() == 0) {
 			r.Errorf("%s: %d jobs take %d bytes", i.Spec.Name, i.Size(), i.Bytes)
 		}
 		sum.Queues++

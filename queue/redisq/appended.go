@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/jobsize"
 	"github.com/penstock/penstock/queue/jobrecord"
 )
 
@@ -97,7 +98,7 @@ func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky
 		a.Outcome = queue.Invalid
 		return
 	case tooLarge:
-		a.Outcome, a.Err = queue.Invalid, queue.NeverFits(more, eta, x == 1)
+		a.Outcome, a.Err = queue.Invalid, jobsize.NeverFits(more, eta, x == 1)
 		return
 	case storeFull:
 		a.Err = fmt.Errorf("%w: redis is nearly out of memory (maxmemory)", queue.ErrStoreFull)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/internal/changelog"
 )
 
 // Changes implements queue.Specs.
@@ -95,7 +96,7 @@ func (e *Engine) withSpecs(ctx context.Context, r *queue.ChangesRequest, list []
 		rules[revision] = &rule
 		return err
 	})
-	queue.JoinRules(list, rules)
+	changelog.JoinRules(list, rules)
 	return err
 }
 

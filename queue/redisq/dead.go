@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/check"
 )
 
 // DeadQueues implements queue.Jobs.
@@ -85,7 +86,7 @@ func (e *Engine) keepIDs(ctx context.Context, s script, name string, ids []strin
 	if queue.ValidateName(name) != nil {
 		return nil, unknown(name)
 	}
-	if err := queue.ValidateIDs(ids); err != nil {
+	if err := check.IDs(ids); err != nil {
 		return nil, err
 	}
 	by, err := actorArg(ctx)

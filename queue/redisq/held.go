@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/check"
 )
 
 // Decide implements queue.Jobs.
@@ -13,7 +14,7 @@ func (e *Engine) Decide(ctx context.Context, name string, ids []string, verdict 
 	if queue.ValidateName(name) != nil {
 		return nil, unknown(name)
 	}
-	if err := queue.ValidateDecision(ids, verdict, reason); err != nil {
+	if err := check.Decision(ids, verdict, reason); err != nil {
 		return nil, err
 	}
 	by, err := actorArg(ctx)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/changelog"
 	"github.com/penstock/penstock/queue/move"
 )
 
@@ -131,7 +132,7 @@ func (e *Engine) CloseImport(ctx context.Context, q move.Queue, mark string) err
 			args = append(args, int64(l.Bucket.TAT), l.Bucket.Rem, int64(l.Bucket.Last), l.Bucket.LastCost)
 		}
 	}
-	v, err := e.repeat(ctx, closeImportScript, e.Partition(name), append(args, by, queue.ArchiveDetail(mark))...)
+	v, err := e.repeat(ctx, closeImportScript, e.Partition(name), append(args, by, changelog.ArchiveDetail(mark))...)
 	switch {
 	case err != nil:
 		return err

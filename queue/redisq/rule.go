@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/changelog"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -162,11 +163,11 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	kept, err := queue.EncodeKeptRule(r)
+	kept, err := changelog.EncodeKeptRule(r)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	audited, err := queue.EncodeAuditedRule(r)
+	audited, err := changelog.EncodeAuditedRule(r)
 	if err != nil {
 		return queue.PutResult{}, err
 	}

@@ -17,6 +17,15 @@ func TestScriptsDeclareWhatTheyUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	known := map[string]luaNames{} // by the text: most are libraries, which many calls need
+	names := func(text string) luaNames {
+		n, ok := known[text]
+		if !ok {
+			n = namesIn(text)
+			known[text] = n
+		}
+		return n
+	}
 	for _, path := range calls {
 		call := strings.TrimSuffix(strings.TrimPrefix(path, "lua/calls/"), ".lua")
 		if call == "take" || call == "takeaudited" { // see algorithms.go
@@ -26,8 +35,11 @@ func TestScriptsDeclareWhatTheyUse(t *testing.T) {
 		parts := partsOf(op)
 		read := func(scope map[string]bool, files []string) {
 			for _, name := range files {
-				unbound(t, call+": "+name, library(name).text, scope)
-				declare(scope, library(name).text)
+				n := names(library(name).text)
+				unbound(t, call+": "+name, n, scope)
+				for _, declared := range n.declares {
+					scope[declared] = true
+				}
 			}
 		}
 		read(scope, base)
@@ -37,7 +49,7 @@ func TestScriptsDeclareWhatTheyUse(t *testing.T) {
 		for _, p := range lazyParts {
 			read(maps.Clone(scope), closure(parts[p.name], slices.Concat(base, needed)))
 		}
-		unbound(t, call, op.text, scope)
+		unbound(t, call, names(op.text), scope)
 	}
 }
 
@@ -63,32 +75,26 @@ func stripLua(text string) string {
 	})
 }
 
-func bind(scope map[string]bool, found [][]string) {
-	for _, m := range found {
-		for _, names := range m[1:] {
-			for _, name := range luaName.FindAllString(names, -1) {
-				scope[name] = true
-			}
-		}
-	}
+// luaNames are the names in a file.
+type luaNames struct {
+	declares []string // for the files behind it
+	binds    []string // anywhere in it
+	uses     []luaUse
 }
 
-// declare adds what a file declares for those behind it.
-func declare(scope map[string]bool, text string) {
-	bind(scope, luaTopLevel.FindAllStringSubmatch(stripLua(text), -1))
+type luaUse struct {
+	name string
+	line int
 }
 
-// unbound fails for each name in a file that neither it declares, anywhere, nor what stands before it.
-func unbound(t *testing.T, file, text string, before map[string]bool) {
-	t.Helper()
+// namesIn reads the names in a file.
+func namesIn(text string) (n luaNames) {
 	text = stripLua(text)
-	scope := maps.Clone(before)
-	bind(scope, luaAnywhere.FindAllStringSubmatch(text, -1))
-	bind(scope, luaParams.FindAllStringSubmatch(text, -1))
+	n.declares = boundBy(luaTopLevel, text)
+	n.binds = slices.Concat(boundBy(luaAnywhere, text), boundBy(luaParams, text))
 	for _, at := range luaName.FindAllStringIndex(text, -1) {
 		name, head, rest := text[at[0]:at[1]], text[:at[0]], text[at[1]:]
-		if scope[name] || slices.Contains(luaKeywords, name) ||
-			strings.HasSuffix(head, ".") && !strings.HasSuffix(head, "..") {
+		if slices.Contains(luaKeywords, name) || strings.HasSuffix(head, ".") && !strings.HasSuffix(head, "..") {
 			continue
 		}
 		if at[0] > 0 && head[at[0]-1] >= '0' && head[at[0]-1] <= '9' { // as of 1e9
@@ -101,6 +107,26 @@ func unbound(t *testing.T, file, text string, before map[string]bool) {
 		if strings.HasSuffix(head, ":") {
 			continue
 		}
-		t.Errorf("%s, line %d: %s is declared nowhere before it", file, strings.Count(head, "\n")+1, name)
+		n.uses = append(n.uses, luaUse{name, strings.Count(head, "\n") + 1})
+	}
+	return n
+}
+
+func boundBy(pattern *regexp.Regexp, text string) (list []string) {
+	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
+		for _, names := range m[1:] {
+			list = append(list, luaName.FindAllString(names, -1)...)
+		}
+	}
+	return list
+}
+
+// unbound fails for each name in a file that neither it declares, anywhere, nor what stands before it.
+func unbound(t *testing.T, file string, n luaNames, before map[string]bool) {
+	t.Helper()
+	for _, use := range n.uses {
+		if !before[use.name] && !slices.Contains(n.binds, use.name) {
+			t.Errorf("%s, line %d: %s is declared nowhere before it", file, use.line, use.name)
+		}
 	}
 }

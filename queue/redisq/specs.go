@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/check"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -59,7 +60,7 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 	case 1:
 		return result, fmt.Errorf("%s: %w: it is at revision %d", spec.Name, queue.ErrRevision, result.Revision)
 	case 2:
-		return queue.PutResult{}, queue.TooManyChildren(spec.Name)
+		return queue.PutResult{}, check.TooManyChildren(spec.Name)
 	case 3:
 		return queue.PutResult{}, spec.PullParent(int(r.int()))
 	case 4:
