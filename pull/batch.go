@@ -54,6 +54,9 @@ func (b *Batch) End(written bool) {
 	now := time.Now()
 	for _, j := range b.jobs {
 		b.d.o.Observer.Handed(j.Queue, now.Sub(j.Departs))
+		if b.d.o.Handed != nil {
+			b.d.o.Handed(&j.Reservation, j.Departs)
+		}
 	}
 }
 

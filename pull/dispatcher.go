@@ -33,6 +33,9 @@ type Options struct {
 	Version  string       // of the program
 	Observer Observer     // does nothing
 	Logger   *slog.Logger // discards
+	// Handed is told of each job that a worker got, without its payload, and when it departed: traces are made of it. It
+	// must not block. Nobody is.
+	Handed func(job *queue.Reservation, departed time.Time)
 
 	MaxWaiting    int   // requests that wait at once, of all queues: 4,096
 	MaxQueue      int   // of one queue: 1,024

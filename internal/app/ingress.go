@@ -132,7 +132,7 @@ func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 	}
 	i.pull = pull.New(i.engine, pull.Options{
 		Version: ops.Version, Observer: pullPace{observer, i.pace}, Logger: o.Logger,
-		MaxHeldMemory: o.Server.Memory.Limit() / 8, Held: i.holdPulled,
+		MaxHeldMemory: o.Server.Memory.Limit() / 8, Held: i.holdPulled, Handed: o.Tracer.Pull(),
 	})
 	i.turns = pull.NewQueueTurns(i.engine, i.pull)
 	return i, nil

@@ -239,3 +239,23 @@ func TestBadTraceSettings(t *testing.T) {
 		})
 	}
 }
+
+// A job that a worker pulls is followed to where it is handed over, and shows the worker from where to go on.
+func TestTraceOfAPulledJob(t *testing.T) {
+	spans, redis := traced(t), redistest.New(t, redistest.Options{})
+	in, _ := program(t, app.RunIngress, "--redis", redis.URL(), "--init")
+	base := in + "/v1/queues/work"
+	call(t, "PUT", base, `{"rate":"100/s","slack":"10s","pull":true}`, "application/json")
+	if status, text := postTraced(t, base+"/jobs", `{"id":"a","payload":1}`, ""); status != 202 {
+		t.Fatalf("%d %s", status, text)
+	}
+	status, text := call(t, "POST", base+"/leases", `{"max":1,"wait":"5s"}`, "application/json")
+	sent, received := spans.One(t, "send work", "a"), spans.One(t, "receive work", "a")
+	if want := "00-" + sent.Context() + "-01"; status != 200 || !strings.Contains(text, want) {
+		t.Errorf("%d %s, want %s in it", status, text, want)
+	}
+	if len(received.Links) != 1 || received.Links[0] != sent.Context() || received.Trace == sent.Trace ||
+		received.Kind != "consumer" || received.Attributes["messaging.operation.type"] != "receive" {
+		t.Errorf("what was handed over: %+v", received)
+	}
+}

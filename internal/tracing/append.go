@@ -99,8 +99,9 @@ func (t *Tracer) sends(jobs []queue.Job) []attribute.KeyValue {
 
 // job is what a span says of one job.
 func (t *Tracer) job(j *queue.Job) []attribute.KeyValue {
-	list := []attribute.KeyValue{
-		attribute.String("messaging.message.id", j.ID), attribute.Int("messaging.message.body.size", len(j.Payload)),
+	list := []attribute.KeyValue{attribute.String("messaging.message.id", j.ID)}
+	if len(j.Payload) > 0 { // one that is pulled has it no more
+		list = append(list, attribute.Int("messaging.message.body.size", len(j.Payload)))
 	}
 	if t.lanes && j.Lane != "" {
 		list = append(list, attribute.String("penstock.lane", j.Lane))

@@ -44,26 +44,34 @@ type attempt struct {
 // Begin implements drain.Tracer. The target's span takes the place of the context in the job's headers, so that who
 // gets them goes on from there. The job itself keeps its own.
 func (d drainTracer) Begin(ctx context.Context, job *drain.Job, departs time.Time) (context.Context, drain.Span) {
-	appended := ofJob(job.Headers)
-	digest := digest(&job.Job)
-	if !d.t.sampling.takes(digest, appended) {
+	links, ok := d.t.follows(&job.Job)
+	if !ok {
 		return ctx, nil
 	}
-	var links []trace.Link
-	if appended.IsValid() {
-		links = []trace.Link{{SpanContext: appended}}
-	}
 	a := &attempt{t: d.t, departs: departs}
-	a.ctx, a.whole = d.t.tracer.Start(withID(ctx, traceOf(digest)), "process "+job.Queue, trace.WithNewRoot(),
-		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links...), trace.WithAttributes(d.t.processes(job)...))
+	a.ctx, a.whole = d.t.tracer.Start(withID(ctx, traceOf(digest(&job.Job))), "process "+job.Queue, trace.WithNewRoot(),
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links...),
+		trace.WithAttributes(append(about(job.Queue, "deliver", "process"), d.t.attempt(&job.Reservation)...)...))
 	a.inside, a.target = d.t.tracer.Start(a.ctx, "target", trace.WithSpanKind(trace.SpanKindClient))
 	job.Headers = give(job.Headers, a.target.SpanContext())
 	return a.inside, a
 }
 
-func (t *Tracer) processes(job *drain.Job) []attribute.KeyValue {
-	list := append(about(job.Queue, "deliver", "process"), t.job(&job.Job)...)
-	list = append(list, attribute.Int("penstock.attempt", job.Attempt),
+// follows reports whether a job that leaves is traced, and what its span is linked to: the append.
+func (t *Tracer) follows(job *queue.Job) (links []trace.Link, ok bool) {
+	appended := ofJob(job.Headers)
+	if !t.sampling.takes(digest(job), appended) {
+		return nil, false
+	}
+	if appended.IsValid() {
+		links = []trace.Link{{SpanContext: appended}}
+	}
+	return links, true
+}
+
+// attempt is what a span says of a job that leaves.
+func (t *Tracer) attempt(job *queue.Reservation) []attribute.KeyValue {
+	list := append(t.job(&job.Job), attribute.Int("penstock.attempt", job.Attempt),
 		seconds("penstock.wait.seconds", max(0, job.Age+job.In)))
 	if ahead := job.NotBefore.Sub(job.AppendedAt); !job.NotBefore.IsZero() && ahead > 0 {
 		list = append(list, seconds("penstock.wait.scheduled_seconds", ahead))
