@@ -209,7 +209,8 @@ func TestThemes(t *testing.T) {
 }
 
 // samples are what the parameters of paths are in the world.
-var samples = strings.NewReplacer("{$}", "", "{queue}", "email", "{app}", "shop", "{subject}", "cert:ci", "{rule}", "signup")
+var samples = strings.NewReplacer("{$}", "", "{queue}", "email", "{id}", "welcome-17", "{app}", "shop",
+	"{subject}", "cert:ci", "{rule}", "signup")
 
 // Every page is without a fault, has one heading, and fits a small window.
 func TestPages(t *testing.T) {

@@ -36,6 +36,10 @@ func (r *rig) world() {
 	r.queue("push", fields{"pull": false, "rate": "200/s", "capacity": 20_000, "deliver": to("/")})
 	r.must("PUT", "/v1/apps/shop", fields{"prefixes": []string{"shop*"}})
 	r.must("PUT", "/v1/subjects/cert:ci", fields{"grants": []fields{{"role": "produce"}}})
+	r.must("PUT", "/v1/rules/signup", fields{"algorithm": "sliding_log", "limit": 5, "period": "1h"})
+	r.must("POST", "/v1/queues/email/jobs", fields{
+		"id": "welcome-17", "payload": fields{"to": "a@example.com"}, "not_before": time.Now().Add(time.Hour),
+	})
 	r.jobs("email", 90, nil)
 	r.jobs("email.newsletter", 60, nil)
 	r.must("POST", "/v1/queues/email.newsletter/pause", fields{

@@ -1,0 +1,212 @@
+package console_test
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/browser"
+	"github.com/penstock/penstock/internal/test/redistest"
+)
+
+// maxFirstView is how many bytes the overview may take, compressed and without the chart library.
+const maxFirstView = 60 << 10
+
+// The overview is small, with as many queues as a page has.
+func TestBytes(t *testing.T) {
+	r := newRig(t)
+	for i := range 60 {
+		r.queue(fmt.Sprintf("tenant-%02d", i), fields{"capacity": 1000 + i})
+	}
+	r.listed("tenant-59")
+	p := r.signIn(browser.Options{})
+	p.Go(r.url("/"))
+	p.Until(`document.querySelectorAll(".queues tbody tr").length === 50`)
+	bytes := browser.Value[int](p, `performance.getEntriesByType("navigation").concat(performance.getEntriesByType("resource"))
+		.reduce((sum, entry) => sum + entry.encodedBodySize, 0)`)
+	t.Logf("the overview takes %d bytes", bytes)
+	if bytes == 0 || bytes > maxFirstView {
+		t.Errorf("the overview takes %d bytes, at most %d", bytes, maxFirstView)
+	}
+}
+
+var figures = flag.Bool("figures", false, "measure how long the first view of 10,000 queues takes")
+
+// TestFirstView measures, with -args -figures, how long it takes until 10,000 queues can be used. It depends on the
+// machine, and is told, not judged.
+func TestFirstView(t *testing.T) {
+	if !*figures {
+		return
+	}
+	r := newRig(t)
+	const queues, callers = 10_000, 64
+	names := make(chan string)
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for name := range names {
+				put(t, "http://"+r.addr+"/v1/queues/"+name, `{"rate":"10/s","pull":true}`, r.secret)
+			}
+		})
+	}
+	for i := range queues {
+		names <- fmt.Sprintf("tenant-%04d", i)
+	}
+	close(names)
+	all.Wait()
+	r.listed("tenant-9999")
+	p := r.signIn(browser.Options{})
+	for _, address := range []string{"/", "/", "/?sort=-fill", "/?name=99&sort=-in", "/?page=200"} {
+		p.Go("about:blank")
+		p.Go(r.url(address))
+		p.Text(".queues tbody tr")
+		t.Logf("%s can be used after %.0f ms, of which the server took %.0f", address,
+			browser.Value[float64](p, `performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd`),
+			browser.Value[float64](p, `(n => n.responseStart - n.requestStart)(performance.getEntriesByType("navigation")[0])`))
+	}
+}
+
+// maxCommands is how many commands a second 50 consoles may cost Redis, over none.
+const maxCommands = 20
+
+// Fifty consoles that are open cost Redis little: all share one reading.
+func TestFiftyConsoles(t *testing.T) {
+	server := redistest.New(t, redistest.Options{})
+	client := server.Client()
+
+	base := ingress(t, "--redis", server.URL(), "--init", "--no-auth")
+	for i := range 100 {
+		put(t, fmt.Sprintf("%s/v1/queues/queue-%02d", base, i), `{"rate":"10/s","pull":true}`, "")
+	}
+	none := commandsPerSecond(t, client)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() { look(ctx, base) })
+	}
+	fifty := commandsPerSecond(t, client)
+	cancel()
+	all.Wait()
+	t.Logf("none cost Redis %.1f commands a second, fifty %.1f", none, fifty)
+	if fifty-none > maxCommands {
+		t.Errorf("fifty consoles cost Redis %.1f commands a second over the %.1f of none", fifty-none, none)
+	}
+}
+
+// look does what an open overview does: it follows the events of its queues, and asks for the page again every 2 s.
+func look(ctx context.Context, base string) {
+	names := make([]string, 50)
+	for i := range names {
+		names[i] = fmt.Sprintf("queue-%02d", i)
+	}
+	go func() {
+		if resp, err := fetch(ctx, base+"/console/api/v1/events?queues="+url.QueryEscape(strings.Join(names, ","))); err == nil {
+			defer resp.Body.Close()
+			for lines := bufio.NewScanner(resp.Body); lines.Scan(); { // to its end
+			}
+		}
+	}()
+	for ctx.Err() == nil {
+		if resp, err := fetch(ctx, base+"/console/"); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
+
+func fetch(ctx context.Context, url string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	return http.DefaultClient.Do(req)
+}
+
+func put(t *testing.T, url, body, token string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, strings.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		t.Errorf("PUT %s: %s", url, resp.Status)
+	}
+}
+
+// commandsPerSecond is how many commands clients send Redis; what a script does within one is not counted.
+func commandsPerSecond(t *testing.T, client *redis.Client) float64 {
+	t.Helper()
+	const span = 8 * time.Second
+	count := func() (n float64) {
+		text, err := client.Info(t.Context(), "commandstats").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(text) {
+			var calls float64
+			name, rest, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":")
+			if name == "evalsha" || name == "eval" {
+				_, _ = fmt.Sscanf(rest, "calls=%g", &calls)
+				n += calls
+			}
+		}
+		return n
+	}
+	time.Sleep(2 * time.Second) // until what begins has begun
+	before := count()
+	time.Sleep(span)
+	return (count() - before) / span.Seconds()
+}
+
+// ingress runs one until the test ends, and returns where it is.
+func ingress(t *testing.T, flags ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	logs := &buffer{}
+	done := make(chan error, 1)
+	args := append([]string{"--listen", "127.0.0.1:0", "--drain-delay", "0"}, flags...)
+	go func() { done <- app.RunIngress(ctx, args, io.Discard, logs) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the ingress: %v\n%s", err, logs)
+		}
+	})
+	at := func() string {
+		_, after, found := strings.Cut(logs.String(), `"ingress listens" url=`)
+		if !found {
+			return ""
+		}
+		address, _, _ := strings.Cut(after, "\n")
+		return strings.TrimSpace(address)
+	}
+	await.Until(t, "the ingress listens", func() bool { return at() != "" })
+	return at()
+}
