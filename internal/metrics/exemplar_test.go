@@ -1,0 +1,25 @@
+package metrics
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock/penstock/drain"
+)
+
+// What is not traced is observed without an allocation.
+func TestNoExemplarAllocatesNothing(t *testing.T) {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "h"})
+	ctx, job := context.WithValue(context.Background(), struct{}{}, "x"), &drain.Job{}
+	for name, do := range map[string]func(){
+		"append": func() { observe(h, time.Millisecond, exemplarOf(ctx)) },
+		"drain":  func() { observe(h, time.Millisecond, exemplarOfJob(job)) },
+	} {
+		if n := testing.AllocsPerRun(1000, do); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
