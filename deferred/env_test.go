@@ -1,12 +1,10 @@
 package deferred
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/transcript"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
@@ -98,31 +97,13 @@ func newStream(t testing.TB) *Stream {
 
 // logTo shows the log of a test that failed.
 func logTo(t testing.TB) *slog.Logger {
-	b := &safeBuffer{}
+	b := &transcript.Buffer{}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("log:\n%s", b.tail())
+			t.Logf("log:\n%s", b.Tail(4000))
 		}
 	})
 	return slog.New(slog.NewTextHandler(b, nil))
-}
-
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) tail() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	text := s.b.String()
-	return text[max(0, len(text)-4000):]
 }
 
 // clock is an engine's that jumps forward when told to.

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/transcript"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -97,7 +98,7 @@ func TestUnfitLater(t *testing.T) {
 	}
 	server.Stop()
 	await.Until(t, "disconnected", func() bool { return !nc.IsConnected() })
-	log := &safeBuffer{}
+	log := &transcript.Buffer{}
 	o.Logger = slog.New(slog.NewTextHandler(log, nil))
 	s, err := NewStream(nc, o)
 	if err != nil {
@@ -108,7 +109,7 @@ func TestUnfitLater(t *testing.T) {
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	looked := func() int { return strings.Count(log.tail(), "until somebody mends this") }
+	looked := func() int { return strings.Count(log.Tail(4000), "until somebody mends this") }
 	await.Until(t, "it is told", func() bool {
 		return s.Connected() != nil && strings.Contains(s.Connected().Error(), "max_age is 1h0m0s") && looked() > 0
 	})
@@ -127,9 +128,9 @@ func TestUnfitLater(t *testing.T) {
 	}
 	await.Until(t, "it is open", func() bool { return s.Connected() == nil })
 	noError(t, s.Put(t.Context(), itemsFor("a", []string{"1"})))
-	await.Until(t, "it is told", func() bool { return strings.Contains(log.tail(), "the overflow is open") })
+	await.Until(t, "it is told", func() bool { return strings.Contains(log.Tail(4000), "the overflow is open") })
 	if looked() != 1 {
-		t.Errorf("told %d times:\n%s", looked(), log.tail())
+		t.Errorf("told %d times:\n%s", looked(), log.Tail(4000))
 	}
 }
 

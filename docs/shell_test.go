@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -9,13 +8,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
+	"github.com/penstock/penstock/internal/test/transcript"
 )
 
 // site is where the commands of one page run: a directory, and servers under the ports by which the page names them.
@@ -29,7 +28,7 @@ type site struct {
 type daemon struct {
 	where, line string
 	cmd         *exec.Cmd
-	said        lockedBuffer
+	said        transcript.Buffer
 	want        string // what it is to have said by the end of the page
 	done        chan struct{}
 }
@@ -292,21 +291,4 @@ func readOnly(t testing.TB, where, code string) {
 			}
 		}
 	}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

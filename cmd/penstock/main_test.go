@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/transcript"
 )
 
 // asMain makes this test's binary be the program: so the tests run the real
@@ -76,7 +76,7 @@ type server struct {
 	cmd  *exec.Cmd
 	url  string
 	data string // of penstock up: the directory of its store
-	said *lockedBuffer
+	said *transcript.Buffer
 	done chan struct{}
 }
 
@@ -110,7 +110,7 @@ func sinking(t *testing.T, args ...string) *server {
 func started(t *testing.T, mark string, args ...string) *server {
 	t.Helper()
 	cmd := program(context.Background(), args...)
-	s := &server{cmd: cmd, said: &lockedBuffer{}, done: make(chan struct{})}
+	s := &server{cmd: cmd, said: &transcript.Buffer{}, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = s.said, s.said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -138,21 +138,4 @@ func started(t *testing.T, mark string, args ...string) *server {
 func (s *server) kill() {
 	_ = s.cmd.Process.Kill() // an error means that it has ended
 	<-s.done
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
+	"github.com/penstock/penstock/internal/test/transcript"
 )
 
 // python is the interpreter that the example for workers runs in.
@@ -31,7 +32,7 @@ func worker(t *testing.T, s *server, queue string) <-chan string {
 	t.Helper()
 	cmd := exec.Command(python(t), "../../examples/worker.py", s.url, queue)
 	cmd.Env = append(os.Environ(), "PENSTOCK_TOKEN="+s.token(t))
-	var errs lockedBuffer
+	var errs transcript.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -88,7 +89,7 @@ func must(t *testing.T, s *server, args ...string) string {
 func onRedis(t *testing.T) *server {
 	t.Helper()
 	redis := redistest.New(t, redistest.Options{})
-	s := &server{said: &lockedBuffer{}}
+	s := &server{said: &transcript.Buffer{}}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {

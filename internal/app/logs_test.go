@@ -12,10 +12,11 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
+	"github.com/penstock/penstock/internal/test/transcript"
 )
 
 // records are what a program logged as JSON under a message.
-func records(log *said, message string) (found []map[string]any) {
+func records(log *transcript.Buffer, message string) (found []map[string]any) {
 	for line := range strings.Lines(log.String()) {
 		var record map[string]any
 		if json.Unmarshal([]byte(line), &record) == nil && record["msg"] == message {
@@ -26,7 +27,7 @@ func records(log *said, message string) (found []map[string]any) {
 }
 
 // one waits for the only record that has these fields.
-func one(t *testing.T, log *said, message string, want map[string]any) (found map[string]any) {
+func one(t *testing.T, log *transcript.Buffer, message string, want map[string]any) (found map[string]any) {
 	t.Helper()
 	n := 0
 	await.Until(t, fmt.Sprint(message, " ", want), func() bool {
@@ -108,7 +109,7 @@ func TestAccessAndDecisionLog(t *testing.T) {
 }
 
 // logging is program with its log as JSON.
-func logging(t *testing.T, run app.Program, args ...string) (url string, log *said) {
+func logging(t *testing.T, run app.Program, args ...string) (url string, log *transcript.Buffer) {
 	t.Helper()
 	url, log = program(t, run, append(args, "--log-format", "json")...)
 	return url, log

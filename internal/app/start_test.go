@@ -20,30 +20,13 @@ import (
 	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
+	"github.com/penstock/penstock/internal/test/transcript"
 )
 
-// said is what a program has written so far.
-type said struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (s *said) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *said) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
-
 // program runs one until the test ends, and returns where it listens and what it says.
-func program(t *testing.T, run app.Program, args ...string) (url string, log *said) {
+func program(t *testing.T, run app.Program, args ...string) (url string, log *transcript.Buffer) {
 	t.Helper()
-	log = &said{}
+	log = &transcript.Buffer{}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, append(args, "--listen", "127.0.0.1:0"), io.Discard, log) }()

@@ -1,7 +1,6 @@
 package memtest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/penstock/penstock/internal/test/transcript"
 )
 
 // Build builds a program of this module, such as ./cmd/ingress, into a directory, and returns its path. Root is the
@@ -32,7 +33,7 @@ type Program struct {
 	cmd   *exec.Cmd
 	group *group // nil where none can be made
 	limit int64
-	log   safeBuffer
+	log   transcript.Buffer
 	ended chan struct{}
 	peak  int64 // of what is resident, as last seen
 	mu    sync.Mutex
@@ -161,24 +162,5 @@ func (p *Program) Stop() {
 }
 
 func (p *Program) said() string {
-	text := p.log.String()
-	return text[max(0, len(text)-2000):]
-}
-
-// safeBuffer may be read while it is written.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
+	return p.log.Tail(2000)
 }
