@@ -124,16 +124,16 @@ type adaptedTo struct {
 
 // setAdaptedRates sets them, when all settlements of a batch have given back what was never used: a bucket that goes
 // over to another rate is rounded, so the order of the two matters, and both engines keep to it.
-func (e *Engine) setAdaptedRates(now leaky.Instant) {
-	for _, a := range e.adaptedTo {
-		e.setAdaptedRate(a.queue, a.rate, now)
+func (m *machine) setAdaptedRates(now leaky.Instant) {
+	for _, a := range m.adaptedTo {
+		m.setAdaptedRate(a.queue, a.rate, now)
 	}
-	clear(e.adaptedTo)
-	e.adaptedTo = e.adaptedTo[:0]
+	clear(m.adaptedTo)
+	m.adaptedTo = m.adaptedTo[:0]
 }
 
 // setAdaptedRate sets the rate of a queue and works out anew when it can depart.
-func (e *Engine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Instant) {
+func (m *machine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Instant) {
 	q.adapted = to
 	next := to.pace(q.pacer)
 	if next == q.pacer {
@@ -141,11 +141,11 @@ func (e *Engine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Instan
 	}
 	q.bucket = q.pacer.Change(q.bucket, next, now)
 	q.pacer = next
-	e.rearm(q, now)
+	m.rearm(q, now)
 	if q.isParent() {
-		e.rearmGroup(q.group, now)
+		m.rearmGroup(q.group, now)
 	}
-	e.wakeForQueue(q, now)
+	m.wakeForQueue(q, now)
 }
 
 func (a *adaptedRate) encode() ([]byte, error) {

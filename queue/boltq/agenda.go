@@ -53,30 +53,30 @@ func updateHeap[T any](h *heap[T], v T, at int, belongs bool) {
 // arm works out when q can next depart after its jobs changed. While it stays on the agenda the earlier instant
 // stands: slots since then count as lost, whatever comes back meanwhile. The same goes for a queue that its lanes
 // hold up, which stays among the timers.
-func (e *Engine) arm(q *queueState, now leaky.Instant) {
+func (m *machine) arm(q *queueState, now leaky.Instant) {
 	next := q.memberOpens(now)
 	able := q.runnable() && q.canDepart(next) && !q.heldUpByLanes()
 	if able && (!q.onAgenda() || next < q.departsAt) {
 		q.departsAt = next
 	}
-	e.putOnAgenda(q, able, now)
-	e.armTimer(q)
+	m.putOnAgenda(q, able, now)
+	m.armTimer(q)
 }
 
 // rearm works out anew when q can depart: after a visit, a change of its spec, or a pause. Earlier slots are not
 // lost.
-func (e *Engine) rearm(q *queueState, now leaky.Instant) {
+func (m *machine) rearm(q *queueState, now leaky.Instant) {
 	q.member.leave()
 	q.departsAt = q.memberOpens(now)
-	e.putOnAgenda(q, q.runnable() && q.canDepart(q.departsAt), now)
-	e.armTimer(q)
+	m.putOnAgenda(q, q.runnable() && q.canDepart(q.departsAt), now)
+	m.armTimer(q)
 }
 
 // putOnAgenda puts q on the agenda, or into its group's heaps, or takes it out.
-func (e *Engine) putOnAgenda(q *queueState, able bool, now leaky.Instant) {
+func (m *machine) putOnAgenda(q *queueState, able bool, now leaky.Instant) {
 	g := q.group
 	if g == nil {
-		updateHeap(e.agendaOf(q), &q.agendaEntry, q.agendaIndex, able)
+		updateHeap(m.agendaOf(q), &q.agendaEntry, q.agendaIndex, able)
 		return
 	}
 	switch s := &q.member; {
@@ -87,7 +87,7 @@ func (e *Engine) putOnAgenda(q *queueState, able bool, now leaky.Instant) {
 	case s.in == &g.resting:
 		s.in.fix(s.heapIndex)
 	}
-	e.armGroup(g, now)
+	m.armGroup(g, now)
 }
 
 // onAgenda reports whether something may depart from q, as far as q itself goes.
@@ -97,18 +97,18 @@ func (q *queueState) onAgenda() bool { return q.agendaIndex >= 0 || q.member.in 
 func (q *queueState) runnable() bool { return q.live && q.pause.since == 0 }
 
 // armAndWake arms q after jobs came to it, and wakes the watcher if it would look too late.
-func (e *Engine) armAndWake(q *queueState, now leaky.Instant) {
-	e.arm(q, now)
-	e.wakeForQueue(q, now)
+func (m *machine) armAndWake(q *queueState, now leaky.Instant) {
+	m.arm(q, now)
+	m.wakeForQueue(q, now)
 }
 
-func (e *Engine) wakeForQueue(q *queueState, now leaky.Instant) {
+func (m *machine) wakeForQueue(q *queueState, now leaky.Instant) {
 	switch at, any := q.lookAt(); {
 	case !any:
 	case q.spec.Pull:
-		e.wakePullers(q, at, now)
+		m.wakePullers(q, at, now)
 	default:
-		e.wakeFor(at, now)
+		m.wakeFor(at, now)
 	}
 }
 

@@ -2,7 +2,6 @@ package boltq
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -41,7 +40,7 @@ func (e *Engine) append(ctx context.Context, jobs []queue.Job, offered bool) ([]
 	answers := make([]queue.Appended, len(jobs))
 	open := prepare(jobs, answers, offered)
 	e.resolveRules(open)
-	if err := decideAll(ctx, e, open, afterExpiry(e, e.admit)); err != nil {
+	if err := decideAll(ctx, e, open, afterExpiry(e.machine, e.admit)); err != nil {
 		return nil, err
 	}
 	for i := range answers {
@@ -94,9 +93,9 @@ func queueByQueue(open []*appendItem) []*appendItem {
 }
 
 // admit decides about a job, unless that depends on a change under way.
-func (e *Engine) admit(it *appendItem, c *call, now leaky.Instant) (busy *call) {
+func (m *machine) admit(it *appendItem, c *call, now leaky.Instant) (busy *call) {
 	*it.answer = queue.Appended{ID: it.job.ID}
-	q := e.queues[it.job.Queue]
+	q := m.queues[it.job.Queue]
 	if q == nil {
 		it.answer.Outcome = queue.UnknownQueue
 		return nil
@@ -109,7 +108,7 @@ func (e *Engine) admit(it *appendItem, c *call, now leaky.Instant) (busy *call) 
 		case nil:
 			it.answerFound(j, j.lane.incomingBefore(j.priority()+1))
 		case c: // this very call brings it: answer in order, behind what came before
-			e.enqueue(c, &repeatChange{call: c, entry: it, job: j})
+			m.enqueue(c, &repeatChange{call: c, entry: it, job: j})
 		default:
 			return j.busy
 		}
@@ -123,14 +122,14 @@ func (e *Engine) admit(it *appendItem, c *call, now leaky.Instant) (busy *call) 
 		return nil
 	}
 	if number, d := q.deferral(it.job.ID, now); d != nil {
-		e.answerDeferred(it, q, number, c, now)
+		m.answerDeferred(it, q, number, c, now)
 		return nil
 	}
 	if at := instantOf(it.job.ExpiresAt); at != 0 && at <= now {
 		it.answer.Outcome = queue.Lapsed
 		return nil
 	}
-	ln, most := q.lane(it.job.Lane, it.lane), e.byteLimit(q)
+	ln, most := q.lane(it.job.Lane, it.lane), m.byteLimit(q)
 	if it.tooLarge(most, false) {
 		return nil
 	}
@@ -138,9 +137,9 @@ func (e *Engine) admit(it *appendItem, c *call, now leaky.Instant) (busy *call) 
 		return nil
 	}
 	var b *ruleCharges
-	a, outcome := e.rulesOf(q), q.appendOutcome(it, most)
+	a, outcome := m.rulesOf(q), q.appendOutcome(it, most)
 	if a != nil {
-		said, busy, invalid := e.askRules(it, a, now)
+		said, busy, invalid := m.askRules(it, a, now)
 		if busy != nil {
 			return busy
 		}
@@ -164,13 +163,13 @@ func (e *Engine) admit(it *appendItem, c *call, now leaky.Instant) (busy *call) 
 	case outcome == queue.OverflowFull:
 		q.unsaved.Refused++
 		it.answer.Outcome, it.answer.RetryAfter = outcome, q.retryAfter(1, now)
-	case e.outOfSpace():
-		it.answer.Err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
+	case m.room.full != nil:
+		it.answer.Err = m.room.full
 	case it.wouldExpire(q, ln, outcome, now):
 	case outcome == queue.SetAside:
-		e.deferJob(it, q, b, c, now)
+		m.deferJob(it, q, b, c, now)
 	default:
-		e.admitNew(it, ln, b, c, now)
+		m.admitNew(it, ln, b, c, now)
 	}
 	return nil
 }
@@ -193,16 +192,16 @@ func (it *appendItem) answerFound(j *job, coming int64) {
 }
 
 // admitNew reserves a place, which the job takes when it is on disk.
-func (e *Engine) admitNew(it *appendItem, ln *lane, b *ruleCharges, c *call, now leaky.Instant) {
+func (m *machine) admitNew(it *appendItem, ln *lane, b *ruleCharges, c *call, now leaky.Instant) {
 	q := ln.queue
-	e.store.seq++
+	m.store.seq++
 	j := &job{
-		id: strings.Clone(it.job.ID), lane: ln, seq: e.store.seq, appended: now,
+		id: strings.Clone(it.job.ID), lane: ln, seq: m.store.seq, appended: now,
 		fingerprint: it.fingerprint, busy: c, size: uint32(len(it.record)), cost: uint16(it.job.Cost),
 	}
 	raise := q.reservePlace(j, &it.job, c, now)
-	e.chargeRules(b, now)
-	e.enqueue(c, &appendChange{
+	m.chargeRules(b, now)
+	m.enqueue(c, &appendChange{
 		call: c, job: j, record: it.record, answer: it.answer, raises: raise, bounds: q.costBounds(0, false),
 		charges: b,
 	})
@@ -226,11 +225,11 @@ func (c *appendChange) prepare(b *batch) {
 	b.putJob(c.job, c.record)
 }
 
-func (c *appendChange) apply(e *Engine, now leaky.Instant) {
+func (c *appendChange) apply(m *machine, now leaky.Instant) {
 	j, q := c.job, c.job.lane.queue
 	j.busy = nil
-	if e.enterJob(j, now) { // else one was there before, and the queue's instant stands
-		e.armAndWake(q, now)
+	if m.enterJob(j, now) { // else one was there before, and the queue's instant stands
+		m.armAndWake(q, now)
 	}
 	*c.answer = queue.Appended{
 		Outcome: queue.Accepted, ID: j.id, State: j.state, ETA: q.etaOf(j, c.bounds, now), Rules: c.charges.confirm(),
@@ -241,9 +240,8 @@ func (c *appendChange) apply(e *Engine, now leaky.Instant) {
 	c.call.finish(nil)
 }
 
-func (c *appendChange) rollBack(e *Engine, err error) {
-	now := e.now()
-	e.exit(c.job, now)
+func (c *appendChange) rollBack(m *machine, now leaky.Instant, err error) {
+	m.exit(c.job, now)
 	c.charges.revert(now)
 	*c.answer = queue.Appended{Outcome: queue.Failed, ID: c.job.id, Err: err}
 	c.call.finish(err)
@@ -260,17 +258,17 @@ type repeatChange struct {
 
 func (c *repeatChange) prepare(*batch) {}
 
-func (c *repeatChange) apply(e *Engine, _ leaky.Instant) {
+func (c *repeatChange) apply(m *machine, now leaky.Instant) {
 	q := c.job.lane.queue
 	if q.jobs[c.job.id] != c.job { // it could not be stored, or is gone again
-		c.rollBack(e, queue.ErrOutcomeUnknown)
+		c.rollBack(m, now, queue.ErrOutcomeUnknown)
 		return
 	}
 	c.entry.answerFound(c.job, 0)
 	c.call.finish(nil)
 }
 
-func (c *repeatChange) rollBack(_ *Engine, err error) {
+func (c *repeatChange) rollBack(_ *machine, _ leaky.Instant, err error) {
 	c.entry.answer.Outcome, c.entry.answer.Err = queue.Failed, err
 	c.call.finish(err)
 }

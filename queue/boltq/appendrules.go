@@ -19,19 +19,19 @@ type ruleCache struct {
 }
 
 // rulesOf returns the rules of a queue, nil if it has none.
-func (e *Engine) rulesOf(q *queueState) *queueRules {
-	if len(e.ruleUses) == 0 {
+func (m *machine) rulesOf(q *queueState) *queueRules {
+	if len(m.ruleUses) == 0 {
 		return nil
 	}
-	if q.rulesVersion != e.rulesVersion {
-		q.rules, q.rulesVersion = e.findRules(q), e.rulesVersion
+	if q.rulesVersion != m.rulesVersion {
+		q.rules, q.rulesVersion = m.findRules(q), m.rulesVersion
 	}
 	return q.rules
 }
 
-func (e *Engine) findRules(q *queueState) *queueRules {
+func (m *machine) findRules(q *queueState) *queueRules {
 	var above []string
-	if p := e.queues[queue.Parent(q.spec.Name)]; p != nil && p.live {
+	if p := m.queues[queue.Parent(q.spec.Name)]; p != nil && p.live {
 		above = p.spec.Rules
 	}
 	names := ruleset.Names(q.spec.Name, above, q.spec.Rules)
@@ -40,7 +40,7 @@ func (e *Engine) findRules(q *queueState) *queueRules {
 	}
 	a := &queueRules{}
 	for _, name := range names {
-		if r := e.rules[name]; r != nil && r.live {
+		if r := m.rules[name]; r != nil && r.live {
 			a.set = append(a.set, ruleset.ParsedRule{Rule: r.Rule, Template: r.template})
 			a.rules = append(a.rules, r)
 		}
@@ -53,13 +53,13 @@ func (e *Engine) resolveRules(open []*appendItem) {
 	if !e.anyRuleUsed.Load() {
 		return
 	}
-	e.mu.Lock()
+	e.lock()
 	for _, it := range open {
 		if q := e.queues[it.job.Queue]; q != nil {
 			it.rules = e.rulesOf(q)
 		}
 	}
-	e.mu.Unlock()
+	e.unlock()
 	for _, it := range open {
 		if it.rules != nil {
 			it.findAsks(it.rules)
@@ -95,7 +95,7 @@ type ruleCharge struct {
 
 // askRules asks the rules about a job. Nothing is taken before the job comes in: see chargeRules. busy is a change
 // of a rule under way; invalid says that the job cannot be asked about.
-func (e *Engine) askRules(
+func (m *machine) askRules(
 	it *appendItem, a *queueRules, now leaky.Instant,
 ) (b *ruleCharges, busy *call, invalid error) {
 	for _, r := range a.rules {
@@ -113,9 +113,9 @@ func (e *Engine) askRules(
 	for i := range it.asks {
 		ask := &it.asks[i]
 		d := ruleCharge{
-			rule: e.rules[ask.Rule.Name], key: it.askKeys[i], limit: ask.Limiter, ask: leaky.Ask{Cost: it.job.Cost},
+			rule: m.rules[ask.Rule.Name], key: it.askKeys[i], limit: ask.Limiter, ask: leaky.Ask{Cost: it.job.Cost},
 		}
-		says := e.peekRule(&d, now)
+		says := m.peekRule(&d, now)
 		says.Rule, says.Shadow = ask.Rule.Name, ask.Rule.Action == queue.Shadow
 		b.answers = append(b.answers, says)
 		if says.Allowed {
@@ -125,17 +125,17 @@ func (e *Engine) askRules(
 	return b, nil, nil
 }
 
-func (e *Engine) peekRule(d *ruleCharge, now leaky.Instant) queue.Ruled {
-	if t := e.tallyAt(d.rule.tallies, d.key, now); t != nil {
+func (m *machine) peekRule(d *ruleCharge, now leaky.Instant) queue.Ruled {
+	if t := m.tallyAt(d.rule.tallies, d.key, now); t != nil {
 		s := t.stateFor(d.limit)
 		says := s.Peek(now, d.ask)
 		if !says.Allowed {
 			s.Take(now, d.ask)
-			e.keepCorrected(t, s, d.limit, now)
+			m.keepCorrected(t, s, d.limit, now)
 		}
 		return queue.Ruled{Decision: says}
 	}
-	if no := e.noRoom(d.rule, d.key, d.limit, now); no != nil {
+	if no := m.noRoom(d.rule, d.key, d.limit, now); no != nil {
 		return queue.Ruled{Decision: *no, MaxKeys: d.rule.keyLimit}
 	}
 	return queue.Ruled{Decision: d.limit.Fresh().Peek(now, d.ask)}
@@ -176,17 +176,17 @@ func (a *queueRules) allDefer(said []queue.Ruled) bool {
 }
 
 // chargeRules takes what a job that comes in costs.
-func (e *Engine) chargeRules(b *ruleCharges, now leaky.Instant) {
+func (m *machine) chargeRules(b *ruleCharges, now leaky.Instant) {
 	if b == nil {
 		return
 	}
 	for i := range b.charges {
 		d := &b.charges[i]
-		d.tally = e.tallyOf(d.rule.tallies, d.key, now)
+		d.tally = m.tallyOf(d.rule.tallies, d.key, now)
 		d.op = d.tally.charge(d.limit, now, d.ask)
-		e.insertTally(d.tally)
+		m.insertTally(d.tally)
 	}
-	e.forgetExpiredTallies(now, 2*len(b.charges))
+	m.forgetExpiredTallies(now, 2*len(b.charges))
 }
 
 // addTo puts what was taken into the job's batch.

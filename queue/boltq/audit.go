@@ -19,13 +19,13 @@ func (e *Engine) Record(ctx context.Context, entry queue.AuditEntry) error {
 		return err
 	}
 	c := newCall()
-	e.mu.Lock()
+	e.lock()
 	if err := e.usable(); err != nil {
-		e.mu.Unlock()
+		e.unlock()
 		return err
 	}
 	e.enqueue(c, &auditChange{fileChange{c}, entry})
-	e.mu.Unlock()
+	e.unlock()
 	if err := c.await(ctx); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func beginAudit(c *bbolt.Cursor, r *queue.AuditRequest) (k, v []byte) {
 
 // lookable returns why the file cannot be read, or nil.
 func (e *Engine) lookable(ctx context.Context) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	return e.readable(ctx)
 }

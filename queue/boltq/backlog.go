@@ -19,15 +19,15 @@ func (q *queueState) readmitBatch() int64 { return min(queue.MaxReadmit, max(1, 
 
 // announceRoom tells listeners that a queue with a backlog has room again. It is called after whatever may have
 // made room.
-func (e *Engine) announceRoom(q *queueState, now leaky.Instant) {
+func (m *machine) announceRoom(q *queueState, now leaky.Instant) {
 	waits := q.onOverflow()
-	if waits == 0 || !q.live || e.overflowRoom(q) < min(q.readmitBatch(), waits) {
+	if waits == 0 || !q.live || m.overflowRoom(q) < min(q.readmitBatch(), waits) {
 		return
 	}
 	if q.overflow.announcedAt != 0 && now.Sub(q.overflow.announcedAt) < announceRoomEach {
 		return
 	}
-	if e.roomListeners.notify(q.spec.Name) {
+	if m.roomListeners.notify(q.spec.Name) {
 		q.overflow.announcedAt = now
 	}
 }
@@ -46,8 +46,8 @@ func (e *Engine) Backlogged(ctx context.Context, limit int) ([]string, error) {
 }
 
 func (e *Engine) backlogged(ctx context.Context, limit int) ([]string, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return nil, err
 	}
@@ -62,10 +62,10 @@ func (e *Engine) backlogged(ctx context.Context, limit int) ([]string, error) {
 }
 
 // trackBacklog keeps the set of queues with a backlog.
-func (e *Engine) trackBacklog(q *queueState) {
+func (m *machine) trackBacklog(q *queueState) {
 	if q.live && q.onOverflow() > 0 {
-		e.withBacklog[q] = struct{}{}
+		m.withBacklog[q] = struct{}{}
 	} else {
-		delete(e.withBacklog, q)
+		delete(m.withBacklog, q)
 	}
 }

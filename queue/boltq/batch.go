@@ -93,7 +93,7 @@ func size(c change) int {
 
 // addRecords adds the records that belong to no change: of queues, of what memory has forgotten, of tallies, and of the
 // store.
-func (e *Engine) addRecords(b *batch) {
+func (m *machine) addRecords(b *batch) {
 	for _, d := range b.order {
 		if d.gone || d.queue.gone {
 			continue
@@ -114,40 +114,40 @@ func (e *Engine) addRecords(b *batch) {
 		t.repack()
 	}
 	each(b.droppedTallies, b.dropTally)
-	e.store.commit++
-	b.store = e.store
+	m.store.commit++
+	b.store = m.store
 	b.store.now = b.now
 	b.putStore(b.store)
 }
 
 // takeBatch makes a batch of what is pending, up to the limits.
-func (e *Engine) takeBatch() *batch {
+func (m *machine) takeBatch(now leaky.Instant) *batch {
 	n, bytes := 0, 0
-	for n < len(e.pending) && n < batchChanges && bytes < batchBytes {
-		bytes += size(e.pending[n])
+	for n < len(m.pending) && n < batchChanges && bytes < batchBytes {
+		bytes += size(m.pending[n])
 		n++
 	}
-	b := &batch{changes: e.pending[:n:n]}
-	if e.pending = e.pending[n:]; len(e.pending) == 0 {
-		e.pending = nil
+	b := &batch{changes: m.pending[:n:n]}
+	if m.pending = m.pending[n:]; len(m.pending) == 0 {
+		m.pending = nil
 	}
-	b.forgotten = e.forgotten[:min(len(e.forgotten), batchForgets)]
-	e.forgotten = e.forgotten[len(b.forgotten):]
-	b.lapsedDeferrals = e.lapsedDeferrals[:min(len(e.lapsedDeferrals), batchForgets)]
-	e.lapsedDeferrals = e.lapsedDeferrals[len(b.lapsedDeferrals):]
-	b.droppedTallies = e.droppedTallies.take(batchForgets)
-	e.prepareBatch(b)
-	e.addRecords(b)
+	b.forgotten = m.forgotten[:min(len(m.forgotten), batchForgets)]
+	m.forgotten = m.forgotten[len(b.forgotten):]
+	b.lapsedDeferrals = m.lapsedDeferrals[:min(len(m.lapsedDeferrals), batchForgets)]
+	m.lapsedDeferrals = m.lapsedDeferrals[len(b.lapsedDeferrals):]
+	b.droppedTallies = m.droppedTallies.take(batchForgets)
+	m.prepareBatch(b, now)
+	m.addRecords(b)
 	return b
 }
 
 // prepareBatch works out the records as they will be after the batch.
-func (e *Engine) prepareBatch(b *batch) {
-	b.now = e.now()
+func (m *machine) prepareBatch(b *batch, now leaky.Instant) {
+	b.now = now
 	b.deltas, b.order, b.logUpdates = map[*queueState]*queueDelta{}, nil, nil
 	b.effects, b.documents = effects{list: make([]effect, 0, len(b.changes)+8)}, 0
-	b.audited, b.owedAudit, b.auditedActs = e.owedAudit, len(e.owedAudit), map[*jobAct]int{}
-	e.owedAudit = nil
+	b.audited, b.owedAudit, b.auditedActs = m.owedAudit, len(m.owedAudit), map[*jobAct]int{}
+	m.owedAudit = nil
 	for _, c := range b.changes {
 		c.prepare(b)
 	}
@@ -166,8 +166,7 @@ func (e *Engine) prepareBatch(b *batch) {
 }
 
 // applyBatch applies a batch that is on disk to memory.
-func (e *Engine) applyBatch(b *batch) {
-	now := e.now()
+func (m *machine) applyBatch(b *batch, now leaky.Instant) {
 	for _, d := range b.order {
 		d.queue.saved = d.record.counters
 		d.queue.ceiling = d.ceiling
@@ -179,36 +178,35 @@ func (e *Engine) applyBatch(b *batch) {
 		switch c.(type) {
 		case *endChange, *returnChange, *releaseChange:
 		default: // it may be about the queue's rate, or delete the queue
-			e.setAdaptedRates(now)
+			m.setAdaptedRates(now)
 		}
-		c.apply(e, now)
+		c.apply(m, now)
 	}
-	e.setAdaptedRates(now)
-	e.noteAuditDropped(b.auditDropped)
+	m.setAdaptedRates(now)
 }
 
 // rollBackBatch undoes a batch that is not on disk, in reverse order, so that turns are given back in the order
 // opposite to that of taking them.
-func (e *Engine) rollBackBatch(b *batch, err error) {
-	e.returnUnsaved(b)
+func (m *machine) rollBackBatch(b *batch, now leaky.Instant, err error) {
+	m.returnUnsaved(b)
 	for i := len(b.changes) - 1; i >= 0; i-- {
-		b.changes[i].rollBack(e, err)
+		b.changes[i].rollBack(m, now, err)
 	}
-	e.requeueForgotten(b)
-	e.oweAgain(b)
+	m.requeueForgotten(b)
+	m.oweAgain(b)
 }
 
 // oweAgain leaves the entries that a batch should have written, whatever else it did, to a later one.
-func (e *Engine) oweAgain(b *batch) {
-	e.owedAudit = slices.Concat(b.audited[:b.owedAudit], e.owedAudit)
+func (m *machine) oweAgain(b *batch) {
+	m.owedAudit = slices.Concat(b.audited[:b.owedAudit], m.owedAudit)
 	b.owedAudit = 0
 }
 
 // requeueForgotten leaves what a batch should have deleted to a later one.
-func (e *Engine) requeueForgotten(b *batch) {
-	e.forgotten, b.forgotten = append(b.forgotten, e.forgotten...), nil
-	e.lapsedDeferrals, b.lapsedDeferrals = append(b.lapsedDeferrals, e.lapsedDeferrals...), nil
-	e.droppedTallies.add(b.droppedTallies...)
+func (m *machine) requeueForgotten(b *batch) {
+	m.forgotten, b.forgotten = append(b.forgotten, m.forgotten...), nil
+	m.lapsedDeferrals, b.lapsedDeferrals = append(b.lapsedDeferrals, m.lapsedDeferrals...), nil
+	m.droppedTallies.add(b.droppedTallies...)
 	b.droppedTallies = nil
 }
 
@@ -221,10 +219,10 @@ func (b *batch) addTally(t *tally) {
 }
 
 // returnUnsaved gives back the counters and tallies that a batch took along.
-func (e *Engine) returnUnsaved(b *batch) {
+func (m *machine) returnUnsaved(b *batch) {
 	for _, t := range b.tallies {
 		if !t.gone {
-			e.markDirty(t)
+			m.markDirty(t)
 		}
 	}
 	for _, d := range b.order {
@@ -240,9 +238,9 @@ type change interface {
 	// another one.
 	prepare(b *batch)
 	// apply applies it to memory: it is on disk.
-	apply(e *Engine, now leaky.Instant)
+	apply(m *machine, now leaky.Instant)
 	// rollBack gives up what was reserved: it is not on disk.
-	rollBack(e *Engine, err error)
+	rollBack(m *machine, now leaky.Instant, err error)
 	// freesSpace reports whether it makes room in the file. When a commit fails for want of room, such changes are
 	// tried again alone.
 	freesSpace() bool
@@ -253,8 +251,8 @@ type fileChange struct{ call *call }
 
 func (fileChange) prepare(*batch) {}
 
-func (c fileChange) apply(*Engine, leaky.Instant) { c.call.finish(nil) }
+func (c fileChange) apply(*machine, leaky.Instant) { c.call.finish(nil) }
 
-func (c fileChange) rollBack(_ *Engine, err error) { c.call.finish(err) }
+func (c fileChange) rollBack(_ *machine, _ leaky.Instant, err error) { c.call.finish(err) }
 
 func (fileChange) freesSpace() bool { return true }

@@ -104,8 +104,8 @@ func decideAll[T any](
 func decideRound[T any](
 	e *Engine, open []T, c *call, one func(T, *call, leaky.Instant) *call,
 ) (again []T, others []*call, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.usable(); err != nil {
 		return nil, nil, err
 	}

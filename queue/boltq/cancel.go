@@ -35,8 +35,8 @@ func (e *Engine) Cancel(ctx context.Context, name, id string) (queue.State, erro
 }
 
 // cancel decides a call, unless that depends on a change under way.
-func (e *Engine) cancel(k *cancelCall, c *call, now leaky.Instant) (busy *call) {
-	q := e.queues[k.queue]
+func (m *machine) cancel(k *cancelCall, c *call, now leaky.Instant) (busy *call) {
+	q := m.queues[k.queue]
 	if q == nil {
 		k.err = unknownQueue(k.queue)
 		return nil
@@ -49,14 +49,14 @@ func (e *Engine) cancel(k *cancelCall, c *call, now leaky.Instant) (busy *call) 
 			return j.busy
 		}
 		if k.state = j.state; j.state == queue.Waiting || j.state == queue.Scheduled {
-			w := e.endIdle(j, queue.Cancelled, c, now)
+			w := m.endIdle(j, queue.Cancelled, c, now)
 			w.by, w.act, w.named = k, &k.act, true
-			e.arm(q, now)
+			m.arm(q, now)
 		}
 		return nil
 	}
-	if m := q.changeOf(k.id); m != nil {
-		return m
+	if busy := q.changeOf(k.id); busy != nil {
+		return busy
 	}
 	if d := q.endedJobs.find(k.id, q.spec.Retention, now); d != nil {
 		k.state = d.state
@@ -74,30 +74,30 @@ func (e *Engine) cancel(k *cancelCall, c *call, now leaky.Instant) (busy *call) 
 		}
 		w.record.state = cancelledDeferral
 		q.claim(w.id, c)
-		e.enqueue(c, w)
+		m.enqueue(c, w)
 	}
 	return nil
 }
 
 // endIdle ends a job that waits or is scheduled. Until that is on disk it is out of the lane, so that nobody is
 // granted it.
-func (e *Engine) endIdle(j *job, s queue.State, c *call, now leaky.Instant) *endIdleChange {
+func (m *machine) endIdle(j *job, s queue.State, c *call, now leaky.Instant) *endIdleChange {
 	if j.state == queue.Scheduled {
 		j.lane.queue.scheduled.remove(j.lease)
 	} else {
 		j.lane.queue.removeWaiting(j)
 	}
-	e.trackDeadline(j, false)
+	m.trackDeadline(j, false)
 	j.busy = c
-	e.store.ended++
+	m.store.ended++
 	w := &endIdleChange{call: c, job: j, ended: &endedJob{
-		id: j.id, key: e.store.ended, state: s, fingerprint: j.fingerprint, cost: j.cost, appended: j.appended, at: now,
+		id: j.id, key: m.store.ended, state: s, fingerprint: j.fingerprint, cost: j.cost, appended: j.appended, at: now,
 	}}
 	if ls := j.lease; ls != nil {
 		w.ended.attempts, w.ended.reason = ls.attempts, ls.reason
 		w.ended.fence, w.ended.verdict, w.ended.result = ls.settled, ls.verdict, ls.result
 	}
-	e.enqueue(c, w)
+	m.enqueue(c, w)
 	return w
 }
 
@@ -132,16 +132,16 @@ func (c *endIdleChange) prepare(b *batch) {
 	b.putEnded(c.job.lane.queue, c.ended, nil)
 }
 
-func (c *endIdleChange) apply(e *Engine, now leaky.Instant) {
+func (c *endIdleChange) apply(m *machine, now leaky.Instant) {
 	j, q := c.job, c.job.lane.queue
 	j.busy = nil
-	freed := e.leaveFlight(j, c.ended.state, now)
-	e.removeJob(j, now)
-	e.rememberEnded(q, c.ended, now)
+	freed := m.leaveFlight(j, c.ended.state, now)
+	m.removeJob(j, now)
+	m.rememberEnded(q, c.ended, now)
 	if freed {
-		e.armAndWake(q, now)
+		m.armAndWake(q, now)
 	}
-	e.announceRoom(q, now)
+	m.announceRoom(q, now)
 	if c.by != nil {
 		c.by.state = c.ended.state
 	}
@@ -149,16 +149,16 @@ func (c *endIdleChange) apply(e *Engine, now leaky.Instant) {
 }
 
 // rollBack puts the job back where it was.
-func (c *endIdleChange) rollBack(e *Engine, err error) {
-	j, q, now := c.job, c.job.lane.queue, e.now()
+func (c *endIdleChange) rollBack(m *machine, now leaky.Instant, err error) {
+	j, q := c.job, c.job.lane.queue
 	j.busy = nil
 	if j.state == queue.Scheduled {
 		q.scheduled.push(j.lease)
 	} else {
 		q.placeLane(j.lane, q.pushWaiting(j), now)
 	}
-	e.trackDeadline(j, true)
-	e.armAndWake(q, now)
+	m.trackDeadline(j, true)
+	m.armAndWake(q, now)
 	if c.by != nil {
 		c.by.err = err
 	}
@@ -184,18 +184,18 @@ func (c *cancelDeferredChange) prepare(b *batch) {
 	b.putDeferral(c.queue, c.number, c.id, c.record)
 }
 
-func (c *cancelDeferredChange) apply(e *Engine, now leaky.Instant) {
+func (c *cancelDeferredChange) apply(m *machine, now leaky.Instant) {
 	c.queue.unclaim(c.id)
 	if d := c.queue.overflow.records.get(c.number); d != nil {
-		e.uncountDeferral(c.queue, c.number, d)
+		m.uncountDeferral(c.queue, c.number, d)
 		d.state = cancelledDeferral
 	}
-	e.announceRoom(c.queue, now)
+	m.announceRoom(c.queue, now)
 	c.by.state = queue.Cancelled
 	c.call.finish(nil)
 }
 
-func (c *cancelDeferredChange) rollBack(_ *Engine, err error) {
+func (c *cancelDeferredChange) rollBack(_ *machine, _ leaky.Instant, err error) {
 	c.queue.unclaim(c.id)
 	c.by.err = err
 	c.call.finish(err)

@@ -23,20 +23,20 @@ func (e *Engine) persistCeilings(ctx context.Context, cl *client, g *grant) erro
 			return err
 		}
 		if err := g.leaseCall.err; err != nil {
-			e.mu.Lock()
-			e.takeGrantBack(cl, g, err)
-			e.mu.Unlock()
+			e.lock()
+			e.takeGrantBack(cl, g, e.now(), err)
+			e.unlock()
 			return err
 		}
 	}
 	for {
-		e.mu.Lock()
+		e.lock()
 		if err := e.usable(); err != nil && len(g.needs) > 0 {
-			e.takeGrantBack(cl, g, err) // nobody would write them
+			e.takeGrantBack(cl, g, e.now(), err) // nobody would write them
 		}
 		wait, own := e.raiseNeeds(g)
 		err := g.err
-		e.mu.Unlock()
+		e.unlock()
 		if len(wait) == 0 && own == nil {
 			return err
 		}
@@ -45,9 +45,9 @@ func (e *Engine) persistCeilings(ctx context.Context, cl *client, g *grant) erro
 				return err
 			}
 			if own.err != nil {
-				e.mu.Lock()
-				e.takeGrantBack(cl, g, own.err)
-				e.mu.Unlock()
+				e.lock()
+				e.takeGrantBack(cl, g, e.now(), own.err)
+				e.unlock()
 				return own.err
 			}
 		}
@@ -59,7 +59,7 @@ func (e *Engine) persistCeilings(ctx context.Context, cl *client, g *grant) erro
 
 // raiseNeeds returns the calls under way that will raise the ceilings of g, and one of its own if those are not
 // enough.
-func (e *Engine) raiseNeeds(g *grant) (wait []*call, own *call) {
+func (m *machine) raiseNeeds(g *grant) (wait []*call, own *call) {
 	for _, n := range g.needs {
 		q := n.queue
 		// If the rate or a limit has changed since the grant, the TAT has been converted, and the grant's own
@@ -82,7 +82,7 @@ func (e *Engine) raiseNeeds(g *grant) (wait []*call, own *call) {
 			}
 			to := q.raisedAhead(ceiling)
 			q.pledge(to, own)
-			e.enqueue(own, &ceilingChange{fileChange: fileChange{own}, queue: q, to: to})
+			m.enqueue(own, &ceilingChange{fileChange: fileChange{own}, queue: q, to: to})
 		}
 	}
 	return wait, own

@@ -67,12 +67,12 @@ func (q *queueState) pauseLapsed(now leaky.Instant) []logged {
 }
 
 // subjectState reports whether the subject exists, and what has happened to it that is not logged yet.
-func (e *Engine) subjectState(s subject, now leaky.Instant) (there bool, unwritten []logged) {
+func (m *machine) subjectState(s subject, now leaky.Instant) (there bool, unwritten []logged) {
 	if s.of == queue.OfRule {
-		_, err := e.liveRule(s.name)
+		_, err := m.liveRule(s.name)
 		return err == nil, nil
 	}
-	q, err := e.liveQueue(s.name)
+	q, err := m.liveQueue(s.name)
 	if err != nil {
 		return false, nil
 	}
@@ -85,14 +85,14 @@ func (e *Engine) Changes(ctx context.Context, r queue.ChangesRequest) (queue.Cha
 		return queue.ChangesPage{}, err
 	}
 	s := subject{r.Subject, r.Name}
-	e.mu.Lock()
+	e.lock()
 	if err := e.readable(ctx); err != nil {
-		e.mu.Unlock()
+		e.unlock()
 		return queue.ChangesPage{}, err
 	}
 	now := e.now()
 	there, unwritten := e.subjectState(s, now)
-	e.mu.Unlock()
+	e.unlock()
 	var page queue.ChangesPage
 	err := e.db.View(func(tx *bbolt.Tx) (err error) {
 		t := &tables{tx: tx}
@@ -189,9 +189,9 @@ func (s subject) unknown() error {
 
 // History implements queue.Specs.
 func (e *Engine) History(ctx context.Context, name string) (queue.History, error) {
-	e.mu.Lock()
+	e.lock()
 	if err := e.readable(ctx); err != nil {
-		e.mu.Unlock()
+		e.unlock()
 		return queue.History{}, err
 	}
 	now, s := e.now(), queueSubject(name)
@@ -200,7 +200,7 @@ func (e *Engine) History(ctx context.Context, name string) (queue.History, error
 	if err == nil {
 		revision = q.revision
 	}
-	e.mu.Unlock()
+	e.unlock()
 	var h queue.History
 	err = e.db.View(func(tx *bbolt.Tx) (err error) {
 		t := &tables{tx: tx}

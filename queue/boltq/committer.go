@@ -13,39 +13,32 @@ import (
 
 // committer has what the committer works on.
 type committer struct {
-	work    sync.Cond // signals that something is pending or the engine closes; its L is Engine.mu
-	pending []change
-	// owedAudit are entries that the next commit writes, whatever else it does.
-	owedAudit []audited
-	adaptedTo []adaptedTo   // rates that a batch has led to, while it is applied
-	store     storeRecord   // as of the commits under way: it may be ahead of the file
-	ended     chan struct{} // closed when the committer has ended
+	work  sync.Cond     // signals that something is pending or the engine closes; its L is Engine.mu
+	ended chan struct{} // closed when the committer has ended
 }
 
-// enqueue hands a change to the committer. The caller holds the mutex, and keeps it until all changes of the call
-// are enqueued.
-func (e *Engine) enqueue(c *call, ch change) {
+// enqueue leaves a change to the committer. All changes of a call are enqueued under the mutex at once.
+func (m *machine) enqueue(c *call, ch change) {
 	c.enqueued++
 	c.pending++
-	e.pending = append(e.pending, ch)
-	e.work.Signal()
+	m.pending = append(m.pending, ch)
 }
 
 // runCommitter commits what is pending until the engine closes and nothing is left.
 func (e *Engine) runCommitter() {
 	defer close(e.ended)
 	for {
-		e.mu.Lock()
+		e.lock()
 		for len(e.pending) == 0 && !e.closing {
 			e.work.Wait()
 		}
 		if len(e.pending) == 0 {
 			e.commitFinal()
-			e.mu.Unlock()
+			e.unlock()
 			return
 		}
-		b := e.takeBatch()
-		e.mu.Unlock()
+		b := e.takeBatch(e.now())
+		e.unlock()
 		e.commitBatch(b)
 	}
 }
@@ -59,14 +52,15 @@ func (e *Engine) commitBatch(b *batch) {
 			err = e.writeBatch(b)
 		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	switch {
 	case err == nil:
-		e.applyBatch(b)
+		e.applyBatch(b, e.now())
+		e.noteAuditDropped(b.auditDropped)
 	case noRoom(err) && !e.onDisk(b):
 		e.noteFull(err)
-		e.rollBackBatch(b, errStoreFull(e.path, err))
+		e.rollBackBatch(b, e.now(), errStoreFull(e.path, err))
 	default:
 		// After a failed write or fsync nobody knows what is on disk: the kernel may have dropped dirty pages,
 		// which a retry would not write, or may still write others later. Only opening the file again can tell.
@@ -74,22 +68,23 @@ func (e *Engine) commitBatch(b *batch) {
 		if e.broken == nil {
 			e.broken = err
 		}
-		e.rollBackBatch(b, fmt.Errorf("%w: %s: %w", queue.ErrOutcomeUnknown, e.path, err))
+		e.rollBackBatch(b, e.now(), fmt.Errorf("%w: %s: %w", queue.ErrOutcomeUnknown, e.path, err))
 		e.failPending()
 	}
 }
 
 // withoutAppends rolls back the changes of a batch that need room, so that those that make room can be tried alone.
 func (e *Engine) withoutAppends(b *batch, err error) *batch {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
+	now := e.now()
 	rest := &batch{forgotten: b.forgotten, lapsedDeferrals: b.lapsedDeferrals, droppedTallies: b.droppedTallies}
 	e.returnUnsaved(b)
 	for i := len(b.changes) - 1; i >= 0; i-- {
 		if c := b.changes[i]; c.freesSpace() {
 			rest.changes = append(rest.changes, c)
 		} else {
-			c.rollBack(e, errStoreFull(e.path, err))
+			c.rollBack(e.machine, now, errStoreFull(e.path, err))
 		}
 	}
 	slices.Reverse(rest.changes)
@@ -98,7 +93,7 @@ func (e *Engine) withoutAppends(b *batch, err error) *batch {
 		e.requeueForgotten(rest)
 	}
 	e.oweAgain(b)
-	e.prepareBatch(rest)
+	e.prepareBatch(rest, now)
 	e.addRecords(rest)
 	if len(rest.changes) == 0 { // it will not be written
 		e.oweAgain(rest)
@@ -109,7 +104,7 @@ func (e *Engine) withoutAppends(b *batch, err error) *batch {
 // failPending fails everything that is pending in a broken store.
 func (e *Engine) failPending() {
 	for len(e.pending) > 0 {
-		e.rollBackBatch(e.takeBatch(), e.usableOr(queue.ErrUnavailable))
+		e.rollBackBatch(e.takeBatch(e.now()), e.now(), e.usableOr(queue.ErrUnavailable))
 	}
 }
 
@@ -186,7 +181,7 @@ func (e *Engine) commitFinal() {
 			b.addTally(t)
 		}
 	}
-	e.prepareBatch(b)
+	e.prepareBatch(b, e.now())
 	for _, q := range e.queues {
 		if exact := q.ceilings(); q.live &&
 			(!q.ceiling.equal(exact) || q.unsaved != queue.Counters{} || q.receiver != receiverState{}) {

@@ -27,26 +27,26 @@ type deadJobs struct {
 func byName(a, b *deadJobs) bool { return a.name < b.name }
 
 // deadJobsOf returns the dead jobs of a name, made on first use.
-func (e *Engine) deadJobsOf(name string) *deadJobs {
-	dead := e.deadJobs[name]
+func (m *machine) deadJobsOf(name string) *deadJobs {
+	dead := m.deadJobs[name]
 	if dead == nil {
 		dead = &deadJobs{name: name, byID: map[string]*endedJob{}, dead: sorted[*endedJob]{less: byEndTime}}
-		e.deadJobs[name] = dead
+		m.deadJobs[name] = dead
 	}
 	return dead
 }
 
 // deadCountOf is how many dead jobs a name has.
-func (e *Engine) deadCountOf(name string) int64 {
-	if dead := e.deadJobs[name]; dead != nil {
+func (m *machine) deadCountOf(name string) int64 {
+	if dead := m.deadJobs[name]; dead != nil {
 		return int64(dead.dead.len())
 	}
 	return 0
 }
 
 // retention is for how long, and how many, dead jobs of a name are kept.
-func (e *Engine) retention(dead *deadJobs) queue.Retention {
-	if q := e.queues[dead.name]; q != nil && q.live {
+func (m *machine) retention(dead *deadJobs) queue.Retention {
+	if q := m.queues[dead.name]; q != nil && q.live {
 		return q.spec.Retention
 	}
 	if dead.retention != nil {
@@ -57,69 +57,69 @@ func (e *Engine) retention(dead *deadJobs) queue.Retention {
 
 // addDead adds a dead job. Of two of the same id, from a deleted queue and the present one, the later replaces the
 // other.
-func (e *Engine) addDead(name string, d *endedJob) {
-	if dead := e.deadJobs[name]; dead != nil && dead.byID[d.id] != nil {
+func (m *machine) addDead(name string, d *endedJob) {
+	if dead := m.deadJobs[name]; dead != nil && dead.byID[d.id] != nil {
 		old := dead.byID[d.id]
-		e.removeDead(dead, old)
-		e.forgotten = append(e.forgotten, old)
+		m.removeDead(dead, old)
+		m.forgotten = append(m.forgotten, old)
 	}
-	dead := e.deadJobsOf(name)
+	dead := m.deadJobsOf(name)
 	if dead.dead.len() == 0 {
-		e.namesWithDead.push(dead)
+		m.namesWithDead.push(dead)
 	}
 	dead.byID[d.id] = d
 	dead.dead.push(d)
-	e.deadCount++
+	m.deadCount++
 }
 
 // removeDead takes out a dead job, which must be there.
-func (e *Engine) removeDead(dead *deadJobs, d *endedJob) {
+func (m *machine) removeDead(dead *deadJobs, d *endedJob) {
 	dead.dead.remove(d)
 	delete(dead.byID, d.id)
-	e.deadCount--
+	m.deadCount--
 	if dead.dead.len() > 0 {
 		return
 	}
-	e.namesWithDead.remove(dead)
+	m.namesWithDead.remove(dead)
 	if dead.retention == nil { // else the file has the retention, which the sweeper deletes
-		delete(e.deadJobs, dead.name)
+		delete(m.deadJobs, dead.name)
 	}
 }
 
 // trimDead forgets up to limit dead jobs of a name that are too old or too many.
-func (e *Engine) trimDead(dead *deadJobs, now leaky.Instant, limit int) (gone int) {
-	r, q := e.retention(dead), e.queues[dead.name]
+func (m *machine) trimDead(dead *deadJobs, now leaky.Instant, limit int) (gone int) {
+	r, q := m.retention(dead), m.queues[dead.name]
 	for gone < limit && dead.dead.len() > 0 && (int64(dead.dead.len()) > r.Max || tooOld(dead.dead.top(), r, now)) {
 		d := dead.dead.top()
-		e.removeDead(dead, d)
+		m.removeDead(dead, d)
 		if q != nil && q.endedJobs.byID[d.id] == d { // the id may have been used again
 			delete(q.endedJobs.byID, d.id)
 		}
-		e.forgotten = append(e.forgotten, d)
+		m.forgotten = append(m.forgotten, d)
 		gone++
 	}
 	return gone
 }
 
 // deadOfDeleted returns the dead jobs of a name without a queue; nil if there are none.
-func (e *Engine) deadOfDeleted(name string) *deadJobs {
-	if q := e.queues[name]; q != nil && q.live {
+func (m *machine) deadOfDeleted(name string) *deadJobs {
+	if q := m.queues[name]; q != nil && q.live {
 		return nil
 	}
-	if dead := e.deadJobs[name]; dead != nil && dead.dead.len() > 0 {
+	if dead := m.deadJobs[name]; dead != nil && dead.dead.len() > 0 {
 		return dead
 	}
 	return nil
 }
 
 // deadJob returns a dead job, nil if there is none.
-func (e *Engine) deadJob(name, id string, now leaky.Instant) *endedJob {
-	dead := e.deadJobs[name]
+func (m *machine) deadJob(name, id string, now leaky.Instant) *endedJob {
+	dead := m.deadJobs[name]
 	if dead == nil {
 		return nil
 	}
 	d := dead.byID[id]
-	if d == nil || tooOld(d, e.retention(dead), now) {
+	if d == nil || tooOld(d, m.retention(dead), now) {
 		return nil
 	}
 	return d
@@ -127,8 +127,8 @@ func (e *Engine) deadJob(name, id string, now leaky.Instant) *endedJob {
 
 // DeadQueues implements queue.Jobs.
 func (e *Engine) DeadQueues(ctx context.Context, after string, limit int) ([]queue.DeadQueue, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return nil, err
 	}
@@ -153,8 +153,8 @@ func (e *Engine) DeadQueues(ctx context.Context, after string, limit int) ([]que
 }
 
 // nextWithDead returns the dead jobs of the next name that has some; nil if there is none.
-func (e *Engine) nextWithDead(name string) *deadJobs {
-	for dead := range e.namesWithDead.from(func(dead *deadJobs) bool { return dead.name > name }) {
+func (m *machine) nextWithDead(name string) *deadJobs {
+	for dead := range m.namesWithDead.from(func(dead *deadJobs) bool { return dead.name > name }) {
 		return dead
 	}
 	return nil

@@ -15,7 +15,7 @@ func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended,
 }
 
 // answerDeferred answers for a job that is deferred already, or was cancelled while it was.
-func (e *Engine) answerDeferred(it *appendItem, q *queueState, number uint64, c *call, now leaky.Instant) {
+func (m *machine) answerDeferred(it *appendItem, q *queueState, number uint64, c *call, now leaky.Instant) {
 	d := q.overflow.records.get(number)
 	if d.state == cancelledDeferral {
 		it.answerDuplicate(d.fingerprint, queue.Cancelled)
@@ -25,16 +25,16 @@ func (e *Engine) answerDeferred(it *appendItem, q *queueState, number uint64, c 
 	if it.answer.Outcome != queue.Duplicate {
 		return
 	}
-	if number <= q.overflow.progress.olderUpTo && !e.outOfSpace() {
-		number = e.renewDeferral(it, q, number, c)
+	if number <= q.overflow.progress.olderUpTo && m.room.full == nil {
+		number = m.renewDeferral(it, q, number, c)
 	}
 	it.answer.Ticket, it.answer.At = ticket{q.number, number}.text(), now.Time()
 }
 
 // deferJob reserves a ticket; the job counts as deferred once that is on disk.
-func (e *Engine) deferJob(it *appendItem, q *queueState, b *ruleCharges, c *call, now leaky.Instant) {
+func (m *machine) deferJob(it *appendItem, q *queueState, b *ruleCharges, c *call, now leaky.Instant) {
 	a := &q.overflow
-	e.store.deferred++
+	m.store.deferred++
 	a.lastTicket++
 	a.deferring++
 	a.deferringCost += it.job.Cost
@@ -42,13 +42,13 @@ func (e *Engine) deferJob(it *appendItem, q *queueState, b *ruleCharges, c *call
 		call: c, queue: q, id: strings.Clone(it.job.ID), number: a.lastTicket, turn: q.turn, answer: it.answer,
 		bounds: q.costBounds(it.job.Cost, false), notBefore: scheduledUntil(&it.job, now), charges: b,
 		record: deferral{
-			at: now, seq: e.store.deferred, fingerprint: it.fingerprint, cost: uint16(it.job.Cost),
+			at: now, seq: m.store.deferred, fingerprint: it.fingerprint, cost: uint16(it.job.Cost),
 			state: stillDeferred,
 		},
 	}
 	q.claim(s.id, c)
-	e.chargeRules(b, now)
-	e.enqueue(c, s)
+	m.chargeRules(b, now)
+	m.enqueue(c, s)
 }
 
 // etaDeferred is when the job is expected if it is set aside.
@@ -79,13 +79,13 @@ func (c *deferChange) prepare(b *batch) {
 	b.putDeferral(c.queue, c.number, c.id, c.record)
 }
 
-func (c *deferChange) apply(e *Engine, now leaky.Instant) {
+func (c *deferChange) apply(m *machine, now leaky.Instant) {
 	q, a := c.queue, &c.queue.overflow
 	q.unclaim(c.id)
 	a.deferring--
 	a.deferringCost -= int64(c.record.cost)
 	if n := a.records.find(c.id); n != 0 { // an earlier deferral that has lapsed
-		e.dropLapsed(q, n)
+		m.dropLapsed(q, n)
 	}
 	*c.answer = queue.Appended{
 		Outcome: queue.SetAside, ID: c.id, State: queue.Deferred,
@@ -100,13 +100,13 @@ func (c *deferChange) apply(e *Engine, now leaky.Instant) {
 		Rules: c.charges.confirm(),
 	}
 	a.records.add(c.number, c.id, c.record)
-	e.countDeferred(q, c.number, 1, int64(c.record.cost))
-	e.forgetLapsed(q, now, 2)
+	m.countDeferred(q, c.number, 1, int64(c.record.cost))
+	m.forgetLapsed(q, now, 2)
 	c.call.finish(nil)
 }
 
-func (c *deferChange) rollBack(e *Engine, err error) {
-	c.charges.revert(e.now())
+func (c *deferChange) rollBack(m *machine, now leaky.Instant, err error) {
+	c.charges.revert(now)
 	a := &c.queue.overflow
 	c.queue.unclaim(c.id)
 	a.deferring--
@@ -120,17 +120,17 @@ func (c *deferChange) freesSpace() bool { return false }
 
 // renewDeferral moves the record of a job that is published again to a new ticket, of the present generation.
 // Otherwise it could be given up while the new copy is on its way.
-func (e *Engine) renewDeferral(it *appendItem, q *queueState, old uint64, c *call) uint64 {
+func (m *machine) renewDeferral(it *appendItem, q *queueState, old uint64, c *call) uint64 {
 	a := &q.overflow
-	e.store.deferred++
+	m.store.deferred++
 	a.lastTicket++
 	r := &renewDeferralChange{
 		call: c, queue: q, id: strings.Clone(it.job.ID), old: old, number: a.lastTicket, record: *a.records.get(old),
 		answer: it.answer,
 	}
-	r.oldSeq, r.record.seq = r.record.seq, e.store.deferred
+	r.oldSeq, r.record.seq = r.record.seq, m.store.deferred
 	q.claim(r.id, c)
-	e.enqueue(c, r)
+	m.enqueue(c, r)
 	return r.number
 }
 
@@ -151,16 +151,16 @@ func (c *renewDeferralChange) prepare(b *batch) {
 	b.putDeferral(c.queue, c.number, c.id, c.record)
 }
 
-func (c *renewDeferralChange) apply(e *Engine, _ leaky.Instant) {
+func (c *renewDeferralChange) apply(m *machine, _ leaky.Instant) {
 	q := c.queue
 	q.unclaim(c.id)
-	e.removeDeferral(q, c.old)
+	m.removeDeferral(q, c.old)
 	q.overflow.records.add(c.number, c.id, c.record)
-	e.countDeferred(q, c.number, 1, int64(c.record.cost))
+	m.countDeferred(q, c.number, 1, int64(c.record.cost))
 	c.call.finish(nil)
 }
 
-func (c *renewDeferralChange) rollBack(_ *Engine, err error) {
+func (c *renewDeferralChange) rollBack(_ *machine, _ leaky.Instant, err error) {
 	a := &c.queue.overflow
 	c.queue.unclaim(c.id)
 	a.returnTicket(c.number)
@@ -200,16 +200,16 @@ func (e *Engine) Withdraw(ctx context.Context, w []queue.Ticketed) ([]time.Durat
 }
 
 // withdraw decides about a withdrawal, unless that depends on a change under way.
-func (e *Engine) withdraw(v *withdrawItem, c *call, now leaky.Instant) (busy *call) {
-	q := e.queues[v.Queue]
+func (m *machine) withdraw(v *withdrawItem, c *call, now leaky.Instant) (busy *call) {
+	q := m.queues[v.Queue]
 	if q == nil {
 		return nil
 	}
 	if q.busy != nil {
 		return q.busy
 	}
-	if m := q.changeOf(v.ID); m != nil {
-		return m
+	if busy := q.changeOf(v.ID); busy != nil {
+		return busy
 	}
 	v.retryAfter = q.retryAfter(1, now)
 	number, d := q.deferral(v.ID, now)
@@ -217,7 +217,7 @@ func (e *Engine) withdraw(v *withdrawItem, c *call, now leaky.Instant) (busy *ca
 		return nil
 	}
 	q.claim(v.ID, c)
-	e.enqueue(c, &withdrawChange{call: c, queue: q, number: number, seq: d.seq, of: v})
+	m.enqueue(c, &withdrawChange{call: c, queue: q, number: number, seq: d.seq, of: v})
 	return nil
 }
 
@@ -234,13 +234,13 @@ func (c *withdrawChange) prepare(b *batch) {
 	b.dropDeferral(c.seq)
 }
 
-func (c *withdrawChange) apply(e *Engine, _ leaky.Instant) {
+func (c *withdrawChange) apply(m *machine, _ leaky.Instant) {
 	c.queue.unclaim(c.of.ID)
-	e.removeDeferral(c.queue, c.number)
+	m.removeDeferral(c.queue, c.number)
 	c.call.finish(nil)
 }
 
-func (c *withdrawChange) rollBack(_ *Engine, err error) {
+func (c *withdrawChange) rollBack(_ *machine, _ leaky.Instant, err error) {
 	c.queue.unclaim(c.of.ID)
 	c.of.err = err
 	c.call.finish(err)

@@ -69,37 +69,37 @@ func (c *deleteChange) prepare(b *batch) {
 	}
 }
 
-func (c *deleteChange) apply(e *Engine, now leaky.Instant) {
+func (c *deleteChange) apply(m *machine, now leaky.Instant) {
 	q := c.queue
 	q.busy, q.live, q.gone = nil, false, true
-	e.countRuleUses(&q.spec, -1)
-	e.rulesVersion++
-	e.leaveGroup(q, now)
-	e.arm(q, now) // takes it off the agenda
-	e.countChild(q.spec.Name, -1)
+	m.countRuleUses(&q.spec, -1)
+	m.rulesVersion++
+	m.leaveGroup(q, now)
+	m.arm(q, now) // takes it off the agenda
+	m.countChild(q.spec.Name, -1)
 	for s, n := range q.counts {
-		e.counts[s] -= n
+		m.counts[s] -= n
 	}
-	e.trackBacklog(q)
+	m.trackBacklog(q)
 	name := q.spec.Name
 	if c.mayHaveDead {
 		retention := q.spec.Retention
-		e.deadJobsOf(name).retention = &retention
+		m.deadJobsOf(name).retention = &retention
 	}
 	if c.matters {
-		e.leftPaces[name] = c.left
+		m.leftPaces[name] = c.left
 	}
-	delete(e.queues, name)
-	if at, found := slices.BinarySearch(e.queueNames, name); found {
-		e.queueNames = slices.Delete(e.queueNames, at, at+1)
+	delete(m.queues, name)
+	if at, found := slices.BinarySearch(m.queueNames, name); found {
+		m.queueNames = slices.Delete(m.queueNames, at, at+1)
 	}
-	e.discardQueue(q)
+	m.discardQueue(q)
 	c.call.finish(nil)
 }
 
-func (c *deleteChange) rollBack(e *Engine, err error) {
+func (c *deleteChange) rollBack(m *machine, now leaky.Instant, err error) {
 	c.queue.busy = nil
-	e.arm(c.queue, e.now())
+	m.arm(c.queue, now)
 	c.call.finish(err)
 }
 

@@ -28,11 +28,12 @@
 //
 // # Where to look
 //
-// The state: Engine in engine.go, queueState in queue.go, job and lease in job.go, lane in lane.go, group in
-// groups.go, rule in rule.go. The way in: append.go decides, room.go says what is full, retryafter.go when to come
-// back, appendrules.go what rules say, defer.go what goes on the overflow, readmit.go what comes back. The way out:
-// reserve.go is the call, agenda.go which queue is due, grant.go and groupvisit.go the visit, lanes.go the fair turn,
-// pace.go and limits.go the departure, ceilings.go what must be on file first, wake.go who is told when. The end:
-// settle.go decides, settlechanges.go applies, receiver.go stops a queue or opens its circuit, leases.go takes back.
-// The file: committer.go and batch.go, effects.go, codec.go and tables.go, open.go and load.go, sweep.go.
+// The state: machine in machine.go, which Engine in engine.go guards; queueState in queue.go, job and lease in
+// job.go, lane in lane.go, group in groups.go, rule in rule.go. The way in: append.go decides, room.go says what is
+// full, retryafter.go when to come back, appendrules.go what rules say, defer.go what goes on the overflow,
+// readmit.go what comes back. The way out: reserve.go is the call, agenda.go which queue is due, grant.go and
+// groupvisit.go the visit, lanes.go the fair turn, pace.go and limits.go the departure, ceilings.go what must be on
+// file first, wake.go who is told when. The end: settle.go decides, settlechanges.go applies, receiver.go stops a
+// queue or opens its circuit, leases.go takes back. The file: committer.go and batch.go, effects.go, codec.go and
+// tables.go, open.go and load.go, sweep.go.
 package boltq

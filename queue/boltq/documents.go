@@ -109,9 +109,9 @@ func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p 
 	if limit < 1 || limit > queue.MaxDocuments {
 		return p, queue.FieldErrorf("limit", strconv.Itoa(limit), "must be from 1 to %d", queue.MaxDocuments)
 	}
-	e.mu.Lock()
+	e.lock()
 	now, err := e.now(), e.readable(ctx)
-	e.mu.Unlock()
+	e.unlock()
 	if err != nil {
 		return p, err
 	}
@@ -169,17 +169,17 @@ func (e *Engine) tryPutDocument(
 	d queue.Document, expect int64, actor queue.Actor, c *call,
 ) (busy *call, revision int64, err error) {
 	k := documentKey(d.Kind, d.Name)
-	e.mu.Lock()
+	e.lock()
 	if err := e.usable(); err != nil {
-		e.mu.Unlock()
+		e.unlock()
 		return nil, 0, err
 	}
 	if busy := e.documentCalls[string(k)]; busy != nil {
-		e.mu.Unlock()
+		e.unlock()
 		return busy, 0, nil
 	}
 	e.documentCalls[string(k)] = c
-	e.mu.Unlock()
+	e.unlock()
 
 	var was queue.Document
 	err = e.db.View(func(tx *bbolt.Tx) error {
@@ -191,8 +191,8 @@ func (e *Engine) tryPutDocument(
 		changes, revision, err = decideDocument(&d, &was, expect)
 	}
 
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if changes {
 		err = e.usable()
 	}
@@ -248,12 +248,12 @@ func (c *documentChange) prepare(b *batch) {
 	b.documents++
 }
 
-func (c *documentChange) apply(e *Engine, _ leaky.Instant) { c.end(e, nil) }
+func (c *documentChange) apply(m *machine, _ leaky.Instant) { c.end(m, nil) }
 
-func (c *documentChange) rollBack(e *Engine, err error) { c.end(e, err) }
+func (c *documentChange) rollBack(m *machine, now leaky.Instant, err error) { c.end(m, err) }
 
-func (c *documentChange) end(e *Engine, err error) {
-	delete(e.documentCalls, string(documentKey(c.document.Kind, c.document.Name)))
+func (c *documentChange) end(m *machine, err error) {
+	delete(m.documentCalls, string(documentKey(c.document.Kind, c.document.Name)))
 	c.call.finish(err)
 }
 

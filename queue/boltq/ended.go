@@ -85,10 +85,10 @@ func tooOld(d *endedJob, r queue.Retention, now leaky.Instant) bool {
 }
 
 // newEndedJob is what will be remembered of a leased or held job.
-func (e *Engine) newEndedJob(j *job, s queue.State, now leaky.Instant) *endedJob {
-	e.store.ended++
+func (m *machine) newEndedJob(j *job, s queue.State, now leaky.Instant) *endedJob {
+	m.store.ended++
 	d := &endedJob{
-		id: j.id, key: e.store.ended, fence: j.lease.fence, result: s, state: s, fingerprint: j.fingerprint,
+		id: j.id, key: m.store.ended, fence: j.lease.fence, result: s, state: s, fingerprint: j.fingerprint,
 		cost: j.cost, appended: j.appended, at: now, reason: j.lease.reason,
 	}
 	if s == queue.Dead {
@@ -98,7 +98,7 @@ func (e *Engine) newEndedJob(j *job, s queue.State, now leaky.Instant) *endedJob
 }
 
 // endedState is the state of a job that holds no place in q.
-func (e *Engine) endedState(q *queueState, id string, now leaky.Instant) queue.State {
+func (m *machine) endedState(q *queueState, id string, now leaky.Instant) queue.State {
 	if d := q.endedJobs.find(id, q.spec.Retention, now); d != nil {
 		return d.state
 	}
@@ -109,7 +109,7 @@ func (e *Engine) endedState(q *queueState, id string, now leaky.Instant) queue.S
 	default:
 		return queue.Deferred
 	}
-	if e.deadJob(q.spec.Name, id, now) != nil { // of a deleted queue of that name
+	if m.deadJob(q.spec.Name, id, now) != nil { // of a deleted queue of that name
 		return queue.Dead
 	}
 	return queue.StateNone
@@ -119,37 +119,37 @@ const trimMax = 100 // ended jobs of each kind that one call forgets for their a
 
 // trimSome forgets what is too old in one queue and among one name's dead jobs. Calls take turns through all of
 // them.
-func (e *Engine) trimSome(now leaky.Instant) {
-	dead := e.nextWithDead(e.deadCursor)
-	if e.deadCursor = ""; dead != nil {
-		e.deadCursor = dead.name
-		e.trimDead(dead, now, trimMax)
+func (m *machine) trimSome(now leaky.Instant) {
+	dead := m.nextWithDead(m.deadCursor)
+	if m.deadCursor = ""; dead != nil {
+		m.deadCursor = dead.name
+		m.trimDead(dead, now, trimMax)
 	}
-	e.forgetExpiredTallies(now, expiredTalliesMax)
-	if len(e.queueNames) == 0 {
+	m.forgetExpiredTallies(now, expiredTalliesMax)
+	if len(m.queueNames) == 0 {
 		return
 	}
-	e.trimCursor = (e.trimCursor + 1) % len(e.queueNames)
-	q := e.queues[e.queueNames[e.trimCursor]]
-	e.trim(q, now, trimMax)
-	e.forgetLapsed(q, now, trimMax)
-	e.forgetIdleLanes(now, trimMax)
+	m.trimCursor = (m.trimCursor + 1) % len(m.queueNames)
+	q := m.queues[m.queueNames[m.trimCursor]]
+	m.trim(q, now, trimMax)
+	m.forgetLapsed(q, now, trimMax)
+	m.forgetIdleLanes(now, trimMax)
 }
 
 // rememberEnded remembers a job that ended, and forgets others as bounds require.
-func (e *Engine) rememberEnded(q *queueState, d *endedJob, now leaky.Instant) {
+func (m *machine) rememberEnded(q *queueState, d *endedJob, now leaky.Instant) {
 	q.endedJobs.add(d)
 	if d.state == queue.Dead {
-		e.addDead(q.spec.Name, d)
+		m.addDead(q.spec.Name, d)
 	}
-	e.trim(q, now, 2)
+	m.trim(q, now, 2)
 }
 
 // trim forgets up to limit ended jobs of q that are too old or too many.
-func (e *Engine) trim(q *queueState, now leaky.Instant, limit int) {
-	e.forgotten = append(e.forgotten, q.endedJobs.trim(q.spec.Retention, now, limit)...)
-	if dead := e.deadJobs[q.spec.Name]; dead != nil {
-		e.trimDead(dead, now, limit)
+func (m *machine) trim(q *queueState, now leaky.Instant, limit int) {
+	m.forgotten = append(m.forgotten, q.endedJobs.trim(q.spec.Retention, now, limit)...)
+	if dead := m.deadJobs[q.spec.Name]; dead != nil {
+		m.trimDead(dead, now, limit)
 	}
 }
 

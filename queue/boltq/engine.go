@@ -24,30 +24,11 @@ type Engine struct {
 	storeFile
 	mu    sync.Mutex // guards all that follows
 	clock clock
-	epoch uint64
 	committer
 	saver
 	closing   bool
 	closingCh chan struct{} // closed when the engine closes
-
-	queues     map[string]*queueState
-	queueNames []string // of live queues, sorted
-	// children counts the children of each name, including those whose creation is not on disk yet.
-	children map[string]int
-	counts   [queue.Expired + 1]int64
-	schedules
-	leases       heap[*lease]
-	lastFence    uint64
-	idleLanes    heap[*lane]   // lanes without jobs whose bucket still delays
-	calendarsDue leaky.Instant // when the next calendar must be renewed
-	drainers
-	rulebook
-	deadIndex
-	leftovers
-	withBacklog   map[*queueState]struct{} // queues with jobs on the overflow
-	roomListeners listeners[string]
-	// documentCalls has the call that decides about a document, or whose change of it is under way.
-	documentCalls map[string]*call
+	*machine
 }
 
 // storeFile is the file and what is known of its disk.
@@ -71,6 +52,27 @@ var (
 	_ move.Mover      = (*Engine)(nil)
 )
 
+// lock takes the mutex, and asks what there is room for before anything is decided.
+func (e *Engine) lock() {
+	e.mu.Lock()
+	e.room = room{bytes: e.space().Limit}
+	if e.outOfSpace() {
+		e.room.full = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
+	}
+}
+
+// unlock has what was decided committed and saved, and gives up the mutex.
+func (e *Engine) unlock() {
+	if len(e.pending) > 0 {
+		e.work.Signal()
+	}
+	if e.toSave {
+		e.toSave = false
+		e.wakeSaver()
+	}
+	e.mu.Unlock()
+}
+
 // usable returns why the engine cannot decide anything, or nil.
 func (e *Engine) usable() error {
 	if e.closing {
@@ -89,9 +91,9 @@ func (e *Engine) Check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e.mu.Lock()
+	e.lock()
 	err := e.usable()
-	e.mu.Unlock()
+	e.unlock()
 	if err != nil {
 		return err
 	}
@@ -110,9 +112,9 @@ func (e *Engine) Check(ctx context.Context) error {
 
 // Close commits what is pending and the exact pace, and releases the file.
 func (e *Engine) Close() error {
-	e.mu.Lock()
+	e.lock()
 	if e.closing {
-		e.mu.Unlock()
+		e.unlock()
 		<-e.ended
 		return nil
 	}
@@ -121,75 +123,13 @@ func (e *Engine) Close() error {
 	e.wakeListeners.closeAll()
 	e.roomListeners.closeAll()
 	close(e.closingCh)
-	e.mu.Unlock()
+	e.unlock()
 	<-e.saverEnded
 	<-e.ended
 	if err := e.db.Close(); err != nil {
 		return fmt.Errorf("close %s: %w", e.path, err)
 	}
 	return nil
-}
-
-// setState moves a job to another state and keeps all counts in step.
-func (e *Engine) setState(j *job, to queue.State) {
-	for _, c := range []*[queue.Expired + 1]int64{&e.counts, &j.lane.queue.counts} {
-		if j.state != queue.StateNone {
-			c[j.state]--
-		}
-		if !to.Ended() {
-			c[to]++
-		}
-	}
-	if j.lease != nil {
-		j.lane.trackInFlight(j.lease, to)
-	}
-	if idle(j.state) != idle(to) {
-		e.trackDeadline(j, idle(to))
-	}
-	if q := j.lane.queue; q.group != nil {
-		if j.state == queue.Waiting {
-			q.group.addWaiting(q, -1)
-		}
-		if to == queue.Waiting {
-			q.group.addWaiting(q, 1)
-		}
-	}
-	j.state = to
-}
-
-// idle reports whether jobs in that state wait, for their turn or for an instant.
-func idle(s queue.State) bool { return s == queue.Waiting || s == queue.Scheduled }
-
-// putWaiting puts a job among the waiting ones of its lane, and reports whether the lane had none.
-func (e *Engine) putWaiting(j *job, now leaky.Instant) (first bool) {
-	q := j.lane.queue
-	first = q.pushWaiting(j)
-	e.setState(j, queue.Waiting)
-	q.placeLane(j.lane, first, now)
-	return first
-}
-
-// leaveFlight takes a leased job to a state other than waiting, and reports whether that unblocked its lane or its
-// queue.
-func (e *Engine) leaveFlight(j *job, to queue.State, now leaky.Instant) (freed bool) {
-	q := j.lane.queue
-	crowded := q.atMaxInFlight()
-	e.setState(j, to)
-	return q.unblock(j.lane, now) || crowded && !q.atMaxInFlight()
-}
-
-// enterJob makes a job visible whose append is on disk, and reports whether the queue needs a look.
-func (e *Engine) enterJob(j *job, now leaky.Instant) bool {
-	q := j.lane.queue
-	q.removeIncoming(j)
-	first := true
-	if j.lease == nil {
-		first = e.putWaiting(j, now)
-	} else {
-		e.putScheduled(j)
-	}
-	e.wakeForExpiry(j, now)
-	return first
 }
 
 func (e *Engine) now() leaky.Instant {

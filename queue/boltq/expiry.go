@@ -40,7 +40,7 @@ func newExpiring() heap[*queueState] {
 }
 
 // trackDeadline adds the deadline of a job that becomes idle to its queue, or removes it.
-func (e *Engine) trackDeadline(j *job, idle bool) {
+func (m *machine) trackDeadline(j *job, idle bool) {
 	if j.marks&expires == 0 {
 		return
 	}
@@ -51,51 +51,51 @@ func (e *Engine) trackDeadline(j *job, idle bool) {
 	} else {
 		q.deadlines.remove(d)
 	}
-	e.armExpiring(q)
+	m.armExpiring(q)
 }
 
-func (e *Engine) armExpiring(q *queueState) {
+func (m *machine) armExpiring(q *queueState) {
 	some := q.deadlines.len() > 0
 	if some {
 		q.firstDeadline = q.deadlines.top().at
 	}
-	updateHeap(&e.expiring, q, q.expiringIndex, some)
+	updateHeap(&m.expiring, q, q.expiringIndex, some)
 }
 
 // wakeForExpiry wakes the watcher if j is now the first job of its queue to expire.
-func (e *Engine) wakeForExpiry(j *job, now leaky.Instant) {
+func (m *machine) wakeForExpiry(j *job, now leaky.Instant) {
 	if q := j.lane.queue; j.marks&expires != 0 && q.deadlines.top().job == j {
-		e.wakeFor(q.firstDeadline, now)
+		m.wakeFor(q.firstDeadline, now)
 	}
 }
 
 // expire ends expired jobs, of whatever queue.
-func (e *Engine) expire(now leaky.Instant) *call {
+func (m *machine) expire(now leaky.Instant) *call {
 	c := newCall()
 	var busy []*queueState
-	for c.enqueued < expireMax && e.expiring.len() > 0 && e.expiring.top().firstDeadline <= now && !e.outOfSpace() {
-		q := e.expiring.top()
+	for c.enqueued < expireMax && m.expiring.len() > 0 && m.expiring.top().firstDeadline <= now && m.room.full == nil {
+		q := m.expiring.top()
 		if q.busy != nil { // what becomes of it is being decided
-			busy = append(busy, e.expiring.pop())
+			busy = append(busy, m.expiring.pop())
 			continue
 		}
 		for c.enqueued < expireMax && q.expiringIndex >= 0 && q.firstDeadline <= now {
-			e.endIdle(q.deadlines.top().job, queue.Expired, c, now)
+			m.endIdle(q.deadlines.top().job, queue.Expired, c, now)
 		}
-		e.arm(q, now)
+		m.arm(q, now)
 	}
 	for _, q := range busy {
-		e.armExpiring(q)
+		m.armExpiring(q)
 	}
 	return c
 }
 
 // afterExpiry wraps decide so that expired jobs end before the first item is decided.
-func afterExpiry[T any](e *Engine, one func(T, *call, leaky.Instant) *call) func(T, *call, leaky.Instant) *call {
+func afterExpiry[T any](m *machine, one func(T, *call, leaky.Instant) *call) func(T, *call, leaky.Instant) *call {
 	var first *call
 	return func(item T, c *call, now leaky.Instant) *call {
 		if first == nil {
-			first = e.expire(now)
+			first = m.expire(now)
 		}
 		if first.pending > 0 {
 			return first
@@ -106,11 +106,11 @@ func afterExpiry[T any](e *Engine, one func(T, *call, leaky.Instant) *call) func
 
 // untilExpiry is how long until somebody should end expired jobs. Jobs that expire shortly after one another end
 // together.
-func (e *Engine) untilExpiry(now leaky.Instant) time.Duration {
-	if e.expiring.len() == 0 || e.outOfSpace() {
+func (m *machine) untilExpiry(now leaky.Instant) time.Duration {
+	if m.expiring.len() == 0 || m.room.full != nil {
 		return maxSleep
 	}
-	if first := e.expiring.top().firstDeadline; first > now {
+	if first := m.expiring.top().firstDeadline; first > now {
 		return max(first.Sub(now), queue.Horizon/2)
 	}
 	return 0
@@ -119,7 +119,7 @@ func (e *Engine) untilExpiry(now leaky.Instant) time.Duration {
 // expired ends j, the first of its lane, if it expires before it could depart; that uses no slot. The grant is
 // answered only after that is on disk, so that a client sees what became of the jobs ahead of its own. more is
 // false if the rest is for another Reserve to decide.
-func (e *Engine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Instant) (gone, more bool) {
+func (m *machine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Instant) (gone, more bool) {
 	if j.marks&expires == 0 || j.lane.queue.expiries[j.seq] >= departs {
 		return false, true
 	}
@@ -130,6 +130,6 @@ func (e *Engine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Inst
 		g.expireCall = newCall()
 	}
 	g.expired++
-	e.endIdle(j, queue.Expired, g.expireCall, now)
+	m.endIdle(j, queue.Expired, g.expireCall, now)
 	return true, true
 }

@@ -19,8 +19,8 @@ const Schema = schema
 
 // ExportQueue implements move.Mover.
 func (e *Engine) ExportQueue(ctx context.Context, name string) (move.Queue, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return move.Queue{}, err
 	}
@@ -69,8 +69,8 @@ func (p *exportPage) endsAt(at int64, id string, ln *lane) (full bool) {
 }
 
 func (p *exportPage) choose(ctx context.Context, e *Engine) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return err
 	}
@@ -94,9 +94,9 @@ func (p *exportPage) choose(ctx context.Context, e *Engine) error {
 	case queue.Held:
 		p.byInstant(&q.held, queue.Held, c)
 	case queue.Leased:
-		p.leased(e, q, c, now)
+		p.leased(e.machine, q, c, now)
 	case queue.Dead:
-		p.dead(e, c, now)
+		p.dead(e.machine, c, now)
 	default:
 		p.ended(q, c, now)
 	}
@@ -148,8 +148,8 @@ func (p *exportPage) byInstant(all *sorted[*lease], s queue.State, c *queue.Curs
 }
 
 // leased exports leased jobs as a restart would find them, or as a Reserve would that finds the lease over.
-func (p *exportPage) leased(e *Engine, q *queueState, c *queue.Cursor, now leaky.Instant) {
-	for _, ls := range e.leasesOf(q, c) {
+func (p *exportPage) leased(m *machine, q *queueState, c *queue.Cursor, now leaky.Instant) {
+	for _, ls := range m.leasesOf(q, c) {
 		m := p.add(ls.job, queue.Waiting)
 		m.Lease = move.LeaseHeld
 		if ls.deadline <= now {
@@ -178,8 +178,8 @@ func (p *exportPage) addEnded(d *endedJob) {
 	p.jobKeys, p.endedKeys = append(p.jobKeys, d.seq), append(p.endedKeys, d.key)
 }
 
-func (p *exportPage) dead(e *Engine, c *queue.Cursor, now leaky.Instant) {
-	for d := range e.deadFrom(p.request.Queue, c, now) {
+func (p *exportPage) dead(m *machine, c *queue.Cursor, now leaky.Instant) {
+	for d := range m.deadFrom(p.request.Queue, c, now) {
 		p.addEnded(d)
 		if p.endsAt(int64(d.at), d.id, nil) {
 			return

@@ -44,43 +44,43 @@ type ceilingNeed struct {
 }
 
 // grantDue visits queues and groups from which something can depart.
-func (e *Engine) grantDue(g *grant, now leaky.Instant) {
+func (m *machine) grantDue(g *grant, now leaky.Instant) {
 	if g.full { // it asked for no jobs
 		return
 	}
-	e.fireTimers(now)
+	m.fireTimers(now)
 	var visited []*agendaEntry
-	for !g.full && e.agenda.len() > 0 && e.agenda.top().departsAt <= now.Add(queue.Horizon) {
-		o := e.agenda.pop()
+	for !g.full && m.agenda.len() > 0 && m.agenda.top().departsAt <= now.Add(queue.Horizon) {
+		o := m.agenda.pop()
 		if o.group == nil && g.usedUp(o.queue) {
-			e.passOver(g, o)
+			m.passOver(g, o)
 			continue
 		}
 		visited = append(visited, o)
 		switch {
 		case o.queue.busy != nil:
 		case o.group != nil:
-			e.visitGroup(o.group, g, now)
+			m.visitGroup(o.group, g, now)
 		default:
-			e.visitQueue(o.queue, g, now)
+			m.visitQueue(o.queue, g, now)
 		}
 	}
 	for _, o := range visited {
 		switch {
 		case o.queue.busy != nil: // whoever is changing it arms it
-			e.agenda.push(o)
+			m.agenda.push(o)
 		case o.group != nil:
-			e.rearmGroup(o.group, now)
-			e.passOverGroup(g, o.group, now)
+			m.rearmGroup(o.group, now)
+			m.passOverGroup(g, o.group, now)
 		default:
-			e.rearm(o.queue, now)
-			e.passOverUsedUp(g, o.queue, now)
+			m.rearm(o.queue, now)
+			m.passOverUsedUp(g, o.queue, now)
 		}
 	}
 }
 
 // visitQueue grants jobs of a queue that is in no group.
-func (e *Engine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
+func (m *machine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
 	g.countLost(q, q.departsAt, now)
 	q.repairWindows(now)
 	before, v := len(g.jobs), q.beginVisit(&laneBudget{})
@@ -98,14 +98,14 @@ func (e *Engine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
 			break
 		}
 		j := ln.waiting.front()
-		if gone, more := e.expired(j, d, g, now); gone {
+		if gone, more := m.expired(j, d, g, now); gone {
 			continue
 		} else if !more || !g.fits(j) || !q.affords(d, int64(j.cost)) {
 			break
 		}
 		q.noteDeparture(d)
 		q.take(d, now, int64(j.cost))
-		e.grantJob(g, &v, j, d, now)
+		m.grantJob(g, &v, j, d, now)
 	}
 	g.endVisit(q, len(g.jobs)-before, now)
 }
@@ -146,14 +146,14 @@ func (g *grant) fits(j *job) bool {
 }
 
 // grantJob hands the first job of its lane to the client.
-func (e *Engine) grantJob(g *grant, v *queueVisit, j *job, departs, now leaky.Instant) {
+func (m *machine) grantJob(g *grant, v *queueVisit, j *job, departs, now leaky.Instant) {
 	q := j.lane.queue
 	q.removeWaiting(j)
 	g.bytes += int(j.size)
 	g.use(q)
-	g.jobs = append(g.jobs, e.lease(j, g.drainer, departs))
+	g.jobs = append(g.jobs, m.lease(j, g.drainer, departs))
 	if q.spec.Lends() {
-		e.persistLease(g, j)
+		m.persistLease(g, j)
 	}
 	q.laneGranted(v, j.lane, departs, now, int64(j.cost))
 	g.full = len(g.jobs) == g.max

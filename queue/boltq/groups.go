@@ -93,57 +93,57 @@ func (q *queueState) memberOpens(now leaky.Instant) leaky.Instant {
 }
 
 // joinGroup makes a new queue a member of its parent's group, or the parent of its children.
-func (e *Engine) joinGroup(q *queueState, now leaky.Instant) {
+func (m *machine) joinGroup(q *queueState, now leaky.Instant) {
 	if name := queue.Parent(q.spec.Name); name != "" {
-		if p := e.queues[name]; p != nil && p.live {
-			e.addMember(e.ensureGroup(p, now), q, now)
+		if p := m.queues[name]; p != nil && p.live {
+			m.addMember(m.ensureGroup(p, now), q, now)
 		}
 		return
 	}
-	for _, name := range e.childrenOf(q.spec.Name) {
-		e.addMember(e.ensureGroup(q, now), e.queues[name], now)
+	for _, name := range m.childrenOf(q.spec.Name) {
+		m.addMember(m.ensureGroup(q, now), m.queues[name], now)
 	}
 }
 
 // childrenOf returns the names of the live children of a name.
-func (e *Engine) childrenOf(name string) []string {
-	from, _ := slices.BinarySearch(e.queueNames, name+".")
-	to, _ := slices.BinarySearch(e.queueNames, name+"/") // '/' follows '.'
-	return e.queueNames[from:to]
+func (m *machine) childrenOf(name string) []string {
+	from, _ := slices.BinarySearch(m.queueNames, name+".")
+	to, _ := slices.BinarySearch(m.queueNames, name+"/") // '/' follows '.'
+	return m.queueNames[from:to]
 }
 
 // countChild adds n to the number of children of child's parent.
-func (e *Engine) countChild(child string, n int) {
+func (m *machine) countChild(child string, n int) {
 	parent := queue.Parent(child)
-	if e.children[parent] += n; e.children[parent] == 0 {
-		delete(e.children, parent)
+	if m.children[parent] += n; m.children[parent] == 0 {
+		delete(m.children, parent)
 	}
 }
 
 // ensureGroup returns the group of a parent, made for its first child.
-func (e *Engine) ensureGroup(p *queueState, now leaky.Instant) *group {
+func (m *machine) ensureGroup(p *queueState, now leaky.Instant) *group {
 	if p.group == nil {
 		g := newGroup(p)
 		g.group = g
-		e.addMember(g, p, now)
+		m.addMember(g, p, now)
 	}
 	return p.group
 }
 
 // addMember adds a member, which keeps the instant at which it stood on the agenda.
-func (e *Engine) addMember(g *group, q *queueState, now leaky.Instant) {
+func (m *machine) addMember(g *group, q *queueState, now leaky.Instant) {
 	able := q.agendaIndex >= 0
-	updateHeap(&e.agenda, &q.agendaEntry, q.agendaIndex, false)
+	updateHeap(&m.agenda, &q.agendaEntry, q.agendaIndex, false)
 	q.group, q.member = g, member{}
 	if q != g.queue {
 		g.children++
 	}
 	g.count(q, 1)
-	e.putOnAgenda(q, able, now)
+	m.putOnAgenda(q, able, now)
 }
 
 // leaveGroup takes a deleted queue out of its group. The group ends with its last child.
-func (e *Engine) leaveGroup(q *queueState, now leaky.Instant) {
+func (m *machine) leaveGroup(q *queueState, now leaky.Instant) {
 	g := q.group
 	if g == nil {
 		return
@@ -152,14 +152,14 @@ func (e *Engine) leaveGroup(q *queueState, now leaky.Instant) {
 	g.count(q, -1)
 	q.group = nil
 	if g.children--; g.children > 0 {
-		e.armGroup(g, now)
+		m.armGroup(g, now)
 		return
 	}
 	p := g.queue
 	p.member.leave()
-	updateHeap(&e.agenda, &g.agendaEntry, g.agendaIndex, false)
+	updateHeap(&m.agenda, &g.agendaEntry, g.agendaIndex, false)
 	p.group, p.lastFence = nil, g.lastFence // departures of before cannot be given back
-	e.rearm(p, now)
+	m.rearm(p, now)
 }
 
 // count adds the jobs of q to the group's numbers, or takes them out if sign is -1.
@@ -228,7 +228,7 @@ func (q *queueState) giveBackDeparture(ls *lease, cost int64, now leaky.Instant)
 }
 
 // armGroup works out when something of a group can next depart.
-func (e *Engine) armGroup(g *group, now leaky.Instant) {
+func (m *machine) armGroup(g *group, now leaky.Instant) {
 	p := g.queue
 	able := p.runnable() && g.ready.len()+g.resting.len() > 0
 	if able {
@@ -237,13 +237,13 @@ func (e *Engine) armGroup(g *group, now leaky.Instant) {
 			g.departsAt = max(g.departsAt, g.resting.top().departsAt)
 		}
 	}
-	updateHeap(&e.agenda, &g.agendaEntry, g.agendaIndex, able)
+	updateHeap(&m.agenda, &g.agendaEntry, g.agendaIndex, able)
 }
 
 // rearmGroup does so after a visit, a change of the parent's spec, and a pause. Earlier slots are not lost.
-func (e *Engine) rearmGroup(g *group, now leaky.Instant) {
+func (m *machine) rearmGroup(g *group, now leaky.Instant) {
 	g.since = now
-	e.armGroup(g, now)
+	m.armGroup(g, now)
 }
 
 // rest lets a member rest until an instant.

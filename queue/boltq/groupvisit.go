@@ -6,7 +6,7 @@ import (
 )
 
 // visitGroup grants jobs of a group's members, which take turns.
-func (e *Engine) visitGroup(k *group, g *grant, now leaky.Instant) {
+func (m *machine) visitGroup(k *group, g *grant, now leaky.Instant) {
 	p := k.queue
 	if k.ready.len() > 0 || p.freeSince(now) >= k.resting.top().departsAt {
 		g.countLost(p, k.departsAt, now)
@@ -27,7 +27,7 @@ func (e *Engine) visitGroup(k *group, g *grant, now leaky.Instant) {
 		}
 		j := ln.waiting.front()
 		cost := int64(j.cost)
-		gone, more := e.expired(j, d, g, now)
+		gone, more := m.expired(j, d, g, now)
 		if !gone && (!more || !g.fits(j)) {
 			break
 		}
@@ -41,13 +41,13 @@ func (e *Engine) visitGroup(k *group, g *grant, now leaky.Instant) {
 			if q != p {
 				q.take(d, now, cost)
 			}
-			e.grantJob(g, &q.member.visit, j, d, now)
+			m.grantJob(g, &q.member.visit, j, d, now)
 			q.member.granted++
 			k.noteServed(q, cost)
 		}
 		k.reposition(q, d, now)
 	}
-	e.endGroupVisit(t, g, now)
+	m.endGroupVisit(t, g, now)
 	if len(g.jobs) > before {
 		g.needCeilings(p)
 	}
@@ -125,7 +125,7 @@ func (t *groupVisit) tryMember(q *queueState, d, now leaky.Instant) *lane {
 }
 
 // endGroupVisit finds places for the members that the visit took out.
-func (e *Engine) endGroupVisit(t *groupVisit, g *grant, now leaky.Instant) {
+func (m *machine) endGroupVisit(t *groupVisit, g *grant, now leaky.Instant) {
 	for _, q := range t.overShare { // its turn stays as it was
 		q.member.in, q.member.overShare = &t.group.ready, true
 		t.group.ready.push(q)
@@ -136,7 +136,7 @@ func (e *Engine) endGroupVisit(t *groupVisit, g *grant, now leaky.Instant) {
 		if at := q.memberOpens(now); q.member.in == nil && q.runnable() && q.canDepart(at) {
 			t.group.rest(q, at)
 		}
-		e.armTimer(q)
+		m.armTimer(q)
 	}
 	for _, q := range t.busy { // whoever is changing it arms it
 		t.group.makeReady(q)

@@ -54,8 +54,8 @@ func (e *Engine) Decide(
 }
 
 // decideHeld carries out a decision about a held job, unless that depends on a change under way.
-func (e *Engine) decideHeld(k *decideItem, c *call, now leaky.Instant) (busy *call) {
-	q := e.queues[k.queue]
+func (m *machine) decideHeld(k *decideItem, c *call, now leaky.Instant) (busy *call) {
+	q := m.queues[k.queue]
 	if q == nil {
 		k.err = unknownQueue(k.queue)
 		return nil
@@ -65,7 +65,7 @@ func (e *Engine) decideHeld(k *decideItem, c *call, now leaky.Instant) (busy *ca
 	}
 	j := q.jobs[k.id]
 	if j == nil {
-		k.state = e.endedState(q, k.id, now)
+		k.state = m.endedState(q, k.id, now)
 		return nil
 	}
 	if k.state = j.state; j.state != queue.Held {
@@ -73,19 +73,19 @@ func (e *Engine) decideHeld(k *decideItem, c *call, now leaky.Instant) (busy *ca
 	}
 	j.busy = c
 	if k.verdict == queue.Release {
-		e.enqueue(c, &resumeHeldChange{call: c, job: j, item: k, at: now})
+		m.enqueue(c, &resumeHeldChange{call: c, job: j, item: k, at: now})
 		return nil
 	}
 	state := queue.Delivered
 	if k.verdict == queue.Bury {
 		state = queue.Dead
 	}
-	ls, d := j.lease, e.newEndedJob(j, state, now)
+	ls, d := j.lease, m.newEndedJob(j, state, now)
 	d.attempts, d.fence, d.verdict, d.result = ls.attempts, ls.settled, ls.verdict, ls.result
 	if k.reason != "" {
 		d.reason = k.reason
 	}
-	e.enqueue(c, &endHeldChange{call: c, job: j, ended: d, item: k})
+	m.enqueue(c, &endHeldChange{call: c, job: j, ended: d, item: k})
 	return nil
 }
 
@@ -115,19 +115,19 @@ func (c *endHeldChange) prepare(b *batch) {
 	b.putEnded(q, c.ended, past)
 }
 
-func (c *endHeldChange) apply(e *Engine, now leaky.Instant) {
+func (c *endHeldChange) apply(m *machine, now leaky.Instant) {
 	j, q := c.job, c.job.lane.queue
 	j.busy = nil
 	q.held.remove(j.lease)
-	e.leaveFlight(j, c.ended.state, now)
-	e.removeJob(j, now)
-	e.rememberEnded(q, c.ended, now)
-	e.announceRoom(q, now)
+	m.leaveFlight(j, c.ended.state, now)
+	m.removeJob(j, now)
+	m.rememberEnded(q, c.ended, now)
+	m.announceRoom(q, now)
 	c.item.state = c.ended.state
 	c.call.finish(nil)
 }
 
-func (c *endHeldChange) rollBack(_ *Engine, err error) {
+func (c *endHeldChange) rollBack(_ *machine, _ leaky.Instant, err error) {
 	c.job.busy, c.item.err = nil, err
 	c.call.finish(err)
 }
@@ -150,18 +150,18 @@ func (c *resumeHeldChange) prepare(b *batch) {
 	b.putLease(c.job.seq, queue.Waiting, &to)
 }
 
-func (c *resumeHeldChange) apply(e *Engine, now leaky.Instant) {
+func (c *resumeHeldChange) apply(m *machine, now leaky.Instant) {
 	j, q := c.job, c.job.lane.queue
 	j.busy = nil
 	q.held.remove(j.lease)
-	e.putWaiting(j, now)
-	e.wakeForExpiry(j, now)
-	e.armAndWake(q, now)
+	m.putWaiting(j, now)
+	m.wakeForExpiry(j, now)
+	m.armAndWake(q, now)
 	c.item.state = queue.Waiting
 	c.call.finish(nil)
 }
 
-func (c *resumeHeldChange) rollBack(_ *Engine, err error) {
+func (c *resumeHeldChange) rollBack(_ *machine, _ leaky.Instant, err error) {
 	c.job.busy, c.item.err = nil, err
 	c.call.finish(err)
 }

@@ -95,14 +95,14 @@ func (c *openImportChange) prepare(b *batch) {
 	b.putImport(c.queue.number, importState{c.mark, true})
 }
 
-func (c *openImportChange) apply(e *Engine, now leaky.Instant) {
+func (c *openImportChange) apply(m *machine, now leaky.Instant) {
 	c.queue.importing = importState{c.mark, true}
-	c.specChange.apply(e, now)
+	c.specChange.apply(m, now)
 }
 
-func (c *openImportChange) rollBack(e *Engine, err error) {
+func (c *openImportChange) rollBack(m *machine, now leaky.Instant, err error) {
 	c.queue.turn, c.queue.maxCost = c.turn, c.maxCost
-	c.specChange.rollBack(e, err)
+	c.specChange.rollBack(m, now, err)
 }
 
 // CloseImport implements move.Mover.
@@ -196,10 +196,10 @@ func (c *closeImportChange) prepare(b *batch) {
 	b.putImport(c.queue.number, importState{c.queue.importing.mark, false})
 }
 
-func (c *closeImportChange) apply(e *Engine, now leaky.Instant) {
+func (c *closeImportChange) apply(m *machine, now leaky.Instant) {
 	q := c.queue
 	q.importing.open = false
 	// The buckets of its lanes are unknown, so they are delayed.
 	q.openedAt, q.maxCostAtOpen = now, q.maxCost
-	c.specChange.apply(e, now)
+	c.specChange.apply(m, now)
 }

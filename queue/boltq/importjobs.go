@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"fmt"
 	"strings"
 
 	"github.com/penstock/penstock/leaky"
@@ -69,8 +68,8 @@ func (it *importJob) unpack() (err error) {
 }
 
 // placeJob decides about a job, unless that depends on a change under way.
-func (e *Engine) placeJob(it *importJob, c *call, now leaky.Instant) (busy *call) {
-	q := e.queues[it.queue]
+func (m *machine) placeJob(it *importJob, c *call, now leaky.Instant) (busy *call) {
+	q := m.queues[it.queue]
 	switch {
 	case q == nil:
 		it.err = unknownQueue(it.queue)
@@ -89,14 +88,14 @@ func (e *Engine) placeJob(it *importJob, c *call, now leaky.Instant) (busy *call
 		it.outcome = move.There
 	case there:
 		it.outcome = move.Clashes
-	case e.outOfSpace():
-		it.err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
+	case m.room.full != nil:
+		it.err = m.room.full
 	case !it.State.Ended():
-		e.placeAlive(it, q, c)
+		m.placeAlive(it, q, c)
 	case now.Sub(instantOf(it.At)) >= q.spec.Retention.For.D():
 		it.outcome = move.Forgotten
 	default:
-		e.placeEnded(it, q, c)
+		m.placeEnded(it, q, c)
 	}
 	return nil
 }
@@ -119,10 +118,10 @@ func (q *queueState) fingerprintOf(id string, now leaky.Instant) (print [8]byte,
 }
 
 // placeAlive reserves the place of a job that holds one. Capacity is not checked: it was when the job was appended.
-func (e *Engine) placeAlive(it *importJob, q *queueState, c *call) {
-	e.store.seq++
+func (m *machine) placeAlive(it *importJob, q *queueState, c *call) {
+	m.store.seq++
 	j := &job{
-		id: strings.Clone(it.ID), lane: q.lane(it.lane, it.head.Lane), seq: e.store.seq, turn: it.Turn,
+		id: strings.Clone(it.ID), lane: q.lane(it.lane, it.head.Lane), seq: m.store.seq, turn: it.Turn,
 		appended:    instantOf(it.AppendedAt),
 		fingerprint: it.fingerprint, busy: c, size: uint32(len(it.Record)), cost: uint16(it.Cost),
 	}
@@ -146,7 +145,7 @@ func (e *Engine) placeAlive(it *importJob, q *queueState, c *call) {
 	} else {
 		q.addIncoming(j, due)
 	}
-	e.enqueue(c, &importChange{call: c, job: j, item: it, lease: importedLease(j, it, due)})
+	m.enqueue(c, &importChange{call: c, job: j, item: it, lease: importedLease(j, it, due)})
 }
 
 // importedLease is what the export says about earlier attempts; nil if there is nothing beyond the record.
@@ -177,14 +176,14 @@ func (c *importChange) prepare(b *batch) {
 	b.putJob(c.job, c.item.Record)
 }
 
-func (c *importChange) apply(e *Engine, now leaky.Instant) {
+func (c *importChange) apply(m *machine, now leaky.Instant) {
 	j := c.job
 	j.busy = nil
 	c.item.outcome = move.Placed
 	if c.item.State == queue.Held {
 		j.lane.queue.incoming.all--
 		j.lease = c.lease
-		e.setState(j, queue.Held)
+		m.setState(j, queue.Held)
 		j.lane.queue.held.push(j.lease)
 		c.call.finish(nil)
 		return
@@ -193,7 +192,7 @@ func (c *importChange) apply(e *Engine, now leaky.Instant) {
 		j.lease.inFlight = true
 		j.lane.inFlight++
 	}
-	arrived := e.enterJob(j, now)
+	arrived := m.enterJob(j, now)
 	switch ls := c.lease; {
 	case ls != nil && j.lease != nil:
 		j.lease.attempts, j.lease.reason, j.lease.timeline, j.lease.onFile = ls.attempts, ls.reason, ls.timeline, true
@@ -201,19 +200,19 @@ func (c *importChange) apply(e *Engine, now leaky.Instant) {
 		j.lease = ls
 	}
 	if arrived {
-		e.armAndWake(j.lane.queue, now)
+		m.armAndWake(j.lane.queue, now)
 	}
 	c.call.finish(nil)
 }
 
-func (c *importChange) rollBack(e *Engine, err error) {
+func (c *importChange) rollBack(m *machine, now leaky.Instant, err error) {
 	c.job.busy = nil
 	if q := c.job.lane.queue; c.item.State == queue.Held {
 		q.incoming.all--
 	} else {
 		q.removeIncoming(c.job)
 	}
-	e.removeJob(c.job, e.now())
+	m.removeJob(c.job, now)
 	c.item.err = err
 	c.call.finish(err)
 }
@@ -221,19 +220,19 @@ func (c *importChange) rollBack(e *Engine, err error) {
 func (c *importChange) freesSpace() bool { return false }
 
 // placeEnded adds a job that has ended.
-func (e *Engine) placeEnded(it *importJob, q *queueState, c *call) {
-	e.store.ended++
+func (m *machine) placeEnded(it *importJob, q *queueState, c *call) {
+	m.store.ended++
 	d := &endedJob{
-		id: strings.Clone(it.ID), key: e.store.ended, state: it.State, result: it.State, fingerprint: it.fingerprint,
+		id: strings.Clone(it.ID), key: m.store.ended, state: it.State, result: it.State, fingerprint: it.fingerprint,
 		cost: uint16(it.Cost), attempts: it.Attempts,
 		appended: instantOf(it.AppendedAt), at: instantOf(it.At), reason: strings.Clone(it.Reason),
 	}
 	if it.State == queue.Dead {
-		e.store.seq++
-		d.seq = e.store.seq
+		m.store.seq++
+		d.seq = m.store.seq
 	}
 	q.claim(d.id, c)
-	e.enqueue(c, &importEndedChange{call: c, queue: q, job: d, item: it})
+	m.enqueue(c, &importEndedChange{call: c, queue: q, job: d, item: it})
 }
 
 // importEndedChange adds a job that has ended elsewhere.
@@ -252,17 +251,17 @@ func (c *importEndedChange) prepare(b *batch) {
 	b.putEnded(c.queue, c.job, c.item.Timeline)
 }
 
-func (c *importEndedChange) apply(e *Engine, _ leaky.Instant) {
+func (c *importEndedChange) apply(m *machine, _ leaky.Instant) {
 	c.queue.unclaim(c.job.id)
 	c.queue.endedJobs.add(c.job)
 	if c.job.state == queue.Dead {
-		e.addDead(c.queue.spec.Name, c.job)
+		m.addDead(c.queue.spec.Name, c.job)
 	}
 	c.item.outcome = move.Placed
 	c.call.finish(nil)
 }
 
-func (c *importEndedChange) rollBack(_ *Engine, err error) {
+func (c *importEndedChange) rollBack(_ *machine, _ leaky.Instant, err error) {
 	c.queue.unclaim(c.job.id)
 	c.item.err = err
 	c.call.finish(err)

@@ -19,11 +19,11 @@ func (q *queueState) reservePlace(j *job, in *queue.Job, c *call, now leaky.Inst
 }
 
 // exit gives up what reservePlace reserved.
-func (e *Engine) exit(j *job, now leaky.Instant) {
+func (m *machine) exit(j *job, now leaky.Instant) {
 	q := j.lane.queue
 	j.busy = nil
 	q.removeIncoming(j)
-	e.removeJob(j, now)
+	m.removeJob(j, now)
 	if q.turn == j.turnBase()+int64(j.cost) {
 		q.turn = j.turnBase()
 	}

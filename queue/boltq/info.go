@@ -18,8 +18,8 @@ func (e *Engine) readable(ctx context.Context) error {
 }
 
 // liveQueue returns the queue of that name, unless that is only being created.
-func (e *Engine) liveQueue(name string) (*queueState, error) {
-	if q := e.queues[name]; q != nil && q.live {
+func (m *machine) liveQueue(name string) (*queueState, error) {
+	if q := m.queues[name]; q != nil && q.live {
 		return q, nil
 	}
 	return nil, unknownQueue(name)
@@ -27,8 +27,8 @@ func (e *Engine) liveQueue(name string) (*queueState, error) {
 
 // Get implements queue.Specs.
 func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return queue.Info{}, err
 	}
@@ -42,8 +42,8 @@ func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
 
 // Lane implements queue.Specs.
 func (e *Engine) Lane(ctx context.Context, name, key string) (queue.Info, queue.LaneInfo, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return queue.Info{}, queue.LaneInfo{}, err
 	}
@@ -72,8 +72,8 @@ func (e *Engine) Lane(ctx context.Context, name, key string) (queue.Info, queue.
 
 // List implements queue.Specs.
 func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Info, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return nil, err
 	}
@@ -100,23 +100,23 @@ func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Inf
 	return list, nil
 }
 
-func (e *Engine) infoWithParent(q *queueState, now leaky.Instant) queue.Info {
-	i := e.info(q, now)
+func (m *machine) infoWithParent(q *queueState, now leaky.Instant) queue.Info {
+	i := m.info(q, now)
 	if p := q.parent(); p != nil {
-		parent := e.info(p, now)
+		parent := m.info(p, now)
 		i.Parent = &parent
 	}
 	return i
 }
 
-func (e *Engine) info(q *queueState, now leaky.Instant) queue.Info {
-	e.trim(q, now, trimMax) // so that dead jobs are counted right
-	e.forgetLapsed(q, now, trimMax)
+func (m *machine) info(q *queueState, now leaky.Instant) queue.Info {
+	m.trim(q, now, trimMax) // so that dead jobs are counted right
+	m.forgetLapsed(q, now, trimMax)
 	i := queue.Info{
 		Spec: q.spec, Revision: q.revision, Pause: q.pause.info(now),
 		Waiting: q.counts[queue.Waiting], Scheduled: q.counts[queue.Scheduled], Leased: q.counts[queue.Leased],
 		Held:     q.counts[queue.Held],
-		Deferred: max(q.counts[queue.Deferred], q.overflow.progress.behind), Dead: e.deadCountOf(q.spec.Name),
+		Deferred: max(q.counts[queue.Deferred], q.overflow.progress.behind), Dead: m.deadCountOf(q.spec.Name),
 		Counters: counted(q.saved, q.unsaved),
 		Outflow:  q.outflow.rate(now),
 		Next:     q.opens(now).Time(),
@@ -136,7 +136,7 @@ func (e *Engine) info(q *queueState, now leaky.Instant) queue.Info {
 	}
 	i.Spec.Deliver = slices.Clone(q.spec.Deliver)
 	i.Lanes = int64(q.lanesWaiting)
-	i.Bytes, i.MaxBytes = q.bytes, e.byteLimit(q)
+	i.Bytes, i.MaxBytes = q.bytes, m.byteLimit(q)
 	if g := q.group; q.isParent() {
 		i.Group = queue.GroupInfo{
 			Children: int64(g.children), Members: g.membersWaiting, Waiting: g.waiting, MaxCost: q.groupMaxCost(),
@@ -149,7 +149,7 @@ func (e *Engine) info(q *queueState, now leaky.Instant) queue.Info {
 		i.NextDue = q.scheduled.top().due.Time()
 	}
 	i.Ready, i.LanesRest = q.readyAt()
-	if asked := e.lastAsked(q); asked != 0 {
+	if asked := m.lastAsked(q); asked != 0 {
 		i.Asked = asked.Time()
 	}
 	return i
@@ -177,17 +177,17 @@ func (q *queueState) readyAt() (at time.Time, lanes bool) {
 }
 
 // lastAsked is when q's jobs were last asked for in this process, 0 if they were not.
-func (e *Engine) lastAsked(q *queueState) leaky.Instant {
+func (m *machine) lastAsked(q *queueState) leaky.Instant {
 	if q.spec.Pull {
 		return q.lastAsked
 	}
-	return e.lastReserve
+	return m.lastReserve
 }
 
 // Totals implements queue.Specs.
 func (e *Engine) Totals(ctx context.Context) (queue.Totals, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return queue.Totals{}, err
 	}
@@ -200,7 +200,7 @@ func (e *Engine) Totals(ctx context.Context) (queue.Totals, error) {
 }
 
 // Partitions implements queue.Outflow: an embedded store is one.
-func (e *Engine) Partitions() int { return 1 }
+func (m *machine) Partitions() int { return 1 }
 
 const meterWindow = 10 * time.Second
 

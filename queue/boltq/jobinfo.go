@@ -57,8 +57,8 @@ func (e *Engine) readContent(f *jobFound) {
 
 // findJob returns what memory knows of a job.
 func (e *Engine) findJob(ctx context.Context, name, id string) (jobFound, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return jobFound{}, err
 	}

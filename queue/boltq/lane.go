@@ -199,7 +199,7 @@ func (q *queueState) addToLane(j *job) {
 }
 
 // removeFromLane takes a job out of its lane. An empty lane is kept while its bucket can still delay something.
-func (e *Engine) removeFromLane(j *job, now leaky.Instant) {
+func (m *machine) removeFromLane(j *job, now leaky.Instant) {
 	ln := j.lane
 	ln.queue.bytes -= j.bytes()
 	ln.bytes -= j.bytes()
@@ -212,13 +212,13 @@ func (e *Engine) removeFromLane(j *job, now leaky.Instant) {
 		return
 	}
 	ln.forgetAt, ln.waiting = ln.neededUntil(), waitList{}
-	ln.enter(&e.idleLanes)
+	ln.enter(&m.idleLanes)
 }
 
 // forgetIdleLanes forgets up to limit empty lanes whose buckets delay nothing any more.
-func (e *Engine) forgetIdleLanes(now leaky.Instant, limit int) {
-	for ; limit > 0 && e.idleLanes.len() > 0 && e.idleLanes.top().forgetAt <= now; limit-- {
-		ln := e.idleLanes.top()
+func (m *machine) forgetIdleLanes(now leaky.Instant, limit int) {
+	for ; limit > 0 && m.idleLanes.len() > 0 && m.idleLanes.top().forgetAt <= now; limit-- {
+		ln := m.idleLanes.top()
 		ln.leave()
 		ln.queue.forgetLane(ln)
 	}

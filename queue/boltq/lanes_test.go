@@ -153,7 +153,7 @@ func TestDeletedLanesLeaveNothingBehind(t *testing.T) {
 // Whatever a deleted queue had is gone through in pieces, not at once.
 func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 	const n = 2*forgetLanesMax + 1
-	e := &Engine{idleLanes: newLanes(byForgetAt)}
+	e := &Engine{machine: &machine{idleLanes: newLanes(byForgetAt)}}
 	q := newQueueState(1, queue.Spec{Name: "q"})
 	for i := range n {
 		key := fmt.Sprint("lane ", i)

@@ -25,25 +25,25 @@ func newLeases() heap[*lease] {
 }
 
 // lease grants a job to a client.
-func (e *Engine) lease(j *job, drainer string, departs leaky.Instant) granted {
-	e.lastFence++
+func (m *machine) lease(j *job, drainer string, departs leaky.Instant) granted {
+	m.lastFence++
 	q, ls := j.lane.queue, j.ensureLease()
-	ls.fence = fence{e.epoch, e.lastFence}
+	ls.fence = fence{m.epoch, m.lastFence}
 	ls.due, ls.deadline = departs, departs.Add(q.spec.Lease.D())
 	ls.drainer = drainer
-	q.lastFence = e.lastFence
+	q.lastFence = m.lastFence
 	if q.group != nil {
-		q.group.lastFence = e.lastFence
+		q.group.lastFence = m.lastFence
 	}
-	e.setState(j, queue.Leased)
-	e.leases.push(ls)
+	m.setState(j, queue.Leased)
+	m.leases.push(ls)
 	return granted{job: j, fence: ls.fence, departs: departs, attempt: ls.attempts + 1}
 }
 
 // dropLease takes a job out of the heap of leases, if it is there.
-func (e *Engine) dropLease(j *job) {
+func (m *machine) dropLease(j *job) {
 	if ls := j.lease; ls.heapIndex >= 0 {
-		e.leases.remove(ls.heapIndex)
+		m.leases.remove(ls.heapIndex)
 	}
 }
 
@@ -51,35 +51,35 @@ const takeBackMax = 100 // leases that ran out, a call
 
 // takeBack takes back leases that ran out: all before drainers' queues are visited, so that their jobs can go
 // again. pulled is the queue that is pulled from; nil for a drainer.
-func (e *Engine) takeBack(now leaky.Instant, pulled *queueState, expired *[]string) *call {
+func (m *machine) takeBack(now leaky.Instant, pulled *queueState, expired *[]string) *call {
 	c := newCall()
 	var later []*lease
-	for c.enqueued < takeBackMax && e.leases.len() > 0 && e.leases.top().deadline <= now && !e.outOfSpace() {
-		ls := e.leases.pop()
+	for c.enqueued < takeBackMax && m.leases.len() > 0 && m.leases.top().deadline <= now && m.room.full == nil {
+		ls := m.leases.pop()
 		switch q := ls.job.lane.queue; {
 		case !q.live: // the queue was deleted, and its leases with it
 		case q.busy != nil || ls.job.busy != nil: // a change under way decides what becomes of it
 			later = append(later, ls)
 		default:
-			e.takeBackOne(c, ls.job, now, q == pulled || pulled == nil && !q.spec.Pull, expired)
+			m.takeBackOne(c, ls.job, now, q == pulled || pulled == nil && !q.spec.Pull, expired)
 		}
 	}
 	for _, ls := range later {
-		e.leases.push(ls)
+		m.leases.push(ls)
 	}
 	return c
 }
 
-func (e *Engine) takeBackOne(c *call, j *job, now leaky.Instant, visits bool, expired *[]string) {
+func (m *machine) takeBackOne(c *call, j *job, now leaky.Instant, visits bool, expired *[]string) {
 	j.busy = c
 	ls := j.lease
 	b := j.lane.queue.leaseLost(ls, now)
 	o := leaseOutcome{call: c, job: j, at: now, failed: true, reason: b.reason, visited: visits}
 	o.onExpired = func() { *expired = append(*expired, j.lane.queue.spec.Name) }
 	if b.state == queue.Dead {
-		d := e.newEndedJob(j, queue.Dead, now)
+		d := m.newEndedJob(j, queue.Dead, now)
 		d.attempts, d.reason = b.attempts, b.reason
-		e.enqueue(c, &endChange{leaseOutcome: o, ended: d, timeline: b.timeline})
+		m.enqueue(c, &endChange{leaseOutcome: o, ended: d, timeline: b.timeline})
 		return
 	}
 	to := *ls
@@ -88,7 +88,7 @@ func (e *Engine) takeBackOne(c *call, j *job, now leaky.Instant, visits bool, ex
 	if b.state == queue.Held {
 		to.due = now
 	}
-	e.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: b.state})
+	m.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: b.state})
 }
 
 // lostLease is what becomes of a job whose lease has run out.
@@ -116,13 +116,13 @@ func (q *queueState) leaseLost(ls *lease, now leaky.Instant) lostLease {
 }
 
 // persistLease puts a lease on file before the grant is answered: if the process dies, the job may have been sent.
-func (e *Engine) persistLease(g *grant, j *job) {
+func (m *machine) persistLease(g *grant, j *job) {
 	if g.leaseCall == nil {
 		g.leaseCall = newCall()
 	}
 	// now already: whoever ends it, even in the same commit, deletes the record
 	j.lease.persisted, j.lease.onFile = true, true
-	e.enqueue(g.leaseCall, &persistLeaseChange{fileChange: fileChange{g.leaseCall}, job: j, lease: *j.lease})
+	m.enqueue(g.leaseCall, &persistLeaseChange{fileChange: fileChange{g.leaseCall}, job: j, lease: *j.lease})
 }
 
 // persistLeaseChange puts a lease on disk.
@@ -139,9 +139,9 @@ func (c *persistLeaseChange) prepare(b *batch) { b.putLease(c.job.seq, queue.Lea
 func (e *Engine) takeBackPersisted(ctx context.Context) error {
 	for {
 		var queues []string
-		e.mu.Lock()
+		e.lock()
 		c := e.takeBack(e.now(), nil, &queues)
-		e.mu.Unlock()
+		e.unlock()
 		if c.enqueued == 0 {
 			return nil
 		}
@@ -176,8 +176,8 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Durat
 }
 
 // extend extends a lease, unless that depends on a change under way, and returns what is left of it.
-func (e *Engine) extend(lease queue.Lease, now leaky.Instant) (left time.Duration, busy *call) {
-	q := e.queues[lease.Queue]
+func (m *machine) extend(lease queue.Lease, now leaky.Instant) (left time.Duration, busy *call) {
+	q := m.queues[lease.Queue]
 	if q == nil {
 		return 0, nil
 	}
@@ -196,7 +196,7 @@ func (e *Engine) extend(lease queue.Lease, now leaky.Instant) (left time.Duratio
 		return 0, nil
 	}
 	ls.deadline = max(ls.deadline, now.Add(q.spec.Lease.D()))
-	e.leases.fix(ls.heapIndex)
+	m.leases.fix(ls.heapIndex)
 	return ls.deadline.Sub(now), nil
 }
 

@@ -94,10 +94,10 @@ func (m *limit) renewCalendar(now leaky.Instant) error {
 }
 
 // noteCalendars notes when the next calendar of p must be renewed.
-func (e *Engine) noteCalendars(p *paces) {
+func (m *machine) noteCalendars(p *paces) {
 	for i := range p.limits {
-		if m := &p.limits[i]; !m.Paced() {
-			e.calendarsDue = min(e.calendarsDue, m.renewAt)
+		if own := &p.limits[i]; !own.Paced() {
+			m.calendarsDue = min(m.calendarsDue, own.renewAt)
 		}
 	}
 }

@@ -53,8 +53,8 @@ func (p *listPage) setNext(at int64, id string, ln *lane) {
 }
 
 func (e *Engine) listPage(ctx context.Context, r *queue.ListRequest) (*listPage, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return nil, err
 	}
@@ -78,9 +78,9 @@ func (e *Engine) listPage(ctx context.Context, r *queue.ListRequest) (*listPage,
 	case queue.Held:
 		p.byInstant(&q.held, c)
 	case queue.Leased:
-		p.leased(e, q, c)
+		p.leased(e.machine, q, c)
 	default:
-		p.dead(e, c, e.now())
+		p.dead(e.machine, c, e.now())
 	}
 	return p, nil
 }
@@ -165,8 +165,8 @@ func (p *listPage) byInstant(all *sorted[*lease], c *queue.Cursor) {
 }
 
 // leasesOf returns the leases of a queue behind a cursor, in the order in which they were granted.
-func (e *Engine) leasesOf(q *queueState, c *queue.Cursor) (some []*lease) {
-	for _, ls := range e.leases.items {
+func (m *machine) leasesOf(q *queueState, c *queue.Cursor) (some []*lease) {
+	for _, ls := range m.leases.items {
 		if ls.job.lane.queue == q && (c == nil || ls.fence.number > uint64(c.At)) {
 			some = append(some, ls)
 		}
@@ -175,8 +175,8 @@ func (e *Engine) leasesOf(q *queueState, c *queue.Cursor) (some []*lease) {
 	return some
 }
 
-func (p *listPage) leased(e *Engine, q *queueState, c *queue.Cursor) {
-	for _, ls := range e.leasesOf(q, c) {
+func (p *listPage) leased(m *machine, q *queueState, c *queue.Cursor) {
+	for _, ls := range m.leasesOf(q, c) {
 		p.jobs = append(p.jobs, jobInfo(ls.job))
 		if p.full() {
 			p.setNext(int64(ls.fence.number), ls.job.id, nil)
@@ -185,8 +185,8 @@ func (p *listPage) leased(e *Engine, q *queueState, c *queue.Cursor) {
 	}
 }
 
-func (p *listPage) dead(e *Engine, c *queue.Cursor, now leaky.Instant) {
-	for d := range e.deadFrom(p.request.Queue, c, now) {
+func (p *listPage) dead(m *machine, c *queue.Cursor, now leaky.Instant) {
+	for d := range m.deadFrom(p.request.Queue, c, now) {
 		p.jobs, p.ended = append(p.jobs, endedJobInfo(p.request.Queue, d)), append(p.ended, d)
 		if p.full() {
 			p.setNext(int64(d.at), d.id, nil)
@@ -196,16 +196,16 @@ func (p *listPage) dead(e *Engine, c *queue.Cursor, now leaky.Instant) {
 }
 
 // deadFrom yields the dead jobs of a name behind a cursor that are not too old.
-func (e *Engine) deadFrom(name string, c *queue.Cursor, now leaky.Instant) iter.Seq[*endedJob] {
+func (m *machine) deadFrom(name string, c *queue.Cursor, now leaky.Instant) iter.Seq[*endedJob] {
 	behind := func(d *endedJob) bool {
 		return c == nil || d.at > leaky.Instant(c.At) || d.at == leaky.Instant(c.At) && d.id > c.ID
 	}
 	return func(yield func(*endedJob) bool) {
-		dead := e.deadJobs[name]
+		dead := m.deadJobs[name]
 		if dead == nil {
 			return
 		}
-		r := e.retention(dead)
+		r := m.retention(dead)
 		for d := range dead.dead.from(behind) {
 			if !tooOld(d, r, now) && !yield(d) {
 				return

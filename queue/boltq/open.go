@@ -13,7 +13,6 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
-	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -30,27 +29,11 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		opts: opts, log: opts.Logger, epoch: newEpoch(), storeFile: storeFile{path: path, db: db},
+		opts: opts, log: opts.Logger, storeFile: storeFile{path: path, db: db},
 		committer: committer{ended: make(chan struct{})},
 		saver:     saver{saveWanted: make(chan struct{}, 1), saverEnded: make(chan struct{})},
 		closingCh: make(chan struct{}),
-		queues:    map[string]*queueState{}, children: map[string]int{},
-		schedules: schedules{
-			agenda: newAgenda(), timers: newTimers(), pulled: newAgenda(), pulledTimers: newTimers(),
-			expiring: newExpiring(),
-		},
-		leases: newLeases(), idleLanes: newLanes(byForgetAt), calendarsDue: never,
-		drainers: drainers{clients: map[string]*client{}, wakeListeners: listeners[queue.Wakeup]{}},
-		rulebook: rulebook{
-			rules: map[string]*rule{}, ruleUses: map[string]int{}, rulesVersion: 1, tallySets: newTallySets(),
-			attending: map[string]leaky.Instant{},
-		},
-		deadIndex: deadIndex{
-			deadJobs: map[string]*deadJobs{}, namesWithDead: sorted[*deadJobs]{less: byName},
-		},
-		leftovers:   leftovers{leftPaces: map[string]paces{}},
-		withBacklog: map[*queueState]struct{}{}, roomListeners: listeners[string]{},
-		documentCalls: map[string]*call{},
+		machine:   newMachine(newEpoch()),
 	}
 	e.work.L = &e.mu
 	e.clock.source = opts.Now

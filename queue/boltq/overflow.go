@@ -104,9 +104,9 @@ func (q *queueState) deferralLapsed(n uint64, now leaky.Instant) bool {
 }
 
 // removeDeferral ends a deferral, if it is there.
-func (e *Engine) removeDeferral(q *queueState, n uint64) {
+func (m *machine) removeDeferral(q *queueState, n uint64) {
 	if d := q.overflow.records.get(n); d != nil {
-		e.uncountDeferral(q, n, d)
+		m.uncountDeferral(q, n, d)
 		q.overflow.records.remove(n)
 	}
 }
@@ -117,42 +117,42 @@ func (a *overflowState) counts(n uint64) bool {
 }
 
 // uncountDeferral takes a deferral out of the counts, and reports whether it was in them.
-func (e *Engine) uncountDeferral(q *queueState, n uint64, d *deferral) (counted bool) {
+func (m *machine) uncountDeferral(q *queueState, n uint64, d *deferral) (counted bool) {
 	if counted = q.overflow.counts(n); counted {
-		e.countDeferred(q, n, -1, -int64(d.cost))
+		m.countDeferred(q, n, -1, -int64(d.cost))
 	}
 	return counted
 }
 
 // countDeferred counts n more deferred jobs (or fewer, if negative) at that number.
-func (e *Engine) countDeferred(q *queueState, number uint64, n, cost int64) {
+func (m *machine) countDeferred(q *queueState, number uint64, n, cost int64) {
 	q.counts[queue.Deferred] += n
-	e.counts[queue.Deferred] += n
+	m.counts[queue.Deferred] += n
 	q.overflow.cost += cost
 	if number <= q.overflow.progress.olderUpTo {
 		q.overflow.olderGeneration.n += n
 		q.overflow.olderGeneration.cost += cost
 	}
-	e.trackBacklog(q)
+	m.trackBacklog(q)
 }
 
 // forgetLapsed forgets up to limit deferrals that no longer count, the oldest first.
-func (e *Engine) forgetLapsed(q *queueState, now leaky.Instant, limit int) {
+func (m *machine) forgetLapsed(q *queueState, now leaky.Instant, limit int) {
 	g := &q.overflow.records
 	for ; limit > 0 && g.n > 0; limit-- {
 		n := g.oldest()
 		if !q.deferralLapsed(n, now) || q.overflow.readmit != nil || q.changeOf(string(g.id(n))) != nil {
 			return
 		}
-		e.dropLapsed(q, n)
+		m.dropLapsed(q, n)
 	}
 }
 
 // dropLapsed drops a lapsed deferral. If it still counted, its job is missing.
-func (e *Engine) dropLapsed(q *queueState, n uint64) {
+func (m *machine) dropLapsed(q *queueState, n uint64) {
 	d := q.overflow.records.get(n)
-	e.lapsedDeferrals = append(e.lapsedDeferrals, d.seq)
-	if e.uncountDeferral(q, n, d) {
+	m.lapsedDeferrals = append(m.lapsedDeferrals, d.seq)
+	if m.uncountDeferral(q, n, d) {
 		q.unsaved.Missing++
 	}
 	q.overflow.records.remove(n)

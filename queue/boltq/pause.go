@@ -135,31 +135,31 @@ func (q *queueState) pauseChange(to pause, now leaky.Instant) *specChange {
 
 // endPauses ends pauses that are over: in a bounded number of queues, or if pulled is set in that queue and its
 // parent.
-func (e *Engine) endPauses(c *call, pulled *queueState, now leaky.Instant) {
+func (m *machine) endPauses(c *call, pulled *queueState, now leaky.Instant) {
 	if pulled != nil {
-		e.endPauseIfOver(pulled, c, now)
+		m.endPauseIfOver(pulled, c, now)
 		if p := pulled.parent(); p != nil {
-			e.endPauseIfOver(p, c, now)
+			m.endPauseIfOver(p, c, now)
 		}
 		return
 	}
 	var seen []*queueState
-	for len(seen) < timerQueuesMax && e.timers.len() > 0 && e.timers.top().timerAt <= now {
-		q := e.timers.pop()
+	for len(seen) < timerQueuesMax && m.timers.len() > 0 && m.timers.top().timerAt <= now {
+		q := m.timers.pop()
 		seen = append(seen, q)
-		e.endPauseIfOver(q, c, now)
+		m.endPauseIfOver(q, c, now)
 	}
 	for _, q := range seen {
-		e.timers.push(q)
+		m.timers.push(q)
 	}
 }
 
-func (e *Engine) endPauseIfOver(q *queueState, c *call, now leaky.Instant) {
-	if q.busy != nil || !q.pause.ended(now) || e.outOfSpace() {
+func (m *machine) endPauseIfOver(q *queueState, c *call, now leaky.Instant) {
+	if q.busy != nil || !q.pause.ended(now) || m.room.full != nil {
 		return
 	}
 	ch := q.pauseChange(pause{}, now)
 	ch.endsPause = true
 	ch.bind(c).busy = c
-	e.enqueue(c, ch)
+	m.enqueue(c, ch)
 }

@@ -19,33 +19,33 @@ type pullState struct {
 }
 
 // agendaOf returns the agenda for a queue.
-func (e *Engine) agendaOf(q *queueState) *heap[*agendaEntry] {
+func (m *machine) agendaOf(q *queueState) *heap[*agendaEntry] {
 	if q.spec.Pull {
-		return &e.pulled
+		return &m.pulled
 	}
-	return &e.agenda
+	return &m.agenda
 }
 
-func (e *Engine) timersOf(q *queueState) *heap[*queueState] {
+func (m *machine) timersOf(q *queueState) *heap[*queueState] {
 	if q.spec.Pull {
-		return &e.pulledTimers
+		return &m.pulledTimers
 	}
-	return &e.timers
+	return &m.timers
 }
 
 // takeOffAgenda takes a queue off its agenda before it moves to the other one.
-func (e *Engine) takeOffAgenda(q *queueState) {
-	updateHeap(e.agendaOf(q), &q.agendaEntry, q.agendaIndex, false)
-	updateHeap(e.timersOf(q), q, q.timerIndex, false)
+func (m *machine) takeOffAgenda(q *queueState) {
+	updateHeap(m.agendaOf(q), &q.agendaEntry, q.agendaIndex, false)
+	updateHeap(m.timersOf(q), q, q.timerIndex, false)
 }
 
 // pullQueueOf returns the queue that a request names, nil if it names none. A repeated request is answered even if
 // the queue is no pull queue any more.
-func (e *Engine) pullQueueOf(r *queue.ReserveRequest, fresh bool) (*queueState, error) {
+func (m *machine) pullQueueOf(r *queue.ReserveRequest, fresh bool) (*queueState, error) {
 	if r.Queue == "" {
 		return nil, nil
 	}
-	q := e.queues[r.Queue]
+	q := m.queues[r.Queue]
 	switch {
 	case q == nil || !q.live:
 		return nil, fmt.Errorf("%w: %s", queue.ErrUnknownQueue, r.Queue)
@@ -56,23 +56,23 @@ func (e *Engine) pullQueueOf(r *queue.ReserveRequest, fresh bool) (*queueState, 
 }
 
 // grantPulled visits a pull queue. While somebody changes that, it grants nothing.
-func (e *Engine) grantPulled(g *grant, q *queueState, now leaky.Instant) {
+func (m *machine) grantPulled(g *grant, q *queueState, now leaky.Instant) {
 	if q.busy != nil || g.full {
 		return
 	}
 	if q.timerIndex >= 0 && q.timerAt <= now {
-		e.readyScheduled(q, now)
+		m.readyScheduled(q, now)
 	}
 	if q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) {
-		e.visitQueue(q, g, now)
-		e.rearm(q, now)
+		m.visitQueue(q, g, now)
+		m.rearm(q, now)
 	} else {
-		e.armTimer(q)
+		m.armTimer(q)
 	}
 }
 
 // untilPulled is how long pullers should wait before they ask again.
-func (e *Engine) untilPulled(q *queueState, full bool, now leaky.Instant) time.Duration {
+func (m *machine) untilPulled(q *queueState, full bool, now leaky.Instant) time.Duration {
 	next := maxSleep
 	if q.agendaIndex >= 0 {
 		next = min(next, q.departsAt.Add(-queue.Horizon/2).Sub(now))
@@ -80,7 +80,7 @@ func (e *Engine) untilPulled(q *queueState, full bool, now leaky.Instant) time.D
 	if q.timerIndex >= 0 {
 		next = min(next, q.timerAt.Sub(now))
 	}
-	next = max(min(next, e.untilLeaseOrExpiry(now)), minSleep)
+	next = max(min(next, m.untilLeaseOrExpiry(now)), minSleep)
 	if full && q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) {
 		next = 0
 	}
@@ -89,22 +89,22 @@ func (e *Engine) untilPulled(q *queueState, full bool, now leaky.Instant) time.D
 }
 
 // wakePullers wakes the pullers of a queue if they would look later than at. They are then taken to ask at once.
-func (e *Engine) wakePullers(q *queueState, at, now leaky.Instant) {
+func (m *machine) wakePullers(q *queueState, at, now leaky.Instant) {
 	if at < q.pullersAskAt {
 		q.pullersAskAt = now
-		e.wakeListeners.notify(queue.Wakeup{Queue: q.spec.Name})
+		m.wakeListeners.notify(queue.Wakeup{Queue: q.spec.Name})
 	}
 }
 
 // checkPullRelations returns an error if a spec would make a pull queue a parent or a child. Puts under way count.
-func (e *Engine) checkPullRelations(s *queue.Spec) error {
-	if parent := e.queues[queue.Parent(s.Name)]; parent != nil && parent.pullsNow {
+func (m *machine) checkPullRelations(s *queue.Spec) error {
+	if parent := m.queues[queue.Parent(s.Name)]; parent != nil && parent.pullsNow {
 		return s.PullChild()
 	}
 	if !s.Pull {
 		return nil
 	}
-	if n := e.children[s.Name]; n > 0 {
+	if n := m.children[s.Name]; n > 0 {
 		return s.PullParent(n)
 	}
 	return nil

@@ -41,8 +41,8 @@ func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged,
 }
 
 // purge decides a call, unless that depends on a change under way.
-func (e *Engine) purge(p *purgeCall, c *call, now leaky.Instant) (busy *call) {
-	q, err := e.liveQueue(p.Queue)
+func (m *machine) purge(p *purgeCall, c *call, now leaky.Instant) (busy *call) {
+	q, err := m.liveQueue(p.Queue)
 	if err != nil {
 		p.err = err
 		return nil
@@ -72,10 +72,10 @@ func (e *Engine) purge(p *purgeCall, c *call, now leaky.Instant) (busy *call) {
 	}
 	p.call = c
 	for _, j := range jobs {
-		e.endIdle(j, queue.Cancelled, c, now).act = &p.act
+		m.endIdle(j, queue.Cancelled, c, now).act = &p.act
 	}
 	if len(jobs) > 0 {
-		e.arm(q, now)
+		m.arm(q, now)
 	}
 	p.answer.Jobs = int64(len(jobs))
 	if next != nil {

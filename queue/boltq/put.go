@@ -57,7 +57,7 @@ func normalized(spec queue.Spec) (queue.Spec, []byte, error) {
 }
 
 // decidePut returns the change, nil if nothing changes, and the answer once that is on disk.
-func (e *Engine) decidePut(
+func (m *machine) decidePut(
 	q *queueState, spec queue.Spec, expect int64, now leaky.Instant,
 ) (*specChange, queue.PutResult, error) {
 	var present int64
@@ -70,25 +70,25 @@ func (e *Engine) decidePut(
 	if q != nil && q.spec.Equal(spec) {
 		return nil, queue.PutResult{Revision: present}, nil
 	}
-	if err := e.checkPullRelations(&spec); err != nil {
+	if err := m.checkPullRelations(&spec); err != nil {
 		return nil, queue.PutResult{}, err
 	}
-	if err := e.checkRuleNames(&spec); err != nil {
+	if err := m.checkRuleNames(&spec); err != nil {
 		return nil, queue.PutResult{}, err
 	}
 	parent := queue.Parent(spec.Name)
-	if q == nil && parent != "" && e.children[parent] >= queue.MaxChildren {
+	if q == nil && parent != "" && m.children[parent] >= queue.MaxChildren {
 		return nil, queue.PutResult{}, &queue.FieldError{
 			Field: "name", Value: queue.Shorten(spec.Name, 80),
 			Reason: fmt.Sprintf("%s has %d children, the most that a queue can have", parent, queue.MaxChildren),
 		}
 	}
-	e.store.revision++
-	c := &specChange{spec: spec, revision: e.store.revision, putsSpec: true, at: now}
+	m.store.revision++
+	c := &specChange{spec: spec, revision: m.store.revision, putsSpec: true, at: now}
 	if q == nil {
-		e.store.queue++
-		q = newQueueState(e.store.queue, spec)
-		left, made := e.leftPaces[spec.Name]
+		m.store.queue++
+		q = newQueueState(m.store.queue, spec)
+		left, made := m.leftPaces[spec.Name]
 		if !made {
 			left.pacer = q.pacer
 		}
@@ -99,8 +99,8 @@ func (e *Engine) decidePut(
 		}
 		c.paces.changed = now
 		q.paces, c.created = c.paces, true
-		e.countChild(spec.Name, 1)
-		e.queues[spec.Name] = q // busy, and so invisible, until it is on disk
+		m.countChild(spec.Name, 1)
+		m.queues[spec.Name] = q // busy, and so invisible, until it is on disk
 	} else {
 		var err error
 		if c.paces, err = q.withSpec(&spec, now); err != nil {
@@ -117,7 +117,7 @@ func (e *Engine) decidePut(
 	}
 	c.decidedPaces = c.paces
 	c.queue, c.countsRules = q, true
-	e.countRuleUses(&c.spec, 1)
+	m.countRuleUses(&c.spec, 1)
 	q.pullsNow = spec.Pull || q.spec.Pull
 	return c, queue.PutResult{Revision: c.revision, Created: c.created, Changed: true}, nil
 }
@@ -183,8 +183,8 @@ func decideWhenFree(ctx context.Context, once func(*call) (busy *call, err error
 func (e *Engine) tryDecide(
 	name string, c *call, decision func(*queueState, leaky.Instant) (change, error),
 ) (*call, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.usable(); err != nil {
 		return nil, err
 	}
@@ -223,17 +223,17 @@ type specChange struct {
 
 func (c *specChange) bind(call *call) *queueState { c.call = call; return c.queue }
 
-func (c *specChange) rollBack(e *Engine, err error) {
+func (c *specChange) rollBack(m *machine, now leaky.Instant, err error) {
 	c.queue.busy = nil
 	c.queue.pullsNow = c.queue.spec.Pull
 	if c.countsRules {
-		e.countRuleUses(&c.spec, -1)
+		m.countRuleUses(&c.spec, -1)
 	}
 	if c.created {
-		delete(e.queues, c.spec.Name)
-		e.countChild(c.spec.Name, -1)
+		delete(m.queues, c.spec.Name)
+		m.countChild(c.spec.Name, -1)
 	} else {
-		e.arm(c.queue, e.now())
+		m.arm(c.queue, now)
 	}
 	c.call.finish(err)
 }
@@ -286,13 +286,13 @@ func (c *specChange) prepare(b *batch) {
 	b.putSpec(c.queue, specRecord{spec: c.spec, text: c.text, revision: c.revision, pause: c.pause})
 }
 
-func (c *specChange) apply(e *Engine, now leaky.Instant) {
+func (c *specChange) apply(m *machine, now leaky.Instant) {
 	q := c.queue
 	q.busy = nil
 	if c.countsRules {
-		e.rulesVersion++
+		m.rulesVersion++
 		if !c.created {
-			e.countRuleUses(&q.spec, -1)
+			m.countRuleUses(&q.spec, -1)
 		}
 	}
 	if c.putsSpec {
@@ -300,12 +300,12 @@ func (c *specChange) apply(e *Engine, now leaky.Instant) {
 			q.laneTurns.rulesChanged()
 		}
 		if q.spec.Pull != c.spec.Pull {
-			e.takeOffAgenda(q)
+			m.takeOffAgenda(q)
 		}
 		q.setSpec(c.spec)
 		q.revision, q.paces = c.revision, c.paces
 		q.pledged = q.ceiling
-		e.noteCalendars(&q.paces)
+		m.noteCalendars(&q.paces)
 	}
 	over := q.pause.until
 	q.pause = c.pause
@@ -314,31 +314,31 @@ func (c *specChange) apply(e *Engine, now leaky.Instant) {
 	}
 	if c.endsPause { // The Reserve that ends it visits the queue itself, as one whose jobs were due then.
 		if q.isParent() {
-			e.rearmGroup(q.group, over)
+			m.rearmGroup(q.group, over)
 		}
 		c.call.finish(nil)
 		return
 	}
 	if c.created {
 		q.live = true
-		delete(e.leftPaces, q.spec.Name)
-		if dead := e.deadJobs[q.spec.Name]; dead != nil {
+		delete(m.leftPaces, q.spec.Name)
+		if dead := m.deadJobs[q.spec.Name]; dead != nil {
 			dead.retention = nil
 			if dead.dead.len() == 0 {
-				delete(e.deadJobs, dead.name)
+				delete(m.deadJobs, dead.name)
 			}
 		}
-		at, _ := slices.BinarySearch(e.queueNames, q.spec.Name)
-		e.queueNames = slices.Insert(e.queueNames, at, q.spec.Name)
-		e.joinGroup(q, now)
+		at, _ := slices.BinarySearch(m.queueNames, q.spec.Name)
+		m.queueNames = slices.Insert(m.queueNames, at, q.spec.Name)
+		m.joinGroup(q, now)
 	}
-	e.rearm(q, now)
+	m.rearm(q, now)
 	if q.isParent() {
-		e.rearmGroup(q.group, now)
+		m.rearmGroup(q.group, now)
 	}
-	e.wakeForQueue(q, now)
+	m.wakeForQueue(q, now)
 	if c.putsSpec {
-		e.announceRoom(q, now)
+		m.announceRoom(q, now)
 	}
 	c.call.finish(nil)
 }

@@ -117,9 +117,9 @@ func (q *queueState) record(c queue.Counters, ceiling ceilings, w overflowProgre
 }
 
 // removeJob takes a job out of the queue and its lane.
-func (e *Engine) removeJob(j *job, now leaky.Instant) {
+func (m *machine) removeJob(j *job, now leaky.Instant) {
 	q := j.lane.queue
-	e.removeFromLane(j, now)
+	m.removeFromLane(j, now)
 	delete(q.jobs, j.id)
 	if j.marks&expires != 0 {
 		delete(q.expiries, j.seq)

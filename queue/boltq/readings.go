@@ -26,8 +26,8 @@ func (e *Engine) Readings(ctx context.Context) ([]queue.Reading, error) {
 }
 
 func (e *Engine) readingsAfter(ctx context.Context, after string) ([]queue.Reading, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return nil, err
 	}
@@ -64,8 +64,8 @@ func (q *queueState) condition() string {
 
 // GetMany implements queue.Watch.
 func (e *Engine) GetMany(ctx context.Context, names []string) ([]queue.Info, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return nil, err
 	}

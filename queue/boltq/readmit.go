@@ -38,7 +38,7 @@ func (e *Engine) Readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Rea
 	if err != nil {
 		return queue.Readmitted{}, err
 	}
-	if err := decideAll(ctx, e, []*readmitCall{m}, afterExpiry(e, e.readmit)); err != nil {
+	if err := decideAll(ctx, e, []*readmitCall{m}, afterExpiry(e.machine, e.readmit)); err != nil {
 		return queue.Readmitted{}, err
 	}
 	if m.err != nil {
@@ -90,39 +90,39 @@ func prepareReadmit(r queue.ReadmitRequest) (*readmitCall, error) {
 }
 
 // readmit decides a call, unless that depends on a change under way.
-func (e *Engine) readmit(m *readmitCall, c *call, now leaky.Instant) (busy *call) {
-	q := e.queues[m.Queue]
+func (m *machine) readmit(k *readmitCall, c *call, now leaky.Instant) (busy *call) {
+	q := m.queues[k.Queue]
 	if q == nil {
-		m.err = unknownQueue(m.Queue)
+		k.err = unknownQueue(k.Queue)
 		return nil
 	}
 	if q.busy != nil {
 		return q.busy
 	}
 	a := &q.overflow
-	if a.holder != "" && a.holder != m.Holder && now < a.holderUntil {
-		m.answer = queue.Readmitted{Busy: a.holderUntil.Sub(now), Now: now.Time()}
+	if a.holder != "" && a.holder != k.Holder && now < a.holderUntil {
+		k.answer = queue.Readmitted{Busy: a.holderUntil.Sub(now), Now: now.Time()}
 		return nil
 	}
-	if busy := q.readmitBlockedBy(m); busy != nil {
+	if busy := q.readmitBlockedBy(k); busy != nil {
 		return busy
 	}
-	if len(m.jobs) > 0 && e.outOfSpace() {
-		m.err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
+	if len(k.jobs) > 0 && m.room.full != nil {
+		k.err = m.room.full
 		return nil
 	}
 	a.announcedAt = 0
-	a.holder, a.holderUntil = m.Holder, now.Add(queue.ReadmitFor)
-	if m.Leave {
+	a.holder, a.holderUntil = k.Holder, now.Add(queue.ReadmitFor)
+	if k.Leave {
 		a.holder = ""
 	}
-	w := newReadmitChange(m, q, c, now)
-	w.judge(e)
+	w := newReadmitChange(k, q, c, now)
+	w.judge(m)
 	if w.changes() {
 		a.readmit = c
-		e.enqueue(c, w)
+		m.enqueue(c, w)
 	} else {
-		m.fillAnswer(e, q, w.outcomes, 0, now)
+		k.fillAnswer(m, q, w.outcomes, 0, now)
 	}
 	return nil
 }
@@ -145,11 +145,11 @@ func (q *queueState) readmitBlockedBy(m *readmitCall) *call {
 }
 
 // fillAnswer answers with the state after the call.
-func (m *readmitCall) fillAnswer(
-	e *Engine, q *queueState, outcomes []readmit.Outcome, missing int64, now leaky.Instant,
+func (k *readmitCall) fillAnswer(
+	m *machine, q *queueState, outcomes []readmit.Outcome, missing int64, now leaky.Instant,
 ) {
-	m.answer = queue.Readmitted{
-		Outcomes: outcomes, Order: q.overflow.progress.order, Room: e.overflowRoom(q), Batch: q.readmitBatch(),
+	k.answer = queue.Readmitted{
+		Outcomes: outcomes, Order: q.overflow.progress.order, Room: m.overflowRoom(q), Batch: q.readmitBatch(),
 		Deferred: q.counts[queue.Deferred], Behind: q.overflow.progress.behind, Missing: missing, Now: now.Time(),
 	}
 }
@@ -177,10 +177,10 @@ func (e *Engine) Announce(ctx context.Context, name string) error {
 }
 
 // announce is a Readmit that only says that there is something, whoever holds the right to readmit.
-func (e *Engine) announce(m *readmitCall, c *call, now leaky.Instant) (busy *call) {
-	q := e.queues[m.Queue]
+func (m *machine) announce(k *readmitCall, c *call, now leaky.Instant) (busy *call) {
+	q := m.queues[k.Queue]
 	if q == nil {
-		m.err = unknownQueue(m.Queue)
+		k.err = unknownQueue(k.Queue)
 		return nil
 	}
 	if q.busy != nil {
@@ -189,9 +189,9 @@ func (e *Engine) announce(m *readmitCall, c *call, now leaky.Instant) (busy *cal
 	if q.overflow.readmit != nil {
 		return q.overflow.readmit
 	}
-	w := &readmitChange{call: c, queue: q, request: m, now: now, progress: q.overflow.progress}
+	w := &readmitChange{call: c, queue: q, request: k, now: now, progress: q.overflow.progress}
 	w.progress.behind, w.progress.announced = max(1, w.progress.behind), now
 	q.overflow.readmit = c
-	e.enqueue(c, w)
+	m.enqueue(c, w)
 	return nil
 }

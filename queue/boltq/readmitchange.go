@@ -59,12 +59,12 @@ func newReadmitChange(m *readmitCall, q *queueState, c *call, now leaky.Instant)
 }
 
 // judge decides the jobs in order, up to the first that cannot pass, and reserves what they take.
-func (w *readmitChange) judge(e *Engine) {
+func (w *readmitChange) judge(m *machine) {
 	q := w.queue
 	behind := w.request.Behind
 	for i := range w.request.jobs {
 		a := &w.request.jobs[i]
-		w.outcomes[i] = w.decide(e, a)
+		w.outcomes[i] = w.decide(m, a)
 		if a.ticket.queue == q.number { // so At is of this engine's clock
 			w.stored = min(leaky.Instant(a.At.UnixMicro()), w.now)
 		}
@@ -104,7 +104,7 @@ func (w *readmitChange) nextGeneration() {
 }
 
 // decide decides about one job. The order of the checks is part of the contract.
-func (w *readmitChange) decide(e *Engine, a *readmitJob) readmit.Outcome {
+func (w *readmitChange) decide(m *machine, a *readmitJob) readmit.Outcome {
 	q := w.queue
 	if a.Order <= w.progress.order {
 		return readmit.Passed
@@ -130,20 +130,20 @@ func (w *readmitChange) decide(e *Engine, a *readmitJob) readmit.Outcome {
 		return readmit.Clash
 	}
 	if d != nil && d.state == cancelledDeferral {
-		w.cancelled(e, a, number, d)
+		w.cancelled(m, a, number, d)
 		return readmit.Passed
 	}
 	if maxAge := q.spec.Deferred.MaxAge.D(); leaky.Instant(a.At.UnixMicro()).Add(maxAge) < w.now {
-		w.bury(e, a, tooOldReason(maxAge))
+		w.bury(m, a, tooOldReason(maxAge))
 		return readmit.TooOld
 	}
 	if at := instantOf(a.ExpiresAt); at != 0 && at <= w.now {
-		w.bury(e, a, tooLateReason(a.ExpiresAt))
+		w.bury(m, a, tooLateReason(a.ExpiresAt))
 		return readmit.TooLate
 	}
-	needs, most := jobsize.Of(a.ID, len(a.record)), e.byteLimit(q)
+	needs, most := jobsize.Of(a.ID, len(a.record)), m.byteLimit(q)
 	if needs > most {
-		w.bury(e, a, tooLargeReason(needs, most))
+		w.bury(m, a, tooLargeReason(needs, most))
 		return readmit.TooLarge
 	}
 	if w.request.Closed || q.freePlaces() == 0 {
@@ -153,7 +153,7 @@ func (w *readmitChange) decide(e *Engine, a *readmitJob) readmit.Outcome {
 		w.waitsFor = needs
 		return readmit.NotYet
 	}
-	w.enter(e, a)
+	w.enter(m, a)
 	return readmit.Returned
 }
 
@@ -210,10 +210,10 @@ func (w *readmitChange) dropRecord(a *readmitJob) {
 }
 
 // cancelled records the end of a job that was cancelled while it was deferred.
-func (w *readmitChange) cancelled(e *Engine, a *readmitJob, number uint64, d *deferral) {
-	e.store.ended++
+func (w *readmitChange) cancelled(m *machine, a *readmitJob, number uint64, d *deferral) {
+	m.store.ended++
 	w.ended = append(w.ended, &endedJob{
-		id: strings.Clone(a.ID), key: e.store.ended, state: queue.Cancelled, fingerprint: d.fingerprint, cost: d.cost,
+		id: strings.Clone(a.ID), key: m.store.ended, state: queue.Cancelled, fingerprint: d.fingerprint, cost: d.cost,
 		appended: d.at, at: w.now,
 	})
 	w.markSeen(a.ID, seenID{true, a.fingerprint})
@@ -221,12 +221,12 @@ func (w *readmitChange) cancelled(e *Engine, a *readmitJob, number uint64, d *de
 }
 
 // bury ends a job as dead that comes too late or does not fit.
-func (w *readmitChange) bury(e *Engine, a *readmitJob, reason string) {
-	j := w.job(e, a)
+func (w *readmitChange) bury(m *machine, a *readmitJob, reason string) {
+	j := w.job(m, a)
 	j.appended = leaky.Instant(a.At.UnixMicro())
-	e.store.ended++
+	m.store.ended++
 	w.dead = append(w.dead, readmittedJob{j, a.record, &endedJob{
-		id: j.id, key: e.store.ended, seq: j.seq, state: queue.Dead, fingerprint: j.fingerprint, cost: j.cost,
+		id: j.id, key: m.store.ended, seq: j.seq, state: queue.Dead, fingerprint: j.fingerprint, cost: j.cost,
 		appended: j.appended, at: w.now, reason: reason,
 	}})
 	w.markSeen(j.id, seenID{true, a.fingerprint})
@@ -234,8 +234,8 @@ func (w *readmitChange) bury(e *Engine, a *readmitJob, reason string) {
 }
 
 // enter reserves a place, which the job takes when it is on disk.
-func (w *readmitChange) enter(e *Engine, a *readmitJob) {
-	j := w.job(e, a)
+func (w *readmitChange) enter(m *machine, a *readmitJob) {
+	j := w.job(m, a)
 	j.lane = w.queue.lane(a.Lane, a.lane)
 	j.appended, j.busy, j.marks = w.now, w.call, readmitted
 	w.raises.with(w.queue.reservePlace(j, &a.Job, w.call, w.now))
@@ -245,10 +245,10 @@ func (w *readmitChange) enter(e *Engine, a *readmitJob) {
 	w.markSeen(j.id, seenID{true, a.fingerprint})
 }
 
-func (w *readmitChange) job(e *Engine, a *readmitJob) *job {
-	e.store.seq++
+func (w *readmitChange) job(m *machine, a *readmitJob) *job {
+	m.store.seq++
 	return &job{
-		id: strings.Clone(a.ID), lane: &w.queue.defaultLane, seq: e.store.seq, fingerprint: a.fingerprint,
+		id: strings.Clone(a.ID), lane: &w.queue.defaultLane, seq: m.store.seq, fingerprint: a.fingerprint,
 		size: uint32(len(a.record)), cost: uint16(max(1, a.Cost)),
 	}
 }
@@ -290,43 +290,43 @@ func (w *readmitChange) prepare(b *batch) {
 	each(w.recordKeys, b.dropDeferral)
 }
 
-func (w *readmitChange) apply(e *Engine, now leaky.Instant) {
+func (w *readmitChange) apply(m *machine, now leaky.Instant) {
 	q := w.queue
 	w.unclaimAll()
 	due := false
 	for _, r := range w.jobs {
 		r.job.busy = nil
-		due = e.enterJob(r.job, now) || due
+		due = m.enterJob(r.job, now) || due
 	}
 	if due {
-		e.armAndWake(q, now)
+		m.armAndWake(q, now)
 	}
 	for _, r := range w.dead {
-		e.rememberEnded(q, r.ended, now)
+		m.rememberEnded(q, r.ended, now)
 	}
 	for _, d := range w.ended {
-		e.rememberEnded(q, d, now)
+		m.rememberEnded(q, d, now)
 	}
 	for _, n := range w.records {
-		e.removeDeferral(q, n)
+		m.removeDeferral(q, n)
 	}
 	if w.newGeneration {
 		older := q.overflow.olderGeneration
-		e.countDeferred(q, 0, -older.n, -older.cost)
+		m.countDeferred(q, 0, -older.n, -older.cost)
 		q.overflow.olderGeneration = recordCount{q.counts[queue.Deferred], q.overflow.cost}
 		q.unsaved.Missing += older.n - w.missing // some of that were counted by other changes meanwhile
 		w.missing = older.n
 	}
 	q.overflow.progress = w.progress
-	e.trackBacklog(q)
-	w.request.fillAnswer(e, q, w.outcomes, w.missing, now)
+	m.trackBacklog(q)
+	w.request.fillAnswer(m, q, w.outcomes, w.missing, now)
 	w.call.finish(nil)
 }
 
-func (w *readmitChange) rollBack(e *Engine, err error) {
+func (w *readmitChange) rollBack(m *machine, now leaky.Instant, err error) {
 	w.unclaimAll()
 	for i := len(w.jobs) - 1; i >= 0; i-- {
-		e.exit(w.jobs[i].job, e.now())
+		m.exit(w.jobs[i].job, now)
 	}
 	w.request.err = err
 	w.call.finish(err)

@@ -121,7 +121,7 @@ func (r *receiverState) accept(departed leaky.Instant) {
 
 // updateReceiver takes what a settlement says about the receiver, unless that is about a lane alone, and returns
 // its effect on the queue.
-func (e *Engine) updateReceiver(
+func (m *machine) updateReceiver(
 	q *queueState, s *queue.Settlement, keyed bool, departed, now leaky.Instant,
 ) (effect queue.Effect) {
 	trouble := s.Verdict == queue.Down || s.Trouble && (s.Verdict == queue.Fail || s.Verdict == queue.Hold)
@@ -143,24 +143,24 @@ func (e *Engine) updateReceiver(
 		effect.Stopped = q.receiver.stopUntil(now.Add(min(s.After, queue.MaxStop)), now, queue.StopThrottled, reason)
 	}
 	if q.receiver.stop != before.stop {
-		e.rearmAndWake(q, now)
+		m.rearmAndWake(q, now)
 	}
 	return effect
 }
 
 // rearmAndWake works out anew when q can depart after its stop has changed. Slots before that are not lost.
-func (e *Engine) rearmAndWake(q *queueState, now leaky.Instant) {
-	e.rearm(q, now)
-	e.wakeForQueue(q, now)
+func (m *machine) rearmAndWake(q *queueState, now leaky.Instant) {
+	m.rearm(q, now)
+	m.wakeForQueue(q, now)
 }
 
 // revertReceiver takes back what a settlement said that did not reach the disk, unless the state has changed since.
-func (e *Engine) revertReceiver(q *queueState, before, after receiverState) {
+func (m *machine) revertReceiver(q *queueState, before, after receiverState, now leaky.Instant) {
 	if before == after || q.receiver != after || !q.live || q.busy != nil {
 		return
 	}
 	q.receiver = before
-	e.rearmAndWake(q, e.now())
+	m.rearmAndWake(q, now)
 }
 
 // opens is the next departure that the paces and the stop allow. A parent's stop concerns only its own jobs.

@@ -2,7 +2,6 @@ package boltq
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"go.etcd.io/bbolt"
@@ -43,7 +42,7 @@ func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue
 	if err := e.readDeadRecords(name, items); err != nil {
 		return nil, err
 	}
-	if err := decideAll(ctx, e, items, afterExpiry(e, e.decideReplay)); err != nil {
+	if err := decideAll(ctx, e, items, afterExpiry(e.machine, e.decideReplay)); err != nil {
 		return nil, err
 	}
 	outcomes := make([]queue.ReplayOutcome, len(ids))
@@ -83,8 +82,8 @@ func (e *Engine) newReplayItems(
 	if err != nil {
 		return nil, err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return nil, err
 	}
@@ -103,14 +102,14 @@ func (e *Engine) newReplayItems(
 
 // readDeadRecords reads what is needed of the records, outside the mutex.
 func (e *Engine) readDeadRecords(name string, items []*replayItem) error {
-	e.mu.Lock()
+	e.lock()
 	now := e.now()
 	for _, it := range items {
 		if d := e.deadJob(name, it.id, now); d != nil {
 			it.kept = &deadRecord{seq: d.seq}
 		}
 	}
-	e.mu.Unlock()
+	e.unlock()
 	return e.db.View(func(tx *bbolt.Tx) error {
 		t := &tables{tx: tx}
 		for _, it := range items {
@@ -148,8 +147,8 @@ func (q *queueState) changeFor(id string) *call {
 }
 
 // decideReplay decides about a job, unless that depends on a change under way.
-func (e *Engine) decideReplay(it *replayItem, c *call, now leaky.Instant) (busy *call) {
-	q, d := e.queues[it.queue], e.deadJob(it.queue, it.id, now)
+func (m *machine) decideReplay(it *replayItem, c *call, now leaky.Instant) (busy *call) {
+	q, d := m.queues[it.queue], m.deadJob(it.queue, it.id, now)
 	if q == nil {
 		it.err = unknownQueue(it.queue)
 		return nil
@@ -174,28 +173,28 @@ func (e *Engine) decideReplay(it *replayItem, c *call, now leaky.Instant) (busy 
 	}
 	ln := q.lane(k.job.Lane, k.laneDigest)
 	switch {
-	case e.staysDead(jobsize.Of(d.id, k.size), &k.job, ln, now):
+	case m.staysDead(jobsize.Of(d.id, k.size), &k.job, ln, now):
 		it.outcome = queue.NoRoom
 		return nil
-	case e.outOfSpace():
-		it.err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
+	case m.room.full != nil:
+		it.err = m.room.full
 		return nil
 	}
-	e.store.seq++
+	m.store.seq++
 	j := &job{
-		id: d.id, lane: ln, seq: e.store.seq, appended: now, fingerprint: d.fingerprint, busy: c, size: uint32(k.size),
+		id: d.id, lane: ln, seq: m.store.seq, appended: now, fingerprint: d.fingerprint, busy: c, size: uint32(k.size),
 		cost: d.cost,
 	}
 	w := &replayChange{call: c, job: j, dead: d, item: it, ofThisQueue: q.endedJobs.byID[d.id] == d}
 	q.endedJobs.take(d)
-	e.removeDead(e.deadJobs[it.queue], d)
+	m.removeDead(m.deadJobs[it.queue], d)
 	w.raises = q.reservePlace(j, &k.job, c, now)
-	e.enqueue(c, w)
+	m.enqueue(c, w)
 	return nil
 }
 
 // staysDead reports whether the queue has no room for a dead job.
-func (e *Engine) staysDead(needs int64, j *queue.Job, ln *lane, now leaky.Instant) bool {
+func (m *machine) staysDead(needs int64, j *queue.Job, ln *lane, now leaky.Instant) bool {
 	q := ln.queue
 	size := q.size()
 	if size >= q.spec.Capacity ||
@@ -206,7 +205,7 @@ func (e *Engine) staysDead(needs int64, j *queue.Job, ln *lane, now leaky.Instan
 	if rule.Capacity > 0 && ln.size >= rule.Capacity || rule.MaxBytes > 0 && ln.bytes+needs > int64(rule.MaxBytes) {
 		return true
 	}
-	if q.bytes+needs > e.byteLimit(q) {
+	if q.bytes+needs > m.byteLimit(q) {
 		return true
 	}
 	return scheduledUntil(j, now) != 0 && q.spec.MaxScheduled > 0 &&
@@ -232,22 +231,22 @@ func (c *replayChange) prepare(b *batch) {
 	b.dropEnded(c.dead)
 }
 
-func (c *replayChange) apply(e *Engine, now leaky.Instant) {
+func (c *replayChange) apply(m *machine, now leaky.Instant) {
 	c.job.busy = nil
-	if e.enterJob(c.job, now) {
-		e.armAndWake(c.job.lane.queue, now)
+	if m.enterJob(c.job, now) {
+		m.armAndWake(c.job.lane.queue, now)
 	}
 	c.item.outcome = queue.Replayed
 	c.call.finish(nil)
 }
 
-func (c *replayChange) rollBack(e *Engine, err error) {
+func (c *replayChange) rollBack(m *machine, now leaky.Instant, err error) {
 	q := c.job.lane.queue
-	e.exit(c.job, e.now())
+	m.exit(c.job, now)
 	if c.ofThisQueue {
 		q.endedJobs.add(c.dead)
 	}
-	e.addDead(q.spec.Name, c.dead)
+	m.addDead(q.spec.Name, c.dead)
 	c.item.err = err
 	c.call.finish(err)
 }
@@ -255,8 +254,8 @@ func (c *replayChange) rollBack(e *Engine, err error) {
 func (c *replayChange) freesSpace() bool { return false }
 
 // decideForget decides about a dead job that is to be forgotten.
-func (e *Engine) decideForget(it *replayItem, c *call, now leaky.Instant) (busy *call) {
-	q, d := e.queues[it.queue], e.deadJob(it.queue, it.id, now) // the queue may be deleted: nil
+func (m *machine) decideForget(it *replayItem, c *call, now leaky.Instant) (busy *call) {
+	q, d := m.queues[it.queue], m.deadJob(it.queue, it.id, now) // the queue may be deleted: nil
 	if q != nil {
 		if busy := q.changeFor(it.id); busy != nil {
 			return busy
@@ -274,8 +273,8 @@ func (e *Engine) decideForget(it *replayItem, c *call, now leaky.Instant) (busy 
 		q.endedJobs.take(d)
 		q.claim(d.id, c)
 	}
-	e.removeDead(e.deadJobs[it.queue], d)
-	e.enqueue(c, w)
+	m.removeDead(m.deadJobs[it.queue], d)
+	m.enqueue(c, w)
 	return nil
 }
 
@@ -296,7 +295,7 @@ func (c *forgetChange) prepare(b *batch) {
 	b.dropEnded(c.job)
 }
 
-func (c *forgetChange) apply(*Engine, leaky.Instant) {
+func (c *forgetChange) apply(*machine, leaky.Instant) {
 	if c.queue != nil {
 		c.queue.unclaim(c.job.id)
 	}
@@ -304,12 +303,12 @@ func (c *forgetChange) apply(*Engine, leaky.Instant) {
 	c.call.finish(nil)
 }
 
-func (c *forgetChange) rollBack(e *Engine, err error) {
+func (c *forgetChange) rollBack(m *machine, now leaky.Instant, err error) {
 	if c.queue != nil {
 		c.queue.unclaim(c.job.id)
 		c.queue.endedJobs.add(c.job)
 	}
-	e.addDead(c.item.queue, c.job)
+	m.addDead(c.item.queue, c.job)
 	c.item.err = err
 	c.call.finish(err)
 }

@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
 )
@@ -19,9 +20,9 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		return queue.Reserved{}, err
 	}
 	var out queue.Reserved
-	e.mu.Lock()
+	e.lock()
 	if err := e.usable(); err != nil {
-		e.mu.Unlock()
+		e.unlock()
 		return queue.Reserved{}, err
 	}
 	now := e.now()
@@ -30,7 +31,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	fresh := cl.isNew(r.Number)
 	pulled, err := e.pullQueueOf(&r, fresh)
 	if err != nil {
-		e.mu.Unlock()
+		e.unlock()
 		return queue.Reserved{}, err
 	}
 	if pulled != nil {
@@ -38,7 +39,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	} else {
 		e.lastReserve = now
 	}
-	g := &grant{drainer: r.Client.Shown(), max: r.Max, noRoom: e.outOfSpace(), shares: newShares(r), full: r.Max == 0}
+	g := &grant{drainer: r.Client.Shown(), max: r.Max, noRoom: e.room.full != nil, shares: newShares(r), full: r.Max == 0}
 	for _, step := range []func() *call{
 		func() *call { return e.takeBack(now, pulled, &out.Expired) },
 		func() *call { // before pauses end: what expires before that must not count as a lost slot
@@ -55,18 +56,18 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		if c.enqueued == 0 {
 			continue
 		}
-		e.mu.Unlock()
+		e.unlock()
 		if err := c.await(ctx); err != nil {
 			return queue.Reserved{}, err
 		}
-		e.mu.Lock()
+		e.lock()
 		if err := e.usable(); err != nil {
-			e.mu.Unlock()
+			e.unlock()
 			return queue.Reserved{}, err
 		}
 		now, fresh = e.now(), cl.isNew(r.Number)
 		if pulled, err = e.pullQueueOf(&r, fresh); err != nil {
-			e.mu.Unlock()
+			e.unlock()
 			return queue.Reserved{}, err
 		}
 	}
@@ -95,7 +96,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		e.restorePassed(g)
 	}
 	out.Garbage = e.needsSweep(now)
-	e.mu.Unlock()
+	e.unlock()
 
 	if err := e.persistCeilings(ctx, cl, g); err != nil {
 		return queue.Reserved{}, err
@@ -116,19 +117,18 @@ func checkRequest(r *queue.ReserveRequest) error {
 }
 
 // takeGrantBack gives back jobs whose grant could not be answered. Their slots are lost.
-func (e *Engine) takeGrantBack(cl *client, g *grant, err error) {
+func (m *machine) takeGrantBack(cl *client, g *grant, now leaky.Instant, err error) {
 	if g.err != nil {
 		return
 	}
 	g.err = err
-	now := e.now()
 	for _, h := range g.jobs {
 		if j := h.job; j.lane.queue.live && j.busy == nil && j.state == queue.Leased && j.lease.fence == h.fence {
-			e.dropLease(j)
-			e.putWaiting(j, now)
-			e.wakeForExpiry(j, now)
+			m.dropLease(j)
+			m.putWaiting(j, now)
+			m.wakeForExpiry(j, now)
 			j.lane.queue.outflow.add(now, -1)
-			e.armAndWake(j.lane.queue, now)
+			m.armAndWake(j.lane.queue, now)
 		}
 	}
 	if cl.grant == g {
@@ -155,8 +155,8 @@ func (e *Engine) readJobs(g *grant, out *queue.Reserved) error {
 		}
 		return nil
 	})
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	switch {
 	case e.closing:
 		return queue.ErrClosed

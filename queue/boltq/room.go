@@ -86,12 +86,12 @@ func (it *appendItem) wouldExpire(q *queueState, ln *lane, outcome queue.AppendO
 }
 
 // byteLimit is the queue's max_bytes; without one, its share of the store.
-func (e *Engine) byteLimit(q *queueState) int64 {
+func (m *machine) byteLimit(q *queueState) int64 {
 	if q.spec.MaxBytes > 0 {
 		return int64(q.spec.MaxBytes)
 	}
-	if s := e.space(); s.Limit > 0 {
-		return max(1, s.Limit/jobsize.StoreShare)
+	if m.room.bytes > 0 {
+		return max(1, m.room.bytes/jobsize.StoreShare)
 	}
 	return queue.AnyBytes
 }
@@ -138,8 +138,8 @@ func (q *queueState) fitsReadmission(needs, most int64) bool {
 
 // overflowRoom is how many jobs the queue would take back from the overflow: none while the first does not fit, as
 // the last Readmit found.
-func (e *Engine) overflowRoom(q *queueState) int64 {
-	if needs := q.overflow.headNeeds; needs > 0 && !q.fitsReadmission(needs, e.byteLimit(q)) {
+func (m *machine) overflowRoom(q *queueState) int64 {
+	if needs := q.overflow.headNeeds; needs > 0 && !q.fitsReadmission(needs, m.byteLimit(q)) {
 		return 0
 	}
 	return q.freePlaces()

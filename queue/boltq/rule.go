@@ -69,11 +69,11 @@ func (r *rule) limiterFor(key string) leaky.Limiter {
 }
 
 // ruleInfo describes a rule. Its overrides are shared with the rule.
-func (e *Engine) ruleInfo(r *rule) queue.RuleInfo {
+func (m *machine) ruleInfo(r *rule) queue.RuleInfo {
 	i := queue.RuleInfo{Rule: r.Rule, Revision: r.revision, Keys: r.tallies.keys()}
 	group := queue.Group(r.Name)
-	for _, name := range append([]string{group}, e.childrenOf(group)...) {
-		if q := e.queues[name]; q != nil && q.live && slices.Contains(q.spec.Rules, r.Name) {
+	for _, name := range append([]string{group}, m.childrenOf(group)...) {
+		if q := m.queues[name]; q != nil && q.live && slices.Contains(q.spec.Rules, r.Name) {
 			i.Queues = append(i.Queues, name)
 		}
 	}
@@ -81,23 +81,23 @@ func (e *Engine) ruleInfo(r *rule) queue.RuleInfo {
 }
 
 // countRuleUses adds n to the uses of the rules of its own group that a spec names.
-func (e *Engine) countRuleUses(s *queue.Spec, n int) {
+func (m *machine) countRuleUses(s *queue.Spec, n int) {
 	for _, name := range ruleset.Names(s.Name, nil, s.Rules) {
-		if e.ruleUses[name] += n; e.ruleUses[name] == 0 {
-			delete(e.ruleUses, name)
+		if m.ruleUses[name] += n; m.ruleUses[name] == 0 {
+			delete(m.ruleUses, name)
 		}
 	}
-	e.anyRuleUsed.Store(len(e.ruleUses) > 0)
+	m.anyRuleUsed.Store(len(m.ruleUses) > 0)
 }
 
 // checkRuleNames returns a *queue.FieldError if a spec names a rule of its own group that does not exist or cannot
 // be used by queues. A rule that is being created or deleted does not exist.
-func (e *Engine) checkRuleNames(s *queue.Spec) error {
+func (m *machine) checkRuleNames(s *queue.Spec) error {
 	for i, name := range s.Rules {
 		if queue.Group(name) != queue.Group(s.Name) {
 			continue
 		}
-		r := e.rules[name]
+		r := m.rules[name]
 		if r == nil || !r.live || r.changing != nil && r.changing.to == nil {
 			return ruleset.NoSuch(i, name)
 		}

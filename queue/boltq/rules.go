@@ -21,8 +21,8 @@ func unknownRule(name string) error {
 
 // Rule implements queue.Rules.
 func (e *Engine) Rule(ctx context.Context, name string) (queue.RuleInfo, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return queue.RuleInfo{}, err
 	}
@@ -36,8 +36,8 @@ func (e *Engine) Rule(ctx context.Context, name string) (queue.RuleInfo, error) 
 }
 
 // liveRule returns the rule of that name, unless it is only being created.
-func (e *Engine) liveRule(name string) (*rule, error) {
-	if r := e.rules[name]; r != nil && r.live {
+func (m *machine) liveRule(name string) (*rule, error) {
+	if r := m.rules[name]; r != nil && r.live {
 		return r, nil
 	}
 	return nil, unknownRule(name)
@@ -54,8 +54,8 @@ func (e *Engine) ListRules(ctx context.Context, after string, limit int) ([]queu
 
 // listRules shares the overrides with the rules.
 func (e *Engine) listRules(ctx context.Context, after string, limit int) ([]queue.RuleInfo, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 }
 
 // putRule returns the change, nil if nothing changes, and the answer once that is on disk.
-func (e *Engine) putRule(old *rule, r queue.Rule, text []byte, expect int64) (*ruleChange, queue.PutResult, error) {
+func (m *machine) putRule(old *rule, r queue.Rule, text []byte, expect int64) (*ruleChange, queue.PutResult, error) {
 	var present int64
 	if old != nil {
 		present = old.revision
@@ -126,15 +126,15 @@ func (e *Engine) putRule(old *rule, r queue.Rule, text []byte, expect int64) (*r
 			return nil, queue.PutResult{Revision: present}, nil
 		}
 	}
-	if r.Algorithm == leaky.AlgorithmConcurrency && e.ruleUses[r.Name] > 0 {
+	if r.Algorithm == leaky.AlgorithmConcurrency && m.ruleUses[r.Name] > 0 {
 		return nil, queue.PutResult{}, ruleset.AskedByQueues(r.Name)
 	}
-	s := e.tallySetFor(old, r.Algorithm)
-	to, err := newRule(r, e.store.revision+1, s)
+	s := m.tallySetFor(old, r.Algorithm)
+	to, err := newRule(r, m.store.revision+1, s)
 	if err != nil {
 		return nil, queue.PutResult{}, err
 	}
-	e.store.revision++
+	m.store.revision++
 	return &ruleChange{old: old, to: to, text: text}, queue.PutResult{
 		Revision: to.revision, Created: old == nil, Changed: true,
 	}, nil
@@ -186,8 +186,8 @@ func (e *Engine) decideRule(
 	ctx context.Context, name string, decision func(old *rule, now leaky.Instant) (*ruleChange, error),
 ) error {
 	return decideWhenFree(ctx, func(c *call) (*call, error) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
+		e.lock()
+		defer e.unlock()
 		if err := e.usable(); err != nil {
 			return nil, err
 		}
@@ -236,27 +236,27 @@ func (c *ruleChange) prepare(b *batch) {
 	}
 }
 
-func (c *ruleChange) apply(e *Engine, now leaky.Instant) {
+func (c *ruleChange) apply(m *machine, now leaky.Instant) {
 	old, to := c.old, c.to
-	e.rulesVersion++
+	m.rulesVersion++
 	if old != nil {
 		old.live, old.changing = false, nil
 		if to == nil || to.tallies != old.tallies {
-			e.discardTallies(old.tallies)
+			m.discardTallies(old.tallies)
 		}
 	}
 	switch name := c.name(); {
 	case to == nil:
-		delete(e.rules, name)
-		if at, found := slices.BinarySearch(e.ruleNames, name); found {
-			e.ruleNames = slices.Delete(e.ruleNames, at, at+1)
+		delete(m.rules, name)
+		if at, found := slices.BinarySearch(m.ruleNames, name); found {
+			m.ruleNames = slices.Delete(m.ruleNames, at, at+1)
 		}
 	default:
 		to.live, to.changing = true, nil
 		to.tallies.setOverrides(to.overrides, to.limiter, now)
-		e.rules[name] = to
-		if at, found := slices.BinarySearch(e.ruleNames, name); !found {
-			e.ruleNames = slices.Insert(e.ruleNames, at, name)
+		m.rules[name] = to
+		if at, found := slices.BinarySearch(m.ruleNames, name); !found {
+			m.ruleNames = slices.Insert(m.ruleNames, at, name)
 		}
 	}
 	c.call.finish(nil)
@@ -269,9 +269,9 @@ func (c *ruleChange) name() string {
 	return c.old.Name
 }
 
-func (c *ruleChange) rollBack(e *Engine, err error) {
+func (c *ruleChange) rollBack(m *machine, now leaky.Instant, err error) {
 	if c.old == nil {
-		delete(e.rules, c.to.Name)
+		delete(m.rules, c.to.Name)
 	} else {
 		c.old.changing = nil
 	}

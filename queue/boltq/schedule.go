@@ -29,8 +29,8 @@ func newTimers() heap[*queueState] {
 }
 
 // putScheduled puts a job among the scheduled ones of its queue.
-func (e *Engine) putScheduled(j *job) {
-	e.setState(j, queue.Scheduled)
+func (m *machine) putScheduled(j *job) {
+	m.setState(j, queue.Scheduled)
 	j.lane.queue.scheduled.push(j.lease)
 }
 
@@ -42,14 +42,14 @@ func scheduledUntil(j *queue.Job, now leaky.Instant) leaky.Instant {
 	return 0
 }
 
-func (e *Engine) armTimer(q *queueState) {
+func (m *machine) armTimer(q *queueState) {
 	later := false
 	if q.runnable() {
 		q.timerAt, later = q.nextTimer()
 	} else if q.live && q.pause.until != 0 {
 		q.timerAt, later = q.pause.until, true
 	}
-	updateHeap(e.timersOf(q), q, q.timerIndex, later)
+	updateHeap(m.timersOf(q), q, q.timerIndex, later)
 }
 
 // nextTimer returns when the first scheduled job is due, or the first lane may go on, whichever comes first.
@@ -63,34 +63,34 @@ func (q *queueState) nextTimer() (at leaky.Instant, any bool) {
 
 // fireTimers makes due jobs ready, in a bounded number of queues. A queue from which nothing could depart now can
 // since the instant at which its timer was due, not since this call: the slots in between count as lost.
-func (e *Engine) fireTimers(now leaky.Instant) {
+func (m *machine) fireTimers(now leaky.Instant) {
 	var later []*queueState
-	for len(later) < timerQueuesMax && e.timers.len() > 0 && e.timers.top().timerAt <= now {
-		q := e.timers.pop()
+	for len(later) < timerQueuesMax && m.timers.len() > 0 && m.timers.top().timerAt <= now {
+		q := m.timers.pop()
 		later = append(later, q)
 		if q.busy == nil { // else whoever is changing it arms it
-			e.readyScheduled(q, now)
+			m.readyScheduled(q, now)
 		}
 	}
 	for _, q := range later {
-		e.armTimer(q)
+		m.armTimer(q)
 	}
 }
 
-func (e *Engine) readyScheduled(q *queueState, now leaky.Instant) {
+func (m *machine) readyScheduled(q *queueState, now leaky.Instant) {
 	first := q.timerAt
 	for n := 0; q.runnable() && n < becomeReadyMax && q.scheduled.len() > 0 && q.scheduled.top().due <= now; n++ {
-		e.becomeReady(q.scheduled.pop(), now)
+		m.becomeReady(q.scheduled.pop(), now)
 	}
 	if q.runnable() && !q.onAgenda() && q.canDepart(q.memberOpens(now)) {
 		q.departsAt = q.memberOpens(first)
-		e.putOnAgenda(q, true, now)
+		m.putOnAgenda(q, true, now)
 	}
 }
 
 // becomeReady makes a scheduled job wait. One that was never granted needs its lease no more.
-func (e *Engine) becomeReady(ls *lease, now leaky.Instant) {
-	e.putWaiting(ls.job, now)
+func (m *machine) becomeReady(ls *lease, now leaky.Instant) {
+	m.putWaiting(ls.job, now)
 	if ls.attempts == 0 && ls.verdict == 0 {
 		ls.job.lease = nil
 	}

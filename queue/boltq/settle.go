@@ -49,9 +49,9 @@ func (e *Engine) Settle(ctx context.Context, s []queue.Settlement) ([]queue.Sett
 }
 
 // settle decides about a settlement, unless that depends on a change under way.
-func (e *Engine) settle(s *settleItem, c *call, now leaky.Instant) (busy *call) {
+func (m *machine) settle(s *settleItem, c *call, now leaky.Instant) (busy *call) {
 	*s.answer = queue.Settled{Stale: true}
-	q := e.queues[s.Queue]
+	q := m.queues[s.Queue]
 	if q == nil {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (e *Engine) settle(s *settleItem, c *call, now leaky.Instant) (busy *call) 
 	switch {
 	case ls == nil || s.fence == fence{}:
 	case j.state == queue.Leased && ls.fence == s.fence:
-		e.endLease(s, j, c, now)
+		m.endLease(s, j, c, now)
 	case ls.settled == s.fence && ls.verdict == s.Verdict:
 		*s.answer = queue.Settled{State: ls.result}
 	}
@@ -81,10 +81,10 @@ func (e *Engine) settle(s *settleItem, c *call, now leaky.Instant) (busy *call) 
 }
 
 // endLease ends a valid lease.
-func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
+func (m *machine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 	q, ls := j.lane.queue, j.lease
 	if s.Verdict == queue.Release && !ls.persisted {
-		e.release(j, now)
+		m.release(j, now)
 		c.countReleased(q)
 		*s.answer = queue.Settled{State: queue.Waiting}
 		return
@@ -92,19 +92,19 @@ func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 	j.busy = c
 	o := leaseOutcome{call: c, job: j, at: now, answer: s.answer, before: q.receiver, after: q.receiver}
 	if s.Verdict == queue.Release {
-		e.enqueue(c, &releaseChange{o})
+		m.enqueue(c, &releaseChange{o})
 		return
 	}
 	o.signal = q.rateSignal(&s.Settlement, j.lane.keyed(), c.releasedTo[q], now)
 	open := q.receiver.opened != 0
 	o.probe = open && ls.due >= q.receiver.opened && (s.Verdict == queue.Down || s.Verdict == queue.Fail && s.Trouble)
-	o.effect = e.updateReceiver(q, &s.Settlement, j.lane.keyed(), ls.due, now)
+	o.effect = m.updateReceiver(q, &s.Settlement, j.lane.keyed(), ls.due, now)
 	o.after = q.receiver
 	attempts := ls.attempts + 1
 	if s.Verdict == queue.Deliver {
-		d := e.newEndedJob(j, queue.Delivered, now)
+		d := m.newEndedJob(j, queue.Delivered, now)
 		d.attempts, d.verdict, d.reason, d.departed, d.drainer = attempts, s.Verdict, "", ls.due, ls.drainer
-		e.enqueue(c, &endChange{leaseOutcome: o, ended: d})
+		m.enqueue(c, &endChange{leaseOutcome: o, ended: d})
 		return
 	}
 	reason := strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
@@ -117,7 +117,7 @@ func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 			to.due = now.Add(max(0, min(s.After, queue.MaxStop)))
 		}
 		to.timeline = jobrecord.AppendAttempt(ls.timeline, ls.attempt(spared, reason, now))
-		e.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: queue.Waiting})
+		m.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: queue.Waiting})
 		return
 	}
 	o.failed, o.reason = true, reason
@@ -127,7 +127,7 @@ func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 			reason: reason, heapIndex: -1,
 			timeline: jobrecord.AppendAttempt(ls.timeline, ls.attempt(queue.AttemptUnknown, reason, now)),
 		}
-		e.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: queue.Held})
+		m.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: queue.Held})
 		return
 	}
 	how, due := queue.AttemptFailed, now.Add(max(0, s.After))
@@ -135,9 +135,9 @@ func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 		attempts, how = ls.attempts, queue.AttemptDown
 	} else if s.Verdict == queue.Bury || attempts >= q.spec.Retry.MaxAttempts ||
 		q.spec.Retry.Deadline != 0 && due > j.appended.Add(q.spec.Retry.Deadline.D()) {
-		d := e.newEndedJob(j, queue.Dead, now)
+		d := m.newEndedJob(j, queue.Dead, now)
 		d.attempts, d.verdict, d.reason = attempts, s.Verdict, reason
-		e.enqueue(c, &endChange{
+		m.enqueue(c, &endChange{
 			leaseOutcome: o, ended: d,
 			timeline: jobrecord.AppendAttempt(ls.timeline, ls.attempt(queue.AttemptDied, reason, now)),
 		})
@@ -149,7 +149,7 @@ func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 		timeline: jobrecord.AppendAttempt(ls.timeline, ls.attempt(how, reason, now)),
 	}
 	o.down = how == queue.AttemptDown
-	e.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: queue.Scheduled})
+	m.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: queue.Scheduled})
 }
 
 // throttledOutcome is how an attempt ended that does not count: the receiver did not look at the job, or was too
@@ -166,17 +166,17 @@ func throttledOutcome(v queue.Verdict) queue.AttemptOutcome {
 
 // release gives a job back unused. Nothing is written unless the lease itself is on file: on disk the job waits
 // already. If it was the latest departure, its slot can be used again.
-func (e *Engine) release(j *job, now leaky.Instant) {
+func (m *machine) release(j *job, now leaky.Instant) {
 	q, ls := j.lane.queue, j.lease
-	e.dropLease(j)
+	m.dropLease(j)
 	ls.settled, ls.verdict, ls.result = ls.fence, queue.Release, queue.Waiting
-	if ls.fence.epoch == e.epoch {
+	if ls.fence.epoch == m.epoch {
 		q.giveBackDeparture(ls, int64(j.cost), now)
 	}
 	q.unsaved.Released++
 	q.outflow.add(now, -1)
-	e.putWaiting(j, now)
-	e.wakeForExpiry(j, now)
-	e.armAndWake(q, now)
-	e.announceRoom(q, now)
+	m.putWaiting(j, now)
+	m.wakeForExpiry(j, now)
+	m.armAndWake(q, now)
+	m.announceRoom(q, now)
 }

@@ -40,12 +40,12 @@ func (o *leaseOutcome) prepare(b *batch) *queueDelta {
 	return d
 }
 
-func (o *leaseOutcome) apply(e *Engine, s queue.State) {
+func (o *leaseOutcome) apply(m *machine, s queue.State) {
 	o.job.busy = nil
 	if o.answer != nil {
 		*o.answer = queue.Settled{State: s, Effect: o.effect}
 		if o.to != o.from {
-			e.adaptedTo = append(e.adaptedTo, adaptedTo{o.job.lane.queue, o.to})
+			m.adaptedTo = append(m.adaptedTo, adaptedTo{o.job.lane.queue, o.to})
 			if o.from.Rate != o.to.Rate {
 				o.answer.Effect.From, o.answer.Effect.To = o.from.Rate, o.to.Rate
 			}
@@ -58,11 +58,11 @@ func (o *leaseOutcome) apply(e *Engine, s queue.State) {
 }
 
 // rollBack leaves the lease as it was: one that ran out still has.
-func (o *leaseOutcome) rollBack(e *Engine, err error) {
+func (o *leaseOutcome) rollBack(m *machine, now leaky.Instant, err error) {
 	o.job.busy = nil
-	e.revertReceiver(o.job.lane.queue, o.before, o.after)
+	m.revertReceiver(o.job.lane.queue, o.before, o.after, now)
 	if o.job.lease.heapIndex < 0 {
-		e.leases.push(o.job.lease)
+		m.leases.push(o.job.lease)
 	}
 	if o.answer != nil {
 		*o.answer = queue.Settled{Err: err}
@@ -95,19 +95,19 @@ func (c *endChange) prepare(b *batch) {
 	b.putEnded(c.job.lane.queue, c.ended, c.timeline)
 }
 
-func (c *endChange) apply(e *Engine, now leaky.Instant) {
+func (c *endChange) apply(m *machine, now leaky.Instant) {
 	j, q := c.job, c.job.lane.queue
-	e.dropLease(j)
-	freed := e.leaveFlight(j, c.ended.state, now)
-	e.removeJob(j, now)
-	e.rememberEnded(q, c.ended, now)
+	m.dropLease(j)
+	freed := m.leaveFlight(j, c.ended.state, now)
+	m.removeJob(j, now)
+	m.rememberEnded(q, c.ended, now)
 	if c.visited {
-		e.arm(q, now)
+		m.arm(q, now)
 	} else if freed || c.onExpired != nil {
-		e.armAndWake(q, now)
+		m.armAndWake(q, now)
 	}
-	e.announceRoom(q, now)
-	c.leaseOutcome.apply(e, c.ended.state)
+	m.announceRoom(q, now)
+	c.leaseOutcome.apply(m, c.ended.state)
 }
 
 // returnChange puts a leased job back: to wait at its turn if its lease ran out or the receiver did not take it, to
@@ -132,9 +132,9 @@ func (c *returnChange) prepare(b *batch) {
 	b.putLease(c.job.seq, c.state, &c.next)
 }
 
-func (c *returnChange) apply(e *Engine, now leaky.Instant) {
+func (c *returnChange) apply(m *machine, now leaky.Instant) {
 	j, q := c.job, c.job.lane.queue
-	e.dropLease(j)
+	m.dropLease(j)
 	c.giveBack(now)
 	counts := j.lease.inFlight
 	*j.lease = c.next
@@ -142,27 +142,27 @@ func (c *returnChange) apply(e *Engine, now leaky.Instant) {
 	look := true
 	switch c.state {
 	case queue.Scheduled:
-		e.leaveFlight(j, queue.Scheduled, now)
+		m.leaveFlight(j, queue.Scheduled, now)
 		q.scheduled.push(j.lease)
 	case queue.Held:
-		look = e.leaveFlight(j, queue.Held, now) || c.onExpired != nil
+		look = m.leaveFlight(j, queue.Held, now) || c.onExpired != nil
 		q.held.push(j.lease)
 	default:
-		e.putWaiting(j, now)
+		m.putWaiting(j, now)
 	}
 	if c.onExpired == nil && idle(c.state) {
-		e.wakeForExpiry(j, now)
+		m.wakeForExpiry(j, now)
 	}
 	if due := c.next.due; c.onExpired == nil && c.next.verdict == queue.Throttle && due != 0 {
 		c.effect.Stopped = j.lane.stopUntil(due, c.at)
 	}
 	if c.visited {
-		e.arm(q, now)
+		m.arm(q, now)
 	} else if look {
-		e.armAndWake(q, now)
+		m.armAndWake(q, now)
 	}
-	e.announceRoom(q, now)
-	c.leaseOutcome.apply(e, c.state)
+	m.announceRoom(q, now)
+	c.leaseOutcome.apply(m, c.state)
 }
 
 // giveBack gives back what a job took that never started: its departure and its share of quotas. With the circuit
@@ -194,8 +194,8 @@ func (c *releaseChange) prepare(b *batch) {
 	b.putLease(c.job.seq, queue.Waiting, &to)
 }
 
-func (c *releaseChange) apply(e *Engine, now leaky.Instant) {
+func (c *releaseChange) apply(m *machine, now leaky.Instant) {
 	c.job.lease.persisted = false
-	e.release(c.job, now)
-	c.leaseOutcome.apply(e, queue.Waiting)
+	m.release(c.job, now)
+	c.leaseOutcome.apply(m, queue.Waiting)
 }

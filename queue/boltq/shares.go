@@ -46,21 +46,21 @@ func (s *shares) noteShort(before []string) bool {
 }
 
 // passOver leaves a due queue to other clients.
-func (e *Engine) passOver(g *grant, o *agendaEntry) {
-	updateHeap(&e.agenda, o, o.agendaIndex, false)
+func (m *machine) passOver(g *grant, o *agendaEntry) {
+	updateHeap(&m.agenda, o, o.agendaIndex, false)
 	g.passedOver = append(g.passedOver, o)
 	g.short = append(g.short, o.queue.spec.Name)
 }
 
 // passOverUsedUp does so after a visit, if the client has its share of the queue and more of it is due.
-func (e *Engine) passOverUsedUp(g *grant, q *queueState, now leaky.Instant) {
+func (m *machine) passOverUsedUp(g *grant, q *queueState, now leaky.Instant) {
 	if g.usedUp(q) && q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) {
-		e.passOver(g, &q.agendaEntry)
+		m.passOver(g, &q.agendaEntry)
 	}
 }
 
 // passOverGroup does so after a visit to a group of which only members could depart whose shares are used up.
-func (e *Engine) passOverGroup(g *grant, k *group, now leaky.Instant) {
+func (m *machine) passOverGroup(g *grant, k *group, now leaky.Instant) {
 	overShare := 0
 	for _, q := range k.ready.items {
 		if q.member.overShare {
@@ -75,22 +75,22 @@ func (e *Engine) passOverGroup(g *grant, k *group, now leaky.Instant) {
 	if k.resting.len() > 0 {
 		g.next = min(g.next, max(k.since, k.queue.freeSince(now), k.resting.top().departsAt))
 	}
-	updateHeap(&e.agenda, &k.agendaEntry, k.agendaIndex, false)
+	updateHeap(&m.agenda, &k.agendaEntry, k.agendaIndex, false)
 	g.passedOver = append(g.passedOver, &k.agendaEntry)
 }
 
 // restorePassed puts what was passed over back on the agenda.
-func (e *Engine) restorePassed(g *grant) {
+func (m *machine) restorePassed(g *grant) {
 	for _, o := range g.passedOver {
-		e.agenda.push(o)
+		m.agenda.push(o)
 	}
 	g.passedOver = nil
 }
 
 // firstDeparture is when something can next depart that the client may have.
-func (e *Engine) firstDeparture(g *grant) leaky.Instant {
-	if e.agenda.len() > 0 {
-		return min(g.next, e.agenda.top().departsAt)
+func (m *machine) firstDeparture(g *grant) leaky.Instant {
+	if m.agenda.len() > 0 {
+		return min(g.next, m.agenda.top().departsAt)
 	}
 	return g.next
 }

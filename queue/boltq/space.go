@@ -64,8 +64,8 @@ func errStoreFull(path string, err error) error {
 
 // Space implements queue.Specs.
 func (e *Engine) Space(ctx context.Context) (queue.Space, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	return e.space(), e.readable(ctx)
 }
 

@@ -23,9 +23,9 @@ type leftovers struct {
 }
 
 // needsSweep reports whether there is work for Sweep.
-func (e *Engine) needsSweep(now leaky.Instant) bool {
-	return len(e.garbage) > 0 || len(e.idleLanes.items) > forgetMax && e.idleLanes.top().forgetAt <= now ||
-		len(e.forgotten) > forgetMax || len(e.lapsedDeferrals) > forgetMax || e.droppedTallies.n > forgetMax
+func (m *machine) needsSweep(now leaky.Instant) bool {
+	return len(m.garbage) > 0 || len(m.idleLanes.items) > forgetMax && m.idleLanes.top().forgetAt <= now ||
+		len(m.forgotten) > forgetMax || len(m.lapsedDeferrals) > forgetMax || m.droppedTallies.n > forgetMax
 }
 
 // garbage is what a deleted queue left in the file, and its lanes. It keeps the queue's own structures: going
@@ -50,16 +50,16 @@ func (r *garbage) empty() bool {
 }
 
 // discardQueue makes garbage of a deleted queue.
-func (e *Engine) discardQueue(q *queueState) {
+func (m *machine) discardQueue(q *queueState) {
 	r := &garbage{
 		waiting: q.defaultLane.waiting, byID: q.jobs, endedJobs: q.endedJobs, deferrals: q.overflow.records,
 		lanes: q.laneOrder,
 	}
 	q.deadlines = sorted[deadline]{less: byDeadline}
-	e.armExpiring(q)
+	m.armExpiring(q)
 	q.jobs, q.lanes, q.laneOrder = map[string]*job{}, nil, sorted[*lane]{less: byDigest}
 	if !r.empty() {
-		e.garbage = append(e.garbage, r)
+		m.garbage = append(m.garbage, r)
 	}
 }
 
@@ -106,7 +106,7 @@ func (r *garbage) take(limit int) (taken garbage) {
 }
 
 // forgetTallies forgets up to limit tallies that nobody asks any more.
-func (r *garbage) forgetTallies(e *Engine, limit int) {
+func (r *garbage) forgetTallies(m *machine, limit int) {
 	if r.tallies == nil {
 		return
 	}
@@ -115,7 +115,7 @@ func (r *garbage) forgetTallies(e *Engine, limit int) {
 			if limit--; limit < 0 {
 				return
 			}
-			e.forgetTally(t)
+			m.forgetTally(t)
 		}
 	}
 }
@@ -145,14 +145,14 @@ func (e *Engine) Sweep(ctx context.Context, partition int) (more bool, err error
 	if c.err != nil {
 		return true, c.err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	return e.needsSweep(e.now()), nil
 }
 
 func (e *Engine) sweepOnce(c *call) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.usable(); err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (e *Engine) sweepOnce(c *call) error {
 		r := e.garbage[0]
 		s.garbage = r.take(sweepMax)
 		r.dropIdleLanes(forgetLanesMax)
-		r.forgetTallies(e, expiredTalliesTurn)
+		r.forgetTallies(e.machine, expiredTalliesTurn)
 		if r.empty() {
 			e.garbage = e.garbage[1:]
 		}
@@ -211,7 +211,7 @@ func (c *sweepChange) prepare(b *batch) {
 	each(c.retentions, b.dropRetention)
 }
 
-func (c *sweepChange) rollBack(e *Engine, err error) {
-	e.garbage = append(e.garbage, &c.garbage)
+func (c *sweepChange) rollBack(m *machine, now leaky.Instant, err error) {
+	m.garbage = append(m.garbage, &c.garbage)
 	c.call.finish(err)
 }

@@ -49,8 +49,8 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 func (e *Engine) decideTakes(
 	name string, takes []queue.Take, keys []queue.LaneDigest, entry *queue.AuditEntry,
 ) ([]queue.Taken, *call, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.usable(); err != nil {
 		return nil, nil, err
 	}
@@ -76,7 +76,7 @@ func (e *Engine) decideTakes(
 
 // auditTakes has the entry of takes that were given back or forgotten written in one commit with them; nil if none
 // were.
-func (e *Engine) auditTakes(
+func (m *machine) auditTakes(
 	entry *queue.AuditEntry, r *rule, keys []queue.LaneDigest, taken []queue.Taken, now leaky.Instant,
 ) *call {
 	n := 0
@@ -86,7 +86,7 @@ func (e *Engine) auditTakes(
 			continue
 		}
 		n++
-		if t := e.tallyAt(r.tallies, keys[i], now); t != nil {
+		if t := m.tallyAt(r.tallies, keys[i], now); t != nil {
 			touched = append(touched, t)
 		}
 	}
@@ -94,31 +94,31 @@ func (e *Engine) auditTakes(
 		return nil
 	}
 	entry.Detail = ruleset.OfKeys(n)
-	e.owedAudit = append(e.owedAudit, audited{entry: *entry})
+	m.owedAudit = append(m.owedAudit, audited{entry: *entry})
 	c := newCall()
-	e.enqueue(c, &saveTalliesChange{fileChange: fileChange{c}, tallies: touched})
+	m.enqueue(c, &saveTalliesChange{fileChange: fileChange{c}, tallies: touched})
 	return c
 }
 
-func (e *Engine) takeOne(r *rule, take queue.Take, key queue.LaneDigest, now leaky.Instant) queue.Taken {
+func (m *machine) takeOne(r *rule, take queue.Take, key queue.LaneDigest, now leaky.Instant) queue.Taken {
 	l := r.limiterFor(take.Key)
 	ask, err := r.Ask(take, l)
 	if err != nil {
 		return queue.Taken{Err: err}
 	}
-	a := e.decideTake(r, take.Op, key, l, ask, now)
+	a := m.decideTake(r, take.Op, key, l, ask, now)
 	if err := r.Never(ask, l, &a.Decision); err != nil {
 		return queue.Taken{Err: err}
 	}
 	return a
 }
 
-func (e *Engine) decideTake(
+func (m *machine) decideTake(
 	r *rule, op queue.TakeOp, key queue.LaneDigest, l leaky.Limiter, ask leaky.Ask, now leaky.Instant,
 ) (a queue.Taken) {
-	t := e.tallyAt(r.tallies, key, now)
+	t := m.tallyAt(r.tallies, key, now)
 	if t == nil {
-		return e.takeFirst(r, key, op, l, ask, now)
+		return m.takeFirst(r, key, op, l, ask, now)
 	}
 	s := t.stateFor(l)
 	switch op {
@@ -127,7 +127,7 @@ func (e *Engine) decideTake(
 		return a
 	case queue.TakeNow:
 		if a.Decision = s.Take(now, ask); !a.Allowed {
-			e.keepCorrected(t, s, l, now)
+			m.keepCorrected(t, s, l, now)
 			return a
 		}
 		a.Lease = ask.Lease
@@ -139,21 +139,21 @@ func (e *Engine) decideTake(
 	}
 	t.setStateBy(s, l, tallyOp{at: now, op: op, ask: ask})
 	if t.expired(now) {
-		e.forgetTally(t)
-		e.wantSave()
+		m.forgetTally(t)
+		m.toSave = true
 		return a
 	}
-	e.checkSooner(t)
-	e.markDirty(t)
+	m.checkSooner(t)
+	m.markDirty(t)
 	return a
 }
 
 // keepCorrected stores a state that a refusal has corrected, after the rule's numbers changed: what lies further
 // ahead than the new ones allow drains from now on. Otherwise it would be found anew each time.
-func (e *Engine) keepCorrected(t *tally, s leaky.Tally, l leaky.Limiter, now leaky.Instant) {
+func (m *machine) keepCorrected(t *tally, s leaky.Tally, l leaky.Limiter, now leaky.Instant) {
 	if t.differs(s, l) {
 		t.setState(s, l, now)
-		e.markDirty(t)
+		m.markDirty(t)
 	}
 }
 
@@ -161,12 +161,12 @@ func (e *Engine) keepCorrected(t *tally, s leaky.Tally, l leaky.Limiter, now lea
 var oneMore = leaky.Ask{Cost: 1, Lease: "\x00"}
 
 // takeFirst answers for a key from which nothing was taken.
-func (e *Engine) takeFirst(
+func (m *machine) takeFirst(
 	r *rule, key queue.LaneDigest, op queue.TakeOp, l leaky.Limiter, ask leaky.Ask, now leaky.Instant,
 ) (a queue.Taken) {
 	fresh := l.Fresh()
 	if op == queue.TakePeek || op == queue.TakeNow {
-		if no := e.noRoom(r, key, l, now); no != nil {
+		if no := m.noRoom(r, key, l, now); no != nil {
 			return queue.Taken{Decision: *no, MaxKeys: r.keyLimit}
 		}
 	}
@@ -178,7 +178,7 @@ func (e *Engine) takeFirst(
 			a.Lease = ask.Lease
 			t := newTally(r.tallies, key)
 			t.setState(fresh, l, now)
-			e.markDirty(t)
+			m.markDirty(t)
 		}
 	default:
 		a.Decision = fresh.Peek(now, oneMore)
@@ -194,8 +194,8 @@ func (e *Engine) Attend(ctx context.Context, process string) (int, error) {
 	if err := ruleset.ValidateProcess(process); err != nil {
 		return 0, err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.usable(); err != nil {
 		return 0, err
 	}

@@ -20,10 +20,10 @@ type saver struct {
 	saverEnded chan struct{} // closed when the saver has ended
 }
 
-// wantSave wakes the saver.
-func (e *Engine) wantSave() {
+// wakeSaver wakes the saver.
+func (s *saver) wakeSaver() {
 	select {
-	case e.saveWanted <- struct{}{}:
+	case s.saveWanted <- struct{}{}:
 	default:
 	}
 }
@@ -51,8 +51,8 @@ func (e *Engine) runSaver() {
 
 // untilTallyExpires is how long nobody need check for expired tallies.
 func (e *Engine) untilTallyExpires() time.Duration {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if e.tallySets.len() == 0 {
 		return expiredTalliesMost
 	}
@@ -62,9 +62,9 @@ func (e *Engine) untilTallyExpires() time.Duration {
 // forgetAllExpiredTallies forgets all expired tallies.
 func (e *Engine) forgetAllExpiredTallies() {
 	for more := true; more; {
-		e.mu.Lock()
+		e.lock()
 		more = e.forgetExpiredTallies(e.now(), expiredTalliesTurn)
-		e.mu.Unlock()
+		e.unlock()
 	}
 }
 
@@ -77,22 +77,22 @@ func (e *Engine) saveTallies() (more bool) {
 		return false
 	}
 	<-c.done
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if e.dirtyTallies.n+e.droppedTallies.n > 0 {
-		e.wantSave()
+		e.toSave = true
 	}
 	return c.err == nil && (e.dirtyTallies.n >= saveMax || e.droppedTallies.n >= batchForgets)
 }
 
 func (e *Engine) startSaving(c *call) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if e.usable() != nil {
 		return false
 	}
-	if e.outOfSpace() {
-		e.wantSave()
+	if e.room.full != nil {
+		e.toSave = true
 		return false
 	}
 	if e.dirtyTallies.n+e.droppedTallies.n == 0 {

@@ -68,39 +68,39 @@ func (s *tallySet) remove(t *tally) {
 	}
 }
 
-func (e *Engine) newTallySet() *tallySet {
-	e.lastTallySet++
-	return &tallySet{number: e.lastTallySet}
+func (m *machine) newTallySet() *tallySet {
+	m.lastTallySet++
+	return &tallySet{number: m.lastTallySet}
 }
 
 // tallySetFor returns the set of a rule with that algorithm. What another algorithm counted means nothing to it.
-func (e *Engine) tallySetFor(old *rule, a leaky.Algorithm) *tallySet {
+func (m *machine) tallySetFor(old *rule, a leaky.Algorithm) *tallySet {
 	if old != nil && old.Algorithm == a {
 		return old.tallies
 	}
-	return e.newTallySet()
+	return m.newTallySet()
 }
 
 // discardTallies makes garbage of a set that nobody asks any more.
-func (e *Engine) discardTallies(s *tallySet) {
+func (m *machine) discardTallies(s *tallySet) {
 	if s.len() > 0 {
-		e.garbage = append(e.garbage, &garbage{tallies: s})
+		m.garbage = append(m.garbage, &garbage{tallies: s})
 	}
 }
 
 // tallyAt returns the tally of a key, nil if nothing counts there any more.
-func (e *Engine) tallyAt(s *tallySet, key queue.LaneDigest, now leaky.Instant) *tally {
+func (m *machine) tallyAt(s *tallySet, key queue.LaneDigest, now leaky.Instant) *tally {
 	t := s.find(key)
 	if t != nil && t.expired(now) {
-		e.forgetTally(t)
+		m.forgetTally(t)
 		return nil
 	}
 	return t
 }
 
 // tallyOf returns the tally of a key, made if there is none.
-func (e *Engine) tallyOf(s *tallySet, key queue.LaneDigest, now leaky.Instant) *tally {
-	if t := e.tallyAt(s, key, now); t != nil {
+func (m *machine) tallyOf(s *tallySet, key queue.LaneDigest, now leaky.Instant) *tally {
+	if t := m.tallyAt(s, key, now); t != nil {
 		return t
 	}
 	return newTally(s, key)
@@ -111,26 +111,26 @@ func newTally(s *tallySet, key queue.LaneDigest) *tally {
 }
 
 // insertTally makes a tally known, once something was taken.
-func (e *Engine) insertTally(t *tally) {
+func (m *machine) insertTally(t *tally) {
 	if t.heapIndex >= 0 {
 		return
 	}
-	e.lastTally++
-	t.number, t.checkAt = e.lastTally, t.expires
-	e.putTally(t)
+	m.lastTally++
+	t.number, t.checkAt = m.lastTally, t.expires
+	m.putTally(t)
 }
 
-func (e *Engine) putTally(t *tally) {
+func (m *machine) putTally(t *tally) {
 	t.set.put(t)
-	e.reorder(t.set)
+	m.reorder(t.set)
 }
 
-func (e *Engine) forgetTally(t *tally) {
+func (m *machine) forgetTally(t *tally) {
 	t.gone = true
 	t.set.remove(t)
-	e.reorder(t.set)
+	m.reorder(t.set)
 	if t.onFile {
-		e.droppedTallies.add(t.number)
+		m.droppedTallies.add(t.number)
 	}
 }
 
@@ -138,12 +138,12 @@ func (e *Engine) forgetTally(t *tally) {
 const expiredTalliesMax = 100
 
 // markDirty notes that a tally is not on file as it is.
-func (e *Engine) markDirty(t *tally) {
-	e.insertTally(t)
+func (m *machine) markDirty(t *tally) {
+	m.insertTally(t)
 	if !t.dirty {
 		t.dirty = true
-		e.dirtyTallies.add(t)
-		e.wantSave()
+		m.dirtyTallies.add(t)
+		m.toSave = true
 	}
 }
 
@@ -198,7 +198,7 @@ func (s *tallySet) findLostUntil() {
 }
 
 // forgetLost forgets those that lost their overrides and count no more.
-func (e *Engine) forgetLost(r *rule, now leaky.Instant) {
+func (m *machine) forgetLost(r *rule, now leaky.Instant) {
 	s := r.tallies
 	if len(s.lost) == 0 || now < s.lostUntil {
 		return
@@ -214,7 +214,7 @@ func (e *Engine) forgetLost(r *rule, now leaky.Instant) {
 		case until > now || t.pendingWrite():
 			s.lost[digest] = until
 		default:
-			e.forgetTally(t)
+			m.forgetTally(t)
 			delete(s.lost, digest)
 		}
 	}
@@ -222,11 +222,11 @@ func (e *Engine) forgetLost(r *rule, now leaky.Instant) {
 }
 
 // checkSooner checks a tally when it expires, if that was to be later.
-func (e *Engine) checkSooner(t *tally) {
+func (m *machine) checkSooner(t *tally) {
 	if t.heapIndex >= 0 && t.expires < t.checkAt {
 		t.checkAt = t.expires
 		t.set.byCheck.fix(int(t.heapIndex))
-		e.reorder(t.set)
+		m.reorder(t.set)
 	}
 }
 
@@ -248,38 +248,38 @@ func (s *tallySet) firstCounted(i int) *tally {
 }
 
 // reorder moves a set to its place after its first tally may have changed.
-func (e *Engine) reorder(s *tallySet) {
+func (m *machine) reorder(s *tallySet) {
 	switch {
 	case s.len() == 0 && s.heapIndex > 0:
-		e.tallySets.remove(s.heapIndex - 1)
+		m.tallySets.remove(s.heapIndex - 1)
 	case s.len() == 0:
 	case s.heapIndex == 0:
-		e.tallySets.push(s)
+		m.tallySets.push(s)
 	default:
-		e.tallySets.fix(s.heapIndex - 1)
+		m.tallySets.fix(s.heapIndex - 1)
 	}
 }
 
 // forgetExpiredTallies checks up to limit tallies that are due and forgets those that have expired. A tally is
 // checked when it would have expired as of the last check, so one that is taken from again and again is not moved
 // each time. more says that others are due.
-func (e *Engine) forgetExpiredTallies(now leaky.Instant, limit int) (more bool) {
-	for ; limit > 0 && e.tallySets.len() > 0 && e.tallySets.top().byCheck.top().checkAt <= now; limit-- {
-		e.checkFirst(e.tallySets.top(), now)
+func (m *machine) forgetExpiredTallies(now leaky.Instant, limit int) (more bool) {
+	for ; limit > 0 && m.tallySets.len() > 0 && m.tallySets.top().byCheck.top().checkAt <= now; limit-- {
+		m.checkFirst(m.tallySets.top(), now)
 	}
-	return e.tallySets.len() > 0 && e.tallySets.top().byCheck.top().checkAt <= now
+	return m.tallySets.len() > 0 && m.tallySets.top().byCheck.top().checkAt <= now
 }
 
 // checkFirst forgets the first tally of a set, if it has expired.
-func (e *Engine) checkFirst(s *tallySet, now leaky.Instant) {
+func (m *machine) checkFirst(s *tallySet, now leaky.Instant) {
 	t := s.byCheck.top()
 	if t.expired(now) {
-		e.forgetTally(t)
+		m.forgetTally(t)
 		return
 	}
 	t.checkAt = max(t.expires, now.Add(queue.Horizon))
 	s.byCheck.fix(0)
-	e.reorder(s)
+	m.reorder(s)
 }
 
 // keyChecks is how many tallies are checked at most to find room for another key.
@@ -287,13 +287,13 @@ const keyChecks = 256
 
 // noRoom returns the refusal of a new key under l if the rule holds as many as it may; nil if it does not. No key
 // that still counts is forgotten to make room: that would let it exceed its rate.
-func (e *Engine) noRoom(r *rule, key queue.LaneDigest, l leaky.Limiter, now leaky.Instant) *leaky.Decision {
+func (m *machine) noRoom(r *rule, key queue.LaneDigest, l leaky.Limiter, now leaky.Instant) *leaky.Decision {
 	s := r.tallies
 	if s.overrides[key] {
 		return nil
 	}
 	if s.keys() >= r.keyLimit {
-		e.forgetLost(r, now)
+		m.forgetLost(r, now)
 	}
 	for checked := 0; s.keys() >= r.keyLimit; checked++ {
 		var wait time.Duration
@@ -309,7 +309,7 @@ func (e *Engine) noRoom(r *rule, key queue.LaneDigest, l leaky.Limiter, now leak
 		if wait > 0 {
 			return &leaky.Decision{Limit: l.Limit(), RetryAfter: wait}
 		}
-		e.checkFirst(s, now)
+		m.checkFirst(s, now)
 	}
 	return nil
 }

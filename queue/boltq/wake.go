@@ -57,25 +57,25 @@ type watch struct {
 }
 
 // registerClient notes that a client asks, and forgets those long silent.
-func (e *Engine) registerClient(c queue.Client, now leaky.Instant) *client {
-	cl := e.clients[c.ID]
+func (m *machine) registerClient(c queue.Client, now leaky.Instant) *client {
+	cl := m.clients[c.ID]
 	if cl == nil {
-		for id, old := range e.clients {
+		for id, old := range m.clients {
 			if now.Sub(old.seen) > clientsKept {
-				delete(e.clients, id)
+				delete(m.clients, id)
 			}
 		}
 		cl = &client{}
-		e.clients[c.ID] = cl
+		m.clients[c.ID] = cl
 	}
 	cl.Client, cl.seen = c, now
 	return cl
 }
 
 // aliveClients counts the drainers that asked lately.
-func (e *Engine) aliveClients(now leaky.Instant) int {
+func (m *machine) aliveClients(now leaky.Instant) int {
 	n := 0
-	for _, cl := range e.clients {
+	for _, cl := range m.clients {
 		if !cl.isPuller && now.Sub(cl.seen) <= aliveFor {
 			n++
 		}
@@ -85,37 +85,37 @@ func (e *Engine) aliveClients(now leaky.Instant) int {
 
 // planSleep decides how long a client sleeps, and who watches. The watch goes to another client when this one has
 // all the jobs that it has handlers for, or begins to leave a queue to others.
-func (e *Engine) planSleep(id string, g *grant, now leaky.Instant) (next, backup time.Duration) {
-	n, busy := e.aliveClients(now), g.full
+func (m *machine) planSleep(id string, g *grant, now leaky.Instant) (next, backup time.Duration) {
+	n, busy := m.aliveClients(now), g.full
 	// So the others check about four times a second, all together.
 	backup = min(maxSleep, time.Duration(n)*backupPerClient)
-	offered := e.watch.offered && len(g.short) > 0
-	watches := e.watch.client == id || e.watch.client == "" && !offered || now >= e.watch.until.Add(overdue)
+	offered := m.watch.offered && len(g.short) > 0
+	watches := m.watch.client == id || m.watch.client == "" && !offered || now >= m.watch.until.Add(overdue)
 	if !watches && !busy && offered {
-		return min(e.untilNext(g, now), e.watch.until.Add(overdue).Sub(now)), backup
+		return min(m.untilNext(g, now), m.watch.until.Add(overdue).Sub(now)), backup
 	}
 	if !watches && !busy {
-		if late := now.Sub(e.watch.until); late > 0 {
+		if late := now.Sub(m.watch.until); late > 0 {
 			return overdue - late, backup
 		}
-		return min(maxSleep, e.watch.until.Sub(now)+backup), backup
+		return min(maxSleep, m.watch.until.Sub(now)+backup), backup
 	}
-	next = e.untilNext(g, now)
+	next = m.untilNext(g, now)
 	if watches {
-		e.watch = watch{client: id, until: now.Add(next)}
+		m.watch = watch{client: id, until: now.Add(next)}
 	}
 	if watches && !busy && g.newlyShort && n > 1 {
-		e.watch = watch{until: now, offered: true}
-		e.publishWake("")
+		m.watch = watch{until: now, offered: true}
+		m.publishWake("")
 	}
 	if busy {
 		if watches {
-			e.watch = watch{until: now}
-			if n > 1 && e.agenda.len()+len(g.passedOver)+e.timers.len()+e.expiring.len() > 0 {
-				e.publishWake("")
+			m.watch = watch{until: now}
+			if n > 1 && m.agenda.len()+len(g.passedOver)+m.timers.len()+m.expiring.len() > 0 {
+				m.publishWake("")
 			}
 		}
-		if e.firstDeparture(g) <= now.Add(queue.Horizon) {
+		if m.firstDeparture(g) <= now.Add(queue.Horizon) {
 			next = 0
 		}
 	}
@@ -124,49 +124,49 @@ func (e *Engine) planSleep(id string, g *grant, now leaky.Instant) (next, backup
 
 // untilNext is how long until somebody should ask: half a horizon before the next departure, or when a timer, a
 // lease or an expiry is due.
-func (e *Engine) untilNext(g *grant, now leaky.Instant) time.Duration {
+func (m *machine) untilNext(g *grant, now leaky.Instant) time.Duration {
 	next := maxSleep
-	if first := e.firstDeparture(g); first != never {
+	if first := m.firstDeparture(g); first != never {
 		next = min(next, first.Add(-queue.Horizon/2).Sub(now))
 	}
-	if e.timers.len() > 0 {
-		next = min(next, e.timers.top().timerAt.Sub(now))
+	if m.timers.len() > 0 {
+		next = min(next, m.timers.top().timerAt.Sub(now))
 	}
-	return max(min(next, e.untilLeaseOrExpiry(now)), minSleep)
+	return max(min(next, m.untilLeaseOrExpiry(now)), minSleep)
 }
 
 // untilLeaseOrExpiry is how long until a lease runs out or jobs expire, in any queue.
-func (e *Engine) untilLeaseOrExpiry(now leaky.Instant) time.Duration {
-	if e.leases.len() > 0 && !e.outOfSpace() {
-		return min(e.untilExpiry(now), e.leases.top().deadline.Sub(now))
+func (m *machine) untilLeaseOrExpiry(now leaky.Instant) time.Duration {
+	if m.leases.len() > 0 && m.room.full == nil {
+		return min(m.untilExpiry(now), m.leases.top().deadline.Sub(now))
 	}
-	return e.untilExpiry(now)
+	return m.untilExpiry(now)
 }
 
 // wakeFor wakes the watcher if it would look later than at. It is then taken to ask at once, so one wake-up is
 // enough; if it is overdue it is taken to be dead. While nobody watches, everybody is woken, at most four times a
 // second.
-func (e *Engine) wakeFor(at, now leaky.Instant) {
+func (m *machine) wakeFor(at, now leaky.Instant) {
 	patience := overdue
-	if e.watch.offered {
+	if m.watch.offered {
 		patience = queue.Horizon / 2
 	}
-	if (e.watch.client != "" || e.watch.offered) && now >= e.watch.until.Add(patience) {
-		e.watch = watch{until: now}
+	if (m.watch.client != "" || m.watch.offered) && now >= m.watch.until.Add(patience) {
+		m.watch = watch{until: now}
 	}
 	switch {
-	case e.watch.offered: // everybody was woken just now
-	case e.watch.client == "" && now >= e.watch.until:
-		e.watch.until = now.Add(overdue)
-		e.publishWake("")
-	case e.watch.client != "" && at < e.watch.until:
-		e.watch.until = now
-		e.publishWake(e.watch.client)
+	case m.watch.offered: // everybody was woken just now
+	case m.watch.client == "" && now >= m.watch.until:
+		m.watch.until = now.Add(overdue)
+		m.publishWake("")
+	case m.watch.client != "" && at < m.watch.until:
+		m.watch.until = now
+		m.publishWake(m.watch.client)
 	}
 }
 
 // publishWake sends a wake-up to a client; to all if it is empty.
-func (e *Engine) publishWake(client string) { e.wakeListeners.notify(queue.Wakeup{Client: client}) }
+func (m *machine) publishWake(client string) { m.wakeListeners.notify(queue.Wakeup{Client: client}) }
 
 // Wake implements queue.Outflow. Closing the engine closes the channel too.
 func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup {
@@ -175,8 +175,8 @@ func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup {
 
 // Drainers implements queue.Specs.
 func (e *Engine) Drainers(ctx context.Context) (queue.Drainers, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if err := e.readable(ctx); err != nil {
 		return queue.Drainers{}, err
 	}
@@ -201,15 +201,15 @@ type listeners[T any] map[chan T]func() bool
 // engine closes.
 func listen[T any](ctx context.Context, e *Engine, a listeners[T], length int) <-chan T {
 	ear := make(chan T, length)
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if e.closing {
 		close(ear)
 		return ear
 	}
 	a[ear] = context.AfterFunc(ctx, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
+		e.lock()
+		defer e.unlock()
 		if _, open := a[ear]; open {
 			delete(a, ear)
 			close(ear)
