@@ -1,8 +1,11 @@
 package boltq
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
+
+	"go.etcd.io/bbolt"
 
 	"github.com/penstock/penstock/queue"
 )
@@ -30,16 +33,22 @@ func (t *tables) write(s *effects) error {
 	if s.err != nil {
 		return s.err
 	}
+	var name []byte
+	var table *bbolt.Bucket
 	for i := range s.list {
-		if err := t.writeOne(&s.list[i]); err != nil {
+		f := &s.list[i]
+		if !bytes.Equal(name, f.table) {
+			name, table = f.table, t.table(f.table)
+		}
+		if err := t.writeOne(table, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *tables) writeOne(f *effect) (err error) {
-	table, k, value, record := t.table(f.table), []byte(f.name), f.value, f.record
+func (t *tables) writeOne(table *bbolt.Bucket, f *effect) (err error) {
+	k, value, record := []byte(f.name), f.value, f.record
 	if f.name == "" {
 		k = key(f.number)
 	}

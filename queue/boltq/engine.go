@@ -55,8 +55,9 @@ var (
 // lock takes the mutex, and asks what there is room for before anything is decided.
 func (e *Engine) lock() {
 	e.mu.Lock()
-	e.room = room{bytes: e.space().Limit}
-	if e.outOfSpace() {
+	s := e.space()
+	e.room = room{bytes: s.Limit}
+	if e.outOfSpace(s) {
 		e.room.full = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
 	}
 }

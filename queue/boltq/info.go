@@ -200,7 +200,7 @@ func (e *Engine) Totals(ctx context.Context) (queue.Totals, error) {
 }
 
 // Partitions implements queue.Outflow: an embedded store is one.
-func (m *machine) Partitions() int { return 1 }
+func (e *Engine) Partitions() int { return 1 }
 
 const meterWindow = 10 * time.Second
 

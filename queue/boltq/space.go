@@ -18,8 +18,8 @@ import (
 
 // outOfSpace reports whether the file was full a moment ago, or its disk is nearly so. Each failed commit costs
 // bbolt a scan of the file, so they are not tried in a row.
-func (e *Engine) outOfSpace() bool {
-	return time.Now().Before(e.fullUntil) || e.opts.MaxBytes == 0 && e.space().Full()
+func (e *Engine) outOfSpace(s queue.Space) bool {
+	return e.opts.MaxBytes == 0 && s.Full() || !e.fullUntil.IsZero() && time.Now().Before(e.fullUntil)
 }
 
 const fullFor = 250 * time.Millisecond
