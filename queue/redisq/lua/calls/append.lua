@@ -160,8 +160,8 @@ local function append(name, count, limited, known, first)
   return row
 end
 
-for qi = 1, tonumber(ARGV[2]) do
-  local name, count, known = ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 3]
+for qi = 1, ARGV[2] + 0 do
+  local name, count, known = ARGV[arg], ARGV[arg + 1] + 0, ARGV[arg + 3]
   -- Each queue on its own: what one cannot do must not undo what another did.
   local ok, answer = pcall(append, name, count, ARGV[arg + 2] ~= '', known, arg + 4)
   out[qi] = ok and answer or error_text(answer)

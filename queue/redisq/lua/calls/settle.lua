@@ -153,7 +153,7 @@ local function settle(name, count, arg)
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), string.format('%d', ceil(q.rfor / 1000))
   local may_die, may_hold = false, false
   for j = 0, count - 1 do
-    local verdict = tonumber(ARGV[arg + 5 * j + 2]) % LANE_ONLY
+    local verdict = ARGV[arg + 5 * j + 2] % LANE_ONLY
     ids[j + 1], may_die = ARGV[arg + 5 * j], may_die or verdict == V.retry or verdict == V.dead
     may_hold = may_hold or verdict == V.held
   end
@@ -162,7 +162,7 @@ local function settle(name, count, arg)
   local entries = call('HMGET', F, unpack(ids))
   for j = 1, count do
     local id, token, code, after, reason =
-      ARGV[arg], ARGV[arg + 1], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3]), ARGV[arg + 4]
+      ARGV[arg], ARGV[arg + 1], ARGV[arg + 2] + 0, ARGV[arg + 3] + 0, ARGV[arg + 4]
     local verdict = code % LANE_ONLY
     arg = arg + 5
     local entry = flights[id] or entries[j] -- the same job may be settled twice in one call
@@ -291,8 +291,8 @@ local function settle(name, count, arg)
 end
 
 local settled = {}
-for _ = 1, tonumber(ARGV[2]) do
-  local name, count = ARGV[arg], tonumber(ARGV[arg + 1])
+for _ = 1, ARGV[2] + 0 do
+  local name, count = ARGV[arg], ARGV[arg + 1] + 0
   local ok, answer = pcall(settle, name, count, arg + 2)
   settled[#settled + 1] = { count, ok, answer }
   arg = arg + 2 + 5 * count

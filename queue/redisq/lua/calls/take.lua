@@ -17,13 +17,13 @@ local MOST_LOOKED = 10000 -- some 10 ms; see concurrency.lua
 local wrote
 
 local out, last, clk_off, offset, arg = {}, nil, nil, nil, 3
-for nr = 1, tonumber(ARGV[2]) do
+for nr = 1, ARGV[2] + 0 do
   local v = call('HMGET', B, ARGV[arg], 'clk', 'off', 'recheck')
   if not last then
-    last, clk_off, list = tonumber(v[2]) or 0, tonumber(v[3]) or 0, v[4]
+    last, clk_off, list = (v[2] or 0) + 0, (v[3] or 0) + 0, v[4]
     offset = clock(last, clk_off)
   end
-  local first, count = arg + 4, tonumber(ARGV[arg + 3])
+  local first, count = arg + 4, ARGV[arg + 3] + 0
   if v[1] == ARGV[arg + 1] then
     local bounds, questions = bounds_of(ARGV[arg + 2]), ARGV[first + count]
     -- and what of them is in hand; the first is no key

@@ -6,8 +6,10 @@ local now -- one instant for the whole script
 -- offset from now on: when the server's clock was set back the offset grows, so that now does not run back
 -- (invariant 9).
 local function clock(last, offset)
-  local t = tonumber(ARGV[1])
-  if not t then
+  local t
+  if ARGV[1] ~= '' then
+    t = ARGV[1] + 0
+  else
     local time = call('TIME')
     t = time[1] * SECOND + time[2]
   end
