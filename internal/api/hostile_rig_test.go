@@ -43,8 +43,14 @@ type victim struct {
 	job    string
 }
 
-// attacked starts one. Its limits are short where a test has to wait for them.
+// attacked starts one whose limits are short, for tests that have to wait for them.
 func attacked(t *testing.T, hosts ...string) *victim {
+	t.Helper()
+	return attackedWithin(t, 400*time.Millisecond, hosts...)
+}
+
+// attackedWithin starts one that waits so long for a header, and for the next job of a stream.
+func attackedWithin(t *testing.T, wait time.Duration, hosts ...string) *victim {
 	t.Helper()
 	engine, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
 	if err != nil {
@@ -53,9 +59,9 @@ func attacked(t *testing.T, hosts ...string) *victim {
 	in, err := app.NewIngress(engine, app.IngressOptions{
 		Listen: ops.Listen{Addr: "127.0.0.1:0", Hosts: hosts},
 		Server: ops.ServerOptions{
-			HeaderTimeout: 400 * time.Millisecond, ReadTimeout: 800 * time.Millisecond, Grace: time.Second,
+			HeaderTimeout: wait, ReadTimeout: 2 * wait, Grace: time.Second,
 		},
-		API: api.Options{BodyTimeout: 400 * time.Millisecond},
+		API: api.Options{BodyTimeout: wait},
 	})
 	if err != nil {
 		t.Fatal(err)
