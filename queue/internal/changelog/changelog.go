@@ -48,8 +48,8 @@ func EncodeKeptRule(r queue.Rule) ([]byte, error) {
 	return queue.EncodeRule(r)
 }
 
-// EncodeAuditedRule is what the audit log has of a rule: queue.EncodeRule, but of overrides only how many there are and the
-// digest of them, as JSON without spaces whose keys are sorted. So no change of them goes unseen.
+// EncodeAuditedRule is what the audit log has of a rule: queue.EncodeRule, but of overrides only how many there are
+// and the digest of them, as JSON without spaces whose keys are sorted. So no change of them goes unseen.
 func EncodeAuditedRule(r queue.Rule) ([]byte, error) {
 	if len(r.Overrides) == 0 {
 		return EncodeKeptRule(r)

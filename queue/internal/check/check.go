@@ -36,5 +36,8 @@ func IDs(ids []string) error {
 
 // TooManyChildren is the *FieldError of a child that is one too many.
 func TooManyChildren(name string) error {
-	return queue.FieldErrorf("name", name, "%s has %d children, the most that a queue can have", queue.Parent(name), queue.MaxChildren)
+	return queue.FieldErrorf(
+		"name", name, "%s has %d children, the most that a queue can have",
+		queue.Parent(name), queue.MaxChildren,
+	)
 }
