@@ -31,3 +31,14 @@ addEventListener("click", (event) => {
 		if (!open.contains(event.target)) open.removeAttribute("open");
 	}
 });
+
+// What opens stays within the window.
+addEventListener("toggle", ({ target }) => {
+	const sheet = target.open && target.querySelector(":scope > .sheet");
+	if (!sheet) return;
+	sheet.style.translate = "";
+	const { left, right } = sheet.getBoundingClientRect();
+	const room = document.documentElement.clientWidth - 8;
+	const move = left < 8 ? 8 - left : Math.min(0, room - right);
+	if (move) sheet.style.translate = `${move}px`;
+}, true);

@@ -75,6 +75,7 @@ export async function refresh(url = location.href) {
 		return;
 	}
 	if (answer.redirected && new URL(answer.url).pathname.endsWith("/sign-in")) return location.reload();
+	if (answer.status >= 400 && url === location.href && document.querySelector("[data-live]")) return location.reload(); // it is gone
 	if (away) say("The server answers again.");
 	away = false;
 	document.body.classList.remove("away");

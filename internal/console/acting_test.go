@@ -1,0 +1,172 @@
+package console_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/internal/test/browser"
+)
+
+func TestPauseAndResume(t *testing.T) {
+	r := newRig(t)
+	r.queue("email", nil)
+	p := r.signIn(browser.Options{})
+	p.Go(r.url("/queues/email"))
+	p.Click(".actions .ask > summary")
+	p.Type(".actions input[name=reason]", "wrong <b>link</b>")
+	p.Click(".actions .do .button")
+	p.Until(`document.querySelector("#queue .state").textContent.includes("paused")`)
+	if answer := r.must("GET", "/v1/queues/email", nil); !strings.Contains(answer, `wrong \u003cb\u003elink`) &&
+		!strings.Contains(answer, "wrong <b>link") {
+		t.Errorf("the reason is not that which was given: %s", answer)
+	}
+	p.Until(`document.querySelector(".actions form").action.endsWith("/resume")`)
+	p.Click(".actions .do .button")
+	p.Until(`!document.querySelector("#queue .state").textContent.includes("paused")`)
+	p.Fine()
+}
+
+// What changes is shown before it does. Who saves what somebody else has changed meanwhile is told, and changes nothing.
+func TestSettingsAreSeenBeforeTheyAreSaved(t *testing.T) {
+	r := newRig(t)
+	r.queue("email", fields{"rate": "1/m", "lanes": fields{"rate": "2/s"}})
+	r.jobs("email", 10, nil)
+	p := r.signIn(browser.Options{})
+	preview := func(rate string) {
+		p.Go(r.url("/queues/email/settings"))
+		browser.Value[bool](p, `(document.querySelector("input[name=rate]").value = "`+rate+`", true)`)
+		p.Click("button.primary")
+		p.Until(`document.querySelector(".edits")`)
+	}
+	preview("2/m")
+	if says := p.Text("main"); !strings.Contains(says, "1/m") || !strings.Contains(says, "The backlog of 10 jobs") ||
+		strings.Contains(says, "lanes") {
+		t.Errorf("the page says %q", says)
+	}
+	p.Click(".do .button")
+	p.Until(`document.querySelector("#queue")`)
+	rate := func(want string) {
+		t.Helper()
+		if answer := r.must("GET", "/v1/queues/email", nil); !strings.Contains(answer, `"rate":"`+want+`"`) ||
+			!strings.Contains(answer, `"rate":"2/s"`) {
+			t.Errorf("the rate is not %s: %s", want, answer)
+		}
+	}
+	rate("2/m")
+	p.Fine()
+
+	preview("3/m")
+	r.must("PUT", "/v1/queues/email", fields{"rate": "4/m", "pull": true, "lanes": fields{"rate": "2/s"}})
+	p.Click(".do .button")
+	p.Until(`document.querySelector("#said.bad")`)
+	p.Wrong() // the answer of 412
+	rate("4/m")
+
+	preview("much")
+	p.Click(".do .button")
+	p.Until(`document.querySelector("#said.bad")?.textContent.includes("rate")`)
+	p.Wrong() // the answer of 400
+	rate("4/m")
+}
+
+// An action on all jobs of a filter says how many there are before it is done.
+func TestActionOnAllJobs(t *testing.T) {
+	r := newRig(t)
+	r.queue("email", fields{"rate": "1/h"})
+	r.jobs("email", 7, fields{"lane": "<script>"})
+	r.jobs("email", 5, nil)
+	p := r.signIn(browser.Options{})
+	p.Go(r.url("/queues/email/jobs?lane=" + "%3Cscript%3E"))
+	p.Click(".actions .ask > summary")
+	p.Click(".actions .do .button")
+	p.Until(`document.querySelector(".actions .do .button").textContent.includes("7 jobs")`)
+	if answer := r.must("GET", "/v1/queues/email", nil); !strings.Contains(answer, `"waiting":12`) {
+		t.Errorf("counting them did something: %s", answer)
+	}
+	p.Click(".actions .do .button")
+	p.Until(`document.querySelector("#jobs .none")`)
+	if answer := r.must("GET", "/v1/queues/email", nil); !strings.Contains(answer, `"waiting":5`) {
+		t.Errorf("not those 7 were taken back: %s", answer)
+	}
+	p.Fine()
+}
+
+// What somebody may not do is shown as such, and refused if it is done all the same.
+func TestRolesHold(t *testing.T) {
+	r := newRig(t)
+	r.queue("email", nil)
+	r.jobs("email", 1, nil)
+	made := r.must("POST", "/v1/tokens", fields{"grants": []fields{{"role": "view"}}})
+	operator := r.secret
+	r.secret = between(t, made, `"secret":"`, `"`)
+	p := r.signIn(browser.Options{})
+	r.secret = operator
+	p.Go(r.url("/queues/email"))
+	p.Until(`document.querySelector(".actions .do .button").disabled`)
+	status := browser.Value[int](p, `fetch("/console/api/v1/queues/email/pause", {method: "POST"}).then((a) => a.status)`)
+	if status != 403 {
+		t.Errorf("pausing without the role answers %d", status)
+	}
+	p.Wrong() // that
+	id := between(t, r.must("GET", "/v1/queues/email/jobs?state=waiting", nil), `"id":"`, `"`)
+	p.Go(r.url("/queues/email/jobs/" + id))
+	if says := p.Text("main"); !strings.Contains(says, "needs the role payloads") {
+		t.Errorf("what the job carries: %q", says)
+	}
+	p.Go(r.url("/tokens"))
+	if says := p.Text("#tokens"); !strings.Contains(says, "There is no token") {
+		t.Errorf("who is no admin sees tokens: %q", says)
+	}
+	p.Go(r.url("/audit"))
+	if says := p.Text("main"); !strings.Contains(says, "403") {
+		t.Errorf("/audit says %q", says)
+	}
+	p.Wrong() // the answer of 403
+}
+
+// A token is shown once, when it was made.
+func TestTokenIsMade(t *testing.T) {
+	r := newRig(t)
+	p := r.signIn(browser.Options{})
+	p.Go(r.url("/tokens"))
+	p.Click(".head .ask > summary")
+	p.Type(".ask input[name=note]", "for <i>ci</i>")
+	p.Click(".ask .do .button")
+	p.Until(`document.querySelector("pre")?.textContent.includes('"secret"')`)
+	p.Click("main a.button")
+	p.Until(`document.querySelector("#tokens")?.textContent.includes("for <i>ci</i>")`)
+	p.Fine()
+}
+
+// A queue that is deleted while its page is open is said to be gone.
+func TestQueueIsDeletedWhileItIsOpen(t *testing.T) {
+	r := newRig(t)
+	r.queue("email", nil)
+	p := r.signIn(browser.Options{})
+	p.Go(r.url("/queues/email"))
+	r.must("DELETE", "/v1/queues/email", nil)
+	p.Until(`document.body.textContent.includes("unknown_queue") || document.querySelector("#said.bad")`)
+	p.Wrong() // the answers of 404
+}
+
+// A job of a megabyte, or of bytes that are no text, is shown as far as that can be read.
+func TestLargeAndBinaryJobs(t *testing.T) {
+	r := newRig(t)
+	r.queue("email", fields{"rate": "1/h"})
+	p := r.signIn(browser.Options{})
+	for _, c := range []struct{ payload, says string }{
+		{`"` + strings.Repeat("x", 1_000_000) + `"`, "the beginning of which is shown"},
+		{"", "00000000  89 50"},
+	} {
+		body := fields{"payload_base64": "iVBORwA="}
+		if c.payload != "" {
+			body = fields{"payload": strings.Trim(c.payload, `"`)}
+		}
+		id := between(t, r.must("POST", "/v1/queues/email/jobs", body), `"id":"`, `"`)
+		p.Go(r.url("/queues/email/jobs/" + id))
+		if says := p.Text("main"); !strings.Contains(says, c.says) {
+			t.Errorf("the page says %.300q", says)
+		}
+	}
+	p.Fine()
+}
