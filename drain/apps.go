@@ -61,7 +61,7 @@ func (l *pool) leave(u *use) {
 	}
 }
 
-// claim keeps what a request asks for from being asked for by others. mu is held.
+// claim keeps what a request asks for from other requests, and returns it. mu is held.
 func (u *use) claim(n int) int {
 	if u.app != nil {
 		u.asked += n
