@@ -12,10 +12,10 @@ import (
 
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/app/tracing"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/tracing"
 	"github.com/penstock/penstock/queue"
 )
 

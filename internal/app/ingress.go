@@ -15,11 +15,11 @@ import (
 	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/app/tracing"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/survey"
-	"github.com/penstock/penstock/internal/tracing"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 )

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/app/tracing"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/tracing"
 	"github.com/penstock/penstock/queue"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/internal/app/store"
-	"github.com/penstock/penstock/internal/doctor"
+	"github.com/penstock/penstock/internal/cli/doctor"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"

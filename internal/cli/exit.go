@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/penstock/penstock/internal/archive"
+	"github.com/penstock/penstock/internal/cli/archive"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/app/store"
-	"github.com/penstock/penstock/internal/archive"
+	"github.com/penstock/penstock/internal/cli/archive"
 	"github.com/penstock/penstock/internal/cli/push"
 	"github.com/penstock/penstock/internal/ops"
 )

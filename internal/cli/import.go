@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/penstock/penstock/internal/app/store"
-	"github.com/penstock/penstock/internal/archive"
+	"github.com/penstock/penstock/internal/cli/archive"
 	"github.com/penstock/penstock/internal/cli/push"
 	"github.com/penstock/penstock/queue/move"
 )

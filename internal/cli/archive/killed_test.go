@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/app/store"
-	"github.com/penstock/penstock/internal/archive"
+	"github.com/penstock/penstock/internal/cli/archive"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 )

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock/penstock/internal/archive"
+	"github.com/penstock/penstock/internal/cli/archive"
 	"github.com/penstock/penstock/internal/test/keytest"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/archive"
+	"github.com/penstock/penstock/internal/cli/archive"
 	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/queuetest"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/archive"
+	"github.com/penstock/penstock/internal/cli/archive"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/archive"
+	"github.com/penstock/penstock/internal/cli/archive"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/queuetest"
 )
