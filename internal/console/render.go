@@ -93,9 +93,8 @@ func (c *Console) navOf(v *view) (entries []navEntry) {
 		if p.nav == "" || !mayHave(v.Who, p.role) {
 			continue
 		}
-		entries = append(entries, navEntry{
-			Name: p.nav, URL: c.root + strings.TrimSuffix(p.path, "{$}"), Current: v.Page != nil && (v.Page.name == p.name || strings.HasPrefix(v.Page.path, p.path+"/")),
-		})
+		open := v.Page != nil && (v.Page.name == p.name || strings.HasPrefix(v.Page.path, p.path+"/"))
+		entries = append(entries, navEntry{Name: p.nav, URL: c.root + strings.TrimSuffix(p.path, "{$}"), Current: open})
 	}
 	return entries
 }
