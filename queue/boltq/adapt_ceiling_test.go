@@ -50,6 +50,8 @@ func TestLoweredRateIsHeldOverAReopening(t *testing.T) {
 		t.Fatal(s, err)
 	}
 	next := func() leaky.Instant {
+		e.mu.Lock() // the answer of Settle may come before the rest of its batch is applied
+		defer e.mu.Unlock()
 		q := e.queues["q"]
 		return q.pacer.Next(q.bucket, now)
 	}

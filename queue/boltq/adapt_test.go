@@ -52,7 +52,9 @@ func TestAdaptedRateOutlivesTheProcess(t *testing.T) {
 	}
 	same := func() {
 		t.Helper()
+		e.mu.Lock() // the answer of Settle may come before the rest of its batch is applied
 		before, state := e.queues["q"].adapted, e.queues["q"].pacer
+		e.mu.Unlock()
 		if err := e.Close(); err != nil {
 			t.Fatal(err)
 		}
