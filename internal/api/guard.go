@@ -77,7 +77,7 @@ func (g *guard) refuses(r *http.Request) *Problem {
 	if r.ContentLength == 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		return nil
 	}
-	if g.forms != "" && strings.HasPrefix(r.URL.Path, g.forms) && fromBrowser(r) { // which was judged above
+	if g.forms != "" && r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, g.forms) && fromBrowser(r) { // which was judged above
 		return nil
 	}
 	_, p := media(r)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
 )
@@ -196,8 +198,12 @@ func (a *API) NoteGuarded(r *http.Request, p *Problem) {
 		if p.Reason == ReasonCrossSite {
 			detail = r.Header.Get("Origin")
 		}
+		path := r.URL.Path
+		if auth.TokenInURL(r.URL) {
+			path = secrets.Hidden
+		}
 		return queue.AuditEntry{
-			Actor: queue.Actor{Address: addressOf(r)}, Of: guarded, Name: queue.Shorten(r.Method+" "+r.URL.Path, 80),
+			Actor: queue.Actor{Address: addressOf(r)}, Of: guarded, Name: queue.Shorten(r.Method+" "+path, 80),
 			What: changekind.Refused, Refused: p.Reason.Code, Detail: queue.Shorten(detail, 80),
 		}
 	})

@@ -207,7 +207,7 @@ func (c *Client) Drainers(ctx context.Context) (wire.Drainers, error) {
 // Ready reports whether the ingress can take jobs now, some at least; the error says why
 // not.
 func (c *Client) Ready(ctx context.Context) error {
-	_, err := c.Readiness(ctx)
+	_, err := c.do(ctx, http.MethodGet, "/readyz", nil, nil, nil)
 	return err
 }
 

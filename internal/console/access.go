@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/client"
@@ -133,7 +134,10 @@ func readSubject(r *request) (any, error) {
 		return nil, err
 	}
 	r.Title = name
-	may := grantWords(v.Grants)
+	may, ends := grantWords(v.Grants), ""
+	if !v.Expires.IsZero() {
+		ends = v.Expires.UTC().Format(time.RFC3339Nano)
+	}
 	v.Change = action{
 		Label: "Save", Method: "PUT", Path: apiPath("subjects", name), Match: v.Revision, Role: auth.Admin,
 		Fields: []field{
@@ -142,6 +146,7 @@ func readSubject(r *request) (any, error) {
 				Help: "Roles, or ROLE:PREFIX for some names alone: " + joined(auth.Roles()) + ".",
 			},
 			{Name: "app", Label: "App", Value: v.App, Hint: "the operator's"},
+			{Name: "expires", Label: "Ends", Value: ends, Hint: "never", Help: "An instant such as 2027-01-02T15:04:05Z."},
 			{Name: "note", Label: "Note", Value: v.Note},
 		},
 		Command: []string{"subject", "put", name},

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/penstock/penstock/internal/wire"
@@ -45,7 +44,7 @@ func contentOf(j *wire.Job) (c content) {
 		c.Text = hex.Dump(body[:min(len(body), maxShownBinary)])
 		return c
 	}
-	if len(body) <= maxShownText && strings.Contains(c.Type, "json") {
+	if j.PayloadBase64 == nil && len(body) <= maxShownText { // JSON that the API took for such, and is not too deep
 		var pretty bytes.Buffer
 		if json.Indent(&pretty, body, "", "  ") == nil {
 			body = pretty.Bytes()

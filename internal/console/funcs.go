@@ -25,6 +25,7 @@ func (c *Console) funcs() template.FuncMap {
 		"hasPage":   hasPage,
 		"rate":      perSecond,
 		"ago":       span,
+		"trim":      func(prefix string) string { return strings.TrimSuffix(prefix, "*") },
 		"iso":       func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 		"words":     func(s string) string { return strings.ReplaceAll(s, "_", " ") },
 		"act":       func(a any, v *view) map[string]any { return map[string]any{"Action": a, "View": v} },

@@ -11,8 +11,11 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// maxForm is the longest form that is read.
-const maxForm = 1 << 20
+// maxForm is the longest form that is read, and maxAnswer the longest answer that is shown.
+const (
+	maxForm   = 1 << 20
+	maxAnswer = 16 << 10
+)
 
 // pass hands a request of a page on to the API in the name of who is signed in: /console/api/v1/whoami is /v1/whoami.
 // The answer streams, as the API's own.
@@ -43,6 +46,10 @@ const (
 
 // submit makes of a form what the API takes: see object. Without JavaScript what came of it is a page.
 func (c *Console) submit(w http.ResponseWriter, r, in *http.Request) {
+	if _, err := c.client(r).Whoami(r.Context()); err != nil { // before anything is read for a stranger
+		c.refused(w, r, wire.Whoami{}, err)
+		return
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
 		c.badForm(w, r, &fault{Title: "This form cannot be read.", Detail: err.Error()})
@@ -80,7 +87,7 @@ func (c *Console) submit(w http.ResponseWriter, r, in *http.Request) {
 		f := faultOf(problemIn(out))
 		f.Back = next
 		c.problem(w, r, wire.Whoami{}, f)
-	case form.Get(formShow) != "":
+	case form.Get(formShow) != "" && out.body.Len() <= maxAnswer:
 		var text bytes.Buffer
 		if json.Indent(&text, out.body.Bytes(), "", "  ") != nil {
 			text = out.body

@@ -53,7 +53,8 @@ type signInView struct {
 }
 
 func (c *Console) signInPage(w http.ResponseWriter, r *http.Request) {
-	next := c.ownPath(r.FormValue("next"))
+	asked := r.URL.Query()
+	next := c.ownPath(asked.Get("next"))
 	_, err := c.client(r).Whoami(r.Context())
 	switch {
 	case err == nil: // a sign-in that was kept ends here too
@@ -65,7 +66,7 @@ func (c *Console) signInPage(w http.ResponseWriter, r *http.Request) {
 	default:
 		v := signInView{Next: next, Own: loopback(r.Host)}
 		v.Insecure = !v.Own && r.TLS == nil && r.Header.Get("X-Forwarded-Proto") != "https" ||
-			r.FormValue("kept") != "" && tokenOf(r) == ""
+			asked.Get("kept") != "" && tokenOf(r) == ""
 		c.signInView(w, r, http.StatusOK, v)
 	}
 }
@@ -77,8 +78,12 @@ func (c *Console) signInView(w http.ResponseWriter, r *http.Request, status int,
 // signIn asks the API whose a token is, and keeps it.
 func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 32<<10)
-	next := c.ownPath(r.FormValue("next"))
-	token := strings.TrimSpace(r.FormValue("token"))
+	if err := r.ParseForm(); err != nil {
+		c.badForm(w, r, &fault{Title: "This form cannot be read.", Detail: err.Error()})
+		return
+	}
+	next := c.ownPath(r.PostForm.Get("next"))
+	token := strings.TrimSpace(r.PostForm.Get("token"))
 	v := signInView{Next: next, Own: loopback(r.Host)}
 	switch {
 	case token == "":

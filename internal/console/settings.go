@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -122,6 +123,12 @@ type previewView struct {
 func (c *Console) preview(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
 	back := c.path("queues", name, "settings")
+	req := &request{Request: r, console: c, api: c.client(r)}
+	who, err := req.api.Whoami(r.Context())
+	if err != nil { // before anything is read for a stranger
+		c.refused(w, r, who, err)
+		return
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
 		c.badForm(w, r, &fault{Title: "This form cannot be read.", Detail: err.Error(), Back: back})
@@ -130,18 +137,13 @@ func (c *Console) preview(w http.ResponseWriter, r *http.Request) {
 	body, err := object(r.PostForm)
 	var changed map[string]any
 	if err == nil && body != nil {
-		err = json.Unmarshal(body, &changed)
+		changed, err = exactly(body)
 	}
 	if err != nil {
 		c.badForm(w, r, &fault{Title: "This form is not filled in right.", Detail: err.Error(), Back: back})
 		return
 	}
-	req := &request{Request: r, console: c, api: c.client(r)}
-	who, err := req.api.Whoami(r.Context())
-	var q wire.Queue
-	if err == nil {
-		q, err = req.api.Queue(r.Context(), name)
-	}
+	q, err := req.api.Queue(r.Context(), name)
 	if err != nil {
 		c.refused(w, r, who, err)
 		return
@@ -247,11 +249,20 @@ func setCommand(name string, edits []edit) []string {
 
 // objectOf is what a value is in JSON.
 func objectOf(v any) map[string]any {
-	var object map[string]any
-	if text, err := json.Marshal(v); err == nil {
-		_ = json.Unmarshal(text, &object) // it was made from one
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil
 	}
+	object, _ := exactly(text) // it was made from one
 	return object
+}
+
+// exactly reads an object with its numbers as they are written.
+func exactly(text []byte) (object map[string]any, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	err = d.Decode(&object)
+	return object, err
 }
 
 // leaves are the values of an object and of those within it, by names with dots between. Lists, and objects that are no

@@ -59,8 +59,8 @@ var faults = []struct {
 		},
 	},
 	{
-		now: true, mend: "replicaof no one",
-		check: is("role", "slave", "this is a replica: what is written here is not kept"),
+		now: true, mend: "info replication",
+		check: is("role", "slave", "this is a replica, and what is written here is not kept: give the address of its master"),
 	},
 	{
 		now: true, mend: "config set appendonly yes",
@@ -83,8 +83,8 @@ var faults = []struct {
 		check: is("aof_last_bgrewrite_status", "err", "the append-only file could not be rewritten, and grows: see its disk"),
 	},
 	{
-		mend:  "config set maxmemory 4gb",
-		check: is("maxmemory", "0", "maxmemory is not set: a full machine ends Redis, which then is no refusal"),
+		mend:  "info memory",
+		check: is("maxmemory", "0", "maxmemory is not set: a full machine ends Redis, which then is no refusal; set it above used_memory and below what the machine has"),
 	},
 	{mend: "config set min-replicas-to-write 1", check: func(s server) string {
 		if replicas, _ := strconv.Atoi(s["connected_slaves"]); replicas > 0 && s["min-replicas-to-write"] == "0" {
@@ -109,11 +109,12 @@ func Servers(ctx context.Context, client redis.UniversalClient) (all []Server, e
 	var mu sync.Mutex // of a cluster several are asked at once
 	err = eachServer(ctx, client, func(ctx context.Context, c redis.Cmdable, addr string) error {
 		one := Server{Addr: addr, Asked: time.Now()}
-		if one.Time, err = c.Time(ctx).Result(); err != nil {
+		at, err := c.Time(ctx).Result()
+		if err != nil {
 			err, _ = classify(err)
 			return unanswered(err)
 		}
-		one.Answered = time.Now()
+		one.Time, one.Answered = at, time.Now()
 		said, err := info(ctx, c)
 		if err != nil {
 			return err

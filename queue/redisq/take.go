@@ -207,12 +207,10 @@ func (e *Engine) sendAudited(
 				asked++
 			}
 		}
-		if err := e.askRules(
+		_ = e.askRules( // each answer has its error, and those of a round before stand
 			ctx, auditedTakes[r.bound.packed[0]], e.Partition(r.Name), items, groups, answers,
 			asked, by, r.Name, string(entry.What),
-		); err != nil {
-			return nil, err
-		}
+		)
 		groups = only(groups, func(i int) bool { return errors.Is(answers[i].Err, errLater) })
 	}
 	return answers, nil

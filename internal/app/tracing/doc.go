@@ -2,7 +2,8 @@
 // consumer's span in a trace of its own, linked to the append: a job may wait for days.
 //
 // What links them is the W3C trace context in the job's headers, traceparent and tracestate: so it goes wherever the
-// job goes, and a job that is not sampled has none. A header that the producer gave the job itself stays.
+// job goes, and a job that is not sampled has none, unless its producer
+// said under which span it is. A header that the producer gave the job itself stays.
 //
 // Only the variables OTEL_* turn it on. Without them there is no Tracer, and nothing of this package runs.
 package tracing

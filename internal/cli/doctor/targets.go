@@ -64,14 +64,20 @@ func (v *visit) targets(ctx context.Context) {
 	errs := make([]error, len(places))
 	var all sync.WaitGroup
 	free := make(chan struct{}, dialsAtOnce)
+	begun := 0
 	for n, p := range places {
 		free <- struct{}{}
+		if ctx.Err() != nil { // the rest would be told as if they could not be reached
+			break
+		}
+		begun++
 		all.Go(func() {
 			defer func() { <-free }()
 			errs[n] = v.connect(ctx, p)
 		})
 	}
 	all.Wait()
+	left += len(places) - begun
 	for n, err := range errs {
 		if err != nil {
 			v.unreached(first[places[n]], places[n], err)

@@ -20,7 +20,7 @@ export function morph(old, now) {
 		for (const name of ["until", "since"]) if (now.dataset[name]) old.dataset[name] = now.dataset[name];
 		return;
 	}
-	const own = kept[old.nodeName] || [];
+	const own = old.type === "hidden" ? [] : kept[old.nodeName] || [];
 	for (const { name, value } of [...now.attributes]) {
 		if (!own.includes(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
 	}
@@ -68,7 +68,7 @@ export async function refresh(url = location.href) {
 		answer = null;
 	}
 	if (mine !== number) return; // another one was begun since
-	if (!answer || answer.status >= 500) {
+	if (!answer || answer.status >= 500 || answer.status === 429) {
 		if (!away) say("The server does not answer. This page shows what was; it goes on as soon as it does.", true);
 		away = true;
 		document.body.classList.add("away");
