@@ -36,7 +36,7 @@ func follow(f *fixture, path string, header ...string) *eventStream {
 			req.Header.Set(header[n], header[n+1])
 		}
 	}
-	resp, err := f.client.Do(req)
+	resp, err := f.client.Do(req) //nolint:bodyclose // close does
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -45,6 +45,7 @@ func follow(f *fixture, path string, header ...string) *eventStream {
 		frames: make(chan frame, 1000),
 	}
 	if resp.StatusCode != http.StatusOK {
+		defer s.close()
 		text, _ := io.ReadAll(resp.Body)
 		s.answer.text = string(text)
 		if err := json.Unmarshal(text, &s.answer.body); err != nil {

@@ -94,7 +94,8 @@ func (h *handler) ability(ctx context.Context) (wire.Readiness, *Problem) {
 		err    error
 	}{
 		{
-			store != nil, wire.Readiness{Store: "unavailable", Overflow: "ok"},
+			store != nil,
+			wire.Readiness{Store: "unavailable", Overflow: "ok"},
 			"only jobs that may be deferred are taken: ", store,
 		},
 		{

@@ -27,12 +27,12 @@ func rowsOf(t *testing.T, a *answer) (rows []map[string]any, names string) {
 
 // surveyed is the API over an engine whose queues are read when the test says so, a step after they were.
 func surveyed(t *testing.T, f *fixture, e queue.Engine) (s *survey.Survey, read func()) {
-	steps := time.Duration(0)
-	s = survey.New(e, survey.Options{Now: func() time.Time { return epoch.Add(steps * survey.Step) }})
+	now := epoch
+	s = survey.New(e, survey.Options{Now: func() time.Time { return now }})
 	f.serveOver(e, api.Options{Survey: s})
 	return s, func() {
 		t.Helper()
-		steps++
+		now = now.Add(survey.Step)
 		if err := s.Read(t.Context()); err != nil {
 			t.Fatal(err)
 		}

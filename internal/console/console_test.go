@@ -47,7 +47,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // visit sends a request as a browser does from a page of the console, which shows a cookie if it is not empty.
-func visit(t *testing.T, h http.Handler, method, target, token string, form url.Values) *http.Response {
+func visit(t *testing.T, h http.Handler, method, target, token string, form url.Values) visited {
 	t.Helper()
 	r := httptest.NewRequest(method, "http://127.0.0.1:8080"+target, strings.NewReader(form.Encode()))
 	if form != nil {
@@ -59,16 +59,21 @@ func visit(t *testing.T, h http.Handler, method, target, token string, form url.
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	return w.Result()
+	return visited{w.Code, w.Header(), w.Body.String()}
 }
 
-func text(t *testing.T, r *http.Response) string {
+// visited is what a browser gets.
+type visited struct {
+	StatusCode int
+	Header     http.Header
+	body       string
+}
+
+func (v visited) Cookies() []*http.Cookie { return (&http.Response{Header: v.Header}).Cookies() }
+
+func text(t *testing.T, v visited) string {
 	t.Helper()
-	all, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(all)
+	return v.body
 }
 
 func newConsole(prefix string) (*fakeAPI, http.Handler) {
@@ -80,7 +85,7 @@ func TestSignIn(t *testing.T) {
 	_, h := newConsole("/p")
 	r := visit(t, h, "GET", "/console/?sort=name", "", nil)
 	to := r.Header.Get("Location")
-	if r.StatusCode != 303 || to != "/p/console/sign-in?next=%2Fp%2Fconsole%2F%3Fsort%3Dname" {
+	if r.StatusCode != http.StatusSeeOther || to != "/p/console/sign-in?next=%2Fp%2Fconsole%2F%3Fsort%3Dname" {
 		t.Fatalf("a stranger is answered %d and sent to %q", r.StatusCode, to)
 	}
 	for token, wants := range map[string]string{
@@ -106,7 +111,7 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("who is signed in goes to %q", r.Header.Get("Location"))
 	}
 	r = visit(t, h, "GET", "/console/", goodToken, nil)
-	if r.StatusCode != 200 || !strings.Contains(text(t, r), "token:good") {
+	if r.StatusCode != http.StatusOK || !strings.Contains(text(t, r), "token:good") {
 		t.Errorf("the overview: %d", r.StatusCode)
 	}
 	r = visit(t, h, "POST", "/console/sign-out", goodToken, url.Values{})
@@ -119,12 +124,15 @@ func TestSignIn(t *testing.T) {
 func TestForeignPages(t *testing.T) {
 	api, h := newConsole("")
 	for _, head := range []map[string]string{
-		{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "https://evil.example"},
-		{"Origin": "null"}, {},
+		{"Sec-Fetch-Site": "cross-site"},
+		{"Sec-Fetch-Site": "same-site"},
+		{"Origin": "https://evil.example"},
+		{"Origin": "null"},
+		{},
 	} {
 		for _, path := range []string{"/sign-in", "/sign-out", "/api/v1/queues/a/pause", "/theme"} {
 			path = Root + path
-			r := httptest.NewRequest("POST", "http://127.0.0.1:8080"+path, strings.NewReader("token="+goodToken))
+			r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:8080"+path, strings.NewReader("token="+goodToken))
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			r.Header.Set("Cookie", cookie+"="+goodToken)
 			for name, value := range head {
@@ -144,7 +152,7 @@ func TestForms(t *testing.T) {
 	r := visit(t, h, "POST", "/console/api/v1/queues/a/pause", goodToken, url.Values{
 		"reason": {"<b>"}, "until": {""}, "limit:json": {"12"}, "_match": {"7"}, "_next": {"/p/console/"},
 	})
-	if r.StatusCode != 303 || r.Header.Get("Location") != "/p/console/" {
+	if r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/p/console/" {
 		t.Errorf("%d, to %q", r.StatusCode, r.Header.Get("Location"))
 	}
 	visit(t, h, "POST", "/console/api/v1/queues/a", goodToken, url.Values{"_method": {"DELETE"}})
@@ -156,14 +164,14 @@ func TestForms(t *testing.T) {
 		t.Errorf("the API was asked %q", api.calls)
 	}
 	r = visit(t, h, "POST", "/console/api/v1/queues/full/pause", goodToken, url.Values{})
-	if page := text(t, r); r.StatusCode != 403 || !strings.Contains(page, "this needs &lt;operate&gt;") {
+	if page := text(t, r); r.StatusCode != http.StatusForbidden || !strings.Contains(page, "this needs &lt;operate&gt;") {
 		t.Errorf("a refusal: %d\n%s", r.StatusCode, page)
 	}
 	r = visit(t, h, "POST", "/console/api/v1/queues/a/pause", goodToken, url.Values{"n:json": {"1,"}})
-	if r.StatusCode != 400 {
+	if r.StatusCode != http.StatusBadRequest {
 		t.Errorf("JSON that is none: %d", r.StatusCode)
 	}
-	if r = visit(t, h, "POST", "/console/api/metrics", goodToken, url.Values{}); r.StatusCode != 404 {
+	if r = visit(t, h, "POST", "/console/api/metrics", goodToken, url.Values{}); r.StatusCode != http.StatusNotFound {
 		t.Errorf("what is no operation: %d", r.StatusCode)
 	}
 }
@@ -197,7 +205,7 @@ func TestAnswersAreProtected(t *testing.T) {
 			t.Errorf("%s: %d, %v", path, r.StatusCode, r.Header)
 		}
 	}
-	if r := visit(t, h, "GET", "/v1/whoami", goodToken, nil); r.StatusCode != 401 {
+	if r := visit(t, h, "GET", "/v1/whoami", goodToken, nil); r.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the API itself goes by the cookie: %d", r.StatusCode)
 	}
 }
@@ -206,7 +214,7 @@ func TestAssets(t *testing.T) {
 	c := New(Options{})
 	for name, file := range c.assets.files {
 		r := visit(t, c, "GET", c.asset(name), "", nil)
-		if r.StatusCode != 200 || !strings.Contains(r.Header.Get("Cache-Control"), "immutable") ||
+		if r.StatusCode != http.StatusOK || !strings.Contains(r.Header.Get("Cache-Control"), "immutable") ||
 			text(t, r) != string(file.plain) {
 			t.Errorf("%s: %d, %v", name, r.StatusCode, r.Header)
 		}

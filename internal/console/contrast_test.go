@@ -15,12 +15,30 @@ var contrasts = []struct {
 	on, back string
 	least    float64
 }{
-	{"text", "back", 4.5}, {"text", "surface", 4.5}, {"text", "hover", 4.5}, {"text", "accent-soft", 4.5},
-	{"text", "warn-soft", 4.5}, {"muted", "back", 4.5}, {"muted", "surface", 4.5}, {"muted", "raised", 4.5},
-	{"muted", "hover", 4.5}, {"accent", "back", 4.5}, {"accent", "surface", 4.5}, {"accent", "raised", 4.5},
-	{"on-accent", "accent", 4.5}, {"good", "surface", 4.5}, {"warn", "surface", 4.5}, {"warn", "back", 4.5},
-	{"bad", "surface", 4.5}, {"bad", "back", 4.5}, {"bad", "hover", 4.5}, {"bad", "bad-soft", 4.5}, {"surface", "bad", 4.5},
-	{"back", "text", 4.5}, {"edge", "surface", 3}, {"edge", "back", 3},
+	{"text", "back", 4.5},
+	{"text", "surface", 4.5},
+	{"text", "hover", 4.5},
+	{"text", "accent-soft", 4.5},
+	{"text", "warn-soft", 4.5},
+	{"muted", "back", 4.5},
+	{"muted", "surface", 4.5},
+	{"muted", "raised", 4.5},
+	{"muted", "hover", 4.5},
+	{"accent", "back", 4.5},
+	{"accent", "surface", 4.5},
+	{"accent", "raised", 4.5},
+	{"on-accent", "accent", 4.5},
+	{"good", "surface", 4.5},
+	{"warn", "surface", 4.5},
+	{"warn", "back", 4.5},
+	{"bad", "surface", 4.5},
+	{"bad", "back", 4.5},
+	{"bad", "hover", 4.5},
+	{"bad", "bad-soft", 4.5},
+	{"surface", "bad", 4.5},
+	{"back", "text", 4.5},
+	{"edge", "surface", 3},
+	{"edge", "back", 3},
 }
 
 func TestContrast(t *testing.T) {

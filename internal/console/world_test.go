@@ -26,13 +26,17 @@ func (r *rig) world() {
 	r.queue("email.otp", fields{"pull": false, "rate": "10/s", "capacity": 2_000, "deliver": to("/")})
 	r.queue("email.newsletter", fields{"pull": false, "rate": "12/s", "capacity": 50_000, "deliver": to("/")})
 	r.queue("sms", fields{"pull": false, "rate": "5/s", "capacity": 1_000, "deliver": to("/busy")})
-	r.queue("webhooks", fields{"pull": false, "rate": "50/s", "capacity": 5_000, "deliver": down,
-		"circuit": fields{"failures": 2, "min_probe": "30s", "max_probe": "5m"}})
+	r.queue("webhooks", fields{
+		"pull": false, "rate": "50/s", "capacity": 5_000, "deliver": down,
+		"circuit": fields{"failures": 2, "min_probe": "30s", "max_probe": "5m"},
+	})
 	r.queue("crm-sync", fields{"rate": "100/h", "capacity": 400})
 	r.queue("exports", fields{"rate": "1/m", "capacity": 24})
 	r.queue("invoices", fields{"pull": false, "rate": "2/s", "capacity": 5_000, "deliver": to("/")})
-	r.queue("reports", fields{"pull": false, "rate": "1/s", "capacity": 500, "deliver": to("/bad"),
-		"retry": fields{"max_attempts": 1}})
+	r.queue("reports", fields{
+		"pull": false, "rate": "1/s", "capacity": 500, "deliver": to("/bad"),
+		"retry": fields{"max_attempts": 1},
+	})
 	r.queue("push", fields{"pull": false, "rate": "200/s", "capacity": 20_000, "deliver": to("/")})
 	r.must("PUT", "/v1/apps/shop", fields{"prefixes": []string{"shop*"}})
 	r.must("PUT", "/v1/subjects/cert:ci", fields{"grants": []fields{{"role": "produce"}}})

@@ -10,10 +10,12 @@ import (
 	"github.com/penstock/penstock/drain"
 )
 
+type otherKey struct{}
+
 // What is not traced is observed without an allocation.
 func TestNoExemplarAllocatesNothing(t *testing.T) {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "h"})
-	ctx, job := context.WithValue(context.Background(), struct{}{}, "x"), &drain.Job{}
+	ctx, job := context.WithValue(context.Background(), otherKey{}, "x"), &drain.Job{}
 	for name, do := range map[string]func(){
 		"append": func() { observe(h, time.Millisecond, exemplarOf(ctx)) },
 		"drain":  func() { observe(h, time.Millisecond, exemplarOfJob(job)) },

@@ -38,10 +38,12 @@ var kinds = []kind{
 	{"continued", "That is over.", func(before, after *Row) bool { return before.stopped() && !after.stopped() }},
 	{"full", "It has no place left.", func(before, after *Row) bool { return after.full() && !before.full() }},
 	{"room", "It has places again.", func(before, after *Row) bool { return before.full() && !after.full() }},
-	{"state", "Its status.code is another one. Of idle, schedule and flowing each is as good as the others.",
+	{
+		"state", "Its status.code is another one. Of idle, schedule and flowing each is as good as the others.",
 		func(before, after *Row) bool {
 			return before.Status.Code != after.Status.Code && (!goes(before.Status.Code) || !goes(after.Status.Code))
-		}},
+		},
+	},
 }
 
 func (r *Row) stopped() bool { return r.Info.Stop.On() || r.Info.Circuit.Open() }
