@@ -8,9 +8,9 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// setting is a row of a table of settings: those of a queue, a lane or a limit. What can be said of a setting is said
-// there once. Defaults and validation follow from it at run time; the schemas in openapi.json and the tables in
-// docs/configuration.md are generated from it, and `penstock queue set` completes and explains it.
+// setting is a row of a table of settings: those of a queue (settings.go), a lane or a limit. What can be said of a
+// setting is said there once. Defaults and validation follow from it at run time; the schemas in openapi.json and the
+// tables in docs/configuration.md are generated from it, and `penstock queue set` completes and explains it.
 //
 // A new setting is a field and a row, and what acts on it in each engine.
 type setting[S any] struct {
