@@ -77,8 +77,8 @@ func (g *guard) refuses(r *http.Request) *Problem {
 	if r.ContentLength == 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		return nil
 	}
-	if g.forms != "" && r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, g.forms) && fromBrowser(r) { // which was judged above
-		return nil
+	if g.forms != "" && r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, g.forms) && fromBrowser(r) {
+		return nil // whose origin was judged above
 	}
 	_, p := media(r)
 	return p

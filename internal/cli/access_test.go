@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/penstock/penstock/internal/cli/login"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
+	"github.com/penstock/penstock/internal/test/transcript"
 	"github.com/penstock/penstock/queue/boltq"
 	"github.com/penstock/penstock/queue/redisq"
 )
@@ -235,29 +235,11 @@ func TestAudit(t *testing.T) {
 	})
 }
 
-// lockedText is what a command that runs on has printed.
-type lockedText struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // What is done is shown as it is done, each entry once.
 func TestAuditTail(t *testing.T) {
 	guarded(t)
 	ctx, stop := context.WithCancel(t.Context())
-	out := &lockedText{}
+	out := &transcript.Buffer{}
 	over := make(chan Exit, 1)
 	go func() {
 		over <- Run(ctx, []string{"audit", "tail", "-o", "json", "--every", "10ms"}, Streams{

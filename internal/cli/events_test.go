@@ -1,46 +1,27 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"math"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/transcript"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// written is what a command has printed while it still runs.
-type written struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (w *written) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.Write(p)
-}
-
-func (w *written) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.String()
-}
-
 // began starts a command, and returns what it prints; it must end well when ctx ends.
-func began(ctx context.Context, t *testing.T, args ...string) *written {
-	out, over := &written{}, make(chan Exit, 1)
+func began(ctx context.Context, t *testing.T, args ...string) *transcript.Buffer {
+	out, over := &transcript.Buffer{}, make(chan Exit, 1)
 	go func() { over <- Run(ctx, args, Streams{In: strings.NewReader(""), Out: out, Err: out}) }()
 	t.Cleanup(func() {
 		if code := <-over; code != ExitDone {
@@ -78,7 +59,7 @@ func TestEvents(t *testing.T) {
 		defer end()
 		all, lines := began(inTest, t, "events"), began(inTest, t, "events", "-o", "json")
 		one := began(inTest, t, "queue", "events", "email", "--figures")
-		saw := func(w *written, text string) {
+		saw := func(w *transcript.Buffer, text string) {
 			t.Helper()
 			await.Until(t, text, func() bool { return strings.Contains(w.String(), text) })
 		}
