@@ -19,6 +19,7 @@ import (
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/browser"
 	"github.com/penstock/penstock/internal/test/redistest"
+	"github.com/penstock/penstock/internal/test/transcript"
 )
 
 // maxFirstView is how many bytes the overview may take, compressed and without the chart library.
@@ -189,7 +190,7 @@ func commandsPerSecond(t *testing.T, client *redis.Client) float64 {
 func ingress(t *testing.T, flags ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	logs := &buffer{}
+	logs := &transcript.Buffer{}
 	done := make(chan error, 1)
 	args := append([]string{"--listen", "127.0.0.1:0", "--drain-delay", "0"}, flags...)
 	go func() { done <- app.RunIngress(ctx, args, io.Discard, logs) }()

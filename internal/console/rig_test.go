@@ -16,6 +16,7 @@ import (
 	"github.com/penstock/penstock/internal/cli"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/browser"
+	"github.com/penstock/penstock/internal/test/transcript"
 )
 
 func TestMain(m *testing.M) { browser.Main(m) }
@@ -47,7 +48,7 @@ func newRig(t *testing.T, flags ...string) *rig {
 func (r *rig) start() {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
-	out, logs := &buffer{}, &buffer{}
+	out, logs := &transcript.Buffer{}, &transcript.Buffer{}
 	done := make(chan cli.Exit, 1)
 	args := append([]string{"up", "--data", r.data, "--listen", r.addr}, r.flags...)
 	go func() { done <- cli.Run(ctx, args, cli.Streams{In: strings.NewReader(""), Out: out, Err: logs}) }()
@@ -63,24 +64,6 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	r.secret = strings.TrimSpace(string(text))
-}
-
-// buffer is written by one goroutine and read by another.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // url is where a page of the console is.
