@@ -124,6 +124,9 @@ func (c *doctorCmd) reach(r *run, p *doctor.Patient, log *slog.Logger) (end func
 		p.Start = "penstock up --data " + quoted(c.Data)
 		p.Reach = p.Start
 		if socket := filepath.Join(c.Data, socketFile); answers(socket) {
+			if socket, err = filepath.Abs(socket); err != nil {
+				return end, err
+			}
 			p.API, err = c.client("unix://" + socket)
 			return end, err
 		}

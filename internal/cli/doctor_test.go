@@ -369,6 +369,8 @@ func TestDoctorDataOfUp(t *testing.T) {
 	finds(t, found, "store", doctor.OK, "takes jobs")
 	finds(t, found, "clock", doctor.OK, "1 other clock")
 	without(t, found, "files", doctor.Wrong)
+	t.Chdir(filepath.Dir(dir))
+	finds(t, examined(t, "--data", filepath.Base(dir)), "store", doctor.OK, "takes jobs")
 }
 
 func TestDoctorRefuses(t *testing.T) {
