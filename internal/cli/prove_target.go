@@ -57,8 +57,10 @@ func (c *proveCmd) target(r *run, self string, ingresses int) (*target, error) {
 			Args: []string{
 				what, "--listen", addr, "--partitions", strconv.Itoa(c.Partitions), egress.Flag, strings.Join(egress.Loopback, ","),
 			},
-			// Nobody is to notice that one ends, and nobody but this process asks it.
-			Env: append(os.Environ(), "PENSTOCK_REDIS="+c.Redis, "PENSTOCK_DRAIN_DELAY=0", "PENSTOCK_NO_AUTH=true"),
+			// Nobody is to notice that one ends, nobody but this process asks it, and it is known by its process.
+			Env: append(
+				os.Environ(), "PENSTOCK_REDIS="+c.Redis, "PENSTOCK_DRAIN_DELAY=0", "PENSTOCK_NO_AUTH=true", "PENSTOCK_NAME=",
+			),
 		}
 	}
 	t.drainer = func(int) prove.Command { return process("drainer", "127.0.0.1:0") }

@@ -184,7 +184,8 @@ func transient(err error) error {
 	var gone *client.Unreachable
 	var refused *client.Problem
 	switch {
-	case errors.Is(err, queue.ErrUnavailable), errors.Is(err, queue.ErrOutcomeUnknown), errors.As(err, &gone):
+	case errors.Is(err, queue.ErrUnavailable), errors.Is(err, queue.ErrOutcomeUnknown), errors.Is(err, errNotSeen),
+		errors.As(err, &gone):
 		return nil
 	case errors.As(err, &refused) && refused.Again():
 		return nil

@@ -24,6 +24,8 @@ func (s *flaky) Look(context.Context, string) (Stats, error) {
 	return Stats{Held: int64(len(s.in))}, nil
 }
 
+func (s *flaky) Drains(context.Context, int) (bool, error) { return true, nil }
+
 func (s *flaky) Append(_ context.Context, _ string, list []NewJob) ([]bool, error) {
 	ok := make([]bool, len(list))
 	for i, j := range list {

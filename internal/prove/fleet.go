@@ -80,6 +80,9 @@ func (f *fleet) member(i int) *member {
 	return f.members[i]
 }
 
+// pid is that of process i.
+func (f *fleet) pid(i int) int { return f.member(i).cmd.Process.Pid }
+
 // signal sends a signal to process i if it still runs.
 func (f *fleet) signal(i int, s syscall.Signal) error {
 	m := f.member(i)

@@ -207,7 +207,7 @@ func RunRules(ctx context.Context, o RulesOptions) (*RulesReport, error) {
 // begin makes the rules, and waits until all ingresses can be asked.
 func (o *RulesOptions) begin(ctx context.Context, fl *fleet, doors []*client.Client, rules []asked) error {
 	for i, door := range doors {
-		err := started(ctx, func() error {
+		err := started(ctx, patience, func() error {
 			if err := fl.allUp(); err != nil {
 				return err
 			}
@@ -218,7 +218,7 @@ func (o *RulesOptions) begin(ctx context.Context, fl *fleet, doors []*client.Cli
 		}
 	}
 	for _, r := range rules {
-		if err := started(ctx, func() error { return o.Store.MakeRule(ctx, r.rule) }); err != nil {
+		if err := started(ctx, patience, func() error { return o.Store.MakeRule(ctx, r.rule) }); err != nil {
 			return fmt.Errorf("make the rule %s: %w", r.rule.Name, err)
 		}
 	}
@@ -231,7 +231,7 @@ func (o *RulesOptions) remove(ctx context.Context, fl *fleet, rules []asked) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	for _, r := range rules {
-		err := started(ctx, func() error {
+		err := started(ctx, patience, func() error {
 			err := o.Store.RemoveRule(ctx, r.rule.Name)
 			if ended := fl.allUp(); err != nil && ended != nil {
 				return ended

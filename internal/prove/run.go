@@ -37,8 +37,10 @@ type Options struct {
 	// many there are in each queue, Quota a limit beside the rate; 0 is none.
 	Children, Lanes int
 	Quota           queue.Quota
-	Duration        time.Duration
-	Faults          Faults
+	// Startup is how long the store may take to hear from every drainer; load and faults begin then. 0 means 30 s.
+	Startup  time.Duration
+	Duration time.Duration
+	Faults   Faults
 	// Every is the time between faults. 0 means 3 s.
 	Every time.Duration
 	Slack time.Duration // of the queue; 0 means DefaultSlack
@@ -61,6 +63,7 @@ type Options struct {
 // Validate fills in what is zero and refuses what cannot be run; its errors begin
 // with the name of the option.
 func (o *Options) Validate() error {
+	def(&o.Startup, patience)
 	def(&o.Every, 3*time.Second)
 	def(&o.Slack, DefaultSlack)
 	def(&o.Delta, DefaultDelta)
@@ -153,6 +156,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := makeQueues(ctx, o, s); err != nil {
 		return nil, err
 	}
+	if err := awaitDrainers(ctx, o, fl); err != nil {
+		return nil, err
+	}
 
 	r := &Report{
 		Queue: name, Rate: o.Rate.String(), Children: o.Children, Lanes: o.Lanes, Drainers: o.Drainers, Faults: o.Faults,
@@ -227,29 +233,6 @@ func (r *Report) judge(o Options, levels []level, b *acceptedJobs, arrivals []re
 	// Only what is killed or stopped in the middle of a job may deliver it again.
 	r.conclude(o.Faults == Kill || o.Faults == Pause)
 	return nil
-}
-
-func makeQueues(ctx context.Context, o Options, s *layout) error {
-	for _, spec := range s.specs {
-		if err := started(ctx, func() error { return o.Store.Make(ctx, spec) }); err != nil {
-			return fmt.Errorf("make the queue %s: %w", spec.Name, err)
-		}
-	}
-	return nil
-}
-
-// started does something again until it works or fails for good: the installation may be starting still.
-func started(ctx context.Context, do func() error) error {
-	deadline := time.Now().Add(patience)
-	for {
-		err := do()
-		if err == nil || transient(err) != nil || time.Now().After(deadline) {
-			return err
-		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
-	}
 }
 
 // remove takes the queues away, children before their parent, also when the run was broken off.

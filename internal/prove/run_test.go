@@ -20,6 +20,8 @@ import (
 // what was appended, well or badly.
 type rigged struct {
 	post func(deliver func(id string), id string)
+	// seen says whether a drainer has come up; nil is always.
+	seen func(pid int) bool
 
 	mu      sync.Mutex
 	url     string
@@ -76,6 +78,10 @@ func (s *rigged) deliver(id string) {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
 	}
+}
+
+func (s *rigged) Drains(_ context.Context, pid int) (bool, error) {
+	return s.seen == nil || s.seen(pid), nil
 }
 
 func (s *rigged) Append(_ context.Context, _ string, list []NewJob) ([]bool, error) {
@@ -178,6 +184,36 @@ func TestRunTellsOfDrainersThatEnd(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "ended by itself") || !s.removed {
 		t.Errorf("%v, removed %v", err, s.removed)
+	}
+}
+
+// TestRunWaitsForDrainers: nothing is appended and no fault happens before the store has heard from each of them, and
+// one that never comes is named.
+func TestRunWaitsForDrainers(t *testing.T) {
+	cat, err := exec.LookPath("cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &rigged{post: func(deliver func(string), id string) { deliver(id) }}
+	asked, appended := map[int]int{}, 0
+	s.seen = func(pid int) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		appended = max(appended, len(s.waiting))
+		asked[pid]++
+		return len(asked) == 1 && asked[pid] > 20
+	}
+	o := Options{
+		Store: s, Drainers: 2, Rate: leaky.PerSecond(100), Duration: 2 * time.Second, Startup: 4 * time.Second, Faults: Pause,
+		Every: time.Second, Drainer: func(int) Command { return Command{Path: cat} },
+		Progress: func(time.Duration, int, int, []Mark) { t.Error("the run has begun") },
+	}
+	_, err = Run(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "wait 4s for drainer 1") || !strings.Contains(err.Error(), "has not asked") {
+		t.Error(err)
+	}
+	if !s.removed || appended > 0 || len(asked) != 2 {
+		t.Errorf("removed %v, %d appended, asked for %v", s.removed, appended, asked)
 	}
 }
 

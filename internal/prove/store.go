@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/grant"
 )
 
 // Store is what a run needs of an installation.
@@ -17,6 +20,8 @@ type Store interface {
 	// Append appends small jobs. ok says for each whether it is
 	// in; with an error nothing is known, and the same may be appended again.
 	Append(ctx context.Context, name string, list []NewJob) (ok []bool, err error)
+	// Drains reports whether a process of this machine has asked the store for jobs as a drainer lately.
+	Drains(ctx context.Context, pid int) (bool, error)
 	// Look returns the queue's statistics.
 	Look(ctx context.Context, name string) (Stats, error)
 	// Remove removes the queue with whatever it holds.
@@ -74,6 +79,12 @@ func (s engineStore) Append(ctx context.Context, name string, list []NewJob) ([]
 		}
 	}
 	return ok, nil
+}
+
+func (s engineStore) Drains(ctx context.Context, pid int) (bool, error) {
+	drainers, err := s.Drainers(ctx)
+	name := grant.NameOf(pid)
+	return slices.ContainsFunc(drainers.Seen, func(d queue.Drainer) bool { return d.Name == name }), err
 }
 
 func (s engineStore) Look(ctx context.Context, name string) (Stats, error) {
@@ -156,6 +167,12 @@ func (s ingressStore) Append(ctx context.Context, name string, list []NewJob) ([
 		}
 	}
 	return ok, nil
+}
+
+func (s ingressStore) Drains(ctx context.Context, pid int) (bool, error) {
+	answer, err := s.c.Drainers(ctx)
+	name := grant.NameOf(pid)
+	return slices.ContainsFunc(answer.Drainers, func(d wire.Drainer) bool { return d.Name == name }), err
 }
 
 func (s ingressStore) Look(ctx context.Context, name string) (Stats, error) {

@@ -94,12 +94,15 @@ func Ask(ctx context.Context, engine queue.Outflow, r queue.ReserveRequest, time
 }
 
 // ProcessName is what this process is called for people, unless it has another name: host:pid.
-func ProcessName() string {
+func ProcessName() string { return NameOf(os.Getpid()) }
+
+// NameOf is what a process of this machine is called so.
+func NameOf(pid int) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return fmt.Sprintf("%s:%d", host, os.Getpid())
+	return fmt.Sprintf("%s:%d", host, pid)
 }
 
 // Backoff is how long to wait before a call to the engine that failed is repeated: about 10 ms, then twice that and so
