@@ -30,7 +30,7 @@ type batch struct {
 	store           storeRecord
 	logUpdates      []logUpdate     // for the log of changes
 	audited         []audited       // for the audit log
-	owedAudit       int             // how many of those were owed before
+	owedAudit       []owedAudit     // what was owed before
 	auditedActs     map[*jobAct]int // where those of acts on jobs stand in it
 	auditDropped    uint64          // what writeAudit returned
 }
@@ -146,8 +146,11 @@ func (m *machine) prepareBatch(b *batch, now leaky.Instant) {
 	b.now = now
 	b.deltas, b.order, b.logUpdates = map[*queueState]*queueDelta{}, nil, nil
 	b.effects, b.documents = effects{list: make([]effect, 0, len(b.changes)+8)}, 0
-	b.audited, b.owedAudit, b.auditedActs = m.owedAudit, len(m.owedAudit), map[*jobAct]int{}
-	m.owedAudit = nil
+	b.audited, b.auditedActs = nil, map[*jobAct]int{}
+	b.owedAudit, m.owedAudit = m.owedAudit, nil
+	for i := range b.owedAudit {
+		b.owedAudit[i].addTo(b)
+	}
 	for _, c := range b.changes {
 		c.prepare(b)
 	}
@@ -196,10 +199,10 @@ func (m *machine) rollBackBatch(b *batch, now leaky.Instant, err error) {
 	m.oweAgain(b)
 }
 
-// oweAgain leaves the entries that a batch should have written, whatever else it did, to a later one.
+// oweAgain leaves what a batch should have written, whatever else it did, to a later one.
 func (m *machine) oweAgain(b *batch) {
-	m.owedAudit = slices.Concat(b.audited[:b.owedAudit], m.owedAudit)
-	b.owedAudit = 0
+	m.owedAudit = slices.Concat(b.owedAudit, m.owedAudit)
+	b.owedAudit = nil
 }
 
 // requeueForgotten leaves what a batch should have deleted to a later one.

@@ -89,15 +89,13 @@ func (e *Engine) withoutAppends(b *batch, err error) *batch {
 	}
 	slices.Reverse(rest.changes)
 	e.noteFull(err)
-	if len(rest.changes) == 0 {
-		e.requeueForgotten(rest)
-	}
 	e.oweAgain(b)
+	if len(rest.changes) == 0 { // it will not be written
+		e.requeueForgotten(rest)
+		return rest
+	}
 	e.prepareBatch(rest, now)
 	e.addRecords(rest)
-	if len(rest.changes) == 0 { // it will not be written
-		e.oweAgain(rest)
-	}
 	return rest
 }
 

@@ -12,8 +12,8 @@ type machine struct {
 	room    room
 	pending []change // decided, and left to the committer
 	toSave  bool     // tallies have changed that no commit writes otherwise
-	// owedAudit are entries that the next commit writes, whatever else it does.
-	owedAudit []audited
+	// owedAudit is what the next commit writes, whatever else it does.
+	owedAudit []owedAudit
 	store     storeRecord // as of the commits under way: it may be ahead of the file
 	adaptedTo []adaptedTo // rates that a batch has led to, while it is applied
 

@@ -64,23 +64,28 @@ func (e *Engine) decideTakes(
 	}
 	e.forgetExpiredTallies(now, expiredTalliesMax+2*len(takes))
 	taken := make([]queue.Taken, len(takes))
+	var touched []*tally // those that takes may remove
 	for i := range takes {
+		if entry != nil {
+			if t := r.tallies.find(keys[i]); t != nil {
+				touched = append(touched, t)
+			}
+		}
 		taken[i] = e.takeOne(r, takes[i], keys[i], now)
 		taken[i].Shadow = taken[i].Err == nil && r.Action == queue.Shadow
 	}
 	if entry == nil {
 		return taken, nil, nil
 	}
-	return taken, e.auditTakes(entry, r, keys, taken, now), nil
+	return taken, e.auditTakes(entry, r, keys, taken, touched, now), nil
 }
 
 // auditTakes has the entry of takes that were given back or forgotten written in one commit with them; nil if none
-// were.
+// were. touched are the tallies that there were.
 func (m *machine) auditTakes(
-	entry *queue.AuditEntry, r *rule, keys []queue.LaneDigest, taken []queue.Taken, now leaky.Instant,
+	entry *queue.AuditEntry, r *rule, keys []queue.LaneDigest, taken []queue.Taken, touched []*tally, now leaky.Instant,
 ) *call {
 	n := 0
-	var touched []*tally
 	for i := range taken {
 		if taken[i].Err != nil {
 			continue
@@ -94,11 +99,35 @@ func (m *machine) auditTakes(
 		return nil
 	}
 	entry.Detail = ruleset.OfKeys(n)
-	m.owedAudit = append(m.owedAudit, audited{entry: *entry})
+	m.owedAudit = append(m.owedAudit, owedAudit{audited{entry: *entry}, touched})
 	c := newCall()
-	m.enqueue(c, &saveTalliesChange{fileChange: fileChange{c}, tallies: touched})
+	m.enqueue(c, &owedChange{fileChange{c}})
 	return c
 }
+
+// owedAudit is an entry of takes, and the tallies that they changed or removed: memory has changed already, and the
+// file changes by the next commit, in one step with the entry.
+type owedAudit struct {
+	audited
+	tallies []*tally
+}
+
+func (o *owedAudit) addTo(b *batch) {
+	b.audited = append(b.audited, o.audited)
+	for _, t := range o.tallies {
+		switch {
+		case t.gone && t.onFile:
+			b.dropTally(t.number)
+		case t.dirty:
+			b.addTally(t)
+		}
+	}
+}
+
+// owedChange has a commit made for what is owed.
+type owedChange struct{ fileChange }
+
+func (*owedChange) freesSpace() bool { return false }
 
 func (m *machine) takeOne(r *rule, take queue.Take, key queue.LaneDigest, now leaky.Instant) queue.Taken {
 	l := r.limiterFor(take.Key)
