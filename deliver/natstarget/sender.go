@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -27,6 +28,9 @@ type Options struct {
 	Conn *nats.Conn
 	// Prefix is what every subject begins with. Empty: nothing can be published.
 	Prefix string
+	// App says which app a queue is of: what {app} in the prefix and in subjects stands for. It is asked for each job
+	// that is published so. After an error the target is down. Nil: all queues are the operator's.
+	App func(queue string) (string, error)
 }
 
 // Sender publishes jobs.
@@ -69,6 +73,9 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, w
 	if err != nil {
 		return drain.Permanent(err)
 	}
+	if m.Subject, err = s.ofApp(m.Subject, job.Queue); err != nil {
+		return drain.Down(fmt.Errorf("%s in the subject %s: %w", appToken, m.Subject, err))
+	}
 	if most := s.o.Conn.MaxPayload(); int64(m.Size()) > most {
 		return drain.Permanent(fmt.Errorf("the message has %d bytes, this NATS takes %d", m.Size(), most))
 	}
@@ -110,6 +117,22 @@ func (s *Sender) ready() error {
 		return errors.New("not connected to NATS")
 	}
 	return nil
+}
+
+// ofApp puts the app of a queue in the place of its token.
+func (s *Sender) ofApp(subject, queueName string) (string, error) {
+	if !strings.Contains(subject, appToken) {
+		return subject, nil
+	}
+	app := queue.OperatorApp
+	if s.o.App != nil {
+		of, err := s.o.App(queueName)
+		if err != nil {
+			return subject, err
+		}
+		app = of
+	}
+	return strings.ReplaceAll(subject, appToken, app), nil
 }
 
 func (s *Sender) message(job *drain.Job, t *Target) (*nats.Msg, error) {

@@ -279,6 +279,44 @@ func TestTooLateIsNotPublished(t *testing.T) {
 	}
 }
 
+// The app in a subject is the one that has the queue, whatever the job says, and nothing is published while nobody knows
+// which that is.
+func TestSubjectsOfApps(t *testing.T) {
+	r := start(t)
+	heard, err := r.nc.SubscribeSync(">")
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner, unread := "acme", error(nil)
+	to := natstarget.New(natstarget.Options{Conn: r.nc, Prefix: "jobs.{app}", App: func(name string) (string, error) {
+		if name != "mail" {
+			t.Errorf("asked for %s", name)
+		}
+		return owner, unread
+	}})
+	publish := func(s *natstarget.Sender, subject, want string) {
+		t.Helper()
+		j := job("x")
+		j.App = "forged"
+		if err := s.Deliver(t.Context(), j, gate{}, target(subject, natstarget.Core)); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := heard.NextMsg(10 * time.Second); err != nil || m.Subject != want {
+			t.Errorf("%+v, %v; want %s", m, err, want)
+		}
+	}
+	publish(to, "sent.{lane}", "jobs.acme.sent.acme")
+	publish(to, "{queue}.{app}.{app}", "jobs.acme.mail.acme.acme")
+	owner = queue.OperatorApp
+	publish(to, "sent", "jobs.-.sent")
+	publish(r.sender, "{app}.sent", "jobs.-.sent") // it was not told of apps
+	unread = errors.New("not read yet")
+	err = to.Deliver(t.Context(), job("x"), gate{}, target("sent", natstarget.Core))
+	if drain.What(err).Verdict != queue.Down || !strings.Contains(errText(err), "{app} in the subject jobs.{app}.sent: not read") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Drainers that were given no NATS, or no prefix, say what is missing, and burn no attempt.
 func TestNotConfigured(t *testing.T) {
 	r := start(t)

@@ -38,12 +38,13 @@ const (
 const (
 	laneToken  = "{lane}"
 	queueToken = "{queue}"
+	appToken   = "{app}" // of the prefix, too
 )
 
 // Target is where the jobs of a queue are published.
 type Target struct {
-	// Subject, behind the operator's prefix. {lane} and {queue} in it, as tokens of their own,
-	// stand for those of the job.
+	// Subject, behind the operator's prefix. {lane} and {queue} in it, as tokens of their own, stand for those of the
+	// job, and {app} for the app that has the queue's name.
 	Subject string `json:"subject"`
 	Mode    string `json:"mode,omitempty"`
 	// Stream is which stream must have the subject; empty is any. JetStream only.
@@ -75,11 +76,11 @@ func (t *Target) Check(at string) error {
 		return setting.Error(at+"subject", t.Subject, "is too long; 200 bytes are the most")
 	}
 	for token := range strings.SplitSeq(t.Subject, ".") {
-		if token != laneToken && token != queueToken && !plain(token) {
+		if token != laneToken && token != queueToken && token != appToken && !plain(token) {
 			return setting.Error(
 				at+"subject", t.Subject,
-				"must be tokens of letters, digits, _ and - with dots between, such as mail.sent, or {lane} or {queue} in place "+
-					"of one; no wildcards, no empty tokens",
+				"must be tokens of letters, digits, _ and - with dots between, such as mail.sent, or {lane}, {queue} or {app} in "+
+					"place of one; no wildcards, no empty tokens",
 			)
 		}
 	}
@@ -116,7 +117,7 @@ func (t *Target) Accept(job *queue.Job) error {
 // listen, and says nothing of who did.
 func (t *Target) OnUnknown() string { return queue.UnknownRetry }
 
-// subject is that of a job, behind the prefix.
+// subject is that of a job, behind the prefix, but for its {app}.
 func (t *Target) subject(job *queue.Job) (string, error) {
 	if !strings.Contains(t.Subject, "{") {
 		return t.Subject, nil
@@ -146,14 +147,14 @@ func plain(s string) bool {
 	}) < 0
 }
 
-// ValidPrefix reports whether s can be the operator's prefix: tokens with dots between, none of them
+// ValidPrefix reports whether s can be the operator's prefix: tokens, {app} among them, with dots between, none of them
 // NATS' own.
 func ValidPrefix(s string) bool {
 	if s == "" || len(s) > MaxSubjectBytes {
 		return false
 	}
 	for token := range strings.SplitSeq(s, ".") {
-		if !plain(token) {
+		if token != appToken && !plain(token) {
 			return false
 		}
 	}

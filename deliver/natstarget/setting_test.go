@@ -88,7 +88,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 func TestPrefixes(t *testing.T) {
 	for s, valid := range map[string]bool{
 		"jobs": true, "a.b-c": true, "": false, "$JS": false, "_INBOX": false, "_inbox.x": false, "a..b": false, "a.": false,
-		"*": false, "a.>": false, "a b": false,
+		"*": false, "a.>": false, "a b": false, "jobs.{app}": true, "{app}": true, "jobs.x{app}": false, "{queue}": false,
 	} {
 		if ValidPrefix(s) != valid {
 			t.Errorf("prefix %q: %v", s, !valid)

@@ -103,9 +103,9 @@ func (i *Ingress) newEngine(store queue.Engine) (queue.Engine, error) {
 func (d *Drainer) outflow(ctx context.Context) error {
 	drains := func(ctx context.Context) error {
 		return ops.RunOver(ctx, func(ctx context.Context) error {
-			d.shares.Wait(ctx)
+			d.owners.Wait(ctx)
 			return drain.Run(ctx, d.engine, d.o.Handler, d.o.Drain)
-		}, d.shares.Run)
+		}, d.owners.Run)
 	}
 	if d.o.Overflow == nil {
 		return drains(ctx)

@@ -26,6 +26,8 @@ type DrainerOptions struct {
 	Handler drain.Handler
 	// Drain are the drainer's own settings; Observer, Tracer and AppOf are set here, and Usage if it is not given.
 	Drain drain.Options
+	// Owners knows whose queues are, and is run by the Drainer; nil is one of its own.
+	Owners *auth.Owners
 	// Overflow is where jobs come back from, which somebody else runs for as long as the
 	// Drainer. Nil: none do.
 	Overflow *deferred.Stream
@@ -50,7 +52,7 @@ type Drainer struct {
 	engine queue.Engine
 	server *ops.Server // nil without an address
 	pace   *pace
-	shares *auth.HandlerShares
+	owners *auth.Owners
 	o      DrainerOptions
 }
 
@@ -68,6 +70,9 @@ func NewDrainer(engine queue.Engine, o DrainerOptions) (*Drainer, error) {
 	if o.Server.Logger == nil {
 		o.Server.Logger = o.Logger
 	}
+	if o.Owners == nil {
+		o.Owners = auth.NewOwners(engine, o.Logger)
+	}
 	observer, err := metrics.NewObserver(o.Registry, o.MaxQueueLabels)
 	if err != nil {
 		return nil, err
@@ -80,8 +85,8 @@ func NewDrainer(engine queue.Engine, o DrainerOptions) (*Drainer, error) {
 	if err := metrics.NewHandlers(o.Registry, o.Drain.Usage, o.MaxQueueLabels); err != nil {
 		return nil, err
 	}
-	d := &Drainer{engine: engine, o: o, pace: kept, shares: auth.NewHandlerShares(engine, o.Logger)}
-	d.o.Drain.AppOf = d.shares.Of
+	d := &Drainer{engine: engine, o: o, pace: kept, owners: o.Owners}
+	d.o.Drain.AppOf = d.owners.Share
 	if o.Listen.Addr != "" {
 		if d.server, err = newServer(o.Listen, o.Server, ConsoleFlags{}, nil); err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/natstarget"
+	"github.com/penstock/penstock/internal/auth"
 )
 
 // PublishFlags say where targets deliver that are the operator's own. None of them need be what
@@ -38,8 +39,8 @@ func (PublishFlags) LongHelp() map[string]string {
 		"publish-nats": "NATS that nats targets publish to, such as nats://a:4222,nats://b:4222; tls:// for TLS.",
 		"publish-creds": "Credentials file to log in to that NATS with. A user and password, or a token, may stand in the " +
 			"URL instead.",
-		"publish-prefix": "What every subject begins with that they publish to, such as jobs: nothing outside of it can be " +
-			"reached. Needed by --publish-nats.",
+		"publish-prefix": "What every subject begins with that they publish to, such as jobs or jobs.{app}: nothing outside of " +
+			"it can be reached. Needed by --publish-nats.",
 		"publish-tls-ca": "PEM file of the authorities that the certificate of that NATS is checked against, instead of " +
 			"the system's.",
 		"publish-tls-cert": "PEM file of the certificate to show to that NATS. Needs --publish-tls-key.",
@@ -59,7 +60,8 @@ func (f *PublishFlags) Validate() error {
 		return errors.New("--publish-nats is missing: the other --publish flags are of no use without it")
 	case f.PublishNATS != "" && !natstarget.ValidPrefix(f.PublishPrefix):
 		return fmt.Errorf(
-			"--publish-prefix %q: must be tokens of letters, digits, _ and - with dots between, such as jobs", f.PublishPrefix,
+			"--publish-prefix %q: must be tokens of letters, digits, _ and -, or {app}, with dots between, such as jobs.{app}",
+			f.PublishPrefix,
 		)
 	}
 	if f.AsynqPrefix != "" && f.AsynqRedis == "" {
@@ -77,7 +79,9 @@ func (f *PublishFlags) Validate() error {
 
 // Connect puts into a router's options what the flags name. Servers may be away. End it with done, when the router is
 // closed.
-func (f *PublishFlags) Connect(o *deliver.Options, log *slog.Logger) (done func(), err error) {
+func (f *PublishFlags) Connect(
+	o *deliver.Options, owners *auth.Owners, log *slog.Logger,
+) (done func(), err error) {
 	if f.OpenAsynq != nil {
 		if o.Asynq, err = f.OpenAsynq(f); err != nil {
 			return func() {}, err
@@ -93,6 +97,6 @@ func (f *PublishFlags) Connect(o *deliver.Options, log *slog.Logger) (done func(
 	if err != nil {
 		return nil, fmt.Errorf("--publish-nats: %w", withoutURL(err, f.PublishNATS))
 	}
-	o.NATS = natstarget.Options{Conn: conn, Prefix: f.PublishPrefix}
+	o.NATS = natstarget.Options{Conn: conn, Prefix: f.PublishPrefix, App: owners.App}
 	return conn.Close, nil
 }

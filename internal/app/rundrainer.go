@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/ops"
 )
 
@@ -96,14 +97,15 @@ func runDrainer(ctx context.Context, open OpenAsynq, args []string, stdout, stde
 		Concurrency: drain.MaxHandlers(f.Concurrency), Secrets: source, Egress: guard,
 		Logger: log,
 	}
-	disconnect, err := f.Connect(&targets, log)
+	owners := auth.NewOwners(engine, log)
+	disconnect, err := f.Connect(&targets, owners, log)
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
 	defer disconnect()
 	router := deliver.New(targets)
 	d, err := NewDrainer(engine, DrainerOptions{
-		Handler: router, Overflow: overflow.Stream,
+		Handler: router, Owners: owners, Overflow: overflow.Stream,
 		Drain:  drain.Options{Concurrency: f.Concurrency, Grace: grace, Name: f.Name, Version: ops.Version, Logger: log},
 		Listen: f.listenOn(guard), Server: ops.ServerOptions{Grace: min(grace, healthGrace)}, Registry: reg,
 		Tracer: tracer, Decisions: decisions, MaxQueueLabels: f.QueueLabels, Logger: log,

@@ -110,7 +110,8 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 		Concurrency: drain.MaxHandlers(cmp.Or(o.concurrency, drain.DefaultConcurrency)), Secrets: o.secrets, Egress: o.egress,
 		Logger: o.log,
 	}
-	disconnect, err := o.publish.Connect(&targets, o.log)
+	owners := auth.NewOwners(e.engine, o.log)
+	disconnect, err := o.publish.Connect(&targets, owners, o.log)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +119,8 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	router := deliver.New(targets)
 	e.closers = append(e.closers, router.Close)
 	e.drainer, err = app.NewDrainer(e.engine, app.DrainerOptions{
-		Handler: router, Overflow: e.overflow, Registry: registry, Tracer: tracer, Decisions: decisions, Logger: o.log,
-		Drain: drain.Options{Concurrency: o.concurrency, Version: ops.Version},
+		Handler: router, Owners: owners, Overflow: e.overflow, Registry: registry, Tracer: tracer, Decisions: decisions,
+		Drain: drain.Options{Concurrency: o.concurrency, Version: ops.Version}, Logger: o.log,
 	})
 	if err != nil {
 		return nil, err

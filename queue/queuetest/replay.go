@@ -311,6 +311,25 @@ var replayRules = []rule{
 		}
 		r.drain(q)
 	}},
+	{"a replay asks no rule, whosever job it is", func(r *rig) {
+		r.putRule(countingRule("q.r", 1, withKey("{app}")))
+		q := r.queue("q", "unlimited", asks("q.r"))
+		j := job(q, "a")
+		j.App = "acme"
+		r.acceptJobs(j)
+		r.settled(queue.Dead, settlement(queue.Bury, r.grant(q, 1, "a")[0]))
+		for range 2 {
+			r.replays(q, []string{"a"}, queue.Replayed)
+			r.settled(queue.Dead, settlement(queue.Bury, r.grant(q, 1, "a")[0]))
+		}
+		for app, left := range map[string]int64{"acme": 0, queue.OperatorApp: 1} {
+			a, err := r.e.Take(r.ctx, "q.r", []queue.Take{{Op: queue.TakePeek, Key: app}})
+			r.check(err)
+			if a[0].Allowed != (left > 0) {
+				r.Errorf("%s: %+v", app, a[0])
+			}
+		}
+	}},
 }
 
 func repeatReplay(o queue.ReplayOutcome, n int) []queue.ReplayOutcome {

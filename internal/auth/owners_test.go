@@ -12,7 +12,7 @@ import (
 )
 
 // A drainer hears within seconds whose queues share its handlers, and goes by what it knew while the store is away.
-func TestHandlerShares(t *testing.T) {
+func TestOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory()
 		r := newRig(t, store)
@@ -25,9 +25,18 @@ func TestHandlerShares(t *testing.T) {
 			}
 		}
 		put("acme", .25, "acme-*", "ses.acme", "exact")
-		s := NewHandlerShares(store, nil)
-		if app, share := s.Of("acme-x"); app != "" || share != 0 {
+		s := NewOwners(store, nil)
+		if app, share := s.Share("acme-x"); app != "" || share != 0 {
 			t.Errorf("before it was read: %s %v", app, share)
+		}
+		if app, err := s.App("acme-x"); err == nil {
+			t.Errorf("before it was read: %s", app)
+		}
+		owned := func(name, want string) {
+			t.Helper()
+			if app, err := s.App(name); app != want || err != nil {
+				t.Errorf("%s: %q, %v; want %q", name, app, err, want)
+			}
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		end := make(chan error, 1)
@@ -35,7 +44,7 @@ func TestHandlerShares(t *testing.T) {
 		s.Wait(t.Context())
 		check := func(name, app string, share float64) {
 			t.Helper()
-			if a, n := s.Of(name); a != app || n != share {
+			if a, n := s.Share(name); a != app || n != share {
 				t.Errorf("%s: %q %v, want %q %v", name, a, n, app, share)
 			}
 		}
@@ -45,6 +54,9 @@ func TestHandlerShares(t *testing.T) {
 		for _, name := range []string{"", "acme", "ses", "ses.acme2", "ses.other", "exact2", "beta-x", "x"} {
 			check(name, "", 0)
 		}
+		owned("acme-x", "acme")
+		owned("beta-x", "beta") // which has no share
+		owned("beta", queue.OperatorApp)
 		put("beta", 1, "beta-*")
 		put("acme", .5, "acme-*")
 		time.Sleep(5 * time.Second)
@@ -61,6 +73,7 @@ func TestHandlerShares(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		check("acme-x", "", 0)
 		check("beta-x", "beta", 1)
+		owned("acme-x", queue.OperatorApp)
 		stop()
 		if err := <-end; err != nil {
 			t.Error(err)
@@ -70,12 +83,12 @@ func TestHandlerShares(t *testing.T) {
 }
 
 // A drainer that cannot ask begins all the same.
-func TestHandlerSharesOfAStoreThatIsAway(t *testing.T) {
+func TestOwnersOfAStoreThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory()
 		store.away = errors.New("no permission")
 		log := &logged{}
-		s := NewHandlerShares(store, slog.New(slog.NewTextHandler(log, nil)))
+		s := NewOwners(store, slog.New(slog.NewTextHandler(log, nil)))
 		ctx, stop := context.WithCancel(t.Context())
 		end := make(chan error, 1)
 		go func() { end <- s.Run(ctx) }()
@@ -84,7 +97,7 @@ func TestHandlerSharesOfAStoreThatIsAway(t *testing.T) {
 		if took := time.Since(began); took > pollTimeout {
 			t.Errorf("waited %v", took)
 		}
-		if app, _ := s.Of("acme-x"); app != "" {
+		if app, _ := s.Share("acme-x"); app != "" {
 			t.Error(app)
 		}
 		stop()

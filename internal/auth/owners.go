@@ -1,0 +1,126 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Owners tells a drainer which app a queue is of, and which share of the handlers that app may have. It knows of nothing
+// but apps. Before Run is called, and until the store was read, no app has a bound, and nobody knows whose a queue is.
+type Owners struct {
+	replica *replica
+	index   atomic.Pointer[ownerIndex]
+	asked   chan struct{} // closed when the store was asked for the first time
+	once    sync.Once
+	of      *view // the index is of this one, up to a revision
+	after   int64
+}
+
+// NewOwners returns the Owners of a store. Log is told when that cannot be read; nil is nobody.
+func NewOwners(store queue.Documents, log *slog.Logger) *Owners {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	s := &Owners{replica: newReplica(store, log), asked: make(chan struct{})}
+	s.replica.only = KindApp
+	return s
+}
+
+// Run follows the store until ctx ends. What was known holds while it does not answer. Call it once.
+func (s *Owners) Run(ctx context.Context) error {
+	s.replica.follow(ctx, s.refresh)
+	return nil
+}
+
+// Wait waits until the store was asked, whether it answered or not, or until ctx ends.
+func (s *Owners) Wait(ctx context.Context) {
+	select {
+	case <-s.asked:
+	case <-ctx.Done():
+	}
+}
+
+// Share is a drain.AppOf.
+func (s *Owners) Share(name string) (app string, share float64) {
+	if of := s.index.Load().of(name); of != nil && of.Limits.Handlers > 0 {
+		return of.Name, of.Limits.Handlers
+	}
+	return "", 0
+}
+
+var errOwnersUnread = errors.New("the apps of the store have not been read yet")
+
+// App is the app that has a queue's name, queue.OperatorApp if none has. Its error is that nobody knows yet.
+func (s *Owners) App(name string) (string, error) {
+	x := s.index.Load()
+	if x == nil {
+		return "", errOwnersUnread
+	}
+	if of := x.of(name); of != nil {
+		return of.Name, nil
+	}
+	return queue.OperatorApp, nil
+}
+
+// refresh is called when the store was asked.
+func (s *Owners) refresh() {
+	defer s.once.Do(func() { close(s.asked) })
+	s.replica.mu.RLock()
+	defer s.replica.mu.RUnlock()
+	if r := s.replica; r.loaded && (s.of != r.view || s.after != r.after) {
+		s.of, s.after = r.view, r.after
+		s.index.Store(indexOwners(r.view.apps))
+	}
+}
+
+// ownerIndex finds the app that has a name by its prefixes. No two apps have prefixes with a name in common.
+type ownerIndex struct {
+	exact, stems map[string]*App // stems are the prefixes that end in a star, without it
+	lengths      []int           // of the stems
+}
+
+func indexOwners(apps map[string]*App) *ownerIndex {
+	x := &ownerIndex{exact: map[string]*App{}, stems: map[string]*App{}}
+	for _, app := range apps {
+		for _, p := range app.Prefixes {
+			stem, star := strings.CutSuffix(p, "*")
+			if !star {
+				x.exact[p] = app
+				continue
+			}
+			x.stems[stem] = app
+			if !slices.Contains(x.lengths, len(stem)) {
+				x.lengths = append(x.lengths, len(stem))
+			}
+		}
+	}
+	return x
+}
+
+// of is asked for each job that leaves. A nil index knows no app.
+func (x *ownerIndex) of(name string) *App {
+	if x == nil || len(x.exact)+len(x.stems) == 0 {
+		return nil
+	}
+	if app := x.exact[name]; app != nil {
+		return app
+	}
+	if app := x.exact[queue.Parent(name)]; app != nil {
+		return app
+	}
+	for _, n := range x.lengths {
+		if n <= len(name) {
+			if app := x.stems[name[:n]]; app != nil {
+				return app
+			}
+		}
+	}
+	return nil
+}
