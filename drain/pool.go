@@ -14,6 +14,9 @@ const (
 	// hangAfter is how long a queue that has all the handlers it may have, and wants more, goes without an answer
 	// before it is said to hang.
 	hangAfter = 10 * time.Second
+	// idleFor is how long a queue of an app that holds nothing is named in requests, so that it is granted no more than
+	// its app has left.
+	idleFor = 5 * time.Second
 )
 
 // MaxHandlers is how many handlers a drainer of that Concurrency has at work at most, of all queues together.
@@ -42,6 +45,7 @@ type use struct {
 	since    time.Time // when it became short
 	answered time.Time // when a handler of it returned last
 	hanging  bool      // and the log says so
+	idle     time.Time // since when it holds nothing
 }
 
 func newPool(concurrency int, of AppOf) *pool {
@@ -61,13 +65,20 @@ func (l *pool) shares(p *partition) (most int, of map[string]int) {
 	// Queues that hold little are not named, unless their app has a bound: a request would have to name them all, for
 	// their shares are much alike. It asks for no more than the one of them may have that holds most.
 	little, top := (l.all-l.used)/4, 0
+	now := time.Now()
 	for name, u := range p.uses {
 		if _, named := of[name]; named {
 			continue
 		}
+		if u.over(now) {
+			l.drop(p, name, u)
+			continue
+		}
 		l.place(name, u)
 		switch {
-		case (u.held > little || u.app != nil) && len(of) < queue.MaxShares:
+		case u.app != nil && len(of) < queue.MaxShares:
+			of = with(of, name, u.claim(l.share(u)))
+		case u.held > little && len(of) < queue.MaxShares:
 			of = with(of, name, l.share(u))
 		default:
 			top = max(top, u.held)
@@ -134,13 +145,24 @@ func (l *pool) end(p *partition, name string, answered bool) {
 	l.wake(p.d, nil)
 }
 
-// forget drops what has nothing. mu is held.
+// forget drops what has nothing, but that of an app's queue for a while. mu is held.
 func (l *pool) forget(p *partition, name string, u *use) {
-	if u.held == 0 && !u.short {
-		l.leave(u)
-		delete(p.uses, name)
+	switch {
+	case u.held > 0 || u.short:
+	case u.app == nil:
+		l.drop(p, name, u)
+	default:
+		u.idle = time.Now()
 	}
 }
+
+func (l *pool) drop(p *partition, name string, u *use) {
+	l.leave(u)
+	delete(p.uses, name)
+}
+
+// over reports whether what has nothing has had nothing for long.
+func (u *use) over(now time.Time) bool { return u.held == 0 && !u.short && now.Sub(u.idle) > idleFor }
 
 // wake has all partitions but one ask again whose queues may have more by now. mu is held.
 func (l *pool) wake(d *drainer, but *partition) {

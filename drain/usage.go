@@ -50,6 +50,9 @@ func (u *Usage) Queues() []QueueUse {
 	d.pool.mu.Lock()
 	for _, p := range d.parts {
 		for name, held := range p.uses {
+			if held.held == 0 && !held.short {
+				continue
+			}
 			q := QueueUse{Queue: name, Handlers: held.held, Short: held.short, Hanging: held.hangs(now)}
 			if held.app != nil {
 				q.App = held.app.name

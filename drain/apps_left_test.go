@@ -1,0 +1,80 @@
+package drain_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/test/engines"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// requests counts them, and jobs that were given back for want of a handler.
+type requests struct {
+	*releases
+	n atomic.Int64
+}
+
+func (c *requests) Reserved(int, int, int, time.Duration, error) { c.n.Add(1) }
+
+// The queues of an app that has few handlers left ask for no more than these together, though none of them has less
+// than it wants, and others hang: no slot is lost by a job that is taken out in vain. Nor do they ask more often for it.
+func TestQueuesOfAnAppAskForWhatItHasLeft(t *testing.T) {
+	run := func(t *testing.T, e queue.Engine, share float64, flowing, hanging int, rate int64, last time.Duration) {
+		t.Helper()
+		a := &apps{shares: map[string]float64{"acme": share}}
+		fill := func(name string, rate int64) {
+			put(t, e, queue.Spec{Name: name, Rate: leaky.PerSecond(rate), Lease: queue.Duration(time.Hour)})
+			push(t, e, name, 0, 400)
+		}
+		for i := range hanging {
+			fill(fmt.Sprint("acme-hangs", i), 20)
+		}
+		for i := range flowing {
+			fill(fmt.Sprint("acme-", i), rate)
+		}
+		c := &requests{releases: newReleases()}
+		var done atomic.Int64
+		d := start(e, drain.HandlerFunc(func(ctx context.Context, job *drain.Job) error {
+			if strings.Contains(job.Queue, "hangs") {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			time.Sleep(40 * time.Millisecond)
+			done.Add(1)
+			return nil
+		}), drain.Options{PlainTimers: true, Concurrency: 16, AppOf: a.of, Observer: c, Grace: time.Millisecond})
+		time.Sleep(last)
+		delivered, vain, asked := done.Load(), c.of(drain.NoHandler), c.n.Load()
+		d.finish(t)
+		if want := int64(flowing) * rate * int64(last/time.Second); delivered < want*9/10 {
+			t.Errorf("%d delivered of %d", delivered, want)
+		}
+		if int64(vain) > delivered/20 {
+			t.Errorf("%d jobs were taken out in vain, while %d were delivered", vain, delivered)
+		}
+		if _, real := e.(interface{ Partition(string) int }); !real && asked > delivered*3/2 {
+			t.Errorf("%d requests for %d jobs", asked, delivered)
+		}
+	}
+	for _, c := range []struct {
+		share            float64
+		flowing, hanging int
+		rate             int64
+	}{{0, 6, 0, 20}, {.25, 6, 0, 20}, {.375, 6, 0, 20}, {.5, 8, 4, 5}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := embedded(t)
+				defer e.Close()
+				run(t, e, c.share, c.flowing, c.hanging, c.rate, 15*time.Second)
+			})
+		})
+	}
+	engines.Each(t, func(t *testing.T, e queue.Engine) { run(t, e, .5, 8, 4, 5, 4*time.Second) })
+}
