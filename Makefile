@@ -23,10 +23,12 @@ TESTFLAGS := -vet=all -shuffle=on -timeout 20m
 SEQUENTIAL := ./docs ./leaky ./queue ./queue/audit ./queue/jobrecord ./queue/jsondepth ./queue/move ./queue/quote \
 	./queue/ruleset ./queue/status ./queue/queuetest ./internal/config ./internal/prove/law ./internal/replay/... ./internal/test/deploytest
 
-# All others run under the race detector, but for the pages that bbolt copies: that is its own tests' business. They
-# start real servers, which share the cores with them. The slowest come first, so that none is left to run alone.
+# All others run under the race detector, but for libraries that copy pages and parse texts, whose races are their own
+# tests' business. They start real servers, which share the cores with them. The slowest come first, so that none is
+# left to run alone.
+UNRACED   := go.etcd.io/bbolt github.com/alecthomas/kong go.yaml.in regexp
 RACED      = ./queue/redisq ./queue/boltq ./cmd/penstock $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL))")
-RACEFLAGS := $(RACE) -gcflags=go.etcd.io/bbolt/...=-race=false -p 3
+RACEFLAGS := $(RACE) $(UNRACED:%=-gcflags=%/...=-race=false) -p 3
 
 # A program with the race detector waits a second before it exits, for races of goroutines that outlive main; here
 # main waits for every one. There are hundreds of such programs: each package's tests, and all that tests start.

@@ -3,11 +3,13 @@ package cli
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"testing"
 )
 
 // TestMain gives the tests a home of their own, so that no test reads or changes the logins of whoever runs it.
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // each of a thousand commands has a heap of a few MB, mostly for its parser
 	home, err := os.MkdirTemp("", "penstock-home")
 	if err != nil {
 		panic(err)

@@ -192,22 +192,30 @@ var listRules = []rule{
 		q := r.queue("q", "unlimited")
 		var stay []string
 		for i := range 300 {
+			var list []queue.Job
 			for k := range 3 {
 				stay = append(stay, fmt.Sprintf("stays-%d-%d", i, k))
-				r.acceptJobs(
+				list = append(list,
 					jobOfLane(fmt.Sprint("lane-", i), q, stay[len(stay)-1]),
 					jobOfLane(fmt.Sprintf("brief-%d-%d", i, k), q, fmt.Sprintf("goes-%d-%d", i, k)),
 				)
 			}
+			r.acceptJobs(list...)
 		}
 		n := 0
 		all := r.pages(queue.ListRequest{Queue: q, State: queue.Waiting}, 17, func(page []queue.JobInfo) {
+			var come []queue.Job
+			var leave []string
 			for range 20 {
-				r.acceptJobs(jobOfLane(fmt.Sprint("new-", n), q, fmt.Sprint("new-", n)))
+				come = append(come, jobOfLane(fmt.Sprint("new-", n), q, fmt.Sprint("new-", n)))
 				if n < 900 {
-					r.cancels(queue.Cancelled, q, fmt.Sprintf("goes-%d-%d", n/3, n%3))
+					leave = append(leave, fmt.Sprintf("goes-%d-%d", n/3, n%3))
 				}
 				n++
+			}
+			r.acceptJobs(come...)
+			for _, id := range leave {
+				r.cancels(queue.Cancelled, q, id)
 			}
 		})
 		seen := map[string]bool{}

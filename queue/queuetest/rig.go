@@ -325,7 +325,12 @@ func (r *rig) state(want queue.State, queueName, id string) {
 func (r *rig) drain(queueName string) []queue.Reservation {
 	r.Helper()
 	var out []queue.Reservation
-	for range 100_000 {
+	size := func() int64 {
+		i := r.info(queueName)
+		return i.Size()
+	}
+	left := size()
+	for round := range 100_000 {
 		res := r.reserveAs("client", queueName, queue.MaxReserve)
 		if len(res.Jobs) > 0 {
 			list := make([]queue.Settlement, len(res.Jobs))
@@ -338,10 +343,13 @@ func (r *rig) drain(queueName string) []queue.Reservation {
 				}
 			}
 			out = append(out, res.Jobs...)
+			left -= int64(len(res.Jobs))
 			continue
 		}
-		if i := r.info(queueName); i.Size() == 0 {
-			return out
+		if left <= 0 || round%8 == 0 { // others may end jobs, too
+			if left = size(); left == 0 {
+				return out
+			}
 		}
 		r.clock.Advance(max(res.Next, time.Millisecond))
 	}

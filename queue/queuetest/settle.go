@@ -80,7 +80,11 @@ var settleRules = []rule{
 		if j := r.job(q, "a"); j.State != queue.Waiting || j.Position != 1 || j.Attempts != 1 {
 			r.Errorf("got %+v", j)
 		}
-		r.sameIDs(r.drain(q), "a", "b")
+		r.clock.Advance(time.Hour - time.Minute)
+		r.deliver(r.grant(q, 9, "a")...)
+		r.grant(q, 9)
+		r.clock.Advance(time.Hour)
+		r.sameIDs(r.drain(q), "b")
 	}},
 	{"a hundred ripen a visit, all in the end, each at its turn", func(r *rig) {
 		q := r.queue("q", "unlimited")

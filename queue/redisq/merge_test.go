@@ -26,15 +26,20 @@ func TestListReadsWhatItTells(t *testing.T) {
 		v.put(name, leaky.PerSecond(1), nil)
 		want = append(want, name)
 	}
-	broken := want[300]
-	want = slices.Delete(want, 300, 301)
+	const at = 500
+	broken := want[at]
+	want = slices.Delete(want, at, at+1)
 	tag := fmt.Sprintf("ps{%d}", v.e.Partition(broken))
 	plant(t, s, tag+"w"+c.HGet(v.ctx, tag+"n", broken).Val())
-	for _, page := range []int{limit, 7, 1, 10_000} {
+	for _, tt := range []struct{ page, behind int }{{limit, 0}, {7, 0}, {1, at - 50}, {10_000, 0}} {
+		page, want, after := tt.page, want[tt.behind:], ""
+		if tt.behind > 0 {
+			after = fmt.Sprintf("q%03d", tt.behind-1)
+		}
 		var got []string
 		c.ConfigResetStat(v.ctx)
 		pages := 0
-		for after := ""; ; pages++ {
+		for ; ; pages++ {
 			infos, err := v.e.List(v.ctx, after, page)
 			if err != nil {
 				t.Fatal(err)

@@ -118,7 +118,7 @@ func same(t *testing.T, what, got, want string) {
 // From a file to Redis, to Redis with other partitions, and back to a file: nothing is lost on the way, and it leaves
 // in the same order.
 func TestThereAndBack(t *testing.T) {
-	const n = 20_000
+	const n = 8_000 // two pages of every queue that is used, and more
 	clock := queuetest.NewClock()
 	dir := t.TempDir()
 	source := embedded(t, filepath.Join(dir, "source"), clock)
