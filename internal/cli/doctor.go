@@ -130,7 +130,7 @@ func (c *doctorCmd) reach(r *run, p *doctor.Patient, log *slog.Logger) (end func
 			p.API, err = c.client("unix://" + socket)
 			return end, err
 		}
-		options.DataPath = c.Data
+		options.DataPath, options.ReadOnly = c.Data, true
 		if _, err := os.Stat(filepath.Join(c.Data, store.FileName)); err != nil {
 			p.Unreached = fmt.Errorf("there is no embedded store (%s) in %s", store.FileName, c.Data)
 			return end, nil

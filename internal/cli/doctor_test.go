@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -332,7 +333,15 @@ func TestDoctorData(t *testing.T) {
 	if err := engine.Close(); err != nil {
 		t.Fatal(err)
 	}
+	file := filepath.Join(dir, store.FileName)
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
 	finds(t, examined(t, "--data", dir), "store", doctor.OK, "")
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the file was changed: %v", err)
+	}
 	token := filepath.Join(dir, tokenFile)
 	if err := os.WriteFile(token, []byte("psk_x"), 0o644); err != nil {
 		t.Fatal(err)

@@ -76,6 +76,14 @@ func (e *Engine) unlock() {
 
 // usable returns why the engine cannot decide anything, or nil.
 func (e *Engine) usable() error {
+	if e.opts.ReadOnly {
+		return fmt.Errorf("%w: %s is %w", queue.ErrUnavailable, e.path, ErrReadOnly)
+	}
+	return e.alive()
+}
+
+// alive is why nothing can be asked of the engine, or done to it; nil if it can.
+func (e *Engine) alive() error {
 	if e.closing {
 		return queue.ErrClosed
 	}
@@ -93,7 +101,7 @@ func (e *Engine) Check(ctx context.Context) error {
 		return err
 	}
 	e.lock()
-	err := e.usable()
+	err := e.alive()
 	e.unlock()
 	if err != nil {
 		return err

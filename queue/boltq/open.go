@@ -17,7 +17,7 @@ import (
 )
 
 // Open opens the store in the file at path, creating it if it does not exist, and starts the engine's two
-// goroutines, which Close ends. Its errors wrap ErrLocked, ErrSchema, queue.ErrCorrupt, the file system's, or
+// goroutines, which Close ends; to be read only, neither. Its errors wrap ErrLocked, ErrSchema, queue.ErrCorrupt, the file system's, or
 // ctx's.
 func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 	opts, err := opts.withDefaults()
@@ -39,6 +39,11 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 	e.clock.source = opts.Now
 	if err := e.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
+	}
+	if opts.ReadOnly {
+		close(e.ended)
+		close(e.saverEnded)
+		return e, nil
 	}
 	go e.runCommitter()
 	go e.runSaver()
@@ -89,6 +94,7 @@ func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error)
 		// Free pages are found by a scan on opening instead of being written with each commit.
 		NoFreelistSync: true,
 		FreelistType:   bbolt.FreelistMapType,
+		ReadOnly:       opts.ReadOnly,
 		MaxSize:        int(opts.MaxBytes),
 		OpenFile:       opts.openFile,
 		NoStatistics:   opts.MaxBytes == 0, // a bounded file is asked how much is free

@@ -16,12 +16,14 @@ const (
 	DefaultLockTimeout = 500 * time.Millisecond
 )
 
-// Errors of Open, besides queue.ErrCorrupt.
+// Errors besides those of package queue.
 var (
 	// ErrLocked: another process, or another Open, holds the file.
 	ErrLocked = errors.New("held by another process")
 	// ErrSchema: the file was written by a version with another layout.
 	ErrSchema = errors.New("written by another version of penstock")
+	// ErrReadOnly is of calls that would change a file of Options.ReadOnly.
+	ErrReadOnly = errors.New("opened to be read alone")
 )
 
 // Options are the settings of Open. The zero value has good defaults.
@@ -37,6 +39,9 @@ type Options struct {
 	// KeepChanges is how long changes of queues and rules are kept. The store remembers it; 0 leaves it as it is,
 	// or sets queue.KeepChanges in a new store.
 	KeepChanges time.Duration
+	// ReadOnly leaves the file as it is: what is asked is answered, and what would change it is refused with ErrReadOnly.
+	// Several processes may open a file so, at a time when none uses it otherwise.
+	ReadOnly bool
 	// Mask returns what the audit log may show of a queue, a rule or a document of a kind, JSON as it is stored: of a
 	// queue and a rule the kind is "queue" and "rule". nil shows all of it.
 	Mask func(kind string, text []byte) []byte

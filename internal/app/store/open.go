@@ -42,6 +42,8 @@ type Options struct {
 
 	// DataPath is the directory of an embedded store. It is made if it is not there.
 	DataPath string
+	// ReadOnly is for who only looks at it: it must be there, and is left as it is.
+	ReadOnly bool
 
 	// Flag is what errors call the flag that named the store; empty is --redis or --data.
 	Flag string
@@ -64,12 +66,14 @@ func Open(ctx context.Context, o Options) (queue.Engine, error) {
 
 func openFile(ctx context.Context, o Options) (queue.Engine, error) {
 	flag := cmp.Or(o.Flag, "--data")
-	if err := os.MkdirAll(o.DataPath, 0o700); err != nil {
-		return nil, fmt.Errorf("%s %s: %w", flag, o.DataPath, err)
+	if !o.ReadOnly {
+		if err := os.MkdirAll(o.DataPath, 0o700); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", flag, o.DataPath, err)
+		}
 	}
 	engine, err := boltq.Open(
 		ctx, filepath.Join(o.DataPath, FileName),
-		boltq.Options{Logger: o.Logger, KeepChanges: o.KeepChanges, Mask: masked},
+		boltq.Options{Logger: o.Logger, KeepChanges: o.KeepChanges, Mask: masked, ReadOnly: o.ReadOnly},
 	)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", flag, o.DataPath, err)
