@@ -34,7 +34,7 @@ type slots struct {
 	mu     sync.RWMutex // held while counting, so that no series is ended under somebody who counts in it
 	looked time.Time    // when age last looked
 	named  map[string]*slot
-	rare   int // how many of those are there for something rare
+	rare   int // how many of those are there for more than what is usual
 	other  *slot
 }
 
@@ -42,9 +42,10 @@ type slots struct {
 type claim int
 
 const (
-	none  claim = iota // it may be no queue at all
-	usual              // every queue does that: the first ones get a slot
-	rare               // somebody may be alerted of it
+	none    claim = iota // it may be no queue at all
+	usual                // every queue does that: the first ones get a slot
+	failing              // a job may still succeed: at most half of the slots for what is rare are for that
+	rare                 // somebody may be alerted of it
 )
 
 // kind is one counter, or histogram, of a queue: a vector, and the value of its label beside the
@@ -64,7 +65,7 @@ func (k kind) labels(queue string) []string {
 // slot is the series of one label.
 type slot struct {
 	label string
-	least claim // rare: only that keeps it
+	least claim // only that, or more, keeps it
 	made  map[kind]prometheus.Metric
 	fresh atomic.Bool // something that keeps it was counted since age last looked
 	seen  time.Time   // when age last found it fresh
@@ -91,6 +92,11 @@ func (s *slots) add(queue string, vec *prometheus.CounterVec, value string, n fl
 // addRare counts what somebody may be alerted of, for a queue that is known to exist.
 func (s *slots) addRare(queue string, vec *prometheus.CounterVec, value string, n float64) {
 	s.count(queue, kind{vec.MetricVec, value}, n, rare)
+}
+
+// addFailing counts what comes before something rare, for a queue that is known to exist.
+func (s *slots) addFailing(queue string, vec *prometheus.CounterVec, value string, n float64) {
+	s.count(queue, kind{vec.MetricVec, value}, n, failing)
 }
 
 // addKnown counts for what may be no queue at all: it gets no slot by that.
@@ -132,7 +138,7 @@ func (s *slots) count(queue string, k kind, n float64, by claim) {
 	default:
 		q = newSlot(queue, least)
 		s.named[queue] = q
-		if least == rare {
+		if least > usual {
 			s.rare++
 		}
 		s.begin(q)
@@ -146,15 +152,15 @@ func (s *slots) grants(by claim) claim {
 	switch {
 	case by != none && len(s.named)-s.rare < s.most:
 		return usual
-	case by == rare && s.rare < s.most:
-		return rare
+	case by == rare && s.rare < s.most, by == failing && s.rare < (s.most+1)/2:
+		return by
 	}
 	return none
 }
 
 // touch notes that something was counted. Most often that is known, and need not be written by everybody.
 func (q *slot) touch(by claim) {
-	if (by == rare || q.least != rare) && !q.fresh.Load() {
+	if (by >= q.least || q.least == usual) && !q.fresh.Load() {
 		q.fresh.Store(true)
 	}
 }
@@ -219,7 +225,7 @@ func (s *slots) forget(queue string) {
 
 func (s *slots) end(queue string, q *slot) {
 	delete(s.named, queue)
-	if q.least == rare {
+	if q.least > usual {
 		s.rare--
 	}
 	for k := range q.made {

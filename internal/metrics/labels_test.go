@@ -188,3 +188,42 @@ func TestRareHasSeriesOfItsOwn(t *testing.T) {
 		want(map[string]float64{lost + `{queue="q248"}`: 65, lost + `{queue="q247"}`: 1})
 	})
 }
+
+// However many queues try jobs again, one in which a job dies has series of its own.
+func TestRetriesLeaveRoomForWhatIsRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewPedanticRegistry()
+		o, err := metrics.NewObserver(reg, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := func(i int) string { return fmt.Sprintf("q%03d", i) }
+		retry := func() {
+			for i := range 100 {
+				o.Departed(of(name(i)), 0)
+				o.Settled(name(i), queue.Fail, queue.Scheduled)
+			}
+		}
+		retry()
+		for i := 98; i < 100; i++ {
+			o.Settled(name(i), queue.Bury, queue.Dead)
+		}
+		page := gathered(t, reg)
+		for i, own := range map[int]bool{0: true, 3: true, 4: true, 5: true, 6: false, 97: false, 98: true, 99: true} {
+			if _, ok := page[`penstock_deliveries_total{outcome="dead",queue="`+name(i)+`"}`]; ok != own {
+				t.Errorf("%s has series of its own: %v", name(i), ok)
+			}
+		}
+		// A slot that a death made is not kept by retries; one that retries made is.
+		for end := time.Now().Add(62 * time.Minute); time.Now().Before(end); time.Sleep(time.Minute) {
+			o.Reserved(0, 10, 0, time.Millisecond, nil)
+			retry()
+		}
+		page = gathered(t, reg)
+		for i, own := range map[int]bool{4: true, 5: true, 98: false, 99: false} {
+			if _, ok := page[`penstock_deliveries_total{outcome="dead",queue="`+name(i)+`"}`]; ok != own {
+				t.Errorf("an hour later %s has series of its own: %v", name(i), ok)
+			}
+		}
+	})
+}

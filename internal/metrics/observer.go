@@ -133,8 +133,10 @@ func (o *Observer) Settled(name string, verdict queue.Verdict, state queue.State
 		return
 	}
 	switch outcome := outcome(verdict, state); outcome {
-	case "dead", "retry":
+	case "dead":
 		o.queues.addRare(name, o.deliveries, outcome, 1)
+	case "retry":
+		o.queues.addFailing(name, o.deliveries, outcome, 1)
 	default:
 		o.queues.add(name, o.deliveries, outcome, 1)
 	}
