@@ -17,7 +17,8 @@ LDFLAGS := -s -w -X github.com/penstock/penstock/internal/ops.linkedVersion=$(VE
 RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 # go test vets with what it compiled for the tests, packages without tests too; go vet would compile everything again.
-TESTFLAGS := -vet=all -shuffle=on -timeout 20m
+# Paths are left out, so that what one clone has compiled serves another.
+TESTFLAGS := -trimpath -vet=all -shuffle=on -timeout 20m
 
 # In these, one goroutine works at a time: there is no race to find, and the detector would make them ten times slower.
 SEQUENTIAL := ./docs ./leaky ./queue ./queue/audit ./queue/jobrecord ./queue/jsondepth ./queue/move ./queue/quote \
@@ -37,7 +38,7 @@ export GORACE ?= atexit_sleep_ms=10
 LINTER  := bin/tools/golangci-lint
 LINTER_VERSION := 2.15.0
 
-.PHONY: help build up demo test quick check bench prove fuzz lint screenshots fmt tools clean
+.PHONY: help build up demo test test-raced test-sequential quick check bench prove fuzz lint screenshots fmt tools clean
 .DEFAULT_GOAL := help
 
 help: ## print this
@@ -60,13 +61,19 @@ test: ## vet and test everything, on real Redis servers; installs them, Promethe
 	set -x && \
 	export PENSTOCK_REDIS_SERVER=$$server PENSTOCK_PROMTOOL=$$promtool \
 		PENSTOCK_CHROMIUM=$$chromium TMPDIR=$$(scripts/tempdir.sh) && \
-	$(GO) test $(RACEFLAGS) $(TESTFLAGS) $(RACED) && \
-	$(GO) test $(TESTFLAGS) $(SEQUENTIAL) && \
-	$(GO) test -C bench $(TESTFLAGS) ./...
+	$(MAKE) --no-print-directory -k -j 2 test-raced test-sequential
+
+# Beside one another: both wait for servers half the time. Each goes to its end if the other fails.
+test-raced:
+	$(GO) test $(RACEFLAGS) $(TESTFLAGS) $(RACED)
+
+test-sequential:
+	$(GO) test -p 1 $(TESTFLAGS) $(SEQUENTIAL)
+	$(GO) test -C bench -p 1 $(TESTFLAGS) ./...
 
 quick: ## the tests that need no server but one Redis and start no program, without the race detector: a minute
 	@server=$$(scripts/redis.sh) && set -x && \
-	PENSTOCK_REDIS_SERVER=$$server TMPDIR=$$(scripts/tempdir.sh) $(GO) test -short -p 3 -vet=off -shuffle=on \
+	PENSTOCK_REDIS_SERVER=$$server TMPDIR=$$(scripts/tempdir.sh) $(GO) test -trimpath -short -p 3 -vet=off -shuffle=on \
 		$$($(GO) list ./... | grep -vE '/(cmd|deferred|docs|examples|internal/(app|console|prove|test))(/|$$)')
 
 check: build lint test ## what a change must pass: build, format, lint, vet, test

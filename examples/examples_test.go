@@ -23,7 +23,10 @@ var built = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("go", "build", "-o", dir, "./custom", "./embed", "./middleware", "./pacedclient", "./producer", "../cmd/penstock").CombinedOutput()
+	build := exec.Command("go", "build", "-trimpath", "-o", dir,
+		"./custom", "./embed", "./middleware", "./pacedclient", "./producer", "../cmd/penstock")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as what is shipped, which other tests have compiled
+	out, err := build.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}

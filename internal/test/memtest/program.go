@@ -16,12 +16,12 @@ import (
 	"github.com/penstock/penstock/internal/test/transcript"
 )
 
-// Build builds a program of this module, such as ./cmd/ingress, into a directory, and returns its path. Root is the
-// module's directory.
+// Build builds a program of this module, such as ./cmd/ingress, into a directory as it is shipped, and returns its path.
+// Root is the module's directory.
 func Build(ctx context.Context, root, dir, pkg string) (string, error) {
 	path := filepath.Join(dir, filepath.Base(pkg))
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, pkg)
-	cmd.Dir = root
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, pkg)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building %s: %w: %s", pkg, err, out)
 	}
