@@ -63,16 +63,15 @@ var changesKeptRules = []rule{
 		},
 	},
 	{"the last 50 specs are kept, whatever they take, also of a deleted queue", func(r *rig) {
-		big := func(i int) queue.Spec {
-			return spec("q", "1/s", func(s *queue.Spec) {
+		var big []queue.Spec
+		var revisions []int64
+		for i := range changelog.MaxSpecs + 10 {
+			big = append(big, spec("q", "1/s", func(s *queue.Spec) {
 				s.Deliver = json.RawMessage(fmt.Sprintf(
 					`{"x":{"n":%d,"t":%q}}`, i, strings.Repeat("x", queue.MaxDeliverBytes-50),
 				))
-			})
-		}
-		var revisions []int64
-		for i := range changelog.MaxSpecs + 10 {
-			revisions = append(revisions, r.put(big(i)).Revision)
+			}))
+			revisions = append(revisions, r.put(big[i]).Revision)
 		}
 		present := revisions[len(revisions)-1]
 		for range 2 {
@@ -81,7 +80,7 @@ var changesKeptRules = []rule{
 				r.Fatalf("at %d, not %d; %d specs", h.Revision, present, len(h.Specs))
 			}
 			for i, s := range h.Specs {
-				if n := len(revisions) - 1 - i; s.Revision != revisions[n] || !s.Spec.Equal(big(n)) {
+				if n := len(revisions) - 1 - i; s.Revision != revisions[n] || !s.Spec.Equal(big[n]) {
 					r.Errorf("spec %d is at %d, not %d", n, s.Revision, revisions[n])
 				}
 			}
@@ -92,7 +91,7 @@ var changesKeptRules = []rule{
 			present = 0
 		}
 		list := r.changes("q", 100)
-		if !list[1].After.Equal(big(len(revisions)-1)) || list[len(list)-1].After != nil ||
+		if !list[1].After.Equal(big[len(revisions)-1]) || list[len(list)-1].After != nil ||
 			list[len(list)-1].Revision != revisions[0] {
 			r.Errorf("the last put is told as %+v, the first as %+v", list[1], list[len(list)-1])
 		}
