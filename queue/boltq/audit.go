@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/penstock/penstock/queue"
 )
 
@@ -50,8 +48,8 @@ func (e *Engine) Audit(ctx context.Context, r queue.AuditRequest) (p queue.Audit
 	if err := e.lookable(ctx); err != nil {
 		return p, err
 	}
-	err = e.db.View(func(tx *bbolt.Tx) error {
-		c := tx.Bucket(auditTable).Cursor()
+	err = e.db.view(func(t *tables) error {
+		c := t.table(auditTable).cursor()
 		k, v := c.Last()
 		if k == nil {
 			return nil
@@ -80,7 +78,7 @@ func (e *Engine) Audit(ctx context.Context, r queue.AuditRequest) (p queue.Audit
 }
 
 // beginAudit moves to the first entry that is wanted.
-func beginAudit(c *bbolt.Cursor, r *queue.AuditRequest) (k, v []byte) {
+func beginAudit(c cursor, r *queue.AuditRequest) (k, v []byte) {
 	switch {
 	case r.From == 0 && r.Back:
 		return c.Last()

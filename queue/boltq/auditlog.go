@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -95,10 +93,9 @@ func (t *tables) writeAudit(entries []audited, o *Options, now leaky.Instant) (d
 	if len(entries) == 0 {
 		return 0, nil
 	}
-	b := t.tx.Bucket(auditTable)
-	b.FillPercent = 1 // it is only appended
+	b := t.table(auditTable)
 	var last auditRecord
-	if k, v := b.Cursor().Last(); k != nil {
+	if k, v := b.cursor().Last(); k != nil {
 		if last, err = decodeAudit(k, v); err != nil {
 			return 0, err
 		}
@@ -166,10 +163,10 @@ const dropAuditMost = 400
 
 // dropOldAudit drops the oldest entries, up to n: those up to an instant, and those that are too many, of which forced
 // is the number. bytes are those of all entries ever written, the one that is about to be written too.
-func dropOldAudit(b *bbolt.Bucket, bytes uint64, n int, most uint64, until leaky.Instant) (forced uint64, err error) {
+func dropOldAudit(b table, bytes uint64, n int, most uint64, until leaky.Instant) (forced uint64, err error) {
 	var gone [][]byte
 	upTo := uint64(0) // the bytes up to the last one dropped
-	c := b.Cursor()
+	c := b.cursor()
 	for k, v := c.First(); k != nil && len(gone) < n; k, v = c.Next() {
 		r, err := decodeAudit(k, v)
 		if err != nil {

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
@@ -110,8 +108,8 @@ func readHead(v []byte) (h entryHead, ok bool) {
 }
 
 // newest returns the last entry of a subject, nil if there is none.
-func newest(b *bbolt.Bucket, s subject) (k, v []byte) {
-	c, prefix := b.Cursor(), s.key()
+func newest(b table, s subject) (k, v []byte) {
+	c, prefix := b.cursor(), s.key()
 	if k, _ = c.Seek(append(bytes.Clone(prefix), bytes.Repeat([]byte{0xff}, 9)...)); k == nil {
 		k, v = c.Last()
 	} else {
@@ -153,7 +151,7 @@ func (t *tables) writeLog(notes []logUpdate, keep time.Duration, now leaky.Insta
 
 // writeChange appends a change, or merges it into the newest, and drops entries that are too old or too many.
 func (t *tables) writeChange(s subject, c *queue.Change, keep time.Duration, now leaky.Instant) error {
-	b := t.tx.Bucket(changesTable)
+	b := t.table(changesTable)
 	var h entryHead
 	k, v := newest(b, s)
 	if k != nil {
@@ -187,9 +185,9 @@ const dropMost = 100
 // dropOld drops the oldest entries: those up to an instant, and as many more as the size of the log requires.
 // forced counts the latter.
 func (t *tables) dropOld(s subject, total uint64, until leaky.Instant) (forced uint64, err error) {
-	b, prefix := t.tx.Bucket(changesTable), s.key()
+	b, prefix := t.table(changesTable), s.key()
 	var gone [][]byte
-	c := b.Cursor()
+	c := b.cursor()
 	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
 		h, ok := readHead(v)
 		if !ok {
@@ -207,7 +205,7 @@ func (t *tables) dropOld(s subject, total uint64, until leaky.Instant) (forced u
 	return forced, dropKeys(b, gone)
 }
 
-func dropKeys(b *bbolt.Bucket, keys [][]byte) error {
+func dropKeys(b table, keys [][]byte) error {
 	for _, k := range keys {
 		if err := b.Delete(k); err != nil {
 			return err
@@ -218,13 +216,13 @@ func dropKeys(b *bbolt.Bucket, keys [][]byte) error {
 
 // keepVersion stores what a subject is from a revision on, and drops all but the last few.
 func (t *tables) keepVersion(s subject, revision int64, text []byte) error {
-	b := t.tx.Bucket(versionsTable)
+	b := t.table(versionsTable)
 	if err := b.Put(append(s.key(), key(uint64(revision))...), text); err != nil {
 		return err
 	}
 	prefix := s.key()
 	var all [][]byte
-	c := b.Cursor()
+	c := b.cursor()
 	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
 		all = append(all, bytes.Clone(k))
 	}
@@ -234,7 +232,7 @@ func (t *tables) keepVersion(s subject, revision int64, text []byte) error {
 // versions visits the versions of a subject, oldest first.
 func (t *tables) versions(s subject, visit func(revision int64, text []byte) error) error {
 	prefix := s.key()
-	c := t.tx.Bucket(versionsTable).Cursor()
+	c := t.table(versionsTable).cursor()
 	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
 		if len(k) != len(prefix)+8 {
 			return errChangeLog(s)
@@ -251,7 +249,7 @@ func (t *tables) versions(s subject, visit func(revision int64, text []byte) err
 func (t *tables) entries(
 	s subject, before int64, n int, until leaky.Instant,
 ) (list []queue.Change, dropped int64, err error) {
-	b, prefix := t.tx.Bucket(changesTable), s.key()
+	b, prefix := t.table(changesTable), s.key()
 	k, v := newest(b, s)
 	if k == nil {
 		return nil, 0, nil
@@ -260,7 +258,7 @@ func (t *tables) entries(
 	if !ok {
 		return nil, 0, errChangeLog(s)
 	}
-	c := b.Cursor()
+	c := b.cursor()
 	if k, v = c.Seek(k); before > 0 && before <= int64(head.number) {
 		if k, _ = c.Seek(append(bytes.Clone(prefix), key(uint64(before))...)); k == nil {
 			k, v = c.Last()

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
@@ -94,8 +92,7 @@ func (e *Engine) Changes(ctx context.Context, r queue.ChangesRequest) (queue.Cha
 	there, unwritten := e.subjectState(s, now)
 	e.unlock()
 	var page queue.ChangesPage
-	err := e.db.View(func(tx *bbolt.Tx) (err error) {
-		t := &tables{tx: tx}
+	err := e.db.view(func(t *tables) (err error) {
 		if !there && (strings.ContainsRune(s.name, 0) || !t.hasLog(s, now)) {
 			return s.unknown()
 		}
@@ -202,8 +199,7 @@ func (e *Engine) History(ctx context.Context, name string) (queue.History, error
 	}
 	e.unlock()
 	var h queue.History
-	err = e.db.View(func(tx *bbolt.Tx) (err error) {
-		t := &tables{tx: tx}
+	err = e.db.view(func(t *tables) (err error) {
 		if revision == 0 && (strings.ContainsRune(name, 0) || !t.hasLog(s, now)) {
 			return s.unknown()
 		}

@@ -1,12 +1,9 @@
 package boltq
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
-
-	"go.etcd.io/bbolt"
 
 	"github.com/penstock/penstock/queue"
 )
@@ -15,6 +12,7 @@ import (
 type committer struct {
 	work  sync.Cond     // signals that something is pending or the engine closes; its L is Engine.mu
 	ended chan struct{} // closed when the committer has ended
+	turn  sync.Mutex    // in memory: callers commit, one at a time
 }
 
 // enqueue leaves a change to the committer. All changes of a call are enqueued under the mutex at once.
@@ -34,11 +32,27 @@ func (e *Engine) runCommitter() {
 		}
 		if len(e.pending) == 0 {
 			e.commitFinal()
-			e.unlock()
+			e.unlockCommitter()
 			return
 		}
 		b := e.takeBatch(e.now())
-		e.unlock()
+		e.unlockCommitter()
+		e.commitBatch(b)
+	}
+}
+
+// commitPending commits what is pending in memory, which takes no time: whoever decided does it.
+func (e *Engine) commitPending() {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	for {
+		e.lock()
+		if len(e.pending) == 0 {
+			e.unlockCommitter()
+			return
+		}
+		b := e.takeBatch(e.now())
+		e.unlockCommitter()
 		e.commitBatch(b)
 	}
 }
@@ -53,7 +67,7 @@ func (e *Engine) commitBatch(b *batch) {
 		}
 	}
 	e.lock()
-	defer e.unlock()
+	defer e.unlockCommitter()
 	switch {
 	case err == nil:
 		e.applyBatch(b, e.now())
@@ -76,7 +90,7 @@ func (e *Engine) commitBatch(b *batch) {
 // withoutAppends rolls back the changes of a batch that need room, so that those that make room can be tried alone.
 func (e *Engine) withoutAppends(b *batch, err error) *batch {
 	e.lock()
-	defer e.unlock()
+	defer e.unlockCommitter()
 	now := e.now()
 	rest := &batch{forgotten: b.forgotten, lapsedDeferrals: b.lapsedDeferrals, droppedTallies: b.droppedTallies}
 	e.returnUnsaved(b)
@@ -115,26 +129,20 @@ func (e *Engine) usableOr(other error) error {
 
 // writeBatch writes a batch in one transaction, which ends with two fsyncs.
 func (e *Engine) writeBatch(b *batch) error {
-	tx, err := e.db.Begin(true)
-	if err != nil {
-		return err
-	}
-	e.measureFile(tx)
-	err = e.opts.fault(b.changes)
+	err := e.db.update(func(t *tables) error {
+		e.measure(t)
+		if err := e.opts.fault(b.changes); err != nil {
+			return err
+		}
+		if err := e.checkSpace(t, b); err != nil {
+			return err
+		}
+		return b.write(t, &e.opts)
+	})
 	if err == nil {
-		err = e.checkSpace(tx, b)
+		e.opts.synced()
 	}
-	if err == nil {
-		err = b.write(&tables{tx: tx}, &e.opts)
-	}
-	if err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	if err := tx.Commit(); err != nil {
-		return err
-	}
-	e.opts.synced()
-	return nil
+	return err
 }
 
 func (b *batch) write(t *tables, o *Options) error {
@@ -157,8 +165,8 @@ func (b *batch) write(t *tables, o *Options) error {
 // fsync failed.
 func (e *Engine) onDisk(b *batch) bool {
 	var s storeRecord
-	err := e.db.View(func(tx *bbolt.Tx) (err error) {
-		s, err = (&tables{tx: tx}).getStore()
+	err := e.db.view(func(t *tables) (err error) {
+		s, err = t.getStore()
 		return err
 	})
 	return err != nil || s.commit >= b.store.commit

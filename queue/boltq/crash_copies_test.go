@@ -32,7 +32,7 @@ func (c *copies) take() {
 		return
 	}
 	var size int64
-	if err := c.of.db.View(func(tx *bbolt.Tx) error { size = tx.Size(); return nil }); err != nil {
+	if err := c.of.db.(boltFile).View(func(tx *bbolt.Tx) error { size = tx.Size(); return nil }); err != nil {
 		c.Error(err)
 		return
 	}

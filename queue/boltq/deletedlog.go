@@ -21,7 +21,7 @@ func deletedUntilKey(s subject, until leaky.Instant) []byte {
 
 // deletedUntil returns until when the log of a deleted subject is kept.
 func (t *tables) deletedUntil(s subject) (until leaky.Instant, buried bool) {
-	v := t.tx.Bucket(deletedTable).Get(deletedKey(s))
+	v := t.table(deletedTable).Get(deletedKey(s))
 	if len(v) != 8 {
 		return 0, false
 	}
@@ -30,7 +30,7 @@ func (t *tables) deletedUntil(s subject) (until leaky.Instant, buried bool) {
 
 // markDeleted keeps the log of a deleted subject until an instant, and drops some that are due or too many.
 func (t *tables) markDeleted(s subject, until, now leaky.Instant) error {
-	b := t.tx.Bucket(deletedTable)
+	b := t.table(deletedTable)
 	if err := t.unmarkDeleted(s); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (t *tables) markDeleted(s subject, until, now leaky.Instant) error {
 		return err
 	}
 	for range 2 { // each call adds one, so this keeps up
-		k, _ := b.Cursor().Seek([]byte{'t'})
+		k, _ := b.cursor().Seek([]byte{'t'})
 		if len(k) < 9 || k[0] != 't' {
 			return nil
 		}
@@ -67,7 +67,7 @@ func (t *tables) unmarkDeleted(s subject) error {
 	if !buried {
 		return nil
 	}
-	b := t.tx.Bucket(deletedTable)
+	b := t.table(deletedTable)
 	if err := dropKeys(b, [][]byte{deletedKey(s), deletedUntilKey(s, until)}); err != nil {
 		return err
 	}
@@ -87,9 +87,9 @@ func (t *tables) recreate(s subject, now leaky.Instant) error {
 func (t *tables) forgetLog(s subject) error {
 	prefix := s.key()
 	for _, table := range [][]byte{changesTable, versionsTable} {
-		b := t.tx.Bucket(table)
+		b := t.table(table)
 		var all [][]byte
-		c := b.Cursor()
+		c := b.cursor()
 		for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
 			all = append(all, bytes.Clone(k))
 		}

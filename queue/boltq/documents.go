@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
@@ -31,7 +29,7 @@ func encodeDocument(d *queue.Document) []byte {
 
 // document returns one that is there or was deleted; its Revision is 0 if nothing is known of it.
 func (t *tables) document(k []byte) (d queue.Document, err error) {
-	v := t.tx.Bucket(documentsTable).Get(k)
+	v := t.table(documentsTable).Get(k)
 	if v == nil {
 		return d, nil
 	}
@@ -62,7 +60,7 @@ func (s *effects) putDocument(d *queue.Document, was int64) {
 // forgetDocuments forgets up to n of those that were deleted up to an instant.
 func (t *tables) forgetDocuments(n int, until leaky.Instant) error {
 	for range n {
-		at, k := t.tx.Bucket(docDeletesTable).Cursor().First()
+		at, k := t.table(docDeletesTable).cursor().First()
 		if at == nil {
 			return nil
 		}
@@ -74,7 +72,7 @@ func (t *tables) forgetDocuments(n int, until leaky.Instant) error {
 		for table, gone := range map[string][]byte{
 			string(docDeletesTable): at, string(docWritesTable): at, string(documentsTable): k,
 		} {
-			if err := t.tx.Bucket([]byte(table)).Delete(gone); err != nil {
+			if err := t.table([]byte(table)).Delete(gone); err != nil {
 				return err
 			}
 		}
@@ -91,8 +89,8 @@ func (e *Engine) Document(ctx context.Context, kind, name string) (d queue.Docum
 	if err := e.lookable(ctx); err != nil {
 		return queue.Document{}, err
 	}
-	err = e.db.View(func(tx *bbolt.Tx) error {
-		d, err = (&tables{tx: tx}).document(documentKey(kind, name))
+	err = e.db.view(func(t *tables) error {
+		d, err = t.document(documentKey(kind, name))
 		return err
 	})
 	if err == nil && d.Text == nil {
@@ -116,9 +114,9 @@ func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p 
 		return p, err
 	}
 	p.Run = strconv.FormatUint(e.epoch, 16)
-	err = e.db.View(func(tx *bbolt.Tx) error {
-		t, size := &tables{tx: tx}, 0
-		c := tx.Bucket(docWritesTable).Cursor()
+	err = e.db.view(func(t *tables) error {
+		size := 0
+		c := t.table(docWritesTable).cursor()
 		for at, k := c.Seek(key(uint64(max(0, after)) + 1)); at != nil; at, k = c.Next() {
 			if p.More = len(p.Documents) == limit || size >= documentsBytes; p.More {
 				return nil
@@ -182,8 +180,8 @@ func (e *Engine) tryPutDocument(
 	e.unlock()
 
 	var was queue.Document
-	err = e.db.View(func(tx *bbolt.Tx) error {
-		was, err = (&tables{tx: tx}).document(k)
+	err = e.db.view(func(t *tables) error {
+		was, err = t.document(k)
 		return err
 	})
 	var changes bool

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/penstock/penstock/queue"
 )
 
@@ -34,33 +32,33 @@ func (t *tables) write(s *effects) error {
 		return s.err
 	}
 	var name []byte
-	var table *bbolt.Bucket
+	var to table
 	for i := range s.list {
 		f := &s.list[i]
 		if !bytes.Equal(name, f.table) {
-			name, table = f.table, t.table(f.table)
+			name, to = f.table, t.table(f.table)
 		}
-		if err := t.writeOne(table, f); err != nil {
+		if err := t.writeOne(to, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *tables) writeOne(table *bbolt.Bucket, f *effect) (err error) {
+func (t *tables) writeOne(to table, f *effect) (err error) {
 	k, value, record := []byte(f.name), f.value, f.record
 	if f.name == "" {
 		k = key(f.number)
 	}
 	if value == nil {
-		return table.Delete(k)
+		return to.Delete(k)
 	}
 	if f.of != 0 {
 		if record, err = t.getRecord(f.of); err != nil {
 			return err
 		}
 	}
-	return table.Put(k, append(value, record...))
+	return to.Put(k, append(value, record...))
 }
 
 // each calls do with each item.

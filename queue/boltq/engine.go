@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/move"
@@ -33,9 +31,9 @@ type Engine struct {
 
 // storeFile is the file and what is known of its disk.
 type storeFile struct {
-	path      string
+	path      string      // empty in memory
 	file      os.FileInfo // as opened, to notice that it was replaced
-	db        *bbolt.DB
+	db        storage
 	broken    error     // why the file can no longer be trusted
 	fullUntil time.Time // no appends before then: the file had no room
 	// auditWarned is when the log last said that the audit log is full.
@@ -62,17 +60,30 @@ func (e *Engine) lock() {
 	}
 }
 
-// unlock has what was decided committed and saved, and gives up the mutex.
+// unlock gives up the mutex, and has what was decided committed and saved.
 func (e *Engine) unlock() {
-	if len(e.pending) > 0 {
+	pending := len(e.pending) > 0
+	e.unlockCommitter()
+	switch {
+	case !pending:
+	case e.inMemory():
+		e.commitPending()
+	default:
 		e.work.Signal()
 	}
+}
+
+// unlockCommitter is unlock for whoever commits: it looks for what is pending itself.
+func (e *Engine) unlockCommitter() {
 	if e.toSave {
 		e.toSave = false
 		e.wakeSaver()
 	}
 	e.mu.Unlock()
 }
+
+// inMemory reports whether the store has no file.
+func (e *Engine) inMemory() bool { return e.path == "" }
 
 // usable returns why the engine cannot decide anything, or nil.
 func (e *Engine) usable() error {
@@ -103,7 +114,7 @@ func (e *Engine) Check(ctx context.Context) error {
 	e.lock()
 	err := e.alive()
 	e.unlock()
-	if err != nil {
+	if err != nil || e.inMemory() {
 		return err
 	}
 	now, err := os.Stat(e.path)
@@ -134,6 +145,13 @@ func (e *Engine) Close() error {
 	close(e.closingCh)
 	e.unlock()
 	<-e.saverEnded
+	if e.inMemory() {
+		e.commitPending()
+		e.lock()
+		e.commitFinal()
+		e.unlockCommitter()
+		close(e.ended)
+	}
 	<-e.ended
 	if err := e.db.Close(); err != nil {
 		return fmt.Errorf("close %s: %w", e.path, err)

@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"sort"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
@@ -212,8 +210,8 @@ func (p *exportPage) read(e *Engine) (page move.Exported, err error) {
 	if n := len(p.cursors); p.more && next == nil {
 		next = &p.cursors[n-1]
 	}
-	err = e.db.View(func(tx *bbolt.Tx) error {
-		t, read := &tables{tx: tx}, 0
+	err = e.db.view(func(t *tables) error {
+		read := 0
 		for i, m := range p.jobs {
 			if p.jobKeys[i] != 0 {
 				found := t.table(jobsTable).Get(key(p.jobKeys[i]))

@@ -191,7 +191,7 @@ func TestADamagedRecord(t *testing.T) {
 	b := start(t, Options{})
 	b.put("q", "unlimited", func(s *queue.Spec) { s.Retry.MaxAttempts = 2 })
 	b.append("q", 0, 3)
-	err := b.db.Update(func(tx *bbolt.Tx) error {
+	err := b.db.(boltFile).Update(func(tx *bbolt.Tx) error {
 		v := tx.Bucket(jobsTable).Get(key(1))
 		return tx.Bucket(jobsTable).Put(key(1), v[:len(v)/2])
 	})

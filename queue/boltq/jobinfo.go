@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/cause"
@@ -45,8 +43,7 @@ func (e *Engine) readContent(f *jobFound) {
 	if f.seq == 0 {
 		return
 	}
-	_ = e.db.View(func(tx *bbolt.Tx) error { // else it is shown without
-		t := &tables{tx: tx}
+	_ = e.db.view(func(t *tables) error { // else it is shown without
 		record, err := t.getRecord(f.seq)
 		if err == nil {
 			err = jobrecord.UnpackContent(record, &f.info)

@@ -30,7 +30,7 @@ func (b *bench) job(id string) queue.JobInfo {
 func (b *bench) killed() {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "store")
-	if err := b.db.View(func(tx *bbolt.Tx) error { return tx.CopyFile(path, 0o600) }); err != nil {
+	if err := b.db.(boltFile).View(func(tx *bbolt.Tx) error { return tx.CopyFile(path, 0o600) }); err != nil {
 		b.Fatal(err)
 	}
 	if err := b.Close(); err != nil {

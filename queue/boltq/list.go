@@ -7,8 +7,6 @@ import (
 	"iter"
 	"slices"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
@@ -216,8 +214,7 @@ func (m *machine) deadFrom(name string, c *queue.Cursor, now leaky.Instant) iter
 
 // readDead adds what memory does not keep of dead jobs.
 func (e *Engine) readDead(shown []*queue.JobInfo, dead []*endedJob) {
-	_ = e.db.View(func(tx *bbolt.Tx) error { // else they are shown without
-		t := &tables{tx: tx}
+	_ = e.db.view(func(t *tables) error { // else they are shown without
 		for i, d := range dead {
 			// One that cannot be read was forgotten just now, or is corrupt.
 			if record, err := t.getRecord(d.seq); err == nil {

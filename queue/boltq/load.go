@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
@@ -19,7 +17,7 @@ import (
 // loader reads a file into an engine.
 type loader struct {
 	*Engine
-	tx             *bbolt.Tx
+	*tables
 	now            leaky.Instant
 	byNumber       map[uint64]*queueState
 	dead           map[uint64]bool        // keys of records that belong to dead jobs
@@ -31,9 +29,9 @@ type loader struct {
 // load reads everything but payloads into memory. Jobs that were leased wait at their turn, since their holders are
 // gone; only those with a lease on file are leased until Open takes them back.
 func (e *Engine) load(ctx context.Context) error {
-	return e.db.View(func(tx *bbolt.Tx) error {
+	return e.db.view(func(t *tables) error {
 		l := &loader{
-			Engine: e, tx: tx, byNumber: map[uint64]*queueState{}, rulesByTallies: map[uint64]*rule{},
+			Engine: e, tables: t, byNumber: map[uint64]*queueState{}, rulesByTallies: map[uint64]*rule{},
 			dead: map[uint64]bool{}, lastDeferral: map[*queueState]uint64{},
 		}
 		for _, step := range []func(context.Context) error{
@@ -51,7 +49,7 @@ func (e *Engine) load(ctx context.Context) error {
 // each reads a table in order of key.
 func (l *loader) each(ctx context.Context, table []byte, read func(k uint64, v []byte) error) error {
 	n := 0
-	return l.tx.Bucket(table).ForEach(func(k, v []byte) error {
+	return forEach(l.table(table), func(k, v []byte) error {
 		if n++; n%10_000 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -67,7 +65,7 @@ func (l *loader) each(ctx context.Context, table []byte, read func(k uint64, v [
 }
 
 func (l *loader) store(context.Context) (err error) {
-	if l.Engine.store, err = (&tables{tx: l.tx}).getStore(); err != nil {
+	if l.Engine.store, err = l.getStore(); err != nil {
 		return err
 	}
 	l.clock.last = l.Engine.store.now
@@ -152,14 +150,14 @@ func (l *loader) failures(ctx context.Context) error {
 }
 
 func (l *loader) leftPaces(context.Context) error {
-	return l.tx.Bucket(leftPacesTable).ForEach(func(k, v []byte) (err error) {
+	return forEach(l.table(leftPacesTable), func(k, v []byte) (err error) {
 		l.Engine.leftPaces[string(k)], err = decodePaces(v, l.now)
 		return err
 	})
 }
 
 func (l *loader) retentions(context.Context) error {
-	return l.tx.Bucket(retentionsTable).ForEach(func(k, v []byte) error {
+	return forEach(l.table(retentionsTable), func(k, v []byte) error {
 		r := reader{b: v}
 		l.deadJobsOf(string(k)).retention = &queue.Retention{For: queue.Duration(r.num()), Max: int64(r.num())}
 		return r.err("retention")
@@ -221,7 +219,7 @@ func (l *loader) deferred(ctx context.Context) error {
 }
 
 func (l *loader) jobs(ctx context.Context) error {
-	leases := l.tx.Bucket(leasesTable)
+	leases := l.table(leasesTable)
 	return l.each(ctx, jobsTable, func(seq uint64, v []byte) error {
 		h, record, err := decodeJob(v)
 		if err != nil {

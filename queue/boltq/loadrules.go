@@ -9,7 +9,7 @@ import (
 )
 
 func (l *loader) rules(context.Context) error {
-	err := l.tx.Bucket(rulesTable).ForEach(func(k, v []byte) error {
+	err := forEach(l.table(rulesTable), func(k, v []byte) error {
 		b := reader{b: v}
 		number, revision := b.num(), int64(b.num())
 		if err := b.err("rule"); err != nil {

@@ -64,7 +64,7 @@ func TestATallyThatCannotBeRead(t *testing.T) {
 		b.take("r", queue.Take{Key: key})
 	}
 	await.Until(t, "all are on file", func() bool { return b.records(talliesTable) == 3 })
-	err := b.db.Update(func(tx *bbolt.Tx) error {
+	err := b.db.(boltFile).Update(func(tx *bbolt.Tx) error {
 		of := tx.Bucket(talliesTable)
 		return errors.Join(of.Put(key(1), []byte{200}), of.Put(key(2), append(of.Get(key(2)), 9)))
 	})
@@ -91,7 +91,7 @@ func TestTwoTalliesOfAKey(t *testing.T) {
 		b.take("r", queue.Take{Key: "k"})
 	}
 	await.Until(t, "it is on file", func() bool { return b.records(talliesTable) == 1 })
-	err := b.db.Update(func(tx *bbolt.Tx) error {
+	err := b.db.(boltFile).Update(func(tx *bbolt.Tx) error {
 		of := tx.Bucket(talliesTable)
 		later := bytes.Clone(of.Get(key(1)))
 		later[len(later)-1] = 5 << 1 // of a window the count, as a varint

@@ -48,11 +48,12 @@ type Options struct {
 
 	// For tests: openFile replaces os.OpenFile; an error of fault fails the commit of these changes; synced is
 	// called after each commit is on disk and before anybody is told; saveAfter is how long the saver waits for
-	// more to save; auditBytes is about the most that the audit log takes.
+	// more to save; noSaver leaves saving to the test; auditBytes is about the most that the audit log takes.
 	openFile   func(string, int, os.FileMode) (*os.File, error)
 	fault      func([]change) error
 	synced     func()
 	saveAfter  time.Duration
+	noSaver    bool
 	auditBytes uint64
 }
 

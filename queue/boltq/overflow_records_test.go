@@ -121,7 +121,7 @@ func TestRecordsThatAreNotOurs(t *testing.T) {
 			}
 			var s effects
 			spoil(&s)
-			meddle(t, b.path, func(tx *bbolt.Tx) error { return (&tables{tx: tx}).write(&s) })
+			meddle(t, b.path, func(tx *bbolt.Tx) error { return (&tables{boltTx{tx}}).write(&s) })
 			if _, err := Open(context.Background(), b.path, Options{}); !errors.Is(err, queue.ErrCorrupt) {
 				t.Error(err)
 			}

@@ -104,7 +104,7 @@ func TestRevisionsAreNotReused(t *testing.T) {
 // records counts what is in a table.
 func (b *bench) records(table []byte) (n int) {
 	b.Helper()
-	err := b.db.View(func(tx *bbolt.Tx) error {
+	err := b.db.(boltFile).View(func(tx *bbolt.Tx) error {
 		return tx.Bucket(table).ForEach(func(_, _ []byte) error { n++; return nil })
 	})
 	if err != nil {

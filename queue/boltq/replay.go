@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
@@ -110,8 +108,7 @@ func (e *Engine) readDeadRecords(name string, items []*replayItem) error {
 		}
 	}
 	e.unlock()
-	return e.db.View(func(tx *bbolt.Tx) error {
-		t := &tables{tx: tx}
+	return e.db.view(func(t *tables) error {
 		for _, it := range items {
 			if it.kept != nil {
 				it.kept.read(t)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
@@ -143,8 +141,7 @@ func (e *Engine) readJobs(g *grant, out *queue.Reserved) error {
 		return nil
 	}
 	records, faults := make([][]byte, len(g.jobs)), make([]error, len(g.jobs))
-	err := e.db.View(func(tx *bbolt.Tx) error {
-		t := &tables{tx: tx}
+	err := e.db.view(func(t *tables) error {
 		for i, h := range g.jobs {
 			record, err := t.getRecord(h.job.seq)
 			if err != nil {

@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/penstock/penstock/queue"
@@ -32,12 +31,12 @@ func (e *Engine) noteFull(err error) {
 }
 
 // checkSpace refuses a batch that needs room when little of a bounded file is left.
-func (e *Engine) checkSpace(tx *bbolt.Tx, b *batch) error {
+func (e *Engine) checkSpace(t *tables, b *batch) error {
 	if e.opts.MaxBytes == 0 || !slices.ContainsFunc(b.changes, func(c change) bool { return !c.freesSpace() }) {
 		return nil
 	}
-	left := e.opts.MaxBytes - tx.Size() + int64(e.db.Stats().FreePageN)*int64(e.db.Info().PageSize)
-	if left < min(reservedBytes, e.opts.MaxBytes/8) {
+	size, free := e.db.usage(t)
+	if left := e.opts.MaxBytes - size + free; left < min(reservedBytes, e.opts.MaxBytes/8) {
 		return bolterrors.ErrMaxSizeReached
 	}
 	return nil
@@ -87,11 +86,11 @@ func (e *Engine) space() queue.Space {
 // reservedDiskBytes is how much of the disk appends leave free, for what makes room and for other programs.
 const reservedDiskBytes = 256 << 20
 
-// measureFile notes how much of the file is used.
-func (e *Engine) measureFile(tx *bbolt.Tx) {
-	size := tx.Size()
+// measure notes how much of the file is used.
+func (e *Engine) measure(t *tables) {
+	size, free := e.db.usage(t)
 	e.fileSize.Store(size)
-	e.used.Store(size - int64(e.db.Stats().FreePageN)*int64(e.db.Info().PageSize))
+	e.used.Store(size - free)
 }
 
 // disk is the size of the file's disk and what is left of it, looked up once a second.

@@ -3,8 +3,6 @@ package boltq
 import (
 	"encoding/binary"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
 )
@@ -70,22 +68,14 @@ var (
 // schema is the version of the file's layout. A file of another version is refused.
 const schema = 1
 
-// fillPercents says how full pages get before they are split. Jobs, ended jobs and deferrals are only ever appended.
+// fillPercents says how full pages get before they are split. Jobs, ended jobs and deferrals and audit entries are only ever appended.
 // Tallies are mostly appended too, but then updated.
 var fillPercents = map[string]float64{
-	string(jobsTable): 1, string(endedTable): 1, string(deferredTable): 1, string(talliesTable): 0.9,
+	string(jobsTable): 1, string(auditTable): 1, string(endedTable): 1, string(deferredTable): 1, string(talliesTable): 0.9,
 }
 
 // tables is a transaction.
-type tables struct{ tx *bbolt.Tx }
-
-func (t *tables) table(name []byte) *bbolt.Bucket {
-	b := t.tx.Bucket(name)
-	if fill := fillPercents[string(name)]; fill != 0 {
-		b.FillPercent = fill
-	}
-	return b
-}
+type tables struct{ transaction }
 
 func key(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 

@@ -20,6 +20,15 @@ import (
 // onBolt opens stores in files of their own.
 func onBolt(t testing.TB, now func() leaky.Instant) queue.Engine {
 	e, err := boltq.Open(context.Background(), filepath.Join(t.TempDir(), "store"), boltq.Options{Now: now})
+	return closing(t, e, err)
+}
+
+func inMemory(t testing.TB, now func() leaky.Instant) queue.Engine {
+	e, err := boltq.OpenMemory(context.Background(), boltq.Options{Now: now})
+	return closing(t, e, err)
+}
+
+func closing(t testing.TB, e *boltq.Engine, err error) queue.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,12 +62,11 @@ func onRedis(t testing.TB, addr string) queuetest.Open {
 	}
 }
 
-// Two stores of one engine agree: nothing but operations and instants decides
-// an answer.
+// Two stores of one engine agree, wherever they are kept: nothing but operations and instants decides an answer.
 func TestAnEngineAgreesWithItself(t *testing.T) {
-	queuetest.Differential(t, onBolt, onBolt)
+	queuetest.Differential(t, onBolt, inMemory)
 }
 
 func TestEnginesAgree(t *testing.T) {
-	queuetest.Differential(t, onBolt, onRedis(t, redistest.New(t, redistest.Options{}).Addr()))
+	queuetest.Differential(t, inMemory, onRedis(t, redistest.New(t, redistest.Options{}).Addr()))
 }

@@ -1,0 +1,134 @@
+package boltq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// boltFile is a storage in a file.
+type boltFile struct{ *bbolt.DB }
+
+func (f boltFile) view(do func(*tables) error) error {
+	return f.View(func(tx *bbolt.Tx) error { return do(&tables{boltTx{tx}}) })
+}
+
+func (f boltFile) update(do func(*tables) error) error {
+	return f.Update(func(tx *bbolt.Tx) error { return do(&tables{boltTx{tx}}) })
+}
+
+func (f boltFile) usage(t *tables) (size, free int64) {
+	return t.transaction.(boltTx).Size(), int64(f.Stats().FreePageN) * int64(f.Info().PageSize)
+}
+
+type boltTx struct{ *bbolt.Tx }
+
+func (tx boltTx) table(name []byte) table {
+	b := tx.Bucket(name)
+	if b == nil {
+		return nil
+	}
+	if fill := fillPercents[string(name)]; fill != 0 {
+		b.FillPercent = fill
+	}
+	return boltTable{b}
+}
+
+func (tx boltTx) create(name []byte) error {
+	_, err := tx.CreateBucket(name)
+	return err
+}
+
+func (tx boltTx) blank() bool {
+	name, _ := tx.Cursor().First()
+	return name == nil
+}
+
+type boltTable struct{ *bbolt.Bucket }
+
+func (t boltTable) cursor() cursor { return t.Cursor() }
+
+// lockRetry is how often a file that another process holds is tried again.
+const lockRetry = 25 * time.Millisecond
+
+func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error) {
+	settings := &bbolt.Options{
+		Timeout: time.Nanosecond, // one attempt: the loop below waits, and heeds ctx
+		// Free pages are found by a scan on opening instead of being written with each commit.
+		NoFreelistSync: true,
+		FreelistType:   bbolt.FreelistMapType,
+		ReadOnly:       opts.ReadOnly,
+		MaxSize:        int(opts.MaxBytes),
+		OpenFile:       opts.openFile,
+		NoStatistics:   opts.MaxBytes == 0, // a bounded file is asked how much is free
+	}
+	if runtime.GOOS != "windows" { // there the file would grow to it at once
+		settings.InitialMmapSize = 1 << 30 // of address space: readers stop whenever it must grow
+	}
+	for deadline := time.Now().Add(opts.LockTimeout); ; {
+		db, err := openComplete(path, settings)
+		switch {
+		case err == nil:
+			return db, nil
+		case errors.Is(err, bolterrors.ErrInvalid), errors.Is(
+			err, bolterrors.ErrVersionMismatch,
+		), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, errTruncated):
+			return nil, fmt.Errorf("open %s: %w: %w", path, queue.ErrCorrupt, err)
+		case !errors.Is(err, bolterrors.ErrTimeout):
+			return nil, fmt.Errorf("open %s: %w", path, err)
+		case time.Now().After(deadline):
+			return nil, fmt.Errorf("open %s: %w: only one process can use an embedded store; "+
+				"stop that one, talk to it with --server, or use --redis for several", path, ErrLocked)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("open %s: %w", path, ctx.Err())
+		case <-time.After(lockRetry):
+		}
+	}
+}
+
+var errTruncated = errors.New("the file is shorter than it says: it was cut, or a copy of it was not complete")
+
+// openComplete opens a file that is as long as it claims, or new. bbolt maps the file and trusts its length:
+// reading beyond the end would kill the process.
+func openComplete(path string, settings *bbolt.Options) (*bbolt.DB, error) {
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+		look := *settings
+		look.ReadOnly = true // without reading all pages
+		db, err := bbolt.Open(path, 0o600, &look)
+		if err != nil {
+			return nil, err
+		}
+		err = db.View(func(tx *bbolt.Tx) error {
+			if tx.Size() > info.Size() {
+				return errTruncated
+			}
+			return nil
+		})
+		if err := errors.Join(err, db.Close()); err != nil {
+			return nil, err
+		}
+	}
+	return bbolt.Open(path, 0o600, settings)
+}
+
+// syncDir makes the name of a new file durable; its content already is.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,94 @@
+package boltq
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"go.etcd.io/bbolt"
+	"pgregory.net/rapid"
+)
+
+// A table in memory does what one in a file does, also when an update fails half-way.
+func TestMemoryIsLikeAFile(t *testing.T) {
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "db"), 0o600, &bbolt.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	run := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		run++
+		both := [2]storage{boltFile{db}, &memory{}}
+		name := fmt.Appendf(nil, "%d", run)
+		for _, s := range both {
+			if err := s.update(func(t *tables) error { return t.create(name) }); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		for range rapid.IntRange(1, 30).Draw(rt, "updates") {
+			broken := rapid.IntRange(0, 3).Draw(rt, "broken") == 0
+			var do []func(t table) error
+			for range rapid.IntRange(0, 8).Draw(rt, "operations") {
+				k := fmt.Appendf(nil, "%d", rapid.IntRange(0, 12).Draw(rt, "key"))
+				v := []byte(rapid.SampledFrom([]string{"", "a", "longer"}).Draw(rt, "value"))
+				switch rapid.IntRange(0, 4).Draw(rt, "operation") {
+				case 0:
+					do = append(do, func(t table) error { return t.Delete(k) })
+				case 1:
+					do = append(do, func(t table) error { return t.SetSequence(t.Sequence() + 1) })
+				default:
+					do = append(do, func(t table) error { return t.Put(k, v) })
+				}
+			}
+			for _, s := range both {
+				err := s.update(func(t *tables) error {
+					for _, f := range do {
+						if err := f(t.table(name)); err != nil {
+							return err
+						}
+					}
+					if broken {
+						return errHalfWay
+					}
+					return nil
+				})
+				if broken != errors.Is(err, errHalfWay) || !broken && err != nil {
+					rt.Fatal(err)
+				}
+			}
+			from := fmt.Appendf(nil, "%d", rapid.IntRange(0, 20).Draw(rt, "from"))
+			if a, b := shown(both[0], name, from), shown(both[1], name, from); a != b {
+				rt.Fatalf("the file has\n%s\nmemory has\n%s", a, b)
+			}
+		}
+	})
+}
+
+var errHalfWay = errors.New("half-way")
+
+// shown is all that a table has, read in each way.
+func shown(s storage, name, from []byte) (text string) {
+	err := s.view(func(t *tables) error {
+		of := t.table(name)
+		text = fmt.Sprintf("sequence %d, %q at %q\n", of.Sequence(), of.Get(from), from)
+		c := of.cursor()
+		for _, way := range []struct {
+			name        string
+			start, step func() (k, v []byte)
+		}{
+			{"forth", c.First, c.Next},
+			{"back", c.Last, c.Prev},
+			{"on", func() (k, v []byte) { return c.Seek(from) }, c.Next},
+		} {
+			text += way.name
+			for k, v := way.start(); k != nil; k, v = way.step() {
+				text += fmt.Sprintf(" %s=%q", k, v)
+			}
+			text += "\n"
+		}
+		return nil
+	})
+	return text + fmt.Sprint(err)
+}
