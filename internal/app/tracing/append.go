@@ -12,9 +12,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Limits of asking what a job waits for that was just appended.
+// Limits of asking what a job waits for that was just appended: so many in each askEvery, and at once.
 const (
 	maxAskings = 4
+	askEvery   = 200 * time.Millisecond
 	askTimeout = time.Second
 )
 
@@ -142,7 +143,7 @@ func tell(span trace.Span, answers []queue.Appended) {
 }
 
 // end ends the span of an append. Of a job that came in alone the engine is asked what it waits for, which nobody waits
-// for in turn: it is left out while others are asked about, or the job is gone already.
+// for in turn: it is left out where others were asked about just now, or the job is gone already.
 func (e *engine) end(span trace.Span, jobs []queue.Job, answers []queue.Appended) {
 	now := trace.WithTimestamp(time.Now())
 	if len(jobs) > 1 || answers[0].Outcome != queue.Accepted {
@@ -157,7 +158,8 @@ func (e *engine) end(span trace.Span, jobs []queue.Job, answers []queue.Appended
 	}
 	name, id := jobs[0].Queue, answers[0].ID
 	e.t.asking.Go(func() {
-		defer func() { <-e.t.askings }()
+		next := time.Now().Add(askEvery)
+		defer func() { time.AfterFunc(time.Until(next), func() { <-e.t.askings }) }()
 		defer span.End(now)
 		ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 		defer cancel()

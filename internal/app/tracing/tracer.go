@@ -40,7 +40,7 @@ type Tracer struct {
 	stop     context.CancelFunc // of what is being sent
 
 	asking  sync.WaitGroup
-	askings chan struct{} // as many as may ask at once
+	askings chan struct{} // as many as have asked within askEvery
 }
 
 // Open returns what the environment asks for: nil, if it asks for no traces. Nothing is dialled before there is a span

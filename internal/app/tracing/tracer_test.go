@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,8 +45,9 @@ func open(t *testing.T, url string, more ...string) (*Tracer, *prometheus.Regist
 // accepting is an engine that takes what it is given.
 type accepting struct {
 	queue.Engine
-	jobs []queue.Job
-	out  []queue.Appended
+	jobs  []queue.Job
+	out   []queue.Appended
+	asked atomic.Int64
 }
 
 func (e *accepting) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, error) {
@@ -57,7 +59,8 @@ func (e *accepting) Append(_ context.Context, jobs []queue.Job) ([]queue.Appende
 	return e.out, nil
 }
 
-func (*accepting) Job(context.Context, string, string) (queue.JobInfo, error) {
+func (e *accepting) Job(context.Context, string, string) (queue.JobInfo, error) {
+	e.asked.Add(1)
 	return queue.JobInfo{}, queue.ErrUnknownJob
 }
 
@@ -119,6 +122,25 @@ func TestUnsampledAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(1000, do); n != 0 {
 			t.Errorf("%s: %v allocations", what, n)
 		}
+	}
+}
+
+// However much is sampled, the engine is asked about few jobs a second, and about some.
+func TestFewJobsAreAskedAbout(t *testing.T) {
+	tracer, _ := open(t, "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER=always_on")
+	inner := &accepting{}
+	e := tracer.Engine(inner)
+	begun := time.Now()
+	for i := range 2000 {
+		if _, err := e.Append(t.Context(), []queue.Job{{Queue: "q", ID: fmt.Sprint(i)}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(200 * time.Microsecond)
+	}
+	most := maxAskings + int64(20*time.Since(begun).Seconds())
+	_ = tracer.Close()
+	if n := inner.asked.Load(); n < maxAskings || n > most {
+		t.Errorf("it was asked about %d jobs, want up to %d", n, most)
 	}
 }
 
