@@ -88,36 +88,28 @@ func ruleKeys() luaFile {
 }
 
 // takeScripts are take.lua for one arithmetic each. It is called so often, and does so little, that all else would be
-// most of it. The other of each pair is for a Redis that is out of memory, of what takes nothing.
-var takeScripts = func() map[byte][2]script {
+// most of it.
+var takeScripts = scriptPairs(assembleTake)
+
+// auditedTakes are take.lua for one arithmetic each, with the entry of what is given back or forgotten, in one step.
+// They are called seldom.
+var auditedTakes = scriptPairs(assembleAuditedTake)
+
+// scriptPairs are scripts for each arithmetic: the other of each pair is for a Redis that is out of memory, of what
+// takes nothing.
+func scriptPairs(assemble func(shebang, letter, algorithm string) string) map[byte][2]script {
 	scripts := map[byte][2]script{}
 	for _, k := range kinds {
 		var pair [2]script
 		for i, shebang := range []string{"#!lua", "#!lua flags=allow-oom"} {
-			pair[i] = sync.OnceValue(func() *redis.Script {
-				return redis.NewScript(assembleTake(shebang, k.letter,
-					k.file))
-			})
+			pair[i] = sync.OnceValue(func() *redis.Script { return redis.NewScript(assemble(shebang, k.letter, k.file)) })
 		}
 		scripts[k.letter[0]] = pair
 	}
 	return scripts
-}()
+}
 
-// auditedTakes are take.lua for one arithmetic each, with the entry of what is given back or forgotten, in one step.
-// They are called seldom.
-var auditedTakes = func() map[byte]script {
-	scripts := map[byte]script{}
-	for _, k := range kinds {
-		scripts[k.letter[0]] = sync.OnceValue(func() *redis.Script {
-			return redis.NewScript(assembleAuditedTake(k.letter, k.file))
-		})
-	}
-	return scripts
-}()
-
-func assembleAuditedTake(letter, algorithm string) string {
-	const shebang = "#!lua flags=allow-oom"
+func assembleAuditedTake(shebang, letter, algorithm string) string {
 	take := strings.TrimPrefix(assembleTake(shebang, letter, algorithm), shebang)
 	body := readLua("calls/take").text
 	audit := readLua("calls/takeaudited")

@@ -200,6 +200,10 @@ func (e *Engine) sendAudited(
 	}
 	r := items[0].rule
 	answers, groups := make([]queue.Taken, len(items)), byQueue(items, func(i *takeItem) string { return i.rule.known })
+	scripts, freeing := auditedTakes[r.bound.packed[0]], 1
+	if slices.ContainsFunc(items, func(i takeItem) bool { return i.op == queue.TakeNow }) {
+		freeing = 0
+	}
 	for len(groups) > 0 {
 		asked := 0
 		for _, i := range groups[0].items {
@@ -207,11 +211,15 @@ func (e *Engine) sendAudited(
 				asked++
 			}
 		}
-		_ = e.askRules( // each answer has its error, and those of a round before stand
-			ctx, auditedTakes[r.bound.packed[0]], e.Partition(r.Name), items, groups, answers,
-			asked, by, r.Name, string(entry.What),
+		err := e.askRules( // each answer has its error, and those of a round before stand
+			ctx, scripts[freeing], e.Partition(r.Name), items, groups, answers, asked, by, r.Name, string(entry.What),
 		)
-		groups = only(groups, func(i int) bool { return errors.Is(answers[i].Err, errLater) })
+		left := func(i int) bool { return errors.Is(answers[i].Err, errLater) }
+		if errors.Is(err, queue.ErrStoreFull) && freeing == 0 {
+			freeing = 1 // it takes nothing in, but lets go
+			left = func(i int) bool { return items[i].op != queue.TakeNow }
+		}
+		groups = only(groups, left)
 	}
 	return answers, nil
 }

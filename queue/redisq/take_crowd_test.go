@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -220,12 +221,26 @@ func TestTakeOutOfMemory(t *testing.T) {
 	if _, err := v.e.Take(v.ctx, r.Name, []queue.Take{{Key: "k"}}); !errors.Is(err, queue.ErrStoreFull) {
 		t.Errorf("take: %v", err)
 	}
-	got, err := v.e.Take(v.ctx, r.Name, []queue.Take{
-		{Op: queue.TakeBack, Key: "k", Cost: 4},
-		{Key: "k"},
-		{Op: queue.TakeAnew, Key: "k"},
-	})
+	mixed := []queue.Take{{Op: queue.TakeBack, Key: "k", Cost: 4}, {Key: "k"}, {Op: queue.TakeAnew, Key: "k"}}
+	got, err := v.e.Take(v.ctx, r.Name, mixed)
 	if err != nil || got[0].Remaining != 93 || !errors.Is(got[1].Err, queue.ErrStoreFull) || got[2].Remaining != 99 {
 		t.Errorf("%+v, %v", got, err)
+	}
+	// So it is when an entry is written of it.
+	ctx := queue.WithActor(v.ctx, queue.Actor{Name: "unix:0"})
+	got, err = v.e.Take(ctx, r.Name, append(mixed, queue.Take{Key: "l"}))
+	if err != nil || got[0].Err != nil || !errors.Is(got[1].Err, queue.ErrStoreFull) || got[2].Remaining != 99 ||
+		!errors.Is(got[3].Err, queue.ErrStoreFull) {
+		t.Errorf("with an entry: %+v, %v", got, err)
+	}
+	page, err := v.e.Audit(v.ctx, queue.AuditRequest{Limit: 10, Back: true})
+	if err != nil || len(page.Records) == 0 || !strings.Contains(string(page.Records[0].Text), "2 of its keys") {
+		t.Errorf("%+v, %v", page.Records, err)
+	}
+	if err := c.ConfigSet(v.ctx, "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = v.e.Take(ctx, r.Name, mixed); err != nil || got[1].Err != nil || !got[1].Allowed {
+		t.Errorf("with memory again: %+v, %v", got, err)
 	}
 }
