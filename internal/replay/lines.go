@@ -18,29 +18,30 @@ var errLong = fmt.Errorf("is longer than %d bytes", MaxLineBytes)
 type lines struct {
 	in     *bufio.Reader
 	number int
+	most   int // of which number; 0 is any
 }
 
-func openLines(r io.Reader) (*lines, error) {
-	in := bufio.NewReaderSize(r, MaxLineBytes)
+func openLines(r io.Reader, l Limits) (*lines, error) {
+	in := bufio.NewReaderSize(l.reader(r), MaxLineBytes)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		unpacked, err := gzip.NewReader(in)
 		if err != nil {
 			return nil, fmt.Errorf("is packed by gzip, and damaged: %w", err)
 		}
-		in = bufio.NewReaderSize(unpacked, MaxLineBytes)
+		in = bufio.NewReaderSize(l.reader(unpacked), MaxLineBytes)
 	}
-	l := &lines{in: in}
+	all := &lines{in: in, most: l.Lines}
 	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
 		_, _ = in.Discard(len(mark)) // it was just peeked at
 	}
 	head, err := in.Peek(sampleBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("cannot be read: %w", err)
+		return nil, all.unreadable(err)
 	}
 	if bytes.IndexByte(head, 0) >= 0 {
 		return nil, errors.New("is a binary file, and no log")
 	}
-	return l, nil
+	return all, nil
 }
 
 // sampleBytes is how much of a log is looked at to tell what it is.
@@ -62,6 +63,11 @@ func (l *lines) sample() []byte {
 // next returns the next line without its end, which is valid until the next call; errLong for one that is too long;
 // io.EOF behind the last.
 func (l *lines) next() ([]byte, error) {
+	if l.most > 0 && l.number >= l.most {
+		if _, err := l.in.Peek(1); err == nil {
+			return nil, &TooLong{Lines: l.most}
+		}
+	}
 	line, err := l.in.ReadSlice('\n')
 	switch {
 	case err == nil:
@@ -97,8 +103,14 @@ func (l *lines) pass() error {
 }
 
 func (l *lines) unreadable(err error) error {
+	if long := (*TooLong)(nil); errors.As(err, &long) {
+		return err
+	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the packed file is cut short")
+	}
+	if l.number == 0 {
+		return fmt.Errorf("cannot be read: %w", err)
 	}
 	return fmt.Errorf("cannot be read on behind line %d: %w", l.number, err)
 }

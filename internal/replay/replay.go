@@ -36,6 +36,8 @@ type Options struct {
 	Cost string
 	// Spread puts the requests of one whole second evenly into it.
 	Spread bool
+	// Limits are none unless they are given.
+	Limits Limits
 }
 
 // Report is what came out.
@@ -145,7 +147,7 @@ func newPlay(o *Options) (*play, error) {
 	for _, log := range o.Logs {
 		s, err := openSource(log, p.rings, o, &p.faults)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", log.Name, err)
+			return nil, named(log.Name, err)
 		}
 		p.sources = append(p.sources, s)
 	}
@@ -174,9 +176,9 @@ func (p *play) ring(key *string) (int, error) {
 func (p *play) run(ctx context.Context) error {
 	open := p.sources
 	for i := 0; i < len(open); {
-		more, err := open[i].more(ctx)
+		more, err := p.more(ctx, open[i])
 		if err != nil {
-			return fmt.Errorf("%s: %w", open[i].name, err)
+			return named(open[i].name, err)
 		}
 		if more {
 			i++
@@ -194,9 +196,9 @@ func (p *play) run(ctx context.Context) error {
 		if s.next < s.sorted {
 			continue
 		}
-		more, err := s.more(ctx)
+		more, err := p.more(ctx, s)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			return named(s.name, err)
 		}
 		if !more {
 			open = slices.Delete(slices.Clone(open), first, first+1)
@@ -220,8 +222,8 @@ func earliest(open []*source) (first int, until leaky.Instant) {
 	return first, until
 }
 
-// more reports whether there is a request, after reading on if needed.
-func (s *source) more(ctx context.Context) (bool, error) {
+// more reports whether a source has a request, after reading on if needed.
+func (p *play) more(ctx context.Context, s *source) (bool, error) {
 	for s.next >= s.sorted {
 		if s.ended && s.next >= len(s.requests) {
 			return false, nil
@@ -229,8 +231,21 @@ func (s *source) more(ctx context.Context) (bool, error) {
 		if err := s.fill(ctx); err != nil {
 			return false, err
 		}
+		if hold := p.options.Limits.Hold; hold != nil {
+			if err := hold(p.held()); err != nil {
+				return false, err
+			}
+		}
 	}
 	return true, nil
+}
+
+// named says of which log an error is, if it has a name.
+func named(log string, err error) error {
+	if log == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", log, err)
 }
 
 // take is given the requests in their order, but for those that are late.

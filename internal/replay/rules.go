@@ -19,9 +19,8 @@ import (
 // rules, in YAML or JSON: one, a list of them, or a list called rules. A text has a key of its own, key={path}, or that
 // of --key; a rule of a file that has a key, which is one of jobs, goes by that of --key instead.
 func ReadRules(text string, key *string) ([]Rule, error) {
-	words := strings.Fields(text)
-	if len(words) > 0 && slices.Contains(queue.Algorithms(), leaky.Algorithm(words[0])) {
-		r, err := inline(words, key)
+	if IsRule(text) {
+		r, err := ReadRule(text, key)
 		if err != nil {
 			return nil, fmt.Errorf("--rule %q: %w", text, err)
 		}
@@ -40,7 +39,16 @@ func ReadRules(text string, key *string) ([]Rule, error) {
 	return rules, nil
 }
 
-func inline(words []string, key *string) (r Rule, err error) {
+// IsRule reports whether a text is that of a rule, which begins with its algorithm.
+func IsRule(text string) bool {
+	words := strings.Fields(text)
+	return len(words) > 0 && slices.Contains(queue.Algorithms(), leaky.Algorithm(words[0]))
+}
+
+// ReadRule reads the text of a rule, such as "meter rate=5/s burst=10", with a key of its own, key={path}, or with that
+// which is given.
+func ReadRule(text string, key *string) (r Rule, err error) {
+	words := strings.Fields(text)
 	var kept []string
 	r.Key = key
 	for i, word := range words {
@@ -122,22 +130,27 @@ func ruleFile(name string, key *string) ([]Rule, error) {
 		if err != nil {
 			return nil, fmt.Errorf("rule %d: %w", i+1, err)
 		}
-		all := ""
-		tried := Rule{Rule: r, Label: r.Name, Key: &all}
-		if tried.Label == "" {
-			tried.Label = "rule " + strconv.Itoa(i+1)
+		label := r.Name
+		if label == "" {
+			label = "rule " + strconv.Itoa(i+1)
 		}
-		if r.Key != "" {
-			if key == nil {
-				return nil, fmt.Errorf(
-					"rule %s counts by %s, which is of jobs: --key must say by what of the log", tried.Label, r.Key,
-				)
-			}
-			tried.Key = key
+		tried, keyed := Try(r, label, key)
+		if !keyed {
+			return nil, fmt.Errorf("rule %s counts by %s, which is of jobs: --key must say by what of the log", label, r.Key)
 		}
 		rules = append(rules, tried)
 	}
 	return rules, nil
+}
+
+// Try is a rule of a store as it is tried: by a key of the log in place of that of jobs. It reports whether there is
+// one, if the rule has any.
+func Try(r queue.Rule, label string, key *string) (tried Rule, keyed bool) {
+	if r.Key == "" {
+		all := ""
+		return Rule{Rule: r, Label: label, Key: &all}, true
+	}
+	return Rule{Rule: r, Label: label, Key: key}, key != nil
 }
 
 // ruleList finds the rules in a file.

@@ -33,6 +33,7 @@ type keyring struct {
 	usual   bool // the template is that of the format
 	numbers map[string]uint32
 	names   []string
+	bytes   int64 // of names
 }
 
 // number returns that of a key. Only a new one takes memory.
@@ -42,6 +43,7 @@ func (k *keyring) number(key []byte) uint32 {
 		n = uint32(len(k.names))
 		name := string(key)
 		k.numbers[name], k.names = n, append(k.names, name)
+		k.bytes += int64(len(name))
 	}
 	return n
 }
@@ -64,7 +66,7 @@ type source struct {
 }
 
 func openSource(log Log, rings []*keyring, o *Options, f *faults) (*source, error) {
-	in, err := openLines(log.In)
+	in, err := openLines(log.In, o.Limits)
 	if err != nil {
 		return nil, err
 	}

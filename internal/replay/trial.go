@@ -27,7 +27,9 @@ type trial struct {
 	lease   bool
 
 	keys     []keyState
-	live     int // keys with a state
+	repeats  int64 // keys that came again
+	counted  int64 // requests of those
+	live     int   // keys with a state
 	sweepAt  int
 	requests int64
 	refused  int64
@@ -118,6 +120,7 @@ func (t *trial) repeated(number uint32, name string, now leaky.Instant) *repeate
 	k := &t.keys[number]
 	if k.more == nil {
 		k.more = &repeatedKey{}
+		t.repeats++
 		t.enter(k.more, number, name, now)
 		t.count(k.more, k.at, leaky.Ask{Cost: int64(k.cost), Lease: "first"})
 	}
@@ -138,6 +141,7 @@ func (t *trial) enter(m *repeatedKey, number uint32, name string, now leaky.Inst
 func (t *trial) count(m *repeatedKey, at leaky.Instant, ask leaky.Ask) leaky.Decision {
 	d := m.tally.Take(at, ask)
 	m.asked++
+	t.counted++
 	allowed := ask.Cost
 	if !d.Allowed {
 		allowed = 0

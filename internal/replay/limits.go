@@ -1,0 +1,87 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// Limits bound what a replay takes, for who replays what strangers send. Zero fields are no bound.
+type Limits struct {
+	// Bytes are those of one log, unpacked, and Lines its lines.
+	Bytes int64
+	Lines int
+	// Hold is told from time to time how many bytes the replay holds, at most. Its error ends the replay.
+	Hold func(bytes int64) error
+}
+
+// TooLong is the error of a log that passes the limits: Bytes or Lines is the one that it passes.
+type TooLong struct {
+	Bytes int64
+	Lines int
+}
+
+func (e *TooLong) Error() string {
+	if e.Lines > 0 {
+		return "has more than " + humanize.Comma(int64(e.Lines)) + " lines"
+	}
+	return fmt.Sprintf("has more than %s, unpacked", humanize.IBytes(uint64(e.Bytes)))
+}
+
+// reader reads what may be read of a log.
+func (l Limits) reader(r io.Reader) io.Reader {
+	if l.Bytes <= 0 {
+		return r
+	}
+	return &bounded{r, l.Bytes, l.Bytes}
+}
+
+// bounded fails behind so many bytes.
+type bounded struct {
+	r          io.Reader
+	left, most int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p[:min(int64(len(p)), b.left+1)])
+	if b.left -= int64(n); b.left < 0 {
+		return 0, &TooLong{Bytes: b.most}
+	}
+	return n, err
+}
+
+// What things take, at most, in bytes. A test holds them to what is measured.
+const (
+	sourceCost  = 2*MaxLineBytes + 4*Window*requestCost // two buffers of lines, and those that are put in order
+	requestCost = 48
+	nameCost    = 160 // a key among those of its template, beside its text
+	keyCost     = 96  // what a rule knows of it
+	repeatCost  = 512 // and of one that came again
+	slotCost    = 72  // a slot of a window
+	windowSlots = 1002
+	entryCost   = 256 // what a rule keeps of each request
+	waitCost    = 24  // a job that waits
+)
+
+// held is how much memory is in use, at most.
+func (p *play) held() int64 {
+	n := int64(len(p.sources))*sourceCost + int64(cap(p.second))*requestCost
+	n += int64(len(p.timeline.rows)) * int64(64+8*p.timeline.cols)
+	for _, r := range p.rings {
+		n += int64(len(r.names))*nameCost + 2*r.bytes
+	}
+	for _, t := range p.trials {
+		n += int64(len(t.keys))*keyCost + t.repeats*repeatCost + min(t.counted, t.repeats*windowSlots)*slotCost
+		switch t.rule.Algorithm {
+		case leaky.AlgorithmSlidingLog, leaky.AlgorithmConcurrency:
+			n += t.counted * entryCost
+		}
+	}
+	for _, s := range p.sims {
+		n += int64(cap(s.departures)) * waitCost
+	}
+	return n
+}
