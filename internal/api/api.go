@@ -117,6 +117,7 @@ type handler struct {
 	puts     appLocks // of who asks in the name of an app that has limits
 	open     appPlaces
 	store    storeState
+	replays  chan struct{} // those that compute
 }
 
 // API serves requests. It is safe for use by many goroutines.
@@ -147,6 +148,7 @@ func New(engine queue.Engine, o Options) *API {
 	h := &handler{
 		engine: &recorded{engine, o.Logger}, o: o, requests: newRequestIDs(),
 		streams: ops.NewBudget(int64(o.MaxStreams)), waits: ops.NewBudget(int64(o.MaxWaits)),
+		replays: make(chan struct{}, maxReplays),
 	}
 	h.refusals = &refusals{store: engine, logger: o.Logger}
 	return &API{h.dispatch(), h.refusals}

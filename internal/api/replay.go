@@ -1,12 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,105 +17,152 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/replay"
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
-// What a replay takes at most. What is longer is replayed where the log is, by penstock replay.
+// What a replay takes at most. What is more is replayed where the log is, by penstock replay.
 const (
 	maxReplayed      = 64 << 20 // bytes of the log, unpacked
 	maxReplayedLines = 1_000_000
+	maxReplayMemory  = 48 << 20
 	maxTried         = 8 // rules and queues
-	maxReplays       = 2 // at a time: they are nothing but arithmetic
+	maxReplays       = 2 // that compute at a time
 	replayPatience   = 2 * time.Minute
 	mediaLog         = "application/octet-stream"
-	replayPath       = "/v1/replay"
 )
 
 // replayLog tells what rules and queues would have done with the requests of a log, which is the body. It is read as it
 // comes, and nothing of it is kept.
 func (h *handler) replayLog(w http.ResponseWriter, r *http.Request) {
-	p := requireLog(r)
-	var o replay.Options
-	if p == nil {
-		o, p = h.replayOptions(r)
-	}
+	report, p := h.replay(w, r)
 	if p != nil {
 		unread(w, r)
 		p.write(w)
 		return
+	}
+	h.writeJSON(w, r, http.StatusOK, report)
+}
+
+func (h *handler) replay(w http.ResponseWriter, r *http.Request) (*replay.Report, *Problem) {
+	if r.Header.Get("Content-Type") != mediaLog { // a web page may send text without being asked for leave
+		return nil, badMedia("must be " + mediaLog + ", whatever the format of the log")
+	}
+	o, p := h.replayOptions(r)
+	if p != nil {
+		return nil, p
 	}
 	leave, p := h.openStream(r, 0)
 	if p != nil {
-		unread(w, r)
-		p.write(w)
-		return
+		return nil, p
 	}
 	defer leave()
 	deadline := time.Now().Add(replayPatience)
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(deadline) // of what has none there is nobody to wait for
+	// errors: there is no connection to wait for
+	_ = rc.SetReadDeadline(deadline)
 	_ = rc.SetWriteDeadline(deadline.Add(h.o.AnswerTimeout))
-	ctx, cancel := context.WithDeadline(r.Context(), deadline)
+	ctx, cancel := h.watched(r.Context())
+	defer cancel()
+	ctx, cancel = context.WithDeadline(ctx, deadline)
 	defer cancel()
 	ctx, cancel = h.untilStop(ctx)
 	defer cancel()
-	select {
-	case h.replays <- struct{}{}:
-		defer func() { <-h.replays }()
-	case <-ctx.Done():
+
+	log := &received{r: r.Body, ctx: ctx, turns: h.replays}
+	if err := log.enter(); err == nil {
+		defer log.leave()
 	}
-	body, charged := &received{r: r.Body}, charge{account: h.account(r)}
+	charged := charge{account: h.account(r)}
 	defer charged.free()
-	var over *Problem
 	o.Limits = replay.Limits{Bytes: maxReplayed, Lines: maxReplayedLines, Hold: func(n int64) error {
-		if over = charged.take(n); over != nil {
-			return over
+		if n > maxReplayMemory {
+			return tooLong("has too many keys to be replayed here")
+		}
+		if p := charged.take(n); p != nil {
+			return p
 		}
 		return nil
 	}}
-	o.Logs = []replay.Log{{Name: r.URL.Query().Get("name"), In: body}}
+	o.Logs = []replay.Log{{Name: cmp.Or(r.URL.Query().Get("name"), "the log"), In: log}}
 	report, err := replay.Run(ctx, o)
-	switch long := (*replay.TooLong)(nil); {
-	case err == nil:
-		h.writeJSON(w, r, http.StatusOK, report)
-		return
-	case over != nil:
-		p = over
+	if err == nil {
+		return report, nil
+	}
+	return nil, h.notReplayed(ctx, w, log, err)
+}
+
+// notReplayed says why a log was not.
+func (h *handler) notReplayed(ctx context.Context, w http.ResponseWriter, log *received, err error) *Problem {
+	var p *Problem
+	var long *replay.TooLong
+	switch {
+	case errors.As(err, &p):
+		return p
 	case errors.As(err, &long):
-		p = &Problem{
-			Reason: ReasonTooLarge, Limit: maxReplayed,
-			Detail: "the log " + long.Error() + "; replay it where it is: penstock replay --log FILE",
-		}
+		return tooLong(long.Error())
 	case h.o.Stopping.Err() != nil:
-		p = &Problem{Reason: ReasonStopping, RetryAfter: retryUnavailable, Detail: "this server is stopping; send it again"}
-	case errors.Is(ctx.Err(), context.DeadlineExceeded) && r.Context().Err() == nil:
-		p = &Problem{Reason: ReasonBodyTimeout, Detail: "the log was not replayed in " + replayPatience.String()}
-	case body.err != nil:
-		p = bodyProblem(body.err)
-	default:
-		p = &Problem{Reason: ReasonInvalidRequest, Detail: queueShorten(err.Error())}
+		return &Problem{Reason: ReasonStopping, RetryAfter: retryUnavailable, Detail: "this server is stopping; send it again"}
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &Problem{Reason: ReasonBodyTimeout, Detail: "the log was not replayed in " + replayPatience.String()}
+	case log.err != nil:
+		return bodyProblem(log.err)
 	}
-	unread(w, r)
-	p.write(w)
+	if p := lost(ctx, w); p != nil {
+		return p
+	}
+	return &Problem{Reason: ReasonInvalidRequest, Detail: queue.Shorten(withoutFlags(err), 400)}
 }
 
-// requireLog refuses a body that is not said to be bytes: a web page may send text without being asked for leave.
-func requireLog(r *http.Request) *Problem {
-	if r.Header.Get("Content-Type") != mediaLog {
-		return badMedia("must be " + mediaLog + ", whatever the format of the log")
-	}
-	return nil
+var flags = regexp.MustCompile(`--(time|cost|format|key|rule|queue)\b(?:-(format))?`)
+
+// withoutFlags is an error of a replay without the flags of the command: the parameters have their names.
+func withoutFlags(err error) string {
+	return flags.ReplaceAllStringFunc(err.Error(), func(flag string) string {
+		return strings.ReplaceAll(strings.TrimPrefix(flag, "--"), "-", "_")
+	})
 }
 
-// received is a body that remembers why it broke off.
+func tooLong(how string) *Problem {
+	return &Problem{
+		Reason: ReasonTooLarge, Limit: maxReplayed,
+		Detail: "the log " + how + "; replay it where it is: penstock replay --log FILE",
+	}
+}
+
+// received is a log that arrives. While it is waited for, another replay may compute.
 type received struct {
-	r   io.Reader
-	err error
+	r     io.Reader
+	ctx   context.Context
+	turns chan struct{}
+	has   bool
+	err   error // why it broke off
+}
+
+func (b *received) enter() error {
+	select {
+	case b.turns <- struct{}{}:
+		b.has = true
+		return nil
+	case <-b.ctx.Done():
+		return b.ctx.Err()
+	}
+}
+
+func (b *received) leave() {
+	if b.has {
+		<-b.turns
+		b.has = false
+	}
 }
 
 func (b *received) Read(p []byte) (int, error) {
+	b.leave()
 	n, err := b.r.Read(p)
 	if err != nil && err != io.EOF {
 		b.err = err
+	}
+	if err := b.enter(); err != nil {
+		return n, err
 	}
 	return n, err
 }
@@ -191,7 +240,7 @@ func (h *handler) triedQueues(ctx context.Context, texts []string, o *replay.Opt
 		if strings.Contains(text, "=") { // which no name has
 			q, err := replay.ReadQueue(text)
 			if err != nil {
-				return badField("queue", strings.TrimPrefix(err.Error(), "--queue "))
+				return badField("queue", withoutFlags(err))
 			}
 			o.Queues = append(o.Queues, q)
 			continue

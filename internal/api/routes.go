@@ -78,6 +78,7 @@ var routes = []route{
 	{"peekRule", post, "/v1/rules/{rule}/peek", reads, ofRule(auth.Produce, auth.View), asked(queue.TakePeek)},
 	{"refundRule", post, "/v1/rules/{rule}/refund", changes, ofRule(auth.Produce, auth.Operate), asked(queue.TakeBack)},
 	{"resetRule", post, "/v1/rules/{rule}/reset", changes, ofRule(auth.Operate), asked(queue.TakeAnew)},
+	{"replayLog", post, "/v1/replay", reads, ofAnything(auth.View), (*handler).replayLog},
 	{"listDeadQueues", get, "/v1/dead", reads, ofAnything(auth.View), (*handler).listDeadQueues},
 	{"listApps", get, "/v1/apps", reads, ofAnything(auth.View), managed((*handler).listApps)},
 	{"getApp", get, "/v1/apps/{app}", reads, ofAnything(auth.View), managed((*handler).getApp)},

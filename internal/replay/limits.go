@@ -53,20 +53,19 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// What things take, at most, in bytes. A test holds them to what is measured.
+// What things take in bytes, with the room that slices and maps keep free. A test holds them to what is measured.
 const (
 	sourceCost  = 2*MaxLineBytes + 4*Window*requestCost // two buffers of lines, and those that are put in order
 	requestCost = 48
 	nameCost    = 160 // a key among those of its template, beside its text
-	keyCost     = 96  // what a rule knows of it
-	repeatCost  = 512 // and of one that came again
-	slotCost    = 72  // a slot of a window
-	windowSlots = 1002
-	entryCost   = 256 // what a rule keeps of each request
-	waitCost    = 24  // a job that waits
+	keyCost     = 64  // what a rule knows of it
+	repeatCost  = 384 // and of one that came again
+	slotCost    = 24  // a slot of a window
+	entryCost   = 192 // what a rule keeps of a request, if it keeps each
+	waitCost    = 8   // a job that waits
 )
 
-// held is how much memory is in use, at most.
+// held is how much memory is in use, about.
 func (p *play) held() int64 {
 	n := int64(len(p.sources))*sourceCost + int64(cap(p.second))*requestCost
 	n += int64(len(p.timeline.rows)) * int64(64+8*p.timeline.cols)
@@ -74,14 +73,25 @@ func (p *play) held() int64 {
 		n += int64(len(r.names))*nameCost + 2*r.bytes
 	}
 	for _, t := range p.trials {
-		n += int64(len(t.keys))*keyCost + t.repeats*repeatCost + min(t.counted, t.repeats*windowSlots)*slotCost
-		switch t.rule.Algorithm {
-		case leaky.AlgorithmSlidingLog, leaky.AlgorithmConcurrency:
-			n += t.counted * entryCost
-		}
+		n += int64(cap(t.keys))*keyCost + t.repeats*repeatCost + t.slots*slotCost + t.entries()*entryCost
 	}
 	for _, s := range p.sims {
 		n += int64(cap(s.departures)) * waitCost
 	}
 	return n
+}
+
+// entries is how many requests a rule keeps, at most.
+func (t *trial) entries() int64 {
+	if t.rule.Algorithm != leaky.AlgorithmSlidingLog && t.rule.Algorithm != leaky.AlgorithmConcurrency {
+		return 0
+	}
+	most := t.rule.Limit
+	for _, o := range t.rule.Overrides {
+		most = max(most, o.Limit)
+	}
+	if most <= 0 || int64(t.live) > t.counted/most {
+		return t.counted
+	}
+	return int64(t.live) * most
 }

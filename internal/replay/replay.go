@@ -147,7 +147,7 @@ func newPlay(o *Options) (*play, error) {
 	for _, log := range o.Logs {
 		s, err := openSource(log, p.rings, o, &p.faults)
 		if err != nil {
-			return nil, named(log.Name, err)
+			return nil, fmt.Errorf("%s: %w", log.Name, err)
 		}
 		p.sources = append(p.sources, s)
 	}
@@ -178,7 +178,7 @@ func (p *play) run(ctx context.Context) error {
 	for i := 0; i < len(open); {
 		more, err := p.more(ctx, open[i])
 		if err != nil {
-			return named(open[i].name, err)
+			return fmt.Errorf("%s: %w", open[i].name, err)
 		}
 		if more {
 			i++
@@ -198,7 +198,7 @@ func (p *play) run(ctx context.Context) error {
 		}
 		more, err := p.more(ctx, s)
 		if err != nil {
-			return named(s.name, err)
+			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		if !more {
 			open = slices.Delete(slices.Clone(open), first, first+1)
@@ -238,14 +238,6 @@ func (p *play) more(ctx context.Context, s *source) (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-// named says of which log an error is, if it has a name.
-func named(log string, err error) error {
-	if log == "" {
-		return err
-	}
-	return fmt.Errorf("%s: %w", log, err)
 }
 
 // take is given the requests in their order, but for those that are late.

@@ -29,6 +29,7 @@ type trial struct {
 	keys     []keyState
 	repeats  int64 // keys that came again
 	counted  int64 // requests of those
+	slots    int64 // of their windows, with those that are free
 	live     int   // keys with a state
 	sweepAt  int
 	requests int64
@@ -147,7 +148,9 @@ func (t *trial) count(m *repeatedKey, at leaky.Instant, ask leaky.Ask) leaky.Dec
 		allowed = 0
 		m.refused++
 	}
+	had := cap(m.burst.slots)
 	m.burst.add(t.own, at, ask.Cost, allowed)
+	t.slots += int64(cap(m.burst.slots) - had)
 	return d
 }
 
@@ -168,7 +171,9 @@ func (t *trial) sweep(now leaky.Instant, but uint32) {
 		if m == nil || m.tally == nil {
 			continue
 		}
+		had := cap(m.burst.slots)
 		if uint32(i) != but && m.tally.Expires(now) <= now && m.burst.forget(t.own, now) {
+			t.slots -= int64(had)
 			m.tally = nil
 			continue
 		}

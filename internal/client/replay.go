@@ -1,0 +1,32 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/penstock/penstock/internal/replay"
+)
+
+// ReplayLog tells what rules and queues would have done with a log. What is tried, and how, is as the operation's
+// parameters say.
+func (c *Client) ReplayLog(ctx context.Context, ask url.Values, log io.Reader) (*replay.Report, error) {
+	req, err := c.request(ctx, http.MethodPost, "/v1/replay?"+ask.Encode(), log)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/octet-stream")
+	resp, err := c.send(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	r := &replay.Report{}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(r); err != nil {
+		return nil, fmt.Errorf("the answer cannot be read: %w", err)
+	}
+	return r, nil
+}
