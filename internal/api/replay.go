@@ -110,7 +110,7 @@ func (h *handler) notReplayed(ctx context.Context, w http.ResponseWriter, log *r
 	if p := lost(ctx, w); p != nil {
 		return p
 	}
-	return &Problem{Reason: ReasonInvalidRequest, Detail: queue.Shorten(withoutFlags(err), 400)}
+	return &Problem{Reason: ReasonInvalidRequest, Detail: queue.Cut(withoutFlags(err), 400)}
 }
 
 var flags = regexp.MustCompile(`--(time|cost|format|key|rule|queue)\b(?:-(format))?`)

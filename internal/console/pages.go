@@ -62,6 +62,10 @@ var pages = []page{
 		operations: []string{"getRule", "peekRule"}, read: readRule,
 	},
 	{
+		name: "replay", path: "/replay", title: "Replay", nav: "Replay", role: auth.View,
+		operations: []string{"replayLog"}, read: readReplay,
+	},
+	{
 		name: "apps", path: "/apps", title: "Apps", nav: "Apps", role: auth.View,
 		operations: []string{"listApps"}, read: readApps,
 	},
@@ -81,6 +85,12 @@ var pages = []page{
 		name: "audit", path: "/audit", title: "Audit", nav: "Audit", role: auth.Admin,
 		operations: []string{"listAudit"}, read: readAudit,
 	},
+}
+
+// pageOf is the page of a name.
+func pageOf(name string) *page {
+	at := slices.IndexFunc(pages, func(p page) bool { return p.name == name })
+	return &pages[at]
 }
 
 // request is one for a page, by somebody who is signed in.

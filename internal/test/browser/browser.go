@@ -221,6 +221,12 @@ func (p *Page) Type(selector, text string) {
 	run(p, "type into "+selector, chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
+// Choose chooses files in a field for them, which is waited for.
+func (p *Page) Choose(selector string, files ...string) {
+	p.t.Helper()
+	run(p, "choose files in "+selector, chromedp.SetUploadFiles(chromedp.CSS(selector), files))
+}
+
 // Press presses a key of chromedp's package kb, or types a text, where the focus is.
 func (p *Page) Press(keys string) {
 	p.t.Helper()
