@@ -122,7 +122,7 @@ func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky
 		a.State, a.Position = queue.Deferred, position
 		a.Ticket, a.At, a.ETA.At = newTicket(number, x), micros(more), leaky.Instant(eta).Time()
 	case queue.Failed:
-		a.Err = replyErr("WRONGTYPE the job's key holds something else")
+		a.Err = replyErr("WRONGTYPE a key of the job, or of its queue, holds something else")
 	default:
 		a.RetryAfter, a.Bytes = time.Duration(x)*time.Microsecond,
 			queue.ByteBound{Held: position, Max: eta, Needs: more}

@@ -23,6 +23,14 @@ func restarted(t *testing.T) (v *env, at *leaky.Instant, granted queue.Reservati
 	v.put("email", leaky.PerSecond(1), nil)
 	v.append(job("email", 1), job("email", 2))
 	granted = v.reserve("email").Jobs[0]
+	restart(t, v, s)
+	*at += 1000
+	return v, at, granted
+}
+
+// restart kills the server and starts it again.
+func restart(t *testing.T, v *env, s *redistest.Server) {
+	t.Helper()
 	if err := s.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -35,8 +43,6 @@ func restarted(t *testing.T) (v *env, at *leaky.Instant, granted queue.Reservati
 			t.Fatal("redis does not come back")
 		}
 	}
-	*at += 1000
-	return v, at, granted
 }
 
 // The hold after a restart covers grants that may have been lost. A lease from

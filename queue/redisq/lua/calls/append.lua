@@ -60,7 +60,7 @@ local function append(name, count, limited, known, first)
   local q = nr and load(nr)
   if not q then return 0 end
   if known ~= asked_by(q) then return 1 end
-  check_keys(q)
+  if q.laned or q.group or backlogged(q) or q.epoch ~= M.run then check_keys(q) end
   local step, asking = 2, known ~= ''
   if asking then
     local of = ARGV[first + 1]

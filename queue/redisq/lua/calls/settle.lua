@@ -145,18 +145,20 @@ local function settle(name, count, arg)
   if not q then return nil end
   local out = {}
   local T, F = B .. 't' .. q.nr, B .. 'f' .. q.nr
-  check_keys(q)
   local gone, ends, well, dead, returning, freeing = {}, {}, {}, {}, false, new_freed()
   local ids, released, retried, throttled, down, scheduled, unstarted, flights = {}, 0, 0, 0, 0, 0, 0, {}
   local stop, came, signals = q.stop, 0, {}
   -- px is a text because Redis would write a number out anew for each job.
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), string.format('%d', ceil(q.rfor / 1000))
-  local may_die, may_hold = false, false
+  local may_die, may_hold, plain = false, false, not (q.laned or q.group or q.receiver or q.adapt)
   for j = 0, count - 1 do
     local verdict = ARGV[arg + 5 * j + 2] % LANE_ONLY
     ids[j + 1], may_die = ARGV[arg + 5 * j], may_die or verdict == V.retry or verdict == V.dead
     may_hold = may_hold or verdict == V.held
+    plain = plain and verdict == V.delivered and ARGV[arg + 5 * j + 3] == '0'
   end
+  -- Where all is delivered and changes nothing else, what is written is read below, but for the list of the ended.
+  if plain and q.epoch == M.run then call('LLEN', B .. 'e' .. nr) else check_keys(q) end
   if may_die then check_dead_keys(name) end
   if may_hold then call('ZCARD', held_key(q)) end
   local entries = call('HMGET', F, unpack(ids))

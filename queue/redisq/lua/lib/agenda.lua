@@ -14,7 +14,8 @@ local function put_on_agenda(q, back, since)
   if q.asleep then
     ripens = q.till or q.lapsed
   else
-    ripens = tonumber(call('ZRANGE', B .. 't' .. q.nr, 0, 0, 'WITHSCORES')[2])
+    ripens = q.first_due
+    if ripens == nil then ripens = tonumber(call('ZRANGE', B .. 't' .. q.nr, 0, 0, 'WITHSCORES')[2]) end
     local from = -math.huge
     if q.laned then from = lanestate.can_depart_from(q) elseif call('ZCARD', B .. 'w' .. q.nr) == 0 then from = nil end
     if from then

@@ -5,7 +5,8 @@
 
 -- drop_vanished frees the place of a job that somebody else removed from the store, and notes it as an error.
 local function drop_vanished(q, id)
-  note_error(q, id, 'the job was removed from the store by somebody else')
+  -- Other jobs of the queue may have been granted, and must not be lost because the list of errors is not ours.
+  try_for(q.nr, note_error, q, id, 'the job was removed from the store by somebody else')
   local freeing = new_freed()
   add_freed(freeing, average_bytes(q))
   give_places_back(q, freeing)

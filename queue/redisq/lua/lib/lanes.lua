@@ -32,7 +32,10 @@ end
 
 -- check_keys_for is check_keys for the keys that a queue gets with a job of that head, if it has none like it yet.
 local function check_keys_for(q, h)
-  if h.flags >= LANE and not q.laned then check_lane_keys(q) end
+  if h.flags >= LANE and not q.laned then
+    check_keys(q)
+    check_lane_keys(q)
+  end
   if h.expires < math.huge and not q.expiring then check_expiry_keys(q.nr) end
 end
 

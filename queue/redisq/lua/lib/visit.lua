@@ -187,7 +187,9 @@ local function visit_queue(nr, e)
     call('ZREM', q and agenda_key(q, 'a') or B .. 'a', nr)
     return
   end
-  check_keys(q)
+  if q.laned or q.expiring or q.epoch ~= M.run then check_keys(q) end
+  -- For put_on_agenda: read before anything is written, as the key may be somebody else's.
+  q.first_due = tonumber(call('ZRANGE', B .. 't' .. nr, 0, 0, 'WITHSCORES')[2]) or false
   if not delay_after_restart(q, q.cmax) and e < now and not (q.receiver and q.receiver.opened > 0) then
     if q.limits then count_lost_slots(nr, q.name, limits.slots(q, now - e)) elseif q.n > 0 then
       count_lost_slots(nr, q.name, floor((now - e) * q.n / q.d))

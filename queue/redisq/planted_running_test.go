@@ -1,0 +1,109 @@
+package redisq_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/test/redistest"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/redisq"
+)
+
+// A key that is planted while the server runs is told by the calls that meet it, which change nothing. The others go on,
+// and when it is put right every job is delivered once, and the totals add up.
+func TestPlantedWhileTheServerRuns(t *testing.T) {
+	for _, tt := range []struct {
+		key                      string
+		append, reserve, deliver bool // whether the call meets it
+	}{
+		{key: "w1", append: true, reserve: true},
+		{key: "t1", reserve: true},
+		{key: "f1", reserve: true, deliver: true},
+		{key: "e1", deliver: true},
+		{key: "r1"},
+		{key: "q1", append: true, reserve: true, deliver: true},
+		{key: "a", append: true, reserve: true, deliver: true},
+		{key: "s", append: true, reserve: true, deliver: true},
+		{key: "l", append: true, reserve: true, deliver: true},
+	} {
+		t.Run(tt.key, func(t *testing.T) {
+			s := redistest.New(t, redistest.Options{})
+			at := leaky.Instant(1_700_000_000_000_000)
+			v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
+			v.put("email", leaky.PerSecond(10), func(s *queue.Spec) { s.Lease = queue.Duration(5 * time.Second) })
+			accepted, delivered, held := 6, map[string]int{}, []queue.Reservation(nil)
+			for i := range accepted {
+				v.append(job("email", i))
+			}
+			deliverAll := func() (told error) {
+				out, err := v.e.Settle(v.ctx, deliver(held...))
+				if err != nil {
+					return err
+				}
+				asked := held
+				held = nil
+				for i, o := range out {
+					if o.Err != nil {
+						told, held = o.Err, append(held, asked[i])
+					} else if !o.Stale {
+						delivered[asked[i].ID]++
+					}
+				}
+				return told
+			}
+			held = v.reserve("email").Jobs
+			undo := plant(t, s, "ps{0}"+tt.key)
+			for range 8 { // leases run out
+				at += 1_000_000
+				a, err := v.e.Append(v.ctx, []queue.Job{job("email", accepted)})
+				if err == nil {
+					err = a[0].Err
+				}
+				switch {
+				case errors.Is(err, queue.ErrCorrupt) != tt.append:
+					t.Fatalf("append: %+v, %v", a, err)
+				case err == nil:
+					accepted++
+				}
+				told := deliverAll()
+				if met := tt.deliver && len(held) > 0; errors.Is(told, queue.ErrCorrupt) != met || told == nil == met {
+					t.Fatalf("deliver: %v", told)
+				}
+				r, err := v.e.Reserve(v.ctx, v.request("email"))
+				if granted := len(r.Jobs) > 0; granted && tt.reserve || !granted && !tt.reserve && len(held) < accepted {
+					t.Fatalf("granted %+v, %v", r.Jobs, err)
+				}
+				held = append(held, r.Jobs...)
+			}
+			undo()
+			if accepted == 6 {
+				v.append(job("email", accepted))
+				accepted++
+			}
+			for range 300 {
+				if err := deliverAll(); err != nil {
+					t.Fatalf("put right: %v", err)
+				}
+				at += 100_000
+				held = v.reserve("email").Jobs
+			}
+			for id, times := range delivered {
+				if times != 1 {
+					t.Errorf("%s was delivered %d times", id, times)
+				}
+			}
+			if len(delivered) != accepted {
+				t.Errorf("delivered %d of %d", len(delivered), accepted)
+			}
+			got, err := v.e.Totals(v.ctx)
+			if want := (queue.Totals{Queues: 1}); err != nil || got != want {
+				t.Errorf("totals %+v, %v; want %+v", got, err, want)
+			}
+			if i := v.info("email"); i.Size() != 0 || i.Bytes != 0 || int(i.Delivered) != accepted {
+				t.Errorf("size %d, bytes %d, delivered %d; want 0, 0 and %d", i.Size(), i.Bytes, i.Delivered, accepted)
+			}
+		})
+	}
+}
