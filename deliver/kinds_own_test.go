@@ -109,9 +109,12 @@ func TestWrongFields(t *testing.T) {
 		`{"http": {"url": "http://[::1]:80/x"}}`:     "",
 		`{"http": {"url": "http://` + strings.Repeat("a", 64) +
 			`/"}}`: "deliver.http.url: has a host",
-		`{"http": {"url": "http://a/", "proxy": "http://a..b:3128"}}`:                              "deliver.http.proxy: has a host",
-		`{"sms": {"provider": "twilio", "account": "A", "auth_token": "x", "url": "http://a..b"}}`: "deliver.sms.url: has a host",
-		`{"http": {"url": "http://a/"}, "smtp": {"host": "a"}}`:                                    "deliver: names 2 targets, \"http, smtp\"; a queue has one",
+		`{"http": {"url": "http://a/", "proxy": "http://a..b:3128"}}`: "deliver.http.proxy: has a host",
+
+		`{"sms": {"provider": "twilio", "account": "A", "auth_token": "x",
+			"url": "http://a..b"}}`: "deliver.sms.url: has a host",
+
+		`{"http": {"url": "http://a/"}, "smtp": {"host": "a"}}`: `deliver: names 2 targets, "http, smtp"; a queue has one`,
 	} {
 		_, err := Parse(json.RawMessage(raw))
 		if says == "" && err != nil || says != "" && (err == nil || !strings.HasPrefix(err.Error(), says)) {

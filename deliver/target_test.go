@@ -15,7 +15,8 @@ import (
 
 func TestParse(t *testing.T) {
 	target, err := Parse(json.RawMessage(
-		`{"http": {"url": "https://api.example.com:8443/v1/send?x=1", "timeout": "250ms", "headers": {"authorization": "Bearer s3cret", "X-A": ""}}}`,
+		`{"http": {"url": "https://api.example.com:8443/v1/send?x=1", "timeout": "250ms", ` +
+			`"headers": {"authorization": "Bearer s3cret", "X-A": ""}}}`,
 	))
 	if err != nil {
 		t.Fatal(err)

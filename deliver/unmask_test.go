@@ -25,17 +25,20 @@ func TestSecretsStayOnTheirWay(t *testing.T) {
 		},
 		{
 			web + `}}`,
-			`{"http": {"url": "https://good.example.com/a", "headers": {"Authorization": "***"}, "proxy": "http://evil.example.com"}}`,
+			`{"http": {"url": "https://good.example.com/a", "headers": {"Authorization": "***"}, ` +
+				`"proxy": "http://evil.example.com"}}`,
 			"proxy",
 		},
 		{
 			web + `}}`,
-			`{"http": {"url": "https://good.example.com/a", "headers": {"Authorization": "***"}, "tls": {"server_name": "evil.example.com"}}}`,
+			`{"http": {"url": "https://good.example.com/a", "headers": {"Authorization": "***"}, ` +
+				`"tls": {"server_name": "evil.example.com"}}}`,
 			"tls",
 		},
 		{
 			web + `, "tls": {"server_name": "a.example.com"}}}`,
-			`{"http": {"url": "https://good.example.com/a", "headers": {"Authorization": "***"}, "tls": {"server_name": "a.example.com"}}}`,
+			`{"http": {"url": "https://good.example.com/a", "headers": {"Authorization": "***"}, ` +
+				`"tls": {"server_name": "a.example.com"}}}`,
 			"",
 		},
 		{

@@ -226,7 +226,8 @@ func (s *site) start(t testing.TB, where, line, want string) {
 		return at != nil
 	})
 	if m[2] == "ingress" { // whose first token whoever has the store makes
-		if out, err := s.shell(t, "penstock token init --again --redis redis://localhost:6379/0 | penstock login"); err != nil {
+		const again = "penstock token init --again --redis redis://localhost:6379/0 | penstock login"
+		if out, err := s.shell(t, again); err != nil {
 			t.Fatalf("%s: %v\n%s", where, err, out)
 		}
 	}

@@ -24,7 +24,8 @@ type requests struct {
 func (c *requests) Reserved(int, int, int, time.Duration, error) { c.n.Add(1) }
 
 // The queues of an app that has few handlers left ask for no more than these together, though none of them has less
-// than it wants, and others hang: no slot is lost by a job that is taken out in vain. Nor do they ask more often for it.
+// than it wants, and others hang: no slot is lost by a job that is taken out in vain. Nor do they ask more often for
+// it.
 func TestQueuesOfAnAppAskForWhatItHasLeft(t *testing.T) {
 	run := func(t *testing.T, e queue.Engine, share float64, flowing, hanging int, rate int64, last time.Duration) {
 		t.Helper()

@@ -325,7 +325,8 @@ func TestStopUnsettled(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		run.stop()
 		err := <-run.end
-		if want := "drain: the engine did not take the last settlements in time; these jobs may be delivered again"; text(err) != want || f.now() > 5*time.Second+patience+100*ms {
+		const want = "drain: the engine did not take the last settlements in time; these jobs may be delivered again"
+		if text(err) != want || f.now() > 5*time.Second+patience+100*ms {
 			t.Errorf("Run: %v at %v, want %s", err, f.now(), want)
 		}
 	})

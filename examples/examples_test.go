@@ -136,7 +136,8 @@ func TestMiddleware(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = answer.Body.Close()
-		if answers[answer.StatusCode]++; answer.StatusCode == http.StatusTooManyRequests && answer.Header.Get("Retry-After") == "" {
+		if answers[answer.StatusCode]++; answer.StatusCode == http.StatusTooManyRequests &&
+			answer.Header.Get("Retry-After") == "" {
 			t.Error("a refusal does not say when to come back")
 		}
 	}
@@ -181,7 +182,8 @@ func TestProducer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PENSTOCK_TOKEN", strings.TrimSpace(string(token)))
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url+"/v1/queues/email", strings.NewReader(`{"rate": "20/s", "capacity": 5, "pull": true}`))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url+"/v1/queues/email",
+		strings.NewReader(`{"rate": "20/s", "capacity": 5, "pull": true}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import "reflect"
 // every day. All else follows from it; engines count. The embedded engine keeps them in this order, so a new one goes
 // to the end.
 type Counters struct {
-	Appended  int64 `json:"appended" jobs:"in" help:"Jobs that came into the queue since it was made, those that came back from the overflow included."`
+	Appended  int64 `json:"appended" jobs:"in" help:"Jobs that came in, those back from the overflow included."`
 	Delivered int64 `json:"delivered" jobs:"out" help:"Jobs that ended well."`
 	Retried   int64 `json:"retried" help:"Attempts that failed and were scheduled again."`
 	Died      int64 `json:"died" jobs:"out" help:"Jobs that became dead."`
@@ -20,10 +20,10 @@ type Counters struct {
 	Throttled int64 `json:"throttled" group:"irregular" help:"Answers that asked to be spared; they spent no attempt."`
 	Down      int64 `json:"down" group:"irregular" help:"Answers of a target that was down; they spent no attempt."`
 	Expired   int64 `json:"leases_expired" group:"irregular" help:"Leases that ran out."`
-	Lost      int64 `json:"slots_lost" group:"irregular" help:"Departures that a backlogged queue could have had and did not."`
+	Lost      int64 `json:"slots_lost" group:"irregular" help:"Departures a backlogged queue could have had and did not."`
 	SetAside  int64 `json:"set_aside" group:"overflow" jobs:"in" help:"Jobs that were deferred."`
 	Returned  int64 `json:"returned" group:"overflow" jobs:"out" help:"Jobs that came back from the overflow."`
-	Missing   int64 `json:"missing" group:"overflow" jobs:"out" help:"Deferred jobs that were given up because the overflow does not have them."`
+	Missing   int64 `json:"missing" group:"overflow" jobs:"out" help:"Deferred jobs that the overflow does not have."`
 }
 
 // Counter is a row of the table.

@@ -32,9 +32,11 @@ func TestParseSpecReadsEveryField(t *testing.T) {
 		"on_unknown": "dead", "adapt": {"floor": "20/m", "ceiling": "1/s"},
 		"circuit": {"failures": 3, "min_probe": "2s", "max_probe": "9s", "off": true},
 		"retention": {"for": "90m", "max": 77}, "overflow": "defer",
-		"deferred": {"max_age": "80m", "low_water": 0.25, "max_jobs": 9, "readmit_between": "22:00-06:00", "timezone": "Europe/Berlin"},
+		"deferred": {"max_age": "80m", "low_water": 0.25, "max_jobs": 9,
+			"readmit_between": "22:00-06:00", "timezone": "Europe/Berlin"},
 		"max_in_flight": 50, "max_scheduled": 6, "ordered": true,
-		"lanes": {"rate": "2/s", "burst": 2, "capacity": 5, "max_in_flight": 1, "overrides": {"gmail.com": {"rate": "10/s"}, "a b": {}}},
+		"lanes": {"rate": "2/s", "burst": 2, "capacity": 5, "max_in_flight": 1,
+			"overrides": {"gmail.com": {"rate": "10/s"}, "a b": {}}},
 		"deliver": {"http": {"url": "https://example.com/", "n": 12345678901234567890}}}`))
 	if err != nil {
 		t.Fatal(err)

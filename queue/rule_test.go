@@ -17,7 +17,8 @@ const minute = Duration(time.Minute)
 
 func TestParseRuleReadsEveryField(t *testing.T) {
 	for text, want := range map[string]Rule{
-		`{"name":"otp.to","algorithm":"meter","rate":"2/m","burst":3,"key":"{payload/to}","action":"defer","away":"share","overrides":{"a.b":{"rate":"5/s"},"c":{"rate":"1/s","burst":9}}}`: {
+		`{"name":"otp.to","algorithm":"meter","rate":"2/m","burst":3,"key":"{payload/to}","action":"defer","away":"share",` +
+			`"overrides":{"a.b":{"rate":"5/s"},"c":{"rate":"1/s","burst":9}}}`: {
 			Name: "otp.to", Algorithm: leaky.AlgorithmMeter, Bound: Bound{Rate: rateOf("2/m"), Burst: 3},
 			Key: "{payload/to}", Action: Defer, Away: AwayShare,
 			Overrides: map[string]Bound{"a.b": {Rate: rateOf("5/s"), Burst: 1}, "c": {Rate: rateOf("1/s"), Burst: 9}},

@@ -23,8 +23,11 @@ func keyOf(t *testing.T, template string, j Job) (string, error) {
 func TestKeyTemplateExpands(t *testing.T) {
 	j := Job{
 		Queue: "ses.otp", App: "acme", Lane: "a:b", Headers: map[string]string{"x-TENANT": "Acme 100%", "X-Note": "n"},
-		Payload: []byte(` {"to": "a@example.com", "n": 12345678901234567890.50, "big": 1e400, "yes": true, "no": false, "a/b": 1, "m~n": 2, "": 3,
-			"list": ["x", {"k": ["deep"]}, 7], "0": "zero", "A": "esc", "-": "dash", "text": "12", "é\u0000": "odd", "nested": {"to": "inner", "twice": 1, "twice": 2}} `),
+		Payload: []byte(` {"to": "a@example.com", "n": 12345678901234567890.50, "big": 1e400,
+			"yes": true, "no": false, "a/b": 1, "m~n": 2,
+			"": 3,
+			"list": ["x", {"k": ["deep"]}, 7], "0": "zero", "A": "esc", "-": "dash", "text": "12", "é\u0000": "odd",
+			"nested": {"to": "inner", "twice": 1, "twice": 2}} `),
 	}
 	for template, want := range map[string]string{
 		"":                                    "",

@@ -77,7 +77,8 @@ func TestUpHasATokenForItsOperator(t *testing.T) {
 	// Somebody with another home has no login.
 	stranger := program(t.Context(), "queue", "ls", "--server", s.url)
 	stranger.Env = append(stranger.Env, "XDG_CONFIG_HOME="+t.TempDir())
-	if out, err := stranger.CombinedOutput(); err == nil || !strings.Contains(string(out), "penstock login --server "+s.url) ||
+	if out, err := stranger.CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "penstock login --server "+s.url) ||
 		!strings.Contains(string(out), "admin.token") {
 		t.Errorf("somebody else: %v, %s", err, out)
 	}
@@ -155,13 +156,13 @@ func TestUpServesASocket(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := up(t, "--data", dir)
-	socket := "unix://" + filepath.Join(dir, "penstock.sock")
-	code, out, errs := run(t, "whoami", "--server", socket)
+	socket := filepath.Join(dir, "penstock.sock")
+	code, out, errs := run(t, "whoami", "--server", "unix://"+socket)
 	if code != 0 || !strings.Contains(out, "unix:") || !strings.Contains(out, "the operator") {
 		t.Errorf("exit %d, %s%s", code, out, errs)
 	}
-	if out := paste(t, "curl -sS --unix-socket "+filepath.Join(dir, "penstock.sock")+" http://localhost/v1/queues"); !strings.
-		Contains(out, `"queues"`) {
+	out = paste(t, "curl -sS --unix-socket "+socket+" http://localhost/v1/queues")
+	if !strings.Contains(out, `"queues"`) {
 		t.Errorf("curl: %s", out)
 	}
 	s.end(t)

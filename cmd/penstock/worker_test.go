@@ -94,7 +94,8 @@ func onRedis(t *testing.T) *server {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- app.RunIngress(
-			ctx, []string{"--redis", redis.URL(), "--init", "--listen", "127.0.0.1:0", "--drain-delay", "0", "--no-auth"}, io.Discard, s.said,
+			ctx, []string{"--redis", redis.URL(), "--init", "--listen", "127.0.0.1:0", "--drain-delay", "0", "--no-auth"},
+			io.Discard, s.said,
 		)
 	}()
 	t.Cleanup(func() {

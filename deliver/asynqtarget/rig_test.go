@@ -71,7 +71,8 @@ func (w *workers) ProcessTask(ctx context.Context, _ *asynq.Task) error {
 func work(t *testing.T, o asynq.RedisConnOpt, c asynq.Config, with ...asynq.MiddlewareFunc) *workers {
 	t.Helper()
 	w := &workers{begin: time.Now(), ids: map[string]int{}, seen: make(chan struct{}, 10_000)}
-	c.LogLevel, c.TaskCheckInterval, c.DelayedTaskCheckInterval = asynq.FatalLevel, 10*time.Millisecond, 50*time.Millisecond
+	c.LogLevel = asynq.FatalLevel
+	c.TaskCheckInterval, c.DelayedTaskCheckInterval = 10*time.Millisecond, 50*time.Millisecond
 	s := asynq.NewServer(o, c)
 	mux := asynq.NewServeMux()
 	mux.Use(with...)

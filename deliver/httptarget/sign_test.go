@@ -56,7 +56,8 @@ func TestSigned(t *testing.T) {
 		"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "a=1",
 	}
 	job.Spec.Deliver = []byte(
-		`{"http": {"url": "` + s.URL + `", "method": "PUT", "signing": {"secret": "${secret:new}", "previous_secret": "${secret:old}"}}}`,
+		`{"http": {"url": "` + s.URL + `", "method": "PUT", "signing": {"secret": "${secret:new}", ` +
+			`"previous_secret": "${secret:old}"}}}`,
 	)
 	for i, keys := range []string{"no", "no", "po"} {
 		put("new", keys[:1])

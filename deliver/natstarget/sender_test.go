@@ -279,8 +279,8 @@ func TestTooLateIsNotPublished(t *testing.T) {
 	}
 }
 
-// The app in a subject is the one that has the queue, whatever the job says, and nothing is published while nobody knows
-// which that is.
+// The app in a subject is the one that has the queue, whatever the job says, and nothing is published while nobody
+// knows which that is.
 func TestSubjectsOfApps(t *testing.T) {
 	r := start(t)
 	heard, err := r.nc.SubscribeSync(">")
@@ -312,7 +312,8 @@ func TestSubjectsOfApps(t *testing.T) {
 	publish(r.sender, "{app}.sent", "jobs.-.sent") // it was not told of apps
 	unread = errors.New("not read yet")
 	err = to.Deliver(t.Context(), job("x"), gate{}, target("sent", natstarget.Core))
-	if drain.What(err).Verdict != queue.Down || !strings.Contains(errText(err), "{app} in the subject jobs.{app}.sent: not read") {
+	if drain.What(err).Verdict != queue.Down ||
+		!strings.Contains(errText(err), "{app} in the subject jobs.{app}.sent: not read") {
 		t.Errorf("%v", err)
 	}
 }

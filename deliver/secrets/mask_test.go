@@ -20,13 +20,17 @@ func TestMask(t *testing.T) {
 		},
 		{
 			"headers by name",
-			`{"http":{"headers":{"Authorization":"Bearer a","proxy-authorization":"b","COOKIE":"c","X-Api-Key":"d","Access-TOKEN":"e","My-Secret":"f","db_password":"g","X-Signature-256":"h","Accept":"i"}}}`,
-			`{"http":{"headers":{"Authorization":"***","proxy-authorization":"***","COOKIE":"***","X-Api-Key":"***","Access-TOKEN":"***","My-Secret":"***","db_password":"***","X-Signature-256":"***","Accept":"i"}}}`,
+			`{"http":{"headers":{"Authorization":"Bearer a","proxy-authorization":"b","COOKIE":"c","X-Api-Key":"d",` +
+				`"Access-TOKEN":"e","My-Secret":"f","db_password":"g","X-Signature-256":"h","Accept":"i"}}}`,
+			`{"http":{"headers":{"Authorization":"***","proxy-authorization":"***","COOKIE":"***","X-Api-Key":"***",` +
+				`"Access-TOKEN":"***","My-Secret":"***","db_password":"***","X-Signature-256":"***","Accept":"i"}}}`,
 		},
 		{
 			"headers by other names",
-			`{"http":{"headers":{"X-Credential":"a","Passwd":"b","X-PWD":"c","X-Jwt":"d","Session-Id":"e","X-Bearer":"f","Host-Name":"g"}}}`,
-			`{"http":{"headers":{"X-Credential":"***","Passwd":"***","X-PWD":"***","X-Jwt":"***","Session-Id":"***","X-Bearer":"***","Host-Name":"g"}}}`,
+			`{"http":{"headers":{"X-Credential":"a","Passwd":"b","X-PWD":"c","X-Jwt":"d","Session-Id":"e","X-Bearer":"f",` +
+				`"Host-Name":"g"}}}`,
+			`{"http":{"headers":{"X-Credential":"***","Passwd":"***","X-PWD":"***","X-Jwt":"***","Session-Id":"***",` +
+				`"X-Bearer":"***","Host-Name":"g"}}}`,
 		},
 		{
 			"query", `{"http":{"url":"https://a/b?token=x&u=1&u=2&&flag&=v"}}`,
@@ -34,8 +38,11 @@ func TestMask(t *testing.T) {
 		},
 		{"a query's value with = in it", `{"http":{"url":"https://a/?t=x=y"}}`, `{"http":{"url":"https://a/?t=***"}}`},
 		{
-			"references", `{"http":{"headers":{"Authorization":"Bearer ${secret:A-1}","X-Key":"${secret:A}${secret:B}","Cookie":"a=${secret:A}","X-Token":"${secret:A} x"},"tls":{"key":"${secret:K}"},"url":"https://a/${secret:P}?t=${secret:Q}&u=1${secret:Q}"}}`,
-			`{"http":{"headers":{"Authorization":"Bearer ${secret:A-1}","X-Key":"${secret:A}${secret:B}","Cookie":"***","X-Token":"***"},"tls":{"key":"${secret:K}"},"url":"https://a/${secret:P}?t=${secret:Q}&u=***"}}`,
+			"references", `{"http":{"headers":{"Authorization":"Bearer ${secret:A-1}","X-Key":"${secret:A}${secret:B}",` +
+				`"Cookie":"a=${secret:A}","X-Token":"${secret:A} x"},"tls":{"key":"${secret:K}"},` +
+				`"url":"https://a/${secret:P}?t=${secret:Q}&u=1${secret:Q}"}}`,
+			`{"http":{"headers":{"Authorization":"Bearer ${secret:A-1}","X-Key":"${secret:A}${secret:B}","Cookie":"***",` +
+				`"X-Token":"***"},"tls":{"key":"${secret:K}"},"url":"https://a/${secret:P}?t=${secret:Q}&u=***"}}`,
 		},
 		{"empty query", `{"http":{"url":"https://a/?"}}`, `{"http":{"url":"https://a/?"}}`},
 		{"user", `{"http":{"url":"https://u:p@q@a:1/b@c?d=e#f"}}`, `{"http":{"url":"https://***@a:1/b@c?d=***#***"}}`},

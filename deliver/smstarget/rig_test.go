@@ -97,7 +97,8 @@ func (r *rig) job(to, text, more string) *drain.Job {
 
 func target(url, more string) string {
 	return fmt.Sprintf(
-		`{"sms": {"provider": "twilio", "url": %q, "account": %q, "auth_token": "${secret:TOKEN}", "from": "+15005550006"%s}}`,
+		`{"sms": {"provider": "twilio", "url": %q, "account": %q, "auth_token": "${secret:TOKEN}", `+
+			`"from": "+15005550006"%s}}`,
 		url, smssim.DefaultAccount, more,
 	)
 }

@@ -68,7 +68,8 @@ func TestTwilioTwinUnderWay(t *testing.T) {
 	r.serve(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		switch {
 		case q.Method == http.MethodGet:
-			_, _ = fmt.Fprintf(w, `{"messages": [{"sid": "SM1", "to": %q, "from": "+15005550006", "body": "twin", "direction": "outbound-api", "date_created": %q}]}`,
+			_, _ = fmt.Fprintf(w, `{"messages": [{"sid": "SM1", "to": %q, "from": "+15005550006", "body": "twin", `+
+				`"direction": "outbound-api", "date_created": %q}]}`,
 				to, time.Now().UTC().Format(time.RFC1123Z))
 		case posts.Add(1) == 1:
 			close(first)

@@ -219,7 +219,8 @@ func TestTwilioInside(t *testing.T) {
 // A late gate lets nothing out; one that takes a while does not use up the timeout.
 func TestTwilioGate(t *testing.T) {
 	r := newRig(t, smssim.Options{})
-	if err := r.router.Handle(t.Context(), r.job("+4915112345678", "hello", ""), late{}); drain.What(err).Verdict != queue.Fail || !strings.Contains(err.Error(), drain.ErrLate.Error()) {
+	err := r.router.Handle(t.Context(), r.job("+4915112345678", "hello", ""), late{})
+	if drain.What(err).Verdict != queue.Fail || !strings.Contains(err.Error(), drain.ErrLate.Error()) {
 		t.Error(err)
 	}
 	if requests, _, _ := r.sim.Counts(); requests != 0 {

@@ -172,10 +172,12 @@ func TestAccepts(t *testing.T) {
 	big := base64.StdEncoding.EncodeToString(make([]byte, 600<<10))
 	for _, payload := range []string{
 		`{"to": "a@example.com"}`,
-		`{"to": ["a+b.c=d@sub-domain.example.com", "Ann O'Neil <a@example.com>", "\"Doe, John\" <j@example.com>"], "subject": "` + strings.Repeat("ü", 500) + `"}`,
+		`{"to": ["a+b.c=d@sub-domain.example.com", "Ann O'Neil <a@example.com>", "\"Doe, John\" <j@example.com>"], ` +
+			`"subject": "` + strings.Repeat("ü", 500) + `"}`,
 		`{"bcc": "root@localhost", "text": "` + strings.Repeat("x", 5000) + `\rbare\nline ends\r\nof all kinds"}`,
 		`{"to": "a@bücher.example", "html": "<b>"}`,
-		`{"to": "a@example.com", "attachments": [{"name": "../../x y.ics", "content_type": "text/calendar; method=REQUEST; name=z", "content": "` + big + `"}]}`,
+		`{"to": "a@example.com", "attachments": [{"name": "../../x y.ics", ` +
+			`"content_type": "text/calendar; method=REQUEST; name=z", "content": "` + big + `"}]}`,
 	} {
 		job := queue.Job{Queue: "mail", ID: "1", Payload: []byte(payload)}
 		job.Normalize()

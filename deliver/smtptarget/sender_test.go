@@ -40,8 +40,10 @@ func TestDelivers(t *testing.T) {
 		set := p.target(t, func(s *SMTP) {
 			s.TLS, s.Username, s.Password, s.Mechanism = StartTLS, "me", "${secret:SMTP}", mechanism
 		})
-		job := jobOf(`{"from": "Shop <shop@example.com>", "to": ["Ann <a@example.com>", "b@example.com"], "cc": "c@example.com", "bcc": ["d@example.com", "a@example.com"],
-			"subject": "Grüße", "text": "plain\n.\n.dot", "html": "<p>ä</p>", "headers": {"List-Unsubscribe": "<https://example.com/u>"},
+		job := jobOf(`{"from": "Shop <shop@example.com>", "to": ["Ann <a@example.com>", "b@example.com"],
+			"cc": "c@example.com", "bcc": ["d@example.com", "a@example.com"],
+			"subject": "Grüße", "text": "plain\n.\n.dot", "html": "<p>ä</p>",
+			"headers": {"List-Unsubscribe": "<https://example.com/u>"},
 			"attachments": [{"name": "ü.pdf", "content_type": "application/pdf", "content": "aGVsbG8="}]}`)
 		for range 2 {
 			if err := s.Deliver(t.Context(), job, opened(), set); err != nil {
@@ -269,7 +271,8 @@ func TestRecipientsAndTheDeadline(t *testing.T) {
 			}
 		})
 		job := jobOf(`{"to": ["a@x.de", "b@x.de"], "text": "x"}`)
-		job.Spec.Retry.MinBackoff, job.Spec.Retry.MaxBackoff, job.Spec.Retry.Jitter = queue.Duration(c.backoff), queue.Duration(c.backoff), "none"
+		retry := &job.Spec.Retry
+		retry.MinBackoff, retry.MaxBackoff, retry.Jitter = queue.Duration(c.backoff), queue.Duration(c.backoff), "none"
 		if c.left != 0 {
 			job.Deadline = time.Now().Add(c.left)
 		}

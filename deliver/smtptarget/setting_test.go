@@ -24,7 +24,8 @@ func TestSettings(t *testing.T) {
 	}{
 		{`{"host": "smtp.example.com"}`, "", ""},
 		{`{"host": "2001:db8::1", "tls": "none"}`, "", ""},
-		{`{"host": "smtp.example.com", "username": "me", "password": "${secret:SMTP}", "mechanism": "login", "from": "Shop <shop@example.com>",
+		{`{"host": "smtp.example.com", "username": "me", "password": "${secret:SMTP}", "mechanism": "login",
+			"from": "Shop <shop@example.com>",
 			"helo": "out.example.com", "timeout": "90s", "max_connections": 5, "message_id_domain": "example.com"}`, "", ""},
 		{`{"host": "127.0.0.1", "tls": "none", "username": "me", "password": "x"}`, "", ""},
 		{`{"host": "localhost", "tls": "opportunistic", "username": "me", "password": "x"}`, "", ""},

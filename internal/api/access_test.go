@@ -132,7 +132,9 @@ func TestEveryRoleWithEveryOperation(t *testing.T) {
 				continue
 			}
 			// What is beta's, what nobody has and what is no name at all: the same answer, whatever the role.
-			for _, names := range [][2]string{{betaQueue, betaRule}, {"none-mail", "none-rule"}, {"ses", "ses"}, {"BETA", "BETA"}} {
+			for _, names := range [][2]string{
+				{betaQueue, betaRule}, {"none-mail", "none-rule"}, {"ses", "ses"}, {"BETA", "BETA"},
+			} {
 				a := s.call(acme[role], op, names[0], names[1])
 				a.want(t, 404, "reason", "unknown_"+row.of)
 				if op.Name == "getQueue" || op.Name == "getRule" { // as it is answered to whom all names are his

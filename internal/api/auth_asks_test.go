@@ -44,8 +44,8 @@ func (a *asks) Take(ctx context.Context, name string, takes []queue.Take) ([]que
 	return a.Engine.Take(ctx, name, takes)
 }
 
-// How long an answer takes tells nothing of a foreign name: the store is not asked about it, whether it is there or not,
-// and the answers are the same but for the name.
+// How long an answer takes tells nothing of a foreign name: the store is not asked about it, whether it is there or
+// not, and the answers are the same but for the name.
 func TestForeignNamesAskNobody(t *testing.T) {
 	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
 	if err != nil {

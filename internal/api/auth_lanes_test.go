@@ -79,7 +79,8 @@ func TestForeignLanesInQuotes(t *testing.T) {
 func TestForeignLanesInExports(t *testing.T) {
 	s, acme := withForeignLane(t)
 	for _, path := range []string{
-		"/v1/audit", "/v1/audit?order=oldest", "/v1/queues", "/v1/overview", "/v1/history", "/v1/dead", "/v1/queues/acme-mail",
+		"/v1/audit", "/v1/audit?order=oldest", "/v1/queues", "/v1/overview", "/v1/history", "/v1/dead",
+		"/v1/queues/acme-mail",
 		"/v1/queues/ses.acme", "/v1/queues/ses.acme/changes", "/v1/queues/ses.acme/history",
 		"/v1/queues/ses.acme/timetable?for=60s", "/v1/queues/ses.acme/jobs?state=waiting", "/v1/queues/ses.acme/jobs/gone",
 		"/v1/queues/acme-mail/jobs?state=waiting&lane=" + foreignLane, "/v1/queues/beta-mail", "/v1/queues/beta-mail/history",

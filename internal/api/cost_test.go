@@ -56,7 +56,8 @@ func TestTextsCostLinearMemory(t *testing.T) {
 
 // BenchmarkGuard is what the guard adds to each request.
 func BenchmarkGuard(b *testing.B) {
-	h := Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), GuardOptions{Names: []string{"penstock.example.com"}})
+	h := Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+		GuardOptions{Names: []string{"penstock.example.com"}})
 	r := httptest.NewRequest(http.MethodPost, "/v1/queues/email/jobs", strings.NewReader(`{"payload":1}`))
 	r.Host = "127.0.0.1:8080"
 	r.Header.Set("Content-Type", "application/json")

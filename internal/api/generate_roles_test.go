@@ -34,7 +34,8 @@ func TestRolesPageFollowsTheRoutes(t *testing.T) {
 }
 
 var whoseNames = map[whose]string{
-	nobody: "nobody", anybody: "anybody", theQueue: "queue", theRule: "rule", anything: "anything", everything: "everything",
+	nobody: "nobody", anybody: "anybody", theQueue: "queue", theRule: "rule", anything: "anything",
+	everything: "everything",
 }
 
 func tableOfRoles() string {

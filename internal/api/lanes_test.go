@@ -38,7 +38,8 @@ func TestLaneAnswers(t *testing.T) {
 		{"passed", 422, []any{"reason", "expired", "field", "expires_at", "eta", nil}, "", "has passed"},
 	} {
 		members := append(c.members, "id", c.id)
-		body := `{"payload":1,"id":"` + c.id + `","lane":"\u00e9.example.com","priority":9,"not_before":"2100-01-02T16:04:05.000001+01:00"}`
+		body := `{"payload":1,"id":"` + c.id + `","lane":"\u00e9.example.com","priority":9,` +
+			`"not_before":"2100-01-02T16:04:05.000001+01:00"}`
 		one := f.do("POST", jobs, body)
 		one.want(t, c.status, members...)
 		if got := one.header.Get("Retry-After"); got != c.header || !strings.Contains(one.text, c.detail) {
@@ -76,7 +77,8 @@ func TestLanesOfAQueue(t *testing.T) {
 	rule := map[string]any{"rate": "10/s", "capacity": 5.0}
 	f.do(
 		"PUT", email,
-		`{"rate":"14/s","max_in_flight":50,"max_scheduled":7,"ordered":true,"lanes":{"rate":"2/s","burst":3,"max_in_flight":1,"overrides":{"gmail.com":{"rate":"10/s","capacity":5},"b":{}}}}`,
+		`{"rate":"14/s","max_in_flight":50,"max_scheduled":7,"ordered":true,"lanes":{"rate":"2/s","burst":3,`+
+			`"max_in_flight":1,"overrides":{"gmail.com":{"rate":"10/s","capacity":5},"b":{}}}}`,
 	).
 		want(t, 200, "max_in_flight", 50, "max_scheduled", 7, "ordered", true,
 			"lanes", map[string]any{

@@ -64,7 +64,8 @@ func TestSettlementsOfReceivers(t *testing.T) {
 	f, e := servePull(t, pull.Options{})
 	f.do(
 		"PUT", email,
-		`{"rate":"unlimited","pull":true,"retry":{"max_attempts":1},"circuit":{"failures":2,"min_probe":"1h","max_probe":"1h"}}`,
+		`{"rate":"unlimited","pull":true,"retry":{"max_attempts":1},"circuit":{"failures":2,"min_probe":"1h",`+
+			`"max_probe":"1h"}}`,
 	).want(t, 201)
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
 		f.do("POST", jobs, `{"payload":1,"lane":"x","id":"`+id+`"}`).want(t, 202)
@@ -168,7 +169,8 @@ func TestPulledJobsLife(t *testing.T) {
 	f, e := servePull(t, pull.Options{})
 	f.do(
 		"PUT", email,
-		`{"rate":"unlimited","pull":true,"lease":"1h","retry":{"max_attempts":2,"min_backoff":"1h","max_backoff":"1h","jitter":"none"}}`,
+		`{"rate":"unlimited","pull":true,"lease":"1h","retry":{"max_attempts":2,"min_backoff":"1h","max_backoff":"1h",`+
+			`"jitter":"none"}}`,
 	).want(t, 201, "pull", true)
 	if a := f.do("POST", email+"/leases", ""); a.text != `{"jobs":[]}`+"\n" {
 		t.Errorf("nothing is %s", a.text)
@@ -183,7 +185,8 @@ func TestPulledJobsLife(t *testing.T) {
 	settle := list(l[0]+`,"outcome":"delivered"`, l[1]+`,"outcome":"retry","reason":"busy"`,
 		l[2]+`,"outcome":"dead","reason":"no such user"`,
 		l[3]+`,"outcome":"released"`, l[4]+`,"outcome":"retry","after":"0s"`)
-	const settled = `{"jobs":[{"id":"a","state":"delivered"},{"id":"b","state":"scheduled"},{"id":"c","state":"dead"},{"id":"d","state":"waiting"},{"id":"e","state":"scheduled"}]}` + "\n"
+	const settled = `{"jobs":[{"id":"a","state":"delivered"},{"id":"b","state":"scheduled"},{"id":"c","state":"dead"},` +
+		`{"id":"d","state":"waiting"},{"id":"e","state":"scheduled"}]}` + "\n"
 	for range 2 { // may be repeated
 		if a := f.do("POST", email+"/settle", settle, "Content-Type", "application/json"); a.text != settled {
 			t.Errorf("settled: %s", a.text)
@@ -213,7 +216,8 @@ func TestPulledJobsLife(t *testing.T) {
 	// A queue that is pulled from no more lets go what is out.
 	f.do("PUT", email, `{"rate":"unlimited","lease":"1h"}`).want(t, 200, "pull", nil)
 	f.do("POST", email+"/leases", "").want(t, 400, "reason", "invalid_field", "field", "queue")
-	if a := f.do("POST", email+"/settle", list(m[0]+`,"outcome":"delivered"`)); a.text != `{"jobs":[{"id":"d","state":"delivered"}]}`+"\n" {
+	a := f.do("POST", email+"/settle", list(m[0]+`,"outcome":"delivered"`))
+	if a.text != `{"jobs":[{"id":"d","state":"delivered"}]}`+"\n" {
 		t.Errorf("settled later: %s", a.text)
 	}
 }

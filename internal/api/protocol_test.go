@@ -81,7 +81,8 @@ func TestStreamNoSmuggling(t *testing.T) {
 	hidden := "DELETE /v1/queues/email?force=true HTTP/1.1\r\nHost: x\r\n\r\n"
 	_, r := talk(
 		t, f,
-		"POST /v1/queues/none/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 10000\r\n\r\n"+hidden,
+		"POST /v1/queues/none/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"+
+			"Content-Length: 10000\r\n\r\n"+hidden,
 	)
 	all, _ := io.ReadAll(r) // until the connection is closed
 	if n := strings.Count(string(all), "HTTP/1.1 "); n != 1 || !strings.Contains(string(all), " 404 ") {

@@ -148,7 +148,8 @@ func TestAskedRules(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture, _ queue.Engine) {
 		f.do(
 			"PUT", otp,
-			`{"algorithm":"sliding_log","limit":2,"period":"1h","key":"{payload/to}","overrides":{"vip":{"limit":1000,"period":"1h"}}}`,
+			`{"algorithm":"sliding_log","limit":2,"period":"1h","key":"{payload/to}","overrides":{"vip":{"limit":1000,`+
+				`"period":"1h"}}}`,
 		).want(t, 201)
 		a := f.do("POST", otp+"/take", `{"key":"a"}`)
 		a.want(t, 200, "allowed", true, "limit", 2, "remaining", 1, "retry_after_ms", 0)

@@ -141,7 +141,8 @@ func TestManyTakes(t *testing.T) {
 	f.do("PUT", otp, twoM).want(t, 201)
 	a := f.do(
 		"POST", otp+"/take",
-		`{"takes":[{"key":"a"},{"key":"a","cost":0},{"key":"a","cost":3},{"kee":"a"},{"key":7},{},{"key":"a"},{"key":"a"},"a",{"key":"b","cost":1e3}]}`,
+		`{"takes":[{"key":"a"},{"key":"a","cost":0},{"key":"a","cost":3},{"kee":"a"},{"key":7},{},{"key":"a"},{"key":"a"},`+
+			`"a",{"key":"b","cost":1e3}]}`,
 	)
 	a.want(t, 200)
 	a.wantHeader(t, "RateLimit", "", "Retry-After", "")

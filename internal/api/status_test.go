@@ -65,7 +65,8 @@ func TestQueueStatus(t *testing.T) {
 		t.Errorf("the answer to the pause: %v", s)
 	}
 	has(map[string]any{
-		"code": "parent_paused", "queue": "ses", "reason": "invoice", "claimed_by": "ann", "until": until.Format(time.RFC3339),
+		"code": "parent_paused", "queue": "ses", "reason": "invoice", "claimed_by": "ann",
+		"until": until.Format(time.RFC3339),
 	})
 }
 

@@ -125,7 +125,8 @@ func TestTurnsOfAChangedQueue(t *testing.T) {
 // Whoever may put a queue does not operate others by what it delivers.
 func TestDeliveriesOperateNothing(t *testing.T) {
 	h := api.Guard(
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }), api.GuardOptions{},
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
+		api.GuardOptions{},
 	)
 	for path, want := range map[string]int{
 		email + "/purge": 403, email + "/pause": 403, email: 403, "/v1/rules/x/reset": 403, "/metrics": 403,

@@ -58,8 +58,8 @@ func (f *AuthFlags) Allowed(l ops.Listen) error {
 	if !f.NoAuth || l.Local() {
 		return nil
 	}
-	return ops.Misuse(fmt.Errorf("--no-auth: --listen %s can be reached from other machines, and whoever does could change "+
-		"everything; leave it out, or listen on 127.0.0.1", l.Addr))
+	return ops.Misuse(fmt.Errorf("--no-auth: --listen %s can be reached from other machines, and whoever does could "+
+		"change everything; leave it out, or listen on 127.0.0.1", l.Addr))
 }
 
 // Authority says who sends requests; nil if nobody is asked.

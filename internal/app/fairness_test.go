@@ -186,8 +186,9 @@ func (p *plant) addUp(t *testing.T, accepted int) {
 	t.Helper()
 	var q struct {
 		Stats struct {
-			Waiting, Scheduled, Leased, Deferred, Appended, Delivered, Died, Cancelled, Expired, Missing, Returned int
-			SetAside                                                                                               int `json:"set_aside"`
+			Waiting, Scheduled, Leased, Deferred, Appended, Delivered int
+			Died, Cancelled, Expired, Missing, Returned               int
+			SetAside                                                  int `json:"set_aside"`
 		}
 	}
 	await.Until(t, "nothing is left", func() bool {

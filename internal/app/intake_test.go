@@ -40,7 +40,8 @@ func TestTargetsSeeArrivals(t *testing.T) {
 	const typeJSON = "application/json"
 	expect(
 		"PUT", "",
-		`{"rate": "1/s", "deliver": {"sms": {"provider": "twilio", "account": "AC1", "auth_token": "planted", "allow_from": ["Shop"]}}}`,
+		`{"rate": "1/s", "deliver": {"sms": {"provider": "twilio", "account": "AC1", "auth_token": "planted", `+
+			`"allow_from": ["Shop"]}}}`,
 		typeJSON, 201, `"revision"`,
 	)
 	expect("GET", "", "", "", 200, `"auth_token":"***"`)

@@ -57,10 +57,11 @@ func TestAccessAndDecisionLog(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}))
 	t.Cleanup(target.Close)
-	url, log := logging(t, app.RunIngress, "--redis", redis.URL(), "--init", "--egress-allow", "127.0.0.1", "--nats", nats.URL(),
-		"--access-log", "--decision-log")
+	url, log := logging(t, app.RunIngress, "--redis", redis.URL(), "--init", "--egress-allow", "127.0.0.1",
+		"--nats", nats.URL(), "--access-log", "--decision-log")
 	base := url + "/v1/queues/email"
-	call(t, "PUT", base, fmt.Sprintf(`{"rate":"100/s","slack":"10s","capacity":1,"deliver":{"http":{"url":%q}}}`, target.URL),
+	call(t, "PUT", base,
+		fmt.Sprintf(`{"rate":"100/s","slack":"10s","capacity":1,"deliver":{"http":{"url":%q}}}`, target.URL),
 		"application/json")
 	call(t, "POST", base+"/pause", "", "")
 	post := func(body string) {
@@ -74,7 +75,9 @@ func TestAccessAndDecisionLog(t *testing.T) {
 	for range 3 {
 		post(`{"id":"more","payload":"very secret"}`)
 	}
-	record := one(t, log, "decision", map[string]any{"decision": "refused", "queue": "email", "reason": "full", "job": "more"})
+	record := one(t, log, "decision", map[string]any{
+		"decision": "refused", "queue": "email", "reason": "full", "job": "more",
+	})
 	if record["request"] == nil || record["request"] == "" || record["wait"] == nil {
 		t.Errorf("the refusal: %v", record)
 	}
@@ -97,8 +100,8 @@ func TestAccessAndDecisionLog(t *testing.T) {
 		}
 	}
 
-	_, drains := logging(t, app.RunDrainer(nil), "--redis", redis.URL(), "--egress-allow", "127.0.0.1", "--nats", nats.URL(),
-		"--decision-log")
+	_, drains := logging(t, app.RunDrainer(nil), "--redis", redis.URL(), "--egress-allow", "127.0.0.1",
+		"--nats", nats.URL(), "--decision-log")
 	call(t, "POST", base+"/resume", "", "")
 	stop := one(t, drains, "decision", map[string]any{
 		"decision": "stopped", "queue": "email", "reason": "throttled", "job": "first",

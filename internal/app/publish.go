@@ -39,8 +39,8 @@ func (PublishFlags) LongHelp() map[string]string {
 		"publish-nats": "NATS that nats targets publish to, such as nats://a:4222,nats://b:4222; tls:// for TLS.",
 		"publish-creds": "Credentials file to log in to that NATS with. A user and password, or a token, may stand in the " +
 			"URL instead.",
-		"publish-prefix": "What every subject begins with that they publish to, such as jobs or jobs.{app}: nothing outside of " +
-			"it can be reached. Needed by --publish-nats.",
+		"publish-prefix": "What every subject begins with that they publish to, such as jobs or jobs.{app}: nothing " +
+			"outside of it can be reached. Needed by --publish-nats.",
 		"publish-tls-ca": "PEM file of the authorities that the certificate of that NATS is checked against, instead of " +
 			"the system's.",
 		"publish-tls-cert": "PEM file of the certificate to show to that NATS. Needs --publish-tls-key.",

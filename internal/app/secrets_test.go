@@ -120,8 +120,10 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 	} {
 		may(strings.TrimPrefix(strings.TrimPrefix(target, "http://"), "https://"))
 		tell("PUT", "/v1/queues/"+name,
-			fmt.Sprintf(`{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":{"http":{"url":"%s/${secret:PATH}?token=hunter2-query&a=${secret:VARIABLE}",
-			"headers":{"Authorization":"Bearer hunter2-header","X-Api-Key":"${secret:FILE}"},"signing":{"secret":"${secret:KEY}","previous_secret":"whsec_%s"}}}}`, target, key), 201)
+			fmt.Sprintf(`{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":{"http":{
+			"url":"%s/${secret:PATH}?token=hunter2-query&a=${secret:VARIABLE}",
+			"headers":{"Authorization":"Bearer hunter2-header","X-Api-Key":"${secret:FILE}"},
+			"signing":{"secret":"${secret:KEY}","previous_secret":"whsec_%s"}}}}`, target, key), 201)
 		tell("POST", "/v1/queues/"+name+"/jobs", `{"id":"1","payload":1,"headers":{"X-Tenant-Token":"hunter2-job"}}`, 202)
 	}
 	for name, deliver := range map[string]string{
@@ -177,7 +179,8 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 	defer encodes.Close()
 	may(strings.TrimPrefix(encodes.URL, "http://"))
 	tell("PUT", "/v1/queues/encodes",
-		fmt.Sprintf(`{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":{"http":{"url":%q,"headers":{"X-Api-Key":"${secret:FILE}","Authorization":"Basic %s"}}}}`,
+		fmt.Sprintf(`{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":{"http":{"url":%q,`+
+			`"headers":{"X-Api-Key":"${secret:FILE}","Authorization":"Basic %s"}}}}`,
 			encodes.URL, base64.StdEncoding.EncodeToString([]byte("me:hunter2-basic"))), 201)
 	for id := range encodings {
 		tell("POST", "/v1/queues/encodes/jobs", `{"id":"`+id+`","payload":1}`, 202)
@@ -192,8 +195,10 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 		`{"smtp":{"host":"u:hunter2@a.example"}}`, `{"smtp":{"host":"10.0.0.1","username":"u","password":"hunter2"}}`,
 		`{"sms":{"provider":"twilio","account":"hunter2:hunter2@","auth_token":"hunter2"}}`,
 		`{"sms":{"provider":"twilio","account":"AC1","from":"+14155550100","auth_token":"hunter2","api_secret":"hunter2"}}`,
-		`{"sms":{"provider":"twilio","account":"AC1","from":"+14155550100","auth_token":"hunter2","url":"https://u:hunter2@a.example"}}`,
-		`{"sms":{"provider":"twilio","account":"AC1","from":"+14155550100","auth_token":"hunter2","status_callback":"gopher://u:hunter2@a.example?x=hunter2"}}`,
+		`{"sms":{"provider":"twilio","account":"AC1","from":"+14155550100","auth_token":"hunter2",` +
+			`"url":"https://u:hunter2@a.example"}}`,
+		`{"sms":{"provider":"twilio","account":"AC1","from":"+14155550100","auth_token":"hunter2",` +
+			`"status_callback":"gopher://u:hunter2@a.example?x=hunter2"}}`,
 	} {
 		tell("PUT", "/v1/queues/bad", `{"rate":"1/s","deliver":`+bad+`}`, 400)
 	}
@@ -265,7 +270,8 @@ func smtpSetting(port int, password string) string {
 
 func smsSetting(at, login string) string {
 	return fmt.Sprintf(
-		`{"sms":{"provider":"twilio","url":%q,"account":"AC1","from":"+14155550100","grace":"1ms",%s,"status_callback":"https://example.com/seen?token=hunter2-callback"}}`,
+		`{"sms":{"provider":"twilio","url":%q,"account":"AC1","from":"+14155550100","grace":"1ms",%s,`+
+			`"status_callback":"https://example.com/seen?token=hunter2-callback"}}`,
 		at, login,
 	)
 }

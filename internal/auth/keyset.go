@@ -27,8 +27,8 @@ var (
 )
 
 // keySet is the keys of a provider. It is an oidc.KeySet in place of the library's RemoteKeySet, which keeps a key that
-// was withdrawn until somebody comes with one that it does not know, and asks the provider anew for each JWT that no key
-// has signed: whoever guesses would have us flood it. It also says nothing of how old its keys are.
+// was withdrawn until somebody comes with one that it does not know, and asks the provider anew for each JWT that no
+// key has signed: whoever guesses would have us flood it. It also says nothing of how old its keys are.
 type keySet struct {
 	client *http.Client
 	url    string // set once, before keys are asked for

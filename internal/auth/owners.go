@@ -12,8 +12,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Owners tells a drainer which app a queue is of, and which share of the handlers that app may have. It knows of nothing
-// but apps. Before Run is called, and until the store was read, no app has a bound, and nobody knows whose a queue is.
+// Owners tells a drainer which app a queue is of, and which share of the handlers that app may have. It knows of
+// nothing but apps. Before Run is called, and until the store was read, no app has a bound, and nobody knows whose a
+// queue is.
 type Owners struct {
 	replica *replica
 	index   atomic.Pointer[ownerIndex]

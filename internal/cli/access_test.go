@@ -168,7 +168,8 @@ func TestAppsAndTokens(t *testing.T) {
 func TestSubjects(t *testing.T) {
 	guarded(t)
 	expect(t, ExitDone, "", "", "app", "put", "acme", "--prefix", "acme-*")
-	expect(t, ExitDone, "may produce", "", "subject", "put", "cert:billing.acme.example", "--app", "acme", "--grant", "produce")
+	expect(t, ExitDone, "may produce", "", "subject", "put", "cert:billing.acme.example", "--app", "acme",
+		"--grant", "produce")
 	expect(t, ExitDone, "may view", "", "subject", "put", "cert:billing.acme.example", "--app", "acme", "--grant", "view")
 	expect(t, ExitDone, "cert:billing.acme.example", "", "subject", "ls", "--app", "acme")
 	expect(t, ExitDone, "cert:billing.acme.example", "", "subject", "ls", "-o", "json")

@@ -54,7 +54,8 @@ func TestComplete(t *testing.T) {
 		{[]string{"queue", "info", "email."}, "email.bulk"},
 		{[]string{"queue", "info", "a"}, "a"},
 		{[]string{"queue", "info", "z"}, "z"},
-		{[]string{"queue", "info", "-"}, "--help --server --version --ca --cert --key --header --token-file --profile --insecure-token --output"},
+		{[]string{"queue", "info", "-"}, "--help --server --version --ca --cert --key --header --token-file --profile " +
+			"--insecure-token --output"},
 		{[]string{"queue", "info", "--", "s"}, "sms"},
 		{[]string{"queue", "set", "email", "--max-b"}, "--max-bytes"},
 		{[]string{"queue", "set", "email", "--lane-max"}, "--lane-max-bytes --lane-max-in-flight"},

@@ -151,7 +151,8 @@ func TestDoctorDrainers(t *testing.T) {
 	expect(t, ExitDone, "", "", "queue", "set", "email", "rate=1/h", "deliver.http.url=http://127.0.0.1:1", "-s", url)
 	finds(t, examined(t, "-s", url), "drainers", doctor.Warning, "no drainer asks for jobs")
 	put(t, engine, "email", "1")
-	if do := finds(t, examined(t, "-s", url), "drainers", doctor.Wrong, "and there are some"); do != "drainer --redis URL" {
+	do := finds(t, examined(t, "-s", url), "drainers", doctor.Wrong, "and there are some")
+	if do != "drainer --redis URL" {
 		t.Errorf("what to do: %s", do)
 	}
 	ask("one", ops.Version)
@@ -373,7 +374,9 @@ func TestDoctorDataOfUp(t *testing.T) {
 	var found []doctor.Finding
 	await.Until(t, "its drainer asks for jobs", func() bool {
 		found = examined(t, "--data", dir)
-		return slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Check == "drainers" && f.Verdict == doctor.OK })
+		return slices.ContainsFunc(found, func(f doctor.Finding) bool {
+			return f.Check == "drainers" && f.Verdict == doctor.OK
+		})
 	})
 	finds(t, found, "store", doctor.OK, "takes jobs")
 	finds(t, found, "clock", doctor.OK, "1 other clock")

@@ -17,8 +17,8 @@ type eventsCmd struct {
 
 // Help is shown below the flags.
 func (eventsCmd) Help() string {
-	return `A line for each thing that happens to a queue, until Ctrl-C: it is made, changed, paused, resumed, stopped by its
-receiver, full, deleted, or stands still for another reason. Where the stream is broken off it goes on.
+	return `A line for each thing that happens to a queue, until Ctrl-C: it is made, changed, paused, resumed, stopped by
+its receiver, full, deleted, or stands still for another reason. Where the stream is broken off it goes on.
 
 Examples:
   penstock events
@@ -108,6 +108,7 @@ func eventLine(at time.Time, kind, text string) string {
 }
 
 func figuresOf(q *wire.QueueRow) string {
-	return fmt.Sprintf("%s  %d/%d  in %.1f/s  out %.1f/s  refused %.1f/s  outflow %.1f/s", plain(q.Name), q.Size, q.Capacity,
+	return fmt.Sprintf("%s  %d/%d  in %.1f/s  out %.1f/s  refused %.1f/s  outflow %.1f/s",
+		plain(q.Name), q.Size, q.Capacity,
 		q.In, q.Out, q.Refused, q.Outflow)
 }

@@ -38,7 +38,8 @@ func rulesOf(t *testing.T) (write func(text string), do func(
 const ruleFile = `queues:
   - {name: mail, rate: 1/s, rules: [mail.otp]}
 rules:
-  - {name: mail.otp, algorithm: sliding_log, limit: 2, period: 1m, key: "{lane}", overrides: {a.b: {limit: 9, period: 1m}}}
+  - {name: mail.otp, algorithm: sliding_log, limit: 2, period: 1m, key: "{lane}",
+     overrides: {a.b: {limit: 9, period: 1m}}}
   - {name: calls, algorithm: meter, rate: 5/s}
 `
 

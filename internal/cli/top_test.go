@@ -44,12 +44,14 @@ func TestTopOnce(t *testing.T) {
 	if err := store.Pause(t.Context(), "paused", queue.Pause{Reason: "too\x1b[2Jmany"}); err != nil {
 		t.Fatal(err)
 	}
-	want := `4 queues: 7 jobs, 0 deferred; no drainer was ever seen; a second 0.0 out, 0.0 in, 0.0 refused, 0.0 deferred, 0.0 lost
+	want := `4 queues: 7 jobs, 0 deferred; no drainer was ever seen; a second 0.0 out, 0.0 in, 0.0 refused, 0.0 ` +
+		`deferred, 0.0 lost
 
 NAME    FILL                         SIZE  RATE  IN/S  OUT/S  REFUSED/S  DEFERRED/S  DEFERRED  LOST/S  STATE
 over    [####################] 133%   4/3   1/s   0.0    0.0        0.0         0.0         0     0.0  no drainer, full
 half    [##########..........]  50%   2/4   1/s   0.0    0.0        0.0         0.0         0     0.0  no drainer
-paused  [#####...............]  25%   1/4   1/s   0.0    0.0        0.0         0.0         0     0.0  paused: too\u001b[2Jmany
+paused  [#####...............]  25%   1/4   1/s   0.0    0.0        0.0         0.0         0     0.0  paused: ` +
+		`too\u001b[2Jmany
 empty   [....................]   0%   0/4   1/s   0.0    0.0        0.0         0.0         0     0.0  idle
 `
 	r := expect(t, ExitDone, want, "", "top", "--once", "--interval", "50ms")

@@ -56,7 +56,8 @@ func TestProblems(t *testing.T) {
 		text   string
 	}{
 		{
-			"ours", 429, nil, `{"status":429,"title":"the queue is full","reason":"full","detail":"come back","retry_after_ms":1500}`,
+			"ours", 429, nil, `{"status":429,"title":"the queue is full","reason":"full","detail":"come back",` +
+				`"retry_after_ms":1500}`,
 			client.Problem{Status: 429, Title: "the queue is full", Reason: "full", Detail: "come back", RetryAfterMS: 1500},
 			"come back (full, HTTP 429)",
 		},

@@ -30,8 +30,8 @@ func (e *Event) Of() (of wire.Event, err error) { return of, json.Unmarshal(e.Da
 func (e *Event) Rows() (rows wire.Rows, err error) { return rows, json.Unmarshal(e.Data, &rows) }
 
 // Follow tells what happens to a queue, to all that may be seen if name is empty, as it happens, behind the event of an
-// id if that is not empty. It returns when do does with an error, or the stream ends: a *Problem if the server says why,
-// else an *Unreachable.
+// id if that is not empty. It returns when do does with an error, or the stream ends: a *Problem if the server says
+// why, else an *Unreachable.
 func (c *Client) Follow(ctx context.Context, name, after string, do func(*Event) error) error {
 	path := "/v1/events"
 	if name != "" {

@@ -31,7 +31,8 @@ queues:
     max_in_flight: 50
     max_scheduled: 100
     ordered: true
-    lanes: {rate: 2/s, burst: 3, capacity: 100, max_in_flight: 4, overrides: {"gmail.com": {rate: 10/s}, example.com: {}}}
+    lanes: {rate: 2/s, burst: 3, capacity: 100, max_in_flight: 4,
+            overrides: {"gmail.com": {rate: 10/s}, example.com: {}}}
     overflow: defer
     deferred: {max_age: 6h, low_water: 0.25, max_jobs: 9, readmit_between: 22:00-06:00, timezone: Europe/Berlin}
     deliver:

@@ -26,7 +26,8 @@ func TestPauseAndResume(t *testing.T) {
 	p.Fine()
 }
 
-// What changes is shown before it does. Who saves what somebody else has changed meanwhile is told, and changes nothing.
+// What changes is shown before it does. Who saves what somebody else has changed meanwhile is told, and changes
+// nothing.
 func TestSettingsAreSeenBeforeTheyAreSaved(t *testing.T) {
 	r := newRig(t)
 	r.queue("email", fields{"rate": "1/m", "lanes": fields{"rate": "2/s"}})

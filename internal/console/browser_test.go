@@ -95,7 +95,9 @@ func TestHostileTexts(t *testing.T) {
 	r.must("POST", "/v1/queues/email/pause", fields{"reason": hostile})
 	p := r.signIn(browser.Options{})
 	p.Until(`document.querySelector("[data-key=email]").textContent.includes("<script>document.title")`)
-	for _, address := range []string{"/?name=" + url.QueryEscape(hostile), "/" + url.PathEscape(hostile), "/?page=-1&sort=x"} {
+	for _, address := range []string{
+		"/?name=" + url.QueryEscape(hostile), "/" + url.PathEscape(hostile), "/?page=-1&sort=x",
+	} {
 		p.Go(r.url(address))
 		if title := browser.Value[string](p, "document.title"); title == "broken" {
 			t.Errorf("%s: a script ran", address)

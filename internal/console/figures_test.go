@@ -35,7 +35,8 @@ func TestBytes(t *testing.T) {
 	p := r.signIn(browser.Options{})
 	p.Go(r.url("/"))
 	p.Until(`document.querySelectorAll(".queues tbody tr").length === 50`)
-	bytes := browser.Value[int](p, `performance.getEntriesByType("navigation").concat(performance.getEntriesByType("resource"))
+	bytes := browser.Value[int](p, `performance.getEntriesByType("navigation")
+		.concat(performance.getEntriesByType("resource"))
 		.reduce((sum, entry) => sum + entry.encodedBodySize, 0)`)
 	t.Logf("the overview takes %d bytes", bytes)
 	if bytes == 0 || bytes > maxFirstView {
@@ -113,7 +114,8 @@ func look(ctx context.Context, base string) {
 		names[i] = fmt.Sprintf("queue-%02d", i)
 	}
 	go func() {
-		if resp, err := fetch(ctx, base+"/console/api/v1/events?queues="+url.QueryEscape(strings.Join(names, ","))); err == nil {
+		events := base + "/console/api/v1/events?queues=" + url.QueryEscape(strings.Join(names, ","))
+		if resp, err := fetch(ctx, events); err == nil {
 			defer resp.Body.Close()
 			for lines := bufio.NewScanner(resp.Body); lines.Scan(); { // to its end
 			}

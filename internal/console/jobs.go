@@ -198,7 +198,8 @@ func (f *filter) actions(name, state string) []action {
 		}
 	case "dead":
 		return []action{
-			all("Replay all", "replay", "They wait in the queue again, from their first attempt.", false, []string{"dead", "replay"}),
+			all("Replay all", "replay", "They wait in the queue again, from their first attempt.", false,
+				[]string{"dead", "replay"}),
 			all("Forget all", "forget", "They are gone for good.", true, []string{"dead", "rm"}),
 		}
 	}
@@ -286,7 +287,8 @@ func jobActions(j *wire.Job) []action {
 	case queue.Dead:
 		forget := of("Forget", "", true, "It is gone for good.", "dead", "rm")
 		forget.Method, forget.Path = "DELETE", apiPath("queues", j.Queue, "jobs", j.ID)
-		return []action{of("Replay", "replay", false, "It waits in the queue again, from its first attempt.", "dead", "replay"), forget}
+		replay := of("Replay", "replay", false, "It waits in the queue again, from its first attempt.", "dead", "replay")
+		return []action{replay, forget}
 	}
 	return nil
 }

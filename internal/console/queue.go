@@ -148,7 +148,8 @@ func readChanges(r *request) (any, error) {
 		v.Rows = append(v.Rows, row)
 	}
 	if page.Next > 0 {
-		v.Older = r.console.path("queues", name, "changes") + "?" + url.Values{"before": {strconv.FormatInt(page.Next, 10)}}.Encode()
+		v.Older = r.console.path("queues", name, "changes") + "?" +
+			url.Values{"before": {strconv.FormatInt(page.Next, 10)}}.Encode()
 	}
 	return v, nil
 }

@@ -118,7 +118,8 @@ func (v ruleView) Wait() time.Duration {
 // resets forget what was taken: of the key that was asked about, and of all.
 func resets(name, key string) []action {
 	all := action{
-		Label: "Forget all that was taken", Method: "POST", Path: apiPath("rules", name, "reset"), Role: auth.Operate, Danger: true,
+		Label: "Forget all that was taken", Method: "POST", Path: apiPath("rules", name, "reset"), Role: auth.Operate,
+		Danger:  true,
 		Confirm: "All keys start anew: as much passes at once as after idleness.",
 		Fields:  []field{{Name: "all:json", Value: "true"}}, Command: []string{"rule", "reset", name, "--all", "--yes"},
 	}
@@ -126,7 +127,8 @@ func resets(name, key string) []action {
 		return []action{all}
 	}
 	one := all
-	one.Label, one.Confirm = "Forget what was taken by this key", "It starts anew: as much passes at once as after idleness."
+	one.Label, one.Confirm = "Forget what was taken by this key",
+		"It starts anew: as much passes at once as after idleness."
 	one.Fields, one.Command = []field{{Name: "key", Value: key}}, []string{"rule", "reset", name, key}
 	return []action{one, all}
 }

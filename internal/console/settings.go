@@ -213,10 +213,12 @@ func effects(r *request, q *wire.Queue, edits []edit) (texts []string) {
 			texts = append(texts, drained(r, q, e.Is))
 		case e.Name == "capacity" && err == nil && n < q.Stats.Size():
 			texts = append(texts, fmt.Sprintf(
-				"It holds %s jobs, more than that: nothing is dropped, and there is no room until they have left.", num(q.Stats.Size()),
+				"It holds %s jobs, more than that: nothing is dropped, and there is no room until they have left.",
+				num(q.Stats.Size()),
 			))
 		case e.Name == "max_in_flight" && err == nil && n > 0 && n <= q.Stats.Leased:
-			texts = append(texts, fmt.Sprintf("%s jobs are in flight: nothing leaves until fewer than %d are.", num(q.Stats.Leased), n))
+			texts = append(texts, fmt.Sprintf("%s jobs are in flight: nothing leaves until fewer than %d are.",
+				num(q.Stats.Leased), n))
 		}
 	}
 	return texts

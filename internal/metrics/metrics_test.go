@@ -233,7 +233,8 @@ func TestGaugesRun(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		var out strings.Builder
-		if err := g.Run(ctx, failing{}, survey.New(failing{}, survey.Options{}), time.Second, slog.New(slog.NewTextHandler(&out, nil))); err != nil {
+		if err := g.Run(ctx, failing{}, survey.New(failing{}, survey.Options{}), time.Second,
+			slog.New(slog.NewTextHandler(&out, nil))); err != nil {
 			t.Errorf("stopped with %v", err)
 		}
 		if n := strings.Count(out.String(), "cannot be refreshed"); n != 1 {

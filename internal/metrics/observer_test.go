@@ -72,7 +72,8 @@ penstock_deliveries_total{outcome="retry",queue="b"} 1
 # TYPE penstock_releases_total counter
 penstock_releases_total{queue="a",reason="late"} 1
 penstock_releases_total{queue="b",reason="stopping"} 1
-# HELP penstock_lost_slots_total Departures that a backlogged queue could have had and did not, as this drainer was told.
+# HELP penstock_lost_slots_total Departures that a backlogged queue could have had and did not, as this drainer `+
+		`was told.
 # TYPE penstock_lost_slots_total counter
 penstock_lost_slots_total{queue="a"} 5
 # HELP penstock_leases_expired_total Leases that ran out, anybody's, as this drainer was told.
@@ -115,8 +116,10 @@ penstock_start_lateness_seconds_bucket{le="1"} 4
 penstock_start_lateness_seconds_bucket{le="+Inf"} 4
 penstock_start_lateness_seconds_sum 0.0009
 penstock_start_lateness_seconds_count 4
-`, "penstock_departures_total", "penstock_deliveries_total", "penstock_releases_total", "penstock_lost_slots_total", "penstock_leases_expired_total",
-		"penstock_leases_lost_total", "penstock_settlements_total", "penstock_free_handlers", "penstock_reserves_total", "penstock_start_lateness_seconds")
+`, "penstock_departures_total", "penstock_deliveries_total", "penstock_releases_total",
+		"penstock_lost_slots_total", "penstock_leases_expired_total",
+		"penstock_leases_lost_total", "penstock_settlements_total", "penstock_free_handlers", "penstock_reserves_total",
+		"penstock_start_lateness_seconds")
 	if n := samples(t, reg, "penstock_handler_seconds"); n != 6 {
 		t.Errorf("%d jobs timed, want the 6 that started", n)
 	}

@@ -56,14 +56,17 @@ penstock_readmitted_total{queue="b"} 0
 # TYPE penstock_dead_letters_total counter
 penstock_dead_letters_total{queue="_other",reason="not_ours"} 2
 penstock_dead_letters_total{queue="a",reason="too_old"} 1
-# HELP penstock_dead_letter_failures_total Attempts to store dead letters that failed, by reason; until they succeed, nothing behind them comes back.
+# HELP penstock_dead_letter_failures_total Attempts to store dead letters that failed, by reason; until they `+
+		`succeed, nothing behind them comes back.
 # TYPE penstock_dead_letter_failures_total counter
 penstock_dead_letter_failures_total{reason="full"} 1
 penstock_dead_letter_failures_total{reason="unknown"} 1
-# HELP penstock_deferred_missing_total Jobs recorded as deferred that the overflow does not have: never acknowledged, or lost by NATS.
+# HELP penstock_deferred_missing_total Jobs recorded as deferred that the overflow does not have: never `+
+		`acknowledged, or lost by NATS.
 # TYPE penstock_deferred_missing_total counter
 penstock_deferred_missing_total{queue="b"} 1
-`, "penstock_deferred_total", "penstock_overflow_failures_total", "penstock_readmitted_total", "penstock_dead_letters_total", "penstock_dead_letter_failures_total", "penstock_deferred_missing_total")
+`, "penstock_deferred_total", "penstock_overflow_failures_total", "penstock_readmitted_total",
+		"penstock_dead_letters_total", "penstock_dead_letter_failures_total", "penstock_deferred_missing_total")
 }
 
 // The age grows by itself, is bounded in series, and ends with the backlog.

@@ -61,7 +61,8 @@ func take(t *testing.T, e queue.Taker, rule string, takes ...queue.Take) {
 }
 
 const decisionsHead = `
-# HELP penstock_rule_decisions_total What rules said: allowed, refused, or shadowed, which a rule that only counts would have refused.
+# HELP penstock_rule_decisions_total What rules said: allowed, refused, or shadowed, which a rule that only ` +
+	`counts would have refused.
 # TYPE penstock_rule_decisions_total counter
 `
 
@@ -163,13 +164,16 @@ func TestSeriesOfRulesAreBounded(t *testing.T) {
 		rules.Failed("nobody-knows-it", queue.ErrStoreFull)
 	}
 	compare(t, reg, `
-# HELP penstock_rule_store_errors_total Calls about a rule that the store did not answer, whatever then decided, by reason.
+# HELP penstock_rule_store_errors_total Calls about a rule that the store did not answer, whatever then `+
+		`decided, by reason.
 # TYPE penstock_rule_store_errors_total counter
 penstock_rule_store_errors_total{reason="full",rule="_other"} 2
 penstock_rule_store_errors_total{reason="outcome_unknown",rule="r0"} 2
 penstock_rule_store_errors_total{reason="unavailable",rule="first"} 2
 `, "penstock_rule_store_errors_total")
-	for name, most := range map[string]int{"penstock_rule_decisions_total": 7 * 3, "penstock_rule_decision_seconds": 4, "penstock_rule_away_total": 6 * 4} {
+	for name, most := range map[string]int{
+		"penstock_rule_decisions_total": 7 * 3, "penstock_rule_decision_seconds": 4, "penstock_rule_away_total": 6 * 4,
+	} {
 		if n, err := testutil.GatherAndCount(reg, name); err != nil || n != most {
 			t.Errorf("%d series of %s, want %d: %v", n, name, most, err)
 		}
@@ -211,7 +215,8 @@ func TestAMissingRuleIsCountedWhileItIsAskedFor(t *testing.T) {
 		take(t, a, "tenants", queue.Take{})
 	}
 	compare(t, reg, `
-# HELP penstock_rule_missing_total Jobs that were not taken because their queue names a rule of another group that is gone, or cannot be asked by jobs.
+# HELP penstock_rule_missing_total Jobs that were not taken because their queue names a rule of another group `+
+		`that is gone, or cannot be asked by jobs.
 # TYPE penstock_rule_missing_total counter
 penstock_rule_missing_total{rule="tenants"} 3
 `, "penstock_rule_missing_total")

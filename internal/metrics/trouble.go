@@ -31,7 +31,9 @@ var troubles = []trouble{
 	{is: func(q *seen) bool { return q.Status.Full }},
 	{is: func(q *seen) bool { return q.Info.Held > 0 }},
 	{is: func(q *seen) bool { return q.now.Sub(q.rare.at) < keepQueue }},
-	{oldest: true, is: func(q *seen) bool { return q.waits() && waited(q.Info.OldestWaiting, q.now) > longWait.Seconds() }},
+	{oldest: true, is: func(q *seen) bool {
+		return q.waits() && waited(q.Info.OldestWaiting, q.now) > longWait.Seconds()
+	}},
 	{is: func(q *seen) bool { return q.Deferred > 0 }},
 }
 

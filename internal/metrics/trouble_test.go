@@ -294,7 +294,8 @@ func gathered(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 			for _, l := range m.GetLabel() {
 				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
 			}
-			page[f.GetName()+"{"+strings.Join(labels, ",")+"}"] = m.GetGauge().GetValue() + m.GetCounter().GetValue() // it is one of them
+			page[f.GetName()+"{"+strings.Join(labels, ",")+"}"] = m.GetGauge().GetValue() +
+				m.GetCounter().GetValue() // it is one of them
 		}
 	}
 	return page

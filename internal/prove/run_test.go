@@ -209,7 +209,8 @@ func TestRunWaitsForDrainers(t *testing.T) {
 		Progress: func(time.Duration, int, int, []Mark) { t.Error("the run has begun") },
 	}
 	_, err = Run(t.Context(), o)
-	if err == nil || !strings.Contains(err.Error(), "wait 4s for drainer 1") || !strings.Contains(err.Error(), "has not asked") {
+	if err == nil || !strings.Contains(err.Error(), "wait 4s for drainer 1") ||
+		!strings.Contains(err.Error(), "has not asked") {
 		t.Error(err)
 	}
 	if !s.removed || appended > 0 || len(asked) != 2 {

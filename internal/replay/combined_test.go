@@ -7,7 +7,8 @@ import (
 
 // TestFields are those of a combined line, with names, quotes and escapes as servers write them.
 func TestFields(t *testing.T) {
-	const log = `::1 - Jane Doe [02/Oct/2026:12:00:00 +0000] "POST /a\"b?x=[1] HTTP/2" 404 - "https://e.example/\\" "M \"q\" z"`
+	const log = `::1 - Jane Doe [02/Oct/2026:12:00:00 +0000] "POST /a\"b?x=[1] HTTP/2" 404 - "https://e.example/\\" ` +
+		`"M \"q\" z"`
 	for field, want := range map[string]string{
 		"remote_addr": "::1", "user": "Jane Doe", "method": "POST", "path": `/a\"b`, "query": "x=[1]", "protocol": "HTTP/2",
 		"status": "404", "bytes": "",

@@ -73,7 +73,8 @@ func newRig(t *testing.T, o survey.Options) *rig {
 }
 
 func (r *rig) add(name string) *queue.Info {
-	i := &queue.Info{Spec: queue.Spec{Name: name, Capacity: 10, Rate: leaky.PerSecond(2)}, Rate: leaky.PerSecond(2), Revision: 1}
+	rate := leaky.PerSecond(2)
+	i := &queue.Info{Spec: queue.Spec{Name: name, Capacity: 10, Rate: rate}, Rate: rate, Revision: 1}
 	r.infos[name] = i
 	return i
 }

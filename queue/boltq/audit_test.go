@@ -180,7 +180,8 @@ func TestAuditIsOnDisk(t *testing.T) {
 			}
 			found := false
 			for j := range entries {
-				found = found || a.key != "" && entries[j].Actor.Operation == a.key || a.job != "" && strings.Join(entries[j].IDs, "") == a.job ||
+				found = found || a.key != "" && entries[j].Actor.Operation == a.key ||
+					a.job != "" && strings.Join(entries[j].IDs, "") == a.job ||
 					a.document != "" && entries[j].Name == a.document && entries[j].Revision == a.revision
 			}
 			if !found {

@@ -67,13 +67,15 @@ func TestBlurred(t *testing.T) {
 func TestJoin(t *testing.T) {
 	first := answer(8*ms, in(20*ms, "a"), in(20*ms, "b"))
 	second := answer(2*ms, in(12*ms, "a"))
-	second.Windows[0].Departs, second.Windows[0].Earliest = first.Windows[0].Departs.Add(5*ms), first.Windows[0].Earliest.Add(-ms)
+	second.Windows[0].Departs = first.Windows[0].Departs.Add(5 * ms)
+	second.Windows[0].Earliest = first.Windows[0].Earliest.Add(-ms)
 	join(&first, &second)
 	if got := second.Windows[0]; len(second.Windows) != 1 || got.Earliest.Sub(got.Departs) != 2*ms {
 		t.Errorf("%+v", second.Windows)
 	}
 	third := answer(8*ms, in(4*ms, "a"))
-	third.Windows[0].Departs, third.Windows[0].Earliest = second.Windows[0].Departs.Add(-ms), second.Windows[0].Earliest.Add(ms)
+	third.Windows[0].Departs = second.Windows[0].Departs.Add(-ms)
+	third.Windows[0].Earliest = second.Windows[0].Earliest.Add(ms)
 	join(&second, &third)
 	if third.Windows[0].Departs != second.Windows[0].Departs || third.Windows[0].Earliest != second.Windows[0].Earliest {
 		t.Errorf("%+v, want %+v", third.Windows, second.Windows)

@@ -38,7 +38,8 @@ func anyJob(t *rapid.T) queue.Job {
 		}
 		j.NotBefore = time.UnixMicro(rapid.Int64Range(946771199e6, last).Draw(t, "not before"))
 	}
-	j.Lane = rapid.OneOf(rapid.Just(""), rapid.StringN(0, 20, -1), rapid.StringN(0, -1, queue.MaxLaneBytes)).Draw(t, "lane")
+	lanes := rapid.OneOf(rapid.Just(""), rapid.StringN(0, 20, -1), rapid.StringN(0, -1, queue.MaxLaneBytes))
+	j.Lane = lanes.Draw(t, "lane")
 	j.Priority = rapid.IntRange(0, queue.MaxPriority).Draw(t, "priority")
 	for range rapid.IntRange(0, 5).Draw(t, "headers") {
 		if j.Headers == nil {

@@ -103,7 +103,8 @@ var readmitOrderRules = []rule{
 		slow := fromHolder("slow", s.request(3))
 		r.checkReadmit(fromHolder("slow", s.request(1)), readmit.Returned)
 		r.clock.Advance(30 * time.Second)
-		r.checkReadmit(fromHolder("quick", s.request(4)), readmit.Passed, readmit.Returned, readmit.Returned, readmit.Returned)
+		r.checkReadmit(fromHolder("quick", s.request(4)), readmit.Passed, readmit.Returned, readmit.Returned,
+			readmit.Returned)
 		r.sameIDs(r.drain(s.q), "a", "b", "c", "d")
 		r.busy(slow, queue.ReadmitFor)
 		r.clock.Advance(queue.ReadmitFor)

@@ -69,8 +69,8 @@ func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended,
 	return e.bring(ctx, jobs, true)
 }
 
-// bring takes jobs to their queues, those again that were asked by rules which are others by now. Those that are offered
-// may be set aside.
+// bring takes jobs to their queues, those again that were asked by rules which are others by now. Those that are
+// offered may be set aside.
 func (e *Engine) bring(ctx context.Context, jobs []queue.Job, offered bool) ([]queue.Appended, error) {
 	answers, stamped := make([]queue.Appended, len(jobs)), map[int][]byte{}
 	stale, err := e.bringSome(ctx, jobs, nil, stamped, offered, answers)

@@ -36,7 +36,8 @@ func TestPlantedAuditOfTakes(t *testing.T) {
 			t.Errorf("%v: %v, want corrupt", op, err)
 		}
 	}
-	if taken, err := v.e.Take(ctx, "r", []queue.Take{{Op: queue.TakePeek}}); err != nil || taken[0].Remaining != taken[0].Limit-5 {
+	if taken, err := v.e.Take(ctx, "r", []queue.Take{{Op: queue.TakePeek}}); err != nil ||
+		taken[0].Remaining != taken[0].Limit-5 {
 		t.Errorf("%+v, %v", taken, err)
 	}
 }

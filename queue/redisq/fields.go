@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// hashField is what nearly every script reads of a hash: its name there and in Lua, and the Lua that makes of it what it
-// is in a table.
+// hashField is what nearly every script reads of a hash: its name there and in Lua, and the Lua that makes of it what
+// it is in a table.
 type hashField struct{ name, lua, read string }
 
 // queueFields are those of a queue, see lua/lib/queue.lua.

@@ -77,7 +77,8 @@ func TestPlantedSpared(t *testing.T) {
 	v, s, at := manual(t)
 	v.put("email", leaky.Unlimited, nil)
 	v.append(job("email", 1))
-	const script = `return redis.call('HSET', KEYS[1], 'said', cmsgpack.pack({ 0, 0, 0, 0, 0, 0, '', '', 1, tonumber(ARGV[1]) }))`
+	const script = `return redis.call('HSET', KEYS[1], 'said', cmsgpack.pack({ 0, 0, 0, 0, 0, 0, '', '', 1, ` +
+		`tonumber(ARGV[1]) }))`
 	if err := s.Client().Eval(v.ctx, script, []string{"ps{0}q1"},
 		int64(*at)+48*time.Hour.Microseconds()).Err(); err != nil {
 		t.Fatal(err)

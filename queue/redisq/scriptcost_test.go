@@ -63,7 +63,8 @@ func TestSmallCallsSendFewCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	if _, err := e.Put(ctx, queue.Spec{Name: "email", Rate: leaky.Unlimited, Capacity: 1000}, queue.AnyRevision); err != nil {
+	email := queue.Spec{Name: "email", Rate: leaky.Unlimited, Capacity: 1000}
+	if _, err := e.Put(ctx, email, queue.AnyRevision); err != nil {
 		t.Fatal(err)
 	}
 	var appended int

@@ -53,6 +53,26 @@ func TestScriptsDeclareWhatTheyUse(t *testing.T) {
 	}
 }
 
+// The linter sees to it for Go.
+func TestScriptsFitInto120Columns(t *testing.T) {
+	t.Parallel()
+	err := fs.WalkDir(luaFiles, ".", func(path string, f fs.DirEntry, err error) error {
+		if err != nil || f.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(luaFiles, path)
+		for i, line := range strings.Split(string(text), "\n") {
+			if n := len([]rune(line)); n > 120 {
+				t.Errorf("%s:%d has %d columns", path, i+1, n)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 var (
 	luaText     = regexp.MustCompile(`--[^\n]*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"`)
 	luaName     = regexp.MustCompile(`[A-Za-z_]\w*`)

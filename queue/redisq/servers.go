@@ -83,8 +83,9 @@ var faults = []struct {
 		check: is("aof_last_bgrewrite_status", "err", "the append-only file could not be rewritten, and grows: see its disk"),
 	},
 	{
-		mend:  "info memory",
-		check: is("maxmemory", "0", "maxmemory is not set: a full machine ends Redis, which then is no refusal; set it above used_memory and below what the machine has"),
+		mend: "info memory",
+		check: is("maxmemory", "0", "maxmemory is not set: a full machine ends Redis, which then is no refusal; set it "+
+			"above used_memory and below what the machine has"),
 	},
 	{mend: "config set min-replicas-to-write 1", check: func(s server) string {
 		if replicas, _ := strconv.Atoi(s["connected_slaves"]); replicas > 0 && s["min-replicas-to-write"] == "0" {

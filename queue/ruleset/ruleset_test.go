@@ -49,8 +49,10 @@ func setOf(t *testing.T, rules ...queue.Rule) Set {
 
 func TestAsks(t *testing.T) {
 	five, nine := queue.Bound{Limit: 5}, map[string]queue.Bound{"vip": {Limit: 9, Period: queue.Duration(time.Minute)}}
-	s := setOf(t, queue.Rule{Name: "all", Bound: five}, queue.Rule{Name: "lane", Bound: five, Key: "{lane}", Overrides: nine},
-		queue.Rule{Name: "to", Bound: five, Key: "{payload/to}", Action: queue.Shadow}, queue.Rule{Name: "small", Action: queue.Shadow})
+	s := setOf(t, queue.Rule{Name: "all", Bound: five},
+		queue.Rule{Name: "lane", Bound: five, Key: "{lane}", Overrides: nine},
+		queue.Rule{Name: "to", Bound: five, Key: "{payload/to}", Action: queue.Shadow},
+		queue.Rule{Name: "small", Action: queue.Shadow})
 	for _, tt := range []struct {
 		job  queue.Job
 		want []string // rule, key and limit

@@ -24,8 +24,8 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// BenchmarkDrain appends and drains 20,000 jobs without traces and with one of a hundred, by turns: medians of the rate,
-// and of the CPU that a job takes of this process, the receiver of the traces included, and of Redis.
+// BenchmarkDrain appends and drains 20,000 jobs without traces and with one of a hundred, by turns: medians of the
+// rate, and of the CPU that a job takes of this process, the receiver of the traces included, and of Redis.
 func BenchmarkDrain(b *testing.B) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // what a receiver does with it is not our cost
@@ -34,7 +34,9 @@ func BenchmarkDrain(b *testing.B) {
 	b.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.URL)
 	b.Setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
 	b.Setenv("OTEL_TRACES_SAMPLER_ARG", "0.01")
-	traced, err := Open(Options{Service: "bench", Registry: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler)})
+	traced, err := Open(Options{
+		Service: "bench", Registry: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

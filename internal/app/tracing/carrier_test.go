@@ -67,9 +67,15 @@ func TestJobCarries(t *testing.T) {
 		full["X-"+strings.Repeat("a", i+1)] = ""
 	}
 	for name, c := range map[string]struct{ before, after map[string]string }{
-		"none":      {nil, map[string]string{"traceparent": goodParent, "tracestate": "a=b"}},
-		"others":    {map[string]string{"X": "y"}, map[string]string{"X": "y", "traceparent": goodParent, "tracestate": "a=b"}},
-		"a state":   {map[string]string{"TraceState": "c=d"}, map[string]string{"traceparent": goodParent, "tracestate": "a=b"}},
+		"none": {nil, map[string]string{"traceparent": goodParent, "tracestate": "a=b"}},
+		"others": {
+			map[string]string{"X": "y"},
+			map[string]string{"X": "y", "traceparent": goodParent, "tracestate": "a=b"},
+		},
+		"a state": {
+			map[string]string{"TraceState": "c=d"},
+			map[string]string{"traceparent": goodParent, "tracestate": "a=b"},
+		},
 		"its own":   {map[string]string{"TraceParent": "mine"}, map[string]string{"TraceParent": "mine"}},
 		"as many":   {full, full},
 		"as large":  {map[string]string{"X": strings.Repeat("y", queue.MaxHeaderBytes-1)}, nil},

@@ -280,7 +280,8 @@ func value(t *testing.T, reg *prometheus.Registry, result string) float64 {
 
 // The jobs of which the append is traced are those of which the delivery is, though the others carry nothing.
 func TestWhoeverMeetsAJobDecidesAlike(t *testing.T) {
-	tracer, _ := open(t, otlptest.New(t).URL, "OTEL_TRACES_SAMPLER=parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG=0.1")
+	tracer, _ := open(t, otlptest.New(t).URL, "OTEL_TRACES_SAMPLER=parentbased_traceidratio",
+		"OTEL_TRACES_SAMPLER_ARG=0.1")
 	defer func() { _ = tracer.Close() }()
 	inner := &accepting{}
 	traced := 0

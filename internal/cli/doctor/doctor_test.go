@@ -46,14 +46,17 @@ func said(p *Patient, check string) string {
 
 func TestClock(t *testing.T) {
 	for skew, want := range map[time.Duration]string{
-		0:                       "ok: this machine and 2 other clocks agree within 1s []\n",
-		500 * time.Millisecond:  "ok: this machine and 2 other clocks agree within 1s []\n",
-		1500 * time.Millisecond: "warning: the clock of redis a:1 is 1.5s ahead of this machine's: schedules and expiries go by it [timedatectl set-ntp true]\n",
-		-time.Minute:            "wrong: the clock of redis a:1 is 1m0s behind this machine's: schedules and expiries go by it [timedatectl set-ntp true]\n",
+		0:                      "ok: this machine and 2 other clocks agree within 1s []\n",
+		500 * time.Millisecond: "ok: this machine and 2 other clocks agree within 1s []\n",
+		1500 * time.Millisecond: "warning: the clock of redis a:1 is 1.5s ahead of this machine's: schedules and expiries " +
+			"go by it [timedatectl set-ntp true]\n",
+		-time.Minute: "wrong: the clock of redis a:1 is 1m0s behind this machine's: schedules and expiries go " +
+			"by it [timedatectl set-ntp true]\n",
 	} {
 		p := &Patient{Servers: func(context.Context) ([]redisq.Server, error) {
 			return []redisq.Server{
-				{Addr: "a:1", Time: noon.Add(skew), Asked: noon, Answered: noon}, {Addr: "b:1", Time: noon, Asked: noon, Answered: noon},
+				{Addr: "a:1", Time: noon.Add(skew), Asked: noon, Answered: noon},
+				{Addr: "b:1", Time: noon, Asked: noon, Answered: noon},
 			}, nil
 		}}
 		if got := said(p, "clock"); got != want {
@@ -69,20 +72,30 @@ func TestClock(t *testing.T) {
 }
 
 func TestOverflow(t *testing.T) {
-	jobs := deferred.StreamState{Name: "JOBS", Messages: 2, Bytes: 10, MaxBytes: 1 << 20, Time: noon, Oldest: noon.Add(-time.Hour)}
+	jobs := deferred.StreamState{
+		Name: "JOBS", Messages: 2, Bytes: 10, MaxBytes: 1 << 20, Time: noon, Oldest: noon.Add(-time.Hour),
+	}
 	dead := deferred.StreamState{Name: "DEAD", MaxBytes: 1 << 20, Time: noon}
 	for want, change := range map[string]func(jobs, dead *deferred.StreamState){
-		"ok: nats holds 2 messages of deferred jobs; the oldest has waited for 1h0m0s []\n": func(_, _ *deferred.StreamState) {},
+		"ok: nats holds 2 messages of deferred jobs; the oldest has waited for 1h0m0s []\n": func(
+			_, _ *deferred.StreamState,
+		) {
+		},
 		"warning: JOBS is full to 90% [nats stream edit JOBS --max-bytes 2.0 MiB]\n": func(jobs, _ *deferred.StreamState) {
 			jobs.Bytes = jobs.MaxBytes * 9 / 10
 		},
-		"wrong: DEAD is full, and takes no more [nats stream edit DEAD --max-bytes 2.0 MiB]\n": func(_, dead *deferred.StreamState) {
+		"wrong: DEAD is full, and takes no more [nats stream edit DEAD --max-bytes 2.0 MiB]\n": func(
+			_, dead *deferred.StreamState,
+		) {
 			dead.Bytes = dead.MaxBytes
 		},
-		"warning: DEAD holds 3 deferred jobs that could not come back [nats stream view DEAD]\n": func(_, dead *deferred.StreamState) {
+		"warning: DEAD holds 3 deferred jobs that could not come back [nats stream view DEAD]\n": func(
+			_, dead *deferred.StreamState,
+		) {
 			dead.Messages = 3
 		},
-		"warning: the oldest deferred job has waited for 13h0m0s: raise the rate of its queue, or max_age [penstock queue ls]\n": func(
+		"warning: the oldest deferred job has waited for 13h0m0s: raise the rate of its queue, or max_age [penstock queue " +
+			"ls]\n": func(
 			jobs, _ *deferred.StreamState,
 		) {
 			jobs.Oldest = noon.Add(-13 * time.Hour)
@@ -90,7 +103,9 @@ func TestOverflow(t *testing.T) {
 	} {
 		j, d := jobs, dead
 		change(&j, &d)
-		p := &Patient{Overflow: func(context.Context) ([]deferred.StreamState, error) { return []deferred.StreamState{j, d}, nil }}
+		p := &Patient{Overflow: func(context.Context) ([]deferred.StreamState, error) {
+			return []deferred.StreamState{j, d}, nil
+		}}
 		if got := said(p, "overflow"); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
@@ -99,8 +114,9 @@ func TestOverflow(t *testing.T) {
 
 func TestDisk(t *testing.T) {
 	for free, want := range map[uint64]string{
-		50 << 30: "ok: 50 GiB is left on the disk of /d []\n", 500 << 20: "warning: 500 MiB is left on the disk of /d [df -h /d]\n",
-		50 << 20: "wrong: 50 MiB is left on the disk of /d: jobs will be refused [df -h /d]\n",
+		50 << 30:  "ok: 50 GiB is left on the disk of /d []\n",
+		500 << 20: "warning: 500 MiB is left on the disk of /d [df -h /d]\n",
+		50 << 20:  "wrong: 50 MiB is left on the disk of /d: jobs will be refused [df -h /d]\n",
 	} {
 		p := &Patient{Disk: "/d", Free: func(string) (uint64, error) { return free, nil }}
 		if got := said(p, "disk"); got != want {

@@ -112,7 +112,8 @@ func TestLoginsThatCannotBeUsed(t *testing.T) {
 	if err := os.Chmod(f.Path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Logins(); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), f.Path) {
+	if _, err := f.Logins(); err == nil || strings.Contains(err.Error(), "secret") ||
+		!strings.Contains(err.Error(), f.Path) {
 		t.Errorf("that is not JSON of ours: %v", err)
 	}
 }

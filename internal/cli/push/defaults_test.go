@@ -31,10 +31,14 @@ func TestDefaults(t *testing.T) {
 		{"all", push.Defaults{
 			Lane: "a\"b", Priority: 9, NotBefore: at, Overflow: "defer", ExpiresAt: at.Add(time.Hour),
 		}, []string{
-			`{"lane":"a\"b","priority":9,"not_before":"2030-01-02T15:04:05.5Z","overflow":"defer","expires_at":"2030-01-02T16:04:05.5Z","id":"` + id + `","payload":1}`,
-			`{"lane":"a\"b","priority":9,"not_before":"2030-01-02T15:04:05.5Z","expires_at":"2030-01-02T16:04:05.5Z", "payload":1, "overflow":"reject","id":"a"}`,
-			`{"lane":"a\"b","priority":9,"not_before":"2030-01-02T15:04:05.5Z","\u006fverflow":null,"id":"b","expires_at":"2031-01-01T00:00:00Z"}`,
-			`{"lane":"a\"b","priority":9,"not_before":"2030-01-02T15:04:05.5Z","overflow":"defer","expires_at":"2030-01-02T16:04:05.5Z","payload":{"overflow":"x"},"id":"c"}`,
+			`{"lane":"a\"b","priority":9,"not_before":"2030-01-02T15:04:05.5Z","overflow":"defer",` +
+				`"expires_at":"2030-01-02T16:04:05.5Z","id":"` + id + `","payload":1}`,
+			`{"lane":"a\"b","priority":9,"not_before":"2030-01-02T15:04:05.5Z","expires_at":"2030-01-02T16:04:05.5Z", ` +
+				`"payload":1, "overflow":"reject","id":"a"}`,
+			`{"lane":"a\"b","priority":9,"not_before":"2030-01-02T15:04:05.5Z","\u006fverflow":null,"id":"b",` +
+				`"expires_at":"2031-01-01T00:00:00Z"}`,
+			`{"lane":"a\"b","priority":9,"not_before":"2030-01-02T15:04:05.5Z","overflow":"defer",` +
+				`"expires_at":"2030-01-02T16:04:05.5Z","payload":{"overflow":"x"},"id":"c"}`,
 		}},
 		{"both", push.Defaults{Overflow: "defer", ExpiresAt: at}, []string{
 			`{"overflow":"defer","expires_at":"2030-01-02T15:04:05.5Z","id":"` + id + `","payload":1}`,

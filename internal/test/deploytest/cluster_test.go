@@ -30,7 +30,8 @@ func startNATS(t *testing.T, deploy files) map[string]*server.Server {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Host, o.Port, o.HTTPHost, o.HTTPPort, o.NoSigs = "127.0.0.1", server.RANDOM_PORT, "127.0.0.1", server.RANDOM_PORT, true
+		o.Host, o.Port, o.NoSigs = "127.0.0.1", server.RANDOM_PORT, true
+		o.HTTPHost, o.HTTPPort = "127.0.0.1", server.RANDOM_PORT
 		o.Cluster.Host, o.Cluster.Port, o.Routes, o.StoreDir = "127.0.0.1", ports[i], routes, t.TempDir()
 		s, err := server.NewServer(o)
 		if err != nil {

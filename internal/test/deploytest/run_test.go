@@ -65,7 +65,8 @@ func TestServices(t *testing.T) {
 	})
 
 	// What finds no room goes to the overflow, on the three NATS.
-	call(t, token, http.MethodPut, front+"/v1/queues/slow", `{"rate":"1/h","capacity":1,"overflow":"defer"}`, http.StatusCreated)
+	call(t, token, http.MethodPut, front+"/v1/queues/slow", `{"rate":"1/h","capacity":1,"overflow":"defer"}`,
+		http.StatusCreated)
 	call(t, token, http.MethodPost, front+"/v1/queues/slow/jobs", `{"payload":1}`, http.StatusAccepted)
 	if said := call(
 		t, token, http.MethodPost, front+"/v1/queues/slow/jobs", `{"payload":2}`, http.StatusAccepted,

@@ -47,12 +47,13 @@ func startNATSUsers(t *testing.T) (url func(user string) string) {
 // connectNATS connects as a user, as internal/app does.
 func connectNATS(t *testing.T, url func(string) string, user string, refused chan<- error) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(url(user), nats.CustomInboxPrefix("_INBOX.penstock-"+user), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		select {
-		case refused <- err:
-		default:
-		}
-	}))
+	nc, err := nats.Connect(url(user), nats.CustomInboxPrefix("_INBOX.penstock-"+user),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			select {
+			case refused <- err:
+			default:
+			}
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -133,7 +133,8 @@ func ingressWork(s *redisUsers, e *redisq.Engine) {
 		_, err = e.Put(ctx, spec, queue.AnyRevision)
 		s.do(text, err)
 	}
-	rule, err := queue.ParseRule([]byte(`{"name":"mail.sender","algorithm":"token_bucket","rate":"5/s","burst":5,"key":"{lane}"}`))
+	rule, err := queue.ParseRule([]byte(`{"name":"mail.sender","algorithm":"token_bucket","rate":"5/s","burst":5,` +
+		`"key":"{lane}"}`))
 	s.do("rule", err)
 	_, err = e.PutRule(ctx, rule, queue.AnyRevision)
 	s.do("put a rule", err)
@@ -220,7 +221,8 @@ func TestRedisUsersRights(t *testing.T) {
 		}
 		return err
 	}
-	rule, err := queue.ParseRule([]byte(`{"name":"mail.other","algorithm":"token_bucket","rate":"5/s","burst":5,"key":"{lane}"}`))
+	rule, err := queue.ParseRule([]byte(`{"name":"mail.other","algorithm":"token_bucket","rate":"5/s","burst":5,` +
+		`"key":"{lane}"}`))
 	s.do("rule", err)
 	for what, do := range map[string]func() error{
 		"ingress reserves":                           func() error { return reserve("c") },
@@ -308,7 +310,8 @@ func denied(ctx context.Context, c *redis.Client, command string) error {
 		args = append(args, word)
 	}
 	err := c.Do(ctx, args...).Err()
-	if err != nil && (strings.Contains(err.Error(), "permission") || strings.Contains(err.Error(), "executing the script can't")) {
+	if err != nil && (strings.Contains(err.Error(), "permission") ||
+		strings.Contains(err.Error(), "executing the script can't")) {
 		return err
 	}
 	return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/penstock/penstock/internal/test/transcript"
 )
 
-// Build builds a program of this module, such as ./cmd/ingress, into a directory as it is shipped, and returns its path.
-// Root is the module's directory.
+// Build builds a program of this module, such as ./cmd/ingress, into a directory as it is shipped, and returns its
+// path. Root is the module's directory.
 func Build(ctx context.Context, root, dir, pkg string) (string, error) {
 	path := filepath.Join(dir, filepath.Base(pkg))
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, pkg)

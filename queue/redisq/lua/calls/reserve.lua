@@ -87,7 +87,8 @@ if not replay() then
     visit_due(B .. 's', 0, true)
     visit_due(B .. 'a', HORIZON, false)
   end
-  local short = tonumber(ARGV[6]) > 0 and shares.short or last and last[4] or {} -- without a handler nothing was found out
+  -- Without a handler nothing was found out.
+  local short = tonumber(ARGV[6]) > 0 and shares.short or last and last[4] or {}
   call('SET', grant_key, cmsgpack.pack({ number, M.run, me, short, unpack(granted) }), 'PX', 60000)
 end
 
