@@ -56,16 +56,40 @@ func (h *handler) access(w http.ResponseWriter, r *http.Request) (http.ResponseW
 	return a, func() { h.o.Access.LogAttrs(r.Context(), slog.LevelInfo, "access", a.attrs(r)...) }
 }
 
-func (a *accessed) attrs(r *http.Request) []slog.Attr {
+// LogAccess has what another handler serves logged as the API logs its own requests; nothing, if there is no log.
+func LogAccess(log *slog.Logger, next http.Handler) http.Handler {
+	if log == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := &accessed{ResponseWriter: w, begun: time.Now()}
+		defer func() { log.LogAttrs(r.Context(), slog.LevelInfo, "access", a.attrs(r)...) }()
+		next.ServeHTTP(a, r)
+	})
+}
+
+// logGuarded logs a request that the Guard has refused.
+func logGuarded(log *slog.Logger, r *http.Request, p *Problem) {
+	log.LogAttrs(r.Context(), slog.LevelInfo, "access",
+		append(requested(r), slog.Int("status", p.Reason.Status), slog.String("reason", p.Reason.Code))...)
+}
+
+// requested is what is logged of a request whatever became of it.
+func requested(r *http.Request) []slog.Attr {
 	path := clip(r.URL.Path)
 	if auth.TokenInURL(r.URL) {
 		path = secrets.Hidden
 	}
-	list := []slog.Attr{
-		slog.String("request", a.Header()[headerRequest][0]), slog.String("address", addressOf(r)),
-		slog.String("method", clip(r.Method)),
-		slog.String("path", path), slog.Int("status", a.status),
-		slog.Int64("bytes", a.bytes), slog.Duration("took", time.Since(a.begun)),
+	return []slog.Attr{
+		slog.String("address", addressOf(r)), slog.String("method", clip(r.Method)), slog.String("path", path),
+	}
+}
+
+func (a *accessed) attrs(r *http.Request) []slog.Attr {
+	list := append(requested(r), slog.Int("status", a.status), slog.Int64("bytes", a.bytes),
+		slog.Duration("took", time.Since(a.begun)))
+	if id := a.Header().Get(headerRequest); id != "" { // pages have none, but what they ask of the API
+		list = append(list, slog.String("request", id))
 	}
 	if a.operation != "" {
 		list = append(list, slog.String("operation", a.operation))

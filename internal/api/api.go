@@ -124,6 +124,7 @@ type handler struct {
 type API struct {
 	http.Handler
 	refusals *refusals
+	access   *slog.Logger
 }
 
 // Close records what was refused and is not recorded yet, for as long as the store may take for one entry. It is called
@@ -151,7 +152,7 @@ func New(engine queue.Engine, o Options) *API {
 		replays: make(chan struct{}, maxReplays),
 	}
 	h.refusals = &refusals{store: engine, logger: o.Logger}
-	return &API{h.dispatch(), h.refusals}
+	return &API{h.dispatch(), h.refusals, o.Access}
 }
 
 // Beside returns what of the API is served by a listener of its own: health and metrics, and nothing else.

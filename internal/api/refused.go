@@ -187,9 +187,13 @@ func (h *handler) noteRefusal(rt *route, w http.ResponseWriter, r *http.Request,
 	})
 }
 
-// NoteGuarded notes that the Guard refused a request, unless that would have changed nothing. Nobody was asked who sent
-// it, and its address and all else of it can be chosen: so all of one reason are one entry a minute.
+// NoteGuarded tells the access log that the Guard refused a request, and the audit log, unless that would have changed
+// nothing. Nobody was asked who sent it, and its address and all else of it can be chosen: so all of one reason are one
+// entry a minute.
 func (a *API) NoteGuarded(r *http.Request, p *Problem) {
+	if a.access != nil {
+		logGuarded(a.access, r, p)
+	}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
 		return
 	}

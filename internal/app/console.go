@@ -2,11 +2,13 @@ package app
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
 
+	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/console"
 	"github.com/penstock/penstock/internal/ops"
 )
@@ -45,12 +47,15 @@ func notInPrefix(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("/._-", r)
 }
 
-// consoleOver serves the console before the API, unless it is off.
-func (f *ConsoleFlags) consoleOver(api http.Handler) http.Handler {
+// consoleOver serves the console before the API, unless it is off. log is told of its requests, nil of none.
+func (f *ConsoleFlags) consoleOver(full http.Handler, log *slog.Logger) http.Handler {
 	if !f.Console {
-		return api
+		return full
 	}
-	return console.New(console.Options{API: api, Prefix: f.PathPrefix, Version: ops.Version}).Before(api)
+	return console.New(console.Options{
+		API: full, Prefix: f.PathPrefix, Version: ops.Version,
+		Logged: func(h http.Handler) http.Handler { return api.LogAccess(log, h) },
+	}).Before(full)
 }
 
 // forms is where web pages may send forms: see api.Guard.

@@ -183,7 +183,7 @@ func (i *Ingress) Run(ctx context.Context) error {
 	full := api.New(i.engine, o)
 	i.api.Store(full)
 	defer full.Close()
-	front := i.o.Console.consoleOver(full)
+	front := i.o.Console.consoleOver(full, o.Access)
 	serve := func(ctx context.Context) error {
 		defer i.turns.Close() // nobody waits any more
 		return ops.RunAll(ctx,

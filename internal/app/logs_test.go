@@ -94,6 +94,10 @@ func TestAccessAndDecisionLog(t *testing.T) {
 	token, _ := auth.NewToken()
 	call(t, "GET", url+"/v1/tokens/"+token, "", "")
 	one(t, log, "access", map[string]any{"method": "GET", "operation": "getToken"})
+	call(t, "GET", url+"/console/nowhere?key=very+secret", "", "")
+	one(t, log, "access", map[string]any{"method": "GET", "path": "/console/nowhere", "status": 404})
+	call(t, "POST", url+"/console/sign-in", "token="+token, "application/x-www-form-urlencoded")
+	one(t, log, "access", map[string]any{"method": "POST", "path": "/console/sign-in", "reason": "unsupported_media_type"})
 	for _, never := range []string{"very secret", "very+secret", token} {
 		if strings.Contains(log.String(), never) {
 			t.Errorf("the log has %q", never)

@@ -17,6 +17,8 @@ type Options struct {
 	// Prefix is what a reverse proxy in front has before every path, such as /penstock; links begin with it. Empty is
 	// none.
 	Prefix string
+	// Logged wraps what serves the pages, so that their requests are logged; nil does not.
+	Logged func(http.Handler) http.Handler
 	// Version is that of the program, for people.
 	Version string
 }
@@ -54,12 +56,16 @@ func New(o Options) *Console {
 
 // Before serves the console, and what is not the console's by next.
 func (c *Console) Before(next http.Handler) http.Handler {
+	own, home := http.Handler(c), http.RedirectHandler(c.root+"/", http.StatusSeeOther)
+	if c.o.Logged != nil {
+		own, home = c.o.Logged(own), c.o.Logged(home)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == Root, r.URL.Path == "/" && strings.Contains(r.Header.Get("Accept"), "text/html"):
-			http.Redirect(w, r, c.root+"/", http.StatusSeeOther)
+			home.ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, Root+"/"):
-			c.ServeHTTP(w, r)
+			own.ServeHTTP(w, r)
 		default:
 			next.ServeHTTP(w, r)
 		}
