@@ -52,6 +52,7 @@ func (h *handler) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 	}
 	if rt.effect == changes {
 		h.change(rt, w, r)
+		h.looks.forget()
 		if h.o.Survey.Watching() > 0 {
 			h.o.Survey.Hurry()
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/survey"
+	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 )
@@ -116,7 +117,8 @@ type handler struct {
 	refusals *refusals
 	puts     appLocks // of who asks in the name of an app that has limits
 	open     appPlaces
-	store    storeState
+	store    shared[struct{}, wire.Store]
+	looks    looks
 	replays  chan struct{} // those that compute
 }
 

@@ -60,7 +60,7 @@ func (h *handler) follow(w http.ResponseWriter, r *http.Request, names []string)
 		return
 	}
 	defer leave()
-	if _, err := h.snapshot(r.Context()); err != nil {
+	if _, err := h.o.Survey.First(r.Context()); err != nil {
 		h.fail(w, err, "")
 		return
 	}

@@ -21,7 +21,7 @@ func (h *handler) getHistory(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	snapshot, err := h.snapshot(r.Context())
+	snapshot, err := h.o.Survey.First(r.Context())
 	if err == nil && snapshot.Row(name) == nil { // it may have been made since
 		_, err = h.engine.Get(r.Context(), name)
 	}
@@ -46,7 +46,7 @@ func (h *handler) listHistories(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	snapshot, err := h.snapshot(r.Context())
+	snapshot, err := h.o.Survey.First(r.Context())
 	if err != nil {
 		h.fail(w, err, "")
 		return

@@ -23,7 +23,7 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	snapshot, err := h.snapshot(r.Context())
+	snapshot, err := h.o.Survey.First(r.Context())
 	if err != nil {
 		h.fail(w, err, "")
 		return
@@ -42,15 +42,6 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request) {
 		page.Next = next
 	}
 	h.writeJSON(w, r, http.StatusOK, page)
-}
-
-// snapshot is the latest reading of all queues; of a server that has only begun the first.
-func (h *handler) snapshot(ctx context.Context) (*survey.Snapshot, error) {
-	if s := h.o.Survey.Latest(); !s.At.IsZero() {
-		return s, nil
-	}
-	err := h.o.Survey.Read(ctx)
-	return h.o.Survey.Latest(), err
 }
 
 // readOverview reads which queues are asked for.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -20,7 +21,11 @@ func (h *handler) getTimetable(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	t, err := quote.ReadTimetable(r.Context(), h.engine, name, span)
+	t, err := h.looks.timetables.get(
+		r.Context(), timetableOf{name, span}, mayBeOld(r), func(ctx context.Context) (quote.Timetable, error) {
+			return quote.ReadTimetable(ctx, h.engine, name, span)
+		},
+	)
 	if err != nil {
 		h.fail(w, err, name)
 		return

@@ -93,22 +93,24 @@ func TestFiftyConsoles(t *testing.T) {
 		put(t, fmt.Sprintf("%s/v1/queues/queue-%02d", base, i), `{"rate":"10/s","pull":true}`, "")
 	}
 	none := commandsPerSecond(t, client)
-	ctx, cancel := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() { look(ctx, base) })
-	}
-	fifty := commandsPerSecond(t, client)
-	cancel()
-	all.Wait()
-	t.Logf("none cost Redis %.1f commands a second, fifty %.1f", none, fifty)
-	if fifty-none > maxCommands {
-		t.Errorf("fifty consoles cost Redis %.1f commands a second over the %.1f of none", fifty-none, none)
+	for name, look := range map[string]func(context.Context, string){"overviews": lookAtAll, "pages of a queue": lookAtOne} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() { look(ctx, base) })
+		}
+		fifty := commandsPerSecond(t, client)
+		cancel()
+		all.Wait()
+		t.Logf("none cost Redis %.1f commands a second, fifty %s %.1f", none, name, fifty)
+		if fifty-none > maxCommands {
+			t.Errorf("fifty %s cost Redis %.1f commands a second over the %.1f of none", name, fifty, none)
+		}
 	}
 }
 
-// look does what an open overview does: it follows the events of its queues, and asks for the page again every 2 s.
-func look(ctx context.Context, base string) {
+// lookAtAll does what an open overview does: it follows the events of its queues, and asks for the page again every 2 s.
+func lookAtAll(ctx context.Context, base string) {
 	names := make([]string, 50)
 	for i := range names {
 		names[i] = fmt.Sprintf("queue-%02d", i)
@@ -121,14 +123,25 @@ func look(ctx context.Context, base string) {
 			}
 		}
 	}()
+	visit(ctx, base+"/console/", 2*time.Second)
+}
+
+// lookAtOne does what the open page of a queue does: it asks for itself again every 3 s, and for the charts.
+func lookAtOne(ctx context.Context, base string) {
+	go visit(ctx, base+"/console/api/v1/queues/queue-07/history?window=15m", 5*time.Second)
+	visit(ctx, base+"/console/queues/queue-07", 3*time.Second)
+}
+
+// visit asks for a page, and every so often again.
+func visit(ctx context.Context, page string, every time.Duration) {
 	for ctx.Err() == nil {
-		if resp, err := fetch(ctx, base+"/console/"); err == nil {
+		if resp, err := fetch(ctx, page); err == nil {
 			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(2 * time.Second):
+		case <-time.After(every):
 		}
 	}
 }

@@ -23,6 +23,8 @@ type page struct {
 	role auth.Role
 	// operations are those of the API that it calls to be shown, by their names in openapi.json.
 	operations []string
+	// recent lets those who look at the same share what is read, for a second.
+	recent bool
 	// read asks the API for what the page shows.
 	read func(r *request) (any, error)
 }
@@ -35,7 +37,7 @@ var pages = []page{
 	},
 	{
 		name: "queue", path: "/queues/{queue}", title: "Queue", role: auth.View,
-		operations: []string{"getQueue", "getTimetable", "getHistory"}, read: readQueue,
+		operations: []string{"getQueue", "getTimetable", "getHistory"}, recent: true, read: readQueue,
 	},
 	{
 		name: "settings", path: "/queues/{queue}/settings", title: "Settings", role: auth.View,
@@ -106,7 +108,8 @@ type request struct {
 
 // show serves a page.
 func (c *Console) show(p *page, w http.ResponseWriter, r *http.Request) {
-	req := &request{Request: r, console: c, api: c.client(r), Title: p.title}
+	req := &request{Request: r, console: c, Title: p.title}
+	req.api = c.clientOf(inProcess{c.o.API, r, p.recent})
 	who, err := req.api.Whoami(r.Context())
 	if err != nil {
 		c.refused(w, r, who, err)

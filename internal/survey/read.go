@@ -12,8 +12,42 @@ import (
 
 // Read reads the queues once. After an error what can be seen is as it was, and as old as it says.
 func (s *Survey) Read(ctx context.Context) error {
-	s.reading.Lock()
-	defer s.reading.Unlock()
+	if err := s.begun(ctx); err != nil {
+		return err
+	}
+	defer s.ended()
+	return s.read(ctx)
+}
+
+// First is the latest reading. If there is none yet it waits for the first, or reads.
+func (s *Survey) First(ctx context.Context) (*Snapshot, error) {
+	if latest := s.Latest(); !latest.At.IsZero() {
+		return latest, nil
+	}
+	if err := s.begun(ctx); err != nil {
+		return s.Latest(), err
+	}
+	defer s.ended()
+	if latest := s.Latest(); !latest.At.IsZero() { // it was read meanwhile
+		return latest, nil
+	}
+	err := s.read(ctx)
+	return s.Latest(), err
+}
+
+// begun waits until nobody else reads, or ctx ends.
+func (s *Survey) begun(ctx context.Context) error {
+	select {
+	case s.reading <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Survey) ended() { <-s.reading }
+
+func (s *Survey) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	readings, err := s.engine.Readings(ctx)

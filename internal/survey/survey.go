@@ -51,8 +51,8 @@ type Survey struct {
 	dropped  atomic.Int64
 	hurry    chan struct{} // of one place: somebody wants a reading now
 
-	reading sync.Mutex // held by the one who reads
-	mu      sync.Mutex // of what follows
+	reading chan struct{} // of one place: who reads has it
+	mu      sync.Mutex    // of what follows
 	tracks  map[string]*track
 	clock   clock
 	kept    int // tracks with a history
@@ -76,8 +76,8 @@ func New(engine queue.Watch, o Options) *Survey {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Survey{
-		engine: engine, o: o, instance: rand.Text()[:8], hurry: make(chan struct{}, 1), tracks: map[string]*track{},
-		log: eventLog{most: o.MaxEvents},
+		engine: engine, o: o, instance: rand.Text()[:8], hurry: make(chan struct{}, 1), reading: make(chan struct{}, 1),
+		tracks: map[string]*track{}, log: eventLog{most: o.MaxEvents},
 	}
 	s.latest.Store(&Snapshot{next: make(chan struct{})})
 	return s

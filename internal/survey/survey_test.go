@@ -2,12 +2,14 @@ package survey_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/penstock/penstock/internal/survey"
@@ -368,4 +370,31 @@ func TestSelect(t *testing.T) {
 			t.Errorf("by %s there are %d", name, len(rows))
 		}
 	}
+}
+
+// hanging is a store that does not answer.
+type hanging struct{ queue.Watch }
+
+func (hanging) Readings(ctx context.Context) ([]queue.Reading, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Who does not wait any longer for a store that hangs is let go, whoever reads it.
+func TestNobodyWaitsForAnotherOnesReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := survey.New(hanging{}, survey.Options{})
+		go func() { _ = s.Read(t.Context()) }()
+		synctest.Wait()
+		for name, wait := range map[string]func(context.Context) error{
+			"Read": s.Read, "First": func(ctx context.Context) error { _, err := s.First(ctx); return err },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			begun := time.Now()
+			if err := wait(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != time.Second {
+				t.Errorf("%s: %v after %v", name, err, time.Since(begun))
+			}
+			cancel()
+		}
+	})
 }
