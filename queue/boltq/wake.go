@@ -27,6 +27,7 @@ type drainers struct {
 	// lastReserve is when a drainer last asked for jobs; 0 if none has since the file was opened.
 	lastReserve   leaky.Instant
 	watch         watch
+	deputy        string // the client that looks most often whether the watcher does
 	wakeListeners listeners[queue.Wakeup]
 }
 
@@ -56,6 +57,15 @@ type watch struct {
 	offered bool
 }
 
+// patience is how late the watcher may be before another client takes the watch: what departs until then is granted
+// already. An offer stands for longer.
+func (w *watch) patience() time.Duration {
+	if w.offered {
+		return overdue
+	}
+	return queue.Horizon / 2
+}
+
 // registerClient notes that a client asks, and forgets those long silent.
 func (m *machine) registerClient(c queue.Client, now leaky.Instant) *client {
 	cl := m.clients[c.ID]
@@ -83,6 +93,19 @@ func (m *machine) aliveClients(now leaky.Instant) int {
 	return n
 }
 
+// isDeputy reports whether a client is the deputy, which it becomes if there is none. A watcher that asks once a
+// horizon or more often is looked after by one of the others, however many they are.
+func (m *machine) isDeputy(id string, now leaky.Instant) bool {
+	watcher, deputy := m.clients[m.watch.client], m.clients[m.deputy]
+	if watcher == nil || m.watch.until.Sub(watcher.seen) > queue.Horizon {
+		return false
+	}
+	if deputy == nil || deputy == watcher || now.Sub(deputy.seen) > overdue {
+		m.deputy = id
+	}
+	return m.deputy == id
+}
+
 // planSleep decides how long a client sleeps, and who watches. The watch goes to another client when this one has
 // all the jobs that it has handlers for, or begins to leave a queue to others.
 func (m *machine) planSleep(id string, g *grant, now leaky.Instant) (next, backup time.Duration) {
@@ -90,15 +113,19 @@ func (m *machine) planSleep(id string, g *grant, now leaky.Instant) (next, backu
 	// So the others check about four times a second, all together.
 	backup = min(maxSleep, time.Duration(n)*backupPerClient)
 	offered := m.watch.offered && len(g.short) > 0
-	watches := m.watch.client == id || m.watch.client == "" && !offered || now >= m.watch.until.Add(overdue)
+	watches := m.watch.client == id || m.watch.client == "" && !offered || now >= m.watch.until.Add(m.watch.patience())
 	if !watches && !busy && offered {
 		return min(m.untilNext(g, now), m.watch.until.Add(overdue).Sub(now)), backup
 	}
 	if !watches && !busy {
-		if late := now.Sub(m.watch.until); late > 0 {
-			return overdue - late, backup
+		wait, look := m.watch.until.Sub(now), backup
+		if wait < 0 {
+			return m.watch.patience() + wait, backup
 		}
-		return min(maxSleep, m.watch.until.Sub(now)+backup), backup
+		if m.isDeputy(id, now) {
+			look = min(backup, max(queue.Horizon/2, 3*wait))
+		}
+		return min(maxSleep, wait+look), backup
 	}
 	next = m.untilNext(g, now)
 	if watches {

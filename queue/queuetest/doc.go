@@ -47,9 +47,13 @@
 // max_in_flight or the queue's share ends it. Slots that passed before the visit are lost and counted, never granted.
 //
 // One client a partition watches and is told exactly when to ask again. The others are told that time and a backup of
-// 250 ms for each client seen lately, at most 2 s, and take over when the watcher is overdue. What becomes due earlier
-// publishes a Wakeup with the watcher's name, or with none if nobody watches. A pull queue is on no agenda but that of
-// requests that name it.
+// 250 ms for each client seen lately, at most 2 s. Who finds the watcher half a horizon late takes over: until then all
+// that can depart is granted. A watcher that asks once a horizon or more often has a deputy, the first of the others to
+// ask while there is none that asked within 250 ms: it is told to come half a horizon after the watcher, or three times
+// as long after it as that has yet to come.
+//
+// What becomes due earlier publishes a Wakeup with the watcher's name, or with none if nobody watches. A pull queue is
+// on no agenda but that of requests that name it.
 //
 // # Lanes
 //

@@ -121,12 +121,12 @@ var watchRules = []rule{
 			res.Backup != 750*time.Millisecond {
 			r.Errorf("the watcher, on time: %d jobs, %v, %v", len(res.Jobs), res.Next, res.Backup)
 		}
-		// It dies. Who looks soon after comes back when it is certain, and takes over.
-		r.clock.Advance(1100 * time.Millisecond)
-		if res := r.reserveAs("two", q, 9); len(res.Jobs) != 1 || res.Next != 150*time.Millisecond {
-			r.Errorf("the watcher is late by 100ms: %d jobs, told %v; want 150ms", len(res.Jobs), res.Next)
+		// It dies. Who looks soon after comes back when nothing is granted ahead any more, and takes over.
+		r.clock.Advance(1010 * time.Millisecond)
+		if res := r.reserveAs("two", q, 9); len(res.Jobs) != 1 || res.Next != 15*time.Millisecond {
+			r.Errorf("the watcher is late by 10ms: %d jobs, told %v; want 15ms", len(res.Jobs), res.Next)
 		}
-		r.clock.Advance(150 * time.Millisecond)
+		r.clock.Advance(15 * time.Millisecond)
 		if res := r.reserveAs("two", q, 9); res.Next != 2*time.Second {
 			r.Errorf("the new watcher: told %v, want 2s", res.Next)
 		}
@@ -142,6 +142,33 @@ var watchRules = []rule{
 		if res := r.reserveAs("two", q, 9); res.Backup != 250*time.Millisecond {
 			r.Errorf("backup %v with one client in the last 4s", res.Backup)
 		}
+	}},
+	{"a watcher that asks often has a deputy", func(r *rig) {
+		q := r.queue("q", "100/s")
+		r.accept(q, numbered("j", 200)...)
+		asks := func(client string, jobs int, ms time.Duration) {
+			r.Helper()
+			res := r.reserveAs(client, q, 100)
+			if want := ms * time.Millisecond; len(res.Jobs) != jobs || res.Next != want || len(res.Lost) > 0 {
+				r.Errorf("%s: %d jobs, told %v, lost %v; want %d, %v", client, len(res.Jobs), res.Next, res.Lost, jobs, want)
+			}
+		}
+		wait := func(ms time.Duration) { r.clock.Advance(ms * time.Millisecond) }
+		asks("watcher", 6, 35) // up to the horizon; the next departs at 60
+		asks("deputy", 0, 4*35)
+		asks("third", 0, 35+750)
+		wait(35)
+		asks("watcher", 3, 30)
+		wait(25)
+		asks("deputy", 3, 5+25)
+		wait(5)
+		asks("watcher", 0, 30)
+		wait(25)
+		asks("deputy", 3, 5+25)
+		// The watcher is dead. The deputy comes before a slot is lost, and has another.
+		wait(30)
+		asks("deputy", 3, 35)
+		asks("third", 0, 4*35)
 	}},
 	{"the backup is at most two seconds", func(r *rig) {
 		q := r.queue("q", "1/s")

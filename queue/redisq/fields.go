@@ -21,7 +21,7 @@ var queueFields = joinFields(
 
 // partitionFields are those of a partition, see lua/lib/partition.lua.
 var partitionFields = joinFields(
-	fields("%s or ''", "run", "watcher"),
+	fields("%s or ''", "run", "watcher", "deputy"),
 	fields("%s or 0", "recheck"),
 	fields("(%s or 0) + 0", "clk", "off", "run_since", "last_fence", "watcher_at", "waiting", "scheduled", "leased",
 		"dead", "deferred", "first_expiry", "memory_until", "memory_left", "memory_share"),

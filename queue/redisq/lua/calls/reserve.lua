@@ -108,8 +108,10 @@ if deadline then ask = min(ask, deadline) end
 if M.first_expiry > 0 then ask = min(ask, M.first_expiry <= now and now or max(M.first_expiry, now + HORIZON / 2)) end
 ask = max(ask, now + 1000)
 local offered = M.watcher == OFFERED and #shares.short > 0
+-- What departs until half a horizon after a watcher should have asked is granted already.
+local patience = M.watcher == OFFERED and OVERDUE or HORIZON / 2
 local watches = M.watcher == client or M.watcher == '' or M.watcher == OFFERED and not offered
-  or now >= M.watcher_at + OVERDUE
+  or now >= M.watcher_at + patience
 local next_in
 if pulled then
   next_in = free_handlers <= 0 and head and head <= now + HORIZON and 0 or ask - now
@@ -133,9 +135,18 @@ elseif watches then
 elseif offered then
   next_in = min(ask, M.watcher_at + OVERDUE) - now
 elseif now > M.watcher_at then
-  next_in = M.watcher_at + OVERDUE - now
+  next_in = M.watcher_at + patience - now
 else
-  next_in = min(2 * SECOND, M.watcher_at - now + backup)
+  -- A watcher that asks once a horizon or more often is looked after by one of the others, its deputy.
+  local wait, look, seen = M.watcher_at - now, backup, B .. 'c'
+  local asked = tonumber(call('ZSCORE', seen, M.watcher))
+  if asked and M.watcher_at - asked <= HORIZON then
+    if M.deputy == M.watcher or (tonumber(call('ZSCORE', seen, M.deputy)) or 0) < now - OVERDUE then
+      M.deputy = client
+    end
+    if M.deputy == client then look = min(backup, max(HORIZON / 2, 3 * wait)) end
+  end
+  next_in = min(2 * SECOND, wait + look)
 end
 finish()
 local garbage = call('LLEN', B .. 'z') + call('ZCOUNT', B .. 'E', '-inf', now)
