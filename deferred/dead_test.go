@@ -247,7 +247,7 @@ func TestDeadStreamFull(t *testing.T) {
 	noError(t, r.stream.Put(t.Context(), itemsNow("a", []string{"1"})))
 	m := r.readmitter()
 	stop := runReadmitter(t, m)
-	await.Until(t, "both ways are stuck", func() bool {
+	await.Until(t, "both return paths are stuck", func() bool {
 		err := r.stream.Stuck()
 		return err != nil && strings.Contains(err.Error(), `subject "penstock.deferred.B" and 1 more`)
 	})

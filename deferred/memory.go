@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// readers is how many ways back may hold as much as one reading fetches, about
+	// readers is how many return paths may hold as much as one reading fetches, about
 	// fetchBytes and one message.
 	readers = 8
 	// smallBytes is how much all others may hold together, who have read less: with many
@@ -14,7 +14,7 @@ const (
 	smallBytes = 4 << 20
 )
 
-// memory bounds what the ways back hold in memory, however many there are.
+// memory bounds what return paths hold in memory, however many there are.
 type memory struct {
 	slots chan struct{}
 	small atomic.Int64

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// looks is how many ways back are looked at at a time.
+	// looks is how many return paths are looked at at a time.
 	looks = 64
-	// maxWays bounds how many queues are looked after; the others wait until one of these
+	// maxReturnPaths bounds how many queues are looked after; the others wait until one of these
 	// has nothing left.
 	maxPaths = 200_000
 	// leaveTimeout is how long a Readmitter that stops gives up what it holds.
@@ -55,7 +55,7 @@ func NewReadmitter(engine Engine, stream *Stream) *Readmitter {
 //
 // Nothing is kept between two looks at a queue's overflow but where it stands: memory
 // does not depend on how much is deferred, and a process that is killed leaves nothing
-// behind but its hold on the ways back, for queue.ReadmitFor.
+// behind but its hold on the return paths, for queue.ReadmitFor.
 //
 // It waits until the Stream is open.
 func (r *Readmitter) Run(ctx context.Context) error {
@@ -97,7 +97,7 @@ func (r *Readmitter) ring(name string) { r.wake(r.stream.subjects.of(name), room
 // put is told that something was put on the overflow.
 func (r *Readmitter) put(name string) { r.wake(r.stream.subjects.of(name), something) }
 
-// back has the ways looked at whose last look failed: NATS is connected again.
+// back has the return paths looked at whose last look failed: NATS is connected again.
 func (r *Readmitter) back() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,7 +186,7 @@ func (r *Readmitter) rest(w *returnPath, pause time.Duration, left bool) {
 	}
 }
 
-// leave gives up the ways that are still held.
+// leave gives up the return paths that are still held.
 func (r *Readmitter) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()

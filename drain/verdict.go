@@ -95,11 +95,11 @@ func (a *attempt) finish(err error) {
 	case queue.Throttle:
 		s.After = min(max(0, time.Until(said.Until)), queue.MaxStop)
 		switch alone := said.LaneOnly && a.job.Lane != ""; {
-		case s.After >= queue.MinSpare:
+		case s.After >= queue.MinThrottleStop:
 		case !alone:
 			s.Untold = true
 		case said.Until.IsZero(): // of a lane no more is kept than until when it stops
-			s.After = queue.MinSpare
+			s.After = queue.MinThrottleStop
 		}
 	}
 	var took time.Duration

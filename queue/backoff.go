@@ -1,8 +1,6 @@
 package queue
 
 import (
-	"crypto/sha1" //nolint:gosec // it spreads, and keeps nothing secret
-	"encoding/binary"
 	"math/rand/v2"
 	"time"
 )
@@ -33,23 +31,4 @@ func doubled(d, limit time.Duration, n int) time.Duration {
 		d *= 2
 	}
 	return min(d, limit)
-}
-
-// For how long a receiver is spared that does not say until when.
-const (
-	MinSpare = time.Second
-	maxSpare = time.Minute
-)
-
-// Spare is for how long a queue stops whose receiver asks to be spared and does not say until when, or says less than
-// MinSpare: from MinSpare it doubles to maxSpare, times is how often it did already without a success between. It is up
-// to a quarter longer by the job's id, so that queues that have one receiver do not come back together. What it said
-// counts the first time.
-func Spare(said time.Duration, times int64, id string) time.Duration {
-	if times == 0 && said > 0 {
-		return said
-	}
-	d := doubled(MinSpare, maxSpare, int(min(times, 10)))
-	sum := sha1.Sum([]byte(id)) //nolint:gosec // so
-	return (d + d/4*time.Duration(binary.BigEndian.Uint16(sum[:]))/65536).Truncate(time.Microsecond)
 }

@@ -337,7 +337,7 @@ type Settlement struct {
 	// queue, at most MaxStop: a receiver may take a job and ask to be spared.
 	After time.Duration
 	// Untold says of a Throttle that the receiver did not say for how long, or less than a second: the queue stops for
-	// Spare of After.
+	// ThrottleStop of After.
 	Untold bool
 	// Unused says of a Down that the job did not even start: its departure and what quotas counted are given back, as
 	// by a Release, unless the queue's circuit is off.

@@ -199,7 +199,7 @@ func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement)
 	if j.After != nil {
 		s.After = j.After.D()
 	}
-	s.Untold = verdict == queue.Throttle && s.After < queue.MinSpare
+	s.Untold = verdict == queue.Throttle && s.After < queue.MinThrottleStop
 	return attempt, nil
 }
 

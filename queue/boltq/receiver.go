@@ -107,7 +107,7 @@ func (r *receiverState) throttle(s *queue.Settlement, departed, now leaky.Instan
 	if departed < r.throttledUntil {
 		return 0
 	}
-	stopped := r.stopUntil(now.Add(queue.Spare(s.After, r.throttles, s.ID)), now, queue.StopThrottled, why)
+	stopped := r.stopUntil(now.Add(queue.ThrottleStop(s.After, r.throttles, s.ID)), now, queue.StopThrottled, why)
 	r.throttles, r.throttledUntil = r.throttles+1, r.stop
 	return stopped
 }

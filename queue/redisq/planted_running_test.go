@@ -11,8 +11,8 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// A key that is planted while the server runs is told by the calls that meet it, which change nothing. The others go on,
-// and when it is put right every job is delivered once, and the totals add up.
+// A key that is planted while the server runs is told by the calls that meet it, which change nothing. The others go
+// on, and when it is put right every job is delivered once, and the totals add up.
 func TestPlantedWhileTheServerRuns(t *testing.T) {
 	for _, tt := range []struct {
 		key                      string

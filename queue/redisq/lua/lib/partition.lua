@@ -3,8 +3,8 @@
 -- Redis does not roll a script back, so the types of the keys that a call will write are checked before it writes the
 -- first (invariant 10): begin() looks at those of the partition, check_keys() at those of a queue. Where calls are many
 -- and a queue is plain, check_keys() is left to the first visit in a run of the server, which makes the run the queue's
--- epoch; from then on such a call reads each key that it needs before it writes. Numbers stay below 2^53, where a double
--- is exact.
+-- epoch; from then on such a call reads each key that it needs before it writes. Numbers stay below 2^53, where a
+-- double is exact.
 
 -- error_text returns what pcall caught, as one line that begins with a code.
 local function error_text(e)

@@ -90,8 +90,8 @@ local function stop_for(q, after, reason)
   return stopped
 end
 
--- throttle notes that the receiver throttled a job, which departed then, without saying until when (queue.Spare). What
--- had left before the stop began tells nothing new.
+-- throttle notes that the receiver throttled a job, which departed then, without saying until when: see
+-- queue.ThrottleStop. What had left before the stop began tells nothing new.
 local function throttle(q, id, departed, after, reason)
   local h = q.receiver
   if departed < h.till then return 0 end
