@@ -61,6 +61,10 @@ func readFor(r *http.Request) (time.Duration, *Problem) {
 func shownTimetable(t *quote.Timetable, i *queue.Info) wire.Timetable {
 	v := wire.Timetable{
 		From: t.From.UTC(), Until: t.Until.UTC(), Status: statusOf(i), Departures: []wire.Departure{}, More: t.More,
+		Lanes: make([]wire.LaneDepth, 0, len(t.Lanes)), LanesMore: t.LanesMore,
+	}
+	for _, l := range t.Lanes {
+		v.Lanes = append(v.Lanes, wire.LaneDepth(l))
 	}
 	if s := status.Of(i); s.Ends() != "" {
 		v.Standstill = &wire.Standstill{Since: instant(s.Since), Until: instant(s.Until), Ends: s.Ends()}

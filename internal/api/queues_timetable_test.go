@@ -1,9 +1,11 @@
 package api_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -47,5 +49,35 @@ func TestTimetable(t *testing.T) {
 			f.do("GET", timetable+"?for="+span, "").want(t, 400, "reason", "invalid_field", "field", "for")
 		}
 		f.do("GET", timetable+"?for=1s&for=2s", "").want(t, 400, "reason", "duplicate_field", "field", "for")
+	})
+}
+
+// The lanes of the jobs that wait are told by their depth, with how many of each leave: they take turns.
+func TestLanesByDepth(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, _ queue.Engine) {
+		f.do("PUT", email, `{"rate":"1/s"}`).want(t, 201)
+		f.do("POST", jobs, `{"payload":1}`).want(t, 202)
+		for lane, n := range map[string]int{"crowd": 6, "<b>": 2} {
+			for range n {
+				f.do("POST", jobs, `{"payload":1,"lane":"`+lane+`"}`).want(t, 202)
+			}
+		}
+		a := f.do("GET", email+"/timetable?for=4500ms", "")
+		a.want(t, 200, "lanes_more", nil)
+		var found struct{ Lanes []wire.LaneDepth }
+		if err := json.Unmarshal([]byte(a.text), &found); err != nil || len(found.Lanes) != 3 {
+			t.Fatalf("%v: %s", err, a.text)
+		}
+		var leave int64
+		for n, want := range []wire.LaneDepth{{Lane: "crowd", Waiting: 6}, {Lane: "<b>", Waiting: 2}, {Lane: "", Waiting: 1}} {
+			l := found.Lanes[n]
+			if l.Lane != want.Lane || l.Waiting != want.Waiting || l.Leaves < 1 || l.Leaves > 3 {
+				t.Errorf("%+v, want %+v", l, want)
+			}
+			leave += l.Leaves
+		}
+		if departures, _ := a.body["departures"].([]any); leave != int64(len(departures)) {
+			t.Errorf("%d leave of %d departures", leave, len(departures))
+		}
 	})
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -65,6 +66,7 @@ func timetableText(v wire.Timetable, _ time.Time) string {
 	if v.More {
 		b.WriteString("and more\n")
 	}
+	b.WriteString(lanesText(&v))
 	if v.Standstill != nil {
 		b.WriteString(standstillText(&v) + "\n")
 	}
@@ -85,6 +87,22 @@ func timetableText(v wire.Timetable, _ time.Time) string {
 		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+// lanesText are the lanes of the jobs that wait, if there are several.
+func lanesText(v *wire.Timetable) string {
+	if len(v.Lanes) < 2 {
+		return ""
+	}
+	t := table{header: []string{"LANE", "WAITING", "LEAVES"}, right: map[int]bool{1: true, 2: true}}
+	for _, l := range v.Lanes {
+		t.add(plain(cmp.Or(l.Lane, "-")), strconv.FormatInt(l.Waiting, 10), strconv.FormatInt(l.Leaves, 10))
+	}
+	text := "\n" + t.String()
+	if v.LanesMore {
+		text += "and others that were not counted\n"
+	}
+	return text + "\n"
 }
 
 func standstillText(v *wire.Timetable) string {

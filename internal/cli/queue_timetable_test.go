@@ -24,6 +24,7 @@ func TestTimetable(t *testing.T) {
 	}
 	r := expect(t, ExitDone, "no: drainer\n", "", "queue", "timetable", "email", "--for", "10s")
 	if !strings.HasPrefix(r.out, "  IN  AT") || strings.Contains(r.out, "\x1b") || !strings.Contains(r.out, "\n5.0s  ") ||
+		!strings.Contains(r.out, "\n-                 1       1\n") ||
 		!strings.Contains(r.out, "\nstands still: no drainer; ends when a drainer asks for jobs\n2 departures by ") {
 		t.Error(r.out)
 	}

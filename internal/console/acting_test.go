@@ -171,3 +171,19 @@ func TestLargeAndBinaryJobs(t *testing.T) {
 	}
 	p.Fine()
 }
+
+// The lanes of a queue stand by their depth, and lead to their jobs.
+func TestLanesOfAQueue(t *testing.T) {
+	r := newRig(t)
+	r.queue("email", fields{"rate": "1/m"})
+	r.jobs("email", 6, fields{"lane": "<script>"})
+	r.jobs("email", 2, fields{"lane": "small"})
+	p := r.signIn(browser.Options{NoScript: true})
+	p.Go(r.url("/queues/email"))
+	if says := p.Text(".lanes tbody tr:first-child"); !strings.Contains(says, "<script>") || !strings.Contains(says, "6 · 75 %") {
+		t.Errorf("the first lane is %q", says)
+	}
+	p.Click(".lanes a")
+	p.Text("#jobs tbody tr:nth-child(6)")
+	p.Fine()
+}

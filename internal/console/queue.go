@@ -30,6 +30,15 @@ type queueView struct {
 	History   string // where the charts have their values from
 	Actions   []action
 	Parts     []part
+	Lanes     []laneRow
+}
+
+// laneRow is a lane with jobs that wait, and its share of all that do, and of what leaves next.
+type laneRow struct {
+	wire.LaneDepth
+	Jobs   string // a link to them; empty of the lane without a key
+	Share  gauge
+	Leaves gauge
 }
 
 // mark is a departure on the line of the next minute, in thousandths of it.
@@ -69,6 +78,7 @@ func readQueue(r *request) (any, error) {
 		return nil, err
 	}
 	v.departures()
+	v.lanes(r.console)
 	if s := v.Timetable.Standstill; s != nil {
 		v.Standing = s.Ends
 	}
@@ -87,6 +97,27 @@ func (v *queueView) departures() {
 	}
 	v.Shown = t.Departures[:min(len(t.Departures), maxDepartures)]
 	v.Unshown = len(t.Departures) - len(v.Shown)
+}
+
+// lanes are those of the jobs that wait, if there are several.
+func (v *queueView) lanes(c *Console) {
+	lanes := v.Timetable.Lanes
+	if len(lanes) < 2 && v.Stats.Lanes < 2 {
+		return
+	}
+	var leave int64
+	for _, l := range lanes {
+		leave += l.Leaves
+	}
+	for _, l := range lanes {
+		row := laneRow{LaneDepth: l}
+		row.Share, row.Leaves = gaugeOf(l.Waiting, v.Stats.Waiting, num), gaugeOf(l.Leaves, leave, num)
+		row.Share.Tone, row.Leaves.Tone = "", "" // much of it is nothing bad
+		if l.Lane != "" {
+			row.Jobs = c.path("queues", v.Name, "jobs") + "?" + url.Values{"lane": {l.Lane}}.Encode()
+		}
+		v.Lanes = append(v.Lanes, row)
+	}
 }
 
 // queueActions are what an operator does with a queue.

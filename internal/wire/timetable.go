@@ -16,6 +16,16 @@ type Timetable struct {
 	Departures []Departure `json:"departures"`
 	// More means that others leave by then that are not told of.
 	More bool `json:"more,omitempty"`
+	// Lanes are those of the jobs that wait, the deepest first. LanesMore means that others wait that are not counted.
+	Lanes     []LaneDepth `json:"lanes"`
+	LanesMore bool        `json:"lanes_more,omitempty"`
+}
+
+// LaneDepth is how many jobs of a lane wait, and how many of those leave within the timetable.
+type LaneDepth struct {
+	Lane    string `json:"lane"`
+	Waiting int64  `json:"waiting"`
+	Leaves  int64  `json:"leaves"`
 }
 
 // Standstill says since when a queue stands still, and what ends that.

@@ -14,6 +14,8 @@ import (
 const (
 	// MaxDepartures is the most that a Timetable tells of.
 	MaxDepartures = 1000
+	// MaxLanes is the most lanes that one tells of.
+	MaxLanes = 50
 	// MaxSpan is the longest time that one is about.
 	MaxSpan = 10 * time.Minute
 )
@@ -25,6 +27,16 @@ type Timetable struct {
 	Departures  []Departure
 	// More: others leave until then that are not told of.
 	More bool
+	// Lanes are those of the jobs that wait, the deepest first.
+	Lanes []LaneDepth
+	// LanesMore: other jobs wait that were not read, or other lanes are not told of.
+	LanesMore bool
+}
+
+// LaneDepth is how many jobs of a lane wait, and how many of it leave within the span.
+type LaneDepth struct {
+	Lane            string
+	Waiting, Leaves int64
 }
 
 // Departure is one that is to come.
@@ -107,21 +119,24 @@ func ReadTimetable(ctx context.Context, from TimetableSource, name string, span 
 			return Timetable{}, err
 		}
 		if !v.changed || try == maxReads || v.info.Lanes > 1 {
-			return v.timetable(span)
+			t, err := v.timetable(span)
+			t.sort()
+			return t, err
 		}
 	}
 }
 
 // timetable lets the jobs leave, on paper.
-func (v *view) timetable(span time.Duration) (Timetable, error) {
+func (v *view) timetable(span time.Duration) (t Timetable, err error) {
 	i := &v.info
-	t := Timetable{From: i.Now, Until: i.Now.Add(span), Queue: *i}
+	t = Timetable{From: i.Now, Until: i.Now.Add(span), Queue: *i}
+	leaves := map[string]int64{}
 	for n := range v.granted {
 		t.add(&v.granted[n], v.granted[n].DueAt, "")
 	}
+	defer func() { t.Lanes, t.LanesMore = v.lanes(leaves) }()
 	paused, ends := stops(i)
 	if paused && ends.IsZero() {
-		t.sort()
 		return t, nil
 	}
 	out, err := newETAModel(i, 0, nil)
@@ -143,11 +158,32 @@ func (v *view) timetable(span time.Duration) (Timetable, error) {
 		if of == "" && !i.NextDue.IsZero() && departs >= due {
 			of = OfScheduled
 		}
+		if w.due == 0 {
+			leaves[v.jobs[w.n].Lane]++
+		}
 		t.add(&v.jobs[w.n], departs.Time(), of)
 	}
 	t.More = v.more(t.Until, beyond)
-	t.sort()
 	return t, nil
+}
+
+// lanes counts the jobs that wait by lane.
+func (v *view) lanes(leaves map[string]int64) (all []LaneDepth, more bool) {
+	at := map[string]int{}
+	for n := range v.jobs {
+		j := &v.jobs[n]
+		if j.State != queue.Waiting {
+			continue
+		}
+		if _, known := at[j.Lane]; !known {
+			at[j.Lane] = len(all)
+			all = append(all, LaneDepth{Lane: j.Lane, Leaves: leaves[j.Lane]})
+		}
+		all[at[j.Lane]].Waiting++
+	}
+	slices.SortStableFunc(all, func(a, b LaneDepth) int { return cmp.Compare(b.Waiting, a.Waiting) })
+	more = v.cut[queue.Waiting] || len(all) > MaxLanes
+	return all[:min(len(all), MaxLanes)], more
 }
 
 // doubt is what makes all that waits an estimate; empty if nothing does.
