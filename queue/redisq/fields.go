@@ -13,7 +13,8 @@ type hashField struct{ name, lua, read string }
 var queueFields = joinFields(
 	fields("%s + 0", "n", "d", "b", "tat", "rem", "last", "lc", "lf", "capacity cap", "size", "turn", "cmax", "refn",
 		"lease", "retry.max_attempts maxatt", "retention.for rfor", "retention.max rmax", "rev"),
-	fields("(%s or 0) + 0", "back", "deferred", "behind", "bytes", "max_bytes maxbytes"),
+	fields("(%s or 0) + 0", "back", "deferred", "behind", "bytes", "max_bytes maxbytes", "appended", "delivered",
+		"mw", "mc", "mp"),
 	fields("(%s or MAX_COST) + 0", "hc"),
 	fields("%s", "name", "epoch", "paused pause", "laned", "also", "pull", "expiring", "adapt", "ruled"),
 	fields("%s ~= '' and %[1]s", "said"),
@@ -24,7 +25,8 @@ var partitionFields = joinFields(
 	fields("%s or ''", "run", "watcher", "deputy"),
 	fields("%s or 0", "recheck"),
 	fields("(%s or 0) + 0", "clk", "off", "run_since", "last_fence", "watcher_at", "waiting", "scheduled", "leased",
-		"dead", "deferred", "first_expiry", "memory_until", "memory_left", "memory_share"),
+		"dead", "deferred", "first_expiry", "first_lease", "first_timer", "first_chore", "memory_until",
+		"memory_left", "memory_share"),
 )
 
 // fields are fields that are read alike. Behind the name stands that in Lua, if it is another.

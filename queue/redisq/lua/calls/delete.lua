@@ -73,6 +73,7 @@ if q.expiring then
 end
 call('DEL', B .. 'q' .. nr)
 call('RPUSH', B .. 'z', nr)
+M.first_chore = now
 call('HINCRBY', B, 'queues', -1)
 -- A parent that somebody broke keeps no child.
 if q.group then pcall(membership.leave_group, q, name) end

@@ -25,7 +25,7 @@ for i = 1, tonumber(ARGV[2]) do
     if call('ZADD', B .. 'l', 'GT', 'CH', deadline, lease) == 0 then
       deadline = tonumber(call('ZSCORE', B .. 'l', lease))
     end
-    out[i] = deadline - now
+    out[i], M.first_lease = deadline - now, min(M.first_lease, deadline)
   end
 end
 finish()

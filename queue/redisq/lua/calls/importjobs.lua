@@ -115,7 +115,10 @@ if ends[1] then
   call('RPUSH', B .. 'e' .. nr, unpack(ends))
   call('PEXPIRE', B .. 'e' .. nr, ceil(q.rfor / 1000))
 end
-if death then call('ZADD', B .. 'y', 'LT', death + q.rfor, q.name) end
+if death then
+  call('ZADD', B .. 'y', 'LT', death + q.rfor, q.name)
+  M.first_chore = min(M.first_chore, death + q.rfor)
+end
 lanestate.put_on_agenda_sooner(q) -- somebody may have resumed it; and its group is told
 save(q)
 finish()

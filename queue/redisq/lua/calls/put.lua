@@ -161,6 +161,7 @@ if by_lanes ~= '' then
 end
 if arg.calendars_until ~= '' then
   call('ZADD', B .. 'E', arg.calendars_until, name)
+  M.first_chore = min(M.first_chore, arg.calendars_until + 0)
 else
   call('ZREM', B .. 'E', name)
 end

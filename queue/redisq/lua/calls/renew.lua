@@ -20,7 +20,10 @@ if kept then
   call('HSET', B .. 'q' .. nr, 'limits', cmsgpack.pack(rules))
 end
 -- Of one that has none of them, or is gone, nothing needs to be known.
-if kept and ARGV[3] ~= '' then call('ZADD', B .. 'E', ARGV[3], ARGV[2]) elseif ARGV[2] ~= '' then
+if kept and ARGV[3] ~= '' then
+  call('ZADD', B .. 'E', ARGV[3], ARGV[2])
+  M.first_chore = min(M.first_chore, ARGV[3] + 0)
+elseif ARGV[2] ~= '' then
   call('ZREM', B .. 'E', ARGV[2])
 end
 finish()

@@ -18,16 +18,12 @@
 
 local client, number = ARGV[2], tonumber(ARGV[5])
 
--- see_client notes that a client asked. Of those seen lately one watches. Returns how long this one waits behind it.
+-- see_client notes that a client asked, and returns how many did lately. One of them watches.
 local function see_client()
-  local key = B .. 'c'
-  if call('ZADD', key, now, client) == 1 then call('HSET', B .. 'C', client, cmsgpack.pack({ ARGV[3], ARGV[4] })) end
-  local gone = call('ZRANGEBYSCORE', key, '-inf', now - 10 * SECOND, 'LIMIT', 0, 100)
-  if gone[1] then
-    call('ZREM', key, unpack(gone))
-    call('HDEL', B .. 'C', unpack(gone))
+  if call('ZADD', B .. 'c', now, client) == 1 then
+    call('HSET', B .. 'C', client, cmsgpack.pack({ ARGV[3], ARGV[4] }))
   end
-  return min(2 * SECOND, 250000 * call('ZCOUNT', key, now - 4 * SECOND, '+inf'))
+  return call('ZCOUNT', B .. 'c', now - 4 * SECOND, '+inf')
 end
 
 -- replay answers a request whose reply was lost with what is left of its grant, and one that a later one overtook with
@@ -75,16 +71,26 @@ local function visit_pulled(key, horizon, ripens)
   if not try_for(pulled, visit_one, pulled, e, ripens) then call('ZADD', key, now + 2 * SECOND, pulled) end
 end
 
-local backup = pulled and 0 or see_client()
+-- first_of returns when the first in a set is due, as long as that is by the next poll. M[field] is an instant before
+-- which nothing in it is; it is never far ahead, so that it would heal.
+local function first_of(set, field)
+  if M[field] > now + POLL then return nil end
+  local first = tonumber(call('ZRANGE', B .. set, 0, 0, 'WITHSCORES')[2])
+  M[field] = min(first or math.huge, now + POLL + SECOND)
+  return first
+end
+
+local clients, garbage = pulled and 0 or see_client(), 0
+local backup = min(POLL, OVERDUE * clients) -- how long this one waits behind the one that watches
 if not replay() then
   take_back_leases()
   if M.first_expiry > 0 and M.first_expiry <= now then lates = expire_due(errors) end
-  trim_oldest_dead()
+  garbage = do_chores()
   if pulled then
     visit_pulled(B .. 'ps', 0, true)
     visit_pulled(B .. 'pa', HORIZON, false)
   else
-    visit_due(B .. 's', 0, true)
+    if now >= M.first_timer then visit_due(B .. 's', 0, true) end
     visit_due(B .. 'a', HORIZON, false)
   end
   -- Without a handler nothing was found out.
@@ -97,10 +103,10 @@ local head, ripens
 if pulled then
   head, ripens = tonumber(call('ZSCORE', B .. 'pa', pulled)), tonumber(call('ZSCORE', B .. 'ps', pulled))
 else
-  head, ripens = shares.head(), tonumber(call('ZRANGE', B .. 's', 0, 0, 'WITHSCORES')[2])
+  head, ripens = shares.head(), first_of('s', 'first_timer')
 end
-local deadline = tonumber(call('ZRANGE', B .. 'l', 0, 0, 'WITHSCORES')[2])
-local ask = now + 2 * SECOND
+local deadline = first_of('l', 'first_lease')
+local ask = now + POLL
 if ripens then ask = min(ask, ripens) end
 if head then ask = min(ask, head - HORIZON / 2) end
 if deadline then ask = min(ask, deadline) end
@@ -122,12 +128,12 @@ elseif free_handlers <= 0 then
   if head and head <= now + HORIZON then next_in = 0 end
   if watches then
     M.watcher, M.watcher_at = '', now
-    if call('ZCARD', B .. 'c') > 1 and (head or shares.count > 0 or ripens or M.first_expiry > 0) then wake('') end
+    if clients > 1 and (head or shares.count > 0 or ripens or M.first_expiry > 0) then wake('') end
   end
 elseif watches then
   M.watcher, M.watcher_at = client, ask
   next_in = ask - now
-  if shares.count > 0 and shares.news() and call('ZCOUNT', B .. 'c', now - 4 * SECOND, '+inf') > 1 then
+  if shares.count > 0 and shares.news() and clients > 1 then
     -- Somebody else may have a handler free for what this client begins to leave.
     M.watcher, M.watcher_at = OFFERED, now
     wake('')
@@ -146,8 +152,7 @@ else
     end
     if M.deputy == client then look = min(backup, max(HORIZON / 2, 3 * wait)) end
   end
-  next_in = min(2 * SECOND, wait + look)
+  next_in = min(POLL, wait + look)
 end
 finish()
-local garbage = call('LLEN', B .. 'z') + call('ZCOUNT', B .. 'E', '-inf', now)
 return { next_in, backup, garbage, expired, lost, answers, errors, now, shares.short }

@@ -17,7 +17,11 @@ local function put_on_agenda(q, back, since)
     ripens = q.first_due
     if ripens == nil then ripens = tonumber(call('ZRANGE', B .. 't' .. q.nr, 0, 0, 'WITHSCORES')[2]) end
     local from = -math.huge
-    if q.laned then from = lanestate.can_depart_from(q) elseif call('ZCARD', B .. 'w' .. q.nr) == 0 then from = nil end
+    if q.laned then
+      from = lanestate.can_depart_from(q)
+    elseif q.waits == false or q.waits == nil and call('ZCARD', B .. 'w' .. q.nr) == 0 then -- or a visit found out
+      from = nil
+    end
     if from then
       -- What holds up the whole group holds up the jobs of the parent itself, and nothing else does.
       local own = q.group == q
@@ -40,7 +44,12 @@ local function put_on_agenda(q, back, since)
   else
     call('ZADD', agenda_key(q, 'a'), departs, q.nr)
   end
-  if ripens then call('ZADD', agenda_key(q, 's'), ripens, q.nr) else call('ZREM', agenda_key(q, 's'), q.nr) end
+  if not ripens then
+    call('ZREM', agenda_key(q, 's'), q.nr)
+  else
+    call('ZADD', agenda_key(q, 's'), ripens, q.nr)
+    if not q.pull then M.first_timer = min(M.first_timer, ripens) end
+  end
   return departs and min(departs, ripens or departs) or ripens
 end
 

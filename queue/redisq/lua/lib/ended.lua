@@ -109,6 +109,7 @@ local function remember_dead(q, ids)
   if #ids == 0 then return end
   add_dead(q, ids, now)
   call('ZADD', B .. 'y', 'NX', now + q.rfor, q.name)
+  M.first_chore = min(M.first_chore, now + q.rfor)
   add(q, 'died', #ids)
   trim_dead(q)
 end
@@ -121,12 +122,11 @@ end
 
 -- count_departures counts departures in steps of 10 s, for the measured outflow.
 local function count_departures(q, count)
-  local v = call('HMGET', B .. 'q' .. q.nr, 'mw', 'mc', 'mp')
-  local w, mw, mc, mp = floor(now / (10 * SECOND)), tonumber(v[1]) or 0, tonumber(v[2]) or 0, tonumber(v[3]) or 0
-  if w == mw + 1 then
-    mp, mc = mc, 0
-  elseif w ~= mw then
-    mp, mc = 0, 0
+  local w = floor(now / (10 * SECOND))
+  if w ~= q.mw then
+    set(q, 'mp', w == q.mw + 1 and q.mc or 0)
+    set(q, 'mw', w)
+    q.mc = 0
   end
-  call('HSET', B .. 'q' .. q.nr, 'mw', w, 'mc', max(mc + count, 0), 'mp', mp)
+  set(q, 'mc', max(q.mc + count, 0))
 end

@@ -29,7 +29,7 @@ local function grant_job(q, leases, flights, rows, id, turn, job, entry, d, stat
   if entry and #entry >= SETTLED then
     attempts, settled = unpack_('>I2', entry, 2), sub(entry, SETTLED)
   end
-  M.last_fence = M.last_fence + 1
+  M.last_fence, M.first_lease = M.last_fence + 1, min(M.first_lease, d + q.lease)
   q.lf = M.last_fence
   local l, f, r, g = #leases, #flights, #rows, #granted
   leases[l + 1], leases[l + 2] = d + q.lease, q.nr .. ':' .. id

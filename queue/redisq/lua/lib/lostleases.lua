@@ -86,23 +86,38 @@ local function end_lost_lease(nr, id, member)
 end
 
 local function take_back_leases()
+  if now < M.first_lease then return end
   for _, member in ipairs(call('ZRANGEBYSCORE', B .. 'l', '-inf', now, 'LIMIT', 0, 100)) do
     local nr, id = string.match(member, '^([^:]*):(.*)$')
     if not try_for(nr, end_lost_lease, nr, id, member) then call('ZADD', B .. 'l', now + 2 * SECOND, member) end
   end
 end
 
--- trim_oldest_dead forgets dead jobs of one name whose retention has passed.
-local function trim_oldest_dead()
+-- forget_dead forgets dead jobs of a name whose retention has passed.
+local function forget_dead(name)
+  check_dead_keys(name)
+  local k = retention_of(name)
+  if not k then return end
+  trim_dead(k)
+  local oldest = tonumber(call('ZRANGE', B .. 'd:' .. name, 0, 0, 'WITHSCORES')[2])
+  if oldest then call('ZADD', B .. 'y', oldest + k.rfor, name) end
+end
+
+-- do_chores does what can wait for a second: it forgets clients that are gone, and dead jobs of one name. Reports how
+-- much there is to sweep.
+local function do_chores()
+  if now < M.first_chore then return 0 end
+  local gone = call('ZRANGEBYSCORE', B .. 'c', '-inf', now - 10 * SECOND, 'LIMIT', 0, 100)
+  if gone[1] then
+    call('ZREM', B .. 'c', unpack(gone))
+    call('HDEL', B .. 'C', unpack(gone))
+  end
   local name = call('ZRANGEBYSCORE', B .. 'y', '-inf', now, 'LIMIT', 0, 1)[1]
-  if not name then return end
-  call('ZREM', B .. 'y', name)
-  try_for(name, function()
-    check_dead_keys(name)
-    local k = retention_of(name)
-    if not k then return end
-    trim_dead(k)
-    local oldest = tonumber(call('ZRANGE', B .. 'd:' .. name, 0, 0, 'WITHSCORES')[2])
-    if oldest then call('ZADD', B .. 'y', oldest + k.rfor, name) end
-  end)
+  if name then
+    call('ZREM', B .. 'y', name)
+    try_for(name, forget_dead, name)
+  end
+  local garbage = call('LLEN', B .. 'z') + call('ZCOUNT', B .. 'E', '-inf', now)
+  M.first_chore = (name or garbage > 0) and now or now + SECOND
+  return garbage
 end

@@ -61,9 +61,10 @@ local function set(q, field, value)
   q.changes[field] = true
 end
 
--- add adds to a field that load does not read, such as a counter.
+-- add adds to a counter, which save will write if load has read it.
 local function add(q, field, by)
-  if by ~= 0 then call('HINCRBY', B .. 'q' .. q.nr, field, by) end
+  if by == 0 then return end
+  if q[field] then set(q, field, q[field] + by) else call('HINCRBY', B .. 'q' .. q.nr, field, by) end
 end
 
 local function save(q)

@@ -19,16 +19,13 @@ local free_handlers = tonumber(ARGV[6]) -- handlers
 local shares = {} -- see shares.lua
 local MOST_LATE = 100 -- so many jobs that expired end in one call, however many there are
 
--- number_client gives the client a number, by which lease records know it.
-local function number_client()
-  local names, seq = B .. 'k', call('HINCRBY', B, 'cseq', 1)
-  local nr = seq % 65535 + 1
-  call('HSET', names, nr, ARGV[8])
-  call('HDEL', names, (seq - 1000) % 65535 + 1)
-  return nr
+local me = last and last[3] -- the number by which lease records know the client
+if not me then
+  local seq = call('HINCRBY', B, 'cseq', 1)
+  me = seq % 65535 + 1
+  call('HSET', B .. 'k', me, ARGV[8])
+  call('HDEL', B .. 'k', (seq - 1000) % 65535 + 1)
 end
-
-local me = last and last[3] or number_client() -- the client's number
 
 -- rows_of returns where the answer says what is granted of a queue. All is there in the order in which it was granted.
 local function rows_of(q)

@@ -61,10 +61,12 @@ local function grant_some(q, leases, flights)
     want = min(want, q.mif - q.leased - #leases / 2)
     if want < 1 then return false end
   end
-  local heads = call('ZRANGE', W, 0, want - 1, 'WITHSCORES')
-  if not heads[1] then return false end
+  local heads = call('ZRANGE', W, 0, want, 'WITHSCORES') -- one more tells whether others are left to wait
+  local found = #heads / 2
+  q.waits = found > 0
+  if found == 0 then return false end
   local ids, keys = {}, {}
-  for i = 1, #heads, 2 do
+  for i = 1, 2 * min(found, want), 2 do
     ids[#ids + 1] = heads[i]
     keys[#keys + 1] = job_key(q.nr, heads[i])
   end
@@ -104,6 +106,7 @@ local function grant_some(q, leases, flights)
     call('ZREMRANGEBYRANK', W, 0, taken - 1)
     M.waiting = M.waiting - taken
   end
+  q.waits = found > taken
   if late[1] then end_removed(q, late, S.expired) end
   return more and free_handlers > 0
 end
