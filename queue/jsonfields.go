@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -54,35 +55,100 @@ func (d document) read(data []byte, into any) (given map[string]bool, err error)
 // down to those of deliver, which is its target's business. A null is an error:
 // in YAML it is what a forgotten value looks like.
 func (d document) given(in *jsontext.Decoder) (map[string]bool, error) {
-	given := make(map[string]bool)
+	given := make(map[string]bool, 64)
+	var at place
 	for {
 		t, err := in.ReadToken()
 		if err != nil {
 			return nil, d.fieldErr(err)
 		}
-		switch {
-		case t.Kind() == '}' && in.StackDepth() == 0:
-			return given, nil
-		case t.Kind() == 'n':
-			return nil, FieldErrorf(d.field(in.StackPointer()), "", "is null; leave it out for the default")
-		case t.Kind() == '0' && t.String() == "0" && d.zeroless != nil && d.zeroless(dotted(in.StackPointer())):
-			return nil, FieldErrorf(d.field(in.StackPointer()), "", "is 0, must be at least 1; leave it out for no limit")
-		case t.Kind() == '"' && isName(in):
-			path := dotted(in.StackPointer())
-			given[path] = true
-			if path == "deliver" {
+		switch kind := t.Kind(); {
+		case at.isName(kind):
+			at.name(t.String())
+			given[string(at.path)] = true
+			if string(at.path) == "deliver" {
 				if err := in.SkipValue(); err != nil {
 					return nil, d.fieldErr(err)
 				}
+				at.value()
 			}
+		case kind == '}' || kind == ']':
+			if at.leave(); len(at.within) == 0 {
+				return given, nil
+			}
+			at.value()
+		case kind == 'n':
+			return nil, FieldErrorf(d.field(in.StackPointer()), "", "is null; leave it out for the default")
+		case kind == '0' && t.String() == "0" && d.zeroless != nil && d.zeroless(string(at.path)):
+			return nil, FieldErrorf(d.field(in.StackPointer()), "", "is 0, must be at least 1; leave it out for no limit")
+		case kind == '{' || kind == '[':
+			at.enter(kind == '[')
+		default:
+			at.value()
 		}
 	}
 }
 
-// isName reports whether the token just read is a member's name.
-func isName(d *jsontext.Decoder) bool {
-	kind, length := d.StackIndex(d.StackDepth())
-	return kind == '{' && length%2 == 1
+// place is where a walk through JSON is, by a dotted path. A decoder knows that too, but makes it anew for each token
+// that is asked about.
+type place struct {
+	path   []byte
+	within []container // the innermost last
+}
+
+type container struct {
+	from  int // of path: the length of the container's own
+	index int // of the next value of a list; -1 of an object whose next token is a name, -2 of one whose value comes
+}
+
+const (
+	nameNext  = -1
+	valueNext = -2
+)
+
+func (p *place) isName(kind jsontext.Kind) bool {
+	n := len(p.within)
+	return kind == '"' && n > 0 && p.within[n-1].index == nameNext
+}
+
+func (p *place) name(name string) {
+	c := &p.within[len(p.within)-1]
+	p.to(c, name)
+	c.index = valueNext
+}
+
+func (p *place) to(c *container, name string) {
+	if p.path = p.path[:c.from]; c.from > 0 {
+		p.path = append(p.path, '.')
+	}
+	p.path = append(p.path, name...)
+}
+
+// enter goes into an object or a list.
+func (p *place) enter(list bool) {
+	p.within = append(p.within, container{from: len(p.path), index: nameNext})
+	if list {
+		c := &p.within[len(p.within)-1]
+		c.index = 0
+		p.to(c, "0")
+	}
+}
+
+// leave goes out of it again.
+func (p *place) leave() {
+	n := len(p.within) - 1
+	p.path, p.within = p.path[:p.within[n].from], p.within[:n]
+}
+
+// value is behind a value.
+func (p *place) value() {
+	c := &p.within[len(p.within)-1]
+	if c.index == valueNext {
+		c.index = nameNext
+		return
+	}
+	c.index++
+	p.to(c, strconv.Itoa(c.index))
 }
 
 // dotted turns a JSON pointer into the form in which fields are named.
