@@ -19,7 +19,8 @@ const protocolBytes = len("HTTP/1.1")
 
 // explained is what is written in place of b, if that is a refusal that net/http writes by itself, for what is no
 // request, or none that it serves. There is no hook for those, but each is written at once, and in one form. Below
-// TLS nothing looks like one.
+// TLS nothing looks like one, and above it net/http knows no connection but a *tls.Conn: of another it would speak no
+// HTTP/2, and tell of no certificate.
 func explained(b []byte, own func(status int, said string) []byte) []byte {
 	// Of what handlers answer hardly anything comes further than this.
 	if len(b) <= protocolBytes+4 || b[protocolBytes] != ' ' || b[protocolBytes+1] < '4' || b[0] != 'H' {
