@@ -1,13 +1,15 @@
 # Everything a person does with this repository. `make` alone prints what there is.
 #
 # Variables: ARGS are passed on to demo, up, bench and prove; DATA is where `up` keeps its jobs; REDIS is the Redis
-# that `prove` is run on, one of its own if empty; FUZZTIME is how long each fuzz target runs.
+# that `prove` is run on, one of its own if empty; FUZZTIME is how long each fuzz target runs; SEEDS is how many worlds
+# `simulate` makes.
 
 GO       ?= go
 ARGS     ?=
 DATA     ?= data
 REDIS    ?=
 FUZZTIME ?= 20s
+SEEDS    ?= 1000
 
 # Left empty where git knows nothing; the programs then say what the go command recorded.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -38,7 +40,7 @@ export GORACE ?= atexit_sleep_ms=10
 LINTER  := bin/tools/golangci-lint
 LINTER_VERSION := 2.15.0
 
-.PHONY: help build up demo test test-raced test-sequential quick check bench prove fuzz lint screenshots fmt tools clean
+.PHONY: help build up demo test test-raced test-sequential quick check bench prove fuzz simulate lint screenshots fmt tools clean
 .DEFAULT_GOAL := help
 
 help: ## print this
@@ -102,6 +104,9 @@ ifeq ($(REDIS),)
 else
 	bin/penstock prove --redis '$(REDIS)' $(ARGS)
 endif
+
+simulate: ## a store among failing disks, killed processes, lost replies and frozen clients, in SEEDS simulated worlds
+	$(GO) test -vet=off -count=1 -v -run '^TestSimulation$$' ./queue/boltq -args -seeds $(SEEDS)
 
 fuzz: ## run every fuzz target for FUZZTIME
 	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \

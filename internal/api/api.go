@@ -120,7 +120,6 @@ type handler struct {
 	store    shared[struct{}, wire.Store]
 	looks    looks
 	replays  chan struct{} // those that compute
-	tops     *tops
 }
 
 // API serves requests. It is safe for use by many goroutines.
@@ -149,9 +148,8 @@ func New(engine queue.Engine, o Options) *API {
 	if o.Survey == nil {
 		o.Survey = survey.New(engine, survey.Options{})
 	}
-	tops := &tops{rule: o.Rule, now: time.Now}
 	h := &handler{
-		engine: &counting{&recorded{engine, o.Logger}, tops}, tops: tops, o: o, requests: newRequestIDs(),
+		engine: &recorded{engine, o.Logger}, o: o, requests: newRequestIDs(),
 		streams: ops.NewBudget(int64(o.MaxStreams)), waits: ops.NewBudget(int64(o.MaxWaits)),
 		replays: make(chan struct{}, maxReplays),
 	}

@@ -48,7 +48,7 @@ func (n *noSpace) refuse(b *bench, what string, f func() error) {
 func (b *bench) forgive() {
 	b.Engine.mu.Lock()
 	defer b.Engine.mu.Unlock()
-	b.fullUntil = time.Time{}
+	b.fullUntil = 0
 }
 
 // What frees room is not refused for the sake of appends in the same commit.

@@ -18,16 +18,17 @@ import (
 // outOfSpace reports whether the file was full a moment ago, or its disk is nearly so. Each failed commit costs
 // bbolt a scan of the file, so they are not tried in a row.
 func (e *Engine) outOfSpace(s queue.Space) bool {
-	return e.opts.MaxBytes == 0 && s.Full() || !e.fullUntil.IsZero() && time.Now().Before(e.fullUntil)
+	return e.opts.MaxBytes == 0 && s.Full() || e.clock.now() < e.fullUntil
 }
 
 const fullFor = 250 * time.Millisecond
 
 func (e *Engine) noteFull(err error) {
-	if !time.Now().Before(e.fullUntil) {
+	now := e.clock.now()
+	if now >= e.fullUntil {
 		e.log.Warn("the store is out of space", "path", e.path, "error", err)
 	}
-	e.fullUntil = time.Now().Add(fullFor)
+	e.fullUntil = now.Add(fullFor)
 }
 
 // checkSpace refuses a batch that needs room when little of a bounded file is left.
