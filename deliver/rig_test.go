@@ -33,7 +33,7 @@ func jobFor(url string) *drain.Job {
 	if err != nil {
 		panic(err)
 	}
-	j.Spec.Deliver = raw
+	j.Spec = &queue.Spec{Deliver: raw}
 	return j
 }
 

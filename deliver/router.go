@@ -169,13 +169,15 @@ func (r *Router) sender(kind string) Sender {
 
 // tell logs what an operator has to mend, once until a job was delivered.
 func (r *Router) tell(name string, p *parsed, err error) {
-	var refused *egress.Refused
-	var secret *secrets.Error
-	switch {
-	case err == nil || drain.What(err).Verdict == queue.Deliver:
+	if err == nil || drain.What(err).Verdict == queue.Deliver {
 		if p.told.Load() { // a load is cheaper than a store, with many who deliver
 			p.told.Store(false)
 		}
+		return
+	}
+	var refused *egress.Refused
+	var secret *secrets.Error
+	switch {
 	case errors.As(err, &refused):
 		err = refused // without the words of those who dialled
 		fallthrough

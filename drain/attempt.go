@@ -62,7 +62,7 @@ func (a *attempt) do() {
 		a.withoutSpec(err)
 		return
 	}
-	a.job.Spec = *spec
+	a.job.Spec = spec
 	if deadline := spec.Retry.Deadline.D(); deadline > 0 {
 		asked := a.Departs.Add(-a.job.In) // the reply was not before, so the job is as old as it said, or older
 		a.job.Deadline = asked.Add(deadline - a.job.Age)

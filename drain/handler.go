@@ -10,8 +10,8 @@ import (
 // Job is what a handler is given. It must not be changed.
 type Job struct {
 	queue.Reservation
-	// Spec is that of the job's queue, of Reservation.Revision or later.
-	Spec queue.Spec
+	// Spec is that of the job's queue, of Reservation.Revision or later. Its other jobs share it.
+	Spec *queue.Spec
 	// Deadline is until when it may be tried again, by this process's clock; zero is for ever.
 	Deadline time.Time
 	// Span follows this attempt; nil unless it is traced.

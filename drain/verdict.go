@@ -29,9 +29,8 @@ func (a *attempt) finish(err error) {
 	if over {
 		return
 	}
-	var fault *panicked
-	panicked := errors.As(err, &fault)
 	said, verdict, why := Said{Verdict: queue.Fail}, queue.Fail, refused
+	panicked := err != nil && hasPanicked(err)
 	switch {
 	case !panicked && !errors.Is(err, errExited):
 		said = What(err)
@@ -108,6 +107,11 @@ func (a *attempt) finish(err error) {
 	}
 	a.part.d.observer.Returned(&a.job, verdict, took)
 	a.settle(s)
+}
+
+func hasPanicked(err error) bool {
+	var fault *panicked
+	return errors.As(err, &fault)
 }
 
 // User, password and query of a URL, which the errors of net/http and others

@@ -49,7 +49,7 @@ func newFleet(t *testing.T) *fleet {
 func (f *fleet) deliver(ctx context.Context, id, payload string, gate drain.Gate) error {
 	target := asynqtask.Default()
 	target.Task = "email:send"
-	job := &drain.Job{Reservation: queue.Reservation{Attempt: 1, Job: queue.Job{
+	job := &drain.Job{Spec: &queue.Spec{}, Reservation: queue.Reservation{Attempt: 1, Job: queue.Job{
 		Queue: "mail", ID: id, Payload: []byte(payload),
 	}}}
 	return f.sender.Deliver(ctx, job, gate, target)

@@ -119,7 +119,7 @@ func (gate) Wait(context.Context) error { return nil }
 func (gate) Closes() time.Time          { return time.Now().Add(limit) }
 
 func job(payload string) *drain.Job {
-	return &drain.Job{Reservation: queue.Reservation{Attempt: 1, Job: queue.Job{
+	return &drain.Job{Spec: &queue.Spec{}, Reservation: queue.Reservation{Attempt: 1, Job: queue.Job{
 		Queue: "mail", ID: "j1", Payload: []byte(payload),
 	}}}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptrace"
 	"sync"
 	"time"
@@ -24,6 +25,7 @@ type attempt struct {
 	cancel  context.CancelCauseFunc
 	gate    drain.Gate
 	timeout time.Duration
+	trace   httptrace.ClientTrace
 
 	mu      sync.Mutex
 	timer   *time.Timer // for the connection, then for the answer, then for its body
@@ -36,11 +38,17 @@ type attempt struct {
 
 func attempting(ctx context.Context, gate drain.Gate, timeout time.Duration) *attempt {
 	a := &attempt{gate: gate, timeout: timeout}
+	a.trace.GotConn = a.gotConn
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.within(time.Until(gate.Closes()))
 	return a
+}
+
+// traced returns a request that waits in gotConn.
+func (a *attempt) traced(req *http.Request) *http.Request {
+	return req.WithContext(httptrace.WithClientTrace(a.ctx, &a.trace))
 }
 
 func (a *attempt) end() {

@@ -51,10 +51,8 @@ func (c *Client) Do(ctx context.Context, gate drain.Gate, timeout time.Duration,
 	defer a.end()
 	// A request that could not be written to its end was not understood by anybody: its length is given.
 	var broken atomic.Bool
-	trace := httptrace.ClientTrace{
-		GotConn: a.gotConn, WroteRequest: func(w httptrace.WroteRequestInfo) { broken.Store(w.Err != nil) },
-	}
-	req = req.WithContext(httptrace.WithClientTrace(a.ctx, &trace))
+	a.trace.WroteRequest = func(w httptrace.WroteRequestInfo) { broken.Store(w.Err != nil) }
+	req = a.traced(req)
 	resp, err := c.pool.transport.RoundTrip(req)
 	if err != nil {
 		return nil, c.unanswered(ctx, a, req, err, broken.Load())

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"strconv"
 	"time"
 
@@ -27,7 +26,7 @@ func (a *attempt) request(job *drain.Job, target *Target) (*http.Request, error)
 	if err != nil {
 		return nil, err
 	}
-	req := empty.WithContext(httptrace.WithClientTrace(a.ctx, &httptrace.ClientTrace{GotConn: a.gotConn}))
+	req := a.traced(empty)
 	carry(req, job.Payload)
 	req.Header = headers(job, target)
 	if target.Signing != nil {

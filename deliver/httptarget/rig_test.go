@@ -71,7 +71,7 @@ func jobFor(url string, payload string) *drain.Job {
 		Job:     queue.Job{Queue: "q", ID: "job-1", Payload: []byte(payload), ContentType: "application/json"},
 		Attempt: 3, Revision: 1,
 	}}
-	j.Spec.Deliver = config(url, 10*time.Second)
+	j.Spec = &queue.Spec{Deliver: config(url, 10*time.Second)}
 	return j
 }
 

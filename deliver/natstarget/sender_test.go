@@ -65,7 +65,7 @@ func (r *rig) stream(c jetstream.StreamConfig) jetstream.Stream {
 }
 
 func job(payload string) *drain.Job {
-	return &drain.Job{Reservation: queue.Reservation{Attempt: 2, Job: queue.Job{
+	return &drain.Job{Spec: &queue.Spec{}, Reservation: queue.Reservation{Attempt: 2, Job: queue.Job{
 		Queue: "mail", ID: "j1", Lane: "acme", Payload: []byte(payload), ContentType: "text/plain",
 		Headers: map[string]string{"Traceparent": "00-1"},
 	}}}

@@ -91,7 +91,7 @@ func (r *rig) job(to, text, more string) *drain.Job {
 		Job: queue.Job{Queue: "sms", ID: queue.NewID(), Payload: payload, ContentType: "application/json"}, Attempt: 1,
 		Revision: 1,
 	}}
-	j.Spec.Deliver = json.RawMessage(target(r.url, more))
+	j.Spec = &queue.Spec{Deliver: json.RawMessage(target(r.url, more))}
 	return j
 }
 

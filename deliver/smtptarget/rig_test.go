@@ -248,7 +248,7 @@ func jobOf(payload string) *drain.Job {
 		Job:     queue.Job{Queue: "mail", ID: "job-1", Payload: []byte(payload), ContentType: "application/json"},
 		Attempt: 1, Revision: 1,
 	}}
-	j.Spec.Retry.MaxAttempts = 8
+	j.Spec = &queue.Spec{Retry: queue.Retry{MaxAttempts: 8}}
 	return j
 }
 

@@ -12,6 +12,9 @@ import (
 	"github.com/penstock/penstock/queue/jobrecord"
 )
 
+// rowFields is how many entries a job has in the answer of reserve.lua.
+const rowFields = 6
+
 // Reserve implements queue.Outflow. It is called once; a drainer whose reply
 // was lost asks again with the same number.
 func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
@@ -64,20 +67,22 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	for s := l.list(); s.more(); {
 		group := s.list()
 		name, revision, lease := group.text(), group.int(), group.duration()
-		for rows := group.list(); rows.more(); {
-			j := queue.Reservation{Revision: revision, Lease: lease}
+		rows := group.list()
+		out.Jobs = slices.Grow(out.Jobs, len(rows.v)/rowFields)
+		for rows.more() {
+			out.Jobs = append(out.Jobs, queue.Reservation{Revision: revision, Lease: lease})
+			j := &out.Jobs[len(out.Jobs)-1]
 			j.Queue, j.ID, j.Fence, j.Attempt, j.In = name, rows.text(), newFence(rows.text(), rows.int()),
 				int(rows.int()), rows.duration()
 			job := rows.text()
 			if rows.err != nil {
 				return out, rows.err
 			}
-			if err := readJob(job, &j); err != nil {
+			if err := readJob(job, j); err != nil {
 				// It runs out its lease and becomes dead in time, with its record kept.
 				e.log.Error("job record cannot be read", "queue", name, "id", j.ID, "error", err)
-				continue
+				out.Jobs = out.Jobs[:len(out.Jobs)-1]
 			}
-			out.Jobs = append(out.Jobs, j)
 		}
 	}
 	for s := l.list(); s.more(); {
