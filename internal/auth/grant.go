@@ -49,6 +49,9 @@ func (g grants) allow(r Role, name string) bool {
 	return false
 }
 
+// Allow reports whether there is a role for a name among grants, as they are told. Admin has every role.
+func Allow(list []Grant, r Role, name string) bool { return compact(list).allow(r, name) }
+
 // cover reports whether there is a role for all names of a prefix; empty is all that is the app's.
 func (g grants) cover(r Role, prefix string) bool {
 	for i := range g {

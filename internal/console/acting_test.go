@@ -92,6 +92,63 @@ func TestActionOnAllJobs(t *testing.T) {
 	p.Fine()
 }
 
+// Without JavaScript the count is a page of its own.
+func TestActionOnAllJobsWithoutJavaScript(t *testing.T) {
+	r := newRig(t)
+	r.queue("email", fields{"rate": "1/h"})
+	r.jobs("email", 7, fields{"lane": "<script>"})
+	r.jobs("email", 5, nil)
+	p := r.signIn(browser.Options{NoScript: true})
+	waiting := func(want string) {
+		t.Helper()
+		if answer := r.must("GET", "/v1/queues/email", nil); !strings.Contains(answer, `"waiting":`+want) {
+			t.Errorf("not %s wait: %s", want, answer)
+		}
+	}
+	p.Go(r.url("/queues/email/jobs?lane=" + "%3Cscript%3E"))
+	p.Click(".actions .ask > summary")
+	p.Click(".actions .do .button")
+	if says := p.Text("button[name=_counted]"); says != "Take all back: 7 jobs" {
+		t.Errorf("the button says %q", says)
+	}
+	waiting("12")
+	p.Click("button[name=_counted]")
+	p.Text("#jobs .none")
+	waiting("5")
+	p.Click(".actions .ask > summary")
+	p.Click(".actions .do .button")
+	if says := p.Text("main"); !strings.Contains(says, "No job is so") {
+		t.Errorf("of none the page says %q", says)
+	}
+	p.Fine()
+}
+
+// What somebody may do with one queue he need not be able to do with another.
+func TestRolesAreOfTheQueue(t *testing.T) {
+	r := newRig(t)
+	made := r.must("POST", "/v1/tokens", fields{"grants": []fields{
+		{"role": "view"}, {"role": "payloads", "prefix": "email*"}, {"role": "operate", "prefix": "email*"},
+	}})
+	for _, queue := range []string{"email", "sms"} {
+		r.queue(queue, fields{"rate": "1/h"})
+		r.must("POST", "/v1/queues/"+queue+"/jobs", fields{"id": "a", "payload": "what it says"})
+	}
+	r.secret = between(t, made, `"secret":"`, `"`)
+	p := r.signIn(browser.Options{})
+	for queue, may := range map[string]bool{"email": true, "sms": false} {
+		p.Go(r.url("/queues/" + queue + "/jobs/a"))
+		says := p.Text("main")
+		if strings.Contains(says, "what it says") != may || strings.Contains(says, "needs the role payloads") == may {
+			t.Errorf("%s: what the job carries: %q", queue, says)
+		}
+		p.Go(r.url("/queues/" + queue))
+		if disabled := browser.Value[bool](p, `document.querySelector(".actions .do .button").disabled`); disabled == may {
+			t.Errorf("%s: to pause it is disabled: %v", queue, disabled)
+		}
+	}
+	p.Fine()
+}
+
 // What somebody may not do is shown as such, and refused if it is done all the same.
 func TestRolesHold(t *testing.T) {
 	r := newRig(t)

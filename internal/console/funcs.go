@@ -32,7 +32,7 @@ func (c *Console) funcs() template.FuncMap {
 		"iso":       func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 		"words":     func(s string) string { return strings.ReplaceAll(s, "_", " ") },
 		"act":       func(a any, v *view) map[string]any { return map[string]any{"Action": a, "View": v} },
-		"able":      func(a action, who wire.Whoami) bool { return a.Role == "" || mayHave(who, a.Role) },
+		"able":      func(a action, who wire.Whoami) bool { return a.Role == "" || mayDo(who, a.Role, a.Path) },
 		"themes":    func() []string { return []string{"system", "light", "dark"} },
 	}
 }

@@ -251,7 +251,7 @@ func readJob(r *request) (any, error) {
 		return nil, err
 	}
 	return jobView{
-		Job: j, Content: contentOf(&j), MaySee: mayHave(r.who, auth.Payloads), Actions: jobActions(&j),
+		Job: j, Content: contentOf(&j), MaySee: mayDo(r.who, auth.Payloads, apiPath("queues", name)), Actions: jobActions(&j),
 		RawURL:   r.console.path("api", "v1", "queues", name, "jobs", id),
 		Finished: j.State == queue.Delivered || j.State == queue.Cancelled || j.State == queue.Expired,
 	}, nil

@@ -3,7 +3,9 @@ package console
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/client"
@@ -143,4 +145,14 @@ func (g goTo) Error() string { return "see " + string(g) }
 // mayHave reports whether somebody has a role for anything.
 func mayHave(who wire.Whoami, role auth.Role) bool {
 	return slices.ContainsFunc(who.Grants, func(g auth.Grant) bool { return g.Role == role || g.Role == auth.Admin })
+}
+
+// mayDo reports whether somebody has a role for what a path of the API names: a queue, a rule, or else anything.
+func mayDo(who wire.Whoami, role auth.Role, path string) bool {
+	parts := strings.Split(path, "/") // "", "v1", "queues", NAME
+	if len(parts) < 4 || parts[2] != "queues" && parts[2] != "rules" {
+		return mayHave(who, role)
+	}
+	name, err := url.PathUnescape(parts[3])
+	return err == nil && auth.Allow(who.Grants, role, name)
 }

@@ -42,6 +42,9 @@ const (
 	formMatch  = "_match"  // If-Match: the revision that was shown
 	formNext   = "_next"   // which page to go to then
 	formShow   = "_show"   // the answer is shown first
+	// formBulk is what an action on many jobs is called, formDanger whether something is lost by it, and formCounted
+	// whether it was seen how many they are.
+	formBulk, formDanger, formCounted = "_bulk", "_danger", "_counted"
 )
 
 // submit makes of a form what the API takes: see object. Without JavaScript what came of it is a page.
@@ -78,6 +81,10 @@ func (c *Console) submit(w http.ResponseWriter, r, in *http.Request) {
 	}
 	if wantsJSON(r) {
 		c.o.API.ServeHTTP(w, in)
+		return
+	}
+	if form.Get(formBulk) != "" {
+		c.bulk(w, r, in, form, next)
 		return
 	}
 	out := &answer{head: http.Header{}, status: http.StatusOK}
