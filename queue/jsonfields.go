@@ -36,7 +36,8 @@ func (d document) read(data []byte, into any) (given map[string]bool, err error)
 	if errors.As(jsondepth.Check(data, jsondepth.Max), &deep) {
 		return nil, FieldErrorf(cmp.Or(deep.Field, d.name), "", "%v", deep)
 	}
-	in := jsontext.NewDecoder(bytes.NewBuffer(data))
+	// Names that are given twice, and bad UTF-8, are found by Unmarshal.
+	in := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if in.PeekKind() != '{' {
 		if _, err := in.ReadValue(); err != nil {
 			return nil, d.fieldErr(err)
