@@ -34,8 +34,8 @@ type storeFile struct {
 	path      string      // empty in memory
 	file      os.FileInfo // as opened, to notice that it was replaced
 	db        storage
-	broken    error         // why the file can no longer be trusted
-	fullUntil leaky.Instant // no appends before then: the file had no room
+	broken    error     // why the file can no longer be trusted
+	fullUntil time.Time // no appends before then: the file had no room
 	// auditWarned is when the log last said that the audit log is full.
 	auditWarned time.Time
 	// used is about how much of the file is in use, fileSize its size.

@@ -48,7 +48,7 @@ func (n *noSpace) refuse(b *bench, what string, f func() error) {
 func (b *bench) forgive() {
 	b.Engine.mu.Lock()
 	defer b.Engine.mu.Unlock()
-	b.fullUntil = 0
+	b.fullUntil = time.Time{}
 }
 
 // What frees room is not refused for the sake of appends in the same commit.

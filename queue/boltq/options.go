@@ -46,9 +46,11 @@ type Options struct {
 	// queue and a rule the kind is "queue" and "rule". nil shows all of it.
 	Mask func(kind string, text []byte) []byte
 
-	// For tests: openFile replaces os.OpenFile; an error of fault fails the commit of these changes; synced is
-	// called after each commit is on disk and before anybody is told; saveAfter is how long the saver waits for
-	// more to save; noSaver leaves saving to the test; auditBytes is about the most that the audit log takes.
+	// For tests: wall replaces time.Now where that decides; openFile replaces os.OpenFile; an error of fault fails the
+	// commit of these changes; synced is called after each commit is on disk and before anybody is told; saveAfter is
+	// how long the saver waits for more to save, and noSaver leaves that to the test; auditBytes is about the most that
+	// the audit log takes.
+	wall       func() time.Time
 	openFile   func(string, int, os.FileMode) (*os.File, error)
 	fault      func([]change) error
 	synced     func()
@@ -75,6 +77,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.wall == nil {
+		o.wall = time.Now
 	}
 	if o.openFile == nil {
 		o.openFile = os.OpenFile

@@ -1,10 +1,7 @@
 package boltq
 
 import (
-	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"slices"
 	"time"
 
@@ -31,9 +28,6 @@ var (
 		func(s *queue.Spec) { s.Name, s.Rate = "group.a", leaky.PerSecond(20) },
 		func(s *queue.Spec) { s.Name, s.Rate = "group.b", leaky.Unlimited },
 	}
-	discard  = slog.New(slog.DiscardHandler)
-	noFile   = func(string, int, os.FileMode) (*os.File, error) { return nil, errors.New("no file is opened") }
-	shownAll = func(_ string, text []byte) []byte { return text }
 )
 
 // checks is what clients of the store know, and what must hold for all that they see:

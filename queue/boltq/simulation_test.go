@@ -151,11 +151,14 @@ func (s *simulation) runDry() {
 
 // open opens the store, as a process does that begins.
 func (s *simulation) open() error {
-	e, err := open(s.ctx, "", s.disk, Options{
-		Now: func() leaky.Instant { return s.at + s.jumped }, MaxBytes: 1 << 40, LockTimeout: 1, noSaver: true,
-		Logger: discard, openFile: noFile, KeepChanges: 0, fault: func([]change) error { return s.fault() },
-		synced: func() {}, saveAfter: time.Hour, auditBytes: 1 << 20, Mask: shownAll,
-	})
+	opts, err := Options{
+		Now: func() leaky.Instant { return s.at + s.jumped }, wall: func() time.Time { return s.at.Time() },
+		MaxBytes: 1 << 40, noSaver: true, fault: func([]change) error { return s.fault() },
+	}.withDefaults()
+	if err != nil {
+		return err
+	}
+	e, err := open(s.ctx, "", s.disk, opts)
 	if err != nil {
 		return err
 	}

@@ -18,14 +18,14 @@ import (
 // outOfSpace reports whether the file was full a moment ago, or its disk is nearly so. Each failed commit costs
 // bbolt a scan of the file, so they are not tried in a row.
 func (e *Engine) outOfSpace(s queue.Space) bool {
-	return e.opts.MaxBytes == 0 && s.Full() || e.clock.now() < e.fullUntil
+	return e.opts.MaxBytes == 0 && s.Full() || e.opts.wall().Before(e.fullUntil)
 }
 
 const fullFor = 250 * time.Millisecond
 
 func (e *Engine) noteFull(err error) {
-	now := e.clock.now()
-	if now >= e.fullUntil {
+	now := e.opts.wall()
+	if !now.Before(e.fullUntil) {
 		e.log.Warn("the store is out of space", "path", e.path, "error", err)
 	}
 	e.fullUntil = now.Add(fullFor)
