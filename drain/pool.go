@@ -145,11 +145,12 @@ func (l *pool) end(p *partition, name string, answered bool) {
 	l.wake(p.d, nil)
 }
 
-// forget drops what has nothing, but that of an app's queue for a while. mu is held.
+// forget drops what has nothing, but that of an app's queue for a while, unless there are more than a request may name.
+// mu is held.
 func (l *pool) forget(p *partition, name string, u *use) {
 	switch {
 	case u.held > 0 || u.short:
-	case u.app == nil:
+	case u.app == nil, len(p.uses) > queue.MaxShares:
 		l.drop(p, name, u)
 	default:
 		u.idle = time.Now()
