@@ -14,7 +14,7 @@ var queueFields = joinFields(
 	fields("%s + 0", "n", "d", "b", "tat", "rem", "last", "lc", "lf", "capacity cap", "size", "turn", "cmax", "refn",
 		"lease", "retry.max_attempts maxatt", "retention.for rfor", "retention.max rmax", "rev"),
 	fields("(%s or 0) + 0", "back", "deferred", "behind", "bytes", "max_bytes maxbytes", "appended", "delivered",
-		"mw", "mc", "mp"),
+		"mw", "mc", "mp", "ended_look"),
 	fields("(%s or MAX_COST) + 0", "hc"),
 	fields("%s", "name", "epoch", "paused pause", "laned", "also", "pull", "expiring", "adapt", "ruled"),
 	fields("%s ~= '' and %[1]s", "said"),

@@ -109,7 +109,7 @@ func TestSmallCallsSendFewCommands(t *testing.T) {
 		{"an append of one more", 11, func() { add(1) }},
 		{"an append of 28 jobs", 38, func() { add(28) }},
 		{"a reserve of 30 jobs", 22, func() { reserve(30) }},
-		{"a settle of 30 jobs", 75, settle},
+		{"a settle of 30 jobs", 72, settle},
 	} {
 		if sent, each := commandsOf(t, c, tc.do); sent > tc.most {
 			t.Errorf("%s sends %d commands, must be at most %d:%s", tc.name, sent, tc.most, each)

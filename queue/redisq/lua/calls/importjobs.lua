@@ -114,6 +114,7 @@ end
 if ends[1] then
   call('RPUSH', B .. 'e' .. nr, unpack(ends))
   call('PEXPIRE', B .. 'e' .. nr, ceil(q.rfor / 1000))
+  set(q, 'ended_look', 0)
 end
 if death then
   call('ZADD', B .. 'y', 'LT', death + q.rfor, q.name)

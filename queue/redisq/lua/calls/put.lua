@@ -141,7 +141,7 @@ else
 end
 rev = call('HINCRBY', B, 'rev', 1)
 if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
-call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', arg.stamp, 'n', n, 'd', d, 'b', b,
+call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', arg.stamp, 'ended_look', 0, 'n', n, 'd', d, 'b', b,
   'tat', q.tat, 'rem', q.rem, 'last', q.last, 'lc', q.lc, unpack(ARGV, behind + 1))
 if gone[1] then call('HDEL', B .. 'q' .. nr, unpack(gone)) end
 if ruled ~= (q.ruled or '') then

@@ -24,17 +24,22 @@ local function unpack_ended(job)
   return e, pos
 end
 
--- trim_ended drops jobs that were delivered, cancelled or expired, the oldest first, beyond what the queue retains: a
--- bounded number a call.
-local function trim_ended(q)
+-- look_at_ended drops jobs that were delivered, cancelled or expired beyond what the queue retains: the oldest first, a
+-- bounded number a call. length is that of their list, which lives an eighth of the retention longer than its last
+-- entry: so long, or until the first is too old, nobody needs to look again.
+local function look_at_ended(q, length)
   local key = B .. 'e' .. q.nr
-  local over = min(call('LLEN', key) - q.rmax, 500)
+  local over, oldest = min(length - q.rmax, 500), 0
   for _, entry in ipairs(call('LRANGE', key, max(over, 0), max(over, 0) + 31)) do
-    if unpack_('>I7', entry) + q.rfor > now then break end
+    oldest = unpack_('>I7', entry)
+    if oldest + q.rfor > now then break end
     over = max(over, 0) + 1
   end
-  if over <= 0 then return end
-  for _, entry in ipairs(call('LPOP', key, over)) do drop_ended_job(q.nr, sub(entry, 8), sub(entry, 1, 7)) end
+  if over > 0 then
+    for _, entry in ipairs(call('LPOP', key, over)) do drop_ended_job(q.nr, sub(entry, 8), sub(entry, 1, 7)) end
+  end
+  call('PEXPIRE', key, ceil(q.rfor * 9 / 8000))
+  set(q, 'ended_look', min(oldest + q.rfor, now + floor(q.rfor / 8)))
 end
 
 -- average_bytes stands for the bytes of a job of which nothing is left.
@@ -99,9 +104,8 @@ local function remember_ended(q, ids)
   if #ids == 0 then return end
   local key, time = B .. 'e' .. q.nr, pack('>I7', now)
   for i, id in ipairs(ids) do ids[i] = time .. id end
-  call('RPUSH', key, unpack(ids))
-  call('PEXPIRE', key, ceil(q.rfor / 1000))
-  trim_ended(q)
+  local length = call('RPUSH', key, unpack(ids))
+  if length == #ids or length > q.rmax or now >= q.ended_look then look_at_ended(q, length) end
 end
 
 -- remember_dead puts jobs among the dead of their name.
