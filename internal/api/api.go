@@ -120,6 +120,7 @@ type handler struct {
 	store    shared[struct{}, wire.Store]
 	looks    looks
 	replays  chan struct{} // those that compute
+	tops     *tops
 }
 
 // API serves requests. It is safe for use by many goroutines.
@@ -148,8 +149,9 @@ func New(engine queue.Engine, o Options) *API {
 	if o.Survey == nil {
 		o.Survey = survey.New(engine, survey.Options{})
 	}
+	tops := &tops{rule: o.Rule, now: time.Now}
 	h := &handler{
-		engine: &recorded{engine, o.Logger}, o: o, requests: newRequestIDs(),
+		engine: &counting{&recorded{engine, o.Logger}, tops}, tops: tops, o: o, requests: newRequestIDs(),
 		streams: ops.NewBudget(int64(o.MaxStreams)), waits: ops.NewBudget(int64(o.MaxWaits)),
 		replays: make(chan struct{}, maxReplays),
 	}

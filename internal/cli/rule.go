@@ -16,6 +16,7 @@ type ruleCmd struct {
 	connection
 	Ls     ruleLsCmd     `cmd:"" help:"List rules."`
 	Info   ruleInfoCmd   `cmd:"" help:"Tell all about one rule."`
+	Top    ruleTopCmd    `cmd:"" help:"Tell by which keys a rule is asked and refuses most."`
 	Log    ruleLogCmd    `cmd:"" help:"Tell what was done to a rule, and by whom as they say."`
 	Apply  ruleApplyCmd  `cmd:"" help:"Bring rules in line with a file, and show what changed."`
 	Take   ruleTakeCmd   `cmd:"" help:"Ask a rule, and take if it allows."`

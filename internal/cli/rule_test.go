@@ -39,6 +39,9 @@ func TestRules(t *testing.T) {
 
 	expect(t, ExitDone, "0 of 2", "", "rule", "take", "otp", "ann", "--cost", "2")
 	expect(t, ExitRefused, "retry after", "", "rule", "peek", "otp", "ann")
+	expect(t, ExitDone, "       0  ann\n", "", "rule", "top", "otp")
+	expect(t, ExitDone, `"count": 1`, "", "rule", "top", "otp", "-o", "json")
+	expect(t, ExitRefused, "", "unknown_rule", "rule", "top", "nothing")
 	expect(t, ExitRefused, `"allowed": false`, "", "rule", "take", "otp", "ann", "-o", "json")
 	expect(t, ExitDone, "99 of 100", "", "rule", "take", "otp", "bulk")
 	expect(t, ExitDone, "allowed", "", "rule", "refund", "otp", "ann")

@@ -107,3 +107,9 @@ func (c *Client) TakeAll(ctx context.Context, name string, op queue.TakeOp, take
 }
 
 func rulePath(name string, more ...string) string { return path("/v1/rules/", name, more) }
+
+// Top tells by which keys a rule is asked most.
+func (c *Client) Top(ctx context.Context, name string) (top wire.Top, err error) {
+	_, err = c.do(ctx, http.MethodGet, rulePath(name, "top"), nil, nil, &top)
+	return top, err
+}

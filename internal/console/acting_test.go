@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -242,5 +243,30 @@ func TestLanesOfAQueue(t *testing.T) {
 	}
 	p.Click(".lanes a")
 	p.Text("#jobs tbody tr:nth-child(6)")
+	p.Fine()
+}
+
+// By which keys a rule is asked and refuses most is on its page, and goes on while it is open.
+func TestTopKeysOfARule(t *testing.T) {
+	r := newRig(t)
+	r.must("PUT", "/v1/rules/signup", fields{"algorithm": "fixed_window", "limit": 5, "period": "1h"})
+	p := r.signIn(browser.Options{})
+	p.Go(r.url("/rules/signup"))
+	if says := p.Text("#top"); !strings.Contains(says, "has not asked") {
+		t.Errorf("of a rule that nobody asked the page says %q", says)
+	}
+	takes := make([]fields, 20)
+	for i := range takes {
+		takes[i] = fields{"key": []string{"<script>", "b"}[min(i/15, 1)]}
+	}
+	r.must("POST", "/v1/rules/signup/take", fields{"takes": takes})
+	p.Until(`document.querySelectorAll("#top tbody tr").length === 3`)
+	for n, want := range []string{"<script>\n15 · 75 %\n15", "b\n5 · 25 %\n5", "<script>\n10 · 100 %\n10"} {
+		got := browser.Value[string](p, fmt.Sprintf(
+			`[...document.querySelectorAll("#top tbody tr")[%d].cells].map((c) => c.innerText.trim()).join("\n")`, n))
+		if got != want {
+			t.Errorf("row %d says %q, want %q", n, got, want)
+		}
+	}
 	p.Fine()
 }

@@ -27,6 +27,7 @@ func (c *Console) funcs() template.FuncMap {
 		"ago":       span,
 		"lasting":   lasting,
 		"percent":   func(share float64) string { return fmt.Sprintf("%.2f %%", 100*share) },
+		"less":      func(a, b int64) int64 { return a - b },
 		"plus":      func(a, b int) int { return a + b },
 		"trim":      func(prefix string) string { return strings.TrimSuffix(prefix, "*") },
 		"iso":       func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },

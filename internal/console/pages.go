@@ -63,7 +63,7 @@ var pages = []page{
 	},
 	{
 		name: "rule", path: "/rules/{rule}", title: "Rule", role: auth.View,
-		operations: []string{"getRule", "peekRule"}, read: readRule,
+		operations: []string{"getRule", "peekRule", "getTop"}, read: readRule,
 	},
 	{
 		name: "replay", path: "/replay", title: "Replay", nav: "Replay", role: auth.View,

@@ -63,6 +63,25 @@ type ruleView struct {
 	Refused *fault // why it could not be asked
 	Call    action
 	Reset   []action
+	Top     wire.Top
+	TopCall action
+}
+
+// TopLists are the keys that are asked about most, and those that are refused most.
+func (v ruleView) TopLists() []topList {
+	return []topList{{"Asked most", v.Top.Asked}, {"Refused most", v.Top.Refused}}
+}
+
+type topList struct {
+	Title string
+	wire.KeyCounts
+}
+
+// Share is how much of all that was counted came by a key.
+func (l topList) Share(k wire.KeyCount) gauge {
+	g := gaugeOf(k.Count, l.Count, num)
+	g.Tone = ""
+	return g
 }
 
 type override struct {
@@ -92,6 +111,10 @@ func readRule(r *request) (any, error) {
 		v.Spec = string(text)
 	}
 	v.Reset = resets(name, v.Asked.Key)
+	v.TopCall = action{Method: "GET", Path: apiPath("rules", name, "top"), Command: []string{"rule", "top", name}}
+	if v.Top, err = r.api.Top(r.Context(), name); err != nil {
+		return nil, err
+	}
 	if !v.Tried {
 		return v, nil
 	}

@@ -1,0 +1,184 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// topWindow is for how long keys are counted before it begins anew, and topSettled how old a count is before it
+	// takes the place of the one before it.
+	topWindow, topSettled = time.Hour, 5 * time.Minute
+	// maxTopRules is of how many rules keys are counted; those that are asked first.
+	maxTopRules = 100
+	// maxTop is how many keys are told.
+	maxTop = 20
+)
+
+// counting is an engine whose rules' answers are counted by key: what is taken, and what is asked for jobs that are
+// appended.
+type counting struct {
+	queue.Engine
+	tops *tops
+}
+
+func (e *counting) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	answers, err := e.Engine.Append(ctx, jobs)
+	for i := range answers {
+		if len(answers[i].Rules) > 0 {
+			e.tops.appended(ctx, &jobs[i], answers[i].Rules)
+		}
+	}
+	return answers, err
+}
+
+func (e *counting) Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
+	answers, err := e.Engine.Take(ctx, rule, takes)
+	for i := range answers {
+		e.tops.taken(rule, &takes[i], &answers[i])
+	}
+	return answers, err
+}
+
+// tops are the keys by which rules are asked most, since this process began, as far as this process asked.
+type tops struct {
+	// rule tells a rule as the engine goes by it.
+	rule func(ctx context.Context, name string) (queue.Rule, error)
+	now  func() time.Time
+
+	mu sync.Mutex
+	of map[string]*ruleTop
+}
+
+// ruleTop are those of a rule.
+type ruleTop struct {
+	mu          sync.Mutex
+	now, before topCount
+
+	// text is the template of the keys of jobs, and template what it says.
+	text     string
+	template queue.KeyTemplate
+}
+
+// topCount is what was counted from an instant on.
+type topCount struct {
+	since          time.Time
+	asked, refused sketch
+}
+
+// find is a rule's, nil if there are too many.
+func (t *tops) find(rule string) *ruleTop {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.of[rule]
+	if r == nil && len(t.of) < maxTopRules {
+		if t.of == nil {
+			t.of = map[string]*ruleTop{}
+		}
+		r = &ruleTop{}
+		t.of[rule] = r
+	}
+	return r
+}
+
+func (t *tops) taken(rule string, take *queue.Take, a *queue.Taken) {
+	if take.Op != queue.TakeNow || a.Err != nil {
+		return
+	}
+	if r := t.find(rule); r != nil {
+		r.count(t.now(), take.Key, a.Allowed)
+	}
+}
+
+// appended counts what rules said about a job.
+func (t *tops) appended(ctx context.Context, job *queue.Job, rules []queue.Ruled) {
+	for i := range rules {
+		r := t.find(rules[i].Rule)
+		if r == nil {
+			continue
+		}
+		rule, err := t.rule(ctx, rules[i].Rule)
+		if err != nil {
+			continue // it is counted next time
+		}
+		if key, known := r.keyOf(rule.Key, job); known {
+			r.count(t.now(), key, rules[i].Allowed)
+		}
+	}
+}
+
+// keyOf is what a template says of a job.
+func (r *ruleTop) keyOf(text string, job *queue.Job) (key string, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.text != text {
+		template, err := queue.ParseKeyTemplate(text)
+		if err != nil {
+			return "", false // a newer version's
+		}
+		r.text, r.template = text, template
+	}
+	key, err := r.template.Expand(job)
+	return key, err == nil
+}
+
+func (r *ruleTop) count(now time.Time, key string, allowed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Sub(r.now.since) >= topWindow {
+		if r.before = r.now; now.Sub(r.before.since) >= 2*topWindow {
+			r.before = topCount{} // it is of long ago
+		}
+		r.now = topCount{since: now}
+	}
+	r.now.asked.add(key)
+	if !allowed {
+		r.now.refused.add(key)
+	}
+}
+
+// getTop tells by which keys a rule is asked most.
+func (h *handler) getTop(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("rule")
+	rule, err := h.o.Rule(r.Context(), name)
+	if err != nil {
+		h.failRule(w, err, name)
+		return
+	}
+	h.writeJSON(w, r, http.StatusOK, h.tops.shown(name, rule.Key))
+}
+
+// shown are the keys of a rule in the hour under way, or in the one before if that has only begun.
+func (t *tops) shown(name, key string) wire.Top {
+	v := wire.Top{By: key, Asked: wire.KeyCounts{Keys: []wire.KeyCount{}}, Refused: wire.KeyCounts{Keys: []wire.KeyCount{}}}
+	t.mu.Lock()
+	r := t.of[name]
+	v.Uncounted = r == nil && len(t.of) >= maxTopRules
+	t.mu.Unlock()
+	if r == nil {
+		return v
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, now := &r.now, t.now()
+	if now.Sub(c.since) < topSettled && !r.before.since.IsZero() {
+		until := c.since.UTC()
+		v.Until, c = &until, &r.before
+	}
+	v.Since = instant(c.since)
+	v.Asked, v.Refused = shownCounts(&c.asked), shownCounts(&c.refused)
+	return v
+}
+
+func shownCounts(s *sketch) wire.KeyCounts {
+	v := wire.KeyCounts{Count: s.n, Keys: []wire.KeyCount{}}
+	for _, k := range s.top(maxTop) {
+		v.Keys = append(v.Keys, wire.KeyCount{Key: k.key, Count: k.count, Error: k.error})
+	}
+	return v
+}

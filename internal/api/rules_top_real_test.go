@@ -1,0 +1,38 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Takes and appended jobs are counted by their keys; what only asks, or is wrong, is not.
+func TestTop(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, _ queue.Engine) {
+		const rule, top = "/v1/rules/otp", "/v1/rules/otp/top"
+		f.do("GET", top, "").want(t, 404, "reason", "unknown_rule")
+		f.do("PUT", rule, `{"algorithm":"fixed_window","limit":2,"period":"1h","key":"{lane}"}`).want(t, 201)
+		f.do("GET", top, "").want(t, 200, "by", "{lane}", "since", nil)
+		f.do("PUT", "/v1/queues/otp", `{"rate":"1/s","rules":["otp"]}`).want(t, 201)
+		for range 3 {
+			f.do("POST", "/v1/queues/otp/jobs", `{"payload":1,"lane":"<b>"}`)
+		}
+		f.do("POST", rule+"/take", `{"key":"a"}`).want(t, 200)
+		f.do("POST", rule+"/take", `{"key":"a","wait":"1ms"}`).want(t, 200)
+		f.do("POST", rule+"/take", `{"takes":[{"key":"a"},{"key":"a"},{"key":"a","cost":0}]}`).want(t, 200)
+		f.do("POST", rule+"/peek", `{"key":"a"}`).want(t, 200)
+		f.do("POST", rule+"/refund", `{"key":"a"}`)
+		a := f.do("GET", top, "")
+		a.want(t, 200)
+		text := strings.NewReplacer(" ", "", "\n", "").Replace(a.text)
+		for _, want := range []string{
+			`"asked":{"count":7,"keys":[{"key":"a","count":4,"error":0},{"key":"<b>","count":3,"error":0}]}`,
+			`"refused":{"count":3,"keys":[{"key":"a","count":2,"error":0},{"key":"<b>","count":1,"error":0}]}`,
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("not %s:\n%s", want, text)
+			}
+		}
+	})
+}
