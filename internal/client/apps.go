@@ -30,6 +30,39 @@ func listed[P any](ctx context.Context, c *Client, path string, query url.Values
 	}
 }
 
+// onePage reads a page of a list, behind a name, of up to limit entries.
+func onePage[P any](ctx context.Context, c *Client, path string, query url.Values, after string, limit int) (p P, err error) {
+	if query == nil {
+		query = url.Values{}
+	}
+	query.Set("limit", strconv.Itoa(limit))
+	if after != "" {
+		query.Set("after", after)
+	}
+	_, err = c.do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, nil, &p)
+	return p, err
+}
+
+// AppsPage returns a page of apps, behind a name.
+func (c *Client) AppsPage(ctx context.Context, after string, limit int) (wire.Apps, error) {
+	return onePage[wire.Apps](ctx, c, "/v1/apps", nil, after, limit)
+}
+
+// SubjectsPage returns a page of what Subjects does, behind a name.
+func (c *Client) SubjectsPage(ctx context.Context, app, after string, limit int) (wire.Subjects, error) {
+	return onePage[wire.Subjects](ctx, c, "/v1/subjects", ofApp(app), after, limit)
+}
+
+// TokensPage returns a page of what Tokens does, behind an id.
+func (c *Client) TokensPage(ctx context.Context, app, after string, limit int) (wire.Tokens, error) {
+	return onePage[wire.Tokens](ctx, c, "/v1/tokens", ofApp(app), after, limit)
+}
+
+// RulesPage returns a page of rules, behind a name.
+func (c *Client) RulesPage(ctx context.Context, after string, limit int) (wire.Rules, error) {
+	return onePage[wire.Rules](ctx, c, "/v1/rules", nil, after, limit)
+}
+
 // Apps returns all apps that whoever asks may see, in order of name.
 func (c *Client) Apps(ctx context.Context) (all []wire.App, err error) {
 	err = listed(ctx, c, "/v1/apps", nil, func(p *wire.Apps) string {

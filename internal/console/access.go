@@ -19,7 +19,15 @@ type access struct {
 	Create action
 	// Subjects are who come without a token.
 	Subjects []subjectRow
+	// NextTokens and NextSubjects are where the lists go on; empty if they do not.
+	NextTokens, NextSubjects string
 }
+
+// Parameters of the address that say behind which token, and behind which subject, their lists begin.
+const (
+	afterToken   = "after"
+	afterSubject = "after_subject"
+)
 
 type tokenRow struct {
 	wire.Token
@@ -47,11 +55,13 @@ func accessOf(r *request, app string) (access, error) {
 	if !mayHave(r.who, auth.Admin) {
 		return a, nil
 	}
-	tokens, err := r.api.Tokens(r.Context(), app)
+	asked := r.URL.Query()
+	tokens, err := r.api.TokensPage(r.Context(), app, asked.Get(afterToken), listRows)
 	if err != nil {
 		return a, fmt.Errorf("tokens: %w", err)
 	}
-	for _, t := range tokens {
+	a.NextTokens = r.behind(afterToken, tokens.Next)
+	for _, t := range tokens.Tokens {
 		a.Tokens = append(a.Tokens, tokenRow{
 			Token: t, May: grantWords(t.Grants),
 			Rotate: action{
@@ -67,11 +77,12 @@ func accessOf(r *request, app string) (access, error) {
 		})
 	}
 	a.Create = createToken(app)
-	subjects, err := r.api.Subjects(r.Context(), app)
+	subjects, err := r.api.SubjectsPage(r.Context(), app, asked.Get(afterSubject), listRows)
 	if err != nil {
 		return a, fmt.Errorf("subjects: %w", err)
 	}
-	for _, s := range subjects {
+	a.NextSubjects = r.behind(afterSubject, subjects.Next)
+	for _, s := range subjects.Subjects {
 		a.Subjects = append(a.Subjects, subjectRow{
 			Subject: s, May: grantWords(s.Grants),
 			Remove: removeSubject(s.Name),

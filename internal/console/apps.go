@@ -15,6 +15,7 @@ import (
 // appList is what the list of apps shows.
 type appList struct {
 	Apps []appRow
+	Next string // where the list goes on; empty if it does not
 	// Off is whether nobody is asked who he is: there are no apps then.
 	Off bool
 	// MayMake is whether who is signed in may make one.
@@ -31,8 +32,9 @@ func readApps(r *request) (any, error) {
 	if list.Off {
 		return list, nil
 	}
-	apps, err := r.api.Apps(r.Context())
-	for _, a := range apps {
+	page, err := r.api.AppsPage(r.Context(), r.URL.Query().Get("after"), listRows)
+	list.Next = r.behind("after", page.Next)
+	for _, a := range page.Apps {
 		list.Apps = append(list.Apps, appRow{a, limitWords(a.Limits)})
 	}
 	return list, err

@@ -137,6 +137,19 @@ func (r *request) everything() bool {
 	})
 }
 
+// listRows is how many rows a page of a list has.
+const listRows = 100
+
+// behind is where a list goes on behind a name, which a parameter of the address has; empty if it does not.
+func (r *request) behind(parameter, name string) string {
+	if name == "" {
+		return ""
+	}
+	q := r.URL.Query()
+	q.Set(parameter, name)
+	return "?" + q.Encode()
+}
+
 // goTo is what a page returns in place of what it shows, if that is on another one.
 type goTo string
 

@@ -21,16 +21,22 @@ type ruleRow struct {
 	Fill   gauge // of the keys that it may hold
 }
 
+// ruleList is a page of the list.
+type ruleList struct {
+	Rules []ruleRow
+	Next  string // where it goes on; empty if it does not
+}
+
 func readRules(r *request) (any, error) {
-	all, err := r.api.Rules(r.Context())
+	page, err := r.api.RulesPage(r.Context(), r.URL.Query().Get("after"), listRows)
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]ruleRow, len(all))
-	for i := range all {
-		rows[i] = rowOf(&all[i])
+	list := ruleList{Rules: make([]ruleRow, len(page.Rules)), Next: r.behind("after", page.Next)}
+	for i := range page.Rules {
+		list.Rules[i] = rowOf(&page.Rules[i])
 	}
-	return rows, nil
+	return list, nil
 }
 
 func rowOf(rule *wire.Rule) ruleRow {
