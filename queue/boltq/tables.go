@@ -68,10 +68,11 @@ var (
 // schema is the version of the file's layout. A file of another version is refused.
 const schema = 1
 
-// fillPercents says how full pages get before they are split. Jobs, ended jobs and deferrals and audit entries are only ever appended.
-// Tallies are mostly appended too, but then updated.
+// fillPercents says how full pages get before they are split. Jobs, ended jobs, deferrals and entries of the audit log
+// are only ever appended. Tallies are mostly appended too, but then updated.
 var fillPercents = map[string]float64{
-	string(jobsTable): 1, string(auditTable): 1, string(endedTable): 1, string(deferredTable): 1, string(talliesTable): 0.9,
+	string(jobsTable): 1, string(endedTable): 1, string(deferredTable): 1, string(auditTable): 1,
+	string(talliesTable): 0.9,
 }
 
 // tables is a transaction.
