@@ -1,0 +1,152 @@
+package machine
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// adaptedRate is a rate that follows what the receiver accepts. It is never changed in place.
+type adaptedRate struct {
+	rule leaky.Adapt
+	base leaky.Rate // the rate of the spec
+	leaky.Adapted
+	log []queue.Adaption // newest first
+}
+
+// adaptedRateOf returns the adapted rate of a spec, nil if it does not adapt. If rate and bounds stay the same, so
+// does the adapted rate.
+func adaptedRateOf(s *queue.Spec, before *adaptedRate, now leaky.Instant) *adaptedRate {
+	if !s.Adapt.On() {
+		return nil
+	}
+	a := &adaptedRate{rule: s.Adapt.Rule(), base: s.Rate}
+	if before == nil {
+		a.Adapted = a.rule.Begin(a.base)
+		return a
+	}
+	if before.rule == a.rule && before.base == a.base {
+		return before
+	}
+	a.Adapted, a.log = a.rule.Begin(a.base), before.log
+	if a.Rate != before.Rate {
+		a.note(queue.Adaption{At: now.Time(), From: before.Rate, To: a.Rate, Cause: queue.AdaptedPut})
+	}
+	return a
+}
+
+// note logs a change.
+func (a *adaptedRate) note(n queue.Adaption) { a.log = noteAdaption(slices.Clone(a.log), n) }
+
+// pace returns the pacer with the adapted rate.
+func (a *adaptedRate) pace(p leaky.Pacer) leaky.Pacer {
+	if a != nil {
+		p.Rate = a.Rate
+	}
+	return p
+}
+
+// rateSignal is what the answer to a departure says about the rate.
+type rateSignal struct {
+	refused bool
+	taken   bool // accepted, while only the rate kept other jobs waiting
+	reason  string
+}
+
+// rateSignal returns what a settlement says about the rate. back is how many of the waiting jobs wait only because
+// they came back in the same call.
+func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, back int64, now leaky.Instant) (h rateSignal) {
+	switch {
+	case q.adapted == nil:
+	case s.Verdict == queue.Throttle && !(s.LaneOnly && keyed):
+		h.refused, h.reason = true, strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
+	// A delivery with a wait says neither that there is room for more nor that it was too much.
+	case s.Verdict == queue.Deliver && s.After <= 0:
+		h.taken = q.counts[queue.Waiting] > back && q.pacer.Next(q.bucket, now) > now
+	}
+	return h
+}
+
+// after returns the adapted rate after a signal; a itself if that changes nothing.
+func (a *adaptedRate) after(h rateSignal, departed, now leaky.Instant) *adaptedRate {
+	next := *a
+	cause := queue.AdaptedDelivered
+	var changed bool
+	switch {
+	case h.refused:
+		cause, changed = queue.AdaptedThrottled, a.rule.Refused(&next.Adapted, departed, now)
+	case h.taken:
+		changed = a.rule.Taken(&next.Adapted, departed, now)
+	}
+	if changed {
+		next.note(queue.Adaption{At: now.Time(), From: a.Rate, To: next.Rate, Cause: cause, Reason: h.reason})
+	}
+	if next.Adapted == a.Adapted {
+		return a
+	}
+	return &next
+}
+
+// setAdaptedRate sets the rate of a queue and works out anew when it can depart.
+func (m *Machine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Instant) {
+	q.adapted = to
+	m.touch(q).putAdapted(q.number, to)
+	next := to.pace(q.pacer)
+	if next == q.pacer {
+		return
+	}
+	q.ceiling.next.tat = q.stretchedCeiling(q.ceiling.next.tat, next, now)
+	q.ceiling.commit = m.present.Number
+	q.bucket = q.pacer.Change(q.bucket, next, now)
+	q.pacer = next
+	m.rearm(q, now)
+	if q.isParent() {
+		m.rearmGroup(q.group, now)
+	}
+	m.wakeForQueue(q, now)
+}
+
+func (a *adaptedRate) encode() ([]byte, error) {
+	text, err := json.Marshal(a.log)
+	if err != nil {
+		return nil, err
+	}
+	n, d := a.Rate.Fraction()
+	w := writer{}
+	w.num(uint64(n), uint64(d), uint64(a.Level), uint64(a.Peak), uint64(a.Run), uint64(a.Changed), uint64(a.Lowered))
+	return append(w, text...), nil
+}
+
+// decode reads a's state; its rule comes from the spec.
+func (a *adaptedRate) decode(b []byte) error {
+	r := reader{b: b}
+	a.Rate = leaky.RateOf(int64(r.num()), int64(r.num()))
+	a.Level, a.Peak, a.Run = int64(r.num()), int64(r.num()), int64(r.num())
+	a.Changed, a.Lowered = leaky.Instant(r.num()), leaky.Instant(r.num())
+	if err := r.err("rate"); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(r.b, &a.log); err != nil {
+		return fmt.Errorf("%w: changes of a rate: %w", queue.ErrCorrupt, err)
+	}
+	for i, n := range a.log {
+		a.log[i].At = time.UnixMicro(n.At.UnixMicro()) // as Instant.Time gives it
+	}
+	return nil
+}
+
+// noteAdaption puts a change before the others of a list, newest first, that is to be kept. Those that go
+// well, one behind the other, are kept as one.
+func noteAdaption(list []queue.Adaption, n queue.Adaption) []queue.Adaption {
+	if len(list) > 0 && n.Cause == queue.AdaptedDelivered && list[0].Cause == queue.AdaptedDelivered {
+		n.From = list[0].From
+		list = list[1:]
+	}
+	list = append([]queue.Adaption{n}, list...)
+	return list[:min(len(list), queue.MaxAdaptions)]
+}

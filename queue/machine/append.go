@@ -1,0 +1,200 @@
+package machine
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/jobsize"
+	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/ruleset"
+)
+
+// appendItem is one job of an Append or Offer.
+type appendItem struct {
+	job         queue.Job
+	lane        queue.LaneDigest
+	fingerprint [8]byte
+	record      []byte
+	answer      *queue.Appended
+	// the caller can put it on the overflow
+	offered bool
+	// What it asks of rules; nil if the queue had none when that was worked out.
+	rules   *queueRules
+	asks    []ruleset.Ask
+	askKeys []queue.LaneDigest // their digests
+	asksErr error
+}
+
+// Appending are jobs on their way in: checked and packed, which needs no machine.
+type Appending struct {
+	Answers []queue.Appended // one a job, in their order
+	open    []*appendItem
+}
+
+// NewAppending checks and packs jobs; offered says that the caller can put them on the overflow.
+func NewAppending(jobs []queue.Job, offered bool) *Appending {
+	a := &Appending{Answers: make([]queue.Appended, len(jobs))}
+	a.open = prepare(jobs, a.Answers, offered)
+	return a
+}
+
+// Append decides jobs until all are or the present commit is ripe, and returns the commit that the answers so far wait
+// for. It is to be called until done. Expired jobs end before the first is decided.
+func (m *Machine) Append(now leaky.Instant, a *Appending) (wait uint64, done bool) {
+	m.expire(now)
+	for len(a.open) > 0 && !m.Ripe() {
+		wait = max(wait, m.admit(a.open[0], now))
+		a.open = a.open[1:]
+	}
+	return wait, len(a.open) == 0
+}
+
+// prepare validates and packs jobs.
+func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*appendItem {
+	open := make([]*appendItem, 0, len(jobs))
+	entries := make([]appendItem, len(jobs))
+	for i := range jobs {
+		it := &entries[i]
+		it.job, it.answer, it.offered = jobs[i], &answers[i], offered
+		it.job.Normalize()
+		if err := it.job.Validate(); err != nil {
+			answers[i] = queue.Appended{Outcome: queue.Invalid, ID: it.job.ID, Err: err}
+			continue
+		}
+		it.record = jobrecord.Pack(&it.job)
+		it.fingerprint = [8]byte(it.record[jobrecord.FingerprintAt:])
+		it.lane = laneDigest(&it.job, it.record)
+		open = append(open, it)
+	}
+	return queueByQueue(open)
+}
+
+// queueByQueue groups jobs by queue, in order of first appearance. Siblings compete for the same parent, so the
+// order of decisions must not depend on how the caller interleaved them.
+func queueByQueue(open []*appendItem) []*appendItem {
+	first := map[string]int{}
+	for i, it := range open {
+		if i > 0 && it.job.Queue == open[0].job.Queue && len(first) == 1 {
+			continue // nearly always
+		}
+		if _, known := first[it.job.Queue]; !known {
+			first[it.job.Queue] = len(first)
+		}
+	}
+	if len(first) > 1 {
+		slices.SortStableFunc(open, func(a, b *appendItem) int { return first[a.job.Queue] - first[b.job.Queue] })
+	}
+	return open
+}
+
+// admit decides about a job, and returns the commit that its answer waits for. A refusal waits for nothing.
+func (m *Machine) admit(it *appendItem, now leaky.Instant) (wait uint64) {
+	*it.answer = queue.Appended{ID: it.job.ID}
+	q := m.queues[it.job.Queue]
+	if q == nil {
+		it.answer.Outcome = queue.UnknownQueue
+		return 0
+	}
+	if wait, found := m.answerKnown(it, q, now); found { // invariant 7
+		return wait
+	}
+	if at := instantOf(it.job.ExpiresAt); at != 0 && at <= now {
+		it.answer.Outcome = queue.Lapsed
+		return 0
+	}
+	ln, most := q.lane(it.job.Lane, it.lane), m.byteLimit(q)
+	if it.tooLarge(most, false) || it.refusedBySelf(q, ln, now) {
+		return 0
+	}
+	var b *ruleCharges
+	a, outcome := m.rulesOf(q), q.appendOutcome(it, most) // invariant 1
+	if a != nil {
+		said, invalid := m.askRules(it, a, now)
+		if invalid != nil {
+			it.answer.Outcome, it.answer.Err = queue.Invalid, invalid
+			return 0
+		}
+		b, it.answer.Rules = said, said.answers
+	}
+	if instead, refused := it.limitedByRules(q, a, b); refused {
+		outcome = instead
+	}
+	switch {
+	case outcome == queue.LimitReached:
+		q.unsaved.Refused++
+		it.answer.Outcome = outcome
+	case outcome == queue.Full:
+		q.unsaved.Refused++
+		it.answer.Outcome = outcome
+		it.answerFull(q, most, now)
+	case outcome == queue.OverflowFull:
+		q.unsaved.Refused++
+		it.answer.Outcome, it.answer.RetryAfter = outcome, q.retryAfter(1, now)
+	case m.Full != nil:
+		it.answer.Outcome, it.answer.Err = queue.Failed, m.Full
+	case it.wouldExpire(q, ln, outcome, now):
+	case outcome == queue.SetAside:
+		m.deferJob(it, q, b, now)
+		return m.wait()
+	default:
+		m.admitNew(it, ln, b, now)
+		return m.wait()
+	}
+	return 0
+}
+
+// answerKnown answers for a job that the queue knows already. What it says waits for the commit of that.
+func (m *Machine) answerKnown(it *appendItem, q *queueState, now leaky.Instant) (wait uint64, found bool) {
+	if j := q.jobs[it.job.ID]; j != nil {
+		it.answerDuplicate(j.fingerprint, j.stateToBe())
+		if it.answer.State == queue.Waiting {
+			it.answer.Position = int64(j.lane.waiting.search(j.turn)) + m.arrivingBefore(j) + 1
+		}
+		return m.waitsForJob(j), true
+	}
+	if d := q.endedJobs.find(it.job.ID, q.spec.Retention, now); d != nil {
+		it.answerDuplicate(d.fingerprint, d.state)
+		return m.waitsForEnded(d), true
+	}
+	if number, d := q.deferral(it.job.ID, now); d != nil {
+		return m.answerDeferred(it, q, number, d, now), true
+	}
+	return 0, false
+}
+
+// answerDuplicate answers for a job that the queue has already.
+func (it *appendItem) answerDuplicate(print [8]byte, s queue.State) {
+	if print != it.fingerprint {
+		it.answer.Outcome = queue.Conflict
+		return
+	}
+	it.answer.Outcome, it.answer.State = queue.Duplicate, s
+}
+
+// admitNew gives a job its place and its turn.
+func (m *Machine) admitNew(it *appendItem, ln *lane, b *ruleCharges, now leaky.Instant) {
+	q := ln.queue
+	m.store.seq++
+	j := &job{
+		id: strings.Clone(it.job.ID), lane: ln, seq: m.store.seq, appended: now,
+		fingerprint: it.fingerprint, size: uint32(len(it.record)), cost: uint16(it.job.Cost),
+	}
+	o := q.outlookOfNew(ln, turnOf(q.turn, it.job.Priority), it.job.Cost, it.job.Priority, notPlain(&it.job))
+	eta := q.etaOfNew(o, scheduledUntil(&it.job, now), now)
+	m.reservePlace(j, &it.job, now)
+	m.chargeRules(b, now)
+	m.touch(q)
+	q.counters.Appended++
+	m.present.putJob(j, it.record)
+	m.arrive(arrival{job: j}, it.record)
+	*it.answer = queue.Appended{
+		Outcome: queue.Accepted, ID: j.id, State: j.stateToBe(), ETA: eta, Rules: b.said(),
+	}
+	if j.lease == nil {
+		it.answer.Position = o.place + 1
+	}
+}
+
+func (it *appendItem) bytes() int64 { return jobsize.Of(it.job.ID, len(it.record)) }

@@ -1,0 +1,197 @@
+package machine
+
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
+)
+
+// queueRules is the rules that a queue's jobs are asked by. It is never changed in place.
+type queueRules struct {
+	set   ruleset.Set
+	rules []*rule // the same, in the same order
+}
+
+// ruleCache is the rules of a queue as of a version of all rules.
+type ruleCache struct {
+	rules        *queueRules // nil if there are none
+	rulesVersion uint64
+}
+
+// rulesOf returns the rules of a queue, nil if it has none.
+func (m *Machine) rulesOf(q *queueState) *queueRules {
+	if len(m.ruleUses) == 0 {
+		return nil
+	}
+	if q.rulesVersion != m.rulesVersion {
+		q.rules, q.rulesVersion = m.findRules(q), m.rulesVersion
+	}
+	return q.rules
+}
+
+func (m *Machine) findRules(q *queueState) *queueRules {
+	var above []string
+	if p := m.queues[queue.Parent(q.spec.Name)]; p != nil {
+		above = p.spec.Rules
+	}
+	names := ruleset.Names(q.spec.Name, above, q.spec.Rules)
+	if len(names) == 0 {
+		return nil
+	}
+	a := &queueRules{}
+	for _, name := range names {
+		if r := m.rules[name]; r != nil {
+			a.set = append(a.set, ruleset.ParsedRule{Rule: r.Rule, Template: r.template})
+			a.rules = append(a.rules, r)
+		}
+	}
+	return a
+}
+
+// FindAsks works out what jobs ask of rules, with what RulesOf returned. That needs no machine: finding a key in a
+// payload may take a while. Whatever it leaves open Append finds.
+func (a *Appending) FindAsks() {
+	for _, it := range a.open {
+		if it.rules != nil {
+			it.findAsks(it.rules)
+		}
+	}
+}
+
+// RulesOf notes which rules jobs will ask, and reports whether they ask any.
+func (m *Machine) RulesOf(a *Appending) (some bool) {
+	if len(m.ruleUses) == 0 {
+		return false
+	}
+	for _, it := range a.open {
+		if q := m.queues[it.job.Queue]; q != nil {
+			it.rules = m.rulesOf(q)
+			some = some || it.rules != nil
+		}
+	}
+	return some
+}
+
+// findAsks works out what the job asks.
+func (it *appendItem) findAsks(a *queueRules) {
+	it.rules = a
+	it.asks, it.asksErr = a.set.Asks(&it.job)
+	it.askKeys = make([]queue.LaneDigest, len(it.asks))
+	for i := range it.asks {
+		it.askKeys[i] = queue.DigestLane(it.asks[i].Key)
+	}
+}
+
+// ruleCharges is what rules said about a job, and what it takes from them.
+type ruleCharges struct {
+	answers []queue.Ruled
+	charges []ruleCharge
+}
+
+// ruleCharge is what a job takes from one rule.
+type ruleCharge struct {
+	rule  *rule
+	key   queue.LaneDigest
+	limit leaky.Limiter
+	ask   leaky.Ask
+}
+
+// askRules asks the rules about a job. Nothing is taken before the job comes in: see chargeRules. invalid says that the
+// job cannot be asked about.
+func (m *Machine) askRules(it *appendItem, a *queueRules, now leaky.Instant) (b *ruleCharges, invalid error) {
+	if it.rules != a { // they have changed since, which is rare
+		it.findAsks(a)
+	}
+	if it.asksErr != nil {
+		return nil, it.asksErr
+	}
+	b = &ruleCharges{answers: make([]queue.Ruled, 0, len(it.asks))}
+	for i := range it.asks {
+		ask := &it.asks[i]
+		d := ruleCharge{
+			rule: m.rules[ask.Rule.Name], key: it.askKeys[i], limit: ask.Limiter, ask: leaky.Ask{Cost: it.job.Cost},
+		}
+		says := m.peekRule(&d, now)
+		says.Rule, says.Shadow = ask.Rule.Name, ask.Rule.Action == queue.Shadow
+		b.answers = append(b.answers, says)
+		if says.Allowed {
+			b.charges = append(b.charges, d)
+		}
+	}
+	return b, nil
+}
+
+func (m *Machine) peekRule(d *ruleCharge, now leaky.Instant) queue.Ruled {
+	if t := m.tallyAt(d.rule.tallies, d.key, now); t != nil {
+		s := t.stateFor(d.limit)
+		says := s.Peek(now, d.ask)
+		if !says.Allowed {
+			s.Take(now, d.ask)
+			m.keepCorrected(t, s, d.limit, now)
+		}
+		return queue.Ruled{Decision: says}
+	}
+	if no := m.noRoom(d.rule, d.key, d.limit, now); no != nil {
+		return queue.Ruled{Decision: *no, MaxKeys: d.rule.keyLimit}
+	}
+	return queue.Ruled{Decision: d.limit.Fresh().Peek(now, d.ask)}
+}
+
+// limitedByRules is what becomes of a job that a rule refuses, be it one of another group that was asked before. It
+// then takes nothing from any rule.
+func (it *appendItem) limitedByRules(
+	q *queueState, a *queueRules, b *ruleCharges,
+) (outcome queue.AppendOutcome, refused bool) {
+	_, wait, refused := queue.Limited(it.answer.Rules)
+	if !refused && it.job.Limited <= 0 {
+		return 0, false
+	}
+	if b != nil {
+		b.charges = nil
+	}
+	if it.offered && it.job.Overflow != queue.Reject && a.allDefer(it.answer.Rules) {
+		return q.overflowOutcome(), true
+	}
+	it.answer.RetryAfter = max(minRetry, wait, it.job.Limited)
+	return queue.LimitReached, true
+}
+
+// allDefer reports whether all rules that refuse a job want it deferred.
+func (a *queueRules) allDefer(said []queue.Ruled) bool {
+	for i := range said {
+		if said[i].Allowed || said[i].Shadow {
+			continue
+		}
+		for _, r := range a.rules {
+			if r.Name == said[i].Rule && r.Action != queue.Defer {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// chargeRules takes what a job that comes in costs, in one commit with the job.
+func (m *Machine) chargeRules(b *ruleCharges, now leaky.Instant) {
+	if b == nil {
+		return
+	}
+	for i := range b.charges {
+		d := &b.charges[i]
+		t := m.tallyOf(d.rule.tallies, d.key, now)
+		s := t.stateFor(d.limit)
+		s.Take(now, d.ask)
+		t.setState(s, d.limit, now)
+		m.insertTally(t)
+		m.addTally(t)
+	}
+	m.forgetExpiredTallies(now, 2*len(b.charges))
+}
+
+// said is what the rules answered; nil if none were asked.
+func (b *ruleCharges) said() []queue.Ruled {
+	if b == nil {
+		return nil
+	}
+	return b.answers
+}

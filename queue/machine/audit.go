@@ -1,0 +1,61 @@
+package machine
+
+import (
+	"encoding/binary"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Record keeps an entry about something that changed nothing, and returns the commit to wait for.
+func (m *Machine) Record(entry queue.AuditEntry) (wait uint64) {
+	m.present.audited = append(m.present.audited, audited{entry: entry})
+	return m.wait()
+}
+
+// ReadAudit reads a page of the audit log.
+func ReadAudit(tx Transaction, r queue.AuditRequest) (p queue.AuditPage, err error) {
+	c := tx.Table(auditTable).Cursor()
+	k, v := c.Last()
+	if k == nil {
+		return p, nil
+	}
+	newest, err := decodeAudit(k, v)
+	if err != nil {
+		return p, err
+	}
+	oldest, _ := c.First()
+	p.Newest, p.Oldest = int64(newest.number), int64(binary.BigEndian.Uint64(oldest))
+	p.Head, p.Dropped = newest.Digest, int64(newest.dropped)
+	step := c.Next
+	if r.Back {
+		step = c.Prev
+	}
+	for k, v = beginAudit(c, &r); k != nil && len(p.Records) < r.Limit; k, v = step() {
+		a, err := decodeAudit(k, v)
+		if err != nil {
+			return p, err
+		}
+		p.Records = append(p.Records, a.AuditRecord)
+	}
+	return p, nil
+}
+
+// beginAudit moves to the first entry that is wanted.
+func beginAudit(c Cursor, r *queue.AuditRequest) (k, v []byte) {
+	switch {
+	case r.From == 0 && r.Back:
+		return c.Last()
+	case r.From == 0:
+		return c.First()
+	}
+	k, v = c.Seek(key(uint64(r.From)))
+	switch {
+	case !r.Back:
+		return k, v
+	case k == nil:
+		return c.Last()
+	case binary.BigEndian.Uint64(k) > uint64(r.From):
+		return c.Prev()
+	}
+	return k, v
+}

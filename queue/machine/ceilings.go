@@ -1,0 +1,233 @@
+package machine
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// ceilings are upper bounds, on file, of what answered grants have used: of a bucket its TAT in whole microseconds,
+// of a quota what is used in a window. A further pace has its TAT as the end of a window of which nothing is used.
+// The slices are never changed in place.
+type ceilings struct {
+	tat    leaky.Instant
+	limits []leaky.Window
+}
+
+// ceilingState is what is and will be kept of a queue's ceilings.
+type ceilingState struct {
+	durable ceilings
+	next    ceilings // after the present commit, and the latest
+	commit  uint64   // that raised them last
+}
+
+// raise raises the ceilings with the present commit.
+func (m *Machine) raise(q *queueState, to ceilings) {
+	q.ceiling.next = q.ceiling.next.max(to)
+	q.ceiling.commit = m.present.Number
+	m.touch(q)
+}
+
+// raiseForGrant raises the ceilings to what q's grants need, and returns the commit that their answer waits for.
+// Invariant 3, over a crash: what is on file is never exceeded by an answered grant.
+func (m *Machine) raiseForGrant(q *queueState) (wait uint64) {
+	need := q.neededCeilings()
+	switch {
+	case q.ceiling.durable.covers(need):
+		return 0
+	case !q.ceiling.next.covers(need):
+		m.raise(q, q.raisedAhead(need))
+	}
+	return m.unlessDurable(q.ceiling.commit)
+}
+
+// replaceCeilings sets the ceilings to what the paces have used, after a change of those: the ones before mean nothing
+// any more.
+func (m *Machine) replaceCeilings(q *queueState) {
+	q.ceiling = ceilingState{next: q.ceilings(), commit: m.present.Number}
+	m.touch(q)
+}
+
+// covers reports whether nothing in need is beyond c.
+func (c ceilings) covers(need ceilings) bool {
+	if need.tat > c.tat || len(need.limits) > len(c.limits) {
+		return false
+	}
+	for i, w := range need.limits {
+		if allowsMore(w, c.limits[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// max takes the higher of each bound.
+func (c ceilings) max(d ceilings) ceilings {
+	return ceilings{
+		max(c.tat, d.tat), pickWindows(c.limits, d.limits, func(a, b leaky.Window) bool { return allowsMore(a, b) }),
+	}
+}
+
+// allowsMore reports whether more may have left by a than by b.
+func allowsMore(a, b leaky.Window) bool {
+	return a.Ends > b.Ends || a.Ends == b.Ends && a.Used > b.Used
+}
+
+// pickWindows picks from each pair the window of a if that is preferred, else that of b.
+func pickWindows(a, b []leaky.Window, prefers func(a, b leaky.Window) bool) []leaky.Window {
+	if len(b) == 0 || slices.Equal(a, b) {
+		return a
+	}
+	picked := slices.Clone(b)
+	for i, w := range a[:min(len(a), len(b))] {
+		if prefers(w, b[i]) {
+			picked[i] = w
+		}
+	}
+	return picked
+}
+
+// ceilings is how much the paces have used.
+func (p *paces) ceilings() ceilings {
+	c := ceilings{tat: tat(p.bucket)}
+	for _, m := range p.limits {
+		if m.Paced() {
+			c.limits = append(c.limits, leaky.Window{Ends: tat(m.bucket)})
+		} else {
+			c.limits = append(c.limits, m.window)
+		}
+	}
+	return c
+}
+
+// neededCeilings is what must be on file before a grant is answered: unlimited rates need nothing.
+func (p *paces) neededCeilings() ceilings {
+	c := p.ceilings()
+	if p.pacer.Rate.Unlimited() {
+		c.tat = 0
+	}
+	return c
+}
+
+// raisedAhead adds to what a grant needs, so that a fast queue commits a few times a second instead of with each
+// grant. A crash loses the difference.
+func (p *paces) raisedAhead(need ceilings) ceilings {
+	to := ceilings{tat: need.tat.Add(lookahead(p.pacer)), limits: slices.Clone(need.limits)}
+	for i := range to.limits {
+		if m := &p.limits[i]; m.Paced() {
+			to.limits[i].Ends = to.limits[i].Ends.Add(lookahead(m.pacer))
+		} else {
+			to.limits[i].Used += m.quota.Max / quotaAheadShare
+		}
+	}
+	return to
+}
+
+const (
+	ceilingAhead    = 250 * time.Millisecond
+	oneGrantSlowest = time.Second
+	quotaAheadShare = 1000 // the fraction of a quota: 1/1000
+)
+
+// lookahead is 0 for slow paces, and stays below what leaky.MaxCost intervals span: the bucket's own bound allows
+// no more on reopening.
+func lookahead(p leaky.Pacer) time.Duration {
+	t := p.Rate.Interval()
+	if t > ceilingAhead {
+		return 0
+	}
+	return min(ceilingAhead, leaky.MaxCost*t/2)
+}
+
+// stretchedCeiling converts a bucket's ceiling to a lower rate. Pacer.Change converts the bucket itself later, at
+// now or after, so the result is rounded to cover whatever that makes of grants below the old ceiling.
+func (p *paces) stretchedCeiling(ceiling leaky.Instant, next leaky.Pacer, now leaky.Instant) leaky.Instant {
+	was, is := p.pacer.Rate.PerSecond(), next.Rate.PerSecond()
+	if is >= was || ceiling <= now {
+		return ceiling
+	}
+	return now + leaky.Instant(math.Ceil(float64(ceiling-now)*was/is)) + 1
+}
+
+// oneGrantCeilings lets a job of the given cost leave within the next horizon without a commit of its own. It goes
+// along with the job's append.
+func (p *paces) oneGrantCeilings(now leaky.Instant, cost int64) ceilings {
+	c := ceilings{tat: oneGrantTAT(p.pacer, p.bucket, now, cost)}
+	for i := range p.limits {
+		m := &p.limits[i]
+		w := m.window
+		if m.Paced() {
+			w = leaky.Window{Ends: oneGrantTAT(m.pacer, m.bucket, now, cost)}
+		} else if m.quota.Affords(w, now, cost) {
+			m.quota.Take(&w, now, cost)
+		}
+		c.limits = append(c.limits, w)
+	}
+	return c
+}
+
+// Slow paces get none: a crash would cost them a slot that was never used, and a commit for each grant is nothing
+// there.
+func oneGrantTAT(p leaky.Pacer, b leaky.Bucket, now leaky.Instant, cost int64) leaky.Instant {
+	t := p.Rate.Interval()
+	if p.Rate.Unlimited() || t > oneGrantSlowest {
+		return 0
+	}
+	return max(tat(b), now.Add(queue.Horizon)).Add(time.Duration(cost)*t) + 1
+}
+
+// restore sets the paces of a queue whose process died to where nothing that it may have granted is beyond them.
+func (p *paces) restore(c ceilings, now leaky.Instant, maxCost int64) {
+	p.bucket = restoredBucket(p.pacer, c.tat, now, maxCost)
+	for i := range p.limits[:min(len(p.limits), len(c.limits))] {
+		if m := &p.limits[i]; m.Paced() {
+			m.bucket = restoredBucket(m.pacer, c.limits[i].Ends, now, maxCost)
+		} else {
+			m.window = c.limits[i]
+		}
+	}
+}
+
+// restoredBucket is a bucket of which only the ceiling is known. Last is as late as a grant can have been and
+// LastCost as high as the ceiling needs, or the bucket's bound on its TAT would cut off what was granted.
+func restoredBucket(p leaky.Pacer, ceiling, now leaky.Instant, maxCost int64) leaky.Bucket {
+	if ceiling == 0 {
+		return leaky.Bucket{}
+	}
+	last := now.Add(queue.Horizon)
+	b := leaky.Bucket{TAT: max(ceiling, now), Last: last, LastCost: maxCost}
+	if t := p.Rate.Interval(); t > 0 {
+		b.TAT = b.TAT.Add(queue.Horizon)
+		beyond := b.TAT.Sub(last) - time.Duration(p.Burst-1)*t
+		b.LastCost = min(leaky.MaxCost, max(b.LastCost, int64(beyond/t)+1))
+	}
+	return b
+}
+
+// tat is the bucket's TAT in microseconds, rounded up.
+func tat(b leaky.Bucket) leaky.Instant {
+	if b.Rem > 0 {
+		return b.TAT + 1
+	}
+	return b.TAT
+}
+
+// raiseWithAppend raises the ceilings of a queue and its parent together with an append of that cost.
+func (m *Machine) raiseWithAppend(q *queueState, now leaky.Instant, cost int64) {
+	m.raise(q, q.oneGrantCeilings(now, cost))
+	if p := q.parent(); p != nil { // its record has the greatest cost of its children
+		m.raise(p, p.oneGrantCeilings(now, cost))
+	}
+}
+
+// noteCost notes the cost of a new job. After a restart lanes are delayed as if they had just granted the
+// costliest.
+func (q *queueState) noteCost(cost int64) {
+	q.maxCost = max(q.maxCost, cost)
+	if p := q.parent(); p != nil {
+		p.childMaxCost = max(p.childMaxCost, cost)
+	}
+}

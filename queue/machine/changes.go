@@ -1,0 +1,198 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/internal/changelog"
+)
+
+// encodeChange encodes a change, except its number, which the head has, and specs, which are versions.
+func encodeChange(c *queue.Change) []byte {
+	w := writer{}
+	w.num(uint64(instantOf(c.At)), uint64(c.Revision), uint64(c.Was), uint64(instantOf(c.Until)), uint64(c.Jobs))
+	for _, s := range []string{c.By, c.Note, string(c.What), c.Detail, c.Reason} {
+		w.text(s)
+	}
+	for _, id := range c.IDs {
+		w.text(id)
+	}
+	return w
+}
+
+// decodeChange decodes a log entry.
+func decodeChange(v []byte) (c queue.Change, err error) {
+	h, ok := readHead(v)
+	if !ok {
+		return c, fmt.Errorf("%w: a change cut short", queue.ErrCorrupt)
+	}
+	r := reader{b: v[entryHeadBytes:]}
+	at, revision, was, until, jobs := leaky.Instant(r.num()), r.num(), r.num(), leaky.Instant(r.num()), r.num()
+	c = queue.Change{
+		Number: int64(h.number), At: at.Time(), Last: h.last.Time(),
+		Revision: int64(revision), Was: int64(was), Jobs: int64(jobs),
+		By: r.text(), Note: r.text(), What: changekind.Kind(r.text()), Detail: r.text(), Reason: r.text(),
+	}
+	for len(r.b) > 0 && !r.bad {
+		c.IDs = append(c.IDs, r.text())
+	}
+	if until != 0 {
+		c.Until = until.Time()
+	}
+	return c, r.err("change")
+}
+
+// loggedBy is a change, in one step, that keeps the revision.
+func loggedBy(what changekind.Kind, a queue.Actor, revision int64, now leaky.Instant) logged {
+	return logged{actor: a, Change: queue.Change{
+		At: now.Time(), Last: now.Time(), By: a.Name, Note: a.Note, What: what, Revision: revision, Was: revision,
+	}}
+}
+
+// pauseLapsed is what to log about a pause that has ended by itself.
+func (q *queueState) pauseLapsed(now leaky.Instant) []logged {
+	if !q.pause.ended(now) {
+		return nil
+	}
+	n := loggedBy(changekind.Resumed, queue.Actor{}, q.revision, q.pause.until)
+	n.Reason = changelog.LapseReason
+	return []logged{n}
+}
+
+// subjectState reports whether the subject exists, and what has happened to it that is not logged yet.
+func (m *Machine) subjectState(s subject, now leaky.Instant) (there bool, unwritten []logged) {
+	if s.of == queue.OfRule {
+		_, err := m.ruleNamed(s.name)
+		return err == nil, nil
+	}
+	q, err := m.liveQueue(s.name)
+	if err != nil {
+		return false, nil
+	}
+	return true, q.pauseLapsed(now)
+}
+
+// Changing is a page of what was done to a queue or rule, to be read.
+type Changing struct {
+	request   queue.ChangesRequest
+	of        subject
+	there     bool
+	unwritten []logged
+	now       leaky.Instant
+}
+
+// Changes finds what memory knows of a queue's or rule's changes. Errors: a *queue.FieldError.
+func (m *Machine) Changes(now leaky.Instant, r queue.ChangesRequest) (*Changing, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	c := &Changing{request: r, of: subject{r.Subject, r.Name}, now: now}
+	c.there, c.unwritten = m.subjectState(c.of, now)
+	return c, nil
+}
+
+// Read reads the page; keep is for how long changes are kept. Errors: queue.ErrUnknownQueue, queue.ErrUnknownRule.
+func (c *Changing) Read(tx Transaction, keep time.Duration) (page queue.ChangesPage, err error) {
+	t := &tables{tx}
+	if !c.there && (strings.ContainsRune(c.of.name, 0) || !t.hasLog(c.of, c.now)) {
+		return page, c.of.unknown()
+	}
+	var dropped int64
+	page, err = c.request.Page(func(before int64, n int) (list []queue.Change, err error) {
+		if list, dropped, err = t.entries(c.of, before, n, c.now.Add(-keep)); before == 0 {
+			list = withUnwritten(list, c.unwritten)
+		}
+		return list, err
+	})
+	if err == nil {
+		err = t.withSpecs(c.of, page.Changes)
+	}
+	page.Dropped = dropped
+	return page, err
+}
+
+// hasLog reports whether there is still a log of a deleted subject.
+func (t *tables) hasLog(s subject, now leaky.Instant) bool {
+	until, buried := t.deletedUntil(s)
+	return buried && until > now
+}
+
+// withUnwritten puts what is not logged yet before a list, unless it has been logged meanwhile.
+func withUnwritten(list []queue.Change, unwritten []logged) []queue.Change {
+	for i := range unwritten {
+		c := unwritten[i].Change
+		written := slices.ContainsFunc(list, func(o queue.Change) bool {
+			return o.What == c.What && o.Reason == c.Reason && o.By == "" && o.At.Equal(c.At)
+		})
+		if written {
+			continue
+		}
+		c.Number = 1
+		if len(list) > 0 {
+			c.Number = list[0].Number + 1
+		}
+		list = append([]queue.Change{c}, list...)
+	}
+	return list
+}
+
+// withSpecs adds to changes of specs what the spec was before and after.
+func (t *tables) withSpecs(s subject, list []queue.Change) error {
+	if !slices.ContainsFunc(list, func(c queue.Change) bool { return c.What.OfSpecs() }) {
+		return nil
+	}
+	if s.of == queue.OfRule {
+		rules := map[int64]*queue.Rule{}
+		err := t.versions(s, func(revision int64, text []byte) error {
+			r, err := queue.DecodeRule(text)
+			rules[revision] = &r
+			return err
+		})
+		changelog.JoinRules(list, rules)
+		return err
+	}
+	h, err := t.history(s)
+	h.Join(list)
+	return err
+}
+
+// history reads the kept specs of a queue.
+func (t *tables) history(s subject) (queue.History, error) {
+	h := queue.History{Queue: s.name}
+	err := t.versions(s, func(revision int64, text []byte) error {
+		spec, err := queue.ParseSpec(text)
+		if err != nil {
+			return fmt.Errorf("%w: a former spec of %s: %w", queue.ErrCorrupt, s.name, err)
+		}
+		h.Specs = append(h.Specs, queue.KeptSpec{Revision: revision, Spec: spec})
+		return nil
+	})
+	slices.Reverse(h.Specs)
+	return h, err
+}
+
+func (s subject) unknown() error {
+	if s.of == queue.OfRule {
+		return unknownRule(s.name)
+	}
+	return unknownQueue(s.name)
+}
+
+// History returns the specs that a queue had. Errors: queue.ErrUnknownQueue.
+func (m *Machine) History(now leaky.Instant, tx Transaction, name string) (queue.History, error) {
+	t, s, revision := &tables{tx}, queueSubject(name), int64(0)
+	if q := m.queues[name]; q != nil {
+		revision = q.revision
+	}
+	if revision == 0 && (strings.ContainsRune(name, 0) || !t.hasLog(s, now)) {
+		return queue.History{}, s.unknown()
+	}
+	h, err := t.history(s)
+	h.Revision = revision
+	return h, err
+}

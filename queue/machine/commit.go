@@ -1,0 +1,286 @@
+package machine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Bounds of one commit.
+const (
+	commitBytes   = 16 << 20 // of jobs
+	commitForgets = 4096     // records of each kind that memory has forgotten
+)
+
+// commits numbers what is decided. Commands add to the present commit; its owner collects it, writes it, and says when
+// it is durable. An answer that must not be given before says which commit it waits for.
+type commits struct {
+	present *Commit
+	durable uint64    // all commits up to this one are
+	taken   []*Commit // collected and not durable yet, in order
+}
+
+// Commit is what one transaction keeps: the effects of commands, in order, and the records that sum up a queue or a
+// tally, as they are when it is collected. Invariant 10: all of it is kept, or nothing.
+type Commit struct {
+	Number uint64
+	effects
+	wanted  bool // somebody waits for it
+	now     leaky.Instant
+	arrived []arrival // jobs that enter their lanes once it is durable, in the order in which they were decided
+	bytes   int       // of their records
+	// Up to here it has keys of jobs, ended jobs and deferrals.
+	seq, ended, deferred uint64
+
+	queues       []*queueState // whose records it has
+	saved        []savedCeilings
+	tallies      []*tally
+	adapted      []*queueState // whose adapted rates it has
+	documents    map[string]queue.Document
+	logUpdates   []logUpdate     // for the log of changes
+	audited      []audited       // for the audit log
+	auditedActs  map[*jobAct]int // where those of acts on jobs stand in it
+	auditDropped uint64
+}
+
+// keys are the last ones of jobs, ended jobs and deferrals.
+type keys struct{ seq, ended, deferred uint64 }
+
+// savedCeilings are the ceilings that a commit writes for a queue.
+type savedCeilings struct {
+	queue *queueState
+	ceilings
+}
+
+func newCommit(number uint64) *Commit {
+	return &Commit{Number: number, auditedActs: map[*jobAct]int{}, documents: map[string]queue.Document{}}
+}
+
+// wait has the present commit made, and returns its number for an answer to wait for.
+func (m *Machine) wait() uint64 {
+	m.present.wanted = true
+	return m.present.Number
+}
+
+// unlessDurable returns 0 if a commit is durable, else its number.
+func (m *Machine) unlessDurable(commit uint64) uint64 {
+	if commit <= m.durable {
+		return 0
+	}
+	return commit
+}
+
+// commitOf returns the commit to wait for whose last key, by of, is the first that covers a key; 0 if that is durable.
+// Keys only grow, so a job need not remember its commit.
+func (m *Machine) commitOf(key uint64, durable uint64, of func(*Commit) uint64) uint64 {
+	if key <= durable {
+		return 0
+	}
+	for _, c := range m.taken {
+		if key <= of(c) {
+			return c.Number
+		}
+	}
+	return m.present.Number
+}
+
+// lastWait returns the latest commit that is not durable, for answers that say what may have come with any of them.
+func (m *Machine) lastWait() uint64 {
+	if m.present.wanted {
+		return m.present.Number
+	}
+	return m.unlessDurable(m.present.Number - 1)
+}
+
+// waitsForJob returns the commit that an answer about a job waits for: what it says must not vanish.
+func (m *Machine) waitsForJob(j *job) uint64 {
+	at := m.commitOf(j.seq, m.durableKeys.seq, func(c *Commit) uint64 { return c.seq })
+	if j.lease != nil {
+		at = max(at, m.unlessDurable(j.lease.commit))
+	}
+	return at
+}
+
+// waitsForEnded is that of a job that has ended.
+func (m *Machine) waitsForEnded(d *endedJob) uint64 {
+	return m.commitOf(d.key, m.durableKeys.ended, func(c *Commit) uint64 { return c.ended })
+}
+
+// waitsForDeferral is that of a deferred job.
+func (m *Machine) waitsForDeferral(d *deferral) uint64 {
+	return m.commitOf(d.seq, m.durableKeys.deferred, func(c *Commit) uint64 { return c.deferred })
+}
+
+// touch has the record of a queue written with the present commit, which it returns.
+func (m *Machine) touch(q *queueState) *Commit {
+	c := m.present
+	c.wanted = true
+	if !q.touched {
+		q.touched = true
+		c.queues = append(c.queues, q)
+	}
+	return c
+}
+
+// noteFailure notes why a job failed, here and in the present commit.
+func (m *Machine) noteFailure(q *queueState, at leaky.Instant, id, reason string) {
+	q.failures = append([]queue.LastError{{At: at.Time(), ID: id, Reason: reason}}, q.failures...)
+	q.failures = q.failures[:min(len(q.failures), maxFailures)]
+	q.failed = true
+	m.touch(q)
+}
+
+// Pending reports whether anything waits to be collected.
+func (m *Machine) Pending() bool { return m.present.wanted }
+
+// Ripe reports whether the present commit has as much as it should: before more jobs are let in, it is to be collected.
+func (m *Machine) Ripe() bool { return m.present.bytes >= commitBytes }
+
+// Collect ends the present commit and returns it, to be written; nil if nobody wants one. What is decided from now on
+// goes into the next.
+func (m *Machine) Collect(now leaky.Instant) *Commit {
+	c := m.present
+	if !c.wanted {
+		return nil
+	}
+	m.complete(c, now)
+	m.taken, m.present = append(m.taken, c), newCommit(c.Number+1)
+	return c
+}
+
+// CollectLast is Collect before the store is closed: it has the exact paces, all counters and all tallies, so that an
+// orderly restart loses nothing.
+func (m *Machine) CollectLast(now leaky.Instant) *Commit {
+	for _, chunk := range m.dirtyTallies.chunks {
+		each(chunk, m.addTally)
+	}
+	for _, name := range m.queueNames {
+		q := m.queues[name]
+		q.ceiling.next = q.ceilings()
+		m.touch(q)
+	}
+	m.wait()
+	return m.Collect(now)
+}
+
+// complete adds the records that belong to no command.
+func (m *Machine) complete(c *Commit, now leaky.Instant) {
+	c.now = now
+	for _, q := range c.queues {
+		if q.touched = false; !q.live {
+			continue
+		}
+		q.counters.Add(q.unsaved.Values())
+		q.unsaved = queue.Counters{}
+		c.putQueue(q.number, q.record())
+		c.saved = append(c.saved, savedCeilings{q, q.ceiling.next})
+		if q.failed {
+			q.failed = false
+			c.putFailures(q)
+		}
+	}
+	forgotten := m.forgotten[:min(len(m.forgotten), commitForgets)]
+	m.forgotten = m.forgotten[len(forgotten):]
+	each(forgotten, c.dropEnded)
+	lapsed := m.lapsedDeferrals[:min(len(m.lapsedDeferrals), commitForgets)]
+	m.lapsedDeferrals = m.lapsedDeferrals[len(lapsed):]
+	each(lapsed, c.dropDeferral)
+	for _, t := range c.tallies {
+		t.inCommit = false
+		if t.gone {
+			continue
+		}
+		c.putTally(t.number, t.record())
+		t.dirty, t.onFile = false, true
+		t.repack()
+	}
+	each(m.droppedTallies.take(commitForgets), c.dropTally)
+	m.store.commit, m.store.now = c.Number, now
+	c.seq, c.ended, c.deferred = m.store.seq, m.store.ended, m.store.deferred
+	c.putStore(m.store)
+}
+
+// addTally has a tally written with the present commit, in the state that it has when that is collected.
+func (m *Machine) addTally(t *tally) {
+	if !t.inCommit && !t.gone {
+		t.inCommit = true
+		m.present.tallies = append(m.present.tallies, t)
+	}
+}
+
+// Durable says that commits up to a number are. Their jobs enter their lanes, in order, and those who wait for them are
+// told. Invariants 5 and 8: what is granted or seen can no longer vanish.
+func (m *Machine) Durable(number uint64, now leaky.Instant) {
+	for len(m.taken) > 0 && m.taken[0].Number <= number {
+		c := m.taken[0]
+		m.taken = m.taken[1:]
+		m.durable, m.durableKeys = c.Number, keys{c.seq, c.ended, c.deferred}
+		for _, s := range c.saved {
+			s.queue.ceiling.durable = s.ceilings
+		}
+		for i := range c.arrived {
+			m.enterLane(&c.arrived[i], now)
+		}
+	}
+}
+
+// Write writes a commit in a transaction, which makes it durable as a whole.
+func (c *Commit) Write(tx Transaction, o WriteOptions) error {
+	t := &tables{tx}
+	if err := t.write(&c.effects); err != nil {
+		return err
+	}
+	// each write deletes one document at most, so this keeps up
+	if err := t.forgetDocuments(2*len(c.documents), c.now.Add(-queue.KeepDeletedDocuments)); err != nil {
+		return err
+	}
+	if err := t.writeLog(c.logUpdates, o.KeepChanges, c.now); err != nil {
+		return err
+	}
+	var err error
+	c.auditDropped, err = t.writeAudit(c.audited, &o, c.now)
+	return err
+}
+
+// AuditDropped is how many entries the audit log has dropped for want of room since it began; 0 if Write dropped none.
+func (c *Commit) AuditDropped() uint64 { return c.auditDropped }
+
+// WriteOptions say how commits are written.
+type WriteOptions struct {
+	KeepChanges time.Duration // for how long the logs keep what is in them
+	// Mask returns what the audit log may show of a queue, a rule or a document of a kind.
+	Mask       func(kind string, text []byte) []byte
+	AuditBytes uint64 // about the most that the audit log takes
+}
+
+// arrival is a job that has its id, its place and its turn, and enters its lane when its commit is durable.
+type arrival struct {
+	job *job
+	// Of an import: what is known of earlier attempts, the state that the job is to have, and whether it holds its
+	// lane.
+	lease     *lease
+	state     queue.State
+	holdsLane bool
+	imported  bool
+}
+
+// arrive has a job enter its lane with the present commit.
+func (m *Machine) arrive(a arrival, record []byte) {
+	c := m.present
+	c.arrived = append(c.arrived, a)
+	c.bytes += len(record)
+}
+
+// arrivingBefore is how many arriving jobs of j's lane go before it.
+func (m *Machine) arrivingBefore(j *job) (n int64) {
+	for _, c := range append(slices.Clone(m.taken), m.present) {
+		for i := range c.arrived {
+			if o := c.arrived[i].job; o.lane == j.lane && o.turn < j.turn && o.arriving() && o.lease == nil {
+				n++
+			}
+		}
+	}
+	return n
+}

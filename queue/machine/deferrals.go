@@ -1,0 +1,231 @@
+package machine
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// deferral records a job that was set aside. There may be a million, so it contains no pointer: the garbage
+// collector skips whole pages of them.
+type deferral struct {
+	at          leaky.Instant // when it was set aside
+	seq         uint64        // its key in the file
+	fingerprint [8]byte
+	id          uint32 // where its id begins in the page's ids
+	cost        uint16
+	length      uint8 // of the id
+	state       deferralState
+}
+
+// deferralState is what became of a deferral.
+type deferralState uint8
+
+const (
+	noDeferral        deferralState = iota // ended, or never used
+	stillDeferred                          // the job is on the overflow, as far as we know
+	cancelledDeferral                      // the job was cancelled, and is dropped when it comes back
+)
+
+// deferrals keeps a queue's deferrals by number and by id. They come in order of number and end in nearly that
+// order, so they lie in pages of consecutive numbers. An index finds the number of an id.
+type deferrals struct {
+	pages []*page // nil when all of its deferrals have ended
+	first uint64  // the number of pages[0]
+	n     int
+	ids   index
+}
+
+const pageSize = 256
+
+type page struct {
+	from    uint64 // the number of records[0]
+	records []deferral
+	ids     []byte
+	n       int
+}
+
+func (g *deferrals) page(number uint64) *page {
+	if i := number/pageSize - g.first; len(g.pages) > 0 && i < uint64(len(g.pages)) {
+		return g.pages[i]
+	}
+	return nil
+}
+
+// get returns the deferral of that number, nil if there is none. It is valid until the next one is added.
+func (g *deferrals) get(number uint64) *deferral {
+	p := g.page(number)
+	if p == nil || number < p.from || number-p.from >= uint64(len(p.records)) {
+		return nil
+	}
+	if d := &p.records[number-p.from]; d.state != noDeferral {
+		return d
+	}
+	return nil
+}
+
+// id returns the id of a deferral that is there. It shares the page's memory.
+func (g *deferrals) id(number uint64) []byte {
+	p := g.page(number)
+	d := &p.records[number-p.from]
+	return p.ids[d.id:][:d.length]
+}
+
+// find returns the number of an id's deferral, 0 if there is none.
+func (g *deferrals) find(id string) uint64 {
+	if g.n == 0 {
+		return 0
+	}
+	if at := g.seek(id); at >= 0 {
+		return g.widen(g.ids.slots[at])
+	}
+	return 0
+}
+
+// seek returns the slot of id, -1 if it has none.
+func (g *deferrals) seek(id string) int {
+	h := hashOf(id)
+	for i := g.ids.home(h); g.ids.slots[i] != 0; i = g.ids.next(i) {
+		if s := g.ids.slots[i]; s>>32 == h && string(g.id(g.widen(s))) == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// widen restores a number from the lower half of it that a slot holds: all numbers in use lie within much less than
+// 2^32.
+func (g *deferrals) widen(slot uint64) uint64 {
+	base := g.first * pageSize
+	return base + uint64(uint32(slot)-uint32(base))
+}
+
+// add adds a deferral. Its number must be greater than all before, and its id have no other deferral.
+func (g *deferrals) add(number uint64, id string, d deferral) {
+	at := number / pageSize
+	if len(g.pages) == 0 {
+		g.first = at
+	}
+	for g.first+uint64(len(g.pages)) <= at {
+		if n := len(g.pages); n > 0 && g.pages[n-1] != nil {
+			g.pages[n-1].close()
+		}
+		g.pages = append(g.pages, nil)
+	}
+	p := g.pages[at-g.first]
+	if p == nil {
+		p = &page{from: number}
+		g.pages[at-g.first] = p
+	}
+	for p.from+uint64(len(p.records)) < number { // numbers that nobody got
+		p.records = append(p.records, deferral{})
+	}
+	d.id, d.length = uint32(len(p.ids)), uint8(len(id))
+	p.ids = append(p.ids, id...)
+	p.records = append(p.records, d)
+	p.n++
+	g.n++
+	g.ids.add(hashOf(id)<<32 | uint64(uint32(number)))
+}
+
+// close gives back memory that was allocated for more ids than came.
+func (p *page) close() { p.ids = slices.Clone(p.ids) }
+
+// remove ends a deferral that is there.
+func (g *deferrals) remove(number uint64) {
+	g.ids.remove(g.seek(string(g.id(number))))
+	p := g.page(number)
+	p.records[number-p.from].state = noDeferral
+	p.n--
+	if g.n--; g.n == 0 {
+		*g = deferrals{}
+		return
+	}
+	if p.n > 0 {
+		return
+	}
+	g.pages[number/pageSize-g.first] = nil
+	for g.pages[0] == nil {
+		g.pages = g.pages[1:]
+		g.first++
+	}
+}
+
+// oldest returns the number of the first deferral, 0 if there is none.
+func (g *deferrals) oldest() uint64 {
+	if g.n == 0 {
+		return 0
+	}
+	p := g.pages[0]
+	i := slices.IndexFunc(p.records, func(d deferral) bool { return d.state != noDeferral })
+	return p.from + uint64(i)
+}
+
+// index is an open-addressing hash table without keys: the upper half of a slot is the hash of an id, the lower
+// half the number under which the owner finds the id to compare. Collisions go to the next slot.
+type index struct {
+	slots []uint64 // 0 is free
+	n     int
+}
+
+var seed = maphash.MakeSeed()
+
+// hashOf is a hash of 32 bits, never 0, so that no used slot is.
+func hashOf(id string) uint64 { return maphash.String(seed, id)>>32 | 1 }
+
+// home is where the slot of a hash belongs. It keeps slots in order of hash, whatever the length, so growing runs
+// through memory once.
+func (x *index) home(hash uint64) int { return int(hash * uint64(len(x.slots)) >> 32) }
+
+func (x *index) next(i int) int {
+	if i++; i == len(x.slots) {
+		return 0
+	}
+	return i
+}
+
+func (x *index) add(slot uint64) {
+	if x.n >= len(x.slots)*3/4 {
+		x.resize(max(8, len(x.slots)+len(x.slots)/4))
+	}
+	x.put(slot)
+	x.n++
+}
+
+func (x *index) put(slot uint64) {
+	i := x.home(slot >> 32)
+	for x.slots[i] != 0 {
+		i = x.next(i)
+	}
+	x.slots[i] = slot
+}
+
+// remove frees slot i, and moves back slots that were displaced past it.
+func (x *index) remove(i int) {
+	for j := x.next(i); x.slots[j] != 0; j = x.next(j) {
+		home := x.home(x.slots[j] >> 32)
+		stays := i < home && home <= j
+		if j < i { // the table wraps around
+			stays = i < home || home <= j
+		}
+		if !stays {
+			x.slots[i] = x.slots[j]
+			i = j
+		}
+	}
+	x.slots[i] = 0
+	if x.n--; len(x.slots) > 64 && x.n < len(x.slots)/4 {
+		x.resize(len(x.slots) / 2)
+	}
+}
+
+func (x *index) resize(size int) {
+	old := x.slots
+	x.slots = make([]uint64, size)
+	for _, slot := range old {
+		if slot != 0 {
+			x.put(slot)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package machine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
+)
+
+// A document is found by its name, and by the revision of its last write, in which order DocumentsSince tells them.
+// One that was deleted is kept as a record without a text, so that it can tell of that, and those have a table of
+// their own by the same revisions, so that the oldest of them are found.
+
+func documentKey(kind, name string) []byte { return append(append([]byte(kind), 0), name...) }
+
+// encodeDocument encodes all but the kind and the name. A document's text is JSON and so never empty.
+func encodeDocument(d *queue.Document) []byte {
+	w := writer{}
+	w.num(uint64(d.Revision), uint64(instantOf(d.At)))
+	return append(w, d.Text...)
+}
+
+// document returns one that is there or was deleted; its Revision is 0 if nothing is known of it.
+func (t *tables) document(k []byte) (d queue.Document, err error) {
+	v := t.Table(documentsTable).Get(k)
+	if v == nil {
+		return d, nil
+	}
+	kind, name, _ := bytes.Cut(k, []byte{0})
+	r := reader{b: v}
+	d = queue.Document{Kind: string(kind), Name: string(name), Revision: int64(r.num())}
+	d.At = leaky.Instant(r.num()).Time()
+	if len(r.b) > 0 {
+		d.Text = bytes.Clone(r.b)
+	}
+	return d, r.err("document")
+}
+
+// putDocument writes a document that was at a revision before, 0 if nothing was known of it.
+func (s *effects) putDocument(d *queue.Document, was int64) {
+	k, at := documentKey(d.Kind, d.Name), uint64(d.Revision)
+	if was != 0 {
+		s.drop(docWritesTable, uint64(was))
+		s.drop(docDeletesTable, uint64(was))
+	}
+	if d.Text == nil {
+		s.put(docDeletesTable, at, k)
+	}
+	s.put(docWritesTable, at, k)
+	s.putNamed(documentsTable, string(k), encodeDocument(d))
+}
+
+// forgetDocuments forgets up to n of those that were deleted up to an instant.
+func (t *tables) forgetDocuments(n int, until leaky.Instant) error {
+	for range n {
+		at, k := t.Table(docDeletesTable).Cursor().First()
+		if at == nil {
+			return nil
+		}
+		d, err := t.document(k)
+		if err != nil || instantOf(d.At) > until {
+			return err
+		}
+		at, k = bytes.Clone(at), bytes.Clone(k)
+		for table, gone := range map[string][]byte{
+			string(docDeletesTable): at, string(docWritesTable): at, string(documentsTable): k,
+		} {
+			if err := t.Table([]byte(table)).Delete(gone); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ReadDocument returns a document. Errors: queue.ErrUnknownDocument.
+func ReadDocument(tx Transaction, kind, name string) (queue.Document, error) {
+	d := queue.Document{Kind: kind, Name: name}
+	if d.Validate() != nil {
+		return queue.Document{}, queue.UnknownDocument(kind, name)
+	}
+	d, err := (&tables{tx}).document(documentKey(kind, name))
+	if err == nil && d.Text == nil {
+		return queue.Document{}, queue.UnknownDocument(kind, name)
+	}
+	return d, err
+}
+
+// documentsBytes is about how many bytes of texts a page has.
+const documentsBytes = 1 << 20
+
+// DocumentsSince returns a page of documents written since a revision. Errors: a *queue.FieldError.
+func (m *Machine) DocumentsSince(
+	now leaky.Instant, tx Transaction, after int64, limit int,
+) (p queue.DocumentsPage, err error) {
+	if limit < 1 || limit > queue.MaxDocuments {
+		return p, queue.FieldErrorf("limit", strconv.Itoa(limit), "must be from 1 to %d", queue.MaxDocuments)
+	}
+	p.Run = strconv.FormatUint(m.epoch, 16)
+	t, size := &tables{tx}, 0
+	c := t.Table(docWritesTable).Cursor()
+	for at, k := c.Seek(key(uint64(max(0, after)) + 1)); at != nil; at, k = c.Next() {
+		if p.More = len(p.Documents) == limit || size >= documentsBytes; p.More {
+			return p, nil
+		}
+		d, err := t.document(k)
+		if err != nil {
+			return p, err
+		}
+		if d.Revision != int64(binary.BigEndian.Uint64(at)) {
+			return p, fmt.Errorf("%w: %s %s is not at revision %d", queue.ErrCorrupt, d.Kind, d.Name, at)
+		}
+		if d.Text == nil && instantOf(d.At) <= now.Add(-queue.KeepDeletedDocuments) {
+			continue
+		}
+		size += len(d.Text)
+		p.Documents = append(p.Documents, d)
+	}
+	return p, nil
+}
+
+// PutDocument writes or deletes a document, and returns its revision and the commit that the answer waits for. Errors:
+// see queue.Documents.
+func (m *Machine) PutDocument(
+	now leaky.Instant, tx Transaction, actor queue.Actor, d queue.Document, expect int64,
+) (revision int64, wait uint64, err error) {
+	if err := d.Validate(); err != nil {
+		return 0, 0, err
+	}
+	k := string(documentKey(d.Kind, d.Name))
+	was, err := m.documentNow(tx, k)
+	if err != nil {
+		return 0, 0, err
+	}
+	changes, revision, err := decideDocument(&d, &was, expect)
+	if err != nil || !changes {
+		return revision, m.lastWait(), err
+	}
+	m.store.revision++
+	d.Revision, d.At, d.Text = m.store.revision, now.Time(), bytes.Clone(d.Text)
+	entry := queue.AuditEntry{
+		Actor: actor, Of: d.Kind, Name: d.Name, What: changekind.Changed, Revision: d.Revision,
+	}
+	switch {
+	case was.Text == nil:
+		entry.What = changekind.Created
+	case d.Text == nil:
+		entry.What, entry.Was = changekind.Deleted, was.Revision
+	default:
+		entry.Was = was.Revision
+	}
+	c := m.present
+	c.audited = append(c.audited, audited{entry: entry, before: was.Text, after: d.Text})
+	c.putDocument(&d, was.Revision)
+	c.documents[k] = d
+	return d.Revision, m.wait(), nil
+}
+
+// documentNow is a document as it will be after the present commit.
+func (m *Machine) documentNow(tx Transaction, k string) (queue.Document, error) {
+	if d, here := m.present.documents[k]; here {
+		return d, nil
+	}
+	for _, c := range slices.Backward(m.taken) {
+		if d, here := c.documents[k]; here {
+			return d, nil
+		}
+	}
+	return (&tables{tx}).document([]byte(k))
+}
+
+// decideDocument reports whether a document changes, and else the present revision.
+func decideDocument(d, was *queue.Document, expect int64) (changes bool, present int64, err error) {
+	if was.Text != nil {
+		present = was.Revision
+	}
+	switch {
+	case d.Text == nil && present == 0:
+		return false, 0, queue.UnknownDocument(d.Kind, d.Name)
+	case expect != queue.AnyRevision && expect != present:
+		return false, present, checkRevision(d.Kind+" "+d.Name, expect, present)
+	case present != 0 && bytes.Equal(d.Text, was.Text):
+		return false, present, nil
+	}
+	return true, present, nil
+}

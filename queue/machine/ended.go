@@ -1,0 +1,188 @@
+package machine
+
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// endedJob is what is remembered of a job that ended.
+type endedJob struct {
+	id          string
+	key         uint64        // its key among the ended jobs
+	seq         uint64        // the key of its record, which only dead jobs keep; else 0
+	fence       fence         // of the last settlement, with
+	verdict     queue.Verdict // and
+	result      queue.State
+	state       queue.State
+	fingerprint [8]byte
+	cost        uint16
+	attempts    int
+	appended    leaky.Instant
+	at          leaky.Instant
+	reason      string
+	// Of the last attempt of a delivered job; not on file.
+	departed leaky.Instant
+	drainer  string
+}
+
+// endedJobs is what a queue remembers of jobs that ended. Age and number are bounded, separately for dead and other
+// jobs; the oldest are forgotten first. Dead jobs also stand in Machine.deadJobs.
+type endedJobs struct {
+	byID   map[string]*endedJob
+	others ring[*endedJob]
+}
+
+// find returns what is remembered of an id and not too old; nil if there is none.
+func (m *endedJobs) find(id string, r queue.Retention, now leaky.Instant) *endedJob {
+	d := m.byID[id]
+	if d == nil || tooOld(d, r, now) {
+		return nil
+	}
+	return d
+}
+
+// add remembers d.
+func (m *endedJobs) add(d *endedJob) {
+	m.byID[d.id] = d
+	if d.state != queue.Dead {
+		m.others.push(d)
+	}
+}
+
+// take takes a dead job out.
+func (m *endedJobs) take(d *endedJob) {
+	if m.byID[d.id] == d {
+		delete(m.byID, d.id)
+	}
+}
+
+// trim forgets up to limit jobs, other than dead ones, that are too old or too many, and returns them.
+func (m *endedJobs) trim(r queue.Retention, now leaky.Instant, limit int) []*endedJob {
+	var gone []*endedJob
+	for len(gone) < limit && m.others.len() > 0 && (int64(m.others.len()) > r.Max || tooOld(m.others.top(), r, now)) {
+		d := m.others.pop()
+		if m.byID[d.id] == d { // the id may have been used again
+			delete(m.byID, d.id)
+		}
+		gone = append(gone, d)
+	}
+	return gone
+}
+
+// byEndTime orders dead jobs by when they died, then by id.
+func byEndTime(a, b *endedJob) bool {
+	switch {
+	case a.at != b.at:
+		return a.at < b.at
+	case a.id != b.id:
+		return a.id < b.id
+	}
+	return a.key < b.key
+}
+
+func tooOld(d *endedJob, r queue.Retention, now leaky.Instant) bool {
+	return now.Sub(d.at) >= r.For.D()
+}
+
+// newEndedJob is what will be remembered of a leased or held job.
+func (m *Machine) newEndedJob(j *job, s queue.State, now leaky.Instant) *endedJob {
+	m.store.ended++
+	d := &endedJob{
+		id: j.id, key: m.store.ended, fence: j.lease.fence, result: s, state: s, fingerprint: j.fingerprint,
+		cost: j.cost, appended: j.appended, at: now, reason: j.lease.reason,
+	}
+	if s == queue.Dead {
+		d.seq = j.seq
+	}
+	return d
+}
+
+// endedState is the state of a job that holds no place in q.
+func (m *Machine) endedState(q *queueState, id string, now leaky.Instant) queue.State {
+	if d := q.endedJobs.find(id, q.spec.Retention, now); d != nil {
+		return d.state
+	}
+	switch _, d := q.deferral(id, now); {
+	case d == nil:
+	case d.state == cancelledDeferral:
+		return queue.Cancelled
+	default:
+		return queue.Deferred
+	}
+	if m.deadJob(q.spec.Name, id, now) != nil { // of a deleted queue of that name
+		return queue.Dead
+	}
+	return queue.StateNone
+}
+
+const trimMax = 100 // ended jobs of each kind that one call forgets for their age
+
+// trimSome forgets what is too old in one queue and among one name's dead jobs. Calls take turns through all of
+// them.
+func (m *Machine) trimSome(now leaky.Instant) {
+	dead := m.nextWithDead(m.deadCursor)
+	if m.deadCursor = ""; dead != nil {
+		m.deadCursor = dead.name
+		m.trimDead(dead, now, trimMax)
+	}
+	m.forgetExpiredTallies(now, expiredTalliesMax)
+	if len(m.queueNames) == 0 {
+		return
+	}
+	m.trimCursor = (m.trimCursor + 1) % len(m.queueNames)
+	q := m.queues[m.queueNames[m.trimCursor]]
+	m.trim(q, now, trimMax)
+	m.forgetLapsed(q, now, trimMax)
+	m.forgetIdleLanes(now, trimMax)
+}
+
+// rememberEnded remembers a job that ended, and forgets others as bounds require.
+func (m *Machine) rememberEnded(q *queueState, d *endedJob, now leaky.Instant) {
+	q.endedJobs.add(d)
+	if d.state == queue.Dead {
+		m.addDead(q.spec.Name, d)
+	}
+	m.trim(q, now, 2)
+}
+
+// trim forgets up to limit ended jobs of q that are too old or too many.
+func (m *Machine) trim(q *queueState, now leaky.Instant, limit int) {
+	m.forgotten = append(m.forgotten, q.endedJobs.trim(q.spec.Retention, now, limit)...)
+	if dead := m.deadJobs[q.spec.Name]; dead != nil {
+		m.trimDead(dead, now, limit)
+	}
+}
+
+// ring is a queue in a circular buffer that grows.
+type ring[T any] struct {
+	items []T
+	head  int
+	n     int
+}
+
+func (r *ring[T]) at(i int) T { return r.items[(r.head+i)%len(r.items)] }
+
+func (r *ring[T]) len() int { return r.n }
+
+func (r *ring[T]) top() T { return r.at(0) }
+
+func (r *ring[T]) push(v T) {
+	if r.n == len(r.items) {
+		items := make([]T, max(8, 2*r.n))
+		for i := range r.n {
+			items[i] = r.at(i)
+		}
+		r.items, r.head = items, 0
+	}
+	r.items[(r.head+r.n)%len(r.items)] = v
+	r.n++
+}
+
+func (r *ring[T]) pop() T {
+	var none T
+	v := r.items[r.head]
+	r.items[r.head] = none
+	r.head = (r.head + 1) % len(r.items)
+	r.n--
+	return v
+}

@@ -1,0 +1,211 @@
+package machine
+
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
+)
+
+// outlook is what decides when a job departs.
+type outlook struct {
+	lane      *lane
+	place     int64 // how many wait before it in its lane
+	others    int64 // how many other lanes have waiting jobs
+	waiting   int64 // all other waiting jobs
+	gap       int64 // its turn minus that of the first waiting job, in a plain queue
+	groupLoad groupLoad
+	costBounds
+}
+
+// groupLoad is what waits in the rest of the group.
+type groupLoad struct {
+	otherMembers int64 // other members with waiting jobs
+	waiting      int64 // all other waiting jobs of the group
+}
+
+// costBounds is what an estimate assumes about the costs of other jobs. It is taken when a job is decided: of jobs
+// appended together, one must not know of those behind it.
+type costBounds struct {
+	maxCost      int64
+	plain        bool
+	groupMaxCost int64 // 0 without a group
+}
+
+func (q *queueState) costBounds(cost int64, odd bool) costBounds {
+	r := costBounds{maxCost: max(q.maxCost, cost), plain: q.plain && !odd}
+	if q.group != nil {
+		r.groupMaxCost = max(q.group.queue.groupMaxCost(), cost)
+	}
+	return r
+}
+
+// ahead estimates the cost ahead of a job with that many jobs before it.
+func (r costBounds) ahead(before, gap int64) int64 {
+	switch {
+	case r.maxCost == 1:
+		return before
+	case r.plain:
+		return max(0, min(gap, before*r.maxCost))
+	}
+	return before
+}
+
+// departure is when a job is expected to depart.
+func (q *queueState) departure(o outlook, now leaky.Instant) leaky.Instant {
+	return q.judgeETA(o, now).at
+}
+
+// etaVerdict is when a job is expected to depart, and what decides that.
+type etaVerdict struct {
+	at    leaky.Instant
+	by    cause.Cause
+	queue *queueState // whose pace or quota decides
+	quota *limit      // if by is cause.Quota
+}
+
+// judgeETA is departure with what decides it.
+func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
+	ahead := o.ahead(min(o.waiting, o.place*(o.others+1)+o.others), o.gap)
+	goes, _ := q.resumesAt(now)
+	v := q.ownVerdict(goes, ahead)
+	own := o.lane.stopsUntil(now)
+	if b, p, limited := o.lane.pacing(now, now); limited {
+		if own != 0 {
+			b = p.Rise(b, own)
+		}
+		own = p.ETA(b, max(goes, own), o.place)
+	}
+	if own > v.at {
+		v = etaVerdict{at: own, by: cause.LaneRate, queue: q}
+	}
+	if t := q.groupVerdict(o.groupLoad, o.costBounds, ahead, 0, goes); t.at > v.at {
+		return t
+	}
+	return v
+}
+
+// ownVerdict is by the queue's own paces. A parent's own jobs are bound only by the group's.
+func (q *queueState) ownVerdict(now leaky.Instant, ahead int64) etaVerdict {
+	if q.isParent() {
+		return etaVerdict{at: now, by: cause.Rate, queue: q}
+	}
+	return q.verdictBy(cause.Rate, now, ahead)
+}
+
+// verdictBy is by the paces of q; by is what its rate is called.
+func (q *queueState) verdictBy(by cause.Cause, now leaky.Instant, ahead int64) etaVerdict {
+	at, quota := q.eta(now, ahead)
+	if quota != nil {
+		by = cause.Quota
+	}
+	return etaVerdict{at, by, q, quota}
+}
+
+// groupVerdict is by the group's paces, for a job with that much cost ahead in its queue, some of it deferred.
+// Members take turns, so the others' jobs come in between.
+func (q *queueState) groupVerdict(k groupLoad, r costBounds, ahead, deferred int64, now leaky.Instant) etaVerdict {
+	if q.group == nil {
+		return etaVerdict{at: now}
+	}
+	return q.group.queue.verdictBy(
+		cause.Parent, now, min(ahead*(k.otherMembers+1)+k.otherMembers, k.waiting*max(1, r.groupMaxCost)+deferred),
+	)
+}
+
+// groupLoad is what waits in the group around a job of q; waits says whether the job itself waits.
+func (q *queueState) groupLoad(waits bool) (k groupLoad) {
+	if g := q.group; g != nil {
+		k = groupLoad{g.membersWaiting, g.waiting}
+		if q.counts[queue.Waiting] > 0 {
+			k.otherMembers--
+		}
+		if waits {
+			k.waiting--
+		}
+	}
+	return k
+}
+
+// groupLoadIncoming is that for a job that is not in the queue yet, incoming jobs included.
+func (q *queueState) groupLoadIncoming() (k groupLoad) {
+	if g := q.group; g != nil {
+		k = groupLoad{g.membersIncoming, g.waiting + g.incoming}
+		if q.counts[queue.Waiting]+q.incoming.waiting > 0 {
+			k.otherMembers--
+		}
+	}
+	return k
+}
+
+// outlookOf is the outlook of a job that is in the queue.
+func (q *queueState) outlookOf(j *job, r costBounds) outlook {
+	o := outlook{
+		lane: j.lane, place: int64(j.lane.waiting.rank(j)), others: int64(q.lanesWaiting),
+		waiting: q.counts[queue.Waiting], gap: q.gap(j.turn), groupLoad: q.groupLoad(j.state == queue.Waiting),
+		costBounds: r,
+	}
+	if j.lane.waiting.len() > 0 {
+		o.others--
+	}
+	if j.state == queue.Waiting {
+		o.waiting--
+	}
+	return o
+}
+
+// outlookOfNew is the outlook of a job that is not in the queue yet, behind all incoming ones.
+func (q *queueState) outlookOfNew(ln *lane, turn, cost int64, priority int, odd bool) outlook {
+	c := &q.incoming
+	o := outlook{
+		lane: ln, place: int64(ln.waiting.search(turn)) + ln.incomingBefore(priority),
+		others:  int64(q.lanesWaiting + c.lanes),
+		waiting: q.counts[queue.Waiting] + c.waiting, gap: q.gap(turn), groupLoad: q.groupLoadIncoming(),
+		costBounds: q.costBounds(cost, odd),
+	}
+	if !ln.empty() {
+		o.others--
+	}
+	return o
+}
+
+// gap is how far a turn is behind the first waiting or incoming job, in a plain queue.
+func (q *queueState) gap(turn int64) int64 {
+	if q.defaultLane.waiting.len() == 0 {
+		return q.incoming.cost
+	}
+	return turn - q.defaultLane.waiting.front().turn
+}
+
+// etaIsExact reports whether nothing but the pace decides when a job departs.
+func (q *queueState) etaIsExact(r costBounds, now leaky.Instant) bool {
+	return r.plain && q.group == nil && len(q.limits) == 0 && q.counts[queue.Scheduled] == 0 &&
+		q.counts[queue.Leased] == 0 && q.counts[queue.Held] == 0 && !q.pause.active(now) && q.receiver.stop <= now &&
+		q.receiver.opened == 0 && q.spec.MaxInFlight == 0 && !q.spec.Ordered
+}
+
+// etaOf is when a waiting or scheduled job is expected to depart.
+func (q *queueState) etaOf(j *job, r costBounds, now leaky.Instant) queue.ETA {
+	at := q.departure(q.outlookOf(j, r), now)
+	if j.state == queue.Scheduled {
+		return queue.ETA{At: max(at, j.lease.due).Time()}
+	}
+	return queue.ETA{At: at.Time(), Exact: q.etaIsExact(r, now)}
+}
+
+// etaDeferred is when a job is expected that comes behind all waiting jobs and behind deferred ones of that cost.
+func (q *queueState) etaDeferred(
+	waiting, gap, behind int64, k groupLoad, r costBounds, now leaky.Instant,
+) leaky.Instant {
+	ahead := r.ahead(waiting, gap) + behind
+	goes, _ := q.resumesAt(now)
+	return max(q.ownVerdict(goes, ahead).at, q.groupVerdict(k, r, ahead, behind, goes).at)
+}
+
+// etaOfNew is when a job that comes in is expected to depart; notBefore is 0 unless it is scheduled until then.
+func (q *queueState) etaOfNew(o outlook, notBefore, now leaky.Instant) queue.ETA {
+	at := q.departure(o, now)
+	if notBefore != 0 {
+		return queue.ETA{At: max(at, notBefore).Time()}
+	}
+	return queue.ETA{At: at.Time(), Exact: q.incoming.scheduled() == 0 && q.etaIsExact(o.costBounds, now)}
+}

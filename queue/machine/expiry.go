@@ -1,0 +1,113 @@
+package machine
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// expireMax is how many jobs expire in one call. The rest is left to the next, which is not long in coming.
+const expireMax = 100
+
+// expiryIndex finds the jobs of a queue that expire.
+type expiryIndex struct {
+	expiries      map[uint64]leaky.Instant // of all jobs that expire, by seq
+	deadlines     sorted[deadline]         // of the idle ones
+	firstDeadline leaky.Instant            // the first of those
+	expiringIndex int                      // its place in Machine.expiring; -1 is none
+}
+
+// deadline is when an idle job expires.
+type deadline struct {
+	at  leaky.Instant
+	job *job
+}
+
+func byDeadline(a, b deadline) bool { return a.at < b.at || a.at == b.at && a.job.id < b.job.id }
+
+// newExpiring orders queues by their first deadline.
+func newExpiring() heap[*queueState] {
+	return heap[*queueState]{
+		less: func(a, b *queueState) bool {
+			if a.firstDeadline != b.firstDeadline {
+				return a.firstDeadline < b.firstDeadline
+			}
+			return a.number < b.number
+		},
+		moved: func(q *queueState, i int) { q.expiringIndex = i },
+	}
+}
+
+// trackDeadline adds the deadline of a job that becomes idle to its queue, or removes it.
+func (m *Machine) trackDeadline(j *job, idle bool) {
+	if j.marks&expires == 0 {
+		return
+	}
+	q := j.lane.queue
+	d := deadline{q.expiries[j.seq], j}
+	if idle {
+		q.deadlines.push(d)
+	} else {
+		q.deadlines.remove(d)
+	}
+	m.armExpiring(q)
+}
+
+func (m *Machine) armExpiring(q *queueState) {
+	some := q.deadlines.len() > 0
+	if some {
+		q.firstDeadline = q.deadlines.top().at
+	}
+	updateHeap(&m.expiring, q, q.expiringIndex, some)
+}
+
+// wakeForExpiry wakes the watcher if j is now the first job of its queue to expire.
+func (m *Machine) wakeForExpiry(j *job, now leaky.Instant) {
+	if q := j.lane.queue; j.marks&expires != 0 && q.deadlines.top().job == j {
+		m.wakeFor(q.firstDeadline, now)
+	}
+}
+
+// expire ends expired jobs, of whatever queue, and returns how many.
+func (m *Machine) expire(now leaky.Instant) (n int) {
+	for n < expireMax && m.expiring.len() > 0 && m.expiring.top().firstDeadline <= now && m.Full == nil {
+		q, freed := m.expiring.top(), false
+		for ; n < expireMax && q.expiringIndex >= 0 && q.firstDeadline <= now; n++ {
+			freed = m.endIdle(q.deadlines.top().job, queue.Expired, now) || freed
+		}
+		if m.arm(q, now); freed {
+			m.wakeForQueue(q, now)
+		}
+		m.announceRoom(q, now)
+	}
+	return n
+}
+
+// untilExpiry is how long until somebody should end expired jobs. Jobs that expire shortly after one another end
+// together.
+func (m *Machine) untilExpiry(now leaky.Instant) time.Duration {
+	if m.expiring.len() == 0 || m.Full != nil {
+		return maxSleep
+	}
+	if first := m.expiring.top().firstDeadline; first > now {
+		return max(first.Sub(now), queue.Horizon/2)
+	}
+	return 0
+}
+
+// expired ends j, the first of its lane, if it expires before it could depart; that uses no slot. more is false if the
+// rest is for another Reserve to decide.
+func (m *Machine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Instant) (gone, more bool) {
+	if j.marks&expires == 0 || j.lane.queue.expiries[j.seq] >= departs {
+		return false, true
+	}
+	if g.expired == expireMax || g.noRoom {
+		return false, false
+	}
+	g.expired++
+	g.wait = m.wait() // a client is to see what became of the jobs ahead of its own
+	m.endIdle(j, queue.Expired, now)
+	m.announceRoom(j.lane.queue, now)
+	return true, true
+}

@@ -1,0 +1,153 @@
+package machine
+
+import (
+	"math/bits"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// grant is what one request granted a client.
+type grant struct {
+	drainer string // as timelines name it
+	max     int    // of jobs
+
+	jobs    []granted
+	bytes   int
+	lost    map[string]int64
+	full    bool   // max or queue.MaxReserveBytes is reached
+	expired int    // jobs that it found expired
+	noRoom  bool   // the file had none when it began
+	wait    uint64 // the commit that the answer waits for
+	shares
+}
+
+type granted struct {
+	job     *job
+	fence   fence
+	departs leaky.Instant
+	attempt int
+}
+
+// grantDue visits queues and groups from which something can depart.
+func (m *Machine) grantDue(g *grant, now leaky.Instant) {
+	if g.full { // it asked for no jobs
+		return
+	}
+	m.fireTimers(now)
+	var visited []*agendaEntry
+	for !g.full && m.agenda.len() > 0 && m.agenda.top().departsAt <= now.Add(queue.Horizon) {
+		o := m.agenda.pop()
+		if o.group == nil && g.usedUp(o.queue) {
+			m.passOver(g, o)
+			continue
+		}
+		visited = append(visited, o)
+		if o.group != nil {
+			m.visitGroup(o.group, g, now)
+		} else {
+			m.visitQueue(o.queue, g, now)
+		}
+	}
+	for _, o := range visited {
+		if o.group != nil {
+			m.rearmGroup(o.group, now)
+			m.passOverGroup(g, o.group, now)
+		} else {
+			m.rearm(o.queue, now)
+			m.passOverUsedUp(g, o.queue, now)
+		}
+	}
+}
+
+// visitQueue grants jobs of a queue that is in no group.
+func (m *Machine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
+	g.countLost(q, q.departsAt, now)
+	q.repairWindows(now)
+	before, v := len(g.jobs), q.beginVisit(&laneBudget{})
+	for !g.full && !g.usedUp(q) {
+		d := q.opens(now)
+		if d > now.Add(queue.Horizon) {
+			q.repairBuckets(now)
+			break
+		}
+		if q.atMaxInFlight() {
+			break
+		}
+		ln := q.chooseLane(&v, d, now)
+		if ln == nil {
+			break
+		}
+		j := ln.waiting.front()
+		if gone, more := m.expired(j, d, g, now); gone {
+			continue
+		} else if !more || !g.fits(j) || !q.affords(d, int64(j.cost)) {
+			break
+		}
+		q.noteDeparture(d)
+		q.take(d, now, int64(j.cost))
+		m.grantJob(g, &v, j, d, now)
+	}
+	m.endVisit(g, q, len(g.jobs)-before, now)
+}
+
+// countLost counts the departures that a queue could have had since an instant.
+func (g *grant) countLost(q *queueState, since, now leaky.Instant) {
+	n := q.lostSlots(since, now)
+	if n == 0 || q.receiver.opened != 0 && !q.isParent() { // a target that is down loses nothing
+		return
+	}
+	if g.lost == nil {
+		g.lost = map[string]int64{}
+	}
+	g.lost[q.spec.Name] += n
+	q.unsaved.Lost += n
+}
+
+// lostSlots is how many departures fit between since and now.
+func (q *queueState) lostSlots(since, now leaky.Instant) int64 {
+	n, d := q.slowestRate().Fraction()
+	if n == 0 || since >= now {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(now-since), uint64(n))
+	if hi >= uint64(d) {
+		return 0 // the clock jumped by ages
+	}
+	lost, _ := bits.Div64(hi, lo, uint64(d))
+	return int64(lost)
+}
+
+// fits reports whether the answer has room for a job. The first always fits.
+func (g *grant) fits(j *job) bool {
+	if len(g.jobs) > 0 && g.bytes+int(j.size) > queue.MaxReserveBytes {
+		g.full = true
+	}
+	return !g.full
+}
+
+// grantJob hands the first job of its lane to the client.
+func (m *Machine) grantJob(g *grant, v *queueVisit, j *job, departs, now leaky.Instant) {
+	q := j.lane.queue
+	q.removeWaiting(j)
+	g.bytes += int(j.size)
+	g.use(q)
+	g.wait = max(g.wait, m.waitsForJob(j))
+	g.jobs = append(g.jobs, m.lease(j, g.drainer, departs))
+	if q.spec.Lends() {
+		m.persistLease(g, j)
+	}
+	q.laneGranted(v, j.lane, departs, now, int64(j.cost))
+	g.full = len(g.jobs) == g.max
+}
+
+// endVisit ends a visit in which a queue was granted n departures.
+func (m *Machine) endVisit(g *grant, q *queueState, n int, now leaky.Instant) {
+	if n == 0 {
+		return
+	}
+	q.outflow.add(now, int64(n))
+	if !q.isParent() {
+		g.wait = max(g.wait, m.raiseForGrant(q))
+	}
+}

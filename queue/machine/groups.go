@@ -1,0 +1,280 @@
+package machine
+
+import (
+	"slices"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	wakeMembersMax = 100 // resting members that become ready, a visit
+	tryMembersMax  = 100 // members that are chosen and cannot go, a visit
+)
+
+// group is a parent and its children, which are all members of it. They take turns by start-time fair queueing. The
+// group stands on the agenda in their place.
+type group struct {
+	agendaEntry
+	resting  heap[*queueState] // by departsAt
+	ready    heap[*queueState] // by tag
+	served   int64             // the tag of the member that was served last
+	since    leaky.Instant
+	children int
+
+	waiting         int64 // waiting jobs in all members
+	membersWaiting  int64 // members with waiting jobs
+	incoming        int64 // incoming jobs that will wait
+	membersIncoming int64 // members with waiting or incoming jobs
+
+	lastFence uint64 // of the latest grant
+}
+
+// member is a queue's place in its group.
+type member struct {
+	in        *heap[*queueState] // resting, ready or nil
+	heapIndex int
+	tag       int64 // of a ready member
+	finish    int64 // the tag at the end of its latest turn
+	// Of the visit under way: whether the member was tried, the state of its own visit, and how many departures it
+	// was granted.
+	visited   bool
+	visit     queueVisit
+	granted   int
+	overShare bool // it was passed over because the client's share of it is used up
+}
+
+// leave takes a member out of its heap.
+func (s *member) leave() {
+	if s.in != nil {
+		s.in.remove(s.heapIndex)
+		s.in = nil
+	}
+}
+
+func newGroup(parent *queueState) *group {
+	moved := func(q *queueState, i int) { q.member.heapIndex = i }
+	return &group{
+		agendaEntry: agendaEntry{queue: parent, agendaIndex: -1}, lastFence: parent.lastFence,
+		resting: heap[*queueState]{less: byDeparture, moved: moved},
+		ready:   heap[*queueState]{less: byMemberTag, moved: moved},
+	}
+}
+
+func byDeparture(a, b *queueState) bool {
+	return a.departsAt < b.departsAt || a.departsAt == b.departsAt && a.number < b.number
+}
+
+func byMemberTag(a, b *queueState) bool {
+	return a.member.tag < b.member.tag || a.member.tag == b.member.tag && a.number < b.number
+}
+
+// isParent reports whether q is the parent of a group.
+func (q *queueState) isParent() bool { return q.group != nil && q.group.queue == q }
+
+// parent returns the parent, whose paces apply to q too; nil if there is none.
+func (q *queueState) parent() *queueState {
+	if q.group == nil || q.group.queue == q {
+		return nil
+	}
+	return q.group.queue
+}
+
+// groupMaxCost is the greatest cost ever appended to a queue or its children.
+func (q *queueState) groupMaxCost() int64 { return max(q.maxCost, q.childMaxCost) }
+
+// memberOpens is when q lets a job out as a member. The parent's own paces apply to the whole group, so for the
+// parent only its stop counts.
+func (q *queueState) memberOpens(now leaky.Instant) leaky.Instant {
+	if q.isParent() {
+		return max(now, q.receiver.stop)
+	}
+	return q.opens(now)
+}
+
+// joinGroup makes a new queue a member of its parent's group, or the parent of its children.
+func (m *Machine) joinGroup(q *queueState, now leaky.Instant) {
+	if name := queue.Parent(q.spec.Name); name != "" {
+		if p := m.queues[name]; p != nil {
+			m.addMember(m.ensureGroup(p, now), q, now)
+		}
+		return
+	}
+	for _, name := range m.childrenOf(q.spec.Name) {
+		m.addMember(m.ensureGroup(q, now), m.queues[name], now)
+	}
+}
+
+// childrenOf returns the names of the live children of a name.
+func (m *Machine) childrenOf(name string) []string {
+	from, _ := slices.BinarySearch(m.queueNames, name+".")
+	to, _ := slices.BinarySearch(m.queueNames, name+"/") // '/' follows '.'
+	return m.queueNames[from:to]
+}
+
+// countChild adds n to the number of children of child's parent.
+func (m *Machine) countChild(child string, n int) {
+	parent := queue.Parent(child)
+	if m.children[parent] += n; m.children[parent] == 0 {
+		delete(m.children, parent)
+	}
+}
+
+// ensureGroup returns the group of a parent, made for its first child.
+func (m *Machine) ensureGroup(p *queueState, now leaky.Instant) *group {
+	if p.group == nil {
+		g := newGroup(p)
+		g.group = g
+		m.addMember(g, p, now)
+	}
+	return p.group
+}
+
+// addMember adds a member, which keeps the instant at which it stood on the agenda.
+func (m *Machine) addMember(g *group, q *queueState, now leaky.Instant) {
+	able := q.agendaIndex >= 0
+	updateHeap(&m.agenda, &q.agendaEntry, q.agendaIndex, false)
+	q.group, q.member = g, member{}
+	if q != g.queue {
+		g.children++
+	}
+	g.count(q, 1)
+	m.putOnAgenda(q, able, now)
+}
+
+// leaveGroup takes a deleted queue out of its group. The group ends with its last child.
+func (m *Machine) leaveGroup(q *queueState, now leaky.Instant) {
+	g := q.group
+	if g == nil {
+		return
+	}
+	q.member.leave()
+	g.count(q, -1)
+	q.group = nil
+	if g.children--; g.children > 0 {
+		m.armGroup(g, now)
+		return
+	}
+	p := g.queue
+	p.member.leave()
+	updateHeap(&m.agenda, &g.agendaEntry, g.agendaIndex, false)
+	p.group, p.lastFence = nil, g.lastFence // departures of before cannot be given back
+	m.rearm(p, now)
+}
+
+// count adds the jobs of q to the group's numbers, or takes them out if sign is -1.
+func (g *group) count(q *queueState, sign int64) {
+	waiting, coming := q.counts[queue.Waiting], q.incoming.waiting
+	g.waiting += sign * waiting
+	g.incoming += sign * coming
+	if waiting > 0 {
+		g.membersWaiting += sign
+	}
+	if waiting+coming > 0 {
+		g.membersIncoming += sign
+	}
+}
+
+// addWaiting counts n more waiting jobs of q; n is 1 or -1.
+func (g *group) addWaiting(q *queueState, n int64) {
+	g.waiting += n
+	g.membersWaiting += crossedZero(q.counts[queue.Waiting], n)
+	g.membersIncoming += crossedZero(q.counts[queue.Waiting]+q.incoming.waiting, n)
+}
+
+// addIncoming counts n more incoming jobs of q; n is 1 or -1.
+func (g *group) addIncoming(q *queueState, n int64) {
+	g.incoming += n
+	g.membersIncoming += crossedZero(q.counts[queue.Waiting]+q.incoming.waiting, n)
+}
+
+// crossedZero is 1 when adding n has made number positive, -1 when it has made it 0, else 0.
+func crossedZero(number, n int64) int64 {
+	switch {
+	case n > 0 && number == n:
+		return 1
+	case n < 0 && number == 0:
+		return -1
+	}
+	return 0
+}
+
+// refundQuotas gives a departure back to the quotas that counted it. Slots that the group could not have used
+// before that are not lost.
+func (q *queueState) refundQuotas(ls *lease, cost int64, now leaky.Instant) {
+	if g := q.group; g != nil {
+		g.since = max(g.since, min(now, g.queue.freeSince(now)))
+	}
+	q.refund(ls.due, cost)
+	if p := q.parent(); p != nil {
+		p.refund(ls.due, cost)
+	}
+}
+
+// giveBackDeparture gives back a departure that was never used: to quotas, and to each bucket of which it was the
+// latest.
+func (q *queueState) giveBackDeparture(ls *lease, cost int64, now leaky.Instant) {
+	q.refundQuotas(ls, cost, now)
+	fence := ls.fence.number
+	if q.parent() != nil && fence == q.lastFence {
+		q.giveBack()
+	}
+	switch g := q.group; {
+	case g == nil && fence == q.lastFence:
+		q.giveBack()
+	case g != nil && fence == g.lastFence:
+		g.queue.giveBack()
+	}
+}
+
+// armGroup works out when something of a group can next depart.
+func (m *Machine) armGroup(g *group, now leaky.Instant) {
+	p := g.queue
+	able := p.runnable() && g.ready.len()+g.resting.len() > 0
+	if able {
+		g.departsAt = max(g.since, p.freeSince(now))
+		if g.ready.len() == 0 {
+			g.departsAt = max(g.departsAt, g.resting.top().departsAt)
+		}
+	}
+	updateHeap(&m.agenda, &g.agendaEntry, g.agendaIndex, able)
+}
+
+// rearmGroup does so after a visit, a change of the parent's spec, and a pause. Earlier slots are not lost.
+func (m *Machine) rearmGroup(g *group, now leaky.Instant) {
+	g.since = now
+	m.armGroup(g, now)
+}
+
+// rest lets a member rest until an instant.
+func (g *group) rest(q *queueState, until leaky.Instant) {
+	q.member.leave()
+	q.departsAt = until
+	q.member.in = &g.resting
+	g.resting.push(q)
+}
+
+// makeReady makes a member ready.
+func (g *group) makeReady(q *queueState) {
+	q.member.leave()
+	q.member.tag = max(q.member.finish, g.served)
+	q.member.in = &g.ready
+	g.ready.push(q)
+}
+
+// noteServed notes that a job of a member was granted.
+func (g *group) noteServed(q *queueState, cost int64) {
+	s := &q.member
+	g.served, s.finish = s.tag, s.tag+cost
+	s.tag = s.finish
+	g.ready.fix(s.heapIndex)
+}
+
+// reposition finds the place of a ready member after one of its jobs was dealt with at d.
+func (g *group) reposition(q *queueState, d, now leaky.Instant) {
+	if next := max(d, q.memberOpens(now)); !q.canDepart(next) {
+		q.member.leave()
+	} else if next > d {
+		g.rest(q, next)
+	}
+}

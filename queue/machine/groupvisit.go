@@ -1,0 +1,135 @@
+package machine
+
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// visitGroup grants jobs of a group's members, which take turns.
+func (m *Machine) visitGroup(k *group, g *grant, now leaky.Instant) {
+	p := k.queue
+	if k.ready.len() > 0 || p.freeSince(now) >= k.resting.top().departsAt {
+		g.countLost(p, k.departsAt, now)
+	} else {
+		g.countLost(k.resting.top(), k.departsAt, now)
+	}
+	p.repairWindows(now)
+	before, t := len(g.jobs), &groupVisit{group: k, shares: &g.shares}
+	for !g.full {
+		d := p.opens(now)
+		if d > now.Add(queue.Horizon) {
+			p.repairBuckets(now)
+			break
+		}
+		q, ln, d := t.choose(d, now)
+		if q == nil {
+			break
+		}
+		j := ln.waiting.front()
+		cost := int64(j.cost)
+		gone, more := m.expired(j, d, g, now)
+		if !gone && (!more || !g.fits(j)) {
+			break
+		}
+		// The member's own quotas first: what they stop must not use up the parent's.
+		if !gone && (q == p || q.affords(d, cost)) {
+			if !p.affords(d, cost) {
+				break
+			}
+			q.noteDeparture(d)
+			p.take(d, now, cost)
+			if q != p {
+				q.take(d, now, cost)
+			}
+			m.grantJob(g, &q.member.visit, j, d, now)
+			q.member.granted++
+			k.noteServed(q, cost)
+		}
+		k.reposition(q, d, now)
+	}
+	m.endGroupVisit(t, g, now)
+	if len(g.jobs) > before {
+		g.wait = max(g.wait, m.raiseForGrant(p))
+	}
+}
+
+// groupVisit is the state of one visit to a group.
+type groupVisit struct {
+	group        *group
+	shares       *shares
+	visited      []*queueState // members that were tried
+	overShare    []*queueState // members of which the client has its share, taken out of their heap
+	woken, tried int
+	budget       laneBudget
+}
+
+// choose returns the member whose turn it is when the parent's next departure is at d, its lane whose turn it is,
+// and when that departs; nil if there is none.
+func (t *groupVisit) choose(d, now leaky.Instant) (*queueState, *lane, leaky.Instant) {
+	k := t.group
+	for {
+		t.wakeMembers(d)
+		if k.ready.len() == 0 && t.woken < wakeMembersMax && k.resting.len() > 0 &&
+			k.resting.top().departsAt <= now.Add(queue.Horizon) {
+			d = k.resting.top().departsAt
+			t.wakeMembers(d)
+		}
+		if k.ready.len() == 0 || t.tried == tryMembersMax {
+			return nil, nil, 0
+		}
+		q := k.ready.top()
+		if ln := t.tryMember(q, d, now); ln != nil {
+			return q, ln, d
+		}
+		t.tried++
+	}
+}
+
+// wakeMembers makes members ready that rest until d at most.
+func (t *groupVisit) wakeMembers(d leaky.Instant) {
+	for k := t.group; t.woken < wakeMembersMax && k.resting.len() > 0 && k.resting.top().departsAt <= d; t.woken++ {
+		k.makeReady(k.resting.top())
+	}
+}
+
+// tryMember returns the lane of a ready member whose turn it is at d; nil if the member cannot go and is no longer
+// ready. The first time, it begins a visit to the member.
+func (t *groupVisit) tryMember(q *queueState, d, now leaky.Instant) *lane {
+	if t.shares.usedUp(q) {
+		q.member.leave()
+		t.overShare = append(t.overShare, q)
+		return nil
+	}
+	if !q.member.visited {
+		q.repairWindows(now)
+		q.member.visited, q.member.visit = true, q.beginVisit(&t.budget)
+		t.visited = append(t.visited, q)
+	}
+	if at := q.memberOpens(now); at > d {
+		t.group.rest(q, at)
+		return nil
+	}
+	if !q.atMaxInFlight() {
+		if ln := q.chooseLane(&q.member.visit, d, now); ln != nil {
+			return ln
+		}
+	}
+	q.member.leave()
+	return nil
+}
+
+// endGroupVisit finds places for the members that the visit took out.
+func (m *Machine) endGroupVisit(t *groupVisit, g *grant, now leaky.Instant) {
+	for _, q := range t.overShare { // its turn stays as it was
+		q.member.in, q.member.overShare = &t.group.ready, true
+		t.group.ready.push(q)
+	}
+	for _, q := range t.visited {
+		m.endVisit(g, q, q.member.granted, now)
+		q.member.visited, q.member.granted = false, 0
+		if at := q.memberOpens(now); q.member.in == nil && q.runnable() && q.canDepart(at) {
+			t.group.rest(q, at)
+		}
+		m.armTimer(q)
+	}
+}

@@ -1,0 +1,217 @@
+package machine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// liveQueue returns the queue of that name.
+func (m *Machine) liveQueue(name string) (*queueState, error) {
+	if q := m.queues[name]; q != nil {
+		return q, nil
+	}
+	return nil, unknownQueue(name)
+}
+
+// Get returns a queue with its statistics. Errors: queue.ErrUnknownQueue.
+func (m *Machine) Get(now leaky.Instant, name string) (queue.Info, error) {
+	q, err := m.liveQueue(name)
+	if err != nil {
+		return queue.Info{}, err
+	}
+	return m.infoWithParent(q, now), nil
+}
+
+// GetMany returns queues as Get does, without those that there are not.
+func (m *Machine) GetMany(now leaky.Instant, names []string) (some []queue.Info) {
+	for _, name := range names {
+		if q := m.queues[name]; q != nil {
+			some = append(some, m.infoWithParent(q, now))
+		}
+	}
+	return some
+}
+
+// Lane returns a queue, and one of its lanes. Errors: queue.ErrUnknownQueue, a *queue.FieldError.
+func (m *Machine) Lane(now leaky.Instant, name, key string) (queue.Info, queue.LaneInfo, error) {
+	if err := queue.ValidateLane(key); err != nil {
+		return queue.Info{}, queue.LaneInfo{}, err
+	}
+	q, err := m.liveQueue(name)
+	if err != nil {
+		return queue.Info{}, queue.LaneInfo{}, err
+	}
+	ln := q.lane(key, queue.DigestLane(key))
+	lane := queue.LaneInfo{Waiting: int64(ln.waiting.len())}
+	if ln.keyed() {
+		lane.Held, lane.Bytes = ln.size, ln.bytes
+	}
+	var p leaky.Pacer
+	lane.Bucket, p, _ = ln.pacing(now, now)
+	if stop := ln.stopsUntil(now); stop > now {
+		lane.Stop = stop.Time()
+	} else if stop != 0 && !p.Rate.Unlimited() {
+		lane.Bucket = p.Rise(lane.Bucket, stop)
+	}
+	return m.infoWithParent(q, now), lane, nil
+}
+
+// List returns up to limit queues behind a name.
+func (m *Machine) List(now leaky.Instant, after string, limit int) []queue.Info {
+	from, found := slices.BinarySearch(m.queueNames, after)
+	if found {
+		from++
+	}
+	to := min(len(m.queueNames), from+max(0, limit))
+	list := make([]queue.Info, 0, to-from)
+	parents := map[*queueState]*queue.Info{} // each is worked out once for all of its children
+	for _, name := range m.queueNames[from:to] {
+		q := m.queues[name]
+		i := m.info(q, now)
+		if p := q.parent(); p != nil {
+			if parents[p] == nil {
+				parent := m.info(p, now)
+				parents[p] = &parent
+			}
+			i.Parent = parents[p]
+		}
+		list = append(list, i)
+	}
+	return list
+}
+
+func (m *Machine) infoWithParent(q *queueState, now leaky.Instant) queue.Info {
+	i := m.info(q, now)
+	if p := q.parent(); p != nil {
+		parent := m.info(p, now)
+		i.Parent = &parent
+	}
+	return i
+}
+
+func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
+	m.trim(q, now, trimMax) // so that dead jobs are counted right
+	m.forgetLapsed(q, now, trimMax)
+	i := queue.Info{
+		Spec: q.spec, Revision: q.revision, Pause: q.pause.info(now),
+		Waiting: q.counts[queue.Waiting], Scheduled: q.counts[queue.Scheduled], Leased: q.counts[queue.Leased],
+		Held:     q.counts[queue.Held],
+		Deferred: max(q.counts[queue.Deferred], q.overflow.progress.behind), Dead: m.deadCountOf(q.spec.Name),
+		Counters: counted(q.counters, q.unsaved),
+		Outflow:  q.outflow.rate(now),
+		Next:     q.opens(now).Time(),
+		Now:      now.Time(), Bucket: q.bucket, Limits: q.limitStates(), DeferredCost: q.overflow.cost,
+		Back:   q.overflow.readmitted,
+		Ahead:  q.costBounds(0, false).ahead(q.counts[queue.Waiting], q.gap(q.turn)),
+		Errors: slices.Clone(q.failures), Rate: q.pacer.Rate,
+	}
+	if q.adapted != nil {
+		i.Adaptions = slices.Clone(q.adapted.log)
+	}
+	if i.Stop, i.Circuit = q.receiver.info(now); q.receiver.stop != 0 && q.receiver.stop <= now && !q.isParent() {
+		p := q.paces
+		p.limits = slices.Clone(p.limits)
+		p.rise(q.receiver.stop)
+		i.Bucket, i.Limits = p.bucket, p.limitStates()
+	}
+	i.Spec.Deliver = slices.Clone(q.spec.Deliver)
+	i.Lanes = int64(q.lanesWaiting)
+	i.Bytes, i.MaxBytes = q.bytes, m.byteLimit(q)
+	if g := q.group; q.isParent() {
+		i.Group = queue.GroupInfo{
+			Children: int64(g.children), Members: g.membersWaiting, Waiting: g.waiting, MaxCost: q.groupMaxCost(),
+		}
+	}
+	if ln := q.firstLane(); ln != nil {
+		i.OldestWaiting = ln.waiting.front().appended.Time()
+	}
+	if q.scheduled.len() > 0 {
+		i.NextDue = q.scheduled.top().due.Time()
+	}
+	i.Ready, i.LanesRest = q.readyAt()
+	if asked := m.lastAsked(q); asked != 0 {
+		i.Asked = asked.Time()
+	}
+	return i
+}
+
+// readyAt is since when, or from when on, a waiting job can leave, zero if that is not known; lanes says that its
+// lanes hold it up.
+func (q *queueState) readyAt() (at time.Time, lanes bool) {
+	switch {
+	case q.isParent() && q.group.agendaIndex >= 0:
+		return q.group.departsAt.Time(), false
+	case q.isParent():
+	case q.group != nil && q.onAgenda() && q.group.agendaIndex >= 0:
+		return max(q.departsAt, q.group.departsAt).Time(), false
+	case q.group == nil && q.onAgenda():
+		return q.departsAt.Time(), false
+	}
+	if q.lanesWaiting == 0 || !q.runnable() || q.atMaxInFlight() || !q.allLanesBlocked() {
+		return at, false
+	}
+	if until, any := q.lanesResumeAt(); any {
+		at = until.Time()
+	}
+	return at, true
+}
+
+// lastAsked is when q's jobs were last asked for in this process, 0 if they were not.
+func (m *Machine) lastAsked(q *queueState) leaky.Instant {
+	if q.spec.Pull {
+		return q.lastAsked
+	}
+	return m.lastReserve
+}
+
+// Totals sums up the store.
+func (m *Machine) Totals() queue.Totals {
+	return queue.Totals{
+		Queues: int64(len(m.queueNames)), Dead: m.deadCount,
+		Waiting: m.counts[queue.Waiting], Scheduled: m.counts[queue.Scheduled], Leased: m.counts[queue.Leased],
+		Held:     m.counts[queue.Held],
+		Deferred: m.counts[queue.Deferred],
+	}
+}
+
+const meterWindow = 10 * time.Second
+
+// meter measures departures a second with two counters: those of the present
+// window of 10 s and those of the one before. The older one counts with the
+// share of it that is still within the last 10 s, as if its departures had been
+// spread evenly: (prev x (1 - elapsed share) + cur) / 10.
+type meter struct {
+	start     leaky.Instant // of the present window
+	cur, prev int64
+}
+
+func (m *meter) advance(now leaky.Instant) {
+	switch age := now.Sub(m.start); {
+	case age < meterWindow:
+		return
+	case age < 2*meterWindow:
+		m.prev, m.cur = m.cur, 0
+		m.start = m.start.Add(meterWindow)
+	default:
+		m.prev, m.cur = 0, 0
+		m.start = now
+	}
+}
+
+func (m *meter) add(now leaky.Instant, n int64) {
+	m.advance(now)
+	m.cur += n
+	if m.cur < 0 { // given back after the window of the grant
+		m.prev = max(0, m.prev+m.cur)
+		m.cur = 0
+	}
+}
+
+func (m *meter) rate(now leaky.Instant) float64 {
+	m.advance(now)
+	share := now.Sub(m.start).Seconds() / meterWindow.Seconds()
+	return (float64(m.prev)*(1-share) + float64(m.cur)) / meterWindow.Seconds()
+}

@@ -1,0 +1,125 @@
+package machine
+
+import (
+	"fmt"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/cause"
+	"github.com/penstock/penstock/queue/jobrecord"
+)
+
+// Found is what memory knows of a job, and where the rest is.
+type Found struct {
+	info     queue.JobInfo
+	timeline []byte    // of a job that holds a place, as stored
+	dead     *endedJob // of a dead job
+	seq      uint64    // the key of its record; 0 if that is not kept
+}
+
+// Read returns the job with what its record adds, which needs no machine.
+func (f *Found) Read(tx Transaction) (i queue.JobInfo, err error) {
+	i = f.info
+	if f.dead != nil {
+		readDead(tx, []*queue.JobInfo{&i}, []*endedJob{f.dead})
+	} else {
+		// The attempt under way, or the delivery, comes after the failed ones.
+		last := i.Timeline
+		if i.Timeline, err = jobrecord.UnpackTimeline(f.timeline); err != nil {
+			return i, err
+		}
+		i.Timeline = append(i.Timeline, last...)
+	}
+	if f.seq != 0 {
+		if record, err := (&tables{tx}).getRecord(f.seq); err == nil { // a job that ended just now may have none left
+			_ = jobrecord.UnpackContent(record, &i) // else it is shown without
+		}
+	}
+	return i, nil
+}
+
+// FindJob returns what memory knows of a job. Errors: queue.ErrUnknownQueue, queue.ErrUnknownJob.
+func (m *Machine) FindJob(now leaky.Instant, name, id string) (*Found, error) {
+	q, err := m.liveQueue(name)
+	if err != nil {
+		if d := m.deadJob(name, id, now); d != nil {
+			return deadJobFound(name, d), nil
+		}
+		return nil, err
+	}
+	if j := q.jobs[id]; j != nil && j.state != queue.StateNone {
+		f := &Found{info: q.jobInfo(j, now), seq: j.seq}
+		if j.lease != nil {
+			f.timeline = j.lease.timeline
+		}
+		return f, nil
+	}
+	if d := q.endedJobs.find(id, q.spec.Retention, now); d != nil {
+		if d.state == queue.Dead {
+			return deadJobFound(name, d), nil
+		}
+		f := &Found{info: endedJobInfo(name, d)}
+		if d.departed != 0 {
+			f.info.AddLast(queue.Attempt{At: d.departed.Time(), Drainer: d.drainer})
+		}
+		return f, nil
+	}
+	if number, d := q.deferral(id, now); d != nil {
+		return &Found{info: q.deferredJobInfo(id, number, d, now)}, nil
+	}
+	if d := m.deadJob(name, id, now); d != nil { // of a deleted queue
+		return deadJobFound(name, d), nil
+	}
+	return nil, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
+}
+
+func deadJobFound(name string, d *endedJob) *Found {
+	return &Found{info: endedJobInfo(name, d), dead: d, seq: d.seq}
+}
+
+// jobInfo describes a job that holds a place.
+func (q *queueState) jobInfo(j *job, now leaky.Instant) queue.JobInfo {
+	i := queue.JobInfo{
+		Queue: q.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(),
+		AppendedAt: j.appended.Time(),
+		ExpiresAt:  j.expiresAt(),
+	}
+	if ls := j.lease; ls != nil {
+		i.Attempts, i.Reason = ls.attempts, ls.reason
+	}
+	switch j.state {
+	case queue.Waiting:
+		i.Position = int64(j.lane.waiting.rank(j)) + 1
+		i.ETA = q.etaOf(j, q.costBounds(int64(j.cost), false), now)
+		i.Why = q.whyNotLeft(j, now)
+	case queue.Scheduled:
+		i.DueAt = j.lease.due.Time()
+		i.ETA = q.etaOf(j, q.costBounds(int64(j.cost), false), now)
+		i.Why = q.whyNotLeft(j, now)
+	case queue.Leased:
+		i.DueAt = j.lease.due.Time()
+		i.AddLast(queue.Attempt{At: i.DueAt, Drainer: j.lease.drainer})
+	case queue.Held:
+		i.HeldAt = j.lease.due.Time()
+		i.Why = queue.Why{By: cause.Held, Reason: i.Reason}
+	}
+	return i
+}
+
+// deferredJobInfo describes a deferred job. Its position assumes that deferred jobs come back in order; its ETA
+// that those before it have average costs.
+func (q *queueState) deferredJobInfo(id string, number uint64, d *deferral, now leaky.Instant) queue.JobInfo {
+	i := queue.JobInfo{Queue: q.spec.Name, ID: id, State: queue.Cancelled, Cost: int64(d.cost), AppendedAt: d.at.Time()}
+	if d.state == cancelledDeferral {
+		return i
+	}
+	count := q.counts[queue.Deferred]
+	place := max(1, int64(number)-(int64(q.overflow.lastTicket)-count))
+	before := float64(q.overflow.cost) * float64(place-1) / float64(count)
+	waiting := q.counts[queue.Waiting]
+	i.State, i.Position, i.Why = queue.Deferred, waiting+place, q.spec.Deferred.WhyDeferred(now.Time())
+	i.ETA.At = q.etaDeferred(
+		waiting, q.gap(q.turn), int64(before), q.groupLoad(false), q.costBounds(int64(d.cost), false), now,
+	).Time()
+	return i
+}

@@ -1,0 +1,270 @@
+package machine
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// laneSet is the lanes of a queue.
+type laneSet struct {
+	defaultLane lane                       // of the jobs without a key
+	lanes       map[queue.LaneDigest]*lane // the others
+	laneOrder   sorted[*lane]              // those, by digest
+	// lanesPeak is how many lanes there were at most since the map was made.
+	lanesPeak    int
+	lanesWaiting int        // how many lanes have waiting jobs
+	laneTurns    *laneTurns // nil while the queue never had a lane with a key
+	// laneStopsUntil is when the last stop of any lane is over.
+	laneStopsUntil leaky.Instant
+}
+
+// lane is the jobs of a queue that share a key. The lane without a key is part of its queue; others are made with
+// their first job, and forgotten when they are empty and their bucket delays nothing.
+type lane struct {
+	queue    *queueState
+	key      string
+	digest   queue.LaneDigest
+	waiting  waitList
+	size     int64 // jobs that hold a place, and places reserved by appends
+	bytes    int64 // of those
+	inFlight int64 // jobs that count against max_in_flight
+	// incoming counts by priority the jobs that will wait once their commits are durable.
+	incoming [queue.MaxPriority + 1]uint32
+
+	bucket leaky.Bucket
+	// pacer is the rate that the bucket follows; zero before the lane's first rate.
+	pacer leaky.Pacer
+	// coveredCost is the job cost for which the bucket was delayed to cover grants of an earlier process.
+	coveredCost int64
+
+	stop leaky.Instant // by the receiver; 0 is none
+
+	heap       *heap[*lane]  // where it stands: one of the heaps of laneTurns, Machine.idleLanes, or nil
+	heapIndex  int           // in that heap
+	tag        int64         // of a ready lane
+	restsUntil leaky.Instant // of a resting lane; may be never
+	forgetAt   leaky.Instant // of an empty lane: when its bucket delays nothing any more
+}
+
+func (ln *lane) keyed() bool { return ln.key != "" }
+
+func (ln *lane) rule() queue.LaneRule { return ln.queue.spec.Lanes.Of(ln.key) }
+
+// busy reports whether the lane has as many jobs in flight as it may.
+func (ln *lane) busy() bool {
+	if ln.queue.spec.Ordered && ln.inFlight > 0 {
+		return true
+	}
+	most := ln.rule().MaxInFlight
+	return most > 0 && ln.inFlight >= most
+}
+
+// trackInFlight counts a job in or out of the lane's jobs in flight when its state changes. In an ordered queue a
+// job that backs off after a failure still counts: it blocks its lane.
+func (ln *lane) trackInFlight(ls *lease, to queue.State) {
+	counts := false
+	switch to {
+	case queue.Leased:
+		counts = ln.keyed() || ln.queue.spec.Ordered
+	case queue.Scheduled:
+		counts = ls.inFlight && ln.queue.spec.Ordered
+	}
+	if counts && !ls.inFlight {
+		ln.inFlight++
+	} else if ls.inFlight && !counts {
+		ln.inFlight--
+	}
+	ls.inFlight = counts
+}
+
+// incomingTotal is how many of the lane's incoming jobs will wait.
+func (ln *lane) incomingTotal() int64 { return ln.incomingBefore(0) }
+
+// incomingBefore is how many of those have at least that priority.
+func (ln *lane) incomingBefore(priority int) (n int64) {
+	for _, k := range ln.incoming[priority:] {
+		n += int64(k)
+	}
+	return n
+}
+
+// pacing returns the bucket and the rate for a departure that is sought from at on. limited is false without a
+// rate; the bucket then stays as it is.
+func (ln *lane) pacing(at, now leaky.Instant) (b leaky.Bucket, p leaky.Pacer, limited bool) {
+	rule := ln.rule()
+	if rule.Rate.Unlimited() {
+		return leaky.Bucket{}, leaky.Pacer{}, false
+	}
+	b, p = ln.bucket, rule.Pacer()
+	switch {
+	case ln.unknown(now):
+		b = ln.queue.unknownBucket(p)
+	case p != ln.pacer:
+		b = ln.pacer.Change(b, p, at)
+	}
+	return b, p, true
+}
+
+// unknown reports whether there is no bucket, or one that delays nothing any more and so may have been forgotten.
+func (ln *lane) unknown(now leaky.Instant) bool {
+	return ln.pacer == (leaky.Pacer{}) || ln.bucket.TAT <= now
+}
+
+// opens is the next departure, not before at, that the lane's own rate and stop allow. A bucket converted to a new
+// rate is kept.
+func (ln *lane) opens(at, now leaky.Instant) leaky.Instant {
+	b, p, limited := ln.pacing(at, now)
+	if !limited {
+		return max(at, ln.stopsUntil(now))
+	}
+	ln.keep(b, p, now)
+	return max(p.Next(b, at), ln.stopsUntil(now))
+}
+
+func (ln *lane) keep(b leaky.Bucket, p leaky.Pacer, now leaky.Instant) {
+	if ln.unknown(now) {
+		ln.coveredCost = ln.queue.maxCostAtOpen
+	}
+	ln.bucket, ln.pacer = b, p
+}
+
+// judge is opens for the lane's first job. If that costs more than the lane was delayed for, one as costly may have
+// left just before the previous process ended, so the delay is extended.
+func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
+	at, q := ln.opens(d, now), ln.queue
+	if cost := int64(ln.waiting.front().cost); q.openedAt != 0 && !ln.rule().Rate.Unlimited() && cost > ln.coveredCost {
+		if ln.pacer.Delay(leaky.Bucket{}, q.openedAt, cost).TAT > now {
+			ln.bucket, ln.coveredCost = ln.pacer.Cover(ln.bucket, cost-ln.coveredCost), cost
+			at = max(ln.pacer.Next(ln.bucket, d), ln.stopsUntil(now))
+		}
+	}
+	return at
+}
+
+// take takes a departure at d, which opens has allowed, from the bucket.
+func (ln *lane) take(d, now leaky.Instant, cost int64) {
+	if b, p, limited := ln.pacing(d, now); limited {
+		if stop := ln.stopsUntil(now); stop != 0 {
+			b = p.Rise(b, stop)
+		}
+		p.Take(&b, d, cost)
+		ln.keep(b, p, now)
+	}
+	ln.stop = 0
+}
+
+// unknownBucket is the bucket of a lane of which nothing is known. Lanes' buckets are not on file, so it covers
+// what an earlier process may have granted, up to the horizon beyond its end.
+func (q *queueState) unknownBucket(p leaky.Pacer) leaky.Bucket {
+	if q.openedAt == 0 {
+		return leaky.Bucket{}
+	}
+	return p.Delay(leaky.Bucket{}, q.openedAt, q.maxCostAtOpen)
+}
+
+// lane returns the lane of a key. One without jobs is new, and only addToLane makes it known.
+func (q *queueState) lane(key string, digest queue.LaneDigest) *lane {
+	if key == "" {
+		return &q.defaultLane
+	}
+	if ln := q.lanes[digest]; ln != nil {
+		return ln
+	}
+	return &lane{queue: q, key: key, digest: digest, heapIndex: -1}
+}
+
+// addToLane counts a job in its lane.
+func (q *queueState) addToLane(j *job) {
+	ln := j.lane
+	q.bytes += j.bytes()
+	ln.bytes += j.bytes()
+	ln.size++
+	if ln.size > 1 || !ln.keyed() {
+		return
+	}
+	if ln.heap != nil { // it was idle
+		ln.leave()
+		return
+	}
+	ln.key = strings.Clone(ln.key)
+	if q.lanes == nil {
+		q.lanes = map[queue.LaneDigest]*lane{}
+	}
+	q.lanes[ln.digest] = ln
+	q.laneOrder.push(ln)
+	q.lanesPeak = max(q.lanesPeak, len(q.lanes))
+}
+
+// removeFromLane takes a job out of its lane. An empty lane is kept while its bucket can still delay something.
+func (m *Machine) removeFromLane(j *job, now leaky.Instant) {
+	ln := j.lane
+	ln.queue.bytes -= j.bytes()
+	ln.bytes -= j.bytes()
+	ln.size--
+	if ln.size > 0 || !ln.keyed() {
+		return
+	}
+	if ln.neededUntil() <= now {
+		ln.queue.forgetLane(ln)
+		return
+	}
+	ln.forgetAt, ln.waiting = ln.neededUntil(), waitList{}
+	ln.enter(&m.idleLanes)
+}
+
+// forgetIdleLanes forgets up to limit empty lanes whose buckets delay nothing any more.
+func (m *Machine) forgetIdleLanes(now leaky.Instant, limit int) {
+	for ; limit > 0 && m.idleLanes.len() > 0 && m.idleLanes.top().forgetAt <= now; limit-- {
+		ln := m.idleLanes.top()
+		ln.leave()
+		ln.queue.forgetLane(ln)
+	}
+}
+
+// forgetLane forgets a lane. A Go map never shrinks, so it is copied when few of many lanes are left.
+func (q *queueState) forgetLane(ln *lane) {
+	delete(q.lanes, ln.digest)
+	q.laneOrder.remove(ln)
+	if n := len(q.lanes); q.lanesPeak > smallMap && n < q.lanesPeak/8 {
+		lanes := make(map[queue.LaneDigest]*lane, 2*n)
+		for digest, ln := range q.lanes {
+			lanes[digest] = ln
+		}
+		q.lanes, q.lanesPeak = lanes, max(n, smallMap)
+	}
+}
+
+// smallMap is a size below which a map is not worth shrinking.
+const smallMap = 256
+
+// enter moves a lane into a heap, out of the one that it is in.
+func (ln *lane) enter(h *heap[*lane]) {
+	ln.leave()
+	ln.heap = h
+	h.push(ln)
+}
+
+// leave takes a lane out of its heap.
+func (ln *lane) leave() {
+	if ln.heap != nil {
+		ln.heap.remove(ln.heapIndex)
+		ln.heap = nil
+	}
+}
+
+func newLanes(less func(a, b *lane) bool) heap[*lane] {
+	return heap[*lane]{less: less, moved: func(ln *lane, i int) { ln.heapIndex = i }}
+}
+
+func byTag(a, b *lane) bool { return a.tag < b.tag || a.tag == b.tag && byDigest(a, b) }
+
+func byRest(a, b *lane) bool {
+	return a.restsUntil < b.restsUntil || a.restsUntil == b.restsUntil && byDigest(a, b)
+}
+
+func byForgetAt(a, b *lane) bool { return a.forgetAt < b.forgetAt }
+
+func byDigest(a, b *lane) bool { return bytes.Compare(a.digest[:], b.digest[:]) < 0 }

@@ -1,0 +1,281 @@
+package machine
+
+import (
+	"maps"
+	"math"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	readyLanesMax  = 100 // resting lanes that become ready, a visit to a queue or group
+	judgeLanesMax  = 100 // ready lanes that turn out not to be, a visit
+	recallLanesMax = 100 // lanes that become ready because their rules changed, a visit
+)
+
+const never = leaky.Instant(math.MaxInt64)
+
+// laneTurns says whose turn it is among the lanes with waiting jobs, by self-clocked fair queueing. While only the
+// default lane has jobs it is not used.
+type laneTurns struct {
+	served       int64        // the tag of the lane that was served last
+	ready        heap[*lane]  // by tag
+	resting      *heap[*lane] // by restsUntil, which is never for busy ones
+	changed      *heap[*lane] // those that rested or were busy when the rules changed
+	changedAgain bool         // the rules changed again before changed was empty
+}
+
+func newLaneTurns() *laneTurns {
+	resting, changed := newLanes(byRest), newLanes(byRest)
+	return &laneTurns{ready: newLanes(byTag), resting: &resting, changed: &changed}
+}
+
+// lanesTakeTurns reports whether more than the default lane has a say in what departs.
+func (q *queueState) lanesTakeTurns() bool {
+	return q.spec.Ordered || q.lanesWaiting > 1 || q.lanesWaiting == 1 && q.defaultLane.waiting.len() == 0
+}
+
+// pushWaiting puts a job into its lane, and reports whether none waited there. If so the caller places the lane.
+func (q *queueState) pushWaiting(j *job) (first bool) {
+	ln := j.lane
+	first = ln.waiting.len() == 0
+	ln.waiting.insert(j)
+	if first {
+		q.lanesWaiting++
+		if ln.incomingTotal() > 0 {
+			q.incoming.lanes--
+		}
+	}
+	return first
+}
+
+// placeLane finds the place of a lane to which a job was added. Except in ordered queues the default lane is placed
+// only by a visit.
+func (q *queueState) placeLane(ln *lane, first bool, now leaky.Instant) {
+	if !first {
+		q.unblock(ln, now)
+	} else if ln.keyed() || q.spec.Ordered {
+		q.takeTurns().placeLane(ln)
+	}
+}
+
+// removeWaiting takes a waiting job out of its lane.
+func (q *queueState) removeWaiting(j *job) {
+	j.lane.waiting.remove(j)
+	if j.lane.waiting.len() == 0 {
+		q.lanesWaiting--
+		j.lane.leave()
+		if j.lane.incomingTotal() > 0 {
+			q.incoming.lanes++
+		}
+	}
+}
+
+// placeLane places a lane that has no place. Whether its rate lets it go is found out by a visit.
+func (t *laneTurns) placeLane(ln *lane) {
+	if ln.busy() {
+		t.rest(ln, never)
+	} else {
+		t.makeReady(ln)
+	}
+}
+
+// makeReady makes a lane ready. Having waited gives it no precedence.
+func (t *laneTurns) makeReady(ln *lane) {
+	ln.leave()
+	ln.tag = t.served + int64(ln.waiting.front().cost)
+	ln.enter(&t.ready)
+}
+
+func (t *laneTurns) rest(ln *lane, until leaky.Instant) {
+	ln.leave()
+	ln.restsUntil = until
+	ln.enter(t.resting)
+}
+
+// unblock places a lane after one of its jobs left flight, and reports whether it was busy and is no longer.
+func (q *queueState) unblock(ln *lane, now leaky.Instant) bool {
+	t := q.laneTurns
+	if t == nil || ln.heap != t.resting || ln.restsUntil != never || ln.busy() {
+		return false
+	}
+	if at := ln.opens(now, now); at > now {
+		t.rest(ln, at)
+	} else {
+		t.makeReady(ln)
+	}
+	return true
+}
+
+// rulesChanged makes new rules apply to lanes that rest or are busy: the next visits make them ready and judge them
+// anew. There may be a million, so nothing goes through all of them here; while some of an earlier change are left,
+// later ones wait for those.
+func (t *laneTurns) rulesChanged() {
+	t.changedAgain = t.changed.len() > 0
+	if !t.changedAgain {
+		t.changed, t.resting = t.resting, t.changed
+	}
+}
+
+// recall makes some lanes ready again after a change of rules, at the start of a visit.
+func (t *laneTurns) recall(n *laneBudget) {
+	for ; t.changed.len() > 0 && n.recalled < recallLanesMax; n.recalled++ {
+		t.makeReady(t.changed.top())
+	}
+	if t.changedAgain && t.changed.len() == 0 {
+		t.rulesChanged()
+	}
+}
+
+// recalling reports whether lanes are still to be made ready after a change of rules.
+func (t *laneTurns) recalling() bool { return t.changedAgain || t.changed.len() > 0 }
+
+// sameLanes reports whether two specs have the same rules for lanes.
+func sameLanes(a, b *queue.Spec) bool {
+	return a.Ordered == b.Ordered && a.Lanes.LaneRule == b.Lanes.LaneRule &&
+		maps.Equal(a.Lanes.Overrides, b.Lanes.Overrides)
+}
+
+// atMaxInFlight reports whether the queue has as many jobs leased as it may.
+func (q *queueState) atMaxInFlight() bool {
+	return q.spec.MaxInFlight > 0 && q.counts[queue.Leased] >= q.spec.MaxInFlight
+}
+
+// canDepart reports whether its lanes let a job depart at next, when the queue's own pace does.
+func (q *queueState) canDepart(next leaky.Instant) bool {
+	t := q.laneTurns
+	switch {
+	case q.lanesWaiting == 0 || q.atMaxInFlight():
+		return false
+	case !q.allLanesBlocked():
+		return true
+	}
+	return t.resting.len() > 0 && t.resting.top().restsUntil <= next
+}
+
+// allLanesBlocked reports whether every lane with waiting jobs rests or is busy.
+func (q *queueState) allLanesBlocked() bool {
+	t := q.laneTurns
+	return t != nil && q.lanesTakeTurns() && t.ready.len() == 0 && !t.recalling() &&
+		(q.defaultLane.waiting.len() == 0 || q.defaultLane.heap != nil)
+}
+
+// heldUpByLanes reports whether the lanes hold the queue up for longer than its own pace does.
+func (q *queueState) heldUpByLanes() bool {
+	if !q.allLanesBlocked() || q.laneTurns.resting.len() == 0 {
+		return false
+	}
+	at := q.laneTurns.resting.top().restsUntil
+	return at != never && q.memberOpens(at-1) < at
+}
+
+// lanesResumeAt returns when the first lane stops resting, if that is what the queue waits for.
+func (q *queueState) lanesResumeAt() (at leaky.Instant, any bool) {
+	if t := q.laneTurns; t != nil && !q.onAgenda() && !q.atMaxInFlight() && t.resting.len() > 0 {
+		at = t.resting.top().restsUntil
+		return at, at != never
+	}
+	return 0, false
+}
+
+// queueVisit is the state of one visit to a queue.
+type queueVisit struct {
+	takeTurns bool // fixed when the visit begins
+	judged    int
+	*laneBudget
+}
+
+// laneBudget bounds the lanes made ready in a visit. All members of a group share it, otherwise a visit to a
+// thousand children would look at a hundred lanes of each.
+type laneBudget struct{ readied, recalled int }
+
+// beginVisit prepares the lanes for a visit.
+func (q *queueState) beginVisit(n *laneBudget) queueVisit {
+	v := queueVisit{takeTurns: q.lanesTakeTurns(), laneBudget: n}
+	if !v.takeTurns && q.laneTurns == nil {
+		return v
+	}
+	t := q.takeTurns()
+	t.recall(n)
+	switch bare := &q.defaultLane; {
+	case !v.takeTurns:
+		bare.leave()
+	case bare.waiting.len() > 0 && bare.heap == nil:
+		t.placeLane(bare)
+	}
+	return v
+}
+
+// chooseLane returns the lane whose turn it is when the queue's next departure is at d; nil if there is none.
+func (q *queueState) chooseLane(v *queueVisit, d, now leaky.Instant) *lane {
+	if !v.takeTurns {
+		if q.defaultLane.waiting.len() == 0 {
+			return nil
+		}
+		return &q.defaultLane
+	}
+	t := q.laneTurns
+	for ; v.readied < readyLanesMax && t.resting.len() > 0 && t.resting.top().restsUntil <= d; v.readied++ {
+		t.makeReady(t.resting.top())
+	}
+	for ; t.ready.len() > 0 && v.judged < judgeLanesMax; v.judged++ {
+		ln := t.ready.top()
+		if ln.busy() {
+			t.rest(ln, never)
+		} else if at := ln.judge(d, now); at > d {
+			t.rest(ln, at)
+		} else {
+			return ln
+		}
+	}
+	return nil
+}
+
+// laneGranted notes that a job of a lane departs at d, and finds the lane's new place. The job has left the wait
+// list and counts as in flight.
+func (q *queueState) laneGranted(v *queueVisit, ln *lane, d, now leaky.Instant, cost int64) {
+	if !v.takeTurns {
+		return
+	}
+	t := q.laneTurns
+	ln.take(d, now, cost)
+	t.served = ln.tag
+	ln.tag += cost
+	if ln.waiting.len() == 0 {
+		return
+	}
+	if ln.busy() {
+		t.rest(ln, never)
+	} else if at := ln.opens(d, now); at > d {
+		t.rest(ln, at)
+	} else {
+		t.ready.fix(ln.heapIndex)
+	}
+}
+
+// takeTurns returns the queue's turns, which are made on first use.
+func (q *queueState) takeTurns() *laneTurns {
+	if q.laneTurns == nil {
+		q.laneTurns = newLaneTurns()
+	}
+	return q.laneTurns
+}
+
+// firstLane returns the lane that is probably next, found without a visit; nil if no job waits.
+func (q *queueState) firstLane() *lane {
+	t := q.laneTurns
+	switch {
+	case q.defaultLane.waiting.len() > 0:
+		return &q.defaultLane
+	case q.lanesWaiting == 0:
+		return nil
+	case t.ready.len() > 0:
+		return t.ready.top()
+	case t.changed.len() == 0:
+		return t.resting.top()
+	case t.resting.len() == 0 || byRest(t.changed.top(), t.resting.top()):
+		return t.changed.top()
+	}
+	return t.resting.top()
+}

@@ -1,0 +1,345 @@
+package machine
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
+)
+
+// loader reads a store into a machine.
+type loader struct {
+	*Machine
+	*tables
+	now            leaky.Instant
+	byNumber       map[uint64]*queueState
+	dead           map[uint64]bool        // keys of records that belong to dead jobs
+	lastDeferral   map[*queueState]uint64 // the last number that was read
+	rulesByTallies map[uint64]*rule
+	orphans        garbage // of deleted queues
+}
+
+// ClockOf is the time of the last commit of a store: the clock of whoever loads it must not be behind.
+func ClockOf(tx Transaction) (leaky.Instant, error) {
+	s, err := (&tables{tx}).getStore()
+	return s.now, err
+}
+
+// Load makes the state again that was kept, in an empty machine, of everything but payloads. Jobs that were leased wait
+// at their turn, since their holders are gone; only those with a lease on file are leased until TakeBackPersisted.
+// Turns and the paces of lanes are not kept: turns begin anew, and a lane with a rate is delayed as if it had just
+// granted the costliest job of its queue. Errors: queue.ErrCorrupt, ctx's.
+func (m *Machine) Load(ctx context.Context, tx Transaction, now leaky.Instant) error {
+	l := &loader{
+		Machine: m, tables: &tables{tx}, now: now, byNumber: map[uint64]*queueState{},
+		rulesByTallies: map[uint64]*rule{}, dead: map[uint64]bool{}, lastDeferral: map[*queueState]uint64{},
+	}
+	for _, step := range []func(context.Context) error{
+		l.loadStore, l.loadRules, l.readTallies, l.specs, l.imports, l.loadAdapted, l.loadQueues, l.loadFailures,
+		l.loadLeftPaces, l.retentions, l.ended, l.deferred, l.jobs, l.finish,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each reads a table in order of key.
+func (l *loader) each(ctx context.Context, table []byte, read func(k uint64, v []byte) error) error {
+	n := 0
+	return forEach(l.Table(table), func(k, v []byte) error {
+		if n++; n%10_000 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if len(k) != 8 {
+			return fmt.Errorf("%w: table %s has a key of %d bytes", queue.ErrCorrupt, table, len(k))
+		}
+		number := binary.BigEndian.Uint64(k)
+		if err := read(number, v); err != nil {
+			return fmt.Errorf("table %s, %d: %w", table, number, err)
+		}
+		return nil
+	})
+}
+
+func (l *loader) loadStore(context.Context) (err error) {
+	if l.store, err = l.getStore(); err != nil {
+		return err
+	}
+	l.durable, l.present = l.store.commit, newCommit(l.store.commit+1)
+	l.durableKeys = keys{l.store.seq, l.store.ended, l.store.deferred}
+	return nil
+}
+
+func (l *loader) specs(ctx context.Context) error {
+	return l.each(ctx, specsTable, func(number uint64, v []byte) error {
+		s, err := decodeSpec(v)
+		if err != nil {
+			return err
+		}
+		q := newQueueState(number, s.spec)
+		if q.limits, err = carryOverLimits(nil, s.spec.Limits, l.now); err != nil {
+			return err
+		}
+		q.paces.adapted = adaptedRateOf(&s.spec, nil, l.now)
+		l.noteCalendars(&q.paces)
+		q.revision, q.pause, q.live = s.revision, s.pause, true
+		l.Machine.queues[s.spec.Name] = q
+		l.queueNames = append(l.queueNames, s.spec.Name)
+		l.byNumber[number] = q
+		l.countChild(s.spec.Name, 1)
+		l.countRuleUses(&s.spec, 1)
+		return nil
+	})
+}
+
+func (l *loader) imports(ctx context.Context) error {
+	return l.each(ctx, importsTable, func(number uint64, v []byte) error {
+		if q := l.byNumber[number]; q != nil && len(v) > 0 {
+			q.importing = importState{mark: string(v[1:]), open: v[0] == 1}
+		}
+		return nil
+	})
+}
+
+func (l *loader) loadAdapted(ctx context.Context) error {
+	return l.each(ctx, adaptedTable, func(number uint64, v []byte) error {
+		q := l.byNumber[number]
+		if q == nil || q.paces.adapted == nil {
+			return nil
+		}
+		err := q.paces.adapted.decode(v)
+		q.pacer = q.paces.adapted.pace(q.pacer)
+		return err
+	})
+}
+
+func (l *loader) loadQueues(ctx context.Context) error {
+	return l.each(ctx, queuesTable, func(number uint64, v []byte) error {
+		r, err := decodeQueue(v)
+		if err != nil {
+			return err
+		}
+		if q := l.byNumber[number]; q != nil {
+			q.counters, q.maxCost, q.childMaxCost, q.turn = r.counters, max(1, r.maxCost), r.childMaxCost, r.turn
+			q.overflow.lastTicket, q.overflow.progress, q.receiver = r.tickets, r.progress, r.receiver.possible(l.now)
+			q.openedAt, q.maxCostAtOpen = l.now, q.maxCost
+			q.ceiling = ceilingState{durable: r.ceiling, next: r.ceiling}
+			q.restore(r.ceiling, l.now, q.groupMaxCost())
+		}
+		return nil
+	})
+}
+
+func (l *loader) loadFailures(ctx context.Context) error {
+	return l.each(ctx, failuresTable, func(number uint64, v []byte) error {
+		q := l.byNumber[number]
+		if q == nil {
+			return nil
+		}
+		if err := json.Unmarshal(v, &q.failures); err != nil {
+			return fmt.Errorf("%w: %w", queue.ErrCorrupt, err)
+		}
+		for i, f := range q.failures {
+			q.failures[i].At = time.UnixMicro(f.At.UnixMicro()) // as Instant.Time gives it
+		}
+		return nil
+	})
+}
+
+func (l *loader) loadLeftPaces(context.Context) error {
+	return forEach(l.Table(leftPacesTable), func(k, v []byte) (err error) {
+		l.Machine.leftPaces[string(k)], err = decodePaces(v, l.now)
+		return err
+	})
+}
+
+func (l *loader) retentions(context.Context) error {
+	return forEach(l.Table(retentionsTable), func(k, v []byte) error {
+		r := reader{b: v}
+		l.deadJobsOf(string(k)).retention = &queue.Retention{For: queue.Duration(r.num()), Max: int64(r.num())}
+		return r.err("retention")
+	})
+}
+
+func (l *loader) ended(ctx context.Context) error {
+	return l.each(ctx, endedTable, func(number uint64, v []byte) error {
+		of, d, name, _, err := decodeEnded(v)
+		if err != nil {
+			return err
+		}
+		d.key = number
+		if d.seq != 0 {
+			l.dead[d.seq] = true
+		}
+		q := l.byNumber[of]
+		if q != nil {
+			q.endedJobs.add(d)
+		}
+		switch {
+		case d.state == queue.Dead && (l.Machine.queues[name] != nil || l.deadJobs[name] != nil):
+			l.addDead(name, d)
+		case q == nil:
+			l.orphans.ended = append(l.orphans.ended, d)
+		}
+		return nil
+	})
+}
+
+func (l *loader) deferred(ctx context.Context) error {
+	return l.each(ctx, deferredTable, func(seq uint64, v []byte) error {
+		of, number, id, d, err := decodeDeferral(v)
+		if err != nil {
+			return err
+		}
+		q := l.byNumber[of]
+		if q == nil {
+			l.orphans.deferralKeys = append(l.orphans.deferralKeys, seq)
+			return nil
+		}
+		a := &q.overflow
+		if number <= l.lastDeferral[q] || number > a.lastTicket {
+			return fmt.Errorf(
+				"%w: number %d of %d, behind %d", queue.ErrCorrupt, number, a.lastTicket, l.lastDeferral[q],
+			)
+		}
+		l.lastDeferral[q] = number
+		if old := a.records.find(id); old != 0 { // it had lapsed when this one was made
+			l.dropLapsed(q, old)
+		}
+		d.seq = seq
+		a.records.add(number, id, d)
+		if d.state == stillDeferred && number > a.progress.givenUpTo {
+			l.countDeferred(q, number, 1, int64(d.cost))
+		}
+		return nil
+	})
+}
+
+func (l *loader) jobs(ctx context.Context) error {
+	leases := l.Table(leasesTable)
+	return l.each(ctx, jobsTable, func(seq uint64, v []byte) error {
+		h, record, err := decodeJob(v)
+		if err != nil {
+			return err
+		}
+		q := l.byNumber[h.queue]
+		switch {
+		case l.dead[seq]:
+			return nil
+		case q == nil:
+			l.orphans.jobs = append(l.orphans.jobs, seq)
+			return nil
+		case len(record) < jobrecord.CostAt+2:
+			return fmt.Errorf("%w: a record of %d bytes", queue.ErrCorrupt, len(record))
+		}
+		head, lane := q.readHead(record)
+		j := &job{
+			id: h.id, lane: lane, seq: seq, turn: turnOf(h.base, head.Priority), appended: h.appended,
+			fingerprint: [8]byte(record[jobrecord.FingerprintAt:]), size: uint32(len(record)), cost: uint16(head.Cost),
+		}
+		q.addToLane(j)
+		q.plain = q.plain && !lane.keyed() && head.Priority == 0 && head.NotBefore.IsZero()
+		if h.readmitted {
+			j.marks = readmitted
+			q.overflow.readmitted++
+			q.overflow.readmittedBytes += j.bytes()
+		}
+		q.setExpiry(j, instantOf(head.ExpiresAt))
+		q.jobs[j.id] = j
+		q.turn = max(q.turn, j.turnBase()+int64(j.cost))
+		if f := leases.Get(key(seq)); f != nil {
+			return l.restoreLease(j, f)
+		}
+		if at := instantOf(head.NotBefore); at > l.now {
+			j.ensureLease().due = at
+			l.putScheduled(j)
+			return nil
+		}
+		l.putWaiting(j, l.now)
+		return nil
+	})
+}
+
+// readHead reads what memory keeps of a record, and finds the job's lane. A record that cannot be read is noticed
+// when the job departs.
+func (q *queueState) readHead(record []byte) (jobrecord.Head, *lane) {
+	h, err := jobrecord.UnpackHead(record)
+	if err != nil {
+		h = jobrecord.Head{Cost: int64(binary.BigEndian.Uint16(record[jobrecord.CostAt:]))}
+	}
+	if ln := q.lanes[h.Lane]; ln != nil {
+		return h, ln
+	}
+	var j queue.Job
+	if h.Lane == (queue.LaneDigest{}) || jobrecord.Unpack(record, &j) != nil {
+		return h, &q.defaultLane
+	}
+	return h, q.lane(j.Lane, h.Lane)
+}
+
+// restoreLease restores a job that was granted before.
+func (l *loader) restoreLease(j *job, v []byte) error {
+	state, ls, err := decodeLease(v)
+	if err != nil {
+		return err
+	}
+	ls.job = j
+	j.lease = &ls
+	switch state {
+	case queue.Leased: // its holder died with the process; TakeBackPersisted takes it back
+		ls.persisted, ls.deadline = true, l.now
+		l.lastFence++
+		ls.fence = fence{l.epoch, l.lastFence}
+		l.setState(j, queue.Leased)
+		l.leases.push(&ls)
+		return nil
+	case queue.Held:
+		l.setState(j, queue.Held)
+		j.lane.queue.held.push(&ls)
+		return nil
+	}
+	if state == queue.Scheduled {
+		if j.lane.queue.spec.Ordered { // a job that backs off blocks its lane
+			j.lane.inFlight++
+			ls.inFlight = true
+		}
+		l.putScheduled(j)
+		return nil
+	}
+	if ls.verdict == queue.Throttle && j.lane.keyed() { // the stop of its lane, which is recorded only here
+		j.lane.stopUntil(ls.due, l.now)
+	}
+	l.putWaiting(j, l.now)
+	return nil
+}
+
+func (l *loader) finish(context.Context) error {
+	slices.Sort(l.queueNames)
+	if !l.orphans.empty() {
+		l.garbage = append(l.garbage, &l.orphans)
+	}
+	for _, q := range l.byNumber {
+		if queue.Parent(q.spec.Name) != "" {
+			l.joinGroup(q, l.now)
+		}
+	}
+	for _, q := range l.byNumber {
+		l.trim(q, l.now, math.MaxInt)
+		l.forgetLapsed(q, l.now, math.MaxInt)
+		l.trackBacklog(q)
+		l.arm(q, l.now)
+	}
+	for _, dead := range l.deadJobs {
+		l.trimDead(dead, l.now, math.MaxInt)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/penstock/penstock/queue"
+)
+
+func (l *loader) loadRules(context.Context) error {
+	err := forEach(l.Table(rulesTable), func(k, v []byte) error {
+		b := reader{b: v}
+		number, revision := b.num(), int64(b.num())
+		if err := b.err("rule"); err != nil {
+			return err
+		}
+		q, err := queue.DecodeRule(b.b)
+		if err != nil {
+			return fmt.Errorf("%w: the rule %s: %w", queue.ErrCorrupt, k, err)
+		}
+		r, err := newRule(q, revision, &tallySet{number: number})
+		if err != nil {
+			return fmt.Errorf("%w: the rule %s: %w", queue.ErrCorrupt, k, err)
+		}
+		r.tallies.setOverrides(r.overrides, r.limiter, l.now)
+		l.Machine.rules[q.Name], l.rulesByTallies[number] = r, r
+		l.ruleNames = append(l.ruleNames, q.Name)
+		l.lastTallySet = max(l.lastTallySet, number)
+		return nil
+	})
+	slices.Sort(l.ruleNames)
+	return err
+}
+
+// readTallies reads what was taken. What cannot be read counts as nothing and is deleted from the file, like what
+// has expired.
+func (l *loader) readTallies(ctx context.Context) error {
+	return l.each(ctx, talliesTable, func(number uint64, v []byte) error {
+		l.lastTally = number
+		set, expires, digest, state, err := decodeTally(v)
+		if err != nil {
+			l.droppedTallies.add(number)
+			return nil
+		}
+		l.lastTallySet = max(l.lastTallySet, set)
+		r := l.rulesByTallies[set]
+		if r == nil {
+			l.orphans.tallyKeys = append(l.orphans.tallyKeys, number)
+			return nil
+		}
+		s, err := r.limiter.Restore(state)
+		if err != nil || expires <= l.now {
+			l.droppedTallies.add(number)
+			return nil
+		}
+		if older := r.tallies.find(digest); older != nil { // it was forgotten, and should have left the file
+			l.forgetTally(older)
+		}
+		t := newTally(r.tallies, digest)
+		t.number, t.expires, t.checkAt, t.onFile = number, expires, expires, true
+		if len(state) <= packedMax { // as it is: its key and limiter are known when it is asked
+			t.size = uint8(copy(t.packed[:], state))
+		} else {
+			// a log, or places, which lose nothing by that
+			t.unpacked = &unpackedTally{limiter: r.limiter, correctedBy: r.limiter, state: s, size: len(state)}
+		}
+		l.putTally(t)
+		return nil
+	})
+}

@@ -1,0 +1,199 @@
+package machine
+
+import (
+	"slices"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// paces is what lets jobs out of a queue: its rate and its further limits.
+type paces struct {
+	pacer   leaky.Pacer
+	bucket  leaky.Bucket
+	limits  []limit
+	changed leaky.Instant // when the limits last changed; 0 is before the file was opened
+	adapted *adaptedRate  // the pacer's rate, if it adapts to the receiver; else nil
+}
+
+// opens is the next departure, not before now, that the paces allow.
+func (p *paces) opens(now leaky.Instant) leaky.Instant {
+	at := p.pacer.Next(p.bucket, now)
+	for i := range p.limits {
+		at = max(at, p.limits[i].opens(now))
+	}
+	return at
+}
+
+// freeSince is since when they have allowed one; now if they do not yet.
+func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
+	at := p.pacer.Free(p.bucket, now)
+	for i := range p.limits {
+		if m := &p.limits[i]; m.Paced() {
+			at = max(at, m.pacer.Free(m.bucket, now))
+		} else if opens := m.opens(now); opens > now {
+			at = max(at, opens)
+		}
+	}
+	return at
+}
+
+// eta is when a job departs with that much cost ahead of it, and the quota that decides so; nil if none does.
+func (p *paces) eta(now leaky.Instant, ahead int64) (at leaky.Instant, by *limit) {
+	at = p.pacer.ETA(p.bucket, now, ahead)
+	for i := range p.limits {
+		if m := &p.limits[i]; m.Paced() {
+			at = max(at, m.pacer.ETA(m.bucket, now, ahead))
+		}
+	}
+	for i := range p.limits {
+		if m := &p.limits[i]; !m.Paced() {
+			if own := m.quota.ETA(p.pacer, m.window, now, ahead); own > at {
+				at, by = own, m
+			}
+		}
+	}
+	return at, by
+}
+
+// affords reports whether each quota has enough left for a departure at d, which opens has allowed. The first quota
+// that has too little loses the rest of its window: later, cheaper jobs must not overtake this one for ever.
+func (p *paces) affords(d leaky.Instant, cost int64) bool {
+	for i := range p.limits {
+		if m := &p.limits[i]; !m.Paced() && !m.quota.Affords(m.window, d, cost) {
+			m.quota.Take(&m.window, d, cost)
+			return false
+		}
+	}
+	return true
+}
+
+// take takes a departure at d, which opens and affords have allowed.
+func (p *paces) take(d, now leaky.Instant, cost int64) {
+	p.pacer.TakeAt(&p.bucket, now, d, cost)
+	for i := range p.limits {
+		if m := &p.limits[i]; m.Paced() {
+			m.pacer.TakeAt(&m.bucket, now, d, cost)
+		} else {
+			m.quota.Take(&m.window, d, cost)
+		}
+	}
+}
+
+// giveBack undoes the latest departure, which was never used. Quotas are refunded separately.
+func (p *paces) giveBack() {
+	p.pacer.GiveBack(&p.bucket)
+	for i := range p.limits {
+		if m := &p.limits[i]; m.Paced() {
+			m.pacer.GiveBack(&m.bucket)
+		}
+	}
+}
+
+// refund gives a departure that was never used back to the quotas that counted it.
+func (p *paces) refund(d leaky.Instant, cost int64) {
+	if p.changed != 0 && d <= p.changed.Add(queue.Horizon) {
+		return
+	}
+	for i := range p.limits {
+		if m := &p.limits[i]; !m.Paced() {
+			m.quota.GiveBack(&m.window, d, cost)
+		}
+	}
+}
+
+// repairWindows corrects windows that no grant can have left, at the beginning of a visit.
+func (p *paces) repairWindows(now leaky.Instant) {
+	for i := range p.limits {
+		if m := &p.limits[i]; !m.Paced() {
+			m.window = m.quota.Repair(m.window, now)
+		}
+	}
+}
+
+// repairBuckets does so with buckets that open beyond the horizon.
+func (p *paces) repairBuckets(now leaky.Instant) {
+	horizon := now.Add(queue.Horizon)
+	if p.pacer.Next(p.bucket, now) > horizon {
+		p.pacer.Take(&p.bucket, now, 1)
+	}
+	for i := range p.limits {
+		if m := &p.limits[i]; m.Paced() && m.opens(now) > horizon {
+			m.pacer.Take(&m.bucket, now, 1)
+		}
+	}
+}
+
+// slowestRate is the lowest rate of the queue and its further paces. Lost slots are counted by it.
+func (p *paces) slowestRate() leaky.Rate {
+	slowest := p.pacer.Rate
+	for i := range p.limits {
+		if r := p.limits[i].pacer.Rate; r.Interval() > slowest.Interval() {
+			slowest = r
+		}
+	}
+	return slowest
+}
+
+// interval is the interval of the slowest rate in microseconds, rounded up; 0 if nothing has a rate.
+func (p *paces) interval() leaky.Instant {
+	r := p.slowestRate()
+	if r.Unlimited() {
+		return 0
+	}
+	n, d := r.Fraction()
+	return intervals(1, d, n)
+}
+
+// withSpec returns the paces under another spec. A limit that stays keeps its state; new limits take over from
+// those that go.
+func (p *paces) withSpec(spec *queue.Spec, now leaky.Instant) (next paces, err error) {
+	next = paces{bucket: p.bucket, changed: p.changed, adapted: adaptedRateOf(spec, p.adapted, now)}
+	next.pacer = next.adapted.pace(spec.Pacer(queue.Horizon))
+	if p.pacer != next.pacer {
+		next.bucket = p.pacer.Change(p.bucket, next.pacer, now)
+	}
+	if next.limits, err = carryOverLimits(p.limits, spec.Limits, now); err != nil {
+		return paces{}, err
+	}
+	same := slices.EqualFunc(p.limits, next.limits, func(a, b limit) bool { return a.Limit == b.Limit })
+	if !same {
+		next.changed = now
+	}
+	return next, nil
+}
+
+// atRest is what a deleted queue leaves behind: buckets without remainders and within their bounds, so that a queue
+// made again under another rule inherits no more than that rule allows.
+func (p *paces) atRest(now leaky.Instant) paces {
+	left := paces{pacer: p.pacer, bucket: atRest(p.pacer, p.bucket, now), limits: slices.Clone(p.limits)}
+	for i := range left.limits {
+		m := &left.limits[i]
+		m.bucket = atRest(m.pacer, m.bucket, now)
+	}
+	return left
+}
+
+func atRest(p leaky.Pacer, b leaky.Bucket, now leaky.Instant) leaky.Bucket {
+	b = p.Change(b, p, now)
+	b.TAT, b.Rem = tat(b), 0
+	return b
+}
+
+// stillDelays reports whether anything in it can still delay a departure, be it only under a greater burst.
+func (p *paces) stillDelays(now leaky.Instant) bool {
+	if p.bucket.TAT >= now || p.bucket.Last > now {
+		return true
+	}
+	return slices.ContainsFunc(p.limits, func(m limit) bool {
+		return m.bucket.TAT >= now || m.bucket.Last > now || m.window.Ends > now && m.window.Used > 0
+	})
+}
+
+// limitStates returns the states of the limits, for Info.
+func (p *paces) limitStates() (list []queue.LimitState) {
+	for _, m := range p.limits {
+		list = append(list, queue.LimitState{Bucket: m.bucket, Window: m.window})
+	}
+	return list
+}

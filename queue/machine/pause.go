@@ -1,0 +1,159 @@
+package machine
+
+import (
+	"slices"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/internal/changelog"
+)
+
+// pause is why nothing leaves a queue. One that is over stays until a Reserve, or a change of the queue, removes
+// it.
+type pause struct {
+	by, note, reason string
+	since, until     leaky.Instant // since is 0 without a pause, until is 0 without an end
+}
+
+// active reports whether there is a pause that is not over.
+func (p *pause) active(now leaky.Instant) bool { return p.since != 0 && !p.ended(now) }
+
+// ended reports whether the pause has an end that has come.
+func (p *pause) ended(now leaky.Instant) bool { return p.until != 0 && p.until <= now }
+
+// info is the pause as callers see it.
+func (p *pause) info(now leaky.Instant) queue.Pause {
+	if !p.active(now) {
+		return queue.Pause{}
+	}
+	t := queue.Pause{By: p.by, Note: p.note, Reason: p.reason, Since: p.since.Time()}
+	if p.until != 0 {
+		t.Until = p.until.Time()
+	}
+	return t
+}
+
+// pauseOf is the opposite of info.
+func pauseOf(p queue.Pause) pause {
+	return pause{by: p.By, note: p.Note, reason: p.Reason, since: instantOf(p.Since), until: instantOf(p.Until)}
+}
+
+// activePauses are the pauses that concern a queue: its own and its parent's.
+func (q *queueState) activePauses() []*pause {
+	if p := q.parent(); p != nil {
+		return []*pause{&q.pause, &p.pause}
+	}
+	return []*pause{&q.pause}
+}
+
+// paused reports whether a pause keeps q's jobs from leaving.
+func (q *queueState) paused(now leaky.Instant) bool {
+	return slices.ContainsFunc(q.activePauses(), func(p *pause) bool { return p.active(now) })
+}
+
+// resumesAt is from when on jobs may leave as far as pauses and the receiver's stop go; known is false if a pause
+// has no end.
+func (q *queueState) resumesAt(now leaky.Instant) (at leaky.Instant, known bool) {
+	at, known = max(now, q.receiver.stop), true
+	for _, p := range q.activePauses() {
+		if p.active(now) {
+			at, known = max(at, p.until), known && p.until != 0
+		}
+	}
+	return at, known
+}
+
+// Pause stops a queue's departures, and returns the commit that the answer waits for. Errors: queue.ErrUnknownQueue, a
+// *queue.FieldError.
+func (m *Machine) Pause(now leaky.Instant, actor queue.Actor, name string, p queue.Pause) (wait uint64, err error) {
+	p.Normalize()
+	if err := p.Validate(); err != nil {
+		return 0, err
+	}
+	q := m.queues[name]
+	if q == nil {
+		return 0, unknownQueue(name)
+	}
+	if err := p.ValidateAhead(now.Time()); err != nil {
+		return 0, err
+	}
+	to := pause{
+		by: actor.Name, note: actor.Note, reason: p.Reason, since: now, until: instantOf(p.Until),
+	}
+	same := to
+	if same.since = q.pause.since; q.pause.active(now) && same == q.pause {
+		return m.lastWait(), nil
+	}
+	n := loggedBy(changekind.Paused, actor, q.revision, now)
+	n.Reason, n.Until = to.reason, p.Until
+	return m.setPause(q, to, append(q.pauseLapsed(now), n), now), nil
+}
+
+// Resume lets departures go on, and returns the commit that the answer waits for. Errors: queue.ErrUnknownQueue.
+func (m *Machine) Resume(now leaky.Instant, actor queue.Actor, name string) (wait uint64, err error) {
+	q := m.queues[name]
+	if q == nil {
+		return 0, unknownQueue(name)
+	}
+	before := q.receiver
+	q.receiver.resume(now)
+	n := loggedBy(changekind.Resumed, actor, q.revision, now)
+	if before != q.receiver {
+		n.Detail = changelog.StopLifted
+	}
+	switch {
+	case q.pause.active(now):
+		return m.setPause(q, pause{}, append(q.pauseLapsed(now), n), now), nil
+	case before == q.receiver:
+		return m.lastWait(), nil
+	}
+	return m.setPause(q, q.pause, []logged{n}, now), nil
+}
+
+// setPause gives a queue another pause.
+func (m *Machine) setPause(q *queueState, to pause, notes []logged, now leaky.Instant) (wait uint64) {
+	q.pause = to
+	m.notePause(q, notes)
+	m.conditionChanged(q, now)
+	return m.wait()
+}
+
+// notePause keeps a queue's pause, and what is to be logged about it.
+func (m *Machine) notePause(q *queueState, notes []logged) {
+	m.present.logChange(logUpdate{subject: queueSubject(q.spec.Name), changes: notes, revision: q.revision})
+	m.keepSpec(q, nil)
+}
+
+// endPauses ends pauses that are over: in a bounded number of queues, or if pulled is set in that queue and its
+// parent.
+func (m *Machine) endPauses(pulled *queueState, now leaky.Instant) {
+	if pulled != nil {
+		m.endPauseIfOver(pulled, now)
+		if p := pulled.parent(); p != nil {
+			m.endPauseIfOver(p, now)
+		}
+		return
+	}
+	var seen []*queueState
+	for len(seen) < timerQueuesMax && m.timers.len() > 0 && m.timers.top().timerAt <= now {
+		q := m.timers.pop()
+		seen = append(seen, q)
+		m.endPauseIfOver(q, now)
+	}
+	for _, q := range seen {
+		m.timers.push(q)
+	}
+}
+
+func (m *Machine) endPauseIfOver(q *queueState, now leaky.Instant) {
+	if !q.pause.ended(now) || m.Full != nil {
+		return
+	}
+	over, notes := q.pause.until, q.pauseLapsed(now)
+	q.pause = pause{}
+	m.notePause(q, notes)
+	if q.isParent() { // The Reserve that ends it visits the queue itself, as one whose jobs were due then.
+		m.rearmGroup(q.group, over)
+	}
+}

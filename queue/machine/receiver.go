@@ -1,0 +1,229 @@
+package machine
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// receiverState is what settlements have said about a queue's receiver that lasts. The sooner all drainers
+// know the better.
+type receiverState struct {
+	stop   leaky.Instant // nothing leaves before; 0 is none
+	cause  queue.StopCause
+	reason string
+
+	failures    int64         // in a row
+	opened      leaky.Instant // when the circuit opened; 0 while it is closed
+	probe       time.Duration // the wait between probes
+	lastFailure string        // its reason
+
+	throttles      int64         // in a row, that did not say for how long
+	throttledUntil leaky.Instant // the end of the last of those stops
+}
+
+// possible is the state without instants that are further ahead than any can be: by them a queue would never go on,
+// or never stop.
+func (r receiverState) possible(now leaky.Instant) receiverState {
+	latest := now.Add(queue.MaxStop + queue.Horizon)
+	if r.stop > latest {
+		r.stop = now
+	}
+	if r.throttledUntil > latest {
+		r.throttledUntil = 0
+	}
+	return r
+}
+
+// info is the state for callers.
+func (r *receiverState) info(now leaky.Instant) (s queue.Stop, c queue.CircuitInfo) {
+	if r.stop > now {
+		s = queue.Stop{Until: r.stop.Time(), Cause: r.cause, Reason: r.reason}
+	}
+	c.Failures = r.failures
+	if r.opened != 0 {
+		c.Opened, c.Probe, c.Reason = r.opened.Time(), queue.Duration(r.probe), r.lastFailure
+	}
+	return s, c
+}
+
+// stopUntil stops the queue until an instant, if that is later than its present stop, and returns for how long.
+func (r *receiverState) stopUntil(at, now leaky.Instant, cause queue.StopCause, why string) time.Duration {
+	if at <= max(r.stop, now) {
+		return 0
+	}
+	r.stop, r.cause, r.reason = at, cause, why
+	return at.Sub(now)
+}
+
+// closeCircuit closes an open circuit.
+func (r *receiverState) closeCircuit(now leaky.Instant) {
+	r.opened, r.probe, r.lastFailure, r.failures = 0, 0, "", 0
+	if r.cause == queue.StopDown {
+		r.stop, r.cause, r.reason = now, "", ""
+	}
+}
+
+// resume ends any stop and closes the circuit.
+func (r *receiverState) resume(now leaky.Instant) {
+	if r.opened != 0 {
+		r.closeCircuit(now)
+	}
+	if r.stop > now {
+		r.stop, r.cause, r.reason = now, "", ""
+	}
+	r.throttles, r.throttledUntil = 0, 0
+}
+
+// fail counts an answer that is the target's fault, which may open the circuit.
+func (r *receiverState) fail(c *queue.Circuit, reason string, now leaky.Instant) (e queue.Effect) {
+	r.failures++
+	r.lastFailure = reason
+	switch {
+	case r.opened == 0 && !c.Off && r.failures >= c.Failures:
+		r.opened, r.probe, e.Opened = now, c.MinProbe.D(), true
+		e.Stopped = r.stopUntil(now.Add(r.probe), now, queue.StopDown, reason)
+	case r.opened != 0 && r.cause == queue.StopDown:
+		r.reason = reason
+	}
+	return e
+}
+
+// succeed counts an answer of a target that is up, which closes the circuit.
+func (r *receiverState) succeed(now leaky.Instant) (e queue.Effect) {
+	r.failures = 0
+	if e.Closed = r.opened != 0; e.Closed {
+		r.closeCircuit(now)
+	}
+	return e
+}
+
+// throttle stops the queue for a receiver that is too busy and does not say for how long. The answer to a job that
+// departed before the previous such stop began says nothing new.
+func (r *receiverState) throttle(s *queue.Settlement, departed, now leaky.Instant, why string) time.Duration {
+	if departed < r.throttledUntil {
+		return 0
+	}
+	stopped := r.stopUntil(now.Add(queue.ThrottleStop(s.After, r.throttles, s.ID)), now, queue.StopThrottled, why)
+	r.throttles, r.throttledUntil = r.throttles+1, r.stop
+	return stopped
+}
+
+// accept is for an answer, to a job that departed then, of a receiver that is not too busy.
+func (r *receiverState) accept(departed leaky.Instant) {
+	if departed >= r.throttledUntil {
+		r.throttles, r.throttledUntil = 0, 0
+	}
+}
+
+// updateReceiver takes what a settlement says about the receiver, unless that is about a lane alone, and returns
+// its effect on the queue.
+func (m *Machine) updateReceiver(
+	q *queueState, s *queue.Settlement, keyed bool, departed, now leaky.Instant,
+) (effect queue.Effect) {
+	trouble := s.Verdict == queue.Down || s.Trouble && (s.Verdict == queue.Fail || s.Verdict == queue.Hold)
+	before, reason := q.receiver, strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
+	switch {
+	case s.Verdict == queue.Release || s.Verdict == queue.Hold && !trouble:
+		return effect
+	case trouble:
+		effect = q.receiver.fail(&q.spec.Circuit, reason, now)
+	default:
+		effect = q.receiver.succeed(now)
+	}
+	if !trouble && s.Verdict != queue.Throttle {
+		q.receiver.accept(departed)
+	}
+	if s.Verdict == queue.Throttle && s.Untold && !(s.LaneOnly && keyed) {
+		effect.Stopped = q.receiver.throttle(s, departed, now, reason)
+	} else if s.Verdict == queue.Throttle && !(s.LaneOnly && keyed) || s.Verdict == queue.Deliver && s.After > 0 {
+		effect.Stopped = q.receiver.stopUntil(now.Add(min(s.After, queue.MaxStop)), now, queue.StopThrottled, reason)
+	}
+	if q.receiver.stop != before.stop {
+		m.rearmAndWake(q, now)
+	}
+	return effect
+}
+
+// rearmAndWake works out anew when q can depart after its stop has changed. Slots before that are not lost.
+func (m *Machine) rearmAndWake(q *queueState, now leaky.Instant) {
+	m.rearm(q, now)
+	m.wakeForQueue(q, now)
+}
+
+// opens is the next departure that the paces and the stop allow. A parent's stop concerns only its own jobs.
+func (q *queueState) opens(now leaky.Instant) leaky.Instant {
+	at := q.paces.opens(now)
+	if q.isParent() {
+		return at
+	}
+	return max(at, q.receiver.stop)
+}
+
+// eta is paces.eta from where the paces will be when the stop ends.
+func (q *queueState) eta(now leaky.Instant, ahead int64) (leaky.Instant, *limit) {
+	if q.receiver.stop == 0 || q.isParent() {
+		return q.paces.eta(now, ahead)
+	}
+	p := q.paces
+	p.limits = slices.Clone(p.limits)
+	p.rise(q.receiver.stop)
+	return p.eta(now, ahead)
+}
+
+// rise adjusts paces that were stopped until an instant: they have earned nothing meanwhile.
+func (p *paces) rise(at leaky.Instant) {
+	p.bucket = p.pacer.Rise(p.bucket, at)
+	for i := range p.limits {
+		if m := &p.limits[i]; m.Paced() {
+			m.bucket = m.pacer.Rise(m.bucket, at)
+		}
+	}
+}
+
+// noteDeparture is called before a job is granted at d. While the circuit is open that is a probe, and stops the
+// queue until the next one.
+func (q *queueState) noteDeparture(d leaky.Instant) {
+	r := &q.receiver
+	if r.stop == 0 {
+		return
+	}
+	q.rise(r.stop)
+	r.stop, r.cause, r.reason = 0, "", ""
+	if r.opened != 0 {
+		r.probe = min(2*r.probe, q.spec.Circuit.MaxProbe.D())
+		r.stop, r.cause, r.reason = d.Add(r.probe), queue.StopDown, r.lastFailure
+	}
+}
+
+// stopUntil stops a lane until an instant, and returns for how much longer.
+func (ln *lane) stopUntil(at, now leaky.Instant) time.Duration {
+	if at <= max(ln.stopsUntil(now), now) {
+		return 0
+	}
+	ln.stop = at
+	ln.queue.laneStopsUntil = max(ln.queue.laneStopsUntil, ln.stopOverAt())
+	return at.Sub(now)
+}
+
+// stopOverAt is when a lane's stop, and the burst that follows it, are over.
+func (ln *lane) stopOverAt() leaky.Instant {
+	if ln.stop == 0 || ln.rule().Rate.Unlimited() {
+		return ln.stop
+	}
+	return tat(ln.rule().Pacer().Rise(leaky.Bucket{}, ln.stop)) + 1
+}
+
+// stopsUntil is when the lane's stop ends; 0 if that delays nothing any more.
+func (ln *lane) stopsUntil(now leaky.Instant) leaky.Instant {
+	if ln.queue.laneStopsUntil <= now {
+		return 0
+	}
+	return ln.stop
+}
+
+// neededUntil is how long an empty lane must be kept.
+func (ln *lane) neededUntil() leaky.Instant { return max(ln.bucket.TAT, ln.stopOverAt()) }

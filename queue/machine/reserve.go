@@ -1,0 +1,134 @@
+package machine
+
+import (
+	"fmt"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
+)
+
+// Granting is the answer to a Reserve, but for its jobs, which Read and Jobs add once its commit is durable.
+type Granting struct {
+	queue.Reserved
+	Wait    uint64 // the commit that it waits for
+	grant   *grant
+	records [][]byte // of the jobs; nil for one that cannot be read
+	faults  []error
+}
+
+// Reserve grants departures to a client. It is one decision: leases that ran out, expired jobs, pauses that are over,
+// and then the grant, of jobs that are durable. Errors: queue.ErrUnknownQueue, a *queue.FieldError.
+func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting, error) {
+	if err := checkRequest(&r); err != nil {
+		return nil, err
+	}
+	cl := m.registerClient(r.Client, now)
+	cl.isPuller = r.Queue != ""
+	fresh := cl.isNew(r.Number)
+	pulled, err := m.pullQueueOf(&r, fresh)
+	if err != nil {
+		return nil, err
+	}
+	if pulled != nil {
+		pulled.lastAsked = now
+	} else {
+		m.lastReserve = now
+	}
+	out := &Granting{}
+	g := &grant{drainer: r.Client.Shown(), max: r.Max, noRoom: m.Full != nil, shares: newShares(r), full: r.Max == 0}
+	switch {
+	case fresh:
+		out.Expired = m.takeBack(now, pulled)
+		g.expired = m.expire(now) // before pauses end: what expires before that must not count as a lost slot
+		m.endPauses(pulled, now)
+		if len(out.Expired)+g.expired > 0 {
+			g.wait = m.wait()
+		}
+		m.grantFresh(cl, g, pulled, r, now)
+		out.Lost, out.Short = g.lost, g.short
+	case r.Number == cl.lastNumber:
+		g = cl.grant
+	default: // overtaken by a later request: nobody reads the answer
+		g = &grant{}
+	}
+	if pulled != nil {
+		out.Next = m.untilPulled(pulled, g.full, now)
+	} else {
+		out.Next, out.Backup = m.planSleep(r.Client.ID, g, now)
+		m.restorePassed(g)
+	}
+	out.Garbage = m.needsSweep(now)
+	out.grant, out.Wait = g, m.unlessDurable(g.wait)
+	return out, nil
+}
+
+// grantFresh decides a request that was not decided before.
+func (m *Machine) grantFresh(cl *client, g *grant, pulled *queueState, r queue.ReserveRequest, now leaky.Instant) {
+	if pulled != nil {
+		m.grantPulled(g, pulled, now)
+	} else {
+		m.grantDue(g, now)
+	}
+	cl.lastNumber, cl.grant = r.Number, g
+	if r.Max > 0 { // else nothing was found out
+		cl.short, g.newlyShort = g.short, g.noteShort(cl.short)
+	}
+	m.trimSome(now)
+}
+
+func checkRequest(r *queue.ReserveRequest) error {
+	if r.Partition != 0 && r.Queue == "" {
+		return &queue.FieldError{
+			Field: "partition", Value: fmt.Sprint(r.Partition), Reason: "an embedded store has only partition 0",
+		}
+	}
+	return r.Check()
+}
+
+// Read reads the records of the granted jobs, which needs no machine.
+func (g *Granting) Read(tx Transaction) {
+	t, jobs := &tables{tx}, g.grant.jobs
+	g.records, g.faults = make([][]byte, len(jobs)), make([]error, len(jobs))
+	for i, h := range jobs {
+		record, err := t.getRecord(h.job.seq)
+		g.records[i], g.faults[i] = append([]byte(nil), record...), err
+	}
+}
+
+// Unreadable is a job whose record cannot be read.
+type Unreadable struct {
+	Queue, ID string
+	Err       error
+}
+
+// Jobs adds the granted jobs to the answer, with their departures counted from now. Jobs whose lease was lost meanwhile
+// are left out, and so are those that cannot be read: they are left to their leases, and each time one runs out an
+// attempt is spent, so they end dead instead of blocking for ever.
+func (m *Machine) Jobs(now leaky.Instant, g *Granting) (bad []Unreadable) {
+	if len(g.grant.jobs) == 0 {
+		return nil
+	}
+	g.Reserved.Jobs = make([]queue.Reservation, 0, len(g.grant.jobs))
+	for i, h := range g.grant.jobs {
+		j, q := h.job, h.job.lane.queue
+		if !q.live || j.state != queue.Leased || j.lease.fence != h.fence {
+			continue
+		}
+		v := queue.Reservation{
+			Job:   queue.Job{Queue: q.spec.Name, ID: j.id},
+			Fence: h.fence.text(), In: h.departs.Sub(now), Lease: q.spec.Lease.D(),
+			Attempt: h.attempt, Revision: q.revision, AppendedAt: j.appended.Time(), Age: now.Sub(j.appended),
+		}
+		err := g.faults[i]
+		if err == nil {
+			err = jobrecord.Unpack(g.records[i], &v.Job)
+		}
+		if err != nil {
+			bad = append(bad, Unreadable{q.spec.Name, j.id, err})
+			continue
+		}
+		g.Reserved.Jobs = append(g.Reserved.Jobs, v)
+	}
+	return bad
+}

@@ -1,0 +1,160 @@
+package machine
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/jobsize"
+)
+
+// appendOutcome says what becomes of a new job. While the queue has a backlog, the places up to the low-water mark
+// are kept for readmission.
+func (q *queueState) appendOutcome(it *appendItem, most int64) queue.AppendOutcome {
+	backlog := q.hasBacklog()
+	full := q.size() >= q.spec.Capacity || q.bytes+it.bytes() > most
+	switch {
+	case !full && !backlog:
+		return queue.Accepted
+	case it.offered && it.job.Deferrable(q.spec.Overflow):
+		return q.overflowOutcome()
+	case full || q.keptForReadmission(it.bytes(), most):
+		return queue.Full
+	}
+	return queue.Accepted
+}
+
+// overflowOutcome says what becomes of a job for which the queue has no room.
+func (q *queueState) overflowOutcome() queue.AppendOutcome {
+	if q.counts[queue.Deferred] >= q.spec.Deferred.MaxJobs {
+		return queue.OverflowFull
+	}
+	return queue.SetAside
+}
+
+// refusedBySelf refuses a job for its own properties or its lane, whatever room the queue has.
+func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) bool {
+	if err := it.job.ValidateAhead(now.Time()); err != nil {
+		it.answer.Outcome, it.answer.Err = queue.Invalid, err
+		return true
+	}
+	at, rule := scheduledUntil(&it.job, now), ln.rule()
+	if it.tooLarge(int64(rule.MaxBytes), true) {
+		return true
+	}
+	over := int64(0)
+	if rule.MaxBytes > 0 {
+		over = ln.bytes + it.bytes() - int64(rule.MaxBytes)
+	}
+	switch {
+	case over > 0:
+		it.answer.Outcome, it.answer.RetryAfter = queue.LaneFull, q.laneRetryAfter(
+			ln, leaving(over, ln.bytes, ln.size), now,
+		)
+		it.answer.Bytes = queue.ByteBound{Held: ln.bytes, Max: int64(rule.MaxBytes), Needs: it.bytes()}
+	case rule.Capacity > 0 && ln.size >= rule.Capacity:
+		it.answer.Outcome, it.answer.RetryAfter = queue.LaneFull, q.laneRetryAfter(ln, 1, now)
+	case at != 0 && q.spec.MaxScheduled > 0 && q.counts[queue.Scheduled]+q.incoming.scheduled() >= q.spec.MaxScheduled:
+		it.answer.Outcome, it.answer.RetryAfter = queue.ScheduleFull, q.scheduleRetryAfter(now)
+	default:
+		return false
+	}
+	q.unsaved.Refused++
+	return true
+}
+
+// wouldExpire refuses a job that would be accepted but expire before its departure.
+func (it *appendItem) wouldExpire(q *queueState, ln *lane, outcome queue.AppendOutcome, now leaky.Instant) bool {
+	expires := instantOf(it.job.ExpiresAt)
+	if _, known := q.resumesAt(now); expires == 0 || !known {
+		return false
+	}
+	var eta leaky.Instant
+	if outcome == queue.SetAside {
+		eta = it.etaDeferred(q, now)
+	} else {
+		o := q.outlookOfNew(ln, turnOf(q.turn, it.job.Priority), it.job.Cost, it.job.Priority, notPlain(&it.job))
+		eta = q.departure(o, now)
+	}
+	eta = max(eta, scheduledUntil(&it.job, now))
+	if eta <= expires {
+		return false
+	}
+	it.answer.Outcome, it.answer.ETA = queue.Lapsed, queue.ETA{At: eta.Time()}
+	return true
+}
+
+// byteLimit is the queue's max_bytes; without one, its share of the store.
+func (m *Machine) byteLimit(q *queueState) int64 {
+	if q.spec.MaxBytes > 0 {
+		return int64(q.spec.MaxBytes)
+	}
+	if m.Bytes > 0 {
+		return max(1, m.Bytes/jobsize.StoreShare)
+	}
+	return queue.AnyBytes
+}
+
+// tooLarge refuses a job that is larger than the queue or its lane may ever hold.
+func (it *appendItem) tooLarge(most int64, lane bool) bool {
+	if most == 0 || it.bytes() <= most {
+		return false
+	}
+	it.answer.Outcome, it.answer.Err = queue.Invalid, jobsize.NeverFits(it.bytes(), most, lane)
+	return true
+}
+
+func tooLargeReason(needs, most int64) string {
+	return fmt.Sprintf("takes %d bytes, more than the max_bytes %d of its queue", needs, most)
+}
+
+// answerFull answers for a job that finds no room in its queue.
+func (it *appendItem) answerFull(q *queueState, most int64, now leaky.Instant) {
+	over := q.bytes + it.bytes() - most
+	it.answer.RetryAfter = q.retryAfter(leaving(over, q.bytes, q.size()), now)
+	if over > 0 {
+		it.answer.Bytes = queue.ByteBound{Held: q.bytes, Max: most, Needs: it.bytes()}
+	}
+}
+
+// keptForReadmission reports whether all that is left of a queue with a backlog, in places or bytes, is kept for
+// what comes back. The bytes that the first job on the overflow needs are kept too, or a stream of small ones would
+// starve it.
+func (q *queueState) keptForReadmission(needs, most int64) bool {
+	if q.size()-q.overflow.readmitted >= max(1, q.spec.Capacity-q.spec.Mark()) {
+		return true
+	}
+	others := q.bytes - q.overflow.readmittedBytes
+	return (others > 0 || q.overflow.headNeeds > 0) &&
+		others+needs > most-max(q.spec.MarkBytes(most), q.overflow.headNeeds)
+}
+
+// fitsReadmission reports whether that many bytes may come back from the overflow.
+func (q *queueState) fitsReadmission(needs, most int64) bool {
+	return q.bytes+needs <= most &&
+		(q.overflow.readmitted == 0 || q.overflow.readmittedBytes+needs <= q.spec.MarkBytes(most))
+}
+
+// overflowRoom is how many jobs the queue would take back from the overflow: none while the first does not fit, as
+// the last Readmit found.
+func (m *Machine) overflowRoom(q *queueState) int64 {
+	if needs := q.overflow.headNeeds; needs > 0 && !q.fitsReadmission(needs, m.byteLimit(q)) {
+		return 0
+	}
+	return q.freePlaces()
+}
+
+// freePlaces is how many places are left for jobs from the overflow.
+func (q *queueState) freePlaces() int64 {
+	return max(0, min(q.spec.Mark()-q.overflow.readmitted, q.spec.Capacity-q.size()))
+}
+
+// leaving is how many of so many jobs must leave, each as large as they are on average, for so many bytes more to be
+// free.
+func leaving(over, held, jobs int64) int64 {
+	if over <= 0 || held <= 0 {
+		return 1
+	}
+	return max(1, int64(math.Ceil(float64(min(over, held))*float64(jobs)/float64(held))))
+}

@@ -1,0 +1,95 @@
+package machine
+
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	timerQueuesMax = 100 // queues whose scheduled jobs are looked at, a call
+	becomeReadyMax = 100 // of each
+)
+
+// timer is a queue's place among the timers.
+type timer struct {
+	timerAt    leaky.Instant // when it is due
+	timerIndex int           // -1 is none
+}
+
+func newTimers() heap[*queueState] {
+	return heap[*queueState]{
+		less: func(a, b *queueState) bool {
+			if a.timerAt != b.timerAt {
+				return a.timerAt < b.timerAt
+			}
+			return a.number < b.number
+		},
+		moved: func(q *queueState, i int) { q.timerIndex = i },
+	}
+}
+
+// putScheduled puts a job among the scheduled ones of its queue.
+func (m *Machine) putScheduled(j *job) {
+	m.setState(j, queue.Scheduled)
+	j.lane.queue.scheduled.push(j.lease)
+}
+
+// scheduledUntil is until when a new job is scheduled; 0 if it is not.
+func scheduledUntil(j *queue.Job, now leaky.Instant) leaky.Instant {
+	if at := instantOf(j.NotBefore); at > now {
+		return at
+	}
+	return 0
+}
+
+func (m *Machine) armTimer(q *queueState) {
+	later := false
+	if q.runnable() {
+		q.timerAt, later = q.nextTimer()
+	} else if q.live && q.pause.until != 0 {
+		q.timerAt, later = q.pause.until, true
+	}
+	updateHeap(m.timersOf(q), q, q.timerIndex, later)
+}
+
+// nextTimer returns when the first scheduled job is due, or the first lane may go on, whichever comes first.
+func (q *queueState) nextTimer() (at leaky.Instant, any bool) {
+	at, any = q.lanesResumeAt()
+	if q.scheduled.len() > 0 && (!any || q.scheduled.top().due < at) {
+		return q.scheduled.top().due, true
+	}
+	return at, any
+}
+
+// fireTimers makes due jobs ready, in a bounded number of queues. A queue from which nothing could depart now can
+// since the instant at which its timer was due, not since this call: the slots in between count as lost.
+func (m *Machine) fireTimers(now leaky.Instant) {
+	var later []*queueState
+	for len(later) < timerQueuesMax && m.timers.len() > 0 && m.timers.top().timerAt <= now {
+		q := m.timers.pop()
+		later = append(later, q)
+		m.readyScheduled(q, now)
+	}
+	for _, q := range later {
+		m.armTimer(q)
+	}
+}
+
+func (m *Machine) readyScheduled(q *queueState, now leaky.Instant) {
+	first := q.timerAt
+	for n := 0; q.runnable() && n < becomeReadyMax && q.scheduled.len() > 0 && q.scheduled.top().due <= now; n++ {
+		m.becomeReady(q.scheduled.pop(), now)
+	}
+	if q.runnable() && !q.onAgenda() && q.canDepart(q.memberOpens(now)) {
+		q.departsAt = q.memberOpens(first)
+		m.putOnAgenda(q, true, now)
+	}
+}
+
+// becomeReady makes a scheduled job wait. One that was never granted needs its lease no more.
+func (m *Machine) becomeReady(ls *lease, now leaky.Instant) {
+	m.putWaiting(ls.job, now)
+	if ls.attempts == 0 && ls.verdict == 0 {
+		ls.job.lease = nil
+	}
+}

@@ -1,0 +1,207 @@
+package machine
+
+import (
+	"strings"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
+)
+
+// settling is the state of one call of Settle.
+type settling struct {
+	cameBack map[*queueState]int64 // how many jobs came back to wait, in queues with an adapted rate
+	// The rates that settlements have led to. They are set when all of the call have given back what was never used: a
+	// bucket that goes over to another rate is rounded, so the order of the two matters, and both engines keep to it.
+	rates []adaptedTo
+}
+
+// adaptedTo is a rate that settlements have led to, and that is still to be set.
+type adaptedTo struct {
+	queue *queueState
+	rate  *adaptedRate
+}
+
+// Settle ends leases, each on its own, and returns the commit that the answers wait for.
+func (m *Machine) Settle(now leaky.Instant, list []queue.Settlement) (answers []queue.Settled, wait uint64) {
+	answers = make([]queue.Settled, len(list))
+	c := &settling{}
+	for i := range list {
+		s := &list[i]
+		if s.Verdict < queue.Deliver || s.Verdict > queue.Down {
+			answers[i].Err = &queue.FieldError{
+				Field: "verdict", Reason: "is none of deliver, fail, bury, release, hold, throttle, down",
+			}
+			continue
+		}
+		var own uint64
+		answers[i], own = m.settle(c, s, now)
+		wait = max(wait, own)
+	}
+	for _, a := range c.rates {
+		m.setAdaptedRate(a.queue, a.rate, now)
+	}
+	return answers, wait
+}
+
+// settle decides about a settlement. Invariant 6: a stale fence changes nothing, and the same settlement twice gets the
+// same answer.
+func (m *Machine) settle(c *settling, s *queue.Settlement, now leaky.Instant) (answer queue.Settled, wait uint64) {
+	answer.Stale = true
+	q, f := m.queues[s.Queue], parseFence(s.Fence)
+	if q == nil {
+		return answer, 0
+	}
+	j := q.jobs[s.ID]
+	if j == nil {
+		d := q.endedJobs.find(s.ID, q.spec.Retention, now)
+		if d != nil && d.fence == f && d.verdict == s.Verdict {
+			return queue.Settled{State: d.result}, m.waitsForEnded(d)
+		}
+		return answer, 0
+	}
+	ls := j.lease
+	switch {
+	case ls == nil || f == fence{}:
+	case j.state == queue.Leased && ls.fence == f:
+		return m.endLease(c, s, j, now)
+	case ls.settled == f && ls.verdict == s.Verdict:
+		return queue.Settled{State: ls.result}, m.unlessDurable(ls.commit)
+	}
+	return answer, 0
+}
+
+// endLease ends a valid lease.
+func (m *Machine) endLease(
+	c *settling, s *queue.Settlement, j *job, now leaky.Instant,
+) (answer queue.Settled, wait uint64) {
+	q, ls := j.lane.queue, j.lease
+	if s.Verdict == queue.Release {
+		if ls.persisted { // else a restart would hold a job that was never sent
+			to := *ls
+			to.settled, to.verdict, to.result = to.fence, queue.Release, queue.Waiting
+			ls.persisted, ls.commit = false, m.touch(q).Number
+			m.present.putLease(j.seq, queue.Waiting, &to)
+			wait = m.wait()
+		}
+		m.release(j, now)
+		c.countBack(q)
+		return queue.Settled{State: queue.Waiting}, wait
+	}
+	o := &leaseOutcome{job: j, by: s}
+	signal := q.rateSignal(s, j.lane.keyed(), c.cameBack[q], now)
+	open := q.receiver.opened != 0
+	o.probe = open && ls.due >= q.receiver.opened && (s.Verdict == queue.Down || s.Verdict == queue.Fail && s.Trouble)
+	answer = queue.Settled{Effect: m.updateReceiver(q, s, j.lane.keyed(), ls.due, now)}
+	from, to := c.adapt(q, signal, ls.due, now)
+	answer.State = m.settleAs(o, open, &answer.Effect, now)
+	if answer.State == queue.Waiting {
+		c.countBack(q)
+	}
+	if from != to && from.Rate != to.Rate {
+		answer.Effect.From, answer.Effect.To = from.Rate, to.Rate
+	}
+	return answer, m.wait()
+}
+
+// settleAs ends a lease by a verdict other than Release, and returns the job's state; open says that the circuit was.
+func (m *Machine) settleAs(o *leaseOutcome, open bool, effect *queue.Effect, now leaky.Instant) queue.State {
+	j, s := o.job, o.by
+	q, ls, attempts := j.lane.queue, j.lease, j.lease.attempts+1
+	if s.Verdict == queue.Deliver {
+		d := m.newEndedJob(j, queue.Delivered, now)
+		d.attempts, d.verdict, d.reason, d.departed, d.drainer = attempts, s.Verdict, "", ls.due, ls.drainer
+		return m.endLeased(o, d, nil, now)
+	}
+	reason := strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
+	next := lease{
+		job: j, attempts: attempts, settled: ls.fence, verdict: s.Verdict, reason: reason, heapIndex: -1,
+	}
+	if spared := throttledOutcome(s.Verdict); spared != queue.UnderWay {
+		o.unused = s.Unused && s.Verdict == queue.Down
+		next = *ls
+		next.settled, next.verdict, next.result = ls.fence, s.Verdict, queue.Waiting
+		next.due, next.heapIndex, next.persisted = 0, -1, false
+		if s.Verdict == queue.Throttle && s.LaneOnly && j.lane.keyed() {
+			next.due = now.Add(max(0, min(s.After, queue.MaxStop)))
+		}
+		next.timeline = jobrecord.AppendAttempt(ls.timeline, ls.attempt(spared, reason, now))
+		return m.returnLeased(o, &next, queue.Waiting, effect, now)
+	}
+	m.noteFailure(q, now, j.id, reason)
+	if s.Verdict == queue.Hold {
+		next.result, next.due = queue.Held, now
+		next.timeline = jobrecord.AppendAttempt(ls.timeline, ls.attempt(queue.AttemptUnknown, reason, now))
+		return m.returnLeased(o, &next, queue.Held, effect, now)
+	}
+	how, due := queue.AttemptFailed, now.Add(max(0, s.After))
+	if open && s.Verdict == queue.Fail && s.Trouble { // a target that is down is no fault of the job
+		next.attempts, how, o.down = ls.attempts, queue.AttemptDown, true
+	} else if s.Verdict == queue.Bury || attempts >= q.spec.Retry.MaxAttempts ||
+		q.spec.Retry.Deadline != 0 && due > j.appended.Add(q.spec.Retry.Deadline.D()) {
+		d := m.newEndedJob(j, queue.Dead, now)
+		d.attempts, d.verdict, d.reason = attempts, s.Verdict, reason
+		past := jobrecord.AppendAttempt(ls.timeline, ls.attempt(queue.AttemptDied, reason, now))
+		return m.endLeased(o, d, past, now)
+	}
+	next.result, next.due = queue.Scheduled, due
+	next.timeline = jobrecord.AppendAttempt(ls.timeline, ls.attempt(how, reason, now))
+	return m.returnLeased(o, &next, queue.Scheduled, effect, now)
+}
+
+// countBack notes that a job of q came back to wait.
+func (c *settling) countBack(q *queueState) {
+	if q.adapted == nil {
+		return
+	}
+	if c.cameBack == nil {
+		c.cameBack = map[*queueState]int64{}
+	}
+	c.cameBack[q]++
+}
+
+// adapt applies a signal behind those of earlier settlements in the call.
+func (c *settling) adapt(q *queueState, h rateSignal, departed, now leaky.Instant) (from, to *adaptedRate) {
+	from = q.adapted
+	for i := range c.rates {
+		if c.rates[i].queue == q {
+			from = c.rates[i].rate
+		}
+	}
+	if !h.refused && !h.taken || from == nil {
+		return from, from
+	}
+	if to = from.after(h, departed, now); to != from {
+		c.rates = append(c.rates, adaptedTo{q, to})
+	}
+	return from, to
+}
+
+// throttledOutcome is how an attempt ended that does not count: the receiver did not look at the job, or was too
+// busy. Others give queue.UnderWay.
+func throttledOutcome(v queue.Verdict) queue.AttemptOutcome {
+	switch v {
+	case queue.Throttle:
+		return queue.AttemptThrottled
+	case queue.Down:
+		return queue.AttemptDown
+	}
+	return queue.UnderWay
+}
+
+// release gives a job back unused. Nothing is written unless the lease itself is on file: there the job waits
+// already. If it was the latest departure, its slot can be used again.
+func (m *Machine) release(j *job, now leaky.Instant) {
+	q, ls := j.lane.queue, j.lease
+	m.dropLease(j)
+	ls.settled, ls.verdict, ls.result = ls.fence, queue.Release, queue.Waiting
+	if ls.fence.epoch == m.epoch {
+		q.giveBackDeparture(ls, int64(j.cost), now)
+	}
+	q.unsaved.Released++
+	q.outflow.add(now, -1)
+	m.putWaiting(j, now)
+	m.wakeForExpiry(j, now)
+	m.armAndWake(q, now)
+	m.announceRoom(q, now)
+}

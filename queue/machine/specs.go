@@ -1,0 +1,202 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/changekind"
+)
+
+// SpecText is a valid spec as it is kept, and its text.
+type SpecText struct {
+	spec queue.Spec
+	text []byte
+}
+
+// NewSpecText checks a spec. Errors: a *queue.FieldError.
+func NewSpecText(spec queue.Spec) (s SpecText, err error) {
+	s.spec, s.text, err = normalized(spec)
+	return s, err
+}
+
+// normalized returns a valid spec as it is stored, and its text.
+func normalized(spec queue.Spec) (queue.Spec, []byte, error) {
+	spec.Normalize()
+	if err := spec.Validate(); err != nil {
+		return spec, nil, err
+	}
+	return asStored(spec, queue.EncodeSpec, queue.ParseSpec)
+}
+
+// Put creates a queue or changes its spec, and returns the commit that the answer waits for; again says that the queue
+// had the spec before. Errors: see queue.Specs.
+func (m *Machine) Put(
+	now leaky.Instant, actor queue.Actor, s SpecText, expect int64, again bool,
+) (put queue.PutResult, wait uint64, err error) {
+	q := m.queues[s.spec.Name]
+	if q != nil {
+		put.Revision = q.revision
+	}
+	if err := checkRevision(s.spec.Name, expect, put.Revision); err != nil {
+		return put, 0, err
+	}
+	if q != nil && q.spec.Equal(s.spec) {
+		return put, m.lastWait(), nil
+	}
+	if err := m.checkSpec(&s.spec, q == nil); err != nil {
+		return queue.PutResult{}, 0, err
+	}
+	var next paces
+	if q != nil {
+		next, err = q.withSpec(&s.spec, now)
+	} else {
+		next, err = m.firstPaces(&s.spec, now)
+	}
+	if err != nil {
+		return queue.PutResult{}, 0, err
+	}
+	put.Created, put.Changed = q == nil, true
+	n := loggedBy(changekind.Created, actor, 0, now)
+	n.Was, n.after = 0, s.text
+	var notes []logged
+	if q != nil {
+		n.What, n.Was, notes = changekind.Changed, q.revision, q.pauseLapsed(now)
+		n.before, _ = queue.EncodeSpec(q.spec) // it was encoded before
+	}
+	if again {
+		n.What = changekind.RolledBack
+	}
+	m.store.revision++
+	put.Revision, n.Revision = m.store.revision, m.store.revision
+	if q == nil {
+		q = m.create(s.spec, next, now)
+	} else {
+		m.change(q, s.spec, next, now)
+	}
+	q.revision = put.Revision
+	m.present.logChange(logUpdate{
+		subject: queueSubject(s.spec.Name), changes: append(notes, n), revision: q.revision, version: s.text,
+		created: put.Created,
+	})
+	m.specChanged(q, s.text, now)
+	return put, m.wait(), nil
+}
+
+// checkSpec returns why a spec cannot be that of a queue, beside what the spec itself says.
+func (m *Machine) checkSpec(s *queue.Spec, created bool) error {
+	if err := m.checkPullRelations(s); err != nil {
+		return err
+	}
+	if err := m.checkRuleNames(s); err != nil {
+		return err
+	}
+	if parent := queue.Parent(s.Name); created && parent != "" && m.children[parent] >= queue.MaxChildren {
+		return &queue.FieldError{
+			Field: "name", Value: queue.Shorten(s.Name, 80),
+			Reason: fmt.Sprintf("%s has %d children, the most that a queue can have", parent, queue.MaxChildren),
+		}
+	}
+	return nil
+}
+
+// firstPaces are those of a queue that is made: they go on from what a deleted one of that name left.
+func (m *Machine) firstPaces(s *queue.Spec, now leaky.Instant) (paces, error) {
+	pacer := s.Pacer(queue.Horizon)
+	left, made := m.leftPaces[s.Name]
+	if !made {
+		left.pacer = pacer
+	}
+	left.pacer, left.bucket = pacer, left.pacer.Change(left.bucket, pacer, now)
+	p, err := left.withSpec(s, now)
+	p.changed = now
+	return p, err
+}
+
+// create makes a queue.
+func (m *Machine) create(s queue.Spec, p paces, now leaky.Instant) *queueState {
+	m.store.queue++
+	q := newQueueState(m.store.queue, s)
+	q.paces, q.live = p, true
+	m.countChild(s.Name, 1)
+	m.countRuleUses(&s, 1)
+	m.queues[s.Name] = q
+	at, _ := slices.BinarySearch(m.queueNames, s.Name)
+	m.queueNames = slices.Insert(m.queueNames, at, s.Name)
+	delete(m.leftPaces, s.Name)
+	if dead := m.deadJobs[s.Name]; dead != nil {
+		dead.retention = nil
+		if dead.dead.len() == 0 {
+			delete(m.deadJobs, dead.name)
+		}
+	}
+	m.present.dropLeftPaces(s.Name)
+	m.present.dropRetention(s.Name)
+	m.joinGroup(q, now)
+	return q
+}
+
+// change gives a queue another spec.
+func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant) {
+	m.countRuleUses(&s, 1)
+	m.countRuleUses(&q.spec, -1)
+	if q.laneTurns != nil && !sameLanes(&q.spec, &s) {
+		q.laneTurns.rulesChanged()
+	}
+	if q.spec.Pull != s.Pull {
+		m.takeOffAgenda(q)
+	}
+	q.setSpec(s)
+	q.paces = p
+	if q.pause.ended(now) {
+		q.pause = pause{}
+	}
+	if s.Circuit.Off && q.receiver.opened != 0 {
+		q.receiver.closeCircuit(now)
+	}
+}
+
+// specChanged keeps a queue's new spec and paces, and works out anew what follows from them.
+func (m *Machine) specChanged(q *queueState, text []byte, now leaky.Instant) {
+	m.rulesVersion++
+	m.noteCalendars(&q.paces)
+	m.replaceCeilings(q)
+	m.present.putAdapted(q.number, q.adapted)
+	m.keepSpec(q, text)
+	m.conditionChanged(q, now)
+	m.announceRoom(q, now)
+}
+
+// keepSpec keeps the spec, the revision and the pause of a queue; text is the spec's, nil if it is not at hand.
+func (m *Machine) keepSpec(q *queueState, text []byte) {
+	m.touch(q).putSpec(q, specRecord{spec: q.spec, text: text, revision: q.revision, pause: q.pause})
+}
+
+// conditionChanged works out anew when a queue can depart, after its spec, its pause or its receiver's state changed.
+func (m *Machine) conditionChanged(q *queueState, now leaky.Instant) {
+	m.rearm(q, now)
+	if q.isParent() {
+		m.rearmGroup(q.group, now)
+	}
+	m.wakeForQueue(q, now)
+}
+
+// asStored writes and reads a spec or rule, so that memory has it exactly as the file does, and shares it with
+// nobody.
+func asStored[T any](
+	v T, write func(T) ([]byte, error), read func([]byte) (T, error),
+) (back T, text []byte, err error) {
+	if text, err = write(v); err == nil {
+		back, err = read(text)
+	}
+	return back, text, err
+}
+
+// checkRevision returns ErrRevision unless a queue or rule is at the expected revision.
+func checkRevision(name string, expect, present int64) error {
+	if expect != queue.AnyRevision && expect != present {
+		return fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, present, expect)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package machine
+
+import (
+	"github.com/penstock/penstock/leaky"
+)
+
+const (
+	sweepMax = 500 // records of deleted queues that one Sweep frees
+	// Records of forgotten jobs go along with other commits. If more than that are left, Sweep has one made for them.
+	forgetMax      = 1000
+	forgetLanesMax = 10_000 // idle lanes that one Sweep forgets, and as many of deleted queues
+)
+
+// leftovers are what is to be deleted, or forgotten, bit by bit.
+type leftovers struct {
+	forgotten       []*endedJob // forgotten by memory, but still on file
+	lapsedDeferrals []uint64    // keys of deferrals, the same
+	garbage         []*garbage
+	leftPaces       map[string]paces // of deleted queues
+	trimCursor      int              // index in queueNames of the queue that was trimmed last
+}
+
+// needsSweep reports whether there is work for Sweep.
+func (m *Machine) needsSweep(now leaky.Instant) bool {
+	return len(m.garbage) > 0 || len(m.idleLanes.items) > forgetMax && m.idleLanes.top().forgetAt <= now ||
+		len(m.forgotten) > forgetMax || len(m.lapsedDeferrals) > forgetMax || m.droppedTallies.n > forgetMax
+}
+
+// garbage is what a deleted queue left in the file, and its lanes. It keeps the queue's own structures: going
+// through them at once could take seconds.
+type garbage struct {
+	waiting      waitList // in order of key, so deleting them is cheap
+	byID         map[string]*job
+	jobs         []uint64
+	endedJobs    endedJobs
+	ended        []*endedJob
+	deferrals    deferrals
+	deferralKeys []uint64 // of deferrals
+	lanes        sorted[*lane]
+	tallies      *tallySet // of a deleted or reset rule; nil if it is no rule's
+	tallyKeys    []uint64  // of tallies
+}
+
+func (r *garbage) empty() bool {
+	return r.waiting.len() == 0 && len(r.byID) == 0 && len(r.jobs) == 0 && r.endedJobs.others.len() == 0 &&
+		len(r.ended) == 0 && r.deferrals.n == 0 && len(r.deferralKeys) == 0 && r.lanes.len() == 0 &&
+		(r.tallies == nil || r.tallies.len() == 0) && len(r.tallyKeys) == 0
+}
+
+// discardQueue makes garbage of a deleted queue.
+func (m *Machine) discardQueue(q *queueState) {
+	r := &garbage{
+		waiting: q.defaultLane.waiting, byID: q.jobs, endedJobs: q.endedJobs, deferrals: q.overflow.records,
+		lanes: q.laneOrder,
+	}
+	q.deadlines = sorted[deadline]{less: byDeadline}
+	m.armExpiring(q)
+	q.jobs, q.lanes, q.laneOrder = map[string]*job{}, nil, sorted[*lane]{less: byDigest}
+	if !r.empty() {
+		m.garbage = append(m.garbage, r)
+	}
+}
+
+// take takes up to limit records out of r.
+func (r *garbage) take(limit int) (taken garbage) {
+	for ; limit > 0 && r.waiting.len() > 0; limit-- {
+		j := r.waiting.front()
+		r.waiting.remove(j)
+		delete(r.byID, j.id)
+		taken.jobs = append(taken.jobs, j.seq)
+	}
+	for id, j := range r.byID {
+		if limit == 0 {
+			break
+		}
+		delete(r.byID, id)
+		taken.jobs = append(taken.jobs, j.seq)
+		limit--
+	}
+	n := min(limit, len(r.jobs))
+	taken.jobs = append(taken.jobs, r.jobs[:n]...)
+	r.jobs = r.jobs[n:]
+	limit -= n
+	for ; limit > 0 && r.endedJobs.others.len() > 0; limit-- {
+		taken.ended = append(taken.ended, r.endedJobs.others.pop())
+	}
+	n = min(limit, len(r.ended))
+	taken.ended = append(taken.ended, r.ended[:n]...)
+	r.ended = r.ended[n:]
+	limit -= n
+	for ; limit > 0 && r.deferrals.n > 0; limit-- {
+		number := r.deferrals.oldest()
+		taken.deferralKeys = append(taken.deferralKeys, r.deferrals.get(number).seq)
+		r.deferrals.remove(number)
+	}
+	n = min(limit, len(r.deferralKeys))
+	taken.deferralKeys = append(taken.deferralKeys, r.deferralKeys[:n]...)
+	r.deferralKeys = r.deferralKeys[n:]
+	limit -= n
+	n = min(limit, len(r.tallyKeys))
+	taken.tallyKeys = append(taken.tallyKeys, r.tallyKeys[:n]...)
+	r.tallyKeys = r.tallyKeys[n:]
+	return taken
+}
+
+// forgetTallies forgets up to limit tallies that nobody asks any more.
+func (r *garbage) forgetTallies(m *Machine, limit int) {
+	if r.tallies == nil {
+		return
+	}
+	for i := range r.tallies.shards {
+		for _, t := range r.tallies.shards[i].tallies {
+			if limit--; limit < 0 {
+				return
+			}
+			m.forgetTally(t)
+		}
+	}
+}
+
+// dropIdleLanes takes the idle ones of up to limit lanes out of Machine.idleLanes.
+func (r *garbage) dropIdleLanes(limit int) {
+	for ; limit > 0 && r.lanes.len() > 0; limit-- {
+		if ln := r.lanes.popLast(); ln.size == 0 {
+			ln.leave()
+		}
+	}
+}
+
+// Sweep frees a bounded part of what deleted queues left behind, and returns the commit that its answer waits for. It
+// also forgets the paces of deleted queues that delay nothing any more.
+func (m *Machine) Sweep(now leaky.Instant) (wait uint64) {
+	c, looked, some := m.present, 0, len(m.forgotten) > forgetMax || len(m.lapsedDeferrals) > forgetMax
+	m.forgetIdleLanes(now, forgetLanesMax)
+	for name, left := range m.leftPaces {
+		if looked++; looked > sweepMax {
+			break
+		}
+		if _, taken := m.queues[name]; !taken && !left.stillDelays(now) {
+			c.dropLeftPaces(name)
+			delete(m.leftPaces, name)
+			some = true
+		}
+	}
+	for name, dead := range m.deadJobs {
+		if looked++; looked > sweepMax {
+			break
+		}
+		if m.queues[name] == nil && dead.dead.len() == 0 {
+			c.dropRetention(name)
+			delete(m.deadJobs, name)
+			some = true
+		}
+	}
+	if m.sweepGarbage() || some || m.droppedTallies.n > forgetMax {
+		return m.wait()
+	}
+	return 0
+}
+
+// sweepGarbage drops some records that nothing refers to, and reports whether there were any.
+func (m *Machine) sweepGarbage() (some bool) {
+	if len(m.garbage) == 0 {
+		return false
+	}
+	c, r := m.present, m.garbage[0]
+	taken := r.take(sweepMax)
+	each(taken.jobs, c.dropJob)
+	each(taken.jobs, c.dropLease)
+	each(taken.ended, c.dropEnded)
+	each(taken.deferralKeys, c.dropDeferral)
+	each(taken.tallyKeys, c.dropTally)
+	r.dropIdleLanes(forgetLanesMax)
+	r.forgetTallies(m, expiredTalliesTurn)
+	if r.empty() {
+		m.garbage = m.garbage[1:]
+	}
+	return !taken.empty()
+}
+
+// NeedsSweep reports whether there is work for Sweep.
+func (m *Machine) NeedsSweep(now leaky.Instant) bool { return m.needsSweep(now) }

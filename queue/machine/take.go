@@ -1,0 +1,166 @@
+package machine
+
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/ruleset"
+)
+
+// Take asks a rule, and returns the commit that the answers wait for: none, unless an entry of the audit log tells of
+// them, which goes with what they changed; entry is nil if none does. What else was taken is kept by SaveTallies. keys
+// are the digests of the keys. Errors: queue.ErrUnknownRule.
+func (m *Machine) Take(
+	now leaky.Instant, name string, takes []queue.Take, keys []queue.LaneDigest, entry *queue.AuditEntry,
+) (taken []queue.Taken, wait uint64, err error) {
+	r, err := m.ruleNamed(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	m.forgetExpiredTallies(now, expiredTalliesMax+2*len(takes))
+	taken = make([]queue.Taken, len(takes))
+	var touched []*tally
+	for i := range takes {
+		if t := r.tallies.find(keys[i]); entry != nil && t != nil {
+			touched = append(touched, t) // the take may remove it
+		}
+		taken[i] = m.takeOne(r, takes[i], keys[i], now)
+		taken[i].Shadow = taken[i].Err == nil && r.Action == queue.Shadow
+	}
+	wait = m.unlessDurable(r.commit)
+	if entry != nil {
+		wait = max(wait, m.auditTakes(entry, r, keys, taken, touched, now))
+	}
+	return taken, wait, nil
+}
+
+// auditTakes keeps the entry of takes that were given back or forgotten in one commit with them; 0 if none were.
+// touched are the tallies that there were.
+func (m *Machine) auditTakes(
+	entry *queue.AuditEntry, r *rule, keys []queue.LaneDigest, taken []queue.Taken, touched []*tally, now leaky.Instant,
+) (wait uint64) {
+	n := 0
+	for i := range taken {
+		if taken[i].Err != nil {
+			continue
+		}
+		n++
+		if t := m.tallyAt(r.tallies, keys[i], now); t != nil {
+			touched = append(touched, t)
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	entry.Detail = ruleset.OfKeys(n)
+	m.present.audited = append(m.present.audited, audited{entry: *entry})
+	for _, t := range touched {
+		switch {
+		case t.gone && t.onFile:
+			m.present.dropTally(t.number)
+		case t.dirty:
+			m.addTally(t)
+		}
+	}
+	return m.wait()
+}
+
+func (m *Machine) takeOne(r *rule, take queue.Take, key queue.LaneDigest, now leaky.Instant) queue.Taken {
+	l := r.limiterFor(take.Key)
+	ask, err := r.Ask(take, l)
+	if err != nil {
+		return queue.Taken{Err: err}
+	}
+	a := m.decideTake(r, take.Op, key, l, ask, now)
+	if err := r.Never(ask, l, &a.Decision); err != nil {
+		return queue.Taken{Err: err}
+	}
+	return a
+}
+
+func (m *Machine) decideTake(
+	r *rule, op queue.TakeOp, key queue.LaneDigest, l leaky.Limiter, ask leaky.Ask, now leaky.Instant,
+) (a queue.Taken) {
+	t := m.tallyAt(r.tallies, key, now)
+	if t == nil {
+		return m.takeFirst(r, key, op, l, ask, now)
+	}
+	s := t.stateFor(l)
+	switch op {
+	case queue.TakePeek:
+		a.Decision = s.Peek(now, ask)
+		return a
+	case queue.TakeNow:
+		if a.Decision = s.Take(now, ask); !a.Allowed {
+			m.keepCorrected(t, s, l, now)
+			return a
+		}
+		a.Lease = ask.Lease
+	case queue.TakeBack:
+		a.Decision = s.Refund(now, ask)
+	case queue.TakeAnew:
+		s = l.Fresh()
+		a.Decision = s.Peek(now, oneMore)
+	}
+	t.setState(s, l, now)
+	if t.expired(now) {
+		m.forgetTally(t)
+		m.unsaved = true
+		return a
+	}
+	m.checkSooner(t)
+	m.markDirty(t)
+	return a
+}
+
+// keepCorrected stores a state that a refusal has corrected, after the rule's numbers changed: what lies further
+// ahead than the new ones allow drains from now on. Otherwise it would be found anew each time.
+func (m *Machine) keepCorrected(t *tally, s leaky.Tally, l leaky.Limiter, now leaky.Instant) {
+	if t.differs(s, l) {
+		t.setState(s, l, now)
+		m.markDirty(t)
+	}
+}
+
+// oneMore asks for one; of concurrency under a name that nobody has.
+var oneMore = leaky.Ask{Cost: 1, Lease: "\x00"}
+
+// takeFirst answers for a key from which nothing was taken.
+func (m *Machine) takeFirst(
+	r *rule, key queue.LaneDigest, op queue.TakeOp, l leaky.Limiter, ask leaky.Ask, now leaky.Instant,
+) (a queue.Taken) {
+	fresh := l.Fresh()
+	if op == queue.TakePeek || op == queue.TakeNow {
+		if no := m.noRoom(r, key, l, now); no != nil {
+			return queue.Taken{Decision: *no, MaxKeys: r.keyLimit}
+		}
+	}
+	switch op {
+	case queue.TakePeek:
+		a.Decision = fresh.Peek(now, ask)
+	case queue.TakeNow:
+		if a.Decision = fresh.Take(now, ask); a.Allowed {
+			a.Lease = ask.Lease
+			t := newTally(r.tallies, key)
+			t.setState(fresh, l, now)
+			m.markDirty(t)
+		}
+	default:
+		a.Decision = fresh.Peek(now, oneMore)
+	}
+	return a
+}
+
+// Attend notes that a process takes part in admission, and returns how many do. That is not kept: nobody outlives the
+// engine's process. Errors: a *queue.FieldError.
+func (m *Machine) Attend(now leaky.Instant, process string) (int, error) {
+	if err := ruleset.ValidateProcess(process); err != nil {
+		return 0, err
+	}
+	m.attending[process] = now
+	for other, at := range m.attending {
+		if now.Sub(at) > queue.AttendFor {
+			delete(m.attending, other)
+		}
+	}
+	return len(m.attending), nil
+}

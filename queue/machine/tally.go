@@ -1,0 +1,136 @@
+package machine
+
+import (
+	"bytes"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// tally is what was taken from a rule under one key. There may be millions, so it is small, and mostly the state is
+// packed into it.
+type tally struct {
+	set       *tallySet
+	digest    queue.LaneDigest // of the key
+	number    uint64           // its key in the file
+	expires   leaky.Instant    // from when on its state is that of a fresh one, by the limiter that wrote it last
+	checkAt   leaky.Instant    // when to check whether it has expired
+	unpacked  *unpackedTally   // nil if the state is packed
+	heapIndex int32            // in its set's heap; -1 if it is not known yet
+	dirty     bool             // changed since it was last put into a commit
+	inCommit  bool             // it is in the present commit
+	onFile    bool             // it may be on file
+	gone      bool
+	size      uint8
+	packed    [packedMax]byte // the encoded state, size bytes of it; empty for a fresh one
+}
+
+// packedMax makes a tally 112 bytes, a size class of Go's allocator. That is enough for one place of a concurrency
+// limiter, or the first entries of a log.
+const packedMax = 47
+
+// unpackedTally is a state that is too large to be packed.
+type unpackedTally struct {
+	limiter     leaky.Limiter // by which the state is read
+	correctedBy leaky.Limiter // by which it was last corrected: see keepCorrected
+	state       leaky.Tally   // with everything that was taken
+	size        int           // of its last encoding
+}
+
+// expired reports whether the tally may be forgotten.
+func (t *tally) expired(now leaky.Instant) bool { return t.expires <= now }
+
+// stateFor returns the state as l reads it. The caller stores it if it changes it.
+func (t *tally) stateFor(l leaky.Limiter) leaky.Tally {
+	switch {
+	case t.unpacked == nil && t.size == 0:
+		return l.Fresh()
+	case t.unpacked == nil:
+		return restoreOrFresh(t.packed[:t.size], l)
+	case t.unpacked.limiter == l:
+		return t.unpacked.state
+	}
+	s := readAs(t.unpacked.state, l)
+	// a log, or places: reading them by another limiter loses nothing, but is slow
+	if t.unpacked.size > packedMax {
+		t.unpacked.limiter, t.unpacked.state = l, s
+	}
+	return s
+}
+
+func readAs(s leaky.Tally, l leaky.Limiter) leaky.Tally {
+	text, _ := s.AppendBinary(nil) // it never fails
+	return restoreOrFresh(text, l)
+}
+
+func restoreOrFresh(text []byte, l leaky.Limiter) leaky.Tally {
+	s, err := l.Restore(text)
+	if err != nil {
+		return l.Fresh()
+	}
+	return s
+}
+
+// setState stores a state, packed if possible.
+func (t *tally) setState(s leaky.Tally, l leaky.Limiter, now leaky.Instant) {
+	t.expires = s.Expires(now)
+	if t.unpacked == nil {
+		if t.pack(s) {
+			return
+		}
+		t.unpacked = &unpackedTally{size: packedMax + 1}
+	}
+	t.unpacked.limiter, t.unpacked.correctedBy, t.unpacked.state = l, l, s
+}
+
+// pack packs a state, if it fits.
+func (t *tally) pack(s leaky.Tally) bool {
+	text, _ := s.AppendBinary(t.packed[:0])
+	if len(text) > packedMax {
+		return false
+	}
+	t.size = uint8(len(text))
+	return true
+}
+
+// repack packs the state again when that has become possible.
+func (t *tally) repack() {
+	if v := t.unpacked; v != nil && v.size <= packedMax && t.pack(v.state) {
+		t.unpacked = nil
+	}
+}
+
+// differs reports whether a state differs from the stored one, or was read by another limiter.
+func (t *tally) differs(s leaky.Tally, l leaky.Limiter) bool {
+	if t.unpacked != nil {
+		return t.unpacked.correctedBy != l
+	}
+	text, _ := s.AppendBinary(make([]byte, 0, packedMax))
+	return !bytes.Equal(text, t.packed[:t.size])
+}
+
+// record is the tally as it is kept.
+func (t *tally) record() []byte {
+	head := t.head(t.expires)
+	v := t.unpacked
+	if v == nil {
+		return append(head, t.packed[:t.size]...)
+	}
+	b, _ := v.state.AppendBinary(head)
+	v.size = len(b) - len(head)
+	return b
+}
+
+func (t *tally) head(expires leaky.Instant) []byte {
+	w := make(writer, 0, 2*8+len(t.digest)+packedMax)
+	w.num(t.set.number, uint64(expires))
+	return append(w, t.digest[:]...)
+}
+
+// decodeTally takes a record apart; the state shares memory with b.
+func decodeTally(b []byte) (set uint64, expires leaky.Instant, digest queue.LaneDigest, state []byte, err error) {
+	r := reader{b: b}
+	set, expires = r.num(), leaky.Instant(r.num())
+	copy(digest[:], r.raw(uint64(len(digest))))
+	return set, expires, digest, r.b, r.err("tally")
+}

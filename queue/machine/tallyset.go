@@ -1,0 +1,344 @@
+package machine
+
+import (
+	"maps"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// tallySet is everything that was taken from one rule, under all keys, since the rule was created, reset, or given
+// another algorithm.
+type tallySet struct {
+	number    uint64 // by which tallies refer to it in the file
+	shards    [32]tallyShard
+	byCheck   tallyHeap
+	heapIndex int // in Machine.tallySets, counted from 1; 0 if the set is empty
+	// overrides are the keys with bounds of their own, which do not count against max_keys; overridesHeld is how
+	// many of them are in the set.
+	overrides     map[queue.LaneDigest]bool
+	overridesHeld int
+	// lost are the keys that lost their overrides, and until when they count: then they are as fresh by the rule's own
+	// numbers. What was taken stays with them for longer, since other numbers may come. lostUntil is the first of
+	// these instants, never if there is none.
+	lost      map[queue.LaneDigest]leaky.Instant
+	lostUntil leaky.Instant
+}
+
+// tallyShard holds some of a set's tallies, by digest of the key. A Go map never shrinks, so it is copied when few
+// of many are left; with one map for a million keys that would hold up everybody.
+type tallyShard struct {
+	tallies map[queue.LaneDigest]*tally
+	peak    int // how many there were at most since the map was made
+}
+
+func (s *tallySet) shard(key queue.LaneDigest) *tallyShard {
+	return &s.shards[int(key[0])%len(s.shards)]
+}
+
+func (s *tallySet) find(key queue.LaneDigest) *tally { return s.shard(key).tallies[key] }
+
+func (s *tallySet) len() int { return s.byCheck.len() }
+
+func (s *tallySet) put(t *tally) {
+	h := s.shard(t.digest)
+	if h.tallies == nil {
+		h.tallies = map[queue.LaneDigest]*tally{}
+	}
+	h.tallies[t.digest] = t
+	h.peak = max(h.peak, len(h.tallies))
+	if s.overrides[t.digest] {
+		s.overridesHeld++
+	}
+	s.byCheck.push(t)
+}
+
+func (s *tallySet) remove(t *tally) {
+	s.byCheck.remove(t)
+	if s.overrides[t.digest] {
+		s.overridesHeld--
+	}
+	h := s.shard(t.digest)
+	delete(h.tallies, t.digest)
+	if n := len(h.tallies); h.peak > smallMap && n < h.peak/16 {
+		few := make(map[queue.LaneDigest]*tally, 2*n)
+		maps.Copy(few, h.tallies)
+		h.tallies, h.peak = few, max(n, smallMap)
+	}
+}
+
+func (m *Machine) newTallySet() *tallySet {
+	m.lastTallySet++
+	return &tallySet{number: m.lastTallySet}
+}
+
+// tallySetFor returns the set of a rule with that algorithm. What another algorithm counted means nothing to it.
+func (m *Machine) tallySetFor(old *rule, a leaky.Algorithm) *tallySet {
+	if old != nil && old.Algorithm == a {
+		return old.tallies
+	}
+	return m.newTallySet()
+}
+
+// discardTallies makes garbage of a set that nobody asks any more.
+func (m *Machine) discardTallies(s *tallySet) {
+	if s.len() > 0 {
+		m.garbage = append(m.garbage, &garbage{tallies: s})
+	}
+}
+
+// tallyAt returns the tally of a key, nil if nothing counts there any more.
+func (m *Machine) tallyAt(s *tallySet, key queue.LaneDigest, now leaky.Instant) *tally {
+	t := s.find(key)
+	if t != nil && t.expired(now) {
+		m.forgetTally(t)
+		return nil
+	}
+	return t
+}
+
+// tallyOf returns the tally of a key, made if there is none.
+func (m *Machine) tallyOf(s *tallySet, key queue.LaneDigest, now leaky.Instant) *tally {
+	if t := m.tallyAt(s, key, now); t != nil {
+		return t
+	}
+	return newTally(s, key)
+}
+
+func newTally(s *tallySet, key queue.LaneDigest) *tally {
+	return &tally{set: s, digest: key, heapIndex: -1}
+}
+
+// insertTally makes a tally known, once something was taken.
+func (m *Machine) insertTally(t *tally) {
+	if t.heapIndex >= 0 {
+		return
+	}
+	m.lastTally++
+	t.number, t.checkAt = m.lastTally, t.expires
+	m.putTally(t)
+}
+
+func (m *Machine) putTally(t *tally) {
+	t.set.put(t)
+	m.reorder(t.set)
+}
+
+func (m *Machine) forgetTally(t *tally) {
+	t.gone = true
+	t.set.remove(t)
+	m.reorder(t.set)
+	if t.onFile {
+		m.droppedTallies.add(t.number)
+	}
+}
+
+// expiredTalliesMax is how many tallies one call checks for expiry, beside two for each take.
+const expiredTalliesMax = 100
+
+// markDirty notes that a tally is not on file as it is.
+func (m *Machine) markDirty(t *tally) {
+	m.insertTally(t)
+	if !t.dirty {
+		t.dirty = true
+		m.dirtyTallies.add(t)
+		m.unsaved = true
+	}
+}
+
+// newTallySets orders the sets that hold something by when their first tally is to be checked.
+func newTallySets() heap[*tallySet] {
+	return heap[*tallySet]{
+		less:  func(a, b *tallySet) bool { return a.byCheck.top().checkAt < b.byCheck.top().checkAt },
+		moved: func(s *tallySet, i int) { s.heapIndex = i + 1 },
+	}
+}
+
+// keys is how many keys count against max_keys.
+func (s *tallySet) keys() int64 { return int64(s.len() - s.overridesHeld) }
+
+// setOverrides says which keys do not count. Those that do again count by the rule's own limiter.
+func (s *tallySet) setOverrides(overrides map[string]leaky.Limiter, own leaky.Limiter, now leaky.Instant) {
+	before := s.overrides
+	s.overrides, s.overridesHeld = nil, 0
+	if len(overrides) > 0 {
+		s.overrides = make(map[queue.LaneDigest]bool, len(overrides))
+	}
+	for key := range overrides {
+		digest := queue.DigestLane(key)
+		s.overrides[digest] = true
+		if s.find(digest) != nil {
+			s.overridesHeld++
+		}
+	}
+	for digest := range before {
+		if !s.overrides[digest] && s.find(digest) != nil {
+			if s.lost == nil {
+				s.lost = map[queue.LaneDigest]leaky.Instant{}
+			}
+			s.lost[digest] = 0
+		}
+	}
+	for digest := range s.lost {
+		if t := s.find(digest); t == nil || s.overrides[digest] {
+			delete(s.lost, digest)
+		} else {
+			s.lost[digest] = t.stateFor(own).Expires(now)
+		}
+	}
+	s.findLostUntil()
+}
+
+func (s *tallySet) findLostUntil() {
+	s.lostUntil = never
+	for _, until := range s.lost {
+		s.lostUntil = min(s.lostUntil, until)
+	}
+}
+
+// forgetLost forgets those that lost their overrides and count no more.
+func (m *Machine) forgetLost(r *rule, now leaky.Instant) {
+	s := r.tallies
+	if len(s.lost) == 0 || now < s.lostUntil {
+		return
+	}
+	for digest, until := range s.lost {
+		t := s.find(digest)
+		if t != nil && until <= now {
+			until = t.stateFor(r.limiter).Expires(now) // more may have been taken since
+		}
+		switch {
+		case t == nil:
+			delete(s.lost, digest)
+		case until > now:
+			s.lost[digest] = until
+		default:
+			m.forgetTally(t)
+			delete(s.lost, digest)
+		}
+	}
+	s.findLostUntil()
+}
+
+// checkSooner checks a tally when it expires, if that was to be later.
+func (m *Machine) checkSooner(t *tally) {
+	if t.heapIndex >= 0 && t.expires < t.checkAt {
+		t.checkAt = t.expires
+		t.set.byCheck.fix(int(t.heapIndex))
+		m.reorder(t.set)
+	}
+}
+
+// firstCounted returns the tally that is checked first of those that count, from the heap's i-th on; nil if there is
+// none. There are few others, so little of the heap is searched.
+func (s *tallySet) firstCounted(i int) *tally {
+	if i >= s.len() {
+		return nil
+	}
+	t := s.byCheck.at(i)
+	if !s.overrides[t.digest] {
+		return t
+	}
+	left, right := s.firstCounted(2*i+1), s.firstCounted(2*i+2)
+	if left == nil || right != nil && right.checkAt < left.checkAt {
+		return right
+	}
+	return left
+}
+
+// reorder moves a set to its place after its first tally may have changed.
+func (m *Machine) reorder(s *tallySet) {
+	switch {
+	case s.len() == 0 && s.heapIndex > 0:
+		m.tallySets.remove(s.heapIndex - 1)
+	case s.len() == 0:
+	case s.heapIndex == 0:
+		m.tallySets.push(s)
+	default:
+		m.tallySets.fix(s.heapIndex - 1)
+	}
+}
+
+// forgetExpiredTallies checks up to limit tallies that are due and forgets those that have expired. A tally is
+// checked when it would have expired as of the last check, so one that is taken from again and again is not moved
+// each time. more says that others are due.
+func (m *Machine) forgetExpiredTallies(now leaky.Instant, limit int) (more bool) {
+	for ; limit > 0 && m.tallySets.len() > 0 && m.tallySets.top().byCheck.top().checkAt <= now; limit-- {
+		m.checkFirst(m.tallySets.top(), now)
+	}
+	return m.tallySets.len() > 0 && m.tallySets.top().byCheck.top().checkAt <= now
+}
+
+// checkFirst forgets the first tally of a set, if it has expired.
+func (m *Machine) checkFirst(s *tallySet, now leaky.Instant) {
+	t := s.byCheck.top()
+	if t.expired(now) {
+		m.forgetTally(t)
+		return
+	}
+	t.checkAt = max(t.expires, now.Add(queue.Horizon))
+	s.byCheck.fix(0)
+	m.reorder(s)
+}
+
+// keyChecks is how many tallies are checked at most to find room for another key.
+const keyChecks = 256
+
+// noRoom returns the refusal of a new key under l if the rule holds as many as it may; nil if it does not. No key
+// that still counts is forgotten to make room: that would let it exceed its rate.
+func (m *Machine) noRoom(r *rule, key queue.LaneDigest, l leaky.Limiter, now leaky.Instant) *leaky.Decision {
+	s := r.tallies
+	if s.overrides[key] {
+		return nil
+	}
+	if s.keys() >= r.keyLimit {
+		m.forgetLost(r, now)
+	}
+	for checked := 0; s.keys() >= r.keyLimit; checked++ {
+		var wait time.Duration
+		switch due := s.byCheck.top().checkAt <= now; {
+		case due && checked == keyChecks:
+			wait = time.Second // more are checked by then
+		case !due:
+			wait = s.firstCounted(0).checkAt.Sub(now)
+			if len(s.lost) > 0 {
+				wait = min(wait, max(s.lostUntil.Sub(now), time.Microsecond))
+			}
+		}
+		if wait > 0 {
+			return &leaky.Decision{Limit: l.Limit(), RetryAfter: wait}
+		}
+		m.checkFirst(s, now)
+	}
+	return nil
+}
+
+// savedTallies is how many tallies one commit keeps for SaveTallies, at least; a sixteenth of all that wait, if that is
+// more. Appends wait for such a commit.
+const savedTallies = 500
+
+// SaveTallies keeps some of what Take took, which no other commit does. It returns the commit, 0 if there is nothing to
+// keep, and whether so much is left that it should be called again at once.
+func (m *Machine) SaveTallies() (wait uint64, more bool) {
+	if m.unsaved = false; m.dirtyTallies.n+m.droppedTallies.n == 0 {
+		return 0, false
+	}
+	for _, t := range m.dirtyTallies.take(max(savedTallies, m.dirtyTallies.n/16)) {
+		if t.dirty {
+			m.addTally(t)
+		}
+	}
+	return m.wait(), m.dirtyTallies.n >= savedTallies || m.droppedTallies.n >= commitForgets
+}
+
+// UnsavedTallies reports whether SaveTallies has something to do.
+func (m *Machine) UnsavedTallies() bool { return m.unsaved }
+
+// ForgetExpiredTallies forgets some tallies that have expired, and reports whether it is to be called again.
+func (m *Machine) ForgetExpiredTallies(now leaky.Instant) (more bool) {
+	return m.forgetExpiredTallies(now, expiredTalliesTurn)
+}
+
+// expiredTalliesTurn is how many tallies are checked for expiry at a time.
+const expiredTalliesTurn = 500

@@ -1,0 +1,259 @@
+package machine
+
+import (
+	"sort"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// waitList holds the waiting jobs of a lane in order of turn. Each priority has a FIFO of its own, so that one job
+// among many of lower priority costs no more than any other. A job that comes back into the middle of a FIFO stands
+// beside it instead, so that nothing has to be moved. Most lanes use only the lowest priority.
+type waitList struct {
+	low   fifo
+	extra *waitListExtra // nil while it would be empty
+}
+
+type waitListExtra struct {
+	high   [queue.MaxPriority]fifo // by priority, above the lowest
+	middle sorted[*job]            // of any priority: what came back into the middle
+}
+
+func byTurn(a, b *job) bool { return a.turn < b.turn }
+
+// needExtra returns extra, made if it is nil.
+func (t *waitList) needExtra() *waitListExtra {
+	if t.extra == nil {
+		t.extra = &waitListExtra{middle: sorted[*job]{less: byTurn}}
+	}
+	return t.extra
+}
+
+func (t *waitList) fifoOf(priority int) *fifo {
+	if priority == 0 {
+		return &t.low
+	}
+	return &t.needExtra().high[priority-1]
+}
+
+func (t *waitList) len() int {
+	if t.extra == nil {
+		return t.low.n
+	}
+	return t.low.n + t.extra.above(0) + t.extra.middle.len()
+}
+
+// above is how many jobs in the FIFOs have a higher priority.
+func (m *waitListExtra) above(priority int) (n int) {
+	for i := priority; i < len(m.high); i++ {
+		n += m.high[i].n
+	}
+	return n
+}
+
+func (t *waitList) front() *job {
+	m := t.extra
+	if m == nil {
+		return t.low.front()
+	}
+	var first *job
+	for p := queue.MaxPriority; p >= 0 && first == nil; p-- {
+		if f := t.fifoOf(p); f.n > 0 {
+			first = f.front()
+		}
+	}
+	if m.middle.len() > 0 && (first == nil || m.middle.top().turn < first.turn) {
+		return m.middle.top()
+	}
+	return first
+}
+
+func (t *waitList) insert(j *job) {
+	if !t.fifoOf(j.priority()).insert(j) {
+		t.needExtra().middle.push(j)
+	}
+}
+
+// remove takes out j, which must be in the list.
+func (t *waitList) remove(j *job) {
+	if f := t.fifoOf(j.priority()); !f.remove(j) {
+		t.extra.middle.remove(j)
+	}
+	if m := t.extra; m != nil && m.above(0) == 0 && m.middle.len() == 0 {
+		t.extra = nil
+	}
+}
+
+// rank returns how many wait before j.
+func (t *waitList) rank(j *job) int {
+	if f := &t.low; t.extra == nil && f.n > 0 && f.at(f.n-1) == j { // mostly it is the last
+		return f.n - 1
+	}
+	return t.search(j.turn)
+}
+
+// search returns how many wait before a turn.
+func (t *waitList) search(turn int64) int {
+	m := t.extra
+	p := priorityOf(turn)
+	switch {
+	case m == nil && p == 0:
+		return t.low.search(turn)
+	case m == nil:
+		return 0
+	}
+	return m.above(p) + t.fifoOf(p).search(turn) + m.middle.before(func(j *job) bool { return j.turn >= turn })
+}
+
+// of yields the jobs of a priority from a turn on.
+func (t *waitList) of(priority int, turn int64) func(yield func(*job) bool) {
+	return func(yield func(*job) bool) {
+		if t.extra == nil && priority > 0 {
+			return
+		}
+		f := t.fifoOf(priority)
+		i := f.search(turn)
+		if m := t.extra; m != nil {
+			turn = max(turn, int64(queue.MaxPriority-priority)<<priorityShift)
+			for j := range m.middle.from(func(j *job) bool { return j.turn >= turn }) {
+				if j.priority() != priority {
+					break
+				}
+				for ; i < f.n && f.at(i).turn < j.turn; i++ {
+					if !yield(f.at(i)) {
+						return
+					}
+				}
+				if !yield(j) {
+					return
+				}
+			}
+		}
+		for ; i < f.n; i++ {
+			if !yield(f.at(i)) {
+				return
+			}
+		}
+	}
+}
+
+// from yields the jobs from a turn on.
+func (t *waitList) from(turn int64) func(yield func(*job) bool) {
+	return func(yield func(*job) bool) {
+		for p := queue.MaxPriority; p >= 0; p-- {
+			for j := range t.of(p, turn) {
+				if !yield(j) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// before yields the jobs whose turn without priority is before base.
+func (t *waitList) before(base int64) func(yield func(*job) bool) {
+	return func(yield func(*job) bool) {
+		for p := queue.MaxPriority; p >= 0; p-- {
+			for j := range t.of(p, 0) {
+				if j.turnBase() >= base {
+					break
+				}
+				if !yield(j) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// fifo holds waiting jobs in order of turn, in a ring: access to the ends is O(1), a rank O(log n). A job that
+// comes back is inserted near an end, mostly the front, or not at all.
+type fifo struct {
+	ring []*job // the length is a power of two
+	head int
+	n    int
+}
+
+func (f *fifo) at(i int) *job { return f.ring[(f.head+i)&(len(f.ring)-1)] }
+
+func (f *fifo) set(i int, j *job) { f.ring[(f.head+i)&(len(f.ring)-1)] = j }
+
+func (f *fifo) front() *job { return f.at(0) }
+
+func (f *fifo) pop() *job {
+	j := f.at(0)
+	f.set(0, nil)
+	f.head = (f.head + 1) & (len(f.ring) - 1)
+	f.n--
+	if len(f.ring) > 64 && f.n < len(f.ring)/8 {
+		f.resize(len(f.ring) / 4)
+	}
+	return j
+}
+
+// remove takes j out, and reports whether it was there.
+func (f *fifo) remove(j *job) bool {
+	if f.n > 0 && f.front() == j {
+		f.pop()
+		return true
+	}
+	i := f.search(j.turn)
+	if i == f.n || f.at(i) != j {
+		return false
+	}
+	if i < f.n-i { // the front is nearer
+		for ; i > 0; i-- {
+			f.set(i, f.at(i-1))
+		}
+		f.pop()
+		return true
+	}
+	for ; i < f.n-1; i++ {
+		f.set(i, f.at(i+1))
+	}
+	f.n--
+	f.set(f.n, nil)
+	return true
+}
+
+// nearEnd is how many jobs at most are moved for one that is inserted before them.
+const nearEnd = 64
+
+// insert puts j at its turn, and reports false if that is too far from both ends.
+func (f *fifo) insert(j *job) bool {
+	i := f.n
+	if i > 0 && f.at(i-1).turn > j.turn {
+		if i = f.search(j.turn); min(i, f.n-i) > nearEnd {
+			return false
+		}
+	}
+	if f.n == len(f.ring) {
+		f.resize(max(8, 2*len(f.ring)))
+	}
+	if i >= f.n-i { // the back is nearer
+		for k := f.n; k > i; k-- {
+			f.set(k, f.at(k-1))
+		}
+	} else {
+		f.head = (f.head - 1) & (len(f.ring) - 1)
+		for k := range i {
+			f.set(k, f.at(k+1))
+		}
+	}
+	f.n++
+	f.set(i, j)
+	return true
+}
+
+// search returns the index of the first job whose turn is not before turn.
+func (f *fifo) search(turn int64) int {
+	return sort.Search(f.n, func(i int) bool { return f.at(i).turn >= turn })
+}
+
+func (f *fifo) resize(size int) {
+	ring := make([]*job, size)
+	for i := range f.n {
+		ring[i] = f.at(i)
+	}
+	f.ring, f.head = ring, 0
+}
