@@ -12,7 +12,9 @@ import (
 )
 
 // cookie has the token of who is signed in. By its name browsers take it over TLS alone, or from this machine, and send
-// it to no other host.
+// it to no other host; but to every port of this one, as they do with any cookie. It is not sealed: who gets hold of it
+// at another port could show it here as it is, sealed or not, and do the same by the console's pages. A key to seal it
+// by, which all ingresses of a store need, would be one more secret that keeps nobody out.
 const cookie = "__Host-penstock"
 
 // maxCookie is about the longest value that browsers keep.
