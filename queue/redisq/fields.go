@@ -13,8 +13,7 @@ type hashField struct{ name, lua, read string }
 var queueFields = joinFields(
 	fields("%s + 0", "n", "d", "b", "tat", "rem", "last", "lc", "lf", "capacity cap", "size", "turn", "cmax", "refn",
 		"lease", "retry.max_attempts maxatt", "retention.for rfor", "retention.max rmax", "rev"),
-	fields("(%s or 0) + 0", "back", "deferred", "behind", "bytes", "max_bytes maxbytes", "appended", "delivered",
-		"mw", "mc", "mp", "ended_look"),
+	fields("(%s or 0) + 0", "back", "deferred", "behind", "bytes", "max_bytes maxbytes"),
 	fields("(%s or MAX_COST) + 0", "hc"),
 	fields("%s", "name", "epoch", "paused pause", "laned", "also", "pull", "expiring", "adapt", "ruled"),
 	fields("%s ~= '' and %[1]s", "said"),
@@ -70,7 +69,10 @@ func (l hashFields) table() string {
 
 // readsQueue is a function that reads a queue by its number, and returns nil if there is none. All of it is made for
 // speed, as it is much of what a small call costs: a text plus 0 is a number for less than half of what tonumber takes.
-func readsQueue() string {
+//
+// also are counters that few operations need, and read with the rest.
+func readsQueue(also ...string) string {
+	queueFields := joinFields(queueFields, fields("(%s or 0) + 0", also...))
 	return fmt.Sprintf(`local function read_queue(nr)
   local %s = unpack(call('HMGET', B .. 'q' .. nr, %s))
   if not n then return nil end

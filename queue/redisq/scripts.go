@@ -19,6 +19,7 @@ import (
 //	-- needs: pace, memory       files of lua/lib that it uses; they come before it
 //	-- for lanes: appendjob      files of the part that is made when a call meets a queue with lanes
 //	-- gives: rule_of, enter     functions that other parts reach as <file>.<function>
+//	-- reads: appended           counters that the operation reads with its queues
 //
 //go:embed lua/*/*.lua
 var luaFiles embed.FS
@@ -81,6 +82,7 @@ func newScript(call string) script {
 type luaFile struct {
 	shebang, text string
 	needs, gives  []string
+	reads         []string
 	parts         map[string][]string
 }
 
@@ -104,6 +106,8 @@ func readLua(name string) luaFile {
 			f.needs = append(f.needs, names...)
 		case key == "gives":
 			f.gives = append(f.gives, names...)
+		case key == "reads":
+			f.reads = append(f.reads, names...)
 		case ofPart:
 			f.parts[part] = names
 		default:
@@ -147,7 +151,11 @@ func assemble(call string) string {
 	fmt.Fprintln(&b, op.shebang)
 	write := func(names []string) {
 		for _, name := range names {
-			fmt.Fprintln(&b, library(name).text)
+			text := library(name).text
+			if name == "fields" {
+				text = readsPartition() + readsQueue(op.reads...)
+			}
+			fmt.Fprintln(&b, text)
 		}
 	}
 	// Names, base and the rest are a function each, one in the other: to functions that are made in one, all that

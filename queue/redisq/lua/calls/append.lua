@@ -1,5 +1,6 @@
 #!lua
 -- needs: pace, memory
+-- reads: appended
 -- for lanes: appendjob
 -- for limits: groups
 -- for receiver: receiver

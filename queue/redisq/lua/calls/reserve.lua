@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
 -- needs: request, shares, lostleases, departures
+-- reads: mw, mc, mp
 -- for lanes: turns
 -- for limits: groupvisit
 -- for receiver: receiver

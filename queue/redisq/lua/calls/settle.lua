@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
 -- needs: held, ended, agenda, backlog, departures
+-- reads: delivered, mw, mc, mp, ended_look
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver

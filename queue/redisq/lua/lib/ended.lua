@@ -105,7 +105,7 @@ local function remember_ended(q, ids)
   local key, time = B .. 'e' .. q.nr, pack('>I7', now)
   for i, id in ipairs(ids) do ids[i] = time .. id end
   local length = call('RPUSH', key, unpack(ids))
-  if length == #ids or length > q.rmax or now >= q.ended_look then look_at_ended(q, length) end
+  if length == #ids or length > q.rmax or now >= (q.ended_look or 0) then look_at_ended(q, length) end
 end
 
 -- remember_dead puts jobs among the dead of their name.

@@ -61,7 +61,7 @@ local function set(q, field, value)
   q.changes[field] = true
 end
 
--- add adds to a counter, which save will write if load has read it.
+-- add adds to a counter, which save will write if the operation reads it with its queues.
 local function add(q, field, by)
   if by == 0 then return end
   if q[field] then set(q, field, q[field] + by) else call('HINCRBY', B .. 'q' .. q.nr, field, by) end
