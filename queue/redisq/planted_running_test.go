@@ -107,3 +107,52 @@ func TestPlantedWhileTheServerRuns(t *testing.T) {
 		})
 	}
 }
+
+// The keys of what expires are written behind those of what waits: an append that would meet one that was planted while
+// the server runs lets nobody in.
+func TestPlantedExpiriesWhileTheServerRuns(t *testing.T) {
+	for _, key := range []string{"T1", "T"} {
+		t.Run(key, func(t *testing.T) {
+			s := redistest.New(t, redistest.Options{})
+			at := leaky.Instant(1_700_000_000_000_000)
+			v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
+			v.put("email", leaky.Unlimited, nil)
+			v.append(job("email", 0))
+			if n := len(v.reserve("email").Jobs); n != 1 {
+				t.Fatalf("granted %d", n)
+			}
+			expiring := func(i int) queue.Job {
+				j := job("email", i)
+				j.ExpiresAt = at.Time().Add(time.Hour)
+				return j
+			}
+			v.append(expiring(1))
+			undo := plant(t, s, "ps{0}"+key)
+			before := contents(t, s.Client())
+			a, err := v.e.Append(v.ctx, []queue.Job{expiring(2), job("email", 3)})
+			if err == nil {
+				err = a[0].Err
+			}
+			if !errors.Is(err, queue.ErrCorrupt) {
+				t.Errorf("append: %+v, %v", a, err)
+			}
+			after := contents(t, s.Client())
+			for k := range after {
+				if k != "ps{0}" && after[k] != before[k] || len(after) != len(before) {
+					t.Errorf("changed %s from %q to %q, %d keys to %d", k, before[k], after[k], len(before), len(after))
+				}
+			}
+			undo()
+			if a := v.append(expiring(2), job("email", 3)); a[0].Outcome != queue.Accepted || a[1].Outcome != queue.Accepted {
+				t.Errorf("put right: %+v", a)
+			}
+			got, err := v.e.Totals(v.ctx)
+			if want := (queue.Totals{Queues: 1, Waiting: 3, Leased: 1}); err != nil || got != want {
+				t.Errorf("totals %+v, %v; want %+v", got, err, want)
+			}
+			if i := v.info("email"); i.Size() != 4 {
+				t.Errorf("size %d, want 4", i.Size())
+			}
+		})
+	}
+}

@@ -61,7 +61,11 @@ local function append(name, count, limited, known, first)
   local q = nr and load(nr)
   if not q then return 0 end
   if known ~= asked_by(q) then return 1 end
-  if q.laned or q.group or backlogged(q) or q.epoch ~= M.run then check_keys(q) end
+  if q.laned or q.group or backlogged(q) or q.epoch ~= M.run then
+    check_keys(q)
+  elseif q.expiring then
+    check_expiry_keys(nr) -- nothing below reads them before it writes
+  end
   local step, asking = 2, known ~= ''
   if asking then
     local of = ARGV[first + 1]
