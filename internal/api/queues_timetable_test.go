@@ -69,7 +69,9 @@ func TestLanesByDepth(t *testing.T) {
 			t.Fatalf("%v: %s", err, a.text)
 		}
 		var leave int64
-		for n, want := range []wire.LaneDepth{{Lane: "crowd", Waiting: 6}, {Lane: "<b>", Waiting: 2}, {Lane: "", Waiting: 1}} {
+		for n, want := range []wire.LaneDepth{
+			{Lane: "crowd", Waiting: 6}, {Lane: "<b>", Waiting: 2}, {Lane: "", Waiting: 1},
+		} {
 			l := found.Lanes[n]
 			if l.Lane != want.Lane || l.Waiting != want.Waiting || l.Leaves < 1 || l.Leaves > 3 {
 				t.Errorf("%+v, want %+v", l, want)

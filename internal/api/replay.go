@@ -101,7 +101,9 @@ func (h *handler) notReplayed(ctx context.Context, w http.ResponseWriter, log *r
 	case errors.As(err, &long):
 		return tooLong(long.Error())
 	case h.o.Stopping.Err() != nil:
-		return &Problem{Reason: ReasonStopping, RetryAfter: retryUnavailable, Detail: "this server is stopping; send it again"}
+		return &Problem{
+			Reason: ReasonStopping, RetryAfter: retryUnavailable, Detail: "this server is stopping; send it again",
+		}
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &Problem{Reason: ReasonBodyTimeout, Detail: "the log was not replayed in " + replayPatience.String()}
 	case log.err != nil:

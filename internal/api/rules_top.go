@@ -155,7 +155,8 @@ func (h *handler) getTop(w http.ResponseWriter, r *http.Request) {
 
 // shown are the keys of a rule in the hour under way, or in the one before if that has only begun.
 func (t *tops) shown(name, key string) wire.Top {
-	v := wire.Top{By: key, Asked: wire.KeyCounts{Keys: []wire.KeyCount{}}, Refused: wire.KeyCounts{Keys: []wire.KeyCount{}}}
+	none := wire.KeyCounts{Keys: []wire.KeyCount{}}
+	v := wire.Top{By: key, Asked: none, Refused: none}
 	t.mu.Lock()
 	r := t.of[name]
 	v.Uncounted = r == nil && len(t.of) >= maxTopRules

@@ -31,7 +31,9 @@ func listed[P any](ctx context.Context, c *Client, path string, query url.Values
 }
 
 // onePage reads a page of a list, behind a name, of up to limit entries.
-func onePage[P any](ctx context.Context, c *Client, path string, query url.Values, after string, limit int) (p P, err error) {
+func onePage[P any](
+	ctx context.Context, c *Client, path string, query url.Values, after string, limit int,
+) (p P, err error) {
 	if query == nil {
 		query = url.Values{}
 	}

@@ -238,7 +238,8 @@ func TestLanesOfAQueue(t *testing.T) {
 	r.jobs("email", 2, fields{"lane": "small"})
 	p := r.signIn(browser.Options{NoScript: true})
 	p.Go(r.url("/queues/email"))
-	if says := p.Text(".lanes tbody tr:first-child"); !strings.Contains(says, "<script>") || !strings.Contains(says, "6 · 75 %") {
+	says := p.Text(".lanes tbody tr:first-child")
+	if !strings.Contains(says, "<script>") || !strings.Contains(says, "6 · 75 %") {
 		t.Errorf("the first lane is %q", says)
 	}
 	p.Click(".lanes a")

@@ -93,7 +93,9 @@ func TestFiftyConsoles(t *testing.T) {
 		put(t, fmt.Sprintf("%s/v1/queues/queue-%02d", base, i), `{"rate":"10/s","pull":true}`, "")
 	}
 	none := commandsPerSecond(t, client)
-	for name, look := range map[string]func(context.Context, string){"overviews": lookAtAll, "pages of a queue": lookAtOne} {
+	for name, look := range map[string]func(context.Context, string){
+		"overviews": lookAtAll, "pages of a queue": lookAtOne,
+	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for range 50 {
@@ -109,7 +111,8 @@ func TestFiftyConsoles(t *testing.T) {
 	}
 }
 
-// lookAtAll does what an open overview does: it follows the events of its queues, and asks for the page again every 2 s.
+// lookAtAll does what an open overview does: it follows the events of its queues, and asks for the page again every
+// 2 s.
 func lookAtAll(ctx context.Context, base string) {
 	names := make([]string, 50)
 	for i := range names {

@@ -69,12 +69,15 @@ func TestReplay(t *testing.T) {
 	p.Click(".replay .do button")
 	p.Until(`document.querySelector("#outcome h2")`)
 	says := p.Text("#outcome")
-	for _, want := range []string{"101 requests in access.log", "signup", "Refused\n95", "Queue email", "<script>", "line 102"} {
+	for _, want := range []string{
+		"101 requests in access.log", "signup", "Refused\n95", "Queue email", "<script>", "line 102",
+	} {
 		if !strings.Contains(says, want) {
 			t.Errorf("the page does not say %q: %s", want, says)
 		}
 	}
-	browser.Value[bool](p, `(document.querySelector("textarea[name=rule]").value += "\n meter rate=1000/s burst=100", true)`)
+	browser.Value[bool](p, `(document.querySelector("textarea[name=rule]").value +=
+		"\n meter rate=1000/s burst=100", true)`)
 	p.Click(".replay .do button")
 	p.Until(`document.querySelectorAll("#outcome .card").length > 2`)
 	if title := browser.Value[string](p, "document.title"); title == "broken" {
@@ -95,7 +98,8 @@ func TestReplayWithoutJavaScript(t *testing.T) {
 	if says := p.Text("#outcome"); !strings.Contains(says, "101 requests") || !strings.Contains(says, "95") {
 		t.Errorf("the page says %q", says)
 	}
-	if kept := browser.Value[string](p, `document.querySelector("textarea[name=rule]").value`); !strings.Contains(kept, "limit=5") {
+	kept := browser.Value[string](p, `document.querySelector("textarea[name=rule]").value`)
+	if !strings.Contains(kept, "limit=5") {
 		t.Errorf("the form says %q", kept)
 	}
 	p.Fine()
@@ -111,7 +115,8 @@ func TestReplayOfHostileFiles(t *testing.T) {
 		{"no log", file(t, "c.log", strings.Repeat("lorem ipsum\n", 9)), "does not tell the format"},
 		{"an endless line", file(t, "d.log", strings.Repeat("x", 3<<20)), "does not tell the format"},
 		{"too many lines", file(t, "e.log", strings.Repeat("{}\n", 1_000_001)), "time"},
-		{"too many blank lines", file(t, "f.log", `{"time":"2026-03-01T12:00:00Z"}`+strings.Repeat("\n", 1_000_001)), "1,000,000 lines"},
+		{"too many blank lines", file(t, "f.log", `{"time":"2026-03-01T12:00:00Z"}`+strings.Repeat("\n", 1_000_001)),
+			"1,000,000 lines"},
 		{"a name", file(t, `<img src=x onerror="document.title='broken'">.log`, "\x00"), "<img src=x"},
 		{"long", file(t, "g.log", strings.Repeat(strings.Repeat("x", 1023)+"\n", 65<<10)), "longer than 64 MiB"},
 	} {
@@ -120,7 +125,8 @@ func TestReplayOfHostileFiles(t *testing.T) {
 			p.Choose("input[type=file]", c.file)
 			p.Click(".replay .do button")
 			p.Until(`document.querySelector("#outcome .wrong, #said.bad")`)
-			says := browser.Value[string](p, `document.querySelector("#outcome").textContent + document.querySelector("#said").textContent`)
+			says := browser.Value[string](p, `document.querySelector("#outcome").textContent + `+
+				`document.querySelector("#said").textContent`)
 			if !strings.Contains(says, c.says) {
 				t.Errorf("the page says %q", says)
 			}
@@ -132,8 +138,8 @@ func TestReplayOfHostileFiles(t *testing.T) {
 	p.Wrong() // the answers of 400 and 413
 }
 
-// What other pages have a browser send is not replayed, and nothing is read for strangers. A log that is refused is read
-// on, so that its sender reads why.
+// What other pages have a browser send is not replayed, and nothing is read for strangers. A log that is refused is
+// read on, so that its sender reads why.
 func TestReplayForms(t *testing.T) {
 	r := newRig(t)
 	form := func(log string) (kind string, body []byte) {
