@@ -110,9 +110,11 @@ func pageOf(r *http.Request) (after string, limit int, p *Problem) {
 
 func (h *handler) getQueue(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
-	info, err := h.looks.infos.get(r.Context(), name, mayBeOld(r), func(ctx context.Context) (queue.Info, error) {
-		return h.engine.Get(ctx, name)
-	})
+	info, err := h.looks.infos.get(
+		r.Context(), h.seenAs(name), mayBeOld(r), func(ctx context.Context) (queue.Info, error) {
+			return h.engine.Get(ctx, name)
+		},
+	)
 	if err != nil {
 		h.fail(w, err, name)
 		return

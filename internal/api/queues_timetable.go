@@ -22,7 +22,7 @@ func (h *handler) getTimetable(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t, err := h.looks.timetables.get(
-		r.Context(), timetableOf{name, span}, mayBeOld(r), func(ctx context.Context) (quote.Timetable, error) {
+		r.Context(), timetableOf{h.seenAs(name), span}, mayBeOld(r), func(ctx context.Context) (quote.Timetable, error) {
 			return quote.ReadTimetable(ctx, h.engine, name, span)
 		},
 	)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/quote"
+	"github.com/penstock/penstock/queue/status"
 )
 
 // recently is how old an answer may be that many share; see mayBeOld.
@@ -119,13 +120,29 @@ func (r *reading[T]) over() bool {
 
 // looks are what is shared of single queues.
 type looks struct {
-	infos      shared[string, queue.Info]
+	infos      shared[seenAs, queue.Info]
 	timetables shared[timetableOf, quote.Timetable]
 }
 
+// seenAs is a queue as it was when all were last read. Who was told that this changed is not shown what was before.
+type seenAs struct {
+	queue    string
+	revision int64
+	code     status.Code
+	full     bool
+}
+
+func (h *handler) seenAs(name string) seenAs {
+	s := seenAs{queue: name}
+	if row := h.o.Survey.Latest().Row(name); row != nil {
+		s.revision, s.code, s.full = row.Revision, row.Status.Code, row.Status.Full
+	}
+	return s
+}
+
 type timetableOf struct {
-	queue string
-	span  time.Duration
+	seenAs
+	span time.Duration
 }
 
 // forget has everything read anew: something was changed.

@@ -53,13 +53,21 @@ func TestFirstView(t *testing.T) {
 		return
 	}
 	r := newRig(t)
+	manyQueues(t, "http://"+r.addr, r.secret)
+	r.listed("tenant-9999")
+	views(t, r.signIn(browser.Options{}), r.url)
+}
+
+// manyQueues makes 10,000.
+func manyQueues(t *testing.T, base, token string) {
+	t.Helper()
 	const queues, callers = 10_000, 64
 	names := make(chan string)
 	var all sync.WaitGroup
 	for range callers {
 		all.Go(func() {
 			for name := range names {
-				put(t, "http://"+r.addr+"/v1/queues/"+name, `{"rate":"10/s","pull":true}`, r.secret)
+				put(t, base+"/v1/queues/"+name, `{"rate":"10/s","pull":true}`, token)
 			}
 		})
 	}
@@ -68,11 +76,14 @@ func TestFirstView(t *testing.T) {
 	}
 	close(names)
 	all.Wait()
-	r.listed("tenant-9999")
-	p := r.signIn(browser.Options{})
+}
+
+// views tells how long pages of the overview take.
+func views(t *testing.T, p *browser.Page, url func(path string) string) {
+	t.Helper()
 	for _, address := range []string{"/", "/", "/?sort=-fill", "/?name=99&sort=-in", "/?page=200"} {
 		p.Go("about:blank")
-		p.Go(r.url(address))
+		p.Go(url(address))
 		p.Text(".queues tbody tr")
 		t.Logf("%s can be used after %.0f ms, of which the server took %.0f", address,
 			browser.Value[float64](p, `performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd`),
@@ -118,21 +129,26 @@ func lookAtAll(ctx context.Context, base string) {
 	for i := range names {
 		names[i] = fmt.Sprintf("queue-%02d", i)
 	}
-	go func() {
-		events := base + "/console/api/v1/events?queues=" + url.QueryEscape(strings.Join(names, ","))
-		if resp, err := fetch(ctx, events); err == nil {
-			defer resp.Body.Close()
-			for lines := bufio.NewScanner(resp.Body); lines.Scan(); { // to its end
-			}
-		}
-	}()
+	go follow(ctx, base+"/console/api/v1/events?queues="+url.QueryEscape(strings.Join(names, ",")))
 	visit(ctx, base+"/console/", 2*time.Second)
 }
 
-// lookAtOne does what the open page of a queue does: it asks for itself again every 3 s, and for the charts.
+// lookAtOne does what the open page of a queue does: it follows its events, asks for itself again every 3 s, and for the
+// charts.
 func lookAtOne(ctx context.Context, base string) {
+	go follow(ctx, base+"/console/api/v1/queues/queue-07/events")
 	go visit(ctx, base+"/console/api/v1/queues/queue-07/history?window=15m", 5*time.Second)
 	visit(ctx, base+"/console/queues/queue-07", 3*time.Second)
+}
+
+// follow reads a stream of events to its end.
+func follow(ctx context.Context, events string) {
+	if resp, err := fetch(ctx, events); err == nil {
+		defer resp.Body.Close()
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			continue
+		}
+	}
 }
 
 // visit asks for a page, and every so often again.

@@ -28,6 +28,7 @@ type queueView struct {
 	Standing  string // how what holds it up ends; empty if nothing does
 	Window    string // of the charts
 	History   string // where the charts have their values from
+	Events    string // where what happens to it is followed
 	Actions   []action
 	Parts     []part
 	Lanes     []laneRow
@@ -70,6 +71,7 @@ func readQueue(r *request) (any, error) {
 		v.Window = "24h"
 	}
 	v.History = r.console.root + "/api" + apiPath("queues", name, "history") + "?window=" + v.Window
+	v.Events = r.console.root + "/api" + apiPath("queues", name, "events")
 	jobs := r.console.path("queues", name, "jobs") + "?state="
 	for _, s := range jobStates {
 		v.Parts = append(v.Parts, part{s.name, jobs + s.name, s.count(&q.Stats)})
