@@ -18,6 +18,7 @@ type engine struct {
 	source func() leaky.Instant
 	offset leaky.Instant
 	last   leaky.Instant
+	checks int // how many more commits find out whether what is kept makes the same state again
 	closed bool
 	wakes  listeners[queue.Wakeup]
 	rooms  listeners[string]
@@ -77,6 +78,14 @@ func (e *engine) commit(now leaky.Instant) {
 		panic(err)
 	}
 	e.m.Durable(c.Number, now)
+	if t := e.m.Totals(); e.checks > 0 && t.Queues+t.Dead+t.Waiting+t.Scheduled+t.Leased+t.Deferred < 50 {
+		e.checks--
+		e.read(func(tx machine.Transaction) {
+			if err := e.m.CheckKept(tx, now); err != nil {
+				panic(err)
+			}
+		})
+	}
 }
 
 // read reads what memory does not keep.

@@ -1,0 +1,159 @@
+package machine_test
+
+import (
+	"testing"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
+)
+
+const noon = leaky.Instant(1_790_000_000_000_000)
+
+// held is a machine whose commits are durable when a test says so.
+type held struct {
+	*testing.T
+	m      *machine.Machine
+	store  *machine.Memory
+	number uint64
+}
+
+func newHeld(t *testing.T) *held {
+	h := &held{T: t, m: machine.New(1), store: machine.NewMemory()}
+	s, err := machine.NewSpecText(queue.Spec{Name: "q"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, wait, err := h.m.Put(noon, queue.Actor{}, s, 0, false); err != nil || wait == 0 {
+		t.Fatal(wait, err)
+	}
+	h.commit()
+	return h
+}
+
+func (h *held) commit() {
+	h.Helper()
+	c := h.m.Collect(noon)
+	if c == nil {
+		h.Fatal("there is nothing to keep")
+	}
+	o := machine.WriteOptions{Mask: func(_ string, text []byte) []byte { return text }, AuditBytes: 1 << 20}
+	if err := h.store.Update(func(tx machine.Transaction) error { return c.Write(tx, o) }); err != nil {
+		h.Fatal(err)
+	}
+	h.m.Durable(c.Number, noon)
+}
+
+func (h *held) append(ids ...string) ([]queue.Appended, uint64) {
+	jobs := make([]queue.Job, len(ids))
+	for i, id := range ids {
+		jobs[i] = queue.Job{Queue: "q", ID: id, Payload: []byte("1")}
+	}
+	a := machine.NewAppending(jobs, false)
+	wait, _ := h.m.Append(noon, a)
+	return a.Answers, wait
+}
+
+func (h *held) reserve() ([]queue.Reservation, uint64) {
+	h.Helper()
+	h.number++
+	g, err := h.m.Reserve(noon, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: h.number, Max: 9})
+	if err != nil {
+		h.Fatal(err)
+	}
+	_ = h.store.View(func(tx machine.Transaction) error { g.Read(tx); return nil })
+	h.m.Jobs(noon, g)
+	return g.Reserved.Jobs, g.Wait
+}
+
+func (h *held) cancel(id string) (queue.State, uint64) {
+	h.Helper()
+	s, wait, err := h.m.Cancel(noon, queue.Actor{}, "q", id)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return s, wait
+}
+
+func TestAJobIsSeenAndGrantedWhenItsCommitIsDurable(t *testing.T) {
+	h := newHeld(t)
+	first, wait := h.append("a", "b", "a")
+	if wait == 0 || first[1].Position != 2 || first[2].Outcome != queue.Duplicate || first[2].Position != 1 {
+		t.Fatalf("%+v, waits for %d", first, wait)
+	}
+	if again, later := h.append("b"); again[0].Outcome != queue.Duplicate || later != wait {
+		t.Fatalf("%+v waits for %d, not %d", again, later, wait)
+	}
+	if _, err := h.m.FindJob(noon, "q", "a"); err == nil || h.m.Totals().Waiting != 0 {
+		t.Fatalf("a job is seen that may vanish: %v, %+v", err, h.m.Totals())
+	}
+	if jobs, wait := h.reserve(); len(jobs) != 0 || wait != 0 {
+		t.Fatalf("granted %d jobs, waits for %d", len(jobs), wait)
+	}
+	h.commit()
+	jobs, wait := h.reserve()
+	if len(jobs) != 2 || jobs[0].ID != "a" || wait != 0 {
+		t.Fatalf("granted %+v, waits for %d", jobs, wait)
+	}
+}
+
+func TestAnEndIsAnsweredWhenItsCommitIsDurable(t *testing.T) {
+	h := newHeld(t)
+	h.append("a")
+	h.commit()
+	jobs, _ := h.reserve()
+	s := []queue.Settlement{{Lease: queue.Lease{Queue: "q", ID: "a", Fence: jobs[0].Fence}, Verdict: queue.Deliver}}
+	done, wait := h.m.Settle(noon, s)
+	again, same := h.m.Settle(noon, s)
+	if done[0].State != queue.Delivered || again[0].State != queue.Delivered || wait == 0 || same != wait {
+		t.Fatalf("%+v waits for %d, and again %+v for %d", done, wait, again, same)
+	}
+	if twice, same := h.append("a"); twice[0].State != queue.Delivered || same != wait {
+		t.Fatalf("%+v waits for %d, not %d", twice, same, wait)
+	}
+	h.commit()
+	if _, wait := h.m.Settle(noon, s); wait != 0 {
+		t.Fatalf("what is durable waits for %d", wait)
+	}
+}
+
+func TestAnArrivingJobCanEndBeforeItsCommitIsDurable(t *testing.T) {
+	h := newHeld(t)
+	_, came := h.append("a", "b")
+	if s, wait := h.cancel("a"); s != queue.Cancelled || wait != came {
+		t.Fatalf("%v waits for %d, not %d", s, wait, came)
+	}
+	c := h.m.Collect(noon) // which is under way
+	if s, wait := h.cancel("b"); s != queue.Cancelled || wait != c.Number+1 {
+		t.Fatalf("%v waits for %d, not %d", s, wait, c.Number+1)
+	}
+	h.m.Durable(c.Number, noon)
+	if jobs, _ := h.reserve(); len(jobs) != 0 || h.m.Totals().Waiting != 0 {
+		t.Fatalf("granted %+v of %+v", jobs, h.m.Totals())
+	}
+}
+
+func TestAQueueCanBeDeletedWhileJobsArrive(t *testing.T) {
+	h := newHeld(t)
+	h.append("a", "b")
+	c := h.m.Collect(noon)
+	if _, err := h.m.Delete(noon, queue.Actor{}, "q", queue.AnyRevision, true); err != nil {
+		t.Fatal(err)
+	}
+	h.m.Durable(c.Number, noon)
+	if left := h.m.Totals(); left != (queue.Totals{}) {
+		t.Fatalf("%+v are left", left)
+	}
+	if h.m.Sweep(noon) == 0 {
+		t.Fatal("their records are left")
+	}
+}
+
+func TestARefusalWaitsForNothing(t *testing.T) {
+	h := newHeld(t)
+	h.append("a")
+	a := machine.NewAppending([]queue.Job{{Queue: "none", ID: "x", Payload: []byte("1")}}, false)
+	if wait, done := h.m.Append(noon, a); wait != 0 || !done || a.Answers[0].Outcome != queue.UnknownQueue {
+		t.Fatalf("%+v waits for %d", a.Answers, wait)
+	}
+}
