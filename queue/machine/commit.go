@@ -37,7 +37,6 @@ type Commit struct {
 	queues       []*queueState // whose records it has
 	saved        []savedCeilings
 	tallies      []*tally
-	adapted      []*queueState // whose adapted rates it has
 	documents    map[string]queue.Document
 	logUpdates   []logUpdate     // for the log of changes
 	audited      []audited       // for the audit log

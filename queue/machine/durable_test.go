@@ -157,3 +157,38 @@ func TestARefusalWaitsForNothing(t *testing.T) {
 		t.Fatalf("%+v waits for %d", a.Answers, wait)
 	}
 }
+
+func TestAnOrderlyEndKeepsWhatWasTaken(t *testing.T) {
+	h := newHeld(t)
+	r, err := machine.NewRuleText(queue.Rule{
+		Name: "r", Bound: queue.Bound{Rate: leaky.RateOf(1, 3600), Burst: 2}, Algorithm: "token_bucket",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := h.m.PutRule(noon, queue.Actor{}, r, 0); err != nil {
+		t.Fatal(err)
+	}
+	h.commit()
+	left := func(m *machine.Machine, op queue.TakeOp) int64 {
+		keys := []queue.LaneDigest{queue.DigestLane("")}
+		taken, wait, err := m.Take(noon, "r", []queue.Take{{Op: op, Cost: 1}}, keys, nil)
+		if err != nil || wait != 0 {
+			t.Fatal(wait, err)
+		}
+		return taken[0].Remaining
+	}
+	want := left(h.m, queue.TakeNow)
+	c := h.m.CollectLast(noon)
+	o := machine.WriteOptions{Mask: func(_ string, text []byte) []byte { return text }, AuditBytes: 1 << 20}
+	if err := h.store.Update(func(tx machine.Transaction) error { return c.Write(tx, o) }); err != nil {
+		t.Fatal(err)
+	}
+	next := machine.New(2)
+	if err := h.store.View(func(tx machine.Transaction) error { return next.Load(t.Context(), tx, noon) }); err != nil {
+		t.Fatal(err)
+	}
+	if h.m.Tick(noon) != nil || left(next, queue.TakePeek) != left(h.m, queue.TakePeek) {
+		t.Fatalf("%d are left after loading, %d were", left(next, queue.TakePeek), want)
+	}
+}
