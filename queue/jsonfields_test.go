@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestPlace(t *testing.T) {
 		var at place
 		for {
 			token, err := in.ReadToken()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {

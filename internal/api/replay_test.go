@@ -96,11 +96,15 @@ func TestReplayRefuses(t *testing.T) {
 		{"binary", rule, "\x7fELF\x00\x01\x02", asBytes, 400, "is a binary file"},
 		{"no log", rule, strings.Repeat("lorem ipsum\n", 9), asBytes, 400, "format"},
 		{"one endless line", rule, log + strings.Repeat("x", 3<<20), asBytes, 200, `"broken_lines":1`},
-		{"nothing but an endless line", rule + "&format=combined", strings.Repeat("x", 3<<20), asBytes, 400,
-			"none of 1 lines"},
+		{
+			"nothing but an endless line", rule + "&format=combined", strings.Repeat("x", 3<<20), asBytes, 400,
+			"none of 1 lines",
+		},
 		{"too many lines", rule, log + strings.Repeat("\n", 1_000_000), asBytes, 413, "more than 1,000,000 lines"},
-		{"too long unpacked", rule, gzipped(log + strings.Repeat(strings.Repeat("x", 1<<20)+"\n", 65)), asBytes, 413,
-			"64 MiB, unpacked"},
+		{
+			"too long unpacked", rule, gzipped(log + strings.Repeat(strings.Repeat("x", 1<<20)+"\n", 65)), asBytes, 413,
+			"64 MiB, unpacked",
+		},
 		{"a packed file cut short", rule, gzipped(accessLog(9999, 77))[:9000], asBytes, 400, "cut short"},
 		{"too many keys", rule, accessLog(400_000, 400_000), asBytes, 413, "too many keys"},
 	} {

@@ -135,8 +135,10 @@ func changeApp(a *wire.App, anew bool) action {
 		name, label, help, flag string
 		texts                   []string
 	}{
-		{"prefixes", "Names of queues and rules that are its own", "Such as acme-*, or ses.otp. One a line.", "--prefix",
-			a.Prefixes},
+		{
+			"prefixes", "Names of queues and rules that are its own", "Such as acme-*, or ses.otp. One a line.", "--prefix",
+			a.Prefixes,
+		},
 		{"secrets", "Secrets that its targets may name", "Patterns: * stands for anything.", "--secret", a.Secrets},
 		{"hosts", "Hosts that its targets may name", "Patterns: * stands for anything.", "--host", a.Hosts},
 		{"senders", "Senders of mail that its targets may name", "Patterns: * stands for anything.", "--sender", a.Senders},

@@ -26,7 +26,9 @@ func TestFirstViewOnRedis(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	base := ingress(t, "--redis", server.URL(), "--init", "--no-auth")
 	manyQueues(t, base, "")
-	await.Until(t, "there are all", func() bool { return strings.Contains(get(t, base+"/v1/overview?limit=1"), `"total":10000`) })
+	await.Until(t, "there are all", func() bool {
+		return strings.Contains(get(t, base+"/v1/overview?limit=1"), `"total":10000`)
+	})
 	url := func(path string) string { return base + "/console" + path }
 	views(t, browser.New(t, browser.Options{}), url)
 }

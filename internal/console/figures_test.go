@@ -133,8 +133,8 @@ func lookAtAll(ctx context.Context, base string) {
 	visit(ctx, base+"/console/", 2*time.Second)
 }
 
-// lookAtOne does what the open page of a queue does: it follows its events, asks for itself again every 3 s, and for the
-// charts.
+// lookAtOne does what the open page of a queue does: it follows its events, asks for itself again every 3 s, and for
+// the charts.
 func lookAtOne(ctx context.Context, base string) {
 	go follow(ctx, base+"/console/api/v1/queues/queue-07/events")
 	go visit(ctx, base+"/console/api/v1/queues/queue-07/history?window=15m", 5*time.Second)

@@ -23,7 +23,9 @@ func TestContentIsShownSafelyAndBounded(t *testing.T) {
 		{"text", wire.Job{ContentType: "text/plain", PayloadBase64: encoded("héllo")}, "héllo", false, false},
 		{"binary", wire.Job{ContentType: "image/png", PayloadBase64: encoded("\x89PNG\x00")}, "00000000  89 50", false, true},
 		{
-			"much of it", wire.Job{ContentType: "text/plain", PayloadBase64: encoded(strings.Repeat("é", 1<<19))}, "éé", true,
+			"much of it",
+			wire.Job{ContentType: "text/plain", PayloadBase64: encoded(strings.Repeat("é", 1<<19))},
+			"éé", true,
 			false,
 		},
 		{

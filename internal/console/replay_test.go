@@ -115,8 +115,10 @@ func TestReplayOfHostileFiles(t *testing.T) {
 		{"no log", file(t, "c.log", strings.Repeat("lorem ipsum\n", 9)), "does not tell the format"},
 		{"an endless line", file(t, "d.log", strings.Repeat("x", 3<<20)), "does not tell the format"},
 		{"too many lines", file(t, "e.log", strings.Repeat("{}\n", 1_000_001)), "time"},
-		{"too many blank lines", file(t, "f.log", `{"time":"2026-03-01T12:00:00Z"}`+strings.Repeat("\n", 1_000_001)),
-			"1,000,000 lines"},
+		{
+			"too many blank lines", file(t, "f.log", `{"time":"2026-03-01T12:00:00Z"}`+strings.Repeat("\n", 1_000_001)),
+			"1,000,000 lines",
+		},
 		{"a name", file(t, `<img src=x onerror="document.title='broken'">.log`, "\x00"), "<img src=x"},
 		{"long", file(t, "g.log", strings.Repeat(strings.Repeat("x", 1023)+"\n", 65<<10)), "longer than 64 MiB"},
 	} {
@@ -167,7 +169,7 @@ func TestReplayForms(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			kind, body := form(c.log)
-			req, err := http.NewRequestWithContext(t.Context(), "POST", r.url("/replay"), bytes.NewReader(body))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url("/replay"), bytes.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}

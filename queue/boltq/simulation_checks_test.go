@@ -56,7 +56,6 @@ type simQueue struct {
 	starts  []law.Start
 	since   leaky.Instant // starts before are of another segment
 	maxCost int64
-	pausing bool
 }
 
 type simJob struct {

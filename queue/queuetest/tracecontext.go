@@ -9,7 +9,8 @@ import (
 )
 
 var traceRules = []rule{
-	{"a job keeps its trace context on the overflow, through retries, when it is dead and when it is replayed",
+	{
+		"a job keeps its trace context on the overflow, through retries, when it is dead and when it is replayed",
 		func(r *rig) {
 			s := r.overflowOf("q", "unlimited", withCapacity(1), leased(time.Minute, 2))
 			j := job(s.q, "a")
@@ -37,5 +38,6 @@ var traceRules = []rule{
 			}
 			r.replays(s.q, []string{"a"}, queue.Replayed)
 			carries("replayed", r.drain(s.q)[0].Job)
-		}},
+		},
+	},
 }

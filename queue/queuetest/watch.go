@@ -146,14 +146,14 @@ var watchRules = []rule{
 	{"a watcher that asks often has a deputy", func(r *rig) {
 		q := r.queue("q", "100/s")
 		r.accept(q, numbered("j", 200)...)
-		asks := func(client string, jobs int, ms time.Duration) {
+		asks := func(client string, jobs int, ms int64) {
 			r.Helper()
 			res := r.reserveAs(client, q, 100)
-			if want := ms * time.Millisecond; len(res.Jobs) != jobs || res.Next != want || len(res.Lost) > 0 {
+			if want := time.Duration(ms) * time.Millisecond; len(res.Jobs) != jobs || res.Next != want || len(res.Lost) > 0 {
 				r.Errorf("%s: %d jobs, told %v, lost %v; want %d, %v", client, len(res.Jobs), res.Next, res.Lost, jobs, want)
 			}
 		}
-		wait := func(ms time.Duration) { r.clock.Advance(ms * time.Millisecond) }
+		wait := func(ms int64) { r.clock.Advance(time.Duration(ms) * time.Millisecond) }
 		asks("watcher", 6, 35) // up to the horizon; the next departs at 60
 		asks("deputy", 0, 4*35)
 		asks("third", 0, 35+750)

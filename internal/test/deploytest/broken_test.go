@@ -292,8 +292,10 @@ func TestBroken(t *testing.T) {
 			"alerts", "prometheus/alerts.yml", "alert: PenstockHeld", "alert: PenstockHolds",
 			"PenstockHolds: a test has it quiet: false, and firing: false",
 		},
-		{"runbook", runbook, "### PenstockHeld\n", "### PenstockHolds\n",
-			"a section about PenstockHolds, and there is no such alert"},
+		{
+			"runbook", runbook, "### PenstockHeld\n", "### PenstockHolds\n",
+			"a section about PenstockHolds, and there is no such alert",
+		},
 		{
 			"runbook", runbook, "### PenstockHeld\n", "### PenstockHolds\n",
 			"PenstockHeld: docs/runbook.md does not say what it means",
