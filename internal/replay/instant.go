@@ -175,7 +175,8 @@ func combinedInstant(t []byte) (leaky.Instant, bool) {
 		return 0, false
 	}
 	seconds := at.Unix() - offset
-	return leaky.Instant(seconds * 1_000_000), seconds >= 0
+	instant := leaky.Instant(seconds * 1_000_000)
+	return instant, instant >= 0 && instant <= lastInstant
 }
 
 func digits(b []byte) (n int, ok bool) {

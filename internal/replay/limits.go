@@ -14,7 +14,8 @@ type Limits struct {
 	// Bytes are those of one log, unpacked, and Lines its lines.
 	Bytes int64
 	Lines int
-	// Hold is told from time to time how many bytes the replay holds, at most. Its error ends the replay.
+	// Hold is told how many bytes the replay holds, at most, before it reads and then as it goes on. Its error ends the
+	// replay.
 	Hold func(bytes int64) error
 }
 
@@ -65,15 +66,30 @@ const (
 	waitCost    = 8   // a job that waits
 )
 
-// held is how much memory is in use, about.
+// checkEvery is after how many lines, and after how many requests, check is called: few enough that keys of the greatest
+// length take about 1 MiB of each template in between.
+const checkEvery = 256
+
+// check ends a replay that nobody waits for any more, or that holds more than it may.
+func (p *play) check() error {
+	if err := p.ctx.Err(); err != nil {
+		return err
+	}
+	if hold := p.options.Limits.Hold; hold != nil {
+		return hold(p.held())
+	}
+	return nil
+}
+
+// held is how much memory is in use, about, with what the logs and the keys that were read are going to take.
 func (p *play) held() int64 {
-	n := int64(len(p.sources))*sourceCost + int64(cap(p.second))*requestCost
+	n := int64(len(p.options.Logs))*sourceCost + int64(cap(p.second))*requestCost
 	n += int64(len(p.timeline.rows)) * int64(64+8*p.timeline.cols)
 	for _, r := range p.rings {
 		n += int64(len(r.names))*nameCost + 2*r.bytes
 	}
 	for _, t := range p.trials {
-		n += int64(cap(t.keys))*keyCost + t.repeats*repeatCost + t.slots*slotCost + t.entries()*entryCost
+		n += int64(max(cap(t.keys), len(p.rings[t.ring].names)))*keyCost + t.repeats*repeatCost + t.slots*slotCost + t.entries()*entryCost
 	}
 	for _, s := range p.sims {
 		n += int64(cap(s.departures)) * waitCost

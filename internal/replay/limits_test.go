@@ -1,7 +1,7 @@
 package replay
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -31,11 +31,11 @@ func TestHeldIsWhatIsMeasured(t *testing.T) {
 			}
 			in := strings.NewReader(log.String())
 			before := heap()
-			p, err := newPlay(&Options{Logs: []Log{{"log", in}}, Rules: []Rule{rule}})
+			p, err := newPlay(t.Context(), &Options{Logs: []Log{{"log", in}}, Rules: []Rule{rule}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := p.run(context.Background()); err != nil {
+			if err := p.run(); err != nil {
 				t.Fatal(err)
 			}
 			said, is := p.held(), heap()-before
@@ -45,6 +45,72 @@ func TestHeldIsWhatIsMeasured(t *testing.T) {
 				t.Errorf("it holds %d bytes, and says %d", is, said)
 			}
 		})
+	}
+}
+
+// A replay that may not hold more ends within a few hundred lines, with what it was told, wherever its memory goes: to
+// keys that are read, to what rules know of them, or to the requests of one second.
+func TestHoldIsAskedAsItGrows(t *testing.T) {
+	enough := errors.New("that is enough")
+	for _, c := range []struct {
+		name, rule string
+		key        func(line int) string
+		spread     bool
+	}{
+		{"long keys", "meter rate=5/s", func(i int) string { return fmt.Sprintf("%01000d", i) }, false},
+		{"keys that come again", "meter rate=5/s", func(i int) string { return fmt.Sprint(i % 20_000) }, false},
+		{"one second", "meter rate=5/s", func(int) string { return "k" }, true},
+		{"each request is kept", "sliding_log limit=10000 period=1h", func(int) string { return "k" }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log strings.Builder
+			log.WriteString("time,key\n")
+			for i := range 60_000 {
+				fmt.Fprintf(&log, "1000,%s\n", c.key(i))
+			}
+			key := "key"
+			rule, err := ReadRule(c.rule, &key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told, greatest := int64(sourceCost), int64(0)
+			o := Options{Logs: []Log{{"log", strings.NewReader(log.String())}}, Rules: []Rule{rule}, Spread: c.spread}
+			o.Limits.Hold = func(n int64) error {
+				greatest, told = max(greatest, n-told), n
+				return nil
+			}
+			if _, err := Run(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			most := told - 1
+			if greatest > 2<<20 {
+				t.Errorf("it took %d bytes more at once", greatest)
+			}
+			o.Logs[0].In = strings.NewReader(log.String())
+			o.Limits.Hold = func(n int64) error {
+				if n > most {
+					return enough
+				}
+				return nil
+			}
+			if _, err := Run(t.Context(), o); !errors.Is(err, enough) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// Buffers are asked for before they are made: nothing of the log is read before.
+func TestHoldIsAskedBeforeReading(t *testing.T) {
+	enough := errors.New("that is enough")
+	in := strings.NewReader(line("10.0.0.1", "12:00:00"))
+	size := in.Len()
+	_, err := Run(t.Context(), Options{
+		Logs: []Log{{"log", in}}, Rules: rules(t, "meter rate=5/s"),
+		Limits: Limits{Hold: func(int64) error { return enough }},
+	})
+	if !errors.Is(err, enough) || in.Len() != size {
+		t.Errorf("%v, %d bytes of %d are left", err, in.Len(), size)
 	}
 }
 

@@ -89,11 +89,11 @@ type QueueStep struct {
 
 // Run replays. Its error, but for that of ctx, says what about the logs or the options cannot be understood.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	p, err := newPlay(&o)
+	p, err := newPlay(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.run(ctx); err != nil {
+	if err := p.run(); err != nil {
 		return nil, err
 	}
 	return p.report()
@@ -101,6 +101,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // play is a replay at work.
 type play struct {
+	ctx      context.Context
 	options  *Options
 	rings    []*keyring
 	trials   []*trial
@@ -118,11 +119,11 @@ type play struct {
 	second         []request     // those of one whole second, to be spread
 }
 
-func newPlay(o *Options) (*play, error) {
+func newPlay(ctx context.Context, o *Options) (*play, error) {
 	if len(o.Rules) == 0 && len(o.Queues) == 0 {
 		return nil, errors.New("nothing to try: give a rule or a queue")
 	}
-	p := &play{options: o, came: make([]window, len(spans))}
+	p := &play{ctx: ctx, options: o, came: make([]window, len(spans))}
 	for i := range o.Rules {
 		ring, err := p.ring(o.Rules[i].Key)
 		if err != nil {
@@ -144,11 +145,15 @@ func newPlay(o *Options) (*play, error) {
 			row[p.timeline.sums+i] = s.depth(begin)
 		}
 	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
 	for _, log := range o.Logs {
 		s, err := openSource(log, p.rings, o, &p.faults)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", log.Name, err)
 		}
+		s.check = p.check
 		p.sources = append(p.sources, s)
 	}
 	return p, nil
@@ -173,10 +178,10 @@ func (p *play) ring(key *string) (int, error) {
 }
 
 // run merges the sources by their instants.
-func (p *play) run(ctx context.Context) error {
+func (p *play) run() error {
 	open := p.sources
 	for i := 0; i < len(open); {
-		more, err := p.more(ctx, open[i])
+		more, err := open[i].more()
 		if err != nil {
 			return fmt.Errorf("%s: %w", open[i].name, err)
 		}
@@ -190,13 +195,15 @@ func (p *play) run(ctx context.Context) error {
 		first, until := earliest(open)
 		s := open[first]
 		for s.next < s.sorted && s.requests[s.next].at <= until {
-			p.take(s.requests[s.next])
+			if err := p.take(s.requests[s.next]); err != nil {
+				return err
+			}
 			s.next++
 		}
 		if s.next < s.sorted {
 			continue
 		}
-		more, err := p.more(ctx, s)
+		more, err := s.more()
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -204,8 +211,7 @@ func (p *play) run(ctx context.Context) error {
 			open = slices.Delete(slices.Clone(open), first, first+1)
 		}
 	}
-	p.flush()
-	return nil
+	return p.flush()
 }
 
 // earliest returns the source whose turn it is, and until when.
@@ -222,26 +228,8 @@ func earliest(open []*source) (first int, until leaky.Instant) {
 	return first, until
 }
 
-// more reports whether a source has a request, after reading on if needed.
-func (p *play) more(ctx context.Context, s *source) (bool, error) {
-	for s.next >= s.sorted {
-		if s.ended && s.next >= len(s.requests) {
-			return false, nil
-		}
-		if err := s.fill(ctx); err != nil {
-			return false, err
-		}
-		if hold := p.options.Limits.Hold; hold != nil {
-			if err := hold(p.held()); err != nil {
-				return false, err
-			}
-		}
-	}
-	return true, nil
-}
-
 // take is given the requests in their order, but for those that are late.
-func (p *play) take(r request) {
+func (p *play) take(r request) error {
 	if !p.begun {
 		p.begun, p.first, p.now = true, r.at, r.at
 	}
@@ -253,32 +241,43 @@ func (p *play) take(r request) {
 	whole := r.at%1_000_000 == 0
 	p.fractions = p.fractions || !whole
 	if !p.options.Spread {
-		p.decide(&r)
-		return
+		return p.decide(&r)
 	}
 	if len(p.second) > 0 && p.second[0].at != r.at {
-		p.flush()
+		if err := p.flush(); err != nil {
+			return err
+		}
 	}
 	if !whole {
-		p.decide(&r)
-		return
+		return p.decide(&r)
 	}
 	p.second = append(p.second, r)
+	if len(p.second)%checkEvery == 0 {
+		return p.check()
+	}
+	return nil
 }
 
 // flush decides about the requests of a whole second.
-func (p *play) flush() {
+func (p *play) flush() error {
 	for i := range p.second {
 		r := &p.second[i]
 		r.at += leaky.Instant(1_000_000 * int64(i) / int64(len(p.second)))
-		p.decide(r)
+		if err := p.decide(r); err != nil {
+			return err
+		}
 	}
 	p.second = p.second[:0]
+	return nil
 }
 
 // decide asks all rules and queues about one request.
-func (p *play) decide(r *request) {
-	p.requests++
+func (p *play) decide(r *request) error {
+	if p.requests++; p.requests%checkEvery == 0 {
+		if err := p.check(); err != nil {
+			return err
+		}
+	}
 	r.at = max(r.at, p.decided) // one with a fraction may come behind a second that was spread
 	p.decided = r.at
 	row := p.timeline.at(r.at)
@@ -303,6 +302,7 @@ func (p *play) decide(r *request) {
 		deepest := &row[p.timeline.sums+i]
 		*deepest = max(*deepest, int64(len(s.departures)-s.head))
 	}
+	return nil
 }
 
 func (p *play) report() (*Report, error) {

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -113,9 +114,34 @@ func TestBrokenOff(t *testing.T) {
 	}
 }
 
+// A log that ends with the year 9999 is replayed as another, and its report can be written, though what waits leaves
+// later than JSON can say. One of the year 10000 has lines that are broken.
+func TestEndOfTime(t *testing.T) {
+	q, err := ReadQueue("rate=1/d capacity=1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := strings.ReplaceAll(line("10.0.0.1", "12:00:00"), "10/Oct/2026", "30/Dec/9999")
+	for _, beyond := range []string{"31/Dec/9999:12:00:00 +0000", "31/Dec/9999:23:00:00 -0200"} {
+		o := Options{Queues: []Queue{q}, Logs: []Log{{"log", strings.NewReader(strings.Repeat(ended, 9) +
+			strings.Replace(line("10.0.0.1", "12:00:00"), "10/Oct/2026:12:00:00 +0000", beyond, 1))}}}
+		r, err := Run(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Requests != 9 || r.Broken != 1 || r.Queues[0].Accepted != 9 || strings.Contains(string(text), "last_left") {
+			t.Errorf("%s: %s", beyond, text)
+		}
+	}
+}
+
 // TestNoAllocation: a line of a known key takes no memory.
 func TestNoAllocation(t *testing.T) {
-	p, err := newPlay(&Options{
+	p, err := newPlay(t.Context(), &Options{
 		Rules: rules(t, "meter rate=5/s burst=10"),
 		Logs:  []Log{{"log", strings.NewReader(line("10.0.0.1", "12:00:00"))}},
 	})
@@ -128,7 +154,9 @@ func TestNoAllocation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.take(r)
+		if err := p.take(r); err != nil {
+			t.Fatal(err)
+		}
 	}); got != 0 {
 		t.Errorf("%v allocations", got)
 	}

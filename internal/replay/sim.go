@@ -80,12 +80,13 @@ type QueueOutcome struct {
 	Refused  int64   `json:"refused"`
 	Share    float64 `json:"share_refused"`
 	// Never is how many of those refused cost more than a job may.
-	Never    int64          `json:"can_never_pass"`
-	Deepest  int64          `json:"deepest"`
-	WaitP50  queue.Duration `json:"wait_p50"`
-	WaitP99  queue.Duration `json:"wait_p99"`
-	WaitMax  queue.Duration `json:"wait_max"`
-	LastLeft time.Time      `json:"last_left,omitzero"`
+	Never   int64          `json:"can_never_pass"`
+	Deepest int64          `json:"deepest"`
+	WaitP50 queue.Duration `json:"wait_p50"`
+	WaitP99 queue.Duration `json:"wait_p99"`
+	WaitMax queue.Duration `json:"wait_max"`
+	// LastLeft is missing if none was accepted, and behind the year 9999.
+	LastLeft time.Time `json:"last_left,omitzero"`
 }
 
 func (s *queueSim) outcome() QueueOutcome {
@@ -97,8 +98,9 @@ func (s *queueSim) outcome() QueueOutcome {
 	if o.Requests > 0 {
 		o.Share = float64(o.Refused) / float64(o.Requests)
 	}
-	if s.accepted > 0 {
-		o.LastLeft = s.last.Time().UTC()
+	// JSON has no instant behind the year 9999.
+	if left := s.last.Time().UTC(); s.accepted > 0 && left.Year() <= 9999 {
+		o.LastLeft = left
 	}
 	return o
 }

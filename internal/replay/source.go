@@ -2,7 +2,6 @@ package replay
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -58,6 +57,7 @@ type source struct {
 	cost    int // the slot of the cost, -1 if every request costs 1
 	faults  *faults
 	scratch []byte
+	check   func() error // as play.check
 
 	requests []request
 	sorted   int // of which stand in their place
@@ -135,14 +135,29 @@ func (o *Options) open(name string, in *lines, first []byte) (format, error) {
 	return nil, fmt.Errorf("--format %q: must be combined, ndjson or csv", kind)
 }
 
-// fill reads on until the first of requests stands in its place, or the log is at its end.
-func (s *source) fill(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
+// more reports whether there is a request, after reading on if needed.
+func (s *source) more() (bool, error) {
+	for s.next >= s.sorted {
+		if s.ended && s.next >= len(s.requests) {
+			return false, nil
+		}
+		if err := s.fill(); err != nil {
+			return false, err
+		}
 	}
+	return true, nil
+}
+
+// fill reads on until the first of requests stands in its place, or the log is at its end.
+func (s *source) fill() error {
 	s.requests = append(s.requests[:0], s.requests[s.next:]...)
 	s.next = 0
-	for len(s.requests) < 2*Window && !s.ended {
+	for n := 0; len(s.requests) < 2*Window && !s.ended; n++ {
+		if n%checkEvery == 0 {
+			if err := s.check(); err != nil {
+				return err
+			}
+		}
 		line, err := s.lines.next()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -172,7 +187,7 @@ func (s *source) fill(ctx context.Context) error {
 	if !s.ended {
 		s.sorted -= Window
 	}
-	return nil
+	return s.check()
 }
 
 func blank(line []byte) bool {
@@ -202,13 +217,13 @@ func (s *source) request(line []byte) (r request, err error) {
 	}
 	for i, t := range s.keys {
 		key, err := t.expand(s.scratch, values)
+		if !t.verbatim() {
+			s.scratch = key[:0]
+		}
 		if err != nil {
 			r.keys[i] = noKey
 			s.faults.unkeyed(i, s.name, s.lines.number, err)
 			continue
-		}
-		if len(t) > 1 {
-			s.scratch = key[:0]
 		}
 		r.keys[i] = s.rings[i].number(key)
 	}

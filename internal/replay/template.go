@@ -62,9 +62,13 @@ func parseTemplate(text string) (template, error) {
 
 var errKeyLong = fmt.Errorf("has a key of more than %d bytes", queue.MaxRuleKeyBytes)
 
-// expand returns the key that the fields of a line make, which may be one of them or be in buf.
+// verbatim is whether a key is the value of one field, as it is.
+func (t template) verbatim() bool { return len(t) == 1 && t[0].field != "" }
+
+// expand returns the key that the fields of a line make, which is one of them or in buf. With an error too it returns
+// buf, so that no line takes a new one.
 func (t template) expand(buf []byte, fields [][]byte) ([]byte, error) {
-	if len(t) == 1 && t[0].field != "" {
+	if t.verbatim() {
 		v := fields[t[0].slot]
 		if len(v) == 0 {
 			return nil, t[0].missing()
@@ -83,12 +87,15 @@ func (t template) expand(buf []byte, fields [][]byte) ([]byte, error) {
 		}
 		v := fields[p.slot]
 		if len(v) == 0 {
-			return nil, p.missing()
+			return buf, p.missing()
+		}
+		if len(buf)+len(v) > queue.MaxRuleKeyBytes { // a line has a great value once, and a key may have it often
+			return buf, errKeyLong
 		}
 		buf = encode(buf, v, p.stop)
 	}
 	if len(buf) > queue.MaxRuleKeyBytes {
-		return nil, errKeyLong
+		return buf, errKeyLong
 	}
 	return buf, nil
 }

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -24,5 +25,23 @@ func TestTemplate(t *testing.T) {
 		if _, err := parseTemplate(bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
+	}
+}
+
+// A key that is too long takes no more than a short one, however often it has a great value, and no new buffer.
+func TestTooLongKeysTakeNothing(t *testing.T) {
+	keys, err := parseTemplate(strings.Repeat("{a}:", 50))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := [][]byte{[]byte(strings.Repeat("x", MaxLineBytes))}
+	buf := make([]byte, 0, 4096)
+	if got := testing.AllocsPerRun(100, func() {
+		b, err := keys.expand(buf, values)
+		if !errors.Is(err, errKeyLong) || cap(b) != cap(buf) {
+			t.Fatalf("%v, a buffer of %d", err, cap(b))
+		}
+	}); got != 0 {
+		t.Errorf("%v allocations", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // TestForgotten: the states of keys that are not seen again are forgotten, and what was counted of them is not.
 func TestForgotten(t *testing.T) {
-	p, err := newPlay(&Options{Rules: rules(t, "meter rate=5/s burst=10", "meter rate=1/s burst=1000")})
+	p, err := newPlay(t.Context(), &Options{Rules: rules(t, "meter rate=5/s burst=10", "meter rate=1/s burst=1000")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,11 +21,17 @@ func TestForgotten(t *testing.T) {
 		if i == 0 {
 			r.cost = 999
 		}
-		p.take(r)
+		if err := p.take(r); err != nil {
+			t.Fatal(err)
+		}
 		r.cost = 1 // what is kept of a key that comes once is no state
-		p.take(r)
+		if err := p.take(r); err != nil {
+			t.Fatal(err)
+		}
 	}
-	p.take(request{at: leaky.Instant(n) * 1000, cost: 1000}) // the first key again
+	if err := p.take(request{at: leaky.Instant(n) * 1000, cost: 1000}); err != nil { // the first key again
+		t.Fatal(err)
+	}
 	if got := p.trials[1].refused; got != 1 {
 		t.Errorf("%d refused of a key that had used up its burst 100 s ago, of which 1000 s are owed", got)
 	}
@@ -47,13 +53,15 @@ func TestOnceAndAgain(t *testing.T) {
 		"concurrency limit=5 ttl=1s",
 	} {
 		for _, cost := range []int32{1, 5, 6} {
-			p, err := newPlay(&Options{Rules: rules(t, text)})
+			p, err := newPlay(t.Context(), &Options{Rules: rules(t, text)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			r := request{at: 7_000_000, cost: cost}
 			r.keys[0] = p.rings[0].number([]byte("k"))
-			p.take(r)
+			if err := p.take(r); err != nil {
+				t.Fatal(err)
+			}
 			once := p.trials[0].outcome(p.rings[0], 0)
 			if p.trials[0].keys[0].more != nil {
 				t.Fatal("a key that came once has a state")
