@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +21,11 @@ import (
 func startNATS(t *testing.T, deploy files) map[string]*server.Server {
 	t.Helper()
 	names := []string{"nats-1", "nats-2", "nats-3"}
-	ports := freePorts(t, len(names))
+	host := ownLoopback()
+	ports := freePorts(t, host, len(names))
 	var routes []*url.URL
 	for _, port := range ports {
-		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", port)})
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprint(host, ":", port)})
 	}
 	cluster := map[string]*server.Server{}
 	for i, name := range names {
@@ -32,7 +35,7 @@ func startNATS(t *testing.T, deploy files) map[string]*server.Server {
 		}
 		o.Host, o.Port, o.NoSigs = "127.0.0.1", server.RANDOM_PORT, true
 		o.HTTPHost, o.HTTPPort = "127.0.0.1", server.RANDOM_PORT
-		o.Cluster.Host, o.Cluster.Port, o.Routes, o.StoreDir = "127.0.0.1", ports[i], routes, t.TempDir()
+		o.Cluster.Host, o.Cluster.Port, o.Routes, o.StoreDir = host, ports[i], routes, t.TempDir()
 		s, err := server.NewServer(o)
 		if err != nil {
 			t.Fatal(err)
@@ -53,12 +56,21 @@ func startNATS(t *testing.T, deploy files) map[string]*server.Server {
 	return cluster
 }
 
-// freePorts are ports of loopback that nobody has at this moment.
-func freePorts(t *testing.T, n int) []int {
+// ownLoopback is an address of loopback that no other process listens on, where there is more than one: a port that is
+// free there stays free until a server has it.
+func ownLoopback() string {
+	if pid := os.Getpid(); runtime.GOOS == "linux" {
+		return fmt.Sprintf("127.%d.%d.%d", 1+pid>>16&127, pid>>8&255, pid&255)
+	}
+	return "127.0.0.1"
+}
+
+// freePorts are ports of an address that nobody has at this moment.
+func freePorts(t *testing.T, host string, n int) []int {
 	t.Helper()
 	var ports []int
 	for range n {
-		ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", host+":0")
 		if err != nil {
 			t.Fatal(err)
 		}
