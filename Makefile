@@ -23,8 +23,9 @@ RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 TESTFLAGS := -trimpath -vet=all -shuffle=on -timeout 20m
 
 # In these, one goroutine works at a time: there is no race to find, and the detector would make them ten times slower.
-SEQUENTIAL := ./docs ./leaky ./queue ./queue/audit ./queue/jobrecord ./queue/jsondepth ./queue/move ./queue/quote \
-	./queue/ruleset ./queue/status ./queue/queuetest ./internal/config ./internal/prove/law ./internal/replay/... ./internal/test/deploytest
+SEQUENTIAL := ./docs ./leaky ./queue ./queue/audit ./queue/jobrecord ./queue/jsondepth ./queue/machine ./queue/move \
+	./queue/quote ./queue/ruleset ./queue/status ./queue/queuetest ./internal/config ./internal/prove/law \
+	./internal/replay/... ./internal/test/deploytest
 
 # All others run under the race detector, but for libraries that copy pages and parse texts, whose races are their own
 # tests' business. They start real servers, which share the cores with them. The slowest come first, so that none is

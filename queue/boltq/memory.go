@@ -1,7 +1,6 @@
 package boltq
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"sync"
@@ -105,7 +104,7 @@ func (t *memoryTable) Put(key, value []byte) error {
 		})
 		return nil
 	}
-	r := &record{string(bytes.Clone(key)), value}
+	r := &record{string(key), value}
 	t.insert(r)
 	t.of.undo = append(t.of.undo, func() { t.remove(r) })
 	return nil

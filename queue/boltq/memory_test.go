@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.etcd.io/bbolt"
@@ -91,4 +92,12 @@ func shown(s storage, name, from []byte) (text string) {
 		return nil
 	})
 	return text + fmt.Sprint(err)
+}
+
+// There is nothing in it to be read alone.
+func TestMemoryIsNeverReadOnly(t *testing.T) {
+	_, err := OpenMemory(t.Context(), Options{ReadOnly: true})
+	if err == nil || !strings.Contains(err.Error(), "ReadOnly") {
+		t.Error(err)
+	}
 }

@@ -35,6 +35,9 @@ func OpenMemory(ctx context.Context, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opts.ReadOnly {
+		return nil, errors.New("boltq: ReadOnly: a store in memory is empty when it is opened, so there is nothing to read")
+	}
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = 1 << 30
 	}
@@ -91,7 +94,7 @@ func (e *Engine) start(ctx context.Context) (err error) {
 
 // keepChanges stores how long changes are kept, or reads it if the options do not say.
 func (e *Engine) keepChanges() error {
-	if d := e.opts.KeepChanges; d != 0 {
+	if d := e.opts.KeepChanges; d != 0 && !e.opts.ReadOnly {
 		return e.db.update(func(t *tables) error { return t.table(metaTable).Put(keepChangesKey, key(uint64(d))) })
 	}
 	e.opts.KeepChanges = queue.KeepChanges

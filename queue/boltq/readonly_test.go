@@ -30,7 +30,7 @@ func TestReadOnly(t *testing.T) {
 		t.Errorf("of a file in use: %v", err)
 	}
 	open := func() *Engine {
-		e, err := Open(t.Context(), c.path(1), Options{ReadOnly: true, Now: b.clock})
+		e, err := Open(t.Context(), c.path(1), Options{ReadOnly: true, Now: b.clock, KeepChanges: queue.KeepChanges})
 		if err != nil {
 			t.Fatal(err)
 		}
