@@ -97,27 +97,27 @@ func (h *handler) onePut(ctx context.Context) (unlock func(), err error) {
 	return h.puts.lock(ctx, app.Name)
 }
 
-// appLocks are a lock for each app. The zero appLocks is ready for use.
-type appLocks struct {
+// nameLocks are a lock for each name. The zero nameLocks is ready for use.
+type nameLocks struct {
 	mu sync.Mutex
-	of map[string]*appLock
+	of map[string]*nameLock
 }
 
-type appLock struct {
+type nameLock struct {
 	held chan struct{} // of one place
 	uses int           // who has it or waits for it
 }
 
-// lock waits until nobody has the lock of an app, or until ctx ends.
-func (l *appLocks) lock(ctx context.Context, app string) (unlock func(), err error) {
+// lock waits until nobody has the lock of a name, or until ctx ends.
+func (l *nameLocks) lock(ctx context.Context, name string) (unlock func(), err error) {
 	l.mu.Lock()
-	a := l.of[app]
+	a := l.of[name]
 	if a == nil {
 		if l.of == nil {
-			l.of = map[string]*appLock{}
+			l.of = map[string]*nameLock{}
 		}
-		a = &appLock{held: make(chan struct{}, 1)}
-		l.of[app] = a
+		a = &nameLock{held: make(chan struct{}, 1)}
+		l.of[name] = a
 	}
 	a.uses++
 	l.mu.Unlock()
@@ -125,7 +125,7 @@ func (l *appLocks) lock(ctx context.Context, app string) (unlock func(), err err
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if a.uses--; a.uses == 0 {
-			delete(l.of, app)
+			delete(l.of, name)
 		}
 	}
 	select {

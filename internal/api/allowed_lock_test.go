@@ -10,7 +10,7 @@ import (
 // While one request of an app puts, another app's does not wait for it, and its own waits only as long as it is wanted.
 func TestAppLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l appLocks
+		var l nameLocks
 		unlock, err := l.lock(t.Context(), "acme")
 		if err != nil {
 			t.Fatal(err)

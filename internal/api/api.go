@@ -115,11 +115,11 @@ type handler struct {
 	waits    *ops.Budget
 	noted    noted
 	refusals *refusals
-	puts     appLocks // of who asks in the name of an app that has limits
+	puts     nameLocks // of who asks in the name of an app that has limits
 	open     appPlaces
 	store    shared[struct{}, wire.Store]
 	looks    looks
-	replays  chan struct{} // those that compute
+	replays  *turns // those that compute
 	tops     *tops
 }
 
@@ -153,7 +153,7 @@ func New(engine queue.Engine, o Options) *API {
 	h := &handler{
 		engine: &counting{&recorded{engine, o.Logger}, tops}, tops: tops, o: o, requests: newRequestIDs(),
 		streams: ops.NewBudget(int64(o.MaxStreams)), waits: ops.NewBudget(int64(o.MaxWaits)),
-		replays: make(chan struct{}, maxReplays),
+		replays: newTurns(maxReplays),
 	}
 	h.refusals = &refusals{store: engine, logger: o.Logger}
 	return &API{h.dispatch(), h.refusals, o.Access}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -26,7 +25,7 @@ const (
 	maxReplayedLines = 1_000_000
 	maxReplayMemory  = 48 << 20
 	maxTried         = 8 // rules and queues
-	maxReplays       = 2 // that compute at a time
+	maxReplays       = 2 // that compute at a time, one of each tenant
 	replayPatience   = 2 * time.Minute
 	mediaLog         = "application/octet-stream"
 )
@@ -68,7 +67,7 @@ func (h *handler) replay(w http.ResponseWriter, r *http.Request) (*replay.Report
 	ctx, cancel = h.untilStop(ctx)
 	defer cancel()
 
-	log := &received{r: r.Body, ctx: ctx, turns: h.replays}
+	log := &received{r: r.Body, ctx: ctx, turns: h.replays, who: h.tenant(r)}
 	if err := log.enter(); err == nil {
 		defer log.leave()
 	}
@@ -129,44 +128,6 @@ func tooLong(how string) *Problem {
 		Reason: ReasonTooLarge, Limit: maxReplayed,
 		Detail: "the log " + how + "; replay it where it is: penstock replay --log FILE",
 	}
-}
-
-// received is a log that arrives. While it is waited for, another replay may compute.
-type received struct {
-	r     io.Reader
-	ctx   context.Context
-	turns chan struct{}
-	has   bool
-	err   error // why it broke off
-}
-
-func (b *received) enter() error {
-	select {
-	case b.turns <- struct{}{}:
-		b.has = true
-		return nil
-	case <-b.ctx.Done():
-		return b.ctx.Err()
-	}
-}
-
-func (b *received) leave() {
-	if b.has {
-		<-b.turns
-		b.has = false
-	}
-}
-
-func (b *received) Read(p []byte) (int, error) {
-	b.leave()
-	n, err := b.r.Read(p)
-	if err != nil && err != io.EOF {
-		b.err = err
-	}
-	if err := b.enter(); err != nil {
-		return n, err
-	}
-	return n, err
 }
 
 // replayOptions reads what is to be tried, and how.

@@ -66,8 +66,8 @@ const (
 	waitCost    = 8   // a job that waits
 )
 
-// checkEvery is after how many lines, and after how many requests, check is called: few enough that keys of the greatest
-// length take about 1 MiB of each template in between.
+// checkEvery is after how many lines, and after how many requests, check is called: so few that keys of the greatest
+// length take about 256 KiB for each template in between.
 const checkEvery = 256
 
 // check ends a replay that nobody waits for any more, or that holds more than it may.
@@ -89,7 +89,8 @@ func (p *play) held() int64 {
 		n += int64(len(r.names))*nameCost + 2*r.bytes
 	}
 	for _, t := range p.trials {
-		n += int64(max(cap(t.keys), len(p.rings[t.ring].names)))*keyCost + t.repeats*repeatCost + t.slots*slotCost + t.entries()*entryCost
+		keys := max(cap(t.keys), len(p.rings[t.ring].names))
+		n += int64(keys)*keyCost + t.repeats*repeatCost + t.slots*slotCost + t.entries()*entryCost
 	}
 	for _, s := range p.sims {
 		n += int64(cap(s.departures)) * waitCost
