@@ -15,8 +15,8 @@ import (
 // on, and when it is put right every job is delivered once, and the totals add up.
 func TestPlantedWhileTheServerRuns(t *testing.T) {
 	for _, tt := range []struct {
-		key                      string
-		append, reserve, deliver bool // whether the call meets it
+		key, as                  string // as a type, or any other than its own
+		append, reserve, deliver bool   // whether the call meets it
 	}{
 		{key: "w1", append: true, reserve: true},
 		{key: "t1", reserve: true},
@@ -27,8 +27,11 @@ func TestPlantedWhileTheServerRuns(t *testing.T) {
 		{key: "a", append: true, reserve: true, deliver: true},
 		{key: "s", append: true, reserve: true, deliver: true},
 		{key: "l", append: true, reserve: true, deliver: true},
+		{key: "a", as: "set", reserve: true},
+		{key: "s", as: "set", reserve: true},
+		{key: "l", as: "set", reserve: true, deliver: true},
 	} {
-		t.Run(tt.key, func(t *testing.T) {
+		t.Run(tt.key+tt.as, func(t *testing.T) {
 			s := redistest.New(t, redistest.Options{})
 			at := leaky.Instant(1_700_000_000_000_000)
 			v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
@@ -54,7 +57,12 @@ func TestPlantedWhileTheServerRuns(t *testing.T) {
 				return told
 			}
 			held = v.reserve("email").Jobs
-			undo := plant(t, s, "ps{0}"+tt.key)
+			var undo func()
+			if tt.as == "" {
+				undo = plant(t, s, "ps{0}"+tt.key)
+			} else {
+				undo = plantAs(t, s, "ps{0}"+tt.key, tt.as)
+			}
 			for range 8 { // leases run out
 				at += 1_000_000
 				a, err := v.e.Append(v.ctx, []queue.Job{job("email", accepted)})
@@ -154,5 +162,106 @@ func TestPlantedExpiriesWhileTheServerRuns(t *testing.T) {
 				t.Errorf("size %d, want 4", i.Size())
 			}
 		})
+	}
+}
+
+// A plain set passes for a sorted one where only sets are compared. A call that would write it changes nothing, and is
+// told.
+func TestPlantedSetChangesNothing(t *testing.T) {
+	first := func(a []queue.Appended, err error) error {
+		if err == nil {
+			err = a[0].Err
+		}
+		return err
+	}
+	for name, tt := range map[string]struct {
+		key string
+		do  func(v *env, at leaky.Instant, held []queue.Reservation) error
+	}{
+		"a, an append to an empty queue": {"a", func(v *env, at leaky.Instant, _ []queue.Reservation) error {
+			return first(v.e.Append(v.ctx, []queue.Job{job("email", 5)}))
+		}},
+		"a, a job of a lane": {"a", func(v *env, at leaky.Instant, _ []queue.Reservation) error {
+			j := job("email", 5)
+			j.Lane = "tenant"
+			return first(v.e.Append(v.ctx, []queue.Job{j}))
+		}},
+		"s, a job for later": {"s", func(v *env, at leaky.Instant, _ []queue.Reservation) error {
+			j := job("email", 5)
+			j.NotBefore = at.Time().Add(time.Hour)
+			return first(v.e.Append(v.ctx, []queue.Job{j}))
+		}},
+		"s, a retry": {"s", func(v *env, at leaky.Instant, held []queue.Reservation) error {
+			out, err := v.e.Settle(v.ctx, retried(held[0]))
+			if err == nil {
+				err = out[0].Err
+			}
+			return err
+		}},
+		"l, a retry": {"l", func(v *env, at leaky.Instant, held []queue.Reservation) error {
+			out, err := v.e.Settle(v.ctx, retried(held[0]))
+			if err == nil {
+				err = out[0].Err
+			}
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, s, at := manual(t)
+			v.put("email", leaky.Unlimited, nil)
+			v.append(job("email", 1))
+			held := v.reserve("email").Jobs
+			undo := plantAs(t, s, "ps{0}"+tt.key, "set")
+			before := contents(t, s.Client())
+			if err := tt.do(v, *at, held); !errors.Is(err, queue.ErrCorrupt) {
+				t.Errorf("told %v", err)
+			}
+			after := contents(t, s.Client())
+			for k := range after {
+				if k != "ps{0}" && after[k] != before[k] || len(after) != len(before) {
+					t.Errorf("changed %s from %q to %q, %d keys to %d", k, before[k], after[k], len(before), len(after))
+				}
+			}
+			undo()
+			if err := tt.do(v, *at, held); err != nil {
+				t.Errorf("put right: %v", err)
+			}
+		})
+	}
+}
+
+func retried(r queue.Reservation) []queue.Settlement {
+	return []queue.Settlement{{
+		Lease: queue.Lease{Queue: r.Queue, ID: r.ID, Fence: r.Fence}, Verdict: queue.Fail, After: time.Minute,
+	}}
+}
+
+// An instant before which nothing is due, planted far ahead, hides neither a lease that ran out nor a timer nor a chore.
+func TestPlantedFirstInstantsHeal(t *testing.T) {
+	v, s, at := manual(t)
+	v.put("email", leaky.Unlimited, func(s *queue.Spec) { s.Lease = queue.Duration(5 * time.Second) })
+	later := job("email", 2)
+	later.NotBefore = at.Time().Add(10 * time.Second)
+	v.append(job("email", 1), later)
+	if n := len(v.reserve("email").Jobs); n != 1 {
+		t.Fatalf("granted %d", n)
+	}
+	const far = 9_000_000_000_000_000
+	if err := s.Client().HSet(v.ctx, "ps{0}", "first_lease", far, "first_timer", far, "first_chore", far).Err(); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for range 30 {
+		*at += 1_000_000
+		for _, j := range v.reserve("email").Jobs {
+			seen[j.ID] = true
+		}
+	}
+	if !seen["job-0001"] || !seen["job-0002"] {
+		t.Errorf("came out: %v", seen)
+	}
+	chore, err := s.Client().HGet(v.ctx, "ps{0}", "first_chore").Int64()
+	if err != nil || chore > int64(*at)+3_000_000 {
+		t.Errorf("the next chore is at %d, now is %d; %v", chore, *at, err)
 	}
 }

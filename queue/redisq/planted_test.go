@@ -15,14 +15,26 @@ import (
 // plant overwrites a key with one of another type and returns how to undo it.
 func plant(t *testing.T, s *redistest.Server, key string) (undo func()) {
 	t.Helper()
+	as := "string"
+	if s.Client().Type(t.Context(), key).Val() == as {
+		as = "hash"
+	}
+	return plantAs(t, s, key, as)
+}
+
+// plantAs overwrites a key with one of a type, which is not its own, and returns how to undo it.
+func plantAs(t *testing.T, s *redistest.Server, key, as string) (undo func()) {
+	t.Helper()
 	c, ctx := s.Client(), t.Context()
 	before, err := c.Dump(ctx, key).Result()
 	existed := err == nil
-	kind, _ := c.Type(ctx, key).Result()
 	c.Del(ctx, key)
-	if kind == "string" {
+	switch as {
+	case "hash":
 		err = c.HSet(ctx, key, "planted", "x").Err()
-	} else {
+	case "set":
+		err = c.SAdd(ctx, key, "planted").Err()
+	default:
 		err = c.Set(ctx, key, "planted", 0).Err()
 	}
 	if err != nil {

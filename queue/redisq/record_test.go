@@ -73,7 +73,7 @@ func TestDeleteWhereChangesAreKeptForFractions(t *testing.T) {
 }
 
 // What a receiver said until an instant which cannot be is taken for not said: it does not keep a queue from stopping.
-func TestPlantedSpared(t *testing.T) {
+func TestPlantedThrottleStop(t *testing.T) {
 	v, s, at := manual(t)
 	v.put("email", leaky.Unlimited, nil)
 	v.append(job("email", 1))

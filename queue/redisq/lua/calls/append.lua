@@ -74,7 +74,8 @@ local function append(name, count, limited, known, first)
   end
   local W, J = B .. 'w' .. nr, B .. 'j' .. nr .. ':'
   local head = tonumber(call('ZRANGE', W, 0, 0, 'WITHSCORES')[2])
-  local waiting = call('ZCARD', W)
+  local waiting = head and call('ZCARD', W) or 0
+  if waiting == 0 then call('ZCARD', agenda_key(q, 'a')) end -- looks at its type, as it is written last
   local room = next_departure(q)
   local live = 'L' .. pack('>I7', now)
   local places, p, others, counts = {}, 0, {}, { refused = 0, aside = 0, entered = 0 }

@@ -5,10 +5,9 @@
 --
 -- ARGV[2..3]  after, limit
 -- Returns  {name to go on behind, or '', now, queues}: of each {name, revision, size, bytes, deferred or '', last seen
--- on
---          the overflow or '', meter window, count, previous count, n and d of the rate, what says that it is paused,
---          what its receiver has said, what is counted in order of COUNTERS}: texts as they are kept, or nil. One that
---          somebody broke is left out.
+--          on the overflow or '', meter window, count, previous count, n and d of the rate, what says that it is
+--          paused, what its receiver has said, what is counted in order of COUNTERS}: texts as they are kept, or nil.
+--          One that somebody broke is left out.
 
 begin()
 local most = tonumber(ARGV[3])

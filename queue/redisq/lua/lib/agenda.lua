@@ -45,9 +45,10 @@ local function put_on_agenda(q, back, since)
     call('ZADD', agenda_key(q, 'a'), departs, q.nr)
   end
   if not ripens then
-    call('ZREM', agenda_key(q, 's'), q.nr)
+    if q.timer ~= false then call('ZREM', agenda_key(q, 's'), q.nr) end -- or a visit saw that it has none
   else
     call('ZADD', agenda_key(q, 's'), ripens, q.nr)
+    q.timer = nil
     if not q.pull then M.first_timer = min(M.first_timer, ripens) end
   end
   return departs and min(departs, ripens or departs) or ripens

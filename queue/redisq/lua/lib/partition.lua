@@ -2,9 +2,9 @@
 --
 -- Redis does not roll a script back, so the types of the keys that a call will write are checked before it writes the
 -- first (invariant 10): begin() looks at those of the partition, check_keys() at those of a queue. Where calls are many
--- and a queue is plain, check_keys() is left to the first visit in a run of the server, which makes the run the queue's
--- epoch; from then on such a call reads each key that it needs before it writes. Numbers stay below 2^53, where a
--- double is exact.
+-- and a queue is plain, it is skipped but for the queue's first visit after a reserve noticed a new run of the server,
+-- and for appends and settlements between the two; such a call reads each key that it needs before it writes. Numbers
+-- stay below 2^53, where a double is exact.
 
 -- error_text returns what pcall caught, as one line that begins with a code.
 local function error_text(e)
@@ -20,6 +20,10 @@ local function begin()
   if not M then raise('NOSTORE', B .. ' holds no penstock store') end
   if M.first_expiry > 0 then call('ZCARD', B .. 'T') end
   M.off = clock(M.clk, M.off)
+  local latest = now + POLL + SECOND -- none is ever later: else somebody planted it, and nothing would be looked at
+  if M.first_lease > latest then M.first_lease = now end
+  if M.first_timer > latest then M.first_timer = now end
+  if M.first_chore > latest then M.first_chore = now end
 end
 
 -- run_id names this run of the server. One that was restarted, or took over from its master, may have lost its last

@@ -7,9 +7,17 @@ local function check_expiry_keys(nr)
   call('ZCARD', B .. 'T' .. nr)
 end
 
--- check_keys raises unless the keys of a queue have the right types.
+local scheduling_checked -- whether check_keys has looked at the sets of the partition that all its queues stand on
+
+-- check_keys raises unless the keys of a queue have the right types, and the agenda, the timers and the leases.
 local function check_keys(q)
   local nr = q.nr
+  if not scheduling_checked then
+    call('ZCARD', B .. 'a')
+    call('ZCARD', B .. 's')
+    call('ZCARD', B .. 'l')
+    scheduling_checked = true
+  end
   call('ZCARD', B .. 'w' .. nr)
   call('ZCARD', B .. 't' .. nr)
   call('HLEN', B .. 'f' .. nr)

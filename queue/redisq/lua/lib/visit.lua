@@ -17,13 +17,13 @@ local function become_ready(nr, first_due)
     put_on_agenda(q)
     return
   end
+  check_keys(q)
   if q.lapsed then
     log_lapse(q)
     if q.group == q then set(q, 'gsince', q.lapsed) end
     call('HSET', B .. 'q' .. nr, 'paused', '')
     read_pause(q, '')
   end
-  check_keys(q)
   local T, F = B .. 't' .. nr, B .. 'f' .. nr
   local ids, ripe = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, 100), {}
   for _, id in ipairs(ids) do
@@ -47,9 +47,9 @@ local function become_ready(nr, first_due)
   save(q)
 end
 
--- grant_some grants jobs from the head of a queue's only lane. Returns false when the queue, or the answer, can take no
--- more.
-local function grant_some(q, leases, flights)
+-- grant_some grants jobs of a queue's only lane, behind those that v, this visit, took. Returns false when the queue,
+-- or the answer, can take no more.
+local function grant_some(q, v, leases, flights)
   local W, F = B .. 'w' .. q.nr, B .. 'f' .. q.nr
   local want = min(free_handlers, 32, shares.left[q.nr] or free_handlers)
   if want < 1 then return false end
@@ -61,7 +61,8 @@ local function grant_some(q, leases, flights)
     want = min(want, q.mif - q.leased - #leases / 2)
     if want < 1 then return false end
   end
-  local heads = call('ZRANGE', W, 0, want, 'WITHSCORES') -- one more tells whether others are left to wait
+  -- One more tells whether others are left to wait.
+  local heads = call('ZRANGE', W, v.taken, v.taken + want, 'WITHSCORES')
   local found = #heads / 2
   q.waits = found > 0
   if found == 0 then return false end
@@ -71,19 +72,19 @@ local function grant_some(q, leases, flights)
     keys[#keys + 1] = job_key(q.nr, heads[i])
   end
   local jobs, entries = call('MGET', unpack(keys)), call('HMGET', F, unpack(ids))
-  local rows, late, taken, more = rows_of(q), {}, 0, true
+  local rows, taken, more = rows_of(q), 0, true
   for i, id in ipairs(ids) do
     if not more then break end
     local job = jobs[i]
     if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
-      drop_vanished(q, id)
+      v.gone[#v.gone + 1] = id
     elseif byte(job, 27) >= EXPIRES and too_late(q, job) then
       if lates == MOST_LATE then
         more = false
         break
       end
       lates = lates + 1
-      late[#late + 1] = id
+      v.late[#v.late + 1] = id
       if lates == MOST_LATE then more = false end
     else
       if bytes > 0 and bytes + #job > most_bytes then
@@ -101,14 +102,25 @@ local function grant_some(q, leases, flights)
     end
     taken = taken + 1
   end
-  count_ended(q, S.expired, #late)
-  if taken > 0 then
-    call('ZREMRANGEBYRANK', W, 0, taken - 1)
-    M.waiting = M.waiting - taken
-  end
+  v.taken = v.taken + taken
   q.waits = found > taken
-  if late[1] then end_removed(q, late, S.expired) end
   return more and free_handlers > 0
+end
+
+-- grant_in_turn grants jobs of a queue's only lane. Their leases are written before they leave it: if the leases are
+-- somebody else's key, nothing has left.
+local function grant_in_turn(q, leases, flights)
+  local v = { taken = 0, gone = {}, late = {} }
+  repeat until not grant_some(q, v, leases, flights)
+  if v.gone[1] or v.late[1] then check_keys(q) end
+  write_departures(q, leases, flights)
+  count_ended(q, S.expired, #v.late)
+  if v.taken > 0 then
+    call('ZREMRANGEBYRANK', B .. 'w' .. q.nr, 0, v.taken - 1)
+    M.waiting = M.waiting - v.taken
+  end
+  for _, id in ipairs(v.gone) do drop_vanished(q, id) end
+  if v.late[1] then end_removed(q, v.late, S.expired) end
 end
 
 -- close_turns writes what a visit did to the lanes, and ends the jobs that were gone or too late.
@@ -159,6 +171,7 @@ local function grant_turns(q, v, leases, flights)
     end
   end
   close_turns(q, v, gone, late)
+  write_departures(q, leases, flights)
 end
 
 -- delay_after_restart delays a queue's bucket at its first visit in a run of the server, as if a job of that cost had
@@ -193,6 +206,7 @@ local function visit_queue(nr, e)
   if q.laned or q.expiring or q.epoch ~= M.run then check_keys(q) end
   -- For put_on_agenda: read before anything is written, as the key may be somebody else's.
   q.first_due = tonumber(call('ZRANGE', B .. 't' .. nr, 0, 0, 'WITHSCORES')[2]) or false
+  q.timer = call('ZSCORE', agenda_key(q, 's'), nr)
   if not delay_after_restart(q, q.cmax) and e < now and not (q.receiver and q.receiver.opened > 0) then
     if q.limits then count_lost_slots(nr, q.name, limits.slots(q, now - e)) elseif q.n > 0 then
       count_lost_slots(nr, q.name, floor((now - e) * q.n / q.d))
@@ -205,9 +219,8 @@ local function visit_queue(nr, e)
     grant_turns(q, turns.begin_turns(q), leases, flights)
   else
     if q.laned then lanestate.take_place_away(q, ZERO) end
-    repeat until not grant_some(q, leases, flights)
+    grant_in_turn(q, leases, flights)
   end
-  write_departures(q, leases, flights)
   save_bucket(q)
   save(q)
   put_on_agenda(q)
