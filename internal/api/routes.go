@@ -71,7 +71,7 @@ var routes = []route{
 	{"followQueue", get, "/v1/queues/{queue}/events", reads, ofQueue(auth.View), (*handler).queueEvents},
 	{"listRules", get, "/v1/rules", reads, ofAnything(auth.View), (*handler).listRules},
 	{"getRule", get, "/v1/rules/{rule}", reads, ofRule(auth.View), (*handler).getRule},
-	{"getTop", get, "/v1/rules/{rule}/top", reads, ofRule(auth.View), (*handler).getTop},
+	{"getTop", get, "/v1/rules/{rule}/top", reads, ofRule(auth.Payloads), (*handler).getTop},
 	{"listRuleChanges", get, "/v1/rules/{rule}/changes", reads, ofRule(auth.View), (*handler).listRuleChanges},
 	{"putRule", put, "/v1/rules/{rule}", changes, ofRule(auth.Configure), (*handler).putRule},
 	{"deleteRule", del, "/v1/rules/{rule}", changes, ofRule(auth.Configure), (*handler).deleteRule},

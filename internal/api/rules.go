@@ -122,6 +122,7 @@ func (h *handler) deleteRule(w http.ResponseWriter, r *http.Request) {
 		h.failRule(w, err, name)
 		return
 	}
+	h.tops.forget(name)
 	w.WriteHeader(http.StatusNoContent)
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -14,7 +15,7 @@ const (
 	// topWindow is for how long keys are counted before it begins anew, and topSettled how old a count is before it
 	// takes the place of the one before it.
 	topWindow, topSettled = time.Hour, 5 * time.Minute
-	// maxTopRules is of how many rules keys are counted; those that are asked first.
+	// maxTopRules is of how many rules keys are counted: those that were asked first, until nobody asks one for an hour.
 	maxTopRules = 100
 	// maxTop is how many keys are told.
 	maxTop = 20
@@ -53,12 +54,15 @@ type tops struct {
 
 	mu sync.Mutex
 	of map[string]*ruleTop
+	// lookedAt is when a place was last sought that is free again.
+	lookedAt time.Time
 }
 
 // ruleTop are those of a rule.
 type ruleTop struct {
 	mu          sync.Mutex
 	now, before topCount
+	asked       time.Time // last
 
 	// text is the template of the keys of jobs, and template what it says.
 	text     string
@@ -76,7 +80,7 @@ func (t *tops) find(rule string) *ruleTop {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.of[rule]
-	if r == nil && len(t.of) < maxTopRules {
+	if r == nil && t.hasRoom() {
 		if t.of == nil {
 			t.of = map[string]*ruleTop{}
 		}
@@ -84,6 +88,26 @@ func (t *tops) find(rule string) *ruleTop {
 		t.of[rule] = r
 	}
 	return r
+}
+
+// hasRoom reports whether there is a place for one more rule, and looks once a minute for one that nobody asks.
+func (t *tops) hasRoom() bool {
+	if now := t.now(); len(t.of) >= maxTopRules && now.Sub(t.lookedAt) >= time.Minute {
+		t.lookedAt = now
+		maps.DeleteFunc(t.of, func(_ string, r *ruleTop) bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return now.Sub(r.asked) >= topWindow
+		})
+	}
+	return len(t.of) < maxTopRules
+}
+
+// forget drops what was counted of a rule that is gone: another of that name may be another's.
+func (t *tops) forget(rule string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.of, rule)
 }
 
 func (t *tops) taken(rule string, take *queue.Take, a *queue.Taken) {
@@ -121,6 +145,9 @@ func (r *ruleTop) keyOf(text string, job *queue.Job) (key string, known bool) {
 		if err != nil {
 			return "", false // a newer version's
 		}
+		if r.text != "" {
+			r.now, r.before = topCount{}, topCount{} // its keys were others
+		}
 		r.text, r.template = text, template
 	}
 	key, err := r.template.Expand(job)
@@ -130,15 +157,24 @@ func (r *ruleTop) keyOf(text string, job *queue.Job) (key string, known bool) {
 func (r *ruleTop) count(now time.Time, key string, allowed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now.Sub(r.now.since) >= topWindow {
-		if r.before = r.now; now.Sub(r.before.since) >= 2*topWindow {
-			r.before = topCount{} // it is of long ago
-		}
-		r.now = topCount{since: now}
+	r.asked = now
+	r.turn(now)
+	if r.now.since.IsZero() {
+		r.now.since = now
 	}
 	r.now.asked.add(key)
 	if !allowed {
 		r.now.refused.add(key)
+	}
+}
+
+// turn leaves what was counted behind when its hour is over, and forgets what ended longer ago than that.
+func (r *ruleTop) turn(now time.Time) {
+	if since := r.now.since; !since.IsZero() && now.Sub(since) >= topWindow {
+		r.now, r.before = topCount{}, r.now
+	}
+	if now.Sub(r.before.since) >= 2*topWindow {
+		r.before = topCount{}
 	}
 }
 
@@ -166,10 +202,19 @@ func (t *tops) shown(name, key string) wire.Top {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c, now := &r.now, t.now()
-	if now.Sub(c.since) < topSettled && !r.before.since.IsZero() {
-		until := c.since.UTC()
+	now := t.now()
+	r.turn(now)
+	c := &r.now
+	if (c.since.IsZero() || now.Sub(c.since) < topSettled) && !r.before.since.IsZero() {
+		until := r.before.since.Add(topWindow)
+		if !c.since.IsZero() {
+			until = c.since
+		}
+		until = until.UTC()
 		v.Until, c = &until, &r.before
+	}
+	if c.since.IsZero() {
+		return v
 	}
 	v.Since = instant(c.since)
 	v.Asked, v.Refused = shownCounts(&c.asked), shownCounts(&c.refused)

@@ -68,10 +68,31 @@ func TestTopWindows(t *testing.T) {
 			t.Errorf("after %v: %s, want %s", step.at, got, step.want)
 		}
 	}
+	now = begin.Add(11*time.Hour + time.Minute)
+	if v := tops.shown("a", ""); v.Since == nil || v.Until == nil || v.Until.Sub(begin) != 11*time.Hour {
+		t.Errorf("an hour after it was last asked: %+v", v)
+	}
+	now = begin.Add(12 * time.Hour)
+	if v := tops.shown("a", ""); v.Since != nil || v.Asked.Count != 0 {
+		t.Errorf("two hours after it was last asked: %+v", v)
+	}
+	count("a")
 	for n := range 2 * maxTopRules {
-		tops.find(fmt.Sprint(n))
+		if r := tops.find(fmt.Sprint(n)); r != nil {
+			r.count(now, "k", true)
+		}
 	}
 	if len(tops.of) != maxTopRules || !tops.shown("one too many", "").Uncounted || tops.shown("a", "").Uncounted {
 		t.Errorf("%d rules are counted", len(tops.of))
+	}
+	now = now.Add(30 * time.Minute)
+	count("a")
+	now = now.Add(31 * time.Minute)
+	if tops.find("one too many") == nil || len(tops.of) != 2 {
+		t.Errorf("after an hour in which one was asked %d are counted", len(tops.of))
+	}
+	tops.forget("a")
+	if v := tops.shown("a", ""); v.Since != nil {
+		t.Errorf("of a rule that was deleted: %+v", v)
 	}
 }

@@ -69,8 +69,10 @@ type ruleView struct {
 	Refused *fault // why it could not be asked
 	Call    action
 	Reset   []action
-	Top     wire.Top
-	TopCall action
+	// Top is for those who may see what jobs carry: keys may be of that.
+	MaySeeKeys bool
+	Top        wire.Top
+	TopCall    action
 }
 
 // TopLists are the keys that are asked about most, and those that are refused most.
@@ -118,8 +120,10 @@ func readRule(r *request) (any, error) {
 	}
 	v.Reset = resets(name, v.Asked.Key)
 	v.TopCall = action{Method: "GET", Path: apiPath("rules", name, "top"), Command: []string{"rule", "top", name}}
-	if v.Top, err = r.api.Top(r.Context(), name); err != nil {
-		return nil, err
+	if v.MaySeeKeys = mayDo(r.who, auth.Payloads, v.TopCall.Path); v.MaySeeKeys {
+		if v.Top, err = r.api.Top(r.Context(), name); err != nil {
+			return nil, err
+		}
 	}
 	if !v.Tried {
 		return v, nil
