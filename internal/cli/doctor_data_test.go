@@ -16,6 +16,7 @@ import (
 // An embedded store is looked at whether penstock up runs on it or not, and its files with it.
 func TestDoctorData(t *testing.T) {
 	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // no other test has kept a login there
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -236,7 +236,7 @@ func retried(r queue.Reservation) []queue.Settlement {
 	}}
 }
 
-// An instant before which nothing is due, planted far ahead, hides neither a lease that ran out nor a timer nor a chore.
+// An instant before which nothing is due, planted far ahead, hides no lease that ran out, no timer and no chore.
 func TestPlantedFirstInstantsHeal(t *testing.T) {
 	v, s, at := manual(t)
 	v.put("email", leaky.Unlimited, func(s *queue.Spec) { s.Lease = queue.Duration(5 * time.Second) })
@@ -247,7 +247,8 @@ func TestPlantedFirstInstantsHeal(t *testing.T) {
 		t.Fatalf("granted %d", n)
 	}
 	const far = 9_000_000_000_000_000
-	if err := s.Client().HSet(v.ctx, "ps{0}", "first_lease", far, "first_timer", far, "first_chore", far).Err(); err != nil {
+	err := s.Client().HSet(v.ctx, "ps{0}", "first_lease", far, "first_timer", far, "first_chore", far).Err()
+	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
