@@ -91,3 +91,46 @@ func TestQueuesOfAnAppAskForWhatItHasLeft(t *testing.T) {
 	}
 	engines.Each(t, func(t *testing.T, e queue.Engine) { run(t, e, .5, 8, 4, 5, 20) })
 }
+
+// The queues of an app that idle claim little of what it has left, and last: its busy ones need not ask twice, and no
+// job is taken out in vain once the drainer has met them all.
+func TestIdleQueuesOfAnAppLeaveItsHandlersToBusyOnes(t *testing.T) {
+	const busy, idle, rate, last = 2, 28, 60, 10 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		e := embedded(t)
+		defer e.Close()
+		for i := range idle { // one job a second each, at instants of their own
+			name := fmt.Sprint("acme-idle", i)
+			put(t, e, queue.Spec{Name: name, Rate: leaky.PerSecond(1)})
+			push(t, e, name, 0, 20)
+			time.Sleep(time.Second / idle)
+		}
+		for i := range busy {
+			name := fmt.Sprint("acme-busy", i)
+			put(t, e, queue.Spec{Name: name, Rate: leaky.PerSecond(rate)})
+			push(t, e, name, 0, 800)
+		}
+		a := &apps{shares: map[string]float64{"acme": .5}}
+		c := &requests{releases: newReleases()}
+		var done atomic.Int64
+		d := start(e, drain.HandlerFunc(func(context.Context, *drain.Job) error {
+			time.Sleep(40 * time.Millisecond)
+			done.Add(1)
+			return nil
+		}), drain.Options{PlainTimers: true, Concurrency: 16, AppOf: a.of, Observer: c, Grace: time.Millisecond})
+		time.Sleep(time.Second)
+		met := c.of(drain.NoHandler)
+		time.Sleep(last - time.Second)
+		delivered, inVain, asked := done.Load(), c.of(drain.NoHandler)-met, c.n.Load()
+		d.finish(t)
+		if inVain > 0 {
+			t.Errorf("%d jobs were taken out in vain", inVain)
+		}
+		if want := int64((busy*rate + idle) * (last / time.Second)); delivered < want*95/100 {
+			t.Errorf("%d delivered of %d", delivered, want)
+		}
+		if asked > delivered*9/20 {
+			t.Errorf("%d requests for %d jobs", asked, delivered)
+		}
+	})
+}

@@ -53,13 +53,22 @@ func newPool(concurrency int, of AppOf) *pool {
 }
 
 // shares returns how many jobs a partition may ask for, and how many of them of each queue that may not have as many.
+// What an app has left goes to its queues that are short first, then to those that have handlers, and one each to those
+// that are idle: of these nothing more may be due, and a queue of which more is will be short by the answer.
 func (l *pool) shares(p *partition) (most int, of map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for name := range p.short { // they come first to what their app may have
-		u := p.uses[name]
+	claim := func(name string, u *use, most int) {
 		if l.place(name, u); u.app != nil && len(of) < queue.MaxShares {
-			of = with(of, name, u.claim(l.share(u)))
+			of = with(of, name, u.claim(min(most, l.share(u))))
+		}
+	}
+	for name := range p.short {
+		claim(name, p.uses[name], l.all)
+	}
+	for name, u := range p.uses {
+		if u.held > 0 && !u.short {
+			claim(name, u, l.all)
 		}
 	}
 	// Queues that hold little are not named, unless their app has a bound: a request would have to name them all, for
@@ -67,17 +76,15 @@ func (l *pool) shares(p *partition) (most int, of map[string]int) {
 	little, top := (l.all-l.used)/4, 0
 	now := time.Now()
 	for name, u := range p.uses {
-		if _, named := of[name]; named {
-			continue
-		}
 		if u.over(now) {
 			l.drop(p, name, u)
 			continue
 		}
-		l.place(name, u)
-		switch {
-		case u.app != nil && len(of) < queue.MaxShares:
-			of = with(of, name, u.claim(l.share(u)))
+		if u.idles() {
+			claim(name, u, 1)
+		}
+		switch _, named := of[name]; {
+		case named:
 		case u.held > little && len(of) < queue.MaxShares:
 			of = with(of, name, l.share(u))
 		default:
@@ -162,8 +169,11 @@ func (l *pool) drop(p *partition, name string, u *use) {
 	delete(p.uses, name)
 }
 
-// over reports whether what has nothing has had nothing for long.
-func (u *use) over(now time.Time) bool { return u.held == 0 && !u.short && now.Sub(u.idle) > idleFor }
+// idles reports whether a queue has nothing, and wants nothing that is known.
+func (u *use) idles() bool { return u.held == 0 && !u.short }
+
+// over reports whether a queue has idled for long.
+func (u *use) over(now time.Time) bool { return u.idles() && now.Sub(u.idle) > idleFor }
 
 // wake has all partitions but one ask again whose queues may have more by now. mu is held.
 func (l *pool) wake(d *drainer, but *partition) {
