@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changes
+-- needs: versions
 --
 -- Tell the versions that are kept of a queue or a rule.
 --
@@ -17,6 +17,6 @@ if not there then return { 0, 0, {} } end
 local out = {}
 for _, version in ipairs(call('LRANGE', versions_key(kind, name), 0, -1)) do
   out[#out + 1] = (unpack_('>I7', version))
-  out[#out + 1] = (unpack_text(version, 8))
+  out[#out + 1] = kept_text(version, 8)
 end
 return { 1, rev, out }

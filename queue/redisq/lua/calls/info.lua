@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: counters, pace, ended, page
+-- needs: counters, pace, ended, page, versions
 -- for lanes: lanestate, eta
 -- for limits: groups
 -- for receiver: receiver
@@ -27,8 +27,6 @@ elseif ARGV[2] == 'some' then
 else
   names = call('ZRANGEBYLEX', B .. 'N', ARGV[3] == '' and '-' or '(' .. ARGV[3], '+', 'LIMIT', 0, tonumber(ARGV[4]))
 end
-
-local COLD = { 'spec', 'pby', 'preason', 'psince', 'mw', 'mc', 'mp', 'dcost', 'asked', 'adaptions' }
 
 -- next_lane returns the lane whose first job is shown as the oldest. Those that a changed
 -- rule is to make ready rest, or are busy, like the others.
@@ -122,9 +120,9 @@ local function show(nr, q, name)
   check_keys(q)
   check_dead_keys(name)
   trim_dead(q)
-  local v = call('HMGET', B .. 'q' .. nr, unpack(COLD))
-  local adaptions = v[#COLD] and cmsgpack.unpack(v[#COLD]) or {}
-  for i = 5, #COLD - 1 do v[i] = tonumber(v[i]) or 0 end
+  local by, reason, since, meter, count, previous, deferred_cost, asked, adaptions = unpack(call('HMGET',
+    B .. 'q' .. nr, 'pby', 'preason', 'psince', 'mw', 'mc', 'mp', 'dcost', 'asked', 'adaptions'))
+  if not q.paused then by, reason, since = '', '', 0 end
   with_lanes(q)
   local counts = eta.count_waiting(q)
   local till, cause, why, failures, opened, probe, fault = stop_of(q)
@@ -134,18 +132,17 @@ local function show(nr, q, name)
     local start = call('GETRANGE', job_key(nr, head[1]), 0, 7)
     if #start == 8 then oldest = time_at(start) end
   end
-  local row = { name, v[1], q.rev, q.paused and v[2] or '', q.paused and v[3] or '', q.paused and tonumber(v[4]) or 0,
-    q.till or 0, counts.waiting, call('ZCARD', B .. 't' .. nr), q.size, call('ZCARD', B .. 'K' .. nr), counts.lanes,
-    max(q.deferred, q.behind), call('ZCARD', B .. 'd:' .. name), counters_of(nr), oldest, next_departure(q), v[5], v[6],
-      v[7], now,
-    call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc,
-      eta.ahead_of(q, counts.waiting, q.turn - (counts.head or q.turn), 1, true), v[8], q.back,
-    limits_of(q), q.group == q and { groups.count_children(name), q.gmembers, q.gwaiting, q.gcmax } or {},
+  local row = { name, spec_of(name), q.rev, by or '', reason or '', tonumber(since) or 0, q.till or 0, counts.waiting,
+    call('ZCARD', B .. 't' .. nr), q.size, call('ZCARD', B .. 'K' .. nr), counts.lanes, max(q.deferred, q.behind),
+    call('ZCARD', B .. 'd:' .. name), counters_of(nr), oldest, next_departure(q), tonumber(meter) or 0,
+    tonumber(count) or 0, tonumber(previous) or 0, now, call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last,
+    q.lc, eta.ahead_of(q, counts.waiting, q.turn - (counts.head or q.turn), 1, true), tonumber(deferred_cost) or 0,
+    q.back, limits_of(q), q.group == q and { groups.count_children(name), q.gmembers, q.gwaiting, q.gcmax } or {},
     ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {},
-      till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions }
+    till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions and cmsgpack.unpack(adaptions) or {} }
   local ready, rest = ready_of(q, counts.waiting)
   for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, 0, 0, 'WITHSCORES')[2]) or 0,
-    asked_of(q, v[9]), q.bytes, byte_limit(q) }) do
+    asked_of(q, tonumber(asked) or 0), q.bytes, byte_limit(q) }) do
     row[#row + 1] = value
   end
   if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then lane_of(q, ARGV[4], row) end

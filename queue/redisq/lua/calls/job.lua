@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: ended, overflow
+-- needs: ended, overflow, versions
 -- for lanes: eta
 -- for limits: groups
 -- for receiver: receiver
@@ -55,7 +55,7 @@ if number then
   local rank, before = rank_of_deferred(q, number)
   return { 2, S.deferred, cost_of(job), 0, time_at(job), 0, 0, '', counts.waiting + rank,
     eta.aside_eta(q, counts, cost_of(job), before, 0), 0, '', '', 0, '',
-    'deferred', now, call('HGET', B .. 'q' .. nr, 'spec'), '', '' }
+    'deferred', now, spec_of(name), '', '' }
 end
 local entry = call('HGET', B .. 'f' .. nr, id)
 local f = entry and unpack_lease(entry) or { state = S.waiting, attempts = 0, at = 0, reason = '' }

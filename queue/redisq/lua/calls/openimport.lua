@@ -1,5 +1,5 @@
 #!lua
--- needs: imports, agenda
+-- needs: imports, agenda, versions
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -19,7 +19,7 @@ local mark, open = import_of(nr)
 if mark == ARGV[4] then return { open and 1 or 2, mark } end
 if open then return { 5, mark } end
 if q.size > 0 or backlogged(q) or call('HGET', B .. 'q' .. nr, 'died') then return { 3, mark } end
-if call('HGET', B .. 'q' .. nr, 'spec') ~= ARGV[3] then return { 4, mark } end
+if spec_of(q.name) ~= ARGV[3] then return { 4, mark } end
 read_pause(q, '1')
 -- What comes in meanwhile goes behind all that is to be put in.
 set(q, 'turn', max(q.turn, tonumber(ARGV[5])))

@@ -48,7 +48,7 @@ if q and call('HGET', B .. 'q' .. nr, 'stamp') == arg.stamp then
 end
 if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 
-if q and call('HGET', B .. 'q' .. nr, 'spec') == spec then return { rev, 0, 0, 0 } end
+if q and spec_of(name) == spec then return { rev, 0, 0, 0 } end
 
 local rules = {}
 for i = 1, tonumber(arg.limits) do
@@ -141,7 +141,7 @@ else
 end
 rev = call('HINCRBY', B, 'rev', 1)
 if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
-call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', arg.stamp, 'ended_look', 0, 'n', n, 'd', d, 'b', b,
+call('HSET', B .. 'q' .. nr, 'rev', rev, 'stamp', arg.stamp, 'ended_look', 0, 'n', n, 'd', d, 'b', b,
   'tat', q.tat, 'rem', q.rem, 'last', q.last, 'lc', q.lc, unpack(ARGV, behind + 1))
 if gone[1] then call('HDEL', B .. 'q' .. nr, unpack(gone)) end
 if ruled ~= (q.ruled or '') then

@@ -1,4 +1,4 @@
--- needs: kept, auditlog, shown
+-- needs: kept, auditlog, versions
 -- for audit: audit
 -- gives: log_pause_end
 --
@@ -10,13 +10,12 @@
 -- 0, number of jobs, and the ids of some. Only the newest is ever written again: a change of jobs that takes several
 -- calls is one entry, while the audit log has one for each.
 
-local MOST_BYTES, MOST_VERSIONS, MOST_DELETED = 1048576, 50, 10000
+local MOST_BYTES, MOST_DELETED = 1048576, 10000
 local ONE_CHANGE, MOST_IDS, DROP_MOST = 60 * SECOND, 10, 100
 local ENTRY, ENTRY_BYTES = '>I7I7I7I7', 28
 local LAPSED = "the pause's time came"
 
 local function log_key(kind, name) return B .. 'H:' .. kind .. ':' .. name end
-local function versions_key(kind, name) return B .. 'P:' .. kind .. ':' .. name end
 
 -- who is what is kept of who made a change: his name and his note, a line each. by is those two, and then JSON that
 -- says all of him; '' is nobody.
@@ -84,19 +83,6 @@ local function log_jobs(q, by, what, detail, reason, jobs, ids)
   if jobs > 0 then
     log_change('queue', q.name, now, by, what, q.rev or 0, q.rev or 0, detail, reason, 0, jobs, ids or {})
   end
-end
-
--- keep_version keeps what a queue or rule is from this revision on, packed (see shown.lua). Only the last are kept.
-local function keep_version(kind, name, rev, packed)
-  local key = versions_key(kind, name)
-  call('LPUSH', key, pack('>I7', rev) .. packed)
-  call('LTRIM', key, 0, MOST_VERSIONS - 1)
-end
-
--- keep_version_again keeps the newest version under another revision.
-local function keep_version_again(kind, name, rev)
-  local newest = call('LINDEX', versions_key(kind, name), 0)
-  if newest then keep_version(kind, name, rev, sub(newest, 8)) end
 end
 
 -- check_change_keys raises unless both logs can be read and written. It is called before anything is written.

@@ -4,11 +4,14 @@
 -- pack_text packs a text. shown is '' if it may be shown as it is.
 local function pack_text(digest, shown, text) return digest .. pack('>I4', #shown) .. shown .. text end
 
+-- kept_text returns the text that begins at a byte.
+local function kept_text(packed, at) return sub(packed, at + 36 + unpack_('>I4', packed, at + 32)) end
+
 -- unpack_text returns the text that begins at a byte, and what may be shown of it, for the audit log: its digest and
 -- its text.
 local function unpack_text(packed, at)
   local words, length = { unpack_('>I4I4I4I4I4I4I4I4', packed, at) }, unpack_('>I4', packed, at + 32)
   for i = 1, 8 do words[i] = bit.tohex(words[i]) end
-  local text, shown = sub(packed, at + 36 + length), sub(packed, at + 36, at + 35 + length)
+  local text, shown = kept_text(packed, at), sub(packed, at + 36, at + 35 + length)
   return text, { digest = table.concat(words, '', 1, 8), text = length > 0 and shown or text }
 end
