@@ -68,7 +68,7 @@ func (c *Console) actOnMany(in *http.Request, form url.Values, dryRun bool) (job
 		one := in.Clone(in.Context())
 		one.Header.Set("Content-Type", "application/json")
 		one.Body, one.ContentLength = readCloser(body), int64(len(body))
-		out := &answer{head: http.Header{}, status: http.StatusOK}
+		out := newAnswer(in, http.MethodPost)
 		c.o.API.ServeHTTP(out, one)
 		if out.status/100 != 2 {
 			return jobs, true, out

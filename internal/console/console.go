@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/wire"
 )
 
@@ -19,6 +20,8 @@ type Options struct {
 	Prefix string
 	// Logged wraps what serves the pages, so that their requests are logged; nil does not.
 	Logged func(http.Handler) http.Handler
+	// Memory is what pages are charged to that are asked for without an account; see ops.ClientOf. Nil is one of its own.
+	Memory *ops.Budget
 	// Version is that of the program, for people.
 	Version string
 }
@@ -34,6 +37,9 @@ type Console struct {
 
 // New returns the console over an API.
 func New(o Options) *Console {
+	if o.Memory == nil {
+		o.Memory = ops.NewBudget(ops.DefaultMemory)
+	}
 	c := &Console{o: o, root: o.Prefix + Root, assets: newAssets(), mux: http.NewServeMux()}
 	c.pages = parseTemplates(c)
 	c.mux.Handle("GET "+Root+"/assets/", http.StripPrefix(Root+"/assets/", c.assets))
@@ -78,6 +84,8 @@ const protection = "default-src 'self'; object-src 'none'; base-uri 'none'; form
 
 // ServeHTTP serves what is below Root. What other pages have a browser send is kept out before; see api.Guard.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r, free := c.holding(r)
+	defer free()
 	h := w.Header()
 	h.Set("Content-Security-Policy", protection)
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -50,7 +50,7 @@ func contentOf(j *wire.Job) (c content) {
 			body = pretty.Bytes()
 		}
 	}
-	c.Text = queue.Cut(string(body), maxShownText)
+	c.Text = queue.Cut(string(body[:min(len(body), maxShownText+utf8.UTFMax)]), maxShownText)
 	c.Cut = len(c.Text) < len(body)
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/wire"
 )
 
@@ -27,6 +28,16 @@ func faultOf(err error) *fault {
 			title = http.StatusText(p.Status)
 		}
 		return &fault{Status: p.Status, Title: title, Detail: p.Detail, Reason: p.Reason, Field: p.Field}
+	case errors.Is(err, ops.ErrShare):
+		return &fault{
+			Status: http.StatusTooManyRequests, Title: "There is no memory left for your address.",
+			Detail: "It has its share of what this server has for requests in use. Wait for other pages, and try it again.",
+		}
+	case errors.Is(err, ops.ErrSpent):
+		return &fault{
+			Status: http.StatusServiceUnavailable, Title: "There is no memory left for this page.",
+			Detail: "All that this server has for requests is in use. Try it again in a moment.",
+		}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &fault{Status: http.StatusServiceUnavailable, Title: "That took too long.", Detail: "Try it again."}
 	}

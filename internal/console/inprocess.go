@@ -30,7 +30,7 @@ func (c *Console) clientOf(t inProcess) *client.Client {
 	return api
 }
 
-// RoundTrip serves a request. Its answer is whole in memory, as the API makes it.
+// RoundTrip serves a request. Its answer is whole in memory, as the API makes it, and held for the page.
 func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	in := r.Clone(r.Context())
 	identify(in, t.from)
@@ -40,8 +40,11 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if in.Body == nil {
 		in.Body = http.NoBody
 	}
-	answer := &answer{head: http.Header{}, status: http.StatusOK}
+	answer := newAnswer(t.from, in.Method)
 	t.api.ServeHTTP(answer, in)
+	if answer.refused != nil {
+		return nil, answer.refused
+	}
 	return &http.Response{
 		Status: http.StatusText(answer.status), StatusCode: answer.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: answer.head, Body: io.NopCloser(&answer.body), ContentLength: int64(answer.body.Len()), Request: r,
@@ -63,8 +66,30 @@ type answer struct {
 	head   http.Header
 	status int
 	body   bytes.Buffer
+	held   *held
+	// done is whether the API may have changed something, and so is not refused its answer; refused is why one is.
+	done    bool
+	refused error
 }
 
-func (a *answer) Header() http.Header         { return a.head }
-func (a *answer) WriteHeader(status int)      { a.status = status }
-func (a *answer) Write(b []byte) (int, error) { return a.body.Write(b) }
+// newAnswer keeps the answer to a request of a method, for a page that was asked for.
+func newAnswer(from *http.Request, method string) *answer {
+	return &answer{
+		head: http.Header{}, status: http.StatusOK, held: heldFor(from),
+		done: method != http.MethodGet && method != http.MethodHead,
+	}
+}
+
+func (a *answer) Header() http.Header    { return a.head }
+func (a *answer) WriteHeader(status int) { a.status = status }
+
+func (a *answer) Write(b []byte) (int, error) {
+	if need := int64(len(b)) * answerCost; a.body.Len()+len(b) > freeSize {
+		if a.done {
+			a.held.count(need)
+		} else if a.refused = a.held.take(need); a.refused != nil {
+			return 0, a.refused
+		}
+	}
+	return a.body.Write(b)
+}

@@ -53,9 +53,8 @@ func (c *Console) submit(w http.ResponseWriter, r, in *http.Request) {
 		c.refused(w, r, wire.Whoami{}, err)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		c.badForm(w, r, &fault{Title: "This form cannot be read.", Detail: err.Error()})
+	if f := readForm(w, r); f != nil {
+		c.badForm(w, r, f)
 		return
 	}
 	form := r.PostForm
@@ -87,7 +86,7 @@ func (c *Console) submit(w http.ResponseWriter, r, in *http.Request) {
 		c.bulk(w, r, in, form, next)
 		return
 	}
-	out := &answer{head: http.Header{}, status: http.StatusOK}
+	out := newAnswer(in, in.Method)
 	c.o.API.ServeHTTP(out, in)
 	switch {
 	case out.status/100 != 2:
@@ -107,7 +106,9 @@ func (c *Console) submit(w http.ResponseWriter, r, in *http.Request) {
 
 // badForm refuses a form that the API could not be asked with.
 func (c *Console) badForm(w http.ResponseWriter, r *http.Request, f *fault) {
-	f.Status = http.StatusBadRequest
+	if f.Status == 0 {
+		f.Status = http.StatusBadRequest
+	}
 	if wantsJSON(r) {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(f.Status)

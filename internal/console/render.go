@@ -78,11 +78,20 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, nam
 		http.Error(w, "the page could not be made: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.Data = nil // what the page was made of is not kept until it was read
 	var zipped []byte
 	if page.Len() > 1400 && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		zipped = compressed(page.Bytes(), gzip.BestSpeed)
 	}
+	size := 0
+	if page.Len() > freeSize {
+		size = page.Cap() + cap(zipped)
+	}
+	if err := heldFor(r).become(int64(size)); err != nil && name != "problem" {
+		c.problem(w, r, v.Who, faultOf(err))
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	write(w, r, status, page.Bytes(), zipped)
 }
 

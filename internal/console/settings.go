@@ -129,9 +129,9 @@ func (c *Console) preview(w http.ResponseWriter, r *http.Request) {
 		c.refused(w, r, who, err)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		c.badForm(w, r, &fault{Title: "This form cannot be read.", Detail: err.Error(), Back: back})
+	if f := readForm(w, r); f != nil {
+		f.Back = back
+		c.badForm(w, r, f)
 		return
 	}
 	body, err := object(r.PostForm)
