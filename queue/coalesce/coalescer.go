@@ -38,10 +38,13 @@ type Coalescer[Q, A any] struct {
 	batches sync.WaitGroup
 	base    context.Context
 	cancel  context.CancelFunc
+
+	// What is used again by the next call and batch.
+	calls, spare sync.Pool // *call, *batch
 }
 
 // call is one Do. Its fields are guarded by the coalescer's mutex until done is
-// closed; then they are the caller's.
+// told; then they are the caller's.
 type call[Q, A any] struct {
 	items    []Q
 	answers  []A
@@ -49,19 +52,26 @@ type call[Q, A any] struct {
 	answered int
 	failed   int
 	err      error
-	done     chan struct{}
+	done     chan struct{} // has room for the one thing that is told
 }
 
-// New returns a Coalescer that calls send, in up to lanes goroutines, with
-// up to MaxItems items or about MaxBytes as measured by size. send must
-// answer every item in order, or return an error that concerns them all; fail
-// makes that error an answer. Each batch may take up to timeout.
+// batch is what is sent together. It is of one goroutine.
+type batch[Q, A any] struct {
+	items []Q
+	parts []callSlice[Q, A]
+}
+
+// New returns a Coalescer that calls send, in up to lanes goroutines, with up to MaxItems items or about MaxBytes as
+// measured by size. send must answer every item in order, or return an error that concerns them all, and keeps no hold
+// of the slice; fail makes that error an answer. Each batch may take up to timeout.
 func New[Q, A any](
 	lanes int, timeout time.Duration, size func(Q) int, send func(context.Context, []Q) ([]A, error),
 	fail func(Q, error) A,
 ) *Coalescer[Q, A] {
 	c := &Coalescer[Q, A]{send: send, fail: fail, size: size, timeout: timeout, lanes: lanes}
 	c.base, c.cancel = context.WithCancel(context.Background())
+	c.calls.New = func() any { return &call[Q, A]{done: make(chan struct{}, 1)} }
+	c.spare.New = func() any { return new(batch[Q, A]) }
 	return c
 }
 
@@ -76,7 +86,8 @@ func (c *Coalescer[Q, A]) Do(ctx context.Context, items []Q) ([]A, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	k := &call[Q, A]{items: items, done: make(chan struct{})}
+	k := c.calls.Get().(*call[Q, A])
+	k.items = items
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -103,7 +114,15 @@ func (c *Coalescer[Q, A]) Do(ctx context.Context, items []Q) ([]A, error) {
 	case <-ctx.Done():
 		return c.abandon(ctx, k)
 	}
-	if k.failed == len(items) {
+	answers, err := k.outcome()
+	*k = call[Q, A]{done: k.done}
+	c.calls.Put(k)
+	return answers, err
+}
+
+// outcome is what a call that was answered returns.
+func (k *call[Q, A]) outcome() ([]A, error) {
+	if k.failed == len(k.items) {
 		return k.answers, k.err
 	}
 	return k.answers, nil
@@ -121,10 +140,7 @@ func (c *Coalescer[Q, A]) abandon(ctx context.Context, k *call[Q, A]) ([]A, erro
 	}
 	switch {
 	case k.answered == len(k.items): // at the same moment
-		if k.failed == len(k.items) {
-			return k.answers, k.err
-		}
-		return k.answers, nil
+		return k.outcome()
 	case k.taken == 0:
 		return nil, ctx.Err()
 	}
@@ -135,6 +151,7 @@ func (c *Coalescer[Q, A]) abandon(ctx context.Context, k *call[Q, A]) ([]A, erro
 type callSlice[Q, A any] struct {
 	call     *call[Q, A]
 	from, to int
+	last     bool // of the call's items to be answered
 }
 
 // runAlone is the batch of a lone caller who cannot give up, on its own goroutine: switching to another and back costs
@@ -169,31 +186,36 @@ func (c *Coalescer[Q, A]) run() {
 
 // runBatch runs one batch. It returns false, with the lane free, if nobody waits.
 func (c *Coalescer[Q, A]) runBatch() bool {
-	items, parts := c.takeBatch()
-	if len(items) == 0 {
+	b := c.spare.Get().(*batch[Q, A])
+	defer func() {
+		clear(b.items)
+		clear(b.parts)
+		b.items, b.parts = b.items[:0], b.parts[:0]
+		c.spare.Put(b)
+	}()
+	c.take(b)
+	if len(b.items) == 0 {
 		return false
 	}
 	if c.base.Err() != nil { // closed before these were sent
-		c.finish(parts, nil, queue.ErrClosed)
+		c.finish(b.parts, nil, queue.ErrClosed)
 		return true
 	}
 	ctx, cancel := context.WithTimeout(c.base, c.timeout)
-	answers, err := c.send(ctx, items)
+	answers, err := c.send(ctx, b.items)
 	cancel()
-	if err == nil && len(answers) != len(items) {
-		err = fmt.Errorf("%w: %d answers to %d items", queue.ErrCorrupt, len(answers), len(items))
+	if err == nil && len(answers) != len(b.items) {
+		err = fmt.Errorf("%w: %d answers to %d items", queue.ErrCorrupt, len(answers), len(b.items))
 	}
-	c.finish(parts, answers, err)
+	c.finish(b.parts, answers, err)
 	return true
 }
 
-// takeBatch takes the next batch from the calls that wait, or frees this lane.
-func (c *Coalescer[Q, A]) takeBatch() (items []Q, parts []callSlice[Q, A]) {
+// take puts into b what the calls that wait have for the next batch, or frees this lane.
+func (c *Coalescer[Q, A]) take(b *batch[Q, A]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	bytes, full := 0, false
-	parts = make([]callSlice[Q, A], 0, len(c.pending))
-	items = make([]Q, 0, c.atMost())
 	waiting := c.pending[:0]
 	for _, k := range c.pending {
 		if full || k.taken > k.answered {
@@ -203,16 +225,16 @@ func (c *Coalescer[Q, A]) takeBatch() (items []Q, parts []callSlice[Q, A]) {
 		from := k.taken
 		for k.taken < len(k.items) {
 			n := c.size(k.items[k.taken])
-			if len(items) == MaxItems || len(items) > 0 && bytes+n > MaxBytes {
+			if len(b.items) == MaxItems || len(b.items) > 0 && bytes+n > MaxBytes {
 				full = true
 				break
 			}
 			bytes += n
-			items = append(items, k.items[k.taken])
+			b.items = append(b.items, k.items[k.taken])
 			k.taken++
 		}
 		if k.taken > from {
-			parts = append(parts, callSlice[Q, A]{k, from, k.taken})
+			b.parts = append(b.parts, callSlice[Q, A]{call: k, from: from, to: k.taken})
 		}
 		if k.taken < len(k.items) {
 			waiting = append(waiting, k)
@@ -220,28 +242,28 @@ func (c *Coalescer[Q, A]) takeBatch() (items []Q, parts []callSlice[Q, A]) {
 	}
 	clear(c.pending[len(waiting):])
 	c.pending = waiting
-	if len(items) == 0 {
+	if len(b.items) == 0 {
 		c.running--
 	}
-	return items, parts
-}
-
-// atMost is how many items the next batch can have.
-func (c *Coalescer[Q, A]) atMost() int {
-	n := 0
-	for _, k := range c.pending {
-		if n += len(k.items) - k.taken; n >= MaxItems {
-			return MaxItems
-		}
-	}
-	return n
 }
 
 func (c *Coalescer[Q, A]) finish(parts []callSlice[Q, A], answers []A, err error) {
+	c.answer(parts, answers, err)
+	// Outside of the mutex, for who is told comes back to it at once. From then on the call is another's.
+	for i := range parts {
+		if parts[i].last {
+			parts[i].call.done <- struct{}{}
+		}
+	}
+}
+
+// answer hands out the answers of a batch, and marks the last part of each call that has all of its own.
+func (c *Coalescer[Q, A]) answer(parts []callSlice[Q, A], answers []A, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := 0
-	for _, s := range parts {
+	for i := range parts {
+		s := &parts[i]
 		k, n := s.call, s.to-s.from
 		if err == nil && n == len(k.items) { // mostly: nothing needs to be copied
 			k.answers = answers[at : at+n : at+n]
@@ -258,9 +280,7 @@ func (c *Coalescer[Q, A]) finish(parts []callSlice[Q, A], answers []A, err error
 		}
 		at += n
 		k.answered += n
-		if k.answered == len(k.items) {
-			close(k.done)
-		}
+		s.last = k.answered == len(k.items)
 	}
 }
 

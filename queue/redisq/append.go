@@ -50,6 +50,10 @@ func deferralOf(j *queue.Job, offered bool) deferral {
 
 func (i appendItem) size() int { return len(i.id) + len(i.body) + i.asked.size() }
 
+// MarshalBinary implements encoding.BinaryMarshaler: an item is its body as an argument of a script, for which a slice
+// would be copied to the heap.
+func (i *appendItem) MarshalBinary() ([]byte, error) { return i.body, nil }
+
 // group is by what the jobs of a batch go together: what they are of, and what that asks of them as it is known here.
 func (i *appendItem) group() string {
 	if i.asked == nil {
@@ -72,8 +76,8 @@ func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended,
 // bring takes jobs to their queues, those again that were asked by rules which are others by now. Those that are
 // offered may be set aside.
 func (e *Engine) bring(ctx context.Context, jobs []queue.Job, offered bool) ([]queue.Appended, error) {
-	answers, stamped := make([]queue.Appended, len(jobs)), map[int][]byte{}
-	stale, err := e.bringSome(ctx, jobs, nil, stamped, offered, answers)
+	stamped := map[int][]byte{}
+	answers, stale, err := e.bringSome(ctx, jobs, nil, stamped, offered, nil)
 	for try := 0; err == nil && len(stale) > 0; try++ {
 		learned := map[string]error{}
 		again := stale[:0]
@@ -93,7 +97,7 @@ func (e *Engine) bring(ctx context.Context, jobs []queue.Job, offered bool) ([]q
 		if len(again) == 0 {
 			break
 		}
-		stale, _ = e.bringSome(ctx, jobs, again, stamped, offered, answers)
+		_, stale, _ = e.bringSome(ctx, jobs, again, stamped, offered, answers)
 	}
 	if err == nil && noneFits(answers) {
 		err = answers[0].Err
@@ -112,10 +116,10 @@ func noneFits(answers []queue.Appended) bool {
 }
 
 // bringSome brings those jobs, all if some is nil, and returns of which the rules are others. Their bodies are stamped,
-// and stay so.
+// and stay so. The answers go among those that there are, if any.
 func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, stamped map[int][]byte,
 	offered bool, answers []queue.Appended,
-) (stale []int, err error) {
+) (all []queue.Appended, stale []int, err error) {
 	total := len(jobs)
 	if some != nil {
 		total = len(some)
@@ -129,6 +133,9 @@ func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, st
 		j := jobs[i]
 		j.Normalize()
 		if err := j.Validate(); err != nil {
+			if answers == nil {
+				answers = make([]queue.Appended, len(jobs))
+			}
 			answers[i] = queue.Appended{Outcome: queue.Invalid, ID: j.ID, Err: err}
 			continue
 		}
@@ -139,17 +146,7 @@ func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, st
 		parts = place(parts, e.Partition(j.Queue), i, len(jobs),
 			appendItem{j.Queue, j.ID, body, j.Cost, j.Limited, deferralOf(&j, offered), again, e.asksOf(&j)})
 	}
-	err = spread(parts, func(p part[appendItem]) error {
-		got, err := e.appends[p.partition].Do(ctx, p.items)
-		for i, at := range p.at {
-			if got == nil {
-				answers[at] = queue.Appended{Outcome: queue.Failed, ID: p.items[i].id, Err: err}
-			} else {
-				answers[at] = got[i]
-			}
-		}
-		return err
-	})
+	answers, err = gather(ctx, e.appends, parts, answers, len(jobs), failedAppend)
 	for _, p := range parts {
 		for i, at := range p.at {
 			if errors.Is(answers[at].Err, errStale) {
@@ -159,7 +156,11 @@ func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, st
 		}
 	}
 	slices.Sort(stale)
-	return stale, err
+	return answers, stale, err
+}
+
+func failedAppend(i appendItem, err error) queue.Appended {
+	return queue.Appended{Outcome: queue.Failed, ID: i.id, Err: err}
 }
 
 // sendAppend is one batch.
@@ -195,7 +196,7 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendIt
 			if items[i].limited > 0 {
 				args[at-2] = 1
 			}
-			args = append(args, items[i].id, body)
+			args = append(args, &items[i].id, &items[i])
 			if first.asked != nil {
 				args = append(args, asks[k])
 			}

@@ -1,6 +1,11 @@
 package redisq
 
-import "sync"
+import (
+	"context"
+	"sync"
+
+	"github.com/penstock/penstock/queue/coalesce"
+)
 
 // part is what of a call goes to one partition, and where its answers belong.
 type part[T any] struct {
@@ -18,6 +23,15 @@ func place[T any](parts []part[T], partition, at, total int, item T) []part[T] {
 			parts[i].at = append(parts[i].at, at)
 			return parts
 		}
+	}
+	if total == 1 { // mostly
+		only := &struct {
+			items [1]T
+			at    [1]int
+			parts [1]part[T]
+		}{items: [1]T{item}, at: [1]int{at}}
+		only.parts[0] = part[T]{partition, only.items[:], only.at[:]}
+		return only.parts[:]
 	}
 	p := part[T]{partition, make([]T, 0, total-at), make([]int, 0, total-at)}
 	p.items, p.at = append(p.items, item), append(p.at, at)
@@ -44,6 +58,37 @@ func spread[T any](parts []part[T], do func(part[T]) error) error {
 		return nil
 	}
 	return errs[0]
+}
+
+// gather sends all parts at once, and returns the answers to the items of a call in their order: among those that there
+// are, if something else decided some. Its error is not nil when every part failed.
+func gather[Q, A any](ctx context.Context, to []*coalesce.Coalescer[Q, A], parts []part[Q], answers []A, total int,
+	failed func(Q, error) A,
+) ([]A, error) {
+	if answers == nil && len(parts) == 1 { // mostly: nothing needs to be copied
+		p := &parts[0]
+		got, err := to[p.partition].Do(ctx, p.items)
+		if got == nil {
+			for _, item := range p.items {
+				got = append(got, failed(item, err))
+			}
+		}
+		return got, err
+	}
+	if answers == nil {
+		answers = make([]A, total)
+	}
+	return answers, spread(parts, func(p part[Q]) error {
+		got, err := to[p.partition].Do(ctx, p.items)
+		for i, at := range p.at {
+			if got == nil {
+				answers[at] = failed(p.items[i], err)
+			} else {
+				answers[at] = got[i]
+			}
+		}
+		return err
+	})
 }
 
 // ofQueue is the items of a batch that concern one queue, by their indices.

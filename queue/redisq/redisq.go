@@ -130,16 +130,12 @@ func Open(ctx context.Context, client redis.UniversalClient, o Options) (*Engine
 		e.appends = append(e.appends, coalesce.New(lanes, o.Patience, appendItem.size,
 			func(ctx context.Context, items []appendItem) ([]queue.Appended, error) {
 				return e.sendAppend(ctx, p, items)
-			},
-			func(i appendItem, err error) queue.Appended {
-				return queue.Appended{Outcome: queue.Failed, ID: i.id, Err: err}
-			}))
+			}, failedAppend))
 		e.settles = append(e.settles, coalesce.New(lanes, o.Patience,
 			func(s queue.Settlement) int { return 64 + len(s.Reason) },
 			func(ctx context.Context, s []queue.Settlement) ([]queue.Settled, error) {
 				return e.sendSettle(ctx, p, s)
-			},
-			func(_ queue.Settlement, err error) queue.Settled { return queue.Settled{Err: err} }))
+			}, failedSettle))
 		e.takes = append(e.takes, coalesce.New(lanes, o.Patience, takeItem.size,
 			func(ctx context.Context, items []takeItem) ([]queue.Taken, error) {
 				return e.sendTake(ctx, p, items)

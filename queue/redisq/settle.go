@@ -11,10 +11,13 @@ import (
 
 // Settle implements queue.Outflow.
 func (e *Engine) Settle(ctx context.Context, settlements []queue.Settlement) ([]queue.Settled, error) {
-	answers := make([]queue.Settled, len(settlements))
+	var answers []queue.Settled
 	var parts []part[queue.Settlement]
 	for i, s := range settlements {
 		if s.Verdict < queue.Deliver || s.Verdict > queue.Down {
+			if answers == nil {
+				answers = make([]queue.Settled, len(settlements))
+			}
 			answers[i].Err = &queue.FieldError{
 				Field:  "verdict",
 				Reason: "is none of deliver, fail, bury, release, hold, throttle, down",
@@ -26,19 +29,10 @@ func (e *Engine) Settle(ctx context.Context, settlements []queue.Settlement) ([]
 		}
 		parts = place(parts, e.Partition(s.Queue), i, len(settlements), s)
 	}
-	err := spread(parts, func(p part[queue.Settlement]) error {
-		got, err := e.settles[p.partition].Do(ctx, p.items)
-		for i, at := range p.at {
-			if got == nil {
-				answers[at] = queue.Settled{Err: err}
-			} else {
-				answers[at] = got[i]
-			}
-		}
-		return err
-	})
-	return answers, err
+	return gather(ctx, e.settles, parts, answers, len(settlements), failedSettle)
 }
+
+func failedSettle(_ queue.Settlement, err error) queue.Settled { return queue.Settled{Err: err} }
 
 func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Settlement) ([]queue.Settled, error) {
 	groups := byQueue(items, func(s *queue.Settlement) string { return s.Queue })
