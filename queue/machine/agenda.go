@@ -79,7 +79,7 @@ func (m *Machine) putOnAgenda(q *queueState, able bool, now leaky.Instant) {
 		updateHeap(m.agendaOf(q), &q.agendaEntry, q.agendaIndex, able)
 		return
 	}
-	switch s := &q.member; {
+	switch s := q.member; {
 	case !able:
 		s.leave()
 	case s.in == nil:
@@ -91,7 +91,9 @@ func (m *Machine) putOnAgenda(q *queueState, able bool, now leaky.Instant) {
 }
 
 // onAgenda reports whether something may depart from q, as far as q itself goes.
-func (q *queueState) onAgenda() bool { return q.agendaIndex >= 0 || q.member.in != nil }
+func (q *queueState) onAgenda() bool {
+	return q.agendaIndex >= 0 || q.member != nil && q.member.in != nil
+}
 
 // runnable reports whether the queue exists and is not paused.
 func (q *queueState) runnable() bool { return q.live && q.pause.since == 0 }

@@ -123,14 +123,14 @@ func (m *Machine) admit(it *appendItem, now leaky.Instant) (wait uint64) {
 	}
 	switch {
 	case outcome == queue.LimitReached:
-		q.unsaved.Refused++
+		q.count().Refused++
 		it.answer.Outcome = outcome
 	case outcome == queue.Full:
-		q.unsaved.Refused++
+		q.count().Refused++
 		it.answer.Outcome = outcome
 		it.answerFull(q, most, now)
 	case outcome == queue.OverflowFull:
-		q.unsaved.Refused++
+		q.count().Refused++
 		it.answer.Outcome, it.answer.RetryAfter = outcome, q.retryAfter(1, now)
 	case m.Full != nil:
 		it.answer.Outcome, it.answer.Err = queue.Failed, m.Full

@@ -31,10 +31,10 @@ func (m *Machine) rulesOf(q *queueState) *queueRules {
 
 func (m *Machine) findRules(q *queueState) *queueRules {
 	var above []string
-	if p := m.queues[queue.Parent(q.spec.Name)]; p != nil {
+	if p := m.queues[queue.Parent(q.name)]; p != nil {
 		above = p.spec.Rules
 	}
-	names := ruleset.Names(q.spec.Name, above, q.spec.Rules)
+	names := ruleset.Names(q.name, above, q.spec.Rules)
 	if len(names) == 0 {
 		return nil
 	}

@@ -12,7 +12,7 @@ func (m *Machine) reservePlace(j *job, in *queue.Job, now leaky.Instant) {
 	q.turn += cost
 	q.noteCost(cost)
 	q.plain = q.plain && !notPlain(in)
-	q.jobs[j.id] = j
+	q.addJob(j)
 	q.setExpiry(j, instantOf(in.ExpiresAt))
 	q.addIncoming(j, scheduledUntil(in, now))
 	m.raiseWithAppend(q, now, cost)
@@ -68,7 +68,7 @@ func (q *queueState) addIncoming(j *job, dueAt leaky.Instant) {
 	}
 	c.waiting++
 	c.cost += int64(j.cost)
-	j.lane.incoming[j.priority()]++
+	*j.lane.incomingOf(j.priority())++
 	if q.group != nil {
 		q.group.addIncoming(q, 1)
 	}
@@ -87,7 +87,7 @@ func (q *queueState) removeIncoming(j *job) {
 	if q.group != nil {
 		q.group.addIncoming(q, -1)
 	}
-	j.lane.incoming[j.priority()]--
+	*j.lane.incomingOf(j.priority())--
 	if j.lane.empty() {
 		c.lanes--
 	}

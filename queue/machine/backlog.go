@@ -25,8 +25,8 @@ func (m *Machine) announceRoom(q *queueState, now leaky.Instant) {
 		return
 	}
 	if m.RoomHeard {
-		m.rooms = append(m.rooms, q.spec.Name)
-		q.overflow.announcedAt = now
+		m.rooms = append(m.rooms, q.name)
+		q.ownOverflow().announcedAt = now
 	}
 }
 
@@ -38,7 +38,7 @@ func (m *Machine) Backlogged(limit int) []string {
 		if len(names) >= limit {
 			break
 		}
-		names = append(names, q.spec.Name)
+		names = append(names, q.name)
 	}
 	slices.Sort(names)
 	return names

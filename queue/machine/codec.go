@@ -248,7 +248,7 @@ func encodeEnded(q *queueState, d *endedJob, past []byte) []byte {
 	w.text(d.id)
 	w.text(d.reason)
 	if d.state == queue.Dead { // it outlives its queue
-		w.text(q.spec.Name)
+		w.text(q.name)
 	}
 	return append(w, past...)
 }

@@ -155,7 +155,7 @@ func (m *Machine) CollectLast(now leaky.Instant) *Commit {
 	for _, chunk := range m.dirtyTallies.chunks {
 		each(chunk, m.addTally)
 	}
-	for _, name := range m.queueNames {
+	for name := range m.namesBehind("") {
 		q := m.queues[name]
 		q.ceiling.next = q.ceilings()
 		m.touch(q)
@@ -171,8 +171,7 @@ func (m *Machine) complete(c *Commit, now leaky.Instant) {
 		if q.touched = false; !q.live {
 			continue
 		}
-		q.counters.Add(q.unsaved.Values())
-		q.unsaved = queue.Counters{}
+		q.counters, q.unsaved = q.allCounters(), nil
 		c.putQueue(q.number, q.record())
 		c.saved = append(c.saved, savedCeilings{q, q.ceiling.next})
 		if q.failed {

@@ -31,7 +31,7 @@ func (m *Machine) answerDeferred(
 
 // deferJob records a job as deferred.
 func (m *Machine) deferJob(it *appendItem, q *queueState, b *ruleCharges, now leaky.Instant) {
-	a, id := &q.overflow, strings.Clone(it.job.ID)
+	a, id := q.ownOverflow(), strings.Clone(it.job.ID)
 	if n := a.records.find(id); n != 0 { // an earlier deferral that has lapsed
 		m.dropLapsed(q, n)
 	}
@@ -57,7 +57,7 @@ func (m *Machine) deferJob(it *appendItem, q *queueState, b *ruleCharges, now le
 
 // etaDeferred is when the job is expected if it is set aside.
 func (it *appendItem) etaDeferred(q *queueState, now leaky.Instant) leaky.Instant {
-	waiting, a := q.counts[queue.Waiting]+q.incoming.waiting, &q.overflow
+	waiting, a := q.counts[queue.Waiting]+q.incoming.waiting, q.overflow
 	return q.etaDeferred(
 		waiting, q.gap(q.turn), a.cost, q.groupLoadIncoming(), q.costBounds(it.job.Cost, false), now,
 	)
@@ -66,7 +66,7 @@ func (it *appendItem) etaDeferred(q *queueState, now leaky.Instant) leaky.Instan
 // renewDeferral moves the record of a job that is published again to a new ticket, of the present generation.
 // Otherwise it could be given up while the new copy is on its way.
 func (m *Machine) renewDeferral(q *queueState, id string, old uint64) (number uint64) {
-	a := &q.overflow
+	a := q.ownOverflow()
 	m.store.deferred++
 	a.lastTicket++
 	d := *a.records.get(old)

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -27,13 +26,13 @@ func (m *Machine) Delete(
 		return 0, fmt.Errorf("%w: %s has %d deferred", queue.ErrNotEmpty, name, q.onOverflow())
 	}
 	n := loggedBy(changekind.Deleted, actor, q.revision, now)
-	n.before, _ = queue.EncodeSpec(q.spec) // it was encoded before
+	n.before, _ = queue.EncodeSpec(q.fullSpec()) // it was encoded before
 	c := m.present
 	c.logChange(logUpdate{subject: queueSubject(name), changes: append(q.pauseLapsed(now), n), gone: true})
 	c.dropQueue(q.number)
 	m.leaveBehind(q, now)
 	q.live = false
-	m.countRuleUses(&q.spec, -1)
+	m.countRuleUses(q.name, q.spec.Rules, -1)
 	m.rulesVersion++
 	m.leaveGroup(q, now)
 	m.arm(q, now) // takes it off the agenda
@@ -43,9 +42,7 @@ func (m *Machine) Delete(
 	}
 	m.trackBacklog(q)
 	delete(m.queues, name)
-	if at, found := slices.BinarySearch(m.queueNames, name); found {
-		m.queueNames = slices.Delete(m.queueNames, at, at+1)
-	}
+	m.queueNames.remove(name)
 	m.discardQueue(q)
 	return m.wait(), nil
 }
@@ -53,7 +50,7 @@ func (m *Machine) Delete(
 // leaveBehind keeps what outlives a queue: for how long its dead jobs are kept, and paces that can still delay
 // something.
 func (m *Machine) leaveBehind(q *queueState, now leaky.Instant) {
-	name := q.spec.Name
+	name := q.name
 	if m.deadCountOf(name) > 0 || q.importing.mark != "" || q.counters.Died > 0 {
 		retention := q.spec.Retention
 		m.deadJobsOf(name).retention = &retention

@@ -43,6 +43,9 @@ func (m *endedJobs) find(id string, r queue.Retention, now leaky.Instant) *ended
 
 // add remembers d.
 func (m *endedJobs) add(d *endedJob) {
+	if m.byID == nil {
+		m.byID = map[string]*endedJob{}
+	}
 	m.byID[d.id] = d
 	if d.state != queue.Dead {
 		m.others.push(d)
@@ -109,7 +112,7 @@ func (m *Machine) endedState(q *queueState, id string, now leaky.Instant) queue.
 	default:
 		return queue.Deferred
 	}
-	if m.deadJob(q.spec.Name, id, now) != nil { // of a deleted queue of that name
+	if m.deadJob(q.name, id, now) != nil { // of a deleted queue of that name
 		return queue.Dead
 	}
 	return queue.StateNone
@@ -126,21 +129,33 @@ func (m *Machine) trimSome(now leaky.Instant) {
 		m.trimDead(dead, now, trimMax)
 	}
 	m.forgetExpiredTallies(now, expiredTalliesMax)
-	if len(m.queueNames) == 0 {
+	q := m.nextToTrim()
+	if q == nil {
 		return
 	}
-	m.trimCursor = (m.trimCursor + 1) % len(m.queueNames)
-	q := m.queues[m.queueNames[m.trimCursor]]
 	m.trim(q, now, trimMax)
 	m.forgetLapsed(q, now, trimMax)
+	q.freeEmpty(now)
 	m.forgetIdleLanes(now, trimMax)
+}
+
+// nextToTrim returns the queue behind the one that was trimmed last, and after all of them the first; nil if there is
+// none.
+func (m *Machine) nextToTrim() *queueState {
+	for _, after := range []string{m.trimCursor, ""} {
+		for name := range m.namesBehind(after) {
+			m.trimCursor = name
+			return m.queues[name]
+		}
+	}
+	return nil
 }
 
 // rememberEnded remembers a job that ended, and forgets others as bounds require.
 func (m *Machine) rememberEnded(q *queueState, d *endedJob, now leaky.Instant) {
 	q.endedJobs.add(d)
 	if d.state == queue.Dead {
-		m.addDead(q.spec.Name, d)
+		m.addDead(q.name, d)
 	}
 	m.trim(q, now, 2)
 }
@@ -148,7 +163,7 @@ func (m *Machine) rememberEnded(q *queueState, d *endedJob, now leaky.Instant) {
 // trim forgets up to limit ended jobs of q that are too old or too many.
 func (m *Machine) trim(q *queueState, now leaky.Instant, limit int) {
 	m.forgotten = append(m.forgotten, q.endedJobs.trim(q.spec.Retention, now, limit)...)
-	if dead := m.deadJobs[q.spec.Name]; dead != nil {
+	if dead := m.deadJobs[q.name]; dead != nil {
 		m.trimDead(dead, now, limit)
 	}
 }

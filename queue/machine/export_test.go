@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"unicode/utf8"
 
@@ -14,12 +15,16 @@ import (
 // CheckKept loads another machine from what is kept, and returns how it differs from this one, of which all commits are
 // durable. Leases are not kept, and what is due may be ready in the one and not in the other.
 func (m *Machine) CheckKept(tx Transaction, now leaky.Instant) error {
+	if !reflect.DeepEqual(noOverflow, overflowState{}) {
+		return fmt.Errorf("what queues without an overflow share was changed to %+v", noOverflow)
+	}
 	l := New(m.epoch + 1)
 	if err := l.Load(context.Background(), tx, now); err != nil {
 		return err
 	}
-	if !slices.Equal(m.queueNames, l.queueNames) || !slices.Equal(m.ruleNames, l.ruleNames) {
-		return fmt.Errorf("%v and %v are loaded, not %v and %v", l.queueNames, l.ruleNames, m.queueNames, m.ruleNames)
+	names, loaded := slices.Collect(m.namesBehind("")), slices.Collect(l.namesBehind(""))
+	if !slices.Equal(names, loaded) || !slices.Equal(m.ruleNames, l.ruleNames) {
+		return fmt.Errorf("%v and %v are loaded, not %v and %v", loaded, l.ruleNames, names, m.ruleNames)
 	}
 	if m.store.revision != l.store.revision || m.store.seq != l.store.seq || m.store.ended != l.store.ended {
 		return fmt.Errorf("the store is loaded as %+v, not %+v", l.store, m.store)
@@ -29,7 +34,7 @@ func (m *Machine) CheckKept(tx Transaction, now leaky.Instant) error {
 			return fmt.Errorf("rule %s is loaded at %d, not %d", name, b.revision, a.revision)
 		}
 	}
-	for _, name := range m.queueNames {
+	for _, name := range names {
 		if err := m.queues[name].checkKept(l.queues[name], now); err != nil {
 			return fmt.Errorf("queue %s: %w", name, err)
 		}
@@ -39,8 +44,8 @@ func (m *Machine) CheckKept(tx Transaction, now leaky.Instant) error {
 
 func (q *queueState) checkKept(o *queueState, now leaky.Instant) error {
 	switch {
-	case q.number != o.number || q.revision != o.revision || !q.spec.Equal(o.spec) || q.pause != o.pause:
-		return fmt.Errorf("is loaded with %+v, not %+v", o.spec, q.spec)
+	case q.number != o.number || q.revision != o.revision || !q.fullSpec().Equal(o.fullSpec()) || q.pause != o.pause:
+		return fmt.Errorf("is loaded with %+v, not %+v", o.fullSpec(), q.fullSpec())
 	case q.counters != o.counters:
 		return fmt.Errorf("has counted %+v, not %+v", o.counters, q.counters)
 	case q.turn != o.turn || q.groupMaxCost() != o.groupMaxCost() || q.bytes != o.bytes || q.plain && !o.plain:

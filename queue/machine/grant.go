@@ -100,8 +100,8 @@ func (g *grant) countLost(q *queueState, since, now leaky.Instant) {
 	if g.lost == nil {
 		g.lost = map[string]int64{}
 	}
-	g.lost[q.spec.Name] += n
-	q.unsaved.Lost += n
+	g.lost[q.name] += n
+	q.count().Lost += n
 }
 
 // lostSlots is how many departures fit between since and now.

@@ -1,7 +1,7 @@
 package machine
 
 import (
-	"slices"
+	"iter"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -46,7 +46,7 @@ type member struct {
 
 // leave takes a member out of its heap.
 func (s *member) leave() {
-	if s.in != nil {
+	if s != nil && s.in != nil {
 		s.in.remove(s.heapIndex)
 		s.in = nil
 	}
@@ -94,22 +94,31 @@ func (q *queueState) memberOpens(now leaky.Instant) leaky.Instant {
 
 // joinGroup makes a new queue a member of its parent's group, or the parent of its children.
 func (m *Machine) joinGroup(q *queueState, now leaky.Instant) {
-	if name := queue.Parent(q.spec.Name); name != "" {
+	if name := queue.Parent(q.name); name != "" {
 		if p := m.queues[name]; p != nil {
 			m.addMember(m.ensureGroup(p, now), q, now)
 		}
 		return
 	}
-	for _, name := range m.childrenOf(q.spec.Name) {
+	for _, name := range m.childrenOf(q.name) {
 		m.addMember(m.ensureGroup(q, now), m.queues[name], now)
 	}
 }
 
 // childrenOf returns the names of the live children of a name.
-func (m *Machine) childrenOf(name string) []string {
-	from, _ := slices.BinarySearch(m.queueNames, name+".")
-	to, _ := slices.BinarySearch(m.queueNames, name+"/") // '/' follows '.'
-	return m.queueNames[from:to]
+func (m *Machine) childrenOf(name string) (children []string) {
+	for child := range m.namesBehind(name + ".") {
+		if queue.Parent(child) != name {
+			break
+		}
+		children = append(children, child)
+	}
+	return children
+}
+
+// namesBehind yields the names of queues behind one, in order.
+func (m *Machine) namesBehind(name string) iter.Seq[string] {
+	return m.queueNames.from(func(s string) bool { return s > name })
 }
 
 // countChild adds n to the number of children of child's parent.
@@ -134,7 +143,7 @@ func (m *Machine) ensureGroup(p *queueState, now leaky.Instant) *group {
 func (m *Machine) addMember(g *group, q *queueState, now leaky.Instant) {
 	able := q.agendaIndex >= 0
 	updateHeap(&m.agenda, &q.agendaEntry, q.agendaIndex, false)
-	q.group, q.member = g, member{}
+	q.group, q.member = g, &member{}
 	if q != g.queue {
 		g.children++
 	}
@@ -150,7 +159,7 @@ func (m *Machine) leaveGroup(q *queueState, now leaky.Instant) {
 	}
 	q.member.leave()
 	g.count(q, -1)
-	q.group = nil
+	q.group, q.member = nil, nil
 	if g.children--; g.children > 0 {
 		m.armGroup(g, now)
 		return
@@ -158,7 +167,7 @@ func (m *Machine) leaveGroup(q *queueState, now leaky.Instant) {
 	p := g.queue
 	p.member.leave()
 	updateHeap(&m.agenda, &g.agendaEntry, g.agendaIndex, false)
-	p.group, p.lastFence = nil, g.lastFence // departures of before cannot be given back
+	p.group, p.member, p.lastFence = nil, nil, g.lastFence // departures of before cannot be given back
 	m.rearm(p, now)
 }
 
@@ -264,7 +273,7 @@ func (g *group) makeReady(q *queueState) {
 
 // noteServed notes that a job of a member was granted.
 func (g *group) noteServed(q *queueState, cost int64) {
-	s := &q.member
+	s := q.member
 	g.served, s.finish = s.tag, s.tag+cost
 	s.tag = s.finish
 	g.ready.fix(s.heapIndex)

@@ -56,7 +56,7 @@ func (q *queueState) checkImportable(spec *queue.Spec) error {
 		return fmt.Errorf("import %s into it is not finished", queue.Shorten(q.importing.mark, 80))
 	case q.size() > 0 || q.hasBacklog() || q.counters.Died > 0:
 		return errors.New("it holds jobs")
-	case !q.spec.Equal(*spec):
+	case !q.fullSpec().Equal(*spec):
 		return errors.New("it is there with other settings")
 	}
 	return nil
@@ -84,9 +84,9 @@ func (m *Machine) CloseImport(
 	revision := max(q.revision, moved.Revision)
 	n := loggedBy(changekind.Imported, actor, revision, now)
 	n.Was, n.Jobs, n.Detail = q.revision, q.size(), changelog.ArchiveDetail(mark)
-	update := logUpdate{subject: queueSubject(q.spec.Name), changes: []logged{n}, revision: revision}
+	update := logUpdate{subject: queueSubject(q.name), changes: []logged{n}, revision: revision}
 	if revision != q.revision {
-		if update.version, err = queue.EncodeSpec(q.spec); err != nil {
+		if update.version, err = queue.EncodeSpec(q.fullSpec()); err != nil {
 			return 0, err
 		}
 	}
@@ -137,7 +137,7 @@ func importNotOpen(name string) error {
 // the export says the queue held: an export of a store in use is not exact. What arrived meanwhile has been counted
 // already.
 func (q *queueState) importedCounters(moved *move.Queue) queue.Counters {
-	own, add := counted(q.counters, q.unsaved), moved.Counts
+	own, add := q.allCounters(), moved.Counts
 	putIn := q.size() - q.incoming.all + q.counts[queue.Deferred] - own.Balance()
 	add.Appended += putIn - moved.Held
 	return add

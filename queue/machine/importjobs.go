@@ -108,13 +108,14 @@ func (m *Machine) placeAlive(it *importJob, q *queueState) {
 	}
 	if it.Back {
 		j.marks = readmitted
-		q.overflow.readmitted++
-		q.overflow.readmittedBytes += j.bytes()
+		a := q.ownOverflow()
+		a.readmitted++
+		a.readmittedBytes += j.bytes()
 	}
 	q.turn = max(q.turn, j.turnBase()+it.Cost)
 	q.noteCost(it.Cost)
 	q.plain = q.plain && !j.lane.keyed() && it.head.Priority == 0 && it.head.NotBefore.IsZero()
-	q.jobs[j.id] = j
+	q.addJob(j)
 	q.setExpiry(j, instantOf(it.head.ExpiresAt))
 	var due leaky.Instant
 	if it.State != queue.Waiting {
@@ -160,7 +161,7 @@ func (m *Machine) placeEnded(it *importJob, q *queueState) {
 	if q.endedJobs.add(d); it.State == queue.Dead {
 		m.store.seq++
 		d.seq = m.store.seq
-		m.addDead(q.spec.Name, d)
+		m.addDead(q.name, d)
 		j := &job{id: d.id, lane: &q.defaultLane, seq: d.seq, turn: firstTurn, appended: d.appended}
 		m.present.putJob(j, it.Record)
 	}

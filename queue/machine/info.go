@@ -61,14 +61,12 @@ func (m *Machine) Lane(now leaky.Instant, name, key string) (queue.Info, queue.L
 
 // List returns up to limit queues behind a name.
 func (m *Machine) List(now leaky.Instant, after string, limit int) []queue.Info {
-	from, found := slices.BinarySearch(m.queueNames, after)
-	if found {
-		from++
-	}
-	to := min(len(m.queueNames), from+max(0, limit))
-	list := make([]queue.Info, 0, to-from)
+	list := make([]queue.Info, 0, max(0, min(limit, m.queueNames.len())))
 	parents := map[*queueState]*queue.Info{} // each is worked out once for all of its children
-	for _, name := range m.queueNames[from:to] {
+	for name := range m.namesBehind(after) {
+		if len(list) == cap(list) {
+			break
+		}
 		q := m.queues[name]
 		i := m.info(q, now)
 		if p := q.parent(); p != nil {
@@ -96,11 +94,11 @@ func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
 	m.trim(q, now, trimMax) // so that dead jobs are counted right
 	m.forgetLapsed(q, now, trimMax)
 	i := queue.Info{
-		Spec: q.spec, Revision: q.revision, Pause: q.pause.info(now),
+		Spec: q.fullSpec(), Revision: q.revision, Pause: q.pause.info(now),
 		Waiting: q.counts[queue.Waiting], Scheduled: q.counts[queue.Scheduled], Leased: q.counts[queue.Leased],
 		Held:     q.counts[queue.Held],
-		Deferred: max(q.counts[queue.Deferred], q.overflow.progress.behind), Dead: m.deadCountOf(q.spec.Name),
-		Counters: counted(q.counters, q.unsaved),
+		Deferred: max(q.counts[queue.Deferred], q.overflow.progress.behind), Dead: m.deadCountOf(q.name),
+		Counters: q.allCounters(),
 		Outflow:  q.outflow.rate(now),
 		Next:     q.opens(now).Time(),
 		Now:      now.Time(), Bucket: q.bucket, Limits: q.limitStates(), DeferredCost: q.overflow.cost,
@@ -117,7 +115,7 @@ func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
 		p.rise(q.receiver.stop)
 		i.Bucket, i.Limits = p.bucket, p.limitStates()
 	}
-	i.Spec.Deliver = slices.Clone(q.spec.Deliver)
+	i.Spec.Deliver = slices.Clone(q.target)
 	i.Lanes = int64(q.lanesWaiting)
 	i.Bytes, i.MaxBytes = q.bytes, m.byteLimit(q)
 	if g := q.group; q.isParent() {
@@ -170,7 +168,7 @@ func (m *Machine) lastAsked(q *queueState) leaky.Instant {
 // Totals sums up the store.
 func (m *Machine) Totals() queue.Totals {
 	return queue.Totals{
-		Queues: int64(len(m.queueNames)), Dead: m.deadCount,
+		Queues: int64(m.queueNames.len()), Dead: m.deadCount,
 		Waiting: m.counts[queue.Waiting], Scheduled: m.counts[queue.Scheduled], Leased: m.counts[queue.Leased],
 		Held:     m.counts[queue.Held],
 		Deferred: m.counts[queue.Deferred],

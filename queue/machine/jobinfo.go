@@ -80,7 +80,7 @@ func deadJobFound(name string, d *endedJob) *Found {
 // jobInfo describes a job that holds a place.
 func (q *queueState) jobInfo(j *job, now leaky.Instant) queue.JobInfo {
 	i := queue.JobInfo{
-		Queue: q.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(),
+		Queue: q.name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(),
 		AppendedAt: j.appended.Time(),
 		ExpiresAt:  j.expiresAt(),
 	}
@@ -109,7 +109,7 @@ func (q *queueState) jobInfo(j *job, now leaky.Instant) queue.JobInfo {
 // deferredJobInfo describes a deferred job. Its position assumes that deferred jobs come back in order; its ETA
 // that those before it have average costs.
 func (q *queueState) deferredJobInfo(id string, number uint64, d *deferral, now leaky.Instant) queue.JobInfo {
-	i := queue.JobInfo{Queue: q.spec.Name, ID: id, State: queue.Cancelled, Cost: int64(d.cost), AppendedAt: d.at.Time()}
+	i := queue.JobInfo{Queue: q.name, ID: id, State: queue.Cancelled, Cost: int64(d.cost), AppendedAt: d.at.Time()}
 	if d.state == cancelledDeferral {
 		return i
 	}

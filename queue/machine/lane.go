@@ -31,22 +31,27 @@ type lane struct {
 	size     int64 // jobs that hold a place, and places reserved by appends
 	bytes    int64 // of those
 	inFlight int64 // jobs that count against max_in_flight
-	// incoming counts by priority the jobs that will wait once their commits are durable.
-	incoming [queue.MaxPriority + 1]uint32
+	// incoming counts the jobs that will wait once their commits are durable; of a priority above the lowest, urgent
+	// does, by priority. That is nil until there is one.
+	incoming uint32
+	urgent   *[queue.MaxPriority]uint32
 
-	bucket leaky.Bucket
-	// pacer is the rate that the bucket follows; zero before the lane's first rate.
-	pacer leaky.Pacer
-	// coveredCost is the job cost for which the bucket was delayed to cover grants of an earlier process.
-	coveredCost int64
-
+	pace *lanePace     // nil before the lane's first rate
 	stop leaky.Instant // by the receiver; 0 is none
 
-	heap       *heap[*lane]  // where it stands: one of the heaps of laneTurns, Machine.idleLanes, or nil
-	heapIndex  int           // in that heap
-	tag        int64         // of a ready lane
-	restsUntil leaky.Instant // of a resting lane; may be never
-	forgetAt   leaky.Instant // of an empty lane: when its bucket delays nothing any more
+	heap      *heap[*lane] // where it stands: one of the heaps of laneTurns, Machine.idleLanes, or nil
+	heapIndex int          // in that heap
+	tag       int64        // of a ready lane
+	// until is when a resting lane may go on, which may be never, or when an empty one's bucket delays nothing any more.
+	until leaky.Instant
+}
+
+// lanePace is a lane's own bucket.
+type lanePace struct {
+	bucket leaky.Bucket
+	pacer  leaky.Pacer // the rate that the bucket follows
+	// coveredCost is the job cost for which the bucket was delayed to cover grants of an earlier process.
+	coveredCost int64
 }
 
 func (ln *lane) keyed() bool { return ln.key != "" }
@@ -85,10 +90,26 @@ func (ln *lane) incomingTotal() int64 { return ln.incomingBefore(0) }
 
 // incomingBefore is how many of those have at least that priority.
 func (ln *lane) incomingBefore(priority int) (n int64) {
-	for _, k := range ln.incoming[priority:] {
-		n += int64(k)
+	if priority == 0 {
+		n = int64(ln.incoming)
+	}
+	if ln.urgent != nil {
+		for _, k := range ln.urgent[max(0, priority-1):] {
+			n += int64(k)
+		}
 	}
 	return n
+}
+
+// incomingOf is the count of the lane's incoming jobs of a priority.
+func (ln *lane) incomingOf(priority int) *uint32 {
+	if priority == 0 {
+		return &ln.incoming
+	}
+	if ln.urgent == nil {
+		ln.urgent = new([queue.MaxPriority]uint32)
+	}
+	return &ln.urgent[priority-1]
 }
 
 // pacing returns the bucket and the rate for a departure that is sought from at on. limited is false without a
@@ -98,19 +119,21 @@ func (ln *lane) pacing(at, now leaky.Instant) (b leaky.Bucket, p leaky.Pacer, li
 	if rule.Rate.Unlimited() {
 		return leaky.Bucket{}, leaky.Pacer{}, false
 	}
-	b, p = ln.bucket, rule.Pacer()
+	p = rule.Pacer()
 	switch {
 	case ln.unknown(now):
 		b = ln.queue.unknownBucket(p)
-	case p != ln.pacer:
-		b = ln.pacer.Change(b, p, at)
+	case p != ln.pace.pacer:
+		b = ln.pace.pacer.Change(ln.pace.bucket, p, at)
+	default:
+		b = ln.pace.bucket
 	}
 	return b, p, true
 }
 
 // unknown reports whether there is no bucket, or one that delays nothing any more and so may have been forgotten.
 func (ln *lane) unknown(now leaky.Instant) bool {
-	return ln.pacer == (leaky.Pacer{}) || ln.bucket.TAT <= now
+	return ln.pace == nil || ln.pace.bucket.TAT <= now
 }
 
 // opens is the next departure, not before at, that the lane's own rate and stop allow. A bucket converted to a new
@@ -125,21 +148,27 @@ func (ln *lane) opens(at, now leaky.Instant) leaky.Instant {
 }
 
 func (ln *lane) keep(b leaky.Bucket, p leaky.Pacer, now leaky.Instant) {
-	if ln.unknown(now) {
-		ln.coveredCost = ln.queue.maxCostAtOpen
+	unknown := ln.unknown(now)
+	if ln.pace == nil {
+		ln.pace = &lanePace{}
 	}
-	ln.bucket, ln.pacer = b, p
+	if unknown {
+		ln.pace.coveredCost = ln.queue.maxCostAtOpen
+	}
+	ln.pace.bucket, ln.pace.pacer = b, p
 }
 
 // judge is opens for the lane's first job. If that costs more than the lane was delayed for, one as costly may have
 // left just before the previous process ended, so the delay is extended.
 func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 	at, q := ln.opens(d, now), ln.queue
-	if cost := int64(ln.waiting.front().cost); q.openedAt != 0 && !ln.rule().Rate.Unlimited() && cost > ln.coveredCost {
-		if ln.pacer.Delay(leaky.Bucket{}, q.openedAt, cost).TAT > now {
-			ln.bucket, ln.coveredCost = ln.pacer.Cover(ln.bucket, cost-ln.coveredCost), cost
-			at = max(ln.pacer.Next(ln.bucket, d), ln.stopsUntil(now))
-		}
+	if q.openedAt == 0 || ln.rule().Rate.Unlimited() {
+		return at
+	}
+	p, cost := ln.pace, int64(ln.waiting.front().cost)
+	if cost > p.coveredCost && p.pacer.Delay(leaky.Bucket{}, q.openedAt, cost).TAT > now {
+		p.bucket, p.coveredCost = p.pacer.Cover(p.bucket, cost-p.coveredCost), cost
+		at = max(p.pacer.Next(p.bucket, d), ln.stopsUntil(now))
 	}
 	return at
 }
@@ -211,13 +240,13 @@ func (m *Machine) removeFromLane(j *job, now leaky.Instant) {
 		ln.queue.forgetLane(ln)
 		return
 	}
-	ln.forgetAt, ln.waiting = ln.neededUntil(), waitList{}
+	ln.until, ln.waiting = ln.neededUntil(), waitList{}
 	ln.enter(&m.idleLanes)
 }
 
 // forgetIdleLanes forgets up to limit empty lanes whose buckets delay nothing any more.
 func (m *Machine) forgetIdleLanes(now leaky.Instant, limit int) {
-	for ; limit > 0 && m.idleLanes.len() > 0 && m.idleLanes.top().forgetAt <= now; limit-- {
+	for ; limit > 0 && m.idleLanes.len() > 0 && m.idleLanes.top().until <= now; limit-- {
 		ln := m.idleLanes.top()
 		ln.leave()
 		ln.queue.forgetLane(ln)
@@ -262,9 +291,9 @@ func newLanes(less func(a, b *lane) bool) heap[*lane] {
 func byTag(a, b *lane) bool { return a.tag < b.tag || a.tag == b.tag && byDigest(a, b) }
 
 func byRest(a, b *lane) bool {
-	return a.restsUntil < b.restsUntil || a.restsUntil == b.restsUntil && byDigest(a, b)
+	return a.until < b.until || a.until == b.until && byDigest(a, b)
 }
 
-func byForgetAt(a, b *lane) bool { return a.forgetAt < b.forgetAt }
+func byForgetting(a, b *lane) bool { return a.until < b.until }
 
 func byDigest(a, b *lane) bool { return bytes.Compare(a.digest[:], b.digest[:]) < 0 }

@@ -21,7 +21,7 @@ const never = leaky.Instant(math.MaxInt64)
 type laneTurns struct {
 	served       int64        // the tag of the lane that was served last
 	ready        heap[*lane]  // by tag
-	resting      *heap[*lane] // by restsUntil, which is never for busy ones
+	resting      *heap[*lane] // by until, which is never for busy ones
 	changed      *heap[*lane] // those that rested or were busy when the rules changed
 	changedAgain bool         // the rules changed again before changed was empty
 }
@@ -90,14 +90,14 @@ func (t *laneTurns) makeReady(ln *lane) {
 
 func (t *laneTurns) rest(ln *lane, until leaky.Instant) {
 	ln.leave()
-	ln.restsUntil = until
+	ln.until = until
 	ln.enter(t.resting)
 }
 
 // unblock places a lane after one of its jobs left flight, and reports whether it was busy and is no longer.
 func (q *queueState) unblock(ln *lane, now leaky.Instant) bool {
 	t := q.laneTurns
-	if t == nil || ln.heap != t.resting || ln.restsUntil != never || ln.busy() {
+	if t == nil || ln.heap != t.resting || ln.until != never || ln.busy() {
 		return false
 	}
 	if at := ln.opens(now, now); at > now {
@@ -151,7 +151,7 @@ func (q *queueState) canDepart(next leaky.Instant) bool {
 	case !q.allLanesBlocked():
 		return true
 	}
-	return t.resting.len() > 0 && t.resting.top().restsUntil <= next
+	return t.resting.len() > 0 && t.resting.top().until <= next
 }
 
 // allLanesBlocked reports whether every lane with waiting jobs rests or is busy.
@@ -166,14 +166,14 @@ func (q *queueState) heldUpByLanes() bool {
 	if !q.allLanesBlocked() || q.laneTurns.resting.len() == 0 {
 		return false
 	}
-	at := q.laneTurns.resting.top().restsUntil
+	at := q.laneTurns.resting.top().until
 	return at != never && q.memberOpens(at-1) < at
 }
 
 // lanesResumeAt returns when the first lane stops resting, if that is what the queue waits for.
 func (q *queueState) lanesResumeAt() (at leaky.Instant, any bool) {
 	if t := q.laneTurns; t != nil && !q.onAgenda() && !q.atMaxInFlight() && t.resting.len() > 0 {
-		at = t.resting.top().restsUntil
+		at = t.resting.top().until
 		return at, at != never
 	}
 	return 0, false
@@ -216,7 +216,7 @@ func (q *queueState) chooseLane(v *queueVisit, d, now leaky.Instant) *lane {
 		return &q.defaultLane
 	}
 	t := q.laneTurns
-	for ; v.readied < readyLanesMax && t.resting.len() > 0 && t.resting.top().restsUntil <= d; v.readied++ {
+	for ; v.readied < readyLanesMax && t.resting.len() > 0 && t.resting.top().until <= d; v.readied++ {
 		t.makeReady(t.resting.top())
 	}
 	for ; t.ready.len() > 0 && v.judged < judgeLanesMax; v.judged++ {

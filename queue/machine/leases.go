@@ -55,7 +55,7 @@ func (m *Machine) takeBack(now leaky.Instant, pulled *queueState) (queues []stri
 		ls := m.leases.pop()
 		if q := ls.job.lane.queue; q.live { // else it was deleted, and its leases with it
 			m.takeBackOne(ls.job, q == pulled || pulled == nil && !q.spec.Pull, now)
-			queues = append(queues, q.spec.Name)
+			queues = append(queues, q.name)
 		}
 	}
 	return queues

@@ -114,7 +114,7 @@ func (m *Machine) Tick(now leaky.Instant) (err error) {
 		for i := range q.limits {
 			if l := &q.limits[i]; !l.Paced() && l.renewAt <= now {
 				if e := l.renewCalendar(now); e != nil {
-					err = fmt.Errorf("the calendar of a quota of %s: %w", q.spec.Name, e)
+					err = fmt.Errorf("the calendar of a quota of %s: %w", q.name, e)
 					l.renewAt = now.Add(renewAgain)
 				}
 			}

@@ -224,7 +224,7 @@ func readDead(tx Transaction, shown []*queue.JobInfo, dead []*endedJob) {
 // jobInfo describes a job that holds a place, without its position and ETA.
 func jobInfo(j *job) queue.JobInfo {
 	i := queue.JobInfo{
-		Queue: j.lane.queue.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key,
+		Queue: j.lane.queue.name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key,
 		Priority: j.priority(), AppendedAt: j.appended.Time(),
 		ExpiresAt: j.expiresAt(),
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -85,7 +84,7 @@ func (l *loader) specs(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		q := newQueueState(number, s.spec)
+		q := l.newQueueState(number, s.spec)
 		if q.limits, err = carryOverLimits(nil, s.spec.Limits, l.now); err != nil {
 			return err
 		}
@@ -93,10 +92,10 @@ func (l *loader) specs(ctx context.Context) error {
 		l.noteCalendars(&q.paces)
 		q.revision, q.pause, q.live = s.revision, s.pause, true
 		l.Machine.queues[s.spec.Name] = q
-		l.queueNames = append(l.queueNames, s.spec.Name)
+		l.queueNames.push(s.spec.Name)
 		l.byNumber[number] = q
 		l.countChild(s.spec.Name, 1)
-		l.countRuleUses(&s.spec, 1)
+		l.countRuleUses(s.spec.Name, s.spec.Rules, 1)
 		return nil
 	})
 }
@@ -130,7 +129,11 @@ func (l *loader) loadQueues(ctx context.Context) error {
 		}
 		if q := l.byNumber[number]; q != nil {
 			q.counters, q.maxCost, q.childMaxCost, q.turn = r.counters, max(1, r.maxCost), r.childMaxCost, r.turn
-			q.overflow.lastTicket, q.overflow.progress, q.receiver = r.tickets, r.progress, r.receiver.possible(l.now)
+			q.receiver = r.receiver.possible(l.now)
+			if r.tickets != 0 || r.progress != (overflowProgress{}) {
+				a := q.ownOverflow()
+				a.lastTicket, a.progress = r.tickets, r.progress
+			}
 			q.openedAt, q.maxCostAtOpen = l.now, q.maxCost
 			q.ceiling = ceilingState{durable: r.ceiling, next: r.ceiling}
 			q.restore(r.ceiling, l.now, q.groupMaxCost())
@@ -205,7 +208,7 @@ func (l *loader) deferred(ctx context.Context) error {
 			l.orphans.deferralKeys = append(l.orphans.deferralKeys, seq)
 			return nil
 		}
-		a := &q.overflow
+		a := q.ownOverflow()
 		if number <= l.lastDeferral[q] || number > a.lastTicket {
 			return fmt.Errorf(
 				"%w: number %d of %d, behind %d", queue.ErrCorrupt, number, a.lastTicket, l.lastDeferral[q],
@@ -250,11 +253,12 @@ func (l *loader) jobs(ctx context.Context) error {
 		q.plain = q.plain && !lane.keyed() && head.Priority == 0 && head.NotBefore.IsZero()
 		if h.readmitted {
 			j.marks = readmitted
-			q.overflow.readmitted++
-			q.overflow.readmittedBytes += j.bytes()
+			a := q.ownOverflow()
+			a.readmitted++
+			a.readmittedBytes += j.bytes()
 		}
 		q.setExpiry(j, instantOf(head.ExpiresAt))
-		q.jobs[j.id] = j
+		q.addJob(j)
 		q.turn = max(q.turn, j.turnBase()+int64(j.cost))
 		if f := leases.Get(key(seq)); f != nil {
 			return l.restoreLease(j, f)
@@ -323,12 +327,11 @@ func (l *loader) restoreLease(j *job, v []byte) error {
 }
 
 func (l *loader) finish(context.Context) error {
-	slices.Sort(l.queueNames)
 	if !l.orphans.empty() {
 		l.garbage = append(l.garbage, &l.orphans)
 	}
 	for _, q := range l.byNumber {
-		if queue.Parent(q.spec.Name) != "" {
+		if queue.Parent(q.name) != "" {
 			l.joinGroup(q, l.now)
 		}
 	}

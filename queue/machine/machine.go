@@ -16,9 +16,10 @@ type Machine struct {
 	store       storeRecord // as of the present commit
 
 	queues     map[string]*queueState
-	queueNames []string       // sorted
-	children   map[string]int // how many of each name there are
-	counts     [queue.Expired + 1]int64
+	queueNames sorted[string]
+	recentSpecs
+	children map[string]int // how many of each name there are
+	counts   [queue.Expired + 1]int64
 	schedules
 	leases       heap[*lease]
 	lastFence    uint64
@@ -56,12 +57,13 @@ func (m *Machine) Signals() (wakeups []queue.Wakeup, rooms []string) {
 func New(epoch uint64) *Machine {
 	return &Machine{
 		epoch: epoch, queues: map[string]*queueState{}, children: map[string]int{},
-		commits: commits{present: newCommit(1)},
+		queueNames: sorted[string]{less: func(a, b string) bool { return a < b }},
+		commits:    commits{present: newCommit(1)},
 		schedules: schedules{
 			agenda: newAgenda(), timers: newTimers(), pulled: newAgenda(), pulledTimers: newTimers(),
 			expiring: newExpiring(),
 		},
-		leases: newLeases(), idleLanes: newLanes(byForgetAt), calendarsDue: never,
+		leases: newLeases(), idleLanes: newLanes(byForgetting), calendarsDue: never,
 		drainers: drainers{clients: map[string]*client{}},
 		rulebook: rulebook{
 			rules: map[string]*rule{}, ruleUses: map[string]int{}, rulesVersion: 1, tallySets: newTallySets(),

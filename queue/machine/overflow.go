@@ -21,6 +21,17 @@ type overflowState struct {
 	announcedAt                leaky.Instant // when room was last announced; 0 if a Readmit came since
 }
 
+// noOverflow is that of queues that never had a job there, which most have not. It is only read.
+var noOverflow overflowState
+
+// ownOverflow returns the queue's overflowState, to be changed.
+func (q *queueState) ownOverflow() *overflowState {
+	if q.overflow == &noOverflow {
+		q.overflow = &overflowState{}
+	}
+	return q.overflow
+}
+
 // overflowProgress is how far a queue's overflow has been taken back.
 type overflowProgress struct {
 	overflow        string // which overflow the order belongs to
@@ -93,10 +104,11 @@ func (m *Machine) uncountDeferral(q *queueState, n uint64, d *deferral) (counted
 func (m *Machine) countDeferred(q *queueState, number uint64, n, cost int64) {
 	q.counts[queue.Deferred] += n
 	m.counts[queue.Deferred] += n
-	q.overflow.cost += cost
-	if number <= q.overflow.progress.olderUpTo {
-		q.overflow.olderGeneration.n += n
-		q.overflow.olderGeneration.cost += cost
+	a := q.ownOverflow()
+	a.cost += cost
+	if number <= a.progress.olderUpTo {
+		a.olderGeneration.n += n
+		a.olderGeneration.cost += cost
 	}
 	m.trackBacklog(q)
 }
@@ -118,7 +130,7 @@ func (m *Machine) dropLapsed(q *queueState, n uint64) {
 	d := q.overflow.records.get(n)
 	m.lapsedDeferrals = append(m.lapsedDeferrals, d.seq)
 	if m.uncountDeferral(q, n, d) {
-		q.unsaved.Missing++
+		q.count().Missing++
 	}
 	q.overflow.records.remove(n)
 }

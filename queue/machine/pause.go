@@ -121,7 +121,7 @@ func (m *Machine) setPause(q *queueState, to pause, notes []logged, now leaky.In
 
 // notePause keeps a queue's pause, and what is to be logged about it.
 func (m *Machine) notePause(q *queueState, notes []logged) {
-	m.present.logChange(logUpdate{subject: queueSubject(q.spec.Name), changes: notes, revision: q.revision})
+	m.present.logChange(logUpdate{subject: queueSubject(q.name), changes: notes, revision: q.revision})
 	m.keepSpec(q, nil)
 }
 

@@ -91,7 +91,7 @@ func (m *Machine) untilPulled(q *queueState, full bool, now leaky.Instant) time.
 func (m *Machine) wakePullers(q *queueState, at, now leaky.Instant) {
 	if at < q.pullersAskAt {
 		q.pullersAskAt = now
-		m.wakeups = append(m.wakeups, queue.Wakeup{Queue: q.spec.Name})
+		m.wakeups = append(m.wakeups, queue.Wakeup{Queue: q.name})
 	}
 }
 

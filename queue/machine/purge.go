@@ -57,7 +57,7 @@ func (m *Machine) Purge(
 func (m *Machine) purge(q *queueState, jobs []*job, act *jobAct, now leaky.Instant) {
 	freed := false
 	for _, j := range jobs {
-		m.present.logJobAct(act, q.spec.Name, q.revision, "", false, now)
+		m.present.logJobAct(act, q.name, q.revision, "", false, now)
 		freed = m.endIdle(j, queue.Cancelled, now) || freed
 	}
 	if m.arm(q, now); freed {

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"encoding/json"
+	"reflect"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -10,7 +12,9 @@ import (
 // queueState is one queue.
 type queueState struct {
 	number   uint64 // its key in the file; a younger queue has a greater one
-	spec     queue.Spec
+	name     string
+	spec     *queue.Spec     // without its name and its target; shared with other queues, so it is never changed
+	target   json.RawMessage // Spec.Deliver
 	revision int64
 	live     bool // it is not deleted
 	touched  bool // the present commit has its record
@@ -18,8 +22,8 @@ type queueState struct {
 
 	agendaEntry // its own place on the agenda
 	timer
-	member member // its place in its group
-	group  *group // nil if it has neither parent nor children
+	member *member // its place in its group
+	group  *group  // nil if it has neither parent nor children
 
 	paces   // its rate and limits
 	ceiling ceilingState
@@ -31,7 +35,7 @@ type queueState struct {
 	queuedJobs
 	laneSet
 	expiryIndex
-	overflow    overflowState
+	overflow    *overflowState // noOverflow until it has one: see ownOverflow
 	importing   importState
 	lastRetryAt leaky.Instant // what the last refused caller was told
 
@@ -42,7 +46,7 @@ type queueState struct {
 
 // queuedJobs are the jobs of a queue.
 type queuedJobs struct {
-	jobs      map[string]*job // that hold a place
+	jobs      map[string]*job // that hold a place; nil if none ever did, or none did for long
 	scheduled sorted[*lease]
 	held      sorted[*lease] // by the instant from which on they are held
 	endedJobs endedJobs
@@ -63,10 +67,26 @@ type costHistory struct {
 
 // stats are what a queue counts.
 type stats struct {
-	counters queue.Counters // with the commits that count
-	unsaved  queue.Counters // of what needs no commit; they go along with the next
+	counters queue.Counters  // with the commits that count
+	unsaved  *queue.Counters // of what needs no commit, and goes along with the next; nil if there is nothing
 	outflow  meter
 	failures []queue.LastError // newest first
+}
+
+// count returns the counters of what needs no commit.
+func (s *stats) count() *queue.Counters {
+	if s.unsaved == nil {
+		s.unsaved = &queue.Counters{}
+	}
+	return s.unsaved
+}
+
+// allCounters are those with a commit and those without.
+func (s *stats) allCounters() queue.Counters {
+	if s.unsaved == nil {
+		return s.counters
+	}
+	return counted(s.counters, *s.unsaved)
 }
 
 const maxFailures = 10
@@ -77,27 +97,55 @@ const (
 	firstTurn     = queue.MaxPriority << priorityShift
 )
 
-func newQueueState(number uint64, spec queue.Spec) *queueState {
+func (m *Machine) newQueueState(number uint64, spec queue.Spec) *queueState {
 	q := &queueState{
 		number: number,
 		queuedJobs: queuedJobs{
-			jobs: map[string]*job{}, scheduled: sorted[*lease]{less: byDue}, held: sorted[*lease]{less: byDue},
-			endedJobs: endedJobs{byID: map[string]*endedJob{}}, turn: firstTurn,
+			scheduled: sorted[*lease]{less: byDue}, held: sorted[*lease]{less: byDue},
+			turn: firstTurn,
 		},
 		laneSet:     laneSet{laneOrder: sorted[*lane]{less: byDigest}},
 		expiryIndex: expiryIndex{deadlines: sorted[deadline]{less: byDeadline}, expiringIndex: -1},
 		costHistory: costHistory{maxCost: 1, plain: true},
+		overflow:    &noOverflow,
 		timer:       timer{timerIndex: -1},
 	}
 	q.agendaEntry = agendaEntry{queue: q, agendaIndex: -1}
 	q.defaultLane = lane{queue: q, heapIndex: -1}
-	q.setSpec(spec)
+	m.setSpec(q, spec)
 	return q
 }
 
-func (q *queueState) setSpec(s queue.Spec) {
-	q.spec = s
+func (m *Machine) setSpec(q *queueState, s queue.Spec) {
+	q.name, q.target, q.spec = s.Name, s.Deliver, m.recentSpecs.share(s)
 	q.pacer = s.Pacer(queue.Horizon)
+}
+
+// fullSpec is the spec with what is the queue's own.
+func (q *queueState) fullSpec() queue.Spec {
+	s := *q.spec
+	s.Name, s.Deliver = q.name, q.target
+	return s
+}
+
+// recentSpecs are some of the specs that were set last. Most queues of a great store have one in common, but for their
+// names and targets, and then share it.
+type recentSpecs struct {
+	specs  [16]*queue.Spec
+	oldest int
+}
+
+// share returns a spec, which may be that of another queue, without its name and its target.
+func (r *recentSpecs) share(s queue.Spec) *queue.Spec {
+	s.Name, s.Deliver = "", nil
+	for _, known := range r.specs {
+		if known != nil && reflect.DeepEqual(*known, s) {
+			return known
+		}
+	}
+	r.specs[r.oldest] = &s
+	r.oldest = (r.oldest + 1) % len(r.specs)
+	return &s
 }
 
 // size is what capacity bounds, arriving jobs included.
@@ -111,6 +159,30 @@ func (q *queueState) record() queueRecord {
 	return queueRecord{
 		counters: q.counters, receiver: q.receiver, ceiling: q.ceiling.next, maxCost: q.maxCost,
 		childMaxCost: q.childMaxCost, turn: q.turn, tickets: q.overflow.lastTicket, progress: q.overflow.progress,
+	}
+}
+
+// addJob gives a job a place.
+func (q *queueState) addJob(j *job) {
+	if q.jobs == nil {
+		q.jobs = map[string]*job{}
+	}
+	q.jobs[j.id] = j
+}
+
+// freeEmpty frees what an idle queue keeps for more jobs: Go's maps never shrink.
+func (q *queueState) freeEmpty(now leaky.Instant) {
+	if now.Sub(q.outflow.start) < 2*meterWindow {
+		return
+	}
+	if len(q.jobs) == 0 {
+		q.jobs = nil
+	}
+	if len(q.endedJobs.byID)+q.endedJobs.others.len() == 0 {
+		q.endedJobs = endedJobs{}
+	}
+	if w := &q.defaultLane.waiting; w.len() == 0 {
+		*w = waitList{}
 	}
 }
 

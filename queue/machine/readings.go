@@ -2,7 +2,6 @@ package machine
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -13,24 +12,22 @@ const readingsPage = 1000
 
 // Readings returns a page of readings, of queues behind a name, in order of name, and whether there are more.
 func (m *Machine) Readings(now leaky.Instant, after string) (page []queue.Reading, more bool) {
-	from, found := slices.BinarySearch(m.queueNames, after)
-	if found {
-		from++
+	page = make([]queue.Reading, 0, min(m.queueNames.len(), readingsPage))
+	for name := range m.namesBehind(after) {
+		if len(page) == readingsPage {
+			return page, true
+		}
+		page = append(page, m.queues[name].reading(now))
 	}
-	names := m.queueNames[from:min(len(m.queueNames), from+readingsPage)]
-	page = make([]queue.Reading, len(names))
-	for n, name := range names {
-		page[n] = m.queues[name].reading(now)
-	}
-	return page, len(page) == readingsPage
+	return page, false
 }
 
 func (q *queueState) reading(now leaky.Instant) queue.Reading {
 	return queue.Reading{
-		Name: q.spec.Name, Revision: q.revision, Bytes: q.bytes, Now: now.Time(),
+		Name: q.name, Revision: q.revision, Bytes: q.bytes, Now: now.Time(),
 		Size: q.counts[queue.Waiting] + q.counts[queue.Scheduled] + q.counts[queue.Leased] + q.counts[queue.Held],
 
-		Deferred: max(q.counts[queue.Deferred], q.overflow.progress.behind), Counters: counted(q.counters, q.unsaved),
+		Deferred: max(q.counts[queue.Deferred], q.overflow.progress.behind), Counters: q.allCounters(),
 		Outflow: q.outflow.rate(now), Rate: q.pacer.Rate, Condition: q.condition(),
 	}
 }

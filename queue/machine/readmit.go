@@ -46,7 +46,7 @@ func (m *Machine) Readmit(now leaky.Instant, r *Readmission) (queue.Readmitted, 
 	if q == nil {
 		return queue.Readmitted{}, 0, unknownQueue(k.Queue)
 	}
-	a := &q.overflow
+	a := q.ownOverflow()
 	if a.holder != "" && a.holder != k.Holder && now < a.holderUntil {
 		return queue.Readmitted{Busy: a.holderUntil.Sub(now), Now: now.Time()}, 0, nil
 	}
@@ -129,7 +129,7 @@ func (m *Machine) Announce(now leaky.Instant, name string) (wait uint64, err err
 	if q == nil {
 		return 0, unknownQueue(name)
 	}
-	w := &q.overflow.progress
+	w := &q.ownOverflow().progress
 	w.behind, w.announced = max(1, w.behind), now
 	m.trackBacklog(q)
 	return m.touch(q).Number, nil

@@ -226,4 +226,9 @@ func (ln *lane) stopsUntil(now leaky.Instant) leaky.Instant {
 }
 
 // neededUntil is how long an empty lane must be kept.
-func (ln *lane) neededUntil() leaky.Instant { return max(ln.bucket.TAT, ln.stopOverAt()) }
+func (ln *lane) neededUntil() leaky.Instant {
+	if ln.pace == nil {
+		return ln.stopOverAt()
+	}
+	return max(ln.pace.bucket.TAT, ln.stopOverAt())
+}

@@ -89,7 +89,7 @@ func (m *Machine) Replay(
 func (m *Machine) replay(
 	q *queueState, id string, k *deadRecord, act *jobAct, now leaky.Instant,
 ) (queue.ReplayOutcome, error) {
-	d := m.deadJob(q.spec.Name, id, now)
+	d := m.deadJob(q.name, id, now)
 	if d == nil {
 		return queue.NotDead, nil
 	}
@@ -119,11 +119,11 @@ func (m *Machine) replay(
 		cost: d.cost,
 	}
 	q.endedJobs.take(d)
-	m.removeDead(m.deadJobs[q.spec.Name], d)
+	m.removeDead(m.deadJobs[q.name], d)
 	m.reservePlace(j, &k.job, now)
 	c := m.touch(q)
 	q.counters.Replayed++
-	c.logJobAct(act, q.spec.Name, q.revision, j.id, false, now)
+	c.logJobAct(act, q.name, q.revision, j.id, false, now)
 	c.moveJob(j, d.seq)
 	c.dropEnded(d)
 	m.arrive(arrival{job: j}, nil)

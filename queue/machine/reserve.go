@@ -116,7 +116,7 @@ func (m *Machine) Jobs(now leaky.Instant, g *Granting) (bad []Unreadable) {
 			continue
 		}
 		v := queue.Reservation{
-			Job:   queue.Job{Queue: q.spec.Name, ID: j.id},
+			Job:   queue.Job{Queue: q.name, ID: j.id},
 			Fence: h.fence.text(), In: h.departs.Sub(now), Lease: q.spec.Lease.D(),
 			Attempt: h.attempt, Revision: q.revision, AppendedAt: j.appended.Time(), Age: now.Sub(j.appended),
 		}
@@ -125,7 +125,7 @@ func (m *Machine) Jobs(now leaky.Instant, g *Granting) (bad []Unreadable) {
 			err = jobrecord.Unpack(g.records[i], &v.Job)
 		}
 		if err != nil {
-			bad = append(bad, Unreadable{q.spec.Name, j.id, err})
+			bad = append(bad, Unreadable{q.name, j.id, err})
 			continue
 		}
 		g.Reserved.Jobs = append(g.Reserved.Jobs, v)

@@ -77,7 +77,7 @@ func (w *returning) judge(m *Machine) {
 	}
 	w.progress.behind = behind
 	if len(w.request.jobs) > 0 || w.request.Empty {
-		q.overflow.headNeeds = w.waitsFor
+		q.ownOverflow().headNeeds = w.waitsFor
 	}
 	if w.request.Empty {
 		w.stored = w.now
@@ -90,7 +90,7 @@ func (w *returning) judge(m *Machine) {
 // nextGeneration begins a generation. Something stored after the whole older one has been seen, so nothing of that
 // can still be on the overflow.
 func (w *returning) nextGeneration() {
-	a := &w.queue.overflow
+	a := w.queue.overflow
 	w.newGeneration, w.missing = true, a.olderGeneration.n
 	for _, n := range w.records {
 		if a.counts(n) && n <= a.progress.olderUpTo {
@@ -227,8 +227,9 @@ func (w *returning) enter(m *Machine, a *readmitJob) {
 	j.lane = w.queue.lane(a.Lane, a.lane)
 	j.appended, j.marks = w.now, readmitted
 	m.reservePlace(j, &a.Job, w.now)
-	w.queue.overflow.readmitted++
-	w.queue.overflow.readmittedBytes += j.bytes()
+	overflow := w.queue.ownOverflow()
+	overflow.readmitted++
+	overflow.readmittedBytes += j.bytes()
 	w.jobs = append(w.jobs, readmittedJob{job: j, record: a.record})
 	w.markSeen(j.id, seenID{true, a.fingerprint})
 }
@@ -273,8 +274,8 @@ func (w *returning) apply(m *Machine) {
 	if w.newGeneration {
 		older := q.overflow.olderGeneration
 		m.countDeferred(q, 0, -older.n, -older.cost)
-		q.overflow.olderGeneration = recordCount{q.counts[queue.Deferred], q.overflow.cost}
+		q.ownOverflow().olderGeneration = recordCount{q.counts[queue.Deferred], q.overflow.cost}
 	}
-	q.overflow.progress = w.progress
+	q.ownOverflow().progress = w.progress
 	m.trackBacklog(q)
 }

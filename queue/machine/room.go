@@ -60,7 +60,7 @@ func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) 
 	default:
 		return false
 	}
-	q.unsaved.Refused++
+	q.count().Refused++
 	return true
 }
 

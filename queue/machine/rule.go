@@ -75,9 +75,9 @@ func (m *Machine) ruleInfo(r *rule) queue.RuleInfo {
 	return i
 }
 
-// countRuleUses adds n to the uses of the rules of its own group that a spec names.
-func (m *Machine) countRuleUses(s *queue.Spec, n int) {
-	for _, name := range ruleset.Names(s.Name, nil, s.Rules) {
+// countRuleUses adds n to the uses of the rules of its own group that the spec of a queue names.
+func (m *Machine) countRuleUses(of string, rules []string, n int) {
+	for _, name := range ruleset.Names(of, nil, rules) {
 		if m.ruleUses[name] += n; m.ruleUses[name] == 0 {
 			delete(m.ruleUses, name)
 		}

@@ -198,7 +198,7 @@ func (m *Machine) release(j *job, now leaky.Instant) {
 	if ls.fence.epoch == m.epoch {
 		q.giveBackDeparture(ls, int64(j.cost), now)
 	}
-	q.unsaved.Released++
+	q.count().Released++
 	q.outflow.add(now, -1)
 	m.putWaiting(j, now)
 	m.wakeForExpiry(j, now)

@@ -29,13 +29,13 @@ func newShares(r queue.ReserveRequest) shares {
 
 // usedUp reports whether the client may have no more jobs of q.
 func (s *shares) usedUp(q *queueState) bool {
-	left, named := s.left[q.spec.Name]
+	left, named := s.left[q.name]
 	return named && left <= 0
 }
 
 func (s *shares) use(q *queueState) {
-	if left, named := s.left[q.spec.Name]; named {
-		s.left[q.spec.Name] = left - 1
+	if left, named := s.left[q.name]; named {
+		s.left[q.name] = left - 1
 	}
 }
 
@@ -49,7 +49,7 @@ func (s *shares) noteShort(before []string) bool {
 func (m *Machine) passOver(g *grant, o *agendaEntry) {
 	updateHeap(&m.agenda, o, o.agendaIndex, false)
 	g.passedOver = append(g.passedOver, o)
-	g.short = append(g.short, o.queue.spec.Name)
+	g.short = append(g.short, o.queue.name)
 }
 
 // passOverUsedUp does so after a visit, if the client has its share of the queue and more of it is due.
@@ -65,7 +65,7 @@ func (m *Machine) passOverGroup(g *grant, k *group, now leaky.Instant) {
 	for _, q := range k.ready.items {
 		if q.member.overShare {
 			q.member.overShare = false
-			g.short = append(g.short, q.spec.Name)
+			g.short = append(g.short, q.name)
 			overShare++
 		}
 	}

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -42,7 +41,7 @@ func (m *Machine) Put(
 	if err := checkRevision(s.spec.Name, expect, put.Revision); err != nil {
 		return put, 0, err
 	}
-	if q != nil && q.spec.Equal(s.spec) {
+	if q != nil && q.fullSpec().Equal(s.spec) {
 		return put, m.lastWait(), nil
 	}
 	if err := m.checkSpec(&s.spec, q == nil); err != nil {
@@ -63,7 +62,7 @@ func (m *Machine) Put(
 	var notes []logged
 	if q != nil {
 		n.What, n.Was, notes = changekind.Changed, q.revision, q.pauseLapsed(now)
-		n.before, _ = queue.EncodeSpec(q.spec) // it was encoded before
+		n.before, _ = queue.EncodeSpec(q.fullSpec()) // it was encoded before
 	}
 	if again {
 		n.What = changekind.RolledBack
@@ -117,13 +116,12 @@ func (m *Machine) firstPaces(s *queue.Spec, now leaky.Instant) (paces, error) {
 // create makes a queue.
 func (m *Machine) create(s queue.Spec, p paces, now leaky.Instant) *queueState {
 	m.store.queue++
-	q := newQueueState(m.store.queue, s)
+	q := m.newQueueState(m.store.queue, s)
 	q.paces, q.live = p, true
 	m.countChild(s.Name, 1)
-	m.countRuleUses(&s, 1)
+	m.countRuleUses(s.Name, s.Rules, 1)
 	m.queues[s.Name] = q
-	at, _ := slices.BinarySearch(m.queueNames, s.Name)
-	m.queueNames = slices.Insert(m.queueNames, at, s.Name)
+	m.queueNames.push(s.Name)
 	delete(m.leftPaces, s.Name)
 	if dead := m.deadJobs[s.Name]; dead != nil {
 		dead.retention = nil
@@ -139,15 +137,15 @@ func (m *Machine) create(s queue.Spec, p paces, now leaky.Instant) *queueState {
 
 // change gives a queue another spec.
 func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant) {
-	m.countRuleUses(&s, 1)
-	m.countRuleUses(&q.spec, -1)
-	if q.laneTurns != nil && !sameLanes(&q.spec, &s) {
+	m.countRuleUses(s.Name, s.Rules, 1)
+	m.countRuleUses(q.name, q.spec.Rules, -1)
+	if q.laneTurns != nil && !sameLanes(q.spec, &s) {
 		q.laneTurns.rulesChanged()
 	}
 	if q.spec.Pull != s.Pull {
 		m.takeOffAgenda(q)
 	}
-	q.setSpec(s)
+	m.setSpec(q, s)
 	q.paces = p
 	if q.pause.ended(now) {
 		q.pause = pause{}
@@ -170,7 +168,7 @@ func (m *Machine) specChanged(q *queueState, text []byte, now leaky.Instant) {
 
 // keepSpec keeps the spec, the revision and the pause of a queue; text is the spec's, nil if it is not at hand.
 func (m *Machine) keepSpec(q *queueState, text []byte) {
-	m.touch(q).putSpec(q, specRecord{spec: q.spec, text: text, revision: q.revision, pause: q.pause})
+	m.touch(q).putSpec(q, specRecord{spec: q.fullSpec(), text: text, revision: q.revision, pause: q.pause})
 }
 
 // conditionChanged works out anew when a queue can depart, after its spec, its pause or its receiver's state changed.

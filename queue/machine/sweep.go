@@ -17,12 +17,12 @@ type leftovers struct {
 	lapsedDeferrals []uint64    // keys of deferrals, the same
 	garbage         []*garbage
 	leftPaces       map[string]paces // of deleted queues
-	trimCursor      int              // index in queueNames of the queue that was trimmed last
+	trimCursor      string           // the queue that was trimmed last
 }
 
 // needsSweep reports whether there is work for Sweep.
 func (m *Machine) needsSweep(now leaky.Instant) bool {
-	return len(m.garbage) > 0 || len(m.idleLanes.items) > forgetMax && m.idleLanes.top().forgetAt <= now ||
+	return len(m.garbage) > 0 || len(m.idleLanes.items) > forgetMax && m.idleLanes.top().until <= now ||
 		len(m.forgotten) > forgetMax || len(m.lapsedDeferrals) > forgetMax || m.droppedTallies.n > forgetMax
 }
 
@@ -55,7 +55,7 @@ func (m *Machine) discardQueue(q *queueState) {
 	}
 	q.deadlines = sorted[deadline]{less: byDeadline}
 	m.armExpiring(q)
-	q.jobs, q.lanes, q.laneOrder = map[string]*job{}, nil, sorted[*lane]{less: byDigest}
+	q.jobs, q.lanes, q.laneOrder = nil, nil, sorted[*lane]{less: byDigest}
 	if !r.empty() {
 		m.garbage = append(m.garbage, r)
 	}

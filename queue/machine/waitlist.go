@@ -228,7 +228,7 @@ func (f *fifo) insert(j *job) bool {
 		}
 	}
 	if f.n == len(f.ring) {
-		f.resize(max(8, 2*len(f.ring)))
+		f.resize(max(1, 2*len(f.ring)))
 	}
 	if i >= f.n-i { // the back is nearer
 		for k := f.n; k > i; k-- {

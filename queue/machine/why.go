@@ -29,7 +29,7 @@ func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
 	case q.paused(now):
 		p := q.parent().pause.info(now)
 		return queue.Why{
-			By: cause.Paused, Until: p.Until, Reason: p.Reason, Who: p.By, Note: p.Note, Queue: q.parent().spec.Name,
+			By: cause.Paused, Until: p.Until, Reason: p.Reason, Who: p.By, Note: p.Note, Queue: q.parent().name,
 		}
 	case q.receiver.opened != 0 || q.receiver.stop > now:
 		return q.receiver.why(now)
@@ -64,7 +64,7 @@ func (v etaVerdict) why(q *queueState, now leaky.Instant) queue.Why {
 	}
 	w := queue.Why{By: v.by}
 	if v.queue != q {
-		w.Queue = v.queue.spec.Name
+		w.Queue = v.queue.name
 	}
 	if m := v.quota; m != nil {
 		w.Reason = strings.TrimSpace(m.Quota.String() + " " + m.Timezone)

@@ -1,0 +1,302 @@
+package machine_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/machine"
+)
+
+var (
+	sizeQueues = flag.Int("queues", 20_000, "how many queues to make at most")
+	sizeLanes  = flag.Int("lanes", 200_000, "how many lanes come and go")
+	sizePage   = flag.String("page", "", "write the tables into this page, and the picture beside it")
+)
+
+// TestSize measures what queues and lanes cost, by how many there are: memory, and time. `make simulate-size` does so
+// with 10,000,000 queues and 100,000,000 lanes, and draws it.
+func TestSize(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(25)) // or ten million queues would need the room of twenty
+	queues, lanes := sizeTable{of: "queues"}, sizeTable{of: "lanes"}
+	for alive := 1000; alive <= *sizeQueues; alive *= 10 {
+		queues.add(t, measureQueues(alive))
+	}
+	levels := 0
+	for alive := 1000; alive <= *sizeLanes/10; alive *= 10 {
+		levels++
+	}
+	for alive := 1000; alive <= *sizeLanes/10; alive *= 10 {
+		lanes.add(t, measureLanes(alive, *sizeLanes/levels))
+	}
+	queues.check(t)
+	lanes.check(t)
+	if *sizePage != "" {
+		if err := writeSizes(*sizePage, queues, lanes); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sizeWorld is a machine in virtual time, whose commits are durable at once and kept nowhere: what is measured is the
+// machine alone.
+type sizeWorld struct {
+	*rand.Rand
+	*machine.Machine
+	now     leaky.Instant
+	request uint64
+	records sameRecord
+	tookBy  [operations]tookTimes
+}
+
+// operation is what is timed.
+type operation int
+
+const (
+	opPut operation = iota
+	opAppend
+	opReserve
+	opSettle
+	opDelete
+	operations
+)
+
+func newSizeWorld() *sizeWorld {
+	return &sizeWorld{
+		Rand: rand.New(rand.NewPCG(1, 1)), Machine: machine.New(1), now: 1_700_000_000_000_000,
+		records: newSameRecord(),
+	}
+}
+
+// do times a call and what makes its commit durable, for each of n queues or jobs.
+func (w *sizeWorld) do(op operation, n int, call func()) {
+	began := time.Now()
+	call()
+	if c := w.Collect(w.now); c != nil {
+		w.Durable(c.Number, w.now)
+	}
+	w.tookBy[op].add(time.Since(began) / time.Duration(max(1, n)))
+	w.Signals()
+}
+
+func (w *sizeWorld) put(spec queue.Spec) {
+	s, err := machine.NewSpecText(spec)
+	if err != nil {
+		panic(err)
+	}
+	w.do(opPut, 1, func() {
+		if _, _, err := w.Put(w.now, queue.Actor{}, s, queue.AnyRevision, false); err != nil {
+			panic(err)
+		}
+	})
+}
+
+func (w *sizeWorld) delete(name string) {
+	w.do(opDelete, 1, func() {
+		if _, err := w.Delete(w.now, queue.Actor{}, name, queue.AnyRevision, true); err != nil {
+			panic(err)
+		}
+	})
+}
+
+func (w *sizeWorld) append(jobs ...queue.Job) {
+	a := machine.NewAppending(jobs, false)
+	w.do(opAppend, len(jobs), func() {
+		if _, done := w.Append(w.now, a); !done {
+			panic("a commit was ripe")
+		}
+	})
+	for _, a := range a.Answers {
+		if a.Outcome != queue.Accepted {
+			panic(fmt.Sprintf("a job is %v: %v", a.Outcome, a.Err))
+		}
+	}
+}
+
+// drain takes up to most jobs, delivers them, and returns how many there were.
+func (w *sizeWorld) drain(most int) int {
+	w.request++
+	r := queue.ReserveRequest{Client: queue.Client{ID: "drainer"}, Number: w.request, Max: most}
+	var g *machine.Granting
+	began := time.Now()
+	g, err := w.Reserve(w.now, r)
+	if c := w.Collect(w.now); c != nil {
+		w.Durable(c.Number, w.now)
+	}
+	took := time.Since(began)
+	if err != nil {
+		panic(err)
+	}
+	g.Read(w.records)
+	if bad := w.Jobs(w.now, g); len(bad) > 0 {
+		panic(bad[0].Err)
+	}
+	n := len(g.Reserved.Jobs)
+	if n == 0 {
+		return 0
+	}
+	w.tookBy[opReserve].add(took / time.Duration(n))
+	ends := make([]queue.Settlement, n)
+	for i, j := range g.Reserved.Jobs {
+		ends[i] = queue.Settlement{
+			Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Deliver,
+		}
+	}
+	w.do(opSettle, n, func() { w.Settle(w.now, ends) })
+	return n
+}
+
+// drainAll drains until nothing is left.
+func (w *sizeWorld) drainAll() {
+	for idle := 0; idle < 100; idle++ {
+		if w.drain(100) > 0 {
+			idle = 0
+		}
+		w.pass(20 * time.Millisecond)
+	}
+}
+
+func (w *sizeWorld) pass(d time.Duration) { w.now = w.now.Add(d) }
+
+// sameRecord has the same record for each job.
+type sameRecord struct{ record []byte }
+
+func newSameRecord() sameRecord {
+	j := queue.Job{Queue: "q", ID: "1", Payload: []byte("{}")}
+	j.Normalize()
+	return sameRecord{append(make([]byte, 8+8+8+1+1), jobrecord.Pack(&j)...)}
+}
+
+func (s sameRecord) Table([]byte) machine.Table { return sameRecordTable{of: s} }
+
+type sameRecordTable struct {
+	machine.Table
+	of sameRecord
+}
+
+func (t sameRecordTable) Get([]byte) []byte { return t.of.record }
+
+// heapBytes is what is in use once nothing is left to collect.
+func heapBytes() float64 {
+	runtime.GC()
+	runtime.GC() // what finalizers and pools held on to
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return float64(s.HeapAlloc)
+}
+
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s  "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+}
+
+// sizeQueue is a queue as many may look: one of a tenant, with a target.
+func sizeQueue(i int) queue.Spec {
+	return queue.Spec{
+		Name: fmt.Sprintf("tenant-%d", i), Rate: leaky.PerSecond(100),
+		Retention: queue.Retention{For: queue.Duration(time.Second)},
+		Deferred:  queue.Deferral{MaxAge: queue.Duration(time.Second)},
+		Deliver:   []byte(fmt.Sprintf(`{"target":"http","url":"https://tenant-%d.example.com/hooks"}`, i)),
+	}
+}
+
+// measureQueues makes queues, which get jobs, are drained, idle and are deleted.
+func measureQueues(alive int) sizeRow {
+	w, began := newSizeWorld(), time.Now()
+	row := sizeRow{alive: alive, each: alive}
+	empty := heapBytes()
+	per := func() float64 { return (heapBytes() - empty) / float64(alive) }
+	for i := range alive {
+		w.put(sizeQueue(i))
+		w.pass(time.Microsecond)
+	}
+	row.memory = append(row.memory, per())
+	progress("%d queues made: %.0f B each, %v", alive, row.memory[0], time.Since(began).Round(time.Second))
+	for i := range alive {
+		w.append(sizeJob(w, i))
+	}
+	row.memory = append(row.memory, per())
+	progress("%d queues have a job: %.0f B each, %v", alive, row.memory[1], time.Since(began).Round(time.Second))
+	w.drainAll()
+	w.pass(time.Minute)
+	for range alive + 1 { // each forgets what ended in one more queue
+		w.drain(1)
+	}
+	row.memory = append(row.memory, per())
+	progress("%d queues are idle again: %.0f B each, %v", alive, row.memory[2], time.Since(began).Round(time.Second))
+	for op := opAppend; op <= opSettle; op++ {
+		w.tookBy[op] = tookTimes{} // as long as nothing is left to make, in no order
+	}
+	for range sizeSteps {
+		w.append(sizeJob(w, w.IntN(alive)))
+		w.pass(time.Millisecond)
+		w.drain(1)
+	}
+	w.drainAll()
+	row.took = w.tookBy
+	for i := range alive {
+		w.delete(fmt.Sprintf("tenant-%d", i))
+	}
+	for w.NeedsSweep(w.now) {
+		w.do(opSettle, 1, func() { w.Sweep(w.now) })
+	}
+	row.took[opDelete] = w.tookBy[opDelete]
+	row.left = per()
+	progress("%d queues are gone: %.1f B each are left, %v", alive, row.left, time.Since(began).Round(time.Second))
+	return row
+}
+
+const sizeSteps = 200_000 // that are timed
+
+func sizeJob(w *sizeWorld, i int) queue.Job {
+	return queue.Job{Queue: fmt.Sprintf("tenant-%d", i), ID: fmt.Sprintf("%x", w.Uint64()), Payload: []byte("{}")}
+}
+
+// measureLanes lets lanes come and go in one queue, each with one job, so many at a time.
+func measureLanes(alive, total int) sizeRow {
+	w, began := newSizeWorld(), time.Now()
+	row := sizeRow{alive: alive, each: total}
+	w.put(queue.Spec{
+		Name: "q", Rate: leaky.PerSecond(100_000), Capacity: queue.MaxCapacity,
+		Retention: queue.Retention{For: queue.Duration(time.Second), Max: 1000},
+		Deferred:  queue.Deferral{MaxAge: queue.Duration(time.Second)},
+		Lanes:     queue.Lanes{LaneRule: queue.LaneRule{Rate: leaky.PerSecond(10)}},
+	})
+	empty := heapBytes()
+	made := 0
+	add := func(n int) {
+		jobs := make([]queue.Job, n)
+		for i := range jobs {
+			made++
+			lane := fmt.Sprintf("recipient-%d.example.com", made)
+			jobs[i] = queue.Job{Queue: "q", ID: lane, Lane: lane, Payload: []byte("{}")}
+		}
+		w.append(jobs...)
+	}
+	for made < alive {
+		add(min(100, alive-made))
+	}
+	row.memory = []float64{(heapBytes() - empty) / float64(alive)}
+	w.tookBy = [operations]tookTimes{}
+	for told := time.Now(); made < total; {
+		w.pass(time.Millisecond)
+		add(min(w.drain(100), total-made))
+		if time.Since(told) > 10*time.Second {
+			progress("%d of %d lanes came and went, %d at a time, %v", made, total, alive, time.Since(began).Round(time.Second))
+			told = time.Now()
+		}
+	}
+	row.took = w.tookBy
+	w.drainAll()
+	row.left = (heapBytes() - empty) / float64(total)
+	progress("%d lanes came and went, %d at a time: %.0f B each, %v", total, alive, row.memory[0],
+		time.Since(began).Round(time.Second))
+	return row
+}
