@@ -41,11 +41,11 @@ export GORACE ?= atexit_sleep_ms=10
 LINTER  := bin/tools/golangci-lint
 LINTER_VERSION := 2.15.0
 
-.PHONY: help build up demo test test-raced test-sequential quick check bench prove fuzz simulate lint screenshots fmt tools clean
+.PHONY: help build up demo test test-raced test-sequential quick check bench prove fuzz simulate simulate-size lint screenshots fmt tools clean
 .DEFAULT_GOAL := help
 
 help: ## print this
-	@awk 'BEGIN { FS = ":[^#]*## " } /^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":[^#]*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/ingress, bin/drainer, bin/penstock and bin/bench
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/ingress ./cmd/drainer ./cmd/penstock
@@ -108,6 +108,10 @@ endif
 
 simulate: ## a store among failing disks, killed processes, lost replies and frozen clients, in SEEDS simulated worlds
 	$(GO) test -vet=off -count=1 -v -run '^TestSimulation$$' ./queue/boltq -args -seeds $(SEEDS)
+
+simulate-size: ## what 10,000,000 queues and 100,000,000 lanes cost, in 16 GB of memory and an hour; draws docs/size.svg
+	$(GO) test -vet=off -count=1 -v -timeout 4h -run '^TestSize$$' ./queue/machine -args \
+		-queues 10000000 -lanes 100000000 -picture $(CURDIR)/docs/size.svg
 
 fuzz: ## run every fuzz target for FUZZTIME
 	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \

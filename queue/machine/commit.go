@@ -182,6 +182,7 @@ func (m *Machine) complete(c *Commit, now leaky.Instant) {
 	forgotten := m.forgotten[:min(len(m.forgotten), commitForgets)]
 	m.forgotten = m.forgotten[len(forgotten):]
 	each(forgotten, c.dropEnded)
+	clear(forgotten)
 	lapsed := m.lapsedDeferrals[:min(len(m.lapsedDeferrals), commitForgets)]
 	m.lapsedDeferrals = m.lapsedDeferrals[len(lapsed):]
 	each(lapsed, c.dropDeferral)
@@ -213,7 +214,7 @@ func (m *Machine) addTally(t *tally) {
 func (m *Machine) Durable(number uint64, now leaky.Instant) {
 	for len(m.taken) > 0 && m.taken[0].Number <= number {
 		c := m.taken[0]
-		m.taken = m.taken[1:]
+		m.taken[0], m.taken = nil, m.taken[1:]
 		m.durable, m.durableKeys = c.Number, keys{c.seq, c.ended, c.deferred}
 		for _, s := range c.saved {
 			s.queue.ceiling.durable = s.ceilings

@@ -29,7 +29,7 @@ type endedJob struct {
 // jobs; the oldest are forgotten first. Dead jobs also stand in Machine.deadJobs.
 type endedJobs struct {
 	byID   map[string]*endedJob
-	others ring[*endedJob]
+	others *ring[*endedJob] // nil if there are none
 }
 
 // find returns what is remembered of an id and not too old; nil if there is none.
@@ -48,6 +48,9 @@ func (m *endedJobs) add(d *endedJob) {
 	}
 	m.byID[d.id] = d
 	if d.state != queue.Dead {
+		if m.others == nil {
+			m.others = &ring[*endedJob]{}
+		}
 		m.others.push(d)
 	}
 }
@@ -177,7 +180,13 @@ type ring[T any] struct {
 
 func (r *ring[T]) at(i int) T { return r.items[(r.head+i)%len(r.items)] }
 
-func (r *ring[T]) len() int { return r.n }
+// len is 0 if r is nil.
+func (r *ring[T]) len() int {
+	if r == nil {
+		return 0
+	}
+	return r.n
+}
 
 func (r *ring[T]) top() T { return r.at(0) }
 

@@ -170,7 +170,7 @@ func (q *queueState) outlookOfNew(ln *lane, turn, cost int64, priority int, odd 
 
 // gap is how far a turn is behind the first waiting or incoming job, in a plain queue.
 func (q *queueState) gap(turn int64) int64 {
-	if q.defaultLane.waiting.len() == 0 {
+	if q.defaultLane.noneWaits() {
 		return q.incoming.cost
 	}
 	return turn - q.defaultLane.waiting.front().turn

@@ -13,7 +13,7 @@ const expireMax = 100
 // expiryIndex finds the jobs of a queue that expire.
 type expiryIndex struct {
 	expiries      map[uint64]leaky.Instant // of all jobs that expire, by seq
-	deadlines     sorted[deadline]         // of the idle ones
+	deadlines     *sorted[deadline]        // of the idle ones
 	firstDeadline leaky.Instant            // the first of those
 	expiringIndex int                      // its place in Machine.expiring; -1 is none
 }
@@ -47,7 +47,7 @@ func (m *Machine) trackDeadline(j *job, idle bool) {
 	q := j.lane.queue
 	d := deadline{q.expiries[j.seq], j}
 	if idle {
-		q.deadlines.push(d)
+		pushTo(&q.deadlines, byDeadline, d)
 	} else {
 		q.deadlines.remove(d)
 	}

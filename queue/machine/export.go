@@ -76,9 +76,9 @@ func (p *exportPage) choose(m *Machine, now leaky.Instant) error {
 	case queue.Waiting:
 		return p.waiting(q, c)
 	case queue.Scheduled:
-		p.byInstant(&q.scheduled, queue.Scheduled, c)
+		p.byInstant(q.scheduled, queue.Scheduled, c)
 	case queue.Held:
-		p.byInstant(&q.held, queue.Held, c)
+		p.byInstant(q.held, queue.Held, c)
 	case queue.Leased:
 		p.leased(m, q, c, now)
 	case queue.Dead:
@@ -175,12 +175,12 @@ func (p *exportPage) dead(m *Machine, c *queue.Cursor, now leaky.Instant) {
 
 // ended goes through jobs that ended other than dead, in order of key.
 func (p *exportPage) ended(q *queueState, c *queue.Cursor, now leaky.Instant) {
-	all := &q.endedJobs.others
+	all := q.endedJobs.others
 	i := 0
 	if c != nil {
-		i = sort.Search(all.n, func(i int) bool { return all.at(i).key > uint64(c.At) })
+		i = sort.Search(all.len(), func(i int) bool { return all.at(i).key > uint64(c.At) })
 	}
-	for ; i < all.n; i++ {
+	for ; i < all.len(); i++ {
 		d := all.at(i)
 		if q.endedJobs.byID[d.id] != d || tooOld(d, q.spec.Retention, now) { // the id was used again
 			continue

@@ -162,7 +162,7 @@ func (m *Machine) placeEnded(it *importJob, q *queueState) {
 		m.store.seq++
 		d.seq = m.store.seq
 		m.addDead(q.name, d)
-		j := &job{id: d.id, lane: &q.defaultLane, seq: d.seq, turn: firstTurn, appended: d.appended}
+		j := &job{id: d.id, lane: q.ensureDefaultLane(), seq: d.seq, turn: firstTurn, appended: d.appended}
 		m.present.putJob(j, it.Record)
 	}
 	m.present.putEnded(q, d, it.Timeline)

@@ -115,7 +115,6 @@ func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
 		p.rise(q.receiver.stop)
 		i.Bucket, i.Limits = p.bucket, p.limitStates()
 	}
-	i.Spec.Deliver = slices.Clone(q.target)
 	i.Lanes = int64(q.lanesWaiting)
 	i.Bytes, i.MaxBytes = q.bytes, m.byteLimit(q)
 	if g := q.group; q.isParent() {

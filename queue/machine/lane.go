@@ -10,9 +10,9 @@ import (
 
 // laneSet is the lanes of a queue.
 type laneSet struct {
-	defaultLane lane                       // of the jobs without a key
+	defaultLane *lane                      // of the jobs without a key; nil if none ever came, or none did for long
 	lanes       map[queue.LaneDigest]*lane // the others
-	laneOrder   sorted[*lane]              // those, by digest
+	laneOrder   *sorted[*lane]             // those, by digest
 	// lanesPeak is how many lanes there were at most since the map was made.
 	lanesPeak    int
 	lanesWaiting int        // how many lanes have waiting jobs
@@ -21,8 +21,8 @@ type laneSet struct {
 	laneStopsUntil leaky.Instant
 }
 
-// lane is the jobs of a queue that share a key. The lane without a key is part of its queue; others are made with
-// their first job, and forgotten when they are empty and their bucket delays nothing.
+// lane is the jobs of a queue that share a key. One is made with its first job, and forgotten when it is empty and its
+// bucket delays nothing; that of jobs without a key when its queue has been idle for a while.
 type lane struct {
 	queue    *queueState
 	key      string
@@ -197,13 +197,24 @@ func (q *queueState) unknownBucket(p leaky.Pacer) leaky.Bucket {
 // lane returns the lane of a key. One without jobs is new, and only addToLane makes it known.
 func (q *queueState) lane(key string, digest queue.LaneDigest) *lane {
 	if key == "" {
-		return &q.defaultLane
+		return q.ensureDefaultLane()
 	}
 	if ln := q.lanes[digest]; ln != nil {
 		return ln
 	}
 	return &lane{queue: q, key: key, digest: digest, heapIndex: -1}
 }
+
+// ensureDefaultLane returns the default lane, made if it is not there.
+func (q *queueState) ensureDefaultLane() *lane {
+	if q.defaultLane == nil {
+		q.defaultLane = &lane{queue: q, heapIndex: -1}
+	}
+	return q.defaultLane
+}
+
+// noneWaits reports whether no job waits in the lane, which may be nil.
+func (ln *lane) noneWaits() bool { return ln == nil || ln.waiting.len() == 0 }
 
 // addToLane counts a job in its lane.
 func (q *queueState) addToLane(j *job) {
@@ -223,7 +234,7 @@ func (q *queueState) addToLane(j *job) {
 		q.lanes = map[queue.LaneDigest]*lane{}
 	}
 	q.lanes[ln.digest] = ln
-	q.laneOrder.push(ln)
+	pushTo(&q.laneOrder, byDigest, ln)
 	q.lanesPeak = max(q.lanesPeak, len(q.lanes))
 }
 

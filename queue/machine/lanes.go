@@ -33,7 +33,7 @@ func newLaneTurns() *laneTurns {
 
 // lanesTakeTurns reports whether more than the default lane has a say in what departs.
 func (q *queueState) lanesTakeTurns() bool {
-	return q.spec.Ordered || q.lanesWaiting > 1 || q.lanesWaiting == 1 && q.defaultLane.waiting.len() == 0
+	return q.spec.Ordered || q.lanesWaiting > 1 || q.lanesWaiting == 1 && q.defaultLane.noneWaits()
 }
 
 // pushWaiting puts a job into its lane, and reports whether none waited there. If so the caller places the lane.
@@ -158,7 +158,7 @@ func (q *queueState) canDepart(next leaky.Instant) bool {
 func (q *queueState) allLanesBlocked() bool {
 	t := q.laneTurns
 	return t != nil && q.lanesTakeTurns() && t.ready.len() == 0 && !t.recalling() &&
-		(q.defaultLane.waiting.len() == 0 || q.defaultLane.heap != nil)
+		(q.defaultLane.noneWaits() || q.defaultLane.heap != nil)
 }
 
 // heldUpByLanes reports whether the lanes hold the queue up for longer than its own pace does.
@@ -198,7 +198,8 @@ func (q *queueState) beginVisit(n *laneBudget) queueVisit {
 	}
 	t := q.takeTurns()
 	t.recall(n)
-	switch bare := &q.defaultLane; {
+	switch bare := q.defaultLane; {
+	case bare == nil:
 	case !v.takeTurns:
 		bare.leave()
 	case bare.waiting.len() > 0 && bare.heap == nil:
@@ -210,10 +211,10 @@ func (q *queueState) beginVisit(n *laneBudget) queueVisit {
 // chooseLane returns the lane whose turn it is when the queue's next departure is at d; nil if there is none.
 func (q *queueState) chooseLane(v *queueVisit, d, now leaky.Instant) *lane {
 	if !v.takeTurns {
-		if q.defaultLane.waiting.len() == 0 {
+		if q.defaultLane.noneWaits() {
 			return nil
 		}
-		return &q.defaultLane
+		return q.defaultLane
 	}
 	t := q.laneTurns
 	for ; v.readied < readyLanesMax && t.resting.len() > 0 && t.resting.top().until <= d; v.readied++ {
@@ -266,8 +267,8 @@ func (q *queueState) takeTurns() *laneTurns {
 func (q *queueState) firstLane() *lane {
 	t := q.laneTurns
 	switch {
-	case q.defaultLane.waiting.len() > 0:
-		return &q.defaultLane
+	case !q.defaultLane.noneWaits():
+		return q.defaultLane
 	case q.lanesWaiting == 0:
 		return nil
 	case t.ready.len() > 0:

@@ -54,9 +54,9 @@ func (m *Machine) ListJobs(now leaky.Instant, r queue.ListRequest) (*Listing, er
 	case queue.Waiting:
 		err = p.waiting(q, c)
 	case queue.Scheduled:
-		p.byInstant(&q.scheduled, c)
+		p.byInstant(q.scheduled, c)
 	case queue.Held:
-		p.byInstant(&q.held, c)
+		p.byInstant(q.held, c)
 	case queue.Leased:
 		p.leased(m, q, c)
 	default:
@@ -120,7 +120,7 @@ func (q *queueState) resumeAtLane(c *queue.Cursor, only *string) (ln *lane, from
 		}
 	}
 	if digest == (queue.LaneDigest{}) {
-		return &q.defaultLane, from, nil
+		return q.ensureDefaultLane(), from, nil
 	}
 	if ln := q.lanes[digest]; ln != nil {
 		return ln, from, nil

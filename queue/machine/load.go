@@ -285,7 +285,7 @@ func (q *queueState) readHead(record []byte) (jobrecord.Head, *lane) {
 	}
 	var j queue.Job
 	if h.Lane == (queue.LaneDigest{}) || jobrecord.Unpack(record, &j) != nil {
-		return h, &q.defaultLane
+		return h, q.ensureDefaultLane()
 	}
 	return h, q.lane(j.Lane, h.Lane)
 }
@@ -308,7 +308,7 @@ func (l *loader) restoreLease(j *job, v []byte) error {
 		return nil
 	case queue.Held:
 		l.setState(j, queue.Held)
-		j.lane.queue.held.push(&ls)
+		pushTo(&j.lane.queue.held, byDue, &ls)
 		return nil
 	}
 	if state == queue.Scheduled {

@@ -63,10 +63,10 @@ func (m *Machine) returnLeased(
 	switch to {
 	case queue.Scheduled:
 		m.leaveFlight(j, queue.Scheduled, now)
-		q.scheduled.push(j.lease)
+		pushTo(&q.scheduled, byDue, j.lease)
 	case queue.Held:
 		look = m.leaveFlight(j, queue.Held, now) || o.ranOut()
-		q.held.push(j.lease)
+		pushTo(&q.held, byDue, j.lease)
 	default:
 		m.putWaiting(j, now)
 	}

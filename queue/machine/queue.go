@@ -13,12 +13,13 @@ import (
 type queueState struct {
 	number   uint64 // its key in the file; a younger queue has a greater one
 	name     string
-	spec     *queue.Spec     // without its name and its target; shared with other queues, so it is never changed
-	target   json.RawMessage // Spec.Deliver
+	spec     *queue.Spec // without its name and its target; shared with other queues, so it is never changed
+	target   string      // Spec.Deliver
 	revision int64
 	live     bool // it is not deleted
 	touched  bool // the present commit has its record
 	failed   bool // and its failures
+	plain    bool // no job with a lane, a priority or a not-before ever came in
 
 	agendaEntry // its own place on the agenda
 	timer
@@ -47,8 +48,8 @@ type queueState struct {
 // queuedJobs are the jobs of a queue.
 type queuedJobs struct {
 	jobs      map[string]*job // that hold a place; nil if none ever did, or none did for long
-	scheduled sorted[*lease]
-	held      sorted[*lease] // by the instant from which on they are held
+	scheduled *sorted[*lease] // by when they are due
+	held      *sorted[*lease] // by the instant from which on they are held
 	endedJobs endedJobs
 	incoming  incoming                 // arriving jobs
 	counts    [queue.Expired + 1]int64 // of the states that take a place
@@ -60,7 +61,6 @@ type queuedJobs struct {
 type costHistory struct {
 	maxCost       int64
 	childMaxCost  int64         // the greatest cost of its children's jobs
-	plain         bool          // no job with a lane, a priority or a not-before ever came in
 	openedAt      leaky.Instant // when it was loaded; 0 if the queue was made since
 	maxCostAtOpen int64         // maxCost as of then
 }
@@ -99,32 +99,29 @@ const (
 
 func (m *Machine) newQueueState(number uint64, spec queue.Spec) *queueState {
 	q := &queueState{
-		number: number,
-		queuedJobs: queuedJobs{
-			scheduled: sorted[*lease]{less: byDue}, held: sorted[*lease]{less: byDue},
-			turn: firstTurn,
-		},
-		laneSet:     laneSet{laneOrder: sorted[*lane]{less: byDigest}},
-		expiryIndex: expiryIndex{deadlines: sorted[deadline]{less: byDeadline}, expiringIndex: -1},
-		costHistory: costHistory{maxCost: 1, plain: true},
-		overflow:    &noOverflow,
-		timer:       timer{timerIndex: -1},
+		number:      number,
+		queuedJobs:  queuedJobs{turn: firstTurn},
+		expiryIndex: expiryIndex{expiringIndex: -1},
+		costHistory: costHistory{maxCost: 1}, plain: true,
+		overflow: &noOverflow,
+		timer:    timer{timerIndex: -1},
 	}
 	q.agendaEntry = agendaEntry{queue: q, agendaIndex: -1}
-	q.defaultLane = lane{queue: q, heapIndex: -1}
 	m.setSpec(q, spec)
 	return q
 }
 
 func (m *Machine) setSpec(q *queueState, s queue.Spec) {
-	q.name, q.target, q.spec = s.Name, s.Deliver, m.recentSpecs.share(s)
+	q.name, q.target, q.spec = s.Name, string(s.Deliver), m.recentSpecs.share(s)
 	q.pacer = s.Pacer(queue.Horizon)
 }
 
 // fullSpec is the spec with what is the queue's own.
 func (q *queueState) fullSpec() queue.Spec {
 	s := *q.spec
-	s.Name, s.Deliver = q.name, q.target
+	if s.Name = q.name; q.target != "" {
+		s.Deliver = json.RawMessage(q.target)
+	}
 	return s
 }
 
@@ -181,8 +178,8 @@ func (q *queueState) freeEmpty(now leaky.Instant) {
 	if len(q.endedJobs.byID)+q.endedJobs.others.len() == 0 {
 		q.endedJobs = endedJobs{}
 	}
-	if w := &q.defaultLane.waiting; w.len() == 0 {
-		*w = waitList{}
+	if ln := q.defaultLane; ln != nil && ln.size == 0 && ln.heap == nil && ln.neededUntil() <= now {
+		q.defaultLane = nil
 	}
 }
 

@@ -237,7 +237,7 @@ func (w *returning) enter(m *Machine, a *readmitJob) {
 func (w *returning) job(m *Machine, a *readmitJob) *job {
 	m.store.seq++
 	return &job{
-		id: strings.Clone(a.ID), lane: &w.queue.defaultLane, seq: m.store.seq, fingerprint: a.fingerprint,
+		id: strings.Clone(a.ID), lane: w.queue.ensureDefaultLane(), seq: m.store.seq, fingerprint: a.fingerprint,
 		size: uint32(len(a.record)), cost: uint16(max(1, a.Cost)),
 	}
 }

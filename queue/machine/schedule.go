@@ -31,7 +31,7 @@ func newTimers() heap[*queueState] {
 // putScheduled puts a job among the scheduled ones of its queue.
 func (m *Machine) putScheduled(j *job) {
 	m.setState(j, queue.Scheduled)
-	j.lane.queue.scheduled.push(j.lease)
+	pushTo(&j.lane.queue.scheduled, byDue, j.lease)
 }
 
 // scheduledUntil is until when a new job is scheduled; 0 if it is not.

@@ -17,30 +17,30 @@ import (
 )
 
 var (
-	sizeQueues = flag.Int("queues", 20_000, "how many queues to make at most")
-	sizeLanes  = flag.Int("lanes", 200_000, "how many lanes come and go")
-	sizePage   = flag.String("page", "", "write the tables into this page, and the picture beside it")
+	sizeQueues  = flag.Int("queues", 10_000, "how many queues there are at most")
+	sizeLanes   = flag.Int("lanes", 100_000, "how many lanes come and go")
+	sizePicture = flag.String("picture", "", "draw the times in this file, as an SVG")
 )
 
 // TestSize measures what queues and lanes cost, by how many there are: memory, and time. `make simulate-size` does so
-// with 10,000,000 queues and 100,000,000 lanes, and draws it.
+// with 10,000,000 queues and 100,000,000 lanes, prints tables and draws the times.
 func TestSize(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(25)) // or ten million queues would need the room of twenty
-	queues, lanes := sizeTable{of: "queues"}, sizeTable{of: "lanes"}
+	queues, lanes := sizeTable{of: "queues"}, sizeTable{of: "lanes at a time"}
 	for alive := 1000; alive <= *sizeQueues; alive *= 10 {
-		queues.add(t, measureQueues(alive))
+		queues.rows = append(queues.rows, measureQueues(alive))
 	}
 	levels := 0
 	for alive := 1000; alive <= *sizeLanes/10; alive *= 10 {
 		levels++
 	}
 	for alive := 1000; alive <= *sizeLanes/10; alive *= 10 {
-		lanes.add(t, measureLanes(alive, *sizeLanes/levels))
+		lanes.rows = append(lanes.rows, measureLanes(alive, *sizeLanes/levels))
 	}
+	t.Log("\n" + queues.markdown() + "\n" + lanes.markdown())
 	queues.check(t)
 	lanes.check(t)
-	if *sizePage != "" {
-		if err := writeSizes(*sizePage, queues, lanes); err != nil {
+	if *sizePicture != "" {
+		if err := os.WriteFile(*sizePicture, drawSizes(queues, lanes), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,18 +56,6 @@ type sizeWorld struct {
 	records sameRecord
 	tookBy  [operations]tookTimes
 }
-
-// operation is what is timed.
-type operation int
-
-const (
-	opPut operation = iota
-	opAppend
-	opReserve
-	opSettle
-	opDelete
-	operations
-)
 
 func newSizeWorld() *sizeWorld {
 	return &sizeWorld{
@@ -154,6 +142,17 @@ func (w *sizeWorld) drain(most int) int {
 	return n
 }
 
+// forget lets a minute go by in which nothing happens, and what ended before that be forgotten in all queues.
+func (w *sizeWorld) forget(queues int) {
+	w.pass(time.Minute)
+	for range queues + 1 { // each forgets in one of them
+		w.drain(1)
+	}
+	for w.NeedsSweep(w.now) {
+		w.do(opSweep, 1, func() { w.Sweep(w.now) })
+	}
+}
+
 // drainAll drains until nothing is left.
 func (w *sizeWorld) drainAll() {
 	for idle := 0; idle < 100; idle++ {
@@ -193,6 +192,15 @@ func heapBytes() float64 {
 	return float64(s.HeapAlloc)
 }
 
+// collectAt is by how many percent memory grows between collections: ten million queues shall not need the room of
+// twenty.
+func collectAt(alive int) int {
+	if alive >= 10_000_000 {
+		return 15
+	}
+	return 100
+}
+
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s  "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
 }
@@ -209,51 +217,53 @@ func sizeQueue(i int) queue.Spec {
 
 // measureQueues makes queues, which get jobs, are drained, idle and are deleted.
 func measureQueues(alive int) sizeRow {
+	defer debug.SetGCPercent(debug.SetGCPercent(collectAt(alive)))
 	w, began := newSizeWorld(), time.Now()
-	row := sizeRow{alive: alive, each: alive}
+	row := sizeRow{alive: alive}
 	empty := heapBytes()
 	per := func() float64 { return (heapBytes() - empty) / float64(alive) }
 	for i := range alive {
 		w.put(sizeQueue(i))
 		w.pass(time.Microsecond)
 	}
-	row.memory = append(row.memory, per())
-	progress("%d queues made: %.0f B each, %v", alive, row.memory[0], time.Since(began).Round(time.Second))
-	for i := range alive {
-		w.append(sizeJob(w, i))
+	row.memory = per()
+	progress("%d queues made: %.0f B each, %v", alive, row.memory, time.Since(began).Round(time.Second))
+	for from := 0; from < alive; from += mostWaiting {
+		to := min(alive, from+mostWaiting)
+		for i := from; i < to; i++ {
+			w.append(sizeJob(w, i))
+		}
+		if from == 0 {
+			row.withJob = row.memory + (per()-row.memory)*float64(alive)/float64(to)
+			progress("%d of them have a job: %.0f B each, %v", to, row.withJob, time.Since(began).Round(time.Second))
+		}
+		w.drainAll()
+		w.forget(alive)
 	}
-	row.memory = append(row.memory, per())
-	progress("%d queues have a job: %.0f B each, %v", alive, row.memory[1], time.Since(began).Round(time.Second))
-	w.drainAll()
-	w.pass(time.Minute)
-	for range alive + 1 { // each forgets what ended in one more queue
-		w.drain(1)
-	}
-	row.memory = append(row.memory, per())
-	progress("%d queues are idle again: %.0f B each, %v", alive, row.memory[2], time.Since(began).Round(time.Second))
-	for op := opAppend; op <= opSettle; op++ {
-		w.tookBy[op] = tookTimes{} // as long as nothing is left to make, in no order
-	}
-	for range sizeSteps {
+	row.idleAgain = per()
+	progress("%d queues are idle again: %.0f B each, %v", alive, row.idleAgain, time.Since(began).Round(time.Second))
+	made := w.tookBy[opPut]
+	w.tookBy = [operations]tookTimes{opPut: made} // from here on, in no order
+	for range min(mostSteps, 10*alive) {
 		w.append(sizeJob(w, w.IntN(alive)))
 		w.pass(time.Millisecond)
 		w.drain(1)
 	}
 	w.drainAll()
-	row.took = w.tookBy
 	for i := range alive {
 		w.delete(fmt.Sprintf("tenant-%d", i))
 	}
-	for w.NeedsSweep(w.now) {
-		w.do(opSettle, 1, func() { w.Sweep(w.now) })
-	}
-	row.took[opDelete] = w.tookBy[opDelete]
+	w.forget(0)
+	row.took = w.tookBy
 	row.left = per()
-	progress("%d queues are gone: %.1f B each are left, %v", alive, row.left, time.Since(began).Round(time.Second))
+	progress("%d queues are gone: %.1f B of each are left, %v", alive, row.left, time.Since(began).Round(time.Second))
 	return row
 }
 
-const sizeSteps = 200_000 // that are timed
+const (
+	mostWaiting = 1_000_000 // jobs
+	mostSteps   = 200_000   // an append, a reserve and a settlement each
+)
 
 func sizeJob(w *sizeWorld, i int) queue.Job {
 	return queue.Job{Queue: fmt.Sprintf("tenant-%d", i), ID: fmt.Sprintf("%x", w.Uint64()), Payload: []byte("{}")}
@@ -261,8 +271,9 @@ func sizeJob(w *sizeWorld, i int) queue.Job {
 
 // measureLanes lets lanes come and go in one queue, each with one job, so many at a time.
 func measureLanes(alive, total int) sizeRow {
+	defer debug.SetGCPercent(debug.SetGCPercent(collectAt(alive)))
 	w, began := newSizeWorld(), time.Now()
-	row := sizeRow{alive: alive, each: total}
+	row := sizeRow{alive: alive}
 	w.put(queue.Spec{
 		Name: "q", Rate: leaky.PerSecond(100_000), Capacity: queue.MaxCapacity,
 		Retention: queue.Retention{For: queue.Duration(time.Second), Max: 1000},
@@ -283,7 +294,7 @@ func measureLanes(alive, total int) sizeRow {
 	for made < alive {
 		add(min(100, alive-made))
 	}
-	row.memory = []float64{(heapBytes() - empty) / float64(alive)}
+	row.withJob = (heapBytes() - empty) / float64(alive)
 	w.tookBy = [operations]tookTimes{}
 	for told := time.Now(); made < total; {
 		w.pass(time.Millisecond)
@@ -295,8 +306,8 @@ func measureLanes(alive, total int) sizeRow {
 	}
 	row.took = w.tookBy
 	w.drainAll()
-	row.left = (heapBytes() - empty) / float64(total)
-	progress("%d lanes came and went, %d at a time: %.0f B each, %v", total, alive, row.memory[0],
+	row.left = (heapBytes() - empty) / float64(alive)
+	progress("%d lanes came and went, %d at a time: %.0f B each, %v", total, alive, row.withJob,
 		time.Since(began).Round(time.Second))
 	return row
 }

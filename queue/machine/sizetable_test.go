@@ -3,8 +3,13 @@ package machine_test
 import (
 	"fmt"
 	"math/bits"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/penstock/penstock/internal/replay/chart"
 )
 
 // tookTimes counts durations, in buckets of a sixteenth of an octave.
@@ -42,11 +47,37 @@ func (h *tookTimes) quantile(part float64) time.Duration {
 	return 0
 }
 
+// operation is what is timed.
+type operation int
+
+const (
+	opPut operation = iota
+	opAppend
+	opReserve
+	opSettle
+	opDelete
+	opSweep
+	operations
+)
+
+// timedOperations are those that are shown.
+var timedOperations = []struct {
+	operation
+	name, colour string
+}{
+	{opPut, "put", "#7b4ea3"},
+	{opAppend, "append", chart.Passed},
+	{opReserve, "reserve", chart.Refused},
+	{opSettle, "settle", "#2f855a"},
+	{opDelete, "delete", chart.Given},
+}
+
+// sizeRow is what was measured with so many queues or lanes.
 type sizeRow struct {
-	alive, each int
-	memory      []float64
-	left        float64
-	took        [operations]tookTimes
+	alive int
+	// Bytes of each: made, with a job that waits, idle again, and left behind when all are gone.
+	memory, withJob, idleAgain, left float64
+	took                             [operations]tookTimes
 }
 
 type sizeTable struct {
@@ -54,16 +85,47 @@ type sizeTable struct {
 	rows []sizeRow
 }
 
-func (s *sizeTable) add(t *testing.T, r sizeRow) {
-	s.rows = append(s.rows, r)
-	line := fmt.Sprintf("%s %d: memory %.0f left %.1f", s.of, r.alive, r.memory, r.left)
-	for op := range r.took {
-		h := &r.took[op]
-		line += fmt.Sprintf("  %d: %v %v", op, h.quantile(.5), h.quantile(.99))
+func (s *sizeTable) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s | bytes of each, with a job, idle again |", s.of)
+	for _, o := range timedOperations {
+		fmt.Fprintf(&b, " %s |", o.name)
 	}
-	t.Log(line)
+	b.WriteString("\n|" + strings.Repeat("---|", 2+len(timedOperations)) + "\n")
+	for i := range s.rows {
+		r := &s.rows[i]
+		fmt.Fprintf(&b, "| %s | %.0f, %.0f, %.0f |", humanize.Comma(int64(r.alive)), r.memory, r.withJob, r.idleAgain)
+		for _, o := range timedOperations {
+			if h := &r.took[o.operation]; h.n > 0 {
+				fmt.Fprintf(&b, " %.3g, %.3g |", micros(h.quantile(0.5)), micros(h.quantile(0.99)))
+			} else {
+				b.WriteString(" |")
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }
 
-func (s *sizeTable) check(t *testing.T) {}
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-func writeSizes(string, ...sizeTable) error { return nil }
+// What a queue, and a lane with a job, may take at most, and what may be left of one that is gone: the machine's own
+// tables of those that it once had.
+const (
+	mostQueueBytes = 1400
+	mostLaneBytes  = 550
+	mostLeftBytes  = 32
+)
+
+func (s *sizeTable) check(t *testing.T) {
+	for _, r := range s.rows {
+		if r.alive < 10_000 { // what the test itself keeps would count for too much
+			continue
+		}
+		if r.memory > mostQueueBytes || r.idleAgain > mostQueueBytes || r.memory == 0 && r.withJob > mostLaneBytes ||
+			r.left > mostLeftBytes {
+			t.Errorf("%d %s take %.0f B each, %.0f with a job, %.0f when idle again, and leave %.0f", r.alive, s.of, r.memory,
+				r.withJob, r.idleAgain, r.left)
+		}
+	}
+}

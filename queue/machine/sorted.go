@@ -6,7 +6,7 @@ import (
 )
 
 // sorted keeps distinct values in order, in blocks: a value in the middle can be found, inserted or removed, and a
-// page read from anywhere, at little cost.
+// page read from anywhere, at little cost. nil is empty, and pushTo makes it.
 type sorted[T comparable] struct {
 	less   func(a, b T) bool
 	blocks [][]T // none is empty
@@ -15,7 +15,20 @@ type sorted[T comparable] struct {
 
 const sortedBlock = 512
 
-func (s *sorted[T]) len() int { return s.n }
+// pushTo pushes a value to what is made for its first one: most queues need none of theirs.
+func pushTo[T comparable](s **sorted[T], less func(a, b T) bool, v T) {
+	if *s == nil {
+		*s = &sorted[T]{less: less}
+	}
+	(*s).push(v)
+}
+
+func (s *sorted[T]) len() int {
+	if s == nil {
+		return 0
+	}
+	return s.n
+}
 
 func (s *sorted[T]) top() T { return s.blocks[0][0] }
 
@@ -59,6 +72,9 @@ func (s *sorted[T]) push(v T) {
 
 // remove takes v out, and reports whether it was there.
 func (s *sorted[T]) remove(v T) bool {
+	if s == nil {
+		return false
+	}
 	b, i := s.search(func(w T) bool { return !s.less(w, v) })
 	if b == len(s.blocks) || s.blocks[b][i] != v {
 		return false
@@ -101,6 +117,9 @@ func (s *sorted[T]) before(is func(T) bool) int {
 // from yields the values from the first on for which is holds. They must not be changed meanwhile.
 func (s *sorted[T]) from(is func(T) bool) func(yield func(T) bool) {
 	return func(yield func(T) bool) {
+		if s == nil {
+			return
+		}
 		b, i := s.search(is)
 		for ; b < len(s.blocks); b, i = b+1, 0 {
 			for _, v := range s.blocks[b][i:] {

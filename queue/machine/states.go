@@ -63,7 +63,7 @@ func (m *Machine) enterLane(a *arrival, now leaky.Instant) {
 		q.incoming.all--
 		j.lease = a.lease
 		m.setState(j, queue.Held)
-		q.held.push(j.lease)
+		pushTo(&q.held, byDue, j.lease)
 		return
 	}
 	if a.holdsLane && j.lease != nil {

@@ -36,7 +36,7 @@ type garbage struct {
 	ended        []*endedJob
 	deferrals    deferrals
 	deferralKeys []uint64 // of deferrals
-	lanes        sorted[*lane]
+	lanes        *sorted[*lane]
 	tallies      *tallySet // of a deleted or reset rule; nil if it is no rule's
 	tallyKeys    []uint64  // of tallies
 }
@@ -50,12 +50,14 @@ func (r *garbage) empty() bool {
 // discardQueue makes garbage of a deleted queue.
 func (m *Machine) discardQueue(q *queueState) {
 	r := &garbage{
-		waiting: q.defaultLane.waiting, byID: q.jobs, endedJobs: q.endedJobs, deferrals: q.overflow.records,
-		lanes: q.laneOrder,
+		byID: q.jobs, endedJobs: q.endedJobs, deferrals: q.overflow.records, lanes: q.laneOrder,
 	}
-	q.deadlines = sorted[deadline]{less: byDeadline}
+	if q.defaultLane != nil {
+		r.waiting = q.defaultLane.waiting
+	}
+	q.deadlines = nil
 	m.armExpiring(q)
-	q.jobs, q.lanes, q.laneOrder = nil, nil, sorted[*lane]{less: byDigest}
+	q.jobs, q.lanes, q.laneOrder = nil, nil, nil
 	if !r.empty() {
 		m.garbage = append(m.garbage, r)
 	}
