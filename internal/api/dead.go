@@ -188,23 +188,26 @@ func (h *handler) decideChosen(w http.ResponseWriter, r *http.Request, state que
 	h.writeJSON(w, r, http.StatusOK, d)
 }
 
+// decidePages does something with the jobs of pages of a list. Where it fails behind the first page it says how far it
+// has come, and the next request, which goes on there, finds what is wrong.
 func (h *handler) decidePages(
 	ctx context.Context, req queue.ListRequest, c *wire.Choice, d *wire.Decided, do deciding,
 ) error {
 	beginAt(&req, c)
 	for range maxPages {
 		l, err := h.engine.ListJobs(ctx, req)
+		ids := chosen(l.Jobs, c)
+		if err == nil && len(ids) > 0 && !c.DryRun {
+			err = do(ctx, req.Queue, ids, d)
+		}
+		if err != nil && d.Next != "" {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
 		d.LookedAt += int64(len(l.Jobs))
-		ids := chosen(l.Jobs, c)
 		d.Matched += int64(len(ids))
-		if len(ids) > 0 && !c.DryRun {
-			if err := do(ctx, req.Queue, ids, d); err != nil {
-				return err
-			}
-		}
 		d.Next, req.After = l.Next, l.Next
 		if l.Next == "" {
 			break

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -309,4 +310,57 @@ func TestPurgeInParts(t *testing.T) {
 	if i, err := e.Get(t.Context(), "email"); err != nil || sum != 11_500 || i.Cancelled != 11_500 || i.Waiting == 0 {
 		t.Errorf("%v purged; %+v, %v", sum, i, err)
 	}
+}
+
+// failing is an engine whose purges and replays fail from some call on.
+type failing struct {
+	queue.Engine
+	left int
+}
+
+func (e *failing) fails() error {
+	if e.left--; e.left < 0 {
+		return queue.ErrUnavailable
+	}
+	return nil
+}
+
+func (e *failing) Purge(ctx context.Context, p queue.PurgeRequest) (queue.Purged, error) {
+	if err := e.fails(); err != nil {
+		return queue.Purged{}, err
+	}
+	return e.Engine.Purge(ctx, p)
+}
+
+func (e *failing) Replay(ctx context.Context, name string, ids []string) ([]queue.ReplayOutcome, error) {
+	if err := e.fails(); err != nil {
+		return nil, err
+	}
+	return e.Engine.Replay(ctx, name, ids)
+}
+
+// What fails midway tells what was done, and where to go on; what fails at once is refused.
+func TestWhatFailsMidwayTellsWhatWasDone(t *testing.T) {
+	_, e := keeping(t)
+	bury(t, e, "d", "busy", 1200)
+	broken := &failing{Engine: e}
+	f := serve(t, api.Options{})
+	f.serveOver(broken, api.Options{})
+	const replay, purge = queues + "/email/replay", queues + "/email/purge"
+
+	f.do("POST", replay, "{}").want(t, 503)
+	broken.left = 2
+	a := f.do("POST", replay, "{}")
+	a.want(t, 200, "matched", 1000, "replayed", 1000)
+	f.do("POST", replay, fmt.Sprintf(`{"after":%q}`, a.body["next"])).want(t, 503)
+	broken.left = 1
+	f.do("POST", replay, fmt.Sprintf(`{"after":%q}`, a.body["next"])).want(t, 200, "replayed", 200, "next", nil)
+
+	f.do("POST", purge, "{}").want(t, 503)
+	broken.left = 2 // with a page of what is scheduled, which is none
+	a = f.do("POST", purge, "{}")
+	a.want(t, 200, "purged", 500)
+	f.do("POST", purge, fmt.Sprintf(`{"after":%q}`, a.body["next"])).want(t, 503)
+	broken.left = 10
+	f.do("POST", purge, fmt.Sprintf(`{"after":%q}`, a.body["next"])).want(t, 200, "purged", 700, "next", nil)
 }

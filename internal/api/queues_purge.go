@@ -28,9 +28,13 @@ func (h *handler) purgeQueue(w http.ResponseWriter, r *http.Request) {
 	pages := maxPages
 	for i, state := range states {
 		next, err := h.purgeState(r.Context(), name, state, &c, after, &pages, &done)
-		if err != nil {
+		if err != nil && done.Jobs == 0 {
 			h.fail(w, err, name)
 			return
+		}
+		if err != nil { // the next request, which goes on here, finds what is wrong
+			done.Next = state.String() + "." + next
+			break
 		}
 		if after = ""; next != "" || pages == 0 && i+1 < len(states) {
 			if next == "" {
@@ -75,26 +79,30 @@ func purgeStates(c *wire.PurgeRequest) (states []queue.State, after string, p *P
 	return states[at:], after, nil
 }
 
-// purgeState purges one state, or counts what would be, for as many pages as are left.
+// purgeState purges one state, or counts what would be, for as many pages as are left. It returns where to go on, also
+// with an error; empty without one is nowhere.
 func (h *handler) purgeState(
 	ctx context.Context, name string, s queue.State, c *wire.PurgeRequest, after string, pages *int, done *wire.Purged,
 ) (next string, err error) {
 	for ; *pages > 0; *pages-- {
+		var page queue.Purged
 		if c.DryRun {
 			var l queue.Listing
 			l, err = h.engine.ListJobs(ctx, queue.ListRequest{
 				Queue: name, State: s, Lane: c.Lane, After: after, Limit: queue.MaxPage,
 			})
-			done.Jobs, after = done.Jobs+int64(len(l.Jobs)), l.Next
+			page = queue.Purged{Jobs: int64(len(l.Jobs)), Next: l.Next}
 		} else {
-			var p queue.Purged
-			p, err = h.engine.Purge(ctx, queue.PurgeRequest{
+			page, err = h.engine.Purge(ctx, queue.PurgeRequest{
 				Queue: name, State: s, Lane: c.Lane, After: after, Limit: queue.MaxPage,
 			})
-			done.Jobs, after = done.Jobs+p.Jobs, p.Next
 		}
-		if err != nil || after == "" {
-			return "", err
+		done.Jobs += page.Jobs
+		if err != nil {
+			return after, err
+		}
+		if after = page.Next; after == "" {
+			return "", nil
 		}
 	}
 	return after, nil

@@ -93,6 +93,32 @@ func TestActionOnAllJobs(t *testing.T) {
 	p.Fine()
 }
 
+// An action that fails midway says what was done, and shows what is left.
+func TestActionOnAllJobsThatFails(t *testing.T) {
+	r := newRig(t)
+	r.queue("email", fields{"rate": "1/h"})
+	r.jobs("email", 3, nil)
+	p := r.signIn(browser.Options{})
+	p.Go(r.url("/queues/email/jobs"))
+	p.Click(".actions .ask > summary")
+	p.Click(".actions .do .button")
+	p.Until(`document.querySelector(".actions .do .button").textContent.includes("3 jobs")`)
+	browser.Value[bool](p, `(() => {
+		const real = window.fetch, answers = [
+			[200, {matched: 1200, no_room: 200, next: "x"}], [503, {title: "the store cannot be reached"}],
+		];
+		window.fetch = (...asked) => {
+			const [status, says] = answers.shift() ?? [];
+			return says ? Promise.resolve(new Response(JSON.stringify(says), {status})) : real(...asked);
+		};
+		return true;
+	})()`)
+	p.Click(".actions .do .button")
+	p.Until(`document.querySelector("#said.bad")?.textContent === ` +
+		`"the store cannot be reached. 1,000 jobs were done before that."`)
+	p.Fine()
+}
+
 // Without JavaScript the count is a page of its own.
 func TestActionOnAllJobsWithoutJavaScript(t *testing.T) {
 	r := newRig(t)

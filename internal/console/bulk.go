@@ -42,7 +42,7 @@ func (c *Console) bulk(w http.ResponseWriter, r, in *http.Request, form url.Valu
 	}
 	if failed != nil {
 		f := faultOf(problemIn(failed))
-		f.Back = next
+		f.Back, f.Done = next, v.Done
 		c.problem(w, r, wire.Whoami{}, f)
 		return
 	}
@@ -74,13 +74,14 @@ func (c *Console) actOnMany(in *http.Request, form url.Values, dryRun bool) (job
 			return jobs, true, out
 		}
 		var done struct {
-			Matched, Purged int64
-			Next            string
+			wire.Decided
+			wire.Purged
+			Next string `json:"next"` // which both have
 		}
 		if json.Unmarshal(out.body.Bytes(), &done) != nil {
 			return jobs, true, nil
 		}
-		jobs += done.Matched + done.Purged
+		jobs += done.Matched - done.Left() + done.Jobs
 		if done.Next == "" || time.Since(begun) > bulkPatience {
 			return jobs, done.Next != "", nil
 		}

@@ -16,6 +16,7 @@ type fault struct {
 	Title, Detail string
 	Reason        string // the API's word for it
 	Field         string
+	Done          int64  // jobs that were acted on before it
 	Back          string // where to go from here; empty is the overview
 }
 

@@ -88,6 +88,9 @@ func (d *Decided) Add(n Decided) {
 	d.Next = n.Next
 }
 
+// Left is how many jobs were chosen and stayed as they were.
+func (d *Decided) Left() int64 { return d.NoRoom + d.NotDead + d.Broken + d.NotHeld }
+
 // Replayed is the answer to the replay of one job: where it is now.
 type Replayed struct {
 	Queue string      `json:"queue"`

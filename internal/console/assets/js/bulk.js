@@ -13,17 +13,29 @@ async function once(form, after, dryRun) {
 	return what;
 }
 
-// all repeats the request until nothing is left, and is over when the sheet is closed.
+// left is how many of the jobs that an answer is about stayed as they were.
+const left = (a) => [a.no_room, a.not_dead, a.broken, a.not_held].reduce((sum, n) => sum + (n ?? 0), 0);
+
+// all repeats the request until nothing is left, and is over when the sheet is closed. Of what fails it says how many
+// jobs were done before.
 async function all(form, dryRun, each) {
+	let seen = 0;
 	let done = 0;
 	let after = "";
 	do {
-		const answer = await once(form, after, dryRun);
-		done += answer.matched ?? answer.purged ?? 0;
+		let answer;
+		try {
+			answer = await once(form, after, dryRun);
+		} catch (e) {
+			throw dryRun || !done ? e : new Error(`${e.message.replace(/\.$/, "")}. ${count(done)} ${done === 1 ? "was" : "were"} done before that.`);
+		}
+		const found = answer.matched ?? answer.purged ?? 0;
+		seen += found;
+		done += found - left(answer);
 		after = answer.next;
-		each(done);
+		each(seen);
 	} while (after && form.closest("details").open);
-	return { done, whole: !after };
+	return { done, left: seen - done, whole: !after };
 }
 
 const count = (n) => `${n.toLocaleString("en")} ${n === 1 ? "job" : "jobs"}`;
@@ -59,17 +71,18 @@ export async function actOnAll(form) {
 			return;
 		}
 		bar.max = counted;
-		const { done, whole } = await all(form, false, (n) => {
+		const { done, left, whole } = await all(form, false, (n) => {
 			bar.value = n;
 			words.textContent = `${count(n)} of ${n > counted ? n : counted}`;
 		});
-		say(`${button.dataset.label}: ${count(done)}${whole ? "" : ", and was stopped"}`);
+		say(`${button.dataset.label}: ${count(done)}${left ? `, and ${left.toLocaleString("en")} stayed` : ""}${whole ? "" : ", and was stopped"}`);
 		reset(form, button);
 		if (whole) form.closest("details").removeAttribute("open");
 		await refresh();
 	} catch (e) {
 		reset(form, button);
 		words.textContent = "";
+		await refresh().catch(() => {}); // some of them may be done
 		say(e.message, true);
 	} finally {
 		button.disabled = false;
