@@ -73,15 +73,14 @@ func (c *Console) actOnMany(in *http.Request, form url.Values, dryRun bool) (job
 		if out.status/100 != 2 {
 			return jobs, true, out
 		}
-		var done struct {
+		var done struct { // either has a Next
 			wire.Decided
-			wire.Purged
-			Next string `json:"next"` // which both have
+			Purged int64 `json:"purged"`
 		}
 		if json.Unmarshal(out.body.Bytes(), &done) != nil {
 			return jobs, true, nil
 		}
-		jobs += done.Matched - done.Left() + done.Jobs
+		jobs += done.Matched - done.Left() + done.Purged
 		if done.Next == "" || time.Since(begun) > bulkPatience {
 			return jobs, done.Next != "", nil
 		}
