@@ -76,7 +76,7 @@ type root struct {
 // LongHelp is the help that is too long for the tags.
 func (root) LongHelp() map[string]string {
 	return map[string]string{
-		"server": "URL of the ingress, or unix:///PATH of its socket; ${defaulturl} if nothing names one.",
+		"server": "URL of the ingress, or unix:///PATH of its socket; " + client.DefaultURL + " if nothing names one.",
 		"top":    "Watch all queues: how full they are, what comes in, leaves, is refused, deferred, and late.",
 		"sink":   "Show what arrives: a receiver to try things out with, which is slow or fails as it is told.",
 		"prove": "Prove the pace and that nothing is lost, or what rules let through, on your installation, under " +
@@ -201,10 +201,14 @@ func Run(ctx context.Context, args []string, s Streams) Exit {
 		kong.PostBuild(func(k *kong.Kong) error {
 			unasked(k.Model.Node)
 			explainSettings(k.Model.Node)
-			return app.SetLongHelp(k)
+			if err := app.SetLongHelp(k); err != nil {
+				return err
+			}
+			keepNamed(k.Model.Node, args)
+			return nil
 		}),
 		kong.Bind(r),
-		kong.Vars{"version": ops.Version, "defaulturl": client.DefaultURL},
+		kong.Vars{"version": ops.Version},
 		kong.Writers(s.Out, s.Err),
 		kong.Exit(func(int) { ended = true }), // after --help and --version
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
@@ -225,6 +229,20 @@ func Run(ctx context.Context, args []string, s Streams) Exit {
 	}
 	r.server = cli.Server
 	return complain(s.Err, r.advised(parsed.Run()))
+}
+
+// keepNamed drops the commands beside those that a command line begins with. To prepare all flags of all of them takes
+// longer than most commands. Those that tell of others need them.
+func keepNamed(node *kong.Node, args []string) {
+	if len(args) == 0 || args[0] == "help" || args[0] == "complete" {
+		return
+	}
+	for _, child := range node.Children {
+		if child.Name == args[0] {
+			node.Children = []*kong.Node{child}
+			keepNamed(child, args[1:])
+		}
+	}
 }
 
 // complain prints an error and returns the exit code that goes with it.
