@@ -83,14 +83,14 @@ func newKeysArg(asks int) keysArg {
 	return keysArg{keys: make([]any, 0, asks), at: make(map[string]uint16, asks)}
 }
 
-// index is from 1 on, as in Lua; fresh if the key was not there.
-func (a *keysArg) index(key string) (n uint16, fresh bool) {
-	if n, ok := a.at[key]; ok {
+// index is from 1 on, as in Lua; fresh if the key was not there. The key stays where it is until the call was sent.
+func (a *keysArg) index(key *string) (n uint16, fresh bool) {
+	if n, ok := a.at[*key]; ok {
 		return n, false
 	}
 	a.keys = append(a.keys, key)
 	n = uint16(len(a.keys))
-	a.at[key] = n
+	a.at[*key] = n
 	return n, true
 }
 
@@ -99,8 +99,9 @@ func (a *asked) pack(keys *keysArg) any {
 		return unaskable
 	}
 	b := make([]byte, 0, askBytes*len(a.asks))
-	for _, ask := range a.asks {
-		n, fresh := keys.index(ask.key.name)
+	for i := range a.asks {
+		ask := &a.asks[i]
+		n, fresh := keys.index(&ask.key.name)
 		if fresh {
 			keys.of = append(binary.BigEndian.AppendUint16(keys.of, keys.bounds.index(ask.bound)), ask.rule.Action[0],
 				ask.key.rarity)

@@ -64,7 +64,8 @@ func (e *Engine) keyOf(r *rule, key string) storedKey {
 }
 
 func rarity(digest queue.LaneDigest, salt []byte) byte {
-	sum := sha256.Sum256(append(digest[:], salt...))
+	var b [64]byte // more than both are
+	sum := sha256.Sum256(append(append(b[:0], digest[:]...), salt...))
 	return byte(bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:])))
 }
 

@@ -58,15 +58,18 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 		_, err := e.Rule(ctx, name)
 		return nil, err
 	}
-	answers, open := make([]queue.Taken, len(takes)), make([]int, len(takes))
-	for i := range open {
-		open[i] = i
+	var few [8]int // as many need no memory of their own
+	open := few[:0]
+	for i := range takes {
+		open = append(open, i)
 	}
+	var answers []queue.Taken
 	for range mostReads {
-		stale, err := e.takeFrom(ctx, name, takes, open, answers, entry)
+		got, stale, err := e.takeFrom(ctx, name, takes, open, answers, entry)
 		if err != nil {
 			return failed(answers, open, err)
 		}
+		answers = got
 		if open = stale; len(open) == 0 {
 			return answers, nil
 		}
@@ -74,9 +77,9 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 	return failed(answers, open, fmt.Errorf("%w: rule %s changes all the time", queue.ErrUnavailable, name))
 }
 
-// failed is the answer when what is open cannot be decided: an error, if that is all.
+// failed is the answer when what is open cannot be decided: an error, if nothing was.
 func failed(answers []queue.Taken, open []int, err error) ([]queue.Taken, error) {
-	if len(open) == len(answers) {
+	if answers == nil || len(open) == len(answers) {
 		return nil, err
 	}
 	for _, i := range open {
@@ -85,13 +88,14 @@ func failed(answers []queue.Taken, open []int, err error) ([]queue.Taken, error)
 	return answers, nil
 }
 
-// takeFrom asks those questions that are open, and returns those that a rule cannot answer as it was known here.
+// takeFrom asks those questions that are open: all if there are no answers yet. It returns the answers, and those
+// questions that a rule cannot answer as it was known here.
 func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, open []int,
 	answers []queue.Taken, entry *queue.AuditEntry,
-) (stale []int, err error) {
+) (all []queue.Taken, stale []int, err error) {
 	r, err := e.ruleOf(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	items := make([]takeItem, len(open))
 	for k, i := range open {
@@ -108,7 +112,10 @@ func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, 
 		got, err = e.sendAudited(ctx, items, entry)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if answers == nil {
+		answers = got
 	}
 	failed := 0
 	for k, a := range got {
@@ -120,7 +127,7 @@ func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, 
 		switch {
 		case a.Err != nil:
 			if failed++; failed == len(items) {
-				return nil, a.Err
+				return nil, nil, a.Err
 			}
 		case item.err != nil:
 			a = queue.Taken{Err: item.err}
@@ -138,7 +145,7 @@ func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, 
 	if len(stale) > 0 {
 		e.rules.drop(name, r)
 	}
-	return stale, nil
+	return answers, stale, nil
 }
 
 // ruleOf returns a rule as it is known, or else as it is.
@@ -245,7 +252,7 @@ func (e *Engine) askRules(ctx context.Context, s script, partition int, items []
 			item := &items[i]
 			questions = append(questions, byte(item.op))
 			questions = binary.BigEndian.AppendUint16(questions, keys.bounds.index(item.bound))
-			key, _ := keys.index(item.key.name)
+			key, _ := keys.index(&item.key.name)
 			questions = binary.BigEndian.AppendUint16(questions, key)
 			questions = binary.BigEndian.AppendUint32(questions, uint32(item.ask.Cost))
 			questions = append(questions, item.key.rarity, byte(len(item.ask.Lease)))
