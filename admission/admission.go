@@ -63,7 +63,7 @@ type Admission struct {
 	engine    Engine
 	o         Options
 	process   string
-	rules     followed[*ruleset.ParsedRule]
+	rules     followed[*knownRule]
 	queues    followed[ruleNames]
 	outages   *outages
 	missing   *missingRules
@@ -215,13 +215,19 @@ func (a *Admission) decide(
 	return a.decideAway(r, takes), false, nil
 }
 
-// Rule returns a rule as Take would apply it now. Errors: those of Take.
-func (a *Admission) Rule(ctx context.Context, name string) (queue.Rule, error) {
+// knownRule is a rule at a revision.
+type knownRule struct {
+	ruleset.ParsedRule
+	revision int64
+}
+
+// Rule returns a rule as Take would apply it now, and its revision. Errors: those of Take.
+func (a *Admission) Rule(ctx context.Context, name string) (rule queue.Rule, revision int64, err error) {
 	r, err := a.rules.get(ctx, name)
 	if err != nil {
-		return queue.Rule{}, err
+		return queue.Rule{}, 0, err
 	}
-	return r.Rule, nil
+	return r.Rule, r.revision, nil
 }
 
 func (a *Admission) ask(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
@@ -238,11 +244,11 @@ func (a *Admission) ask(ctx context.Context, rule string, takes []queue.Take) ([
 	return taken, err
 }
 
-func (a *Admission) readRule(ctx context.Context, name string) (*ruleset.ParsedRule, error) {
+func (a *Admission) readRule(ctx context.Context, name string) (*knownRule, error) {
 	info, err := a.engine.Rule(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	template, err := queue.ParseKeyTemplate(info.Key)
-	return &ruleset.ParsedRule{Rule: info.Rule, Template: template}, err
+	return &knownRule{ruleset.ParsedRule{Rule: info.Rule, Template: template}, info.Revision}, err
 }

@@ -5,11 +5,10 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // decideAway answers for a store that is away, by the policy of the rule as it was last seen.
-func (a *Admission) decideAway(r *ruleset.ParsedRule, takes []queue.Take) []queue.Taken {
+func (a *Admission) decideAway(r *knownRule, takes []queue.Take) []queue.Taken {
 	a.outages.logPolicy(r.Name, r.Away)
 	taken := make([]queue.Taken, len(takes))
 	allowed, refused := 0, 0
@@ -27,7 +26,7 @@ func (a *Admission) decideAway(r *ruleset.ParsedRule, takes []queue.Take) []queu
 	return taken
 }
 
-func (a *Admission) decideOneAway(r *ruleset.ParsedRule, t queue.Take) queue.Taken {
+func (a *Admission) decideOneAway(r *knownRule, t queue.Take) queue.Taken {
 	bound := r.Of(t.Key)
 	l, err := bound.Limiter(r.Algorithm)
 	if err != nil {

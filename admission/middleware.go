@@ -89,7 +89,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *guard) tell(ctx context.Context, head http.Header, key string, d *leaky.Decision) {
-	rule, err := g.a.Rule(ctx, g.rule)
+	rule, _, err := g.a.Rule(ctx, g.rule)
 	if err != nil { // it has gone in this instant
 		rule.Name = g.rule
 	}
@@ -132,7 +132,7 @@ func (g *guard) renew(ctx context.Context, take queue.Take, ttl time.Duration) {
 			return
 		case <-time.After(min(max(ttl/3-time.Since(renewed), time.Millisecond), refreshAge)):
 		}
-		if rule, err := g.a.Rule(ctx, g.rule); err == nil && rule.Algorithm == leaky.AlgorithmConcurrency {
+		if rule, _, err := g.a.Rule(ctx, g.rule); err == nil && rule.Algorithm == leaky.AlgorithmConcurrency {
 			bound := rule.Of(take.Key)
 			ttl = bound.TTL.D()
 		}

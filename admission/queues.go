@@ -75,7 +75,7 @@ func (a *Admission) ruleset(ctx context.Context, name string, some ruleFilter) (
 		case r.Algorithm == leaky.AlgorithmConcurrency:
 			return nil, &ruleset.Missing{Queue: name, Rule: rule, Reason: ofPlaces}
 		}
-		set = append(set, *r)
+		set = append(set, r.ParsedRule)
 	}
 	return set, nil
 }

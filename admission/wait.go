@@ -7,7 +7,6 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/ruleset"
 )
 
 const (
@@ -68,7 +67,7 @@ func answered(answers []queue.Taken, err error) (queue.Taken, error) {
 
 // takeFirst asks until the take is allowed or its time is over. Nobody else of the list asks meanwhile.
 func (a *Admission) takeFirst(
-	ctx context.Context, r *ruleset.ParsedRule, t queue.Take, w *waiter, until time.Time,
+	ctx context.Context, r *knownRule, t queue.Take, w *waiter, until time.Time,
 ) (queue.Taken, error) {
 	places := r.Algorithm == leaky.AlgorithmConcurrency
 	pause := askAgain
@@ -136,7 +135,7 @@ func (a *Admission) GiveBack(ctx context.Context, rule string, t queue.Take, ans
 }
 
 // interval is how long a cost of 1 takes to come back under a key; 0 if that does not go by a pace.
-func interval(r *ruleset.ParsedRule, key string) time.Duration {
+func interval(r *knownRule, key string) time.Duration {
 	b := r.Of(key)
 	switch {
 	case !b.Rate.Unlimited():

@@ -22,9 +22,9 @@ type Options struct {
 	Auth *auth.Authority
 	// Prefix is what a proxy in front has before every path, such as /penstock. Empty is none.
 	Prefix string
-	// Rule tells a rule as the engine goes by it when it is asked; one that remembers rules, say. Nil asks the engine each
-	// time.
-	Rule func(ctx context.Context, name string) (queue.Rule, error)
+	// Rule tells a rule as the engine goes by it when it is asked, and its revision; one that remembers rules, say. Nil
+	// asks the engine each time.
+	Rule func(ctx context.Context, name string) (rule queue.Rule, revision int64, err error)
 	// Overflow says that the engine puts jobs that may wait on an overflow. Without one,
 	// jobs and specs that ask for it are refused.
 	Overflow bool
@@ -138,9 +138,9 @@ func (a *API) Close() { a.refusals.stop() }
 func New(engine queue.Engine, o Options) *API {
 	o.normalize()
 	if o.Rule == nil {
-		o.Rule = func(ctx context.Context, name string) (queue.Rule, error) {
+		o.Rule = func(ctx context.Context, name string) (queue.Rule, int64, error) {
 			info, err := engine.Rule(ctx, name)
-			return info.Rule, err
+			return info.Rule, info.Revision, err
 		}
 	}
 	if o.Waits == nil {

@@ -61,7 +61,7 @@ func (h *handler) setLimits(ctx context.Context, head http.Header, rules []queue
 // quota is what a rule said under a key; "" is any: which one it was of a job is not known here. Under any key nothing
 // is said of a window that may be another one for some.
 func (h *handler) quota(ctx context.Context, name, key string, d *leaky.Decision) admission.Quota {
-	r, err := h.o.Rule(ctx, name)
+	r, _, err := h.o.Rule(ctx, name)
 	if err != nil {
 		r = queue.Rule{Name: name}
 	}

@@ -40,16 +40,16 @@ func (e *counting) Append(ctx context.Context, jobs []queue.Job) ([]queue.Append
 
 func (e *counting) Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
 	answers, err := e.Engine.Take(ctx, rule, takes)
-	for i := range answers {
-		e.tops.taken(rule, &takes[i], &answers[i])
+	if err == nil {
+		e.tops.taken(ctx, rule, takes, answers)
 	}
 	return answers, err
 }
 
 // tops are the keys by which rules are asked most, since this process began, as far as this process asked.
 type tops struct {
-	// rule tells a rule as the engine goes by it.
-	rule func(ctx context.Context, name string) (queue.Rule, error)
+	// rule tells a rule as the engine goes by it, and its revision.
+	rule func(ctx context.Context, name string) (queue.Rule, int64, error)
 	now  func() time.Time
 
 	mu sync.Mutex
@@ -64,6 +64,9 @@ type ruleTop struct {
 	now, before topCount
 	asked       time.Time // last
 
+	// revision is that of the rule which this was counted of. Another one, by whichever process, may have other keys, or
+	// be another's rule of the same name.
+	revision int64
 	// text is the template of the keys of jobs, and template what it says.
 	text     string
 	template queue.KeyTemplate
@@ -110,12 +113,24 @@ func (t *tops) forget(rule string) {
 	delete(t.of, rule)
 }
 
-func (t *tops) taken(rule string, take *queue.Take, a *queue.Taken) {
-	if take.Op != queue.TakeNow || a.Err != nil {
-		return
-	}
-	if r := t.find(rule); r != nil {
-		r.count(t.now(), take.Key, a.Allowed)
+// taken counts what a rule said to who asked it by name.
+func (t *tops) taken(ctx context.Context, name string, takes []queue.Take, answers []queue.Taken) {
+	var r *ruleTop
+	for i := range answers {
+		if takes[i].Op != queue.TakeNow || answers[i].Err != nil {
+			continue
+		}
+		if r == nil {
+			_, revision, err := t.rule(ctx, name)
+			if err != nil {
+				return // it is counted next time
+			}
+			if r = t.find(name); r == nil {
+				return
+			}
+			r.at(revision)
+		}
+		r.count(t.now(), takes[i].Key, answers[i].Allowed)
 	}
 }
 
@@ -126,13 +141,23 @@ func (t *tops) appended(ctx context.Context, job *queue.Job, rules []queue.Ruled
 		if r == nil {
 			continue
 		}
-		rule, err := t.rule(ctx, rules[i].Rule)
+		rule, revision, err := t.rule(ctx, rules[i].Rule)
 		if err != nil {
 			continue // it is counted next time
 		}
+		r.at(revision)
 		if key, known := r.keyOf(rule.Key, job); known {
 			r.count(t.now(), key, rules[i].Allowed)
 		}
+	}
+}
+
+// at drops what was counted of the rule at another revision.
+func (r *ruleTop) at(revision int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.revision != revision {
+		r.revision, r.now, r.before = revision, topCount{}, topCount{}
 	}
 }
 
@@ -144,9 +169,6 @@ func (r *ruleTop) keyOf(text string, job *queue.Job) (key string, known bool) {
 		template, err := queue.ParseKeyTemplate(text)
 		if err != nil {
 			return "", false // a newer version's
-		}
-		if r.text != "" {
-			r.now, r.before = topCount{}, topCount{} // its keys were others
 		}
 		r.text, r.template = text, template
 	}
@@ -181,16 +203,16 @@ func (r *ruleTop) turn(now time.Time) {
 // getTop tells by which keys a rule is asked most.
 func (h *handler) getTop(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("rule")
-	rule, err := h.o.Rule(r.Context(), name)
+	rule, revision, err := h.o.Rule(r.Context(), name)
 	if err != nil {
 		h.failRule(w, err, name)
 		return
 	}
-	h.writeJSON(w, r, http.StatusOK, h.tops.shown(name, rule.Key))
+	h.writeJSON(w, r, http.StatusOK, h.tops.shown(name, rule.Key, revision))
 }
 
 // shown are the keys of a rule in the hour under way, or in the one before if that has only begun.
-func (t *tops) shown(name, key string) wire.Top {
+func (t *tops) shown(name, key string, revision int64) wire.Top {
 	none := wire.KeyCounts{Keys: []wire.KeyCount{}}
 	v := wire.Top{By: key, Asked: none, Refused: none}
 	t.mu.Lock()
@@ -200,6 +222,7 @@ func (t *tops) shown(name, key string) wire.Top {
 	if r == nil {
 		return v
 	}
+	r.at(revision)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := t.now()

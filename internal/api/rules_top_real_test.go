@@ -3,7 +3,10 @@ package api_test
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -34,5 +37,46 @@ func TestTop(t *testing.T) {
 				t.Errorf("not %s:\n%s", want, text)
 			}
 		}
+	})
+}
+
+// What was counted of a rule that another process deleted or changed is not told of what stands in its place.
+func TestTopIsOfTheRuleAsItStands(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, e queue.Engine) {
+		const top = "/v1/rules/otp/top"
+		put := func(key string) {
+			t.Helper()
+			rule := queue.Rule{
+				Name: "otp", Algorithm: leaky.AlgorithmFixedWindow, Key: key,
+				Bound: queue.Bound{Limit: 5, Period: queue.Duration(time.Hour)}, Action: queue.Reject, Away: queue.AwayOpen,
+			}
+			if _, err := e.PutRule(t.Context(), rule, queue.AnyRevision); err != nil {
+				t.Fatal(err)
+			}
+		}
+		take := func() { f.do("POST", "/v1/rules/otp/take", `{"key":"a"}`).want(t, 200) }
+		counted := func(want float64) {
+			t.Helper()
+			await.Until(t, "the keys are those of the rule", func() bool {
+				a := f.do("GET", top, "")
+				a.want(t, 200)
+				return a.body["asked"].(map[string]any)["count"] == want
+			})
+		}
+		put("{lane}")
+		take()
+		take()
+		counted(2)
+		put("{queue}")
+		counted(0)
+		take()
+		counted(1)
+		if err := e.DeleteRule(t.Context(), "otp", queue.AnyRevision); err != nil {
+			t.Fatal(err)
+		}
+		put("{queue}")
+		counted(0)
+		take()
+		counted(1)
 	})
 }

@@ -59,7 +59,7 @@ func TestTopWindows(t *testing.T) {
 	} {
 		now = begin.Add(step.at)
 		count(step.key)
-		v := tops.shown("a", "")
+		v := tops.shown("a", "", 0)
 		got := fmt.Sprintf("%s %d from %v", v.Refused.Keys[0].Key, v.Refused.Count, v.Since.Sub(begin))
 		if v.Until != nil {
 			got += fmt.Sprintf(" until %v", v.Until.Sub(begin))
@@ -69,11 +69,11 @@ func TestTopWindows(t *testing.T) {
 		}
 	}
 	now = begin.Add(11*time.Hour + time.Minute)
-	if v := tops.shown("a", ""); v.Since == nil || v.Until == nil || v.Until.Sub(begin) != 11*time.Hour {
+	if v := tops.shown("a", "", 0); v.Since == nil || v.Until == nil || v.Until.Sub(begin) != 11*time.Hour {
 		t.Errorf("an hour after it was last asked: %+v", v)
 	}
 	now = begin.Add(12 * time.Hour)
-	if v := tops.shown("a", ""); v.Since != nil || v.Asked.Count != 0 {
+	if v := tops.shown("a", "", 0); v.Since != nil || v.Asked.Count != 0 {
 		t.Errorf("two hours after it was last asked: %+v", v)
 	}
 	count("a")
@@ -82,7 +82,7 @@ func TestTopWindows(t *testing.T) {
 			r.count(now, "k", true)
 		}
 	}
-	if len(tops.of) != maxTopRules || !tops.shown("one too many", "").Uncounted || tops.shown("a", "").Uncounted {
+	if len(tops.of) != maxTopRules || !tops.shown("one too many", "", 0).Uncounted || tops.shown("a", "", 0).Uncounted {
 		t.Errorf("%d rules are counted", len(tops.of))
 	}
 	now = now.Add(30 * time.Minute)
@@ -92,7 +92,7 @@ func TestTopWindows(t *testing.T) {
 		t.Errorf("after an hour in which one was asked %d are counted", len(tops.of))
 	}
 	tops.forget("a")
-	if v := tops.shown("a", ""); v.Since != nil {
+	if v := tops.shown("a", "", 0); v.Since != nil {
 		t.Errorf("of a rule that was deleted: %+v", v)
 	}
 }

@@ -105,7 +105,7 @@ func (h *handler) takeWaiting(w http.ResponseWriter, r *http.Request, name strin
 		h.failTake(w, err, name)
 		return
 	}
-	h.tops.taken(name, &t, &taken)
+	h.tops.taken(r.Context(), name, []queue.Take{t}, []queue.Taken{taken})
 	h.answerTake(w, r, name, queue.TakeNow, q, &taken)
 	rc := http.NewResponseController(w)
 	if err := rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) { // the client has gone
