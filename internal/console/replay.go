@@ -19,7 +19,7 @@ import (
 const (
 	// replayPatience is how long a log may take to arrive and to be replayed; the API has less.
 	replayPatience = 150 * time.Second
-	// maxParts and maxPart are how many fields come before the log, and how long each is.
+	// maxParts is how many fields there are with that of the log, and maxPart how long each of the others is.
 	maxParts, maxPart = 16, 8 << 10
 	// maxDrained is how much of a log that was refused is read on, so that its browser reads why.
 	maxDrained = 512 << 20
@@ -113,7 +113,7 @@ func replayForm(parts *multipart.Reader) (asked url.Values, log io.Reader, err e
 	for range maxParts {
 		part, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {
-			break
+			return asked, nil, errNoLog
 		}
 		if err != nil {
 			return asked, nil, errors.New("the form did not arrive whole; send it again")
@@ -121,14 +121,17 @@ func replayForm(parts *multipart.Reader) (asked url.Values, log io.Reader, err e
 		name := part.FormName()
 		if name == logField {
 			if part.FileName() == "" {
-				break
+				return asked, nil, errNoLog
 			}
 			asked.Set("name", part.FileName())
 			return asked, part, nil
 		}
-		text, err := io.ReadAll(io.LimitReader(part, maxPart))
+		text, err := io.ReadAll(io.LimitReader(part, maxPart+1))
 		if err != nil {
 			return asked, nil, errors.New("the form did not arrive whole; send it again")
+		}
+		if len(text) > maxPart {
+			return asked, nil, fmt.Errorf("%.40s: is longer than %d bytes; try less at once", name, maxPart)
 		}
 		for _, line := range strings.Split(string(text), "\n") {
 			if line = strings.TrimSpace(line); line != "" {
@@ -136,8 +139,10 @@ func replayForm(parts *multipart.Reader) (asked url.Values, log io.Reader, err e
 			}
 		}
 	}
-	return asked, nil, errors.New("choose a log first")
+	return asked, nil, fmt.Errorf("the form has more than %d fields before its log", maxParts-1)
 }
+
+var errNoLog = errors.New("choose a log first")
 
 // replayCall is the same as a command, where no rule or queue goes by its name: those are the server's.
 func replayCall(asked url.Values) action {

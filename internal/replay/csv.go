@@ -10,6 +10,9 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
+// maxColumns is how many columns a table has at most.
+const maxColumns = 4096
+
 // csv has the names of its columns in its first line. A record is a line: a quoted value does not go on in the next
 // one.
 type csv struct {
@@ -17,19 +20,22 @@ type csv struct {
 	comma   byte
 	time    int // the column of the time
 	columns []string
-	values  [][]byte
-	text    []byte // of quoted values that have quotes in them
+	values  [][]byte // no more of them than there are columns
+	text    []byte   // of quoted values that have quotes in them
 }
 
 func newCSV(c *clock, timeField string, header []byte) (*csv, error) {
 	f := &csv{clock: c, comma: separator(header)}
-	if err := f.split(header); err != nil {
+	n, err := f.split(header, maxColumns)
+	if err == nil && n > maxColumns {
+		err = fmt.Errorf("names %d columns; at most %d are read", n, maxColumns)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("its first line, which should name the columns, %w", err)
 	}
 	for _, v := range f.values {
 		f.columns = append(f.columns, string(bytes.TrimSpace(v)))
 	}
-	var err error
 	if timeField != "" {
 		f.time, err = f.slot(timeField)
 		return f, err
@@ -68,11 +74,12 @@ func (f *csv) slot(field string) (int, error) {
 }
 
 func (f *csv) parse(line []byte) (leaky.Instant, [][]byte, error) {
-	if err := f.split(line); err != nil {
+	n, err := f.split(line, len(f.columns))
+	if err != nil {
 		return 0, nil, err
 	}
-	if len(f.values) != len(f.columns) {
-		return 0, nil, fmt.Errorf("has %d values for %d columns", len(f.values), len(f.columns))
+	if n != len(f.columns) {
+		return 0, nil, fmt.Errorf("has %d values for %d columns", n, len(f.columns))
 	}
 	at, err := f.clock.read(f.values[f.time])
 	return at, f.values, err
@@ -83,31 +90,38 @@ var (
 	errBeyond = errors.New("has text behind a quoted value")
 )
 
-// split takes a line apart into the values.
-func (f *csv) split(line []byte) error {
+// split takes a line apart into the values, of which it keeps the first most, and returns how many there are.
+func (f *csv) split(line []byte, most int) (n int, err error) {
 	f.values, f.text = f.values[:0], f.text[:0]
 	for {
+		n++
 		if len(line) > 0 && line[0] == '"' {
 			v, rest, err := f.quoted(line[1:])
 			if err != nil {
-				return err
+				return n, err
 			}
-			f.values = append(f.values, v)
+			f.keep(v, most)
 			if len(rest) == 0 {
-				return nil
+				return n, nil
 			}
 			if rest[0] != f.comma {
-				return errBeyond
+				return n, errBeyond
 			}
 			line = rest[1:]
 			continue
 		}
 		v, rest, more := bytes.Cut(line, []byte{f.comma})
-		f.values = append(f.values, v)
+		f.keep(v, most)
 		if !more {
-			return nil
+			return n, nil
 		}
 		line = rest
+	}
+}
+
+func (f *csv) keep(v []byte, most int) {
+	if len(f.values) < most {
+		f.values = append(f.values, v)
 	}
 }
 

@@ -100,6 +100,48 @@ func TestHoldIsAskedAsItGrows(t *testing.T) {
 	}
 }
 
+// A line of a table has as many values as there are columns, and no more of them take memory.
+func TestColumnsAreBounded(t *testing.T) {
+	commas := strings.Repeat(",", MaxLineBytes-2)
+	for _, c := range []struct{ name, log, says string }{
+		{"line", "time,key\n1000,a\n" + commas + "\n1001,a\n", fmt.Sprintf("has %d values for 2 columns", MaxLineBytes-1)},
+		{"header", "time" + commas[:10_000] + "\n1000\n", fmt.Sprintf("names 10001 columns; at most %d", maxColumns)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			log, err := openLines(strings.NewReader(c.log), Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			clock, err := newClock("", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := heap()
+			f, err := newCSV(clock, "", log.sample())
+			if err == nil {
+				if err = log.pass(); err != nil {
+					t.Fatal(err)
+				}
+				for range 2 {
+					var line []byte
+					if line, err = log.next(); err != nil {
+						t.Fatal(err)
+					}
+					_, _, err = f.parse(line)
+				}
+			}
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %s", err, c.says)
+			}
+			if grew := heap() - before; grew > 256<<10 {
+				t.Errorf("it takes %d bytes", grew)
+			}
+			runtime.KeepAlive(f)
+			runtime.KeepAlive(log)
+		})
+	}
+}
+
 // Buffers are asked for before they are made: nothing of the log is read before.
 func TestHoldIsAskedBeforeReading(t *testing.T) {
 	enough := errors.New("that is enough")
