@@ -18,7 +18,9 @@ begin()
 local out, arg = {}, 3
 
 local LONGEST = 2 ^ 40 - 1 -- microseconds from departure to delivery, as kept of it
-local DELIVERED = string.char(S.delivered, V.delivered)
+-- What is kept of a job that was delivered (see job.lua), in one step: 'E' and when, its stamp to its cost, then ENDED
+-- without a reason, its fence as it came, then how long it took and whose it was.
+local WELL = '>c8c18BBI2c14c7I2I5c2'
 local AFTER = { [V.delivered] = S.delivered, [V.dead] = S.dead, [V.released] = S.waiting, [V.held] = S.held,
   [V.throttled] = S.waiting, [V.down] = S.waiting }
 local LANE_ONLY, TROUBLE, UNTOLD = 16, 32, 64
@@ -150,7 +152,7 @@ local function settle(name, count, arg)
   local ids, released, retried, throttled, down, scheduled, unstarted, flights = {}, 0, 0, 0, 0, 0, 0, {}
   local stop, came, signals = q.stop, 0, {}
   -- px is a text because Redis would write a number out anew for each job.
-  local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), string.format('%d', ceil(q.rfor / 1000))
+  local J, ended, px = B .. 'j' .. q.nr .. ':', 'E' .. pack('>I7', now), string.format('%d', ceil(q.rfor / 1000))
   local may_die, may_hold, plain = false, false, not (q.laned or q.group or q.receiver or q.adapt)
   for j = 0, count - 1 do
     local verdict = ARGV[arg + 5 * j + 2] % LANE_ONLY
@@ -170,10 +172,13 @@ local function settle(name, count, arg)
     arg = arg + 5
     local entry = flights[id] or entries[j] -- the same job may be settled twice in one call
     local marks = entry and byte(entry)
-    local quick = marks and verdict == V.delivered and marks % KEYED == S.leased and sub(entry, 18, 31) == token
-      and redis.pcall('GETRANGE', J .. id, 0, 25)
-    local epoch, fence = unpack_('>c8I6', token)
-    local f = not quick and entry and entry ~= '' and unpack_lease(entry)
+    local key = marks and verdict == V.delivered and marks % KEYED == S.leased and sub(entry, 18, 31) == token
+      and J .. id
+    local quick, epoch, fence, f = key and redis.pcall('GETRANGE', key, 0, 25), nil, nil, nil
+    if not quick then
+      epoch, fence = unpack_('>c8I6', token)
+      f = entry and entry ~= '' and unpack_lease(entry)
+    end
     if type(quick) == 'table' then
       out[#out + 1] = error_text(quick) -- this job alone: its lease will run out
     elseif quick then
@@ -184,9 +189,8 @@ local function settle(name, count, arg)
       if kind == 'R' then freeing.back, freeing.back_bytes = freeing.back + 1, freeing.back_bytes + bytes end
       if LIVE[kind] and #quick == 26 then
         local attempts, _, departed = unpack_('>I2I7I7', entry, 2)
-        call('SET', J .. id, 'E' .. time .. sub(quick, 9, 26) .. DELIVERED .. pack('>I2', attempts + 1) .. token
-          .. sub(quick, 2, 8)
-          .. '\0\0' .. pack('>I5', max(0, min(now - departed, LONGEST))) .. sub(entry, CLIENT, CLIENT + 1), 'PX', px)
+        call('SET', key, pack(WELL, ended, sub(quick, 9, 26), S.delivered, V.delivered, attempts + 1, token,
+          sub(quick, 2, 8), 0, max(0, min(now - departed, LONGEST)), sub(entry, CLIENT, CLIENT + 1)), 'PX', px)
       end
       ends[#ends + 1] = q.nr .. ':' .. id
       well[#well + 1] = id

@@ -66,10 +66,10 @@ local function grant_some(q, v, leases, flights)
   local found = #heads / 2
   q.waits = found > 0
   if found == 0 then return false end
-  local ids, keys = {}, {}
-  for i = 1, 2 * min(found, want), 2 do
-    ids[#ids + 1] = heads[i]
-    keys[#keys + 1] = job_key(q.nr, heads[i])
+  local ids, keys, J = {}, {}, job_key(q.nr, '')
+  for i = 1, min(found, want) do
+    local id = heads[2 * i - 1]
+    ids[i], keys[i] = id, J .. id
   end
   local jobs, entries = call('MGET', unpack(keys)), call('HMGET', F, unpack(ids))
   local rows, taken, more = rows_of(q), 0, true
