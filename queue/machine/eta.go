@@ -158,7 +158,7 @@ func (q *queueState) outlookOfNew(ln *lane, turn, cost int64, priority int, odd 
 	c := &q.incoming
 	o := outlook{
 		lane: ln, place: int64(ln.waiting.search(turn)) + ln.incomingBefore(priority),
-		others:  int64(q.lanesWaiting + c.lanes),
+		others:  int64(q.lanesWaiting) + int64(c.lanes),
 		waiting: q.counts[queue.Waiting] + c.waiting, gap: q.gap(turn), groupLoad: q.groupLoadIncoming(),
 		costBounds: q.costBounds(cost, odd),
 	}

@@ -14,8 +14,8 @@ type laneSet struct {
 	lanes       map[queue.LaneDigest]*lane // the others
 	laneOrder   *sorted[*lane]             // those, by digest
 	// lanesPeak is how many lanes there were at most since the map was made.
-	lanesPeak    int
-	lanesWaiting int        // how many lanes have waiting jobs
+	lanesPeak    int32
+	lanesWaiting int32        // how many lanes have waiting jobs
 	laneTurns    *laneTurns // nil while the queue never had a lane with a key
 	// laneStopsUntil is when the last stop of any lane is over.
 	laneStopsUntil leaky.Instant
@@ -235,7 +235,7 @@ func (q *queueState) addToLane(j *job) {
 	}
 	q.lanes[ln.digest] = ln
 	pushTo(&q.laneOrder, byDigest, ln)
-	q.lanesPeak = max(q.lanesPeak, len(q.lanes))
+	q.lanesPeak = max(q.lanesPeak, int32(len(q.lanes)))
 }
 
 // removeFromLane takes a job out of its lane. An empty lane is kept while its bucket can still delay something.
@@ -268,12 +268,12 @@ func (m *Machine) forgetIdleLanes(now leaky.Instant, limit int) {
 func (q *queueState) forgetLane(ln *lane) {
 	delete(q.lanes, ln.digest)
 	q.laneOrder.remove(ln)
-	if n := len(q.lanes); q.lanesPeak > smallMap && n < q.lanesPeak/8 {
+	if n := len(q.lanes); q.lanesPeak > smallMap && n < int(q.lanesPeak)/8 {
 		lanes := make(map[queue.LaneDigest]*lane, 2*n)
 		for digest, ln := range q.lanes {
 			lanes[digest] = ln
 		}
-		q.lanes, q.lanesPeak = lanes, max(n, smallMap)
+		q.lanes, q.lanesPeak = lanes, int32(max(n, smallMap))
 	}
 }
 

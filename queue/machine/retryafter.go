@@ -48,7 +48,7 @@ func (q *queueState) laneRetryAfter(ln *lane, jobs int64, now leaky.Instant) tim
 		next = max(next, p.Next(b, now))
 	}
 	next = max(
-		next, now+min(intervals(jobs*int64(q.lanesWaiting+q.incoming.lanes), int64(q.interval()), 1), maxRetrySpan),
+		next, now+min(intervals(jobs*(int64(q.lanesWaiting)+int64(q.incoming.lanes)), int64(q.interval()), 1), maxRetrySpan),
 	)
 	return max(minRetry, next.Sub(now))
 }

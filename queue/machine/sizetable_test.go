@@ -112,8 +112,8 @@ func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsec
 // What a queue, and a lane with a job, may take at most, and what may be left of one that is gone: the machine's own
 // tables of those that it once had.
 const (
-	mostQueueBytes = 1400
-	mostLaneBytes  = 550
+	mostQueueBytes = 1250
+	mostLaneBytes  = 500
 	mostLeftBytes  = 32
 )
 
