@@ -12,6 +12,7 @@ var figures = []Figure{
 	appendSingle,
 	appendBatch,
 	drainRedis,
+	drainLanes,
 	deliverHTTP("deliver-http", "on Redis", onRedis),
 	deliverHTTP("deliver-http-embedded", "on a file", onFile),
 	deliverAsynq("deliver-asynq", "on Redis", onRedis),

@@ -63,7 +63,7 @@ const (
 	repeatCost  = 384 // and of one that came again
 	slotCost    = 24  // a slot of a window
 	entryCost   = 192 // what a rule keeps of a request, if it keeps each
-	waitCost    = 8   // a job that waits
+	waitCost    = 288 // a job that waits
 )
 
 // checkEvery is after how many lines, and after how many requests, check is called: so few that keys of the greatest
@@ -93,7 +93,7 @@ func (p *play) held() int64 {
 		n += int64(keys)*keyCost + t.repeats*repeatCost + t.slots*slotCost + t.entries()*entryCost
 	}
 	for _, s := range p.sims {
-		n += int64(cap(s.departures)) * waitCost
+		n += (s.accepted - s.left) * waitCost
 	}
 	return n
 }

@@ -17,21 +17,30 @@ func TestHeldIsWhatIsMeasured(t *testing.T) {
 		fmt.Fprintf(&log, `{"time":"%s","user":"user-%06d","tenant":"%04d"}`+"\n",
 			at.Add(time.Duration(i)*time.Millisecond).Format(time.RFC3339Nano), i, i%4000)
 	}
-	for _, c := range []struct{ name, rule, key string }{
-		{"keys that come once", "meter rate=5/s", "/user"},
-		{"keys that come again", "token_bucket rate=5/s burst=10", "/tenant"},
-		{"each request is kept", "sliding_log limit=50 period=1h", "/tenant"},
-		{"leases", "concurrency limit=50 ttl=1h", "/tenant"},
-		{"one key", "sliding_log limit=10000 period=1h", ""},
+	for _, c := range []struct{ name, rule, key, queue string }{
+		{"keys that come once", "meter rate=5/s", "/user", ""},
+		{"keys that come again", "token_bucket rate=5/s burst=10", "/tenant", ""},
+		{"each request is kept", "sliding_log limit=50 period=1h", "/tenant", ""},
+		{"leases", "concurrency limit=50 ttl=1h", "/tenant", ""},
+		{"one key", "sliding_log limit=10000 period=1h", "", ""},
+		{"jobs that wait", "meter rate=5/s", "", "rate=5/s capacity=1000000"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rule, err := ReadRule(c.rule, &c.key)
 			if err != nil {
 				t.Fatal(err)
 			}
+			var queues []Queue
+			if c.queue != "" {
+				q, err := ReadQueue(c.queue)
+				if err != nil {
+					t.Fatal(err)
+				}
+				queues = []Queue{q}
+			}
 			in := strings.NewReader(log.String())
 			before := heap()
-			p, err := newPlay(t.Context(), &Options{Logs: []Log{{"log", in}}, Rules: []Rule{rule}})
+			p, err := newPlay(t.Context(), &Options{Logs: []Log{{"log", in}}, Rules: []Rule{rule}, Queues: queues})
 			if err != nil {
 				t.Fatal(err)
 			}

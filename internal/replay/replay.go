@@ -136,7 +136,11 @@ func newPlay(ctx context.Context, o *Options) (*play, error) {
 		p.trials = append(p.trials, t)
 	}
 	for i := range o.Queues {
-		p.sims = append(p.sims, newQueueSim(&o.Queues[i]))
+		s, err := newQueueSim(&o.Queues[i])
+		if err != nil {
+			return nil, err
+		}
+		p.sims = append(p.sims, s)
 	}
 	p.timeline = timeline{sums: 1 + 2*len(p.trials) + len(p.sims)}
 	p.timeline.cols = p.timeline.sums + len(p.sims)
@@ -300,7 +304,7 @@ func (p *play) decide(r *request) error {
 			row[1+2*len(p.trials)+i]++
 		}
 		deepest := &row[p.timeline.sums+i]
-		*deepest = max(*deepest, int64(len(s.departures)-s.head))
+		*deepest = max(*deepest, s.accepted-s.left)
 	}
 	return nil
 }

@@ -3,10 +3,13 @@ package replay
 import (
 	"math"
 	"math/bits"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
 )
 
 // Queue is a queue that is tried: its rate, burst and capacity.
@@ -15,61 +18,142 @@ type Queue struct {
 	Label string
 }
 
-// queueSim is a queue at work, with a drainer that is never late and takes no time. A job has left from its departure
-// on.
+// queueSim is a queue at work: on the machine that engines are made of, in the time of the log, with a drainer that is
+// never late and takes no time. A job has left from its departure on.
 type queueSim struct {
-	queue      *Queue
-	pacer      leaky.Pacer
-	bucket     leaky.Bucket
-	departures []leaky.Instant // of the jobs that wait, in their order
-	head       int
+	queue   *Queue
+	machine *machine.Machine
+	request uint64
+	arrived []leaky.Instant     // when the jobs came that have no departure yet, in order
+	granted []machine.Departure // jobs that are still to leave, in order
+	asks    leaky.Instant       // when the drainer asks for the next; endOfTime if nothing waits
 
 	accepted, refused, never int64
+	left                     int64
 	deepest                  int64
 	last                     leaky.Instant // the last departure
 	waits                    waits
 }
 
-func newQueueSim(q *Queue) *queueSim {
-	// All that are accepted are granted at once, so that each departure is known on arrival.
-	return &queueSim{queue: q, pacer: leaky.Pacer{Rate: q.Rate, Burst: q.Burst, Horizon: math.MaxInt64}}
+// The machine counts from an instant before those of all logs: it takes 0 for none. endOfTime is behind the year 9999.
+const (
+	logsBegin = leaky.Instant(100 * 366 * 86_400_000_000)
+	endOfTime = leaky.Instant(1 << 60)
+)
+
+func newQueueSim(q *Queue) (*queueSim, error) {
+	spec := queue.Spec{
+		Name: "q", Rate: q.Rate, Burst: q.Burst, Capacity: q.Capacity,
+		Retention: queue.Retention{For: queue.Duration(time.Second), Max: 1},
+		Deferred:  queue.Deferral{MaxAge: queue.Duration(time.Second)},
+	}
+	text, err := machine.NewSpecText(spec)
+	if err != nil {
+		return nil, err
+	}
+	s := &queueSim{queue: q, machine: machine.New(1), asks: endOfTime}
+	if _, _, err = s.machine.Put(1, queue.Actor{}, text, queue.AnyRevision, false); err != nil {
+		return nil, err
+	}
+	s.commit(1)
+	return s, nil
+}
+
+// commit lets jobs enter their lane: what was decided is kept, which is nowhere.
+func (s *queueSim) commit(now leaky.Instant) {
+	if c := s.machine.Collect(now); c != nil {
+		s.machine.Durable(c.Number, now)
+	}
+	s.machine.Signals()
 }
 
 // arrive appends a job, and reports whether there was room.
 func (s *queueSim) arrive(at leaky.Instant, cost int64) bool {
-	if cost > leaky.MaxCost {
-		s.never++
-		s.refused++
-		return false
-	}
-	d, granted := leaky.Instant(0), false
-	if s.depth(at) < s.queue.Capacity {
-		d, granted = s.pacer.Take(&s.bucket, at, cost)
-	}
-	if !granted { // there is no room, or it would leave in 292 years
+	s.advance(at)
+	now := at + logsBegin
+	a := machine.NewAppending([]queue.Job{{Queue: "q", ID: strconv.FormatInt(s.accepted, 36), Cost: cost}}, false)
+	s.machine.Append(now, a)
+	s.commit(now)
+	if a.Answers[0].Outcome != queue.Accepted { // there is no room, or it costs more than a job may
+		if cost > leaky.MaxCost {
+			s.never++
+		}
 		s.refused++
 		return false
 	}
 	s.accepted++
-	s.last = d
-	s.waits.add(d.Sub(at))
-	if d > at {
-		s.departures = append(s.departures, d)
-		s.deepest = max(s.deepest, int64(len(s.departures)-s.head))
-	}
+	s.arrived = append(s.arrived, at)
+	s.asks = min(s.asks, max(now, s.next(now)))
+	s.advance(at)
+	s.deepest = max(s.deepest, s.accepted-s.left)
 	return true
+}
+
+// next is when the drainer is to ask for the next departure: so early that it is granted before it comes.
+func (s *queueSim) next(now leaky.Instant) leaky.Instant {
+	i, err := s.machine.Get(now, "q")
+	if err != nil || i.Waiting == 0 {
+		return endOfTime
+	}
+	return max(now, leaky.Instant(i.Next.UnixMicro()).Add(-queue.Horizon))
 }
 
 // depth is how many wait.
 func (s *queueSim) depth(now leaky.Instant) int64 {
-	for s.head < len(s.departures) && s.departures[s.head] <= now {
-		s.head++
+	s.advance(now)
+	return s.accepted - s.left
+}
+
+// advance lets the drainer work until an instant.
+func (s *queueSim) advance(until leaky.Instant) {
+	for until += logsBegin; ; {
+		if at := s.asks; at <= until && at < endOfTime {
+			s.settle(at)
+			s.reserve(at)
+			continue
+		}
+		s.settle(until)
+		return
 	}
-	if s.head > 0 && s.head >= len(s.departures)-s.head {
-		s.departures = s.departures[:copy(s.departures, s.departures[s.head:])]
-		s.head = 0
+}
+
+// reserve has departures granted.
+func (s *queueSim) reserve(now leaky.Instant) {
+	s.request++
+	g, err := s.machine.Reserve(now, queue.ReserveRequest{
+		Client: queue.Client{ID: "replay"}, Number: s.request, Max: queue.MaxReserve,
+	})
+	if err != nil { // it is checked before anything else, and always the same
+		s.asks = endOfTime
+		return
 	}
-	return int64(len(s.departures) - s.head)
+	leases := g.Leases()
+	for i, d := range leases {
+		s.last = d.At - logsBegin
+		s.waits.add(s.last.Sub(s.arrived[i]))
+	}
+	s.granted, s.arrived = append(s.granted, leases...), s.arrived[len(leases):]
+	if s.asks = s.next(now); len(leases) == 0 {
+		s.asks = max(s.asks, now.Add(time.Millisecond))
+	}
+}
+
+// settle delivers the jobs that have left.
+func (s *queueSim) settle(now leaky.Instant) {
+	n := 0
+	for n < len(s.granted) && s.granted[n].At <= now {
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	ends := make([]queue.Settlement, n)
+	for i, d := range s.granted[:n] {
+		ends[i] = queue.Settlement{Lease: d.Lease, Verdict: queue.Deliver}
+	}
+	s.machine.Settle(now, ends)
+	s.granted = slices.Delete(s.granted, 0, n)
+	s.left += int64(n)
 }
 
 // QueueOutcome is what would have become of the requests as jobs of a queue.
@@ -90,6 +174,7 @@ type QueueOutcome struct {
 }
 
 func (s *queueSim) outcome() QueueOutcome {
+	s.advance(endOfTime - logsBegin)
 	o := QueueOutcome{
 		Queue: s.queue.Label, Requests: s.accepted + s.refused, Accepted: s.accepted, Refused: s.refused, Never: s.never,
 		Deepest: s.deepest,

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -16,7 +17,10 @@ func TestQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newQueueSim(&q)
+	s, err := newQueueSim(&q)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i, c := range []struct {
 		at, cost int64
 		accepted bool
@@ -60,4 +64,68 @@ func TestWaits(t *testing.T) {
 			t.Errorf("%v: %v, want %v", q, got, want)
 		}
 	}
+}
+
+// TestQueueLeavesAtItsPace holds the simulation against the arithmetic of a pace alone, by which each departure is
+// known on arrival.
+func TestQueueLeavesAtItsPace(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	for _, text := range []string{
+		"rate=10/s capacity=5", "rate=10/s capacity=50 burst=7", "rate=1000/s capacity=100", "rate=7/m capacity=20 burst=2",
+		"rate=14/s capacity=1000", "rate=3/h capacity=3", "rate=1/250ms capacity=100000 burst=100",
+	} {
+		q, err := ReadQueue(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := newQueueSim(&q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pace := leaky.Pacer{Rate: q.Rate, Burst: q.Burst, Horizon: math.MaxInt64}
+		var b leaky.Bucket
+		var leave []leaky.Instant
+		var want waits
+		at := leaky.Instant(0)
+		for range 5000 {
+			at += leaky.Instant(r.ExpFloat64() * float64(q.Rate.Interval().Microseconds()) * 1.5)
+			cost := int64(1)
+			if r.IntN(10) == 0 {
+				cost = 1 + r.Int64N(5)
+			}
+			leave = slices.DeleteFunc(leave, func(d leaky.Instant) bool { return d <= at })
+			accepted := int64(len(leave)) < q.Capacity
+			if accepted {
+				d, _ := pace.Take(&b, at, cost)
+				want.add(d.Sub(at))
+				if d > at {
+					leave = append(leave, d)
+				}
+			}
+			if got := s.arrive(at, cost); got != accepted || s.depth(at) != int64(len(leave)) {
+				t.Fatalf("%s: at %d %v, %d wait; want %v, %d", text, at, got, s.depth(at), accepted, len(leave))
+			}
+		}
+		if s.outcome(); s.waits != want || s.last != b.Last {
+			t.Errorf("%s: the waits are not those of the pace, or the last left at %d instead of %d", text, s.last, b.Last)
+		}
+	}
+}
+
+func BenchmarkQueue(b *testing.B) {
+	q, err := ReadQueue("rate=1000/s capacity=10000")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		s, err := newQueueSim(&q)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for i := range leaky.Instant(100_000) {
+			s.arrive(i*900, 1)
+		}
+		s.outcome()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100_000, "ns/request")
 }

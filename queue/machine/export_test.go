@@ -103,3 +103,9 @@ func (j *job) checkKept(p *job, now leaky.Instant) error {
 	}
 	return nil
 }
+
+// Of returns the spec for another queue that has the same settings, without the work of checking it again.
+func (s SpecText) Of(name, target string) SpecText {
+	s.spec.Name, s.spec.Deliver = name, []byte(target)
+	return s
+}

@@ -15,7 +15,7 @@ type laneSet struct {
 	laneOrder   *sorted[*lane]             // those, by digest
 	// lanesPeak is how many lanes there were at most since the map was made.
 	lanesPeak    int32
-	lanesWaiting int32        // how many lanes have waiting jobs
+	lanesWaiting int32      // how many lanes have waiting jobs
 	laneTurns    *laneTurns // nil while the queue never had a lane with a key
 	// laneStopsUntil is when the last stop of any lane is over.
 	laneStopsUntil leaky.Instant

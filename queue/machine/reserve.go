@@ -96,6 +96,23 @@ func (g *Granting) Read(tx Transaction) {
 	}
 }
 
+// Leases are the leases of the granted jobs, and when they depart: for a simulation, which knows its jobs itself.
+func (g *Granting) Leases() []Departure {
+	leases := make([]Departure, len(g.grant.jobs))
+	for i, h := range g.grant.jobs {
+		leases[i] = Departure{
+			queue.Lease{Queue: h.job.lane.queue.name, ID: h.job.id, Fence: h.fence.text()}, h.departs,
+		}
+	}
+	return leases
+}
+
+// Departure is a job that has been granted one.
+type Departure struct {
+	queue.Lease
+	At leaky.Instant
+}
+
 // Unreadable is a job whose record cannot be read.
 type Unreadable struct {
 	Queue, ID string

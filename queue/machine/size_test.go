@@ -18,7 +18,7 @@ import (
 
 var (
 	sizeQueues  = flag.Int("queues", 10_000, "how many queues there are at most")
-	sizeLanes   = flag.Int("lanes", 100_000, "how many lanes come and go")
+	sizeLanes   = flag.Int("lanes", 200_000, "how many lanes come and go, a hundredth of them at a time at most")
 	sizePicture = flag.String("picture", "", "draw the times in this file, as an SVG")
 )
 
@@ -30,10 +30,10 @@ func TestSize(t *testing.T) {
 		queues.rows = append(queues.rows, measureQueues(alive))
 	}
 	levels := 0
-	for alive := 1000; alive <= *sizeLanes/10; alive *= 10 {
+	for alive := 1000; alive <= *sizeLanes/100; alive *= 10 {
 		levels++
 	}
-	for alive := 1000; alive <= *sizeLanes/10; alive *= 10 {
+	for alive := 1000; alive <= *sizeLanes/100; alive *= 10 {
 		lanes.rows = append(lanes.rows, measureLanes(alive, *sizeLanes/levels))
 	}
 	t.Log("\n" + queues.markdown() + "\n" + lanes.markdown())
@@ -75,11 +75,15 @@ func (w *sizeWorld) do(op operation, n int, call func()) {
 	w.Signals()
 }
 
-func (w *sizeWorld) put(spec queue.Spec) {
+func specText(spec queue.Spec) machine.SpecText {
 	s, err := machine.NewSpecText(spec)
 	if err != nil {
 		panic(err)
 	}
+	return s
+}
+
+func (w *sizeWorld) put(s machine.SpecText) {
 	w.do(opPut, 1, func() {
 		if _, _, err := w.Put(w.now, queue.Actor{}, s, queue.AnyRevision, false); err != nil {
 			panic(err)
@@ -196,7 +200,7 @@ func heapBytes() float64 {
 // twenty.
 func collectAt(alive int) int {
 	if alive >= 10_000_000 {
-		return 15
+		return 20
 	}
 	return 100
 }
@@ -205,14 +209,13 @@ func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s  "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
 }
 
-// sizeQueue is a queue as many may look: one of a tenant, with a target.
-func sizeQueue(i int) queue.Spec {
-	return queue.Spec{
-		Name: fmt.Sprintf("tenant-%d", i), Rate: leaky.PerSecond(100),
+// tenantQueue is a queue as many may look. Each has a name and a target of its own.
+func tenantQueue() machine.SpecText {
+	return specText(queue.Spec{
+		Name: "tenant", Rate: leaky.PerSecond(100),
 		Retention: queue.Retention{For: queue.Duration(time.Second)},
 		Deferred:  queue.Deferral{MaxAge: queue.Duration(time.Second)},
-		Deliver:   []byte(fmt.Sprintf(`{"target":"http","url":"https://tenant-%d.example.com/hooks"}`, i)),
-	}
+	})
 }
 
 // measureQueues makes queues, which get jobs, are drained, idle and are deleted.
@@ -222,8 +225,11 @@ func measureQueues(alive int) sizeRow {
 	row := sizeRow{alive: alive}
 	empty := heapBytes()
 	per := func() float64 { return (heapBytes() - empty) / float64(alive) }
+	tenant := tenantQueue()
 	for i := range alive {
-		w.put(sizeQueue(i))
+		w.put(tenant.Of(
+			fmt.Sprintf("tenant-%d", i), fmt.Sprintf(`{"target":"http","url":"https://tenant-%d.example.com/hooks"}`, i),
+		))
 		w.pass(time.Microsecond)
 	}
 	row.memory = per()
@@ -274,12 +280,12 @@ func measureLanes(alive, total int) sizeRow {
 	defer debug.SetGCPercent(debug.SetGCPercent(collectAt(alive)))
 	w, began := newSizeWorld(), time.Now()
 	row := sizeRow{alive: alive}
-	w.put(queue.Spec{
+	w.put(specText(queue.Spec{
 		Name: "q", Rate: leaky.PerSecond(100_000), Capacity: queue.MaxCapacity,
 		Retention: queue.Retention{For: queue.Duration(time.Second), Max: 1000},
 		Deferred:  queue.Deferral{MaxAge: queue.Duration(time.Second)},
 		Lanes:     queue.Lanes{LaneRule: queue.LaneRule{Rate: leaky.PerSecond(10)}},
-	})
+	}))
 	empty := heapBytes()
 	made := 0
 	add := func(n int) {
