@@ -30,7 +30,11 @@ func (h *handler) listRules(w http.ResponseWriter, r *http.Request) {
 
 func (h *handler) getRule(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("rule")
-	info, err := h.engine.Rule(r.Context(), name)
+	info, err := h.looks.rules.get(
+		r.Context(), name, mayBeOld(r), func(ctx context.Context) (queue.RuleInfo, error) {
+			return h.engine.Rule(ctx, name)
+		},
+	)
 	if err != nil {
 		h.failRule(w, err, name)
 		return

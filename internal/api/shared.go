@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,12 +16,20 @@ import (
 // recently is how old an answer may be that many share; see mayBeOld.
 const recently = time.Second
 
-// mayBeOld is how old whoever asks lets an answer be: as the header Cache-Control: max-age says, up to recently.
-func mayBeOld(r *http.Request) time.Duration {
-	if strings.TrimSpace(r.Header.Get("Cache-Control")) == "max-age=1" {
-		return recently
+// mayBeOld is how old whoever asks lets an answer be: as the header Cache-Control says by max-age, up to recently.
+func mayBeOld(r *http.Request) (age time.Duration) {
+	for _, line := range r.Header["Cache-Control"] {
+		for directive := range strings.SplitSeq(line, ",") {
+			name, value, _ := strings.Cut(strings.ToLower(strings.TrimSpace(directive)), "=")
+			switch seconds, err := strconv.ParseUint(value, 10, 31); {
+			case name == "no-cache", name == "no-store":
+				return 0
+			case name == "max-age" && err == nil:
+				age = min(time.Duration(seconds)*time.Second, recently)
+			}
+		}
 	}
-	return 0
+	return age
 }
 
 // shared is what was lately read of the store, by a key: those who ask at the same time wait for one reading, each as
@@ -118,10 +127,11 @@ func (r *reading[T]) over() bool {
 	}
 }
 
-// looks are what is shared of single queues.
+// looks are what is shared of single queues and rules.
 type looks struct {
 	infos      shared[seenAs, queue.Info]
 	timetables shared[timetableOf, quote.Timetable]
+	rules      shared[string, queue.RuleInfo]
 }
 
 // seenAs is a queue as it was when all were last read. Who was told that this changed is not shown what was before.
@@ -149,4 +159,5 @@ type timetableOf struct {
 func (l *looks) forget() {
 	l.infos.forget()
 	l.timetables.forget()
+	l.rules.forget()
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -104,5 +105,22 @@ func TestFailedReadingIsForgotten(t *testing.T) {
 	c.err = nil
 	if n, err := c.look(t.Context(), time.Second); n != 2 || err != nil {
 		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// How old an answer may be is for whoever asks to say, as HTTP has it.
+func TestMayBeOld(t *testing.T) {
+	for header, want := range map[string]time.Duration{
+		"": 0, "max-age=1": recently, " Max-Age=1 ": recently, "max-age=60": recently, "max-age=0": 0,
+		"max-stale, max-age=5": recently, "max-age=1, no-cache": 0, "no-store": 0, "max-age=-1": 0, "max-age=x": 0,
+		"max-age=99999999999999999999": 0, "max-age": 0,
+	} {
+		r := &http.Request{Header: http.Header{"Cache-Control": {header}}}
+		if got := mayBeOld(r); got != want {
+			t.Errorf("%q: %v, want %v", header, got, want)
+		}
+	}
+	if got := mayBeOld(&http.Request{Header: http.Header{}}); got != 0 {
+		t.Errorf("without the header: %v", got)
 	}
 }

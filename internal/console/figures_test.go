@@ -103,14 +103,16 @@ func TestFiftyConsoles(t *testing.T) {
 	for i := range 100 {
 		put(t, fmt.Sprintf("%s/v1/queues/queue-%02d", base, i), `{"rate":"10/s","pull":true}`, "")
 	}
+	put(t, base+"/v1/rules/signup", `{"algorithm":"fixed_window","limit":5,"period":"1h"}`, "")
 	none := commandsPerSecond(t, client)
 	for name, look := range map[string]func(context.Context, string){
-		"overviews": lookAtAll, "pages of a queue": lookAtOne,
+		"overviews": lookAtAll, "pages of a queue": lookAtOne, "pages of a rule": lookAtRule,
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
-		for range 50 {
+		for range 50 { // not all in step: their questions would travel together
 			all.Go(func() { look(ctx, base) })
+			time.Sleep(40 * time.Millisecond)
 		}
 		fifty := commandsPerSecond(t, client)
 		cancel()
@@ -139,6 +141,11 @@ func lookAtOne(ctx context.Context, base string) {
 	go follow(ctx, base+"/console/api/v1/queues/queue-07/events")
 	go visit(ctx, base+"/console/api/v1/queues/queue-07/history?window=15m", 5*time.Second)
 	visit(ctx, base+"/console/queues/queue-07", 3*time.Second)
+}
+
+// lookAtRule does what the open page of a rule does on which it was asked: it asks for itself again every 5 s.
+func lookAtRule(ctx context.Context, base string) {
+	visit(ctx, base+"/console/rules/signup?key=a&cost=1", 5*time.Second)
 }
 
 // follow reads a stream of events to its end.

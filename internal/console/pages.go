@@ -63,7 +63,7 @@ var pages = []page{
 	},
 	{
 		name: "rule", path: "/rules/{rule}", title: "Rule", role: auth.View,
-		operations: []string{"getRule", "peekRule", "getTop"}, read: readRule,
+		operations: []string{"getRule", "peekRule", "getTop"}, recent: true, read: readRule,
 	},
 	{
 		name: "replay", path: "/replay", title: "Replay", nav: "Replay", role: auth.View,
