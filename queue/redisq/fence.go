@@ -19,9 +19,14 @@ func newFence(epoch string, number int64) queue.Fence {
 	return queue.Fence(strconv.AppendInt(b, number, 10))
 }
 
-// packFence returns the 14 bytes, or as many zeros, which are nobody's fence,
-// for what was never one.
-func packFence(f queue.Fence) string {
+// fenceArg is the 14 bytes.
+type fenceArg [epochBytes + 6]byte
+
+// MarshalBinary implements encoding.BinaryMarshaler.
+func (f *fenceArg) MarshalBinary() ([]byte, error) { return f[:], nil }
+
+// packFence returns zeros, which are nobody's fence, for what was never one.
+func packFence(f queue.Fence) fenceArg {
 	var b [8 + epochBytes]byte
 	if len(f) > epochBytes+1 && f[epochBytes] == '-' {
 		if n, err := strconv.ParseUint(string(f[epochBytes+1:]), 10, 48); err == nil {
@@ -29,5 +34,5 @@ func packFence(f queue.Fence) string {
 			copy(b[:], f[:epochBytes])
 		}
 	}
-	return string(b[:epochBytes+6])
+	return fenceArg(b[:epochBytes+6])
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // rowFields is how many entries a job has in the answer of reserve.lua.
-const rowFields = 6
+const rowFields = 5
 
 // Reserve implements queue.Outflow. It is called once; a drainer whose reply
 // was lost asks again with the same number.
@@ -66,14 +66,14 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	}
 	for s := l.list(); s.more(); {
 		group := s.list()
-		name, revision, lease := group.text(), group.int(), group.duration()
+		name, revision, lease, epoch := group.text(), group.int(), group.duration(), group.text()
 		rows := group.list()
 		out.Jobs = slices.Grow(out.Jobs, len(rows.v)/rowFields)
 		for rows.more() {
 			out.Jobs = append(out.Jobs, queue.Reservation{Revision: revision, Lease: lease})
 			j := &out.Jobs[len(out.Jobs)-1]
-			j.Queue, j.ID, j.Fence, j.Attempt, j.In = name, rows.text(), newFence(rows.text(), rows.int()),
-				int(rows.int()), rows.duration()
+			j.Queue, j.ID, j.Fence, j.Attempt, j.In = name, rows.text(), newFence(epoch, rows.int()), int(rows.int()),
+				rows.duration()
 			job := rows.text()
 			if rows.err != nil {
 				return out, rows.err

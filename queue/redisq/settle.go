@@ -36,13 +36,14 @@ func failedSettle(_ queue.Settlement, err error) queue.Settled { return queue.Se
 
 func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Settlement) ([]queue.Settled, error) {
 	groups := byQueue(items, func(s *queue.Settlement) string { return s.Queue })
-	args := make([]any, 0, 2+2*len(groups)+5*len(items))
+	args, fences := make([]any, 0, 2+2*len(groups)+5*len(items)), make([]fenceArg, len(items))
 	args = append(args, e.instant(), len(groups))
 	for _, g := range groups {
 		args = append(args, g.name, len(g.items))
 		for _, i := range g.items {
 			s := &items[i]
-			args = append(args, s.ID, packFence(s.Fence), verdictCode(s), max(s.After, 0).Microseconds(), s.Reason)
+			fences[i] = packFence(s.Fence)
+			args = append(args, &s.ID, &fences[i], verdictCode(s), max(s.After, 0).Microseconds(), &s.Reason)
 		}
 	}
 	v, err := e.repeat(ctx, settleScript, partition, args...)
@@ -104,7 +105,8 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Durat
 			args := make([]any, 0, 2+3*(to-from))
 			args = append(args, e.instant(), to-from)
 			for _, l := range p.items[from:to] {
-				args = append(args, l.Queue, l.ID, packFence(l.Fence))
+				fence := packFence(l.Fence)
+				args = append(args, l.Queue, l.ID, &fence)
 			}
 			ctx, cancel := context.WithTimeout(ctx, e.patience)
 			v, err := e.repeat(ctx, extendScript, p.partition, args...)

@@ -14,8 +14,8 @@
 -- ARGV[10..]  in pairs: name of a queue, how many jobs of it at most
 -- Returns  {-1} when there is no queue of that name, {-2} when it is not a pull queue, else {next in us, backup in us,
 --          garbage, expired, lost, answers, errors, now, short}: expired {queue name...}, one a lease; lost {queue
---          name, slots...}; errors {queue number, text...}; answers {queue name, revision, lease in us, rows} with rows
---          six entries a job: id, epoch, fence, attempt, departs in us from now, job; short {queue name...}
+--          name, slots...}; errors {queue number, text...}; answers {queue name, revision, lease in us, epoch, rows}
+--          with rows five entries a job: id, fence, attempt, departs in us from now, job; short {queue name...}
 
 local client, number = ARGV[2], tonumber(ARGV[5])
 
@@ -36,9 +36,9 @@ local function replay()
     local q, entry = load(nr), call('HGET', B .. 'f' .. nr, id)
     local f = entry and unpack_lease(entry)
     if q and f and f.state == S.leased and f.epoch == last[2] and f.fence == fence then
-      local rows, job = rows_of(q), call('GET', job_key(nr, id))
+      local rows, job = rows_of(q, f.epoch), call('GET', job_key(nr, id))
       if job then
-        for _, v in ipairs({ id, f.epoch, fence, f.attempts + 1, f.at - now, job }) do rows[#rows + 1] = v end
+        for _, v in ipairs({ id, fence, f.attempts + 1, f.at - now, job }) do rows[#rows + 1] = v end
         free_handlers = free_handlers - 1
       end
     end

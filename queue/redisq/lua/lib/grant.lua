@@ -45,8 +45,7 @@ local function grant_job(q, leases, flights, rows, id, turn, job, entry, d, stat
   leases[l + 1], leases[l + 2] = deadline_of(d, q.lease), q.nr .. ':' .. id
   flights[f + 1], flights[f + 2] = id, pack(LEASE_HEAD, state, attempts, turn, d, M.run, M.last_fence, me,
     bytes_of(id, #job)) .. settled
-  rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5], rows[r + 6] = id, M.run, M.last_fence, attempts + 1,
-    d - now, job
+  rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5] = id, M.last_fence, attempts + 1, d - now, job
   granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, M.last_fence
   if q.expiring and byte(job, 27) % (2 * EXPIRES) >= EXPIRES then
     q.spared = q.spared or {}

@@ -27,11 +27,12 @@ if not me then
   call('HDEL', B .. 'k', (seq - 1000) % 65535 + 1)
 end
 
--- rows_of returns where the answer says what is granted of a queue. All is there in the order in which it was granted.
-local function rows_of(q)
+-- rows_of returns where the answer says what is granted of a queue, with fences of this run or another epoch. All is
+-- there in the order in which it was granted.
+local function rows_of(q, epoch)
   if answering ~= q.nr then
-    answers[#answers + 1] = { q.name, q.rev, q.lease, {} }
+    answers[#answers + 1] = { q.name, q.rev, q.lease, epoch or M.run, {} }
     answering = q.nr
   end
-  return answers[#answers][4]
+  return answers[#answers][5]
 end
