@@ -108,14 +108,16 @@ func byQueue[T any](items []T, name func(*T) string) []ofQueue {
 			groups[k].items = append(groups[k].items, i)
 			continue
 		}
-		if at == nil {
-			at = map[string]int{}
+		if at == nil && len(groups) == 1 { // mostly there is but one
+			at = map[string]int{groups[0].name: 0}
 		}
 		k, ok := at[n]
 		if !ok {
 			k = len(groups)
-			at[n] = k
 			groups = append(groups, ofQueue{name: n, items: make([]int, 0, len(items)-i)})
+			if at != nil {
+				at[n] = k
+			}
 		}
 		groups[k].items = append(groups[k].items, i)
 	}

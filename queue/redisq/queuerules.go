@@ -80,7 +80,11 @@ type keysArg struct {
 
 // newKeysArg is of a call that asks so many times.
 func newKeysArg(asks int) keysArg {
-	return keysArg{keys: make([]any, 0, asks), at: make(map[string]uint16, asks)}
+	a := keysArg{keys: make([]any, 0, asks)}
+	if asks > 1 {
+		a.at = make(map[string]uint16, asks)
+	}
+	return a
 }
 
 // index is from 1 on, as in Lua; fresh if the key was not there. The key stays where it is until the call was sent.
@@ -90,7 +94,9 @@ func (a *keysArg) index(key *string) (n uint16, fresh bool) {
 	}
 	a.keys = append(a.keys, key)
 	n = uint16(len(a.keys))
-	a.at[*key] = n
+	if a.at != nil {
+		a.at[*key] = n
+	}
 	return n, true
 }
 

@@ -24,6 +24,7 @@ type rule struct {
 	revision int64
 	is       string // what a script compares: the number of what is taken from it, and the revision
 	number   string // the first of these
+	field    string // of the partition, which has what is compared
 	salt     []byte // by which some of its keys are rare
 	known    string // with the name, so that no other is the same
 	bound    *bound
@@ -81,8 +82,8 @@ func newRule(text []byte, revision int64, is string) (*rule, error) {
 	_, salt, _ := strings.Cut(more, " ")
 	salt, _, _ = strings.Cut(salt, " ")
 	r := &rule{
-		revision: revision, is: is, number: number, salt: []byte(salt), known: stored.Name + " " + is,
-		single: map[string]*bound{},
+		revision: revision, is: is, number: number, field: "u:" + stored.Name, salt: []byte(salt),
+		known: stored.Name + " " + is, single: map[string]*bound{},
 	}
 	r.Rule = stored
 	if r.Template, err = queue.ParseKeyTemplate(stored.Key); err != nil {

@@ -259,7 +259,7 @@ func (e *Engine) askRules(ctx context.Context, s script, partition int, items []
 			questions = append(questions, item.ask.Lease...)
 		}
 		r := items[g.items[0]].rule
-		args = append(append(args, "u:"+r.Name, r.is, keys.bounds.packed, len(keys.keys)), keys.keys...)
+		args = append(append(args, &r.field, &r.is, keys.bounds.packed, len(keys.keys)), keys.keys...)
 		args = append(args, questions)
 	}
 	args = append(args, more...)
