@@ -2,96 +2,152 @@ package redisq
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/penstock/penstock/queue"
 )
 
-// hashField is what nearly every script reads of a hash: its name there and in Lua, and the Lua that makes of it what
-// it is in a table.
-type hashField struct{ name, lua, read string }
+// hashField is what nearly every script reads of a hash: its name there, and in Lua.
+type hashField struct{ name, lua string }
 
-// queueFields are those of a queue, see lua/lib/queue.lua.
-var queueFields = joinFields(
-	fields("%s + 0", "n", "d", "b", "tat", "rem", "last", "lc", "lf", "capacity cap", "size", "turn", "cmax", "refn",
-		"lease", "retry.max_attempts maxatt", "retention.for rfor", "retention.max rmax", "rev"),
-	fields("(%s or 0) + 0", "back", "deferred", "behind", "bytes", "max_bytes maxbytes"),
-	fields("(%s or MAX_COST) + 0", "hc"),
-	fields("%s", "name", "epoch", "paused pause", "laned", "also", "pull", "expiring", "adapt", "ruled"),
-	fields("%s ~= '' and %[1]s", "said"),
+// record is a field of a hash that holds several values, packed, which are read and written together: to read a field
+// takes Redis as long as to unpack ten values. A queue's records are short, as Redis keeps a hash compact only while
+// none of its fields takes more than 64 bytes.
+type record struct {
+	name   string
+	values hashFields // by the names of the settings that they are, if they are
+}
+
+// queueRecords and queueTexts are what is read of a queue, see lua/lib/queue.lua. All are written when it is made, and
+// first: Redis looks through a compact hash from its beginning.
+var (
+	queueRecords = []record{
+		{"bucket", fields("n", "d", "b", "tat", "rem", "last", "lc", "lf", "paused pause")},
+		{"held", fields("size", "bytes", "turn", "cmax", "refn", "back", "deferred", "behind")},
+		{"terms", fields("capacity cap", "max_bytes maxbytes", "lease", "retry.max_attempts maxatt",
+			"retention.for rfor", "retention.max rmax", "rev", "hc", "epoch", "laned", "pull", "expiring")},
+	}
+	queueTexts = fields("name", "also", "adapt", "ruled", "said")
 )
 
-// partitionFields are those of a partition, see lua/lib/partition.lua.
-var partitionFields = joinFields(
-	fields("%s or ''", "run", "watcher", "deputy"),
-	fields("%s or 0", "recheck"),
-	fields("(%s or 0) + 0", "clk", "off", "run_since", "last_fence", "watcher_at", "waiting", "scheduled", "leased",
-		"dead", "deferred", "first_expiry", "first_lease", "first_timer", "first_chore", "memory_until",
-		"memory_left", "memory_share"),
-)
+// partitionRecords are what is read of a partition, see lua/lib/partition.lua.
+var partitionRecords = []record{
+	{"clock", fields("clk", "off")},
+	{"state", fields("run", "run_since", "last_fence", "watcher", "watcher_at", "deputy", "waiting", "scheduled",
+		"leased", "dead", "deferred", "first_expiry", "first_lease", "first_timer", "first_chore", "memory_until",
+		"memory_left", "memory_share")},
+}
 
-// fields are fields that are read alike. Behind the name stands that in Lua, if it is another.
-func fields(read string, names ...string) (all []hashField) {
+// fields are fields by name. Behind the name stands that in Lua, if it is another.
+func fields(names ...string) (all hashFields) {
 	for _, name := range names {
 		name, lua, other := strings.Cut(name, " ")
 		if !other {
 			lua = name
 		}
-		all = append(all, hashField{name, lua, fmt.Sprintf(read, lua)})
-	}
-	return all
-}
-
-func joinFields(some ...[]hashField) (all hashFields) {
-	for _, s := range some {
-		all = append(all, s...)
+		all = append(all, hashField{name, lua})
 	}
 	return all
 }
 
 type hashFields []hashField
 
-// each is some text about each field, with commas between them.
-func (l hashFields) each(text func(hashField) string) string {
+// each is some text about each field, with a separator between them.
+func (l hashFields) each(separator, text string) string {
 	all := make([]string, len(l))
 	for i, f := range l {
-		all[i] = text(f)
+		all[i] = strings.NewReplacer("NAME", f.name, "LUA", f.lua).Replace(text)
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(all, separator)
 }
 
-func (l hashFields) names() string {
-	return l.each(func(f hashField) string { return "'" + f.name + "'" })
-}
-func (l hashFields) locals() string { return l.each(func(f hashField) string { return f.lua }) }
-func (l hashFields) reads() string  { return l.each(func(f hashField) string { return f.read }) }
-func (l hashFields) table() string {
-	return l.each(func(f hashField) string { return f.lua + " = " + f.read })
+// recordFields are records as the fields that they are, and valuesOf are what they hold.
+func recordFields(records []record) (all hashFields) {
+	for _, r := range records {
+		all = append(all, hashField{r.name, r.name})
+	}
+	return all
 }
 
-// readsQueue is a function that reads a queue by its number, and returns nil if there is none. All of it is made for
-// speed, as it is much of what a small call costs: a text plus 0 is a number for less than half of what tonumber takes.
+func valuesOf(records []record) (all hashFields) {
+	for _, r := range records {
+		all = append(all, r.values...)
+	}
+	return all
+}
+
+// unpacked is the Lua that makes locals of what is in records.
+func unpacked(records []record) string {
+	var b strings.Builder
+	for _, r := range records {
+		fmt.Fprintf(&b, "  local %s = cmsgpack.unpack(%s)\n", r.values.each(", ", "LUA"), r.name)
+	}
+	return b.String()
+}
+
+// packed is the Lua that packs a record of what is in a table.
+func (r record) packed(table string) string {
+	return fmt.Sprintf("cmsgpack.pack(%s)", r.values.each(", ", table+".LUA"))
+}
+
+// readsQueue is two functions. read_queue reads a queue by its number, and returns nil if there is none. pack_changed
+// packs the records in which something has changed, as arguments for HSET, and forgets that.
 //
 // also are counters that few operations need, and read with the rest.
 func readsQueue(also ...string) string {
-	queueFields := joinFields(queueFields, fields("(%s or 0) + 0", also...))
+	counters := fields(also...)
+	all := slices.Concat(recordFields(queueRecords), queueTexts, counters)
+	table := []string{valuesOf(queueRecords).each(", ", "LUA = LUA"), "name = name",
+		queueTexts[1:].each(", ", "LUA = LUA ~= '' and LUA")}
+	if also != nil {
+		table = append(table, counters.each(", ", "LUA = (LUA or 0) + 0"))
+	}
+	var packs strings.Builder
+	for _, r := range queueRecords {
+		fmt.Fprintf(&packs, "  if %s then\n    args[#args + 1] = '%s'\n    args[#args + 1] = %s\n    %s = nil\n  end\n",
+			r.values.each(" or ", "changes.LUA"), r.name, r.packed("q"), r.values.each(", ", "changes.LUA"))
+	}
 	return fmt.Sprintf(`local function read_queue(nr)
   local %s = unpack(call('HMGET', B .. 'q' .. nr, %s))
-  if not n then return nil end
-  return { nr = nr, changes = {}, %s }
+  if not bucket then return nil end
+%s  return { nr = nr, changes = {}, %s }
 end
-`, queueFields.locals(), queueFields.names(), queueFields.table())
+local function pack_changed(q, changes, args)
+%send
+`, all.each(", ", "LUA"), all.each(", ", "'NAME'"), unpacked(queueRecords), strings.Join(table, ", "), packs.String())
 }
 
-// readsPartition is a function that reads the partition: by name, and in the order of PARTITION. It returns nil if
-// there is no store.
+// newQueues is what is needed to make a queue: QUEUE are the fields that every call reads of it, in order, RECORDS what
+// is in records, and TERMS, by their names, the settings among that.
+func newQueues() string {
+	kept := new(queue.Spec).Fields()
+	var settings hashFields
+	for _, f := range valuesOf(queueRecords) {
+		if slices.Contains(kept, any(f.name)) {
+			settings = append(settings, f)
+		}
+	}
+	return fmt.Sprintf("local QUEUE = { %s }\nlocal RECORDS = { %s }\nlocal TERMS = { %s }\n",
+		slices.Concat(recordFields(queueRecords), queueTexts).each(", ", "'NAME'"),
+		valuesOf(queueRecords).each(", ", "'LUA'"), settings.each(", ", "['NAME'] = 'LUA'"))
+}
+
+// readsPartition is two functions, of which the first reads the partition, by name and as the fields of PARTITION are
+// in its hash, and returns nil if there is no store; the other makes those fields of what is by name.
 func readsPartition() string {
-	same := partitionFields.each(func(f hashField) string { return f.lua + " = " + f.lua })
-	return fmt.Sprintf(`local PARTITION = { %s }
+	all, values := recordFields(partitionRecords), valuesOf(partitionRecords)
+	packs := make([]string, len(partitionRecords))
+	for i, r := range partitionRecords {
+		packs[i] = r.packed("m")
+	}
+	return fmt.Sprintf(`local PARTITION = { %[1]s }
 local function read_partition()
-  local schema, %s = unpack(call('HMGET', B, 'schema', %s))
-  if not schema then return nil end
-  %s = %s
-  return { %s }, { %s }
+  local recheck, %[2]s = unpack(call('HMGET', B, 'recheck', %[1]s))
+  if not state then return nil end
+%[3]s  return { recheck = recheck, %[4]s }, { %[2]s }
 end
-`, partitionFields.names(), partitionFields.locals(), partitionFields.names(), partitionFields.locals(),
-		partitionFields.reads(), same, partitionFields.locals())
+local function pack_partition(m) return { %[5]s } end
+`, all.each(", ", "'NAME'"), all.each(", ", "LUA"), unpacked(partitionRecords), values.each(", ", "LUA = LUA"),
+		strings.Join(packs, ", "))
 }

@@ -85,9 +85,7 @@ func TestPlantedNumberStopsNoSibling(t *testing.T) {
 				v.family(leaky.Unlimited)
 				v.put("ses.a", leaky.PerSecond(100), nil)
 				v.append(job("ses", 0), job("ses.a", 0), job("ses.b", 0), job("ses.b", 1), job("ses.b", 2))
-				if err := s.Client().HSet(t.Context(), "ps{0}q2", field, value).Err(); err != nil {
-					t.Fatal(err)
-				}
+				plantValue(t, s, "ps{0}q2", field, value)
 				seen := map[string]int{}
 				for range 5 {
 					jobs := v.reserve("ses").Jobs

@@ -31,8 +31,8 @@ func departures(jobs []queue.Reservation) string {
 func TestCostlyJobHoldsNoOtherLane(t *testing.T) {
 	v, s, at := manual(t)
 	restart := func() {
-		s.Client().HSet(v.ctx, "ps{0}", "run", "00000000")
-		s.Client().HSet(v.ctx, "ps{0}q1", "epoch", "00000000")
+		plantValue(t, s, "ps{0}", "run", "00000000")
+		plantValue(t, s, "ps{0}q1", "epoch", "00000000")
 	}
 	inAnotherRun(v, leaky.RateOf(1, 60_000_000), restart)
 	v.append(job("email", 0)) // that the queue is visited, and held
@@ -67,7 +67,7 @@ func TestCostlyJobHoldsNoOtherLane(t *testing.T) {
 func TestLaneIsHeldForItsCostliestJob(t *testing.T) {
 	v, s, at := manual(t)
 	begun := *at
-	inAnotherRun(v, leaky.PerSecond(1), func() { s.Client().HSet(v.ctx, "ps{0}", "run", "00000000") })
+	inAnotherRun(v, leaky.PerSecond(1), func() { plantValue(t, s, "ps{0}", "run", "00000000") })
 	costly := inLane("email", 2, 1)
 	costly.Cost = 10
 	v.append(inLane("email", 1, 1), costly, inLane("email", 3, 1))
@@ -101,7 +101,7 @@ func TestEmptyBucketOfLaneIsNone(t *testing.T) {
 	etas := map[bool]time.Duration{}
 	for _, gone := range []bool{false, true} {
 		v, s, at := manual(t)
-		inAnotherRun(v, leaky.RateOf(1, 60_000_000), func() { s.Client().HSet(v.ctx, "ps{0}", "run", "00000000") })
+		inAnotherRun(v, leaky.RateOf(1, 60_000_000), func() { plantValue(t, s, "ps{0}", "run", "00000000") })
 		v.append(inLane("email", 1, 1))
 		*at += 3600 * 1_000_000
 		v.settle(deliver(v.reserve("email").Jobs...)...)

@@ -202,7 +202,7 @@ func contents(t *testing.T, c *redis.Client) map[string]string {
 		switch c.Type(ctx, key).Val() {
 		case "hash":
 			fields := c.HGetAll(ctx, key).Val()
-			delete(fields, "clk")
+			delete(fields, "clock")
 			all[key] = fmt.Sprint(fields)
 		case "zset":
 			all[key] = fmt.Sprint(c.ZRangeWithScores(ctx, key, 0, -1).Val())

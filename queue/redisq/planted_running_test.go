@@ -246,10 +246,9 @@ func TestPlantedFirstInstantsHeal(t *testing.T) {
 	if n := len(v.reserve("email").Jobs); n != 1 {
 		t.Fatalf("granted %d", n)
 	}
-	const far = 9_000_000_000_000_000
-	err := s.Client().HSet(v.ctx, "ps{0}", "first_lease", far, "first_timer", far, "first_chore", far).Err()
-	if err != nil {
-		t.Fatal(err)
+	const far int64 = 9_000_000_000_000_000
+	for _, first := range []string{"first_lease", "first_timer", "first_chore"} {
+		plantValue(t, s, "ps{0}", first, far)
 	}
 	seen := map[string]bool{}
 	for range 30 {
@@ -261,8 +260,7 @@ func TestPlantedFirstInstantsHeal(t *testing.T) {
 	if !seen["job-0001"] || !seen["job-0002"] {
 		t.Errorf("came out: %v", seen)
 	}
-	chore, err := s.Client().HGet(v.ctx, "ps{0}", "first_chore").Int64()
-	if err != nil || chore > int64(*at)+3_000_000 {
-		t.Errorf("the next chore is at %d, now is %d; %v", chore, *at, err)
+	if chore := keptNumber(t, s, "ps{0}", "first_chore"); chore > int64(*at)+3_000_000 {
+		t.Errorf("the next chore is at %d, now is %d", chore, *at)
 	}
 }

@@ -46,12 +46,11 @@ func (e *Engine) Readings(ctx context.Context) (all []queue.Reading, err error) 
 
 func readReading(r *reply, now int64) (queue.Reading, error) {
 	i := queue.Reading{
-		Name: r.text(), Revision: r.kept(), Size: r.kept(), Bytes: r.kept(), Deferred: max(r.kept(), r.kept()),
-		Now: micros(now),
+		Name: r.text(), Revision: r.int(), Size: r.int(), Bytes: r.int(), Deferred: r.int(), Now: micros(now),
 	}
-	i.Outflow = outflow(r.kept(), r.kept(), r.kept(), now)
-	i.Rate = leaky.RateOf(r.kept(), r.kept())
-	i.Condition = r.maybe() + " " + r.maybe()
+	i.Outflow = outflow(r.int(), r.int(), r.int(), now)
+	i.Rate = leaky.RateOf(r.int(), r.int())
+	i.Condition = r.text() + " " + r.text()
 	counted := make([]int64, 0, len(queue.CounterTable))
 	for r.more() {
 		counted = append(counted, r.kept())
@@ -60,19 +59,14 @@ func readReading(r *reply, now int64) (queue.Reading, error) {
 	return i, r.err
 }
 
-// maybe is a text as the store keeps it, empty if it keeps none.
-func (r *reply) maybe() string {
-	if len(r.v) > 0 && r.v[0] == nil {
-		r.v = r.v[1:]
-		return ""
-	}
-	return r.text()
-}
-
 // kept is a number as the store keeps it, 0 if it keeps none.
 func (r *reply) kept() int64 {
-	text := r.maybe()
-	if text == "" || r.err != nil {
+	if len(r.v) > 0 && r.v[0] == nil {
+		r.v = r.v[1:]
+		return 0
+	}
+	text := r.text()
+	if r.err != nil {
 		return 0
 	}
 	n, err := strconv.ParseInt(text, 10, 64)

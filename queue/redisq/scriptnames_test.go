@@ -109,7 +109,7 @@ type luaUse struct {
 
 // namesIn reads the names in a file.
 func namesIn(text string) (n luaNames) {
-	text = stripLua(text)
+	text = withNumbers(stripLua(text))
 	n.declares = boundBy(luaTopLevel, text)
 	n.binds = slices.Concat(boundBy(luaAnywhere, text), boundBy(luaParams, text))
 	for _, at := range luaName.FindAllStringIndex(text, -1) {

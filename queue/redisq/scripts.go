@@ -25,7 +25,7 @@ import (
 var luaFiles embed.FS
 
 // base comes before everything else of an operation, names first.
-var base = []string{"names", "states", "slot", "clock", "fields", "partition", "queue", "job"}
+var base = []string{"names", "slot", "clock", "fields", "partition", "queue", "job"}
 
 type lazyPart struct{ name, make, file, first string }
 
@@ -38,6 +38,7 @@ var lazyParts = []lazyPart{
 	{"expiry", "expire_due", "expiry", "end_expired"},
 	{"rules", "with_rules", "appendrules", "ruling"},
 	{"visits", "visit_one", "visit", "visit_one"},
+	{"backlog", "announce_room", "backlog", "announce_room"},
 	{"adapt", "adapt_rate", "adapt", "observe"},
 	{"changes", "log_lapse", "changes", "log_pause_end"},
 	{"audit", "write_audit", "audit", "write_entry"},
@@ -181,7 +182,7 @@ func assemble(call string) string {
 	}
 	fmt.Fprintln(&b, op.text)
 	fmt.Fprintln(&b, "end)()\nend)()")
-	return b.String()
+	return withNumbers(b.String())
 }
 
 // gifts puts what a file gives into its table.

@@ -1,7 +1,9 @@
 package redisq
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/penstock/penstock/queue"
@@ -11,7 +13,6 @@ import (
 
 // tables are the parts of lua/lib that are written in Go: what scripts know of the tables of package queue.
 var tables = map[string]string{
-	"states": luaTable("S", queue.Waiting, queue.Expired) + luaTable("V", queue.Deliver, queue.Down),
 	"appendoutcomes": luaConstants("", queue.AppendOutcomes()...) +
 		luaConstants("", upTo(acceptedBefore, storeFull)...),
 	"attemptoutcomes": luaConstants("ATTEMPT_", upTo(queue.UnderWay, queue.AttemptDown)...),
@@ -21,8 +22,9 @@ var tables = map[string]string{
 	"stopcauses":      stopCauses(),
 	"takeops": luaConstants("", upTo(queue.TakeNow, queue.TakeAnew)...) +
 		fmt.Sprintf("local NOTHING = %d\n", askNothing),
-	"counters": counterTable(),
-	"fields":   readsPartition() + readsQueue(),
+	"counters":  counterTable(),
+	"fields":    readsPartition() + readsQueue(),
+	"newqueues": newQueues(),
 	"bounds": fmt.Sprintf("local MAX_AUDIT_BYTES, MAX_AUDIT_TEXT, KEEP_DELETED_DOCUMENTS = %d, %d, %d\n",
 		queue.MaxAuditBytes, queue.MaxAuditTextBytes, queue.KeepDeletedDocuments.Microseconds()),
 }
@@ -59,13 +61,30 @@ func upTo[E enumeration](first, last E) (all []E) {
 	return all
 }
 
-// luaTable is a table of the names of an enumeration, with their numbers.
-func luaTable[E enumeration](name string, first, last E) string {
-	var fields strings.Builder
-	for _, e := range upTo(first, last) {
-		fmt.Fprintf(&fields, "%s = %d, ", e.String(), uint8(e))
+// states stand for their numbers wherever a script names one, S.waiting, and verdicts, V.delivered: a table of them
+// would be made at every call.
+var states, verdicts = numbered(upTo(queue.Waiting, queue.Expired)), numbered(upTo(queue.Deliver, queue.Down))
+
+func numbered[E enumeration](all []E) map[string]string {
+	numbers := map[string]string{}
+	for _, e := range all {
+		numbers[e.String()] = fmt.Sprint(uint8(e))
 	}
-	return "local " + name + " = { " + fields.String() + "}\n"
+	return numbers
+}
+
+var stateName = regexp.MustCompile(`\b[SV]\.[a-z_]+\b`)
+
+// withNumbers puts their numbers in place of the names of states and verdicts. One that there is not stays, and no
+// script declares S or V.
+func withNumbers(script string) string {
+	return stateName.ReplaceAllStringFunc(script, func(name string) string {
+		of := states
+		if name[0] == 'V' {
+			of = verdicts
+		}
+		return cmp.Or(of[name[2:]], name)
+	})
 }
 
 // luaConstants are locals of those names behind a prefix.

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: backlog
+-- needs: overflow
 --
 -- Note that something of a queue is on the overflow that the store was not asked about.
 --

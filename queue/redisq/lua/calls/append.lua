@@ -73,7 +73,7 @@ local function append(name, count, limited, known, first)
     step, first = 3, first + 2 + #of / 4
   end
   local W, J = B .. 'w' .. nr, B .. 'j' .. nr .. ':'
-  local head = tonumber(call('ZRANGE', W, 0, 0, 'WITHSCORES')[2])
+  local head = tonumber(call('ZRANGE', W, '0', '0', 'WITHSCORES')[2])
   local waiting = head and call('ZCARD', W) or 0
   if waiting == 0 then call('ZCARD', agenda_key(q, 'a')) end -- looks at its type, as it is written last
   local room = next_departure(q)

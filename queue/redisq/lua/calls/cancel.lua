@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changes, unsent
+-- needs: changes, unsent, overflow
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -28,7 +28,7 @@ if number then
   uncount_deferred(q, job)
   track_backlog(q)
   add(q, 'cancelled', 1)
-  announce_room(q)
+  if backlogged(q) then announce_room(q) end
 else
   with_lanes(q)
   local entry = call('HGET', B .. 'f' .. nr, id)

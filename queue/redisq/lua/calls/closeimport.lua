@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: counters, changes, agenda, imports, departures
+-- needs: counters, changes, agenda, imports, departures, pause
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -71,9 +71,8 @@ if q.rev > last then call('HSET', B, 'rev', q.rev) end
 log_change('queue', q.name, now, ARGV[#ARGV - 1], 'imported', q.rev, was, ARGV[#ARGV], '', 0, q.size)
 if q.rev ~= was then keep_version_again('queue', q.name, q.rev) end
 if q.group == q then set(q, 'gsince', now) end
-call('HSET', key, 'importing', '', 'paused', ARGV[5], 'preason', ARGV[6], 'pby', ARGV[at_errors + 1], 'psince',
-  ARGV[at_errors + 2])
-read_pause(q, ARGV[5])
+call('HSET', key, 'importing', '', 'preason', ARGV[6], 'pby', ARGV[at_errors + 1], 'psince', ARGV[at_errors + 2])
+set_pause(q, ARGV[5])
 local e = put_on_agenda(q)
 if e then wake_for(e, q) end
 save(q)

@@ -20,7 +20,7 @@ local function show(name)
     trim_dead(k)
     forgotten = forgotten + before - M.dead
   end
-  local count, oldest = call('ZCARD', B .. 'd:' .. name), call('ZRANGE', B .. 'd:' .. name, 0, 0, 'WITHSCORES')[2]
+  local count, oldest = call('ZCARD', B .. 'd:' .. name), call('ZRANGE', B .. 'd:' .. name, '0', '0', 'WITHSCORES')[2]
   if count > 0 then rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4] = name, count, oldest, k.nr and '' or '1' end
 end
 

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- needs: changes, answers, held, ended, agenda, backlog
+-- needs: changes, answers, held, ended, agenda, stored, overflow
+-- for backlog: backlog
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -84,7 +85,7 @@ if released[1] then
 end
 log_jobs(q, ARGV[7], 'decided', ARGV[8], reason, #ids, ids)
 if #ends + #released > 0 then call('HINCRBY', B, 'held', -#ends - #released) end
-announce_room(q)
+if backlogged(q) then announce_room(q) end
 save(q)
 finish()
 return keep_answer(ARGV[2], out)

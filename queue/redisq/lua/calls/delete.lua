@@ -69,7 +69,7 @@ call('ZREM', agenda_key(q, 'a'), nr)
 call('ZREM', agenda_key(q, 's'), nr)
 if q.expiring then
   call('ZREM', B .. 'T', nr)
-  M.first_expiry = tonumber(call('ZRANGE', B .. 'T', 0, 0, 'WITHSCORES')[2]) or 0
+  M.first_expiry = tonumber(call('ZRANGE', B .. 'T', '0', '0', 'WITHSCORES')[2]) or 0
 end
 call('DEL', B .. 'q' .. nr)
 call('RPUSH', B .. 'z', nr)

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: bounds, documents
+-- needs: bounds, documents, run
 --
 -- Look at the documents that were written behind a revision.
 --

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: held, ended, page
+-- needs: held, ended, page, stored
 -- for lanes: lanes
 --
 -- Read a page of a queue's jobs with all that the store has of them, or what the queue keeps besides.

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changes, answers, dead
+-- needs: changes, answers, dead, stored
 --
 -- Drop dead jobs, and all that is known of them.
 --
@@ -28,7 +28,6 @@ for i = 1, tonumber(ARGV[4]) do
     ids[#ids + 1] = id
   end
 end
-if k.nr then k.rev = tonumber(call('HGET', B .. 'q' .. k.nr, 'rev')) end
 log_jobs(k, ARGV[5], 'forgotten', '', '', #ids, ids)
 if ids[1] and not k.nr then mark_deleted('queue', k.name) end
 finish()

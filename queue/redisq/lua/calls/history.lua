@@ -10,7 +10,8 @@
 begin()
 local kind, name = ARGV[2], ARGV[3]
 local nr = kind == 'queue' and number_of(name)
-local rev = nr and tonumber(call('HGET', B .. 'q' .. nr, 'rev')) or 0
+local q = nr and read_queue(nr)
+local rev = q and q.rev or 0
 local till = tonumber(call('ZSCORE', B .. 'G', kind .. ':' .. name))
 local there = rev > 0 or till and till > now or kind == 'rule' and call('EXISTS', B .. 'U:' .. name) == 1
 if not there then return { 0, 0, {} } end

@@ -1,5 +1,5 @@
 #!lua
--- needs: imports, importoutcomes, memory, ended, overflow
+-- needs: imports, importoutcomes, memory, ended, overflow, stored
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -20,7 +20,7 @@ local q = nr and load(nr)
 if not q then return 0 end
 local mark, open = import_of(nr)
 if mark ~= ARGV[3] or not open then return 1 end
-if memory_full() then out_of_memory() end
+if memory_full() then raise('OOM', NEARLY_OUT) end
 check_keys(q)
 check_dead_keys(q.name)
 call('ZCARD', B .. 'K' .. nr)

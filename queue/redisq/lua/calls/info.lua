@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: counters, pace, ended, page, versions
+-- needs: counters, pace, ended, page, versions, stored
 -- for lanes: lanestate, eta
 -- for limits: groups
 -- for receiver: receiver
@@ -34,7 +34,7 @@ local function next_lane(q)
   if not q.laned or call('ZCARD', B .. 'w' .. q.nr) > 0 then return ZERO end
   local lane, at
   for _, place in ipairs({ 'L', 'b', 'i' }) do
-    local first = call('ZRANGE', B .. place .. q.nr, 0, 0, 'WITHSCORES')
+    local first = call('ZRANGE', B .. place .. q.nr, '0', '0', 'WITHSCORES')
     local score = first[2] == 'inf' and math.huge or tonumber(first[2])
     if score and (not at or score < at or score == at and comes_after(lane, first[1])) then
       lane, at = first[1], score
@@ -141,7 +141,7 @@ local function show(nr, q, name)
     ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {},
     till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions and cmsgpack.unpack(adaptions) or {} }
   local ready, rest = ready_of(q, counts.waiting)
-  for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, 0, 0, 'WITHSCORES')[2]) or 0,
+  for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or 0,
     asked_of(q, tonumber(asked) or 0), q.bytes, byte_limit(q) }) do
     row[#row + 1] = value
   end

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: ended, overflow, versions
+-- needs: ended, overflow, versions, stored
 -- for lanes: eta
 -- for limits: groups
 -- for receiver: receiver

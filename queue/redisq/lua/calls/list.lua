@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: ended, page
+-- needs: ended, page, stored
 -- for lanes: lanes
 --
 -- List jobs in one state.

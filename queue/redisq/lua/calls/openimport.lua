@@ -1,5 +1,5 @@
 #!lua
--- needs: imports, agenda, versions
+-- needs: imports, agenda, versions, pause
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -20,7 +20,7 @@ if mark == ARGV[4] then return { open and 1 or 2, mark } end
 if open then return { 5, mark } end
 if q.size > 0 or backlogged(q) or call('HGET', B .. 'q' .. nr, 'died') then return { 3, mark } end
 if spec_of(q.name) ~= ARGV[3] then return { 4, mark } end
-read_pause(q, '1')
+set_pause(q, '1')
 -- What comes in meanwhile goes behind all that is to be put in.
 set(q, 'turn', max(q.turn, tonumber(ARGV[5])))
 set(q, 'cmax', max(q.cmax, tonumber(ARGV[6])))
@@ -28,8 +28,7 @@ if q.group then
   set(q.group, 'gcmax', max(q.group.gcmax, q.cmax))
   if q.group == q then set(q, 'gsince', now) end
 end
-call('HSET', B .. 'q' .. nr, 'import', ARGV[4], 'importing', '1', 'paused', '1', 'preason', ARGV[7], 'pby', '',
-  'psince', now)
+call('HSET', B .. 'q' .. nr, 'import', ARGV[4], 'importing', '1', 'preason', ARGV[7], 'pby', '', 'psince', now)
 put_on_agenda(q)
 save(q)
 finish()

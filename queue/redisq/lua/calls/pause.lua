@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changes, agenda
+-- needs: changes, agenda, pause
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -19,8 +19,8 @@ local by, reason, till = ARGV[4], ARGV[5], tonumber(ARGV[6])
 if till and (till <= now or till > now + MAX_AHEAD) then return { 2, now } end
 local paused = ARGV[3] == '1' and (till and ARGV[6] or '1') or ''
 local Q = B .. 'q' .. nr
-local was = call('HMGET', Q, 'paused', 'pby', 'preason')
-local same = not q.paused and paused == '' or was[1] == paused and was[2] == who(by) and was[3] == reason
+local was = call('HMGET', Q, 'pby', 'preason')
+local same = not q.paused and paused == '' or q.pause == paused and was[1] == who(by) and was[2] == reason
 check_change_keys('queue', q.name)
 local goes_on = paused == '' and q.receiver and receiver.resume(q)
 if not same then log_pause_end(q) end
@@ -29,8 +29,8 @@ if not same or goes_on then
     goes_on and STOP_LIFTED or '', reason, till or 0)
 end
 if not same then
-  call('HSET', Q, 'paused', paused, 'pby', who(by), 'preason', reason, 'psince', now)
-  read_pause(q, paused)
+  call('HSET', Q, 'pby', who(by), 'preason', reason, 'psince', now)
+  set_pause(q, paused)
 end
 if not same or goes_on then
   if q.group == q then set(q, 'gsince', now) end

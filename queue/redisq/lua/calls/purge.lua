@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changes, answers, unsent, page
+-- needs: changes, answers, unsent, page, overflow
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- needs: changes, ruleusers, adapt, agenda, backlog
+-- needs: run, changes, newqueues, ruleusers, adapt, agenda, pause
+-- for backlog: backlog
 -- for lanes: lanestate
 -- for limits: limitchange, membership
 -- for receiver: receiver
@@ -23,7 +24,7 @@
 
 begin()
 check_run()
-local arg, own_lanes, settings, gone = {}, {}, {}, {}
+local arg, own_lanes, settings, kept, gone = {}, {}, {}, {}, { 'ended_look' }
 local behind = 2 + tonumber(ARGV[2])
 for i = 3, behind, 2 do
   local lane = string.match(ARGV[i], '^lane:(.*)$')
@@ -34,8 +35,13 @@ for i = 3, behind, 2 do
   end
 end
 for i = behind + 1, #ARGV, 2 do
-  if ARGV[i + 1] == '' then gone[#gone + 1] = ARGV[i] end
-  settings[ARGV[i]] = ARGV[i + 1]
+  local setting, value = ARGV[i], ARGV[i + 1]
+  settings[setting] = value
+  if value == '' then
+    gone[#gone + 1] = setting
+  elseif not TERMS[setting] then
+    kept[#kept + 1], kept[#kept + 2] = setting, value
+  end
 end
 local name, spec, expect = arg.name, arg.spec, tonumber(arg.expect)
 local n, d, b = tonumber(arg.n), tonumber(arg.d), tonumber(arg.burst)
@@ -64,7 +70,7 @@ local pull = arg.pull
 if pull == '1' and groups.count_children(name) > 0 then return { rev, 0, 0, 3, groups.count_children(name) } end
 local base = not q and membership.parent_of(name)
 local over = base and number_of(base)
-if over and call('HGET', B .. 'q' .. over, 'pull') then return { rev, 0, 0, 4 } end
+if over and read_queue(over).pull then return { rev, 0, 0, 4 } end
 if not q and not base then membership.child_numbers(name) end
 if base and groups.count_children(base) >= tonumber(arg.most_children) then return { rev, 0, 0, 2 } end
 
@@ -112,7 +118,9 @@ if not q then
   local seq = tostring(call('HINCRBY', B, 'qseq', 1))
   -- Numbers that sort as text in the order they were made, and stay short.
   nr = (#seq > 1 and string.char(95 + #seq) or '') .. seq
-  q = { nr = nr, name = name, n = n, d = d, b = b, tat = 0, rem = 0, last = 0, lc = 0, cmax = 1, changes = {} }
+  q = { nr = nr, name = name, n = n, d = d, b = b, tat = 0, rem = 0, last = 0, lc = 0, lf = 0, size = 0, bytes = 0,
+    turn = 9 * 2 ^ 49, cmax = 1, refn = 0, back = 0, deferred = 0, behind = 0, hc = MAX_COST, epoch = M.run, pause = '',
+    changes = {} }
   -- A queue made again goes on where the deleted one stopped.
   local before, grave = {}, call('HGET', B .. 'x', name)
   if grave then
@@ -130,8 +138,9 @@ if not q then
     delay(q, M.run_since + HORIZON, q.cmax)
     q.hc = q.cmax
   end
-  call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'bytes', 0, 'turn', 9 * 2 ^ 49, 'cmax',
-    1, 'hc', q.hc or MAX_COST, 'hm', q.cmax, 'refn', 0, 'paused', '')
+  -- What every call reads comes first, in the order in which it is read (see fields.go).
+  for _, field in ipairs(QUEUE) do call('HSET', B .. 'q' .. nr, field, '') end
+  call('HSET', B .. 'q' .. nr, 'name', name, 'hm', q.cmax)
   call('HSET', B .. 'n', name, nr)
   call('ZADD', B .. 'N', 0, name)
   call('HINCRBY', B, 'queues', 1)
@@ -141,24 +150,25 @@ else
 end
 rev = call('HINCRBY', B, 'rev', 1)
 if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
-call('HSET', B .. 'q' .. nr, 'rev', rev, 'stamp', arg.stamp, 'ended_look', 0, 'n', n, 'd', d, 'b', b,
-  'tat', q.tat, 'rem', q.rem, 'last', q.last, 'lc', q.lc, unpack(ARGV, behind + 1))
-if gone[1] then call('HDEL', B .. 'q' .. nr, unpack(gone)) end
+q.n, q.d, q.b, q.rev = n, d, b, rev
+for setting, field in pairs(TERMS) do q[field] = tonumber(settings[setting]) or 0 end
+for _, value in ipairs(RECORDS) do q.changes[value] = true end
+save(q)
+call('HSET', B .. 'q' .. nr, 'stamp', arg.stamp, unpack(kept))
+call('HDEL', B .. 'q' .. nr, unpack(gone))
 if ruled ~= (q.ruled or '') then
-  if ruled == '' then call('HDEL', B .. 'q' .. nr, 'ruled') else call('HSET', B .. 'q' .. nr, 'ruled', ruled) end
+  call('HSET', B .. 'q' .. nr, 'ruled', ruled)
   asked_anew(group_of(name))
 end
-if adapt then call('HSET', B .. 'q' .. nr, 'adapt', adapt) else call('HDEL', B .. 'q' .. nr, 'adapt', 'adaptions') end
+call('HSET', B .. 'q' .. nr, 'adapt', adapt or '')
+if not adapt then call('HDEL', B .. 'q' .. nr, 'adaptions') end
 if q.limits then
   call('HSET', B .. 'q' .. nr, 'limits', limitchange.rules_of(q.limits), 'lstate', limits.states_of(q.limits))
   if not limitchange.same_rules(q.limits, had) then call('HSET', B .. 'q' .. nr, 'lchanged', now) end
 elseif created == 0 then
   call('HDEL', B .. 'q' .. nr, 'limits', 'lstate', 'lchanged')
 end
-if by_lanes ~= '' then
-  call('HSET', B .. 'q' .. nr, 'laned', '1')
-  if regime ~= settings.regime then own_rules() end
-end
+if by_lanes ~= '' and regime ~= settings.regime then own_rules() end
 if arg.calendars_until ~= '' then
   call('ZADD', B .. 'E', arg.calendars_until, name)
   M.first_chore = min(M.first_chore, arg.calendars_until + 0)
@@ -168,8 +178,7 @@ end
 if pull ~= (q.pull or '') then
   call('ZREM', agenda_key(q, 'a'), nr)
   call('ZREM', agenda_key(q, 's'), nr)
-  q.pull = pull == '1' and pull or nil
-  if q.pull then call('HSET', B .. 'q' .. nr, 'pull', '1') else call('HDEL', B .. 'q' .. nr, 'pull') end
+  set(q, 'pull', pull == '1' and pull or nil)
 end
 log_pause_end(q)
 if created == 1 then unmark_deleted('queue', name) end
@@ -183,15 +192,14 @@ else
   if q.group == q then set(q, 'gsince', now) end
   if settings.circuit == '' and q.receiver and q.receiver.opened > 0 then receiver.close_circuit(q) end
   if q.lapsed then
-    call('HSET', B .. 'q' .. nr, 'paused', '')
-    read_pause(q, '')
+    set_pause(q, '')
   end
   q.laned, q.lw = by_lanes ~= '' and by_lanes or nil, nil -- read what is new
   local e = put_on_agenda(q)
   if e then wake_for(e, q) end
-  q.cap = tonumber(settings.capacity)
-  announce_room(q)
-  save(q)
+  if backlogged(q) then announce_room(q) end
 end
+if by_lanes ~= '' then set(q, 'laned', '1') end
+save(q)
 finish()
 return { rev, created, 1, 0 }

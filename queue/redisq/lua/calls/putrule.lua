@@ -27,7 +27,7 @@ end
 -- count_again enters keys that have overrides no more.
 local function count_again(nr, keys)
   local key = B .. 'W' .. nr
-  local first = redis.pcall('ZRANGE', key, 0, 0, 'WITHSCORES')
+  local first = redis.pcall('ZRANGE', key, '0', '0', 'WITHSCORES')
   if first.err then return end -- the next new key puts that right
   local level = first[1] == '' and -tonumber(first[2]) or 0
   for at = 1, #keys, 17 do

@@ -1,27 +1,28 @@
 #!lua flags=allow-oom
 -- needs: counters
+-- reads: mw, mc, mp
 --
 -- Look at what all queues of a partition hold and have counted.
 --
 -- ARGV[2..3]  after, limit
--- Returns  {name to go on behind, or '', now, queues}: of each {name, revision, size, bytes, deferred or '', last seen
---          on the overflow or '', meter window, count, previous count, n and d of the rate, what says that it is
---          paused, what its receiver has said, what is counted in order of COUNTERS}: texts as they are kept, or nil.
---          One that somebody broke is left out.
+-- Returns  {name to go on behind, or '', now, queues}: of each {name, revision, size, bytes, deferred, meter window,
+--          count, previous count, n and d of the rate, what says that it is paused, what its receiver has said or '',
+--          what is counted in order of COUNTERS, as text or nil}. One that somebody broke is left out.
 
 begin()
 local most = tonumber(ARGV[3])
-local FIELDS = { 'rev', 'size', 'bytes', 'deferred', 'behind', 'mw', 'mc', 'mp', 'n', 'd', 'paused', 'said' }
-for _, counter in ipairs(COUNTERS) do FIELDS[#FIELDS + 1] = counter end
+
+local function reading(name, nr)
+  local q, counted = read_queue(nr), call('HMGET', B .. 'q' .. nr, unpack(COUNTERS))
+  return q and { name, q.rev, q.size, q.bytes, max(q.deferred, q.behind), q.mw, q.mc, q.mp, q.n, q.d, q.pause,
+    q.said or '', unpack(counted) }
+end
 
 local names = call('ZRANGEBYLEX', B .. 'N', ARGV[2] == '' and '-' or '(' .. ARGV[2], '+', 'LIMIT', 0, most)
 local numbers = names[1] and call('HMGET', B .. 'n', unpack(names)) or {}
 local rows = {}
 for i, name in ipairs(names) do
-  local row = numbers[i] and redis.pcall('HMGET', B .. 'q' .. numbers[i], unpack(FIELDS))
-  if row and row[1] then
-    table.insert(row, 1, name)
-    rows[#rows + 1] = row
-  end
+  local ok, row = pcall(reading, name, numbers[i])
+  if ok and row then rows[#rows + 1] = row end
 end
 return { #names == most and names[most] or '', now, rows }

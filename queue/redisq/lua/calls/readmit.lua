@@ -1,5 +1,5 @@
 #!lua
--- needs: readmitoutcomes, memory, ended, backlog, agenda
+-- needs: readmitoutcomes, memory, ended, overflow, agenda, stored
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -23,7 +23,7 @@ call('ZCARD', B .. 'y')
 local holder, span, store, behind, closed, empty, on_the_way, leave, as_of =
   ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9]),
     ARGV[10] == '1', tonumber(ARGV[11])
-if tonumber(ARGV[12]) > 0 and memory_full() then out_of_memory() end
+if tonumber(ARGV[12]) > 0 and memory_full() then raise('OOM', NEARLY_OUT) end
 if M.first_expiry > 0 and M.first_expiry <= now then expire_due() end
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)

@@ -7,9 +7,9 @@
 
 begin()
 local nr = ARGV[2] ~= '' and number_of(ARGV[2])
-local v = nr and call('HMGET', B .. 'q' .. nr, 'limits', 'rev') or {}
-local kept = v[1]
-if nr and v[2] ~= ARGV[4] then return now end -- whoever changed it meanwhile has told it
+local q = nr and read_queue(nr)
+local kept = q and call('HGET', B .. 'q' .. nr, 'limits')
+if nr and (not q or q.rev ~= tonumber(ARGV[4])) then return now end -- whoever changed it meanwhile has told it
 if kept then
   local rules = cmsgpack.unpack(kept)
   for i = 5, #ARGV, 2 do

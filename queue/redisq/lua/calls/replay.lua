@@ -1,5 +1,5 @@
 #!lua
--- needs: replayoutcomes, changes, answers, memory, ended, overflow, agenda
+-- needs: replayoutcomes, changes, answers, memory, ended, overflow, agenda, stored
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -16,7 +16,7 @@
 begin()
 local answered = earlier_answer(ARGV[2])
 if answered then return answered end
-if memory_full() then out_of_memory() end
+if memory_full() then raise('OOM', NEARLY_OUT) end
 local nr = number_of(ARGV[3])
 if nr and M.first_expiry > 0 and M.first_expiry <= now then expire_due() end
 local q = nr and load(nr)

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: request, shares, lostleases, departures
+-- needs: request, shares, lostleases, departures, pause
 -- reads: mw, mc, mp
 -- for lanes: turns
 -- for limits: groupvisit
@@ -76,7 +76,7 @@ end
 -- which nothing in it is; it is never far ahead, so that it would heal.
 local function first_of(set, field)
   if M[field] > now + POLL then return nil end
-  local first = tonumber(call('ZRANGE', B .. set, 0, 0, 'WITHSCORES')[2])
+  local first = tonumber(call('ZRANGE', B .. set, '0', '0', 'WITHSCORES')[2])
   M[field] = min(first or math.huge, now + POLL + SECOND)
   return first
 end

@@ -13,7 +13,7 @@ begin()
 local function held(nr)
   local n = redis.pcall('ZCARD', B .. 'W' .. (nr or ''))
   if type(n) ~= 'number' or n == 0 then return 0 end
-  local first = call('ZRANGE', B .. 'W' .. nr, 0, 0, 'WITHSCORES')
+  local first = call('ZRANGE', B .. 'W' .. nr, '0', '0', 'WITHSCORES')
   return first[1] == '' and (n - 1) * 2 ^ -tonumber(first[2]) or n
 end
 

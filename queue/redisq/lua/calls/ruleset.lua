@@ -15,8 +15,8 @@ if group ~= ARGV[2] then
   local over = number_of(group)
   parent = over and call('HGET', B .. 'q' .. over, 'ruled')
 end
-local own = call('HGET', B .. 'q' .. nr, 'ruled')
-local out = { (parent or own) and call('HGET', B .. 'F', group) or '', parent or '', own or '', {} }
+local by_parent, own = parent or '', call('HGET', B .. 'q' .. nr, 'ruled') or ''
+local out = { by_parent .. own ~= '' and call('HGET', B .. 'F', group) or '', by_parent, own, {} }
 for name in string.gmatch(out[2] .. ' ' .. out[3], '%S+') do
   local v = call('HMGET', rule_key(name), 'rev', 'rule')
   table.insert(out[4], { name, tonumber(v[1]), call('HGET', B, is_field(name)) or '', v[2] })

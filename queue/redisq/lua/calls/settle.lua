@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- needs: held, ended, agenda, backlog, departures
+-- needs: held, ended, agenda, departures, stored
+-- for backlog: backlog
 -- reads: delivered, mw, mc, mp, ended_look
 -- for lanes: lanestate
 -- for limits: groups
@@ -289,7 +290,7 @@ local function settle(name, count, arg)
   elseif q.laned then
     lanestate.put_on_agenda_sooner(q)
   end
-  announce_room(q)
+  if backlogged(q) then announce_room(q) end
   if signals[1] then
     adapting[#adapting + 1] = { name = name, out = out, signals = signals, held = held_by_rate(q), came = came }
   end

@@ -18,9 +18,11 @@ local wrote
 
 local out, last, clk_off, offset, arg = {}, nil, nil, nil, 3
 for nr = 1, ARGV[2] + 0 do
-  local v = call('HMGET', B, ARGV[arg], 'clk', 'off', 'recheck')
+  local v = call('HMGET', B, ARGV[arg], 'clock', 'recheck')
   if not last then
-    last, clk_off, list = (v[2] or 0) + 0, (v[3] or 0) + 0, v[4]
+    list = v[3]
+    last, clk_off = 0, 0
+    if v[2] then last, clk_off = cmsgpack.unpack(v[2]) end
     offset = clock(last, clk_off)
   end
   local first, count = arg + 4, ARGV[arg + 3] + 0
@@ -92,9 +94,5 @@ for nr = 1, ARGV[2] + 0 do
   arg = first + count + 1
 end
 -- Of its clock the partition need not know each microsecond: what a tally has ahead of now counts as of now.
-if offset ~= clk_off then
-  call('HSET', B, 'clk', now, 'off', offset)
-elseif wrote and now >= last + 1000 then
-  call('HSET', B, 'clk', now)
-end
+if offset ~= clk_off or wrote and now >= last + 1000 then call('HSET', B, 'clock', cmsgpack.pack(now, offset)) end
 return out

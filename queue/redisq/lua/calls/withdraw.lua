@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: backlog
+-- needs: overflow
 -- for limits: groups
 -- for receiver: receiver
 --

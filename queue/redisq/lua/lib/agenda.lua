@@ -15,7 +15,7 @@ local function put_on_agenda(q, back, since)
     ripens = q.till or q.lapsed
   else
     ripens = q.first_due
-    if ripens == nil then ripens = tonumber(call('ZRANGE', B .. 't' .. q.nr, 0, 0, 'WITHSCORES')[2]) end
+    if ripens == nil then ripens = tonumber(call('ZRANGE', B .. 't' .. q.nr, '0', '0', 'WITHSCORES')[2]) end
     local from = -math.huge
     if q.laned then
       from = lanestate.can_depart_from(q)

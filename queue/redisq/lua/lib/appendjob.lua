@@ -1,4 +1,4 @@
--- needs: appendoutcomes, eta, lanestate, overflow, memory
+-- needs: appendoutcomes, eta, lanestate, overflow, memory, stored
 -- gives: decide_job
 --
 -- What becomes of a job that cannot just be put in at the end of the lane without a key: its id may be taken, the queue
@@ -89,7 +89,7 @@ local function refuse_for_own_bounds(q, h, counts, need)
   end
   local T = B .. 't' .. q.nr
   if h.not_before > now and q.msched > 0 and call('ZCARD', T) >= q.msched then
-    return refuse(counts, SCHEDULE_FULL, call('ZRANGE', T, 0, 0, 'WITHSCORES')[2] - now)
+    return refuse(counts, SCHEDULE_FULL, call('ZRANGE', T, '0', '0', 'WITHSCORES')[2] - now)
   end
 end
 

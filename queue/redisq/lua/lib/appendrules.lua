@@ -18,7 +18,7 @@ local asked, allows, keeps, resets, news, count = {}, {}, {}, {}, {}, 0
 -- argument; its asks are the third.
 local function ruling(bounds_text, of, first)
   local known, keys = bounds_of(bounds_text, by_letter), {}
-  list = M.recheck ~= 0 and M.recheck
+  list = M.recheck
   bounds, actions, levels, tallies, fresh, left, said, first_key = {}, {}, {}, {}, {}, {}, {}, first
   for n = 1, #of / KEY_BYTES do
     local bound, action, level = unpack_(KEY, of, KEY_BYTES * (n - 1) + 1)

@@ -9,12 +9,12 @@ local function check_dead_keys(name)
   call('ZCARD', B .. 'Y')
 end
 
--- retention_of returns a name, the number of its queue and how long its dead are kept: as the queue says, or without
--- one as it said when it was deleted; nil if there is neither a queue nor a dead job of that name.
+-- retention_of returns a queue by its name, or without one the name and how long its dead are kept, as the queue said
+-- when it was deleted; nil if there is neither a queue nor a dead job of that name.
 local function retention_of(name)
   local nr = number_of(name)
-  local v = nr and call('HMGET', B .. 'q' .. nr, 'retention.for', 'retention.max')
-  if v and v[1] then return { name = name, nr = nr, rfor = tonumber(v[1]), rmax = tonumber(v[2]) } end
+  local q = nr and read_queue(nr)
+  if q then return q end
   local kept = call('HGET', B .. 'R', name)
   if not kept then return nil end
   local rfor, rmax = unpack_('>I7I7', kept)

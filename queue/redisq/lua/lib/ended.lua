@@ -1,4 +1,4 @@
--- needs: leases, dead
+-- needs: leases, dead, stored
 --
 -- Jobs that end, and what is kept of them.
 

@@ -1,4 +1,4 @@
--- needs: lanes, pace
+-- needs: lanes, pace, stored
 -- gives: count_waiting, ahead_of, aside_eta, expected, is_exact
 --
 -- When a job is expected to depart.
@@ -55,7 +55,7 @@ end
 -- without a key.
 local function count_waiting(q)
   load_lanes(q)
-  local first = call('ZRANGE', B .. 'w' .. q.nr, 0, 0, 'WITHSCORES')[2]
+  local first = call('ZRANGE', B .. 'w' .. q.nr, '0', '0', 'WITHSCORES')[2]
   local counts = { waiting = call('ZCARD', B .. 'w' .. q.nr) + q.lw, lanes = first and 1 or 0, head = tonumber(first) }
   if not q.laned then return counts end
   for _, place in ipairs({ 'L', 'b', 'i' }) do

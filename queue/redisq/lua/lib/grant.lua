@@ -1,4 +1,4 @@
--- needs: unsent, request, shares
+-- needs: unsent, request, shares, stored
 -- gives: grant_job, write_departures, count_lost_slots
 --
 -- Jobs that leave, and those that would leave too late.

@@ -53,7 +53,7 @@ local function put_group_on_agenda(g)
     if call('ZCARD', B .. 'Y' .. g.nr) > 0 then
       e = from
     else
-      local first = call('ZRANGE', B .. 'R' .. g.nr, 0, 0, 'WITHSCORES')[2]
+      local first = call('ZRANGE', B .. 'R' .. g.nr, '0', '0', 'WITHSCORES')[2]
       if first then e = max(from, tonumber(first)) end
     end
   end

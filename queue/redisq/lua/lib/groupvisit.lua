@@ -1,4 +1,4 @@
--- needs: groups, agenda, request, shares, departures
+-- needs: groups, agenda, request, shares, departures, stored
 -- gives: visit_group
 --
 -- A visit to a group. Several members are open at once, each for one job at a time; all is written at the end, once a
@@ -37,8 +37,8 @@ end
 
 -- check_numbers raises if one of a queue's numbers is none. Anything that would stumble over it later would do so
 -- between the jobs of its siblings.
-local NUMBERS = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'cap', 'size', 'bytes', 'turn', 'cmax', 'lease',
-  'maxatt', 'rfor', 'rmax', 'rev' }
+local NUMBERS = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'cap', 'size', 'bytes', 'turn', 'cmax', 'refn',
+  'back', 'deferred', 'behind', 'maxbytes', 'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'hc' }
 
 local function check_numbers(q)
   for _, field in ipairs(NUMBERS) do
@@ -244,7 +244,7 @@ local function pass_over(v)
   local g = v.g
   for _, m in ipairs(v.aside) do shares.fall_short(m.tie) end
   if not v.aside[1] or call('ZCARD', v.key) > #v.aside or not call('ZSCORE', B .. 'a', g.nr) then return end
-  local first = tonumber(call('ZRANGE', v.rests, 0, 0, 'WITHSCORES')[2])
+  local first = tonumber(call('ZRANGE', v.rests, '0', '0', 'WITHSCORES')[2])
   if first then shares.first = min(shares.first or math.huge, max(ready_at(g), g.gsince, first)) end
   shares.pass(g.nr)
 end

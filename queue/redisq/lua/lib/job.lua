@@ -20,9 +20,6 @@ local JOB_BYTES = 512 -- what a job takes beside its id and its record, as jobsi
 local BEFORE_RECORD = 16 -- of what is stored, the kind, the instant and the stamp are no part of the record
 local ANY_BYTES = 2 ^ 53 -- the byte limit of a queue that has none
 
--- bytes_of is what a job takes of its queue's max_bytes, by the length of what is stored.
-local function bytes_of(id, stored) return #id + stored - BEFORE_RECORD + JOB_BYTES end
-
 -- byte_limit is the queue's max_bytes, or without one its share of the server's memory.
 local function byte_limit(q)
   if q.maxbytes > 0 then return q.maxbytes end
@@ -30,11 +27,6 @@ local function byte_limit(q)
 end
 
 local function job_key(nr, id) return B .. 'j' .. nr .. ':' .. id end
-local function time_at(job) return (unpack_('>I7', job, 2)) end
-local function cost_of(job)
-  local high, low = byte(job, 25, 26)
-  return high * 256 + low
-end
 
 -- note_expiries notes when jobs of q expire that have begun to wait or are scheduled: pairs of instant and id, and the
 -- first of those instants. If that is the first of the whole partition the watcher is told, unless it must be quiet.

@@ -123,7 +123,7 @@ local function can_depart_from(q)
   end
   if plain > 0 and not (q.ordered and call('ZSCORE', B .. 'b' .. q.nr, ZERO)) then return -math.huge end
   if q.again or call('ZCARD', B .. 'L' .. q.nr) > 0 or call('ZCARD', B .. 'i' .. q.nr) > 0 then return -math.huge end
-  local first = call('ZRANGE', B .. 'b' .. q.nr, 0, 0, 'WITHSCORES')[2]
+  local first = call('ZRANGE', B .. 'b' .. q.nr, '0', '0', 'WITHSCORES')[2]
   return first and first ~= 'inf' and tonumber(first) or nil
 end
 

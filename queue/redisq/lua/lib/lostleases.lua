@@ -1,4 +1,5 @@
--- needs: held, ended, agenda, backlog
+-- needs: held, ended, agenda, stored
+-- for backlog: backlog
 --
 -- Leases that ran out are ended; of dead jobs those whose retention has passed are forgotten.
 
@@ -77,7 +78,7 @@ local function end_lost_lease(nr, id, member)
     note_expiry_again(q, id, true)
     call('HSET', B .. 'f' .. nr, id, pack_lease(f))
   end
-  announce_room(q)
+  if backlogged(q) then announce_room(q) end
   local e = put_on_agenda(q, 'LT')
   if e and (pulled and nr ~= pulled or not pulled and q.pull) then wake_for(e, q) end
   save(q)
@@ -99,7 +100,7 @@ local function forget_dead(name)
   local k = retention_of(name)
   if not k then return end
   trim_dead(k)
-  local oldest = tonumber(call('ZRANGE', B .. 'd:' .. name, 0, 0, 'WITHSCORES')[2])
+  local oldest = tonumber(call('ZRANGE', B .. 'd:' .. name, '0', '0', 'WITHSCORES')[2])
   if oldest then call('ZADD', B .. 'y', oldest + k.rfor, name) end
 end
 

@@ -8,7 +8,7 @@ local function parent_of(name) return string.match(name, '^(.*)%.') end
 -- save_links writes the field also, by which load knows that there are limits or a group.
 local function save_links(q)
   local also = (q.limits and '1' or '0') .. ':' .. (q.group and q.group.nr or '')
-  if also == '0:' then call('HDEL', B .. 'q' .. q.nr, 'also') else call('HSET', B .. 'q' .. q.nr, 'also', also) end
+  call('HSET', B .. 'q' .. q.nr, 'also', also ~= '0:' and also or '')
 end
 
 -- rest_as_on_agenda takes a queue off the agenda and lets it rest in its group until the same instant.
@@ -51,9 +51,9 @@ end
 -- join_group makes an existing queue a child of the one that is being made.
 local function join_group(g, nr)
   local key = B .. 'q' .. nr
-  local v = call('HMGET', key, 'also', 'lw', 'laned')
-  local waiting = call('ZCARD', B .. 'w' .. nr) + (v[3] and tonumber(v[2]) or 0)
-  call('HSET', key, 'also', (v[1] and sub(v[1], 1, 1) or '0') .. ':' .. g.nr, 'told', waiting, 'finish', 0)
+  local q = read_queue(nr)
+  local waiting = call('ZCARD', B .. 'w' .. nr) + (q.laned and tonumber(call('HGET', key, 'lw')) or 0)
+  call('HSET', key, 'also', (q.also and sub(q.also, 1, 1) or '0') .. ':' .. g.nr, 'told', waiting, 'finish', 0)
   set(g, 'gwaiting', g.gwaiting + waiting)
   set(g, 'gmembers', g.gmembers + (waiting > 0 and 1 or 0))
   rest_as_on_agenda(nr, g)

@@ -8,8 +8,11 @@
 --   memory_share   of the server's memory that a queue without max_bytes may take; 0 if nothing bounds it
 
 local MEMORY_SHARE, MEMORY_MARGIN, MOST_MARGIN = 4, 10, 2 ^ 30 -- a quarter; a tenth, at most 1 GiB
+local NEARLY_OUT = 'nearly out of memory: what is left is for what frees some'
 
-local function look_at_memory()
+-- memory_full reports whether nothing may come in.
+local function memory_full()
+  if now < M.memory_until then return M.memory_left < 1 end
   local info = call('INFO', 'memory')
   local function number(field) return tonumber(string.match(info, '\n' .. field .. ':(%d+)')) or 0 end
   local limit = number('maxmemory')
@@ -21,11 +24,6 @@ local function look_at_memory()
     M.memory_left = floor(free / 2 / (tonumber(call('HGET', B, 'partitions')) or 1))
   end
   M.memory_until = now + (M.memory_left > 0 and SECOND or SECOND / 10)
-end
-
--- memory_full reports whether nothing may come in.
-local function memory_full()
-  if now >= M.memory_until then look_at_memory() end
   return M.memory_left < 1
 end
 
@@ -35,4 +33,3 @@ local function took(bytes)
   if M.memory_left < 1 then M.memory_until = 0 end
 end
 
-local function out_of_memory() raise('OOM', 'nearly out of memory: what is left is for what frees some') end

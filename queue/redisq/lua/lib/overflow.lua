@@ -1,4 +1,4 @@
--- needs: pace
+-- needs: pace, stored
 --
 -- Jobs on the overflow, and the backlog that they make.
 --
@@ -16,11 +16,6 @@ local function load_overflow(q)
   local v = call('HMGET', Q, 'deferred.max_jobs', 'deferred.max_age', 'overflow', unpack(OVERFLOW))
   q.dmax, q.dage, q.defers = tonumber(v[1]) or 0, tonumber(v[2]) or 0, v[3] == 'defer'
   for i, field in ipairs(OVERFLOW) do q[field] = q[field] or tonumber(v[3 + i]) or 0 end
-end
-
--- expires_at returns when a job expires whose record has its flags at that byte of s.
-local function expires_at(s, flags)
-  return byte(s, flags) % (2 * EXPIRES) >= EXPIRES and unpack_('>I7', s, flags + 1) or math.huge
 end
 
 -- remembered returns the job that the queue knows under an id, and of a deferred one its ticket's number and whether it
@@ -151,3 +146,15 @@ local function retry_after(q, jobs)
   end
   return max(wait, 1000)
 end
+
+-- track_backlog keeps the list of queues with a backlog.
+local function track_backlog(q)
+  if backlogged(q) then call('ZADD', B .. 'o', 'NX', now, q.name) else call('ZREM', B .. 'o', q.name) end
+end
+
+-- Until the first of those on the overflow fits, of which the last Readmit found that it does not, there is no room.
+local function readmit_room(q)
+  if q.headneed > 0 and not fits_readmission(q, q.headneed) then return 0 end
+  return max(0, min(q.mark - q.back, q.cap - q.size))
+end
+local function readmit_batch(q) return min(500, max(1, ceil(q.mark / 4))) end

@@ -26,29 +26,17 @@ local function begin()
   if M.first_chore > latest then M.first_chore = now end
 end
 
--- run_id names this run of the server. One that was restarted, or took over from its master, may have lost its last
--- writes, so the run is the epoch of fences and buckets. run_since is when it was first seen; 0 in the run in which
--- the store was made.
-local function run_id() return sub(string.match(call('INFO', 'server'), 'run_id:(%x+)'), 1, 8) end
-
-local function check_run()
-  local run = run_id()
-  if run ~= M.run then M.run, M.run_since = run, now end
-end
-
 -- finish writes the fields that have changed.
 local function finish()
   M.clk = now
-  local args = {}
+  local is, args = pack_partition(M), {}
   for i = 1, #PARTITION do
-    local field = PARTITION[i]
-    local value = M[field]
-    if value ~= was[i] then
-      args[#args + 1] = field
-      args[#args + 1] = value
-      was[i] = value
+    if is[i] ~= was[i] then
+      args[#args + 1] = PARTITION[i]
+      args[#args + 1] = is[i]
     end
   end
+  was = is
   if args[1] then call('HSET', B, unpack(args)) end
 end
 

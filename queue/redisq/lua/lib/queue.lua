@@ -42,7 +42,7 @@ end
 -- Each makes a part of the script (see parts.lua) and then calls the first function of it; nil where a script has no
 -- such part.
 local with_lanes, with_limits, with_receiver, with_rules, expire_due, visit_one, adapt_rate
-local log_lapse, write_audit
+local log_lapse, write_audit, announce_room
 
 -- load returns a queue by its number, or nil. Its fields are in fields.go.
 local function load(nr)
@@ -77,6 +77,7 @@ end
 
 local function save(q)
   local args = {}
+  pack_changed(q, q.changes, args)
   for field in pairs(q.changes) do
     args[#args + 1] = field
     args[#args + 1] = q[field]

@@ -1,4 +1,4 @@
--- needs: lostleases
+-- needs: run, lostleases
 --
 -- A call of reserve: who asks, and what the answer is put together from.
 
@@ -9,10 +9,10 @@ local last = call('GET', grant_key)
 if last then last = cmsgpack.unpack(last) end
 if ARGV[9] ~= '' then
   pulled = number_of(ARGV[9])
-  local v = pulled and call('HMGET', B .. 'q' .. pulled, 'n', 'pull')
-  if not v or not v[1] then return { -1 } end
+  local q = pulled and read_queue(pulled)
+  if not q then return { -1 } end
   -- One that repeats a request is answered whatever has become of the queue's spec.
-  if v[2] ~= '1' and (not last or tonumber(ARGV[5]) > last[1]) then return { -2 } end
+  if not q.pull and (not last or tonumber(ARGV[5]) > last[1]) then return { -2 } end
 end
 local lost, answers, answering, granted, bytes, lates = {}, {}, nil, {}, 0, 0
 local free_handlers = tonumber(ARGV[6]) -- handlers

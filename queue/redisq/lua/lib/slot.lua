@@ -8,7 +8,7 @@ local function raise(code, text) error({ err = code .. ' ' .. text }) end
 -- types, as it finds one set empty. It takes a plain set for a sorted one, so each is looked at again before it is
 -- written (see check_keys).
 local function check_slot()
-  local here = redis.pcall('ZINTERCARD', 4, B .. '?', B .. 'a', B .. 's', B .. 'l')
+  local here = redis.pcall('ZINTERCARD', '4', B .. '?', B .. 'a', B .. 's', B .. 'l')
   if type(here) ~= 'table' then return end
   if string.find(here.err, '^WRONGTYPE') then error(here) end
   raise('TRYAGAIN', 'the slot of ' .. B .. ' is being moved')

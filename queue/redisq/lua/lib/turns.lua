@@ -1,4 +1,4 @@
--- needs: lanestate, turnorder, departures
+-- needs: lanestate, turnorder, departures, stored
 -- gives: visited_lane, first_id, first_job, begin_turns, next_turn, has_lane_by, pass_over, note_departure, write_turns
 --
 -- A visit to a queue with lanes: whose turn it is. All is worked out in memory; write_turns writes it at the end.

@@ -1,12 +1,13 @@
--- needs: ended, backlog
+-- needs: ended, stored
+-- for backlog: backlog
 --
 -- Jobs that end without having left: cancelled, purged or expired.
 
 -- find_first_expiry notes anew when the first job of a queue, and of the partition, expires.
 local function find_first_expiry(q)
-  local first = call('ZRANGE', B .. 'T' .. q.nr, 0, 0, 'WITHSCORES')[2]
+  local first = call('ZRANGE', B .. 'T' .. q.nr, '0', '0', 'WITHSCORES')[2]
   if first then call('ZADD', B .. 'T', first, q.nr) else call('ZREM', B .. 'T', q.nr) end
-  M.first_expiry = tonumber(call('ZRANGE', B .. 'T', 0, 0, 'WITHSCORES')[2]) or 0
+  M.first_expiry = tonumber(call('ZRANGE', B .. 'T', '0', '0', 'WITHSCORES')[2]) or 0
 end
 
 -- forget_expiries takes jobs off the set of those that expire.
@@ -28,7 +29,7 @@ local function end_removed(q, ids, state)
   give_places_back(q, freeing)
   if q.expiring then forget_expiries(q, ids) end
   remember_ended(q, ids)
-  announce_room(q)
+  if backlogged(q) then announce_room(q) end
 end
 
 -- remove_from_lane takes jobs out of a lane in which they wait.

@@ -1,4 +1,4 @@
--- needs: grant, agenda
+-- needs: grant, agenda, stored
 -- for changes: changes
 -- gives: close_turns, delay_after_restart, in_lanes, count_leased, visit_one
 --
@@ -21,8 +21,8 @@ local function become_ready(nr, first_due)
   if q.lapsed then
     log_lapse(q)
     if q.group == q then set(q, 'gsince', q.lapsed) end
-    call('HSET', B .. 'q' .. nr, 'paused', '')
-    read_pause(q, '')
+    set_pause(q, '')
+    save(q)
   end
   local T, F = B .. 't' .. nr, B .. 'f' .. nr
   local ids, ripe = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, 100), {}
@@ -205,7 +205,7 @@ local function visit_queue(nr, e)
   end
   if q.laned or q.expiring or q.epoch ~= M.run then check_keys(q) end
   -- For put_on_agenda: read before anything is written, as the key may be somebody else's.
-  q.first_due = tonumber(call('ZRANGE', B .. 't' .. nr, 0, 0, 'WITHSCORES')[2]) or false
+  q.first_due = tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or false
   q.timer = call('ZSCORE', agenda_key(q, 's'), nr)
   if not delay_after_restart(q, q.cmax) and e < now and not (q.receiver and q.receiver.opened > 0) then
     if q.limits then count_lost_slots(nr, q.name, limits.slots(q, now - e)) elseif q.n > 0 then
