@@ -149,6 +149,9 @@ func (s Space) Filling() bool { return s.Limit > 0 && s.Stop-s.Used < min(s.Stop
 type Drainer struct {
 	Client
 	LastSeen time.Time
+	// Outflow is how many jobs a second it was granted over the last 10 to 20 s; 0 also where the engine does not count
+	// it, as boltq, whose one process drains it alone.
+	Outflow float64
 }
 
 // JobInfo is where a job is.

@@ -84,7 +84,7 @@ func TestQueueLifecycle(t *testing.T) {
 	}
 	f.do("PATCH", email, "").want(t, 405)
 	f.do("GET", "/v1/drainers", "").want(t, 200, "drainers", []any{map[string]any{
-		"id": "c1", "name": "host:1", "version": "v1", "last_seen": "2026-05-04T03:02:01.123456Z",
+		"id": "c1", "name": "host:1", "version": "v1", "last_seen": "2026-05-04T03:02:01.123456Z", "share": 1.,
 	}})
 	f.do("GET", "/readyz", "").want(t, 200, "status", "ready")
 	f.do("GET", "/metrics", "").want(t, 404)

@@ -258,22 +258,27 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Dra
 		t.Held += r.int()
 		t.Deferred += r.int()
 		t.Dead += r.int()
+		if last := micros(r.int()); last.After(drainers.Last) {
+			drainers.Last = last
+		}
+		now := r.int()
+		if at := micros(now); at.After(drainers.Now) {
+			drainers.Now = at
+		}
 		for c := r.list(); c.more(); {
 			d := queue.Drainer{Client: queue.Client{ID: c.text()}, LastSeen: micros(c.int())}
-			d.Name, d.Version = c.text(), c.text()
+			d.Name, d.Version, d.Outflow = c.text(), c.text(), outflow(c.int(), c.int(), c.int(), now)
 			at, ok := seen[d.ID]
 			if !ok {
 				seen[d.ID] = len(drainers.Seen)
 				drainers.Seen = append(drainers.Seen, d)
-			} else if d.LastSeen.After(drainers.Seen[at].LastSeen) {
-				drainers.Seen[at] = d
+				continue
 			}
-		}
-		if last := micros(r.int()); last.After(drainers.Last) {
-			drainers.Last = last
-		}
-		if now := micros(r.int()); now.After(drainers.Now) {
-			drainers.Now = now
+			d.Outflow += drainers.Seen[at].Outflow
+			if before := drainers.Seen[at].LastSeen; before.After(d.LastSeen) {
+				d.LastSeen = before
+			}
+			drainers.Seen[at] = d
 		}
 		if r.err != nil {
 			return t, drainers, r.err

@@ -108,6 +108,11 @@ func TestRedisUsers(t *testing.T) {
 	case <-time.After(redistest.Patience):
 		t.Error("a drainer is not woken")
 	}
+	// An ingress tells what each drainer was granted.
+	d, err := in.Drainers(ctx)
+	if s.do("tell the drainers", err); len(d.Seen) == 0 || d.Seen[0].Outflow == 0 {
+		t.Errorf("an ingress is told of %+v", d)
+	}
 	// A drainer learns which apps there are.
 	page, err := out.DocumentsSince(ctx, 0, 10)
 	if s.do("read documents", err); len(page.Documents) == 0 {

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Sum up a partition, and list the clients seen lately.
 --
--- Returns  {queues, waiting, scheduled, leased, held, deferred, dead, clients, when a drainer was last seen or 0, now},
---          clients four entries each: id, last seen, name, version
+-- Returns  {queues, waiting, scheduled, leased, held, deferred, dead, when a drainer was last seen or 0, now, clients},
+--          clients seven entries each: id, last seen, name, version, what was granted: step of 10 s, in it, before
 
 begin()
 local clients = {}
@@ -14,7 +14,9 @@ for i = 1, #seen, 2 do
   local named = packed and cmsgpack.unpack(packed) or { '', '' }
   clients[#clients + 1] = named[1]
   clients[#clients + 1] = named[2]
+  local grant = call('GET', B .. 'g:' .. seen[i])
+  for _, n in ipairs(grant and cmsgpack.unpack(grant)[5] or { 0, 0, 0 }) do clients[#clients + 1] = n end
 end
 return { tonumber(call('HGET', B, 'queues')) or 0, M.waiting, M.scheduled, M.leased,
-  tonumber(call('HGET', B, 'held')) or 0, M.deferred, M.dead, clients,
-  tonumber(call('ZRANGE', B .. 'c', -1, -1, 'WITHSCORES')[2]) or 0, now }
+  tonumber(call('HGET', B, 'held')) or 0, M.deferred, M.dead,
+  tonumber(call('ZRANGE', B .. 'c', -1, -1, 'WITHSCORES')[2]) or 0, now, clients }
