@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -70,11 +70,15 @@ func Open(o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, ops.Misuse(fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err))
 	}
-	sender, err := otlptracehttp.New(context.Background())
+	sender, err := newSender()
 	if err != nil {
-		return nil, ops.Misuse(fmt.Errorf("the receiver of traces: %w", err))
+		return nil, err
 	}
-	out := &exporter{SpanExporter: sender, spans: spans, most: int64(most), log: o.Logger}
+	sends, err := otlptrace.New(context.Background(), sender)
+	if err != nil {
+		return nil, err
+	}
+	out := &exporter{SpanExporter: sends, spans: spans, most: int64(most), log: o.Logger}
 	out.life, t.stop = context.WithCancel(context.Background())
 	batches := sdktrace.NewBatchSpanProcessor(out, sdktrace.WithMaxQueueSize(most))
 	t.provider = sdktrace.NewTracerProvider(

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -40,7 +39,7 @@ func New(t testing.TB) *Receiver {
 	r := &Receiver{}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
-		var sent collector.ExportTraceServiceRequest
+		var sent tracev1.TracesData // on the wire an ExportTraceServiceRequest, whose package brings gRPC along
 		if err == nil {
 			err = proto.Unmarshal(body, &sent)
 		}

@@ -1,0 +1,135 @@
+package tracing
+
+import (
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock/penstock/internal/ops"
+)
+
+// receiving answers requests in place of a network.
+type receiving func(*http.Request) *http.Response
+
+func (f receiving) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+func answer(status int, body string, header ...string) *http.Response {
+	res := &http.Response{
+		StatusCode: status, Status: fmt.Sprint(status, " ", http.StatusText(status)), Header: http.Header{},
+		Body: io.NopCloser(strings.NewReader(body)),
+	}
+	for i := 0; i < len(header); i += 2 {
+		res.Header.Set(header[i], header[i+1])
+	}
+	return res
+}
+
+func TestSenderPostsWhatTheEnvironmentSays(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/base/")
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-other=1")
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "Authorization=Basic%20abc=, x-team = mail")
+	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1500")
+	s, err := newSender()
+	if err != nil || s.client.Timeout != 1500*time.Millisecond {
+		t.Fatal(err)
+	}
+	sent := []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{{Name: "send q"}}}}}}
+	s.client.Transport = receiving(func(r *http.Request) *http.Response {
+		h := r.Header
+		if r.URL.String() != "http://collector:4318/base/v1/traces" || h.Get("Authorization") != "Basic abc=" ||
+			h.Get("X-Team") != "mail" || h.Get("X-Other") != "" || h.Get("Content-Type") != "application/x-protobuf" {
+			t.Errorf("%s %v", r.URL, h)
+		}
+		unpacked, err := gzip.NewReader(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(unpacked)
+		var got tracepb.TracesData
+		if err := proto.Unmarshal(body, &got); err != nil || got.ResourceSpans[0].ScopeSpans[0].Spans[0].Name != "send q" {
+			t.Errorf("%v, %v", &got, err)
+		}
+		return answer(200, "")
+	})
+	if err := s.UploadTraces(t.Context(), sent); err != nil {
+		t.Error(err)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://collector/as/it/is")
+	if s, err := newSender(); err != nil || s.url != "https://collector/as/it/is" {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+func TestSenderTriesAgainWhereThatHelps(t *testing.T) {
+	ok, refused := answer(200, ""), "400 Bad Request: \"no\""
+	for name, c := range map[string]struct {
+		answers []*http.Response
+		took    time.Duration
+		fails   string
+	}{
+		"taken":              {[]*http.Response{ok}, 0, ""},
+		"refused":            {[]*http.Response{answer(400, "no")}, 0, refused},
+		"away, then back":    {[]*http.Response{answer(503, ""), answer(502, ""), ok}, 15 * time.Second, ""},
+		"wants to be spared": {[]*http.Response{answer(429, "", "Retry-After", "20"), ok}, 20 * time.Second, ""},
+		"says nonsense":      {[]*http.Response{answer(429, "", "Retry-After", "-9"), ok}, 5 * time.Second, ""},
+		"away for long": {
+			[]*http.Response{answer(503, ""), answer(503, ""), answer(503, ""), answer(503, "gone")}, time.Minute, "gone",
+		},
+		"some are rejected": {[]*http.Response{answer(200, "\x0a\x06\x08\x03\x12\x02no")}, 0, `rejected 3 spans: "no"`},
+		"warns":             {[]*http.Response{answer(200, "\x0a\x04\x12\x02no")}, 0, `rejected 0 spans: "no"`},
+		"none are rejected": {[]*http.Response{answer(200, "\x0a\x02\x08\x00")}, 0, ""},
+		"answers nonsense":  {[]*http.Response{answer(200, "\x0a\xff<html>")}, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				n := 0
+				s := &sender{url: "http://collector/v1/traces", client: &http.Client{
+					Transport: receiving(func(r *http.Request) *http.Response {
+						_, _ = io.Copy(io.Discard, r.Body)
+						n++
+						return c.answers[n-1]
+					}),
+				}, headers: http.Header{}}
+				begin := time.Now()
+				err := s.UploadTraces(ctx, nil)
+				if (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+					t.Errorf("%v, want %q", err, c.fails)
+				}
+				if took := time.Since(begin); took != c.took || n != len(c.answers) {
+					t.Errorf("%d requests in %v, want %d in %v", n, took, len(c.answers), c.took)
+				}
+			})
+		})
+	}
+}
+
+func TestSenderRefuses(t *testing.T) {
+	for name, value := range map[string]string{
+		"TIMEOUT": "10s", "TRACES_TIMEOUT": "0", "COMPRESSION": "zstd", "HEADERS": "secret", "TRACES_HEADERS": "a=%zz",
+		"CERTIFICATE": "/nowhere", "CLIENT_CERTIFICATE": "/nowhere", "CLIENT_KEY": "/nowhere",
+		"TRACES_CERTIFICATE": "/dev/null",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("OTEL_EXPORTER_OTLP_"+name, value)
+			_, err := newSender()
+			if !ops.IsMisuse(err) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	if s, err := newSender(); err != nil || s.url != "http://localhost:4318/v1/traces" {
+		t.Errorf("by default: %v, %v", s, err)
+	}
+}
