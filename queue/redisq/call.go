@@ -91,7 +91,7 @@ func (e *Engine) runOnce(ctx context.Context, s script, partition int, args ...a
 	}
 	client, keys := sendingOnce{e.client}, []string{e.keys[partition]}
 	c := s().EvalSha(ctx, client, keys, args...)
-	if redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
+	if c.Err() != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
 		c = s().Eval(ctx, client, keys, args...)
 	}
 	return c.Result()
