@@ -68,20 +68,26 @@ func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 	ahead := o.ahead(min(o.waiting, o.place*(o.others+1)+o.others), o.gap)
 	goes, _ := q.resumesAt(now)
 	v := q.ownVerdict(goes, ahead)
-	own := o.lane.stopsUntil(now)
-	if b, p, limited := o.lane.pacing(now, now); limited {
-		if own != 0 {
-			b = p.Rise(b, own)
-		}
-		own = p.ETA(b, max(goes, own), o.place)
-	}
-	if own > v.at {
+	if own := o.lane.eta(goes, now, o.place); own > v.at {
 		v = etaVerdict{at: own, by: cause.LaneRate, queue: q}
 	}
 	if t := q.groupVerdict(o.groupLoad, o.costBounds, ahead, 0, goes); t.at > v.at {
 		return t
 	}
 	return v
+}
+
+// eta is when a lane lets a job depart, not before goes, with that much cost ahead of it there.
+func (ln *lane) eta(goes, now leaky.Instant, ahead int64) leaky.Instant {
+	stop := ln.stopsUntil(now)
+	b, p, limited := ln.pacing(now, now)
+	if !limited {
+		return stop
+	}
+	if stop != 0 {
+		b = p.Rise(b, stop)
+	}
+	return p.ETA(b, max(goes, stop), ahead)
 }
 
 // ownVerdict is by the queue's own paces. A parent's own jobs are bound only by the group's.

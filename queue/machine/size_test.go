@@ -12,7 +12,6 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/jobrecord"
 	"github.com/penstock/penstock/queue/machine"
 )
 
@@ -25,16 +24,19 @@ var (
 // TestSize measures what queues and lanes cost, by how many there are: memory, and time. `make simulate-size` does so
 // with 10,000,000 queues and 100,000,000 lanes, prints tables and draws the times.
 func TestSize(t *testing.T) {
+	defer boundMemory()()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	queues, lanes := sizeTable{of: "queues"}, sizeTable{of: "lanes at a time"}
 	for alive := 1000; alive <= *sizeQueues; alive *= 10 {
-		queues.rows = append(queues.rows, measureQueues(alive))
+		queues.add(measureQueues(alive))
 	}
 	levels := 0
 	for alive := 1000; alive <= *sizeLanes/100; alive *= 10 {
 		levels++
 	}
 	for alive := 1000; alive <= *sizeLanes/100; alive *= 10 {
-		lanes.rows = append(lanes.rows, measureLanes(alive, *sizeLanes/levels))
+		lanes.add(measureLanes(alive, *sizeLanes/levels))
 	}
 	t.Log("\n" + queues.markdown() + "\n" + lanes.markdown())
 	queues.check(t)
@@ -53,25 +55,23 @@ type sizeWorld struct {
 	*machine.Machine
 	now     leaky.Instant
 	request uint64
-	records sameRecord
 	tookBy  [operations]tookTimes
 }
 
 func newSizeWorld() *sizeWorld {
 	return &sizeWorld{
 		Rand: rand.New(rand.NewPCG(1, 1)), Machine: machine.New(1), now: 1_700_000_000_000_000,
-		records: newSameRecord(),
 	}
 }
 
-// do times a call and what makes its commit durable, for each of n queues or jobs.
+// do takes the processor time of a call and what makes its commit durable, for each of n queues or jobs.
 func (w *sizeWorld) do(op operation, n int, call func()) {
-	began := time.Now()
+	began := processorTime()
 	call()
 	if c := w.Collect(w.now); c != nil {
 		w.Durable(c.Number, w.now)
 	}
-	w.tookBy[op].add(time.Since(began) / time.Duration(max(1, n)))
+	w.tookBy[op].add((processorTime() - began) / time.Duration(max(1, n)))
 	w.Signals()
 }
 
@@ -118,29 +118,24 @@ func (w *sizeWorld) drain(most int) int {
 	w.request++
 	r := queue.ReserveRequest{Client: queue.Client{ID: "drainer"}, Number: w.request, Max: most}
 	var g *machine.Granting
-	began := time.Now()
+	began := processorTime()
 	g, err := w.Reserve(w.now, r)
 	if c := w.Collect(w.now); c != nil {
 		w.Durable(c.Number, w.now)
 	}
-	took := time.Since(began)
+	took := processorTime() - began
 	if err != nil {
 		panic(err)
 	}
-	g.Read(w.records)
-	if bad := w.Jobs(w.now, g); len(bad) > 0 {
-		panic(bad[0].Err)
-	}
-	n := len(g.Reserved.Jobs)
+	leases := g.Leases()
+	n := len(leases)
 	if n == 0 {
 		return 0
 	}
 	w.tookBy[opReserve].add(took / time.Duration(n))
 	ends := make([]queue.Settlement, n)
-	for i, j := range g.Reserved.Jobs {
-		ends[i] = queue.Settlement{
-			Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Deliver,
-		}
+	for i, d := range leases {
+		ends[i] = queue.Settlement{Lease: d.Lease, Verdict: queue.Deliver}
 	}
 	w.do(opSettle, n, func() { w.Settle(w.now, ends) })
 	return n
@@ -169,24 +164,6 @@ func (w *sizeWorld) drainAll() {
 
 func (w *sizeWorld) pass(d time.Duration) { w.now = w.now.Add(d) }
 
-// sameRecord has the same record for each job.
-type sameRecord struct{ record []byte }
-
-func newSameRecord() sameRecord {
-	j := queue.Job{Queue: "q", ID: "1", Payload: []byte("{}")}
-	j.Normalize()
-	return sameRecord{append(make([]byte, 8+8+8+1+1), jobrecord.Pack(&j)...)}
-}
-
-func (s sameRecord) Table([]byte) machine.Table { return sameRecordTable{of: s} }
-
-type sameRecordTable struct {
-	machine.Table
-	of sameRecord
-}
-
-func (t sameRecordTable) Get([]byte) []byte { return t.of.record }
-
 // heapBytes is what is in use once nothing is left to collect.
 func heapBytes() float64 {
 	runtime.GC()
@@ -196,13 +173,11 @@ func heapBytes() float64 {
 	return float64(s.HeapAlloc)
 }
 
-// collectAt is by how many percent memory grows between collections: ten million queues shall not need the room of
-// twenty.
-func collectAt(alive int) int {
-	if alive >= 10_000_000 {
-		return 20
-	}
-	return 100
+// boundMemory has memory collected when it grows to five times what lives, or to 15 GB: ten million queues shall not
+// need the room of twenty.
+func boundMemory() (restore func()) {
+	percent, limit := debug.SetGCPercent(400), debug.SetMemoryLimit(15<<30)
+	return func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }
 }
 
 func progress(format string, args ...any) {
@@ -220,7 +195,6 @@ func tenantQueue() machine.SpecText {
 
 // measureQueues makes queues, which get jobs, are drained, idle and are deleted.
 func measureQueues(alive int) sizeRow {
-	defer debug.SetGCPercent(debug.SetGCPercent(collectAt(alive)))
 	w, began := newSizeWorld(), time.Now()
 	row := sizeRow{alive: alive}
 	empty := heapBytes()
@@ -234,23 +208,19 @@ func measureQueues(alive int) sizeRow {
 	}
 	row.memory = per()
 	progress("%d queues made: %.0f B each, %v", alive, row.memory, time.Since(began).Round(time.Second))
-	for from := 0; from < alive; from += mostWaiting {
-		to := min(alive, from+mostWaiting)
-		for i := from; i < to; i++ {
-			w.append(sizeJob(w, i))
-		}
-		if from == 0 {
-			row.withJob = row.memory + (per()-row.memory)*float64(alive)/float64(to)
-			progress("%d of them have a job: %.0f B each, %v", to, row.withJob, time.Since(began).Round(time.Second))
-		}
-		w.drainAll()
-		w.forget(alive)
+	some := min(alive, mostWaiting)
+	for i := range some {
+		w.append(sizeJob(w, i))
 	}
+	row.withJob = row.memory + (per()-row.memory)*float64(alive)/float64(some)
+	progress("%d of them have a job: %.0f B each, %v", some, row.withJob, time.Since(began).Round(time.Second))
+	w.drainAll()
+	w.forget(alive)
 	row.idleAgain = per()
 	progress("%d queues are idle again: %.0f B each, %v", alive, row.idleAgain, time.Since(began).Round(time.Second))
 	made := w.tookBy[opPut]
 	w.tookBy = [operations]tookTimes{opPut: made} // from here on, in no order
-	for range min(mostSteps, 10*alive) {
+	for range min(mostSteps, 2*alive) {
 		w.append(sizeJob(w, w.IntN(alive)))
 		w.pass(time.Millisecond)
 		w.drain(1)
@@ -277,7 +247,6 @@ func sizeJob(w *sizeWorld, i int) queue.Job {
 
 // measureLanes lets lanes come and go in one queue, each with one job, so many at a time.
 func measureLanes(alive, total int) sizeRow {
-	defer debug.SetGCPercent(debug.SetGCPercent(collectAt(alive)))
 	w, began := newSizeWorld(), time.Now()
 	row := sizeRow{alive: alive}
 	w.put(specText(queue.Spec{

@@ -85,6 +85,12 @@ type sizeTable struct {
 	rows []sizeRow
 }
 
+// add adds a row, and tells it.
+func (s *sizeTable) add(r sizeRow) {
+	s.rows = append(s.rows, r)
+	progress("%s\n%s", s.of, (&sizeTable{of: s.of, rows: []sizeRow{r}}).markdown())
+}
+
 func (s *sizeTable) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s | bytes of each, with a job, idle again |", s.of)

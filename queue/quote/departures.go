@@ -3,51 +3,33 @@ package quote
 import (
 	"cmp"
 	"iter"
-	"math"
 	"slices"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
 )
 
-// departures lets the backlog leave, on paper, and yields each job with when it would depart. One that expires before
-// uses no slot. Limits and the group hold as they do for an ETA.
-func (b *Backlog) departures(i *queue.Info, out *etaModel) iter.Seq2[waiting, leaky.Instant] {
-	return func(yield func(waiting, leaky.Instant) bool) {
-		now := goes(i)
-		own := out.own
-		if own == nil {
-			own = &paces{}
-		}
-		p, bucket := own.Pacer, own.bucket
-		p.Horizon = math.MaxInt64 // whatever it takes
-		gone, jobs := int64(0), int64(0)
-		lanes := make([]leaky.Bucket, len(b.lanes))
+// departures lets the backlog leave, on paper, and yields each job with when it would depart, and whether it expires
+// before: then it uses no slot.
+func (b *Backlog) departures(out *machine.Forecast) iter.Seq2[waiting, departure] {
+	return func(yield func(waiting, departure) bool) {
 		order := b.upcoming()
 		for !order.empty() {
-			w := order.next(now, p.Next(bucket, now))
-			goes := max(now, w.due)
-			// A lane without a rate lets everything go, and its bucket stays empty.
-			lane := i.Spec.Lanes.Of(b.lanes[w.lane]).Pacer()
-			lane.Horizon = p.Horizon
-			departs := max(
-				p.Next(bucket, goes), lane.Next(lanes[w.lane], goes), own.limitsETA(now, gone),
-				out.groupETA(now, gone, 0, jobs-i.Waiting),
-			)
-			if !yield(w, departs) {
+			w := order.next(out.Goes(), out.Slot())
+			at, expired := out.Depart(b.lanes[w.lane], w.due, w.expires, w.cost)
+			if !yield(w, departure{at, expired}) {
 				return
 			}
-			if w.expiresBefore(departs) {
-				continue
-			}
-			p.Take(&bucket, goes, w.cost) // if it cannot, those behind leave centuries from now as well
-			lane.Take(&lanes[w.lane], goes, w.cost)
-			gone, jobs = gone+w.cost, jobs+1
 		}
 	}
 }
 
-func (w *waiting) expiresBefore(at leaky.Instant) bool { return w.expires != 0 && w.expires < at }
+// departure is when a job departs, or would if it did not expire before.
+type departure struct {
+	at      leaky.Instant
+	expired bool
+}
 
 // upcoming is the jobs that are still to leave.
 type upcoming struct {

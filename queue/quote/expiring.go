@@ -2,6 +2,7 @@ package quote
 
 import (
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
 )
 
 // Expiring is how many of the jobs that wait would expire before they leave.
@@ -18,30 +19,30 @@ type Expiring struct {
 // appends, and a paused queue is resumed now. Jobs of several lanes leave in about their
 // order. Its error is a *FieldError.
 func (r Request) Expiring(i *queue.Info, b *Backlog) (now, then Expiring, err error) {
-	out, err := newETAModel(i, 0, nil)
+	out, err := machine.NewForecast(i, 0, nil)
 	if err != nil {
 		return now, then, err
 	}
-	now = b.expiring(i, &out)
+	now = b.expiring(i, out)
 	if r.Rate == nil {
 		return now, now, nil
 	}
-	if out, err = newETAModel(i, 0, r.Rate); err != nil {
+	if out, err = machine.NewForecast(i, 0, r.Rate); err != nil {
 		return now, then, err
 	}
-	return now, b.expiring(i, &out), nil
+	return now, b.expiring(i, out), nil
 }
 
 // expiring lets the backlog leave, on paper, and counts those that use no slot. Limits and the group
 // hold as they do for an ETA.
-func (b *Backlog) expiring(i *queue.Info, out *etaModel) Expiring {
+func (b *Backlog) expiring(i *queue.Info, out *machine.Forecast) Expiring {
 	e := Expiring{AtLeast: b.more, Exact: b.exact(i)}
 	if b.deadlines == 0 {
 		e.Exact = !b.more
 		return e
 	}
-	for w, departs := range b.departures(i, out) {
-		if w.expiresBefore(departs) {
+	for _, departs := range b.departures(out) {
+		if departs.expired {
 			e.Jobs++
 		}
 	}

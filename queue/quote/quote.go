@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
 )
 
 // MaxJobs is the most jobs that are quoted for: more than a queue and its overflow
@@ -77,17 +78,17 @@ func (r Request) Quote(i *queue.Info, lane *queue.LaneInfo) (Quote, error) {
 	q := Quote{}
 	q.Paused, q.Until = stops(i)
 	q.divide(&r, i, lane)
-	out, err := newETAModel(i, r.Cost, nil)
+	out, err := machine.NewForecast(i, r.Cost, nil)
 	if err != nil {
 		return Quote{}, err
 	}
-	q.Now = q.forecast(&r, i, lane, &out)
+	q.Now = q.forecast(&r, i, lane, out)
 	q.Now.Rate = i.Rate
 	if r.Rate != nil {
-		if out, err = newETAModel(i, r.Cost, r.Rate); err != nil {
+		if out, err = machine.NewForecast(i, r.Cost, r.Rate); err != nil {
 			return Quote{}, err
 		}
-		then := q.forecast(&r, i, lane, &out)
+		then := q.forecast(&r, i, lane, out)
 		then.Rate = *r.Rate
 		q.Then = &then
 	}
@@ -130,14 +131,14 @@ func (q *Quote) divide(r *Request, i *queue.Info, lane *queue.LaneInfo) {
 // forecast is by the rule by which engines tell an ETA. No sum or product comes near 2^63: there are
 // no more than 10^8 jobs in a queue or on its overflow, none costs more than 10^3, and no more than
 // 10^3 queues take turns with it.
-func (q *Quote) forecast(r *Request, i *queue.Info, lane *queue.LaneInfo, out *etaModel) (f Forecast) {
-	now, deferred := goes(i), max(i.DeferredCost, i.Deferred)
+func (q *Quote) forecast(r *Request, i *queue.Info, lane *queue.LaneInfo, out *machine.Forecast) (f Forecast) {
+	deferred := max(i.DeferredCost, i.Deferred)
 	all := i.Ahead + deferred
 	switch {
 	case i.Deferred > 0:
-		f.Drained = out.eta(now, max(0, all-1), deferred-1, 0).Time()
+		f.Drained = out.ETA(max(0, all-1), deferred-1, 0).Time()
 	case i.Waiting > 0:
-		f.Drained = out.eta(now, max(0, all-1), 0, -1).Time()
+		f.Drained = out.ETA(max(0, all-1), 0, -1).Time()
 	}
 	taken := q.Fit + q.Deferred
 	if taken == 0 {
@@ -146,21 +147,11 @@ func (q *Quote) forecast(r *Request, i *queue.Info, lane *queue.LaneInfo, out *e
 	at := func(k int64) time.Time { // of the one that has k of them before it
 		var eta leaky.Instant
 		if k < q.Fit {
-			eta = out.eta(now, before(i, lane, k)+k*r.Cost, 0, k)
+			eta = out.ETA(before(i, lane, k)+k*r.Cost, 0, k)
 		} else {
-			eta = out.eta(now, all+k*r.Cost, deferred+(k-q.Fit)*r.Cost, q.Fit)
+			eta = out.ETA(all+k*r.Cost, deferred+(k-q.Fit)*r.Cost, q.Fit)
 		}
-		if rule := i.Spec.Lanes.Of(r.Lane); !rule.Rate.Unlimited() {
-			pacer, bucket, goes := rule.Pacer(), lane.Bucket, now
-			if !lane.Stop.IsZero() {
-				goes = max(now, leaky.Instant(lane.Stop.UnixMicro()))
-				bucket = pacer.Rise(bucket, goes)
-			}
-			eta = max(eta, pacer.ETA(bucket, goes, lane.Waiting+k*r.Cost))
-		} else if !lane.Stop.IsZero() {
-			eta = max(eta, leaky.Instant(lane.Stop.UnixMicro()))
-		}
-		return eta.Time()
+		return max(eta, out.LaneETA(r.Lane, lane, lane.Waiting+k*r.Cost)).Time()
 	}
 	f.First, f.Last = at(0), at(taken-1)
 	return f
@@ -200,25 +191,3 @@ func stops(i *queue.Info) (paused bool, until time.Time) {
 	}
 	return paused, until
 }
-
-// goes is when departures go on, as far as pauses and the stop say.
-func goes(i *queue.Info) leaky.Instant {
-	at := ends(&i.Pause, i.Now)
-	if i.Stop.Until.After(at) {
-		at = i.Stop.Until
-	}
-	if i.Parent != nil {
-		at = ends(&i.Parent.Pause, at)
-	}
-	return leaky.Instant(at.UnixMicro())
-}
-
-// ends is when departures can go on that would at now, were it not for a pause.
-func ends(p *queue.Pause, now time.Time) time.Time {
-	if p.Until.After(now) {
-		return p.Until
-	}
-	return now
-}
-
-func instant(i *queue.Info) leaky.Instant { return leaky.Instant(i.Now.UnixMicro()) }

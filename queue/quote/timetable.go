@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
 	"github.com/penstock/penstock/queue/status"
 )
 
@@ -139,29 +140,29 @@ func (v *view) timetable(span time.Duration) (t Timetable, err error) {
 	if paused && ends.IsZero() {
 		return t, nil
 	}
-	out, err := newETAModel(i, 0, nil)
+	out, err := machine.NewForecast(i, 0, nil)
 	if err != nil {
 		return Timetable{}, err
 	}
 	doubt := v.doubt(status.Of(i).Code)
 	due := leaky.Instant(i.NextDue.UnixMicro())
 	beyond := false // others leave after what is told of
-	for w, departs := range v.backlog.departures(i, &out) {
-		if w.expiresBefore(departs) {
+	for w, departs := range v.backlog.departures(out) {
+		if departs.expired {
 			continue
 		}
-		if departs.Time().After(t.Until) {
+		if departs.at.Time().After(t.Until) {
 			beyond = beyond || w.due == 0
 			continue
 		}
 		of := doubt
-		if of == "" && !i.NextDue.IsZero() && departs >= due {
+		if of == "" && !i.NextDue.IsZero() && departs.at >= due {
 			of = OfScheduled
 		}
 		if w.due == 0 {
 			leaves[v.jobs[w.n].Lane]++
 		}
-		t.add(&v.jobs[w.n], departs.Time(), of)
+		t.add(&v.jobs[w.n], departs.at.Time(), of)
 	}
 	t.More = v.more(t.Until, beyond)
 	return t, nil

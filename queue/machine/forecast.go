@@ -1,0 +1,149 @@
+package machine
+
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Forecast is a queue as an Info shows it, away from its store. It tells when jobs would depart if nobody else appended
+// and nothing came back, by the rules of the machine.
+type Forecast struct {
+	queue *queueState
+	goes  leaky.Instant // from when on jobs depart, as far as pauses and a stop are known
+	load  groupLoad
+	costs costBounds
+	// Of the jobs that Depart has let go: when the last was granted, how many there are more than wait now, what they
+	// cost, and their lanes.
+	clock          leaky.Instant
+	departed, cost int64
+	lanes          map[string]*forecastLane
+}
+
+// NewForecast returns that of a queue, for jobs that cost up to cost, at another rate if that is not nil. Its error is
+// a *queue.FieldError.
+func NewForecast(i *queue.Info, cost int64, rate *leaky.Rate) (*Forecast, error) {
+	now := leaky.Instant(i.Now.UnixMicro())
+	q, err := shownQueue(i, now)
+	if err != nil {
+		return nil, err
+	}
+	if rate != nil {
+		other := q.pacer
+		other.Rate = *rate
+		if err := other.Validate(); err != nil {
+			return nil, queue.FieldErrorf("rate", "", "%v", err)
+		}
+		q.pacer, q.bucket = other, q.pacer.Change(q.bucket, other, now)
+	}
+	f := &Forecast{queue: q, lanes: map[string]*forecastLane{}, departed: -i.Waiting}
+	head := i
+	switch {
+	case i.Group.Children > 0:
+		q.group = newGroup(q)
+	case i.Parent != nil:
+		head = i.Parent
+		p, err := shownQueue(head, now)
+		if err != nil {
+			return nil, err
+		}
+		p.group = newGroup(p)
+		q.group = p.group
+	}
+	f.goes, _ = q.resumesAt(now)
+	f.clock = f.goes
+	f.costs.groupMaxCost = max(cost, head.Group.MaxCost)
+	f.load = groupLoad{otherMembers: head.Group.Members, waiting: head.Group.Waiting}
+	if i.Waiting > 0 {
+		f.load.otherMembers--
+	}
+	return f, nil
+}
+
+// shownQueue is what an Info tells of a queue.
+func shownQueue(i *queue.Info, now leaky.Instant) (*queueState, error) {
+	q := (&Machine{}).newQueueState(1, i.Spec)
+	q.pacer.Rate, q.bucket, q.pause = i.Rate, i.Bucket, pauseOf(i.Pause)
+	if i.Stop.On() {
+		q.receiver.stop = instantOf(i.Stop.Until)
+	}
+	var err error
+	if q.limits, err = carryOverLimits(nil, i.Spec.Limits, now); err != nil {
+		return nil, err
+	}
+	for n := range q.limits[:min(len(q.limits), len(i.Limits))] {
+		q.limits[n].bucket, q.limits[n].window = i.Limits[n].Bucket, i.Limits[n].Window
+	}
+	q.repairWindows(now)
+	return q, nil
+}
+
+// ETA is when a job departs with that much cost ahead of it in the queue, some of it deferred, and more other jobs in
+// the group than there are now.
+func (f *Forecast) ETA(ahead, deferred, more int64) leaky.Instant {
+	return max(f.queue.ownVerdict(f.goes, ahead).at, f.groupETA(ahead, deferred, more))
+}
+
+func (f *Forecast) groupETA(ahead, deferred, more int64) leaky.Instant {
+	load := f.load
+	load.waiting += more
+	return f.queue.groupVerdict(load, f.costs, ahead, deferred, f.goes).at
+}
+
+// LaneETA is when a lane lets a job depart with that much cost ahead of it there.
+func (f *Forecast) LaneETA(key string, of *queue.LaneInfo, ahead int64) leaky.Instant {
+	ln := &lane{queue: f.queue, key: key, stop: instantOf(of.Stop)}
+	ln.pace = &lanePace{bucket: of.Bucket, pacer: ln.rule().Pacer()}
+	f.queue.laneStopsUntil = ln.stop + 1
+	return ln.eta(f.goes, f.goes, ahead)
+}
+
+// Goes is from when on jobs depart, as far as pauses and the receiver's stop go; now, if a pause has no end.
+func (f *Forecast) Goes() leaky.Instant { return f.goes }
+
+// Slot is when the next job departs, as far as the queue goes.
+func (f *Forecast) Slot() leaky.Instant { return f.queue.memberOpens(f.clock) }
+
+// Depart lets a job go that is due then and is the next of its lane, and returns when it departs; or, if it expires
+// before (0 is never), when it would have.
+func (f *Forecast) Depart(key string, due, expires leaky.Instant, cost int64) (at leaky.Instant, expired bool) {
+	q, ln, now := f.queue, f.lane(key), max(f.clock, due)
+	var d, inLane leaky.Instant
+	for afforded := false; !afforded; {
+		if d = q.memberOpens(now); d > now.Add(queue.Horizon) {
+			q.repairBuckets(now)
+			now = d.Add(-queue.Horizon) // a drainer asks again then
+			continue
+		}
+		inLane = max(d, ln.last)
+		inLane = ln.opens(inLane, inLane)
+		at = max(inLane, f.groupETA(f.cost, 0, f.departed))
+		if expires != 0 && expires < at {
+			return at, true
+		}
+		afforded = q.isParent() || q.affords(d, cost)
+	}
+	if !q.isParent() {
+		q.noteDeparture(d)
+		q.take(d, now, cost)
+	}
+	ln.take(inLane, inLane, cost)
+	ln.last = inLane
+	f.clock, f.departed, f.cost = now, f.departed+1, f.cost+cost
+	return at, false
+}
+
+// forecastLane is a lane, and when its last job departed as far as it goes.
+type forecastLane struct {
+	lane
+	last leaky.Instant
+}
+
+// lane returns the lane of a key, of which nothing has departed but what Depart let go.
+func (f *Forecast) lane(key string) *forecastLane {
+	ln := f.lanes[key]
+	if ln == nil {
+		ln = &forecastLane{lane: lane{queue: f.queue, key: key}}
+		f.lanes[key] = ln
+	}
+	return ln
+}
