@@ -3,6 +3,7 @@ package redisq_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,6 +103,7 @@ func TestKeysThatEndMakeRoom(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1})
 	half := queue.Duration(500 * time.Millisecond)
+	var beside sync.WaitGroup
 	for _, r := range []queue.Rule{
 		{Name: "meter", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(2), Burst: 1}},
 		{Name: "window", Algorithm: leaky.AlgorithmFixedWindow, Bound: queue.Bound{Limit: 5, Period: half}},
@@ -112,27 +114,31 @@ func TestKeysThatEndMakeRoom(t *testing.T) {
 	} {
 		r.MaxKeys = 3
 		v.rule(r)
-		let, refused, seen := 0, 0, time.Now()
-		for i := 0; time.Since(seen) < 2*time.Second; i++ {
-			got, err := v.e.Take(v.ctx, r.Name, []queue.Take{{Key: fmt.Sprint("key", i)}})
-			if err != nil || got[0].Err != nil {
-				t.Fatal(got, err)
+		beside.Go(func() {
+			let, refused, seen := 0, 0, time.Now()
+			for i := 0; time.Since(seen) < 2*time.Second; i++ {
+				got, err := v.e.Take(v.ctx, r.Name, []queue.Take{{Key: fmt.Sprint("key", i)}})
+				if err != nil || got[0].Err != nil {
+					t.Error(r.Name, got, err)
+					return
+				}
+				if got[0].Allowed {
+					let++
+					continue
+				}
+				refused++
+				if wait := got[0].RetryAfter; got[0].MaxKeys != 3 || wait > 2*half.D() {
+					t.Errorf("%s: %+v", r.Name, got[0])
+				}
+				time.Sleep(got[0].RetryAfter)
 			}
-			if got[0].Allowed {
-				let++
-				continue
+			// Three for each time that a key lasts, and as many more for a pause of this machine or the end of a window.
+			if most := 3 * (int(time.Since(seen)/half.D()) + 3); let < 6 || let > most || refused == 0 {
+				t.Errorf("%s: %d were let in and %d refused in %v", r.Name, let, refused, time.Since(seen))
 			}
-			refused++
-			if wait := got[0].RetryAfter; got[0].MaxKeys != 3 || wait > 2*half.D() {
-				t.Errorf("%s: %+v", r.Name, got[0])
-			}
-			time.Sleep(got[0].RetryAfter)
-		}
-		// Three for each time that a key lasts, and as many more for a pause of this machine or the end of a window.
-		if most := 3 * (int(time.Since(seen)/half.D()) + 3); let < 6 || let > most || refused == 0 {
-			t.Errorf("%s: %d were let in and %d refused in %v", r.Name, let, refused, time.Since(seen))
-		}
+		})
 	}
+	beside.Wait()
 }
 
 // While keys are used the store goes on to count them, and mostly spends nothing on it.

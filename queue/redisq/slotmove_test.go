@@ -136,6 +136,7 @@ func leaveGarbage(v *env, c *redis.ClusterClient, hash, name string) (keys []str
 // A partition's slot moves from node to node of a real cluster, key by key, under load. While
 // some of its keys are away nothing of it is answered or changed; then everything goes on.
 func TestSlotMovesUnderLoad(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.NewCluster(t, redistest.ClusterOptions{})
 	client := cluster.Client()
 	v := open(t, client, redisq.Options{Init: true, Partitions: 8})

@@ -119,6 +119,7 @@ func TestTakeWithALostReply(t *testing.T) {
 
 // What was taken under a key is gone when it is as if it had not been, so that keys which nobody asks for cost nothing.
 func TestTakenKeysExpire(t *testing.T) {
+	t.Parallel()
 	s := redistest.New(t, redistest.Options{})
 	v, c := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1}), s.Client()
 	before := c.DBSize(v.ctx).Val()

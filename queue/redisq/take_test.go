@@ -58,6 +58,7 @@ func bounds(a leaky.Algorithm) []queue.Bound {
 
 // What a script answers is what leaky does, to the microsecond, whatever came before.
 func TestTakeIsLeaky(t *testing.T) {
+	t.Parallel()
 	s := redistest.New(t, redistest.Options{})
 	for _, a := range queue.Algorithms() {
 		t.Run(string(a), func(t *testing.T) {
