@@ -25,6 +25,8 @@ type Options struct {
 	// Rule tells a rule as the engine goes by it when it is asked, and its revision; one that remembers rules, say. Nil
 	// asks the engine each time.
 	Rule func(ctx context.Context, name string) (rule queue.Rule, revision int64, err error)
+	// EgressAllow is where targets may be besides at public addresses, to be told with the store.
+	EgressAllow []string
 	// Overflow says that the engine puts jobs that may wait on an overflow. Without one,
 	// jobs and specs that ask for it are refused.
 	Overflow bool

@@ -44,7 +44,7 @@ func (h *handler) readStore(ctx context.Context) (s wire.Store, err error) {
 	}
 	s = wire.Store{
 		Queues: totals.Queues, Used: space.Used, Deferred: totals.Deferred, Overflow: "ok",
-		Drainers: shownDrainers(&drainers),
+		EgressAllow: h.o.EgressAllow, Drainers: shownDrainers(&drainers),
 	}
 	if space.Limit > 0 {
 		s.Stop = space.Stop

@@ -9,8 +9,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/penstock/penstock/deferred"
+	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/app/store"
@@ -47,7 +49,7 @@ func (doctorCmd) Help() string {
 	return `Looks at the store, the settings of its Redis, clocks, the overflow, drainers, queues, targets, the disk
 and the modes of files, and says what is wrong and which command mends it. It changes nothing, and
 connects to targets without delivering. Run it where drainers run, with their flags: --nats,
---egress-allow and --secrets-dir.
+--secrets-dir, and --egress-allow where it is not that of the ingress.
 
 An ingress tells less than the store itself: --redis or --data looks at that too.
 
@@ -70,8 +72,7 @@ func (c *doctorCmd) Run(r *run) error {
 			return usage(fmt.Errorf("--data %s: there is no such directory", c.Data))
 		}
 	}
-	guard, err := c.Guard()
-	if err != nil {
+	if _, err := c.Guard(); err != nil {
 		return usage(err)
 	}
 	source, err := c.Source()
@@ -79,8 +80,7 @@ func (c *doctorCmd) Run(r *run) error {
 		return usage(err)
 	}
 	p := &doctor.Patient{
-		Version: ops.Version, Start: "drainer --redis URL", Target: app.ValidTarget(guard, source),
-		Dial: guard.Dialer(net.Dialer{}), Disk: c.Data, Free: freeBytes, Files: c.files(),
+		Version: ops.Version, Start: "drainer --redis URL", Disk: c.Data, Free: freeBytes, Files: c.files(),
 	}
 	log := slog.New(slog.DiscardHandler)
 	app.QuietRedis(log)
@@ -96,6 +96,11 @@ func (c *doctorCmd) Run(r *run) error {
 		return err
 	}
 	defer end()
+	guard, err := c.guardOf(r.ctx, p)
+	if err != nil {
+		return err
+	}
+	p.Target, p.Dial = app.ValidTarget(guard, source), guard.Dialer(net.Dialer{})
 	found := doctor.Examine(r.ctx, p)
 	if err := r.ctx.Err(); err != nil {
 		return err
@@ -110,6 +115,23 @@ func (c *doctorCmd) Run(r *run) error {
 	}
 	return err
 }
+
+// guardOf is what --egress-allow says, or without it the server that is asked.
+func (c *doctorCmd) guardOf(ctx context.Context, p *doctor.Patient) (*egress.Guard, error) {
+	allow := c.EgressFlags
+	if len(allow.EgressAllow) == 0 && p.API != nil && !p.Direct {
+		ctx, cancel := context.WithTimeout(ctx, storePatience)
+		defer cancel()
+		// Whoever may not ask that goes by public addresses, and what ails the server is found by its checks.
+		if s, err := p.API.Store(ctx); err == nil {
+			allow.EgressAllow = s.EgressAllow
+		}
+	}
+	return allow.Guard()
+}
+
+// storePatience is how long the server may take to tell that.
+const storePatience = 5 * time.Second
 
 // reach finds who tells of the store: an ingress, or the store itself.
 func (c *doctorCmd) reach(r *run, p *doctor.Patient, log *slog.Logger) (end func(), err error) {

@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,6 +56,30 @@ func TestDoctorData(t *testing.T) {
 	}
 	if do := finds(t, examined(t, "--data", dir), "files", doctor.Wrong, "others may write into"); do != "chmod 700 "+dir {
 		t.Errorf("what to do: %s", do)
+	}
+}
+
+// Beside penstock up, targets may be where it says.
+func TestDoctorKnowsWhereTargetsOfUpMayBe(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	here := httptest.NewServer(http.NotFoundHandler())
+	defer here.Close()
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan result, 1)
+	go func() {
+		ended <- penstockIn(ctx, "", "up", "--data", dir, "--listen", "127.0.0.1:0", "--egress-allow", "127.0.0.1")
+	}()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	await.Until(t, "it runs", func() bool { return answers(filepath.Join(dir, socketFile)) })
+	url := "unix://" + filepath.Join(dir, socketFile)
+	expect(t, ExitDone, "", "", "queue", "set", "-s", url, "good", "rate=10/s", "deliver.http.url="+here.URL)
+	for _, from := range [][]string{{"--data", dir}, {"-s", url}} {
+		finds(t, examined(t, from...), "targets", doctor.OK, "1 host can be connected to")
+		finds(t, examined(t, append(from, "--egress-allow", "10.0.0.0/8")...), "targets", doctor.Wrong, "good: deliver.http.url")
 	}
 }
 

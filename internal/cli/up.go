@@ -120,6 +120,7 @@ func (c *upCmd) Run(r *run) error {
 		config:      c.Config,
 		concurrency: c.Concurrency,
 		egress:      guard,
+		egressAllow: c.EgressAllow,
 		secrets:     source,
 		publish:     c.PublishFlags,
 		auth:        &c.AuthFlags,

@@ -37,6 +37,7 @@ type embeddedOptions struct {
 	config      string            // file of rules and queues; may be empty
 	concurrency int               // 0 is drain's default
 	egress      *egress.Guard     // nil is to public addresses alone
+	egressAllow []string          // what that was made of, to be told
 	secrets     secrets.Source
 	publish     app.PublishFlags
 	auth        *app.AuthFlags // nil asks nobody, and says so nowhere: only this process asks
@@ -131,7 +132,9 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 		Logger: o.log,
 		Auth:   authority, NoAuth: o.auth != nil && o.auth.NoAuth,
 		Console: o.console,
-		API:     api.Options{Hanging: e.drainer.Hanging, Access: o.logs.Access(o.log), Decisions: decisions},
+		API: api.Options{
+			Hanging: e.drainer.Hanging, Access: o.logs.Access(o.log), Decisions: decisions, EgressAllow: o.egressAllow,
+		},
 	})
 	return e, err
 }

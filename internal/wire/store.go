@@ -10,5 +10,7 @@ type Store struct {
 	Deferred       int64  `json:"deferred"`
 	Overflow       string `json:"overflow"`
 	OverflowDetail string `json:"overflow_detail,omitempty"`
+	// EgressAllow is where targets may be besides at public addresses, by the --egress-allow of the server that answers.
+	EgressAllow []string `json:"egress_allow,omitempty"`
 	Drainers
 }
