@@ -52,7 +52,7 @@ func newQueueSim(q *Queue) (*queueSim, error) {
 		return nil, err
 	}
 	s := &queueSim{queue: q, machine: machine.New(1), asks: endOfTime}
-	if _, _, err = s.machine.Put(1, queue.Actor{}, text, queue.AnyRevision, false); err != nil {
+	if _, _, err = s.machine.Put(1, queue.Actor{}, text, queue.AnyRevision); err != nil {
 		return nil, err
 	}
 	s.commit(1)

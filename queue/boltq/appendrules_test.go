@@ -3,85 +3,25 @@ package boltq
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
 )
 
-// stuck holds a commit before it is written, and then fails it.
-type stuck struct {
-	*held
-	fails bool
-}
+// stuck holds a commit before it is written.
+type stuck struct{ *held }
 
-func (s *stuck) fault([]change) error {
+func (s *stuck) fault(tx machine.Transaction) (machine.Transaction, error) {
 	if s.on.Load() {
 		s.arrived <- struct{}{}
 		<-s.release
-		if s.fails {
-			return syscall.ENOSPC
-		}
 	}
-	return nil
-}
-
-// Where a commit fails what it took is as if it had not been asked for, whatever was taken meanwhile, by whom, and
-// however much time has passed.
-func TestWhatAFailedCommitTook(t *testing.T) {
-	later := 61 * time.Minute // another window
-	for _, r := range oneOfEach() {
-		if r.Algorithm == leaky.AlgorithmConcurrency {
-			continue
-		}
-		for _, passes := range []time.Duration{time.Second, 20 * time.Minute, later} {
-			t.Run(fmt.Sprint(r.Algorithm, passes), func(t *testing.T) {
-				s := &stuck{held: holding(), fails: true}
-				with, without := start(t, Options{
-					fault: s.fault, saveAfter: forever,
-				}), start(t, Options{saveAfter: forever})
-				for _, b := range []*bench{with, without} {
-					b.putRule(r)
-					b.put("q", "unlimited", func(s *queue.Spec) { s.Rules = []string{r.Name} })
-					b.take(r.Name, queue.Take{})
-					b.advance(10 * time.Minute)
-				}
-				s.on.Store(true)
-				answer := make(chan error)
-				go func() { answer <- second(with.Append(context.Background(), []queue.Job{jobOf("q", 1)})) }()
-				<-s.arrived
-				for _, b := range []*bench{with, without} {
-					b.advance(passes)
-					b.take(r.Name, queue.Take{})
-					b.advance(time.Second)
-					b.take(r.Name, queue.Take{Op: queue.TakeBack})
-					b.take(r.Name, queue.Take{})
-				}
-				s.on.Store(false)
-				s.release <- struct{}{}
-				if err := <-answer; !errors.Is(err, queue.ErrStoreFull) {
-					t.Fatal(err)
-				}
-				if got, want := with.taken(r.Name, ""), without.taken(r.Name, ""); got != want {
-					t.Errorf("%s, and without the append %s", got, want)
-				}
-				with.forgive()
-				if got, want := with.peek(r.Name, ""), without.peek(r.Name, ""); got != want {
-					t.Errorf("%+v, and without the append %+v", got, want)
-				}
-				with.Engine.mu.Lock()
-				if tally := with.rules[r.Name].tallies.find(queue.LaneDigest{}); tally.pendingWrite() {
-					t.Errorf("it still waits for %d", len(tally.unpacked.ops))
-				}
-				with.Engine.mu.Unlock()
-			})
-		}
-	}
+	return tx, nil
 }
 
 // In no copy of the file is a job without what it took, nor that without the job.
@@ -116,10 +56,10 @@ func TestWhatAJobTookIsOnFileWithIt(t *testing.T) {
 			}
 		})
 	}
-	await.Until(t, "all are pending", func() bool {
+	await.Until(t, "one commit is full, and others wait for the next", func() bool {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		return len(b.pending) == 40
+		return b.machine.Ripe()
 	})
 	s.on.Store(false)
 	s.release <- struct{}{}
@@ -140,7 +80,8 @@ func TestWhatAJobTookIsOnFileWithIt(t *testing.T) {
 	}
 }
 
-// While a rule changes takes go by it as it was, and appends wait: what a change finds taken is on disk.
+// While a rule changes takes and appends go by it as it will be, and wait until it is: neither is answered by what might
+// vanish.
 func TestARuleThatChangesBesideAppends(t *testing.T) {
 	s := &stuck{held: holding()}
 	b := start(t, Options{fault: s.fault})
@@ -158,77 +99,26 @@ func TestARuleThatChangesBesideAppends(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- change() }()
 		<-s.arrived
-		if d := b.peek("q.r", name); d.Allowed { // by the old one
-			t.Errorf("%s: %+v", name, d)
+		answer, peeked := make(chan queue.Appended), make(chan leaky.Decision, 1)
+		go func() { peeked <- b.peek("q.r", name) }()
+		select {
+		case d := <-peeked:
+			t.Errorf("%s: %+v before it is on disk", name, d)
+		case <-time.After(20 * time.Millisecond):
 		}
-		answer := make(chan queue.Appended)
 		go func() { answer <- b.come("q", name, 2) }()
 		s.on.Store(false)
 		s.release <- struct{}{}
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		if a := <-answer; a.Outcome != queue.Accepted {
-			t.Errorf("%s: %+v", name, a)
+		if d, a := <-peeked, <-answer; !d.Allowed || a.Outcome != queue.Accepted {
+			t.Errorf("%s: %+v, %+v", name, d, a)
 		}
 		if err := b.Delete(context.Background(), "q", queue.AnyRevision, true); err != nil {
 			t.Fatal(err)
 		}
 		b.put("q", "unlimited", func(s *queue.Spec) { s.Rules = []string{"q.r"} })
-	}
-}
-
-func TestEveryChangeOfARuleCanFail(t *testing.T) {
-	n := &noSpace{}
-	b := start(t, Options{fault: n.fault, saveAfter: forever})
-	ctx := context.Background()
-	b.putRule(perHour("q.r", 3))
-	b.putRule(perHour("q.idle", 3))
-	b.put("q", "unlimited", func(s *queue.Spec) { s.Rules, s.Overflow, s.Capacity = []string{"q.r"}, queue.Defer, 2 })
-	b.come("q", "a", 0)
-	b.take("q.idle", queue.Take{Key: "a"})
-	rules := func() string {
-		list, err := b.ListRules(ctx, "", 10)
-		return fmt.Sprint(list, err, b.taken("q.r", "a"), b.taken("q.idle", "a"))
-	}
-	var failed string
-	fails := func(what string, f func() error) {
-		t.Helper()
-		before := rules()
-		n.refuse(b, what, f)
-		if after := rules(); before != after {
-			failed = after
-			t.Errorf("%s changed\n%s\ninto\n%s", what, before, failed)
-		}
-	}
-	fails("put", func() error { return second(b.PutRule(ctx, perHour("q.r", 5), queue.AnyRevision)) })
-	fails("create", func() error { return second(b.PutRule(ctx, perHour("q.new", 5), queue.AnyRevision)) })
-	fails("reset", func() error { return b.ResetRule(ctx, "q.r") })
-	fails("delete", func() error { return b.DeleteRule(ctx, "q.idle", queue.AnyRevision) })
-	lane := func(i int) queue.Job { j := jobOf("q", i); j.Lane = "a"; return j }
-	fails("append", func() error { return second(b.Append(ctx, []queue.Job{lane(1)})) })
-	b.come("q", "b", 3)
-	fails("offer", func() error { return second(b.Offer(ctx, []queue.Job{lane(4)})) })
-	// A Put that names a rule, or no longer does, leaves it as it was named.
-	fails("name", func() error {
-		return second(b.Put(ctx, queue.Spec{Name: "q", Rules: []string{"q.idle"}}, queue.AnyRevision))
-	})
-	if err := b.DeleteRule(ctx, "q.r", queue.AnyRevision); !errors.Is(err, queue.ErrRuleInUse) {
-		t.Error(err)
-	}
-	fails("a queue that names it", func() error {
-		return second(b.Put(ctx, queue.Spec{Name: "q.child", Rules: []string{"q.idle"}}, queue.AnyRevision))
-	})
-	if err := b.DeleteRule(ctx, "q.idle", queue.AnyRevision); err != nil {
-		t.Error(err)
-	}
-	if _, err := b.Rule(ctx, "q.new"); !errors.Is(err, queue.ErrUnknownRule) {
-		t.Errorf("a rule that was not made: %v", err)
-	}
-	b.putRule(perHour("q.new", 1))
-	b.reopen()
-	if left := b.left("q.r", "a"); left != 2 {
-		t.Errorf("%d left", left)
 	}
 }
 

@@ -65,6 +65,8 @@ func TestAuditAfterFailedCommits(t *testing.T) {
 
 // What was given back or forgotten while there was no room has its entry before anybody finds it in the file, however
 // many commits fail, and an end to how much may wait so.
+const maxOwedAudit = 100 // as queue/machine bounds it
+
 func TestAuditOfTakesWithoutRoom(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault, saveAfter: time.Millisecond})

@@ -12,49 +12,45 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
 )
 
 // boltFile is a storage in a file.
 type boltFile struct{ *bbolt.DB }
 
-func (f boltFile) view(do func(*tables) error) error {
-	return f.View(func(tx *bbolt.Tx) error { return do(&tables{boltTx{tx}}) })
+func (f boltFile) view(do func(machine.Transaction) error) error {
+	return f.View(func(tx *bbolt.Tx) error { return do(boltTx{tx}) })
 }
 
-func (f boltFile) update(do func(*tables) error) error {
-	return f.Update(func(tx *bbolt.Tx) error { return do(&tables{boltTx{tx}}) })
+func (f boltFile) update(do func(machine.Transaction) error) error {
+	return f.Update(func(tx *bbolt.Tx) error { return do(boltTx{tx}) })
 }
 
-func (f boltFile) usage(t *tables) (size, free int64) {
-	return t.transaction.(boltTx).Size(), int64(f.Stats().FreePageN) * int64(f.Info().PageSize)
+func (f boltFile) usage() (size, free int64) {
+	_ = f.View(func(tx *bbolt.Tx) error { size = tx.Size(); return nil })
+	s := f.Stats()
+	return size, int64(s.FreePageN+s.PendingPageN) * int64(f.Info().PageSize)
 }
 
 type boltTx struct{ *bbolt.Tx }
 
-func (tx boltTx) table(name []byte) table {
+// Table implements machine.Transaction.
+func (tx boltTx) Table(name []byte) machine.Table {
 	b := tx.Bucket(name)
-	if b == nil {
-		return nil
-	}
 	if fill := fillPercents[string(name)]; fill != 0 {
 		b.FillPercent = fill
 	}
 	return boltTable{b}
 }
 
-func (tx boltTx) create(name []byte) error {
-	_, err := tx.CreateBucket(name)
-	return err
-}
-
-func (tx boltTx) blank() bool {
-	name, _ := tx.Cursor().First()
-	return name == nil
-}
+// fillPercents says how full pages get before they are split. Jobs, ended jobs, deferrals and entries of the audit log
+// are only ever appended. Tallies are mostly appended too, but then updated.
+var fillPercents = map[string]float64{"jobs": 1, "ended": 1, "deferred": 1, "audit": 1, "tallies": 0.9}
 
 type boltTable struct{ *bbolt.Bucket }
 
-func (t boltTable) cursor() cursor { return t.Cursor() }
+// Cursor implements machine.Table.
+func (t boltTable) Cursor() machine.Cursor { return t.Bucket.Cursor() }
 
 // lockRetry is how often a file that another process holds is tried again.
 const lockRetry = 25 * time.Millisecond

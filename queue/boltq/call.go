@@ -8,113 +8,109 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// call is one caller's changes on their way to disk, all enqueued at once. The engine's mutex guards its fields
-// until done is closed.
-type call struct {
-	enqueued   int // changes enqueued
-	pending    int // those of them whose outcome is not known yet
-	err        error
-	done       chan struct{}
-	releasedTo map[*queueState]int64 // how many jobs it released into queues with an adapted rate
+// outcome is what becomes of a commit.
+type outcome struct {
+	known chan struct{} // closed when the rest is known
+	err   error
+	// undone says that nothing of it is on disk, for want of room: all of it may be decided again.
+	undone  bool
+	hadRoom bool // some of it was decided when there seemed to be room
 }
 
-func newCall() *call { return &call{done: make(chan struct{})} }
-
-// finish notes the outcome of one change.
-func (c *call) finish(err error) {
-	if err != nil {
-		c.err = err
+// outcomeOf returns the outcome of a commit that is not durable yet.
+func (e *Engine) outcomeOf(commit uint64) *outcome {
+	o := e.awaited[commit]
+	if o == nil {
+		o = &outcome{known: make(chan struct{})}
+		e.awaited[commit] = o
 	}
-	if c.pending--; c.pending == 0 {
-		close(c.done)
+	return o
+}
+
+// settleOutcomes says what became of all commits that are not durable, those up to a number apart from later ones.
+func (e *Engine) settleOutcomes(upTo uint64, first, later outcome) {
+	for n, o := range e.awaited {
+		to := first
+		if n > upTo {
+			to = later
+		}
+		o.err, o.undone, o.hadRoom = to.err, to.undone, to.hadRoom
+		close(o.known)
+		delete(e.awaited, n)
 	}
 }
 
-// countReleased notes that the call released a job of q.
-func (c *call) countReleased(q *queueState) {
-	if q.adapted == nil {
-		return
-	}
-	if c.releasedTo == nil {
-		c.releasedTo = map[*queueState]int64{}
-	}
-	c.releasedTo[q]++
-}
-
-// await waits until the outcome of all changes is known; c.err says why some failed. If ctx ends first, they may
-// still happen.
-func (c *call) await(ctx context.Context) error {
-	if c.enqueued == 0 {
-		return nil
-	}
+// await waits until the outcome is known. If ctx ends before, what was decided may still happen.
+func (o *outcome) await(ctx context.Context) error {
 	select {
-	case <-c.done:
-		return nil
+	case <-o.known:
+		return o.err
 	default:
 	}
 	select {
-	case <-c.done:
-		return nil
+	case <-o.known:
+		return o.err
 	case <-ctx.Done():
-		return outcomeUnknown(ctx)
+		return fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, context.Cause(ctx))
 	}
 }
 
-func outcomeUnknown(ctx context.Context) error {
-	return fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, context.Cause(ctx))
-}
-
-// awaitAll waits for other callers' changes. The caller has none under way itself, so callers cannot wait for each
-// other in a circle.
-func awaitAll(ctx context.Context, calls []*call) error {
-	for _, c := range calls {
-		select {
-		case <-c.done:
-		case <-ctx.Done():
-			return outcomeUnknown(ctx)
-		}
-	}
-	return nil
-}
-
-// decideAll decides items with decide, under the mutex, in as many rounds as it takes. For an item that depends on
-// a change under way, decide returns the call of that change, and is asked again when that is done. Whatever was
-// enqueued is on disk when decideAll returns.
-func decideAll[T any](
-	ctx context.Context, e *Engine, open []T, one func(item T, c *call, now leaky.Instant) (busy *call),
-) error {
-	for len(open) > 0 {
-		c := newCall()
-		again, others, err := decideRound(e, open, c, one)
-		if err != nil {
-			return err
-		}
-		if err := c.await(ctx); err != nil {
-			return err
-		}
-		if err := awaitAll(ctx, others); err != nil {
-			return err
-		}
-		open = again
-	}
-	return nil
-}
-
-// decideRound decides those items that it can.
-func decideRound[T any](
-	e *Engine, open []T, c *call, one func(T, *call, leaky.Instant) *call,
-) (again []T, others []*call, err error) {
+// decide has the machine decide, once, and returns the outcome of the commit that its answer waits for; nil if it waits
+// for none.
+func (e *Engine) decide(call func(now leaky.Instant) (wait uint64, err error)) (*outcome, error) {
 	e.lock()
 	defer e.unlock()
 	if err := e.usable(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	now := e.now()
-	for _, item := range open {
-		if busy := one(item, c, now); busy != nil {
-			again = append(again, item)
-			others = append(others, busy)
+	wait, err := call(e.now())
+	if wait == 0 {
+		return nil, err
+	}
+	return e.outcomeOf(wait), err
+}
+
+// do has the machine decide, and waits until what it answers is durable. What was undone for want of room is decided
+// again: by then the machine refuses what needs room, and lets through what frees some.
+func (e *Engine) do(ctx context.Context, call func(now leaky.Instant) (wait uint64, err error)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for {
+		o, err := e.decide(call)
+		if o == nil {
+			return err
+		}
+		failed := o.await(ctx)
+		switch {
+		case failed == nil:
+			return err
+		case !o.undone || !o.hadRoom:
+			return failed
 		}
 	}
-	return again, others, nil
+}
+
+// act is do for a call that somebody is named for.
+func (e *Engine) act(
+	ctx context.Context, call func(now leaky.Instant, by queue.Actor) (wait uint64, err error),
+) error {
+	by, err := queue.ActorOf(ctx)
+	if err != nil {
+		return err
+	}
+	return e.do(ctx, func(now leaky.Instant) (uint64, error) { return call(now, by) })
+}
+
+// look has the machine look something up, which waits for nothing.
+func (e *Engine) look(ctx context.Context, call func(now leaky.Instant) error) error {
+	e.lock()
+	defer e.unlock()
+	if e.closing {
+		return queue.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return call(e.now())
 }

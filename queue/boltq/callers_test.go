@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // held blocks the committer between disk and acknowledgement.
@@ -92,7 +93,7 @@ func TestPlacesAreReservedBeforeTheCommit(t *testing.T) {
 	await.Until(t, "all three have a place", func() bool {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		return b.queues["q"].incoming.all == 3
+		return b.machine.PendingBytes() == 2*len(jobrecord.Pack(&queue.Job{Queue: "q", ID: "job-000000", Payload: []byte(`{"n":0}`), ContentType: "application/json", Cost: 1}))
 	})
 	if a, err := b.Append(context.Background(), []queue.Job{jobOf("q", 9)}); err != nil || a[0].Outcome != queue.Full {
 		t.Error(a, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
 	"github.com/penstock/penstock/queue/move"
 )
 
@@ -20,13 +21,17 @@ type Engine struct {
 	opts Options
 	log  *slog.Logger
 	storeFile
+	epoch uint64     // of the machine's fences
 	mu    sync.Mutex // guards all that follows
 	clock clock
 	committer
 	saver
 	closing   bool
 	closingCh chan struct{} // closed when the engine closes
-	*machine
+	// machine decides. It is another one after a commit that failed: see fail.
+	machine *machine.Machine
+	wakes   listeners[queue.Wakeup]
+	rooms   listeners[string]
 }
 
 // storeFile is the file and what is known of its disk.
@@ -50,19 +55,19 @@ var (
 	_ move.Mover      = (*Engine)(nil)
 )
 
-// lock takes the mutex, and asks what there is room for before anything is decided.
+// lock takes the mutex, and says what there is room for before anything is decided.
 func (e *Engine) lock() {
 	e.mu.Lock()
-	s := e.space()
-	e.room = room{bytes: s.Limit}
-	if e.outOfSpace(s) {
-		e.room.full = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
+	space, m := e.space(), e.machine
+	m.Environment = machine.Environment{Bytes: space.Limit, RoomHeard: len(e.rooms) > 0}
+	if e.outOfSpace(space) {
+		m.Full = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
 	}
 }
 
-// unlock gives up the mutex, and has what was decided committed and saved.
+// unlock gives up the mutex, tells who is to hear of what was decided, and has it committed.
 func (e *Engine) unlock() {
-	pending := len(e.pending) > 0
+	pending := e.machine.Pending()
 	e.unlockCommitter()
 	switch {
 	case !pending:
@@ -75,8 +80,10 @@ func (e *Engine) unlock() {
 
 // unlockCommitter is unlock for whoever commits: it looks for what is pending itself.
 func (e *Engine) unlockCommitter() {
-	if e.toSave {
-		e.toSave = false
+	wakeups, rooms := e.machine.Signals()
+	e.wakes.notify(wakeups)
+	e.rooms.notify(rooms)
+	if e.machine.UnsavedTallies() {
 		e.wakeSaver()
 	}
 	e.mu.Unlock()
@@ -140,16 +147,14 @@ func (e *Engine) Close() error {
 	}
 	e.closing = true
 	e.work.Signal()
-	e.wakeListeners.closeAll()
-	e.roomListeners.closeAll()
+	e.wakes.closeAll()
+	e.rooms.closeAll()
 	close(e.closingCh)
 	e.unlock()
 	<-e.saverEnded
 	if e.inMemory() {
 		e.commitPending()
-		e.lock()
-		e.commitFinal()
-		e.unlockCommitter()
+		e.commitLast()
 		close(e.ended)
 	}
 	<-e.ended
@@ -159,10 +164,11 @@ func (e *Engine) Close() error {
 	return nil
 }
 
+// now is the time of what is decided next.
 func (e *Engine) now() leaky.Instant {
 	now := e.clock.now()
-	if now >= e.calendarsDue {
-		e.renewCalendars(now)
+	if err := e.machine.Tick(now); err != nil {
+		e.log.Error("a quota goes on in steps of its last period", "path", e.path, "error", err)
 	}
 	return now
 }

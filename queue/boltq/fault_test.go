@@ -3,7 +3,9 @@ package boltq
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,18 +17,47 @@ import (
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
 )
 
-// noSpace fails commits for want of room: those with an append, or all.
-type noSpace struct{ appends, all atomic.Bool }
+// noSpace fails commits for want of room: those that put something into certain tables, or all.
+type noSpace struct {
+	tables string
+	some   atomic.Bool
+	all    atomic.Bool
+}
 
-func (n *noSpace) fault(list []change) error {
-	for _, c := range list {
-		if _, appends := c.(*appendChange); n.all.Load() || appends && n.appends.Load() {
-			return syscall.ENOSPC
-		}
+func (n *noSpace) fault(tx machine.Transaction) (machine.Transaction, error) {
+	if n.all.Load() {
+		return tx, syscall.ENOSPC
 	}
-	return nil
+	if n.some.Load() {
+		return tightTransaction{tx, n.tables}, nil
+	}
+	return tx, nil
+}
+
+// tightTransaction has no room in some tables.
+type tightTransaction struct {
+	machine.Transaction
+	tables string
+}
+
+func (t tightTransaction) Table(name []byte) machine.Table {
+	of := t.Transaction.Table(name)
+	if strings.Contains(t.tables, string(name)) {
+		return tightTable{of}
+	}
+	return of
+}
+
+type tightTable struct{ machine.Table }
+
+func (t tightTable) Put(k, v []byte) error {
+	if t.Table.Get(k) != nil {
+		return t.Table.Put(k, v)
+	}
+	return syscall.ENOSPC
 }
 
 // refuse makes a call fail for want of room, and sees that it left queue q as it was.
@@ -44,6 +75,19 @@ func (n *noSpace) refuse(b *bench, what string, f func() error) {
 	}
 }
 
+// standing is everything that a failed change must give back.
+func (b *bench) standing(name string) string {
+	b.Helper()
+	i, totals := b.info(name), first(b.Totals(context.Background()))
+	i.Next, i.Outflow, i.Lost, i.Refused = time.Time{}, 0, 0, 0
+	jobs := ""
+	for n := range 12 {
+		j, _ := b.Job(context.Background(), name, jobOf(name, n).ID)
+		jobs += fmt.Sprintf("\n%d %v at %d, %+v", n, j.State, j.Position, j)
+	}
+	return fmt.Sprintf("%+v\n%+v%s", i, totals, jobs)
+}
+
 // forgive ends the pause after a commit that found no room.
 func (b *bench) forgive() {
 	b.Engine.mu.Lock()
@@ -53,7 +97,7 @@ func (b *bench) forgive() {
 
 // What frees room is not refused for the sake of appends in the same commit.
 func TestAppendsFailAlone(t *testing.T) {
-	h, n := holding(), &noSpace{}
+	h, n := holding(), &noSpace{tables: "jobs"}
 	b := start(t, Options{synced: h.synced, fault: n.fault})
 	ctx := context.Background()
 	b.put("q", "unlimited")
@@ -65,7 +109,7 @@ func TestAppendsFailAlone(t *testing.T) {
 	go func() { paused <- b.Pause(ctx, "other", queue.Pause{}) }()
 	<-h.arrived
 	h.on.Store(false)
-	n.appends.Store(true)
+	n.some.Store(true)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		a, err := b.Append(ctx, []queue.Job{jobOf("q", 8), jobOf("q", 9)})
@@ -83,14 +127,14 @@ func TestAppendsFailAlone(t *testing.T) {
 	await.Until(t, "all are pending", func() bool {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		return len(b.pending) == 5
+		return b.machine.PendingBytes() > 0 && b.machine.Totals().Leased == 0
 	})
 	h.release <- struct{}{}
 	wg.Wait()
 	if err := <-paused; err != nil {
 		t.Error(err)
 	}
-	n.appends.Store(false)
+	n.some.Store(false)
 	b.reopen()
 	if i := b.info("q"); i.Delivered != 3 || i.Appended != 3 || i.Size() != 0 {
 		t.Errorf("%+v", i)
@@ -138,13 +182,20 @@ func TestEveryChangeCanFail(t *testing.T) {
 	fails("delete", func() error { return b.Delete(ctx, "old", queue.AnyRevision, true) })
 	b.advance(time.Second) // so that the ceiling that the appends raised is behind
 	request := queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: 1, Max: 1}
-	fails("reserve", func() error { return second(b.Reserve(ctx, request)) })
-	b.advance(100 * time.Millisecond) // the slot was lost
+	fails("reserve", func() error {
+		r, err := b.Reserve(ctx, request)
+		if err == nil && len(r.Jobs) == 0 { // the slot is lost, and the next is too far off
+			err = queue.ErrStoreFull
+		}
+		return err
+	})
+	b.advance(100 * time.Millisecond)
+	request.Number++
 	r, err := b.Reserve(ctx, request)
 	if err != nil || len(r.Jobs) != 1 {
-		t.Fatalf("the same request: %+v, %v", r, err)
+		t.Fatalf("the next request: %+v, %v", r, err)
 	}
-	b.number = 1
+	b.number = 2
 	fails("fail", func() error { return second(b.Settle(ctx, settlements(queue.Fail, r.Jobs))) })
 	fails("bury", func() error { return second(b.Settle(ctx, settlements(queue.Bury, r.Jobs))) })
 	fails("throttle", func() error { return second(b.Settle(ctx, settlements(queue.Throttle, r.Jobs))) })

@@ -129,14 +129,16 @@ func TestEndsOfLeasesOnFile(t *testing.T) {
 	}
 }
 
+const leasesACall = 100 // as queue/machine takes them back
+
 // More leases than one call takes back are all taken back on opening.
 func TestManyLeasesOnFile(t *testing.T) {
 	b := start(t, Options{})
 	b.put("q", "unlimited", onUnknown(queue.UnknownHold))
-	b.append("q", 0, 2*takeBackMax+7)
+	b.append("q", 0, 2*leasesACall+7)
 	got := len(b.reserve(queue.MaxReserve))
 	b.killed()
-	if i := b.info("q"); i.Held != int64(got) || i.Held != 2*takeBackMax+7 || i.Leased != 0 {
+	if i := b.info("q"); i.Held != int64(got) || i.Held != 2*leasesACall+7 || i.Leased != 0 {
 		t.Errorf("%+v", i)
 	}
 }

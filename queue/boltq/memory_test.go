@@ -9,6 +9,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	"pgregory.net/rapid"
+
+	"github.com/penstock/penstock/queue/machine"
 )
 
 // A table in memory does what one in a file does, also when an update fails half-way.
@@ -18,35 +20,36 @@ func TestMemoryIsLikeAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		run++
-		both := [2]storage{boltFile{db}, &memory{}}
-		name := fmt.Appendf(nil, "%d", run)
-		for _, s := range both {
-			if err := s.update(func(t *tables) error { return t.create(name) }); err != nil {
-				rt.Fatal(err)
-			}
+		both := [2]storage{boltFile{db}, inMemory{machine.NewMemory()}}
+		name := jobsTable
+		err := db.Update(func(tx *bbolt.Tx) error {
+			_ = tx.DeleteBucket(name)
+			_, err := tx.CreateBucket(name)
+			return err
+		})
+		if err != nil {
+			rt.Fatal(err)
 		}
 		for range rapid.IntRange(1, 30).Draw(rt, "updates") {
 			broken := rapid.IntRange(0, 3).Draw(rt, "broken") == 0
-			var do []func(t table) error
+			var do []func(t machine.Table) error
 			for range rapid.IntRange(0, 8).Draw(rt, "operations") {
 				k := fmt.Appendf(nil, "%d", rapid.IntRange(0, 12).Draw(rt, "key"))
 				v := []byte(rapid.SampledFrom([]string{"", "a", "longer"}).Draw(rt, "value"))
 				switch rapid.IntRange(0, 4).Draw(rt, "operation") {
 				case 0:
-					do = append(do, func(t table) error { return t.Delete(k) })
+					do = append(do, func(t machine.Table) error { return t.Delete(k) })
 				case 1:
-					do = append(do, func(t table) error { return t.SetSequence(t.Sequence() + 1) })
+					do = append(do, func(t machine.Table) error { return t.SetSequence(t.Sequence() + 1) })
 				default:
-					do = append(do, func(t table) error { return t.Put(k, v) })
+					do = append(do, func(t machine.Table) error { return t.Put(k, v) })
 				}
 			}
 			for _, s := range both {
-				err := s.update(func(t *tables) error {
+				err := s.update(func(tx machine.Transaction) error {
 					for _, f := range do {
-						if err := f(t.table(name)); err != nil {
+						if err := f(tx.Table(name)); err != nil {
 							return err
 						}
 					}
@@ -71,10 +74,10 @@ var errHalfWay = errors.New("half-way")
 
 // shown is all that a table has, read in each way.
 func shown(s storage, name, from []byte) (text string) {
-	err := s.view(func(t *tables) error {
-		of := t.table(name)
+	err := s.view(func(tx machine.Transaction) error {
+		of := tx.Table(name)
 		text = fmt.Sprintf("sequence %d, %q at %q\n", of.Sequence(), of.Get(from), from)
-		c := of.cursor()
+		c := of.Cursor()
 		for _, way := range []struct {
 			name        string
 			start, step func() (k, v []byte)

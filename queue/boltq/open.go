@@ -2,6 +2,7 @@ package boltq
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,7 +10,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.etcd.io/bbolt"
+
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
 )
 
 // Open opens the store in the file at path, creating it if it does not exist, and starts the engine's two
@@ -41,19 +46,19 @@ func OpenMemory(ctx context.Context, opts Options) (*Engine, error) {
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = 1 << 30
 	}
-	return open(ctx, "", &memory{}, opts)
+	return open(ctx, "", inMemory{machine.NewMemory()}, opts)
 }
 
 // open opens the store that db keeps, and closes db if it cannot. One in memory has no path.
 func open(ctx context.Context, path string, db storage, opts Options) (*Engine, error) {
 	e := &Engine{
-		opts: opts, log: opts.Logger, storeFile: storeFile{path: path, db: db},
-		committer: committer{ended: make(chan struct{})},
+		opts: opts, log: opts.Logger, storeFile: storeFile{path: path, db: db}, epoch: newEpoch(),
+		committer: committer{ended: make(chan struct{}), awaited: map[uint64]*outcome{}},
 		saver:     saver{saveWanted: make(chan struct{}, 1), saverEnded: make(chan struct{})},
 		closingCh: make(chan struct{}),
-		machine:   newMachine(newEpoch()),
+		wakes:     listeners[queue.Wakeup]{}, rooms: listeners[string]{},
 	}
-	e.work.L = &e.mu
+	e.work.L, e.machine = &e.mu, machine.New(e.epoch)
 	e.clock.source = opts.Now
 	if err := e.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
@@ -77,11 +82,19 @@ func open(ctx context.Context, path string, db storage, opts Options) (*Engine, 
 	return e, nil
 }
 
+// newEpoch draws what tells the fences of this process from those of others.
+func newEpoch() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// start reads the store into the machine.
 func (e *Engine) start(ctx context.Context) (err error) {
-	if err := e.initialise(); err != nil {
-		return err
-	}
-	if !e.inMemory() {
+	if f, is := e.db.(boltFile); is {
+		if err := f.initialise(e.path); err != nil {
+			return err
+		}
 		if e.file, err = os.Stat(e.path); err != nil {
 			return err
 		}
@@ -89,17 +102,41 @@ func (e *Engine) start(ctx context.Context) (err error) {
 	if err := e.keepChanges(); err != nil {
 		return err
 	}
-	return e.load(ctx)
+	e.measure()
+	return e.db.view(func(tx machine.Transaction) error {
+		last, err := machine.ClockOf(tx)
+		if err != nil {
+			return err
+		}
+		e.clock.last = last
+		return e.machine.Load(ctx, tx, e.clock.now())
+	})
+}
+
+// takeBackPersisted takes back leases that were on file: their holders died with the process before.
+func (e *Engine) takeBackPersisted(ctx context.Context) error {
+	for more := true; more; {
+		err := e.do(ctx, func(now leaky.Instant) (wait uint64, err error) {
+			wait, more = e.machine.TakeBackPersisted(now)
+			return wait, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // keepChanges stores how long changes are kept, or reads it if the options do not say.
 func (e *Engine) keepChanges() error {
 	if d := e.opts.KeepChanges; d != 0 && !e.opts.ReadOnly {
-		return e.db.update(func(t *tables) error { return t.table(metaTable).Put(keepChangesKey, key(uint64(d))) })
+		return e.db.update(func(tx machine.Transaction) error {
+			return tx.Table(machine.MetaTable).Put(keepChangesKey, binary.BigEndian.AppendUint64(nil, uint64(d)))
+		})
 	}
 	e.opts.KeepChanges = queue.KeepChanges
-	return e.db.view(func(t *tables) error {
-		v := t.table(metaTable).Get(keepChangesKey)
+	return e.db.view(func(tx machine.Transaction) error {
+		v := tx.Table(machine.MetaTable).Get(keepChangesKey)
 		if v == nil {
 			return nil
 		}
@@ -111,42 +148,47 @@ func (e *Engine) keepChanges() error {
 	})
 }
 
+// What the file has besides the machine's records, in the table of those that are few.
+var (
+	schemaKey      = []byte("schema")
+	keepChangesKey = []byte("keepchanges")
+)
+
+// schema is the version of the file's layout. A file of another version is refused.
+const schema = 1
+
 // initialise makes a new file a store, and refuses one that is none.
-func (e *Engine) initialise() error {
+func (f boltFile) initialise(path string) error {
 	fresh := false
-	err := e.db.view(func(t *tables) error {
-		if fresh = t.blank(); fresh {
+	err := f.View(func(tx *bbolt.Tx) error {
+		name, _ := tx.Cursor().First()
+		if fresh = name == nil; fresh {
 			return nil
 		}
-		return checkSchema(t)
+		return checkSchema(tx)
 	})
 	if err != nil || !fresh {
 		return err
 	}
-	err = e.db.update(func(t *tables) error {
-		for _, name := range allTables {
-			if err := t.create(name); err != nil {
+	err = f.Update(func(tx *bbolt.Tx) error {
+		for _, name := range machine.Tables {
+			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}
 		}
-		var s effects
-		s.putStore(storeRecord{})
-		if err := t.write(&s); err != nil {
+		if err := machine.Initialise(boltTx{tx}); err != nil {
 			return err
 		}
-		return t.table(metaTable).Put(schemaKey, binary.BigEndian.AppendUint32(nil, schema))
+		return tx.Bucket(machine.MetaTable).Put(schemaKey, binary.BigEndian.AppendUint32(nil, schema))
 	})
 	if err != nil {
 		return err
 	}
-	if e.inMemory() {
-		return nil
-	}
-	return syncDir(filepath.Dir(e.path))
+	return syncDir(filepath.Dir(path))
 }
 
-func checkSchema(t *tables) error {
-	meta := t.table(metaTable)
+func checkSchema(tx *bbolt.Tx) error {
+	meta := tx.Bucket(machine.MetaTable)
 	if meta == nil || len(meta.Get(schemaKey)) != 4 {
 		return fmt.Errorf("%w: a bbolt file of another program", queue.ErrCorrupt)
 	}
@@ -155,8 +197,8 @@ func checkSchema(t *tables) error {
 			"%w: its schema is %d, this version knows up to %d; use a newer penstock", ErrSchema, v, schema,
 		)
 	}
-	for _, name := range allTables {
-		if t.table(name) == nil {
+	for _, name := range machine.Tables {
+		if tx.Bucket(name) == nil {
 			return fmt.Errorf("%w: table %s is missing", queue.ErrCorrupt, name)
 		}
 	}

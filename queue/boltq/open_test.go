@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
 )
 
 func TestOnlyOneHoldsTheFile(t *testing.T) {
@@ -66,7 +67,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 	}{
 		{"of a newer schema", func(t *testing.T, path string) {
 			meddle(t, path, func(tx *bbolt.Tx) error {
-				return tx.Bucket(metaTable).Put(schemaKey, binary.BigEndian.AppendUint32(nil, schema+1))
+				return tx.Bucket(machine.MetaTable).Put(schemaKey, binary.BigEndian.AppendUint32(nil, schema+1))
 			})
 		}, ErrSchema, fmt.Sprintf("its schema is %d, this version knows up to %d; use a newer", schema+1, schema)},
 		{"of a schema that no version has", func(t *testing.T, path string) {
@@ -74,12 +75,12 @@ func TestFilesThatAreRefused(t *testing.T) {
 				if err := tx.DeleteBucket(deferredTable); err != nil {
 					return err
 				}
-				return tx.Bucket(metaTable).Put(schemaKey, binary.BigEndian.AppendUint32(nil, 0))
+				return tx.Bucket(machine.MetaTable).Put(schemaKey, binary.BigEndian.AppendUint32(nil, 0))
 			})
 		}, ErrSchema, "its schema is 0"},
 		{"of another program", func(t *testing.T, path string) {
 			meddle(t, path, func(tx *bbolt.Tx) error {
-				for _, name := range allTables {
+				for _, name := range machine.Tables {
 					if err := tx.DeleteBucket(name); err != nil {
 						return err
 					}

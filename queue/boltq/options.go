@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
 )
 
 // Defaults of Options.
@@ -46,13 +47,13 @@ type Options struct {
 	// queue and a rule the kind is "queue" and "rule". nil shows all of it.
 	Mask func(kind string, text []byte) []byte
 
-	// For tests: wall replaces time.Now where that decides; openFile replaces os.OpenFile; an error of fault fails the
-	// commit of these changes; synced is called after each commit is on disk and before anybody is told; saveAfter is
+	// For tests: wall replaces time.Now where that decides; openFile replaces os.OpenFile; fault stands in for the transaction of a
+	// commit, or fails it; synced is called after each commit is on disk and before anybody is told; saveAfter is
 	// how long the saver waits for more to save, and noSaver leaves that to the test; auditBytes is about the most that
 	// the audit log takes.
 	wall       func() time.Time
 	openFile   func(string, int, os.FileMode) (*os.File, error)
-	fault      func([]change) error
+	fault      func(machine.Transaction) (machine.Transaction, error)
 	synced     func()
 	saveAfter  time.Duration
 	noSaver    bool
@@ -85,7 +86,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.openFile = os.OpenFile
 	}
 	if o.fault == nil {
-		o.fault = func([]change) error { return nil }
+		o.fault = func(tx machine.Transaction) (machine.Transaction, error) { return tx, nil }
 	}
 	if o.synced == nil {
 		o.synced = func() {}

@@ -141,7 +141,9 @@ func (r *overflowRun) check(i, upTo int64, replay bool) {
 	}
 	defer e.Close()
 	b.Engine = e
-	order := e.queues["q"].overflow.progress.order
+	order := first(e.Readmit(context.Background(), queue.ReadmitRequest{
+		Queue: "q", Holder: "look", Overflow: "o", Behind: 1, Leave: true,
+	})).Order
 	states := map[string]queue.State{}
 	for _, a := range r.acks {
 		j, err := e.Job(context.Background(), "q", a.id)
@@ -167,10 +169,10 @@ func (r *overflowRun) check(i, upTo int64, replay bool) {
 			placed++
 		}
 	}
-	if info := b.info("q"); e.counts[queue.Deferred] != deferred || info.Size() != placed {
+	if info := b.info("q"); first(e.Totals(context.Background())).Deferred != deferred || info.Size() != placed {
 		r.Errorf(
 			"copy %d: %d deferred and %d in their places, counted %d and %d", i, deferred, placed,
-			e.counts[queue.Deferred], info.Size(),
+			first(e.Totals(context.Background())).Deferred, info.Size(),
 		)
 	}
 	if replay {

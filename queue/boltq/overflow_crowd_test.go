@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
 	"github.com/penstock/penstock/queue/readmit"
 )
 
@@ -159,13 +158,13 @@ func (c *crowd) cancel(rnd *rand.Rand) {
 // cancelled, nothing else does, and the counts add up.
 func TestACrowdOnTheOverflow(t *testing.T) {
 	var on atomic.Bool
-	fails := func(list []change) error {
-		if on.Load() && slices.ContainsFunc(list, func(c change) bool { return !c.freesSpace() }) && rand.IntN(3) == 0 {
-			return syscall.ENOSPC
+	fails := func(tx machine.Transaction) (machine.Transaction, error) {
+		if on.Load() && rand.IntN(3) == 0 {
+			return tightTransaction{tx, "jobs deferred"}, nil
 		}
-		return nil
+		return tx, nil
 	}
-	for what, fault := range map[string]func([]change) error{
+	for what, fault := range map[string]func(machine.Transaction) (machine.Transaction, error){
 		"with room": nil, "in a file that is full at times": fails,
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -253,15 +252,11 @@ func (c *crowd) judge() {
 		out > in+c.copies || i.Deferred != 0 || i.Returned == 0 {
 		c.Errorf("%d in, %d out: %+v", in, out, i)
 	}
-	c.Engine.mu.Lock()
-	defer c.Engine.mu.Unlock()
-	a := &c.queues["q"].overflow
-	if a.readmitted != 0 || a.deferring != 0 || a.cost != 0 || len(a.claims) != 0 {
-		c.Errorf("left over: back %d, leaving %d, cost %d, busy %v", a.readmitted, a.deferring, a.cost, a.claims)
+	if i.Back != 0 || i.DeferredCost != 0 {
+		c.Errorf("left over: back %d, cost %d", i.Back, i.DeferredCost)
 	}
-	for n := range a.lastTicket { // what was cancelled and never stored is all that may be recorded
-		if d := a.records.get(n + 1); d != nil && d.state != cancelledDeferral {
-			c.Errorf("record %d: %+v", n+1, d)
-		}
+	// what was cancelled and never stored is all that may be recorded
+	if n := c.bench.records(deferredTable); n > len(c.cancelled) {
+		c.Errorf("%d records, and %d were cancelled", n, len(c.cancelled))
 	}
 }

@@ -5,19 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
-// outOfSpace reports whether the file was full a moment ago, or its disk is nearly so. Each failed commit costs
-// bbolt a scan of the file, so they are not tried in a row.
+// outOfSpace reports whether little of a bounded file is left, its disk is nearly full, or a commit found no room a
+// moment ago. Each failed commit costs a load of the store, so they are not tried in a row.
 func (e *Engine) outOfSpace(s queue.Space) bool {
+	if most := e.opts.MaxBytes; most > 0 && s.Used+int64(e.machine.PendingBytes()) >= s.Stop {
+		return true
+	}
 	return e.opts.MaxBytes == 0 && s.Full() || e.opts.wall().Before(e.fullUntil)
 }
 
@@ -29,18 +32,6 @@ func (e *Engine) noteFull(err error) {
 		e.log.Warn("the store is out of space", "path", e.path, "error", err)
 	}
 	e.fullUntil = now.Add(fullFor)
-}
-
-// checkSpace refuses a batch that needs room when little of a bounded file is left.
-func (e *Engine) checkSpace(t *tables, b *batch) error {
-	if e.opts.MaxBytes == 0 || !slices.ContainsFunc(b.changes, func(c change) bool { return !c.freesSpace() }) {
-		return nil
-	}
-	size, free := e.db.usage(t)
-	if left := e.opts.MaxBytes - size + free; left < min(reservedBytes, e.opts.MaxBytes/8) {
-		return bolterrors.ErrMaxSizeReached
-	}
-	return nil
 }
 
 // reservedBytes is how much of a bounded file only changes that make room may use. They need new pages before they
@@ -63,10 +54,9 @@ func errStoreFull(path string, err error) error {
 }
 
 // Space implements queue.Specs.
-func (e *Engine) Space(ctx context.Context) (queue.Space, error) {
-	e.lock()
-	defer e.unlock()
-	return e.space(), e.readable(ctx)
+func (e *Engine) Space(ctx context.Context) (s queue.Space, err error) {
+	err = e.look(ctx, func(leaky.Instant) error { s = e.space(); return nil })
+	return s, err
 }
 
 // space is how full the store is: the file if MaxBytes bounds it, else its disk, whoever uses that.
@@ -88,8 +78,8 @@ func (e *Engine) space() queue.Space {
 const reservedDiskBytes = 256 << 20
 
 // measure notes how much of the file is used.
-func (e *Engine) measure(t *tables) {
-	size, free := e.db.usage(t)
+func (e *Engine) measure() {
+	size, free := e.db.usage()
 	e.fileSize.Store(size)
 	e.used.Store(size - free)
 }

@@ -47,6 +47,8 @@ func TestTakesAreWrittenBehind(t *testing.T) {
 	}
 }
 
+const talliesACommit = 500 // at least, as queue/machine saves them
+
 // What is taken while the saver saves waits for company too: it must not keep the disk busy with a few at a time.
 func TestTheSaverRests(t *testing.T) {
 	var taken atomic.Int64
@@ -57,7 +59,7 @@ func TestTheSaverRests(t *testing.T) {
 		}
 	}})
 	b.putRule(perHour("r", 1_000_000))
-	for i := range saveMax + 1 {
+	for i := range talliesACommit + 1 {
 		b.take("r", queue.Take{Key: fmt.Sprint(i)})
 	}
 	taken.Add(1)
@@ -65,7 +67,7 @@ func TestTheSaverRests(t *testing.T) {
 		t.Error("goes on for what can wait")
 	}
 	taken.Store(0)
-	for i := range 2 * saveMax {
+	for i := range 2 * talliesACommit {
 		b.take("r", queue.Take{Key: fmt.Sprint("more ", i)})
 	}
 	if more := b.Engine.saveTallies(); !more {

@@ -29,8 +29,22 @@ type appendItem struct {
 
 // Appending are jobs on their way in: checked and packed, which needs no machine.
 type Appending struct {
-	Answers []queue.Appended // one a job, in their order
-	open    []*appendItem
+	Answers    []queue.Appended // one a job, in their order
+	open       []*appendItem
+	waiting    []*appendItem // decided by the last Append, whose answers wait for a commit
+	rulesNoted bool
+}
+
+// Again has those decided again whose answers waited for a commit that failed.
+func (a *Appending) Again() { a.open, a.waiting = append(a.waiting, a.open...), nil }
+
+// Fail answers with an error for those that have no answer yet, or one that waited for a commit that failed.
+func (a *Appending) Fail(err error) {
+	a.Again()
+	for _, it := range a.open {
+		*it.answer = queue.Appended{Outcome: queue.Failed, ID: it.job.ID, Err: err}
+	}
+	a.open = nil
 }
 
 // NewAppending checks and packs jobs; offered says that the caller can put them on the overflow.
@@ -44,11 +58,18 @@ func NewAppending(jobs []queue.Job, offered bool) *Appending {
 // for. It is to be called until done. Expired jobs end before the first is decided.
 func (m *Machine) Append(now leaky.Instant, a *Appending) (wait uint64, done bool) {
 	m.expire(now)
+	a.waiting = a.waiting[:0]
 	for len(a.open) > 0 && !m.Ripe() {
-		wait = max(wait, m.admit(a.open[0], now))
+		it := a.open[0]
+		if own := m.admit(it, now); own != 0 {
+			wait, a.waiting = max(wait, own), append(a.waiting, it)
+		}
 		a.open = a.open[1:]
 	}
-	return wait, len(a.open) == 0
+	if len(a.open) > 0 {
+		return m.wait(), false
+	}
+	return wait, true
 }
 
 // prepare validates and packs jobs.

@@ -58,11 +58,12 @@ func (a *Appending) FindAsks() {
 	}
 }
 
-// RulesOf notes which rules jobs will ask, and reports whether they ask any.
+// RulesOf notes which rules jobs will ask, once, and reports whether they ask any.
 func (m *Machine) RulesOf(a *Appending) (some bool) {
-	if len(m.ruleUses) == 0 {
+	if len(m.ruleUses) == 0 || a.rulesNoted {
 		return false
 	}
+	a.rulesNoted = true
 	for _, it := range a.open {
 		if q := m.queues[it.job.Queue]; q != nil {
 			it.rules = m.rulesOf(q)
@@ -180,6 +181,7 @@ func (m *Machine) chargeRules(b *ruleCharges, now leaky.Instant) {
 		d := &b.charges[i]
 		t := m.tallyOf(d.rule.tallies, d.key, now)
 		s := t.stateFor(d.limit)
+		m.noteCharge(t, s, d.limit, d.ask, now)
 		s.Take(now, d.ask)
 		t.setState(s, d.limit, now)
 		m.insertTally(t)

@@ -6,10 +6,14 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Record keeps an entry about something that changed nothing, and returns the commit to wait for.
-func (m *Machine) Record(entry queue.AuditEntry) (wait uint64) {
+// Record keeps an entry about something that changed nothing, and returns the commit to wait for. Errors: that there
+// is no room.
+func (m *Machine) Record(entry queue.AuditEntry) (wait uint64, err error) {
+	if m.Full != nil {
+		return 0, m.Full
+	}
 	m.present.audited = append(m.present.audited, audited{entry: entry})
-	return m.wait()
+	return m.wait(), nil
 }
 
 // ReadAudit reads a page of the audit log.

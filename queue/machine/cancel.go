@@ -36,9 +36,9 @@ func (m *Machine) Cancel(
 	number, d := q.deferral(id, now)
 	switch {
 	case d == nil:
-		return queue.StateNone, 0, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
+		return queue.StateNone, m.lastWait(), fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
 	case d.state == cancelledDeferral:
-		return queue.Cancelled, m.waitsForDeferral(d), nil
+		return queue.Cancelled, m.lastWait(), nil
 	}
 	// The job is dropped when it comes back.
 	m.uncountDeferral(q, number, d)

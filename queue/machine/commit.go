@@ -27,25 +27,47 @@ type commits struct {
 type Commit struct {
 	Number uint64
 	effects
-	wanted  bool // somebody waits for it
+	wanted bool // somebody waits for it
+	// HadRoom says that some of it was decided while there was room: without that, less would be in it.
+	HadRoom bool
 	now     leaky.Instant
 	arrived []arrival // jobs that enter their lanes once it is durable, in the order in which they were decided
 	bytes   int       // of their records
 	// Up to here it has keys of jobs, ended jobs and deferrals.
 	seq, ended, deferred uint64
 
-	queues       []*queueState // whose records it has
-	saved        []savedCeilings
-	tallies      []*tally
-	documents    map[string]queue.Document
-	logUpdates   []logUpdate     // for the log of changes
-	audited      []audited       // for the audit log
-	auditedActs  map[*jobAct]int // where those of acts on jobs stand in it
-	auditDropped uint64
+	queues         []*queueState // whose records it has
+	saved          []savedCeilings
+	unsaved        []savedCounters // what was counted before and goes along
+	formerPaces    []savedPaces    // of queues whose spec it changes
+	deleted        []*queueState
+	givenBack      []*lease // leases of which it gives the departure back
+	endedLeases    []*lease // leases that it ends, as they were
+	tallies        []*tally
+	droppedTallies []uint64
+	charged        []tallyKey // tallies from which its jobs take
+	owed           []owedTakes
+	documents      map[string]queue.Document
+	logUpdates     []logUpdate     // for the log of changes
+	audited        []audited       // for the audit log
+	auditedActs    map[*jobAct]int // where those of acts on jobs stand in it
+	auditDropped   uint64
 }
 
 // keys are the last ones of jobs, ended jobs and deferrals.
 type keys struct{ seq, ended, deferred uint64 }
+
+// savedCounters are what a queue counted without a commit of its own.
+type savedCounters struct {
+	queue    *queueState
+	counters queue.Counters
+}
+
+// savedPaces are those of a queue before a change of its spec.
+type savedPaces struct {
+	queue *queueState
+	paces
+}
 
 // savedCeilings are the ceilings that a commit writes for a queue.
 type savedCeilings struct {
@@ -59,8 +81,14 @@ func newCommit(number uint64) *Commit {
 
 // wait has the present commit made, and returns its number for an answer to wait for.
 func (m *Machine) wait() uint64 {
-	m.present.wanted = true
+	m.want()
 	return m.present.Number
+}
+
+// want has the present commit made.
+func (m *Machine) want() {
+	m.present.wanted = true
+	m.present.HadRoom = m.present.HadRoom || m.Full == nil
 }
 
 // unlessDurable returns 0 if a commit is durable, else its number.
@@ -114,8 +142,8 @@ func (m *Machine) waitsForDeferral(d *deferral) uint64 {
 
 // touch has the record of a queue written with the present commit, which it returns.
 func (m *Machine) touch(q *queueState) *Commit {
+	m.want()
 	c := m.present
-	c.wanted = true
 	if !q.touched {
 		q.touched = true
 		c.queues = append(c.queues, q)
@@ -133,6 +161,9 @@ func (m *Machine) noteFailure(q *queueState, at leaky.Instant, id, reason string
 
 // Pending reports whether anything waits to be collected.
 func (m *Machine) Pending() bool { return m.present.wanted }
+
+// PendingBytes is about how many bytes the present commit will put.
+func (m *Machine) PendingBytes() int { return m.present.bytes }
 
 // Ripe reports whether the present commit has as much as it should: before more jobs are let in, it is to be collected.
 func (m *Machine) Ripe() bool { return m.present.bytes >= commitBytes }
@@ -171,6 +202,9 @@ func (m *Machine) complete(c *Commit, now leaky.Instant) {
 		if q.touched = false; !q.live {
 			continue
 		}
+		if q.unsaved != nil {
+			c.unsaved = append(c.unsaved, savedCounters{q, *q.unsaved})
+		}
 		q.counters, q.unsaved = q.allCounters(), nil
 		c.putQueue(q.number, q.record())
 		c.saved = append(c.saved, savedCeilings{q, q.ceiling.next})
@@ -186,6 +220,7 @@ func (m *Machine) complete(c *Commit, now leaky.Instant) {
 	lapsed := m.lapsedDeferrals[:min(len(m.lapsedDeferrals), commitForgets)]
 	m.lapsedDeferrals = m.lapsedDeferrals[len(lapsed):]
 	each(lapsed, c.dropDeferral)
+	m.writeOwed(c)
 	for _, t := range c.tallies {
 		t.inCommit = false
 		if t.gone {
@@ -195,7 +230,8 @@ func (m *Machine) complete(c *Commit, now leaky.Instant) {
 		t.dirty, t.onFile = false, true
 		t.repack()
 	}
-	each(m.droppedTallies.take(commitForgets), c.dropTally)
+	c.droppedTallies = m.droppedTallies.take(commitForgets)
+	each(c.droppedTallies, c.dropTally)
 	m.store.commit, m.store.now = c.Number, now
 	c.seq, c.ended, c.deferred = m.store.seq, m.store.ended, m.store.deferred
 	c.putStore(m.store)
@@ -219,6 +255,7 @@ func (m *Machine) Durable(number uint64, now leaky.Instant) {
 		for _, s := range c.saved {
 			s.queue.ceiling.durable = s.ceilings
 		}
+		m.chargesDurable(c)
 		for i := range c.arrived {
 			m.enterLane(&c.arrived[i], now)
 		}

@@ -1,4 +1,4 @@
-package machine_test
+package machine
 
 import (
 	"testing"
@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	_ queue.Engine = (*engine)(nil)
-	_ move.Mover   = (*engine)(nil)
+	_ queue.Engine = (*Engine)(nil)
+	_ move.Mover   = (*Engine)(nil)
 )
 
 // The suite, and behind the first calls of each rule: what was kept makes the same state again.

@@ -13,16 +13,20 @@ import (
 func (m *Machine) answerDeferred(
 	it *appendItem, q *queueState, number uint64, d *deferral, now leaky.Instant,
 ) (wait uint64) {
-	wait = m.waitsForDeferral(d)
 	if d.state == cancelledDeferral {
 		it.answerDuplicate(d.fingerprint, queue.Cancelled)
-		return wait
+		return m.lastWait()
 	}
+	wait = m.waitsForDeferral(d)
 	it.answerDuplicate(d.fingerprint, queue.Deferred)
 	if it.answer.Outcome != queue.Duplicate {
 		return wait
 	}
-	if number <= q.overflow.progress.olderUpTo && m.Full == nil {
+	if number <= q.overflow.progress.olderUpTo {
+		if m.Full != nil {
+			*it.answer = queue.Appended{Outcome: queue.Failed, ID: it.job.ID, Err: m.Full}
+			return 0
+		}
 		number, wait = m.renewDeferral(q, strings.Clone(it.job.ID), number), m.wait()
 	}
 	it.answer.Ticket, it.answer.At = ticket{q.number, number}.text(), now.Time()
@@ -92,6 +96,7 @@ func (m *Machine) Withdraw(now leaky.Instant, w []queue.Ticketed) (promises []ti
 		promises[i] = q.retryAfter(1, now)
 		number, d := q.deferral(w[i].ID, now)
 		if d == nil || d.state != stillDeferred || parseTicket(w[i].Ticket) != (ticket{q.number, number}) {
+			wait = max(wait, m.lastWait())
 			continue
 		}
 		m.touch(q)

@@ -43,6 +43,7 @@ func (m *Machine) Delete(
 	m.trackBacklog(q)
 	delete(m.queues, name)
 	m.queueNames.remove(name)
+	c.deleted = append(c.deleted, q)
 	m.discardQueue(q)
 	return m.wait(), nil
 }

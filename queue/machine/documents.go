@@ -94,14 +94,15 @@ func ReadDocument(tx Transaction, kind, name string) (queue.Document, error) {
 // documentsBytes is about how many bytes of texts a page has.
 const documentsBytes = 1 << 20
 
-// DocumentsSince returns a page of documents written since a revision. Errors: a *queue.FieldError.
-func (m *Machine) DocumentsSince(
-	now leaky.Instant, tx Transaction, after int64, limit int,
+// ReadDocuments returns a page of documents written since a revision; epoch is that of the machine. Errors: a
+// *queue.FieldError.
+func ReadDocuments(
+	now leaky.Instant, tx Transaction, epoch uint64, after int64, limit int,
 ) (p queue.DocumentsPage, err error) {
 	if limit < 1 || limit > queue.MaxDocuments {
 		return p, queue.FieldErrorf("limit", strconv.Itoa(limit), "must be from 1 to %d", queue.MaxDocuments)
 	}
-	p.Run = strconv.FormatUint(m.epoch, 16)
+	p.Run = strconv.FormatUint(epoch, 16)
 	t, size := &tables{tx}, 0
 	c := t.Table(docWritesTable).Cursor()
 	for at, k := c.Seek(key(uint64(max(0, after)) + 1)); at != nil; at, k = c.Next() {
@@ -138,8 +139,11 @@ func (m *Machine) PutDocument(
 		return 0, 0, err
 	}
 	changes, revision, err := decideDocument(&d, &was, expect)
-	if err != nil || !changes {
+	switch {
+	case err != nil || !changes:
 		return revision, m.lastWait(), err
+	case d.Text != nil && m.Full != nil:
+		return 0, 0, m.Full
 	}
 	m.store.revision++
 	d.Revision, d.At, d.Text = m.store.revision, now.Time(), bytes.Clone(d.Text)

@@ -1,11 +1,10 @@
-package machine_test
+package machine
 
 import (
 	"testing"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/machine"
 )
 
 const noon = leaky.Instant(1_790_000_000_000_000)
@@ -13,18 +12,18 @@ const noon = leaky.Instant(1_790_000_000_000_000)
 // held is a machine whose commits are durable when a test says so.
 type held struct {
 	*testing.T
-	m      *machine.Machine
-	store  *machine.Memory
+	m      *Machine
+	store  *Memory
 	number uint64
 }
 
 func newHeld(t *testing.T) *held {
-	h := &held{T: t, m: machine.New(1), store: machine.NewMemory()}
-	s, err := machine.NewSpecText(queue.Spec{Name: "q"})
+	h := &held{T: t, m: New(1), store: NewMemory()}
+	s, err := NewSpecText(queue.Spec{Name: "q"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, wait, err := h.m.Put(noon, queue.Actor{}, s, 0, false); err != nil || wait == 0 {
+	if _, wait, err := h.m.Put(noon, queue.Actor{}, s, 0); err != nil || wait == 0 {
 		t.Fatal(wait, err)
 	}
 	h.commit()
@@ -37,8 +36,7 @@ func (h *held) commit() {
 	if c == nil {
 		h.Fatal("there is nothing to keep")
 	}
-	o := machine.WriteOptions{Mask: func(_ string, text []byte) []byte { return text }, AuditBytes: 1 << 20}
-	if err := h.store.Update(func(tx machine.Transaction) error { return c.Write(tx, o) }); err != nil {
+	if err := h.store.Update(func(tx Transaction) error { return c.Write(tx, writeOptions) }); err != nil {
 		h.Fatal(err)
 	}
 	h.m.Durable(c.Number, noon)
@@ -49,7 +47,7 @@ func (h *held) append(ids ...string) ([]queue.Appended, uint64) {
 	for i, id := range ids {
 		jobs[i] = queue.Job{Queue: "q", ID: id, Payload: []byte("1")}
 	}
-	a := machine.NewAppending(jobs, false)
+	a := NewAppending(jobs, false)
 	wait, _ := h.m.Append(noon, a)
 	return a.Answers, wait
 }
@@ -61,7 +59,7 @@ func (h *held) reserve() ([]queue.Reservation, uint64) {
 	if err != nil {
 		h.Fatal(err)
 	}
-	_ = h.store.View(func(tx machine.Transaction) error { g.Read(tx); return nil })
+	_ = h.store.View(func(tx Transaction) error { g.Read(tx); return nil })
 	h.m.Jobs(noon, g)
 	return g.Reserved.Jobs, g.Wait
 }
@@ -144,6 +142,10 @@ func TestAQueueCanBeDeletedWhileJobsArrive(t *testing.T) {
 	if left := h.m.Totals(); left != (queue.Totals{}) {
 		t.Fatalf("%+v are left", left)
 	}
+	if h.m.Sweep(noon) != 0 {
+		t.Fatal("records are dropped that come back if the queue's deletion fails")
+	}
+	h.commit()
 	if h.m.Sweep(noon) == 0 {
 		t.Fatal("their records are left")
 	}
@@ -152,7 +154,7 @@ func TestAQueueCanBeDeletedWhileJobsArrive(t *testing.T) {
 func TestARefusalWaitsForNothing(t *testing.T) {
 	h := newHeld(t)
 	h.append("a")
-	a := machine.NewAppending([]queue.Job{{Queue: "none", ID: "x", Payload: []byte("1")}}, false)
+	a := NewAppending([]queue.Job{{Queue: "none", ID: "x", Payload: []byte("1")}}, false)
 	if wait, done := h.m.Append(noon, a); wait != 0 || !done || a.Answers[0].Outcome != queue.UnknownQueue {
 		t.Fatalf("%+v waits for %d", a.Answers, wait)
 	}
@@ -160,7 +162,7 @@ func TestARefusalWaitsForNothing(t *testing.T) {
 
 func TestAnOrderlyEndKeepsWhatWasTaken(t *testing.T) {
 	h := newHeld(t)
-	r, err := machine.NewRuleText(queue.Rule{
+	r, err := NewRuleText(queue.Rule{
 		Name: "r", Bound: queue.Bound{Rate: leaky.RateOf(1, 3600), Burst: 2}, Algorithm: "token_bucket",
 	})
 	if err != nil {
@@ -170,7 +172,7 @@ func TestAnOrderlyEndKeepsWhatWasTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.commit()
-	left := func(m *machine.Machine, op queue.TakeOp) int64 {
+	left := func(m *Machine, op queue.TakeOp) int64 {
 		keys := []queue.LaneDigest{queue.DigestLane("")}
 		taken, wait, err := m.Take(noon, "r", []queue.Take{{Op: op, Cost: 1}}, keys, nil)
 		if err != nil || wait != 0 {
@@ -180,12 +182,11 @@ func TestAnOrderlyEndKeepsWhatWasTaken(t *testing.T) {
 	}
 	want := left(h.m, queue.TakeNow)
 	c := h.m.CollectLast(noon)
-	o := machine.WriteOptions{Mask: func(_ string, text []byte) []byte { return text }, AuditBytes: 1 << 20}
-	if err := h.store.Update(func(tx machine.Transaction) error { return c.Write(tx, o) }); err != nil {
+	if err := h.store.Update(func(tx Transaction) error { return c.Write(tx, writeOptions) }); err != nil {
 		t.Fatal(err)
 	}
-	next := machine.New(2)
-	if err := h.store.View(func(tx machine.Transaction) error { return next.Load(t.Context(), tx, noon) }); err != nil {
+	next := New(2)
+	if err := h.store.View(func(tx Transaction) error { return next.Load(t.Context(), tx, noon) }); err != nil {
 		t.Fatal(err)
 	}
 	if h.m.Tick(noon) != nil || left(next, queue.TakePeek) != left(h.m, queue.TakePeek) {

@@ -188,4 +188,4 @@ func (s *effects) putTally(number uint64, record []byte) { s.put(talliesTable, n
 
 func (s *effects) dropTally(number uint64) { s.drop(talliesTable, number) }
 
-func (s *effects) putStore(r storeRecord) { s.putNamed(metaTable, string(storeKey), r.encode()) }
+func (s *effects) putStore(r storeRecord) { s.putNamed(MetaTable, string(storeKey), r.encode()) }

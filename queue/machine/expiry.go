@@ -96,18 +96,33 @@ func (m *Machine) untilExpiry(now leaky.Instant) time.Duration {
 	return 0
 }
 
-// expired ends j, the first of its lane, if it expires before it could depart; that uses no slot. more is false if the
-// rest is for another Reserve to decide.
+// expired ends j, the first of its lane, if it expires before it could depart; that uses no slot. Without room for that
+// it is set aside while the request is decided, so that it blocks nobody. more is false if the rest is for another
+// Reserve to decide.
 func (m *Machine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Instant) (gone, more bool) {
 	if j.marks&expires == 0 || j.lane.queue.expiries[j.seq] >= departs {
 		return false, true
 	}
-	if g.expired == expireMax || g.noRoom {
+	if g.expired+len(g.setAside) >= expireMax {
 		return false, false
+	}
+	if g.noRoom {
+		j.lane.queue.removeWaiting(j)
+		g.setAside = append(g.setAside, j)
+		return true, true
 	}
 	g.expired++
 	g.wait = m.wait() // a client is to see what became of the jobs ahead of its own
 	m.endIdle(j, queue.Expired, now)
 	m.announceRoom(j.lane.queue, now)
 	return true, true
+}
+
+// putBack puts the jobs back into their lanes that were set aside. They are ended when there is room.
+func (m *Machine) putBack(g *grant, now leaky.Instant) {
+	for _, j := range g.setAside {
+		q := j.lane.queue
+		q.placeLane(j.lane, q.pushWaiting(j), now)
+	}
+	g.setAside = nil
 }

@@ -12,13 +12,14 @@ type grant struct {
 	drainer string // as timelines name it
 	max     int    // of jobs
 
-	jobs    []granted
-	bytes   int
-	lost    map[string]int64
-	full    bool   // max or queue.MaxReserveBytes is reached
-	expired int    // jobs that it found expired
-	noRoom  bool   // the file had none when it began
-	wait    uint64 // the commit that the answer waits for
+	jobs     []granted
+	bytes    int
+	lost     map[string]int64
+	full     bool   // max or queue.MaxReserveBytes is reached
+	expired  int    // jobs that it found expired
+	noRoom   bool   // the file had none when it began
+	setAside []*job // expired jobs that could not be ended
+	wait     uint64 // the commit that the answer waits for
 	shares
 }
 

@@ -29,7 +29,7 @@ func (m *Machine) OpenImport(
 	}
 	q := m.queues[s.spec.Name]
 	if q == nil { // created and opened in one step
-		if _, _, err := m.Put(now, actor, s, 0, false); err != nil {
+		if _, _, err := m.Put(now, actor, s, 0); err != nil {
 			return false, 0, err
 		}
 		q = m.queues[s.spec.Name]

@@ -46,6 +46,7 @@ type lease struct {
 	due       leaky.Instant // leased: the departure; scheduled: until when; held: since when
 	deadline  leaky.Instant // of the lease
 	commit    uint64        // that changed it last; 0 if it was loaded
+	granted   uint64        // the commit that the answer waited for which granted it
 	heapIndex int           // in Machine.leases or incoming.later; -1 in neither
 	drainer   string        // who has the job, or had it last
 	reason    string

@@ -11,6 +11,7 @@ import (
 
 // Found is what memory knows of a job, and where the rest is.
 type Found struct {
+	Wait     uint64 // the commit that it waits for: what it says has ended must not come back
 	info     queue.JobInfo
 	timeline []byte    // of a job that holds a place, as stored
 	dead     *endedJob // of a dead job
@@ -43,12 +44,12 @@ func (m *Machine) FindJob(now leaky.Instant, name, id string) (*Found, error) {
 	q, err := m.liveQueue(name)
 	if err != nil {
 		if d := m.deadJob(name, id, now); d != nil {
-			return deadJobFound(name, d), nil
+			return m.deadJobFound(name, d), nil
 		}
 		return nil, err
 	}
 	if j := q.jobs[id]; j != nil && j.state != queue.StateNone {
-		f := &Found{info: q.jobInfo(j, now), seq: j.seq}
+		f := &Found{Wait: m.waitsForJob(j), info: q.jobInfo(j, now), seq: j.seq}
 		if j.lease != nil {
 			f.timeline = j.lease.timeline
 		}
@@ -56,25 +57,29 @@ func (m *Machine) FindJob(now leaky.Instant, name, id string) (*Found, error) {
 	}
 	if d := q.endedJobs.find(id, q.spec.Retention, now); d != nil {
 		if d.state == queue.Dead {
-			return deadJobFound(name, d), nil
+			return m.deadJobFound(name, d), nil
 		}
-		f := &Found{info: endedJobInfo(name, d)}
+		f := &Found{Wait: m.waitsForEnded(d), info: endedJobInfo(name, d)}
 		if d.departed != 0 {
 			f.info.AddLast(queue.Attempt{At: d.departed.Time(), Drainer: d.drainer})
 		}
 		return f, nil
 	}
 	if number, d := q.deferral(id, now); d != nil {
-		return &Found{info: q.deferredJobInfo(id, number, d, now)}, nil
+		f := &Found{Wait: m.waitsForDeferral(d), info: q.deferredJobInfo(id, number, d, now)}
+		if d.state == cancelledDeferral {
+			f.Wait = m.lastWait()
+		}
+		return f, nil
 	}
 	if d := m.deadJob(name, id, now); d != nil { // of a deleted queue
-		return deadJobFound(name, d), nil
+		return m.deadJobFound(name, d), nil
 	}
 	return nil, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
 }
 
-func deadJobFound(name string, d *endedJob) *Found {
-	return &Found{info: endedJobInfo(name, d), dead: d, seq: d.seq}
+func (m *Machine) deadJobFound(name string, d *endedJob) *Found {
+	return &Found{Wait: m.waitsForEnded(d), info: endedJobInfo(name, d), dead: d, seq: d.seq}
 }
 
 // jobInfo describes a job that holds a place.

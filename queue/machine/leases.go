@@ -114,10 +114,13 @@ func (m *Machine) persistLease(g *grant, j *job) {
 	g.wait = j.lease.commit
 }
 
-// TakeBackPersisted takes back leases that were on file when the store was loaded, and reports whether there were any:
-// then it is to be called again.
-func (m *Machine) TakeBackPersisted(now leaky.Instant) (more bool) {
-	return len(m.takeBack(now, nil)) > 0
+// TakeBackPersisted takes back leases that were on file when the store was loaded, and returns the commit of that and
+// whether there were any: then it is to be called again.
+func (m *Machine) TakeBackPersisted(now leaky.Instant) (wait uint64, more bool) {
+	if len(m.takeBack(now, nil)) == 0 {
+		return 0, false
+	}
+	return m.wait(), true
 }
 
 // Extend moves deadlines of leases, and returns what is left of each.

@@ -31,6 +31,19 @@ func ClockOf(tx Transaction) (leaky.Instant, error) {
 	return s.now, err
 }
 
+// Initialise makes a store that is to be loaded of empty tables.
+func Initialise(tx Transaction) error {
+	s := effects{}
+	s.putStore(storeRecord{})
+	return (&tables{tx}).write(&s)
+}
+
+// LastCommit is the number of the last commit of a store.
+func LastCommit(tx Transaction) (uint64, error) {
+	s, err := (&tables{tx}).getStore()
+	return s.commit, err
+}
+
 // Load makes the state again that was kept, in an empty machine, of everything but payloads. Jobs that were leased wait
 // at their turn, since their holders are gone; only those with a lease on file are leased until TakeBackPersisted.
 // Turns and the paces of lanes are not kept: turns begin anew, and a lane with a rate is delayed as if it had just

@@ -29,6 +29,8 @@ type Machine struct {
 	rulebook
 	deadIndex
 	leftovers
+	charged     map[tallyKey]*chargedTally
+	owed        []owedTakes              // entries of the audit log for the next commit
 	withBacklog map[*queueState]struct{} // queues with jobs on the overflow
 }
 
@@ -43,7 +45,7 @@ type Environment struct {
 type signals struct {
 	wakeups []queue.Wakeup
 	rooms   []string // queues with a backlog that have room again
-	unsaved bool     // tallies have changed that no commit writes otherwise
+	unsaved bool     // tallies have changed that no commit keeps otherwise
 }
 
 // Signals returns who should be woken, and which queues with a backlog have room again, since it was last called.
@@ -73,6 +75,7 @@ func New(epoch uint64) *Machine {
 			deadJobs: map[string]*deadJobs{}, namesWithDead: sorted[*deadJobs]{less: byName},
 		},
 		leftovers:   leftovers{leftPaces: map[string]paces{}},
+		charged:     map[tallyKey]*chargedTally{},
 		withBacklog: map[*queueState]struct{}{},
 	}
 }

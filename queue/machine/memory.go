@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"bytes"
 	"strings"
 	"sync"
 )
@@ -10,6 +9,7 @@ import (
 type Memory struct {
 	mu     sync.RWMutex
 	tables map[string]*memoryTable
+	bytes  int64
 	undo   []func() // how to undo what the present update did, in reverse
 }
 
@@ -19,7 +19,15 @@ func NewMemory() *Memory {
 	for _, name := range Tables {
 		m.tables[string(name)] = &memoryTable{of: m, records: sorted[*record]{less: byKey}}
 	}
+	_ = m.Update(Initialise) // it never fails
 	return m
+}
+
+// Size is how many bytes its records have.
+func (m *Memory) Size() int64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.bytes
 }
 
 // View shows do the tables as they are.
@@ -60,6 +68,8 @@ type record struct {
 
 func byKey(a, b *record) bool { return a.key < b.key }
 
+func (r *record) size() int64 { return int64(len(r.key) + len(r.value)) }
+
 // at returns the first record that is not before key, and whether it is that of key.
 func (t *memoryTable) at(key []byte) (b, i int, found *record) {
 	b, i = t.records.search(func(r *record) bool { return strings.Compare(r.key, string(key)) >= 0 })
@@ -83,12 +93,14 @@ func (t *memoryTable) Put(key, value []byte) error {
 	if _, _, r := t.at(key); r != nil {
 		was := r.value
 		r.value = value
+		t.of.bytes += int64(len(value) - len(was))
 		t.of.undo = append(t.of.undo, func() {
 			r.value = was
+			t.of.bytes -= int64(len(value) - len(was))
 		})
 		return nil
 	}
-	r := &record{string(bytes.Clone(key)), value}
+	r := &record{string(key), value}
 	t.insert(r)
 	t.of.undo = append(t.of.undo, func() { t.remove(r) })
 	return nil
@@ -104,10 +116,12 @@ func (t *memoryTable) Delete(key []byte) error {
 
 func (t *memoryTable) insert(r *record) {
 	t.records.push(r)
+	t.of.bytes += r.size()
 }
 
 func (t *memoryTable) remove(r *record) {
 	t.records.remove(r)
+	t.of.bytes -= r.size()
 }
 
 func (t *memoryTable) Sequence() uint64 { return t.sequence }

@@ -31,6 +31,7 @@ func (m *Machine) endLeased(o *leaseOutcome, d *endedJob, timeline []byte, now l
 	}
 	c.putEnded(q, d, timeline)
 	m.dropLease(j)
+	c.endedLeases = append(c.endedLeases, j.lease)
 	freed := m.leaveFlight(j, d.state, now)
 	m.removeJob(j, now)
 	m.rememberEnded(q, d, now)
@@ -56,7 +57,11 @@ func (m *Machine) returnLeased(
 	c.putLease(j.seq, to, next)
 	m.dropLease(j)
 	o.giveBack(now)
-	counts := j.lease.inFlight
+	counts, was := j.lease.inFlight, *j.lease
+	c.endedLeases = append(c.endedLeases, &was)
+	if o.unused || o.probe {
+		c.givenBack = append(c.givenBack, &was)
+	}
 	*j.lease = *next
 	j.lease.heapIndex, j.lease.onFile, j.lease.inFlight, j.lease.commit = -1, true, counts, c.Number
 	look := true

@@ -126,12 +126,12 @@ func (m *Machine) notePause(q *queueState, notes []logged) {
 }
 
 // endPauses ends pauses that are over: in a bounded number of queues, or if pulled is set in that queue and its
-// parent.
-func (m *Machine) endPauses(pulled *queueState, now leaky.Instant) {
+// parent. The log tells of that before the grant is answered.
+func (m *Machine) endPauses(g *grant, pulled *queueState, now leaky.Instant) {
 	if pulled != nil {
-		m.endPauseIfOver(pulled, now)
+		m.endPauseIfOver(g, pulled, now)
 		if p := pulled.parent(); p != nil {
-			m.endPauseIfOver(p, now)
+			m.endPauseIfOver(g, p, now)
 		}
 		return
 	}
@@ -139,20 +139,21 @@ func (m *Machine) endPauses(pulled *queueState, now leaky.Instant) {
 	for len(seen) < timerQueuesMax && m.timers.len() > 0 && m.timers.top().timerAt <= now {
 		q := m.timers.pop()
 		seen = append(seen, q)
-		m.endPauseIfOver(q, now)
+		m.endPauseIfOver(g, q, now)
 	}
 	for _, q := range seen {
 		m.timers.push(q)
 	}
 }
 
-func (m *Machine) endPauseIfOver(q *queueState, now leaky.Instant) {
+func (m *Machine) endPauseIfOver(g *grant, q *queueState, now leaky.Instant) {
 	if !q.pause.ended(now) || m.Full != nil {
 		return
 	}
 	over, notes := q.pause.until, q.pauseLapsed(now)
 	q.pause = pause{}
 	m.notePause(q, notes)
+	g.wait = m.wait()
 	if q.isParent() { // The Reserve that ends it visits the queue itself, as one whose jobs were due then.
 		m.rearmGroup(q.group, over)
 	}

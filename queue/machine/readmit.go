@@ -60,7 +60,7 @@ func (m *Machine) Readmit(now leaky.Instant, r *Readmission) (queue.Readmitted, 
 	}
 	w := newReturning(k, q, now)
 	w.judge(m)
-	wait := uint64(0)
+	wait := m.lastWait()
 	if w.changes() {
 		w.apply(m)
 		wait = m.wait()

@@ -41,7 +41,7 @@ func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting,
 	case fresh:
 		out.Expired = m.takeBack(now, pulled)
 		g.expired = m.expire(now) // before pauses end: what expires before that must not count as a lost slot
-		m.endPauses(pulled, now)
+		m.endPauses(g, pulled, now)
 		if len(out.Expired)+g.expired > 0 {
 			g.wait = m.wait()
 		}
@@ -70,7 +70,11 @@ func (m *Machine) grantFresh(cl *client, g *grant, pulled *queueState, r queue.R
 	} else {
 		m.grantDue(g, now)
 	}
+	m.putBack(g, now)
 	cl.lastNumber, cl.grant = r.Number, g
+	for _, h := range g.jobs {
+		h.job.lease.granted = g.wait
+	}
 	if r.Max > 0 { // else nothing was found out
 		cl.short, g.newlyShort = g.short, g.noteShort(cl.short)
 	}
@@ -85,6 +89,9 @@ func checkRequest(r *queue.ReserveRequest) error {
 	}
 	return r.Check()
 }
+
+// Empty reports whether no jobs are granted.
+func (g *Granting) Empty() bool { return len(g.grant.jobs) == 0 }
 
 // Read reads the records of the granted jobs, which needs no machine.
 func (g *Granting) Read(tx Transaction) {

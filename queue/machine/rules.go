@@ -87,6 +87,8 @@ func (m *Machine) PutRule(
 		if was, err := queue.EncodeRule(old.Rule); err == nil && bytes.Equal(was, t.text) {
 			return put, m.lastWait(), nil
 		}
+	} else if m.Full != nil {
+		return put, 0, m.Full
 	}
 	if t.rule.Algorithm == leaky.AlgorithmConcurrency && m.ruleUses[t.rule.Name] > 0 {
 		return queue.PutResult{}, 0, ruleset.AskedByQueues(t.rule.Name)

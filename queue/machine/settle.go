@@ -78,11 +78,16 @@ func (m *Machine) endLease(
 	q, ls := j.lane.queue, j.lease
 	if s.Verdict == queue.Release {
 		if ls.persisted { // else a restart would hold a job that was never sent
-			to := *ls
+			was, to := *ls, *ls
+			m.present.endedLeases = append(m.present.endedLeases, &was)
+			m.present.givenBack = append(m.present.givenBack, &was)
 			to.settled, to.verdict, to.result = to.fence, queue.Release, queue.Waiting
 			ls.persisted, ls.commit = false, m.touch(q).Number
 			m.present.putLease(j.seq, queue.Waiting, &to)
 			wait = m.wait()
+			q.counters.Released++
+		} else {
+			q.count().Released++
 		}
 		m.release(j, now)
 		c.countBack(q)
@@ -198,7 +203,6 @@ func (m *Machine) release(j *job, now leaky.Instant) {
 	if ls.fence.epoch == m.epoch {
 		q.giveBackDeparture(ls, int64(j.cost), now)
 	}
-	q.count().Released++
 	q.outflow.add(now, -1)
 	m.putWaiting(j, now)
 	m.wakeForExpiry(j, now)

@@ -85,7 +85,7 @@ func specText(spec queue.Spec) machine.SpecText {
 
 func (w *sizeWorld) put(s machine.SpecText) {
 	w.do(opPut, 1, func() {
-		if _, _, err := w.Put(w.now, queue.Actor{}, s, queue.AnyRevision, false); err != nil {
+		if _, _, err := w.Put(w.now, queue.Actor{}, s, queue.AnyRevision); err != nil {
 			panic(err)
 		}
 	})

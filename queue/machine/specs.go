@@ -29,9 +29,37 @@ func normalized(spec queue.Spec) (queue.Spec, []byte, error) {
 	return asStored(spec, queue.EncodeSpec, queue.ParseSpec)
 }
 
-// Put creates a queue or changes its spec, and returns the commit that the answer waits for; again says that the queue
-// had the spec before. Errors: see queue.Specs.
+// Put creates a queue or changes its spec, and returns the commit that the answer waits for. Errors: see queue.Specs.
 func (m *Machine) Put(
+	now leaky.Instant, actor queue.Actor, s SpecText, expect int64,
+) (put queue.PutResult, wait uint64, err error) {
+	return m.put(now, actor, s, expect, false)
+}
+
+// Rollback puts an earlier spec of a queue. Errors: see queue.Specs.
+func (m *Machine) Rollback(
+	now leaky.Instant, tx Transaction, actor queue.Actor, name string, revision, expect int64,
+) (put queue.PutResult, wait uint64, err error) {
+	h, err := m.History(now, tx, name)
+	if err != nil {
+		return put, 0, err
+	}
+	if expect != queue.AnyRevision && expect != h.Revision {
+		return queue.PutResult{Revision: h.Revision}, 0, checkRevision(name, expect, h.Revision)
+	}
+	spec, err := h.Earlier(revision)
+	if err != nil {
+		return put, 0, err
+	}
+	s, err := NewSpecText(spec)
+	if err != nil {
+		return put, 0, err
+	}
+	return m.put(now, actor, s, h.Revision, true)
+}
+
+// put is Put; again says that the queue had the spec before.
+func (m *Machine) put(
 	now leaky.Instant, actor queue.Actor, s SpecText, expect int64, again bool,
 ) (put queue.PutResult, wait uint64, err error) {
 	q := m.queues[s.spec.Name]
@@ -41,8 +69,11 @@ func (m *Machine) Put(
 	if err := checkRevision(s.spec.Name, expect, put.Revision); err != nil {
 		return put, 0, err
 	}
-	if q != nil && q.fullSpec().Equal(s.spec) {
+	switch {
+	case q != nil && q.fullSpec().Equal(s.spec):
 		return put, m.lastWait(), nil
+	case q == nil && m.Full != nil:
+		return put, 0, m.Full
 	}
 	if err := m.checkSpec(&s.spec, q == nil); err != nil {
 		return queue.PutResult{}, 0, err
@@ -145,6 +176,7 @@ func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant
 	if q.spec.Pull != s.Pull {
 		m.takeOffAgenda(q)
 	}
+	m.present.formerPaces = append(m.present.formerPaces, savedPaces{q, q.paces})
 	m.setSpec(q, s)
 	q.paces = p
 	if q.pause.ended(now) {

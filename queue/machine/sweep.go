@@ -39,6 +39,7 @@ type garbage struct {
 	lanes        *sorted[*lane]
 	tallies      *tallySet // of a deleted or reset rule; nil if it is no rule's
 	tallyKeys    []uint64  // of tallies
+	commit       uint64    // that discarded it
 }
 
 func (r *garbage) empty() bool {
@@ -51,6 +52,7 @@ func (r *garbage) empty() bool {
 func (m *Machine) discardQueue(q *queueState) {
 	r := &garbage{
 		byID: q.jobs, endedJobs: q.endedJobs, deferrals: q.overflow.records, lanes: q.laneOrder,
+		commit: m.present.Number,
 	}
 	if q.defaultLane != nil {
 		r.waiting = q.defaultLane.waiting
@@ -162,7 +164,7 @@ func (m *Machine) Sweep(now leaky.Instant) (wait uint64) {
 
 // sweepGarbage drops some records that nothing refers to, and reports whether there were any.
 func (m *Machine) sweepGarbage() (some bool) {
-	if len(m.garbage) == 0 {
+	if len(m.garbage) == 0 || m.garbage[0].commit > m.durable { // a commit that fails brings back what it discarded
 		return false
 	}
 	c, r := m.present, m.garbage[0]

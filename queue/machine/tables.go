@@ -32,7 +32,8 @@ import (
 //	rules       name of a rule -> the number of its tally set, its revision, the rule
 //	tallies     number -> tally set, when it expires, digest of the key, its state
 var (
-	metaTable       = []byte("meta")
+	// MetaTable has what there is one of. Whoever keeps the store may put records of its own there.
+	MetaTable       = []byte("meta")
 	specsTable      = []byte("specs")
 	queuesTable     = []byte("queues")
 	failuresTable   = []byte("failures")
@@ -56,7 +57,7 @@ var (
 
 	// Tables are all of them.
 	Tables = [][]byte{
-		metaTable, specsTable, queuesTable, failuresTable, jobsTable, leasesTable, endedTable, deferredTable,
+		MetaTable, specsTable, queuesTable, failuresTable, jobsTable, leasesTable, endedTable, deferredTable,
 		leftPacesTable, retentionsTable, changesTable, versionsTable, deletedTable, adaptedTable, rulesTable,
 		talliesTable, importsTable, documentsTable, docWritesTable, docDeletesTable, auditTable,
 	}
@@ -82,5 +83,5 @@ func (t *tables) getTimeline(d *endedJob) ([]queue.Attempt, error) {
 }
 
 func (t *tables) getStore() (storeRecord, error) {
-	return decodeStore(t.Table(metaTable).Get(storeKey))
+	return decodeStore(t.Table(MetaTable).Get(storeKey))
 }

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"fmt"
+
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/ruleset"
@@ -15,6 +17,9 @@ func (m *Machine) Take(
 	r, err := m.ruleNamed(name)
 	if err != nil {
 		return nil, 0, err
+	}
+	if entry != nil && len(m.owed) >= maxOwedTakes {
+		return nil, 0, fmt.Errorf("%w: %d entries of the audit log wait for room", queue.ErrStoreFull, len(m.owed))
 	}
 	m.forgetExpiredTallies(now, expiredTalliesMax+2*len(takes))
 	taken = make([]queue.Taken, len(takes))
@@ -52,16 +57,34 @@ func (m *Machine) auditTakes(
 		return 0
 	}
 	entry.Detail = ruleset.OfKeys(n)
-	m.present.audited = append(m.present.audited, audited{entry: *entry})
-	for _, t := range touched {
-		switch {
-		case t.gone && t.onFile:
-			m.present.dropTally(t.number)
-		case t.dirty:
-			m.addTally(t)
+	m.owed = append(m.owed, owedTakes{audited{entry: *entry}, touched})
+	return m.wait()
+}
+
+// owedTakes is an entry of the audit log about takes, and the tallies that they changed or removed. Memory has changed
+// already, and the takes are answered even if there is no room: the next commit that succeeds keeps both.
+type owedTakes struct {
+	audited
+	tallies []*tally
+}
+
+// maxOwedTakes bounds what waits for room.
+const maxOwedTakes = 100
+
+// writeOwed puts what is owed into a commit.
+func (m *Machine) writeOwed(c *Commit) {
+	c.owed, m.owed = m.owed, nil
+	for i := range c.owed {
+		c.audited = append(c.audited, c.owed[i].audited)
+		for _, t := range c.owed[i].tallies {
+			switch {
+			case t.gone && t.onFile:
+				c.dropTally(t.number)
+			case t.dirty && !t.inCommit && !t.gone:
+				c.tallies = append(c.tallies, t)
+			}
 		}
 	}
-	return m.wait()
 }
 
 func (m *Machine) takeOne(r *rule, take queue.Take, key queue.LaneDigest, now leaky.Instant) queue.Taken {
@@ -102,6 +125,7 @@ func (m *Machine) decideTake(
 		a.Decision = s.Peek(now, oneMore)
 	}
 	t.setState(s, l, now)
+	m.noteTake(r.tallies, key, op, l, ask, now)
 	if t.expired(now) {
 		m.forgetTally(t)
 		m.unsaved = true
@@ -142,6 +166,7 @@ func (m *Machine) takeFirst(
 			a.Lease = ask.Lease
 			t := newTally(r.tallies, key)
 			t.setState(fresh, l, now)
+			m.noteTake(r.tallies, key, op, l, ask, now)
 			m.markDirty(t)
 		}
 	default:

@@ -84,7 +84,7 @@ func (m *Machine) tallySetFor(old *rule, a leaky.Algorithm) *tallySet {
 // discardTallies makes garbage of a set that nobody asks any more.
 func (m *Machine) discardTallies(s *tallySet) {
 	if s.len() > 0 {
-		m.garbage = append(m.garbage, &garbage{tallies: s})
+		m.garbage = append(m.garbage, &garbage{tallies: s, commit: m.present.Number})
 	}
 }
 
@@ -321,7 +321,7 @@ const savedTallies = 500
 // SaveTallies keeps some of what Take took, which no other commit does. It returns the commit, 0 if there is nothing to
 // keep, and whether so much is left that it should be called again at once.
 func (m *Machine) SaveTallies() (wait uint64, more bool) {
-	if m.unsaved = false; m.dirtyTallies.n+m.droppedTallies.n == 0 {
+	if m.unsaved = false; m.dirtyTallies.n+m.droppedTallies.n+len(m.owed) == 0 {
 		return 0, false
 	}
 	for _, t := range m.dirtyTallies.take(max(savedTallies, m.dirtyTallies.n/16)) {
@@ -329,11 +329,23 @@ func (m *Machine) SaveTallies() (wait uint64, more bool) {
 			m.addTally(t)
 		}
 	}
+	m.unsaved = m.dirtyTallies.n > 0
 	return m.wait(), m.dirtyTallies.n >= savedTallies || m.droppedTallies.n >= commitForgets
 }
 
-// UnsavedTallies reports whether SaveTallies has something to do.
-func (m *Machine) UnsavedTallies() bool { return m.unsaved }
+// UnsavedTallies reports whether SaveTallies has something to do, and has not reported so since something changed.
+func (m *Machine) UnsavedTallies() (unsaved bool) {
+	unsaved, m.unsaved = m.unsaved, false
+	return unsaved
+}
+
+// NextTallyCheck is when the next tally may have expired, and false if there is none.
+func (m *Machine) NextTallyCheck() (at leaky.Instant, any bool) {
+	if m.tallySets.len() == 0 {
+		return 0, false
+	}
+	return m.tallySets.top().byCheck.top().checkAt, true
+}
 
 // ForgetExpiredTallies forgets some tallies that have expired, and reports whether it is to be called again.
 func (m *Machine) ForgetExpiredTallies(now leaky.Instant) (more bool) {

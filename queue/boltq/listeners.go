@@ -1,0 +1,66 @@
+package boltq
+
+import (
+	"context"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// listeners are channels, each with what releases its context.
+type listeners[T any] map[chan T]func() bool
+
+// Buffers of what listeners have not read yet.
+const (
+	wakeBuffer = 16
+	roomBuffer = 1024
+)
+
+// Wake implements queue.Outflow.
+func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup {
+	return listen(ctx, e, e.wakes, wakeBuffer)
+}
+
+// Room implements queue.Overflow.
+func (e *Engine) Room(ctx context.Context) <-chan string { return listen(ctx, e, e.rooms, roomBuffer) }
+
+// listen returns a channel of the given length that receives what listeners are notified of, until ctx ends or the
+// engine closes.
+func listen[T any](ctx context.Context, e *Engine, all listeners[T], length int) <-chan T {
+	ear := make(chan T, length)
+	e.lock()
+	defer e.unlock()
+	if e.closing {
+		close(ear)
+		return ear
+	}
+	all[ear] = context.AfterFunc(ctx, func() {
+		e.lock()
+		defer e.unlock()
+		if _, open := all[ear]; open {
+			delete(all, ear)
+			close(ear)
+		}
+	})
+	return ear
+}
+
+// notify sends a list to all listeners. One whose channel is full misses it: nobody waits for listeners.
+func (all listeners[T]) notify(list []T) {
+	for ear := range all {
+		for _, v := range list {
+			select {
+			case ear <- v:
+			default:
+			}
+		}
+	}
+}
+
+// closeAll closes all channels.
+func (all listeners[T]) closeAll() {
+	for ear, forget := range all {
+		forget()
+		close(ear)
+	}
+	clear(all)
+}

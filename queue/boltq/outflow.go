@@ -1,0 +1,85 @@
+package boltq
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
+)
+
+// Partitions implements queue.Outflow: an embedded store is one.
+func (e *Engine) Partitions() int { return 1 }
+
+// Reserve implements queue.Outflow.
+func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
+	var g *machine.Granting
+	err := e.do(ctx, func(now leaky.Instant) (wait uint64, err error) {
+		if g, err = e.machine.Reserve(now, r); err != nil {
+			return 0, err
+		}
+		return g.Wait, nil
+	})
+	switch {
+	case err != nil:
+		return queue.Reserved{}, err
+	case g.Empty():
+		return g.Reserved, nil
+	}
+	err = e.db.view(func(tx machine.Transaction) error { g.Read(tx); return nil })
+	e.lock()
+	defer e.unlock()
+	switch {
+	case e.closing:
+		return queue.Reserved{}, queue.ErrClosed
+	case err != nil:
+		return queue.Reserved{}, fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
+	}
+	for _, bad := range e.machine.Jobs(e.now(), g) {
+		e.log.Error("the record of a job cannot be read", "path", e.path, "queue", bad.Queue, "job", bad.ID,
+			"error", bad.Err)
+	}
+	return g.Reserved, nil
+}
+
+// Settle implements queue.Outflow.
+func (e *Engine) Settle(ctx context.Context, s []queue.Settlement) (answers []queue.Settled, err error) {
+	err = e.do(ctx, func(now leaky.Instant) (wait uint64, err error) {
+		answers, wait = e.machine.Settle(now, s)
+		return wait, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range answers {
+		if answers[i].Err == nil {
+			return answers, nil
+		}
+	}
+	if len(answers) == 0 {
+		return nil, nil
+	}
+	return answers, answers[0].Err // nothing could be decided
+}
+
+// Extend implements queue.Outflow.
+func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) (left []time.Duration, err error) {
+	err = e.do(ctx, func(now leaky.Instant) (uint64, error) {
+		left = e.machine.Extend(now, leases)
+		return 0, nil
+	})
+	return left, err
+}
+
+// Sweep implements queue.Outflow.
+func (e *Engine) Sweep(ctx context.Context, _ int) (more bool, err error) {
+	e.forgetExpiredTallies()
+	err = e.do(ctx, func(now leaky.Instant) (uint64, error) { return e.machine.Sweep(now), nil })
+	if err != nil {
+		return ctx.Err() == nil, err
+	}
+	err = e.look(ctx, func(now leaky.Instant) error { more = e.machine.NeedsSweep(now); return nil })
+	return more, err
+}

@@ -1,0 +1,142 @@
+package boltq
+
+import (
+	"context"
+	"errors"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
+)
+
+// Get implements queue.Specs.
+func (e *Engine) Get(ctx context.Context, name string) (i queue.Info, err error) {
+	err = e.look(ctx, func(now leaky.Instant) (err error) { i, err = e.machine.Get(now, name); return err })
+	return i, err
+}
+
+// GetMany implements queue.Watch.
+func (e *Engine) GetMany(ctx context.Context, names []string) (some []queue.Info, err error) {
+	err = e.look(ctx, func(now leaky.Instant) error { some = e.machine.GetMany(now, names); return nil })
+	return some, err
+}
+
+// Lane implements queue.Specs.
+func (e *Engine) Lane(ctx context.Context, name, key string) (i queue.Info, l queue.LaneInfo, err error) {
+	err = e.look(ctx, func(now leaky.Instant) (err error) { i, l, err = e.machine.Lane(now, name, key); return err })
+	return i, l, err
+}
+
+// List implements queue.Specs.
+func (e *Engine) List(ctx context.Context, after string, limit int) (list []queue.Info, err error) {
+	err = e.look(ctx, func(now leaky.Instant) error { list = e.machine.List(now, after, limit); return nil })
+	return list, err
+}
+
+// Readings implements queue.Watch.
+func (e *Engine) Readings(ctx context.Context) (all []queue.Reading, err error) {
+	for more, after := true, ""; more && err == nil; {
+		err = e.look(ctx, func(now leaky.Instant) error {
+			var page []queue.Reading
+			page, more = e.machine.Readings(now, after)
+			if all = append(all, page...); len(page) > 0 {
+				after = page[len(page)-1].Name
+			}
+			return nil
+		})
+	}
+	return all, err
+}
+
+// Totals implements queue.Specs.
+func (e *Engine) Totals(ctx context.Context) (t queue.Totals, err error) {
+	err = e.look(ctx, func(leaky.Instant) error { t = e.machine.Totals(); return nil })
+	return t, err
+}
+
+// Drainers implements queue.Specs.
+func (e *Engine) Drainers(ctx context.Context) (d queue.Drainers, err error) {
+	err = e.look(ctx, func(now leaky.Instant) error { d = e.machine.Drainers(now); return nil })
+	return d, err
+}
+
+// Put implements queue.Specs.
+func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (p queue.PutResult, err error) {
+	s, err := machine.NewSpecText(spec)
+	if err != nil {
+		return p, err
+	}
+	err = e.act(ctx, func(now leaky.Instant, by queue.Actor) (wait uint64, err error) {
+		p, wait, err = e.machine.Put(now, by, s, expect)
+		return wait, err
+	})
+	return putResult(p, err)
+}
+
+// Delete implements queue.Specs.
+func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bool) error {
+	return e.act(ctx, func(now leaky.Instant, by queue.Actor) (uint64, error) {
+		return e.machine.Delete(now, by, name, expect, force)
+	})
+}
+
+// Pause implements queue.Specs.
+func (e *Engine) Pause(ctx context.Context, name string, p queue.Pause) error {
+	return e.act(ctx, func(now leaky.Instant, by queue.Actor) (uint64, error) {
+		return e.machine.Pause(now, by, name, p)
+	})
+}
+
+// Resume implements queue.Specs.
+func (e *Engine) Resume(ctx context.Context, name string) error {
+	return e.act(ctx, func(now leaky.Instant, by queue.Actor) (uint64, error) {
+		return e.machine.Resume(now, by, name)
+	})
+}
+
+// Changes implements queue.Specs.
+func (e *Engine) Changes(ctx context.Context, r queue.ChangesRequest) (page queue.ChangesPage, err error) {
+	var c *machine.Changing
+	err = e.look(ctx, func(now leaky.Instant) (err error) { c, err = e.machine.Changes(now, r); return err })
+	if err != nil {
+		return page, err
+	}
+	err = e.db.view(func(tx machine.Transaction) (err error) {
+		page, err = c.Read(tx, e.opts.KeepChanges)
+		return err
+	})
+	return page, err
+}
+
+// History implements queue.Specs.
+func (e *Engine) History(ctx context.Context, name string) (h queue.History, err error) {
+	err = e.look(ctx, func(now leaky.Instant) error {
+		return e.db.view(func(tx machine.Transaction) (err error) {
+			h, err = e.machine.History(now, tx, name)
+			return err
+		})
+	})
+	return h, err
+}
+
+// Rollback implements queue.Specs.
+func (e *Engine) Rollback(
+	ctx context.Context, name string, revision, expect int64,
+) (p queue.PutResult, err error) {
+	err = e.act(ctx, func(now leaky.Instant, by queue.Actor) (wait uint64, err error) {
+		err = e.db.view(func(tx machine.Transaction) (err error) {
+			p, wait, err = e.machine.Rollback(now, tx, by, name, revision, expect)
+			return err
+		})
+		return wait, err
+	})
+	return putResult(p, err)
+}
+
+// putResult is what a put answers: with an error at most the revision that was found.
+func putResult(p queue.PutResult, err error) (queue.PutResult, error) {
+	if err != nil && !errors.Is(err, queue.ErrRevision) {
+		return queue.PutResult{}, err
+	}
+	return p, err
+}

@@ -1,0 +1,85 @@
+package boltq
+
+import (
+	"context"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+const (
+	saveAfter = 500 * time.Millisecond // what was taken waits so long to be saved together
+	// Bounds of the time between checks for expired tallies.
+	expiredTalliesLeast = time.Second
+	expiredTalliesMost  = time.Minute
+)
+
+// saver is the goroutine that puts tallies on file.
+type saver struct {
+	saveWanted chan struct{} // holds a value while something is to be saved
+	saverEnded chan struct{} // closed when the saver has ended
+}
+
+// wakeSaver wakes the saver.
+func (s *saver) wakeSaver() {
+	select {
+	case s.saveWanted <- struct{}{}:
+	default:
+	}
+}
+
+// runSaver saves what Take took, a while after it was taken so that much goes together, and forgets expired tallies
+// while nobody asks, until the engine closes.
+func (e *Engine) runSaver() {
+	defer close(e.saverEnded)
+	for {
+		select {
+		case <-e.closingCh:
+			return
+		case <-time.After(e.untilTallyExpires()):
+		case <-e.saveWanted:
+			select {
+			case <-e.closingCh:
+				return
+			case <-time.After(e.opts.saveAfter):
+			}
+		}
+		for e.saveTallies() {
+		}
+	}
+}
+
+// untilTallyExpires is how long nobody need check for expired tallies.
+func (e *Engine) untilTallyExpires() time.Duration {
+	e.lock()
+	defer e.unlock()
+	at, any := e.machine.NextTallyCheck()
+	if !any {
+		return expiredTalliesMost
+	}
+	return min(expiredTalliesMost, max(expiredTalliesLeast, at.Sub(e.now())))
+}
+
+// forgetExpiredTallies forgets all expired tallies, some at a time, so that others get the mutex.
+func (e *Engine) forgetExpiredTallies() {
+	for more := true; more; {
+		e.lock()
+		more = e.machine.ForgetExpiredTallies(e.now())
+		e.unlock()
+	}
+}
+
+// saveTallies saves some, and reports whether enough is left for another commit at once. Less than that waits, or the
+// disk would never rest while somebody takes.
+func (e *Engine) saveTallies() (more bool) {
+	e.forgetExpiredTallies()
+	o, err := e.decide(func(leaky.Instant) (wait uint64, err error) {
+		if e.machine.Full != nil {
+			e.wakeSaver()
+			return 0, nil
+		}
+		wait, more = e.machine.SaveTallies()
+		return wait, nil
+	})
+	return err == nil && o != nil && o.await(context.Background()) == nil && more
+}

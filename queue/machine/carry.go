@@ -1,0 +1,311 @@
+package machine
+
+import (
+	"maps"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Successor returns an empty machine to load after a commit failed, whose fences go on where this one's end.
+func (m *Machine) Successor() *Machine {
+	next := New(m.epoch)
+	next.lastFence = m.lastFence
+	return next
+}
+
+// CarryOver takes over what no store keeps from a machine whose last commits failed, into one that was loaded from what
+// is kept: all that was answered by then holds. Those are leases, as of before what the failed commits did to them; what
+// rules let through; what was counted without a commit; and who asks. What the failed commits decided is gone. The turns
+// and the paces of lanes begin anew, as after a restart.
+func (m *Machine) CarryOver(old *Machine, now leaky.Instant) {
+	c := carrying{Machine: m, old: old, byNumber: make(map[uint64]*queueState, len(m.queues)), now: now}
+	for _, q := range m.queues {
+		c.byNumber[q.number] = q
+	}
+	m.rulesVersion = max(m.rulesVersion, old.rulesVersion) + 1
+	m.attending, m.signals = old.attending, old.signals
+	for _, q := range old.queues {
+		c.queue(q)
+	}
+	for _, f := range old.failing() {
+		each(f.deleted, c.queue)
+	}
+	c.formerPaces()
+	c.takeAgain()
+	c.leases()
+	c.clients()
+	c.counters()
+	c.tallies()
+	for name := range m.queueNames.from(func(string) bool { return true }) {
+		m.rearm(m.queues[name], now)
+	}
+	for _, q := range old.queues {
+		c.readySince(q)
+	}
+	m.publishWake("")
+}
+
+// carrying is one CarryOver.
+type carrying struct {
+	*Machine
+	old      *Machine
+	byNumber map[uint64]*queueState
+	now      leaky.Instant
+}
+
+// jobLike returns the job that another machine had as j; nil if it is none of this one's.
+func (c *carrying) jobLike(j *job) *job {
+	if q := c.byNumber[j.lane.queue.number]; q != nil {
+		if own := q.jobs[j.id]; own != nil && own.seq == j.seq {
+			return own
+		}
+	}
+	return nil
+}
+
+// queue carries over what a queue knows beside its record.
+func (c *carrying) queue(old *queueState) {
+	q := c.byNumber[old.number]
+	if q == nil {
+		return
+	}
+	q.unsaved, q.outflow, q.lastRetryAt, q.pullState = old.unsaved, old.outflow, old.lastRetryAt, old.pullState
+	q.lastFence = old.lastFence
+	if old.overflow.holder != "" {
+		o := q.ownOverflow()
+		o.holder, o.holderUntil = old.overflow.holder, old.overflow.holderUntil
+	}
+	if q.revision == old.revision {
+		c.paces(&q.paces, &old.paces)
+	}
+	if r, was := &q.receiver, &old.receiver; r.opened != 0 && r.opened == was.opened && was.stop > r.stop { // a probe left
+		r.stop, r.cause, r.reason, r.probe = was.stop, was.cause, was.reason, was.probe
+	}
+	for id, d := range old.endedJobs.byID { // who delivered it, and when, is not kept
+		if own := q.endedJobs.byID[id]; own != nil && own.key == d.key {
+			own.departed, own.drainer = d.departed, d.drainer
+		}
+	}
+	for _, j := range old.jobs {
+		ls, own := j.lease, c.jobLike(j)
+		if ls == nil || own == nil || ls.verdict != queue.Release || ls.commit > c.old.durable {
+			continue
+		}
+		to := own.ensureLease() // given back without a commit
+		to.settled, to.verdict, to.result = ls.settled, ls.verdict, ls.result
+	}
+}
+
+// readySince carries over since when a queue could depart.
+func (c *carrying) readySince(old *queueState) {
+	q := c.byNumber[old.number]
+	if q != nil && q.onAgenda() && old.onAgenda() && q.revision == old.revision && old.departsAt < q.departsAt {
+		q.departsAt = old.departsAt
+		c.putOnAgenda(q, true, c.now)
+	}
+}
+
+// formerPaces carries over the paces of queues of which the failed commits changed the spec: nothing has left by those
+// that they got.
+func (c *carrying) formerPaces() {
+	seen := map[*queueState]bool{}
+	for _, f := range c.old.failing() {
+		for i := range f.formerPaces {
+			q := c.byNumber[f.formerPaces[i].queue.number]
+			if q == nil || seen[q] {
+				continue
+			}
+			seen[q] = true
+			c.paces(&q.paces, &f.formerPaces[i].paces)
+		}
+	}
+}
+
+// takeAgain takes what the failed commits gave back: those departures are used after all, as far as anybody knows.
+func (c *carrying) takeAgain() {
+	for _, f := range c.old.failing() {
+		for _, ls := range f.givenBack {
+			q, cost := c.byNumber[ls.job.lane.queue.number], int64(ls.job.cost)
+			if q == nil {
+				continue
+			}
+			q.take(ls.due, c.now, cost)
+			if p := q.parent(); p != nil {
+				p.take(ls.due, c.now, cost)
+			}
+		}
+	}
+}
+
+// paces carries over the exact use of paces: their ceilings, of which they were restored, are ahead of it.
+func (c *carrying) paces(p, old *paces) {
+	p.bucket = old.bucket
+	if p.pacer != old.pacer { // the rate had adapted, and has not now
+		p.bucket = old.pacer.Change(old.bucket, p.pacer, c.now)
+	}
+	for i := range p.limits {
+		p.limits[i].carryOver(&old.limits[i], c.now)
+	}
+	p.changed = old.changed
+}
+
+// leases carries over those whose grants were answered: as they are, or as the failed commits found them.
+func (c *carrying) leases() {
+	for _, f := range c.old.failing() {
+		for _, ls := range f.endedLeases {
+			c.lease(ls)
+		}
+	}
+	for _, ls := range c.old.leases.items {
+		c.lease(ls)
+	}
+}
+
+func (c *carrying) lease(old *lease) {
+	j := c.jobLike(old.job)
+	if j == nil || old.granted > c.old.durable || j.lease != nil && j.lease.fence == old.fence {
+		return
+	}
+	switch {
+	case j.state == queue.Leased:
+		c.dropLease(j)
+	case j.state == queue.Scheduled: // since before the grant
+		j.lane.queue.scheduled.remove(j.lease)
+	case j.state == queue.Waiting:
+		j.lane.queue.removeWaiting(j)
+	default:
+		return
+	}
+	ls := j.ensureLease()
+	ls.fence, ls.due, ls.deadline, ls.drainer, ls.granted = old.fence, old.due, old.deadline, old.drainer, old.granted
+	ls.persisted = old.persisted
+	c.setState(j, queue.Leased)
+	c.Machine.leases.push(ls)
+}
+
+// clients carries over who asks, and what each was answered last.
+func (c *carrying) clients() {
+	c.drainers = c.old.drainers
+	for _, cl := range c.drainers.clients {
+		g := cl.grant
+		switch {
+		case g == nil:
+			continue
+		case g.wait > c.old.durable: // the request is to be decided again
+			cl.grant = nil
+			continue
+		}
+		own := *g
+		own.jobs = nil
+		for _, h := range g.jobs {
+			if j := c.jobLike(h.job); j != nil {
+				h.job = j
+				own.jobs = append(own.jobs, h)
+			}
+		}
+		cl.grant = &own
+	}
+}
+
+// counters carries over what was counted without a commit, and went along with those that failed.
+func (c *carrying) counters() {
+	for _, f := range c.old.failing() {
+		for _, u := range f.unsaved {
+			if q := c.byNumber[u.queue.number]; q != nil {
+				q.count().Add(u.counters.Values())
+			}
+		}
+	}
+}
+
+// failing are the commits that are not durable.
+func (m *Machine) failing() []*Commit { return append(m.taken[:len(m.taken):len(m.taken)], m.present) }
+
+// tallies carries over what was taken from rules by name: it is answered before it is kept. What the jobs of failed
+// commits took is given back. Of a rule that they had changed, what was taken since counts if it is asked by what was
+// taken before.
+func (c *carrying) tallies() {
+	changed, dropped := map[tallyKey]*tally{}, map[uint64]bool{}
+	note := func(t *tally) {
+		if !t.gone {
+			changed[tallyKey{t.set, t.digest}] = t
+		}
+	}
+	for _, f := range c.old.failing() {
+		each(f.tallies, note)
+		for _, number := range f.droppedTallies {
+			dropped[number] = true
+		}
+	}
+	for _, chunk := range c.old.dirtyTallies.chunks {
+		each(chunk, note)
+	}
+	for _, chunk := range c.old.droppedTallies.chunks {
+		for _, number := range chunk {
+			dropped[number] = true
+		}
+	}
+	sets := make(map[uint64]*tallySet, len(c.rules))
+	for _, r := range c.rules {
+		sets[r.tallies.number] = r.tallies
+		c.dropTallies(r.tallies, dropped)
+	}
+	for k := range c.old.charged {
+		changed[k] = k.set.find(k.key)
+	}
+	for k, t := range changed {
+		if set := sets[k.set.number]; set != nil {
+			c.tally(set, k, t)
+		}
+	}
+	c.owedAudits(sets)
+}
+
+// dropTallies forgets those whose records were to be dropped.
+func (c *carrying) dropTallies(s *tallySet, numbers map[uint64]bool) {
+	if len(numbers) == 0 {
+		return
+	}
+	for i := range s.shards {
+		for _, t := range maps.Clone(s.shards[i].tallies) {
+			if numbers[t.number] {
+				c.forgetTally(t)
+			}
+		}
+	}
+}
+
+// tally carries over one; old is nil if it had been forgotten.
+func (c *carrying) tally(set *tallySet, k tallyKey, old *tally) {
+	own := c.tallyOf(set, k.key, c.now)
+	if g := c.old.charged[k]; g != nil {
+		s, by := g.withoutCharges()
+		own.unpacked = nil
+		own.setState(s, by, c.now)
+	} else {
+		own.expires, own.unpacked, own.size, own.packed = old.expires, old.unpacked, old.size, old.packed
+	}
+	c.markDirty(own)
+	if own.expired(c.now) {
+		c.forgetTally(own)
+	}
+}
+
+// owedAudits carries over the entries of the audit log that were answered before they were kept.
+func (c *carrying) owedAudits(sets map[uint64]*tallySet) {
+	for _, f := range c.old.failing() {
+		c.owed = append(c.owed, f.owed...)
+	}
+	c.owed = append(c.owed, c.old.owed...)
+	for i := range c.owed {
+		for n, t := range c.owed[i].tallies {
+			if set := sets[t.set.number]; set != nil && !t.gone {
+				if own := set.find(t.digest); own != nil {
+					c.owed[i].tallies[n] = own
+				}
+			}
+		}
+	}
+	c.unsaved = c.unsaved || len(c.owed) > 0
+}

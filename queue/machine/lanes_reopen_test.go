@@ -1,0 +1,250 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// What lanes, priorities and schedules make of jobs is the same after a reopening.
+func TestLanesAreTheSameAfterReopening(t *testing.T) {
+	look := func(b *bench) (all []queue.JobInfo) {
+		for n := range 60 {
+			j, err := b.Job(context.Background(), "q", jobOf("q", n).ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if j.State == queue.Delivered {
+				j.Timeline = nil // which is in memory alone
+			}
+			all = append(all, j)
+		}
+		return all
+	}
+	var orders [2][]string
+	for i := range orders {
+		b := start(t, Options{})
+		b.put("q", "unlimited", func(s *queue.Spec) { s.Retry.MaxAttempts = 2 })
+		b.accept(odds("q", 0, 60)...)
+		got := b.reserve(8)
+		b.settleAll(queue.Release, got[:2])
+		b.settleAll(queue.Fail, got[2:5])
+		b.settleAll(queue.Bury, got[5:7])
+		b.settleAll(queue.Deliver, got[7:])
+		before, info := look(b), b.info("q")
+		if info.Lanes != 4 || info.Scheduled < 10 || info.Dead != 2 {
+			t.Fatalf("%+v", info)
+		}
+		if i == 1 {
+			b.reopen()
+			if after := look(b); !reflect.DeepEqual(before, after) {
+				for n := range before {
+					if !reflect.DeepEqual(before[n], after[n]) {
+						t.Errorf("before %+v\nafter  %+v", before[n], after[n])
+					}
+				}
+			}
+			after := b.info("q")
+			after.Bucket.Last = info.Bucket.Last // as late as a grant can have been
+			info.Asked = time.Time{}             // nobody asked this process yet
+			if after.Outflow = info.Outflow; !reflect.DeepEqual(info, after) {
+				t.Errorf("before %+v\nafter  %+v", info, after)
+			}
+		}
+		b.advance(2 * time.Minute)
+		for _, r := range b.reserve(100) { // whose turn it is is not on file: lane by lane
+			orders[i] = append(orders[i], fmt.Sprint(r.Lane, " ", r.Priority, " ", r.ID))
+		}
+		slices.SortStableFunc(orders[i], func(a, b string) int { return int(a[0]) - int(b[0]) })
+	}
+	if len(orders[0]) < 50 || !slices.Equal(orders[0], orders[1]) {
+		t.Errorf("lane by lane departed\n%v, and after a reopening\n%v", orders[0], orders[1])
+	}
+}
+
+// A job whose not-before passed while the file was closed waits, and one that is still to
+// come is scheduled, at its turn.
+func TestScheduledJobsComeBackScheduled(t *testing.T) {
+	b := start(t, Options{})
+	b.put("q", "unlimited")
+	for i, after := range []time.Duration{time.Hour, time.Minute, 0} {
+		j := jobOf("q", i)
+		j.NotBefore = noon.Add(after).Time()
+		b.accept(j)
+	}
+	b.reopen()
+	b.advance(time.Minute)
+	b.reopen()
+	if i := b.info("q"); i.Waiting != 2 || i.Scheduled != 1 {
+		t.Fatalf("%+v", i)
+	}
+	got := b.reserve(9)
+	if len(got) != 2 || got[0].ID != jobOf("q", 1).ID {
+		t.Fatalf("%+v", got)
+	}
+	b.settleAll(queue.Deliver, got)
+	b.advance(time.Hour - time.Minute)
+	if got := b.reserve(9); len(got) != 1 || got[0].ID != jobOf("q", 0).ID {
+		t.Fatalf("%+v", got)
+	}
+	b.Engine.mu.Lock()
+	defer b.Engine.mu.Unlock()
+	if ls := b.queues["q"].jobs[jobOf("q", 0).ID].lease; ls == nil || ls.attempts != 0 {
+		t.Errorf("%+v", ls)
+	}
+}
+
+// Buckets of lanes are not on file: after a reopening a lane is held as if it had just
+// granted its costliest job, but not one of a queue that this process made.
+func TestLanesAreHeldOverAReopening(t *testing.T) {
+	b := start(t, Options{})
+	second := laned(queue.LaneRule{Rate: rateOf(t, "1/s")})
+	b.put("old", "unlimited", second)
+	pair := func(name string, from int) []queue.Job {
+		list := []queue.Job{jobOf(name, from), jobOf(name, from+1)}
+		list[0].Lane, list[1].Lane = "a", "a"
+		list[0].Cost = 2
+		return list
+	}
+	b.accept(pair("old", 0)...)
+	if got := b.reserve(9); len(got) != 1 {
+		t.Fatalf("a file that this process made was held: %d granted", len(got))
+	}
+	b.reopen()
+	b.put("new", "unlimited", second)
+	b.accept(pair("new", 0)...)
+	if got := b.reserve(9); len(got) != 1 || got[0].Queue != "new" {
+		t.Fatalf("%+v", got)
+	}
+	b.advance(queue.Horizon + 2*time.Second - time.Microsecond)
+	for _, r := range b.reserve(9) {
+		if r.Queue == "old" {
+			t.Errorf("%s was granted a microsecond too early", r.ID)
+		}
+	}
+	b.advance(time.Microsecond)
+	if got := b.reserve(9); len(got) != 1 || got[0].Queue != "old" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A lane is delayed for the costliest job that was known when the store was opened. One that
+// costs more is held for itself, while one as costly may have left before; it holds no
+// other lane.
+func TestACostlyJobHoldsItsOwnLane(t *testing.T) {
+	b := start(t, Options{})
+	b.put("q", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/s"), Burst: 2}))
+	b.put("old", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/m")}))
+	b.reopen()
+	begun := b.engineNow()
+	of := func(name, lane, id string, cost int64) queue.Job {
+		return queue.Job{Queue: name, ID: id, Lane: lane, Cost: cost, Payload: []byte("{}")}
+	}
+	b.accept(
+		of("q", "a", "a1", 1), of("q", "a", "a2", 10), of("q", "a", "a3", 10), of("q", "b", "b1", 1),
+		of("q", "b", "b2", 3),
+	)
+	got := map[string]time.Duration{}
+	for len(got) < 5 {
+		list := b.reserve(9)
+		for _, r := range list {
+			got[r.ID] = b.engineNow().Sub(begun) + r.In
+		}
+		b.settleAll(queue.Deliver, list)
+		b.advance(50 * time.Millisecond)
+		if b.engineNow().Sub(begun) > time.Minute {
+			t.Fatal(got)
+		}
+	}
+	const first = time.Second + queue.Horizon // held for a job of cost 1
+	want := map[string]time.Duration{
+		"a1": first, "b1": first,
+		"a2": first + time.Second + 9*time.Second, "a3": first + 20*time.Second,
+		"b2": first + time.Second + 2*time.Second,
+	}
+	for id, at := range want {
+		if got[id].Round(50*time.Millisecond) != at.Round(50*time.Millisecond) {
+			t.Errorf("%s left at %v, want %v", id, got[id], at)
+		}
+	}
+
+	b.advance(2 * time.Hour) // long after the opening
+	b.accept(of("old", "a", "a1", 1), of("old", "b", "b1", 1000), of("old", "c", "c1", 1), of("old", "d", "d1", 100))
+	var ids []string
+	list := b.reserve(9)
+	for _, r := range list {
+		ids = append(ids, r.ID)
+	}
+	b.settleAll(queue.Deliver, list)
+	slices.Sort(ids)
+	if !slices.Equal(ids, []string{"a1", "c1", "d1"}) {
+		t.Errorf("granted %v two hours after the opening", ids)
+	}
+	b.advance(begun.Add(queue.Horizon+1000*time.Minute).Sub(b.engineNow()) - time.Microsecond)
+	if got := b.reserve(9); len(got) != 0 {
+		t.Errorf("%s was granted a microsecond too early", got[0].ID)
+	}
+	b.advance(time.Microsecond)
+	if got := b.reserve(9); len(got) != 1 || got[0].ID != "b1" {
+		t.Errorf("granted %v when nothing that may have been lost can matter", got)
+	}
+}
+
+// What backs off in an ordered queue keeps its lane busy over a reopening.
+func TestOrderedLanesStayBusyOverAReopening(t *testing.T) {
+	b := start(t, Options{})
+	b.put("q", "unlimited", func(s *queue.Spec) { s.Ordered = true })
+	for i, lane := range []string{"a", "a", "", ""} {
+		j := jobOf("q", i)
+		j.Lane = lane
+		b.accept(j)
+	}
+	b.settleAll(queue.Fail, b.reserve(9)) // the first of each, for a minute
+	b.reopen()
+	if got := b.reserve(9); len(got) != 0 {
+		t.Fatalf("%s overtook what backs off", got[0].ID)
+	}
+	b.advance(time.Minute)
+	var ids []string
+	for range 2 {
+		got := b.reserve(9)
+		for _, r := range got {
+			ids = append(ids, r.ID)
+		}
+		b.settleAll(queue.Deliver, got)
+	}
+	slices.Sort(ids[:2])
+	slices.Sort(ids[2:])
+	if want := []string{
+		jobOf("q", 0).ID, jobOf("q", 2).ID, jobOf("q", 1).ID, jobOf("q", 3).ID,
+	}; !slices.Equal(ids, want) {
+		t.Errorf("granted %v, want %v", ids, want)
+	}
+}
+
+// empty checks that nothing is left of the lanes of a queue.
+func (b *bench) empty(name string) {
+	b.Helper()
+	b.Engine.mu.Lock()
+	defer b.Engine.mu.Unlock()
+	q := b.queues[name]
+	t := q.laneTurns
+	if len(q.lanes) != 0 || b.idleLanes.len() != 0 || q.lanesWaiting != 0 || q.incoming.sum() != [5]int64{} ||
+		q.ensureDefaultLane().size != 0 || q.defaultLane.inFlight != 0 || q.defaultLane.waiting.len() != 0 {
+		b.Errorf(
+			"%d lanes, %d idle, %d with jobs, incoming %v, without a key %+v", len(q.lanes), b.idleLanes.len(),
+			q.lanesWaiting, q.incoming.sum(), q.defaultLane,
+		)
+	}
+	if t.ready.len() != 0 || t.resting.len() != 0 || t.recalling() {
+		b.Errorf("%d ready, %d rest, %d after a change", t.ready.len(), t.resting.len(), t.changed.len())
+	}
+	if n := cap(t.ready.items) + cap(t.resting.items) + cap(b.idleLanes.items); n > 3*256 || q.lanesPeak > smallMap {
+		b.Errorf("memory is kept for %d lanes in heaps, and %d in the map", n, q.lanesPeak)
+	}
+}

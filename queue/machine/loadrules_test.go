@@ -1,0 +1,125 @@
+package machine
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+func TestWhatWasTakenOverAReopening(t *testing.T) {
+	b := start(t, Options{behind: true})
+	for _, r := range oneOfEach() {
+		b.putRule(r)
+		for range 2 {
+			b.take(r.Name, queue.Take{Key: "a"})
+			b.advance(time.Second)
+		}
+		b.take(r.Name, queue.Take{Key: "b"})
+	}
+	before := map[string]leaky.Decision{}
+	for _, r := range oneOfEach() {
+		for _, key := range []string{"a", "b", "c"} {
+			before[r.Name+key] = b.peek(r.Name, key)
+		}
+	}
+	b.reopen()
+	for _, r := range oneOfEach() {
+		for _, key := range []string{"a", "b", "c"} {
+			if got, want := b.peek(r.Name, key), before[r.Name+key]; got != want {
+				t.Errorf("%s of %s: %+v, before %+v", key, r.Name, got, want)
+			}
+		}
+	}
+}
+
+// The holder of a place has it under its name after a reopening.
+func TestAPlaceOverAReopening(t *testing.T) {
+	b := start(t, Options{})
+	b.putRule(queue.Rule{
+		Name: "r", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 1, TTL: queue.Duration(time.Hour)},
+	})
+	place := b.take("r", queue.Take{})
+	b.reopen()
+	if d := b.take("r", queue.Take{}); d.Allowed {
+		t.Errorf("%+v", d)
+	}
+	b.take("r", queue.Take{Op: queue.TakeBack, Lease: place.Lease})
+	if d := b.take("r", queue.Take{}); !d.Allowed {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A state that cannot be read counts as nothing, and leaves the file.
+func TestATallyThatCannotBeRead(t *testing.T) {
+	b := start(t, Options{})
+	b.putRule(perHour("r", 1))
+	for _, key := range []string{"cut", "other", "well"} {
+		b.take("r", queue.Take{Key: key})
+	}
+	b.save()
+	err := b.store.Update(func(tx Transaction) error {
+		of := tx.Table(talliesTable)
+		return errors.Join(of.Put(key(1), []byte{200}), of.Put(key(2), append(of.Get(key(2)), 9)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.reopen()
+	for name, want := range map[string]int64{"cut": 1, "other": 1, "well": 0} {
+		if got := b.left("r", name); got != want {
+			t.Errorf("%s: %d left", name, got)
+		}
+	}
+	b.reopen()
+	if n := b.records(talliesTable); n != 1 {
+		t.Errorf("%d on file", n)
+	}
+}
+
+// Of two records of one key, of which the first should have left the file, the second holds.
+func TestTwoTalliesOfAKey(t *testing.T) {
+	b := start(t, Options{})
+	b.putRule(perHour("r", 9))
+	for range 2 {
+		b.take("r", queue.Take{Key: "k"})
+	}
+	b.save()
+	err := b.store.Update(func(tx Transaction) error {
+		of := tx.Table(talliesTable)
+		later := bytes.Clone(of.Get(key(1)))
+		later[len(later)-1] = 5 << 1 // of a window the count, as a varint
+		return of.Put(key(2), later)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.reopen()
+	if left := b.left("r", "k"); left != 4 {
+		t.Errorf("%d left", left)
+	}
+	b.reopen()
+	if n := b.records(talliesTable); n != 1 {
+		t.Errorf("%d on file", n)
+	}
+}
+
+// What the numbers of an override know of a key is not lost for being read when nobody knows which key it is.
+func TestAnOverrideOverAReopening(t *testing.T) {
+	b := start(t, Options{})
+	b.putRule(queue.Rule{
+		Name: "r", Algorithm: leaky.AlgorithmSlidingCounter,
+		Bound:     queue.Bound{Limit: 1, Period: queue.Duration(time.Second)},
+		Overrides: map[string]queue.Bound{"k": {Limit: 5, Period: queue.Duration(time.Hour)}},
+	})
+	for range 2 {
+		b.take("r", queue.Take{Key: "k"})
+	}
+	b.reopen()
+	if left := b.left("r", "k"); left != 3 {
+		t.Errorf("%d left", left)
+	}
+}

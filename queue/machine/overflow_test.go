@@ -1,0 +1,247 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/readmit"
+)
+
+func deferring(capacity int64) func(*queue.Spec) {
+	return func(s *queue.Spec) { s.Capacity, s.Overflow = capacity, queue.Defer }
+}
+
+// offer offers jobs that must be set aside.
+func (b *bench) offer(name string, from, n int) []queue.Appended {
+	b.Helper()
+	jobs := make([]queue.Job, n)
+	for i := range jobs {
+		jobs[i] = jobOf(name, from+i)
+	}
+	answers, err := b.Offer(context.Background(), jobs)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i, a := range answers {
+		if a.Outcome != queue.SetAside || a.ID != jobs[i].ID || a.State != queue.Deferred || a.Ticket == "" {
+			b.Fatalf("offer %s: %+v", a.ID, a)
+		}
+	}
+	return answers
+}
+
+// stored is what a caller stores of a job that was set aside.
+func stored(name string, n int, order int64, a queue.Appended) queue.Readmission {
+	return queue.Readmission{Job: jobOf(name, n), Order: order, Ticket: a.Ticket, At: a.At}
+}
+
+// overflowJobs is what the overflow holds of jobs that were set aside, from the given order on.
+func overflowJobs(name string, from int, order int64, answers []queue.Appended) []queue.Readmission {
+	list := make([]queue.Readmission, len(answers))
+	for i, a := range answers {
+		list[i] = stored(name, from+i, order+int64(i), a)
+	}
+	return list
+}
+
+func (b *bench) readmit(name string, jobs ...queue.Readmission) queue.Readmitted {
+	b.Helper()
+	return b.readmitAs(queue.ReadmitRequest{Queue: name, Jobs: jobs})
+}
+
+func (b *bench) readmitAs(r queue.ReadmitRequest) queue.Readmitted {
+	b.Helper()
+	r.Holder, r.Overflow = "h", "nats"
+	m, err := b.Readmit(context.Background(), r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return m
+}
+
+func (b *bench) outcomes(m queue.Readmitted, want ...readmit.Outcome) {
+	b.Helper()
+	if !slices.Equal(m.Outcomes, want) {
+		b.Fatalf("%v, want %v", m.Outcomes, want)
+	}
+}
+
+func (b *bench) state(name string, n int) queue.State {
+	b.Helper()
+	j, err := b.Job(context.Background(), name, jobOf(name, n).ID)
+	if err != nil && !errors.Is(err, queue.ErrUnknownJob) {
+		b.Fatal(err)
+	}
+	return j.State
+}
+
+func (b *bench) cancelJob(name string, n int) queue.State {
+	b.Helper()
+	s, err := b.Cancel(context.Background(), name, jobOf(name, n).ID)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// Everything that is known of an overflow survives an orderly restart.
+func TestTheOverflowSurvivesReopening(t *testing.T) {
+	b := start(t, Options{})
+	ctx := context.Background()
+	b.put("q", "unlimited", deferring(4))
+	b.append("q", 0, 4)
+	b.readmitAs(queue.ReadmitRequest{Queue: "q", Empty: true}) // begins a generation
+	aside := b.offer("q", 4, 8)
+	b.settleAll(queue.Deliver, b.reserve(3))
+	list := overflowJobs("q", 4, 1, aside)
+	// Two come back, one is scheduled after an attempt; the next two find no room.
+	m := b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[:4], Behind: 4})
+	b.outcomes(m, readmit.Returned, readmit.Returned, readmit.NotYet, readmit.NotYet)
+	if m.Order != 2 || m.Room != 0 || m.Deferred != 6 || m.Batch != 1 {
+		t.Fatalf("%+v", m)
+	}
+	b.settleAll(queue.Deliver, b.reserve(1))
+	b.settleAll(queue.Fail, b.reserve(1))
+	if s := b.cancelJob("q", 10); s != queue.Cancelled {
+		t.Fatal(s)
+	}
+	if _, err := b.Withdraw(ctx, []queue.Ticketed{{
+		Queue: "q", ID: jobOf("q", 11).ID, Ticket: aside[7].Ticket,
+	}}); err != nil {
+		t.Fatal(err)
+	}
+
+	before, totals := b.info("q"), first(b.Totals(ctx))
+	if before.Deferred != 6 || before.SetAside != 7 || before.Returned != 2 || before.Cancelled != 1 ||
+		before.Appended != 6 || totals.Deferred != 4 {
+		t.Fatalf("%+v, %+v", before, totals)
+	}
+	jobs := map[int]queue.JobInfo{}
+	for n := range 12 {
+		jobs[n], _ = b.Job(ctx, "q", jobOf("q", n).ID)
+	}
+	back, cost := b.queues["q"].overflow.readmitted, b.queues["q"].overflow.cost
+	b.reopen()
+	after := b.info("q")
+	before.Bucket.Last = after.Bucket.Last // as late as a grant can have been
+	before.Asked = time.Time{}             // nobody asked this process yet
+	if before.Next, before.Outflow = after.Next, after.Outflow; !reflect.DeepEqual(before, after) ||
+		first(b.Totals(ctx)) != totals {
+		t.Errorf("before %+v\nafter  %+v", before, after)
+	}
+	for n, want := range jobs {
+		j, _ := b.Job(ctx, "q", want.ID)
+		if j.State == queue.Delivered {
+			want.Timeline = nil // which is in memory alone
+		}
+		if j.ETA, want.ETA = (queue.ETA{}), (queue.ETA{}); !reflect.DeepEqual(j, want) {
+			t.Errorf("job %d: before %+v, after %+v", n, want, j)
+		}
+	}
+	if a := b.queues["q"].overflow; back != 2 || cost != 4 || a.readmitted != back || a.cost != cost {
+		t.Errorf(
+			"%d had come back, and the others cost %d; after reopening %d and %d", back, cost, a.readmitted, a.cost,
+		)
+	}
+	if names, err := b.Backlogged(ctx, 9); err != nil || !slices.Equal(names, []string{"q"}) {
+		t.Errorf("%v, %v", names, err)
+	}
+	if err := b.Delete(ctx, "q", queue.AnyRevision, false); !errors.Is(err, queue.ErrNotEmpty) {
+		t.Errorf("delete: %v", err)
+	}
+	// The order stands: what was taken is not taken again, under whatever ticket.
+	b.outcomes(b.readmit("q", list[:2]...), readmit.Passed, readmit.Passed)
+	// A caller who lost sight of one is given its ticket again; no ticket is given twice.
+	a, err := b.Offer(ctx, []queue.Job{jobOf("q", 6), jobOf("q", 10), jobOf("q", 20)})
+	if err != nil || a[0].Outcome != queue.Duplicate || a[0].Ticket != aside[2].Ticket || a[0].State != queue.Deferred {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if a[1].Outcome != queue.Duplicate || a[1].State != queue.Cancelled || a[1].Ticket != "" {
+		t.Errorf("a cancelled one: %+v", a[1])
+	}
+	for _, old := range aside {
+		if a[2].Ticket == old.Ticket {
+			t.Errorf("ticket %s was given twice", old.Ticket)
+		}
+	}
+	b.advance(time.Minute)
+	b.settleAll(queue.Deliver, b.reserve(9))
+	m = b.readmit("q", list[2:7]...)
+	b.outcomes(m, readmit.Returned, readmit.Returned, readmit.NotYet, readmit.NotYet, readmit.NotYet)
+	b.settleAll(queue.Deliver, b.reserve(9))
+	m = b.readmit("q", list[4:7]...)
+	b.outcomes(m, readmit.Returned, readmit.Returned, readmit.Passed)
+	if s := b.state("q", 10); s != queue.Cancelled || m.Deferred != 1 {
+		t.Errorf("the cancelled one is %v; %+v", s, m)
+	}
+	if n := b.records(deferredTable); n != 1 {
+		t.Errorf("%d records on file", n)
+	}
+	b.reopen()
+	if s := b.state("q", 10); s != queue.Cancelled {
+		t.Errorf("the cancelled one is %v", s)
+	}
+}
+
+// Given up stays given up, dead letters stay dead, and their ids are free in time.
+func TestGivenUpAndTooOldAfterReopening(t *testing.T) {
+	b := start(t, Options{})
+	ctx := context.Background()
+	b.put("q", "unlimited", deferring(2))
+	b.append("q", 0, 2)
+	aside := b.offer("q", 2, 5)
+	list := overflowJobs("q", 2, 1, aside)
+	list[1].ExpiresAt = aside[1].At.Add(time.Hour)
+	b.settleAll(queue.Deliver, b.reserve(2))
+	b.advance(queue.DefaultMaxAge)
+	b.outcomes(b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[1:2], Behind: 9, Closed: true}), readmit.TooLate)
+	b.advance(time.Microsecond)
+	b.outcomes(b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[2:3], Behind: 9, Closed: true}), readmit.TooOld)
+	check := func() {
+		t.Helper()
+		for n, reason := range map[int]string{
+			3: "expired at " + list[1].ExpiresAt.UTC().Format(time.RFC3339) + ", while it was deferred",
+			4: "deferred for longer than max_age 24h0m0s",
+		} {
+			j, err := b.Job(ctx, "q", jobOf("q", n).ID)
+			if err != nil || j.State != queue.Dead || j.Reason != reason || j.Attempts != 0 ||
+				!j.AppendedAt.Equal(aside[n-2].At) {
+				t.Errorf("%+v, %v", j, err)
+			}
+		}
+		if i := b.info("q"); i.Died != 2 || i.Dead != 2 || i.Appended != 2 || i.Returned != 0 {
+			t.Errorf("%+v", i)
+		}
+	}
+	check()
+	if i := b.info("q"); i.Deferred != 9 {
+		t.Errorf("%d deferred, 9 were seen behind", i.Deferred)
+	}
+	b.reopen()
+	check()
+	b.advance(queue.OrphanAfter) // and a microsecond, since the generation began
+	m := b.readmitAs(queue.ReadmitRequest{Queue: "q", Empty: true})
+	if m.Missing != 3 || m.Deferred != 0 {
+		t.Fatalf("%+v", m)
+	}
+	if m := b.readmitAs(queue.ReadmitRequest{Queue: "q", Empty: true}); m.Missing != 0 {
+		t.Errorf("again: %+v", m)
+	}
+	b.reopen()
+	if i := b.info("q"); i.Missing != 3 || i.Deferred != 0 || b.state("q", 2) != queue.StateNone {
+		t.Errorf("%+v, %v", i, b.state("q", 2))
+	}
+	if names, _ := b.Backlogged(ctx, 9); len(names) != 0 {
+		t.Errorf("%v", names)
+	}
+	b.append("q", 50, 1) // goes together with what is forgotten
+	if n := b.records(deferredTable); n != 0 {
+		t.Errorf("%d records on file", n)
+	}
+	b.append("q", 2, 1)
+}
