@@ -110,7 +110,7 @@ else
 endif
 
 simulate: ## a store among failing disks, killed processes, lost replies and frozen clients, in SEEDS simulated worlds
-	$(GO) test -vet=off -count=1 -v -run '^TestSimulation$$' ./queue/boltq -args -seeds $(SEEDS)
+	$(GO) test -vet=off -count=1 -v -run '^TestSimulation$$' ./queue/machine -args -seeds $(SEEDS)
 
 simulate-size: ## what 10,000,000 queues and 100,000,000 lanes cost, in 16 GB of memory and an hour; draws docs/size.svg
 	$(GO) test -vet=off -count=1 -v -timeout 4h -run '^TestSize$$' ./queue/machine -args \

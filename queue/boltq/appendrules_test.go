@@ -80,8 +80,8 @@ func TestWhatAJobTookIsOnFileWithIt(t *testing.T) {
 	}
 }
 
-// While a rule changes takes and appends go by it as it will be, and wait until it is: neither is answered by what might
-// vanish.
+// While a rule changes takes and appends go by it as it will be, and wait until it is: neither is answered by what
+// might vanish.
 func TestARuleThatChangesBesideAppends(t *testing.T) {
 	s := &stuck{held: holding()}
 	b := start(t, Options{fault: s.fault})

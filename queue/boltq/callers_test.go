@@ -93,7 +93,9 @@ func TestPlacesAreReservedBeforeTheCommit(t *testing.T) {
 	await.Until(t, "all three have a place", func() bool {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		return b.machine.PendingBytes() == 2*len(jobrecord.Pack(&queue.Job{Queue: "q", ID: "job-000000", Payload: []byte(`{"n":0}`), ContentType: "application/json", Cost: 1}))
+		j := jobOf("q", 0)
+		j.Normalize()
+		return b.machine.PendingBytes() == 2*len(jobrecord.Pack(&j))
 	})
 	if a, err := b.Append(context.Background(), []queue.Job{jobOf("q", 9)}); err != nil || a[0].Outcome != queue.Full {
 		t.Error(a, err)

@@ -40,17 +40,17 @@ type Options struct {
 	// KeepChanges is how long changes of queues and rules are kept. The store remembers it; 0 leaves it as it is,
 	// or sets queue.KeepChanges in a new store.
 	KeepChanges time.Duration
-	// ReadOnly leaves the file as it is: what is asked is answered, and what would change it is refused with ErrReadOnly.
-	// Several processes may open a file so, at a time when none uses it otherwise.
+	// ReadOnly leaves the file as it is: what is asked is answered, and what would change it is refused with
+	// ErrReadOnly. Several processes may open a file so, at a time when none uses it otherwise.
 	ReadOnly bool
 	// Mask returns what the audit log may show of a queue, a rule or a document of a kind, JSON as it is stored: of a
 	// queue and a rule the kind is "queue" and "rule". nil shows all of it.
 	Mask func(kind string, text []byte) []byte
 
-	// For tests: wall replaces time.Now where that decides; openFile replaces os.OpenFile; fault stands in for the transaction of a
-	// commit, or fails it; synced is called after each commit is on disk and before anybody is told; saveAfter is
-	// how long the saver waits for more to save, and noSaver leaves that to the test; auditBytes is about the most that
-	// the audit log takes.
+	// For tests: wall replaces time.Now where that decides; openFile replaces os.OpenFile; fault stands in for the
+	// transaction of a commit, or fails it; synced is called after each commit is on disk and before anybody is told;
+	// saveAfter is how long the saver waits for more to save, and noSaver leaves that to the test; auditBytes is about
+	// the most that the audit log takes.
 	wall       func() time.Time
 	openFile   func(string, int, os.FileMode) (*os.File, error)
 	fault      func(machine.Transaction) (machine.Transaction, error)

@@ -93,8 +93,8 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) (tak
 	return taken, nil
 }
 
-// takeAudited is do for what the audit log tells of. It is not decided again where there was no room for the entry: that
-// goes with the next commit, which is no later than what was taken.
+// takeAudited is do for what the audit log tells of. It is not decided again where there was no room for the entry:
+// that goes with the next commit, which is no later than what was taken.
 func (e *Engine) takeAudited(ctx context.Context, take func(now leaky.Instant) (uint64, error)) error {
 	o, err := e.decide(take)
 	if o == nil {

@@ -15,9 +15,9 @@ func (m *Machine) Successor() *Machine {
 }
 
 // CarryOver takes over what no store keeps from a machine whose last commits failed, into one that was loaded from what
-// is kept: all that was answered by then holds. Those are leases, as of before what the failed commits did to them; what
-// rules let through; what was counted without a commit; and who asks. What the failed commits decided is gone. The turns
-// and the paces of lanes begin anew, as after a restart.
+// is kept: all that was answered by then holds. Those are leases, as of before what the failed commits did to them;
+// what rules let through; what was counted without a commit; and who asks. What the failed commits decided is gone. The
+// turns and the paces of lanes begin anew, as after a restart.
 func (m *Machine) CarryOver(old *Machine, now leaky.Instant) {
 	c := carrying{Machine: m, old: old, byNumber: make(map[uint64]*queueState, len(m.queues)), now: now}
 	for _, q := range m.queues {

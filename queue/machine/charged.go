@@ -91,8 +91,8 @@ func (m *Machine) chargesDurable(c *Commit) {
 	}
 }
 
-// withoutCharges returns the state of a tally without the charges that are not durable, and by which limiter it is to be
-// read.
+// withoutCharges returns the state of a tally without the charges that are not durable, and by which limiter it is to
+// be read.
 func (g *chargedTally) withoutCharges() (s leaky.Tally, by leaky.Limiter) {
 	s = g.before.Clone()
 	for i := range g.ops {

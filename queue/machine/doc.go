@@ -15,7 +15,8 @@
 //   - The pace of a queue is kept ahead: a grant waits until ceilings are durable that it does not exceed.
 //   - Load makes the same state from what was kept. Leases are not, unless their queue asks for that: their holders
 //     died with the process. Nor are turns and the paces of lanes.
-//   - A commit that fails ends the machine: its owner loads another one.
+//   - A commit that fails ends the machine: its owner loads another one, which takes over what was answered. See
+//     CarryOver.
 //
 // # Where to look
 //
@@ -25,5 +26,6 @@
 // and returning.go what comes back. The way out: reserve.go is the call, agenda.go which queue is due, grant.go and
 // groupvisit.go the visit, lanes.go the fair turn, pace.go and limits.go the departure, ceilings.go what must be
 // durable first, wake.go who is told when. The end: settle.go decides, outcome.go applies, receiver.go stops a queue or
-// opens its circuit, leases.go takes back. What is kept: commit.go, effects.go, codec.go, tables.go and load.go.
+// opens its circuit, leases.go takes back. What is kept: commit.go, effects.go, codec.go, tables.go and load.go;
+// carry.go and charged.go are for a commit that fails.
 package machine

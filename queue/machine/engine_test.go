@@ -212,7 +212,8 @@ func (e *Engine) Partitions() int { return 1 }
 
 func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (out queue.Reserved, err error) {
 	var g *Granting
-	if err := e.do(ctx, func(now leaky.Instant) (err error) { g, err = e.Machine.Reserve(now, r); return err }); err != nil {
+	err = e.do(ctx, func(now leaky.Instant) (err error) { g, err = e.Machine.Reserve(now, r); return err })
+	if err != nil {
 		return out, err
 	}
 	e.read(g.Read)
