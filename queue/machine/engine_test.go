@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/move"
 )
 
 // Engine is a queue.Engine over a machine: the present commit is kept, and durable, behind each call.
@@ -362,4 +363,16 @@ func (l listeners[T]) closeAll() {
 		close(ear)
 	}
 	clear(l)
+}
+
+var (
+	_ queue.Engine = (*Engine)(nil)
+	_ move.Mover   = (*Engine)(nil)
+)
+
+// NewCheckedEngine is an engine that loads another machine behind its first commits, and compares the two.
+func NewCheckedEngine(now func() leaky.Instant) *Engine {
+	e := newEngine(now)
+	e.checks = 200
+	return e
 }
