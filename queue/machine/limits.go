@@ -94,32 +94,53 @@ func (m *limit) renewCalendar(now leaky.Instant) error {
 	return nil
 }
 
-// noteCalendars notes when the next calendar of p must be renewed.
-func (m *Machine) noteCalendars(p *paces) {
-	for i := range p.limits {
-		if own := &p.limits[i]; !own.Paced() {
-			m.calendarsDue = min(m.calendarsDue, own.renewAt)
+// calendarDue is when a calendar of a queue must be renewed. One that was put off since, or went, stays until then.
+type calendarDue struct {
+	at    leaky.Instant
+	queue *queueState
+}
+
+func newCalendars() heap[calendarDue] {
+	return heap[calendarDue]{
+		less: func(a, b calendarDue) bool {
+			return a.at < b.at || a.at == b.at && a.queue.number < b.queue.number
+		},
+		moved: func(calendarDue, int) {},
+	}
+}
+
+// noteCalendars notes when the calendars of a queue must be renewed.
+func (m *Machine) noteCalendars(q *queueState) {
+	for i := range q.limits {
+		if l := &q.limits[i]; !l.Paced() && l.renewAt != never {
+			m.calendars.push(calendarDue{l.renewAt, q})
 		}
 	}
 }
 
-// Tick renews the calendars of quotas that are due. It is called with the time before anything else is. An error is of
-// a quota whose calendar cannot be renewed: it goes on in steps of the last one.
+const renewCalendarsMax = 100 // queues whose calendars are renewed, a call; half of the ends that they know are left
+
+// Tick renews calendars of quotas that are due. It is called with the time before anything else is. An error is of a
+// quota whose calendar cannot be renewed: it goes on in steps of the last one.
 func (m *Machine) Tick(now leaky.Instant) (err error) {
-	if now < m.calendarsDue {
-		return nil
-	}
-	m.calendarsDue = never
-	for _, q := range m.queues {
+	for n := 0; n < renewCalendarsMax && m.calendars.len() > 0 && m.calendars.top().at <= now; n++ {
+		q := m.calendars.pop().queue
+		if !q.live {
+			continue
+		}
 		for i := range q.limits {
-			if l := &q.limits[i]; !l.Paced() && l.renewAt <= now {
-				if e := l.renewCalendar(now); e != nil {
-					err = fmt.Errorf("the calendar of a quota of %s: %w", q.name, e)
-					l.renewAt = now.Add(renewAgain)
-				}
+			l := &q.limits[i]
+			if l.Paced() || l.renewAt > now {
+				continue
+			}
+			if e := l.renewCalendar(now); e != nil {
+				err = fmt.Errorf("the calendar of a quota of %s: %w", q.name, e)
+				l.renewAt = now.Add(renewAgain)
+			}
+			if l.renewAt != never {
+				m.calendars.push(calendarDue{l.renewAt, q})
 			}
 		}
-		m.noteCalendars(&q.paces)
 	}
 	return err
 }

@@ -102,7 +102,7 @@ func (l *loader) specs(ctx context.Context) error {
 			return err
 		}
 		q.paces.adapted = adaptedRateOf(&s.spec, nil, l.now)
-		l.noteCalendars(&q.paces)
+		l.noteCalendars(q)
 		q.revision, q.pause, q.live = s.revision, s.pause, true
 		l.Machine.queues[s.spec.Name] = q
 		l.queueNames.push(s.spec.Name)

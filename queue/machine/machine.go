@@ -21,10 +21,10 @@ type Machine struct {
 	children map[string]int // how many of each name there are
 	counts   [queue.Expired + 1]int64
 	schedules
-	leases       heap[*lease]
-	lastFence    uint64
-	idleLanes    heap[*lane]   // lanes without jobs whose bucket still delays
-	calendarsDue leaky.Instant // when the next calendar must be renewed
+	leases    heap[*lease]
+	lastFence uint64
+	idleLanes heap[*lane] // lanes without jobs whose bucket still delays
+	calendars heap[calendarDue]
 	drainers
 	rulebook
 	deadIndex
@@ -65,7 +65,7 @@ func New(epoch uint64) *Machine {
 			agenda: newAgenda(), timers: newTimers(), pulled: newAgenda(), pulledTimers: newTimers(),
 			expiring: newExpiring(),
 		},
-		leases: newLeases(), idleLanes: newLanes(byForgetting), calendarsDue: never,
+		leases: newLeases(), idleLanes: newLanes(byForgetting), calendars: newCalendars(),
 		drainers: drainers{clients: map[string]*client{}},
 		rulebook: rulebook{
 			rules: map[string]*rule{}, ruleUses: map[string]int{}, rulesVersion: 1, tallySets: newTallySets(),

@@ -17,7 +17,7 @@ import (
 
 var (
 	sizeQueues  = flag.Int("queues", 10_000, "how many queues there are at most")
-	sizeLanes   = flag.Int("lanes", 200_000, "how many lanes come and go, a hundredth of them at a time at most")
+	sizeLanes   = flag.Int("lanes", 50_000, "how many lanes come and go, a tenth of them at a time at most")
 	sizePicture = flag.String("picture", "", "draw the times in this file, as an SVG")
 )
 
@@ -32,10 +32,10 @@ func TestSize(t *testing.T) {
 		queues.add(measureQueues(alive))
 	}
 	levels := 0
-	for alive := 1000; alive <= *sizeLanes/100; alive *= 10 {
+	for alive := 1000; alive <= *sizeLanes/10; alive *= 10 {
 		levels++
 	}
-	for alive := 1000; alive <= *sizeLanes/100; alive *= 10 {
+	for alive := 1000; alive <= *sizeLanes/10; alive *= 10 {
 		lanes.add(measureLanes(alive, *sizeLanes/levels))
 	}
 	t.Log("\n" + queues.markdown() + "\n" + lanes.markdown())

@@ -190,7 +190,7 @@ func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant
 // specChanged keeps a queue's new spec and paces, and works out anew what follows from them.
 func (m *Machine) specChanged(q *queueState, text []byte, now leaky.Instant) {
 	m.rulesVersion++
-	m.noteCalendars(&q.paces)
+	m.noteCalendars(q)
 	m.replaceCeilings(q)
 	m.present.putAdapted(q.number, q.adapted)
 	m.keepSpec(q, text)
