@@ -79,8 +79,7 @@ func (m *Engine) count(name string, a *queue.Appended) {
 		m.queues.addKnown(name, m.refused, "overflow_unavailable", 1)
 	case a.Outcome == queue.Failed && errors.As(a.Err, new(*ruleset.Missing)):
 		m.queues.addRare(name, m.refused, "rule_missing", 1)
-	case a.Outcome == queue.Full, a.Outcome == queue.LaneFull, a.Outcome == queue.ScheduleFull,
-		a.Outcome == queue.OverflowFull:
+	case a.Outcome.Refusal().Again() && a.Outcome != queue.LimitReached: // for want of room
 		m.queues.addRare(name, m.refused, outcome, 1)
 	case a.Outcome == queue.Invalid, a.Outcome == queue.Failed:
 		m.queues.addKnown(name, m.refused, outcome, 1)
