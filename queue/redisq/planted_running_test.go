@@ -198,6 +198,9 @@ func TestPlantedSetChangesNothing(t *testing.T) {
 			}
 			return err
 		}},
+		"a, a pause": {"a", pauseIt}, "s, a pause": {"s", pauseIt},
+		"a, a spec": {"a", changeIt}, "s, a spec": {"s", changeIt},
+		"a, a deletion": {"a", deleteIt}, "s, a deletion": {"s", deleteIt},
 		"l, a retry": {"l", func(v *env, at leaky.Instant, held []queue.Reservation) error {
 			out, err := v.e.Settle(v.ctx, retried(held[0]))
 			if err == nil {
@@ -228,6 +231,19 @@ func TestPlantedSetChangesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+func pauseIt(v *env, at leaky.Instant, _ []queue.Reservation) error {
+	return v.e.Pause(v.ctx, "email", queue.Pause{Until: at.Time().Add(time.Hour)})
+}
+
+func changeIt(v *env, _ leaky.Instant, _ []queue.Reservation) error {
+	_, err := v.e.Put(v.ctx, queue.Spec{Name: "email", Rate: leaky.PerSecond(1)}, queue.AnyRevision)
+	return err
+}
+
+func deleteIt(v *env, _ leaky.Instant, _ []queue.Reservation) error {
+	return v.e.Delete(v.ctx, "email", queue.AnyRevision, true)
 }
 
 func retried(r queue.Reservation) []queue.Settlement {

@@ -27,6 +27,7 @@ local held = q.size + max(q.deferred, q.behind)
 if held > 0 and ARGV[4] ~= '1' then return { 3, held } end
 call('HLEN', B .. 'R')
 check_change_keys('queue', name)
+for _, set in ipairs({ 'a', 's' }) do call('ZCARD', agenda_key(q, set)) end
 if q.expiring then call('ZCARD', B .. 'T') end
 -- A key of another type than it must be is the sweeper's.
 local function count(command, key)

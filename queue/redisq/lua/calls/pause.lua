@@ -22,6 +22,7 @@ local Q = B .. 'q' .. nr
 local was = call('HMGET', Q, 'pby', 'preason')
 local same = not q.paused and paused == '' or q.pause == paused and was[1] == who(by) and was[2] == reason
 check_change_keys('queue', q.name)
+for _, set in ipairs({ 'a', 's' }) do call('ZCARD', agenda_key(q, set)) end
 local goes_on = paused == '' and q.receiver and receiver.resume(q)
 if not same then log_pause_end(q) end
 if not same or goes_on then

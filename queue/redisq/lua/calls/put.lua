@@ -86,6 +86,7 @@ if ruled ~= (q and q.ruled or '') then
 end
 
 check_change_keys('queue', name)
+for _, set in ipairs({ 'a', 's', 'pa', 'ps' }) do call('ZCARD', B .. set) end
 local was = rev
 local by_lanes = q and q.laned or ''
 for _, field in ipairs({ 'max_in_flight', 'max_scheduled', 'ordered', 'lanes', 'regime' }) do
