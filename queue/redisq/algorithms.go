@@ -79,11 +79,11 @@ end })
 	return b.String()
 }
 
-// ruleKeys is lua/lib/rulekeys.lua, made when with_rulekeys is called first.
+// ruleKeys is lua/lib/rulekeys.lua, made when withRulekeys is called first.
 func ruleKeys() luaFile {
 	f := readLua("lib/rulekeys")
 	return luaFile{needs: f.needs, text: fmt.Sprintf(
-		"local rulekeys\nlocal function with_rulekeys()\nif not rulekeys then\n%s\n%s\n%s\n%s\nend\nreturn rulekeys\nend\n",
+		"local rulekeys\nlocal function withRulekeys()\nif not rulekeys then\n%s\n%s\n%s\n%s\nend\nreturn rulekeys\nend\n",
 		library("names").text, readLua("lib/recheck").text, f.text, gifts("rulekeys", f.gives))}
 }
 
@@ -126,10 +126,10 @@ func assembleAuditedTake(shebang, letter, algorithm string) string {
 func assembleTake(shebang, letter, algorithm string) string {
 	before := ""
 	if letter == "l" || letter == "p" { // the others read two keys at once, which says as much
-		before = library("slot").text + "\ncheck_slot()"
+		before = library("slot").text + "\ncheckSlot()"
 	}
 	return strings.Join([]string{
-		shebang, library("names").text, before, library("clock").text, library("tallies").text,
+		shebang, library("names").text, before, library("clock").text, library("tally").text,
 		library("knownkeys").text, library("rulekeys").text, library("takeops").text, ofTables,
 		readLua("algorithms/" + algorithm).text, readLua("calls/take").text,
 	}, "\n")

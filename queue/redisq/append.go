@@ -175,7 +175,11 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendIt
 		at := len(args)
 		var asks []any // of each job
 		if first.asked != nil {
-			keys := newKeysArg(len(g.items) * len(first.asks))
+			asked := 0 // not each job's first: one that cannot be asked asks nothing
+			for _, i := range g.items {
+				asked += len(items[i].asks)
+			}
+			keys := newKeysArg(asked)
 			asks = make([]any, 0, len(g.items))
 			for _, i := range g.items {
 				asks = append(asks, items[i].pack(&keys))

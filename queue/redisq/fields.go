@@ -91,7 +91,7 @@ func (r record) packed(table string) string {
 	return fmt.Sprintf("cmsgpack.pack(%s)", r.values.each(", ", table+".LUA"))
 }
 
-// readsQueue is two functions. read_queue reads a queue by its number, and returns nil if there is none. pack_changed
+// readsQueue is two functions. readQueue reads a queue by its number, and returns nil if there is none. packChanged
 // packs the records in which something has changed, as arguments for HSET, and forgets that.
 //
 // also are counters that few operations need, and read with the rest.
@@ -108,12 +108,12 @@ func readsQueue(also ...string) string {
 		fmt.Fprintf(&packs, "  if %s then\n    args[#args + 1] = '%s'\n    args[#args + 1] = %s\n    %s = nil\n  end\n",
 			r.values.each(" or ", "changes.LUA"), r.name, r.packed("q"), r.values.each(", ", "changes.LUA"))
 	}
-	return fmt.Sprintf(`local function read_queue(nr)
+	return fmt.Sprintf(`local function readQueue(nr)
   local %s = unpack(call('HMGET', B .. 'q' .. nr, %s))
   if not bucket then return nil end
 %s  return { nr = nr, changes = {}, %s }
 end
-local function pack_changed(q, changes, args)
+local function packChanged(q, changes, args)
 %send
 `, all.each(", ", "LUA"), all.each(", ", "'NAME'"), unpacked(queueRecords), strings.Join(table, ", "), packs.String())
 }
@@ -142,12 +142,12 @@ func readsPartition() string {
 		packs[i] = r.packed("m")
 	}
 	return fmt.Sprintf(`local PARTITION = { %[1]s }
-local function read_partition()
+local function readPartition()
   local recheck, %[2]s = unpack(call('HMGET', B, 'recheck', %[1]s))
   if not state then return nil end
 %[3]s  return { recheck = recheck, %[4]s }, { %[2]s }
 end
-local function pack_partition(m) return { %[5]s } end
+local function packPartition(m) return { %[5]s } end
 `, all.each(", ", "'NAME'"), all.each(", ", "LUA"), unpacked(partitionRecords), values.each(", ", "LUA = LUA"),
 		strings.Join(packs, ", "))
 }

@@ -18,7 +18,7 @@ import (
 //
 //	-- needs: pace, memory       files of lua/lib that it uses; they come before it
 //	-- for lanes: appendjob      files of the part that is made when a call meets a queue with lanes
-//	-- gives: rule_of, enter     functions that other parts reach as <file>.<function>
+//	-- gives: ruleOf, enter     functions that other parts reach as <file>.<function>
 //	-- reads: appended           counters that the operation reads with its queues
 //
 //go:embed lua/*/*.lua
@@ -32,16 +32,16 @@ type lazyPart struct{ name, make, file, first string }
 // lazyParts of a script are made by the call that needs them first, see lua/lib/parts.lua: by whoever calls the
 // function make, which then goes on in first.
 var lazyParts = []lazyPart{
-	{"lanes", "with_lanes", "lanes", "load_lanes"},
-	{"limits", "with_limits", "groups", "load_limits_and_group"},
-	{"receiver", "with_receiver", "receiver", "load_receiver"},
-	{"expiry", "expire_due", "expiry", "end_expired"},
-	{"rules", "with_rules", "appendrules", "ruling"},
-	{"visits", "visit_one", "visit", "visit_one"},
-	{"backlog", "announce_room", "backlog", "announce_room"},
-	{"adapt", "adapt_rate", "adapt", "observe"},
-	{"changes", "log_lapse", "changes", "log_pause_end"},
-	{"audit", "write_audit", "audit", "write_entry"},
+	{"lanes", "withLanes", "lanes", "loadLanes"},
+	{"limits", "withLimits", "groups", "loadLimitsAndGroup"},
+	{"receiver", "withReceiver", "receiver", "loadReceiver"},
+	{"expiry", "expireDue", "expiry", "expire"},
+	{"rules", "withRules", "appendrules", "ruling"},
+	{"visits", "visitOne", "visit", "visitOne"},
+	{"backlog", "announceRoom", "backlog", "announceRoom"},
+	{"adapt", "adaptRate", "adapt", "observe"},
+	{"changelog", "logLapse", "changelog", "logPauseEnd"},
+	{"audit", "writeAudit", "audit", "writeAudit"},
 }
 
 // partsOf returns the files of each part of an operation: those that it names, and those that files name which it

@@ -1,4 +1,4 @@
--- leaky/concurrency.go, behind tallies.lua.
+-- leaky/concurrency.go, behind tally.lua.
 --
 -- A zset: name of a place -> until when it is held. What a place costs beyond 1 is a sum of weights, powers of 2: of
 -- each weight those that it is part of stand in a zset of their own, under the same key with its power and a c behind
@@ -20,7 +20,7 @@ local function tidy(command, key, ...)
   return answer
 end
 
-local function heavy_key(s, power) return s.key .. power .. 'c' end
+local function heavyKey(s, power) return s.key .. power .. 'c' end
 
 -- weigh finds the weights, and adds what places cost by them.
 local function weigh(s)
@@ -28,9 +28,9 @@ local function weigh(s)
   s.weighed = all > 0
   for power = 0, s.weighed and POWERS - 1 or -1 do
     local weight = 2 ^ power
-    local n = floor(all / weight) % 2 == 1 and tidy('ZCARD', heavy_key(s, power)) or 0
+    local n = floor(all / weight) % 2 == 1 and tidy('ZCARD', heavyKey(s, power)) or 0
     if n > 0 then
-      s.heavy[#s.heavy + 1] = { weight = weight, key = heavy_key(s, power), ended = 0 }
+      s.heavy[#s.heavy + 1] = { weight = weight, key = heavyKey(s, power), ended = 0 }
       s.sum = s.sum + weight * n
     end
   end
@@ -44,18 +44,18 @@ local function drop(s, names)
   return cost
 end
 
-local function note_last(s) s.last = tonumber(call('ZRANGE', s.key, -1, -1, 'WITHSCORES')[2]) end
+local function noteLast(s) s.last = tonumber(call('ZRANGE', s.key, -1, -1, 'WITHSCORES')[2]) end
 
--- ended_by returns how much ends by an instant that is not freed yet, and has not ended by now.
-local function ended_by(s, at)
+-- endedBy returns how much ends by an instant that is not freed yet, and has not ended by now.
+local function endedBy(s, at)
   local cost = call('ZCOUNT', s.key, '-inf', at) - s.ended
   for _, h in ipairs(s.heavy) do cost = cost + h.weight * (call('ZCOUNT', h.key, '-inf', at) - h.ended) end
   looked = looked + 1 + #s.heavy
   return cost
 end
 
--- pass_over counts those that have ended and are not freed yet.
-local function pass_over(s)
+-- passOver counts those that have ended and are not freed yet.
+local function passOver(s)
   s.ended = call('ZCOUNT', s.key, '-inf', now)
   for _, h in ipairs(s.heavy) do h.ended = call('ZCOUNT', h.key, '-inf', now) end
 end
@@ -68,10 +68,10 @@ local function read(l, key)
   local ended = s.sum > 0 and call('ZRANGEBYSCORE', s.key, '-inf', now, 'LIMIT', 0, SOME) or {}
   if ended[1] then s.sum = s.sum - drop(s, ended) end
   if #ended == SOME then
-    s.sum = s.sum - ended_by(s, now)
-    pass_over(s)
+    s.sum = s.sum - endedBy(s, now)
+    passOver(s)
   end
-  if s.sum > 0 then note_last(s) end
+  if s.sum > 0 then noteLast(s) end
   s.settled = s.last and s.last > now + l.second
   looked = looked + (1 + #s.heavy) * (s.settled and SOME or 1) -- see write
   return s
@@ -95,7 +95,7 @@ local function passes(l, s, cost)
   local function till(i) return call('ZRANGE', s.key, s.ended + i - 1, s.ended + i - 1, 'WITHSCORES')[2] end
   while low < high do
     local middle = floor((low + high) / 2)
-    if ended_by(s, till(middle)) >= cost then high = middle else low = middle + 1 end
+    if endedBy(s, till(middle)) >= cost then high = middle else low = middle + 1 end
   end
   local at = till(low)
   return at and until_(l, tonumber(at)) or ends(s) -- what somebody else wrote into it does not add up
@@ -114,12 +114,12 @@ local function ask(l, s, cost, place)
   return false, max(0, l.most - s.sum), cost <= l.most and passes(l, s, over) or 0, ends(s), s.settled and s
 end
 
--- make_heavy notes what a new place costs beyond 1.
-local function make_heavy(s, place, beyond, till)
+-- makeHeavy notes what a new place costs beyond 1.
+local function makeHeavy(s, place, beyond, till)
   for power = 0, POWERS - 1 do
     local weight, known = 2 ^ power, false
     if floor(beyond / weight) % 2 == 1 then
-      local key = heavy_key(s, power)
+      local key = heavyKey(s, power)
       for _, h in ipairs(s.heavy) do known = known or h.weight == weight end
       if not known then
         call('UNLINK', key)
@@ -137,10 +137,10 @@ local function take(l, s, cost, place)
   else
     if s.ended > 0 and call('ZSCORE', s.key, place) then
       drop(s, { place })
-      pass_over(s)
+      passOver(s)
     end
     s.sum = s.sum + cost
-    if cost > 1 then make_heavy(s, place, cost - 1, till) end
+    if cost > 1 then makeHeavy(s, place, cost - 1, till) end
   end
   call('ZADD', s.key, till, place)
   s.last = max(s.last or 0, till)
@@ -149,7 +149,7 @@ end
 local function back(_, s, _, place)
   if holds(s, place) then
     s.sum = s.sum - drop(s, { place })
-    note_last(s)
+    noteLast(s)
   end
   return s, ends(s)
 end

@@ -1,4 +1,4 @@
--- leaky/meter.go, behind tallies.lua: us and rest are what is owed, n the rate's numerator, second.
+-- leaky/meter.go, behind tally.lua: us and rest are what is owed, n the rate's numerator, second.
 
 local OWED = '>I7I4'
 
@@ -24,8 +24,8 @@ local function owed(l, text)
   return us, rest, tat
 end
 
--- until_none is the time until nothing is owed.
-local function until_none(us, rest) return rest > 0 and us + 1 or us end
+-- untilNone is the time until nothing is owed.
+local function untilNone(us, rest) return rest > 0 and us + 1 or us end
 
 -- units is how many intervals are begun when so much is owed.
 local function units(l, us, rest)
@@ -46,9 +46,9 @@ local function ask(l, text, cost)
   us, rest = us + had, rest + had_rest
   if rest >= l.second then us, rest = us + 1, rest - l.second end
   if us < l.us or us == l.us and rest <= l.rest then
-    return true, l.most - units(l, us, rest), 0, until_none(us, rest), pack(OWED, now + us, rest), till
+    return true, l.most - units(l, us, rest), 0, untilNone(us, rest), pack(OWED, now + us, rest), till
   end
-  return false, l.most - units(l, had, had_rest), us - l.us + (rest > l.rest and 1 or 0), until_none(had, had_rest),
+  return false, l.most - units(l, had, had_rest), us - l.us + (rest > l.rest and 1 or 0), untilNone(had, had_rest),
     settled and pack(OWED, now + had, had_rest), till
 end
 
@@ -58,5 +58,5 @@ local function back(l, text, cost)
   us, rest = had - us, had_rest - rest
   if rest < 0 then us, rest = us - 1, rest + l.second end
   if us < 0 then us, rest = 0, 0 end
-  return pack(OWED, now + us, rest), until_none(us, rest)
+  return pack(OWED, now + us, rest), untilNone(us, rest)
 end

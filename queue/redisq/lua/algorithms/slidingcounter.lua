@@ -1,11 +1,11 @@
--- leaky/slidingcounter.go, behind tallies.lua.
+-- leaky/slidingcounter.go, behind tally.lua.
 
 local COUNTS, COUNTS_BYTES = '>I6I7I4I4', 21 -- period, end of the window, used in it and in the one before
 
 local function share(l, used, left) return ceil(used * left / l.second) end
 
--- left_at is the most that is left of a window when the share of the one before it has fallen to room.
-local function left_at(l, used, room)
+-- leftAt is the most that is left of a window when the share of the one before it has fallen to room.
+local function leftAt(l, used, room)
   if used <= room then return l.second end
   local left = floor(room * l.second / used)
   while share(l, used, left) > room do left = left - 1 end
@@ -13,40 +13,40 @@ local function left_at(l, used, room)
   return left
 end
 
-local function ends(l, used, before, end_at)
-  if used > 0 then return end_at + l.second - now end
-  return before > 0 and end_at - now or 0
+local function ends(l, used, before, endAt)
+  if used > 0 then return endAt + l.second - now end
+  return before > 0 and endAt - now or 0
 end
 
 -- counts is what was used in this window and in the one before.
 local function counts(l, text)
-  local end_at = now + l.second - now % l.second
-  if not text or #text ~= COUNTS_BYTES then return 0, 0, end_at end
+  local endAt = now + l.second - now % l.second
+  if not text or #text ~= COUNTS_BYTES then return 0, 0, endAt end
   local period, of, used, before = unpack_(COUNTS, text)
-  if period ~= l.second then return 0, 0, end_at, true end
-  if of == end_at or of == end_at + l.second then
-    return min(used, MAX_LIMIT), min(before, MAX_LIMIT), end_at, of > end_at
+  if period ~= l.second then return 0, 0, endAt, true end
+  if of == endAt or of == endAt + l.second then
+    return min(used, MAX_LIMIT), min(before, MAX_LIMIT), endAt, of > endAt
   end
-  return 0, of == end_at - l.second and min(used, MAX_LIMIT) or 0, end_at, of > end_at
+  return 0, of == endAt - l.second and min(used, MAX_LIMIT) or 0, endAt, of > endAt
 end
 
 local function ask(l, text, cost)
-  local used, before, end_at, settled = counts(l, text)
-  local shared, had = share(l, before, end_at - now), ends(l, used, before, end_at)
+  local used, before, endAt, settled = counts(l, text)
+  local shared, had = share(l, before, endAt - now), ends(l, used, before, endAt)
   local was = had > 0 and not settled and now + had or 0
   if shared + used + cost <= l.most then
-    return true, l.most - shared - used - cost, 0, end_at + l.second - now,
-      pack(COUNTS, l.second, end_at, used + cost, before), was
+    return true, l.most - shared - used - cost, 0, endAt + l.second - now,
+      pack(COUNTS, l.second, endAt, used + cost, before), was
   end
-  local passes = l.most - cost - used >= 0 and end_at - left_at(l, before, l.most - cost - used)
-    or end_at + l.second - left_at(l, used, l.most - cost)
+  local passes = l.most - cost - used >= 0 and endAt - leftAt(l, before, l.most - cost - used)
+    or endAt + l.second - leftAt(l, used, l.most - cost)
   return false, max(0, l.most - shared - used), passes - now, had,
-    settled and pack(COUNTS, l.second, end_at, used, before), was
+    settled and pack(COUNTS, l.second, endAt, used, before), was
 end
 
 local function back(l, text, cost)
-  local used, before, end_at = counts(l, text)
+  local used, before, endAt = counts(l, text)
   local of_used = min(cost, used)
   used, before = used - of_used, before - min(cost - of_used, before)
-  return pack(COUNTS, l.second, end_at, used, before), ends(l, used, before, end_at)
+  return pack(COUNTS, l.second, endAt, used, before), ends(l, used, before, endAt)
 end

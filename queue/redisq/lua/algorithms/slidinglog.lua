@@ -1,4 +1,4 @@
--- leaky/slidinglog.go, behind tallies.lua.
+-- leaky/slidinglog.go, behind tally.lua.
 --
 -- One text: HEAD, then a ring of ENTRY, zero bytes where there is none. An entry is an instant, and the cost of all
 -- entries up to this one, modulo 2^32: so what stands in a window, and where a cost ends, is found without adding up.
@@ -15,7 +15,7 @@ local function entry(s, i)
   return unpack_(ENTRY, text)
 end
 
-local function up_to(s, cum) return (cum - s.base) % LAP end
+local function upTo(s, cum) return (cum - s.base) % LAP end
 
 -- search returns the first of the entries in the ring that passes, or how many there are: the near ones are tried
 -- first.
@@ -55,7 +55,7 @@ local function read(l, key)
       s.base, s.first, s.ring = gone, (s.first + over) % s.size, s.ring - over
     end
   end
-  s.sum = up_to(s, s.cum)
+  s.sum = upTo(s, s.cum)
   return s
 end
 
@@ -73,7 +73,7 @@ local function ask(l, s, cost)
   if over <= 0 then return true, -over, 0, l.second, s end
   local at = s.at
   if s.ring > 0 then
-    local i = search(s, function(_, cum) return up_to(s, cum) >= over end)
+    local i = search(s, function(_, cum) return upTo(s, cum) >= over end)
     if i < s.ring then at = min(now, (entry(s, i))) end
   end
   return false, max(0, l.most - s.sum), at + l.second - now, ends(s), s.settled and s
@@ -90,7 +90,7 @@ local function resize(s, size)
   s.size, s.first, s.text = size, 0, text .. string.rep('\0', (size - s.ring) * ENTRY_BYTES)
 end
 
-local function put_by(s)
+local function putBy(s)
   if s.ring == s.size then resize(s, max(1, 2 * s.size)) end
   local last, at = pack(ENTRY, s.at, s.cum), (s.first + s.ring) % s.size * ENTRY_BYTES
   if s.text then
@@ -101,14 +101,14 @@ local function put_by(s)
   s.ring = s.ring + 1
 end
 
-local function head_of(s) return pack(HEAD, s.size, s.first, s.ring, s.base, s.at, s.cum) end
+local function headOf(s) return pack(HEAD, s.size, s.first, s.ring, s.base, s.at, s.cum) end
 
 local function write(s)
   local left = ends(s)
   if left == 0 then return call('UNLINK', s.key) end
   if not s.text and s.size > 4 and s.ring * 4 < s.size then resize(s, floor(s.size / 2)) end
-  if s.text then return call('SET', s.key, head_of(s) .. s.text, 'PX', lasting(left)) end
-  call('SETRANGE', s.key, 0, head_of(s))
+  if s.text then return call('SET', s.key, headOf(s) .. s.text, 'PX', lasting(left)) end
+  call('SETRANGE', s.key, 0, headOf(s))
   call('PEXPIRE', s.key, lasting(left))
 end
 
@@ -116,7 +116,7 @@ local function take(l, s, cost)
   if s.none then
     s.none, s.text = false, ''
   elseif s.at < now - now % l.third and s.ring + 1 < MAX_ENTRIES then
-    put_by(s)
+    putBy(s)
   end
   s.at, s.cum, s.sum = now, (s.cum + cost) % LAP, s.sum + cost
 end
@@ -124,7 +124,7 @@ end
 local function back(_, s, cost)
   local rest = s.sum - min(cost, s.sum)
   if rest == 0 then return anew(s), 0 end
-  local i = search(s, function(_, cum) return up_to(s, cum) >= rest end)
+  local i = search(s, function(_, cum) return upTo(s, cum) >= rest end)
   if i < s.ring then
     s.at = entry(s, i)
     s.ring = i

@@ -8,12 +8,12 @@
 
 begin()
 call('ZCARD', B .. 'o')
-local nr = number_of(ARGV[2])
+local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
 set(q, 'behind', max(1, q.behind))
 set(q, 'announced', now)
-track_backlog(q)
+trackBacklog(q)
 save(q)
 finish()
 return 1

@@ -11,8 +11,8 @@
 --
 -- ARGV[2]  number of queues; for each:
 --          name, number of jobs, '1' if a rule of another group refuses any of them or '', the number by which it is
---          known which rules they ask or '' (see asked_by);
---          if they ask: bounds (see tallies.lua); of each key asked about 2 bytes of which bound, the rule's action
+--          known which rules they ask or '' (see askedBy);
+--          if they ask: bounds (see tally.lua); of each key asked about 2 bytes of which bound, the rule's action
 --          (r, d or s) and a byte of how rare it is (see rulekeys.lua); then the keys;
 --          for each job: id; body, which is 8 bytes of stamp, unique to the job in its append call, and the record;
 --          and if they ask, 2 bytes for each key it asks about, or '!' if the job cannot be asked.
@@ -29,64 +29,64 @@
 --            duplicate: state, position; deferred_before, a duplicate of a deferred job: ticket number
 --            set_aside: ticket number, position, eta, since; expired: 0 or eta
 --            other refusals: retry after in us, and for want of bytes: bytes held, most, what the job takes
---            too_large for ever: 1 if for its lane, 0, most bytes, what the job takes
+--            tooLarge for ever: 1 if for its lane, 0, most bytes, what the job takes
 --            failed: the key is not a job
 --
 -- Redis refuses it when it is out of memory.
 
 begin()
 local out, arg, STAMP = {}, 3, 8
-if M.first_expiry > 0 and M.first_expiry <= now then expire_due() end
+if M.first_expiry > 0 and M.first_expiry <= now then expireDue() end
 
-local function decide(q, ...)
-  with_lanes(q)
-  return appendjob.decide_job(q, ...)
+local function admit(q, ...)
+  withLanes(q)
+  return appendjob.admit(q, ...)
 end
 
--- eta_of_first is when a job departs that has nothing before it.
-local function eta_of_first(q)
+-- etaOfFirst is when a job departs that has nothing before it.
+local function etaOfFirst(q)
   local at = q.till or now
-  if q.tat >= at then return max(at, ready_at(q)) end
-  return max(at, ready_at({ n = q.n, d = q.d, b = q.b, tat = at, rem = 0 }))
+  if q.tat >= at then return max(at, readyAt(q)) end
+  return max(at, readyAt({ n = q.n, d = q.d, b = q.b, tat = at, rem = 0 }))
 end
 
--- asked_by is the number by which it is known what a queue's jobs ask: its own rules, and its parent's.
-local function asked_by(q)
+-- askedBy is the number by which it is known what a queue's jobs ask: its own rules, and its parent's.
+local function askedBy(q)
   if not q.ruled and not (q.group and q.group.ruled) then return '' end
   return call('HGET', B .. 'F', string.match(q.name, '^[^.]*')) or ''
 end
 
 local function append(name, count, limited, known, first)
-  local nr = number_of(name)
+  local nr = numberOf(name)
   local q = nr and load(nr)
   if not q then return 0 end
-  if known ~= asked_by(q) then return 1 end
-  if q.laned or q.group or backlogged(q) or q.epoch ~= M.run then
-    check_keys(q)
+  if known ~= askedBy(q) then return 1 end
+  if q.laned or q.group or hasBacklog(q) or q.epoch ~= M.run then
+    checkKeys(q)
   elseif q.expiring then
-    check_expiry_keys(nr) -- nothing below reads them before it writes
+    checkExpiryKeys(nr) -- nothing below reads them before it writes
   end
   local step, asking = 2, known ~= ''
   if asking then
     local of = ARGV[first + 1]
-    with_rules(ARGV[first], of, first + 2)
+    withRules(ARGV[first], of, first + 2)
     step, first = 3, first + 2 + #of / 4
   end
   local W, J = B .. 'w' .. nr, B .. 'j' .. nr .. ':'
   local head = tonumber(call('ZRANGE', W, '0', '0', 'WITHSCORES')[2])
   local waiting = head and call('ZCARD', W) or 0
-  if waiting == 0 then call('ZCARD', agenda_key(q, 'a')) end -- looks at its type, as it is written last
-  local room = next_departure(q)
+  if waiting == 0 then call('ZCARD', agendaKey(q, 'a')) end -- looks at its type, as it is written last
+  local room = nextDeparture(q)
   local live = 'L' .. pack('>I7', now)
   local places, p, others, counts = {}, 0, {}, { refused = 0, aside = 0, entered = 0 }
   local dying, soonest, may_expire = {}, math.huge, q.expiring
   local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, q.size == waiting and not q.paused and 1 or 0,
     head or q.turn, waiting, q.turn, q.cmax, q.till or now, nr, others }
   -- While there is no backlog, and nothing else decides, whoever finds a place takes it; else cap is 0.
-  local cap, args = (limited or q.laned or q.also or q.stop or backlogged(q)) and 0 or q.cap, ARGV
+  local cap, args = (limited or q.laned or q.also or q.stop or hasBacklog(q)) and 0 or q.cap, ARGV
   local size, turn, cmax, quick, first_eta = q.size, q.turn, q.cmax, 0, nil
-  local held, most, before_bytes = q.bytes, byte_limit(q), q.bytes
-  if memory_full() then cap = 0 end
+  local held, most, before_bytes = q.bytes, byteLimit(q), q.bytes
+  if memoryFull() then cap = 0 end
   for i = first, first + step * count - 1, step do
     local id, body = args[i], args[i + 1]
     local high, low, flags = byte(body, 17, 19)
@@ -95,8 +95,8 @@ local function append(name, count, limited, known, first)
     local slow, at = size >= cap or flags >= LANE or held + need > most, nil
     if not slow and flags >= EXPIRES then
       -- Unless it would lapse, by its eta as accept has it, one that expires is nearly like any other.
-      may_expire = may_expire or pcall(check_expiry_keys, nr)
-      first_eta = first_eta or eta_of_first(q)
+      may_expire = may_expire or pcall(checkExpiryKeys, nr)
+      first_eta = first_eta or etaOfFirst(q)
       local before, most_cost = waiting + quick + p / 2 + counts.entered, max(cmax, cost)
       local ahead = most_cost == 1 and before or min(turn - row[10], before * most_cost)
       local eta = q.n == 0 and (q.till or now) or first_eta + ceil(ahead * q.d / q.n)
@@ -115,10 +115,10 @@ local function append(name, count, limited, known, first)
         counts.asks = i
         appendrules.unsay(i)
       end
-      local ok, code, x, position, eta, last = pcall(decide, q, id, live, body, cost, counts)
+      local ok, code, x, position, eta, last = pcall(admit, q, id, live, body, cost, counts)
       if not ok then code, x, position, eta, last = 0, 0, 0, 0, 0 end -- failed
       size, turn, cmax, held = q.size, q.turn, q.cmax, q.bytes
-      if q.laned or q.also or backlogged(q) then cap = 0 end
+      if q.laned or q.also or hasBacklog(q) then cap = 0 end
       local o = #others
       others[o + 1], others[o + 2], others[o + 3], others[o + 4], others[o + 5], others[o + 6] = (i - first) / step,
         code, x or 0, position or 0, eta or 0, last or 0
@@ -144,18 +144,18 @@ local function append(name, count, limited, known, first)
     if cmax > row[13] then set(q, 'cmax', cmax) end
     M.waiting = M.waiting + quick
   end
-  if dying[1] then note_expiries(q, dying, soonest) end
+  if dying[1] then trackDeadlines(q, dying, soonest) end
   local entered = quick + counts.entered
   add(q, 'appended', entered)
   took(held - before_bytes)
   if entered > 0 and (q.laned or q.group) then
-    lanestate.put_on_agenda_sooner(q)
+    lanestate.putOnAgendaSooner(q)
   elseif entered > 0 and waiting == 0 and not q.asleep then
-    call('ZADD', agenda_key(q, 'a'), 'LT', room, nr)
-    wake_for(room, q)
+    call('ZADD', agendaKey(q, 'a'), 'LT', room, nr)
+    wakeFor(room, q)
   end
   if asking then
-    appendrules.write_all()
+    appendrules.writeAll()
     local all = {}
     for k = 1, count do all[k] = appendrules.decided(first + step * (k - 1)) end
     row[#row + 1] = all
@@ -170,7 +170,7 @@ for qi = 1, ARGV[2] + 0 do
   local name, count, known = ARGV[arg], ARGV[arg + 1] + 0, ARGV[arg + 3]
   -- Each queue on its own: what one cannot do must not undo what another did.
   local ok, answer = pcall(append, name, count, ARGV[arg + 2] ~= '', known, arg + 4)
-  out[qi] = ok and answer or error_text(answer)
+  out[qi] = ok and answer or errorText(answer)
   arg = arg + 4 + (known == '' and 2 * count or 2 + #ARGV[arg + 5] / 4 + 3 * count)
 end
 finish()

@@ -11,7 +11,7 @@
 local AT_ONCE, MOST_BYTES = 10, 1048576 -- of texts, and as many more as are read at once
 
 begin()
-local _, newest, oldest = audit_ends()
+local _, newest, oldest = auditEnds()
 if not newest then return { 0, 0, '', 0, {}, 0 } end
 local from, back, left = tonumber(ARGV[2]), ARGV[3] == '1', tonumber(ARGV[4])
 local at = from > 0 and ARGV[2] or back and '+' or '-'
@@ -20,7 +20,7 @@ repeat
   local wanted = min(left, AT_ONCE)
   local found = call(back and 'XREVRANGE' or 'XRANGE', AUDIT, at, back and '-' or '+', 'COUNT', wanted)
   for _, entry in ipairs(found) do
-    local row = audit_row(entry)
+    local row = auditRow(entry)
     for _, field in ipairs({ 'text', 'digest', 'before', 'after' }) do
       rows[#rows + 1] = row[field] or ''
       bytes = bytes + #rows[#rows]
@@ -31,4 +31,4 @@ repeat
   left = left - #found
   if left == 0 or #found < wanted then next_one = 0 end
 until next_one == 0 or bytes > MOST_BYTES
-return { newest.number, oldest.number or 0, newest.digest, next_one, rows, audit_dropped() }
+return { newest.number, oldest.number or 0, newest.digest, next_one, rows, auditDropped() }

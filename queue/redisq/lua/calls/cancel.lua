@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changes, unsent, overflow
+-- needs: changelog, unsent, overflow
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -12,31 +12,31 @@
 begin()
 call('ZCARD', B .. 'o')
 local id = ARGV[3]
-local nr = number_of(ARGV[2])
+local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return { 0 } end
-check_keys(q)
-check_change_keys('queue', q.name)
+checkKeys(q)
+checkChangeKeys('queue', q.name)
 local job, number, cancelled = remembered(q, id)
 if not job then return { 1 } end
-if sub(job, 1, 1) == 'E' then return { 2, unpack_ended(job).state } end
+if sub(job, 1, 1) == 'E' then return { 2, unpackEnded(job).state } end
 
 if number then
   if cancelled then return { 2, S.cancelled } end
   -- The record stays: by it the job is dropped on its way back.
-  call('SET', job_key(nr, id), sub(job, 1, 26) .. pack(DEFERRED, number, 1), 'KEEPTTL')
-  uncount_deferred(q, job)
-  track_backlog(q)
+  call('SET', jobKey(nr, id), sub(job, 1, 26) .. pack(DEFERRED, number, 1), 'KEEPTTL')
+  uncountDeferral(q, job)
+  trackBacklog(q)
   add(q, 'cancelled', 1)
-  if backlogged(q) then announce_room(q) end
+  if hasBacklog(q) then announceRoom(q) end
 else
-  with_lanes(q)
+  withLanes(q)
   local entry = call('HGET', B .. 'f' .. nr, id)
-  local state = entry and unpack_lease(entry).state or S.waiting
+  local state = entry and unpackLease(entry).state or S.waiting
   if state == S.leased or state == S.held then return { 2, state } end
-  end_unsent(q, { { lane = state == S.waiting and lanes.head_of(job, 27).lane or nil, ids = { id } } }, S.cancelled)
+  endUnsent(q, { { lane = state == S.waiting and lanes.headOf(job, 27).lane or nil, ids = { id } } }, S.cancelled)
 end
-log_jobs(q, ARGV[4], 'cancelled', '', '', 1, { id })
+logJobAct(q, ARGV[4], 'cancelled', '', '', 1, { id })
 save(q)
 finish()
 return { 2, S.cancelled }

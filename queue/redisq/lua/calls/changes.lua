@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changes
+-- needs: changelog
 --
 -- Tell what was done to a queue or a rule.
 --
@@ -11,13 +11,13 @@ begin()
 local kind, name, before, most = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local q
 if kind == 'queue' then
-  local nr = number_of(name)
+  local nr = numberOf(name)
   q = nr and load(nr)
 end
 local till = tonumber(call('ZSCORE', B .. 'G', kind .. ':' .. name))
 local there = q or till and till > now or kind == 'rule' and call('EXISTS', B .. 'U:' .. name) == 1
 if not there then return { 0, 0, {} } end
-local key, out = log_key(kind, name), {}
+local key, out = logKey(kind, name), {}
 local head = call('LINDEX', key, 0)
 local number, dropped = 0, 0
 if head then
@@ -28,7 +28,7 @@ end
 if q and q.lapsed and not before then
   out[1] = { number + 1, q.lapsed, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0, 0, {} }
 end
-local from, old = before and max(0, number - before + 1) or 0, now - kept_for()
+local from, old = before and max(0, number - before + 1) or 0, now - keptFor()
 for _, entry in ipairs(call('LRANGE', key, from, from + most - #out - 1)) do
   local _, n, _, last = unpack_(ENTRY, entry)
   if last <= old then break end

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: counters, changes, agenda, imports, departures, pause
+-- needs: counters, changelog, agenda, import, departures, pause
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -15,31 +15,31 @@
 -- Returns  0 no such queue; 1 it is not open for this import; 2 closed
 
 begin()
-local nr = number_of(ARGV[2])
+local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
-check_keys(q)
-local mark, open = import_of(nr)
+checkKeys(q)
+local mark, open = importOf(nr)
 if mark ~= ARGV[3] then return 1 end
 if not open then return 2 end
-check_change_keys('queue', q.name)
+checkChangeKeys('queue', q.name)
 local key = B .. 'q' .. nr
 
 -- What counts is what was put in, in place of what was held: an export of a store in use has not quite that. What came
 -- in meanwhile is counted already.
-local put_in, is = q.size + q.deferred, call('HMGET', key, unpack(COUNTERS))
-for i, jobs in ipairs(COUNTS_JOBS) do put_in = put_in - jobs * (tonumber(is[i]) or 0) end
+local placeJob, is = q.size + q.deferred, call('HMGET', key, unpack(COUNTERS))
+for i, jobs in ipairs(COUNTS_JOBS) do placeJob = placeJob - jobs * (tonumber(is[i]) or 0) end
 for i, field in ipairs(COUNTERS) do
   local by = tonumber(ARGV[11 + i])
-  if field == 'appended' then by = by + put_in - tonumber(ARGV[11]) end
+  if field == 'appended' then by = by + placeJob - tonumber(ARGV[11]) end
   add(q, field, by)
 end
 local at_errors = 12 + #COUNTERS
 for i = 1, tonumber(ARGV[at_errors]) do call('LPUSH', B .. 'r' .. nr, ARGV[at_errors + 2 + i]) end
 call('LTRIM', B .. 'r' .. nr, 0, 9)
 
--- go_on lets a bucket go on from where it was, as that of a queue that is made again, unless it is later by now.
-local function go_on(l, at)
+-- laterBucket lets a bucket go on from where it was, as that of a queue that is made again, unless it is later by now.
+local function laterBucket(l, at)
   local b = { n = l.n, d = l.d, b = l.b, tat = tonumber(ARGV[at]), rem = tonumber(ARGV[at + 1]),
     last = tonumber(ARGV[at + 2]), lc = tonumber(ARGV[at + 3]) }
   bounded(b)
@@ -47,20 +47,20 @@ local function go_on(l, at)
   if b.tat > l.tat or b.tat == l.tat and b.rem > l.rem then l.tat, l.rem, l.last, l.lc = b.tat, b.rem, b.last, b.lc end
 end
 
-go_on(q, 7)
+laterBucket(q, 7)
 local limits_at = at_errors + 3 + tonumber(ARGV[at_errors])
 for i, l in ipairs(q.limits or {}) do
   local at = limits_at + 4 * i - 3
   if i <= tonumber(ARGV[limits_at]) and l.max == 0 then
-    go_on(l, at)
+    laterBucket(l, at)
   elseif i <= tonumber(ARGV[limits_at]) then
     local ends, used = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
     if ends > l.ends_at or ends == l.ends_at and used > l.used then l.ends_at, l.used = ends, used end
   end
 end
-save_bucket(q)
+saveBucket(q)
 set(q, 'lf', 0)
--- Of the buckets of its lanes nothing is known: they are held, see bucket_of.
+-- Of the buckets of its lanes nothing is known: they are held, see bucketOf.
 set(q, 'lheld', now)
 set(q, 'hm', q.cmax)
 -- No revision is that of another spec, here or where it came from.
@@ -68,13 +68,13 @@ local last = tonumber(call('HGET', B, 'rev')) or 0
 local was = q.rev
 set(q, 'rev', max(q.rev, tonumber(ARGV[4])))
 if q.rev > last then call('HSET', B, 'rev', q.rev) end
-log_change('queue', q.name, now, ARGV[#ARGV - 1], 'imported', q.rev, was, ARGV[#ARGV], '', 0, q.size)
-if q.rev ~= was then keep_version_again('queue', q.name, q.rev) end
+logChange('queue', q.name, now, ARGV[#ARGV - 1], 'imported', q.rev, was, ARGV[#ARGV], '', 0, q.size)
+if q.rev ~= was then keepVersionAgain('queue', q.name, q.rev) end
 if q.group == q then set(q, 'gsince', now) end
 call('HSET', key, 'importing', '', 'preason', ARGV[6], 'pby', ARGV[at_errors + 1], 'psince', ARGV[at_errors + 2])
-set_pause(q, ARGV[5])
-local e = put_on_agenda(q)
-if e then wake_for(e, q) end
+setPause(q, ARGV[5])
+local e = putOnAgenda(q)
+if e then wakeFor(e, q) end
 save(q)
 finish()
 return 2

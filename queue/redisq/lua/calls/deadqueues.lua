@@ -12,12 +12,12 @@ local limit, rows, forgotten = tonumber(ARGV[3]), {}, 0
 local names = call('ZRANGEBYLEX', B .. 'Y', ARGV[2] == '' and '-' or '(' .. ARGV[2], '+', 'LIMIT', 0, limit)
 
 local function show(name)
-  check_dead_keys(name)
-  local k, n = retention_of(name), #rows
+  checkDeadKeys(name)
+  local k, n = retention(name), #rows
   if not k then return end
   if forgotten < 500 then -- so that they are counted right
     local before = M.dead
-    trim_dead(k)
+    trimDead(k)
     forgotten = forgotten + before - M.dead
   end
   local count, oldest = call('ZCARD', B .. 'd:' .. name), call('ZRANGE', B .. 'd:' .. name, '0', '0', 'WITHSCORES')[2]
@@ -28,7 +28,7 @@ for _, name in ipairs(names) do
   -- One that somebody broke must not hide the others.
   local ok, e = pcall(show, name)
   if not ok then
-    for _, v in ipairs({ name, -1, error_text(e), '' }) do rows[#rows + 1] = v end
+    for _, v in ipairs({ name, -1, errorText(e), '' }) do rows[#rows + 1] = v end
   end
 end
 finish()

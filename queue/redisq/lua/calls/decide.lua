@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changes, answers, held, ended, agenda, stored, overflow
+-- needs: changelog, answers, held, ended, agenda, stored, overflow
 -- for backlog: backlog
 -- for lanes: lanestate
 -- for limits: groups
@@ -12,51 +12,51 @@
 -- Returns  0 no such queue; or for each the state it is in now, 0 if there is no such job; the text of an error
 
 begin()
-local answered = earlier_answer(ARGV[2])
+local answered = earlierAnswer(ARGV[2])
 if answered then return answered end
-local nr = number_of(ARGV[3])
+local nr = numberOf(ARGV[3])
 local q = nr and load(nr)
 if not q then return 0 end
-check_keys(q)
-check_dead_keys(q.name)
-check_change_keys('queue', q.name)
-call('ZCARD', held_key(q))
+checkKeys(q)
+checkDeadKeys(q.name)
+checkChangeKeys('queue', q.name)
+call('ZCARD', heldKey(q))
 local verdict, reason, F = tonumber(ARGV[4]), ARGV[5], B .. 'f' .. nr
-local well, dead, ends, released, freeing = {}, {}, {}, {}, new_freed()
+local well, dead, ends, released, freeing = {}, {}, {}, {}, newFreed()
 
--- former returns the state of a job that died in a former queue of the name.
-local function former(id)
+-- deadJob returns the state of a job that died in a former queue of the name.
+local function deadJob(id)
   local of = call('HGET', B .. 'D:' .. q.name, id)
-  local job = of and redis.pcall('GETRANGE', job_key(of, id), 0, 26)
-  if type(job) == 'string' and #job == 27 and byte(job, 27) == S.dead and time_at(job) + q.rfor > now then
+  local job = of and redis.pcall('GETRANGE', jobKey(of, id), 0, 26)
+  if type(job) == 'string' and #job == 27 and byte(job, 27) == S.dead and timeAt(job) + q.rfor > now then
     return S.dead
   end
   return 0
 end
 
--- decide decides about a job, and returns its state.
-local function decide(id)
+-- decideHeld decides about a job, and returns its state.
+local function decideHeld(id)
   local job, number, cancelled = remembered(q, id)
-  if not job then return former(id) end
-  if sub(job, 1, 1) == 'E' then return unpack_ended(job).state end
+  if not job then return deadJob(id) end
+  if sub(job, 1, 1) == 'E' then return unpackEnded(job).state end
   if number then return cancelled and S.cancelled or S.deferred end
   local entry = call('HGET', F, id)
-  local f = entry and unpack_lease(entry) or { state = S.waiting }
+  local f = entry and unpackLease(entry) or { state = S.waiting }
   if f.state ~= S.held then return f.state end
   if verdict == V.released then
-    if f.lane ~= ZERO then call('ZCARD', lanes.waiting_key(q, f.lane)) end -- looks at its type
+    if f.lane ~= ZERO then call('ZCARD', lanes.waitingKey(q, f.lane)) end -- looks at its type
     f.state = S.waiting
-    wait_again(q, id, f)
-    note_expiry_again(q, id)
-    call('HSET', F, id, pack_lease(f))
+    waitAgain(q, id, f)
+    trackDeadline(q, id)
+    call('HSET', F, id, packLease(f))
     released[#released + 1] = id
     return f.state
   end
   f.state = verdict == V.delivered and S.delivered or S.dead
   f.epoch, f.fence = f.pepoch, f.pfence
   if reason ~= '' then f.reason = reason end
-  end_job(q, id, f, f.state, f.pverdict + DECIDED, freeing)
-  if q.laned then lanestate.uncount_in_lane(q, f) end
+  endJob(q, id, f, f.state, f.pverdict + DECIDED, freeing)
+  if q.laned then lanestate.uncountInLane(q, f) end
   ends[#ends + 1] = id
   local list = verdict == V.delivered and well or dead
   list[#list + 1] = id
@@ -66,26 +66,26 @@ end
 local out, ids = {}, {}
 for i = 1, tonumber(ARGV[6]) do
   local before = #ends + #released
-  local ok, state = pcall(decide, ARGV[8 + i])
+  local ok, state = pcall(decideHeld, ARGV[8 + i])
   if #ends + #released > before then ids[#ids + 1] = ARGV[8 + i] end
-  out[i] = ok and state or error_text(state)
+  out[i] = ok and state or errorText(state)
 end
 if ends[1] then
   call('HDEL', F, unpack(ends))
-  call('ZREM', held_key(q), unpack(ends))
-  give_places_back(q, freeing)
+  call('ZREM', heldKey(q), unpack(ends))
+  givePlacesBack(q, freeing)
   add(q, 'delivered', #well)
-  remember_ended(q, well)
-  remember_dead(q, dead)
+  rememberEnded(q, well)
+  rememberDead(q, dead)
 end
 if released[1] then
-  call('ZREM', held_key(q), unpack(released))
-  local e = put_on_agenda(q, 'LT')
-  if e then wake_for(e, q) end
+  call('ZREM', heldKey(q), unpack(released))
+  local e = putOnAgenda(q, 'LT')
+  if e then wakeFor(e, q) end
 end
-log_jobs(q, ARGV[7], 'decided', ARGV[8], reason, #ids, ids)
+logJobAct(q, ARGV[7], 'decided', ARGV[8], reason, #ids, ids)
 if #ends + #released > 0 then call('HINCRBY', B, 'held', -#ends - #released) end
-if backlogged(q) then announce_room(q) end
+if hasBacklog(q) then announceRoom(q) end
 save(q)
 finish()
-return keep_answer(ARGV[2], out)
+return keepAnswer(ARGV[2], out)

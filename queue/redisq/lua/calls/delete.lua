@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changes, pace
+-- needs: changelog, pace
 -- for lanes: lanestate
 -- for limits: limitchange, membership
 -- for receiver: receiver
@@ -13,21 +13,21 @@
 
 begin()
 local name, expect = ARGV[2], tonumber(ARGV[3])
-local nr = number_of(name)
+local nr = numberOf(name)
 -- Its lanes are the sweeper's, whatever is wrong with them; only a parent's may be looked at, in the end.
-local make_lanes = with_lanes
-with_lanes = nil
+local make_lanes = withLanes
+withLanes = nil
 local q = nr and load(nr)
-with_lanes = make_lanes
+withLanes = make_lanes
 if not q then return { 1, 0 } end
 if expect >= 0 and expect ~= q.rev then return { 2, q.rev } end
-with_limits(q)
-if q.group == q then return { 4, groups.count_children(name) } end
+withLimits(q)
+if q.group == q then return { 4, groups.countChildren(name) } end
 local held = q.size + max(q.deferred, q.behind)
 if held > 0 and ARGV[4] ~= '1' then return { 3, held } end
 call('HLEN', B .. 'R')
-check_change_keys('queue', name)
-for _, set in ipairs({ 'a', 's' }) do call('ZCARD', agenda_key(q, set)) end
+checkChangeKeys('queue', name)
+for _, set in ipairs({ 'a', 's' }) do call('ZCARD', agendaKey(q, set)) end
 if q.expiring then call('ZCARD', B .. 'T') end
 -- A key of another type than it must be is the sweeper's.
 local function count(command, key)
@@ -40,13 +40,13 @@ call('ZREM', B .. 'E', name)
 -- Its dead outlive it, within the retention that it has now.
 if count('ZCARD', B .. 'd:' .. name) > 0 then call('HSET', B .. 'R', name, pack('>I7I7', q.rfor, q.rmax)) end
 
-log_pause_end(q)
-log_change('queue', name, now, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
-mark_deleted('queue', name)
+logPauseEnd(q)
+logChange('queue', name, now, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
+markDeleted('queue', name)
 
 -- A queue made again under the name goes on from this bucket.
 bounded(q)
-local windows, last_ends = limitchange.limits_to_keep(q)
+local windows, last_ends = limitchange.limitsToKeep(q)
 local until_ = max(q.tat + 1, q.last, last_ends)
 if until_ > now then
   call('HSET', B .. 'x', name, pack('>I7I7I2I7I7I7', q.rem > 0 and q.tat + 1 or q.tat, q.last, q.lc, q.n, q.d, q.b)
@@ -66,8 +66,8 @@ if unsure > 0 then call('HINCRBY', B, 'held', -unsure) end
 M.deferred = M.deferred - q.deferred
 call('HDEL', B .. 'n', name)
 call('ZREM', B .. 'N', name)
-call('ZREM', agenda_key(q, 'a'), nr)
-call('ZREM', agenda_key(q, 's'), nr)
+call('ZREM', agendaKey(q, 'a'), nr)
+call('ZREM', agendaKey(q, 's'), nr)
 if q.expiring then
   call('ZREM', B .. 'T', nr)
   M.first_expiry = tonumber(call('ZRANGE', B .. 'T', '0', '0', 'WITHSCORES')[2]) or 0
@@ -77,6 +77,6 @@ call('RPUSH', B .. 'z', nr)
 M.first_chore = now
 call('HINCRBY', B, 'queues', -1)
 -- A parent that somebody broke keeps no child.
-if q.group then pcall(membership.leave_group, q, name) end
+if q.group then pcall(membership.leaveGroup, q, name) end
 finish()
 return { 0, held }

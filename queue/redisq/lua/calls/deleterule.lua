@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changes, ruleusers, recheck
+-- needs: changelog, ruleusers, recheck
 --
 -- Delete a rule. What was taken from it has no number any more that anything refers to, and is forgotten by itself.
 --
@@ -8,23 +8,23 @@
 
 begin()
 local name, expect = ARGV[2], tonumber(ARGV[3])
-local v = call('HMGET', rule_key(name), 'rev', 'nr')
+local v = call('HMGET', ruleKey(name), 'rev', 'nr')
 local rev = tonumber(v[1])
 if not rev then return { 1, 0 } end
 if expect >= 0 and expect ~= rev then return { 2, rev } end
-local group = group_of(name)
+local group = groupOf(name)
 if askers(group)[name] then return { 3, rev } end
-check_rule_keys()
-check_change_keys('rule', name)
-call('DEL', rule_key(name))
-forget_keys(v[2] or '')
-call('HDEL', B, is_field(name))
+checkRuleKeys()
+checkChangeKeys('rule', name)
+call('DEL', ruleKey(name))
+forgetKeys(v[2] or '')
+call('HDEL', B, isField(name))
 call('ZREM', B .. 'U', name)
 if call('ZLEXCOUNT', B .. 'U', '[' .. group, '[' .. group) + call('ZLEXCOUNT', B .. 'U', '[' .. group .. '.',
   '(' .. group .. '/') == 0 then
   call('HDEL', B .. 'F', group)
 end
-log_change('rule', name, now, ARGV[4], 'deleted', rev, rev, '', '', 0)
-mark_deleted('rule', name)
+logChange('rule', name, now, ARGV[4], 'deleted', rev, rev, '', '', 0)
+markDeleted('rule', name)
 finish()
 return { 0, rev }

@@ -7,5 +7,5 @@
 -- Returns  {} if there is none, or {revision, when it was written last, text}
 
 begin()
-local d = document_of(ARGV[2])
+local d = documentOf(ARGV[2])
 return d and d.text and { d.rev, d.at, d.text } or {}

@@ -15,7 +15,7 @@ local found = call('ZRANGEBYSCORE', REVISIONS, '(' .. behind, '+inf', 'LIMIT', 0
 local at = 0
 while at < min(limit, #found) and bytes < MOST_BYTES do
   at = at + 1
-  local d = document_of(found[at])
+  local d = documentOf(found[at])
   if not d then raise('WRONGTYPE', DOCUMENTS .. ' lacks what ' .. REVISIONS .. ' has') end
   behind = string.format('%.0f', d.rev)
   if d.text or d.at > now - KEEP_DELETED_DOCUMENTS then
@@ -23,4 +23,4 @@ while at < min(limit, #found) and bytes < MOST_BYTES do
     bytes = bytes + #(d.text or '')
   end
 end
-return { run_id(), at < #found and '1' or '', behind, rows }
+return { runId(), at < #found and '1' or '', behind, rows }

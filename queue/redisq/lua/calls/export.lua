@@ -14,20 +14,20 @@
 --          of those that ended otherwise than dead fingerprint and cost only
 
 begin()
-local nr = number_of(ARGV[2])
+local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
 if ARGV[3] == '0' then
   local v = call('HMGET', B .. 'q' .. nr, 'import', 'importing', 'gcmax')
   return { q.turn, max(q.cmax, tonumber(v[3]) or 0), v[1] or '', v[2] == '1' and 1 or 0 }
 end
-check_keys(q)
-with_lanes(q)
+checkKeys(q)
+withLanes(q)
 local state, most, most_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
 local HELD, RAN_OUT = 1, 2
-local unknown = on_unknown(nr)
+local unknown = onUnknown(nr)
 local F, rows, bytes, count = B .. 'f' .. nr, {}, 0, 0
 
 local function row(...)
@@ -42,7 +42,7 @@ local function broken(id) row(id, 0, 0, 0, 0, 0, '', 0, 0, '', '') end
 
 -- read returns what the key of a job has, if that may be a job.
 local function read(id, of)
-  local job = redis.pcall('GET', job_key(of or nr, id))
+  local job = redis.pcall('GET', jobKey(of or nr, id))
   if type(job) ~= 'string' or #job < 26 then return nil end
   bytes = bytes + #job
   return job
@@ -53,20 +53,20 @@ end
 local function show(id, entry, turn)
   local job = read(id)
   if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then return broken(id) end
-  local f = entry and unpack_lease(entry) or { state = state, attempts = 0, at = 0, reason = '' }
+  local f = entry and unpackLease(entry) or { state = state, attempts = 0, at = 0, reason = '' }
   if state == S.leased and f.state ~= S.leased then return end -- it has landed
   local to, due, lease, marks = S.waiting, 0, 0, sub(job, 1, 1) == 'R' and 1 or 0
   if state == S.scheduled or state == S.held then
     to, due = state, turn
     if f.counted then marks = marks + 2 end
   end
-  turn = state == S.waiting and turn or f.turn or q.turn - lanes.head_of(job, 27).priority * PRIORITY_STEP
+  turn = state == S.waiting and turn or f.turn or q.turn - lanes.headOf(job, 27).priority * PRIORITY_STEP
   if state == S.leased then
     lease = HELD
     local deadline = tonumber(call('ZSCORE', B .. 'l', nr .. ':' .. id))
     if not deadline or deadline <= now then lease = RAN_OUT end
     if lease == RAN_OUT or unknown ~= '' then
-      end_attempt_unknown(f, unknown)
+      endAttemptUnknown(f, unknown)
       if unknown == 'hold' then
         to, due = S.held, now
       elseif unknown == 'dead' or f.attempts >= q.maxatt then
@@ -74,19 +74,19 @@ local function show(id, entry, turn)
       end
     end
   end
-  row(id, to, turn, time_at(job), due, f.attempts, f.reason, marks, lease, f.timeline or '', sub(job, 17))
+  row(id, to, turn, timeAt(job), due, f.attempts, f.reason, marks, lease, f.timeline or '', sub(job, 17))
 end
 
 -- page shows members of a set from a rank on. Returns the last and its score, if it could not show
 -- all that there are.
-local function page(key, from, show_one)
+local function page(key, from, showOne)
   while true do
     local found, ids = call('ZRANGE', key, from, from + min(50, most - count) - 1, 'WITHSCORES'), {}
     if not found[1] then return nil end
     for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
     local entries = call('HMGET', F, unpack(ids))
     for i, id in ipairs(ids) do
-      show_one(id, entries[i], tonumber(found[2 * i]))
+      showOne(id, entries[i], tonumber(found[2 * i]))
       if full() then return id, found[2 * i] end
     end
     from = from + #ids
@@ -95,26 +95,26 @@ end
 
 local function waiting()
   local lane, from = at and lane_at or ZERO, 0
-  if at and member ~= '' then from = rank_after(lanes.waiting_key(q, lane), at, member) end
-  local next_lane = lanes_after(q, lane)
+  if at and member ~= '' then from = rankAfter(lanes.waitingKey(q, lane), at, member) end
+  local nextLane = lanesAfter(q, lane)
   for _ = 1, MOST_LOOKED do
-    local id, turn = page(lanes.waiting_key(q, lane), from, show)
+    local id, turn = page(lanes.waitingKey(q, lane), from, show)
     if id then return { rows, turn, id, lane } end
-    lane, from = next_lane(), 0
+    lane, from = nextLane(), 0
     if not lane then return { rows } end
   end
   return { rows, '0', '', lane }
 end
 
-local function standing(set_)
-  local id, due = page(set_, at and rank_after(set_, at, member) or 0, show)
+local function byInstant(set_)
+  local id, due = page(set_, at and rankAfter(set_, at, member) or 0, show)
   return id and { rows, due, id, '' } or { rows }
 end
 
-local function show_dead(id)
+local function showDead(id)
   local job = read(id, call('HGET', B .. 'D:' .. q.name, id))
   if not job then return end -- it was forgotten by its age
-  local ok, e, pos = pcall(unpack_ended, job)
+  local ok, e, pos = pcall(unpackEnded, job)
   if sub(job, 1, 1) ~= 'E' or not ok or #job < pos + 11 then return broken(id) end
   if e.state ~= S.dead or e.ended + q.rfor <= now then return end
   row(id, S.dead, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, e.timeline or '', sub(job, pos))
@@ -122,14 +122,14 @@ end
 
 local function dead()
   local D = B .. 'd:' .. q.name
-  local id, died_at = page(D, at and rank_after(D, at, member) or 0, show_dead)
+  local id, died_at = page(D, at and rankAfter(D, at, member) or 0, showDead)
   return id and { rows, died_at, id, '' } or { rows }
 end
 
 -- leased goes through the leases of all queues, by deadline.
 local function leased()
   local L, prefix = B .. 'l', nr .. ':'
-  local from = at and rank_after(L, at, member) or 0
+  local from = at and rankAfter(L, at, member) or 0
   local found = call('ZRANGE', L, from, from + MOST_LOOKED - 1, 'WITHSCORES')
   for i = 1, #found, 2 do
     if sub(found[i], 1, #prefix) == prefix then
@@ -141,8 +141,8 @@ local function leased()
   return { rows }
 end
 
--- first_at returns the index of the first that ended at an instant or later.
-local function first_at(list, instant)
+-- firstAt returns the index of the first that ended at an instant or later.
+local function firstAt(list, instant)
   local low, high = 0, call('LLEN', list)
   while low < high do
     local middle = floor((low + high) / 2)
@@ -151,17 +151,17 @@ local function first_at(list, instant)
   return low
 end
 
--- ended_jobs goes through the list of those that ended otherwise than dead. Behind an index
+-- ended goes through the list of those that ended otherwise than dead. Behind an index
 -- stands what was there, unless some were forgotten meanwhile.
-local function ended_jobs()
+local function ended()
   local list, index = B .. 'e' .. nr, 0
-  if at then index = call('LINDEX', list, at) == member and at + 1 or first_at(list, (unpack_('>I7', member))) end
+  if at then index = call('LINDEX', list, at) == member and at + 1 or firstAt(list, (unpack_('>I7', member))) end
   for _, entry in ipairs(call('LRANGE', list, index, index + most - 1)) do
     local id = sub(entry, 8)
-    local job = redis.pcall('GETRANGE', job_key(nr, id), 0, 600)
+    local job = redis.pcall('GETRANGE', jobKey(nr, id), 0, 600)
     if type(job) == 'string' and #job > 52 and sub(job, 1, 8) == 'E' .. sub(entry, 1, 7)
-      and time_at(job) + q.rfor > now then
-      local e = unpack_ended(job)
+      and timeAt(job) + q.rfor > now then
+      local e = unpackEnded(job)
       if e.state ~= S.dead then
         row(id, e.state, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, '', sub(job, 17, 26))
       end
@@ -172,8 +172,8 @@ local function ended_jobs()
   return { rows, index - 1, member, '' }
 end
 
-local PAGES = { [S.waiting] = waiting, [S.dead] = dead, [S.leased] = leased, [S.delivered] = ended_jobs }
+local PAGES = { [S.waiting] = waiting, [S.dead] = dead, [S.leased] = leased, [S.delivered] = ended }
 local STANDING = { [S.scheduled] = B .. 't', [S.held] = B .. 'K' }
-local answer = PAGES[state] and PAGES[state]() or standing(STANDING[state] .. nr)
+local answer = PAGES[state] and PAGES[state]() or byInstant(STANDING[state] .. nr)
 finish()
 return answer

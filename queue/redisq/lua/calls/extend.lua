@@ -12,13 +12,13 @@ for i = 1, tonumber(ARGV[2]) do
   local name, id, token = ARGV[3 * i], ARGV[3 * i + 1], ARGV[3 * i + 2]
   local q = queues[name]
   if q == nil then
-    local nr = number_of(name)
+    local nr = numberOf(name)
     q = nr and load(nr) or false
     queues[name] = q
   end
   out[i] = 0
   local entry = q and call('HGET', B .. 'f' .. q.nr, id)
-  local f = entry and unpack_lease(entry)
+  local f = entry and unpackLease(entry)
   if f and f.state == S.leased and sub(entry, 18, 31) == token then
     local lease, deadline = q.nr .. ':' .. id, now + q.lease
     -- Never earlier than before: then the deadline is the one that stood.

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changes, answers, dead, stored
+-- needs: changelog, answers, dead, stored
 --
 -- Drop dead jobs, and all that is known of them.
 --
@@ -7,28 +7,28 @@
 -- Returns  0 no such queue, and no dead of a former one; or for each 1 if it was dropped, else 0
 
 begin()
-local answered = earlier_answer(ARGV[2])
+local answered = earlierAnswer(ARGV[2])
 if answered then return answered end
-local k = retention_of(ARGV[3])
+local k = retention(ARGV[3])
 if not k then return 0 end
-check_dead_keys(k.name)
-check_change_keys('queue', k.name)
+checkDeadKeys(k.name)
+checkChangeKeys('queue', k.name)
 local out, ids = {}, {}
 for i = 1, tonumber(ARGV[4]) do
   local id = ARGV[5 + i]
   local of = call('HGET', B .. 'D:' .. k.name, id)
-  local key = of and job_key(of, id)
+  local key = of and jobKey(of, id)
   local job = of and redis.pcall('GETRANGE', key, 0, 26)
   out[i] = 0
   if type(job) == 'string' and #job == 27 and sub(job, 1, 1) == 'E' and byte(job, 27) == S.dead
-    and time_at(job) + k.rfor > now then
+    and timeAt(job) + k.rfor > now then
     call('UNLINK', key)
-    remove_dead(k.name, { id })
+    removeDead(k.name, { id })
     out[i] = 1
     ids[#ids + 1] = id
   end
 end
-log_jobs(k, ARGV[5], 'forgotten', '', '', #ids, ids)
-if ids[1] and not k.nr then mark_deleted('queue', k.name) end
+logJobAct(k, ARGV[5], 'forgotten', '', '', #ids, ids)
+if ids[1] and not k.nr then markDeleted('queue', k.name) end
 finish()
-return keep_answer(ARGV[2], out)
+return keepAnswer(ARGV[2], out)

@@ -9,15 +9,15 @@
 
 begin()
 local kind, name = ARGV[2], ARGV[3]
-local nr = kind == 'queue' and number_of(name)
-local q = nr and read_queue(nr)
+local nr = kind == 'queue' and numberOf(name)
+local q = nr and readQueue(nr)
 local rev = q and q.rev or 0
 local till = tonumber(call('ZSCORE', B .. 'G', kind .. ':' .. name))
 local there = rev > 0 or till and till > now or kind == 'rule' and call('EXISTS', B .. 'U:' .. name) == 1
 if not there then return { 0, 0, {} } end
 local out = {}
-for _, version in ipairs(call('LRANGE', versions_key(kind, name), 0, -1)) do
+for _, version in ipairs(call('LRANGE', versionsKey(kind, name), 0, -1)) do
   out[#out + 1] = (unpack_('>I7', version))
-  out[#out + 1] = kept_text(version, 8)
+  out[#out + 1] = keptText(version, 8)
 end
 return { 1, rev, out }

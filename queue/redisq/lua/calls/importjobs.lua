@@ -1,5 +1,5 @@
 #!lua
--- needs: imports, importoutcomes, memory, ended, overflow, stored
+-- needs: import, importoutcomes, memory, ended, overflow, stored
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -15,24 +15,24 @@
 -- Redis refuses it when it is out of memory.
 
 begin()
-local nr = number_of(ARGV[2])
+local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
-local mark, open = import_of(nr)
+local mark, open = importOf(nr)
 if mark ~= ARGV[3] or not open then return 1 end
-if memory_full() then raise('OOM', NEARLY_OUT) end
-check_keys(q)
-check_dead_keys(q.name)
+if memoryFull() then raise('OOM', NEARLY_OUT) end
+checkKeys(q)
+checkDeadKeys(q.name)
 call('ZCARD', B .. 'K' .. nr)
-with_lanes(q)
-load_overflow(q)
+withLanes(q)
+loadOverflow(q)
 local ends, death = {}, nil -- of those that ended otherwise than dead; the first that died
 local STAMP = string.rep('\0', 8)
 
 -- alive puts in a job that holds a place.
-local function alive(i)
-  local h = lanes.head_of(i.record, 11)
-  lanes.check_keys_for(q, h)
+local function placeAlive(i)
+  local h = lanes.headOf(i.record, 11)
+  lanes.checkKeysFor(q, h)
   if h.flags >= LANE then
     q.laned = '1'
     if not q.mixed then
@@ -41,9 +41,9 @@ local function alive(i)
     end
   end
   local cost = unpack_('>I2', i.record, 9)
-  local before = call('ZCARD', lanes.waiting_key(q, h.lane)) -- looks at its type too
-  local bytes = bytes_of(i.id, #i.record + BEFORE_RECORD)
-  call('SET', job_key(nr, i.id), (i.marks % 2 == 1 and 'R' or 'L') .. pack('>I7', i.appended) .. STAMP .. i.record)
+  local before = call('ZCARD', lanes.waitingKey(q, h.lane)) -- looks at its type too
+  local bytes = bytesOf(i.id, #i.record + BEFORE_RECORD)
+  call('SET', jobKey(nr, i.id), (i.marks % 2 == 1 and 'R' or 'L') .. pack('>I7', i.appended) .. STAMP .. i.record)
   if i.marks % 2 == 1 then
     set(q, 'back', q.back + 1)
     set(q, 'backbytes', q.backbytes + bytes)
@@ -54,50 +54,50 @@ local function alive(i)
   set(q, 'turn', max(q.turn, i.turn + h.priority * PRIORITY_STEP + cost))
   if cost > q.cmax then set(q, 'cmax', cost) end
   if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
-  if h.lane ~= ZERO then lanestate.count_in_lane(q, h.lane, 1, bytes) end
-  if i.state ~= S.held and h.expires < math.huge then note_expiries(q, { h.expires, i.id }, h.expires) end
+  if h.lane ~= ZERO then lanestate.countInLane(q, h.lane, 1, bytes) end
+  if i.state ~= S.held and h.expires < math.huge then trackDeadlines(q, { h.expires, i.id }, h.expires) end
   local f = { state = i.state, attempts = i.attempts, turn = i.turn, at = i.at, epoch = NOBODY, fence = 0,
     pepoch = NOBODY, pfence = 0,
     bytes = bytes, pverdict = 0, lane = h.lane, counted = i.marks >= 2, reason = i.reason, timeline = i.timeline }
   if i.state == S.scheduled then
     call('ZADD', B .. 't' .. nr, i.at, i.id)
     M.scheduled = M.scheduled + 1
-    if f.counted then lanestate.count_lane(q, 'k', h.lane, 1) end
+    if f.counted then lanestate.countLane(q, 'k', h.lane, 1) end
   elseif i.state == S.held then
     call('ZADD', B .. 'K' .. nr, i.at, i.id)
     call('HINCRBY', B, 'held', 1)
     f.counted = false
   else
-    lanestate.put_waiting(q, h.lane, i.id, i.turn)
-    if before == 0 then lanestate.place_lane(q, h.lane, cost) end
+    lanestate.putWaiting(q, h.lane, i.id, i.turn)
+    if before == 0 then lanestate.placeLane(q, h.lane, cost) end
   end
-  if i.state ~= S.waiting or i.attempts > 0 or i.reason ~= '' then call('HSET', B .. 'f' .. nr, i.id, pack_lease(f)) end
+  if i.state ~= S.waiting or i.attempts > 0 or i.reason ~= '' then call('HSET', B .. 'f' .. nr, i.id, packLease(f)) end
 end
 
 -- over remembers a job that ended.
-local function over(i)
+local function placeEnded(i)
   local left, kept = i.at + q.rfor - now, i.record
   local job = 'E' .. pack('>I7', i.at) .. STAMP .. sub(kept, 1, 10) ..
     pack(ENDED, i.state, 0, i.attempts, NOBODY, 0, i.appended, #i.reason) .. i.reason
   if i.state == S.dead then
-    add_dead(q, { i.id }, i.at)
+    addDead(q, { i.id }, i.at)
     death = min(death or i.at, i.at)
     job = job .. pack('>I2', #i.timeline) .. i.timeline .. kept
   else
     ends[#ends + 1] = pack('>I7', i.at) .. i.id
   end
-  call('SET', job_key(nr, i.id), job, 'PX', max(1, ceil(left / 1000)))
+  call('SET', jobKey(nr, i.id), job, 'PX', max(1, ceil(left / 1000)))
 end
 
-local function put_in(i)
+local function placeJob(i)
   local old = remembered(q, i.id) -- raises when the key is not ours
   if old then return sub(old, 17, 24) == sub(i.record, 1, 8) and THERE or CLASHES end
   if i.state == S.waiting or i.state == S.scheduled or i.state == S.held then
-    alive(i)
+    placeAlive(i)
   elseif i.at + q.rfor <= now then
     return FORGOTTEN
   else
-    over(i)
+    placeEnded(i)
   end
   return PLACED
 end
@@ -105,11 +105,11 @@ end
 local out = {}
 for k = 1, tonumber(ARGV[4]) do
   local a = 5 + 10 * (k - 1)
-  local ok, outcome = pcall(put_in, { id = ARGV[a], state = tonumber(ARGV[a + 1]), turn = tonumber(ARGV[a + 2]),
+  local ok, outcome = pcall(placeJob, { id = ARGV[a], state = tonumber(ARGV[a + 1]), turn = tonumber(ARGV[a + 2]),
     appended = tonumber(ARGV[a + 3]),
     at = tonumber(ARGV[a + 4]), attempts = tonumber(ARGV[a + 5]), reason = ARGV[a + 6], marks = tonumber(ARGV[a + 7]),
       timeline = ARGV[a + 8], record = ARGV[a + 9] })
-  out[k] = ok and outcome or error_text(outcome)
+  out[k] = ok and outcome or errorText(outcome)
 end
 if ends[1] then
   call('RPUSH', B .. 'e' .. nr, unpack(ends))
@@ -120,7 +120,7 @@ if death then
   call('ZADD', B .. 'y', 'LT', death + q.rfor, q.name)
   M.first_chore = min(M.first_chore, death + q.rfor)
 end
-lanestate.put_on_agenda_sooner(q) -- somebody may have resumed it; and its group is told
+lanestate.putOnAgendaSooner(q) -- somebody may have resumed it; and its group is told
 save(q)
 finish()
 return out

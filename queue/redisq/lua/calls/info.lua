@@ -28,15 +28,15 @@ else
   names = call('ZRANGEBYLEX', B .. 'N', ARGV[3] == '' and '-' or '(' .. ARGV[3], '+', 'LIMIT', 0, tonumber(ARGV[4]))
 end
 
--- next_lane returns the lane whose first job is shown as the oldest. Those that a changed
+-- firstLane returns the lane whose first job is shown as the oldest. Those that a changed
 -- rule is to make ready rest, or are busy, like the others.
-local function next_lane(q)
+local function firstLane(q)
   if not q.laned or call('ZCARD', B .. 'w' .. q.nr) > 0 then return ZERO end
   local lane, at
   for _, place in ipairs({ 'L', 'b', 'i' }) do
     local first = call('ZRANGE', B .. place .. q.nr, '0', '0', 'WITHSCORES')
     local score = first[2] == 'inf' and math.huge or tonumber(first[2])
-    if score and (not at or score < at or score == at and comes_after(lane, first[1])) then
+    if score and (not at or score < at or score == at and comesAfter(lane, first[1])) then
       lane, at = first[1], score
     end
     if place == 'L' and lane then return lane end
@@ -44,22 +44,22 @@ local function next_lane(q)
   return lane or ZERO
 end
 
--- lane_of appends what is asked for of a lane.
-local function lane_of(q, lane, row)
-  local rule, l = lanes.rule_of(q, lane), { tat = 0, rem = 0, last = 0, lc = 0 }
-  if rule.n > 0 then l = lanes.bucket_of(q, lane, rule, now) end
-  local stop = q.receiver and receiver.lane_stop(q, lane) or 0
+-- laneOf appends what is asked for of a lane.
+local function laneOf(q, lane, row)
+  local rule, l = lanes.ruleOf(q, lane), { tat = 0, rem = 0, last = 0, lc = 0 }
+  if rule.n > 0 then l = lanes.bucketOf(q, lane, rule, now) end
+  local stop = q.receiver and receiver.stopsUntil(q, lane) or 0
   if rule.n > 0 and stop > 0 and stop <= now then receiver.rise(l, stop) end
   if stop <= now then stop = 0 end
-  local held, bytes = lanes.lane_size(q, lane)
-  for _, value in ipairs({ call('ZCARD', lanes.waiting_key(q, lane)), held, l.tat, l.rem, l.last, l.lc, stop,
+  local held, bytes = lanes.laneSize(q, lane)
+  for _, value in ipairs({ call('ZCARD', lanes.waitingKey(q, lane)), held, l.tat, l.rem, l.last, l.lc, stop,
     bytes }) do
     row[#row + 1] = value
   end
 end
 
--- stop_of is what its receiver has put a queue off by; what it has earned nothing by is in its bucket, as it is shown.
-local function stop_of(q)
+-- stopOf is what its receiver has put a queue off by; what it has earned nothing by is in its bucket, as it is shown.
+local function stopOf(q)
   local h = q.receiver
   if not h then return 0, '', '', 0, 0, 0, '' end
   if q.stop and q.stop <= now and q.group ~= q then
@@ -73,7 +73,7 @@ local function stop_of(q)
     h.opened > 0 and h.probe or 0, h.opened > 0 and h.fault or ''
 end
 
-local function limits_of(q)
+local function limitsOf(q)
   local row = {}
   for i, l in ipairs(q.limits or {}) do
     row[i] = l.max == 0 and { l.tat, l.rem, l.last, l.lc } or { l.ends_at, l.used }
@@ -81,10 +81,10 @@ local function limits_of(q)
   return row
 end
 
--- ready_of returns since when, or when, a job that waits can leave, or 0, and 1 if its lanes are what holds it up.
-local function ready_of(q, waiting)
+-- readyOf returns since when, or when, a job that waits can leave, or 0, and 1 if its lanes are what holds it up.
+local function readyOf(q, waiting)
   if waiting == 0 and not (q.group == q and q.gwaiting > 0) then return 0, 0 end
-  local at = tonumber(call('ZSCORE', agenda_key(q, 'a'), q.nr)) -- of a parent, the group's
+  local at = tonumber(call('ZSCORE', agendaKey(q, 'a'), q.nr)) -- of a parent, the group's
   if q.group and q.group ~= q then
     local g = q.group.nr
     local own = tonumber(call('ZSCORE', B .. 'R' .. g, q.nr)) or call('ZSCORE', B .. 'Y' .. g, q.nr) and 0
@@ -96,7 +96,7 @@ local function ready_of(q, waiting)
   if q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr) >= q.mif then
     return 0, 0
   end
-  local from = lanestate.can_depart_from(q)
+  local from = lanestate.lanesResumeAt(q)
   if not from then return 0, 1 end
   return max(from, 0), from > 0 and 1 or 0
 end
@@ -104,48 +104,48 @@ end
 -- drained is when a drainer last asked for jobs of the partition, or 0.
 local drained
 
-local function asked_of(q, asked)
+local function askedOf(q, asked)
   if q.pull then return asked end
   drained = drained or tonumber(call('ZRANGE', B .. 'c', -1, -1, 'WITHSCORES')[2]) or 0
   return drained
 end
 
-local function counters_of(nr)
+local function countersOf(nr)
   local counted = call('HMGET', B .. 'q' .. nr, unpack(COUNTERS))
   for i = 1, #COUNTERS do counted[i] = tonumber(counted[i]) or 0 end
   return counted
 end
 
 local function show(nr, q, name)
-  check_keys(q)
-  check_dead_keys(name)
-  trim_dead(q)
+  checkKeys(q)
+  checkDeadKeys(name)
+  trimDead(q)
   local by, reason, since, meter, count, previous, deferred_cost, asked, adaptions = unpack(call('HMGET',
     B .. 'q' .. nr, 'pby', 'preason', 'psince', 'mw', 'mc', 'mp', 'dcost', 'asked', 'adaptions'))
   if not q.paused then by, reason, since = '', '', 0 end
-  with_lanes(q)
-  local counts = eta.count_waiting(q)
-  local till, cause, why, failures, opened, probe, fault = stop_of(q)
-  local head = call('ZRANGE', lanes.waiting_key(q, next_lane(q)), 0, 0)
+  withLanes(q)
+  local counts = eta.countWaiting(q)
+  local till, cause, why, failures, opened, probe, fault = stopOf(q)
+  local head = call('ZRANGE', lanes.waitingKey(q, firstLane(q)), 0, 0)
   local oldest = 0
   if head[1] then
-    local start = call('GETRANGE', job_key(nr, head[1]), 0, 7)
-    if #start == 8 then oldest = time_at(start) end
+    local start = call('GETRANGE', jobKey(nr, head[1]), 0, 7)
+    if #start == 8 then oldest = timeAt(start) end
   end
-  local row = { name, spec_of(name), q.rev, by or '', reason or '', tonumber(since) or 0, q.till or 0, counts.waiting,
+  local row = { name, specOf(name), q.rev, by or '', reason or '', tonumber(since) or 0, q.till or 0, counts.waiting,
     call('ZCARD', B .. 't' .. nr), q.size, call('ZCARD', B .. 'K' .. nr), counts.lanes, max(q.deferred, q.behind),
-    call('ZCARD', B .. 'd:' .. name), counters_of(nr), oldest, next_departure(q), tonumber(meter) or 0,
+    call('ZCARD', B .. 'd:' .. name), countersOf(nr), oldest, nextDeparture(q), tonumber(meter) or 0,
     tonumber(count) or 0, tonumber(previous) or 0, now, call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last,
-    q.lc, eta.ahead_of(q, counts.waiting, q.turn - (counts.head or q.turn), 1, true), tonumber(deferred_cost) or 0,
-    q.back, limits_of(q), q.group == q and { groups.count_children(name), q.gmembers, q.gwaiting, q.gcmax } or {},
+    q.lc, eta.aheadOf(q, counts.waiting, q.turn - (counts.head or q.turn), 1, true), tonumber(deferred_cost) or 0,
+    q.back, limitsOf(q), q.group == q and { groups.countChildren(name), q.gmembers, q.gwaiting, q.gcmax } or {},
     ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {},
     till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions and cmsgpack.unpack(adaptions) or {} }
-  local ready, rest = ready_of(q, counts.waiting)
+  local ready, rest = readyOf(q, counts.waiting)
   for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or 0,
-    asked_of(q, tonumber(asked) or 0), q.bytes, byte_limit(q) }) do
+    askedOf(q, tonumber(asked) or 0), q.bytes, byteLimit(q) }) do
     row[#row + 1] = value
   end
-  if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then lane_of(q, ARGV[4], row) end
+  if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then laneOf(q, ARGV[4], row) end
   return row
 end
 
@@ -153,11 +153,11 @@ local out = {}
 for _, name in ipairs(names) do
   -- A queue that somebody broke must not hide the others.
   local ok, row = pcall(function()
-    local nr = number_of(name)
+    local nr = numberOf(name)
     local q = nr and load(nr)
     return q and show(nr, q, name)
   end)
-  if not ok then row = { name, error_text(row) } end
+  if not ok then row = { name, errorText(row) } end
   if row then out[#out + 1] = row end
 end
 finish()

@@ -15,23 +15,23 @@
 
 begin()
 local name, id = ARGV[2], ARGV[3]
-local nr = number_of(name)
+local nr = numberOf(name)
 local q = nr and load(nr)
 
--- former returns what is left of a job that died in a former queue of the name.
-local function former()
-  local k = retention_of(name)
+-- deadJob returns what is left of a job that died in a former queue of the name.
+local function deadJob()
+  local k = retention(name)
   local of = k and call('HGET', B .. 'D:' .. name, id)
-  local job = of and redis.pcall('GET', job_key(of, id))
+  local job = of and redis.pcall('GET', jobKey(of, id))
   if type(job) == 'string' and #job > 53 and sub(job, 1, 1) == 'E' and byte(job, 27) == S.dead
-    and time_at(job) + k.rfor > now then
+    and timeAt(job) + k.rfor > now then
     return job
   end
 end
 
 local job, number, cancelled
 if q then job, number, cancelled = remembered(q, id) end
-if not job then job = former() end
+if not job then job = deadJob() end
 if not job then return { q and 1 or 0 } end
 
 -- drainer returns the name of a client, as far as it is known.
@@ -41,26 +41,26 @@ local function drainer(number)
 end
 
 if sub(job, 1, 1) == 'E' then
-  local e, pos = unpack_ended(job)
+  local e, pos = unpackEnded(job)
   local record = e.state == S.dead and sub(job, pos) or ''
-  return { 2, e.state, cost_of(job), e.attempts, e.appended, 0, e.ended, e.reason, 0, 0, 0, record, e.timeline or '',
+  return { 2, e.state, costOf(job), e.attempts, e.appended, 0, e.ended, e.reason, 0, 0, 0, record, e.timeline or '',
     e.departed or 0, drainer(e.client), '', 0, '', '', '' }
 end
-with_lanes(q)
-local counts = eta.count_waiting(q)
+withLanes(q)
+local counts = eta.countWaiting(q)
 if number then
   if cancelled then
-    return { 2, S.cancelled, cost_of(job), 0, time_at(job), 0, 0, '', 0, 0, 0, '', '', 0, '', '', 0, '', '', '' }
+    return { 2, S.cancelled, costOf(job), 0, timeAt(job), 0, 0, '', 0, 0, 0, '', '', 0, '', '', 0, '', '', '' }
   end
-  local rank, before = rank_of_deferred(q, number)
-  return { 2, S.deferred, cost_of(job), 0, time_at(job), 0, 0, '', counts.waiting + rank,
-    eta.aside_eta(q, counts, cost_of(job), before, 0), 0, '', '', 0, '',
-    'deferred', now, spec_of(name), '', '' }
+  local rank, before = rankOfDeferred(q, number)
+  return { 2, S.deferred, costOf(job), 0, timeAt(job), 0, 0, '', counts.waiting + rank,
+    eta.etaDeferred(q, counts, costOf(job), before, 0), 0, '', '', 0, '',
+    'deferred', now, specOf(name), '', '' }
 end
 local entry = call('HGET', B .. 'f' .. nr, id)
-local f = entry and unpack_lease(entry) or { state = S.waiting, attempts = 0, at = 0, reason = '' }
+local f = entry and unpackLease(entry) or { state = S.waiting, attempts = 0, at = 0, reason = '' }
 if f.state == S.waiting then f.at = 0 end
-local position, leaves, is_exact = 0, 0, 0
+local position, leaves, etaIsExact = 0, 0, 0
 local by, till, reason, whose, who = '', 0, '', '', ''
 
 -- why tells why a job that waits or is scheduled has not left: what, until when, a reason, and of which
@@ -78,18 +78,18 @@ local function why(rate, quota, together)
   if h and h.opened > 0 then return 'down', h.stop > now and h.stop or 0, h.fault end
   if h and h.stop > now then return h.cause, h.stop, h.why end
   local parent = g and g ~= q and g.name or ''
-  local lane = lanes.head_of(job, 27).lane
-  local most, flying = lanes.rule_of(q, lane).mif, lanes.in_flight(q, lane)
+  local lane = lanes.headOf(job, 27).lane
+  local most, flying = lanes.ruleOf(q, lane).mif, lanes.inFlight(q, lane)
   if f.counted then flying = flying - 1 end -- it does not wait for itself
   if q.ordered and flying > 0 then return 'ordered', 0, '' end
   if most > 0 and flying >= most then return 'lane_max_in_flight', 0, '' end
-  local lane_stop = h and receiver.lane_stop(q, lane) or 0
-  if lane_stop > now then return 'throttled', lane_stop, '' end
+  local stopsUntil = h and receiver.stopsUntil(q, lane) or 0
+  if stopsUntil > now then return 'throttled', stopsUntil, '' end
   if q.mif > 0 and q.size - counts.waiting - call('ZCARD', B .. 't' .. nr) - call('ZCARD', B .. 'K' .. nr) >= q.mif then
     return 'max_in_flight', 0, ''
   end
   if leaves <= now then return q.pull and 'puller' or 'drainer', 0, '' end
-  if quota then return rate, max(limits.used_up(quota), 0), quota.name, together and parent end
+  if quota then return rate, max(limits.usedUp(quota), 0), quota.name, together and parent end
   return rate, 0, '', together and parent
 end
 
@@ -97,11 +97,11 @@ if f.state == S.held then
   by, reason = 'held', f.reason
 elseif f.state ~= S.leased then
   local rate, quota, together
-  position, leaves, rate, quota, together = eta.expected(q, counts, id, job, f)
+  position, leaves, rate, quota, together = eta.etaOf(q, counts, id, job, f)
   by, till, reason, whose, who = why(rate, quota, together)
-  if f.state == S.waiting and eta.is_exact(q, counts) then is_exact = 1 end
+  if f.state == S.waiting and eta.etaIsExact(q, counts) then etaIsExact = 1 end
 end
 local leased = f.state == S.leased
-return { 2, f.state, cost_of(job), f.attempts, time_at(job), f.at, 0, f.reason, position, leaves, is_exact,
+return { 2, f.state, costOf(job), f.attempts, timeAt(job), f.at, 0, f.reason, position, leaves, etaIsExact,
   sub(job, 17), f.timeline or '', leased and f.at or 0,
   leased and drainer(f.client) or '', by, till, reason, whose or '', who or '' }

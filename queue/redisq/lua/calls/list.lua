@@ -13,13 +13,13 @@
 
 begin()
 local state = tonumber(ARGV[3])
-local nr = number_of(ARGV[2])
+local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if q then
-  check_keys(q)
-  with_lanes(q)
+  checkKeys(q)
+  withLanes(q)
 elseif state == S.dead then
-  q = retention_of(ARGV[2])
+  q = retention(ARGV[2])
 end
 if not q then return 0 end
 local limit, only = tonumber(ARGV[4]), ARGV[5]
@@ -31,7 +31,7 @@ local F, rows = B .. 'f' .. (nr or ''), {}
 
 local function row(id, job, pos, attempts, appended, due, reason, past)
   local n, flags = #rows, byte(job, pos + 10)
-  rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4], rows[n + 5], rows[n + 6] = id, cost_of(job), attempts, appended,
+  rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4], rows[n + 5], rows[n + 6] = id, costOf(job), attempts, appended,
     due, reason
   rows[n + 7], rows[n + 8] = '', past or ''
   if flags and flags >= EXPIRES then
@@ -41,13 +41,13 @@ end
 
 -- show adds a job that holds a place, unless its key is none of ours.
 local function show(id, entry)
-  local job = redis.pcall('GETRANGE', job_key(nr, id), 0, HEAD)
+  local job = redis.pcall('GETRANGE', jobKey(nr, id), 0, HEAD)
   if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 then return end
-  local f = entry and unpack_lease(entry) or { attempts = 0, at = 0, reason = '' }
-  row(id, job, 17, f.attempts, time_at(job), state ~= S.waiting and f.at or 0, f.reason)
+  local f = entry and unpackLease(entry) or { attempts = 0, at = 0, reason = '' }
+  row(id, job, 17, f.attempts, timeAt(job), state ~= S.waiting and f.at or 0, f.reason)
 end
 
-local function show_all(ids)
+local function showAll(ids)
   if not ids[1] then return end
   local entries = call('HMGET', F, unpack(ids))
   for i, id in ipairs(ids) do show(id, entries[i]) end
@@ -64,37 +64,37 @@ local function waiting()
   local lane, from, left = only ~= '' and only or ZERO, 0, limit
   if at then
     lane = lane_at
-    if member ~= '' then from = rank_after(lanes.waiting_key(q, lane), at, member) end
+    if member ~= '' then from = rankAfter(lanes.waitingKey(q, lane), at, member) end
   end
-  local next_lane = lanes_after(q, lane)
+  local nextLane = lanesAfter(q, lane)
   for _ = 1, MOST_LOOKED do
-    local ids, score = members(lanes.waiting_key(q, lane), from, left)
-    show_all(ids)
+    local ids, score = members(lanes.waitingKey(q, lane), from, left)
+    showAll(ids)
     left, from = left - #ids, 0
     if left == 0 then return { rows, score, ids[#ids], lane } end
-    lane = only == '' and next_lane()
+    lane = only == '' and nextLane()
     if not lane then return { rows } end
   end
   return { rows, '0', '', lane }
 end
 
--- standing lists those that stand in a set in order of an instant.
-local function standing(set_)
-  local ids, score = members(set_, at and rank_after(set_, at, member) or 0, limit)
-  show_all(ids)
+-- byInstant lists those that stand in a set in order of an instant.
+local function byInstant(set_)
+  local ids, score = members(set_, at and rankAfter(set_, at, member) or 0, limit)
+  showAll(ids)
   if #ids < limit then return { rows } end
   return { rows, score, ids[#ids], '' }
 end
 
 local function dead()
-  check_dead_keys(q.name)
+  checkDeadKeys(q.name)
   local D = B .. 'd:' .. q.name
-  local ids, score = members(D, at and rank_after(D, at, member) or 0, limit)
+  local ids, score = members(D, at and rankAfter(D, at, member) or 0, limit)
   local numbers = ids[1] and call('HMGET', B .. 'D:' .. q.name, unpack(ids))
   for i, id in ipairs(ids) do
-    local job = numbers[i] and redis.pcall('GETRANGE', job_key(numbers[i], id), 0, HEAD + FAILED)
-    if type(job) == 'string' and sub(job, 1, 1) == 'E' and #job > 53 and time_at(job) + q.rfor > now then
-      local e, pos = unpack_ended(job)
+    local job = numbers[i] and redis.pcall('GETRANGE', jobKey(numbers[i], id), 0, HEAD + FAILED)
+    if type(job) == 'string' and sub(job, 1, 1) == 'E' and #job > 53 and timeAt(job) + q.rfor > now then
+      local e, pos = unpackEnded(job)
       if e.state == S.dead then row(id, job, pos, e.attempts, e.appended, e.ended, e.reason, e.timeline) end
     end
   end
@@ -105,20 +105,20 @@ end
 -- leased goes through the leases of all queues, by deadline.
 local function leased()
   local L, prefix = B .. 'l', nr .. ':'
-  local from = at and rank_after(L, at, member) or 0
+  local from = at and rankAfter(L, at, member) or 0
   local found, ids, last = call('ZRANGE', L, from, from + MOST_LOOKED - 1, 'WITHSCORES'), {}, nil
   for i = 1, #found, 2 do
     last = i
     if sub(found[i], 1, #prefix) == prefix then ids[#ids + 1] = sub(found[i], #prefix + 1) end
     if #ids == limit then break end
   end
-  show_all(ids)
+  showAll(ids)
   if not last or #ids < limit and #found < 2 * MOST_LOOKED then return { rows } end
   return { rows, found[last + 1], found[last], '' }
 end
 
 local LIST = { [S.waiting] = waiting, [S.dead] = dead, [S.leased] = leased }
 local STANDING = { [S.scheduled] = B .. 't', [S.held] = B .. 'K' }
-local answer = LIST[state] and LIST[state]() or standing(STANDING[state] .. nr)
+local answer = LIST[state] and LIST[state]() or byInstant(STANDING[state] .. nr)
 finish()
 return answer

@@ -1,5 +1,5 @@
 #!lua
--- needs: imports, agenda, versions, pause
+-- needs: import, agenda, versions, pause
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -11,16 +11,16 @@
 --          3 it holds jobs; 4 it has another spec; 5 another import is not closed yet
 
 begin()
-local nr = number_of(ARGV[2])
+local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return { 0, '' } end
-check_keys(q)
-local mark, open = import_of(nr)
+checkKeys(q)
+local mark, open = importOf(nr)
 if mark == ARGV[4] then return { open and 1 or 2, mark } end
 if open then return { 5, mark } end
-if q.size > 0 or backlogged(q) or call('HGET', B .. 'q' .. nr, 'died') then return { 3, mark } end
-if spec_of(q.name) ~= ARGV[3] then return { 4, mark } end
-set_pause(q, '1')
+if q.size > 0 or hasBacklog(q) or call('HGET', B .. 'q' .. nr, 'died') then return { 3, mark } end
+if specOf(q.name) ~= ARGV[3] then return { 4, mark } end
+setPause(q, '1')
 -- What comes in meanwhile goes behind all that is to be put in.
 set(q, 'turn', max(q.turn, tonumber(ARGV[5])))
 set(q, 'cmax', max(q.cmax, tonumber(ARGV[6])))
@@ -29,7 +29,7 @@ if q.group then
   if q.group == q then set(q, 'gsince', now) end
 end
 call('HSET', B .. 'q' .. nr, 'import', ARGV[4], 'importing', '1', 'preason', ARGV[7], 'pby', '', 'psince', now)
-put_on_agenda(q)
+putOnAgenda(q)
 save(q)
 finish()
 return { 1, ARGV[4] }

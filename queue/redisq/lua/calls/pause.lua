@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changes, agenda, pause
+-- needs: changelog, agenda, pause
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -12,7 +12,7 @@
 local MAX_AHEAD, STOP_LIFTED = 366 * 86400 * SECOND, 'the stop by its receiver ended'
 
 begin()
-local nr = number_of(ARGV[2])
+local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return { 0 } end
 local by, reason, till = ARGV[4], ARGV[5], tonumber(ARGV[6])
@@ -21,22 +21,22 @@ local paused = ARGV[3] == '1' and (till and ARGV[6] or '1') or ''
 local Q = B .. 'q' .. nr
 local was = call('HMGET', Q, 'pby', 'preason')
 local same = not q.paused and paused == '' or q.pause == paused and was[1] == who(by) and was[2] == reason
-check_change_keys('queue', q.name)
-for _, set in ipairs({ 'a', 's' }) do call('ZCARD', agenda_key(q, set)) end
+checkChangeKeys('queue', q.name)
+for _, set in ipairs({ 'a', 's' }) do call('ZCARD', agendaKey(q, set)) end
 local goes_on = paused == '' and q.receiver and receiver.resume(q)
-if not same then log_pause_end(q) end
+if not same then logPauseEnd(q) end
 if not same or goes_on then
-  log_change('queue', q.name, now, by, paused == '' and 'resumed' or 'paused', q.rev, q.rev,
+  logChange('queue', q.name, now, by, paused == '' and 'resumed' or 'paused', q.rev, q.rev,
     goes_on and STOP_LIFTED or '', reason, till or 0)
 end
 if not same then
   call('HSET', Q, 'pby', who(by), 'preason', reason, 'psince', now)
-  set_pause(q, paused)
+  setPause(q, paused)
 end
 if not same or goes_on then
   if q.group == q then set(q, 'gsince', now) end
-  local e = put_on_agenda(q)
-  if e then wake_for(e, q) end
+  local e = putOnAgenda(q)
+  if e then wakeFor(e, q) end
   save(q)
 end
 finish()

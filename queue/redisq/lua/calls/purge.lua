@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changes, answers, unsent, page, overflow
+-- needs: changelog, answers, unsent, page, overflow
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -14,15 +14,15 @@
 
 begin()
 call('ZCARD', B .. 'o')
-local answered = earlier_answer(ARGV[2])
+local answered = earlierAnswer(ARGV[2])
 if answered then return answered end
-local nr = number_of(ARGV[3])
+local nr = numberOf(ARGV[3])
 local q = nr and load(nr)
 if not q then return { -1 } end
-check_keys(q)
-with_lanes(q)
-load_overflow(q)
-check_change_keys('queue', q.name)
+checkKeys(q)
+withLanes(q)
+loadOverflow(q)
+checkChangeKeys('queue', q.name)
 local state, limit, only = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local until_, at, member, lane_at = tonumber(ARGV[7]) or q.turn, tonumber(ARGV[8]) or 0, ARGV[9], ARGV[10]
 local begins = ARGV[7] == ''
@@ -54,13 +54,13 @@ end
 -- call begins.
 local function waiting()
   local lane, found, left = not begins and lane_at or only ~= '' and only or ZERO, {}, limit
-  local next_lane = lanes_after(q, lane)
+  local nextLane = lanesAfter(q, lane)
   for _ = 1, MOST_LOOKED do
-    local ids = oldest(lanes.waiting_key(q, lane), left)
+    local ids = oldest(lanes.waitingKey(q, lane), left)
     if ids[1] then found[#found + 1] = { lane = lane, ids = ids } end
     left = left - #ids
     if left == 0 then return found, { 0, '', lane } end
-    lane = only == '' and next_lane()
+    lane = only == '' and nextLane()
     if not lane then return found end
   end
   return found, { 0, '', lane }
@@ -68,20 +68,20 @@ end
 
 local function scheduled()
   local T = B .. 't' .. nr
-  local from = begins and 0 or rank_after(T, at, member)
+  local from = begins and 0 or rankAfter(T, at, member)
   local looked, ids, taken = call('ZRANGE', T, from, from + limit - 1, 'WITHSCORES'), {}, {}
   for i = 1, #looked, 2 do ids[#ids + 1] = looked[i] end
   if not ids[1] then return {} end
   for i, entry in ipairs(call('HMGET', B .. 'f' .. nr, unpack(ids))) do
-    if not entry or FIRST_TURN + unpack_lease(entry).turn % PRIORITY_STEP < until_ then taken[#taken + 1] = ids[i] end
+    if not entry or FIRST_TURN + unpackLease(entry).turn % PRIORITY_STEP < until_ then taken[#taken + 1] = ids[i] end
   end
   return { { ids = taken } }, #ids == limit and { looked[#looked], ids[#ids], '' } or nil
 end
 
 local found, rest
 if state == S.waiting then found, rest = waiting() else found, rest = scheduled() end
-local jobs = end_unsent(q, found, S.cancelled)
-log_jobs(q, ARGV[11], 'purged', ARGV[12], '', jobs)
+local jobs = endUnsent(q, found, S.cancelled)
+logJobAct(q, ARGV[11], 'purged', ARGV[12], '', jobs)
 save(q)
 finish()
-return keep_answer(ARGV[2], rest and { jobs, until_, rest[1], rest[2], rest[3] } or { jobs })
+return keepAnswer(ARGV[2], rest and { jobs, until_, rest[1], rest[2], rest[3] } or { jobs })

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: run, changes, newqueues, ruleusers, adapt, agenda, pause
+-- needs: run, changelog, newqueues, ruleusers, adapt, agenda, pause
 -- for backlog: backlog
 -- for lanes: lanestate
 -- for limits: limitchange, membership
@@ -23,7 +23,7 @@
 --          concurrency, then which of them in place of children
 
 begin()
-check_run()
+checkRun()
 local arg, own_lanes, settings, kept, gone = {}, {}, {}, {}, { 'ended_look' }
 local behind = 2 + tonumber(ARGV[2])
 for i = 3, behind, 2 do
@@ -45,7 +45,7 @@ for i = behind + 1, #ARGV, 2 do
 end
 local name, spec, expect = arg.name, arg.spec, tonumber(arg.expect)
 local n, d, b = tonumber(arg.n), tonumber(arg.d), tonumber(arg.burst)
-local nr = number_of(name)
+local nr = numberOf(name)
 local q = nr and load(nr)
 local rev = q and q.rev or 0
 -- This very call, repeated after a lost reply.
@@ -54,7 +54,7 @@ if q and call('HGET', B .. 'q' .. nr, 'stamp') == arg.stamp then
 end
 if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 
-if q and spec_of(name) == spec then return { rev, 0, 0, 0 } end
+if q and specOf(name) == spec then return { rev, 0, 0, 0 } end
 
 local rules = {}
 for i = 1, tonumber(arg.limits) do
@@ -65,27 +65,27 @@ for i = 1, tonumber(arg.limits) do
   rule[8] = arg['limit.' .. i .. '.ends']
   rules[i] = rule
 end
-with_limits(q or {})
+withLimits(q or {})
 local pull = arg.pull
-if pull == '1' and groups.count_children(name) > 0 then return { rev, 0, 0, 3, groups.count_children(name) } end
-local base = not q and membership.parent_of(name)
-local over = base and number_of(base)
-if over and read_queue(over).pull then return { rev, 0, 0, 4 } end
-if not q and not base then membership.child_numbers(name) end
-if base and groups.count_children(base) >= tonumber(arg.most_children) then return { rev, 0, 0, 2 } end
+if pull == '1' and groups.countChildren(name) > 0 then return { rev, 0, 0, 3, groups.countChildren(name) } end
+local base = not q and membership.parentOf(name)
+local over = base and numberOf(base)
+if over and readQueue(over).pull then return { rev, 0, 0, 4 } end
+if not q and not base then membership.childNumbers(name) end
+if base and groups.countChildren(base) >= tonumber(arg.most_children) then return { rev, 0, 0, 2 } end
 
 local ruled = arg.rules
 if ruled ~= (q and q.ruled or '') then
   local i = 0
   for rule in string.gmatch(ruled, '%S+') do
-    local algorithm = call('HGET', rule_key(rule), 'algorithm')
+    local algorithm = call('HGET', ruleKey(rule), 'algorithm')
     if not algorithm or algorithm == 'concurrency' then return { rev, 0, 0, algorithm and 6 or 5, i } end
     i = i + 1
   end
-  check_rule_keys()
+  checkRuleKeys()
 end
 
-check_change_keys('queue', name)
+checkChangeKeys('queue', name)
 for _, set in ipairs({ 'a', 's', 'pa', 'ps' }) do call('ZCARD', B .. set) end
 local was = rev
 local by_lanes = q and q.laned or ''
@@ -93,15 +93,15 @@ for _, field in ipairs({ 'max_in_flight', 'max_scheduled', 'ordered', 'lanes', '
   if settings[field] ~= '' then by_lanes = '1' end
 end
 if q then
-  with_lanes(q) -- looks at the types
-  if by_lanes ~= '' and not q.laned then lanes.check_lane_keys(q) end
+  withLanes(q) -- looks at the types
+  if by_lanes ~= '' and not q.laned then lanes.checkLaneKeys(q) end
 end
 local regime = by_lanes ~= '' and call('HGET', B .. 'q' .. (nr or ''), 'regime') or ''
 
--- own_rules replaces the rules of single lanes. What rests or is busy by the old ones
+-- rulesChanged replaces the rules of single lanes. What rests or is busy by the old ones
 -- is to be made ready, bit by bit; while some of an earlier change are, the others
 -- follow when those are done: there may be a million of either.
-local function own_rules()
+local function rulesChanged()
   local put_off, changed = B .. 'b' .. nr, B .. 'i' .. nr
   call('UNLINK', B .. 'O' .. nr)
   if own_lanes[1] then call('HSET', B .. 'O' .. nr, unpack(own_lanes)) end
@@ -111,7 +111,7 @@ local function own_rules()
 end
 
 local adapt
-n, d, adapt = adapt_to_spec(q or {}, arg.adapt, n, d)
+n, d, adapt = adaptedRateOf(q or {}, arg.adapt, n, d)
 local created, had = 0, q and q.limits or {}
 if not q then
   call('HDEL', B .. 'R', name)
@@ -127,12 +127,12 @@ if not q then
   if grave then
     local limits
     q.tat, q.last, q.lc, q.n, q.d, q.b, limits = unpack_('>I7I7I2I7I7I7', grave)
-    before = limitchange.kept_limits(sub(grave, limits))
+    before = limitchange.keptLimits(sub(grave, limits))
     call('HDEL', B .. 'x', name)
     call('ZREM', B .. 'X', name)
     change(q, n, d, b, now, now + HORIZON)
   end
-  if rules[1] then q.limits = limitchange.carry_over(rules, before) end
+  if rules[1] then q.limits = limitchange.carryOverLimits(rules, before) end
   -- In a later run than the store's first it may have been there before, and have
   -- granted, and be lost with all of it.
   if M.run_since > 0 then
@@ -147,7 +147,7 @@ if not q then
   call('HINCRBY', B, 'queues', 1)
 else
   if n ~= q.n or d ~= q.d or b ~= q.b then change(q, n, d, b, now, now + HORIZON) end
-  q.limits = rules[1] and limitchange.carry_over(rules, q.limits or {}) or nil
+  q.limits = rules[1] and limitchange.carryOverLimits(rules, q.limits or {}) or nil
 end
 rev = call('HINCRBY', B, 'rev', 1)
 if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
@@ -159,17 +159,17 @@ call('HSET', B .. 'q' .. nr, 'stamp', arg.stamp, unpack(kept))
 call('HDEL', B .. 'q' .. nr, unpack(gone))
 if ruled ~= (q.ruled or '') then
   call('HSET', B .. 'q' .. nr, 'ruled', ruled)
-  asked_anew(group_of(name))
+  askedAnew(groupOf(name))
 end
 call('HSET', B .. 'q' .. nr, 'adapt', adapt or '')
 if not adapt then call('HDEL', B .. 'q' .. nr, 'adaptions') end
 if q.limits then
-  call('HSET', B .. 'q' .. nr, 'limits', limitchange.rules_of(q.limits), 'lstate', limits.states_of(q.limits))
-  if not limitchange.same_rules(q.limits, had) then call('HSET', B .. 'q' .. nr, 'lchanged', now) end
+  call('HSET', B .. 'q' .. nr, 'limits', limitchange.rulesOf(q.limits), 'lstate', limits.limitStates(q.limits))
+  if not limitchange.sameRules(q.limits, had) then call('HSET', B .. 'q' .. nr, 'lchanged', now) end
 elseif created == 0 then
   call('HDEL', B .. 'q' .. nr, 'limits', 'lstate', 'lchanged')
 end
-if by_lanes ~= '' and regime ~= settings.regime then own_rules() end
+if by_lanes ~= '' and regime ~= settings.regime then rulesChanged() end
 if arg.calendars_until ~= '' then
   call('ZADD', B .. 'E', arg.calendars_until, name)
   M.first_chore = min(M.first_chore, arg.calendars_until + 0)
@@ -177,28 +177,28 @@ else
   call('ZREM', B .. 'E', name)
 end
 if pull ~= (q.pull or '') then
-  call('ZREM', agenda_key(q, 'a'), nr)
-  call('ZREM', agenda_key(q, 's'), nr)
+  call('ZREM', agendaKey(q, 'a'), nr)
+  call('ZREM', agendaKey(q, 's'), nr)
   set(q, 'pull', pull == '1' and pull or nil)
 end
-log_pause_end(q)
-if created == 1 then unmark_deleted('queue', name) end
+logPauseEnd(q)
+if created == 1 then unmarkDeleted('queue', name) end
 local what = arg.again == '1' and 'rolled_back' or created == 1 and 'created' or 'changed'
-keep_version('queue', name, rev, pack_text(arg.digest, arg.shown, spec))
-log_change('queue', name, now, arg.by, what, rev, was, '', '', 0)
+keepVersion('queue', name, rev, packText(arg.digest, arg.shown, spec))
+logChange('queue', name, now, arg.by, what, rev, was, '', '', 0)
 if created == 1 then
-  membership.add_to_group(q, name)
+  membership.joinGroup(q, name)
 else
-  membership.save_links(q)
+  membership.saveLinks(q)
   if q.group == q then set(q, 'gsince', now) end
-  if settings.circuit == '' and q.receiver and q.receiver.opened > 0 then receiver.close_circuit(q) end
+  if settings.circuit == '' and q.receiver and q.receiver.opened > 0 then receiver.closeCircuit(q) end
   if q.lapsed then
-    set_pause(q, '')
+    setPause(q, '')
   end
   q.laned, q.lw = by_lanes ~= '' and by_lanes or nil, nil -- read what is new
-  local e = put_on_agenda(q)
-  if e then wake_for(e, q) end
-  if backlogged(q) then announce_room(q) end
+  local e = putOnAgenda(q)
+  if e then wakeFor(e, q) end
+  if hasBacklog(q) then announceRoom(q) end
 end
 if by_lanes ~= '' then set(q, 'laned', '1') end
 save(q)

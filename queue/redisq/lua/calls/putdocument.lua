@@ -12,7 +12,7 @@ local DROP_MOST = 20
 
 begin()
 local key, text, expect, stamp = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
-local before = document_of(key)
+local before = documentOf(key)
 -- This very call, repeated after a lost reply.
 if before and before.stamp == stamp then return { 0, before.rev } end
 local was = before and before.text and before.rev or 0
@@ -21,21 +21,21 @@ if expect >= 0 and expect ~= was then return { 1, was } end
 if was > 0 and before.text == text then return { 0, was } end
 call('ZCARD', REVISIONS)
 call('ZCARD', DELETED)
-audit_ends()
+auditEnds()
 
 local rev, after, _ = call('HINCRBY', B, 'rev', 1), nil, nil
 local packed = pack(DOCUMENT, rev, now, stamp)
 if text == '' then
   call('ZADD', DELETED, now, key)
 else
-  packed = packed .. pack_text(ARGV[6], ARGV[7], text)
-  _, after = unpack_text(packed, DOCUMENT_BYTES + 1)
+  packed = packed .. packText(ARGV[6], ARGV[7], text)
+  _, after = unpackText(packed, DOCUMENT_BYTES + 1)
   call('ZREM', DELETED, key)
 end
 call('HSET', DOCUMENTS, key, packed)
 call('ZADD', REVISIONS, rev, key)
 local kind, name = string.match(key, '^([^:]*):(.*)$')
-write_audit({ at = now, by = ARGV[8], of = kind, name = name, revision = rev, was = was,
+writeAudit({ at = now, by = ARGV[8], of = kind, name = name, revision = rev, was = was,
   what = text == '' and 'deleted' or was == 0 and 'created' or 'changed', before = was > 0 and before.shown or nil,
   after = after })
 local gone = call('ZRANGEBYSCORE', DELETED, '-inf', now - KEEP_DELETED_DOCUMENTS, 'LIMIT', 0, DROP_MOST)

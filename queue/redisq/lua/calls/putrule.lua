@@ -1,5 +1,5 @@
 #!lua
--- needs: changes, ruleusers, recheck
+-- needs: changelog, ruleusers, recheck
 --
 -- Create a rule or change it.
 --
@@ -24,8 +24,8 @@ local function spare(nr, digests)
   if gone[1] then call('ZREM', key, unpack(gone)) end
 end
 
--- count_again enters keys that have overrides no more.
-local function count_again(nr, keys)
+-- countAgain enters keys that have overrides no more.
+local function countAgain(nr, keys)
   local key = B .. 'W' .. nr
   local first = redis.pcall('ZRANGE', key, '0', '0', 'WITHSCORES')
   if first.err then return end -- the next new key puts that right
@@ -38,39 +38,39 @@ local function count_again(nr, keys)
 end
 
 local name, rule, algorithm, expect = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
-local v = call('HMGET', rule_key(name), 'rev', 'rule', 'stamp', 'made', 'algorithm', 'nr', 'salt', 'longest')
+local v = call('HMGET', ruleKey(name), 'rev', 'rule', 'stamp', 'made', 'algorithm', 'nr', 'salt', 'longest')
 local rev, nr, salt = tonumber(v[1]) or 0, v[6], v[7] or ARGV[6]
 local longest, longest_yet = tonumber(ARGV[10]), tonumber(v[8]) or 0
 -- This very call, repeated after a lost reply.
 if v[3] == ARGV[6] then return { rev, v[4] == v[1] and 1 or 0, 1, 0 } end
 if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 if v[2] == rule then return { rev, 0, 0, 0 } end
-if algorithm == 'concurrency' and algorithm ~= v[5] and askers(group_of(name))[name] then return { rev, 0, 0, 2 } end
+if algorithm == 'concurrency' and algorithm ~= v[5] and askers(groupOf(name))[name] then return { rev, 0, 0, 2 } end
 if tonumber(ARGV[11]) >= 0 and tonumber(ARGV[11]) ~= rev then return { rev, 0, 0, 3 } end
-check_rule_keys()
-check_change_keys('rule', name)
+checkRuleKeys()
+checkChangeKeys('rule', name)
 local created, was = rev == 0 and 1 or 0, rev
 rev = call('HINCRBY', B, 'rev', 1)
 if algorithm ~= v[5] then
-  if nr then forget_keys(nr) end
-  nr = next_number()
+  if nr then forgetKeys(nr) end
+  nr = nextNumber()
 else
   if ARGV[9] ~= '' then spare(nr, ARGV[9]) end
-  count_again(nr, ARGV[12])
+  countAgain(nr, ARGV[12])
   -- Its keys end at other times from now on, and may be more than are allowed: see rulekeys.lua.
   if call('EXISTS', B .. 'W' .. nr) == 1 then
     recheck(nr, now + longest_yet + 10 * SECOND)
     call('PEXPIRE', B .. 'W' .. nr, 3600000 + ceil((longest_yet + 2 * longest) / 1000))
   end
 end
-call('HSET', rule_key(name), 'rule', rule, 'rev', rev, 'algorithm', algorithm, 'nr', nr, 'stamp', ARGV[6], 'salt', salt,
+call('HSET', ruleKey(name), 'rule', rule, 'rev', rev, 'algorithm', algorithm, 'nr', nr, 'stamp', ARGV[6], 'salt', salt,
   'longest', string.format('%.0f', longest))
-is_now(name, nr, rev, salt)
-if created == 1 then call('HSET', rule_key(name), 'made', rev) end
+isNow(name, nr, rev, salt)
+if created == 1 then call('HSET', ruleKey(name), 'made', rev) end
 call('ZADD', B .. 'U', 0, name)
-asked_anew(group_of(name))
-if created == 1 then unmark_deleted('rule', name) end
-keep_version('rule', name, rev, pack_text(ARGV[13], ARGV[14], ARGV[7]))
-log_change('rule', name, now, ARGV[8], created == 1 and 'created' or 'changed', rev, was, '', '', 0)
+askedAnew(groupOf(name))
+if created == 1 then unmarkDeleted('rule', name) end
+keepVersion('rule', name, rev, packText(ARGV[13], ARGV[14], ARGV[7]))
+logChange('rule', name, now, ARGV[8], created == 1 and 'created' or 'changed', rev, was, '', '', 0)
 finish()
 return { rev, created, 1, 0 }

@@ -13,7 +13,7 @@ begin()
 local most = tonumber(ARGV[3])
 
 local function reading(name, nr)
-  local q, counted = read_queue(nr), call('HMGET', B .. 'q' .. nr, unpack(COUNTERS))
+  local q, counted = readQueue(nr), call('HMGET', B .. 'q' .. nr, unpack(COUNTERS))
   return q and { name, q.rev, q.size, q.bytes, max(q.deferred, q.behind), q.mw, q.mc, q.mp, q.n, q.d, q.pause,
     q.said or '', unpack(counted) }
 end

@@ -23,28 +23,28 @@ call('ZCARD', B .. 'y')
 local holder, span, store, behind, closed, empty, on_the_way, leave, as_of =
   ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9]),
     ARGV[10] == '1', tonumber(ARGV[11])
-if tonumber(ARGV[12]) > 0 and memory_full() then raise('OOM', NEARLY_OUT) end
-if M.first_expiry > 0 and M.first_expiry <= now then expire_due() end
-local nr = number_of(ARGV[2])
+if tonumber(ARGV[12]) > 0 and memoryFull() then raise('OOM', NEARLY_OUT) end
+if M.first_expiry > 0 and M.first_expiry <= now then expireDue() end
+local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
-check_keys(q)
-check_dead_keys(q.name)
-load_overflow(q)
+checkKeys(q)
+checkDeadKeys(q.name)
+loadOverflow(q)
 local way = call('HMGET', B .. 'q' .. nr, 'holder', 'until', 'ofid', 'order', 'deferred.max_age.text', 'announced')
 local held = tonumber(way[2]) or 0
 if way[1] and way[1] ~= '' and way[1] ~= holder and held > now then return { held - now, now } end
 local order = way[3] == store and tonumber(way[4]) or 0
 
-with_lanes(q)
+withLanes(q)
 local W, time = B .. 'w' .. nr, pack('>I7', now)
-local waiting, room = call('ZCARD', W), next_departure(q)
+local waiting, room = call('ZCARD', W), nextDeparture(q)
 local outcomes, dropped, dead, returned, waits_for = {}, {}, {}, 0, nil
 local NO_STAMP = string.rep('\0', 8)
 
--- judge decides what becomes of a job, and writes nothing. It also returns what
+-- decide says what becomes of a job, and writes nothing. It also returns what
 -- is known under its id.
-local function judge(id, number, ticket, at, done, record)
+local function decide(id, number, ticket, at, done, record)
   if number <= order then return PASSED end
   if not done then
     local incarnation = string.match(ticket, '^(.+)%.%d+$')
@@ -58,55 +58,55 @@ local function judge(id, number, ticket, at, done, record)
     if not deferral then return PASSED end
     if cancelled then return PASSED, old, cancelled end
   end
-  local h = lanes.head_of(record, 11)
-  call('ZCARD', lanes.waiting_key(q, h.lane)) -- looks at its type
-  lanes.check_keys_for(q, h)
+  local h = lanes.headOf(record, 11)
+  call('ZCARD', lanes.waitingKey(q, h.lane)) -- looks at its type
+  lanes.checkKeysFor(q, h)
   if now - at > q.dage then return TOO_OLD, old end
-  if expires_at(record, 11) <= now then return TOO_LATE, old end
-  local need = bytes_of(id, #record + BEFORE_RECORD)
-  if need > byte_limit(q) then return TOO_LARGE, old end
+  if expiresAt(record, 11) <= now then return TOO_LATE, old end
+  local need = bytesOf(id, #record + BEFORE_RECORD)
+  if need > byteLimit(q) then return TOO_LARGE, old end
   if closed or q.back >= q.mark or q.size >= q.cap then return NOT_YET end
-  if not fits_readmission(q, need) then
+  if not fitsReadmission(q, need) then
     waits_for = need
     return NOT_YET
   end
   return RETURNED, old
 end
 
--- too_large says why a job can never come back.
-local function too_large(id, record)
+-- tooLarge says why a job can never come back.
+local function tooLarge(id, record)
   return string.format('takes %.0f bytes, more than the max_bytes %.0f of its queue',
-    bytes_of(id, #record + BEFORE_RECORD), byte_limit(q))
+    bytesOf(id, #record + BEFORE_RECORD), byteLimit(q))
 end
 
--- take_back carries out what was judged. old is the record of a deferral that
+-- apply carries out what was judged. old is the record of a deferral that
 -- ends with it.
-local function take_back(id, outcome, old, cancelled, at, done, late, record)
-  local key, stamp = job_key(nr, id), old and sub(old, 9, 16) or NO_STAMP
+local function apply(id, outcome, old, cancelled, at, done, late, record)
+  local key, stamp = jobKey(nr, id), old and sub(old, 9, 16) or NO_STAMP
   if outcome == RETURNED then
     call('SET', key, 'R' .. time .. stamp .. record)
     local high, low = byte(record, 9, 10)
-    local h, bytes = lanes.head_of(record, 11), bytes_of(id, #record + BEFORE_RECORD)
-    lanestate.enter_job(q, id, h, high * 256 + low, call('ZCARD', lanes.waiting_key(q, h.lane)), bytes)
+    local h, bytes = lanes.headOf(record, 11), bytesOf(id, #record + BEFORE_RECORD)
+    lanestate.enterLane(q, id, h, high * 256 + low, call('ZCARD', lanes.waitingKey(q, h.lane)), bytes)
     set(q, 'back', q.back + 1)
     set(q, 'backbytes', q.backbytes + bytes)
     took(bytes)
     returned = returned + 1
   elseif outcome == TOO_OLD or outcome == TOO_LATE or outcome == TOO_LARGE then
-    local reason = outcome == TOO_LATE and late or outcome == TOO_LARGE and too_large(id, record)
+    local reason = outcome == TOO_LATE and late or outcome == TOO_LARGE and tooLarge(id, record)
       or 'deferred for longer than max_age ' .. (way[5] or '')
     local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = reason }
-    call('SET', key, ended_record(stamp .. sub(record, 1, 10), f, S.dead, 0, at) .. record, 'PX', ceil(q.rfor / 1000))
+    call('SET', key, endedRecord(stamp .. sub(record, 1, 10), f, S.dead, 0, at) .. record, 'PX', ceil(q.rfor / 1000))
     dead[#dead + 1] = id
   elseif old and done then
     call('UNLINK', key)
   elseif old then
     local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = '' }
-    call('SET', key, ended_record(sub(old, 9, 26), f, S.cancelled, 0, time_at(old)), 'PX', ceil(q.rfor / 1000))
+    call('SET', key, endedRecord(sub(old, 9, 26), f, S.cancelled, 0, timeAt(old)), 'PX', ceil(q.rfor / 1000))
     dropped[#dropped + 1] = id
   end
   -- A cancelled one was counted when it was.
-  if old and not cancelled then uncount_deferred(q, old) end
+  if old and not cancelled then uncountDeferral(q, old) end
 end
 
 local arg, count, final, seen = 13, tonumber(ARGV[12]), 0, empty and now or 0
@@ -115,14 +115,14 @@ for i = 1, count do
     ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 2], tonumber(ARGV[arg + 3]), ARGV[arg + 4] == '1', ARGV[arg + 5],
       ARGV[arg + 6]
   arg = arg + 7
-  local ok, outcome, old, cancelled = pcall(judge, id, number, ticket, at, done, record)
+  local ok, outcome, old, cancelled = pcall(decide, id, number, ticket, at, done, record)
   -- Of one that is done it does not matter what has its key.
   if not ok then outcome, old = done and PASSED or UNREADABLE, nil end
   outcomes[i] = outcome
   -- A ticket of ours says by this clock when it was put aside, or put again.
   if string.match(ticket, '^(.+)%.%d+$') == nr then seen = min(at, now) end
   if outcome == NOT_YET or outcome > TOO_LATE and outcome ~= TOO_LARGE then break end
-  take_back(id, outcome, old, cancelled, at, done, late, record)
+  apply(id, outcome, old, cancelled, at, done, late, record)
   order, final = max(order, number), i
 end
 
@@ -130,24 +130,24 @@ if returned > 0 then
   add(q, 'appended', returned)
   add(q, 'returned', returned)
   if q.laned or q.group then
-    lanestate.put_on_agenda_sooner(q)
+    lanestate.putOnAgendaSooner(q)
   elseif waiting == 0 and not q.asleep then
-    call('ZADD', agenda_key(q, 'a'), 'LT', room, nr)
-    wake_for(room, q)
+    call('ZADD', agendaKey(q, 'a'), 'LT', room, nr)
+    wakeFor(room, q)
   end
 end
-remember_ended(q, dropped)
-remember_dead(q, dead)
+rememberEnded(q, dropped)
+rememberDead(q, dead)
 behind = behind + count - final
 local announced = tonumber(way[6])
 if announced and as_of <= announced then behind = max(behind, min(q.behind, 1)) end -- he may not have seen it
 set(q, 'behind', behind)
 if count > 0 or empty then set(q, 'headneed', waits_for or 0) end
-local missing = next_generation(q, seen, on_the_way)
-track_backlog(q)
+local missing = nextGeneration(q, seen, on_the_way)
+trackBacklog(q)
 set(q, 'roomat', 0)
 q.holder, q.ofid, q.order, q['until'] = leave and '' or holder, store, order, leave and 0 or now + span
 for _, field in ipairs({ 'holder', 'ofid', 'order', 'until' }) do q.changes[field] = true end
 save(q)
 finish()
-return { 0, now, order, readmit_room(q), readmit_batch(q), q.deferred, q.behind, missing, outcomes }
+return { 0, now, order, overflowRoom(q), readmitBatch(q), q.deferred, q.behind, missing, outcomes }

@@ -6,8 +6,8 @@
 -- Returns  now
 
 begin()
-local nr = ARGV[2] ~= '' and number_of(ARGV[2])
-local q = nr and read_queue(nr)
+local nr = ARGV[2] ~= '' and numberOf(ARGV[2])
+local q = nr and readQueue(nr)
 local kept = q and call('HGET', B .. 'q' .. nr, 'limits')
 if nr and (not q or q.rev ~= tonumber(ARGV[4])) then return now end -- whoever changed it meanwhile has told it
 if kept then

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: request, shares, lostleases, departures, pause
+-- needs: request, shares, lostleases, departures
 -- reads: mw, mc, mp
 -- for lanes: turns
 -- for limits: groupvisit
@@ -19,8 +19,8 @@
 
 local client, number = ARGV[2], tonumber(ARGV[5])
 
--- see_client notes that a client asked, and returns how many did lately. One of them watches.
-local function see_client()
+-- registerClient notes that a client asked, and returns how many did lately. One of them watches.
+local function registerClient()
   if call('ZADD', B .. 'c', now, client) == 1 then
     call('HSET', B .. 'C', client, cmsgpack.pack({ ARGV[3], ARGV[4] }))
   end
@@ -34,29 +34,29 @@ local function replay()
   if number < last[1] then return true end
   local function answer(nr, id, fence)
     local q, entry = load(nr), call('HGET', B .. 'f' .. nr, id)
-    local f = entry and unpack_lease(entry)
+    local f = entry and unpackLease(entry)
     if q and f and f.state == S.leased and f.epoch == last[2] and f.fence == fence then
-      local rows, job = rows_of(q, f.epoch), call('GET', job_key(nr, id))
+      local rows, job = rowsOf(q, f.epoch), call('GET', jobKey(nr, id))
       if job then
         for _, v in ipairs({ id, fence, f.attempts + 1, f.at - now, job }) do rows[#rows + 1] = v end
         free_handlers = free_handlers - 1
       end
     end
   end
-  for i = 6, #last, 3 do try_for(last[i], answer, last[i], last[i + 1], last[i + 2]) end
+  for i = 6, #last, 3 do tryFor(last[i], answer, last[i], last[i + 1], last[i + 2]) end
   return true
 end
 
--- visit_due visits the queues on the agenda, or with timers, whose time has come. What a failed visit had granted is
+-- grantDue visits the queues on the agenda, or with timers, whose time has come. What a failed visit had granted is
 -- taken out of the answer, and was not written.
-local function visit_due(key, horizon, ripens)
+local function grantDue(key, horizon, ripens)
   local most = 100 + (#ARGV - 9) / 2 -- those that are passed over do not count
   local found = call('ZRANGEBYSCORE', key, '-inf', now + horizon, 'WITHSCORES', 'LIMIT', 0, most)
   for i = 1, #found, 2 do
     if free_handlers <= 0 then return end
     local answered, leased, free, size, late = #answers, #granted, free_handlers, bytes, lates
-    local passed = not ripens and shares.pass_over(found[i])
-    if not passed and not try_for(found[i], visit_one, found[i], tonumber(found[i + 1]), ripens) then
+    local passed = not ripens and shares.passOver(found[i])
+    if not passed and not tryFor(found[i], visitOne, found[i], tonumber(found[i + 1]), ripens) then
       for k = #answers, answered + 1, -1 do answers[k] = nil end
       for k = #granted, leased + 1, -1 do granted[k] = nil end
       answering, free_handlers, bytes, lates = nil, free, size, late
@@ -65,16 +65,16 @@ local function visit_due(key, horizon, ripens)
   end
 end
 
--- visit_pulled visits the queue that was named, if its time has come.
-local function visit_pulled(key, horizon, ripens)
+-- grantPulled visits the queue that was named, if its time has come.
+local function grantPulled(key, horizon, ripens)
   local e = tonumber(call('ZSCORE', key, pulled))
   if not e or e > now + horizon or free_handlers <= 0 then return end
-  if not try_for(pulled, visit_one, pulled, e, ripens) then call('ZADD', key, now + 2 * SECOND, pulled) end
+  if not tryFor(pulled, visitOne, pulled, e, ripens) then call('ZADD', key, now + 2 * SECOND, pulled) end
 end
 
--- first_of returns when the first in a set is due, as long as that is by the next poll. M[field] is an instant before
+-- firstOf returns when the first in a set is due, as long as that is by the next poll. M[field] is an instant before
 -- which nothing in it is; it is never far ahead, so that it would heal.
-local function first_of(set, field)
+local function firstOf(set, field)
   if M[field] > now + POLL then return nil end
   local first = tonumber(call('ZRANGE', B .. set, '0', '0', 'WITHSCORES')[2])
   M[field] = min(first or math.huge, now + POLL + SECOND)
@@ -89,18 +89,18 @@ local function tally()
   return t
 end
 
-local clients, garbage = pulled and 0 or see_client(), 0
+local clients, garbage = pulled and 0 or registerClient(), 0
 local backup = min(POLL, OVERDUE * clients) -- how long this one waits behind the one that watches
 if not replay() then
-  take_back_leases()
-  if M.first_expiry > 0 and M.first_expiry <= now then lates = expire_due(errors) end
-  garbage = do_chores()
+  takeBack()
+  if M.first_expiry > 0 and M.first_expiry <= now then lates = expireDue(errors) end
+  garbage = doChores()
   if pulled then
-    visit_pulled(B .. 'ps', 0, true)
-    visit_pulled(B .. 'pa', HORIZON, false)
+    grantPulled(B .. 'ps', 0, true)
+    grantPulled(B .. 'pa', HORIZON, false)
   else
-    if now >= M.first_timer then visit_due(B .. 's', 0, true) end
-    visit_due(B .. 'a', HORIZON, false)
+    if now >= M.first_timer then grantDue(B .. 's', 0, true) end
+    grantDue(B .. 'a', HORIZON, false)
   end
   -- Without a handler nothing was found out.
   local short = tonumber(ARGV[6]) > 0 and shares.short or last and last[4] or {}
@@ -112,9 +112,9 @@ local head, ripens
 if pulled then
   head, ripens = tonumber(call('ZSCORE', B .. 'pa', pulled)), tonumber(call('ZSCORE', B .. 'ps', pulled))
 else
-  head, ripens = shares.head(), first_of('s', 'first_timer')
+  head, ripens = shares.firstDeparture(), firstOf('s', 'first_timer')
 end
-local deadline = first_of('l', 'first_lease')
+local deadline = firstOf('l', 'first_lease')
 local ask = now + POLL
 if ripens then ask = min(ask, ripens) end
 if head then ask = min(ask, head - HORIZON / 2) end
@@ -137,15 +137,15 @@ elseif free_handlers <= 0 then
   if head and head <= now + HORIZON then next_in = 0 end
   if watches then
     M.watcher, M.watcher_at = '', now
-    if clients > 1 and (head or shares.count > 0 or ripens or M.first_expiry > 0) then wake('') end
+    if clients > 1 and (head or shares.count > 0 or ripens or M.first_expiry > 0) then publishWake('') end
   end
 elseif watches then
   M.watcher, M.watcher_at = client, ask
   next_in = ask - now
-  if shares.count > 0 and shares.news() and clients > 1 then
+  if shares.count > 0 and shares.noteShort() and clients > 1 then
     -- Somebody else may have a handler free for what this client begins to leave.
     M.watcher, M.watcher_at = OFFERED, now
-    wake('')
+    publishWake('')
   end
 elseif offered then
   next_in = min(ask, M.watcher_at + OVERDUE) - now

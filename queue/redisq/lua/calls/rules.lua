@@ -25,17 +25,17 @@ if ARGV[2] == 'list' then
 end
 local out, group, by, seen, count = {}, nil, nil, 0, 0
 for i, name in ipairs(names) do
-  local v = redis.pcall('HMGET', rule_key(name), 'rev', 'rule', 'nr')
+  local v = redis.pcall('HMGET', ruleKey(name), 'rev', 'rule', 'nr')
   if v.err then
     out[#out + 1] = { name, v.err }
   elseif v[1] then
-    if group_of(name) ~= group then
+    if groupOf(name) ~= group then
       if seen >= MOST_QUEUES then return { names[i - 1], out } end
-      group = group_of(name)
+      group = groupOf(name)
       by, count = askers(group)
       seen = seen + count
     end
-    out[#out + 1] = { name, tonumber(v[1]), call('HGET', B, is_field(name)) or '', v[2], by[name] or {}, held(v[3]) }
+    out[#out + 1] = { name, tonumber(v[1]), call('HGET', B, isField(name)) or '', v[2], by[name] or {}, held(v[3]) }
   end
 end
 return { ARGV[2] == 'list' and #names == tonumber(ARGV[4]) and names[#names] or '', out }

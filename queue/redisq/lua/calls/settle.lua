@@ -26,16 +26,16 @@ local AFTER = { [V.delivered] = S.delivered, [V.dead] = S.dead, [V.released] = S
   [V.throttled] = S.waiting, [V.down] = S.waiting }
 local LANE_ONLY, TROUBLE, UNTOLD = 16, 32, 64
 
--- answer_repeated answers a settlement whose lease is gone: as before, if it repeats the last one that was accepted;
+-- answerRepeated answers a settlement whose lease is gone: as before, if it repeats the last one that was accepted;
 -- else it is stale.
-local function answer_repeated(q, id, f, epoch, fence, verdict)
+local function answerRepeated(q, id, f, epoch, fence, verdict)
   if f then
     if f.pepoch == epoch and f.pfence == fence and f.pverdict == verdict then return AFTER[verdict] or S.scheduled end
     return 0
   end
-  local job = redis.pcall('GET', job_key(q.nr, id))
+  local job = redis.pcall('GET', jobKey(q.nr, id))
   if type(job) == 'string' and sub(job, 1, 1) == 'E' then
-    local e = unpack_ended(job)
+    local e = unpackEnded(job)
     if e.ended + q.rfor > now and e.epoch == epoch and e.fence == fence and e.verdict % DECIDED == verdict then
       -- A job that was cancelled, that expired or that a person decided on ended later, not by its last settlement.
       if e.verdict < DECIDED and (e.state == S.delivered or e.state == S.dead) then return e.state end
@@ -45,88 +45,88 @@ local function answer_repeated(q, id, f, epoch, fence, verdict)
   return 0
 end
 
--- lane_error returns what is wrong with the key of the lane into which a job is to come back, if anything is.
-local function lane_error(q, f)
-  local size = f.lane ~= ZERO and redis.pcall('ZCARD', lanes.waiting_key(q, f.lane))
-  return type(size) == 'table' and error_text(size)
+-- laneError returns what is wrong with the key of the lane into which a job is to come back, if anything is.
+local function laneError(q, f)
+  local size = f.lane ~= ZERO and redis.pcall('ZCARD', lanes.waitingKey(q, f.lane))
+  return type(size) == 'table' and errorText(size)
 end
 
--- give_departure_back gives a departure back that was not used, if it was the last one granted.
-local function give_departure_back(q, epoch, fence)
+-- giveBackDeparture gives a departure back that was not used, if it was the last one granted.
+local function giveBackDeparture(q, epoch, fence)
   if q.lf ~= fence or q.lc == 0 or epoch ~= M.run or q.epoch ~= M.run then return end
-  if q.adapt then held_by_rate(q) end -- as the call found it
-  give_back(q)
-  save_bucket(q)
+  if q.adapt then heldByRate(q) end -- as the call found it
+  giveBack(q)
+  saveBucket(q)
   set(q, 'lf', 0)
 end
 
--- update_receiver takes what an answer says of the receiver, to a job that departed then; f is its lease record, or nil
+-- updateReceiver takes what an answer says of the receiver, to a job that departed then; f is its lease record, or nil
 -- where that does not matter. Returns the answer to the settlement.
-local function update_receiver(q, f, id, departed, verdict, code, after, reason, state)
+local function updateReceiver(q, f, id, departed, verdict, code, after, reason, state)
   local trouble = verdict == V.down or (verdict == V.retry or verdict == V.held) and code >= TROUBLE
   local untold = verdict == V.throttled and code >= UNTOLD
   local throttles = untold or (verdict == V.throttled or verdict == V.delivered) and after > 0
   if verdict == V.released or verdict == V.held and not trouble or not (q.receiver or trouble or throttles) then
     return state
   end
-  with_receiver(q)
+  withReceiver(q)
   local stopped, opened, closed = 0, 0, 0
   if trouble then stopped, opened = receiver.fail(q, reason) else closed = receiver.succeed(q) end
   if not trouble and verdict ~= V.throttled then receiver.accept(q, departed) end
   if throttles and f and code % TROUBLE >= LANE_ONLY and f.lane ~= ZERO then
-    stopped = receiver.stop_lane(q, f.lane, lanes.rule_of(q, f.lane), after)
+    stopped = receiver.stopLane(q, f.lane, lanes.ruleOf(q, f.lane), after)
   elseif untold then
     stopped = receiver.throttle(q, id, departed, after, reason)
   elseif throttles then
-    stopped = receiver.stop_for(q, after, reason)
+    stopped = receiver.stopFor(q, after, reason)
   end
   if stopped + opened + closed == 0 then return state end
   return { state, stopped, opened, closed }
 end
 
 -- refund gives the departure back to quotas, and to the time that the group could have used.
-local function refund(q, id, f)
-  local cost = redis.pcall('GETRANGE', job_key(q.nr, id), 24, 25)
+local function refundQuotas(q, id, f)
+  local cost = redis.pcall('GETRANGE', jobKey(q.nr, id), 24, 25)
   cost = type(cost) == 'string' and #cost == 2 and unpack_('>I2', cost) or 1
   local g = q.group
-  if g then groups.note_given_back(g) end
-  limits.refund_quotas(q, f.at, cost)
-  if g and g ~= q then limits.refund_quotas(g, f.at, cost) end
+  if g then groups.noteGivenBack(g) end
+  limits.refund(q, f.at, cost)
+  if g and g ~= q then limits.refund(g, f.at, cost) end
 end
 
--- give_back_unstarted gives back what a job took that was released or did not start: its quotas and its departure.
+-- giveBackUnstarted gives back what a job took that was released or did not start: its quotas and its departure.
 -- Where the circuit is off it does not, because nothing else bounds how often the target is tried. A probe is given
 -- back to quotas in any case. Reports whether the job did not start.
-local function give_back_unstarted(q, id, f, verdict, code, epoch, fence)
+local function giveBackUnstarted(q, id, f, verdict, code, epoch, fence)
   local unstarted = verdict == V.released or verdict == V.down and code >= UNTOLD
   local all = unstarted and (verdict == V.released or (call('HGET', B .. 'q' .. q.nr, 'circuit') or '') ~= '')
   local probe = verdict ~= V.released and q.receiver and q.receiver.opened > 0 and f.at >= q.receiver.opened
-  if (all or probe) and (q.limits or q.group) then refund(q, id, f) end
+  if (all or probe) and (q.limits or q.group) then refundQuotas(q, id, f) end
   if all then
-    give_departure_back(q, epoch, fence)
-    if q.group and q.group ~= q then give_departure_back(q.group, epoch, fence) end
+    giveBackDeparture(q, epoch, fence)
+    if q.group and q.group ~= q then giveBackDeparture(q.group, epoch, fence) end
   end
   return unstarted
 end
 
--- too_old reports whether a job would be too old to be tried again at an instant, by the retry deadline.
-local function too_old(q, id, at)
+-- tooOld reports whether a job would be too old to be tried again at an instant, by the retry deadline.
+local function tooOld(q, id, at)
   q.patience = q.patience or tonumber(call('HGET', B .. 'q' .. q.nr, 'retry.deadline')) or 0
   if q.patience == 0 then return false end
-  local job = redis.pcall('GETRANGE', job_key(q.nr, id), 0, 7)
-  return type(job) == 'string' and #job == 8 and at > time_at(job) + q.patience
+  local job = redis.pcall('GETRANGE', jobKey(q.nr, id), 0, 7)
+  return type(job) == 'string' and #job == 8 and at > timeAt(job) + q.patience
 end
 
--- adapt_to_answers takes what the answers of a call say of a queue's rate: a has its name, the answers so far, whether
+-- adaptToAnswers takes what the answers of a call say of a queue's rate: a has its name, the answers so far, whether
 -- the rate alone held it up, how many jobs came back, and signals: of a settlement its place, whether it was throttled,
 -- when the job departed, and the reason. It comes behind all queues of the call, when all that was never used has been
 -- given back: a bucket that goes over to another rate is rounded, so the order matters, and both engines keep to it.
-local function adapt_to_answers(a)
-  local q, another = load(number_of(a.name)), false
+local function adaptToAnswers(a)
+  local q, another = load(numberOf(a.name)), false
   q.held_by_rate = a.held
   for _, signal in ipairs(a.signals) do
     local at, throttled, departed, reason = unpack(signal)
-    local rates = adapt_rate(q, throttled, departed, reason, a.came)
+    local rates = adaptRate(q, throttled, departed, reason, a.came)
     if rates then
       if type(a.out[at]) ~= 'table' then a.out[at] = { a.out[at], 0, 0, 0 } end
       for _, number in ipairs(rates) do table.insert(a.out[at], number) end
@@ -135,21 +135,21 @@ local function adapt_to_answers(a)
   end
   if another then -- the time until now is no lost slot
     if q.group == q then set(q, 'gsince', now) end
-    local e = put_on_agenda(q)
-    if e then wake_for(e, q) end
+    local e = putOnAgenda(q)
+    if e then wakeFor(e, q) end
   end
   save(q)
 end
 
-local adapting = {} -- for adapt_to_answers
+local adapting = {} -- for adaptToAnswers
 
 local function settle(name, count, arg)
-  local nr = number_of(name)
+  local nr = numberOf(name)
   local q = nr and load(nr)
   if not q then return nil end
   local out = {}
   local T, F = B .. 't' .. q.nr, B .. 'f' .. q.nr
-  local gone, ends, well, dead, returning, freeing = {}, {}, {}, {}, false, new_freed()
+  local gone, ends, well, dead, returning, freeing = {}, {}, {}, {}, false, newFreed()
   local ids, released, retried, throttled, down, scheduled, unstarted, flights = {}, 0, 0, 0, 0, 0, 0, {}
   local stop, came, signals = q.stop, 0, {}
   -- px is a text because Redis would write a number out anew for each job.
@@ -162,9 +162,9 @@ local function settle(name, count, arg)
     plain = plain and verdict == V.delivered and ARGV[arg + 5 * j + 3] == '0'
   end
   -- Where all is delivered and changes nothing else, what is written is read below, but for the list of the ended.
-  if plain and q.epoch == M.run then call('LLEN', B .. 'e' .. nr) else check_keys(q) end
-  if may_die then check_dead_keys(name) end
-  if may_hold then call('ZCARD', held_key(q)) end
+  if plain and q.epoch == M.run then call('LLEN', B .. 'e' .. nr) else checkKeys(q) end
+  if may_die then checkDeadKeys(name) end
+  if may_hold then call('ZCARD', heldKey(q)) end
   local entries = call('HMGET', F, unpack(ids))
   for j = 1, count do
     local id, token, code, after, reason =
@@ -178,10 +178,10 @@ local function settle(name, count, arg)
     local quick, epoch, fence, f = key and redis.pcall('GETRANGE', key, 0, 25), nil, nil, nil
     if not quick then
       epoch, fence = unpack_('>c8I6', token)
-      f = entry and entry ~= '' and unpack_lease(entry)
+      f = entry and entry ~= '' and unpackLease(entry)
     end
     if type(quick) == 'table' then
-      out[#out + 1] = error_text(quick) -- this job alone: its lease will run out
+      out[#out + 1] = errorText(quick) -- this job alone: its lease will run out
     elseif quick then
       -- Most jobs go well: what is kept of one is put together without unpacking its lease record.
       local kind = sub(quick, 1, 1)
@@ -197,23 +197,23 @@ local function settle(name, count, arg)
       well[#well + 1] = id
       gone[#gone + 1] = id
       flights[id] = ''
-      out[#out + 1] = (q.receiver or after > 0) and update_receiver(q, nil, id, unpack_('>I7', entry, 11), verdict,
+      out[#out + 1] = (q.receiver or after > 0) and updateReceiver(q, nil, id, unpack_('>I7', entry, 11), verdict,
         code, after,
         reason, S.delivered) or S.delivered
       if q.adapt and after <= 0 then
         signals[#signals + 1] = { #out, false, unpack_('>I7', entry, 11), '' }
       end
-      if marks >= KEYED then lanestate.end_in_lane(q, unpack_lease(entry)) end
+      if marks >= KEYED then lanestate.endInLane(q, unpackLease(entry)) end
     elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
-      out[#out + 1] = answer_repeated(q, id, f, epoch, fence, verdict)
-    elseif AFTER[verdict] == S.waiting and lane_error(q, f) then
-      out[#out + 1] = lane_error(q, f) -- this job alone
+      out[#out + 1] = answerRepeated(q, id, f, epoch, fence, verdict)
+    elseif AFTER[verdict] == S.waiting and laneError(q, f) then
+      out[#out + 1] = laneError(q, f) -- this job alone
     else
       ends[#ends + 1] = q.nr .. ':' .. id
       local departed = f.at
       if verdict == V.retry or verdict == V.dead or verdict == V.held then
         f.reason = reason
-        note_error(q, id, reason)
+        noteFailure(q, id, reason)
       end
       -- What the receiver did not look at, or was too busy for, costs no attempt.
       local spared = verdict == V.throttled and ATTEMPT_THROTTLED or verdict == V.down and ATTEMPT_DOWN
@@ -221,50 +221,50 @@ local function settle(name, count, arg)
       if verdict ~= V.released and not spared then f.attempts = f.attempts + 1 end
       local state = AFTER[verdict]
       if verdict == V.retry then
-        state = not spared and (f.attempts >= q.maxatt or too_old(q, id, now + after)) and S.dead or S.scheduled
+        state = not spared and (f.attempts >= q.maxatt or tooOld(q, id, now + after)) and S.dead or S.scheduled
       end
       if verdict ~= V.released then
-        add_attempt(f, spared or state == S.dead and ATTEMPT_DEAD or state == S.held and ATTEMPT_UNKNOWN
+        addAttempt(f, spared or state == S.dead and ATTEMPT_DEAD or state == S.held and ATTEMPT_UNKNOWN
           or ATTEMPT_RETRY, reason)
       end
       if spared == ATTEMPT_THROTTLED then throttled = throttled + 1 elseif spared then down = down + 1 end
       f.pepoch, f.pfence, f.pverdict, f.state = epoch, fence, verdict, state
       if state == S.dead then
-        end_job(q, id, f, state, verdict, freeing)
+        endJob(q, id, f, state, verdict, freeing)
         dead[#dead + 1] = id
         gone[#gone + 1] = id
         flights[id] = ''
-        if q.laned then lanestate.end_in_lane(q, f) end
+        if q.laned then lanestate.endInLane(q, f) end
       else
         if state == S.waiting then
-          wait_again(q, id, f)
-          if verdict ~= V.throttled and give_back_unstarted(q, id, f, verdict, code, epoch, fence) then
+          waitAgain(q, id, f)
+          if verdict ~= V.throttled and giveBackUnstarted(q, id, f, verdict, code, epoch, fence) then
             unstarted = unstarted + 1
           end
           if verdict == V.released then released = released + 1 end
           came = came + 1
         elseif state == S.held then
-          put_held(q, id, f)
+          putHeld(q, id, f)
         else
-          if spared then give_back_unstarted(q, id, f, verdict, code, epoch, fence) end
+          if spared then giveBackUnstarted(q, id, f, verdict, code, epoch, fence) end
           f.at = now + after
           call('ZADD', T, f.at, id)
           -- In an ordered queue it still blocks its lane.
           if f.counted and not q.ordered then
-            lanestate.leave_flight(q, f.lane)
+            lanestate.leaveFlight(q, f.lane)
             f.counted = false
           end
           scheduled = scheduled + 1
           if not spared then retried = retried + 1 end
         end
         if state ~= S.held then
-          note_expiry_again(q, id)
+          trackDeadline(q, id)
           returning = true
         end
-        flights[id] = pack_lease(f)
+        flights[id] = packLease(f)
         call('HSET', F, id, flights[id])
       end
-      out[#out + 1] = update_receiver(q, f, id, departed, verdict, code, after, reason, state)
+      out[#out + 1] = updateReceiver(q, f, id, departed, verdict, code, after, reason, state)
       if q.adapt and verdict == V.throttled and (code % TROUBLE < LANE_ONLY or f.lane == ZERO) then
         signals[#signals + 1] = { #out, true, departed, reason }
       end
@@ -273,11 +273,11 @@ local function settle(name, count, arg)
   if #ends == 0 then return out end
   call('ZREM', B .. 'l', unpack(ends))
   if #gone > 0 then call('HDEL', F, unpack(gone)) end
-  remember_ended(q, well)
-  if unstarted > 0 then count_departures(q, -unstarted) end
-  if #gone > 0 then give_places_back(q, freeing) end
+  rememberEnded(q, well)
+  if unstarted > 0 then countDepartures(q, -unstarted) end
+  if #gone > 0 then givePlacesBack(q, freeing) end
   add(q, 'delivered', #well)
-  remember_dead(q, dead)
+  rememberDead(q, dead)
   add(q, 'retried', retried)
   add(q, 'released', released)
   add(q, 'throttled', throttled)
@@ -285,14 +285,14 @@ local function settle(name, count, arg)
   M.leased, M.scheduled = M.leased - #ends, M.scheduled + scheduled
   if returning or q.stop ~= stop then
     -- Time that another stop has put off or let go on is no lost slot.
-    local e = put_on_agenda(q, q.stop == stop and 'LT' or nil)
-    if e then wake_for(e, q) end
+    local e = putOnAgenda(q, q.stop == stop and 'LT' or nil)
+    if e then wakeFor(e, q) end
   elseif q.laned then
-    lanestate.put_on_agenda_sooner(q)
+    lanestate.putOnAgendaSooner(q)
   end
-  if backlogged(q) then announce_room(q) end
+  if hasBacklog(q) then announceRoom(q) end
   if signals[1] then
-    adapting[#adapting + 1] = { name = name, out = out, signals = signals, held = held_by_rate(q), came = came }
+    adapting[#adapting + 1] = { name = name, out = out, signals = signals, held = heldByRate(q), came = came }
   end
   save(q)
   return out
@@ -306,12 +306,12 @@ for _ = 1, ARGV[2] + 0 do
   arg = arg + 2 + 5 * count
 end
 for _, a in ipairs(adapting) do
-  local ok, e = pcall(adapt_to_answers, a)
-  for _, signal in ipairs(not ok and a.signals or {}) do a.out[signal[1]] = error_text(e) end
+  local ok, e = pcall(adaptToAnswers, a)
+  for _, signal in ipairs(not ok and a.signals or {}) do a.out[signal[1]] = errorText(e) end
 end
 for _, s in ipairs(settled) do
   local count, ok, answer = unpack(s)
-  for j = 1, count do out[#out + 1] = not ok and error_text(answer) or answer and answer[j] or 0 end
+  for j = 1, count do out[#out + 1] = not ok and errorText(answer) or answer and answer[j] or 0 end
 end
 finish()
 return out

@@ -11,7 +11,7 @@ if not nr then return { 0, stale } end
 
 local function free(ids)
   local keys = {}
-  for i, id in ipairs(ids) do keys[i] = job_key(nr, id) end
+  for i, id in ipairs(ids) do keys[i] = jobKey(nr, id) end
   if keys[1] then call('UNLINK', unpack(keys)) end
   return #keys
 end
@@ -24,9 +24,9 @@ end
 
 local freed = 0
 
--- lanes_of frees what waits in the lanes that stand under a key, and the lanes with
+-- lanesOf frees what waits in the lanes that stand under a key, and the lanes with
 -- it. Returns whether all is gone.
-local function lanes_of(suffix)
+local function lanesOf(suffix)
   local key = B .. suffix .. nr
   for _, lane in ipairs(suffix == 'h' and call('HRANDFIELD', key, 100) or call('ZRANGE', key, 0, 99)) do
     local W, ids = B .. 'w' .. nr .. ':' .. lane, {}
@@ -41,7 +41,7 @@ local function lanes_of(suffix)
 end
 
 for _, suffix in ipairs({ 'L', 'b', 'i', 'h' }) do
-  if not lanes_of(suffix) then return { 1, stale } end
+  if not lanesOf(suffix) then return { 1, stale } end
 end
 call('UNLINK', B .. 'k' .. nr, B .. 'O' .. nr, B .. 'u' .. nr, B .. 'T' .. nr)
 for _, set_ in ipairs({ 'w', 't' }) do
@@ -65,7 +65,7 @@ local over = {}
 for _, entry in ipairs(call('LPOP', B .. 'e' .. nr, 500 - freed) or {}) do
   -- One that died since it was appended again stays, with the dead of its name.
   local id = sub(entry, 8)
-  if redis.pcall('GETRANGE', job_key(nr, id), 0, 7) == 'E' .. sub(entry, 1, 7) then over[#over + 1] = id end
+  if redis.pcall('GETRANGE', jobKey(nr, id), 0, 7) == 'E' .. sub(entry, 1, 7) then over[#over + 1] = id end
 end
 freed = freed + free(over)
 if freed >= 500 then return { 1, stale } end

@@ -1,7 +1,7 @@
 #!lua
 -- Ask rules of one arithmetic.
 --
--- ARGV[2]  number of rules; for each: u:<name>, what that must be (see partition.lua), bounds (see tallies.lua), number
+-- ARGV[2]  number of rules; for each: u:<name>, what that must be (see partition.lua), bounds (see tally.lua), number
 --          of keys that are asked about, the keys, questions: one after the other, 1 byte of what is asked (a
 --          queue.TakeOp, or NOTHING but whether the rule is the same), 2 of which bound, 2 of which key, 4 of cost, 1
 --          of how rare the key is (see rulekeys.lua), 1 of the length of the place's name, which follows
@@ -27,7 +27,7 @@ for nr = 1, ARGV[2] + 0 do
   end
   local first, count = arg + 4, ARGV[arg + 3] + 0
   if v[1] == ARGV[arg + 1] then
-    local bounds, questions = bounds_of(ARGV[arg + 2]), ARGV[first + count]
+    local bounds, questions = boundsOf(ARGV[arg + 2]), ARGV[first + count]
     -- and what of them is in hand; the first is no key
     local texts = not read and call('MGET', B .. '!', unpack(ARGV, first, first + count - 1))
     local answers, tallies, fresh, left, at, i = {}, texts or {}, {}, {}, 1, 0
@@ -55,23 +55,23 @@ for nr = 1, ARGV[2] + 0 do
           end
           if left[k] == 0 and not read then tally = '' end
           tallies[k + 1], cost, place = tally, 1, ''
-          if l.keys > 0 then with_rulekeys().went(ARGV[first + k - 1], level, left[k]) end
+          if l.keys > 0 then withRulekeys().went(ARGV[first + k - 1], level, left[k]) end
         end
         local allowed, remaining, retry, reset, kept, was = ask(l, tally, cost, place)
         local said = allowed and 1 or 0
         if allowed and op <= PEEK and l.keys > 0 then
-          local till, ends = was or ends_at(l, tally), now + reset
+          local till, ends = was or endsAt(l, tally), now + reset
           if till < ends - ends % l.slot or doubt and till <= now then -- else the key is known
-            local keys, key, kind = with_rulekeys(), ARGV[first + k - 1], { back = back, rest = rest }
-            local new = till <= now and (till == 0 or doubt) and keys.is_new(l, kind, key, tally)
-            local wait = new and keys.no_room(l, kind, key, level)
+            local keys, key, kind = withRulekeys(), ARGV[first + k - 1], { back = back, rest = rest }
+            local new = till <= now and (till == 0 or doubt) and keys.isNew(l, kind, key, tally)
+            local wait = new and keys.noRoom(l, kind, key, level)
             if wait then
               allowed, said, remaining, retry, reset, kept = false, 3, 0, wait, 0, nil
             elseif new and op == TAKE then
               keys.came(l, kind, key, level, reset)
               fresh[k] = 0 -- no key stands whose expiry could stay
             elseif op == TAKE then
-              keys.keep_keys(l, key)
+              keys.keepKeys(l, key)
             end
           end
         end

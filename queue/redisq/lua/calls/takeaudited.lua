@@ -5,7 +5,7 @@
 -- ARGV[#ARGV - 3..]  how many questions are asked, by whom, name of the rule, what
 -- Returns  as take.lua
 
-audit_ends() -- raises where no entry could be written
+auditEnds() -- raises where no entry could be written
 local out = answers()
 if out[1] ~= 1 then
   local n = tonumber(ARGV[#ARGV - 3])
@@ -13,7 +13,7 @@ if out[1] ~= 1 then
     if string.byte(out[1], at) == 2 then n = n - 1 end -- it is asked again
   end
   if n > 0 then
-    write_entry({ at = now, by = ARGV[#ARGV - 2], of = 'rule', name = ARGV[#ARGV - 1], what = ARGV[#ARGV],
+    writeAudit({ at = now, by = ARGV[#ARGV - 2], of = 'rule', name = ARGV[#ARGV - 1], what = ARGV[#ARGV],
       detail = string.format('%.0f of its keys', n) })
   end
 end

@@ -15,27 +15,27 @@ local out, queues = {}, {}
 local function withdraw(name, id, ticket)
   local q = queues[name]
   if q == nil then
-    local nr = number_of(name)
+    local nr = numberOf(name)
     q = nr and load(nr) or false
     queues[name] = q
   end
   if not q then return 0 end
   local ok, job, number, cancelled = pcall(remembered, q, id)
   if ok and number and not cancelled and ticket == q.nr .. '.' .. number then
-    call('UNLINK', job_key(q.nr, id))
-    uncount_deferred(q, job)
+    call('UNLINK', jobKey(q.nr, id))
+    uncountDeferral(q, job)
     add(q, 'set_aside', -1)
   end
-  return retry_after(q)
+  return retryAfter(q)
 end
 
 for i = 1, tonumber(ARGV[2]) do
   local ok, answer = pcall(withdraw, ARGV[3 * i], ARGV[3 * i + 1], ARGV[3 * i + 2])
-  out[i] = ok and answer or error_text(answer)
+  out[i] = ok and answer or errorText(answer)
 end
 for _, q in pairs(queues) do
   if q then
-    track_backlog(q)
+    trackBacklog(q)
     save(q)
   end
 end

@@ -11,7 +11,7 @@
 local PAUSE, REGAIN, NEAR, STAY, BEYOND, MOST_RUN, AGAIN, DIGITS = SECOND, 4, 32, 18, 1500, 100, 5, 100000
 local MOST_ADAPTIONS = 20
 
-local function numbers_of(rule)
+local function numbersOf(rule)
   local list = {}
   for number in string.gmatch(rule, '%d+') do list[#list + 1] = tonumber(number) end
   return list
@@ -20,21 +20,21 @@ end
 -- adapted loads the state.
 local function adapted(q)
   local v = cmsgpack.unpack(q.adapt)
-  local r = numbers_of(v[1])
+  local r = numbersOf(v[1])
   return { rule = v[1], level = v[2], peak = v[3], run = v[4], changed = v[5], lowered = v[6],
     floor = { r[1], r[2], r[6] }, ceiling = { r[3], r[4], r[7] }, unit = r[5] }
 end
 
-local function pack_adapted(s) return cmsgpack.pack({ s.rule, s.level, s.peak, s.run, s.changed, s.lowered }) end
+local function encodeAdapted(s) return cmsgpack.pack({ s.rule, s.level, s.peak, s.run, s.changed, s.lowered }) end
 
--- begin_adapted is the state by a rule of which nothing is known.
-local function begin_adapted(rule)
-  local level = numbers_of(rule)[10]
+-- beginAdapted is the state by a rule of which nothing is known.
+local function beginAdapted(rule)
+  local level = numbersOf(rule)[10]
   return cmsgpack.pack({ rule, level, level, STAY, 0, 0 })
 end
 
--- rate_of sets the level within its bounds, and returns n and d of it.
-local function rate_of(s)
+-- rateOf sets the level within its bounds, and returns n and d of it.
+local function rateOf(s)
   s.level = min(max(s.level, s.floor[3]), s.ceiling[3])
   local scale = 1
   while floor(s.level / scale) >= DIGITS do scale = scale * 10 end
@@ -70,8 +70,8 @@ local function taken(q, s, departed)
   return true
 end
 
--- note_adaption keeps a change. Those that go well, one behind the other, are kept as one.
-local function note_adaption(q, n, d, cause, reason)
+-- noteAdaption keeps a change. Those that go well, one behind the other, are kept as one.
+local function noteAdaption(q, n, d, cause, reason)
   local kept = call('HGET', B .. 'q' .. q.nr, 'adaptions')
   local list = kept and cmsgpack.unpack(kept) or {}
   local change = { now, q.n, q.d, n, d, cause, reason }
@@ -85,10 +85,10 @@ local function note_adaption(q, n, d, cause, reason)
   call('HSET', B .. 'q' .. q.nr, 'adaptions', cmsgpack.pack(list))
 end
 
--- held_by_rate_alone reports whether jobs wait, but those that came back in this call, and nothing but the rate may
+-- heldByRateAlone reports whether jobs wait, but those that came back in this call, and nothing but the rate may
 -- hold them up.
-local function held_by_rate_alone(q, came)
-  return held_by_rate(q) and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.lw or 0) - came > 0
+local function heldByRateAlone(q, came)
+  return heldByRate(q) and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.lw or 0) - came > 0
 end
 
 -- observe takes what the answer to a departure says of the rate of its queue. Returns n and d before and after, if that
@@ -97,27 +97,27 @@ local function observe(q, throttled, departed, reason, came)
   local s = adapted(q)
   if throttled then
     if not refused(s, departed) then return nil end
-  elseif not held_by_rate_alone(q, came) or not taken(q, s, departed) then
+  elseif not heldByRateAlone(q, came) or not taken(q, s, departed) then
     return nil
   end
-  local n, d = rate_of(s)
-  set(q, 'adapt', pack_adapted(s))
+  local n, d = rateOf(s)
+  set(q, 'adapt', encodeAdapted(s))
   local from_n, from_d = q.n, q.d
   if n == from_n and d == from_d then return nil end
-  note_adaption(q, n, d, throttled and 'throttled' or 'delivered', throttled and reason or '')
+  noteAdaption(q, n, d, throttled and 'throttled' or 'delivered', throttled and reason or '')
   change(q, n, d, q.b, now, now + HORIZON)
   set(q, 'n', n)
   set(q, 'd', d)
-  save_bucket(q)
+  saveBucket(q)
   return { from_n, from_d, n, d }
 end
 
--- adapt_to_spec is for another spec, by a rule and with a rate; a rule that is '' is none. Returns n and d, and the
+-- adaptedRateOf is for another spec, by a rule and with a rate; a rule that is '' is none. Returns n and d, and the
 -- state.
-local function adapt_to_spec(q, rule, n, d)
+local function adaptedRateOf(q, rule, n, d)
   if rule == '' then return n, d, nil end
-  if not q.adapt then return n, d, begin_adapted(rule) end
+  if not q.adapt then return n, d, beginAdapted(rule) end
   if adapted(q).rule == rule then return q.n, q.d, q.adapt end
-  if n ~= q.n or d ~= q.d then note_adaption(q, n, d, 'put', '') end
-  return n, d, begin_adapted(rule)
+  if n ~= q.n or d ~= q.d then noteAdaption(q, n, d, 'put', '') end
+  return n, d, beginAdapted(rule)
 end

@@ -3,13 +3,13 @@
 -- The agenda: when a queue is next to be looked at. The members of a group have places in it (see groups.lua), and the
 -- group as a whole one on the agenda.
 
--- put_on_agenda writes when a queue is next worth a visit. On the agenda stands when its first waiting job can depart;
+-- putOnAgenda writes when a queue is next worth a visit. On the agenda stands when its first waiting job can depart;
 -- among the timers when its first scheduled job is due, when the first of its lanes has rested if none can go on
 -- before, or when its pause ends. It returns the earlier of the two.
 --
 -- If a job came back to others that wait (back is 'LT') the queue could have departed since the earlier instant, which
 -- stays; if its timer was due at since (back is 'NX'), since then.
-local function put_on_agenda(q, back, since)
+local function putOnAgenda(q, back, since)
   local departs, ripens
   if q.asleep then
     ripens = q.till or q.lapsed
@@ -18,7 +18,7 @@ local function put_on_agenda(q, back, since)
     if ripens == nil then ripens = tonumber(call('ZRANGE', B .. 't' .. q.nr, '0', '0', 'WITHSCORES')[2]) end
     local from = -math.huge
     if q.laned then
-      from = lanestate.can_depart_from(q)
+      from = lanestate.lanesResumeAt(q)
     elseif q.waits == false or q.waits == nil and call('ZCARD', B .. 'w' .. q.nr) == 0 then -- or a visit found out
       from = nil
     end
@@ -26,45 +26,45 @@ local function put_on_agenda(q, back, since)
       -- What holds up the whole group holds up the jobs of the parent itself, and nothing else does.
       local own = q.group == q
       local stop = own and q.stop or -math.huge
-      departs = own and max(now, stop) or next_departure(q)
+      departs = own and max(now, stop) or nextDeparture(q)
       -- A lane that has rested meanwhile is looked at as a timer, like a job that is due.
-      if from > (back == 'LT' and (own and stop or ready_at(q)) or departs) then
+      if from > (back == 'LT' and (own and stop or readyAt(q)) or departs) then
         ripens, departs = min(ripens or from, from), nil
       elseif since then
-        departs = max(since, own and stop or ready_at(q, since))
+        departs = max(since, own and stop or readyAt(q, since))
       end
     end
   end
   if q.group then
-    departs = groups.place_member(q, departs, back)
+    departs = groups.placeMember(q, departs, back)
   elseif not departs then
-    call('ZREM', agenda_key(q, 'a'), q.nr)
+    call('ZREM', agendaKey(q, 'a'), q.nr)
   elseif back then
-    call('ZADD', agenda_key(q, 'a'), back, departs, q.nr)
+    call('ZADD', agendaKey(q, 'a'), back, departs, q.nr)
   else
-    call('ZADD', agenda_key(q, 'a'), departs, q.nr)
+    call('ZADD', agendaKey(q, 'a'), departs, q.nr)
   end
   if not ripens then
-    if q.timer ~= false then call('ZREM', agenda_key(q, 's'), q.nr) end -- or a visit saw that it has none
+    if q.timer ~= false then call('ZREM', agendaKey(q, 's'), q.nr) end -- or a visit saw that it has none
   else
-    call('ZADD', agenda_key(q, 's'), ripens, q.nr)
+    call('ZADD', agendaKey(q, 's'), ripens, q.nr)
     q.timer = nil
     if not q.pull then M.first_timer = min(M.first_timer, ripens) end
   end
   return departs and min(departs, ripens or departs) or ripens
 end
 
--- wait_again puts a job back into its lane that was granted or scheduled; f is its lease record.
-local function wait_again(q, id, f)
-  if q.laned then return lanestate.put_back(q, id, f) end
+-- waitAgain puts a job back into its lane that was granted or scheduled; f is its lease record.
+local function waitAgain(q, id, f)
+  if q.laned then return lanestate.putBack(q, id, f) end
   call('ZADD', B .. 'w' .. q.nr, f.turn, id)
   M.waiting = M.waiting + 1
 end
 
--- note_expiry_again is note_expiries for a job that was leased, if it expires at all.
-local function note_expiry_again(q, id, quiet)
-  local head = q.expiring and redis.pcall('GETRANGE', job_key(q.nr, id), 26, 33)
+-- trackDeadline is trackDeadlines for a job that was leased, if it expires at all.
+local function trackDeadline(q, id, quiet)
+  local head = q.expiring and redis.pcall('GETRANGE', jobKey(q.nr, id), 26, 33)
   if type(head) ~= 'string' or #head < 8 or byte(head) % (2 * EXPIRES) < EXPIRES then return end
   local at = unpack_('>I7', head, 2)
-  note_expiries(q, { at, id }, at, quiet)
+  trackDeadlines(q, { at, id }, at, quiet)
 end

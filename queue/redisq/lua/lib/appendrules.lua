@@ -1,7 +1,7 @@
--- needs: tallies, rulekeys, algorithms
--- gives: ruling, unaskable, judge, charge, leave, write_all, decided, unsay
+-- needs: tally, rulekeys, algorithms
+-- gives: ruling, unaskable, judge, charge, leave, writeAll, decided, unsay
 --
--- Of append alone, made where a queue asks its jobs, behind tallies.lua: the rules that decide what comes in.
+-- Of append alone, made where a queue asks its jobs, behind tally.lua: the rules that decide what comes in.
 
 local KEY, KEY_BYTES, ASK_BYTES = '>I2c1B', 4, 2
 
@@ -17,7 +17,7 @@ local asked, allows, keeps, resets, news, count = {}, {}, {}, {}, {}, 0
 -- action and how rare it is; the keys are the arguments from first on. A job is known by the place of its first
 -- argument; its asks are the third.
 local function ruling(bounds_text, of, first)
-  local known, keys = bounds_of(bounds_text, by_letter), {}
+  local known, keys = boundsOf(bounds_text, by_letter), {}
   list = M.recheck
   bounds, actions, levels, tallies, fresh, left, said, first_key = {}, {}, {}, {}, {}, {}, {}, first
   for n = 1, #of / KEY_BYTES do
@@ -47,11 +47,11 @@ local function judge(i, cost)
     local n = high * 256 + low
     local l = bounds[n]
     local allowed, remaining, retry, reset, kept, was = l.kind.ask(l, tallies[n], cost)
-    local answer, till = allowed and 1 or 0, was or ends_at(l, tallies[n])
+    local answer, till = allowed and 1 or 0, was or endsAt(l, tallies[n])
     if allowed and (till == 0 or doubt and till <= now) and l.keys > 0 then -- else the key is known
-      local keys, key = with_rulekeys(), ARGV[first_key + n - 1]
-      local new = keys.is_new(l, l.kind, key, tallies[n])
-      local full = new and keys.no_room(l, l.kind, key, levels[n])
+      local keys, key = withRulekeys(), ARGV[first_key + n - 1]
+      local new = keys.isNew(l, l.kind, key, tallies[n])
+      local full = new and keys.noRoom(l, l.kind, key, levels[n])
       if full then allowed, answer, remaining, retry, reset, kept = false, 3, 0, full, 0, nil end
       till = new or till
     end
@@ -76,7 +76,7 @@ local function put(k, cost)
     fresh[n] = 0 -- no key stands whose expiry could stay
   elseif allows[k] and l.keys > 0 then
     local ends = now + resets[k]
-    if news[k] < ends - ends % l.slot then with_rulekeys().keep_keys(l, key) end
+    if news[k] < ends - ends % l.slot then withRulekeys().keepKeys(l, key) end
   end
   if allows[k] and l.kind.take then l.kind.take(l, tallies[n], cost) end
   tallies[n], left[n] = keeps[k], resets[k]
@@ -96,7 +96,7 @@ local function leave()
   end
 end
 
-local function write_all()
+local function writeAll()
   for n, time in pairs(left) do
     local write = bounds[n].kind.write
     if write then write(tallies[n]) else keep(ARGV[first_key + n - 1], tallies[n], time, fresh[n]) end

@@ -1,5 +1,5 @@
 -- needs: bounds, kept, auditlog, sha256
--- gives: write_entry
+-- gives: writeAudit
 --
 -- How the audit log is written. Each entry has the digest of the one before it. After a failover that lost some the
 -- chain goes on from what the server has.
@@ -8,36 +8,36 @@ local PARTITION = string.match(B, '{(%d+)}$')
 local OVERHEAD = 200 -- bytes of an entry beside its texts
 local DROP_MOST, DROP_BYTES = 400, 1048576 -- in one call
 
-local function text_field(name, value)
+local function textField(name, value)
   if not value or value == '' then return '' end
   return ',"' .. name .. '":' .. cjson.encode(value)
 end
 
-local function number_field(name, value)
+local function numberField(name, value)
   if not value or value == 0 then return '' end
   return string.format(',"%s":%.0f', name, value)
 end
 
--- text_of is an entry as JSON: see queue.AuditEntry. No number is written as 1e+15, nor an empty array as an object.
-local function text_of(number, previous, e, left_out)
+-- textOf is an entry as JSON: see queue.AuditEntry. No number is written as 1e+15, nor an empty array as an object.
+local function textOf(number, previous, e, left_out)
   local actor, ids = string.match(e.by, '^[^\n]*\n[^\n]*\n(.*)$'), {}
   for i, id in ipairs(e.ids or {}) do ids[i] = cjson.encode(id) end
   return string.format('{"partition":%s,"number":%.0f,"at":%.0f,"previous":"%s","actor":', PARTITION, number, e.at,
     previous)
     .. (actor or '{}') .. ',"of":' .. cjson.encode(e.of) .. ',"name":' .. cjson.encode(e.name) .. ',"what":'
-    .. cjson.encode(e.what) .. text_field('refused', e.refused) .. number_field('times', e.times)
-    .. number_field('revision', e.revision) .. number_field('was', e.was) .. text_field('detail', e.detail)
-    .. text_field('reason', e.reason) .. number_field('until', e.till) .. number_field('jobs', e.jobs)
+    .. cjson.encode(e.what) .. textField('refused', e.refused) .. numberField('times', e.times)
+    .. numberField('revision', e.revision) .. numberField('was', e.was) .. textField('detail', e.detail)
+    .. textField('reason', e.reason) .. numberField('until', e.till) .. numberField('jobs', e.jobs)
     .. (ids[1] and ',"ids":[' .. table.concat(ids, ',') .. ']' or '')
-    .. text_field('before', e.before and e.before.digest) .. text_field('after', e.after and e.after.digest)
+    .. textField('before', e.before and e.before.digest) .. textField('after', e.after and e.after.digest)
     .. (left_out[1] and ',"left_out":[' .. table.concat(left_out, ',') .. ']' or '') .. '}'
 end
 
--- trim drops the oldest entries: those that are too old, and what is more than a partition's share of bytes. bytes are
--- those of all that were ever written. Those that go for their bytes are counted.
-local function trim(oldest, bytes, newest)
+-- dropOldAudit drops the oldest entries: those that are too old, and what is more than a partition's share of bytes.
+-- bytes are those of all that were ever written. Those that go for their bytes are counted.
+local function dropOldAudit(oldest, bytes, newest)
   local share = MAX_AUDIT_BYTES / (tonumber(call('HGET', B, 'partitions')) or 1)
-  local old, from, dropped, forced, looked = now - kept_for(), nil, 0, 0, 0
+  local old, from, dropped, forced, looked = now - keptFor(), nil, 0, 0, 0
   local upto = 0 -- the bytes up to the last one dropped
   while oldest and oldest.number ~= newest and dropped < DROP_MOST and looked < DROP_BYTES do
     local over = bytes - upto > share
@@ -47,31 +47,31 @@ local function trim(oldest, bytes, newest)
     upto, dropped = oldest.bytes or upto, dropped + 1
     looked = looked + #(oldest.text or '') + #(oldest.before or '') + #(oldest.after or '')
     local following = call('XRANGE', AUDIT, '(' .. oldest.id, '+', 'COUNT', 1)[1]
-    oldest = following and audit_row(following)
+    oldest = following and auditRow(following)
     from = oldest and oldest.id
   end
   if from then call('XTRIM', AUDIT, 'MINID', '=', from) end
-  if forced > 0 then call('HSET', B, 'auditdropped', string.format('%.0f', audit_dropped() + forced)) end
+  if forced > 0 then call('HSET', B, 'auditdropped', string.format('%.0f', auditDropped() + forced)) end
 end
 
--- kept_text is what is kept of what was before, or after: nothing of what is too long, which is then said to be left
+-- keptText is what is kept of what was before, or after: nothing of what is too long, which is then said to be left
 -- out.
-local function kept_text(e, side, left_out)
+local function keptText(e, side, left_out)
   local text = e[side] and e[side].text or ''
   if #text <= MAX_AUDIT_TEXT then return text end
   left_out[#left_out + 1] = '"' .. side .. '"'
   return ''
 end
 
--- write_entry writes an entry. Its fields are at, by (see actorArg), of, name and what; and those of refused, times,
+-- writeAudit writes an entry. Its fields are at, by (see actorArg), of, name and what; and those of refused, times,
 -- revision, was, detail, reason, till, jobs and ids that there are; and before and after, see shown.lua.
-local function write_entry(e)
-  local last, newest, oldest = audit_ends()
+local function writeAudit(e)
+  local last, newest, oldest = auditEnds()
   local number, left_out = last + 1, {}
-  local before, after = kept_text(e, 'before', left_out), kept_text(e, 'after', left_out)
-  local text = text_of(number, newest and newest.digest or '', e, left_out)
+  local before, after = keptText(e, 'before', left_out), keptText(e, 'after', left_out)
+  local text = textOf(number, newest and newest.digest or '', e, left_out)
   local bytes = (newest and newest.bytes or 0) + #text + #before + #after + OVERHEAD
   call('XADD', AUDIT, string.format('%.0f-0', number), 'text', text, 'digest', sha256(text), 'before', before, 'after',
     after, 'at', string.format('%.0f', e.at), 'bytes', string.format('%.0f', bytes))
-  trim(oldest, bytes, number)
+  dropOldAudit(oldest, bytes, number)
 end

@@ -3,27 +3,27 @@
 
 local AUDIT = B .. 'J'
 
--- audit_row reads an entry of the stream.
-local function audit_row(entry)
+-- auditRow reads an entry of the stream.
+local function auditRow(entry)
   local row = { id = entry[1], number = tonumber(string.match(entry[1], '^(%d+)-0$')) }
   for i = 1, #entry[2], 2 do row[entry[2][i]] = entry[2][i + 1] end
   row.at, row.bytes = tonumber(row.at), tonumber(row.bytes)
   return row
 end
 
--- audit_dropped is how many entries went before their time, for want of room.
-local function audit_dropped() return tonumber(call('HGET', B, 'auditdropped')) or 0 end
+-- auditDropped is how many entries went before their time, for want of room.
+local function auditDropped() return tonumber(call('HGET', B, 'auditdropped')) or 0 end
 
--- audit_ends returns the last number given, and the newest entry and the oldest, nil if there is none. It raises unless
+-- auditEnds returns the last number given, and the newest entry and the oldest, nil if there is none. It raises unless
 -- another entry can be written behind them; what is not ours further back does not matter.
-local function audit_ends()
+local function auditEnds()
   if call('EXISTS', AUDIT) == 0 then return 0 end
   local info, is = call('XINFO', 'STREAM', AUDIT), {}
   for i = 1, #info, 2 do is[info[i]] = info[i + 1] end
   local last = tonumber(string.match(is['last-generated-id'], '^(%d+)-0$'))
-  local newest = is['last-entry'] and audit_row(is['last-entry'])
+  local newest = is['last-entry'] and auditRow(is['last-entry'])
   if not last or newest and not (newest.number and newest.bytes and #(newest.digest or '') == 64) then
     raise('WRONGTYPE', AUDIT .. ' ends in an entry that penstock did not write')
   end
-  return last, newest, newest and audit_row(is['first-entry'])
+  return last, newest, newest and auditRow(is['first-entry'])
 end

@@ -2,8 +2,8 @@
 --
 -- What a departure does to a queue's bucket: it is granted, or given back, or was lost by a server.
 
--- take_at takes from the bucket alone, as of an instant, for a departure at d.
-local function take_at(q, d, at, cost)
+-- takeAt takes from the bucket alone, as of an instant, for a departure at d.
+local function takeAt(q, d, at, cost)
   if q.tat < at then q.tat, q.rem = at, 0 end
   q.tat, q.rem = advance(q, q.tat, q.rem, cost)
   q.last, q.lc = d, cost
@@ -11,17 +11,17 @@ end
 
 -- take grants a departure within the horizon, or returns nil.
 local function take(q, cost)
-  local d = next_departure(q)
+  local d = nextDeparture(q)
   if d > now + HORIZON then return nil end
-  if q.limits and not limits.allows(q, d, cost) then return nil end
-  if q.stop then receiver.note_departure(q, d) end
-  if q.limits then return limits.take_all(q, d, cost) end
-  take_at(q, d, now, cost)
+  if q.limits and not limits.affords(q, d, cost) then return nil end
+  if q.stop then receiver.noteDeparture(q, d) end
+  if q.limits then return limits.takeAll(q, d, cost) end
+  takeAt(q, d, now, cost)
   return d
 end
 
-local function give_back(q)
-  if q.limits then limits.give_back_paces(q) end
+local function giveBack(q)
+  if q.limits then limits.giveBackPaces(q) end
   if q.lc == 0 or q.n == 0 then
     q.lc = 0
     return
@@ -39,8 +39,8 @@ end
 -- delay puts off what a server that may have lost writes could grant too soon: whatever was granted before it started
 -- has departed by then and a horizon, which is at. cost is the highest that a job may have had.
 local function delay(q, at, cost)
-  if q.limits then limits.delay_paces(q, at, cost) end
-  local whole, rest = burst_parts(q)
+  if q.limits then limits.delayPaces(q, at, cost) end
+  local whole, rest = burstParts(q)
   if rest > 0 then whole = whole + 1 end
   local tat, rem = advance(q, at + whole, 0, cost)
   if q.tat < tat or (q.tat == tat and q.rem < rem) then q.tat, q.rem, q.last, q.lc = tat, rem, at, cost end
@@ -50,26 +50,26 @@ end
 -- as costly may have been granted before and be lost, and the two would stand too near together (invariant 4).
 local function cover(q, cost)
   local more = cost - q.hc
-  if q.limits then limits.cover_paces(q, more) end
+  if q.limits then limits.coverPaces(q, more) end
   q.tat, q.rem = advance(q, q.tat, q.rem, more)
   q.lc = q.lc + more
   set(q, 'lf', 0) -- the slot granted last can be given back no more: it is not the last any longer
   set(q, 'hc', cost)
 end
 
-local function save_bucket(q)
+local function saveBucket(q)
   set(q, 'tat', q.tat)
   set(q, 'rem', q.rem)
   set(q, 'last', q.last)
   set(q, 'lc', q.lc)
-  if q.limits then limits.save_limits(q) end
+  if q.limits then limits.saveLimits(q) end
 end
 
 -- held_by_rate reports whether the rate alone holds a queue up, as it did when it was asked first.
-local function held_by_rate(q)
+local function heldByRate(q)
   if q.held_by_rate == nil then
     bounded(q)
-    q.held_by_rate = bucket_ready_at(q) > now
+    q.held_by_rate = bucketReadyAt(q) > now
   end
   return q.held_by_rate
 end

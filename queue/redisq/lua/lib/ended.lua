@@ -4,13 +4,13 @@
 
 local DECIDED = 64 -- is added to the verdict of a job about which a person decided
 
--- unpack_ended reads what is kept of an ended job; of a dead one with its timeline, as far as that was read. It also
+-- unpackEnded reads what is kept of an ended job; of a dead one with its timeline, as far as that was read. It also
 -- returns where the record begins, if it was kept.
-local function unpack_ended(job)
+local function unpackEnded(job)
   local e = {}
   local length, pos
   e.state, e.verdict, e.attempts, e.epoch, e.fence, e.appended, length, pos = unpack_(ENDED, job, 27)
-  e.ended, e.reason = time_at(job), sub(job, pos, pos + length - 1)
+  e.ended, e.reason = timeAt(job), sub(job, pos, pos + length - 1)
   pos = pos + length
   if e.state == S.dead and #job > pos then
     length, pos = unpack_('>I2', job, pos)
@@ -24,10 +24,10 @@ local function unpack_ended(job)
   return e, pos
 end
 
--- look_at_ended drops jobs that were delivered, cancelled or expired beyond what the queue retains: the oldest first, a
+-- trim drops jobs that were delivered, cancelled or expired beyond what the queue retains: the oldest first, a
 -- bounded number a call. length is that of their list, which lives an eighth of the retention longer than its last
 -- entry: so long, or until the first is too old, nobody needs to look again.
-local function look_at_ended(q, length)
+local function trim(q, length)
   local key = B .. 'e' .. q.nr
   local over, oldest = min(length - q.rmax, 500), 0
   for _, entry in ipairs(call('LRANGE', key, max(over, 0), max(over, 0) + 31)) do
@@ -36,27 +36,27 @@ local function look_at_ended(q, length)
     over = max(over, 0) + 1
   end
   if over > 0 then
-    for _, entry in ipairs(call('LPOP', key, over)) do drop_ended_job(q.nr, sub(entry, 8), sub(entry, 1, 7)) end
+    for _, entry in ipairs(call('LPOP', key, over)) do dropEndedJob(q.nr, sub(entry, 8), sub(entry, 1, 7)) end
   end
   call('PEXPIRE', key, ceil(q.rfor * 9 / 8000))
   set(q, 'ended_look', min(oldest + q.rfor, now + floor(q.rfor / 8)))
 end
 
--- average_bytes stands for the bytes of a job of which nothing is left.
-local function average_bytes(q) return q.size > 0 and floor(q.bytes / q.size) or 0 end
+-- averageBytes stands for the bytes of a job of which nothing is left.
+local function averageBytes(q) return q.size > 0 and floor(q.bytes / q.size) or 0 end
 
--- new_freed counts what jobs that are about to end leave behind: places and bytes, and how much of both was readmitted
+-- newFreed counts what jobs that are about to end leave behind: places and bytes, and how much of both was readmitted
 -- from the overflow.
-local function new_freed() return { count = 0, bytes = 0, back = 0, back_bytes = 0 } end
+local function newFreed() return { count = 0, bytes = 0, back = 0, back_bytes = 0 } end
 
-local function add_freed(p, bytes, back)
+local function addFreed(p, bytes, back)
   p.count, p.bytes = p.count + 1, p.bytes + bytes
   if back then p.back, p.back_bytes = p.back + 1, p.back_bytes + bytes end
 end
 
--- give_places_back frees places for good. Of a job that somebody else removed it is not known whether it had been
+-- givePlacesBack frees places for good. Of a job that somebody else removed it is not known whether it had been
 -- readmitted, so no more may be readmitted than there are.
-local function give_places_back(q, p)
+local function givePlacesBack(q, p)
   if M.memory_left < 1 then M.memory_until = 0 end -- there may be memory again
   set(q, 'size', q.size - p.count)
   set(q, 'bytes', q.size > 0 and max(0, q.bytes - p.bytes) or 0)
@@ -67,65 +67,65 @@ local function give_places_back(q, p)
   end
 end
 
--- ended_record is what is kept of an ended job: head is its stamp, fingerprint and cost, f its lease record with the
+-- endedRecord is what is kept of an ended job: head is its stamp, fingerprint and cost, f its lease record with the
 -- fence that ended it.
-local function ended_record(head, f, state, verdict, appended)
+local function endedRecord(head, f, state, verdict, appended)
   local left = 'E' .. pack('>I7', now) .. head .. pack(ENDED, state, verdict, f.attempts, f.epoch, f.fence, appended,
     #f.reason) .. f.reason
   if state == S.dead then left = left .. pack('>I2', #(f.timeline or '')) .. (f.timeline or '') end
   return left
 end
 
--- end_job writes what is kept of an ended job, and adds its place to those that are given back.
-local function end_job(q, id, f, state, verdict, freeing)
-  local key = job_key(q.nr, id)
+-- endJob writes what is kept of an ended job, and adds its place to those that are given back.
+local function endJob(q, id, f, state, verdict, freeing)
+  local key = jobKey(q.nr, id)
   local job
   if state == S.dead then job = redis.pcall('GET', key) else job = redis.pcall('GETRANGE', key, 0, 25) end
   if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 26 then
-    return add_freed(freeing, f.bytes or average_bytes(q))
+    return addFreed(freeing, f.bytes or averageBytes(q))
   end
-  local bytes = f.bytes or bytes_of(id, call('STRLEN', key))
-  local left = ended_record(sub(job, 9, 26), f, state, verdict, time_at(job))
+  local bytes = f.bytes or bytesOf(id, call('STRLEN', key))
+  local left = endedRecord(sub(job, 9, 26), f, state, verdict, timeAt(job))
   if state == S.dead then left = left .. sub(job, 17) end
   call('SET', key, left, 'PX', ceil(q.rfor / 1000))
-  add_freed(freeing, bytes, sub(job, 1, 1) == 'R')
+  addFreed(freeing, bytes, sub(job, 1, 1) == 'R')
 end
 
--- end_unsent_job is end_job for one that was cancelled or expired: f is its lease record, if it has one, and the fence
+-- endUnsentJob is endJob for one that was cancelled or expired: f is its lease record, if it has one, and the fence
 -- that is remembered is the last one settled.
-local function end_unsent_job(q, id, f, state, freeing)
+local function endUnsentJob(q, id, f, state, freeing)
   f = f or { attempts = 0, pepoch = NOBODY, pfence = 0, pverdict = 0, reason = '' }
   f.epoch, f.fence = f.pepoch, f.pfence
-  end_job(q, id, f, state, f.pverdict, freeing)
+  endJob(q, id, f, state, f.pverdict, freeing)
 end
 
--- remember_ended puts jobs on the list of those that were delivered, cancelled or expired.
-local function remember_ended(q, ids)
+-- rememberEnded puts jobs on the list of those that were delivered, cancelled or expired.
+local function rememberEnded(q, ids)
   if #ids == 0 then return end
   local key, time = B .. 'e' .. q.nr, pack('>I7', now)
   for i, id in ipairs(ids) do ids[i] = time .. id end
   local length = call('RPUSH', key, unpack(ids))
-  if length == #ids or length > q.rmax or now >= (q.ended_look or 0) then look_at_ended(q, length) end
+  if length == #ids or length > q.rmax or now >= (q.ended_look or 0) then trim(q, length) end
 end
 
--- remember_dead puts jobs among the dead of their name.
-local function remember_dead(q, ids)
+-- rememberDead puts jobs among the dead of their name.
+local function rememberDead(q, ids)
   if #ids == 0 then return end
-  add_dead(q, ids, now)
+  addDead(q, ids, now)
   call('ZADD', B .. 'y', 'NX', now + q.rfor, q.name)
   M.first_chore = min(M.first_chore, now + q.rfor)
   add(q, 'died', #ids)
-  trim_dead(q)
+  trimDead(q)
 end
 
-local function note_error(q, id, reason)
+local function noteFailure(q, id, reason)
   local key = B .. 'r' .. q.nr
   call('LPUSH', key, pack('>I7', now) .. id .. ' ' .. reason)
   call('LTRIM', key, 0, 9)
 end
 
--- count_departures counts departures in steps of 10 s, for the measured outflow.
-local function count_departures(q, count)
+-- countDepartures counts departures in steps of 10 s, for the measured outflow.
+local function countDepartures(q, count)
   local w = floor(now / (10 * SECOND))
   if w ~= q.mw then
     set(q, 'mp', w == q.mw + 1 and q.mc or 0)

@@ -1,5 +1,5 @@
 -- needs: unsent
--- gives: end_expired
+-- gives: expire
 --
 -- Ends the jobs that have expired. Made by the first call that comes when there are any.
 
@@ -12,8 +12,8 @@ local function locate(q, ids)
   local found, of, scheduled, astray, later = {}, {}, { ids = {} }, {}, {}
   local entries = call('HMGET', B .. 'f' .. q.nr, unpack(ids))
   for i, id in ipairs(ids) do
-    local job = redis.pcall('GETRANGE', job_key(q.nr, id), 0, 63)
-    local f = entries[i] and #entries[i] >= SETTLED and unpack_lease(entries[i])
+    local job = redis.pcall('GETRANGE', jobKey(q.nr, id), 0, 63)
+    local f = entries[i] and #entries[i] >= SETTLED and unpackLease(entries[i])
     local state = f and f.state or S.waiting
     if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28
       or state ~= S.waiting and state ~= S.scheduled then
@@ -21,10 +21,10 @@ local function locate(q, ids)
     elseif state == S.scheduled then
       table.insert(scheduled.ids, id)
     else
-      local lane = lanes.head_of(job, 27).lane
+      local lane = lanes.headOf(job, 27).lane
       if not of[lane] then
         of[lane] = { lane = lane, ids = {} }
-        if type(redis.pcall('ZCARD', lanes.waiting_key(q, lane))) == 'number' then
+        if type(redis.pcall('ZCARD', lanes.waitingKey(q, lane))) == 'number' then
           found[#found + 1] = of[lane]
         else
           later[#later + 1] = of[lane]
@@ -37,33 +37,33 @@ local function locate(q, ids)
   return found, astray, later
 end
 
--- expire_queue ends at most that many expired jobs of a queue, and returns how many it ended.
-local function expire_queue(nr, most)
+-- expireQueue ends at most that many expired jobs of a queue, and returns how many it ended.
+local function expireQueue(nr, most)
   local q = load(nr)
   if not q then raise('WRONGTYPE', B .. 'q' .. nr .. ' is gone') end
-  check_keys(q)
-  with_lanes(q)
+  checkKeys(q)
+  withLanes(q)
   local ids = call('ZRANGEBYSCORE', B .. 'T' .. nr, '-inf', now, 'LIMIT', 0, most)
   if not ids[1] then
-    find_first_expiry(q)
+    findFirstExpiry(q)
     return 0
   end
   local found, astray, later = locate(q, ids)
-  local count = end_unsent(q, found, S.expired)
+  local count = endUnsent(q, found, S.expired)
   for _, some in ipairs(later) do
     for _, id in ipairs(some.ids) do call('ZADD', B .. 'T' .. nr, now + 2 * SECOND, id) end
   end
-  if astray[1] then forget_expiries(q, astray) elseif later[1] then find_first_expiry(q) end
+  if astray[1] then forgetExpiries(q, astray) elseif later[1] then findFirstExpiry(q) end
   save(q)
   return count
 end
 
--- end_expired ends jobs that have expired, whatever queues they are of. Returns how many.
-local function end_expired(errors)
+-- expire ends jobs that have expired, whatever queues they are of. Returns how many.
+local function expire(errors)
   local count = 0
   for _, nr in ipairs(call('ZRANGEBYSCORE', B .. 'T', '-inf', now, 'LIMIT', 0, MOST_EXPIRED)) do
     if count == MOST_EXPIRED then break end
-    local ok, n = pcall(expire_queue, nr, MOST_EXPIRED - count)
+    local ok, n = pcall(expireQueue, nr, MOST_EXPIRED - count)
     if ok then
       count = count + n
     else
@@ -71,7 +71,7 @@ local function end_expired(errors)
       M.first_expiry = tonumber(call('ZRANGE', B .. 'T', '0', '0', 'WITHSCORES')[2]) or 0
       if errors then
         errors[#errors + 1] = nr
-        errors[#errors + 1] = error_text(n)
+        errors[#errors + 1] = errorText(n)
       end
     end
   end

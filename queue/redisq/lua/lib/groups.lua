@@ -1,5 +1,5 @@
 -- needs: limits, pace
--- gives: load_limits_and_group, place_member, note_given_back, count_children, waiting_elsewhere
+-- gives: loadLimitsAndGroup, placeMember, noteGivenBack, countChildren, waitingElsewhere
 --
 -- The group of a queue, and the places of its members.
 --
@@ -11,7 +11,7 @@
 local group_in_visit -- all of its members know the same while it is visited
 local GROUP = { 'gserved', 'gsince', 'gcmax', 'gwaiting', 'gmembers' }
 
-local function load_member(q, nr)
+local function loadMember(q, nr)
   local v = call('HMGET', B .. 'q' .. q.nr, 'finish', 'told')
   q.finish, q.told = tonumber(v[1]) or 0, tonumber(v[2]) or 0
   if nr ~= q.nr then
@@ -25,18 +25,18 @@ local function load_member(q, nr)
   for i, field in ipairs(GROUP) do q[field] = tonumber(kept[i]) or 0 end
 end
 
--- load_limits_and_group loads what else bounds a queue beside its own bucket.
-local function load_limits_and_group(q)
+-- loadLimitsAndGroup loads what else bounds a queue beside its own bucket.
+local function loadLimitsAndGroup(q)
   if q.limits or q.group then return end
   local limited, nr = string.match(q.also or '', '^(%d):(.*)$')
-  if limited == '1' then load_limits(q) end
-  if nr and nr ~= '' then load_member(q, nr) end
+  if limited == '1' then loadLimits(q) end
+  if nr and nr ~= '' then loadMember(q, nr) end
 end
 
--- report_waiting tells the group how many jobs of a member wait. place_member calls it, as does everything that changes
+-- reportWaiting tells the group how many jobs of a member wait. placeMember calls it, as does everything that changes
 -- the number.
-local function report_waiting(q)
-  if q.laned then lanes.load_lanes(q) end
+local function reportWaiting(q)
+  if q.laned then lanes.loadLanes(q) end
   local g, waiting = q.group, call('ZCARD', B .. 'w' .. q.nr) + (q.lw or 0)
   if waiting == q.told then return end
   set(g, 'gwaiting', max(0, g.gwaiting + waiting - q.told))
@@ -44,12 +44,12 @@ local function report_waiting(q)
   set(q, 'told', waiting)
 end
 
--- put_group_on_agenda puts a group on the agenda, and returns from when on one of its members can depart, or nil.
-local function put_group_on_agenda(g)
+-- armGroup puts a group on the agenda, and returns from when on one of its members can depart, or nil.
+local function armGroup(g)
   local e
   if not g.asleep then
     bounded(g)
-    local from = max(ready_at(g), g.gsince)
+    local from = max(readyAt(g), g.gsince)
     if call('ZCARD', B .. 'Y' .. g.nr) > 0 then
       e = from
     else
@@ -61,12 +61,12 @@ local function put_group_on_agenda(g)
   return e
 end
 
--- place_member gives a member its place in the group: it can depart from an instant on, or has nothing to let out
--- (nil); back is as in put_on_agenda. In a visit to the group a member keeps the place that the visit gave it, if any.
-local function place_member(q, n, back)
+-- placeMember gives a member its place in the group: it can depart from an instant on, or has nothing to let out
+-- (nil); back is as in putOnAgenda. In a visit to the group a member keeps the place that the visit gave it, if any.
+local function placeMember(q, n, back)
   local g, m = q.group, q.member
   local R, Y = B .. 'R' .. g.nr, B .. 'Y' .. g.nr
-  report_waiting(q)
+  reportWaiting(q)
   -- It stands since when something could depart: in the next window of a quota, the group would know nothing of the
   -- one that was used up.
   if n and back == 'NX' and (call('ZSCORE', R, q.nr) or call('ZSCORE', Y, q.nr)) then return end
@@ -80,22 +80,22 @@ local function place_member(q, n, back)
     call('ZREM', Y, q.nr)
     if back then call('ZADD', R, back, n, q.nr) else call('ZADD', R, m and m.place and m.at or n, q.nr) end
   end
-  if not m then return put_group_on_agenda(g) end
+  if not m then return armGroup(g) end
 end
 
--- note_given_back is called before a departure is given back: the time before that departure could have been used
+-- noteGivenBack is called before a departure is given back: the time before that departure could have been used
 -- counts as no lost slot.
-local function note_given_back(g)
+local function noteGivenBack(g)
   bounded(g)
-  set(g, 'gsince', max(g.gsince, min(now, ready_at(g))))
+  set(g, 'gsince', max(g.gsince, min(now, readyAt(g))))
 end
 
--- count_children counts the queues whose names begin with this one and a dot. In the order of bytes a slash comes next
+-- countChildren counts the queues whose names begin with this one and a dot. In the order of bytes a slash comes next
 -- after a dot.
-local function count_children(name) return call('ZLEXCOUNT', B .. 'N', '[' .. name .. '.', '(' .. name .. '/') end
+local function countChildren(name) return call('ZLEXCOUNT', B .. 'N', '[' .. name .. '.', '(' .. name .. '/') end
 
--- waiting_elsewhere returns how many jobs wait in how many other members.
-local function waiting_elsewhere(q)
+-- waitingElsewhere returns how many jobs wait in how many other members.
+local function waitingElsewhere(q)
   local g = q.group
   return max(0, g.gwaiting - q.told), max(0, g.gmembers - (q.told > 0 and 1 or 0))
 end

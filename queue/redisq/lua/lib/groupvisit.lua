@@ -1,5 +1,5 @@
 -- needs: groups, agenda, request, shares, departures, stored
--- gives: visit_group
+-- gives: visitGroup
 --
 -- A visit to a group. Several members are open at once, each for one job at a time; all is written at the end, once a
 -- member.
@@ -10,37 +10,37 @@
 
 local MOST_READIED, MOST_PUT_OFF = 100, 100
 
-local function member_in(v, nr, at, place)
+local function memberIn(v, nr, at, place)
   local m = { tie = nr, at = tonumber(at), place = place, leases = {}, flights = {}, late = {}, gone = {} }
   v.all[#v.all + 1] = m
   return m
 end
 
-local function make_ready(v, m)
+local function makeReady(v, m)
   local finish = m.q and m.q.finish or redis.pcall('HGET', B .. 'q' .. m.tie, 'finish')
   m.place, m.at = 'Y', max(tonumber(type(finish) ~= 'table' and finish) or 0, v.g.gserved)
   turnorder.insert(v.ready, m)
 end
 
-local function let_rest(v, m, at)
+local function letRest(v, m, at)
   m.place, m.at = 'R', at
   if at <= now + HORIZON then turnorder.insert(v.resting, m) end
 end
 
-local function ready_by(v, d)
+local function wakeMembers(v, d)
   while v.count < MOST_READIED and v.resting[1] and v.resting[#v.resting].at <= d do
     v.count = v.count + 1
-    make_ready(v, table.remove(v.resting))
+    makeReady(v, table.remove(v.resting))
   end
   return v.ready[1] or turnorder.unread(v)
 end
 
--- check_numbers raises if one of a queue's numbers is none. Anything that would stumble over it later would do so
+-- checkNumbers raises if one of a queue's numbers is none. Anything that would stumble over it later would do so
 -- between the jobs of its siblings.
 local NUMBERS = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'cap', 'size', 'bytes', 'turn', 'cmax', 'refn',
   'back', 'deferred', 'behind', 'maxbytes', 'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'hc' }
 
-local function check_numbers(q)
+local function checkNumbers(q)
   for _, field in ipairs(NUMBERS) do
     local number = q[field]
     if not number or number - number ~= 0 then
@@ -53,37 +53,37 @@ end
 local function open(v, m)
   local q = m.tie == v.g.nr and v.g or load(m.tie)
   if not q or q.group ~= v.g or q.asleep then return end
-  check_keys(q)
-  check_numbers(q)
-  with_lanes(q)
+  checkKeys(q)
+  checkNumbers(q)
+  withLanes(q)
   if q ~= v.g then
-    visit.delay_after_restart(q, q.cmax)
-    repair_windows(q)
+    visit.delayAfterRestart(q, q.cmax)
+    repairWindows(q)
   end
-  visit.count_leased(q)
-  if visit.in_lanes(q) then
-    m.turns = turns.begin_turns(q, v.lanes)
+  visit.countLeased(q)
+  if visit.inLanes(q) then
+    m.turns = turns.beginVisit(q, v.lanes)
   else
-    if q.laned then lanestate.take_place_away(q, ZERO) end
+    if q.laned then lanestate.takePlaceAway(q, ZERO) end
     m.turns = { q = q, all = {}, errors = {} }
-    m.only_lane = turns.visited_lane(m.turns, ZERO, 0, nil)
+    m.only_lane = turns.visitedLane(m.turns, ZERO, 0, nil)
   end
   m.q, q.member = q, m
 end
 
--- member_opens_at is when a member lets its next job out, at d or later. The parent's own jobs are bound by the group
+-- memberOpens is when a member lets its next job out, at d or later. The parent's own jobs are bound by the group
 -- only.
-local function member_opens_at(v, q, d)
+local function memberOpens(v, q, d)
   if q == v.g then return max(d, q.stop or d) end
-  return max(d, next_departure(q))
+  return max(d, nextDeparture(q))
 end
 
-local function at_most_in_flight(m) return m.q.mif > 0 and m.q.leased + #m.leases / 2 >= m.q.mif end
+local function atMostInFlight(m) return m.q.mif > 0 and m.q.leased + #m.leases / 2 >= m.q.mif end
 
--- next_lane is the lane of a member whose turn it is.
-local function next_lane(m, d)
-  if not m.only_lane then return turns.next_turn(m.turns, d) end
-  return turns.first_id(m.turns, m.only_lane) and m.only_lane
+-- nextLane is the lane of a member whose turn it is.
+local function nextLane(m, d)
+  if not m.only_lane then return turns.chooseLane(m.turns, d) end
+  return turns.firstId(m.turns, m.only_lane) and m.only_lane
 end
 
 -- choose returns the member whose turn it is, and its lane; nil if no member is ready any more.
@@ -92,21 +92,21 @@ local function choose(v, d)
     local m = turnorder.pick(v)
     if not m then return nil end
     local tag = m.at
-    local aside = shares.used_up(m.tie)
+    local aside = shares.usedUp(m.tie)
     m.place = nil
     if aside then
       m.place = 'Y' -- with the turn that it had
       v.aside[#v.aside + 1] = m
     elseif not m.q and not m.opened then
       m.opened = true
-      if not try_for(m.tie, open, v, m) then m.place, m.at = 'R', now + 2 * SECOND end
+      if not tryFor(m.tie, open, v, m) then m.place, m.at = 'R', now + 2 * SECOND end
     end
     if m.q and not aside then
-      local at = member_opens_at(v, m.q, d)
+      local at = memberOpens(v, m.q, d)
       if at > d then
-        let_rest(v, m, at)
-      elseif not at_most_in_flight(m) then
-        local l = next_lane(m, d)
+        letRest(v, m, at)
+      elseif not atMostInFlight(m) then
+        local l = nextLane(m, d)
         if l then
           m.place, m.at = 'Y', tag
           return m, l
@@ -117,42 +117,42 @@ local function choose(v, d)
   end
 end
 
--- find_place gives a member its next place after one of its jobs.
-local function find_place(v, m, d)
+-- findPlace gives a member its next place after one of its jobs.
+local function findPlace(v, m, d)
   m.place = nil
-  local at = member_opens_at(v, m.q, d)
-  if at_most_in_flight(m) then return end
+  local at = memberOpens(v, m.q, d)
+  if atMostInFlight(m) then return end
   if m.only_lane then
-    if not turns.first_id(m.turns, m.only_lane) then return end
-  elseif not turns.has_lane_by(m.turns, at) then
+    if not turns.firstId(m.turns, m.only_lane) then return end
+  elseif not turns.hasLaneBy(m.turns, at) then
     return
   end
-  if at > d then return let_rest(v, m, at) end
+  if at > d then return letRest(v, m, at) end
   m.place = 'Y'
   turnorder.insert(v.ready, m)
 end
 
 local function passed(m, l, id, job)
-  if m.only_lane then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else turns.pass_over(m.turns, l, id, job) end
+  if m.only_lane then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else turns.passOver(m.turns, l, id, job) end
 end
 
--- put_back_chosen puts a member and its lane back where they were, to be chosen again.
-local function put_back_chosen(v, m, l)
+-- putBackChosen puts a member and its lane back where they were, to be chosen again.
+local function putBackChosen(v, m, l)
   if not m.only_lane then turnorder.insert(m.turns.ready, l) end
   turnorder.insert(v.ready, m)
 end
 
--- grant_member_job grants a job of a member, to depart at d.
-local function grant_member_job(v, m, l, d, cost, id, turn, job, entry)
+-- grantMemberJob grants a job of a member, to depart at d.
+local function grantMemberJob(v, m, l, d, cost, id, turn, job, entry)
   local q, g = m.q, v.g
-  if q.stop then receiver.note_departure(q, d) end
-  take_all(g, d, cost)
-  if q ~= g then take_all(q, d, cost) end
+  if q.stop then receiver.noteDeparture(q, d) end
+  takeAll(g, d, cost)
+  if q ~= g then takeAll(q, d, cost) end
   local keyed = l.lane ~= ZERO
-  local state = S.leased + (keyed and KEYED or 0) + (lanestate.needs_no_place(q, l.lane) and 0 or COUNTED)
-  grant.grant_job(q, m.leases, m.flights, rows_of(q), id, turn, job, entry, d, state, keyed and l.lane or '')
+  local state = S.leased + (keyed and KEYED or 0) + (lanestate.needsNoPlace(q, l.lane) and 0 or COUNTED)
+  grant.grantJob(q, m.leases, m.flights, rowsOf(q), id, turn, job, entry, d, state, keyed and l.lane or '')
   set(g, 'lf', M.last_fence)
-  if m.only_lane then l.granted, l.pos = l.granted + 1, l.pos + 1 else turns.note_departure(m.turns, l, cost, d) end
+  if m.only_lane then l.granted, l.pos = l.granted + 1, l.pos + 1 else turns.noteDeparture(m.turns, l, cost, d) end
   set(g, 'gserved', m.at)
   m.at = m.at + cost
   set(q, 'finish', m.at)
@@ -161,21 +161,21 @@ end
 -- step deals with the next job of a member. Returns false when the visit is over.
 local function step(v, m, l, d)
   local q, g = m.q, v.g
-  local id, turn, job, entry = turns.first_job(m.turns, l)
+  local id, turn, job, entry = turns.firstJob(m.turns, l)
   if not id then
     if l.place == 'L' then l.place = nil end
   elseif not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
     m.gone[#m.gone + 1] = id
     passed(m, l, id)
   else
-    local cost = cost_of(job)
+    local cost = costOf(job)
     if cost > g.hc or cost > q.hc then
       if cost > g.hc then cover(g, cost) end
       if cost > q.hc then cover(q, cost) end
-      put_back_chosen(v, m, l)
+      putBackChosen(v, m, l)
       return true
     end
-    if expires_at(job, 27) < d then
+    if expiresAt(job, 27) < d then
       if lates == MOST_LATE then return false end
       lates = lates + 1
       m.late[#m.late + 1] = id
@@ -186,43 +186,43 @@ local function step(v, m, l, d)
         free_handlers = 0
         return false
       end
-      if q ~= g and not allows(q, d, cost) then
-        put_back_chosen(v, m, l) -- its next window is to come, and it rests until then
+      if q ~= g and not affords(q, d, cost) then
+        putBackChosen(v, m, l) -- its next window is to come, and it rests until then
         return true
       end
-      if not allows(g, d, cost) then return false end
-      grant_member_job(v, m, l, d, cost, id, turn, job, entry)
+      if not affords(g, d, cost) then return false end
+      grantMemberJob(v, m, l, d, cost, id, turn, job, entry)
     end
   end
-  find_place(v, m, d)
+  findPlace(v, m, d)
   return true
 end
 
-local function lost_since(v, e)
+local function lostSince(v, e)
   local g, first = v.g, v.resting[#v.resting]
   if e >= now then return end
   local whose = g
-  if not turnorder.unread(v) and first and ready_at(g) < first.at and first.tie ~= g.nr then
+  if not turnorder.unread(v) and first and readyAt(g) < first.at and first.tie ~= g.nr then
     local ok, q = pcall(load, first.tie)
     if not ok or not q then return end
     whose = q
   end
   if whose ~= g and whose.receiver and whose.receiver.opened > 0 then return end
-  grant.count_lost_slots(whose.nr, whose.name, slots(whose, now - e))
+  grant.countLost(whose.nr, whose.name, slots(whose, now - e))
 end
 
--- write_member writes what the visit did to a member that was chosen.
-local function write_member(v, m)
+-- writeMember writes what the visit did to a member that was chosen.
+local function writeMember(v, m)
   local q = m.q
-  visit.close_turns(q, m.turns, m.gone, m.late)
-  grant.write_departures(q, m.leases, m.flights)
-  if q ~= v.g then save_bucket(q) end
-  put_on_agenda(q)
+  visit.closeTurns(q, m.turns, m.gone, m.late)
+  grant.writeDepartures(q, m.leases, m.flights)
+  if q ~= v.g then saveBucket(q) end
+  putOnAgenda(q)
   save(q)
 end
 
--- write_places writes the places of the members that were not chosen.
-local function write_places(v)
+-- endGroupVisit writes the places of the members that were not chosen.
+local function endGroupVisit(v)
   local ready, rest, out = {}, {}, {}
   for _, m in ipairs(v.all) do
     if not m.q then
@@ -239,50 +239,50 @@ local function write_places(v)
   if rest[1] then call('ZADD', v.rests, unpack(rest)) end
 end
 
--- pass_over leaves a group to other clients if only members could depart of which this client has used up its shares.
-local function pass_over(v)
+-- passOver leaves a group to other clients if only members could depart of which this client has used up its shares.
+local function passOver(v)
   local g = v.g
-  for _, m in ipairs(v.aside) do shares.fall_short(m.tie) end
+  for _, m in ipairs(v.aside) do shares.fallShort(m.tie) end
   if not v.aside[1] or call('ZCARD', v.key) > #v.aside or not call('ZSCORE', B .. 'a', g.nr) then return end
   local first = tonumber(call('ZRANGE', v.rests, '0', '0', 'WITHSCORES')[2])
-  if first then shares.first = min(shares.first or math.huge, max(ready_at(g), g.gsince, first)) end
+  if first then shares.first = min(shares.first or math.huge, max(readyAt(g), g.gsince, first)) end
   shares.pass(g.nr)
 end
 
-local function visit_group(g, e)
+local function visitGroup(g, e)
   local v = { g = g, all = {}, ready = {}, resting = {}, aside = {}, count = 0, put_off = 0,
     lanes = { readied = 0, changed = 0 }, unread = {}, at = 1, rank = 0,
-    key = B .. 'Y' .. g.nr, rests = B .. 'R' .. g.nr, came = function(v, nr, at) return member_in(v, nr, at, 'Y') end }
+    key = B .. 'Y' .. g.nr, rests = B .. 'R' .. g.nr, came = function(v, nr, at) return memberIn(v, nr, at, 'Y') end }
   call('ZCARD', v.key)
   local rested = call('ZRANGEBYSCORE', v.rests, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)
-  if g.asleep then return put_group_on_agenda(g) end
-  with_lanes(g)
+  if g.asleep then return armGroup(g) end
+  withLanes(g)
   group_in_visit = g
-  for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = member_in(v, rested[i], rested[i + 1], 'R') end
+  for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = memberIn(v, rested[i], rested[i + 1], 'R') end
   bounded(g)
-  if not visit.delay_after_restart(g, max(g.gcmax, g.cmax)) then lost_since(v, e) end
-  repair_windows(g)
+  if not visit.delayAfterRestart(g, max(g.gcmax, g.cmax)) then lostSince(v, e) end
+  repairWindows(g)
   while free_handlers > 0 do
-    local d = next_departure(g)
+    local d = nextDeparture(g)
     if d > now + HORIZON then break end
-    if not ready_by(v, d) then
+    if not wakeMembers(v, d) then
       local first = v.resting[#v.resting]
       if not first then break end
       d = max(d, first.at)
-      if not ready_by(v, d) then break end
+      if not wakeMembers(v, d) then break end
     end
     local m, l = choose(v, d)
     if m and not step(v, m, l, d) or v.put_off >= MOST_PUT_OFF then break end
   end
   for _, m in ipairs(v.all) do
-    if m.q then write_member(v, m) end
+    if m.q then writeMember(v, m) end
   end
-  write_places(v)
+  endGroupVisit(v)
   g.member = nil
   set(g, 'gsince', now)
-  save_bucket(g)
-  put_group_on_agenda(g)
-  pass_over(v)
+  saveBucket(g)
+  armGroup(g)
+  passOver(v)
   save(g)
   group_in_visit = nil
 end

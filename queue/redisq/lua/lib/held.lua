@@ -2,27 +2,27 @@
 --
 -- Held jobs: they may have been sent, and wait for a person to decide.
 
-local function held_key(q) return B .. 'K' .. q.nr end
+local function heldKey(q) return B .. 'K' .. q.nr end
 
 -- on_unknown is what becomes of a job that may have been sent: 'hold', 'dead', or '' if it is tried again.
-local function on_unknown(nr)
+local function onUnknown(nr)
   local said = call('HGET', B .. 'q' .. nr, 'on_unknown')
   return (said == 'hold' or said == 'dead') and said or ''
 end
 
--- end_attempt_unknown ends the attempt of a lease that ran out, in its record; unknown is what the queue does with such
+-- endAttemptUnknown ends the attempt of a lease that ran out, in its record; unknown is what the queue does with such
 -- jobs.
-local function end_attempt_unknown(f, unknown)
-  add_attempt(f, unknown == 'hold' and ATTEMPT_UNKNOWN or unknown == 'dead' and ATTEMPT_DEAD or ATTEMPT_LOST, '')
+local function endAttemptUnknown(f, unknown)
+  addAttempt(f, unknown == 'hold' and ATTEMPT_UNKNOWN or unknown == 'dead' and ATTEMPT_DEAD or ATTEMPT_LOST, '')
   f.attempts, f.reason = f.attempts + 1, unknown == '' and 'the lease ran out'
     or 'the lease ran out; it may have been sent'
 end
 
--- put_held holds a job that was in flight; f is its lease record, which the caller writes.
-local function put_held(q, id, f)
+-- putHeld holds a job that was in flight; f is its lease record, which the caller writes.
+local function putHeld(q, id, f)
   f.state, f.at = S.held, now
-  call('ZADD', held_key(q), now, id)
+  call('ZADD', heldKey(q), now, id)
   call('HINCRBY', B, 'held', 1)
-  if f.counted then lanestate.leave_flight(q, f.lane) end
+  if f.counted then lanestate.leaveFlight(q, f.lane) end
   f.counted = false
 end

@@ -7,7 +7,7 @@
 --   9..16    stamp: names the append call that brought it in, and its place there
 --   17..24   fingerprint
 --   25..26   cost
---   27       flags, then what they say (see head_of in lanes.lua), then the rest of the record
+--   27       flags, then what they say (see headOf in lanes.lua), then the rest of the record
 --
 -- Of one that has ended: 'E', 7 bytes of when, then stamp, fingerprint and cost as above, then ENDED and the reason;
 -- then, if it is dead, 2 bytes of the length of its timeline, the timeline and the record; if it was delivered, 5 bytes
@@ -20,20 +20,20 @@ local JOB_BYTES = 512 -- what a job takes beside its id and its record, as jobsi
 local BEFORE_RECORD = 16 -- of what is stored, the kind, the instant and the stamp are no part of the record
 local ANY_BYTES = 2 ^ 53 -- the byte limit of a queue that has none
 
--- byte_limit is the queue's max_bytes, or without one its share of the server's memory.
-local function byte_limit(q)
+-- byteLimit is the queue's max_bytes, or without one its share of the server's memory.
+local function byteLimit(q)
   if q.maxbytes > 0 then return q.maxbytes end
   return M.memory_share > 0 and M.memory_share or ANY_BYTES
 end
 
-local function job_key(nr, id) return B .. 'j' .. nr .. ':' .. id end
+local function jobKey(nr, id) return B .. 'j' .. nr .. ':' .. id end
 
--- note_expiries notes when jobs of q expire that have begun to wait or are scheduled: pairs of instant and id, and the
+-- trackDeadlines notes when jobs of q expire that have begun to wait or are scheduled: pairs of instant and id, and the
 -- first of those instants. If that is the first of the whole partition the watcher is told, unless it must be quiet.
-local function note_expiries(q, jobs, first, quiet)
+local function trackDeadlines(q, jobs, first, quiet)
   if not q.expiring then set(q, 'expiring', '1') end
   call('ZADD', B .. 'T' .. q.nr, unpack(jobs))
   if call('ZADD', B .. 'T', 'LT', 'CH', first, q.nr) == 0 then return end
   if M.first_expiry == 0 or first < M.first_expiry then M.first_expiry = first end
-  if not quiet then wake_for(first) end
+  if not quiet then wakeFor(first) end
 end

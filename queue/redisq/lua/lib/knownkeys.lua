@@ -1,4 +1,4 @@
--- needs: tallies
+-- needs: tally
 --
 -- Of take, and of append where a queue asks its jobs: what rulekeys.lua must know of the call. That file is made only
 -- for keys whose tallies do not stand, so few calls need it.
@@ -10,4 +10,4 @@ local doubt -- whether a fresh tally that stands may be that of a new key
 local hand_left, hand_first, hand_count
 
 -- ends_at is when a tally that is a table is fresh; 0 if it is.
-local function ends_at(l, tally) return tally.sum > 0 and (tally.last or tally.at + l.second) or 0 end
+local function endsAt(l, tally) return tally.sum > 0 and (tally.last or tally.at + l.second) or 0 end

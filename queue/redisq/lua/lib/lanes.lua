@@ -1,5 +1,5 @@
 -- needs: ratechange, departures
--- gives: check_lane_keys, check_keys_for, load_lanes, waiting_key, rule_of, lane_size, in_flight, bucket_of, head_of
+-- gives: checkLaneKeys, checkKeysFor, loadLanes, waitingKey, ruleOf, laneSize, inFlight, bucketOf, headOf
 --
 -- The lanes of a queue: their rules and buckets.
 --
@@ -11,16 +11,16 @@ local NO_RULE = { n = 0, d = 0, b = 1, cap = 0, mif = 0, bytes = 0 }
 -- The rule that it was kept under, tat, rem, last, last cost, the run of the server, hc.
 local LANE_BUCKET, LANE_BUCKET_BYTES = '>I4I7I4I7I4I7I2c8I2', 45
 
-local function unpack_rule(s)
+local function unpackRule(s)
   if not s or #s ~= RULE_BYTES then return NO_RULE end
   local r = {}
   r.n, r.d, r.b, r.cap, r.mif, r.bytes = unpack_(RULE, s)
   return r
 end
 
--- check_lane_keys is check_keys for the keys of lanes. It is called before the first write of what
+-- checkLaneKeys is checkKeys for the keys of lanes. It is called before the first write of what
 -- makes a queue laned, too.
-local function check_lane_keys(q)
+local function checkLaneKeys(q)
   call('ZCARD', B .. 'L' .. q.nr)
   call('ZCARD', B .. 'b' .. q.nr)
   call('ZCARD', B .. 'i' .. q.nr)
@@ -30,13 +30,13 @@ local function check_lane_keys(q)
   call('HLEN', B .. 'O' .. q.nr)
 end
 
--- check_keys_for is check_keys for the keys that a queue gets with a job of that head, if it has none like it yet.
-local function check_keys_for(q, h)
+-- checkKeysFor is checkKeys for the keys that a queue gets with a job of that head, if it has none like it yet.
+local function checkKeysFor(q, h)
   if h.flags >= LANE and not q.laned then
-    check_keys(q)
-    check_lane_keys(q)
+    checkKeys(q)
+    checkLaneKeys(q)
   end
-  if h.expires < math.huge and not q.expiring then check_expiry_keys(q.nr) end
+  if h.expires < math.huge and not q.expiring then checkExpiryKeys(q.nr) end
 end
 
 -- lanes loads what a queue keeps of them, unless it has been: lw is how many jobs
@@ -48,54 +48,54 @@ end
 local LANED = { 'lw', 'served', 'ordered', 'max_in_flight', 'max_scheduled', 'mixed', 'lanes', 'lanes.overrides',
   'again', 'hm', 'lheld' }
 
-local function load_lanes(q)
+local function loadLanes(q)
   if q.lw then return end
   local v = {}
   if q.laned then
     v = call('HMGET', B .. 'q' .. q.nr, unpack(LANED))
-    check_lane_keys(q)
+    checkLaneKeys(q)
   end
   q.lw, q.served, q.ordered, q.mif = tonumber(v[1]) or 0, tonumber(v[2]) or 0, v[3] == '1', tonumber(v[4]) or 0
-  q.msched, q.mixed, q.rule, q.lover = tonumber(v[5]) or 0, v[6] == '1', unpack_rule(v[7]), tonumber(v[8]) or 0
+  q.msched, q.mixed, q.rule, q.lover = tonumber(v[5]) or 0, v[6] == '1', unpackRule(v[7]), tonumber(v[8]) or 0
   q.again, q.hm, q.lheld = v[9] == '1', tonumber(v[10]), tonumber(v[11]) or 0
 end
 
-local function waiting_key(q, lane)
+local function waitingKey(q, lane)
   if lane == ZERO then return B .. 'w' .. q.nr end
   return B .. 'w' .. q.nr .. ':' .. lane
 end
 
-local function rule_of(q, lane)
+local function ruleOf(q, lane)
   if lane == ZERO then return NO_RULE end
   local own = q.lover > 0 and call('HGET', B .. 'O' .. q.nr, lane)
-  return own and unpack_rule(own) or q.rule
+  return own and unpackRule(own) or q.rule
 end
 
 -- What a queue holds of a lane is one number, its bytes times HELD and how many jobs it is, so that one command counts
 -- both. It is read as text, because it may be above 2^53.
 local HELD, HELD_DIGITS = 10 ^ 8, 8
 
--- lane_size returns how many jobs the queue holds of a lane, and their bytes.
-local function lane_size(q, lane)
+-- laneSize returns how many jobs the queue holds of a lane, and their bytes.
+local function laneSize(q, lane)
   local packed = lane ~= ZERO and call('HGET', B .. 'h' .. q.nr, lane)
   if not packed then return 0, 0 end
   return tonumber(sub(packed, -HELD_DIGITS)) or 0, tonumber(sub(packed, 1, -HELD_DIGITS - 1)) or 0
 end
 
-local function in_flight(q, lane) return tonumber(call('HGET', B .. 'k' .. q.nr, lane)) or 0 end
+local function inFlight(q, lane) return tonumber(call('HGET', B .. 'k' .. q.nr, lane)) or 0 end
 
--- in_flight_limit is how many jobs of a lane may be in flight; 0 is any number.
-local function in_flight_limit(q, rule) return q.ordered and 1 or rule.mif end
+-- inFlightLimit is how many jobs of a lane may be in flight; 0 is any number.
+local function inFlightLimit(q, rule) return q.ordered and 1 or rule.mif end
 
-local function is_busy(q, lane)
-  local limit = in_flight_limit(q, rule_of(q, lane))
-  return limit > 0 and in_flight(q, lane) >= limit
+local function isBusy(q, lane)
+  local limit = inFlightLimit(q, ruleOf(q, lane))
+  return limit > 0 and inFlight(q, lane) >= limit
 end
 
--- bucket_of returns a lane's bucket as it is by the rule, and whether it was
+-- bucketOf returns a lane's bucket as it is by the rule, and whether it was
 -- another rule's before. One that delays nothing any more is as none. Its hc is the
 -- cost for which it is held.
-local function bucket_of(q, lane, rule, at)
+local function bucketOf(q, lane, rule, at)
   local l = { n = rule.n, d = rule.d, b = rule.b, tat = 0, rem = 0, last = 0, lc = 0, hc = MAX_COST,
     since = max(M.run_since, q.lheld) }
   local kept, run, moved = redis.pcall('GET', B .. 'v' .. q.nr .. ':' .. lane), '', false
@@ -114,15 +114,15 @@ local function bucket_of(q, lane, rule, at)
     l.hc = q.epoch == M.run and q.hm or q.cmax
     delay(l, l.since + HORIZON, l.hc)
   end
-  if q.receiver then l.stop = receiver.lane_stop(q, lane) end
+  if q.receiver then l.stop = receiver.stopsUntil(q, lane) end
   return l, moved
 end
 
--- cover_lane is cover of a lane's bucket. It reports whether it did anything: a hold
+-- coverLane is cover of a lane's bucket. It reports whether it did anything: a hold
 -- for that cost may be over by now.
-local function cover_lane(l, cost)
+local function coverLane(l, cost)
   if cost <= l.hc then return false end
-  local whole, rest = burst_parts(l)
+  local whole, rest = burstParts(l)
   if rest > 0 then whole = whole + 1 end
   if advance(l, l.since + HORIZON + whole, 0, cost) <= now then return false end
   l.tat, l.rem = advance(l, l.tat, l.rem, cost - l.hc)
@@ -130,7 +130,7 @@ local function cover_lane(l, cost)
   return true
 end
 
-local function keep_bucket(q, lane, l)
+local function keepBucket(q, lane, l)
   local key = B .. 'v' .. q.nr .. ':' .. lane
   if l.tat <= now then return call('DEL', key) end
   local left = ceil((l.tat - now) / 1000) + 1
@@ -138,22 +138,22 @@ local function keep_bucket(q, lane, l)
   call('SET', key, pack(LANE_BUCKET, l.n, l.d, l.b, l.tat, l.rem, l.last, l.lc, M.run, l.hc), 'PX', left)
 end
 
--- lane_next is leaky.Pacer.Next of a lane: when it lets its next job out.
-local function lane_next(l, at)
+-- laneNext is leaky.Pacer.Next of a lane: when it lets its next job out.
+local function laneNext(l, at)
   bounded(l, at + HORIZON)
-  return max(at, ready_at(l))
+  return max(at, readyAt(l))
 end
 
--- rests_until returns until when a lane rests as of an instant, and its bucket.
-local function rests_until(q, lane, rule, at)
-  if rule.n == 0 then return max(at, q.receiver and receiver.lane_stop(q, lane) or at) end
-  local l, moved = bucket_of(q, lane, rule, at)
-  if moved then keep_bucket(q, lane, l) end
-  return lane_next(l, at), l
+-- restsUntil returns until when a lane rests as of an instant, and its bucket.
+local function restsUntil(q, lane, rule, at)
+  if rule.n == 0 then return max(at, q.receiver and receiver.stopsUntil(q, lane) or at) end
+  local l, moved = bucketOf(q, lane, rule, at)
+  if moved then keepBucket(q, lane, l) end
+  return laneNext(l, at), l
 end
 
--- head_of reads the head of a record whose flags are at that byte of s.
-local function head_of(s, at)
+-- headOf reads the head of a record whose flags are at that byte of s.
+local function headOf(s, at)
   local flags, pos = byte(s, at), at + 1
   local h = { flags = flags, expires = math.huge, not_before = 0, lane = ZERO, priority = 0 }
   if bit.band(flags, EXPIRES) ~= 0 then h.expires, pos = unpack_('>I7', s, pos) end

@@ -13,7 +13,7 @@ local SETTLED = 38 -- where the last settled fence begins
 local NOBODY = '00000000' -- the epoch of no fence
 local NEVER_SETTLED = NOBODY .. string.rep('\0', 7)
 
-local function pack_lease(f)
+local function packLease(f)
   local state, lane = f.state, ''
   if f.lane ~= ZERO then state, lane = state + KEYED, f.lane end
   if f.counted then state = state + COUNTED end
@@ -25,7 +25,7 @@ local function pack_lease(f)
     f.pverdict) .. lane .. failed
 end
 
-local function unpack_lease(s)
+local function unpackLease(s)
   local f = {}
   local pos
   f.state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.client, f.bytes, f.pepoch, f.pfence, f.pverdict,

@@ -1,14 +1,14 @@
 -- needs: limits, ratechange
--- gives: carry_over, same_rules, rules_of, limits_to_keep, kept_limits
+-- gives: carryOverLimits, sameRules, rulesOf, limitsToKeep, keptLimits
 --
 -- Limits whose rules change, and what is kept of them when their queue is deleted.
 
--- carry_over gives limits by new rules the states of old ones: of an equal one; else, the first of
+-- carryOverLimits gives limits by new rules the states of old ones: of an equal one; else, the first of
 -- those that are left over the first, of the same kind. So a change is no way around them.
-local function carry_over(rules, old)
+local function carryOverLimits(rules, old)
   local limits, taken, paces, quotas = {}, {}, {}, {}
   for i, rule in ipairs(rules) do
-    local l = limit_of(rule, {})
+    local l = limitOf(rule, {})
     for k, before in ipairs(old) do
       if not taken[k] and before.name == l.name then
         taken[k], l.follows = true, true
@@ -30,10 +30,10 @@ local function carry_over(rules, old)
     elseif before then
       -- As leaky.Quota.Follow: one from which a job was let out ahead was full, or is over but for that.
       local ends, used = window(before, now)
-      local present = end_of(l, now)
-      if ends > now and ends == end_of(before, now) then
+      local present = endOf(l, now)
+      if ends > now and ends == endOf(before, now) then
         l.ends_at, l.used = present, used
-      elseif ends > now and ends == end_of(l, present) then
+      elseif ends > now and ends == endOf(l, present) then
         l.ends_at, l.used = ends, used
       elseif ends > now then
         l.ends_at, l.used = present, max(used, l.max)
@@ -43,33 +43,33 @@ local function carry_over(rules, old)
   return limits
 end
 
--- same_rules reports whether limits are by the same rules; a calendar that goes on further is no other.
-local function same_rules(limits, others)
+-- sameRules reports whether limits are by the same rules; a calendar that goes on further is no other.
+local function sameRules(limits, others)
   for i = 1, max(#limits, #others) do
     if not (limits[i] and others[i]) or limits[i].name ~= others[i].name then return false end
   end
   return true
 end
 
-local function rules_of(limits)
+local function rulesOf(limits)
   local rules = {}
   for i, l in ipairs(limits) do rules[i] = { l.name, l.n, l.d, l.b, l.max, l.period, l.phase, l.ends } end
   return cmsgpack.pack(rules)
 end
 
--- limits_to_keep is what a grave remembers of limits, and until when one of them delays anything.
-local function limits_to_keep(q)
+-- limitsToKeep is what a grave remembers of limits, and until when one of them delays anything.
+local function limitsToKeep(q)
   if not q.limits then return '', 0 end
   local until_ = 0
   for _, l in ipairs(q.limits) do
     if l.max > 0 then until_ = max(until_, (window(l, now))) else until_ = max(until_, l.tat + 1, l.last) end
   end
-  return cmsgpack.pack({ rules_of(q.limits), states_of(q.limits) }), until_
+  return cmsgpack.pack({ rulesOf(q.limits), limitStates(q.limits) }), until_
 end
 
--- kept_limits returns the limits that a grave remembers.
-local function kept_limits(grave)
+-- keptLimits returns the limits that a grave remembers.
+local function keptLimits(grave)
   if grave == '' then return {} end
   local kept = cmsgpack.unpack(grave)
-  return unpack_limits(kept[1], kept[2])
+  return unpackLimits(kept[1], kept[2])
 end

@@ -10,8 +10,8 @@
 local MEMORY_SHARE, MEMORY_MARGIN, MOST_MARGIN = 4, 10, 2 ^ 30 -- a quarter; a tenth, at most 1 GiB
 local NEARLY_OUT = 'nearly out of memory: what is left is for what frees some'
 
--- memory_full reports whether nothing may come in.
-local function memory_full()
+-- memoryFull reports whether nothing may come in.
+local function memoryFull()
   if now < M.memory_until then return M.memory_left < 1 end
   local info = call('INFO', 'memory')
   local function number(field) return tonumber(string.match(info, '\n' .. field .. ':(%d+)')) or 0 end

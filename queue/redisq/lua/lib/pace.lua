@@ -7,7 +7,7 @@ local function advance(q, tat, rem, cost)
   return tat + cost * floor(q.d / q.n) + floor(rem / q.n), rem % q.n
 end
 
-local function burst_parts(q) return advance(q, 0, 0, q.b - 1) end
+local function burstParts(q) return advance(q, 0, 0, q.b - 1) end
 
 -- bounded brings a bucket's state within what it can be at an instant a horizon before latest: now, unless said.
 local function bounded(q, latest)
@@ -19,30 +19,30 @@ local function bounded(q, latest)
   end
   q.rem = min(max(q.rem, 0), q.n - 1)
   q.lc = min(max(q.lc, 0), MAX_COST)
-  local whole, rest = burst_parts(q)
+  local whole, rest = burstParts(q)
   local tat, rem = advance(q, q.last + whole, rest, q.lc)
   if q.tat > tat or (q.tat == tat and q.rem > rem) then q.tat, q.rem = tat, rem end
 end
 
--- bucket_ready_at is when the bucket alone lets the next job out, whether or not that is over.
-local function bucket_ready_at(q)
+-- bucketReadyAt is when the bucket alone lets the next job out, whether or not that is over.
+local function bucketReadyAt(q)
   if q.n == 0 then return q.tat end
-  local whole, rest = burst_parts(q)
+  local whole, rest = burstParts(q)
   local d = q.tat - whole
   if q.rem > rest then d = d + 1 end
   return d
 end
 
--- ready_at is when the bucket and all limits let the next job out, as seen from an instant (now, unless said), and the
+-- readyAt is when the bucket and all limits let the next job out, as seen from an instant (now, unless said), and the
 -- queue's stop is over. The stop of a parent holds up its own jobs only.
-local function ready_at(q, at)
-  local d = bucket_ready_at(q)
-  if q.limits then d = limits.all_ready_at(q, d, at) end
+local function readyAt(q, at)
+  local d = bucketReadyAt(q)
+  if q.limits then d = limits.allReadyAt(q, d, at) end
   if q.stop and q.group ~= q then d = max(d, q.stop) end
   return d
 end
 
-local function next_departure(q)
+local function nextDeparture(q)
   bounded(q)
-  return max(now, ready_at(q))
+  return max(now, readyAt(q))
 end

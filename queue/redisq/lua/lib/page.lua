@@ -1,8 +1,8 @@
 -- Where in a sorted set a page begins.
 
--- comes_after reports whether a comes after b in the order of their bytes, which is
+-- comesAfter reports whether a comes after b in the order of their bytes, which is
 -- that of Redis. Lua would compare by the server's locale.
-local function comes_after(a, b)
+local function comesAfter(a, b)
   for i = 1, min(#a, #b) do
     local x, y = byte(a, i), byte(b, i)
     if x ~= y then return x > y end
@@ -10,20 +10,20 @@ local function comes_after(a, b)
   return #a > #b
 end
 
--- rank_after returns the rank of the first member of a set that stands behind a place in
+-- rankAfter returns the rank of the first member of a set that stands behind a place in
 -- it, whether or not something still has that place.
-local function rank_after(key, score, member)
+local function rankAfter(key, score, member)
   local low = call('ZCOUNT', key, '-inf', string.format('(%.0f', score))
   local high = call('ZCOUNT', key, '-inf', string.format('%.0f', score))
   while low < high do
     local middle = floor((low + high) / 2)
-    if comes_after(call('ZRANGE', key, middle, middle)[1], member) then high = middle else low = middle + 1 end
+    if comesAfter(call('ZRANGE', key, middle, middle)[1], member) then high = middle else low = middle + 1 end
   end
   return low
 end
 
--- lanes_after yields the lanes of a queue behind one, a few at a time.
-local function lanes_after(q, lane)
+-- lanesAfter yields the lanes of a queue behind one, a few at a time.
+local function lanesAfter(q, lane)
   local found, at = {}, 0
   return function()
     if not q.laned then return nil end

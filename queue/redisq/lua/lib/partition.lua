@@ -1,13 +1,13 @@
 -- The partition: its clock, the run of its server, its totals, and who watches it.
 --
 -- Redis does not roll a script back, so the types of the keys that a call will write are checked before it writes the
--- first (invariant 10): begin() looks at those of the partition, check_keys() at those of a queue. Where calls are many
+-- first (invariant 10): begin() looks at those of the partition, checkKeys() at those of a queue. Where calls are many
 -- and a queue is plain, it is skipped but for the queue's first visit after a reserve noticed a new run of the server,
 -- and for appends and settlements between the two; such a call reads each key that it needs before it writes. Numbers
 -- stay below 2^53, where a double is exact.
 
--- error_text returns what pcall caught, as one line that begins with a code.
-local function error_text(e)
+-- errorText returns what pcall caught, as one line that begins with a code.
+local function errorText(e)
   if type(e) == 'table' then return tostring(e.err) end
   return 'ERR ' .. tostring(e)
 end
@@ -15,8 +15,8 @@ end
 local M, was -- the fields of the partition's hash (see fields.go), by name and as they were read
 
 local function begin()
-  check_slot()
-  M, was = read_partition()
+  checkSlot()
+  M, was = readPartition()
   if not M then raise('NOSTORE', B .. ' holds no penstock store') end
   if M.first_expiry > 0 then call('ZCARD', B .. 'T') end
   M.off = clock(M.clk, M.off)
@@ -29,7 +29,7 @@ end
 -- finish writes the fields that have changed.
 local function finish()
   M.clk = now
-  local is, args = pack_partition(M), {}
+  local is, args = packPartition(M), {}
   for i = 1, #PARTITION do
     if is[i] ~= was[i] then
       args[#args + 1] = PARTITION[i]
@@ -44,16 +44,16 @@ local function publish(channel, message)
   call('PUBLISH', sub(B, 1, string.find(B, '{', 1, true) - 1) .. channel, message)
 end
 
-local function wake(client) publish(':wake', string.match(B, '{(%d+)}') .. ' ' .. client) end
+local function publishWake(client) publish(':wake', string.match(B, '{(%d+)}') .. ' ' .. client) end
 
--- wake_for is called when something of q can depart, or is to be looked at, from an instant on: the watcher is woken
+-- wakeFor is called when something of q can depart, or is to be looked at, from an instant on: the watcher is woken
 -- unless it asks by then, and is taken to ask at once, so that one wake is enough. Without q it is the partition that
 -- is to be looked at. A watcher that is overdue is dead; while nobody watches, everybody is woken, four times a second
 -- at most. For a pull queue those are woken who asked for its jobs.
-local function wake_for(at, q)
+local function wakeFor(at, q)
   if q and q.pull then
     if at < (tonumber(call('HGET', B .. 'q' .. q.nr, 'polled')) or 0) then
-      wake(' ' .. q.name)
+      publishWake(' ' .. q.name)
       call('HSET', B .. 'q' .. q.nr, 'polled', now)
     end
     return
@@ -62,11 +62,11 @@ local function wake_for(at, q)
   if M.watcher ~= '' and now >= M.watcher_at + patience then M.watcher = '' end
   if M.watcher == '' then
     if now >= M.watcher_at then
-      wake('')
+      publishWake('')
       M.watcher_at = now + OVERDUE
     end
   elseif M.watcher ~= OFFERED and at < M.watcher_at then
-    wake(M.watcher)
+    publishWake(M.watcher)
     M.watcher_at = now
   end
 end

@@ -1,6 +1,6 @@
--- Whether a queue is paused, as it is kept: '1', until when in us, or ''. See read_pause in queue.lua.
+-- Whether a queue is paused, as it is kept: '1', until when in us, or ''. See readPause in queue.lua.
 
-local function set_pause(q, kept)
+local function setPause(q, kept)
   set(q, 'pause', kept)
-  read_pause(q, kept)
+  readPause(q, kept)
 end

@@ -1,16 +1,16 @@
 -- A queue: what is read of it in nearly every call, and how what has changed is written back.
 
--- check_expiry_keys is check_keys for the keys of jobs that expire. It is called before a queue gets its first such
+-- checkExpiryKeys is checkKeys for the keys of jobs that expire. It is called before a queue gets its first such
 -- job, too.
-local function check_expiry_keys(nr)
+local function checkExpiryKeys(nr)
   call('ZCARD', B .. 'T')
   call('ZCARD', B .. 'T' .. nr)
 end
 
-local scheduling_checked -- whether check_keys has looked at the sets of the partition that all its queues stand on
+local scheduling_checked -- whether checkKeys has looked at the sets of the partition that all its queues stand on
 
--- check_keys raises unless the keys of a queue have the right types, and the agenda, the timers and the leases.
-local function check_keys(q)
+-- checkKeys raises unless the keys of a queue have the right types, and the agenda, the timers and the leases.
+local function checkKeys(q)
   local nr = q.nr
   if not scheduling_checked then
     call('ZCARD', B .. 'a')
@@ -23,16 +23,16 @@ local function check_keys(q)
   call('HLEN', B .. 'f' .. nr)
   call('LLEN', B .. 'e' .. nr)
   call('LLEN', B .. 'r' .. nr)
-  if q.expiring then check_expiry_keys(nr) end
+  if q.expiring then checkExpiryKeys(nr) end
 end
 
--- agenda_key is the key of the agenda ('a') or the timers ('s') that a queue stands on.
-local function agenda_key(q, which) return B .. (q.pull and 'p' or '') .. which end
+-- agendaKey is the key of the agenda ('a') or the timers ('s') that a queue stands on.
+local function agendaKey(q, which) return B .. (q.pull and 'p' or '') .. which end
 
--- read_pause reads a field that is '1' or, in us, until when the queue is paused. When that is over the queue is still
+-- readPause reads a field that is '1' or, in us, until when the queue is paused. When that is over the queue is still
 -- asleep, until a reserve or whoever changes it has seen to it: nothing else puts it back on the agenda. lapsed is then
 -- when the pause was over.
-local function read_pause(q, field)
+local function readPause(q, field)
   q.asleep, q.paused, q.till, q.lapsed = field ~= '', field == '1', nil, nil
   local till = not q.paused and tonumber(field)
   if not till then return end
@@ -41,27 +41,27 @@ end
 
 -- Each makes a part of the script (see parts.lua) and then calls the first function of it; nil where a script has no
 -- such part.
-local with_lanes, with_limits, with_receiver, with_rules, expire_due, visit_one, adapt_rate
-local log_lapse, write_audit, announce_room
+local withLanes, withLimits, withReceiver, withRules, expireDue, visitOne, adaptRate
+local logLapse, writeAudit, announceRoom
 
 -- load returns a queue by its number, or nil. Its fields are in fields.go.
 local function load(nr)
-  local q = read_queue(nr)
+  local q = readQueue(nr)
   if not q then return nil end
   if q.pull then
     call('ZCARD', B .. 'pa')
     call('ZCARD', B .. 'ps')
   end
-  if q.pause ~= '' then read_pause(q, q.pause) end
-  if q.laned and with_lanes then with_lanes(q) end
-  if q.also and with_limits then with_limits(q) end
-  if q.said and with_receiver then with_receiver(q) end
+  if q.pause ~= '' then readPause(q, q.pause) end
+  if q.laned and withLanes then withLanes(q) end
+  if q.also and withLimits then withLimits(q) end
+  if q.said and withReceiver then withReceiver(q) end
   return q
 end
 
-local function number_of(name) return call('HGET', B .. 'n', name) end
+local function numberOf(name) return call('HGET', B .. 'n', name) end
 
-local function backlogged(q) return q.deferred + q.behind > 0 end
+local function hasBacklog(q) return q.deferred + q.behind > 0 end
 
 -- set changes a field of q, which save will write.
 local function set(q, field, value)
@@ -77,7 +77,7 @@ end
 
 local function save(q)
   local args = {}
-  pack_changed(q, q.changes, args)
+  packChanged(q, q.changes, args)
   for field in pairs(q.changes) do
     args[#args + 1] = field
     args[#args + 1] = q[field]

@@ -1,6 +1,6 @@
 -- needs: pace, stopcauses
--- gives: load_receiver, close_circuit, succeed, fail, stop_for, throttle, accept, lane_stop, stop_lane, rise
--- gives: note_departure, resume
+-- gives: loadReceiver, closeCircuit, succeed, fail, stopFor, throttle, accept, stopsUntil, stopLane, rise
+-- gives: noteDeparture, resume
 --
 -- What a receiver has said that lasts: the queue's stop, the stops of its lanes, and the circuit.
 --
@@ -12,8 +12,8 @@
 
 local MOST_HELD = 86400 * SECOND
 
--- load_receiver loads q.receiver.
-local function load_receiver(q)
+-- loadReceiver loads q.receiver.
+local function loadReceiver(q)
   if q.receiver then return end
   local v = q.said and cmsgpack.unpack(q.said) or {}
   q.receiver = { stop = tonumber(v[1]) or 0, cause = tostring(v[2] or ''), lanes = tonumber(v[3]) or 0,
@@ -27,7 +27,7 @@ local function load_receiver(q)
   q.stop = q.receiver.stop > 0 and q.receiver.stop or nil
 end
 
-local function save_receiver(q)
+local function saveReceiver(q)
   local h = q.receiver
   q.stop = h.stop > 0 and h.stop or nil
   local nothing = h.stop == 0 and h.failures == 0 and h.opened == 0 and h.lanes <= now and h.spared == 0
@@ -35,24 +35,24 @@ local function save_receiver(q)
     h.fault, h.spared, h.till }))
 end
 
--- stop_until stops a queue until an instant, unless it stops for longer already. Returns for how long.
-local function stop_until(q, at, cause, why)
+-- stopUntil stops a queue until an instant, unless it stops for longer already. Returns for how long.
+local function stopUntil(q, at, cause, why)
   local h = q.receiver
   if at <= max(h.stop, now) then return 0 end
   h.stop, h.cause, h.why = at, cause, why
   return at - now
 end
 
--- clear_circuit closes an open circuit in memory, close_circuit also in the store.
-local function clear_circuit(q)
+-- clearCircuit closes an open circuit in memory, closeCircuit also in the store.
+local function clearCircuit(q)
   local h = q.receiver
   h.opened, h.fault, h.failures = 0, '', 0
   if h.cause == STOP_DOWN then h.stop, h.cause, h.why = now, '', '' end
 end
 
-local function close_circuit(q)
-  clear_circuit(q)
-  save_receiver(q)
+local function closeCircuit(q)
+  clearCircuit(q)
+  saveReceiver(q)
 end
 
 -- succeed notes an answer of a target that is up. Returns 1 if that closes the circuit.
@@ -61,8 +61,8 @@ local function succeed(q)
   if h.failures == 0 and h.opened == 0 then return 0 end
   local closes = h.opened > 0
   h.failures = 0
-  if closes then clear_circuit(q) end
-  save_receiver(q)
+  if closes then clearCircuit(q) end
+  saveReceiver(q)
   return closes and 1 or 0
 end
 
@@ -75,18 +75,18 @@ local function fail(q, reason)
   local most, least = string.match(circuit, '^(%d+) (%d+)')
   if most and h.failures >= tonumber(most) then
     opens, h.opened, h.probe = true, now, tonumber(least)
-    stopped = stop_until(q, now + h.probe, STOP_DOWN, reason)
+    stopped = stopUntil(q, now + h.probe, STOP_DOWN, reason)
   elseif h.opened > 0 and h.cause == STOP_DOWN then
     h.why = reason
   end
-  save_receiver(q)
+  saveReceiver(q)
   return stopped, opens and 1 or 0
 end
 
--- stop_for stops a queue for as long as the receiver asked. Returns for how long it stops by that.
-local function stop_for(q, after, reason)
-  local stopped = stop_until(q, now + min(after, MOST_HELD), STOP_THROTTLED, reason)
-  if stopped > 0 then save_receiver(q) end
+-- stopFor stops a queue for as long as the receiver asked. Returns for how long it stops by that.
+local function stopFor(q, after, reason)
+  local stopped = stopUntil(q, now + min(after, MOST_HELD), STOP_THROTTLED, reason)
+  if stopped > 0 then saveReceiver(q) end
   return stopped
 end
 
@@ -100,9 +100,9 @@ local function throttle(q, id, departed, after, reason)
     wait = min(60, 2 ^ min(h.spared, 10)) * SECOND
     wait = wait + floor(wait / 4 * tonumber(sub(redis.sha1hex(id), 1, 4), 16) / 65536)
   end
-  local stopped = stop_until(q, now + wait, STOP_THROTTLED, reason)
+  local stopped = stopUntil(q, now + wait, STOP_THROTTLED, reason)
   h.spared, h.till = h.spared + 1, h.stop
-  save_receiver(q)
+  saveReceiver(q)
   return stopped
 end
 
@@ -111,44 +111,44 @@ local function accept(q, departed)
   local h = q.receiver
   if h.spared == 0 or departed < h.till then return end
   h.spared, h.till = 0, 0
-  save_receiver(q)
+  saveReceiver(q)
 end
 
 -- The stop of a lane has a key of its own, which lasts while it matters.
-local function stop_key(q, lane) return B .. 'S' .. q.nr .. ':' .. lane end
+local function stopKey(q, lane) return B .. 'S' .. q.nr .. ':' .. lane end
 
--- lane_stop returns until when a lane stops, or nil.
-local function lane_stop(q, lane)
+-- stopsUntil returns until when a lane stops, or nil.
+local function stopsUntil(q, lane)
   if q.receiver.lanes <= now or lane == ZERO then return nil end
-  local at = redis.pcall('GET', stop_key(q, lane))
+  local at = redis.pcall('GET', stopKey(q, lane))
   return type(at) == 'string' and tonumber(at) or nil
 end
 
--- stop_lane is stop_for a lane, whose rule is given.
-local function stop_lane(q, lane, rule, after)
+-- stopLane is stopFor a lane, whose rule is given.
+local function stopLane(q, lane, rule, after)
   local h, at = q.receiver, now + min(after, MOST_HELD)
-  if at <= max(lane_stop(q, lane) or 0, now) then return 0 end
+  if at <= max(stopsUntil(q, lane) or 0, now) then return 0 end
   -- A burst earns nothing while the lane is stopped: the key lasts for what a full burst spans, too.
   local over = at + (rule.n > 0 and ceil((rule.b - 1) * rule.d / rule.n) + 1 or 0)
   local left = ceil((over - now) / 1000) + 1
   if ARGV[1] ~= '' then left = left + 3600000 end -- a simulated clock may stand still
-  call('SET', stop_key(q, lane), at, 'PX', left)
+  call('SET', stopKey(q, lane), at, 'PX', left)
   h.lanes = max(h.lanes, over)
-  save_receiver(q)
+  saveReceiver(q)
   return at - now
 end
 
 -- rise is leaky.Pacer.Rise: the bucket has earned nothing before an instant.
 local function rise(b, at)
-  local whole, rest = burst_parts(b)
+  local whole, rest = burstParts(b)
   if b.tat < at + whole or b.tat == at + whole and b.rem < rest then
     b.tat, b.rem, b.last = at + whole, rest, max(b.last, at)
   end
 end
 
--- note_departure is called for a job that is about to be granted at d. A queue that was stopped has earned nothing
+-- noteDeparture is called for a job that is about to be granted at d. A queue that was stopped has earned nothing
 -- meanwhile, and while the circuit is open that job is a probe.
-local function note_departure(q, d)
+local function noteDeparture(q, d)
   local h = q.receiver
   rise(q, q.stop)
   for _, l in ipairs(q.limits or {}) do
@@ -160,16 +160,16 @@ local function note_departure(q, d)
     h.probe = min(2 * h.probe, tonumber(longest) or h.probe)
     h.stop, h.cause, h.why = d + h.probe, STOP_DOWN, h.fault
   end
-  save_receiver(q)
+  saveReceiver(q)
 end
 
 -- resume ends the stop, the circuit and the throttling of a queue, and reports whether there was anything to end.
 local function resume(q)
   local h = q.receiver
   if h.opened == 0 and h.stop <= now and h.spared == 0 then return false end
-  if h.opened > 0 then clear_circuit(q) end
+  if h.opened > 0 then clearCircuit(q) end
   if h.stop > now then h.stop, h.cause, h.why = now, '', '' end
   h.spared, h.till = 0, 0
-  save_receiver(q)
+  saveReceiver(q)
   return true
 end

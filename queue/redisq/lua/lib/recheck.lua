@@ -2,8 +2,8 @@
 --
 -- B has them in the field recheck: ' NR UNTIL NR UNTIL '.
 
--- recheck_until returns until when at least a rule is on such a list, or nil.
-local function recheck_until(list, nr) return tonumber(string.match(list, ' ' .. nr .. ' (%d+) ')) end
+-- recheckUntil returns until when at least a rule is on such a list, or nil.
+local function recheckUntil(list, nr) return tonumber(string.match(list, ' ' .. nr .. ' (%d+) ')) end
 
 -- recheck puts a rule on the list; without an instant it takes it off.
 local function recheck(nr, till)
@@ -12,8 +12,8 @@ local function recheck(nr, till)
   if list == ' ' then call('HDEL', B, 'recheck') else call('HSET', B, 'recheck', list) end
 end
 
--- forget_keys forgets what keys a rule holds.
-local function forget_keys(nr)
+-- forgetKeys forgets what keys a rule holds.
+local function forgetKeys(nr)
   call('UNLINK', B .. 'W' .. nr)
   recheck(nr)
 end

@@ -3,13 +3,13 @@
 -- A call of reserve: who asks, and what the answer is put together from.
 
 begin()
-check_run()
+checkRun()
 local most_bytes, grant_key = tonumber(ARGV[7]), B .. 'g:' .. ARGV[2]
 local last = call('GET', grant_key)
 if last then last = cmsgpack.unpack(last) end
 if ARGV[9] ~= '' then
-  pulled = number_of(ARGV[9])
-  local q = pulled and read_queue(pulled)
+  pulled = numberOf(ARGV[9])
+  local q = pulled and readQueue(pulled)
   if not q then return { -1 } end
   -- One that repeats a request is answered whatever has become of the queue's spec.
   if not q.pull and (not last or tonumber(ARGV[5]) > last[1]) then return { -2 } end
@@ -27,9 +27,9 @@ if not me then
   call('HDEL', B .. 'k', (seq - 1000) % 65535 + 1)
 end
 
--- rows_of returns where the answer says what is granted of a queue, with fences of this run or another epoch. All is
+-- rowsOf returns where the answer says what is granted of a queue, with fences of this run or another epoch. All is
 -- there in the order in which it was granted.
-local function rows_of(q, epoch)
+local function rowsOf(q, epoch)
   if answering ~= q.nr then
     answers[#answers + 1] = { q.name, q.rev, q.lease, epoch or M.run, {} }
     answering = q.nr

@@ -1,13 +1,13 @@
 -- needs: knownkeys
--- gives: is_new, no_room, came, keep_keys, went
+-- gives: isNew, noRoom, came, keepKeys, went
 --
 -- Of take, and of append where a queue asks its jobs: how many keys a rule holds. It is made when a call meets a key
 -- that may be new.
 --
 -- B WNR is a zset with an entry for each key that the rule holds: the 16 bytes of its digest and one of its rarity. The
 -- score is when the key was expected to be fresh again. Using a key does not move its entry, so the score may be too
--- early. look_at checks entries whose score has passed. It moves those of keys that are still in use, and removes those
--- whose tally has expired. A tally that is a text outlives its recovery by up to a SPAN (see keep in tallies.lua);
+-- early. lookAt checks entries whose score has passed. It moves those of keys that are still in use, and removes those
+-- whose tally has expired. A tally that is a text outlives its recovery by up to a SPAN (see keep in tally.lua);
 -- such a one is removed together with its entry, but only if the rule needs the room.
 --
 -- So a key whose tally stands has its entry, even if the tally is fresh by now, and using it costs no command here.
@@ -29,11 +29,11 @@ local FEW = 8 -- entries that are looked at together for each new key
 local SELDOM = 4 -- a sample that is far from full is counted by the keys of a rarity of so much more, one of 16
 
 local crowds = {} -- what is known of each rule's zset
-local removed = {} -- keys whose tallies look_at has removed: what is in hand of them counts for nothing
+local removed = {} -- keys whose tallies lookAt has removed: what is in hand of them counts for nothing
 local budget = SEEK -- what is left of that
 local numbers, numbered -- of the keys in hand, and which these are
 
-local function crowd_of(key)
+local function crowdOf(key)
   local rule = sub(key, 1, -18)
   local c = crowds[rule]
   if c then return c end
@@ -52,13 +52,13 @@ local function crowd_of(key)
     end
   end
   c.due = #first == 2 * FEW + 2 and tonumber(first[#first]) <= now - SPAN
-  c.recheck = list and recheck_until(list, nr)
+  c.recheck = list and recheckUntil(list, nr)
   crowds[rule] = c
   return c
 end
 
--- left_in_hand returns the time until a key is fresh if it was taken from.
-local function left_in_hand(key)
+-- leftInHand returns the time until a key is fresh if it was taken from.
+local function leftInHand(key)
   if numbered ~= hand_left then
     numbers, numbered = {}, hand_left
     for i = 1, hand_count do numbers[ARGV[hand_first + i - 1]] = i end
@@ -70,15 +70,15 @@ local function member(key, level) return sub(key, -16) .. string.char(level) end
 
 local function count(c) c.n = call('ZCARD', c.key) - (c.level > 0 and 1 or 0) end
 
-local function is_full(c, l)
+local function isFull(c, l)
   if l.keys > 2 * SAMPLE * 2 ^ c.level then return false end -- the sample is thinned long before
   if not c.n then count(c) end
   return c.n * 2 ^ c.level >= l.keys
 end
 
--- look_at checks some entries whose score has passed by an instant, and returns how many. With make_room it removes
+-- lookAt checks some entries whose score has passed by an instant, and returns how many. With make_room it removes
 -- fresh tallies that stand, too.
-local function look_at(c, l, kind, by, most, make_room)
+local function lookAt(c, l, kind, by, most, make_room)
   local members = call('ZRANGEBYSCORE', c.key, 0, by, 'LIMIT', 0, most)
   c.due = #members == most
   if not members[1] then return 0 end
@@ -89,8 +89,8 @@ local function look_at(c, l, kind, by, most, make_room)
     local key, _, left = keys[i], nil, 0
     if kind.rest then
       left = kind.rest(l, key)
-    elseif left_in_hand(key) then
-      left = left_in_hand(key)
+    elseif leftInHand(key) then
+      left = leftInHand(key)
     elseif texts[i] then
       _, left = kind.back(l, texts[i], 0)
     end
@@ -112,23 +112,23 @@ local function look_at(c, l, kind, by, most, make_room)
   return #members
 end
 
--- is_new reports whether a key that counts must ask for room. It need not be asked about a tally that is not fresh or,
+-- isNew reports whether a key that counts must ask for room. It need not be asked about a tally that is not fresh or,
 -- unless there is doubt, stands.
-local function is_new(l, kind, key, tally)
+local function isNew(l, kind, key, tally)
   if type(tally) == 'table' or not tally or tally == '' or removed[key] then return true end
-  if not list or not crowd_of(key).recheck then return false end
+  if not list or not crowdOf(key).recheck then return false end
   local _, left = kind.back(l, tally, 0)
   return left == 0
 end
 
--- no_room returns how long it is until there is room for another key, or nil if there is.
-local function no_room(l, kind, key, level)
-  local c = crowd_of(key)
-  local full = is_full(c, l)
+-- noRoom returns how long it is until there is room for another key, or nil if there is.
+local function noRoom(l, kind, key, level)
+  local c = crowdOf(key)
+  local full = isFull(c, l)
   if full and not c.sought then
     c.sought = true
-    budget = budget - look_at(c, l, kind, now, max(FEW, budget), true)
-    full = is_full(c, l)
+    budget = budget - lookAt(c, l, kind, now, max(FEW, budget), true)
+    full = isFull(c, l)
   end
   if not full then
     if c.recheck and c.recheck <= now then
@@ -164,20 +164,20 @@ end
 
 -- The zset outlives the tallies. It is kept for longer than they last, from each new key on, and each time that a use
 -- moves the end of a key into another slot.
-local function keep_keys(l, key)
+local function keepKeys(l, key)
   local nr = sub(key, #B + 2, -18)
-  local till = list and recheck_until(list, nr) or 0
+  local till = list and recheckUntil(list, nr) or 0
   call('PEXPIRE', B .. 'W' .. nr, lasting(max(2 * l.slot, till - now) + l.slot + SPAN))
 end
 
 -- came enters a new key, which is fresh after some time.
 local function came(l, kind, key, level, left)
-  local c = crowd_of(key)
+  local c = crowdOf(key)
   if level >= c.level then
-    if c.due then look_at(c, l, kind, now - SPAN, FEW) end
+    if c.due then lookAt(c, l, kind, now - SPAN, FEW) end
     local n = call('ZADD', c.key, now + left, member(key, level))
     if not c.kept then
-      keep_keys(l, key)
+      keepKeys(l, key)
       c.kept = true
     end
     if c.n then
@@ -192,7 +192,7 @@ end
 
 -- went is for a key of which something was given back: that is fresh after some time, or now.
 local function went(key, level, left)
-  local c = crowd_of(key)
+  local c = crowdOf(key)
   if level < c.level then return end
   if left > 0 then
     call('ZADD', c.key, 'XX', now + left, member(key, level))

@@ -2,29 +2,29 @@
 --
 -- A queue that names rules of its group has their names in ruled, with spaces between them.
 
-local function rule_key(name) return B .. 'U:' .. name end
-local function is_field(name) return 'u:' .. name end
-local function group_of(name) return string.match(name, '^[^.]*') end
+local function ruleKey(name) return B .. 'U:' .. name end
+local function isField(name) return 'u:' .. name end
+local function groupOf(name) return string.match(name, '^[^.]*') end
 
--- check_rule_keys raises unless the keys that all rules share are of the types that they must be.
-local function check_rule_keys()
+-- checkRuleKeys raises unless the keys that all rules share are of the types that they must be.
+local function checkRuleKeys()
   call('ZCARD', B .. 'U')
   call('HLEN', B .. 'F')
 end
 
-local function next_number() return call('HINCRBY', B, 'rseq', 1) end
+local function nextNumber() return call('HINCRBY', B, 'rseq', 1) end
 
 -- A server that lost its last writes gives the same numbers again: so the instant goes with what others know a rule, or
 -- a ruleset, by.
-local function known_by(numbers) return string.format('%s %.0f', numbers, now) end
+local function knownBy(numbers) return string.format('%s %.0f', numbers, now) end
 
--- is_now is by what a rule is known from now on; salt decides which of its keys are rare (see rulekeys.lua).
-local function is_now(name, nr, rev, salt)
-  call('HSET', B, is_field(name), known_by(nr .. ' ' .. rev .. ' ' .. salt))
+-- isNow is by what a rule is known from now on; salt decides which of its keys are rare (see rulekeys.lua).
+local function isNow(name, nr, rev, salt)
+  call('HSET', B, isField(name), knownBy(nr .. ' ' .. rev .. ' ' .. salt))
 end
 
--- asked_anew is for a group whose queues ask their jobs something else from now on.
-local function asked_anew(group) call('HSET', B .. 'F', group, known_by(next_number())) end
+-- askedAnew is for a group whose queues ask their jobs something else from now on.
+local function askedAnew(group) call('HSET', B .. 'F', group, knownBy(nextNumber())) end
 
 -- askers returns, for each rule of a group that is asked, the queues that name it, in order; and how many queues there
 -- are.

@@ -1,11 +1,11 @@
 -- The run of the server.
 
--- run_id names this run of the server. One that was restarted, or took over from its master, may have lost its last
+-- runId names this run of the server. One that was restarted, or took over from its master, may have lost its last
 -- writes, so the run is the epoch of fences and buckets. run_since is when it was first seen; 0 in the run in which
 -- the store was made.
-local function run_id() return sub(string.match(call('INFO', 'server'), 'run_id:(%x+)'), 1, 8) end
+local function runId() return sub(string.match(call('INFO', 'server'), 'run_id:(%x+)'), 1, 8) end
 
-local function check_run()
-  local run = run_id()
+local function checkRun()
+  local run = runId()
   if run ~= M.run then M.run, M.run_since = run, now end
 end

@@ -16,39 +16,39 @@ if ARGV[10] then
   end
 end
 
-function shares.used_up(nr) return (shares.left[nr] or 1) <= 0 end
+function shares.usedUp(nr) return (shares.left[nr] or 1) <= 0 end
 
 function shares.use(nr)
   if shares.left[nr] then shares.left[nr] = shares.left[nr] - 1 end
 end
 
-function shares.fall_short(nr) shares.short[#shares.short + 1] = shares.names[nr] end
+function shares.fallShort(nr) shares.short[#shares.short + 1] = shares.names[nr] end
 
 function shares.pass(nr)
   shares.passed[nr], shares.count = true, shares.count + 1
 end
 
--- pass_over reports whether a queue that is due is left to other clients. A parent's number stands for its group.
-function shares.pass_over(nr)
-  if not shares.used_up(nr) then return false end
+-- passOver reports whether a queue that is due is left to other clients. A parent's number stands for its group.
+function shares.passOver(nr)
+  if not shares.usedUp(nr) then return false end
   local also = redis.pcall('HGET', B .. 'q' .. nr, 'also')
   if type(also) == 'string' and string.match(also, ':(.*)$') == nr then return false end
   shares.pass(nr)
-  shares.fall_short(nr)
+  shares.fallShort(nr)
   return true
 end
 
--- pass_over_spent does so after a visit, if more is due.
-function shares.pass_over_spent(nr)
-  local e = shares.used_up(nr) and tonumber(call('ZSCORE', B .. 'a', nr))
+-- passOverUsedUp does so after a visit, if more is due.
+function shares.passOverUsedUp(nr)
+  local e = shares.usedUp(nr) and tonumber(call('ZSCORE', B .. 'a', nr))
   if e and e <= now + HORIZON then
     shares.pass(nr)
-    shares.fall_short(nr)
+    shares.fallShort(nr)
   end
 end
 
--- head is when something can depart that the client may have.
-function shares.head()
+-- firstDeparture is when something can depart that the client may have.
+function shares.firstDeparture()
   local found = call('ZRANGE', B .. 'a', 0, shares.count, 'WITHSCORES')
   for i = 1, #found, 2 do
     if not shares.passed[found[i]] then return min(tonumber(found[i + 1]), shares.first or math.huge) end
@@ -56,8 +56,8 @@ function shares.head()
   return shares.first
 end
 
--- news reports whether a queue is short that was not at the client's last request.
-function shares.news()
+-- noteShort reports whether a queue is short that was not at the client's last request.
+function shares.noteShort()
   local before = {}
   for _, name in ipairs(last and last[4] or {}) do before[name] = true end
   for _, name in ipairs(shares.short) do

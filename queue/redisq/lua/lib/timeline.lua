@@ -4,8 +4,8 @@
 
 local TIMELINE, ANSWER = 20, 200 -- so many attempts are kept: the first and the latest; so much of an answer
 
--- add_attempt adds the attempt that ends now to the timeline of a lease record.
-local function add_attempt(f, outcome, answer)
+-- addAttempt adds the attempt that ends now to the timeline of a lease record.
+local function addAttempt(f, outcome, answer)
   local name = f.client and f.client > 0 and redis.pcall('HGET', B .. 'k', f.client)
   if type(name) ~= 'string' then name = '' end
   local past, count, cut = sub(f.timeline or '', 2), byte(f.timeline or '') or 0, min(#answer, ANSWER)

@@ -1,26 +1,26 @@
 -- needs: lanestate, turnorder, departures, stored
--- gives: visited_lane, first_id, first_job, begin_turns, next_turn, has_lane_by, pass_over, note_departure, write_turns
+-- gives: visitedLane, firstId, firstJob, beginVisit, chooseLane, hasLaneBy, passOver, noteDeparture, writeTurns
 --
--- A visit to a queue with lanes: whose turn it is. All is worked out in memory; write_turns writes it at the end.
+-- A visit to a queue with lanes: whose turn it is. All is worked out in memory; writeTurns writes it at the end.
 --
 -- A lane in a visit has its place, 'L' (at is its tag), 'b' (at is until when) or nil; from is the place that is
 -- written.
 
 local MOST_READIED, MOST_PUT_OFF, CHANGED_AT_ONCE = 100, 100, 100
 
-local function visited_lane(v, lane, at, from)
+local function visitedLane(v, lane, at, from)
   local q = v.q
-  local rule = rule_of(q, lane)
-  local l = { lane = lane, tie = lane, at = tonumber(at), from = from, place = from, W = waiting_key(q, lane),
-    rule = rule, limit = in_flight_limit(q, rule),
+  local rule = ruleOf(q, lane)
+  local l = { lane = lane, tie = lane, at = tonumber(at), from = from, place = from, W = waitingKey(q, lane),
+    rule = rule, limit = inFlightLimit(q, rule),
     ids = {}, turns = {}, jobs = {}, entries = {}, pos = 1, page = 2, ahead = 1, loaded = 0, granted = 0, unfit = 0,
       unfit_bytes = 0 }
   v.all[#v.all + 1] = l
   return l
 end
 
--- first_id returns the first job of a lane that this visit has not dealt with.
-local function first_id(v, l)
+-- firstId returns the first job of a lane that this visit has not dealt with.
+local function firstId(v, l)
   if l.pos > #l.ids and not l.read then
     local found = redis.pcall('ZRANGE', l.W, #l.ids, #l.ids + l.page - 1, 'WITHSCORES')
     if found.err then
@@ -38,17 +38,17 @@ local function first_id(v, l)
   return l.ids[l.pos]
 end
 
--- first_job returns it with its turn, its record and its lease record. It reads further ahead the more of the lane has
+-- firstJob returns it with its turn, its record and its lease record. It reads further ahead the more of the lane has
 -- gone.
-local function first_job(v, l)
-  local id = first_id(v, l)
+local function firstJob(v, l)
+  local id = firstId(v, l)
   if not id then return nil end
   local at = l.pos
   if at > l.loaded then
     local q, ids, keys = v.q, {}, {}
     for i = at, min(#l.ids, at + l.ahead - 1) do
       ids[#ids + 1] = l.ids[i]
-      keys[#keys + 1] = job_key(q.nr, l.ids[i])
+      keys[#keys + 1] = jobKey(q.nr, l.ids[i])
     end
     local jobs, entries = call('MGET', unpack(keys)), call('HMGET', B .. 'f' .. q.nr, unpack(ids))
     for i = 1, #ids do l.jobs[at + i - 1], l.entries[at + i - 1] = jobs[i], entries[i] end
@@ -57,33 +57,33 @@ local function first_job(v, l)
   return id, l.turns[at], l.jobs[at], l.entries[at]
 end
 
--- make_lane_ready gives a lane that becomes ready its tag.
-local function make_lane_ready(v, l)
+-- makeLaneReady gives a lane that becomes ready its tag.
+local function makeLaneReady(v, l)
   l.place = nil
-  local id = first_id(v, l)
+  local id = firstId(v, l)
   if not id then return end
-  l.place, l.at = 'L', v.q.served + cost_under(v.q, id)
+  l.place, l.at = 'L', v.q.served + costUnder(v.q, id)
   insert(v.ready, l)
 end
 
-local function put_off_until(v, l, at)
+local function putOffUntil(v, l, at)
   l.place, l.at = 'b', at
   if at < math.huge then insert(v.resting, l) end
 end
 
--- begin_turns begins a visit. moved counts lanes that were looked at: all members of a group share it, or a visit to a
+-- beginVisit begins a visit. moved counts lanes that were looked at: all members of a group share it, or a visit to a
 -- thousand children would look at a hundred lanes of each.
-local function begin_turns(q, moved)
+local function beginVisit(q, moved)
   moved = moved or { readied = 0, changed = 0 }
   local v = { q = q, all = {}, errors = {}, ready = {}, resting = {}, moved = moved, put_off = 0,
     unread = {}, at = 1, rank = 0, key = B .. 'L' .. q.nr,
-      came = function(v, lane, at) return visited_lane(v, lane, at, 'L') end }
+      came = function(v, lane, at) return visitedLane(v, lane, at, 'L') end }
   local changed = moved.changed < CHANGED_AT_ONCE and call('ZRANGE', B .. 'i' .. q.nr, 0,
     CHANGED_AT_ONCE - moved.changed - 1) or {}
   moved.changed = moved.changed + #changed
-  for _, lane in ipairs(changed) do make_lane_ready(v, visited_lane(v, lane, 0, 'i')) end
+  for _, lane in ipairs(changed) do makeLaneReady(v, visitedLane(v, lane, 0, 'i')) end
   if call('ZCARD', B .. 'w' .. q.nr) > 0 then
-    if not has_place(q, ZERO) then make_lane_ready(v, visited_lane(v, ZERO, 0, nil)) end
+    if not hasPlace(q, ZERO) then makeLaneReady(v, visitedLane(v, ZERO, 0, nil)) end
   end
   -- When the last lanes of one change of rules have been made ready, those of the next change follow.
   v.follow = q.again and call('ZCARD', B .. 'i' .. q.nr) == #changed
@@ -95,54 +95,54 @@ local function begin_turns(q, moved)
   return v
 end
 
--- next_turn returns the lane whose turn it is, for a departure at d; nil if there is none, or if too many were put off.
-local function next_turn(v, d)
+-- chooseLane returns the lane whose turn it is, for a departure at d; nil if there is none, or too many were put off.
+local function chooseLane(v, d)
   local q = v.q
   while v.moved.readied < MOST_READIED and v.resting[1] and v.resting[#v.resting].at <= d do
     local l = table.remove(v.resting)
     v.moved.readied = v.moved.readied + 1
-    make_lane_ready(v, l.lane and l or visited_lane(v, l.tie, l.at, 'b'))
+    makeLaneReady(v, l.lane and l or visitedLane(v, l.tie, l.at, 'b'))
   end
   while v.put_off < MOST_PUT_OFF do
     local l = pick(v)
     if not l then return nil end
     local until_ = d
-    if l.limit > 0 and in_flight(q, l.lane) + l.granted >= l.limit then
+    if l.limit > 0 and inFlight(q, l.lane) + l.granted >= l.limit then
       until_ = math.huge
     elseif l.rule.n > 0 then
-      if not l.bucket then l.bucket, l.changed = bucket_of(q, l.lane, l.rule, d) end
-      local _, _, job = first_job(v, l)
-      if job and #job >= 28 and cover_lane(l.bucket, cost_of(job)) then l.changed = true end
-      until_ = lane_next(l.bucket, d)
+      if not l.bucket then l.bucket, l.changed = bucketOf(q, l.lane, l.rule, d) end
+      local _, _, job = firstJob(v, l)
+      if job and #job >= 28 and coverLane(l.bucket, costOf(job)) then l.changed = true end
+      until_ = laneNext(l.bucket, d)
     elseif q.receiver then
-      until_ = max(d, receiver.lane_stop(q, l.lane) or d)
+      until_ = max(d, receiver.stopsUntil(q, l.lane) or d)
     end
     if until_ <= d then return l end
-    put_off_until(v, l, until_)
+    putOffUntil(v, l, until_)
     v.put_off = v.put_off + 1
   end
 end
 
--- has_lane_by reports whether a lane is ready, or will be by an instant.
-local function has_lane_by(v, at)
+-- hasLaneBy reports whether a lane is ready, or will be by an instant.
+local function hasLaneBy(v, at)
   return v.ready[1] or unread(v) or v.resting[1] and v.resting[#v.resting].at <= at
 end
 
--- pass_over passes over a job that does not depart: it has expired, or is gone, and then job is nil.
-local function pass_over(v, l, id, job)
+-- passOver passes over a job that does not depart: it has expired, or is gone, and then job is nil.
+local function passOver(v, l, id, job)
   local bytes
   if job then
-    bytes = bytes_of(id, #job)
+    bytes = bytesOf(id, #job)
   else
-    local count, held = lane_size(v.q, l.lane)
+    local count, held = laneSize(v.q, l.lane)
     bytes = count > 0 and floor(held / count) or 0
   end
   l.unfit, l.unfit_bytes, l.pos = l.unfit + 1, l.unfit_bytes + bytes, l.pos + 1
-  if first_id(v, l) then insert(v.ready, l) elseif l.place == 'L' then l.place = nil end
+  if firstId(v, l) then insert(v.ready, l) elseif l.place == 'L' then l.place = nil end
 end
 
--- note_departure puts a lane in its next place after a job of it was granted, to depart at d.
-local function note_departure(v, l, cost, d)
+-- noteDeparture puts a lane in its next place after a job of it was granted, to depart at d.
+local function noteDeparture(v, l, cost, d)
   local q = v.q
   l.granted, l.pos = l.granted + 1, l.pos + 1
   q.served = l.at
@@ -151,31 +151,31 @@ local function note_departure(v, l, cost, d)
   local b = l.bucket
   if b then
     if b.stop then receiver.rise(b, b.stop) end
-    take_at(b, d, d, cost)
+    takeAt(b, d, d, cost)
     l.changed = true
   end
-  if not first_id(v, l) then
+  if not firstId(v, l) then
     if l.place == 'L' then l.place = nil end
-  elseif l.limit > 0 and in_flight(q, l.lane) + l.granted >= l.limit then
-    put_off_until(v, l, math.huge)
-  elseif b and lane_next(b, d) > d then
-    put_off_until(v, l, lane_next(b, d))
+  elseif l.limit > 0 and inFlight(q, l.lane) + l.granted >= l.limit then
+    putOffUntil(v, l, math.huge)
+  elseif b and laneNext(b, d) > d then
+    putOffUntil(v, l, laneNext(b, d))
   else
     insert(v.ready, l)
   end
 end
 
-local function write_turns(v)
+local function writeTurns(v)
   local q, add_to, out_of = v.q, { L = {}, b = {} }, { L = {}, b = {}, i = {} }
   for _, l in ipairs(v.all) do
     local taken = l.granted + l.unfit
     if taken > 0 then
       call('ZREMRANGEBYRANK', l.W, 0, taken - 1)
-      uncount_waiting(q, l.lane, taken)
+      removeWaiting(q, l.lane, taken)
     end
-    if l.granted > 0 and not needs_no_place(q, l.lane) then count_lane(q, 'k', l.lane, l.granted) end
-    if l.unfit > 0 and l.lane ~= ZERO then count_in_lane(q, l.lane, -l.unfit, -l.unfit_bytes) end
-    if l.changed then keep_bucket(q, l.lane, l.bucket) end
+    if l.granted > 0 and not needsNoPlace(q, l.lane) then countLane(q, 'k', l.lane, l.granted) end
+    if l.unfit > 0 and l.lane ~= ZERO then countInLane(q, l.lane, -l.unfit, -l.unfit_bytes) end
+    if l.changed then keepBucket(q, l.lane, l.bucket) end
     if l.from and l.from ~= l.place then table.insert(out_of[l.from], l.lane) end
     if l.place then
       table.insert(add_to[l.place], l.at)

@@ -1,60 +1,60 @@
--- needs: grant, agenda, stored
--- for changes: changes
--- gives: close_turns, delay_after_restart, in_lanes, count_leased, visit_one
+-- needs: grant, agenda, stored, pause
+-- for changelog: changelog
+-- gives: closeTurns, delayAfterRestart, inLanes, countLeased, visitOne
 --
 -- A visit to one queue whose time has come: by its agenda, to grant departures, or by its timer, to let scheduled jobs
 -- become ready.
 
--- become_ready puts the scheduled jobs of a queue whose time has come into their lanes. The queue could depart from
+-- becomeReady puts the scheduled jobs of a queue whose time has come into their lanes. The queue could depart from
 -- when its timer was due, be that for a job, a lane that rested or the end of its pause.
-local function become_ready(nr, first_due)
+local function becomeReady(nr, first_due)
   local q = load(nr)
   if not q then
     call('ZREM', B .. 's', nr)
     return
   end
   if q.paused then
-    put_on_agenda(q)
+    putOnAgenda(q)
     return
   end
-  check_keys(q)
+  checkKeys(q)
   if q.lapsed then
-    log_lapse(q)
+    logLapse(q)
     if q.group == q then set(q, 'gsince', q.lapsed) end
-    set_pause(q, '')
+    setPause(q, '')
     save(q)
   end
   local T, F = B .. 't' .. nr, B .. 'f' .. nr
   local ids, ripe = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, 100), {}
   for _, id in ipairs(ids) do
     local entry = call('HGET', F, id)
-    local f = entry and #entry >= SETTLED and unpack_lease(entry) or restored_lease(q, id)
-    if f and not try_for(nr, check_lane_key, q, f) then
+    local f = entry and #entry >= SETTLED and unpackLease(entry) or restoredLease(q, id)
+    if f and not tryFor(nr, checkLaneKey, q, f) then
       call('ZADD', T, now + 2 * SECOND, id)
     elseif f then
       f.state = S.waiting
-      wait_again(q, id, f)
+      waitAgain(q, id, f)
       -- A job that was only scheduled, and never granted, needs no lease record while it waits.
-      if f.attempts == 0 and f.pverdict == 0 then call('HDEL', F, id) else call('HSET', F, id, pack_lease(f)) end
+      if f.attempts == 0 and f.pverdict == 0 then call('HDEL', F, id) else call('HSET', F, id, packLease(f)) end
       ripe[#ripe + 1] = id
     else
-      drop_vanished(q, id)
+      dropVanished(q, id)
       ripe[#ripe + 1] = id
     end
   end
   if ripe[1] then M.scheduled = M.scheduled - call('ZREM', T, unpack(ripe)) end
-  put_on_agenda(q, 'NX', first_due)
+  putOnAgenda(q, 'NX', first_due)
   save(q)
 end
 
--- grant_some grants jobs of a queue's only lane, behind those that v, this visit, took. Returns false when the queue,
+-- grantSome grants jobs of a queue's only lane, behind those that v, this visit, took. Returns false when the queue,
 -- or the answer, can take no more.
-local function grant_some(q, v, leases, flights)
+local function grantSome(q, v, leases, flights)
   local W, F = B .. 'w' .. q.nr, B .. 'f' .. q.nr
   local want = min(free_handlers, 32, shares.left[q.nr] or free_handlers)
   if want < 1 then return false end
   if q.n > 0 then -- do not read what the horizon will not let out
-    want = min(want, floor((now + HORIZON - next_departure(q)) * q.n / q.d) + 1)
+    want = min(want, floor((now + HORIZON - nextDeparture(q)) * q.n / q.d) + 1)
     if want < 1 then return false end
   end
   if q.leased then
@@ -66,19 +66,19 @@ local function grant_some(q, v, leases, flights)
   local found = #heads / 2
   q.waits = found > 0
   if found == 0 then return false end
-  local ids, keys, J = {}, {}, job_key(q.nr, '')
+  local ids, keys, J = {}, {}, jobKey(q.nr, '')
   for i = 1, min(found, want) do
     local id = heads[2 * i - 1]
     ids[i], keys[i] = id, J .. id
   end
   local jobs, entries = call('MGET', unpack(keys)), call('HMGET', F, unpack(ids))
-  local rows, taken, more = rows_of(q), 0, true
+  local rows, taken, more = rowsOf(q), 0, true
   for i, id in ipairs(ids) do
     if not more then break end
     local job = jobs[i]
     if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
       v.gone[#v.gone + 1] = id
-    elseif byte(job, 27) >= EXPIRES and too_late(q, job) then
+    elseif byte(job, 27) >= EXPIRES and tooLate(q, job) then
       if lates == MOST_LATE then
         more = false
         break
@@ -91,14 +91,14 @@ local function grant_some(q, v, leases, flights)
         more, free_handlers = false, 0
         break
       end
-      local cost = cost_of(job)
+      local cost = costOf(job)
       if cost > q.hc then cover(q, cost) end
       local d = take(q, cost)
       if not d then
         more = false
         break
       end
-      grant_job(q, leases, flights, rows, id, heads[2 * i], job, entries[i], d, S.leased, '')
+      grantJob(q, leases, flights, rows, id, heads[2 * i], job, entries[i], d, S.leased, '')
     end
     taken = taken + 1
   end
@@ -107,76 +107,76 @@ local function grant_some(q, v, leases, flights)
   return more and free_handlers > 0
 end
 
--- grant_in_turn grants jobs of a queue's only lane. Their leases are written before they leave it: if the leases are
+-- grantInTurn grants jobs of a queue's only lane. Their leases are written before they leave it: if the leases are
 -- somebody else's key, nothing has left.
-local function grant_in_turn(q, leases, flights)
+local function grantInTurn(q, leases, flights)
   local v = { taken = 0, gone = {}, late = {} }
-  repeat until not grant_some(q, v, leases, flights)
-  if v.gone[1] or v.late[1] then check_keys(q) end
-  write_departures(q, leases, flights)
-  count_ended(q, S.expired, #v.late)
+  repeat until not grantSome(q, v, leases, flights)
+  if v.gone[1] or v.late[1] then checkKeys(q) end
+  writeDepartures(q, leases, flights)
+  countEnded(q, S.expired, #v.late)
   if v.taken > 0 then
     call('ZREMRANGEBYRANK', B .. 'w' .. q.nr, 0, v.taken - 1)
     M.waiting = M.waiting - v.taken
   end
-  for _, id in ipairs(v.gone) do drop_vanished(q, id) end
-  if v.late[1] then end_removed(q, v.late, S.expired) end
+  for _, id in ipairs(v.gone) do dropVanished(q, id) end
+  if v.late[1] then endRemoved(q, v.late, S.expired) end
 end
 
--- close_turns writes what a visit did to the lanes, and ends the jobs that were gone or too late.
-local function close_turns(q, v, gone, late)
-  count_ended(q, S.expired, #late)
-  turns.write_turns(v)
+-- closeTurns writes what a visit did to the lanes, and ends the jobs that were gone or too late.
+local function closeTurns(q, v, gone, late)
+  countEnded(q, S.expired, #late)
+  turns.writeTurns(v)
   for _, text in ipairs(v.errors) do
     errors[#errors + 1] = q.nr
     errors[#errors + 1] = text
   end
-  for _, id in ipairs(gone) do drop_vanished(q, id) end
-  if late[1] then end_removed(q, late, S.expired) end
+  for _, id in ipairs(gone) do dropVanished(q, id) end
+  if late[1] then endRemoved(q, late, S.expired) end
 end
 
--- grant_turns grants the first jobs of lanes, by turns.
-local function grant_turns(q, v, leases, flights)
-  local rows, late, gone = rows_of(q), {}, {}
-  while free_handlers > 0 and not shares.used_up(q.nr) do
-    local d = next_departure(q)
+-- grantTurns grants the first jobs of lanes, by turns.
+local function grantTurns(q, v, leases, flights)
+  local rows, late, gone = rowsOf(q), {}, {}
+  while free_handlers > 0 and not shares.usedUp(q.nr) do
+    local d = nextDeparture(q)
     if d > now + HORIZON or q.mif > 0 and q.leased + #leases / 2 >= q.mif then break end
-    local l = turns.next_turn(v, d)
+    local l = turns.chooseLane(v, d)
     if not l then break end
-    local id, turn, job, entry = turns.first_job(v, l)
+    local id, turn, job, entry = turns.firstJob(v, l)
     if not id then
       if l.place == 'L' then l.place = nil end
     elseif not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
       gone[#gone + 1] = id
-      turns.pass_over(v, l, id)
-    elseif byte(job, 27) >= EXPIRES and too_late(q, job) then
+      turns.passOver(v, l, id)
+    elseif byte(job, 27) >= EXPIRES and tooLate(q, job) then
       if lates == MOST_LATE then break end
       lates = lates + 1
       late[#late + 1] = id
-      turns.pass_over(v, l, id, job)
+      turns.passOver(v, l, id, job)
       if lates == MOST_LATE then break end
     else
       if bytes > 0 and bytes + #job > most_bytes then
         free_handlers = 0
         break
       end
-      local cost = cost_of(job)
+      local cost = costOf(job)
       if cost > q.hc then cover(q, cost) end
       d = take(q, cost)
       if not d then break end
       local keyed = l.lane ~= ZERO
-      local state = S.leased + (keyed and KEYED or 0) + (lanestate.needs_no_place(q, l.lane) and 0 or COUNTED)
-      grant_job(q, leases, flights, rows, id, turn, job, entry, d, state, keyed and l.lane or '')
-      turns.note_departure(v, l, cost, d)
+      local state = S.leased + (keyed and KEYED or 0) + (lanestate.needsNoPlace(q, l.lane) and 0 or COUNTED)
+      grantJob(q, leases, flights, rows, id, turn, job, entry, d, state, keyed and l.lane or '')
+      turns.noteDeparture(v, l, cost, d)
     end
   end
-  close_turns(q, v, gone, late)
-  write_departures(q, leases, flights)
+  closeTurns(q, v, gone, late)
+  writeDepartures(q, leases, flights)
 end
 
--- delay_after_restart delays a queue's bucket at its first visit in a run of the server, as if a job of that cost had
+-- delayAfterRestart delays a queue's bucket at its first visit in a run of the server, as if a job of that cost had
 -- just left: the server may have lost what it had granted. Reports whether it did.
-local function delay_after_restart(q, cost)
+local function delayAfterRestart(q, cost)
   if q.epoch == M.run then return false end
   delay(q, M.run_since + HORIZON, cost)
   set(q, 'hc', cost)
@@ -186,49 +186,49 @@ local function delay_after_restart(q, cost)
   return true
 end
 
-local function in_lanes(q) return q.laned and (q.lw > 0 or q.ordered) end
+local function inLanes(q) return q.laned and (q.lw > 0 or q.ordered) end
 
--- count_leased sets q.leased, which max_in_flight bounds.
-local function count_leased(q)
+-- countLeased sets q.leased, which max_in_flight bounds.
+local function countLeased(q)
   if q.laned and q.mif > 0 then
     q.leased = q.size - call('ZCARD', B .. 'w' .. q.nr) - q.lw - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD',
       B .. 'K' .. q.nr)
   end
 end
 
-local function visit_queue(nr, e)
+local function visitQueue(nr, e)
   local q = load(nr)
-  if q and q.group == q then return groupvisit.visit_group(q, e) end
+  if q and q.group == q then return groupvisit.visitGroup(q, e) end
   if not q or q.asleep or q.group then
-    call('ZREM', q and agenda_key(q, 'a') or B .. 'a', nr)
+    call('ZREM', q and agendaKey(q, 'a') or B .. 'a', nr)
     return
   end
-  if q.laned or q.expiring or q.epoch ~= M.run then check_keys(q) end
-  -- For put_on_agenda: read before anything is written, as the key may be somebody else's.
+  if q.laned or q.expiring or q.epoch ~= M.run then checkKeys(q) end
+  -- For putOnAgenda: read before anything is written, as the key may be somebody else's.
   q.first_due = tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or false
-  q.timer = call('ZSCORE', agenda_key(q, 's'), nr)
-  if not delay_after_restart(q, q.cmax) and e < now and not (q.receiver and q.receiver.opened > 0) then
-    if q.limits then count_lost_slots(nr, q.name, limits.slots(q, now - e)) elseif q.n > 0 then
-      count_lost_slots(nr, q.name, floor((now - e) * q.n / q.d))
+  q.timer = call('ZSCORE', agendaKey(q, 's'), nr)
+  if not delayAfterRestart(q, q.cmax) and e < now and not (q.receiver and q.receiver.opened > 0) then
+    if q.limits then countLost(nr, q.name, limits.slots(q, now - e)) elseif q.n > 0 then
+      countLost(nr, q.name, floor((now - e) * q.n / q.d))
     end
   end
-  if q.limits then limits.repair_windows(q) end
+  if q.limits then limits.repairWindows(q) end
   local leases, flights = {}, {}
-  count_leased(q)
-  if in_lanes(q) then
-    grant_turns(q, turns.begin_turns(q), leases, flights)
+  countLeased(q)
+  if inLanes(q) then
+    grantTurns(q, turns.beginVisit(q), leases, flights)
   else
-    if q.laned then lanestate.take_place_away(q, ZERO) end
-    grant_in_turn(q, leases, flights)
+    if q.laned then lanestate.takePlaceAway(q, ZERO) end
+    grantInTurn(q, leases, flights)
   end
-  save_bucket(q)
+  saveBucket(q)
   save(q)
-  put_on_agenda(q)
-  if not q.pull then shares.pass_over_spent(nr) end
+  putOnAgenda(q)
+  if not q.pull then shares.passOverUsedUp(nr) end
 end
 
--- visit_one visits a queue by its agenda, or by its timer.
-local function visit_one(nr, e, ripens)
-  if ripens then return become_ready(nr, e) end
-  return visit_queue(nr, e)
+-- visitOne visits a queue by its agenda, or by its timer.
+local function visitOne(nr, e, ripens)
+  if ripens then return becomeReady(nr, e) end
+  return visitQueue(nr, e)
 end

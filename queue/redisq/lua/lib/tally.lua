@@ -22,8 +22,8 @@ local SPAN = 4 * SECOND
 local MAX_LIMIT, MAX_ENTRIES = 1000000000, 10000
 local BOUND, BOUND_BYTES, DECISION = '>c1I8I8I8I8I8', 41, '>BI4I8I8'
 
--- bounds_of reads bounds, one after the other, of arithmetics that are known by their letters, or all of one.
-local function bounds_of(text, kinds)
+-- boundsOf reads bounds, one after the other, of arithmetics that are known by their letters, or all of one.
+local function boundsOf(text, kinds)
   local bounds = {}
   for at = 1, #text, BOUND_BYTES do
     local letter, most, second, third, keys, slot = unpack_(BOUND, text, at)

@@ -1,6 +1,6 @@
 -- needs: kept, auditlog, versions
 -- for audit: audit
--- gives: log_pause_end
+-- gives: logPauseEnd
 --
 -- The change log: what was done to a queue or a rule, and the versions that there were of it. Both go by kind ('queue'
 -- or 'rule') and name, and know nothing of what they are about. What is written here is written to the audit log, too.
@@ -15,15 +15,15 @@ local ONE_CHANGE, MOST_IDS, DROP_MOST = 60 * SECOND, 10, 100
 local ENTRY, ENTRY_BYTES = '>I7I7I7I7', 28
 local LAPSED = "the pause's time came"
 
-local function log_key(kind, name) return B .. 'H:' .. kind .. ':' .. name end
+local function logKey(kind, name) return B .. 'H:' .. kind .. ':' .. name end
 
 -- who is what is kept of who made a change: his name and his note, a line each. by is those two, and then JSON that
 -- says all of him; '' is nobody.
 local function who(by) return by:match('^[^\n]*\n[^\n]*') or '' end
 
--- extend_last adds a change of jobs to the newest entry if that is of the same act, and reports whether it did. An
+-- extendLast adds a change of jobs to the newest entry if that is of the same act, and reports whether it did. An
 -- entry that cannot be read is never the same.
-local function extend_last(key, head, doer, what, rev, detail, reason, jobs, ids)
+local function extendLast(key, head, doer, what, rev, detail, reason, jobs, ids)
   local bytes, number, dropped, last = unpack_(ENTRY, head)
   if now - last >= ONE_CHANGE then return false end
   local ok, c = pcall(cmsgpack.unpack, sub(head, ENTRY_BYTES + 1))
@@ -36,34 +36,34 @@ local function extend_last(key, head, doer, what, rev, detail, reason, jobs, ids
   return true
 end
 
--- shown_around returns what may be shown of a queue or rule before a change of it and after, nil where it was not there
+-- shownAround returns what may be shown of a queue or rule before a change of it and after, nil where it was not there
 -- or the change is of something else.
-local function shown_around(kind, name, what, rev, was)
+local function shownAround(kind, name, what, rev, was)
   if what ~= 'created' and what ~= 'changed' and what ~= 'rolled_back' and what ~= 'deleted' then return end
   local shown = {}
-  for _, version in ipairs(call('LRANGE', versions_key(kind, name), 0, 1)) do
+  for _, version in ipairs(call('LRANGE', versionsKey(kind, name), 0, 1)) do
     local _
-    _, shown[unpack_('>I7', version)] = unpack_text(version, 8)
+    _, shown[unpack_('>I7', version)] = unpackText(version, 8)
   end
   return shown[was], what ~= 'deleted' and shown[rev] or nil
 end
 
--- log_change writes an entry. If it is about jobs it has their number, and maybe the ids of some. A version that it
+-- logChange writes an entry. If it is about jobs it has their number, and maybe the ids of some. A version that it
 -- brought is kept before.
-local function log_change(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
-  local key = log_key(kind, name)
+local function logChange(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
+  local key = logKey(kind, name)
   local head, some = call('LINDEX', key, 0), {}
   local bytes, number, dropped = 0, 0, 0
   if head then bytes, number, dropped = unpack_(ENTRY, head) end
   for i = 1, min(#(ids or {}), MOST_IDS) do some[i] = ids[i] end
-  local before, after = shown_around(kind, name, what, rev, was)
-  write_audit({ at = now, by = by, of = kind, name = name, what = what, revision = rev, was = was, detail = detail,
+  local before, after = shownAround(kind, name, what, rev, was)
+  writeAudit({ at = now, by = by, of = kind, name = name, what = what, revision = rev, was = was, detail = detail,
     reason = reason, till = till, jobs = jobs, ids = some, before = before, after = after })
   local doer = who(by)
-  if head and ids and extend_last(key, head, doer, what, rev, detail, reason, jobs, ids) then return end
+  if head and ids and extendLast(key, head, doer, what, rev, detail, reason, jobs, ids) then return end
   local text = cmsgpack.pack({ at, doer, what, rev, was, detail, reason, till, jobs or 0, some })
   bytes = bytes + ENTRY_BYTES + #text
-  local old, gone = now - kept_for(), 0
+  local old, gone = now - keptFor(), 0
   while head do
     local oldest = call('LINDEX', key, -1)
     if not oldest then break end
@@ -78,46 +78,46 @@ local function log_change(kind, name, at, by, what, rev, was, detail, reason, ti
   call('LPUSH', key, pack(ENTRY, bytes, number + 1, dropped, at) .. text)
 end
 
--- log_jobs logs what was done to some jobs of a queue, if there are any. ids are those that the caller named.
-local function log_jobs(q, by, what, detail, reason, jobs, ids)
+-- logJobAct logs what was done to some jobs of a queue, if there are any. ids are those that the caller named.
+local function logJobAct(q, by, what, detail, reason, jobs, ids)
   if jobs > 0 then
-    log_change('queue', q.name, now, by, what, q.rev or 0, q.rev or 0, detail, reason, 0, jobs, ids or {})
+    logChange('queue', q.name, now, by, what, q.rev or 0, q.rev or 0, detail, reason, 0, jobs, ids or {})
   end
 end
 
--- check_change_keys raises unless both logs can be read and written. It is called before anything is written.
-local function check_change_keys(kind, name)
+-- checkChangeKeys raises unless both logs can be read and written. It is called before anything is written.
+local function checkChangeKeys(kind, name)
   for end_ = -1, 0 do
-    local entry = call('LINDEX', log_key(kind, name), end_)
+    local entry = call('LINDEX', logKey(kind, name), end_)
     if entry then unpack_(ENTRY, entry) end
   end
-  for _, version in ipairs(call('LRANGE', versions_key(kind, name), 0, 1)) do unpack_text(version, 8) end
+  for _, version in ipairs(call('LRANGE', versionsKey(kind, name), 0, 1)) do unpackText(version, 8) end
   call('ZCARD', B .. 'G')
-  audit_ends()
+  auditEnds()
 end
 
--- log_pause_end logs that the pause of a queue is over, if it ended by itself.
-local function log_pause_end(q)
-  if q.lapsed then log_change('queue', q.name, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0) end
+-- logPauseEnd logs that the pause of a queue is over, if it ended by itself.
+local function logPauseEnd(q)
+  if q.lapsed then logChange('queue', q.name, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0) end
 end
 
--- unmark_deleted is called when a queue or rule is made: the log of a deleted one of that name goes on, if it is still
+-- unmarkDeleted is called when a queue or rule is made: the log of a deleted one of that name goes on, if it is still
 -- kept.
-local function unmark_deleted(kind, name)
+local function unmarkDeleted(kind, name)
   local member = kind .. ':' .. name
   local till = tonumber(call('ZSCORE', B .. 'G', member))
   if not till then return end
-  for _, key in ipairs({ log_key(kind, name), versions_key(kind, name) }) do
+  for _, key in ipairs({ logKey(kind, name), versionsKey(kind, name) }) do
     if till <= now then call('UNLINK', key) else call('PERSIST', key) end
   end
   call('ZREM', B .. 'G', member)
 end
 
--- mark_deleted is called when a queue or rule is deleted: its log is kept for as long as changes are.
-local function mark_deleted(kind, name)
-  local G, kept = B .. 'G', kept_for()
+-- markDeleted is called when a queue or rule is deleted: its log is kept for as long as changes are.
+local function markDeleted(kind, name)
+  local G, kept = B .. 'G', keptFor()
   call('ZADD', G, now + kept, kind .. ':' .. name)
-  for _, key in ipairs({ log_key(kind, name), versions_key(kind, name) }) do
+  for _, key in ipairs({ logKey(kind, name), versionsKey(kind, name) }) do
     call('PEXPIRE', key, ceil(kept / 1000) + 3600000)
   end
   local gone = call('ZRANGEBYSCORE', G, '-inf', now, 'LIMIT', 0, 10)

@@ -2,8 +2,8 @@
 
 local IMPORT = { 'import', 'importing' }
 
--- import_of returns the mark of a queue's latest import, or '', and whether it is not closed yet.
-local function import_of(nr)
+-- importOf returns the mark of a queue's latest import, or '', and whether it is not closed yet.
+local function importOf(nr)
   local v = call('HMGET', B .. 'q' .. nr, unpack(IMPORT))
   return v[1] or '', v[2] == '1'
 end

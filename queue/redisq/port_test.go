@@ -1,0 +1,196 @@
+package redisq
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The scripts are the port of queue/machine: what states a rule there has a file and a function of the same name here.
+// The tables below say where that is not so, and why; they are to become shorter.
+
+// callOf are the functions of the machine that calls are, where they are called otherwise.
+var callOf = map[string]string{
+	"audit": "readAudit", "document": "readDocument", "export": "exportJobs", "info": "get", "job": "findJob",
+	"documentssince": "readDocuments", "list": "listJobs", "renew": "tick", "rules": "listRules", "ruleset": "rulesOf", "takeaudited": "auditTakes",
+	"init": "", // a machine is made in memory
+}
+
+// partOf are the files of the machine of which a file has a part: a script carries only what it needs, so what is one
+// file there may be several here.
+var partOf = map[string]string{
+	"agenda": "agenda expiry states", "appendjob": "append appendrules defer room", "audit": "audit auditlog",
+	"changelog": "changelog deletedlog", "departures": "pace", "ended": "ended commit", "eta": "eta pause",
+	"groupvisit": "groupvisit groups lanes shares", "job": "job room", "lanestate": "lanes states",
+	"limitchange": "limits", "limits": "limits pace", "lostleases": "leases", "membership": "groups",
+	"overflow":  "overflow backlog defer retryafter returning room",
+	"partition": "wake", "queue": "queue overflow", "rulekeys": "tallyset", "ruleusers": "rule",
+	"stored": "job queue", "timeline": "job", "turnorder": "groups lanes", "turns": "lanes shares receiver",
+	"unsent": "cancel lane", "versions": "changelog", "visit": "grant schedule", "ratechange": "specs",
+	"withdraw": "defer", "closeimport": "import", "decide": "held dead", "info": "info lanes", "put": "specs lanes",
+	"readmit": "readmit returning room", "reserve": "reserve grant pull replay wake", "deadqueues": "dead",
+	"settle": "settle groups receiver", "calls/job": "jobinfo dead why", "putrule": "rules", "recheck": "tallyset",
+}
+
+// ofRedis are the files that have no rule: what only scripts, or only Redis, must do.
+var ofRedis = map[string]string{
+	"answers":   "answers are kept by Redis for calls that are repeated; the machine's are by their callers",
+	"clock":     "time is an argument of the machine",
+	"kept":      "an option of the machine",
+	"knownkeys": "what of rulekeys every take has, lest it makes all of that",
+	"names":     "short names, and constants", "parts": "the tables of what is made late",
+	"page": "where a page begins in a sorted set", "request": "what the answer of a reserve is put together from",
+	"run": "a machine is loaded anew after a restart", "sha256": "a digest, which Go has",
+	"shown": "how versions and documents are packed", "slot": "whether a slot of a cluster is being moved",
+}
+
+// ownNames are functions that the machine has none of, by why that is so.
+var ownNames = map[string]string{
+	"what a key is called, and whether it has the right type": `
+		agendaKey askedOf checkChangeKeys checkDeadKeys checkExpiryKeys checkKeys checkKeysFor checkLaneKey
+		checkLaneKeys checkNumbers checkRuleKeys heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
+		versionsKey waitingKey groupOf parentOf`,
+	"how something is packed, and read of what is packed": `
+		adapted auditRow boundsOf bytesOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
+		knownBy limitOf numberField numbersOf packLease rulesOf specOf textField textOf timeAt unpackEnded unpackLease
+		unpackLimits unpackRule deadlineOf who`,
+	"what is read before it is used, and written after, where the machine has it in memory": `
+		add countersOf keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
+		loadOverflow loadReceiver save saveBucket saveLimits saveLinks saveReceiver set writeAll writeDepartures
+		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds auditDropped publish
+		raise errorText rowsOf importOf nextNumber isNow recheckUntil`,
+	"rows of an answer": `
+		broken drainer full firstAt held laneOf limitsOf members page readyOf row show showAll showDead stopOf`,
+	"what the machine has as a method of a type, under a name that only goes with the type": `
+		addAttempt advance allReadyAt atMostInFlight bounded bucketOf bucketReadyAt burstParts coverLane
+		coverPaces delay delayPaces cover eachPace endAt endOf firstEndAfter giveBackPaces inFlight inFlightLimit isBusy
+		isPaused isPausedForGood laneNext laneSize lastStep nextDeparture rateOf restsUntil ruleOf skip slots takeAll
+		takeAt window windowAt readyAt clearCircuit stopFor stopLane keep lasting less before insert pick unread
+		accept refused taken observe usedUp`,
+	"lanes, groups and leases, which are sorted sets here: their places are moved in steps of their own": `
+		countInLane endInLane findPlace firstId firstJob hasLaneBy hasPlace letRest makeLaneReady memberIn
+		needsNoPlace nextLane noteGivenBack open passed placeMember putBack putBackChosen putOffUntil
+		putOnAgendaSooner releaseIfFree reportWaiting restAsOnAgenda childNumbers countChildren step takePlaceAway
+		uncountInLane visitedLane waitingElsewhere waitAgain lostSince grantMemberJob inLanes countLeased
+		delayAfterRestart grantInTurn grantSome grantTurns closeTurns visitOne lanesOf free`,
+	"what is done for many jobs at once, as each command costs": `
+		addFreed averageBytes chargeIfIn countDepartures countEnded countIfUnknown dropEndedJob dropVanished endJob
+		endRemoved endUnsent endUnsentJob expireQueue findFirstExpiry forgetExpiries givePlacesBack locate newFreed
+		rememberDead trackDeadlines unschedule deferrable refuse refuseForLane remembered answerRepeated tryFor oldest tooOld
+		restoredLease forgetDead doChores tooLate adaptToAnswers giveBackUnstarted heldByRate heldByRateAlone
+		endAttemptUnknown onUnknown putHeld logPauseEnd shownAround extendLast firstOf tally`,
+	"estimates, which the machine has in other steps": `
+		aheadOf countWaiting etaOfFirst groupEta longestInterval markBytes outflowEta paceEta quotaEta
+		rankOfDeferred`,
+	"rules and their keys, which the machine has in sharded tables": `
+		askedAnew askedBy askers came charge countAgain crowdOf forgetKeys isFull isNew leave leftInHand lookAt
+		member put recheck ruling spare thin unaskable went decided endsAt judge noRoom sameRules limitsToKeep
+		beginAdapted fallShort pass`,
+	"memory, of which the machine is told": `memoryFull took`,
+}
+
+// machineFunctions are the functions of queue/machine by the files that they are in, in lower case at the beginning.
+func machineFunctions(t *testing.T) map[string][]string {
+	t.Helper()
+	files, err := filepath.Glob("../machine/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	functions := map[string][]string{}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name = strings.TrimSuffix(filepath.Base(name), ".go")
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				functions[name] = append(functions[name], strings.ToLower(f.Name.Name[:1])+f.Name.Name[1:])
+			}
+		}
+	}
+	return functions
+}
+
+var luaFunction = regexp.MustCompile(`(?m)^(?:local )?function (?:[a-z]+\.)?(\w+)`)
+
+func TestScriptsAreThePortOfTheMachine(t *testing.T) {
+	t.Parallel()
+	functions := machineFunctions(t)
+	var methods []string
+	for _, names := range functions {
+		methods = append(methods, names...)
+	}
+	own := map[string]bool{} // and whether a script has it
+	for _, names := range ownNames {
+		for _, name := range strings.Fields(names) {
+			own[name] = false
+		}
+	}
+	paths, err := fs.Glob(luaFiles, "lua/*/*.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range paths {
+		kind, name := path.Base(path.Dir(p)), strings.TrimSuffix(path.Base(p), ".lua")
+		parts := []string{name}
+		also, ok := partOf[kind+"/"+name]
+		if !ok {
+			also = partOf[name]
+		}
+		if also != "" {
+			parts = strings.Fields(also)
+		}
+		_, isFile := functions[name]
+		switch of, listed := callOf[name]; {
+		case kind == "algorithms": // the port of leaky
+			continue
+		case kind == "calls" && !listed:
+			of = name
+			fallthrough
+		case kind == "calls" && of != "":
+			if !slices.ContainsFunc(methods, func(m string) bool { return strings.EqualFold(m, of) }) {
+				t.Errorf("%s is no method of Machine, and callOf does not say which it is", p)
+			}
+		case kind == "lib" && !isFile && partOf[name] == "" && ofRedis[name] == "":
+			t.Errorf("%s has no file of that name in queue/machine, and no row here says why", p)
+		case kind == "lib" && isFile && ofRedis[name] != "":
+			t.Errorf("%s has a file in queue/machine, and is said to have none", p)
+		}
+		for _, part := range strings.Fields(also) {
+			if functions[part] == nil {
+				t.Errorf("%s is said to be part of %s.go, which there is not in queue/machine", p, part)
+			}
+		}
+		text, err := fs.ReadFile(luaFiles, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range luaFunction.FindAllStringSubmatch(string(text), -1) {
+			function := m[1]
+			if slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(functions[part], function) }) {
+				continue
+			}
+			if _, listed := own[function]; !listed && ofRedis[name] == "" {
+				t.Errorf("%s: %s is no function of %s in queue/machine, and not among ownNames", p, function,
+					strings.Join(parts, ".go, ")+".go")
+			}
+			own[function] = true
+		}
+	}
+	for name, there := range own {
+		if !there {
+			t.Errorf("ownNames has %s, which no script has, or which the machine has too by now", name)
+		}
+	}
+}
