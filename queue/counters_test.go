@@ -28,7 +28,7 @@ func sources(t *testing.T, pattern string) string {
 
 // A counter is whole when its row says all there is to say, and both engines count it.
 func TestCountersAreComplete(t *testing.T) {
-	embedded, scripts := sources(t, "boltq/*.go"), sources(t, "redisq/lua/*/*.lua")
+	rules, scripts := sources(t, "machine/*.go"), sources(t, "redisq/lua/*/*.lua")
 	rows, seen := reflect.TypeFor[Counters](), map[string]bool{}
 	for n, c := range CounterTable {
 		row := rows.Field(n)
@@ -42,8 +42,8 @@ func TestCountersAreComplete(t *testing.T) {
 		if jobs := row.Tag.Get("jobs"); (jobs != "") != (c.Jobs != 0) {
 			t.Errorf("%s: jobs is %q", row.Name, jobs)
 		}
-		if !strings.Contains(embedded, "."+row.Name+"++") && !strings.Contains(embedded, "."+row.Name+" += ") {
-			t.Errorf("boltq does not count %s", row.Name)
+		if !strings.Contains(rules, "."+row.Name+"++") && !strings.Contains(rules, "."+row.Name+" += ") {
+			t.Errorf("the machine does not count %s", row.Name)
 		}
 		if !strings.Contains(scripts, "'"+c.Name+"'") {
 			t.Errorf("redisq does not count %s", c.Name)
