@@ -24,7 +24,8 @@ func TestDrainersAreKnownByWhatTheyAreGranted(t *testing.T) {
 	t.Cleanup(func() { _ = e.Close() })
 	for i := range 8 { // they are in both partitions
 		name := fmt.Sprint("q", i)
-		if _, err := e.Put(ctx, queue.Spec{Name: name, Rate: leaky.Unlimited, Capacity: 1000}, queue.AnyRevision); err != nil {
+		spec := queue.Spec{Name: name, Rate: leaky.Unlimited, Capacity: 1000}
+		if _, err := e.Put(ctx, spec, queue.AnyRevision); err != nil {
 			t.Fatal(err)
 		}
 		var jobs []queue.Job

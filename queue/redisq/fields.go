@@ -98,8 +98,10 @@ func (r record) packed(table string) string {
 func readsQueue(also ...string) string {
 	counters := fields(also...)
 	all := slices.Concat(recordFields(queueRecords), queueTexts, counters)
-	table := []string{valuesOf(queueRecords).each(", ", "LUA = LUA"), "name = name",
-		queueTexts[1:].each(", ", "LUA = LUA ~= '' and LUA")}
+	table := []string{
+		valuesOf(queueRecords).each(", ", "LUA = LUA"), "name = name",
+		queueTexts[1:].each(", ", "LUA = LUA ~= '' and LUA"),
+	}
 	if also != nil {
 		table = append(table, counters.each(", ", "LUA = (LUA or 0) + 0"))
 	}

@@ -19,8 +19,9 @@ import (
 // callOf are the functions of the machine that calls are, where they are called otherwise.
 var callOf = map[string]string{
 	"audit": "readAudit", "document": "readDocument", "export": "exportJobs", "info": "get", "job": "findJob",
-	"documentssince": "readDocuments", "list": "listJobs", "renew": "tick", "rules": "listRules", "ruleset": "rulesOf", "takeaudited": "auditTakes",
-	"init": "", // a machine is made in memory
+	"documentssince": "readDocuments", "list": "listJobs", "renew": "tick", "rules": "listRules", "ruleset": "rulesOf",
+	"takeaudited": "auditTakes",
+	"init":        "", // a machine is made in memory
 }
 
 // partOf are the files of the machine of which a file has a part: a script carries only what it needs, so what is one

@@ -36,6 +36,20 @@ func jobTo(queueName string, i int, to string) queue.Job {
 	return j
 }
 
+// Jobs of one call that ask about the same key are counted together, although the first of the call cannot be asked.
+func TestKeysAreSharedBehindAJobThatCannotBeAsked(t *testing.T) {
+	v, _, _ := manual(t)
+	v.rule(windowRule("mail.user", 1, ""))
+	v.put("mail", leaky.PerSecond(100), func(s *queue.Spec) { s.Rules = []string{"mail.user"} })
+	v.append(jobTo("mail", 0, "bob")) // so that the rule is known here
+	got := v.append(job("mail", 1), jobTo("mail", 2, "ann"), jobTo("mail", 3, "ann"))
+	for i, want := range []queue.AppendOutcome{queue.Invalid, queue.Accepted, queue.LimitReached} {
+		if got[i].Outcome != want {
+			t.Errorf("job %d: %+v, want %v", i, got[i], want)
+		}
+	}
+}
+
 // What one process knows of rules is never what decides: another changes them, and the next append goes by that.
 func TestAppendAsksRulesAsTheyAre(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
