@@ -235,6 +235,10 @@ func TestPages(t *testing.T) {
 			if wide := browser.Value[int](p, "document.documentElement.scrollWidth"); wide > 360 {
 				t.Errorf("it is %d wide in a window of 360", wide)
 			}
+			const tallest = `Math.max(0, ...[...document.querySelectorAll("tbody tr")].map((row) => row.offsetHeight))`
+			if high := browser.Value[int](p, tallest); high > 160 {
+				t.Errorf("it has a row that is %d high: a column is too narrow for what is in it", high)
+			}
 			p.Fine()
 		})
 	}
