@@ -55,7 +55,7 @@ func wanted() (bool, error) {
 	return true, nil
 }
 
-// ofReceiver is the variable about the receiver that is set: the one for traces alone, or that for all that is exported.
+// ofReceiver is the variable about the receiver that is set: that of traces alone, or that of all that is exported.
 func ofReceiver(what string) (name, value string) {
 	name = "OTEL_EXPORTER_OTLP_TRACES_" + what
 	if value = env(name); value == "" {

@@ -18,19 +18,20 @@ import (
 )
 
 // receiving answers requests in place of a network.
-type receiving func(*http.Request) *http.Response
+type receiving func(*http.Request) answer
 
-func (f receiving) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+type answer struct {
+	status     int
+	body       string
+	retryAfter string
+}
 
-func answer(status int, body string, header ...string) *http.Response {
-	res := &http.Response{
-		StatusCode: status, Status: fmt.Sprint(status, " ", http.StatusText(status)), Header: http.Header{},
-		Body: io.NopCloser(strings.NewReader(body)),
-	}
-	for i := 0; i < len(header); i += 2 {
-		res.Header.Set(header[i], header[i+1])
-	}
-	return res
+func (f receiving) RoundTrip(r *http.Request) (*http.Response, error) {
+	a := f(r)
+	return &http.Response{
+		StatusCode: a.status, Status: fmt.Sprint(a.status, " ", http.StatusText(a.status)),
+		Header: http.Header{"Retry-After": {a.retryAfter}}, Body: io.NopCloser(strings.NewReader(a.body)),
+	}, nil
 }
 
 func TestSenderPostsWhatTheEnvironmentSays(t *testing.T) {
@@ -44,7 +45,7 @@ func TestSenderPostsWhatTheEnvironmentSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent := []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{{Name: "send q"}}}}}}
-	s.client.Transport = receiving(func(r *http.Request) *http.Response {
+	s.client.Transport = receiving(func(r *http.Request) answer {
 		h := r.Header
 		if r.URL.String() != "http://collector:4318/base/v1/traces" || h.Get("Authorization") != "Basic abc=" ||
 			h.Get("X-Team") != "mail" || h.Get("X-Other") != "" || h.Get("Content-Type") != "application/x-protobuf" {
@@ -59,7 +60,7 @@ func TestSenderPostsWhatTheEnvironmentSays(t *testing.T) {
 		if err := proto.Unmarshal(body, &got); err != nil || got.ResourceSpans[0].ScopeSpans[0].Spans[0].Name != "send q" {
 			t.Errorf("%v, %v", &got, err)
 		}
-		return answer(200, "")
+		return answer{status: 200}
 	})
 	if err := s.UploadTraces(t.Context(), sent); err != nil {
 		t.Error(err)
@@ -71,24 +72,24 @@ func TestSenderPostsWhatTheEnvironmentSays(t *testing.T) {
 }
 
 func TestSenderTriesAgainWhereThatHelps(t *testing.T) {
-	ok, refused := answer(200, ""), "400 Bad Request: \"no\""
+	ok, refused := answer{status: 200}, "400 Bad Request: \"no\""
 	for name, c := range map[string]struct {
-		answers []*http.Response
+		answers []answer
 		took    time.Duration
 		fails   string
 	}{
-		"taken":              {[]*http.Response{ok}, 0, ""},
-		"refused":            {[]*http.Response{answer(400, "no")}, 0, refused},
-		"away, then back":    {[]*http.Response{answer(503, ""), answer(502, ""), ok}, 15 * time.Second, ""},
-		"wants to be spared": {[]*http.Response{answer(429, "", "Retry-After", "20"), ok}, 20 * time.Second, ""},
-		"says nonsense":      {[]*http.Response{answer(429, "", "Retry-After", "-9"), ok}, 5 * time.Second, ""},
+		"taken":              {[]answer{ok}, 0, ""},
+		"refused":            {[]answer{{400, "no", ""}}, 0, refused},
+		"away, then back":    {[]answer{{503, "", ""}, {502, "", ""}, ok}, 15 * time.Second, ""},
+		"wants to be spared": {[]answer{{429, "", "20"}, ok}, 20 * time.Second, ""},
+		"says nonsense":      {[]answer{{429, "", "-9"}, ok}, 5 * time.Second, ""},
 		"away for long": {
-			[]*http.Response{answer(503, ""), answer(503, ""), answer(503, ""), answer(503, "gone")}, time.Minute, "gone",
+			[]answer{{503, "", ""}, {503, "", ""}, {503, "", ""}, {503, "gone", ""}}, time.Minute, "gone",
 		},
-		"some are rejected": {[]*http.Response{answer(200, "\x0a\x06\x08\x03\x12\x02no")}, 0, `rejected 3 spans: "no"`},
-		"warns":             {[]*http.Response{answer(200, "\x0a\x04\x12\x02no")}, 0, `rejected 0 spans: "no"`},
-		"none are rejected": {[]*http.Response{answer(200, "\x0a\x02\x08\x00")}, 0, ""},
-		"answers nonsense":  {[]*http.Response{answer(200, "\x0a\xff<html>")}, 0, ""},
+		"some are rejected": {[]answer{{200, "\x0a\x06\x08\x03\x12\x02no", ""}}, 0, `rejected 3 spans: "no"`},
+		"warns":             {[]answer{{200, "\x0a\x04\x12\x02no", ""}}, 0, `rejected 0 spans: "no"`},
+		"none are rejected": {[]answer{{200, "\x0a\x02\x08\x00", ""}}, 0, ""},
+		"answers nonsense":  {[]answer{{200, "\x0a\xff<html>", ""}}, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -96,7 +97,7 @@ func TestSenderTriesAgainWhereThatHelps(t *testing.T) {
 				defer cancel()
 				n := 0
 				s := &sender{url: "http://collector/v1/traces", client: &http.Client{
-					Transport: receiving(func(r *http.Request) *http.Response {
+					Transport: receiving(func(r *http.Request) answer {
 						_, _ = io.Copy(io.Discard, r.Body)
 						n++
 						return c.answers[n-1]
