@@ -23,6 +23,13 @@ func TestAnIdleQueueIsSmall(t *testing.T) {
 	}
 	v.put("email", leaky.PerSecond(1000), nil)
 	compact("it was made")
+	takes := int64(0)
+	for _, key := range []string{"q1", "P:queue:email", "H:queue:email"} {
+		takes += s.Client().MemoryUsage(v.ctx, "ps{0}"+key, 0).Val()
+	}
+	if takes == 0 || takes > 1350 { // and some 180 of its name
+		t.Errorf("a queue takes %d bytes", takes)
+	}
 	v.append(job("email", 1), job("email", 2))
 	v.drain("email", 2)
 	compact("its jobs were delivered")
