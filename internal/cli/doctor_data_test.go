@@ -79,7 +79,8 @@ func TestDoctorKnowsWhereTargetsOfUpMayBe(t *testing.T) {
 	expect(t, ExitDone, "", "", "queue", "set", "-s", url, "good", "rate=10/s", "deliver.http.url="+here.URL)
 	for _, from := range [][]string{{"--data", dir}, {"-s", url}} {
 		finds(t, examined(t, from...), "targets", doctor.OK, "1 host can be connected to")
-		finds(t, examined(t, append(from, "--egress-allow", "10.0.0.0/8")...), "targets", doctor.Wrong, "good: deliver.http.url")
+		allowing := append(from, "--egress-allow", "10.0.0.0/8")
+		finds(t, examined(t, allowing...), "targets", doctor.Wrong, "good: deliver.http.url")
 	}
 }
 
