@@ -62,7 +62,7 @@ func newCrowd(c http.Handler) *crowd {
 
 func (c *crowd) ask() {
 	c.browsers.Go(func() {
-		r := httptest.NewRequest("GET", "http://127.0.0.1:8080/console/queues/email/jobs/a", nil)
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8080/console/queues/email/jobs/a", nil)
 		r.Header.Set("Cookie", cookie+"="+goodToken)
 		c.console.ServeHTTP(unread{httptest.NewRecorder(), c.began, c.gone}, r)
 	})
