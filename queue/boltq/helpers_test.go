@@ -56,15 +56,6 @@ func stored(name string, n int, order int64, a queue.Appended) queue.Readmission
 	return queue.Readmission{Job: jobOf(name, n), Order: order, Ticket: a.Ticket, At: a.At}
 }
 
-// overflowJobs is what the overflow holds of jobs that were set aside, from the given order on.
-func overflowJobs(name string, from int, order int64, answers []queue.Appended) []queue.Readmission {
-	list := make([]queue.Readmission, len(answers))
-	for i, a := range answers {
-		list[i] = stored(name, from+i, order+int64(i), a)
-	}
-	return list
-}
-
 func (b *bench) readmit(name string, jobs ...queue.Readmission) queue.Readmitted {
 	b.Helper()
 	return b.readmitAs(queue.ReadmitRequest{Queue: name, Jobs: jobs})
@@ -94,15 +85,6 @@ func (b *bench) state(name string, n int) queue.State {
 		b.Fatal(err)
 	}
 	return j.State
-}
-
-func (b *bench) cancelJob(name string, n int) queue.State {
-	b.Helper()
-	s, err := b.Cancel(context.Background(), name, jobOf(name, n).ID)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return s
 }
 
 func (b *bench) appendAll(jobs ...queue.Job) {
@@ -169,67 +151,8 @@ func (b *bench) crash(c *copies) {
 	c.of = b.Engine
 }
 
-func since(t leaky.Instant) time.Duration { return t.Sub(noon) }
-
 // peek is what taking one would answer.
 func (b *bench) peek(rule, key string) leaky.Decision {
 	b.Helper()
 	return b.take(rule, queue.Take{Op: queue.TakePeek, Key: key}).Decision
-}
-
-// oneOfEach is a rule of each algorithm, which lets 6 through at most.
-func oneOfEach() []queue.Rule {
-	minute, hour := queue.Duration(time.Minute), queue.Duration(time.Hour)
-	rate := leaky.RateOf(1, int64(time.Minute/time.Microsecond))
-	return []queue.Rule{
-		{Name: "q.meter", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: rate, Burst: 6}},
-		{Name: "q.token", Algorithm: leaky.AlgorithmTokenBucket, Bound: queue.Bound{Rate: rate, Burst: 6}},
-		{Name: "q.window", Algorithm: leaky.AlgorithmFixedWindow, Bound: queue.Bound{Limit: 6, Period: hour}},
-		{Name: "q.log", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 6, Period: hour}},
-		{Name: "q.counter", Algorithm: leaky.AlgorithmSlidingCounter, Bound: queue.Bound{Limit: 6, Period: hour}},
-		{Name: "q.gap", Algorithm: leaky.AlgorithmGap, Bound: queue.Bound{Period: minute}},
-		{Name: "q.places", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 6, TTL: hour}},
-	}
-}
-
-// accept appends jobs that all come in.
-func (b *bench) accept(jobs ...queue.Job) {
-	b.Helper()
-	answers, err := b.Append(context.Background(), jobs)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, a := range answers {
-		if a.Outcome != queue.Accepted {
-			b.Fatalf("%s: %v, %v", a.ID, a.Outcome, a.Err)
-		}
-	}
-}
-
-// odds returns jobs of several lanes and priorities, some of them scheduled.
-func odds(name string, from, n int) []queue.Job {
-	list := make([]queue.Job, n)
-	for i := range list {
-		k := from + i
-		list[i] = jobOf(name, k)
-		list[i].Lane = []string{"", "a", "b", "c"}[k%4]
-		list[i].Priority = k * 7 % 10
-		list[i].Cost = int64(1 + k%3)
-		if k%5 == 0 {
-			list[i].NotBefore = noon.Add(time.Duration(k) * time.Second).Time()
-		}
-	}
-	return list
-}
-
-func laned(rule queue.LaneRule) func(*queue.Spec) {
-	return func(s *queue.Spec) { s.Lanes.LaneRule = rule }
-}
-
-func rateOf(t testing.TB, s string) leaky.Rate {
-	r, err := leaky.ParseRate(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }

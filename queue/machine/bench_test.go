@@ -68,7 +68,9 @@ func (e *Engine) crash() {
 	e.Machine = next
 	for more := true; more; {
 		_, more = next.TakeBackPersisted(e.now())
-		e.commit(e.now())
+		if err := e.commit(e.now()); err != nil {
+			panic(err)
+		}
 	}
 }
 

@@ -31,7 +31,9 @@ func TestAPutBesideAReserve(t *testing.T) {
 		t.Fatal(wait, err)
 	}
 	b.keep(c)
-	b.commit(b.now())
+	if err := b.commit(b.now()); err != nil {
+		t.Fatal(err)
+	}
 	check("beside the commit of a grant")
 	b.reserve(9)
 	check("and behind the next")
