@@ -201,6 +201,7 @@ func (h *handler) decidePages(
 			err = do(ctx, req.Queue, ids, d)
 		}
 		if err != nil && d.Next != "" {
+			h.logInternal(refused(err), err, req.Queue)
 			return nil
 		}
 		if err != nil {

@@ -33,6 +33,7 @@ func (h *handler) purgeQueue(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if err != nil { // the next request, which goes on here, finds what is wrong
+			h.logInternal(refused(err), err, name)
 			done.Next = state.String() + "." + next
 			break
 		}

@@ -75,7 +75,7 @@ func (h *handler) replay(w http.ResponseWriter, r *http.Request) (*replay.Report
 	defer charged.free()
 	o.Limits = replay.Limits{Bytes: maxReplayed, Lines: maxReplayedLines, Hold: func(n int64) error {
 		if n > maxReplayMemory {
-			return tooLong("has too many keys to be replayed here")
+			return tooLong("has too many keys or waiting jobs to be replayed here")
 		}
 		if p := charged.take(n); p != nil {
 			return p

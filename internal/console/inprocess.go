@@ -84,6 +84,9 @@ func (a *answer) Header() http.Header    { return a.head }
 func (a *answer) WriteHeader(status int) { a.status = status }
 
 func (a *answer) Write(b []byte) (int, error) {
+	if a.refused != nil { // the page must not read an answer without its beginning
+		return 0, a.refused
+	}
 	if need := int64(len(b)) * answerCost; a.body.Len()+len(b) > freeSize {
 		if a.done {
 			a.held.count(need)

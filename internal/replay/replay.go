@@ -329,7 +329,11 @@ func (p *play) report() (*Report, error) {
 		r.Rules = append(r.Rules, t.outcome(p.rings[t.ring], f.withoutKey[t.ring]))
 	}
 	for _, s := range p.sims {
-		r.Queues = append(r.Queues, s.outcome())
+		o, err := s.outcome(p.check)
+		if err != nil {
+			return nil, err
+		}
+		r.Queues = append(r.Queues, o)
 	}
 	r.Timeline = p.steps()
 	return r, nil

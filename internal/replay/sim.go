@@ -152,6 +152,7 @@ func (s *queueSim) settle(now leaky.Instant) {
 		ends[i] = queue.Settlement{Lease: d.Lease, Verdict: queue.Deliver}
 	}
 	s.machine.Settle(now, ends)
+	s.commit(now)
 	s.granted = slices.Delete(s.granted, 0, n)
 	s.left += int64(n)
 }
@@ -173,7 +174,16 @@ type QueueOutcome struct {
 	LastLeft time.Time `json:"last_left,omitzero"`
 }
 
-func (s *queueSim) outcome() QueueOutcome {
+// outcome lets all that wait leave, and returns what became of them. An error of check ends it.
+func (s *queueSim) outcome(check func() error) (QueueOutcome, error) {
+	for n := 0; s.asks < endOfTime; n++ {
+		if n%checkEvery == 0 {
+			if err := check(); err != nil {
+				return QueueOutcome{}, err
+			}
+		}
+		s.advance(s.asks - logsBegin)
+	}
 	s.advance(endOfTime - logsBegin)
 	o := QueueOutcome{
 		Queue: s.queue.Label, Requests: s.accepted + s.refused, Accepted: s.accepted, Refused: s.refused, Never: s.never,
@@ -187,7 +197,7 @@ func (s *queueSim) outcome() QueueOutcome {
 	if left := s.last.Time().UTC(); s.accepted > 0 && left.Year() <= 9999 {
 		o.LastLeft = left
 	}
-	return o
+	return o, nil
 }
 
 // waits are counted in classes, each at most 1/64 wider than it is long, so that a quantile is at most 1.6 % too high,

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
 // TestQueue holds the simulation against a table: a queue of 2, one a second, of which three come at once and one
@@ -40,7 +42,10 @@ func TestQueue(t *testing.T) {
 			t.Errorf("%d: %v, %d wait", i, got, s.depth(leaky.Instant(c.at)))
 		}
 	}
-	o := s.outcome()
+	o, err := s.outcome(unchecked)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if o.Accepted != 6 || o.Refused != 3 || o.Never != 1 || o.Deepest != 2 || o.WaitMax.D() != 3*time.Second ||
 		o.WaitP50.D() != 1_007_615*time.Microsecond {
 		t.Errorf("%+v", o)
@@ -106,7 +111,7 @@ func TestQueueLeavesAtItsPace(t *testing.T) {
 				t.Fatalf("%s: at %d %v, %d wait; want %v, %d", text, at, got, s.depth(at), accepted, len(leave))
 			}
 		}
-		if s.outcome(); s.waits != want || s.last != b.Last {
+		if _, err := s.outcome(unchecked); err != nil || s.waits != want || s.last != b.Last {
 			t.Errorf("%s: the waits are not those of the pace, or the last left at %d instead of %d", text, s.last, b.Last)
 		}
 	}
@@ -125,7 +130,30 @@ func BenchmarkQueue(b *testing.B) {
 		for i := range leaky.Instant(100_000) {
 			s.arrive(i*900, 1)
 		}
-		s.outcome()
+		_, _ = s.outcome(unchecked)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100_000, "ns/request")
+}
+
+func unchecked() error { return nil }
+
+// What waits when the log ends leaves within bounds too: somebody looks whether the answer is still wanted.
+func TestTheEndOfAReplayIsBounded(t *testing.T) {
+	s, err := newQueueSim(&Queue{Label: "q", Spec: queue.Spec{Rate: leaky.PerSecond(1), Burst: 1, Capacity: 20_000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10_000 {
+		s.arrive(leaky.Instant(i), 1)
+	}
+	gone := errors.New("nobody waits any more")
+	checks := 0
+	if _, err := s.outcome(func() error {
+		if checks++; checks == 3 {
+			return gone
+		}
+		return nil
+	}); !errors.Is(err, gone) || s.left == 0 || s.left == s.accepted {
+		t.Errorf("%v after %d checks: %d of %d have left", err, checks, s.left, s.accepted)
+	}
 }

@@ -91,7 +91,8 @@ type Drainer struct {
 	Name     string    `json:"name"`
 	Version  string    `json:"version"`
 	LastSeen time.Time `json:"last_seen"`
-	// Share is its part of what all drainers were granted over the last 10 to 20 s; nil if that is nothing.
+	// Share is its part of what all drainers were granted over the last 10 to 20 s: 1 if it is the only one, else nil
+	// while that is nothing.
 	Share *float64 `json:"share,omitempty"`
 }
 

@@ -89,6 +89,9 @@ func newKeysArg(asks int) keysArg {
 
 // index is from 1 on, as in Lua; fresh if the key was not there. The key stays where it is until the call was sent.
 func (a *keysArg) index(key *string) (n uint16, fresh bool) {
+	if a.at == nil && len(a.keys) > 0 { // there are more than were expected
+		a.at = map[string]uint16{*a.keys[0].(*string): 1}
+	}
 	if n, ok := a.at[*key]; ok {
 		return n, false
 	}

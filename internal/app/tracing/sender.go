@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	firstPause    = 5 * time.Second // before spans are sent again, if the receiver does not say how long
-	longestPause  = 30 * time.Second
-	longestAnswer = 4 << 10 // bytes of an answer that are read
+	firstPause     = 5 * time.Second // before spans are sent again, if the receiver does not say how long
+	longestPause   = 30 * time.Second
+	longestSending = time.Minute // of the same spans, again and again
+	longestAnswer  = 4 << 10     // bytes of an answer that are read
 )
 
 // sender posts spans by OTLP over HTTP, as protobuf. OpenTelemetry's own client would link the stubs of gRPC: 3 MB.
@@ -53,6 +54,8 @@ func (s *sender) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 		_ = w.Close()
 		body = packed.Bytes()
 	}
+	ctx, cancel := context.WithTimeout(ctx, longestSending)
+	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		again, err := s.post(ctx, body)
 		if err == nil || again < 0 {
