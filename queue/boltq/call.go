@@ -10,8 +10,13 @@ import (
 
 // outcome is what becomes of a commit.
 type outcome struct {
-	known chan struct{} // closed when the rest is known
-	err   error
+	known chan struct{} // closed when its fate is
+	fate
+}
+
+// fate is how a commit ended.
+type fate struct {
+	err error
 	// undone says that nothing of it is on disk, for want of room: all of it may be decided again.
 	undone  bool
 	hadRoom bool // some of it was decided when there seemed to be room
@@ -28,30 +33,28 @@ func (e *Engine) outcomeOf(commit uint64) *outcome {
 }
 
 // settleOutcomes says what became of all commits that are not durable, those up to a number apart from later ones.
-func (e *Engine) settleOutcomes(upTo uint64, first, later outcome) {
+func (e *Engine) settleOutcomes(upTo uint64, first, later fate) {
 	for n, o := range e.awaited {
-		to := first
-		if n > upTo {
-			to = later
+		if o.fate = first; n > upTo {
+			o.fate = later
 		}
-		o.err, o.undone, o.hadRoom = to.err, to.undone, to.hadRoom
 		close(o.known)
 		delete(e.awaited, n)
 	}
 }
 
 // await waits until the outcome is known. If ctx ends before, what was decided may still happen.
-func (o *outcome) await(ctx context.Context) error {
+func (o *outcome) await(ctx context.Context) fate {
 	select {
 	case <-o.known:
-		return o.err
+		return o.fate
 	default:
 	}
 	select {
 	case <-o.known:
-		return o.err
+		return o.fate
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, context.Cause(ctx))
+		return fate{err: fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, context.Cause(ctx))}
 	}
 }
 
@@ -76,20 +79,23 @@ func (e *Engine) do(ctx context.Context, call func(now leaky.Instant) (wait uint
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for {
+	for tries := 1; ; tries++ {
 		o, err := e.decide(call)
 		if o == nil {
 			return err
 		}
-		failed := o.await(ctx)
+		f := o.await(ctx)
 		switch {
-		case failed == nil:
+		case f.err == nil:
 			return err
-		case !o.undone || !o.hadRoom:
-			return failed
+		case !f.undone, !f.hadRoom, tries == maxTries:
+			return f.err
 		}
 	}
 }
+
+// maxTries bounds how often one call is decided: commits of others may find no room again and again.
+const maxTries = 10
 
 // act is do for a call that somebody is named for.
 func (e *Engine) act(
@@ -111,6 +117,9 @@ func (e *Engine) look(ctx context.Context, call func(now leaky.Instant) error) e
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if e.unread != nil {
+		return fmt.Errorf("%w: %s cannot be read: %w", queue.ErrUnavailable, e.path, e.unread)
 	}
 	return call(e.now())
 }

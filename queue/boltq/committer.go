@@ -24,10 +24,10 @@ func (e *Engine) runCommitter() {
 	defer close(e.ended)
 	for {
 		e.lock()
-		for !e.machine.Pending() && !e.closing {
+		for !e.toCommit() && !e.closing {
 			e.work.Wait()
 		}
-		if !e.machine.Pending() {
+		if !e.toCommit() {
 			e.unlockCommitter()
 			e.commitLast()
 			return
@@ -38,17 +38,21 @@ func (e *Engine) runCommitter() {
 	}
 }
 
+// toCommit reports whether there is something to commit. In a store that failed there is nothing.
+func (e *Engine) toCommit() bool { return e.broken == nil && e.machine.Pending() }
+
 // commitPending commits what is pending in memory, which takes no time: whoever decided does it.
 func (e *Engine) commitPending() {
 	e.turn.Lock()
 	defer e.turn.Unlock()
 	for {
 		e.lock()
-		c := e.machine.Collect(e.now())
-		e.unlockCommitter()
-		if c == nil {
+		if !e.toCommit() {
+			e.unlockCommitter()
 			return
 		}
+		c := e.machine.Collect(e.now())
+		e.unlockCommitter()
 		e.commit(c)
 	}
 }
@@ -91,10 +95,10 @@ func (e *Engine) write(c *machine.Commit) error {
 // that is as if it had never been. The mutex is held.
 func (e *Engine) fail(c *machine.Commit, err error) {
 	if noRoom(err) && !e.onDisk(c) {
-		full := outcome{err: errStoreFull(e.path, err), undone: true, hadRoom: c.HadRoom}
-		later := outcome{err: full.err, undone: true, hadRoom: true}
-		e.noteFull(err)
+		full := fate{err: errStoreFull(e.path, err), undone: true, hadRoom: c.HadRoom}
+		later, began, why := fate{err: full.err, undone: true, hadRoom: true}, e.opts.wall(), err
 		if err = e.reload(); err == nil {
+			e.noteFull(why, max(fullFor, 10*e.opts.wall().Sub(began)))
 			e.settleOutcomes(c.Number, full, later)
 			return
 		}
@@ -105,11 +109,11 @@ func (e *Engine) fail(c *machine.Commit, err error) {
 	if e.broken == nil {
 		e.broken = err
 	}
-	if err := e.reload(); err != nil {
-		e.log.Error("the store cannot be read", "path", e.path, "error", err)
+	if e.unread = e.reload(); e.unread != nil {
+		e.log.Error("the store cannot be read", "path", e.path, "error", e.unread)
 	}
 	e.settleOutcomes(
-		c.Number, outcome{err: fmt.Errorf("%w: %s: %w", queue.ErrOutcomeUnknown, e.path, err)}, outcome{err: e.alive()},
+		c.Number, fate{err: fmt.Errorf("%w: %s: %w", queue.ErrOutcomeUnknown, e.path, err)}, fate{err: e.alive()},
 	)
 }
 

@@ -40,6 +40,7 @@ type storeFile struct {
 	file      os.FileInfo // as opened, to notice that it was replaced
 	db        storage
 	broken    error     // why the file can no longer be trusted
+	unread    error     // why it could not be loaded after that; then nothing is known
 	fullUntil time.Time // no appends before then: the file had no room
 	// auditWarned is when the log last said that the audit log is full.
 	auditWarned time.Time

@@ -112,7 +112,9 @@ func TestAppendsFailAlone(t *testing.T) {
 	n.some.Store(true)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		a, err := b.Append(ctx, []queue.Job{jobOf("q", 8), jobOf("q", 9)})
+		large := jobOf("q", 9)
+		large.Payload = make([]byte, 100_000)
+		a, err := b.Append(ctx, []queue.Job{jobOf("q", 8), large})
 		if !errors.Is(err, queue.ErrStoreFull) || a[1].Outcome != queue.Failed {
 			t.Errorf("append: %+v, %v", a, err)
 		}
@@ -127,7 +129,7 @@ func TestAppendsFailAlone(t *testing.T) {
 	await.Until(t, "all are pending", func() bool {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		return b.machine.PendingBytes() > 0 && b.machine.Totals().Leased == 0
+		return b.machine.PendingBytes() > 100_000 && b.machine.Totals().Leased == 0
 	})
 	h.release <- struct{}{}
 	wg.Wait()

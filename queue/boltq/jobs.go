@@ -25,10 +25,10 @@ func (e *Engine) Job(ctx context.Context, name, id string) (i queue.JobInfo, err
 		if o == nil {
 			break
 		}
-		if err := o.await(ctx); err == nil {
+		if f := o.await(ctx); f.err == nil {
 			break
-		} else if !o.undone {
-			return i, err
+		} else if !f.undone {
+			return i, f.err
 		}
 	}
 	err = e.db.view(func(tx machine.Transaction) (err error) { i, err = f.Read(tx); return err })
@@ -78,14 +78,15 @@ func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (p queue.Purge
 
 // Replay implements queue.Jobs.
 func (e *Engine) Replay(ctx context.Context, name string, ids []string) (out []queue.ReplayOutcome, err error) {
+	var r *machine.Replaying
+	err = e.look(ctx, func(now leaky.Instant) (err error) { r, err = e.machine.FindDead(now, name, ids); return err })
+	if err != nil {
+		return nil, err
+	}
+	if err := e.db.view(func(tx machine.Transaction) error { r.Read(tx); return nil }); err != nil {
+		return nil, err
+	}
 	err = e.act(ctx, func(now leaky.Instant, by queue.Actor) (wait uint64, err error) {
-		r, err := e.machine.FindDead(now, name, ids)
-		if err != nil {
-			return 0, err
-		}
-		if err := e.db.view(func(tx machine.Transaction) error { r.Read(tx); return nil }); err != nil {
-			return 0, err
-		}
 		out, wait, err = e.machine.Replay(now, by, r)
 		return wait, err
 	})

@@ -82,13 +82,15 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) (tak
 		taken, wait, err = e.machine.Take(now, name, takes, keys, entry)
 		return wait, err
 	}
-	if entry == nil {
-		err = e.do(ctx, take)
-	} else {
-		err = e.takeAudited(ctx, take)
-	}
-	if err != nil {
-		return nil, err
+	for taken == nil { // until the rule itself is durable
+		if entry == nil {
+			err = e.do(ctx, take)
+		} else {
+			err = e.takeAudited(ctx, take)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	return taken, nil
 }
@@ -100,8 +102,8 @@ func (e *Engine) takeAudited(ctx context.Context, take func(now leaky.Instant) (
 	if o == nil {
 		return err
 	}
-	if failed := o.await(ctx); failed != nil && !o.undone {
-		return failed
+	if f := o.await(ctx); f.err != nil && !f.undone {
+		return f.err
 	}
 	return err
 }

@@ -81,5 +81,5 @@ func (e *Engine) saveTallies() (more bool) {
 		wait, more = e.machine.SaveTallies()
 		return wait, nil
 	})
-	return err == nil && o != nil && o.await(context.Background()) == nil && more
+	return err == nil && o != nil && o.await(context.Background()).err == nil && more
 }

@@ -24,14 +24,15 @@ func (e *Engine) outOfSpace(s queue.Space) bool {
 	return e.opts.MaxBytes == 0 && s.Full() || e.opts.wall().Before(e.fullUntil)
 }
 
+// fullFor is for how long nothing that needs room is let in behind a commit that found none, at least.
 const fullFor = 250 * time.Millisecond
 
-func (e *Engine) noteFull(err error) {
+func (e *Engine) noteFull(err error, so time.Duration) {
 	now := e.opts.wall()
 	if !now.Before(e.fullUntil) {
 		e.log.Warn("the store is out of space", "path", e.path, "error", err)
 	}
-	e.fullUntil = now.Add(fullFor)
+	e.fullUntil = now.Add(so)
 }
 
 // reservedBytes is how much of a bounded file only changes that make room may use. They need new pages before they

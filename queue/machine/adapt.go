@@ -102,6 +102,7 @@ func (m *Machine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Insta
 	}
 	q.ceiling.next.tat = q.stretchedCeiling(q.ceiling.next.tat, next, now)
 	q.ceiling.commit = m.present.Number
+	m.holdGrants(q)
 	q.bucket = q.pacer.Change(q.bucket, next, now)
 	q.pacer = next
 	m.rearm(q, now)

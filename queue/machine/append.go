@@ -116,7 +116,7 @@ func (m *Machine) admit(it *appendItem, now leaky.Instant) (wait uint64) {
 	q := m.queues[it.job.Queue]
 	if q == nil {
 		it.answer.Outcome = queue.UnknownQueue
-		return 0
+		return m.unlessDurable(m.deletedBy)
 	}
 	if wait, found := m.answerKnown(it, q, now); found { // invariant 7
 		return wait

@@ -15,7 +15,7 @@ func (m *Machine) Cancel(
 ) (s queue.State, wait uint64, err error) {
 	q := m.queues[name]
 	if q == nil {
-		return queue.StateNone, 0, unknownQueue(name)
+		return queue.StateNone, m.unlessDurable(m.deletedBy), unknownQueue(name)
 	}
 	act := &jobAct{what: changekind.Cancelled, actor: actor}
 	if j := q.jobs[id]; j != nil {

@@ -23,6 +23,8 @@ func (m *Machine) CarryOver(old *Machine, now leaky.Instant) {
 	for _, q := range m.queues {
 		c.byNumber[q.number] = q
 	}
+	// Revisions that somebody may have seen are not given again.
+	m.store.revision = max(m.store.revision, old.store.revision)
 	m.rulesVersion = max(m.rulesVersion, old.rulesVersion) + 1
 	m.attending, m.signals = old.attending, old.signals
 	for _, q := range old.queues {
@@ -180,6 +182,9 @@ func (c *carrying) lease(old *lease) {
 	ls := j.ensureLease()
 	ls.fence, ls.due, ls.deadline, ls.drainer, ls.granted = old.fence, old.due, old.deadline, old.drainer, old.granted
 	ls.persisted = old.persisted
+	if old.verdict == queue.Release && old.commit <= c.old.durable { // an earlier grant of it was given back
+		ls.settled, ls.verdict, ls.result = old.settled, old.verdict, old.result
+	}
 	c.setState(j, queue.Leased)
 	c.Machine.leases.push(ls)
 }
@@ -299,13 +304,15 @@ func (c *carrying) owedAudits(sets map[uint64]*tallySet) {
 	}
 	c.owed = append(c.owed, c.old.owed...)
 	for i := range c.owed {
-		for n, t := range c.owed[i].tallies {
-			if set := sets[t.set.number]; set != nil && !t.gone {
-				if own := set.find(t.digest); own != nil {
-					c.owed[i].tallies[n] = own
-				}
+		var kept []*tally
+		for _, t := range c.owed[i].tallies {
+			if t.gone {
+				kept = append(kept, t)
+			} else if set := sets[t.set.number]; set != nil && set.find(t.digest) != nil {
+				kept = append(kept, set.find(t.digest))
 			}
 		}
+		c.owed[i].tallies = kept
 	}
 	c.unsaved = c.unsaved || len(c.owed) > 0
 }

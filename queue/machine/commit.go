@@ -36,6 +36,7 @@ type Commit struct {
 	// Up to here it has keys of jobs, ended jobs and deferrals.
 	seq, ended, deferred uint64
 
+	holds          []*queueState // whose grants wait for it
 	queues         []*queueState // whose records it has
 	saved          []savedCeilings
 	unsaved        []savedCounters // what was counted before and goes along
@@ -140,6 +141,23 @@ func (m *Machine) waitsForDeferral(d *deferral) uint64 {
 	return m.commitOf(d.seq, m.durableKeys.deferred, func(c *Commit) uint64 { return c.deferred })
 }
 
+// holdGrants has the grants of a queue, and of its children, wait for the present commit: it has the spec, the pause or
+// the rate by which they leave or, of an ordered queue, the end that lets the next job go.
+func (m *Machine) holdGrants(q *queueState) {
+	if m.grantsHeld[q] != m.present.Number {
+		m.grantsHeld[q] = m.present.Number
+		m.present.holds = append(m.present.holds, q)
+	}
+}
+
+// waitsForGrants returns the commit that grants of a queue wait for.
+func (m *Machine) waitsForGrants(q *queueState) uint64 {
+	if len(m.grantsHeld) == 0 {
+		return 0
+	}
+	return max(m.grantsHeld[q], m.grantsHeld[q.parent()])
+}
+
 // touch has the record of a queue written with the present commit, which it returns.
 func (m *Machine) touch(q *queueState) *Commit {
 	m.want()
@@ -162,8 +180,13 @@ func (m *Machine) noteFailure(q *queueState, at leaky.Instant, id, reason string
 // Pending reports whether anything waits to be collected.
 func (m *Machine) Pending() bool { return m.present.wanted }
 
-// PendingBytes is about how many bytes the present commit will put.
-func (m *Machine) PendingBytes() int { return m.present.bytes }
+// PendingBytes is about how many bytes the commits will put that are not durable.
+func (m *Machine) PendingBytes() (n int) {
+	for _, c := range m.failing() {
+		n += c.bytes + c.effects.bytes
+	}
+	return n
+}
 
 // Ripe reports whether the present commit has as much as it should: before more jobs are let in, it is to be collected.
 func (m *Machine) Ripe() bool { return m.present.bytes >= commitBytes }
@@ -256,6 +279,11 @@ func (m *Machine) Durable(number uint64, now leaky.Instant) {
 			s.queue.ceiling.durable = s.ceilings
 		}
 		m.chargesDurable(c)
+		for _, q := range c.holds {
+			if m.grantsHeld[q] == c.Number {
+				delete(m.grantsHeld, q)
+			}
+		}
 		for i := range c.arrived {
 			m.enterLane(&c.arrived[i], now)
 		}
@@ -309,9 +337,18 @@ func (m *Machine) arrive(a arrival, record []byte) {
 	c.bytes += len(record)
 }
 
-// arrivingBefore is how many arriving jobs of j's lane go before it.
-func (m *Machine) arrivingBefore(j *job) (n int64) {
+// arrivingBefore is how many arriving jobs of j's lane go before it. Where so many arrive that counting would take
+// long, those of its priority count as if they all did.
+func (m *Machine) arrivingBefore(j *job) int64 {
+	higher := j.lane.incomingBefore(j.priority() + 1)
+	if !j.arriving() {
+		return higher
+	}
+	n, looked := int64(0), 0
 	for _, c := range append(slices.Clone(m.taken), m.present) {
+		if looked += len(c.arrived); looked > 4096 {
+			return j.lane.incomingBefore(j.priority())
+		}
 		for i := range c.arrived {
 			if o := c.arrived[i].job; o.lane == j.lane && o.turn < j.turn && o.arriving() && o.lease == nil {
 				n++

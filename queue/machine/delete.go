@@ -44,6 +44,7 @@ func (m *Machine) Delete(
 	delete(m.queues, name)
 	m.queueNames.remove(name)
 	c.deleted = append(c.deleted, q)
+	m.deletedBy = c.Number
 	m.discardQueue(q)
 	return m.wait(), nil
 }

@@ -193,3 +193,100 @@ func TestAnOrderlyEndKeepsWhatWasTaken(t *testing.T) {
 		t.Fatalf("%d are left after loading, %d were", left(next, queue.TakePeek), want)
 	}
 }
+
+// What leaves by a rate, a pause or an order that could still vanish waits for it.
+func TestAGrantWaitsForWhatItLeavesBy(t *testing.T) {
+	spec := func(change func(*queue.Spec)) SpecText {
+		s := queue.Spec{Name: "q", Rate: leaky.PerSecond(1)}
+		change(&s)
+		text, err := NewSpecText(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	unlimited := spec(func(s *queue.Spec) { s.Rate = leaky.Unlimited })
+	ordered := spec(func(s *queue.Spec) { s.Rate, s.Ordered = leaky.Unlimited, true })
+	for what, f := range map[string]func(h *held) error{
+		"a rate": func(h *held) error {
+			if _, _, err := h.m.Put(noon, queue.Actor{}, spec(func(*queue.Spec) {}), queue.AnyRevision); err != nil {
+				return err
+			}
+			h.commit()
+			_, _, err := h.m.Put(noon, queue.Actor{}, unlimited, queue.AnyRevision)
+			return err
+		},
+		"the end of a pause": func(h *held) error {
+			if _, err := h.m.Pause(noon, queue.Actor{}, "q", queue.Pause{}); err != nil {
+				return err
+			}
+			h.commit()
+			_, err := h.m.Resume(noon, queue.Actor{}, "q")
+			return err
+		},
+		"the end of the job before": func(h *held) error {
+			if _, _, err := h.m.Put(noon, queue.Actor{}, ordered, queue.AnyRevision); err != nil {
+				return err
+			}
+			h.commit()
+			jobs, _ := h.reserve()
+			h.m.Settle(noon, []queue.Settlement{{
+				Lease: queue.Lease{Queue: "q", ID: jobs[0].ID, Fence: jobs[0].Fence}, Verdict: queue.Deliver,
+			}})
+			return nil
+		},
+	} {
+		h := newHeld(t)
+		h.append("a", "b")
+		h.commit()
+		if err := f(h); err != nil {
+			t.Fatal(what, err)
+		}
+		c := h.m.present.Number
+		if jobs, wait := h.reserve(); len(jobs) == 0 || wait != c {
+			t.Errorf("%s: %d are granted and wait for %d, not %d", what, len(jobs), wait, c)
+		}
+	}
+}
+
+// Takes by a rule that could still vanish take nothing, and are asked again.
+func TestATakeWaitsForItsRule(t *testing.T) {
+	h := newHeld(t)
+	r, err := NewRuleText(queue.Rule{
+		Name: "r", Bound: queue.Bound{Rate: leaky.RateOf(1, 60), Burst: 2}, Algorithm: "meter",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, made, err := h.m.PutRule(noon, queue.Actor{}, r, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := []queue.LaneDigest{queue.DigestLane("")}
+	taken, wait, err := h.m.Take(noon, "r", []queue.Take{{Cost: 1}}, keys, nil)
+	if taken != nil || wait != made || err != nil {
+		t.Errorf("%+v, waits for %d, not %d, %v", taken, wait, made, err)
+	}
+	if h.m.rules["r"].tallies.len() != 0 {
+		t.Error("something is taken")
+	}
+}
+
+// A revision that a failed commit gave is not given to another change.
+func TestRevisionsAreNotGivenAgain(t *testing.T) {
+	b := start(t, Options{})
+	b.put("q", "1/s")
+	s, err := NewSpecText(queue.Spec{Name: "q", Rate: leaky.PerSecond(5)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost, _, err := b.Machine.Put(b.now(), queue.Actor{}, s, queue.AnyRevision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.undo(b.now())
+	b.put("q", "9/s")
+	if i := b.info("q"); i.Revision <= lost.Revision || i.Rate != leaky.PerSecond(9) {
+		t.Errorf("%v at revision %d, and %d was another's", i.Rate, i.Revision, lost.Revision)
+	}
+}

@@ -10,8 +10,9 @@ import (
 // effects are what is to be kept of changes: records to put and to delete, in order. The first one that could not be
 // encoded is told when they are written.
 type effects struct {
-	list []effect
-	err  error
+	list  []effect
+	bytes int // of their values, about, without the records of jobs
+	err   error
 }
 
 // effect puts a record, or deletes it if it has no value.
@@ -68,6 +69,7 @@ func each[T any](items []T, do func(T)) {
 }
 
 func (s *effects) put(table []byte, number uint64, value []byte) {
+	s.bytes += len(value)
 	s.list = append(s.list, effect{table: table, number: number, value: value})
 }
 
@@ -76,6 +78,7 @@ func (s *effects) drop(table []byte, number uint64) {
 }
 
 func (s *effects) putNamed(table []byte, name string, value []byte) {
+	s.bytes += len(value)
 	s.list = append(s.list, effect{table: table, name: name, value: value})
 }
 

@@ -193,6 +193,7 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (p que
 
 func (e *Engine) Rule(ctx context.Context, name string) (i queue.RuleInfo, err error) {
 	err = e.do(ctx, func(leaky.Instant) (err error) { i, err = e.Machine.Rule(name); return err })
+	i.Overrides = maps.Clone(i.Overrides)
 	return i, err
 }
 

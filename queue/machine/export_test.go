@@ -26,7 +26,7 @@ func (m *Machine) CheckKept(tx Transaction, now leaky.Instant) error {
 	if !slices.Equal(names, loaded) || !slices.Equal(m.ruleNames, l.ruleNames) {
 		return fmt.Errorf("%v and %v are loaded, not %v and %v", loaded, l.ruleNames, names, m.ruleNames)
 	}
-	if m.store.revision != l.store.revision || m.store.seq != l.store.seq || m.store.ended != l.store.ended {
+	if m.store.revision < l.store.revision || m.store.seq != l.store.seq || m.store.ended != l.store.ended {
 		return fmt.Errorf("the store is loaded as %+v, not %+v", l.store, m.store)
 	}
 	for _, name := range m.ruleNames {

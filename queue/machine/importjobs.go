@@ -29,6 +29,7 @@ func (m *Machine) ImportJobs(
 	}
 	items := make([]importJob, len(jobs))
 	for i, j := range jobs {
+		j.Record = bytes.Clone(j.Record) // the caller may give up, and use it again, before it is written
 		items[i] = importJob{Job: j}
 		if err := items[i].unpack(); err != nil {
 			return nil, 0, err

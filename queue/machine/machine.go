@@ -29,9 +29,11 @@ type Machine struct {
 	rulebook
 	deadIndex
 	leftovers
+	grantsHeld  map[*queueState]uint64 // the commit that grants of a queue wait for
 	charged     map[tallyKey]*chargedTally
 	owed        []owedTakes              // entries of the audit log for the next commit
 	withBacklog map[*queueState]struct{} // queues with jobs on the overflow
+	deletedBy   uint64                   // the commit of the last deletion of a queue
 }
 
 // Environment is what a Machine is told about its surroundings before it decides.
@@ -75,6 +77,7 @@ func New(epoch uint64) *Machine {
 			deadJobs: map[string]*deadJobs{}, namesWithDead: sorted[*deadJobs]{less: byName},
 		},
 		leftovers:   leftovers{leftPaces: map[string]paces{}},
+		grantsHeld:  map[*queueState]uint64{},
 		charged:     map[tallyKey]*chargedTally{},
 		withBacklog: map[*queueState]struct{}{},
 	}

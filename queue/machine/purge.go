@@ -51,7 +51,7 @@ func (m *Machine) Purge(
 		next.Until = until
 		out.Next = p.Next(*next)
 	}
-	return out, wait, nil
+	return out, max(wait, m.lastWait()), nil
 }
 
 func (m *Machine) purge(q *queueState, jobs []*job, act *jobAct, now leaky.Instant) {

@@ -44,7 +44,7 @@ func (m *Machine) Readmit(now leaky.Instant, r *Readmission) (queue.Readmitted, 
 	k := &r.readmitCall
 	q := m.queues[k.Queue]
 	if q == nil {
-		return queue.Readmitted{}, 0, unknownQueue(k.Queue)
+		return queue.Readmitted{}, m.unlessDurable(m.deletedBy), unknownQueue(k.Queue)
 	}
 	a := q.ownOverflow()
 	if a.holder != "" && a.holder != k.Holder && now < a.holderUntil {

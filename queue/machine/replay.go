@@ -180,5 +180,5 @@ func (m *Machine) Forget(
 		m.present.dropEnded(d)
 		dropped[i], wait = true, m.wait()
 	}
-	return dropped, wait, nil
+	return dropped, max(wait, m.lastWait()), nil
 }

@@ -58,7 +58,7 @@ func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting,
 		out.Next, out.Backup = m.planSleep(r.Client.ID, g, now)
 		m.restorePassed(g)
 	}
-	out.Garbage = m.needsSweep(now)
+	out.Garbage = m.NeedsSweep(now)
 	out.grant, out.Wait = g, m.unlessDurable(g.wait)
 	return out, nil
 }

@@ -3,7 +3,6 @@ package machine
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/penstock/penstock/leaky"
@@ -17,15 +16,13 @@ func unknownRule(name string) error {
 	return fmt.Errorf("%w: %s", queue.ErrUnknownRule, queue.Shorten(name, 80))
 }
 
-// Rule returns a rule. Errors: queue.ErrUnknownRule.
+// Rule returns a rule. It shares its overrides, which never change. Errors: queue.ErrUnknownRule.
 func (m *Machine) Rule(name string) (queue.RuleInfo, error) {
 	r, err := m.ruleNamed(name)
 	if err != nil {
 		return queue.RuleInfo{}, err
 	}
-	i := m.ruleInfo(r)
-	i.Overrides = maps.Clone(i.Overrides)
-	return i, nil
+	return m.ruleInfo(r), nil
 }
 
 func (m *Machine) ruleNamed(name string) (*rule, error) {

@@ -50,7 +50,7 @@ func (m *Machine) settle(c *settling, s *queue.Settlement, now leaky.Instant) (a
 	answer.Stale = true
 	q, f := m.queues[s.Queue], parseFence(s.Fence)
 	if q == nil {
-		return answer, 0
+		return answer, m.unlessDurable(m.deletedBy)
 	}
 	j := q.jobs[s.ID]
 	if j == nil {

@@ -200,6 +200,7 @@ func (m *Machine) specChanged(q *queueState, text []byte, now leaky.Instant) {
 
 // keepSpec keeps the spec, the revision and the pause of a queue; text is the spec's, nil if it is not at hand.
 func (m *Machine) keepSpec(q *queueState, text []byte) {
+	m.holdGrants(q)
 	m.touch(q).putSpec(q, specRecord{spec: q.fullSpec(), text: text, revision: q.revision, pause: q.pause})
 }
 

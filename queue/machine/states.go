@@ -48,6 +48,9 @@ func (m *Machine) putWaiting(j *job, now leaky.Instant) (first bool) {
 // queue.
 func (m *Machine) leaveFlight(j *job, to queue.State, now leaky.Instant) (freed bool) {
 	q := j.lane.queue
+	if q.spec.Ordered {
+		m.holdGrants(q)
+	}
 	crowded := q.atMaxInFlight()
 	m.setState(j, to)
 	return q.unblock(j.lane, now) || crowded && !q.atMaxInFlight()

@@ -20,8 +20,8 @@ type leftovers struct {
 	trimCursor      string           // the queue that was trimmed last
 }
 
-// needsSweep reports whether there is work for Sweep.
-func (m *Machine) needsSweep(now leaky.Instant) bool {
+// NeedsSweep reports whether there is work for Sweep.
+func (m *Machine) NeedsSweep(now leaky.Instant) bool {
 	return len(m.garbage) > 0 || len(m.idleLanes.items) > forgetMax && m.idleLanes.top().until <= now ||
 		len(m.forgotten) > forgetMax || len(m.lapsedDeferrals) > forgetMax || m.droppedTallies.n > forgetMax
 }
@@ -181,6 +181,3 @@ func (m *Machine) sweepGarbage() (some bool) {
 	}
 	return !taken.empty()
 }
-
-// NeedsSweep reports whether there is work for Sweep.
-func (m *Machine) NeedsSweep(now leaky.Instant) bool { return m.needsSweep(now) }

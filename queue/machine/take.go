@@ -9,8 +9,9 @@ import (
 )
 
 // Take asks a rule, and returns the commit that the answers wait for: none, unless an entry of the audit log tells of
-// them, which goes with what they changed; entry is nil if none does. What else was taken is kept by SaveTallies. keys
-// are the digests of the keys. Errors: queue.ErrUnknownRule.
+// them, which goes with what they changed; entry is nil if none does. While the rule itself is not durable, nothing is
+// taken: taken is nil, and Take is to be called again behind the commit that it returns. What else was taken is kept by
+// SaveTallies. keys are the digests of the keys. Errors: queue.ErrUnknownRule.
 func (m *Machine) Take(
 	now leaky.Instant, name string, takes []queue.Take, keys []queue.LaneDigest, entry *queue.AuditEntry,
 ) (taken []queue.Taken, wait uint64, err error) {
@@ -20,6 +21,9 @@ func (m *Machine) Take(
 	}
 	if entry != nil && len(m.owed) >= maxOwedTakes {
 		return nil, 0, fmt.Errorf("%w: %d entries of the audit log wait for room", queue.ErrStoreFull, len(m.owed))
+	}
+	if wait := m.unlessDurable(r.commit); wait != 0 {
+		return nil, wait, nil
 	}
 	m.forgetExpiredTallies(now, expiredTalliesMax+2*len(takes))
 	taken = make([]queue.Taken, len(takes))
@@ -31,9 +35,8 @@ func (m *Machine) Take(
 		taken[i] = m.takeOne(r, takes[i], keys[i], now)
 		taken[i].Shadow = taken[i].Err == nil && r.Action == queue.Shadow
 	}
-	wait = m.unlessDurable(r.commit)
 	if entry != nil {
-		wait = max(wait, m.auditTakes(entry, r, keys, taken, touched, now))
+		wait = m.auditTakes(entry, r, keys, taken, touched, now)
 	}
 	return taken, wait, nil
 }
