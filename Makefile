@@ -23,9 +23,10 @@ RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 TESTFLAGS := -trimpath -vet=all -shuffle=on -timeout 20m
 
 # In these, one goroutine works at a time: there is no race to find, and the detector would make them ten times slower.
-SEQUENTIAL := ./docs ./leaky ./queue ./queue/audit ./queue/jobrecord ./queue/jsondepth ./queue/machine ./queue/move \
-	./queue/quote ./queue/ruleset ./queue/status ./queue/queuetest ./internal/config ./internal/prove/law \
-	./internal/replay/... ./internal/test/deploytest
+SEQUENTIAL := ./docs ./leaky ./queue ./queue/audit ./queue/internal/strictjson ./queue/invalid ./queue/jobrecord \
+	./queue/jsondepth ./queue/machine ./queue/move ./queue/names ./queue/quote ./queue/rules ./queue/ruleset \
+	./queue/status ./queue/unit ./queue/queuetest ./internal/config ./internal/prove/law ./internal/replay/... \
+	./internal/test/deploytest
 
 # All others run under the race detector, but for libraries that copy pages, or read, write and pack texts: their races
 # are their own tests' business, and they reach what is ours through package reflect, which is watched. None may use
@@ -34,7 +35,8 @@ SEQUENTIAL := ./docs ./leaky ./queue ./queue/audit ./queue/jobrecord ./queue/jso
 JSON      := github.com/go-json-experiment/json
 UNRACED   := go.etcd.io/bbolt github.com/alecthomas/kong go.yaml.in regexp $(JSON)/jsontext $(JSON)/internal \
 	text/template html/template compress strconv internal/strconv unicode encoding/base64
-RACED      = ./queue/redisq ./queue/boltq ./cmd/penstock $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL))")
+RACED      = ./internal/console ./queue/redisq ./internal/app ./cmd/penstock ./deferred ./internal/api ./queue/boltq \
+	./drain ./internal/cli $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL))")
 RACEFLAGS := $(RACE) $(UNRACED:%=-gcflags=%/...=-race=false) -p 3
 
 # A program with the race detector waits a second before it exits, for races of goroutines that outlive main; here
@@ -69,17 +71,19 @@ test: ## vet and test everything, on real Redis servers; installs them, Promethe
 		PENSTOCK_CHROMIUM=$$chromium TMPDIR=$$(scripts/tempdir.sh) && \
 	$(MAKE) --no-print-directory -k -j 2 test-raced test-sequential
 
-# Beside one another: both wait for servers half the time. Each goes to its end if the other fails.
+# Beside one another: both wait for servers half the time. Each goes to its end if the other fails. What runs without
+# the detector is compiled as what is shipped, without C, so that the programs which tests build are compiled once.
 test-raced:
 	$(GO) test $(RACEFLAGS) $(TESTFLAGS) $(RACED)
 
 test-sequential:
-	$(GO) test -p 1 $(TESTFLAGS) $(SEQUENTIAL)
-	$(GO) test -C bench -p 1 $(TESTFLAGS) ./...
+	CGO_ENABLED=0 $(GO) test -p 1 $(TESTFLAGS) $(SEQUENTIAL)
+	CGO_ENABLED=0 $(GO) test -C bench -p 1 $(TESTFLAGS) ./...
 
 quick: ## the tests that need no server but one Redis and start no program, without the race detector: a minute
 	@server=$$(scripts/redis.sh) && set -x && \
-	PENSTOCK_REDIS_SERVER=$$server TMPDIR=$$(scripts/tempdir.sh) $(GO) test -trimpath -short -p 3 -vet=off -shuffle=on \
+	PENSTOCK_REDIS_SERVER=$$server TMPDIR=$$(scripts/tempdir.sh) \
+	CGO_ENABLED=0 $(GO) test -trimpath -short -p 3 -vet=off -shuffle=on \
 		$$($(GO) list ./... | grep -vE '/(cmd|deferred|docs|examples|internal/(app|console|prove|test))(/|$$)')
 
 check: build lint test ## what a change must pass: build, format, lint, vet, test

@@ -6,7 +6,9 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // KeyFunc returns the key under which a Middleware counts a request. Its error is shown to the client, as what is wrong
@@ -30,11 +32,11 @@ func HeaderKey(name string) KeyFunc {
 		}
 		switch {
 		case len(values) == 0 || values[0] == "":
-			return "", &queue.FieldError{Field: "header." + name, Reason: "is missing or empty, and requests are counted by it"}
+			return "", &invalid.Error{Field: "header." + name, Reason: "is missing or empty, and requests are counted by it"}
 		case len(values) > 1:
-			return "", &queue.FieldError{Field: "header." + name, Reason: "is given more than once"}
+			return "", &invalid.Error{Field: "header." + name, Reason: "is given more than once"}
 		}
-		return values[0], queue.ValidateRuleKey("header."+name, values[0])
+		return values[0], rules.ValidateKey("header."+name, values[0])
 	}
 }
 
@@ -59,8 +61,8 @@ func ClientAddress(o AddressOptions) KeyFunc {
 	return func(r *http.Request) (string, error) {
 		at, ok := address(r.RemoteAddr)
 		if !ok {
-			return "", &queue.FieldError{
-				Field: "remote address", Value: queue.Shorten(r.RemoteAddr, 80), Reason: "is none, and requests are counted by it",
+			return "", &invalid.Error{
+				Field: "remote address", Value: clip.Quote(r.RemoteAddr, 80), Reason: "is none, and requests are counted by it",
 			}
 		}
 		at = o.client(at, r.Header["X-Forwarded-For"])

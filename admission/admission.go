@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -8,12 +9,13 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
 const (
-	// patience is how long the engine may take to decide before the rule's policy does.
-	patience = 800 * time.Millisecond
+	// DefaultPatience is how long the engine may take to decide before the rule's policy does, unless Options say else.
+	DefaultPatience = 800 * time.Millisecond
 	// attendEvery is how often a process says that it takes part.
 	attendEvery = 5 * time.Second
 	// retryAway is when to come back to what is closed while the store is away.
@@ -31,6 +33,8 @@ type Engine interface {
 type Options struct {
 	Observer Observer     // does nothing
 	Logger   *slog.Logger // discards
+	// Patience is how long the engine may take to decide before the rule's policy does; 0 is DefaultPatience.
+	Patience time.Duration
 }
 
 // Observer is told what rules are asked, and what they say. Its methods are called from many goroutines and must not
@@ -43,7 +47,7 @@ type Observer interface {
 	Failed(rule string, err error)
 	// Answered: what was asked of a rule by Take, a Middleware or an Appender, and what they were answered, be it by its
 	// Away. With err nothing was. (What an engine's Append and Offer ask by themselves they say in their own answers.)
-	Answered(rule string, takes []queue.Take, taken []queue.Taken, err error)
+	Answered(rule string, takes []rules.Take, taken []rules.Taken, err error)
 	// Away: the store could not be asked, and the rule's policy (its Away) let so many through and refused so many.
 	Away(rule, policy string, allowed, refused int)
 	// Missing: a job was not taken because of a rule that its queue names and that cannot be asked; see ruleset.Missing.
@@ -54,7 +58,7 @@ type noObserver struct{}
 
 func (noObserver) Asked(string, time.Duration)                         {}
 func (noObserver) Failed(string, error)                                {}
-func (noObserver) Answered(string, []queue.Take, []queue.Taken, error) {}
+func (noObserver) Answered(string, []rules.Take, []rules.Taken, error) {}
 func (noObserver) Away(string, string, int, int)                       {}
 func (noObserver) Missing(string, string)                              {}
 
@@ -83,9 +87,9 @@ func New(engine Engine, o Options) *Admission {
 	}
 	a := &Admission{
 		engine: engine, o: o, process: queue.NewID(), outages: newOutages(o.Logger), missing: newMissingRules(o),
-		shares: newShares(), waitlists: newWaitlists(), patience: patience,
+		shares: newShares(), waitlists: newWaitlists(), patience: cmp.Or(o.Patience, DefaultPatience),
 	}
-	a.rules = follow(a.outages, queue.ErrUnknownRule, a.patience, a.readRule, o.Observer.Failed)
+	a.rules = follow(a.outages, rules.ErrUnknown, a.patience, a.readRule, o.Observer.Failed)
 	a.queues = follow(a.outages, queue.ErrUnknownQueue, a.patience, a.readQueue, nil)
 	return a
 }
@@ -139,15 +143,15 @@ func (a *Admission) attendOnce(ctx context.Context) bool {
 //
 // What the Action of the rule means is for the caller to apply. Errors: those of queue.Taker; queue.ErrUnavailable for
 // a rule that this process has never seen while the store is away; ctx's.
-func (a *Admission) Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
+func (a *Admission) Take(ctx context.Context, rule string, takes []rules.Take) ([]rules.Taken, error) {
 	taken, _, err := a.take(ctx, rule, takes)
 	return taken, err
 }
 
 // take also tells whether the answer is the engine's.
 func (a *Admission) take(
-	ctx context.Context, rule string, takes []queue.Take,
-) (taken []queue.Taken, asked bool, err error) {
+	ctx context.Context, rule string, takes []rules.Take,
+) (taken []rules.Taken, asked bool, err error) {
 	if refusals := a.waitlists.behind(rule, takes); refusals != nil {
 		taken, asked, err = a.decideRest(ctx, rule, takes, refusals)
 	} else {
@@ -155,7 +159,7 @@ func (a *Admission) take(
 	}
 	a.o.Observer.Answered(rule, takes, taken, err)
 	for _, t := range takes {
-		if t.Op >= queue.TakeBack {
+		if t.Op >= rules.TakeBack {
 			a.waitlists.wake(rule, t.Key)
 		}
 	}
@@ -164,21 +168,21 @@ func (a *Admission) take(
 
 // decideRest asks what is not refused because others wait.
 func (a *Admission) decideRest(
-	ctx context.Context, rule string, takes []queue.Take, refusals []*queue.Taken,
-) (taken []queue.Taken, asked bool, err error) {
-	var rest []queue.Take
+	ctx context.Context, rule string, takes []rules.Take, refusals []*rules.Taken,
+) (taken []rules.Taken, asked bool, err error) {
+	var rest []rules.Take
 	for i, t := range takes {
 		if refusals[i] == nil {
 			rest = append(rest, t)
 		}
 	}
-	var answers []queue.Taken
+	var answers []rules.Taken
 	if len(rest) > 0 {
 		if answers, asked, err = a.decide(ctx, rule, rest); err != nil || len(answers) != len(rest) {
 			return answers, asked, err
 		}
 	}
-	taken = make([]queue.Taken, len(takes))
+	taken = make([]rules.Taken, len(takes))
 	for i, refused := range refusals {
 		if refused != nil {
 			taken[i] = *refused
@@ -190,13 +194,13 @@ func (a *Admission) decideRest(
 }
 
 func (a *Admission) decide(
-	ctx context.Context, rule string, takes []queue.Take,
-) (taken []queue.Taken, asked bool, err error) {
+	ctx context.Context, rule string, takes []rules.Take,
+) (taken []rules.Taken, asked bool, err error) {
 	r, err := a.rules.get(ctx, rule)
 	if err != nil {
 		return nil, false, err
 	}
-	if len(takes) > queue.MaxTakes || a.outages.askStore(rule) {
+	if len(takes) > rules.MaxTakes || a.outages.askStore(rule) {
 		taken, err = a.ask(ctx, rule, takes)
 		if err == nil {
 			a.outages.end(rule)
@@ -208,7 +212,7 @@ func (a *Admission) decide(
 			return taken, true, err
 		}
 		a.outages.begin(rule, err, func(ctx context.Context) error {
-			_, err := a.engine.Take(ctx, rule, []queue.Take{{Op: queue.TakePeek, Key: "-"}})
+			_, err := a.engine.Take(ctx, rule, []rules.Take{{Op: rules.TakePeek, Key: "-"}})
 			return err
 		})
 	}
@@ -222,15 +226,15 @@ type knownRule struct {
 }
 
 // Rule returns a rule as Take would apply it now, and its revision. Errors: those of Take.
-func (a *Admission) Rule(ctx context.Context, name string) (rule queue.Rule, revision int64, err error) {
+func (a *Admission) Rule(ctx context.Context, name string) (rule rules.Rule, revision int64, err error) {
 	r, err := a.rules.get(ctx, name)
 	if err != nil {
-		return queue.Rule{}, 0, err
+		return rules.Rule{}, 0, err
 	}
 	return r.Rule, r.revision, nil
 }
 
-func (a *Admission) ask(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
+func (a *Admission) ask(ctx context.Context, rule string, takes []rules.Take) ([]rules.Taken, error) {
 	short, cancel := context.WithTimeout(ctx, a.patience)
 	defer cancel()
 	start := time.Now()
@@ -249,6 +253,6 @@ func (a *Admission) readRule(ctx context.Context, name string) (*knownRule, erro
 	if err != nil {
 		return nil, err
 	}
-	template, err := queue.ParseKeyTemplate(info.Key)
+	template, err := rules.ParseTemplate(info.Key)
 	return &knownRule{ruleset.ParsedRule{Rule: info.Rule, Template: template}, info.Revision}, err
 }

@@ -9,18 +9,20 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
-func window(name, away string, limit int64) queue.Rule {
-	return queue.Rule{
+func window(name, away string, limit int64) rules.Rule {
+	return rules.Rule{
 		Name: name, Algorithm: leaky.AlgorithmSlidingLog, Key: "{lane}", Away: away,
-		Bound: queue.Bound{Limit: limit, Period: queue.Duration(time.Minute)},
+		Bound: rules.Bound{Limit: limit, Period: unit.Duration(time.Minute)},
 	}
 }
 
 func TestTakeAsksTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(window("api.calls", queue.AwayClosed, 3))
+		s := newStore(window("api.calls", rules.AwayClosed, 3))
 		a, w, _ := begin(t, s)
 		if n := passes(t, a, "api.calls", "acme", 5); n != 3 {
 			t.Errorf("%d passed, 3 may", n)
@@ -28,10 +30,10 @@ func TestTakeAsksTheStore(t *testing.T) {
 		if n := passes(t, a, "api.calls", "other", 1); n != 1 {
 			t.Error("one key takes from another")
 		}
-		if _, err := a.Take(t.Context(), "api.none", []queue.Take{{Key: "acme"}}); !errors.Is(err, queue.ErrUnknownRule) {
+		if _, err := a.Take(t.Context(), "api.none", []rules.Take{{Key: "acme"}}); !errors.Is(err, rules.ErrUnknown) {
 			t.Errorf("%v", err)
 		}
-		if _, err := a.Take(t.Context(), "no rule's name", nil); !errors.Is(err, queue.ErrUnknownRule) {
+		if _, err := a.Take(t.Context(), "no rule's name", nil); !errors.Is(err, rules.ErrUnknown) {
 			t.Errorf("%v", err)
 		}
 		if told := w.String(); told != "" {
@@ -51,8 +53,8 @@ func TestAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore(
-					window("a.open", queue.AwayOpen, 3), window("b.closed", queue.AwayClosed, 3),
-					window("c.share", queue.AwayShare, 10),
+					window("a.open", rules.AwayOpen, 3), window("b.closed", rules.AwayClosed, 3),
+					window("c.share", rules.AwayShare, 10),
 				)
 				s.among = 3
 				a, w, log := begin(t, s)
@@ -68,15 +70,15 @@ func TestAway(t *testing.T) {
 					if n := passes(t, a, rule, "acme", 20); n != want {
 						t.Errorf("%s: %d passed, want %d", rule, n, want)
 					}
-					if took := time.Since(begun); took > 2*patience {
+					if took := time.Since(begun); took > 2*DefaultPatience {
 						t.Errorf("%s: 20 takes waited %v for a store that is known to be away", rule, took)
 					}
 				}
-				if _, err := a.Take(t.Context(), "a.never", []queue.Take{{Key: "k"}}); err == nil {
+				if _, err := a.Take(t.Context(), "a.never", []rules.Take{{Key: "k"}}); err == nil {
 					t.Error("a rule that was never seen decides nothing")
 				}
-				taken, err := a.Take(t.Context(), "b.closed", []queue.Take{{Key: "acme"}, {Key: "acme", Cost: 4}, {}})
-				if err != nil || taken[0].RetryAfter != time.Second || taken[0].Away != queue.AwayClosed || taken[1].Err == nil ||
+				taken, err := a.Take(t.Context(), "b.closed", []rules.Take{{Key: "acme"}, {Key: "acme", Cost: 4}, {}})
+				if err != nil || taken[0].RetryAfter != time.Second || taken[0].Away != rules.AwayClosed || taken[1].Err == nil ||
 					taken[2].Err == nil {
 					t.Errorf("%+v, %v", taken, err)
 				}
@@ -92,7 +94,7 @@ func TestAway(t *testing.T) {
 				// It is back, and counts on where it stood.
 				s.fail(nil)
 				s.mute(false)
-				time.Sleep(probeEvery + patience + time.Second)
+				time.Sleep(probeEvery + DefaultPatience + time.Second)
 				for rule, want := range map[string]int{"a.open": 1, "b.closed": 1, "c.share": 8} {
 					if n := passes(t, a, rule, "acme", 20); n != want {
 						t.Errorf("%s: %d passed once it is back, want %d", rule, n, want)
@@ -109,15 +111,15 @@ func TestAway(t *testing.T) {
 // A store that comes back empty is told as such to whom nothing else can be said.
 func TestAwayForAnotherReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(window("a.open", queue.AwayOpen, 3))
+		s := newStore(window("a.open", rules.AwayOpen, 3))
 		a, _, _ := begin(t, s)
 		passes(t, a, "a.open", "acme", 1)
 		synctest.Wait()
 		s.fail(queue.ErrUnavailable)
 		passes(t, a, "a.open", "acme", 1)
 		s.fail(queue.ErrNoStore)
-		time.Sleep(2 * (probeEvery + patience))
-		if _, err := a.Take(t.Context(), "a.never", []queue.Take{{Key: "k"}}); !errors.Is(err, queue.ErrNoStore) {
+		time.Sleep(2 * (probeEvery + DefaultPatience))
+		if _, err := a.Take(t.Context(), "a.never", []rules.Take{{Key: "k"}}); !errors.Is(err, queue.ErrNoStore) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -126,13 +128,13 @@ func TestAwayForAnotherReason(t *testing.T) {
 // A caller who gives up is told so: it was not the store.
 func TestWhoGivesUpIsNotAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(window("a.open", queue.AwayOpen, 3))
+		s := newStore(window("a.open", rules.AwayOpen, 3))
 		a, w, _ := begin(t, s)
 		passes(t, a, "a.open", "k", 1)
 		s.mute(true)
 		ctx, cancel := contextOf(t, 10*time.Millisecond)
 		defer cancel()
-		if _, err := a.Take(ctx, "a.open", []queue.Take{{Key: "k"}}); err == nil {
+		if _, err := a.Take(ctx, "a.open", []rules.Take{{Key: "k"}}); err == nil {
 			t.Error("it was decided for him")
 		}
 		if told := w.String(); told != "" || w.failed() > 0 {
@@ -149,12 +151,12 @@ func (overdue) Deadline() (time.Time, bool) { return time.Now(), true }
 // A line that is cut by the caller's deadline, a moment before his context ends, says nothing of the store.
 func TestWhoseDeadlineHasComeIsNotAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(window("a.open", queue.AwayOpen, 3))
+		s := newStore(window("a.open", rules.AwayOpen, 3))
 		a, w, _ := begin(t, s)
 		passes(t, a, "a.open", "k", 1)
 		s.fail(queue.ErrOutcomeUnknown)
 		if _, err := a.Take(
-			overdue{t.Context()}, "a.open", []queue.Take{{Key: "k"}},
+			overdue{t.Context()}, "a.open", []rules.Take{{Key: "k"}},
 		); !errors.Is(err, queue.ErrOutcomeUnknown) {
 			t.Errorf("it was decided for him: %v", err)
 		}
@@ -169,15 +171,15 @@ func TestWhoseDeadlineHasComeIsNotAway(t *testing.T) {
 func TestWhoHasLittleTimeFindsOutThatTheStoreIsAway(t *testing.T) {
 	for _, every := range []time.Duration{100 * time.Millisecond, 3 * time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newStore(window("a.open", queue.AwayOpen, 3))
+			s := newStore(window("a.open", rules.AwayOpen, 3))
 			a, w, _ := begin(t, s)
 			passes(t, a, "a.open", "k", 1)
 			s.mute(true)
 			failed := 0
 			for range 20 {
 				time.Sleep(every)
-				ctx, cancel := contextOf(t, patience/2)
-				if _, err := a.Take(ctx, "a.open", []queue.Take{{Key: "k"}}); err != nil {
+				ctx, cancel := contextOf(t, DefaultPatience/2)
+				if _, err := a.Take(ctx, "a.open", []rules.Take{{Key: "k"}}); err != nil {
 					failed++
 				}
 				cancel()
@@ -192,13 +194,13 @@ func TestWhoHasLittleTimeFindsOutThatTheStoreIsAway(t *testing.T) {
 // A changed rule is gone by within about a second, and a deleted one is gone.
 func TestRulesAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(window("a.rule", queue.AwayOpen, 3))
+		s := newStore(window("a.rule", rules.AwayOpen, 3))
 		a, _, _ := begin(t, s)
 		passes(t, a, "a.rule", "k", 1)
-		s.put(window("a.rule", queue.AwayClosed, 3))
+		s.put(window("a.rule", rules.AwayClosed, 3))
 		for range 11 { // in use all the while
 			time.Sleep(100 * time.Millisecond)
-			if _, err := a.Take(t.Context(), "a.rule", []queue.Take{{Op: queue.TakePeek, Key: "k"}}); err != nil {
+			if _, err := a.Take(t.Context(), "a.rule", []rules.Take{{Op: rules.TakePeek, Key: "k"}}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -210,7 +212,7 @@ func TestRulesAreFollowed(t *testing.T) {
 		s.fail(nil)
 		s.drop("a.rule")
 		time.Sleep(2 * time.Second)
-		if _, err := a.Take(t.Context(), "a.rule", []queue.Take{{Key: "k"}}); !errors.Is(err, queue.ErrUnknownRule) {
+		if _, err := a.Take(t.Context(), "a.rule", []rules.Take{{Key: "k"}}); !errors.Is(err, rules.ErrUnknown) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -219,7 +221,7 @@ func TestRulesAreFollowed(t *testing.T) {
 // Who uses a rule all the time never waits for it to be read: that is done behind his back, twice a second.
 func TestFollowingCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(window("a.rule", queue.AwayOpen, 1000))
+		s := newStore(window("a.rule", rules.AwayOpen, 1000))
 		a, _, _ := begin(t, s)
 		for range 1000 {
 			passes(t, a, "a.rule", "k", 1)
@@ -234,7 +236,7 @@ func TestFollowingCostsLittle(t *testing.T) {
 // Without Run nothing is decided for a store that is back.
 func TestAwayWithoutRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(window("a.rule", queue.AwayOpen, 1))
+		s := newStore(window("a.rule", rules.AwayOpen, 1))
 		a := New(s, Options{})
 		passes(t, a, "a.rule", "k", 1)
 		s.fail(queue.ErrUnavailable)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Appender is a queue.Appender that asks the rules of other groups than a queue's own, which the engine does not ask.
@@ -49,7 +50,7 @@ func (p *Appender) Append(ctx context.Context, jobs []queue.Job) ([]queue.Append
 			answer = got[k]
 		}
 		// one that is put aside by a rule is charged to none
-		if _, _, limited := queue.Limited(answer.Rules); limited || !mayBeIn(&answer) {
+		if _, _, limited := rules.Limited(answer.Rules); limited || !mayBeIn(&answer) {
 			out = append(out, i)
 		}
 		answer.Rules = append(checks.answers[i].Rules, answer.Rules...)

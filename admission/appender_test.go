@@ -10,7 +10,10 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // taker is an Appender that answers as it is told, by the id of a job; Accepted else.
@@ -50,8 +53,8 @@ func outcomes(answers []queue.Appended) []string {
 	return s
 }
 
-func rule(name string, limit int64, change func(*queue.Rule)) queue.Rule {
-	r := window(name, queue.AwayClosed, limit)
+func rule(name string, limit int64, change func(*rules.Rule)) rules.Rule {
+	r := window(name, rules.AwayClosed, limit)
 	if change != nil {
 		change(&r)
 	}
@@ -61,9 +64,9 @@ func rule(name string, limit int64, change func(*queue.Rule)) queue.Rule {
 func TestAppendAsksRulesOfOtherGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(rule("all.tenants", 3, nil), rule(
-			"all.strict", 2, func(r *queue.Rule) { r.Key = "" },
+			"all.strict", 2, func(r *rules.Rule) { r.Key = "" },
 		), rule("mail.own", 1, nil),
-			rule("seen.only", 1, func(r *queue.Rule) { r.Action = queue.Shadow }))
+			rule("seen.only", 1, func(r *rules.Rule) { r.Action = rules.Shadow }))
 		s.queues["mail"] = []string{"all.tenants", "mail.own"}
 		s.queues["mail.otp"] = []string{"all.strict", "seen.only"}
 		s.queues["plain"] = nil
@@ -101,7 +104,7 @@ func TestAppendAsksRulesOfOtherGroups(t *testing.T) {
 		if refused := answers[1].Rules[2]; refused.Allowed || !refused.Shadow {
 			t.Errorf("the shadow said %+v", refused)
 		}
-		if name, wait, ok := queue.Limited(answers[2].Rules); !ok || name != "all.strict" || wait != answers[2].RetryAfter ||
+		if name, wait, ok := rules.Limited(answers[2].Rules); !ok || name != "all.strict" || wait != answers[2].RetryAfter ||
 			wait <= 0 || answers[2].ID != "3" {
 			t.Errorf("%s, %v, %+v", name, wait, answers[2])
 		}
@@ -124,7 +127,7 @@ func TestAppendGivesBack(t *testing.T) {
 		next := &taker{answers: map[string]queue.Appended{
 			"deferred": {Outcome: queue.Accepted, State: queue.Deferred}, "duplicate": {Outcome: queue.Duplicate},
 			"conflict": {Outcome: queue.Conflict},
-			"full":     {Outcome: queue.Full}, "own": {Outcome: queue.LimitReached, Rules: []queue.Ruled{{Rule: "mail.own"}}},
+			"full":     {Outcome: queue.Full}, "own": {Outcome: queue.LimitReached, Rules: []rules.Ruling{{Rule: "mail.own"}}},
 			"unknown": {Outcome: queue.Failed, Err: queue.ErrOutcomeUnknown}, "away": {
 				Outcome: queue.Failed, Err: queue.ErrUnavailable,
 			},
@@ -192,8 +195,8 @@ func (f appenderFunc) Append(ctx context.Context, jobs []queue.Job) ([]queue.App
 
 func TestAppendThatCannotBeDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(rule("all.tenants", 10, nil), rule("all.places", 0, func(r *queue.Rule) {
-			r.Algorithm, r.Bound = leaky.AlgorithmConcurrency, queue.Bound{Limit: 1, TTL: queue.Duration(time.Minute)}
+		s := newStore(rule("all.tenants", 10, nil), rule("all.places", 0, func(r *rules.Rule) {
+			r.Algorithm, r.Bound = leaky.AlgorithmConcurrency, rules.Bound{Limit: 1, TTL: unit.Duration(time.Minute)}
 		}))
 		s.queues["mail"] = []string{"all.tenants"}
 		s.queues["lost"] = []string{"all.gone"}
@@ -216,7 +219,7 @@ func TestAppendThatCannotBeDecided(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, field := range []string{"lane", "cost"} {
-			var at *queue.FieldError
+			var at *invalid.Error
 			if answers[i].Outcome != queue.Invalid || !errors.As(answers[i].Err, &at) || at.Field != field {
 				t.Errorf("%+v, want the field %s", answers[i], field)
 			}
@@ -267,7 +270,7 @@ func TestAppendWithoutSuchRulesAsksNothing(t *testing.T) {
 // What a job took of its share while the store was away is given back to that.
 func TestAppendGivesBackToTheShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(rule("all.tenants", 4, func(r *queue.Rule) { r.Away = queue.AwayShare }))
+		s := newStore(rule("all.tenants", 4, func(r *rules.Rule) { r.Away = rules.AwayShare }))
 		s.queues["mail"], s.among = []string{"all.tenants"}, 2
 		a, _, _ := begin(t, s)
 		next := &taker{answers: map[string]queue.Appended{"full": {Outcome: queue.Full}}}
@@ -291,7 +294,7 @@ func TestAppendGivesBackToTheShare(t *testing.T) {
 
 func TestPassAsksTheOwnGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(rule("all.tenants", 1, nil), rule("mail.own", 2, func(r *queue.Rule) { r.Away = queue.AwayShare }))
+		s := newStore(rule("all.tenants", 1, nil), rule("mail.own", 2, func(r *rules.Rule) { r.Away = rules.AwayShare }))
 		s.queues["mail"], s.queues["plain"] = []string{"all.tenants", "mail.own"}, nil
 		a, _, _ := begin(t, s)
 		if answers, _ := a.Pass(t.Context(), []queue.Job{job("plain", "1", "acme")}); answers != nil {
@@ -317,7 +320,7 @@ func TestPassAsksTheOwnGroup(t *testing.T) {
 // Who has appended to a queue knows the rules of its group, though the engine asks them, when the store goes away.
 func TestPassKnowsWhatNobodyAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(rule("mail.own", 2, func(r *queue.Rule) { r.Away = queue.AwayShare }))
+		s := newStore(rule("mail.own", 2, func(r *rules.Rule) { r.Away = rules.AwayShare }))
 		s.queues["mail"] = []string{"mail.own"}
 		a, _, _ := begin(t, s)
 		if _, err := NewAppender(a, &taker{}).Append(t.Context(), []queue.Job{job("mail", "1", "acme")}); err != nil {

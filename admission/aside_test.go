@@ -7,19 +7,21 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
-func defers(r *queue.Rule) { r.Action = queue.Defer }
+func defers(r *rules.Rule) { r.Action = rules.Defer }
 
 // What a rule of another group refuses that defers goes on, to be put aside, unless one refuses it for good; either way
 // it is charged to none.
 func TestAppendHasJobsPutAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(rule("a.first", 9, nil), rule("b.defers", 1, defers), rule("c.rejects", 2, nil), rule("d.longer", 1,
-			func(r *queue.Rule) {
+			func(r *rules.Rule) {
 				defers(r)
-				r.Period = queue.Duration(time.Hour)
-			}), rule("e.shadow", 1, func(r *queue.Rule) { r.Action = queue.Shadow }))
+				r.Period = unit.Duration(time.Hour)
+			}), rule("e.shadow", 1, func(r *rules.Rule) { r.Action = rules.Shadow }))
 		s.queues["mail"] = []string{"a.first", "b.defers", "c.rejects", "d.longer", "e.shadow"}
 		a, _, _ := begin(t, s)
 		next := &taker{answers: map[string]queue.Appended{"aside": {Outcome: queue.Accepted, State: queue.Deferred}}}
@@ -41,11 +43,11 @@ func TestAppendHasJobsPutAside(t *testing.T) {
 			t.Errorf("put aside: %+v", aside)
 		}
 		// Of all that refuse it the one counts that asks to wait longest.
-		if name, wait, ok := queue.Limited(aside.Rules); !ok || name != "d.longer" || next.limited[0] != wait ||
+		if name, wait, ok := rules.Limited(aside.Rules); !ok || name != "d.longer" || next.limited[0] != wait ||
 			wait <= time.Minute {
 			t.Errorf("%s, %v; it went on with %v", name, wait, next.limited)
 		}
-		if name, wait, ok := queue.Limited(answers[2].Rules); !ok || name != "b.defers" || answers[2].RetryAfter != wait {
+		if name, wait, ok := rules.Limited(answers[2].Rules); !ok || name != "b.defers" || answers[2].RetryAfter != wait {
 			t.Errorf("refused: %s, %v, %+v", name, wait, answers[2])
 		}
 		for name, want := range map[string]int64{"a.first": 8, "b.defers": 0, "c.rejects": 1, "d.longer": 0, "e.shadow": 0} {
@@ -61,7 +63,7 @@ func TestAppendHasJobsPutAside(t *testing.T) {
 			answers[0].Outcome != queue.LimitReached {
 			t.Errorf("%+v, %v", answers, err)
 		}
-		if _, wait, _ := queue.Limited(answers[0].Rules[:3]); len(next.got) > 0 || answers[0].RetryAfter < wait {
+		if _, wait, _ := rules.Limited(answers[0].Rules[:3]); len(next.got) > 0 || answers[0].RetryAfter < wait {
 			t.Errorf("%v went on; %+v", next.got, answers[0])
 		}
 		if n := left(t, s, "a.first", "acme"); n != 8 {
@@ -77,7 +79,7 @@ func TestPutAsideByTheOwnGroupIsChargedToNone(t *testing.T) {
 		s.queues["mail"] = []string{"all.tenants", "mail.own"}
 		a, _, _ := begin(t, s)
 		p := NewAppender(a, &taker{answers: map[string]queue.Appended{
-			"ruled": {Outcome: queue.Accepted, State: queue.Deferred, Rules: []queue.Ruled{{Rule: "mail.own"}}},
+			"ruled": {Outcome: queue.Accepted, State: queue.Deferred, Rules: []rules.Ruling{{Rule: "mail.own"}}},
 			"room":  {Outcome: queue.Accepted, State: queue.Deferred},
 		}})
 		if _, err := p.Append(t.Context(), []queue.Job{
@@ -97,7 +99,7 @@ func TestAwayHasJobsPutAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(
 			rule("all.closed", 9, defers), rule("mail.closed", 9, defers),
-			rule("mail.share", 4, func(r *queue.Rule) { r.Away = queue.AwayShare }),
+			rule("mail.share", 4, func(r *rules.Rule) { r.Away = rules.AwayShare }),
 		)
 		s.queues["mail"] = []string{"all.closed", "mail.closed", "mail.share"}
 		a, _, _ := begin(t, s)

@@ -4,18 +4,18 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // decideAway answers for a store that is away, by the policy of the rule as it was last seen.
-func (a *Admission) decideAway(r *knownRule, takes []queue.Take) []queue.Taken {
+func (a *Admission) decideAway(r *knownRule, takes []rules.Take) []rules.Taken {
 	a.outages.logPolicy(r.Name, r.Away)
-	taken := make([]queue.Taken, len(takes))
+	taken := make([]rules.Taken, len(takes))
 	allowed, refused := 0, 0
 	for i, t := range takes {
 		taken[i] = a.decideOneAway(r, t)
 		switch {
-		case taken[i].Err != nil || t.Op > queue.TakePeek:
+		case taken[i].Err != nil || t.Op > rules.TakePeek:
 		case taken[i].Allowed || taken[i].Shadow:
 			allowed++
 		default:
@@ -26,26 +26,26 @@ func (a *Admission) decideAway(r *knownRule, takes []queue.Take) []queue.Taken {
 	return taken
 }
 
-func (a *Admission) decideOneAway(r *knownRule, t queue.Take) queue.Taken {
+func (a *Admission) decideOneAway(r *knownRule, t rules.Take) rules.Taken {
 	bound := r.Of(t.Key)
 	l, err := bound.Limiter(r.Algorithm)
 	if err != nil {
-		return queue.Taken{Err: err}
+		return rules.Taken{Err: err}
 	}
 	ask, err := r.Ask(t, l)
 	if err != nil {
-		return queue.Taken{Err: err}
+		return rules.Taken{Err: err}
 	}
-	answer := queue.Taken{Decision: leaky.Decision{Limit: l.Limit()}, Shadow: r.Action == queue.Shadow, Away: r.Away}
+	answer := rules.Taken{Decision: leaky.Decision{Limit: l.Limit()}, Shadow: r.Action == rules.Shadow, Away: r.Away}
 	switch {
-	case r.Away == queue.AwayOpen:
+	case r.Away == rules.AwayOpen:
 		answer.Allowed, answer.Remaining, answer.ResetAfter = true, l.Limit(), bound.TTL.D()
-	case r.Away == queue.AwayShare && a.processes.Load() > 0: // else it is not known with whom to share
+	case r.Away == rules.AwayShare && a.processes.Load() > 0: // else it is not known with whom to share
 		answer.Decision = a.shares.decide(&r.Rule, t, ask, int(a.processes.Load()))
 	default:
 		answer.RetryAfter = retryAway
 	}
-	if answer.Allowed && t.Op == queue.TakeNow {
+	if answer.Allowed && t.Op == rules.TakeNow {
 		answer.Lease = ask.Lease
 	}
 	return answer
@@ -57,8 +57,8 @@ func monotonic(begun time.Time) leaky.Instant {
 }
 
 // refundShare gives back what was let through without the store.
-func (a *Admission) refundShare(r *queue.Rule, t queue.Take) {
-	if r.Away == queue.AwayShare {
+func (a *Admission) refundShare(r *rules.Rule, t rules.Take) {
+	if r.Away == rules.AwayShare {
 		a.shares.decide(r, t, leaky.Ask{Cost: t.Cost, Lease: t.Lease}, max(1, int(a.processes.Load())))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // site is a store on a cluster.
@@ -27,7 +28,7 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	c := redistest.NewCluster(t, redistest.ClusterOptions{})
-	e, err := redisq.Open(t.Context(), c.Client(), redisq.Options{Init: true, Partitions: 8})
+	e, err := redisq.Open(t.Context(), c.Client(), redisq.Options{Init: true, Partitions: 8, Patience: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func (s *site) elsewhere(t *testing.T, names ...string) string {
 	}
 }
 
-func (s *site) rule(t *testing.T, r queue.Rule) {
+func (s *site) rule(t *testing.T, r rules.Rule) {
 	t.Helper()
 	r.Normalize()
 	if _, err := s.PutRule(t.Context(), r, queue.AnyRevision); err != nil {
@@ -81,9 +82,9 @@ func (s *site) process(t *testing.T) (*Admission, *redisq.Engine) {
 func TestOnACluster(t *testing.T) {
 	s := newSite(t)
 	tenants := s.elsewhere(t, "mail", "api") + ".tenants"
-	s.rule(t, hour("api.calls", queue.AwayClosed, 50))
-	s.rule(t, hour(tenants, queue.AwayClosed, 30))
-	s.rule(t, hour("mail.own", queue.AwayClosed, 20))
+	s.rule(t, hour("api.calls", rules.AwayClosed, 50))
+	s.rule(t, hour(tenants, rules.AwayClosed, 30))
+	s.rule(t, hour("mail.own", rules.AwayClosed, 20))
 	if _, err := s.Put(
 		t.Context(), queue.Spec{Name: "mail", Rate: leaky.PerSecond(1), Capacity: 1000, Rules: []string{tenants, "mail.own"}},
 		0,

@@ -3,7 +3,7 @@
 //
 //	a := admission.New(engine, admission.Options{})
 //	go a.Run(ctx) // follows the rules
-//	taken, err := a.Take(ctx, "api.calls", []queue.Take{{Key: tenant}})
+//	taken, err := a.Take(ctx, "api.calls", []rules.Take{{Key: tenant}})
 //
 // The engine decides what a rule says. This package adds what the engine leaves to others: rules of other groups
 // than a queue's own ([NewAppender]), what holds while the store cannot be asked (the rule's Away), and HTTP

@@ -15,6 +15,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // open opens an engine in a file that is gone when it is closed.
@@ -40,9 +42,9 @@ func Example() {
 		return
 	}
 	defer done()
-	_, err = engine.PutRule(ctx, queue.Rule{
-		Name: "otp", Algorithm: leaky.AlgorithmSlidingLog, Key: "{payload/to}", Bound: queue.Bound{
-			Limit: 2, Period: queue.Duration(time.Minute),
+	_, err = engine.PutRule(ctx, rules.Rule{
+		Name: "otp", Algorithm: leaky.AlgorithmSlidingLog, Key: "{payload/to}", Bound: rules.Bound{
+			Limit: 2, Period: unit.Duration(time.Minute),
 		},
 	}, queue.AnyRevision)
 	if err != nil {
@@ -53,7 +55,7 @@ func Example() {
 	over := make(chan error)
 	go func() { over <- a.Run(ctx) }()
 	for range 3 {
-		taken, err := a.Take(ctx, "otp", []queue.Take{{Key: "a@example.com"}})
+		taken, err := a.Take(ctx, "otp", []rules.Take{{Key: "a@example.com"}})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -85,14 +87,14 @@ func ExampleMiddleware() {
 		fmt.Println(err)
 		return
 	}
-	for _, r := range []queue.Rule{
+	for _, r := range []rules.Rule{
 		{
 			Name: "api.calls", Algorithm: leaky.AlgorithmTokenBucket, Key: "{header.address}",
-			Bound: queue.Bound{Rate: rate, Burst: 2},
+			Bound: rules.Bound{Rate: rate, Burst: 2},
 		},
 		{
 			Name: "api.places", Algorithm: leaky.AlgorithmConcurrency,
-			Bound: queue.Bound{Limit: 20, TTL: queue.Duration(10 * time.Second)},
+			Bound: rules.Bound{Limit: 20, TTL: unit.Duration(10 * time.Second)},
 		},
 	} {
 		if _, err := engine.PutRule(ctx, r, queue.AnyRevision); err != nil {

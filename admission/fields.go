@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Quota is what a rule says about one key, as the fields RateLimit-Policy and RateLimit tell it.
@@ -25,7 +25,7 @@ type Quota struct {
 
 // QuotaOf returns what a rule said under a key. For a refusal, More is when the rule would no longer refuse, and so
 // never later than Retry-After says; otherwise it is when it is as if nothing had been taken.
-func QuotaOf(r *queue.Rule, key string, d *leaky.Decision) Quota {
+func QuotaOf(r *rules.Rule, key string, d *leaky.Decision) Quota {
 	q := Quota{Rule: r.Name, Limit: d.Limit, Remaining: d.Remaining, More: d.ResetAfter}
 	if !d.Allowed {
 		q.More = d.RetryAfter

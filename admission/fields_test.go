@@ -7,7 +7,7 @@ import (
 
 	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 func TestSetFields(t *testing.T) {
@@ -63,7 +63,7 @@ func TestQuotaOf(t *testing.T) {
 		{`{"name":"r","algorithm":"meter","rate":"2/m","overrides":{"k":{"rate":"100/m","burst":50}}}`, `"r";q=9;w=30`},
 		{`{"name":"r","algorithm":"concurrency","limit":9,"ttl":"30s"}`, `"r";q=9;qu="concurrent-requests"`},
 	} {
-		rule, err := queue.ParseRule([]byte(c.rule))
+		rule, err := rules.Parse([]byte(c.rule))
 		if err != nil {
 			t.Error(err)
 			continue
@@ -74,7 +74,7 @@ func TestQuotaOf(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.rule, got, c.policy)
 		}
 	}
-	refused := admission.QuotaOf(&queue.Rule{Name: "r"}, "", &leaky.Decision{
+	refused := admission.QuotaOf(&rules.Rule{Name: "r"}, "", &leaky.Decision{
 		RetryAfter: time.Second, ResetAfter: time.Hour,
 	})
 	if refused.More != time.Second {

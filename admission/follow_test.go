@@ -8,19 +8,20 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // What was never seen is refused at once while its store is known to be away, and read again when that is back.
 func TestTheUnseenWaitsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(window("unseen", queue.AwayOpen, 1))
+		s := newStore(window("unseen", rules.AwayOpen, 1))
 		s.queues["unseen"] = nil
 		a, _, _ := begin(t, s)
 		p := NewAppender(a, &taker{})
 		s.mute(true)
 		begun := time.Now()
 		for range 20 {
-			if _, err := a.Take(t.Context(), "unseen", []queue.Take{{Key: "k"}}); !errors.Is(err, queue.ErrOutcomeUnknown) {
+			if _, err := a.Take(t.Context(), "unseen", []rules.Take{{Key: "k"}}); !errors.Is(err, queue.ErrOutcomeUnknown) {
 				t.Errorf("%v", err)
 			}
 			answers, err := p.Append(t.Context(), []queue.Job{job("unseen", "1", "")})
@@ -28,12 +29,12 @@ func TestTheUnseenWaitsOnce(t *testing.T) {
 				t.Errorf("%+v, %v", answers, err)
 			}
 		}
-		if took := time.Since(begun); took > 2*patience {
+		if took := time.Since(begun); took > 2*DefaultPatience {
 			t.Errorf("40 that came one after the other waited %v", took)
 		}
 		s.mute(false)
 		// the probe that nobody answers ends, and the next one is answered
-		time.Sleep(patience + probeEvery + time.Millisecond)
+		time.Sleep(DefaultPatience + probeEvery + time.Millisecond)
 		if n := passes(t, a, "unseen", "k", 2); n != 1 {
 			t.Errorf("%d passed once it is back", n)
 		}
@@ -55,14 +56,14 @@ func TestThoseWhoWaitForOneLookGoByIt(t *testing.T) {
 		var asking sync.WaitGroup
 		for range 20 {
 			asking.Go(func() {
-				if _, err := a.Take(t.Context(), "unseen", []queue.Take{{}}); err == nil {
+				if _, err := a.Take(t.Context(), "unseen", []rules.Take{{}}); err == nil {
 					t.Error("what was never seen was answered")
 				}
 			})
 		}
 		asking.Wait()
-		if took := time.Since(begun); took > 2*patience {
-			t.Errorf("20 waited %v together, for a look of %v", took, patience)
+		if took := time.Since(begun); took > 2*DefaultPatience {
+			t.Errorf("20 waited %v together, for a look of %v", took, DefaultPatience)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // FuzzClientAddress: whatever stands in front of what the proxies wrote, nobody is counted but who is connected and who
@@ -38,7 +38,7 @@ func FuzzClientAddress(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if queue.ValidateRuleKey("key", got) != nil || netip.MustParsePrefix(prefixed(got)).Addr().Zone() != "" {
+		if rules.ValidateKey("key", got) != nil || netip.MustParsePrefix(prefixed(got)).Addr().Zone() != "" {
 			t.Fatalf("the key %q", got)
 		}
 		if joined, err := ask(remote, first+","+second); err != nil || joined != got {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // MiddlewareOptions are the settings of a Middleware. Zero fields mean what is said beside them.
@@ -58,8 +59,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuseRequest(w, err)
 		return
 	}
-	take := queue.Take{Key: key, Cost: g.o.Cost(r)}
-	taken, err := g.a.Take(r.Context(), g.rule, []queue.Take{take})
+	take := rules.Take{Key: key, Cost: g.o.Cost(r)}
+	taken, err := g.a.Take(r.Context(), g.rule, []rules.Take{take})
 	if err == nil && len(taken) != 1 {
 		err = queue.ErrOutcomeUnknown // no engine answers so
 	}
@@ -101,7 +102,7 @@ func (g *guard) tell(ctx context.Context, head http.Header, key string, d *leaky
 }
 
 // hold renews a place until its end is called, which gives it back.
-func (g *guard) hold(ctx context.Context, take queue.Take, t *queue.Taken) (end func()) {
+func (g *guard) hold(ctx context.Context, take rules.Take, t *rules.Taken) (end func()) {
 	take.Lease = t.Lease
 	// The request may be over before the place is given back, and the handler may outlive it.
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -114,10 +115,10 @@ func (g *guard) hold(ctx context.Context, take queue.Take, t *queue.Taken) (end 
 		stop()
 		<-over
 		back := take
-		back.Op = queue.TakeBack
+		back.Op = rules.TakeBack
 		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout)
 		defer cancel()
-		if _, err := g.a.Take(short, g.rule, []queue.Take{back}); err != nil && !errors.Is(err, queue.ErrUnknownRule) {
+		if _, err := g.a.Take(short, g.rule, []rules.Take{back}); err != nil && !errors.Is(err, rules.ErrUnknown) {
 			g.o.Logger.Warn("a place was not given back; it is free when its ttl is over", "rule", g.rule, "error", err)
 		}
 	}
@@ -125,7 +126,7 @@ func (g *guard) hold(ctx context.Context, take queue.Take, t *queue.Taken) (end 
 
 // renew renews a place every third of the rule's ttl, until ctx ends. The ttl is looked at more often than that: where
 // it was lowered the store ends places sooner than they were told.
-func (g *guard) renew(ctx context.Context, take queue.Take, ttl time.Duration) {
+func (g *guard) renew(ctx context.Context, take rules.Take, ttl time.Duration) {
 	for renewed := time.Now(); ; {
 		select {
 		case <-ctx.Done():
@@ -137,7 +138,7 @@ func (g *guard) renew(ctx context.Context, take queue.Take, ttl time.Duration) {
 			ttl = bound.TTL.D()
 		}
 		if time.Since(renewed) >= ttl/3 {
-			_, _ = g.a.Take(ctx, g.rule, []queue.Take{take}) // if it failed, the next may not
+			_, _ = g.a.Take(ctx, g.rule, []rules.Take{take}) // if it failed, the next may not
 			renewed = time.Now()
 		}
 	}

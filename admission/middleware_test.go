@@ -12,6 +12,8 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // request asks a handler as a client of that API key does.
@@ -42,8 +44,8 @@ var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write
 
 func TestMiddleware(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(window("api.calls", queue.AwayClosed, 2), rule(
-			"api.seen", 1, func(r *queue.Rule) { r.Action = queue.Shadow },
+		s := newStore(window("api.calls", rules.AwayClosed, 2), rule(
+			"api.seen", 1, func(r *rules.Rule) { r.Action = rules.Shadow },
 		))
 		a, _, _ := begin(t, s)
 		h := Middleware(a, "api.calls", HeaderKey("X-Api-Key"), MiddlewareOptions{})(ok)
@@ -96,9 +98,9 @@ func TestMiddleware(t *testing.T) {
 	})
 }
 
-func places(limit int64, ttl time.Duration) queue.Rule {
-	return queue.Rule{
-		Name: "api.places", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: limit, TTL: queue.Duration(ttl)},
+func places(limit int64, ttl time.Duration) rules.Rule {
+	return rules.Rule{
+		Name: "api.places", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: limit, TTL: unit.Duration(ttl)},
 	}
 }
 
@@ -146,7 +148,7 @@ func TestMiddlewareHoldsAPlace(t *testing.T) {
 				request(h, "panics")
 			}()
 		}
-		taken, err := a.Take(t.Context(), "api.places", []queue.Take{{Op: queue.TakePeek, Cost: 2}})
+		taken, err := a.Take(t.Context(), "api.places", []rules.Take{{Op: rules.TakePeek, Cost: 2}})
 		if err != nil || !taken[0].Allowed {
 			t.Errorf("both places are free, and it says %+v, %v", taken, err)
 		}
@@ -195,7 +197,7 @@ func TestMiddlewareHoldsAPlaceOfAChangedTTL(t *testing.T) {
 func TestMiddlewareHoldsAPlaceWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := places(4, time.Minute)
-		r.Away = queue.AwayShare
+		r.Away = rules.AwayShare
 		s := newStore(r)
 		s.among = 2
 		a, _, _ := begin(t, s)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 const (
@@ -64,7 +65,7 @@ func (o *outages) has(name string) bool {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.groups[queue.Group(name)] != nil
+	return o.groups[names.Group(name)] != nil
 }
 
 // askStore reports whether the store is to be asked about a rule: it is there, or somebody has to find out whether it
@@ -75,7 +76,7 @@ func (o *outages) askStore(rule string) bool {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	out := o.groups[queue.Group(rule)]
+	out := o.groups[names.Group(rule)]
 	switch {
 	case out == nil:
 		return true
@@ -94,7 +95,7 @@ func (o *outages) unanswered(name string) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if out := o.groups[queue.Group(name)]; out != nil && out.probe != nil && time.Since(out.tried) < unprobedFor {
+	if out := o.groups[names.Group(name)]; out != nil && out.probe != nil && time.Since(out.tried) < unprobedFor {
 		return out.err
 	}
 	return nil
@@ -105,10 +106,10 @@ func (o *outages) unanswered(name string) error {
 func (o *outages) begin(name string, err error, probe func(context.Context) error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	out := o.groups[queue.Group(name)]
+	out := o.groups[names.Group(name)]
 	if out == nil {
 		out = &outage{probe: probe, told: map[string]struct{}{}}
-		o.groups[queue.Group(name)] = out
+		o.groups[names.Group(name)] = out
 		o.count.Store(int64(len(o.groups)))
 	}
 	out.err, out.tried = err, time.Now()
@@ -128,7 +129,7 @@ func (o *outages) end(name string) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	group := queue.Group(name)
+	group := names.Group(name)
 	out := o.groups[group]
 	if out == nil {
 		return
@@ -144,7 +145,7 @@ func (o *outages) end(name string) {
 func (o *outages) logPolicy(rule, away string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	out := o.groups[queue.Group(rule)]
+	out := o.groups[names.Group(rule)]
 	if out == nil {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock/penstock/internal/test/faultproxy"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // runs runs something until the test ends.
@@ -84,9 +85,9 @@ func (l *line) leave(t *testing.T, name string, n int) (ids []string) {
 // What a rule of another group has put aside comes back once and in its order, also when the engine's answer to that
 // was lost, and a job of it that is sent again is known.
 func TestPutAsideOnRedis(t *testing.T) {
-	deferring := hour("all.tenants", queue.AwayClosed, 1)
-	deferring.Action = queue.Defer
-	l := newLine(t, deferring, hour("all.calls", queue.AwayClosed, 9))
+	deferring := hour("all.tenants", rules.AwayClosed, 1)
+	deferring.Action = rules.Defer
+	l := newLine(t, deferring, hour("all.calls", rules.AwayClosed, 9))
 	if _, err := l.Put(
 		t.Context(),
 		queue.Spec{Name: "mail", Rate: leaky.Unlimited, Capacity: 100, Rules: []string{"all.calls", "all.tenants"}}, 0,
@@ -108,7 +109,7 @@ func TestPutAsideOnRedis(t *testing.T) {
 	aside := func(id string) {
 		t.Helper()
 		got := send(p, id)
-		if name, _, ok := queue.Limited(got.Rules); got.Outcome != queue.Accepted || got.State != queue.Deferred || !ok ||
+		if name, _, ok := rules.Limited(got.Rules); got.Outcome != queue.Accepted || got.State != queue.Deferred || !ok ||
 			name != "all.tenants" {
 			t.Fatalf("%s: %+v", id, got)
 		}
@@ -119,7 +120,7 @@ func TestPutAsideOnRedis(t *testing.T) {
 
 	// Without an overflow it is refused, and not known.
 	got := send(NewAppender(a, e), "one")
-	if name, wait, ok := queue.Limited(got.Rules); got.Outcome != queue.LimitReached || !ok || name != "all.tenants" ||
+	if name, wait, ok := rules.Limited(got.Rules); got.Outcome != queue.LimitReached || !ok || name != "all.tenants" ||
 		got.RetryAfter != wait || wait < time.Minute {
 		t.Errorf("%+v", got)
 	}

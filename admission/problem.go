@@ -8,7 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // problem is the body of a refusal, as of RFC 9457.
@@ -38,7 +39,7 @@ func Refusal(rule, what, away string, maxKeys int64) string {
 	switch away {
 	case "":
 		return "the rule " + rule + " refuses " + what + "; retry_after_ms is when it would pass if nobody else takes any"
-	case queue.AwayShare:
+	case rules.AwayShare:
 		return "the store cannot be asked, and this process's share of the rule " + rule + " refuses " + what +
 			"; retry_after_ms is when it would pass"
 	}
@@ -47,7 +48,7 @@ func Refusal(rule, what, away string, maxKeys int64) string {
 }
 
 // refuseLimit refuses a request by a rule, or by its away if that decided.
-func refuseLimit(w http.ResponseWriter, rule string, t *queue.Taken) {
+func refuseLimit(w http.ResponseWriter, rule string, t *rules.Taken) {
 	wait := max(t.RetryAfter, time.Millisecond)
 	p := problem{
 		Type: quotaExceeded, Title: "a limit is reached", Status: http.StatusTooManyRequests,
@@ -62,7 +63,7 @@ func refuseLimit(w http.ResponseWriter, rule string, t *queue.Taken) {
 
 func refuseRequest(w http.ResponseWriter, err error) {
 	p := problem{Type: "about:blank", Title: "Bad Request", Status: http.StatusBadRequest, Detail: err.Error()}
-	var field *queue.FieldError
+	var field *invalid.Error
 	if errors.As(err, &field) {
 		p.Field, p.Detail = field.Field, field.Reason
 	}

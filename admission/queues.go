@@ -8,6 +8,8 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -23,7 +25,7 @@ func (a *Admission) readQueue(ctx context.Context, name string) (ruleNames, erro
 		return ruleNames{}, err
 	}
 	var above []string
-	if parent := queue.Parent(name); parent != "" {
+	if parent := names.Parent(name); parent != "" {
 		p, err := a.engine.Get(ctx, parent)
 		if err != nil && !errors.Is(err, queue.ErrUnknownQueue) {
 			return ruleNames{}, err
@@ -32,7 +34,7 @@ func (a *Admission) readQueue(ctx context.Context, name string) (ruleNames, erro
 	}
 	n := ruleNames{own: ruleset.Names(name, above, info.Spec.Rules)}
 	for _, rule := range slices.Concat(above, info.Spec.Rules) {
-		if queue.Group(rule) != queue.Group(name) && !slices.Contains(n.others, rule) {
+		if names.Group(rule) != names.Group(name) && !slices.Contains(n.others, rule) {
 			n.others = append(n.others, rule)
 		}
 	}
@@ -68,7 +70,7 @@ func (a *Admission) ruleset(ctx context.Context, name string, some ruleFilter) (
 	for _, rule := range some(n) {
 		r, err := a.rules.get(ctx, rule)
 		switch {
-		case errors.Is(err, queue.ErrUnknownRule):
+		case errors.Is(err, rules.ErrUnknown):
 			return nil, &ruleset.Missing{Queue: name, Rule: rule, Reason: notThere}
 		case err != nil:
 			return nil, fmt.Errorf("rule %s: %w", rule, err)

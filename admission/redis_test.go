@@ -16,12 +16,14 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // hour is a window in which nothing comes back during a test.
-func hour(name, away string, limit int64) queue.Rule {
+func hour(name, away string, limit int64) rules.Rule {
 	r := window(name, away, limit)
-	r.Period = queue.Duration(time.Hour)
+	r.Period = unit.Duration(time.Hour)
 	return r
 }
 
@@ -32,15 +34,15 @@ type line struct {
 	proxy  *faultproxy.Proxy
 }
 
-func newLine(t *testing.T, rules ...queue.Rule) *line {
+func newLine(t *testing.T, list ...rules.Rule) *line {
 	t.Helper()
 	s := redistest.New(t, redistest.Options{})
-	e, err := redisq.Open(t.Context(), s.Client(), redisq.Options{Init: true})
+	e, err := redisq.Open(t.Context(), s.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	for _, r := range rules {
+	for _, r := range list {
 		r.Normalize()
 		if _, err := e.PutRule(t.Context(), r, queue.AnyRevision); err != nil {
 			t.Fatal(err)
@@ -49,16 +51,19 @@ func newLine(t *testing.T, rules ...queue.Rule) *line {
 	return &line{e, s, faultproxy.New(t, s.Addr())}
 }
 
-// process is an engine of its own over the line, with an Admission that runs.
+// process is an engine of its own over the line, with an Admission that runs. It takes Redis to be away when it is told
+// so, and not for being slow: the machine may be busy.
 func (l *line) process(t *testing.T) (*Admission, *redisq.Engine, *lines) {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: l.proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
-	e, err := redisq.Open(t.Context(), client, redisq.Options{})
+	client := redis.NewClient(&redis.Options{
+		Addr: l.proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: redistest.Patience,
+	})
+	e, err := redisq.Open(t.Context(), client, redisq.Options{Patience: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = e.Close(), client.Close() })
-	a, _, log := begin(t, e)
+	a, _, log := beginPatient(t, e, redistest.Patience)
 	return a, e, log
 }
 
@@ -72,14 +77,14 @@ func digested(key string) faultproxy.Match {
 // what Redis has when it is back.
 func TestSharesOnRedis(t *testing.T) {
 	l := newLine(
-		t, hour("api.calls", queue.AwayShare, 10), hour("mail.calls", queue.AwayOpen, 1),
-		hour("sms.calls", queue.AwayClosed, 10),
+		t, hour("api.calls", rules.AwayShare, 10), hour("mail.calls", rules.AwayOpen, 1),
+		hour("sms.calls", rules.AwayClosed, 10),
 	)
 	var all []*Admission
 	for range 3 {
 		a, _, _ := l.process(t)
 		for _, rule := range []string{"api.calls", "mail.calls", "sms.calls"} {
-			if _, err := a.Take(t.Context(), rule, []queue.Take{{Op: queue.TakePeek, Key: "k"}}); err != nil {
+			if _, err := a.Take(t.Context(), rule, []rules.Take{{Op: rules.TakePeek, Key: "k"}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -98,7 +103,7 @@ func TestSharesOnRedis(t *testing.T) {
 			for range 4 {
 				asking.Go(func() {
 					for range 5 {
-						taken, err := a.Take(t.Context(), rule, []queue.Take{{Key: "k"}})
+						taken, err := a.Take(t.Context(), rule, []rules.Take{{Key: "k"}})
 						if err != nil || taken[0].Err != nil {
 							t.Error(err, taken)
 							return
@@ -126,7 +131,7 @@ func TestSharesOnRedis(t *testing.T) {
 
 // A take whose answer is lost is charged once, not repeated, and decided by the rule.
 func TestLostAnswersOnRedis(t *testing.T) {
-	l := newLine(t, hour("api.calls", queue.AwayOpen, 10))
+	l := newLine(t, hour("api.calls", rules.AwayOpen, 10))
 	a, _, log := l.process(t)
 	passes(t, a, "api.calls", "k", 1)
 	lost := l.proxy.SwallowNext(digested("k"))
@@ -151,7 +156,7 @@ func TestLostAnswersOnRedis(t *testing.T) {
 // Who has less time than it takes to find out that a Redis does not answer leaves that to be found out for those after
 // him.
 func TestLittleTimeOnRedis(t *testing.T) {
-	l := newLine(t, hour("api.calls", queue.AwayOpen, 10))
+	l := newLine(t, hour("api.calls", rules.AwayOpen, 10))
 	client := redis.NewClient(&redis.Options{Addr: l.proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
 	e, err := redisq.Open(t.Context(), client, redisq.Options{})
 	if err != nil {
@@ -161,9 +166,9 @@ func TestLittleTimeOnRedis(t *testing.T) {
 	a := New(e, Options{}) // nobody runs it, so nobody looks behind their backs
 	passes(t, a, "api.calls", "k", 1)
 	l.proxy.Delay(func(faultproxy.Command) bool { return true }, time.Hour)
-	ctx, cancel := contextOf(t, patience/2)
+	ctx, cancel := contextOf(t, DefaultPatience/2)
 	defer cancel()
-	if _, err := a.Take(ctx, "api.calls", []queue.Take{{Key: "k"}}); err == nil {
+	if _, err := a.Take(ctx, "api.calls", []rules.Take{{Key: "k"}}); err == nil {
 		t.Error("it was decided for who gave up")
 	}
 	await.Until(t, "it is known that the store is away", func() bool { return a.outages.has("api.calls") })
@@ -175,7 +180,7 @@ func TestLittleTimeOnRedis(t *testing.T) {
 // What other groups' rules let through is given back when the queue does not take the job, and the answer of that may
 // be lost.
 func TestTakeThenRefundOnRedis(t *testing.T) {
-	l := newLine(t, hour("all.tenants", queue.AwayClosed, 10), hour("mail.own", queue.AwayClosed, 2))
+	l := newLine(t, hour("all.tenants", rules.AwayClosed, 10), hour("mail.own", rules.AwayClosed, 2))
 	if _, err := l.Put(
 		t.Context(),
 		queue.Spec{Name: "mail", Rate: leaky.PerSecond(1), Capacity: 100, Rules: []string{"all.tenants", "mail.own"}}, 0,
@@ -265,7 +270,7 @@ func TestPlacesOnRedis(t *testing.T) {
 
 // A Redis that is full decides nothing, and that it can be read does not end it.
 func TestFullRedis(t *testing.T) {
-	l := newLine(t, hour("api.calls", queue.AwayOpen, 1))
+	l := newLine(t, hour("api.calls", rules.AwayOpen, 1))
 	a, _, log := l.process(t)
 	passes(t, a, "api.calls", "k", 1)
 	client := l.server.Client()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // store is an Engine in memory whose answers a test decides about.
@@ -21,7 +22,7 @@ type store struct {
 	queue.Rules // the methods that are not here are not asked
 
 	mu      sync.Mutex
-	rules   map[string]queue.Rule
+	rules   map[string]rules.Rule
 	queues  map[string][]string // their rules
 	tallies map[string]*share
 	among   int
@@ -30,18 +31,18 @@ type store struct {
 	calls   map[string]int
 }
 
-func newStore(rules ...queue.Rule) *store {
+func newStore(asked ...rules.Rule) *store {
 	s := &store{
-		rules: map[string]queue.Rule{}, queues: map[string][]string{}, tallies: map[string]*share{}, calls: map[string]int{},
+		rules: map[string]rules.Rule{}, queues: map[string][]string{}, tallies: map[string]*share{}, calls: map[string]int{},
 		among: 1,
 	}
-	for _, r := range rules {
+	for _, r := range asked {
 		s.put(r)
 	}
 	return s
 }
 
-func (s *store) put(r queue.Rule) {
+func (s *store) put(r rules.Rule) {
 	r.Normalize()
 	if err := r.Validate(); err != nil {
 		panic(err)
@@ -93,16 +94,16 @@ func (s *store) answer(ctx context.Context, what string) error {
 	return nil
 }
 
-func (s *store) Rule(ctx context.Context, name string) (queue.RuleInfo, error) {
+func (s *store) Rule(ctx context.Context, name string) (rules.Info, error) {
 	if err := s.answer(ctx, "rule"); err != nil {
-		return queue.RuleInfo{}, err
+		return rules.Info{}, err
 	}
 	defer s.mu.Unlock()
 	r, ok := s.rules[name]
 	if !ok {
-		return queue.RuleInfo{}, fmt.Errorf("rule %s: %w", name, queue.ErrUnknownRule)
+		return rules.Info{}, fmt.Errorf("rule %s: %w", name, rules.ErrUnknown)
 	}
-	return queue.RuleInfo{Rule: r, Revision: 1}, nil
+	return rules.Info{Rule: r, Revision: 1}, nil
 }
 
 func (s *store) Get(ctx context.Context, name string) (queue.Info, error) {
@@ -110,11 +111,11 @@ func (s *store) Get(ctx context.Context, name string) (queue.Info, error) {
 		return queue.Info{}, err
 	}
 	defer s.mu.Unlock()
-	rules, ok := s.queues[name]
+	asked, ok := s.queues[name]
 	if !ok {
 		return queue.Info{}, queue.ErrUnknownQueue
 	}
-	return queue.Info{Spec: queue.Spec{Name: name, Rules: rules}}, nil
+	return queue.Info{Spec: queue.Spec{Name: name, Rules: asked}}, nil
 }
 
 func (s *store) Attend(ctx context.Context, _ string) (int, error) {
@@ -125,17 +126,17 @@ func (s *store) Attend(ctx context.Context, _ string) (int, error) {
 	return s.among, nil
 }
 
-func (s *store) Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
+func (s *store) Take(ctx context.Context, rule string, takes []rules.Take) ([]rules.Taken, error) {
 	if err := s.answer(ctx, "take"); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	r, ok := s.rules[rule]
 	if !ok {
-		return nil, queue.ErrUnknownRule
+		return nil, rules.ErrUnknown
 	}
 	now := leaky.Instant(time.Now().UnixMicro())
-	taken := make([]queue.Taken, len(takes))
+	taken := make([]rules.Taken, len(takes))
 	for i, t := range takes {
 		l, err := r.Of(t.Key).Limiter(r.Algorithm)
 		if err != nil {
@@ -153,13 +154,13 @@ func (s *store) Take(ctx context.Context, rule string, takes []queue.Take) ([]qu
 		}
 		one.useLimiter(l)
 		tally := one.tally
-		taken[i].Shadow = r.Action == queue.Shadow
+		taken[i].Shadow = r.Action == rules.Shadow
 		switch t.Op {
-		case queue.TakePeek:
+		case rules.TakePeek:
 			taken[i].Decision = tally.Peek(now, ask)
-		case queue.TakeBack:
+		case rules.TakeBack:
 			taken[i].Decision = tally.Refund(now, ask)
-		case queue.TakeAnew:
+		case rules.TakeAnew:
 			delete(s.tallies, rule+" "+t.Key)
 		default:
 			taken[i].Decision, taken[i].Lease = tally.Take(now, ask), ask.Lease
@@ -171,7 +172,7 @@ func (s *store) Take(ctx context.Context, rule string, takes []queue.Take) ([]qu
 // left is what a key still has, as the rules themselves say, past whatever stands in front of them.
 func left(t *testing.T, r queue.Taker, rule, key string) int64 {
 	t.Helper()
-	taken, err := r.Take(t.Context(), rule, []queue.Take{{Op: queue.TakePeek, Key: key}})
+	taken, err := r.Take(t.Context(), rule, []rules.Take{{Op: rules.TakePeek, Key: key}})
 	if err != nil || taken[0].Err != nil {
 		t.Fatal(err, taken)
 	}
@@ -252,8 +253,14 @@ func (l *lines) count(text string) int {
 // begin runs an Admission over a store until the test ends. It is for a synctest bubble.
 func begin(t *testing.T, s Engine) (*Admission, *watched, *lines) {
 	t.Helper()
+	return beginPatient(t, s, DefaultPatience)
+}
+
+// beginPatient is begin with so much time for the store to answer.
+func beginPatient(t *testing.T, s Engine, patience time.Duration) (*Admission, *watched, *lines) {
+	t.Helper()
 	w, l := &watched{}, &lines{}
-	a := New(s, Options{Observer: w, Logger: slog.New(slog.NewTextHandler(l, nil))})
+	a := New(s, Options{Observer: w, Logger: slog.New(slog.NewTextHandler(l, nil)), Patience: patience})
 	ctx, stop := context.WithCancel(context.Background())
 	over := make(chan error, 1)
 	go func() { over <- a.Run(ctx) }()
@@ -270,7 +277,7 @@ func begin(t *testing.T, s Engine) (*Admission, *watched, *lines) {
 func passes(t *testing.T, a queue.Taker, rule, key string, n int) (allowed int) {
 	t.Helper()
 	for range n {
-		taken, err := a.Take(t.Context(), rule, []queue.Take{{Key: key}})
+		taken, err := a.Take(t.Context(), rule, []rules.Take{{Key: key}})
 		if err != nil || len(taken) != 1 || taken[0].Err != nil {
 			t.Fatalf("%v, %+v", err, taken)
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -25,7 +27,7 @@ type ruleChecks struct {
 
 // charge is what a job took.
 type charge struct {
-	rule  *queue.Rule
+	rule  *rules.Rule
 	key   string
 	asked bool // of the store
 }
@@ -84,7 +86,7 @@ func (checks *ruleChecks) prepare(i int, set ruleset.Set, err error) {
 
 // fail answers for a job that could not be decided about, or is at fault itself.
 func (checks *ruleChecks) fail(i int, err error) {
-	var field *queue.FieldError
+	var field *invalid.Error
 	var missing *ruleset.Missing
 	checks.answers[i].Outcome, checks.answers[i].Err = queue.Failed, err
 	switch {
@@ -97,34 +99,34 @@ func (checks *ruleChecks) fail(i int, err error) {
 
 // round asks for each job that is still let through the next of its rules, and reports whether there were any.
 func (checks *ruleChecks) round(ctx context.Context) bool {
-	var rules []string
+	var asked []string
 	by := map[string][]int{} // the jobs that ask it next
 	for i := range checks.jobs {
 		if checks.answers[i].Outcome == queue.Accepted && len(checks.asks[i]) > 0 {
 			name := checks.asks[i][0].Rule.Name
 			if by[name] == nil {
-				rules = append(rules, name)
+				asked = append(asked, name)
 			}
 			by[name] = append(by[name], i)
 		}
 	}
-	for _, rule := range rules {
+	for _, rule := range asked {
 		for at := by[rule]; len(at) > 0; {
-			n := min(len(at), queue.MaxTakes)
+			n := min(len(at), rules.MaxTakes)
 			checks.take(ctx, rule, at[:n])
 			at = at[n:]
 		}
 	}
-	return len(rules) > 0
+	return len(asked) > 0
 }
 
 // take asks one rule about some jobs.
 func (checks *ruleChecks) take(ctx context.Context, rule string, at []int) {
-	takes := make([]queue.Take, len(at))
+	takes := make([]rules.Take, len(at))
 	for k, i := range at {
-		takes[k] = queue.Take{Key: checks.asks[i][0].Key, Cost: max(1, checks.jobs[i].Cost)}
+		takes[k] = rules.Take{Key: checks.asks[i][0].Key, Cost: max(1, checks.jobs[i].Cost)}
 		if checks.limited[i] > 0 { // what is asked yet is whether it is refused for good
-			takes[k].Op = queue.TakePeek
+			takes[k].Op = rules.TakePeek
 		}
 	}
 	taken, asked, err := checks.a.take(ctx, rule, takes)
@@ -135,7 +137,7 @@ func (checks *ruleChecks) take(ctx context.Context, rule string, at []int) {
 			err = queue.ErrOutcomeUnknown // no engine answers so
 		}
 		switch {
-		case errors.Is(err, queue.ErrUnknownRule): // since its queue was looked at
+		case errors.Is(err, rules.ErrUnknown): // since its queue was looked at
 			checks.fail(i, &ruleset.Missing{Queue: checks.jobs[i].Queue, Rule: rule, Reason: notThere})
 			continue
 		case err != nil:
@@ -147,16 +149,16 @@ func (checks *ruleChecks) take(ctx context.Context, rule string, at []int) {
 }
 
 // note takes in what a rule said of a job.
-func (checks *ruleChecks) note(i int, ask ruleset.Ask, t *queue.Taken, asked bool) {
+func (checks *ruleChecks) note(i int, ask ruleset.Ask, t *rules.Taken, asked bool) {
 	answer := &checks.answers[i]
-	shadow := ask.Rule.Action == queue.Shadow
+	shadow := ask.Rule.Action == rules.Shadow
 	if t.Err != nil {
 		if !shadow {
 			checks.fail(i, t.Err)
 		}
 		return
 	}
-	answer.Rules = append(answer.Rules, queue.Ruled{
+	answer.Rules = append(answer.Rules, rules.Ruling{
 		Rule: ask.Rule.Name, Shadow: shadow, Away: t.Away, MaxKeys: t.MaxKeys, Decision: t.Decision,
 	})
 	wait := max(t.RetryAfter, checks.limited[i], time.Millisecond)
@@ -164,7 +166,7 @@ func (checks *ruleChecks) note(i int, ask ruleset.Ask, t *queue.Taken, asked boo
 	case t.Allowed && checks.limited[i] == 0:
 		checks.charged[i] = append(checks.charged[i], charge{ask.Rule, ask.Key, asked})
 	case t.Allowed || shadow:
-	case ask.Rule.Action == queue.Defer && checks.jobs[i].Overflow != queue.Reject:
+	case ask.Rule.Action == rules.Defer && checks.jobs[i].Overflow != queue.Reject:
 		checks.limited[i] = wait
 	default:
 		answer.Outcome, answer.RetryAfter = queue.LimitReached, wait
@@ -184,10 +186,10 @@ func (checks *ruleChecks) settle(ctx context.Context) {
 
 // back gives back what jobs took that did not come in. What cannot be given back drains by itself.
 func (checks *ruleChecks) back(ctx context.Context, at []int) {
-	by := map[string][]queue.Take{}
+	by := map[string][]rules.Take{}
 	for _, i := range at {
 		for _, c := range checks.charged[i] {
-			t := queue.Take{Op: queue.TakeBack, Key: c.key, Cost: max(1, checks.jobs[i].Cost)}
+			t := rules.Take{Op: rules.TakeBack, Key: c.key, Cost: max(1, checks.jobs[i].Cost)}
 			if c.asked {
 				by[c.rule.Name] = append(by[c.rule.Name], t)
 			} else {
@@ -203,7 +205,7 @@ func (checks *ruleChecks) back(ctx context.Context, at []int) {
 	defer cancel()
 	for rule, takes := range by {
 		for len(takes) > 0 && !checks.a.outages.has(rule) {
-			n := min(len(takes), queue.MaxTakes)
+			n := min(len(takes), rules.MaxTakes)
 			_, _ = checks.a.ask(ctx, rule, takes[:n])
 			takes = takes[n:]
 		}

@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 const (
@@ -35,7 +36,7 @@ type share struct {
 func newShares() *shares { return &shares{begun: time.Now(), keys: map[shareKey]*share{}} }
 
 // decide answers one question, as one of n processes.
-func (s *shares) decide(r *queue.Rule, t queue.Take, ask leaky.Ask, n int) leaky.Decision {
+func (s *shares) decide(r *rules.Rule, t rules.Take, ask leaky.Ask, n int) leaky.Decision {
 	l, err := shareOf(r.Of(t.Key), n).Limiter(r.Algorithm)
 	if err != nil {
 		return leaky.Decision{RetryAfter: retryAway}
@@ -43,7 +44,7 @@ func (s *shares) decide(r *queue.Rule, t queue.Take, ask leaky.Ask, n int) leaky
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, key := monotonic(s.begun), shareKey{r.Name, t.Key}
-	if t.Op == queue.TakeAnew {
+	if t.Op == rules.TakeAnew {
 		delete(s.keys, key)
 		return l.Fresh().Peek(now, leaky.Ask{Lease: ask.Lease})
 	}
@@ -54,9 +55,9 @@ func (s *shares) decide(r *queue.Rule, t queue.Take, ask leaky.Ask, n int) leaky
 	one.useLimiter(l)
 	var d leaky.Decision
 	switch t.Op {
-	case queue.TakePeek:
+	case rules.TakePeek:
 		d = one.tally.Peek(now, ask)
-	case queue.TakeBack:
+	case rules.TakeBack:
 		d = one.tally.Refund(now, ask)
 	default:
 		if s.keys[key] == nil && !s.room(now) {
@@ -118,7 +119,7 @@ func (s *shares) sweep() {
 // shareOf is the bound of one of n processes: a n-th of the rate and of the limit, rounded down, but at least 1. What
 // is less than 1 is 1 in a period so much longer. So whatever comes, n processes together let no more through in the
 // long run than the bound does; and at once no more than the greater of its limit and n.
-func shareOf(b queue.Bound, n int) queue.Bound {
+func shareOf(b rules.Bound, n int) rules.Bound {
 	k := int64(n)
 	switch {
 	case !b.Rate.Unlimited():
@@ -137,9 +138,9 @@ func shareOf(b queue.Bound, n int) queue.Bound {
 }
 
 // stretched is d x k, at most most.
-func stretched(d queue.Duration, k int64, most time.Duration) queue.Duration {
+func stretched(d unit.Duration, k int64, most time.Duration) unit.Duration {
 	if int64(d.D()) > int64(most)/k {
-		return queue.Duration(most)
+		return unit.Duration(most)
 	}
-	return d * queue.Duration(k)
+	return d * unit.Duration(k)
 }

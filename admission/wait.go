@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 const (
@@ -27,15 +28,15 @@ var ErrCrowded = errors.New("too many callers wait for what a rule would let thr
 // same key by this process is refused while others wait. The list is this process's: which of several processes asks
 // first is chance. A queue of turns has one order for all of them; see pull.Turns.
 //
-// It returns a refusal at once if the take would not come within that time as far as is known, and a *FieldError in
+// It returns a refusal at once if the take would not come within that time as far as is known, and an *invalid.Error in
 // Err for what can never pass. When ctx ends, what was taken is given back. Errors also: ErrCrowded, those of Take.
 func (a *Admission) TakeWait(
-	ctx context.Context, rule string, t queue.Take, within time.Duration,
-) (queue.Taken, error) {
+	ctx context.Context, rule string, t rules.Take, within time.Duration,
+) (rules.Taken, error) {
 	until := time.Now().Add(within)
 	r, err := a.rules.get(ctx, rule)
 	if err != nil {
-		return queue.Taken{}, err
+		return rules.Taken{}, err
 	}
 	if t.Lease != "" { // whoever holds the place renews it, and waits behind nobody
 		answers, _, err := a.askOne(context.WithoutCancel(ctx), rule, t)
@@ -45,30 +46,30 @@ func (a *Admission) TakeWait(
 	}
 	w, err := a.waitlists.join(rule, t, interval(r, t.Key))
 	if err != nil {
-		return queue.Taken{}, err
+		return rules.Taken{}, err
 	}
 	defer a.waitlists.leave(w)
 	refused, err := w.awaitFirst(ctx, until)
 	switch {
 	case err != nil:
-		return queue.Taken{}, err
+		return rules.Taken{}, err
 	case refused != nil:
 		return *refused, nil
 	}
 	return a.takeFirst(ctx, r, t, w, until)
 }
 
-func answered(answers []queue.Taken, err error) (queue.Taken, error) {
+func answered(answers []rules.Taken, err error) (rules.Taken, error) {
 	if err != nil {
-		return queue.Taken{}, err
+		return rules.Taken{}, err
 	}
 	return answers[0], nil
 }
 
 // takeFirst asks until the take is allowed or its time is over. Nobody else of the list asks meanwhile.
 func (a *Admission) takeFirst(
-	ctx context.Context, r *knownRule, t queue.Take, w *waiter, until time.Time,
-) (queue.Taken, error) {
+	ctx context.Context, r *knownRule, t rules.Take, w *waiter, until time.Time,
+) (rules.Taken, error) {
 	places := r.Algorithm == leaky.AlgorithmConcurrency
 	pause := askAgain
 	if places {
@@ -78,13 +79,13 @@ func (a *Admission) takeFirst(
 		// The answer is waited for although the caller may leave: what was taken must be given back then.
 		answers, _, err := a.askOne(context.WithoutCancel(ctx), r.Name, t)
 		if err != nil {
-			return queue.Taken{}, err
+			return rules.Taken{}, err
 		}
 		taken := answers[0]
 		switch {
 		case ctx.Err() != nil:
 			a.GiveBack(ctx, r.Name, t, taken)
-			return queue.Taken{}, ctx.Err()
+			return rules.Taken{}, ctx.Err()
 		case taken.Err != nil || taken.Allowed || taken.Shadow:
 			return taken, nil
 		}
@@ -95,16 +96,16 @@ func (a *Admission) takeFirst(
 			return taken, nil
 		}
 		if err := w.pause(ctx, min(wait, pause, left)); err != nil {
-			return queue.Taken{}, err
+			return rules.Taken{}, err
 		}
 	}
 }
 
 // askOne asks for one caller, past the list.
 func (a *Admission) askOne(
-	ctx context.Context, rule string, t queue.Take,
-) (taken []queue.Taken, asked bool, err error) {
-	takes := []queue.Take{t}
+	ctx context.Context, rule string, t rules.Take,
+) (taken []rules.Taken, asked bool, err error) {
+	takes := []rules.Take{t}
 	taken, asked, err = a.decide(ctx, rule, takes)
 	a.o.Observer.Answered(rule, takes, taken, err)
 	if err == nil && len(taken) != 1 {
@@ -115,13 +116,13 @@ func (a *Admission) askOne(
 
 // GiveBack gives back what an answer let through and nobody used. What cannot be given back drains by itself; so does a
 // place that the caller named, for it may have been held before.
-func (a *Admission) GiveBack(ctx context.Context, rule string, t queue.Take, answer queue.Taken) {
+func (a *Admission) GiveBack(ctx context.Context, rule string, t rules.Take, answer rules.Taken) {
 	if !answer.Allowed || answer.Err != nil || t.Lease != "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout) // the caller may have left
 	defer cancel()
-	back := queue.Take{Op: queue.TakeBack, Key: t.Key, Cost: max(1, t.Cost), Lease: answer.Lease}
+	back := rules.Take{Op: rules.TakeBack, Key: t.Key, Cost: max(1, t.Cost), Lease: answer.Lease}
 	if answer.Away != "" {
 		if r, err := a.rules.get(ctx, rule); err == nil {
 			a.refundShare(&r.Rule, back)
@@ -129,7 +130,7 @@ func (a *Admission) GiveBack(ctx context.Context, rule string, t queue.Take, ans
 		return
 	}
 	if !a.outages.has(rule) {
-		_, _ = a.ask(ctx, rule, []queue.Take{back})
+		_, _ = a.ask(ctx, rule, []rules.Take{back})
 	}
 	a.waitlists.wake(rule, t.Key)
 }

@@ -12,25 +12,28 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // paced is a rule that lets one through every 100 ms.
-func paced(name string) queue.Rule {
-	return queue.Rule{
-		Name: name, Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(10)}, Key: "{lane}",
+func paced(name string) rules.Rule {
+	return rules.Rule{
+		Name: name, Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: leaky.PerSecond(10)}, Key: "{lane}",
 	}
 }
 
 // slots is a rule of so many places.
-func slots(name string, n int64) queue.Rule {
-	return queue.Rule{
+func slots(name string, n int64) rules.Rule {
+	return rules.Rule{
 		Name: name, Algorithm: leaky.AlgorithmConcurrency, Key: "{lane}",
-		Bound: queue.Bound{Limit: n, TTL: queue.Duration(time.Minute)},
+		Bound: rules.Bound{Limit: n, TTL: unit.Duration(time.Minute)},
 	}
 }
 
 // allowed waits for a take and fails the test unless it is allowed.
-func allowed(t *testing.T, a *Admission, rule string, take queue.Take, within time.Duration) queue.Taken {
+func allowed(t *testing.T, a *Admission, rule string, take rules.Take, within time.Duration) rules.Taken {
 	t.Helper()
 	taken, err := a.TakeWait(context.WithoutCancel(t.Context()), rule, take, within)
 	if err != nil || !taken.Allowed || taken.Err != nil {
@@ -53,7 +56,7 @@ func TestWaitingCallersGetTheSame(t *testing.T) {
 		for i := range callers {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					if taken, err := a.TakeWait(ctx, "api.calls", queue.Take{Key: "k"}, 10*time.Second); err == nil && taken.Allowed {
+					if taken, err := a.TakeWait(ctx, "api.calls", rules.Take{Key: "k"}, 10*time.Second); err == nil && taken.Allowed {
 						got[i]++
 					}
 				}
@@ -83,7 +86,7 @@ func TestWaitingCallersKeepTheirOrder(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 10 {
 			all.Go(func() {
-				allowed(t, a, "api.calls", queue.Take{Key: "k"}, time.Minute)
+				allowed(t, a, "api.calls", rules.Take{Key: "k"}, time.Minute)
 				mu.Lock()
 				defer mu.Unlock()
 				order = append(order, fmt.Sprint(i))
@@ -113,18 +116,18 @@ func TestWaitTooFarOff(t *testing.T) {
 		passes(t, a, "api.calls", "k", 1)
 		var all sync.WaitGroup
 		for range 10 {
-			all.Go(func() { allowed(t, a, "api.calls", queue.Take{Key: "k"}, time.Minute) })
+			all.Go(func() { allowed(t, a, "api.calls", rules.Take{Key: "k"}, time.Minute) })
 		}
 		synctest.Wait()
 		begun := time.Now()
 		for _, within := range []time.Duration{0, time.Second} {
-			taken, err := a.TakeWait(t.Context(), "api.calls", queue.Take{Key: "k"}, within)
+			taken, err := a.TakeWait(t.Context(), "api.calls", rules.Take{Key: "k"}, within)
 			if err != nil || taken.Allowed || taken.RetryAfter != 1100*time.Millisecond || taken.Limit != 1 {
 				t.Errorf("within %v: %+v, %v; want 10 before it, and so 1.1 s", within, taken, err)
 			}
 		}
-		plain, err := a.Take(t.Context(), "api.calls", []queue.Take{{Key: "k"}, {Key: "free"}, {
-			Op: queue.TakePeek, Key: "k",
+		plain, err := a.Take(t.Context(), "api.calls", []rules.Take{{Key: "k"}, {Key: "free"}, {
+			Op: rules.TakePeek, Key: "k",
 		}})
 		if err != nil || plain[0].Allowed || plain[0].RetryAfter != 1100*time.Millisecond || !plain[1].Allowed ||
 			plain[2].Allowed {
@@ -133,7 +136,7 @@ func TestWaitTooFarOff(t *testing.T) {
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("it took %v to say so", took)
 		}
-		allowed(t, a, "api.calls", queue.Take{Key: "k"}, 1100*time.Millisecond)
+		allowed(t, a, "api.calls", rules.Take{Key: "k"}, 1100*time.Millisecond)
 		all.Wait()
 		if took := time.Since(begun); took != 1100*time.Millisecond {
 			t.Errorf("the last was let through after %v", took)
@@ -145,21 +148,21 @@ func TestWaitTooFarOff(t *testing.T) {
 func TestWaitForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shadow := paced("api.shadow")
-		shadow.Action = queue.Shadow
+		shadow.Action = rules.Shadow
 		a, _, _ := begin(t, newStore(paced("api.calls"), shadow))
 		begun := time.Now()
-		taken, err := a.TakeWait(t.Context(), "api.calls", queue.Take{Key: "k", Cost: 2}, time.Minute)
-		var field *queue.FieldError
+		taken, err := a.TakeWait(t.Context(), "api.calls", rules.Take{Key: "k", Cost: 2}, time.Minute)
+		var field *invalid.Error
 		if err != nil || !errors.As(taken.Err, &field) || field.Field != "cost" {
 			t.Errorf("%+v, %v", taken, err)
 		}
 		if _, err := a.TakeWait(
-			t.Context(), "api.none", queue.Take{Key: "k"}, time.Minute,
-		); !errors.Is(err, queue.ErrUnknownRule) {
+			t.Context(), "api.none", rules.Take{Key: "k"}, time.Minute,
+		); !errors.Is(err, rules.ErrUnknown) {
 			t.Errorf("%v", err)
 		}
 		for range 3 {
-			if taken, err := a.TakeWait(t.Context(), "api.shadow", queue.Take{Key: "k"}, time.Minute); err != nil ||
+			if taken, err := a.TakeWait(t.Context(), "api.shadow", rules.Take{Key: "k"}, time.Minute); err != nil ||
 				!taken.Shadow {
 				t.Errorf("%+v, %v", taken, err)
 			}
@@ -174,18 +177,18 @@ func TestWaitForNothing(t *testing.T) {
 func TestWaitForAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, _ := begin(t, newStore(slots("import.slots", 1)))
-		held := allowed(t, a, "import.slots", queue.Take{Key: "k", Lease: "one"}, 0)
-		next := make(chan queue.Taken)
-		go func() { next <- allowed(t, a, "import.slots", queue.Take{Key: "k"}, 30*time.Second) }()
+		held := allowed(t, a, "import.slots", rules.Take{Key: "k", Lease: "one"}, 0)
+		next := make(chan rules.Taken)
+		go func() { next <- allowed(t, a, "import.slots", rules.Take{Key: "k"}, 30*time.Second) }()
 		time.Sleep(time.Second)
-		allowed(t, a, "import.slots", queue.Take{Key: "k", Lease: "one"}, 0)
-		if taken, err := a.Take(t.Context(), "import.slots", []queue.Take{{Key: "k", Lease: "one"}}); err != nil ||
+		allowed(t, a, "import.slots", rules.Take{Key: "k", Lease: "one"}, 0)
+		if taken, err := a.Take(t.Context(), "import.slots", []rules.Take{{Key: "k", Lease: "one"}}); err != nil ||
 			!taken[0].Allowed {
 			t.Errorf("renewed by a take: %+v, %v", taken, err)
 		}
 		begun := time.Now()
-		if _, err := a.Take(t.Context(), "import.slots", []queue.Take{{
-			Op: queue.TakeBack, Key: "k", Lease: held.Lease,
+		if _, err := a.Take(t.Context(), "import.slots", []rules.Take{{
+			Op: rules.TakeBack, Key: "k", Lease: held.Lease,
 		}}); err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +209,7 @@ func TestWaitGivenUp(t *testing.T) {
 		second, leaveToo := context.WithCancel(t.Context())
 		for _, ctx := range []context.Context{first, second} {
 			go func() {
-				_, err := a.TakeWait(ctx, "api.calls", queue.Take{Key: "k"}, time.Minute)
+				_, err := a.TakeWait(ctx, "api.calls", rules.Take{Key: "k"}, time.Minute)
 				gaveUp <- err
 			}()
 			synctest.Wait()
@@ -214,7 +217,7 @@ func TestWaitGivenUp(t *testing.T) {
 		third := make(chan time.Duration)
 		begun := time.Now()
 		go func() {
-			allowed(t, a, "api.calls", queue.Take{Key: "k"}, time.Minute)
+			allowed(t, a, "api.calls", rules.Take{Key: "k"}, time.Minute)
 			third <- time.Since(begun)
 		}()
 		synctest.Wait()
@@ -232,7 +235,7 @@ func TestWaitGivenUp(t *testing.T) {
 		// One whose caller left while the store was asked gives the place back.
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := a.TakeWait(gone, "import.slots", queue.Take{Key: "k"}, time.Minute); !errors.Is(err, context.Canceled) {
+		if _, err := a.TakeWait(gone, "import.slots", rules.Take{Key: "k"}, time.Minute); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		if n := left(t, a, "import.slots", "k"); n != 1 {
@@ -244,17 +247,17 @@ func TestWaitGivenUp(t *testing.T) {
 func TestWaitInACrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, _ := begin(t, newStore(slots("import.slots", 1)))
-		allowed(t, a, "import.slots", queue.Take{Key: "k"}, 0)
+		allowed(t, a, "import.slots", rules.Take{Key: "k"}, 0)
 		ctx, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for range maxWaitingKey {
-			all.Go(func() { _, _ = a.TakeWait(ctx, "import.slots", queue.Take{Key: "k"}, time.Hour) })
+			all.Go(func() { _, _ = a.TakeWait(ctx, "import.slots", rules.Take{Key: "k"}, time.Hour) })
 		}
 		synctest.Wait()
-		if _, err := a.TakeWait(t.Context(), "import.slots", queue.Take{Key: "k"}, time.Hour); !errors.Is(err, ErrCrowded) {
+		if _, err := a.TakeWait(t.Context(), "import.slots", rules.Take{Key: "k"}, time.Hour); !errors.Is(err, ErrCrowded) {
 			t.Errorf("one more: %v", err)
 		}
-		allowed(t, a, "import.slots", queue.Take{Key: "other"}, 0)
+		allowed(t, a, "import.slots", rules.Take{Key: "other"}, 0)
 		stop()
 		all.Wait()
 	})
@@ -270,13 +273,13 @@ func TestWaitWhileTheStoreIsAway(t *testing.T) {
 		begun := time.Now()
 		back := time.AfterFunc(5*time.Second, func() { s.fail(nil) })
 		defer back.Stop()
-		taken := allowed(t, a, "api.calls", queue.Take{Key: "k"}, time.Minute)
+		taken := allowed(t, a, "api.calls", rules.Take{Key: "k"}, time.Minute)
 		if took := time.Since(begun); taken.Away != "" || took < 5*time.Second || took > 7*time.Second {
 			t.Errorf("%+v after %v", taken, took)
 		}
 		s.fail(queue.ErrUnavailable)
-		taken, err := a.TakeWait(t.Context(), "api.calls", queue.Take{Key: "k"}, 2*time.Second)
-		if err != nil || taken.Allowed || taken.Away != queue.AwayClosed {
+		taken, err := a.TakeWait(t.Context(), "api.calls", rules.Take{Key: "k"}, 2*time.Second)
+		if err != nil || taken.Allowed || taken.Away != rules.AwayClosed {
 			t.Errorf("%+v, %v", taken, err)
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // How many callers may wait at once.
@@ -32,7 +32,7 @@ type waitlist struct {
 	interval time.Duration // what a cost of 1 takes to come back; 0 is not known
 	waiters  []*waiter
 
-	answer *queue.Taken  // the refusal that the first was told last; nil: none was yet
+	answer *rules.Taken  // the refusal that the first was told last; nil: none was yet
 	asker  *waiter       // who was told it
 	at     time.Time     // when
 	known  chan struct{} // closed when there is an answer
@@ -50,7 +50,7 @@ type waiter struct {
 func newWaitlists() *waitlists { return &waitlists{keys: map[waitKey]*waitlist{}} }
 
 // join puts a caller at the end of its list. Its error is ErrCrowded.
-func (l *waitlists) join(rule string, t queue.Take, interval time.Duration) (*waiter, error) {
+func (l *waitlists) join(rule string, t rules.Take, interval time.Duration) (*waiter, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := waitKey{rule, t.Key}
@@ -88,19 +88,19 @@ func (l *waitlists) leave(w *waiter) {
 
 // behind is what those takes are answered that would overtake callers who wait: nil for each that would not, nil in all
 // if none would. Who holds a place of concurrency may renew it.
-func (l *waitlists) behind(rule string, takes []queue.Take) (refusals []*queue.Taken) {
+func (l *waitlists) behind(rule string, takes []rules.Take) (refusals []*rules.Taken) {
 	if l.waiting.Load() == 0 {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, t := range takes {
-		if t.Op != queue.TakeNow || t.Lease != "" {
+		if t.Op != rules.TakeNow || t.Lease != "" {
 			continue
 		}
 		if one := l.keys[waitKey{rule, t.Key}]; one != nil && one.answer != nil {
 			if refusals == nil {
-				refusals = make([]*queue.Taken, len(takes))
+				refusals = make([]*rules.Taken, len(takes))
 			}
 			refusals[i] = one.refusal(len(one.waiters), max(1, t.Cost))
 		}
@@ -125,7 +125,7 @@ func (l *waitlists) wake(rule, key string) {
 
 // refusal is what a caller with so many before it is told: the last answer of the store, and when the take would pass
 // if all before it stay and nobody else takes any.
-func (one *waitlist) refusal(before int, cost int64) *queue.Taken {
+func (one *waitlist) refusal(before int, cost int64) *rules.Taken {
 	taken := *one.answer
 	ahead := one.waiters[:before]
 	if len(ahead) > 0 && ahead[0] == one.asker {
@@ -140,7 +140,7 @@ func (one *waitlist) refusal(before int, cost int64) *queue.Taken {
 }
 
 // awaitFirst waits until nobody is before the caller, and returns a refusal if that takes too long, or would.
-func (w *waiter) awaitFirst(ctx context.Context, until time.Time) (*queue.Taken, error) {
+func (w *waiter) awaitFirst(ctx context.Context, until time.Time) (*rules.Taken, error) {
 	known := w.list.known
 	over := time.NewTimer(time.Until(until))
 	defer over.Stop()
@@ -168,7 +168,7 @@ func (w *waiter) awaitFirst(ctx context.Context, until time.Time) (*queue.Taken,
 }
 
 // hopeless returns the refusal of a caller whose time will be over, or is, before the take would pass.
-func (w *waiter) hopeless(until time.Time) *queue.Taken {
+func (w *waiter) hopeless(until time.Time) *rules.Taken {
 	w.all.mu.Lock()
 	defer w.all.mu.Unlock()
 	before := slices.Index(w.list.waiters, w)
@@ -183,7 +183,7 @@ func (w *waiter) hopeless(until time.Time) *queue.Taken {
 }
 
 // refused notes what the first of the list was told.
-func (w *waiter) refused(taken queue.Taken) {
+func (w *waiter) refused(taken rules.Taken) {
 	w.all.mu.Lock()
 	defer w.all.mu.Unlock()
 	one := w.list

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // The figures, in the order in which they are measured.
@@ -49,6 +49,7 @@ var figures = []Figure{
 	hanging("hanging-receiver-1h", time.Hour),
 	closedLoop,
 	replayMeter,
+	replayMemory,
 	ruleTake(1, 10_000),
 	ruleTake(10, 50_000),
 	ruleTake(callers, 100_000),
@@ -59,7 +60,7 @@ var figures = []Figure{
 	ruleMemory(leaky.AlgorithmMeter, slow, 1, 60),
 	ruleMemory(leaky.AlgorithmTokenBucket, slow, 1, 60),
 	ruleMemory(leaky.AlgorithmFixedWindow, hourly, 1, 60),
-	ruleMemory(leaky.AlgorithmGap, queue.Bound{Period: hourly.Period}, 1, 60),
+	ruleMemory(leaky.AlgorithmGap, rules.Bound{Period: hourly.Period}, 1, 60),
 	ruleMemory(leaky.AlgorithmSlidingCounter, hourly, 1, 100),
 	ruleMemory(leaky.AlgorithmSlidingLog, hourly, 1, 24),
 	ruleMemory(leaky.AlgorithmSlidingLog, hourly, 5, 24),

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 const (
@@ -128,7 +129,7 @@ func worstShare(ctx context.Context, s store, after time.Duration) (share float6
 // filled makes a queue with so many jobs.
 func filled(ctx context.Context, e queue.Engine, name string, rate leaky.Rate, count int) error {
 	if _, err := e.Put(
-		ctx, queue.Spec{Name: name, Rate: rate, Lease: queue.Duration(2 * time.Hour), Slack: queue.Duration(hangingSlack)},
+		ctx, queue.Spec{Name: name, Rate: rate, Lease: unit.Duration(2 * time.Hour), Slack: unit.Duration(hangingSlack)},
 		queue.AnyRevision,
 	); err != nil {
 		return err

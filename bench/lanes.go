@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/coalesce"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // laneCount is how many lanes are touched where it must not matter how many there are.
@@ -20,8 +21,8 @@ const laneCount = 1_000_000
 // second.
 func laned() queue.Spec {
 	return queue.Spec{
-		Name: queueName, Capacity: queue.MaxCapacity, Retention: queue.Retention{For: queue.Duration(time.Second)},
-		Deferred: queue.Deferral{MaxAge: queue.Duration(time.Second)},
+		Name: queueName, Capacity: queue.MaxCapacity, Retention: queue.Retention{For: unit.Duration(time.Second)},
+		Deferred: queue.Deferral{MaxAge: unit.Duration(time.Second)},
 		Lanes:    queue.Lanes{LaneRule: queue.LaneRule{Rate: leaky.PerSecond(10)}},
 	}
 }

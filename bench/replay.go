@@ -1,14 +1,22 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"regexp"
 	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/penstock/penstock/internal/replay"
+	"github.com/penstock/penstock/internal/test/memtest"
 )
 
 // replayLines is how many lines the log has that is replayed.
@@ -17,7 +25,7 @@ const replayLines = 1_000_000
 var replayMeter = Figure{
 	Name: "replay", Unit: "lines/s", Goal: "over 1,000,000/s on one core for a Meter",
 	Met:   func(ours, _, _ float64) bool { return ours > 1_000_000 },
-	Floor: "counting the lines",
+	Floor: "reading each line, its client and its time",
 	Setup: func(context.Context) (Measurements, error) {
 		log := combinedLog(replayLines, 20_000)
 		rules, err := replay.ReadRules("meter rate=5/s burst=10", nil)
@@ -37,16 +45,109 @@ var replayMeter = Figure{
 				})
 			},
 			Floor: func(context.Context) (float64, error) {
-				return onOneCore(func() error {
-					if n := bytes.Count(log, []byte{'\n'}); n != replayLines {
-						return fmt.Errorf("%d lines", n)
-					}
-					return nil
-				})
+				return onOneCore(func() error { return decode(log) })
 			},
 		}, nil
 	},
 }
+
+// decode reads of each line of a log what a replay cannot do without, and nothing else.
+func decode(log []byte) error {
+	var last []byte // of lines of one second the time is the same text
+	var at time.Time
+	clients := map[string]int{}
+	lines := bufio.NewScanner(bytes.NewReader(log))
+	for lines.Scan() {
+		client, rest, _ := bytes.Cut(lines.Bytes(), []byte(" "))
+		_, rest, _ = bytes.Cut(rest, []byte("["))
+		text, _, _ := bytes.Cut(rest, []byte("]"))
+		if !bytes.Equal(text, last) {
+			var err error
+			if at, err = time.Parse(combinedTime, string(text)); err != nil {
+				return err
+			}
+			last = append(last[:0], text...)
+		}
+		if at.IsZero() {
+			return errors.New("a line without a time")
+		}
+		clients[string(client)]++
+	}
+	var all int
+	for _, n := range clients {
+		all += n
+	}
+	if all != replayLines {
+		return fmt.Errorf("%d lines", all)
+	}
+	return lines.Err()
+}
+
+// largeLog is how many lines the log has that shows how much memory a replay takes, smallLog those of the floor.
+const (
+	largeLog = 10 * replayLines
+	smallLog = 1_000
+)
+
+var replayMemory = Figure{
+	Name: "replay-memory", Unit: "MiB resident at most, penstock replay of 10,000,000 lines of 20,000 clients", Rounds: 1,
+	Goal:  "at most 64 MiB over the floor",
+	Met:   func(ours, _, floor float64) bool { return ours <= floor+64 },
+	Floor: "the same of 1,000 lines",
+	Setup: func(ctx context.Context) (Measurements, error) {
+		dir, err := os.MkdirTemp("", "penstock-bench-")
+		if err != nil {
+			return Measurements{}, err
+		}
+		remove := func() { _ = os.RemoveAll(dir) }
+		path, err := memtest.Build(ctx, ".", dir, "./cmd/penstock")
+		if err != nil {
+			remove()
+			return Measurements{}, err
+		}
+		peak := func(lines int) func(context.Context) (float64, error) {
+			return func(ctx context.Context) (float64, error) { return peakOf(ctx, path, lines) }
+		}
+		return Measurements{Ours: peak(largeLog), Floor: peak(smallLog), Close: remove}, nil
+	},
+}
+
+// peakOf is how many MiB a program took at most that replayed a log with so many lines.
+func peakOf(ctx context.Context, path string, lines int) (float64, error) {
+	cmd := exec.CommandContext(ctx, path, "replay", "--log", "-", "--rule", "meter rate=5/s burst=10")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	out := bufio.NewWriterSize(in, 1<<20)
+	writeCombined(out, lines, 20_000)
+	if err := errors.Join(out.Flush(), in.Close()); err != nil {
+		return 0, errors.Join(err, cmd.Wait())
+	}
+	// It reports now. What Rusage has of a child is never less than what this process took when it was started.
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	var most float64
+	for {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
+		if m := peakLine.FindSubmatch(text); m != nil {
+			most, _ = strconv.ParseFloat(string(m[1]), 64)
+		}
+		select {
+		case err := <-ended:
+			if most == 0 {
+				err = errors.Join(err, errors.New("no VmHWM was read in /proc while it ran"))
+			}
+			return most / 1024, err
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+var peakLine = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
 // onOneCore returns how many lines a second of a processor's time went through f, which shall not share the work out.
 func onOneCore(f func() error) (float64, error) {
@@ -59,18 +160,25 @@ func onOneCore(f func() error) (float64, error) {
 	return replayLines / (cpu() - began).Seconds(), nil
 }
 
-// combinedLog is of clients of which few ask much, 40 requests a second.
+const combinedTime = "02/Jan/2006:15:04:05 -0700"
+
+// combinedLog is one of writeCombined.
 func combinedLog(lines, clients int) []byte {
+	var b bytes.Buffer
+	writeCombined(&b, lines, clients)
+	return b.Bytes()
+}
+
+// writeCombined writes a log of clients of which few ask much, 40 requests a second.
+func writeCombined(w io.Writer, lines, clients int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	zipf := rand.NewZipf(r, 1.1, 1, uint64(clients-1))
 	at := time.Date(2026, 10, 5, 9, 0, 0, 0, time.UTC)
-	var b bytes.Buffer
 	for i := range lines {
 		at = at.Add(time.Duration(r.ExpFloat64() * float64(25*time.Millisecond)))
 		client := zipf.Uint64()
-		_, _ = fmt.Fprintf(&b, "10.%d.%d.%d - - [%s] \"GET /api/items/%d?page=%d HTTP/1.1\" 200 %d "+
+		_, _ = fmt.Fprintf(w, "10.%d.%d.%d - - [%s] \"GET /api/items/%d?page=%d HTTP/1.1\" 200 %d "+
 			"\"https://example.com/start\" \"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\"\n",
-			client>>16, client>>8&255, client&255, at.Format("02/Jan/2006:15:04:05 -0700"), i%977, i%7, r.IntN(9000))
+			client>>16, client>>8&255, client&255, at.Format(combinedTime), i%977, i%7, r.IntN(9000))
 	}
-	return b.Bytes()
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // minimalTake is the least that a limiter on Redis must do: read what was taken under a key, and write it.
@@ -26,12 +28,12 @@ const (
 )
 
 // wide lets everything through, and remembers it.
-var wide = queue.Bound{Rate: leaky.PerSecond(1000), Burst: 1_000_000}
+var wide = rules.Bound{Rate: leaky.PerSecond(1000), Burst: 1_000_000}
 
 // What is kept for long enough to be measured.
 var (
-	slow   = queue.Bound{Rate: mustRate(1, time.Hour), Burst: 10}
-	hourly = queue.Bound{Limit: 10_000, Period: queue.Duration(time.Hour)}
+	slow   = rules.Bound{Rate: mustRate(1, time.Hour), Burst: 10}
+	hourly = rules.Bound{Limit: 10_000, Period: unit.Duration(time.Hour)}
 )
 
 func mustRate(n int64, period time.Duration) leaky.Rate {
@@ -42,8 +44,8 @@ func mustRate(n int64, period time.Duration) leaky.Rate {
 	return r
 }
 
-func wideMeter(name string) queue.Rule {
-	return queue.Rule{Name: name, Algorithm: leaky.AlgorithmMeter, Bound: wide}
+func wideMeter(name string) rules.Rule {
+	return rules.Rule{Name: name, Algorithm: leaky.AlgorithmMeter, Bound: wide}
 }
 
 var nextKey atomic.Int64
@@ -56,7 +58,7 @@ func takeOne(ctx context.Context, r queue.Taker) error {
 }
 
 func takeMany(ctx context.Context, r queue.Taker, n int) error {
-	takes := make([]queue.Take, n)
+	takes := make([]rules.Take, n)
 	for i := range takes {
 		takes[i].Key = ruleKey()
 	}
@@ -158,19 +160,19 @@ var appendRuled = Figure{
 		if err != nil {
 			return Measurements{}, err
 		}
-		measured := func(rules ...string) func(context.Context) (float64, error) {
+		measured := func(ruleNames ...string) func(context.Context) (float64, error) {
 			return func(ctx context.Context) (float64, error) {
 				if err := s.again(ctx); err != nil {
 					return 0, err
 				}
-				for i, name := range rules {
+				for i, name := range ruleNames {
 					r := wideMeter(name)
 					r.Key = []string{"{header.user}", "{header.route}"}[i]
 					if _, err := s.engine.PutRule(ctx, r, queue.AnyRevision); err != nil {
 						return 0, err
 					}
 				}
-				spec := queue.Spec{Name: queueName, Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Rules: rules}
+				spec := queue.Spec{Name: queueName, Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Rules: ruleNames}
 				if _, err := s.engine.Put(ctx, spec, queue.AnyRevision); err != nil {
 					return 0, err
 				}
@@ -185,13 +187,13 @@ var appendRuled = Figure{
 }
 
 // ruleMemory is what a key takes beyond a bare one of the same name; of a sliding log, what an entry does.
-func ruleMemory(a leaky.Algorithm, b queue.Bound, entries int, most float64) Figure {
-	unit := "B a key over a bare one with a TTL, 100,000 keys"
+func ruleMemory(a leaky.Algorithm, b rules.Bound, entries int, most float64) Figure {
+	measure := "B a key over a bare one with a TTL, 100,000 keys"
 	if entries > 1 {
-		unit = fmt.Sprintf("B an entry over a bare key with a TTL, %d entries a key", entries)
+		measure = fmt.Sprintf("B an entry over a bare key with a TTL, %d entries a key", entries)
 	}
 	return Figure{
-		Name: fmt.Sprintf("rule-memory-%s-%d", a, entries), Unit: unit, Rounds: 1,
+		Name: fmt.Sprintf("rule-memory-%s-%d", a, entries), Unit: measure, Rounds: 1,
 		Goal: fmt.Sprintf("at most %.0f B", most), Met: func(ours, _, _ float64) bool { return ours <= most },
 		Setup: func(ctx context.Context) (Measurements, error) {
 			s, err := newRedisStore(ctx)
@@ -201,7 +203,7 @@ func ruleMemory(a leaky.Algorithm, b queue.Bound, entries int, most float64) Fig
 			return Measurements{
 				Ours: func(ctx context.Context) (float64, error) {
 					keys := 100_000 / entries
-					ours, err := grownByTakes(ctx, s, queue.Rule{Name: "r", Algorithm: a, Bound: b}, keys, entries)
+					ours, err := grownByTakes(ctx, s, rules.Rule{Name: "r", Algorithm: a, Bound: b}, keys, entries)
 					if err != nil {
 						return 0, err
 					}
@@ -214,7 +216,7 @@ func ruleMemory(a leaky.Algorithm, b queue.Bound, entries int, most float64) Fig
 	}
 }
 
-func grownByTakes(ctx context.Context, s *redisStore, r queue.Rule, keys, entries int) (float64, error) {
+func grownByTakes(ctx context.Context, s *redisStore, r rules.Rule, keys, entries int) (float64, error) {
 	if err := s.again(ctx); err != nil {
 		return 0, err
 	}
@@ -226,8 +228,8 @@ func grownByTakes(ctx context.Context, s *redisStore, r queue.Rule, keys, entrie
 		return 0, err
 	}
 	for range entries {
-		for from := 0; from < keys; from += queue.MaxTakes {
-			takes := make([]queue.Take, min(queue.MaxTakes, keys-from))
+		for from := 0; from < keys; from += rules.MaxTakes {
+			takes := make([]rules.Take, min(rules.MaxTakes, keys-from))
 			for i := range takes {
 				takes[i].Key = fmt.Sprintf("user-%06d@example.com", from+i)
 			}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // takeEmbedded asks a Meter under many keys; the peer does so in memory alone, behind a mutex, and keeps nothing.
@@ -21,9 +23,9 @@ var takeEmbedded = Figure{
 		if err != nil {
 			return Measurements{}, err
 		}
-		r := queue.Rule{
+		r := rules.Rule{
 			Name: "r", Algorithm: leaky.AlgorithmMeter, Key: "{lane}",
-			Bound: queue.Bound{Rate: leaky.PerSecond(1_000_000), Burst: 1_000},
+			Bound: rules.Bound{Rate: leaky.PerSecond(1_000_000), Burst: 1_000},
 		}
 		if _, err := e.PutRule(ctx, r, queue.AnyRevision); err != nil {
 			closeStore()
@@ -40,7 +42,7 @@ var takeEmbedded = Figure{
 		return Measurements{
 			Ours: func(ctx context.Context) (float64, error) {
 				return together(ctx, callers, 1_000_000, func(ctx context.Context) error {
-					_, err := e.Take(ctx, r.Name, []queue.Take{{Key: next()}})
+					_, err := e.Take(ctx, r.Name, []rules.Take{{Key: next()}})
 					return err
 				})
 			},
@@ -81,13 +83,13 @@ var appendRuledEmbedded = Figure{
 			},
 			Close: closeStore,
 		}
-		for name, b := range map[string]queue.Rule{
+		for name, b := range map[string]rules.Rule{
 			"ruled.meter": {
-				Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(1_000_000), Burst: 1_000},
+				Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: leaky.PerSecond(1_000_000), Burst: 1_000},
 			},
 			"ruled.window": {
 				Algorithm: leaky.AlgorithmFixedWindow, Key: "{queue}",
-				Bound: queue.Bound{Limit: leaky.MaxLimit, Period: queue.Duration(time.Minute)},
+				Bound: rules.Bound{Limit: leaky.MaxLimit, Period: unit.Duration(time.Minute)},
 			},
 		} {
 			b.Name = name

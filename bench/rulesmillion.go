@@ -14,6 +14,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 const (
@@ -24,12 +26,12 @@ const (
 )
 
 // millionBounds lets one through, or a few, and remembers it for millionPeriod; a sliding counter for up to twice that.
-var millionBounds = map[leaky.Algorithm]queue.Bound{
+var millionBounds = map[leaky.Algorithm]rules.Bound{
 	leaky.AlgorithmMeter:          {Rate: mustRate(1, millionPeriod), Burst: 1},
-	leaky.AlgorithmFixedWindow:    {Limit: 10, Period: queue.Duration(millionPeriod)},
-	leaky.AlgorithmSlidingCounter: {Limit: 10, Period: queue.Duration(millionPeriod)},
-	leaky.AlgorithmSlidingLog:     {Limit: 10, Period: queue.Duration(millionPeriod)},
-	leaky.AlgorithmConcurrency:    {Limit: 10, TTL: queue.Duration(millionPeriod)},
+	leaky.AlgorithmFixedWindow:    {Limit: 10, Period: unit.Duration(millionPeriod)},
+	leaky.AlgorithmSlidingCounter: {Limit: 10, Period: unit.Duration(millionPeriod)},
+	leaky.AlgorithmSlidingLog:     {Limit: 10, Period: unit.Duration(millionPeriod)},
+	leaky.AlgorithmConcurrency:    {Limit: 10, TTL: unit.Duration(millionPeriod)},
 }
 
 // crowd is an engine under a million keys, and what can be seen of it.
@@ -43,7 +45,7 @@ type crowd struct {
 func ruleMillion(a leaky.Algorithm) Figure {
 	return millionFigure("rule-million-"+string(a), "keys/s, 1,000,000 distinct ones, 8 callers, 100 a call, embedded",
 		func(ctx context.Context, c *crowd) (float64, error) {
-			r := queue.Rule{Name: "r", Algorithm: a, Bound: millionBounds[a]}
+			r := rules.Rule{Name: "r", Algorithm: a, Bound: millionBounds[a]}
 			if _, err := c.PutRule(ctx, r, queue.AnyRevision); err != nil {
 				return 0, err
 			}
@@ -59,7 +61,7 @@ var takenKeys atomic.Int64
 func takeMillion(ctx context.Context, c *crowd) (float64, error) {
 	const each = 100
 	v, err := together(ctx, 8, million/each, func(ctx context.Context) error {
-		takes := make([]queue.Take, each)
+		takes := make([]rules.Take, each)
 		for i := range takes {
 			takes[i].Key = fmt.Sprintf("user-%09d@example.com", takenKeys.Add(1))
 		}
@@ -79,7 +81,7 @@ var appendMillion = millionFigure("rule-million-append",
 	"jobs/s, 250,000 under two rules, all keys distinct, 64 callers, embedded",
 	func(ctx context.Context, c *crowd) (float64, error) {
 		for _, name := range []string{"user", "route"} {
-			r := queue.Rule{
+			r := rules.Rule{
 				Name: queueName + "." + name, Algorithm: leaky.AlgorithmMeter, Bound: millionBounds[leaky.AlgorithmMeter],
 				Key: "{header." + name + "}",
 			}
@@ -103,9 +105,9 @@ var appendMillion = millionFigure("rule-million-append",
 		})
 	})
 
-func millionFigure(name, unit string, take func(context.Context, *crowd) (float64, error)) Figure {
+func millionFigure(name, measure string, take func(context.Context, *crowd) (float64, error)) Figure {
 	return Figure{
-		Name: name, Unit: unit, Rounds: 1, Peer: "on Redis",
+		Name: name, Unit: measure, Rounds: 1, Peer: "on Redis",
 		Goal: "a million a minute on both", Met: func(ours, peer, _ float64) bool { return min(ours, peer) >= million/60 },
 		Setup: func(context.Context) (Measurements, error) {
 			var notes []string
@@ -269,7 +271,7 @@ func (c *crowd) others(ctx context.Context) (end func() string, err error) {
 		return most
 	}
 	takes := longest(func() error {
-		_, err := c.Take(context.WithoutCancel(ctx), "other", []queue.Take{{Key: "k"}})
+		_, err := c.Take(context.WithoutCancel(ctx), "other", []rules.Take{{Key: "k"}})
 		return err
 	})
 	appends := longest(func() error { return appendOne(context.WithoutCancel(ctx), c.Engine, "others") })

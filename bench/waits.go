@@ -10,6 +10,7 @@ import (
 	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 const (
@@ -28,7 +29,7 @@ var waitFairness = Figure{
 		if err != nil {
 			return Measurements{}, err
 		}
-		rule := queue.Rule{Name: waitRule, Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(20)}}
+		rule := rules.Rule{Name: waitRule, Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: leaky.PerSecond(20)}}
 		rule.Normalize()
 		if _, err := s.engine.PutRule(ctx, rule, queue.AnyRevision); err != nil {
 			s.Close()
@@ -38,7 +39,7 @@ var waitFairness = Figure{
 		return Measurements{
 			Ours: func(ctx context.Context) (float64, error) {
 				return evenness(ctx, func(ctx context.Context) error {
-					_, err := a.TakeWait(ctx, waitRule, queue.Take{}, time.Hour)
+					_, err := a.TakeWait(ctx, waitRule, rules.Take{}, time.Hour)
 					return err
 				})
 			},
@@ -77,7 +78,7 @@ func evenness(ctx context.Context, turn func(context.Context) error) (float64, e
 // poll asks, and asks again when it is told to.
 func poll(ctx context.Context, a *admission.Admission) error {
 	for {
-		taken, err := a.Take(ctx, waitRule, []queue.Take{{}})
+		taken, err := a.Take(ctx, waitRule, []rules.Take{{}})
 		if err != nil || taken[0].Allowed {
 			return err
 		}

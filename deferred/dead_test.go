@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Messages that are not ours become dead letters, those behind them come back, and what
@@ -133,7 +134,7 @@ func TestNotOursLarge(t *testing.T) {
 func TestTooOld(t *testing.T) {
 	r := newRig(t)
 	spec := specFor("a", 2)
-	spec.Deferred.MaxAge = queue.Duration(time.Hour)
+	spec.Deferred.MaxAge = unit.Duration(time.Hour)
 	putSpec(t, r, spec)
 	a := newAppender(t, r, r.stream)
 	for _, id := range []string{"1", "2", "3", "4"} {

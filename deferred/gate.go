@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Gate decides about jobs that go past the engine, which would ask the rules of their queues: each is let through
@@ -56,7 +57,7 @@ func (e *appendCall) askGate(items []Item, at []int) ([]Item, []int) {
 }
 
 // checked notes whether a job that was let through is stored, and returns what its rules said.
-func (e *appendCall) checked(i int, err error) []queue.Ruled {
+func (e *appendCall) checked(i int, err error) []rules.Ruling {
 	if e.gateCheck == nil {
 		return nil
 	}

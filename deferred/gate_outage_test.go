@@ -14,6 +14,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // ruledRig is a queue on Redis whose rule lets 40 in, in front of which the rule decides while Redis is away.
@@ -48,14 +50,16 @@ func newRuledRig(t *testing.T) *ruledRig {
 	t.Helper()
 	g := &ruledRig{t: t, redis: redistest.New(t, redistest.Options{AppendFsync: "always"}), nats: startNATS(t)}
 	var err error
-	if g.e, err = redisq.Open(t.Context(), g.redis.Client(), redisq.Options{Init: true, Partitions: 1}); err != nil {
+	if g.e, err = redisq.Open(t.Context(), g.redis.Client(), redisq.Options{
+		Init: true, Partitions: 1, Patience: redistest.Patience,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = g.e.Close() })
-	r := queue.Rule{
-		Name: "a.rule", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{
-			Limit: gateLimit, Period: queue.Duration(time.Hour),
-		}, Away: queue.AwayShare,
+	r := rules.Rule{
+		Name: "a.rule", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{
+			Limit: gateLimit, Period: unit.Duration(time.Hour),
+		}, Away: rules.AwayShare,
 	}
 	r.Normalize()
 	if _, err := g.e.PutRule(t.Context(), r, queue.AnyRevision); err != nil {
@@ -66,7 +70,7 @@ func newRuledRig(t *testing.T) *ruledRig {
 	putSpec(t, g.e, spec)
 	g.s = openStream(t, connect(t, g.nats.URL()), Options{})
 	seen := &attended{Engine: g.e, known: make(chan struct{})}
-	by := admission.New(seen, admission.Options{})
+	by := admission.New(seen, admission.Options{Patience: redistest.Patience})
 	start(t, by.Run)
 	<-seen.known
 	past := New(g.e, g.s, by.Pass)
@@ -115,7 +119,7 @@ func (g *ruledRig) fill(spent func() bool) (n int) {
 
 // left is what Redis says that the rule has left, -1 if it says nothing.
 func (g *ruledRig) left() int64 {
-	said, err := g.e.Take(g.t.Context(), "a.rule", []queue.Take{{Op: queue.TakePeek}})
+	said, err := g.e.Take(g.t.Context(), "a.rule", []rules.Take{{Op: rules.TakePeek}})
 	switch {
 	case err != nil || said[0].Err != nil:
 		return -1

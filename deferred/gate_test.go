@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // porter is a Gate that lets all through but the job "no", and notes whom it was handed back.
@@ -17,7 +18,7 @@ func (p *porter) pass(_ context.Context, jobs []queue.Job) ([]queue.Appended, fu
 	answers := make([]queue.Appended, len(jobs))
 	for i, j := range jobs {
 		p.asked = append(p.asked, j.ID)
-		answers[i] = queue.Appended{Outcome: queue.Accepted, ID: j.ID, Rules: []queue.Ruled{{Rule: "a.rule"}}}
+		answers[i] = queue.Appended{Outcome: queue.Accepted, ID: j.ID, Rules: []rules.Ruling{{Rule: "a.rule"}}}
 		if j.ID == "no" {
 			answers[i].Outcome, answers[i].RetryAfter = queue.LimitReached, time.Second
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // A job keeps its lane, its priority and its schedule on the overflow, whether the engine
@@ -88,7 +89,7 @@ func TestLanesWithoutEngine(t *testing.T) {
 		j := job("a", field)
 		change(&j)
 		x := one(t, a, j)
-		var wrong *queue.FieldError
+		var wrong *invalid.Error
 		if x.Outcome != queue.Invalid || !errors.As(x.Err, &wrong) || wrong.Field != field {
 			t.Errorf("%s: %+v", field, x)
 		}

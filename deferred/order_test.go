@@ -84,15 +84,19 @@ func TestOrderThroughRedisOutage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			redis := redistest.New(t, redistest.Options{AppendFsync: "always"})
-			e, err := redisq.Open(t.Context(), redis.Client(), redisq.Options{Init: true})
-			if err != nil {
-				t.Fatal(err)
+			open := func(patience time.Duration) *redisq.Engine {
+				e, err := redisq.Open(t.Context(), redis.Client(), redisq.Options{Init: true, Patience: patience})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = e.Close() })
+				return e
 			}
-			t.Cleanup(func() { _ = e.Close() })
+			e, patient := open(redisq.DefaultPatience), open(redistest.Patience) // for what has to be answered
 			seen := newSeen()
 			stream := openStream(t, connect(t, startNATS(t).URL()), Options{Observer: seen})
 			const producers, n = 4, 400
-			putSpec(t, e, specFor("a", 3*producers*n))
+			putSpec(t, patient, specFor("a", 3*producers*n))
 			a := newAppender(t, e, stream)
 			known(t, a, "a")
 			runReadmitter(t, NewReadmitter(e, stream))
@@ -122,7 +126,7 @@ func TestOrderThroughRedisOutage(t *testing.T) {
 				if err != nil {
 					return false
 				}
-				left = append(left, leave(t, e, int(info.Waiting))...)
+				left = append(left, leave(t, patient, int(info.Waiting))...)
 				return len(left) >= producers*n
 			})
 			inOrder(t, left, producers, n)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // A message on the overflow is many jobs of one queue, whose name is in its subject.
@@ -72,7 +73,7 @@ func unpack(name string, body []byte) ([]Item, error) {
 			return nil, fmt.Errorf("%w: more than %d jobs", errNotOurs, stride)
 		}
 		i := Item{Job: queue.Job{Queue: name}}
-		i.ID = string(r.bytes(queue.MaxIDBytes))
+		i.ID = string(r.bytes(names.MaxIDBytes))
 		i.Ticket = queue.Ticket(r.bytes(queue.MaxTicketBytes))
 		at := r.uvarint(latest)
 		record := r.bytes(largestMessage)

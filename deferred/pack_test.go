@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 var instant = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
@@ -20,7 +21,7 @@ func itemFor(j queue.Job, ticket queue.Ticket) Item {
 
 func samples() []Item {
 	full := queue.Job{
-		Queue: "q", ID: strings.Repeat("i", queue.MaxIDBytes), Payload: bytes.Repeat([]byte{0, 255}, 20),
+		Queue: "q", ID: strings.Repeat("i", names.MaxIDBytes), Payload: bytes.Repeat([]byte{0, 255}, 20),
 		ContentType: "text/plain; charset=utf-8",
 		Headers:     map[string]string{"X-A": "1", "x-b": ""}, Cost: 1000, Lane: strings.Repeat("é", queue.MaxLaneBytes/2),
 		Priority:  queue.MaxPriority,

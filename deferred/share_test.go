@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // With twice as much coming in as leaves, half of it jobs that may wait and half that may
@@ -125,7 +126,7 @@ func TestWindow(t *testing.T) {
 	at := func(d time.Duration) string { return now.Add(d).Format("15:04") }
 	spec := specFor("a", 10)
 	spec.Deferred.ReadmitBetween = at(2*time.Hour) + "-" + at(3*time.Hour)
-	spec.Deferred.MaxAge = queue.Duration(90 * time.Minute)
+	spec.Deferred.MaxAge = unit.Duration(90 * time.Minute)
 	putSpec(t, r, spec)
 	a := newAppender(t, r, r.stream)
 	defers(t, a, "a", numbered(20))

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // put stores what goes to the overflow, in the order in which it was handed in, and
@@ -76,12 +78,12 @@ func (e *appendCall) refused(i int, job *queue.Job) bool {
 	}
 	answer := queue.Appended{Outcome: queue.Failed, ID: job.ID, Err: err}
 	now := time.Now()
-	invalid := job.Validate()
-	if invalid == nil {
-		invalid = job.ValidateAhead(now)
+	bad := job.Validate()
+	if bad == nil {
+		bad = job.ValidateAhead(now)
 	}
-	if invalid != nil {
-		answer.Outcome, answer.Err = queue.Invalid, invalid
+	if bad != nil {
+		answer.Outcome, answer.Err = queue.Invalid, bad
 	} else if e.a.deferrable(job) {
 		if job.ExpiresAt.IsZero() || job.ExpiresAt.After(now) {
 			return false
@@ -94,7 +96,7 @@ func (e *appendCall) refused(i int, job *queue.Job) bool {
 
 // stored answers for a job that NATS has acknowledged, and reports whether the engine
 // has to be told of it.
-func (e *appendCall) stored(i int, at time.Time, said []queue.Ruled) (untold bool) {
+func (e *appendCall) stored(i int, at time.Time, said []rules.Ruling) (untold bool) {
 	answer := &e.answers[i]
 	switch e.routes[i] {
 	case setAside:
@@ -161,7 +163,7 @@ func (a *Appender) sentBack(job *queue.Job, err error, promise time.Duration) qu
 	case errors.Is(err, ErrFull):
 		answer.Outcome, answer.RetryAfter = queue.OverflowFull, max(promise, a.specs.opens(job.Queue))
 	case errors.Is(err, ErrTooLarge):
-		answer.Outcome, answer.Err = queue.Invalid, &queue.FieldError{
+		answer.Outcome, answer.Err = queue.Invalid, &invalid.Error{
 			Field: "payload", Reason: fmt.Sprintf("there is no room in the queue, and it is %v: raise max_payload of "+
 				"NATS, or send it again when there is room", err),
 		}

@@ -3,7 +3,7 @@ package deferred
 import (
 	"strings"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // subjects are those of one prefix. A queue's name is valid before it gets here, and
@@ -21,7 +21,7 @@ func (s subjects) of(queue string) string { return s.deferred + queue }
 // queueOf is the queue that a subject is of, if it is of one.
 func (s subjects) queueOf(subject string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(subject, s.deferred)
-	return name, ok && queue.ValidateName(name) == nil
+	return name, ok && names.Validate(name) == nil
 }
 
 // deadOf is where the dead letters of a subject are put.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // No name that a job may have becomes a subject other than its own queue's: one token or
@@ -32,7 +32,7 @@ func checkSubject(t *testing.T, s subjects, name string) {
 	t.Helper()
 	subject := s.of(name)
 	back, ok := s.queueOf(subject)
-	if ok != (queue.ValidateName(name) == nil) {
+	if ok != (names.Validate(name) == nil) {
 		t.Errorf("%q: is a queue's: %v", name, ok)
 	}
 	if !ok {

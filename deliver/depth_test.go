@@ -9,12 +9,13 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // A target that a Go program brings, and a payload that came as bytes, were not looked at by who reads specs and jobs.
 func TestTooDeep(t *testing.T) {
 	lists := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
-	var field *queue.FieldError
+	var field *invalid.Error
 	_, err := deliver.Parse(json.RawMessage(`{"http":{"url":"https://a.example/","headers":` + lists + `}}`))
 	if !errors.As(err, &field) || field.Field != "deliver.http.headers.0" ||
 		!strings.Contains(field.Reason, "deeper than 64 levels") {

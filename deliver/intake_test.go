@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // picky is a target that refuses empty payloads, and costs a job what its setting says.
@@ -143,7 +144,7 @@ func TestIntakeJudgesEachJob(t *testing.T) {
 			t.Errorf("job %d: %+v", k, a)
 		}
 	}
-	var field *queue.FieldError
+	var field *invalid.Error
 	if !errors.As(answers[1].Err, &field) || field.Field != "payload.to" {
 		t.Error(answers[1].Err)
 	}

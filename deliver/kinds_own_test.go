@@ -10,6 +10,7 @@ import (
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // pigeon is a target of a program's own.
@@ -61,7 +62,7 @@ func TestOwnKind(t *testing.T) {
 		`{"pigeon": {"name": "a"}, "http": {}}`:      "deliver",
 		`{"pigeon": {"name": "a", "name": "twice"}}`: "deliver.pigeon.name",
 	} {
-		var refused *queue.FieldError
+		var refused *invalid.Error
 		if _, err := kinds.Parse(json.RawMessage(raw)); !errors.As(err, &refused) || refused.Field != field {
 			t.Errorf("%s: %v, want an error of %s", raw, err, field)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 // Target is a queue's deliver setting: where its jobs go.
@@ -22,7 +23,7 @@ type Target struct {
 }
 
 // Parse reads and checks a deliver setting and fills in defaults. Unknown and repeated
-// names are errors, and so is Hidden in place of a secret; all errors are *queue.FieldError with
+// names are errors, and so is Hidden in place of a secret; all errors are *invalid.Error with
 // the field's path, such as deliver.http.url, and none shows a secret.
 func Parse(raw stdjson.RawMessage) (Target, error) { return (*Kinds)(nil).Parse(raw) }
 
@@ -46,7 +47,7 @@ func (k *Kinds) Parse(raw stdjson.RawMessage) (Target, error) {
 	if len(named) > 1 {
 		return Target{}, setting.Error(
 			"deliver", "",
-			"names "+strconv.Itoa(len(named))+" targets, "+queue.Shorten(
+			"names "+strconv.Itoa(len(named))+" targets, "+clip.Quote(
 				strings.Join(slices.Sorted(maps.Keys(named)), ", "), 80,
 			)+"; a queue has one: make a queue for each",
 		)
@@ -91,7 +92,7 @@ func (k *Kinds) Complete(s *queue.Spec) {
 }
 
 // Reach asks a guard for the hosts that are to be connected to, as far as that can be told without resolving their
-// names. Its error is a *queue.FieldError.
+// names. Its error is an *invalid.Error.
 func (t Target) Reach(guard *egress.Guard) error {
 	hosted, ok := t.Setting.(setting.Hosted)
 	if !ok {
@@ -106,7 +107,7 @@ func (t Target) Reach(guard *egress.Guard) error {
 }
 
 // Permit asks a source whether the secrets to which the target refers may go where it is, with the jobs of a queue. Its
-// error is a *queue.FieldError.
+// error is an *invalid.Error.
 func (t Target) Permit(source secrets.Source, queueName string) error {
 	hosted, ok := t.Setting.(setting.Hosted)
 	if !ok {

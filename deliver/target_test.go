@@ -11,6 +11,8 @@ import (
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/httptarget"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 func TestParse(t *testing.T) {
@@ -22,7 +24,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := httptarget.Target{
-		Method: "POST", URL: "https://api.example.com:8443/v1/send?x=1", Timeout: queue.Duration(250 * time.Millisecond),
+		Method: "POST", URL: "https://api.example.com:8443/v1/send?x=1", Timeout: unit.Duration(250 * time.Millisecond),
 		Headers: map[string]string{"Authorization": "Bearer s3cret", "X-A": ""},
 	}
 	if err := want.Check("deliver.http"); err != nil {
@@ -109,9 +111,9 @@ func TestParseRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse(json.RawMessage(c.raw))
-			var f *queue.FieldError
+			var f *invalid.Error
 			if !errors.As(err, &f) {
-				t.Fatalf("%v is no *queue.FieldError", err)
+				t.Fatalf("%v is no *invalid.Error", err)
 			}
 			if f.Field != c.field || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("field %s: %v; want field %s, saying %q", f.Field, err, c.field, c.says)
@@ -140,7 +142,7 @@ func TestReach(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = target.Reach(nil)
-		var f *queue.FieldError
+		var f *invalid.Error
 		if errors.As(err, &f) != (field != "") || f != nil && (f.Field != field || !strings.Contains(f.Reason, egress.Flag)) {
 			t.Errorf("%s: %v, want an error of %q", raw, err, field)
 		}
@@ -175,7 +177,7 @@ func TestParseRefusesReferences(t *testing.T) {
 		"sms.not_listed":         sms + `"not_listed": "${secret:A}"}}`,
 	} {
 		_, err := Parse(json.RawMessage(raw))
-		var f *queue.FieldError
+		var f *invalid.Error
 		if !errors.As(err, &f) || f.Field != "deliver."+field {
 			t.Errorf("%s: %v", field, err)
 		}

@@ -9,7 +9,7 @@ import (
 
 // Unmask is secrets.Unmask for a setting that is to be put in the place of the stored one. A secret is kept only for
 // the host and port that it was given for, and on a way as safe as before: otherwise who may change a queue, and not
-// see its secrets, could have them sent to himself. Its error is a *queue.FieldError.
+// see its secrets, could have them sent to himself. Its error is an *invalid.Error.
 func Unmask(raw, stored stdjson.RawMessage) (stdjson.RawMessage, error) {
 	unmasked, err := secrets.Unmask(raw, stored)
 	if err != nil || !secrets.Masked(raw) {

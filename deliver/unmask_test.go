@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Nor does one go on a way that others can read along on, be it to the same host.
@@ -79,7 +79,7 @@ func TestSecretsStayOnTheirWay(t *testing.T) {
 		{mail + `}}`, strings.Replace(hidden, "good", "evil", 1) + `}}`, "host"},
 	} {
 		got, err := Unmask(json.RawMessage(c.raw), json.RawMessage(c.stored))
-		var refused *queue.FieldError
+		var refused *invalid.Error
 		switch {
 		case c.field == "" && (err != nil || !strings.Contains(string(got), "hunter2")):
 			t.Errorf("%s: %s, %v", c.raw, got, err)
@@ -106,7 +106,7 @@ func TestSecretsStayWithTheirHost(t *testing.T) {
 		`{"http": {"url": "https://good.example.com.evil.example/a", "headers": {"Authorization": "***"}}}`,
 	} {
 		got, err := Unmask(json.RawMessage(raw), stored)
-		var refused *queue.FieldError
+		var refused *invalid.Error
 		if !errors.As(err, &refused) || refused.Field != "deliver.http.url" || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %s, %v", raw, got, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // requests counts them, and jobs that were given back for want of a handler.
@@ -36,7 +37,7 @@ func TestQueuesOfAnAppAskForWhatItHasLeft(t *testing.T) {
 		}
 		a := &apps{shares: map[string]float64{"acme": share}}
 		fill := func(name string, rate int64) {
-			put(t, e, queue.Spec{Name: name, Rate: leaky.PerSecond(rate), Lease: queue.Duration(time.Hour)})
+			put(t, e, queue.Spec{Name: name, Rate: leaky.PerSecond(rate), Lease: unit.Duration(time.Hour)})
 			push(t, e, name, 0, 400)
 		}
 		for i := range hanging {

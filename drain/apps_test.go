@@ -15,6 +15,7 @@ import (
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // apps are those of queues whose names begin with their own, and the shares that they have; it may change.
@@ -154,7 +155,9 @@ func TestQueuesOfAnApp(t *testing.T) {
 			}
 		}
 		add := func(name string) {
-			put(t, e, queue.Spec{Name: name, Rate: leaky.PerSecond(1000), Lease: queue.Duration(time.Hour)})
+			put(t, e, queue.Spec{
+				Name: name, Rate: leaky.PerSecond(1000), Lease: unit.Duration(time.Hour), Circuit: queue.Circuit{Off: true},
+			})
 			push(t, e, name, 0, 200)
 		}
 		add("acme-a")

@@ -44,6 +44,7 @@ type attempt struct {
 	over     bool      // settled, given back or lost: the handler's answer no longer counts
 	doubtful bool      // the lease could not be extended in time
 	extendAt time.Time
+	slowAt   time.Time // when circuit.slow has passed again
 }
 
 // do carries the job through. It owns one token.
@@ -71,6 +72,7 @@ func (a *attempt) do() {
 	a.interval = spec.Fastest().Interval() * time.Duration(a.job.Cost)
 	a.mu.Lock()
 	a.latest = a.Latest(a.slack)
+	a.extendWhenSlow(a.Earliest)
 	late := time.Now().After(a.latest)
 	a.handling = !late
 	a.mu.Unlock()

@@ -187,21 +187,21 @@ func (f *fake) Settle(_ context.Context, s []queue.Settlement) ([]queue.Settled,
 	return answers, nil
 }
 
-func (f *fake) Extend(_ context.Context, leases []queue.Lease) ([]time.Duration, error) {
+func (f *fake) Extend(_ context.Context, leases []queue.Lease) ([]queue.Extended, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.extends = append(f.extends, f.now())
-	left := make([]time.Duration, len(leases))
-	for i := range left {
-		left[i] = queue.DefaultLease
+	answers := make([]queue.Extended, len(leases))
+	for i := range answers {
+		answers[i].Left = queue.DefaultLease
 		if f.ext != nil {
 			var err error
-			if left[i], err = f.ext(f.now()); err != nil {
+			if answers[i].Left, err = f.ext(f.now()); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return left, nil
+	return answers, nil
 }
 
 func (f *fake) Wake(ctx context.Context) <-chan queue.Wakeup {

@@ -48,7 +48,7 @@ func TestBadLine(t *testing.T) {
 			rate := leaky.PerSecond(200)
 			s := redistest.New(t, redistest.Options{})
 			proxy := faultproxy.New(t, s.Addr())
-			clean, err := redisq.Open(t.Context(), s.Client(), redisq.Options{Init: true})
+			clean, err := redisq.Open(t.Context(), s.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
 			if err != nil {
 				t.Fatal(err)
 			}

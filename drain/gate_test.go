@@ -14,6 +14,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/grant"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // A job starts in [r+d, s+d+slack] or not at all, whatever made it late.
@@ -41,7 +42,7 @@ func TestWindow(t *testing.T) {
 		{"more slack", 20 * ms, 20 * ms, 100 * ms, 90 * ms, 110 * ms},
 	} {
 		bubble(t, c.name, func(t *testing.T) {
-			f := newFake().queue("q", leaky.PerSecond(100), func(s *queue.Spec) { s.Slack = queue.Duration(c.slack) }).
+			f := newFake().queue("q", leaky.PerSecond(100), func(s *queue.Spec) { s.Slack = unit.Duration(c.slack) }).
 				answers(answer{trip: c.trip, jobs: []queue.Reservation{job("q", "a", c.d)}})
 			w := newWatch()
 			var start time.Duration
@@ -140,7 +141,7 @@ func TestGateContext(t *testing.T) {
 func TestSpacing(t *testing.T) {
 	const n = 40
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake().queue("q", leaky.PerSecond(100), func(s *queue.Spec) { s.Slack = queue.Duration(10 * time.Second) })
+		f := newFake().queue("q", leaky.PerSecond(100), func(s *queue.Spec) { s.Slack = unit.Duration(10 * time.Second) })
 		var jobs []queue.Reservation
 		for i := range n {
 			jobs = append(jobs, job("q", fmt.Sprintf("%02d", i), time.Duration(i)*10*ms))
@@ -179,7 +180,7 @@ func TestSpacing(t *testing.T) {
 // and does not push those behind it.
 func TestSpacingOutOfOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake().queue("q", leaky.PerSecond(100), func(s *queue.Spec) { s.Slack = queue.Duration(10 * time.Second) }).
+		f := newFake().queue("q", leaky.PerSecond(100), func(s *queue.Spec) { s.Slack = unit.Duration(10 * time.Second) }).
 			answers(answer{jobs: []queue.Reservation{
 				job("q", "a", 0), job("q", "b", 10*ms), job("q", "c", 20*ms), job("q", "d", 40*ms),
 			}})

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // A job of which its handler does not know whether it was sent is held, and goes again when a person releases it.
@@ -72,7 +73,7 @@ func TestLeasesThatRunOutAreToldOf(t *testing.T) {
 		e := embedded(t)
 		defer e.Close()
 		put(t, e, queue.Spec{
-			Name: "q", Rate: leaky.Unlimited, OnUnknown: queue.UnknownHold, Lease: queue.Duration(time.Second),
+			Name: "q", Rate: leaky.Unlimited, OnUnknown: queue.UnknownHold, Lease: unit.Duration(time.Second),
 		})
 		push(t, e, "q", 0, 1)
 		r, err := e.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: "dead"}, Number: 1, Max: 1})

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // inFlight is a handler that remembers, by lane, in which order jobs came and how many
@@ -64,7 +65,7 @@ func TestLanesInFlight(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		put(t, e, queue.Spec{
 			Name: "a", MaxInFlight: 5, Retry: queue.Retry{
-				MinBackoff: queue.Duration(time.Millisecond), MaxBackoff: queue.Duration(time.Millisecond),
+				MinBackoff: unit.Duration(time.Millisecond), MaxBackoff: unit.Duration(time.Millisecond),
 			},
 			Lanes: queue.Lanes{
 				LaneRule: queue.LaneRule{MaxInFlight: 2}, Overrides: map[string]queue.LaneRule{"one": {MaxInFlight: 1}},
@@ -100,7 +101,7 @@ func TestOrderedLanes(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		put(t, e, queue.Spec{
 			Name: "a", Ordered: true, Retry: queue.Retry{
-				MinBackoff: queue.Duration(50 * time.Millisecond), MaxBackoff: queue.Duration(50 * time.Millisecond),
+				MinBackoff: unit.Duration(50 * time.Millisecond), MaxBackoff: unit.Duration(50 * time.Millisecond),
 				Jitter: "none",
 			},
 		})

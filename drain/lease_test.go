@@ -134,7 +134,7 @@ func TestLeaseHanging(t *testing.T) {
 // silent is an engine that leaves Extend unanswered.
 type silent struct{ *fake }
 
-func (*silent) Extend(ctx context.Context, _ []queue.Lease) ([]time.Duration, error) {
+func (*silent) Extend(ctx context.Context, _ []queue.Lease) ([]queue.Extended, error) {
 	<-ctx.Done()
 	return nil, queue.ErrOutcomeUnknown
 }

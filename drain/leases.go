@@ -122,22 +122,51 @@ func (l *leases) extend(due []*attempt, until time.Time) {
 	}
 	asked := time.Now()
 	ctx, cancel := context.WithDeadline(l.d.calls, until)
-	left, err := l.d.engine.Extend(ctx, names)
+	answers, err := l.d.engine.Extend(ctx, names)
 	cancel()
-	if err != nil || len(left) != len(due) {
+	if err != nil || len(answers) != len(due) {
 		l.d.complain("extending leases failed; trying again", err, "jobs", len(due))
 		return
 	}
 	for i, a := range due {
-		if left[i] <= 0 {
+		switch e := &answers[i]; {
+		case e.Err != nil:
+			l.d.complain("extending a lease failed; trying again", e.Err, "queue", a.job.Queue)
+		case e.Left <= 0:
 			a.lose(false)
-			continue
+		default:
+			a.extended(asked, e)
 		}
-		// Only the answer counts, and not how long the lease was when it was granted: it may have been lowered since,
-		// or the engine's clock may have jumped. Until now the deadline of before has stood.
-		a.mu.Lock()
-		a.LeaseEnd = asked.Add(left[i])
-		a.extendAt = asked.Add(left[i] / 3)
-		a.mu.Unlock()
+	}
+}
+
+// extendWhenSlow has the lease extended at the latest when circuit.slow has passed again: the engine may count a
+// failure then. a.mu is held.
+func (a *attempt) extendWhenSlow(since time.Time) {
+	c := &a.job.Spec.Circuit
+	if c.Off {
+		return
+	}
+	if !since.Before(a.slowAt) {
+		a.slowAt = since.Add(c.Slow.D())
+	}
+	if a.slowAt.Before(a.extendAt) {
+		a.extendAt = a.slowAt
+	}
+}
+
+// extended goes by the answer to an extension that was asked for then. Only it counts, and not how long the lease was
+// when it was granted: that may have been lowered since, or the engine's clock may have jumped. Until now the deadline
+// of before has stood.
+func (a *attempt) extended(asked time.Time, e *queue.Extended) {
+	a.mu.Lock()
+	a.LeaseEnd = asked.Add(e.Left)
+	a.extendAt = asked.Add(e.Left / 3)
+	a.extendWhenSlow(time.Now())
+	a.mu.Unlock()
+	if e.Effect != (queue.Effect{}) {
+		s := queue.Settlement{Lease: a.lease(), Verdict: queue.Fail, Trouble: true, Reason: queue.SlowReason}
+		a.part.d.observer.Affected(s, e.Effect)
+		a.part.settler.tell(&s, e.Effect)
 	}
 }

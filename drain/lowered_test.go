@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // A queue's lease may be changed while a job of it runs: the drainer believes in what is
@@ -43,7 +44,7 @@ func TestLeaseChangedUnderAJob(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer e.Close()
-				spec := queue.Spec{Name: "q", Rate: leaky.Unlimited, Lease: queue.Duration(c.leases[0])}
+				spec := queue.Spec{Name: "q", Rate: leaky.Unlimited, Lease: unit.Duration(c.leases[0])}
 				put(t, e, spec)
 				push(t, e, "q", 0, 1)
 				work := c.leases[0] + time.Minute
@@ -53,7 +54,7 @@ func TestLeaseChangedUnderAJob(t *testing.T) {
 				synctest.Wait()
 				for _, lease := range c.leases[1:] {
 					time.Sleep(c.each)
-					spec.Lease = queue.Duration(lease)
+					spec.Lease = unit.Duration(lease)
 					put(t, e, spec)
 				}
 				time.Sleep(work)
@@ -89,7 +90,7 @@ func TestLoweredLeaseInDoubt(t *testing.T) {
 			return context.Cause(ctx)
 		}), drain.Options{PlainTimers: true})
 		time.Sleep(5 * time.Second)
-		spec.Lease = queue.Duration(time.Second)
+		spec.Lease = unit.Duration(time.Second)
 		put(t, e, spec)
 		time.Sleep(35 * time.Second)
 		one.finish(t)
@@ -106,7 +107,7 @@ type unreachable struct {
 	from time.Time
 }
 
-func (u *unreachable) Extend(ctx context.Context, leases []queue.Lease) ([]time.Duration, error) {
+func (u *unreachable) Extend(ctx context.Context, leases []queue.Lease) ([]queue.Extended, error) {
 	if !time.Now().Before(u.from) {
 		return nil, queue.ErrUnavailable
 	}

@@ -35,7 +35,8 @@ type Observer interface {
 	// found it stale (state is StateNone): the lease was lost before. A failure leaves
 	// the job Scheduled, or Dead when it was the last attempt.
 	Settled(queue string, verdict queue.Verdict, state queue.State)
-	// Affected: what the answer to a job did to its queue, besides; Settled has been told.
+	// Affected: what the answer to a job did to its queue, besides; Settled has been told. A Fail with the reason
+	// queue.SlowReason is no answer: the attempt still goes on, after its queue's Circuit.Slow.
 	Affected(s queue.Settlement, e queue.Effect)
 	// Unsettled: a settlement was given up, because the engine could not be reached
 	// for long or cannot carry it out. The job is delivered again when its lease has run out.

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 func put(t *testing.T, e queue.Engine, s queue.Spec) {
@@ -217,7 +218,7 @@ func TestRollingRestart(t *testing.T) {
 func TestRetried(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		put(t, e, queue.Spec{Name: "q", Rate: leaky.Unlimited, Retry: queue.Retry{
-			MaxAttempts: 3, MinBackoff: queue.Duration(time.Millisecond), MaxBackoff: queue.Duration(5 * time.Millisecond),
+			MaxAttempts: 3, MinBackoff: unit.Duration(time.Millisecond), MaxBackoff: unit.Duration(5 * time.Millisecond),
 		}})
 		push(t, e, "q", 0, 2)
 		var mu sync.Mutex

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // receiver is a server that may ask to be spared, or be down, and whoever sends to it.
@@ -114,7 +115,7 @@ const reach = queue.Horizon + queue.DefaultSlack + 150*time.Millisecond
 func attend(t *testing.T, s queue.Spec, jobs int, look func(r *receiver, e queue.Engine)) {
 	server := redistest.New(t, redistest.Options{})
 	open := func() queue.Engine {
-		e, err := redisq.Open(t.Context(), server.Client(), redisq.Options{Init: true})
+		e, err := redisq.Open(t.Context(), server.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +182,7 @@ func TestAReceiverIsSpared(t *testing.T) {
 func TestAReceiverThatIsDownIsProbed(t *testing.T) {
 	s := queue.Spec{Name: "q", Rate: leaky.PerSecond(100), Burst: 3}
 	s.Circuit = queue.Circuit{
-		Failures: 3, MinProbe: queue.Duration(200 * time.Millisecond), MaxProbe: queue.Duration(400 * time.Millisecond),
+		Failures: 3, MinProbe: unit.Duration(200 * time.Millisecond), MaxProbe: unit.Duration(400 * time.Millisecond),
 	}
 	attend(t, s, 150, func(r *receiver, e queue.Engine) {
 		await.Until(t, "some are delivered", func() bool { return info(t, e, "q").Delivered >= 30 })

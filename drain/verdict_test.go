@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // What a handler returns decides what becomes of the job.
@@ -134,7 +135,7 @@ func TestReason(t *testing.T) {
 
 func TestBackoff(t *testing.T) {
 	retry := func(low, high time.Duration, jitter string) queue.Retry {
-		return queue.Retry{MinBackoff: queue.Duration(low), MaxBackoff: queue.Duration(high), Jitter: jitter}
+		return queue.Retry{MinBackoff: unit.Duration(low), MaxBackoff: unit.Duration(high), Jitter: jitter}
 	}
 	for _, c := range []struct {
 		retry     queue.Retry

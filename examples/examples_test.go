@@ -23,7 +23,7 @@ var built = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-trimpath", "-o", dir,
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir,
 		"./custom", "./embed", "./middleware", "./pacedclient", "./producer", "../cmd/penstock")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as what is shipped, which other tests have compiled
 	out, err := build.CombinedOutput()

@@ -143,6 +143,13 @@ func (q Quota) GiveBack(w *Window, d Instant, cost int64) {
 	}
 }
 
+// TakeAgain undoes GiveBack: it counts a departure at d if its window is the present one, whatever that allows.
+func (q Quota) TakeAgain(w *Window, d Instant, cost int64) {
+	if q.Calendar.End(d) == w.Ends {
+		w.Used = min(mostUsed, w.Used+min(cost, q.Max))
+	}
+}
+
 // Follow returns the state of q when it replaces the quota o with the state w: what was used is used. If a job was
 // let out ahead of time, into the coming window, the present window was full, or is over but for that. It stays so,
 // and the job counts where it is, if both quotas have that window.

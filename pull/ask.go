@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/grant"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // client is a client of the engine: all that ask under one worker's name, so that a job's timeline has it.
@@ -198,6 +199,6 @@ func (l *loop) fail(r reply) {
 
 // hopeless reports whether asking again mends nothing.
 func hopeless(err error) bool {
-	var field *queue.FieldError
+	var field *invalid.Error
 	return errors.Is(err, queue.ErrUnknownQueue) || errors.Is(err, queue.ErrClosed) || errors.As(err, &field)
 }

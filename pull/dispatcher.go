@@ -145,7 +145,7 @@ type answer struct {
 
 // Take waits until jobs may start, and returns them then, to be written at once: none when the
 // wait is over or the dispatcher stops. Errors: ErrCrowded, ErrOverloaded, queue.ErrUnknownQueue, a
-// *queue.FieldError if it is not a pull queue, the engine's when it does not answer until the
+// *invalid.Error if it is not a pull queue, the engine's when it does not answer until the
 // wait is over, and ctx's.
 func (d *Dispatcher) Take(ctx context.Context, r Request) (*Batch, error) {
 	w := &waiter{Request: r, ctx: ctx, until: time.Now().Add(r.Wait), answer: make(chan answer, 1)}

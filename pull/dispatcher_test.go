@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 func TestWhatAWorkerIsTold(t *testing.T) {
@@ -73,7 +74,7 @@ func TestNothingToTake(t *testing.T) {
 		t.Errorf("an unknown queue: %v", err)
 	}
 	b.put("plain", "1/s", func(s *queue.Spec) { s.Pull = false })
-	var field *queue.FieldError
+	var field *invalid.Error
 	if _, err := b.dispatcher.Take(b.ctx, pull.Request{
 		Queue: "plain", Max: 1, Wait: time.Hour,
 	}); !errors.As(err, &field) || field.Field != "queue" {

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -109,7 +110,7 @@ func (b *bench) put(name, rate string, change ...func(*queue.Spec)) {
 	r, err := leaky.ParseRate(rate)
 	b.check(err)
 	// or a busy machine makes who asks once too late for his job
-	s := queue.Spec{Name: name, Rate: r, Pull: true, Slack: queue.Duration(10 * time.Second)}
+	s := queue.Spec{Name: name, Rate: r, Pull: true, Slack: unit.Duration(10 * time.Second)}
 	for _, c := range change {
 		c(&s)
 	}

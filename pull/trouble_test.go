@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // slow holds the engine's answers back.
@@ -32,7 +33,7 @@ func (s slow) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserv
 func TestLate(t *testing.T) {
 	e := &tardy{}
 	b := start(t, pull.Options{}, func(of pull.Engine) pull.Engine { e.Engine = of; return e })
-	b.put("q", "10/s", func(s *queue.Spec) { s.Slack = queue.Duration(time.Minute); s.Lease = queue.Duration(time.Hour) })
+	b.put("q", "10/s", func(s *queue.Spec) { s.Slack = unit.Duration(time.Minute); s.Lease = unit.Duration(time.Hour) })
 	b.append("q", "a")
 	b.take("q", 1, time.Hour, "a")
 	b.counts.await(func() bool { return b.counts.released[pull.Late] == 1 && b.counts.handed == 1 })

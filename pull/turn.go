@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Turn is a turn that was reserved. It is waited for once, or cancelled.
@@ -56,7 +57,7 @@ func (t *Turns) take(ctx context.Context, within time.Duration) error {
 	}
 	if handed.jobs[0].Lane != TurnLane {
 		handed.End(false)
-		return &queue.FieldError{
+		return &invalid.Error{
 			Field: "queue", Value: t.queue,
 			Reason: "holds jobs, which are left there; give turns a queue of their own",
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 	"github.com/penstock/penstock/queue/grant"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // onBoth runs a test on each engine; processes opens the store as one more process does, embedded as the one that there
@@ -34,7 +35,7 @@ func onBoth(t *testing.T, test func(t *testing.T, process func() queue.Engine)) 
 	t.Run("redisq", func(t *testing.T) {
 		s := redistest.New(t, redistest.Options{})
 		test(t, func() queue.Engine {
-			e, err := redisq.Open(t.Context(), s.Client(), redisq.Options{Init: true})
+			e, err := redisq.Open(t.Context(), s.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +131,7 @@ func TestWhoGivesUpGivesBack(t *testing.T) {
 		e := process()
 		if _, err := e.Put(
 			t.Context(),
-			queue.Spec{Name: "api", Rate: leaky.PerSecond(100), Slack: queue.Duration(50 * time.Millisecond), Pull: true}, 0,
+			queue.Spec{Name: "api", Rate: leaky.PerSecond(100), Slack: unit.Duration(50 * time.Millisecond), Pull: true}, 0,
 		); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Turns holds callers to the rate of a pull queue: each waits for a departure of its own, and then does what it likes.
@@ -66,7 +67,7 @@ const (
 
 // Wait waits for a turn, and returns nil when it has come: start now. If it would not come within that time the error
 // is a *Later, at once as far as that can be told beforehand. Whoever is not let in gives his place back. Other errors:
-// ctx's, the engine's, queue.ErrUnknownQueue, a *queue.FieldError if it is no pull queue.
+// ctx's, the engine's, queue.ErrUnknownQueue, an *invalid.Error if it is no pull queue.
 func (t *Turns) Wait(ctx context.Context, within time.Duration) error {
 	turn, err := t.Reserve(ctx, within)
 	if err != nil {
@@ -141,7 +142,7 @@ func (t *Turns) clock(ctx context.Context) (ahead time.Duration, err error) {
 		return 0, err
 	}
 	if !info.Spec.Pull { // a drainer would deliver the turns
-		return 0, &queue.FieldError{
+		return 0, &invalid.Error{
 			Field: "queue", Value: t.queue,
 			Reason: "is no pull queue, and has no turns; give it pull: true",
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // turnstile is the turns of a queue, on an engine in a file.
@@ -110,7 +111,7 @@ func TestTurnTooFarOff(t *testing.T) {
 
 func TestTurnsOfNoQueue(t *testing.T) {
 	turns, e := turnstile(t, queue.Spec{Name: "api", Rate: leaky.PerSecond(1)})
-	var field *queue.FieldError
+	var field *invalid.Error
 	if err := turns.Wait(t.Context(), time.Minute); !errors.As(err, &field) {
 		t.Errorf("of a queue that is not pulled from: %v", err)
 	}

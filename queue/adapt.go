@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // MaxAdaptions is how many changes of an adapted rate are kept.
@@ -48,21 +49,21 @@ func (a *Adapt) validate(rate leaky.Rate, burst int64) error {
 	}
 	switch {
 	case a.Floor.Unlimited():
-		return FieldErrorf(
+		return invalid.Errorf(
 			"adapt.floor", a.Floor.String(), `must be a rate such as "2/s", which is the least that the queue sends`,
 		)
 	case a.Ceiling.Unlimited():
-		return FieldErrorf(
+		return invalid.Errorf(
 			"adapt.ceiling", a.Ceiling.String(), `must be a rate such as "20/s", which the queue never exceeds`,
 		)
 	case rate.Interval() > a.Floor.Interval() || rate.Interval() < a.Ceiling.Interval():
-		return FieldErrorf(
+		return invalid.Errorf(
 			"rate", rate.String(), "must be from adapt.floor %s to adapt.ceiling %s: it is what the queue begins with",
 			a.Floor, a.Ceiling,
 		)
 	}
 	if err := (leaky.Pacer{Rate: a.Floor, Burst: burst}).Validate(); err != nil {
-		return FieldErrorf("adapt.floor", a.Floor.String(), "%v", err)
+		return invalid.Errorf("adapt.floor", a.Floor.String(), "%v", err)
 	}
 	return nil
 }

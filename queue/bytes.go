@@ -1,10 +1,7 @@
 package queue
 
 import (
-	"fmt"
 	"math"
-	"strconv"
-	"strings"
 )
 
 // Bounds of max_bytes.
@@ -14,71 +11,6 @@ const (
 	// AnyBytes is the bound of a queue that nothing bounds in bytes.
 	AnyBytes = 1 << 53
 )
-
-// Bytes is a size. It is written as "64MiB" or "1500B"; a plain number is bytes too.
-type Bytes int64
-
-var byteUnits = []struct {
-	name string
-	size Bytes
-}{
-	{"TiB", 1 << 40},
-	{"GiB", 1 << 30},
-	{"MiB", 1 << 20},
-	{"KiB", 1 << 10},
-	{"TB", 1e12},
-	{"GB", 1e9},
-	{"MB", 1e6},
-	{"kB", 1e3},
-	{"B", 1},
-}
-
-// String is exact: the largest power of 1024 of which b is a multiple.
-func (b Bytes) String() string {
-	for _, u := range byteUnits[:4] {
-		if b != 0 && b%u.size == 0 {
-			return strconv.FormatInt(int64(b/u.size), 10) + u.name
-		}
-	}
-	return strconv.FormatInt(int64(b), 10) + "B"
-}
-
-// ParseBytes reads a size such as 64MiB, 1.5GB or 1500.
-func ParseBytes(s string) (Bytes, error) {
-	number, unit := strings.TrimSpace(s), Bytes(1)
-	for _, u := range byteUnits {
-		if n, ok := strings.CutSuffix(number, u.name); ok {
-			number, unit = strings.TrimSpace(n), u.size
-			break
-		}
-	}
-	if n, err := strconv.ParseInt(number, 10, 64); err == nil && n >= 0 && n <= math.MaxInt64/int64(unit) {
-		return Bytes(n) * unit, nil
-	}
-	f, err := strconv.ParseFloat(number, 64)
-	size := f * float64(unit)
-	if err != nil || strings.ContainsAny(number, "eEpPxXiInN_+-") || size >= math.MaxInt64 || size != math.Trunc(size) {
-		return 0, fmt.Errorf("%s is not a size in bytes such as 64MiB, 1.5GB or 1500", Shorten(s, 40))
-	}
-	return Bytes(size), nil
-}
-
-// MarshalText writes b as String does.
-func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
-
-// UnmarshalJSON reads a string as ParseBytes does, or a number.
-func (b *Bytes) UnmarshalJSON(text []byte) error {
-	s := string(text)
-	if unquoted, err := strconv.Unquote(s); err == nil && s[0] == '"' {
-		s = unquoted
-	}
-	v, err := ParseBytes(s)
-	if err != nil {
-		return err
-	}
-	*b = v
-	return nil
-}
 
 // ByteBound says how a bound in bytes refused a job: what was held, how much may be, and what the job takes. It is zero
 // when something else did.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Calendar returns the windows of a quota: those of UTC minutes, hours, days and weeks for ever,
@@ -25,7 +26,7 @@ func (l *Limit) Calendar(now time.Time) (leaky.Calendar, error) {
 	}
 	zone, err := time.LoadLocation(l.Timezone)
 	if err != nil {
-		return leaky.Calendar{}, FieldErrorf("timezone", l.Timezone, "is not known to this machine: %v", err)
+		return leaky.Calendar{}, invalid.Errorf("timezone", l.Timezone, "is not known to this machine: %v", err)
 	}
 	// It begins with the end of the window before this one, so that an instant of that is not
 	// taken for one of this.

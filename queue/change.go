@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Subject is what kind of thing a record of changes is about. A queue and a rule of one name have one each.
@@ -53,7 +55,7 @@ type Change struct {
 	// After of one that was deleted, and either if it is no longer among those that are kept.
 	Before, After *Spec
 	// RuleBefore and RuleAfter are the same of a rule, without its overrides.
-	RuleBefore, RuleAfter *Rule
+	RuleBefore, RuleAfter *rules.Rule
 	// Jobs is how many jobs it was done to, and IDs are the first of them, of those that were named one by one.
 	Jobs int64
 	IDs  []string
@@ -99,22 +101,22 @@ type ChangesPage struct {
 	Dropped int64
 }
 
-// Validate checks all but the name. Its error is a *FieldError.
+// Validate checks all but the name. Its error is an *invalid.Error.
 func (r *ChangesRequest) Validate() error {
 	if r.Subject != OfQueue && r.Subject != OfRule {
-		return FieldErrorf("subject", string(r.Subject), "must be queue or rule")
+		return invalid.Errorf("subject", string(r.Subject), "must be queue or rule")
 	}
 	if r.Before < 0 {
-		return FieldErrorf("before", fmt.Sprint(r.Before), "must not be negative; leave it out to begin with the newest")
+		return invalid.Errorf("before", fmt.Sprint(r.Before), "must not be negative; leave it out to begin with the newest")
 	}
 	for i, k := range r.What {
 		if !slices.Contains(changekind.Kinds, k) {
-			return FieldErrorf(
+			return invalid.Errorf(
 				fmt.Sprintf("what.%d", i), string(k), "is not done to queues or rules; one of %v", changekind.Kinds,
 			)
 		}
 	}
-	return within("limit", int64(r.Limit), 1, MaxChanges)
+	return invalid.Range("limit", int64(r.Limit), 1, MaxChanges)
 }
 
 // wants reports whether the request is for a change.
@@ -157,10 +159,10 @@ func (r *ChangesRequest) Page(read func(before int64, n int) ([]Change, error)) 
 	return p, nil
 }
 
-// ValidateKeepChanges checks how long changes are to be kept; 0 is KeepChanges. Its error is a *FieldError.
+// ValidateKeepChanges checks how long changes are to be kept; 0 is KeepChanges. Its error is an *invalid.Error.
 func ValidateKeepChanges(d time.Duration) error {
 	if d != 0 && (d < MinKeepChanges || d > MaxKeepChanges) {
-		return FieldErrorf("keep_changes", d.String(), "must be from %v to %v", MinKeepChanges, MaxKeepChanges)
+		return invalid.Errorf("keep_changes", d.String(), "must be from %v to %v", MinKeepChanges, MaxKeepChanges)
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package queue
 
 import (
 	"time"
+
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // MaxStop is the longest that a throttled answer puts departures off, and that a probe waits.
@@ -10,14 +12,20 @@ const MaxStop = 24 * time.Hour
 // Circuit says when a target is taken to be down, and how it is then probed. After the pattern of M. Nygard, "Release
 // It!", 2007.
 type Circuit struct {
-	// Failures in a row open it: answers that are the target's fault, whosever job it was.
+	// Failures in a row open it: answers that are the target's fault, whosever job it was, or none for Slow.
 	Failures int64 `json:"failures"`
 	// MinProbe is how long nothing is sent then; it doubles from probe to probe, to MaxProbe.
-	MinProbe Duration `json:"min_probe"`
-	MaxProbe Duration `json:"max_probe"`
+	MinProbe unit.Duration `json:"min_probe"`
+	MaxProbe unit.Duration `json:"max_probe"`
+	// Slow is how long attempts may go on without an answer from the target: each time that it passes counts as a
+	// failure. So a receiver that hangs is found out long before an attempt's own timeout. Not of pull queues.
+	Slow unit.Duration `json:"slow"`
 	// Off keeps it closed, whatever the target does.
 	Off bool `json:"off,omitzero"`
 }
+
+// SlowReason is the reason of a failure that was counted because Circuit.Slow had passed.
+const SlowReason = "no answer for longer than circuit.slow"
 
 // StopCause is what puts the departures of a queue off.
 type StopCause string
@@ -44,10 +52,10 @@ func (s *Stop) On() bool { return !s.Until.IsZero() }
 
 // CircuitInfo is the state of a queue's circuit.
 type CircuitInfo struct {
-	Failures int64     `json:"failures"`         // in a row
-	Opened   time.Time `json:"opened,omitzero"`  // zero while it is closed
-	Probe    Duration  `json:"probe,omitzero"`   // how long it waits for the next; while it is open
-	Reason   string    `json:"reason,omitempty"` // of the latest failure; while it is open
+	Failures int64         `json:"failures"`         // in a row
+	Opened   time.Time     `json:"opened,omitzero"`  // zero while it is closed
+	Probe    unit.Duration `json:"probe,omitzero"`   // how long it waits for the next; while it is open
+	Reason   string        `json:"reason,omitempty"` // of the latest failure; while it is open
 }
 
 // Open reports whether it is.

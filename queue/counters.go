@@ -71,7 +71,7 @@ func (c *Counters) Add(values []int64) {
 
 // Balance is how many jobs should be held or deferred by what was counted.
 func (c *Counters) Balance() (jobs int64) {
-	for n, value := range c.Values() {
+	for n, value := range c.row() {
 		jobs += CounterTable[n].Jobs * value
 	}
 	return jobs

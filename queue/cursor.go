@@ -7,6 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/penstock/penstock/queue/internal/pack"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Cursor is where a page of jobs ended. It names the last job and no index, so that
@@ -24,7 +25,7 @@ const (
 	maxCursorBytes = 1 << 10
 )
 
-// Cursor reads After. It is nil when that is empty. The error is a *FieldError.
+// Cursor reads After. It is nil when that is empty. The error is an *invalid.Error.
 func (r *ListRequest) Cursor() (*Cursor, error) {
 	return ReadCursor(r.After, 'l', r.State, r.Queue, r.Lane)
 }
@@ -32,7 +33,7 @@ func (r *ListRequest) Cursor() (*Cursor, error) {
 // Next returns what is After in the request for the next page.
 func (r *ListRequest) Next(c Cursor) string { return c.Text('l', r.State, r.Queue, r.Lane) }
 
-// Cursor reads After. It is nil when that is empty. The error is a *FieldError.
+// Cursor reads After. It is nil when that is empty. The error is an *invalid.Error.
 func (r *PurgeRequest) Cursor() (*Cursor, error) {
 	return ReadCursor(r.After, 'p', r.State, r.Queue, r.Lane)
 }
@@ -65,12 +66,12 @@ func sumOfCursor(b []byte, kind byte, s State, queue string, lane *string) uint6
 	return xxhash.Sum64(append(head, b...))
 }
 
-// ReadCursor reads what Text wrote for the same list. It is nil of an empty text. The error is a *FieldError.
+// ReadCursor reads what Text wrote for the same list. It is nil of an empty text. The error is an *invalid.Error.
 func ReadCursor(text string, kind byte, s State, queue string, lane *string) (*Cursor, error) {
 	if text == "" {
 		return nil, nil
 	}
-	foreign := FieldErrorf("after", text, "is not what a page of this list ended with; begin anew without it")
+	foreign := invalid.Errorf("after", text, "is not what a page of this list ended with; begin anew without it")
 	if len(text) > maxCursorBytes {
 		return nil, foreign
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/names"
 )
 
 func TestCursorIsReadBack(t *testing.T) {
@@ -13,7 +15,7 @@ func TestCursorIsReadBack(t *testing.T) {
 	for _, c := range []queue.Cursor{
 		{},
 		{At: 1, ID: "a"},
-		{At: -1, Until: 1 << 53, Lane: strings.Repeat("\x00\xff", 8), ID: strings.Repeat("i", queue.MaxIDBytes)},
+		{At: -1, Until: 1 << 53, Lane: strings.Repeat("\x00\xff", 8), ID: strings.Repeat("i", names.MaxIDBytes)},
 	} {
 		for _, lane := range []*string{nil, &lane} {
 			list := queue.ListRequest{Queue: "q", State: queue.Waiting, Lane: lane}
@@ -43,7 +45,7 @@ func TestCursorOfAnotherList(t *testing.T) {
 		o := r
 		o.After = good
 		change(&o)
-		var field *queue.FieldError
+		var field *invalid.Error
 		if c, err := o.Cursor(); !errors.As(err, &field) || field.Field != "after" {
 			t.Errorf("%+v was read as %+v, %v", o, c, err)
 		}

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/jsondepth"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // nested is text that opens n times.
@@ -26,7 +28,7 @@ func allocated(f func()) uint64 {
 func TestDocumentsCostLinearMemory(t *testing.T) {
 	parsers := map[string]func(string) error{
 		"spec": func(s string) error { _, err := ParseSpec([]byte(s)); return err },
-		"rule": func(s string) error { _, err := ParseRule([]byte(s)); return err },
+		"rule": func(s string) error { _, err := rules.Parse([]byte(s)); return err },
 	}
 	shapes := map[string]func(n int) string{
 		"lists":           func(n int) string { return nested("[", n) },
@@ -78,13 +80,13 @@ func TestDocumentsCostLinearMemory(t *testing.T) {
 func TestDocumentTooDeep(t *testing.T) {
 	for _, parse := range []func([]byte) error{
 		func(b []byte) error { _, err := ParseSpec(b); return err },
-		func(b []byte) error { _, err := ParseRule(b); return err },
+		func(b []byte) error { _, err := rules.Parse(b); return err },
 	} {
 		err := parse([]byte(`{"rate":"1/s","deliver":{"http":` + nested("[", 62) + nested("]", 62) + `}}`))
 		if err != nil && strings.Contains(err.Error(), "levels") {
 			t.Errorf("64 levels: %v", err)
 		}
-		var field *FieldError
+		var field *invalid.Error
 		err = parse([]byte(`{"rate":"1/s","deliver":{"http":` + nested("[", 9000)))
 		if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "deliver.http") ||
 			!strings.Contains(field.Reason, "deeper than 64 levels, at byte ") {

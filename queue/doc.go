@@ -12,20 +12,22 @@
 //   - [Jobs]: jobs are looked up, listed, cancelled, replayed and purged.
 //   - [Overflow]: package deferred puts jobs aside and brings them back.
 //   - [Rules]: operators set limits on what comes in; a [Taker] asks them, and package admission builds on it.
-//   - [Documents]: small texts by kind and name, such as apps and tokens.
-//   - [AuditLog]: who did what, and what was refused; queue/audit verifies it.
+//   - [document.Documents]: small texts by kind and name, such as apps and tokens.
+//   - [audit.Log]: who did what, and what was refused.
 //   - [Store]: readiness and metrics look at the whole.
 //
 // Refusals are results, named in the answer of the job that they concern. An error means that the engine could not
-// decide: see [ErrUnavailable] and its neighbours. Bad input is a [*FieldError], with the field, its value and
+// decide: see [ErrUnavailable] and its neighbours. Bad input is a [*invalid.Error], with the field, its value and
 // what would be right. Durations are those of package time, instants are by the engine's clock, and costs count
 // intervals of the queue's rate.
 //
-// Long lists of names have packages of their own: queue/cause, queue/changekind, queue/readmit. What needs no engine
-// stands beside it too: queue/status says what a queue does, queue/quote what would become of jobs.
-// queue/move takes a queue to another store. For engines are queue/coalesce, queue/jobrecord,
+// What can be understood without queues has a package of its own: queue/rules has rules and what they are asked,
+// queue/audit the log and the Actor of a change, queue/document the small texts; queue/names, queue/unit, queue/invalid
+// and queue/clip are for all of them. Long lists of names have packages of their own: queue/cause, queue/changekind,
+// queue/readmit. What needs no engine stands beside it too: queue/status says what a queue does, queue/quote what would
+// become of jobs. queue/move takes a queue to another store. For engines are queue/coalesce, queue/jobrecord,
 // queue/ruleset and queue/internal.
 //
-// Every engine that passes queue/queuetest keeps the ten invariants of docs/design.md; its package
-// comment has the rules in prose. This package knows no engine, no transport and no handler: those import it.
+// Every engine that passes queue/queuetest keeps the ten invariants of docs/design.md; its package comment has the
+// rules in prose. This package knows no engine, no transport and no handler: those import it.
 package queue

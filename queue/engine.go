@@ -5,7 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Horizon is H: how far ahead of its clock an engine grants a departure. It is
@@ -28,8 +33,8 @@ type Engine interface {
 	Overflow
 	Rules
 	Taker
-	Documents
-	AuditLog
+	document.Documents
+	audit.Log
 	Store
 }
 
@@ -55,17 +60,15 @@ type Outflow interface {
 	// request (the same Client.ID, Partition and Number) grants nothing more and
 	// answers what it answered before, with Reservation.In counted anew; so a lost
 	// reply loses no job. A client has one request a partition under way at a time,
-	// and its numbers grow. Errors also: a *FieldError; see ReserveRequest.Queue.
+	// and its numbers grow. Errors also: an *invalid.Error; see ReserveRequest.Queue.
 	Reserve(ctx context.Context, r ReserveRequest) (Reserved, error)
 	// Settle ends leases, each on its own, and answers in the same order. The
 	// same settlement twice gets the same answer; a stale fence changes nothing.
 	Settle(ctx context.Context, s []Settlement) ([]Settled, error)
-	// Extend moves the deadlines of leases to now + their queue's lease as it is
-	// now, never to an earlier instant than before, and answers in the same order:
-	// how long each lease still lasts, 0 where it is lost and the work should
-	// stop. That is counted from when the engine decided: whoever counts from before
-	// the call believes in no lease that ran out. It may be repeated.
-	Extend(ctx context.Context, leases []Lease) ([]time.Duration, error)
+	// Extend moves the deadlines of leases to now + their queue's lease as it is now, never to an earlier instant than
+	// before, and answers in the same order. Each time that Circuit.Slow passes while attempts of a queue go
+	// unanswered, the first call that sees it counts one failure for the circuit. It may be repeated.
+	Extend(ctx context.Context, leases []Lease) ([]Extended, error)
 	// Wake delivers what should be looked at before the time that Reserve
 	// named. The channel is closed when ctx ends. It may miss some and
 	// deliver too many.
@@ -85,14 +88,14 @@ type SpecReader interface {
 type Specs interface {
 	SpecReader
 	// Lane returns a queue as Get does, and one of its lanes, which need hold nothing.
-	// Errors also: ErrUnknownQueue, a *FieldError.
+	// Errors also: ErrUnknownQueue, an *invalid.Error.
 	Lane(ctx context.Context, name, key string) (Info, LaneInfo, error)
 	// List returns up to limit queues as Get does, in order of name, beginning behind after.
 	List(ctx context.Context, after string, limit int) ([]Info, error)
 	// Put creates a queue or changes its spec. expect is the revision that the
 	// queue must be at: 0 means that it must not exist, AnyRevision that it does
 	// not matter. An equal spec changes nothing and keeps its revision, so it may be repeated. Errors also:
-	// a *FieldError, ErrRevision (the answer then holds the present revision, 0 if there is no such queue).
+	// an *invalid.Error, ErrRevision (the answer then holds the present revision, 0 if there is no such queue).
 	Put(ctx context.Context, spec Spec, expect int64) (PutResult, error)
 	// Delete removes a queue. Without force one that still holds jobs is left
 	// alone with ErrNotEmpty; the parent of others is always, with ErrHasChildren. Errors
@@ -100,7 +103,7 @@ type Specs interface {
 	Delete(ctx context.Context, name string, expect int64, force bool) error
 	// Pause stops a queue's departures; jobs already granted leave. Of p the Reason and Until count. A
 	// pause replaces the one before, and one that says the same changes nothing, so it may be repeated.
-	// Errors also: ErrUnknownQueue, a *FieldError.
+	// Errors also: ErrUnknownQueue, an *invalid.Error.
 	Pause(ctx context.Context, name string, p Pause) error
 	// Resume lets departures go on, at the rate, for nothing was saved up, and whatever the queue's receiver
 	// answered: a Stop ends, and an open circuit is closed. It may be repeated. Errors also: ErrUnknownQueue.
@@ -119,7 +122,8 @@ type Watch interface {
 // ChangeLog tells what was done to queues and rules, and undoes it.
 type ChangeLog interface {
 	// Changes returns a page of what was done to a queue or a rule, also to one that was deleted. Errors also:
-	// ErrUnknownQueue or ErrUnknownRule if there is none of the name and nothing is recorded under it, a *FieldError.
+	// ErrUnknownQueue or rules.ErrUnknown if there is none of the name and nothing is recorded under it, an
+	// *invalid.Error.
 	Changes(ctx context.Context, r ChangesRequest) (ChangesPage, error)
 	// History returns the specs that a queue had, also of one that was deleted. Errors also: ErrUnknownQueue.
 	History(ctx context.Context, name string) (History, error)
@@ -127,32 +131,6 @@ type ChangeLog interface {
 	// change; a deleted queue is made again. expect is as in Put, but AnyRevision stands for
 	// the present one. Errors also: those of Put, ErrUnknownQueue, an *UnknownRevision.
 	Rollback(ctx context.Context, name string, revision, expect int64) (PutResult, error)
-}
-
-// Documents keeps small texts by kind and name, such as apps and tokens. A document lives in partition 0, whatever it
-// is about.
-type Documents interface {
-	// Document returns one. Errors also: ErrUnknownDocument.
-	Document(ctx context.Context, kind, name string) (Document, error)
-	// DocumentsSince returns up to limit documents, 1 to MaxDocuments, of which the last write has a higher revision
-	// than after, also those that were deleted lately. Beginning with 0 and going on behind the last one that was
-	// told, whoever asks has all of them, and hears of every change.
-	DocumentsSince(ctx context.Context, after int64, limit int) (DocumentsPage, error)
-	// PutDocument writes a document, or with a nil Text deletes it, and returns its revision. expect is the revision
-	// that it must be at: 0 means that it must not exist, AnyRevision that it does not matter. An equal text changes
-	// nothing and keeps its revision, so it may be repeated. Errors also: a *FieldError, ErrRevision (the answer is
-	// then the present revision, 0 if there is none), and to delete, ErrUnknownDocument.
-	PutDocument(ctx context.Context, d Document, expect int64) (int64, error)
-}
-
-// AuditLog keeps who did what, and what was refused.
-type AuditLog interface {
-	// Record writes an entry about something that changed nothing in the store, which has its Actor, Of, Name, What,
-	// Refused, Times, Detail and Reason; the engine sets the rest. It lives in partition 0. To repeat it writes it
-	// twice.
-	Record(ctx context.Context, e AuditEntry) error
-	// Audit returns entries of a partition. Errors also: a *FieldError.
-	Audit(ctx context.Context, r AuditRequest) (AuditPage, error)
 }
 
 // Store tells of the store as a whole.
@@ -198,7 +176,7 @@ type Appended struct {
 	// Rules is what the rules said that the queue and its parent name, of this group, in the parent's order and then
 	// its own: Accepted, SetAside, LimitReached, and what was refused after they were asked. Empty if the queue has
 	// none.
-	Rules []Ruled
+	Rules []rules.Ruling
 	Err   error
 }
 
@@ -226,7 +204,7 @@ type ReserveRequest struct {
 	Max int
 	// Queue asks for jobs of one pull queue, and of no other; the partition is then that of the
 	// queue, whatever Partition says. Who asks so is a client of its own for each queue, and no
-	// drainer. Errors also: ErrUnknownQueue, and a *FieldError if it is not a pull queue.
+	// drainer. Errors also: ErrUnknownQueue, and an *invalid.Error if it is not a pull queue.
 	Queue string
 	// Shares bounds how many jobs of a queue are granted, for those that it names: 0 leaves the queue to other
 	// clients. At most MaxShares; names of no queue do nothing, nor does any when Queue is set.
@@ -236,20 +214,20 @@ type ReserveRequest struct {
 // MaxShares is how many queues Shares may name.
 const MaxShares = 1000
 
-// Check refuses a request that no engine answers, but for what it says of the store. Errors: a *FieldError.
+// Check refuses a request that no engine answers, but for what it says of the store. Errors: an *invalid.Error.
 func (r *ReserveRequest) Check() error {
 	if r.Max < 0 || r.Max > MaxReserve {
-		return FieldErrorf("max", fmt.Sprint(r.Max), "must be from 0 to %d", MaxReserve)
+		return invalid.Errorf("max", fmt.Sprint(r.Max), "must be from 0 to %d", MaxReserve)
 	}
-	if len(r.Client.ID) > 64 || ValidateID(r.Client.ID) != nil {
-		return FieldErrorf("client", Shorten(r.Client.ID, 80), "must be 1 to 64 visible ASCII characters")
+	if len(r.Client.ID) > 64 || names.ValidateID(r.Client.ID) != nil {
+		return invalid.Errorf("client", clip.Quote(r.Client.ID, 80), "must be 1 to 64 visible ASCII characters")
 	}
 	if len(r.Shares) > MaxShares {
-		return FieldErrorf("shares", "", "names %d queues: may name %d", len(r.Shares), MaxShares)
+		return invalid.Errorf("shares", "", "names %d queues: may name %d", len(r.Shares), MaxShares)
 	}
 	for name, share := range r.Shares {
 		if share < 0 {
-			return FieldErrorf("shares", Shorten(name, 80), "has the share %d: must not be negative", share)
+			return invalid.Errorf("shares", clip.Quote(name, 80), "has the share %d: must not be negative", share)
 		}
 	}
 	return nil
@@ -352,31 +330,6 @@ type Settlement struct {
 
 // MaxReasonBytes is how much of a reason is kept.
 const MaxReasonBytes = 512
-
-// Settled is the answer to one settlement.
-type Settled struct {
-	// Stale means that the lease was lost before: it ran out, the queue was
-	// deleted, or it was settled in another way. Nothing was changed.
-	Stale bool
-	// State is where this settlement put the job: Delivered, Dead, Scheduled, Held or
-	// Waiting. Zero when Stale.
-	State State
-	// Effect is what it did to the queue besides; not told again when the same settlement is
-	// repeated.
-	Effect Effect
-	Err    error
-}
-
-// Effect is what the answer to one job did to its queue. The zero Effect is nothing.
-type Effect struct {
-	// Stopped is for how long departures are put off by it; the lane's alone, if
-	// the settlement said so.
-	Stopped time.Duration
-	Opened  bool // the circuit opened
-	Closed  bool // the circuit closed
-	// From and To are the adapted rates before and after; equal when it did not change.
-	From, To leaky.Rate
-}
 
 // Wakeup says that a partition, or a pull queue, has something due before anybody would look.
 type Wakeup struct {

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -13,12 +12,6 @@ var (
 	ErrUnknownQueue = errors.New("unknown queue")
 	// ErrUnknownJob: the queue neither holds nor remembers a job of that id.
 	ErrUnknownJob = errors.New("unknown job")
-	// ErrUnknownRule: no rule has that name.
-	ErrUnknownRule = errors.New("unknown rule")
-	// ErrUnknownDocument: no document has that name.
-	ErrUnknownDocument = errors.New("unknown document")
-	// ErrRuleInUse: a queue of the rule's group asks it.
-	ErrRuleInUse = errors.New("queues ask this rule: take it out of their rules first")
 	// ErrRevision: the queue or rule is not at the revision that the change expected.
 	ErrRevision = errors.New("it has changed since it was read")
 	// ErrNotEmpty: the queue still holds jobs, and deleting them was not asked for.
@@ -49,45 +42,4 @@ var (
 func GaveUp(ctx context.Context) bool {
 	deadline, has := ctx.Deadline()
 	return ctx.Err() != nil || has && !time.Now().Before(deadline)
-}
-
-// FieldError is an input that cannot be used: the field, the value as far as it
-// can be shown, and what would be right.
-type FieldError struct {
-	Field  string // as written in the API, such as "retry.max_attempts"
-	Value  string // shortened; empty when it says nothing
-	Reason string // what is wrong and what to do
-}
-
-func (e *FieldError) Error() string {
-	if e.Value == "" {
-		return fmt.Sprintf("%s: %s", e.Field, e.Reason)
-	}
-	return fmt.Sprintf("%s: %s: %s", e.Field, e.Value, e.Reason)
-}
-
-// FieldErrorf returns a FieldError. What is long of the value is cut.
-func FieldErrorf(field, value, reason string, args ...any) *FieldError {
-	e := &FieldError{Field: field, Reason: fmt.Sprintf(reason, args...)}
-	if value != "" {
-		e.Value = Shorten(value, 80)
-	}
-	return e
-}
-
-// ofField makes an error, if it is one, that of a field.
-func ofField(field string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return FieldErrorf(field, "", "%v", err)
-}
-
-// Shorten quotes s for an error message, cut to about n bytes, with the true
-// length when it was cut.
-func Shorten(s string, n int) string {
-	if len(s) <= n {
-		return fmt.Sprintf("%q", s)
-	}
-	return fmt.Sprintf("%q... (%d bytes)", s[:n], len(s))
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Limits of a job.
@@ -86,37 +89,44 @@ func (j *Job) Normalize() {
 	}
 }
 
+// Fields is what of the job rules can count by.
+func (j *Job) Fields() *rules.Fields {
+	return &rules.Fields{
+		Queue: j.Queue, Lane: j.Lane, App: j.App, ContentType: j.ContentType, Headers: j.Headers, Payload: j.Payload,
+	}
+}
+
 // Deferrable reports whether the job may be put on the overflow, in a queue whose
 // spec says overflow.
 func (j *Job) Deferrable(overflow string) bool {
 	return j.Overflow == Defer || j.Overflow == "" && (overflow == Defer || j.Limited > 0)
 }
 
-// Validate checks a normalized job. Its error is a *FieldError.
+// Validate checks a normalized job. Its error is an *invalid.Error.
 func (j *Job) Validate() error {
-	if err := ValidateName(j.Queue); err != nil {
-		return FieldErrorf("queue", j.Queue, "is not a queue name")
+	if err := names.Validate(j.Queue); err != nil {
+		return invalid.Errorf("queue", j.Queue, "is not a queue name")
 	}
-	if err := ValidateID(j.ID); err != nil {
+	if err := names.ValidateID(j.ID); err != nil {
 		return err
 	}
 	if len(j.Payload) > MaxPayloadBytes {
-		return FieldErrorf("payload", "", "has %d bytes, the limit is %d", len(j.Payload), MaxPayloadBytes)
+		return invalid.Errorf("payload", "", "has %d bytes, the limit is %d", len(j.Payload), MaxPayloadBytes)
 	}
 	if len(j.ContentType) > MaxContentTypeBytes || strings.IndexFunc(j.ContentType, notFieldValue) >= 0 {
-		return FieldErrorf(
+		return invalid.Errorf(
 			"content_type", j.ContentType, "must be a media type of at most %d printable ASCII characters",
 			MaxContentTypeBytes,
 		)
 	}
 	if j.Cost < 1 || j.Cost > leaky.MaxCost {
-		return FieldErrorf("cost", "", "is %d, must be from 1 to %d", j.Cost, leaky.MaxCost)
+		return invalid.Errorf("cost", "", "is %d, must be from 1 to %d", j.Cost, leaky.MaxCost)
 	}
 	if err := ValidateLane(j.Lane); err != nil {
 		return err
 	}
 	if j.Priority < 0 || j.Priority > MaxPriority {
-		return FieldErrorf("priority", "", "is %d, must be from 0 to %d", j.Priority, MaxPriority)
+		return invalid.Errorf("priority", "", "is %d, must be from 0 to %d", j.Priority, MaxPriority)
 	}
 	if err := validateInstant("expires_at", j.ExpiresAt); err != nil {
 		return err
@@ -125,42 +135,42 @@ func (j *Job) Validate() error {
 		return err
 	}
 	if !j.ExpiresAt.IsZero() && !j.NotBefore.IsZero() && !j.NotBefore.Before(j.ExpiresAt) {
-		return FieldErrorf(
+		return invalid.Errorf(
 			"expires_at", j.ExpiresAt.Format(time.RFC3339), "must be after not_before, which is %s",
 			j.NotBefore.Format(time.RFC3339),
 		)
 	}
 	if j.Overflow != "" && j.Overflow != Reject && j.Overflow != Defer {
-		return FieldErrorf("overflow", j.Overflow, "must be reject or defer, or be left out for what the queue says")
+		return invalid.Errorf("overflow", j.Overflow, "must be reject or defer, or be left out for what the queue says")
 	}
 	return validateHeaders(j.Headers)
 }
 
 // ValidateAhead checks that the NotBefore is not too far in the future, by the clock of
-// whoever takes the job in. Its error is a *FieldError.
+// whoever takes the job in. Its error is an *invalid.Error.
 func (j *Job) ValidateAhead(now time.Time) error {
 	if j.NotBefore.Sub(now) > MaxAhead {
-		return FieldErrorf(
+		return invalid.Errorf(
 			"not_before", j.NotBefore.UTC().Format(time.RFC3339), "is more than %d days ahead", MaxAhead/(24*time.Hour),
 		)
 	}
 	return nil
 }
 
-// ValidateLane checks the key of a lane. Its error is a *FieldError.
+// ValidateLane checks the key of a lane. Its error is an *invalid.Error.
 func ValidateLane(key string) error {
 	if len(key) > MaxLaneBytes {
-		return FieldErrorf("lane", key, "has %d bytes, the limit is %d", len(key), MaxLaneBytes)
+		return invalid.Errorf("lane", key, "has %d bytes, the limit is %d", len(key), MaxLaneBytes)
 	}
 	if !utf8.ValidString(key) {
-		return FieldErrorf("lane", key, "is not valid UTF-8")
+		return invalid.Errorf("lane", key, "is not valid UTF-8")
 	}
 	return nil
 }
 
 func validateInstant(field string, at time.Time) error {
 	if !at.IsZero() && (at.Year() < 2000 || at.Year() >= 2200) {
-		return FieldErrorf(field, at.Format(time.RFC3339), "must be between the years 2000 and 2200")
+		return invalid.Errorf(field, at.Format(time.RFC3339), "must be between the years 2000 and 2200")
 	}
 	return nil
 }
@@ -180,7 +190,7 @@ var reservedHeaders = map[string]bool{
 
 func validateHeaders(h map[string]string) error {
 	if len(h) > MaxHeaders {
-		return FieldErrorf("headers", "", "are %d, the limit is %d", len(h), MaxHeaders)
+		return invalid.Errorf("headers", "", "are %d, the limit is %d", len(h), MaxHeaders)
 	}
 	size := 0
 	for name, value := range h {
@@ -189,26 +199,20 @@ func validateHeaders(h map[string]string) error {
 			field = field[:80]
 		}
 		size += len(name) + len(value)
-		if name == "" || strings.IndexFunc(name, notToken) >= 0 {
-			return FieldErrorf("headers", name, "is not a header name")
+		if !names.IsToken(name) {
+			return invalid.Errorf("headers", name, "is not a header name")
 		}
 		if reservedHeaders[strings.ToLower(name)] {
-			return FieldErrorf(field, "", "is set by the target and cannot be set by a job")
+			return invalid.Errorf(field, "", "is set by the target and cannot be set by a job")
 		}
 		if strings.IndexFunc(value, notFieldValue) >= 0 {
-			return FieldErrorf(field, value, "has a control or non-ASCII character")
+			return invalid.Errorf(field, value, "has a control or non-ASCII character")
 		}
 	}
 	if size > MaxHeaderBytes {
-		return FieldErrorf("headers", "", "have %d bytes together, the limit is %d", size, MaxHeaderBytes)
+		return invalid.Errorf("headers", "", "have %d bytes together, the limit is %d", size, MaxHeaderBytes)
 	}
 	return nil
-}
-
-func notToken(r rune) bool { // RFC 9110, 5.6.2
-	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(
-		"!#$%&'*+-.^_`|~", r,
-	))
 }
 
 func notFieldValue(r rune) bool { return r < ' ' && r != '\t' || r > '~' }

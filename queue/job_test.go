@@ -10,15 +10,18 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/unit"
 )
 
-// field checks that err is a *FieldError of that field, short enough to show.
+// field checks that err is an *invalid.Error of that field, short enough to show.
 func field(t *testing.T, what string, err error, want string) {
 	t.Helper()
-	var fe *FieldError
+	var fe *invalid.Error
 	if !errors.As(err, &fe) || fe.Field != want || fe.Reason == "" || !strings.HasPrefix(err.Error(), want+": ") ||
 		len(err.Error()) > 500 {
-		t.Errorf("%s: got %.600v, want a *FieldError of %q", what, err, want)
+		t.Errorf("%s: got %.600v, want an *invalid.Error of %q", what, err, want)
 	}
 }
 
@@ -40,7 +43,7 @@ func TestJobDefaults(t *testing.T) {
 
 func TestJobAtItsLimits(t *testing.T) {
 	j := Job{
-		Queue: strings.Repeat("g", 64) + "." + strings.Repeat("c", 64), ID: strings.Repeat("~", MaxIDBytes),
+		Queue: strings.Repeat("g", 64) + "." + strings.Repeat("c", 64), ID: strings.Repeat("~", names.MaxIDBytes),
 		Payload:     make([]byte, MaxPayloadBytes),
 		ContentType: strings.Repeat("x", MaxContentTypeBytes), Cost: leaky.MaxCost, Headers: map[string]string{},
 		Lane: strings.Repeat("\U0010ffff", MaxLaneBytes/4), Priority: MaxPriority,
@@ -142,35 +145,12 @@ func TestJobRefuses(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
-	for _, name := range []string{
-		"a", "0", "a-b", "a_b", "a.b", "a--", "a__.0-", "ses.otp", strings.Repeat("n", 64),
-		strings.Repeat("n", 64) + "." + strings.Repeat("m", 64),
-	} {
-		if err := ValidateName(name); err != nil {
-			t.Errorf("%q: %v", name, err)
-		}
-	}
-	for _, name := range []string{
-		"", ".", "a.", ".a", "a..b", "a.b.c", "-a", "_a", "a.-b", "A", "aB", "a b", " a", "a ", "a\n", "a\x00", "a/b",
-		"a:b", "{a}", "a{b}", "a*", "a>b", "ä", "\xff",
-		strings.Repeat("n", 65), "a." + strings.Repeat("n", 65), strings.Repeat("n", 10_000_000),
-	} {
-		field(t, Shorten(name, 40), ValidateName(name), "name")
-	}
-	for name, group := range map[string]string{"ses": "ses", "ses.otp": "ses"} {
-		if Group(name) != group {
-			t.Errorf("group of %s is %s", name, Group(name))
-		}
-	}
-}
-
 func TestNewID(t *testing.T) {
 	seen := map[string]bool{}
 	before := NewID()
 	for range 10_000 {
 		id := NewID()
-		if len(id) != 26 || ValidateID(id) != nil || seen[id] {
+		if len(id) != 26 || names.ValidateID(id) != nil || seen[id] {
 			t.Fatalf("%q is no fresh id", id)
 		}
 		seen[id] = true
@@ -208,16 +188,6 @@ func TestStates(t *testing.T) {
 	}
 }
 
-func TestFieldErrorsAreShort(t *testing.T) {
-	err := FieldErrorf("id", strings.Repeat("x", 1<<20), "is wrong")
-	if len(err.Error()) > 200 || !strings.Contains(err.Error(), fmt.Sprint(1<<20, " bytes")) {
-		t.Errorf("%d bytes: %.100s", len(err.Error()), err)
-	}
-	if got := FieldErrorf("cost", "", "is 0").Error(); got != "cost: is 0" {
-		t.Error(got)
-	}
-}
-
 func TestSpecRefuses(t *testing.T) {
 	for what, tt := range map[string]struct {
 		field  string
@@ -229,31 +199,33 @@ func TestSpecRefuses(t *testing.T) {
 		"burst of ages":     {"burst", func(s *Spec) { s.Rate, _ = leaky.ParseRate("1/d"); s.Burst = 1000 }},
 		"capacity below":    {"capacity", func(s *Spec) { s.Capacity = -1 }},
 		"capacity above":    {"capacity", func(s *Spec) { s.Capacity = MaxCapacity + 1 }},
-		"lease below":       {"lease", func(s *Spec) { s.Lease = Duration(MinLease - time.Microsecond) }},
-		"lease above":       {"lease", func(s *Spec) { s.Lease = Duration(24*time.Hour + time.Microsecond) }},
-		"lease in ns":       {"lease", func(s *Spec) { s.Lease = Duration(MinLease + 1) }},
+		"lease below":       {"lease", func(s *Spec) { s.Lease = unit.Duration(MinLease - time.Microsecond) }},
+		"lease above":       {"lease", func(s *Spec) { s.Lease = unit.Duration(24*time.Hour + time.Microsecond) }},
+		"lease in ns":       {"lease", func(s *Spec) { s.Lease = unit.Duration(MinLease + 1) }},
 		"slack below":       {"slack", func(s *Spec) { s.Slack = 1 }},
-		"slack above":       {"slack", func(s *Spec) { s.Slack = Duration(time.Minute + time.Second) }},
+		"slack above":       {"slack", func(s *Spec) { s.Slack = unit.Duration(time.Minute + time.Second) }},
 		"attempts below":    {"retry.max_attempts", func(s *Spec) { s.Retry.MaxAttempts = -1 }},
 		"attempts above":    {"retry.max_attempts", func(s *Spec) { s.Retry.MaxAttempts = MaxMaxAttempts + 1 }},
 		"min backoff below": {"retry.min_backoff", func(s *Spec) { s.Retry.MinBackoff = 1 }},
 		"max backoff above": {
-			"retry.max_backoff", func(s *Spec) { s.Retry.MaxBackoff = Duration(MaxBackoffLimit + time.Second) },
+			"retry.max_backoff", func(s *Spec) { s.Retry.MaxBackoff = unit.Duration(MaxBackoffLimit + time.Second) },
 		},
 		"backoff reversed": {
 			"retry.max_backoff",
-			func(s *Spec) { s.Retry.MinBackoff, s.Retry.MaxBackoff = Duration(time.Hour), Duration(time.Minute) },
+			func(s *Spec) {
+				s.Retry.MinBackoff, s.Retry.MaxBackoff = unit.Duration(time.Hour), unit.Duration(time.Minute)
+			},
 		},
 		"jitter":          {"retry.jitter", func(s *Spec) { s.Retry.Jitter = "half" }},
-		"retention below": {"retention.for", func(s *Spec) { s.Retention.For = Duration(time.Millisecond) }},
+		"retention below": {"retention.for", func(s *Spec) { s.Retention.For = unit.Duration(time.Millisecond) }},
 		"retention above": {
-			"retention.for", func(s *Spec) { s.Retention.For = Duration(maxRetention + time.Second) },
+			"retention.for", func(s *Spec) { s.Retention.For = unit.Duration(maxRetention + time.Second) },
 		},
 		"overflow": {"overflow", func(s *Spec) { s.Overflow = "drop" }},
 		"deferred too long": {
-			"deferred.max_age", func(s *Spec) { s.Deferred.MaxAge = s.Retention.For + Duration(time.Second) },
+			"deferred.max_age", func(s *Spec) { s.Deferred.MaxAge = s.Retention.For + unit.Duration(time.Second) },
 		},
-		"deferred below":       {"deferred.max_age", func(s *Spec) { s.Deferred.MaxAge = Duration(time.Millisecond) }},
+		"deferred below":       {"deferred.max_age", func(s *Spec) { s.Deferred.MaxAge = unit.Duration(time.Millisecond) }},
 		"low water of nothing": {"deferred.low_water", func(s *Spec) { s.Deferred.LowWater = -0.1 }},
 		"low water of all":     {"deferred.low_water", func(s *Spec) { s.Deferred.LowWater = 1 }},
 		"low water of NaN":     {"deferred.low_water", func(s *Spec) { s.Deferred.LowWater = math.NaN() }},
@@ -280,36 +252,15 @@ func TestSpecRefuses(t *testing.T) {
 }
 
 func TestSpecDefaults(t *testing.T) {
-	s := Spec{Name: "q", Retry: Retry{MinBackoff: Duration(time.Hour)}}
+	s := Spec{Name: "q", Retry: Retry{MinBackoff: unit.Duration(time.Hour)}}
 	s.Normalize()
 	again := s
 	again.Normalize()
-	if !again.Equal(s) || s.Burst != 1 || s.Capacity != DefaultCapacity || s.Retry.MaxBackoff != Duration(time.Hour) {
+	if !again.Equal(s) || s.Burst != 1 || s.Capacity != DefaultCapacity || s.Retry.MaxBackoff != unit.Duration(time.Hour) {
 		t.Errorf("got %+v", s)
 	}
 	if p := s.Pacer(Horizon); p.Rate != s.Rate || p.Burst != 1 || p.Horizon != Horizon {
 		t.Errorf("got %+v", p)
-	}
-}
-
-func TestDurationAsText(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"30s": 30 * time.Second, "1h30m": 90 * time.Minute, "250ms": 250 * time.Millisecond,
-	} {
-		var d Duration
-		if err := d.UnmarshalText([]byte(text)); err != nil || d.D() != want {
-			t.Errorf("%s: %v, %v", text, d, err)
-		}
-		var back Duration
-		if b, err := d.MarshalText(); err != nil || back.UnmarshalText(b) != nil || back != d {
-			t.Errorf("%s came back as %v, %v", text, back, err)
-		}
-	}
-	for _, text := range []string{"", "30", "soon", "1 h", strings.Repeat("9", 100_000)} {
-		var d Duration
-		if err := d.UnmarshalText([]byte(text)); err == nil || len(err.Error()) > 200 {
-			t.Errorf("%.20q: %v, %.200v", text, d, err)
-		}
 	}
 }
 

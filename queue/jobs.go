@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"time"
+
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Jobs looks at jobs, one or many, and does what people decide about them. Each call does a bounded part, so that none
@@ -17,22 +19,22 @@ type Jobs interface {
 	// ListJobs returns a page of the jobs in one state. Whoever follows Next to the end sees
 	// each job that is in the state all the while, once; one that enters or
 	// leaves it meanwhile may be seen or not, and a leased one whose lease is extended
-	// meanwhile may be seen twice. Errors also: ErrUnknownQueue, a *FieldError.
+	// meanwhile may be seen twice. Errors also: ErrUnknownQueue, an *invalid.Error.
 	ListJobs(ctx context.Context, r ListRequest) (Listing, error)
 	// Purge takes jobs back that wait or are scheduled, as Cancel does, oldest turn first in
-	// each lane. Repeated, it takes more of them. Errors also: ErrUnknownQueue, a *FieldError.
+	// each lane. Repeated, it takes more of them. Errors also: ErrUnknownQueue, an *invalid.Error.
 	Purge(ctx context.Context, r PurgeRequest) (Purged, error)
 	// Replay puts dead jobs back into their queue, as if appended now, and answers in the
-	// same order. It may be repeated. Errors also: ErrUnknownQueue, a *FieldError.
+	// same order. It may be repeated. Errors also: ErrUnknownQueue, an *invalid.Error.
 	Replay(ctx context.Context, queue string, ids []string) ([]ReplayOutcome, error)
 	// Forget drops dead jobs for good, and reports in the same order which it
-	// dropped; their ids may be used again. It may be repeated. Errors also: ErrUnknownQueue, a *FieldError.
+	// dropped; their ids may be used again. It may be repeated. Errors also: ErrUnknownQueue, an *invalid.Error.
 	Forget(ctx context.Context, queue string, ids []string) ([]bool, error)
 	// Decide says what became of held jobs: Deliver, they were sent; Bury, they are dead; Release, they
 	// wait again at their turn, and may be sent twice. reason, of the first two, replaces the one that they
 	// have, unless it is empty. It answers in the same order where each is afterwards, StateNone where
 	// there is no such job. One that is not held is left as it is, so it may be repeated. Errors also:
-	// ErrUnknownQueue, a *FieldError.
+	// ErrUnknownQueue, an *invalid.Error.
 	Decide(ctx context.Context, queue string, ids []string, v Verdict, reason string) ([]State, error)
 	// DeadQueues returns up to limit of the queues that have dead jobs, in order of name,
 	// beginning behind after. Those that are gone are among them: dead jobs outlive their queue, and are
@@ -103,32 +105,32 @@ func (o ReplayOutcome) String() string {
 	return [...]string{"not_dead", "replayed", "no_room", "broken"}[o]
 }
 
-// Validate checks all but the queue's name and After. Its error is a *FieldError.
+// Validate checks all but the queue's name and After. Its error is an *invalid.Error.
 func (r *ListRequest) Validate() error {
 	switch r.State {
 	case Waiting, Scheduled, Leased, Held, Dead:
 	default:
-		return FieldErrorf("state", r.State.String(), "cannot be listed; one of waiting scheduled leased held dead can")
+		return invalid.Errorf("state", r.State.String(), "cannot be listed; one of waiting scheduled leased held dead can")
 	}
 	return validatePage(r.State, r.Lane, r.Limit)
 }
 
-// Validate checks all but the queue's name and After. Its error is a *FieldError.
+// Validate checks all but the queue's name and After. Its error is an *invalid.Error.
 func (r *PurgeRequest) Validate() error {
 	if r.State != Waiting && r.State != Scheduled {
-		return FieldErrorf("state", r.State.String(), "cannot be purged; waiting and scheduled can")
+		return invalid.Errorf("state", r.State.String(), "cannot be purged; waiting and scheduled can")
 	}
 	return validatePage(r.State, r.Lane, r.Limit)
 }
 
 func validatePage(s State, lane *string, limit int) error {
 	if lane != nil && s != Waiting {
-		return FieldErrorf("lane", *lane, "can be chosen only among waiting jobs")
+		return invalid.Errorf("lane", *lane, "can be chosen only among waiting jobs")
 	}
 	if lane != nil {
 		if err := ValidateLane(*lane); err != nil {
 			return err
 		}
 	}
-	return within("limit", int64(limit), 1, MaxPage)
+	return invalid.Range("limit", int64(limit), 1, MaxPage)
 }

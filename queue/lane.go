@@ -6,7 +6,9 @@ import (
 	"slices"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/jsondepth"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Lanes is what a queue's owner decides about the lanes of it. A rule holds for each lane
@@ -26,7 +28,7 @@ type LaneRule struct {
 	// Capacity is how many jobs of the lane the queue takes in.
 	Capacity int64 `json:"capacity,omitzero"`
 	// MaxBytes is how much those jobs may take together, counted as those of a queue.
-	MaxBytes Bytes `json:"max_bytes,omitzero"`
+	MaxBytes unit.Bytes `json:"max_bytes,omitzero"`
 	// MaxInFlight is how many of them may be leased at a time.
 	MaxInFlight int64 `json:"max_in_flight,omitzero"`
 }
@@ -63,7 +65,7 @@ var laneSettings = []setting[LaneRule]{
 		name: "burst", at: func(r *LaneRule) any { return &r.Burst },
 		absent: "1", max: leaky.MaxBurst,
 		doc:   "How many of a lane may leave back to back after idleness.",
-		check: func(r *LaneRule, field string) error { return ofField(field, r.Pacer().Validate()) },
+		check: func(r *LaneRule, field string) error { return invalid.In(field, r.Pacer().Validate()) },
 	},
 	{
 		name: "capacity", at: func(r *LaneRule) any { return &r.Capacity },
@@ -94,11 +96,11 @@ func (l *Lanes) validate(field string) error {
 	}
 	field += ".overrides"
 	if n := len(l.Overrides); n > maxLaneOverrides {
-		return FieldErrorf(field, "", "are %d, the limit is %d", n, maxLaneOverrides)
+		return invalid.Errorf(field, "", "are %d, the limit is %d", n, maxLaneOverrides)
 	}
 	for _, key := range slices.Sorted(maps.Keys(l.Overrides)) {
 		if err := ValidateLane(key); err != nil || key == "" {
-			return FieldErrorf(field, key, "is not the key of a lane: 1 to %d bytes of UTF-8", MaxLaneBytes)
+			return invalid.Errorf(field, key, "is not the key of a lane: 1 to %d bytes of UTF-8", MaxLaneBytes)
 		}
 		rule := l.Overrides[key]
 		if err := validate(&rule, laneSettings, field+"."+jsondepth.ShortPath(key)+"."); err != nil {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 func TestLaneKeys(t *testing.T) {
@@ -31,7 +32,7 @@ func TestLaneKeys(t *testing.T) {
 		strings.Repeat("x", MaxLaneBytes+1), strings.Repeat("x", MaxLaneBytes) + "\xff",
 		strings.Repeat("x", 10_000_000), "a\xc3", "\xed\xa0\x80", "\xc0\x80", "\xf4\x90\x80\x80",
 	} {
-		field(t, Shorten(key, 40), ValidateLane(key), "lane")
+		field(t, clip.Quote(key, 40), ValidateLane(key), "lane")
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	_ "time/tzdata" // a store must open on a machine that has no zones
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Limit is a window on the outflow beside the rate: either a further pace, or a quota for
@@ -47,7 +49,7 @@ func (q *Quota) UnmarshalText(b []byte) error {
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n < 1 || n > MaxQuota || number[0] == '+' {
 		return fmt.Errorf(`%s: want a whole NUMBER from 1 to %d and /m, /h, /d, /w or /mo, such as "50000/d"`,
-			Shorten(string(b), 40), MaxQuota)
+			clip.Quote(string(b), 40), MaxQuota)
 	}
 	switch per {
 	case "m", "h", "d", "w", "mo":
@@ -56,7 +58,7 @@ func (q *Quota) UnmarshalText(b []byte) error {
 	}
 	return fmt.Errorf(`%s: a quota is per m, h, d, w or mo, such as "50000/d"; `+
 		"for any other span give a rate and a burst",
-		Shorten(string(b), 40))
+		clip.Quote(string(b), 40))
 }
 
 // Paced reports whether l is a further pace and no quota.
@@ -91,7 +93,7 @@ var limitSettings = []setting[Limit]{
 
 func validateLimits(limits []Limit, field string) error {
 	if len(limits) > MaxLimits {
-		return FieldErrorf(field, "", "are %d, at most %d can hold", len(limits), MaxLimits)
+		return invalid.Errorf(field, "", "are %d, at most %d can hold", len(limits), MaxLimits)
 	}
 	for i := range limits {
 		if err := limits[i].validate(fmt.Sprintf("%s.%d", field, i)); err != nil {
@@ -104,41 +106,41 @@ func validateLimits(limits []Limit, field string) error {
 func (l *Limit) validate(field string) error {
 	switch {
 	case l.Paced() && l.Rate.Unlimited():
-		return FieldErrorf(field, "", `must have a rate such as "500/m" or a quota such as "50000/d"`)
+		return invalid.Errorf(field, "", `must have a rate such as "500/m" or a quota such as "50000/d"`)
 	case l.Paced():
 		if l.Timezone != "" {
-			return FieldErrorf(field+".timezone", l.Timezone,
+			return invalid.Errorf(field+".timezone", l.Timezone,
 				"is of no use without a quota: a rate is the same everywhere")
 		}
-		if err := within(field+".burst", l.Burst, 0, leaky.MaxBurst); err != nil {
+		if err := invalid.Range(field+".burst", l.Burst, 0, leaky.MaxBurst); err != nil {
 			return err
 		}
-		return ofField(field+".burst", l.Pacer().Validate())
+		return invalid.In(field+".burst", l.Pacer().Validate())
 	case !l.Rate.Unlimited() || l.Burst != 0:
-		return FieldErrorf(field, "", "has a rate or a burst and a quota; make two limits of it")
+		return invalid.Errorf(field, "", "has a rate or a burst and a quota; make two limits of it")
 	}
 	if l.Quota.Max < 1 || l.Quota.Max > MaxQuota {
-		return within(field+".quota", l.Quota.Max, 1, MaxQuota)
+		return invalid.Range(field+".quota", l.Quota.Max, 1, MaxQuota)
 	}
 	var q Quota
 	if err := q.UnmarshalText([]byte(l.Quota.String())); err != nil {
-		return FieldErrorf(field+".quota", "", "%v", err)
+		return invalid.Errorf(field+".quota", "", "%v", err)
 	}
 	if l.Timezone == "" {
 		return nil
 	}
 	if l.Quota.Per == "m" || l.Quota.Per == "h" {
-		return FieldErrorf(
+		return invalid.Errorf(
 			field+".timezone", l.Timezone, "is of no use for minutes and hours: they end everywhere at the same time",
 		)
 	}
 	if l.Timezone == "Local" || l.Timezone == "localtime" {
-		return FieldErrorf(
+		return invalid.Errorf(
 			field+".timezone", l.Timezone, "differs from machine to machine; name a zone such as Europe/Berlin",
 		)
 	}
 	if _, err := time.LoadLocation(l.Timezone); err != nil {
-		return FieldErrorf(field+".timezone", l.Timezone, "is not a time zone of the IANA database, such as Europe/Berlin")
+		return invalid.Errorf(field+".timezone", l.Timezone, "is not a time zone of the IANA database, such as Europe/Berlin")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // TestQuotaWindowsByTheMinute goes through the years in which clocks did the oddest things, minute
@@ -108,7 +109,7 @@ func TestLimitsOfSpecs(t *testing.T) {
 		{`{"rate": "5/s", "burst": -1}`, "limits.0.burst"},
 	} {
 		_, err := ParseSpec([]byte(head + c.limits + "]}"))
-		var field *FieldError
+		var field *invalid.Error
 		switch {
 		case c.field == "" && err != nil:
 			t.Errorf("%s: %v", c.limits, err)

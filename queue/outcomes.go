@@ -10,7 +10,7 @@ const (
 	Duplicate                         // it was in already; State says where it is now
 	Conflict                          // another job has this id
 	Full                              // no room; come back after RetryAfter
-	Invalid                           // Err is a *FieldError
+	Invalid                           // Err is an *invalid.Error
 	UnknownQueue                      // there is no such queue
 	Lapsed                            // its expires-at has passed, or would before it departs: then with the ETA
 	SetAside                          // of Offer: recorded as deferred; store it

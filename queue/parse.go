@@ -8,16 +8,22 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock/penstock/queue/internal/strictjson"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // MaxSpecBytes is the longest spec that ParseSpec reads.
 const MaxSpecBytes = 2 * MaxDeliverBytes
 
-var specDocument = document{name: "spec", of: "a queue's spec", most: MaxSpecBytes, zeroless: isLimit}
+var specDocument = strictjson.Document{
+	Name: "spec", Of: "a queue's spec", Most: MaxSpecBytes, Zeroless: isLimit,
+	Wants: map[string]string{"quota": `a string such as "50000/d"`},
+}
 
 // ParseSpec reads a spec from JSON and is strict about it: unknown and repeated
 // names, wrong types, nulls and anything behind the spec are errors, each a
-// *FieldError with the field's dotted path. What is left out gets its default;
+// *invalid.Error with the field's dotted path. What is left out gets its default;
 // what is written, a zero too, is taken at its word, so that "capacity": 0 is an
 // error and not ten thousand. A rate must be given, here or as the first among the limits. The name may be left out,
 // for callers who have it from elsewhere; everything else is valid on return.
@@ -28,7 +34,7 @@ func ParseSpec(data []byte) (Spec, error) {
 			r.fill(&s)
 		}
 	}
-	given, err := specDocument.read(data, &s)
+	given, err := specDocument.Read(data, &s)
 	if err != nil {
 		return Spec{}, err
 	}
@@ -36,11 +42,11 @@ func ParseSpec(data []byte) (Spec, error) {
 		given["rate"] = s.hoistRate()
 	}
 	if !given["rate"] {
-		return Spec{}, FieldErrorf("rate", "", `is missing; give one such as "14/s", or "unlimited"`)
+		return Spec{}, invalid.Errorf("rate", "", `is missing; give one such as "14/s", or "unlimited"`)
 	}
 	s.unite()
 	if given["adapt"] && !s.Adapt.On() {
-		return Spec{}, FieldErrorf("adapt", "",
+		return Spec{}, invalid.Errorf("adapt", "",
 			`is empty; give a floor and a ceiling, such as {"floor": "2/s", "ceiling": "20/s"}`)
 	}
 	for i := range specSettings {
@@ -84,7 +90,7 @@ func isLimit(path string) bool {
 func EncodeSpec(s Spec) ([]byte, error) {
 	deliver, err := canonical(s.Deliver)
 	if err != nil {
-		return nil, FieldErrorf("deliver", "", "is not valid JSON: %v", err)
+		return nil, invalid.Errorf("deliver", "", "is not valid JSON: %v", err)
 	}
 	s.Deliver = deliver
 	return json.Marshal(s, json.Deterministic(true))

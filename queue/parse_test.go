@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 func TestParseSpecFillsInDefaults(t *testing.T) {
@@ -30,7 +32,7 @@ func TestParseSpecReadsEveryField(t *testing.T) {
 		"name": "ses.otp", "rate": "0.5/s", "burst": 3, "capacity": 12, "lease": "45s", "slack": "7ms",
 		"retry": {"max_attempts": 4, "min_backoff": "2s", "max_backoff": "1h", "jitter": "none", "deadline": "3h"},
 		"on_unknown": "dead", "adapt": {"floor": "20/m", "ceiling": "1/s"},
-		"circuit": {"failures": 3, "min_probe": "2s", "max_probe": "9s", "off": true},
+		"circuit": {"failures": 3, "min_probe": "2s", "max_probe": "9s", "slow": "8s", "off": true},
 		"retention": {"for": "90m", "max": 77}, "overflow": "defer",
 		"deferred": {"max_age": "80m", "low_water": 0.25, "max_jobs": 9,
 			"readmit_between": "22:00-06:00", "timezone": "Europe/Berlin"},
@@ -44,20 +46,21 @@ func TestParseSpecReadsEveryField(t *testing.T) {
 	rate, _ := leaky.ParseRate("1/2s")
 	floor, _ := leaky.ParseRate("20/m")
 	want := Spec{
-		Name: "ses.otp", Rate: rate, Burst: 3, Capacity: 12, Lease: Duration(45 * time.Second),
-		Slack: Duration(7 * time.Millisecond),
+		Name: "ses.otp", Rate: rate, Burst: 3, Capacity: 12, Lease: unit.Duration(45 * time.Second),
+		Slack: unit.Duration(7 * time.Millisecond),
 		Retry: Retry{
-			MaxAttempts: 4, MinBackoff: Duration(2 * time.Second), MaxBackoff: Duration(time.Hour), Jitter: "none",
-			Deadline: Duration(3 * time.Hour),
+			MaxAttempts: 4, MinBackoff: unit.Duration(2 * time.Second), MaxBackoff: unit.Duration(time.Hour), Jitter: "none",
+			Deadline: unit.Duration(3 * time.Hour),
 		},
 		OnUnknown: UnknownDead, Adapt: Adapt{Floor: floor, Ceiling: leaky.PerSecond(1)},
 		Circuit: Circuit{
-			Failures: 3, MinProbe: Duration(2 * time.Second), MaxProbe: Duration(9 * time.Second), Off: true,
+			Failures: 3, MinProbe: unit.Duration(2 * time.Second), MaxProbe: unit.Duration(9 * time.Second),
+			Slow: unit.Duration(8 * time.Second), Off: true,
 		},
-		Retention: Retention{For: Duration(90 * time.Minute), Max: 77},
+		Retention: Retention{For: unit.Duration(90 * time.Minute), Max: 77},
 		Overflow:  Defer,
 		Deferred: Deferral{
-			MaxAge: Duration(80 * time.Minute), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: "22:00-06:00",
+			MaxAge: unit.Duration(80 * time.Minute), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: "22:00-06:00",
 			Timezone: "Europe/Berlin",
 		},
 		Deliver: json.RawMessage(`{"http":{"url":"https://example.com/","n":12345678901234567890}}`),
@@ -210,9 +213,9 @@ func TestParseSpecRefuses(t *testing.T) {
 		{`{"rate":"1/s","name":7}`, "name", "a string"},
 	} {
 		_, err := ParseSpec([]byte(tt.in))
-		var fe *FieldError
+		var fe *invalid.Error
 		if !errors.As(err, &fe) {
-			t.Errorf("%.60s: got %v, want a *FieldError", tt.in, err)
+			t.Errorf("%.60s: got %v, want an *invalid.Error", tt.in, err)
 			continue
 		}
 		if !strings.HasPrefix(fe.Field, tt.field) || !strings.Contains(err.Error(), tt.reason) ||
@@ -283,7 +286,7 @@ func FuzzParseSpec(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := ParseSpec(data)
 		if err != nil {
-			var fe *FieldError
+			var fe *invalid.Error
 			if !errors.As(err, &fe) || fe.Field == "" {
 				t.Fatalf("%v does not name a field", err)
 			}

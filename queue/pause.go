@@ -3,6 +3,9 @@ package queue
 import (
 	"strings"
 	"time"
+
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Pause says why nothing leaves a queue. The zero Pause is that of one that is not
@@ -22,27 +25,27 @@ func (p *Pause) On() bool { return !p.Since.IsZero() }
 
 // Normalize cuts the reason, and from Until what is below a microsecond.
 func (p *Pause) Normalize() {
-	p.Reason = strings.Clone(Cut(p.Reason, MaxReasonBytes))
+	p.Reason = strings.Clone(clip.Text(p.Reason, MaxReasonBytes))
 	p.Until = p.Until.Truncate(time.Microsecond)
 }
 
-// Validate checks what can be checked without a clock. Its error is a *FieldError.
+// Validate checks what can be checked without a clock. Its error is an *invalid.Error.
 func (p *Pause) Validate() error { return validateInstant("until", p.Until) }
 
 // ValidateAhead checks that Until is to come, and not too far in the future, by the engine's
-// clock. Its error is a *FieldError.
+// clock. Its error is an *invalid.Error.
 func (p *Pause) ValidateAhead(now time.Time) error {
 	const form = time.RFC3339
 	switch {
 	case p.Until.IsZero():
 		return nil
 	case !p.Until.After(now):
-		return FieldErrorf(
+		return invalid.Errorf(
 			"until", p.Until.UTC().Format(form), "is not after now, which is %s by the engine's clock",
 			now.UTC().Format(form),
 		)
 	case p.Until.Sub(now) > MaxAhead:
-		return FieldErrorf(
+		return invalid.Errorf(
 			"until", p.Until.UTC().Format(form),
 			"is more than %d days ahead; leave it out to pause until the queue is resumed", MaxAhead/(24*time.Hour),
 		)

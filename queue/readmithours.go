@@ -3,6 +3,8 @@ package queue
 import (
 	"strings"
 	"time"
+
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Window is a part of every day, by the clock on a wall. The zero Window is
@@ -12,11 +14,11 @@ type Window struct {
 	zone     *time.Location
 }
 
-// Window returns the hours in which jobs come back. Its error is a *FieldError.
+// Window returns the hours in which jobs come back. Its error is an *invalid.Error.
 func (d *Deferral) Window() (Window, error) {
 	if d.ReadmitBetween == "" {
 		if d.Timezone != "" {
-			return Window{}, FieldErrorf("deferred.timezone", d.Timezone, "is of no use without deferred.readmit_between")
+			return Window{}, invalid.Errorf("deferred.timezone", d.Timezone, "is of no use without deferred.readmit_between")
 		}
 		return Window{}, nil
 	}
@@ -25,21 +27,21 @@ func (d *Deferral) Window() (Window, error) {
 	from, err1 := time.Parse("15:04", begin)
 	to, err2 := time.Parse("15:04", end)
 	if !ok || err1 != nil || err2 != nil {
-		return Window{}, FieldErrorf("deferred.readmit_between", d.ReadmitBetween, form)
+		return Window{}, invalid.Errorf("deferred.readmit_between", d.ReadmitBetween, form)
 	}
 	if from.Equal(to) {
-		return Window{}, FieldErrorf(
+		return Window{}, invalid.Errorf(
 			"deferred.readmit_between", d.ReadmitBetween, "begins when it ends; leave it out for always",
 		)
 	}
 	if d.Timezone == "Local" || d.Timezone == "localtime" {
-		return Window{}, FieldErrorf(
+		return Window{}, invalid.Errorf(
 			"deferred.timezone", d.Timezone, "differs from machine to machine; name a zone such as Europe/Berlin",
 		)
 	}
 	zone, err := time.LoadLocation(d.Timezone)
 	if err != nil {
-		return Window{}, FieldErrorf(
+		return Window{}, invalid.Errorf(
 			"deferred.timezone", d.Timezone, "is not a time zone of the IANA database, such as Europe/Berlin",
 		)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 	_ "time/tzdata"
+
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // TestWindow reads the clock on the wall, whatever the zone does to it.
@@ -72,7 +74,7 @@ func TestWindowRefusesNonsense(t *testing.T) {
 	} {
 		d := Deferral{ReadmitBetween: tt.between, Timezone: tt.zone}
 		_, err := d.Window()
-		var f *FieldError
+		var f *invalid.Error
 		if !errors.As(err, &f) || f.Field != tt.field {
 			t.Errorf("%q in %q: %v, want an error of %s", tt.between, tt.zone, err, tt.field)
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // setting is a row of a table of settings: those of a queue (settings.go), a lane or a limit. What can be said of a
@@ -58,8 +60,8 @@ func (r *setting[S]) fill(s *S) {
 		def(field, preset.(float64))
 	case *string:
 		def(field, preset.(string))
-	case *Duration:
-		def(field, Duration(number(preset)))
+	case *unit.Duration:
+		def(field, unit.Duration(number(preset)))
 	}
 }
 
@@ -105,20 +107,20 @@ func (r *setting[S]) bound(at any, field string) error {
 	}
 	switch v := at.(type) {
 	case *int:
-		return within(field, int64(*v), number(r.min), number(r.max))
+		return invalid.Range(field, int64(*v), number(r.min), number(r.max))
 	case *int64:
-		return within(field, *v, number(r.min), number(r.max))
+		return invalid.Range(field, *v, number(r.min), number(r.max))
 	case *float64:
 		if low, high := r.min.(float64), r.max.(float64); !(*v > low && *v < high) {
-			return FieldErrorf(field, "", "is %v, must be between %v and %v", *v, low, high)
+			return invalid.Errorf(field, "", "is %v, must be between %v and %v", *v, low, high)
 		}
-	case *Duration:
+	case *unit.Duration:
 		if *v != 0 || r.absent == "" {
-			return span(field, *v, time.Duration(number(r.min)), time.Duration(number(r.max)))
+			return invalid.Span(field, v.D(), time.Duration(number(r.min)), time.Duration(number(r.max)))
 		}
-	case *Bytes:
-		if low, high := Bytes(number(r.min)), Bytes(number(r.max)); *v != 0 && (*v < low || *v > high) {
-			return FieldErrorf(field, "", "is %v, must be from %v to %v", *v, low, high)
+	case *unit.Bytes:
+		if low, high := unit.Bytes(number(r.min)), unit.Bytes(number(r.max)); *v != 0 && (*v < low || *v > high) {
+			return invalid.Errorf(field, "", "is %v, must be from %v to %v", *v, low, high)
 		}
 	}
 	return nil
@@ -134,21 +136,7 @@ func oneOf(field, s string, values []string, optional bool) error {
 		}
 	}
 	last := len(values) - 1
-	return FieldErrorf(field, s, "must be %s or %s", strings.Join(values[:last], ", "), values[last])
-}
-
-func within(field string, v, low, high int64) error {
-	if v < low || v > high {
-		return FieldErrorf(field, "", "is %d, must be from %d to %d", v, low, high)
-	}
-	return nil
-}
-
-func span(field string, v Duration, low, high time.Duration) error {
-	if v.D() < low || v.D() > high || v.D()%time.Microsecond != 0 {
-		return FieldErrorf(field, "", "is %v, must be from %v to %v in whole microseconds", v, low, high)
-	}
-	return nil
+	return invalid.Errorf(field, s, "must be %s or %s", strings.Join(values[:last], ", "), values[last])
 }
 
 // validate checks what is set in s by the rows of its table. Their names get the prefix in errors.
@@ -175,9 +163,9 @@ func plain(at any) any {
 		n = int64(*v)
 	case *int64:
 		n = *v
-	case *Bytes:
+	case *unit.Bytes:
 		n = int64(*v)
-	case *Duration:
+	case *unit.Duration:
 		n = v.D().Microseconds()
 	}
 	if n == 0 {
@@ -216,9 +204,9 @@ func typeOf(at any) string {
 		return "boolean"
 	case *string:
 		return "text"
-	case *Duration:
+	case *unit.Duration:
 		return "duration"
-	case *Bytes:
+	case *unit.Bytes:
 		return "size"
 	case *leaky.Rate:
 		return "rate"
@@ -253,7 +241,7 @@ func written(at, v any) string {
 		return ""
 	}
 	switch at.(type) {
-	case *Duration:
+	case *unit.Duration:
 		text := time.Duration(number(v)).String()
 		for _, none := range []string{"m0s", "h0m"} {
 			if strings.HasSuffix(text, none) {
@@ -261,8 +249,8 @@ func written(at, v any) string {
 			}
 		}
 		return text
-	case *Bytes:
-		return Bytes(number(v)).String()
+	case *unit.Bytes:
+		return unit.Bytes(number(v)).String()
 	}
 	return fmt.Sprint(v)
 }

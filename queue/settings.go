@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // specSettings is the table of the settings of a queue, in the order in which they are validated.
@@ -11,7 +13,7 @@ var specSettings = []setting[Spec]{
 	{
 		name: "name", at: func(s *Spec) any { return &s.Name },
 		doc:   "The queue's name: a-z 0-9 _ -, at most 64; group.child is a child of group.",
-		check: func(s *Spec, _ string) error { return ValidateName(s.Name) },
+		check: func(s *Spec, _ string) error { return names.Validate(s.Name) },
 	},
 	{
 		name: "rate", at: func(s *Spec) any { return &s.Rate }, example: "14/s",
@@ -22,7 +24,7 @@ var specSettings = []setting[Spec]{
 		preset: 1, min: 1,
 		doc: "How many may leave back to back after idleness.",
 		check: func(s *Spec, field string) error {
-			return ofField(field, leaky.Pacer{Rate: s.Rate, Burst: s.Burst}.Validate())
+			return invalid.In(field, leaky.Pacer{Rate: s.Rate, Burst: s.Burst}.Validate())
 		},
 	},
 	{
@@ -89,7 +91,7 @@ var specSettings = []setting[Spec]{
 		holds: nextGrant,
 		check: func(s *Spec, field string) error {
 			if s.Slack > s.Lease {
-				return FieldErrorf(field, "", "is %v, longer than the lease %v: a job could start after it belonged to "+
+				return invalid.Errorf(field, "", "is %v, longer than the lease %v: a job could start after it belonged to "+
 					"somebody else",
 					s.Slack, s.Lease)
 			}
@@ -172,6 +174,12 @@ var specSettings = []setting[Spec]{
 		check: func(s *Spec, field string) error {
 			return notBelow(field, s.Circuit.MaxProbe, "circuit.min_probe", s.Circuit.MinProbe)
 		},
+	},
+	{
+		name: "circuit.slow", at: func(s *Spec) any { return &s.Circuit.Slow },
+		preset: 10 * time.Second, min: time.Second, max: MaxStop,
+		doc: "How long attempts may go on without an answer: each time that it passes counts as a failure. Not of pull" +
+			" queues.",
 	},
 	{
 		name: "circuit.off", at: func(s *Spec) any { return &s.Circuit.Off },

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Defaults and bounds that others go by too. The table has all of them.
@@ -24,6 +25,9 @@ const (
 	MaxDeliverBytes  = 64 << 10
 )
 
+// MaxChildren is the most children of a queue, which one decision has to choose from.
+const MaxChildren = 1000
+
 // Spec is what a queue's owner decides about it. Zero fields mean the defaults
 // that Normalize fills in; Rate alone has none and must be given in full.
 type Spec struct {
@@ -33,7 +37,7 @@ type Spec struct {
 	Capacity int64      `json:"capacity"` // waiting, scheduled, leased and held together
 	// MaxBytes is how much those jobs may take together: of each its id, its record and 512; 0 is a quarter of the
 	// store.
-	MaxBytes Bytes `json:"max_bytes,omitzero"`
+	MaxBytes unit.Bytes `json:"max_bytes,omitzero"`
 	// Limits hold beside the rate.
 	Limits []Limit `json:"limits,omitempty"`
 	// MaxInFlight is how many jobs may be leased at a time, over all drainers; 0 is no
@@ -51,12 +55,12 @@ type Spec struct {
 	// group are asked with the append, in one step; those of others before it, by package admission.
 	Rules []string `json:"rules,omitempty"`
 	// Lease is how long after its departure a job belongs to its drainer.
-	Lease Duration `json:"lease"`
+	Lease unit.Duration `json:"lease"`
 	// Slack is how late a job may start after its departure; later, it is
 	// released and its slot is lost.
-	Slack     Duration  `json:"slack"`
-	Retry     Retry     `json:"retry"`
-	Retention Retention `json:"retention"`
+	Slack     unit.Duration `json:"slack"`
+	Retry     Retry         `json:"retry"`
+	Retention Retention     `json:"retention"`
 	// OnUnknown says what becomes of a job of which nobody can know whether it was sent:
 	// UnknownRetry, UnknownHold or UnknownDead. Empty is UnknownHold if a handler says so,
 	// and UnknownRetry of a lease that ran out. Otherwise it goes for both.
@@ -81,25 +85,25 @@ type Spec struct {
 // Retry says how often and how soon a failed job is tried again: exponential
 // backoff between MinBackoff and MaxBackoff.
 type Retry struct {
-	MaxAttempts int      `json:"max_attempts"` // including the first
-	MinBackoff  Duration `json:"min_backoff"`
-	MaxBackoff  Duration `json:"max_backoff"`
-	Jitter      string   `json:"jitter"` // full | none
+	MaxAttempts int           `json:"max_attempts"` // including the first
+	MinBackoff  unit.Duration `json:"min_backoff"`
+	MaxBackoff  unit.Duration `json:"max_backoff"`
+	Jitter      string        `json:"jitter"` // full | none
 	// Deadline is how long after it was appended a job may fail and still be tried again; 0
 	// is for ever.
-	Deadline Duration `json:"deadline,omitzero"`
+	Deadline unit.Duration `json:"deadline,omitzero"`
 }
 
 // Retention bounds, in age and number, how long ended jobs are remembered.
 type Retention struct {
-	For Duration `json:"for"`
-	Max int64    `json:"max"`
+	For unit.Duration `json:"for"`
+	Max int64         `json:"max"`
 }
 
 // Deferral bounds the overflow of a queue and says how it comes back.
 type Deferral struct {
 	// MaxAge is how long a job may be deferred before it becomes a dead letter.
-	MaxAge Duration `json:"max_age"`
+	MaxAge unit.Duration `json:"max_age"`
 	// LowWater is the part of the capacity up to which jobs that come back fill
 	// the queue; the rest is for those who may not wait.
 	LowWater float64 `json:"low_water"`

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Normalize fills in the defaults.
@@ -40,7 +43,7 @@ func (s *Spec) unite() {
 	}
 }
 
-// Validate checks a normalized spec. Its error is a *FieldError.
+// Validate checks a normalized spec. Its error is an *invalid.Error.
 func (s *Spec) Validate() error { return validate(s, specSettings, "") }
 
 // Mark is up to how many places are for jobs that come back from the overflow
@@ -71,8 +74,8 @@ const (
 )
 
 func (s *Spec) validatePull(field string) error {
-	if parent := Parent(s.Name); s.Pull && parent != "" {
-		return FieldErrorf(field, "", "is true, and the name makes the queue a child of %s;"+
+	if parent := names.Parent(s.Name); s.Pull && parent != "" {
+		return invalid.Errorf(field, "", "is true, and the name makes the queue a child of %s;"+
 			" a pull queue can be neither child nor parent, so give it a name without a dot", parent)
 	}
 	return nil
@@ -82,7 +85,7 @@ func (s *Spec) validateMaxAge(field string) error {
 	if s.Deferred.MaxAge > s.Retention.For {
 		// A job that came back must be remembered for as long as a second copy of it,
 		// from a repeated request, may still be on the overflow (invariant 7).
-		return FieldErrorf(field, "", "is %v, longer than retention.for %v:"+
+		return invalid.Errorf(field, "", "is %v, longer than retention.for %v:"+
 			" a job would be forgotten while a copy of it may still come back", s.Deferred.MaxAge, s.Retention.For)
 	}
 	return nil
@@ -90,19 +93,19 @@ func (s *Spec) validateMaxAge(field string) error {
 
 func validateDeliver(target json.RawMessage, field string) error {
 	if len(target) > MaxDeliverBytes {
-		return FieldErrorf(field, "", "has %d bytes, the limit is %d", len(target), MaxDeliverBytes)
+		return invalid.Errorf(field, "", "has %d bytes, the limit is %d", len(target), MaxDeliverBytes)
 	}
 	if deliver, err := canonical(target); err != nil {
-		return FieldErrorf(field, "", "is not valid JSON: %v", err)
+		return invalid.Errorf(field, "", "is not valid JSON: %v", err)
 	} else if deliver != nil && deliver[0] != '{' {
-		return FieldErrorf(field, "", "must be an object") // not quoted: it may be a URL with a secret
+		return invalid.Errorf(field, "", "must be an object") // not quoted: it may be a URL with a secret
 	}
 	return nil
 }
 
-func notBelow(field string, v Duration, other string, least Duration) error {
+func notBelow(field string, v unit.Duration, other string, least unit.Duration) error {
 	if v < least {
-		return FieldErrorf(field, "", "is %v, below %s %v", v, other, least)
+		return invalid.Errorf(field, "", "is %v, below %s %v", v, other, least)
 	}
 	return nil
 }

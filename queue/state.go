@@ -3,6 +3,8 @@ package queue
 import (
 	"fmt"
 	"strings"
+
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // State is where a job is. Every accepted job is in exactly one.
@@ -45,7 +47,7 @@ func (s *State) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return FieldErrorf("state", string(b), "is no state; one of %s", strings.Join(stateNames[1:], " "))
+	return invalid.Errorf("state", string(b), "is no state; one of %s", strings.Join(stateNames[1:], " "))
 }
 
 // Ended reports whether a job in this state leaves its place in the queue free.

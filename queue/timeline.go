@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Attempt is one attempt of a job: a lease that ended by a verdict or ran out, or that a
@@ -54,7 +56,7 @@ func (o *AttemptOutcome) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return FieldErrorf(
+	return invalid.Errorf(
 		"outcome", string(b), "is no outcome of an attempt; one of %s", strings.Join(attemptOutcomes[:], " "),
 	)
 }
@@ -69,18 +71,7 @@ const (
 // Shown is what a timeline calls the client: its name, or else its ID.
 func (c *Client) Shown() string {
 	if c.Name == "" {
-		return Cut(c.ID, MaxDrainerBytes)
+		return clip.Text(c.ID, MaxDrainerBytes)
 	}
-	return Cut(c.Name, MaxDrainerBytes)
-}
-
-// Cut shortens a text for people to n bytes, between characters.
-func Cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
+	return clip.Text(c.Name, MaxDrainerBytes)
 }

@@ -23,7 +23,7 @@ const maximum = 768 << 20
 // what is stated.
 func TestMemoryMaximum(t *testing.T) {
 	redis := redistest.New(t, redistest.Options{})
-	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL(), Init: true})
+	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL(), Init: true, Patience: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

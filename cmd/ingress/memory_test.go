@@ -73,7 +73,8 @@ func TestMemoryMaximum(t *testing.T) {
 func from(address string) func(t *testing.T, method, url, body string) (int, string) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	client := &http.Client{
-		Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true},
+		Timeout:   time.Minute, // longer than anything here takes
+		Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true},
 	}
 	return func(t *testing.T, method, url, body string) (int, string) {
 		t.Helper()

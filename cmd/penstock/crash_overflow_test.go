@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -56,17 +57,13 @@ func TestKillUnderDeferral(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	missing := func() (n int, such string) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, job := range all {
-			var j struct{ ID string }
-			_ = json.Unmarshal(job, &j)
-			if delivered[j.ID] == 0 {
-				n, such = n+1, j.ID
-			}
+	missing := make([]string, len(all)) // the ids of those that were not delivered yet
+	for i, job := range all {
+		var j struct{ ID string }
+		if err := json.Unmarshal(job, &j); err != nil {
+			t.Fatal(err)
 		}
-		return n, such
+		missing[i] = j.ID
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		q, err := api.Queue(t.Context(), "crash")
@@ -74,12 +71,15 @@ func TestKillUnderDeferral(t *testing.T) {
 			t.Fatal(err)
 		}
 		deferred = deferred || q.Stats.SetAside > 0 && q.Stats.Returned > 0
-		n, such := missing()
-		if n == 0 {
+		mu.Lock()
+		missing = slices.DeleteFunc(missing, func(id string) bool { return delivered[id] > 0 })
+		mu.Unlock()
+		if len(missing) == 0 {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d acknowledged jobs were not delivered, such as %s; the queue says %+v", n, len(all), such, q.Stats)
+			t.Fatalf("%d of %d acknowledged jobs were not delivered, such as %s; the queue says %+v",
+				len(missing), len(all), missing[0], q.Stats)
 		}
 	}
 	if !deferred {

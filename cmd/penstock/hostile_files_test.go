@@ -175,7 +175,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "penstock") // as it is shipped: the race detector would need many times the memory
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", path, ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
 	build.Env = append(asStarted, "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

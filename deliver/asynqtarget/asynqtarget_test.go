@@ -23,6 +23,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // A producer that enqueues through Penstock, a fleet of workers that knows nothing of it: everything arrives once, at
@@ -312,7 +313,7 @@ func TestRefusals(t *testing.T) {
 		refused.RetryAfter <= 0 {
 		t.Errorf("a full queue: %v", err)
 	}
-	var field *queue.FieldError
+	var field *invalid.Error
 	if _, err := client.Enqueue(task, asynq.TaskID(strings.Repeat("x", 1000))); !errors.As(err, &field) {
 		t.Errorf("a bad id: %v", err)
 	}

@@ -45,7 +45,7 @@ func (c *Client) Enqueue(task *asynq.Task, options ...asynq.Option) (*asynq.Task
 //
 // Options that were given to asynq.NewTask cannot be seen by other packages: give them here.
 //
-// Errors: asynq.ErrTaskIDConflict, asynq.ErrDuplicateTask, *Refused, a *queue.FieldError, and those of the
+// Errors: asynq.ErrTaskIDConflict, asynq.ErrDuplicateTask, *Refused, an *invalid.Error, and those of the
 // appender.
 func (c *Client) EnqueueContext(
 	ctx context.Context, task *asynq.Task, options ...asynq.Option,

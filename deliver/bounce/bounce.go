@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 // Bounce is one recipient who was refused.
@@ -78,7 +78,7 @@ func (b *Bounce) answer() string {
 		text += " " + b.Status
 	}
 	if b.Text != "" {
-		text += " " + queue.Cut(brackets.Replace(b.Text), maxTextBytes)
+		text += " " + clip.Text(brackets.Replace(b.Text), maxTextBytes)
 	}
 	return text
 }

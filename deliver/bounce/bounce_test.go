@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 var (
@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 		"many of both":       {Nobody + Sections(many, many), many[:5]},
 		"some were sent to":  {Delivered(2, 4) + Sections(nil, list(ann, bob)), list(ann, bob)},
 		"the message":        {Message + List(list(ann, bob)), list(ann, bob)},
-		"cut":                {queue.Cut(Nobody+Sections(nil, list(ann, long, bob)), 300), list(ann)},
+		"cut":                {clip.Text(Nobody+Sections(nil, list(ann, long, bob)), 300), list(ann)},
 		"another answer":     {"the receiver answered 400: " + Nobody + Sections(nil, list(ann)), nil},
 		"nothing":            {"", nil},
 		"an opening alone":   {Nobody, nil},

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 const (
@@ -42,7 +42,7 @@ func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) er
 	if answer.StatusCode >= 300 && answer.StatusCode <= 399 {
 		text += " (redirects are not followed)"
 	}
-	if e := queue.Cut(excerpt([]byte(hide(string(head), job, target))), excerptBytes); e != "" {
+	if e := clip.Text(excerpt([]byte(hide(string(head), job, target))), excerptBytes); e != "" {
 		text += ": " + e
 	}
 	err := errors.New(text)

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // receiver fails some first attempts, and
@@ -59,8 +60,8 @@ func endToEnd(t *testing.T, e queue.Engine) {
 	// The slack is wide too, or a busy machine gives back nearly all it is granted. What is judged stays: one drainer's
 	// starts keep their distance, however late they are.
 	spec := queue.Spec{
-		Name: "mail", Rate: rate, Slack: queue.Duration(10 * time.Second), Deliver: target,
-		Retry: queue.Retry{MinBackoff: queue.Duration(time.Millisecond)},
+		Name: "mail", Rate: rate, Slack: unit.Duration(10 * time.Second), Deliver: target,
+		Retry: queue.Retry{MinBackoff: unit.Duration(time.Millisecond)},
 	}
 	if _, err := e.Put(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/penstock/penstock/drain"
@@ -156,18 +157,19 @@ func TestSlowHandshake(t *testing.T) {
 // A receiver that cannot be reached does not make jobs go round for ever: once a dial
 // has failed behind everybody's back, the next late job fails with its reason.
 func TestUnreachable(t *testing.T) {
-	addr := raw(t, nil, func(_ int, c net.Conn) { _, _ = io.Copy(io.Discard, c) }) // never shakes hands
-	r := sender(t, Options{})
-	r.pools.dialer.handshake = 100 * time.Millisecond
-	attempt := func() error {
-		g := opened()
-		g.closes = time.Now().Add(5 * time.Millisecond)
-		return r.Handle(t.Context(), jobFor("https://"+addr, "{}"), g)
-	}
-	wantErr(t, attempt(), drain.ErrLate, "")
-	await.Until(t, "a late job fails with the dial's error", func() bool {
-		err := attempt()
-		return err != nil && strings.Contains(err.Error(), "TLS handshake with "+addr)
+	synctest.Test(t, func(t *testing.T) {
+		r := piped(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }) // never shakes hands
+		r.pools.dialer.handshake = 100 * time.Millisecond
+		attempt := func() error {
+			g := opened()
+			g.closes = time.Now().Add(5 * time.Millisecond)
+			return r.Handle(t.Context(), jobFor("https://"+nowhere, "{}"), g)
+		}
+		wantErr(t, attempt(), drain.ErrLate, "")
+		await.Until(t, "a late job fails with the dial's error", func() bool {
+			err := attempt()
+			return err != nil && strings.Contains(err.Error(), "TLS handshake with "+nowhere)
+		})
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/penstock/penstock/deliver/egress"
@@ -33,8 +34,6 @@ func TestLost(t *testing.T) {
 		{"closed after the body", func(c net.Conn, _ <-chan struct{}) { whole(c) }},
 		{"reset after the body", func(c net.Conn, _ <-chan struct{}) { whole(c); _ = c.(*net.TCPConn).SetLinger(0) }},
 		{"closed in the body", func(c net.Conn, _ <-chan struct{}) { _, _ = io.CopyN(io.Discard, c, 1000) }},
-		{"silent after the body", func(c net.Conn, end <-chan struct{}) { whole(c); <-end }},
-		{"silent before the body", func(_ net.Conn, end <-chan struct{}) { <-end }},
 		{"half an answer", func(c net.Conn, _ <-chan struct{}) {
 			whole(c)
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-")
@@ -45,7 +44,7 @@ func TestLost(t *testing.T) {
 			end := make(chan struct{})
 			addr := raw(t, nil, func(_ int, conn net.Conn) { defer conn.Close(); c.serve(conn, end) })
 			job := jobFor("http://"+addr, strings.Repeat("x", 1<<20))
-			job.Spec.Deliver = config("http://"+addr, 300*time.Millisecond)
+			job.Spec.Deliver = config("http://"+addr, time.Minute)
 			said := drain.What(sender(t, Options{}).Handle(t.Context(), job, opened()))
 			close(end)
 			if said.Verdict != queue.Hold || !said.Trouble {
@@ -54,18 +53,33 @@ func TestLost(t *testing.T) {
 		})
 	}
 
+	for name, serve := range map[string]func(c net.Conn, end <-chan struct{}){
+		"silent after the body":  func(c net.Conn, end <-chan struct{}) { whole(c); <-end },
+		"silent before the body": func(_ net.Conn, end <-chan struct{}) { <-end },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				end := make(chan struct{})
+				job := jobFor("http://"+nowhere, strings.Repeat("x", 1<<20))
+				job.Spec.Deliver = config("http://"+nowhere, 300*time.Millisecond)
+				r := piped(t, func(conn net.Conn) { serve(conn, end) })
+				said := drain.What(r.Handle(t.Context(), job, opened()))
+				close(end)
+				if said.Verdict != queue.Hold || !said.Trouble {
+					t.Errorf("says %+v, want that nobody knows, and trouble", said)
+				}
+			})
+		})
+	}
+
 	// Interrupted here: nobody knows either, and it is not the receiver's fault.
+	ctx, cancel := context.WithCancelCause(t.Context())
 	s, _ := server(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
+		cancel(drain.ErrLeaseLost)
 		<-r.Context().Done()
 	})
-	ctx, cancel := context.WithCancelCause(t.Context())
-	g := opened()
-	g.wait = func(int) error {
-		time.AfterFunc(20*time.Millisecond, func() { cancel(drain.ErrLeaseLost) })
-		return nil
-	}
-	if said := drain.What(sender(t, Options{}).Handle(ctx, jobFor(s.URL, "{}"), g)); said.Verdict != queue.Hold ||
+	if said := drain.What(sender(t, Options{}).Handle(ctx, jobFor(s.URL, "{}"), opened())); said.Verdict != queue.Hold ||
 		said.Trouble {
 		t.Errorf("interrupted: says %+v", said)
 	}
@@ -73,17 +87,11 @@ func TestLost(t *testing.T) {
 
 // A target that cannot be reached, or not be used, is down: no attempt is spent.
 func TestDown(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := l.Addr().String()
-	_ = l.Close()
 	stranger, _, _ := secure(t, func(http.ResponseWriter, *http.Request) { t.Error("delivered to a stranger") })
 	stranger.Config.ErrorLog = discard()
 	plain, _ := server(t, func(http.ResponseWriter, *http.Request) {})
 	for name, setting := range map[string]string{
-		"refused":          `"url": "http://` + closed + `"`,
+		"refused":          `"url": "http://` + nowhere + `"`,
 		"no such host":     `"url": "http://nowhere.invalid/"`,
 		"a stranger":       `"url": "` + stranger.URL + `"`,
 		"no TLS":           `"url": "https` + strings.TrimPrefix(plain.URL, "http") + `"`,

@@ -36,7 +36,7 @@ type proxy struct {
 	user, password string // the password with its references
 }
 
-// parseProxy reads a setting; nil is none. Its error is a *queue.FieldError.
+// parseProxy reads a setting; nil is none. Its error is an *invalid.Error.
 func parseProxy(at, text string) (*proxy, error) {
 	const want = "must be the URL of a proxy such as http://proxy.example.com:3128, or " + Environment
 	switch text {

@@ -20,6 +20,7 @@ import (
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/test/keytest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // far is an address that nobody is at: who reaches a receiver there was brought there by a proxy.
@@ -292,7 +293,7 @@ func TestProxySettings(t *testing.T) {
 		target := Default()
 		target.URL, target.Proxy = "https://api.example.com", text
 		err := target.Check("deliver.http")
-		var refused *queue.FieldError
+		var refused *invalid.Error
 		if !errors.As(err, &refused) || refused.Field != "deliver.http.proxy" || !strings.Contains(err.Error(), says) ||
 			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", text, err)
@@ -305,7 +306,7 @@ func TestMaxConnections(t *testing.T) {
 	for _, n := range []int{0, -1, MaxMaxConnections + 1} {
 		target := Default()
 		target.URL, target.MaxConnections = "https://api.example.com", &n
-		var refused *queue.FieldError
+		var refused *invalid.Error
 		if err := target.Check("deliver.http"); !errors.As(err, &refused) || refused.Field != "deliver.http.max_connections" {
 			t.Errorf("%d: %v", n, err)
 		}

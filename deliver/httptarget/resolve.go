@@ -9,7 +9,8 @@ import (
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // texts are the parts of a setting, besides its headers and its proxy, that may refer to secrets, by their fields.
@@ -111,7 +112,7 @@ func (t *Target) resolve(source secrets.Source, queueName string) (*Target, erro
 			}
 		}
 	}
-	var field *queue.FieldError
+	var field *invalid.Error
 	if err := r.check("deliver.http"); errors.As(err, &field) {
 		return nil, &secrets.Error{Err: errors.New(
 			field.Field + " cannot be used with its secrets in place: it " + field.Reason,
@@ -125,7 +126,7 @@ func checkHost(at, host string) error {
 	if !egress.IsHost(host) {
 		return setting.Error(
 			at, "",
-			"has a host that is neither a name nor an address: "+queue.Shorten(host, 80)+
+			"has a host that is neither a name nor an address: "+clip.Quote(host, 80)+
 				"; write a name such as api.example.com, or an address such as 192.0.2.1",
 		)
 	}

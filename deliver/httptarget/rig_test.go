@@ -114,6 +114,23 @@ func sender(t *testing.T, o Options) router {
 	return r
 }
 
+// piped is a Sender whose connections end at serve, without a network: in a bubble timeouts pass in its time.
+func piped(t *testing.T, serve func(net.Conn)) router {
+	t.Helper()
+	var served sync.WaitGroup
+	t.Cleanup(served.Wait) // when the Sender is closed
+	r := sender(t, Options{})
+	r.pools.dialer.connect = func(context.Context, string, string) (net.Conn, error) {
+		here, there := net.Pipe()
+		served.Go(func() { defer there.Close(); serve(there) })
+		return here, nil
+	}
+	return r
+}
+
+// nowhere is where nobody listens, and the address of what is piped.
+const nowhere = "127.0.0.1:1"
+
 func local() *egress.Guard {
 	g, err := egress.New(egress.Loopback...)
 	if err != nil {

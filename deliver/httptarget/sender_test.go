@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -209,28 +210,28 @@ func TestHostileAnswers(t *testing.T) {
 		{"the end, at once", func(net.Conn, <-chan struct{}) {}, "EOF"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			end := make(chan struct{})
-			addr := raw(t, nil, func(_ int, conn net.Conn) {
-				defer conn.Close()
-				b := make([]byte, 4096)
-				if _, err := conn.Read(b); err == nil {
-					c.reply(conn, end)
+			synctest.Test(t, func(t *testing.T) {
+				end := make(chan struct{})
+				r := piped(t, func(conn net.Conn) {
+					b := make([]byte, 4096)
+					if _, err := conn.Read(b); err == nil {
+						c.reply(conn, end)
+					}
+				})
+				job := jobFor("http://"+nowhere, "{}")
+				job.Spec.Deliver = config("http://"+nowhere, 200*time.Millisecond)
+				begin := time.Now()
+				err := r.Handle(t.Context(), job, opened())
+				close(end)
+				if c.want == "" && err != nil {
+					t.Errorf("error %v", err)
+				} else if c.want != "" {
+					wantErr(t, err, nil, c.want)
+				}
+				if took := time.Since(begin); took > 1200*time.Millisecond {
+					t.Errorf("took %v", took)
 				}
 			})
-			job := jobFor("http://"+addr, "{}")
-			job.Spec.Deliver = config("http://"+addr, 200*time.Millisecond)
-			begin := time.Now()
-			err := sender(t, Options{}).Handle(t.Context(), job, opened())
-			close(end)
-			if c.want == "" && err != nil {
-				t.Errorf("error %v", err)
-			} else if c.want != "" {
-				wantErr(t, err, nil, c.want)
-			}
-			// The margin is wide: 1.2 s are due.
-			if took := time.Since(begin); took > 9*time.Second {
-				t.Errorf("took %v", took)
-			}
 		})
 	}
 }
@@ -266,30 +267,20 @@ func flood(c net.Conn, end <-chan struct{}) {
 
 // The drainer's context ends the delivery, and the error says why.
 func TestInterrupted(t *testing.T) {
-	s, _ := server(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		<-r.Context().Done()
-	})
 	for _, cause := range []error{drain.ErrStopping, drain.ErrLeaseLost} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		g := opened()
-		g.wait = func(int) error {
-			time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
-			return nil
-		}
-		wantErr(t, sender(t, Options{}).Handle(ctx, jobFor(s.URL, "{}"), g), cause, "interrupted")
+		s, _ := server(t, func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			cancel(cause)
+			<-r.Context().Done()
+		})
+		wantErr(t, sender(t, Options{}).Handle(ctx, jobFor(s.URL, "{}"), opened()), cause, "interrupted")
 	}
 }
 
 func TestCannotConnect(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	_ = l.Close()
 	g := opened()
-	wantErr(t, sender(t, Options{}).Handle(t.Context(), jobFor("http://"+addr, "{}"), g), nil, "refused")
+	wantErr(t, sender(t, Options{}).Handle(t.Context(), jobFor("http://"+nowhere, "{}"), g), nil, "refused")
 	s, _, _ := secure(t, func(http.ResponseWriter, *http.Request) { t.Error("delivered to a stranger") })
 	s.Config.ErrorLog = discard()
 	wantErr(t, sender(t, Options{}).Handle(t.Context(), jobFor(s.URL, "{}"), g), nil, "certificate")

@@ -17,6 +17,7 @@ import (
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/test/keytest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // The example that the libraries of Standard Webhooks are tested with.
@@ -170,7 +171,7 @@ func TestBadSettings(t *testing.T) {
 		target.URL = "https://a/"
 		c.change(target)
 		err := target.Check("deliver.http")
-		var f *queue.FieldError
+		var f *invalid.Error
 		if !errors.As(err, &f) || f.Field != c.field || !strings.Contains(err.Error(), c.says) ||
 			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v, want %s saying %q", err, c.field, c.says)

@@ -21,6 +21,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // A receiver that takes a job and says that nothing is left is spared before it has to refuse one.
@@ -39,7 +40,7 @@ func TestSparedBeforeItRefuses(t *testing.T) {
 		}))
 		defer s.Close()
 		spec := queue.Spec{
-			Name: "q", Rate: leaky.PerSecond(100), Slack: queue.Duration(5 * time.Second), MaxInFlight: 1,
+			Name: "q", Rate: leaky.PerSecond(100), Slack: unit.Duration(5 * time.Second), MaxInFlight: 1,
 			Retry:   queue.Retry{MaxAttempts: 1},
 			Deliver: fmt.Appendf(nil, `{"http": {"url": %q}}`, s.URL),
 		}
@@ -101,9 +102,9 @@ func TestSpared(t *testing.T) {
 	}
 	defer e.Close()
 	spec := queue.Spec{
-		Name: "q", Rate: leaky.PerSecond(100), Slack: queue.Duration(5 * time.Second), Retry: queue.Retry{MaxAttempts: 1},
+		Name: "q", Rate: leaky.PerSecond(100), Slack: unit.Duration(5 * time.Second), Retry: queue.Retry{MaxAttempts: 1},
 		Circuit: queue.Circuit{
-			MinProbe: queue.Duration(10 * time.Millisecond), MaxProbe: queue.Duration(50 * time.Millisecond),
+			MinProbe: unit.Duration(10 * time.Millisecond), MaxProbe: unit.Duration(50 * time.Millisecond),
 		},
 		Deliver: fmt.Appendf(nil, `{"http": {"url": %q, "headers": {"X-Key": "${secret:LATE}"}}}`, s.URL),
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Defaults and limits of a Target.
@@ -30,7 +31,7 @@ type Target struct {
 	Method string `json:"method,omitempty"` // POST, PUT or PATCH
 	// Timeout is for the whole exchange, from the departure to the end of the answer's
 	// headers.
-	Timeout queue.Duration `json:"timeout,omitempty"`
+	Timeout unit.Duration `json:"timeout,omitempty"`
 	// Headers are sent with every job, and win over the job's own.
 	Headers map[string]string `json:"headers,omitempty"`
 	// Statuses say what answers mean, by status (409) or class (4xx), where that is not the usual.
@@ -58,7 +59,7 @@ var _ setting.Hosted = (*Target)(nil)
 
 // Default is a setting with its defaults.
 func Default() *Target {
-	return &Target{Method: http.MethodPost, Timeout: queue.Duration(DefaultTimeout)}
+	return &Target{Method: http.MethodPost, Timeout: unit.Duration(DefaultTimeout)}
 }
 
 // Check implements setting.Setting.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 // TLS is what a target wants of TLS that others do not. What is PEM may be a reference to a secret that is.
@@ -48,7 +48,7 @@ func (t *TLS) check(at string) error {
 		return nil
 	}
 	if _, err := tls.X509KeyPair([]byte(t.Cert), []byte(t.Key)); err != nil {
-		return setting.Error(at+".cert", "", "cannot be used with the key: "+queue.Shorten(err.Error(), 120))
+		return setting.Error(at+".cert", "", "cannot be used with the key: "+clip.Quote(err.Error(), 120))
 	}
 	return nil
 }

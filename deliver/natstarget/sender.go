@@ -14,6 +14,7 @@ import (
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 const headerContentType = "Content-Type"
@@ -124,7 +125,7 @@ func (s *Sender) ofApp(subject, queueName string) (string, error) {
 	if !strings.Contains(subject, appToken) {
 		return subject, nil
 	}
-	app := queue.OperatorApp
+	app := rules.OperatorApp
 	if s.o.App != nil {
 		of, err := s.o.App(queueName)
 		if err != nil {

@@ -16,6 +16,8 @@ import (
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -210,7 +212,7 @@ func TestWhatNATSSays(t *testing.T) {
 				r.Fatal(err)
 			}
 			to := target("sent", natstarget.JetStream)
-			to.Timeout = queue.Duration(50 * time.Millisecond)
+			to.Timeout = unit.Duration(2 * time.Second) // it has to be sent within it
 			return job("x"), to
 		}, queue.Hold, "deadline exceeded", false},
 	} {
@@ -307,7 +309,7 @@ func TestSubjectsOfApps(t *testing.T) {
 	}
 	publish(to, "sent.{lane}", "jobs.acme.sent.acme")
 	publish(to, "{queue}.{app}.{app}", "jobs.acme.mail.acme.acme")
-	owner = queue.OperatorApp
+	owner = rules.OperatorApp
 	publish(to, "sent", "jobs.-.sent")
 	publish(r.sender, "{app}.sent", "jobs.-.sent") // it was not told of apps
 	unread = errors.New("not read yet")

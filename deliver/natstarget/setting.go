@@ -17,6 +17,7 @@ import (
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // The modes.
@@ -50,14 +51,14 @@ type Target struct {
 	// Stream is which stream must have the subject; empty is any. JetStream only.
 	Stream string `json:"stream,omitempty"`
 	// Timeout is for NATS to answer, from the departure.
-	Timeout queue.Duration `json:"timeout,omitempty"`
+	Timeout unit.Duration `json:"timeout,omitempty"`
 }
 
 var _ setting.Setting = (*Target)(nil)
 
 // Default is a setting with its defaults.
 func Default() *Target {
-	return &Target{Mode: JetStream, Timeout: queue.Duration(DefaultTimeout)}
+	return &Target{Mode: JetStream, Timeout: unit.Duration(DefaultTimeout)}
 }
 
 // Check implements setting.Setting.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 func parse(text string) (*Target, error) {
@@ -43,7 +44,7 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		`{"subject": "a", "url": "nats://x"}`:             "url",
 	} {
 		_, err := parse(text)
-		var refused *queue.FieldError
+		var refused *invalid.Error
 		if !errors.As(err, &refused) || refused.Field != "deliver.nats."+field {
 			t.Errorf("%s: %v, want an error of %s", text, err, field)
 		}
@@ -61,7 +62,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, lane := range []string{"", ">", "*", "a.b", "$JS", "a b", "a\x00", "é", strings.Repeat("a", 201)} {
-		var refused *queue.FieldError
+		var refused *invalid.Error
 		if err := target.Accept(&queue.Job{Queue: "q", Lane: lane}); !errors.As(err, &refused) || refused.Field != "lane" {
 			t.Errorf("lane %q: %v", lane, err)
 		}
@@ -69,7 +70,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 	for _, name := range []string{
 		"Nats-Msg-Id", "nats-rollup", "NATS-TTL", "Nats-Expected-Last-Sequence", "Status", "status",
 	} {
-		var refused *queue.FieldError
+		var refused *invalid.Error
 		if err := target.Accept(&queue.Job{
 			Queue: "q", Lane: "a", Headers: map[string]string{name: "1"},
 		}); !errors.As(err, &refused) || refused.Field != "headers."+name {

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/deliver/setting"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // Flag is the setting that says where a secret may go, as it is named to people, and Extension ends the name of the
@@ -137,7 +137,7 @@ func (a *Allow) allowHost(item string) error {
 }
 
 func (a *Allow) allowQueue(pattern string) error {
-	if name := strings.TrimSuffix(strings.TrimSuffix(pattern, "*"), "."); queue.ValidateName(name) != nil &&
+	if name := strings.TrimSuffix(strings.TrimSuffix(pattern, "*"), "."); names.Validate(name) != nil &&
 		pattern != "*" {
 		return errors.New(
 			"is no queue; write one such as billing, which its children are too, or what names begin with, such as bill*",

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/deliver/setting"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Where a secret may go, by what is written and where it would be sent.
@@ -174,7 +174,7 @@ func TestPermit(t *testing.T) {
 			}
 			continue
 		}
-		var field *queue.FieldError
+		var field *invalid.Error
 		var kept *Error
 		if !errors.As(put, &field) || field.Field != use.Field || !strings.Contains(field.Reason, c.says) {
 			t.Errorf("%q: %v, want %s", c.allow, put, c.says)

@@ -11,7 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock/penstock/deliver/setting"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Hidden is what is shown in place of a secret.
@@ -120,7 +121,7 @@ func Masked(raw stdjson.RawMessage) bool {
 
 // Unmask returns a deliver setting in which every Hidden that stands for a secret is replaced by what stored
 // has in the same place: the field or header of that name, the query's value of that name. So what was shown
-// can be edited and put back. Hidden where nothing is stored is a *queue.FieldError, like all its errors: it
+// can be edited and put back. Hidden where nothing is stored is an *invalid.Error, like all its errors: it
 // is never taken for the secret itself.
 func Unmask(raw, stored stdjson.RawMessage) (stdjson.RawMessage, error) {
 	kept, folded := map[place]jsontext.Value{}, map[place]jsontext.Value{}
@@ -146,7 +147,7 @@ func Unmask(raw, stored stdjson.RawMessage) (stdjson.RawMessage, error) {
 		}
 		return nil, p.nothing()
 	})
-	var refused *queue.FieldError
+	var refused *invalid.Error
 	if err != nil && !errors.As(err, &refused) {
 		return nil, setting.Explain(err, "deliver", nil)
 	}
@@ -171,9 +172,9 @@ func (p place) nothing() error {
 	is := "is "
 	switch {
 	case p.part == partQuery && p.nth > 1:
-		is = "has, as the query's " + queue.Shorten(p.name, 40) + " number " + strconv.Itoa(p.nth) + ", "
+		is = "has, as the query's " + clip.Quote(p.name, 40) + " number " + strconv.Itoa(p.nth) + ", "
 	case p.part == partQuery:
-		is = "has, as the query's " + queue.Shorten(p.name, 40) + ", "
+		is = "has, as the query's " + clip.Quote(p.name, 40) + ", "
 	case p.part != "":
 		is = "has, as its " + p.part + ", "
 	}

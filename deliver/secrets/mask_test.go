@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // What is shown of a setting, which put back as it is keeps what was there.
@@ -138,7 +139,7 @@ func TestUnmask(t *testing.T) {
 				}
 				return
 			}
-			var f *queue.FieldError
+			var f *invalid.Error
 			if !errors.As(err, &f) || f.Field != c.field || !strings.Contains(f.Reason, c.says) {
 				t.Errorf("%s, %v; want %s to say %q", got, err, c.field, c.says)
 			}

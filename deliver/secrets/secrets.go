@@ -20,7 +20,8 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/deliver/setting"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 const (
@@ -64,12 +65,12 @@ func (s Source) Validate() error {
 	return nil
 }
 
-// Check checks the references in a text, which need not exist here. Its error is a *queue.FieldError.
+// Check checks the references in a text, which need not exist here. Its error is an *invalid.Error.
 func Check(at, text string) error {
 	for _, r := range reference.FindAllString(text, -1) {
 		if !named.MatchString(r) {
-			return &queue.FieldError{
-				Field: at, Value: queue.Shorten(r, 80),
+			return &invalid.Error{
+				Field: at, Value: clip.Quote(r, 80),
 				Reason: "is no reference to a secret; write ${secret:NAME}, with a NAME of letters, digits, _ and -. " +
 					"Nothing else of the environment can be referred to",
 			}
@@ -79,11 +80,11 @@ func Check(at, text string) error {
 }
 
 // None checks that a text, of a field in which none is put in place, has no reference. Its error is a
-// *queue.FieldError.
+// *invalid.Error.
 func None(at, text string) error {
 	if r := reference.FindString(text); r != "" {
-		return &queue.FieldError{
-			Field: at, Value: queue.Shorten(r, 80),
+		return &invalid.Error{
+			Field: at, Value: clip.Quote(r, 80),
 			Reason: "refers to a secret, and none is put in place here; write what shall stand there itself",
 		}
 	}
@@ -107,13 +108,13 @@ func Names(text string) (names []string) {
 }
 
 // Permit checks that the secrets to which a queue's target refers may go where it sends them. They need not exist here.
-// Its error is a *queue.FieldError that names what would allow it.
+// Its error is an *invalid.Error that names what would allow it.
 func (s Source) Permit(queueName string, uses ...setting.Use) error {
 	for _, use := range uses {
 		for _, r := range References(use.Text) {
 			if m := named.FindStringSubmatch(r); m != nil {
 				if err := s.permit(m[1], queueName, use.To); err != nil {
-					return &queue.FieldError{Field: use.Field, Reason: "refers to a secret that it may not: " + err.Error()}
+					return &invalid.Error{Field: use.Field, Reason: "refers to a secret that it may not: " + err.Error()}
 				}
 			}
 		}
@@ -132,7 +133,7 @@ func (s Source) Expand(queueName string, use setting.Use) (string, error) {
 	expanded := reference.ReplaceAllStringFunc(use.Text, func(r string) string {
 		m := named.FindStringSubmatch(r)
 		if m == nil {
-			failed = cmp.Or(failed, fmt.Errorf("%s is no reference to a secret", queue.Shorten(r, 80)))
+			failed = cmp.Or(failed, fmt.Errorf("%s is no reference to a secret", clip.Quote(r, 80)))
 			return ""
 		}
 		value, err := s.get(m[1])

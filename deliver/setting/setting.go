@@ -13,7 +13,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/jsondepth"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Headers by which receivers are told of what queue a job is, and which; every kind of target that has such a thing
@@ -130,16 +133,16 @@ func port(u *url.URL) string {
 	return ""
 }
 
-// Error is a *queue.FieldError. A value that may be a secret is left out.
+// Error is an *invalid.Error. A value that may be a secret is left out.
 func Error(at, value, reason string) error {
 	if value != "" {
-		value = queue.Shorten(value, 80)
+		value = clip.Quote(value, 80)
 	}
-	return &queue.FieldError{Field: at, Value: value, Reason: reason}
+	return &invalid.Error{Field: at, Value: value, Reason: reason}
 }
 
 // Decode reads a setting over the defaults that are in it. Unknown and repeated names are errors;
-// all are *queue.FieldError and show no value that may be a secret.
+// all are *invalid.Error and show no value that may be a secret.
 func Decode(raw []byte, at string, into any) error {
 	err := jsondepth.Check(raw, jsondepth.Max)
 	if err == nil {
@@ -151,7 +154,7 @@ func Decode(raw []byte, at string, into any) error {
 	return nil
 }
 
-// Explain makes a *queue.FieldError of one that package json, or jsondepth, had with a setting.
+// Explain makes an *invalid.Error of one that package json, or jsondepth, had with a setting.
 func Explain(err error, at string, into any) error {
 	var deep *jsondepth.Error
 	if errors.As(err, &deep) {
@@ -177,7 +180,7 @@ func Explain(err error, at string, into any) error {
 	case errors.Is(err, json.ErrUnknownName):
 		known := namesOf(typeAt(reflect.TypeOf(into), semantic.JSONPointer.Parent()))
 		return Error(path, "", "is not a field that is known here; known are "+strings.Join(known, ", "))
-	case semantic.GoType == reflect.TypeFor[queue.Duration]():
+	case semantic.GoType == reflect.TypeFor[unit.Duration]():
 		return Error(path, string(semantic.JSONValue), `must be a duration such as "10s"`)
 	}
 	return Error(path, "", "must be "+kindOf(semantic.GoType))

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // deliverAll puts texts into a queue by way of an Intake, and has them sent until the queue holds none but those that
@@ -131,7 +132,7 @@ func throttledQueue(t *testing.T, e queue.Engine) {
 	r := newRig(t, smssim.Options{Interval: 50 * time.Millisecond, Burst: 20})
 	bodies := texted(60, 1)
 	// on a busy machine texts that are late come at once, and not too seldom to be throttled
-	slack := queue.Duration(10 * time.Second)
+	slack := unit.Duration(10 * time.Second)
 	info := r.deliverAll(
 		e, queue.Spec{Rate: leaky.PerSecond(200), Slack: slack, Retry: queue.Retry{MaxAttempts: 1}}, "", bodies,
 	)
@@ -172,7 +173,7 @@ func lostRequestsAreSentAgain(t *testing.T, e queue.Engine) {
 	}})
 	bodies := texted(12, 1)
 	retry := queue.Retry{
-		MaxAttempts: 20, MinBackoff: queue.Duration(time.Millisecond), MaxBackoff: queue.Duration(10 * time.Millisecond),
+		MaxAttempts: 20, MinBackoff: unit.Duration(time.Millisecond), MaxBackoff: unit.Duration(10 * time.Millisecond),
 	}
 	info := r.deliverAll(e, queue.Spec{Rate: leaky.PerSecond(100), Retry: retry}, quick+`, "not_listed": "retry"`, bodies)
 	if info.Delivered != 12 || info.Retried == 0 {
@@ -196,7 +197,7 @@ func TestUnknownIsHeld(t *testing.T) {
 				}
 				return smssim.None
 			}})
-			retry := queue.Retry{MinBackoff: queue.Duration(time.Millisecond), MaxBackoff: queue.Duration(10 * time.Millisecond)}
+			retry := queue.Retry{MinBackoff: unit.Duration(time.Millisecond), MaxBackoff: unit.Duration(10 * time.Millisecond)}
 			info := r.deliverAll(
 				e, queue.Spec{Rate: leaky.PerSecond(100), Retry: retry, OnUnknown: onUnknown}, quick, texted(3, 1),
 			)

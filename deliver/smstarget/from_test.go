@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Who puts a job in does not choose whose name the text has: that is the target's sender, but for those that it allows.
@@ -36,7 +37,7 @@ func TestSenderIsTheTargets(t *testing.T) {
 			continue
 		}
 		m, err := s.Message(&queue.Job{Payload: []byte(`{"to": "+4915112345678", "text": "x", "from": "` + c.from + `"}`)})
-		var field *queue.FieldError
+		var field *invalid.Error
 		if c.want == "" && (!errors.As(err, &field) || field.Field != "payload.from") || c.want != "" && (err != nil ||
 			m.From != c.want) {
 			t.Errorf("%s, from %q: %q, %v, want %q", c.setting, c.from, m.From, err, c.want)

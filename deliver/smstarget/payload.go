@@ -35,7 +35,7 @@ type payload struct {
 	Body *string `json:"body"`
 }
 
-// Message reads a job's payload. Its error is a *queue.FieldError.
+// Message reads a job's payload. Its error is an *invalid.Error.
 func (s *Setting) Message(job *queue.Job) (Message, error) {
 	if err := isJSON(job.ContentType); err != nil {
 		return Message{}, err

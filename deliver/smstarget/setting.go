@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Defaults and limits of a Setting.
@@ -53,9 +54,9 @@ type Setting struct {
 	StatusCallback string `json:"status_callback,omitempty"`
 	MaxSegments    int    `json:"max_segments,omitempty"`
 	// Timeout is for a request, from the departure to the end of its answer.
-	Timeout queue.Duration `json:"timeout,omitempty"`
+	Timeout unit.Duration `json:"timeout,omitempty"`
 	// Grace is for how long the provider is asked whether it has a text to which there was no answer.
-	Grace queue.Duration `json:"grace,omitempty"`
+	Grace unit.Duration `json:"grace,omitempty"`
 	// NotListed is what becomes of one that it does not list by then.
 	NotListed string `json:"not_listed,omitempty"`
 }
@@ -69,7 +70,7 @@ var (
 func Default() *Setting {
 	return &Setting{
 		URL: DefaultURL, MaxSegments: DefaultMaxSegments, NotListed: NotListedUnknown,
-		Timeout: queue.Duration(DefaultTimeout), Grace: queue.Duration(DefaultGrace),
+		Timeout: unit.Duration(DefaultTimeout), Grace: unit.Duration(DefaultGrace),
 	}
 }
 

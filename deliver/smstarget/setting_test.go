@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // parse reads the fields of a setting over those that a good one has; null takes one away.
@@ -102,7 +103,7 @@ func TestSetting(t *testing.T) {
 		{`"sender": "x"`, "sender"},
 	} {
 		_, err := parse(t, c.fields)
-		var field *queue.FieldError
+		var field *invalid.Error
 		if !errors.As(err, &field) || field.Field != "deliver.sms."+c.field {
 			t.Errorf("%.80s: %v", c.fields, err)
 		} else if strings.Contains(strings.ReplaceAll(err.Error(), "api_secret", ""), "secret") &&
@@ -166,7 +167,7 @@ func TestAccept(t *testing.T) {
 	} {
 		job := queue.Job{Payload: []byte(c.payload)}
 		err := c.set.Accept(&job)
-		var field *queue.FieldError
+		var field *invalid.Error
 		switch {
 		case c.field == "" && (err != nil || job.Cost != c.cost):
 			t.Errorf("%.80s: cost %d, %v", c.payload, job.Cost, err)
@@ -180,7 +181,7 @@ func TestAccept(t *testing.T) {
 		"tel:+4915112345678", "me@example.com", "12345",
 	} {
 		job := queue.Job{Payload: []byte(fmt.Sprintf(`{"to": %q, "text": "a"}`, to))}
-		var field *queue.FieldError
+		var field *invalid.Error
 		if err := s.Accept(&job); !errors.As(err, &field) || field.Field != "payload.to" ||
 			!strings.Contains(field.Reason, "E.164") {
 			t.Errorf("to %q: %v", to, err)
@@ -195,7 +196,7 @@ func TestAccept(t *testing.T) {
 		"application/octet-stream": false,
 	} {
 		job := queue.Job{Payload: []byte(text("a")), ContentType: contentType}
-		var field *queue.FieldError
+		var field *invalid.Error
 		if err := s.Accept(&job); (err == nil) != ok || !ok && (!errors.As(err, &field) || field.Field != "content_type") {
 			t.Errorf("%s: %v", contentType, err)
 		}

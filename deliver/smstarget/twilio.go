@@ -13,7 +13,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/httptarget"
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 const (
@@ -157,7 +157,7 @@ func (t *twilio) judge(a *httptarget.Answer, m Message) (string, error) {
 // refused says what an error of the provider's own is to the drainer. In it the provider says that it has not taken the
 // text, or will not send it.
 func (t *twilio) refused(a *httptarget.Answer, code int, text string, m Message) error {
-	err := fmt.Errorf("the provider refused: %d %s", code, queue.Cut(
+	err := fmt.Errorf("the provider refused: %d %s", code, clip.Text(
 		printable(t.hide(text[:min(len(text), 4*excerptBytes)])), excerptBytes,
 	))
 	meaning := twilioErrors[code]

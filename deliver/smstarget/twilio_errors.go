@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/deliver/httptarget"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 const (
@@ -81,7 +82,7 @@ func retryAt(a *httptarget.Answer, after time.Duration) time.Time {
 
 // excerpt is what of an answer can be shown to people, behind a colon.
 func (t *twilio) excerpt(body []byte) string {
-	text := queue.Cut(printable(t.hide(string(body[:min(len(body), 4*excerptBytes)]))), excerptBytes)
+	text := clip.Text(printable(t.hide(string(body[:min(len(body), 4*excerptBytes)]))), excerptBytes)
 	if text == "" {
 		return ""
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // What can never be sent, or would be sent as something else, is refused on arrival, with its field. None of it makes a
@@ -157,9 +159,9 @@ func refuses(t *testing.T, job queue.Job, field string) {
 	job.Queue, job.ID = "mail", "1"
 	job.Normalize()
 	err := s.Accept(&job)
-	var e *queue.FieldError
+	var e *invalid.Error
 	if !errors.As(err, &e) || e.Field != field {
-		t.Errorf("%s: %v, want an error of %s", queue.Shorten(string(job.Payload), 120), err, field)
+		t.Errorf("%s: %v, want an error of %s", clip.Quote(string(job.Payload), 120), err, field)
 	}
 	if err != nil && (len(err.Error()) > 400 || strings.ContainsAny(err.Error(), "\r\n\x00")) {
 		t.Errorf("the error is long, or has a control character: %q", err)
@@ -182,7 +184,7 @@ func TestAccepts(t *testing.T) {
 		job := queue.Job{Queue: "mail", ID: "1", Payload: []byte(payload)}
 		job.Normalize()
 		if err := s.Accept(&job); err != nil || job.Cost != 1 {
-			t.Errorf("%s: %v", queue.Shorten(payload, 100), err)
+			t.Errorf("%s: %v", clip.Quote(payload, 100), err)
 		}
 	}
 	job := queue.Job{

@@ -19,6 +19,7 @@ import (
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // handler delivers to one target.
@@ -37,7 +38,7 @@ func run(
 ) queue.Info {
 	t.Helper()
 	spec.Name = "mail"
-	spec.Retry.MinBackoff = queue.Duration(time.Millisecond)
+	spec.Retry.MinBackoff = unit.Duration(time.Millisecond)
 	if _, err := e.Put(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestPutOffBeyondTheDeadline(t *testing.T) {
 			}
 		})
 		set := p.target(t, nil)
-		spec := queue.Spec{Rate: leaky.PerSecond(100), Retry: queue.Retry{Deadline: queue.Duration(10 * time.Minute)}}
+		spec := queue.Spec{Rate: leaky.PerSecond(100), Retry: queue.Retry{Deadline: unit.Duration(10 * time.Minute)}}
 		both := copyTo{handler{sender(t, Options{}), set}}
 		if info := run(t, e, spec, 3, both, nil, drained); info.Dead != 3 || len(p.got()) != 3 {
 			t.Errorf("%d dead, sent %d times", info.Dead, len(p.got()))

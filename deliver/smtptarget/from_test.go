@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Who puts a job in does not choose whose name the mail has: that is the target's sender, but for those that it allows.
@@ -81,7 +82,7 @@ func TestSenderIsTheTargets(t *testing.T) {
 			continue
 		}
 		l, err := s.letter(&c.job, time.Now())
-		var field *queue.FieldError
+		var field *invalid.Error
 		switch {
 		case c.from == "" && (!errors.As(err, &field) || field.Field != "payload.from" && field.Field != "payload.sender" ||
 			!strings.Contains(err.Error(), "allow_from")):

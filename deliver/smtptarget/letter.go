@@ -34,7 +34,7 @@ type letter struct {
 	wide bool   // the body needs 8BITMIME (RFC 6152)
 }
 
-// letter makes the message of a job. Its error is a *queue.FieldError.
+// letter makes the message of a job. Its error is an *invalid.Error.
 func (s *SMTP) letter(job *queue.Job, now time.Time) (*letter, error) {
 	contentType := job.ContentType
 	if contentType == "" {

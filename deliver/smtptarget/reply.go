@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/bounce"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 const excerptBytes = 200
@@ -142,7 +143,7 @@ func excerpt(text string) string {
 		}
 		return r
 	}, text)
-	return queue.Cut(strings.Join(strings.Fields(text), " "), excerptBytes)
+	return clip.Text(strings.Join(strings.Fields(text), " "), excerptBytes)
 }
 
 // refusal is what became of one recipient.

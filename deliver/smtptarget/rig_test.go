@@ -23,6 +23,7 @@ import (
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -217,7 +218,7 @@ func target(t *testing.T, host string, port int, change func(*SMTP)) *SMTP {
 	s := Default()
 	s.Server, s.Port, s.TLS, s.From = host, port, NoTLS, "shop@example.com"
 	s.AllowFrom = setting.Patterns{"*@example.com"} // what jobs may choose from_test.go is about
-	s.Timeout = queue.Duration(20 * time.Second)
+	s.Timeout = unit.Duration(20 * time.Second)
 	if change != nil {
 		change(s)
 	}
@@ -272,6 +273,20 @@ func (g *gate) Wait(context.Context) error {
 	return g.err
 }
 func (g *gate) Closes() time.Time { return g.closes }
+
+// piped has a Sender's connections end at serve, without a network: in a bubble timeouts pass in its time.
+func piped(t *testing.T, serve func(c net.Conn, r *bufio.Reader)) *Sender {
+	t.Helper()
+	var served sync.WaitGroup
+	t.Cleanup(served.Wait) // when the Sender is closed
+	s := sender(t, Options{})
+	s.dial = func(context.Context, string, string) (net.Conn, error) {
+		here, there := net.Pipe()
+		served.Go(func() { defer there.Close(); serve(there, bufio.NewReader(there)) })
+		return here, nil
+	}
+	return s
+}
 
 // script is a server that a test plays: what it reads and writes, line by line.
 func script(t *testing.T, serve func(n int, c net.Conn, r *bufio.Reader)) (host string, port int) {

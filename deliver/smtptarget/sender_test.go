@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/emersion/go-smtp"
@@ -22,6 +23,7 @@ import (
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/test/keytest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // A message arrives over STARTTLS and over TLS from the first byte, after a login by each mechanism, with its secret
@@ -272,7 +274,7 @@ func TestRecipientsAndTheDeadline(t *testing.T) {
 		})
 		job := jobOf(`{"to": ["a@x.de", "b@x.de"], "text": "x"}`)
 		retry := &job.Spec.Retry
-		retry.MinBackoff, retry.MaxBackoff, retry.Jitter = queue.Duration(c.backoff), queue.Duration(c.backoff), "none"
+		retry.MinBackoff, retry.MaxBackoff, retry.Jitter = unit.Duration(c.backoff), unit.Duration(c.backoff), "none"
 		if c.left != 0 {
 			job.Deadline = time.Now().Add(c.left)
 		}
@@ -306,16 +308,14 @@ func TestLost(t *testing.T) {
 		}
 	}
 	for _, answer := range []string{"", "354 what?", "nonsense", "100 continue"} { // to the message
-		host, port := script(t, func(_ int, conn net.Conn, r *bufio.Reader) {
-			play(conn, r, "220 hi", map[string]string{".": answer})
+		synctest.Test(t, func(t *testing.T) {
+			s := piped(t, func(conn net.Conn, r *bufio.Reader) {
+				play(conn, r, "220 hi", map[string]string{".": answer})
+			})
+			wants(t, s.Deliver(t.Context(), plainJob(), opened(), target(t, "127.0.0.1", 25, func(s *SMTP) {
+				s.Timeout = unit.Duration(300 * time.Millisecond)
+			})), queue.Hold)
 		})
-		wants(
-			t,
-			sender(t, Options{}).Deliver(t.Context(), plainJob(), opened(), target(t, host, port, func(s *SMTP) {
-				s.Timeout = queue.Duration(300 * time.Millisecond)
-			})),
-			queue.Hold,
-		)
 	}
 }
 

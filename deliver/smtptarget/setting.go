@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Defaults and limits of a SMTP.
@@ -59,7 +60,7 @@ type SMTP struct {
 	// MessageIDDomain stands behind the @ of Message-IDs; the default is the sender's domain.
 	MessageIDDomain string `json:"message_id_domain,omitempty"`
 	// Timeout is for the whole transaction, from the departure to the answer to the message.
-	Timeout queue.Duration `json:"timeout,omitempty"`
+	Timeout unit.Duration `json:"timeout,omitempty"`
 	// MaxConnections is how many connections a drainer makes at a time.
 	MaxConnections int `json:"max_connections,omitempty"`
 }
@@ -67,7 +68,7 @@ type SMTP struct {
 // Default is what a setting has that is not given.
 func Default() *SMTP {
 	return &SMTP{
-		TLS: StartTLS, Mechanism: Auto, Timeout: queue.Duration(DefaultTimeout), MaxConnections: DefaultMaxConnections,
+		TLS: StartTLS, Mechanism: Auto, Timeout: unit.Duration(DefaultTimeout), MaxConnections: DefaultMaxConnections,
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/deliver/setting"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 func check(raw string) (*SMTP, error) {
@@ -67,7 +67,7 @@ func TestSettings(t *testing.T) {
 			}
 			continue
 		}
-		var field *queue.FieldError
+		var field *invalid.Error
 		if !errors.As(err, &field) || field.Field != "deliver.smtp."+c.field || !strings.Contains(field.Reason, c.says) {
 			t.Errorf("%s: %v, want %s %s (%+v)", c.raw, err, c.field, c.says, s)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 func main() {
@@ -34,19 +35,19 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer engine.Close()
-	rule := queue.Rule{
+	rule := rules.Rule{
 		Name: "api.calls", Algorithm: leaky.AlgorithmTokenBucket, Key: "{header.x-api-key}",
-		Bound: queue.Bound{Rate: leaky.PerSecond(5), Burst: 10},
+		Bound: rules.Bound{Rate: leaky.PerSecond(5), Burst: 10},
 	}
 	if _, err := engine.PutRule(ctx, rule, queue.AnyRevision); err != nil {
 		return err
 	}
-	rules := admission.New(engine, admission.Options{})
+	limits := admission.New(engine, admission.Options{})
 	over := make(chan error, 1)
-	go func() { over <- rules.Run(ctx) }()
+	go func() { over <- limits.Run(ctx) }()
 
 	var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
-	limit := admission.Middleware(rules, rule.Name, admission.HeaderKey("X-Api-Key"), admission.MiddlewareOptions{})
+	limit := admission.Middleware(limits, rule.Name, admission.HeaderKey("X-Api-Key"), admission.MiddlewareOptions{})
 	handler = limit(handler)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:8081"))

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/internal/auth"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 // need is what whoever asks for an operation must have been granted: one of some roles, for what the operation is
@@ -177,6 +177,6 @@ func owns(ctx context.Context, name string) bool {
 func unknownRule(name string) *Problem {
 	return &Problem{
 		Reason: ReasonUnknownRule,
-		Detail: "there is no rule " + queue.Shorten(name, 80) + "; PUT /v1/rules/{rule} makes one",
+		Detail: "there is no rule " + clip.Quote(name, 80) + "; PUT /v1/rules/{rule} makes one",
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // maxLogged is how much is logged of a text that a client chose. The handlers of logs escape what is in it.
 const maxLogged = 200
 
-func clip(text string) string { return text[:min(len(text), maxLogged)] }
+func cut(text string) string { return text[:min(len(text), maxLogged)] }
 
 // accessed notes what the access log tells of a request. Paths are logged without their query, and nothing of bodies
 // and headers: there may be secrets in them.
@@ -76,12 +77,12 @@ func logGuarded(log *slog.Logger, r *http.Request, p *Problem) {
 
 // requested is what is logged of a request whatever became of it.
 func requested(r *http.Request) []slog.Attr {
-	path := clip(r.URL.Path)
+	path := cut(r.URL.Path)
 	if auth.TokenInURL(r.URL) {
 		path = secrets.Hidden
 	}
 	return []slog.Attr{
-		slog.String("address", addressOf(r)), slog.String("method", clip(r.Method)), slog.String("path", path),
+		slog.String("address", addressOf(r)), slog.String("method", cut(r.Method)), slog.String("path", path),
 	}
 }
 
@@ -116,15 +117,15 @@ func (h *handler) decided(w http.ResponseWriter, r *http.Request, name string, a
 		return
 	}
 	what, reason, wait := "deferred", "overflow", time.Until(a.ETA.At)
-	if _, _, limited := queue.Limited(a.Rules); limited {
+	if _, _, limited := rules.Limited(a.Rules); limited {
 		reason = queue.LimitReached.String()
 	}
 	if a.Outcome != queue.Accepted {
 		p := refusedJob(a, name, a.ID)
 		what, reason, wait = "refused", p.Reason.Code, p.RetryAfter
 	}
-	h.o.Decisions.Note(what, clip(name), reason, func() []slog.Attr {
-		list := []slog.Attr{slog.String("job", clip(a.ID)), slog.String("request", w.Header()[headerRequest][0])}
+	h.o.Decisions.Note(what, cut(name), reason, func() []slog.Attr {
+		list := []slog.Attr{slog.String("job", cut(a.ID)), slog.String("request", w.Header()[headerRequest][0])}
 		if wait > 0 {
 			list = append(list, slog.Duration("wait", wait))
 		}

@@ -18,7 +18,9 @@ import (
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // secured is the API over a store on a file, with an Authority and two apps: acme, whose names are acme-* and ses.acme,
@@ -151,25 +153,25 @@ func (l *logText) String() string {
 
 // documents are those of a store that can be away.
 type documents struct {
-	queue.Documents
+	document.Documents
 	away atomic.Bool
 }
 
-func (d *documents) DocumentsSince(ctx context.Context, after int64, limit int) (queue.DocumentsPage, error) {
+func (d *documents) DocumentsSince(ctx context.Context, after int64, limit int) (document.Page, error) {
 	if d.away.Load() {
-		return queue.DocumentsPage{}, queue.ErrUnavailable
+		return document.Page{}, queue.ErrUnavailable
 	}
 	return d.Documents.DocumentsSince(ctx, after, limit)
 }
 
 // entries are those of the audit log, by partition and number.
-func (s *secured) entries() (all []queue.AuditEntry) {
+func (s *secured) entries() (all []audit.Entry) {
 	s.t.Helper()
 	for n := range s.store.Partitions() {
 		for from := int64(0); ; {
 			page, err := s.store.Audit(
 				s.t.Context(),
-				queue.AuditRequest{Partition: n, From: from, Limit: queue.MaxAudit},
+				audit.Request{Partition: n, From: from, Limit: audit.MaxPage},
 			)
 			if err != nil {
 				s.t.Fatal(err)
@@ -182,7 +184,7 @@ func (s *secured) entries() (all []queue.AuditEntry) {
 				all = append(all, e)
 				from = e.Number + 1
 			}
-			if len(page.Records) < queue.MaxAudit {
+			if len(page.Records) < audit.MaxPage {
 				break
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -76,11 +77,11 @@ func (h *handler) allowedRule(ctx context.Context, name string) error {
 	if app == nil || app.Limits.Rules == 0 {
 		return nil
 	}
-	if _, err := h.engine.Rule(ctx, name); !errors.Is(err, queue.ErrUnknownRule) {
+	if _, err := h.engine.Rule(ctx, name); !errors.Is(err, rules.ErrUnknown) {
 		return err
 	}
 	var now auth.Usage
-	err := eachOf(ctx, spansOf(app.Prefixes), h.engine.ListRules, ruleName, func(*queue.RuleInfo) { now.Rules++ })
+	err := eachOf(ctx, spansOf(app.Prefixes), h.engine.ListRules, ruleName, func(*rules.Info) { now.Rules++ })
 	if err != nil {
 		return err
 	}

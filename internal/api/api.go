@@ -14,6 +14,7 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Options are the settings of the API. Zero fields mean what is said beside them.
@@ -24,7 +25,7 @@ type Options struct {
 	Prefix string
 	// Rule tells a rule as the engine goes by it when it is asked, and its revision; one that remembers rules, say. Nil
 	// asks the engine each time.
-	Rule func(ctx context.Context, name string) (rule queue.Rule, revision int64, err error)
+	Rule func(ctx context.Context, name string) (rule rules.Rule, revision int64, err error)
 	// EgressAllow is where targets may be besides at public addresses, to be told with the store.
 	EgressAllow []string
 	// Overflow says that the engine puts jobs that may wait on an overflow. Without one,
@@ -140,7 +141,7 @@ func (a *API) Close() { a.refusals.stop() }
 func New(engine queue.Engine, o Options) *API {
 	o.normalize()
 	if o.Rule == nil {
-		o.Rule = func(ctx context.Context, name string) (queue.Rule, int64, error) {
+		o.Rule = func(ctx context.Context, name string) (rules.Rule, int64, error) {
 			info, err := engine.Rule(ctx, name)
 			return info.Rule, info.Revision, err
 		}

@@ -9,6 +9,8 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // unknownDocuments are what is answered of a document that is not there, by its kind.
@@ -21,19 +23,19 @@ var unknownDocuments = map[string]struct {
 	auth.KindSubject: {ReasonUnknownSubject, "PUT /v1/subjects/{subject}"},
 }
 
-func unknownDocument(e *queue.NoDocument) *Problem {
+func unknownDocument(e *document.Missing) *Problem {
 	row, ok := unknownDocuments[e.Kind]
 	if !ok {
 		return &Problem{Reason: ReasonNotFound, Detail: e.Error()}
 	}
 	return &Problem{
 		Reason: row.reason,
-		Detail: "there is no " + e.Kind + " " + queue.Shorten(e.Name, 80) + "; " + row.makes + " makes one",
+		Detail: "there is no " + e.Kind + " " + clip.Quote(e.Name, 80) + "; " + row.makes + " makes one",
 	}
 }
 
 // maxAccessBody is the limit of a body that describes an app, a token or a subject.
-const maxAccessBody = queue.MaxDocumentBytes
+const maxAccessBody = document.MaxBytes
 
 // managed serves what manages who may do what, where there is somebody who keeps that.
 func managed(
@@ -176,7 +178,7 @@ func (h *handler) didAccess(r *http.Request, kind, name string, what changekind.
 func (h *handler) expectedAccess(r *http.Request, present func() (int64, error)) (int64, *Problem) {
 	return expected(r, func() (int64, *Problem) {
 		revision, err := present()
-		if errors.Is(err, queue.ErrUnknownDocument) {
+		if errors.Is(err, document.ErrUnknown) {
 			return 0, &Problem{Reason: ReasonRevision, Detail: "there is none of this name"}
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 const (
@@ -76,8 +78,8 @@ func (h *handler) listAudit(w http.ResponseWriter, r *http.Request) {
 // audited is an entry that was read.
 type audited struct {
 	partition int
-	entry     queue.AuditEntry
-	record    queue.AuditRecord
+	entry     audit.Entry
+	record    audit.Record
 }
 
 // cost is what an entry takes that was read, about.
@@ -152,7 +154,7 @@ func (h *handler) readAudit(
 	if p != nil {
 		return p, nil
 	}
-	page, err := h.engine.Audit(ctx, queue.AuditRequest{
+	page, err := h.engine.Audit(ctx, audit.Request{
 		Partition: n, From: max(0, ask.at[n]), Back: !ask.oldest, Limit: limit,
 	})
 	if err != nil {
@@ -165,7 +167,7 @@ func (h *handler) readAudit(
 	run.entries = make([]audited, len(page.Records))
 	for i := range page.Records {
 		e := audited{partition: n, record: page.Records[i]}
-		if e.entry, err = e.record.Entry(); err != nil {
+		if e.entry, err = auditEntry(&e.record); err != nil {
 			return nil, err
 		}
 		*held += e.cost()
@@ -180,6 +182,15 @@ func (h *handler) readAudit(
 		ask.at[n] = run.entries[0].entry.Number
 	}
 	return nil, nil
+}
+
+// auditEntry reads the text of a record.
+func auditEntry(r *audit.Record) (audit.Entry, error) {
+	e, err := r.Entry()
+	if err != nil {
+		err = fmt.Errorf("%w: %w", queue.ErrCorrupt, err)
+	}
+	return e, err
 }
 
 // auditView is what of the audit log somebody may see.

@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 // auditPlace is where a page of the audit log ends for somebody who does not see all of it. It says nothing of how many
@@ -84,7 +84,7 @@ func (h *handler) seekAudit(ctx context.Context, ask *auditQuery) error {
 // firstAudited is the number of the first entry of a partition at an instant or later, one more than there are if there
 // is none. oldest is the number of the oldest that is kept.
 func (h *handler) firstAudited(ctx context.Context, partition int, at int64) (first, oldest int64, err error) {
-	ask := queue.AuditRequest{Partition: partition, Back: true, Limit: 1}
+	ask := audit.Request{Partition: partition, Back: true, Limit: 1}
 	page, err := h.engine.Audit(ctx, ask)
 	if err != nil {
 		return 0, 0, err
@@ -100,7 +100,7 @@ func (h *handler) firstAudited(ctx context.Context, partition int, at int64) (fi
 			low = ask.From + 1
 			continue
 		}
-		e, err := page.Records[0].Entry()
+		e, err := auditEntry(&page.Records[0])
 		if err != nil {
 			return 0, 0, err
 		}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 // auditQuery chooses entries of the audit log.
@@ -48,8 +48,8 @@ func auditRequest(r *http.Request, partitions int, all bool) (ask auditQuery, p 
 	}
 	if s := q.Get("limit"); s != "" {
 		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > queue.MaxAudit {
-			return ask, badField("limit", shorten(s)+" must be a whole number from 1 to "+strconv.Itoa(queue.MaxAudit))
+		if err != nil || n < 1 || n > audit.MaxPage {
+			return ask, badField("limit", shorten(s)+" must be a whole number from 1 to "+strconv.Itoa(audit.MaxPage))
 		}
 		ask.limit = n
 	}
@@ -67,7 +67,7 @@ func auditRequest(r *http.Request, partitions int, all bool) (ask auditQuery, p 
 }
 
 // wants reports whether an entry is asked for.
-func (q *auditQuery) wants(e *queue.AuditEntry) bool {
+func (q *auditQuery) wants(e *audit.Entry) bool {
 	for _, is := range []struct{ asked, value string }{
 		{q.app, e.Actor.App},
 		{q.actor, e.Actor.Name},

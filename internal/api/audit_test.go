@@ -2,12 +2,15 @@ package api_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +20,8 @@ import (
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/boltq"
 	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/redisq"
 )
@@ -30,9 +35,9 @@ func TestAuditPages(t *testing.T) {
 		if i%2 == 1 {
 			name, app = "beta-mail", "beta"
 		}
-		err := s.store.Record(t.Context(), queue.AuditEntry{
+		err := s.store.Record(t.Context(), audit.Entry{
 			Of: "queue", Name: name, What: changekind.Paused, Detail: fmt.Sprint(i),
-			Actor: queue.Actor{Name: "token:x", App: app, Token: "x", Address: "10.0.0.1"},
+			Actor: audit.Actor{Name: "token:x", App: app, Token: "x", Address: "10.0.0.1"},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +68,7 @@ func TestAuditPages(t *testing.T) {
 		t.Errorf("from the oldest %v, from the newest %v", oldest, newest)
 	}
 	text := first["text"].(string)
-	if first["digest"] != string(queue.DigestOf([]byte(text))) {
+	if first["digest"] != string(audit.DigestOf([]byte(text))) {
 		t.Errorf("the digest of %s is not %s", text, first["digest"])
 	}
 	acme := s.with("acme", auth.Admin)
@@ -112,8 +117,8 @@ func TestAuditOfPredecessors(t *testing.T) {
 		return all
 	}
 	record := func(app, of, name, detail string) {
-		err := s.store.Record(t.Context(), queue.AuditEntry{
-			Of: of, Name: name, What: changekind.Paused, Detail: detail, Actor: queue.Actor{Name: "x", App: app},
+		err := s.store.Record(t.Context(), audit.Entry{
+			Of: of, Name: name, What: changekind.Paused, Detail: detail, Actor: audit.Actor{Name: "x", App: app},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -143,9 +148,9 @@ func TestAuditOfPredecessors(t *testing.T) {
 // What an app's admin is told has no counts or digests of what others do, and where a page ends is the same however
 // much they did. He reads the same from either end, page by page.
 func TestAuditTellsNoForeignCounts(t *testing.T) {
-	e, err := redisq.Open(
-		t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{Init: true, Partitions: 4},
-	)
+	e, err := redisq.Open(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{
+		Init: true, Partitions: 4, Patience: redistest.Patience,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,9 +205,9 @@ func TestAuditTellsNoForeignCounts(t *testing.T) {
 
 // The entries of several partitions are one log, in which each stands after what came before it.
 func TestAuditOfPartitions(t *testing.T) {
-	e, err := redisq.Open(
-		t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{Init: true, Partitions: 4},
-	)
+	e, err := redisq.Open(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{
+		Init: true, Partitions: 4, Patience: redistest.Patience,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,5 +265,47 @@ func TestAuditIsChargedAhead(t *testing.T) {
 	s.by(s.operator, "GET", "/v1/audit", "").want(t, 200)
 	if n := memory.Used(); n != 0 {
 		t.Errorf("%d are charged at the end", n)
+	}
+}
+
+// unreadable is a store whose audit log cannot be read, once it is broken.
+type unreadable struct {
+	queue.Engine
+	broken atomic.Bool
+}
+
+func (u *unreadable) Audit(ctx context.Context, r audit.Request) (audit.Page, error) {
+	page, err := u.Engine.Audit(ctx, r)
+	for i := range page.Records {
+		if u.broken.Load() {
+			page.Records[i].Text = []byte("{")
+		}
+	}
+	return page, err
+}
+
+// An entry that is not what Penstock wrote is told as such, when it is listed and when a place is looked for.
+func TestAuditThatCannotBeRead(t *testing.T) {
+	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	u := &unreadable{Engine: e}
+	s := secureOver(t, u, api.Options{})
+	acme := s.with("acme", auth.Admin)
+	for i := range 3 {
+		s.put("/v1/queues/acme-mail", fmt.Sprintf(`{"rate":"%d/s"}`, i+1))
+	}
+	place := s.by(acme, "GET", "/v1/audit?limit=1", "").body["next"].(string)
+	u.broken.Store(true)
+	for _, a := range []*answer{
+		s.by(s.operator, "GET", "/v1/audit", ""),
+		s.by(acme, "GET", "/v1/audit?limit=1&after="+place, ""),
+	} {
+		a.want(t, 500, "reason", "internal")
+		if detail := a.body["detail"].(string); !strings.Contains(detail, "not Penstock's") {
+			t.Error(detail)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // asks counts what a store is asked about queues, rules and jobs.
@@ -34,12 +35,12 @@ func (a *asks) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, 
 	return a.Engine.Append(ctx, jobs)
 }
 
-func (a *asks) Rule(ctx context.Context, name string) (queue.RuleInfo, error) {
+func (a *asks) Rule(ctx context.Context, name string) (rules.Info, error) {
 	a.n.Add(1)
 	return a.Engine.Rule(ctx, name)
 }
 
-func (a *asks) Take(ctx context.Context, name string, takes []queue.Take) ([]queue.Taken, error) {
+func (a *asks) Take(ctx context.Context, name string, takes []rules.Take) ([]rules.Taken, error) {
 	a.n.Add(1)
 	return a.Engine.Take(ctx, name, takes)
 }

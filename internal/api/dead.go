@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // listDeadQueues answers with the names that have dead jobs, those of deleted queues among
@@ -21,7 +22,7 @@ func (h *handler) listDeadQueues(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if only != "" {
-		if err := queue.ValidateName(only); err != nil {
+		if err := names.Validate(only); err != nil {
 			badField("queue", shorten(only)+" is not a queue name").write(w)
 			return
 		}
@@ -50,7 +51,7 @@ func (h *handler) listDeadQueues(w http.ResponseWriter, r *http.Request) {
 // replayJob puts one dead job back into its queue.
 func (h *handler) replayJob(w http.ResponseWriter, r *http.Request) {
 	name, id := r.PathValue("queue"), r.PathValue("id")
-	if err := queue.ValidateID(id); err != nil {
+	if err := names.ValidateID(id); err != nil {
 		refused(err).write(w)
 		return
 	}
@@ -85,7 +86,7 @@ func (h *handler) replayJob(w http.ResponseWriter, r *http.Request) {
 // deleteJob drops a dead job for good.
 func (h *handler) deleteJob(w http.ResponseWriter, r *http.Request) {
 	name, id := r.PathValue("queue"), r.PathValue("id")
-	if err := queue.ValidateID(id); err != nil {
+	if err := names.ValidateID(id); err != nil {
 		refused(err).write(w)
 		return
 	}

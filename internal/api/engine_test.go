@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 // engine is the least that answers like one: a map of queues that only fill up.
@@ -207,7 +208,7 @@ func (e *engine) Pause(ctx context.Context, name string, p queue.Pause) error {
 		return err
 	}
 	p.Since = epoch
-	actor, _ := queue.ActorOf(ctx)
+	actor, _ := audit.ActorOf(ctx)
 	p.By, p.Note = actor.Name, actor.Note
 	return e.setPaused(name, p)
 }
@@ -269,7 +270,7 @@ func (e *engine) Cancel(_ context.Context, name, id string) (queue.State, error)
 	return queue.Cancelled, nil
 }
 
-func (e *engine) Record(context.Context, queue.AuditEntry) error { return nil }
+func (e *engine) Record(context.Context, audit.Entry) error { return nil }
 
 func (e *engine) Check(context.Context) error {
 	e.mu.Lock()

@@ -3,7 +3,7 @@ package api
 import (
 	"log/slog"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 // Operations lists what is served, as operationId METHOD /path.
@@ -31,11 +31,11 @@ func EachOperation() []Operation {
 }
 
 // Refusals returns what notes a refusal, and what an API does with them when it is closed.
-func Refusals(store queue.AuditLog) (add func(who, operation, reason string), stop func()) {
+func Refusals(store audit.Log) (add func(who, operation, reason string), stop func()) {
 	r := &refusals{store: store, logger: slog.New(slog.DiscardHandler)}
 	return func(who, operation, reason string) {
-		r.add(refusalKey{who, operation, reason}, func() queue.AuditEntry {
-			return queue.AuditEntry{Actor: queue.Actor{Address: who, Operation: operation}, Refused: reason}
+		r.add(refusalKey{who, operation, reason}, func() audit.Entry {
+			return audit.Entry{Actor: audit.Actor{Address: who, Operation: operation}, Refused: reason}
 		})
 	}, r.stop
 }

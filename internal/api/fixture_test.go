@@ -26,15 +26,21 @@ type fixture struct {
 
 func serve(t *testing.T, o api.Options) *fixture {
 	t.Helper()
+	f := unserved(t)
+	f.serveOver(f.engine, o)
+	return f
+}
+
+// unserved is a fixture without a server.
+func unserved(t *testing.T) *fixture {
+	t.Helper()
 	e := newEngine()
 	spec := queue.Spec{Name: "email", Rate: leaky.PerSecond(14)}
 	spec.Normalize()
 	if _, err := e.Put(context.Background(), spec, 0); err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, engine: e}
-	f.serveOver(e, o)
-	return f
+	return &fixture{t: t, engine: e}
 }
 
 // takenBy is an engine whose jobs somebody else takes in.

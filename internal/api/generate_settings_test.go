@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // withSettings writes what the table of settings says into the schemas of a queue. What the table does not know of a
@@ -94,7 +95,7 @@ func describe(t *testing.T, schema *object, s *queue.Setting) {
 		schema.set("exclusiveMinimum", json.Number(s.Min))
 		schema.set("exclusiveMaximum", json.Number(s.Max))
 	}
-	if most, err := queue.ParseBytes(s.Max); s.Type == "size" && err == nil {
+	if most, err := unit.ParseBytes(s.Max); s.Type == "size" && err == nil {
 		schema.set("maximum", int64(most))
 	}
 	if s.Values != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/quote"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/status"
 )
 
@@ -23,19 +24,19 @@ var update = flag.Bool("update", false, "write openapi.json again, as the tables
 // and in reasons.go.
 func TestOpenAPIFollowsTheTables(t *testing.T) {
 	doc := string(openAPIDocument)
-	doc = withList(doc, names(reasons, func(r Reason) string { return r.Code }), "Reason", "enum")
+	doc = withList(doc, list(reasons, func(r Reason) string { return r.Code }), "Reason", "enum")
 	doc = withList(doc, stateNames(), "State", "enum")
 	doc = withList(
-		doc, names(status.Codes(), func(c status.Code) string { return string(c) }), "QueueStatus", "code", "enum",
+		doc, list(status.Codes(), func(c status.Code) string { return string(c) }), "QueueStatus", "code", "enum",
 	)
 	doc = withList(
-		doc, names(changekind.Kinds, func(k changekind.Kind) string { return string(k) }), "ChangeKind", "enum",
+		doc, list(changekind.Kinds, func(k changekind.Kind) string { return string(k) }), "ChangeKind", "enum",
 	)
 
 	doc = withList(
-		doc, names(queue.Algorithms(), func(a leaky.Algorithm) string { return string(a) }), "RuleSpec", "algorithm", "enum",
+		doc, list(rules.Algorithms(), func(a leaky.Algorithm) string { return string(a) }), "RuleSpec", "algorithm", "enum",
 	)
-	doc = withList(doc, names(quote.Doubts(), func(d quote.Doubt) string { return string(d) }), "Departure", "why", "enum")
+	doc = withList(doc, list(quote.Doubts(), func(d quote.Doubt) string { return string(d) }), "Departure", "why", "enum")
 
 	kinds, means := eventKinds()
 	doc = withList(doc, kinds, "EventKind", "enum")
@@ -43,7 +44,7 @@ func TestOpenAPIFollowsTheTables(t *testing.T) {
 	end := at + strings.Index(doc[at:], "\n")
 	doc = doc[:at] + strconv.Quote(described("The name of an event.", kinds, means)) + "," + doc[end:]
 
-	counters := names(queue.CounterTable, func(c queue.Counter) string { return c.Name })
+	counters := list(queue.CounterTable, func(c queue.Counter) string { return c.Name })
 	held := []string{"waiting", "scheduled", "leased", "held", "deferred", "dead", "lanes"}
 	doc = withList(doc, append(append(held, counters...), "outflow", "errors"), "Stats", "required")
 	var properties strings.Builder
@@ -84,7 +85,7 @@ func stateNames() (all []string) {
 	return all
 }
 
-func names[T any](rows []T, name func(T) string) []string {
+func list[T any](rows []T, name func(T) string) []string {
 	all := make([]string, len(rows))
 	for n := range rows {
 		all[n] = name(rows[n])

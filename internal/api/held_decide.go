@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // decisions are what can become of held jobs.
@@ -74,7 +75,7 @@ func (h *handler) decideJob(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	if err := queue.ValidateID(id); err != nil {
+	if err := names.ValidateID(id); err != nil {
 		refused(err).write(w)
 		return
 	}

@@ -43,38 +43,19 @@ type victim struct {
 	job    string
 }
 
-// attacked starts one whose limits are short, for tests that have to wait for them.
-func attacked(t *testing.T, hosts ...string) *victim {
-	t.Helper()
-	return attackedWithin(t, 400*time.Millisecond, hosts...)
-}
+// patient is a limit that no request here meets.
+const patient = time.Minute
 
-// attackedWithin starts one that waits so long for a header, and for the next job of a stream.
-func attackedWithin(t *testing.T, wait time.Duration, hosts ...string) *victim {
+// attacked starts one that has patience.
+func attacked(t *testing.T, hosts ...string) *victim {
 	t.Helper()
 	engine, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := app.NewIngress(engine, app.IngressOptions{
-		Listen: ops.Listen{Addr: "127.0.0.1:0", Hosts: hosts},
-		Server: ops.ServerOptions{
-			HeaderTimeout: wait, ReadTimeout: 2 * wait, Grace: time.Second,
-		},
-		API: api.Options{BodyTimeout: wait},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := in.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() { stop(); running.Wait(); _ = engine.Close() })
-	x := &victim{t: t, addr: in.Addr().String(), engine: engine, job: "kept"}
+	t.Cleanup(func() { _ = engine.Close() })
+	x := &victim{t: t, engine: engine, job: "kept"}
+	x.listen(patient, hosts...)
 	for _, raw := range []string{
 		putTo("/v1/queues/victim", `{"rate":"1/h"}`), putTo(
 			"/v1/rules/victim.limit", `{"algorithm":"fixed_window","limit":5,"period":"1h"}`,
@@ -88,6 +69,31 @@ func attackedWithin(t *testing.T, wait time.Duration, hosts ...string) *victim {
 		}
 	}
 	return x
+}
+
+// listen puts an ingress before the engine, in the place of the one that was asked until now. It waits so long for a
+// header, and for the next job of a stream.
+func (x *victim) listen(wait time.Duration, hosts ...string) {
+	x.t.Helper()
+	in, err := app.NewIngress(x.engine, app.IngressOptions{
+		Listen: ops.Listen{Addr: "127.0.0.1:0", Hosts: hosts},
+		Server: ops.ServerOptions{
+			HeaderTimeout: wait, ReadTimeout: 2 * wait, Grace: time.Second,
+		},
+		API: api.Options{BodyTimeout: wait},
+	})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := in.Run(ctx); err != nil {
+			x.t.Error(err)
+		}
+	})
+	x.t.Cleanup(func() { stop(); running.Wait() })
+	x.addr = in.Addr().String()
 }
 
 func (x *victim) dial() (net.Conn, *bufio.Reader) {

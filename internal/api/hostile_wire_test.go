@@ -208,9 +208,11 @@ func TestHostileSizes(t *testing.T) {
 	x.slow()
 }
 
-// slow are clients that would wear a server down by waiting. Its limits are some hundred milliseconds here.
+// slow are clients that would wear a server down by waiting. Its limits are some seconds here, so that a busy machine
+// reads what does come; all wait at the same time.
 func (x *victim) slow() {
-	const v = "/v1/queues/victim"
+	const v, limit = "/v1/queues/victim", 3 * time.Second
+	x.listen(limit)
 	for name, c := range map[string]struct {
 		raw    string
 		status int
@@ -236,6 +238,7 @@ func (x *victim) slow() {
 		},
 	} {
 		x.t.Run("slow: "+name, func(t *testing.T) {
+			t.Parallel()
 			conn, in := x.dial()
 			defer conn.Close()
 			_, _ = io.WriteString(conn, c.raw)

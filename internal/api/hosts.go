@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 // maxNameBytes is the longest name that DNS has.
@@ -33,7 +33,7 @@ func plainName(name string) string { return strings.ToLower(strings.TrimSuffix(n
 
 // ValidateHost checks a name of --host.
 func ValidateHost(name string) error {
-	bad := func(why string) error { return fmt.Errorf("--host %q: %s", queue.Shorten(name, 80), why) }
+	bad := func(why string) error { return fmt.Errorf("--host %q: %s", clip.Quote(name, 80), why) }
 	plain := plainName(name)
 	switch {
 	case plain == "":

@@ -7,6 +7,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 // contentType saves the common ones from being made anew for every job.
@@ -138,7 +139,7 @@ func (e *envelope) overflow(job *queue.Job) *Problem {
 	default:
 		return badField(
 			"overflow",
-			"is "+queue.Shorten(string(s), maxShown)+", must be reject or defer, or be left out for what the queue says",
+			"is "+clip.Quote(string(s), maxShown)+", must be reject or defer, or be left out for what the queue says",
 		)
 	}
 	return nil

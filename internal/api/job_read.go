@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jsondepth"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // MaxEnvelopeBytes has room for the largest payload in base64 and all else.
@@ -193,7 +194,7 @@ func (e *envelope) value(field int, job *queue.Job) *Problem {
 		if p != nil {
 			return p
 		}
-		if err := queue.ValidateID(view(s)); err != nil {
+		if err := names.ValidateID(view(s)); err != nil {
 			return refused(err)
 		}
 		job.ID = string(s)

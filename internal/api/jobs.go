@@ -5,11 +5,12 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 func (h *handler) getJob(w http.ResponseWriter, r *http.Request) {
 	name, id := r.PathValue("queue"), r.PathValue("id")
-	if err := queue.ValidateID(id); err != nil {
+	if err := names.ValidateID(id); err != nil {
 		refused(err).write(w)
 		return
 	}
@@ -28,7 +29,7 @@ func (h *handler) getJob(w http.ResponseWriter, r *http.Request) {
 // cancelJob takes a job back that has not left. It may be repeated.
 func (h *handler) cancelJob(w http.ResponseWriter, r *http.Request) {
 	name, id := r.PathValue("queue"), r.PathValue("id")
-	if err := queue.ValidateID(id); err != nil {
+	if err := names.ValidateID(id); err != nil {
 		refused(err).write(w)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // scratch is what one request for a single job needs. It goes back to the pool
@@ -114,7 +115,7 @@ func identify(r *http.Request, job *queue.Job) *Problem {
 	if key == "" {
 		return &Problem{
 			Reason: ReasonInvalidRequest, Field: "Idempotency-Key",
-			Detail: "the header Idempotency-Key is empty; give the job's id in it, 1 to " + strconv.Itoa(queue.MaxIDBytes) +
+			Detail: "the header Idempotency-Key is empty; give the job's id in it, 1 to " + strconv.Itoa(names.MaxIDBytes) +
 				" visible ASCII characters, or leave the header out and an id is made",
 		}
 	}
@@ -125,7 +126,7 @@ func identify(r *http.Request, job *queue.Job) *Problem {
 				"; they are two names for one thing, give one of them",
 		}
 	}
-	if err := queue.ValidateID(key); err != nil {
+	if err := names.ValidateID(key); err != nil {
 		p := refused(err)
 		p.Field = "Idempotency-Key"
 		return p

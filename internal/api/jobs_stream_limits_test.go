@@ -85,30 +85,6 @@ func TestStreamConstantMemory(t *testing.T) {
 	}
 }
 
-// A line that takes too long ends the stream, whether bytes drip in or not; what
-// was whole before it stands.
-func TestStreamSlowLine(t *testing.T) {
-	f := serve(t, api.Options{BodyTimeout: 300 * time.Millisecond})
-	feed, answers, _ := f.open(jobs)
-	say(t, feed, `{"payload":1,"id":"a"}`+"\n")
-	wantLine(t, line(t, answers), "status", 202)
-	dripped := make(chan struct{})
-	go func() {
-		var err error
-		for err == nil {
-			_, err = io.WriteString(feed, " ")
-			time.Sleep(10 * time.Millisecond) // the pace of the drip, nothing is waited for
-		}
-		close(dripped)
-	}()
-	wantLine(t, line(t, answers), "line", 2, "status", 408, "reason", "body_timeout")
-	if rest, _ := io.ReadAll(answers); len(rest) > 0 {
-		t.Errorf("after the end: %q", rest)
-	}
-	_ = feed.Close()
-	<-dripped // it ends, because nothing can be sent any more
-}
-
 func TestStreamCutShort(t *testing.T) {
 	f := serve(t, api.Options{})
 	feed, answers, _ := f.open(jobs)

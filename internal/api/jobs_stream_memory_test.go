@@ -8,53 +8,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/ops"
 )
-
-// What is no job keeps no stream open: blank lines, and lines that are refused.
-func TestStreamWithoutJobs(t *testing.T) {
-	for name, line1 := range map[string]string{"blank": "\n", "refused": "{}\n"} {
-		f := serve(t, api.Options{BodyTimeout: 300 * time.Millisecond})
-		feed, answers, _ := f.open(jobs)
-		say(t, feed, `{"payload":1,"id":"a"}`+"\n")
-		wantLine(t, line(t, answers), "status", 202)
-		fed := make(chan struct{})
-		go func() {
-			defer close(fed)
-			for until := time.Now().Add(5 * time.Second); time.Now().Before(until); {
-				if _, err := io.WriteString(feed, line1); err != nil {
-					return
-				}
-				time.Sleep(10 * time.Millisecond) // the pace of the lines, nothing is waited for
-			}
-			_ = feed.Close()
-		}()
-		all, _ := io.ReadAll(answers)
-		if !strings.Contains(string(all), `"body_timeout"`) {
-			t.Errorf("%s lines keep a stream open for 5 s, with a timeout of 300 ms", name)
-		}
-		_ = feed.Close()
-		<-fed
-	}
-}
-
-// Jobs do, for as long as they come.
-func TestStreamOfSlowJobs(t *testing.T) {
-	f := serve(t, api.Options{BodyTimeout: 500 * time.Millisecond})
-	feed, answers, _ := f.open(jobs)
-	for i := range 4 {
-		say(t, feed, fmt.Sprintf(`{"payload":1,"id":"%d"}`+"\n", i))
-		wantLine(t, line(t, answers), "status", 202)
-		time.Sleep(250 * time.Millisecond) // the pace of the jobs
-	}
-	_ = feed.Close()
-	if rest, err := io.ReadAll(answers); err != nil || len(rest) > 0 {
-		t.Errorf("after the last answer: %q, %v", rest, err)
-	}
-}
 
 // Lines are charged while they are held. One for which there is no memory is refused by itself, what a batch has no
 // memory for goes into the next, and all is given back.

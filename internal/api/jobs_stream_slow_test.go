@@ -1,12 +1,16 @@
 package api_test
 
 import (
+	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/penstock/penstock/internal/api"
@@ -20,47 +24,125 @@ type deadlined struct {
 
 func (d deadlined) SetReadDeadline(t time.Time) error { return d.in.SetReadDeadline(t) }
 
-// What is no job keeps no stream open, however slowly its answers are read.
-func TestStreamWithoutJobsSlowlyRead(t *testing.T) {
-	f := serve(t, api.Options{})
-	handler := held(t, api.New(f.engine, api.Options{BodyTimeout: 300 * time.Millisecond, AnswerTimeout: time.Minute}))
+// openUnserved starts a stream without a network, so that its timeouts pass in a bubble's time.
+func (f *fixture) openUnserved(o api.Options) (feed net.Conn, answers io.ReadCloser) {
+	f.t.Helper()
+	handler := held(f.t, api.New(f.engine, o))
 	in, feed := net.Pipe()
 	answers, out := io.Pipe()
 	req := httptest.NewRequest(http.MethodPost, jobs, in)
 	req.Header.Set("Content-Type", "application/x-ndjson")
-	ended := make(chan struct{})
 	go func() {
-		defer close(ended)
 		handler.ServeHTTP(deadlined{duplex{httptest.NewRecorder(), out}, in}, req)
 		_, _ = in.Close(), out.Close()
 	}()
-	go func() {
-		chunk := bytes.Repeat([]byte("{}\n"), 1000)
-		for {
-			if _, err := feed.Write(chunk); err != nil {
-				return
+	f.t.Cleanup(func() { _, _ = feed.Close(), answers.Close() })
+	return feed, answers
+}
+
+// What is no job keeps no stream open: blank lines, and lines that are refused.
+func TestStreamWithoutJobs(t *testing.T) {
+	for name, line1 := range map[string]string{"blank": "\n", "refused": "{}\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			const timeout = 300 * time.Millisecond
+			feed, out := unserved(t).openUnserved(api.Options{BodyTimeout: timeout})
+			answers := bufio.NewReader(out)
+			say(t, feed, `{"payload":1,"id":"a"}`+"\n")
+			wantLine(t, line(t, answers), "status", 202)
+			begun := time.Now()
+			fed := make(chan struct{})
+			go func() {
+				var err error
+				for err == nil {
+					_, err = io.WriteString(feed, line1)
+					time.Sleep(10 * time.Millisecond)
+				}
+				close(fed)
+			}()
+			all, _ := io.ReadAll(answers)
+			if took := time.Since(begun); took != timeout || !strings.Contains(string(all), `"body_timeout"`) {
+				t.Errorf("%s lines keep a stream open for %v, with a timeout of %v: %s", name, took, timeout, all)
+			}
+			<-fed
+		})
+	}
+}
+
+// Jobs do, for as long as they come.
+func TestStreamOfSlowJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		feed, out := unserved(t).openUnserved(api.Options{BodyTimeout: 500 * time.Millisecond})
+		answers := bufio.NewReader(out)
+		for i := range 4 {
+			say(t, feed, fmt.Sprintf(`{"payload":1,"id":"%d"}`+"\n", i))
+			wantLine(t, line(t, answers), "status", 202)
+			time.Sleep(499 * time.Millisecond)
+		}
+		_ = feed.Close()
+		if rest, err := io.ReadAll(answers); err != nil || len(rest) > 0 {
+			t.Errorf("after the last answer: %q, %v", rest, err)
+		}
+	})
+}
+
+// A line that takes too long ends the stream, whether bytes drip in or not; what
+// was whole before it stands.
+func TestStreamSlowLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 300 * time.Millisecond
+		feed, out := unserved(t).openUnserved(api.Options{BodyTimeout: timeout})
+		answers := bufio.NewReader(out)
+		say(t, feed, `{"payload":1,"id":"a"}`+"\n")
+		wantLine(t, line(t, answers), "status", 202)
+		begun := time.Now()
+		dripped := make(chan struct{})
+		go func() {
+			var err error
+			for err == nil {
+				_, err = io.WriteString(feed, " ")
+				time.Sleep(10 * time.Millisecond)
+			}
+			close(dripped)
+		}()
+		wantLine(t, line(t, answers), "line", 2, "status", 408, "reason", "body_timeout")
+		if took := time.Since(begun); took != timeout {
+			t.Errorf("it took %v, with a timeout of %v", took, timeout)
+		}
+		if rest, _ := io.ReadAll(answers); len(rest) > 0 {
+			t.Errorf("after the end: %q", rest)
+		}
+		<-dripped // it ends, because nothing can be sent any more
+	})
+}
+
+// What is no job keeps no stream open, however slowly its answers are read.
+func TestStreamWithoutJobsSlowlyRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout, most = 300 * time.Millisecond, 10 * time.Second
+		feed, answers := unserved(t).openUnserved(api.Options{BodyTimeout: timeout, AnswerTimeout: time.Minute})
+		go func() {
+			chunk := bytes.Repeat([]byte("{}\n"), 1000)
+			for {
+				if _, err := feed.Write(chunk); err != nil {
+					return
+				}
+			}
+		}()
+		var last []byte
+		piece := make([]byte, 8<<10)
+		for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			n, err := answers.Read(piece)
+			last = append(last, piece[:n]...)
+			last = last[max(0, len(last)-1000):]
+			if err != nil {
+				break
+			}
+			if time.Since(begun) > most {
+				t.Fatalf("a stream without jobs is open for %v, with a timeout of %v", most, timeout)
 			}
 		}
-	}()
-	var last []byte
-	piece := make([]byte, 8<<10)
-	for until := time.Now().Add(10 * time.Second); ; {
-		n, err := answers.Read(piece)
-		last = append(last, piece[:n]...)
-		last = last[max(0, len(last)-1000):]
-		if err != nil {
-			break
+		if !bytes.Contains(last, []byte(`"body_timeout"`)) {
+			t.Errorf("it ended with %s", last)
 		}
-		if time.Now().After(until) {
-			t.Error("a stream without jobs is open for 10 s, with a timeout of 300 ms")
-			_, _ = feed.Close(), answers.Close()
-			break
-		}
-		time.Sleep(10 * time.Millisecond) // the pace of the reader, nothing is waited for
-	}
-	<-ended
-	if !t.Failed() && !bytes.Contains(last, []byte(`"body_timeout"`)) {
-		t.Errorf("it ended with %s", last)
-	}
-	_ = feed.Close()
+	})
 }

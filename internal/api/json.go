@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // refusedJSON tells of JSON that does not fit a Go value.
@@ -21,7 +21,7 @@ func refusedJSON(err error) *Problem {
 	switch {
 	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &semantic):
 		return &Problem{Reason: ReasonUnknownField, Field: fieldPath(semantic.JSONPointer), Detail: "is not a field here"}
-	case errors.As(err, &semantic) && semantic.GoType == reflect.TypeFor[queue.Duration]():
+	case errors.As(err, &semantic) && semantic.GoType == reflect.TypeFor[unit.Duration]():
 		return &Problem{
 			Reason: ReasonInvalidField, Field: fieldPath(semantic.JSONPointer),
 			Detail: `must be a duration in quotes, such as "30s" or "250ms"`,

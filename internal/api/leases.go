@@ -1,14 +1,18 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/coalesce"
+	"github.com/penstock/penstock/queue/names"
 )
 
 const (
@@ -87,17 +91,17 @@ func (h *handler) readPull(r *http.Request) (pull.Request, *Problem) {
 	switch {
 	case ask.Max < 1 || ask.Max > queue.MaxReserve:
 		return ask, badField("max", "is "+strconv.Itoa(ask.Max)+", must be from 1 to "+strconv.Itoa(queue.MaxReserve))
-	case len(v.Worker) > maxWorkerBytes || v.Worker != "" && queue.ValidateID(v.Worker) != nil:
+	case len(v.Worker) > maxWorkerBytes || v.Worker != "" && names.ValidateID(v.Worker) != nil:
 		return ask, badField(
 			"worker",
-			queue.Shorten(v.Worker, maxShown)+" must be at most "+strconv.Itoa(maxWorkerBytes)+
+			clip.Quote(v.Worker, maxShown)+" must be at most "+strconv.Itoa(maxWorkerBytes)+
 				" visible ASCII characters; leave it out for none",
 		)
 	}
 	if p := checkWait(ask.Wait, 0); p != nil {
 		return ask, p
 	}
-	if err := queue.ValidateName(ask.Queue); err != nil {
+	if err := names.Validate(ask.Queue); err != nil {
 		return ask, unknownQueue(ask.Queue)
 	}
 	return ask, nil
@@ -140,25 +144,61 @@ func (h *handler) settleJobs(w http.ResponseWriter, r *http.Request) {
 	}
 	settled, err := h.engine.Settle(r.Context(), list)
 	answer := wire.Settled{Jobs: make([]wire.SettledJob, len(settled))}
-	stale := true
+	o := leaseOutcomes{h: h, name: name, none: true}
 	for i, s := range settled {
-		if s.Err != nil {
-			err = s.Err
+		v := wire.SettledJob{ID: v.Jobs[i].ID, Stale: s.Stale}
+		if !s.Stale && s.Err == nil {
+			v.State = &settled[i].State
 		}
-		answer.Jobs[i] = wire.SettledJob{ID: v.Jobs[i].ID, Stale: s.Stale}
-		if !s.Stale {
-			answer.Jobs[i].State = &settled[i].State
-			stale = false
-		}
+		v.LeaseFailed = o.add(s.Err, s.Stale)
+		answer.Jobs[i] = v
 	}
-	if err == nil && stale { // there may be no such queue
-		_, err = h.engine.Get(r.Context(), name)
-	}
-	if err != nil {
+	if err := o.asked(r.Context(), err); err != nil {
 		h.fail(w, err, name)
 		return
 	}
 	h.writeJSON(w, r, http.StatusOK, answer)
+}
+
+// leaseOutcomes is what became of the leases of one call.
+type leaseOutcomes struct {
+	h    *handler
+	name string
+	err  error // of the first that failed
+	// none, while each was lost; known, as soon as it is known what became of one.
+	none, known bool
+}
+
+// add counts the outcome of one lease, and says why it failed, if it did.
+func (o *leaseOutcomes) add(err error, lost bool) (failed wire.LeaseFailed) {
+	o.none = o.none && lost && err == nil
+	o.known = o.known || err == nil
+	if err == nil {
+		return failed
+	}
+	if o.err == nil {
+		o.err = err
+	}
+	p := refused(err)
+	o.h.logInternal(p, err, o.name)
+	return wire.LeaseFailed{
+		Status: p.Reason.Status, Reason: p.Reason.Code, Detail: p.Detail,
+		RetryAfterMS: ceilDiv(p.RetryAfter, time.Millisecond),
+	}
+}
+
+// asked is the error of the whole call: its own, or that of all its leases. Where all leases were lost, there may be
+// no such queue.
+func (o *leaseOutcomes) asked(ctx context.Context, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case !o.known:
+		return o.err
+	case o.none:
+		_, err = o.h.engine.Get(ctx, o.name)
+	}
+	return err
 }
 
 // readSettlement reads one, the ith, and which attempt it is about.
@@ -219,17 +259,18 @@ func (h *handler) extendJobs(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	left, err := h.engine.Extend(r.Context(), list)
-	answer := wire.Extended{Jobs: make([]wire.ExtendedJob, len(left))}
-	lost := true
-	for i, d := range left {
-		answer.Jobs[i] = wire.ExtendedJob{ID: v.Jobs[i].ID, ExpiresIn: max(0, d.Milliseconds())}
-		lost = lost && d <= 0
+	extended, err := h.engine.Extend(r.Context(), list)
+	answer := wire.Extended{Jobs: make([]wire.ExtendedJob, len(extended))}
+	o := leaseOutcomes{h: h, name: name, none: true}
+	for i := range extended {
+		e := &extended[i]
+		answer.Jobs[i] = wire.ExtendedJob{ID: v.Jobs[i].ID, LeaseFailed: o.add(e.Err, e.Left <= 0)}
+		if e.Err == nil {
+			left := max(0, e.Left.Milliseconds())
+			answer.Jobs[i].ExpiresIn = &left
+		}
 	}
-	if err == nil && lost {
-		_, err = h.engine.Get(r.Context(), name)
-	}
-	if err != nil {
+	if err := o.asked(r.Context(), err); err != nil {
 		h.fail(w, err, name)
 		return
 	}
@@ -260,7 +301,10 @@ func (h *handler) readLeases(r *http.Request, v any, count func() int) *Problem 
 
 func readLease(name string, i int, v *wire.Lease) (l queue.Lease, attempt int, p *Problem) {
 	at := leaseField(i)
-	if err := queue.ValidateID(v.ID); err != nil {
+	if v.ID == "" {
+		return l, 0, badField(at+"id", "is missing; give the id as it came with the job")
+	}
+	if err := names.ValidateID(v.ID); err != nil {
 		p = refused(err)
 		p.Field = at + "id"
 		return l, 0, p

@@ -284,6 +284,11 @@ func TestBadPulls(t *testing.T) {
 	f.do("POST", email+"/leases", `{"max":9223372036854775808}`).want(
 		t, 400, "field", "max", "detail", "is a number beyond 64 bits, must be a whole number",
 	)
+	for _, path := range []string{"settle", "extend"} { // no id is made here, as it is of a new job
+		f.do("POST", email+"/"+path, `{"jobs":[{}]}`).want(
+			t, 400, "field", "jobs.0.id", "detail", "is missing; give the id as it came with the job",
+		)
+	}
 	// also without a body: a web page may send that
 	f.do("POST", email+"/leases", "", "Content-Type", "text/plain").want(t, 415)
 	f.do("POST", email+"/settle", "{}", "Content-Type", "text/plain").want(t, 415)

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // problemBase is where the reasons are explained; the fragment is the reason.
@@ -35,7 +36,7 @@ type Problem struct {
 	Revision int64
 	// Ruled is what the rule said that refuses, of limit_reached, and of overflow_full if a rule would have the job put
 	// aside.
-	Ruled *queue.Ruled
+	Ruled *rules.Ruling
 	// NotAllowed is of a take that was refused: its body has "allowed": false, as other answers to takes have it.
 	NotAllowed bool
 	// Rule is one that cannot be asked, of rule_missing; Queues name some that ask it, of rule_in_use.

@@ -8,6 +8,7 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -138,7 +139,7 @@ func (h *handler) validTarget(ctx context.Context, spec *queue.Spec) error {
 	if err == nil {
 		err = allowedTarget(ctx, spec)
 	}
-	var field *queue.FieldError
+	var field *invalid.Error
 	switch {
 	case err == nil:
 		deliver.Complete(spec)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 const email = "/v1/queues/email"
@@ -177,7 +178,7 @@ func TestListQueues(t *testing.T) {
 func TestBadSpecs(t *testing.T) {
 	f := serve(t, api.Options{ValidateTarget: func(_ string, raw json.RawMessage) error {
 		if strings.Contains(string(raw), "gopher") {
-			return fmt.Errorf("deliver.http.url: %w", &queue.FieldError{
+			return fmt.Errorf("deliver.http.url: %w", &invalid.Error{
 				Field: "deliver.http.url", Reason: "must be http or https",
 			})
 		}

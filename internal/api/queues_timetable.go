@@ -9,6 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/quote"
 	"github.com/penstock/penstock/queue/status"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 const defaultTimetable = time.Minute
@@ -48,7 +49,7 @@ func readFor(r *http.Request) (time.Duration, *Problem) {
 	case len(q[field]) > 1:
 		return 0, &Problem{Reason: ReasonDuplicateField, Field: field, Detail: "is given twice"}
 	}
-	var span queue.Duration
+	var span unit.Duration
 	if err := span.UnmarshalText([]byte(q.Get(field))); err != nil {
 		return 0, badField(field, err.Error())
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // holdToRate puts the rule by which an app is held to the rate of its requests, or deletes it if there is no such rate.
@@ -17,7 +19,7 @@ func (h *handler) holdToRate(ctx context.Context, by *auth.Identity, app *auth.A
 			return err
 		}
 		now, err := h.o.Auth.App(ctx, by, app.Name)
-		if errors.Is(err, queue.ErrUnknownDocument) {
+		if errors.Is(err, document.ErrUnknown) {
 			now, err = auth.App{Name: app.Name}, nil
 		}
 		if err != nil || now.Limits.Rate == app.Limits.Rate {
@@ -40,7 +42,7 @@ func (h *handler) readyRate(ctx context.Context, app *auth.App) error {
 // keepToRate puts the rule of an app as the app says that was not changed after all, or deletes it if there is none.
 func (h *handler) keepToRate(ctx context.Context, name string) {
 	app, err := h.o.Auth.App(ctx, caller(ctx), name)
-	if errors.Is(err, queue.ErrUnknownDocument) {
+	if errors.Is(err, document.ErrUnknown) {
 		app, err = auth.App{Name: name}, nil
 	}
 	if err == nil {
@@ -55,15 +57,15 @@ func (h *handler) putRate(ctx context.Context, app *auth.App) error {
 	name := auth.RateRule(app.Name)
 	if app.Limits.Rate == leaky.Unlimited {
 		err := h.engine.DeleteRule(ctx, name, queue.AnyRevision)
-		if errors.Is(err, queue.ErrUnknownRule) {
+		if errors.Is(err, rules.ErrUnknown) {
 			return nil
 		}
 		return err
 	}
-	rule := queue.Rule{
+	rule := rules.Rule{
 		Name: name, Algorithm: leaky.AlgorithmMeter,
-		Bound: queue.Bound{Rate: app.Limits.Rate, Burst: rateBurst(app.Limits.Rate)},
-		Away:  queue.AwayShare,
+		Bound: rules.Bound{Rate: app.Limits.Rate, Burst: rateBurst(app.Limits.Rate)},
+		Away:  rules.AwayShare,
 	}
 	rule.Normalize()
 	if err := rule.Validate(); err != nil {
@@ -82,9 +84,9 @@ func (h *handler) withinRate(ctx context.Context, app *auth.App) *Problem {
 		return nil
 	}
 	name := auth.RateRule(app.Name)
-	taken, err := h.engine.Take(ctx, name, []queue.Take{{Op: queue.TakeNow}})
+	taken, err := h.engine.Take(ctx, name, []rules.Take{{Op: rules.TakeNow}})
 	switch {
-	case errors.Is(err, queue.ErrUnknownRule):
+	case errors.Is(err, rules.ErrUnknown):
 		return nil
 	case err == nil:
 		err = taken[0].Err
@@ -93,7 +95,7 @@ func (h *handler) withinRate(ctx context.Context, app *auth.App) *Problem {
 		return refusedTake(err, name)
 	}
 	if a := &taken[0]; !a.Allowed && !a.Shadow {
-		p := limitReached(&queue.Ruled{Rule: name, Away: a.Away, MaxKeys: a.MaxKeys, Decision: a.Decision}, "it")
+		p := limitReached(&rules.Ruling{Rule: name, Away: a.Away, MaxKeys: a.MaxKeys, Decision: a.Decision}, "it")
 		p.Detail = "the app " + app.Name + " makes more than " + app.Limits.Rate.String() +
 			" requests (limits.rate); retry_after_ms is when the next may come"
 		return p

@@ -9,6 +9,7 @@ import (
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // ruleless is an engine that may put no rules.
@@ -17,7 +18,7 @@ type ruleless struct {
 	away atomic.Bool
 }
 
-func (e *ruleless) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue.PutResult, error) {
+func (e *ruleless) PutRule(ctx context.Context, r rules.Rule, expect int64) (queue.PutResult, error) {
 	if e.away.Load() {
 		return queue.PutResult{}, queue.ErrUnavailable
 	}

@@ -6,7 +6,9 @@ import (
 	"sync"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -47,7 +49,7 @@ func (h *handler) logged(ctx context.Context) (_ context.Context, end func()) {
 
 // tell logs a deed. claimed_by is what the caller says of himself; actor is who he was proven to be.
 func (d *deed) tell(ctx context.Context, log *slog.Logger) {
-	actor, _ := queue.ActorOf(ctx)
+	actor, _ := audit.ActorOf(ctx)
 	args := []any{"what", d.what, string(d.of), d.name, "claimed_by", actor.Note}
 	if d.revision != 0 {
 		args = append(args, "revision", d.revision)
@@ -185,7 +187,7 @@ func count[T comparable](list []T, what T) (n int) {
 	return n
 }
 
-func (r *recorded) PutRule(ctx context.Context, rule queue.Rule, expect int64) (queue.PutResult, error) {
+func (r *recorded) PutRule(ctx context.Context, rule rules.Rule, expect int64) (queue.PutResult, error) {
 	done, err := r.Engine.PutRule(ctx, rule, expect)
 	return r.put(ctx, queue.OfRule, rule.Name, done, changekind.Changed, err)
 }
@@ -196,7 +198,7 @@ func (r *recorded) DeleteRule(ctx context.Context, name string, expect int64) er
 	return err
 }
 
-func (r *recorded) Take(ctx context.Context, name string, takes []queue.Take) ([]queue.Taken, error) {
+func (r *recorded) Take(ctx context.Context, name string, takes []rules.Take) ([]rules.Taken, error) {
 	taken, err := r.Engine.Take(ctx, name, takes)
 	entry, bad := ruleset.Audited(ctx, name, takes)
 	if entry != nil && err == nil && bad == nil {

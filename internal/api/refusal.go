@@ -10,6 +10,11 @@ import (
 
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -42,8 +47,8 @@ var errorProblems = []struct {
 	{queue.ErrUnknownJob, Problem{
 		Reason: ReasonUnknownJob, Detail: "the queue neither holds nor remembers a job of this id",
 	}},
-	{queue.ErrUnknownRule, Problem{Reason: ReasonUnknownRule}},
-	{queue.ErrRuleInUse, Problem{
+	{rules.ErrUnknown, Problem{Reason: ReasonUnknownRule}},
+	{rules.ErrInUse, Problem{
 		Reason: ReasonRuleInUse, Detail: "queues ask this rule, and GET tells which: take it out of their rules first",
 	}},
 	{queue.ErrRevision, Problem{Reason: ReasonRevision, Detail: changedSince, Revision: -1}},
@@ -80,9 +85,9 @@ var givenUp = Problem{
 
 // refused turns an engine's error into what is answered for it.
 func refused(err error) *Problem {
-	var field *queue.FieldError
+	var field *invalid.Error
 	var missing *ruleset.Missing
-	var none *queue.NoDocument
+	var none *document.Missing
 	var p *Problem
 	switch {
 	case errors.As(err, &p):
@@ -107,7 +112,7 @@ func refused(err error) *Problem {
 	return &Problem{Reason: ReasonInternal, Detail: "unexpected error, see the log"}
 }
 
-func refusedField(e *queue.FieldError) *Problem {
+func refusedField(e *invalid.Error) *Problem {
 	detail := e.Reason
 	if e.Value != "" && e.Value != `""` {
 		detail = e.Value + ": " + e.Reason
@@ -147,7 +152,7 @@ func refusedJob(a *queue.Appended, name, id string) *Problem {
 
 // ofJob names the job, unless its id is none.
 func ofJob(p *Problem, id string) *Problem {
-	if len(id) <= queue.MaxIDBytes {
+	if len(id) <= names.MaxIDBytes {
 		p.ID = id
 	}
 	return p
@@ -161,6 +166,6 @@ func ofBytes(b queue.ByteBound) string {
 func unknownQueue(name string) *Problem {
 	return &Problem{
 		Reason: ReasonUnknownQueue,
-		Detail: "there is no queue " + queue.Shorten(name, 80) + "; PUT /v1/queues/{queue} makes one",
+		Detail: "there is no queue " + clip.Quote(name, 80) + "; PUT /v1/queues/{queue} makes one",
 	}
 }

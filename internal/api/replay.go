@@ -16,7 +16,7 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/replay"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 // What a replay takes at most. What is more is replayed where the log is, by penstock replay.
@@ -111,7 +111,7 @@ func (h *handler) notReplayed(ctx context.Context, w http.ResponseWriter, log *r
 	if p := lost(ctx, w); p != nil {
 		return p
 	}
-	return &Problem{Reason: ReasonInvalidRequest, Detail: queue.Cut(withoutFlags(err), 400)}
+	return &Problem{Reason: ReasonInvalidRequest, Detail: clip.Text(withoutFlags(err), 400)}
 }
 
 var flags = regexp.MustCompile(`--(time|cost|format|key|rule|queue)\b(?:-(format))?`)

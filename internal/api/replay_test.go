@@ -15,7 +15,8 @@ import (
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 const asBytes = "application/octet-stream"
@@ -41,9 +42,9 @@ func gzipped(text string) string {
 
 func TestReplay(t *testing.T) {
 	f := serve(t, api.Options{})
-	rule := queue.Rule{
+	rule := rules.Rule{
 		Name: "by-user", Algorithm: leaky.AlgorithmFixedWindow, Key: "lane",
-		Bound: queue.Bound{Limit: 1, Period: queue.Duration(time.Hour)},
+		Bound: rules.Bound{Limit: 1, Period: unit.Duration(time.Hour)},
 	}
 	if _, err := f.engine.PutRule(context.Background(), rule, 0); err != nil {
 		t.Fatal(err)

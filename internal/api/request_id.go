@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // headerRequest names a request: in its answer, in a problem, in the log, and in the records of what it did.
@@ -25,7 +26,7 @@ func newRequestIDs() *requestIDs { return &requestIDs{process: queue.NewID()[16:
 // id is the name that the client gave the request, if it can be shown, or else a new one.
 func (i *requestIDs) id(r *http.Request) []string {
 	if given := r.Header[headerRequest]; len(given) == 1 && len(given[0]) <= maxRequestID &&
-		queue.ValidateID(given[0]) == nil {
+		names.ValidateID(given[0]) == nil {
 		return given
 	}
 	var text [64]byte

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/internal/auth"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // route is one operation. The table is also what openapi.json and docs/roles.md are held to.
@@ -75,10 +75,10 @@ var routes = []route{
 	{"listRuleChanges", get, "/v1/rules/{rule}/changes", reads, ofRule(auth.View), (*handler).listRuleChanges},
 	{"putRule", put, "/v1/rules/{rule}", changes, ofRule(auth.Configure), (*handler).putRule},
 	{"deleteRule", del, "/v1/rules/{rule}", changes, ofRule(auth.Configure), (*handler).deleteRule},
-	{"takeRule", post, "/v1/rules/{rule}/take", flows, ofRule(auth.Produce), asked(queue.TakeNow)},
-	{"peekRule", post, "/v1/rules/{rule}/peek", reads, ofRule(auth.Produce, auth.View), asked(queue.TakePeek)},
-	{"refundRule", post, "/v1/rules/{rule}/refund", changes, ofRule(auth.Produce, auth.Operate), asked(queue.TakeBack)},
-	{"resetRule", post, "/v1/rules/{rule}/reset", changes, ofRule(auth.Operate), asked(queue.TakeAnew)},
+	{"takeRule", post, "/v1/rules/{rule}/take", flows, ofRule(auth.Produce), asked(rules.TakeNow)},
+	{"peekRule", post, "/v1/rules/{rule}/peek", reads, ofRule(auth.Produce, auth.View), asked(rules.TakePeek)},
+	{"refundRule", post, "/v1/rules/{rule}/refund", changes, ofRule(auth.Produce, auth.Operate), asked(rules.TakeBack)},
+	{"resetRule", post, "/v1/rules/{rule}/reset", changes, ofRule(auth.Operate), asked(rules.TakeAnew)},
 	{"replayLog", post, "/v1/replay", reads, ofAnything(auth.View), (*handler).replayLog},
 	{"listDeadQueues", get, "/v1/dead", reads, ofAnything(auth.View), (*handler).listDeadQueues},
 	{"listApps", get, "/v1/apps", reads, ofAnything(auth.View), managed((*handler).listApps)},

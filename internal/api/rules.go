@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -31,7 +32,7 @@ func (h *handler) listRules(w http.ResponseWriter, r *http.Request) {
 func (h *handler) getRule(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("rule")
 	info, err := h.looks.rules.get(
-		r.Context(), name, mayBeOld(r), func(ctx context.Context) (queue.RuleInfo, error) {
+		r.Context(), name, mayBeOld(r), func(ctx context.Context) (rules.Info, error) {
 			return h.engine.Rule(ctx, name)
 		},
 	)
@@ -117,7 +118,7 @@ func (h *handler) deleteRule(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	err := h.engine.DeleteRule(r.Context(), name, expect)
-	if errors.Is(err, queue.ErrRuleInUse) { // by its own group, whatever force says
+	if errors.Is(err, rules.ErrInUse) { // by its own group, whatever force says
 		info, _ := h.engine.Rule(r.Context(), name) // or it tells without names
 		ruleInUse(r.Context(), info.Queues[:min(len(info.Queues), mostAsking)]).write(w)
 		return
@@ -134,7 +135,7 @@ func (h *handler) deleteRule(w http.ResponseWriter, r *http.Request) {
 // rule: one that comes to name it in this instant is not seen. What the engine refuses is left to it.
 func (h *handler) inUse(ctx context.Context, name string, expect int64) *Problem {
 	info, err := h.engine.Rule(ctx, name)
-	if errors.Is(err, queue.ErrUnknownRule) || err == nil && expect != queue.AnyRevision && expect != info.Revision {
+	if errors.Is(err, rules.ErrUnknown) || err == nil && expect != queue.AnyRevision && expect != info.Revision {
 		return nil
 	}
 	var asking []string
@@ -164,7 +165,7 @@ func ruleInUse(ctx context.Context, asking []string) *Problem {
 func (h *handler) expectedRule(r *http.Request, name string) (int64, *Problem) {
 	return expected(r, func() (int64, *Problem) {
 		info, err := h.engine.Rule(r.Context(), name)
-		if errors.Is(err, queue.ErrUnknownRule) {
+		if errors.Is(err, rules.ErrUnknown) {
 			return 0, &Problem{Reason: ReasonRevision, Detail: "there is no such rule"}
 		}
 		if err != nil {
@@ -175,36 +176,36 @@ func (h *handler) expectedRule(r *http.Request, name string) (int64, *Problem) {
 }
 
 // readRule reads the rule of a PUT. The name may be left out of the body; it cannot be another one than the URL's.
-func (h *handler) readRule(r *http.Request, name string) (queue.Rule, *Problem) {
+func (h *handler) readRule(r *http.Request, name string) (rules.Rule, *Problem) {
 	if p := requireJSON(r); p != nil {
-		return queue.Rule{}, p
+		return rules.Rule{}, p
 	}
-	body, charged, p := h.readBody(r, nil, queue.MaxRuleBytes)
+	body, charged, p := h.readBody(r, nil, rules.MaxBytes)
 	defer charged.free()
 	if p != nil {
-		return queue.Rule{}, p
+		return rules.Rule{}, p
 	}
-	rule, err := queue.ParseRule(body)
+	rule, err := rules.Parse(body)
 	if err != nil {
-		return queue.Rule{}, refused(err)
+		return rules.Rule{}, refused(err)
 	}
 	if rule.Name == "" {
 		rule.Name = name
 	}
 	if rule.Name != name {
-		return queue.Rule{}, badField("name", "is "+shorten(rule.Name)+" but the URL says "+shorten(name))
+		return rules.Rule{}, badField("name", "is "+shorten(rule.Name)+" but the URL says "+shorten(name))
 	}
 	if err := rule.Validate(); err != nil {
-		return queue.Rule{}, refused(err)
+		return rules.Rule{}, refused(err)
 	}
-	if !h.o.Overflow && rule.Action == queue.Defer {
-		return queue.Rule{}, noOverflow("action", "set action to reject")
+	if !h.o.Overflow && rule.Action == rules.Defer {
+		return rules.Rule{}, noOverflow("action", "set action to reject")
 	}
 	return rule, nil
 }
 
 // shownRule is a rule as it is now.
-func shownRule(i *queue.RuleInfo) wire.Rule {
+func shownRule(i *rules.Info) wire.Rule {
 	return wire.Rule{
 		Rule: i.Rule, Revision: i.Revision, Queues: i.Queues, Keys: &wire.RuleKeys{Held: i.Keys, Max: i.KeyLimit()},
 	}

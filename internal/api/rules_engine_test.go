@@ -9,15 +9,17 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // ruled is a rule of the engine, and what was taken from it.
 type ruled struct {
-	info    queue.RuleInfo
+	info    rules.Info
 	tallies map[string]leaky.Tally
 }
 
-func (e *engine) PutRule(_ context.Context, r queue.Rule, expect int64) (queue.PutResult, error) {
+func (e *engine) PutRule(_ context.Context, r rules.Rule, expect int64) (queue.PutResult, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err != nil {
@@ -34,7 +36,7 @@ func (e *engine) PutRule(_ context.Context, r queue.Rule, expect int64) (queue.P
 	if e.rules == nil {
 		e.rules = map[string]*ruled{}
 	}
-	e.rules[r.Name] = &ruled{queue.RuleInfo{Rule: r, Revision: e.revision}, map[string]leaky.Tally{}}
+	e.rules[r.Name] = &ruled{rules.Info{Rule: r, Revision: e.revision}, map[string]leaky.Tally{}}
 	return queue.PutResult{Revision: e.revision, Created: old == nil, Changed: true}, nil
 }
 
@@ -44,12 +46,12 @@ func (e *engine) rule(name string) (*ruled, error) {
 	}
 	r := e.rules[name]
 	if r == nil {
-		return nil, fmt.Errorf("%w: %s", queue.ErrUnknownRule, name)
+		return nil, fmt.Errorf("%w: %s", rules.ErrUnknown, name)
 	}
 	return r, nil
 }
 
-func (e *engine) Rule(_ context.Context, name string) (queue.RuleInfo, error) {
+func (e *engine) Rule(_ context.Context, name string) (rules.Info, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r, err := e.rule(name)
@@ -57,15 +59,15 @@ func (e *engine) Rule(_ context.Context, name string) (queue.RuleInfo, error) {
 		err = e.readErr
 	}
 	if err != nil {
-		return queue.RuleInfo{}, err
+		return rules.Info{}, err
 	}
 	return r.info, nil
 }
 
-func (e *engine) ListRules(_ context.Context, after string, limit int) ([]queue.RuleInfo, error) {
+func (e *engine) ListRules(_ context.Context, after string, limit int) ([]rules.Info, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var list []queue.RuleInfo
+	var list []rules.Info
 	for _, name := range slices.Sorted(maps.Keys(e.rules)) {
 		if name > after && len(list) < limit {
 			list = append(list, e.rules[name].info)
@@ -84,7 +86,7 @@ func (e *engine) DeleteRule(_ context.Context, name string, expect int64) error 
 	case expect != queue.AnyRevision && expect != r.info.Revision:
 		return queue.ErrRevision
 	case len(r.info.Queues) > 0:
-		return queue.ErrRuleInUse
+		return rules.ErrInUse
 	}
 	delete(e.rules, name)
 	return nil
@@ -101,7 +103,7 @@ func (e *engine) ResetRule(_ context.Context, name string) error {
 }
 
 // Take decides at the epoch.
-func (e *engine) Take(_ context.Context, name string, takes []queue.Take) ([]queue.Taken, error) {
+func (e *engine) Take(_ context.Context, name string, takes []rules.Take) ([]rules.Taken, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r, err := e.rule(name)
@@ -109,18 +111,18 @@ func (e *engine) Take(_ context.Context, name string, takes []queue.Take) ([]que
 		return nil, err
 	}
 	e.takes = append(e.takes, len(takes))
-	answers := make([]queue.Taken, len(takes))
+	answers := make([]rules.Taken, len(takes))
 	for i, t := range takes {
 		answers[i] = r.take(t)
-		answers[i].Shadow, answers[i].Away = r.info.Action == queue.Shadow, e.away
+		answers[i].Shadow, answers[i].Away = r.info.Action == rules.Shadow, e.away
 	}
 	return answers, nil
 }
 
-func (r *ruled) take(t queue.Take) queue.Taken {
+func (r *ruled) take(t rules.Take) rules.Taken {
 	l, err := r.info.Of(t.Key).Limiter(r.info.Algorithm)
 	if err != nil {
-		return queue.Taken{Err: err}
+		return rules.Taken{Err: err}
 	}
 	ask := leaky.Ask{Cost: t.Cost, Lease: t.Lease}
 	if r.info.Algorithm == leaky.AlgorithmConcurrency && ask.Lease == "" {
@@ -128,25 +130,25 @@ func (r *ruled) take(t queue.Take) queue.Taken {
 	}
 	switch err := leaky.CheckAsk(l, ask); {
 	case errors.Is(err, leaky.ErrNever):
-		return queue.Taken{Err: queue.CannotPass(r.info.Name, t.Cost, l.Limit())}
+		return rules.Taken{Err: rules.CannotPass(r.info.Name, t.Cost, l.Limit())}
 	case err != nil:
-		return queue.Taken{Err: err}
+		return rules.Taken{Err: err}
 	case t.Key == "" && r.info.Key != "":
-		return queue.Taken{Err: &queue.FieldError{Field: "key", Reason: "is empty, and the rule counts by one; give it"}}
+		return rules.Taken{Err: &invalid.Error{Field: "key", Reason: "is empty, and the rule counts by one; give it"}}
 	}
 	tally := r.tallies[t.Key]
-	if tally == nil || t.Op == queue.TakeAnew {
+	if tally == nil || t.Op == rules.TakeAnew {
 		tally = l.Fresh()
 		r.tallies[t.Key] = tally
 	}
 	now := leaky.Instant(epoch.UnixMicro())
 	switch t.Op {
-	case queue.TakePeek:
-		return queue.Taken{Decision: tally.Peek(now, ask)}
-	case queue.TakeBack:
-		return queue.Taken{Decision: tally.Refund(now, ask)}
-	case queue.TakeAnew:
-		return queue.Taken{Decision: tally.Peek(now, leaky.Ask{Lease: ask.Lease})}
+	case rules.TakePeek:
+		return rules.Taken{Decision: tally.Peek(now, ask)}
+	case rules.TakeBack:
+		return rules.Taken{Decision: tally.Refund(now, ask)}
+	case rules.TakeAnew:
+		return rules.Taken{Decision: tally.Peek(now, leaky.Ask{Lease: ask.Lease})}
 	}
-	return queue.Taken{Decision: tally.Take(now, ask), Lease: t.Lease}
+	return rules.Taken{Decision: tally.Take(now, ask), Lease: t.Lease}
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // limitReached is the refusal of what by a rule, or, while the store cannot be asked, by the rule's away.
-func limitReached(r *queue.Ruled, what string) *Problem {
+func limitReached(r *rules.Ruling, what string) *Problem {
 	return &Problem{
 		Reason: ReasonLimitReached, Ruled: r, RetryAfter: max(r.RetryAfter, time.Millisecond),
 		Detail: admission.Refusal(r.Rule, what, r.Away, r.MaxKeys),
@@ -19,8 +20,8 @@ func limitReached(r *queue.Ruled, what string) *Problem {
 }
 
 // limitedBy is what the rule said that refuses a job, of several the one that asks to wait longest; nil if none does.
-func limitedBy(a *queue.Appended) *queue.Ruled {
-	name, _, limited := queue.Limited(a.Rules)
+func limitedBy(a *queue.Appended) *rules.Ruling {
+	name, _, limited := rules.Limited(a.Rules)
 	for i := range a.Rules {
 		if limited && a.Rules[i].Rule == name {
 			r := a.Rules[i]
@@ -34,18 +35,18 @@ func limitedBy(a *queue.Appended) *queue.Ruled {
 func limitedJob(a *queue.Appended) *Problem {
 	r := limitedBy(a)
 	if r == nil {
-		r = &queue.Ruled{}
+		r = &rules.Ruling{}
 	}
 	r.RetryAfter = max(r.RetryAfter, a.RetryAfter)
 	return limitReached(r, "the job")
 }
 
 // setLimits tells what the rules said that a job was asked by, but for those that only count.
-func (h *handler) setLimits(ctx context.Context, head http.Header, rules []queue.Ruled) {
-	_, _, refused := queue.Limited(rules)
+func (h *handler) setLimits(ctx context.Context, head http.Header, list []rules.Ruling) {
+	_, _, refused := rules.Limited(list)
 	var quotas []admission.Quota
-	for i := range rules {
-		r := &rules[i]
+	for i := range list {
+		r := &list[i]
 		if r.Shadow {
 			continue
 		}
@@ -63,7 +64,7 @@ func (h *handler) setLimits(ctx context.Context, head http.Header, rules []queue
 func (h *handler) quota(ctx context.Context, name, key string, d *leaky.Decision) admission.Quota {
 	r, _, err := h.o.Rule(ctx, name)
 	if err != nil {
-		r = queue.Rule{Name: name}
+		r = rules.Rule{Name: name}
 	}
 	q := admission.QuotaOf(&r, key, d)
 	if key == "" && len(r.Overrides) > 0 {

@@ -13,7 +13,8 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // maxTakesBody has room for as many questions as may be asked at once, with their keys.
@@ -21,7 +22,7 @@ const maxTakesBody = 2 << 20
 
 // questions are what one request asks of a rule.
 type questions struct {
-	takes []queue.Take
+	takes []rules.Take
 	// bad says of each why it cannot be asked, if it cannot; the others are.
 	bad  []*Problem
 	list bool          // answered by a list
@@ -32,11 +33,11 @@ type questions struct {
 }
 
 // asked serves one kind of question to a rule.
-func asked(op queue.TakeOp) func(*handler, http.ResponseWriter, *http.Request) {
+func asked(op rules.TakeOp) func(*handler, http.ResponseWriter, *http.Request) {
 	return func(h *handler, w http.ResponseWriter, r *http.Request) { h.askRule(w, r, op) }
 }
 
-func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeOp) {
+func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op rules.TakeOp) {
 	name := r.PathValue("rule")
 	q, p := h.readQuestions(r, op)
 	if p == nil {
@@ -46,7 +47,7 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeO
 		p.write(w)
 		return
 	}
-	if op == queue.TakeBack && !may(r.Context(), auth.Operate, name) && slices.ContainsFunc(q.takes, isUnnamed) {
+	if op == rules.TakeBack && !may(r.Context(), auth.Operate, name) && slices.ContainsFunc(q.takes, isUnnamed) {
 		p := forbidden("the rule "+name, auth.Operate)
 		p.Field, p.Detail = "lease", p.Detail+"; with produce you give back places that you have, by their lease"
 		p.write(w)
@@ -64,7 +65,7 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeO
 		h.takeWaiting(w, r, name, q)
 		return
 	}
-	var answers []queue.Taken
+	var answers []rules.Taken
 	if len(q.takes) > 0 {
 		var err error
 		if answers, err = h.engine.Take(r.Context(), name, q.takes); err != nil {
@@ -80,26 +81,26 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeO
 }
 
 // isUnnamed reports whether a question names no place of its own: to give back so frees what others took.
-func isUnnamed(t queue.Take) bool { return t.Lease == "" }
+func isUnnamed(t rules.Take) bool { return t.Lease == "" }
 
 // answerTake answers a single question. Only a take is refused, and told by the fields of limits: the others ask for no
 // leave.
 func (h *handler) answerTake(
-	w http.ResponseWriter, r *http.Request, name string, op queue.TakeOp, q *questions, a *queue.Taken,
+	w http.ResponseWriter, r *http.Request, name string, op rules.TakeOp, q *questions, a *rules.Taken,
 ) {
 	if a.Err != nil {
 		h.failTake(w, a.Err, name)
 		return
 	}
-	if op == queue.TakeNow && !a.Shadow {
+	if op == rules.TakeNow && !a.Shadow {
 		admission.SetFields(w.Header(), []admission.Quota{h.quota(r.Context(), name, q.takes[0].Key, &a.Decision)})
 	}
 	if q.asCell {
 		h.writeJSON(w, r, http.StatusOK, cellOf(a))
 		return
 	}
-	if op == queue.TakeNow && !a.Allowed && !a.Shadow {
-		p := limitReached(&queue.Ruled{Rule: name, Away: a.Away, MaxKeys: a.MaxKeys, Decision: a.Decision}, "it")
+	if op == rules.TakeNow && !a.Allowed && !a.Shadow {
+		p := limitReached(&rules.Ruling{Rule: name, Away: a.Away, MaxKeys: a.MaxKeys, Decision: a.Decision}, "it")
 		p.NotAllowed = true
 		p.write(w)
 		return
@@ -108,7 +109,7 @@ func (h *handler) answerTake(
 }
 
 // answer is that to a list.
-func (q *questions) answer(answers []queue.Taken, name string) wire.AllTaken {
+func (q *questions) answer(answers []rules.Taken, name string) wire.AllTaken {
 	all := wire.AllTaken{Takes: make([]wire.Taken, len(q.bad))}
 	next := 0
 	for i, p := range q.bad {
@@ -134,7 +135,7 @@ func (q *questions) answer(answers []queue.Taken, name string) wire.AllTaken {
 	return all
 }
 
-func shownTaken(a *queue.Taken) wire.Taken {
+func shownTaken(a *rules.Taken) wire.Taken {
 	return wire.Taken{
 		Allowed: a.Allowed || a.Shadow, Shadowed: a.Shadow && !a.Allowed, Limit: a.Limit, Remaining: a.Remaining,
 		RetryAfterMS: ceilDiv(a.RetryAfter, time.Millisecond), ResetAfterMS: ceilDiv(a.ResetAfter, time.Millisecond),
@@ -159,7 +160,7 @@ func refusedTake(err error, name string) *Problem {
 }
 
 // readQuestions reads one question, {"key": ...}, or a list of them, {"takes": [...]}.
-func (h *handler) readQuestions(r *http.Request, op queue.TakeOp) (*questions, *Problem) {
+func (h *handler) readQuestions(r *http.Request, op rules.TakeOp) (*questions, *Problem) {
 	if p := requireJSON(r); p != nil {
 		return nil, p
 	}
@@ -172,10 +173,10 @@ func (h *handler) readQuestions(r *http.Request, op queue.TakeOp) (*questions, *
 		body = []byte("{}")
 	}
 	var v struct {
-		Takes jsontext.Value  `json:"takes"`
-		All   jsontext.Value  `json:"all"`
-		Wait  *queue.Duration `json:"wait"`
-		One   jsontext.Value  `json:",embed"`
+		Takes jsontext.Value `json:"takes"`
+		All   jsontext.Value `json:"all"`
+		Wait  *unit.Duration `json:"wait"`
+		One   jsontext.Value `json:",embed"`
 	}
 	if p := decode(body, &v, json.RejectUnknownMembers(false)); p != nil {
 		return nil, p
@@ -192,7 +193,7 @@ func (h *handler) readQuestions(r *http.Request, op queue.TakeOp) (*questions, *
 		}
 	case list:
 		return readTakes(v.Takes, op)
-	case all && op != queue.TakeAnew:
+	case all && op != rules.TakeAnew:
 		return nil, &Problem{Reason: ReasonUnknownField, Field: "all", Detail: "is a field of reset only"}
 	case all && (one || string(v.All) != "true"):
 		return nil, &Problem{
@@ -204,23 +205,23 @@ func (h *handler) readQuestions(r *http.Request, op queue.TakeOp) (*questions, *
 		v.One = jsontext.Value("{}")
 	}
 	t, p := readTake(v.One, op)
-	return &questions{takes: []queue.Take{t}, wait: wait}, p
+	return &questions{takes: []rules.Take{t}, wait: wait}, p
 }
 
-func readTakes(raw jsontext.Value, op queue.TakeOp) (*questions, *Problem) {
-	if tooMany(raw, queue.MaxTakes) {
+func readTakes(raw jsontext.Value, op rules.TakeOp) (*questions, *Problem) {
+	if tooMany(raw, rules.MaxTakes) {
 		return nil, badField(
-			"takes", "are more than "+strconv.Itoa(queue.MaxTakes)+", must be from 1 to "+strconv.Itoa(queue.MaxTakes),
+			"takes", "are more than "+strconv.Itoa(rules.MaxTakes)+", must be from 1 to "+strconv.Itoa(rules.MaxTakes),
 		)
 	}
 	var list []jsontext.Value
 	if raw.Kind() != '[' || json.Unmarshal(raw, &list) != nil {
 		return nil, badField("takes", "must be a list")
 	}
-	if n := len(list); n < 1 || n > queue.MaxTakes {
-		return nil, badField("takes", "are "+strconv.Itoa(n)+", must be from 1 to "+strconv.Itoa(queue.MaxTakes))
+	if n := len(list); n < 1 || n > rules.MaxTakes {
+		return nil, badField("takes", "are "+strconv.Itoa(n)+", must be from 1 to "+strconv.Itoa(rules.MaxTakes))
 	}
-	q := &questions{list: true, takes: make([]queue.Take, 0, len(list)), bad: make([]*Problem, len(list))}
+	q := &questions{list: true, takes: make([]rules.Take, 0, len(list)), bad: make([]*Problem, len(list))}
 	for i, raw := range list {
 		t, p := readTake(raw, op)
 		if q.bad[i] = p; p == nil {
@@ -231,13 +232,13 @@ func readTakes(raw jsontext.Value, op queue.TakeOp) (*questions, *Problem) {
 }
 
 // readTake reads a question. What can be said of it without the rule is said here; the rest is the engine's.
-func readTake(raw jsontext.Value, op queue.TakeOp) (queue.Take, *Problem) {
+func readTake(raw jsontext.Value, op rules.TakeOp) (rules.Take, *Problem) {
 	var v struct {
 		Key   string         `json:"key"`
 		Cost  jsontext.Value `json:"cost"`
 		Lease string         `json:"lease"`
 	}
-	t := queue.Take{Op: op}
+	t := rules.Take{Op: op}
 	if p := decode(raw, &v); p != nil {
 		return t, p
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 func (a *answer) wantHeader(t *testing.T, pairs ...string) {
@@ -93,7 +94,7 @@ func TestTakeAsRedisCell(t *testing.T) {
 func TestTakeWhileTheStoreIsAway(t *testing.T) {
 	f := serve(t, api.Options{})
 	f.do("PUT", otp, twoM).want(t, 201)
-	f.engine.away = queue.AwayShare
+	f.engine.away = rules.AwayShare
 	f.do("POST", otp+"/take", `{"key":"a","cost":2}`).want(t, 200, "allowed", true, "away", "share")
 	f.do("POST", otp+"/peek", `{"key":"a"}`).want(t, 200, "allowed", false, "away", "share")
 	if a := f.do("POST", otp+"/take", `{"takes":[{"key":"b"}]}`); !strings.Contains(a.text, `"away":"share"`) {
@@ -237,15 +238,15 @@ func TestLimitReached(t *testing.T) {
 	f := serve(t, api.Options{})
 	f.do("PUT", otp, twoM).want(t, 201)
 	f.do("PUT", "/v1/rules/all", `{"algorithm":"meter","rate":"1/s","overrides":{"vip":{"rate":"9/s"}}}`).want(t, 201)
-	refusing := queue.Ruled{Rule: "otp", Decision: leaky.Decision{
+	refusing := rules.Ruling{Rule: "otp", Decision: leaky.Decision{
 		Limit: 2, RetryAfter: 1500 * time.Millisecond, ResetAfter: time.Minute,
 	}}
-	allowing := queue.Ruled{Rule: "all", Decision: leaky.Decision{
+	allowing := rules.Ruling{Rule: "all", Decision: leaky.Decision{
 		Allowed: true, Limit: 100, Remaining: 7, ResetAfter: time.Hour,
 	}}
-	shadow := queue.Ruled{Rule: "dark", Shadow: true, Decision: leaky.Decision{Limit: 1, RetryAfter: time.Hour}}
+	shadow := rules.Ruling{Rule: "dark", Shadow: true, Decision: leaky.Decision{Limit: 1, RetryAfter: time.Hour}}
 	f.engine.limited = &queue.Appended{
-		Outcome: queue.LimitReached, RetryAfter: 1500 * time.Millisecond, Rules: []queue.Ruled{shadow, allowing, refusing},
+		Outcome: queue.LimitReached, RetryAfter: 1500 * time.Millisecond, Rules: []rules.Ruling{shadow, allowing, refusing},
 	}
 	a := f.do("POST", jobs, `{"payload":1,"id":"a"}`)
 	a.want(
@@ -263,7 +264,7 @@ func TestLimitReached(t *testing.T) {
 	)
 
 	// the store was not asked: that is not to be told as if the limit were reached
-	f.engine.limited.Rules[2].Away = queue.AwayClosed
+	f.engine.limited.Rules[2].Away = rules.AwayClosed
 	a = f.do("POST", jobs, `{"payload":1,"id":"a"}`)
 	a.want(t, 429, "reason", "limit_reached", "rule", "otp", "away", "closed", "retry_after_ms", 1500)
 	if !strings.Contains(a.text, "the store cannot be asked") || strings.Contains(a.text, "nobody else takes any") {
@@ -283,11 +284,11 @@ func TestLimitReached(t *testing.T) {
 	f.do("POST", jobs, `{"payload":1,"id":"a"}`).want(t, 429, "reason", "overflow_full", "id", "a", "rule", nil)
 
 	f.engine.limited = &queue.Appended{
-		Outcome: queue.Accepted, State: queue.Waiting, Position: 1, Rules: []queue.Ruled{shadow, allowing},
+		Outcome: queue.Accepted, State: queue.Waiting, Position: 1, Rules: []rules.Ruling{shadow, allowing},
 	}
 	a = f.do("POST", jobs, `{"payload":1}`)
 	a.want(t, 202, "rule", nil)
 	a.wantHeader(t, "Retry-After", "", "RateLimit-Policy", `"all";q=100`, "RateLimit", `"all";r=7;t=3600`)
-	f.engine.limited.Rules = []queue.Ruled{shadow}
+	f.engine.limited.Rules = []rules.Ruling{shadow}
 	f.do("POST", jobs, `{"payload":1}`).wantHeader(t, "RateLimit-Policy", "", "RateLimit", "")
 }

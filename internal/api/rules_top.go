@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 const (
@@ -38,7 +39,7 @@ func (e *counting) Append(ctx context.Context, jobs []queue.Job) ([]queue.Append
 	return answers, err
 }
 
-func (e *counting) Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
+func (e *counting) Take(ctx context.Context, rule string, takes []rules.Take) ([]rules.Taken, error) {
 	answers, err := e.Engine.Take(ctx, rule, takes)
 	if err == nil {
 		e.tops.taken(ctx, rule, takes, answers)
@@ -49,7 +50,7 @@ func (e *counting) Take(ctx context.Context, rule string, takes []queue.Take) ([
 // tops are the keys by which rules are asked most, since this process began, as far as this process asked.
 type tops struct {
 	// rule tells a rule as the engine goes by it, and its revision.
-	rule func(ctx context.Context, name string) (queue.Rule, int64, error)
+	rule func(ctx context.Context, name string) (rules.Rule, int64, error)
 	now  func() time.Time
 
 	mu sync.Mutex
@@ -69,7 +70,7 @@ type ruleTop struct {
 	revision int64
 	// text is the template of the keys of jobs, and template what it says.
 	text     string
-	template queue.KeyTemplate
+	template rules.Template
 }
 
 // topCount is what was counted from an instant on.
@@ -114,10 +115,10 @@ func (t *tops) forget(rule string) {
 }
 
 // taken counts what a rule said to who asked it by name.
-func (t *tops) taken(ctx context.Context, name string, takes []queue.Take, answers []queue.Taken) {
+func (t *tops) taken(ctx context.Context, name string, takes []rules.Take, answers []rules.Taken) {
 	var r *ruleTop
 	for i := range answers {
-		if takes[i].Op != queue.TakeNow || answers[i].Err != nil {
+		if takes[i].Op != rules.TakeNow || answers[i].Err != nil {
 			continue
 		}
 		if r == nil {
@@ -135,19 +136,19 @@ func (t *tops) taken(ctx context.Context, name string, takes []queue.Take, answe
 }
 
 // appended counts what rules said about a job.
-func (t *tops) appended(ctx context.Context, job *queue.Job, rules []queue.Ruled) {
-	for i := range rules {
-		r := t.find(rules[i].Rule)
+func (t *tops) appended(ctx context.Context, job *queue.Job, rulings []rules.Ruling) {
+	for i := range rulings {
+		r := t.find(rulings[i].Rule)
 		if r == nil {
 			continue
 		}
-		rule, revision, err := t.rule(ctx, rules[i].Rule)
+		rule, revision, err := t.rule(ctx, rulings[i].Rule)
 		if err != nil {
 			continue // it is counted next time
 		}
 		r.at(revision)
 		if key, known := r.keyOf(rule.Key, job); known {
-			r.count(t.now(), key, rules[i].Allowed)
+			r.count(t.now(), key, rulings[i].Allowed)
 		}
 	}
 }
@@ -166,13 +167,13 @@ func (r *ruleTop) keyOf(text string, job *queue.Job) (key string, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.text != text {
-		template, err := queue.ParseKeyTemplate(text)
+		template, err := rules.ParseTemplate(text)
 		if err != nil {
 			return "", false // a newer version's
 		}
 		r.text, r.template = text, template
 	}
-	key, err := r.template.Expand(job)
+	key, err := r.template.Expand(job.Fields())
 	return key, err == nil
 }
 

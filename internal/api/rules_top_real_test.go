@@ -8,6 +8,8 @@ import (
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Takes and appended jobs are counted by their keys; what only asks, or is wrong, is not.
@@ -46,9 +48,9 @@ func TestTopIsOfTheRuleAsItStands(t *testing.T) {
 		const top = "/v1/rules/otp/top"
 		put := func(key string) {
 			t.Helper()
-			rule := queue.Rule{
+			rule := rules.Rule{
 				Name: "otp", Algorithm: leaky.AlgorithmFixedWindow, Key: key,
-				Bound: queue.Bound{Limit: 5, Period: queue.Duration(time.Hour)}, Action: queue.Reject, Away: queue.AwayOpen,
+				Bound: rules.Bound{Limit: 5, Period: unit.Duration(time.Hour)}, Action: rules.Reject, Away: rules.AwayOpen,
 			}
 			if _, err := e.PutRule(t.Context(), rule, queue.AnyRevision); err != nil {
 				t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/quote"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/status"
 )
 
@@ -131,7 +132,7 @@ func (r *reading[T]) over() bool {
 type looks struct {
 	infos      shared[seenAs, queue.Info]
 	timetables shared[timetableOf, quote.Timetable]
-	rules      shared[string, queue.RuleInfo]
+	rules      shared[string, rules.Info]
 }
 
 // seenAs is a queue as it was when all were last read. Who was told that this changed is not shown what was before.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
 )
 
@@ -26,6 +27,10 @@ func (h *handler) getStore(w http.ResponseWriter, r *http.Request) {
 	case stuck != nil:
 		s.Overflow, s.OverflowDetail = "stuck", stuck.Error()
 	}
+	// It tells of networks, so only to whoever may have targets there.
+	if id := caller(r.Context()); id == nil || id.Has(auth.Configure) {
+		s.EgressAllow = h.o.EgressAllow
+	}
 	h.writeJSON(w, r, http.StatusOK, s)
 }
 
@@ -44,7 +49,7 @@ func (h *handler) readStore(ctx context.Context) (s wire.Store, err error) {
 	}
 	s = wire.Store{
 		Queues: totals.Queues, Used: space.Used, Deferred: totals.Deferred, Overflow: "ok",
-		EgressAllow: h.o.EgressAllow, Drainers: shownDrainers(&drainers),
+		Drainers: shownDrainers(&drainers),
 	}
 	if space.Limit > 0 {
 		s.Stop = space.Stop

@@ -7,7 +7,7 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/pull"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // How long a request waits for a turn: there is none that takes no time to be granted.
@@ -36,7 +36,7 @@ func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	if err := queue.ValidateName(name); err != nil {
+	if err := names.Validate(name); err != nil {
 		unknownQueue(name).write(w)
 		return
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // span is a run of names in their order: those from one text up to another, which is not among them.
@@ -30,7 +32,7 @@ func spansOf(prefixes []string) (spans []span) {
 		}
 		// Between a name and its children stand others, such as a-b between a and a.b.
 		spans = append(spans, span{prefix, prefix + "-"})
-		if queue.Parent(prefix) == "" {
+		if names.Parent(prefix) == "" {
 			spans = append(spans, span{prefix + ".", following(prefix + ".")})
 		}
 	}
@@ -112,14 +114,14 @@ func eachOf[T any](
 	}
 }
 
-func queueName(i *queue.Info) string    { return i.Spec.Name }
-func ruleName(i *queue.RuleInfo) string { return i.Name }
+func queueName(i *queue.Info) string { return i.Spec.Name }
+func ruleName(i *rules.Info) string  { return i.Name }
 
 func (h *handler) seenQueues(ctx context.Context, after string, limit int) ([]queue.Info, error) {
 	return seen(ctx, h.engine.List, queueName, after, limit)
 }
 
-func (h *handler) seenRules(ctx context.Context, after string, limit int) ([]queue.RuleInfo, error) {
+func (h *handler) seenRules(ctx context.Context, after string, limit int) ([]rules.Info, error) {
 	return seen(ctx, h.engine.ListRules, ruleName, after, limit)
 }
 
@@ -128,9 +130,9 @@ func (h *handler) seenDead(ctx context.Context, after string, limit int) ([]queu
 }
 
 // ownNames are those of a list that exist for who asks.
-func ownNames(ctx context.Context, names []string) []string {
+func ownNames(ctx context.Context, list []string) []string {
 	if caller(ctx) == nil {
-		return names
+		return list
 	}
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !owns(ctx, name) })
+	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return !owns(ctx, name) })
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // withoutContent takes away what a job carries, unless whoever asks may see payloads.
@@ -57,8 +58,8 @@ func shownJobTo(ctx context.Context, i *queue.JobInfo) wire.Job {
 }
 
 // shownRuleTo shows a rule, and of the queues that ask it those of who asks.
-func shownRuleTo(ctx context.Context) func(*queue.RuleInfo) wire.Rule {
-	return func(i *queue.RuleInfo) wire.Rule {
+func shownRuleTo(ctx context.Context) func(*rules.Info) wire.Rule {
+	return func(i *rules.Info) wire.Rule {
 		r := shownRule(i)
 		r.Queues = ownNames(ctx, r.Queues)
 		return r

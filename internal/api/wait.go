@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/admission"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // maxWait is the longest that a request waits. It is below what proxies and clients take for a server that does not
@@ -17,8 +18,8 @@ const maxWait = time.Minute
 
 // TakeWaiter lets takes wait for what a rule refuses now. An admission.Admission is one.
 type TakeWaiter interface {
-	TakeWait(ctx context.Context, rule string, t queue.Take, within time.Duration) (queue.Taken, error)
-	GiveBack(ctx context.Context, rule string, t queue.Take, answer queue.Taken)
+	TakeWait(ctx context.Context, rule string, t rules.Take, within time.Duration) (rules.Taken, error)
+	GiveBack(ctx context.Context, rule string, t rules.Take, answer rules.Taken)
 }
 
 // wait lets a request wait until leave is called, unless too many do. The server reads ahead to notice that the client
@@ -105,8 +106,8 @@ func (h *handler) takeWaiting(w http.ResponseWriter, r *http.Request, name strin
 		h.failTake(w, err, name)
 		return
 	}
-	h.tops.taken(r.Context(), name, []queue.Take{t}, []queue.Taken{taken})
-	h.answerTake(w, r, name, queue.TakeNow, q, &taken)
+	h.tops.taken(r.Context(), name, []rules.Take{t}, []rules.Taken{taken})
+	h.answerTake(w, r, name, rules.TakeNow, q, &taken)
 	rc := http.NewResponseController(w)
 	if err := rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) { // the client has gone
 		h.o.Waits.GiveBack(r.Context(), name, t, taken)
@@ -114,14 +115,14 @@ func (h *handler) takeWaiting(w http.ResponseWriter, r *http.Request, name strin
 }
 
 // waitOf reads how long a take waits.
-func waitOf(v *queue.Duration, op queue.TakeOp, list bool) (time.Duration, *Problem) {
+func waitOf(v *unit.Duration, op rules.TakeOp, list bool) (time.Duration, *Problem) {
 	switch {
 	case v == nil:
 		return 0, nil
-	case op != queue.TakeNow:
+	case op != rules.TakeNow:
 		return 0, &Problem{Reason: ReasonUnknownField, Field: "wait", Detail: "is a field of take only"}
 	case list:
-		return 0, badField("wait", "is for one take, not for a list of "+strconv.Itoa(queue.MaxTakes))
+		return 0, badField("wait", "is for one take, not for a list of "+strconv.Itoa(rules.MaxTakes))
 	}
 	return v.D(), checkWait(v.D(), 0)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // hangingUp is an engine whose caller hangs up just as it has answered what the test names.
@@ -23,9 +24,9 @@ type hangingUp struct {
 	on     string
 }
 
-func (l *hangingUp) Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
+func (l *hangingUp) Take(ctx context.Context, rule string, takes []rules.Take) ([]rules.Taken, error) {
 	taken, err := l.Engine.Take(ctx, rule, takes)
-	if l.on == "take" && takes[0].Op == queue.TakeNow {
+	if l.on == "take" && takes[0].Op == rules.TakeNow {
 		l.hangUp()
 	}
 	return taken, err
@@ -72,7 +73,7 @@ func TestTakeOfOneWhoHasGone(t *testing.T) {
 	}
 	left := func(rule string) int64 {
 		t.Helper()
-		taken, err := e.Take(t.Context(), rule, []queue.Take{{Op: queue.TakePeek}})
+		taken, err := e.Take(t.Context(), rule, []rules.Take{{Op: rules.TakePeek}})
 		if err != nil || taken[0].Err != nil {
 			t.Fatal(err, taken)
 		}
@@ -87,7 +88,7 @@ func TestTakeOfOneWhoHasGone(t *testing.T) {
 		if n := left("calls"); n != 5 {
 			t.Errorf("gone while the %s: %d of 5 are left", on, n)
 		}
-		if _, err := e.Take(t.Context(), "slots", []queue.Take{{Lease: "mine"}}); err != nil {
+		if _, err := e.Take(t.Context(), "slots", []rules.Take{{Lease: "mine"}}); err != nil {
 			t.Fatal(err)
 		}
 		gone(t, h, l, "/v1/rules/slots/take", `{"lease":"mine","wait":"1s"}`)

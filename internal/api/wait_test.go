@@ -98,7 +98,7 @@ func TestTurnsRefused(t *testing.T) {
 
 // A caller who hangs up gives the place back.
 func TestTurnHungUp(t *testing.T) {
-	f, e := serveTurns(t, `{"rate":"1/m","pull":true}`)
+	f, e := serveTurns(t, `{"rate":"2/m","pull":true}`)
 	f.do("POST", turns, `{}`).want(t, 200)
 	size := func(n int64) func() bool {
 		return func() bool {

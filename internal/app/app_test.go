@@ -81,7 +81,7 @@ func TestMainJob(t *testing.T) {
 	redis := redistest.New(t, redistest.Options{})
 	for name, o := range map[string]store.Options{
 		"embedded": {DataPath: t.TempDir()},
-		"redis":    {RedisURL: redis.URL(), Init: true, Partitions: 4},
+		"redis":    {RedisURL: redis.URL(), Init: true, Partitions: 4, Patience: redistest.Patience},
 	} {
 		t.Run(name, func(t *testing.T) {
 			engine, err := store.Open(t.Context(), o)
@@ -335,7 +335,7 @@ func TestPrograms(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL()})
+	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL(), Patience: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

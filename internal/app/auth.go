@@ -8,7 +8,8 @@ import (
 
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // AuthFlags are those of a process that asks who sends a request.
@@ -63,7 +64,7 @@ func (f *AuthFlags) Allowed(l ops.Listen) error {
 }
 
 // Authority says who sends requests; nil if nobody is asked.
-func (f *AuthFlags) Authority(store queue.Documents, log *slog.Logger) (*auth.Authority, error) {
+func (f *AuthFlags) Authority(store document.Documents, log *slog.Logger) (*auth.Authority, error) {
 	if f.NoAuth {
 		return nil, nil
 	}
@@ -72,7 +73,7 @@ func (f *AuthFlags) Authority(store queue.Documents, log *slog.Logger) (*auth.Au
 		return nil, ops.Misuse(err)
 	}
 	a, err := auth.New(store, auth.Options{Issuers: issuers, Log: log})
-	var field *queue.FieldError
+	var field *invalid.Error
 	if errors.As(err, &field) {
 		err = ops.Misuse(fmt.Errorf("--oidc-issuer: %w", err))
 	}

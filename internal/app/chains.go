@@ -12,6 +12,8 @@ import (
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // This file puts together what stands before one another: each list is read top down, as a request, a call to the store
@@ -55,8 +57,8 @@ type roles struct {
 	queue.Overflow
 	queue.Rules
 	queue.Taker
-	queue.Documents
-	queue.AuditLog
+	document.Documents
+	audit.Log
 	queue.Store
 }
 
@@ -76,7 +78,7 @@ func (i *Ingress) newEngine(store queue.Engine) (queue.Engine, error) {
 		return nil, err
 	}
 	store = rules.Over(store)
-	i.admission = admission.New(store, admission.Options{Observer: rules, Logger: i.o.Logger})
+	i.admission = admission.New(store, admission.Options{Observer: rules, Logger: i.o.Logger, Patience: i.o.Patience})
 	var last queue.Appender = store
 	if i.o.Overflow != nil {
 		i.overflow = deferred.New(store, i.o.Overflow, i.admission.Pass)
@@ -85,7 +87,7 @@ func (i *Ingress) newEngine(store queue.Engine) (queue.Engine, error) {
 	counted, err := metrics.NewEngine(roles{
 		Appender: deliver.NewIntake(admission.NewAppender(i.admission, last), store),
 		Outflow:  store, Specs: store, Watch: store, ChangeLog: store, Jobs: store, Overflow: store, Rules: store,
-		Store: store, Documents: store, AuditLog: store,
+		Store: store, Documents: store, Log: store,
 		Taker: i.admission,
 	}, i.o.Registry, i.o.MaxQueueLabels)
 	return i.o.Tracer.Engine(counted), err

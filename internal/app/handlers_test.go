@@ -12,6 +12,7 @@ import (
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // A drainer goes by the shares that apps have of its handlers in the store, those that were put before it began and
@@ -21,7 +22,7 @@ func TestAppsShareTheHandlersOfADrainer(t *testing.T) {
 		share := func(handlers float64) {
 			t.Helper()
 			text := fmt.Sprintf(`{"name":"acme","prefixes":["acme-*"],"limits":{"handlers":%v}}`, handlers)
-			if _, err := e.PutDocument(t.Context(), queue.Document{
+			if _, err := e.PutDocument(t.Context(), document.Document{
 				Kind: "app", Name: "acme", Text: []byte(text),
 			}, queue.AnyRevision); err != nil {
 				t.Fatal(err)

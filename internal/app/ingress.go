@@ -47,6 +47,8 @@ type IngressOptions struct {
 	// Overflow is where jobs go that may wait, which somebody else runs for as long as the
 	// Ingress. Nil: those that ask for it are refused.
 	Overflow *deferred.Stream
+	// Patience is how long the engine may take to decide before a rule's policy does; 0 is admission's default.
+	Patience time.Duration
 	// ValidateTarget checks the deliver part of a queue's spec. Nil takes any.
 	ValidateTarget func(queue string, target json.RawMessage) error
 	// Tracer follows what is appended; nil follows nothing. Whoever opened it closes it.

@@ -284,7 +284,7 @@ func TestNATSAway(t *testing.T) {
 // A process that has no overflow does not start where a queue needs one.
 func TestStartWithoutNeededOverflow(t *testing.T) {
 	redis := redistest.New(t, redistest.Options{})
-	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL(), Init: true})
+	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL(), Init: true, Patience: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

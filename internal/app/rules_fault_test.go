@@ -15,15 +15,15 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Of each key the rule of the queue's group lets fewJobs in, and that of another group mostTaken through. So it is the
 // former that refuses first, and what the latter let through is given back; but under roomy keys the latter does.
 const (
 	fewJobs, mostTaken = 60, 120
-	lanes, together    = 36, 3 // how many keys there are, and how many of them are asked at a time
-	turn               = 700   // questions after which it is the next ones
+	lanes, together    = 180, 3 // how many keys there are, and how many of them are asked at a time
+	turn               = 700    // questions after which it is the next ones
 )
 
 func roomy(n int64) bool { return n%2 == 1 }
@@ -65,7 +65,9 @@ func TestRulesUnderFaults(t *testing.T) {
 		patience := []time.Duration{time.Minute, 50 * time.Millisecond}[me/6]
 		all.Go(func() { c.newAsker(me, patience).work(over) })
 	}
-	for round := 0; round < 3 || !(c.busy() && lost.Hits() > 0 && late.Hits() > 0); round++ {
+	met := func() bool { return c.busy() && lost.Hits() > 0 && late.Hits() > 0 }
+	// When all keys have had their turn all was taken: nothing is given back any more.
+	for round := 0; round < 3 || !met() && c.asked.Load() < lanes/together*turn; round++ {
 		stopped, killed := c.front(round), (round+1)%3
 		if err := stopped.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
@@ -81,6 +83,9 @@ func TestRulesUnderFaults(t *testing.T) {
 	}
 	close(over)
 	all.Wait()
+	if !met() {
+		t.Errorf("faults met too few of %d questions; answers: %v", c.asked.Load(), c.answers)
+	}
 	for i := range c.fronts {
 		c.front(i).kill()
 	}
@@ -135,7 +140,7 @@ func (c *askers) judge(base string) {
 			case rule == "mail.otp":
 				limit = fewJobs
 			}
-			said, err := api.Take(c.t.Context(), rule, queue.TakePeek, wire.Take{Key: lane(n)})
+			said, err := api.Take(c.t.Context(), rule, rules.TakePeek, wire.Take{Key: lane(n)})
 			if err != nil {
 				c.t.Fatal(err)
 			}

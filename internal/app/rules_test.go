@@ -18,12 +18,14 @@ import (
 func TestRules(t *testing.T) {
 	t.Parallel()
 	redis := redistest.New(t, redistest.Options{AppendFsync: "always"})
-	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL(), Init: true, Partitions: 4})
+	engine, err := store.Open(t.Context(), store.Options{
+		RedisURL: redis.URL(), Init: true, Partitions: 4, Patience: redistest.Patience,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	in, err := app.NewIngress(engine, app.IngressOptions{
-		Listen: ops.Listen{Addr: "127.0.0.1:0"}, Registry: app.NewRegistry(),
+		Listen: ops.Listen{Addr: "127.0.0.1:0"}, Registry: app.NewRegistry(), Patience: redistest.Patience,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -75,7 +75,7 @@ func TestSecretsGoOnlyWhereTheyMay(t *testing.T) {
 	put("billings", owner.URL, "${secret:VARIABLE}", 400)
 
 	// A store may have what no ingress has seen: an archive was imported, a file of rules is younger than a queue.
-	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL()})
+	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL(), Patience: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	redis := redistest.New(t, redistest.Options{})
 	for name, o := range map[string]store.Options{
 		"embedded": {DataPath: t.TempDir()},
-		"redis":    {RedisURL: redis.URL(), Init: true, Partitions: 4},
+		"redis":    {RedisURL: redis.URL(), Init: true, Partitions: 4, Patience: redistest.Patience},
 	} {
 		t.Run(name, func(t *testing.T) { secretsAreNowhere(t, o) })
 	}

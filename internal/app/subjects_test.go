@@ -15,6 +15,7 @@ import (
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // Under a prefix with {app}, a queue's target reaches the subjects of the app that has the queue's name, and no others.
@@ -35,7 +36,7 @@ func TestTargetsReachTheirAppsSubjects(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = heard.Unsubscribe() }()
-		if _, err := e.PutDocument(t.Context(), queue.Document{
+		if _, err := e.PutDocument(t.Context(), document.Document{
 			Kind: "app", Name: "acme", Text: []byte(`{"name":"acme","prefixes":["acme-*"]}`),
 		}, queue.AnyRevision); err != nil {
 			t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/deliver/secrets"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 func TestEgressFlags(t *testing.T) {
@@ -47,7 +47,7 @@ func TestEgressFlags(t *testing.T) {
 			continue
 		}
 		err = ValidTarget(guard, secrets.Source{})("email", inside)
-		var field *queue.FieldError
+		var field *invalid.Error
 		if (err == nil) != c.allowed || err != nil && (!errors.As(err, &field) || field.Field != "deliver.http.url" ||
 			!strings.Contains(err.Error(), "allow it with --egress-allow 10.0.0.0/8")) {
 			t.Errorf("%q with %q: %v", c.args, c.env, err)

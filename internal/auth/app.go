@@ -9,7 +9,10 @@ import (
 
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // KindApp is the kind of document that an App is, by its name.
@@ -45,8 +48,8 @@ type Limits struct {
 	Queues int `json:"queues,omitzero"`
 	Rules  int `json:"rules,omitzero"`
 	// Lanes and Bytes are of all its queues together: the sums of what their specs allow.
-	Lanes int64       `json:"lanes,omitzero"`
-	Bytes queue.Bytes `json:"bytes,omitzero"`
+	Lanes int64      `json:"lanes,omitzero"`
+	Bytes unit.Bytes `json:"bytes,omitzero"`
 	// Streams and Waits are how many it may have open at a time, at each ingress.
 	Streams int `json:"streams,omitzero"`
 	Waits   int `json:"waits,omitzero"`
@@ -62,24 +65,24 @@ const rateGroup = "app"
 // RateRule is the name of the rule that holds an app to Limits.Rate.
 func RateRule(app string) string { return rateGroup + "." + app }
 
-// ValidateAppName checks the name of an app. Its error is a *queue.FieldError.
+// ValidateAppName checks the name of an app. Its error is an *invalid.Error.
 func ValidateAppName(field, name string) error {
-	if queue.ValidateName(name) == nil && !strings.Contains(name, ".") {
+	if names.Validate(name) == nil && !strings.Contains(name, ".") {
 		return nil
 	}
-	return &queue.FieldError{
-		Field: field, Value: queue.Shorten(name, 80),
+	return &invalid.Error{
+		Field: field, Value: clip.Quote(name, 80),
 		Reason: "an app's name is 1 to 64 of a-z 0-9 _ -, beginning with a letter or digit",
 	}
 }
 
-// Validate checks an app by itself; whether its prefixes are another's PutApp looks. Its error is a *queue.FieldError.
+// Validate checks an app by itself; whether its prefixes are another's PutApp looks. Its error is an *invalid.Error.
 func (a *App) Validate() error {
 	if err := ValidateAppName("name", a.Name); err != nil {
 		return err
 	}
 	if n := len(a.Prefixes); n == 0 || n > MaxPrefixes {
-		return &queue.FieldError{Field: "prefixes", Reason: fmt.Sprintf("are %d, must be 1 to %d", n, MaxPrefixes)}
+		return &invalid.Error{Field: "prefixes", Reason: fmt.Sprintf("are %d, must be 1 to %d", n, MaxPrefixes)}
 	}
 	for i, p := range a.Prefixes {
 		field := fmt.Sprintf("prefixes[%d]", i)
@@ -87,8 +90,8 @@ func (a *App) Validate() error {
 			return err
 		}
 		if overlap(p, rateGroup) {
-			return &queue.FieldError{
-				Field: field, Value: queue.Shorten(p, 80),
+			return &invalid.Error{
+				Field: field, Value: clip.Quote(p, 80),
 				Reason: "has names of the group " + rateGroup + ", which is kept for the rates of apps",
 			}
 		}
@@ -120,13 +123,13 @@ func (l *Limits) validate() error {
 		{"waits", int64(l.Waits)},
 	} {
 		if of.value < 0 {
-			return &queue.FieldError{
+			return &invalid.Error{
 				Field: "limits." + of.field, Value: fmt.Sprint(of.value), Reason: "must not be negative; 0 is no limit",
 			}
 		}
 	}
 	if !(l.Handlers >= 0 && l.Handlers <= 1) { // neither is NaN
-		return &queue.FieldError{
+		return &invalid.Error{
 			Field: "limits.handlers", Value: fmt.Sprint(l.Handlers),
 			Reason: "is a share of the handlers, from 0 to 1 such as 0.25; 0 is no limit",
 		}
@@ -137,8 +140,8 @@ func (l *Limits) validate() error {
 func validateNote(note string) error {
 	unseen := func(c rune) bool { return unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 	if len(note) > MaxNoteBytes || !utf8.ValidString(note) || strings.ContainsFunc(note, unseen) {
-		return &queue.FieldError{
-			Field: "note", Value: queue.Shorten(note, 40),
+		return &invalid.Error{
+			Field: "note", Value: clip.Quote(note, 40),
 			Reason: fmt.Sprintf("must be at most %d bytes of UTF-8 that are all seen", MaxNoteBytes),
 		}
 	}

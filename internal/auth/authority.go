@@ -9,7 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Grace is for how long what is known holds while the store is away.
@@ -26,7 +27,7 @@ type Options struct {
 // Authority says who requests come from, by a copy of what the store has, and changes that. It is safe for use by many
 // goroutines.
 type Authority struct {
-	store    queue.Documents
+	store    document.Documents
 	log      *slog.Logger
 	replica  *replica
 	issuers  map[string]*issuer // by URL
@@ -36,8 +37,8 @@ type Authority struct {
 	watchers watchers
 }
 
-// New returns an Authority. It asks nobody before Run. Its error is a *queue.FieldError.
-func New(store queue.Documents, o Options) (*Authority, error) {
+// New returns an Authority. It asks nobody before Run. Its error is an *invalid.Error.
+func New(store document.Documents, o Options) (*Authority, error) {
 	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	a := &Authority{
 		store: store, log: log, replica: newReplica(store, log), issuers: map[string]*issuer{},
@@ -50,7 +51,7 @@ func New(store queue.Documents, o Options) (*Authority, error) {
 		}
 		for url, other := range a.issuers {
 			if url == of.URL || other.Name == of.Name {
-				return nil, &queue.FieldError{
+				return nil, &invalid.Error{
 					Field: fmt.Sprintf("issuers[%d]", n), Value: of.Name, Reason: "has the name or the URL of another one",
 				}
 			}

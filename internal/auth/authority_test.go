@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 func TestTokenIsKnownEverywhereAtOnce(t *testing.T) {
@@ -19,7 +20,7 @@ func TestTokenIsKnownEverywhereAtOnce(t *testing.T) {
 		began := time.Now()
 		for _, r := range []*rig{here, there} {
 			id := r.as(secret)
-			if id.Actor != (queue.Actor{Name: "token:" + made.ID, App: "acme", Token: made.ID}) {
+			if id.Actor != (audit.Actor{Name: "token:" + made.ID, App: "acme", Token: made.ID}) {
 				t.Errorf("%+v", id.Actor)
 			}
 			if !id.Can(Produce, "acme-mail") || id.Can(View, "acme-mail") || id.Can(Produce, "beta-mail") {

@@ -12,7 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/penstock/penstock/internal/test/await"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // full is a store of so many apps, and so many tokens of them, as people have them.
@@ -50,14 +50,14 @@ func full(tb testing.TB, apps, tokens int) (m *memory, secret string) {
 
 // pages are a store's documents in the pages in which they are read, so that nothing of the store itself is measured.
 type pages struct {
-	queue.Documents
-	all []queue.Document
+	document.Documents
+	all []document.Document
 }
 
-func (p *pages) DocumentsSince(_ context.Context, after int64, limit int) (queue.DocumentsPage, error) {
+func (p *pages) DocumentsSince(_ context.Context, after int64, limit int) (document.Page, error) {
 	from := int(after) // of a store in which nothing was written twice
 	to := min(from+limit, len(p.all))
-	return queue.DocumentsPage{Documents: p.all[from:to], More: to < len(p.all), Run: "1"}, nil
+	return document.Page{Documents: p.all[from:to], More: to < len(p.all), Run: "1"}, nil
 }
 
 // BenchmarkMemory is what an ingress has in memory for 100,000 tokens of 10,000 apps: the heap, collected. It should
@@ -95,7 +95,7 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(0, "B/op")
 }
 
-func benchIdentify(b *testing.B, proof string, store queue.Documents, want Code) {
+func benchIdentify(b *testing.B, proof string, store document.Documents, want Code) {
 	a, err := New(store, Options{})
 	if err != nil {
 		b.Fatal(err)

@@ -3,7 +3,8 @@ package auth
 import (
 	"fmt"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // MaxGrants is how many grants a token or a subject may have.
@@ -96,10 +97,10 @@ func (g grants) list() (all []Grant) {
 }
 
 // validateGrants checks the grants of a token or a subject of an app; nil is the operator. Its error is a
-// *queue.FieldError.
+// *invalid.Error.
 func validateGrants(list []Grant, app *App) error {
 	if len(list) == 0 || len(list) > MaxGrants {
-		return &queue.FieldError{Field: "grants", Reason: fmt.Sprintf("are %d, must be 1 to %d", len(list), MaxGrants)}
+		return &invalid.Error{Field: "grants", Reason: fmt.Sprintf("are %d, must be 1 to %d", len(list), MaxGrants)}
 	}
 	for i, g := range list {
 		field := fmt.Sprintf("grants[%d].", i)
@@ -113,8 +114,8 @@ func validateGrants(list []Grant, app *App) error {
 			return err
 		}
 		if app != nil && !coveredByAny(app.Prefixes, g.Prefix) {
-			return &queue.FieldError{
-				Field: field + "prefix", Value: queue.Shorten(g.Prefix, 80),
+			return &invalid.Error{
+				Field: field + "prefix", Value: clip.Quote(g.Prefix, 80),
 				Reason: "is outside the prefixes of the app " + app.Name,
 			}
 		}

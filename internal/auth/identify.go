@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 // maxProof is the longest token or JWT that is looked at.
@@ -124,7 +124,7 @@ func (a *Authority) lookUpToken(id string, p *proof) (*Identity, error) {
 	}
 	a.uses.used(id, held, now)
 	found := &Identity{
-		Actor: queue.Actor{Name: "token:" + id, App: held.app, Token: id}, App: app, grants: held.grants,
+		Actor: audit.Actor{Name: "token:" + id, App: held.app, Token: id}, App: app, grants: held.grants,
 	}
 	if held.expires != 0 {
 		found.expires = time.UnixMicro(held.expires)
@@ -153,7 +153,7 @@ func (a *Authority) lookUpSubject(names []string) (*Identity, error) {
 			return nil, refuse(Revoked, "the app of "+name+" was deleted")
 		}
 		return &Identity{
-			Actor: queue.Actor{Name: name, App: s.App}, App: app, grants: compact(s.Grants), subject: name,
+			Actor: audit.Actor{Name: name, App: s.App}, App: app, grants: compact(s.Grants), subject: name,
 			expires: s.Expires,
 		}, nil
 	}

@@ -3,13 +3,14 @@ package auth
 import (
 	"time"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Identity is who a request comes from. It does not change: what was taken away from him meanwhile Watch tells.
 type Identity struct {
 	// Actor has his name, his app, and his token if he came with one. The rest is the request's.
-	Actor queue.Actor
+	Actor audit.Actor
 	// App is the one that he acts for, nil of the operator. It must not be changed.
 	App *App
 
@@ -21,7 +22,7 @@ type Identity struct {
 
 // Operator is somebody who may do everything, under a name: whoever has the store itself, or the machine.
 func Operator(name string) *Identity {
-	return &Identity{Actor: queue.Actor{Name: name}, grants: grants{{"", setOf(Admin)}}}
+	return &Identity{Actor: audit.Actor{Name: name}, grants: grants{{"", setOf(Admin)}}}
 }
 
 // Owns reports whether a queue or rule is his app's. What is not does not exist for him. The operator owns all.
@@ -77,11 +78,11 @@ func (i *Identity) bound(at time.Time) time.Time {
 }
 
 // ending is when something ends that he makes and that he asked to end at an instant. He is not given more time than he
-// has himself: to ask for it is an error, a *queue.FieldError.
+// has himself: to ask for it is an error, an *invalid.Error.
 func (i *Identity) ending(at time.Time) (time.Time, error) {
 	ends := i.bound(at)
 	if !at.IsZero() && ends.Before(at) {
-		return at, &queue.FieldError{
+		return at, &invalid.Error{
 			Field: "expires", Value: at.UTC().Format(time.RFC3339), Reason: "is later than who makes it ends himself, at " +
 				ends.UTC().Format(time.RFC3339) + ": ask for less, or leave it out for that",
 		}

@@ -14,7 +14,8 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Issuer is a provider of JWTs (OIDC).
@@ -66,22 +67,22 @@ func newIssuer(of Issuer, log *slog.Logger) (*issuer, error) {
 	}
 	u, err := url.Parse(of.URL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return nil, &queue.FieldError{
-			Field: "issuer", Value: queue.Shorten(of.URL, 80), Reason: "must be the URL that stands in its JWTs as iss",
+		return nil, &invalid.Error{
+			Field: "issuer", Value: clip.Quote(of.URL, 80), Reason: "must be the URL that stands in its JWTs as iss",
 		}
 	}
 	if of.Audience == "" {
-		return nil, &queue.FieldError{
+		return nil, &invalid.Error{
 			Field: "audience", Reason: "is empty: a JWT that was made for somebody else would be taken; name this service",
 		}
 	}
 	if ValidateSubjectName(ByOIDC+of.Name+"#x") != nil || strings.Contains(of.Name, "#") {
-		return nil, &queue.FieldError{
-			Field: "name", Value: queue.Shorten(of.Name, 80), Reason: "must be visible ASCII characters without #",
+		return nil, &invalid.Error{
+			Field: "name", Value: clip.Quote(of.Name, 80), Reason: "must be visible ASCII characters without #",
 		}
 	}
 	if err := private(u); err != nil {
-		return nil, &queue.FieldError{Field: "issuer", Value: queue.Shorten(of.URL, 80), Reason: err.Error()}
+		return nil, &invalid.Error{Field: "issuer", Value: clip.Quote(of.URL, 80), Reason: err.Error()}
 	}
 	client := bounded(of.Client)
 	return &issuer{Issuer: of, log: log, keys: &keySet{client: client}}, nil
@@ -97,7 +98,7 @@ func (i *issuer) follow(ctx context.Context) {
 		}
 		if !failed && ctx.Err() == nil {
 			i.log.Warn("a provider of JWTs cannot be found; its JWTs are refused until it is", "issuer", i.URL,
-				"error", queue.Shorten(err.Error(), 300))
+				"error", clip.Quote(err.Error(), 300))
 		}
 		select {
 		case <-ctx.Done():
@@ -109,7 +110,7 @@ func (i *issuer) follow(ctx context.Context) {
 	every(ctx, keysEvery, func() {
 		if err := i.keys.fetch(ctx); err != nil && ctx.Err() == nil {
 			i.log.Warn("the keys of a provider of JWTs cannot be read; those that are known hold for a while", "issuer", i.URL,
-				"for", keysHold, "error", queue.Shorten(err.Error(), 300))
+				"for", keysHold, "error", clip.Quote(err.Error(), 300))
 		}
 	})
 }
@@ -135,7 +136,7 @@ func (i *issuer) discover(ctx context.Context) error {
 		err = private(u)
 	}
 	if err != nil {
-		return fmt.Errorf("its jwks_uri %s: %w", queue.Shorten(found.Keys, 80), err)
+		return fmt.Errorf("its jwks_uri %s: %w", clip.Quote(found.Keys, 80), err)
 	}
 	i.keys.url = found.Keys
 	if err := i.keys.fetch(ctx); err != nil {

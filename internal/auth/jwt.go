@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // leeway is how far the clock of a provider may be from ours.
@@ -118,7 +118,7 @@ func (i *issuer) read(
 	if len(proven.subjects) == 0 {
 		return nil, refuse(Unknown, fmt.Sprintf(
 			"the claim %s of the JWT has no value that can name a subject: with the provider's name it must be at most %d "+
-				"visible ASCII characters", i.Claim, queue.MaxDocumentName))
+				"visible ASCII characters", i.Claim, document.MaxNameBytes))
 	}
 	proven.name = proven.subjects[0]
 	if name := i.subjectName(subject); subject != "" && ValidateSubjectName(name) == nil {

@@ -7,13 +7,16 @@ import (
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // HostOfTarget is what stands for a target that names no host, such as nats, among an app's Hosts.
 func HostOfTarget(kind string) string { return "target:" + kind }
 
 // PermitTarget checks that the setting of a kind of target names nothing that the app may not. Its error is a
-// *queue.FieldError.
+// *invalid.Error.
 func (a *App) PermitTarget(kind string, s setting.Setting) error {
 	if a == nil {
 		return nil
@@ -47,8 +50,8 @@ func (a *App) PermitTarget(kind string, s setting.Setting) error {
 }
 
 func (a *App) mayNot(field, value, list string) error {
-	return &queue.FieldError{
-		Field: field, Value: queue.Shorten(value, 80),
+	return &invalid.Error{
+		Field: field, Value: clip.Quote(value, 80),
 		Reason: "is none of the " + list + " that the app " + a.Name + " may name; the operator can add it",
 	}
 }
@@ -58,7 +61,7 @@ type Usage struct {
 	Queues, Rules int
 	// Lanes are as many as there can be: each has a job in it, so a queue's capacity.
 	Lanes int64
-	Bytes queue.Bytes
+	Bytes unit.Bytes
 }
 
 // Add adds what a queue takes.
@@ -76,7 +79,7 @@ func (u *Usage) sub(s *queue.Spec) {
 }
 
 // PermitQueue checks that an app which takes so much may have a queue in place of the one before, nil if there is none.
-// What makes nothing more is always permitted. Its error is a *queue.FieldError.
+// What makes nothing more is always permitted. Its error is an *invalid.Error.
 func (l *Limits) PermitQueue(now Usage, before, s *queue.Spec) error {
 	then := now
 	if before != nil {
@@ -84,7 +87,7 @@ func (l *Limits) PermitQueue(now Usage, before, s *queue.Spec) error {
 	}
 	then.Add(s)
 	if l.Bytes > 0 && s.MaxBytes == 0 && (before == nil || before.MaxBytes != 0) {
-		return &queue.FieldError{
+		return &invalid.Error{
 			Field: "max_bytes", Reason: "must be given: the app may hold " + l.Bytes.String() + " in all its queues together",
 		}
 	}
@@ -103,7 +106,7 @@ func (l *Limits) PermitQueue(now Usage, before, s *queue.Spec) error {
 	return nil
 }
 
-// PermitRule checks that an app which has so many rules may have one more. Its error is a *queue.FieldError.
+// PermitRule checks that an app which has so many rules may have one more. Its error is an *invalid.Error.
 func (l *Limits) PermitRule(now Usage) error {
 	if l.Rules > 0 && now.Rules >= l.Rules {
 		return overLimit("name", "rules", int64(now.Rules)+1, int64(l.Rules))
@@ -112,7 +115,7 @@ func (l *Limits) PermitRule(now Usage) error {
 }
 
 func overLimit(field, what string, then, limit int64) error {
-	return &queue.FieldError{
+	return &invalid.Error{
 		Field: field, Reason: fmt.Sprintf("the app would have %d %s, its limit is %d", then, what, limit),
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 func TestPermitTarget(t *testing.T) {
@@ -79,7 +80,7 @@ func TestAppOwnsRules(t *testing.T) {
 }
 
 func TestPermitQueue(t *testing.T) {
-	spec := func(capacity int64, bytes queue.Bytes) *queue.Spec {
+	spec := func(capacity int64, bytes unit.Bytes) *queue.Spec {
 		return &queue.Spec{Capacity: capacity, MaxBytes: bytes}
 	}
 	all := Limits{Queues: 2, Lanes: 100, Bytes: 1000}

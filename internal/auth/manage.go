@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // What by does without being allowed to is refused by a *Refusal of Forbidden; what is another app's does not exist for
-// him. Errors of what changes something are also those of queue.Documents: a *queue.FieldError, queue.ErrRevision,
-// queue.ErrUnknownDocument. Changes are recorded under the queue.Actor of ctx.
+// him. Errors of what changes something are also those of document.Documents: an *invalid.Error, queue.ErrRevision,
+// document.ErrUnknown. Changes are recorded under the audit.Actor of ctx.
 
 // isOperator reports whether somebody manages all apps.
 func (i *Identity) isOperator() bool { return i.Everything(Admin) }
@@ -82,7 +82,7 @@ func (a *Authority) put(ctx context.Context, kind, name string, value any, expec
 	if err != nil {
 		return 0, err
 	}
-	d := queue.Document{Kind: kind, Name: name, Text: text}
+	d := document.Document{Kind: kind, Name: name, Text: text}
 	if err := d.Validate(); err != nil {
 		return 0, err
 	}
@@ -94,7 +94,7 @@ func (a *Authority) put(ctx context.Context, kind, name string, value any, expec
 
 // remove deletes a document; with ErrRevision it returns the present revision.
 func (a *Authority) remove(ctx context.Context, kind, name string, expect int64) (int64, error) {
-	d := queue.Document{Kind: kind, Name: name}
+	d := document.Document{Kind: kind, Name: name}
 	var err error
 	if d.Revision, err = a.store.PutDocument(ctx, d, expect); err == nil {
 		a.replica.learn(d)

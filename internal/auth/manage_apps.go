@@ -6,6 +6,9 @@ import (
 	"fmt"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // App returns an app.
@@ -15,7 +18,7 @@ func (a *Authority) App(ctx context.Context, by *Identity, name string) (App, er
 	}
 	app, err := a.appNamed(ctx, name)
 	if err != nil || app == nil {
-		return App{}, cmpErr(err, queue.UnknownDocument(KindApp, name))
+		return App{}, cmpErr(err, document.Unknown(KindApp, name))
 	}
 	return *app, nil
 }
@@ -24,7 +27,7 @@ func (a *Authority) App(ctx context.Context, by *Identity, name string) (App, er
 func (i *Identity) maySee(app string) error {
 	switch {
 	case i.App != nil && i.App.Name != app:
-		return queue.UnknownDocument(KindApp, app)
+		return document.Unknown(KindApp, app)
 	case i.App == nil && !i.Everything(View):
 		return refuse(Forbidden, "it needs the role "+string(View)+" for everything")
 	}
@@ -60,7 +63,7 @@ func (a *Authority) Apps(ctx context.Context, by *Identity, after string, limit 
 	return apps, nil
 }
 
-// PutApp makes or changes an app, as queue.Documents.PutDocument does, and returns it as it is then; with ErrRevision,
+// PutApp makes or changes an app, as document.Documents.PutDocument does, and returns it as it is then; with ErrRevision,
 // an App of nothing but the present revision. Its prefixes must be no other app's. Two apps that are made at the very
 // same time can still be given the same ones.
 func (a *Authority) PutApp(ctx context.Context, by *Identity, app App, expect int64) (App, error) {
@@ -83,7 +86,7 @@ func (a *Authority) PutApp(ctx context.Context, by *Identity, app App, expect in
 		case err == nil:
 			app.Created, app.New, at = old.Created, false, old.Revision
 			app.Gained = app.gained(old, now())
-		case errors.Is(err, queue.ErrUnknownDocument):
+		case errors.Is(err, document.ErrUnknown):
 			app.Created, app.New, app.Gained = now(), true, nil
 		default:
 			return App{}, err
@@ -114,8 +117,8 @@ func (a *Authority) prefixesFree(app *App) error {
 		for n, p := range app.Prefixes {
 			for _, q := range other.Prefixes {
 				if overlap(p, q) {
-					return &queue.FieldError{
-						Field: fmt.Sprintf("prefixes[%d]", n), Value: queue.Shorten(p, 80),
+					return &invalid.Error{
+						Field: fmt.Sprintf("prefixes[%d]", n), Value: clip.Quote(p, 80),
 						Reason: fmt.Sprintf("has names that are the app %s's, by its prefix %s", other.Name, q),
 					}
 				}
@@ -132,10 +135,10 @@ func (a *Authority) DeleteApp(ctx context.Context, by *Identity, name string, ex
 		if by.App == nil || by.App.Name == name {
 			return 0, err
 		}
-		return 0, queue.UnknownDocument(KindApp, name)
+		return 0, document.Unknown(KindApp, name)
 	}
 	if err := ValidateAppName("name", name); err != nil {
-		return 0, queue.UnknownDocument(KindApp, name)
+		return 0, document.Unknown(KindApp, name)
 	}
 	return a.remove(ctx, KindApp, name, expect)
 }

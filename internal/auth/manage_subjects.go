@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // Subject returns a subject.
 func (a *Authority) Subject(ctx context.Context, by *Identity, name string) (Subject, error) {
-	unknown := queue.UnknownDocument(KindSubject, name)
+	unknown := document.Unknown(KindSubject, name)
 	if ValidateSubjectName(name) != nil {
 		return Subject{}, unknown
 	}
@@ -32,7 +33,7 @@ func (a *Authority) Subject(ctx context.Context, by *Identity, name string) (Sub
 // Subjects returns up to limit subjects of an app behind a name, in order. Without an app they are all that there are,
 // for the operator; those that have more than by has are left out.
 func (a *Authority) Subjects(ctx context.Context, by *Identity, app, after string, limit int) ([]Subject, error) {
-	unknown := queue.UnknownDocument(KindApp, app)
+	unknown := document.Unknown(KindApp, app)
 	if err := by.mayManage(app, nil, unknown); err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func (a *Authority) Subjects(ctx context.Context, by *Identity, app, after strin
 	return subjects, nil
 }
 
-// PutSubject makes or changes a subject, as queue.Documents.PutDocument does, and returns it as it is then; with
+// PutSubject makes or changes a subject, as document.Documents.PutDocument does, and returns it as it is then; with
 // ErrRevision, a Subject of nothing but the present revision. Only the operator may: whose a certificate or an account
 // of a provider is an app cannot know, and could take another's.
 func (a *Authority) PutSubject(ctx context.Context, by *Identity, s Subject, expect int64) (Subject, error) {
@@ -83,7 +84,7 @@ func (a *Authority) PutSubject(ctx context.Context, by *Identity, s Subject, exp
 	switch {
 	case err == nil:
 		s.Created, s.Creator, s.New = old.Created, old.Creator, false
-	case errors.Is(err, queue.ErrUnknownDocument):
+	case errors.Is(err, document.ErrUnknown):
 		s.Created, s.Creator, s.New = now(), by.Actor.Name, true
 	default:
 		return Subject{}, err

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/document"
 )
 
 func TestTwoAdmins(t *testing.T) {
@@ -91,7 +93,7 @@ func TestWhoMayManage(t *testing.T) {
 				return allowed
 			case codeOf(err) == Forbidden:
 				return forbidden
-			case errors.Is(err, queue.ErrUnknownDocument):
+			case errors.Is(err, document.ErrUnknown):
 				return unknown
 			case fieldOf(err) != "":
 				return invalid
@@ -253,10 +255,10 @@ func TestListsArePaged(t *testing.T) {
 			t.Errorf("%v, want %v", got, want)
 		}
 		for _, app := range []string{"nobody", "App0"} {
-			if _, err := r.Tokens(ctx, r.op, app, "", 2); !errors.Is(err, queue.ErrUnknownDocument) {
+			if _, err := r.Tokens(ctx, r.op, app, "", 2); !errors.Is(err, document.ErrUnknown) {
 				t.Errorf("tokens of %s: %v", app, err)
 			}
-			if _, err := r.Subjects(ctx, r.op, app, "", 2); !errors.Is(err, queue.ErrUnknownDocument) {
+			if _, err := r.Subjects(ctx, r.op, app, "", 2); !errors.Is(err, document.ErrUnknown) {
 				t.Errorf("subjects of %s: %v", app, err)
 			}
 		}
@@ -272,7 +274,7 @@ func TestAuthorityThatDoesNotRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		op := Operator("store")
-		ctx := queue.WithActor(t.Context(), op.Actor)
+		ctx := audit.WithActor(t.Context(), op.Actor)
 		if _, err := a.PutApp(ctx, op, App{Name: "acme", Prefixes: []string{"acme-*"}}, 0); err != nil {
 			t.Fatal(err)
 		}

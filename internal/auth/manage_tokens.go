@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 const (
@@ -23,7 +25,7 @@ func (a *Authority) Token(ctx context.Context, by *Identity, id string) (Token, 
 		return Token{}, err
 	}
 	use, err := a.store.Document(ctx, kindUse, shardName(shardOf(id)))
-	if err != nil && !errors.Is(err, queue.ErrUnknownDocument) {
+	if err != nil && !errors.Is(err, document.ErrUnknown) {
 		return Token{}, err
 	}
 	a.replica.mu.RLock()
@@ -34,7 +36,7 @@ func (a *Authority) Token(ctx context.Context, by *Identity, id string) (Token, 
 
 // managedToken reads a token that somebody may manage.
 func (a *Authority) managedToken(ctx context.Context, by *Identity, id string) (Token, error) {
-	unknown := queue.UnknownDocument(KindToken, id)
+	unknown := document.Unknown(KindToken, id)
 	if len(id) != idLength || !only(id, idChars) {
 		return Token{}, unknown
 	}
@@ -52,7 +54,7 @@ func (a *Authority) managedToken(ctx context.Context, by *Identity, id string) (
 // Tokens returns up to limit tokens of an app behind an id, in order. Without an app they are all that there are, for
 // the operator; those that have more than by has are left out.
 func (a *Authority) Tokens(ctx context.Context, by *Identity, app, after string, limit int) ([]Token, error) {
-	if err := by.mayManage(app, nil, queue.UnknownDocument(KindApp, app)); err != nil {
+	if err := by.mayManage(app, nil, document.Unknown(KindApp, app)); err != nil {
 		return nil, err
 	}
 	if err := a.fresh(ctx); err != nil {
@@ -65,7 +67,7 @@ func (a *Authority) Tokens(ctx context.Context, by *Identity, app, after string,
 	tokens := make([]Token, 0, len(ids))
 	for _, id := range ids {
 		d, err := a.store.Document(ctx, KindToken, id)
-		if errors.Is(err, queue.ErrUnknownDocument) {
+		if errors.Is(err, document.ErrUnknown) {
 			continue // since a moment ago
 		}
 		if err != nil {
@@ -85,7 +87,7 @@ func (a *Authority) tokenIDs(by *Identity, app, after string, limit int) ([]stri
 	defer a.replica.mu.RUnlock()
 	v := a.replica.view
 	if app != "" && v.apps[app] == nil {
-		return nil, queue.UnknownDocument(KindApp, app)
+		return nil, document.Unknown(KindApp, app)
 	}
 	ids := map[string]string{}
 	for id, held := range v.tokens {
@@ -120,7 +122,7 @@ func (a *Authority) withUses(tokens []Token) []Token {
 // is what its holder keeps, and nobody sees again. A token of somebody whose own proof ends does no later: without
 // Expires it ends when that does, and a later one is an error.
 func (a *Authority) CreateToken(ctx context.Context, by *Identity, t Token) (secret string, made Token, err error) {
-	if err := by.mayManage(t.App, t.Grants, queue.UnknownDocument(KindApp, t.App)); err != nil {
+	if err := by.mayManage(t.App, t.Grants, document.Unknown(KindApp, t.App)); err != nil {
 		return "", Token{}, err
 	}
 	app, err := a.appNamed(ctx, t.App)
@@ -167,7 +169,7 @@ func (a *Authority) roomForToken(ctx context.Context, app *App) error {
 		}
 	}
 	if has >= MaxAppTokens {
-		return &queue.FieldError{
+		return &invalid.Error{
 			Field: "app", Value: app.Name, Reason: fmt.Sprintf("has %d tokens, the limit is %d: revoke some", has, MaxAppTokens),
 		}
 	}
@@ -182,8 +184,8 @@ func (a *Authority) RotateToken(
 	ctx context.Context, by *Identity, id string, keep time.Duration,
 ) (secret string, made Token, err error) {
 	if keep < 0 || keep > MaxKeep {
-		return "", Token{}, &queue.FieldError{
-			Field: "keep", Value: keep.String(), Reason: "must be from 0s to " + queue.Duration(MaxKeep).String(),
+		return "", Token{}, &invalid.Error{
+			Field: "keep", Value: keep.String(), Reason: "must be from 0s to " + unit.Duration(MaxKeep).String(),
 		}
 	}
 	old, err := a.managedToken(ctx, by, id)
@@ -193,11 +195,11 @@ func (a *Authority) RotateToken(
 	at := now()
 	switch {
 	case old.ReplacedBy != "":
-		return "", Token{}, &queue.FieldError{
+		return "", Token{}, &invalid.Error{
 			Field: "token", Value: id, Reason: "was replaced by " + old.ReplacedBy + ": rotate that one",
 		}
 	case !old.Expires.IsZero() && !old.Expires.After(at):
-		return "", Token{}, &queue.FieldError{Field: "token", Value: id, Reason: "has expired: create another one"}
+		return "", Token{}, &invalid.Error{Field: "token", Value: id, Reason: "has expired: create another one"}
 	}
 	next := Token{App: old.App, Grants: old.Grants, Note: old.Note}
 	switch {

@@ -108,6 +108,7 @@ func TestTokensOfAnAppAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newMemory())
 		app := r.app("acme", "acme-*")
+		synctest.Wait() // the first poll puts a view of its own in place
 		r.replica.mu.Lock()
 		for n := range MaxAppTokens {
 			r.replica.view.tokens[fmt.Sprintf("%012d", n)] = &heldToken{app: "acme", appCreated: micros(app.Created)}

@@ -9,7 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Owners tells a drainer which app a queue is of, and which share of the handlers that app may have. It knows of
@@ -25,7 +27,7 @@ type Owners struct {
 }
 
 // NewOwners returns the Owners of a store. Log is told when that cannot be read; nil is nobody.
-func NewOwners(store queue.Documents, log *slog.Logger) *Owners {
+func NewOwners(store document.Documents, log *slog.Logger) *Owners {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -58,7 +60,7 @@ func (s *Owners) Share(name string) (app string, share float64) {
 
 var errOwnersUnread = errors.New("the apps of the store have not been read yet")
 
-// App is the app that has a queue's name, queue.OperatorApp if none has. Its error is that nobody knows yet.
+// App is the app that has a queue's name, rules.OperatorApp if none has. Its error is that nobody knows yet.
 func (s *Owners) App(name string) (string, error) {
 	x := s.index.Load()
 	if x == nil {
@@ -67,7 +69,7 @@ func (s *Owners) App(name string) (string, error) {
 	if of := x.of(name); of != nil {
 		return of.Name, nil
 	}
-	return queue.OperatorApp, nil
+	return rules.OperatorApp, nil
 }
 
 // refresh is called when the store was asked.
@@ -113,7 +115,7 @@ func (x *ownerIndex) of(name string) *App {
 	if app := x.exact[name]; app != nil {
 		return app
 	}
-	if app := x.exact[queue.Parent(name)]; app != nil {
+	if app := x.exact[names.Parent(name)]; app != nil {
 		return app
 	}
 	for _, n := range x.lengths {

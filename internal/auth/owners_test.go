@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // A drainer hears within seconds whose queues share its handlers, and goes by what it knew while the store is away.
@@ -56,7 +57,7 @@ func TestOwners(t *testing.T) {
 		}
 		owned("acme-x", "acme")
 		owned("beta-x", "beta") // which has no share
-		owned("beta", queue.OperatorApp)
+		owned("beta", rules.OperatorApp)
 		put("beta", 1, "beta-*")
 		put("acme", .5, "acme-*")
 		time.Sleep(5 * time.Second)
@@ -73,7 +74,7 @@ func TestOwners(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		check("acme-x", "", 0)
 		check("beta-x", "beta", 1)
-		owned("acme-x", queue.OperatorApp)
+		owned("acme-x", rules.OperatorApp)
 		stop()
 		if err := <-end; err != nil {
 			t.Error(err)

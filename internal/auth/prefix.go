@@ -3,7 +3,9 @@ package auth
 import (
 	"strings"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // Everything is the prefix of all names. Only the operator's grants have it.
@@ -13,16 +15,16 @@ const Everything = "*"
 const MaxPrefixes = 32
 
 // ValidatePrefix checks what names queues and rules: "acme-*" is every name that begins so, and "ses.otp" or "acme" is
-// that name and its children. Its error is a *queue.FieldError.
+// that name and its children. Its error is an *invalid.Error.
 func ValidatePrefix(field, prefix string) error {
 	stem, _ := strings.CutSuffix(prefix, "*")
 	// A stem may end where a name cannot: in the dot behind which the children stand.
-	if prefix == stem && queue.ValidateName(stem) == nil || prefix != stem && queue.ValidateName(stem+"x") == nil &&
+	if prefix == stem && names.Validate(stem) == nil || prefix != stem && names.Validate(stem+"x") == nil &&
 		stem != "" {
 		return nil
 	}
-	return &queue.FieldError{
-		Field: field, Value: queue.Shorten(prefix, 80),
+	return &invalid.Error{
+		Field: field, Value: clip.Quote(prefix, 80),
 		Reason: "must be a name of a-z 0-9 _ - with at most one dot, or the beginning of one and a * at its end, such as " +
 			"acme-*",
 	}
@@ -56,7 +58,7 @@ func overlap(a, b string) bool { return covers(a, b) || covers(b, a) }
 func withinAny(prefixes []string, name string) bool {
 	for _, p := range prefixes {
 		if within(p, name) {
-			return queue.ValidateName(name) == nil
+			return names.Validate(name) == nil
 		}
 	}
 	return false

@@ -13,6 +13,8 @@ import (
 	"github.com/penstock/penstock/internal/test/faultproxy"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
@@ -28,14 +30,14 @@ func TestOnRedis(t *testing.T) {
 		Addr: proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true, DisableIdentity: true,
 	})
 	defer func() { _ = behind.Close() }()
-	var audit queue.AuditLog
+	var log audit.Log
 	open := func(c redis.UniversalClient) *rig {
 		e, err := redisq.Open(t.Context(), c, redisq.Options{Init: true, Patience: redistest.Patience, Mask: Mask})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = e.Close() })
-		audit = e
+		log = e
 		return newRigOn(t, e)
 	}
 	here, there := open(server.Client()), open(behind)
@@ -91,7 +93,7 @@ func TestOnRedis(t *testing.T) {
 	there.refused(stranger, Revoked)
 
 	_, err = here.DeleteToken(t.Context(), here.op, other.ID, queue.AnyRevision)
-	if !errors.Is(err, queue.ErrUnknownDocument) {
+	if !errors.Is(err, document.ErrUnknown) {
 		t.Errorf("revoked again: %v", err)
 	}
 	_, err = there.PutApp(t.Context(), there.op, App{Name: "acme", Prefixes: []string{"acme-*"}, Note: "x"}, 0)
@@ -100,7 +102,7 @@ func TestOnRedis(t *testing.T) {
 	}
 
 	// What the audit log shows of tokens proves nothing.
-	page, err := audit.Audit(t.Context(), queue.AuditRequest{Limit: queue.MaxAudit})
+	page, err := log.Audit(t.Context(), audit.Request{Limit: audit.MaxPage})
 	if err != nil || len(page.Records) < 5 {
 		t.Fatalf("%d entries, %v", len(page.Records), err)
 	}

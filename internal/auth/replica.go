@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // How the copy is kept.
@@ -21,7 +22,7 @@ const (
 	refreshWait = 3 * time.Second
 	// reloadAfter is how long after it was last whole a copy is read anew, since it may have missed that something was
 	// deleted.
-	reloadAfter = queue.KeepDeletedDocuments / 2
+	reloadAfter = document.KeepDeleted / 2
 	// mostRestarts of the store while it is read end the attempt.
 	mostRestarts = 3
 )
@@ -29,7 +30,7 @@ const (
 // replica is a copy of the store's documents that follows it. Polling, it is at most about pollEvery behind; and who
 // misses something asks for a poll at once.
 type replica struct {
-	store queue.Documents
+	store document.Documents
 	log   *slog.Logger
 	only  string // the one kind that is kept; empty is all of them
 
@@ -54,7 +55,7 @@ type poll struct {
 	err  error // once it is done
 }
 
-func newReplica(store queue.Documents, log *slog.Logger) *replica {
+func newReplica(store document.Documents, log *slog.Logger) *replica {
 	return &replica{store: store, log: log, view: newView(), next: newPoll(), wanted: make(chan struct{}, 1)}
 }
 
@@ -178,13 +179,13 @@ func (r *replica) pull(ctx context.Context, reload bool) error {
 	return fmt.Errorf("%w: it was restarted %d times while it was read", queue.ErrUnavailable, mostRestarts)
 }
 
-func (r *replica) page(ctx context.Context, after int64) (queue.DocumentsPage, error) {
+func (r *replica) page(ctx context.Context, after int64) (document.Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	return r.store.DocumentsSince(ctx, after, queue.MaxDocuments)
+	return r.store.DocumentsSince(ctx, after, document.MaxPage)
 }
 
-func (r *replica) apply(into *view, documents []queue.Document) {
+func (r *replica) apply(into *view, documents []document.Document) {
 	now := time.Now()
 	for i := range documents {
 		if r.only != "" && documents[i].Kind != r.only {
@@ -197,10 +198,10 @@ func (r *replica) apply(into *view, documents []queue.Document) {
 }
 
 // learn takes in what was just read or written, before a poll tells of it.
-func (r *replica) learn(d queue.Document) {
+func (r *replica) learn(d document.Document) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.apply(r.view, []queue.Document{d})
+	r.apply(r.view, []document.Document{d})
 }
 
 // state is nil while what is known can be relied on, and otherwise what is amiss. It is called with mu held.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
 )
 
 func TestStoreAway(t *testing.T) {
@@ -148,7 +149,7 @@ func TestDocumentThatCannotBeRead(t *testing.T) {
 		for _, text := range []string{`{"digest":"abc","grants":[]}`, `{"digest":7}`, `"x"`, `{}`} {
 			r.store.set(func() {
 				r.store.revision++
-				r.store.all["token/"+made.ID] = queue.Document{
+				r.store.all["token/"+made.ID] = document.Document{
 					Kind: KindToken, Name: made.ID, Revision: r.store.revision, Text: []byte(text),
 				}
 			})

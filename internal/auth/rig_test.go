@@ -11,7 +11,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // rig is an Authority that runs on a store in memory.
@@ -49,7 +50,7 @@ func newRig(t *testing.T, store *memory, issuers ...Issuer) *rig {
 }
 
 // newRigOn is one on any store.
-func newRigOn(t *testing.T, store queue.Documents, issuers ...Issuer) *rig {
+func newRigOn(t *testing.T, store document.Documents, issuers ...Issuer) *rig {
 	t.Helper()
 	log := &logged{}
 	a, err := New(store, Options{Log: slog.New(slog.NewTextHandler(log, nil)), Issuers: issuers})
@@ -122,7 +123,7 @@ func codeOf(err error) Code {
 
 // fieldOf is the field that an error is about.
 func fieldOf(err error) string {
-	var f *queue.FieldError
+	var f *invalid.Error
 	if errors.As(err, &f) {
 		return f.Field
 	}

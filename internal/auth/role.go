@@ -4,7 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Role is what somebody may do within a prefix. Roles compose: who has two may do what either allows.
@@ -70,8 +71,8 @@ func (r Role) validate(field string) error {
 		names[i] = string(roles[i].role)
 	}
 	slices.Sort(names)
-	return &queue.FieldError{
-		Field: field, Value: queue.Shorten(string(r), 40), Reason: "must be one of " + strings.Join(names, ", "),
+	return &invalid.Error{
+		Field: field, Value: clip.Quote(string(r), 40), Reason: "must be one of " + strings.Join(names, ", "),
 	}
 }
 

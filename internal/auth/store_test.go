@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
 )
 
-// memory is a queue.Documents in memory, which can be away, hang, or be restarted with less than it had.
+// memory is a document.Documents in memory, which can be away, hang, or be restarted with less than it had.
 type memory struct {
 	mu       sync.Mutex
-	all      map[string]queue.Document // by kind and name; those that were deleted too
+	all      map[string]document.Document // by kind and name; those that were deleted too
 	revision int64
 	run      string
 	away     error
@@ -26,7 +27,7 @@ type memory struct {
 	written func()
 }
 
-func newMemory() *memory { return &memory{all: map[string]queue.Document{}, run: "1"} }
+func newMemory() *memory { return &memory{all: map[string]document.Document{}, run: "1"} }
 
 func (m *memory) set(change func()) {
 	m.mu.Lock()
@@ -49,31 +50,31 @@ func (m *memory) ask(ctx context.Context) error {
 	return nil
 }
 
-func (m *memory) Document(ctx context.Context, kind, name string) (queue.Document, error) {
+func (m *memory) Document(ctx context.Context, kind, name string) (document.Document, error) {
 	if err := m.ask(ctx); err != nil {
-		return queue.Document{}, err
+		return document.Document{}, err
 	}
 	defer m.mu.Unlock()
 	d, ok := m.all[kind+"/"+name]
 	if !ok || d.Text == nil {
-		return queue.Document{}, queue.UnknownDocument(kind, name)
+		return document.Document{}, document.Unknown(kind, name)
 	}
 	return d, nil
 }
 
-func (m *memory) DocumentsSince(ctx context.Context, after int64, limit int) (queue.DocumentsPage, error) {
+func (m *memory) DocumentsSince(ctx context.Context, after int64, limit int) (document.Page, error) {
 	m.polls.Add(1)
 	if err := m.ask(ctx); err != nil {
-		return queue.DocumentsPage{}, err
+		return document.Page{}, err
 	}
 	defer m.mu.Unlock()
-	page := queue.DocumentsPage{Run: m.run}
+	page := document.Page{Run: m.run}
 	for _, d := range m.all {
 		if d.Revision > after {
 			page.Documents = append(page.Documents, d)
 		}
 	}
-	slices.SortFunc(page.Documents, func(a, b queue.Document) int { return cmp.Compare(a.Revision, b.Revision) })
+	slices.SortFunc(page.Documents, func(a, b document.Document) int { return cmp.Compare(a.Revision, b.Revision) })
 	if m.page != 0 {
 		limit = min(limit, m.page)
 	}
@@ -83,7 +84,7 @@ func (m *memory) DocumentsSince(ctx context.Context, after int64, limit int) (qu
 	return page, nil
 }
 
-func (m *memory) PutDocument(ctx context.Context, d queue.Document, expect int64) (int64, error) {
+func (m *memory) PutDocument(ctx context.Context, d document.Document, expect int64) (int64, error) {
 	m.puts.Add(1)
 	if err := d.Validate(); err != nil {
 		return 0, err
@@ -107,7 +108,7 @@ func (m *memory) PutDocument(ctx context.Context, d queue.Document, expect int64
 	case expect != queue.AnyRevision && expect != at:
 		return at, queue.ErrRevision
 	case d.Text == nil && at == 0:
-		return 0, queue.UnknownDocument(d.Kind, d.Name)
+		return 0, document.Unknown(d.Kind, d.Name)
 	case at != 0 && d.Text != nil && string(d.Text) == string(old.Text):
 		return at, nil
 	}
@@ -118,10 +119,10 @@ func (m *memory) PutDocument(ctx context.Context, d queue.Document, expect int64
 }
 
 // copyOf is another store with the same in it.
-func (m *memory) copyOf() map[string]queue.Document {
+func (m *memory) copyOf() map[string]document.Document {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := map[string]queue.Document{}
+	all := map[string]document.Document{}
 	for k, d := range m.all {
 		all[k] = d
 	}

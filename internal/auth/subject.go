@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // KindSubject is the kind of document that a Subject is, by its name.
@@ -40,9 +42,9 @@ type Subject struct {
 	New bool `json:"-"`
 }
 
-// ValidateSubjectName checks the name of a subject. Its error is a *queue.FieldError.
+// ValidateSubjectName checks the name of a subject. Its error is an *invalid.Error.
 func ValidateSubjectName(name string) error {
-	document := queue.Document{Kind: KindSubject, Name: name}
+	doc := document.Document{Kind: KindSubject, Name: name}
 	for _, way := range []string{ByCertificate, ByOIDC, ByUnix} {
 		rest, ok := strings.CutPrefix(name, way)
 		provider, value, both := strings.Cut(rest, "#")
@@ -53,14 +55,14 @@ func ValidateSubjectName(name string) error {
 			uid, err := strconv.ParseUint(rest, 10, 32)
 			ok = ok && err == nil && strconv.FormatUint(uid, 10) == rest
 		}
-		if ok && rest != "" && document.Validate() == nil {
+		if ok && rest != "" && doc.Validate() == nil {
 			return nil
 		}
 	}
-	return &queue.FieldError{
-		Field: "name", Value: queue.Shorten(name, 80),
+	return &invalid.Error{
+		Field: "name", Value: clip.Quote(name, 80),
 		Reason: fmt.Sprintf("must be cert:NAME, oidc:PROVIDER#VALUE or unix:UID, at most %d visible ASCII characters",
-			queue.MaxDocumentName),
+			document.MaxNameBytes),
 	}
 }
 

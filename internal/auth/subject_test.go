@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // A subject that expires lets nobody in from then on, ends what is open within 5 s, and is deleted a while later.
@@ -63,7 +64,7 @@ func TestSubjectsExpire(t *testing.T) {
 			t.Errorf("it is shown for a while: %v", err)
 		}
 		time.Sleep(3 * tidyEvery)
-		if _, err := r.Subject(ctx, r.op, name); !errors.Is(err, queue.ErrUnknownDocument) {
+		if _, err := r.Subject(ctx, r.op, name); !errors.Is(err, document.ErrUnknown) {
 			t.Errorf("it stays for ever: %v", err)
 		}
 		r.stop()

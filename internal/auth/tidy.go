@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/document"
 )
 
 const (
@@ -19,13 +21,13 @@ const (
 // apps that were deleted. Several processes may do it at once.
 func (a *Authority) tidy(ctx context.Context) {
 	a.writeUses(ctx)
-	ctx = queue.WithActor(ctx, queue.Actor{Operation: "tidy"})
+	ctx = audit.WithActor(ctx, audit.Actor{Operation: "tidy"})
 	for _, d := range a.useless(time.Now()) {
 		if gone, err := a.appGone(ctx, d.app, d.appCreated); err != nil || d.app != "" && !d.expired && !gone {
 			continue
 		}
 		_, err := a.remove(ctx, d.kind, d.name, d.revision)
-		if err != nil && !errors.Is(err, queue.ErrUnknownDocument) && !errors.Is(err, queue.ErrRevision) {
+		if err != nil && !errors.Is(err, document.ErrUnknown) && !errors.Is(err, queue.ErrRevision) {
 			a.log.Warn("what nobody can use any more is not deleted", "kind", d.kind, "error", err)
 			return
 		}
@@ -51,7 +53,7 @@ func (a *Authority) useless(now time.Time) (found []uselessDocument) {
 		expired := held.expires != 0 && held.expires < now.Add(-keepExpired).UnixMicro()
 		switch {
 		case held.revoked != 0:
-			if held.revoked < now.Add(-queue.KeepDeletedDocuments).UnixMicro() {
+			if held.revoked < now.Add(-document.KeepDeleted).UnixMicro() {
 				delete(v.tokens, id)
 			}
 		case (expired || !has) && len(found) < mostTidied:
@@ -75,7 +77,7 @@ func (a *Authority) appGone(ctx context.Context, name string, created int64) (bo
 		return false, nil
 	}
 	d, err := a.store.Document(ctx, KindApp, name)
-	if errors.Is(err, queue.ErrUnknownDocument) {
+	if errors.Is(err, document.ErrUnknown) {
 		return true, nil
 	}
 	if err != nil {

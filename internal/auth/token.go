@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // KindToken is the kind of document that a Token is, by its id.
@@ -26,7 +28,7 @@ type Token struct {
 	ID  string `json:"id"`
 	App string `json:"app,omitempty"` // empty is the operator's
 	// Digest is the SHA-256 of its secret, in hex.
-	Digest  queue.Digest `json:"digest"`
+	Digest  audit.Digest `json:"digest"`
 	Grants  []Grant      `json:"grants"`
 	Created time.Time    `json:"created"`
 	Expires time.Time    `json:"expires,omitzero"` // zero is never
@@ -72,7 +74,7 @@ func NewToken() (secret string, t Token) {
 	check := checksum([]byte(text))
 	secret = text + string(check[:])
 	digest := sha256.Sum256([]byte(text[secretAt:]))
-	t.Digest = queue.Digest(hex.EncodeToString(digest[:]))
+	t.Digest = audit.Digest(hex.EncodeToString(digest[:]))
 	return secret, t
 }
 
@@ -155,11 +157,11 @@ func validateExpires(at, now time.Time) error {
 	if at.IsZero() || at.After(now) {
 		return nil
 	}
-	return &queue.FieldError{Field: "expires", Value: at.Format(time.RFC3339), Reason: "has passed"}
+	return &invalid.Error{Field: "expires", Value: at.Format(time.RFC3339), Reason: "has passed"}
 }
 
 // proofOf is what a kept digest is compared with.
-func proofOf(d queue.Digest) (p proof, err error) {
+func proofOf(d audit.Digest) (p proof, err error) {
 	if n, err := hex.Decode(p[:], []byte(d[:min(len(d), 2*len(p))])); err != nil || n != len(p) {
 		return p, fmt.Errorf("%w: a digest cannot be read", queue.ErrCorrupt)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // On which day a token was used last is kept apart from it, for many tokens in one document: each is written at most
@@ -19,7 +20,7 @@ import (
 const (
 	kindUse   = "token_use"
 	useShards = 64
-	// mostUses of a shard stay below queue.MaxDocumentBytes. The oldest go.
+	// mostUses of a shard stay below document.MaxBytes. The oldest go.
 	mostUses = 2500
 )
 
@@ -89,7 +90,7 @@ func (a *Authority) writeUses(ctx context.Context) {
 func (a *Authority) writeShard(ctx context.Context, n int, fresh map[string]int32) error {
 	for range 3 { // others write too
 		d, err := a.store.Document(ctx, kindUse, shardName(n))
-		if err != nil && !errors.Is(err, queue.ErrUnknownDocument) {
+		if err != nil && !errors.Is(err, document.ErrUnknown) {
 			return err
 		}
 		days := readUses(&d)
@@ -134,7 +135,7 @@ func (a *Authority) forgetUses(days map[string]int32) {
 	}
 }
 
-func readUses(d *queue.Document) (days map[string]int32) {
+func readUses(d *document.Document) (days map[string]int32) {
 	if d.Text == nil || json.Unmarshal(d.Text, &days) != nil {
 		return nil
 	}

@@ -76,6 +76,7 @@ func TestLastUsed(t *testing.T) {
 func TestUsesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newMemory())
+		synctest.Wait() // the first poll puts a view of its own in place
 		days := map[string]int32{}
 		r.replica.mu.Lock()
 		for n := range 3 * mostUses {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // view is what is known of the store's documents. It is small: of a token there is what proves it and what it may do.
@@ -14,7 +16,7 @@ type view struct {
 	apps     map[string]*App
 	tokens   map[string]*heldToken
 	subjects map[string]*Subject
-	uses     [useShards]queue.Document // on which day tokens were used
+	uses     [useShards]document.Document // on which day tokens were used
 }
 
 // heldToken is a token in memory, of which there may be 100,000.
@@ -40,7 +42,7 @@ func (v *view) documents() int { return len(v.apps) + len(v.tokens) + len(v.subj
 
 // apply takes in a document. One that cannot be read is as one that was deleted, so that nobody gets more by it; the
 // error says which.
-func (v *view) apply(d *queue.Document, now time.Time) error {
+func (v *view) apply(d *document.Document, now time.Time) error {
 	var err error
 	switch d.Kind {
 	case KindApp:
@@ -55,12 +57,12 @@ func (v *view) apply(d *queue.Document, now time.Time) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", d.Kind, queue.Shorten(d.Name, 80), err)
+		return fmt.Errorf("%s %s: %w", d.Kind, clip.Quote(d.Name, 80), err)
 	}
 	return nil
 }
 
-func (v *view) applyApp(d *queue.Document) (err error) {
+func (v *view) applyApp(d *document.Document) (err error) {
 	if old := v.apps[d.Name]; old != nil && old.Revision >= d.Revision {
 		return nil
 	}
@@ -75,7 +77,7 @@ func (v *view) applyApp(d *queue.Document) (err error) {
 	return err
 }
 
-func (v *view) applySubject(d *queue.Document) (err error) {
+func (v *view) applySubject(d *document.Document) (err error) {
 	if old := v.subjects[d.Name]; old != nil && old.Revision >= d.Revision {
 		return nil
 	}
@@ -90,7 +92,7 @@ func (v *view) applySubject(d *queue.Document) (err error) {
 	return err
 }
 
-func (v *view) applyToken(d *queue.Document, now time.Time) error {
+func (v *view) applyToken(d *document.Document, now time.Time) error {
 	old := v.tokens[d.Name]
 	if old != nil && old.revision >= d.Revision {
 		return nil
@@ -117,7 +119,7 @@ func (v *view) applyToken(d *queue.Document, now time.Time) error {
 	return err
 }
 
-func (h *heldToken) read(d *queue.Document) error {
+func (h *heldToken) read(d *document.Document) error {
 	t, err := readToken(d)
 	if err != nil {
 		return err
@@ -130,25 +132,25 @@ func (h *heldToken) read(d *queue.Document) error {
 	return nil
 }
 
-func readApp(d *queue.Document) (a App, err error) {
+func readApp(d *document.Document) (a App, err error) {
 	err = read(d, &a)
 	a.Name, a.Revision = d.Name, d.Revision
 	return a, err
 }
 
-func readToken(d *queue.Document) (t Token, err error) {
+func readToken(d *document.Document) (t Token, err error) {
 	err = read(d, &t)
 	t.ID, t.Revision = d.Name, d.Revision
 	return t, err
 }
 
-func readSubject(d *queue.Document) (s Subject, err error) {
+func readSubject(d *document.Document) (s Subject, err error) {
 	err = read(d, &s)
 	s.Name, s.Revision = d.Name, d.Revision
 	return s, err
 }
 
-func read(d *queue.Document, into any) error {
+func read(d *document.Document, into any) error {
 	if err := json.Unmarshal(d.Text, into); err != nil {
 		return fmt.Errorf("%w: %s %s cannot be read", queue.ErrCorrupt, d.Kind, d.Name) // its text is nobody's business
 	}

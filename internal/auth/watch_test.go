@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 func TestWatch(t *testing.T) {
@@ -121,7 +121,7 @@ func TestWatchEndsWithTheTokenAndWithGrace(t *testing.T) {
 		if codeOf(context.Cause(other)) != Unavailable || machine.Err() != nil {
 			t.Errorf("%v, %v", context.Cause(other), machine.Err())
 		}
-		late, cancel := r.Watch(t.Context(), &Identity{Actor: queue.Actor{Token: "x"}})
+		late, cancel := r.Watch(t.Context(), &Identity{Actor: audit.Actor{Token: "x"}})
 		defer cancel()
 		if codeOf(context.Cause(late)) != Unavailable {
 			t.Errorf("%v", context.Cause(late))

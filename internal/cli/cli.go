@@ -24,7 +24,7 @@ import (
 	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 // Streams are what a command reads and writes.
@@ -145,7 +145,7 @@ func operator() string {
 	if host, err := os.Hostname(); err == nil {
 		name += "@" + host
 	}
-	if queue.ValidateBy(name) != nil {
+	if audit.ValidateNote(name) != nil {
 		return ""
 	}
 	return name
@@ -192,7 +192,7 @@ wholly or in part; 4 the ingress or its store cannot be reached; 130 broken off.
 func Run(ctx context.Context, args []string, s Streams) Exit {
 	var cli root
 	cli.Up.OpenAsynq = asynq.Open
-	r := &run{Streams: s, ctx: queue.WithBy(ctx, operator())}
+	r := &run{Streams: s, ctx: audit.WithNote(ctx, operator())}
 	ended := false
 	parser, err := kong.New(&cli,
 		kong.Name("penstock"),

@@ -10,7 +10,7 @@ import (
 
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/client"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // candidate is a word that the last one may become, and what it means.
@@ -190,8 +190,8 @@ func (p *place) argument(ctx context.Context, begun string) (found []candidate) 
 	return beginning(words, begun, "")
 }
 
-// patience is how long somebody who pressed a key waits for names.
-const patience = 500 * time.Millisecond
+// patience is how long somebody who pressed a key waits for names. Tests, whose machine may be busy, have more.
+var patience = 500 * time.Millisecond
 
 // names asks for those of queues or rules. Without an answer in time there are none.
 func (p *place) names(
@@ -208,15 +208,15 @@ func (p *place) names(
 		return nil
 	}
 	// What goes onto a command line is a name or nothing.
-	return slices.DeleteFunc(found, func(name string) bool { return queue.ValidateName(name) != nil })
+	return slices.DeleteFunc(found, func(name string) bool { return names.Validate(name) != nil })
 }
 
-func appNames(api *client.Client, ctx context.Context, _ string) (names []string, err error) {
+func appNames(api *client.Client, ctx context.Context, _ string) (list []string, err error) {
 	apps, err := api.Apps(ctx)
 	for i := range apps {
-		names = append(names, apps[i].Name)
+		list = append(list, apps[i].Name)
 	}
-	return names, err
+	return list, err
 }
 
 func tokenIDs(api *client.Client, ctx context.Context, _ string) (ids []string, err error) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -141,6 +142,8 @@ func TestCompleteFromABadServer(t *testing.T) {
 	if got := completed(t, "zsh", "queue", "info", ""); got != "good" {
 		t.Errorf("%q", got)
 	}
+	defer func(before time.Duration) { patience = before }(patience)
+	patience = atAShell
 	if got := completed(t, "zsh", "queue", "info", "g"); got != "" {
 		t.Errorf("%q", got)
 	}

@@ -71,7 +71,9 @@ func TestDoctorRedis(t *testing.T) {
 	found := examined(t, "--redis", safe.URL())
 	finds(t, found, "store", doctor.Wrong, "to make a store of it start once with --init")
 	finds(t, found, "redis", doctor.OK, "1 server keep")
-	engine, err := store.Open(t.Context(), store.Options{RedisURL: safe.URL(), Init: true, Partitions: 2})
+	engine, err := store.Open(t.Context(), store.Options{
+		RedisURL: safe.URL(), Init: true, Partitions: 2, Patience: redistest.Patience,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"runtime/debug"
 	"strconv"
 
 	"github.com/penstock/penstock/internal/app/store"
@@ -91,8 +93,9 @@ func (c *importCmd) Run(r *run) (err error) {
 	bar.what = "importing"
 	together := 0
 	if s.Kind == "embedded" {
-		together = 1024
+		together = 4096
 	}
+	collectSeldom(&f.Trailer, os.DirFS("/"))
 	n, err := f.Import(r.ctx, engine, archive.ImportOptions{
 		Together: together,
 		Progress: func(n int64) { bar.show(push.Count{Read: int(n)}) },
@@ -204,4 +207,21 @@ func (c *importCmd) input(r *run) (in io.ReadSeeker, done func(), err error) {
 		return nil, nil, err
 	}
 	return spool, done, nil
+}
+
+// maxGarbage is about how many bytes of garbage an import lets gather, unless the store itself takes as many.
+const maxGarbage = 512 << 20
+
+// collectSeldom has garbage collected seldom while memory is small: that saves an import of many queues a fifth of its
+// time. In a control group, which the runtime does not look at, it is collected more often towards three quarters of what
+// that may take. GOGC and GOMEMLIMIT of the environment go before either.
+func collectSeldom(t *archive.Trailer, system fs.FS) {
+	live := 16<<20 + 1536*t.Queues + 512*t.Jobs.Sum()
+	percent := int(min(400, max(100, 100*maxGarbage/live)))
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+	if limit := cgroupMemory(system); limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit / 4 * 3)
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 type jobGetCmd struct {
@@ -89,7 +90,7 @@ func content(j *wire.Job) []string {
 			text = string(b)
 		}
 	}
-	if short := queue.Cut(text, maxShownPayload); len(short) < len(text) {
+	if short := clip.Text(text, maxShownPayload); len(short) < len(text) {
 		text = fmt.Sprintf("%s... (%d bytes; -o json has all of it)", short, len(text))
 	}
 	return append(pairs, "payload", plain(text))

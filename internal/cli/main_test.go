@@ -5,10 +5,16 @@ import (
 	"os"
 	"runtime/debug"
 	"testing"
+	"time"
 )
 
-// TestMain gives the tests a home of their own, so that no test reads or changes the logins of whoever runs it.
+// atAShell is the patience of somebody who pressed a key.
+var atAShell = patience
+
+// TestMain gives the tests a home of their own, so that no test reads or changes the logins of whoever runs it, and
+// patience with a machine that is busy.
 func TestMain(m *testing.M) {
+	patience = time.Minute
 	debug.SetGCPercent(400) // each of a thousand commands has a heap of a few MB, mostly for its parser
 	home, err := os.MkdirTemp("", "penstock-home")
 	if err != nil {

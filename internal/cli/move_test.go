@@ -77,7 +77,7 @@ func TestExportAndImport(t *testing.T) {
 	expect(t, ExitDone, "0 placed, 1234 there already", "", "import", "--store", server.URL(), "-f", file)
 	expect(t, ExitDone, `"there_already": 1234`, "", "import", "--store", server.URL(), "-f", file, "-o", "json")
 	expect(t, ExitDone, "done", "", "import", "--store", server.URL(), "-f", file, "--dry-run")
-	if n := held(t, store.Options{RedisURL: server.URL()}); n != 1234 {
+	if n := held(t, store.Options{RedisURL: server.URL(), Patience: redistest.Patience}); n != 1234 {
 		t.Errorf("Redis holds %d", n)
 	}
 

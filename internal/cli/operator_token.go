@@ -11,6 +11,8 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/cli/login"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // Who is recorded to have made the tokens that are there before anybody can ask for one.
@@ -21,14 +23,14 @@ const (
 
 // as is a context whose changes are recorded as made by whoever has the store itself.
 func as(ctx context.Context, name string) context.Context {
-	person, _ := queue.ActorOf(ctx) // who runs the tool, as the system says
-	return queue.WithActor(ctx, queue.Actor{Name: name, Note: person.Note})
+	person, _ := audit.ActorOf(ctx) // who runs the tool, as the system says
+	return audit.WithActor(ctx, audit.Actor{Name: name, Note: person.Note})
 }
 
 // operatorTokens are those of the operator.
 func operatorTokens(ctx context.Context, a *auth.Authority, by string) (all []auth.Token, err error) {
 	for after := ""; ; {
-		page, err := a.Tokens(ctx, auth.Operator(by), "", after, queue.MaxDocuments)
+		page, err := a.Tokens(ctx, auth.Operator(by), "", after, document.MaxPage)
 		if err != nil {
 			return nil, fmt.Errorf("the operator's tokens: %w", err)
 		}
@@ -37,7 +39,7 @@ func operatorTokens(ctx context.Context, a *auth.Authority, by string) (all []au
 				all = append(all, page[i])
 			}
 		}
-		if len(page) < queue.MaxDocuments {
+		if len(page) < document.MaxPage {
 			return all, nil
 		}
 		after = page[len(page)-1].ID
@@ -74,7 +76,7 @@ func ownToken(ctx context.Context, a *auth.Authority, path string, log *slog.Log
 		return fmt.Errorf("%s: %w; remove the file, and the next start makes another", path, err)
 	}
 	_, err = a.Token(ctx, auth.Operator(byUp), id)
-	if errors.Is(err, queue.ErrUnknownDocument) { // whoever revoked it meant that
+	if errors.Is(err, document.ErrUnknown) { // whoever revoked it meant that
 		log.Warn("the token in this file holds no more; remove the file, and the next start makes another", "file", path)
 		return nil
 	}

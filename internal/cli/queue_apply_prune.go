@@ -8,6 +8,7 @@ import (
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // What becomes of a rule or queue that is not in the file.
@@ -35,7 +36,7 @@ func (c *applyCmd) surplus(r *run, api *client.Client, specs []queue.Spec) ([]ap
 	}
 	stays := map[string]bool{}    // in the file, or left
 	bounding := map[string]bool{} // parents of those
-	stay := func(name string) { stays[name], bounding[queue.Parent(name)] = true, true }
+	stay := func(name string) { stays[name], bounding[names.Parent(name)] = true, true }
 	for i := range specs {
 		stay(specs[i].Name)
 	}

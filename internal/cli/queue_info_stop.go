@@ -48,5 +48,9 @@ func circuitOf(q *wire.Queue) string {
 			text += fmt.Sprintf(", %d failures in a row", s.Failures)
 		}
 	}
-	return fmt.Sprintf("%s; opens after %d, probes each %v to %v", text, c.Failures, c.MinProbe, c.MaxProbe)
+	text += fmt.Sprintf("; opens after %d failures", c.Failures)
+	if !q.Pull {
+		text += fmt.Sprintf(", %v unanswered is a failure", c.Slow)
+	}
+	return fmt.Sprintf("%s; probes each %v to %v", text, c.MinProbe, c.MaxProbe)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/penstock/penstock/internal/client"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 type setCmd struct {
@@ -187,7 +187,7 @@ func with(at any, path []string, value any) (any, error) {
 	case []any:
 		i, err := strconv.Atoi(name)
 		if err != nil || i < 0 || i > len(tree) {
-			return nil, fmt.Errorf("%s is not among its %d items, which are numbered from 0", queue.Shorten(name, 40), len(tree))
+			return nil, fmt.Errorf("%s is not among its %d items, which are numbered from 0", clip.Quote(name, 40), len(tree))
 		}
 		if i == len(tree) {
 			tree = append(tree, nil)

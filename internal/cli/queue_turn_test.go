@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // A turn is waited for, and one that is too far off is told by the exit code.
@@ -22,7 +23,7 @@ func TestTurn(t *testing.T) {
 	expect(t, ExitRefused, "", "from 100ms to 1m0s", "queue", "turn", "calls", "--wait", "2m")
 	expect(t, ExitRefused, "", "unknown_queue", "queue", "turn", "none")
 
-	rule := queue.Rule{Name: "api", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(20)}}
+	rule := rules.Rule{Name: "api", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: leaky.PerSecond(20)}}
 	rule.Normalize()
 	if _, err := store.PutRule(t.Context(), rule, 0); err != nil {
 		t.Fatal(err)

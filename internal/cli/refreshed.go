@@ -81,7 +81,7 @@ func (r *run) draw(now time.Time, text string) error {
 	text = fmt.Sprintf("%s  %s\n\n%s", now.Format("15:04:05"), r.shown(), text)
 	if width, height, screen := screenSize(r.Out); screen { // it may have been changed
 		// Home, each line cleared to its end, and everything below.
-		text = clip(text, width, height)
+		text = shortened(text, width, height)
 		text = "\x1b[H" + strings.ReplaceAll(text, "\n", "\x1b[K\n") + "\x1b[J"
 	} else {
 		text += "\n"
@@ -90,8 +90,8 @@ func (r *run) draw(now time.Time, text string) error {
 	return err
 }
 
-// clip cuts a text to a terminal, on which lines that wrapped, or too many, would leave the picture before in pieces.
-func clip(text string, width, height int) string {
+// shortened cuts a text to a terminal, on which lines that wrapped, or too many, would leave the picture before in pieces.
+func shortened(text string, width, height int) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if most := max(2, height-1); len(lines) > most {
 		left := len(lines) - (most - 1)

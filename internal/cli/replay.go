@@ -13,7 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/penstock/penstock/internal/replay"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 type replayCmd struct {
@@ -331,7 +331,7 @@ func queuesTable(r *replay.Report) string {
 }
 
 // spelled writes 1m0s as 1m.
-func spelled(d queue.Duration) string {
+func spelled(d unit.Duration) string {
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
 		if rest, ok := strings.CutSuffix(text, zero); ok {

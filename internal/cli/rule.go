@@ -9,7 +9,8 @@ import (
 
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 type ruleCmd struct {
@@ -33,7 +34,7 @@ func (c *ruleLsCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	rules, err := api.Rules(r.ctx)
+	list, err := api.Rules(r.ctx)
 	if err != nil {
 		return err
 	}
@@ -41,13 +42,13 @@ func (c *ruleLsCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	for i := range rules {
-		rules[i].Queues = asked[rules[i].Name]
+	for i := range list {
+		list[i].Queues = asked[list[i].Name]
 	}
 	if c.json() {
-		return printJSON(r.Out, rules)
+		return printJSON(r.Out, list)
 	}
-	_, err = fmt.Fprint(r.Out, ruleTable(rules))
+	_, err = fmt.Fprint(r.Out, ruleTable(list))
 	return err
 }
 
@@ -63,16 +64,29 @@ func askedBy(r *run, api *client.Client) (map[string][]string, error) {
 	return asked, err
 }
 
-func ruleTable(rules []wire.Rule) string {
-	if len(rules) == 0 {
+// ruleAndQueues returns a rule with the queues of all groups that ask it.
+func ruleAndQueues(r *run, name string) (api *client.Client, rule wire.Rule, err error) {
+	if api, err = r.client(); err != nil {
+		return nil, rule, err
+	}
+	if rule, err = api.Rule(r.ctx, name); err != nil {
+		return nil, rule, err
+	}
+	asked, err := askedBy(r, api)
+	rule.Queues = asked[name]
+	return api, rule, err
+}
+
+func ruleTable(list []wire.Rule) string {
+	if len(list) == 0 {
 		return "no rules; \"penstock rule apply -f FILE\" makes those of a file\n"
 	}
 	t := table{
 		header: []string{"NAME", "ALGORITHM", "ALLOWS", "COUNTS BY", "DOES", "STORE AWAY", "OVERRIDES", "QUEUES"},
 		right:  map[int]bool{6: true},
 	}
-	for i := range rules {
-		rule := &rules[i]
+	for i := range list {
+		rule := &list[i]
 		t.add(
 			rule.Name, string(rule.Algorithm), boundOf(rule.Bound), keyOf(rule), rule.Action, rule.Away,
 			num(int64(len(rule.Overrides))), strings.Join(rule.Queues, " "),
@@ -90,7 +104,7 @@ func keyOf(rule *wire.Rule) string {
 }
 
 // boundOf says what passes.
-func boundOf(b queue.Bound) string {
+func boundOf(b rules.Bound) string {
 	switch {
 	case !b.Rate.Unlimited():
 		return fmt.Sprintf("%s, %d at once", b.Rate, b.Burst)
@@ -110,19 +124,10 @@ type ruleInfoCmd struct {
 }
 
 func (c *ruleInfoCmd) Run(r *run) error {
-	api, err := r.client()
+	_, rule, err := ruleAndQueues(r, c.Name)
 	if err != nil {
 		return err
 	}
-	rule, err := api.Rule(r.ctx, c.Name)
-	if err != nil {
-		return err
-	}
-	asked, err := askedBy(r, api)
-	if err != nil {
-		return err
-	}
-	rule.Queues = asked[c.Name]
 	if c.json() {
 		return printJSON(r.Out, rule)
 	}
@@ -156,9 +161,9 @@ func keysOf(k *wire.RuleKeys) string {
 
 func actionOf(action string) string {
 	switch action {
-	case queue.Defer:
+	case rules.Defer:
 		return "is deferred, if there is an overflow"
-	case queue.Shadow:
+	case rules.Shadow:
 		return "comes in, and is counted"
 	}
 	return "is turned away"
@@ -166,9 +171,9 @@ func actionOf(action string) string {
 
 func awayOf(away string) string {
 	switch away {
-	case queue.AwayOpen:
+	case rules.AwayOpen:
 		return "all pass"
-	case queue.AwayShare:
+	case rules.AwayShare:
 		return "each ingress lets its share pass"
 	}
 	return "none passes"
@@ -192,15 +197,7 @@ Examples:
 }
 
 func (c *ruleRmCmd) Run(r *run) error {
-	api, err := r.client()
-	if err != nil {
-		return err
-	}
-	rule, err := api.Rule(r.ctx, c.Name)
-	if err != nil {
-		return err
-	}
-	asked, err := askedBy(r, api)
+	api, rule, err := ruleAndQueues(r, c.Name)
 	if err != nil {
 		return err
 	}
@@ -208,7 +205,7 @@ func (c *ruleRmCmd) Run(r *run) error {
 	err = api.DeleteRule(r.ctx, c.Name, rule.Revision, c.Force)
 	var refused *client.Problem
 	if errors.As(err, &refused) && refused.Reason == reasonAsked {
-		asking := asked[c.Name]
+		asking := rule.Queues
 		if len(asking) == 0 { // they have come to ask it since; these are but the first
 			asking = refused.Queues
 		}
@@ -219,12 +216,12 @@ func (c *ruleRmCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(r.Out, "%s removed\n", c.Name); err != nil || len(asked[c.Name]) == 0 {
+	if _, err := fmt.Fprintf(r.Out, "%s removed\n", c.Name); err != nil || len(rule.Queues) == 0 {
 		return err
 	}
 	r.say(
 		"none of the jobs of %s is taken (rule_missing) until the rule is there again, or they do not name it",
-		some(asked[c.Name]),
+		some(rule.Queues),
 	)
 	return nil
 }
@@ -233,7 +230,7 @@ func (c *ruleRmCmd) Run(r *run) error {
 func wayOut(rule string, asking []string) string {
 	out := "; take it out of their rules first"
 	for _, name := range asking {
-		if queue.Group(name) == queue.Group(rule) {
+		if names.Group(name) == names.Group(rule) {
 			return out
 		}
 	}
@@ -241,14 +238,14 @@ func wayOut(rule string, asking []string) string {
 }
 
 // some names a few of what may be many.
-func some(names []string) string {
-	switch n := len(names); {
+func some(queues []string) string {
+	switch n := len(queues); {
 	case n == 0:
 		return "a queue"
 	case n > mostNamed:
-		return fmt.Sprintf("%s and more", strings.Join(names[:mostNamed], ", "))
+		return fmt.Sprintf("%s and more", strings.Join(queues[:mostNamed], ", "))
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(queues, ", ")
 }
 
 // mostNamed is how many queues a message names.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/config"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // reasonAsked is why a rule that is not in the file is left.
@@ -59,9 +59,9 @@ func (c *ruleApplyCmd) Run(r *run) error {
 }
 
 // rules are the steps that bring rules in line with a file's.
-func (c *applyFlags) rules(r *run, api *client.Client, rules []queue.Rule) []step {
+func (c *applyFlags) rules(r *run, api *client.Client, given []rules.Rule) []step {
 	var steps []step
-	for _, rule := range rules {
+	for _, rule := range given {
 		a := applied{Rule: rule.Name}
 		steps = append(steps, step{a.name(), func() (applied, error) {
 			return c.bring(a, &rule, "unknown_rule", func(a *applied) error {
@@ -70,7 +70,7 @@ func (c *applyFlags) rules(r *run, api *client.Client, rules []queue.Rule) []ste
 					return err
 				}
 				var trees [2]map[string]any
-				for i, v := range []queue.Rule{there.Rule, rule} {
+				for i, v := range []rules.Rule{there.Rule, rule} {
 					if trees[i], err = tree(v); err != nil {
 						return err
 					}
@@ -88,8 +88,8 @@ func (c *applyFlags) rules(r *run, api *client.Client, rules []queue.Rule) []ste
 
 // surplus lists the rules that are not in the file. It asks whether those that no queue asks shall be removed, unless
 // it was told.
-func (c *ruleApplyCmd) surplus(r *run, api *client.Client, file []queue.Rule) ([]applied, error) {
-	rules, err := api.Rules(r.ctx)
+func (c *ruleApplyCmd) surplus(r *run, api *client.Client, file []rules.Rule) ([]applied, error) {
+	stored, err := api.Rules(r.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -102,13 +102,13 @@ func (c *ruleApplyCmd) surplus(r *run, api *client.Client, file []queue.Rule) ([
 		stays[file[i].Name] = true
 	}
 	list, removed := []applied{}, 0
-	for i := range rules {
-		name := rules[i].Name
+	for i := range stored {
+		name := stored[i].Name
 		if stays[name] {
 			continue
 		}
 		a := applied{
-			Rule: name, Action: actionRemoved, Revision: rules[i].Revision, Changes: []change{},
+			Rule: name, Action: actionRemoved, Revision: stored[i].Revision, Changes: []change{},
 			Surplus: &surplus{AskedBy: asked[name]},
 		}
 		if len(asked[name]) > 0 {

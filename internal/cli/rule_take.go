@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // ruleAsk is what all questions to a rule are made of.
@@ -20,7 +21,7 @@ type ruleAsk struct {
 }
 
 // ask asks, prints the answer, and ends with ExitRefused if it is a refusal.
-func (c *ruleAsk) ask(r *run, op queue.TakeOp) error {
+func (c *ruleAsk) ask(r *run, op rules.TakeOp) error {
 	if c.Cost < 1 {
 		return usage(fmt.Errorf("--cost %d: must be at least 1", c.Cost))
 	}
@@ -29,7 +30,7 @@ func (c *ruleAsk) ask(r *run, op queue.TakeOp) error {
 		return err
 	}
 	t, err := api.Take(r.ctx, c.Name, op, wire.Take{
-		Key: c.Key, Cost: c.Cost, Lease: c.Lease, Wait: queue.Duration(c.wait),
+		Key: c.Key, Cost: c.Cost, Lease: c.Lease, Wait: unit.Duration(c.wait),
 	})
 	if err != nil {
 		return err
@@ -39,7 +40,7 @@ func (c *ruleAsk) ask(r *run, op queue.TakeOp) error {
 	} else {
 		err = printTaken(r, &t)
 	}
-	if err == nil && !t.Allowed && (op == queue.TakeNow || op == queue.TakePeek) {
+	if err == nil && !t.Allowed && (op == rules.TakeNow || op == rules.TakePeek) {
 		return told(ExitRefused)
 	}
 	return err
@@ -105,7 +106,7 @@ func (c *ruleTakeCmd) Run(r *run) error {
 		return usage(fmt.Errorf("--wait %v: must not be below 0", c.Wait))
 	}
 	c.wait = c.Wait
-	return c.ask(r, queue.TakeNow)
+	return c.ask(r, rules.TakeNow)
 }
 
 type rulePeekCmd struct{ ruleAsk }
@@ -118,7 +119,7 @@ Examples:
   penstock rule peek otp.per-address ann@example.com`
 }
 
-func (c *rulePeekCmd) Run(r *run) error { return c.ask(r, queue.TakePeek) }
+func (c *rulePeekCmd) Run(r *run) error { return c.ask(r, rules.TakePeek) }
 
 type ruleRefundCmd struct{ ruleAsk }
 
@@ -131,7 +132,7 @@ Examples:
   penstock rule refund import.slots tenant-7 --lease "$HOSTNAME"`
 }
 
-func (c *ruleRefundCmd) Run(r *run) error { return c.ask(r, queue.TakeBack) }
+func (c *ruleRefundCmd) Run(r *run) error { return c.ask(r, rules.TakeBack) }
 
 type ruleResetCmd struct {
 	Name string `arg:"" help:"Name of the rule."`
@@ -151,7 +152,7 @@ func (ruleResetCmd) Help() string {
 func (c *ruleResetCmd) Run(r *run) error {
 	if !c.All {
 		ask := ruleAsk{Name: c.Name, Key: c.Key, Cost: 1, output: c.output}
-		return ask.ask(r, queue.TakeAnew)
+		return ask.ask(r, rules.TakeAnew)
 	}
 	switch {
 	case c.Key != "":

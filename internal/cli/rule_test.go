@@ -6,12 +6,14 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Rules are listed, told of, asked and removed; a refusal is told by the exit code too.
 func TestRules(t *testing.T) {
 	store := settled(t, queue.Hold, 0, 1)
-	put := func(r queue.Rule) {
+	put := func(r rules.Rule) {
 		t.Helper()
 		r.Normalize()
 		if _, err := store.PutRule(t.Context(), r, 0); err != nil {
@@ -19,17 +21,17 @@ func TestRules(t *testing.T) {
 		}
 	}
 	expect(t, ExitDone, "no rules", "", "rule", "ls")
-	put(queue.Rule{
+	put(rules.Rule{
 		Name: "otp", Algorithm: leaky.AlgorithmSlidingLog, Key: "{lane}",
-		Bound:     queue.Bound{Limit: 2, Period: queue.Duration(3600e9)},
-		Overrides: map[string]queue.Bound{"bulk": {Limit: 100, Period: queue.Duration(3600e9)}},
+		Bound:     rules.Bound{Limit: 2, Period: unit.Duration(3600e9)},
+		Overrides: map[string]rules.Bound{"bulk": {Limit: 100, Period: unit.Duration(3600e9)}},
 	})
-	put(queue.Rule{
-		Name: "slots", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 1, TTL: queue.Duration(3600e9)},
+	put(rules.Rule{
+		Name: "slots", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 1, TTL: unit.Duration(3600e9)},
 	})
-	put(queue.Rule{
-		Name: "watched", Algorithm: leaky.AlgorithmGap, Bound: queue.Bound{Period: queue.Duration(3600e9)},
-		Action: queue.Shadow,
+	put(rules.Rule{
+		Name: "watched", Algorithm: leaky.AlgorithmGap, Bound: rules.Bound{Period: unit.Duration(3600e9)},
+		Action: rules.Shadow,
 	})
 
 	expect(t, ExitDone, "2 in 1h0m0s", "", "rule", "ls")

@@ -52,7 +52,7 @@ func TestClip(t *testing.T) {
 		{"a\nb\nc\n", 60, 1, "a\n... 2 more lines; a higher terminal shows them\n"},
 		{"grüße\n", 4, 9, "grü~\n"},
 	} {
-		if got := clip(c.text, c.width, c.height); got != c.want {
+		if got := shortened(c.text, c.width, c.height); got != c.want {
 			t.Errorf("clip(%q, %d, %d) = %q, want %q", c.text, c.width, c.height, got, c.want)
 		}
 	}

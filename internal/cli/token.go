@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/internal/cli/login"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 type tokenCmd struct {
@@ -97,7 +97,7 @@ func (c *tokenCreateCmd) Run(r *run) error {
 		return err
 	}
 	made, err := api.CreateToken(r.ctx, wire.TokenRequest{
-		App: c.App, Grants: grants, ExpiresIn: queue.Duration(c.ExpiresIn), Note: c.Note,
+		App: c.App, Grants: grants, ExpiresIn: unit.Duration(c.ExpiresIn), Note: c.Note,
 	})
 	if err != nil {
 		return err

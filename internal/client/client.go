@@ -4,7 +4,7 @@
 // server's refusal, with its machine-readable reason; an *Unreachable means that
 // no answer came, and that repeating is safe for everything that carries an id.
 //
-// What it changes is by whom queue.WithBy says.
+// What it changes is by whom audit.WithNote says.
 //
 // It refuses to retry by itself: who waits, and how long, is
 // the caller's decision.
@@ -26,6 +26,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 // DefaultURL is where an ingress listens unless told otherwise.
@@ -177,7 +178,7 @@ func (c *Client) request(ctx context.Context, method, path string, body io.Reade
 		return nil, fmt.Errorf("make the request: %w", err)
 	}
 	req.Header.Set("User-Agent", c.agent)
-	if actor, err := queue.ActorOf(ctx); err == nil && actor.Note != "" && method != http.MethodGet {
+	if actor, err := audit.ActorOf(ctx); err == nil && actor.Note != "" && method != http.MethodGet {
 		req.Header.Set("Penstock-By", actor.Note)
 	}
 	return req, nil

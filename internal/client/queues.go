@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 // page is how many queues are asked for at once.
@@ -88,7 +89,7 @@ func (c *Client) queue(ctx context.Context, method, path string, in any) (wire.Q
 func (c *Client) whole(q *wire.Queue) error {
 	if q.Flow == nil {
 		return fmt.Errorf(
-			"the answer does not say how queue %s is doing, is %s an ingress?", queue.Shorten(q.Name, 80), c.shown,
+			"the answer does not say how queue %s is doing, is %s an ingress?", clip.Quote(q.Name, 80), c.shown,
 		)
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Rules returns all rules in order of name.
@@ -82,13 +82,13 @@ func (c *Client) ResetRule(ctx context.Context, name string) error {
 	all := struct {
 		All bool `json:"all"`
 	}{true}
-	_, err := c.do(ctx, http.MethodPost, rulePath(name, queue.TakeAnew.String()), nil, all, nil)
+	_, err := c.do(ctx, http.MethodPost, rulePath(name, rules.TakeAnew.String()), nil, all, nil)
 	return err
 }
 
 // Take asks a rule once. A refusal is no error. After a *Problem with reason outcome_unknown, or an *Unreachable,
 // something may have been taken: to ask again takes again.
-func (c *Client) Take(ctx context.Context, name string, op queue.TakeOp, take wire.Take) (t wire.Taken, err error) {
+func (c *Client) Take(ctx context.Context, name string, op rules.TakeOp, take wire.Take) (t wire.Taken, err error) {
 	_, err = c.do(ctx, http.MethodPost, rulePath(name, op.String()), nil, take, &t)
 	var p *Problem
 	if errors.As(err, &p) && p.Reason == "limit_reached" {
@@ -99,8 +99,8 @@ func (c *Client) Take(ctx context.Context, name string, op queue.TakeOp, take wi
 	return t, err
 }
 
-// TakeAll asks a rule up to queue.MaxTakes times, and answers in the same order. Each answer has its own Status.
-func (c *Client) TakeAll(ctx context.Context, name string, op queue.TakeOp, takes []wire.Take) ([]wire.Taken, error) {
+// TakeAll asks a rule up to rules.MaxTakes times, and answers in the same order. Each answer has its own Status.
+func (c *Client) TakeAll(ctx context.Context, name string, op rules.TakeOp, takes []wire.Take) ([]wire.Taken, error) {
 	var answer wire.AllTaken
 	_, err := c.do(ctx, http.MethodPost, rulePath(name, op.String()), nil, wire.Takes{Takes: takes}, &answer)
 	return answer.Takes, err

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // ingress is the API over a store on a file, and a client of it.
@@ -65,9 +65,9 @@ func TestRules(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	rules, err := c.Rules(ctx)
-	if err != nil || len(rules) != 2 || rules[1].Name != "mail.places" {
-		t.Errorf("%+v, %v", rules, err)
+	list, err := c.Rules(ctx)
+	if err != nil || len(list) != 2 || list[1].Name != "mail.places" {
+		t.Errorf("%+v, %v", list, err)
 	}
 	if names, err := c.RuleNames(ctx, "mail.p"); err != nil || strings.Join(names, " ") != "mail.places" {
 		t.Errorf("%v, %v", names, err)
@@ -85,7 +85,7 @@ func TestTakes(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	ask := func(op queue.TakeOp, take wire.Take) wire.Taken {
+	ask := func(op rules.TakeOp, take wire.Take) wire.Taken {
 		t.Helper()
 		got, err := c.Take(ctx, "otp", op, take)
 		if err != nil {
@@ -93,28 +93,28 @@ func TestTakes(t *testing.T) {
 		}
 		return got
 	}
-	if got := ask(queue.TakeNow, wire.Take{Key: "a", Cost: 2}); !got.Allowed || got.Limit != 2 || got.ResetAfterMS == 0 {
+	if got := ask(rules.TakeNow, wire.Take{Key: "a", Cost: 2}); !got.Allowed || got.Limit != 2 || got.ResetAfterMS == 0 {
 		t.Errorf("%+v", got)
 	}
-	if got := ask(queue.TakeNow, wire.Take{Key: "a"}); got.Allowed || got.Limit != 2 || got.RetryAfterMS == 0 ||
+	if got := ask(rules.TakeNow, wire.Take{Key: "a"}); got.Allowed || got.Limit != 2 || got.RetryAfterMS == 0 ||
 		got.ResetAfterMS == 0 {
 		t.Errorf("%+v", got)
 	}
-	if got := ask(queue.TakePeek, wire.Take{Key: "a"}); got.Allowed {
+	if got := ask(rules.TakePeek, wire.Take{Key: "a"}); got.Allowed {
 		t.Errorf("%+v", got)
 	}
-	if got := ask(queue.TakeBack, wire.Take{Key: "a"}); !got.Allowed {
+	if got := ask(rules.TakeBack, wire.Take{Key: "a"}); !got.Allowed {
 		t.Errorf("%+v", got)
 	}
-	if got := ask(queue.TakeAnew, wire.Take{Key: "a"}); !got.Allowed || got.Remaining != 1 {
+	if got := ask(rules.TakeAnew, wire.Take{Key: "a"}); !got.Allowed || got.Remaining != 1 {
 		t.Errorf("%+v", got)
 	}
-	_, err := c.Take(ctx, "otp", queue.TakeNow, wire.Take{Key: "a", Cost: 3})
+	_, err := c.Take(ctx, "otp", rules.TakeNow, wire.Take{Key: "a", Cost: 3})
 	wantReason(t, err, "invalid_field")
-	_, err = c.Take(ctx, "none", queue.TakeNow, wire.Take{})
+	_, err = c.Take(ctx, "none", rules.TakeNow, wire.Take{})
 	wantReason(t, err, "unknown_rule")
 
-	all, err := c.TakeAll(ctx, "otp", queue.TakeNow, []wire.Take{{Key: "b", Cost: 2}, {Key: "b", Cost: 3}, {Key: "b"}})
+	all, err := c.TakeAll(ctx, "otp", rules.TakeNow, []wire.Take{{Key: "b", Cost: 2}, {Key: "b", Cost: 3}, {Key: "b"}})
 	if err != nil || len(all) != 3 || all[0].Status != 200 || !all[0].Allowed || all[1].Status != 400 ||
 		all[1].Field != "cost" || all[2].Status != 429 || all[2].Allowed {
 		t.Errorf("%+v, %v", all, err)
@@ -122,7 +122,7 @@ func TestTakes(t *testing.T) {
 	if err := c.ResetRule(ctx, "otp"); err != nil {
 		t.Error(err)
 	}
-	if got := ask(queue.TakePeek, wire.Take{Key: "b", Cost: 2}); !got.Allowed {
+	if got := ask(rules.TakePeek, wire.Take{Key: "b", Cost: 2}); !got.Allowed {
 		t.Errorf("after all was forgotten: %+v", got)
 	}
 }

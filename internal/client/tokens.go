@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Tokens returns the tokens of an app, in order of id; those of whoever asks if it is empty.
@@ -33,7 +33,7 @@ func (c *Client) CreateToken(ctx context.Context, ask wire.TokenRequest) (made w
 
 // RotateToken makes a token that may do what another one may, which ends after keep.
 func (c *Client) RotateToken(ctx context.Context, id string, keep time.Duration) (made wire.MadeToken, err error) {
-	ask := wire.Rotation{Keep: queue.Duration(keep)}
+	ask := wire.Rotation{Keep: unit.Duration(keep)}
 	_, err = c.do(ctx, http.MethodPost, path("/v1/tokens/", id, []string{"rotate"}), nil, ask, &made)
 	return made, err
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -29,19 +30,19 @@ type Found struct {
 // those that differ; it changes none. Two processes that start with the same file do not get in each
 // other's way.
 func Apply(ctx context.Context, engine queue.Engine, f File, log *slog.Logger) (a Applied, err error) {
-	a.Rules, err = apply(ctx, kind[queue.Rule]{
-		word: "rule", unknown: queue.ErrUnknownRule,
-		name:   func(r *queue.Rule) string { return r.Name },
-		encode: queue.EncodeRule,
-		put: func(ctx context.Context, r queue.Rule, expect int64) (queue.PutResult, error) {
-			if _, err := engine.Rule(ctx, r.Name); errors.Is(err, queue.ErrUnknownRule) { // one that is there is left as it is
+	a.Rules, err = apply(ctx, kind[rules.Rule]{
+		word: "rule", unknown: rules.ErrUnknown,
+		name:   func(r *rules.Rule) string { return r.Name },
+		encode: rules.Encode,
+		put: func(ctx context.Context, r rules.Rule, expect int64) (queue.PutResult, error) {
+			if _, err := engine.Rule(ctx, r.Name); errors.Is(err, rules.ErrUnknown) { // one that is there is left as it is
 				if err := ruleset.CheckPlaces(ctx, engine, &r); err != nil {
 					return queue.PutResult{}, err
 				}
 			}
 			return engine.PutRule(ctx, r, expect)
 		},
-		get: func(ctx context.Context, name string) (queue.Rule, int64, error) {
+		get: func(ctx context.Context, name string) (rules.Rule, int64, error) {
 			info, err := engine.Rule(ctx, name)
 			return info.Rule, info.Revision, err
 		},

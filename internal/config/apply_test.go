@@ -15,6 +15,8 @@ import (
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 func TestApply(t *testing.T) {
@@ -177,7 +179,7 @@ func TestApplyLooksForRulesOfOtherGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var field *queue.FieldError
+	var field *invalid.Error
 	if _, err := config.Apply(ctx, engine, file, slog.New(slog.DiscardHandler)); !errors.As(err, &field) ||
 		field.Field != "rules.0" {
 		t.Errorf("a rule that is not there: %v", err)
@@ -214,11 +216,11 @@ func TestApplyMakesNoPlacesThatQueuesAsk(t *testing.T) {
 	if err := engine.DeleteRule(ctx, "tenants", queue.AnyRevision); err != nil {
 		t.Fatal(err)
 	}
-	var field *queue.FieldError
+	var field *invalid.Error
 	if err := apply(places); !errors.As(err, &field) || field.Field != "algorithm" {
 		t.Errorf("one that a queue names: %v", err)
 	}
-	if _, err := engine.Rule(ctx, "tenants"); !errors.Is(err, queue.ErrUnknownRule) {
+	if _, err := engine.Rule(ctx, "tenants"); !errors.Is(err, rules.ErrUnknown) {
 		t.Errorf("it was made: %v", err)
 	}
 }

@@ -8,7 +8,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // converter writes the YAML of one rule or queue as JSON and remembers where each field
@@ -23,7 +24,7 @@ func (c *converter) convert(out []byte, n *yaml.Node, path string) ([]byte, erro
 	switch {
 	case n.Style&yaml.TaggedStyle != 0:
 		return nil, c.fault(
-			n, c.name(path), "has a tag, "+queue.Shorten(n.Tag, 40)+", which is not supported here: write the value plainly",
+			n, c.name(path), "has a tag, "+clip.Quote(n.Tag, 40)+", which is not supported here: write the value plainly",
 		)
 	case n.Anchor != "" || n.Kind == yaml.AliasNode:
 		return nil, c.fault(n, c.name(path), "has an anchor or is an alias, which is not supported here: write the value out")
@@ -59,7 +60,7 @@ func (c *converter) scalar(out []byte, n *yaml.Node, path string) ([]byte, error
 			}
 		}
 		return nil, c.fault(
-			n, c.name(path), queue.Shorten(n.Value, 40)+" is not a number that can be used, and so not supported",
+			n, c.name(path), clip.Quote(n.Value, 40)+" is not a number that can be used, and so not supported",
 		)
 	}
 	return text(out, n.Value), nil
@@ -91,7 +92,7 @@ func (d *document) members(n *yaml.Node, field string, f func(key string, keyNod
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		if k.Kind != yaml.ScalarNode || k.ShortTag() != "!!str" || k.Style&yaml.TaggedStyle != 0 {
-			return d.fault(k, field, "has the key "+queue.Shorten(k.Value, 40)+", which is not a plain name")
+			return d.fault(k, field, "has the key "+clip.Quote(k.Value, 40)+", which is not a plain name")
 		}
 		if seen[k.Value] {
 			return d.fault(k, join(field, k.Value), "is given twice")
@@ -107,7 +108,7 @@ func (d *document) members(n *yaml.Node, field string, f func(key string, keyNod
 // blame finds where in the file the field of an error stands, or the nearest
 // thing around it that does.
 func (c *converter) blame(node *yaml.Node, err error) error {
-	var field *queue.FieldError
+	var field *invalid.Error
 	if !errors.As(err, &field) {
 		return c.fault(node, c.prefix, err.Error())
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // maxErrors is how many faults are told at once.
@@ -40,7 +42,7 @@ func (e *Error) Error() string {
 // File is what a file has: rules, queues, or both. A list that it does not have is nil; one that
 // is empty is not.
 type File struct {
-	Rules  []queue.Rule
+	Rules  []rules.Rule
 	Queues []queue.Spec
 }
 
@@ -102,7 +104,7 @@ func items[T any](
 		}
 		item, name, err := read(raw)
 		if err == nil && name == "" {
-			err = &queue.FieldError{Field: "name", Reason: "is missing"}
+			err = &invalid.Error{Field: "name", Reason: "is missing"}
 		}
 		if err != nil {
 			d.faults = append(d.faults, c.blame(node, err))
@@ -120,8 +122,8 @@ func items[T any](
 	return all
 }
 
-func readRule(raw []byte) (queue.Rule, string, error) {
-	r, err := queue.ParseRule(raw)
+func readRule(raw []byte) (rules.Rule, string, error) {
+	r, err := rules.Parse(raw)
 	return r, r.Name, err
 }
 
@@ -129,9 +131,9 @@ func readQueue(raw []byte, validate func(queue string, target json.RawMessage) e
 	spec, err := queue.ParseSpec(raw)
 	if err == nil && spec.Name != "" && validate != nil && len(spec.Deliver) > 0 {
 		if err = validate(spec.Name, spec.Deliver); err != nil {
-			var field *queue.FieldError
+			var field *invalid.Error
 			if !errors.As(err, &field) {
-				err = &queue.FieldError{Field: "deliver", Reason: err.Error()}
+				err = &invalid.Error{Field: "deliver", Reason: err.Error()}
 			}
 		}
 	}

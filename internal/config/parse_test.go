@@ -14,6 +14,9 @@ import (
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 const whole = `# all that a queue can have
@@ -48,21 +51,24 @@ func TestParse(t *testing.T) {
 	}
 	specs := file.Queues
 	want := queue.Spec{
-		Name: "email", Rate: leaky.PerSecond(14), Burst: 2, Capacity: 500, Lease: queue.Duration(time.Minute),
-		Slack: queue.Duration(10 * time.Millisecond),
+		Name: "email", Rate: leaky.PerSecond(14), Burst: 2, Capacity: 500, Lease: unit.Duration(time.Minute),
+		Slack: unit.Duration(10 * time.Millisecond),
 		Retry: queue.Retry{
-			MaxAttempts: 3, MinBackoff: queue.Duration(2 * time.Second), MaxBackoff: queue.Duration(time.Hour), Jitter: "none",
+			MaxAttempts: 3, MinBackoff: unit.Duration(2 * time.Second), MaxBackoff: unit.Duration(time.Hour), Jitter: "none",
 		},
-		Retention:   queue.Retention{For: queue.Duration(48 * time.Hour), Max: 7},
+		Retention:   queue.Retention{For: unit.Duration(48 * time.Hour), Max: 7},
 		MaxInFlight: 50, MaxScheduled: 100, Ordered: true,
-		Circuit: queue.Circuit{Failures: 5, MinProbe: queue.Duration(time.Second), MaxProbe: queue.Duration(time.Minute)},
+		Circuit: queue.Circuit{
+			Failures: 5, MinProbe: unit.Duration(time.Second), MaxProbe: unit.Duration(time.Minute),
+			Slow: unit.Duration(10 * time.Second),
+		},
 		Lanes: queue.Lanes{
 			LaneRule:  queue.LaneRule{Rate: leaky.PerSecond(2), Burst: 3, Capacity: 100, MaxInFlight: 4},
 			Overrides: map[string]queue.LaneRule{"gmail.com": {Rate: leaky.PerSecond(10)}, "example.com": {}},
 		},
 		Overflow: queue.Defer,
 		Deferred: queue.Deferral{
-			MaxAge: queue.Duration(6 * time.Hour), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: "22:00-06:00",
+			MaxAge: unit.Duration(6 * time.Hour), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: "22:00-06:00",
 			Timezone: "Europe/Berlin",
 		},
 		Deliver: json.RawMessage(`{"http":{"url":"https://api.example.com/v1/send","timeout":"10s"}}`),
@@ -99,16 +105,16 @@ func TestParseRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	minute := queue.Duration(time.Minute)
-	want := []queue.Rule{
+	minute := unit.Duration(time.Minute)
+	want := []rules.Rule{
 		{
-			Name: "mail.otp", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 2, Period: minute}, Key: "{lane}",
-			Action: queue.Defer, Away: queue.AwayShare,
-			Overrides: map[string]queue.Bound{"a.b@example.com": {Limit: 100, Period: minute}},
+			Name: "mail.otp", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{Limit: 2, Period: minute}, Key: "{lane}",
+			Action: rules.Defer, Away: rules.AwayShare,
+			Overrides: map[string]rules.Bound{"a.b@example.com": {Limit: 100, Period: minute}},
 		},
 		{
-			Name: "mail", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(100), Burst: 1},
-			Action: queue.Reject, Away: queue.AwayClosed,
+			Name: "mail", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: leaky.PerSecond(100), Burst: 1},
+			Action: rules.Reject, Away: rules.AwayClosed,
 		},
 	}
 	if !reflect.DeepEqual(file.Rules, want) || len(file.Queues) != 1 ||
@@ -124,7 +130,7 @@ func TestParseRules(t *testing.T) {
 func TestBadFiles(t *testing.T) {
 	refuse := func(_ string, raw json.RawMessage) error {
 		if strings.Contains(string(raw), "gopher") {
-			return fmt.Errorf("bad target: %w", &queue.FieldError{
+			return fmt.Errorf("bad target: %w", &invalid.Error{
 				Field: "deliver.http.url", Value: `"gopher"`, Reason: "must be http or https",
 			})
 		}

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 // How much of what a job carries is shown.
@@ -50,7 +50,7 @@ func contentOf(j *wire.Job) (c content) {
 			body = pretty.Bytes()
 		}
 	}
-	c.Text = queue.Cut(string(body[:min(len(body), maxShownText+utf8.UTFMax)]), maxShownText)
+	c.Text = clip.Text(string(body[:min(len(body), maxShownText+utf8.UTFMax)]), maxShownText)
 	c.Cut = len(c.Text) < len(body)
 	return c
 }

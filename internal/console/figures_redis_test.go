@@ -33,11 +33,15 @@ func TestFirstViewOnRedis(t *testing.T) {
 	views(t, browser.New(t, browser.Options{}), url)
 }
 
-// maxUnseen is how long what happens at a receiver may not be seen.
-const maxUnseen = 1500 * time.Millisecond
+// What happens at a receiver may not be unseen for longer. An ingress reads the queues once a second, and what it finds
+// is seen before the next reading but two; a page that asked by itself would take ten seconds.
+const (
+	maxUnseen         = 1500 * time.Millisecond // with -args -figures, on a machine that has time
+	maxUnseenReadings = 3
+)
 
-// A receiver that asks for time is seen within a second and a half, with an ingress and a drainer on Redis: on the
-// overview, and on the page of its queue.
+// What a receiver asks for is seen within three readings of the queues, with an ingress and a drainer on Redis: on the
+// overview, and on the page of its queue. With -args -figures, also within a second and a half.
 func TestThrottledIsSeen(t *testing.T) {
 	var busy atomic.Bool
 	var at atomic.Int64 // when it first asked for time
@@ -68,17 +72,51 @@ func TestThrottledIsSeen(t *testing.T) {
 		})
 		busy.Store(true)
 		post(t, base+"/v1/queues/"+name+"/jobs", `{"payload":1}`)
+		await.Until(t, "the store knows", func() bool {
+			return strings.Contains(get(t, base+"/v1/queues/"+name), `"code":"throttled"`)
+		})
+		readings := countReadings(t, base)
 		p.Until(`document.querySelector("` + state + `").textContent.includes("receiver asked to wait")`)
 		took := time.Since(time.Unix(0, at.Load())).Round(time.Millisecond)
-		t.Logf("%s shows what a receiver asks for after %v", page, took)
-		if took > maxUnseen {
-			t.Errorf("%s shows what a receiver asks for after %v, at most %v", page, took, maxUnseen)
+		made := readings()
+		t.Logf("%s shows what a receiver asks for after %v, and %d readings", page, took, made)
+		if *figures && took > maxUnseen || made > maxUnseenReadings {
+			t.Errorf(
+				"%s shows what a receiver asks for after %v and %d readings, at most %v and %d", page, took, made, maxUnseen,
+				maxUnseenReadings,
+			)
 		}
 		p.Go("about:blank")
 		await.Until(t, "the page follows none", func() bool {
 			return strings.Contains(get(t, base+"/metrics"), "\npenstock_event_streams 0\n")
 		})
 	}
+}
+
+// countReadings counts how often an ingress reads the queues, until made is called.
+func countReadings(t *testing.T, base string) (made func() int) {
+	t.Helper()
+	latest := func() string {
+		_, after, _ := strings.Cut(get(t, base+"/metrics"), "\npenstock_survey_timestamp_seconds ")
+		at, _, _ := strings.Cut(after, "\n")
+		return at
+	}
+	last, n := latest(), 0
+	over, counted := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(counted)
+		for {
+			if at := latest(); at != last {
+				last, n = at, n+1
+			}
+			select {
+			case <-over:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	return func() int { close(over); <-counted; return n }
 }
 
 func get(t *testing.T, url string) string {

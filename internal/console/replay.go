@@ -13,7 +13,7 @@ import (
 
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/replay"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 const (
@@ -208,8 +208,8 @@ func replayCharts(r *replay.Report) (charts []replayChart) {
 	return charts
 }
 
-func chartOf(unit, passed string, good []int64, refused string, bad []int64) replayChart {
-	c := replayChart{Unit: unit}
+func chartOf(measure, passed string, good []int64, refused string, bad []int64) replayChart {
+	c := replayChart{Unit: measure}
 	for i := range good {
 		c.Most = max(c.Most, good[i], bad[i])
 	}
@@ -238,7 +238,7 @@ func stairs(values []int64, most int64) string {
 }
 
 // lasting is a length of time as the reports of replays have it: exact below a second.
-func lasting(d queue.Duration) string {
+func lasting(d unit.Duration) string {
 	if d.D() < time.Second {
 		return fmt.Sprintf("%.3g ms", float64(d.D().Microseconds())/1000)
 	}

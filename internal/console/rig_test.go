@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/penstock/penstock/internal/cli"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/browser"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/internal/test/transcript"
 )
 
@@ -34,12 +34,7 @@ type rig struct {
 
 func newRig(t *testing.T, flags ...string) *rig {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{t: t, addr: ln.Addr().String(), data: t.TempDir(), flags: flags}
-	ln.Close()
+	r := &rig{t: t, addr: redistest.FreeAddr(t), data: t.TempDir(), flags: flags}
 	r.start()
 	t.Cleanup(func() { r.stop() })
 	return r

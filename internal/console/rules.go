@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // ruleRow is a rule of the list.
@@ -48,7 +48,7 @@ func rowOf(rule *wire.Rule) ruleRow {
 }
 
 // boundWords are the numbers of a limiter that there are.
-func boundWords(b queue.Bound) (texts []string) {
+func boundWords(b rules.Bound) (texts []string) {
 	values := valuesOf(b)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		texts = append(texts, name+"="+values[name])
@@ -136,7 +136,7 @@ func readRule(r *request) (any, error) {
 		Method: "POST", Path: apiPath("rules", name, "peek"),
 		Command: []string{"rule", "peek", name, v.Asked.Key, "--cost", strconv.FormatInt(v.Asked.Cost, 10)},
 	}
-	v.Answer, err = r.api.Take(r.Context(), name, queue.TakePeek, v.Asked)
+	v.Answer, err = r.api.Take(r.Context(), name, rules.TakePeek, v.Asked)
 	if p := (*client.Problem)(nil); errors.As(err, &p) && p.Status/100 == 4 {
 		v.Refused, err = faultOf(err), nil
 	}

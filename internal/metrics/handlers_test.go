@@ -29,7 +29,8 @@ func TestHandlersInUse(t *testing.T) {
 		defer e.Close()
 		for i, n := range []int{5, 20, 3, 1} {
 			name := fmt.Sprint("q", i)
-			if _, err := e.Put(t.Context(), queue.Spec{Name: name, Rate: leaky.Unlimited}, 0); err != nil {
+			spec := queue.Spec{Name: name, Rate: leaky.Unlimited, Circuit: queue.Circuit{Off: true}}
+			if _, err := e.Put(t.Context(), spec, 0); err != nil {
 				t.Fatal(err)
 			}
 			for k := range n {

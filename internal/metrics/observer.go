@@ -62,7 +62,7 @@ func NewObserver(reg prometheus.Registerer, maxQueues int) (*Observer, error) {
 			"penstock_settlements_total", "Ends of leases, by result: accepted, stale or failed.", "queue", "result",
 		),
 		opened: counter(
-			"penstock_circuit_opened_total", "How often the circuit of a queue opened by an answer that this drainer settled.",
+			"penstock_circuit_opened_total", "How often what this drainer reported opened the circuit of a queue.",
 			"queue",
 		),
 		lateness: histogram(

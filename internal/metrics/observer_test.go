@@ -12,6 +12,7 @@ import (
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 func of(name string) *drain.Job {
@@ -132,7 +133,7 @@ func TestObserverOfADrainer(t *testing.T) {
 	spec := queue.Spec{Name: "email", Rate: leaky.Unlimited}
 	spec.Normalize()
 	spec.Retry.MaxAttempts, spec.Retry.Jitter = 3, "none"
-	spec.Retry.MinBackoff, spec.Retry.MaxBackoff = queue.Duration(time.Millisecond), queue.Duration(time.Millisecond)
+	spec.Retry.MinBackoff, spec.Retry.MaxBackoff = unit.Duration(time.Millisecond), unit.Duration(time.Millisecond)
 	if _, err := engine.Put(t.Context(), spec, queue.AnyRevision); err != nil {
 		t.Fatal(err)
 	}

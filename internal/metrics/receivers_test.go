@@ -10,6 +10,7 @@ import (
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // What receivers answered shows: jobs that are held, queues that stop, circuits that are open, and rates that followed.
@@ -27,7 +28,7 @@ func TestGaugesOfReceivers(t *testing.T) {
 				s.Adapt = queue.Adapt{Floor: leaky.PerSecond(2), Ceiling: leaky.PerSecond(20)}
 			},
 			"down": func(s *queue.Spec) {
-				s.Circuit = queue.Circuit{Failures: 1, MinProbe: queue.Duration(time.Hour), MaxProbe: queue.Duration(time.Hour)}
+				s.Circuit = queue.Circuit{Failures: 1, MinProbe: unit.Duration(time.Hour), MaxProbe: unit.Duration(time.Hour)}
 			},
 		} {
 			s := queue.Spec{Name: name, Rate: leaky.PerSecond(10), Pull: true}

@@ -11,6 +11,8 @@ import (
 	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Latencies of rules, which each of them has: so there are fewer of these.
@@ -103,9 +105,9 @@ func (m *Rules) Failed(rule string, err error) {
 }
 
 // Answered implements admission.Observer.
-func (m *Rules) Answered(rule string, takes []queue.Take, answers []queue.Taken, err error) {
+func (m *Rules) Answered(rule string, takes []rules.Take, answers []rules.Taken, err error) {
 	if err != nil || len(answers) != len(takes) {
-		if errors.Is(err, queue.ErrUnknownRule) {
+		if errors.Is(err, rules.ErrUnknown) {
 			m.rules.forget(rule) // somebody else has deleted it
 		}
 		m.rules.addKnown(rule, m.failed, failedTake(err), float64(len(takes)))
@@ -117,7 +119,7 @@ func (m *Rules) Answered(rule string, takes []queue.Take, answers []queue.Taken,
 		switch {
 		case a.Err != nil:
 			m.rules.addKnown(rule, m.failed, failedTake(a.Err), 1)
-		case takes[i].Op == queue.TakeNow:
+		case takes[i].Op == rules.TakeNow:
 			m.count(rule, &a.Decision, a.Shadow, a.MaxKeys)
 		}
 	}
@@ -129,7 +131,7 @@ func (m *Rules) Away(rule, policy string, allowed, refused int) {
 		m.rules.addRare(rule, m.away, policy, float64(allowed))
 	}
 	if refused > 0 {
-		if policy == queue.AwayShare {
+		if policy == rules.AwayShare {
 			policy = "share_refused"
 		}
 		m.rules.addRare(rule, m.away, policy, float64(refused))
@@ -149,11 +151,11 @@ func (m *Rules) age() {
 }
 
 func failedTake(err error) string {
-	var field *queue.FieldError
+	var field *invalid.Error
 	switch {
 	case errors.As(err, &field):
 		return "invalid"
-	case errors.Is(err, queue.ErrUnknownRule):
+	case errors.Is(err, rules.ErrUnknown):
 		return "unknown_rule"
 	case errors.Is(err, queue.ErrOutcomeUnknown):
 		return "outcome_unknown"

@@ -18,12 +18,13 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
 func putRule(t *testing.T, e queue.Rules, text string) {
 	t.Helper()
-	r, err := queue.ParseRule([]byte(text))
+	r, err := rules.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,9 @@ func putQueue(t *testing.T, e queue.Specs, text string) {
 
 func onRedis(t *testing.T) queue.Engine {
 	t.Helper()
-	e, err := redisq.Open(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{Init: true})
+	e, err := redisq.Open(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{
+		Init: true, Patience: redistest.Patience,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,9 +56,9 @@ func onRedis(t *testing.T) queue.Engine {
 	return e
 }
 
-func take(t *testing.T, e queue.Taker, rule string, takes ...queue.Take) {
+func take(t *testing.T, e queue.Taker, rule string, takes ...rules.Take) {
 	t.Helper()
-	if _, err := e.Take(t.Context(), rule, takes); err != nil && !errors.Is(err, queue.ErrUnknownRule) {
+	if _, err := e.Take(t.Context(), rule, takes); err != nil && !errors.Is(err, rules.ErrUnknown) {
 		t.Fatal(err)
 	}
 }
@@ -79,12 +82,12 @@ func TestRules(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) queue.Engine{"embedded": embedded, "redis": onRedis} {
 		t.Run(name, func(t *testing.T) {
 			reg := prometheus.NewPedanticRegistry()
-			rules, err := metrics.NewRules(reg, 0)
+			asked, err := metrics.NewRules(reg, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			e := rules.Over(open(t))
-			a := admission.New(e, admission.Options{Observer: rules})
+			e := asked.Over(open(t))
+			a := admission.New(e, admission.Options{Observer: asked, Patience: redistest.Patience})
 			putRule(t, e, `{"name":"mail.otp","algorithm":"gap","period":"1h","key":"{payload/to}"}`)
 			putRule(t, e, `{"name":"mail.dark","algorithm":"gap","period":"1h","action":"shadow"}`)
 			putRule(t, e, `{"name":"tenants","algorithm":"sliding_log","limit":5,"period":"1h"}`)
@@ -103,10 +106,10 @@ func TestRules(t *testing.T) {
 				t.Fatal(err)
 			}
 			take(
-				t, a, "named", queue.Take{Key: "secret-1"}, queue.Take{Key: "secret-1"}, queue.Take{Key: "secret-1", Cost: 2},
-				queue.Take{Key: "secret-1", Op: queue.TakePeek},
+				t, a, "named", rules.Take{Key: "secret-1"}, rules.Take{Key: "secret-1"}, rules.Take{Key: "secret-1", Cost: 2},
+				rules.Take{Key: "secret-1", Op: rules.TakePeek},
 			)
-			take(t, a, "mail.dark", queue.Take{Key: "other", Op: queue.TakePeek})
+			take(t, a, "mail.dark", rules.Take{Key: "other", Op: rules.TakePeek})
 			handler := admission.Middleware(
 				a, "calls", admission.OneKey(), admission.MiddlewareOptions{},
 			)(http.NotFoundHandler())
@@ -114,7 +117,7 @@ func TestRules(t *testing.T) {
 				handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 			}
 			for range 5 {
-				if _, err := a.Take(t.Context(), "none", []queue.Take{{}, {}}); err == nil {
+				if _, err := a.Take(t.Context(), "none", []rules.Take{{}, {}}); err == nil {
 					t.Fatal("there is no such rule")
 				}
 			}
@@ -141,27 +144,27 @@ penstock_rule_failures_total{reason="unknown_rule",rule="_other"} 10
 // end.
 func TestSeriesOfRulesAreBounded(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
-	rules, err := metrics.NewRules(reg, 3)
+	asked, err := metrics.NewRules(reg, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := rules.Over(embedded(t))
-	a := admission.New(e, admission.Options{Observer: rules})
+	e := asked.Over(embedded(t))
+	a := admission.New(e, admission.Options{Observer: asked, Patience: redistest.Patience})
 	putRule(t, e, `{"name":"first","algorithm":"gap","period":"1h"}`)
-	all := []queue.Taken{{Decision: leaky.Decision{Allowed: true}}}
-	take(t, a, "first", queue.Take{})
+	all := []rules.Taken{{Decision: leaky.Decision{Allowed: true}}}
+	take(t, a, "first", rules.Take{})
 	for i := range 1000 {
 		rule := fmt.Sprint("r", i)
-		rules.Answered(rule, []queue.Take{{}}, all, nil)
-		rules.Asked(rule, time.Millisecond)
-		for _, away := range []string{queue.AwayOpen, queue.AwayClosed, queue.AwayShare} {
-			rules.Away(rule, away, 1, 1)
+		asked.Answered(rule, []rules.Take{{}}, all, nil)
+		asked.Asked(rule, time.Millisecond)
+		for _, away := range []string{rules.AwayOpen, rules.AwayClosed, rules.AwayShare} {
+			asked.Away(rule, away, 1, 1)
 		}
 	}
 	for range 2 {
-		rules.Failed("first", fmt.Errorf("asking: %w", queue.ErrUnavailable))
-		rules.Failed("r0", queue.ErrOutcomeUnknown)
-		rules.Failed("nobody-knows-it", queue.ErrStoreFull)
+		asked.Failed("first", fmt.Errorf("asking: %w", queue.ErrUnavailable))
+		asked.Failed("r0", queue.ErrOutcomeUnknown)
+		asked.Failed("nobody-knows-it", queue.ErrStoreFull)
 	}
 	compare(t, reg, `
 # HELP penstock_rule_store_errors_total Calls about a rule that the store did not answer, whatever then `+
@@ -179,7 +182,7 @@ penstock_rule_store_errors_total{reason="unavailable",rule="first"} 2
 		}
 	}
 
-	rules.Away("first", queue.AwayOpen, 1, 0)
+	asked.Away("first", rules.AwayOpen, 1, 0)
 	if err := e.DeleteRule(t.Context(), "first", queue.AnyRevision); err != nil {
 		t.Fatal(err)
 	}
@@ -192,12 +195,12 @@ penstock_rule_store_errors_total{reason="unavailable",rule="first"} 2
 // goes by them.
 func TestAMissingRuleIsCountedWhileItIsAskedFor(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
-	rules, err := metrics.NewRules(reg, 0)
+	asked, err := metrics.NewRules(reg, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := rules.Over(embedded(t))
-	a := admission.New(e, admission.Options{Observer: rules})
+	e := asked.Over(embedded(t))
+	a := admission.New(e, admission.Options{Observer: asked, Patience: redistest.Patience})
 	putRule(t, e, `{"name":"tenants","algorithm":"gap","period":"1h"}`)
 	putQueue(t, e, `{"name":"mail","rate":"14/s","rules":["tenants"]}`)
 	in := admission.NewAppender(a, e)
@@ -212,7 +215,7 @@ func TestAMissingRuleIsCountedWhileItIsAskedFor(t *testing.T) {
 		if err != nil || !errors.As(got[0].Err, new(*ruleset.Missing)) {
 			t.Fatalf("%+v: %v", got, err)
 		}
-		take(t, a, "tenants", queue.Take{})
+		take(t, a, "tenants", rules.Take{})
 	}
 	compare(t, reg, `
 # HELP penstock_rule_missing_total Jobs that were not taken because their queue names a rule of another group `+

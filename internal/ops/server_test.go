@@ -105,7 +105,7 @@ func TestSlowHeaders(t *testing.T) {
 
 // A body that never ends is cut off by the read timeout, and answered.
 func TestEndlessBody(t *testing.T) {
-	s, _ := running(t, hello, ops.ServerOptions{ReadTimeout: 300 * time.Millisecond})
+	s, _ := running(t, hello, ops.ServerOptions{ReadTimeout: 3 * time.Second}) // the header has to come within it
 	c, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {
 		t.Fatal(err)

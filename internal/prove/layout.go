@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // layout is what a run makes: one queue, or a parent and children that the load goes to, and
@@ -101,11 +102,11 @@ func (o *Options) spec(name string, rate leaky.Rate, url string) (queue.Spec, er
 		return queue.Spec{}, fmt.Errorf("write the target as JSON: %w", err)
 	}
 	spec := queue.Spec{
-		Name: name, Rate: rate, Lease: queue.Duration(Lease), Slack: queue.Duration(o.Slack), Deliver: deliver,
+		Name: name, Rate: rate, Lease: unit.Duration(Lease), Slack: unit.Duration(o.Slack), Deliver: deliver,
 	}
 	spec.Retry.MaxAttempts = queue.MaxMaxAttempts // a job that dies of our own faults would be no loss of the store's
-	spec.Retry.MinBackoff = queue.Duration(100 * time.Millisecond)
-	spec.Retry.MaxBackoff = queue.Duration(time.Second)
+	spec.Retry.MinBackoff = unit.Duration(100 * time.Millisecond)
+	spec.Retry.MaxBackoff = unit.Duration(time.Second)
 	spec.Normalize()
 	return spec, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 const (
@@ -46,11 +46,11 @@ type keyAccount struct {
 	passed                               []law.Passed
 }
 
-func newQuestions(o *RulesOptions, rules []asked) (*questions, error) {
-	n := len(rules) * o.Keys
+func newQuestions(o *RulesOptions, list []asked) (*questions, error) {
+	n := len(list) * o.Keys
 	perSecond := pressure * o.Rate.PerSecond() * float64(n)
 	q := &questions{
-		rules: rules, keys: o.Keys, callers: o.Callers, turn: time.Duration(
+		rules: list, keys: o.Keys, callers: o.Callers, turn: time.Duration(
 			float64(o.Callers) / perSecond * float64(time.Second),
 		),
 		accounts: make([]keyAccount, n),
@@ -151,7 +151,7 @@ func (q *questions) ask(
 	}
 	begun := q.now()
 	said, err := door.Take(
-		ctx, q.rules[at/q.keys].rule.Name, queue.TakeNow, wire.Take{Key: fmt.Sprintf("key-%d", at%q.keys+1), Cost: cost},
+		ctx, q.rules[at/q.keys].rule.Name, rules.TakeNow, wire.Take{Key: fmt.Sprintf("key-%d", at%q.keys+1), Cost: cost},
 	)
 	ended := q.now()
 

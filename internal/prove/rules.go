@@ -12,12 +12,14 @@ import (
 	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // RuleStore is what a run of rules needs of an installation, beside the ingresses that it asks.
 type RuleStore interface {
 	// MakeRule makes a rule that must not exist.
-	MakeRule(ctx context.Context, rule queue.Rule) error
+	MakeRule(ctx context.Context, rule rules.Rule) error
 	// RemoveRule removes a rule with all that was taken from it.
 	RemoveRule(ctx context.Context, name string) error
 }
@@ -103,7 +105,7 @@ func (o *RulesOptions) Validate() error {
 
 // asked is a rule of a run, and its law, which is fixed before.
 type asked struct {
-	rule queue.Rule
+	rule rules.Rule
 	law  law.Admission
 }
 
@@ -122,17 +124,17 @@ func (o *RulesOptions) window() time.Duration {
 }
 
 // bounds returns a rule of each algorithm that bounds what comes, all of about the same rate.
-func (o *RulesOptions) bounds() map[leaky.Algorithm]queue.Bound {
+func (o *RulesOptions) bounds() map[leaky.Algorithm]rules.Bound {
 	limit, period := o.span()
-	windows := queue.Bound{Limit: limit, Period: queue.Duration(period)}
-	bucket := queue.Bound{Rate: o.Rate, Burst: max(2, limit/4)}
-	return map[leaky.Algorithm]queue.Bound{
+	windows := rules.Bound{Limit: limit, Period: unit.Duration(period)}
+	bucket := rules.Bound{Rate: o.Rate, Burst: max(2, limit/4)}
+	return map[leaky.Algorithm]rules.Bound{
 		leaky.AlgorithmMeter:          bucket,
 		leaky.AlgorithmTokenBucket:    bucket,
 		leaky.AlgorithmFixedWindow:    windows,
 		leaky.AlgorithmSlidingLog:     windows,
 		leaky.AlgorithmSlidingCounter: windows,
-		leaky.AlgorithmGap: {Period: queue.Duration(max(
+		leaky.AlgorithmGap: {Period: unit.Duration(max(
 			leaky.MinPeriod, o.Rate.Interval().Round(time.Millisecond),
 		))},
 	}
@@ -142,12 +144,12 @@ func (o *RulesOptions) bounds() map[leaky.Algorithm]queue.Bound {
 func (o *RulesOptions) rules(name string) ([]asked, error) {
 	var list []asked
 	bounds := o.bounds()
-	for _, a := range queue.Algorithms() {
+	for _, a := range rules.Algorithms() {
 		bound, ok := bounds[a]
 		if !ok {
 			continue // concurrency bounds what is held, and not what comes
 		}
-		r := queue.Rule{Name: fmt.Sprintf("%s-%s", name, a), Algorithm: a, Bound: bound, Key: "{lane}"}
+		r := rules.Rule{Name: fmt.Sprintf("%s-%s", name, a), Algorithm: a, Bound: bound, Key: "{lane}"}
 		r.Normalize()
 		if err := r.Validate(); err != nil {
 			return nil, fmt.Errorf("rate: makes no rule of %s: %w", a, err)
@@ -168,11 +170,11 @@ func RunRules(ctx context.Context, o RulesOptions) (*RulesReport, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	rules, err := o.rules("prove-" + queue.NewID())
+	list, err := o.rules("prove-" + queue.NewID())
 	if err != nil {
 		return nil, err
 	}
-	q, err := newQuestions(&o, rules)
+	q, err := newQuestions(&o, list)
 	if err != nil {
 		return nil, err
 	}
@@ -183,8 +185,8 @@ func RunRules(ctx context.Context, o RulesOptions) (*RulesReport, error) {
 			return nil, err
 		}
 	}
-	defer o.remove(ctx, fl, rules)
-	if err := o.begin(ctx, fl, q.doors, rules); err != nil {
+	defer o.remove(ctx, fl, list)
+	if err := o.begin(ctx, fl, q.doors, list); err != nil {
 		return nil, err
 	}
 	q.begun = time.Now()
@@ -205,7 +207,7 @@ func RunRules(ctx context.Context, o RulesOptions) (*RulesReport, error) {
 }
 
 // begin makes the rules, and waits until all ingresses can be asked.
-func (o *RulesOptions) begin(ctx context.Context, fl *fleet, doors []*client.Client, rules []asked) error {
+func (o *RulesOptions) begin(ctx context.Context, fl *fleet, doors []*client.Client, list []asked) error {
 	for i, door := range doors {
 		err := started(ctx, patience, func() error {
 			if err := fl.allUp(); err != nil {
@@ -217,7 +219,7 @@ func (o *RulesOptions) begin(ctx context.Context, fl *fleet, doors []*client.Cli
 			return fmt.Errorf("ingress %d: %w", i, err)
 		}
 	}
-	for _, r := range rules {
+	for _, r := range list {
 		if err := started(ctx, patience, func() error { return o.Store.MakeRule(ctx, r.rule) }); err != nil {
 			return fmt.Errorf("make the rule %s: %w", r.rule.Name, err)
 		}
@@ -227,10 +229,10 @@ func (o *RulesOptions) begin(ctx context.Context, fl *fleet, doors []*client.Cli
 
 // remove takes the rules away, also when the run was broken off. It does not wait for a store that ended with its
 // process.
-func (o *RulesOptions) remove(ctx context.Context, fl *fleet, rules []asked) {
+func (o *RulesOptions) remove(ctx context.Context, fl *fleet, list []asked) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	for _, r := range rules {
+	for _, r := range list {
 		err := started(ctx, patience, func() error {
 			err := o.Store.RemoveRule(ctx, r.rule.Name)
 			if ended := fl.allUp(); err != nil && ended != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // desk is an installation of several ingresses whose rules are decided by this test, well or badly.
@@ -29,7 +29,7 @@ type desk struct {
 	removed int
 }
 
-func (d *desk) MakeRule(_ context.Context, rule queue.Rule) error {
+func (d *desk) MakeRule(_ context.Context, rule rules.Rule) error {
 	by, err := rule.Limiter(rule.Algorithm)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 func TestRunRulesSeesThrough(t *testing.T) {
@@ -137,7 +138,7 @@ func TestRulesJudged(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			o := RulesOptions{URLs: []string{""}, Rate: by.Rate, Keys: 2, Faults: tt.faults}
 			q := &questions{
-				rules:    []asked{{queue.Rule{Algorithm: leaky.AlgorithmMeter}, law.Admission{By: by, Delta: time.Microsecond}}},
+				rules:    []asked{{rules.Rule{Algorithm: leaky.AlgorithmMeter}, law.Admission{By: by, Delta: time.Microsecond}}},
 				accounts: []keyAccount{good, tt.second},
 			}
 			r := o.judge(q, tt.marks)

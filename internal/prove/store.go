@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/grant"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Store is what a run needs of an installation.
@@ -115,14 +116,14 @@ func (s engineStore) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-func (s engineStore) MakeRule(ctx context.Context, rule queue.Rule) error {
+func (s engineStore) MakeRule(ctx context.Context, rule rules.Rule) error {
 	_, err := s.PutRule(ctx, rule, 0)
 	return err
 }
 
 func (s engineStore) RemoveRule(ctx context.Context, name string) error {
 	err := s.DeleteRule(ctx, name, queue.AnyRevision)
-	if errors.Is(err, queue.ErrUnknownRule) {
+	if errors.Is(err, rules.ErrUnknown) {
 		return nil
 	}
 	return err
@@ -193,8 +194,8 @@ func (s ingressStore) Remove(ctx context.Context, name string) error {
 	return err
 }
 
-func (s ingressStore) MakeRule(ctx context.Context, rule queue.Rule) error {
-	text, err := queue.EncodeRule(rule)
+func (s ingressStore) MakeRule(ctx context.Context, rule rules.Rule) error {
+	text, err := rules.Encode(rule)
 	if err != nil {
 		return fmt.Errorf("write the rule as JSON: %w", err)
 	}

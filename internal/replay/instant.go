@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 // clock reads the instants of one log. Lines of one second mostly follow each other, so that it remembers the last
@@ -56,7 +56,7 @@ func (c *clock) read(text []byte) (leaky.Instant, error) {
 		return 0, err
 	}
 	if at < 0 || at > lastInstant {
-		return 0, fmt.Errorf("has the time %s, which is not from 1970 to 9999", queue.Shorten(string(text), 40))
+		return 0, fmt.Errorf("has the time %s, which is not from 1970 to 9999", clip.Quote(string(text), 40))
 	}
 	c.text, c.at = append(c.text[:0], text...), at
 	return at, nil
@@ -74,7 +74,7 @@ func (c *clock) parse(text string) (leaky.Instant, error) {
 	if c.layout != "" {
 		t, err := time.ParseInLocation(c.layout, text, c.zone)
 		if err != nil {
-			return 0, fmt.Errorf("has the time %s, which is not as --time-format says", queue.Shorten(text, 40))
+			return 0, fmt.Errorf("has the time %s, which is not as --time-format says", clip.Quote(text, 40))
 		}
 		return leaky.Instant(t.UnixMicro()), nil
 	}
@@ -89,13 +89,13 @@ func (c *clock) parse(text string) (leaky.Instant, error) {
 		if name, offset := t.Zone(); offset == 0 && t.Location() != time.UTC && t.Location() != c.zone && name != "" &&
 			name != "UTC" && name != "GMT" {
 			return 0, fmt.Errorf(
-				"has the time %s, of which the zone %s says nothing; write the offset", queue.Shorten(text, 40), name,
+				"has the time %s, of which the zone %s says nothing; write the offset", clip.Quote(text, 40), name,
 			)
 		}
 		return leaky.Instant(t.UnixMicro()), nil
 	}
 	return 0, fmt.Errorf(
-		"has the time %s, which is none that is known; --time-format says how to read it", queue.Shorten(text, 40),
+		"has the time %s, which is none that is known; --time-format says how to read it", clip.Quote(text, 40),
 	)
 }
 
@@ -105,7 +105,7 @@ func number(text string, unit int64) (leaky.Instant, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("has the time %s, which is no number", queue.Shorten(text, 40))
+		return 0, fmt.Errorf("has the time %s, which is no number", clip.Quote(text, 40))
 	}
 	if unit == 0 {
 		switch {
@@ -118,13 +118,13 @@ func number(text string, unit int64) (leaky.Instant, error) {
 		}
 	}
 	if n < 0 || n > int64(lastInstant)/unit {
-		return 0, fmt.Errorf("has the time %s, which is not from 1970 to 9999", queue.Shorten(text, 40))
+		return 0, fmt.Errorf("has the time %s, which is not from 1970 to 9999", clip.Quote(text, 40))
 	}
 	at := n * unit
 	for i := 0; i < len(fraction); i++ {
 		digit := fraction[i]
 		if digit < '0' || digit > '9' {
-			return 0, fmt.Errorf("has the time %s, which is no number", queue.Shorten(text, 40))
+			return 0, fmt.Errorf("has the time %s, which is no number", clip.Quote(text, 40))
 		}
 		unit /= 10
 		at += int64(digit-'0') * unit

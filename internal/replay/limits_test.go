@@ -157,7 +157,7 @@ func TestHoldIsAskedBeforeReading(t *testing.T) {
 	in := strings.NewReader(line("10.0.0.1", "12:00:00"))
 	size := in.Len()
 	_, err := Run(t.Context(), Options{
-		Logs: []Log{{"log", in}}, Rules: rules(t, "meter rate=5/s"),
+		Logs: []Log{{"log", in}}, Rules: list(t, "meter rate=5/s"),
 		Limits: Limits{Hold: func(int64) error { return enough }},
 	})
 	if !errors.Is(err, enough) || in.Len() != size {

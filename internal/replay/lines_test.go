@@ -17,7 +17,7 @@ func TestBrokenLines(t *testing.T) {
 		strings.Replace(good, "200", "xyz", 1) + strings.Replace(good, " +0000", "", 1) + strings.TrimSuffix(good, "\n") +
 		"\r\n" + strings.TrimSuffix(good, "\n")
 	log = strings.Replace(log, "\x00\x01", "nil", 1)
-	r := replayed(t, Options{Rules: rules(t, "gap period=1s")}, log)
+	r := replayed(t, Options{Rules: list(t, "gap period=1s")}, log)
 	if r.Requests != 3 || r.Broken != 7 {
 		t.Errorf("%d requests, %d broken; want 3 and 7", r.Requests, r.Broken)
 	}
@@ -46,7 +46,7 @@ func TestLate(t *testing.T) {
 			b.WriteString(line("10.0.0.3", "00:00:00"))
 		}
 	}
-	r := replayed(t, Options{Rules: rules(t, "fixed_window limit=8 period=1s")}, b.String())
+	r := replayed(t, Options{Rules: list(t, "fixed_window limit=8 period=1s")}, b.String())
 	if r.Late != 1 || r.Requests != 4*Window+3 || r.Rules[0].Refused != 0 {
 		t.Errorf("%d late, %d requests, %d refused", r.Late, r.Requests, r.Rules[0].Refused)
 	}

@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // asked is a request as the naive replay keeps it, for ever.
@@ -33,12 +34,12 @@ func TestNaive(t *testing.T) {
 			"sliding_log limit=15 period=10s",
 			"sliding_counter limit=30 period=1m", "gap period=2s", "concurrency limit=5 ttl=7s",
 		} {
-			rules, err := ReadRules(text, nil)
+			list, err := ReadRules(text, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := replayed(t, Options{Rules: rules}, log).Rules[0]
-			want := naive(t, log, rules[0].Rule, got.Own.Span.D())
+			got := replayed(t, Options{Rules: list}, log).Rules[0]
+			want := naive(t, log, list[0].Rule, got.Own.Span.D())
 			got.Rule, got.Own.Key, got.Own.At, got.Key = "", "", time.Time{}, ""
 			for i := range got.Bursts {
 				got.Bursts[i].At = time.Time{}
@@ -87,7 +88,7 @@ func tryLogs(t *testing.T, o Options, logs ...string) (*Report, error) {
 
 var combinedLine = regexp.MustCompile(`(?m)^(\S+) \S+ \S+ \[([^\]]+)\] "`)
 
-func naive(t *testing.T, log string, rule queue.Rule, own time.Duration) (o Outcome) {
+func naive(t *testing.T, log string, rule rules.Rule, own time.Duration) (o Outcome) {
 	var all []asked
 	for _, m := range combinedLine.FindAllStringSubmatch(log, -1) {
 		at, err := time.Parse(combinedLayout, m[2])
@@ -109,14 +110,14 @@ func naive(t *testing.T, log string, rule queue.Rule, own time.Duration) (o Outc
 		}
 		d := tallies[a.key].Take(leaky.Instant(a.at.UnixMicro()), leaky.Ask{Lease: fmt.Sprint(i)})
 		a.allowed = d.Allowed
-		o.LongestWait = max(o.LongestWait, queue.Duration(d.RetryAfter))
+		o.LongestWait = max(o.LongestWait, unit.Duration(d.RetryAfter))
 	}
 	for _, span := range spans {
 		_, allowed := mostIn(all, span)
 		ask, _ := mostIn(all, span)
-		o.Bursts = append(o.Bursts, Burst{Span: queue.Duration(span), Asked: ask, Allowed: allowed})
+		o.Bursts = append(o.Bursts, Burst{Span: unit.Duration(span), Asked: ask, Allowed: allowed})
 	}
-	o.Own.Span = queue.Duration(own)
+	o.Own.Span = unit.Duration(own)
 	o.Requests = int64(len(all))
 	for key := range tallies {
 		of := slices.DeleteFunc(slices.Clone(all), func(a asked) bool { return a.key != key })
@@ -190,11 +191,11 @@ func TestSameOfAnyPacking(t *testing.T) {
 		_, _ = fmt.Fprintf(&ndjson, `{"x":[1,{"time":0}],"time":%d,"from":{"ip":%q}}`+"\n", at.UnixMilli(), m[1])
 	}
 	try := func(key string, o Options, logs ...string) string {
-		rules, err := ReadRules("meter rate=2/s burst=3", &key)
+		list, err := ReadRules("meter rate=2/s burst=3", &key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Rules = rules
+		o.Rules = list
 		r := replayed(t, o, logs...)
 		out := r.Rules[0]
 		out.Key, out.Own.At, out.Own.Key = "", time.Time{}, ""

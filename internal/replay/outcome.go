@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Outcome is what a rule would have done.
@@ -22,8 +22,8 @@ type Outcome struct {
 	// Never is how many of those refused cost more than the rule ever lets through.
 	Never int64 `json:"can_never_pass"`
 	// KeysRefused is how many keys were refused at least once.
-	KeysRefused int64          `json:"keys_refused"`
-	LongestWait queue.Duration `json:"longest_wait"`
+	KeysRefused int64         `json:"keys_refused"`
+	LongestWait unit.Duration `json:"longest_wait"`
 	// Bursts are the most that it let through, in units of cost, of all keys together, in any span of so long.
 	Bursts []Burst `json:"worst_bursts"`
 	// Own is that of a single key in the rule's own span.
@@ -34,11 +34,11 @@ type Outcome struct {
 
 // Burst is the most in any span of one length. At is when the span began.
 type Burst struct {
-	Span    queue.Duration `json:"span"`
-	Key     string         `json:"key,omitempty"`
-	Asked   int64          `json:"asked"`
-	Allowed int64          `json:"allowed"`
-	At      time.Time      `json:"at,omitzero"`
+	Span    unit.Duration `json:"span"`
+	Key     string        `json:"key,omitempty"`
+	Asked   int64         `json:"asked"`
+	Allowed int64         `json:"allowed"`
+	At      time.Time     `json:"at,omitzero"`
 }
 
 // KeyOutcome is what became of one key. Its bursts are in the rule's own span.
@@ -57,7 +57,7 @@ const maxTop = 10
 func (t *trial) outcome(ring *keyring, withoutKey int64) Outcome {
 	o := Outcome{
 		Rule: t.rule.Label, Key: ring.text, Requests: t.requests, WithoutKey: withoutKey,
-		Allowed: t.requests - t.refused, Refused: t.refused, Never: t.never, LongestWait: queue.Duration(t.longest),
+		Allowed: t.requests - t.refused, Refused: t.refused, Never: t.never, LongestWait: unit.Duration(t.longest),
 	}
 	if t.requests > 0 {
 		o.Share = float64(t.refused) / float64(t.requests)
@@ -65,7 +65,7 @@ func (t *trial) outcome(ring *keyring, withoutKey int64) Outcome {
 	for i, w := range t.bursts {
 		o.Bursts = append(o.Bursts, w.burst(spans[i]))
 	}
-	o.Own.Span = queue.Duration(time.Duration(t.own) * time.Microsecond)
+	o.Own.Span = unit.Duration(time.Duration(t.own) * time.Microsecond)
 	worst := -1
 	var most KeyOutcome // of worst
 	top := make([]KeyOutcome, 0, 2*maxTop)
@@ -125,7 +125,7 @@ func topKeys(keys []KeyOutcome) []KeyOutcome {
 }
 
 func (w *window) burst(span time.Duration) Burst {
-	b := Burst{Span: queue.Duration(span), Asked: w.mostAsked, Allowed: w.worst}
+	b := Burst{Span: unit.Duration(span), Asked: w.mostAsked, Allowed: w.worst}
 	if w.worst > 0 {
 		b.At = w.worstAt.Time().UTC()
 	}

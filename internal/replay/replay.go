@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Log is one log, packed by gzip or not.
@@ -63,8 +63,8 @@ type Report struct {
 
 // Timeline is what happened when, in steps.
 type Timeline struct {
-	Step  queue.Duration `json:"step"`
-	Steps []Step         `json:"steps"`
+	Step  unit.Duration `json:"step"`
+	Steps []Step        `json:"steps"`
 }
 
 // Step is one of a timeline.
@@ -375,7 +375,7 @@ func cut(s string, most int) string {
 
 func (p *play) steps() Timeline {
 	t := &p.timeline
-	out := Timeline{Step: queue.Duration(time.Duration(widths[t.width]) * time.Microsecond)}
+	out := Timeline{Step: unit.Duration(time.Duration(widths[t.width]) * time.Microsecond)}
 	for i, row := range t.rows {
 		step := Step{At: (t.start + leaky.Instant(i)*widths[t.width]).Time().UTC(), Requests: row[0], Rules: []RuleStep{}}
 		for k := range p.trials {

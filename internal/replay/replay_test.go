@@ -16,7 +16,7 @@ func line(client, clock string) string {
 	return fmt.Sprintf(`%s - - [10/Oct/2026:%s +0000] "GET /a?b=c HTTP/1.1" 200 5 "-" "curl/8"`+"\n", client, clock)
 }
 
-func rules(t *testing.T, texts ...string) (all []Rule) {
+func list(t *testing.T, texts ...string) (all []Rule) {
 	t.Helper()
 	for _, text := range texts {
 		some, err := ReadRules(text, nil)
@@ -49,21 +49,21 @@ func TestUnusable(t *testing.T) {
 		},
 		"format": {Options{Format: "xml"}, []string{good}, "must be combined, ndjson or csv"},
 		"field": {
-			Options{Rules: rules(t, "gap period=1s key={ip}")},
+			Options{Rules: list(t, "gap period=1s key={ip}")},
 			[]string{good},
 			"{ip} is no field of a combined log: there are {remote_addr}",
 		},
 		"column": {
-			Options{Rules: rules(t, "gap period=1s key=ip"), Format: CSV},
+			Options{Rules: list(t, "gap period=1s key=ip"), Format: CSV},
 			[]string{"time,client\n1,a\n"},
 			"{ip} is none of its columns, which are time, client",
 		},
 		"pointer": {
-			Options{Rules: rules(t, "gap period=1s key=ip")}, []string{`{"time":1}`}, "{ip} is no JSON pointer",
+			Options{Rules: list(t, "gap period=1s key=ip")}, []string{`{"time":1}`}, "{ip} is no JSON pointer",
 		},
 		"cost": {Options{Cost: "weight"}, []string{good}, "--cost: {weight} is no field"},
 		"no key": {
-			Options{Rules: rules(t, "gap period=1s key={user}")},
+			Options{Rules: list(t, "gap period=1s key={user}")},
 			[]string{good},
 			"none of 1 lines has the key of the rule gap period=1s, {user}; line 1 of log-1 has no user",
 		},
@@ -74,7 +74,7 @@ func TestUnusable(t *testing.T) {
 		"time format":      {Options{TimeFormat: "iso"}, []string{`{"time":1}`}, "--time-format"},
 		"one bad log":      {Options{}, []string{good, "\x00"}, "log-2: is a binary file"},
 		"five keys": {
-			Options{Rules: rules(
+			Options{Rules: list(
 				t, "gap period=1s key={user}", "gap period=1s key={path}", "gap period=1s key={status}",
 				"gap period=1s key={method}", "gap period=1s",
 			)},
@@ -83,7 +83,7 @@ func TestUnusable(t *testing.T) {
 		},
 	} {
 		if c.o.Rules == nil {
-			c.o.Rules = rules(t, "gap period=1s")
+			c.o.Rules = list(t, "gap period=1s")
 		}
 		if _, err := tryLogs(t, c.o, c.logs...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -108,7 +108,7 @@ func (e *endless) Read(p []byte) (int, error) {
 
 func TestBrokenOff(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := Run(ctx, Options{Logs: []Log{{"endless", &endless{cancel}}}, Rules: rules(t, "gap period=1s")})
+	_, err := Run(ctx, Options{Logs: []Log{{"endless", &endless{cancel}}}, Rules: list(t, "gap period=1s")})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
@@ -142,7 +142,7 @@ func TestEndOfTime(t *testing.T) {
 // TestNoAllocation: a line of a known key takes no memory.
 func TestNoAllocation(t *testing.T) {
 	p, err := newPlay(t.Context(), &Options{
-		Rules: rules(t, "meter rate=5/s burst=10"),
+		Rules: list(t, "meter rate=5/s burst=10"),
 		Logs:  []Log{{"log", strings.NewReader(line("10.0.0.1", "12:00:00"))}},
 	})
 	if err != nil {

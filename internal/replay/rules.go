@@ -13,6 +13,8 @@ import (
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // ReadRules reads what --rule says: the text of a rule, such as "meter rate=5/s burst=10", or the name of a file of
@@ -26,23 +28,23 @@ func ReadRules(text string, key *string) ([]Rule, error) {
 		}
 		return []Rule{r}, nil
 	}
-	rules, err := ruleFile(text, key)
+	read, err := ruleFile(text, key)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf(
 			"--rule %s: neither a file nor a rule, which begins with one of %v, such as \"meter rate=5/s burst=10\"",
-			queue.Shorten(text, 100), queue.Algorithms(),
+			clip.Quote(text, 100), rules.Algorithms(),
 		)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--rule %s: %w", text, err)
 	}
-	return rules, nil
+	return read, nil
 }
 
 // IsRule reports whether a text is that of a rule, which begins with its algorithm.
 func IsRule(text string) bool {
 	words := strings.Fields(text)
-	return len(words) > 0 && slices.Contains(queue.Algorithms(), leaky.Algorithm(words[0]))
+	return len(words) > 0 && slices.Contains(rules.Algorithms(), leaky.Algorithm(words[0]))
 }
 
 // ReadRule reads the text of a rule, such as "meter rate=5/s burst=10", with a key of its own, key={path}, or with that
@@ -65,7 +67,7 @@ func ReadRule(text string, key *string) (r Rule, err error) {
 	if err != nil {
 		return r, err
 	}
-	if r.Rule, err = queue.ParseRule(data); err != nil {
+	if r.Rule, err = rules.Parse(data); err != nil {
 		return r, err
 	}
 	r.Label = strings.Join(kept, " ")
@@ -96,7 +98,7 @@ func object(words, numbers []string, name, value string) ([]byte, error) {
 	for _, word := range words {
 		field, value, ok := strings.Cut(word, "=")
 		if !ok || field == "" {
-			return nil, fmt.Errorf("%q is not as FIELD=VALUE", queue.Shorten(word, 40))
+			return nil, fmt.Errorf("%q is not as FIELD=VALUE", clip.Quote(word, 40))
 		}
 		write(field, value)
 	}
@@ -124,9 +126,9 @@ func ruleFile(name string, key *string) ([]Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules := make([]Rule, 0, len(list))
+	read := make([]Rule, 0, len(list))
 	for i, one := range list {
-		r, err := queue.ParseRule(one)
+		r, err := rules.Parse(one)
 		if err != nil {
 			return nil, fmt.Errorf("rule %d: %w", i+1, err)
 		}
@@ -138,14 +140,14 @@ func ruleFile(name string, key *string) ([]Rule, error) {
 		if !keyed {
 			return nil, fmt.Errorf("rule %s counts by %s, which is of jobs: --key must say by what of the log", label, r.Key)
 		}
-		rules = append(rules, tried)
+		read = append(read, tried)
 	}
-	return rules, nil
+	return read, nil
 }
 
 // Try is a rule of a store as it is tried: by a key of the log in place of that of jobs. It reports whether there is
 // one, if the rule has any.
-func Try(r queue.Rule, label string, key *string) (tried Rule, keyed bool) {
+func Try(r rules.Rule, label string, key *string) (tried Rule, keyed bool) {
 	if r.Key == "" {
 		all := ""
 		return Rule{Rule: r, Label: label, Key: &all}, true
@@ -162,8 +164,8 @@ func ruleList(data []byte) (list []json.RawMessage, err error) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		return nil, errors.New("is no rule, and no list of rules")
 	}
-	if rules, ok := file["rules"]; ok {
-		if err := json.Unmarshal(rules, &list); err != nil {
+	if text, ok := file["rules"]; ok {
+		if err := json.Unmarshal(text, &list); err != nil {
 			return nil, errors.New("rules must be a list")
 		}
 		return list, notEmpty(list)

@@ -9,7 +9,9 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/machine"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Queue is a queue that is tried: its rate, burst and capacity.
@@ -44,15 +46,15 @@ const (
 func newQueueSim(q *Queue) (*queueSim, error) {
 	spec := queue.Spec{
 		Name: "q", Rate: q.Rate, Burst: q.Burst, Capacity: q.Capacity,
-		Retention: queue.Retention{For: queue.Duration(time.Second), Max: 1},
-		Deferred:  queue.Deferral{MaxAge: queue.Duration(time.Second)},
+		Retention: queue.Retention{For: unit.Duration(time.Second), Max: 1},
+		Deferred:  queue.Deferral{MaxAge: unit.Duration(time.Second)},
 	}
 	text, err := machine.NewSpecText(spec)
 	if err != nil {
 		return nil, err
 	}
 	s := &queueSim{queue: q, machine: machine.New(1), asks: endOfTime}
-	if _, _, err = s.machine.Put(1, queue.Actor{}, text, queue.AnyRevision); err != nil {
+	if _, _, err = s.machine.Put(1, audit.Actor{}, text, queue.AnyRevision); err != nil {
 		return nil, err
 	}
 	s.commit(1)
@@ -165,11 +167,11 @@ type QueueOutcome struct {
 	Refused  int64   `json:"refused"`
 	Share    float64 `json:"share_refused"`
 	// Never is how many of those refused cost more than a job may.
-	Never   int64          `json:"can_never_pass"`
-	Deepest int64          `json:"deepest"`
-	WaitP50 queue.Duration `json:"wait_p50"`
-	WaitP99 queue.Duration `json:"wait_p99"`
-	WaitMax queue.Duration `json:"wait_max"`
+	Never   int64         `json:"can_never_pass"`
+	Deepest int64         `json:"deepest"`
+	WaitP50 unit.Duration `json:"wait_p50"`
+	WaitP99 unit.Duration `json:"wait_p99"`
+	WaitMax unit.Duration `json:"wait_max"`
 	// LastLeft is missing if none was accepted, and behind the year 9999.
 	LastLeft time.Time `json:"last_left,omitzero"`
 }
@@ -188,7 +190,7 @@ func (s *queueSim) outcome(check func() error) (QueueOutcome, error) {
 	o := QueueOutcome{
 		Queue: s.queue.Label, Requests: s.accepted + s.refused, Accepted: s.accepted, Refused: s.refused, Never: s.never,
 		Deepest: s.deepest,
-		WaitP50: s.waits.quantile(0.5), WaitP99: s.waits.quantile(0.99), WaitMax: queue.Duration(s.waits.max),
+		WaitP50: s.waits.quantile(0.5), WaitP99: s.waits.quantile(0.99), WaitMax: unit.Duration(s.waits.max),
 	}
 	if o.Requests > 0 {
 		o.Share = float64(o.Refused) / float64(o.Requests)
@@ -221,13 +223,13 @@ func classOf(us uint64) int {
 }
 
 // quantile is the upper end of the class in which it is.
-func (w *waits) quantile(q float64) queue.Duration {
+func (w *waits) quantile(q float64) unit.Duration {
 	rank := int64(math.Ceil(q * float64(w.n)))
 	for c, n := range w.classes {
 		if rank -= n; rank <= 0 && n > 0 {
 			shift := max(c>>6-1, 0)
 			top := (uint64(c-shift<<6)+1)<<shift - 1
-			return queue.Duration(min(time.Duration(top)*time.Microsecond, w.max))
+			return unit.Duration(min(time.Duration(top)*time.Microsecond, w.max))
 		}
 	}
 	return 0

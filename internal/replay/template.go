@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
-// template makes keys of the fields of a log's lines, as queue.KeyTemplate does of those of jobs: literal text and, in
+// template makes keys of the fields of a log's lines, as rules.Template does of those of jobs: literal text and, in
 // braces, fields. A text without braces is the name of one field. The empty one makes one key for all.
 type template []part
 
@@ -21,8 +21,8 @@ type part struct {
 }
 
 func parseTemplate(text string) (template, error) {
-	if len(text) > queue.MaxKeyTemplateBytes {
-		return nil, fmt.Errorf("the key has %d bytes, the limit is %d", len(text), queue.MaxKeyTemplateBytes)
+	if len(text) > rules.MaxTemplateBytes {
+		return nil, fmt.Errorf("the key has %d bytes, the limit is %d", len(text), rules.MaxTemplateBytes)
 	}
 	if text == "" {
 		return nil, nil
@@ -60,7 +60,7 @@ func parseTemplate(text string) (template, error) {
 	return t, nil
 }
 
-var errKeyLong = fmt.Errorf("has a key of more than %d bytes", queue.MaxRuleKeyBytes)
+var errKeyLong = fmt.Errorf("has a key of more than %d bytes", rules.MaxKeyBytes)
 
 // verbatim is whether a key is the value of one field, as it is.
 func (t template) verbatim() bool { return len(t) == 1 && t[0].field != "" }
@@ -73,7 +73,7 @@ func (t template) expand(buf []byte, fields [][]byte) ([]byte, error) {
 		if len(v) == 0 {
 			return nil, t[0].missing()
 		}
-		if len(v) > queue.MaxRuleKeyBytes {
+		if len(v) > rules.MaxKeyBytes {
 			return nil, errKeyLong
 		}
 		return v, nil
@@ -89,12 +89,12 @@ func (t template) expand(buf []byte, fields [][]byte) ([]byte, error) {
 		if len(v) == 0 {
 			return buf, p.missing()
 		}
-		if len(buf)+len(v) > queue.MaxRuleKeyBytes { // a line has a great value once, and a key may have it often
+		if len(buf)+len(v) > rules.MaxKeyBytes { // a line has a great value once, and a key may have it often
 			return buf, errKeyLong
 		}
 		buf = encode(buf, v, p.stop)
 	}
-	if len(buf) > queue.MaxRuleKeyBytes {
+	if len(buf) > rules.MaxKeyBytes {
 		return buf, errKeyLong
 	}
 	return buf, nil

@@ -13,7 +13,7 @@ func TestTimeline(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := strings.Repeat(line("10.0.0.1", "12:00:07"), 100) + line("10.0.0.1", "12:01:30") + line("10.0.0.1", "18:00:00")
-	r := replayed(t, Options{Rules: rules(t, "gap period=1s"), Queues: []Queue{q}}, log)
+	r := replayed(t, Options{Rules: list(t, "gap period=1s"), Queues: []Queue{q}}, log)
 	steps := r.Timeline.Steps
 	if r.Timeline.Step.D() != time.Minute || len(steps) != 361 || steps[0].Requests != 100 ||
 		steps[0].Queues[0].Deepest != 99 || steps[1].Queues[0].Deepest < 46 ||
@@ -37,7 +37,7 @@ func TestTimeline(t *testing.T) {
 func TestSpread(t *testing.T) {
 	log := strings.Repeat(line("10.0.0.1", "12:00:00"), 4) + strings.Repeat(line("10.0.0.1", "12:00:01"), 4)
 	for spread, want := range map[bool]int64{false: 6, true: 0} {
-		r := replayed(t, Options{Rules: rules(t, "meter rate=4/s burst=1"), Spread: spread}, log)
+		r := replayed(t, Options{Rules: list(t, "meter rate=4/s burst=1"), Spread: spread}, log)
 		if got := r.Rules[0].Refused; got != want || !r.WholeSeconds {
 			t.Errorf("spread %v: %d refused, want %d", spread, got, want)
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // spans are the widths of the windows that every rule is judged by, beside one of its own.
@@ -13,7 +13,7 @@ var spans = []time.Duration{time.Second, 10 * time.Second, time.Minute}
 
 // Rule is what is tried: a rule, and by what of the log it counts.
 type Rule struct {
-	queue.Rule
+	rules.Rule
 	Label string
 	Key   *string // a template of the log's fields; nil is remote_addr of combined logs, all under one key of others
 }

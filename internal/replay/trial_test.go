@@ -10,7 +10,7 @@ import (
 
 // TestForgotten: the states of keys that are not seen again are forgotten, and what was counted of them is not.
 func TestForgotten(t *testing.T) {
-	p, err := newPlay(t.Context(), &Options{Rules: rules(t, "meter rate=5/s burst=10", "meter rate=1/s burst=1000")})
+	p, err := newPlay(t.Context(), &Options{Rules: list(t, "meter rate=5/s burst=10", "meter rate=1/s burst=1000")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestOnceAndAgain(t *testing.T) {
 		"concurrency limit=5 ttl=1s",
 	} {
 		for _, cost := range []int32{1, 5, 6} {
-			p, err := newPlay(t.Context(), &Options{Rules: rules(t, text)})
+			p, err := newPlay(t.Context(), &Options{Rules: list(t, text)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/status"
 )
 
@@ -162,7 +163,7 @@ func (s *Survey) forget(name string, t *track) {
 
 // parentOf is the track of a queue's parent, nil if it has none.
 func (s *Survey) parentOf(name string) *track {
-	if p := queue.Parent(name); p != "" {
+	if p := names.Parent(name); p != "" {
 		return s.tracks[p]
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/status"
 )
 
@@ -42,13 +43,13 @@ func (s *store) Readings(context.Context) (all []queue.Reading, err error) {
 	return all, s.err
 }
 
-func (s *store) GetMany(_ context.Context, names []string) (some []queue.Info, err error) {
-	s.got = names
-	for _, name := range names {
+func (s *store) GetMany(_ context.Context, list []string) (some []queue.Info, err error) {
+	s.got = list
+	for _, name := range list {
 		if i := s.infos[name]; i != nil {
 			info := *i
 			info.Now, info.Asked = s.now, s.now
-			if p := s.infos[queue.Parent(name)]; p != nil {
+			if p := s.infos[names.Parent(name)]; p != nil {
 				parent := *p
 				info.Parent = &parent
 			}
@@ -356,16 +357,16 @@ func TestSelect(t *testing.T) {
 			c.query.Limit = 100
 		}
 		rows, total := s.Select(c.query)
-		var names []string
+		var list []string
 		for _, row := range rows {
-			names = append(names, row.Name)
+			list = append(list, row.Name)
 		}
-		if got := strings.Join(names, " "); got != c.want || total != c.total {
+		if got := strings.Join(list, " "); got != c.want || total != c.total {
 			t.Errorf("%+v: %q of %d, want %q of %d", c.query, got, total, c.want, c.total)
 		}
 	}
-	names, _ := survey.SortKeys()
-	for _, name := range names {
+	keys, _ := survey.SortKeys()
+	for _, name := range keys {
 		if rows, _ := s.Select(survey.Query{Sort: name, Limit: 9}); len(rows) != 4 {
 			t.Errorf("by %s there are %d", name, len(rows))
 		}

@@ -3,18 +3,18 @@ package wire
 import (
 	"encoding/json"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 // AuditRecord is an entry of the audit log.
 type AuditRecord struct {
 	Partition int `json:"partition"`
 	// Entry is what Text says.
-	Entry queue.AuditEntry `json:"entry"`
+	Entry audit.Entry `json:"entry"`
 	// Text is the entry byte by byte as it is kept, and Digest its SHA-256: the next entry of the partition has that as
 	// its previous. Only who sees all entries is told.
 	Text   string       `json:"text,omitempty"`
-	Digest queue.Digest `json:"digest,omitempty"`
+	Digest audit.Digest `json:"digest,omitempty"`
 	// Before and After are what it was and what it became, with secrets masked.
 	Before json.RawMessage `json:"before,omitempty"`
 	After  json.RawMessage `json:"after,omitempty"`
@@ -39,7 +39,7 @@ type AuditChain struct {
 	// digest of the newest.
 	Oldest int64        `json:"oldest"`
 	Newest int64        `json:"newest"`
-	Head   queue.Digest `json:"head,omitempty"`
+	Head   audit.Digest `json:"head,omitempty"`
 	// Dropped is how many entries were dropped before their time, for want of room.
 	Dropped int64 `json:"dropped"`
 }

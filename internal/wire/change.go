@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Done is what was done, to whatever it was.
@@ -38,8 +39,8 @@ type Change struct {
 // RuleChange is what was done to a rule, which is shown without its overrides.
 type RuleChange struct {
 	Done
-	Before *queue.Rule `json:"before,omitempty"`
-	After  *queue.Rule `json:"after,omitempty"`
+	Before *rules.Rule `json:"before,omitempty"`
+	After  *rules.Rule `json:"after,omitempty"`
 }
 
 // Record is a page of changes of a queue or a rule, newest first.

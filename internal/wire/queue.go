@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/status"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Queue is a queue: its spec, with the secrets of its target masked, and how it is
@@ -73,12 +74,12 @@ type Adapted struct {
 
 // Circuit is whether a queue's target is taken to be down.
 type Circuit struct {
-	State     string         `json:"state"`    // closed, open
-	Failures  int64          `json:"failures"` // in a row
-	Opened    *time.Time     `json:"opened,omitempty"`
-	NextProbe *time.Time     `json:"next_probe,omitempty"`
-	Probe     queue.Duration `json:"probe_interval,omitzero"`
-	Reason    string         `json:"reason,omitempty"` // the latest failure; while it is open
+	State     string        `json:"state"`    // closed, open
+	Failures  int64         `json:"failures"` // in a row
+	Opened    *time.Time    `json:"opened,omitempty"`
+	NextProbe *time.Time    `json:"next_probe,omitempty"`
+	Probe     unit.Duration `json:"probe_interval,omitzero"`
+	Reason    string        `json:"reason,omitempty"` // the latest failure; while it is open
 }
 
 // Parent is what holds over all queues of a group.

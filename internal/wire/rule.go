@@ -1,10 +1,13 @@
 package wire
 
-import "github.com/penstock/penstock/queue"
+import (
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
+)
 
 // Rule is a rule as it stands.
 type Rule struct {
-	queue.Rule
+	rules.Rule
 	Revision int64 `json:"revision"`
 	// Queues of its group that ask it. Absent also in the answer to a PUT whose rule could not be
 	// read after the change was made.
@@ -32,7 +35,7 @@ type Take struct {
 	Cost  int64  `json:"cost,omitempty"` // 0 means 1
 	Lease string `json:"lease,omitempty"`
 	// Wait, of a single take, is how long to wait for it.
-	Wait queue.Duration `json:"wait,omitzero"`
+	Wait unit.Duration `json:"wait,omitzero"`
 }
 
 // Takes are many.

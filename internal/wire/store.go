@@ -11,6 +11,7 @@ type Store struct {
 	Overflow       string `json:"overflow"`
 	OverflowDetail string `json:"overflow_detail,omitempty"`
 	// EgressAllow is where targets may be besides at public addresses, by the --egress-allow of the server that answers.
+	// Only whoever may configure is told.
 	EgressAllow []string `json:"egress_allow,omitempty"`
 	Drainers
 }

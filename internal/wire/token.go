@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/auth"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Token is what is known of a token. Its secret, and the digest of that, are not.
@@ -42,14 +42,14 @@ type TokenRequest struct {
 	App    string       `json:"app,omitempty"` // empty is that of who asks
 	Grants []auth.Grant `json:"grants"`
 	// ExpiresIn is for how long it holds; 0 is for ever.
-	ExpiresIn queue.Duration `json:"expires_in,omitzero"`
-	Note      string         `json:"note,omitempty"`
+	ExpiresIn unit.Duration `json:"expires_in,omitzero"`
+	Note      string        `json:"note,omitempty"`
 }
 
 // Rotation asks for a token in place of another one.
 type Rotation struct {
 	// Keep is for how long the other one goes on; 0 ends it at once.
-	Keep queue.Duration `json:"keep,omitzero"`
+	Keep unit.Duration `json:"keep,omitzero"`
 }
 
 // Subject is somebody who proves who he is in another way than by a token.

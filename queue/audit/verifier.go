@@ -1,11 +1,8 @@
-// Package audit verifies the audit log of a store, whose entries stand in package queue.
 package audit
 
 import (
 	"fmt"
 	"slices"
-
-	"github.com/penstock/penstock/queue"
 )
 
 // Verifier verifies the audit log of a partition: that no entry was changed, removed, put in between or moved
@@ -20,7 +17,7 @@ type Verifier struct {
 	Partition int
 	// Number and Digest are those of the last entry that was verified, 0 and empty before the first.
 	Number int64
-	Digest queue.Digest
+	Digest Digest
 }
 
 // Fault is what is wrong with an audit log.
@@ -50,16 +47,16 @@ func (b *Break) Error() string {
 }
 
 // tells reports whether text is the one that the entry has a digest of, or is left out.
-func tells(e *queue.AuditEntry, side string, text []byte, digest queue.Digest) bool {
+func tells(e *Entry, side string, text []byte, digest Digest) bool {
 	if slices.Contains(e.LeftOut, side) {
 		return text == nil && digest != ""
 	}
-	return queue.DigestOf(text) == digest
+	return DigestOf(text) == digest
 }
 
 // Add verifies the records that follow those before. Its error is a *Break; the verifier then stands at the last
 // entry before that.
-func (v *Verifier) Add(records []queue.AuditRecord) error {
+func (v *Verifier) Add(records []Record) error {
 	for i := range records {
 		if b := v.add(&records[i]); b != nil {
 			return b
@@ -68,7 +65,7 @@ func (v *Verifier) Add(records []queue.AuditRecord) error {
 	return nil
 }
 
-func (v *Verifier) add(r *queue.AuditRecord) *Break {
+func (v *Verifier) add(r *Record) *Break {
 	next := v.Number + 1
 	broken := func(f Fault, format string, args ...any) *Break {
 		return &Break{Fault: f, Number: next, Detail: fmt.Sprintf(format, args...)}
@@ -88,11 +85,11 @@ func (v *Verifier) add(r *queue.AuditRecord) *Break {
 		return broken(Missing, "entry %d follows entry %d: what was between is gone", e.Number, v.Number)
 	case e.Number < next:
 		return broken(Misplaced, "entry %d follows entry %d: it was put there or moved", e.Number, v.Number)
-	case queue.DigestOf(r.Text) != r.Digest:
+	case DigestOf(r.Text) != r.Digest:
 		return broken(Changed, "its text was changed: it has another digest than it had")
-	case !tells(&e, queue.AuditBefore, r.Before, e.Before):
+	case !tells(&e, Before, r.Before, e.Before):
 		return broken(Changed, "what it has as before was changed: its text names another digest")
-	case !tells(&e, queue.AuditAfter, r.After, e.After):
+	case !tells(&e, After, r.After, e.After):
 		return broken(Changed, "what it has as after was changed: its text names another digest")
 	case first && e.Number > 1 && e.Previous == "":
 		return broken(Unlinked, "it names none before it")
@@ -109,7 +106,7 @@ func (v *Verifier) add(r *queue.AuditRecord) *Break {
 
 // End verifies that all was there up to the newest entry, as a page that was read before tells it. The log may have
 // grown since. Its error is a *Break.
-func (v *Verifier) End(newest int64, head queue.Digest) error {
+func (v *Verifier) End(newest int64, head Digest) error {
 	switch {
 	case v.Number < newest:
 		return &Break{

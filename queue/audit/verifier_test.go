@@ -8,13 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
 )
 
 // chain is an audit log from a number on.
-func chain(t *testing.T, first, n int, previous queue.Digest) (list []queue.AuditRecord) {
+func chain(t *testing.T, first, n int, previous audit.Digest) (list []audit.Record) {
 	t.Helper()
 	for i := range n {
 		list = append(list, link(t, int64(first+i), previous, fmt.Sprint("q", first+i)))
@@ -23,29 +22,29 @@ func chain(t *testing.T, first, n int, previous queue.Digest) (list []queue.Audi
 	return list
 }
 
-func link(t *testing.T, number int64, previous queue.Digest, name string) queue.AuditRecord {
+func link(t *testing.T, number int64, previous audit.Digest, name string) audit.Record {
 	t.Helper()
-	r := queue.AuditRecord{Before: []byte(`{"rate":"1/s"}`), After: []byte(`{"rate":"2/s"}`)}
-	text, err := json.Marshal(queue.AuditEntry{
+	r := audit.Record{Before: []byte(`{"rate":"1/s"}`), After: []byte(`{"rate":"2/s"}`)}
+	text, err := json.Marshal(audit.Entry{
 		Number: number, Previous: string(previous), Of: "queue", Name: name, What: changekind.Changed,
-		Before: queue.DigestOf(r.Before), After: queue.DigestOf(r.After),
+		Before: audit.DigestOf(r.Before), After: audit.DigestOf(r.After),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Text, r.Digest = text, queue.DigestOf(text)
+	r.Text, r.Digest = text, audit.DigestOf(text)
 	return r
 }
 
 // leftOut is a record that says that it has no text of one side.
-func leftOut(t *testing.T, r queue.AuditRecord, side string) queue.AuditRecord {
+func leftOut(t *testing.T, r audit.Record, side string) audit.Record {
 	t.Helper()
 	e, err := r.Entry()
 	if err != nil {
 		t.Fatal(err)
 	}
 	e.LeftOut = []string{side}
-	if side == queue.AuditBefore {
+	if side == audit.Before {
 		r.Before = nil
 	} else {
 		r.After = nil
@@ -53,14 +52,14 @@ func leftOut(t *testing.T, r queue.AuditRecord, side string) queue.AuditRecord {
 	if r.Text, err = json.Marshal(e); err != nil {
 		t.Fatal(err)
 	}
-	r.Digest = queue.DigestOf(r.Text)
+	r.Digest = audit.DigestOf(r.Text)
 	return r
 }
 
 // An entry whose text was too long to be kept verifies without it.
 func TestAuditVerifierOfWhatWasLeftOut(t *testing.T) {
 	list := chain(t, 1, 3, "")
-	for _, side := range []string{queue.AuditBefore, queue.AuditAfter} {
+	for _, side := range []string{audit.Before, audit.After} {
 		list[2] = leftOut(t, list[2], side)
 		var v audit.Verifier
 		if err := v.Add(list); err == nil {
@@ -79,92 +78,92 @@ func TestAuditVerifier(t *testing.T) {
 	const far = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	for _, tt := range []struct {
 		name   string
-		change func(list []queue.AuditRecord) []queue.AuditRecord
+		change func(list []audit.Record) []audit.Record
 		fault  audit.Fault // "" is none
 		number int64
 	}{
-		{"as it was written", func(l []queue.AuditRecord) []queue.AuditRecord { return l }, "", 0},
-		{"the oldest dropped", func(l []queue.AuditRecord) []queue.AuditRecord { return l[4:] }, "", 0},
-		{"a text changed", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"as it was written", func(l []audit.Record) []audit.Record { return l }, "", 0},
+		{"the oldest dropped", func(l []audit.Record) []audit.Record { return l[4:] }, "", 0},
+		{"a text changed", func(l []audit.Record) []audit.Record {
 			l[3].Text = []byte(string(l[3].Text[:len(l[3].Text)-1]) + " }")
 			return l
 		}, audit.Changed, 4},
-		{"a text changed with its digest", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"a text changed with its digest", func(l []audit.Record) []audit.Record {
 			l[3] = link(t, 4, l[2].Digest, "other")
 			return l
 		}, audit.Unlinked, 5},
-		{"the newest changed with its digest", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"the newest changed with its digest", func(l []audit.Record) []audit.Record {
 			l[9] = link(t, 10, l[8].Digest, "other")
 			return l
 		}, audit.Unlinked, 10},
-		{"what was before changed", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"what was before changed", func(l []audit.Record) []audit.Record {
 			l[0].Before = []byte(`{"rate":"3/s"}`)
 			return l
 		}, audit.Changed, 1},
-		{"what was before removed", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"what was before removed", func(l []audit.Record) []audit.Record {
 			l[0].Before = nil
 			return l
 		}, audit.Changed, 1},
-		{"what was after changed", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"what was after changed", func(l []audit.Record) []audit.Record {
 			l[9].After = []byte(`{}`)
 			return l
 		}, audit.Changed, 10},
-		{"one removed", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"one removed", func(l []audit.Record) []audit.Record {
 			return slices.Delete(l, 3, 4)
 		}, audit.Missing, 4},
-		{"some removed and the chain joined", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"some removed and the chain joined", func(l []audit.Record) []audit.Record {
 			return append(l[:3:3], chain(t, 7, 4, l[2].Digest)...)
 		}, audit.Missing, 4},
-		{"one removed and those behind it numbered again", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"one removed and those behind it numbered again", func(l []audit.Record) []audit.Record {
 			return append(l[:3:3], chain(t, 4, 6, l[2].Digest)...)
 		}, audit.Cut, 10},
-		{"the newest removed", func(l []queue.AuditRecord) []queue.AuditRecord { return l[:8] }, audit.Cut, 9},
-		{"all removed", func(l []queue.AuditRecord) []queue.AuditRecord { return nil }, audit.Cut, 1},
-		{"one put in between", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"the newest removed", func(l []audit.Record) []audit.Record { return l[:8] }, audit.Cut, 9},
+		{"all removed", func(l []audit.Record) []audit.Record { return nil }, audit.Cut, 1},
+		{"one put in between", func(l []audit.Record) []audit.Record {
 			return slices.Insert(l, 3, link(t, 4, l[2].Digest, "other"))
 		}, audit.Misplaced, 5},
-		{"one twice", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"one twice", func(l []audit.Record) []audit.Record {
 			return slices.Insert(l, 3, l[2])
 		}, audit.Misplaced, 4},
-		{"two in another order", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"two in another order", func(l []audit.Record) []audit.Record {
 			l[3], l[4] = l[4], l[3]
 			return l
 		}, audit.Missing, 4},
-		{"the oldest behind the others", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"the oldest behind the others", func(l []audit.Record) []audit.Record {
 			return append(l[1:], l[0])
 		}, audit.Misplaced, 11},
-		{"the first names another", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"the first names another", func(l []audit.Record) []audit.Record {
 			l[0] = link(t, 1, far, "q1")
 			return l
 		}, audit.Unlinked, 1},
-		{"what is not JSON", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"what is not JSON", func(l []audit.Record) []audit.Record {
 			l[3].Text = []byte("x")
 			return l
 		}, audit.Unreadable, 4},
-		{"what was before left out", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"what was before left out", func(l []audit.Record) []audit.Record {
 			return append(l[:9:9], leftOut(t, l[9], "before"))
 		}, audit.Unlinked, 10},
-		{"what was after removed beside what was left out", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"what was after removed beside what was left out", func(l []audit.Record) []audit.Record {
 			l[9] = leftOut(t, l[9], "before")
 			l[9].After = nil
 			return l
 		}, audit.Changed, 10},
-		{"what was left out is there", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"what was left out is there", func(l []audit.Record) []audit.Record {
 			before := l[9].Before
 			l[9] = leftOut(t, l[9], "before")
 			l[9].Before = before
 			return l
 		}, audit.Changed, 10},
-		{"nothing is left out", func(l []queue.AuditRecord) []queue.AuditRecord {
-			l[9] = leftOut(t, queue.AuditRecord{Text: []byte(`{"number":10,"previous":"` + string(l[8].Digest) + `"}`)}, "after")
+		{"nothing is left out", func(l []audit.Record) []audit.Record {
+			l[9] = leftOut(t, audit.Record{Text: []byte(`{"number":10,"previous":"` + string(l[8].Digest) + `"}`)}, "after")
 			return l
 		}, audit.Changed, 10},
-		{"of another partition", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"of another partition", func(l []audit.Record) []audit.Record {
 			text := strings.Replace(string(l[3].Text), `"partition":0`, `"partition":1`, 1)
-			l[3].Text, l[3].Digest = []byte(text), queue.DigestOf([]byte(text))
+			l[3].Text, l[3].Digest = []byte(text), audit.DigestOf([]byte(text))
 			return l
 		}, audit.Foreign, 4},
-		{"no number", func(l []queue.AuditRecord) []queue.AuditRecord {
+		{"no number", func(l []audit.Record) []audit.Record {
 			l[0] = link(t, 0, "", "q")
 			return l
 		}, audit.Unreadable, 1},

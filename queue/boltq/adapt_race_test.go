@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -32,11 +33,11 @@ func TestAPutThatRacesTheRate(t *testing.T) {
 				if _, err := b.Put(t.Context(), spec, queue.AnyRevision); err != nil {
 					t.Fatal(err)
 				}
-				b.put("other", "1/s")
-				b.append("q", 0, 3)
-				b.advance(time.Second)
-				leased := b.reserve(1)
-				b.advance(100 * time.Millisecond)
+				b.MustPut("other", "1/s")
+				b.AppendTo("q", 0, 3)
+				b.Advance(time.Second)
+				leased := b.MustReserve(1)
+				b.Advance(100 * time.Millisecond)
 				change(&spec)
 
 				ended := make(chan error, 3)
@@ -44,11 +45,11 @@ func TestAPutThatRacesTheRate(t *testing.T) {
 				decided := func(what func() bool) {
 					await.Until(t, "it is decided", what)
 				}
-				lowered := func() bool { return b.info("q").Rate.PerSecond() < 10 }
-				revision := b.info("q").Revision
-				changed := func() bool { return b.info("q").Revision > revision }
+				lowered := func() bool { return b.MustGet("q").Rate.PerSecond() < 10 }
+				revision := b.MustGet("q").Revision
+				changed := func() bool { return b.MustGet("q").Revision > revision }
 				settle := func() error {
-					answers, err := b.Settle(context.Background(), settlements(queue.Throttle, leased))
+					answers, err := b.Settle(context.Background(), enginetest.Settlements(queue.Throttle, leased))
 					if err == nil && answers[0].Effect.To.PerSecond() >= 10 {
 						t.Errorf("it lowered nothing: %+v", answers[0])
 					}
@@ -70,7 +71,7 @@ func TestAPutThatRacesTheRate(t *testing.T) {
 					n = 3
 					under(func() error {
 						_, err := b.Append(
-							context.Background(), []queue.Job{jobOf("other", 1)},
+							context.Background(), []queue.Job{enginetest.Job("other", 1)},
 						)
 						return err
 					})
@@ -97,7 +98,7 @@ func TestAPutThatRacesTheRate(t *testing.T) {
 // sequel checks what a refused departure and a Put leave behind, in memory and on file.
 func (b *bench) sequel(put string) {
 	b.Helper()
-	i := b.info("q")
+	i := b.MustGet("q")
 	rate, causes := i.Rate.PerSecond(), []string{}
 	for _, a := range i.Adaptions {
 		causes = append(causes, a.Cause)
@@ -109,7 +110,7 @@ func (b *bench) sequel(put string) {
 		b.Errorf("rate %v, changed by %v, want %v", rate, causes, want)
 	}
 	b.reopen()
-	if again := b.info("q"); again.Rate != i.Rate || !reflect.DeepEqual(again.Adaptions, i.Adaptions) {
+	if again := b.MustGet("q"); again.Rate != i.Rate || !reflect.DeepEqual(again.Adaptions, i.Adaptions) {
 		b.Errorf("opened again it has %v by %+v, and had %v by %+v", again.Rate, again.Adaptions, i.Rate, i.Adaptions)
 	}
 }

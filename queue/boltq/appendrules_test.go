@@ -8,9 +8,12 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/machine"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // stuck holds a commit before it is written.
@@ -28,10 +31,10 @@ func (s *stuck) fault(tx machine.Transaction) (machine.Transaction, error) {
 func TestWhatAJobTookIsOnFileWithIt(t *testing.T) {
 	c, s := &copies{TB: t, dir: t.TempDir()}, &stuck{held: holding()}
 	b := start(t, Options{synced: c.take, fault: s.fault, saveAfter: forever})
-	b.putRule(perHour("q.r", 1000))
-	b.put("q", "unlimited", func(s *queue.Spec) { s.Rules, s.Overflow, s.Capacity = []string{"q.r"}, queue.Defer, 30 })
-	b.put("other", "unlimited")
-	b.come("q", "a", 0)
+	b.MustPutRule(enginetest.PerHour("q.r", 1000))
+	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Rules, s.Overflow, s.Capacity = []string{"q.r"}, queue.Defer, 30 })
+	b.MustPut("other", "unlimited")
+	b.AppendInLane("q", "a", 0)
 	c.of = b.Engine
 	s.on.Store(true)
 	first := make(chan error)
@@ -42,7 +45,7 @@ func TestWhatAJobTookIsOnFileWithIt(t *testing.T) {
 		wg.Go(func() {
 			jobs := make([]queue.Job, 20)
 			for i := range jobs {
-				jobs[i] = jobOf("q", 1+n*len(jobs)+i)
+				jobs[i] = enginetest.Job("q", 1+n*len(jobs)+i)
 				jobs[i].Payload, jobs[i].Lane = make([]byte, 1<<20), "a"
 			}
 			answers, err := b.Offer(context.Background(), jobs)
@@ -71,10 +74,10 @@ func TestWhatAJobTookIsOnFileWithIt(t *testing.T) {
 		t.Fatalf("%d commits", c.n.Load())
 	}
 	for i := int64(1); i <= c.n.Load(); i++ {
-		other := &bench{TB: t, at: b.at, opts: Options{Now: b.clock}}
+		other := &bench{Caller: enginetest.New(t), opts: Options{Now: b.Now}}
 		other.open(c.path(i))
-		info := other.info("q")
-		if taken := 1000 - other.left("q.r", "a"); taken != info.Waiting+info.Deferred {
+		info := other.MustGet("q")
+		if taken := 1000 - other.Left("q.r", "a"); taken != info.Waiting+info.Deferred {
 			t.Errorf("copy %d: %d jobs, %d taken", i, info.Waiting+info.Deferred, taken)
 		}
 	}
@@ -85,15 +88,17 @@ func TestWhatAJobTookIsOnFileWithIt(t *testing.T) {
 func TestARuleThatChangesBesideAppends(t *testing.T) {
 	s := &stuck{held: holding()}
 	b := start(t, Options{fault: s.fault})
-	b.putRule(perHour("q.r", 1))
-	b.put("q", "unlimited", func(s *queue.Spec) { s.Rules = []string{"q.r"} })
+	b.MustPutRule(enginetest.PerHour("q.r", 1))
+	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Rules = []string{"q.r"} })
 	limits := map[string]int64{"reset": 1, "raised": 2}
 	for name, change := range map[string]func() error{
-		"reset":  func() error { return b.ResetRule(context.Background(), "q.r") },
-		"raised": func() error { return second(b.PutRule(context.Background(), perHour("q.r", 2), queue.AnyRevision)) },
+		"reset": func() error { return b.ResetRule(context.Background(), "q.r") },
+		"raised": func() error {
+			return second(b.PutRule(context.Background(), enginetest.PerHour("q.r", 2), queue.AnyRevision))
+		},
 	} {
-		b.putRule(perHour("q.r", 1)) // whichever change came first
-		if a := b.come("q", name, 1); a.Outcome != queue.Accepted {
+		b.MustPutRule(enginetest.PerHour("q.r", 1)) // whichever change came first
+		if a := b.AppendInLane("q", name, 1); a.Outcome != queue.Accepted {
 			t.Fatalf("%+v", a)
 		}
 		s.on.Store(true)
@@ -101,13 +106,13 @@ func TestARuleThatChangesBesideAppends(t *testing.T) {
 		go func() { done <- change() }()
 		<-s.arrived
 		answer, peeked := make(chan queue.Appended), make(chan leaky.Decision, 1)
-		go func() { peeked <- b.peek("q.r", name) }()
+		go func() { peeked <- b.Peek("q.r", name) }()
 		select {
 		case d := <-peeked:
 			t.Errorf("%s: %+v before it is on disk", name, d)
 		case <-time.After(20 * time.Millisecond):
 		}
-		go func() { answer <- b.come("q", name, 2) }()
+		go func() { answer <- b.AppendInLane("q", name, 2) }()
 		s.on.Store(false)
 		s.release <- struct{}{}
 		if err := <-done; err != nil {
@@ -120,7 +125,7 @@ func TestARuleThatChangesBesideAppends(t *testing.T) {
 		if err := b.Delete(context.Background(), "q", queue.AnyRevision, true); err != nil {
 			t.Fatal(err)
 		}
-		b.put("q", "unlimited", func(s *queue.Spec) { s.Rules = []string{"q.r"} })
+		b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Rules = []string{"q.r"} })
 	}
 }
 
@@ -128,18 +133,18 @@ func TestARuleThatChangesBesideAppends(t *testing.T) {
 func TestTakesWhileTheFileIsFull(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault, saveAfter: time.Millisecond})
-	b.putRule(perHour("r", 5))
+	b.MustPutRule(enginetest.PerHour("r", 5))
 	n.all.Store(true)
-	b.take("r", queue.Take{Key: "a"})
+	b.MustTake("r", rules.Take{Key: "a"})
 	await.Until(t, "a commit found no room", func() bool {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		return b.outOfSpace(b.space())
+		return b.outOfSpace(b.space(time.Now()), time.Now())
 	})
 	n.all.Store(false)
 	await.Until(t, "it is on file", func() bool { return b.records(talliesTable) == 1 })
 	b.reopen()
-	if left := b.left("r", "a"); left != 4 {
+	if left := b.Left("r", "a"); left != 4 {
 		t.Errorf("%d left", left)
 	}
 }
@@ -147,21 +152,21 @@ func TestTakesWhileTheFileIsFull(t *testing.T) {
 // A parent's rules hold for its children at once, and so do those of a rule that changes.
 func TestRulesReachChildrenAtOnce(t *testing.T) {
 	b := start(t, Options{})
-	b.putRule(perHour("q.r", 1))
-	b.putRule(perHour("q.own", 100))
-	b.put("q", "unlimited")
-	b.put("q.child", "unlimited", func(s *queue.Spec) { s.Rules = []string{"q.own"} })
-	outcome := func(n int, want queue.AppendOutcome, rules int) {
+	b.MustPutRule(enginetest.PerHour("q.r", 1))
+	b.MustPutRule(enginetest.PerHour("q.own", 100))
+	b.MustPut("q", "unlimited")
+	b.MustPut("q.child", "unlimited", func(s *queue.Spec) { s.Rules = []string{"q.own"} })
+	outcome := func(n int, want queue.AppendOutcome, asked int) {
 		t.Helper()
-		if a := b.come("q.child", "a", n); a.Outcome != want || len(a.Rules) != rules {
+		if a := b.AppendInLane("q.child", "a", n); a.Outcome != want || len(a.Rules) != asked {
 			t.Errorf("%+v", a)
 		}
 	}
 	outcome(0, queue.Accepted, 1)
-	b.put("q", "unlimited", func(s *queue.Spec) { s.Rules = []string{"q.r", "q.own"} })
+	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Rules = []string{"q.r", "q.own"} })
 	outcome(1, queue.Accepted, 2)
 	outcome(2, queue.LimitReached, 2)
-	b.putRule(perHour("q.r", 2))
+	b.MustPutRule(enginetest.PerHour("q.r", 2))
 	outcome(2, queue.Accepted, 2)
 	outcome(3, queue.LimitReached, 2)
 	if err := b.Delete(context.Background(), "q", queue.AnyRevision, true); err == nil {
@@ -169,7 +174,7 @@ func TestRulesReachChildrenAtOnce(t *testing.T) {
 	}
 	b.reopen()
 	outcome(3, queue.LimitReached, 2)
-	b.put("q", "unlimited")
+	b.MustPut("q", "unlimited")
 	outcome(3, queue.Accepted, 1)
 }
 
@@ -177,14 +182,14 @@ func TestRulesReachChildrenAtOnce(t *testing.T) {
 func TestARollbackToARuleThatIsGone(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
-	b.putRule(perHour("q.r", 1))
-	b.put("q", "unlimited", func(s *queue.Spec) { s.Rules = []string{"q.r"} })
-	b.put("q", "unlimited")
+	b.MustPutRule(enginetest.PerHour("q.r", 1))
+	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Rules = []string{"q.r"} })
+	b.MustPut("q", "unlimited")
 	if err := b.DeleteRule(ctx, "q.r", queue.AnyRevision); err != nil {
 		t.Fatal(err)
 	}
 	_, err := b.Rollback(ctx, "q", 0, queue.AnyRevision)
-	var at *queue.FieldError
+	var at *invalid.Error
 	if !errors.As(err, &at) || at.Field != "rules.0" {
 		t.Errorf("%v", err)
 	}

@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // A commit that fails leaves no entry, and the chain goes on where it was, now and after the store is opened again.
@@ -16,12 +19,12 @@ func TestAuditAfterFailedCommits(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})
 	ctx := context.Background()
-	b.put("q", "1/s")
-	b.append("q", 0, 2)
+	b.MustPut("q", "1/s")
+	b.AppendTo("q", 0, 2)
 	if _, err := b.putDoc("a", `1`); err != nil {
 		t.Fatal(err)
 	}
-	refused := queue.AuditEntry{Of: "app", Name: "a", What: changekind.Refused, Refused: "forbidden"}
+	refused := audit.Entry{Of: "app", Name: "a", What: changekind.Refused, Refused: "forbidden"}
 	before := len(checkAudit(t, b.Engine))
 	attempts := map[string]func() error{
 		"document":       func() error { return second(b.putDoc("a", `2`)) },
@@ -29,7 +32,7 @@ func TestAuditAfterFailedCommits(t *testing.T) {
 		"delete":         func() error { return second(b.putDoc("a", "")) },
 		"record":         func() error { return b.Record(ctx, refused) },
 		"pause":          func() error { return b.Pause(ctx, "q", queue.Pause{}) },
-		"cancel":         func() error { return second(b.Cancel(ctx, "q", jobOf("q", 0).ID)) },
+		"cancel":         func() error { return second(b.Cancel(ctx, "q", enginetest.Job("q", 0).ID)) },
 		"document again": func() error { return second(b.putDoc("a", `3`)) },
 	}
 	for what, try := range attempts {
@@ -70,12 +73,12 @@ const maxOwedAudit = 100 // as queue/machine bounds it
 func TestAuditOfTakesWithoutRoom(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault, saveAfter: time.Millisecond})
-	ctx := queue.WithActor(context.Background(), queue.Actor{Name: "unix:0"})
-	if _, err := b.PutRule(ctx, perHour("g.r", 10), 0); err != nil {
+	ctx := audit.WithActor(context.Background(), audit.Actor{Name: "unix:0"})
+	if _, err := b.PutRule(ctx, enginetest.PerHour("g.r", 10), 0); err != nil {
 		t.Fatal(err)
 	}
-	ask := func(op queue.TakeOp, key string) error {
-		taken, err := b.Take(ctx, "g.r", []queue.Take{{Op: op, Key: key, Cost: 4}})
+	ask := func(op rules.TakeOp, key string) error {
+		taken, err := b.Take(ctx, "g.r", []rules.Take{{Op: op, Key: key, Cost: 4}})
 		if err == nil {
 			err = taken[0].Err
 		}
@@ -94,20 +97,20 @@ func TestAuditOfTakesWithoutRoom(t *testing.T) {
 		return refunds, resets
 	}
 	for _, key := range []string{"k", "l"} {
-		if err := ask(queue.TakeNow, key); err != nil {
+		if err := ask(rules.TakeNow, key); err != nil {
 			t.Fatal(err)
 		}
 	}
 	n.all.Store(true)
 	for range 3 {
-		if err := errors.Join(ask(queue.TakeBack, "k"), ask(queue.TakeAnew, "l")); err != nil {
+		if err := errors.Join(ask(rules.TakeBack, "k"), ask(rules.TakeAnew, "l")); err != nil {
 			t.Error(err)
 		}
 		b.forgive()
 	}
 	refused := 0
 	for range maxOwedAudit {
-		if err := ask(queue.TakeAnew, "m"); errors.Is(err, queue.ErrStoreFull) {
+		if err := ask(rules.TakeAnew, "m"); errors.Is(err, queue.ErrStoreFull) {
 			refused++
 		}
 		b.forgive()
@@ -136,7 +139,7 @@ func TestAuditOfTakesWithoutRoom(t *testing.T) {
 func TestAuditAfterAnIOError(t *testing.T) {
 	d := &breakable{}
 	b := start(t, Options{openFile: d.open})
-	b.put("q", "1/s")
+	b.MustPut("q", "1/s")
 	if _, err := b.putDoc("a", `1`); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +149,7 @@ func TestAuditAfterAnIOError(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"write": second(b.putDoc("a", `3`)),
-		"record": b.Record(t.Context(), queue.AuditEntry{
+		"record": b.Record(t.Context(), audit.Entry{
 			Of: "app", Name: "a", What: changekind.Refused, Refused: "forbidden",
 		}),
 	} {

@@ -9,21 +9,24 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // verified returns the audit log of an engine, which must verify from the first entry that is kept.
-func verified(t testing.TB, e *Engine) (entries []queue.AuditEntry, records []queue.AuditRecord) {
+func verified(t testing.TB, e *Engine) (entries []audit.Entry, records []audit.Record) {
 	t.Helper()
 	var v audit.Verifier
 	for {
-		page, err := e.Audit(context.Background(), queue.AuditRequest{From: v.Number + 1, Limit: queue.MaxAudit})
+		page, err := e.Audit(context.Background(), audit.Request{From: v.Number + 1, Limit: audit.MaxPage})
 		if err == nil {
 			err = v.Add(page.Records)
 		}
-		if err == nil && len(page.Records) < queue.MaxAudit {
+		if err == nil && len(page.Records) < audit.MaxPage {
 			err = v.End(page.Newest, page.Head)
 		}
 		if err != nil {
@@ -36,7 +39,7 @@ func verified(t testing.TB, e *Engine) (entries []queue.AuditEntry, records []qu
 			}
 			entries, records = append(entries, entry), append(records, page.Records[i])
 		}
-		if len(page.Records) < queue.MaxAudit {
+		if len(page.Records) < audit.MaxPage {
 			return entries, records
 		}
 	}
@@ -44,7 +47,7 @@ func verified(t testing.TB, e *Engine) (entries []queue.AuditEntry, records []qu
 
 // checkAudit checks that the log tells of just what there is: no change without its entry, no entry without its
 // change.
-func checkAudit(t testing.TB, e *Engine) (entries []queue.AuditEntry) {
+func checkAudit(t testing.TB, e *Engine) (entries []audit.Entry) {
 	t.Helper()
 	ctx := context.Background()
 	entries, records := verified(t, e)
@@ -61,7 +64,7 @@ func checkAudit(t testing.TB, e *Engine) (entries []queue.AuditEntry) {
 			queues[a.Name] = i
 		}
 	}
-	page, err := e.DocumentsSince(ctx, 0, queue.MaxDocuments)
+	page, err := e.DocumentsSince(ctx, 0, document.MaxPage)
 	if err != nil || page.More || len(page.Documents) != len(documents) {
 		t.Fatalf("%d documents, and entries of %d: %v", len(page.Documents), len(documents), err)
 	}
@@ -96,10 +99,10 @@ func checkAudit(t testing.TB, e *Engine) (entries []queue.AuditEntry) {
 func TestAuditIsOnDisk(t *testing.T) {
 	c := &copies{TB: t, dir: t.TempDir()}
 	b := start(t, Options{synced: c.take})
-	b.put("q", "unlimited")
+	b.MustPut("q", "unlimited")
 	const writers, each = 6, 8
-	b.append("q", 0, writers*each)
-	if _, err := b.PutRule(t.Context(), perHour("q.r", 10), 0); err != nil {
+	b.AppendTo("q", 0, writers*each)
+	if _, err := b.PutRule(t.Context(), enginetest.PerHour("q.r", 10), 0); err != nil {
 		t.Fatal(err)
 	}
 	c.of = b.Engine
@@ -129,7 +132,7 @@ func TestAuditIsOnDisk(t *testing.T) {
 				text := fmt.Sprintf(`"%d %d"`, w, i)
 				revision, err := b.putDoc(name, text)
 				note(ack{document: name, revision: revision}, err)
-				id := jobOf("q", w*each+i).ID
+				id := enginetest.Job("q", w*each+i).ID
 				_, err = b.Cancel(t.Context(), "q", id)
 				note(ack{job: id}, err)
 			}
@@ -137,24 +140,24 @@ func TestAuditIsOnDisk(t *testing.T) {
 	}
 	wg.Go(func() {
 		for i := range each {
-			b.put("other", fmt.Sprint(i+1, "/s"))
-			refused := queue.AuditEntry{Of: "queue", Name: "x", What: changekind.Refused, Refused: "forbidden"}
+			b.MustPut("other", fmt.Sprint(i+1, "/s"))
+			refused := audit.Entry{Of: "queue", Name: "x", What: changekind.Refused, Refused: "forbidden"}
 			if err := b.Record(t.Context(), refused); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	for _, op := range []queue.TakeOp{queue.TakeBack, queue.TakeAnew} {
+	for _, op := range []rules.TakeOp{rules.TakeBack, rules.TakeAnew} {
 		wg.Go(func() {
 			for i := range each {
 				key := fmt.Sprint(op, " ", i)
-				ctx := queue.WithActor(t.Context(), queue.Actor{Name: "unix:0", Operation: key})
+				ctx := audit.WithActor(t.Context(), audit.Actor{Name: "unix:0", Operation: key})
 				_, err := b.putDoc("d", fmt.Sprint(i)) // a commit goes by
 				if err == nil {
-					_, err = b.Take(ctx, "q.r", []queue.Take{{Op: queue.TakeNow, Key: key, Cost: 4}})
+					_, err = b.Take(ctx, "q.r", []rules.Take{{Op: rules.TakeNow, Key: key, Cost: 4}})
 				}
 				if err == nil {
-					_, err = b.Take(ctx, "q.r", []queue.Take{{Op: op, Key: key, Cost: 4}})
+					_, err = b.Take(ctx, "q.r", []rules.Take{{Op: op, Key: key, Cost: 4}})
 				}
 				note(ack{key: key}, err)
 			}
@@ -162,7 +165,7 @@ func TestAuditIsOnDisk(t *testing.T) {
 	}
 	wg.Wait()
 	check := func(i, upTo int64) {
-		e, err := Open(context.Background(), c.path(i), Options{Now: b.clock})
+		e, err := Open(context.Background(), c.path(i), Options{Now: b.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +176,7 @@ func TestAuditIsOnDisk(t *testing.T) {
 				continue
 			}
 			if a.key != "" {
-				taken, err := e.Take(t.Context(), "q.r", []queue.Take{{Op: queue.TakePeek, Key: a.key}})
+				taken, err := e.Take(t.Context(), "q.r", []rules.Take{{Op: rules.TakePeek, Key: a.key}})
 				if err != nil || taken[0].Remaining != 9 { // of 10, had it been a take
 					t.Errorf("copy %d: of %s there is %+v, %v", i, a.key, taken, err)
 				}
@@ -212,8 +215,8 @@ func TestAuditIsMasked(t *testing.T) {
 		}
 	}
 	hidden := func(s *queue.Spec) { s.Deliver = []byte(`{"http":{"url":"http://s3cret@a"}}`) }
-	b.put("q", "1/s", hidden)
-	b.put("q", "2/s", hidden)
+	b.MustPut("q", "1/s", hidden)
+	b.MustPut("q", "2/s", hidden)
 	if err := b.Delete(t.Context(), "q", queue.AnyRevision, false); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +256,7 @@ func TestAuditIsBounded(t *testing.T) {
 	if again, _ := verified(t, b.Engine); len(again) != len(entries) {
 		t.Errorf("%d entries, want %d", len(again), len(entries))
 	}
-	page, err := b.Audit(t.Context(), queue.AuditRequest{Limit: 1})
+	page, err := b.Audit(t.Context(), audit.Request{Limit: 1})
 	if err != nil || page.Dropped != 300-int64(len(entries)) {
 		t.Errorf("%d were dropped, and %d of 300 are there: %v", page.Dropped, len(entries), err)
 	}
@@ -266,7 +269,7 @@ func TestAuditIsBounded(t *testing.T) {
 func TestAuditHoldsManyEntries(t *testing.T) {
 	b := start(t, Options{auditBytes: 1 << 20})
 	for i := range 100 {
-		if _, err := b.putDoc("a", fmt.Sprintf(`"%3d%s"`, i, strings.Repeat("x", queue.MaxAuditTextBytes-5))); err != nil {
+		if _, err := b.putDoc("a", fmt.Sprintf(`"%3d%s"`, i, strings.Repeat("x", audit.MaxTextBytes-5))); err != nil {
 			t.Fatal(err)
 		}
 	}

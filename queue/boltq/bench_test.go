@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -29,7 +30,7 @@ func deepen(b *bench, name string, n int) {
 
 func benchmarkAppend(b *testing.B, depth int) {
 	e := start(b, Options{Now: wall})
-	e.put("q", "100/s", func(s *queue.Spec) { s.Capacity = queue.MaxCapacity })
+	e.MustPut("q", "100/s", func(s *queue.Spec) { s.Capacity = queue.MaxCapacity })
 	deepen(e, "q", depth)
 	payload := make([]byte, 256)
 	var n atomic.Int64
@@ -63,13 +64,13 @@ func BenchmarkAppendAt1000000(b *testing.B) { benchmarkAppend(b, 1_000_000) }
 // queue that stays as deep as it is.
 func benchmarkDrain(b *testing.B, depth int) {
 	e := start(b, Options{Now: wall})
-	e.put("q", "unlimited", func(s *queue.Spec) { s.Capacity = queue.MaxCapacity })
+	e.MustPut("q", "unlimited", func(s *queue.Spec) { s.Capacity = queue.MaxCapacity })
 	deepen(e, "q", depth+b.N)
 	b.ResetTimer()
 	for left := b.N; left > 0; {
-		got := e.reserve(min(left, queue.MaxReserve))
+		got := e.MustReserve(min(left, queue.MaxReserve))
 		left -= len(got)
-		e.settleAll(queue.Deliver, got)
+		e.MustSettle(queue.Deliver, got)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
 }
@@ -80,7 +81,7 @@ func BenchmarkDrainAt1000000(b *testing.B) { benchmarkDrain(b, 1_000_000) }
 // BenchmarkOpen opens a store of a million jobs, and reports what they weigh.
 func BenchmarkOpen(b *testing.B) {
 	e := start(b, Options{Now: wall})
-	e.put("q", "100/s", func(s *queue.Spec) { s.Capacity = queue.MaxCapacity })
+	e.MustPut("q", "100/s", func(s *queue.Spec) { s.Capacity = queue.MaxCapacity })
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -97,21 +98,21 @@ func BenchmarkOpen(b *testing.B) {
 // BenchmarkIdle is the time from an append into an idle queue to its grant.
 func BenchmarkIdle(b *testing.B) {
 	e := start(b, Options{Now: wall})
-	e.put("q", "100000/s")
+	e.MustPut("q", "100000/s")
 	wake := e.Wake(b.Context())
-	e.reserve(1)
+	e.MustReserve(1)
 	for i := range b.N {
-		go func() { _, _ = e.Append(context.Background(), []queue.Job{jobOf("q", i)}) }()
-		got := e.reserve(1)
+		go func() { _, _ = e.Append(context.Background(), []queue.Job{enginetest.Job("q", i)}) }()
+		got := e.MustReserve(1)
 		for len(got) == 0 {
 			select {
 			case <-wake:
 			case <-time.After(50 * time.Millisecond):
 			}
-			got = e.reserve(1)
+			got = e.MustReserve(1)
 		}
 		b.StopTimer()
-		e.settleAll(queue.Deliver, got)
+		e.MustSettle(queue.Deliver, got)
 		b.StartTimer()
 	}
 }

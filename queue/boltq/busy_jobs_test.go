@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -46,34 +47,34 @@ func TestOnlyOneDecidesAboutAJob(t *testing.T) {
 	}
 	offer := func(n int) func(*rig) string {
 		return func(b *rig) string {
-			a, err := b.Offer(ctx, []queue.Job{jobOf("q", n)})
+			a, err := b.Offer(ctx, []queue.Job{enginetest.Job("q", n)})
 			must(b, err)
 			return fmt.Sprint(a[0].Outcome, " ", a[0].State)
 		}
 	}
 	appendOne := func(n int) func(*rig) string {
 		return func(b *rig) string {
-			a, err := b.Append(ctx, []queue.Job{jobOf("q", n)})
+			a, err := b.Append(ctx, []queue.Job{enginetest.Job("q", n)})
 			must(b, err)
 			return fmt.Sprint(a[0].Outcome, " ", a[0].State)
 		}
 	}
 	cancel := func(n int) func(*rig) string {
 		return func(b *rig) string {
-			s, err := b.Cancel(ctx, "q", jobOf("q", n).ID)
+			s, err := b.Cancel(ctx, "q", enginetest.Job("q", n).ID)
 			must(b, err)
 			return s.String()
 		}
 	}
 	withdraw := func(b *rig) string {
-		_, err := b.Withdraw(ctx, []queue.Ticketed{{Queue: "q", ID: jobOf("q", 1).ID, Ticket: b.aside[0].Ticket}})
+		_, err := b.Withdraw(ctx, []queue.Ticketed{{Queue: "q", ID: enginetest.Job("q", 1).ID, Ticket: b.aside[0].Ticket}})
 		must(b, err)
 		return ""
 	}
 	readmit := func(order int64) func(*rig) string {
 		return func(b *rig) string {
 			m, err := b.Readmit(ctx, queue.ReadmitRequest{
-				Queue: "q", Holder: "h", Jobs: []queue.Readmission{stored("q", 1, order, b.aside[0])},
+				Queue: "q", Holder: "h", Jobs: []queue.Readmission{enginetest.Stored("q", 1, order, b.aside[0])},
 			})
 			must(b, err)
 			return fmt.Sprint(m.Outcomes[0], " ", m.Order, " ", m.Deferred)
@@ -103,13 +104,13 @@ func TestOnlyOneDecidesAboutAJob(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			h := holding()
 			b := &rig{bench: start(t, Options{synced: h.synced})}
-			b.put("q", "unlimited", deferring(3))
-			b.append("q", 0, 1)
-			b.append("q", 90, 2)
-			b.aside = b.offer("q", 1, 2)
-			granted := b.reserve(3) // job 0 waits again, and there is room for two
-			b.settleAll(queue.Release, granted[:1])
-			b.settleAll(queue.Deliver, granted[1:])
+			b.MustPut("q", "unlimited", enginetest.Deferring(3))
+			b.AppendTo("q", 0, 1)
+			b.AppendTo("q", 90, 2)
+			b.aside = b.MustOffer("q", 1, 2)
+			granted := b.MustReserve(3) // job 0 waits again, and there is room for two
+			b.MustSettle(queue.Release, granted[:1])
+			b.MustSettle(queue.Deliver, granted[1:])
 			got := flying(t, h, func() { tt.first(b) }, func() string { return tt.second(b) })
 			if got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 // outcome is what becomes of a commit.
@@ -99,13 +100,41 @@ const maxTries = 10
 
 // act is do for a call that somebody is named for.
 func (e *Engine) act(
-	ctx context.Context, call func(now leaky.Instant, by queue.Actor) (wait uint64, err error),
+	ctx context.Context, call func(now leaky.Instant, by audit.Actor) (wait uint64, err error),
 ) error {
-	by, err := queue.ActorOf(ctx)
+	by, err := audit.ActorOf(ctx)
 	if err != nil {
 		return err
 	}
 	return e.do(ctx, func(now leaky.Instant) (uint64, error) { return call(now, by) })
+}
+
+// lookDurable is look for what waits until all that it says is durable; errors wait too. What was undone is looked up
+// again.
+func (e *Engine) lookDurable(ctx context.Context, call func(now leaky.Instant) (wait uint64, err error)) error {
+	for {
+		var o *outcome
+		var answer error
+		err := e.look(ctx, func(now leaky.Instant) (err error) {
+			var wait uint64
+			if wait, answer = call(now); wait != 0 {
+				o = e.outcomeOf(wait)
+			}
+			return nil
+		})
+		switch {
+		case err != nil:
+			return err
+		case o == nil:
+			return answer
+		}
+		switch f := o.await(ctx); {
+		case f.err == nil:
+			return answer
+		case !f.undone:
+			return f.err
+		}
+	}
 }
 
 // look has the machine look something up, which waits for nothing.

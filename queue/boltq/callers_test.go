@@ -7,8 +7,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -31,21 +33,23 @@ func holding() *held { return &held{arrived: make(chan struct{}), release: make(
 func TestACallerWhoGivesUp(t *testing.T) {
 	h := holding()
 	b := start(t, Options{synced: h.synced})
-	b.put("q", "unlimited")
+	b.MustPut("q", "unlimited")
 	h.on.Store(true)
 	ctx, cancel := context.WithCancel(context.Background())
 	result := make(chan error)
 	go func() {
-		_, err := b.Append(ctx, []queue.Job{jobOf("q", 1)})
+		_, err := b.Append(ctx, []queue.Job{enginetest.Job("q", 1)})
 		result <- err
 	}()
 	<-h.arrived // on disk, and not yet acknowledged
-	if got := b.reserve(1); len(got) != 0 {
+	if got := b.MustReserve(1); len(got) != 0 {
 		t.Errorf("granted before it was acknowledged: %v", got)
 	}
-	if _, err := b.Job(context.Background(), "q", jobOf("q", 1).ID); !errors.Is(err, queue.ErrUnknownJob) {
+	short, giveUp := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	if _, err := b.Job(short, "q", enginetest.Job("q", 1).ID); !errors.Is(err, queue.ErrOutcomeUnknown) {
 		t.Errorf("visible before it was acknowledged: %v", err)
 	}
+	giveUp()
 	cancel()
 	if err := <-result; !errors.Is(err, queue.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
@@ -53,7 +57,7 @@ func TestACallerWhoGivesUp(t *testing.T) {
 	// The same job, by another caller, waits for the fate of the first.
 	again := make(chan queue.Appended)
 	go func() {
-		a, err := b.Append(context.Background(), []queue.Job{jobOf("q", 1)})
+		a, err := b.Append(context.Background(), []queue.Job{enginetest.Job("q", 1)})
 		if err != nil {
 			t.Error(err)
 		}
@@ -66,7 +70,7 @@ func TestACallerWhoGivesUp(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := b.Append(ended, []queue.Job{jobOf("q", 2)}); !errors.Is(err, context.Canceled) ||
+	if _, err := b.Append(ended, []queue.Job{enginetest.Job("q", 2)}); !errors.Is(err, context.Canceled) ||
 		errors.Is(err, queue.ErrOutcomeUnknown) {
 		t.Errorf("a caller who had given up before: %v", err)
 	}
@@ -77,12 +81,12 @@ func TestACallerWhoGivesUp(t *testing.T) {
 func TestPlacesAreReservedBeforeTheCommit(t *testing.T) {
 	h := holding()
 	b := start(t, Options{synced: h.synced})
-	b.put("q", "unlimited", func(s *queue.Spec) { s.Capacity = 3 })
+	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Capacity = 3 })
 	h.on.Store(true)
 	var wg sync.WaitGroup
 	for n := range 3 {
 		wg.Go(func() {
-			j := jobOf("q", n)
+			j := enginetest.Job("q", n)
 			j.Payload = make([]byte, 100_000)
 			if a, err := b.Append(context.Background(), []queue.Job{j}); err != nil ||
 				a[0].Outcome != queue.Accepted {
@@ -96,7 +100,8 @@ func TestPlacesAreReservedBeforeTheCommit(t *testing.T) {
 		defer b.Engine.mu.Unlock()
 		return b.machine.PendingBytes() > 300_000
 	})
-	if a, err := b.Append(context.Background(), []queue.Job{jobOf("q", 9)}); err != nil || a[0].Outcome != queue.Full {
+	a, err := b.Append(context.Background(), enginetest.Jobs("q", 9, 1))
+	if err != nil || a[0].Outcome != queue.Full {
 		t.Error(a, err)
 	}
 	h.on.Store(false)
@@ -107,9 +112,9 @@ func TestPlacesAreReservedBeforeTheCommit(t *testing.T) {
 func TestAfterClose(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
-	b.put("q", "unlimited")
-	b.append("q", 0, 2)
-	got := b.reserve(1)
+	b.MustPut("q", "unlimited")
+	b.AppendTo("q", 0, 2)
+	got := b.MustReserve(1)
 	wake, room := b.Wake(ctx), b.Room(ctx)
 	cancelled, cancel := context.WithCancel(ctx)
 	other := b.Wake(cancelled)
@@ -131,12 +136,12 @@ func TestAfterClose(t *testing.T) {
 	}
 	lease := queue.Lease{Queue: "q", ID: got[0].ID, Fence: got[0].Fence}
 	for what, err := range map[string]error{
-		"append":   second(b.Append(ctx, []queue.Job{jobOf("q", 9)})),
-		"offer":    second(b.Offer(ctx, []queue.Job{jobOf("q", 9)})),
+		"append":   second(b.Append(ctx, []queue.Job{enginetest.Job("q", 9)})),
+		"offer":    second(b.Offer(ctx, []queue.Job{enginetest.Job("q", 9)})),
 		"withdraw": second(b.Withdraw(ctx, []queue.Ticketed{{Queue: "q", ID: "x"}})),
 		"readmit":  second(b.Readmit(ctx, queue.ReadmitRequest{Queue: "q", Holder: "h"})),
 		"backlogs": second(b.Backlogged(ctx, 1)),
-		"cancel":   second(b.Cancel(ctx, "q", jobOf("q", 1).ID)),
+		"cancel":   second(b.Cancel(ctx, "q", enginetest.Job("q", 1).ID)),
 		"reserve":  second(b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: 9, Max: 1})),
 		"settle":   second(b.Settle(ctx, []queue.Settlement{{Lease: lease, Verdict: queue.Release}})),
 		"extend":   second(b.Extend(ctx, []queue.Lease{lease})),
@@ -161,14 +166,14 @@ func TestAfterClose(t *testing.T) {
 // Close commits what was under way, and answers it.
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	b := start(t, Options{Now: wall})
-	b.put("q", "500/s")
+	b.MustPut("q", "500/s")
 	var wg sync.WaitGroup
 	var accepted sync.Map
 	var n atomic.Int64
 	for w := range 8 {
 		wg.Go(func() {
 			for i := 0; ; i++ {
-				j := jobOf("q", w*100_000+i)
+				j := enginetest.Job("q", w*100_000+i)
 				a, err := b.Append(context.Background(), []queue.Job{j})
 				if errors.Is(err, queue.ErrClosed) {
 					return

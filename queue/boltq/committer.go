@@ -26,6 +26,7 @@ func (e *Engine) runCommitter() {
 		e.lock()
 		for !e.toCommit() && !e.closing {
 			e.work.Wait()
+			e.lookAround()
 		}
 		if !e.toCommit() {
 			e.unlockCommitter()
@@ -96,9 +97,9 @@ func (e *Engine) write(c *machine.Commit) error {
 func (e *Engine) fail(c *machine.Commit, err error) {
 	if noRoom(err) && !e.onDisk(c) {
 		full := fate{err: errStoreFull(e.path, err), undone: true, hadRoom: c.HadRoom}
-		later, began, why := fate{err: full.err, undone: true, hadRoom: true}, e.opts.wall(), err
+		later, began, why := fate{err: full.err, undone: true, hadRoom: true}, time.Now(), err
 		if err = e.reload(); err == nil {
-			e.noteFull(why, max(fullFor, 10*e.opts.wall().Sub(began)))
+			e.noteFull(why, max(fullFor, 10*time.Since(began)))
 			e.settleOutcomes(c.Number, full, later)
 			return
 		}

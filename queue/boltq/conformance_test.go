@@ -11,21 +11,10 @@ import (
 	"github.com/penstock/penstock/queue/queuetest"
 )
 
+// In memory the suite is run in queue/queuetest, without the race detector.
 func TestConformance(t *testing.T) {
-	queuetest.Run(t, opened(func(t testing.TB, o boltq.Options) (*boltq.Engine, error) {
-		return boltq.Open(context.Background(), filepath.Join(t.TempDir(), "store"), o)
-	}))
-}
-
-func TestConformanceInMemory(t *testing.T) {
-	queuetest.Run(t, opened(func(_ testing.TB, o boltq.Options) (*boltq.Engine, error) {
-		return boltq.OpenMemory(context.Background(), o)
-	}))
-}
-
-func opened(open func(testing.TB, boltq.Options) (*boltq.Engine, error)) queuetest.Open {
-	return func(t testing.TB, now func() leaky.Instant) queue.Engine {
-		e, err := open(t, boltq.Options{Now: now})
+	queuetest.Run(t, func(t testing.TB, now func() leaky.Instant) queue.Engine {
+		e, err := boltq.Open(context.Background(), filepath.Join(t.TempDir(), "store"), boltq.Options{Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,5 +24,5 @@ func opened(open func(testing.TB, boltq.Options) (*boltq.Engine, error)) queuete
 			}
 		})
 		return e
-	}
+	})
 }

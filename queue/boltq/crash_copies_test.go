@@ -13,6 +13,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -84,7 +85,7 @@ func tear(t testing.TB, path string) {
 func TestAcknowledgedIsOnDisk(t *testing.T) {
 	c := &copies{TB: t, dir: t.TempDir()}
 	b := start(t, Options{synced: c.take})
-	b.put("q", "unlimited")
+	b.MustPut("q", "unlimited")
 	c.of = b.Engine
 
 	type ack struct {
@@ -105,7 +106,7 @@ func TestAcknowledgedIsOnDisk(t *testing.T) {
 	for w := range writers {
 		wg.Go(func() {
 			for i := range each {
-				j := jobOf("q", w*each+i)
+				j := enginetest.Job("q", w*each+i)
 				a, err := b.Append(context.Background(), []queue.Job{j})
 				if err != nil || a[0].Outcome != queue.Accepted {
 					t.Error(a, err)
@@ -119,8 +120,8 @@ func TestAcknowledgedIsOnDisk(t *testing.T) {
 		verdicts := []queue.Verdict{queue.Deliver, queue.Fail, queue.Bury}
 		states := []queue.State{queue.Delivered, queue.Scheduled, queue.Dead}
 		for n := 0; n < 60; {
-			for _, r := range b.reserve(2) {
-				if s := b.settleAll(verdicts[n%3], []queue.Reservation{r})[0]; s.State != states[n%3] {
+			for _, r := range b.MustReserve(2) {
+				if s := b.MustSettle(verdicts[n%3], []queue.Reservation{r})[0]; s.State != states[n%3] {
 					t.Errorf("%+v", s)
 				}
 				note(r.ID, states[n%3])
@@ -135,7 +136,7 @@ func TestAcknowledgedIsOnDisk(t *testing.T) {
 	}
 
 	check := func(i, upTo int64) {
-		e, err := Open(context.Background(), c.path(i), Options{Now: b.clock})
+		e, err := Open(context.Background(), c.path(i), Options{Now: b.Now})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,11 +8,13 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// Document implements queue.Documents.
-func (e *Engine) Document(ctx context.Context, kind, name string) (d queue.Document, err error) {
+// Document implements document.Documents.
+func (e *Engine) Document(ctx context.Context, kind, name string) (d document.Document, err error) {
 	if err := e.look(ctx, func(leaky.Instant) error { return nil }); err != nil {
 		return d, err
 	}
@@ -23,8 +25,8 @@ func (e *Engine) Document(ctx context.Context, kind, name string) (d queue.Docum
 	return d, err
 }
 
-// DocumentsSince implements queue.Documents.
-func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p queue.DocumentsPage, err error) {
+// DocumentsSince implements document.Documents.
+func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p document.Page, err error) {
 	var now leaky.Instant
 	if err := e.look(ctx, func(at leaky.Instant) error { now = at; return nil }); err != nil {
 		return p, err
@@ -36,25 +38,34 @@ func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p 
 	return p, err
 }
 
-// PutDocument implements queue.Documents.
-func (e *Engine) PutDocument(ctx context.Context, d queue.Document, expect int64) (revision int64, err error) {
+// PutDocument implements document.Documents.
+func (e *Engine) PutDocument(ctx context.Context, d document.Document, expect int64) (revision int64, err error) {
 	// The caller may have given up, and use these again, before they are written.
 	d.Kind, d.Name, d.Text = strings.Clone(d.Kind), strings.Clone(d.Name), bytes.Clone(d.Text)
-	err = e.act(ctx, func(now leaky.Instant, by queue.Actor) (wait uint64, err error) {
-		err = e.db.view(func(tx machine.Transaction) (err error) {
-			revision, wait, err = e.machine.PutDocument(now, tx, by, d, expect)
-			return err
-		})
-		return wait, err
-	})
+	for err = machine.ErrOutdated; errors.Is(err, machine.ErrOutdated); {
+		var known machine.KnownDocument
+		err = e.look(ctx, func(leaky.Instant) error { return nil })
+		if err == nil {
+			err = e.db.view(func(tx machine.Transaction) (err error) {
+				known, err = machine.ReadKnownDocument(tx, d)
+				return err
+			})
+		}
+		if err == nil {
+			err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
+				revision, wait, err = e.machine.PutDocument(now, by, known, d, expect)
+				return wait, err
+			})
+		}
+	}
 	if err != nil && !errors.Is(err, queue.ErrRevision) {
 		return 0, err
 	}
 	return revision, err
 }
 
-// Record implements queue.AuditLog.
-func (e *Engine) Record(ctx context.Context, entry queue.AuditEntry) error {
+// Record implements audit.Log.
+func (e *Engine) Record(ctx context.Context, entry audit.Entry) error {
 	entry, err := entry.Recorded()
 	if err != nil {
 		return err
@@ -62,8 +73,8 @@ func (e *Engine) Record(ctx context.Context, entry queue.AuditEntry) error {
 	return e.do(ctx, func(leaky.Instant) (uint64, error) { return e.machine.Record(entry) })
 }
 
-// Audit implements queue.AuditLog.
-func (e *Engine) Audit(ctx context.Context, r queue.AuditRequest) (p queue.AuditPage, err error) {
+// Audit implements audit.Log.
+func (e *Engine) Audit(ctx context.Context, r audit.Request) (p audit.Page, err error) {
 	if err := r.Validate(e.Partitions()); err != nil {
 		return p, err
 	}

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // putDoc writes a document, or deletes it if text is empty.
 func (b *bench) putDoc(name, text string) (int64, error) {
-	d := queue.Document{Kind: "app", Name: name}
+	d := document.Document{Kind: "app", Name: name}
 	if text != "" {
 		d.Text = []byte(text)
 	}
@@ -29,9 +30,9 @@ func TestDeletedDocumentsAreForgotten(t *testing.T) {
 		}
 	}
 	b.reopen()
-	b.advance(queue.KeepDeletedDocuments)
+	b.Advance(document.KeepDeleted)
 	for i := range 20 {
-		b.advance(time.Second)
+		b.Advance(time.Second)
 		if _, err := b.putDoc("a", fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/machine"
 	"github.com/penstock/penstock/queue/move"
 )
@@ -32,6 +34,8 @@ type Engine struct {
 	machine *machine.Machine
 	wakes   listeners[queue.Wakeup]
 	rooms   listeners[string]
+
+	imported queue.SpecParser // of queues that are imported
 }
 
 // storeFile is the file and what is known of its disk.
@@ -50,18 +54,26 @@ type storeFile struct {
 }
 
 var (
-	_ queue.Engine    = (*Engine)(nil)
-	_ queue.Documents = (*Engine)(nil)
-	_ queue.AuditLog  = (*Engine)(nil)
-	_ move.Mover      = (*Engine)(nil)
+	_ queue.Engine       = (*Engine)(nil)
+	_ document.Documents = (*Engine)(nil)
+	_ audit.Log          = (*Engine)(nil)
+	_ move.Mover         = (*Engine)(nil)
 )
 
-// lock takes the mutex, and says what there is room for before anything is decided.
+// lock takes the mutex, and looks around before anything is decided.
 func (e *Engine) lock() {
 	e.mu.Lock()
-	space, m := e.space(), e.machine
+	e.lookAround()
+}
+
+// lookAround reads the clock, once for all that is decided until the mutex is given up, and says what there is room
+// for.
+func (e *Engine) lookAround() {
+	wall := time.Now()
+	e.clock.read(wall)
+	space, m := e.space(wall), e.machine
 	m.Environment = machine.Environment{Bytes: space.Limit, RoomHeard: len(e.rooms) > 0}
-	if e.outOfSpace(space) {
+	if e.outOfSpace(space, wall) {
 		m.Full = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
 	}
 }
@@ -165,9 +177,9 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// now is the time of what is decided next.
+// now is the time of what is decided: as of lookAround.
 func (e *Engine) now() leaky.Instant {
-	now := e.clock.now()
+	now := e.clock.last
 	if err := e.machine.Tick(now); err != nil {
 		e.log.Error("a quota goes on in steps of its last period", "path", e.path, "error", err)
 	}
@@ -177,17 +189,19 @@ func (e *Engine) now() leaky.Instant {
 // clock is the engine's clock: it follows a source that may jump either way, but never runs back itself. The
 // engine's mutex guards it.
 type clock struct {
-	source func() leaky.Instant
-	offset leaky.Instant // the sum of all jumps back of the source
+	source func() leaky.Instant // nil is the wall clock
+	offset leaky.Instant        // the sum of all jumps back of the source
 	last   leaky.Instant
 }
 
-func (c *clock) now() leaky.Instant {
-	t := c.source() + c.offset
-	if t < c.last {
+func (c *clock) read(wall time.Time) {
+	t := leaky.Instant(wall.UnixMicro())
+	if c.source != nil {
+		t = c.source()
+	}
+	if t += c.offset; t < c.last {
 		c.offset += c.last - t
 		t = c.last
 	}
 	c.last = t
-	return t
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/readmit"
 )
@@ -18,16 +19,16 @@ func TestJobsThatAreAboutToGo(t *testing.T) {
 	b := start(t, Options{synced: h.synced})
 	ctx := context.Background()
 	for _, name := range []string{"a", "b"} {
-		b.put(name, "unlimited")
+		b.MustPut(name, "unlimited")
 		for n := range 70 {
-			b.appendAll(expiring(name, n, time.Second))
+			b.MustAppend(expiring(name, n, time.Second))
 		}
-		b.append(name, 100, 1)
+		b.AppendTo(name, 100, 1)
 	}
-	b.advance(time.Minute)
+	b.Advance(time.Minute)
 	h.on.Store(true)
 	answer := make(chan []queue.Reservation)
-	go func() { answer <- b.reserve(9) }()
+	go func() { answer <- b.MustReserve(9) }()
 	<-h.arrived
 	select {
 	case got := <-answer:
@@ -36,7 +37,7 @@ func TestJobsThatAreAboutToGo(t *testing.T) {
 	}
 	looked := make(chan queue.State, 1)
 	look := func(n int) {
-		j, err := b.Job(ctx, "a", jobOf("a", n).ID)
+		j, err := b.Job(ctx, "a", enginetest.Job("a", n).ID)
 		if err != nil {
 			t.Error(err)
 		}
@@ -54,25 +55,25 @@ func TestJobsThatAreAboutToGo(t *testing.T) {
 	unanswered()
 	h.on.Store(false)
 	h.release <- struct{}{}
-	if got := <-answer; len(got) != 1 || got[0].Queue != "a" || b.info("a").TimedOut != 70 ||
-		b.info("b").TimedOut != 100-70 {
-		t.Errorf("%v: %+v, %+v", got, b.info("a"), b.info("b"))
+	if got := <-answer; len(got) != 1 || got[0].Queue != "a" || b.MustGet("a").TimedOut != 70 ||
+		b.MustGet("b").TimedOut != 100-70 {
+		t.Errorf("%v: %+v, %+v", got, b.MustGet("a"), b.MustGet("b"))
 	}
 	if s := <-looked; s != queue.Expired {
 		t.Errorf("it is %v", s)
 	}
-	if got := b.reserve(9); len(got) != 1 || got[0].Queue != "b" || b.info("b").TimedOut != 70 {
-		t.Errorf("%v: %+v", got, b.info("b"))
+	if got := b.MustReserve(9); len(got) != 1 || got[0].Queue != "b" || b.MustGet("b").TimedOut != 70 {
+		t.Errorf("%v: %+v", got, b.MustGet("b"))
 	}
 
 	// One that is being cancelled: the only one that waits, so that nothing is in the FIFO.
-	b.append("a", 200, 1)
+	b.AppendTo("a", 200, 1)
 	h.on.Store(true)
 	gone := make(chan error)
-	go func() { gone <- second(b.Cancel(ctx, "a", jobOf("a", 200).ID)) }()
+	go func() { gone <- second(b.Cancel(ctx, "a", enginetest.Job("a", 200).ID)) }()
 	<-h.arrived
-	b.number++
-	r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: b.number, Max: 9})
+	b.Number++
+	r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: b.Number, Max: 9})
 	if err != nil || len(r.Jobs) != 0 {
 		t.Errorf("granted while it is being cancelled: %+v, %v", r, err)
 	}
@@ -83,8 +84,8 @@ func TestJobsThatAreAboutToGo(t *testing.T) {
 	if s := <-looked; s != queue.Cancelled {
 		t.Errorf("it is %v", s)
 	}
-	if err := <-gone; err != nil || b.state("a", 200) != queue.Cancelled {
-		t.Errorf("%v, %v", b.state("a", 200), err)
+	if err := <-gone; err != nil || b.State("a", 200) != queue.Cancelled {
+		t.Errorf("%v, %v", b.State("a", 200), err)
 	}
 }
 
@@ -94,21 +95,21 @@ func TestRoomWaitsForNobody(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	deaf := b.Room(ctx)
-	b.put("q", "unlimited", deferring(1))
+	b.MustPut("q", "unlimited", enginetest.Deferring(1))
 	for n := range roomBuffer + 50 {
-		b.appendAll(jobOf("q", 2*n))
-		a := b.offer("q", 2*n+1, 1)
-		b.settleAll(queue.Deliver, b.reserve(1)) // room: its name is published
-		b.outcomes(b.readmit("q", stored("q", 2*n+1, int64(n+1), a[0])), readmit.Returned)
-		b.settleAll(queue.Deliver, b.reserve(1))
+		b.MustAppend(enginetest.Job("q", 2*n))
+		a := b.MustOffer("q", 2*n+1, 1)
+		b.MustSettle(queue.Deliver, b.MustReserve(1)) // room: its name is published
+		b.CheckOutcomes(b.ReadmitJobs("q", enginetest.Stored("q", 2*n+1, int64(n+1), a[0])), readmit.Returned)
+		b.MustSettle(queue.Deliver, b.MustReserve(1))
 	}
 	if len(deaf) != roomBuffer {
 		t.Errorf("%d unheard", len(deaf))
 	}
 	heard := b.Room(ctx)
-	b.append("q", 1_000_000, 1)
-	b.offer("q", 1_000_001, 1)
-	b.settleAll(queue.Deliver, b.reserve(1))
+	b.AppendTo("q", 1_000_000, 1)
+	b.MustOffer("q", 1_000_001, 1)
+	b.MustSettle(queue.Deliver, b.MustReserve(1))
 	if name := <-heard; name != "q" {
 		t.Errorf("heard %q", name)
 	}

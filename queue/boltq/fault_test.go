@@ -3,7 +3,6 @@ package boltq
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/machine"
@@ -63,29 +63,16 @@ func (t tightTable) Put(k, v []byte) error {
 // refuse makes a call fail for want of room, and sees that it left queue q as it was.
 func (n *noSpace) refuse(b *bench, what string, f func() error) {
 	b.Helper()
-	before := b.standing("q")
+	before := b.Standing("q")
 	n.all.Store(true)
 	if err := f(); !errors.Is(err, queue.ErrStoreFull) {
 		b.Errorf("%s: %v", what, err)
 	}
 	n.all.Store(false)
 	b.forgive()
-	if after := b.standing("q"); before != after {
+	if after := b.Standing("q"); before != after {
 		b.Errorf("%s changed\n%s\ninto\n%s", what, before, after)
 	}
-}
-
-// standing is everything that a failed change must give back.
-func (b *bench) standing(name string) string {
-	b.Helper()
-	i, totals := b.info(name), first(b.Totals(context.Background()))
-	i.Next, i.Outflow, i.Lost, i.Refused = time.Time{}, 0, 0, 0
-	jobs := ""
-	for n := range 12 {
-		j, _ := b.Job(context.Background(), name, jobOf(name, n).ID)
-		jobs += fmt.Sprintf("\n%d %v at %d, %+v", n, j.State, j.Position, j)
-	}
-	return fmt.Sprintf("%+v\n%+v%s", i, totals, jobs)
 }
 
 // forgive ends the pause after a commit that found no room.
@@ -100,10 +87,10 @@ func TestAppendsFailAlone(t *testing.T) {
 	h, n := holding(), &noSpace{tables: "jobs"}
 	b := start(t, Options{synced: h.synced, fault: n.fault})
 	ctx := context.Background()
-	b.put("q", "unlimited")
-	b.put("other", "unlimited")
-	b.append("q", 0, 3)
-	got := b.reserve(3)
+	b.MustPut("q", "unlimited")
+	b.MustPut("other", "unlimited")
+	b.AppendTo("q", 0, 3)
+	got := b.MustReserve(3)
 	h.on.Store(true)
 	paused := make(chan error)
 	go func() { paused <- b.Pause(ctx, "other", queue.Pause{}) }()
@@ -112,15 +99,15 @@ func TestAppendsFailAlone(t *testing.T) {
 	n.some.Store(true)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		large := jobOf("q", 9)
+		large := enginetest.Job("q", 9)
 		large.Payload = make([]byte, 100_000)
-		a, err := b.Append(ctx, []queue.Job{jobOf("q", 8), large})
+		a, err := b.Append(ctx, []queue.Job{enginetest.Job("q", 8), large})
 		if !errors.Is(err, queue.ErrStoreFull) || a[1].Outcome != queue.Failed {
 			t.Errorf("append: %+v, %v", a, err)
 		}
 	})
 	wg.Go(func() {
-		for _, s := range b.settleAll(queue.Deliver, got) {
+		for _, s := range b.MustSettle(queue.Deliver, got) {
 			if s.State != queue.Delivered {
 				t.Errorf("settle: %+v", s)
 			}
@@ -138,7 +125,7 @@ func TestAppendsFailAlone(t *testing.T) {
 	}
 	n.some.Store(false)
 	b.reopen()
-	if i := b.info("q"); i.Delivered != 3 || i.Appended != 3 || i.Size() != 0 {
+	if i := b.MustGet("q"); i.Delivered != 3 || i.Appended != 3 || i.Size() != 0 {
 		t.Errorf("%+v", i)
 	}
 }
@@ -149,23 +136,23 @@ func TestEveryChangeCanFail(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})
 	ctx := context.Background()
-	b.put("q", "10/s", func(s *queue.Spec) { s.Retry.MaxAttempts = 2 })
-	b.put("old", "1/s")
-	b.append("old", 0, 3)
-	b.append("q", 0, 3)
+	b.MustPut("q", "10/s", func(s *queue.Spec) { s.Retry.MaxAttempts = 2 })
+	b.MustPut("old", "1/s")
+	b.AppendTo("old", 0, 3)
+	b.AppendTo("q", 0, 3)
 	if err := b.Pause(ctx, "old", queue.Pause{}); err != nil { // only to be deleted
 		t.Fatal(err)
 	}
 	fails := func(what string, f func() error) {
 		t.Helper()
-		before, totals := b.info("q"), first(b.Totals(ctx))
+		before, totals := b.MustGet("q"), first(b.Totals(ctx))
 		n.all.Store(true)
 		if err := f(); !errors.Is(err, queue.ErrStoreFull) {
 			t.Errorf("%s: %v", what, err)
 		}
 		n.all.Store(false)
 		b.forgive()
-		after := b.info("q")
+		after := b.MustGet("q")
 		// a slot may be lost
 		before.Next, before.Outflow, before.Lost, before.Bucket = after.Next, after.Outflow, after.Lost, after.Bucket
 		// and the next is later; and somebody did ask
@@ -182,7 +169,7 @@ func TestEveryChangeCanFail(t *testing.T) {
 	fails("create", func() error { return second(b.Put(ctx, queue.Spec{Name: "new"}, 0)) })
 	fails("pause", func() error { return b.Pause(ctx, "q", queue.Pause{Reason: "x"}) })
 	fails("delete", func() error { return b.Delete(ctx, "old", queue.AnyRevision, true) })
-	b.advance(time.Second) // so that the ceiling that the appends raised is behind
+	b.Advance(time.Second) // so that the ceiling that the appends raised is behind
 	request := queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: 1, Max: 1}
 	fails("reserve", func() error {
 		r, err := b.Reserve(ctx, request)
@@ -191,27 +178,27 @@ func TestEveryChangeCanFail(t *testing.T) {
 		}
 		return err
 	})
-	b.advance(100 * time.Millisecond)
+	b.Advance(100 * time.Millisecond)
 	request.Number++
 	r, err := b.Reserve(ctx, request)
 	if err != nil || len(r.Jobs) != 1 {
 		t.Fatalf("the next request: %+v, %v", r, err)
 	}
-	b.number = 2
-	fails("fail", func() error { return second(b.Settle(ctx, settlements(queue.Fail, r.Jobs))) })
-	fails("bury", func() error { return second(b.Settle(ctx, settlements(queue.Bury, r.Jobs))) })
-	fails("throttle", func() error { return second(b.Settle(ctx, settlements(queue.Throttle, r.Jobs))) })
-	fails("down", func() error { return second(b.Settle(ctx, settlements(queue.Down, r.Jobs))) })
-	fails("deliver", func() error { return second(b.Settle(ctx, settlements(queue.Deliver, r.Jobs))) })
+	b.Number = 2
+	fails("fail", func() error { return second(b.Settle(ctx, enginetest.Settlements(queue.Fail, r.Jobs))) })
+	fails("bury", func() error { return second(b.Settle(ctx, enginetest.Settlements(queue.Bury, r.Jobs))) })
+	fails("throttle", func() error { return second(b.Settle(ctx, enginetest.Settlements(queue.Throttle, r.Jobs))) })
+	fails("down", func() error { return second(b.Settle(ctx, enginetest.Settlements(queue.Down, r.Jobs))) })
+	fails("deliver", func() error { return second(b.Settle(ctx, enginetest.Settlements(queue.Deliver, r.Jobs))) })
 
-	b.advance(time.Minute) // the lease runs out, and cannot be taken back
+	b.Advance(time.Minute) // the lease runs out, and cannot be taken back
 	for range 3 {
 		n.all.Store(true)
 		request.Number++
 		out, err := b.Reserve(ctx, request)
 		n.all.Store(false)
-		if len(out.Expired) != 0 || b.info("q").Leased != 1 {
-			t.Fatalf("%+v, %v, %+v", out, err, b.info("q"))
+		if len(out.Expired) != 0 || b.MustGet("q").Leased != 1 {
+			t.Fatalf("%+v, %v, %+v", out, err, b.MustGet("q"))
 		}
 		b.forgive()
 	}
@@ -234,7 +221,7 @@ func TestEveryChangeCanFail(t *testing.T) {
 	if _, err := b.Get(ctx, "new"); !errors.Is(err, queue.ErrUnknownQueue) {
 		t.Errorf("a queue that was not made: %v", err)
 	}
-	b.put("new", "1/s")
+	b.MustPut("new", "1/s")
 }
 
 func first[T any](v T, _ error) T { return v }
@@ -242,8 +229,8 @@ func first[T any](v T, _ error) T { return v }
 // A job whose record was damaged is not delivered, ends dead, and blocks nobody.
 func TestADamagedRecord(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited", func(s *queue.Spec) { s.Retry.MaxAttempts = 2 })
-	b.append("q", 0, 3)
+	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Retry.MaxAttempts = 2 })
+	b.AppendTo("q", 0, 3)
 	err := b.db.(boltFile).Update(func(tx *bbolt.Tx) error {
 		v := tx.Bucket(jobsTable).Get(key(1))
 		return tx.Bucket(jobsTable).Put(key(1), v[:len(v)/2])
@@ -251,16 +238,16 @@ func TestADamagedRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := b.reserve(3); len(got) != 2 || got[0].ID != jobOf("q", 1).ID {
+	if got := b.MustReserve(3); len(got) != 2 || got[0].ID != enginetest.Job("q", 1).ID {
 		t.Fatalf("%+v", got)
 	} else {
-		b.settleAll(queue.Deliver, got)
+		b.MustSettle(queue.Deliver, got)
 	}
 	for range 2 {
-		b.advance(queue.DefaultLease)
-		b.reserve(3)
+		b.Advance(queue.DefaultLease)
+		b.MustReserve(3)
 	}
-	if i := b.info("q"); i.Dead != 1 || i.Delivered != 2 || i.Size() != 0 {
+	if i := b.MustGet("q"); i.Dead != 1 || i.Delivered != 2 || i.Size() != 0 {
 		t.Errorf("%+v", i)
 	}
 }

@@ -23,9 +23,9 @@ func big(name string, n int) queue.Job {
 func TestFullStore(t *testing.T) {
 	b := start(t, Options{MaxBytes: 1 << 20})
 	ctx := context.Background()
-	b.put("q", "unlimited", func(s *queue.Spec) { s.Retention.Max, s.MaxBytes = 1, queue.MostMaxBytes })
-	b.put("slow", "1000/s")
-	b.append("slow", 0, 5)
+	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Retention.Max, s.MaxBytes = 1, queue.MostMaxBytes })
+	b.MustPut("slow", "1000/s")
+	b.AppendTo("slow", 0, 5)
 	accepted := map[string]bool{}
 	n := 0
 	fill := func() {
@@ -47,7 +47,7 @@ func TestFullStore(t *testing.T) {
 	if len(accepted) < 50 {
 		t.Fatalf("full after %d", len(accepted))
 	}
-	if i := b.info("q"); i.Waiting != int64(len(accepted)) || i.Appended != i.Waiting {
+	if i := b.MustGet("q"); i.Waiting != int64(len(accepted)) || i.Appended != i.Waiting {
 		t.Errorf("%d accepted, %+v", len(accepted), i)
 	}
 	if err := b.Check(ctx); err != nil {
@@ -55,8 +55,8 @@ func TestFullStore(t *testing.T) {
 	}
 	for round := range 3 {
 		for range 20 {
-			got := b.reserve(3)
-			for i, s := range b.settleAll(queue.Deliver, got) {
+			got := b.MustReserve(3)
+			for i, s := range b.MustSettle(queue.Deliver, got) {
 				if s.State != queue.Delivered || s.Err != nil {
 					t.Fatalf("round %d: %+v", round, s)
 				}
@@ -79,7 +79,7 @@ func TestFullStore(t *testing.T) {
 			t.Errorf("%s: %v, %v", id, j.State, err)
 		}
 	}
-	if i := b.info("q"); i.Waiting != int64(len(accepted)) {
+	if i := b.MustGet("q"); i.Waiting != int64(len(accepted)) {
 		t.Errorf("%d accepted and not delivered, %d wait", len(accepted), i.Waiting)
 	}
 }
@@ -89,7 +89,7 @@ func TestFullStore(t *testing.T) {
 func TestFullStoreUnderACrowd(t *testing.T) {
 	b := start(t, Options{MaxBytes: 1 << 20, Now: wall})
 	ctx := context.Background()
-	b.put("q", "unlimited", func(s *queue.Spec) { s.Retention.Max, s.MaxBytes = 1, queue.MostMaxBytes })
+	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Retention.Max, s.MaxBytes = 1, queue.MostMaxBytes })
 	var accepted, refused sync.Map
 	var full atomic.Int64
 	var appenders, drainers sync.WaitGroup
@@ -125,7 +125,7 @@ func TestFullStoreUnderACrowd(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			for i, s := range b.settleAll(queue.Deliver, r.Jobs) {
+			for i, s := range b.MustSettle(queue.Deliver, r.Jobs) {
 				if s.Err != nil {
 					t.Errorf("%+v", s)
 				}
@@ -156,7 +156,7 @@ func TestFullStoreUnderACrowd(t *testing.T) {
 	if full.Load() == 0 || n == 0 {
 		t.Errorf("%d accepted, %d refused", n, full.Load())
 	}
-	if i := b.info("q"); i.Appended != int64(n) || i.Delivered != int64(n) || i.Size() != 0 {
+	if i := b.MustGet("q"); i.Appended != int64(n) || i.Delivered != int64(n) || i.Size() != 0 {
 		t.Errorf("%d accepted: %+v", n, i)
 	}
 }

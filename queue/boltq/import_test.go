@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/move"
 )
@@ -27,17 +28,17 @@ func TestEveryStepOfAnImportCanFail(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})
 	ctx := context.Background()
-	b.put("q", "unlimited")
-	lane := jobOf("q", 3)
+	b.MustPut("q", "unlimited")
+	lane := enginetest.Job("q", 3)
 	lane.Lane, lane.Cost = "a", 5
-	later := jobOf("q", 4)
+	later := enginetest.Job("q", 4)
 	later.NotBefore = noon.Add(time.Hour).Time()
-	b.append("q", 0, 3)
-	v := b.reserve(3)
-	b.settleAll(queue.Bury, v[:1])
-	b.settleAll(queue.Deliver, v[1:2])
-	b.settleAll(queue.Fail, v[2:])
-	b.appendAll(lane, later)
+	b.AppendTo("q", 0, 3)
+	v := b.MustReserve(3)
+	b.MustSettle(queue.Bury, v[:1])
+	b.MustSettle(queue.Deliver, v[1:2])
+	b.MustSettle(queue.Fail, v[2:])
+	b.MustAppend(lane, later)
 	moved, jobs := b.exported("q")
 	if len(jobs) != 5 {
 		t.Fatalf("%d jobs exported", len(jobs))
@@ -46,7 +47,7 @@ func TestEveryStepOfAnImportCanFail(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	b.put("q", "unlimited")
+	b.MustPut("q", "unlimited")
 	open := func() error { return second(b.OpenImport(ctx, moved, "m")) }
 	fill := func() error { return second(b.ImportJobs(ctx, "q", "m", jobs)) }
 	end := func() error { return b.CloseImport(ctx, moved, "m") }

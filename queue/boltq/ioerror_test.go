@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -39,27 +40,27 @@ func TestIOErrorStopsTheEngine(t *testing.T) {
 	d := &breakable{}
 	b := start(t, Options{openFile: d.open})
 	ctx := context.Background()
-	b.put("q", "unlimited")
-	b.put("slow", "10/s")
-	b.append("q", 0, 10)
-	got := b.reserve(3)
-	b.settleAll(queue.Deliver, got[:1])
+	b.MustPut("q", "unlimited")
+	b.MustPut("slow", "10/s")
+	b.AppendTo("q", 0, 10)
+	got := b.MustReserve(3)
+	b.MustSettle(queue.Deliver, got[:1])
 	d.fail(t)
 
-	if _, err := b.Append(ctx, []queue.Job{jobOf("q", 90)}); !errors.Is(err, queue.ErrOutcomeUnknown) ||
+	if _, err := b.Append(ctx, []queue.Job{enginetest.Job("q", 90)}); !errors.Is(err, queue.ErrOutcomeUnknown) ||
 		!errors.Is(err, syscall.EBADF) {
 		t.Errorf("the append that met it: %v", err)
 	}
 	for what, err := range map[string]error{
-		"append": second(b.Append(ctx, []queue.Job{jobOf("q", 91)})),
+		"append": second(b.Append(ctx, []queue.Job{enginetest.Job("q", 91)})),
 		"settle": second(b.Settle(ctx, []queue.Settlement{{
 			Lease: queue.Lease{Queue: "q", ID: got[1].ID, Fence: got[1].Fence}, Verdict: queue.Deliver,
 		}})),
 		"reserve": second(b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "x"}, Number: 1, Max: 1})),
 		"put":     second(b.Put(ctx, queue.Spec{Name: "r"}, queue.AnyRevision)),
 		"pause":   b.Pause(ctx, "q", queue.Pause{}),
-		"offer":   second(b.Offer(ctx, []queue.Job{jobOf("q", 92)})),
-		"cancel":  second(b.Cancel(ctx, "q", jobOf("q", 5).ID)),
+		"offer":   second(b.Offer(ctx, []queue.Job{enginetest.Job("q", 92)})),
+		"cancel":  second(b.Cancel(ctx, "q", enginetest.Job("q", 5).ID)),
 		"readmit": second(b.Readmit(ctx, queue.ReadmitRequest{Queue: "q", Holder: "h", Behind: 1})),
 		"check":   b.Check(ctx),
 	} {
@@ -67,15 +68,15 @@ func TestIOErrorStopsTheEngine(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if i := b.info("q"); i.Delivered != 1 || i.Waiting != 7 || i.Leased != 2 {
+	if i := b.MustGet("q"); i.Delivered != 1 || i.Waiting != 7 || i.Leased != 2 {
 		t.Errorf("to look at: %+v", i)
 	}
 	b.opts.openFile = nil
 	b.reopen()
-	if i := b.info("q"); i.Delivered != 1 || i.Waiting != 9 {
+	if i := b.MustGet("q"); i.Delivered != 1 || i.Waiting != 9 {
 		t.Errorf("opened again: %+v", i)
 	}
-	if _, err := b.Job(ctx, "q", jobOf("q", 90).ID); !errors.Is(err, queue.ErrUnknownJob) {
+	if _, err := b.Job(ctx, "q", enginetest.Job("q", 90).ID); !errors.Is(err, queue.ErrUnknownJob) {
 		t.Errorf("a job that was never on disk: %v", err)
 	}
 }
@@ -87,15 +88,15 @@ func TestNoGrantWithoutItsCeiling(t *testing.T) {
 	d := &breakable{}
 	b := start(t, Options{openFile: d.open})
 	ctx := context.Background()
-	b.put("q", "1/m")
-	b.append("q", 0, 2)
-	b.advance(time.Second)
+	b.MustPut("q", "1/m")
+	b.AppendTo("q", 0, 2)
+	b.Advance(time.Second)
 	d.fail(t)
 	r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: 1, Max: 1})
 	if !errors.Is(err, queue.ErrOutcomeUnknown) || len(r.Jobs) != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if i := b.info("q"); i.Leased != 0 || i.Waiting != 2 {
+	if i := b.MustGet("q"); i.Leased != 0 || i.Waiting != 2 {
 		t.Errorf("%+v", i)
 	}
 }

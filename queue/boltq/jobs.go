@@ -5,30 +5,20 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/machine"
 )
 
 // Job implements queue.Jobs.
 func (e *Engine) Job(ctx context.Context, name, id string) (i queue.JobInfo, err error) {
 	var f *machine.Found
-	for {
-		var o *outcome
-		err = e.look(ctx, func(now leaky.Instant) (err error) {
-			if f, err = e.machine.FindJob(now, name, id); err == nil && f.Wait != 0 {
-				o = e.outcomeOf(f.Wait)
-			}
-			return err
+	for f == nil { // until it has arrived
+		err = e.lookDurable(ctx, func(now leaky.Instant) (wait uint64, err error) {
+			f, wait, err = e.machine.FindJob(now, name, id)
+			return wait, err
 		})
 		if err != nil {
 			return i, err
-		}
-		if o == nil {
-			break
-		}
-		if f := o.await(ctx); f.err == nil {
-			break
-		} else if !f.undone {
-			return i, f.err
 		}
 	}
 	err = e.db.view(func(tx machine.Transaction) (err error) { i, err = f.Read(tx); return err })
@@ -54,7 +44,7 @@ func (e *Engine) DeadQueues(ctx context.Context, after string, limit int) (list 
 
 // Cancel implements queue.Jobs.
 func (e *Engine) Cancel(ctx context.Context, name, id string) (s queue.State, err error) {
-	err = e.act(ctx, func(now leaky.Instant, by queue.Actor) (wait uint64, err error) {
+	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
 		s, wait, err = e.machine.Cancel(now, by, name, id)
 		return wait, err
 	})
@@ -66,7 +56,7 @@ func (e *Engine) Cancel(ctx context.Context, name, id string) (s queue.State, er
 
 // Purge implements queue.Jobs.
 func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (p queue.Purged, err error) {
-	err = e.act(ctx, func(now leaky.Instant, by queue.Actor) (wait uint64, err error) {
+	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
 		p, wait, err = e.machine.Purge(now, by, r)
 		return wait, err
 	})
@@ -86,7 +76,7 @@ func (e *Engine) Replay(ctx context.Context, name string, ids []string) (out []q
 	if err := e.db.view(func(tx machine.Transaction) error { r.Read(tx); return nil }); err != nil {
 		return nil, err
 	}
-	err = e.act(ctx, func(now leaky.Instant, by queue.Actor) (wait uint64, err error) {
+	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
 		out, wait, err = e.machine.Replay(now, by, r)
 		return wait, err
 	})
@@ -98,7 +88,7 @@ func (e *Engine) Replay(ctx context.Context, name string, ids []string) (out []q
 
 // Forget implements queue.Jobs.
 func (e *Engine) Forget(ctx context.Context, name string, ids []string) (out []bool, err error) {
-	err = e.act(ctx, func(now leaky.Instant, by queue.Actor) (wait uint64, err error) {
+	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
 		out, wait, err = e.machine.Forget(now, by, name, ids)
 		return wait, err
 	})
@@ -112,7 +102,7 @@ func (e *Engine) Forget(ctx context.Context, name string, ids []string) (out []b
 func (e *Engine) Decide(
 	ctx context.Context, name string, ids []string, v queue.Verdict, reason string,
 ) (out []queue.State, err error) {
-	err = e.act(ctx, func(now leaky.Instant, by queue.Actor) (wait uint64, err error) {
+	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
 		out, wait, err = e.machine.Decide(now, by, name, ids, v, reason)
 		return wait, err
 	})

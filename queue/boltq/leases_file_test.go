@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -47,22 +48,22 @@ func TestLeasesOnFile(t *testing.T) {
 		queue.UnknownHold: queue.Held, queue.UnknownDead: queue.Dead, queue.UnknownRetry: again, "": again,
 	} {
 		b := start(t, Options{})
-		b.put("q", "unlimited", onUnknown(on), func(s *queue.Spec) { s.Ordered = true; s.Retry.MaxAttempts = 9 })
-		b.append("q", 0, 6)
-		got := b.reserve(1)
-		b.settleAll(queue.Release, got)
-		got = b.reserve(1)
-		b.settleAll(queue.Deliver, got)
-		failed := b.reserve(1)
-		b.settleAll(queue.Fail, failed)
-		b.advance(time.Minute)
-		leased := b.reserve(9)
-		b.advance(time.Second)
+		b.MustPut("q", "unlimited", onUnknown(on), func(s *queue.Spec) { s.Ordered = true; s.Retry.MaxAttempts = 9 })
+		b.AppendTo("q", 0, 6)
+		got := b.MustReserve(1)
+		b.MustSettle(queue.Release, got)
+		got = b.MustReserve(1)
+		b.MustSettle(queue.Deliver, got)
+		failed := b.MustReserve(1)
+		b.MustSettle(queue.Fail, failed)
+		b.Advance(time.Minute)
+		leased := b.MustReserve(9)
+		b.Advance(time.Second)
 		departed := b.job(leased[0].ID).DueAt
 		b.killed()
 		j := b.job(leased[0].ID)
 		if want == again {
-			if j.State != want || j.Attempts != 1 || b.info("q").Expired != 0 {
+			if j.State != want || j.Attempts != 1 || b.MustGet("q").Expired != 0 {
 				t.Errorf("%q: %+v", on, j)
 			}
 			continue
@@ -71,23 +72,23 @@ func TestLeasesOnFile(t *testing.T) {
 			!j.Timeline[1].At.Equal(departed) || j.Timeline[1].Drainer == "" {
 			t.Errorf("%q: %+v", on, j)
 		}
-		if want == queue.Held && (!j.HeldAt.Equal(b.clock().Time()) || j.Timeline[1].Outcome != queue.AttemptUnknown) {
+		if want == queue.Held && (!j.HeldAt.Equal(b.Now().Time()) || j.Timeline[1].Outcome != queue.AttemptUnknown) {
 			t.Errorf("held since %v: %+v", j.HeldAt, j)
 		}
-		if s := b.settleAll(queue.Deliver, leased)[0]; !s.Stale {
+		if s := b.MustSettle(queue.Deliver, leased)[0]; !s.Stale {
 			t.Errorf("%q: a lease of the process before: %+v", on, s)
 		}
-		before := b.info("q")
+		before := b.MustGet("q")
 		if before.Expired != 1 || before.Leased != 0 || len(before.Errors) == 0 || before.Errors[0].Reason != reason ||
 			before.Waiting != 4 {
 			t.Errorf("%q: %+v", on, before)
 		}
 		b.killed() // it is taken back once
-		if after := b.info("q"); after.Expired != 1 || after.Held != before.Held || after.Dead != before.Dead ||
+		if after := b.MustGet("q"); after.Expired != 1 || after.Held != before.Held || after.Dead != before.Dead ||
 			b.job(leased[0].ID).Attempts != 2 {
 			t.Errorf("%q: opened again: %+v", on, after)
 		}
-		if next := b.reserve(1); len(next) != 1 || next[0].ID == leased[0].ID {
+		if next := b.MustReserve(1); len(next) != 1 || next[0].ID == leased[0].ID {
 			t.Errorf("%q: granted %+v", on, next) // the lane goes on
 		}
 	}
@@ -96,15 +97,15 @@ func TestLeasesOnFile(t *testing.T) {
 // Whatever ends such a lease is on file too.
 func TestEndsOfLeasesOnFile(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited", onUnknown(queue.UnknownHold))
-	b.append("q", 0, 6)
-	got := b.reserve(6)
-	b.settleAll(queue.Deliver, got[:1])
-	b.settleAll(queue.Bury, got[1:2])
-	b.settleAll(queue.Fail, got[2:3])
-	b.settleAll(queue.Release, got[3:4])
-	b.settleAll(queue.Hold, got[4:5])
-	b.settleAll(queue.Release, b.reserve(1)) // granted again meanwhile
+	b.MustPut("q", "unlimited", onUnknown(queue.UnknownHold))
+	b.AppendTo("q", 0, 6)
+	got := b.MustReserve(6)
+	b.MustSettle(queue.Deliver, got[:1])
+	b.MustSettle(queue.Bury, got[1:2])
+	b.MustSettle(queue.Fail, got[2:3])
+	b.MustSettle(queue.Release, got[3:4])
+	b.MustSettle(queue.Hold, got[4:5])
+	b.MustSettle(queue.Release, b.MustReserve(1)) // granted again meanwhile
 	if _, err := b.Decide(context.Background(), "q", []string{got[4].ID}, queue.Release, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func TestEndsOfLeasesOnFile(t *testing.T) {
 		b.killed()
 		want[5] = queue.Held
 	}
-	if i := b.info("q"); i.Held != 1 || i.Waiting != 2 || i.Scheduled != 1 || i.Delivered != 1 || i.Dead != 1 ||
+	if i := b.MustGet("q"); i.Held != 1 || i.Waiting != 2 || i.Scheduled != 1 || i.Delivered != 1 || i.Dead != 1 ||
 		i.Expired != 1 {
 		t.Errorf("%+v", i)
 	}
@@ -134,11 +135,11 @@ const leasesACall = 100 // as queue/machine takes them back
 // More leases than one call takes back are all taken back on opening.
 func TestManyLeasesOnFile(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited", onUnknown(queue.UnknownHold))
-	b.append("q", 0, 2*leasesACall+7)
-	got := len(b.reserve(queue.MaxReserve))
+	b.MustPut("q", "unlimited", onUnknown(queue.UnknownHold))
+	b.AppendTo("q", 0, 2*leasesACall+7)
+	got := len(b.MustReserve(queue.MaxReserve))
 	b.killed()
-	if i := b.info("q"); i.Held != int64(got) || i.Held != 2*leasesACall+7 || i.Leased != 0 {
+	if i := b.MustGet("q"); i.Held != int64(got) || i.Held != 2*leasesACall+7 || i.Leased != 0 {
 		t.Errorf("%+v", i)
 	}
 }
@@ -147,10 +148,10 @@ func TestManyLeasesOnFile(t *testing.T) {
 func TestHeldSurvivesReopening(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
-	b.put("q", "unlimited")
-	b.append("q", 0, 5)
-	got := b.reserve(4)
-	held := b.settleAll(queue.Hold, got)
+	b.MustPut("q", "unlimited")
+	b.AppendTo("q", 0, 5)
+	got := b.MustReserve(4)
+	held := b.MustSettle(queue.Hold, got)
 	for i, v := range []queue.Verdict{queue.Deliver, queue.Bury, queue.Release} {
 		if _, err := b.Decide(ctx, "q", []string{got[i].ID}, v, "a person knows"); err != nil {
 			t.Fatal(err)
@@ -164,15 +165,15 @@ func TestHeldSurvivesReopening(t *testing.T) {
 		}
 		return all
 	}
-	before, info := shown(), b.info("q")
+	before, info := shown(), b.MustGet("q")
 	b.killed()
 	if after := shown(); !reflect.DeepEqual(before, after) {
 		t.Errorf("before %+v\nafter  %+v", before, after)
 	}
-	if i := b.info("q"); i.Held != 1 || i.Size() != info.Size() || i.Delivered != 1 || i.Died != 1 || i.Waiting != 2 {
+	if i := b.MustGet("q"); i.Held != 1 || i.Size() != info.Size() || i.Delivered != 1 || i.Died != 1 || i.Waiting != 2 {
 		t.Errorf("%+v", i)
 	}
-	if again := b.settleAll(queue.Hold, got); !reflect.DeepEqual(again, held) {
+	if again := b.MustSettle(queue.Hold, got); !reflect.DeepEqual(again, held) {
 		t.Errorf("settled again: %+v, want %+v", again, held)
 	}
 	if list, err := b.ListJobs(ctx, queue.ListRequest{Queue: "q", State: queue.Held, Limit: 9}); err != nil ||
@@ -186,12 +187,12 @@ func TestHeldChangesCanFail(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})
 	ctx := context.Background()
-	b.put("q", "unlimited", onUnknown(queue.UnknownHold))
-	b.append("q", 0, 4)
+	b.MustPut("q", "unlimited", onUnknown(queue.UnknownHold))
+	b.AppendTo("q", 0, 4)
 	request := queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: 1, Max: 1}
 	n.all.Store(true)
-	if _, err := b.Reserve(ctx, request); !errors.Is(err, queue.ErrStoreFull) || b.info("q").Waiting != 4 {
-		t.Errorf("grant: %v, %+v", err, b.info("q"))
+	if _, err := b.Reserve(ctx, request); !errors.Is(err, queue.ErrStoreFull) || b.MustGet("q").Waiting != 4 {
+		t.Errorf("grant: %v, %+v", err, b.MustGet("q"))
 	}
 	n.all.Store(false)
 	b.forgive()
@@ -199,10 +200,10 @@ func TestHeldChangesCanFail(t *testing.T) {
 	if err != nil || len(r.Jobs) != 1 || r.Jobs[0].Attempt != 1 {
 		t.Fatalf("the same request: %+v, %v", r, err)
 	}
-	b.number = 1
-	n.refuse(b, "release", func() error { return second(b.Settle(ctx, settlements(queue.Release, r.Jobs))) })
-	n.refuse(b, "hold", func() error { return second(b.Settle(ctx, settlements(queue.Hold, r.Jobs))) })
-	b.settleAll(queue.Hold, r.Jobs)
+	b.Number = 1
+	n.refuse(b, "release", func() error { return second(b.Settle(ctx, enginetest.Settlements(queue.Release, r.Jobs))) })
+	n.refuse(b, "hold", func() error { return second(b.Settle(ctx, enginetest.Settlements(queue.Hold, r.Jobs))) })
+	b.MustSettle(queue.Hold, r.Jobs)
 	for _, v := range []queue.Verdict{queue.Deliver, queue.Bury, queue.Release} {
 		n.refuse(b, "decide", func() error { return second(b.Decide(ctx, "q", []string{r.Jobs[0].ID}, v, "")) })
 	}
@@ -210,17 +211,17 @@ func TestHeldChangesCanFail(t *testing.T) {
 		t.Errorf("%v, %v", s, err)
 	}
 
-	leased := b.reserve(1)
-	b.advance(time.Minute) // the lease runs out, and cannot be taken back
+	leased := b.MustReserve(1)
+	b.Advance(time.Minute) // the lease runs out, and cannot be taken back
 	n.all.Store(true)
-	request.Number, b.number = b.number+1, b.number+1
+	request.Number, b.Number = b.Number+1, b.Number+1
 	out, err := b.Reserve(ctx, request)
 	n.all.Store(false)
 	b.forgive()
-	if i := b.info("q"); len(out.Expired) != 0 || i.Held != 0 {
+	if i := b.MustGet("q"); len(out.Expired) != 0 || i.Held != 0 {
 		t.Fatalf("%+v, %v, %+v", out, err, i)
 	}
-	b.reserve(1)
+	b.MustReserve(1)
 	if j := b.job(leased[0].ID); j.State != queue.Held || j.Attempts != 1 {
 		t.Errorf("%+v", j)
 	}

@@ -46,6 +46,9 @@ func listen[T any](ctx context.Context, e *Engine, all listeners[T], length int)
 
 // notify sends a list to all listeners. One whose channel is full misses it: nobody waits for listeners.
 func (all listeners[T]) notify(list []T) {
+	if len(list) == 0 {
+		return
+	}
 	for ear := range all {
 		for _, v := range list {
 			select {

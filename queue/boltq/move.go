@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/machine"
 	"github.com/penstock/penstock/queue/move"
 )
@@ -31,8 +31,12 @@ func (e *Engine) ExportJobs(ctx context.Context, r move.ExportRequest) (out move
 
 // OpenImport implements move.Mover.
 func (e *Engine) OpenImport(ctx context.Context, q move.Queue, mark string) (closed bool, err error) {
-	err = e.act(ctx, func(now leaky.Instant, by queue.Actor) (wait uint64, err error) {
-		closed, wait, err = e.machine.OpenImport(now, by, &q, mark)
+	s, err := machine.SpecTextBy(e.imported.Parse, q.Spec)
+	if err != nil {
+		return false, err
+	}
+	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
+		closed, wait, err = e.machine.OpenImport(now, by, &q, s, mark)
 		return wait, err
 	})
 	return closed, err
@@ -54,7 +58,7 @@ func (e *Engine) ImportJobs(
 
 // CloseImport implements move.Mover.
 func (e *Engine) CloseImport(ctx context.Context, q move.Queue, mark string) error {
-	return e.act(ctx, func(now leaky.Instant, by queue.Actor) (uint64, error) {
+	return e.act(ctx, func(now leaky.Instant, by audit.Actor) (uint64, error) {
 		return e.machine.CloseImport(now, by, &q, mark)
 	})
 }

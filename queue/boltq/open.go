@@ -109,7 +109,8 @@ func (e *Engine) start(ctx context.Context) (err error) {
 			return err
 		}
 		e.clock.last = last
-		return e.machine.Load(ctx, tx, e.clock.now())
+		e.clock.read(time.Now())
+		return e.machine.Load(ctx, tx, e.clock.last)
 	})
 }
 

@@ -34,7 +34,7 @@ func TestOnlyOneHoldsTheFile(t *testing.T) {
 	if _, err := Open(ctx, b.path, Options{LockTimeout: time.Hour}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	b.put("q", "1/s") // the holder is not disturbed
+	b.MustPut("q", "1/s") // the holder is not disturbed
 	released := make(chan error)
 	go func() { released <- b.Close() }()
 	e, err := Open(context.Background(), b.path, Options{LockTimeout: time.Minute})
@@ -111,8 +111,8 @@ func TestFilesThatAreRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := start(t, Options{})
-			b.put("q", "1/s")
-			b.append("q", 0, 100)
+			b.MustPut("q", "1/s")
+			b.AppendTo("q", 0, 100)
 			if err := b.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/machine"
 )
 
@@ -47,11 +48,10 @@ type Options struct {
 	// queue and a rule the kind is "queue" and "rule". nil shows all of it.
 	Mask func(kind string, text []byte) []byte
 
-	// For tests: wall replaces time.Now where that decides; openFile replaces os.OpenFile; fault stands in for the
+	// For tests: openFile replaces os.OpenFile; fault stands in for the
 	// transaction of a commit, or fails it; synced is called after each commit is on disk and before anybody is told;
 	// saveAfter is how long the saver waits for more to save, and noSaver leaves that to the test; auditBytes is about
 	// the most that the audit log takes.
-	wall       func() time.Time
 	openFile   func(string, int, os.FileMode) (*os.File, error)
 	fault      func(machine.Transaction) (machine.Transaction, error)
 	synced     func()
@@ -73,14 +73,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.LockTimeout == 0 {
 		o.LockTimeout = DefaultLockTimeout
 	}
-	if o.Now == nil {
-		o.Now = func() leaky.Instant { return leaky.Instant(time.Now().UnixMicro()) }
-	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.wall == nil {
-		o.wall = time.Now
 	}
 	if o.openFile == nil {
 		o.openFile = os.OpenFile
@@ -95,7 +89,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Mask = func(_ string, text []byte) []byte { return text }
 	}
 	if o.auditBytes == 0 {
-		o.auditBytes = queue.MaxAuditBytes
+		o.auditBytes = audit.MaxBytes
 	}
 	if o.saveAfter == 0 {
 		o.saveAfter = saveAfter

@@ -3,7 +3,6 @@ package boltq
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -65,12 +64,12 @@ func (e *Engine) Settle(ctx context.Context, s []queue.Settlement) (answers []qu
 }
 
 // Extend implements queue.Outflow.
-func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) (left []time.Duration, err error) {
-	err = e.do(ctx, func(now leaky.Instant) (uint64, error) {
-		left = e.machine.Extend(now, leases)
-		return 0, nil
+func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) (answers []queue.Extended, err error) {
+	err = e.do(ctx, func(now leaky.Instant) (wait uint64, err error) {
+		answers, wait = e.machine.Extend(now, leases)
+		return wait, nil
 	})
-	return left, err
+	return answers, err
 }
 
 // Sweep implements queue.Outflow.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/readmit"
 )
@@ -14,8 +15,8 @@ import (
 // BenchmarkOffer sets jobs aside, for 64 callers.
 func BenchmarkOffer(b *testing.B) {
 	e := start(b, Options{Now: wall})
-	e.put("q", "100/s", deferring(1), func(s *queue.Spec) { s.Deferred.MaxJobs = queue.MaxMaxDeferred })
-	e.append("q", 0, 1)
+	e.MustPut("q", "100/s", enginetest.Deferring(1), func(s *queue.Spec) { s.Deferred.MaxJobs = queue.MaxMaxDeferred })
+	e.AppendTo("q", 0, 1)
 	payload := make([]byte, 256)
 	var n atomic.Int64
 	var wg sync.WaitGroup
@@ -40,8 +41,8 @@ func BenchmarkOffer(b *testing.B) {
 // BenchmarkReadmit takes jobs back into a queue that is empty each time.
 func BenchmarkReadmit(b *testing.B) {
 	e := start(b, Options{Now: wall})
-	e.put("q", "unlimited", deferring(1), func(s *queue.Spec) { s.Deferred.MaxJobs = queue.MaxMaxDeferred })
-	e.append("q", 0, 1)
+	e.MustPut("q", "unlimited", enginetest.Deferring(1), func(s *queue.Spec) { s.Deferred.MaxJobs = queue.MaxMaxDeferred })
+	e.AppendTo("q", 0, 1)
 	list := make([]queue.Readmission, 0, b.N)
 	for from := 0; from < b.N; from += 2000 {
 		jobs := make([]queue.Job, min(2000, b.N-from))
@@ -58,16 +59,16 @@ func BenchmarkReadmit(b *testing.B) {
 			})
 		}
 	}
-	e.put("q", "unlimited", deferring(queue.MaxCapacity))
+	e.MustPut("q", "unlimited", enginetest.Deferring(queue.MaxCapacity))
 	b.ResetTimer()
 	for left := list; len(left) > 0; {
 		n := min(len(left), queue.MaxReadmit)
-		if m := e.readmit("q", left[:n]...); m.Outcomes[n-1] != readmit.Returned {
+		if m := e.ReadmitJobs("q", left[:n]...); m.Outcomes[n-1] != readmit.Returned {
 			b.Fatal(m)
 		}
 		left = left[n:]
 		b.StopTimer()
-		e.settleAll(queue.Deliver, e.reserve(queue.MaxReserve))
+		e.MustSettle(queue.Deliver, e.MustReserve(queue.MaxReserve))
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -36,7 +37,7 @@ func (r *overflowRun) note(id, what string, at int64) {
 // offers offers jobs and stores those that are set aside.
 func (r *overflowRun) offers(from, n int) {
 	for i := range n {
-		j := jobOf("q", from+i)
+		j := enginetest.Job("q", from+i)
 		a, err := r.Offer(context.Background(), []queue.Job{j})
 		at := r.copies.n.Load()
 		if err != nil {
@@ -83,7 +84,7 @@ func (r *overflowRun) back(most int) bool {
 func TestDeferredJobsAreOnDisk(t *testing.T) {
 	c := &copies{TB: t, dir: t.TempDir()}
 	r := &overflowRun{bench: start(t, Options{synced: c.take}), copies: c, order: map[string]int64{}}
-	r.put("q", "unlimited", deferring(12))
+	r.MustPut("q", "unlimited", enginetest.Deferring(12))
 	c.of = r.Engine
 	const offerers, each = 6, 20
 	var callers, others sync.WaitGroup
@@ -101,12 +102,12 @@ func TestDeferredJobsAreOnDisk(t *testing.T) {
 				}
 			default:
 			}
-			for _, j := range r.reserve(3) {
-				r.settleAll(queue.Deliver, []queue.Reservation{j})
+			for _, j := range r.MustReserve(3) {
+				r.MustSettle(queue.Deliver, []queue.Reservation{j})
 				r.note(j.ID, "delivered", c.n.Load())
 			}
 			if n%7 == 0 {
-				id := jobOf("q", n*5%(offerers*each)).ID
+				id := enginetest.Job("q", n*5%(offerers*each)).ID
 				if s, err := r.Cancel(context.Background(), "q", id); err == nil && s == queue.Cancelled {
 					r.note(id, "cancelled", c.n.Load())
 				}
@@ -134,13 +135,13 @@ func TestDeferredJobsAreOnDisk(t *testing.T) {
 // check holds a copy against what had been told by then.
 func (r *overflowRun) check(i, upTo int64, replay bool) {
 	r.Helper()
-	b := &bench{TB: r.TB, at: noon, opts: Options{Now: r.clock}}
+	b := &bench{Caller: enginetest.New(r.TB), opts: Options{Now: r.Now}}
 	e, err := Open(context.Background(), r.copies.path(i), b.opts)
 	if err != nil {
 		r.Fatal(err)
 	}
 	defer e.Close()
-	b.Engine = e
+	b.Engine, b.Callee = e, e
 	order := first(e.Readmit(context.Background(), queue.ReadmitRequest{
 		Queue: "q", Holder: "look", Overflow: "o", Behind: 1, Leave: true,
 	})).Order
@@ -169,7 +170,7 @@ func (r *overflowRun) check(i, upTo int64, replay bool) {
 			placed++
 		}
 	}
-	if info := b.info("q"); first(e.Totals(context.Background())).Deferred != deferred || info.Size() != placed {
+	if info := b.MustGet("q"); first(e.Totals(context.Background())).Deferred != deferred || info.Size() != placed {
 		r.Errorf(
 			"copy %d: %d deferred and %d in their places, counted %d and %d", i, deferred, placed,
 			first(e.Totals(context.Background())).Deferred, info.Size(),
@@ -185,8 +186,8 @@ func (r *overflowRun) replay(b *bench, copy int64, states map[string]queue.State
 	r.Helper()
 	left := map[string]int{}
 	drain := func() {
-		for got := b.reserve(100); len(got) > 0; got = b.reserve(100) {
-			b.settleAll(queue.Deliver, got)
+		for got := b.MustReserve(100); len(got) > 0; got = b.MustReserve(100) {
+			b.MustSettle(queue.Deliver, got)
 			for _, j := range got {
 				left[j.ID]++
 			}
@@ -216,7 +217,7 @@ func (r *overflowRun) replay(b *bench, copy int64, states map[string]queue.State
 			r.Errorf("copy %d: %s, %v in it, was delivered %d times after it", copy, j.ID, states[j.ID], left[j.ID])
 		}
 	}
-	if i := b.info("q"); i.Size() != 0 || i.Deferred != 0 {
+	if i := b.MustGet("q"); i.Size() != 0 || i.Deferred != 0 {
 		r.Errorf("copy %d: %+v", copy, i)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/machine"
 	"github.com/penstock/penstock/queue/readmit"
@@ -127,7 +128,7 @@ func (c *crowd) leave(client string, n uint64, rnd *rand.Rand) int {
 	if rnd.IntN(4) == 0 {
 		verdict = queue.Release
 	}
-	s, err := c.Settle(ctx, settlements(verdict, r.Jobs))
+	s, err := c.Settle(ctx, enginetest.Settlements(verdict, r.Jobs))
 	if err != nil && !errors.Is(err, queue.ErrStoreFull) {
 		c.Error(err)
 	}
@@ -173,11 +174,11 @@ func TestACrowdOnTheOverflow(t *testing.T) {
 				left: map[string]int{},
 			}
 			ctx := context.Background()
-			c.put("q", "unlimited", deferring(10))
+			c.MustPut("q", "unlimited", enginetest.Deferring(10))
 			on.Store(true)
 			deadline := time.Now().Add(time.Minute)
 			enough := func() bool {
-				return c.info("q").Returned > 50 && (fault == nil || c.full.Load() > 50) || time.Now().After(deadline)
+				return c.MustGet("q").Returned > 50 && (fault == nil || c.full.Load() > 50) || time.Now().After(deadline)
 			}
 			var callers, others sync.WaitGroup
 			for w := range 8 {
@@ -203,14 +204,14 @@ func TestACrowdOnTheOverflow(t *testing.T) {
 			beside(func(n uint64, rnd *rand.Rand) { c.leave("a", n, rnd) })
 			beside(func(n uint64, rnd *rand.Rand) { c.cancel(rnd) })
 			beside(func(n uint64, rnd *rand.Rand) {
-				if spec := c.info("q").Spec; n%2 == 0 {
+				if spec := c.MustGet("q").Spec; n%2 == 0 {
 					spec.Capacity = 8 + rnd.Int64N(4)
 					_, _ = c.Put(ctx, spec, queue.AnyRevision)
 				}
 				_, _ = c.Job(ctx, "q", c.job(rnd.IntN(1+int(c.asked.Load()))).ID)
 				_, _ = c.Backlogged(ctx, 3)
 				c.forgive() // it is full for a moment only
-				_ = c.info("q")
+				_ = c.MustGet("q")
 			})
 			callers.Wait()
 			close(done)
@@ -218,15 +219,15 @@ func TestACrowdOnTheOverflow(t *testing.T) {
 			on.Store(false)
 			c.forgive()
 			for n := uint64(1 << 40); ; n++ {
-				if i := c.info("q"); c.back("last", 100)+int(i.Size()) == 0 {
+				if i := c.MustGet("q"); c.back("last", 100)+int(i.Size()) == 0 {
 					break
 				}
 				c.leave("a", n, rand.New(rand.NewPCG(9, n)))
 			}
 			c.judge()
-			before := c.info("q")
+			before := c.MustGet("q")
 			c.reopen()
-			if i := c.info("q"); i.Delivered != before.Delivered || i.Deferred != 0 || i.Size() != 0 ||
+			if i := c.MustGet("q"); i.Delivered != before.Delivered || i.Deferred != 0 || i.Size() != 0 ||
 				i.Cancelled != before.Cancelled {
 				t.Errorf("opened again: %+v, before %+v", i, before)
 			}
@@ -246,7 +247,7 @@ func (c *crowd) judge() {
 			c.Errorf("%s was delivered %d times: in %v, cancelled %v", id, c.left[id], c.in[id], c.cancelled[id])
 		}
 	}
-	i := c.info("q")
+	i := c.MustGet("q")
 	// A copy may come back whose record somebody has withdrawn: it was never counted as set aside.
 	if in, out := i.Appended+i.SetAside, i.Returned+i.Delivered+i.Died+i.Cancelled+i.TimedOut+i.Missing; out < in ||
 		out > in+c.copies || i.Deferred != 0 || i.Returned == 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -21,15 +22,15 @@ func TestGenerationsWhileOthersDecide(t *testing.T) {
 		return fmt.Sprint(m.Missing, m.Deferred, err)
 	}
 	cancel := func(b *rig) string {
-		s, err := b.Cancel(ctx, "q", jobOf("q", 1).ID)
+		s, err := b.Cancel(ctx, "q", enginetest.Job("q", 1).ID)
 		return fmt.Sprint(s, err)
 	}
 	withdraw := func(b *rig) string {
-		_, err := b.Withdraw(ctx, []queue.Ticketed{{Queue: "q", ID: jobOf("q", 1).ID, Ticket: b.aside[0].Ticket}})
+		_, err := b.Withdraw(ctx, []queue.Ticketed{{Queue: "q", ID: enginetest.Job("q", 1).ID, Ticket: b.aside[0].Ticket}})
 		return fmt.Sprint(err)
 	}
 	offer := func(b *rig) string {
-		a, err := b.Offer(ctx, []queue.Job{jobOf("q", 1)})
+		a, err := b.Offer(ctx, []queue.Job{enginetest.Job("q", 1)})
 		return fmt.Sprint(a[0].Outcome, a[0].Ticket == b.aside[0].Ticket, err)
 	}
 	for _, tt := range []struct {
@@ -40,7 +41,7 @@ func TestGenerationsWhileOthersDecide(t *testing.T) {
 	}{
 		{
 			"given up, then cancelled", giveUp, cancel,
-			fmt.Sprintf(" %v: %q in q", queue.ErrUnknownJob, jobOf("q", 1).ID), 2, 0, 0,
+			fmt.Sprintf(" %v: %q in q", queue.ErrUnknownJob, enginetest.Job("q", 1).ID), 2, 0, 0,
 		},
 		{"given up, then withdrawn", giveUp, withdraw, "<nil>", 2, 0, 0},
 		{"given up, then deferred again", giveUp, offer, "accepted false <nil>", 2, 0, 0},
@@ -54,11 +55,11 @@ func TestGenerationsWhileOthersDecide(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			h := holding()
 			b := &rig{}
-			b.bench, b.aside = older(t, Options{synced: h.synced})
+			b.bench, b.aside = orphans(t, Options{synced: h.synced})
 			if got := flying(t, h, func() { tt.first(b) }, func() string { return tt.second(b) }); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
-			b.append("q", 50, 1) // what was corrected goes along
+			b.AppendTo("q", 50, 1) // what was corrected goes along
 			b.balanced(tt.missing, tt.cancelled, tt.deferred)
 		})
 	}
@@ -67,12 +68,8 @@ func TestGenerationsWhileOthersDecide(t *testing.T) {
 // balanced checks that what was set aside is in one state each, also after reopening.
 func (b *bench) balanced(missing, cancelled, deferred int64) {
 	b.Helper()
-	for _, when := range []string{"before", "after"} {
-		i := b.info("q")
-		if i.Missing != missing || i.Cancelled != cancelled || i.Deferred != deferred ||
-			i.SetAside != i.Returned+missing+cancelled+deferred {
-			b.Errorf("%s reopening: %+v", when, i)
-		}
+	for range 2 {
+		b.CheckBalance(missing, cancelled, deferred)
 		b.reopen()
 	}
 }

@@ -14,19 +14,19 @@ func (b *bench) remake(name, rate string, change ...func(*queue.Spec)) {
 	if err := b.Delete(context.Background(), name, queue.AnyRevision, true); err != nil {
 		b.Fatal(err)
 	}
-	b.put(name, rate, change...)
+	b.MustPut(name, rate, change...)
 }
 
 // What a deleted queue leaves of its pace goes over to each rule that it is made again
 // with, one after the other, over a reopening too.
 func TestARemadeQueueIsBoundByItsRules(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "1/h")
-	b.append("q", 0, 1)
-	if got := b.reserve(1); len(got) != 1 {
+	b.MustPut("q", "1/h")
+	b.AppendTo("q", 0, 1)
+	if got := b.MustReserve(1); len(got) != 1 {
 		t.Fatal("not granted")
 	}
-	next := func() time.Duration { return b.info("q").Next.Sub(noon.Time()) }
+	next := func() time.Duration { return b.MustGet("q").Next.Sub(noon.Time()) }
 	b.remake("q", "1/m")
 	if d := next(); d != time.Minute {
 		t.Errorf("made again at 1/m, it departs after %v", d)
@@ -35,7 +35,7 @@ func TestARemadeQueueIsBoundByItsRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.reopen()
-	b.put("q", "1/h")
+	b.MustPut("q", "1/h")
 	if d := next(); d != time.Hour {
 		t.Errorf("and then at 1/h, after %v", d)
 	}
@@ -45,15 +45,15 @@ func TestARemadeQueueIsBoundByItsRules(t *testing.T) {
 // after the queue was made again.
 func TestARemadeQueueRemembersNow(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited")
-	b.append("q", 0, 1)
-	if got := b.reserve(1); len(got) != 1 {
+	b.MustPut("q", "unlimited")
+	b.AppendTo("q", 0, 1)
+	if got := b.MustReserve(1); len(got) != 1 {
 		t.Fatal("not granted")
 	}
 	b.remake("q", "10/s")
-	b.put("q", "10/s", func(s *queue.Spec) { s.Burst = 3 })
-	b.append("q", 1, 4)
-	if got := b.reserve(9); len(got) != 0 {
+	b.MustPut("q", "10/s", func(s *queue.Spec) { s.Burst = 3 })
+	b.AppendTo("q", 1, 4)
+	if got := b.MustReserve(9); len(got) != 0 {
 		t.Errorf("%d granted at once", len(got))
 	}
 }

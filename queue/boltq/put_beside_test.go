@@ -16,8 +16,8 @@ import (
 func TestAPutThatIsGivenUp(t *testing.T) {
 	h := holding()
 	b := start(t, Options{synced: h.synced})
-	b.put("q", "1/s")
-	spec := b.info("q").Spec
+	b.MustPut("q", "1/s")
+	spec := b.MustGet("q").Spec
 	spec.Capacity = 7
 	h.on.Store(true)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -38,7 +38,7 @@ func TestAPutThatIsGivenUp(t *testing.T) {
 	if !errors.Is(a.err, queue.ErrOutcomeUnknown) || a.res != (queue.PutResult{}) {
 		t.Errorf("%+v, %v", a.res, a.err)
 	}
-	await.Until(t, "the change is made", func() bool { return b.info("q").Spec.Capacity == 7 })
+	await.Until(t, "the change is made", func() bool { return b.MustGet("q").Spec.Capacity == 7 })
 }
 
 // granted does the first half of a Reserve: what it was granted, whose ceiling
@@ -53,14 +53,14 @@ func TestWakesWhileNobodyWatches(t *testing.T) {
 	for round := range 3 {
 		for i := range 10 {
 			name := fmt.Sprintf("q%d-%d", round, i)
-			b.put(name, "1/s")
-			b.append(name, 0, 1)
-			b.advance(24 * time.Millisecond)
+			b.MustPut(name, "1/s")
+			b.AppendTo(name, 0, 1)
+			b.Advance(24 * time.Millisecond)
 		}
 		if got := len(ear); got != round+1 {
 			t.Errorf("%d wake-ups in %d times 250 ms", got, round+1)
 		}
-		b.advance(10 * time.Millisecond)
+		b.Advance(10 * time.Millisecond)
 	}
 	for range len(ear) {
 		if w := <-ear; w != (queue.Wakeup{}) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/machine"
 )
 
@@ -66,7 +67,7 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (p queu
 	if err != nil {
 		return p, err
 	}
-	err = e.act(ctx, func(now leaky.Instant, by queue.Actor) (wait uint64, err error) {
+	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
 		p, wait, err = e.machine.Put(now, by, s, expect)
 		return wait, err
 	})
@@ -75,21 +76,21 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (p queu
 
 // Delete implements queue.Specs.
 func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bool) error {
-	return e.act(ctx, func(now leaky.Instant, by queue.Actor) (uint64, error) {
+	return e.act(ctx, func(now leaky.Instant, by audit.Actor) (uint64, error) {
 		return e.machine.Delete(now, by, name, expect, force)
 	})
 }
 
 // Pause implements queue.Specs.
 func (e *Engine) Pause(ctx context.Context, name string, p queue.Pause) error {
-	return e.act(ctx, func(now leaky.Instant, by queue.Actor) (uint64, error) {
+	return e.act(ctx, func(now leaky.Instant, by audit.Actor) (uint64, error) {
 		return e.machine.Pause(now, by, name, p)
 	})
 }
 
 // Resume implements queue.Specs.
 func (e *Engine) Resume(ctx context.Context, name string) error {
-	return e.act(ctx, func(now leaky.Instant, by queue.Actor) (uint64, error) {
+	return e.act(ctx, func(now leaky.Instant, by audit.Actor) (uint64, error) {
 		return e.machine.Resume(now, by, name)
 	})
 }
@@ -110,27 +111,39 @@ func (e *Engine) Changes(ctx context.Context, r queue.ChangesRequest) (page queu
 
 // History implements queue.Specs.
 func (e *Engine) History(ctx context.Context, name string) (h queue.History, err error) {
-	err = e.look(ctx, func(now leaky.Instant) error {
-		return e.db.view(func(tx machine.Transaction) (err error) {
-			h, err = e.machine.History(now, tx, name)
-			return err
-		})
-	})
+	_, h, err = e.history(ctx, name)
 	return h, err
+}
+
+func (e *Engine) history(ctx context.Context, name string) (p machine.Past, h queue.History, err error) {
+	err = e.lookDurable(ctx, func(now leaky.Instant) (wait uint64, err error) {
+		p, wait = e.machine.History(now, name)
+		return wait, nil
+	})
+	if err != nil {
+		return p, h, err
+	}
+	err = e.db.view(func(tx machine.Transaction) (err error) { h, err = p.Read(tx); return err })
+	return p, h, err
 }
 
 // Rollback implements queue.Specs.
 func (e *Engine) Rollback(
 	ctx context.Context, name string, revision, expect int64,
 ) (p queue.PutResult, err error) {
-	err = e.act(ctx, func(now leaky.Instant, by queue.Actor) (wait uint64, err error) {
-		err = e.db.view(func(tx machine.Transaction) (err error) {
-			p, wait, err = e.machine.Rollback(now, tx, by, name, revision, expect)
-			return err
+	for {
+		past, h, err := e.history(ctx, name)
+		if err != nil {
+			return p, err
+		}
+		err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
+			p, wait, err = e.machine.Rollback(now, by, past, h, revision, expect)
+			return wait, err
 		})
-		return wait, err
-	})
-	return putResult(p, err)
+		if !errors.Is(err, machine.ErrOutdated) {
+			return putResult(p, err)
+		}
+	}
 }
 
 // putResult is what a put answers: with an error at most the revision that was found.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -16,9 +17,9 @@ import (
 // A file that is opened to be read is what it was, whatever is asked of it, and by several at a time.
 func TestReadOnly(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "1/s", func(s *queue.Spec) { s.OnUnknown = queue.UnknownHold })
-	b.append("q", 0, 5)
-	b.reserve(1) // its lease is on file, and would be taken back by who opens it otherwise
+	b.MustPut("q", "1/s", func(s *queue.Spec) { s.OnUnknown = queue.UnknownHold })
+	b.AppendTo("q", 0, 5)
+	b.MustReserve(1) // its lease is on file, and would be taken back by who opens it otherwise
 	path := b.path
 	c := &copies{TB: t, dir: t.TempDir(), of: b.Engine}
 	c.take()
@@ -30,7 +31,7 @@ func TestReadOnly(t *testing.T) {
 		t.Errorf("of a file in use: %v", err)
 	}
 	open := func() *Engine {
-		e, err := Open(t.Context(), c.path(1), Options{ReadOnly: true, Now: b.clock, KeepChanges: queue.KeepChanges})
+		e, err := Open(t.Context(), c.path(1), Options{ReadOnly: true, Now: b.Now, KeepChanges: queue.KeepChanges})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +46,7 @@ func TestReadOnly(t *testing.T) {
 		t.Error(err)
 	}
 	for what, err := range map[string]error{
-		"append":  second(e.Append(ctx, []queue.Job{jobOf("q", 9)})),
+		"append":  second(e.Append(ctx, []queue.Job{enginetest.Job("q", 9)})),
 		"reserve": second(e.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: 1, Max: 1})),
 		"put":     second(e.Put(ctx, queue.Spec{Name: "new", Rate: leaky.Unlimited}, 0)),
 		"pause":   e.Pause(ctx, "q", queue.Pause{}),

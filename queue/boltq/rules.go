@@ -6,19 +6,21 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/machine"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // Rule implements queue.Rules.
-func (e *Engine) Rule(ctx context.Context, name string) (i queue.RuleInfo, err error) {
+func (e *Engine) Rule(ctx context.Context, name string) (i rules.Info, err error) {
 	err = e.look(ctx, func(leaky.Instant) (err error) { i, err = e.machine.Rule(name); return err })
 	i.Overrides = maps.Clone(i.Overrides)
 	return i, err
 }
 
 // ListRules implements queue.Rules.
-func (e *Engine) ListRules(ctx context.Context, after string, limit int) (list []queue.RuleInfo, err error) {
+func (e *Engine) ListRules(ctx context.Context, after string, limit int) (list []rules.Info, err error) {
 	err = e.look(ctx, func(leaky.Instant) error { list = e.machine.ListRules(after, limit); return nil })
 	for i := range list { // outside the mutex: there may be a million, and those of a rule never change
 		list[i].Overrides = maps.Clone(list[i].Overrides)
@@ -27,12 +29,12 @@ func (e *Engine) ListRules(ctx context.Context, after string, limit int) (list [
 }
 
 // PutRule implements queue.Rules.
-func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (p queue.PutResult, err error) {
+func (e *Engine) PutRule(ctx context.Context, r rules.Rule, expect int64) (p queue.PutResult, err error) {
 	t, err := machine.NewRuleText(r)
 	if err != nil {
 		return p, err
 	}
-	err = e.act(ctx, func(now leaky.Instant, by queue.Actor) (wait uint64, err error) {
+	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
 		p, wait, err = e.machine.PutRule(now, by, t, expect)
 		return wait, err
 	})
@@ -41,14 +43,14 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (p que
 
 // DeleteRule implements queue.Rules.
 func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) error {
-	return e.act(ctx, func(now leaky.Instant, by queue.Actor) (uint64, error) {
+	return e.act(ctx, func(now leaky.Instant, by audit.Actor) (uint64, error) {
 		return e.machine.DeleteRule(now, by, name, expect)
 	})
 }
 
 // ResetRule implements queue.Rules.
 func (e *Engine) ResetRule(ctx context.Context, name string) error {
-	return e.act(ctx, func(now leaky.Instant, by queue.Actor) (uint64, error) {
+	return e.act(ctx, func(now leaky.Instant, by audit.Actor) (uint64, error) {
 		return e.machine.ResetRule(now, by, name)
 	})
 }
@@ -63,7 +65,7 @@ func (e *Engine) Attend(ctx context.Context, process string) (n int, err error) 
 }
 
 // Take implements queue.Rules. What it takes is on file within a second, and at Close.
-func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) (taken []queue.Taken, err error) {
+func (e *Engine) Take(ctx context.Context, name string, takes []rules.Take) (taken []rules.Taken, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

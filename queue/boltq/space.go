@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -17,18 +16,18 @@ import (
 
 // outOfSpace reports whether little of a bounded file is left, its disk is nearly full, or a commit found no room a
 // moment ago. Each failed commit costs a load of the store, so they are not tried in a row.
-func (e *Engine) outOfSpace(s queue.Space) bool {
+func (e *Engine) outOfSpace(s queue.Space, now time.Time) bool {
 	if most := e.opts.MaxBytes; most > 0 && s.Used+int64(e.machine.PendingBytes()) >= s.Stop {
 		return true
 	}
-	return e.opts.MaxBytes == 0 && s.Full() || e.opts.wall().Before(e.fullUntil)
+	return e.opts.MaxBytes == 0 && s.Full() || now.Before(e.fullUntil)
 }
 
 // fullFor is for how long nothing that needs room is let in behind a commit that found none, at least.
 const fullFor = 250 * time.Millisecond
 
 func (e *Engine) noteFull(err error, so time.Duration) {
-	now := e.opts.wall()
+	now := time.Now()
 	if !now.Before(e.fullUntil) {
 		e.log.Warn("the store is out of space", "path", e.path, "error", err)
 	}
@@ -56,17 +55,17 @@ func errStoreFull(path string, err error) error {
 
 // Space implements queue.Specs.
 func (e *Engine) Space(ctx context.Context) (s queue.Space, err error) {
-	err = e.look(ctx, func(leaky.Instant) error { s = e.space(); return nil })
+	err = e.look(ctx, func(leaky.Instant) error { s = e.space(time.Now()); return nil })
 	return s, err
 }
 
 // space is how full the store is: the file if MaxBytes bounds it, else its disk, whoever uses that.
-func (e *Engine) space() queue.Space {
+func (e *Engine) space(now time.Time) queue.Space {
 	used := e.used.Load()
 	if most := e.opts.MaxBytes; most > 0 {
 		return queue.Space{Used: used, Stop: most - min(reservedBytes, most/8), Limit: most}
 	}
-	size, left := e.disk.look(e.path)
+	size, left := e.disk.look(e.path, now)
 	if size == 0 {
 		return queue.Space{Used: used}
 	}
@@ -85,18 +84,15 @@ func (e *Engine) measure() {
 	e.used.Store(size - free)
 }
 
-// disk is the size of the file's disk and what is left of it, looked up once a second.
+// disk is the size of the file's disk and what is left of it, looked up once a second. The engine's mutex guards it.
 type disk struct {
-	mu         sync.Mutex
 	at         time.Time
 	size, free int64
 }
 
 // look returns 0, 0 if that is not known.
-func (d *disk) look(path string) (size, left int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if now := time.Now(); d.at.IsZero() || now.Sub(d.at) >= time.Second {
+func (d *disk) look(path string, now time.Time) (size, left int64) {
+	if d.at.IsZero() || now.Sub(d.at) >= time.Second {
 		d.at = now
 		d.size, d.free = sizeOfDisk(filepath.Dir(path))
 	}

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // forever is longer than any test: what was taken waits for other commits.
@@ -20,10 +22,10 @@ const forever = time.Hour
 func TestTakesAreWrittenBehind(t *testing.T) {
 	var commits atomic.Int64
 	b := start(t, Options{synced: func() { commits.Add(1) }, saveAfter: forever})
-	b.putRule(perHour("r", 100))
+	b.MustPutRule(enginetest.PerHour("r", 100))
 	before := commits.Load()
 	for i := range 50 {
-		b.take("r", queue.Take{Key: fmt.Sprint(i)})
+		b.MustTake("r", rules.Take{Key: fmt.Sprint(i)})
 	}
 	if n := commits.Load() - before; n > 0 {
 		t.Errorf("%d commits", n)
@@ -31,9 +33,9 @@ func TestTakesAreWrittenBehind(t *testing.T) {
 
 	c := &copies{TB: t, dir: t.TempDir()}
 	b = start(t, Options{synced: c.take})
-	b.putRule(perHour("r", 100))
+	b.MustPutRule(enginetest.PerHour("r", 100))
 	c.of = b.Engine
-	takes := make([]queue.Take, 100)
+	takes := make([]rules.Take, 100)
 	for i := range takes {
 		takes[i].Key = fmt.Sprint(i / 2)
 	}
@@ -42,7 +44,7 @@ func TestTakesAreWrittenBehind(t *testing.T) {
 	}
 	await.Until(t, "they are in a copy of the file", func() bool { return c.n.Load() > 0 })
 	b.crash(c)
-	if left := b.left("r", "7"); left != 98 {
+	if left := b.Left("r", "7"); left != 98 {
 		t.Errorf("%d left", left)
 	}
 }
@@ -55,12 +57,12 @@ func TestTheSaverRests(t *testing.T) {
 	var b *bench
 	b = start(t, Options{saveAfter: forever, synced: func() {
 		if n := taken.Load(); n > 0 {
-			b.take("r", queue.Take{Key: fmt.Sprint("meanwhile ", n)})
+			b.MustTake("r", rules.Take{Key: fmt.Sprint("meanwhile ", n)})
 		}
 	}})
-	b.putRule(perHour("r", 1_000_000))
+	b.MustPutRule(enginetest.PerHour("r", 1_000_000))
 	for i := range talliesACommit + 1 {
-		b.take("r", queue.Take{Key: fmt.Sprint(i)})
+		b.MustTake("r", rules.Take{Key: fmt.Sprint(i)})
 	}
 	taken.Add(1)
 	if more := b.Engine.saveTallies(); more {
@@ -68,7 +70,7 @@ func TestTheSaverRests(t *testing.T) {
 	}
 	taken.Store(0)
 	for i := range 2 * talliesACommit {
-		b.take("r", queue.Take{Key: fmt.Sprint("more ", i)})
+		b.MustTake("r", rules.Take{Key: fmt.Sprint("more ", i)})
 	}
 	if more := b.Engine.saveTallies(); !more {
 		t.Error("leaves what fills a change")
@@ -78,14 +80,14 @@ func TestTheSaverRests(t *testing.T) {
 // What was allowed before Close is on file behind it; what comes later is refused.
 func TestTakesBesideClose(t *testing.T) {
 	b := start(t, Options{saveAfter: forever})
-	b.putRule(perHour("r", 1_000_000))
+	b.MustPutRule(enginetest.PerHour("r", 1_000_000))
 	var wg sync.WaitGroup
 	var allowed atomic.Int64
 	begun := make(chan struct{}, 8)
 	for range 8 {
 		wg.Go(func() {
 			for i := 0; ; i++ {
-				a, err := b.Take(context.Background(), "r", []queue.Take{{Key: "k"}})
+				a, err := b.Take(context.Background(), "r", []rules.Take{{Key: "k"}})
 				if errors.Is(err, queue.ErrClosed) {
 					return
 				}
@@ -107,7 +109,7 @@ func TestTakesBesideClose(t *testing.T) {
 	}
 	wg.Wait()
 	b.open(b.path)
-	if left := b.left("r", "k"); 1_000_000-left != allowed.Load() {
+	if left := b.Left("r", "k"); 1_000_000-left != allowed.Load() {
 		t.Errorf("%d were allowed, %d are on file", allowed.Load(), 1_000_000-left)
 	}
 }
@@ -116,22 +118,22 @@ func TestTakesBesideClose(t *testing.T) {
 func TestWhatWasGivenBackIsOnFile(t *testing.T) {
 	c := &copies{TB: t, dir: t.TempDir()}
 	b := start(t, Options{synced: c.take, saveAfter: time.Millisecond})
-	b.putRule(perHour("r", 1))
+	b.MustPutRule(enginetest.PerHour("r", 1))
 	c.of = b.Engine
 	for _, key := range []string{"back", "anew"} {
-		b.take("r", queue.Take{Key: key})
+		b.MustTake("r", rules.Take{Key: key})
 	}
 	await.Until(t, "both are on file", func() bool { return b.records(talliesTable) == 2 })
 	await.Until(t, "nothing is to be saved", func() bool { return len(b.saveWanted) == 0 })
-	b.take("r", queue.Take{Op: queue.TakeBack, Key: "back"})
-	b.take("r", queue.Take{Op: queue.TakeAnew, Key: "anew"})
+	b.MustTake("r", rules.Take{Op: rules.TakeBack, Key: "back"})
+	b.MustTake("r", rules.Take{Op: rules.TakeAnew, Key: "anew"})
 	await.Until(t, "neither is", func() bool { return b.records(talliesTable) == 0 })
 
 	b = start(t, Options{saveAfter: forever})
-	b.putRule(perHour("r", 1))
-	b.take("r", queue.Take{Key: "back"})
+	b.MustPutRule(enginetest.PerHour("r", 1))
+	b.MustTake("r", rules.Take{Key: "back"})
 	await.Until(t, "the saver waits for company", func() bool { return len(b.saveWanted) == 0 })
-	b.take("r", queue.Take{Op: queue.TakeBack, Key: "back"})
+	b.MustTake("r", rules.Take{Op: rules.TakeBack, Key: "back"})
 	if len(b.saveWanted) != 1 {
 		t.Error("nobody was told that something is to leave the file")
 	}

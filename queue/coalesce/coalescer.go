@@ -17,6 +17,9 @@ const (
 	MaxBytes = 1 << 20
 )
 
+// yields is how often a lane lets others run between two batches. With more, batches were measured to be no larger.
+const yields = 3
+
 // Coalescer lets concurrent callers share round trips, as a database's group commit does: the first calls are sent at
 // once, and those that arrive while all lanes are taken go together in the next batch. There is no timer: a lone
 // caller waits for nobody, and sends its own batch if its context never ends. With two lanes the engine works on one
@@ -179,8 +182,10 @@ func (c *Coalescer[Q, A]) run() {
 	defer c.batches.Done()
 	for c.runBatch() {
 		// Callers who were just answered often come straight back: let them run, so that they share the next
-		// batch instead of one going ahead.
-		runtime.Gosched()
+		// batch instead of one going ahead. To yield once lets too few of them run where threads share them.
+		for range yields {
+			runtime.Gosched()
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 const ms = time.Millisecond
@@ -29,9 +30,9 @@ func specOf(name string) *queue.Spec {
 	case "unknown":
 		return nil
 	case "unlimited":
-		return &queue.Spec{Rate: leaky.Unlimited, Slack: queue.Duration(5 * ms)}
+		return &queue.Spec{Rate: leaky.Unlimited, Slack: unit.Duration(5 * ms)}
 	}
-	return &queue.Spec{Rate: leaky.PerSecond(100), Slack: queue.Duration(10 * ms)}
+	return &queue.Spec{Rate: leaky.PerSecond(100), Slack: unit.Duration(10 * ms)}
 }
 
 func TestBlurred(t *testing.T) {

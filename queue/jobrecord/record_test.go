@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 var visibleASCII = &unicode.RangeTable{R16: []unicode.Range16{{Lo: '!', Hi: '~', Stride: 1}}}
@@ -22,7 +23,7 @@ func anyJob(t *rapid.T) queue.Job {
 	visible := rapid.StringOfN(rapid.RuneFrom(nil, visibleASCII), 1, 40, -1)
 	j := queue.Job{
 		Queue:       "q",
-		ID:          visible.Filter(func(id string) bool { return queue.ValidateID(id) == nil }).Draw(t, "id"),
+		ID:          visible.Filter(func(id string) bool { return names.ValidateID(id) == nil }).Draw(t, "id"),
 		Payload:     rapid.SliceOf(rapid.Byte()).Draw(t, "payload"),
 		ContentType: rapid.OneOf(rapid.Just(""), rapid.Just(queue.DefaultContentType), visible).Draw(t, "content type"),
 		Cost:        rapid.Int64Range(0, leaky.MaxCost).Draw(t, "cost"),

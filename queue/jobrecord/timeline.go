@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/internal/pack"
 )
 
@@ -31,7 +32,7 @@ func AppendAttempt(timeline []byte, a queue.Attempt) []byte {
 	if a.At.After(a.EndedAt) {
 		a.At = a.EndedAt
 	}
-	drainer, answer := queue.Cut(a.Drainer, queue.MaxDrainerBytes), queue.Cut(a.Answer, queue.MaxAnswerBytes)
+	drainer, answer := clip.Text(a.Drainer, queue.MaxDrainerBytes), clip.Text(a.Answer, queue.MaxAnswerBytes)
 	count, first, rest := byte(0), []byte(nil), []byte(nil)
 	if len(timeline) > 0 {
 		count, rest = timeline[0], timeline[1:]

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/jobrecord"
 )
 
@@ -26,7 +27,7 @@ func TestTimelineRoundTrip(t *testing.T) {
 		if !slices.Equal(stored, before) {
 			t.Fatal("the old timeline was written into")
 		}
-		stored, a.Answer, at = added, queue.Cut(a.Answer, queue.MaxAnswerBytes), at.Add(time.Minute)
+		stored, a.Answer, at = added, clip.Text(a.Answer, queue.MaxAnswerBytes), at.Add(time.Minute)
 		if want = append(want, a); len(want) > queue.MaxTimeline {
 			want = slices.Delete(want, 1, 2)
 		}

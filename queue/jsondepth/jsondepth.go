@@ -27,7 +27,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("is nested deeper than %d levels, at byte %d", e.Most, e.Offset)
 }
 
-// Check returns a *Error if text opens more than so many levels of objects and lists. It reads up to there
+// Check returns an *Error if text opens more than so many levels of objects and lists. It reads up to there
 // and allocates nothing, so it can stand before every parser. That text is JSON is for the parser to say.
 func Check(text []byte, most int) error {
 	// What has no more brackets than that, as most texts do, needs no closer look; counting is many times as fast.

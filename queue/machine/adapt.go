@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 // adaptedRate is a rate that follows what the receiver accepts. It is never changed in place.
@@ -64,7 +65,7 @@ func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, back int64, now
 	switch {
 	case q.adapted == nil:
 	case s.Verdict == queue.Throttle && !(s.LaneOnly && keyed):
-		h.refused, h.reason = true, strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
+		h.refused, h.reason = true, strings.Clone(clip.Text(s.Reason, queue.MaxReasonBytes))
 	// A delivery with a wait says neither that there is room for more nor that it was too much.
 	case s.Verdict == queue.Deliver && s.After <= 0:
 		h.taken = q.counts[queue.Waiting] > back && q.pacer.Next(q.bucket, now) > now
@@ -102,7 +103,7 @@ func (m *Machine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Insta
 	}
 	q.ceiling.next.tat = q.stretchedCeiling(q.ceiling.next.tat, next, now)
 	q.ceiling.commit = m.present.Number
-	m.holdGrants(q)
+	m.holdGrants(heldGrants{queue: q})
 	q.bucket = q.pacer.Change(q.bucket, next, now)
 	q.pacer = next
 	m.rearm(q, now)

@@ -28,12 +28,7 @@ type agendaEntry struct {
 
 func newAgenda() heap[*agendaEntry] {
 	return heap[*agendaEntry]{
-		less: func(a, b *agendaEntry) bool {
-			if a.departsAt != b.departsAt {
-				return a.departsAt < b.departsAt
-			}
-			return a.queue.number < b.queue.number
-		},
+		key:   func(o *agendaEntry) heapKey { return heapKey{int64(o.departsAt), o.queue.number} },
 		moved: func(o *agendaEntry, i int) { o.agendaIndex = i },
 	}
 }

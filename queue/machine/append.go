@@ -57,7 +57,9 @@ func NewAppending(jobs []queue.Job, offered bool) *Appending {
 // Append decides jobs until all are or the present commit is ripe, and returns the commit that the answers so far wait
 // for. It is to be called until done. Expired jobs end before the first is decided.
 func (m *Machine) Append(now leaky.Instant, a *Appending) (wait uint64, done bool) {
-	m.expire(now)
+	if len(a.open) > 0 {
+		m.expire(now)
+	}
 	a.waiting = a.waiting[:0]
 	for len(a.open) > 0 && !m.Ripe() {
 		it := a.open[0]

@@ -3,6 +3,8 @@ package machine
 import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -31,15 +33,15 @@ func (m *Machine) rulesOf(q *queueState) *queueRules {
 
 func (m *Machine) findRules(q *queueState) *queueRules {
 	var above []string
-	if p := m.queues[queue.Parent(q.name)]; p != nil {
+	if p := m.queues[names.Parent(q.name)]; p != nil {
 		above = p.spec.Rules
 	}
-	names := ruleset.Names(q.name, above, q.spec.Rules)
-	if len(names) == 0 {
+	asked := ruleset.Names(q.name, above, q.spec.Rules)
+	if len(asked) == 0 {
 		return nil
 	}
 	a := &queueRules{}
-	for _, name := range names {
+	for _, name := range asked {
 		if r := m.rules[name]; r != nil {
 			a.set = append(a.set, ruleset.ParsedRule{Rule: r.Rule, Template: r.template})
 			a.rules = append(a.rules, r)
@@ -85,7 +87,7 @@ func (it *appendItem) findAsks(a *queueRules) {
 
 // ruleCharges is what rules said about a job, and what it takes from them.
 type ruleCharges struct {
-	answers []queue.Ruled
+	answers []rules.Ruling
 	charges []ruleCharge
 }
 
@@ -106,14 +108,14 @@ func (m *Machine) askRules(it *appendItem, a *queueRules, now leaky.Instant) (b 
 	if it.asksErr != nil {
 		return nil, it.asksErr
 	}
-	b = &ruleCharges{answers: make([]queue.Ruled, 0, len(it.asks))}
+	b = &ruleCharges{answers: make([]rules.Ruling, 0, len(it.asks))}
 	for i := range it.asks {
 		ask := &it.asks[i]
 		d := ruleCharge{
 			rule: m.rules[ask.Rule.Name], key: it.askKeys[i], limit: ask.Limiter, ask: leaky.Ask{Cost: it.job.Cost},
 		}
 		says := m.peekRule(&d, now)
-		says.Rule, says.Shadow = ask.Rule.Name, ask.Rule.Action == queue.Shadow
+		says.Rule, says.Shadow = ask.Rule.Name, ask.Rule.Action == rules.Shadow
 		b.answers = append(b.answers, says)
 		if says.Allowed {
 			b.charges = append(b.charges, d)
@@ -122,7 +124,7 @@ func (m *Machine) askRules(it *appendItem, a *queueRules, now leaky.Instant) (b 
 	return b, nil
 }
 
-func (m *Machine) peekRule(d *ruleCharge, now leaky.Instant) queue.Ruled {
+func (m *Machine) peekRule(d *ruleCharge, now leaky.Instant) rules.Ruling {
 	if t := m.tallyAt(d.rule.tallies, d.key, now); t != nil {
 		s := t.stateFor(d.limit)
 		says := s.Peek(now, d.ask)
@@ -130,12 +132,12 @@ func (m *Machine) peekRule(d *ruleCharge, now leaky.Instant) queue.Ruled {
 			s.Take(now, d.ask)
 			m.keepCorrected(t, s, d.limit, now)
 		}
-		return queue.Ruled{Decision: says}
+		return rules.Ruling{Decision: says}
 	}
 	if no := m.noRoom(d.rule, d.key, d.limit, now); no != nil {
-		return queue.Ruled{Decision: *no, MaxKeys: d.rule.keyLimit}
+		return rules.Ruling{Decision: *no, MaxKeys: d.rule.keyLimit}
 	}
-	return queue.Ruled{Decision: d.limit.Fresh().Peek(now, d.ask)}
+	return rules.Ruling{Decision: d.limit.Fresh().Peek(now, d.ask)}
 }
 
 // limitedByRules is what becomes of a job that a rule refuses, be it one of another group that was asked before. It
@@ -143,7 +145,7 @@ func (m *Machine) peekRule(d *ruleCharge, now leaky.Instant) queue.Ruled {
 func (it *appendItem) limitedByRules(
 	q *queueState, a *queueRules, b *ruleCharges,
 ) (outcome queue.AppendOutcome, refused bool) {
-	_, wait, refused := queue.Limited(it.answer.Rules)
+	_, wait, refused := rules.Limited(it.answer.Rules)
 	if !refused && it.job.Limited <= 0 {
 		return 0, false
 	}
@@ -158,13 +160,13 @@ func (it *appendItem) limitedByRules(
 }
 
 // allDefer reports whether all rules that refuse a job want it deferred.
-func (a *queueRules) allDefer(said []queue.Ruled) bool {
+func (a *queueRules) allDefer(said []rules.Ruling) bool {
 	for i := range said {
 		if said[i].Allowed || said[i].Shadow {
 			continue
 		}
 		for _, r := range a.rules {
-			if r.Name == said[i].Rule && r.Action != queue.Defer {
+			if r.Name == said[i].Rule && r.Action != rules.Defer {
 				return false
 			}
 		}
@@ -191,7 +193,7 @@ func (m *Machine) chargeRules(b *ruleCharges, now leaky.Instant) {
 }
 
 // said is what the rules answered; nil if none were asked.
-func (b *ruleCharges) said() []queue.Ruled {
+func (b *ruleCharges) said() []rules.Ruling {
 	if b == nil {
 		return nil
 	}

@@ -3,12 +3,12 @@ package machine
 import (
 	"encoding/binary"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 // Record keeps an entry about something that changed nothing, and returns the commit to wait for. Errors: that there
 // is no room.
-func (m *Machine) Record(entry queue.AuditEntry) (wait uint64, err error) {
+func (m *Machine) Record(entry audit.Entry) (wait uint64, err error) {
 	if m.Full != nil {
 		return 0, m.Full
 	}
@@ -17,7 +17,7 @@ func (m *Machine) Record(entry queue.AuditEntry) (wait uint64, err error) {
 }
 
 // ReadAudit reads a page of the audit log.
-func ReadAudit(tx Transaction, r queue.AuditRequest) (p queue.AuditPage, err error) {
+func ReadAudit(tx Transaction, r audit.Request) (p audit.Page, err error) {
 	c := tx.Table(auditTable).Cursor()
 	k, v := c.Last()
 	if k == nil {
@@ -39,13 +39,13 @@ func ReadAudit(tx Transaction, r queue.AuditRequest) (p queue.AuditPage, err err
 		if err != nil {
 			return p, err
 		}
-		p.Records = append(p.Records, a.AuditRecord)
+		p.Records = append(p.Records, a.Record)
 	}
 	return p, nil
 }
 
 // beginAudit moves to the first entry that is wanted.
-func beginAudit(c Cursor, r *queue.AuditRequest) (k, v []byte) {
+func beginAudit(c Cursor, r *audit.Request) (k, v []byte) {
 	switch {
 	case r.From == 0 && r.Back:
 		return c.Last()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 // The audit log is written in the Transaction of the changes that it tells of. The head of its chain is the last entry
@@ -15,13 +16,13 @@ import (
 
 // audited is an entry that a batch writes; the log adds its number, its time and its place in the chain.
 type audited struct {
-	entry         queue.AuditEntry
+	entry         audit.Entry
 	before, after []byte // not masked yet
 }
 
 // audited is what the audit log tells of a change.
 func (n *logged) audited(of subject) audited {
-	e := queue.AuditEntry{
+	e := audit.Entry{
 		Actor: n.actor, Of: string(of.of), Name: of.name, What: n.What, Revision: n.Revision, Was: n.Was,
 		Detail: n.Detail, Reason: n.Reason, Jobs: n.Jobs, IDs: n.IDs,
 	}
@@ -53,7 +54,7 @@ type auditRecord struct {
 	at     leaky.Instant
 	// dropped is how many before it were dropped for want of room, and not for their age.
 	dropped uint64
-	queue.AuditRecord
+	audit.Record
 }
 
 // auditOverhead is about what an entry takes beside its texts.
@@ -77,7 +78,7 @@ func decodeAudit(k, v []byte) (a auditRecord, err error) {
 	r := reader{b: v}
 	a.number, a.bytes, a.at = binary.BigEndian.Uint64(k), r.num(), leaky.Instant(r.num())
 	a.dropped = r.num()
-	a.Digest = queue.Digest(hex.EncodeToString(r.raw(32)))
+	a.Digest = audit.Digest(hex.EncodeToString(r.raw(32)))
 	for _, text := range []*[]byte{&a.Text, &a.Before, &a.After} {
 		if s := r.text(); s != "" {
 			*text = []byte(s)
@@ -135,13 +136,13 @@ func (a *audited) record(
 		name   string
 		text   []byte
 		to     *[]byte
-		digest *queue.Digest
-	}{{queue.AuditBefore, a.before, &r.Before, &e.Before}, {queue.AuditAfter, a.after, &r.After, &e.After}} {
+		digest *audit.Digest
+	}{{audit.Before, a.before, &r.Before, &e.Before}, {audit.After, a.after, &r.After, &e.After}} {
 		if side.text == nil {
 			continue
 		}
 		shown := mask(e.Of, side.text)
-		if *side.digest = queue.DigestOf(shown); len(shown) <= queue.MaxAuditTextBytes {
+		if *side.digest = audit.DigestOf(shown); len(shown) <= audit.MaxTextBytes {
 			*side.to = shown
 		} else {
 			e.LeftOut = append(e.LeftOut, side.name)
@@ -152,7 +153,7 @@ func (a *audited) record(
 	if r.Text, err = json.Marshal(&e); err != nil {
 		return r, err
 	}
-	r.Digest = queue.DigestOf(r.Text)
+	r.Digest = audit.DigestOf(r.Text)
 	r.bytes = last.bytes + uint64(len(r.Text)+len(r.Before)+len(r.After)+auditOverhead)
 	return r, nil
 }

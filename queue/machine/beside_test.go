@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 // A Put beside a Reserve leaves a ceiling on file that is high enough for what was granted, and not far ahead.
 func TestAPutBesideAReserve(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "1/h")
-	b.append("q", 0, 2)
+	b.MustPut("q", "1/h")
+	b.AppendTo("q", 0, 2)
 	check := func(when string) {
 		t.Helper()
 		q := b.queues["q"]
@@ -27,7 +28,7 @@ func TestAPutBesideAReserve(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := b.Collect(b.now()) // the grant's commit is under way
-	if _, wait, err := b.Machine.Put(b.now(), queue.Actor{}, spec, queue.AnyRevision); err != nil || wait <= c.Number {
+	if _, wait, err := b.Machine.Put(b.now(), audit.Actor{}, spec, queue.AnyRevision); err != nil || wait <= c.Number {
 		t.Fatal(wait, err)
 	}
 	b.keep(c)
@@ -35,7 +36,7 @@ func TestAPutBesideAReserve(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("beside the commit of a grant")
-	b.reserve(9)
+	b.MustReserve(9)
 	check("and behind the next")
 }
 

@@ -5,13 +5,15 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 // Cancel takes a job back, and returns where it is afterwards and the commit that the answer waits for. Errors:
 // queue.ErrUnknownQueue, queue.ErrUnknownJob.
 func (m *Machine) Cancel(
-	now leaky.Instant, actor queue.Actor, name, id string,
+	now leaky.Instant, actor audit.Actor, name, id string,
 ) (s queue.State, wait uint64, err error) {
 	q := m.queues[name]
 	if q == nil {
@@ -36,7 +38,7 @@ func (m *Machine) Cancel(
 	number, d := q.deferral(id, now)
 	switch {
 	case d == nil:
-		return queue.StateNone, m.lastWait(), fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
+		return queue.StateNone, m.lastWait(), fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, clip.Quote(id, 80), name)
 	case d.state == cancelledDeferral:
 		return queue.Cancelled, m.lastWait(), nil
 	}

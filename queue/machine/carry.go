@@ -127,14 +127,9 @@ func (c *carrying) formerPaces() {
 // takeAgain takes what the failed commits gave back: those departures are used after all, as far as anybody knows.
 func (c *carrying) takeAgain() {
 	for _, f := range c.old.failing() {
-		for _, ls := range f.givenBack {
-			q, cost := c.byNumber[ls.job.lane.queue.number], int64(ls.job.cost)
-			if q == nil {
-				continue
-			}
-			q.take(ls.due, c.now, cost)
-			if p := q.parent(); p != nil {
-				p.take(ls.due, c.now, cost)
+		for _, b := range f.givenBack {
+			if q := c.byNumber[b.lease.job.lane.queue.number]; q != nil {
+				q.takeAgain(b, c.now)
 			}
 		}
 	}
@@ -159,7 +154,7 @@ func (c *carrying) leases() {
 			c.lease(ls)
 		}
 	}
-	for _, ls := range c.old.leases.items {
+	for ls := range c.old.leases.all {
 		c.lease(ls)
 	}
 }

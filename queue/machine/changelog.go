@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/changelog"
 )
@@ -29,7 +30,7 @@ func ruleSubject(name string) subject  { return subject{queue.OfRule, name} }
 // logged is a change that is to be logged, and who made it.
 type logged struct {
 	queue.Change
-	actor queue.Actor
+	actor audit.Actor
 	// before and after are what it was and what it became, of a change of specs.
 	before, after []byte
 }
@@ -55,7 +56,7 @@ func (b *Commit) logChange(n logUpdate) {
 // jobAct is what a call does to jobs, for the log.
 type jobAct struct {
 	what           changekind.Kind
-	actor          queue.Actor
+	actor          audit.Actor
 	detail, reason string
 }
 

@@ -8,8 +8,10 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/changelog"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // encodeChange encodes a change, except its number, which the head has, and specs, which are versions.
@@ -48,7 +50,7 @@ func decodeChange(v []byte) (c queue.Change, err error) {
 }
 
 // loggedBy is a change, in one step, that keeps the revision.
-func loggedBy(what changekind.Kind, a queue.Actor, revision int64, now leaky.Instant) logged {
+func loggedBy(what changekind.Kind, a audit.Actor, revision int64, now leaky.Instant) logged {
 	return logged{actor: a, Change: queue.Change{
 		At: now.Time(), Last: now.Time(), By: a.Name, Note: a.Note, What: what, Revision: revision, Was: revision,
 	}}
@@ -59,7 +61,7 @@ func (q *queueState) pauseLapsed(now leaky.Instant) []logged {
 	if !q.pause.ended(now) {
 		return nil
 	}
-	n := loggedBy(changekind.Resumed, queue.Actor{}, q.revision, q.pause.until)
+	n := loggedBy(changekind.Resumed, audit.Actor{}, q.revision, q.pause.until)
 	n.Reason = changelog.LapseReason
 	return []logged{n}
 }
@@ -86,7 +88,7 @@ type Changing struct {
 	now       leaky.Instant
 }
 
-// Changes finds what memory knows of a queue's or rule's changes. Errors: a *queue.FieldError.
+// Changes finds what memory knows of a queue's or rule's changes. Errors: an *invalid.Error.
 func (m *Machine) Changes(now leaky.Instant, r queue.ChangesRequest) (*Changing, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
@@ -96,7 +98,7 @@ func (m *Machine) Changes(now leaky.Instant, r queue.ChangesRequest) (*Changing,
 	return c, nil
 }
 
-// Read reads the page; keep is for how long changes are kept. Errors: queue.ErrUnknownQueue, queue.ErrUnknownRule.
+// Read reads the page; keep is for how long changes are kept. Errors: queue.ErrUnknownQueue, rules.ErrUnknown.
 func (c *Changing) Read(tx Transaction, keep time.Duration) (page queue.ChangesPage, err error) {
 	t := &tables{tx}
 	if !c.there && (strings.ContainsRune(c.of.name, 0) || !t.hasLog(c.of, c.now)) {
@@ -147,13 +149,13 @@ func (t *tables) withSpecs(s subject, list []queue.Change) error {
 		return nil
 	}
 	if s.of == queue.OfRule {
-		rules := map[int64]*queue.Rule{}
+		kept := map[int64]*rules.Rule{}
 		err := t.versions(s, func(revision int64, text []byte) error {
-			r, err := queue.DecodeRule(text)
-			rules[revision] = &r
+			r, err := rules.Decode(text)
+			kept[revision] = &r
 			return err
 		})
-		changelog.JoinRules(list, rules)
+		changelog.JoinRules(list, kept)
 		return err
 	}
 	h, err := t.history(s)
@@ -183,16 +185,29 @@ func (s subject) unknown() error {
 	return unknownQueue(s.name)
 }
 
-// History returns the specs that a queue had. Errors: queue.ErrUnknownQueue.
-func (m *Machine) History(now leaky.Instant, tx Transaction, name string) (queue.History, error) {
-	t, s, revision := &tables{tx}, queueSubject(name), int64(0)
-	if q := m.queues[name]; q != nil {
-		revision = q.revision
+// Past is a look-up of the specs that a queue had.
+type Past struct {
+	of   subject
+	made uint64 // how many queues had ever been made
+	now  leaky.Instant
+}
+
+// History begins to look up the specs that a queue had, which Read does once the commit is durable that it returns.
+func (m *Machine) History(now leaky.Instant, name string) (p Past, wait uint64) {
+	return Past{queueSubject(name), m.store.queue, now}, m.lastWait()
+}
+
+// Read returns the specs, which needs no machine. Errors: queue.ErrUnknownQueue.
+func (p Past) Read(tx Transaction) (queue.History, error) {
+	if strings.ContainsRune(p.of.name, 0) {
+		return queue.History{}, p.of.unknown()
 	}
-	if revision == 0 && (strings.ContainsRune(name, 0) || !t.hasLog(s, now)) {
-		return queue.History{}, s.unknown()
+	t := &tables{tx}
+	h, err := t.history(p.of)
+	if _, deleted := t.deletedUntil(p.of); !deleted && len(h.Specs) > 0 {
+		h.Revision = h.Specs[0].Revision // the queue may have changed since History
+	} else if !t.hasLog(p.of, p.now) {
+		return queue.History{}, p.of.unknown()
 	}
-	h, err := t.history(s)
-	h.Revision = revision
 	return h, err
 }

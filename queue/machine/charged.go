@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // A job takes from its rules in one commit with itself. Where that commit fails, what it took is as if it had not been
@@ -25,7 +26,7 @@ type tallyKey struct {
 // tallyOp is something that changed a tally.
 type tallyOp struct {
 	at     leaky.Instant
-	op     queue.TakeOp
+	op     rules.TakeOp
 	ask    leaky.Ask
 	by     leaky.Limiter
 	commit uint64 // of a charge that is not durable; else 0
@@ -34,9 +35,9 @@ type tallyOp struct {
 // applyTo returns a state after the op.
 func (o *tallyOp) applyTo(s leaky.Tally) leaky.Tally {
 	switch o.op {
-	case queue.TakeBack:
+	case rules.TakeBack:
 		s.Refund(o.at, o.ask)
-	case queue.TakeAnew:
+	case rules.TakeAnew:
 		return o.by.Fresh()
 	default:
 		s.Take(o.at, o.ask)
@@ -55,12 +56,12 @@ func (m *Machine) noteCharge(t *tally, s leaky.Tally, by leaky.Limiter, ask leak
 	if n := len(g.ops); n == 0 || g.ops[n-1].commit != c.Number {
 		c.charged = append(c.charged, k)
 	}
-	g.ops = append(g.ops, tallyOp{now, queue.TakeNow, ask, by, c.Number})
+	g.ops = append(g.ops, tallyOp{now, rules.TakeNow, ask, by, c.Number})
 }
 
 // noteTake notes what is taken from a tally by name, or given back, if a charge of it is not durable.
 func (m *Machine) noteTake(
-	set *tallySet, key queue.LaneDigest, op queue.TakeOp, by leaky.Limiter, ask leaky.Ask, now leaky.Instant,
+	set *tallySet, key queue.LaneDigest, op rules.TakeOp, by leaky.Limiter, ask leaky.Ask, now leaky.Instant,
 ) {
 	if g := m.charged[tallyKey{set, key}]; g != nil {
 		g.ops = append(g.ops, tallyOp{now, op, ask, by, 0})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // storeRecord is what the store as a whole keeps. It is written with every commit.
@@ -65,7 +66,7 @@ func (l queueRecord) encode() []byte {
 	r := &l.receiver
 	w.num(
 		uint64(r.stop), uint64(r.failures), uint64(r.opened), uint64(r.probe), uint64(r.throttles),
-		uint64(r.throttledUntil),
+		uint64(r.throttledUntil), uint64(r.slowAt),
 	)
 	for _, s := range []string{string(r.cause), r.reason, r.lastFailure} {
 		w.text(s)
@@ -89,9 +90,9 @@ func decodeQueue(b []byte) (queueRecord, error) {
 		l.ceiling.limits = append(l.ceiling.limits, leaky.Window{Ends: leaky.Instant(r.num()), Used: int64(r.num())})
 	}
 	l.receiver = receiverState{
-		stop: leaky.Instant(r.num()), failures: int64(r.num()), opened: leaky.Instant(r.num()),
+		stop: leaky.Instant(r.num()), failures: int32(r.num()), opened: leaky.Instant(r.num()),
 		probe:     time.Duration(r.num()),
-		throttles: int64(r.num()), throttledUntil: leaky.Instant(r.num()),
+		throttles: int32(r.num()), throttledUntil: leaky.Instant(r.num()), slowAt: leaky.Instant(r.num()),
 		cause: queue.StopCause(r.text()), reason: r.text(), lastFailure: r.text(),
 	}
 	return l, r.err("queue")
@@ -239,7 +240,8 @@ func decodeLease(b []byte) (s queue.State, ls lease, err error) {
 }
 
 func encodeEnded(q *queueState, d *endedJob, past []byte) []byte {
-	w := writer{byte(d.state), byte(d.verdict), byte(d.result)}
+	w := make(writer, 0, 64+len(d.id)+len(d.reason)+len(past))
+	w = append(w, byte(d.state), byte(d.verdict), byte(d.result))
 	w = append(w, d.fingerprint[:]...)
 	w.num(
 		q.number, d.seq, d.fence.epoch, d.fence.number, uint64(d.cost), uint64(d.attempts), uint64(d.appended),
@@ -286,7 +288,7 @@ func decodeDeferral(b []byte) (owner, number uint64, id string, d deferral, err 
 	}
 	owner, number, d.at, d.cost, id = r.num(), r.num(), leaky.Instant(r.num()), uint16(r.num()), r.text()
 	if err = r.err("deferred job"); err == nil &&
-		(d.state != stillDeferred && d.state != cancelledDeferral || id == "" || len(id) > queue.MaxIDBytes) {
+		(d.state != stillDeferred && d.state != cancelledDeferral || id == "" || len(id) > names.MaxIDBytes) {
 		err = fmt.Errorf("%w: a deferred job that no job can be", queue.ErrCorrupt)
 	}
 	return owner, number, id, d, err

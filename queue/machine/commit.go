@@ -6,12 +6,16 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // Bounds of one commit.
 const (
 	commitBytes   = 16 << 20 // of jobs
+	commitJobs    = 4096     // that are appended: all enter their lanes while nothing else can be decided
 	commitForgets = 4096     // records of each kind that memory has forgotten
+	// spareEffectsMax is how much room a list of effects may have to be used again.
+	spareEffectsMax = 2048
 )
 
 // commits numbers what is decided. Commands add to the present commit; its owner collects it, writes it, and says when
@@ -20,6 +24,9 @@ type commits struct {
 	present *Commit
 	durable uint64    // all commits up to this one are
 	taken   []*Commit // collected and not durable yet, in order
+	spare   []effect  // an empty list with room, for the next commit
+	// documentsDurable is the last durable commit that has a document.
+	documentsDurable uint64
 }
 
 // Commit is what one transaction keeps: the effects of commands, in order, and the records that sum up a queue or a
@@ -36,19 +43,19 @@ type Commit struct {
 	// Up to here it has keys of jobs, ended jobs and deferrals.
 	seq, ended, deferred uint64
 
-	holds          []*queueState // whose grants wait for it
+	holds          []heldGrants  // grants that wait for it
 	queues         []*queueState // whose records it has
 	saved          []savedCeilings
 	unsaved        []savedCounters // what was counted before and goes along
 	formerPaces    []savedPaces    // of queues whose spec it changes
 	deleted        []*queueState
-	givenBack      []*lease // leases of which it gives the departure back
-	endedLeases    []*lease // leases that it ends, as they were
+	givenBack      []givenBack // departures that it gives back
+	endedLeases    []*lease    // leases that it ends, as they were
 	tallies        []*tally
 	droppedTallies []uint64
 	charged        []tallyKey // tallies from which its jobs take
 	owed           []owedTakes
-	documents      map[string]queue.Document
+	documents      map[string]document.Document
 	logUpdates     []logUpdate     // for the log of changes
 	audited        []audited       // for the audit log
 	auditedActs    map[*jobAct]int // where those of acts on jobs stand in it
@@ -77,7 +84,7 @@ type savedCeilings struct {
 }
 
 func newCommit(number uint64) *Commit {
-	return &Commit{Number: number, auditedActs: map[*jobAct]int{}, documents: map[string]queue.Document{}}
+	return &Commit{Number: number, auditedActs: map[*jobAct]int{}, documents: map[string]document.Document{}}
 }
 
 // wait has the present commit made, and returns its number for an answer to wait for.
@@ -141,21 +148,30 @@ func (m *Machine) waitsForDeferral(d *deferral) uint64 {
 	return m.commitOf(d.seq, m.durableKeys.deferred, func(c *Commit) uint64 { return c.deferred })
 }
 
-// holdGrants has the grants of a queue, and of its children, wait for the present commit: it has the spec, the pause or
-// the rate by which they leave or, of an ordered queue, the end that lets the next job go.
-func (m *Machine) holdGrants(q *queueState) {
-	if m.grantsHeld[q] != m.present.Number {
-		m.grantsHeld[q] = m.present.Number
-		m.present.holds = append(m.present.holds, q)
+// heldGrants are the grants of a lane or, without one, of a queue and its children.
+type heldGrants struct {
+	queue *queueState
+	lane  *lane
+}
+
+// holdGrants has grants wait for the present commit: it has the spec, the pause or the rate by which they leave or, of
+// a lane of an ordered queue, the end that lets the next job go.
+func (m *Machine) holdGrants(h heldGrants) {
+	if m.grantsHeld[h] != m.present.Number {
+		m.grantsHeld[h] = m.present.Number
+		m.present.holds = append(m.present.holds, h)
 	}
 }
 
-// waitsForGrants returns the commit that grants of a queue wait for.
-func (m *Machine) waitsForGrants(q *queueState) uint64 {
+// waitsForGrants returns the commit that grants of a lane wait for.
+func (m *Machine) waitsForGrants(ln *lane) uint64 {
 	if len(m.grantsHeld) == 0 {
 		return 0
 	}
-	return max(m.grantsHeld[q], m.grantsHeld[q.parent()])
+	q := ln.queue
+	return max(
+		m.grantsHeld[heldGrants{queue: q}], m.grantsHeld[heldGrants{queue: q.parent()}], m.grantsHeld[heldGrants{q, ln}],
+	)
 }
 
 // touch has the record of a queue written with the present commit, which it returns.
@@ -181,15 +197,18 @@ func (m *Machine) noteFailure(q *queueState, at leaky.Instant, id, reason string
 func (m *Machine) Pending() bool { return m.present.wanted }
 
 // PendingBytes is about how many bytes the commits will put that are not durable.
-func (m *Machine) PendingBytes() (n int) {
-	for _, c := range m.failing() {
+func (m *Machine) PendingBytes() int {
+	n := m.present.bytes + m.present.effects.bytes
+	for _, c := range m.taken {
 		n += c.bytes + c.effects.bytes
 	}
 	return n
 }
 
 // Ripe reports whether the present commit has as much as it should: before more jobs are let in, it is to be collected.
-func (m *Machine) Ripe() bool { return m.present.bytes >= commitBytes }
+func (m *Machine) Ripe() bool {
+	return m.present.bytes >= commitBytes || len(m.present.arrived) >= commitJobs
+}
 
 // Collect ends the present commit and returns it, to be written; nil if nobody wants one. What is decided from now on
 // goes into the next.
@@ -200,6 +219,7 @@ func (m *Machine) Collect(now leaky.Instant) *Commit {
 	}
 	m.complete(c, now)
 	m.taken, m.present = append(m.taken, c), newCommit(c.Number+1)
+	m.present.list, m.spare = m.spare, nil
 	return c
 }
 
@@ -278,14 +298,21 @@ func (m *Machine) Durable(number uint64, now leaky.Instant) {
 		for _, s := range c.saved {
 			s.queue.ceiling.durable = s.ceilings
 		}
+		if len(c.documents) > 0 {
+			m.documentsDurable = c.Number
+		}
 		m.chargesDurable(c)
-		for _, q := range c.holds {
-			if m.grantsHeld[q] == c.Number {
-				delete(m.grantsHeld, q)
+		for _, h := range c.holds {
+			if m.grantsHeld[h] == c.Number {
+				delete(m.grantsHeld, h)
 			}
 		}
 		for i := range c.arrived {
 			m.enterLane(&c.arrived[i], now)
+		}
+		if cap(c.list) <= spareEffectsMax {
+			clear(c.list)
+			c.list, m.spare = nil, c.list[:0]
 		}
 	}
 }
@@ -297,7 +324,7 @@ func (c *Commit) Write(tx Transaction, o WriteOptions) error {
 		return err
 	}
 	// each write deletes one document at most, so this keeps up
-	if err := t.forgetDocuments(2*len(c.documents), c.now.Add(-queue.KeepDeletedDocuments)); err != nil {
+	if err := t.forgetDocuments(2*len(c.documents), c.now.Add(-document.KeepDeleted)); err != nil {
 		return err
 	}
 	if err := t.writeLog(c.logUpdates, o.KeepChanges, c.now); err != nil {

@@ -104,6 +104,7 @@ func (m *Machine) Withdraw(now leaky.Instant, w []queue.Ticketed) (promises []ti
 		m.present.dropDeferral(d.seq)
 		m.removeDeferral(q, number)
 		wait = m.wait()
+		m.deletedBy = wait
 	}
 	return promises, wait
 }

@@ -5,12 +5,13 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
 )
 
 // Delete removes a queue, and returns the commit that the answer waits for. Errors: see queue.Specs.
 func (m *Machine) Delete(
-	now leaky.Instant, actor queue.Actor, name string, expect int64, force bool,
+	now leaky.Instant, actor audit.Actor, name string, expect int64, force bool,
 ) (wait uint64, err error) {
 	q := m.queues[name]
 	switch {

@@ -9,7 +9,10 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // A document is found by its name, and by the revision of its last write, in which order DocumentsSince tells them.
@@ -19,21 +22,21 @@ import (
 func documentKey(kind, name string) []byte { return append(append([]byte(kind), 0), name...) }
 
 // encodeDocument encodes all but the kind and the name. A document's text is JSON and so never empty.
-func encodeDocument(d *queue.Document) []byte {
+func encodeDocument(d *document.Document) []byte {
 	w := writer{}
 	w.num(uint64(d.Revision), uint64(instantOf(d.At)))
 	return append(w, d.Text...)
 }
 
 // document returns one that is there or was deleted; its Revision is 0 if nothing is known of it.
-func (t *tables) document(k []byte) (d queue.Document, err error) {
+func (t *tables) document(k []byte) (d document.Document, err error) {
 	v := t.Table(documentsTable).Get(k)
 	if v == nil {
 		return d, nil
 	}
 	kind, name, _ := bytes.Cut(k, []byte{0})
 	r := reader{b: v}
-	d = queue.Document{Kind: string(kind), Name: string(name), Revision: int64(r.num())}
+	d = document.Document{Kind: string(kind), Name: string(name), Revision: int64(r.num())}
 	d.At = leaky.Instant(r.num()).Time()
 	if len(r.b) > 0 {
 		d.Text = bytes.Clone(r.b)
@@ -42,7 +45,7 @@ func (t *tables) document(k []byte) (d queue.Document, err error) {
 }
 
 // putDocument writes a document that was at a revision before, 0 if nothing was known of it.
-func (s *effects) putDocument(d *queue.Document, was int64) {
+func (s *effects) putDocument(d *document.Document, was int64) {
 	k, at := documentKey(d.Kind, d.Name), uint64(d.Revision)
 	if was != 0 {
 		s.drop(docWritesTable, uint64(was))
@@ -78,15 +81,15 @@ func (t *tables) forgetDocuments(n int, until leaky.Instant) error {
 	return nil
 }
 
-// ReadDocument returns a document. Errors: queue.ErrUnknownDocument.
-func ReadDocument(tx Transaction, kind, name string) (queue.Document, error) {
-	d := queue.Document{Kind: kind, Name: name}
+// ReadDocument returns a document. Errors: document.ErrUnknown.
+func ReadDocument(tx Transaction, kind, name string) (document.Document, error) {
+	d := document.Document{Kind: kind, Name: name}
 	if d.Validate() != nil {
-		return queue.Document{}, queue.UnknownDocument(kind, name)
+		return document.Document{}, document.Unknown(kind, name)
 	}
 	d, err := (&tables{tx}).document(documentKey(kind, name))
 	if err == nil && d.Text == nil {
-		return queue.Document{}, queue.UnknownDocument(kind, name)
+		return document.Document{}, document.Unknown(kind, name)
 	}
 	return d, err
 }
@@ -95,12 +98,12 @@ func ReadDocument(tx Transaction, kind, name string) (queue.Document, error) {
 const documentsBytes = 1 << 20
 
 // ReadDocuments returns a page of documents written since a revision; epoch is that of the machine. Errors: a
-// *queue.FieldError.
+// *invalid.Error.
 func ReadDocuments(
 	now leaky.Instant, tx Transaction, epoch uint64, after int64, limit int,
-) (p queue.DocumentsPage, err error) {
-	if limit < 1 || limit > queue.MaxDocuments {
-		return p, queue.FieldErrorf("limit", strconv.Itoa(limit), "must be from 1 to %d", queue.MaxDocuments)
+) (p document.Page, err error) {
+	if limit < 1 || limit > document.MaxPage {
+		return p, invalid.Errorf("limit", strconv.Itoa(limit), "must be from 1 to %d", document.MaxPage)
 	}
 	p.Run = strconv.FormatUint(epoch, 16)
 	t, size := &tables{tx}, 0
@@ -116,7 +119,7 @@ func ReadDocuments(
 		if d.Revision != int64(binary.BigEndian.Uint64(at)) {
 			return p, fmt.Errorf("%w: %s %s is not at revision %d", queue.ErrCorrupt, d.Kind, d.Name, at)
 		}
-		if d.Text == nil && instantOf(d.At) <= now.Add(-queue.KeepDeletedDocuments) {
+		if d.Text == nil && instantOf(d.At) <= now.Add(-document.KeepDeleted) {
 			continue
 		}
 		size += len(d.Text)
@@ -125,19 +128,33 @@ func ReadDocuments(
 	return p, nil
 }
 
+// KnownDocument is a document as it was kept after a commit.
+type KnownDocument struct {
+	document document.Document
+	commit   uint64
+}
+
+// ReadKnownDocument reads the document that is to be replaced by another. Errors: an *invalid.Error.
+func ReadKnownDocument(tx Transaction, by document.Document) (known KnownDocument, err error) {
+	if err := by.Validate(); err != nil {
+		return known, err
+	}
+	if known.commit, err = LastCommit(tx); err == nil {
+		known.document, err = (&tables{tx}).document(documentKey(by.Kind, by.Name))
+	}
+	return known, err
+}
+
 // PutDocument writes or deletes a document, and returns its revision and the commit that the answer waits for. Errors:
-// see queue.Documents.
+// see document.Documents; ErrOutdated.
 func (m *Machine) PutDocument(
-	now leaky.Instant, tx Transaction, actor queue.Actor, d queue.Document, expect int64,
+	now leaky.Instant, actor audit.Actor, known KnownDocument, d document.Document, expect int64,
 ) (revision int64, wait uint64, err error) {
-	if err := d.Validate(); err != nil {
-		return 0, 0, err
+	if known.commit < m.documentsDurable {
+		return 0, 0, ErrOutdated
 	}
 	k := string(documentKey(d.Kind, d.Name))
-	was, err := m.documentNow(tx, k)
-	if err != nil {
-		return 0, 0, err
-	}
+	was := m.documentNow(known, k)
 	changes, revision, err := decideDocument(&d, &was, expect)
 	switch {
 	case err != nil || !changes:
@@ -147,7 +164,7 @@ func (m *Machine) PutDocument(
 	}
 	m.store.revision++
 	d.Revision, d.At, d.Text = m.store.revision, now.Time(), bytes.Clone(d.Text)
-	entry := queue.AuditEntry{
+	entry := audit.Entry{
 		Actor: actor, Of: d.Kind, Name: d.Name, What: changekind.Changed, Revision: d.Revision,
 	}
 	switch {
@@ -166,26 +183,23 @@ func (m *Machine) PutDocument(
 }
 
 // documentNow is a document as it will be after the present commit.
-func (m *Machine) documentNow(tx Transaction, k string) (queue.Document, error) {
-	if d, here := m.present.documents[k]; here {
-		return d, nil
-	}
-	for _, c := range slices.Backward(m.taken) {
+func (m *Machine) documentNow(known KnownDocument, k string) document.Document {
+	for _, c := range slices.Backward(m.failing()) {
 		if d, here := c.documents[k]; here {
-			return d, nil
+			return d
 		}
 	}
-	return (&tables{tx}).document([]byte(k))
+	return known.document
 }
 
 // decideDocument reports whether a document changes, and else the present revision.
-func decideDocument(d, was *queue.Document, expect int64) (changes bool, present int64, err error) {
+func decideDocument(d, was *document.Document, expect int64) (changes bool, present int64, err error) {
 	if was.Text != nil {
 		present = was.Revision
 	}
 	switch {
 	case d.Text == nil && present == 0:
-		return false, 0, queue.UnknownDocument(d.Kind, d.Name)
+		return false, 0, document.Unknown(d.Kind, d.Name)
 	case expect != queue.AnyRevision && expect != present:
 		return false, present, checkRevision(d.Kind+" "+d.Name, expect, present)
 	case present != 0 && bytes.Equal(d.Text, was.Text):

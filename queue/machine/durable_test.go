@@ -1,13 +1,18 @@
 package machine
 
 import (
+	"errors"
+	"maps"
 	"testing"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/rules"
 )
 
-const noon = leaky.Instant(1_790_000_000_000_000)
+const noon = enginetest.Noon
 
 // held is a machine whose commits are durable when a test says so.
 type held struct {
@@ -23,7 +28,7 @@ func newHeld(t *testing.T) *held {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, wait, err := h.m.Put(noon, queue.Actor{}, s, 0); err != nil || wait == 0 {
+	if _, wait, err := h.m.Put(noon, audit.Actor{}, s, 0); err != nil || wait == 0 {
 		t.Fatal(wait, err)
 	}
 	h.commit()
@@ -54,8 +59,13 @@ func (h *held) append(ids ...string) ([]queue.Appended, uint64) {
 
 func (h *held) reserve() ([]queue.Reservation, uint64) {
 	h.Helper()
+	return h.reserveUpTo(9)
+}
+
+func (h *held) reserveUpTo(n int) ([]queue.Reservation, uint64) {
+	h.Helper()
 	h.number++
-	g, err := h.m.Reserve(noon, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: h.number, Max: 9})
+	g, err := h.m.Reserve(noon, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: h.number, Max: n})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -66,7 +76,7 @@ func (h *held) reserve() ([]queue.Reservation, uint64) {
 
 func (h *held) cancel(id string) (queue.State, uint64) {
 	h.Helper()
-	s, wait, err := h.m.Cancel(noon, queue.Actor{}, "q", id)
+	s, wait, err := h.m.Cancel(noon, audit.Actor{}, "q", id)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -82,8 +92,8 @@ func TestAJobIsSeenAndGrantedWhenItsCommitIsDurable(t *testing.T) {
 	if again, later := h.append("b"); again[0].Outcome != queue.Duplicate || later != wait {
 		t.Fatalf("%+v waits for %d, not %d", again, later, wait)
 	}
-	if _, err := h.m.FindJob(noon, "q", "a"); err == nil || h.m.Totals().Waiting != 0 {
-		t.Fatalf("a job is seen that may vanish: %v, %+v", err, h.m.Totals())
+	if f, at, err := h.m.FindJob(noon, "q", "a"); f != nil || at != wait || err != nil || h.m.Totals().Waiting != 0 {
+		t.Fatalf("a job that may vanish: %+v, waits for %d, not %d, %v, %+v", f, at, wait, err, h.m.Totals())
 	}
 	if jobs, wait := h.reserve(); len(jobs) != 0 || wait != 0 {
 		t.Fatalf("granted %d jobs, waits for %d", len(jobs), wait)
@@ -92,6 +102,34 @@ func TestAJobIsSeenAndGrantedWhenItsCommitIsDurable(t *testing.T) {
 	jobs, wait := h.reserve()
 	if len(jobs) != 2 || jobs[0].ID != "a" || wait != 0 {
 		t.Fatalf("granted %+v, waits for %d", jobs, wait)
+	}
+}
+
+// A dead job that is replayed is never unknown: it is dead until then, and looked for again behind its commit.
+func TestAReplayedJobIsFoundWhenItsCommitIsDurable(t *testing.T) {
+	h := newHeld(t)
+	h.append("a")
+	h.commit()
+	jobs, _ := h.reserve()
+	h.m.Settle(noon, []queue.Settlement{{
+		Lease: queue.Lease{Queue: "q", ID: "a", Fence: jobs[0].Fence}, Verdict: queue.Bury,
+	}})
+	h.commit()
+	r, err := h.m.FindDead(noon, "q", []string{"a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = h.store.View(func(tx Transaction) error { r.Read(tx); return nil })
+	said, wait, err := h.m.Replay(noon, audit.Actor{}, r)
+	if err != nil || wait == 0 || said[0] != queue.Replayed {
+		t.Fatalf("%v, waits for %d, %v", said, wait, err)
+	}
+	if f, at, err := h.m.FindJob(noon, "q", "a"); f != nil || at != wait || err != nil {
+		t.Fatalf("%+v, waits for %d, not %d, %v", f, at, wait, err)
+	}
+	h.commit()
+	if f, at, err := h.m.FindJob(noon, "q", "a"); err != nil || at != 0 || f.info.State != queue.Waiting {
+		t.Fatalf("%+v, waits for %d, %v", f, at, err)
 	}
 }
 
@@ -135,7 +173,7 @@ func TestAQueueCanBeDeletedWhileJobsArrive(t *testing.T) {
 	h := newHeld(t)
 	h.append("a", "b")
 	c := h.m.Collect(noon)
-	if _, err := h.m.Delete(noon, queue.Actor{}, "q", queue.AnyRevision, true); err != nil {
+	if _, err := h.m.Delete(noon, audit.Actor{}, "q", queue.AnyRevision, true); err != nil {
 		t.Fatal(err)
 	}
 	h.m.Durable(c.Number, noon)
@@ -162,25 +200,25 @@ func TestARefusalWaitsForNothing(t *testing.T) {
 
 func TestAnOrderlyEndKeepsWhatWasTaken(t *testing.T) {
 	h := newHeld(t)
-	r, err := NewRuleText(queue.Rule{
-		Name: "r", Bound: queue.Bound{Rate: leaky.RateOf(1, 3600), Burst: 2}, Algorithm: "token_bucket",
+	r, err := NewRuleText(rules.Rule{
+		Name: "r", Bound: rules.Bound{Rate: leaky.RateOf(1, 3600), Burst: 2}, Algorithm: "token_bucket",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := h.m.PutRule(noon, queue.Actor{}, r, 0); err != nil {
+	if _, _, err := h.m.PutRule(noon, audit.Actor{}, r, 0); err != nil {
 		t.Fatal(err)
 	}
 	h.commit()
-	left := func(m *Machine, op queue.TakeOp) int64 {
+	left := func(m *Machine, op rules.TakeOp) int64 {
 		keys := []queue.LaneDigest{queue.DigestLane("")}
-		taken, wait, err := m.Take(noon, "r", []queue.Take{{Op: op, Cost: 1}}, keys, nil)
+		taken, wait, err := m.Take(noon, "r", []rules.Take{{Op: op, Cost: 1}}, keys, nil)
 		if err != nil || wait != 0 {
 			t.Fatal(wait, err)
 		}
 		return taken[0].Remaining
 	}
-	want := left(h.m, queue.TakeNow)
+	want := left(h.m, rules.TakeNow)
 	c := h.m.CollectLast(noon)
 	if err := h.store.Update(func(tx Transaction) error { return c.Write(tx, writeOptions) }); err != nil {
 		t.Fatal(err)
@@ -189,8 +227,8 @@ func TestAnOrderlyEndKeepsWhatWasTaken(t *testing.T) {
 	if err := h.store.View(func(tx Transaction) error { return next.Load(t.Context(), tx, noon) }); err != nil {
 		t.Fatal(err)
 	}
-	if h.m.Tick(noon) != nil || left(next, queue.TakePeek) != left(h.m, queue.TakePeek) {
-		t.Fatalf("%d are left after loading, %d were", left(next, queue.TakePeek), want)
+	if h.m.Tick(noon) != nil || left(next, rules.TakePeek) != left(h.m, rules.TakePeek) {
+		t.Fatalf("%d are left after loading, %d were", left(next, rules.TakePeek), want)
 	}
 }
 
@@ -209,23 +247,37 @@ func TestAGrantWaitsForWhatItLeavesBy(t *testing.T) {
 	ordered := spec(func(s *queue.Spec) { s.Rate, s.Ordered = leaky.Unlimited, true })
 	for what, f := range map[string]func(h *held) error{
 		"a rate": func(h *held) error {
-			if _, _, err := h.m.Put(noon, queue.Actor{}, spec(func(*queue.Spec) {}), queue.AnyRevision); err != nil {
+			if _, _, err := h.m.Put(noon, audit.Actor{}, spec(func(*queue.Spec) {}), queue.AnyRevision); err != nil {
 				return err
 			}
 			h.commit()
-			_, _, err := h.m.Put(noon, queue.Actor{}, unlimited, queue.AnyRevision)
+			_, _, err := h.m.Put(noon, audit.Actor{}, unlimited, queue.AnyRevision)
 			return err
 		},
 		"the end of a pause": func(h *held) error {
-			if _, err := h.m.Pause(noon, queue.Actor{}, "q", queue.Pause{}); err != nil {
+			if _, err := h.m.Pause(noon, audit.Actor{}, "q", queue.Pause{}); err != nil {
 				return err
 			}
 			h.commit()
-			_, err := h.m.Resume(noon, queue.Actor{}, "q")
+			_, err := h.m.Resume(noon, audit.Actor{}, "q")
 			return err
 		},
+		"the return of the job before": func(h *held) error {
+			if _, _, err := h.m.Put(noon, audit.Actor{}, ordered, queue.AnyRevision); err != nil {
+				return err
+			}
+			h.commit()
+			jobs, _ := h.reserve()
+			urgent := NewAppending([]queue.Job{{Queue: "q", ID: "c", Payload: []byte("1"), Priority: 1}}, false)
+			h.m.Append(noon, urgent)
+			h.commit()
+			h.m.Settle(noon, []queue.Settlement{{
+				Lease: queue.Lease{Queue: "q", ID: jobs[0].ID, Fence: jobs[0].Fence}, Verdict: queue.Down,
+			}})
+			return nil
+		},
 		"the end of the job before": func(h *held) error {
-			if _, _, err := h.m.Put(noon, queue.Actor{}, ordered, queue.AnyRevision); err != nil {
+			if _, _, err := h.m.Put(noon, audit.Actor{}, ordered, queue.AnyRevision); err != nil {
 				return err
 			}
 			h.commit()
@@ -249,21 +301,54 @@ func TestAGrantWaitsForWhatItLeavesBy(t *testing.T) {
 	}
 }
 
+// In an ordered queue the end of a job that could still vanish concerns its lane alone.
+func TestAGrantDoesNotWaitForTheEndsOfOtherLanes(t *testing.T) {
+	h := newHeld(t)
+	s, err := NewSpecText(queue.Spec{Name: "q", Ordered: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := h.m.Put(noon, audit.Actor{}, s, queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	appendIn := func(lane string, ids ...string) {
+		for _, id := range ids {
+			j := queue.Job{Queue: "q", ID: id, Lane: lane, Payload: []byte("1")}
+			h.m.Append(noon, NewAppending([]queue.Job{j}, false))
+		}
+		h.commit()
+	}
+	appendIn("x", "x1", "x2")
+	jobs, _ := h.reserve()
+	appendIn("y", "y1")
+	_, ends := h.m.Settle(noon, []queue.Settlement{{
+		Lease: queue.Lease{Queue: "q", ID: "x1", Fence: jobs[0].Fence}, Verdict: queue.Deliver,
+	}})
+	waits := map[string]uint64{}
+	for range 2 {
+		jobs, wait := h.reserveUpTo(1)
+		waits[jobs[0].ID] = wait
+	}
+	if want := map[string]uint64{"x2": ends, "y1": 0}; !maps.Equal(waits, want) {
+		t.Errorf("grants wait for the commits %v, want %v", waits, want)
+	}
+}
+
 // Takes by a rule that could still vanish take nothing, and are asked again.
 func TestATakeWaitsForItsRule(t *testing.T) {
 	h := newHeld(t)
-	r, err := NewRuleText(queue.Rule{
-		Name: "r", Bound: queue.Bound{Rate: leaky.RateOf(1, 60), Burst: 2}, Algorithm: "meter",
+	r, err := NewRuleText(rules.Rule{
+		Name: "r", Bound: rules.Bound{Rate: leaky.RateOf(1, 60), Burst: 2}, Algorithm: "meter",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, made, err := h.m.PutRule(noon, queue.Actor{}, r, 0)
+	_, made, err := h.m.PutRule(noon, audit.Actor{}, r, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	keys := []queue.LaneDigest{queue.DigestLane("")}
-	taken, wait, err := h.m.Take(noon, "r", []queue.Take{{Cost: 1}}, keys, nil)
+	taken, wait, err := h.m.Take(noon, "r", []rules.Take{{Cost: 1}}, keys, nil)
 	if taken != nil || wait != made || err != nil {
 		t.Errorf("%+v, waits for %d, not %d, %v", taken, wait, made, err)
 	}
@@ -272,21 +357,85 @@ func TestATakeWaitsForItsRule(t *testing.T) {
 	}
 }
 
+// put makes the queue, or changes its rate, durably.
+func (h *held) put(perSecond int64) {
+	h.Helper()
+	s, err := NewSpecText(queue.Spec{Name: "q", Rate: leaky.PerSecond(perSecond)})
+	if err == nil {
+		_, _, err = h.m.Put(noon, audit.Actor{}, s, queue.AnyRevision)
+	}
+	if err != nil {
+		h.Fatal(err)
+	}
+	h.commit()
+}
+
+// delete deletes the queue, durably.
+func (h *held) delete() {
+	h.Helper()
+	if _, err := h.m.Delete(noon, audit.Actor{}, "q", queue.AnyRevision, true); err != nil {
+		h.Fatal(err)
+	}
+	h.commit()
+}
+
+// A history that is read while its queue changes names the revision of its newest spec.
+func TestAHistoryNamesTheRevisionThatItEndsWith(t *testing.T) {
+	h := newHeld(t)
+	read := func(p Past) (past queue.History) {
+		_ = h.store.View(func(tx Transaction) (err error) {
+			if past, err = p.Read(tx); err != nil {
+				t.Fatal(err)
+			}
+			return nil
+		})
+		return past
+	}
+	p, _ := h.m.History(noon, "q")
+	h.put(5)
+	if past := read(p); past.Revision != past.Specs[0].Revision || past.Revision != h.m.queues["q"].revision {
+		t.Errorf("it names revision %d, and ends with %d", past.Revision, past.Specs[0].Revision)
+	}
+	p, _ = h.m.History(noon, "q")
+	h.delete()
+	if past := read(p); past.Revision != 0 {
+		t.Errorf("of a deleted queue it names revision %d", past.Revision)
+	}
+}
+
+// A queue that was made and deleted since its history was read has another last spec to go back to.
+func TestARollbackOfADeletedQueueGoesToItsLastSpec(t *testing.T) {
+	h := newHeld(t)
+	h.delete()
+	p, _ := h.m.History(noon, "q")
+	var past queue.History
+	var err error
+	_ = h.store.View(func(tx Transaction) error { past, err = p.Read(tx); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.put(5)
+	h.delete()
+	if put, _, err := h.m.Rollback(noon, audit.Actor{}, p, past, 0, queue.AnyRevision); !errors.Is(err, ErrOutdated) {
+		t.Errorf("%+v, %v", put, err)
+	}
+}
+
 // A revision that a failed commit gave is not given to another change.
 func TestRevisionsAreNotGivenAgain(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "1/s")
+	b.MustPut("q", "1/s")
 	s, err := NewSpecText(queue.Spec{Name: "q", Rate: leaky.PerSecond(5)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost, _, err := b.Machine.Put(b.now(), queue.Actor{}, s, queue.AnyRevision)
+	lost, _, err := b.Machine.Put(b.now(), audit.Actor{}, s, queue.AnyRevision)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.undo(b.now())
-	b.put("q", "9/s")
-	if i := b.info("q"); i.Revision <= lost.Revision || i.Rate != leaky.PerSecond(9) {
+	b.MustPut("q", "9/s")
+	if i := b.MustGet("q"); i.Revision <= lost.Revision || i.Rate != leaky.PerSecond(9) {
 		t.Errorf("%v at revision %d, and %d was another's", i.Rate, i.Revision, lost.Revision)
 	}
 }

@@ -7,7 +7,10 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/move"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -23,24 +26,34 @@ func (e *Engine) Changes(ctx context.Context, r queue.ChangesRequest) (page queu
 }
 
 func (e *Engine) History(ctx context.Context, name string) (h queue.History, err error) {
+	_, h, err = e.history(ctx, name)
+	return h, err
+}
+
+func (e *Engine) history(ctx context.Context, name string) (past Past, h queue.History, err error) {
 	err = e.do(ctx, func(now leaky.Instant) (err error) {
-		e.read(func(tx Transaction) { h, err = e.Machine.History(now, tx, name) })
+		past, _ = e.Machine.History(now, name)
+		e.read(func(tx Transaction) { h, err = past.Read(tx) })
 		return err
 	})
-	return h, err
+	return past, h, err
 }
 
 func (e *Engine) Rollback(
 	ctx context.Context, name string, revision, expect int64,
 ) (p queue.PutResult, err error) {
-	err = e.acting(ctx, func(now leaky.Instant, by queue.Actor) (err error) {
-		e.read(func(tx Transaction) { p, _, err = e.Machine.Rollback(now, tx, by, name, revision, expect) })
+	past, h, err := e.history(ctx, name)
+	if err != nil {
+		return p, err
+	}
+	err = e.acting(ctx, func(now leaky.Instant, by audit.Actor) (err error) {
+		p, _, err = e.Machine.Rollback(now, by, past, h, revision, expect)
 		return err
 	})
 	return p, err
 }
 
-func (e *Engine) Document(ctx context.Context, kind, name string) (d queue.Document, err error) {
+func (e *Engine) Document(ctx context.Context, kind, name string) (d document.Document, err error) {
 	err = e.do(ctx, func(leaky.Instant) (err error) {
 		e.read(func(tx Transaction) { d, err = ReadDocument(tx, kind, name) })
 		return err
@@ -48,7 +61,7 @@ func (e *Engine) Document(ctx context.Context, kind, name string) (d queue.Docum
 	return d, err
 }
 
-func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p queue.DocumentsPage, err error) {
+func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p document.Page, err error) {
 	err = e.do(ctx, func(now leaky.Instant) (err error) {
 		e.read(func(tx Transaction) { p, err = ReadDocuments(now, tx, 1, after, limit) })
 		return err
@@ -56,15 +69,18 @@ func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p 
 	return p, err
 }
 
-func (e *Engine) PutDocument(ctx context.Context, d queue.Document, expect int64) (revision int64, err error) {
-	err = e.acting(ctx, func(now leaky.Instant, by queue.Actor) (err error) {
-		e.read(func(tx Transaction) { revision, _, err = e.Machine.PutDocument(now, tx, by, d, expect) })
+func (e *Engine) PutDocument(ctx context.Context, d document.Document, expect int64) (revision int64, err error) {
+	err = e.acting(ctx, func(now leaky.Instant, by audit.Actor) (err error) {
+		var known KnownDocument
+		if e.read(func(tx Transaction) { known, err = ReadKnownDocument(tx, d) }); err == nil {
+			revision, _, err = e.Machine.PutDocument(now, by, known, d, expect)
+		}
 		return err
 	})
 	return revision, err
 }
 
-func (e *Engine) Record(ctx context.Context, entry queue.AuditEntry) error {
+func (e *Engine) Record(ctx context.Context, entry audit.Entry) error {
 	entry, err := entry.Recorded()
 	if err != nil {
 		return err
@@ -72,7 +88,7 @@ func (e *Engine) Record(ctx context.Context, entry queue.AuditEntry) error {
 	return e.do(ctx, func(leaky.Instant) error { _, err := e.Machine.Record(entry); return err })
 }
 
-func (e *Engine) Audit(ctx context.Context, r queue.AuditRequest) (p queue.AuditPage, err error) {
+func (e *Engine) Audit(ctx context.Context, r audit.Request) (p audit.Page, err error) {
 	if err := r.Validate(1); err != nil {
 		return p, err
 	}
@@ -85,7 +101,7 @@ func (e *Engine) Audit(ctx context.Context, r queue.AuditRequest) (p queue.Audit
 
 func (e *Engine) Job(ctx context.Context, name, id string) (i queue.JobInfo, err error) {
 	err = e.do(ctx, func(now leaky.Instant) error {
-		f, err := e.Machine.FindJob(now, name, id)
+		f, _, err := e.Machine.FindJob(now, name, id)
 		if err == nil {
 			e.read(func(tx Transaction) { i, err = f.Read(tx) })
 		}
@@ -95,7 +111,7 @@ func (e *Engine) Job(ctx context.Context, name, id string) (i queue.JobInfo, err
 }
 
 func (e *Engine) Cancel(ctx context.Context, name, id string) (s queue.State, err error) {
-	err = e.acting(ctx, func(now leaky.Instant, by queue.Actor) (err error) {
+	err = e.acting(ctx, func(now leaky.Instant, by audit.Actor) (err error) {
 		s, _, err = e.Machine.Cancel(now, by, name, id)
 		return err
 	})
@@ -114,7 +130,7 @@ func (e *Engine) ListJobs(ctx context.Context, r queue.ListRequest) (list queue.
 }
 
 func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (p queue.Purged, err error) {
-	err = e.acting(ctx, func(now leaky.Instant, by queue.Actor) (err error) {
+	err = e.acting(ctx, func(now leaky.Instant, by audit.Actor) (err error) {
 		p, _, err = e.Machine.Purge(now, by, r)
 		return err
 	})
@@ -122,7 +138,7 @@ func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (p queue.Purge
 }
 
 func (e *Engine) Replay(ctx context.Context, name string, ids []string) (out []queue.ReplayOutcome, err error) {
-	err = e.acting(ctx, func(now leaky.Instant, by queue.Actor) error {
+	err = e.acting(ctx, func(now leaky.Instant, by audit.Actor) error {
 		r, err := e.Machine.FindDead(now, name, ids)
 		if err == nil {
 			e.read(r.Read)
@@ -134,7 +150,7 @@ func (e *Engine) Replay(ctx context.Context, name string, ids []string) (out []q
 }
 
 func (e *Engine) Forget(ctx context.Context, name string, ids []string) (out []bool, err error) {
-	err = e.acting(ctx, func(now leaky.Instant, by queue.Actor) (err error) {
+	err = e.acting(ctx, func(now leaky.Instant, by audit.Actor) (err error) {
 		out, _, err = e.Machine.Forget(now, by, name, ids)
 		return err
 	})
@@ -144,7 +160,7 @@ func (e *Engine) Forget(ctx context.Context, name string, ids []string) (out []b
 func (e *Engine) Decide(
 	ctx context.Context, name string, ids []string, v queue.Verdict, reason string,
 ) (out []queue.State, err error) {
-	err = e.acting(ctx, func(now leaky.Instant, by queue.Actor) (err error) {
+	err = e.acting(ctx, func(now leaky.Instant, by audit.Actor) (err error) {
 		out, _, err = e.Machine.Decide(now, by, name, ids, v, reason)
 		return err
 	})
@@ -179,25 +195,25 @@ func (e *Engine) Backlogged(ctx context.Context, limit int) (names []string, err
 	return names, err
 }
 
-func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (p queue.PutResult, err error) {
+func (e *Engine) PutRule(ctx context.Context, r rules.Rule, expect int64) (p queue.PutResult, err error) {
 	t, err := NewRuleText(r)
 	if err != nil {
 		return p, err
 	}
-	err = e.acting(ctx, func(now leaky.Instant, by queue.Actor) (err error) {
+	err = e.acting(ctx, func(now leaky.Instant, by audit.Actor) (err error) {
 		p, _, err = e.Machine.PutRule(now, by, t, expect)
 		return err
 	})
 	return p, err
 }
 
-func (e *Engine) Rule(ctx context.Context, name string) (i queue.RuleInfo, err error) {
+func (e *Engine) Rule(ctx context.Context, name string) (i rules.Info, err error) {
 	err = e.do(ctx, func(leaky.Instant) (err error) { i, err = e.Machine.Rule(name); return err })
 	i.Overrides = maps.Clone(i.Overrides)
 	return i, err
 }
 
-func (e *Engine) ListRules(ctx context.Context, after string, limit int) (list []queue.RuleInfo, err error) {
+func (e *Engine) ListRules(ctx context.Context, after string, limit int) (list []rules.Info, err error) {
 	err = e.do(ctx, func(leaky.Instant) error { list = e.Machine.ListRules(after, limit); return nil })
 	for i := range list {
 		list[i].Overrides = maps.Clone(list[i].Overrides)
@@ -206,14 +222,14 @@ func (e *Engine) ListRules(ctx context.Context, after string, limit int) (list [
 }
 
 func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) error {
-	return e.acting(ctx, func(now leaky.Instant, by queue.Actor) error {
+	return e.acting(ctx, func(now leaky.Instant, by audit.Actor) error {
 		_, err := e.Machine.DeleteRule(now, by, name, expect)
 		return err
 	})
 }
 
 func (e *Engine) ResetRule(ctx context.Context, name string) error {
-	return e.acting(ctx, func(now leaky.Instant, by queue.Actor) error {
+	return e.acting(ctx, func(now leaky.Instant, by audit.Actor) error {
 		_, err := e.Machine.ResetRule(now, by, name)
 		return err
 	})
@@ -224,7 +240,7 @@ func (e *Engine) Attend(ctx context.Context, process string) (n int, err error) 
 	return n, err
 }
 
-func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) (out []queue.Taken, err error) {
+func (e *Engine) Take(ctx context.Context, name string, takes []rules.Take) (out []rules.Taken, err error) {
 	if err := ruleset.CheckTakes(len(takes)); err != nil {
 		return nil, err
 	}
@@ -297,8 +313,12 @@ func (e *Engine) ExportJobs(ctx context.Context, r move.ExportRequest) (out move
 }
 
 func (e *Engine) OpenImport(ctx context.Context, q move.Queue, mark string) (closed bool, err error) {
-	err = e.acting(ctx, func(now leaky.Instant, by queue.Actor) (err error) {
-		closed, _, err = e.Machine.OpenImport(now, by, &q, mark)
+	s, err := NewSpecText(q.Spec)
+	if err != nil {
+		return false, err
+	}
+	err = e.acting(ctx, func(now leaky.Instant, by audit.Actor) (err error) {
+		closed, _, err = e.Machine.OpenImport(now, by, &q, s, mark)
 		return err
 	})
 	return closed, err
@@ -313,7 +333,7 @@ func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []move.
 }
 
 func (e *Engine) CloseImport(ctx context.Context, q move.Queue, mark string) error {
-	return e.acting(ctx, func(now leaky.Instant, by queue.Actor) error {
+	return e.acting(ctx, func(now leaky.Instant, by audit.Actor) error {
 		_, err := e.Machine.CloseImport(now, by, &q, mark)
 		return err
 	})

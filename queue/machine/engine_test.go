@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/move"
 )
 
@@ -39,7 +40,7 @@ type faults struct {
 }
 
 var writeOptions = WriteOptions{
-	KeepChanges: queue.KeepChanges, AuditBytes: queue.MaxAuditBytes,
+	KeepChanges: queue.KeepChanges, AuditBytes: audit.MaxBytes,
 	Mask: func(_ string, text []byte) []byte { return text },
 }
 
@@ -167,8 +168,8 @@ func (e *Engine) read(do func(tx Transaction)) {
 }
 
 // acting is do for a call that somebody is named for.
-func (e *Engine) acting(ctx context.Context, call func(now leaky.Instant, by queue.Actor) error) error {
-	by, err := queue.ActorOf(ctx)
+func (e *Engine) acting(ctx context.Context, call func(now leaky.Instant, by audit.Actor) error) error {
+	by, err := audit.ActorOf(ctx)
 	if err != nil {
 		return err
 	}
@@ -235,9 +236,9 @@ func (e *Engine) Settle(ctx context.Context, s []queue.Settlement) (out []queue.
 	return nil, err
 }
 
-func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) (left []time.Duration, err error) {
-	err = e.do(ctx, func(now leaky.Instant) error { left = e.Machine.Extend(now, leases); return nil })
-	return left, err
+func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) (answers []queue.Extended, err error) {
+	err = e.do(ctx, func(now leaky.Instant) error { answers, _ = e.Machine.Extend(now, leases); return nil })
+	return answers, err
 }
 
 func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup { return listen(ctx, e, e.wakes, 16) }
@@ -277,7 +278,7 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (p queu
 	if err != nil {
 		return p, err
 	}
-	err = e.acting(ctx, func(now leaky.Instant, by queue.Actor) (err error) {
+	err = e.acting(ctx, func(now leaky.Instant, by audit.Actor) (err error) {
 		p, _, err = e.Machine.Put(now, by, s, expect)
 		return err
 	})
@@ -285,21 +286,21 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (p queu
 }
 
 func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bool) error {
-	return e.acting(ctx, func(now leaky.Instant, by queue.Actor) error {
+	return e.acting(ctx, func(now leaky.Instant, by audit.Actor) error {
 		_, err := e.Machine.Delete(now, by, name, expect, force)
 		return err
 	})
 }
 
 func (e *Engine) Pause(ctx context.Context, name string, p queue.Pause) error {
-	return e.acting(ctx, func(now leaky.Instant, by queue.Actor) error {
+	return e.acting(ctx, func(now leaky.Instant, by audit.Actor) error {
 		_, err := e.Machine.Pause(now, by, name, p)
 		return err
 	})
 }
 
 func (e *Engine) Resume(ctx context.Context, name string) error {
-	return e.acting(ctx, func(now leaky.Instant, by queue.Actor) error {
+	return e.acting(ctx, func(now leaky.Instant, by audit.Actor) error {
 		_, err := e.Machine.Resume(now, by, name)
 		return err
 	})

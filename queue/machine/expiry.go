@@ -29,12 +29,7 @@ func byDeadline(a, b deadline) bool { return a.at < b.at || a.at == b.at && a.jo
 // newExpiring orders queues by their first deadline.
 func newExpiring() heap[*queueState] {
 	return heap[*queueState]{
-		less: func(a, b *queueState) bool {
-			if a.firstDeadline != b.firstDeadline {
-				return a.firstDeadline < b.firstDeadline
-			}
-			return a.number < b.number
-		},
+		key:   func(q *queueState) heapKey { return heapKey{int64(q.firstDeadline), q.number} },
 		moved: func(q *queueState, i int) { q.expiringIndex = i },
 	}
 }

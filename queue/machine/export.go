@@ -29,7 +29,7 @@ func (m *Machine) ExportQueue(now leaky.Instant, name string) (move.Queue, error
 // Export is a page of a queue's jobs, to be read.
 type Export struct{ page exportPage }
 
-// ExportJobs finds a page of a queue's jobs. Errors: queue.ErrUnknownQueue, a *queue.FieldError.
+// ExportJobs finds a page of a queue's jobs. Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) ExportJobs(now leaky.Instant, r move.ExportRequest) (*Export, error) {
 	x := &Export{exportPage{request: &r}}
 	return x, x.page.choose(m, now)

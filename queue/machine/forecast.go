@@ -3,6 +3,7 @@ package machine
 import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Forecast is a queue as an Info shows it, away from its store. It tells when jobs would depart if nobody else appended
@@ -20,7 +21,7 @@ type Forecast struct {
 }
 
 // NewForecast returns that of a queue, for jobs that cost up to cost, at another rate if that is not nil. Its error is
-// a *queue.FieldError.
+// an *invalid.Error.
 func NewForecast(i *queue.Info, cost int64, rate *leaky.Rate) (*Forecast, error) {
 	now := leaky.Instant(i.Now.UnixMicro())
 	q, err := shownQueue(i, now)
@@ -31,7 +32,7 @@ func NewForecast(i *queue.Info, cost int64, rate *leaky.Rate) (*Forecast, error)
 		other := q.pacer
 		other.Rate = *rate
 		if err := other.Validate(); err != nil {
-			return nil, queue.FieldErrorf("rate", "", "%v", err)
+			return nil, invalid.Errorf("rate", "", "%v", err)
 		}
 		q.pacer, q.bucket = other, q.pacer.Change(q.bucket, other, now)
 	}

@@ -133,7 +133,7 @@ func (m *Machine) grantJob(g *grant, v *queueVisit, j *job, departs, now leaky.I
 	q.removeWaiting(j)
 	g.bytes += int(j.size)
 	g.use(q)
-	g.wait = max(g.wait, m.waitsForJob(j), m.waitsForGrants(q))
+	g.wait = max(g.wait, m.waitsForJob(j), m.waitsForGrants(j.lane))
 	g.jobs = append(g.jobs, m.lease(j, g.drainer, departs))
 	if q.spec.Lends() {
 		m.persistLease(g, j)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 const (
@@ -56,17 +57,13 @@ func newGroup(parent *queueState) *group {
 	moved := func(q *queueState, i int) { q.member.heapIndex = i }
 	return &group{
 		agendaEntry: agendaEntry{queue: parent, agendaIndex: -1}, lastFence: parent.lastFence,
-		resting: heap[*queueState]{less: byDeparture, moved: moved},
-		ready:   heap[*queueState]{less: byMemberTag, moved: moved},
+		resting: heap[*queueState]{
+			key: func(q *queueState) heapKey { return heapKey{int64(q.departsAt), q.number} }, moved: moved,
+		},
+		ready: heap[*queueState]{
+			key: func(q *queueState) heapKey { return heapKey{q.member.tag, q.number} }, moved: moved,
+		},
 	}
-}
-
-func byDeparture(a, b *queueState) bool {
-	return a.departsAt < b.departsAt || a.departsAt == b.departsAt && a.number < b.number
-}
-
-func byMemberTag(a, b *queueState) bool {
-	return a.member.tag < b.member.tag || a.member.tag == b.member.tag && a.number < b.number
 }
 
 // isParent reports whether q is the parent of a group.
@@ -94,7 +91,7 @@ func (q *queueState) memberOpens(now leaky.Instant) leaky.Instant {
 
 // joinGroup makes a new queue a member of its parent's group, or the parent of its children.
 func (m *Machine) joinGroup(q *queueState, now leaky.Instant) {
-	if name := queue.Parent(q.name); name != "" {
+	if name := names.Parent(q.name); name != "" {
 		if p := m.queues[name]; p != nil {
 			m.addMember(m.ensureGroup(p, now), q, now)
 		}
@@ -108,7 +105,7 @@ func (m *Machine) joinGroup(q *queueState, now leaky.Instant) {
 // childrenOf returns the names of the live children of a name.
 func (m *Machine) childrenOf(name string) (children []string) {
 	for child := range m.namesBehind(name + ".") {
-		if queue.Parent(child) != name {
+		if names.Parent(child) != name {
 			break
 		}
 		children = append(children, child)
@@ -123,7 +120,7 @@ func (m *Machine) namesBehind(name string) iter.Seq[string] {
 
 // countChild adds n to the number of children of child's parent.
 func (m *Machine) countChild(child string, n int) {
-	parent := queue.Parent(child)
+	parent := names.Parent(child)
 	if m.children[parent] += n; m.children[parent] == 0 {
 		delete(m.children, parent)
 	}
@@ -220,19 +217,39 @@ func (q *queueState) refundQuotas(ls *lease, cost int64, now leaky.Instant) {
 	}
 }
 
-// giveBackDeparture gives back a departure that was never used: to quotas, and to each bucket of which it was the
-// latest.
-func (q *queueState) giveBackDeparture(ls *lease, cost int64, now leaky.Instant) {
+// givenBack is a departure that was given back: to quotas, and to the buckets of its queue and of its group if it was
+// the latest of theirs.
+type givenBack struct {
+	lease      *lease
+	own, group bool
+}
+
+// giveBackDeparture gives back a departure that was never used.
+func (q *queueState) giveBackDeparture(ls *lease, cost int64, now leaky.Instant) givenBack {
 	q.refundQuotas(ls, cost, now)
-	fence := ls.fence.number
-	if q.parent() != nil && fence == q.lastFence {
+	g, fence := q.group, ls.fence.number
+	b := givenBack{own: fence == q.lastFence && (g == nil || q.parent() != nil), group: g != nil && fence == g.lastFence}
+	if b.own {
 		q.giveBack()
 	}
-	switch g := q.group; {
-	case g == nil && fence == q.lastFence:
-		q.giveBack()
-	case g != nil && fence == g.lastFence:
+	if b.group {
 		g.queue.giveBack()
+	}
+	return b
+}
+
+// takeAgain undoes giveBackDeparture and refundQuotas.
+func (q *queueState) takeAgain(b givenBack, now leaky.Instant) {
+	d, cost := b.lease.due, int64(b.lease.job.cost)
+	q.takeQuotas(d, cost)
+	if p := q.parent(); p != nil {
+		p.takeQuotas(d, cost)
+	}
+	if b.own {
+		q.takeBuckets(d, now, cost)
+	}
+	if b.group && q.group != nil {
+		q.group.queue.takeBuckets(d, now, cost)
 	}
 }
 

@@ -10,16 +10,19 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/prove/law"
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // family makes a parent and two children, whose jobs the same drainer takes.
 func (b *bench) family(rate string, change ...func(*queue.Spec)) {
 	b.Helper()
-	hour := func(s *queue.Spec) { s.Lease = queue.Duration(time.Hour) }
-	b.put("ses", rate, append(change, hour)...)
-	b.put("ses.a", "unlimited", hour)
-	b.put("ses.b", "unlimited", hour)
+	hour := func(s *queue.Spec) { s.Lease = unit.Duration(time.Hour) }
+	b.MustPut("ses", rate, append(change, hour)...)
+	b.MustPut("ses.a", "unlimited", hour)
+	b.MustPut("ses.b", "unlimited", hour)
 }
 
 // checkGroup checks that what is counted of a group is so.
@@ -34,7 +37,7 @@ func (b *bench) checkGroup(name string) {
 		if q.group != p.group || q.agendaIndex >= 0 {
 			b.Errorf("%s is a member of %p, not %p, and at %d of the agenda", child, q.group, p.group, q.agendaIndex)
 		}
-		if q.member.in != nil && q.member.in.items[q.member.heapIndex] != q {
+		if q.member.in != nil && q.member.in.items[q.member.heapIndex].item != q {
 			b.Errorf("%s is not where it sits", child)
 		}
 		if able := q.runnable() && q.canDepart(q.memberOpens(b.now())) &&
@@ -57,16 +60,16 @@ func (b *bench) checkGroup(name string) {
 func TestAGroupCountsItsJobs(t *testing.T) {
 	b, n := start(t, Options{}), 0
 	b.family("1000/s")
-	b.put("ses.b", "100/s", func(s *queue.Spec) { s.MaxInFlight = 5 })
+	b.MustPut("ses.b", "100/s", func(s *queue.Spec) { s.MaxInFlight = 5 })
 	ctx, rnd := context.Background(), rand.New(rand.NewPCG(7, 7))
-	names := []string{"ses", "ses.a", "ses.b"}
+	queues := []string{"ses", "ses.a", "ses.b"}
 	var held []queue.Reservation
 	for i := range 400 {
-		name := names[rnd.IntN(3)]
+		name := queues[rnd.IntN(3)]
 		switch rnd.IntN(12) {
 		case 0, 1, 2:
 			for range 1 + rnd.IntN(9) {
-				j := jobOf(name, n)
+				j := enginetest.Job(name, n)
 				j.Cost = 1 + rnd.Int64N(3)
 				j.Lane = []string{"", "", "x", "y"}[rnd.IntN(4)]
 				if rnd.IntN(5) == 0 {
@@ -81,19 +84,19 @@ func TestAGroupCountsItsJobs(t *testing.T) {
 				n++
 			}
 		case 3:
-			_, _ = b.Cancel(ctx, name, jobOf(name, rnd.IntN(n+1)).ID)
+			_, _ = b.Cancel(ctx, name, enginetest.Job(name, rnd.IntN(n+1)).ID)
 		case 4:
 			if err := b.Pause(ctx, name, queue.Pause{}); err != nil {
 				t.Fatal(err)
 			}
 		case 5, 6:
-			for _, name := range names {
+			for _, name := range queues {
 				if err := b.Resume(ctx, name); err != nil {
 					t.Fatal(err)
 				}
 			}
 		case 7:
-			b.put(
+			b.MustPut(
 				name, []string{"1000/s", "unlimited", "50/s"}[i%3],
 				func(s *queue.Spec) { s.Lanes.Rate, s.Lanes.MaxInFlight = rateOf(t, "20/s"), int64(i%3) },
 			)
@@ -104,16 +107,16 @@ func TestAGroupCountsItsJobs(t *testing.T) {
 			}
 		case 9:
 			for _, h := range held {
-				b.settleAll(queue.Verdict(1+rnd.IntN(4)), []queue.Reservation{h})
+				b.MustSettle(queue.Verdict(1+rnd.IntN(4)), []queue.Reservation{h})
 			}
 			held = nil
 		default:
-			held = append(held, b.reserve(1+rnd.IntN(20))...)
+			held = append(held, b.MustReserve(1+rnd.IntN(20))...)
 		}
 		if b.checkGroup("ses"); t.Failed() {
 			t.Fatalf("step %d", i)
 		}
-		b.advance(time.Duration(rnd.IntN(20)) * time.Millisecond)
+		b.Advance(time.Duration(rnd.IntN(20)) * time.Millisecond)
 	}
 }
 
@@ -121,7 +124,7 @@ func TestAGroupCountsItsJobs(t *testing.T) {
 func TestWindowLawOfAGroupOverCrashes(t *testing.T) {
 	b := start(t, Options{})
 	b.family("100/s", func(s *queue.Spec) { s.Burst = 2 })
-	b.put("ses.b", "20/s", func(s *queue.Spec) { s.Lease = queue.Duration(time.Hour) })
+	b.MustPut("ses.b", "20/s", func(s *queue.Spec) { s.Lease = unit.Duration(time.Hour) })
 	rnd := rand.New(rand.NewPCG(1, 5))
 	var all, child []law.Start
 	id := 0
@@ -133,7 +136,7 @@ func TestWindowLawOfAGroupOverCrashes(t *testing.T) {
 			b.reopen()
 		case 2, 3:
 			for range 1 + rnd.IntN(20) {
-				j := jobOf([]string{"ses", "ses.a", "ses.b"}[rnd.IntN(3)], id)
+				j := enginetest.Job([]string{"ses", "ses.a", "ses.b"}[rnd.IntN(3)], id)
 				j.Cost = 1 + rnd.Int64N(3)
 				if _, err := b.Append(context.Background(), []queue.Job{j}); err != nil {
 					t.Fatal(err)
@@ -141,10 +144,10 @@ func TestWindowLawOfAGroupOverCrashes(t *testing.T) {
 				id++
 			}
 		default:
-			b.advance(time.Duration(rnd.Int64N(int64(90 * time.Millisecond))))
+			b.Advance(time.Duration(rnd.Int64N(int64(90 * time.Millisecond))))
 		}
 		now := b.engineNow()
-		got := b.reserve(20)
+		got := b.MustReserve(20)
 		for _, r := range got {
 			s := law.Start{At: since(now.Add(r.In)), Cost: r.Cost}
 			all = append(all, s)
@@ -152,7 +155,7 @@ func TestWindowLawOfAGroupOverCrashes(t *testing.T) {
 				child = append(child, s)
 			}
 		}
-		b.settleAll(queue.Deliver, got)
+		b.MustSettle(queue.Deliver, got)
 	}
 	for _, c := range []struct {
 		rate   string
@@ -177,12 +180,12 @@ func TestCommitsOfAGroupsGrants(t *testing.T) {
 	b.family("5/s")
 	for n := range 3 {
 		before := commits
-		b.append("ses.a", n, 1)
-		b.advance(3 * time.Millisecond)
-		if got := b.reserve(1); len(got) != 1 || commits != before+1 {
+		b.AppendTo("ses.a", n, 1)
+		b.Advance(3 * time.Millisecond)
+		if got := b.MustReserve(1); len(got) != 1 || commits != before+1 {
 			t.Errorf("%d granted, after %d commits", len(got), commits-before)
 		}
-		b.advance(time.Minute)
+		b.Advance(time.Minute)
 	}
 }
 
@@ -190,11 +193,11 @@ func TestCommitsOfAGroupsGrants(t *testing.T) {
 func TestAParentKnowsWhatItsChildrensJobsCost(t *testing.T) {
 	b := start(t, Options{})
 	b.family("unlimited")
-	j := jobOf("ses.a", 1)
+	j := enginetest.Job("ses.a", 1)
 	j.Cost = 7
-	b.accept(j)
+	b.MustAppend(j)
 	b.crash()
-	if i := b.info("ses"); i.Group.MaxCost != 7 ||
+	if i := b.MustGet("ses"); i.Group.MaxCost != 7 ||
 		i.Group != (queue.GroupInfo{Children: 2, Members: 1, Waiting: 1, MaxCost: 7}) {
 		t.Errorf("%+v", i.Group)
 	}
@@ -205,24 +208,24 @@ func TestAGroupsChangesCanFail(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})
 	ctx := context.Background()
-	b.put("ses.a", "unlimited")
-	b.append("ses.a", 0, 3)
+	b.MustPut("ses.a", "unlimited")
+	b.AppendTo("ses.a", 0, 3)
 	fails := func(what, name string, f func() error) {
 		t.Helper()
-		before := b.info(name)
+		before := b.MustGet(name)
 		n.all.Store(true)
 		if err := f(); !errors.Is(err, queue.ErrStoreFull) {
 			t.Errorf("%s: %v", what, err)
 		}
 		n.all.Store(false)
 		b.forgive()
-		if after := b.info(name); before.Group != after.Group || (before.Parent == nil) != (after.Parent == nil) {
+		if after := b.MustGet(name); before.Group != after.Group || (before.Parent == nil) != (after.Parent == nil) {
 			t.Errorf("%s: %+v became %+v", what, before, after)
 		}
 	}
 	spec := func(name string) queue.Spec { return queue.Spec{Name: name, Rate: rateOf(t, "10/s")} }
 	fails("a parent", "ses.a", func() error { return second(b.Put(ctx, spec("ses"), 0)) })
-	b.put("ses", "10/s")
+	b.MustPut("ses", "10/s")
 	b.checkGroup("ses")
 	fails("a child", "ses", func() error { return second(b.Put(ctx, spec("ses.b"), 0)) })
 	fails("a deletion", "ses", func() error { return b.Delete(ctx, "ses.a", queue.AnyRevision, true) })
@@ -233,9 +236,9 @@ func TestAGroupsChangesCanFail(t *testing.T) {
 	if err := b.Delete(ctx, "ses.a", queue.AnyRevision, true); err != nil {
 		t.Fatal(err)
 	}
-	b.append("ses", 0, 2)
-	b.advance(time.Minute)
-	if got := b.reserve(9); len(got) != 1 {
+	b.AppendTo("ses", 0, 2)
+	b.Advance(time.Minute)
+	if got := b.MustReserve(9); len(got) != 1 {
 		t.Errorf("a parent without children granted %d", len(got))
 	}
 	if err := b.Delete(ctx, "ses", queue.AnyRevision, true); err != nil {
@@ -251,23 +254,23 @@ func TestTooManyChildren(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
 	for i := range queue.MaxChildren {
-		b.put("g."+strconv.Itoa(i), "unlimited")
+		b.MustPut("g."+strconv.Itoa(i), "unlimited")
 	}
 	_, err := b.Put(ctx, queue.Spec{Name: "g.more"}, queue.AnyRevision)
-	if e := new(queue.FieldError); !errors.As(err, &e) || e.Field != "name" {
+	if e := new(invalid.Error); !errors.As(err, &e) || e.Field != "name" {
 		t.Errorf("one more: %v", err)
 	}
-	b.put("g", "1000/s")
+	b.MustPut("g", "1000/s")
 	for i := range queue.MaxChildren {
-		b.append("g."+strconv.Itoa(i), i, 1)
+		b.AppendTo("g."+strconv.Itoa(i), i, 1)
 	}
 	b.checkGroup("g")
 	granted := 0
 	for range 400 {
-		got := b.reserve(500)
+		got := b.MustReserve(500)
 		granted += len(got)
-		b.settleAll(queue.Deliver, got)
-		b.advance(5 * time.Millisecond)
+		b.MustSettle(queue.Deliver, got)
+		b.Advance(5 * time.Millisecond)
 	}
 	if granted != queue.MaxChildren {
 		t.Errorf("%d of %d left", granted, queue.MaxChildren)
@@ -281,20 +284,20 @@ func TestMembersTakeTurns(t *testing.T) {
 	b.family("100/s")
 	costly := func(name string, from, n int, cost int64) {
 		for i := range n {
-			j := jobOf(name, from+i)
+			j := enginetest.Job(name, from+i)
 			j.Cost = cost
-			b.accept(j)
+			b.MustAppend(j)
 		}
 	}
 	costly("ses.a", 0, 20, 2)
-	order := func(n int) (names []string) {
-		for len(names) < n {
-			for _, r := range b.reserve(1) {
-				names = append(names, r.Queue)
+	order := func(n int) (left []string) {
+		for len(left) < n {
+			for _, r := range b.MustReserve(1) {
+				left = append(left, r.Queue)
 			}
-			b.advance(10 * time.Millisecond)
+			b.Advance(10 * time.Millisecond)
 		}
-		return names
+		return left
 	}
 	if got := order(4); slices.ContainsFunc(got, func(s string) bool { return s != "ses.a" }) {
 		t.Fatal(got)
@@ -314,9 +317,9 @@ func TestMembersTakeTurns(t *testing.T) {
 func TestAPutOfAParentBesideAReserve(t *testing.T) {
 	b := start(t, Options{})
 	b.family("1/h")
-	b.append("ses.a", 0, 2)
-	got := b.reserve(9)
-	b.put("ses", "100/s")
+	b.AppendTo("ses.a", 0, 2)
+	got := b.MustReserve(9)
+	b.MustPut("ses", "100/s")
 	q := b.queues["ses"]
 	if need, is := tat(q.bucket), q.ceiling.durable.tat; len(got) != 1 || is < need || is.Sub(need) > ceilingAhead {
 		t.Errorf("%d granted, the ceiling is at %v, the bucket at %v", len(got), since(is), since(need))

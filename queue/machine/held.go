@@ -5,14 +5,15 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/check"
 )
 
 // Decide says what became of held jobs, and returns where each is afterwards and the commit that the answer waits for.
-// Errors: queue.ErrUnknownQueue, a *queue.FieldError.
+// Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) Decide(
-	now leaky.Instant, actor queue.Actor, name string, ids []string, v queue.Verdict, reason string,
+	now leaky.Instant, actor audit.Actor, name string, ids []string, v queue.Verdict, reason string,
 ) (states []queue.State, wait uint64, err error) {
 	q := m.queues[name]
 	if q == nil {

@@ -7,7 +7,9 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/internal/changelog"
 	"github.com/penstock/penstock/queue/move"
 )
@@ -18,15 +20,11 @@ type importState struct {
 	open bool // not closed yet
 }
 
-// OpenImport makes a queue ready to be filled, and returns the commit that the answer waits for. Errors: see
-// move.Mover.
+// OpenImport makes a queue of that spec ready to be filled, and returns the commit that the answer waits for. Errors:
+// see move.Mover.
 func (m *Machine) OpenImport(
-	now leaky.Instant, actor queue.Actor, moved *move.Queue, mark string,
+	now leaky.Instant, actor audit.Actor, moved *move.Queue, s SpecText, mark string,
 ) (closed bool, wait uint64, err error) {
-	s, err := NewSpecText(moved.Spec)
-	if err != nil {
-		return false, 0, err
-	}
 	q := m.queues[s.spec.Name]
 	if q == nil { // created and opened in one step
 		if _, _, err := m.Put(now, actor, s, 0); err != nil {
@@ -44,7 +42,7 @@ func (m *Machine) OpenImport(
 	q.importing = importState{mark, true}
 	m.present.putImport(q.number, q.importing)
 	q.pause = pause{reason: move.PauseReason, since: now}
-	m.keepSpec(q, nil)
+	m.keepSpec(q, s.text)
 	m.conditionChanged(q, now)
 	return false, m.wait(), nil
 }
@@ -53,7 +51,7 @@ func (m *Machine) OpenImport(
 func (q *queueState) checkImportable(spec *queue.Spec) error {
 	switch {
 	case q.importing.open:
-		return fmt.Errorf("import %s into it is not finished", queue.Shorten(q.importing.mark, 80))
+		return fmt.Errorf("import %s into it is not finished", clip.Quote(q.importing.mark, 80))
 	case q.size() > 0 || q.hasBacklog() || q.counters.Died > 0:
 		return errors.New("it holds jobs")
 	case !q.fullSpec().Equal(*spec):
@@ -63,13 +61,13 @@ func (q *queueState) checkImportable(spec *queue.Spec) error {
 }
 
 func unknownQueue(name string) error {
-	return fmt.Errorf("%w: %s", queue.ErrUnknownQueue, queue.Shorten(name, 80))
+	return fmt.Errorf("%w: %s", queue.ErrUnknownQueue, clip.Quote(name, 80))
 }
 
 // CloseImport gives a queue the paces, counters and pause of the export, lets it go on, and returns the commit that the
 // answer waits for. Errors: queue.ErrUnknownQueue, move.ErrImport.
 func (m *Machine) CloseImport(
-	now leaky.Instant, actor queue.Actor, moved *move.Queue, mark string,
+	now leaky.Instant, actor audit.Actor, moved *move.Queue, mark string,
 ) (wait uint64, err error) {
 	q := m.queues[moved.Spec.Name]
 	switch {

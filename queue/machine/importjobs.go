@@ -20,7 +20,7 @@ type importJob struct {
 }
 
 // ImportJobs puts jobs where they were, and returns the commit that the answers wait for. Errors:
-// queue.ErrUnknownQueue, move.ErrImport, a *queue.FieldError.
+// queue.ErrUnknownQueue, move.ErrImport, an *invalid.Error.
 func (m *Machine) ImportJobs(
 	now leaky.Instant, name, mark string, jobs []move.Job,
 ) (outcomes []move.Outcome, wait uint64, err error) {

@@ -35,7 +35,7 @@ func (m *Machine) GetMany(now leaky.Instant, names []string) (some []queue.Info)
 	return some
 }
 
-// Lane returns a queue, and one of its lanes. Errors: queue.ErrUnknownQueue, a *queue.FieldError.
+// Lane returns a queue, and one of its lanes. Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) Lane(now leaky.Instant, name, key string) (queue.Info, queue.LaneInfo, error) {
 	if err := queue.ValidateLane(key); err != nil {
 		return queue.Info{}, queue.LaneInfo{}, err
@@ -47,7 +47,7 @@ func (m *Machine) Lane(now leaky.Instant, name, key string) (queue.Info, queue.L
 	ln := q.lane(key, queue.DigestLane(key))
 	lane := queue.LaneInfo{Waiting: int64(ln.waiting.len())}
 	if ln.keyed() {
-		lane.Held, lane.Bytes = ln.size, ln.bytes
+		lane.Held, lane.Bytes = int64(ln.size), ln.bytes
 	}
 	var p leaky.Pacer
 	lane.Bucket, p, _ = ln.pacing(now, now)

@@ -85,7 +85,10 @@ func byDue(a, b *lease) bool {
 }
 
 func newLater() heap[*lease] {
-	return heap[*lease]{less: byDue, moved: func(ls *lease, i int) { ls.heapIndex = i }}
+	return heap[*lease]{
+		key: func(ls *lease) heapKey { return heapKey{at: int64(ls.due)} }, less: byDue,
+		moved: func(ls *lease, i int) { ls.heapIndex = i },
+	}
 }
 
 // instantOf converts a time; the zero time is 0.

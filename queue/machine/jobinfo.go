@@ -6,12 +6,12 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/cause"
+	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // Found is what memory knows of a job, and where the rest is.
 type Found struct {
-	Wait     uint64 // the commit that it waits for: what it says has ended must not come back
 	info     queue.JobInfo
 	timeline []byte    // of a job that holds a place, as stored
 	dead     *endedJob // of a dead job
@@ -39,47 +39,52 @@ func (f *Found) Read(tx Transaction) (i queue.JobInfo, err error) {
 	return i, nil
 }
 
-// FindJob returns what memory knows of a job. Errors: queue.ErrUnknownQueue, queue.ErrUnknownJob.
-func (m *Machine) FindJob(now leaky.Instant, name, id string) (*Found, error) {
+// FindJob returns what memory knows of a job, and the commit that the answer waits for: what it says has ended, or is
+// gone, must not come back. While the job arrives, f is nil, and FindJob is to be called again behind the commit that
+// it returns. Errors: queue.ErrUnknownQueue, queue.ErrUnknownJob; they wait too.
+func (m *Machine) FindJob(now leaky.Instant, name, id string) (f *Found, wait uint64, err error) {
 	q, err := m.liveQueue(name)
 	if err != nil {
 		if d := m.deadJob(name, id, now); d != nil {
-			return m.deadJobFound(name, d), nil
+			return deadJobFound(name, d), m.waitsForEnded(d), nil
 		}
-		return nil, err
+		return nil, m.unlessDurable(m.deletedBy), err
 	}
-	if j := q.jobs[id]; j != nil && j.state != queue.StateNone {
-		f := &Found{Wait: m.waitsForJob(j), info: q.jobInfo(j, now), seq: j.seq}
+	if j := q.jobs[id]; j != nil {
+		if j.arriving() {
+			return nil, m.waitsForJob(j), nil
+		}
+		f := &Found{info: q.jobInfo(j, now), seq: j.seq}
 		if j.lease != nil {
 			f.timeline = j.lease.timeline
 		}
-		return f, nil
+		return f, m.waitsForJob(j), nil
 	}
 	if d := q.endedJobs.find(id, q.spec.Retention, now); d != nil {
 		if d.state == queue.Dead {
-			return m.deadJobFound(name, d), nil
+			return deadJobFound(name, d), m.waitsForEnded(d), nil
 		}
-		f := &Found{Wait: m.waitsForEnded(d), info: endedJobInfo(name, d)}
+		f := &Found{info: endedJobInfo(name, d)}
 		if d.departed != 0 {
 			f.info.AddLast(queue.Attempt{At: d.departed.Time(), Drainer: d.drainer})
 		}
-		return f, nil
+		return f, m.waitsForEnded(d), nil
 	}
 	if number, d := q.deferral(id, now); d != nil {
-		f := &Found{Wait: m.waitsForDeferral(d), info: q.deferredJobInfo(id, number, d, now)}
+		f, wait := &Found{info: q.deferredJobInfo(id, number, d, now)}, m.waitsForDeferral(d)
 		if d.state == cancelledDeferral {
-			f.Wait = m.lastWait()
+			wait = m.lastWait()
 		}
-		return f, nil
+		return f, wait, nil
 	}
 	if d := m.deadJob(name, id, now); d != nil { // of a deleted queue
-		return m.deadJobFound(name, d), nil
+		return deadJobFound(name, d), m.waitsForEnded(d), nil
 	}
-	return nil, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
+	return nil, m.unlessDurable(m.deletedBy), fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, clip.Quote(id, 80), name)
 }
 
-func (m *Machine) deadJobFound(name string, d *endedJob) *Found {
-	return &Found{Wait: m.waitsForEnded(d), info: endedJobInfo(name, d), dead: d, seq: d.seq}
+func deadJobFound(name string, d *endedJob) *Found {
+	return &Found{info: endedJobInfo(name, d), dead: d, seq: d.seq}
 }
 
 // jobInfo describes a job that holds a place.

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strings"
 
 	"github.com/penstock/penstock/leaky"
@@ -28,20 +29,21 @@ type lane struct {
 	key      string
 	digest   queue.LaneDigest
 	waiting  waitList
-	size     int64 // jobs that hold a place, and places reserved by appends
-	bytes    int64 // of those
-	inFlight int64 // jobs that count against max_in_flight
+	size     int32 // jobs that hold a place, and places reserved by appends
+	inFlight int32 // jobs that count against max_in_flight
+	bytes    int64 // of all that hold a place
 	// incoming counts the jobs that will wait once their commits are durable; of a priority above the lowest, urgent
 	// does, by priority. That is nil until there is one.
 	incoming uint32
-	urgent   *[queue.MaxPriority]uint32
+	// heapIndex is the lane's place in its heap.
+	heapIndex int32
+	urgent    *[queue.MaxPriority]uint32
 
 	pace *lanePace     // nil before the lane's first rate
 	stop leaky.Instant // by the receiver; 0 is none
 
-	heap      *heap[*lane] // where it stands: one of the heaps of laneTurns, Machine.idleLanes, or nil
-	heapIndex int          // in that heap
-	tag       int64        // of a ready lane
+	heap *heap[*lane] // where it stands: one of the heaps of laneTurns, Machine.idleLanes, or nil
+	tag  int64        // of a ready lane
 	// until is when a resting lane may go on, which may be never, or when an empty one's bucket delays nothing any more.
 	until leaky.Instant
 }
@@ -64,7 +66,7 @@ func (ln *lane) busy() bool {
 		return true
 	}
 	most := ln.rule().MaxInFlight
-	return most > 0 && ln.inFlight >= most
+	return most > 0 && int64(ln.inFlight) >= most
 }
 
 // trackInFlight counts a job in or out of the lane's jobs in flight when its state changes. In an ordered queue a
@@ -290,21 +292,22 @@ func (ln *lane) enter(h *heap[*lane]) {
 // leave takes a lane out of its heap.
 func (ln *lane) leave() {
 	if ln.heap != nil {
-		ln.heap.remove(ln.heapIndex)
+		ln.heap.remove(int(ln.heapIndex))
 		ln.heap = nil
 	}
 }
 
-func newLanes(less func(a, b *lane) bool) heap[*lane] {
-	return heap[*lane]{less: less, moved: func(ln *lane, i int) { ln.heapIndex = i }}
+// newLanes orders lanes by at, and those of one instant or tag by digest.
+func newLanes(at func(*lane) int64) heap[*lane] {
+	return heap[*lane]{
+		key:   func(ln *lane) heapKey { return heapKey{at(ln), binary.BigEndian.Uint64(ln.digest[:])} },
+		less:  byDigest,
+		moved: func(ln *lane, i int) { ln.heapIndex = int32(i) },
+	}
 }
 
-func byTag(a, b *lane) bool { return a.tag < b.tag || a.tag == b.tag && byDigest(a, b) }
+func byTag(ln *lane) int64 { return ln.tag }
 
-func byRest(a, b *lane) bool {
-	return a.until < b.until || a.until == b.until && byDigest(a, b)
-}
-
-func byForgetting(a, b *lane) bool { return a.until < b.until }
+func byUntil(ln *lane) int64 { return int64(ln.until) }
 
 func byDigest(a, b *lane) bool { return bytes.Compare(a.digest[:], b.digest[:]) < 0 }

@@ -27,7 +27,7 @@ type laneTurns struct {
 }
 
 func newLaneTurns() *laneTurns {
-	resting, changed := newLanes(byRest), newLanes(byRest)
+	resting, changed := newLanes(byUntil), newLanes(byUntil)
 	return &laneTurns{ready: newLanes(byTag), resting: &resting, changed: &changed}
 }
 
@@ -251,7 +251,7 @@ func (q *queueState) laneGranted(v *queueVisit, ln *lane, d, now leaky.Instant, 
 	} else if at := ln.opens(d, now); at > d {
 		t.rest(ln, at)
 	} else {
-		t.ready.fix(ln.heapIndex)
+		t.ready.fix(int(ln.heapIndex))
 	}
 }
 
@@ -275,7 +275,7 @@ func (q *queueState) firstLane() *lane {
 		return t.ready.top()
 	case t.changed.len() == 0:
 		return t.resting.top()
-	case t.resting.len() == 0 || byRest(t.changed.top(), t.resting.top()):
+	case t.resting.len() == 0 || t.resting.before(&t.changed.items[0], &t.resting.items[0]):
 		return t.changed.top()
 	}
 	return t.resting.top()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestLanesAreTheSameAfterReopening(t *testing.T) {
 	look := func(b *bench) (all []queue.JobInfo) {
 		for n := range 60 {
-			j, err := b.Job(context.Background(), "q", jobOf("q", n).ID)
+			j, err := b.Job(context.Background(), "q", enginetest.Job("q", n).ID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -29,14 +30,14 @@ func TestLanesAreTheSameAfterReopening(t *testing.T) {
 	var orders [2][]string
 	for i := range orders {
 		b := start(t, Options{})
-		b.put("q", "unlimited", func(s *queue.Spec) { s.Retry.MaxAttempts = 2 })
-		b.accept(odds("q", 0, 60)...)
-		got := b.reserve(8)
-		b.settleAll(queue.Release, got[:2])
-		b.settleAll(queue.Fail, got[2:5])
-		b.settleAll(queue.Bury, got[5:7])
-		b.settleAll(queue.Deliver, got[7:])
-		before, info := look(b), b.info("q")
+		b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Retry.MaxAttempts = 2 })
+		b.MustAppend(odds("q", 0, 60)...)
+		got := b.MustReserve(8)
+		b.MustSettle(queue.Release, got[:2])
+		b.MustSettle(queue.Fail, got[2:5])
+		b.MustSettle(queue.Bury, got[5:7])
+		b.MustSettle(queue.Deliver, got[7:])
+		before, info := look(b), b.MustGet("q")
 		if info.Lanes != 4 || info.Scheduled < 10 || info.Dead != 2 {
 			t.Fatalf("%+v", info)
 		}
@@ -49,15 +50,15 @@ func TestLanesAreTheSameAfterReopening(t *testing.T) {
 					}
 				}
 			}
-			after := b.info("q")
+			after := b.MustGet("q")
 			after.Bucket.Last = info.Bucket.Last // as late as a grant can have been
 			info.Asked = time.Time{}             // nobody asked this process yet
 			if after.Outflow = info.Outflow; !reflect.DeepEqual(info, after) {
 				t.Errorf("before %+v\nafter  %+v", info, after)
 			}
 		}
-		b.advance(2 * time.Minute)
-		for _, r := range b.reserve(100) { // whose turn it is is not on file: lane by lane
+		b.Advance(2 * time.Minute)
+		for _, r := range b.MustReserve(100) { // whose turn it is is not on file: lane by lane
 			orders[i] = append(orders[i], fmt.Sprint(r.Lane, " ", r.Priority, " ", r.ID))
 		}
 		slices.SortStableFunc(orders[i], func(a, b string) int { return int(a[0]) - int(b[0]) })
@@ -71,30 +72,30 @@ func TestLanesAreTheSameAfterReopening(t *testing.T) {
 // come is scheduled, at its turn.
 func TestScheduledJobsComeBackScheduled(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited")
+	b.MustPut("q", "unlimited")
 	for i, after := range []time.Duration{time.Hour, time.Minute, 0} {
-		j := jobOf("q", i)
+		j := enginetest.Job("q", i)
 		j.NotBefore = noon.Add(after).Time()
-		b.accept(j)
+		b.MustAppend(j)
 	}
 	b.reopen()
-	b.advance(time.Minute)
+	b.Advance(time.Minute)
 	b.reopen()
-	if i := b.info("q"); i.Waiting != 2 || i.Scheduled != 1 {
+	if i := b.MustGet("q"); i.Waiting != 2 || i.Scheduled != 1 {
 		t.Fatalf("%+v", i)
 	}
-	got := b.reserve(9)
-	if len(got) != 2 || got[0].ID != jobOf("q", 1).ID {
+	got := b.MustReserve(9)
+	if len(got) != 2 || got[0].ID != enginetest.Job("q", 1).ID {
 		t.Fatalf("%+v", got)
 	}
-	b.settleAll(queue.Deliver, got)
-	b.advance(time.Hour - time.Minute)
-	if got := b.reserve(9); len(got) != 1 || got[0].ID != jobOf("q", 0).ID {
+	b.MustSettle(queue.Deliver, got)
+	b.Advance(time.Hour - time.Minute)
+	if got := b.MustReserve(9); len(got) != 1 || got[0].ID != enginetest.Job("q", 0).ID {
 		t.Fatalf("%+v", got)
 	}
 	b.Engine.mu.Lock()
 	defer b.Engine.mu.Unlock()
-	if ls := b.queues["q"].jobs[jobOf("q", 0).ID].lease; ls == nil || ls.attempts != 0 {
+	if ls := b.queues["q"].jobs[enginetest.Job("q", 0).ID].lease; ls == nil || ls.attempts != 0 {
 		t.Errorf("%+v", ls)
 	}
 }
@@ -104,31 +105,31 @@ func TestScheduledJobsComeBackScheduled(t *testing.T) {
 func TestLanesAreHeldOverAReopening(t *testing.T) {
 	b := start(t, Options{})
 	second := laned(queue.LaneRule{Rate: rateOf(t, "1/s")})
-	b.put("old", "unlimited", second)
+	b.MustPut("old", "unlimited", second)
 	pair := func(name string, from int) []queue.Job {
-		list := []queue.Job{jobOf(name, from), jobOf(name, from+1)}
+		list := []queue.Job{enginetest.Job(name, from), enginetest.Job(name, from+1)}
 		list[0].Lane, list[1].Lane = "a", "a"
 		list[0].Cost = 2
 		return list
 	}
-	b.accept(pair("old", 0)...)
-	if got := b.reserve(9); len(got) != 1 {
+	b.MustAppend(pair("old", 0)...)
+	if got := b.MustReserve(9); len(got) != 1 {
 		t.Fatalf("a file that this process made was held: %d granted", len(got))
 	}
 	b.reopen()
-	b.put("new", "unlimited", second)
-	b.accept(pair("new", 0)...)
-	if got := b.reserve(9); len(got) != 1 || got[0].Queue != "new" {
+	b.MustPut("new", "unlimited", second)
+	b.MustAppend(pair("new", 0)...)
+	if got := b.MustReserve(9); len(got) != 1 || got[0].Queue != "new" {
 		t.Fatalf("%+v", got)
 	}
-	b.advance(queue.Horizon + 2*time.Second - time.Microsecond)
-	for _, r := range b.reserve(9) {
+	b.Advance(queue.Horizon + 2*time.Second - time.Microsecond)
+	for _, r := range b.MustReserve(9) {
 		if r.Queue == "old" {
 			t.Errorf("%s was granted a microsecond too early", r.ID)
 		}
 	}
-	b.advance(time.Microsecond)
-	if got := b.reserve(9); len(got) != 1 || got[0].Queue != "old" {
+	b.Advance(time.Microsecond)
+	if got := b.MustReserve(9); len(got) != 1 || got[0].Queue != "old" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -138,25 +139,25 @@ func TestLanesAreHeldOverAReopening(t *testing.T) {
 // other lane.
 func TestACostlyJobHoldsItsOwnLane(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/s"), Burst: 2}))
-	b.put("old", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/m")}))
+	b.MustPut("q", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/s"), Burst: 2}))
+	b.MustPut("old", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/m")}))
 	b.reopen()
 	begun := b.engineNow()
 	of := func(name, lane, id string, cost int64) queue.Job {
 		return queue.Job{Queue: name, ID: id, Lane: lane, Cost: cost, Payload: []byte("{}")}
 	}
-	b.accept(
+	b.MustAppend(
 		of("q", "a", "a1", 1), of("q", "a", "a2", 10), of("q", "a", "a3", 10), of("q", "b", "b1", 1),
 		of("q", "b", "b2", 3),
 	)
 	got := map[string]time.Duration{}
 	for len(got) < 5 {
-		list := b.reserve(9)
+		list := b.MustReserve(9)
 		for _, r := range list {
 			got[r.ID] = b.engineNow().Sub(begun) + r.In
 		}
-		b.settleAll(queue.Deliver, list)
-		b.advance(50 * time.Millisecond)
+		b.MustSettle(queue.Deliver, list)
+		b.Advance(50 * time.Millisecond)
 		if b.engineNow().Sub(begun) > time.Minute {
 			t.Fatal(got)
 		}
@@ -173,24 +174,24 @@ func TestACostlyJobHoldsItsOwnLane(t *testing.T) {
 		}
 	}
 
-	b.advance(2 * time.Hour) // long after the opening
-	b.accept(of("old", "a", "a1", 1), of("old", "b", "b1", 1000), of("old", "c", "c1", 1), of("old", "d", "d1", 100))
+	b.Advance(2 * time.Hour) // long after the opening
+	b.MustAppend(of("old", "a", "a1", 1), of("old", "b", "b1", 1000), of("old", "c", "c1", 1), of("old", "d", "d1", 100))
 	var ids []string
-	list := b.reserve(9)
+	list := b.MustReserve(9)
 	for _, r := range list {
 		ids = append(ids, r.ID)
 	}
-	b.settleAll(queue.Deliver, list)
+	b.MustSettle(queue.Deliver, list)
 	slices.Sort(ids)
 	if !slices.Equal(ids, []string{"a1", "c1", "d1"}) {
 		t.Errorf("granted %v two hours after the opening", ids)
 	}
-	b.advance(begun.Add(queue.Horizon+1000*time.Minute).Sub(b.engineNow()) - time.Microsecond)
-	if got := b.reserve(9); len(got) != 0 {
+	b.Advance(begun.Add(queue.Horizon+1000*time.Minute).Sub(b.engineNow()) - time.Microsecond)
+	if got := b.MustReserve(9); len(got) != 0 {
 		t.Errorf("%s was granted a microsecond too early", got[0].ID)
 	}
-	b.advance(time.Microsecond)
-	if got := b.reserve(9); len(got) != 1 || got[0].ID != "b1" {
+	b.Advance(time.Microsecond)
+	if got := b.MustReserve(9); len(got) != 1 || got[0].ID != "b1" {
 		t.Errorf("granted %v when nothing that may have been lost can matter", got)
 	}
 }
@@ -198,30 +199,30 @@ func TestACostlyJobHoldsItsOwnLane(t *testing.T) {
 // What backs off in an ordered queue keeps its lane busy over a reopening.
 func TestOrderedLanesStayBusyOverAReopening(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited", func(s *queue.Spec) { s.Ordered = true })
+	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Ordered = true })
 	for i, lane := range []string{"a", "a", "", ""} {
-		j := jobOf("q", i)
+		j := enginetest.Job("q", i)
 		j.Lane = lane
-		b.accept(j)
+		b.MustAppend(j)
 	}
-	b.settleAll(queue.Fail, b.reserve(9)) // the first of each, for a minute
+	b.MustSettle(queue.Fail, b.MustReserve(9)) // the first of each, for a minute
 	b.reopen()
-	if got := b.reserve(9); len(got) != 0 {
+	if got := b.MustReserve(9); len(got) != 0 {
 		t.Fatalf("%s overtook what backs off", got[0].ID)
 	}
-	b.advance(time.Minute)
+	b.Advance(time.Minute)
 	var ids []string
 	for range 2 {
-		got := b.reserve(9)
+		got := b.MustReserve(9)
 		for _, r := range got {
 			ids = append(ids, r.ID)
 		}
-		b.settleAll(queue.Deliver, got)
+		b.MustSettle(queue.Deliver, got)
 	}
 	slices.Sort(ids[:2])
 	slices.Sort(ids[2:])
 	if want := []string{
-		jobOf("q", 0).ID, jobOf("q", 2).ID, jobOf("q", 1).ID, jobOf("q", 3).ID,
+		enginetest.Job("q", 0).ID, enginetest.Job("q", 2).ID, enginetest.Job("q", 1).ID, enginetest.Job("q", 3).ID,
 	}; !slices.Equal(ids, want) {
 		t.Errorf("granted %v, want %v", ids, want)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -16,26 +17,12 @@ func (c *incoming) sum() [5]int64 {
 	return [...]int64{c.all, c.waiting, c.cost, int64(c.lanes), c.scheduled()}
 }
 
-// accept appends jobs that all come in.
-func (b *bench) accept(jobs ...queue.Job) {
-	b.Helper()
-	answers, err := b.Append(context.Background(), jobs)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, a := range answers {
-		if a.Outcome != queue.Accepted {
-			b.Fatalf("%s: %v, %v", a.ID, a.Outcome, a.Err)
-		}
-	}
-}
-
 // odds returns jobs of several lanes and priorities, some of them scheduled.
 func odds(name string, from, n int) []queue.Job {
 	list := make([]queue.Job, n)
 	for i := range list {
 		k := from + i
-		list[i] = jobOf(name, k)
+		list[i] = enginetest.Job(name, k)
 		list[i].Lane = []string{"", "a", "b", "c"}[k%4]
 		list[i].Priority = k * 7 % 10
 		list[i].Cost = int64(1 + k%3)
@@ -64,23 +51,23 @@ func TestLanesLeaveNothingBehind(t *testing.T) {
 	const n = 5000
 	for _, rate := range []string{"unlimited", "1/m"} {
 		b := start(t, Options{})
-		b.put(
+		b.MustPut(
 			"q", "unlimited", func(s *queue.Spec) { s.Retention.Max = 1 },
 			laned(queue.LaneRule{Rate: rateOf(t, rate), MaxInFlight: 1}),
 		)
 		for from := 0; from < n; from += 1000 {
 			list := make([]queue.Job, 1000)
 			for i := range list {
-				list[i] = jobOf("q", from+i)
+				list[i] = enginetest.Job("q", from+i)
 				list[i].Lane = fmt.Sprint("lane ", from+i)
 				list[i].Priority = i % 10
 				if i%3 == 0 {
 					list[i].NotBefore = noon.Add(time.Second).Time()
 				}
 			}
-			b.accept(list...)
+			b.MustAppend(list...)
 		}
-		if i := b.info("q"); i.Lanes+i.Scheduled != n {
+		if i := b.MustGet("q"); i.Lanes+i.Scheduled != n {
 			t.Fatalf("%+v", i)
 		}
 		for i := range 100 {
@@ -88,13 +75,13 @@ func TestLanesLeaveNothingBehind(t *testing.T) {
 				t.Fatal(s)
 			}
 		}
-		b.advance(time.Second)
+		b.Advance(time.Second)
 		for left := n - 100; left > 0; {
-			got := b.reserve(queue.MaxReserve)
+			got := b.MustReserve(queue.MaxReserve)
 			if left -= len(got); len(got) == 0 {
-				b.advance(queue.Horizon)
+				b.Advance(queue.Horizon)
 			}
-			b.settleAll(queue.Deliver, got)
+			b.MustSettle(queue.Deliver, got)
 		}
 		if rate == "1/m" {
 			b.Engine.mu.Lock()
@@ -103,7 +90,7 @@ func TestLanesLeaveNothingBehind(t *testing.T) {
 			if idle != n-100 {
 				t.Errorf("%d buckets are kept, want %d", idle, n-100)
 			}
-			b.advance(2 * time.Minute)
+			b.Advance(2 * time.Minute)
 			for more, sweeps := true, 0; more; sweeps++ {
 				var err error
 				if more, err = b.Sweep(context.Background(), 0); err != nil || sweeps > 100 {
@@ -118,14 +105,14 @@ func TestLanesLeaveNothingBehind(t *testing.T) {
 // A queue that is deleted takes its lanes along, idle ones too.
 func TestDeletedLanesLeaveNothingBehind(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/h")}))
-	b.accept(odds("q", 0, 60)...)
-	for _, r := range b.reserve(1) {
-		b.settleAll(queue.Deliver, []queue.Reservation{r})
+	b.MustPut("q", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/h")}))
+	b.MustAppend(odds("q", 0, 60)...)
+	for _, r := range b.MustReserve(1) {
+		b.MustSettle(queue.Deliver, []queue.Reservation{r})
 	}
-	b.accept(queue.Job{Queue: "q", ID: "alone", Lane: "alone"})
-	for len(b.reserve(9)) > 0 {
-		b.advance(time.Millisecond)
+	b.MustAppend(queue.Job{Queue: "q", ID: "alone", Lane: "alone"})
+	for len(b.MustReserve(9)) > 0 {
+		b.Advance(time.Millisecond)
 	}
 	if err := b.Delete(context.Background(), "q", queue.AnyRevision, true); err != nil {
 		t.Fatal(err)
@@ -203,8 +190,8 @@ func TestChangesOfLanesCanFail(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})
 	ctx := context.Background()
-	b.put("q", "unlimited", func(s *queue.Spec) { s.MaxScheduled = 3 }, laned(queue.LaneRule{Capacity: 2}))
-	b.accept(odds("q", 0, 4)...)
+	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.MaxScheduled = 3 }, laned(queue.LaneRule{Capacity: 2}))
+	b.MustAppend(odds("q", 0, 4)...)
 	fails := func(what string, f func() error) {
 		t.Helper()
 		n.refuse(b, what, f)
@@ -214,36 +201,36 @@ func TestChangesOfLanesCanFail(t *testing.T) {
 		func() error {
 			return failure(b.Append(ctx, []queue.Job{{Queue: "q", ID: "x", Lane: "new", Priority: 3}}))
 		},
-		func() error { _, err := b.Cancel(ctx, "q", jobOf("q", 0).ID); return err },
-		func() error { _, err := b.Cancel(ctx, "q", jobOf("q", 1).ID); return err },
+		func() error { _, err := b.Cancel(ctx, "q", enginetest.Job("q", 0).ID); return err },
+		func() error { _, err := b.Cancel(ctx, "q", enginetest.Job("q", 1).ID); return err },
 	}
 	for i, s := range steps {
 		fails(fmt.Sprint("step ", i), s)
 	}
-	b.put("alone", "unlimited")
-	b.accept(queue.Job{Queue: "alone", ID: "x", Lane: "a"})
+	b.MustPut("alone", "unlimited")
+	b.MustAppend(queue.Job{Queue: "alone", ID: "x", Lane: "a"})
 	n.all.Store(true)
 	if _, err := b.Cancel(ctx, "alone", "x"); !errors.Is(err, queue.ErrStoreFull) {
 		t.Error(err)
 	}
 	n.all.Store(false)
 	b.forgive()
-	b.number++
-	r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: b.number, Max: 100})
+	b.Number++
+	r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: b.Number, Max: 100})
 	if err != nil ||
 		len(r.Jobs) == 0 || r.Jobs[len(r.Jobs)-1].Queue != "alone" {
 		t.Errorf("a lane whose job was to be cancelled is lost: %+v, %v", r.Jobs, err)
 	} else {
-		b.settleAll(queue.Release, r.Jobs)
+		b.MustSettle(queue.Release, r.Jobs)
 	}
 	for i, s := range steps {
 		if err := s(); err != nil {
 			t.Errorf("step %d: %v", i, err)
 		}
 	}
-	b.advance(time.Hour)
-	for got := b.reserve(100); len(got) > 0; got = b.reserve(100) {
-		b.settleAll(queue.Deliver, got)
+	b.Advance(time.Hour)
+	for got := b.MustReserve(100); len(got) > 0; got = b.MustReserve(100) {
+		b.MustSettle(queue.Deliver, got)
 	}
 	b.empty("q")
 }

@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"time"
-
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
@@ -10,15 +8,8 @@ import (
 
 func newLeases() heap[*lease] {
 	return heap[*lease]{
-		less: func(a, b *lease) bool {
-			if a.deadline != b.deadline {
-				return a.deadline < b.deadline
-			}
-			if a.job.lane.queue != b.job.lane.queue {
-				return a.job.lane.queue.number < b.job.lane.queue.number
-			}
-			return a.job.id < b.job.id
-		},
+		key:   func(ls *lease) heapKey { return heapKey{int64(ls.deadline), ls.job.lane.queue.number} },
+		less:  func(a, b *lease) bool { return a.job.id < b.job.id },
 		moved: func(ls *lease, i int) { ls.heapIndex = i },
 	}
 }
@@ -123,28 +114,32 @@ func (m *Machine) TakeBackPersisted(now leaky.Instant) (wait uint64, more bool) 
 	return m.wait(), true
 }
 
-// Extend moves deadlines of leases, and returns what is left of each.
-func (m *Machine) Extend(now leaky.Instant, leases []queue.Lease) []time.Duration {
-	left := make([]time.Duration, len(leases))
+// Extend moves deadlines of leases, and returns the commit that the answers wait for.
+func (m *Machine) Extend(now leaky.Instant, leases []queue.Lease) (answers []queue.Extended, wait uint64) {
+	answers = make([]queue.Extended, len(leases))
 	for i := range leases {
-		left[i] = m.extend(&leases[i], now)
+		var own uint64
+		answers[i], own = m.extend(&leases[i], now)
+		wait = max(wait, own)
 	}
-	return left
+	return answers, wait
 }
 
-func (m *Machine) extend(lease *queue.Lease, now leaky.Instant) (left time.Duration) {
+func (m *Machine) extend(lease *queue.Lease, now leaky.Instant) (answer queue.Extended, wait uint64) {
 	q := m.queues[lease.Queue]
 	if q == nil {
-		return 0
+		return answer, 0
 	}
 	j := q.jobs[lease.ID]
 	if j == nil || j.state != queue.Leased || j.lease.fence != parseFence(lease.Fence) {
-		return 0
+		return answer, 0
 	}
 	ls := j.lease
 	ls.deadline = max(ls.deadline, now.Add(q.spec.Lease.D()))
 	m.leases.fix(ls.heapIndex)
-	return ls.deadline.Sub(now)
+	answer.Left = ls.deadline.Sub(now)
+	answer.Effect, wait = m.noteSlow(q, ls, now)
+	return answer, wait
 }
 
 // The reasons of jobs whose lease ran out.

@@ -102,10 +102,7 @@ type calendarDue struct {
 
 func newCalendars() heap[calendarDue] {
 	return heap[calendarDue]{
-		less: func(a, b calendarDue) bool {
-			return a.at < b.at || a.at == b.at && a.queue.number < b.queue.number
-		},
-		moved: func(calendarDue, int) {},
+		key: func(c calendarDue) heapKey { return heapKey{int64(c.at), c.queue.number} },
 	}
 }
 

@@ -9,9 +9,12 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/prove/law"
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/cause"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // limited sets limits, each a quota such as "5/h" or a rate such as "10/s".
@@ -24,16 +27,16 @@ func limited(t testing.TB, texts ...string) func(*queue.Spec) {
 		}
 		list = append(list, m)
 	}
-	return func(s *queue.Spec) { s.Limits, s.Lease = list, queue.Duration(time.Hour) }
+	return func(s *queue.Spec) { s.Limits, s.Lease = list, unit.Duration(time.Hour) }
 }
 
 // Over crashes and reopenings no more leaves a queue, a child and their group than a further pace and
 // a quota allow.
 func TestLimitsHoldOverCrashes(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited", limited(t, "50/s", "300/m"))
-	b.put("q.a", "unlimited", limited(t, "15/m"))
-	b.put("fast", "unlimited", limited(t, "3000/m"))
+	b.MustPut("q", "unlimited", limited(t, "50/s", "300/m"))
+	b.MustPut("q.a", "unlimited", limited(t, "15/m"))
+	b.MustPut("fast", "unlimited", limited(t, "3000/m"))
 	rnd := rand.New(rand.NewPCG(1, 9))
 	var all []law.Start
 	used := map[string]map[int64]int64{"q": {}, "q.a": {}, "fast": {}}
@@ -46,7 +49,7 @@ func TestLimitsHoldOverCrashes(t *testing.T) {
 			b.reopen()
 		case 2, 3, 4:
 			for range 1 + rnd.IntN(30) {
-				j := jobOf([]string{"q", "q.a", "fast"}[rnd.IntN(3)], id)
+				j := enginetest.Job([]string{"q", "q.a", "fast"}[rnd.IntN(3)], id)
 				j.Cost = 1 + rnd.Int64N(9)
 				if j.Queue == "fast" {
 					j.Cost = 1 + rnd.Int64N(300)
@@ -57,22 +60,22 @@ func TestLimitsHoldOverCrashes(t *testing.T) {
 				id++
 			}
 		default:
-			b.advance(time.Duration(rnd.Int64N(int64(3 * time.Second))))
+			b.Advance(time.Duration(rnd.Int64N(int64(3 * time.Second))))
 		}
 		now := b.engineNow()
-		got := b.reserve(20)
+		got := b.MustReserve(20)
 		for i, r := range got {
 			at := now.Add(r.In)
 			minute := int64(at) / 60_000_000
 			used[r.Queue][minute] += r.Cost
-			if queue.Group(r.Queue) == "q" {
+			if names.Group(r.Queue) == "q" {
 				all = append(all, law.Start{At: since(at), Cost: r.Cost})
 				if r.Queue == "q.a" {
 					used["q"][minute] += r.Cost
 				}
 			}
 			if i%5 == 0 {
-				b.settleAll(queue.Deliver, got[i:i+1])
+				b.MustSettle(queue.Deliver, got[i:i+1])
 			}
 		}
 	}
@@ -96,29 +99,29 @@ func TestLimitsHoldOverCrashes(t *testing.T) {
 // A quota is exact again after an orderly restart, and its states too.
 func TestLimitsAreTheSameAfterReopening(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited", limited(t, "5000/m", "100/s", "5/h"))
-	b.append("q", 0, 9)
+	b.MustPut("q", "unlimited", limited(t, "5000/m", "100/s", "5/h"))
+	b.AppendTo("q", 0, 9)
 	for range 3 {
-		b.reserve(1)
-		b.advance(time.Second)
+		b.MustReserve(1)
+		b.Advance(time.Second)
 	}
-	states := b.info("q").Limits
+	states := b.MustGet("q").Limits
 	if states[0].Window.Used != 3 || states[2].Window.Used != 3 || states[1].Bucket.TAT == 0 {
 		t.Fatalf("%+v", states)
 	}
 	b.reopen()
-	again := b.info("q").Limits
+	again := b.MustGet("q").Limits
 	if again[0] != states[0] || again[2] != states[2] || again[1].Bucket.TAT < states[1].Bucket.TAT {
 		t.Errorf("%+v became %+v", states, again)
 	}
-	if got := len(b.reserve(9)); got != 1 {
+	if got := len(b.MustReserve(9)); got != 1 {
 		t.Errorf("%d granted at 100/s", got)
 	}
 	for range 9 {
-		b.advance(time.Second)
-		b.reserve(1)
+		b.Advance(time.Second)
+		b.MustReserve(1)
 	}
-	if i := b.info("q"); i.Leased != 2 || i.Waiting != 7 {
+	if i := b.MustGet("q"); i.Leased != 2 || i.Waiting != 7 {
 		t.Errorf("%d left by 5/h in this process, %d wait", i.Leased, i.Waiting)
 	}
 }
@@ -127,19 +130,19 @@ func TestLimitsAreTheSameAfterReopening(t *testing.T) {
 // reopening either.
 func TestARemadeQueueIsBoundByItsLimits(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited", limited(t, "4/h", "1/s"))
-	b.append("q", 0, 9)
+	b.MustPut("q", "unlimited", limited(t, "4/h", "1/s"))
+	b.AppendTo("q", 0, 9)
 	for range 3 {
-		b.reserve(1)
-		b.advance(time.Second)
+		b.MustReserve(1)
+		b.Advance(time.Second)
 	}
 	if err := b.Delete(context.Background(), "q", queue.AnyRevision, true); err != nil {
 		t.Fatal(err)
 	}
 	for _, texts := range [][]string{{"4/h"}, {"2/s", "5/h"}, {"5/h", "2/s"}} {
 		b.reopen()
-		b.put("q", "unlimited", limited(t, texts...))
-		for i, s := range b.info("q").Limits {
+		b.MustPut("q", "unlimited", limited(t, texts...))
+		for i, s := range b.MustGet("q").Limits {
 			if want := int64(3); texts[i] != "2/s" && s.Window.Used != want {
 				t.Errorf("%s: %+v, want %d used", texts[i], s, want)
 			}
@@ -148,7 +151,7 @@ func TestARemadeQueueIsBoundByItsLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.advance(2 * time.Hour)
+	b.Advance(2 * time.Hour)
 	if _, err := b.Sweep(context.Background(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -161,16 +164,16 @@ func TestARemadeQueueIsBoundByItsLimits(t *testing.T) {
 func TestAPutOfLimitsCanFail(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})
-	b.put("q", "unlimited", limited(t, "5/h"))
-	b.append("q", 0, 9)
-	b.reserve(2)
-	spec := b.info("q").Spec
+	b.MustPut("q", "unlimited", limited(t, "5/h"))
+	b.AppendTo("q", 0, 9)
+	b.MustReserve(2)
+	spec := b.MustGet("q").Spec
 	limited(t, "3/h", "1/s")(&spec)
 	n.refuse(b, "put", func() error { return second(b.Put(context.Background(), spec, queue.AnyRevision)) })
 	if err := second(b.Put(context.Background(), spec, queue.AnyRevision)); err != nil {
 		t.Fatal(err)
 	}
-	if s := b.info("q").Limits; len(s) != 2 || s[0].Window.Used != 2 {
+	if s := b.MustGet("q").Limits; len(s) != 2 || s[0].Window.Used != 2 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -179,11 +182,11 @@ func TestAPutOfLimitsCanFail(t *testing.T) {
 func TestCommitsOfQuotas(t *testing.T) {
 	commits := 0
 	b := start(t, Options{synced: func() { commits++ }})
-	b.put("q", "unlimited", limited(t, "50000/d"))
-	b.append("q", 0, 500)
+	b.MustPut("q", "unlimited", limited(t, "50000/d"))
+	b.AppendTo("q", 0, 500)
 	before := commits
 	for range 100 {
-		if got := b.reserve(5); len(got) != 5 {
+		if got := b.MustReserve(5); len(got) != 5 {
 			t.Fatalf("%d granted", len(got))
 		}
 	}
@@ -196,7 +199,7 @@ func TestCommitsOfQuotas(t *testing.T) {
 func TestCalendarsAreRenewed(t *testing.T) {
 	b := start(t, Options{})
 	limits := []queue.Limit{{Quota: queue.Quota{Max: 2, Per: "d"}, Timezone: "Europe/Berlin"}}
-	b.put("q", "unlimited", func(s *queue.Spec) { s.Limits = limits })
+	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Limits = limits })
 	left := func() int {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
@@ -204,26 +207,26 @@ func TestCalendarsAreRenewed(t *testing.T) {
 	}
 	least := left()
 	for range 200 {
-		b.advance(24 * time.Hour)
+		b.Advance(24 * time.Hour)
 		least = min(least, left())
 	}
 	if least < 31 {
 		t.Errorf("only %d ends were left", least)
 	}
-	b.advance(100 * 24 * time.Hour)
-	b.append("q", 0, 3)
+	b.Advance(100 * 24 * time.Hour)
+	b.AppendTo("q", 0, 3)
 	b.reopen()
 	if n := left(); n < 31 {
 		t.Errorf("%d ends are left after a reopening", n)
 	}
-	if got := b.reserve(9); len(got) != 2 {
+	if got := b.MustReserve(9); len(got) != 2 {
 		t.Errorf("%d granted", len(got))
 	}
 	calendar, err := limits[0].Calendar(b.engineNow().Time())
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := b.Job(context.Background(), "q", jobOf("q", 2).ID)
+	j, err := b.Job(context.Background(), "q", enginetest.Job("q", 2).ID)
 	want := queue.Why{By: cause.Quota, Until: calendar.End(b.engineNow()).Time(), Reason: "2/d Europe/Berlin"}
 	if err != nil || !reflect.DeepEqual(j.Why, want) || !j.ETA.At.Equal(want.Until) {
 		t.Errorf("%+v, %v, want %+v", j, err, want)
@@ -261,14 +264,14 @@ func TestPacesOfDeletedQueuesAreReadBack(t *testing.T) {
 // A request whose reply was lost is repeated after the limits were changed, at the very instant of the grant.
 func TestLimitsChangedAtTheInstantOfAGrant(t *testing.T) {
 	b, ctx := start(t, Options{}), context.Background()
-	b.put("q", "unlimited", limited(t, "5/h"))
-	b.put("q", "unlimited", limited(t, "5/h", "50/s", "300/m"))
-	b.append("q", 0, 3)
+	b.MustPut("q", "unlimited", limited(t, "5/h"))
+	b.MustPut("q", "unlimited", limited(t, "5/h", "50/s", "300/m"))
+	b.AppendTo("q", 0, 3)
 	req := queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: 1, Max: 1}
 	for _, change := range []func(*queue.Spec){limited(t, "50/s"), limited(t), limited(t, "1/h", "2/s")} {
 		if r, err := b.Reserve(ctx, req); err != nil || len(r.Jobs) != 1 {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		b.put("q", "unlimited", change)
+		b.MustPut("q", "unlimited", change)
 	}
 }

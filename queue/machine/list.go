@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/jobrecord"
 )
 
@@ -36,7 +37,7 @@ func (p *listPage) setNext(at int64, id string, ln *lane) {
 // Listing is a page of jobs, to be read.
 type Listing struct{ page listPage }
 
-// ListJobs finds a page of the jobs in one state. Errors: queue.ErrUnknownQueue, a *queue.FieldError.
+// ListJobs finds a page of the jobs in one state. Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) ListJobs(now leaky.Instant, r queue.ListRequest) (*Listing, error) {
 	q, err := m.liveQueue(r.Queue)
 	if err != nil && (r.State != queue.Dead || m.deadOfDeleted(r.Queue) == nil) {
@@ -112,7 +113,7 @@ func (q *queueState) resumeAtLane(c *queue.Cursor, only *string) (ln *lane, from
 	}
 	if c != nil {
 		if len(c.Lane) != len(digest) {
-			return nil, 0, &queue.FieldError{Field: "after", Reason: "names no lane"}
+			return nil, 0, &invalid.Error{Field: "after", Reason: "names no lane"}
 		}
 		digest = queue.LaneDigest([]byte(c.Lane))
 		if c.ID != "" {
@@ -159,7 +160,7 @@ func (p *listPage) byInstant(all *sorted[*lease], c *queue.Cursor) {
 
 // leasesOf returns the leases of a queue behind a cursor, in the order in which they were granted.
 func (m *Machine) leasesOf(q *queueState, c *queue.Cursor) (some []*lease) {
-	for _, ls := range m.leases.items {
+	for ls := range m.leases.all {
 		if ls.job.lane.queue == q && (c == nil || ls.fence.number > uint64(c.At)) {
 			some = append(some, ls)
 		}

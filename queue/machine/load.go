@@ -11,6 +11,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // loader reads a store into a machine.
@@ -87,6 +89,7 @@ func (l *loader) loadStore(context.Context) (err error) {
 		return err
 	}
 	l.durable, l.present = l.store.commit, newCommit(l.store.commit+1)
+	l.documentsDurable = l.durable
 	l.durableKeys = keys{l.store.seq, l.store.ended, l.store.deferred}
 	return nil
 }
@@ -181,7 +184,7 @@ func (l *loader) loadLeftPaces(context.Context) error {
 func (l *loader) retentions(context.Context) error {
 	return forEach(l.Table(retentionsTable), func(k, v []byte) error {
 		r := reader{b: v}
-		l.deadJobsOf(string(k)).retention = &queue.Retention{For: queue.Duration(r.num()), Max: int64(r.num())}
+		l.deadJobsOf(string(k)).retention = &queue.Retention{For: unit.Duration(r.num()), Max: int64(r.num())}
 		return r.err("retention")
 	})
 }
@@ -344,7 +347,7 @@ func (l *loader) finish(context.Context) error {
 		l.garbage = append(l.garbage, &l.orphans)
 	}
 	for _, q := range l.byNumber {
-		if queue.Parent(q.name) != "" {
+		if names.Parent(q.name) != "" {
 			l.joinGroup(q, l.now)
 		}
 	}

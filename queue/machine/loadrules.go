@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 func (l *loader) loadRules(context.Context) error {
@@ -15,7 +16,7 @@ func (l *loader) loadRules(context.Context) error {
 		if err := b.err("rule"); err != nil {
 			return err
 		}
-		q, err := queue.DecodeRule(b.b)
+		q, err := rules.Decode(b.b)
 		if err != nil {
 			return fmt.Errorf("%w: the rule %s: %w", queue.ErrCorrupt, k, err)
 		}
@@ -57,7 +58,7 @@ func (l *loader) readTallies(ctx context.Context) error {
 		if older := r.tallies.find(digest); older != nil { // it was forgotten, and should have left the file
 			l.forgetTally(older)
 		}
-		t := newTally(r.tallies, digest)
+		t := l.newTally(r.tallies, digest)
 		t.number, t.expires, t.checkAt, t.onFile = number, expires, expires, true
 		if len(state) <= packedMax { // as it is: its key and limiter are known when it is asked
 			t.size = uint8(copy(t.packed[:], state))

@@ -6,30 +6,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 func TestWhatWasTakenOverAReopening(t *testing.T) {
 	b := start(t, Options{behind: true})
 	for _, r := range oneOfEach() {
-		b.putRule(r)
+		b.MustPutRule(r)
 		for range 2 {
-			b.take(r.Name, queue.Take{Key: "a"})
-			b.advance(time.Second)
+			b.MustTake(r.Name, rules.Take{Key: "a"})
+			b.Advance(time.Second)
 		}
-		b.take(r.Name, queue.Take{Key: "b"})
+		b.MustTake(r.Name, rules.Take{Key: "b"})
 	}
 	before := map[string]leaky.Decision{}
 	for _, r := range oneOfEach() {
 		for _, key := range []string{"a", "b", "c"} {
-			before[r.Name+key] = b.peek(r.Name, key)
+			before[r.Name+key] = b.Peek(r.Name, key)
 		}
 	}
 	b.reopen()
 	for _, r := range oneOfEach() {
 		for _, key := range []string{"a", "b", "c"} {
-			if got, want := b.peek(r.Name, key), before[r.Name+key]; got != want {
+			if got, want := b.Peek(r.Name, key), before[r.Name+key]; got != want {
 				t.Errorf("%s of %s: %+v, before %+v", key, r.Name, got, want)
 			}
 		}
@@ -39,16 +41,16 @@ func TestWhatWasTakenOverAReopening(t *testing.T) {
 // The holder of a place has it under its name after a reopening.
 func TestAPlaceOverAReopening(t *testing.T) {
 	b := start(t, Options{})
-	b.putRule(queue.Rule{
-		Name: "r", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 1, TTL: queue.Duration(time.Hour)},
+	b.MustPutRule(rules.Rule{
+		Name: "r", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 1, TTL: unit.Duration(time.Hour)},
 	})
-	place := b.take("r", queue.Take{})
+	place := b.MustTake("r", rules.Take{})
 	b.reopen()
-	if d := b.take("r", queue.Take{}); d.Allowed {
+	if d := b.MustTake("r", rules.Take{}); d.Allowed {
 		t.Errorf("%+v", d)
 	}
-	b.take("r", queue.Take{Op: queue.TakeBack, Lease: place.Lease})
-	if d := b.take("r", queue.Take{}); !d.Allowed {
+	b.MustTake("r", rules.Take{Op: rules.TakeBack, Lease: place.Lease})
+	if d := b.MustTake("r", rules.Take{}); !d.Allowed {
 		t.Errorf("%+v", d)
 	}
 }
@@ -56,9 +58,9 @@ func TestAPlaceOverAReopening(t *testing.T) {
 // A state that cannot be read counts as nothing, and leaves the file.
 func TestATallyThatCannotBeRead(t *testing.T) {
 	b := start(t, Options{})
-	b.putRule(perHour("r", 1))
+	b.MustPutRule(enginetest.PerHour("r", 1))
 	for _, key := range []string{"cut", "other", "well"} {
-		b.take("r", queue.Take{Key: key})
+		b.MustTake("r", rules.Take{Key: key})
 	}
 	b.save()
 	err := b.store.Update(func(tx Transaction) error {
@@ -70,7 +72,7 @@ func TestATallyThatCannotBeRead(t *testing.T) {
 	}
 	b.reopen()
 	for name, want := range map[string]int64{"cut": 1, "other": 1, "well": 0} {
-		if got := b.left("r", name); got != want {
+		if got := b.Left("r", name); got != want {
 			t.Errorf("%s: %d left", name, got)
 		}
 	}
@@ -83,9 +85,9 @@ func TestATallyThatCannotBeRead(t *testing.T) {
 // Of two records of one key, of which the first should have left the file, the second holds.
 func TestTwoTalliesOfAKey(t *testing.T) {
 	b := start(t, Options{})
-	b.putRule(perHour("r", 9))
+	b.MustPutRule(enginetest.PerHour("r", 9))
 	for range 2 {
-		b.take("r", queue.Take{Key: "k"})
+		b.MustTake("r", rules.Take{Key: "k"})
 	}
 	b.save()
 	err := b.store.Update(func(tx Transaction) error {
@@ -98,7 +100,7 @@ func TestTwoTalliesOfAKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.reopen()
-	if left := b.left("r", "k"); left != 4 {
+	if left := b.Left("r", "k"); left != 4 {
 		t.Errorf("%d left", left)
 	}
 	b.reopen()
@@ -110,16 +112,16 @@ func TestTwoTalliesOfAKey(t *testing.T) {
 // What the numbers of an override know of a key is not lost for being read when nobody knows which key it is.
 func TestAnOverrideOverAReopening(t *testing.T) {
 	b := start(t, Options{})
-	b.putRule(queue.Rule{
+	b.MustPutRule(rules.Rule{
 		Name: "r", Algorithm: leaky.AlgorithmSlidingCounter,
-		Bound:     queue.Bound{Limit: 1, Period: queue.Duration(time.Second)},
-		Overrides: map[string]queue.Bound{"k": {Limit: 5, Period: queue.Duration(time.Hour)}},
+		Bound:     rules.Bound{Limit: 1, Period: unit.Duration(time.Second)},
+		Overrides: map[string]rules.Bound{"k": {Limit: 5, Period: unit.Duration(time.Hour)}},
 	})
 	for range 2 {
-		b.take("r", queue.Take{Key: "k"})
+		b.MustTake("r", rules.Take{Key: "k"})
 	}
 	b.reopen()
-	if left := b.left("r", "k"); left != 3 {
+	if left := b.Left("r", "k"); left != 3 {
 		t.Errorf("%d left", left)
 	}
 }

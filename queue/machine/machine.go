@@ -29,11 +29,11 @@ type Machine struct {
 	rulebook
 	deadIndex
 	leftovers
-	grantsHeld  map[*queueState]uint64 // the commit that grants of a queue wait for
+	grantsHeld  map[heldGrants]uint64 // the commit that they wait for
 	charged     map[tallyKey]*chargedTally
 	owed        []owedTakes              // entries of the audit log for the next commit
 	withBacklog map[*queueState]struct{} // queues with jobs on the overflow
-	deletedBy   uint64                   // the commit of the last deletion of a queue
+	deletedBy   uint64                   // the commit that last made a queue or a job unknown
 }
 
 // Environment is what a Machine is told about its surroundings before it decides.
@@ -67,7 +67,7 @@ func New(epoch uint64) *Machine {
 			agenda: newAgenda(), timers: newTimers(), pulled: newAgenda(), pulledTimers: newTimers(),
 			expiring: newExpiring(),
 		},
-		leases: newLeases(), idleLanes: newLanes(byForgetting), calendars: newCalendars(),
+		leases: newLeases(), idleLanes: newLanes(byUntil), calendars: newCalendars(),
 		drainers: drainers{clients: map[string]*client{}},
 		rulebook: rulebook{
 			rules: map[string]*rule{}, ruleUses: map[string]int{}, rulesVersion: 1, tallySets: newTallySets(),
@@ -77,7 +77,7 @@ func New(epoch uint64) *Machine {
 			deadJobs: map[string]*deadJobs{}, namesWithDead: sorted[*deadJobs]{less: byName},
 		},
 		leftovers:   leftovers{leftPaces: map[string]paces{}},
-		grantsHeld:  map[*queueState]uint64{},
+		grantsHeld:  map[heldGrants]uint64{},
 		charged:     map[tallyKey]*chargedTally{},
 		withBacklog: map[*queueState]struct{}{},
 	}

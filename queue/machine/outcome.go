@@ -56,11 +56,11 @@ func (m *Machine) returnLeased(
 	}
 	c.putLease(j.seq, to, next)
 	m.dropLease(j)
-	o.giveBack(now)
+	back, given := o.giveBack(now)
 	counts, was := j.lease.inFlight, *j.lease
 	c.endedLeases = append(c.endedLeases, &was)
-	if o.unused || o.probe {
-		c.givenBack = append(c.givenBack, &was)
+	if back.lease = &was; given {
+		c.givenBack = append(c.givenBack, back)
 	}
 	*j.lease = *next
 	j.lease.heapIndex, j.lease.onFile, j.lease.inFlight, j.lease.commit = -1, true, counts, c.Number
@@ -73,6 +73,7 @@ func (m *Machine) returnLeased(
 		look = m.leaveFlight(j, queue.Held, now) || o.ranOut()
 		pushTo(&q.held, byDue, j.lease)
 	default:
+		m.holdLane(j.lane)
 		m.putWaiting(j, now)
 	}
 	if !o.ranOut() && idle(to) {
@@ -99,15 +100,17 @@ func (m *Machine) lookAfter(o *leaseOutcome, look bool, now leaky.Instant) {
 // giveBack gives back what a job took that never started: its departure and its share of quotas. With the circuit
 // off nothing is given back, since nothing else bounds how often the target is tried. A probe gives back to quotas
 // only.
-func (o *leaseOutcome) giveBack(now leaky.Instant) {
+func (o *leaseOutcome) giveBack(now leaky.Instant) (b givenBack, given bool) {
 	q, ls := o.job.lane.queue, o.job.lease
 	switch {
 	case o.unused && !q.spec.Circuit.Off:
-		q.giveBackDeparture(ls, int64(o.job.cost), now)
+		b, given = q.giveBackDeparture(ls, int64(o.job.cost), now), true
 	case o.probe:
 		q.refundQuotas(ls, int64(o.job.cost), now)
+		given = true
 	}
 	if o.unused {
 		q.outflow.add(now, -1)
 	}
+	return b, given
 }

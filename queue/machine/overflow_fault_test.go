@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/readmit"
 )
@@ -16,19 +17,12 @@ import (
 // standing is everything that a failed change must give back.
 func (b *bench) standing(name string) string {
 	b.Helper()
-	i, totals := b.info(name), first(b.Totals(context.Background()))
-	i.Next, i.Outflow, i.Lost, i.Refused = time.Time{}, 0, 0, 0
-	jobs := ""
-	for n := range 12 {
-		j, _ := b.Job(context.Background(), name, jobOf(name, n).ID)
-		jobs += fmt.Sprintf("\n%d %v at %d, %+v", n, j.State, j.Position, j)
-	}
 	q := b.queues[name]
 	a := q.overflow
-	return fmt.Sprintf("%+v\n%+v\n%+v older %+v cost %d tickets %d readmitted %d\n"+
-		"incoming %+v size %d turn %d records %d expiries %d lanes %d%s",
-		i, totals, a.progress, a.olderGeneration, a.cost, a.lastTicket, a.readmitted,
-		q.incoming.sum(), q.size(), q.turn, a.records.n, len(q.expiries), len(q.lanes), jobs)
+	return fmt.Sprintf("%+v older %+v cost %d tickets %d readmitted %d\n"+
+		"incoming %+v size %d turn %d records %d expiries %d lanes %d\n%s",
+		a.progress, a.olderGeneration, a.cost, a.lastTicket, a.readmitted,
+		q.incoming.sum(), q.size(), q.turn, a.records.n, len(q.expiries), len(q.lanes), b.Standing(name))
 }
 
 // A commit of the overflow's that fails gives everything back, counts, records and
@@ -37,21 +31,21 @@ func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})
 	ctx := context.Background()
-	b.put("q", "unlimited", deferring(6))
-	soon := jobOf("q", 0)
+	b.MustPut("q", "unlimited", enginetest.Deferring(6))
+	soon := enginetest.Job("q", 0)
 	soon.ExpiresAt = noon.Add(time.Hour).Time()
 	if _, err := b.Append(ctx, []queue.Job{soon}); err != nil {
 		t.Fatal(err)
 	}
-	b.append("q", 1, 5)
-	aside := b.offer("q", 6, 5)
-	b.readmitAs(queue.ReadmitRequest{Queue: "q", Empty: true, Leave: true}) // and now they are of the older generation
+	b.AppendTo("q", 1, 5)
+	aside := b.MustOffer("q", 6, 5)
+	b.MustReadmit(queue.ReadmitRequest{Queue: "q", Empty: true, Leave: true}) // and now they are of the older generation
 	// one is scheduled, and there is room for three
-	got := b.reserve(6)
-	b.settleAll(queue.Release, got[:2])
-	b.settleAll(queue.Fail, got[2:3])
-	b.settleAll(queue.Deliver, got[3:])
-	list := overflowJobs("q", 6, 1, aside)[:3]
+	got := b.MustReserve(6)
+	b.MustSettle(queue.Release, got[:2])
+	b.MustSettle(queue.Fail, got[2:3])
+	b.MustSettle(queue.Deliver, got[3:])
+	list := enginetest.AllStored("q", 6, 1, aside)[:3]
 	list[1].At = list[1].At.Add(-48 * time.Hour)
 	if s := b.cancelJob("q", 8); s != queue.Cancelled {
 		t.Fatal(s)
@@ -63,12 +57,12 @@ func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 	}
 	request := queue.ReadmitRequest{Queue: "q", Holder: "h", Overflow: "nats", Jobs: list, Behind: 3}
 	readmit := func() error { return second(b.Readmit(ctx, request)) }
-	offer := func() error { return second(b.Offer(ctx, []queue.Job{jobOf("q", 11)})) }
+	offer := func() error { return second(b.Offer(ctx, []queue.Job{enginetest.Job("q", 11)})) }
 	withdraw := func() error {
-		return second(b.Withdraw(ctx, []queue.Ticketed{{Queue: "q", ID: jobOf("q", 9).ID, Ticket: aside[3].Ticket}}))
+		return second(b.Withdraw(ctx, []queue.Ticketed{{Queue: "q", ID: enginetest.Job("q", 9).ID, Ticket: aside[3].Ticket}}))
 	}
 	cancel := func(n int) func() error {
-		return func() error { return second(b.Cancel(ctx, "q", jobOf("q", n).ID)) }
+		return func() error { return second(b.Cancel(ctx, "q", enginetest.Job("q", n).ID)) }
 	}
 	steps := []struct {
 		what string
@@ -85,26 +79,26 @@ func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 			request.Jobs, request.Behind, request.Empty = nil, 0, true
 			return readmit()
 		}},
-		{"offer of a deferred one", func() error { return second(b.Offer(ctx, []queue.Job{jobOf("q", 9)})) }},
+		{"offer of a deferred one", func() error { return second(b.Offer(ctx, []queue.Job{enginetest.Job("q", 9)})) }},
 	}
-	b.advance(time.Minute)
+	b.Advance(time.Minute)
 	for _, s := range steps {
 		fails(s.what, s.do)
 	}
 	request.Jobs, request.Behind, request.Empty = list, 3, false
 
-	b.advance(3 * time.Hour) // the head has expired, and cannot be ended
+	b.Advance(3 * time.Hour) // the head has expired, and cannot be ended
 	before := b.standing("q")
 	n.all.Store(true)
-	b.number++
-	r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: b.number, Max: 1})
+	b.Number++
+	r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: b.Number, Max: 1})
 	n.all.Store(false)
 	b.forgive()
-	if err != nil || len(r.Jobs) != 1 || r.Jobs[0].ID != jobOf("q", 1).ID {
+	if err != nil || len(r.Jobs) != 1 || r.Jobs[0].ID != enginetest.Job("q", 1).ID {
 		t.Fatalf("%+v, %v", r.Jobs, err)
 	}
-	b.settleAll(queue.Release, r.Jobs)
-	if b.state("q", 0) != queue.Waiting || b.info("q").TimedOut != 0 {
+	b.MustSettle(queue.Release, r.Jobs)
+	if b.State("q", 0) != queue.Waiting || b.MustGet("q").TimedOut != 0 {
 		t.Errorf("before\n%s\nafter\n%s", before, b.standing("q"))
 	}
 
@@ -113,25 +107,25 @@ func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 			t.Errorf("%s: %v", s.what, err)
 		}
 	}
-	b.reserve(1)
+	b.MustReserve(1)
 	want := map[int]queue.State{
 		0: queue.Expired, 1: queue.Cancelled, 2: queue.Cancelled, 6: queue.Leased, 7: queue.Dead, 8: queue.Cancelled,
 		9: queue.StateNone, 10: queue.Cancelled, 11: queue.Deferred,
 	}
 	for n, s := range want {
-		if got := b.state("q", n); got != s {
+		if got := b.State("q", n); got != s {
 			t.Errorf("job %d is %v, want %v", n, got, s)
 		}
 	}
 	want[6] = queue.Waiting // its holder is gone
-	m := b.readmit("q")
+	m := b.ReadmitJobs("q")
 	b.reopen()
 	for n, s := range want {
-		if got := b.state("q", n); got != s {
+		if got := b.State("q", n); got != s {
 			t.Errorf("opened again, job %d is %v, want %v", n, got, s)
 		}
 	}
-	again := b.readmit("q")
+	again := b.ReadmitJobs("q")
 	again.Now, m.Now = time.Time{}, time.Time{}
 	if !reflect.DeepEqual(again, m) {
 		t.Errorf("opened again: %+v, before %+v", again, m)
@@ -161,13 +155,13 @@ func TestTheOverflowOfAFullStore(t *testing.T) {
 	b := start(t, Options{fault: n.fault})
 	n.bench = b
 	ctx := context.Background()
-	b.put("q", "unlimited", deferring(4))
-	b.append("q", 0, 4)
-	aside := b.offer("q", 4, 4)
-	b.settleAll(queue.Deliver, b.reserve(3))
-	list := overflowJobs("q", 4, 1, aside)
+	b.MustPut("q", "unlimited", enginetest.Deferring(4))
+	b.AppendTo("q", 0, 4)
+	aside := b.MustOffer("q", 4, 4)
+	b.MustSettle(queue.Deliver, b.MustReserve(3))
+	list := enginetest.AllStored("q", 4, 1, aside)
 	n.all.Store(true)
-	if _, err := b.Offer(ctx, []queue.Job{jobOf("q", 20)}); !errors.Is(err, queue.ErrStoreFull) {
+	if _, err := b.Offer(ctx, []queue.Job{enginetest.Job("q", 20)}); !errors.Is(err, queue.ErrStoreFull) {
 		t.Error(err)
 	}
 	if _, err := b.Readmit(ctx, queue.ReadmitRequest{
@@ -185,12 +179,12 @@ func TestTheOverflowOfAFullStore(t *testing.T) {
 		}
 	}
 	b.forgive()
-	b.outcomes(b.readmit("q", list[:2]...), readmit.Passed, readmit.Passed)
+	b.CheckOutcomes(b.ReadmitJobs("q", list[:2]...), readmit.Passed, readmit.Passed)
 	done := list[2]
 	done.Done = true
-	b.outcomes(b.readmit("q", done), readmit.Passed)
+	b.CheckOutcomes(b.ReadmitJobs("q", done), readmit.Passed)
 	b.reopen()
-	if i := b.info("q"); i.Deferred != 0 || i.SetAside != 3 || i.Cancelled != 3 || i.Size() != 0 {
+	if i := b.MustGet("q"); i.Deferred != 0 || i.SetAside != 3 || i.Cancelled != 3 || i.Size() != 0 {
 		t.Errorf("%+v", i)
 	}
 	if n := b.records(deferredTable); n != 0 {

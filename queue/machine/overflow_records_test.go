@@ -5,7 +5,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/readmit"
 )
 
@@ -13,29 +15,29 @@ import (
 // file follows. An id may be used again before its old record is gone.
 func TestOldRecordsAreDropped(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited", deferring(1))
-	b.append("q", 0, 1)
-	b.offer("q", 1, 450)
-	b.offer("q", 1000, 1)
-	again := b.offer("q", 2000, 1)[0]
-	b.advance(queue.DefaultMaxAge + queue.DefaultRetention)
-	fresh := b.offer("q", 2000, 1)[0]
+	b.MustPut("q", "unlimited", enginetest.Deferring(1))
+	b.AppendTo("q", 0, 1)
+	b.MustOffer("q", 1, 450)
+	b.MustOffer("q", 1000, 1)
+	again := b.MustOffer("q", 2000, 1)[0]
+	b.Advance(queue.DefaultMaxAge + queue.DefaultRetention)
+	fresh := b.MustOffer("q", 2000, 1)[0]
 	if fresh.Ticket == again.Ticket {
 		t.Fatal("the ticket of a record that lapsed")
 	}
 	for range 10 {
-		b.reserve(1)
-		b.info("q")
+		b.MustReserve(1)
+		b.MustGet("q")
 	}
-	if i := b.info("q"); i.Deferred != 1 || i.Missing != 452 || i.SetAside != 453 {
+	if i := b.MustGet("q"); i.Deferred != 1 || i.Missing != 452 || i.SetAside != 453 {
 		t.Errorf("%+v", i)
 	}
-	b.offer("q", 3000, 1)
+	b.MustOffer("q", 3000, 1)
 	if n := b.records(deferredTable); n != 2 {
 		t.Errorf("%d records on file", n)
 	}
 	b.reopen()
-	if i := b.info("q"); i.Deferred != 2 || i.Missing != 452 || i.SetAside != 454 {
+	if i := b.MustGet("q"); i.Deferred != 2 || i.Missing != 452 || i.SetAside != 454 {
 		t.Errorf("%+v", i)
 	}
 }
@@ -45,26 +47,26 @@ func TestOldRecordsAreDropped(t *testing.T) {
 func TestDeletedWithABacklog(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
-	b.put("q", "unlimited", deferring(1))
-	b.append("q", 0, 1)
-	aside := b.offer("q", 1, 1200)
-	b.put("other", "unlimited", deferring(1))
-	b.append("other", 0, 1)
-	b.offer("other", 1, 2)
+	b.MustPut("q", "unlimited", enginetest.Deferring(1))
+	b.AppendTo("q", 0, 1)
+	aside := b.MustOffer("q", 1, 1200)
+	b.MustPut("other", "unlimited", enginetest.Deferring(1))
+	b.AppendTo("other", 0, 1)
+	b.MustOffer("other", 1, 2)
 	if err := b.Delete(ctx, "q", queue.AnyRevision, true); err != nil {
 		t.Fatal(err)
 	}
 	if totals := first(b.Totals(ctx)); totals.Deferred != 2 {
 		t.Errorf("%+v", totals)
 	}
-	b.put("q", "unlimited", deferring(10))
-	if m := b.readmit("q", stored("q", 1, 1, aside[0])); m.Outcomes[0] != readmit.Orphaned || m.Order != 0 {
+	b.MustPut("q", "unlimited", enginetest.Deferring(10))
+	if m := b.ReadmitJobs("q", enginetest.Stored("q", 1, 1, aside[0])); m.Outcomes[0] != readmit.Orphaned || m.Order != 0 {
 		t.Errorf("%+v", m)
 	}
-	done := stored("q", 1, 1, aside[0])
+	done := enginetest.Stored("q", 1, 1, aside[0])
 	done.Done = true
-	without := stored("q", 2, 2, queue.Appended{At: aside[1].At}) // put aside while nobody could be asked
-	b.outcomes(b.readmit("q", done, without), readmit.Passed, readmit.Returned)
+	without := enginetest.Stored("q", 2, 2, queue.Appended{At: aside[1].At}) // put aside while nobody could be asked
+	b.CheckOutcomes(b.ReadmitJobs("q", done, without), readmit.Passed, readmit.Returned)
 	for i := range 9 {
 		records := b.records(deferredTable)
 		more, err := b.Sweep(ctx, 0)
@@ -84,7 +86,7 @@ func TestDeletedWithABacklog(t *testing.T) {
 	if n := b.records(deferredTable); n != 2 {
 		t.Errorf("%d records on file", n)
 	}
-	if i := b.info("other"); i.Deferred != 2 {
+	if i := b.MustGet("other"); i.Deferred != 2 {
 		t.Errorf("%+v", i)
 	}
 }
@@ -106,11 +108,11 @@ func TestRecordsThatAreNotOurs(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			b := start(t, Options{})
-			b.put("q", "unlimited", deferring(1))
-			b.append("q", 0, 1)
-			b.offer("q", 1, 3)
+			b.MustPut("q", "unlimited", enginetest.Deferring(1))
+			b.AppendTo("q", 0, 1)
+			b.MustOffer("q", 1, 3)
 			if _, err := b.Withdraw(context.Background(), []queue.Ticketed{{
-				Queue: "q", ID: jobOf("q", 3).ID, Ticket: ticket{1, 3}.text(),
+				Queue: "q", ID: enginetest.Job("q", 3).ID, Ticket: ticket{1, 3}.text(),
 			}}); err != nil {
 				t.Fatal(err)
 			}
@@ -143,8 +145,8 @@ func TestTickets(t *testing.T) {
 
 func TestReadmitRequestsThatAreRefused(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited", deferring(1))
-	ok := queue.Readmission{Job: jobOf("q", 1), Order: 1, At: noon.Time()}
+	b.MustPut("q", "unlimited", enginetest.Deferring(1))
+	ok := queue.Readmission{Job: enginetest.Job("q", 1), Order: 1, At: noon.Time()}
 	for field, r := range map[string]queue.ReadmitRequest{
 		"holder":        {Queue: "q"},
 		"overflow":      {Queue: "q", Holder: "h", Overflow: string(make([]byte, 65))},
@@ -155,7 +157,7 @@ func TestReadmitRequestsThatAreRefused(t *testing.T) {
 		"jobs[1].order": {Queue: "q", Holder: "h", Jobs: []queue.Readmission{ok, {Job: ok.Job, Order: 1}}},
 	} {
 		_, err := b.Readmit(context.Background(), r)
-		var fe *queue.FieldError
+		var fe *invalid.Error
 		if !errors.As(err, &fe) || fe.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
@@ -167,8 +169,8 @@ func TestReadmitRequestsThatAreRefused(t *testing.T) {
 	}
 	bad := ok
 	bad.ID, ok.Order = "has a space", 2
-	b.outcomes(b.readmit("q", bad, ok), readmit.Unreadable, readmit.NotYet)
-	if i := b.info("q"); i.Size() != 0 {
+	b.CheckOutcomes(b.ReadmitJobs("q", bad, ok), readmit.Unreadable, readmit.NotYet)
+	if i := b.MustGet("q"); i.Size() != 0 {
 		t.Errorf("%+v", i)
 	}
 }

@@ -8,81 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/readmit"
 )
 
-func deferring(capacity int64) func(*queue.Spec) {
-	return func(s *queue.Spec) { s.Capacity, s.Overflow = capacity, queue.Defer }
-}
-
-// offer offers jobs that must be set aside.
-func (b *bench) offer(name string, from, n int) []queue.Appended {
-	b.Helper()
-	jobs := make([]queue.Job, n)
-	for i := range jobs {
-		jobs[i] = jobOf(name, from+i)
-	}
-	answers, err := b.Offer(context.Background(), jobs)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for i, a := range answers {
-		if a.Outcome != queue.SetAside || a.ID != jobs[i].ID || a.State != queue.Deferred || a.Ticket == "" {
-			b.Fatalf("offer %s: %+v", a.ID, a)
-		}
-	}
-	return answers
-}
-
-// stored is what a caller stores of a job that was set aside.
-func stored(name string, n int, order int64, a queue.Appended) queue.Readmission {
-	return queue.Readmission{Job: jobOf(name, n), Order: order, Ticket: a.Ticket, At: a.At}
-}
-
-// overflowJobs is what the overflow holds of jobs that were set aside, from the given order on.
-func overflowJobs(name string, from int, order int64, answers []queue.Appended) []queue.Readmission {
-	list := make([]queue.Readmission, len(answers))
-	for i, a := range answers {
-		list[i] = stored(name, from+i, order+int64(i), a)
-	}
-	return list
-}
-
-func (b *bench) readmit(name string, jobs ...queue.Readmission) queue.Readmitted {
-	b.Helper()
-	return b.readmitAs(queue.ReadmitRequest{Queue: name, Jobs: jobs})
-}
-
-func (b *bench) readmitAs(r queue.ReadmitRequest) queue.Readmitted {
-	b.Helper()
-	r.Holder, r.Overflow = "h", "nats"
-	m, err := b.Readmit(context.Background(), r)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return m
-}
-
-func (b *bench) outcomes(m queue.Readmitted, want ...readmit.Outcome) {
-	b.Helper()
-	if !slices.Equal(m.Outcomes, want) {
-		b.Fatalf("%v, want %v", m.Outcomes, want)
-	}
-}
-
-func (b *bench) state(name string, n int) queue.State {
-	b.Helper()
-	j, err := b.Job(context.Background(), name, jobOf(name, n).ID)
-	if err != nil && !errors.Is(err, queue.ErrUnknownJob) {
-		b.Fatal(err)
-	}
-	return j.State
-}
-
 func (b *bench) cancelJob(name string, n int) queue.State {
 	b.Helper()
-	s, err := b.Cancel(context.Background(), name, jobOf(name, n).ID)
+	s, err := b.Cancel(context.Background(), name, enginetest.Job(name, n).ID)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -93,41 +26,41 @@ func (b *bench) cancelJob(name string, n int) queue.State {
 func TestTheOverflowSurvivesReopening(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
-	b.put("q", "unlimited", deferring(4))
-	b.append("q", 0, 4)
-	b.readmitAs(queue.ReadmitRequest{Queue: "q", Empty: true}) // begins a generation
-	aside := b.offer("q", 4, 8)
-	b.settleAll(queue.Deliver, b.reserve(3))
-	list := overflowJobs("q", 4, 1, aside)
+	b.MustPut("q", "unlimited", enginetest.Deferring(4))
+	b.AppendTo("q", 0, 4)
+	b.MustReadmit(queue.ReadmitRequest{Queue: "q", Empty: true}) // begins a generation
+	aside := b.MustOffer("q", 4, 8)
+	b.MustSettle(queue.Deliver, b.MustReserve(3))
+	list := enginetest.AllStored("q", 4, 1, aside)
 	// Two come back, one is scheduled after an attempt; the next two find no room.
-	m := b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[:4], Behind: 4})
-	b.outcomes(m, readmit.Returned, readmit.Returned, readmit.NotYet, readmit.NotYet)
+	m := b.MustReadmit(queue.ReadmitRequest{Queue: "q", Jobs: list[:4], Behind: 4})
+	b.CheckOutcomes(m, readmit.Returned, readmit.Returned, readmit.NotYet, readmit.NotYet)
 	if m.Order != 2 || m.Room != 0 || m.Deferred != 6 || m.Batch != 1 {
 		t.Fatalf("%+v", m)
 	}
-	b.settleAll(queue.Deliver, b.reserve(1))
-	b.settleAll(queue.Fail, b.reserve(1))
+	b.MustSettle(queue.Deliver, b.MustReserve(1))
+	b.MustSettle(queue.Fail, b.MustReserve(1))
 	if s := b.cancelJob("q", 10); s != queue.Cancelled {
 		t.Fatal(s)
 	}
 	if _, err := b.Withdraw(ctx, []queue.Ticketed{{
-		Queue: "q", ID: jobOf("q", 11).ID, Ticket: aside[7].Ticket,
+		Queue: "q", ID: enginetest.Job("q", 11).ID, Ticket: aside[7].Ticket,
 	}}); err != nil {
 		t.Fatal(err)
 	}
 
-	before, totals := b.info("q"), first(b.Totals(ctx))
+	before, totals := b.MustGet("q"), first(b.Totals(ctx))
 	if before.Deferred != 6 || before.SetAside != 7 || before.Returned != 2 || before.Cancelled != 1 ||
 		before.Appended != 6 || totals.Deferred != 4 {
 		t.Fatalf("%+v, %+v", before, totals)
 	}
 	jobs := map[int]queue.JobInfo{}
 	for n := range 12 {
-		jobs[n], _ = b.Job(ctx, "q", jobOf("q", n).ID)
+		jobs[n], _ = b.Job(ctx, "q", enginetest.Job("q", n).ID)
 	}
 	back, cost := b.queues["q"].overflow.readmitted, b.queues["q"].overflow.cost
 	b.reopen()
-	after := b.info("q")
+	after := b.MustGet("q")
 	before.Bucket.Last = after.Bucket.Last // as late as a grant can have been
 	before.Asked = time.Time{}             // nobody asked this process yet
 	if before.Next, before.Outflow = after.Next, after.Outflow; !reflect.DeepEqual(before, after) ||
@@ -155,9 +88,9 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 		t.Errorf("delete: %v", err)
 	}
 	// The order stands: what was taken is not taken again, under whatever ticket.
-	b.outcomes(b.readmit("q", list[:2]...), readmit.Passed, readmit.Passed)
+	b.CheckOutcomes(b.ReadmitJobs("q", list[:2]...), readmit.Passed, readmit.Passed)
 	// A caller who lost sight of one is given its ticket again; no ticket is given twice.
-	a, err := b.Offer(ctx, []queue.Job{jobOf("q", 6), jobOf("q", 10), jobOf("q", 20)})
+	a, err := b.Offer(ctx, []queue.Job{enginetest.Job("q", 6), enginetest.Job("q", 10), enginetest.Job("q", 20)})
 	if err != nil || a[0].Outcome != queue.Duplicate || a[0].Ticket != aside[2].Ticket || a[0].State != queue.Deferred {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -169,21 +102,21 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 			t.Errorf("ticket %s was given twice", old.Ticket)
 		}
 	}
-	b.advance(time.Minute)
-	b.settleAll(queue.Deliver, b.reserve(9))
-	m = b.readmit("q", list[2:7]...)
-	b.outcomes(m, readmit.Returned, readmit.Returned, readmit.NotYet, readmit.NotYet, readmit.NotYet)
-	b.settleAll(queue.Deliver, b.reserve(9))
-	m = b.readmit("q", list[4:7]...)
-	b.outcomes(m, readmit.Returned, readmit.Returned, readmit.Passed)
-	if s := b.state("q", 10); s != queue.Cancelled || m.Deferred != 1 {
+	b.Advance(time.Minute)
+	b.MustSettle(queue.Deliver, b.MustReserve(9))
+	m = b.ReadmitJobs("q", list[2:7]...)
+	b.CheckOutcomes(m, readmit.Returned, readmit.Returned, readmit.NotYet, readmit.NotYet, readmit.NotYet)
+	b.MustSettle(queue.Deliver, b.MustReserve(9))
+	m = b.ReadmitJobs("q", list[4:7]...)
+	b.CheckOutcomes(m, readmit.Returned, readmit.Returned, readmit.Passed)
+	if s := b.State("q", 10); s != queue.Cancelled || m.Deferred != 1 {
 		t.Errorf("the cancelled one is %v; %+v", s, m)
 	}
 	if n := b.records(deferredTable); n != 1 {
 		t.Errorf("%d records on file", n)
 	}
 	b.reopen()
-	if s := b.state("q", 10); s != queue.Cancelled {
+	if s := b.State("q", 10); s != queue.Cancelled {
 		t.Errorf("the cancelled one is %v", s)
 	}
 }
@@ -192,56 +125,58 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 func TestGivenUpAndTooOldAfterReopening(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
-	b.put("q", "unlimited", deferring(2))
-	b.append("q", 0, 2)
-	aside := b.offer("q", 2, 5)
-	list := overflowJobs("q", 2, 1, aside)
+	b.MustPut("q", "unlimited", enginetest.Deferring(2))
+	b.AppendTo("q", 0, 2)
+	aside := b.MustOffer("q", 2, 5)
+	list := enginetest.AllStored("q", 2, 1, aside)
 	list[1].ExpiresAt = aside[1].At.Add(time.Hour)
-	b.settleAll(queue.Deliver, b.reserve(2))
-	b.advance(queue.DefaultMaxAge)
-	b.outcomes(b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[1:2], Behind: 9, Closed: true}), readmit.TooLate)
-	b.advance(time.Microsecond)
-	b.outcomes(b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[2:3], Behind: 9, Closed: true}), readmit.TooOld)
+	b.MustSettle(queue.Deliver, b.MustReserve(2))
+	b.Advance(queue.DefaultMaxAge)
+	m := b.MustReadmit(queue.ReadmitRequest{Queue: "q", Jobs: list[1:2], Behind: 9, Closed: true})
+	b.CheckOutcomes(m, readmit.TooLate)
+	b.Advance(time.Microsecond)
+	m = b.MustReadmit(queue.ReadmitRequest{Queue: "q", Jobs: list[2:3], Behind: 9, Closed: true})
+	b.CheckOutcomes(m, readmit.TooOld)
 	check := func() {
 		t.Helper()
 		for n, reason := range map[int]string{
 			3: "expired at " + list[1].ExpiresAt.UTC().Format(time.RFC3339) + ", while it was deferred",
 			4: "deferred for longer than max_age 24h0m0s",
 		} {
-			j, err := b.Job(ctx, "q", jobOf("q", n).ID)
+			j, err := b.Job(ctx, "q", enginetest.Job("q", n).ID)
 			if err != nil || j.State != queue.Dead || j.Reason != reason || j.Attempts != 0 ||
 				!j.AppendedAt.Equal(aside[n-2].At) {
 				t.Errorf("%+v, %v", j, err)
 			}
 		}
-		if i := b.info("q"); i.Died != 2 || i.Dead != 2 || i.Appended != 2 || i.Returned != 0 {
+		if i := b.MustGet("q"); i.Died != 2 || i.Dead != 2 || i.Appended != 2 || i.Returned != 0 {
 			t.Errorf("%+v", i)
 		}
 	}
 	check()
-	if i := b.info("q"); i.Deferred != 9 {
+	if i := b.MustGet("q"); i.Deferred != 9 {
 		t.Errorf("%d deferred, 9 were seen behind", i.Deferred)
 	}
 	b.reopen()
 	check()
-	b.advance(queue.OrphanAfter) // and a microsecond, since the generation began
-	m := b.readmitAs(queue.ReadmitRequest{Queue: "q", Empty: true})
+	b.Advance(queue.OrphanAfter) // and a microsecond, since the generation began
+	m = b.MustReadmit(queue.ReadmitRequest{Queue: "q", Empty: true})
 	if m.Missing != 3 || m.Deferred != 0 {
 		t.Fatalf("%+v", m)
 	}
-	if m := b.readmitAs(queue.ReadmitRequest{Queue: "q", Empty: true}); m.Missing != 0 {
+	if m := b.MustReadmit(queue.ReadmitRequest{Queue: "q", Empty: true}); m.Missing != 0 {
 		t.Errorf("again: %+v", m)
 	}
 	b.reopen()
-	if i := b.info("q"); i.Missing != 3 || i.Deferred != 0 || b.state("q", 2) != queue.StateNone {
-		t.Errorf("%+v, %v", i, b.state("q", 2))
+	if i := b.MustGet("q"); i.Missing != 3 || i.Deferred != 0 || b.State("q", 2) != queue.StateNone {
+		t.Errorf("%+v, %v", i, b.State("q", 2))
 	}
 	if names, _ := b.Backlogged(ctx, 9); len(names) != 0 {
 		t.Errorf("%v", names)
 	}
-	b.append("q", 50, 1) // goes together with what is forgotten
+	b.AppendTo("q", 50, 1) // goes together with what is forgotten
 	if n := b.records(deferredTable); n != 0 {
 		t.Errorf("%d records on file", n)
 	}
-	b.append("q", 2, 1)
+	b.AppendTo("q", 2, 1)
 }

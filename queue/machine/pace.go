@@ -70,12 +70,20 @@ func (p *paces) affords(d leaky.Instant, cost int64) bool {
 
 // take takes a departure at d, which opens and affords have allowed.
 func (p *paces) take(d, now leaky.Instant, cost int64) {
+	p.takeBuckets(d, now, cost)
+	for i := range p.limits {
+		if m := &p.limits[i]; !m.Paced() {
+			m.quota.Take(&m.window, d, cost)
+		}
+	}
+}
+
+// takeBuckets takes a departure from all but the quotas.
+func (p *paces) takeBuckets(d, now leaky.Instant, cost int64) {
 	p.pacer.TakeAt(&p.bucket, now, d, cost)
 	for i := range p.limits {
 		if m := &p.limits[i]; m.Paced() {
 			m.pacer.TakeAt(&m.bucket, now, d, cost)
-		} else {
-			m.quota.Take(&m.window, d, cost)
 		}
 	}
 }
@@ -92,12 +100,22 @@ func (p *paces) giveBack() {
 
 // refund gives a departure that was never used back to the quotas that counted it.
 func (p *paces) refund(d leaky.Instant, cost int64) {
+	p.eachRefunded(d, func(m *limit) { m.quota.GiveBack(&m.window, d, cost) })
+}
+
+// takeQuotas undoes refund.
+func (p *paces) takeQuotas(d leaky.Instant, cost int64) {
+	p.eachRefunded(d, func(m *limit) { m.quota.TakeAgain(&m.window, d, cost) })
+}
+
+// eachRefunded calls do for each of the present quotas that counted a departure, as far as is known.
+func (p *paces) eachRefunded(d leaky.Instant, do func(*limit)) {
 	if p.changed != 0 && d <= p.changed.Add(queue.Horizon) {
 		return
 	}
 	for i := range p.limits {
 		if m := &p.limits[i]; !m.Paced() {
-			m.quota.GiveBack(&m.window, d, cost)
+			do(m)
 		}
 	}
 }

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/prove/law"
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 func since(t leaky.Instant) time.Duration { return t.Sub(noon) }
@@ -32,7 +34,7 @@ func TestWindowLawOverCrashes(t *testing.T) {
 	} {
 		t.Run(c.rate, func(t *testing.T) {
 			b := start(t, Options{})
-			b.put("q", c.rate, func(s *queue.Spec) { s.Burst, s.Lease = c.burst, queue.Duration(time.Hour) })
+			b.MustPut("q", c.rate, func(s *queue.Spec) { s.Burst, s.Lease = c.burst, unit.Duration(time.Hour) })
 			rnd := rand.New(rand.NewPCG(1, uint64(c.burst*c.cost)))
 			var starts []law.Start
 			id := 0
@@ -41,14 +43,14 @@ func TestWindowLawOverCrashes(t *testing.T) {
 				case 0:
 					b.crash()
 					if rnd.IntN(2) == 0 { // the machine's clock was wrong meanwhile
-						b.advance(-time.Duration(rnd.Int64N(int64(time.Hour))))
-						b.reserve(1)
+						b.Advance(-time.Duration(rnd.Int64N(int64(time.Hour))))
+						b.MustReserve(1)
 					}
 				case 1:
 					b.reopen()
 				case 2, 3:
 					for range 1 + rnd.IntN(20) {
-						j := jobOf("q", id)
+						j := enginetest.Job("q", id)
 						j.Cost = 1 + rnd.Int64N(c.cost)
 						if _, err := b.Append(context.Background(), []queue.Job{j}); err != nil {
 							t.Fatal(err)
@@ -56,14 +58,14 @@ func TestWindowLawOverCrashes(t *testing.T) {
 						id++
 					}
 				default:
-					b.advance(time.Duration(rnd.Int64N(int64(c.step))))
+					b.Advance(time.Duration(rnd.Int64N(int64(c.step))))
 				}
 				now := b.engineNow()
-				got := b.reserve(20)
+				got := b.MustReserve(20)
 				for _, r := range got {
 					starts = append(starts, law.Start{At: since(now.Add(r.In)), Cost: r.Cost})
 				}
-				b.settleAll(queue.Deliver, got)
+				b.MustSettle(queue.Deliver, got)
 			}
 			rate, _ := leaky.ParseRate(c.rate)
 			// Departures are whole microseconds.
@@ -88,30 +90,30 @@ func (b *bench) engineNow() leaky.Instant {
 
 func TestClockNeverRunsBack(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "1/s")
-	b.append("q", 0, 5)
-	if got := b.reserve(9); len(got) != 1 {
+	b.MustPut("q", "1/s")
+	b.AppendTo("q", 0, 5)
+	if got := b.MustReserve(9); len(got) != 1 {
 		t.Fatalf("%d granted", len(got))
 	}
 	before := b.engineNow()
-	b.advance(-time.Hour)
+	b.Advance(-time.Hour)
 	if now := b.engineNow(); now != before {
 		t.Errorf("the clock went from %v to %v", before, now)
 	}
-	if got := b.reserve(9); len(got) != 0 {
+	if got := b.MustReserve(9); len(got) != 0 {
 		t.Errorf("%d granted at once", len(got))
 	}
-	b.advance(time.Second) // an hour early, but time passes as it does
-	if got := b.reserve(9); len(got) != 1 || b.engineNow() != before.Add(time.Second) {
+	b.Advance(time.Second) // an hour early, but time passes as it does
+	if got := b.MustReserve(9); len(got) != 1 || b.engineNow() != before.Add(time.Second) {
 		t.Errorf("%d granted a second later", len(got))
 	}
-	b.advance(-time.Hour)
+	b.Advance(-time.Hour)
 	b.reopen()
 	if now := b.engineNow(); now < before.Add(time.Second) {
 		t.Errorf("over a reopening the clock went from %v to %v", before.Add(time.Second), now)
 	}
-	b.advance(3 * time.Hour) // forward: nothing was saved up
-	if got := b.reserve(9); len(got) != 1 {
+	b.Advance(3 * time.Hour) // forward: nothing was saved up
+	if got := b.MustReserve(9); len(got) != 1 {
 		t.Errorf("%d granted after a jump", len(got))
 	}
 }
@@ -119,15 +121,15 @@ func TestClockNeverRunsBack(t *testing.T) {
 // An orderly restart costs no more than the horizon.
 func TestCloseKeepsTheExactPace(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "10/s")
-	b.append("q", 0, 50)
+	b.MustPut("q", "10/s")
+	b.AppendTo("q", 0, 50)
 	for range 10 {
-		b.reserve(1)
-		b.advance(100 * time.Millisecond)
+		b.MustReserve(1)
+		b.Advance(100 * time.Millisecond)
 	}
-	next := b.info("q").Next
+	next := b.MustGet("q").Next
 	b.reopen()
-	if again := b.info("q").Next; again.Sub(next) < 0 || again.Sub(next) > queue.Horizon {
+	if again := b.MustGet("q").Next; again.Sub(next) < 0 || again.Sub(next) > queue.Horizon {
 		t.Errorf("next departure at %v, after reopening at %v", next, again)
 	}
 }
@@ -142,40 +144,40 @@ func TestCommitsOfGrants(t *testing.T) {
 		f()
 		return commits.Load() - before
 	}
-	b.put("idle", "5/s")
+	b.MustPut("idle", "5/s")
 	for n := range 3 {
 		var got []queue.Reservation
 		if c := spent(func() {
-			b.append("idle", n, 1)
-			b.advance(3 * time.Millisecond)
-			if got = b.reserve(1); len(got) != 1 {
+			b.AppendTo("idle", n, 1)
+			b.Advance(3 * time.Millisecond)
+			if got = b.MustReserve(1); len(got) != 1 {
 				t.Fatal("not granted")
 			}
 		}); c != 1 {
 			t.Errorf("append and grant made %d commits", c)
 		}
-		b.settleAll(queue.Deliver, got)
-		b.advance(time.Minute)
+		b.MustSettle(queue.Deliver, got)
+		b.Advance(time.Minute)
 	}
-	b.put("fast", "1000/s", func(s *queue.Spec) { s.Lease = queue.Duration(time.Hour) })
-	b.append("fast", 0, 2000)
+	b.MustPut("fast", "1000/s", func(s *queue.Spec) { s.Lease = unit.Duration(time.Hour) })
+	b.AppendTo("fast", 0, 2000)
 	granted := 0
 	c := spent(func() {
 		for range 100 {
-			granted += len(b.reserve(500))
-			b.advance(10 * time.Millisecond)
+			granted += len(b.MustReserve(500))
+			b.Advance(10 * time.Millisecond)
 		}
 	})
 	if granted < 990 || c > 8 {
 		t.Errorf("%d grants at 1000/s made %d commits", granted, c)
 	}
-	b.put("free", "unlimited")
-	b.append("free", 0, 100)
+	b.MustPut("free", "unlimited")
+	b.AppendTo("free", 0, 100)
 	if err := b.Pause(context.Background(), "fast", queue.Pause{}); err != nil {
 		t.Fatal(err)
 	}
 	if c := spent(func() {
-		if got := b.reserve(100); len(got) != 100 {
+		if got := b.MustReserve(100); len(got) != 100 {
 			t.Fatalf("%d granted", len(got))
 		}
 	}); c != 0 {
@@ -186,19 +188,19 @@ func TestCommitsOfGrants(t *testing.T) {
 // At any time the file's ceiling is at least what was granted.
 func TestCeilingIsNeverBehind(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "200/s", func(s *queue.Spec) { s.Burst, s.Lease = 3, queue.Duration(time.Hour) })
-	b.append("q", 0, 3000)
+	b.MustPut("q", "200/s", func(s *queue.Spec) { s.Burst, s.Lease = 3, unit.Duration(time.Hour) })
+	b.AppendTo("q", 0, 3000)
 	rnd := rand.New(rand.NewPCG(2, 2))
 	for i := range 300 {
-		got := b.reserve(1 + rnd.IntN(30))
+		got := b.MustReserve(1 + rnd.IntN(30))
 		if rnd.IntN(4) == 0 {
-			b.settleAll(queue.Release, got)
+			b.MustSettle(queue.Release, got)
 		}
 		if rnd.IntN(20) == 0 {
 			rates := []string{"200/s", "50/s", "unlimited", "900/s"}
-			b.put(
+			b.MustPut(
 				"q", rates[i%len(rates)],
-				func(s *queue.Spec) { s.Burst, s.Lease = 1+rnd.Int64N(5), queue.Duration(time.Hour) },
+				func(s *queue.Spec) { s.Burst, s.Lease = 1+rnd.Int64N(5), unit.Duration(time.Hour) },
 			)
 		}
 		b.Engine.mu.Lock()
@@ -208,7 +210,7 @@ func TestCeilingIsNeverBehind(t *testing.T) {
 		if granted > ceiling && limited {
 			t.Fatalf("step %d: TAT %v, ceiling %v", i, since(granted), since(ceiling))
 		}
-		b.advance(time.Duration(rnd.IntN(60)) * time.Millisecond)
+		b.Advance(time.Duration(rnd.IntN(60)) * time.Millisecond)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/changelog"
 )
@@ -65,8 +66,8 @@ func (q *queueState) resumesAt(now leaky.Instant) (at leaky.Instant, known bool)
 }
 
 // Pause stops a queue's departures, and returns the commit that the answer waits for. Errors: queue.ErrUnknownQueue, a
-// *queue.FieldError.
-func (m *Machine) Pause(now leaky.Instant, actor queue.Actor, name string, p queue.Pause) (wait uint64, err error) {
+// *invalid.Error.
+func (m *Machine) Pause(now leaky.Instant, actor audit.Actor, name string, p queue.Pause) (wait uint64, err error) {
 	p.Normalize()
 	if err := p.Validate(); err != nil {
 		return 0, err
@@ -91,7 +92,7 @@ func (m *Machine) Pause(now leaky.Instant, actor queue.Actor, name string, p que
 }
 
 // Resume lets departures go on, and returns the commit that the answer waits for. Errors: queue.ErrUnknownQueue.
-func (m *Machine) Resume(now leaky.Instant, actor queue.Actor, name string) (wait uint64, err error) {
+func (m *Machine) Resume(now leaky.Instant, actor audit.Actor, name string) (wait uint64, err error) {
 	q := m.queues[name]
 	if q == nil {
 		return 0, unknownQueue(name)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // Pull queues stand on an agenda of their own, which no drainer looks at. One is visited when somebody asks for it
@@ -97,7 +98,7 @@ func (m *Machine) wakePullers(q *queueState, at, now leaky.Instant) {
 
 // checkPullRelations returns an error if a spec would make a pull queue a parent or a child.
 func (m *Machine) checkPullRelations(s *queue.Spec) error {
-	if parent := m.queues[queue.Parent(s.Name)]; parent != nil && parent.spec.Pull {
+	if parent := m.queues[names.Parent(s.Name)]; parent != nil && parent.spec.Pull {
 		return s.PullChild()
 	}
 	if !s.Pull {

@@ -3,6 +3,7 @@ package machine
 import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
 )
 
@@ -13,9 +14,9 @@ type purgeCall struct {
 }
 
 // Purge takes back a page of jobs that wait or are scheduled, and returns the commit that the answer waits for. Errors:
-// queue.ErrUnknownQueue, a *queue.FieldError.
+// queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) Purge(
-	now leaky.Instant, actor queue.Actor, r queue.PurgeRequest,
+	now leaky.Instant, actor audit.Actor, r queue.PurgeRequest,
 ) (out queue.Purged, wait uint64, err error) {
 	q, err := m.liveQueue(r.Queue)
 	if err != nil {
@@ -89,10 +90,7 @@ func (p *purgeCall) waiting(q *queueState, until int64) (jobs []*job, next *queu
 
 func (p *purgeCall) scheduled(q *queueState, until int64) (jobs []*job, next *queue.Cursor) {
 	c, looked := p.cursor, 0
-	behind := func(ls *lease) bool {
-		return c == nil || ls.due > leaky.Instant(c.At) || ls.due == leaky.Instant(c.At) && ls.job.id > c.ID
-	}
-	for ls := range q.scheduled.from(behind) {
+	for ls := range q.scheduled.from(dueAfter(c)) {
 		if ls.job.turnBase() < until {
 			jobs = append(jobs, ls.job)
 		}

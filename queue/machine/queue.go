@@ -136,7 +136,7 @@ type recentSpecs struct {
 func (r *recentSpecs) share(s queue.Spec) *queue.Spec {
 	s.Name, s.Deliver = "", nil
 	for _, known := range r.specs {
-		if known != nil && reflect.DeepEqual(*known, s) {
+		if known != nil && reflect.DeepEqual(known, &s) {
 			return known
 		}
 	}

@@ -6,7 +6,10 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // readmitCall is one call of Readmit.
@@ -27,7 +30,7 @@ type readmitJob struct {
 // Readmission is a Readmit that is checked and packed, which needs no machine.
 type Readmission struct{ readmitCall }
 
-// NewReadmission checks a request. Errors: a *queue.FieldError.
+// NewReadmission checks a request. Errors: an *invalid.Error.
 func NewReadmission(r queue.ReadmitRequest) (*Readmission, error) {
 	k, err := prepareReadmit(r)
 	if err != nil {
@@ -74,29 +77,29 @@ func (m *Machine) Readmit(now leaky.Instant, r *Readmission) (queue.Readmitted, 
 // prepareReadmit checks a request and packs its jobs.
 func prepareReadmit(r queue.ReadmitRequest) (*readmitCall, error) {
 	switch {
-	case len(r.Holder) > 64 || queue.ValidateID(r.Holder) != nil:
-		return nil, &queue.FieldError{
-			Field: "holder", Value: queue.Shorten(r.Holder, 80), Reason: "must be 1 to 64 visible ASCII characters",
+	case len(r.Holder) > 64 || names.ValidateID(r.Holder) != nil:
+		return nil, &invalid.Error{
+			Field: "holder", Value: clip.Quote(r.Holder, 80), Reason: "must be 1 to 64 visible ASCII characters",
 		}
 	case len(r.Overflow) > 64:
-		return nil, &queue.FieldError{
-			Field: "overflow", Value: queue.Shorten(r.Overflow, 80), Reason: "is longer than 64 bytes",
+		return nil, &invalid.Error{
+			Field: "overflow", Value: clip.Quote(r.Overflow, 80), Reason: "is longer than 64 bytes",
 		}
 	case len(r.Jobs) > queue.MaxReadmit:
-		return nil, &queue.FieldError{
+		return nil, &invalid.Error{
 			Field: "jobs", Reason: fmt.Sprintf("are %d, the limit is %d", len(r.Jobs), queue.MaxReadmit),
 		}
 	case r.Behind < 0:
-		return nil, &queue.FieldError{Field: "behind", Value: fmt.Sprint(r.Behind), Reason: "must not be negative"}
+		return nil, &invalid.Error{Field: "behind", Value: fmt.Sprint(r.Behind), Reason: "must not be negative"}
 	case r.Empty && len(r.Jobs) > 0, r.Empty && r.Behind > 0:
-		return nil, &queue.FieldError{Field: "empty", Reason: "is said of an overflow that holds jobs"}
+		return nil, &invalid.Error{Field: "empty", Reason: "is said of an overflow that holds jobs"}
 	}
 	m := &readmitCall{ReadmitRequest: r, jobs: make([]readmitJob, len(r.Jobs))}
 	for i := range r.Jobs {
 		a := &m.jobs[i]
 		a.Readmission, a.ticket = &r.Jobs[i], parseTicket(r.Jobs[i].Ticket)
 		if a.Order < 1 || i > 0 && a.Order <= r.Jobs[i-1].Order {
-			return nil, &queue.FieldError{
+			return nil, &invalid.Error{
 				Field: fmt.Sprintf("jobs[%d].order", i), Value: fmt.Sprint(a.Order),
 				Reason: "must be at least 1, and grow from job to job",
 			}

@@ -1,28 +1,32 @@
 package machine
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/unit"
 )
 
-// receiverState is what settlements have said about a queue's receiver that lasts. The sooner all drainers
+// receiverState is what is known of a queue's receiver that lasts. The sooner all drainers
 // know the better.
 type receiverState struct {
 	stop   leaky.Instant // nothing leaves before; 0 is none
 	cause  queue.StopCause
 	reason string
 
-	failures    int64         // in a row
+	failures    int32         // in a row
+	throttles   int32         // in a row, that did not say for how long
+	lastFailure string        // its reason
 	opened      leaky.Instant // when the circuit opened; 0 while it is closed
 	probe       time.Duration // the wait between probes
-	lastFailure string        // its reason
+	slowAt      leaky.Instant // when a failure was last counted because circuit.slow had passed
 
-	throttles      int64         // in a row, that did not say for how long
-	throttledUntil leaky.Instant // the end of the last of those stops
+	throttledUntil leaky.Instant // the end of the last stop of those that throttles count
 }
 
 // possible is the state without instants that are further ahead than any can be: by them a queue would never go on,
@@ -35,6 +39,9 @@ func (r receiverState) possible(now leaky.Instant) receiverState {
 	if r.throttledUntil > latest {
 		r.throttledUntil = 0
 	}
+	if r.slowAt > now {
+		r.slowAt = 0
+	}
 	return r
 }
 
@@ -43,9 +50,9 @@ func (r *receiverState) info(now leaky.Instant) (s queue.Stop, c queue.CircuitIn
 	if r.stop > now {
 		s = queue.Stop{Until: r.stop.Time(), Cause: r.cause, Reason: r.reason}
 	}
-	c.Failures = r.failures
+	c.Failures = int64(r.failures)
 	if r.opened != 0 {
-		c.Opened, c.Probe, c.Reason = r.opened.Time(), queue.Duration(r.probe), r.lastFailure
+		c.Opened, c.Probe, c.Reason = r.opened.Time(), unit.Duration(r.probe), r.lastFailure
 	}
 	return s, c
 }
@@ -61,7 +68,7 @@ func (r *receiverState) stopUntil(at, now leaky.Instant, cause queue.StopCause, 
 
 // closeCircuit closes an open circuit.
 func (r *receiverState) closeCircuit(now leaky.Instant) {
-	r.opened, r.probe, r.lastFailure, r.failures = 0, 0, "", 0
+	r.opened, r.probe, r.lastFailure, r.failures, r.slowAt = 0, 0, "", 0, 0
 	if r.cause == queue.StopDown {
 		r.stop, r.cause, r.reason = now, "", ""
 	}
@@ -78,12 +85,12 @@ func (r *receiverState) resume(now leaky.Instant) {
 	r.throttles, r.throttledUntil = 0, 0
 }
 
-// fail counts an answer that is the target's fault, which may open the circuit.
+// fail counts a failure that is the target's fault, which may open the circuit.
 func (r *receiverState) fail(c *queue.Circuit, reason string, now leaky.Instant) (e queue.Effect) {
-	r.failures++
+	r.failures += min(1, math.MaxInt32-r.failures)
 	r.lastFailure = reason
 	switch {
-	case r.opened == 0 && !c.Off && r.failures >= c.Failures:
+	case r.opened == 0 && !c.Off && int64(r.failures) >= c.Failures:
 		r.opened, r.probe, e.Opened = now, c.MinProbe.D(), true
 		e.Stopped = r.stopUntil(now.Add(r.probe), now, queue.StopDown, reason)
 	case r.opened != 0 && r.cause == queue.StopDown:
@@ -94,7 +101,7 @@ func (r *receiverState) fail(c *queue.Circuit, reason string, now leaky.Instant)
 
 // succeed counts an answer of a target that is up, which closes the circuit.
 func (r *receiverState) succeed(now leaky.Instant) (e queue.Effect) {
-	r.failures = 0
+	r.failures, r.slowAt = 0, 0
 	if e.Closed = r.opened != 0; e.Closed {
 		r.closeCircuit(now)
 	}
@@ -107,7 +114,7 @@ func (r *receiverState) throttle(s *queue.Settlement, departed, now leaky.Instan
 	if departed < r.throttledUntil {
 		return 0
 	}
-	stopped := r.stopUntil(now.Add(queue.ThrottleStop(s.After, r.throttles, s.ID)), now, queue.StopThrottled, why)
+	stopped := r.stopUntil(now.Add(queue.ThrottleStop(s.After, int64(r.throttles), s.ID)), now, queue.StopThrottled, why)
 	r.throttles, r.throttledUntil = r.throttles+1, r.stop
 	return stopped
 }
@@ -125,7 +132,7 @@ func (m *Machine) updateReceiver(
 	q *queueState, s *queue.Settlement, keyed bool, departed, now leaky.Instant,
 ) (effect queue.Effect) {
 	trouble := s.Verdict == queue.Down || s.Trouble && (s.Verdict == queue.Fail || s.Verdict == queue.Hold)
-	before, reason := q.receiver, strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
+	before, reason := q.receiver, strings.Clone(clip.Text(s.Reason, queue.MaxReasonBytes))
 	switch {
 	case s.Verdict == queue.Release || s.Verdict == queue.Hold && !trouble:
 		return effect
@@ -146,6 +153,29 @@ func (m *Machine) updateReceiver(
 		m.rearmAndWake(q, now)
 	}
 	return effect
+}
+
+// noteSlow counts a failure if circuit.slow has passed: to wait until attempts time out would give a receiver that
+// hangs job after job. It returns the commit that the answer waits for. A full store has no room for that.
+func (m *Machine) noteSlow(q *queueState, ls *lease, now leaky.Instant) (effect queue.Effect, wait uint64) {
+	if m.Full != nil || !q.isSlow(ls, now) {
+		return effect, 0
+	}
+	before := q.receiver.stop
+	q.receiver.slowAt = now
+	effect = q.receiver.fail(&q.spec.Circuit, queue.SlowReason, now)
+	m.touch(q)
+	if q.receiver.stop != before {
+		m.rearmAndWake(q, now)
+	}
+	return effect, m.wait()
+}
+
+// isSlow reports whether circuit.slow has passed since an attempt departed, and since a failure was last counted for
+// that, whichever attempt it was: a receiver that is only slow has time to answer before the circuit opens.
+func (q *queueState) isSlow(ls *lease, now leaky.Instant) bool {
+	c := &q.spec.Circuit
+	return !c.Off && !q.spec.Pull && now.Sub(max(ls.due, q.receiver.slowAt)) >= c.Slow.D()
 }
 
 // rearmAndWake works out anew when q can depart after its stop has changed. Slots before that are not lost.

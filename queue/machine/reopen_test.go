@@ -7,35 +7,37 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 func TestEveryStateSurvivesReopening(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited", func(s *queue.Spec) {
+	b.MustPut("q", "unlimited", func(s *queue.Spec) {
 		s.Retry.MaxAttempts = 2
 		s.Deliver = []byte(`{ "http": {"url": "http://x"} }`)
 	})
-	b.put("paused", "14/s")
+	b.MustPut("paused", "14/s")
 	if err := b.Pause(context.Background(), "paused", queue.Pause{Reason: "for lunch"}); err != nil {
 		t.Fatal(err)
 	}
-	b.append("q", 0, 8)
-	got := b.reserve(5)
-	b.settleAll(queue.Deliver, got[:1])
-	b.settleAll(queue.Bury, got[1:2])
-	b.settleAll(queue.Fail, got[2:3])
-	b.settleAll(queue.Release, got[3:4])
-	settled := b.settleAll(queue.Fail, got[2:3]) // again
+	b.AppendTo("q", 0, 8)
+	got := b.MustReserve(5)
+	b.MustSettle(queue.Deliver, got[:1])
+	b.MustSettle(queue.Bury, got[1:2])
+	b.MustSettle(queue.Fail, got[2:3])
+	b.MustSettle(queue.Release, got[3:4])
+	settled := b.MustSettle(queue.Fail, got[2:3]) // again
 
-	before, paused := b.info("q"), b.info("paused")
+	before, paused := b.MustGet("q"), b.MustGet("paused")
 	job, err := b.Job(context.Background(), "q", got[2].ID)
 	if err != nil || before.Leased != 1 || settled[0].State != queue.Scheduled {
 		t.Fatal(job, err, before, settled)
 	}
 	b.reopen()
 
-	after := b.info("q")
+	after := b.MustGet("q")
 	// its holder is gone
 	before.Waiting, before.Leased, before.Outflow, before.Ahead = before.Waiting+1, 0, 0, before.Ahead+1
 	// as late as a grant can have been
@@ -45,36 +47,36 @@ func TestEveryStateSurvivesReopening(t *testing.T) {
 	if !reflect.DeepEqual(before, after) {
 		t.Errorf("before %+v\nafter  %+v", before, after)
 	}
-	paused.Next = b.info("paused").Next
-	if i := b.info("paused"); !reflect.DeepEqual(i, paused) {
+	paused.Next = b.MustGet("paused").Next
+	if i := b.MustGet("paused"); !reflect.DeepEqual(i, paused) {
 		t.Errorf("before %+v\nafter  %+v", paused, i)
 	}
 	if again, err := b.Job(context.Background(), "q", got[2].ID); err != nil || !reflect.DeepEqual(again, job) {
 		t.Errorf("before %+v\nafter  %+v, %v", job, again, err)
 	}
-	if again := b.settleAll(queue.Fail, got[2:3]); !reflect.DeepEqual(again, settled) {
+	if again := b.MustSettle(queue.Fail, got[2:3]); !reflect.DeepEqual(again, settled) {
 		t.Errorf("settled again: %+v, want %+v", again, settled)
 	}
-	if s := b.settleAll(queue.Deliver, got[:1])[0]; s.State != queue.Delivered {
+	if s := b.MustSettle(queue.Deliver, got[:1])[0]; s.State != queue.Delivered {
 		t.Errorf("delivered again: %+v", s)
 	}
-	if s := b.settleAll(queue.Deliver, got[4:5])[0]; !s.Stale {
+	if s := b.MustSettle(queue.Deliver, got[4:5])[0]; !s.Stale {
 		t.Errorf("a lease of the process before: %+v", s)
 	}
 	for i, want := range []queue.AppendOutcome{queue.Duplicate, queue.Duplicate, queue.Duplicate, queue.Duplicate} {
-		a, err := b.Append(context.Background(), []queue.Job{jobOf("q", i)})
+		a, err := b.Append(context.Background(), []queue.Job{enginetest.Job("q", i)})
 		if err != nil || a[0].Outcome != want {
 			t.Errorf("append %d again: %+v, %v", i, a, err)
 		}
 	}
-	b.advance(time.Minute)
+	b.Advance(time.Minute)
 	ids := []string{}
-	for _, r := range b.reserve(9) {
+	for _, r := range b.MustReserve(9) {
 		ids = append(ids, r.ID)
 	}
 	want := []string{}
 	for _, n := range []int{2, 3, 4, 5, 6, 7} { // in the order of append, whatever happened to them
-		want = append(want, jobOf("q", n).ID)
+		want = append(want, enginetest.Job("q", n).ID)
 	}
 	if !reflect.DeepEqual(ids, want) {
 		t.Errorf("granted %v, want %v", ids, want)
@@ -84,14 +86,14 @@ func TestEveryStateSurvivesReopening(t *testing.T) {
 func TestRevisionsAreNotReused(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
-	b.put("q", "1/s")
-	first := b.info("q").Revision
+	b.MustPut("q", "1/s")
+	first := b.MustGet("q").Revision
 	if err := b.Delete(ctx, "q", first, false); err != nil {
 		t.Fatal(err)
 	}
 	b.reopen()
-	b.put("q", "1/s")
-	if again := b.info("q").Revision; again <= first {
+	b.MustPut("q", "1/s")
+	if again := b.MustGet("q").Revision; again <= first {
 		t.Errorf("revision %d after %d", again, first)
 	}
 	if err := b.Delete(ctx, "q", first, false); !errors.Is(err, queue.ErrRevision) {
@@ -102,14 +104,14 @@ func TestRevisionsAreNotReused(t *testing.T) {
 func TestDeletedQueuesAreSweptInPieces(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
-	b.put("q", "unlimited")
-	b.put("r", "1/s")
-	b.append("r", 0, 3)
-	b.append("q", 0, 1300)
-	got := b.reserve(9)
-	b.settleAll(queue.Deliver, got[:2])
-	b.settleAll(queue.Bury, got[2:4])
-	b.settleAll(queue.Fail, got[4:6])
+	b.MustPut("q", "unlimited")
+	b.MustPut("r", "1/s")
+	b.AppendTo("r", 0, 3)
+	b.AppendTo("q", 0, 1300)
+	got := b.MustReserve(9)
+	b.MustSettle(queue.Deliver, got[:2])
+	b.MustSettle(queue.Bury, got[2:4])
+	b.MustSettle(queue.Fail, got[4:6])
 	if err := b.Delete(ctx, "q", queue.AnyRevision, true); err != nil {
 		t.Fatal(err)
 	}
@@ -148,21 +150,21 @@ func TestDeletedQueuesAreSweptInPieces(t *testing.T) {
 
 func TestTheFileForgetsWhatMemoryForgot(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited", func(s *queue.Spec) { s.Retention.Max = 5 })
-	b.append("q", 0, 60)
-	b.settleAll(queue.Deliver, b.reserve(30))
-	b.settleAll(queue.Bury, b.reserve(20))
+	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Retention.Max = 5 })
+	b.AppendTo("q", 0, 60)
+	b.MustSettle(queue.Deliver, b.MustReserve(30))
+	b.MustSettle(queue.Bury, b.MustReserve(20))
 	b.reopen()
 	if ended, jobs := b.records(endedTable), b.records(jobsTable); ended != 10 || jobs != 10+5 {
 		t.Errorf("%d ended and %d jobs on file", ended, jobs)
 	}
-	b.advance(queue.DefaultRetention)
+	b.Advance(queue.DefaultRetention)
 	b.reopen()
-	b.append("q", 0, 1) // goes together with what is forgotten
+	b.AppendTo("q", 0, 1) // goes together with what is forgotten
 	if ended, jobs := b.records(endedTable), b.records(jobsTable); ended != 0 || jobs != 11 {
 		t.Errorf("%d ended and %d jobs on file after the retention", ended, jobs)
 	}
-	if i := b.info("q"); i.Died != 20 || i.Dead != 0 || i.Delivered != 30 {
+	if i := b.MustGet("q"); i.Died != 20 || i.Dead != 0 || i.Delivered != 30 {
 		t.Errorf("%+v", i)
 	}
 }
@@ -170,10 +172,10 @@ func TestTheFileForgetsWhatMemoryForgot(t *testing.T) {
 // A pull queue is one again when its file is opened, and can have no child then either.
 func TestPullSurvivesReopening(t *testing.T) {
 	b := start(t, Options{})
-	b.put("q", "unlimited", func(s *queue.Spec) { s.Pull = true })
-	b.append("q", 0, 2)
+	b.MustPut("q", "unlimited", func(s *queue.Spec) { s.Pull = true })
+	b.AppendTo("q", 0, 2)
 	b.reopen()
-	if got := b.reserve(5); len(got) != 0 {
+	if got := b.MustReserve(5); len(got) != 0 {
 		t.Errorf("a drainer was granted %d jobs", len(got))
 	}
 	res, err := b.Reserve(context.Background(), queue.ReserveRequest{
@@ -183,7 +185,7 @@ func TestPullSurvivesReopening(t *testing.T) {
 		t.Errorf("%d jobs, %v", len(res.Jobs), err)
 	}
 	child := queue.Spec{Name: "q.child"}
-	var field *queue.FieldError
+	var field *invalid.Error
 	if _, err := b.Put(context.Background(), child, 0); !errors.As(err, &field) || field.Field != "name" {
 		t.Errorf("a child: %v", err)
 	}

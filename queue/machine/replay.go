@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/check"
 	"github.com/penstock/penstock/queue/internal/jobsize"
@@ -27,7 +28,7 @@ type Replaying struct {
 	kept  []*deadRecord // nil where there was no dead job when the call began
 }
 
-// FindDead begins a Replay. Errors: queue.ErrUnknownQueue, a *queue.FieldError.
+// FindDead begins a Replay. Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) FindDead(now leaky.Instant, name string, ids []string) (*Replaying, error) {
 	if _, err := m.liveQueue(name); err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func (k *deadRecord) read(t *tables) {
 // Replay puts dead jobs back into their queue, under new keys, and returns the commit that the answers wait for.
 // Errors: queue.ErrUnknownQueue, that there is no room.
 func (m *Machine) Replay(
-	now leaky.Instant, actor queue.Actor, r *Replaying,
+	now leaky.Instant, actor audit.Actor, r *Replaying,
 ) (outcomes []queue.ReplayOutcome, wait uint64, err error) {
 	m.expire(now)
 	q, act := m.queues[r.queue], &jobAct{what: changekind.Replayed, actor: actor}
@@ -140,7 +141,8 @@ func (m *Machine) staysDead(needs int64, j *queue.Job, ln *lane, now leaky.Insta
 		return true
 	}
 	rule := ln.rule()
-	if rule.Capacity > 0 && ln.size >= rule.Capacity || rule.MaxBytes > 0 && ln.bytes+needs > int64(rule.MaxBytes) {
+	if rule.Capacity > 0 && int64(ln.size) >= rule.Capacity ||
+		rule.MaxBytes > 0 && ln.bytes+needs > int64(rule.MaxBytes) {
 		return true
 	}
 	if q.bytes+needs > m.byteLimit(q) {
@@ -151,9 +153,9 @@ func (m *Machine) staysDead(needs int64, j *queue.Job, ln *lane, now leaky.Insta
 }
 
 // Forget drops dead jobs for good, and returns which and the commit that the answer waits for. Errors:
-// queue.ErrUnknownQueue, a *queue.FieldError.
+// queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) Forget(
-	now leaky.Instant, actor queue.Actor, name string, ids []string,
+	now leaky.Instant, actor audit.Actor, name string, ids []string,
 ) (dropped []bool, wait uint64, err error) {
 	q, err := m.liveQueue(name)
 	if err != nil && m.deadOfDeleted(name) == nil {
@@ -179,6 +181,7 @@ func (m *Machine) Forget(
 		m.present.logJobAct(act, name, revision, id, q == nil, now)
 		m.present.dropEnded(d)
 		dropped[i], wait = true, m.wait()
+		m.deletedBy = wait
 	}
 	return dropped, max(wait, m.lastWait()), nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/jobrecord"
 )
 
@@ -18,7 +19,7 @@ type Granting struct {
 }
 
 // Reserve grants departures to a client. It is one decision: leases that ran out, expired jobs, pauses that are over,
-// and then the grant, of jobs that are durable. Errors: queue.ErrUnknownQueue, a *queue.FieldError.
+// and then the grant, of jobs that are durable. Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting, error) {
 	if err := checkRequest(&r); err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func (m *Machine) grantFresh(cl *client, g *grant, pulled *queueState, r queue.R
 
 func checkRequest(r *queue.ReserveRequest) error {
 	if r.Partition != 0 && r.Queue == "" {
-		return &queue.FieldError{
+		return &invalid.Error{
 			Field: "partition", Value: fmt.Sprint(r.Partition), Reason: "an embedded store has only partition 0",
 		}
 	}
@@ -103,7 +104,7 @@ func (g *Granting) Read(tx Transaction) {
 	}
 }
 
-// Leases are the leases of the granted jobs, and when they depart: for a simulation, which knows its jobs itself.
+// Leases are the leases of the granted jobs, and when they depart: for a replay, which knows its jobs itself.
 func (g *Granting) Leases() []Departure {
 	leases := make([]Departure, len(g.grant.jobs))
 	for i, h := range g.grant.jobs {

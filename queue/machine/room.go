@@ -50,10 +50,10 @@ func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) 
 	switch {
 	case over > 0:
 		it.answer.Outcome, it.answer.RetryAfter = queue.LaneFull, q.laneRetryAfter(
-			ln, leaving(over, ln.bytes, ln.size), now,
+			ln, leaving(over, ln.bytes, int64(ln.size)), now,
 		)
 		it.answer.Bytes = queue.ByteBound{Held: ln.bytes, Max: int64(rule.MaxBytes), Needs: it.bytes()}
-	case rule.Capacity > 0 && ln.size >= rule.Capacity:
+	case rule.Capacity > 0 && int64(ln.size) >= rule.Capacity:
 		it.answer.Outcome, it.answer.RetryAfter = queue.LaneFull, q.laneRetryAfter(ln, 1, now)
 	case at != 0 && q.spec.MaxScheduled > 0 && q.counts[queue.Scheduled]+q.incoming.scheduled() >= q.spec.MaxScheduled:
 		it.answer.Outcome, it.answer.RetryAfter = queue.ScheduleFull, q.scheduleRetryAfter(now)

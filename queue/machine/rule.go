@@ -5,6 +5,8 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -18,15 +20,16 @@ type rulebook struct {
 	lastTally      uint64                   // the last key given to a tally
 	lastTallySet   uint64                   // the last number given to a tally set
 	dirtyTallies   chunkList[*tally]        // that differ from what is on file
+	spareTallies   []*tally                 // forgotten ones that no file has; dirtyTallies may have them
 	droppedTallies chunkList[uint64]        // records of tallies that are gone
 	attending      map[string]leaky.Instant // when each process last took part in admission
 }
 
 // rule is one rule. It is never changed in place.
 type rule struct {
-	queue.Rule
+	rules.Rule
 	revision  int64
-	template  queue.KeyTemplate
+	template  rules.Template
 	limiter   leaky.Limiter
 	overrides map[string]leaky.Limiter
 	keyLimit  int64
@@ -35,10 +38,10 @@ type rule struct {
 }
 
 // newRule parses the numbers of a valid rule.
-func newRule(r queue.Rule, revision int64, s *tallySet) (*rule, error) {
+func newRule(r rules.Rule, revision int64, s *tallySet) (*rule, error) {
 	to := &rule{Rule: r, revision: revision, keyLimit: r.KeyLimit(), tallies: s}
 	var err error
-	if to.template, err = queue.ParseKeyTemplate(r.Key); err != nil {
+	if to.template, err = rules.ParseTemplate(r.Key); err != nil {
 		return nil, err
 	}
 	if to.limiter, err = r.Limiter(r.Algorithm); err != nil {
@@ -64,9 +67,9 @@ func (r *rule) limiterFor(key string) leaky.Limiter {
 }
 
 // ruleInfo describes a rule. Its overrides are shared with the rule.
-func (m *Machine) ruleInfo(r *rule) queue.RuleInfo {
-	i := queue.RuleInfo{Rule: r.Rule, Revision: r.revision, Keys: r.tallies.keys()}
-	group := queue.Group(r.Name)
+func (m *Machine) ruleInfo(r *rule) rules.Info {
+	i := rules.Info{Rule: r.Rule, Revision: r.revision, Keys: r.tallies.keys()}
+	group := names.Group(r.Name)
 	for _, name := range append([]string{group}, m.childrenOf(group)...) {
 		if q := m.queues[name]; q != nil && slices.Contains(q.spec.Rules, r.Name) {
 			i.Queues = append(i.Queues, name)
@@ -76,19 +79,19 @@ func (m *Machine) ruleInfo(r *rule) queue.RuleInfo {
 }
 
 // countRuleUses adds n to the uses of the rules of its own group that the spec of a queue names.
-func (m *Machine) countRuleUses(of string, rules []string, n int) {
-	for _, name := range ruleset.Names(of, nil, rules) {
+func (m *Machine) countRuleUses(of string, asked []string, n int) {
+	for _, name := range ruleset.Names(of, nil, asked) {
 		if m.ruleUses[name] += n; m.ruleUses[name] == 0 {
 			delete(m.ruleUses, name)
 		}
 	}
 }
 
-// checkRuleNames returns a *queue.FieldError if a spec names a rule of its own group that does not exist or cannot
+// checkRuleNames returns an *invalid.Error if a spec names a rule of its own group that does not exist or cannot
 // be used by queues.
 func (m *Machine) checkRuleNames(s *queue.Spec) error {
 	for i, name := range s.Rules {
-		if queue.Group(name) != queue.Group(s.Name) {
+		if names.Group(name) != names.Group(s.Name) {
 			continue
 		}
 		r := m.rules[name]

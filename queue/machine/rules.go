@@ -7,20 +7,23 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/internal/changelog"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
 func unknownRule(name string) error {
-	return fmt.Errorf("%w: %s", queue.ErrUnknownRule, queue.Shorten(name, 80))
+	return fmt.Errorf("%w: %s", rules.ErrUnknown, clip.Quote(name, 80))
 }
 
-// Rule returns a rule. It shares its overrides, which never change. Errors: queue.ErrUnknownRule.
-func (m *Machine) Rule(name string) (queue.RuleInfo, error) {
+// Rule returns a rule. It shares its overrides, which never change. Errors: rules.ErrUnknown.
+func (m *Machine) Rule(name string) (rules.Info, error) {
 	r, err := m.ruleNamed(name)
 	if err != nil {
-		return queue.RuleInfo{}, err
+		return rules.Info{}, err
 	}
 	return m.ruleInfo(r), nil
 }
@@ -34,13 +37,13 @@ func (m *Machine) ruleNamed(name string) (*rule, error) {
 
 // ListRules returns up to limit rules behind a name. It shares their overrides, which never change: there may be a
 // million.
-func (m *Machine) ListRules(after string, limit int) []queue.RuleInfo {
+func (m *Machine) ListRules(after string, limit int) []rules.Info {
 	from, found := slices.BinarySearch(m.ruleNames, after)
 	if found {
 		from++
 	}
 	to := min(len(m.ruleNames), from+max(0, limit))
-	list := make([]queue.RuleInfo, 0, to-from)
+	list := make([]rules.Info, 0, to-from)
 	for _, name := range m.ruleNames[from:to] {
 		list = append(list, m.ruleInfo(m.rules[name]))
 	}
@@ -49,17 +52,17 @@ func (m *Machine) ListRules(after string, limit int) []queue.RuleInfo {
 
 // RuleText is a valid rule as it is kept, and its texts.
 type RuleText struct {
-	rule                queue.Rule
+	rule                rules.Rule
 	text, kept, audited []byte
 }
 
-// NewRuleText checks a rule. Errors: a *queue.FieldError.
-func NewRuleText(r queue.Rule) (t RuleText, err error) {
+// NewRuleText checks a rule. Errors: an *invalid.Error.
+func NewRuleText(r rules.Rule) (t RuleText, err error) {
 	r.Normalize()
 	if err := r.Validate(); err != nil {
 		return t, err
 	}
-	if t.rule, t.text, err = asStored(r, queue.EncodeRule, queue.DecodeRule); err != nil {
+	if t.rule, t.text, err = asStored(r, rules.Encode, rules.Decode); err != nil {
 		return t, err
 	}
 	if t.kept, err = changelog.EncodeKeptRule(t.rule); err != nil {
@@ -71,7 +74,7 @@ func NewRuleText(r queue.Rule) (t RuleText, err error) {
 
 // PutRule creates a rule or changes it, and returns the commit that the answer waits for. Errors: see queue.Rules.
 func (m *Machine) PutRule(
-	now leaky.Instant, actor queue.Actor, t RuleText, expect int64,
+	now leaky.Instant, actor audit.Actor, t RuleText, expect int64,
 ) (put queue.PutResult, wait uint64, err error) {
 	old := m.rules[t.rule.Name]
 	if old != nil {
@@ -81,7 +84,7 @@ func (m *Machine) PutRule(
 		return put, 0, err
 	}
 	if old != nil {
-		if was, err := queue.EncodeRule(old.Rule); err == nil && bytes.Equal(was, t.text) {
+		if was, err := rules.Encode(old.Rule); err == nil && bytes.Equal(was, t.text) {
 			return put, m.lastWait(), nil
 		}
 	} else if m.Full != nil {
@@ -109,7 +112,7 @@ func (m *Machine) PutRule(
 }
 
 // DeleteRule removes a rule, and returns the commit that the answer waits for. Errors: see queue.Rules.
-func (m *Machine) DeleteRule(now leaky.Instant, actor queue.Actor, name string, expect int64) (wait uint64, err error) {
+func (m *Machine) DeleteRule(now leaky.Instant, actor audit.Actor, name string, expect int64) (wait uint64, err error) {
 	old, err := m.ruleNamed(name)
 	if err != nil {
 		return 0, err
@@ -118,7 +121,7 @@ func (m *Machine) DeleteRule(now leaky.Instant, actor queue.Actor, name string, 
 		return 0, err
 	}
 	if n := m.ruleUses[name]; n > 0 {
-		return 0, fmt.Errorf("%w: %s, of %d", queue.ErrRuleInUse, name, n)
+		return 0, fmt.Errorf("%w: %s, of %d", rules.ErrInUse, name, n)
 	}
 	n := loggedBy(changekind.Deleted, actor, old.revision, now)
 	n.before, _ = changelog.EncodeAuditedRule(old.Rule) // it was encoded before
@@ -134,13 +137,13 @@ func (m *Machine) DeleteRule(now leaky.Instant, actor queue.Actor, name string, 
 }
 
 // ResetRule forgets all that was taken from a rule, and returns the commit that the answer waits for. Errors:
-// queue.ErrUnknownRule.
-func (m *Machine) ResetRule(now leaky.Instant, actor queue.Actor, name string) (wait uint64, err error) {
+// rules.ErrUnknown.
+func (m *Machine) ResetRule(now leaky.Instant, actor audit.Actor, name string) (wait uint64, err error) {
 	old, err := m.ruleNamed(name)
 	if err != nil {
 		return 0, err
 	}
-	text, err := queue.EncodeRule(old.Rule)
+	text, err := rules.Encode(old.Rule)
 	if err != nil {
 		return 0, err
 	}

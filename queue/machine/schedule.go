@@ -18,12 +18,7 @@ type timer struct {
 
 func newTimers() heap[*queueState] {
 	return heap[*queueState]{
-		less: func(a, b *queueState) bool {
-			if a.timerAt != b.timerAt {
-				return a.timerAt < b.timerAt
-			}
-			return a.number < b.number
-		},
+		key:   func(q *queueState) heapKey { return heapKey{int64(q.timerAt), q.number} },
 		moved: func(q *queueState, i int) { q.timerIndex = i },
 	}
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/jobrecord"
 )
 
@@ -29,7 +31,7 @@ func (m *Machine) Settle(now leaky.Instant, list []queue.Settlement) (answers []
 	for i := range list {
 		s := &list[i]
 		if s.Verdict < queue.Deliver || s.Verdict > queue.Down {
-			answers[i].Err = &queue.FieldError{
+			answers[i].Err = &invalid.Error{
 				Field: "verdict", Reason: "is none of deliver, fail, bury, release, hold, throttle, down",
 			}
 			continue
@@ -77,19 +79,24 @@ func (m *Machine) endLease(
 ) (answer queue.Settled, wait uint64) {
 	q, ls := j.lane.queue, j.lease
 	if s.Verdict == queue.Release {
+		var was *lease
 		if ls.persisted { // else a restart would hold a job that was never sent
-			was, to := *ls, *ls
-			m.present.endedLeases = append(m.present.endedLeases, &was)
-			m.present.givenBack = append(m.present.givenBack, &was)
+			before, to := *ls, *ls
+			was = &before
+			m.present.endedLeases = append(m.present.endedLeases, was)
 			to.settled, to.verdict, to.result = to.fence, queue.Release, queue.Waiting
 			ls.persisted, ls.commit = false, m.touch(q).Number
+			m.holdLane(j.lane)
 			m.present.putLease(j.seq, queue.Waiting, &to)
 			wait = m.wait()
 			q.counters.Released++
 		} else {
 			q.count().Released++
 		}
-		m.release(j, now)
+		if back, given := m.release(j, now); given && was != nil {
+			back.lease = was
+			m.present.givenBack = append(m.present.givenBack, back)
+		}
 		c.countBack(q)
 		return queue.Settled{State: queue.Waiting}, wait
 	}
@@ -118,7 +125,7 @@ func (m *Machine) settleAs(o *leaseOutcome, open bool, effect *queue.Effect, now
 		d.attempts, d.verdict, d.reason, d.departed, d.drainer = attempts, s.Verdict, "", ls.due, ls.drainer
 		return m.endLeased(o, d, nil, now)
 	}
-	reason := strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
+	reason := strings.Clone(clip.Text(s.Reason, queue.MaxReasonBytes))
 	next := lease{
 		job: j, attempts: attempts, settled: ls.fence, verdict: s.Verdict, reason: reason, heapIndex: -1,
 	}
@@ -196,16 +203,17 @@ func throttledOutcome(v queue.Verdict) queue.AttemptOutcome {
 
 // release gives a job back unused. Nothing is written unless the lease itself is on file: there the job waits
 // already. If it was the latest departure, its slot can be used again.
-func (m *Machine) release(j *job, now leaky.Instant) {
+func (m *Machine) release(j *job, now leaky.Instant) (back givenBack, given bool) {
 	q, ls := j.lane.queue, j.lease
 	m.dropLease(j)
 	ls.settled, ls.verdict, ls.result = ls.fence, queue.Release, queue.Waiting
-	if ls.fence.epoch == m.epoch {
-		q.giveBackDeparture(ls, int64(j.cost), now)
+	if given = ls.fence.epoch == m.epoch; given {
+		back = q.giveBackDeparture(ls, int64(j.cost), now)
 	}
 	q.outflow.add(now, -1)
 	m.putWaiting(j, now)
 	m.wakeForExpiry(j, now)
 	m.armAndWake(q, now)
 	m.announceRoom(q, now)
+	return back, given
 }

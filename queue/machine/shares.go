@@ -62,7 +62,7 @@ func (m *Machine) passOverUsedUp(g *grant, q *queueState, now leaky.Instant) {
 // passOverGroup does so after a visit to a group of which only members could depart whose shares are used up.
 func (m *Machine) passOverGroup(g *grant, k *group, now leaky.Instant) {
 	overShare := 0
-	for _, q := range k.ready.items {
+	for q := range k.ready.all {
 		if q.member.overShare {
 			q.member.overShare = false
 			g.short = append(g.short, q.name)

@@ -1,19 +1,17 @@
 package machine
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
 )
 
 var (
@@ -22,54 +20,105 @@ var (
 	simCalls = flag.Int("calls", 4000, "how many calls each seed makes")
 )
 
-// TestSimulation runs producers, drainers and an operator on an engine in virtual time, while commits fail, the
-// process is killed, replies are lost, clients freeze or die, and the clock jumps. A seed decides all of it, so that
-// what fails can be run again. See checks for what must hold.
+// TestSimulation runs producers, drainers, takers, readmitters and an operator on a store in virtual time. Calls are
+// decided while a commit is on its way to the disk, which then is durable or fails, at any of its effects; the process
+// is killed, replies are lost, clients freeze or die, and the clock jumps. A seed decides all of it, so that what fails
+// can be run again.
+//
+// simStore is the process that has the store; the disk outlives it. simJob, simQueue, simRule and simOverflow are what
+// the world knows beside the store, and say what must hold. Clients stand in files of their own.
 func TestSimulation(t *testing.T) {
 	from, seeds := uint64(1), *simSeeds
 	if *simSeed != 0 {
 		from, seeds = *simSeed, 1
 	}
-	began, calls, operations, kills := time.Now(), 0, 0, 0
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a world is small: it would be collected all the time
+	var all simTotals
+	began := time.Now()
 	for seed := from; seed < from+seeds; seed++ {
 		s := newSimulation(seed, *simCalls)
 		s.traced = *simSeed != 0
 		if err := s.run(); err != nil {
 			again := newSimulation(seed, *simCalls)
 			again.traced = true
-			err := errors.Join(err, again.run()) // the same, told from the beginning
+			err := errors.Join(err, again.run()) // the same, told
+			lines := 60
+			if *simSeed != 0 {
+				lines = len(again.trace)
+			}
 			t.Fatalf("seed %d: %v\n%s\nrun it again: go test -run TestSimulation ./queue/machine -args -seed %d -calls %d",
-				seed, err, strings.Join(again.last(60), "\n"), seed, *simCalls)
+				seed, err, strings.Join(again.last(lines), "\n"), seed, *simCalls)
 		}
-		calls, operations, kills = calls+s.calls, operations+s.operations, kills+s.kills
-		if s.traced {
+		if all.add(s.simTotals); s.traced {
 			t.Log("\n" + strings.Join(s.trace, "\n"))
 		}
 	}
 	took := time.Since(began)
-	t.Logf("%d seeds, %d kills, %d calls with %d appends, grants and settlements in %v: %.0f of those a second", seeds,
-		kills, calls, operations, took.Round(time.Millisecond), float64(operations)/took.Seconds())
+	t.Logf("%d seeds in %v: %+v, %.0f operations a second", seeds, took.Round(time.Millisecond), all,
+		float64(all.operations)/took.Seconds())
+}
+
+// TestSimulationIsRepeated: what a seed does must not depend on anything else, or it could not be run again.
+func TestSimulationIsRepeated(t *testing.T) {
+	first, second := newSimulation(7, 1000), newSimulation(7, 1000)
+	first.traced, second.traced = true, true
+	if err := errors.Join(first.run(), second.run()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range min(len(first.trace), len(second.trace)) {
+		if first.trace[i] != second.trace[i] {
+			t.Fatalf("line %d is %q, and again %q", i, first.trace[i], second.trace[i])
+		}
+	}
+	if len(first.trace) != len(second.trace) {
+		t.Fatalf("%d lines, and again %d", len(first.trace), len(second.trace))
+	}
+}
+
+// simTotals are what happened in a simulation.
+type simTotals struct {
+	operations int // appends, grants, settlements, takes and readmissions, each of one job
+	calls      int
+	commits    int
+	kills      int // of the process that has the store
+	undone     int // commits that failed while the process lived on
+}
+
+func (t *simTotals) add(o simTotals) {
+	t.operations, t.calls, t.commits = t.operations+o.operations, t.calls+o.calls, t.commits+o.commits
+	t.kills, t.undone = t.kills+o.kills, t.undone+o.undone
 }
 
 // simulation is a world around one store.
 type simulation struct {
 	*rand.Rand
-	*Engine
-	disk    *Memory
-	ctx     context.Context
 	at      leaky.Instant // the time that all share
-	jumped  leaky.Instant // how far the engine's clock is beyond it
+	jumped  leaky.Instant // how far the source of the store's clock is beyond it
 	events  heap[event]
-	counted uint64 // events
-	faults  bool
+	counted uint64        // events
+	faults  bool          // may happen
+	fsync   time.Duration // most commits take less
+	trouble int           // how many times as often as mostly commits fail, or take long
+	ending  bool          // no new work comes
 
-	calls, most, kills int
-	operations         int // of single jobs
-	checks
+	disk     *Memory
+	store    *simStore
+	queues   []*simQueue
+	rules    []*simRule
+	jobs     []*simJob // all that there ever were, by number
+	open     []*simJob // those that are in, and ended no earlier than they were looked for last
+	fences   map[fence]*simJob
 	drainers []*simDrainer
-	traced   bool
-	trace    []string
-	failure  error
+
+	readmitters []*simReadmitter
+	// decisions are those that let a job in or out, in their order.
+	decisions int
+
+	most int // calls
+	simTotals
+	traced  bool
+	trace   []string
+	failure error
 }
 
 // event is something to do at an instant; those of one instant are done in the order of their numbers.
@@ -81,29 +130,30 @@ type event struct {
 
 func newSimulation(seed uint64, most int) *simulation {
 	s := &simulation{
-		Rand: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(), at: noon, most: most,
-		disk: NewMemory(),
+		Rand: rand.New(rand.NewPCG(seed, 0)), at: noon, most: most, disk: NewMemory(), trouble: 1,
+		fences: map[fence]*simJob{},
 		events: heap[event]{
-			less: func(a, b event) bool {
-				return a.at < b.at || a.at == b.at && a.number < b.number
-			},
-			moved: func(event, int) {},
+			key: func(v event) heapKey { return heapKey{int64(v.at), v.number} },
 		},
 	}
-	s.checks = newChecks(s)
+	s.fsync = time.Duration([]int{1, 4, 15, 40}[s.IntN(4)]) * time.Millisecond
+	if s.IntN(12) == 0 {
+		s.trouble = 10
+	}
+	s.queues, s.rules = newSimQueues(s), newSimRules()
 	return s
 }
 
 // run lets the world go on until it has made its calls, then lets all queues run dry without faults.
 func (s *simulation) run() error {
-	if err := s.open(); err != nil {
-		return err
+	s.begin()
+	for _, r := range s.rules {
+		s.putRule(r, r.base, nil)
 	}
-	for i := range simQueues {
-		if _, err := s.Put(s.ctx, s.queues[i].spec, queue.AnyRevision); err != nil {
-			return err
-		}
+	for _, q := range s.queues {
+		s.put(q, q.spec, nil)
 	}
+	s.goOn(func() bool { return s.store.writing != nil || s.store.woken })
 	s.faults = true
 	for range s.IntN(20) + 1 {
 		s.later(s.upTo(time.Second), (&simProducer{simulation: s}).append)
@@ -113,14 +163,26 @@ func (s *simulation) run() error {
 		s.drainers = append(s.drainers, d)
 		s.later(s.upTo(time.Second), d.begin)
 	}
+	for _, q := range s.queues {
+		for i := range 2 {
+			if q.overflow != nil {
+				s.readmitters = append(s.readmitters, &simReadmitter{simulation: s, of: q.overflow, name: fmt.Sprint("r", i)})
+			}
+		}
+	}
+	for range s.IntN(6) {
+		s.later(s.upTo(time.Second), (&simTaker{s}).take)
+	}
 	s.later(s.upTo(time.Second), s.operate)
 	s.later(s.upTo(10*time.Second), s.strike)
 	s.goOn(func() bool { return s.calls < s.most })
 	s.runDry()
+	s.goOn(func() bool { return s.store.writing != nil || s.store.woken })
 	if s.failure == nil {
-		s.judge()
+		s.judgeStarts()
+		s.judgeRules()
+		s.checkKept()
 	}
-	s.kill()
 	return s.failure
 }
 
@@ -134,96 +196,23 @@ func (s *simulation) goOn(more func() bool) {
 
 // runDry ends all faults and all new work, and lets drainers deliver what is left.
 func (s *simulation) runDry() {
-	s.faults = false
+	if s.failure != nil {
+		return
+	}
+	s.faults, s.fsync = false, time.Millisecond
 	s.restart()
-	for i := range s.queues {
-		if err := s.Resume(s.ctx, s.queues[i].spec.Name); err != nil && s.failure == nil {
-			s.failure = err
-		}
+	for _, q := range s.queues {
+		s.resume(q, nil)
 	}
 	s.ending = true
+	for _, r := range s.readmitters {
+		r.lookIn(0)
+	}
 	until := s.at.Add(2 * time.Hour)
 	s.goOn(func() bool { return s.at < until && s.unfinished() })
 	if s.failure == nil && s.unfinished() {
 		s.fail("two hours after the last fault queues are not empty: %s", s.describeQueues())
 	}
-}
-
-// open opens the store, as a process does that begins.
-func (s *simulation) open() error {
-	s.Engine = newEngine(func() leaky.Instant { return s.at + s.jumped })
-	s.Engine.store, s.epoch = s.disk, uint64(s.kills) // no two processes have one
-	s.crash()
-	s.fault, s.lost = func(*Commit) error { return s.failing() }, s.failed
-	return nil
-}
-
-// failing decides whether a commit fails, and how.
-func (s *simulation) failing() error {
-	switch {
-	case s.chance(1000):
-		s.note("the disk is full")
-		return syscall.ENOSPC
-	case s.chance(2000):
-		s.note("a commit fails")
-		s.later(s.upTo(time.Second), s.restart)
-		return syscall.EIO
-	}
-	return nil
-}
-
-// failed decides whether a commit fails although it is on disk.
-func (s *simulation) failed() error {
-	if !s.chance(2000) {
-		return nil
-	}
-	s.note("a commit fails, and is on disk")
-	s.later(s.upTo(time.Second), s.restart)
-	return syscall.EIO
-}
-
-// kill ends the process without a last word.
-func (s *simulation) kill() { s.broken = errors.New("killed") }
-
-// restart kills the process and begins another.
-func (s *simulation) restart() {
-	s.kills++
-	s.note("kill and restart")
-	s.kill()
-	if err := s.open(); err != nil {
-		s.fail("opening: %v", err)
-		return
-	}
-	s.afterRestart()
-}
-
-// strike does something that nobody wants.
-func (s *simulation) strike() {
-	if s.ending {
-		return
-	}
-	switch s.IntN(4) {
-	case 0:
-		s.restart()
-	case 1:
-		if s.IntN(2) == 0 {
-			s.jumped -= leaky.Instant(s.upTo(time.Minute).Microseconds())
-			s.note("the clock jumps back")
-		} else {
-			s.jumped += leaky.Instant(s.upTo(time.Second).Microseconds())
-			s.note("the clock jumps forward")
-		}
-		s.newSegments()
-	case 2:
-		if d := s.drainers[s.IntN(len(s.drainers))]; d.alive {
-			d.die()
-		}
-	case 3:
-		d := s.drainers[s.IntN(len(s.drainers))]
-		d.frozenUntil = s.at.Add(s.upTo(20 * time.Second))
-		s.note("%s freezes until %v", d.name, d.frozenUntil)
-	}
-	s.later(s.upTo(10*time.Second), s.strike)
 }
 
 // later does something after a while.

@@ -12,7 +12,9 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/machine"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 var (
@@ -85,7 +87,7 @@ func specText(spec queue.Spec) machine.SpecText {
 
 func (w *sizeWorld) put(s machine.SpecText) {
 	w.do(opPut, 1, func() {
-		if _, _, err := w.Put(w.now, queue.Actor{}, s, queue.AnyRevision); err != nil {
+		if _, _, err := w.Put(w.now, audit.Actor{}, s, queue.AnyRevision); err != nil {
 			panic(err)
 		}
 	})
@@ -93,7 +95,7 @@ func (w *sizeWorld) put(s machine.SpecText) {
 
 func (w *sizeWorld) delete(name string) {
 	w.do(opDelete, 1, func() {
-		if _, err := w.Delete(w.now, queue.Actor{}, name, queue.AnyRevision, true); err != nil {
+		if _, err := w.Delete(w.now, audit.Actor{}, name, queue.AnyRevision, true); err != nil {
 			panic(err)
 		}
 	})
@@ -188,8 +190,8 @@ func progress(format string, args ...any) {
 func tenantQueue() machine.SpecText {
 	return specText(queue.Spec{
 		Name: "tenant", Rate: leaky.PerSecond(100),
-		Retention: queue.Retention{For: queue.Duration(time.Second)},
-		Deferred:  queue.Deferral{MaxAge: queue.Duration(time.Second)},
+		Retention: queue.Retention{For: unit.Duration(time.Second)},
+		Deferred:  queue.Deferral{MaxAge: unit.Duration(time.Second)},
 	})
 }
 
@@ -251,8 +253,8 @@ func measureLanes(alive, total int) sizeRow {
 	row := sizeRow{alive: alive}
 	w.put(specText(queue.Spec{
 		Name: "q", Rate: leaky.PerSecond(100_000), Capacity: queue.MaxCapacity,
-		Retention: queue.Retention{For: queue.Duration(time.Second), Max: 1000},
-		Deferred:  queue.Deferral{MaxAge: queue.Duration(time.Second)},
+		Retention: queue.Retention{For: unit.Duration(time.Second), Max: 1000},
+		Deferred:  queue.Deferral{MaxAge: unit.Duration(time.Second)},
 		Lanes:     queue.Lanes{LaneRule: queue.LaneRule{Rate: leaky.PerSecond(10)}},
 	}))
 	empty := heapBytes()

@@ -13,7 +13,7 @@ type sorted[T comparable] struct {
 	n      int
 }
 
-const sortedBlock = 512
+const sortedBlock = 256
 
 // pushTo pushes a value to what is made for its first one: most queues need none of theirs.
 func pushTo[T comparable](s **sorted[T], less func(a, b T) bool, v T) {

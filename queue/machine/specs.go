@@ -1,11 +1,16 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // SpecText is a valid spec as it is kept, and its text.
@@ -14,38 +19,41 @@ type SpecText struct {
 	text []byte
 }
 
-// NewSpecText checks a spec. Errors: a *queue.FieldError.
-func NewSpecText(spec queue.Spec) (s SpecText, err error) {
-	s.spec, s.text, err = normalized(spec)
-	return s, err
-}
+// NewSpecText checks a spec. Errors: an *invalid.Error.
+func NewSpecText(spec queue.Spec) (SpecText, error) { return SpecTextBy(queue.ParseSpec, spec) }
 
-// normalized returns a valid spec as it is stored, and its text.
-func normalized(spec queue.Spec) (queue.Spec, []byte, error) {
+// SpecTextBy is NewSpecText by another way of queue.ParseSpec.
+func SpecTextBy(parse func([]byte) (queue.Spec, error), spec queue.Spec) (s SpecText, err error) {
 	spec.Normalize()
-	if err := spec.Validate(); err != nil {
-		return spec, nil, err
+	if err = spec.Validate(); err == nil {
+		s.spec, s.text, err = asStored(spec, queue.EncodeSpec, parse)
 	}
-	return asStored(spec, queue.EncodeSpec, queue.ParseSpec)
+	return s, err
 }
 
 // Put creates a queue or changes its spec, and returns the commit that the answer waits for. Errors: see queue.Specs.
 func (m *Machine) Put(
-	now leaky.Instant, actor queue.Actor, s SpecText, expect int64,
+	now leaky.Instant, actor audit.Actor, s SpecText, expect int64,
 ) (put queue.PutResult, wait uint64, err error) {
 	return m.put(now, actor, s, expect, false)
 }
 
-// Rollback puts an earlier spec of a queue. Errors: see queue.Specs.
+// ErrOutdated says that what was read for a call is no longer so: it is to be read again.
+var ErrOutdated = errors.New("what was read has changed since")
+
+// Rollback puts an earlier spec of a queue, of its history, which was looked up by p. Errors: see queue.Specs;
+// ErrOutdated.
 func (m *Machine) Rollback(
-	now leaky.Instant, tx Transaction, actor queue.Actor, name string, revision, expect int64,
+	now leaky.Instant, actor audit.Actor, p Past, h queue.History, revision, expect int64,
 ) (put queue.PutResult, wait uint64, err error) {
-	h, err := m.History(now, tx, name)
-	if err != nil {
-		return put, 0, err
+	switch q := m.queues[h.Queue]; {
+	case q != nil && q.revision != h.Revision, q == nil && h.Revision != 0:
+		return put, 0, ErrOutdated
+	case q == nil && p.made != m.store.queue: // it may have been made and deleted again
+		return put, 0, ErrOutdated
 	}
 	if expect != queue.AnyRevision && expect != h.Revision {
-		return queue.PutResult{Revision: h.Revision}, 0, checkRevision(name, expect, h.Revision)
+		return queue.PutResult{Revision: h.Revision}, 0, checkRevision(h.Queue, expect, h.Revision)
 	}
 	spec, err := h.Earlier(revision)
 	if err != nil {
@@ -60,7 +68,7 @@ func (m *Machine) Rollback(
 
 // put is Put; again says that the queue had the spec before.
 func (m *Machine) put(
-	now leaky.Instant, actor queue.Actor, s SpecText, expect int64, again bool,
+	now leaky.Instant, actor audit.Actor, s SpecText, expect int64, again bool,
 ) (put queue.PutResult, wait uint64, err error) {
 	q := m.queues[s.spec.Name]
 	if q != nil {
@@ -122,21 +130,22 @@ func (m *Machine) checkSpec(s *queue.Spec, created bool) error {
 	if err := m.checkRuleNames(s); err != nil {
 		return err
 	}
-	if parent := queue.Parent(s.Name); created && parent != "" && m.children[parent] >= queue.MaxChildren {
-		return &queue.FieldError{
-			Field: "name", Value: queue.Shorten(s.Name, 80),
+	if parent := names.Parent(s.Name); created && parent != "" && m.children[parent] >= queue.MaxChildren {
+		return &invalid.Error{
+			Field: "name", Value: clip.Quote(s.Name, 80),
 			Reason: fmt.Sprintf("%s has %d children, the most that a queue can have", parent, queue.MaxChildren),
 		}
 	}
 	return nil
 }
 
-// firstPaces are those of a queue that is made: they go on from what a deleted one of that name left.
+// firstPaces are those of a queue that is made: they go on from what a deleted one of that name left, while that can
+// still delay something.
 func (m *Machine) firstPaces(s *queue.Spec, now leaky.Instant) (paces, error) {
 	pacer := s.Pacer(queue.Horizon)
 	left, made := m.leftPaces[s.Name]
-	if !made {
-		left.pacer = pacer
+	if !made || !left.stillDelays(now) {
+		left = paces{pacer: pacer}
 	}
 	left.pacer, left.bucket = pacer, left.pacer.Change(left.bucket, pacer, now)
 	p, err := left.withSpec(s, now)
@@ -200,7 +209,7 @@ func (m *Machine) specChanged(q *queueState, text []byte, now leaky.Instant) {
 
 // keepSpec keeps the spec, the revision and the pause of a queue; text is the spec's, nil if it is not at hand.
 func (m *Machine) keepSpec(q *queueState, text []byte) {
-	m.holdGrants(q)
+	m.holdGrants(heldGrants{queue: q})
 	m.touch(q).putSpec(q, specRecord{spec: q.fullSpec(), text: text, revision: q.revision, pause: q.pause})
 }
 
@@ -213,8 +222,8 @@ func (m *Machine) conditionChanged(q *queueState, now leaky.Instant) {
 	m.wakeForQueue(q, now)
 }
 
-// asStored writes and reads a spec or rule, so that memory has it exactly as the file does, and shares it with
-// nobody.
+// asStored returns the text of a spec or rule, and what a restart will read from it, which is what memory keeps. It
+// shares nothing with v, which the caller may change; with others who had it from read, who do not.
 func asStored[T any](
 	v T, write func(T) ([]byte, error), read func([]byte) (T, error),
 ) (back T, text []byte, err error) {

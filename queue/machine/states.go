@@ -48,12 +48,19 @@ func (m *Machine) putWaiting(j *job, now leaky.Instant) (first bool) {
 // queue.
 func (m *Machine) leaveFlight(j *job, to queue.State, now leaky.Instant) (freed bool) {
 	q := j.lane.queue
-	if q.spec.Ordered {
-		m.holdGrants(q)
-	}
+	m.holdLane(j.lane)
 	crowded := q.atMaxInFlight()
 	m.setState(j, to)
 	return q.unblock(j.lane, now) || crowded && !q.atMaxInFlight()
+}
+
+// holdLane has the grants of a lane of an ordered queue wait for the present commit, in which a lease of one of its
+// jobs ends: were that undone, two would be in flight. A lane that is forgotten meanwhile needs no hold: its next job
+// comes with the same commit or a later one.
+func (m *Machine) holdLane(ln *lane) {
+	if q := ln.queue; q.spec.Ordered {
+		m.holdGrants(heldGrants{q, ln})
+	}
 }
 
 // enterLane makes a job visible whose commit is durable.

@@ -5,16 +5,18 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
 // Take asks a rule, and returns the commit that the answers wait for: none, unless an entry of the audit log tells of
 // them, which goes with what they changed; entry is nil if none does. While the rule itself is not durable, nothing is
 // taken: taken is nil, and Take is to be called again behind the commit that it returns. What else was taken is kept by
-// SaveTallies. keys are the digests of the keys. Errors: queue.ErrUnknownRule.
+// SaveTallies. keys are the digests of the keys. Errors: rules.ErrUnknown.
 func (m *Machine) Take(
-	now leaky.Instant, name string, takes []queue.Take, keys []queue.LaneDigest, entry *queue.AuditEntry,
-) (taken []queue.Taken, wait uint64, err error) {
+	now leaky.Instant, name string, takes []rules.Take, keys []queue.LaneDigest, entry *audit.Entry,
+) (taken []rules.Taken, wait uint64, err error) {
 	r, err := m.ruleNamed(name)
 	if err != nil {
 		return nil, 0, err
@@ -26,14 +28,16 @@ func (m *Machine) Take(
 		return nil, wait, nil
 	}
 	m.forgetExpiredTallies(now, expiredTalliesMax+2*len(takes))
-	taken = make([]queue.Taken, len(takes))
+	taken = make([]rules.Taken, len(takes))
 	var touched []*tally
 	for i := range takes {
-		if t := r.tallies.find(keys[i]); entry != nil && t != nil {
-			touched = append(touched, t) // the take may remove it
+		if entry != nil {
+			if t := r.tallies.find(keys[i]); t != nil {
+				touched = append(touched, t) // the take may remove it
+			}
 		}
 		taken[i] = m.takeOne(r, takes[i], keys[i], now)
-		taken[i].Shadow = taken[i].Err == nil && r.Action == queue.Shadow
+		taken[i].Shadow = taken[i].Err == nil && r.Action == rules.Shadow
 	}
 	if entry != nil {
 		wait = m.auditTakes(entry, r, keys, taken, touched, now)
@@ -44,7 +48,7 @@ func (m *Machine) Take(
 // auditTakes keeps the entry of takes that were given back or forgotten in one commit with them; 0 if none were.
 // touched are the tallies that there were.
 func (m *Machine) auditTakes(
-	entry *queue.AuditEntry, r *rule, keys []queue.LaneDigest, taken []queue.Taken, touched []*tally, now leaky.Instant,
+	entry *audit.Entry, r *rule, keys []queue.LaneDigest, taken []rules.Taken, touched []*tally, now leaky.Instant,
 ) (wait uint64) {
 	n := 0
 	for i := range taken {
@@ -90,40 +94,40 @@ func (m *Machine) writeOwed(c *Commit) {
 	}
 }
 
-func (m *Machine) takeOne(r *rule, take queue.Take, key queue.LaneDigest, now leaky.Instant) queue.Taken {
+func (m *Machine) takeOne(r *rule, take rules.Take, key queue.LaneDigest, now leaky.Instant) rules.Taken {
 	l := r.limiterFor(take.Key)
 	ask, err := r.Ask(take, l)
 	if err != nil {
-		return queue.Taken{Err: err}
+		return rules.Taken{Err: err}
 	}
 	a := m.decideTake(r, take.Op, key, l, ask, now)
 	if err := r.Never(ask, l, &a.Decision); err != nil {
-		return queue.Taken{Err: err}
+		return rules.Taken{Err: err}
 	}
 	return a
 }
 
 func (m *Machine) decideTake(
-	r *rule, op queue.TakeOp, key queue.LaneDigest, l leaky.Limiter, ask leaky.Ask, now leaky.Instant,
-) (a queue.Taken) {
+	r *rule, op rules.TakeOp, key queue.LaneDigest, l leaky.Limiter, ask leaky.Ask, now leaky.Instant,
+) (a rules.Taken) {
 	t := m.tallyAt(r.tallies, key, now)
 	if t == nil {
 		return m.takeFirst(r, key, op, l, ask, now)
 	}
 	s := t.stateFor(l)
 	switch op {
-	case queue.TakePeek:
+	case rules.TakePeek:
 		a.Decision = s.Peek(now, ask)
 		return a
-	case queue.TakeNow:
+	case rules.TakeNow:
 		if a.Decision = s.Take(now, ask); !a.Allowed {
 			m.keepCorrected(t, s, l, now)
 			return a
 		}
 		a.Lease = ask.Lease
-	case queue.TakeBack:
+	case rules.TakeBack:
 		a.Decision = s.Refund(now, ask)
-	case queue.TakeAnew:
+	case rules.TakeAnew:
 		s = l.Fresh()
 		a.Decision = s.Peek(now, oneMore)
 	}
@@ -153,21 +157,21 @@ var oneMore = leaky.Ask{Cost: 1, Lease: "\x00"}
 
 // takeFirst answers for a key from which nothing was taken.
 func (m *Machine) takeFirst(
-	r *rule, key queue.LaneDigest, op queue.TakeOp, l leaky.Limiter, ask leaky.Ask, now leaky.Instant,
-) (a queue.Taken) {
+	r *rule, key queue.LaneDigest, op rules.TakeOp, l leaky.Limiter, ask leaky.Ask, now leaky.Instant,
+) (a rules.Taken) {
 	fresh := l.Fresh()
-	if op == queue.TakePeek || op == queue.TakeNow {
+	if op == rules.TakePeek || op == rules.TakeNow {
 		if no := m.noRoom(r, key, l, now); no != nil {
-			return queue.Taken{Decision: *no, MaxKeys: r.keyLimit}
+			return rules.Taken{Decision: *no, MaxKeys: r.keyLimit}
 		}
 	}
 	switch op {
-	case queue.TakePeek:
+	case rules.TakePeek:
 		a.Decision = fresh.Peek(now, ask)
-	case queue.TakeNow:
+	case rules.TakeNow:
 		if a.Decision = fresh.Take(now, ask); a.Allowed {
 			a.Lease = ask.Lease
-			t := newTally(r.tallies, key)
+			t := m.newTally(r.tallies, key)
 			t.setState(fresh, l, now)
 			m.noteTake(r.tallies, key, op, l, ask, now)
 			m.markDirty(t)
@@ -179,7 +183,7 @@ func (m *Machine) takeFirst(
 }
 
 // Attend notes that a process takes part in admission, and returns how many do. That is not kept: nobody outlives the
-// engine's process. Errors: a *queue.FieldError.
+// engine's process. Errors: an *invalid.Error.
 func (m *Machine) Attend(now leaky.Instant, process string) (int, error) {
 	if err := ruleset.ValidateProcess(process); err != nil {
 		return 0, err

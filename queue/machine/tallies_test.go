@@ -9,29 +9,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // oneOfEach is a rule of each algorithm, which lets 6 through at most.
-func oneOfEach() []queue.Rule {
-	minute, hour := queue.Duration(time.Minute), queue.Duration(time.Hour)
+func oneOfEach() []rules.Rule {
+	minute, hour := unit.Duration(time.Minute), unit.Duration(time.Hour)
 	rate := leaky.RateOf(1, int64(time.Minute/time.Microsecond))
-	return []queue.Rule{
-		{Name: "q.meter", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: rate, Burst: 6}},
-		{Name: "q.token", Algorithm: leaky.AlgorithmTokenBucket, Bound: queue.Bound{Rate: rate, Burst: 6}},
-		{Name: "q.window", Algorithm: leaky.AlgorithmFixedWindow, Bound: queue.Bound{Limit: 6, Period: hour}},
-		{Name: "q.log", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 6, Period: hour}},
-		{Name: "q.counter", Algorithm: leaky.AlgorithmSlidingCounter, Bound: queue.Bound{Limit: 6, Period: hour}},
-		{Name: "q.gap", Algorithm: leaky.AlgorithmGap, Bound: queue.Bound{Period: minute}},
-		{Name: "q.places", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 6, TTL: hour}},
+	return []rules.Rule{
+		{Name: "q.meter", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: rate, Burst: 6}},
+		{Name: "q.token", Algorithm: leaky.AlgorithmTokenBucket, Bound: rules.Bound{Rate: rate, Burst: 6}},
+		{Name: "q.window", Algorithm: leaky.AlgorithmFixedWindow, Bound: rules.Bound{Limit: 6, Period: hour}},
+		{Name: "q.log", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{Limit: 6, Period: hour}},
+		{Name: "q.counter", Algorithm: leaky.AlgorithmSlidingCounter, Bound: rules.Bound{Limit: 6, Period: hour}},
+		{Name: "q.gap", Algorithm: leaky.AlgorithmGap, Bound: rules.Bound{Period: minute}},
+		{Name: "q.places", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 6, TTL: hour}},
 	}
-}
-
-// peek is what taking one would answer.
-func (b *bench) peek(rule, key string) leaky.Decision {
-	b.Helper()
-	return b.take(rule, queue.Take{Op: queue.TakePeek, Key: key}).Decision
 }
 
 // taken is what was taken, as a tally writes it.
@@ -59,9 +56,9 @@ func TestNeverOneMore(t *testing.T) {
 		if r.Algorithm == leaky.AlgorithmGap {
 			most = 1
 		}
-		b.putRule(r)
+		b.MustPutRule(r)
 		queues := r.Algorithm != leaky.AlgorithmConcurrency
-		b.put("q", "unlimited", func(s *queue.Spec) {
+		b.MustPut("q", "unlimited", func(s *queue.Spec) {
 			if queues {
 				s.Rules = []string{r.Name}
 			}
@@ -72,14 +69,14 @@ func TestNeverOneMore(t *testing.T) {
 			wg.Go(func() {
 				for i := range 4 {
 					if queues && w%2 == 0 {
-						if a := b.come("q", "", w*1000+i); a.Outcome == queue.Accepted {
+						if a := b.AppendInLane("q", "", w*1000+i); a.Outcome == queue.Accepted {
 							got.Add(1)
 						} else if a.Outcome != queue.LimitReached {
 							t.Errorf("%+v", a)
 						}
 						continue
 					}
-					if b.take(r.Name, queue.Take{}).Allowed {
+					if b.MustTake(r.Name, rules.Take{}).Allowed {
 						got.Add(1)
 					}
 				}
@@ -98,28 +95,28 @@ func TestNeverOneMore(t *testing.T) {
 // A rule whose numbers are changed knows what was taken, as it was last written; see Limiter.Restore.
 func TestChangedNumbers(t *testing.T) {
 	b := start(t, Options{})
-	b.putRule(perHour("r", 2))
-	b.take("r", queue.Take{Key: "a"})
-	b.take("r", queue.Take{Key: "a"})
-	b.putRule(perHour("r", 3))
-	if left := b.left("r", "a"); left != 1 {
+	b.MustPutRule(enginetest.PerHour("r", 2))
+	b.MustTake("r", rules.Take{Key: "a"})
+	b.MustTake("r", rules.Take{Key: "a"})
+	b.MustPutRule(enginetest.PerHour("r", 3))
+	if left := b.Left("r", "a"); left != 1 {
 		t.Errorf("raised: %d left", left)
 	}
-	b.putRule(perHour("r", 1))
-	if left := b.left("r", "a"); left != 0 {
+	b.MustPutRule(enginetest.PerHour("r", 1))
+	if left := b.Left("r", "a"); left != 0 {
 		t.Errorf("lowered: %d left", left)
 	}
-	b.putRule(perHour("r", 1, func(r *queue.Rule) {
-		r.Overrides = map[string]queue.Bound{"a": {Limit: 5, Period: queue.Duration(time.Hour)}}
+	b.MustPutRule(enginetest.PerHour("r", 1, func(r *rules.Rule) {
+		r.Overrides = map[string]rules.Bound{"a": {Limit: 5, Period: unit.Duration(time.Hour)}}
 	}))
-	if left := b.left("r", "a"); left != 3 {
+	if left := b.Left("r", "a"); left != 3 {
 		t.Errorf("overridden: %d left", left)
 	}
 	i, err := b.Rule(context.Background(), "r")
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.Overrides["a"] = queue.Bound{}
+	i.Overrides["a"] = rules.Bound{}
 	if again, _ := b.Rule(context.Background(), "r"); reflect.DeepEqual(i, again) {
 		t.Error("who read a rule can change it")
 	}
@@ -129,24 +126,24 @@ func TestChangedNumbers(t *testing.T) {
 // right.
 func TestALargeTallyIsReadByChangedNumbersOnce(t *testing.T) {
 	b := start(t, Options{behind: true})
-	log := queue.Rule{
+	log := rules.Rule{
 		Name: "log", Algorithm: leaky.AlgorithmSlidingLog,
-		Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Hour)},
+		Bound: rules.Bound{Limit: 100, Period: unit.Duration(time.Hour)},
 	}
-	b.putRule(log)
+	b.MustPutRule(log)
 	for range 50 {
-		b.take("log", queue.Take{})
-		b.advance(time.Second)
+		b.MustTake("log", rules.Take{})
+		b.Advance(time.Second)
 	}
 	log.Limit = 40
-	b.putRule(log)
+	b.MustPutRule(log)
 	state := func() leaky.Tally { return b.rules["log"].tallies.find(queue.LaneDigest{}).unpacked.state }
 	before := state()
-	if d := b.peek("log", ""); d.Allowed {
+	if d := b.Peek("log", ""); d.Allowed {
 		t.Fatalf("%+v", d)
 	}
 	first := state()
-	b.peek("log", "")
+	b.Peek("log", "")
 	if first == before || state() != first {
 		t.Error("it is read for each look")
 	}

@@ -103,11 +103,20 @@ func (m *Machine) tallyOf(s *tallySet, key queue.LaneDigest, now leaky.Instant) 
 	if t := m.tallyAt(s, key, now); t != nil {
 		return t
 	}
-	return newTally(s, key)
+	return m.newTally(s, key)
 }
 
-func newTally(s *tallySet, key queue.LaneDigest) *tally {
-	return &tally{set: s, digest: key, heapIndex: -1}
+// newTally returns a tally that nobody knows yet: one that was forgotten, if there is one. Keys of a fast rule come and
+// go with every take.
+func (m *Machine) newTally(s *tallySet, key queue.LaneDigest) *tally {
+	last := len(m.spareTallies) - 1
+	if last < 0 {
+		return &tally{set: s, digest: key, heapIndex: -1}
+	}
+	t := m.spareTallies[last]
+	m.spareTallies = m.spareTallies[:last]
+	*t = tally{set: s, digest: key, heapIndex: -1, dirty: t.dirty}
+	return t
 }
 
 // insertTally makes a tally known, once something was taken.
@@ -129,8 +138,11 @@ func (m *Machine) forgetTally(t *tally) {
 	t.gone = true
 	t.set.remove(t)
 	m.reorder(t.set)
-	if t.onFile {
+	switch {
+	case t.onFile:
 		m.droppedTallies.add(t.number)
+	case !t.inCommit && len(m.spareTallies) < expiredTalliesMax:
+		m.spareTallies = append(m.spareTallies, t)
 	}
 }
 
@@ -150,7 +162,7 @@ func (m *Machine) markDirty(t *tally) {
 // newTallySets orders the sets that hold something by when their first tally is to be checked.
 func newTallySets() heap[*tallySet] {
 	return heap[*tallySet]{
-		less:  func(a, b *tallySet) bool { return a.byCheck.top().checkAt < b.byCheck.top().checkAt },
+		key:   func(s *tallySet) heapKey { return heapKey{at: int64(s.byCheck.top().checkAt)} },
 		moved: func(s *tallySet, i int) { s.heapIndex = i + 1 },
 	}
 }
@@ -325,7 +337,9 @@ func (m *Machine) SaveTallies() (wait uint64, more bool) {
 		return 0, false
 	}
 	for _, t := range m.dirtyTallies.take(max(savedTallies, m.dirtyTallies.n/16)) {
-		if t.dirty {
+		if t.gone {
+			t.dirty = false
+		} else if t.dirty {
 			m.addTally(t)
 		}
 	}

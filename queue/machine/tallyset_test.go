@@ -7,16 +7,19 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Keys that nobody asks for take no memory, nor room in the file.
 func TestKeysExpire(t *testing.T) {
 	b := start(t, Options{behind: true})
-	b.putRule(queue.Rule{
+	b.MustPutRule(rules.Rule{
 		Name: "r", Algorithm: leaky.AlgorithmMeter, Key: "{lane}",
-		Bound: queue.Bound{Rate: leaky.PerSecond(1), Burst: 2},
+		Bound: rules.Bound{Rate: leaky.PerSecond(1), Burst: 2},
 	})
 	const keys = 20_000
 	known := func() (n, heap int) {
@@ -26,14 +29,14 @@ func TestKeysExpire(t *testing.T) {
 	}
 	most := 0
 	for n := 0; n < keys; n += 1000 {
-		takes := make([]queue.Take, 1000)
+		takes := make([]rules.Take, 1000)
 		for i := range takes {
 			takes[i].Key = fmt.Sprint(n + i)
 		}
 		if _, err := b.Take(context.Background(), "r", takes); err != nil {
 			t.Fatal(err)
 		}
-		b.advance(time.Second / 10) // a key is as fresh after 10 calls
+		b.Advance(time.Second / 10) // a key is as fresh after 10 calls
 		now, _ := known()
 		most = max(most, now)
 	}
@@ -44,7 +47,7 @@ func TestKeysExpire(t *testing.T) {
 	if n, _ := known(); n == 0 || n > 12_000 {
 		t.Errorf("%d keys on file", n)
 	}
-	b.advance(time.Hour)
+	b.Advance(time.Hour)
 	b.sweep()
 	if n, heap := known(); n != 0 || heap != 0 {
 		t.Errorf("%d keys, %d in the heap", n, heap)
@@ -53,12 +56,41 @@ func TestKeysExpire(t *testing.T) {
 	if n := b.records(talliesTable); n != 0 {
 		t.Errorf("%d on file", n)
 	}
-	b.take("r", queue.Take{Key: "a"})
+	b.MustTake("r", rules.Take{Key: "a"})
 	b.reopen()
-	b.advance(time.Hour)
+	b.Advance(time.Hour)
 	b.reopen()
 	if n, heap := known(); n != 0 || heap != 0 {
 		t.Errorf("%d keys that had expired were read", n)
+	}
+}
+
+// Keys that come and go before they are saved use the memory of those before them, and only the last are on file.
+func TestKeysThatComeAndGo(t *testing.T) {
+	b := start(t, Options{behind: true})
+	b.MustPutRule(rules.Rule{
+		Name: "r", Algorithm: leaky.AlgorithmMeter, Key: "{lane}",
+		Bound: rules.Bound{Rate: leaky.PerSecond(1), Burst: 2},
+	})
+	for n := range 1000 {
+		b.Advance(2 * time.Second) // by then nothing counts
+		key := fmt.Sprint(n)
+		b.MustTake("r", rules.Take{Key: key})
+		b.MustTake("r", rules.Take{Key: key + "again"})
+		if n%100 == 99 {
+			b.save()
+		}
+		if left := b.Left("r", key); left != 1 {
+			t.Fatalf("%d left of key %d", left, n)
+		}
+	}
+	if n := b.dirtyTallies.n; n > 4 {
+		t.Errorf("%d tallies wait to be saved", n)
+	}
+	b.MustTake("r", rules.Take{Key: "last"})
+	b.reopen()
+	if n, left := b.records(talliesTable), b.Left("r", "last"); n != 3 || left != 1 {
+		t.Errorf("%d keys on file, %d left of the last", n, left)
 	}
 }
 
@@ -78,7 +110,7 @@ func TestAResetOfManyKeys(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
 	fill := func() {
-		takes := make([]queue.Take, queue.MaxTakes)
+		takes := make([]rules.Take, rules.MaxTakes)
 		for i := range takes {
 			takes[i].Key = fmt.Sprint(i)
 		}
@@ -97,7 +129,7 @@ func TestAResetOfManyKeys(t *testing.T) {
 		"deleted": func() error { return b.DeleteRule(ctx, "r", queue.AnyRevision) },
 	} {
 		for _, reopens := range []bool{false, true} {
-			b.putRule(perHour("r", 1))
+			b.MustPutRule(enginetest.PerHour("r", 1))
 			fill()
 			if err := f(); err != nil {
 				t.Fatal(what, err)
@@ -106,8 +138,8 @@ func TestAResetOfManyKeys(t *testing.T) {
 				b.reopen()
 			}
 			b.sweep()
-			b.put("q", "1/s") // with which goes what is too little for a commit of its own
-			b.put("q", "2/s")
+			b.MustPut("q", "1/s") // with which goes what is too little for a commit of its own
+			b.MustPut("q", "2/s")
 			if n := b.records(talliesTable); n != 0 {
 				t.Errorf("%s: %d on file", what, n)
 			}
@@ -133,35 +165,35 @@ func TestAKeyIsSmall(t *testing.T) {
 	}
 	for _, r := range oneOfEach() {
 		r.Name = "r." + string(r.Algorithm)
-		b.putRule(r)
-		b.take(r.Name, queue.Take{})
+		b.MustPutRule(r)
+		b.MustTake(r.Name, rules.Take{})
 		if live(r.Name) {
 			t.Errorf("%s does not fit", r.Algorithm)
 		}
 	}
-	b.putRule(queue.Rule{
+	b.MustPutRule(rules.Rule{
 		Name: "log", Algorithm: leaky.AlgorithmSlidingLog,
-		Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Minute)},
+		Bound: rules.Bound{Limit: 100, Period: unit.Duration(time.Minute)},
 	})
 	for range 50 {
-		b.take("log", queue.Take{})
-		b.advance(time.Second)
+		b.MustTake("log", rules.Take{})
+		b.Advance(time.Second)
 	}
 	if !live("log") {
 		t.Error("50 entries fit")
 	}
-	before := b.peek("log", "")
+	before := b.Peek("log", "")
 	b.reopen()
-	if after := b.peek("log", ""); after != before || !live("log") {
+	if after := b.Peek("log", ""); after != before || !live("log") {
 		t.Errorf("%+v, before the reopening %+v", after, before)
 	}
-	b.advance(58 * time.Second)
-	b.take("log", queue.Take{})
+	b.Advance(58 * time.Second)
+	b.MustTake("log", rules.Take{})
 	b.save()
 	if live("log") {
 		t.Error("a log of few entries again is not packed")
 	}
-	if left := b.left("log", ""); left != 98 { // one is of 59 s ago
+	if left := b.Left("log", ""); left != 98 { // one is of 59 s ago
 		t.Errorf("%d left", left)
 	}
 }
@@ -169,10 +201,10 @@ func TestAKeyIsSmall(t *testing.T) {
 // What expires together is forgotten a little at a time.
 func TestNobodyWaitsForAllThatExpires(t *testing.T) {
 	b := start(t, Options{behind: true})
-	b.putRule(perHour("r", 1))
+	b.MustPutRule(enginetest.PerHour("r", 1))
 	const keys = 3 * expiredTalliesTurn
 	for from := 0; from < keys; from += expiredTalliesTurn {
-		takes := make([]queue.Take, expiredTalliesTurn)
+		takes := make([]rules.Take, expiredTalliesTurn)
 		for i := range takes {
 			takes[i].Key = fmt.Sprint(from + i)
 		}
@@ -180,7 +212,7 @@ func TestNobodyWaitsForAllThatExpires(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.advance(time.Hour)
+	b.Advance(time.Hour)
 	e := b.Engine
 	e.mu.Lock()
 	if more := e.forgetExpiredTallies(e.now(), expiredTalliesTurn); !more || e.tallyCount() != keys-expiredTalliesTurn {
@@ -196,7 +228,7 @@ func TestNobodyWaitsForAllThatExpires(t *testing.T) {
 
 // tallyCount is how many there are, of all sets.
 func (e *Engine) tallyCount() (n int) {
-	for _, s := range e.tallySets.items {
+	for s := range e.tallySets.all {
 		n += s.len()
 	}
 	return n
@@ -205,20 +237,20 @@ func (e *Engine) tallyCount() (n int) {
 // What is on file counts when the engine is opened again, but for keys with overrides.
 func TestKeysReopened(t *testing.T) {
 	b := start(t, Options{})
-	minute := queue.Duration(time.Minute)
-	bound := queue.Bound{Limit: 2, Period: minute}
-	b.putRule(queue.Rule{
+	minute := unit.Duration(time.Minute)
+	bound := rules.Bound{Limit: 2, Period: minute}
+	b.MustPutRule(rules.Rule{
 		Name: "r", Algorithm: leaky.AlgorithmFixedWindow, Bound: bound, MaxKeys: 2,
-		Overrides: map[string]queue.Bound{"vip": bound},
+		Overrides: map[string]rules.Bound{"vip": bound},
 	})
 	for _, key := range []string{"a", "vip", "b"} {
-		if got := b.take("r", queue.Take{Key: key}); !got.Allowed {
+		if got := b.MustTake("r", rules.Take{Key: key}); !got.Allowed {
 			t.Errorf("%s: %+v", key, got)
 		}
 	}
 	b.reopen()
 	for key, want := range map[string]bool{"a": true, "b": true, "c": false, "vip": true} {
-		if got := b.take("r", queue.Take{Key: key}); got.Allowed != want || got.MaxKeys == 0 != want {
+		if got := b.MustTake("r", rules.Take{Key: key}); got.Allowed != want || got.MaxKeys == 0 != want {
 			t.Errorf("%s: %+v", key, got)
 		}
 	}

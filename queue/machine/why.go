@@ -10,7 +10,7 @@ import (
 
 // whyNotLeft is why a waiting or scheduled job has not left yet.
 func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
-	ln, flying := j.lane, j.lane.inFlight
+	ln, flying := j.lane, int64(j.lane.inFlight)
 	if ls := j.lease; ls != nil && j.state == queue.Scheduled {
 		switch {
 		case ls.due > now && (ls.attempts > 0 || len(ls.timeline) > 0):

@@ -9,7 +9,9 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // Mover takes a queue out of a store, page by page and changing nothing, and puts it into
@@ -18,14 +20,14 @@ import (
 type Mover interface {
 	// ExportQueue returns all of a queue but its jobs. Errors: ErrUnknownQueue.
 	ExportQueue(ctx context.Context, name string) (Queue, error)
-	// ExportJobs returns a page of its jobs. Errors: ErrUnknownQueue, a *FieldError.
+	// ExportJobs returns a page of its jobs. Errors: ErrUnknownQueue, an *invalid.Error.
 	ExportJobs(ctx context.Context, r ExportRequest) (Exported, error)
 	// OpenImport makes a queue, or one that holds nothing and has the same spec, ready to be filled under a mark that
 	// names the import, and pauses it. It may be repeated. closed says that this very import was
-	// closed before: nothing is left to do. Errors: ErrImport, ErrHasChildren, a *FieldError.
+	// closed before: nothing is left to do. Errors: ErrImport, ErrHasChildren, an *invalid.Error.
 	OpenImport(ctx context.Context, q Queue, mark string) (closed bool, err error)
 	// ImportJobs puts up to MaxPage jobs where they were, whatever the capacity, and answers in the same order.
-	// It may be repeated: a job that is there already is passed. Errors: ErrUnknownQueue, ErrImport, a *FieldError.
+	// It may be repeated: a job that is there already is passed. Errors: ErrUnknownQueue, ErrImport, an *invalid.Error.
 	ImportJobs(ctx context.Context, queue, mark string, jobs []Job) ([]Outcome, error)
 	// CloseImport gives the queue its bucket, counters and pause, and lets it go on. It may be repeated.
 	// Errors: ErrUnknownQueue, ErrImport.
@@ -128,18 +130,18 @@ type Exported struct {
 	Next string // empty on the last page
 }
 
-// Validate checks all but the queue's name and After. Its error is a *FieldError.
+// Validate checks all but the queue's name and After. Its error is an *invalid.Error.
 func (r *ExportRequest) Validate() error {
 	switch r.State {
 	case queue.Waiting, queue.Scheduled, queue.Leased, queue.Held, queue.Dead, queue.Delivered:
 		return nil
 	}
-	return queue.FieldErrorf(
+	return invalid.Errorf(
 		"state", r.State.String(), "cannot be exported; waiting, scheduled, leased, held, dead and delivered can",
 	)
 }
 
-// Cursor reads After. It is nil when that is empty. The error is a *FieldError.
+// Cursor reads After. It is nil when that is empty. The error is an *invalid.Error.
 func (r *ExportRequest) Cursor() (*queue.Cursor, error) {
 	return queue.ReadCursor(r.After, 'm', r.State, r.Queue, nil)
 }
@@ -163,10 +165,10 @@ func (o Outcome) String() string {
 	return [...]string{"", "placed", "there", "clashes", "forgotten", "failed"}[o]
 }
 
-// Validate checks jobs of an import. Its error is a *FieldError.
+// Validate checks jobs of an import. Its error is an *invalid.Error.
 func Validate(jobs []Job) error {
 	if len(jobs) > queue.MaxPage {
-		return queue.FieldErrorf("jobs", "", "are %d, the limit is %d", len(jobs), queue.MaxPage)
+		return invalid.Errorf("jobs", "", "are %d, the limit is %d", len(jobs), queue.MaxPage)
 	}
 	for i := range jobs {
 		if err := jobs[i].Validate(); err != nil {
@@ -181,37 +183,37 @@ func Validate(jobs []Job) error {
 const lastTurn = int64(1) << 53
 
 // Validate checks a job of an import.
-func (j *Job) Validate() *queue.FieldError {
-	if queue.ValidateID(j.ID) != nil {
-		return queue.FieldErrorf("id", j.ID, "is not an id")
+func (j *Job) Validate() *invalid.Error {
+	if names.ValidateID(j.ID) != nil {
+		return invalid.Errorf("id", j.ID, "is not an id")
 	}
 	switch j.State {
 	case queue.Waiting, queue.Scheduled, queue.Held:
 		if j.Turn < 0 || j.Turn >= lastTurn {
-			return queue.FieldErrorf("turn", "", "is %d, which no job can have", j.Turn)
+			return invalid.Errorf("turn", "", "is %d, which no job can have", j.Turn)
 		}
 	case queue.Dead, queue.Delivered, queue.Cancelled, queue.Expired:
 	default:
-		return queue.FieldErrorf("state", j.State.String(), "cannot be imported")
+		return invalid.Errorf("state", j.State.String(), "cannot be imported")
 	}
 	if j.State != queue.Waiting && validMoment(j.At) != nil || validMoment(j.AppendedAt) != nil {
-		return queue.FieldErrorf("at", j.ID, "has an instant that no job can have")
+		return invalid.Errorf("at", j.ID, "has an instant that no job can have")
 	}
 	if j.Attempts < 0 || j.Attempts > queue.MaxMaxAttempts+1 {
-		return queue.FieldErrorf("attempts", "", "are %d", j.Attempts)
+		return invalid.Errorf("attempts", "", "are %d", j.Attempts)
 	}
 	if len(j.Reason) > queue.MaxReasonBytes {
-		return queue.FieldErrorf("reason", j.Reason, "is longer than %d bytes", queue.MaxReasonBytes)
+		return invalid.Errorf("reason", j.Reason, "is longer than %d bytes", queue.MaxReasonBytes)
 	}
 	if list, err := jobrecord.UnpackTimeline(j.Timeline); err != nil || len(list) > queue.MaxTimeline ||
 		len(j.Timeline) > jobrecord.MaxTimelineBytes {
-		return queue.FieldErrorf("timeline", j.ID, "is none")
+		return invalid.Errorf("timeline", j.ID, "is none")
 	}
 	if j.State.Ended() && j.State != queue.Dead {
 		return nil
 	}
 	if h, err := jobrecord.UnpackHead(j.Record); err != nil || h.Cost < 1 || h.Cost > leaky.MaxCost {
-		return queue.FieldErrorf("record", j.ID, "is not that of a job")
+		return invalid.Errorf("record", j.ID, "is not that of a job")
 	}
 	return nil
 }
@@ -219,7 +221,7 @@ func (j *Job) Validate() *queue.FieldError {
 // validMoment checks that microseconds since 1970 can say it.
 func validMoment(t time.Time) error {
 	if us := t.UnixMicro(); us < 0 || us >= 1<<53 {
-		return queue.FieldErrorf("at", "", "is out of reach")
+		return invalid.Errorf("at", "", "is out of reach")
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/coalesce"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/names"
 )
 
 var appendRules = []rule{
@@ -115,10 +117,10 @@ var appendRules = []rule{
 				}
 				continue
 			}
-			var fe *queue.FieldError
+			var fe *invalid.Error
 			if a.Outcome != queue.Invalid || !errors.As(a.Err, &fe) || fe.Field != bad[i/2].field ||
 				len(fe.Error()) > 500 {
-				r.Errorf("bad job %d: %v, %.300v; want a *FieldError of %s", i/2, a.Outcome, a.Err, bad[i/2].field)
+				r.Errorf("bad job %d: %v, %.300v; want an *invalid.Error of %s", i/2, a.Outcome, a.Err, bad[i/2].field)
 			}
 		}
 		if i := r.info(q); i.Appended != int64(len(bad)) || i.Refused != 0 {
@@ -152,16 +154,16 @@ var appendRules = []rule{
 		r.sameIDs(r.drain(q), want...)
 	}},
 	{"jobs of many queues in one call each enter their own", func(r *rig) {
-		names := []string{"a", "b", "c.x", "c.y", "d"}
+		queues := []string{"a", "b", "c.x", "c.y", "d"}
 		var list []queue.Job
-		for _, q := range names {
+		for _, q := range queues {
 			r.queue(q, "unlimited")
 		}
 		for i := range 100 {
-			list = append(list, job(names[i*7%len(names)], fmt.Sprintf("j%03d", i)))
+			list = append(list, job(queues[i*7%len(queues)], fmt.Sprintf("j%03d", i)))
 		}
 		r.acceptJobs(list...)
-		for _, q := range names {
+		for _, q := range queues {
 			var want, got []string
 			for _, j := range list {
 				if j.Queue == q {
@@ -209,7 +211,7 @@ var appendRules = []rule{
 				ContentType: strings.Repeat("c", queue.MaxContentTypeBytes),
 			},
 			{ID: "one header", Headers: map[string]string{"X-Trace": ""}, Cost: leaky.MaxCost},
-			{ID: strings.Repeat("i", queue.MaxIDBytes)},
+			{ID: strings.Repeat("i", names.MaxIDBytes)},
 			{ID: "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"},
 		}
 		for i := range list {

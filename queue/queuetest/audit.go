@@ -13,13 +13,14 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/changelog"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 var auditRules = []rule{
 	{"an empty log has no entries", func(r *rig) {
 		for p := range r.e.Partitions() {
 			for _, back := range []bool{false, true} {
-				page, err := r.e.Audit(r.ctx, queue.AuditRequest{Partition: p, Back: back, Limit: 1})
+				page, err := r.e.Audit(r.ctx, audit.Request{Partition: p, Back: back, Limit: 1})
 				if r.check(err); len(page.Records) != 0 || page.Newest != 0 || page.Oldest != 0 || page.Head != "" {
 					r.Errorf("%+v", page)
 				}
@@ -27,8 +28,8 @@ var auditRules = []rule{
 		}
 	}},
 	{"what is done to a queue is an entry, with what it was and became", func(r *rig) {
-		of := func(what changekind.Kind) queue.AuditEntry {
-			return queue.AuditEntry{Of: "queue", Name: "q", What: what}
+		of := func(what changekind.Kind) audit.Entry {
+			return audit.Entry{Of: "queue", Name: "q", What: what}
 		}
 		first, second := spec("q", "1/s"), spec("q", "2/s")
 		r.checkAround(r.audited(of(changekind.Created), func() { r.put(first) }), nil, r.specText(first))
@@ -66,28 +67,28 @@ var auditRules = []rule{
 		r.queue(q, "2/s")
 		all := r.auditOf(r.partition(q))
 		if len(all) != 4 || all[2].What != changekind.Resumed || all[2].Reason != changelog.LapseReason ||
-			all[2].Actor != (queue.Actor{}) || all[2].At != int64(r.clock.Now()) {
+			all[2].Actor != (audit.Actor{}) || all[2].At != int64(r.clock.Now()) {
 			r.Errorf("%+v", all)
 		}
 	}},
 	{"what is done to a rule is an entry, with the digest of its overrides", func(r *rig) {
-		of := func(what changekind.Kind) queue.AuditEntry {
-			return queue.AuditEntry{Of: "rule", Name: "g.r", What: what}
+		of := func(what changekind.Kind) audit.Entry {
+			return audit.Entry{Of: "rule", Name: "g.r", What: what}
 		}
-		audited := func(rule queue.Rule) []byte {
+		audited := func(rule rules.Rule) []byte {
 			text, err := changelog.EncodeAuditedRule(rule)
 			r.check(err)
 			return text
 		}
-		first := ruleOf("g.r", leaky.AlgorithmMeter, queue.Bound{Rate: leaky.PerSecond(3)}, withKey("{lane}"))
+		first := ruleOf("g.r", leaky.AlgorithmMeter, rules.Bound{Rate: leaky.PerSecond(3)}, withKey("{lane}"))
 		second := first
-		second.Overrides = map[string]queue.Bound{"vip": {Rate: leaky.PerSecond(100), Burst: 3}}
+		second.Overrides = map[string]rules.Bound{"vip": {Rate: leaky.PerSecond(100), Burst: 3}}
 		second.Rate = leaky.PerSecond(7)
 		r.checkAround(r.audited(of(changekind.Created), func() { r.putRule(first) }), nil, audited(first))
 		r.audits(0, 0, func() { r.putRule(first) })
 		r.checkAround(r.audited(of(changekind.Changed), func() { r.putRule(second) }), audited(first), audited(second))
 		third := second
-		third.Overrides = map[string]queue.Bound{"vip": {Rate: leaky.PerSecond(101), Burst: 3}}
+		third.Overrides = map[string]rules.Bound{"vip": {Rate: leaky.PerSecond(101), Burst: 3}}
 		got := r.audited(of(changekind.Changed), func() { r.putRule(third) })
 		r.checkAround(got, audited(second), audited(third))
 		if text := string(got.After); bytes.Equal(got.Before, got.After) || strings.Contains(text, "vip") ||
@@ -98,12 +99,12 @@ var auditRules = []rule{
 		r.checkAround(r.audited(of(changekind.Deleted), func() { r.deleteRule("g.r") }), audited(third), nil)
 	}},
 	{"what is given back, or forgotten of some keys, is an entry of its rule", func(r *rig) {
-		of := func(what changekind.Kind, detail string) queue.AuditEntry {
-			return queue.AuditEntry{Of: "rule", Name: "g.r", What: what, Detail: detail}
+		of := func(what changekind.Kind, detail string) audit.Entry {
+			return audit.Entry{Of: "rule", Name: "g.r", What: what, Detail: detail}
 		}
-		for _, a := range queue.Algorithms() {
+		for _, a := range rules.Algorithms() {
 			r.putRule(ruleOf("g.r", a, changeable(a)[0], withKey("{lane}")))
-			take := func(takes ...queue.Take) func() {
+			take := func(takes ...rules.Take) func() {
 				return func() {
 					taken, err := r.e.Take(r.ctx, "g.r", takes)
 					r.check(err)
@@ -114,19 +115,19 @@ var auditRules = []rule{
 					}
 				}
 			}
-			r.audits(0, 0, take(queue.Take{Key: "k"}, queue.Take{Key: "l"}, queue.Take{Op: queue.TakePeek, Key: "k"}))
-			reset := queue.Take{Op: queue.TakeAnew, Key: "k"}
+			r.audits(0, 0, take(rules.Take{Key: "k"}, rules.Take{Key: "l"}, rules.Take{Op: rules.TakePeek, Key: "k"}))
+			reset := rules.Take{Op: rules.TakeAnew, Key: "k"}
 			r.checkAround(r.audited(of(changekind.Reset, "1 of its keys"), take(reset)), nil, nil)
-			other := queue.Take{Op: queue.TakeAnew, Key: "l"}
-			r.audited(of(changekind.Reset, "2 of its keys"), take(reset, queue.Take{Op: queue.TakeAnew}, other))
-			r.audits(0, 0, take(queue.Take{Op: queue.TakeAnew}))
-			back := queue.Take{Op: queue.TakeBack, Key: "k"}
+			other := rules.Take{Op: rules.TakeAnew, Key: "l"}
+			r.audited(of(changekind.Reset, "2 of its keys"), take(reset, rules.Take{Op: rules.TakeAnew}, other))
+			r.audits(0, 0, take(rules.Take{Op: rules.TakeAnew}))
+			back := rules.Take{Op: rules.TakeBack, Key: "k"}
 			if a == leaky.AlgorithmConcurrency { // who has the lease gives back a place of his own
 				back.Lease = "lease"
-				r.audits(0, 0, take(queue.Take{Key: "k", Lease: "lease"}, back))
+				r.audits(0, 0, take(rules.Take{Key: "k", Lease: "lease"}, back))
 				continue
 			}
-			r.audits(0, 0, take(queue.Take{Key: "k"}))
+			r.audits(0, 0, take(rules.Take{Key: "k"}))
 			r.audited(of(changekind.Refunded, "1 of its keys"), take(back))
 			records := len(r.auditOf(r.partition("g.r")))
 			take(back, reset)() // as a part of something else: nobody has said who does it
@@ -134,15 +135,15 @@ var auditRules = []rule{
 				r.Errorf("%d entries, want %d", n, records)
 			}
 			r.audits(0, 0, func() {
-				_, err := r.e.Take(r.ctx, "g.none", []queue.Take{back})
-				r.refuses(err, queue.ErrUnknownRule)
+				_, err := r.e.Take(r.ctx, "g.none", []rules.Take{back})
+				r.refuses(err, rules.ErrUnknown)
 			})
 			r.deleteRule("g.r")
 		}
 	}},
 	{"what is done to a document is an entry", func(r *rig) {
-		of := func(what changekind.Kind) queue.AuditEntry {
-			return queue.AuditEntry{Of: "app", Name: "acme", What: what}
+		of := func(what changekind.Kind) audit.Entry {
+			return audit.Entry{Of: "app", Name: "acme", What: what}
 		}
 		put := func(text string) func() { return func() { r.putDocument("app", "acme", text) } }
 		r.checkAround(r.audited(of(changekind.Created), put(`{"n":1}`)), nil, []byte(`{"n":1}`))
@@ -164,19 +165,19 @@ var auditRules = []rule{
 			r.refuses(err, queue.ErrRevision)
 			r.refuses(r.e.Delete(r.ctx, q, queue.AnyRevision, false), queue.ErrNotEmpty)
 			r.refuses(r.e.Pause(r.ctx, "none", queue.Pause{}), queue.ErrUnknownQueue)
-			r.refuses(r.e.DeleteRule(r.ctx, "none", queue.AnyRevision), queue.ErrUnknownRule)
-			_, err = r.e.PutDocument(r.ctx, document("app", "a", `1`), 5)
+			r.refuses(r.e.DeleteRule(r.ctx, "none", queue.AnyRevision), rules.ErrUnknown)
+			_, err = r.e.PutDocument(r.ctx, doc("app", "a", `1`), 5)
 			r.refuses(err, queue.ErrRevision)
 		})
 	}},
 	{"what is recorded is an entry of the first partition", func(r *rig) {
-		want := queue.AuditEntry{
+		want := audit.Entry{
 			Of: "queue", Name: "mail", What: changekind.Deleted, Refused: "forbidden", Times: 3, Detail: "queue.delete",
 			Reason: "wants configure",
 		}
 		for range 2 {
 			given := want
-			given.Actor = queue.Actor{Name: "cert:a", Address: "192.0.2.7", Operation: "deleteQueue", Note: "ann"}
+			given.Actor = audit.Actor{Name: "cert:a", Address: "192.0.2.7", Operation: "deleteQueue", Note: "ann"}
 			given.Number, given.At, given.Previous, given.Revision = 77, 1, "x", 9 // which the engine sets
 			r.clock.Advance(time.Second)
 			r.check(r.e.Record(r.ctx, given))
@@ -187,7 +188,7 @@ var auditRules = []rule{
 				r.Errorf("got %+v", got)
 			}
 		}
-		odd := queue.AuditEntry{
+		odd := audit.Entry{
 			Of: "token", Name: "a\x00\xff\u202e" + strings.Repeat("n", 1<<20), What: changekind.Refused,
 			Refused: "un\nknown", Detail: strings.Repeat("d", 1<<20),
 		}
@@ -196,9 +197,9 @@ var auditRules = []rule{
 		if n := len(records[len(records)-1].Text); n > 4<<10 {
 			r.Errorf("an entry of %d bytes", n)
 		}
-		for field, bad := range map[string]queue.AuditEntry{
-			"actor": {Actor: queue.Actor{Name: "a\nb"}, Of: "queue", What: changekind.Refused},
-			"by":    {Actor: queue.Actor{Note: strings.Repeat("n", 200)}, Of: "queue", What: changekind.Refused},
+		for field, bad := range map[string]audit.Entry{
+			"actor": {Actor: audit.Actor{Name: "a\nb"}, Of: "queue", What: changekind.Refused},
+			"by":    {Actor: audit.Actor{Note: strings.Repeat("n", 200)}, Of: "queue", What: changekind.Refused},
 			"of":    {Of: "a b", What: changekind.Refused},
 			"what":  {Of: "queue", What: "what?"},
 			"times": {Of: "queue", What: changekind.Refused, Times: -1},
@@ -241,13 +242,13 @@ var auditRules = []rule{
 			{0, true, 3, "[9 8 7]"},
 			{4, false, 3, "[4 5 6]"},
 			{4, true, 3, "[4 3 2]"},
-			{4, true, queue.MaxAudit, "[4 3 2 1]"},
-			{8, false, queue.MaxAudit, "[8 9]"},
+			{4, true, audit.MaxPage, "[4 3 2 1]"},
+			{8, false, audit.MaxPage, "[8 9]"},
 			{10, false, 3, "[]"},
 			{99, true, 2, "[9 8]"},
 			{1, true, 3, "[1]"},
 		} {
-			page, err := r.e.Audit(r.ctx, queue.AuditRequest{From: tt.from, Back: tt.back, Limit: tt.limit})
+			page, err := r.e.Audit(r.ctx, audit.Request{From: tt.from, Back: tt.back, Limit: tt.limit})
 			r.check(err)
 			got := []int64{}
 			for i := range page.Records {
@@ -259,16 +260,16 @@ var auditRules = []rule{
 				r.Errorf("%+v: %v, want %s; from %d to %d", tt, got, tt.want, page.Oldest, page.Newest)
 			}
 		}
-		for field, bad := range map[string]queue.AuditRequest{
+		for field, bad := range map[string]audit.Request{
 			"partition": {Partition: r.e.Partitions(), Limit: 1}, "from": {From: -1, Limit: 1},
-			"limit": {Limit: queue.MaxAudit + 1},
+			"limit": {Limit: audit.MaxPage + 1},
 		} {
 			_, err := r.e.Audit(r.ctx, bad)
 			r.refusesField(field, err)
 		}
-		_, err := r.e.Audit(r.ctx, queue.AuditRequest{Partition: -1, Limit: 1})
+		_, err := r.e.Audit(r.ctx, audit.Request{Partition: -1, Limit: 1})
 		r.refusesField("partition", err)
-		_, err = r.e.Audit(r.ctx, queue.AuditRequest{})
+		_, err = r.e.Audit(r.ctx, audit.Request{})
 		r.refusesField("limit", err)
 	}},
 	{"the oldest go with their age, and the rest verifies", func(r *rig) {
@@ -279,7 +280,7 @@ var auditRules = []rule{
 		r.clock.Advance(queue.KeepChanges - 10*time.Hour)
 		r.putDocument("app", "a", `"later"`)
 		all := r.auditOf(0)
-		page, err := r.e.Audit(r.ctx, queue.AuditRequest{Limit: 1})
+		page, err := r.e.Audit(r.ctx, audit.Request{Limit: 1})
 		r.check(err)
 		first := all[0].Number
 		if first != 12 || page.Oldest != first || page.Newest != 21 || len(all) != 10 || page.Dropped != 0 {
@@ -295,12 +296,12 @@ var auditRules = []rule{
 		const each = 10
 		queues := []string{"a", "b", "c", "d"}
 		r.crowd(len(queues), func(w int) int {
-			ctx := queue.WithActor(r.ctx, queue.Actor{Name: fmt.Sprint("token:", w)})
+			ctx := audit.WithActor(r.ctx, audit.Actor{Name: fmt.Sprint("token:", w)})
 			for i := range each {
 				if _, err := r.e.Put(ctx, spec(queues[w], fmt.Sprint(i+1, "/s")), queue.AnyRevision); err != nil {
 					r.Error(err)
 				}
-				if _, err := r.e.PutDocument(ctx, document("app", queues[w], fmt.Sprint(i)), -1); err != nil {
+				if _, err := r.e.PutDocument(ctx, doc("app", queues[w], fmt.Sprint(i)), -1); err != nil {
 					r.Error(err)
 				}
 			}

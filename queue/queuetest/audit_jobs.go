@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/changelog"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 var auditJobRules = []rule{
@@ -21,7 +23,7 @@ var auditJobRules = []rule{
 			for i, verdict := range []queue.Verdict{queue.Deliver, queue.Bury, queue.Hold, queue.Release, queue.Fail} {
 				r.settle(settlement(verdict, v[i]))
 			}
-			_, err = r.e.Take(r.ctx, "q.r", []queue.Take{{Key: "k"}})
+			_, err = r.e.Take(r.ctx, "q.r", []rules.Take{{Key: "k"}})
 			r.check(err)
 			r.clock.Advance(time.Hour) // leases run out, jobs come back
 			r.reserve(q, 9)
@@ -30,8 +32,8 @@ var auditJobRules = []rule{
 	}},
 	{"each call that does something to jobs is an entry of its own, with how many they were", func(r *rig) {
 		q := r.queue("q", "unlimited", func(s *queue.Spec) { s.OnUnknown = queue.UnknownHold })
-		of := func(what changekind.Kind, jobs int64, ids ...string) queue.AuditEntry {
-			return queue.AuditEntry{Of: "queue", Name: q, What: what, Jobs: jobs, IDs: ids}
+		of := func(what changekind.Kind, jobs int64, ids ...string) audit.Entry {
+			return audit.Entry{Of: "queue", Name: q, What: what, Jobs: jobs, IDs: ids}
 		}
 		cancel := func(id string) func() {
 			return func() {
@@ -102,7 +104,7 @@ var auditJobRules = []rule{
 			r.accept(q, numbered(fmt.Sprint("c", c), each)...)
 		}
 		r.crowd(callers, func(c int) int {
-			ctx := queue.WithActor(r.ctx, queue.Actor{Name: fmt.Sprint("token:", c)})
+			ctx := audit.WithActor(r.ctx, audit.Actor{Name: fmt.Sprint("token:", c)})
 			for _, id := range numbered(fmt.Sprint("c", c), each) {
 				if _, err := r.e.Cancel(ctx, q, id); err != nil {
 					r.Error(err)
@@ -127,7 +129,7 @@ var auditJobRules = []rule{
 		r.accept(q, "a")
 		r.settled(queue.Dead, settlement(queue.Bury, r.grant(q, 1, "a")[0]))
 		r.delete(q)
-		want := queue.AuditEntry{Of: "queue", Name: q, What: changekind.Forgotten, Jobs: 1, IDs: []string{"a"}}
+		want := audit.Entry{Of: "queue", Name: q, What: changekind.Forgotten, Jobs: 1, IDs: []string{"a"}}
 		r.audited(want, func() {
 			_, err := r.e.Forget(r.ctx, q, []string{"a"})
 			r.check(err)
@@ -139,7 +141,7 @@ var auditJobRules = []rule{
 		s := settlement(queue.Throttle, r.grant(q, 1, "a")[0])
 		s.After = time.Hour
 		r.settled(queue.Waiting, s)
-		want := queue.AuditEntry{Of: "queue", Name: q, What: changekind.Resumed, Detail: changelog.StopLifted}
+		want := audit.Entry{Of: "queue", Name: q, What: changekind.Resumed, Detail: changelog.StopLifted}
 		r.audited(want, func() { r.check(r.e.Resume(r.ctx, q)) })
 	}},
 }

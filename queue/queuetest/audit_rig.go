@@ -9,12 +9,12 @@ import (
 )
 
 // auditRecords reads the audit log of a partition, some at a time, and verifies it.
-func (r *rig) auditRecords(partition int) (all []queue.AuditRecord) {
+func (r *rig) auditRecords(partition int) (all []audit.Record) {
 	r.Helper()
 	v := audit.Verifier{Partition: partition}
 	var from int64
 	for {
-		page, err := r.e.Audit(r.ctx, queue.AuditRequest{Partition: partition, From: from, Limit: 7})
+		page, err := r.e.Audit(r.ctx, audit.Request{Partition: partition, From: from, Limit: 7})
 		r.check(err)
 		r.check(v.Add(page.Records))
 		all = append(all, page.Records...)
@@ -27,7 +27,7 @@ func (r *rig) auditRecords(partition int) (all []queue.AuditRecord) {
 }
 
 // auditOf returns the entries of a partition, oldest first, and verifies them.
-func (r *rig) auditOf(partition int) (entries []queue.AuditEntry) {
+func (r *rig) auditOf(partition int) (entries []audit.Entry) {
 	r.Helper()
 	records := r.auditRecords(partition)
 	for i := range records {
@@ -40,7 +40,7 @@ func (r *rig) auditOf(partition int) (entries []queue.AuditEntry) {
 
 // audits does something as a person, and checks that it leaves so many entries in a partition, and in no other. It
 // returns those, with what was before and after.
-func (r *rig) audits(partition, want int, do func()) (entries []queue.AuditEntry, records []queue.AuditRecord) {
+func (r *rig) audits(partition, want int, do func()) (entries []audit.Entry, records []audit.Record) {
 	r.Helper()
 	length := func() (n []int) {
 		for p := range r.e.Partitions() {
@@ -49,11 +49,11 @@ func (r *rig) audits(partition, want int, do func()) (entries []queue.AuditEntry
 		return n
 	}
 	before, ctx := length(), r.ctx
-	actor := queue.Actor{
+	actor := audit.Actor{
 		Name: "token:4f1c", App: "acme", Token: "4f1c", Address: "192.0.2.7:5310", Request: "r-1", Operation: "op",
 		Note: `ann "at" <desk>`,
 	}
-	r.ctx = queue.WithActor(ctx, actor)
+	r.ctx = audit.WithActor(ctx, actor)
 	do()
 	r.ctx = ctx
 	for p, n := range length() {
@@ -76,7 +76,7 @@ func (r *rig) audits(partition, want int, do func()) (entries []queue.AuditEntry
 }
 
 // audited checks the entry that something leaves, but for its number and digests.
-func (r *rig) audited(want queue.AuditEntry, do func()) queue.AuditRecord {
+func (r *rig) audited(want audit.Entry, do func()) audit.Record {
 	r.Helper()
 	p := 0
 	if want.Of == string(queue.OfQueue) || want.Of == string(queue.OfRule) {
@@ -91,20 +91,20 @@ func (r *rig) audited(want queue.AuditEntry, do func()) queue.AuditRecord {
 }
 
 // auditText is an entry without its number, time, actor, revisions and digests.
-func auditText(e *queue.AuditEntry) string {
+func auditText(e *audit.Entry) string {
 	return fmt.Sprintf("%s %s %s; refused %q %d times; %q %q until %d; %d jobs %q", e.Of, e.Name, e.What, e.Refused,
 		e.Times, e.Detail, e.Reason, e.Until, e.Jobs, e.IDs)
 }
 
 // checkAround checks what a record says was before and after.
-func (r *rig) checkAround(got queue.AuditRecord, before, after []byte) {
+func (r *rig) checkAround(got audit.Record, before, after []byte) {
 	r.Helper()
 	e, err := got.Entry()
 	r.check(err)
 	if !bytes.Equal(got.Before, before) || !bytes.Equal(got.After, after) {
 		r.Errorf("from %s to %s; want from %s to %s", got.Before, got.After, before, after)
 	}
-	if e.Before != queue.DigestOf(before) || e.After != queue.DigestOf(after) {
+	if e.Before != audit.DigestOf(before) || e.After != audit.DigestOf(after) {
 		r.Errorf("digests %q and %q", e.Before, e.After)
 	}
 }

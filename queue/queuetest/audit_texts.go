@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 var auditTextRules = []rule{
 	{"of a text that is too long an entry has the digest, and says that it is left out", func(r *rig) {
 		of := func(length int) string { return `"` + strings.Repeat("x", length-2) + `"` }
-		const most = queue.MaxAuditTextBytes
+		const most = audit.MaxTextBytes
 		before := ""
 		for _, length := range []int{most, most + 1, most + 2, 7 * most, most, 10} {
 			after := of(length)
@@ -20,12 +21,12 @@ var auditTextRules = []rule{
 			for _, side := range []struct {
 				name, want string
 				got        []byte
-				digest     queue.Digest
+				digest     audit.Digest
 			}{
-				{queue.AuditBefore, before, records[0].Before, entries[0].Before},
-				{queue.AuditAfter, after, records[0].After, entries[0].After},
+				{audit.Before, before, records[0].Before, entries[0].Before},
+				{audit.After, after, records[0].After, entries[0].After},
 			} {
-				want, digest := side.want, queue.DigestOf([]byte(side.want))
+				want, digest := side.want, audit.DigestOf([]byte(side.want))
 				if want == "" {
 					digest = ""
 				}
@@ -45,17 +46,17 @@ var auditTextRules = []rule{
 	}},
 	{"of a spec that is too long an entry has the digest", func(r *rig) {
 		long := spec("q", "1/s", func(s *queue.Spec) {
-			s.Deliver = fmt.Appendf(nil, `{"http":{"url":"http://a.example/%s"}}`, strings.Repeat("x", queue.MaxAuditTextBytes))
+			s.Deliver = fmt.Appendf(nil, `{"http":{"url":"http://a.example/%s"}}`, strings.Repeat("x", audit.MaxTextBytes))
 		})
 		short := spec("q", "2/s")
 		r.put(long)
 		r.put(short)
 		records := r.auditRecords(r.partition("q"))
-		for i, want := range []string{queue.AuditAfter, queue.AuditBefore} {
+		for i, want := range []string{audit.After, audit.Before} {
 			e, err := records[i].Entry()
 			r.check(err)
-			if digest := queue.DigestOf(r.specText(long)); !slices.Equal(e.LeftOut, []string{want}) ||
-				want == queue.AuditAfter && e.After != digest || want == queue.AuditBefore && e.Before != digest {
+			if digest := audit.DigestOf(r.specText(long)); !slices.Equal(e.LeftOut, []string{want}) ||
+				want == audit.After && e.After != digest || want == audit.Before && e.Before != digest {
 				r.Errorf("entry %d: %s", i+1, records[i].Text)
 			}
 		}

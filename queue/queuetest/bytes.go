@@ -7,8 +7,10 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/internal/jobsize"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/jobrecord"
 	"github.com/penstock/penstock/queue/readmit"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // sized is a job that takes exactly so many bytes of max_bytes.
@@ -31,7 +33,7 @@ func kilo(queueName string, ids ...string) (list []queue.Job) {
 	return list
 }
 
-func maxBytes(most queue.Bytes) func(*queue.Spec) { return func(s *queue.Spec) { s.MaxBytes = most } }
+func maxBytes(most unit.Bytes) func(*queue.Spec) { return func(s *queue.Spec) { s.MaxBytes = most } }
 
 // checkBytes checks what a queue holds in bytes.
 func (r *rig) checkBytes(queueName string, want int64) {
@@ -55,7 +57,7 @@ func (r *rig) outOfBytes(want queue.AppendOutcome, j queue.Job, bound queue.Byte
 func (r *rig) neverFits(j queue.Job, of string) {
 	r.Helper()
 	for _, a := range [][]queue.Appended{r.append(j), r.offer(j)} {
-		var field *queue.FieldError
+		var field *invalid.Error
 		if a[0].Outcome != queue.Invalid || !errors.As(a[0].Err, &field) || field.Field != "payload" ||
 			!strings.Contains(field.Reason, of+" of the queue is") {
 			r.Errorf("%s: %+v", j.ID, a[0])

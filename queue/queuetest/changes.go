@@ -10,8 +10,10 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/changelog"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // changes returns what is recorded of a queue, to the end or so many.
@@ -75,7 +77,7 @@ func (r *rig) recorded(queueName string, want ...string) {
 // putBy puts a queue for somebody.
 func (r *rig) putBy(by string, s queue.Spec) queue.PutResult {
 	r.Helper()
-	res, err := r.e.Put(queue.WithBy(r.ctx, by), s, queue.AnyRevision)
+	res, err := r.e.Put(audit.WithNote(r.ctx, by), s, queue.AnyRevision)
 	r.check(err)
 	return res
 }
@@ -95,10 +97,10 @@ var changeRules = []rule{
 		r.pauses("q", t0.Add(time.Hour), "maintenance")
 		r.pauses("q", t0.Add(time.Hour), "maintenance")
 		r.clock.Advance(time.Second)
-		r.check(r.e.Resume(queue.WithBy(r.ctx, "bob"), "q"))
-		r.check(r.e.Resume(queue.WithBy(r.ctx, "bob"), "q"))
-		carl := queue.Actor{Name: "token:4f1c", App: "acme", Note: "carl"}
-		r.check(r.e.Delete(queue.WithActor(r.ctx, carl), "q", two, false))
+		r.check(r.e.Resume(audit.WithNote(r.ctx, "bob"), "q"))
+		r.check(r.e.Resume(audit.WithNote(r.ctx, "bob"), "q"))
+		carl := audit.Actor{Name: "token:4f1c", App: "acme", Note: "carl"}
+		r.check(r.e.Delete(audit.WithActor(r.ctx, carl), "q", two, false))
 		at := func(d time.Duration) time.Time { return t0.Add(d).Time() }
 		want := []queue.Change{
 			{
@@ -183,7 +185,7 @@ var changeRules = []rule{
 			r.refuses(err, queue.ErrUnknownQueue)
 		}
 		_, err := r.e.Changes(r.ctx, queue.ChangesRequest{Subject: queue.OfRule, Name: "q.a", Limit: 9})
-		r.refuses(err, queue.ErrUnknownRule)
+		r.refuses(err, rules.ErrUnknown)
 		for field, ask := range map[string]queue.ChangesRequest{
 			"limit":   {Subject: queue.OfQueue, Name: "q.a"},
 			"before":  {Subject: queue.OfQueue, Name: "q.a", Limit: 1, Before: -1},
@@ -216,7 +218,7 @@ var rollbackRules = []rule{
 		one := r.queue1("q", "1/s")
 		two := r.queue1("q", "2/s")
 		three := r.queue1("q", "3/s")
-		res, err := r.e.Rollback(queue.WithBy(r.ctx, "ann"), "q", 0, queue.AnyRevision)
+		res, err := r.e.Rollback(audit.WithNote(r.ctx, "ann"), "q", 0, queue.AnyRevision)
 		if err != nil || !res.Changed || res.Created || res.Revision <= three {
 			r.Fatalf("%+v, %v", res, err)
 		}

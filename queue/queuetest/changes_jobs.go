@@ -7,13 +7,15 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/internal/changelog"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // actAs lets what follows be done by somebody, until the answer is called.
 func (r *rig) actAs(name string) func() {
 	before := r.ctx
-	r.ctx = queue.WithBy(r.ctx, name)
+	r.ctx = audit.WithNote(r.ctx, name)
 	return func() { r.ctx = before }
 }
 
@@ -82,7 +84,7 @@ var changesOfJobsRules = []rule{
 		q := r.queue("q", "1/s")
 		cancel := func(by, id string) {
 			r.accept(q, id)
-			_, err := r.e.Cancel(queue.WithBy(r.ctx, by), q, id)
+			_, err := r.e.Cancel(audit.WithNote(r.ctx, by), q, id)
 			r.check(err)
 		}
 		for i := range queue.MaxChangeIDs + 2 {
@@ -96,7 +98,7 @@ var changesOfJobsRules = []rule{
 		cancel("ann", "e")
 		r.queue(q, "2/s")
 		cancel("ann", "f")
-		r.ctx = queue.WithActor(r.ctx, queue.Actor{Name: "token:1 ", Note: "ann"})
+		r.ctx = audit.WithActor(r.ctx, audit.Actor{Name: "token:1 ", Note: "ann"})
 		cancelAs := func(id string) {
 			r.accept(q, id)
 			_, err := r.e.Cancel(r.ctx, q, id)
@@ -115,7 +117,7 @@ var changesOfJobsRules = []rule{
 		r.accept(q, "a")
 		r.settled(queue.Dead, settlement(queue.Bury, r.grant(q, 1, "a")[0]))
 		r.delete(q)
-		_, err := r.e.Forget(queue.WithBy(r.ctx, "ann"), q, []string{"a"})
+		_, err := r.e.Forget(audit.WithNote(r.ctx, "ann"), q, []string{"a"})
 		r.check(err)
 		r.recorded(q, "forgotten by ann 1 a", "deleted by : 1/s to -", "created by : - to 1/s")
 		r.clock.Advance(queue.KeepChanges)
@@ -129,23 +131,23 @@ var changesOfJobsRules = []rule{
 		s.After, s.Reason = time.Hour, "429"
 		r.settled(queue.Waiting, s)
 		for range 2 {
-			r.check(r.e.Resume(queue.WithBy(r.ctx, "ann"), q))
+			r.check(r.e.Resume(audit.WithNote(r.ctx, "ann"), q))
 		}
 		r.recorded(q, "resumed by ann ("+changelog.StopLifted+")", "created by : - to 10/s")
 	}},
 	{"changes of rules are recorded, without their overrides", func(r *rig) {
 		ask := queue.ChangesRequest{Subject: queue.OfRule, Name: "g.r", Limit: 9}
 		defer r.actAs("ann")()
-		first := ruleOf("g.r", leaky.AlgorithmMeter, queue.Bound{Rate: leaky.PerSecond(3)}, withKey("{lane}"))
+		first := ruleOf("g.r", leaky.AlgorithmMeter, rules.Bound{Rate: leaky.PerSecond(3)}, withKey("{lane}"))
 		one := r.putRule(first).Revision
 		r.putRule(first)
 		second := first
-		second.Overrides = map[string]queue.Bound{"vip": {Rate: leaky.PerSecond(100), Burst: 3}}
+		second.Overrides = map[string]rules.Bound{"vip": {Rate: leaky.PerSecond(100), Burst: 3}}
 		second.Rate = leaky.PerSecond(7)
 		two := r.putRule(second).Revision
 		r.check(r.e.ResetRule(r.ctx, "g.r"))
-		_, err := r.e.Take(r.ctx, "g.r", []queue.Take{
-			{Key: "k"}, {Op: queue.TakeBack, Key: "k"}, {Op: queue.TakeAnew, Key: "k"},
+		_, err := r.e.Take(r.ctx, "g.r", []rules.Take{
+			{Key: "k"}, {Op: rules.TakeBack, Key: "k"}, {Op: rules.TakeAnew, Key: "k"},
 		})
 		r.check(err)
 		r.refuses(r.e.DeleteRule(r.ctx, "g.r", one), queue.ErrRevision)
@@ -174,14 +176,14 @@ var changesOfJobsRules = []rule{
 		}
 		r.clock.Advance(queue.KeepChanges)
 		_, err = r.e.Changes(r.ctx, ask)
-		r.refuses(err, queue.ErrUnknownRule)
+		r.refuses(err, rules.ErrUnknown)
 	}},
 	{"who is noted is what can be shown, whatever is done", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.putRule(countingRule("q.r", 1))
 		r.accept(q, "a")
 		for _, by := range []string{strings.Repeat("x", 1<<20), "a\nb", "\x1b[31m", "a\u202eb", "a\u200bb", "\xff"} {
-			ctx := queue.WithBy(r.ctx, by)
+			ctx := audit.WithNote(r.ctx, by)
 			_, err := r.e.Cancel(ctx, q, "a")
 			r.refusesField("by", err)
 			_, err = r.e.Purge(ctx, queue.PurgeRequest{Queue: q, State: queue.Waiting, Limit: 9})

@@ -7,19 +7,20 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/cause"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // circuitAfter sets after how many failures a queue's circuit opens, and how it is probed.
 func circuitAfter(failures int64, least, most time.Duration) func(*queue.Spec) {
 	return func(s *queue.Spec) {
-		s.Circuit = queue.Circuit{Failures: failures, MinProbe: queue.Duration(least), MaxProbe: queue.Duration(most)}
+		s.Circuit = queue.Circuit{Failures: failures, MinProbe: unit.Duration(least), MaxProbe: unit.Duration(most)}
 	}
 }
 
 // circuit checks the state of a queue's circuit, of which reason and probe count while it is open.
 func (r *rig) circuit(queueName string, failures int64, opened leaky.Instant, probe time.Duration, reason string) {
 	r.Helper()
-	want := queue.CircuitInfo{Failures: failures, Probe: queue.Duration(probe), Reason: reason}
+	want := queue.CircuitInfo{Failures: failures, Probe: unit.Duration(probe), Reason: reason}
 	if opened != 0 {
 		want.Opened = opened.Time()
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // deadQueues returns all names that have dead jobs, read in pages of two.
@@ -59,7 +60,7 @@ func (r *rig) sweeps(queueName string) {
 }
 
 func kept(age time.Duration, most int64) func(*queue.Spec) {
-	return func(s *queue.Spec) { s.Retention.For, s.Retention.Max = queue.Duration(age), most }
+	return func(s *queue.Spec) { s.Retention.For, s.Retention.Max = unit.Duration(age), most }
 }
 
 // sweptOrNot is a rule that holds before and after the sweeper came.

@@ -121,6 +121,19 @@ var deleteRules = []rule{
 			r.Errorf("%d more at once", len(got))
 		}
 	}},
+	{"made again once its pace is over, its burst is whole", sweptOrNot(func(r *rig, sweep func(string)) {
+		q := r.queue("q", "10/s")
+		r.accept(q, "a")
+		r.deliver(r.grant(q, 9, "a")...)
+		r.delete(q)
+		r.clock.Advance(time.Second)
+		sweep(q)
+		r.put(spec(q, "1/h", func(s *queue.Spec) { s.Burst = 2 }))
+		r.accept(q, "b", "c", "d")
+		r.deliver(r.grant(q, 9, "b", "c")...)
+		r.delete(q)
+		r.clock.Advance(3 * time.Hour)
+	})},
 	{"a put that expects the revision of the deleted queue is refused", func(r *rig) {
 		s := spec("q", "1/m")
 		rev := r.put(s).Revision

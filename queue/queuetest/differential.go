@@ -13,6 +13,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Differential does the same random operations at the same instants on two
@@ -127,7 +131,7 @@ func kind(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	var fe *queue.FieldError
+	var fe *invalid.Error
 	if errors.As(err, &fe) {
 		return "field " + fe.Field
 	}
@@ -137,7 +141,7 @@ func kind(err error) string {
 	}
 	for _, e := range []error{
 		queue.ErrUnknownQueue, queue.ErrUnknownJob, queue.ErrRevision, queue.ErrNotEmpty, queue.ErrHasChildren,
-		queue.ErrUnknownRule, queue.ErrRuleInUse, queue.ErrUnknownDocument,
+		rules.ErrUnknown, rules.ErrInUse, document.ErrUnknown,
 	} {
 		if errors.Is(err, e) {
 			return e.Error()
@@ -161,15 +165,15 @@ func (p *pair) spec(name string) queue.Spec {
 	return spec(name, draw("rate", "10/s", "unlimited", "3/s", "14/s", "1000/s", "7/m", "1/h"), func(s *queue.Spec) {
 		s.Burst = number("burst", 1, 4)
 		s.Capacity = number("capacity", 1, 12)
-		s.MaxBytes = queue.Bytes(rapid.SampledFrom([]int64{0, 0, 0, 1500, 2300, 4000, 6000}).Draw(p.T, "max bytes"))
-		s.Lease = queue.Duration(time.Duration(number("lease", 1, 4)) * time.Second)
+		s.MaxBytes = unit.Bytes(rapid.SampledFrom([]int64{0, 0, 0, 1500, 2300, 4000, 6000}).Draw(p.T, "max bytes"))
+		s.Lease = unit.Duration(time.Duration(number("lease", 1, 4)) * time.Second)
 		s.Retry.MaxAttempts = int(number("attempts", 1, 4))
-		s.Retry.Deadline = queue.Duration(time.Duration(number("deadline", -2, 3)*2) * time.Second)
+		s.Retry.Deadline = unit.Duration(time.Duration(number("deadline", -2, 3)*2) * time.Second)
 		s.Retry.Deadline = max(0, s.Retry.Deadline)
 		s.OnUnknown = draw("on unknown", "", "", queue.UnknownHold, queue.UnknownDead, queue.UnknownRetry)
-		s.Retention.For = queue.Duration(p.retention) // if it grew, it might make known again what was forgotten
+		s.Retention.For = unit.Duration(p.retention) // if it grew, it might make known again what was forgotten
 		s.Overflow = draw("overflow", queue.Defer, queue.Reject)
-		s.Deferred.MaxAge = queue.Duration(time.Duration(number("max age", 1, 60)) * time.Second)
+		s.Deferred.MaxAge = unit.Duration(time.Duration(number("max age", 1, 60)) * time.Second)
 		s.Deferred.LowWater = float64(number("low water", 1, 9)) / 10
 		s.Deferred.MaxJobs = number("max jobs", 1, 8)
 		s.Retention.Max = 1000 // never reached: which of those that ended in one instant goes first is left open

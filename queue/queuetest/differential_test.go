@@ -50,23 +50,31 @@ func onRedis(t testing.TB, addr string) queuetest.Open {
 	var count atomic.Int64
 	return func(t testing.TB, now func() leaky.Instant) queue.Engine {
 		n := count.Add(1)
-		e, err := redisq.Open(context.Background(), client, redisq.Options{
-			Init: true, Now: now, Prefix: fmt.Sprint("s", n), Partitions: []int{1, 4, 16}[n%3],
-			Patience: redistest.Patience,
+		return openRedis(t, client, redisq.Options{
+			Now: now, Prefix: fmt.Sprint("s", n), Partitions: []int{1, 4, 16}[n%3],
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = e.Close() })
-		return e
 	}
+}
+
+// openRedis makes a store, closed when the test ends.
+func openRedis(t testing.TB, client redis.UniversalClient, o redisq.Options) queue.Engine {
+	t.Helper()
+	o.Init, o.Patience = true, redistest.Patience
+	e, err := redisq.Open(context.Background(), client, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
 }
 
 // Two stores of one engine agree, wherever they are kept: nothing but operations and instants decides an answer.
 func TestAnEngineAgreesWithItself(t *testing.T) {
+	t.Parallel()
 	queuetest.Differential(t, onBolt, inMemory)
 }
 
 func TestEnginesAgree(t *testing.T) {
+	t.Parallel()
 	queuetest.Differential(t, inMemory, onRedis(t, redistest.New(t, redistest.Options{}).Addr()))
 }

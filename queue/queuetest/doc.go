@@ -85,7 +85,8 @@
 //
 // A stop is a later next departure that earns no credit: the bucket is raised to it when the next job goes. An open
 // circuit is a stop that each grant, a probe, renews for twice as long. Only a settlement closes it; what fails
-// while it is open spends no attempt. Departures before the last decrease of an adapted rate do not lower it again.
+// while it is open spends no attempt. While attempts go on without an answer, an Extend counts a failure each time that
+// circuit.slow has passed. Departures before the last decrease of an adapted rate do not lower it again.
 //
 // # Overflow
 //

@@ -9,18 +9,20 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // putDocument writes a document, or deletes it if text is empty, and returns its revision.
 func (r *rig) putDocument(kind, name, text string) int64 {
 	r.Helper()
-	revision, err := r.e.PutDocument(r.ctx, document(kind, name, text), queue.AnyRevision)
+	revision, err := r.e.PutDocument(r.ctx, doc(kind, name, text), queue.AnyRevision)
 	r.check(err)
 	return revision
 }
 
-func document(kind, name, text string) queue.Document {
-	d := queue.Document{Kind: kind, Name: name}
+func doc(kind, name, text string) document.Document {
+	d := document.Document{Kind: kind, Name: name}
 	if text != "" {
 		d.Text = []byte(text)
 	}
@@ -32,7 +34,7 @@ func (r *rig) checkDocument(kind, name, text string, revision int64, at time.Tim
 	r.Helper()
 	got, err := r.e.Document(r.ctx, kind, name)
 	if text == "" {
-		r.refuses(err, queue.ErrUnknownDocument)
+		r.refuses(err, document.ErrUnknown)
 		return
 	}
 	r.check(err)
@@ -43,7 +45,7 @@ func (r *rig) checkDocument(kind, name, text string, revision int64, at time.Tim
 }
 
 // since reads the documents that were written behind a revision, in pages, and checks their order.
-func (r *rig) since(after int64, limit int) (list []queue.Document) {
+func (r *rig) since(after int64, limit int) (list []document.Document) {
 	r.Helper()
 	for {
 		page, err := r.e.DocumentsSince(r.ctx, after, limit)
@@ -67,7 +69,7 @@ func (r *rig) since(after int64, limit int) (list []queue.Document) {
 // checkSince checks what was written behind a revision, by names: those that were deleted begin with -.
 func (r *rig) checkSince(after int64, want ...string) {
 	r.Helper()
-	for _, limit := range []int{1, 3, queue.MaxDocuments} {
+	for _, limit := range []int{1, 3, document.MaxPage} {
 		var got []string
 		for _, d := range r.since(after, limit) {
 			name := d.Kind + " " + d.Name
@@ -86,7 +88,7 @@ var documentRules = []rule{
 	{"a document is as it was put, byte by byte", func(r *rig) {
 		for i, text := range []string{
 			`{}`, `1`, `null`, `"ä\u0000"`, `{ "b":1.0 , "a":12345678901234567890, "a":[] }`,
-			`"` + strings.Repeat("x", queue.MaxDocumentBytes-2) + `"`,
+			`"` + strings.Repeat("x", document.MaxBytes-2) + `"`,
 		} {
 			name := fmt.Sprint("n", i)
 			r.clock.Advance(time.Second)
@@ -97,7 +99,7 @@ var documentRules = []rule{
 		r.checkDocument("app", "n9", "", 0, time.Time{})
 	}},
 	{"kinds do not share names, and names are told apart by every byte", func(r *rig) {
-		names := []string{"a", "A", "a:b", "a.b", "a/b", "a*", "b:c", "~!@#", strings.Repeat("n", queue.MaxDocumentName)}
+		names := []string{"a", "A", "a:b", "a.b", "a/b", "a*", "b:c", "~!@#", strings.Repeat("n", document.MaxNameBytes)}
 		for i, name := range names {
 			r.putDocument("app", name, fmt.Sprint(i))
 			r.putDocument("token", name, fmt.Sprint(100+i))
@@ -111,7 +113,7 @@ var documentRules = []rule{
 		}
 	}},
 	{"a write is at the revision that it expects", func(r *rig) {
-		d := document("app", "a", `1`)
+		d := doc("app", "a", `1`)
 		_, err := r.e.PutDocument(r.ctx, d, 7)
 		r.refuses(err, queue.ErrRevision)
 		one, err := r.e.PutDocument(r.ctx, d, 0)
@@ -150,13 +152,13 @@ var documentRules = []rule{
 		one := r.putDocument("app", "a", `{"n":1}`)
 		r.clock.Advance(time.Second)
 		for _, expect := range []int64{queue.AnyRevision, one} {
-			got, err := r.e.PutDocument(r.ctx, document("app", "a", `{"n":1}`), expect)
+			got, err := r.e.PutDocument(r.ctx, doc("app", "a", `{"n":1}`), expect)
 			if r.check(err); got != one {
 				r.Errorf("expecting %d: at %d, want %d", expect, got, one)
 			}
 		}
 		r.checkDocument("app", "a", `{"n":1}`, one, r.clock.Now().Add(-time.Second).Time())
-		_, err := r.e.PutDocument(r.ctx, document("app", "a", `{"n":1}`), 0)
+		_, err := r.e.PutDocument(r.ctx, doc("app", "a", `{"n":1}`), 0)
 		r.refuses(err, queue.ErrRevision)
 		if n := len(r.auditOf(0)); n != 1 {
 			r.Errorf("%d entries", n)
@@ -164,48 +166,48 @@ var documentRules = []rule{
 	}},
 	{"what is not there cannot be deleted", func(r *rig) {
 		for _, expect := range []int64{queue.AnyRevision, 0, 1} {
-			_, err := r.e.PutDocument(r.ctx, document("app", "a", ""), expect)
-			r.refuses(err, queue.ErrUnknownDocument)
+			_, err := r.e.PutDocument(r.ctx, doc("app", "a", ""), expect)
+			r.refuses(err, document.ErrUnknown)
 		}
 		r.putDocument("app", "a", `1`)
 		r.putDocument("app", "a", "")
-		_, err := r.e.PutDocument(r.ctx, document("app", "a", ""), queue.AnyRevision)
-		r.refuses(err, queue.ErrUnknownDocument)
+		_, err := r.e.PutDocument(r.ctx, doc("app", "a", ""), queue.AnyRevision)
+		r.refuses(err, document.ErrUnknown)
 		r.checkSince(0, "-app a")
 	}},
 	{"what is not valid is refused, and changes nothing", func(r *rig) {
-		long := `"` + strings.Repeat("x", queue.MaxDocumentBytes-1) + `"`
+		long := `"` + strings.Repeat("x", document.MaxBytes-1) + `"`
 		for _, bad := range []struct {
 			field string
-			d     queue.Document
+			d     document.Document
 		}{
-			{"kind", document("", "a", `1`)},
-			{"kind", document("App", "a", `1`)},
-			{"kind", document("a:b", "a", `1`)},
-			{"kind", document("a\x00b", "a", `1`)},
-			{"kind", document(strings.Repeat("k", 17), "a", `1`)},
-			{"name", document("app", "", `1`)},
-			{"name", document("app", "a b", `1`)},
-			{"name", document("app", "a\x00b", `1`)},
-			{"name", document("app", "ä", `1`)},
-			{"name", document("app", strings.Repeat("n", queue.MaxDocumentName+1), `1`)},
-			{"name", document("app", "a\n", "")},
-			{"text", document("app", "a", `{`)},
-			{"text", document("app", "a", `1 2`)},
-			{"text", document("app", "a", "{\n}")},
-			{"text", document("app", "a", long)},
-			{"text", queue.Document{Kind: "app", Name: "a", Text: []byte{}}},
+			{"kind", doc("", "a", `1`)},
+			{"kind", doc("App", "a", `1`)},
+			{"kind", doc("a:b", "a", `1`)},
+			{"kind", doc("a\x00b", "a", `1`)},
+			{"kind", doc(strings.Repeat("k", 17), "a", `1`)},
+			{"name", doc("app", "", `1`)},
+			{"name", doc("app", "a b", `1`)},
+			{"name", doc("app", "a\x00b", `1`)},
+			{"name", doc("app", "ä", `1`)},
+			{"name", doc("app", strings.Repeat("n", document.MaxNameBytes+1), `1`)},
+			{"name", doc("app", "a\n", "")},
+			{"text", doc("app", "a", `{`)},
+			{"text", doc("app", "a", `1 2`)},
+			{"text", doc("app", "a", "{\n}")},
+			{"text", doc("app", "a", long)},
+			{"text", document.Document{Kind: "app", Name: "a", Text: []byte{}}},
 		} {
 			_, err := r.e.PutDocument(r.ctx, bad.d, queue.AnyRevision)
 			r.refusesField(bad.field, err)
 			if bad.field != "text" {
 				_, err := r.e.Document(r.ctx, bad.d.Kind, bad.d.Name)
-				r.refuses(err, queue.ErrUnknownDocument)
+				r.refuses(err, document.ErrUnknown)
 			}
 		}
-		_, err := r.e.PutDocument(queue.WithBy(r.ctx, "a\nb"), document("app", "a", `1`), 0)
+		_, err := r.e.PutDocument(audit.WithNote(r.ctx, "a\nb"), doc("app", "a", `1`), 0)
 		r.refusesField("by", err)
-		for _, limit := range []int{-1, 0, queue.MaxDocuments + 1} {
+		for _, limit := range []int{-1, 0, document.MaxPage + 1} {
 			_, err := r.e.DocumentsSince(r.ctx, 0, limit)
 			r.refusesField("limit", err)
 		}
@@ -238,7 +240,7 @@ var documentRules = []rule{
 		r.clock.Advance(time.Hour)
 		r.putDocument("app", "b", "")
 		r.putDocument("app", "c", `1`)
-		r.clock.Advance(queue.KeepDeletedDocuments - time.Hour - time.Microsecond)
+		r.clock.Advance(document.KeepDeleted - time.Hour - time.Microsecond)
 		r.checkSince(0, "-app a", "-app b", "app c")
 		r.clock.Advance(time.Microsecond)
 		r.checkSince(0, "-app b", "app c")
@@ -255,7 +257,7 @@ var documentRules = []rule{
 		revision := r.putDocument("app", "a", `"begin"`)
 		for round := range rounds {
 			won, each := r.crowd(writers, func(i int) int {
-				d := document("app", "a", fmt.Sprintf(`"%d %d"`, round, i))
+				d := doc("app", "a", fmt.Sprintf(`"%d %d"`, round, i))
 				got, err := r.e.PutDocument(r.ctx, d, revision)
 				switch {
 				case err == nil && got > revision:
@@ -291,7 +293,7 @@ var documentRules = []rule{
 		for w := range writers {
 			wg.Go(func() {
 				for i := range each {
-					d := document("app", fmt.Sprint(w, ":", i%4), fmt.Sprint(i))
+					d := doc("app", fmt.Sprint(w, ":", i%4), fmt.Sprint(i))
 					if _, err := r.e.PutDocument(r.ctx, d, queue.AnyRevision); err != nil {
 						r.Error(err)
 					}
@@ -308,7 +310,7 @@ var documentRules = []rule{
 			}
 			after = follow(after)
 		}
-		for _, d := range r.since(0, queue.MaxDocuments) {
+		for _, d := range r.since(0, document.MaxPage) {
 			if seen[d.Name] != string(d.Text) {
 				r.Errorf("%s was seen as %s and is %s", d.Name, seen[d.Name], d.Text)
 			}

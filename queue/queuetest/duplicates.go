@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // duplicate appends a job that must be in already.
@@ -15,7 +16,7 @@ func (r *rig) duplicate(j queue.Job, state queue.State, position int64) {
 }
 
 func remember(d time.Duration) func(*queue.Spec) {
-	return func(s *queue.Spec) { s.Retention.For = queue.Duration(d) }
+	return func(s *queue.Spec) { s.Retention.For = unit.Duration(d) }
 }
 
 var onceRules = []rule{

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/readmit"
 )
 
@@ -81,7 +82,7 @@ var delays = []delay{
 	}},
 	{"its parent's pace", func(r *rig, e queue.Job) {
 		r.queue(e.Queue, "unlimited")
-		r.queue(queue.Parent(e.Queue), "1/h")
+		r.queue(names.Parent(e.Queue), "1/h")
 		r.check(r.e.Pause(r.ctx, e.Queue, queue.Pause{}))
 		r.acceptJobs(job(e.Queue, "a"), e)
 		r.check(r.e.Resume(r.ctx, e.Queue))
@@ -89,8 +90,8 @@ var delays = []delay{
 	}},
 	{"its parent's pause", func(r *rig, e queue.Job) {
 		r.queue(e.Queue, "unlimited")
-		r.queue(queue.Parent(e.Queue), "unlimited")
-		r.check(r.e.Pause(r.ctx, queue.Parent(e.Queue), queue.Pause{}))
+		r.queue(names.Parent(e.Queue), "unlimited")
+		r.check(r.e.Pause(r.ctx, names.Parent(e.Queue), queue.Pause{}))
 		r.acceptJobs(e)
 	}},
 	{"nobody who asks for it", func(r *rig, e queue.Job) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/move"
 )
 
@@ -114,13 +115,13 @@ var moveJobRules = []rule{
 			bad := good
 			change(&bad)
 			_, err := r.mover().ImportJobs(r.ctx, q, mark, []move.Job{bad})
-			var field *queue.FieldError
+			var field *invalid.Error
 			if !errors.As(err, &field) || !strings.HasSuffix(field.Field, "."+name) {
 				r.Errorf("%s: %v", name, err)
 			}
 		}
 		_, err = r.mover().ExportJobs(r.ctx, move.ExportRequest{Queue: q, State: queue.Deferred})
-		var field *queue.FieldError
+		var field *invalid.Error
 		if !errors.As(err, &field) {
 			r.Errorf("export of deferred jobs: %v", err)
 		}

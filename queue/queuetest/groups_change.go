@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // lostBy visits a group and checks how many slots were lost, and whose.
@@ -243,7 +244,7 @@ var groupChangeRules = []rule{
 			r.put(spec(fmt.Sprint("ses.c", i), "unlimited"))
 		}
 		over := spec("ses.over", "unlimited")
-		var fe *queue.FieldError
+		var fe *invalid.Error
 		if _, err := r.e.Put(r.ctx, over, queue.AnyRevision); !errors.As(err, &fe) || fe.Field != "name" {
 			r.Errorf("the 1001st: %v", err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/cause"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // hold holds jobs, which may have been sent.
@@ -36,7 +37,7 @@ func (r *rig) held(queueName, want string) {
 func onUnknown(s string) func(*queue.Spec) { return func(p *queue.Spec) { p.OnUnknown = s } }
 
 func patience(d time.Duration) func(*queue.Spec) {
-	return func(s *queue.Spec) { s.Retry.Deadline = queue.Duration(d) }
+	return func(s *queue.Spec) { s.Retry.Deadline = unit.Duration(d) }
 }
 
 // mayHaveBeenSent is the reason of a job whose lease ran out in a queue that does not just try again.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // jobOfLane returns a job of a lane.
@@ -142,7 +143,7 @@ var laneRules = []rule{
 			}
 		}
 		for _, key := range []string{strings.Repeat("x", queue.MaxLaneBytes+1), "\xff", "a\xc3", "\xed\xa0\x80"} {
-			var fe *queue.FieldError
+			var fe *invalid.Error
 			if a := r.outcome(queue.Invalid, jobOfLane(key, q, "bad")); !errors.As(a.Err, &fe) || fe.Field != "lane" {
 				r.Errorf("%.20q: %v", key, a.Err)
 			}

@@ -10,13 +10,15 @@ import (
 // maxInFlight limits how many jobs of a queue are in flight.
 func maxInFlight(n int64) func(*queue.Spec) { return func(s *queue.Spec) { s.MaxInFlight = n } }
 
-// waysOut are all ways in which a lease ends, and the state that it leaves the job in
-// once a Reserve has looked.
-var waysOut = []struct {
+// wayOut is a way in which a lease ends.
+type wayOut struct {
 	what string
 	end  func(r *rig, v queue.Reservation)
 	back bool // the job waits again, and is the next
-}{
+}
+
+// waysOut are all of them, and the state that each leaves the job in once a Reserve has looked.
+var waysOut = []wayOut{
 	{"delivered", func(r *rig, v queue.Reservation) { r.deliver(v) }, false},
 	{"buried", func(r *rig, v queue.Reservation) { r.settled(queue.Dead, settlement(queue.Bury, v)) }, false},
 	{"failed", func(r *rig, v queue.Reservation) { r.fail(time.Hour, v) }, false},
@@ -24,24 +26,30 @@ var waysOut = []struct {
 	{"ran out", func(r *rig, _ queue.Reservation) { r.clock.Advance(10 * time.Second) }, true},
 }
 
+// makesRoomForOne ends the lease of the first job, the only one that may be out, and then another departs.
+func (r *rig) makesRoomForOne(way wayOut, queueName, first, second string) {
+	r.Helper()
+	res := r.reserveAs("client", queueName, 9)
+	r.sameIDs(res.Jobs, first)
+	if res.Next != 2*time.Second {
+		r.Errorf("%s: told to ask again in %v: nothing can be done", way.what, res.Next)
+	}
+	r.grant(queueName, 9)
+	way.end(r, res.Jobs[0])
+	next := second
+	if way.back {
+		next = first
+	}
+	r.grant(queueName, 9, next)
+	r.delete(queueName)
+}
+
 var flightRules = []rule{
 	{"no more jobs of a queue are leased than may be, and every end of a lease makes room for one", func(r *rig) {
 		for i, way := range waysOut {
 			q := r.queue(fmt.Sprint("g.q", i), "unlimited", maxInFlight(1), leased(10*time.Second, 8))
 			r.accept(q, "a", "b", "c")
-			res := r.reserveAs("client", q, 9)
-			r.sameIDs(res.Jobs, "a")
-			if res.Next != 2*time.Second {
-				r.Errorf("%s: told to ask again in %v: nothing can be done", way.what, res.Next)
-			}
-			r.grant(q, 9)
-			way.end(r, res.Jobs[0])
-			next := "b"
-			if way.back {
-				next = "a"
-			}
-			r.grant(q, 9, next)
-			r.delete(q)
+			r.makesRoomForOne(way, q, "a", "b")
 		}
 	}},
 	{"leases are counted over all drainers, in turn", func(r *rig) {
@@ -141,19 +149,7 @@ var laneFlightRules = []rule{
 				fmt.Sprint("g.q", i), "unlimited", "x1 x2 x3", everyLane(queue.LaneRule{MaxInFlight: 1}),
 				leased(10*time.Second, 8),
 			)
-			res := r.reserveAs("client", q, 9)
-			r.sameIDs(res.Jobs, "x1")
-			if res.Next != 2*time.Second {
-				r.Errorf("%s: told to ask again in %v: nothing can be done", way.what, res.Next)
-			}
-			r.grant(q, 9)
-			way.end(r, res.Jobs[0])
-			next := "x2"
-			if way.back {
-				next = "x1"
-			}
-			r.grant(q, 9, next)
-			r.delete(q)
+			r.makesRoomForOne(way, q, "x1", "x2")
 		}
 	}},
 	{"a busy lane holds up nobody", func(r *rig) {

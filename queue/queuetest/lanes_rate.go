@@ -14,6 +14,13 @@ import (
 // counted from t0.
 func (r *rig) departureTimes(queueName string, t0 leaky.Instant, n int) string {
 	r.Helper()
+	return r.drainTimes(queueName, t0, n, func(next time.Duration) { r.clock.Advance(next) })
+}
+
+// drainTimes drains n jobs, and returns when each departed, counted from t0. wait waits between two questions, as long
+// as the engine says or longer.
+func (r *rig) drainTimes(queueName string, t0 leaky.Instant, n int, wait func(next time.Duration)) string {
+	r.Helper()
 	var got []string
 	for asked := 0; len(got) < n; asked++ {
 		if asked > 10*n+100 {
@@ -24,7 +31,7 @@ func (r *rig) departureTimes(queueName string, t0 leaky.Instant, n int) string {
 			got = append(got, fmt.Sprint(v.ID, "@", r.departure(v).Sub(t0)))
 			r.deliver(v)
 		}
-		r.clock.Advance(max(res.Next, time.Millisecond))
+		wait(max(res.Next, time.Millisecond))
 	}
 	return strings.Join(got, " ")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // relimit puts other limits on q, and checks what of their quotas counts as used.
@@ -185,7 +186,7 @@ var limitChangeRules = []rule{
 		} {
 			s := spec("q", "1/s")
 			s.Limits = tt.limits
-			var fe *queue.FieldError
+			var fe *invalid.Error
 			if _, err := r.e.Put(r.ctx, s, queue.AnyRevision); !errors.As(err, &fe) || fe.Field != tt.field {
 				r.Errorf("%+v: %v, want an error of %s", tt.limits, err, tt.field)
 			}

@@ -45,20 +45,10 @@ func limit(text string) (l queue.Limit) {
 // what may be days: then it looks when the queue says that its next job may leave.
 func (r *rig) departures(queueName string, t0 leaky.Instant, n int) string {
 	r.Helper()
-	var got []string
-	for asked := 0; len(got) < n; asked++ {
-		if asked > 10*n+100 {
-			r.Fatalf("after %d questions only these departed: %v", asked, got)
-		}
-		res := r.reserveAs("client", queueName, queue.MaxReserve)
-		for _, v := range res.Jobs {
-			got = append(got, fmt.Sprint(v.ID, "@", r.departure(v).Sub(t0)))
-			r.deliver(v)
-		}
-		next := instantOf(r.info(queueName).Next).Add(-queue.Horizon / 2)
-		r.clock.Set(max(r.clock.Now().Add(max(res.Next, time.Millisecond)), next))
-	}
-	return strings.Join(got, " ")
+	return r.drainTimes(queueName, t0, n, func(next time.Duration) {
+		leaves := instantOf(r.info(queueName).Next).Add(-queue.Horizon / 2)
+		r.clock.Set(max(r.clock.Now().Add(next), leaves))
+	})
 }
 
 // numbers appends jobs j1 to jn to a queue.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // page lists one page.
@@ -105,7 +106,7 @@ func (r *rig) asListed(queueName, id string) queue.JobInfo {
 
 func (r *rig) notAField(err error, field string) {
 	r.Helper()
-	var f *queue.FieldError
+	var f *invalid.Error
 	if !errors.As(err, &f) || f.Field != field {
 		r.Errorf("got %v, want an error of the field %s", err, field)
 	}

@@ -5,12 +5,13 @@ import (
 	"reflect"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // oracle is a rule that leaky itself keeps.
 type oracle struct {
-	rule queue.Rule
+	rule rules.Rule
 	keys map[string]*takenUnderKey
 }
 
@@ -21,12 +22,12 @@ type takenUnderKey struct {
 	expires leaky.Instant
 }
 
-func newOracle(rule queue.Rule) *oracle {
+func newOracle(rule rules.Rule) *oracle {
 	return &oracle{rule: rule, keys: map[string]*takenUnderKey{}}
 }
 
 // changes gives the rule other numbers, or another algorithm.
-func (o *oracle) changes(rule queue.Rule) {
+func (o *oracle) changes(rule rules.Rule) {
 	if rule.Algorithm != o.rule.Algorithm {
 		clear(o.keys)
 	}
@@ -60,48 +61,48 @@ func (o *oracle) keep(now leaky.Instant, key string, k *takenUnderKey) {
 }
 
 // ask answers one question. A lease that was made up is not known to it, so it is told.
-func (o *oracle) ask(now leaky.Instant, t queue.Take, lease string) queue.Taken {
+func (o *oracle) ask(now leaky.Instant, t rules.Take, lease string) rules.Taken {
 	k := o.of(now, t.Key)
 	ask, err := o.rule.Ask(t, k.limiter)
 	if err != nil {
-		return queue.Taken{Err: err}
+		return rules.Taken{Err: err}
 	}
 	if t.Lease == "" && lease != "" {
 		ask.Lease = lease
 	}
-	a := queue.Taken{Shadow: o.rule.Action == queue.Shadow}
+	a := rules.Taken{Shadow: o.rule.Action == rules.Shadow}
 	switch t.Op {
-	case queue.TakeNow:
+	case rules.TakeNow:
 		if a.Decision = k.tally.Take(now, ask); a.Allowed {
 			a.Lease = ask.Lease
 		}
 		o.keep(now, t.Key, k)
-	case queue.TakePeek:
+	case rules.TakePeek:
 		a.Decision = k.tally.Peek(now, ask)
-	case queue.TakeBack:
+	case rules.TakeBack:
 		a.Decision = k.tally.Refund(now, ask)
 		o.keep(now, t.Key, k)
-	case queue.TakeAnew:
+	case rules.TakeAnew:
 		delete(o.keys, t.Key)
 		a.Decision = k.limiter.Fresh().Peek(now, leaky.Ask{})
 	}
 	if err := o.rule.Never(ask, k.limiter, &a.Decision); err != nil {
-		return queue.Taken{Err: err}
+		return rules.Taken{Err: err}
 	}
 	return a
 }
 
 // same reports whether an engine's answer is that of the oracle. Of an error the field counts.
-func same(got, want queue.Taken) bool {
+func same(got, want rules.Taken) bool {
 	if want.Err != nil {
-		var a, b *queue.FieldError
+		var a, b *invalid.Error
 		return errors.As(got.Err, &a) && errors.As(want.Err, &b) && a.Field == b.Field
 	}
 	return reflect.DeepEqual(got, want)
 }
 
 // asksOf puts questions to a rule and compares the answers with the oracle's.
-func (r *rig) asksOf(o *oracle, takes ...queue.Take) []queue.Taken {
+func (r *rig) asksOf(o *oracle, takes ...rules.Take) []rules.Taken {
 	r.Helper()
 	now := r.clock.Now()
 	got := r.take(o.rule.Name, takes...)
@@ -116,7 +117,7 @@ func (r *rig) asksOf(o *oracle, takes ...queue.Take) []queue.Taken {
 }
 
 // take puts questions to a rule.
-func (r *rig) take(rule string, takes ...queue.Take) []queue.Taken {
+func (r *rig) take(rule string, takes ...rules.Take) []rules.Taken {
 	r.Helper()
 	got, err := r.e.Take(r.ctx, rule, takes)
 	if err != nil || len(got) != len(takes) {
@@ -126,9 +127,9 @@ func (r *rig) take(rule string, takes ...queue.Take) []queue.Taken {
 }
 
 // takes takes from a rule and checks whether that is allowed.
-func (r *rig) takes(rule, key string, cost int64, allowed bool) queue.Taken {
+func (r *rig) takes(rule, key string, cost int64, allowed bool) rules.Taken {
 	r.Helper()
-	got := r.take(rule, queue.Take{Key: key, Cost: cost})[0]
+	got := r.take(rule, rules.Take{Key: key, Cost: cost})[0]
 	if got.Err != nil || got.Allowed != allowed {
 		r.Errorf(
 			"%s: %d of %.40q at %d: %+v, %v; want allowed: %v", rule, cost, key, r.clock.Now(), got, got.Err, allowed,
@@ -140,7 +141,7 @@ func (r *rig) takes(rule, key string, cost int64, allowed bool) queue.Taken {
 // checkRemaining checks how much a key of a rule would let through, and takes nothing.
 func (r *rig) checkRemaining(rule, key string, want int64) {
 	r.Helper()
-	got := r.take(rule, queue.Take{Op: queue.TakePeek, Key: key})[0]
+	got := r.take(rule, rules.Take{Op: rules.TakePeek, Key: key})[0]
 	have := got.Remaining
 	if got.Allowed {
 		have++ // a peek says what would be left

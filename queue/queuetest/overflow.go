@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/readmit"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // defers lets a queue's jobs wait on the overflow.
@@ -20,7 +21,7 @@ func lowWater(part float64) func(*queue.Spec) {
 // deferredFor sets how long a job may be deferred, and how long ended ones are remembered.
 func deferredFor(most, remembered time.Duration) func(*queue.Spec) {
 	return func(s *queue.Spec) {
-		s.Deferred.MaxAge, s.Retention.For = queue.Duration(most), queue.Duration(remembered)
+		s.Deferred.MaxAge, s.Retention.For = unit.Duration(most), unit.Duration(remembered)
 	}
 }
 

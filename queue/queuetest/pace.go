@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // bucketMirror is the bucket as it must be, kept beside the engine's. That the
@@ -244,7 +245,7 @@ var paceRules = []rule{
 		r.follow(m, s.Name, 30)
 	}},
 	{"the clock leaps an hour ahead: no burst", func(r *rig) {
-		s := spec("q", "10/s", func(s *queue.Spec) { s.Lease = queue.Duration(24 * time.Hour) })
+		s := spec("q", "10/s", func(s *queue.Spec) { s.Lease = unit.Duration(24 * time.Hour) })
 		r.put(s)
 		m := mirrorOf(s)
 		r.accept(s.Name, numbered("j", 20)...)
@@ -285,7 +286,7 @@ func (r *rig) scramble(rnd *rand.Rand) {
 	random := func() queue.Spec {
 		return spec("q", rates[rnd.IntN(len(rates))], func(s *queue.Spec) {
 			s.Burst = 1 + rnd.Int64N(4)
-			s.Lease = queue.Duration(5 * time.Second)
+			s.Lease = unit.Duration(5 * time.Second)
 		})
 	}
 	s := random()

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 func (p *pair) put(s queue.Spec) {
@@ -331,7 +332,7 @@ func (p *pair) pause() {
 		// Whatever the engines' clock is ahead by.
 		pause.Until = p.clock.Now().Add(p.ahead + time.Duration(us)*time.Microsecond).Time()
 	}
-	ctx := queue.WithActor(p.ctx, queue.Actor{
+	ctx := audit.WithActor(p.ctx, audit.Actor{
 		Name: rapid.SampledFrom([]string{"", "token:1"}).Draw(p.T, "name"),
 		Note: rapid.SampledFrom([]string{"ann", "bob"}).Draw(p.T, "by"),
 	})

@@ -8,17 +8,18 @@ import (
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/document"
 )
 
 // putDocument writes or deletes a document that both have, or have not.
 func (p *pair) putDocument() {
-	d := document(
+	d := doc(
 		rapid.SampledFrom([]string{"app", "token", "token", "No"}).Draw(p.T, "kind"),
 		rapid.SampledFrom([]string{"a", "b", "a:b"}).Draw(p.T, "document"),
 		rapid.SampledFrom([]string{"", `1`, `{"n": 2}`, `{"n": 2}`, "{\n}"}).Draw(p.T, "text"),
 	)
 	which := rapid.IntRange(-1, len(p.documentRevs[0])).Draw(p.T, "expect")
-	ctx := queue.WithActor(p.ctx, queue.Actor{Name: "token:1", Note: "ann", Request: "r"})
+	ctx := audit.WithActor(p.ctx, audit.Actor{Name: "token:1", Note: "ann", Request: "r"})
 	var got [2]int64
 	p.both(fmt.Sprintf("put document %s %s %s expecting %d", d.Kind, d.Name, d.Text, which),
 		func(side int, e queue.Engine) string {
@@ -35,8 +36,8 @@ func (p *pair) putDocument() {
 
 // record records a refusal.
 func (p *pair) record() {
-	entry := queue.AuditEntry{
-		Actor: queue.Actor{Address: "192.0.2.1"}, Of: rapid.SampledFrom([]string{"queue", "app", "."}).Draw(p.T, "of"),
+	entry := audit.Entry{
+		Actor: audit.Actor{Address: "192.0.2.1"}, Of: rapid.SampledFrom([]string{"queue", "app", "."}).Draw(p.T, "of"),
 		Name: "x", What: changekind.Refused, Refused: "forbidden", Times: rapid.Int64Range(0, 3).Draw(p.T, "times"),
 	}
 	p.both(fmt.Sprintf("record %+v", entry), func(_ int, e queue.Engine) string { return kind(e.Record(p.ctx, entry)) })
@@ -45,7 +46,7 @@ func (p *pair) record() {
 // documents compares all documents, in the order of their last writes.
 func (p *pair) documents() {
 	p.both("documents", func(_ int, e queue.Engine) (text string) {
-		page, err := e.DocumentsSince(p.ctx, 0, queue.MaxDocuments)
+		page, err := e.DocumentsSince(p.ctx, 0, document.MaxPage)
 		for _, d := range page.Documents {
 			text += fmt.Sprintf("\n  %s %s %s", d.Kind, d.Name, d.Text)
 			one, err := e.Document(p.ctx, d.Kind, d.Name)
@@ -61,18 +62,18 @@ func (p *pair) documents() {
 func (p *pair) audit() {
 	p.both("audit", func(_ int, e queue.Engine) string {
 		of := partition(nil, e, "g")
-		text := p.auditedIn(e, of, func(a *queue.AuditEntry) bool { return a.Refused == "" && isSubject(a.Of) }, true)
-		return text + p.auditedIn(e, 0, func(a *queue.AuditEntry) bool { return a.Refused != "" || !isSubject(a.Of) }, false)
+		text := p.auditedIn(e, of, func(a *audit.Entry) bool { return a.Refused == "" && isSubject(a.Of) }, true)
+		return text + p.auditedIn(e, 0, func(a *audit.Entry) bool { return a.Refused != "" || !isSubject(a.Of) }, false)
 	})
 }
 
 func isSubject(of string) bool { return of == string(queue.OfQueue) || of == string(queue.OfRule) }
 
 // auditedIn is what the log of a partition has of some entries.
-func (p *pair) auditedIn(e queue.Engine, partition int, wanted func(*queue.AuditEntry) bool, timed bool) (text string) {
+func (p *pair) auditedIn(e queue.Engine, partition int, wanted func(*audit.Entry) bool, timed bool) (text string) {
 	v := audit.Verifier{Partition: partition}
 	for {
-		ask := queue.AuditRequest{Partition: partition, Limit: queue.MaxAudit}
+		ask := audit.Request{Partition: partition, Limit: audit.MaxPage}
 		if v.Number > 0 {
 			ask.From = v.Number + 1
 		}
@@ -80,7 +81,7 @@ func (p *pair) auditedIn(e queue.Engine, partition int, wanted func(*queue.Audit
 		if err == nil {
 			err = v.Add(page.Records)
 		}
-		if err == nil && len(page.Records) < queue.MaxAudit {
+		if err == nil && len(page.Records) < audit.MaxPage {
 			err = v.End(page.Newest, page.Head)
 		}
 		if err != nil {
@@ -99,7 +100,7 @@ func (p *pair) auditedIn(e queue.Engine, partition int, wanted func(*queue.Audit
 			}
 			text += fmt.Sprintf(", %s -> %s", page.Records[i].Before, page.Records[i].After)
 		}
-		if len(page.Records) < queue.MaxAudit {
+		if len(page.Records) < audit.MaxPage {
 			return text
 		}
 	}

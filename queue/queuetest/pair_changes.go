@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // changes compares what is recorded of a queue or a rule, all but revisions.
@@ -15,9 +17,9 @@ func (p *pair) changes(of queue.Subject, name string) {
 			text += fmt.Sprintf("\n  %d %s to %s %q %s %s -> %s %q %s; %d jobs %q %q", c.Number, micro(c.At),
 				micro(c.Last), c.By+" "+c.Note, c.What, specText(c.Before), specText(c.After),
 				c.Reason, micro(c.Until), c.Jobs, c.IDs, c.Detail)
-			for _, r := range []*queue.Rule{c.RuleBefore, c.RuleAfter} {
+			for _, r := range []*rules.Rule{c.RuleBefore, c.RuleAfter} {
 				if r != nil {
-					kept, err := queue.EncodeRule(*r)
+					kept, err := rules.Encode(*r)
 					text += fmt.Sprintf(" %s %v", kept, err)
 				}
 			}
@@ -39,7 +41,7 @@ func (p *pair) rollback() {
 	q := p.queueName()
 	var got [2]queue.PutResult
 	p.both("rollback "+q, func(side int, e queue.Engine) string {
-		r, err := e.Rollback(queue.WithBy(p.ctx, "carl"), q, 0, queue.AnyRevision)
+		r, err := e.Rollback(audit.WithNote(p.ctx, "carl"), q, 0, queue.AnyRevision)
 		if got[side] = r; err == nil && r.Created {
 			p.counts[q] = newAnswerCounts()
 		}

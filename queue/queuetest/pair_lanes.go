@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 var pairLanes = []string{"a", "b", "c", "d"}
@@ -60,7 +61,7 @@ func (p *pair) laneRule() (r queue.LaneRule) {
 		r.Burst = rapid.Int64Range(0, 3).Draw(p.T, "lane burst")
 	}
 	r.Capacity = rapid.SampledFrom([]int64{0, 0, 0, 1, 2, 5}).Draw(p.T, "lane capacity")
-	r.MaxBytes = queue.Bytes(rapid.SampledFrom([]int64{0, 0, 0, 1400, 2300}).Draw(p.T, "lane bytes"))
+	r.MaxBytes = unit.Bytes(rapid.SampledFrom([]int64{0, 0, 0, 1400, 2300}).Draw(p.T, "lane bytes"))
 	r.MaxInFlight = rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(p.T, "lane in flight")
 	return r
 }

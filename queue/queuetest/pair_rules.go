@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // pairRules are names of rules: the last is mostly one of concurrency, which no queue can name.
@@ -38,7 +39,7 @@ func (p *pair) makeRules() {
 	}
 }
 
-func (p *pair) rule(name string) queue.Rule {
+func (p *pair) rule(name string) rules.Rule {
 	a := leaky.AlgorithmConcurrency
 	if name != "g.w" {
 		a = rapid.SampledFrom([]leaky.Algorithm{
@@ -47,13 +48,13 @@ func (p *pair) rule(name string) queue.Rule {
 			leaky.AlgorithmConcurrency,
 		}).Draw(p.T, "algorithm")
 	}
-	bound := func() queue.Bound { return rapid.SampledFrom(changeable(a)).Draw(p.T, "bound") }
-	return ruleOf(name, a, bound(), func(r *queue.Rule) {
+	bound := func() rules.Bound { return rapid.SampledFrom(changeable(a)).Draw(p.T, "bound") }
+	return ruleOf(name, a, bound(), func(r *rules.Rule) {
 		r.Key = rapid.SampledFrom([]string{"", "{lane}", "{queue}", "{header.x}", "{lane}:{queue}"}).Draw(p.T, "key")
-		r.Action = rapid.SampledFrom([]string{queue.Reject, queue.Defer, queue.Shadow}).Draw(p.T, "action")
+		r.Action = rapid.SampledFrom([]string{rules.Reject, rules.Defer, rules.Shadow}).Draw(p.T, "action")
 		r.MaxKeys = rapid.SampledFrom([]int64{0, 0, 1, 2, 4}).Draw(p.T, "max keys")
 		if rapid.Bool().Draw(p.T, "override") {
-			r.Overrides = map[string]queue.Bound{
+			r.Overrides = map[string]rules.Bound{
 				rapid.SampledFrom([]string{"a", "g", "x"}).Draw(p.T, "override of"): bound(),
 			}
 		}
@@ -69,14 +70,14 @@ func (p *pair) putRule() {
 		rule.Algorithm, rule.Key, rule.Overrides = i.Algorithm, i.Key, nil
 		rule.Bound = rapid.SampledFrom(changeable(rule.Algorithm)).Draw(p.T, "bound")
 		if key := rapid.SampledFrom([]string{"", "", "a", "g", "x"}).Draw(p.T, "override of"); key != "" {
-			rule.Overrides = map[string]queue.Bound{key: rule.Bound}
+			rule.Overrides = map[string]rules.Bound{key: rule.Bound}
 		}
 		rule.Normalize()
 	}
 	p.putRuleBoth(rule, rapid.SampledFrom([]int{-1, -1, -1, 0, len(p.revs[0])}).Draw(p.T, "expect"))
 }
 
-func (p *pair) putRuleBoth(rule queue.Rule, which int) {
+func (p *pair) putRuleBoth(rule rules.Rule, which int) {
 	var got [2]int64
 	p.both(fmt.Sprintf("put rule %+v expecting %d", rule, which), func(side int, e queue.Engine) string {
 		expect := int64(which)
@@ -106,11 +107,11 @@ func (p *pair) resetRule() {
 // take asks a rule.
 func (p *pair) take() {
 	name := rapid.SampledFrom(pairRules).Draw(p.T, "rule")
-	var list []queue.Take
+	var list []rules.Take
 	for range rapid.IntRange(1, 5).Draw(p.T, "questions") {
-		t := queue.Take{
-			Op: rapid.SampledFrom([]queue.TakeOp{
-				queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakePeek, queue.TakeBack, queue.TakeAnew,
+		t := rules.Take{
+			Op: rapid.SampledFrom([]rules.TakeOp{
+				rules.TakeNow, rules.TakeNow, rules.TakeNow, rules.TakePeek, rules.TakeBack, rules.TakeAnew,
 			}).Draw(p.T, "op"),
 			Key:  rapid.SampledFrom([]string{"", "a", "b", "g", "g.a", "x", "a:g", "a:g.a"}).Draw(p.T, "key"),
 			Cost: rapid.SampledFrom([]int64{0, 1, 1, 2, 3, 5, 11, -1}).Draw(p.T, "cost"),
@@ -149,7 +150,7 @@ func fullless(d leaky.Decision, maxKeys int64) leaky.Decision {
 // retryOf is likewise when to come back.
 func retryOf(a *queue.Appended) time.Duration {
 	if a.Outcome == queue.LimitReached &&
-		slices.ContainsFunc(a.Rules, func(r queue.Ruled) bool { return r.MaxKeys > 0 && !r.Shadow }) {
+		slices.ContainsFunc(a.Rules, func(r rules.Ruling) bool { return r.MaxKeys > 0 && !r.Shadow }) {
 		return 0
 	}
 	return a.RetryAfter
@@ -157,7 +158,7 @@ func retryOf(a *queue.Appended) time.Duration {
 
 // allRules compares all there are.
 func (p *pair) allRules() {
-	var got [2][]queue.RuleInfo
+	var got [2][]rules.Info
 	p.both("rules", func(side int, e queue.Engine) string {
 		list, err := e.ListRules(p.ctx, "", 100)
 		got[side] = list
@@ -187,7 +188,7 @@ func (p *pair) attend() {
 }
 
 // ruledText is all of what rules said of a job.
-func ruledText(list []queue.Ruled) string {
+func ruledText(list []rules.Ruling) string {
 	var text []string
 	for _, s := range list {
 		s.Decision = fullless(s.Decision, s.MaxKeys)

@@ -7,14 +7,17 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // circuit draws when a queue's target is taken to be down.
 func (p *pair) circuit(s *queue.Spec) {
 	s.Circuit.Failures = rapid.Int64Range(1, 3).Draw(p.T, "failures")
-	s.Circuit.MinProbe = queue.Duration(rapid.SampledFrom([]int{1, 10, 100, 1000}).Draw(p.T,
-		"probed in ms")) * queue.Duration(time.Millisecond)
-	s.Circuit.MaxProbe = s.Circuit.MinProbe * queue.Duration(rapid.IntRange(1, 9).Draw(p.T, "longest"))
+	s.Circuit.MinProbe = unit.Duration(rapid.SampledFrom([]int{1, 10, 100, 1000}).Draw(p.T,
+		"probed in ms")) * unit.Duration(time.Millisecond)
+	s.Circuit.MaxProbe = s.Circuit.MinProbe * unit.Duration(rapid.IntRange(1, 9).Draw(p.T, "longest"))
+	slow := rapid.SampledFrom([]int{1, 5, 60}).Draw(p.T, "slow in s")
+	s.Circuit.Slow = unit.Duration(slow) * unit.Duration(time.Second)
 	s.Circuit.Off = rapid.IntRange(0, 3).Draw(p.T, "off") == 0
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/cause"
 )
 
@@ -16,7 +17,7 @@ func (r *rig) pauses(queueName string, until leaky.Instant, reason string) {
 	if until != 0 {
 		p.Until = until.Time()
 	}
-	r.check(r.e.Pause(queue.WithBy(r.ctx, "ann@desk"), queueName, p))
+	r.check(r.e.Pause(audit.WithNote(r.ctx, "ann@desk"), queueName, p))
 }
 
 // checkPause checks what an Info says of a pause.
@@ -159,7 +160,7 @@ var pauseRules = []rule{
 	{"who says so has at most 128 bytes of UTF-8 without control characters", func(r *rig) {
 		q := r.queue("q", "10/s")
 		for _, by := range []string{strings.Repeat("x", 129), "a\nb", "a\x00", "\xff", "a\u0085b"} {
-			ctx := queue.WithBy(r.ctx, by)
+			ctx := audit.WithNote(r.ctx, by)
 			r.refusesField("by", r.e.Pause(ctx, q, queue.Pause{}))
 			r.refusesField("by", r.e.Resume(ctx, q))
 			r.refusesField("by", r.e.Delete(ctx, q, queue.AnyRevision, true))
@@ -169,13 +170,13 @@ var pauseRules = []rule{
 		if i := r.info(q); i.Pause.On() || i.Spec.Rate != leaky.PerSecond(10) {
 			r.Errorf("got %+v", i)
 		}
-		r.check(r.e.Pause(queue.WithBy(r.ctx, strings.Repeat("ä", 64)), q, queue.Pause{}))
+		r.check(r.e.Pause(audit.WithNote(r.ctx, strings.Repeat("ä", 64)), q, queue.Pause{}))
 	}},
 	{"who was proven to pause it, and who he said that he is, are told apart", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a")
 		as := func(name, note string) {
-			ctx := queue.WithActor(r.ctx, queue.Actor{Name: name, Note: note, App: "acme", Token: "1", Operation: "pause"})
+			ctx := audit.WithActor(r.ctx, audit.Actor{Name: name, Note: note, App: "acme", Token: "1", Operation: "pause"})
 			r.check(r.e.Pause(ctx, q, queue.Pause{}))
 			r.checkPause(queue.Pause{By: name, Note: note, Since: r.clock.Now().Time()}, q)
 			r.waitsFor(queue.Why{By: cause.Paused, Who: name, Note: note}, q, "a")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/quote"
 	"github.com/penstock/penstock/queue/readmit"
 )
@@ -259,7 +260,7 @@ var quoteRules = []rule{
 			_, _, err := r.e.Lane(r.ctx, name, "")
 			r.refuses(err, queue.ErrUnknownQueue)
 		}
-		var field *queue.FieldError
+		var field *invalid.Error
 		if _, _, err := r.e.Lane(r.ctx, q, "\xff"); !errors.As(err, &field) || field.Field != "lane" {
 			r.Errorf("a key that is no text: %v", err)
 		}

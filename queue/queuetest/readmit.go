@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/readmit"
 )
 
@@ -55,7 +56,7 @@ var readmitRules = []rule{
 			},
 			{ID: "costly", Headers: map[string]string{"X-Trace": ""}, Cost: leaky.MaxCost},
 			{ID: "until", Payload: []byte("{}"), ExpiresAt: time.Date(2199, 12, 31, 23, 59, 59, 999_999_999, time.UTC)},
-			{ID: strings.Repeat("i", queue.MaxIDBytes)},
+			{ID: strings.Repeat("i", names.MaxIDBytes)},
 			{ID: "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"},
 		}
 		for i := range list {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/readmit"
 )
 
@@ -158,7 +159,7 @@ var readmitDoneRules = []rule{
 	{"what is no job at all is unreadable, and stops it until it was dealt with", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b")
-		long := strings.Repeat("i", queue.MaxIDBytes+1)
+		long := strings.Repeat("i", names.MaxIDBytes+1)
 		for what, change := range map[string]func(*queue.Readmission){
 			"no id":          func(j *queue.Readmission) { j.ID = "" },
 			"id blank":       func(j *queue.Readmission) { j.ID = "a b" },

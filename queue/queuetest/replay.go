@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/readmit"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // replays puts jobs back and checks what becomes of each.
@@ -322,8 +323,8 @@ var replayRules = []rule{
 			r.replays(q, []string{"a"}, queue.Replayed)
 			r.settled(queue.Dead, settlement(queue.Bury, r.grant(q, 1, "a")[0]))
 		}
-		for app, left := range map[string]int64{"acme": 0, queue.OperatorApp: 1} {
-			a, err := r.e.Take(r.ctx, "q.r", []queue.Take{{Op: queue.TakePeek, Key: app}})
+		for app, left := range map[string]int64{"acme": 0, rules.OperatorApp: 1} {
+			a, err := r.e.Take(r.ctx, "q.r", []rules.Take{{Op: rules.TakePeek, Key: app}})
 			r.check(err)
 			if a[0].Allowed != (left > 0) {
 				r.Errorf("%s: %+v", app, a[0])

@@ -7,12 +7,13 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 var reserveRules = []rule{
 	{"a grant says all that a drainer needs", func(r *rig) {
 		t0 := r.clock.Now()
-		s := spec("q", "20/s", func(s *queue.Spec) { s.Lease = queue.Duration(7 * time.Second) })
+		s := spec("q", "20/s", func(s *queue.Spec) { s.Lease = unit.Duration(7 * time.Second) })
 		rev := r.put(s).Revision
 		j := job(s.Name, "a")
 		j.Cost, j.Headers, j.ContentType = 2, map[string]string{"X": "y"}, "text/plain"

@@ -285,10 +285,28 @@ func (r *rig) release(list ...queue.Reservation) {
 // extend extends a lease that must then last so long; 0: it must be lost.
 func (r *rig) extend(v queue.Reservation, left time.Duration) {
 	r.Helper()
-	out, err := r.e.Extend(r.ctx, []queue.Lease{lease(v)})
-	if err != nil || len(out) != 1 || out[0] != left {
-		r.Fatalf("extend %s/%s at %v: %v, %v; want %v", v.Queue, v.ID, r.clock.Now().Time(), out, err, left)
+	if out := r.extended(v); out.Left != left {
+		r.Fatalf("extend %s/%s at %v: %v; want %v", v.Queue, v.ID, r.clock.Now().Time(), out, left)
 	}
+}
+
+// extended extends a lease and returns the answer.
+func (r *rig) extended(v queue.Reservation) queue.Extended {
+	r.Helper()
+	out, err := r.e.Extend(r.ctx, []queue.Lease{lease(v)})
+	if err != nil || len(out) != 1 || out[0].Err != nil {
+		r.Fatalf("extend %s/%s at %v: %+v, %v", v.Queue, v.ID, r.clock.Now().Time(), out, err)
+	}
+	return out[0]
+}
+
+// leftOf is how long leases last that were extended.
+func leftOf(answers []queue.Extended) []time.Duration {
+	left := make([]time.Duration, len(answers))
+	for i := range answers {
+		left[i] = answers[i].Left
+	}
+	return left
 }
 
 func (r *rig) info(queueName string) queue.Info {

@@ -12,18 +12,20 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // countingRule returns a rule that lets so many through in each minute of the clock, whatever the key.
-func countingRule(name string, limit int64, change ...func(*queue.Rule)) queue.Rule {
+func countingRule(name string, limit int64, change ...func(*rules.Rule)) rules.Rule {
 	return ruleOf(
-		name, leaky.AlgorithmFixedWindow, queue.Bound{Limit: limit, Period: queue.Duration(time.Minute)}, change...,
+		name, leaky.AlgorithmFixedWindow, rules.Bound{Limit: limit, Period: unit.Duration(time.Minute)}, change...,
 	)
 }
 
 // ruleOf returns a normalized rule.
-func ruleOf(name string, a leaky.Algorithm, b queue.Bound, change ...func(*queue.Rule)) queue.Rule {
-	r := queue.Rule{Name: name, Algorithm: a, Bound: b}
+func ruleOf(name string, a leaky.Algorithm, b rules.Bound, change ...func(*rules.Rule)) rules.Rule {
+	r := rules.Rule{Name: name, Algorithm: a, Bound: b}
 	for _, c := range change {
 		c(&r)
 	}
@@ -32,12 +34,12 @@ func ruleOf(name string, a leaky.Algorithm, b queue.Bound, change ...func(*queue
 }
 
 // withKey sets what a rule counts by, does what becomes of what it refuses.
-func withKey(template string) func(*queue.Rule) { return func(r *queue.Rule) { r.Key = template } }
+func withKey(template string) func(*rules.Rule) { return func(r *rules.Rule) { r.Key = template } }
 
-func withAction(action string) func(*queue.Rule) { return func(r *queue.Rule) { r.Action = action } }
-func asks(rules ...string) func(*queue.Spec)     { return func(s *queue.Spec) { s.Rules = rules } }
+func withAction(action string) func(*rules.Rule) { return func(r *rules.Rule) { r.Action = action } }
+func asks(list ...string) func(*queue.Spec)      { return func(s *queue.Spec) { s.Rules = list } }
 
-func (r *rig) putRule(rule queue.Rule) queue.PutResult {
+func (r *rig) putRule(rule rules.Rule) queue.PutResult {
 	r.Helper()
 	res, err := r.e.PutRule(r.ctx, rule, queue.AnyRevision)
 	if err != nil {
@@ -47,13 +49,13 @@ func (r *rig) putRule(rule queue.Rule) queue.PutResult {
 }
 
 // limiter puts a rule and returns its name.
-func (r *rig) limiter(rule queue.Rule) string {
+func (r *rig) limiter(rule rules.Rule) string {
 	r.Helper()
 	r.putRule(rule)
 	return rule.Name
 }
 
-func (r *rig) ruleInfo(name string) queue.RuleInfo {
+func (r *rig) ruleInfo(name string) rules.Info {
 	r.Helper()
 	i, err := r.e.Rule(r.ctx, name)
 	if err != nil {
@@ -78,9 +80,9 @@ func (r *rig) deleteRule(name string) {
 }
 
 // allRules returns every rule, read in pages.
-func (r *rig) allRules(page int) []queue.RuleInfo {
+func (r *rig) allRules(page int) []rules.Info {
 	r.Helper()
-	var all []queue.RuleInfo
+	var all []rules.Info
 	for after := ""; ; {
 		list, err := r.e.ListRules(r.ctx, after, page)
 		if err != nil || len(list) > page {
@@ -96,10 +98,10 @@ func (r *rig) allRules(page int) []queue.RuleInfo {
 
 var ruleRules = []rule{
 	{"a new rule has the defaults and what was asked for", func(r *rig) {
-		given := queue.Rule{
-			Name: "otp.to", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(3)},
+		given := rules.Rule{
+			Name: "otp.to", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: leaky.PerSecond(3)},
 			Key: "{payload/to}:{lane}",
-			Overrides: map[string]queue.Bound{
+			Overrides: map[string]rules.Bound{
 				"a%3Ab:c": {Rate: leaky.PerSecond(9), Burst: 4}, "x": {Rate: leaky.PerSecond(1)},
 			},
 		}
@@ -113,7 +115,7 @@ var ruleRules = []rule{
 		if !maps.Equal(given.Overrides, before) {
 			r.Errorf("what was given is changed: %+v", given.Overrides)
 		}
-		if i := r.ruleInfo("otp.to"); !reflect.DeepEqual(i, queue.RuleInfo{
+		if i := r.ruleInfo("otp.to"); !reflect.DeepEqual(i, rules.Info{
 			Rule: want, Revision: res.Revision, Queues: i.Queues,
 		}) ||
 
@@ -124,24 +126,24 @@ var ruleRules = []rule{
 	{"an equal rule changes nothing, and every change has a new revision", func(r *rig) {
 		rule := countingRule("r", 5)
 		last := r.putRule(rule).Revision
-		written := queue.Rule{
-			Name: "r", Algorithm: rule.Algorithm, Bound: rule.Bound, Overrides: map[string]queue.Bound{},
+		written := rules.Rule{
+			Name: "r", Algorithm: rule.Algorithm, Bound: rule.Bound, Overrides: map[string]rules.Bound{},
 		}
 		for _, expect := range []int64{queue.AnyRevision, last} {
 			if res, err := r.e.PutRule(r.ctx, written, expect); err != nil || res != (queue.PutResult{Revision: last}) {
 				r.Errorf("put again: %+v, %v", res, err)
 			}
 		}
-		for what, change := range map[string]func(*queue.Rule){
-			"limit": func(r *queue.Rule) { r.Limit++ }, "period": func(r *queue.Rule) { r.Period++; r.Period += 999 },
-			"key": withKey("{lane}"), "action": withAction(queue.Shadow),
-			"away": func(r *queue.Rule) { r.Away = queue.AwayShare },
-			"overrides": func(r *queue.Rule) {
-				r.Overrides = map[string]queue.Bound{
+		for what, change := range map[string]func(*rules.Rule){
+			"limit": func(r *rules.Rule) { r.Limit++ }, "period": func(r *rules.Rule) { r.Period++; r.Period += 999 },
+			"key": withKey("{lane}"), "action": withAction(rules.Shadow),
+			"away": func(r *rules.Rule) { r.Away = rules.AwayShare },
+			"overrides": func(r *rules.Rule) {
+				r.Overrides = map[string]rules.Bound{
 					"a": {Limit: 1, Period: r.Period},
 				}
 			},
-			"algorithm": func(r *queue.Rule) { r.Algorithm = leaky.AlgorithmSlidingCounter },
+			"algorithm": func(r *rules.Rule) { r.Algorithm = leaky.AlgorithmSlidingCounter },
 		} {
 			change(&rule)
 			res := r.putRule(rule)
@@ -180,7 +182,7 @@ var ruleRules = []rule{
 			r.Errorf("no such rule, at revision %d", res.Revision)
 		}
 		_, err = r.e.Rule(r.ctx, "r")
-		r.refuses(err, queue.ErrUnknownRule)
+		r.refuses(err, rules.ErrUnknown)
 		res, err = r.e.PutRule(r.ctx, rule, 0)
 		r.check(err)
 		rev := res.Revision
@@ -203,23 +205,23 @@ var ruleRules = []rule{
 		r.refuses(r.e.DeleteRule(r.ctx, "r", rev), queue.ErrRevision)
 		r.check(r.e.DeleteRule(r.ctx, "r", res.Revision))
 		_, err = r.e.Rule(r.ctx, "r")
-		r.refuses(err, queue.ErrUnknownRule)
-		r.refuses(r.e.DeleteRule(r.ctx, "r", queue.AnyRevision), queue.ErrUnknownRule)
+		r.refuses(err, rules.ErrUnknown)
+		r.refuses(r.e.DeleteRule(r.ctx, "r", queue.AnyRevision), rules.ErrUnknown)
 	}},
 	{"what is not valid names its field and changes nothing", func(r *rig) {
 		good := countingRule("r", 5)
 		r.putRule(good)
-		for field, change := range map[string]func(*queue.Rule){
-			"name":              func(r *queue.Rule) { r.Name = "a..b" },
-			"algorithm":         func(r *queue.Rule) { r.Algorithm = "bucket" },
-			"limit":             func(r *queue.Rule) { r.Limit = -1 },
-			"period":            func(r *queue.Rule) { r.Period = queue.Duration(100 * 365 * 24 * time.Hour) },
-			"rate":              func(r *queue.Rule) { r.Rate = leaky.PerSecond(1) },
+		for field, change := range map[string]func(*rules.Rule){
+			"name":              func(r *rules.Rule) { r.Name = "a..b" },
+			"algorithm":         func(r *rules.Rule) { r.Algorithm = "bucket" },
+			"limit":             func(r *rules.Rule) { r.Limit = -1 },
+			"period":            func(r *rules.Rule) { r.Period = unit.Duration(100 * 365 * 24 * time.Hour) },
+			"rate":              func(r *rules.Rule) { r.Rate = leaky.PerSecond(1) },
 			"key":               withKey("{to}"),
 			"action":            withAction("drop"),
-			"away":              func(r *queue.Rule) { r.Away = "ajar" },
-			"overrides":         func(r *queue.Rule) { r.Overrides = map[string]queue.Bound{"": r.Bound} },
-			"overrides.a.limit": func(r *queue.Rule) { r.Overrides = map[string]queue.Bound{"a": {Period: r.Period}} },
+			"away":              func(r *rules.Rule) { r.Away = "ajar" },
+			"overrides":         func(r *rules.Rule) { r.Overrides = map[string]rules.Bound{"": r.Bound} },
+			"overrides.a.limit": func(r *rules.Rule) { r.Overrides = map[string]rules.Bound{"a": {Period: r.Period}} },
 		} {
 			rule := good
 			rule.Limit = 7
@@ -287,13 +289,13 @@ var ruleRules = []rule{
 		}
 	}},
 	{"a thousand overrides are kept, whatever their keys", func(r *rig) {
-		rule := countingRule("r", 1, func(r *queue.Rule) {
-			r.Overrides = map[string]queue.Bound{
-				strings.Repeat("k", queue.MaxRuleKeyBytes): r.Bound, "a.b": r.Bound, "é\x00\n\"\\": r.Bound,
+		rule := countingRule("r", 1, func(r *rules.Rule) {
+			r.Overrides = map[string]rules.Bound{
+				strings.Repeat("k", rules.MaxKeyBytes): r.Bound, "a.b": r.Bound, "é\x00\n\"\\": r.Bound,
 				"overrides": r.Bound, "{lane}": r.Bound,
 			}
-			for i := range queue.MaxRuleOverrides - len(r.Overrides) {
-				r.Overrides[fmt.Sprint("k", i)] = queue.Bound{Limit: int64(i + 2), Period: r.Period}
+			for i := range rules.MaxOverrides - len(r.Overrides) {
+				r.Overrides[fmt.Sprint("k", i)] = rules.Bound{Limit: int64(i + 2), Period: r.Period}
 			}
 		})
 		r.limiter(rule)
@@ -310,11 +312,11 @@ var ruleRules = []rule{
 		r.queue("nobody", "1/s")
 		for _, name := range []string{"nobody", "not a name", "", "a{b}", strings.Repeat("n", 1<<20)} {
 			_, err := r.e.Rule(r.ctx, name)
-			r.refuses(err, queue.ErrUnknownRule)
-			r.refuses(r.e.DeleteRule(r.ctx, name, queue.AnyRevision), queue.ErrUnknownRule)
-			r.refuses(r.e.ResetRule(r.ctx, name), queue.ErrUnknownRule)
-			_, err = r.e.Take(r.ctx, name, []queue.Take{{}})
-			r.refuses(err, queue.ErrUnknownRule)
+			r.refuses(err, rules.ErrUnknown)
+			r.refuses(r.e.DeleteRule(r.ctx, name, queue.AnyRevision), rules.ErrUnknown)
+			r.refuses(r.e.ResetRule(r.ctx, name), rules.ErrUnknown)
+			_, err = r.e.Take(r.ctx, name, []rules.Take{{}})
+			r.refuses(err, rules.ErrUnknown)
 		}
 		if all := r.allRules(9); len(all) != 0 {
 			r.Errorf("there is %+v", all)
@@ -353,7 +355,7 @@ func (r *rig) ruleCalls(ctx context.Context) map[string]error {
 	_, put := r.e.PutRule(ctx, countingRule("r", 6), queue.AnyRevision)
 	_, get := r.e.Rule(ctx, "r")
 	_, list := r.e.ListRules(ctx, "", 9)
-	_, take := r.e.Take(ctx, "r", []queue.Take{{}})
+	_, take := r.e.Take(ctx, "r", []rules.Take{{}})
 	_, attend := r.e.Attend(ctx, "process")
 	return map[string]error{
 		"put": put, "get": get, "list": list, "take": take, "attend": attend,

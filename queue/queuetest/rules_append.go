@@ -8,7 +8,9 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/readmit"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // jobTo returns a job for somebody, by whom rules count.
@@ -53,7 +55,7 @@ func (r *rig) checkRules(got []queue.Appended, want ...string) {
 			r.Errorf("answer %d, to %s, at %d: %s\n%+v", i, a.ID, r.clock.Now(), text, a)
 		}
 		if a.Outcome == queue.LimitReached {
-			_, wait, limited := queue.Limited(a.Rules)
+			_, wait, limited := rules.Limited(a.Rules)
 			if !limited || a.RetryAfter != max(wait, time.Millisecond) || a.State != queue.StateNone ||
 				a.Position != 0 || a.Ticket != "" || a.Err != nil {
 				r.Errorf("refused with %+v", a)
@@ -68,7 +70,7 @@ func (r *rig) checkRules(got []queue.Appended, want ...string) {
 // lacks checks that a job is refused for what it does not have.
 func (r *rig) lacks(field string, a queue.Appended) {
 	r.Helper()
-	var fe *queue.FieldError
+	var fe *invalid.Error
 	if a.Outcome != queue.Invalid || !errors.As(a.Err, &fe) || fe.Field != field || len(a.Rules) > 0 {
 		r.Errorf("%s: %+v; want it invalid for its %s", a.ID, a, field)
 	}
@@ -128,13 +130,13 @@ var ruleAppendRules = []rule{
 		later := job(q, "later")
 		later.NotBefore = now.Add(time.Hour)
 		r.checkRules(r.append(jobOfLane(laneX, q, "a"), later), "accepted: q.r 8", "accepted: q.r 7")
-		expired, far, conflict, invalid, scheduled := job(q, "b"), job(q, "c"), jobOfLane(laneX, q, "a"),
+		expired, far, conflict, bad, scheduled := job(q, "b"), job(q, "c"), jobOfLane(laneX, q, "a"),
 			job(q, "not valid"), job(q, "d")
 		expired.ExpiresAt, far.NotBefore, scheduled.NotBefore = now, now.Add(queue.MaxAhead+time.Hour),
 			now.Add(time.Minute)
 		conflict.Payload = []byte("another")
 		r.checkRules(r.append(
-			jobOfLane(laneX, q, "a"), later, expired, far, conflict, invalid, job("nobody", "x"),
+			jobOfLane(laneX, q, "a"), later, expired, far, conflict, bad, job("nobody", "x"),
 			jobOfLane(laneX, q, "e"), scheduled,
 		),
 			"duplicate", "duplicate", "expired", "invalid", "conflict", "invalid", "unknown_queue", "lane_full",
@@ -184,8 +186,8 @@ var ruleAppendRules = []rule{
 		r.checkRemaining("q.tenant", "acme:"+laneX, 8)
 	}},
 	{"a job is charged its cost, and one that costs more than a rule lets through can never pass", func(r *rig) {
-		r.limiter(countingRule("q.r", 5, withKey("{lane}"), func(r *queue.Rule) {
-			r.Overrides = map[string]queue.Bound{laneY: {Limit: 1000, Period: r.Period}}
+		r.limiter(countingRule("q.r", 5, withKey("{lane}"), func(r *rules.Rule) {
+			r.Overrides = map[string]rules.Bound{laneY: {Limit: 1000, Period: r.Period}}
 		}))
 		q := r.queue("q", "unlimited", asks("q.r"))
 		cost := func(lane, id string, cost int64) queue.Appended {
@@ -203,7 +205,7 @@ var ruleAppendRules = []rule{
 		)
 	}},
 	{"a shadow refuses nothing, and counts what comes in", func(r *rig) {
-		r.limiter(countingRule("q.shadow", 2, withKey(byTo), withAction(queue.Shadow)))
+		r.limiter(countingRule("q.shadow", 2, withKey(byTo), withAction(rules.Shadow)))
 		r.limiter(countingRule("q.r", 3))
 		q := r.queue("q", "unlimited", asks("q.shadow", "q.r"))
 		r.checkRules(r.append(mails(
@@ -222,9 +224,9 @@ var ruleAppendRules = []rule{
 	}},
 	{"the longest wait of those that refuse is told, and at least a millisecond", func(r *rig) {
 		r.limiter(countingRule("q.minute", 1))
-		r.limiter(ruleOf("q.gap", leaky.AlgorithmGap, queue.Bound{Period: 90 * second}))
-		r.limiter(ruleOf("q.fast", leaky.AlgorithmMeter, queue.Bound{Rate: rate("1000000/s")}))
-		r.limiter(ruleOf("q.day", leaky.AlgorithmGap, queue.Bound{Period: 86400 * second}, withAction(queue.Shadow)))
+		r.limiter(ruleOf("q.gap", leaky.AlgorithmGap, rules.Bound{Period: 90 * second}))
+		r.limiter(ruleOf("q.fast", leaky.AlgorithmMeter, rules.Bound{Rate: rate("1000000/s")}))
+		r.limiter(ruleOf("q.day", leaky.AlgorithmGap, rules.Bound{Period: 86400 * second}, withAction(rules.Shadow)))
 		q := r.queue("q", "unlimited", asks("q.minute", "q.day", "q.gap"))
 		r.accept(q, "a")
 		if a := r.outcome(queue.LimitReached, job(q, "b")); a.RetryAfter != 90*time.Second {
@@ -245,7 +247,7 @@ var ruleAppendRules = []rule{
 		r.checkRules(r.append(jobs("g.c", "b", "c")...), "accepted: g.r 1", "accepted: g.r 0")
 		r.putRule(countingRule("g.r", 3, withKey(byTo)))
 		r.checkRules(r.append(jobTo("g.c", "d", "x")), "accepted: g.r 2")
-		r.putRule(ruleOf("g.r", leaky.AlgorithmGap, queue.Bound{Period: second}))
+		r.putRule(ruleOf("g.r", leaky.AlgorithmGap, rules.Bound{Period: second}))
 		r.checkRules(r.append(jobs("g.c", "e", "f")...), "accepted: g.r 0", "limit_reached: g.r no")
 		r.queue("g.c", "unlimited")
 		r.checkRules(r.append(job("g.c", "f")), "accepted")
@@ -261,10 +263,10 @@ var ruleAppendRules = []rule{
 		r.checkRules(r.append(jobTo("g.c", "h", "x")), "accepted")
 	}},
 	{"a rule that is refused by what changed numbers left ahead drains", func(r *rig) {
-		r.limiter(ruleOf("q.r", leaky.AlgorithmMeter, queue.Bound{Rate: rate("1/744h"), Burst: 5}))
+		r.limiter(ruleOf("q.r", leaky.AlgorithmMeter, rules.Bound{Rate: rate("1/744h"), Burst: 5}))
 		q := r.queue("q", "unlimited", asks("q.r"))
 		r.accept(q, "a", "b", "c", "d", "e")
-		r.putRule(ruleOf("q.r", leaky.AlgorithmMeter, queue.Bound{Rate: leaky.PerSecond(5), Burst: 5}))
+		r.putRule(ruleOf("q.r", leaky.AlgorithmMeter, rules.Bound{Rate: leaky.PerSecond(5), Burst: 5}))
 		r.outcome(queue.LimitReached, job(q, "f"))
 		r.clock.Advance(200 * time.Millisecond)
 		r.accept(q, "f")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/readmit"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // refusedElsewhere is a job that a rule of another group refuses, which would have it put aside.
@@ -19,7 +20,7 @@ var ruleDeferRules = []rule{
 		for i, overflow := range []string{queue.Reject, queue.Defer} {
 			q := []string{"g.a", "g.b"}[i]
 			deferring, other := q+"-d", q+"-o"
-			r.limiter(countingRule(deferring, 1, withKey(byTo), withAction(queue.Defer)))
+			r.limiter(countingRule(deferring, 1, withKey(byTo), withAction(rules.Defer)))
 			r.limiter(countingRule(other, 9))
 			s := r.overflowOf(q, "unlimited", asks(other, deferring), func(s *queue.Spec) { s.Overflow = overflow })
 			got := r.offer(mails(s.q, "x", "a", "b")...)
@@ -42,7 +43,7 @@ var ruleDeferRules = []rule{
 		}
 	}},
 	{"one that was appended, or that says reject, is refused", func(r *rig) {
-		r.limiter(countingRule("q.r", 1, withAction(queue.Defer)))
+		r.limiter(countingRule("q.r", 1, withAction(rules.Defer)))
 		q := r.queue("q", "unlimited", asks("q.r"), defers)
 		r.accept(q, "a")
 		r.checkRules(r.append(withOverflow(queue.Defer, q, "b")), "limit_reached: q.r no")
@@ -54,10 +55,10 @@ var ruleDeferRules = []rule{
 		)
 	}},
 	{"all that refuse must defer", func(r *rig) {
-		r.limiter(countingRule("q.defer", 1, withAction(queue.Defer)))
-		r.limiter(countingRule("q.also", 2, withAction(queue.Defer)))
+		r.limiter(countingRule("q.defer", 1, withAction(rules.Defer)))
+		r.limiter(countingRule("q.also", 2, withAction(rules.Defer)))
 		r.limiter(countingRule("q.reject", 3, withKey(byTo)))
-		r.limiter(countingRule("q.shadow", 1, withAction(queue.Shadow)))
+		r.limiter(countingRule("q.shadow", 1, withAction(rules.Shadow)))
 		q := r.queue("q", "unlimited", asks("q.defer", "q.also", "q.reject", "q.shadow"))
 		for range 2 {
 			r.takes("q.reject", "x", 1, true)
@@ -71,7 +72,7 @@ var ruleDeferRules = []rule{
 		r.checkRules(r.offer(jobTo(q, "d", "y")), "set_aside: q.defer no, q.also no, q.reject 2, q.shadow (no)")
 	}},
 	{"there is a limit to those that are deferred", func(r *rig) {
-		r.limiter(countingRule("q.r", 1, withAction(queue.Defer)))
+		r.limiter(countingRule("q.r", 1, withAction(rules.Defer)))
 		q := r.queue("q", "10/s", asks("q.r"), func(s *queue.Spec) { s.Deferred.MaxJobs = 2 })
 		got := r.offer(jobs(q, "a", "b", "c", "d")...)
 		r.checkRules(got, "accepted: q.r 0", "set_aside: q.r no", "set_aside: q.r no", "overflow_full: q.r no")
@@ -100,7 +101,7 @@ var ruleDeferRules = []rule{
 		r.checkRemaining("q.r", "x", 5)                              // a withdrawal gives nothing back
 	}},
 	{"one whose turn would come too late is refused, and charged nothing", func(r *rig) {
-		r.limiter(countingRule("q.r", 1, withAction(queue.Defer)))
+		r.limiter(countingRule("q.r", 1, withAction(rules.Defer)))
 		q := r.queue("q", "1/m", asks("q.r"))
 		r.accept(q, "a")
 		late := job(q, "late")
@@ -109,7 +110,7 @@ var ruleDeferRules = []rule{
 		r.tallies(q, tally{waiting: 1, appended: 1})
 	}},
 	{"a job in a lane that is full is not set aside by a rule", func(r *rig) {
-		r.limiter(countingRule("q.r", 1, withAction(queue.Defer)))
+		r.limiter(countingRule("q.r", 1, withAction(rules.Defer)))
 		q := r.queue("q", "unlimited", asks("q.r"), everyLane(holding(1)))
 		r.acceptJobs(jobOfLane(laneX, q, "a"))
 		r.checkRules(r.offer(jobOfLane(laneX, q, "b"), jobOfLane(laneY, q, "c")), "lane_full", "set_aside: q.r no")
@@ -156,7 +157,7 @@ var ruleDeferRules = []rule{
 	}},
 	{"it is charged to none of the queue's own rules, each of which may refuse it for good", func(r *rig) {
 		r.limiter(countingRule("q.reject", 1))
-		r.limiter(countingRule("q.defer", 1, withAction(queue.Defer)))
+		r.limiter(countingRule("q.defer", 1, withAction(rules.Defer)))
 		q := r.queue("q", "unlimited", asks("q.reject", "q.defer"))
 		r.checkRules(r.offer(
 			refusedElsewhere(time.Second, q, "a"), job(q, "b"), refusedElsewhere(time.Second, q, "b"),

@@ -7,6 +7,8 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 var rulesInUseRules = []rule{
@@ -20,12 +22,12 @@ var rulesInUseRules = []rule{
 		r.queue("other", "1/s", asks("g.r"))
 		r.askedBy("g.r", "g", "g.a", "g.b")
 		r.askedBy("g", "g.b")
-		r.refuses(r.e.DeleteRule(r.ctx, "g.r", queue.AnyRevision), queue.ErrRuleInUse)
-		r.refuses(r.e.DeleteRule(r.ctx, "g.r", r.ruleInfo("g.r").Revision), queue.ErrRuleInUse)
+		r.refuses(r.e.DeleteRule(r.ctx, "g.r", queue.AnyRevision), rules.ErrInUse)
+		r.refuses(r.e.DeleteRule(r.ctx, "g.r", r.ruleInfo("g.r").Revision), rules.ErrInUse)
 		r.queue("g", "1/s")
 		r.queue("g.b", "1/s", asks("g"))
 		r.askedBy("g.r", "g.a")
-		r.refuses(r.e.DeleteRule(r.ctx, "g.r", queue.AnyRevision), queue.ErrRuleInUse)
+		r.refuses(r.e.DeleteRule(r.ctx, "g.r", queue.AnyRevision), rules.ErrInUse)
 		r.delete("g.a")
 		r.askedBy("g.r")
 		r.deleteRule("g.r")
@@ -34,12 +36,12 @@ var rulesInUseRules = []rule{
 	{"a queue names no rule of its group that does not exist", func(r *rig) {
 		r.limiter(countingRule("g.r", 9))
 		first := r.put(spec("g.q", "1/s", asks("g.r"))).Revision
-		for field, rules := range map[string][]string{
+		for field, asked := range map[string][]string{
 			"rules.0": {"g.none"}, "rules.1": {"g.r", "g"}, "rules.2": {"g.r", "other.none", "g.none"},
 		} {
-			_, err := r.e.Put(r.ctx, spec("g.q", "1/s", asks(rules...)), queue.AnyRevision)
+			_, err := r.e.Put(r.ctx, spec("g.q", "1/s", asks(asked...)), queue.AnyRevision)
 			r.refusesField(field, err)
-			_, err = r.e.Put(r.ctx, spec("g.new", "1/s", asks(rules...)), queue.AnyRevision)
+			_, err = r.e.Put(r.ctx, spec("g.new", "1/s", asks(asked...)), queue.AnyRevision)
 			r.refusesField(field, err)
 		}
 		if i := r.info("g.q"); i.Revision != first || !slices.Equal(i.Spec.Rules, []string{"g.r"}) {
@@ -53,7 +55,7 @@ var rulesInUseRules = []rule{
 		}
 	}},
 	{"a queue names no rule that limits what is at work, and none that it names becomes such a one", func(r *rig) {
-		places := queue.Bound{Limit: 3, TTL: queue.Duration(time.Minute)}
+		places := rules.Bound{Limit: 3, TTL: unit.Duration(time.Minute)}
 		r.limiter(ruleOf("g.places", leaky.AlgorithmConcurrency, places))
 		r.limiter(countingRule("g.r", 9))
 		r.limiter(ruleOf("other.places", leaky.AlgorithmConcurrency, places))

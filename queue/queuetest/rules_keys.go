@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // holds sets how many keys a rule may hold.
-func holds(keys int64) func(*queue.Rule) { return func(r *queue.Rule) { r.MaxKeys = keys } }
+func holds(keys int64) func(*rules.Rule) { return func(r *rules.Rule) { r.MaxKeys = keys } }
 
 // twoAMinute is bounds of all algorithms, of 2 a minute or nearly.
-var twoAMinute = map[leaky.Algorithm]queue.Bound{
+var twoAMinute = map[leaky.Algorithm]rules.Bound{
 	leaky.AlgorithmMeter: {Rate: rate("2/m"), Burst: 2}, leaky.AlgorithmTokenBucket: {Rate: rate("2/m"), Burst: 2},
 	leaky.AlgorithmFixedWindow:    {Limit: 2, Period: 60 * second},
 	leaky.AlgorithmSlidingLog:     {Limit: 2, Period: 60 * second},
@@ -21,9 +21,9 @@ var twoAMinute = map[leaky.Algorithm]queue.Bound{
 }
 
 // noKey checks that a key is refused because the rule holds as many as it may.
-func (r *rig) noKey(rule, key string, most int64) queue.Taken {
+func (r *rig) noKey(rule, key string, most int64) rules.Taken {
 	r.Helper()
-	got := r.take(rule, queue.Take{Op: queue.TakePeek, Key: key}, queue.Take{Key: key})
+	got := r.take(rule, rules.Take{Op: rules.TakePeek, Key: key}, rules.Take{Key: key})
 	for _, a := range got {
 		if a.Err != nil || a.Allowed || a.MaxKeys != most || a.Remaining != 0 || a.RetryAfter <= 0 ||
 			a.ResetAfter != 0 || a.Limit == 0 || a.Lease != "" {
@@ -44,7 +44,7 @@ func (r *rig) keys(rule string, want int64) {
 var ruleKeyRules = []rule{
 	{"a rule that holds as many keys as it may refuses a new one until the first is free, and those that it holds go " +
 		"on", func(r *rig) {
-		for _, a := range queue.Algorithms() {
+		for _, a := range rules.Algorithms() {
 			name := "g." + string(a)
 			r.limiter(ruleOf(name, a, twoAMinute[a], holds(3)))
 			first := r.takes(name, "k0", 1, true).ResetAfter
@@ -70,13 +70,13 @@ var ruleKeyRules = []rule{
 			r.clock.Advance(time.Microsecond)
 			r.takes(name, "new", 1, true)
 			r.clock.Advance(time.Hour)
-			r.take(name, queue.Take{Key: "a"}, queue.Take{Key: "b"}, queue.Take{Key: "c"})
+			r.take(name, rules.Take{Key: "a"}, rules.Take{Key: "b"}, rules.Take{Key: "c"})
 			r.noKey(name, "d", 3)
 			r.keys(name, 3)
 		}
 	}},
 	{"a key that is as fresh keeps its place if it is asked before another, and finds none behind it", func(r *rig) {
-		for _, a := range queue.Algorithms() {
+		for _, a := range rules.Algorithms() {
 			name := "g." + string(a)
 			r.limiter(ruleOf(name, a, twoAMinute[a], holds(2)))
 			for i, order := range [][]string{{"old", "new"}, {"new", "old"}, {"old", "new", "old"}, {"new", "old", "new"}} {
@@ -85,9 +85,9 @@ var ruleKeyRules = []rule{
 				}
 				r.clock.Advance(r.takes(name, "old", 1, true).ResetAfter)
 				r.takes(name, "other", 1, true)
-				var list []queue.Take
+				var list []rules.Take
 				for _, key := range order {
-					list = append(list, queue.Take{Key: key, Cost: 1})
+					list = append(list, rules.Take{Key: key, Cost: 1})
 				}
 				for k, got := range r.take(name, list...) {
 					if want := order[k] == order[0]; got.MaxKeys == 0 != want {
@@ -99,7 +99,7 @@ var ruleKeyRules = []rule{
 		}
 	}},
 	{"under a bound that was lowered a key that is as fresh asks for room like a new one", func(r *rig) {
-		for _, a := range queue.Algorithms() {
+		for _, a := range rules.Algorithms() {
 			rule := ruleOf("g."+string(a), a, twoAMinute[a], holds(4))
 			r.limiter(rule)
 			fresh := r.takes(rule.Name, "k0", 1, true).ResetAfter
@@ -116,9 +116,9 @@ var ruleKeyRules = []rule{
 	{"of one call so many new keys are let in as there is room for", func(r *rig) {
 		r.limiter(countingRule("r", 9, holds(3)))
 		r.takes("r", "k0", 1, true)
-		var list []queue.Take
+		var list []rules.Take
 		for i := range 6 {
-			list = append(list, queue.Take{Key: fmt.Sprint("k", i)}, queue.Take{Key: fmt.Sprint("k", i)})
+			list = append(list, rules.Take{Key: fmt.Sprint("k", i)}, rules.Take{Key: fmt.Sprint("k", i)})
 		}
 		for i, a := range r.take("r", list...) {
 			if want := i < 6; a.Allowed != want || a.MaxKeys == 0 != want {
@@ -128,25 +128,25 @@ var ruleKeyRules = []rule{
 		r.keys("r", 3)
 	}},
 	{"a key that is given back, or forgotten, is free at once", func(r *rig) {
-		for _, a := range queue.Algorithms() {
+		for _, a := range rules.Algorithms() {
 			name := "g." + string(a)
 			r.limiter(ruleOf(name, a, twoAMinute[a], holds(1)))
 			for i := range 3 {
-				op := []queue.TakeOp{queue.TakeBack, queue.TakeAnew}[i%2]
-				key, other := fmt.Sprint("k", i), queue.Take{Key: "other", Lease: r.leaseOf(a)}
-				got := r.take(name, queue.Take{Key: key, Lease: other.Lease}, other, queue.Take{
+				op := []rules.TakeOp{rules.TakeBack, rules.TakeAnew}[i%2]
+				key, other := fmt.Sprint("k", i), rules.Take{Key: "other", Lease: r.leaseOf(a)}
+				got := r.take(name, rules.Take{Key: key, Lease: other.Lease}, other, rules.Take{
 					Op: op, Key: key, Lease: other.Lease,
 				}, other,
-					queue.Take{Op: queue.TakeAnew, Key: "other", Lease: other.Lease})
+					rules.Take{Op: rules.TakeAnew, Key: "other", Lease: other.Lease})
 				if !got[0].Allowed || got[1].MaxKeys != 1 || !got[2].Allowed || !got[3].Allowed || !got[4].Allowed {
 					r.Errorf("%s, by %v: %+v", a, op, got)
 				}
 				r.keys(name, 0)
 			}
-			one := queue.Take{Key: "k", Lease: r.leaseOf(a)}
+			one := rules.Take{Key: "k", Lease: r.leaseOf(a)}
 			r.take(name, one)
 			r.noKey(name, "other", 1)
-			one.Op = queue.TakeBack
+			one.Op = rules.TakeBack
 			r.take(name, one)
 			r.takes(name, "other", 1, true)
 		}
@@ -154,8 +154,8 @@ var ruleKeyRules = []rule{
 	{"of a key that is not held nothing can be given back or forgotten, and the bound refuses neither", func(r *rig) {
 		r.limiter(countingRule("r", 5, holds(1)))
 		r.takes("r", "k", 1, true)
-		for _, a := range r.take("r", queue.Take{Op: queue.TakeBack, Key: "new"}, queue.Take{
-			Op: queue.TakeAnew, Key: "new",
+		for _, a := range r.take("r", rules.Take{Op: rules.TakeBack, Key: "new"}, rules.Take{
+			Op: rules.TakeAnew, Key: "new",
 		}) {
 			if !a.Allowed || a.Remaining != 4 || a.MaxKeys != 0 {
 				r.Errorf("got %+v", a)
@@ -196,7 +196,7 @@ var ruleKeyRules = []rule{
 			r.takes("r", fmt.Sprint("k", i), 1, true)
 		}
 		for i := range 2 {
-			r.take("r", queue.Take{Op: queue.TakeAnew, Key: fmt.Sprint("k", i)})
+			r.take("r", rules.Take{Op: rules.TakeAnew, Key: fmt.Sprint("k", i)})
 			r.noKey("r", "new", 2)
 		}
 		rule.MaxKeys = 3
@@ -209,7 +209,7 @@ var ruleKeyRules = []rule{
 	}},
 	{"keys with overrides do not count, and are refused by their numbers alone", func(r *rig) {
 		rule := countingRule("r", 5, holds(2))
-		rule.Overrides = map[string]queue.Bound{"vip": rule.Bound, "vip2": rule.Bound}
+		rule.Overrides = map[string]rules.Bound{"vip": rule.Bound, "vip2": rule.Bound}
 		r.limiter(rule)
 		r.takes("r", "vip", 1, true)
 		r.takes("r", "a", 1, true)
@@ -218,16 +218,16 @@ var ruleKeyRules = []rule{
 		r.takes("r", "vip2", 1, true)
 		r.keys("r", 2)
 		// which it holds
-		rule.Overrides = map[string]queue.Bound{"vip": rule.Bound, "vip2": rule.Bound, "b": rule.Bound}
+		rule.Overrides = map[string]rules.Bound{"vip": rule.Bound, "vip2": rule.Bound, "b": rule.Bound}
 		r.putRule(rule)
 		r.keys("r", 1)
 		r.takes("r", "b", 1, true)
 		// and those that lose theirs count again
-		rule.Overrides = map[string]queue.Bound{"vip": rule.Bound}
+		rule.Overrides = map[string]rules.Bound{"vip": rule.Bound}
 		r.putRule(rule)
 		r.keys("r", 3)
 		r.noKey("r", "new", 2)
-		r.take("r", queue.Take{Op: queue.TakeAnew, Key: "b"}, queue.Take{Op: queue.TakeAnew, Key: "vip2"})
+		r.take("r", rules.Take{Op: rules.TakeAnew, Key: "b"}, rules.Take{Op: rules.TakeAnew, Key: "vip2"})
 		r.takes("r", "new", 1, true)
 		r.noKey("r", "newer", 2)
 	}},
@@ -236,7 +236,7 @@ var ruleKeyRules = []rule{
 			name := "g." + string(a)
 			r.limiter(ruleOf(name, a, twoAMinute[a], holds(1)))
 			r.takes(name, "k", 2, true)
-			r.take(name, queue.Take{Op: queue.TakeBack, Key: "k", Cost: 1})
+			r.take(name, rules.Take{Op: rules.TakeBack, Key: "k", Cost: 1})
 			no := r.noKey(name, "new", 1)
 			if no.RetryAfter != 30*time.Second {
 				r.Errorf("%s: again after %v, want 30s", a, no.RetryAfter)
@@ -247,7 +247,7 @@ var ruleKeyRules = []rule{
 	}},
 	{"when there is room again is told by the keys that count", func(r *rig) {
 		rule := ruleOf("r", leaky.AlgorithmSlidingLog, twoAMinute[leaky.AlgorithmSlidingLog], holds(1))
-		rule.Overrides = map[string]queue.Bound{"vip": rule.Bound, "vip2": rule.Bound}
+		rule.Overrides = map[string]rules.Bound{"vip": rule.Bound, "vip2": rule.Bound}
 		r.limiter(rule)
 		for _, key := range []string{"vip", "vip2", "k"} {
 			r.takes("r", key, 1, true)
@@ -258,7 +258,7 @@ var ruleKeyRules = []rule{
 		}
 	}},
 	{"a shadow refuses no key, and does not hold it", func(r *rig) {
-		rule := countingRule("q.r", 5, holds(1), withKey(byTo), withAction(queue.Shadow))
+		rule := countingRule("q.r", 5, holds(1), withKey(byTo), withAction(rules.Shadow))
 		r.limiter(rule)
 		q := r.queue("q", "unlimited", asks("q.r"))
 		r.takes("q.r", "x", 1, true)
@@ -292,7 +292,7 @@ var ruleKeyRules = []rule{
 		r.checkRules(r.append(jobTo(q, "c", "z")), "accepted: q.r 1, q.all 8")
 	}},
 	{"a rule that defers has it put aside, and holds no key for it", func(r *rig) {
-		r.limiter(countingRule("q.r", 2, holds(1), withKey(byTo), withAction(queue.Defer)))
+		r.limiter(countingRule("q.r", 2, holds(1), withKey(byTo), withAction(rules.Defer)))
 		q := r.queue("q", "unlimited", asks("q.r"))
 		got := r.offer(jobTo(q, "a", "x"), jobTo(q, "b", "y"))
 		r.checkRules(got, "accepted: q.r 1", "set_aside: q.r no")

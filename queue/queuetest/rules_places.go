@@ -5,19 +5,21 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // working puts a rule of how many are at work at once, and returns its name.
-func (r *rig) working(name string, most int64, ttl queue.Duration) string {
+func (r *rig) working(name string, most int64, ttl unit.Duration) string {
 	r.Helper()
-	return r.limiter(ruleOf(name, leaky.AlgorithmConcurrency, queue.Bound{Limit: most, TTL: ttl}))
+	return r.limiter(ruleOf(name, leaky.AlgorithmConcurrency, rules.Bound{Limit: most, TTL: ttl}))
 }
 
 // place takes one under the key k and checks whether it was to be had.
-func (r *rig) place(rule, lease string, allowed bool) queue.Taken {
+func (r *rig) place(rule, lease string, allowed bool) rules.Taken {
 	r.Helper()
-	a := r.take(rule, queue.Take{Key: "k", Lease: lease})[0]
+	a := r.take(rule, rules.Take{Key: "k", Lease: lease})[0]
 	if a.Err != nil || a.Allowed != allowed || allowed && a.Lease == "" || allowed && lease != "" && a.Lease != lease ||
 		!allowed && a.Lease != "" {
 		r.Errorf("%s: the place %q at %d: %+v, %v; want allowed: %v", rule, lease, r.clock.Now(), a, a.Err, allowed)
@@ -28,7 +30,7 @@ func (r *rig) place(rule, lease string, allowed bool) queue.Taken {
 // frees gives a place back and checks how many are then left.
 func (r *rig) frees(rule, lease string, left int64) {
 	r.Helper()
-	a := r.take(rule, queue.Take{Op: queue.TakeBack, Key: "k", Lease: lease})[0]
+	a := r.take(rule, rules.Take{Op: rules.TakeBack, Key: "k", Lease: lease})[0]
 	if a.Err != nil || a.Allowed != (left > 0) || a.Remaining != max(0, left-1) || a.Lease != "" {
 		r.Errorf("%s: %q given back at %d: %+v, %v; want %d left", rule, lease, r.clock.Now(), a, a.Err, left)
 	}
@@ -51,14 +53,14 @@ var workingRules = []rule{
 		r.place(w, "c", true)
 		r.frees(w, "b", 1)
 		r.frees(w, "c", 2)
-		if a := r.take(w, queue.Take{Key: "other"})[0]; !a.Allowed || a.Remaining != 1 {
+		if a := r.take(w, rules.Take{Key: "other"})[0]; !a.Allowed || a.Remaining != 1 {
 			r.Errorf("another key: %+v", a)
 		}
 	}},
 	{"names that are made are of one place each", func(r *rig) {
 		w := r.working("w", 1000, 60*second)
 		seen := map[string]bool{}
-		for _, a := range r.take(w, make([]queue.Take, 1000)...) {
+		for _, a := range r.take(w, make([]rules.Take, 1000)...) {
 			seen[a.Lease] = true
 		}
 		if len(seen) != 1000 || seen[""] {
@@ -86,7 +88,7 @@ var workingRules = []rule{
 		w := r.working("w", 1, 10*second)
 		peek := func(lease string, allowed bool) {
 			r.Helper()
-			if a := r.take(w, queue.Take{Op: queue.TakePeek, Key: "k", Lease: lease})[0]; a.Err != nil ||
+			if a := r.take(w, rules.Take{Op: rules.TakePeek, Key: "k", Lease: lease})[0]; a.Err != nil ||
 				a.Allowed != allowed || a.Lease != "" {
 				r.Errorf("a peek at %q: %+v, %v", lease, a, a.Err)
 			}
@@ -104,7 +106,7 @@ var workingRules = []rule{
 		w := r.working("w", 5, 10*second)
 		cost := func(lease string, cost int64, allowed bool, left int64) {
 			r.Helper()
-			if a := r.take(w, queue.Take{Key: "k", Lease: lease, Cost: cost})[0]; a.Err != nil ||
+			if a := r.take(w, rules.Take{Key: "k", Lease: lease, Cost: cost})[0]; a.Err != nil ||
 				a.Allowed != allowed || a.Remaining != left {
 				r.Errorf("%q at %d: %+v, %v", lease, cost, a, a.Err)
 			}
@@ -121,39 +123,39 @@ var workingRules = []rule{
 	}},
 	{"whoever has a place renews it and gives it back at its cost, be it above a lowered limit", func(r *rig) {
 		w := r.working("w", 5, 10*second)
-		ask := func(op queue.TakeOp, lease string, cost int64) queue.Taken {
+		ask := func(op rules.TakeOp, lease string, cost int64) rules.Taken {
 			r.Helper()
-			return r.take(w, queue.Take{Op: op, Key: "k", Lease: lease, Cost: cost})[0]
+			return r.take(w, rules.Take{Op: op, Key: "k", Lease: lease, Cost: cost})[0]
 		}
-		never := func(what string, a queue.Taken) {
+		never := func(what string, a rules.Taken) {
 			r.Helper()
-			var at *queue.FieldError
+			var at *invalid.Error
 			if !errors.As(a.Err, &at) || at.Field != "cost" || a.Decision != (leaky.Decision{}) {
 				r.Errorf("%s: %+v, %v", what, a, a.Err)
 			}
 		}
-		if a := ask(queue.TakeNow, "a", 4); !a.Allowed {
+		if a := ask(rules.TakeNow, "a", 4); !a.Allowed {
 			r.Errorf("got %+v, %v", a, a.Err)
 		}
 		r.working("w", 2, 10*second)
 		r.clock.Advance(9 * time.Second)
-		if a := ask(queue.TakePeek, "a", 4); !a.Allowed || a.Lease != "" || a.ResetAfter != 10*time.Second ||
+		if a := ask(rules.TakePeek, "a", 4); !a.Allowed || a.Lease != "" || a.ResetAfter != 10*time.Second ||
 			a.Err != nil {
 			r.Errorf("a peek at it: %+v, %v", a, a.Err)
 		}
-		if a := ask(queue.TakeNow, "a", 4); !a.Allowed || a.Lease != "a" || a.Remaining != 0 ||
+		if a := ask(rules.TakeNow, "a", 4); !a.Allowed || a.Lease != "a" || a.Remaining != 0 ||
 			a.ResetAfter != 10*time.Second || a.Err != nil {
 			r.Errorf("renewed: %+v, %v", a, a.Err)
 		}
-		never("another's", ask(queue.TakeNow, "b", 4))
-		never("a peek at another's", ask(queue.TakePeek, "b", 4))
-		never("one that gets a name", ask(queue.TakeNow, "", 4))
-		never("one of another key", r.take(w, queue.Take{Key: "other", Lease: "a", Cost: 3})[0])
+		never("another's", ask(rules.TakeNow, "b", 4))
+		never("a peek at another's", ask(rules.TakePeek, "b", 4))
+		never("one that gets a name", ask(rules.TakeNow, "", 4))
+		never("one of another key", r.take(w, rules.Take{Key: "other", Lease: "a", Cost: 3})[0])
 		r.clock.Advance(10*time.Second - time.Microsecond)
-		if a := ask(queue.TakeBack, "a", 4); !a.Allowed || a.Remaining != 1 || a.Err != nil {
+		if a := ask(rules.TakeBack, "a", 4); !a.Allowed || a.Remaining != 1 || a.Err != nil {
 			r.Errorf("given back: %+v, %v", a, a.Err)
 		}
-		never("what was given back", ask(queue.TakeNow, "a", 4))
+		never("what was given back", ask(rules.TakeNow, "a", 4))
 		r.place(w, "b", true)
 	}},
 	{"whoever has a place keeps it when there are fewer, and all go with a reset", func(r *rig) {
@@ -167,7 +169,7 @@ var workingRules = []rule{
 		r.frees(w, "b", 0)
 		r.place(w, "d", false)
 		r.place(w, "c", true)
-		r.take(w, queue.Take{Op: queue.TakeAnew, Key: "k"})
+		r.take(w, rules.Take{Op: rules.TakeAnew, Key: "k"})
 		r.place(w, "d", true)
 		r.place(w, "c", false)
 		r.check(r.e.ResetRule(r.ctx, w))

@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
-const second = queue.Duration(time.Second)
+const second = unit.Duration(time.Second)
 
 // bounds are, for each algorithm, numbers that a few questions a second meet the edges of. The first of each lets no
 // more than five through at once.
-var bounds = map[leaky.Algorithm][]queue.Bound{
+var bounds = map[leaky.Algorithm][]rules.Bound{
 	leaky.AlgorithmMeter: {
 		{Rate: leaky.PerSecond(5), Burst: 5},
 		{Rate: rate("7/m"), Burst: 1},
@@ -25,12 +26,12 @@ var bounds = map[leaky.Algorithm][]queue.Bound{
 	leaky.AlgorithmFixedWindow: {
 		{Limit: 5, Period: second},
 		{Limit: 40, Period: 7 * second},
-		{Limit: leaky.MaxLimit, Period: queue.Duration(leaky.MaxPeriod)},
+		{Limit: leaky.MaxLimit, Period: unit.Duration(leaky.MaxPeriod)},
 	},
 	leaky.AlgorithmSlidingCounter: {
 		{Limit: 5, Period: second},
 		{Limit: 41, Period: 7 * second},
-		{Limit: 5, Period: queue.Duration(leaky.MaxPeriod)},
+		{Limit: 5, Period: unit.Duration(leaky.MaxPeriod)},
 	},
 	leaky.AlgorithmSlidingLog: {
 		{Limit: 5, Period: second},
@@ -40,7 +41,7 @@ var bounds = map[leaky.Algorithm][]queue.Bound{
 		{Limit: 7, Period: second, Resolution: second},
 	},
 	leaky.AlgorithmGap: {
-		{Period: second}, {Period: 333_333 * second / 1_000_000}, {Period: queue.Duration(leaky.MaxInterval)},
+		{Period: second}, {Period: 333_333 * second / 1_000_000}, {Period: unit.Duration(leaky.MaxInterval)},
 	},
 	leaky.AlgorithmConcurrency: {{Limit: 5, TTL: second}, {Limit: 20, TTL: 7 * second}},
 }
@@ -54,9 +55,9 @@ func rate(text string) leaky.Rate {
 }
 
 // changeable are bounds that a rule may go from and to: what a sliding log finds of a raised period is left open.
-func changeable(a leaky.Algorithm) []queue.Bound {
+func changeable(a leaky.Algorithm) []rules.Bound {
 	if a == leaky.AlgorithmSlidingLog {
-		return []queue.Bound{
+		return []rules.Bound{
 			{Limit: 5, Period: second},
 			{Limit: 40, Period: second},
 			{Limit: 4, Period: second, Resolution: second / 10},
@@ -67,16 +68,16 @@ func changeable(a leaky.Algorithm) []queue.Bound {
 }
 
 // questions draws some about a few keys, now and then one that cannot be asked.
-func questions(rnd *rand.Rand, a leaky.Algorithm, most int64, n int) []queue.Take {
-	list := make([]queue.Take, n)
+func questions(rnd *rand.Rand, a leaky.Algorithm, most int64, n int) []rules.Take {
+	list := make([]rules.Take, n)
 	for i := range list {
-		t := queue.Take{Key: []string{"", "a", "b", "vip"}[rnd.IntN(4)], Cost: rnd.Int64N(3)}
-		t.Op = []queue.TakeOp{
-			queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakePeek, queue.TakePeek, queue.TakeBack,
+		t := rules.Take{Key: []string{"", "a", "b", "vip"}[rnd.IntN(4)], Cost: rnd.Int64N(3)}
+		t.Op = []rules.TakeOp{
+			rules.TakeNow, rules.TakeNow, rules.TakeNow, rules.TakeNow, rules.TakePeek, rules.TakePeek, rules.TakeBack,
 		}[rnd.IntN(7)]
 		switch rnd.IntN(40) {
 		case 0:
-			t.Op = queue.TakeAnew
+			t.Op = rules.TakeAnew
 		case 1, 2:
 			t.Cost = most
 		case 3:
@@ -94,7 +95,7 @@ func questions(rnd *rand.Rand, a leaky.Algorithm, most int64, n int) []queue.Tak
 
 // strolls moves the clock: not at all, somewhat, or to where an answer said that something changes, or just before
 // that.
-func (r *rig) strolls(rnd *rand.Rand, answers []queue.Taken) {
+func (r *rig) strolls(rnd *rand.Rand, answers []rules.Taken) {
 	step := time.Duration(0)
 	switch rnd.IntN(6) {
 	case 0:

@@ -11,18 +11,21 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 var takeRules = []rule{
 	{"each algorithm answers what its arithmetic does, on random questions", func(r *rig) {
 		n := 0
-		for _, a := range queue.Algorithms() {
+		for _, a := range rules.Algorithms() {
 			list := bounds[a]
 			for i, b := range list {
 				rnd := rand.New(rand.NewPCG(uint64(i), uint64(len(a))))
 				rule := ruleOf(
 					fmt.Sprintf("g%d.%s%d", n%3, a, i), a, b,
-					func(r *queue.Rule) { r.Overrides = map[string]queue.Bound{"vip": list[0]} },
+					func(r *rules.Rule) { r.Overrides = map[string]rules.Bound{"vip": list[0]} },
 				)
 				n++
 				r.limiter(rule)
@@ -36,7 +39,7 @@ var takeRules = []rule{
 		}
 	}},
 	{"what was taken stays taken when the numbers change, as the arithmetic reads it", func(r *rig) {
-		for _, a := range queue.Algorithms() {
+		for _, a := range rules.Algorithms() {
 			list := changeable(a)
 			rnd := rand.New(rand.NewPCG(7, uint64(len(a))))
 			rule := ruleOf("g."+string(a), a, list[0])
@@ -46,7 +49,7 @@ var takeRules = []rule{
 				if rnd.IntN(5) == 0 {
 					rule = ruleOf(rule.Name, a, list[rnd.IntN(len(list))])
 					if rnd.IntN(2) == 0 {
-						rule.Overrides = map[string]queue.Bound{"vip": list[rnd.IntN(len(list))]}
+						rule.Overrides = map[string]rules.Bound{"vip": list[rnd.IntN(len(list))]}
 					}
 					r.putRule(rule)
 					o.changes(rule)
@@ -68,7 +71,7 @@ var takeRules = []rule{
 		r.putRule(rule)
 		r.takes("r", "a", 2, true)
 		r.takes("r", "a", 1, false)
-		token := queue.Bound{Rate: rate("2/m"), Burst: 2}
+		token := rules.Bound{Rate: rate("2/m"), Burst: 2}
 		// whose state is the same
 		for _, a := range []leaky.Algorithm{leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket} {
 			r.putRule(ruleOf("r", a, token))
@@ -80,9 +83,9 @@ var takeRules = []rule{
 		rule := countingRule("r", 2)
 		r.limiter(rule)
 		r.takes("r", "a", 2, true)
-		for _, change := range []func(*queue.Rule){
-			withKey("{lane}"), withAction(queue.Defer), withAction(queue.Shadow),
-			func(r *queue.Rule) { r.Away = queue.AwayOpen },
+		for _, change := range []func(*rules.Rule){
+			withKey("{lane}"), withAction(rules.Defer), withAction(rules.Shadow),
+			func(r *rules.Rule) { r.Away = rules.AwayOpen },
 		} {
 			change(&rule)
 			r.putRule(rule)
@@ -90,10 +93,10 @@ var takeRules = []rule{
 		}
 	}},
 	{"what is ahead of all that the new numbers know drains from the first refusal on", func(r *rig) {
-		for a, numbers := range map[leaky.Algorithm][2]queue.Bound{
+		for a, numbers := range map[leaky.Algorithm][2]rules.Bound{
 			leaky.AlgorithmMeter:       {{Rate: rate("1/744h"), Burst: 5}, {Rate: leaky.PerSecond(5), Burst: 5}},
 			leaky.AlgorithmTokenBucket: {{Rate: rate("1/744h"), Burst: 5}, {Rate: leaky.PerSecond(5), Burst: 5}},
-			leaky.AlgorithmGap:         {{Period: queue.Duration(leaky.MaxInterval)}, {Period: second}},
+			leaky.AlgorithmGap:         {{Period: unit.Duration(leaky.MaxInterval)}, {Period: second}},
 			leaky.AlgorithmSlidingLog:  {{Limit: 5, Period: 3600 * second}, {Limit: 5, Period: second}},
 			leaky.AlgorithmConcurrency: {{Limit: 5, TTL: 3600 * second}, {Limit: 5, TTL: second}},
 		} {
@@ -104,9 +107,9 @@ var takeRules = []rule{
 			rule.Bound = numbers[1]
 			r.putRule(rule)
 			r.clock.Advance(time.Microsecond) // less than what the log knows of
-			r.take(rule.Name, queue.Take{Op: queue.TakePeek, Key: "k"})
+			r.take(rule.Name, rules.Take{Op: rules.TakePeek, Key: "k"})
 			r.clock.Advance(time.Minute)
-			d := r.take(rule.Name, queue.Take{Key: "k"})[0]
+			d := r.take(rule.Name, rules.Take{Key: "k"})[0]
 			if a == leaky.AlgorithmSlidingLog { // which keeps no instant to come
 				if !d.Allowed {
 					r.Errorf("%s: %+v", a, d)
@@ -123,23 +126,23 @@ var takeRules = []rule{
 	{"a tally that expired under the numbers of its time is fresh under any", func(r *rig) {
 		for i, a := range []leaky.Algorithm{leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingCounter} {
 			name := fmt.Sprint("r", i)
-			r.limiter(ruleOf(name, a, queue.Bound{Limit: 3, Period: second}))
+			r.limiter(ruleOf(name, a, rules.Bound{Limit: 3, Period: second}))
 			expires := r.takes(name, "a", 3, true).ResetAfter
 			r.clock.Advance(expires)
-			r.putRule(ruleOf(name, a, queue.Bound{Limit: 3, Period: 3600 * second}))
+			r.putRule(ruleOf(name, a, rules.Bound{Limit: 3, Period: 3600 * second}))
 			r.takes(name, "a", 3, true)
 			r.takes(name, "a", 1, false)
 		}
-		r.limiter(ruleOf("p", leaky.AlgorithmConcurrency, queue.Bound{Limit: 1, TTL: second}))
+		r.limiter(ruleOf("p", leaky.AlgorithmConcurrency, rules.Bound{Limit: 1, TTL: second}))
 		r.takes("p", "a", 1, true)
 		r.clock.Advance(time.Second)
-		r.putRule(ruleOf("p", leaky.AlgorithmConcurrency, queue.Bound{Limit: 1, TTL: 60 * second}))
+		r.putRule(ruleOf("p", leaky.AlgorithmConcurrency, rules.Bound{Limit: 1, TTL: 60 * second}))
 		r.takes("p", "a", 1, true)
 	}},
 	{"keys are kept apart, however alike or long they are", func(r *rig) {
 		r.limiter(countingRule("r", 1))
 		r.limiter(countingRule("r.r", 1))
-		long := strings.Repeat("k", queue.MaxRuleKeyBytes)
+		long := strings.Repeat("k", rules.MaxKeyBytes)
 		keys := []string{"", " ", "a", "A", "a ", "a\x00", "é", "e\u0301", long, long[1:], "{a}", "r", "0", "00"}
 		for _, rule := range []string{"r", "r.r"} {
 			for _, key := range keys {
@@ -154,7 +157,7 @@ var takeRules = []rule{
 	}},
 	{"a thousand questions are answered, in their order, and one more is too many", func(r *rig) {
 		r.limiter(countingRule("r", 3))
-		list := make([]queue.Take, queue.MaxTakes)
+		list := make([]rules.Take, rules.MaxTakes)
 		for i := range list {
 			list[i].Key = fmt.Sprint("k", i/5)
 		}
@@ -164,53 +167,53 @@ var takeRules = []rule{
 				r.Fatalf("question %d: %+v, %v", i, a, a.Err)
 			}
 		}
-		_, err := r.e.Take(r.ctx, "r", slices.Concat(list, []queue.Take{{Key: "more"}}))
+		_, err := r.e.Take(r.ctx, "r", slices.Concat(list, []rules.Take{{Key: "more"}}))
 		r.refusesField("takes", err)
 		r.takes("r", "more", 3, true) // none of those was taken
 		r.takes("r", "k0", 1, false)
 		r.take("r")
 		r.check(r.e.DeleteRule(r.ctx, "r", queue.AnyRevision))
 		_, err = r.e.Take(r.ctx, "r", nil) // of which nothing is remembered
-		r.refuses(err, queue.ErrUnknownRule)
+		r.refuses(err, rules.ErrUnknown)
 	}},
 	{"what cannot be asked is refused alone, and its field named", func(r *rig) {
-		places := queue.Bound{Limit: 5, TTL: 60 * second}
-		for _, rule := range []queue.Rule{
-			countingRule("open", 5, withAction(queue.Shadow)), countingRule("keyed", 5, withKey("{lane}")),
+		places := rules.Bound{Limit: 5, TTL: 60 * second}
+		for _, rule := range []rules.Rule{
+			countingRule("open", 5, withAction(rules.Shadow)), countingRule("keyed", 5, withKey("{lane}")),
 			ruleOf("places", leaky.AlgorithmConcurrency, places),
-			ruleOf("gap", leaky.AlgorithmGap, queue.Bound{Period: second}),
+			ruleOf("gap", leaky.AlgorithmGap, rules.Bound{Period: second}),
 		} {
 			r.limiter(rule)
 		}
 		for _, tt := range []struct {
 			rule, field string
-			take        queue.Take
+			take        rules.Take
 		}{
-			{"open", "cost", queue.Take{Cost: 6}},
-			{"open", "cost", queue.Take{Op: queue.TakePeek, Cost: 6}},
-			{"open", "cost", queue.Take{Op: queue.TakeBack, Cost: 6}},
-			{"open", "cost", queue.Take{Cost: -1}},
-			{"open", "cost", queue.Take{Op: queue.TakeAnew, Cost: -1}},
-			{"open", "cost", queue.Take{Op: queue.TakeAnew, Cost: leaky.MaxLimit + 1}},
-			{"open", "cost", queue.Take{Cost: 1e18}},
-			{"open", "key", queue.Take{Key: strings.Repeat("k", queue.MaxRuleKeyBytes+1)}},
-			{"open", "key", queue.Take{Key: strings.Repeat("k", 10<<20)}},
-			{"open", "key", queue.Take{Key: "a\xff"}},
-			{"open", "lease", queue.Take{Lease: "a"}},
-			{"open", "op", queue.Take{Op: 4}},
-			{"gap", "cost", queue.Take{Cost: 2}},
-			{"keyed", "key", queue.Take{}},
-			{"keyed", "key", queue.Take{Op: queue.TakeAnew}},
-			{"places", "cost", queue.Take{Cost: 6}},
-			{"places", "lease", queue.Take{Op: queue.TakeBack}},
-			{"places", "lease", queue.Take{Lease: strings.Repeat("l", 65)}},
-			{"places", "lease", queue.Take{Lease: "a b"}},
-			{"places", "lease", queue.Take{Op: queue.TakePeek, Lease: "é"}},
+			{"open", "cost", rules.Take{Cost: 6}},
+			{"open", "cost", rules.Take{Op: rules.TakePeek, Cost: 6}},
+			{"open", "cost", rules.Take{Op: rules.TakeBack, Cost: 6}},
+			{"open", "cost", rules.Take{Cost: -1}},
+			{"open", "cost", rules.Take{Op: rules.TakeAnew, Cost: -1}},
+			{"open", "cost", rules.Take{Op: rules.TakeAnew, Cost: leaky.MaxLimit + 1}},
+			{"open", "cost", rules.Take{Cost: 1e18}},
+			{"open", "key", rules.Take{Key: strings.Repeat("k", rules.MaxKeyBytes+1)}},
+			{"open", "key", rules.Take{Key: strings.Repeat("k", 10<<20)}},
+			{"open", "key", rules.Take{Key: "a\xff"}},
+			{"open", "lease", rules.Take{Lease: "a"}},
+			{"open", "op", rules.Take{Op: 4}},
+			{"gap", "cost", rules.Take{Cost: 2}},
+			{"keyed", "key", rules.Take{}},
+			{"keyed", "key", rules.Take{Op: rules.TakeAnew}},
+			{"places", "cost", rules.Take{Cost: 6}},
+			{"places", "lease", rules.Take{Op: rules.TakeBack}},
+			{"places", "lease", rules.Take{Lease: strings.Repeat("l", 65)}},
+			{"places", "lease", rules.Take{Lease: "a b"}},
+			{"places", "lease", rules.Take{Op: rules.TakePeek, Lease: "é"}},
 		} {
-			good := queue.Take{Key: "good"}
-			got := r.take(tt.rule, good, tt.take, queue.Take{Op: queue.TakePeek, Key: "good"})
+			good := rules.Take{Key: "good"}
+			got := r.take(tt.rule, good, tt.take, rules.Take{Op: rules.TakePeek, Key: "good"})
 			r.refusesField(tt.field, got[1].Err)
-			var fe *queue.FieldError
+			var fe *invalid.Error
 			if got[1].Decision != (leaky.Decision{}) || got[1].Shadow || got[1].Lease != "" ||
 				errors.As(got[1].Err, &fe) && len(fe.Error()) > 500 {
 				r.Errorf("%s %+.80v: %+v", tt.rule, tt.take, got[1])
@@ -218,16 +221,16 @@ var takeRules = []rule{
 			if got[0].Err != nil || !got[0].Allowed || got[2].Err != nil || got[2].Limit != got[0].Limit {
 				r.Errorf("beside it: %+v and %+v", got[0], got[2])
 			}
-			r.take(tt.rule, queue.Take{Op: queue.TakeAnew, Key: "good"})
+			r.take(tt.rule, rules.Take{Op: rules.TakeAnew, Key: "good"})
 		}
 	}},
 	{"a reset of a key is of that key, and one of the rule is of all", func(r *rig) {
 		r.limiter(countingRule("g.r", 1))
 		r.limiter(countingRule("g.other", 1))
 		keys := numbered("k", 700)
-		var list []queue.Take
+		var list []rules.Take
 		for _, k := range keys {
-			list = append(list, queue.Take{Key: k})
+			list = append(list, rules.Take{Key: k})
 		}
 		all := func(rule string, allowed bool) {
 			r.Helper()
@@ -239,7 +242,7 @@ var takeRules = []rule{
 		}
 		all("g.r", true)
 		all("g.other", true)
-		if a := r.take("g.r", queue.Take{Op: queue.TakeAnew, Key: keys[5]})[0]; !a.Allowed || a.Remaining != 0 ||
+		if a := r.take("g.r", rules.Take{Op: rules.TakeAnew, Key: keys[5]})[0]; !a.Allowed || a.Remaining != 0 ||
 			a.Limit != 1 || a.ResetAfter <= 0 {
 			r.Errorf("anew: %+v", a)
 		}
@@ -260,13 +263,13 @@ var takeRules = []rule{
 		r.limiter(countingRule("r", 1))
 		r.takes("r", "a", 1, true)
 		r.deleteRule("r")
-		_, err := r.e.Take(r.ctx, "r", []queue.Take{{Key: "a"}})
-		r.refuses(err, queue.ErrUnknownRule)
+		_, err := r.e.Take(r.ctx, "r", []rules.Take{{Key: "a"}})
+		r.refuses(err, rules.ErrUnknown)
 		r.limiter(countingRule("r", 1))
 		r.takes("r", "a", 1, true)
 	}},
 	{"a shadow counts, and says that it is one", func(r *rig) {
-		r.limiter(countingRule("r", 1, withAction(queue.Shadow)))
+		r.limiter(countingRule("r", 1, withAction(rules.Shadow)))
 		if a := r.takes("r", "a", 1, true); !a.Shadow {
 			r.Errorf("got %+v", a)
 		}
@@ -279,18 +282,18 @@ var takeRules = []rule{
 		}
 	}},
 	{"a clock that runs back gives nothing back", func(r *rig) {
-		for _, a := range queue.Algorithms() {
+		for _, a := range rules.Algorithms() {
 			list := bounds[a]
 			name := "g." + string(a)
 			r.limiter(ruleOf(name, a, list[0]))
 			for i := range 6 {
-				r.take(name, queue.Take{Key: "k"})
+				r.take(name, rules.Take{Key: "k"})
 				r.clock.Advance(time.Duration(i) * time.Millisecond)
 			}
-			before := r.take(name, queue.Take{Op: queue.TakePeek, Key: "k"})[0]
+			before := r.take(name, rules.Take{Op: rules.TakePeek, Key: "k"})[0]
 			now := r.clock.Now()
 			r.clock.Advance(-time.Hour)
-			after := r.take(name, queue.Take{Op: queue.TakePeek, Key: "k"})[0] // as of the latest change of the store
+			after := r.take(name, rules.Take{Op: rules.TakePeek, Key: "k"})[0] // as of the latest change of the store
 			if after.Allowed || after.RetryAfter < before.RetryAfter ||
 				after.RetryAfter > before.RetryAfter+15*time.Millisecond {
 				r.Errorf("%s an hour back: %+v, it was %+v", a, after, before)
@@ -299,7 +302,7 @@ var takeRules = []rule{
 		}
 	}},
 	{"a crowd takes not one more than is allowed", func(r *rig) {
-		for _, a := range queue.Algorithms() {
+		for _, a := range rules.Algorithms() {
 			list := bounds[a]
 			rule := ruleOf("g."+string(a), a, list[0])
 			l, _ := rule.Limiter(a)
@@ -309,7 +312,7 @@ var takeRules = []rule{
 			r.crowd(16, func(w int) int {
 				for i := range 10 {
 					key := fmt.Sprint("k", (w+i)%3)
-					got, err := r.e.Take(r.ctx, rule.Name, []queue.Take{{Key: key}, {Key: key}})
+					got, err := r.e.Take(r.ctx, rule.Name, []rules.Take{{Key: key}, {Key: key}})
 					if err != nil || len(got) != 2 {
 						r.Errorf("take: %v", err)
 						return 0

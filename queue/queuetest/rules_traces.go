@@ -10,30 +10,31 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // judge answers what rules say of a job with this key, and charges them: of a queue with room for all.
 func judge(
-	rules []*oracle, now leaky.Instant, key string, cost int64,
-) (ruled []queue.Ruled, wait time.Duration, defers, limited bool) {
+	asked []*oracle, now leaky.Instant, key string, cost int64,
+) (ruled []rules.Ruling, wait time.Duration, defers, limited bool) {
 	ask := leaky.Ask{Cost: cost}
 	var charged []*oracle
 	defers = true
-	for _, o := range rules {
+	for _, o := range asked {
 		k := o.of(now, key)
 		if cost > k.limiter.Limit() { // only shadows have such limits here
 			continue
 		}
-		shadow := o.rule.Action == queue.Shadow
+		shadow := o.rule.Action == rules.Shadow
 		d := k.tally.Peek(now, ask)
-		ruled = append(ruled, queue.Ruled{Rule: o.rule.Name, Shadow: shadow, Decision: d})
+		ruled = append(ruled, rules.Ruling{Rule: o.rule.Name, Shadow: shadow, Decision: d})
 		switch {
 		case d.Allowed:
 			charged = append(charged, o)
 			continue
 		case !shadow:
 			limited, wait = true, max(wait, d.RetryAfter, time.Millisecond)
-			defers = defers && o.rule.Action == queue.Defer
+			defers = defers && o.rule.Action == rules.Defer
 		}
 		k.tally.Take(now, ask)
 		o.keep(now, key, k)
@@ -54,15 +55,15 @@ var ruleTraceRules = []rule{
 		rnd := rand.New(rand.NewPCG(3, 5))
 		oracles := map[string]*oracle{}
 		put := func(name string) {
-			all := queue.Algorithms()
+			all := rules.Algorithms()
 			a := all[rnd.IntN(len(all)-1)] // all but concurrency
 			numbers := bounds[a][0]
-			action := []string{queue.Reject, queue.Reject, queue.Defer, queue.Shadow}[rnd.IntN(4)]
+			action := []string{rules.Reject, rules.Reject, rules.Defer, rules.Shadow}[rnd.IntN(4)]
 			if a == leaky.AlgorithmGap {
-				action = queue.Shadow // or what costs more than 1 could never pass
+				action = rules.Shadow // or what costs more than 1 could never pass
 			}
-			rule := ruleOf(name, a, numbers, withKey("{lane}"), withAction(action), func(r *queue.Rule) {
-				r.Overrides = map[string]queue.Bound{"vip": changeable(a)[rnd.IntN(len(changeable(a)))]}
+			rule := ruleOf(name, a, numbers, withKey("{lane}"), withAction(action), func(r *rules.Rule) {
+				r.Overrides = map[string]rules.Bound{"vip": changeable(a)[rnd.IntN(len(changeable(a)))]}
 				if l, _ := r.Of("vip").Limiter(a); l.Limit() < 3 {
 					r.Overrides = nil
 				}
@@ -88,9 +89,9 @@ var ruleTraceRules = []rule{
 				put([]string{"g.p", "g.q", "g.x", "g.y", "g.z"}[rnd.IntN(5)])
 			}
 			q := []string{"g", "g.a", "g.b"}[rnd.IntN(3)]
-			var rules []*oracle
+			var asked []*oracle
 			for _, name := range names[q] {
-				rules = append(rules, oracles[name])
+				asked = append(asked, oracles[name])
 			}
 			list := make([]queue.Job, 1+rnd.IntN(6))
 			for i := range list {
@@ -106,7 +107,7 @@ var ruleTraceRules = []rule{
 			}
 			last := time.Duration(0)
 			for i, a := range got {
-				ruled, wait, defers, limited := judge(rules, now, list[i].Lane, list[i].Cost)
+				ruled, wait, defers, limited := judge(asked, now, list[i].Lane, list[i].Cost)
 				want := queue.Accepted
 				switch {
 				case limited && offered && defers:

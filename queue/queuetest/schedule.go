@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // later returns a job that is scheduled.
@@ -248,7 +249,7 @@ var scheduleRules = []rule{
 				return j
 			}(),
 		} {
-			var fe *queue.FieldError
+			var fe *invalid.Error
 			if a := r.outcome(queue.Invalid, j); !errors.As(a.Err, &fe) || fe.Field != field {
 				r.Errorf("%v, want the field %s", a.Err, field)
 			}

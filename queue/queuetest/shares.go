@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // neighbour makes a queue on the partition of another one, in no group with it.
@@ -202,9 +203,9 @@ var shareRules = []rule{
 		for _, shares := range []map[string]int{{q: -1}, many} {
 			req := r.request("client", q, 9)
 			req.Shares = shares
-			var fe *queue.FieldError
+			var fe *invalid.Error
 			if _, err := r.e.Reserve(r.ctx, req); !errors.As(err, &fe) || fe.Field != "shares" {
-				r.Errorf("%d shares: %v, want a *FieldError of shares", len(shares), err)
+				r.Errorf("%d shares: %v, want an *invalid.Error of shares", len(shares), err)
 			}
 		}
 		r.sameIDs(r.reserve(q, 9), "a")

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // refuses checks that err is the one wanted.
@@ -22,9 +24,9 @@ func (r *rig) refuses(err, want error) {
 // refusesField checks that err is about a field.
 func (r *rig) refusesField(want string, err error) {
 	r.Helper()
-	var fe *queue.FieldError
+	var fe *invalid.Error
 	if !errors.As(err, &fe) || fe.Field != want {
-		r.Errorf("got %v, want a *FieldError of %s", err, want)
+		r.Errorf("got %v, want an *invalid.Error of %s", err, want)
 	}
 }
 
@@ -111,10 +113,10 @@ var specRules = []rule{
 			"burst":              func(s *queue.Spec) { s.Burst = -1 },
 			"capacity":           func(s *queue.Spec) { s.Capacity = -1 },
 			"lease":              func(s *queue.Spec) { s.Lease = 1 },
-			"slack":              func(s *queue.Spec) { s.Slack = queue.Duration(-time.Second) },
+			"slack":              func(s *queue.Spec) { s.Slack = unit.Duration(-time.Second) },
 			"retry.max_attempts": func(s *queue.Spec) { s.Retry.MaxAttempts = -1 },
 			"retry.min_backoff":  func(s *queue.Spec) { s.Retry.MinBackoff = 1 },
-			"retry.max_backoff":  func(s *queue.Spec) { s.Retry.MaxBackoff = queue.Duration(time.Millisecond) },
+			"retry.max_backoff":  func(s *queue.Spec) { s.Retry.MaxBackoff = unit.Duration(time.Millisecond) },
 			"retry.jitter":       func(s *queue.Spec) { s.Retry.Jitter = "some" },
 			"retention.for":      func(s *queue.Spec) { s.Retention.For = 1 },
 			"retention.max":      func(s *queue.Spec) { s.Retention.Max = -1 },
@@ -124,7 +126,7 @@ var specRules = []rule{
 			s.Capacity = 123
 			change(&s)
 			_, err := r.e.Put(r.ctx, s, queue.AnyRevision)
-			var fe *queue.FieldError
+			var fe *invalid.Error
 			if !errors.As(err, &fe) || fe.Field != field {
 				r.Errorf("%s: got %v", field, err)
 			}

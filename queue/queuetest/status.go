@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/status"
 )
 
@@ -103,7 +104,7 @@ var statusRules = []rule{
 		r.accept(q, "a")
 		r.seen(q)
 		until := r.clock.Now().Add(time.Hour)
-		r.check(r.e.Pause(queue.WithBy(r.ctx, "ann"), "ses", queue.Pause{Until: until.Time(), Reason: "invoice"}))
+		r.check(r.e.Pause(audit.WithNote(r.ctx, "ann"), "ses", queue.Pause{Until: until.Time(), Reason: "invoice"}))
 		if s := r.checkStatus(status.ParentPaused, until, q); s.Queue != "ses" || s.Reason != "invoice" ||
 			s.Note != "ann" || s.By != "" {
 			r.Errorf("%+v", s)

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/changelog"
 	"github.com/penstock/penstock/queue/quote"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // settleWith settles a job with a verdict that the receiver gave.
@@ -336,7 +337,7 @@ func (r *rig) stopStorm(rnd *rand.Rand, name string) {
 	r.Helper()
 	s := spec(name, "20/s", limited("5/s 7"), func(s *queue.Spec) {
 		s.Burst = 1 + rnd.Int64N(3)
-		s.Circuit.MinProbe = queue.Duration(100 * time.Millisecond)
+		s.Circuit.MinProbe = unit.Duration(100 * time.Millisecond)
 	})
 	r.put(s)
 	var starts []law.Start

@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/cause"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Of a receiver that takes a job and asks to be spared.
@@ -67,7 +68,7 @@ var deliveredStopRules = []rule{
 	{"it closes a circuit as any delivery does, and the queue stops for it alone", func(r *rig) {
 		q := r.queue(
 			"q", "unlimited",
-			func(s *queue.Spec) { s.Circuit.Failures, s.Circuit.MinProbe = 1, queue.Duration(time.Minute) },
+			func(s *queue.Spec) { s.Circuit.Failures, s.Circuit.MinProbe = 1, unit.Duration(time.Minute) },
 		)
 		r.accept(q, "a", "b")
 		r.settleWith(queue.Down, "refused", 0, r.grant(q, 1, "a")[0])

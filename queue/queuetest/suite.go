@@ -114,6 +114,7 @@ func Run(t *testing.T, open Open) {
 		{"Spared", sparedRules},
 		{"Unused", unusedRules},
 		{"Circuit", circuitRules},
+		{"Slow", slowRules},
 		{"Dead", deadRules},
 		{"Adapt", adaptRules},
 		{"Rules", ruleRules},

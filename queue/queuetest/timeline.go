@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 )
 
 // timelineText shows a timeline, an attempt a line.
@@ -191,7 +192,7 @@ var timelineRules = []rule{
 			t0 := r.clock.Now().Time()
 			r.failAs("one", q, answer, queue.Bury, 0)
 			r.timeline(t0, q, id, wantAttempt{
-				0, 1, "one@bench", queue.AttemptDied, queue.Cut(answer, queue.MaxAnswerBytes),
+				0, 1, "one@bench", queue.AttemptDied, clip.Text(answer, queue.MaxAnswerBytes),
 			})
 		}
 	}},

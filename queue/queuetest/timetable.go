@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/quote"
 	"github.com/penstock/penstock/queue/status"
 )
@@ -278,7 +279,7 @@ var timetableRules = []rule{
 			r.Errorf("%d departures, more %v", len(t.Departures), t.More)
 		}
 		for _, span := range []time.Duration{0, -time.Second, quote.MaxSpan + 1} {
-			var field *queue.FieldError
+			var field *invalid.Error
 			if _, err := quote.ReadTimetable(r.ctx, r.e, q, span); !errors.As(err, &field) || field.Field != "for" {
 				r.Errorf("%v: %v", span, err)
 			}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // unreachable settles a job whose target could not even be reached.
@@ -16,7 +17,7 @@ func (r *rig) unreachable(v queue.Reservation) {
 
 func circuit(failures int64, least, most time.Duration) func(*queue.Spec) {
 	return func(s *queue.Spec) {
-		s.Circuit = queue.Circuit{Failures: failures, MinProbe: queue.Duration(least), MaxProbe: queue.Duration(most)}
+		s.Circuit = queue.Circuit{Failures: failures, MinProbe: unit.Duration(least), MaxProbe: unit.Duration(most)}
 	}
 }
 

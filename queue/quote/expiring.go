@@ -17,7 +17,7 @@ type Expiring struct {
 // Expiring answers for a backlog how many of it would expire at the present rate, and at the
 // other, which is as at the present one if none is asked about. As in a Quote nobody else
 // appends, and a paused queue is resumed now. Jobs of several lanes leave in about their
-// order. Its error is a *FieldError.
+// order. Its error is an *invalid.Error.
 func (r Request) Expiring(i *queue.Info, b *Backlog) (now, then Expiring, err error) {
 	out, err := machine.NewForecast(i, 0, nil)
 	if err != nil {

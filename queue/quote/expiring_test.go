@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // listed is a Jobs that lists jobs, in pages that need not be full.
@@ -212,7 +213,7 @@ func TestExpiringIsBounded(t *testing.T) {
 	if _, err := ReadBacklog(t.Context(), gone, "q"); !errors.Is(err, queue.ErrUnknownQueue) {
 		t.Error(err)
 	}
-	var field *queue.FieldError
+	var field *invalid.Error
 	if _, _, err := (Request{Rate: &slowest}).Expiring(
 		quoted(func(i *queue.Info) { i.Spec.Burst = 100 }), &b,
 	); !errors.As(err, &field) ||

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/machine"
 )
 
@@ -51,7 +52,7 @@ type Forecast struct {
 	Drained time.Time
 }
 
-// Validate checks a request. Its error is a *FieldError.
+// Validate checks a request. Its error is an *invalid.Error.
 func (r *Request) Validate() error {
 	if r.Jobs != 0 || r.Rate == nil {
 		if r.Jobs < 1 || r.Jobs > MaxJobs {
@@ -65,11 +66,11 @@ func (r *Request) Validate() error {
 }
 
 func outOf(field string, v, most int64) error {
-	return queue.FieldErrorf(field, "", "is %d, must be from 1 to %d", v, most)
+	return invalid.Errorf(field, "", "is %d, must be from 1 to %d", v, most)
 }
 
 // Quote answers for a queue and the lane that r names, as Specs.Lane returned them. Its error is
-// a *FieldError.
+// an *invalid.Error.
 func (r Request) Quote(i *queue.Info, lane *queue.LaneInfo) (Quote, error) {
 	if err := r.Validate(); err != nil {
 		return Quote{}, err

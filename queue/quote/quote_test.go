@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 func TestQuote(t *testing.T) {
@@ -332,7 +333,7 @@ func TestQuoteRefuses(t *testing.T) {
 		{Request{Jobs: 1, Lane: "\xff"}, "lane"},
 		{Request{Rate: &slow}, "rate"}, // at a burst of 100 it spans years
 	} {
-		var field *queue.FieldError
+		var field *invalid.Error
 		i := quoted(func(i *queue.Info) { i.Spec.Burst = 100 })
 		if _, err := tt.ask.Quote(i, &queue.LaneInfo{}); !errors.As(err, &field) ||
 			field.Field != tt.field {

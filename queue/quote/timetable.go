@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/machine"
 	"github.com/penstock/penstock/queue/status"
 )
@@ -108,11 +109,11 @@ type TimetableSource interface {
 	ListJobs(ctx context.Context, r queue.ListRequest) (queue.Listing, error)
 }
 
-// ReadTimetable tells what leaves a queue in the time to come, in a bounded number of calls. Errors: a *FieldError, and
-// those of Get and ListJobs.
+// ReadTimetable tells what leaves a queue in the time to come, in a bounded number of calls. Errors: an *invalid.Error,
+// and those of Get and ListJobs.
 func ReadTimetable(ctx context.Context, from TimetableSource, name string, span time.Duration) (Timetable, error) {
 	if span <= 0 || span > MaxSpan {
-		return Timetable{}, queue.FieldErrorf("for", span.String(), "must be longer than 0s, up to %s", MaxSpan)
+		return Timetable{}, invalid.Errorf("for", span.String(), "must be longer than 0s, up to %s", MaxSpan)
 	}
 	for try := 1; ; try++ {
 		v, err := readJobs(ctx, from, name)

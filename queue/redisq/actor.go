@@ -5,25 +5,25 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
 // actorArg is what scripts are told of who makes a change: his name and his note, a line each, which the change log
 // keeps, and then the whole Actor as JSON.
 func actorArg(ctx context.Context) (string, error) {
-	a, err := queue.ActorOf(ctx)
+	a, err := audit.ActorOf(ctx)
 	if err != nil {
 		return "", err
 	}
 	return actorText(&a)
 }
 
-func actorText(a *queue.Actor) (string, error) {
+func actorText(a *audit.Actor) (string, error) {
 	text, err := json.Marshal(a)
 	return whoText(a.Name, a.Note) + "\n" + string(text), err
 }
 
-// whoText is a name and a note as scripts keep them. Neither has a line feed: see queue.Actor.Validate.
+// whoText is a name and a note as scripts keep them. Neither has a line feed: see audit.Actor.Validate.
 func whoText(name, note string) string { return name + "\n" + note }
 
 // who is the opposite of whoText.

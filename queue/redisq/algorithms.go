@@ -110,20 +110,22 @@ func scriptPairs(assemble func(shebang, letter, algorithm string) string) map[by
 }
 
 func assembleAuditedTake(shebang, letter, algorithm string) string {
-	take := strings.TrimPrefix(assembleTake(shebang, letter, algorithm), shebang)
-	body := readLua("calls/take").text
 	audit := readLua("calls/takeaudited")
 	var b strings.Builder
-	fmt.Fprintln(&b, shebang)
-	b.WriteString(strings.TrimSuffix(take, body))
+	fmt.Fprintln(&b, beforeTake(shebang, letter, algorithm))
 	for _, name := range closure(audit.needs, []string{"names", "clock"}) {
 		fmt.Fprintln(&b, library(name).text)
 	}
-	fmt.Fprintf(&b, "local function answers()\n%s\nend\n%s", body, audit.text)
-	return b.String()
+	fmt.Fprintf(&b, "local function answers()\n%s\nend\n%s", readLua("calls/take").text, audit.text)
+	return withConstants(b.String())
 }
 
 func assembleTake(shebang, letter, algorithm string) string {
+	return withConstants(beforeTake(shebang, letter, algorithm) + "\n" + readLua("calls/take").text)
+}
+
+// beforeTake is what comes before take.lua.
+func beforeTake(shebang, letter, algorithm string) string {
 	before := ""
 	if letter == "l" || letter == "p" { // the others read two keys at once, which says as much
 		before = library("slot").text + "\ncheckSlot()"
@@ -131,6 +133,6 @@ func assembleTake(shebang, letter, algorithm string) string {
 	return strings.Join([]string{
 		shebang, library("names").text, before, library("clock").text, library("tally").text,
 		library("knownkeys").text, library("rulekeys").text, library("takeops").text, ofTables,
-		readLua("algorithms/" + algorithm).text, readLua("calls/take").text,
+		readLua("algorithms/" + algorithm).text,
 	}, "\n")
 }

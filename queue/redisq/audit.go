@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 )
 
-var _ queue.AuditLog = (*Engine)(nil)
+var _ audit.Log = (*Engine)(nil)
 
-// Record implements queue.AuditLog.
-func (e *Engine) Record(ctx context.Context, entry queue.AuditEntry) error {
+// Record implements audit.Log.
+func (e *Engine) Record(ctx context.Context, entry audit.Entry) error {
 	entry, err := entry.Recorded()
 	if err != nil {
 		return err
@@ -24,30 +24,30 @@ func (e *Engine) Record(ctx context.Context, entry queue.AuditEntry) error {
 	return err
 }
 
-// Audit implements queue.AuditLog.
-func (e *Engine) Audit(ctx context.Context, r queue.AuditRequest) (queue.AuditPage, error) {
+// Audit implements audit.Log.
+func (e *Engine) Audit(ctx context.Context, r audit.Request) (audit.Page, error) {
 	if err := r.Validate(len(e.keys)); err != nil {
-		return queue.AuditPage{}, err
+		return audit.Page{}, err
 	}
-	p := queue.AuditPage{}
+	p := audit.Page{}
 	for from := r.From; len(p.Records) < r.Limit; {
 		v, err := e.ask(ctx, auditScript, r.Partition, e.instant(), from, flag(r.Back), r.Limit-len(p.Records))
 		if err != nil {
-			return queue.AuditPage{}, err
+			return audit.Page{}, err
 		}
 		answer := list(v)
-		p.Newest, p.Oldest, p.Head = answer.int(), answer.int(), queue.Digest(answer.text())
+		p.Newest, p.Oldest, p.Head = answer.int(), answer.int(), audit.Digest(answer.text())
 		from = answer.int()
 		rows := answer.list()
 		p.Dropped = answer.int()
 		for rows.more() {
-			p.Records = append(p.Records, queue.AuditRecord{
-				Text: []byte(rows.text()), Digest: queue.Digest(rows.text()),
+			p.Records = append(p.Records, audit.Record{
+				Text: []byte(rows.text()), Digest: audit.Digest(rows.text()),
 				Before: bytesOf(rows.text()), After: bytesOf(rows.text()),
 			})
 		}
 		if answer.err != nil || rows.err != nil {
-			return queue.AuditPage{}, errors.Join(answer.err, rows.err)
+			return audit.Page{}, errors.Join(answer.err, rows.err)
 		}
 		if from == 0 {
 			break

@@ -9,7 +9,9 @@ import (
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // audited is a store of one partition whose audit log is looked at.
@@ -21,10 +23,10 @@ func audited(t *testing.T, o redisq.Options) (*env, *redistest.Server) {
 }
 
 // audit reads all of the log of a partition, and checks that it is one chain.
-func (v *env) audit(partition int) (all []queue.AuditEntry, records []queue.AuditRecord) {
+func (v *env) audit(partition int) (all []audit.Entry, records []audit.Record) {
 	v.t.Helper()
-	r := queue.AuditRequest{Partition: partition, Limit: queue.MaxAudit}
-	var page queue.AuditPage
+	r := audit.Request{Partition: partition, Limit: audit.MaxPage}
+	var page audit.Page
 	for {
 		var err error
 		if page, err = v.e.Audit(v.ctx, r); err != nil {
@@ -44,17 +46,17 @@ func (v *env) audit(partition int) (all []queue.AuditEntry, records []queue.Audi
 	}
 	for i, e := range all {
 		record := records[i]
-		if record.Digest != queue.DigestOf(record.Text) {
-			v.t.Errorf("entry %d has the digest %s, want %s", e.Number, record.Digest, queue.DigestOf(record.Text))
+		if record.Digest != audit.DigestOf(record.Text) {
+			v.t.Errorf("entry %d has the digest %s, want %s", e.Number, record.Digest, audit.DigestOf(record.Text))
 		}
-		alone := audit.Verifier{Partition: partition, Number: e.Number - 1, Digest: queue.Digest(e.Previous)}
+		alone := audit.Verifier{Partition: partition, Number: e.Number - 1, Digest: audit.Digest(e.Previous)}
 		if err := alone.Add(records[i : i+1]); err != nil {
 			v.t.Error(err)
 		}
 		if i == 0 {
 			continue
 		}
-		if before := all[i-1]; e.Number != before.Number+1 || queue.Digest(e.Previous) != records[i-1].Digest ||
+		if before := all[i-1]; e.Number != before.Number+1 || audit.Digest(e.Previous) != records[i-1].Digest ||
 			e.At < before.At {
 			v.t.Errorf("entry %d does not follow %d: %s", e.Number, before.Number, record.Text)
 		}
@@ -68,7 +70,7 @@ func (v *env) audit(partition int) (all []queue.AuditEntry, records []queue.Audi
 }
 
 // someone is an Actor of whom all is known, with what JSON must escape.
-var someone = queue.Actor{
+var someone = audit.Actor{
 	Name: "token:4f1c", App: "acme", Token: "4f1c", Address: "[::1]:80", Request: `"r"\1`, Operation: "put/Queue",
 	Note: "<ümit> & söhne 😀\u2027",
 }
@@ -112,7 +114,7 @@ var mutations = []struct {
 		return err
 	}},
 	{"rule refunded", func(v *env, ctx context.Context) error {
-		_, err := v.e.Take(queue.WithActor(ctx, someone), "r", []queue.Take{{Op: queue.TakeBack}})
+		_, err := v.e.Take(audit.WithActor(ctx, someone), "r", []rules.Take{{Op: rules.TakeBack}})
 		return err
 	}},
 	{"rule reset", func(v *env, ctx context.Context) error { return v.e.ResetRule(ctx, "r") }},
@@ -149,20 +151,20 @@ var mutations = []struct {
 	}},
 	{"rule deleted", func(v *env, ctx context.Context) error { return v.e.DeleteRule(ctx, "r", queue.AnyRevision) }},
 	{"app created", func(v *env, ctx context.Context) error {
-		_, err := v.e.PutDocument(ctx, queue.Document{Kind: "app", Name: "acme", Text: []byte(`{"a":1}`)}, 0)
+		_, err := v.e.PutDocument(ctx, document.Document{Kind: "app", Name: "acme", Text: []byte(`{"a":1}`)}, 0)
 		return err
 	}},
 	{"app changed", func(v *env, ctx context.Context) error {
-		_, err := v.e.PutDocument(ctx, queue.Document{Kind: "app", Name: "acme", Text: []byte(`{"a":2}`)},
+		_, err := v.e.PutDocument(ctx, document.Document{Kind: "app", Name: "acme", Text: []byte(`{"a":2}`)},
 			queue.AnyRevision)
 		return err
 	}},
 	{"app deleted", func(v *env, ctx context.Context) error {
-		_, err := v.e.PutDocument(ctx, queue.Document{Kind: "app", Name: "acme"}, queue.AnyRevision)
+		_, err := v.e.PutDocument(ctx, document.Document{Kind: "app", Name: "acme"}, queue.AnyRevision)
 		return err
 	}},
 	{"token refused", func(v *env, ctx context.Context) error {
-		return v.e.Record(ctx, queue.AuditEntry{
+		return v.e.Record(ctx, audit.Entry{
 			Actor: someone, Of: "token", Name: "4f1c", What: changekind.Refused, Refused: "forbidden", Times: 1 << 50,
 			Detail: "d", Reason: "r",
 		})

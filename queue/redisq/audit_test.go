@@ -12,14 +12,17 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Each change writes an entry, and Go reads in it what was written.
 func TestEachChangeIsAudited(t *testing.T) {
 	v, _ := audited(t, redisq.Options{})
-	ctx := queue.WithActor(v.ctx, someone)
+	ctx := audit.WithActor(v.ctx, someone)
 	for i, m := range mutations {
 		if err := m.do(v, ctx); err != nil {
 			t.Fatalf("%s: %v", m.what, err)
@@ -41,7 +44,7 @@ func TestEachChangeIsAudited(t *testing.T) {
 		}
 	}
 	all, records := v.audit(0)
-	find := func(what string) (queue.AuditEntry, queue.AuditRecord) {
+	find := func(what string) (audit.Entry, audit.Record) {
 		i := slices.IndexFunc(mutations, func(m struct {
 			what string
 			do   func(v *env, ctx context.Context) error
@@ -81,12 +84,12 @@ func TestAuditShowsNoSecret(t *testing.T) {
 	}})
 	for i := range 3 {
 		v.put("email", leaky.PerSecond(int64(i)+1), func(s *queue.Spec) { s.Deliver = []byte(`{"x":"` + secret + `"}`) })
-		d := queue.Document{Kind: "app", Name: "acme", Text: fmt.Appendf(nil, `{"n":%d,"p":"%s"}`, i, secret)}
+		d := document.Document{Kind: "app", Name: "acme", Text: fmt.Appendf(nil, `{"n":%d,"p":"%s"}`, i, secret)}
 		if _, err := v.e.PutDocument(v.ctx, d, queue.AnyRevision); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := v.e.PutDocument(v.ctx, queue.Document{Kind: "app", Name: "acme"}, queue.AnyRevision); err != nil {
+	if _, err := v.e.PutDocument(v.ctx, document.Document{Kind: "app", Name: "acme"}, queue.AnyRevision); err != nil {
 		t.Fatal(err)
 	}
 	if err := v.e.Delete(v.ctx, "email", queue.AnyRevision, true); err != nil {
@@ -156,7 +159,7 @@ func TestAuditIsTrimmed(t *testing.T) {
 		t.Errorf("%d entries are kept, from %d", len(all), all[0].Number)
 	}
 	dropped := func() int64 {
-		page, err := v.e.Audit(v.ctx, queue.AuditRequest{Limit: 1})
+		page, err := v.e.Audit(v.ctx, audit.Request{Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +169,7 @@ func TestAuditIsTrimmed(t *testing.T) {
 		t.Errorf("%d were dropped before their time", n)
 	}
 	there := all[0].Number
-	const partitions = queue.MaxAuditBytes / 8192 // so that one may have 8 KiB
+	const partitions = audit.MaxBytes / 8192 // so that one may have 8 KiB
 	if err := s.Client().HSet(v.ctx, "ps{0}", "partitions", partitions).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -189,12 +192,12 @@ func TestAuditIsTrimmed(t *testing.T) {
 // Nobody pushes the entries of others out by what he writes into his own: a 16th of 16 MiB holds a 16th of 1,000.
 func TestAuditHoldsManyEntries(t *testing.T) {
 	v, s, _ := manual(t)
-	if err := s.Client().HSet(v.ctx, "ps{0}", "partitions", queue.MaxAuditBytes>>20).Err(); err != nil {
+	if err := s.Client().HSet(v.ctx, "ps{0}", "partitions", audit.MaxBytes>>20).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 100 {
-		d := queue.Document{Kind: "app", Name: "a"}
-		d.Text = fmt.Appendf(nil, `"%3d%s"`, i, strings.Repeat("x", queue.MaxAuditTextBytes-5))
+		d := document.Document{Kind: "app", Name: "a"}
+		d.Text = fmt.Appendf(nil, `"%3d%s"`, i, strings.Repeat("x", audit.MaxTextBytes-5))
 		if _, err := v.e.PutDocument(v.ctx, d, queue.AnyRevision); err != nil {
 			t.Fatal(err)
 		}
@@ -208,10 +211,10 @@ func TestAuditHoldsManyEntries(t *testing.T) {
 func TestAuditPages(t *testing.T) {
 	v, _ := audited(t, redisq.Options{})
 	text := func(i int) []byte {
-		return fmt.Appendf(nil, `{"n":%d,"x":"%s"}`, i, strings.Repeat("x", queue.MaxAuditTextBytes-20))
+		return fmt.Appendf(nil, `{"n":%d,"x":"%s"}`, i, strings.Repeat("x", audit.MaxTextBytes-20))
 	}
 	for i := range 300 {
-		if _, err := v.e.PutDocument(v.ctx, queue.Document{Kind: "app", Name: "acme", Text: text(i)},
+		if _, err := v.e.PutDocument(v.ctx, document.Document{Kind: "app", Name: "acme", Text: text(i)},
 			queue.AnyRevision); err != nil {
 			t.Fatal(err)
 		}
@@ -220,17 +223,17 @@ func TestAuditPages(t *testing.T) {
 		t.Fatalf("%d entries", len(all))
 	}
 	for _, c := range []struct {
-		r           queue.AuditRequest
+		r           audit.Request
 		first, last int64
 	}{
-		{queue.AuditRequest{Limit: 250}, 1, 250},
-		{queue.AuditRequest{Limit: 250, Back: true}, 300, 51},
-		{queue.AuditRequest{Limit: 3, From: 7}, 7, 9},
-		{queue.AuditRequest{Limit: 3, From: 7, Back: true}, 7, 5},
-		{queue.AuditRequest{Limit: 30, From: 7, Back: true}, 7, 1},
-		{queue.AuditRequest{Limit: 150, From: 7}, 7, 156},
-		{queue.AuditRequest{Limit: 150, From: 290, Back: true}, 290, 141},
-		{queue.AuditRequest{Limit: 30, From: 299}, 299, 300},
+		{audit.Request{Limit: 250}, 1, 250},
+		{audit.Request{Limit: 250, Back: true}, 300, 51},
+		{audit.Request{Limit: 3, From: 7}, 7, 9},
+		{audit.Request{Limit: 3, From: 7, Back: true}, 7, 5},
+		{audit.Request{Limit: 30, From: 7, Back: true}, 7, 1},
+		{audit.Request{Limit: 150, From: 7}, 7, 156},
+		{audit.Request{Limit: 150, From: 290, Back: true}, 290, 141},
+		{audit.Request{Limit: 30, From: 299}, 299, 300},
 	} {
 		page, err := v.e.Audit(v.ctx, c.r)
 		if err != nil {
@@ -243,7 +246,7 @@ func TestAuditPages(t *testing.T) {
 			t.Errorf("%+v: %d entries from %d to %d", c.r, len(page.Records), first.Number, last.Number)
 		}
 	}
-	if page, err := v.e.Audit(v.ctx, queue.AuditRequest{Limit: 3, From: 301}); err != nil || len(page.Records) != 0 {
+	if page, err := v.e.Audit(v.ctx, audit.Request{Limit: 3, From: 301}); err != nil || len(page.Records) != 0 {
 		t.Errorf("behind the end: %d entries, %v", len(page.Records), err)
 	}
 }
@@ -259,7 +262,7 @@ func TestJobsAreNotAudited(t *testing.T) {
 	for i := range 20 {
 		v.append(job("email", i))
 		v.settle(deliver(v.reserve("email").Jobs...)...)
-		if _, err := v.e.Take(v.ctx, "r", []queue.Take{{Key: "k"}}); err != nil {
+		if _, err := v.e.Take(v.ctx, "r", []rules.Take{{Key: "k"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,18 +11,21 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // A key of the log that is not ours, or an entry at its end, is found by every change before it writes anything.
 // What cannot be recorded is neither given back nor forgotten.
 func TestPlantedAuditOfTakes(t *testing.T) {
 	v, s := audited(t, redisq.Options{})
-	ctx := queue.WithActor(v.ctx, someone)
+	ctx := audit.WithActor(v.ctx, someone)
 	if _, err := v.e.PutRule(ctx, windows(6), 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.e.Take(ctx, "r", []queue.Take{{Cost: 5}}); err != nil {
+	if _, err := v.e.Take(ctx, "r", []rules.Take{{Cost: 5}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Client().Del(ctx, "ps{0}J").Err(); err != nil {
@@ -31,12 +34,12 @@ func TestPlantedAuditOfTakes(t *testing.T) {
 	if err := s.Client().Set(ctx, "ps{0}J", "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	for _, op := range []queue.TakeOp{queue.TakeBack, queue.TakeAnew} {
-		if _, err := v.e.Take(ctx, "r", []queue.Take{{Op: op, Cost: 1}}); !errors.Is(err, queue.ErrCorrupt) {
+	for _, op := range []rules.TakeOp{rules.TakeBack, rules.TakeAnew} {
+		if _, err := v.e.Take(ctx, "r", []rules.Take{{Op: op, Cost: 1}}); !errors.Is(err, queue.ErrCorrupt) {
 			t.Errorf("%v: %v, want corrupt", op, err)
 		}
 	}
-	if taken, err := v.e.Take(ctx, "r", []queue.Take{{Op: queue.TakePeek}}); err != nil ||
+	if taken, err := v.e.Take(ctx, "r", []rules.Take{{Op: rules.TakePeek}}); err != nil ||
 		taken[0].Remaining != taken[0].Limit-5 {
 		t.Errorf("%+v, %v", taken, err)
 	}
@@ -98,12 +101,12 @@ func TestAuditGoesOnBehindAGap(t *testing.T) {
 	}
 	s.Client().XDel(v.ctx, "ps{0}J", "4-0", "5-0")
 	v.put("email", leaky.PerSecond(50), nil)
-	page, err := v.e.Audit(v.ctx, queue.AuditRequest{Limit: 10})
+	page, err := v.e.Audit(v.ctx, audit.Request{Limit: 10})
 	if err != nil || len(page.Records) != 4 || page.Newest != 6 {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	e, err := page.Records[3].Entry()
-	if err != nil || e.Number != 6 || queue.Digest(e.Previous) != page.Records[2].Digest {
+	if err != nil || e.Number != 6 || audit.Digest(e.Previous) != page.Records[2].Digest {
 		t.Errorf("%s, %v", page.Records[3].Text, err)
 	}
 	s.Client().XTrimMaxLen(v.ctx, "ps{0}J", 0)
@@ -123,13 +126,13 @@ func TestLostReplyIsAuditedOnce(t *testing.T) {
 			f.inject(proxy, faultproxy.Script(name))
 			v.put(name, leaky.Unlimited, nil)
 			all, _ := v.audit(v.e.Partition(name))
-			of := slices.DeleteFunc(all, func(e queue.AuditEntry) bool { return e.Name != name })
+			of := slices.DeleteFunc(all, func(e audit.Entry) bool { return e.Name != name })
 			if len(of) != 1 {
 				t.Errorf("%s, %s: %d entries of a put, want one", where, f.name, len(of))
 			}
 			proxy.Clear()
 			f.inject(proxy, faultproxy.Script("app:"+name))
-			d := queue.Document{Kind: "app", Name: name, Text: []byte(`{}`)}
+			d := document.Document{Kind: "app", Name: name, Text: []byte(`{}`)}
 			revision, err := v.e.PutDocument(v.ctx, d, 0)
 			if err != nil {
 				t.Fatalf("%s, %s: %v", where, f.name, err)
@@ -143,7 +146,7 @@ func TestLostReplyIsAuditedOnce(t *testing.T) {
 			}
 			proxy.Clear()
 			all, _ = v.audit(0)
-			of = slices.DeleteFunc(all, func(e queue.AuditEntry) bool { return e.Of != "app" || e.Name != name })
+			of = slices.DeleteFunc(all, func(e audit.Entry) bool { return e.Of != "app" || e.Name != name })
 			if len(of) != 2 || of[1].Revision != gone {
 				t.Errorf("%s, %s: %d entries of a document, want two: %+v", where, f.name, len(of), of)
 			}

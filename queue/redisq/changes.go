@@ -11,6 +11,8 @@ import (
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/changelog"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Changes implements queue.Specs.
@@ -35,9 +37,9 @@ func (e *Engine) Changes(ctx context.Context, r queue.ChangesRequest) (queue.Cha
 
 func validSubject(s queue.Subject, name string) error {
 	if s == queue.OfRule {
-		return queue.ValidateRuleName(name)
+		return rules.ValidateName(name)
 	}
-	return queue.ValidateName(name)
+	return names.Validate(name)
 }
 
 func unknownSubject(s queue.Subject, name string) error {
@@ -90,13 +92,13 @@ func (e *Engine) withSpecs(ctx context.Context, r *queue.ChangesRequest, list []
 		h.Join(list)
 		return err
 	}
-	rules := map[int64]*queue.Rule{}
+	kept := map[int64]*rules.Rule{}
 	_, err := e.versions(ctx, r.Subject, r.Name, func(revision int64, text []byte) error {
-		rule, err := queue.DecodeRule(text)
-		rules[revision] = &rule
+		rule, err := rules.Decode(text)
+		kept[revision] = &rule
 		return err
 	})
-	changelog.JoinRules(list, rules)
+	changelog.JoinRules(list, kept)
 	return err
 }
 
@@ -129,7 +131,7 @@ func (e *Engine) versions(
 // History implements queue.Specs.
 func (e *Engine) History(ctx context.Context, name string) (queue.History, error) {
 	h := queue.History{Queue: name}
-	if queue.ValidateName(name) != nil {
+	if names.Validate(name) != nil {
 		return h, unknown(name)
 	}
 	var err error

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/internal/check"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // DeadQueues implements queue.Jobs.
@@ -83,7 +84,7 @@ func (e *Engine) Forget(ctx context.Context, name string, ids []string) ([]bool,
 }
 
 func (e *Engine) keepIDs(ctx context.Context, s script, name string, ids []string) (*reply, error) {
-	if queue.ValidateName(name) != nil {
+	if names.Validate(name) != nil {
 		return nil, unknown(name)
 	}
 	if err := check.IDs(ids); err != nil {

@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
-var _ queue.Documents = (*Engine)(nil)
+var _ document.Documents = (*Engine)(nil)
 
 // documentKey is a document as scripts know it. A kind has no colon.
 func documentKey(kind, name string) string { return kind + ":" + name }
@@ -30,45 +32,45 @@ func (e *Engine) shown(kind string, kept, audited []byte) (digest, other []byte)
 	return sum[:], show
 }
 
-// Document implements queue.Documents.
-func (e *Engine) Document(ctx context.Context, kind, name string) (queue.Document, error) {
-	d := queue.Document{Kind: kind, Name: name}
+// Document implements document.Documents.
+func (e *Engine) Document(ctx context.Context, kind, name string) (document.Document, error) {
+	d := document.Document{Kind: kind, Name: name}
 	if d.Validate() != nil {
-		return queue.Document{}, queue.UnknownDocument(kind, name)
+		return document.Document{}, document.Unknown(kind, name)
 	}
 	v, err := e.ask(ctx, documentScript, 0, e.instant(), documentKey(kind, name))
 	if err != nil {
-		return queue.Document{}, err
+		return document.Document{}, err
 	}
 	r := list(v)
 	if r.err == nil && !r.more() {
-		return queue.Document{}, queue.UnknownDocument(kind, name)
+		return document.Document{}, document.Unknown(kind, name)
 	}
 	d.Revision, d.At, d.Text = r.int(), micros(r.int()), []byte(r.text())
 	return d, r.err
 }
 
-// DocumentsSince implements queue.Documents.
-func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p queue.DocumentsPage, err error) {
-	if limit < 1 || limit > queue.MaxDocuments {
-		return p, queue.FieldErrorf("limit", strconv.Itoa(limit), "must be from 1 to %d", queue.MaxDocuments)
+// DocumentsSince implements document.Documents.
+func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p document.Page, err error) {
+	if limit < 1 || limit > document.MaxPage {
+		return p, invalid.Errorf("limit", strconv.Itoa(limit), "must be from 1 to %d", document.MaxPage)
 	}
 	for {
 		v, err := e.ask(ctx, documentsSinceScript, 0, e.instant(), after, limit)
 		if err != nil {
-			return queue.DocumentsPage{}, err
+			return document.Page{}, err
 		}
 		r := list(v)
 		p.Run, p.More = r.text(), r.text() == "1"
 		behind, rows := r.number(), r.list()
 		for rows.more() {
-			d := queue.Document{}
+			d := document.Document{}
 			d.Kind, d.Name, _ = strings.Cut(rows.text(), ":")
 			d.Revision, d.At, d.Text = rows.int(), micros(rows.int()), bytesOf(rows.text())
 			p.Documents = append(p.Documents, d)
 		}
 		if r.err != nil || rows.err != nil {
-			return queue.DocumentsPage{}, errors.Join(r.err, rows.err)
+			return document.Page{}, errors.Join(r.err, rows.err)
 		}
 		// Where all that was looked at was deleted long ago there is nothing to tell, and nothing to go on behind.
 		if len(p.Documents) > 0 || !p.More {
@@ -78,8 +80,8 @@ func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p 
 	}
 }
 
-// PutDocument implements queue.Documents.
-func (e *Engine) PutDocument(ctx context.Context, d queue.Document, expect int64) (int64, error) {
+// PutDocument implements document.Documents.
+func (e *Engine) PutDocument(ctx context.Context, d document.Document, expect int64) (int64, error) {
 	if err := d.Validate(); err != nil {
 		return 0, err
 	}
@@ -102,7 +104,7 @@ func (e *Engine) PutDocument(ctx context.Context, d queue.Document, expect int64
 	case 1:
 		return revision, fmt.Errorf("%s %s: %w: it is at revision %d", d.Kind, d.Name, queue.ErrRevision, revision)
 	case 2:
-		return 0, queue.UnknownDocument(d.Kind, d.Name)
+		return 0, document.Unknown(d.Kind, d.Name)
 	}
 	return revision, r.err
 }

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
 func (v *env) putDocument(name, text string) int64 {
 	v.t.Helper()
-	d := queue.Document{Kind: "token", Name: name}
+	d := document.Document{Kind: "token", Name: name}
 	if text != "" {
 		d.Text = []byte(text)
 	}
@@ -65,7 +66,7 @@ func TestDeletedDocumentsAreForgotten(t *testing.T) {
 	if names := v.since(0, 7); len(names) != 100 || names[0] != "t90" || names[99] != "-t89" {
 		t.Errorf("%v", names)
 	}
-	*at = at.Add(queue.KeepDeletedDocuments + time.Second)
+	*at = at.Add(document.KeepDeleted + time.Second)
 	want := []string{"t90", "t91", "t92", "t93", "t94", "t95", "t96", "t97", "t98", "t99"}
 	if names := v.since(0, 7); !slices.Equal(names, want) {
 		t.Errorf("a day later: %v", names)
@@ -82,7 +83,7 @@ func TestDeletedDocumentsAreForgotten(t *testing.T) {
 	// One that is made again is not one that was deleted.
 	v.putDocument("t91", "")
 	v.putDocument("t91", `{"again":true}`)
-	*at = at.Add(2 * queue.KeepDeletedDocuments)
+	*at = at.Add(2 * document.KeepDeleted)
 	v.putDocument("t92", `1`)
 	if d, err := v.e.Document(v.ctx, "token", "t91"); err != nil || string(d.Text) != `{"again":true}` {
 		t.Errorf("%+v, %v", d, err)
@@ -92,15 +93,15 @@ func TestDeletedDocumentsAreForgotten(t *testing.T) {
 // A page of large documents is as long as a call may take, and says that others follow.
 func TestLargeDocuments(t *testing.T) {
 	v, _ := audited(t, redisq.Options{})
-	text := `"` + strings.Repeat("x", queue.MaxDocumentBytes-2) + `"`
+	text := `"` + strings.Repeat("x", document.MaxBytes-2) + `"`
 	for i := range 40 {
 		v.putDocument(fmt.Sprint("t", i), text)
 	}
-	page, err := v.e.DocumentsSince(v.ctx, 0, queue.MaxDocuments)
+	page, err := v.e.DocumentsSince(v.ctx, 0, document.MaxPage)
 	if err != nil || len(page.Documents) >= 40 || !page.More || page.Run == "" {
 		t.Errorf("%d documents, %v, %q, %v", len(page.Documents), page.More, page.Run, err)
 	}
-	if names := v.since(0, queue.MaxDocuments); len(names) != 40 {
+	if names := v.since(0, document.MaxPage); len(names) != 40 {
 		t.Errorf("%d documents", len(names))
 	}
 }
@@ -114,7 +115,7 @@ func TestPlantedDocuments(t *testing.T) {
 		v.putDocument("b", "")
 		undo := plant(t, s, "ps{0}"+key)
 		before := contents(t, s.Client())
-		for _, d := range []queue.Document{
+		for _, d := range []document.Document{
 			{Kind: "token", Name: "a", Text: []byte(`{"n":1}`)},
 			{Kind: "token", Name: "a"},
 			{Kind: "token", Name: "c", Text: []byte(`{}`)},
@@ -139,7 +140,7 @@ func TestPlantedDocuments(t *testing.T) {
 		before := contents(t, s.Client())
 		_, err1 := v.e.Document(v.ctx, "token", "a")
 		_, err2 := v.e.DocumentsSince(v.ctx, 0, 10)
-		_, err3 := v.e.PutDocument(v.ctx, queue.Document{Kind: "token", Name: "a"}, queue.AnyRevision)
+		_, err3 := v.e.PutDocument(v.ctx, document.Document{Kind: "token", Name: "a"}, queue.AnyRevision)
 		for _, err := range []error{err1, err2, err3} {
 			if !errors.Is(err, queue.ErrCorrupt) {
 				t.Errorf("%q: %v", text, err)
@@ -154,7 +155,7 @@ func TestPlantedDocuments(t *testing.T) {
 // Names that look alike, or like another kind, are others.
 func TestDocumentsThatLookAlike(t *testing.T) {
 	v, _ := audited(t, redisq.Options{})
-	docs := []queue.Document{
+	docs := []document.Document{
 		{Kind: "app", Name: "a"},
 		{Kind: "app", Name: "A"},
 		{Kind: "app", Name: "a:a"},
@@ -182,7 +183,7 @@ func TestDocumentsThatLookAlike(t *testing.T) {
 			t.Errorf("told %+v, want %+v", told, want)
 		}
 	}
-	if _, err := v.e.Document(v.ctx, "App", "a"); !errors.Is(err, queue.ErrUnknownDocument) {
+	if _, err := v.e.Document(v.ctx, "App", "a"); !errors.Is(err, document.ErrUnknown) {
 		t.Errorf("%v", err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 var statCalls = regexp.MustCompile(`cmdstat_\w+:calls=(\d+)`)
@@ -19,6 +21,7 @@ var statCalls = regexp.MustCompile(`cmdstat_\w+:calls=(\d+)`)
 // Jobs that expire, but do not lapse, are appended in the same few steps as others.
 func TestAppendOfJobsThatExpire(t *testing.T) {
 	v, s, at := manual(t)
+	stored := 0
 	steps := func(name string, expires time.Time) (calls int) {
 		v.put(name, leaky.PerSecond(10), nil)
 		var jobs []queue.Job
@@ -33,7 +36,11 @@ func TestAppendOfJobsThatExpire(t *testing.T) {
 			n, _ := strconv.Atoi(m[1])
 			calls += n
 		}
+		accepted := 0
 		for i, got := range a {
+			if got.Outcome == queue.Accepted {
+				accepted++
+			}
 			want := at.Add(time.Duration(i) * 100 * time.Millisecond).Time()
 			late := !expires.IsZero() && want.After(expires)
 			if late && got.Outcome != queue.Lapsed || !late &&
@@ -41,6 +48,10 @@ func TestAppendOfJobsThatExpire(t *testing.T) {
 				!got.ETA.At.Equal(want) && !late {
 				t.Fatalf("%s: job %d: %+v", name, i, got)
 			}
+		}
+		stored += accepted
+		if n := len(s.Client().Keys(v.ctx, "*:job-*").Val()); n != stored {
+			t.Errorf("with %s %d jobs are stored, %d were accepted", name, n, stored)
 		}
 		return calls
 	}
@@ -62,17 +73,17 @@ func TestTalliesAreKeptForAsLongAsTheyMatter(t *testing.T) {
 		leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket, leaky.AlgorithmFixedWindow,
 		leaky.AlgorithmSlidingCounter, leaky.AlgorithmSlidingLog,
 	} {
-		rule := queue.Rule{Name: "r." + string(a), Algorithm: a}
+		rule := rules.Rule{Name: "r." + string(a), Algorithm: a}
 		for i := range 300 {
 			if i%25 == 0 {
 				rule.Bound = someBound(a, rng)
 				v.rule(rule)
 			}
-			takes := make([]queue.Take, 1+rng.IntN(3))
+			takes := make([]rules.Take, 1+rng.IntN(3))
 			for k := range takes {
-				takes[k] = queue.Take{Op: []queue.TakeOp{
-					queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakeBack,
-					queue.TakePeek,
+				takes[k] = rules.Take{Op: []rules.TakeOp{
+					rules.TakeNow, rules.TakeNow, rules.TakeNow, rules.TakeBack,
+					rules.TakePeek,
 				}[rng.IntN(5)], Key: "k", Cost: 1 + rng.Int64N(3)}
 			}
 			begun := time.Now()
@@ -89,7 +100,7 @@ func TestTalliesAreKeptForAsLongAsTheyMatter(t *testing.T) {
 			}
 			last := got[len(got)-1]
 			past := time.Since(begun)
-			if took := last.Allowed && takes[len(takes)-1].Op == queue.TakeNow; took &&
+			if took := last.Allowed && takes[len(takes)-1].Op == rules.TakeNow; took &&
 				left+past+time.Millisecond < last.ResetAfter {
 				t.Errorf("%s, %d: %+v is kept for %v, %v after it was asked", a, i, last, left, past)
 			}
@@ -104,31 +115,31 @@ func TestATallyGivenBackToAndTakenFromExpires(t *testing.T) {
 	c := redistest.New(t, redistest.Options{}).Client()
 	at := leaky.Instant(1_700_000_000_000_000) // the begin of a second
 	v := open(t, c, redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
-	for a, bounds := range map[leaky.Algorithm]queue.Bound{
+	for a, bounds := range map[leaky.Algorithm]rules.Bound{
 		leaky.AlgorithmMeter:          {Rate: leaky.PerSecond(1000), Burst: 5},
-		leaky.AlgorithmFixedWindow:    {Limit: 5, Period: queue.Duration(5 * time.Millisecond)},
-		leaky.AlgorithmSlidingCounter: {Limit: 5, Period: queue.Duration(5 * time.Millisecond)},
-		leaky.AlgorithmSlidingLog:     {Limit: 5, Period: queue.Duration(5 * time.Millisecond)},
+		leaky.AlgorithmFixedWindow:    {Limit: 5, Period: unit.Duration(5 * time.Millisecond)},
+		leaky.AlgorithmSlidingCounter: {Limit: 5, Period: unit.Duration(5 * time.Millisecond)},
+		leaky.AlgorithmSlidingLog:     {Limit: 5, Period: unit.Duration(5 * time.Millisecond)},
 	} {
 		name := "r." + string(a)
-		v.rule(queue.Rule{Name: name, Key: "{lane}", Algorithm: a, Bound: bounds})
-		if _, err := v.e.Take(v.ctx, name, []queue.Take{{Op: queue.TakeBack, Key: "k"}, {Key: "k"}}); err != nil {
+		v.rule(rules.Rule{Name: name, Key: "{lane}", Algorithm: a, Bound: bounds})
+		if _, err := v.e.Take(v.ctx, name, []rules.Take{{Op: rules.TakeBack, Key: "k"}, {Key: "k"}}); err != nil {
 			t.Fatal(err)
 		}
 		keys := c.Keys(v.ctx, "ps{0}V*").Val()
 		if len(keys) != 1 || c.PTTL(v.ctx, keys[0]).Val() < 0 {
 			t.Errorf("%s: %d keys, of which the first is kept for %v", a, len(keys), c.PTTL(v.ctx, keys[0]).Val())
 		}
-		if _, err := v.e.Take(v.ctx, name, []queue.Take{{Op: queue.TakeAnew, Key: "k"}}); err != nil {
+		if _, err := v.e.Take(v.ctx, name, []rules.Take{{Op: rules.TakeAnew, Key: "k"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // someBound is of lives below and above a second, and of some hours.
-func someBound(a leaky.Algorithm, rng *rand.Rand) queue.Bound {
+func someBound(a leaky.Algorithm, rng *rand.Rand) rules.Bound {
 	n := 1 + rng.Int64N(100)
-	period := queue.Duration([]time.Duration{
+	period := unit.Duration([]time.Duration{
 		50 * time.Millisecond, time.Second, 7 * time.Second,
 		time.Hour,
 	}[rng.IntN(4)])
@@ -137,7 +148,7 @@ func someBound(a leaky.Algorithm, rng *rand.Rand) queue.Bound {
 		if err != nil {
 			panic(err)
 		}
-		return queue.Bound{Rate: rate, Burst: 3 + n/4}
+		return rules.Bound{Rate: rate, Burst: 3 + n/4}
 	}
-	return queue.Bound{Limit: n + 3, Period: period}
+	return rules.Bound{Limit: n + 3, Period: period}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
 	"github.com/penstock/penstock/queue/move"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // ExportQueue implements move.Mover.
@@ -33,7 +34,7 @@ func (e *Engine) ExportQueue(ctx context.Context, name string) (move.Queue, erro
 
 // ExportJobs implements move.Mover.
 func (e *Engine) ExportJobs(ctx context.Context, r move.ExportRequest) (move.Exported, error) {
-	if queue.ValidateName(r.Queue) != nil {
+	if names.Validate(r.Queue) != nil {
 		return move.Exported{}, unknown(r.Queue)
 	}
 	if err := r.Validate(); err != nil {

@@ -24,7 +24,8 @@ type record struct {
 var (
 	queueRecords = []record{
 		{"bucket", fields("n", "d", "b", "tat", "rem", "last", "lc", "lf", "paused pause")},
-		{"held", fields("size", "bytes", "turn", "cmax", "refn", "back", "deferred", "behind")},
+		{"held", fields("size", "bytes", "turn", "cmax", "refn", "back", "deferred", "behind",
+			"appended")},
 		{"terms", fields("capacity cap", "max_bytes maxbytes", "lease", "retry.max_attempts maxatt",
 			"retention.for rfor", "retention.max rmax", "rev", "hc", "epoch", "laned", "pull", "expiring")},
 	}
@@ -94,7 +95,8 @@ func (r record) packed(table string) string {
 // readsQueue is two functions. readQueue reads a queue by its number, and returns nil if there is none. packChanged
 // packs the records in which something has changed, as arguments for HSET, and forgets that.
 //
-// also are counters that few operations need, and read with the rest.
+// also are counters that few operations need, and read with the rest. What a call is likely to change has its place in
+// the table of changes from the beginning: as it grows, Redis takes longer than for what it holds.
 func readsQueue(also ...string) string {
 	counters := fields(also...)
 	all := slices.Concat(recordFields(queueRecords), queueTexts, counters)
@@ -107,17 +109,21 @@ func readsQueue(also ...string) string {
 	}
 	var packs strings.Builder
 	for _, r := range queueRecords {
-		fmt.Fprintf(&packs, "  if %s then\n    args[#args + 1] = '%s'\n    args[#args + 1] = %s\n    %s = nil\n  end\n",
-			r.values.each(" or ", "changes.LUA"), r.name, r.packed("q"), r.values.each(", ", "changes.LUA"))
+		// To put nothing where nothing is would make a table larger.
+		fmt.Fprintf(&packs, "  if %s then\n    args[#args + 1] = '%s'\n    args[#args + 1] = %s\n%s\n  end\n",
+			r.values.each(" or ", "changes.LUA"), r.name, r.packed("q"),
+			r.values.each("\n", "    if changes.LUA then changes.LUA = nil end"))
 	}
 	return fmt.Sprintf(`local function readQueue(nr)
   local %s = unpack(call('HMGET', B .. 'q' .. nr, %s))
   if not bucket then return nil end
-%s  return { nr = nr, changes = {}, %s }
+%s  return { nr = nr, changes = { %s }, %s }
 end
 local function packChanged(q, changes, args)
 %send
-`, all.each(", ", "LUA"), all.each(", ", "'NAME'"), unpacked(queueRecords), strings.Join(table, ", "), packs.String())
+`, all.each(", ", "LUA"), all.each(", ", "'NAME'"), unpacked(queueRecords),
+		slices.Concat(fields("turn", "size", "bytes"), counters).each(", ", "LUA = nil"), strings.Join(table, ", "),
+		packs.String())
 }
 
 // newQueues is what is needed to make a queue: QUEUE are the fields that every call reads of it, in order, RECORDS what
@@ -135,21 +141,26 @@ func newQueues() string {
 		valuesOf(queueRecords).each(", ", "'LUA'"), settings.each(", ", "['NAME'] = 'LUA'"))
 }
 
-// readsPartition is two functions, of which the first reads the partition, by name and as the fields of PARTITION are
-// in its hash, and returns nil if there is no store; the other makes those fields of what is by name.
+// readsPartition is two functions. readPartition returns the partition by name, or nil if there is no store;
+// writePartition writes it, if something has changed, and further fields of its hash, which make no call of their own.
 func readsPartition() string {
-	all, values := recordFields(partitionRecords), valuesOf(partitionRecords)
-	packs := make([]string, len(partitionRecords))
+	records := recordFields(partitionRecords)
+	packs, changed := make([]string, len(partitionRecords)), make([]string, len(partitionRecords))
 	for i, r := range partitionRecords {
-		packs[i] = r.packed("m")
+		packs[i], changed[i] = r.packed("m"), fmt.Sprintf("%[1]s ~= m.%[1]s", r.name)
 	}
-	return fmt.Sprintf(`local PARTITION = { %[1]s }
-local function readPartition()
-  local recheck, %[2]s = unpack(call('HMGET', B, 'recheck', %[1]s))
+	return fmt.Sprintf(`local function readPartition()
+  local recheck, %[1]s = unpack(call('HMGET', B, 'recheck', %[2]s))
   if not state then return nil end
-%[3]s  return { recheck = recheck, %[4]s }, { %[2]s }
+%[3]s  return { recheck = recheck, %[4]s, %[5]s }
 end
-local function packPartition(m) return { %[5]s } end
-`, all.each(", ", "'NAME'"), all.each(", ", "LUA"), unpacked(partitionRecords), values.each(", ", "LUA = LUA"),
-		strings.Join(packs, ", "))
+local function writePartition(m, ...)
+  local %[1]s = %[6]s
+  if not (... or %[7]s) then return end
+  call('HSET', B, %[8]s, ...)
+  %[9]s = %[1]s
+end
+`, records.each(", ", "LUA"), records.each(", ", "'NAME'"), unpacked(partitionRecords),
+		records.each(", ", "LUA = LUA"), valuesOf(partitionRecords).each(", ", "LUA = LUA"), strings.Join(packs, ", "),
+		strings.Join(changed, " or "), records.each(", ", "'NAME', LUA"), records.each(", ", "m.LUA"))
 }

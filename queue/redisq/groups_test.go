@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
@@ -286,16 +287,16 @@ func TestManyChildren(t *testing.T) {
 	c := redistest.NewCluster(t, redistest.ClusterOptions{})
 	at := epoch
 	v := open(t, c.Client(), redisq.Options{Init: true, Partitions: 4, Now: func() leaky.Instant { return at }})
-	var names []string
+	var list []string
 	add := func(n int) {
 		for range n {
-			names = append(names, "ses."+strconv.Itoa(len(names)))
-			v.put(names[len(names)-1], leaky.Unlimited, nil)
+			list = append(list, "ses."+strconv.Itoa(len(list)))
+			v.put(list[len(list)-1], leaky.Unlimited, nil)
 		}
 	}
 	add(queue.MaxChildren / 2)
 	var jobs []queue.Job
-	for i, name := range names {
+	for i, name := range list {
 		jobs = append(jobs, job(name, i))
 	}
 	v.append(jobs...)
@@ -306,7 +307,7 @@ func TestManyChildren(t *testing.T) {
 		t.Errorf("one more: %v", err)
 	}
 	jobs = nil
-	for i, name := range names {
+	for i, name := range list {
 		for k := range 2 {
 			jobs = append(jobs, job(name, 1000*(k+1)+i))
 		}
@@ -328,7 +329,7 @@ func TestManyChildren(t *testing.T) {
 	if len(seen) != queue.MaxChildren {
 		t.Errorf("%d jobs are of %d children", queue.MaxChildren, len(seen))
 	}
-	for _, name := range names {
+	for _, name := range list {
 		if err := v.e.Delete(v.ctx, name, queue.AnyRevision, true); err != nil {
 			t.Fatal(err)
 		}
@@ -339,6 +340,6 @@ func TestManyChildren(t *testing.T) {
 }
 
 func isField(err error, field string) bool {
-	var f *queue.FieldError
+	var f *invalid.Error
 	return errors.As(err, &f) && f.Field == field
 }

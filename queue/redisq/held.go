@@ -5,13 +5,14 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/internal/check"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // Decide implements queue.Jobs.
 func (e *Engine) Decide(ctx context.Context, name string, ids []string, verdict queue.Verdict,
 	reason string,
 ) ([]queue.State, error) {
-	if queue.ValidateName(name) != nil {
+	if names.Validate(name) != nil {
 		return nil, unknown(name)
 	}
 	if err := check.Decision(ids, verdict, reason); err != nil {

@@ -8,8 +8,10 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/internal/changelog"
 	"github.com/penstock/penstock/queue/move"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // OpenImport implements move.Mover.
@@ -40,7 +42,7 @@ func (e *Engine) OpenImport(ctx context.Context, q move.Queue, mark string) (clo
 		return false, fmt.Errorf("%s: %w: it is there with other settings", name, move.ErrImport)
 	case 5:
 		return false, fmt.Errorf("%s: %w: import %s into it is not finished", name, move.ErrImport,
-			queue.Shorten(other, 80))
+			clip.Quote(other, 80))
 	}
 	return false, r.err
 }
@@ -49,7 +51,7 @@ func (e *Engine) OpenImport(ctx context.Context, q move.Queue, mark string) (clo
 func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []move.Job) ([]move.Outcome,
 	error,
 ) {
-	if queue.ValidateName(name) != nil {
+	if names.Validate(name) != nil {
 		return nil, unknown(name)
 	}
 	if err := move.Validate(jobs); err != nil {
@@ -113,12 +115,13 @@ func (e *Engine) CloseImport(ctx context.Context, q move.Queue, mark string) err
 	name, b := q.Spec.Name, q.Bucket
 	args := []any{
 		e.instant(), name, mark, q.Revision, pauseField(q.Pause), q.Pause.Reason, int64(b.TAT), b.Rem, int64(b.Last),
-		b.LastCost, q.Held,
+		b.LastCost, q.Held, whoText(q.Pause.By, q.Pause.Note), q.Pause.Since.UnixMicro(), by,
+		changelog.ArchiveDetail(mark),
 	}
 	for _, n := range q.Counts.Values() {
 		args = append(args, n)
 	}
-	args = append(args, len(q.Errors), whoText(q.Pause.By, q.Pause.Note), q.Pause.Since.UnixMicro())
+	args = append(args, len(q.Errors))
 	for i := len(q.Errors) - 1; i >= 0; i-- {
 		f := q.Errors[i]
 		at := binary.BigEndian.AppendUint64(nil, uint64(f.At.UnixMicro()))
@@ -132,7 +135,7 @@ func (e *Engine) CloseImport(ctx context.Context, q move.Queue, mark string) err
 			args = append(args, int64(l.Bucket.TAT), l.Bucket.Rem, int64(l.Bucket.Last), l.Bucket.LastCost)
 		}
 	}
-	v, err := e.repeat(ctx, closeImportScript, e.Partition(name), append(args, by, changelog.ArchiveDetail(mark))...)
+	v, err := e.repeat(ctx, closeImportScript, e.Partition(name), args...)
 	switch {
 	case err != nil:
 		return err

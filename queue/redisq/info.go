@@ -13,12 +13,15 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/cause"
+	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Get implements queue.Specs.
 func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
-	if queue.ValidateName(name) != nil {
+	if names.Validate(name) != nil {
 		return queue.Info{}, unknown(name)
 	}
 	infos, _, err := e.infos(ctx, nil, e.Partition(name), "get", name, "")
@@ -34,7 +37,7 @@ func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
 // Lane implements queue.Specs.
 func (e *Engine) Lane(ctx context.Context, name, key string) (queue.Info, queue.LaneInfo, error) {
 	var lane queue.LaneInfo
-	if queue.ValidateName(name) != nil {
+	if names.Validate(name) != nil {
 		return queue.Info{}, lane, unknown(name)
 	}
 	if err := queue.ValidateLane(key); err != nil {
@@ -52,11 +55,11 @@ func (e *Engine) Lane(ctx context.Context, name, key string) (queue.Info, queue.
 }
 
 func unknown(name string) error {
-	return fmt.Errorf("%s: %w", queue.Shorten(name, 80), queue.ErrUnknownQueue)
+	return fmt.Errorf("%s: %w", clip.Quote(name, 80), queue.ErrUnknownQueue)
 }
 
 func unknownJob(name, id string) error {
-	return fmt.Errorf("%s in %s: %w", queue.Shorten(id, 80), name, queue.ErrUnknownJob)
+	return fmt.Errorf("%s in %s: %w", clip.Quote(id, 80), name, queue.ErrUnknownJob)
 }
 
 // List implements queue.Specs.
@@ -78,7 +81,7 @@ func (e *Engine) addParents(ctx context.Context, list []queue.Info) error {
 	for n := range list {
 		i := &list[n]
 		known[i.Spec.Name] = i
-		name := queue.Parent(i.Spec.Name)
+		name := names.Parent(i.Spec.Name)
 		if name == "" {
 			continue
 		}
@@ -178,7 +181,7 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	}
 	i.Stop = queue.Stop{Until: micros(r.int()), Cause: queue.StopCause(r.text()), Reason: r.text()}
 	i.Circuit = queue.CircuitInfo{
-		Failures: r.int(), Opened: micros(r.int()), Probe: queue.Duration(r.duration()),
+		Failures: r.int(), Opened: micros(r.int()), Probe: unit.Duration(r.duration()),
 		Reason: r.text(),
 	}
 	i.Rate = readRate(r)
@@ -294,10 +297,10 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Dra
 // Job implements queue.Jobs.
 func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error) {
 	i := queue.JobInfo{Queue: name, ID: id}
-	if queue.ValidateName(name) != nil {
+	if names.Validate(name) != nil {
 		return i, unknown(name)
 	}
-	if queue.ValidateID(id) != nil {
+	if names.ValidateID(id) != nil {
 		return i, unknownJob(name, id)
 	}
 	v, err := e.ask(ctx, jobScript, e.Partition(name), e.instant(), name, id)

@@ -9,6 +9,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/readmit"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // emptied drains a queue of a manual store, and wants its counts to say that nothing is left.
@@ -68,7 +69,7 @@ func TestPlantedLaneStopsNoSettlement(t *testing.T) {
 func TestPlantedLaneStopsNoOther(t *testing.T) {
 	v, s, at := manual(t)
 	v.put("email", leaky.Unlimited, func(s *queue.Spec) {
-		s.Lease = queue.Duration(5 * time.Second)
+		s.Lease = unit.Duration(5 * time.Second)
 		s.Lanes.LaneRule = queue.LaneRule{MaxInFlight: 1}
 	})
 	later := func(i, lane int) queue.Job {
@@ -192,7 +193,7 @@ func TestPlantedLease(t *testing.T) {
 func TestRemovedFlight(t *testing.T) {
 	v, s, at := manual(t)
 	v.put("email", leaky.Unlimited, func(s *queue.Spec) {
-		s.Lease = queue.Duration(5 * time.Second)
+		s.Lease = unit.Duration(5 * time.Second)
 		s.Lanes.LaneRule = queue.LaneRule{Capacity: 10, MaxInFlight: 1}
 	})
 	later := inLane("email", 3, 2)

@@ -6,12 +6,15 @@ import (
 	"strconv"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // ListJobs implements queue.Jobs.
 func (e *Engine) ListJobs(ctx context.Context, r queue.ListRequest) (queue.Listing, error) {
-	if queue.ValidateName(r.Queue) != nil {
+	if names.Validate(r.Queue) != nil {
 		return queue.Listing{}, unknown(r.Queue)
 	}
 	if err := r.Validate(); err != nil {
@@ -96,7 +99,7 @@ func (r *reply) number() int64 {
 	text := r.text()
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil && r.err == nil {
-		r.err = fmt.Errorf("%w: a script answered %s in place of a number", queue.ErrCorrupt, queue.Shorten(text, 40))
+		r.err = fmt.Errorf("%w: a script answered %s in place of a number", queue.ErrCorrupt, clip.Quote(text, 40))
 	}
 	return int64(n)
 }
@@ -107,7 +110,7 @@ func placeOf(c *queue.Cursor, s queue.State) (at, member, lane, until string, er
 		return "", "", "", "", nil
 	}
 	if s == queue.Waiting && len(c.Lane) != len(queue.LaneDigest{}) {
-		return "", "", "", "", &queue.FieldError{Field: "after", Reason: "names no lane"}
+		return "", "", "", "", &invalid.Error{Field: "after", Reason: "names no lane"}
 	}
 	return strconv.FormatInt(c.At, 10), c.ID, c.Lane, strconv.FormatInt(c.Until, 10), nil
 }

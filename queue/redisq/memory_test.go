@@ -8,6 +8,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // A store may have a million idle queues, so each must be small: Redis keeps a hash compact only while it has few
@@ -42,7 +43,7 @@ func TestAnIdleQueueIsSmall(t *testing.T) {
 	compact("it was paused and resumed")
 	v.put("email", leaky.RateOf(999_983, 86_400_000_000), func(s *queue.Spec) {
 		s.Burst, s.Capacity, s.MaxBytes = 1000, queue.MaxCapacity, queue.MostMaxBytes
-		s.Lease, s.Retention.For = queue.Duration(time.Hour), queue.Duration(24*time.Hour)
+		s.Lease, s.Retention.For = unit.Duration(time.Hour), unit.Duration(24*time.Hour)
 	})
 	compact("it was changed")
 }

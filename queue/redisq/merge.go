@@ -1,6 +1,9 @@
 package redisq
 
-import "github.com/penstock/penstock/queue"
+import (
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
+)
 
 // listPage bounds what one script reads.
 const listPage = 200
@@ -49,5 +52,5 @@ func merged[T any](partitions int, after string, limit int, name func(*T) string
 }
 
 func nameOfInfo(i *queue.Info) string      { return i.Spec.Name }
-func nameOfRule(i *queue.RuleInfo) string  { return i.Name }
+func nameOfRule(i *rules.Info) string      { return i.Name }
 func nameOfDead(d *queue.DeadQueue) string { return d.Queue }

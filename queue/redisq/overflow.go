@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/coalesce"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // newTicket names a deferral: the number of the queue, which a queue made again
@@ -22,7 +23,7 @@ func (e *Engine) Withdraw(ctx context.Context, w []queue.Ticketed) ([]time.Durat
 	waits := make([]time.Duration, len(w))
 	var parts []part[queue.Ticketed]
 	for i, t := range w {
-		if queue.ValidateName(t.Queue) == nil {
+		if names.Validate(t.Queue) == nil {
 			parts = place(parts, e.Partition(t.Queue), i, len(w), t)
 		}
 	}
@@ -72,7 +73,7 @@ func (e *Engine) withdraw(ctx context.Context, partition int, w []queue.Ticketed
 
 // Announce implements queue.Overflow.
 func (e *Engine) Announce(ctx context.Context, name string) error {
-	if queue.ValidateName(name) != nil {
+	if names.Validate(name) != nil {
 		return unknown(name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
@@ -86,32 +87,32 @@ func (e *Engine) Announce(ctx context.Context, name string) error {
 
 // Backlogged implements queue.Overflow.
 func (e *Engine) Backlogged(ctx context.Context, limit int) ([]string, error) {
-	var names []string
+	var found []string
 	for p := range e.keys {
-		if len(names) >= limit {
+		if len(found) >= limit {
 			break
 		}
-		v, err := e.ask(ctx, backloggedScript, p, e.instant(), limit-len(names))
+		v, err := e.ask(ctx, backloggedScript, p, e.instant(), limit-len(found))
 		if err != nil {
 			return nil, err
 		}
 		r := list(v)
 		for r.more() {
-			names = append(names, r.text())
+			found = append(found, r.text())
 		}
 		if r.err != nil {
 			return nil, r.err
 		}
 	}
-	return names, nil
+	return found, nil
 }
 
 // Cancel implements queue.Overflow.
 func (e *Engine) Cancel(ctx context.Context, name, id string) (queue.State, error) {
-	if queue.ValidateName(name) != nil {
+	if names.Validate(name) != nil {
 		return queue.StateNone, unknown(name)
 	}
-	if queue.ValidateID(id) != nil {
+	if names.ValidateID(id) != nil {
 		return queue.StateNone, unknownJob(name, id)
 	}
 	by, err := actorArg(ctx)

@@ -6,16 +6,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"
 )
-
-// defers makes a queue of a few places whose jobs may wait on the overflow.
-func defers(capacity int64) func(*queue.Spec) {
-	return func(s *queue.Spec) { s.Capacity, s.Overflow = capacity, queue.Defer }
-}
 
 // overflowing is a store of one partition with a queue of two places, "email",
 // that is full with the jobs 1 and 2; the jobs from 3 on are set aside.
@@ -23,7 +19,7 @@ func overflowing(t *testing.T, aside ...int) (v *env, s *redistest.Server, kept 
 	t.Helper()
 	s = redistest.New(t, redistest.Options{})
 	v = open(t, s.Client(), redisq.Options{Init: true, Partitions: 1})
-	v.put("email", leaky.Unlimited, defers(2))
+	v.put("email", leaky.Unlimited, enginetest.Deferring(2))
 	v.append(job("email", 1), job("email", 2))
 	return v, s, v.setAside("email", aside...)
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/internal/test/faultproxy"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -21,7 +22,7 @@ func TestLostReplyOfOverflow(t *testing.T) {
 				t.Run(f.name, func(t *testing.T) {
 					v.t = t
 					name := strings.ReplaceAll(f.name, " ", "-")
-					v.put(name, leaky.Unlimited, defers(2))
+					v.put(name, leaky.Unlimited, enginetest.Deferring(2))
 					proxy.Clear()
 					counts := func(when string, deferred, aside, returned, cancelled int64) {
 						t.Helper()

@@ -11,11 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/readmit"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // overflowCall is a call of queue.Overflow.
@@ -71,7 +73,7 @@ func TestOverflowWithScriptsFlushed(t *testing.T) {
 func TestOverflowOutOfMemory(t *testing.T) {
 	s := redistest.New(t, redistest.Options{MaxMemory: "8mb"})
 	v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1})
-	v.put("email", leaky.Unlimited, defers(2))
+	v.put("email", leaky.Unlimited, enginetest.Deferring(2))
 	v.append(job("email", 1), job("email", 2))
 	kept := v.setAside("email", 3, 4, 5, 6)
 	v.drain("email", 2)
@@ -298,8 +300,8 @@ func TestRecordsOfDeferredJobsEnd(t *testing.T) {
 	v, s, _ := overflowing(t)
 	c := s.Client()
 	v.put("email", leaky.Unlimited, func(s *queue.Spec) {
-		defers(2)(s)
-		s.Deferred.MaxAge, s.Retention.For = queue.Duration(time.Hour), queue.Duration(2*time.Hour)
+		enginetest.Deferring(2)(s)
+		s.Deferred.MaxAge, s.Retention.For = unit.Duration(time.Hour), unit.Duration(2*time.Hour)
 	})
 	v.setAside("email", 3, 4)
 	if _, err := v.e.Cancel(v.ctx, "email", "job-0004"); err != nil {

@@ -15,6 +15,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // However many places end at once, a call frees but some of them, and answers as if all were gone: what is left is
@@ -24,9 +26,9 @@ func TestManyPlacesEndAtOnce(t *testing.T) {
 	c := redistest.New(t, redistest.Options{}).Client()
 	at, ttl := leaky.Instant(1_700_000_000_000_000), time.Minute
 	v := open(t, c, redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
-	rule := queue.Rule{
+	rule := rules.Rule{
 		Name: "r", Algorithm: leaky.AlgorithmConcurrency,
-		Bound: queue.Bound{Limit: leaky.MaxEntries, TTL: queue.Duration(ttl)},
+		Bound: rules.Bound{Limit: leaky.MaxEntries, TTL: unit.Duration(ttl)},
 	}
 	if _, err := v.e.PutRule(v.ctx, rule, queue.AnyRevision); err != nil {
 		t.Fatal(err)
@@ -36,7 +38,7 @@ func TestManyPlacesEndAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	tally := l.Fresh()
-	ask := func(takes ...queue.Take) {
+	ask := func(takes ...rules.Take) {
 		t.Helper()
 		got, err := v.e.Take(v.ctx, "r", takes)
 		if err != nil {
@@ -46,9 +48,9 @@ func TestManyPlacesEndAtOnce(t *testing.T) {
 			a := leaky.Ask{Cost: take.Cost, Lease: take.Lease}
 			var want leaky.Decision
 			switch take.Op {
-			case queue.TakeNow:
+			case rules.TakeNow:
 				want = tally.Take(at, a)
-			case queue.TakePeek:
+			case rules.TakePeek:
 				want = tally.Peek(at, a)
 			default:
 				want = tally.Refund(at, a)
@@ -61,9 +63,9 @@ func TestManyPlacesEndAtOnce(t *testing.T) {
 	fill := func(begin, n int) {
 		t.Helper()
 		for from := begin; from < begin+n; from += some {
-			takes := make([]queue.Take, some)
+			takes := make([]rules.Take, some)
 			for i := range takes {
-				takes[i] = queue.Take{Lease: fmt.Sprint("p", from+i), Cost: 1 + int64(i)%2}
+				takes[i] = rules.Take{Lease: fmt.Sprint("p", from+i), Cost: 1 + int64(i)%2}
 			}
 			ask(takes...)
 		}
@@ -87,16 +89,16 @@ func TestManyPlacesEndAtOnce(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for call := range first / some {
 		before := kept()
-		take := queue.Take{Op: []queue.TakeOp{
-			queue.TakeNow, queue.TakeNow, queue.TakePeek,
-			queue.TakeBack,
+		take := rules.Take{Op: []rules.TakeOp{
+			rules.TakeNow, rules.TakeNow, rules.TakePeek,
+			rules.TakeBack,
 		}[rnd.IntN(4)], Lease: fmt.Sprint("p", rnd.IntN(2*first)), Cost: 1 + rnd.Int64N(3)}
 		if call == 0 {
 			// of the last to be freed, at another cost
-			take = queue.Take{Op: queue.TakeNow, Lease: fmt.Sprint("p", first-1), Cost: 3}
+			take = rules.Take{Op: rules.TakeNow, Lease: fmt.Sprint("p", first-1), Cost: 3}
 		}
 		if call == 1 {
-			take = queue.Take{Op: queue.TakePeek, Cost: leaky.MaxEntries - 5} // to pass when nearly all are free
+			take = rules.Take{Op: rules.TakePeek, Cost: leaky.MaxEntries - 5} // to pass when nearly all are free
 		}
 		ask(take)
 		if n := kept(); before-n > some+1 {
@@ -104,9 +106,9 @@ func TestManyPlacesEndAtOnce(t *testing.T) {
 		}
 	}
 	at += leaky.Instant(ttl.Microseconds())
-	ask(queue.Take{Lease: "last"})
+	ask(rules.Take{Lease: "last"})
 	for range (first + second) / some {
-		ask(queue.Take{Op: queue.TakePeek})
+		ask(rules.Take{Op: rules.TakePeek})
 	}
 	if n := kept(); n != 1 {
 		t.Errorf("%d places are kept", n)
@@ -119,9 +121,9 @@ func TestPlacesAreNotGoneThrough(t *testing.T) {
 	c := redistest.New(t, redistest.Options{}).Client()
 	at := leaky.Instant(1_700_000_000_000_000)
 	v := open(t, c, redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
-	rule := queue.Rule{
+	rule := rules.Rule{
 		Name: "r", Key: "{lane}", Algorithm: leaky.AlgorithmConcurrency,
-		Bound: queue.Bound{Limit: leaky.MaxEntries, TTL: queue.Duration(time.Minute)},
+		Bound: rules.Bound{Limit: leaky.MaxEntries, TTL: unit.Duration(time.Minute)},
 	}
 	var tallies [30]leaky.Tally
 	put := func(limit int64) {
@@ -140,11 +142,11 @@ func TestPlacesAreNotGoneThrough(t *testing.T) {
 				}
 			}
 		}
-		if _, err := v.e.Take(v.ctx, "r", []queue.Take{{Op: queue.TakePeek}}); err != nil { // now it is known
+		if _, err := v.e.Take(v.ctx, "r", []rules.Take{{Op: rules.TakePeek}}); err != nil { // now it is known
 			t.Fatal(err)
 		}
 	}
-	ask := func(what string, takes []queue.Take) {
+	ask := func(what string, takes []rules.Take) {
 		t.Helper()
 		c.ConfigResetStat(v.ctx)
 		got, err := v.e.Take(v.ctx, "r", takes)
@@ -162,9 +164,9 @@ func TestPlacesAreNotGoneThrough(t *testing.T) {
 			a := leaky.Ask{Cost: take.Cost, Lease: take.Lease}
 			var want leaky.Decision
 			switch take.Op {
-			case queue.TakeNow:
+			case rules.TakeNow:
 				want = tallies[key].Take(at, a)
-			case queue.TakePeek:
+			case rules.TakePeek:
 				want = tallies[key].Peek(at, a)
 			default:
 				want = tallies[key].Refund(at, a)
@@ -177,18 +179,18 @@ func TestPlacesAreNotGoneThrough(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 47))
 	fill := func(key, n, cost int) {
 		t.Helper()
-		takes := make([]queue.Take, n)
+		takes := make([]rules.Take, n)
 		for i := range takes {
-			takes[i] = queue.Take{Key: strconv.Itoa(key), Lease: fmt.Sprint("p", i), Cost: 1 + rnd.Int64N(int64(cost))}
+			takes[i] = rules.Take{Key: strconv.Itoa(key), Lease: fmt.Sprint("p", i), Cost: 1 + rnd.Int64N(int64(cost))}
 		}
 		ask("filling", takes)
 		at += leaky.Instant(n)
 	}
 	put(leaky.MaxEntries)
 	for from := range 10 {
-		takes := make([]queue.Take, 500)
+		takes := make([]rules.Take, 500)
 		for i := range takes {
-			takes[i] = queue.Take{Key: "0", Lease: fmt.Sprint("p", from, "-", i), Cost: 1 + int64(i)%2}
+			takes[i] = rules.Take{Key: "0", Lease: fmt.Sprint("p", from, "-", i), Cost: 1 + int64(i)%2}
 		}
 		ask("filling", takes)
 		at += 1000
@@ -196,11 +198,11 @@ func TestPlacesAreNotGoneThrough(t *testing.T) {
 	fill(1, 1000, 30)
 	fill(2, 1000, 2000)
 	put(3) // so that nearly all have to end
-	takes := make([]queue.Take, 1000)
+	takes := make([]rules.Take, 1000)
 	for i := range takes {
-		takes[i] = queue.Take{Op: queue.TakePeek, Key: strconv.Itoa(rnd.IntN(3)), Cost: 1 + rnd.Int64N(3)}
+		takes[i] = rules.Take{Op: rules.TakePeek, Key: strconv.Itoa(rnd.IntN(3)), Cost: 1 + rnd.Int64N(3)}
 		if rnd.IntN(4) == 0 {
-			takes[i].Op, takes[i].Lease = []queue.TakeOp{queue.TakeNow, queue.TakeBack}[rnd.IntN(2)],
+			takes[i].Op, takes[i].Lease = []rules.TakeOp{rules.TakeNow, rules.TakeBack}[rnd.IntN(2)],
 				fmt.Sprint("p", rnd.IntN(1500))
 		}
 	}
@@ -218,9 +220,9 @@ func TestPlacesAreNotGoneThrough(t *testing.T) {
 	at += 2 * 60_000_000 // all end
 	takes = takes[:0]
 	for key := range tallies {
-		takes = append(takes, queue.Take{Key: strconv.Itoa(key), Lease: "p1", Cost: leaky.MaxEntries},
-			queue.Take{Op: queue.TakeBack, Key: strconv.Itoa(key), Lease: "p1"},
-			queue.Take{Key: strconv.Itoa(key), Lease: "p2", Cost: 7})
+		takes = append(takes, rules.Take{Key: strconv.Itoa(key), Lease: "p1", Cost: leaky.MaxEntries},
+			rules.Take{Op: rules.TakeBack, Key: strconv.Itoa(key), Lease: "p1"},
+			rules.Take{Key: strconv.Itoa(key), Lease: "p2", Cost: 7})
 	}
 	ask("all have ended", takes)
 	if n := scriptCalls(t, c); n == 1 {
@@ -234,7 +236,7 @@ func TestPlacesAreNotGoneThrough(t *testing.T) {
 	put(leaky.MaxEntries)
 	takes = takes[:0]
 	for key := range tallies {
-		takes = append(takes, queue.Take{Key: strconv.Itoa(key), Lease: "p1"})
+		takes = append(takes, rules.Take{Key: strconv.Itoa(key), Lease: "p1"})
 	}
 	ask("all end sooner", takes)
 }
@@ -245,13 +247,13 @@ func TestWhatGonePlacesCostIsForgotten(t *testing.T) {
 	for _, wrote := range []bool{false, true} {
 		c := redistest.New(t, redistest.Options{}).Client()
 		v := open(t, c, redisq.Options{Init: true, Partitions: 1})
-		v.rule(queue.Rule{
+		v.rule(rules.Rule{
 			Name: "r", Algorithm: leaky.AlgorithmConcurrency,
-			Bound: queue.Bound{Limit: 100, TTL: queue.Duration(time.Hour)},
+			Bound: rules.Bound{Limit: 100, TTL: unit.Duration(time.Hour)},
 		})
 		remaining := func(lease string, cost int64) int64 {
 			t.Helper()
-			got, err := v.e.Take(v.ctx, "r", []queue.Take{{Lease: lease, Cost: cost}})
+			got, err := v.e.Take(v.ctx, "r", []rules.Take{{Lease: lease, Cost: cost}})
 			if err != nil || !got[0].Allowed {
 				t.Fatalf("%+v, %v", got, err)
 			}

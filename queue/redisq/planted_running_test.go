@@ -9,6 +9,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // A key that is planted while the server runs is told by the calls that meet it, which change nothing. The others go
@@ -35,7 +36,7 @@ func TestPlantedWhileTheServerRuns(t *testing.T) {
 			s := redistest.New(t, redistest.Options{})
 			at := leaky.Instant(1_700_000_000_000_000)
 			v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
-			v.put("email", leaky.PerSecond(10), func(s *queue.Spec) { s.Lease = queue.Duration(5 * time.Second) })
+			v.put("email", leaky.PerSecond(10), func(s *queue.Spec) { s.Lease = unit.Duration(5 * time.Second) })
 			accepted, delivered, held := 6, map[string]int{}, []queue.Reservation(nil)
 			for i := range accepted {
 				v.append(job("email", i))
@@ -201,6 +202,15 @@ func TestPlantedSetChangesNothing(t *testing.T) {
 		"a, a pause": {"a", pauseIt}, "s, a pause": {"s", pauseIt},
 		"a, a spec": {"a", changeIt}, "s, a spec": {"s", changeIt},
 		"a, a deletion": {"a", deleteIt}, "s, a deletion": {"s", deleteIt},
+		"l, a delivery": {"l", func(v *env, _ leaky.Instant, held []queue.Reservation) error {
+			s := retried(held[0])
+			s[0].Verdict, s[0].After = queue.Deliver, 0
+			out, err := v.e.Settle(v.ctx, s)
+			if err == nil {
+				err = out[0].Err
+			}
+			return err
+		}},
 		"l, a retry": {"l", func(v *env, at leaky.Instant, held []queue.Reservation) error {
 			out, err := v.e.Settle(v.ctx, retried(held[0]))
 			if err == nil {
@@ -255,7 +265,7 @@ func retried(r queue.Reservation) []queue.Settlement {
 // An instant before which nothing is due, planted far ahead, hides no lease that ran out, no timer and no chore.
 func TestPlantedFirstInstantsHeal(t *testing.T) {
 	v, s, at := manual(t)
-	v.put("email", leaky.Unlimited, func(s *queue.Spec) { s.Lease = queue.Duration(5 * time.Second) })
+	v.put("email", leaky.Unlimited, func(s *queue.Spec) { s.Lease = unit.Duration(5 * time.Second) })
 	later := job("email", 2)
 	later.NotBefore = at.Time().Add(10 * time.Second)
 	v.append(job("email", 1), later)

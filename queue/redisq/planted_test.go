@@ -10,6 +10,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // plant overwrites a key with one of another type and returns how to undo it.
@@ -59,7 +60,7 @@ func TestPlantedAndRepaired(t *testing.T) {
 			at := leaky.Instant(1_700_000_000_000_000)
 			v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
 			v.put("email", leaky.PerSecond(10), func(s *queue.Spec) {
-				s.Lease = queue.Duration(5 * time.Second)
+				s.Lease = unit.Duration(5 * time.Second)
 				s.Retry.MaxAttempts = 2
 			})
 			for i := range 6 {

@@ -14,7 +14,7 @@ import (
 )
 
 // The scripts are the port of queue/machine: what states a rule there has a file and a function of the same name here.
-// The tables below say where that is not so, and why; they are to become shorter.
+// The tables below say where that is not so, and why.
 
 // callOf are the functions of the machine that calls are, where they are called otherwise.
 var callOf = map[string]string{
@@ -34,10 +34,11 @@ var partOf = map[string]string{
 	"overflow":  "overflow backlog defer retryafter returning room",
 	"partition": "wake", "queue": "queue overflow", "rulekeys": "tallyset", "ruleusers": "rule",
 	"stored": "job queue", "timeline": "job", "turnorder": "groups lanes", "turns": "lanes shares receiver",
-	"unsent": "cancel lane", "versions": "changelog", "visit": "grant schedule", "ratechange": "specs",
+	"unsent": "cancel lane", "versions": "changelog", "visit": "grant schedule", "ratechange": "specs pace",
 	"withdraw": "defer", "closeimport": "import", "decide": "held dead", "info": "info lanes", "put": "specs lanes",
 	"readmit": "readmit returning room", "reserve": "reserve grant pull replay wake", "deadqueues": "dead",
-	"settle": "settle groups receiver", "calls/job": "jobinfo dead why", "putrule": "rules", "recheck": "tallyset",
+	"settle": "settle groups receiver", "extend": "leases receiver", "calls/job": "jobinfo dead why",
+	"putrule": "rules", "recheck": "tallyset",
 }
 
 // ofRedis are the files that have no rule: what only scripts, or only Redis, must do.
@@ -59,11 +60,11 @@ var ownNames = map[string]string{
 		checkLaneKeys checkNumbers checkRuleKeys heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
 		versionsKey waitingKey groupOf parentOf`,
 	"how something is packed, and read of what is packed": `
-		adapted auditRow boundsOf bytesOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
+		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
 		knownBy limitOf numberField numbersOf packLease rulesOf specOf textField textOf timeAt unpackEnded unpackLease
 		unpackLimits unpackRule deadlineOf who`,
 	"what is read before it is used, and written after, where the machine has it in memory": `
-		add countersOf keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
+		add keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
 		loadOverflow loadReceiver save saveBucket saveLimits saveLinks saveReceiver set writeAll writeDepartures
 		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds auditDropped publish
 		raise errorText rowsOf importOf nextNumber isNow recheckUntil`,
@@ -192,6 +193,73 @@ func TestScriptsAreThePortOfTheMachine(t *testing.T) {
 	for name, there := range own {
 		if !there {
 			t.Errorf("ownNames has %s, which no script has, or which the machine has too by now", name)
+		}
+	}
+}
+
+// What a file has of the machine stands in the machine's order, but behind what it calls.
+func TestFunctionsStandInTheMachinesOrder(t *testing.T) {
+	t.Parallel()
+	machine := machineFunctions(t)
+	paths, err := fs.Glob(luaFiles, "lua/*/*.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range paths {
+		there := machine[strings.TrimSuffix(path.Base(p), ".lua")]
+		text, err := fs.ReadFile(luaFiles, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names, bodies []string
+		at := luaFunction.FindAllStringSubmatchIndex(string(text), -1)
+		for i, m := range at {
+			end := len(text)
+			if i+1 < len(at) {
+				end = at[i+1][0]
+			}
+			names, bodies = append(names, string(text[m[2]:m[3]])), append(bodies, stripLua(string(text[m[1]:end])))
+		}
+		place := func(i int) int { return slices.Index(there, names[i]) }
+		var want []int
+		var add func(i int)
+		add = func(i int) {
+			if slices.Contains(want, i) {
+				return
+			}
+			var calls []int
+			for k := range names { // a local function is called by those behind it
+				uses := regexp.MustCompile(`[^.:\w]` + names[k] + `\b\s*[(,)]`) // it calls it, or hands it on
+				switch {
+				case k == i || !uses.MatchString(bodies[i]):
+				case k > i:
+					t.Errorf("%s: %s needs %s, which stands behind it", p, names[i], names[k])
+				default:
+					calls = append(calls, k)
+				}
+			}
+			slices.SortStableFunc(calls, func(a, b int) int { return place(a) - place(b) })
+			for _, k := range calls {
+				add(k)
+			}
+			want = append(want, i)
+		}
+		var shared []int
+		for i := range names {
+			if place(i) >= 0 {
+				shared = append(shared, i)
+			}
+		}
+		for _, i := range slices.SortedStableFunc(slices.Values(shared), func(a, b int) int { return place(a) - place(b) }) {
+			add(i)
+		}
+		want = slices.DeleteFunc(want, func(i int) bool { return place(i) < 0 })
+		if !slices.Equal(want, shared) {
+			var order []string
+			for _, i := range want {
+				order = append(order, names[i])
+			}
+			t.Errorf("%s: by queue/machine the order is %s", p, strings.Join(order, ", "))
 		}
 	}
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // Purge implements queue.Jobs.
 func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged, error) {
-	if queue.ValidateName(r.Queue) != nil {
+	if names.Validate(r.Queue) != nil {
 		return queue.Purged{}, unknown(r.Queue)
 	}
 	if err := r.Validate(); err != nil {

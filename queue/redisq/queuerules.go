@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/coalesce"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -121,15 +122,15 @@ func (a *asked) pack(keys *keysArg) any {
 }
 
 // readRuled reads what a job was answered.
-func (a *asked) readRuled(text string) (ruled []queue.Ruled) {
+func (a *asked) readRuled(text string) (ruled []rules.Ruling) {
 	if a == nil || len(text) != decisionBytes*len(a.asks) {
 		return nil
 	}
-	ruled = make([]queue.Ruled, 0, len(a.asks))
+	ruled = make([]rules.Ruling, 0, len(a.asks))
 	for i, ask := range a.asks {
 		said := text[decisionBytes*i:]
-		ruled = append(ruled, queue.Ruled{
-			Rule: ask.rule.Name, Shadow: ask.rule.Action == queue.Shadow, MaxKeys: noRoomFor(said[0], ask.bound),
+		ruled = append(ruled, rules.Ruling{
+			Rule: ask.rule.Name, Shadow: ask.rule.Action == rules.Shadow, MaxKeys: noRoomFor(said[0], ask.bound),
 			Decision: readDecision(said, ask.bound),
 		})
 	}

@@ -12,18 +12,21 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/coalesce"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // windowRule lets through so much a minute, by a header.
-func windowRule(name string, limit int64, action string) queue.Rule {
-	return queue.Rule{
+func windowRule(name string, limit int64, action string) rules.Rule {
+	return rules.Rule{
 		Name: name, Algorithm: leaky.AlgorithmFixedWindow,
-		Bound: queue.Bound{Limit: limit, Period: queue.Duration(time.Minute)}, Key: "{header.to}", Action: action,
+		Bound: rules.Bound{Limit: limit, Period: unit.Duration(time.Minute)}, Key: "{header.to}", Action: action,
 	}
 }
 
-func (v *env) rule(r queue.Rule) {
+func (v *env) rule(r rules.Rule) {
 	v.t.Helper()
 	if _, err := v.e.PutRule(v.ctx, r, queue.AnyRevision); err != nil {
 		v.t.Fatal(err)
@@ -57,7 +60,7 @@ func TestAppendAsksRulesAsTheyAre(t *testing.T) {
 	options := redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }}
 	v, other := open(t, s.Client(), options), open(t, s.Client(), options)
 	other.rule(windowRule("mail.user", 2, ""))
-	other.rule(windowRule("mail.shadow", 1, queue.Shadow))
+	other.rule(windowRule("mail.shadow", 1, rules.Shadow))
 	other.put("mail", leaky.PerSecond(100), func(s *queue.Spec) { s.Rules = []string{"mail.user"} })
 	other.put("mail.otp", leaky.PerSecond(100), func(s *queue.Spec) { s.Rules = []string{"mail.shadow", "mail.user"} })
 	n := 0
@@ -99,7 +102,7 @@ func TestAppendAsksRulesAsTheyAre(t *testing.T) {
 	bring(queue.Accepted, "ann")
 	bring(queue.LimitReached, "ann")
 	a = v.append(job("mail.otp", 1000))[0]
-	var field *queue.FieldError
+	var field *invalid.Error
 	if a.Outcome != queue.Invalid || !errors.As(a.Err, &field) || field.Field != "headers.to" {
 		t.Errorf("without the header: %+v", a)
 	}
@@ -114,9 +117,9 @@ func TestAppendChargesAllOrNothing(t *testing.T) {
 	at := leaky.Instant(1_700_000_000_000_000)
 	v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
 	v.rule(windowRule("q.a", 5, ""))
-	log := queue.Rule{
+	log := rules.Rule{
 		Name: "q.b", Algorithm: leaky.AlgorithmSlidingLog,
-		Bound: queue.Bound{Limit: 3, Period: queue.Duration(time.Minute)},
+		Bound: rules.Bound{Limit: 3, Period: unit.Duration(time.Minute)},
 	}
 	v.rule(log)
 	v.put("q", leaky.PerSecond(1), func(s *queue.Spec) { s.Rules = []string{"q.a", "q.b"}; s.Capacity = 5 })
@@ -127,7 +130,7 @@ func TestAppendChargesAllOrNothing(t *testing.T) {
 			if rule == "q.b" {
 				key = ""
 			}
-			got, err := v.e.Take(v.ctx, rule, []queue.Take{{Op: queue.TakePeek, Key: key}})
+			got, err := v.e.Take(v.ctx, rule, []rules.Take{{Op: rules.TakePeek, Key: key}})
 			if err != nil || got[0].Err != nil {
 				t.Fatal(err, got)
 			}
@@ -173,7 +176,7 @@ func TestAppendChargesAllOrNothing(t *testing.T) {
 func TestOfferPutsAsideWhatRulesDefer(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1})
-	v.rule(windowRule("q.a", 1, queue.Defer))
+	v.rule(windowRule("q.a", 1, rules.Defer))
 	v.put("q", leaky.PerSecond(1), func(s *queue.Spec) { s.Rules = []string{"q.a"}; s.Deferred.MaxJobs = 2 })
 	var jobs []queue.Job
 	for i := range 5 {
@@ -201,9 +204,9 @@ func TestOfferPutsAsideWhatRulesDefer(t *testing.T) {
 func TestManyAppendUnderRules(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	v := open(t, s.Client(), redisq.Options{Init: true})
-	log := queue.Rule{
+	log := rules.Rule{
 		Name: "q.a", Algorithm: leaky.AlgorithmSlidingLog,
-		Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Hour)},
+		Bound: rules.Bound{Limit: 100, Period: unit.Duration(time.Hour)},
 	}
 	v.rule(log)
 	v.put("q", leaky.PerSecond(1), func(s *queue.Spec) { s.Rules = []string{"q.a"} })
@@ -224,7 +227,7 @@ func TestManyAppendUnderRules(t *testing.T) {
 				}
 				if c == 0 {
 					r := log
-					r.Away = []string{queue.AwayOpen, queue.AwayClosed}[i%2]
+					r.Away = []string{rules.AwayOpen, rules.AwayClosed}[i%2]
 					v.rule(r)
 				}
 			}
@@ -253,7 +256,7 @@ func TestARuleThatWasLostIsNotTheNextOne(t *testing.T) {
 	}
 	limits := func(i int) [2]int64 {
 		t.Helper()
-		a, err := v.e.Take(v.ctx, "mail.user", []queue.Take{{Op: queue.TakePeek, Key: "ann"}})
+		a, err := v.e.Take(v.ctx, "mail.user", []rules.Take{{Op: rules.TakePeek, Key: "ann"}})
 		b := v.append(jobTo("mail", i, "ann"))[0]
 		if err != nil || len(b.Rules) != 1 {
 			t.Fatal(a, err, b)
@@ -294,7 +297,7 @@ func TestAppendLosesItsAnswerWhileRulesChange(t *testing.T) {
 	if a := <-done; a.Outcome != queue.Accepted || a.Position != 2 {
 		t.Errorf("%+v", a)
 	}
-	if a, err := v.e.Take(v.ctx, "mail.user", []queue.Take{{Op: queue.TakePeek, Key: "ann"}}); err != nil ||
+	if a, err := v.e.Take(v.ctx, "mail.user", []rules.Take{{Op: rules.TakePeek, Key: "ann"}}); err != nil ||
 		a[0].Remaining != 1 {
 		t.Errorf("%+v, %v: want 2 of 4 taken, and 1 left behind a third", a, err)
 	}
@@ -304,13 +307,13 @@ func TestAppendLosesItsAnswerWhileRulesChange(t *testing.T) {
 func TestAFlightAsksSoMuch(t *testing.T) {
 	c := redistest.New(t, redistest.Options{}).Client()
 	v := open(t, c, redisq.Options{Init: true, Partitions: 1})
-	var rules []string
+	var asked []string
 	for i := range 2 * queue.MaxSpecRules {
 		v.rule(windowRule(fmt.Sprint("mail.r", i), 1000, ""))
-		rules = append(rules, fmt.Sprint("mail.r", i))
+		asked = append(asked, fmt.Sprint("mail.r", i))
 	}
-	v.put("mail", leaky.Unlimited, func(s *queue.Spec) { s.Rules = rules[:queue.MaxSpecRules] })
-	v.put("mail.otp", leaky.Unlimited, func(s *queue.Spec) { s.Rules, s.Capacity = rules[queue.MaxSpecRules:], 10_000 })
+	v.put("mail", leaky.Unlimited, func(s *queue.Spec) { s.Rules = asked[:queue.MaxSpecRules] })
+	v.put("mail.otp", leaky.Unlimited, func(s *queue.Spec) { s.Rules, s.Capacity = asked[queue.MaxSpecRules:], 10_000 })
 	n := 0
 	bring := func(count int) {
 		t.Helper()
@@ -320,7 +323,7 @@ func TestAFlightAsksSoMuch(t *testing.T) {
 			jobs[i] = jobTo("mail.otp", n, fmt.Sprint(n))
 		}
 		for _, a := range v.append(jobs...) {
-			if a.Outcome != queue.Accepted || len(a.Rules) != len(rules) {
+			if a.Outcome != queue.Accepted || len(a.Rules) != len(asked) {
 				t.Fatalf("%+v", a)
 			}
 		}
@@ -332,6 +335,6 @@ func TestAFlightAsksSoMuch(t *testing.T) {
 	bring(coalesce.MaxItems)
 	if calls := scriptCalls(t, c); calls < 4 {
 		t.Errorf("%d jobs that ask %d rules each went in %d calls, want 2,000 asks in each at most", coalesce.MaxItems,
-			len(rules), calls)
+			len(asked), calls)
 	}
 }

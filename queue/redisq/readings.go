@@ -2,11 +2,10 @@ package redisq
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // readingsPage is how many queues one script reads, which takes it 2 to 3 ms: less than the slack of a departure.
@@ -51,36 +50,15 @@ func readReading(r *reply, now int64) (queue.Reading, error) {
 	i.Outflow = outflow(r.int(), r.int(), r.int(), now)
 	i.Rate = leaky.RateOf(r.int(), r.int())
 	i.Condition = r.text() + " " + r.text()
-	counted := make([]int64, 0, len(queue.CounterTable))
-	for r.more() {
-		counted = append(counted, r.kept())
-	}
-	i.Counters.Add(counted)
+	i.Counters.Add(r.ints())
 	return i, r.err
 }
 
-// kept is a number as the store keeps it, 0 if it keeps none.
-func (r *reply) kept() int64 {
-	if len(r.v) > 0 && r.v[0] == nil {
-		r.v = r.v[1:]
-		return 0
-	}
-	text := r.text()
-	if r.err != nil {
-		return 0
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		r.err = fmt.Errorf("%w: %s in place of a number", queue.ErrCorrupt, queue.Shorten(text, 40))
-	}
-	return n
-}
-
 // GetMany implements queue.Watch.
-func (e *Engine) GetMany(ctx context.Context, names []string) ([]queue.Info, error) {
+func (e *Engine) GetMany(ctx context.Context, wanted []string) ([]queue.Info, error) {
 	byPartition := map[int][]any{}
-	for _, name := range names {
-		if queue.ValidateName(name) == nil {
+	for _, name := range wanted {
+		if names.Validate(name) == nil {
 			p := e.Partition(name)
 			byPartition[p] = append(byPartition[p], name)
 		}

@@ -6,7 +6,10 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/readmit"
 )
 
@@ -16,7 +19,7 @@ const maxNumber = 1 << 53
 // Readmit implements queue.Overflow. Repeated after a lost reply it answers
 // Passed for what was Returned by then.
 func (e *Engine) Readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Readmitted, error) {
-	if queue.ValidateName(r.Queue) != nil {
+	if names.Validate(r.Queue) != nil {
 		return queue.Readmitted{}, unknown(r.Queue)
 	}
 	args, err := e.readmitArgs(&r)
@@ -37,13 +40,13 @@ func (e *Engine) Readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Rea
 
 func (e *Engine) readmitArgs(r *queue.ReadmitRequest) ([]any, error) {
 	bad := func(field, value, reason string) error {
-		return &queue.FieldError{Field: field, Value: value, Reason: reason}
+		return &invalid.Error{Field: field, Value: value, Reason: reason}
 	}
 	switch {
-	case len(r.Holder) > 64 || queue.ValidateID(r.Holder) != nil:
-		return nil, bad("holder", queue.Shorten(r.Holder, 80), "must be 1 to 64 visible ASCII characters")
+	case len(r.Holder) > 64 || names.ValidateID(r.Holder) != nil:
+		return nil, bad("holder", clip.Quote(r.Holder, 80), "must be 1 to 64 visible ASCII characters")
 	case len(r.Overflow) > 64:
-		return nil, bad("overflow", queue.Shorten(r.Overflow, 80), "is longer than 64 bytes")
+		return nil, bad("overflow", clip.Quote(r.Overflow, 80), "is longer than 64 bytes")
 	case len(r.Jobs) > queue.MaxReadmit:
 		return nil, bad("jobs", "", fmt.Sprintf("are %d, the limit is %d", len(r.Jobs), queue.MaxReadmit))
 	case r.Behind < 0:

@@ -26,8 +26,11 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/coalesce"
 	"github.com/penstock/penstock/queue/move"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Defaults of Options.
@@ -77,7 +80,7 @@ type Engine struct {
 	keys       []string // of the partitions' hashes
 	appends    []*coalesce.Coalescer[appendItem, queue.Appended]
 	settles    []*coalesce.Coalescer[queue.Settlement, queue.Settled]
-	takes      []*coalesce.Coalescer[takeItem, queue.Taken]
+	takes      []*coalesce.Coalescer[takeItem, rules.Taken]
 	rules      cache[rule]       // of those that were asked
 	rulesets   cache[queueRules] // of the queues that ask their jobs
 	stampSeed  [4]byte
@@ -108,7 +111,7 @@ func Open(ctx context.Context, client redis.UniversalClient, o Options) (*Engine
 		o.Prefix = DefaultPrefix
 	}
 	if !validPrefix(o.Prefix) {
-		return nil, fmt.Errorf("prefix %s: must be 1 to 16 of a-z 0-9 _ -", queue.Shorten(o.Prefix, 40))
+		return nil, fmt.Errorf("prefix %s: must be 1 to 16 of a-z 0-9 _ -", clip.Quote(o.Prefix, 40))
 	}
 	if o.Patience == 0 {
 		o.Patience = DefaultPatience
@@ -137,10 +140,10 @@ func Open(ctx context.Context, client redis.UniversalClient, o Options) (*Engine
 				return e.sendSettle(ctx, p, s)
 			}, failedSettle))
 		e.takes = append(e.takes, coalesce.New(lanes, o.Patience, takeItem.size,
-			func(ctx context.Context, items []takeItem) ([]queue.Taken, error) {
+			func(ctx context.Context, items []takeItem) ([]rules.Taken, error) {
 				return e.sendTake(ctx, p, items)
 			},
-			func(_ takeItem, err error) queue.Taken { return queue.Taken{Err: err} }))
+			func(_ takeItem, err error) rules.Taken { return rules.Taken{Err: err} }))
 	}
 	if err := e.openStore(ctx, o.Init); err != nil {
 		return nil, err
@@ -168,7 +171,7 @@ func (e *Engine) Partitions() int { return len(e.keys) }
 
 // Partition returns the partition that a queue lives in.
 func (e *Engine) Partition(name string) int {
-	return int(xxhash.Sum64String(queue.Group(name)) % uint64(len(e.keys)))
+	return int(xxhash.Sum64String(names.Group(name)) % uint64(len(e.keys)))
 }
 
 // Close ends what is under way. It does not close the client.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/jobrecord"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // rowFields is how many entries a job has in the answer of reserve.lua.
@@ -21,7 +22,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	var out queue.Reserved
 	partition := r.Partition
 	if r.Queue != "" {
-		if queue.ValidateName(r.Queue) != nil {
+		if names.Validate(r.Queue) != nil {
 			return out, unknown(r.Queue)
 		}
 		partition = e.Partition(r.Queue)

@@ -14,7 +14,9 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/internal/changelog"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -71,7 +73,7 @@ func rarity(digest queue.LaneDigest, salt []byte) byte {
 }
 
 func newRule(text []byte, revision int64, is string) (*rule, error) {
-	stored, err := queue.DecodeRule(text)
+	stored, err := rules.Decode(text)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +88,7 @@ func newRule(text []byte, revision int64, is string) (*rule, error) {
 		known: stored.Name + " " + is, single: map[string]*bound{},
 	}
 	r.Rule = stored
-	if r.Template, err = queue.ParseKeyTemplate(stored.Key); err != nil {
+	if r.Template, err = rules.ParseTemplate(stored.Key); err != nil {
 		return nil, err
 	}
 	if r.bound, err = newBound(stored.Algorithm, stored.Bound, stored.KeyLimit()); err != nil {
@@ -100,7 +102,7 @@ func newRule(text []byte, revision int64, is string) (*rule, error) {
 	return r, nil
 }
 
-func newBound(a leaky.Algorithm, numbers queue.Bound, keys int64) (*bound, error) {
+func newBound(a leaky.Algorithm, numbers rules.Bound, keys int64) (*bound, error) {
 	l, err := numbers.Limiter(a)
 	if err != nil {
 		return nil, err
@@ -130,7 +132,7 @@ func recovery(l leaky.Limiter) time.Duration {
 }
 
 // longestOf is the longest recovery of all keys of a rule.
-func longestOf(r *queue.Rule) (longest time.Duration, err error) {
+func longestOf(r *rules.Rule) (longest time.Duration, err error) {
 	for _, numbers := range append(slices.Collect(maps.Values(r.Overrides)), r.Bound) {
 		l, err := numbers.Limiter(r.Algorithm)
 		if err != nil {
@@ -142,7 +144,7 @@ func longestOf(r *queue.Rule) (longest time.Duration, err error) {
 }
 
 // overridden is the digests of all keys with overrides.
-func overridden(r *queue.Rule) []byte {
+func overridden(r *rules.Rule) []byte {
 	var digests []byte
 	for key := range r.Overrides {
 		digest := queue.DigestLane(key)
@@ -152,7 +154,7 @@ func overridden(r *queue.Rule) []byte {
 }
 
 // PutRule implements queue.Rules.
-func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue.PutResult, error) {
+func (e *Engine) PutRule(ctx context.Context, r rules.Rule, expect int64) (queue.PutResult, error) {
 	r.Normalize()
 	if err := r.Validate(); err != nil {
 		return queue.PutResult{}, err
@@ -161,7 +163,7 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	text, err := queue.EncodeRule(r)
+	text, err := rules.Encode(r)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -204,9 +206,9 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 
 // lostOverrides is the keys that have overrides in a rule as it is known, and not in r, and the revision at which it is
 // known: 0 if there is none, -1 if it cannot be read.
-func (e *Engine) lostOverrides(ctx context.Context, r *queue.Rule) (known int64, lost []byte) {
+func (e *Engine) lostOverrides(ctx context.Context, r *rules.Rule) (known int64, lost []byte) {
 	old, err := e.ruleOf(ctx, r.Name)
-	if errors.Is(err, queue.ErrUnknownRule) {
+	if errors.Is(err, rules.ErrUnknown) {
 		return 0, nil
 	}
 	if err != nil {
@@ -222,27 +224,27 @@ func (e *Engine) lostOverrides(ctx context.Context, r *queue.Rule) (known int64,
 }
 
 // Rule implements queue.Rules.
-func (e *Engine) Rule(ctx context.Context, name string) (queue.RuleInfo, error) {
-	if queue.ValidateRuleName(name) != nil {
-		return queue.RuleInfo{}, unknownRule(name)
+func (e *Engine) Rule(ctx context.Context, name string) (rules.Info, error) {
+	if rules.ValidateName(name) != nil {
+		return rules.Info{}, unknownRule(name)
 	}
 	page, _, err := e.ruleInfos(ctx, e.Partition(name), "get", name)
 	if err != nil {
-		return queue.RuleInfo{}, err
+		return rules.Info{}, err
 	}
 	if len(page) == 0 {
-		return queue.RuleInfo{}, unknownRule(name)
+		return rules.Info{}, unknownRule(name)
 	}
 	return page[0], nil
 }
 
 func unknownRule(name string) error {
-	return fmt.Errorf("%s: %w", queue.Shorten(name, 80), queue.ErrUnknownRule)
+	return fmt.Errorf("%s: %w", clip.Quote(name, 80), rules.ErrUnknown)
 }
 
 // ListRules implements queue.Rules.
-func (e *Engine) ListRules(ctx context.Context, after string, limit int) ([]queue.RuleInfo, error) {
-	return merged(len(e.keys), after, limit, nameOfRule, func(p int, after string, n int) ([]queue.RuleInfo, string,
+func (e *Engine) ListRules(ctx context.Context, after string, limit int) ([]rules.Info, error) {
+	return merged(len(e.keys), after, limit, nameOfRule, func(p int, after string, n int) ([]rules.Info, string,
 		error,
 	) {
 		return e.ruleInfos(ctx, p, "list", after, n)
@@ -250,7 +252,7 @@ func (e *Engine) ListRules(ctx context.Context, after string, limit int) ([]queu
 }
 
 // ruleInfos asks about rules; next is behind which name a list goes on, if it does.
-func (e *Engine) ruleInfos(ctx context.Context, partition int, args ...any) (page []queue.RuleInfo, next string,
+func (e *Engine) ruleInfos(ctx context.Context, partition int, args ...any) (page []rules.Info, next string,
 	err error,
 ) {
 	v, err := e.ask(ctx, rulesScript, partition, append([]any{e.instant()}, args...)...)
@@ -274,7 +276,7 @@ func (e *Engine) ruleInfos(ctx context.Context, partition int, args ...any) (pag
 	return page, next, answer.err
 }
 
-func readRuleInfo(row *reply) (i queue.RuleInfo, err error) {
+func readRuleInfo(row *reply) (i rules.Info, err error) {
 	r, err := readRule(row)
 	if err != nil {
 		i.Name = r.Name
@@ -308,7 +310,7 @@ func readRule(row *reply) (*rule, error) {
 
 // DeleteRule implements queue.Rules.
 func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) error {
-	if queue.ValidateRuleName(name) != nil {
+	if rules.ValidateName(name) != nil {
 		return unknownRule(name)
 	}
 	by, err := actorArg(ctx)
@@ -326,7 +328,7 @@ func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) erro
 	case 2:
 		return fmt.Errorf("%s: %w: it is at revision %d", name, queue.ErrRevision, revision)
 	case 3:
-		return fmt.Errorf("%s: %w", name, queue.ErrRuleInUse)
+		return fmt.Errorf("%s: %w", name, rules.ErrInUse)
 	}
 	e.rules.forget(name)
 	return answer.err
@@ -334,7 +336,7 @@ func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) erro
 
 // ResetRule implements queue.Rules.
 func (e *Engine) ResetRule(ctx context.Context, name string) error {
-	if queue.ValidateRuleName(name) != nil {
+	if rules.ValidateName(name) != nil {
 		return unknownRule(name)
 	}
 	by, err := actorArg(ctx)

@@ -8,20 +8,23 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
-func meterRule(name string) queue.Rule {
-	return queue.Rule{
+func meterRule(name string) rules.Rule {
+	return rules.Rule{
 		Name: name, Algorithm: leaky.AlgorithmMeter,
-		Bound: queue.Bound{Rate: leaky.PerSecond(5), Burst: 10},
+		Bound: rules.Bound{Rate: leaky.PerSecond(5), Burst: 10},
 	}
 }
 
 func TestRules(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 2})
-	put := func(r queue.Rule, expect int64) queue.PutResult {
+	put := func(r rules.Rule, expect int64) queue.PutResult {
 		t.Helper()
 		p, err := v.e.PutRule(v.ctx, r, expect)
 		if err != nil {
@@ -36,9 +39,9 @@ func TestRules(t *testing.T) {
 	if again := put(meterRule("mail.user"), queue.AnyRevision); again.Changed || again.Revision != first.Revision {
 		t.Errorf("put again %+v", again)
 	}
-	if _, err := v.e.PutRule(v.ctx, queue.Rule{
+	if _, err := v.e.PutRule(v.ctx, rules.Rule{
 		Name: "mail.user", Algorithm: leaky.AlgorithmGap,
-		Bound: queue.Bound{Period: queue.Duration(time.Second)},
+		Bound: rules.Bound{Period: unit.Duration(time.Second)},
 	}, 0); !errors.Is(err, queue.ErrRevision) {
 		t.Errorf("put of what exists: %v", err)
 	}
@@ -58,15 +61,15 @@ func TestRules(t *testing.T) {
 	if err := v.e.DeleteRule(v.ctx, "mail.user", first.Revision); err != nil {
 		t.Error(err)
 	}
-	if _, err := v.e.Rule(v.ctx, "mail.user"); !errors.Is(err, queue.ErrUnknownRule) {
+	if _, err := v.e.Rule(v.ctx, "mail.user"); !errors.Is(err, rules.ErrUnknown) {
 		t.Errorf("rule that was deleted: %v", err)
 	}
-	if err := v.e.ResetRule(v.ctx, "mail.user"); !errors.Is(err, queue.ErrUnknownRule) {
+	if err := v.e.ResetRule(v.ctx, "mail.user"); !errors.Is(err, rules.ErrUnknown) {
 		t.Errorf("reset of a rule that was deleted: %v", err)
 	}
 
 	spec := queue.Spec{Name: "mail.otp", Rate: leaky.PerSecond(1), Rules: []string{"a", "mail.nobody"}}
-	var at *queue.FieldError
+	var at *invalid.Error
 	if _, err := v.e.Put(v.ctx, spec, 0); !errors.As(err, &at) || at.Field != "rules.1" {
 		t.Errorf("put of a queue with a rule that is not there: %v", err)
 	}
@@ -77,12 +80,12 @@ func TestRules(t *testing.T) {
 	if i, err := v.e.Rule(v.ctx, "mail.route"); err != nil || len(i.Queues) != 1 || i.Queues[0] != "mail.otp" {
 		t.Errorf("asked by %v, %v", i.Queues, err)
 	}
-	if err := v.e.DeleteRule(v.ctx, "mail.route", queue.AnyRevision); !errors.Is(err, queue.ErrRuleInUse) {
+	if err := v.e.DeleteRule(v.ctx, "mail.route", queue.AnyRevision); !errors.Is(err, rules.ErrInUse) {
 		t.Errorf("deleted in use: %v", err)
 	}
-	places := queue.Rule{
+	places := rules.Rule{
 		Name: "mail.route", Algorithm: leaky.AlgorithmConcurrency,
-		Bound: queue.Bound{Limit: 1, TTL: queue.Duration(time.Second)},
+		Bound: rules.Bound{Limit: 1, TTL: unit.Duration(time.Second)},
 	}
 	if _, err := v.e.PutRule(v.ctx, places, queue.AnyRevision); !errors.As(err, &at) || at.Field != "algorithm" {
 		t.Errorf("made concurrency in use: %v", err)

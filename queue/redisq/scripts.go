@@ -19,7 +19,7 @@ import (
 //	-- needs: pace, memory       files of lua/lib that it uses; they come before it
 //	-- for lanes: appendjob      files of the part that is made when a call meets a queue with lanes
 //	-- gives: ruleOf, enter     functions that other parts reach as <file>.<function>
-//	-- reads: appended           counters that the operation reads with its queues
+//	-- reads: delivered          counters that the operation reads with its queues
 //
 //go:embed lua/*/*.lua
 var luaFiles embed.FS
@@ -182,7 +182,7 @@ func assemble(call string) string {
 	}
 	fmt.Fprintln(&b, op.text)
 	fmt.Fprintln(&b, "end)()\nend)()")
-	return withNumbers(b.String())
+	return withConstants(withNumbers(b.String()))
 }
 
 // gifts puts what a file gives into its table.

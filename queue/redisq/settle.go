@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/coalesce"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Settle implements queue.Outflow.
@@ -18,14 +20,14 @@ func (e *Engine) Settle(ctx context.Context, settlements []queue.Settlement) ([]
 			if answers == nil {
 				answers = make([]queue.Settled, len(settlements))
 			}
-			answers[i].Err = &queue.FieldError{
+			answers[i].Err = &invalid.Error{
 				Field:  "verdict",
 				Reason: "is none of deliver, fail, bury, release, hold, throttle, down",
 			}
 			continue
 		}
 		if len(s.Reason) > queue.MaxReasonBytes {
-			s.Reason = queue.Cut(s.Reason, queue.MaxReasonBytes)
+			s.Reason = clip.Text(s.Reason, queue.MaxReasonBytes)
 		}
 		parts = place(parts, e.Partition(s.Queue), i, len(settlements), s)
 	}
@@ -91,8 +93,8 @@ func verdictCode(s *queue.Settlement) int {
 }
 
 // Extend implements queue.Outflow.
-func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Duration, error) {
-	left := make([]time.Duration, len(leases))
+func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]queue.Extended, error) {
+	answers := make([]queue.Extended, len(leases))
 	var parts []part[queue.Lease]
 	for i, l := range leases {
 		parts = place(parts, e.Partition(l.Queue), i, len(leases), l)
@@ -115,8 +117,8 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Durat
 				return err
 			}
 			r := list(v)
-			for i := from; i < to; i++ {
-				left[p.at[i]] = r.duration()
+			for _, at := range p.at[from:to] {
+				answers[at] = readExtended(r)
 			}
 			if r.err != nil {
 				return r.err
@@ -124,7 +126,24 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Durat
 		}
 		return nil
 	})
-	return left, errors.Join(failed...)
+	return answers, errors.Join(failed...)
+}
+
+func readExtended(r *reply) queue.Extended {
+	switch v := r.next().(type) {
+	case int64:
+		return queue.Extended{Left: time.Duration(v) * time.Microsecond}
+	case []any:
+		said := &reply{v: v}
+		a := queue.Extended{
+			Left: said.duration(), Effect: queue.Effect{Stopped: said.duration(), Opened: said.int() == 1},
+		}
+		r.err = errors.Join(r.err, said.err)
+		return a
+	case string:
+		return queue.Extended{Err: replyErr(v)}
+	}
+	return queue.Extended{}
 }
 
 // Sweep implements queue.Outflow.

@@ -8,6 +8,8 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
@@ -38,12 +40,12 @@ func TestSlotOfDocumentsMoves(t *testing.T) {
 			"document": func() error { _, err := v.e.Document(v.ctx, "token", "a"); return err },
 			"since":    func() error { _, err := v.e.DocumentsSince(v.ctx, 0, 10); return err },
 			"put": func() error {
-				d := queue.Document{Kind: "token", Name: "a", Text: []byte(`1`)}
+				d := document.Document{Kind: "token", Name: "a", Text: []byte(`1`)}
 				_, err := v.e.PutDocument(v.ctx, d, queue.AnyRevision)
 				return err
 			},
-			"record": func() error { return v.e.Record(v.ctx, queue.AuditEntry{Of: "app", Name: "a", What: "refused"}) },
-			"audit":  func() error { _, err := v.e.Audit(v.ctx, queue.AuditRequest{Limit: 10}); return err },
+			"record": func() error { return v.e.Record(v.ctx, audit.Entry{Of: "app", Name: "a", What: "refused"}) },
+			"audit":  func() error { _, err := v.e.Audit(v.ctx, audit.Request{Limit: 10}); return err },
 			"put queue": func() error {
 				_, err := v.e.Put(v.ctx, queue.Spec{Name: "email", Rate: leaky.PerSecond(1)}, queue.AnyRevision)
 				return err

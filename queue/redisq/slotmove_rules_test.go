@@ -14,6 +14,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // takers ask rules of which a key lets 100 through, and keep the accounts of it.
@@ -21,7 +23,7 @@ type takers struct {
 	t       *testing.T
 	engines []*redisq.Engine
 	key     string
-	rules   []queue.Rule
+	rules   []rules.Rule
 	passed  map[string]*atomic.Int64
 	unknown map[string]*atomic.Int64 // perhaps
 	away    atomic.Int64             // answers that nothing could be decided
@@ -29,12 +31,12 @@ type takers struct {
 	running sync.WaitGroup
 }
 
-func newTakers(t *testing.T, key string, rules []queue.Rule, engines ...*redisq.Engine) *takers {
+func newTakers(t *testing.T, key string, list []rules.Rule, engines ...*redisq.Engine) *takers {
 	k := &takers{
-		t: t, engines: engines, key: key, rules: rules, passed: map[string]*atomic.Int64{},
+		t: t, engines: engines, key: key, rules: list, passed: map[string]*atomic.Int64{},
 		unknown: map[string]*atomic.Int64{},
 	}
-	for _, r := range rules {
+	for _, r := range list {
 		k.passed[r.Name], k.unknown[r.Name] = &atomic.Int64{}, &atomic.Int64{}
 	}
 	return k
@@ -42,7 +44,7 @@ func newTakers(t *testing.T, key string, rules []queue.Rule, engines ...*redisq.
 
 // take asks once, and reports whether it was refused.
 func (k *takers) take(e *redisq.Engine, rule string) (refused bool) {
-	got, err := e.Take(context.Background(), rule, []queue.Take{{Key: k.key}})
+	got, err := e.Take(context.Background(), rule, []rules.Take{{Key: k.key}})
 	if err == nil {
 		err = got[0].Err
 	}
@@ -120,13 +122,13 @@ func TestSlotMovesUnderTakes(t *testing.T) {
 	cluster := redistest.NewCluster(t, redistest.ClusterOptions{})
 	v := open(t, cluster.Client(), redisq.Options{Init: true, Partitions: 8})
 	other := open(t, cluster.Client(), redisq.Options{Init: true, Partitions: 8})
-	rules := exact()
-	for _, r := range rules {
+	asked := exact()
+	for _, r := range asked {
 		v.rule(r)
 	}
-	v.rule(queue.Rule{
+	v.rule(rules.Rule{
 		Name: "r.jobs", Algorithm: leaky.AlgorithmSlidingLog,
-		Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Hour)}, Key: "{lane}",
+		Bound: rules.Bound{Limit: 100, Period: unit.Duration(time.Hour)}, Key: "{lane}",
 	})
 	v.put("r", leaky.PerSecond(1), func(s *queue.Spec) { s.Capacity, s.Rules = 10_000, []string{"r.jobs"} })
 	hash := fmt.Sprintf("ps{%d}", v.e.Partition("r"))
@@ -148,8 +150,8 @@ func TestSlotMovesUnderTakes(t *testing.T) {
 			ok := t.Run(fmt.Sprintf("%s, early %v", c.name, early), func(t *testing.T) {
 				m.t = t
 				lane := fmt.Sprintf("lane-%d-%v", round, early)
-				k := newTakers(t, lane, rules, v.e, other.e)
-				for _, r := range rules {
+				k := newTakers(t, lane, asked, v.e, other.e)
+				for _, r := range asked {
 					for range 30 {
 						if k.take(v.e, r.Name) {
 							t.Fatalf("%s refuses before 100", r.Name)

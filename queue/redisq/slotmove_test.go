@@ -16,6 +16,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // slotMove is a slot of a cluster on its way from one node to another.
@@ -147,7 +148,7 @@ func TestSlotMovesUnderLoad(t *testing.T) {
 		}
 	}
 	for _, name := range []string{moving, other} {
-		v.put(name, leaky.Unlimited, func(s *queue.Spec) { s.Capacity, s.Lease = 200, queue.Duration(10*time.Minute) })
+		v.put(name, leaky.Unlimited, func(s *queue.Spec) { s.Capacity, s.Lease = 200, unit.Duration(10*time.Minute) })
 	}
 	hash := fmt.Sprintf("ps{%d}", v.e.Partition(moving))
 	source, err := cluster.NodeOf(t.Context(), hash)

@@ -38,7 +38,9 @@ func circuitField(s *queue.Spec) string {
 	if c.Off {
 		return ""
 	}
-	return fmt.Sprint(c.Failures, c.MinProbe.D().Microseconds(), c.MaxProbe.D().Microseconds())
+	return fmt.Sprint(
+		c.Failures, c.MinProbe.D().Microseconds(), c.MaxProbe.D().Microseconds(), c.Slow.D().Microseconds(),
+	)
 }
 
 // unbounded stands for a rule that bounds nothing, where there must be one.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/internal/check"
+	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -82,7 +83,7 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 
 // Delete implements queue.Specs.
 func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bool) error {
-	if queue.ValidateName(name) != nil {
+	if names.Validate(name) != nil {
 		return unknown(name)
 	}
 	by, err := actorArg(ctx)
@@ -147,7 +148,7 @@ func pauseField(p queue.Pause) any {
 func (e *Engine) setPaused(ctx context.Context, name string, paused bool, reason string, until any) (now time.Time,
 	err error,
 ) {
-	if queue.ValidateName(name) != nil {
+	if names.Validate(name) != nil {
 		return now, unknown(name)
 	}
 	by, err := actorArg(ctx)

@@ -137,7 +137,7 @@ func TestOpenMakesOneStore(t *testing.T) {
 		for range 8 {
 			c := s.Client()
 			opening.Go(func() {
-				e, err := redisq.Open(t.Context(), c, redisq.Options{Init: true})
+				e, err := redisq.Open(t.Context(), c, redisq.Options{Init: true, Patience: redistest.Patience})
 				if err != nil {
 					t.Error(err)
 					return

@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/readmit"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // tables are the parts of lua/lib that are written in Go: what scripts know of the tables of package queue.
@@ -20,13 +24,13 @@ var tables = map[string]string{
 	"readmitoutcomes": luaConstants("", upTo(readmit.NotYet, readmit.TooLarge)...),
 	"replayoutcomes":  luaConstants("", upTo(queue.NotDead, queue.Broken)...),
 	"stopcauses":      stopCauses(),
-	"takeops": luaConstants("", upTo(queue.TakeNow, queue.TakeAnew)...) +
+	"takeops": luaConstants("", upTo(rules.TakeNow, rules.TakeAnew)...) +
 		fmt.Sprintf("local NOTHING = %d\n", askNothing),
 	"counters":  counterTable(),
 	"fields":    readsPartition() + readsQueue(),
 	"newqueues": newQueues(),
 	"bounds": fmt.Sprintf("local MAX_AUDIT_BYTES, MAX_AUDIT_TEXT, KEEP_DELETED_DOCUMENTS = %d, %d, %d\n",
-		queue.MaxAuditBytes, queue.MaxAuditTextBytes, queue.KeepDeletedDocuments.Microseconds()),
+		audit.MaxBytes, audit.MaxTextBytes, document.KeepDeleted.Microseconds()),
 }
 
 // appendAnswer is what append.lua answers beside an outcome: one that Go knows more of.
@@ -87,6 +91,41 @@ func withNumbers(script string) string {
 	})
 }
 
+var (
+	luaDeclared = regexp.MustCompile(`(?m)^local ([A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) = ([^{}\n]*?)(?: *--.*)?$`)
+	luaLiteral  = regexp.MustCompile(`^(?:'(?:[^'\\]|\\.)*'|[0-9 ^*+()-]+)$`)
+	luaToken    = regexp.MustCompile(`'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|--.*|[.\w]+`)
+)
+
+func notLiteral(value string) bool { return !luaLiteral.MatchString(value) }
+
+// withConstants puts their values in place of constants, those at the top of a file that are numbers or texts: each
+// that a function uses would be an object more that Redis makes at every call. A name stands for one value in a script.
+func withConstants(script string) string {
+	values := map[string]string{}
+	put := func(text string) string {
+		return luaToken.ReplaceAllStringFunc(text, func(token string) string { return cmp.Or(values[token], token) })
+	}
+	script = luaDeclared.ReplaceAllStringFunc(script, func(line string) string {
+		m := luaDeclared.FindStringSubmatch(line)
+		names, all := strings.Split(m[1], ", "), strings.Split(put(m[2]), ", ")
+		if len(names) != len(all) || slices.ContainsFunc(all, notLiteral) {
+			return line
+		}
+		for i, name := range names {
+			if strings.Contains(all[i], " ") && all[i][0] != '\'' {
+				all[i] = "(" + all[i] + ")"
+			}
+			if was, ok := values[name]; ok && was != all[i] {
+				panic(fmt.Sprintf("lua: %s is %s and %s in one script", name, was, all[i]))
+			}
+			values[name] = all[i]
+		}
+		return ""
+	})
+	return put(script)
+}
+
 // luaConstants are locals of those names behind a prefix.
 func luaConstants[E enumeration](prefix string, all ...E) string {
 	var names, numbers []string
@@ -105,13 +144,19 @@ func stopCauses() string {
 	return b.String()
 }
 
-// counterTable has the fields of a queue's hash in which it counts, and whether each counts jobs that came in or that
-// ended.
+// counterTable has the fields in which a queue counts, whether each counts jobs that came in or that ended, and a
+// function that returns what a queue that was read has counted, in their order.
 func counterTable() string {
 	var names, jobs strings.Builder
 	for _, c := range queue.CounterTable {
 		fmt.Fprintf(&names, "'%s', ", c.Name)
 		fmt.Fprintf(&jobs, "%d, ", c.Jobs)
 	}
-	return "local COUNTERS = { " + names.String() + "}\nlocal COUNTS_JOBS = { " + jobs.String() + "}"
+	return fmt.Sprintf(`local COUNTERS, COUNTS_JOBS = { %s }, { %s }
+local function countersOf(q)
+  local counted = call('HMGET', B .. 'q' .. q.nr, unpack(COUNTERS))
+  for i, field in ipairs(COUNTERS) do counted[i] = q[field] or tonumber(counted[i]) or 0 end
+  return counted
+end
+`, names.String(), jobs.String())
 }

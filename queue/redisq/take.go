@@ -10,6 +10,8 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -17,14 +19,14 @@ import (
 type takeItem struct {
 	rule  *rule
 	bound *bound
-	op    queue.TakeOp
+	op    rules.TakeOp
 	key   storedKey
 	ask   leaky.Ask
 	err   error // of a question that cannot be asked, as the rule is known here
 }
 
 // askNothing is of a question that cannot be asked: only whether the rule still is as it is known.
-const askNothing = queue.TakeAnew + 1
+const askNothing = rules.TakeAnew + 1
 
 func (i takeItem) size() int { return questionBytes + len(i.key.name) + len(i.ask.Lease) }
 
@@ -43,11 +45,11 @@ var (
 )
 
 // Take implements queue.Rules. Questions are answered by rules as they are known here, if they still are so.
-func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]queue.Taken, error) {
+func (e *Engine) Take(ctx context.Context, name string, takes []rules.Take) ([]rules.Taken, error) {
 	if err := ruleset.CheckTakes(len(takes)); err != nil {
 		return nil, err
 	}
-	if queue.ValidateRuleName(name) != nil {
+	if rules.ValidateName(name) != nil {
 		return nil, unknownRule(name)
 	}
 	entry, err := ruleset.Audited(ctx, name, takes)
@@ -63,7 +65,7 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 	for i := range takes {
 		open = append(open, i)
 	}
-	var answers []queue.Taken
+	var answers []rules.Taken
 	for range mostReads {
 		got, stale, err := e.takeFrom(ctx, name, takes, open, answers, entry)
 		if err != nil {
@@ -78,21 +80,21 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 }
 
 // failed is the answer when what is open cannot be decided: an error, if nothing was.
-func failed(answers []queue.Taken, open []int, err error) ([]queue.Taken, error) {
+func failed(answers []rules.Taken, open []int, err error) ([]rules.Taken, error) {
 	if answers == nil || len(open) == len(answers) {
 		return nil, err
 	}
 	for _, i := range open {
-		answers[i] = queue.Taken{Err: err}
+		answers[i] = rules.Taken{Err: err}
 	}
 	return answers, nil
 }
 
 // takeFrom asks those questions that are open: all if there are no answers yet. It returns the answers, and those
 // questions that a rule cannot answer as it was known here.
-func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, open []int,
-	answers []queue.Taken, entry *queue.AuditEntry,
-) (all []queue.Taken, stale []int, err error) {
+func (e *Engine) takeFrom(ctx context.Context, name string, takes []rules.Take, open []int,
+	answers []rules.Taken, entry *audit.Entry,
+) (all []rules.Taken, stale []int, err error) {
 	r, err := e.ruleOf(ctx, name)
 	if err != nil {
 		return nil, nil, err
@@ -105,7 +107,7 @@ func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, 
 		}
 		items[k] = item
 	}
-	var got []queue.Taken
+	var got []rules.Taken
 	if entry == nil {
 		got, err = e.takes[e.Partition(r.Name)].Do(ctx, items)
 	} else {
@@ -130,14 +132,14 @@ func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, 
 				return nil, nil, a.Err
 			}
 		case item.err != nil:
-			a = queue.Taken{Err: item.err}
+			a = rules.Taken{Err: item.err}
 		default:
-			a.Shadow = r.Action == queue.Shadow
+			a.Shadow = r.Action == rules.Shadow
 			if err := r.Never(item.ask, item.bound.limiter, &a.Decision); err != nil {
-				a = queue.Taken{Err: err}
+				a = rules.Taken{Err: err}
 			}
 		}
-		if item.op == queue.TakeNow && a.Allowed {
+		if item.op == rules.TakeNow && a.Allowed {
 			a.Lease = item.ask.Lease
 		}
 		answers[open[k]] = a
@@ -176,8 +178,8 @@ func (e *Engine) ruleOf(ctx context.Context, name string) (*rule, error) {
 
 // sendTake is one batch, with a call for each arithmetic. What it asks is asked once: it may have been taken though no
 // answer came.
-func (e *Engine) sendTake(ctx context.Context, partition int, items []takeItem) ([]queue.Taken, error) {
-	answers, byLetter := make([]queue.Taken, len(items)), map[byte][]ofQueue{}
+func (e *Engine) sendTake(ctx context.Context, partition int, items []takeItem) ([]rules.Taken, error) {
+	answers, byLetter := make([]rules.Taken, len(items)), map[byte][]ofQueue{}
 	for _, g := range byQueue(items, func(i *takeItem) string { return i.rule.known }) {
 		letter := items[g.items[0]].rule.bound.packed[0]
 		byLetter[letter] = append(byLetter[letter], g)
@@ -189,7 +191,7 @@ func (e *Engine) sendTake(ctx context.Context, partition int, items []takeItem) 
 			left := func(i int) bool { return errors.Is(answers[i].Err, errLater) }
 			if errors.Is(err, queue.ErrStoreFull) && freeing == 0 {
 				freeing = 1 // it takes nothing in, but lets go
-				left = func(i int) bool { return items[i].op != queue.TakeNow }
+				left = func(i int) bool { return items[i].op != rules.TakeNow }
 			}
 			groups = only(groups, left)
 		}
@@ -199,16 +201,16 @@ func (e *Engine) sendTake(ctx context.Context, partition int, items []takeItem) 
 
 // sendAudited asks questions to one rule in calls of their own, each of which writes an entry.
 func (e *Engine) sendAudited(
-	ctx context.Context, items []takeItem, entry *queue.AuditEntry,
-) ([]queue.Taken, error) {
+	ctx context.Context, items []takeItem, entry *audit.Entry,
+) ([]rules.Taken, error) {
 	by, err := actorText(&entry.Actor)
 	if err != nil {
 		return nil, err
 	}
 	r := items[0].rule
-	answers, groups := make([]queue.Taken, len(items)), byQueue(items, func(i *takeItem) string { return i.rule.known })
+	answers, groups := make([]rules.Taken, len(items)), byQueue(items, func(i *takeItem) string { return i.rule.known })
 	scripts, freeing := auditedTakes[r.bound.packed[0]], 1
-	if slices.ContainsFunc(items, func(i takeItem) bool { return i.op == queue.TakeNow }) {
+	if slices.ContainsFunc(items, func(i takeItem) bool { return i.op == rules.TakeNow }) {
 		freeing = 0
 	}
 	for len(groups) > 0 {
@@ -224,7 +226,7 @@ func (e *Engine) sendAudited(
 		left := func(i int) bool { return errors.Is(answers[i].Err, errLater) }
 		if errors.Is(err, queue.ErrStoreFull) && freeing == 0 {
 			freeing = 1 // it takes nothing in, but lets go
-			left = func(i int) bool { return items[i].op != queue.TakeNow }
+			left = func(i int) bool { return items[i].op != rules.TakeNow }
 		}
 		groups = only(groups, left)
 	}
@@ -241,7 +243,7 @@ func only(groups []ofQueue, is func(i int) bool) []ofQueue {
 
 // askRules asks rules of one arithmetic. Its error is that of all answers.
 func (e *Engine) askRules(ctx context.Context, s script, partition int, items []takeItem, groups []ofQueue,
-	answers []queue.Taken, more ...any,
+	answers []rules.Taken, more ...any,
 ) error {
 	args := make([]any, 0, 2+5*len(groups)+len(items)+len(more))
 	args = append(args, e.instant(), len(groups))
@@ -271,7 +273,7 @@ func (e *Engine) askRules(ctx context.Context, s script, partition int, items []
 	for _, g := range groups {
 		v := r.next()
 		for k, i := range g.items {
-			answers[i] = queue.Taken{Err: r.err}
+			answers[i] = rules.Taken{Err: r.err}
 			if r.err == nil {
 				answers[i] = readTaken(v, k, len(g.items), items[i].bound)
 			}
@@ -299,20 +301,20 @@ func (a *boundsArg) index(b *bound) uint16 {
 }
 
 // readTaken reads the k-th of n answers of one rule.
-func readTaken(v any, k, n int, b *bound) queue.Taken {
+func readTaken(v any, k, n int, b *bound) rules.Taken {
 	if text, ok := v.(string); ok && len(text) == decisionBytes*n {
 		if text[decisionBytes*k] == 2 {
-			return queue.Taken{Err: errLater}
+			return rules.Taken{Err: errLater}
 		}
-		return queue.Taken{
+		return rules.Taken{
 			Decision: readDecision(text[decisionBytes*k:], b),
 			MaxKeys:  noRoomFor(text[decisionBytes*k], b),
 		}
 	}
 	if v == int64(1) {
-		return queue.Taken{Err: errStale}
+		return rules.Taken{Err: errStale}
 	}
-	return queue.Taken{Err: fmt.Errorf("%w: a script answered %T in place of decisions", queue.ErrCorrupt, v)}
+	return rules.Taken{Err: fmt.Errorf("%w: a script answered %T in place of decisions", queue.ErrCorrupt, v)}
 }
 
 // noRoomFor is how many keys the rule may hold if a decision says that there is no room for another; else 0.

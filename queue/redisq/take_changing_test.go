@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/coalesce"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // What was answered before a rule began to change all the time stays answered: it was taken. The rest is told that
@@ -27,11 +28,11 @@ func TestARuleChangesAllTheTime(t *testing.T) {
 		other.rule(windowRule("r", limit, ""))
 	}
 	change()
-	takes := make([]queue.Take, queue.MaxTakes)
+	takes := make([]rules.Take, rules.MaxTakes)
 	for i := range takes {
 		takes[i].Key = fmt.Sprint(i)
 	}
-	if _, err := v.e.Take(v.ctx, "r", []queue.Take{{Op: queue.TakePeek}}); err != nil { // now the rule is known
+	if _, err := v.e.Take(v.ctx, "r", []rules.Take{{Op: rules.TakePeek}}); err != nil { // now the rule is known
 		t.Fatal(err)
 	}
 	calls := &between{}
@@ -50,9 +51,9 @@ func TestARuleChangesAllTheTime(t *testing.T) {
 			t.Fatalf("%d: %+v", i, a)
 		}
 	}
-	taken, err := other.e.Take(other.ctx, "r", []queue.Take{
-		{Op: queue.TakePeek, Key: "499"},
-		{Op: queue.TakePeek, Key: "500"},
+	taken, err := other.e.Take(other.ctx, "r", []rules.Take{
+		{Op: rules.TakePeek, Key: "499"},
+		{Op: rules.TakePeek, Key: "500"},
 	})
 	if err != nil || taken[0].Remaining != taken[1].Remaining-1 {
 		t.Errorf("%+v, %v: the first should have been taken, the second not", taken, err)

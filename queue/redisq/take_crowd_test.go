@@ -16,29 +16,32 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // exact are rules of the algorithms that are, each of which lets 100 through and then none for long.
-func exact() []queue.Rule {
-	hour := queue.Duration(time.Hour)
+func exact() []rules.Rule {
+	hour := unit.Duration(time.Hour)
 	slow, err := leaky.NewRate(1, time.Hour)
 	if err != nil {
 		panic(err)
 	}
-	return []queue.Rule{
-		{Name: "r.meter", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: slow, Burst: 100}},
-		{Name: "r.bucket", Algorithm: leaky.AlgorithmTokenBucket, Bound: queue.Bound{Rate: slow, Burst: 100}},
+	return []rules.Rule{
+		{Name: "r.meter", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: slow, Burst: 100}},
+		{Name: "r.bucket", Algorithm: leaky.AlgorithmTokenBucket, Bound: rules.Bound{Rate: slow, Burst: 100}},
 		{
 			Name: "r.window", Algorithm: leaky.AlgorithmFixedWindow,
-			Bound: queue.Bound{Limit: 100, Period: 366 * 24 * hour},
+			Bound: rules.Bound{Limit: 100, Period: 366 * 24 * hour},
 		},
-		{Name: "r.log", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 100, Period: hour}},
+		{Name: "r.log", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{Limit: 100, Period: hour}},
 		{
 			Name: "r.coarse", Algorithm: leaky.AlgorithmSlidingLog,
-			Bound: queue.Bound{Limit: 100, Period: hour, Resolution: queue.Duration(time.Second)},
+			Bound: rules.Bound{Limit: 100, Period: hour, Resolution: unit.Duration(time.Second)},
 		},
-		{Name: "r.places", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 100, TTL: hour}},
+		{Name: "r.places", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 100, TTL: hour}},
 	}
 }
 
@@ -63,7 +66,7 @@ func TestTakeInACrowd(t *testing.T) {
 						for range 4 {
 							e := []*redisq.Engine{v.e, other.e}[c%2]
 							got, err := e.Take(context.Background(), r.Name,
-								[]queue.Take{{Key: "k"}, {Op: queue.TakePeek, Key: "k"}})
+								[]rules.Take{{Key: "k"}, {Op: rules.TakePeek, Key: "k"}})
 							if err != nil {
 								t.Errorf("%s: %v", r.Name, err)
 								return
@@ -90,14 +93,14 @@ func TestTakeWithALostReply(t *testing.T) {
 			v, proxy := proxied(t, where == "cluster")
 			for _, r := range exact() {
 				v.rule(r)
-				take := func(key string, cost int64) (queue.Taken, error) {
-					q := queue.Take{Key: key, Cost: cost}
+				take := func(key string, cost int64) (rules.Taken, error) {
+					q := rules.Take{Key: key, Cost: cost}
 					if r.Algorithm == leaky.AlgorithmConcurrency {
 						q.Lease = fmt.Sprint("place", cost)
 					}
-					got, err := v.e.Take(v.ctx, r.Name, []queue.Take{q})
+					got, err := v.e.Take(v.ctx, r.Name, []rules.Take{q})
 					if err != nil {
-						return queue.Taken{}, err
+						return rules.Taken{}, err
 					}
 					return got[0], got[0].Err
 				}
@@ -123,21 +126,21 @@ func TestTakenKeysExpire(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	v, c := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1}), s.Client()
 	before := c.DBSize(v.ctx).Val()
-	short := queue.Duration(300 * time.Millisecond)
+	short := unit.Duration(300 * time.Millisecond)
 	const keys = 2000
-	for _, r := range []queue.Rule{
-		{Name: "meter", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(4), Burst: 1}},
-		{Name: "window", Algorithm: leaky.AlgorithmFixedWindow, Bound: queue.Bound{Limit: 5, Period: short}},
-		{Name: "counter", Algorithm: leaky.AlgorithmSlidingCounter, Bound: queue.Bound{Limit: 5, Period: short}},
-		{Name: "log", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 5, Period: short}},
-		{Name: "gap", Algorithm: leaky.AlgorithmGap, Bound: queue.Bound{Period: short}},
-		{Name: "places", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 5, TTL: short}},
+	for _, r := range []rules.Rule{
+		{Name: "meter", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: leaky.PerSecond(4), Burst: 1}},
+		{Name: "window", Algorithm: leaky.AlgorithmFixedWindow, Bound: rules.Bound{Limit: 5, Period: short}},
+		{Name: "counter", Algorithm: leaky.AlgorithmSlidingCounter, Bound: rules.Bound{Limit: 5, Period: short}},
+		{Name: "log", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{Limit: 5, Period: short}},
+		{Name: "gap", Algorithm: leaky.AlgorithmGap, Bound: rules.Bound{Period: short}},
+		{Name: "places", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 5, TTL: short}},
 	} {
 		v.rule(r)
-		for from := 0; from < keys; from += queue.MaxTakes {
-			takes := make([]queue.Take, queue.MaxTakes)
+		for from := 0; from < keys; from += rules.MaxTakes {
+			takes := make([]rules.Take, rules.MaxTakes)
 			for i := range takes {
-				takes[i] = queue.Take{Key: fmt.Sprint("key", from+i)}
+				takes[i] = rules.Take{Key: fmt.Sprint("key", from+i)}
 				if r.Name == "places" || r.Name == "window" {
 					takes[i].Cost = 2
 				}
@@ -147,11 +150,11 @@ func TestTakenKeysExpire(t *testing.T) {
 			}
 		}
 	}
-	rules := int64(6*3 + 3) // a hash, a record and the specs of each, their list, the groups, and the audit log
+	ofRules := int64(6*3 + 3) // a hash, a record and the specs of each, their list, the groups, and the audit log
 	deadline := time.Now().Add(30 * time.Second)
-	for left := int64(-1); left != before+rules; left = c.DBSize(v.ctx).Val() {
+	for left := int64(-1); left != before+ofRules; left = c.DBSize(v.ctx).Val() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d keys are left, want %d", left, before+rules)
+			t.Fatalf("%d keys are left, want %d", left, before+ofRules)
 		}
 		time.Sleep(10 * time.Millisecond) // Redis looks for what has expired ten times a second
 	}
@@ -178,7 +181,7 @@ func TestPlantedTallies(t *testing.T) {
 	for _, r := range exact() {
 		v.rule(r)
 		for name, plant := range plants {
-			if _, err := v.e.Take(v.ctx, r.Name, []queue.Take{{Op: queue.TakeAnew, Key: "k"}, {Key: "k"}}); err != nil {
+			if _, err := v.e.Take(v.ctx, r.Name, []rules.Take{{Op: rules.TakeAnew, Key: "k"}, {Key: "k"}}); err != nil {
 				t.Fatal(err)
 			}
 			keys, err := c.Keys(v.ctx, "ps{0}V*").Result()
@@ -191,7 +194,7 @@ func TestPlantedTallies(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := v.e.Take(v.ctx, r.Name, []queue.Take{{Key: "k"}})
+			got, err := v.e.Take(v.ctx, r.Name, []rules.Take{{Key: "k"}})
 			if err != nil || got[0].Err != nil {
 				t.Errorf("%s, %s planted: %+v, %v", r.Name, name, got, err)
 				continue
@@ -213,28 +216,28 @@ func TestTakeOutOfMemory(t *testing.T) {
 	v, c := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1}), s.Client()
 	r := exact()[2]
 	v.rule(r)
-	if _, err := v.e.Take(v.ctx, r.Name, []queue.Take{{Key: "k", Cost: 10}}); err != nil {
+	if _, err := v.e.Take(v.ctx, r.Name, []rules.Take{{Key: "k", Cost: 10}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.ConfigSet(v.ctx, "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.e.Take(v.ctx, r.Name, []queue.Take{{Key: "k"}}); !errors.Is(err, queue.ErrStoreFull) {
+	if _, err := v.e.Take(v.ctx, r.Name, []rules.Take{{Key: "k"}}); !errors.Is(err, queue.ErrStoreFull) {
 		t.Errorf("take: %v", err)
 	}
-	mixed := []queue.Take{{Op: queue.TakeBack, Key: "k", Cost: 4}, {Key: "k"}, {Op: queue.TakeAnew, Key: "k"}}
+	mixed := []rules.Take{{Op: rules.TakeBack, Key: "k", Cost: 4}, {Key: "k"}, {Op: rules.TakeAnew, Key: "k"}}
 	got, err := v.e.Take(v.ctx, r.Name, mixed)
 	if err != nil || got[0].Remaining != 93 || !errors.Is(got[1].Err, queue.ErrStoreFull) || got[2].Remaining != 99 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	// So it is when an entry is written of it.
-	ctx := queue.WithActor(v.ctx, queue.Actor{Name: "unix:0"})
-	got, err = v.e.Take(ctx, r.Name, append(mixed, queue.Take{Key: "l"}))
+	ctx := audit.WithActor(v.ctx, audit.Actor{Name: "unix:0"})
+	got, err = v.e.Take(ctx, r.Name, append(mixed, rules.Take{Key: "l"}))
 	if err != nil || got[0].Err != nil || !errors.Is(got[1].Err, queue.ErrStoreFull) || got[2].Remaining != 99 ||
 		!errors.Is(got[3].Err, queue.ErrStoreFull) {
 		t.Errorf("with an entry: %+v, %v", got, err)
 	}
-	page, err := v.e.Audit(v.ctx, queue.AuditRequest{Limit: 10, Back: true})
+	page, err := v.e.Audit(v.ctx, audit.Request{Limit: 10, Back: true})
 	if err != nil || len(page.Records) == 0 || !strings.Contains(string(page.Records[0].Text), "2 of its keys") {
 		t.Errorf("%+v, %v", page.Records, err)
 	}

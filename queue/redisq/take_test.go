@@ -12,11 +12,13 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // bounds are numbers of each algorithm, small ones that are met often and great ones that show rounding.
-func bounds(a leaky.Algorithm) []queue.Bound {
-	d := func(d time.Duration) queue.Duration { return queue.Duration(d) }
+func bounds(a leaky.Algorithm) []rules.Bound {
+	d := func(d time.Duration) unit.Duration { return unit.Duration(d) }
 	rate := func(n int64, per time.Duration) leaky.Rate {
 		r, err := leaky.NewRate(n, per)
 		if err != nil {
@@ -26,16 +28,16 @@ func bounds(a leaky.Algorithm) []queue.Bound {
 	}
 	switch a {
 	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket:
-		return []queue.Bound{
+		return []rules.Bound{
 			{Rate: leaky.PerSecond(14), Burst: 5},
 			{Rate: rate(7, 3*time.Second), Burst: 1},
 			{Rate: rate(999_999_937, 86_399*time.Second), Burst: 1_000_000},
 			{Rate: rate(3, 5*time.Hour), Burst: 3},
 		}
 	case leaky.AlgorithmGap:
-		return []queue.Bound{{Period: d(100 * time.Millisecond)}, {Period: d(7 * time.Hour)}}
+		return []rules.Bound{{Period: d(100 * time.Millisecond)}, {Period: d(7 * time.Hour)}}
 	case leaky.AlgorithmSlidingLog:
-		return []queue.Bound{
+		return []rules.Bound{
 			{Limit: 5, Period: d(time.Second)},
 			{Limit: 100, Period: d(10 * time.Second)},
 			{Limit: 200, Period: d(time.Second)},
@@ -43,13 +45,13 @@ func bounds(a leaky.Algorithm) []queue.Bound {
 			{Limit: 40, Period: d(time.Second), Resolution: d(70 * time.Millisecond)},
 		}
 	case leaky.AlgorithmConcurrency:
-		return []queue.Bound{
+		return []rules.Bound{
 			{Limit: 4, TTL: d(time.Second)},
 			{Limit: 40, TTL: d(200 * time.Millisecond)},
 			{Limit: 10_000, TTL: d(time.Hour)},
 		}
 	}
-	return []queue.Bound{
+	return []rules.Bound{
 		{Limit: 5, Period: d(time.Second)},
 		{Limit: 1_000_000_000, Period: d(366 * 24 * time.Hour)},
 		{Limit: 77, Period: d(333_333 * time.Microsecond)},
@@ -60,7 +62,7 @@ func bounds(a leaky.Algorithm) []queue.Bound {
 func TestTakeIsLeaky(t *testing.T) {
 	t.Parallel()
 	s := redistest.New(t, redistest.Options{})
-	for _, a := range queue.Algorithms() {
+	for _, a := range rules.Algorithms() {
 		t.Run(string(a), func(t *testing.T) {
 			for seed := range uint64(10) {
 				if err := s.Client().FlushAll(t.Context()).Err(); err != nil {
@@ -79,9 +81,9 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 	at := leaky.Instant(1_700_000_000_000_000)
 	v := open(t, c, redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
 	all := bounds(a)
-	rule := queue.Rule{
+	rule := rules.Rule{
 		Name: "r", Algorithm: a, Bound: all[int(seed/2)%len(all)],
-		Overrides: map[string]queue.Bound{"k3": all[r.IntN(len(all))]},
+		Overrides: map[string]rules.Bound{"k3": all[r.IntN(len(all))]},
 	}
 	put := func() {
 		if _, err := v.e.PutRule(v.ctx, rule, queue.AnyRevision); err != nil {
@@ -89,7 +91,7 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 		}
 	}
 	put()
-	tallies, unders := map[string]leaky.Tally{}, map[string]queue.Bound{}
+	tallies, unders := map[string]leaky.Tally{}, map[string]rules.Bound{}
 	for step := range 400 {
 		switch calm := seed%2 == 1; { // then logs grow long
 		case calm && r.IntN(100) > 0:
@@ -107,7 +109,7 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 			}
 			clear(tallies)
 		}
-		takes := make([]queue.Take, 1+r.IntN(4))
+		takes := make([]rules.Take, 1+r.IntN(4))
 		for i := range takes {
 			takes[i] = question(r, &rule, seed%2 == 1)
 		}
@@ -137,18 +139,18 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 				}
 				continue
 			}
-			if take.Op != queue.TakePeek { // which changes nothing
+			if take.Op != rules.TakePeek { // which changes nothing
 				tallies[take.Key], unders[take.Key] = tally, under
 			}
 			var want leaky.Decision
 			switch take.Op {
-			case queue.TakeNow:
+			case rules.TakeNow:
 				want = tally.Take(at, ask)
-			case queue.TakePeek:
+			case rules.TakePeek:
 				want = tally.Peek(at, ask)
-			case queue.TakeBack:
+			case rules.TakeBack:
 				want = tally.Refund(at, ask)
-			case queue.TakeAnew:
+			case rules.TakeAnew:
 				tallies[take.Key] = l.Fresh()
 				want = tallies[take.Key].Peek(at, leaky.Ask{})
 			}
@@ -163,16 +165,16 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 	}
 }
 
-func question(r *rand.Rand, rule *queue.Rule, calm bool) queue.Take {
-	take := queue.Take{Key: fmt.Sprint("k", r.IntN(4)), Op: []queue.TakeOp{
-		queue.TakeNow, queue.TakeNow, queue.TakeNow,
-		queue.TakePeek, queue.TakeBack, queue.TakeNow, queue.TakeNow,
+func question(r *rand.Rand, rule *rules.Rule, calm bool) rules.Take {
+	take := rules.Take{Key: fmt.Sprint("k", r.IntN(4)), Op: []rules.TakeOp{
+		rules.TakeNow, rules.TakeNow, rules.TakeNow,
+		rules.TakePeek, rules.TakeBack, rules.TakeNow, rules.TakeNow,
 	}[r.IntN(7)]}
 	if calm && r.IntN(8) > 0 {
-		take.Key, take.Op = "k0", queue.TakeNow
+		take.Key, take.Op = "k0", rules.TakeNow
 	}
 	if r.IntN(40) == 0 && (!calm || r.IntN(20) == 0) {
-		take.Op = queue.TakeAnew
+		take.Op = rules.TakeAnew
 	}
 	l, _ := rule.Of(take.Key).Limiter(rule.Algorithm)
 	if take.Cost = r.Int64N(3); r.IntN(4) == 0 && (!calm || r.IntN(10) == 0) {
@@ -180,7 +182,7 @@ func question(r *rand.Rand, rule *queue.Rule, calm bool) queue.Take {
 	}
 	if rule.Algorithm == leaky.AlgorithmConcurrency {
 		take.Lease = fmt.Sprint("place", r.IntN(30))
-		if take.Op == queue.TakePeek && r.IntN(2) == 0 {
+		if take.Op == rules.TakePeek && r.IntN(2) == 0 {
 			take.Lease = ""
 		}
 	}

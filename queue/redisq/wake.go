@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // Wake implements queue.Outflow.
@@ -17,7 +18,7 @@ func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup {
 func (e *Engine) Room(ctx context.Context) <-chan string {
 	return subscribe(ctx, e, e.prefix+":room", func(name string) (string, bool) {
 		return name,
-			queue.ValidateName(name) == nil
+			names.Validate(name) == nil
 	})
 }
 

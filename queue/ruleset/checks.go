@@ -8,18 +8,21 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // What engines say of rules, and of queues that ask them.
 
-// NoSuch is the *FieldError of the i-th of a spec's rules, which is of the queue's group and does not exist.
+// NoSuch is the *invalid.Error of the i-th of a spec's rules, which is of the queue's group and does not exist.
 func NoSuch(i int, name string) error {
-	return queue.FieldErrorf(fmt.Sprintf("rules.%d", i), name, "is no rule; put it first")
+	return invalid.Errorf(fmt.Sprintf("rules.%d", i), name, "is no rule; put it first")
 }
 
-// NoQueueAsks is the *FieldError of the i-th of a spec's rules, which is of concurrency.
+// NoQueueAsks is the *invalid.Error of the i-th of a spec's rules, which is of concurrency.
 func NoQueueAsks(i int, name string) error {
-	return queue.FieldErrorf(
+	return invalid.Errorf(
 		fmt.Sprintf("rules.%d", i), name, "is a rule of concurrency: a queue cannot ask it, for its jobs free no place",
 	)
 }
@@ -46,7 +49,7 @@ const askedPage = 200
 // AskedBy returns up to most of the queues that name a rule, of all groups, in order of name. They are read page by
 // page: one that comes to name it meanwhile may be left out.
 func AskedBy(ctx context.Context, engine queue.Specs, rule string, most int) ([]string, error) {
-	var names []string
+	var queues []string
 	for after := ""; ; {
 		page, err := engine.List(ctx, after, askedPage)
 		if err != nil {
@@ -54,13 +57,13 @@ func AskedBy(ctx context.Context, engine queue.Specs, rule string, most int) ([]
 		}
 		for i := range page {
 			if slices.Contains(page[i].Spec.Rules, rule) {
-				if names = append(names, page[i].Spec.Name); len(names) == most {
-					return names, nil
+				if queues = append(queues, page[i].Spec.Name); len(queues) == most {
+					return queues, nil
 				}
 			}
 		}
 		if len(page) < askedPage {
-			return names, nil
+			return queues, nil
 		}
 		after = page[len(page)-1].Spec.Name
 	}
@@ -71,13 +74,13 @@ func AskedBy(ctx context.Context, engine queue.Specs, rule string, most int) ([]
 func CheckPlaces(ctx context.Context, engine interface {
 	queue.Specs
 	queue.Rules
-}, rule *queue.Rule,
+}, rule *rules.Rule,
 ) error {
 	if rule.Algorithm != leaky.AlgorithmConcurrency {
 		return nil
 	}
 	there, err := engine.Rule(ctx, rule.Name)
-	if err == nil && there.Algorithm == rule.Algorithm || err != nil && !errors.Is(err, queue.ErrUnknownRule) {
+	if err == nil && there.Algorithm == rule.Algorithm || err != nil && !errors.Is(err, rules.ErrUnknown) {
 		return err
 	}
 	asking, err := AskedBy(ctx, engine, rule.Name, 1)
@@ -91,12 +94,12 @@ func CheckPlaces(ctx context.Context, engine interface {
 // them. They may be gone later.
 func CheckOthers(ctx context.Context, engine queue.Rules, spec *queue.Spec) error {
 	for i, name := range spec.Rules {
-		if queue.Group(name) == queue.Group(spec.Name) {
+		if names.Group(name) == names.Group(spec.Name) {
 			continue
 		}
 		info, err := engine.Rule(ctx, name)
 		switch {
-		case errors.Is(err, queue.ErrUnknownRule):
+		case errors.Is(err, rules.ErrUnknown):
 			return NoSuch(i, name)
 		case err != nil:
 			return err
@@ -107,9 +110,9 @@ func CheckOthers(ctx context.Context, engine queue.Rules, spec *queue.Spec) erro
 	return nil
 }
 
-// AskedByQueues is the *FieldError of a rule that would become one of concurrency while queues ask it.
+// AskedByQueues is the *invalid.Error of a rule that would become one of concurrency while queues ask it.
 func AskedByQueues(rule string) error {
-	return queue.FieldErrorf(
+	return invalid.Errorf(
 		"algorithm", string(leaky.AlgorithmConcurrency),
 		"does not do for %s, which queues ask: their jobs free no place; take it out of their rules first", rule,
 	)
@@ -122,15 +125,15 @@ func ValidateProcess(process string) error {
 		ok = ok && process[i] > ' ' && process[i] <= '~'
 	}
 	if !ok {
-		return queue.FieldErrorf("process", process, "must be 1 to 64 visible ASCII characters")
+		return invalid.Errorf("process", process, "must be 1 to 64 visible ASCII characters")
 	}
 	return nil
 }
 
-// CheckTakes checks how many questions there are. Its error is a *FieldError.
+// CheckTakes checks how many questions there are. Its error is an *invalid.Error.
 func CheckTakes(n int) error {
-	if n > queue.MaxTakes {
-		return queue.FieldErrorf("takes", "", "are %d, at most %d can be asked at once", n, queue.MaxTakes)
+	if n > rules.MaxTakes {
+		return invalid.Errorf("takes", "", "are %d, at most %d can be asked at once", n, rules.MaxTakes)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Set is what engines ask about a job: the rules of the group that the queue's parent and the queue itself name,
@@ -14,29 +16,29 @@ type Set []ParsedRule
 
 // ParsedRule is a rule with its template read.
 type ParsedRule struct {
-	queue.Rule
-	Template queue.KeyTemplate
+	rules.Rule
+	Template rules.Template
 }
 
 // Names names the rules of its own group that a queue's jobs are asked by, with those of its parent first.
 func Names(name string, parent, own []string) []string {
-	var names []string
+	var list []string
 	for _, rule := range slices.Concat(parent, own) {
-		if queue.Group(rule) == queue.Group(name) && !slices.Contains(names, rule) {
-			names = append(names, rule)
+		if names.Group(rule) == names.Group(name) && !slices.Contains(list, rule) {
+			list = append(list, rule)
 		}
 	}
-	return names
+	return list
 }
 
 // Ask is what a job asks one rule.
 type Ask struct {
-	Rule    *queue.Rule
+	Rule    *rules.Rule
 	Key     string
 	Limiter leaky.Limiter
 }
 
-// Asks returns what a normalized, valid job asks each rule. Its error is a *FieldError: the job lacks what a rule
+// Asks returns what a normalized, valid job asks each rule. Its error is an *invalid.Error: the job lacks what a rule
 // counts by, or costs more than one can ever let through. A rule that only shadows refuses nothing: it is then not
 // asked.
 func (s Set) Asks(j *queue.Job) ([]Ask, error) {
@@ -45,7 +47,7 @@ func (s Set) Asks(j *queue.Job) ([]Ask, error) {
 		switch ask, err := s[i].ask(j); {
 		case err == nil:
 			asks = append(asks, ask)
-		case s[i].Action != queue.Shadow:
+		case s[i].Action != rules.Shadow:
 			return nil, err
 		}
 	}
@@ -53,7 +55,7 @@ func (s Set) Asks(j *queue.Job) ([]Ask, error) {
 }
 
 func (r *ParsedRule) ask(j *queue.Job) (Ask, error) {
-	key, err := r.Template.Expand(j)
+	key, err := r.Template.Expand(j.Fields())
 	if err != nil {
 		return Ask{}, err
 	}
@@ -62,7 +64,7 @@ func (r *ParsedRule) ask(j *queue.Job) (Ask, error) {
 		return Ask{}, err
 	}
 	if j.Cost > l.Limit() {
-		return Ask{}, queue.CannotPass(r.Name, j.Cost, l.Limit())
+		return Ask{}, rules.CannotPass(r.Name, j.Cost, l.Limit())
 	}
 	return Ask{&r.Rule, key, l}, nil
 }

@@ -8,6 +8,9 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 func TestRuleNames(t *testing.T) {
@@ -30,15 +33,15 @@ func TestRuleNames(t *testing.T) {
 	}
 }
 
-func setOf(t *testing.T, rules ...queue.Rule) Set {
+func setOf(t *testing.T, asked ...rules.Rule) Set {
 	var s Set
-	for _, r := range rules {
-		r.Algorithm, r.Limit, r.Period = leaky.AlgorithmFixedWindow, max(1, r.Limit), queue.Duration(time.Minute)
+	for _, r := range asked {
+		r.Algorithm, r.Limit, r.Period = leaky.AlgorithmFixedWindow, max(1, r.Limit), unit.Duration(time.Minute)
 		r.Normalize()
 		if err := r.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		k, err := queue.ParseKeyTemplate(r.Key)
+		k, err := rules.ParseTemplate(r.Key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,11 +51,11 @@ func setOf(t *testing.T, rules ...queue.Rule) Set {
 }
 
 func TestAsks(t *testing.T) {
-	five, nine := queue.Bound{Limit: 5}, map[string]queue.Bound{"vip": {Limit: 9, Period: queue.Duration(time.Minute)}}
-	s := setOf(t, queue.Rule{Name: "all", Bound: five},
-		queue.Rule{Name: "lane", Bound: five, Key: "{lane}", Overrides: nine},
-		queue.Rule{Name: "to", Bound: five, Key: "{payload/to}", Action: queue.Shadow},
-		queue.Rule{Name: "small", Action: queue.Shadow})
+	five, nine := rules.Bound{Limit: 5}, map[string]rules.Bound{"vip": {Limit: 9, Period: unit.Duration(time.Minute)}}
+	s := setOf(t, rules.Rule{Name: "all", Bound: five},
+		rules.Rule{Name: "lane", Bound: five, Key: "{lane}", Overrides: nine},
+		rules.Rule{Name: "to", Bound: five, Key: "{payload/to}", Action: rules.Shadow},
+		rules.Rule{Name: "small", Action: rules.Shadow})
 	for _, tt := range []struct {
 		job  queue.Job
 		want []string // rule, key and limit
@@ -73,7 +76,7 @@ func TestAsks(t *testing.T) {
 		for _, a := range asks {
 			got = append(got, a.Rule.Name, a.Key, string(rune('0'+a.Limiter.Limit())))
 		}
-		var fe *queue.FieldError
+		var fe *invalid.Error
 		if lacks := errors.As(err, &fe); !slices.Equal(got, tt.want) || lacks != (tt.lack != "") ||
 			lacks && fe.Field != tt.lack {
 			t.Errorf("%+v asks %v, %v", tt.job, got, err)
@@ -85,20 +88,20 @@ func TestAsks(t *testing.T) {
 }
 
 func TestLimited(t *testing.T) {
-	no := func(rule string, wait time.Duration, shadow bool) queue.Ruled {
-		return queue.Ruled{Rule: rule, Shadow: shadow, Decision: leaky.Decision{RetryAfter: wait}}
+	no := func(rule string, wait time.Duration, shadow bool) rules.Ruling {
+		return rules.Ruling{Rule: rule, Shadow: shadow, Decision: leaky.Decision{RetryAfter: wait}}
 	}
-	yes := queue.Ruled{Rule: "yes", Decision: leaky.Decision{Allowed: true}}
+	yes := rules.Ruling{Rule: "yes", Decision: leaky.Decision{Allowed: true}}
 	for _, tt := range []struct {
-		said []queue.Ruled
+		said []rules.Ruling
 		rule string
 		wait time.Duration
 	}{
 		{nil, "", 0},
-		{[]queue.Ruled{yes, no("shadow", 9, true)}, "", 0},
-		{[]queue.Ruled{yes, no("a", 3, false), no("b", 5, false), no("c", 5, false), no("shadow", 9, true)}, "b", 5},
+		{[]rules.Ruling{yes, no("shadow", 9, true)}, "", 0},
+		{[]rules.Ruling{yes, no("a", 3, false), no("b", 5, false), no("c", 5, false), no("shadow", 9, true)}, "b", 5},
 	} {
-		if rule, wait, limited := queue.Limited(tt.said); rule != tt.rule || wait != tt.wait || limited != (tt.rule != "") {
+		if rule, wait, limited := rules.Limited(tt.said); rule != tt.rule || wait != tt.wait || limited != (tt.rule != "") {
 			t.Errorf("%+v: %s, %v, %v", tt.said, rule, wait, limited)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 const (
@@ -182,7 +183,7 @@ func (c *Cache[T]) Refresh(name string, age time.Duration) {
 	c.mu.RLock()
 	due := c.due(name, now, age)
 	c.mu.RUnlock()
-	if !due || queue.ValidateName(name) != nil {
+	if !due || names.Validate(name) != nil {
 		return
 	}
 	c.mu.Lock()
@@ -256,7 +257,7 @@ func (c *Cache[T]) begin(ctx context.Context, name string) (r *read[T], mine boo
 		return nil, false, ctx.Err()
 	case c.closed:
 		return nil, false, ErrClosed
-	case e == nil && queue.ValidateName(name) != nil:
+	case e == nil && names.Validate(name) != nil:
 		return nil, false, c.o.Missing
 	case e == nil:
 		e = c.add(name)

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // Headers by which a job says how it becomes a task, in place of what the target says. An asynqtarget.Client
@@ -43,9 +44,9 @@ type Target struct {
 	// Queue is the asynq queue.
 	Queue string `json:"queue,omitempty"`
 	// MaxRetry, TaskTimeout and Retention are asynq's options; absent are asynq's defaults.
-	MaxRetry  *int           `json:"max_retry,omitempty"`
-	Timeout   queue.Duration `json:"timeout,omitempty"`   // of the task's handler
-	Retention queue.Duration `json:"retention,omitempty"` // how long asynq knows it when it was processed
+	MaxRetry  *int          `json:"max_retry,omitempty"`
+	Timeout   unit.Duration `json:"timeout,omitempty"`   // of the task's handler
+	Retention unit.Duration `json:"retention,omitempty"` // how long asynq knows it when it was processed
 }
 
 var _ setting.Setting = (*Target)(nil)
@@ -93,7 +94,7 @@ func (t *Target) Check(at string) error {
 	if t.MaxRetry != nil && (*t.MaxRetry < 0 || *t.MaxRetry > maxMaxRetry) {
 		return setting.Error(at+"max_retry", strconv.Itoa(*t.MaxRetry), "must be from 0 to "+strconv.Itoa(maxMaxRetry))
 	}
-	for field, d := range map[string]queue.Duration{"timeout": t.Timeout, "retention": t.Retention} {
+	for field, d := range map[string]unit.Duration{"timeout": t.Timeout, "retention": t.Retention} {
 		if d.D() < 0 || d.D() > maxSpan || d != 0 && d.D() < time.Second {
 			return setting.Error(at+field, d.String(), "must be a second or more; leave it out for asynq's default")
 		}
@@ -121,7 +122,7 @@ type Plan struct {
 	Group     string
 }
 
-// Plan reads the job's headers over the target. Its error is a *queue.FieldError.
+// Plan reads the job's headers over the target. Its error is an *invalid.Error.
 func (t *Target) Plan(job *queue.Job) (Plan, error) {
 	p := Plan{
 		Task: t.Task, MaxRetry: t.MaxRetry, Timeout: t.Timeout.D(), Retention: t.Retention.D(),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 func parse(text string) (*Target, error) {
@@ -33,7 +34,7 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		`{"redis": "redis://x/"}`:           "redis",
 	} {
 		_, err := parse(text)
-		var refused *queue.FieldError
+		var refused *invalid.Error
 		if !errors.As(err, &refused) || refused.Field != "deliver.asynq."+field {
 			t.Errorf("%s: %v, want an error of %s", text, err, field)
 		}
@@ -72,7 +73,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{fixed, map[string]string{"Asynq-Queue": "critical"}, "Asynq-Queue"},
 	} {
 		err := c.target.Accept(&queue.Job{Queue: "q", ID: "1", Headers: c.headers})
-		var refused *queue.FieldError
+		var refused *invalid.Error
 		if errors.As(err, &refused) != (c.field != "") || c.field != "" && refused.Field != "headers."+c.field {
 			t.Errorf("%v: %v, want %q", c.headers, err, c.field)
 		}

@@ -23,7 +23,8 @@ func TestKeepChanges(t *testing.T) {
 		},
 		"redis": func(keep time.Duration) (queue.Engine, error) {
 			return redisq.Open(t.Context(), redis.Client(), redisq.Options{
-				Init: true, Partitions: 2, KeepChanges: keep, Now: func() leaky.Instant { return now },
+				Init: true, Partitions: 2, KeepChanges: keep, Patience: redistest.Patience,
+				Now: func() leaky.Instant { return now },
 			})
 		},
 	} {

@@ -16,6 +16,7 @@ import (
 	"github.com/penstock/penstock/internal/cli/archive"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/queuetest"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // smallFile is an export of a few jobs of all kinds.
@@ -191,8 +192,8 @@ func TestImportOfRules(t *testing.T) {
 	putRule(t, target, "free", 4)
 	_, err := verify(t, file).Import(t.Context(), target, archive.ImportOptions{})
 	wantError(t, err, "rule free is there with other settings", "rule rm", "Nothing was changed")
-	if rules, err := target.ListRules(t.Context(), "", 10); err != nil || len(rules) != 1 {
-		t.Errorf("%+v, %v", rules, err)
+	if list, err := target.ListRules(t.Context(), "", 10); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
 	}
 	if err := target.DeleteRule(t.Context(), "free", queue.AnyRevision); err != nil {
 		t.Fatal(err)
@@ -207,7 +208,7 @@ func TestImportOfRules(t *testing.T) {
 	if err != nil || !slices.Equal(i.Queues, []string{"b"}) {
 		t.Errorf("%+v, %v", i, err)
 	}
-	if got, err := target.Take(t.Context(), "b.otp", []queue.Take{{Op: queue.TakePeek, Cost: 2}}); err != nil ||
+	if got, err := target.Take(t.Context(), "b.otp", []rules.Take{{Op: rules.TakePeek, Cost: 2}}); err != nil ||
 		!got[0].Allowed {
 		t.Errorf("what was taken: %+v, %v", got, err)
 	}
@@ -233,7 +234,7 @@ func TestRuleMadeMeanwhile(t *testing.T) {
 // lateRules is a store that lists no rule yet.
 type lateRules struct{ engine }
 
-func (lateRules) ListRules(context.Context, string, int) ([]queue.RuleInfo, error) { return nil, nil }
+func (lateRules) ListRules(context.Context, string, int) ([]rules.Info, error) { return nil, nil }
 
 // A file whose queue names a rule that is not in it is none, and one of format 1 has none.
 func TestRulesOfFile(t *testing.T) {

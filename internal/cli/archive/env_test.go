@@ -21,6 +21,8 @@ import (
 	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/queuetest"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // engine is what both engines are.
@@ -101,11 +103,11 @@ func put(t testing.TB, e queue.Engine, name, rate string, change ...func(*queue.
 	}
 }
 
-func putRule(t testing.TB, e queue.Engine, name string, limit int64, change ...func(*queue.Rule)) {
+func putRule(t testing.TB, e queue.Engine, name string, limit int64, change ...func(*rules.Rule)) {
 	t.Helper()
-	r := queue.Rule{
+	r := rules.Rule{
 		Name: name, Algorithm: leaky.AlgorithmFixedWindow,
-		Bound: queue.Bound{Limit: limit, Period: queue.Duration(time.Hour)},
+		Bound: rules.Bound{Limit: limit, Period: unit.Duration(time.Hour)},
 	}
 	for _, c := range change {
 		c(&r)

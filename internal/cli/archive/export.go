@@ -17,6 +17,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/move"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -77,7 +78,7 @@ func Export(ctx context.Context, s Store, w io.Writer, o ExportOptions) (Exporte
 	o.Header.Format, o.Header.At, o.Header.Live = Format, time.Now().UTC().Truncate(time.Second), o.Live
 	err := e.write(&line{Header: &o.Header})
 	if err == nil {
-		err = e.eachRule(ctx, func(i *queue.RuleInfo) error {
+		err = e.eachRule(ctx, func(i *rules.Info) error {
 			traceRule(before, i)
 			return e.rule(i)
 		})
@@ -86,7 +87,7 @@ func Export(ctx context.Context, s Store, w io.Writer, o ExportOptions) (Exporte
 		err = e.eachQueue(ctx, func(i *queue.Info) error { return e.queue(ctx, i.Spec.Name, before) })
 	}
 	if err == nil && !o.Live {
-		err = e.eachRule(ctx, func(i *queue.RuleInfo) error {
+		err = e.eachRule(ctx, func(i *rules.Info) error {
 			traceRule(after, i)
 			return nil
 		})
@@ -144,7 +145,7 @@ func (e *exporter) writeText(text []byte) error {
 	return err
 }
 
-func (e *exporter) eachRule(ctx context.Context, do func(*queue.RuleInfo) error) error {
+func (e *exporter) eachRule(ctx context.Context, do func(*rules.Info) error) error {
 	for after := ""; ; {
 		page, err := e.store.ListRules(ctx, after, listed)
 		if err != nil {
@@ -163,8 +164,8 @@ func (e *exporter) eachRule(ctx context.Context, do func(*queue.RuleInfo) error)
 }
 
 // rule writes a rule. What an import would not take is told here, where it can still be changed.
-func (e *exporter) rule(i *queue.RuleInfo) error {
-	text, err := queue.EncodeRule(i.Rule)
+func (e *exporter) rule(i *rules.Info) error {
+	text, err := rules.Encode(i.Rule)
 	if err == nil {
 		_, err = ruleOf(text)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/move"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // sections is the order in which jobs are exported. In a store in use a job goes round from waiting to leased to
@@ -118,6 +119,6 @@ func trace(d *xxhash.Digest, q *move.Queue) {
 	_, _ = fmt.Fprintf(d, "%s %d %v %d %d %+v\n", q.Spec.Name, q.Revision, q.Pause.On(), q.Turn, q.Held, q.Counts)
 }
 
-func traceRule(d *xxhash.Digest, i *queue.RuleInfo) {
+func traceRule(d *xxhash.Digest, i *rules.Info) {
 	_, _ = fmt.Fprintf(d, "%s %d\n", i.Name, i.Revision)
 }

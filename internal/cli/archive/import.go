@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/move"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Imported sums up an import.
@@ -31,7 +32,7 @@ func (i *Imported) Whole() bool { return i.Clashes+i.Failed == 0 }
 // ImportOptions say how a file is imported.
 type ImportOptions struct {
 	// Together is how many queues are worked on at once; 0 is 16. An embedded store puts what comes together on disk in
-	// one go, and takes a thousand. Progress and Left are called by one at a time.
+	// one go, and takes some thousands. Progress and Left are called by one at a time.
 	Together int
 	Progress func(jobs int64) // nil is none
 	// Left hears of jobs that are left out because another has their id, or their key is not ours.
@@ -83,7 +84,7 @@ func compareRule(ctx context.Context, s Target, text []byte) (Standing, error) {
 		return st, err
 	}
 	there, err := s.Rule(ctx, r.Name)
-	if errors.Is(err, queue.ErrUnknownRule) {
+	if errors.Is(err, rules.ErrUnknown) {
 		st.Is = "new"
 		return st, nil
 	}
@@ -97,12 +98,12 @@ func compareRule(ctx context.Context, s Target, text []byte) (Standing, error) {
 	return st, err
 }
 
-func sameRule(a, b queue.Rule) (bool, error) {
-	x, err := queue.EncodeRule(a)
+func sameRule(a, b rules.Rule) (bool, error) {
+	x, err := rules.Encode(a)
 	if err != nil {
 		return false, err
 	}
-	y, err := queue.EncodeRule(b)
+	y, err := rules.Encode(b)
 	return bytes.Equal(x, y), err
 }
 
@@ -141,7 +142,7 @@ func (f *File) Import(ctx context.Context, s Target, o ImportOptions) (Imported,
 		err = &Refused{fmt.Sprintf("queues or rules are in the way: %s; remove them (penstock queue rm, rule rm), or "+
 			"import into another store. Nothing was changed", some(bars))}
 	}
-	sum := &importing{store: s, opts: o}
+	sum := &importing{store: s, specs: &f.specs, opts: o}
 	sum.done.Jobs, sum.done.Queues, sum.done.Rules = f.Trailer.Jobs, f.Trailer.Queues, f.Trailer.Rules
 	count := cmp.Or(o.Together, 16)
 	if err == nil {
@@ -196,7 +197,7 @@ func (f *File) standing(ctx context.Context, s Target, l *line) (Standing, error
 	if l.Rule != nil {
 		return compareRule(ctx, s, l.Rule)
 	}
-	q, err := l.Queue.queue()
+	q, err := l.Queue.queue(&f.specs)
 	if err != nil {
 		return Standing{}, err
 	}
@@ -206,6 +207,7 @@ func (f *File) standing(ctx context.Context, s Target, l *line) (Standing, error
 // importing is what all who import a file have in common.
 type importing struct {
 	store Target
+	specs *queue.SpecParser
 	opts  ImportOptions
 
 	mu   sync.Mutex
@@ -245,7 +247,7 @@ func (i *importer) line(ctx context.Context, l *line) (err error) {
 	case l.Rule != nil:
 		return i.rule(ctx, l.Rule)
 	case l.Queue != nil:
-		if i.at, err = l.Queue.queue(); err == nil {
+		if i.at, err = l.Queue.queue(i.specs); err == nil {
 			i.over, err = i.store.OpenImport(ctx, i.at, i.mark)
 		}
 		return err

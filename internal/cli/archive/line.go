@@ -12,9 +12,12 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/jobrecord"
 	"github.com/penstock/penstock/queue/jsondepth"
 	"github.com/penstock/penstock/queue/move"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // Format is the version of the file that this package writes, and the newest that it reads. Files of format 1 have no
@@ -24,7 +27,7 @@ const Format = 2
 // line is one line of the file; one of its fields is there.
 type line struct {
 	Header *Header `json:"penstock_export,omitempty"`
-	// Rule is as queue.EncodeRule says it.
+	// Rule is as rules.Encode says it.
 	Rule    jsontext.Value `json:"rule,omitzero"`
 	Queue   *queueLine     `json:"queue,omitempty"`
 	Job     *jobLine       `json:"job,omitempty"`
@@ -216,10 +219,10 @@ func decode(text []byte) (l line, err error) {
 }
 
 // ruleOf reads the line of a rule.
-func ruleOf(text jsontext.Value) (queue.Rule, error) {
-	r, err := queue.ParseRule(text)
+func ruleOf(text jsontext.Value) (rules.Rule, error) {
+	r, err := rules.Parse(text)
 	if err == nil {
-		err = queue.ValidateRuleName(r.Name)
+		err = rules.ValidateName(r.Name)
 	}
 	return r, err
 }
@@ -241,12 +244,12 @@ func queueToLine(q *move.Queue) (*queueLine, error) {
 	return l, err
 }
 
-func (l *queueLine) queue() (q move.Queue, err error) {
+func (l *queueLine) queue(specs *queue.SpecParser) (q move.Queue, err error) {
 	if q, err = l.rest(); err != nil {
 		return q, err
 	}
-	if q.Spec, err = queue.ParseSpec(l.Spec); err == nil {
-		err = queue.ValidateName(q.Spec.Name)
+	if q.Spec, err = specs.Parse(l.Spec); err == nil {
+		err = names.Validate(q.Spec.Name)
 	}
 	if err == nil && len(l.Limits) != 0 && len(l.Limits) != len(q.Spec.Limits) {
 		err = fmt.Errorf("it has %d limits and the states of %d", len(q.Spec.Limits), len(l.Limits))
@@ -276,7 +279,7 @@ func (l *queueLine) rest() (q move.Queue, err error) {
 	if p := l.Pause; p != nil {
 		q.Pause = *p
 		q.Pause.Normalize()
-		err = errors.Join(err, q.Pause.Validate(), (&queue.Actor{Name: p.By, Note: p.Note}).Validate())
+		err = errors.Join(err, q.Pause.Validate(), (&audit.Actor{Name: p.By, Note: p.Note}).Validate())
 	}
 	q.Revision, q.Turn, q.MaxCost = l.Revision, l.Turn, l.MaxCost
 	q.Bucket = l.Bucket.bucket()

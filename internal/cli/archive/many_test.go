@@ -42,7 +42,7 @@ func TestImportTogether(t *testing.T) {
 	m := &meeting{Target: embedded(t, filepath.Join(t.TempDir(), "new"), clock)}
 	m.wait.Add(n)
 	file := verify(t, manyQueues(t, n))
-	done, err := file.Import(t.Context(), m, archive.ImportOptions{Together: 1024})
+	done, err := file.Import(t.Context(), m, archive.ImportOptions{Together: 4096})
 	if err != nil || done.Queues != n {
 		t.Errorf("%+v, %v", done, err)
 	}
@@ -52,7 +52,7 @@ func TestImportManyQueues(t *testing.T) {
 	const n = 2000
 	to := embedded(t, filepath.Join(t.TempDir(), "new"), queuetest.NewClock())
 	file := verify(t, manyQueues(t, n))
-	done, err := file.Import(t.Context(), to, archive.ImportOptions{Together: 1024})
+	done, err := file.Import(t.Context(), to, archive.ImportOptions{Together: 4096})
 	if err != nil || done.Queues != n {
 		t.Fatalf("%+v, %v", done, err)
 	}
@@ -76,7 +76,7 @@ func TestImportManyQueues(t *testing.T) {
 	if seen != n {
 		t.Errorf("%d queues", seen)
 	}
-	done, err = file.Import(t.Context(), to, archive.ImportOptions{Together: 1024})
+	done, err = file.Import(t.Context(), to, archive.ImportOptions{Together: 4096})
 	if err != nil || done.Queues != n {
 		t.Errorf("repeated: %+v, %v", done, err)
 	}
@@ -89,7 +89,7 @@ func BenchmarkImportQueues(b *testing.B) {
 	for b.Loop() {
 		to := embedded(b, filepath.Join(b.TempDir(), "new"), queuetest.NewClock())
 		file := verify(b, text)
-		if _, err := file.Import(b.Context(), to, archive.ImportOptions{Together: 1024}); err != nil {
+		if _, err := file.Import(b.Context(), to, archive.ImportOptions{Together: 4096}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -16,13 +16,15 @@ import (
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/queuetest"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // busyStore fills a store with about n jobs of all states: a plain queue, one with lanes, priorities and schedules, one
 // that is ordered, one that is paused, one that holds nothing, some that name rules.
 func busyStore(t *testing.T, e queue.Engine, clock *queuetest.Clock, n int) {
 	t.Helper()
-	put(t, e, "plain", "500/s", func(s *queue.Spec) { s.Retention.For = queue.Duration(time.Hour) })
+	put(t, e, "plain", "500/s", func(s *queue.Spec) { s.Retention.For = unit.Duration(time.Hour) })
 	put(t, e, "lanes", "1000/s", func(s *queue.Spec) {
 		s.Lanes.LaneRule = queue.LaneRule{Rate: leaky.PerSecond(300), MaxInFlight: 5}
 		s.Deliver = []byte(`{"http": {"url": "https://example.com/?key=${secret:KEY}", "big": 12345678901234567890}}`)
@@ -30,10 +32,10 @@ func busyStore(t *testing.T, e queue.Engine, clock *queuetest.Clock, n int) {
 	put(t, e, "ordered", "100/s", func(s *queue.Spec) { s.Ordered = true })
 	put(t, e, "paused", "14/s")
 	put(t, e, "idle", "unlimited")
-	putRule(t, e, "ses.all", 1_000_000_000, func(r *queue.Rule) { r.Action, r.Away = queue.Defer, queue.AwayShare })
-	putRule(t, e, "calls", 5, func(r *queue.Rule) {
-		r.Key, r.Overrides = "{lane}", map[string]queue.Bound{"tenant \u00e9 {}": {
-			Limit: 7, Period: queue.Duration(time.Minute),
+	putRule(t, e, "ses.all", 1_000_000_000, func(r *rules.Rule) { r.Action, r.Away = rules.Defer, rules.AwayShare })
+	putRule(t, e, "calls", 5, func(r *rules.Rule) {
+		r.Key, r.Overrides = "{lane}", map[string]rules.Bound{"tenant \u00e9 {}": {
+			Limit: 7, Period: unit.Duration(time.Minute),
 		}}
 	})
 	put(t, e, "ses", "200/s", func(s *queue.Spec) {

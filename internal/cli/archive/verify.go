@@ -12,6 +12,8 @@ import (
 	"io"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
@@ -25,8 +27,9 @@ type File struct {
 	// Signature is nil if the file is not signed. Only Verify with a key has looked whether it is right.
 	Signature *Signature
 	// Mark names the import of this very file.
-	Mark string
-	from io.ReadSeeker
+	Mark  string
+	from  io.ReadSeeker
+	specs queue.SpecParser
 }
 
 // Damaged is a file that is not what an export wrote.
@@ -51,7 +54,7 @@ func Verify(ctx context.Context, from io.ReadSeeker, key ed25519.PublicKey) (*Fi
 	if err := f.checkSum(ctx, key); err != nil {
 		return nil, err
 	}
-	c := &checker{rules: map[string]bool{}}
+	c := &checker{specs: &f.specs, rules: map[string]bool{}}
 	if err := f.each(ctx, c.line); err != nil {
 		return nil, err
 	}
@@ -217,6 +220,7 @@ func (f *File) raw(ctx context.Context, which func(text []byte) bool, do func(n 
 
 // checker checks that lines follow each other as they must, and that each can be imported.
 type checker struct {
+	specs *queue.SpecParser
 	rules map[string]bool
 	open  string // the queue that was begun
 	last  string
@@ -229,7 +233,7 @@ func (c *checker) line(n int64, l *line) error {
 	case l.Rule != nil && c.open == "":
 		r, err := ruleOf(l.Rule)
 		if err != nil {
-			return damaged(n, "rule %s: %v", queue.Shorten(r.Name, 80), err)
+			return damaged(n, "rule %s: %v", clip.Quote(r.Name, 80), err)
 		}
 		if c.rules[r.Name] {
 			return damaged(n, "rule %s is there twice", r.Name)
@@ -237,7 +241,7 @@ func (c *checker) line(n int64, l *line) error {
 		c.rules[r.Name] = true
 		c.done.Rules++
 	case l.Queue != nil && c.open == "":
-		q, err := l.Queue.queue()
+		q, err := l.Queue.queue(c.specs)
 		if err != nil {
 			return damaged(n, "queue %s: %v", q.Spec.Name, err)
 		}
@@ -253,7 +257,7 @@ func (c *checker) line(n int64, l *line) error {
 	case l.Job != nil && c.open != "":
 		m, err := l.Job.job(c.open)
 		if err != nil {
-			return damaged(n, "job %s: %v", queue.Shorten(l.Job.ID, 80), err)
+			return damaged(n, "job %s: %v", clip.Quote(l.Job.ID, 80), err)
 		}
 		*c.jobs.of(m.State)++
 	case l.End != nil && c.open == l.End.Queue && c.jobs == l.End.Jobs && validEnd(l.End):
@@ -272,7 +276,7 @@ func validEnd(l *endLine) bool {
 	}
 	for _, e := range l.Errors {
 		if us := e.At.UnixMicro(); us < 0 || us >= 1<<53 || len(e.Reason) > queue.MaxReasonBytes ||
-			queue.ValidateID(e.ID) != nil {
+			names.ValidateID(e.ID) != nil {
 			return false
 		}
 	}

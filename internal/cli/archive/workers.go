@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
 )
 
 // workersBytes is about how much of the file is under way at once, however many work on it. It has room for more than a
@@ -117,7 +117,7 @@ func (f *File) inParallel(ctx context.Context, count int, which func(text []byte
 			return damaged(n, "%v", err)
 		}
 		if begins {
-			group = queue.Group(name)
+			group = names.Group(name)
 		}
 		return c.hand(group, n, text)
 	})
@@ -132,6 +132,7 @@ var (
 	ruleBegins  = []byte(`{"rule":`)
 	queueBegins = []byte(`{"queue":`)
 	jobBegins   = []byte(`{"job":`)
+	specBegins  = []byte(`{"queue":{"spec":{"name":"`)
 )
 
 // nameOf returns the name of the rule or queue that begins with a line, if one does. It reads no more than that.
@@ -145,6 +146,11 @@ func nameOf(text []byte) (name string, begins bool, err error) {
 				Name string `json:"name"`
 			} `json:"spec"`
 		} `json:"queue"`
+	}
+	if after, ok := bytes.CutPrefix(text, specBegins); ok { // mostly: as penstock writes it
+		if before, _, ok := bytes.Cut(after, []byte{'"'}); ok && names.Validate(string(before)) == nil {
+			return string(before), true, nil
+		}
 	}
 	switch {
 	case bytes.HasPrefix(text, ruleBegins):

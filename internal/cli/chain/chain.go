@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
 )
 
@@ -24,7 +23,7 @@ import (
 type Head struct {
 	Partition int          `json:"partition"`
 	Number    int64        `json:"number"`
-	Digest    queue.Digest `json:"digest"`
+	Digest    audit.Digest `json:"digest"`
 	At        time.Time    `json:"at"`
 }
 
@@ -64,7 +63,7 @@ func New(since []Head) *Verifier {
 
 // Add reads the next entry of its partition. Its error is a *Broken.
 func (v *Verifier) Add(r *wire.AuditRecord) error {
-	record := queue.AuditRecord{Text: []byte(r.Text), Digest: r.Digest, Before: r.Before, After: r.After}
+	record := audit.Record{Text: []byte(r.Text), Digest: r.Digest, Before: r.Before, After: r.After}
 	e, _ := record.Entry() // which the chain refuses if it cannot be read
 	broken := func(number int64, why string) error { return &Broken{r.Partition, number, why} }
 	h, remembered := v.since[r.Partition]
@@ -78,7 +77,7 @@ func (v *Verifier) Add(r *wire.AuditRecord) error {
 		}
 		v.parts[r.Partition] = part
 	}
-	err := part.chain.Add([]queue.AuditRecord{record})
+	err := part.chain.Add([]audit.Record{record})
 	var b *audit.Break
 	if errors.As(err, &b) {
 		return broken(b.Number, b.Detail)
@@ -93,7 +92,7 @@ func (v *Verifier) Add(r *wire.AuditRecord) error {
 	return nil
 }
 
-func same(said []byte, e queue.AuditEntry) bool {
+func same(said []byte, e audit.Entry) bool {
 	text, err := json.Marshal(e)
 	return err == nil && bytes.Equal(said, text)
 }

@@ -9,34 +9,34 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
 )
 
 // record makes an entry whose digests are right.
-func record(t *testing.T, partition int, previous queue.Digest, e queue.AuditEntry, after string) wire.AuditRecord {
+func record(t *testing.T, partition int, previous audit.Digest, e audit.Entry, after string) wire.AuditRecord {
 	t.Helper()
 	e.Partition, e.Previous = partition, string(previous)
 	r := wire.AuditRecord{Partition: partition}
 	if after != "" {
 		r.After = json.RawMessage(after)
-		e.After = queue.DigestOf(r.After)
+		e.After = audit.DigestOf(r.After)
 	}
 	text, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Entry, r.Text, r.Digest = e, string(text), queue.DigestOf(text)
+	r.Entry, r.Text, r.Digest = e, string(text), audit.DigestOf(text)
 	return r
 }
 
 // log is one of two partitions, by turns, with so many entries each.
 func log(t *testing.T, n int) (all []wire.AuditRecord) {
 	t.Helper()
-	var last [2]queue.Digest
+	var last [2]audit.Digest
 	for i := range n {
 		for p := range last {
-			r := record(t, p, last[p], queue.AuditEntry{
+			r := record(t, p, last[p], audit.Entry{
 				Number: int64(i + 1), At: int64(i * 1e6), Of: "queue", Name: fmt.Sprint("q", i), What: changekind.Created,
 			}, fmt.Sprintf(`{"rate":"%d/s"}`, i))
 			last[p] = r.Digest
@@ -104,11 +104,11 @@ func TestTampering(t *testing.T) {
 		"changed with its digest": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			e := all[at].Entry
 			e.Name = "other"
-			all[at] = record(t, 0, queue.Digest(e.Previous), e, string(all[at].After))
+			all[at] = record(t, 0, audit.Digest(e.Previous), e, string(all[at].After))
 			return all
 		}, "names another entry before it"},
 		"put in between": {func(all []wire.AuditRecord) []wire.AuditRecord {
-			forged := record(t, 0, all[at].Digest, queue.AuditEntry{Number: 4, What: changekind.Deleted}, "")
+			forged := record(t, 0, all[at].Digest, audit.Entry{Number: 4, What: changekind.Deleted}, "")
 			return slices.Insert(all, at+1, forged)
 		}, "moved"},
 		"shown as another": {func(all []wire.AuditRecord) []wire.AuditRecord {
@@ -155,7 +155,7 @@ func TestRememberedHead(t *testing.T) {
 		t.Errorf("read from the heads on: %v", err)
 	}
 	anew := log(t, 5)
-	var last queue.Digest
+	var last audit.Digest
 	for i := 0; i < len(anew); i += 2 {
 		e := anew[i].Entry
 		e.Detail = "another history"

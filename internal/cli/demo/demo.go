@@ -29,6 +29,7 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // What the demo does. 400 messages through 25/s take 16 s; they are offered at
@@ -152,7 +153,7 @@ func (d *run) makeQueue(ctx context.Context) error {
 		return fmt.Errorf("write the target as JSON: %w", err)
 	}
 	spec := queue.Spec{
-		Name: QueueName, Rate: d.o.Outflow, Capacity: d.o.Capacity, Slack: queue.Duration(Slack), Deliver: deliver,
+		Name: QueueName, Rate: d.o.Outflow, Capacity: d.o.Capacity, Slack: unit.Duration(Slack), Deliver: deliver,
 	}
 	spec.Normalize()
 	text, err := json.Marshal(spec)

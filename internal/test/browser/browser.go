@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +17,6 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
 
@@ -31,7 +30,9 @@ func program() (string, error) {
 	if path := os.Getenv(variable); path != "" {
 		return path, nil
 	}
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+	for _, name := range []string{
+		"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
+	} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil
 		}
@@ -45,6 +46,7 @@ var one struct {
 	sync.Mutex
 	context context.Context
 	close   []context.CancelFunc
+	idle    []*tab // that a test had, and no other has yet
 }
 
 // Main runs the tests of a package, and ends the browser after them.
@@ -81,10 +83,8 @@ func started(t testing.TB) context.Context {
 
 // Page is a page of a browser that nobody else uses: cookies are its own.
 type Page struct {
-	t    testing.TB
-	ctx  context.Context
-	mu   sync.Mutex
-	said []string
+	t testing.TB
+	*tab
 }
 
 // Options are what the browser of a page is like. Zero fields mean what is said beside them.
@@ -97,12 +97,8 @@ type Options struct {
 // New opens a page, until the test ends.
 func New(t testing.TB, o Options) *Page {
 	t.Helper()
-	ctx, closePage := chromedp.NewContext(started(t), chromedp.WithNewBrowserContext())
-	t.Cleanup(closePage)
-	p := &Page{t: t, ctx: ctx}
-	if err := chromedp.Listen(ctx, p.hear); err != nil {
-		t.Fatal(err)
-	}
+	p := &Page{t: t, tab: openTab(t)}
+	t.Cleanup(p.leave)
 	if o.Width == 0 {
 		o.Width, o.Height = 1280, 800
 	}
@@ -121,36 +117,8 @@ func New(t testing.TB, o Options) *Page {
 	return p
 }
 
-// hear notes what goes wrong.
-func (p *Page) hear(event any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch e := event.(type) {
-	case *runtime.EventExceptionThrown:
-		text := e.ExceptionDetails.Text
-		if thrown := e.ExceptionDetails.Exception; thrown != nil {
-			text += " " + thrown.Description
-		}
-		p.said = append(p.said, text)
-	case *log.EventEntryAdded:
-		if e.Entry.Level == log.EntryLevelError {
-			p.said = append(p.said, e.Entry.Text+" "+e.Entry.URL)
-		}
-	case *runtime.EventConsoleAPICalled:
-		if e.Type == runtime.ConsoleAPICalledTypeError {
-			p.said = append(p.said, fmt.Sprint("console.error ", e.Args))
-		}
-	}
-}
-
 // Wrong is what went wrong since it was last asked.
-func (p *Page) Wrong() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	said := p.said
-	p.said = nil
-	return said
-}
+func (p *Page) Wrong() []string { return p.wrong() }
 
 // Fine fails the test if anything went wrong in the page.
 func (p *Page) Fine() {
@@ -169,6 +137,9 @@ func call[P, R any](p *Page, command cdp.Command[P, R], params P) {
 	}
 }
 
+// gone is what the browser says of what was a page's whose place another took meanwhile.
+var gone = regexp.MustCompile("node with given id|Cannot find context with specified id")
+
 func run[T any](p *Page, what string, action chromedp.Action[T]) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -178,7 +149,7 @@ func run[T any](p *Page, what string, action chromedp.Action[T]) T {
 		switch {
 		case err == nil:
 			return v
-		case ctx.Err() == nil && strings.Contains(err.Error(), "node with given id"): // which another page had
+		case ctx.Err() == nil && gone.MatchString(err.Error()):
 			continue
 		}
 		p.t.Fatalf("%s: %v; the page says %q", what, err, p.Wrong())

@@ -3,7 +3,6 @@ package deploytest
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -32,14 +31,8 @@ func TestWhatIngressLinks(t *testing.T) {
 // Programs stay small. The command line's parser, kong, calls methods by names that the linker cannot know, so it keeps
 // every method of every type, and so does html/template: together they make a third of each program.
 func TestProgramsStaySmall(t *testing.T) {
-	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./cmd/...")
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	for name, most := range map[string]int64{"ingress": 34_900_000, "drainer": 34_400_000, "penstock": 47_900_000} {
-		file, err := os.Stat(filepath.Join(dir, name))
+		file, err := os.Stat(tool(t, "cmd/"+name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,8 +38,10 @@ func tool(t *testing.T, dir string) string {
 		return path
 	}
 	// readers is a module of its own, hence -C. What it imports is fetched the first time, like every dependency.
-	build := exec.CommandContext(t.Context(), "go", "build", "-C", filepath.Join(root, dir), "-o", path, ".")
-	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false")
+	// It is built as what is shipped, which other tests have compiled.
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", filepath.Join(root, dir), "-trimpath",
+		"-ldflags", "-s -w", "-o", path, ".")
+	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", dir, err, out)
 	}

@@ -12,8 +12,11 @@ import (
 
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // redisUsers is a Redis that has the users of redis/users.conf. The test itself comes as the default user, which is off
@@ -138,7 +141,7 @@ func ingressWork(s *redisUsers, e *redisq.Engine) {
 		_, err = e.Put(ctx, spec, queue.AnyRevision)
 		s.do(text, err)
 	}
-	rule, err := queue.ParseRule([]byte(`{"name":"mail.sender","algorithm":"token_bucket","rate":"5/s","burst":5,` +
+	rule, err := rules.Parse([]byte(`{"name":"mail.sender","algorithm":"token_bucket","rate":"5/s","burst":5,` +
 		`"key":"{lane}"}`))
 	s.do("rule", err)
 	_, err = e.PutRule(ctx, rule, queue.AnyRevision)
@@ -153,7 +156,7 @@ func ingressWork(s *redisUsers, e *redisq.Engine) {
 	s.do("resume", e.Resume(ctx, "mail.bulk"))
 	_, err = e.Purge(ctx, queue.PurgeRequest{Queue: "mail.bulk", State: queue.Waiting, Limit: 100})
 	s.do("purge", err)
-	_, err = e.Take(ctx, "mail.sender", []queue.Take{{Key: "k", Cost: 1}})
+	_, err = e.Take(ctx, "mail.sender", []rules.Take{{Key: "k", Cost: 1}})
 	s.do("take", err)
 	s.do("reset", e.ResetRule(ctx, "mail.sender"))
 	_, err = e.List(ctx, "", 10)
@@ -165,12 +168,12 @@ func ingressWork(s *redisUsers, e *redisq.Engine) {
 		s.do("rollback", err)
 	}
 	s.do("delete", e.Delete(ctx, "mail.bulk", queue.AnyRevision, true))
-	_, err = e.PutDocument(ctx, queue.Document{Kind: "app", Name: "a", Text: []byte(`{}`)}, queue.AnyRevision)
+	_, err = e.PutDocument(ctx, document.Document{Kind: "app", Name: "a", Text: []byte(`{}`)}, queue.AnyRevision)
 	s.do("put a document", err)
 	_, err = e.DocumentsSince(ctx, 0, 10)
 	s.do("documents", err)
-	s.do("record", e.Record(ctx, queue.AuditEntry{Of: "app", Name: "a", What: changekind.Refused, Refused: "forbidden"}))
-	_, err = e.Audit(ctx, queue.AuditRequest{Limit: 10})
+	s.do("record", e.Record(ctx, audit.Entry{Of: "app", Name: "a", What: changekind.Refused, Refused: "forbidden"}))
+	_, err = e.Audit(ctx, audit.Request{Limit: 10})
 	s.do("audit", err)
 	_, err = e.Totals(ctx)
 	s.do("totals", err)
@@ -210,8 +213,8 @@ func drainerWork(s *redisUsers, e *redisq.Engine, name string) {
 	s.t.Fatal("nothing leaves")
 }
 
-// Nobody can do what is not his: an ingress takes no job out, a drainer changes no rule and forges no record, and
-// neither reads or removes what is not of a store.
+// Nobody can do what is not his: an ingress takes no job out and sees no grant, a drainer changes no rule and forges no
+// record, and neither reads or removes what is not of a store.
 func TestRedisUsersRights(t *testing.T) {
 	s := startRedisUsers(t)
 	in, out := s.engine("ingress"), s.engine("drainer")
@@ -226,7 +229,7 @@ func TestRedisUsersRights(t *testing.T) {
 		}
 		return err
 	}
-	rule, err := queue.ParseRule([]byte(`{"name":"mail.other","algorithm":"token_bucket","rate":"5/s","burst":5,` +
+	rule, err := rules.Parse([]byte(`{"name":"mail.other","algorithm":"token_bucket","rate":"5/s","burst":5,` +
 		`"key":"{lane}"}`))
 	s.do("rule", err)
 	for what, do := range map[string]func() error{
@@ -237,7 +240,7 @@ func TestRedisUsersRights(t *testing.T) {
 			return err
 		},
 		"drainer puts a document": func() error {
-			_, err := out.PutDocument(ctx, queue.Document{Kind: "app", Name: "a"}, queue.AnyRevision)
+			_, err := out.PutDocument(ctx, document.Document{Kind: "app", Name: "a"}, queue.AnyRevision)
 			return err
 		},
 		"drainer reads a rule":    func() error { _, err := out.Rule(ctx, "mail.sender"); return err },
@@ -268,6 +271,14 @@ func TestRedisUsersRights(t *testing.T) {
 	} {
 		if err := denied(ctx, s.as("drainer"), command); err == nil {
 			t.Errorf("drainer may %s", command)
+		}
+	}
+	for _, command := range []string{
+		"GET ps{0}g:c", "GET ps{12}g:c", "MGET ps{0}g:c", "STRLEN ps{123}g:c", "EXISTS ps{4095}g:c", "SET ps{0}g:c x",
+		"EVAL redis.call('GET','ps{0}g:c') 0",
+	} {
+		if err := denied(ctx, s.as("ingress"), command); err == nil {
+			t.Errorf("ingress may %s", command)
 		}
 	}
 	for _, user := range []string{"ingress", "ingress-pull", "drainer"} {

@@ -30,6 +30,18 @@ type port struct {
 	claim  net.PacketConn
 }
 
+// FreeAddr is an address on loopback for a server of the test's own that is started more than once: until the test ends
+// nobody else gets its port.
+func FreeAddr(t TB) string {
+	t.Helper()
+	p, err := claimPort(t.Context())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(func() { _ = p.release() })
+	return address(p.number)
+}
+
 // claimPort picks a port that is free, and whose cluster bus is free.
 func claimPort(ctx context.Context) (*port, error) {
 	const attempts = 200

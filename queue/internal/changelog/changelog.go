@@ -5,7 +5,9 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 const (
@@ -30,27 +32,27 @@ const (
 func ArchiveDetail(mark string) string { return "archive " + mark }
 
 // JoinRules puts to changes of a rule what was there before and after each, by revision, as queue.History.Join does.
-func JoinRules(list []queue.Change, rules map[int64]*queue.Rule) {
+func JoinRules(list []queue.Change, byRevision map[int64]*rules.Rule) {
 	for i := range list {
 		if c := &list[i]; c.What.OfSpecs() {
-			c.RuleBefore = rules[c.Was]
+			c.RuleBefore = byRevision[c.Was]
 			if c.What != changekind.Deleted {
-				c.RuleAfter = rules[c.Revision]
+				c.RuleAfter = byRevision[c.Revision]
 			}
 		}
 	}
 }
 
-// EncodeKeptRule is queue.EncodeRule of what the change log keeps of a rule: all but its overrides, which are up to
-// queue.MaxRuleOverrides in each of its versions.
-func EncodeKeptRule(r queue.Rule) ([]byte, error) {
+// EncodeKeptRule is rules.Encode of what the change log keeps of a rule: all but its overrides, which are up to
+// rules.MaxOverrides in each of its versions.
+func EncodeKeptRule(r rules.Rule) ([]byte, error) {
 	r.Overrides = nil
-	return queue.EncodeRule(r)
+	return rules.Encode(r)
 }
 
-// EncodeAuditedRule is what the audit log has of a rule: queue.EncodeRule, but of overrides only how many there are
+// EncodeAuditedRule is what the audit log has of a rule: rules.Encode, but of overrides only how many there are
 // and the digest of them, as JSON without spaces whose keys are sorted. So no change of them goes unseen.
-func EncodeAuditedRule(r queue.Rule) ([]byte, error) {
+func EncodeAuditedRule(r rules.Rule) ([]byte, error) {
 	if len(r.Overrides) == 0 {
 		return EncodeKeptRule(r)
 	}
@@ -60,10 +62,10 @@ func EncodeAuditedRule(r queue.Rule) ([]byte, error) {
 	}
 	type sum struct {
 		Count  int          `json:"count"`
-		Digest queue.Digest `json:"digest"`
+		Digest audit.Digest `json:"digest"`
 	}
 	return json.Marshal(struct {
-		queue.Rule
+		rules.Rule
 		Overrides sum `json:"overrides"` // in place of those of Rule
-	}{r, sum{len(r.Overrides), queue.DigestOf(overrides)}})
+	}{r, sum{len(r.Overrides), audit.DigestOf(overrides)}})
 }

@@ -1,7 +1,7 @@
 // Package jobsize has what a job takes of max_bytes, in every engine alike.
 package jobsize
 
-import "github.com/penstock/penstock/queue"
+import "github.com/penstock/penstock/queue/invalid"
 
 // Overhead is what a job takes beside its id and its record: about what a store needs for its place in sets and
 // indices, and what is kept of it while it is in flight.
@@ -14,12 +14,12 @@ const StoreShare = 4
 func Of(id string, record int) int64 { return int64(len(id)+record) + Overhead }
 
 // NeverFits is why a job can never come in that takes more than max_bytes, of its lane or of its queue.
-func NeverFits(needs, most int64, lane bool) *queue.FieldError {
+func NeverFits(needs, most int64, lane bool) *invalid.Error {
 	of := "max_bytes"
 	if lane {
 		of = "lanes.max_bytes"
 	}
-	return queue.FieldErrorf(
+	return invalid.Errorf(
 		"payload", "",
 		"makes the job take %d bytes, and %s of the queue is %d: it can never come in; make it smaller, or raise %s "+
 			"(penstock queue set)",

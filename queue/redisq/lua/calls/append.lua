@@ -1,6 +1,5 @@
 #!lua
 -- needs: pace, memory
--- reads: appended
 -- for lanes: appendjob
 -- for limits: groups
 -- for receiver: receiver
@@ -78,7 +77,7 @@ local function append(name, count, limited, known, first)
   if waiting == 0 then call('ZCARD', agendaKey(q, 'a')) end -- looks at its type, as it is written last
   local room = nextDeparture(q)
   local live = 'L' .. pack('>I7', now)
-  local places, p, others, counts = {}, 0, {}, { refused = 0, aside = 0, entered = 0 }
+  local places, p, others, counts = { nil, nil }, 0, {}, { refused = 0, aside = 0, entered = 0 }
   local dying, soonest, may_expire = {}, math.huge, q.expiring
   local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, q.size == waiting and not q.paused and 1 or 0,
     head or q.turn, waiting, q.turn, q.cmax, q.till or now, nr, others }
@@ -87,6 +86,20 @@ local function append(name, count, limited, known, first)
   local size, turn, cmax, quick, first_eta = q.size, q.turn, q.cmax, 0, nil
   local held, most, before_bytes = q.bytes, byteLimit(q), q.bytes
   if memoryFull() then cap = 0 end
+  -- Mostly all are new, and there is a place for each: then one command writes them.
+  local written = count > 1 and not asking and size + count <= cap
+  if written then
+    local bodies, seen, n, bytes = {}, {}, 0, held
+    for i = first, first + 2 * count - 1, 2 do
+      local id, body = args[i], args[i + 1]
+      bytes = bytes + #id + #body + JOB_BYTES - STAMP
+      written = not seen[id] and byte(body, 19) < LANE and bytes <= most
+      if not written then break end
+      seen[id], bodies[n + 1], bodies[n + 2] = true, J .. id, live .. body
+      n = n + 2
+    end
+    written = written and call('MSETNX', unpack(bodies)) == 1
+  end
   for i = first, first + step * count - 1, step do
     local id, body = args[i], args[i + 1]
     local high, low, flags = byte(body, 17, 19)
@@ -104,7 +117,8 @@ local function append(name, count, limited, known, first)
       slow = not may_expire or at <= now or eta > at and (not q.paused or q.till)
     end
     if asking and not slow then slow = appendrules.unaskable(i) or appendrules.judge(i, cost) end
-    if slow or call('SETNX', J .. id, live .. body) == 0 then
+    if slow or not written and call('SETNX', J .. id, live .. body) == 0 then
+      if written then call('DEL', J .. id) end -- admit decides as if it were not there
       -- What came before it in this call has its place before it is judged.
       if p > 0 then
         call('ZADD', W, unpack(places))

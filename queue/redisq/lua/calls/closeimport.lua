@@ -9,9 +9,10 @@
 -- ARGV[2..10]  name, mark of the import, revision, '1' if it was paused, or until when in us, why; its bucket: tat,
 --              rem, last, last cost
 -- ARGV[11]     how many jobs it held when the counters were
--- ARGV[12..]   its counters in order of COUNTERS; then the number of its last errors, by whom it was paused and since
---              when, those errors, the oldest first; then the number of its limits, and for each tat, rem, last and
---              last cost, or the end of its window, what was used in it, 0, 0; then by whom, and what is recorded of it
+-- ARGV[12..15] by whom it was paused and since when; by whom it is closed, and what is recorded of it
+-- ARGV[16..]   its counters in order of COUNTERS; the number of its last errors and those, the oldest first; the number
+--              of its limits, and for each tat, rem, last and last cost, or the end of its window, what was used in
+--              it, 0, 0
 -- Returns  0 no such queue; 1 it is not open for this import; 2 closed
 
 begin()
@@ -27,15 +28,16 @@ local key = B .. 'q' .. nr
 
 -- What counts is what was put in, in place of what was held: an export of a store in use has not quite that. What came
 -- in meanwhile is counted already.
-local placeJob, is = q.size + q.deferred, call('HMGET', key, unpack(COUNTERS))
-for i, jobs in ipairs(COUNTS_JOBS) do placeJob = placeJob - jobs * (tonumber(is[i]) or 0) end
-for i, field in ipairs(COUNTERS) do
-  local by = tonumber(ARGV[11 + i])
-  if field == 'appended' then by = by + placeJob - tonumber(ARGV[11]) end
-  add(q, field, by)
+local missed, is, arg = q.size + q.deferred - tonumber(ARGV[11]), countersOf(q), 16
+for i, jobs in ipairs(COUNTS_JOBS) do missed = missed - jobs * is[i] end
+for _, field in ipairs(COUNTERS) do
+  add(q, field, tonumber(ARGV[arg]) + (field == 'appended' and missed or 0))
+  arg = arg + 1
 end
-local at_errors = 12 + #COUNTERS
-for i = 1, tonumber(ARGV[at_errors]) do call('LPUSH', B .. 'r' .. nr, ARGV[at_errors + 2 + i]) end
+for i = arg + 1, arg + tonumber(ARGV[arg]) do
+  call('LPUSH', B .. 'r' .. nr, ARGV[i])
+  arg = i
+end
 call('LTRIM', B .. 'r' .. nr, 0, 9)
 
 -- laterBucket lets a bucket go on from where it was, as that of a queue that is made again, unless it is later by now.
@@ -48,7 +50,7 @@ local function laterBucket(l, at)
 end
 
 laterBucket(q, 7)
-local limits_at = at_errors + 3 + tonumber(ARGV[at_errors])
+local limits_at = arg + 1
 for i, l in ipairs(q.limits or {}) do
   local at = limits_at + 4 * i - 3
   if i <= tonumber(ARGV[limits_at]) and l.max == 0 then
@@ -68,10 +70,10 @@ local last = tonumber(call('HGET', B, 'rev')) or 0
 local was = q.rev
 set(q, 'rev', max(q.rev, tonumber(ARGV[4])))
 if q.rev > last then call('HSET', B, 'rev', q.rev) end
-logChange('queue', q.name, now, ARGV[#ARGV - 1], 'imported', q.rev, was, ARGV[#ARGV], '', 0, q.size)
+logChange('queue', q.name, now, ARGV[14], 'imported', q.rev, was, ARGV[15], '', 0, q.size)
 if q.rev ~= was then keepVersionAgain('queue', q.name, q.rev) end
 if q.group == q then set(q, 'gsince', now) end
-call('HSET', key, 'importing', '', 'preason', ARGV[6], 'pby', ARGV[at_errors + 1], 'psince', ARGV[at_errors + 2])
+call('HSET', key, 'importing', '', 'preason', ARGV[6], 'pby', ARGV[12], 'psince', ARGV[13])
 setPause(q, ARGV[5])
 local e = putOnAgenda(q)
 if e then wakeFor(e, q) end

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: changelog, pace
+-- needs: changelog, ratechange
 -- for lanes: lanestate
 -- for limits: limitchange, membership
 -- for receiver: receiver
@@ -45,12 +45,11 @@ logChange('queue', name, now, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
 markDeleted('queue', name)
 
 -- A queue made again under the name goes on from this bucket.
-bounded(q)
+atRest(q)
 local windows, last_ends = limitchange.limitsToKeep(q)
 local until_ = max(q.tat + 1, q.last, last_ends)
 if until_ > now then
-  call('HSET', B .. 'x', name, pack('>I7I7I2I7I7I7', q.rem > 0 and q.tat + 1 or q.tat, q.last, q.lc, q.n, q.d, q.b)
-    .. windows)
+  call('HSET', B .. 'x', name, pack('>I7I7I2I7I7I7', q.tat, q.last, q.lc, q.n, q.d, q.b) .. windows)
   call('ZADD', B .. 'X', until_, name)
 end
 local past = call('ZRANGEBYSCORE', B .. 'X', '-inf', now, 'LIMIT', 0, 100)

@@ -26,7 +26,7 @@ withLanes(q)
 local state, most, most_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
-local HELD, RAN_OUT = 1, 2
+local LEASE_HELD, LEASE_RAN_OUT = 1, 2
 local unknown = onUnknown(nr)
 local F, rows, bytes, count = B .. 'f' .. nr, {}, 0, 0
 
@@ -62,10 +62,10 @@ local function show(id, entry, turn)
   end
   turn = state == S.waiting and turn or f.turn or q.turn - lanes.headOf(job, 27).priority * PRIORITY_STEP
   if state == S.leased then
-    lease = HELD
+    lease = LEASE_HELD
     local deadline = tonumber(call('ZSCORE', B .. 'l', nr .. ':' .. id))
-    if not deadline or deadline <= now then lease = RAN_OUT end
-    if lease == RAN_OUT or unknown ~= '' then
+    if not deadline or deadline <= now then lease = LEASE_RAN_OUT end
+    if lease == LEASE_RAN_OUT or unknown ~= '' then
       endAttemptUnknown(f, unknown)
       if unknown == 'hold' then
         to, due = S.held, now
@@ -111,21 +111,6 @@ local function byInstant(set_)
   return id and { rows, due, id, '' } or { rows }
 end
 
-local function showDead(id)
-  local job = read(id, call('HGET', B .. 'D:' .. q.name, id))
-  if not job then return end -- it was forgotten by its age
-  local ok, e, pos = pcall(unpackEnded, job)
-  if sub(job, 1, 1) ~= 'E' or not ok or #job < pos + 11 then return broken(id) end
-  if e.state ~= S.dead or e.ended + q.rfor <= now then return end
-  row(id, S.dead, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, e.timeline or '', sub(job, pos))
-end
-
-local function dead()
-  local D = B .. 'd:' .. q.name
-  local id, died_at = page(D, at and rankAfter(D, at, member) or 0, showDead)
-  return id and { rows, died_at, id, '' } or { rows }
-end
-
 -- leased goes through the leases of all queues, by deadline.
 local function leased()
   local L, prefix = B .. 'l', nr .. ':'
@@ -139,6 +124,21 @@ local function leased()
     if full() or i + 1 == 2 * MOST_LOOKED then return { rows, found[i + 1], found[i], '' } end
   end
   return { rows }
+end
+
+local function showDead(id)
+  local job = read(id, call('HGET', B .. 'D:' .. q.name, id))
+  if not job then return end -- it was forgotten by its age
+  local ok, e, pos = pcall(unpackEnded, job)
+  if sub(job, 1, 1) ~= 'E' or not ok or #job < pos + 11 then return broken(id) end
+  if e.state ~= S.dead or e.ended + q.rfor <= now then return end
+  row(id, S.dead, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, e.timeline or '', sub(job, pos))
+end
+
+local function dead()
+  local D = B .. 'd:' .. q.name
+  local id, died_at = page(D, at and rankAfter(D, at, member) or 0, showDead)
+  return id and { rows, died_at, id, '' } or { rows }
 end
 
 -- firstAt returns the index of the first that ended at an instant or later.

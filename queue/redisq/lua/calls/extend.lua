@@ -1,32 +1,57 @@
 #!lua flags=allow-oom
--- needs: leases
+-- needs: leases, agenda
+-- for lanes: lanestate
+-- for limits: groups
+-- for receiver: receiver
 --
--- Move the deadlines of leases that still stand.
+-- Move the deadlines of leases that still stand. Each time that circuit.slow passes without an answer is a failure for
+-- the circuit.
 --
 -- ARGV[2]  number of leases; for each: queue name, id, fence (8 bytes of epoch, 6 of number)
--- Returns  how long each still lasts, in microseconds; 0 where it is lost
+-- Returns  of each how long it still lasts in microseconds, 0 where it is lost, or the text of an error; or, where a
+--          failure was counted, {how long it lasts, for how long the queue stops by that, 1 if the circuit opened}
 
 begin()
 local out, queues = {}, {}
-for i = 1, tonumber(ARGV[2]) do
-  local name, id, token = ARGV[3 * i], ARGV[3 * i + 1], ARGV[3 * i + 2]
-  local q = queues[name]
-  if q == nil then
-    local nr = numberOf(name)
-    q = nr and load(nr) or false
-    queues[name] = q
+
+-- noteSlow is receiver.noteSlow if an attempt that departed then is slow, and moves its queue on the agenda; else nil.
+local function noteSlow(q, departed)
+  if not q.receiver then withReceiver(q) end
+  if not receiver.isSlow(q, departed) then return nil end
+  checkKeys(q)
+  local stopped, opened = receiver.noteSlow(q)
+  if stopped > 0 then
+    local e = putOnAgenda(q)
+    if e then wakeFor(e, q) end
   end
-  out[i] = 0
+  return stopped, opened
+end
+
+local function extend(name, id, token)
+  if queues[name] == nil then
+    local nr = numberOf(name)
+    queues[name] = nr and load(nr) or false
+  end
+  local q = queues[name]
   local entry = q and call('HGET', B .. 'f' .. q.nr, id)
   local f = entry and unpackLease(entry)
-  if f and f.state == S.leased and sub(entry, 18, 31) == token then
-    local lease, deadline = q.nr .. ':' .. id, now + q.lease
-    -- Never earlier than before: then the deadline is the one that stood.
-    if call('ZADD', B .. 'l', 'GT', 'CH', deadline, lease) == 0 then
-      deadline = tonumber(call('ZSCORE', B .. 'l', lease))
-    end
-    out[i], M.first_lease = deadline - now, min(M.first_lease, deadline)
+  if not f or f.state ~= S.leased or sub(entry, 18, 31) ~= token then return 0 end
+  local lease, deadline = q.nr .. ':' .. id, now + q.lease
+  -- Never earlier than before: then the deadline is the one that stood.
+  if call('ZADD', B .. 'l', 'GT', 'CH', deadline, lease) == 0 then
+    deadline = tonumber(call('ZSCORE', B .. 'l', lease))
   end
+  M.first_lease = min(M.first_lease, deadline)
+  local ok, stopped, opened = pcall(noteSlow, q, f.at) -- a lease is extended whatever else is wrong with its queue
+  return ok and stopped and { deadline - now, stopped, opened } or deadline - now
+end
+
+for i = 1, tonumber(ARGV[2]) do
+  local ok, answer = pcall(extend, ARGV[3 * i], ARGV[3 * i + 1], ARGV[3 * i + 2])
+  out[i] = ok and answer or errorText(answer)
+end
+for _, q in pairs(queues) do
+  if q then save(q) end
 end
 finish()
 return out

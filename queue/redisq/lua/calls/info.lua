@@ -110,12 +110,6 @@ local function askedOf(q, asked)
   return drained
 end
 
-local function countersOf(nr)
-  local counted = call('HMGET', B .. 'q' .. nr, unpack(COUNTERS))
-  for i = 1, #COUNTERS do counted[i] = tonumber(counted[i]) or 0 end
-  return counted
-end
-
 local function show(nr, q, name)
   checkKeys(q)
   checkDeadKeys(name)
@@ -134,7 +128,7 @@ local function show(nr, q, name)
   end
   local row = { name, specOf(name), q.rev, by or '', reason or '', tonumber(since) or 0, q.till or 0, counts.waiting,
     call('ZCARD', B .. 't' .. nr), q.size, call('ZCARD', B .. 'K' .. nr), counts.lanes, max(q.deferred, q.behind),
-    call('ZCARD', B .. 'd:' .. name), countersOf(nr), oldest, nextDeparture(q), tonumber(meter) or 0,
+    call('ZCARD', B .. 'd:' .. name), countersOf(q), oldest, nextDeparture(q), tonumber(meter) or 0,
     tonumber(count) or 0, tonumber(previous) or 0, now, call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last,
     q.lc, eta.aheadOf(q, counts.waiting, q.turn - (counts.head or q.turn), 1, true), tonumber(deferred_cost) or 0,
     q.back, limitsOf(q), q.group == q and { groups.countChildren(name), q.gmembers, q.gwaiting, q.gcmax } or {},

@@ -14,6 +14,5 @@ local time = call('TIME')
 -- one for each of thousands of rules.
 call('HSET', B, 'wide', string.rep('.', 65), 'schema', ARGV[2], 'store', ARGV[3], 'partitions', ARGV[4], 'rev', 0)
 local new = { last_fence = time[1] * 1000 + floor(time[2] / 1000), run = runId(), watcher = '', deputy = '' }
-local fields = packPartition(setmetatable(new, { __index = function() return 0 end }))
-for i, field in ipairs(PARTITION) do call('HSET', B, field, fields[i]) end
+writePartition(setmetatable(new, { __index = function() return 0 end }))
 return { ARGV[2], ARGV[3], ARGV[4] }

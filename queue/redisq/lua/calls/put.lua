@@ -120,17 +120,19 @@ if not q then
   -- Numbers that sort as text in the order they were made, and stay short.
   nr = (#seq > 1 and string.char(95 + #seq) or '') .. seq
   q = { nr = nr, name = name, n = n, d = d, b = b, tat = 0, rem = 0, last = 0, lc = 0, lf = 0, size = 0, bytes = 0,
-    turn = 9 * 2 ^ 49, cmax = 1, refn = 0, back = 0, deferred = 0, behind = 0, hc = MAX_COST, epoch = M.run, pause = '',
-    changes = {} }
-  -- A queue made again goes on where the deleted one stopped.
+    turn = 9 * 2 ^ 49, cmax = 1, refn = 0, back = 0, deferred = 0, behind = 0, appended = 0, hc = MAX_COST,
+    epoch = M.run, pause = '', changes = {} }
+  -- A queue made again goes on where the deleted one stopped, while that can still delay something.
   local before, grave = {}, call('HGET', B .. 'x', name)
-  if grave then
+  if grave and (tonumber(call('ZSCORE', B .. 'X', name)) or 0) > now then
     local limits
     q.tat, q.last, q.lc, q.n, q.d, q.b, limits = unpack_('>I7I7I2I7I7I7', grave)
     before = limitchange.keptLimits(sub(grave, limits))
+    change(q, n, d, b, now, now + HORIZON)
+  end
+  if grave then
     call('HDEL', B .. 'x', name)
     call('ZREM', B .. 'X', name)
-    change(q, n, d, b, now, now + HORIZON)
   end
   if rules[1] then q.limits = limitchange.carryOverLimits(rules, before) end
   -- In a later run than the store's first it may have been there before, and have

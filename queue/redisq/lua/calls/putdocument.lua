@@ -8,7 +8,7 @@
 --             digest of what may be shown of the text, and what that is unless it is the text; by whom
 -- Returns  {code, revision}: 0 it is so now; 1 it is at another revision; 2 there is none
 
-local DROP_MOST = 20
+local SWEEP_MOST = 20
 
 begin()
 local key, text, expect, stamp = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -38,7 +38,7 @@ local kind, name = string.match(key, '^([^:]*):(.*)$')
 writeAudit({ at = now, by = ARGV[8], of = kind, name = name, revision = rev, was = was,
   what = text == '' and 'deleted' or was == 0 and 'created' or 'changed', before = was > 0 and before.shown or nil,
   after = after })
-local gone = call('ZRANGEBYSCORE', DELETED, '-inf', now - KEEP_DELETED_DOCUMENTS, 'LIMIT', 0, DROP_MOST)
+local gone = call('ZRANGEBYSCORE', DELETED, '-inf', now - KEEP_DELETED_DOCUMENTS, 'LIMIT', 0, SWEEP_MOST)
 if gone[1] then
   call('HDEL', DOCUMENTS, unpack(gone))
   call('ZREM', REVISIONS, unpack(gone))

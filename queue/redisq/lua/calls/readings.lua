@@ -7,15 +7,15 @@
 -- ARGV[2..3]  after, limit
 -- Returns  {name to go on behind, or '', now, queues}: of each {name, revision, size, bytes, deferred, meter window,
 --          count, previous count, n and d of the rate, what says that it is paused, what its receiver has said or '',
---          what is counted in order of COUNTERS, as text or nil}. One that somebody broke is left out.
+--          what is counted in order of COUNTERS}. One that somebody broke is left out.
 
 begin()
 local most = tonumber(ARGV[3])
 
 local function reading(name, nr)
-  local q, counted = readQueue(nr), call('HMGET', B .. 'q' .. nr, unpack(COUNTERS))
+  local q = readQueue(nr)
   return q and { name, q.rev, q.size, q.bytes, max(q.deferred, q.behind), q.mw, q.mc, q.mp, q.n, q.d, q.pause,
-    q.said or '', unpack(counted) }
+    q.said or '', unpack(countersOf(q)) }
 end
 
 local names = call('ZRANGEBYLEX', B .. 'N', ARGV[2] == '' and '-' or '(' .. ARGV[2], '+', 'LIMIT', 0, most)

@@ -90,6 +90,7 @@ local function tally()
 end
 
 local clients, garbage = pulled and 0 or registerClient(), 0
+local told = {} -- what of the grant others may know
 local backup = min(POLL, OVERDUE * clients) -- how long this one waits behind the one that watches
 if not replay() then
   takeBack()
@@ -104,7 +105,9 @@ if not replay() then
   end
   -- Without a handler nothing was found out.
   local short = tonumber(ARGV[6]) > 0 and shares.short or last and last[4] or {}
-  call('SET', grant_key, cmsgpack.pack({ number, M.run, me, short, tally(), unpack(granted) }), 'PX', 60000)
+  local lately = tally()
+  if #granted > 0 and not pulled then told = { 'g:' .. client, cmsgpack.pack(lately) } end
+  call('SET', grant_key, cmsgpack.pack({ number, M.run, me, short, lately, unpack(granted) }), 'PX', 60000)
 end
 
 -- When to ask again, and who watches.
@@ -163,5 +166,5 @@ else
   end
   next_in = min(POLL, wait + look)
 end
-finish()
+finish(unpack(told))
 return { next_in, backup, garbage, expired, lost, answers, errors, now, shares.short }

@@ -152,7 +152,7 @@ local function settle(name, count, arg)
   local gone, ends, well, dead, returning, freeing = {}, {}, {}, {}, false, newFreed()
   local ids, released, retried, throttled, down, scheduled, unstarted, flights = {}, 0, 0, 0, 0, 0, 0, {}
   local stop, came, signals = q.stop, 0, {}
-  -- px is a text because Redis would write a number out anew for each job.
+  -- Redis would write a number out anew for each job, so px is a text, as '0' and '25' are.
   local J, ended, px = B .. 'j' .. q.nr .. ':', 'E' .. pack('>I7', now), string.format('%d', ceil(q.rfor / 1000))
   local may_die, may_hold, plain = false, false, not (q.laned or q.group or q.receiver or q.adapt)
   for j = 0, count - 1 do
@@ -161,7 +161,9 @@ local function settle(name, count, arg)
     may_hold = may_hold or verdict == V.held
     plain = plain and verdict == V.delivered and ARGV[arg + 5 * j + 3] == '0'
   end
-  -- Where all is delivered and changes nothing else, what is written is read below, but for the list of the ended.
+  -- Where all is delivered and changes nothing else, what is written is read below, but for the list of the ended and
+  -- the leases: these go first, and what is kept of the jobs is written behind them.
+  local kept, delivered = {}, {} -- by key; by id, with the token
   if plain and q.epoch == M.run then call('LLEN', B .. 'e' .. nr) else checkKeys(q) end
   if may_die then checkDeadKeys(name) end
   if may_hold then call('ZCARD', heldKey(q)) end
@@ -175,7 +177,7 @@ local function settle(name, count, arg)
     local marks = entry and byte(entry)
     local key = marks and verdict == V.delivered and marks % KEYED == S.leased and sub(entry, 18, 31) == token
       and J .. id
-    local quick, epoch, fence, f = key and redis.pcall('GETRANGE', key, 0, 25), nil, nil, nil
+    local quick, epoch, fence, f = key and redis.pcall('GETRANGE', key, '0', '25'), nil, nil, nil
     if not quick then
       epoch, fence = unpack_('>c8I6', token)
       f = entry and entry ~= '' and unpackLease(entry)
@@ -190,8 +192,9 @@ local function settle(name, count, arg)
       if kind == 'R' then freeing.back, freeing.back_bytes = freeing.back + 1, freeing.back_bytes + bytes end
       if LIVE[kind] and #quick == 26 then
         local attempts, _, departed = unpack_('>I2I7I7', entry, 2)
-        call('SET', key, pack(WELL, ended, sub(quick, 9, 26), S.delivered, V.delivered, attempts + 1, token,
-          sub(quick, 2, 8), 0, max(0, min(now - departed, LONGEST)), sub(entry, CLIENT, CLIENT + 1)), 'PX', px)
+        local record = pack(WELL, ended, sub(quick, 9, 26), S.delivered, V.delivered, attempts + 1, token,
+          sub(quick, 2, 8), 0, max(0, min(now - departed, LONGEST)), sub(entry, CLIENT, CLIENT + 1))
+        if plain then kept[key], delivered[id] = record, token else call('PSETEX', key, px, record) end
       end
       ends[#ends + 1] = q.nr .. ':' .. id
       well[#well + 1] = id
@@ -204,6 +207,8 @@ local function settle(name, count, arg)
         signals[#signals + 1] = { #out, false, unpack_('>I7', entry, 11), '' }
       end
       if marks >= KEYED then lanestate.endInLane(q, unpackLease(entry)) end
+    elseif delivered[id] then
+      out[#out + 1] = delivered[id] == token and S.delivered or 0
     elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
       out[#out + 1] = answerRepeated(q, id, f, epoch, fence, verdict)
     elseif AFTER[verdict] == S.waiting and laneError(q, f) then
@@ -272,6 +277,7 @@ local function settle(name, count, arg)
   end
   if #ends == 0 then return out end
   call('ZREM', B .. 'l', unpack(ends))
+  for key, record in pairs(kept) do call('PSETEX', key, px, record) end
   if #gone > 0 then call('HDEL', F, unpack(gone)) end
   rememberEnded(q, well)
   if unstarted > 0 then countDepartures(q, -unstarted) end

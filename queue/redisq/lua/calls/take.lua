@@ -3,7 +3,7 @@
 --
 -- ARGV[2]  number of rules; for each: u:<name>, what that must be (see partition.lua), bounds (see tally.lua), number
 --          of keys that are asked about, the keys, questions: one after the other, 1 byte of what is asked (a
---          queue.TakeOp, or NOTHING but whether the rule is the same), 2 of which bound, 2 of which key, 4 of cost, 1
+--          rules.TakeOp, or NOTHING but whether the rule is the same), 2 of which bound, 2 of which key, 4 of cost, 1
 --          of how rare the key is (see rulekeys.lua), 1 of the length of the place's name, which follows
 -- Returns  for each rule: 1 if it is another by now, or gone, or the answers: 1 byte that is 1 if it is allowed, 3 if
 --          there is no room for another key, 4 of what remains, 8 of the time to try again after, 8 of that until all

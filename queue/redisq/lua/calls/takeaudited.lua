@@ -2,18 +2,19 @@
 --
 -- Ask a rule, and write the entry of what is given back or forgotten by that. answers() is take.lua, for one rule.
 --
--- ARGV[#ARGV - 3..]  how many questions are asked, by whom, name of the rule, what
+-- ARGV  as of take.lua, and behind it: how many questions are asked, by whom, name of the rule, what
 -- Returns  as take.lua
 
 auditEnds() -- raises where no entry could be written
 local out = answers()
 if out[1] ~= 1 then
-  local n = tonumber(ARGV[#ARGV - 3])
+  local asked, by, name, what = unpack(ARGV, 8 + ARGV[6]) -- behind the keys, so many, and the questions
+  local n = tonumber(asked)
   for at = 1, #out[1], 21 do -- the bytes of a decision
     if string.byte(out[1], at) == 2 then n = n - 1 end -- it is asked again
   end
   if n > 0 then
-    writeAudit({ at = now, by = ARGV[#ARGV - 2], of = 'rule', name = ARGV[#ARGV - 1], what = ARGV[#ARGV],
+    writeAudit({ at = now, by = by, of = 'rule', name = name, what = what,
       detail = string.format('%.0f of its keys', n) })
   end
 end

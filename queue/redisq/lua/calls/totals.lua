@@ -14,8 +14,8 @@ for i = 1, #seen, 2 do
   local named = packed and cmsgpack.unpack(packed) or { '', '' }
   clients[#clients + 1] = named[1]
   clients[#clients + 1] = named[2]
-  local grant = call('GET', B .. 'g:' .. seen[i])
-  for _, n in ipairs(grant and cmsgpack.unpack(grant)[5] or { 0, 0, 0 }) do clients[#clients + 1] = n end
+  local lately = call('HGET', B, 'g:' .. seen[i])
+  for _, n in ipairs(lately and cmsgpack.unpack(lately) or { 0, 0, 0 }) do clients[#clients + 1] = n end
 end
 return { tonumber(call('HGET', B, 'queues')) or 0, M.waiting, M.scheduled, M.leased,
   tonumber(call('HGET', B, 'held')) or 0, M.deferred, M.dead,

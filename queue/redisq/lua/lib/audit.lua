@@ -18,7 +18,7 @@ local function numberField(name, value)
   return string.format(',"%s":%.0f', name, value)
 end
 
--- textOf is an entry as JSON: see queue.AuditEntry. No number is written as 1e+15, nor an empty array as an object.
+-- textOf is an entry as JSON: see audit.Entry. No number is written as 1e+15, nor an empty array as an object.
 local function textOf(number, previous, e, left_out)
   local actor, ids = string.match(e.by, '^[^\n]*\n[^\n]*\n(.*)$'), {}
   for i, id in ipairs(e.ids or {}) do ids[i] = cjson.encode(id) end

@@ -11,7 +11,7 @@
 -- calls is one entry, while the audit log has one for each.
 
 local MOST_BYTES, MOST_DELETED = 1048576, 10000
-local ONE_CHANGE, MOST_IDS, DROP_MOST = 60 * SECOND, 10, 100
+local ONE_CHANGE, MOST_IDS, DROP_CHANGES = 60 * SECOND, 10, 100
 local ENTRY, ENTRY_BYTES = '>I7I7I7I7', 28
 local LAPSED = "the pause's time came"
 
@@ -70,7 +70,7 @@ local function logChange(kind, name, at, by, what, rev, was, detail, reason, til
     local upto, _, last = 0, 0, 0 -- of one that somebody broke nothing is known: it goes
     if #oldest >= ENTRY_BYTES then upto, _, _, last = unpack_(ENTRY, oldest) end
     local over = bytes - (upto - #oldest) > MOST_BYTES
-    if not over and (last > old or gone == DROP_MOST) then break end
+    if not over and (last > old or gone == DROP_CHANGES) then break end
     if last > old then dropped = dropped + 1 end
     call('RPOP', key)
     gone = gone + 1

@@ -74,6 +74,13 @@ local function aheadOf(q, before, behind, cost, ordinary)
   return min(behind, before * most_cost)
 end
 
+-- etaIsExact reports whether an eta depends on the pace alone.
+local function etaIsExact(q, counts)
+  return q.size == counts.waiting and not q.paused and not q.mixed and q.mif == 0 and not q.ordered and not q.limits
+    and not q.group
+    and not (q.stop and (q.stop > now or q.receiver.opened > 0))
+end
+
 -- etaOfNew is the eta of a job that has i before it in its lane, while m other lanes and n other jobs wait in all. It
 -- also returns what decides it; if that is a quota, which; and whether it is the parent's.
 local function etaOfNew(q, h, cost, behind, i, m, n)
@@ -97,17 +104,6 @@ local function etaOfNew(q, h, cost, behind, i, m, n)
   return at, by, quota
 end
 
--- etaDeferred is the eta of a deferred job, which departs after all that wait and after what is before it on the
--- overflow.
-local function etaDeferred(q, counts, cost, before, not_before)
-  local behind = q.turn - (counts.head or q.turn)
-  local ahead = aheadOf(q, counts.waiting, behind, cost, true) + before
-  local goes = resumesAt(q)
-  local at = q.group == q and goes or outflowEta(q, ahead, goes)
-  if q.group then at = max(at, (groupEta(q, ahead, counts.waiting, cost, before, goes))) end
-  return max(at, not_before)
-end
-
 -- etaOf returns the position and the eta of a job that waits or is scheduled, and what decides the eta, as etaOfNew
 -- does. f is its lease record, if it has one.
 local function etaOf(q, counts, id, job, f)
@@ -124,9 +120,13 @@ local function etaOf(q, counts, id, job, f)
   return 0, max(f.at, at), by, quota, together
 end
 
--- etaIsExact reports whether an eta depends on the pace alone.
-local function etaIsExact(q, counts)
-  return q.size == counts.waiting and not q.paused and not q.mixed and q.mif == 0 and not q.ordered and not q.limits
-    and not q.group
-    and not (q.stop and (q.stop > now or q.receiver.opened > 0))
+-- etaDeferred is the eta of a deferred job, which departs after all that wait and after what is before it on the
+-- overflow.
+local function etaDeferred(q, counts, cost, before, not_before)
+  local behind = q.turn - (counts.head or q.turn)
+  local ahead = aheadOf(q, counts.waiting, behind, cost, true) + before
+  local goes = resumesAt(q)
+  local at = q.group == q and goes or outflowEta(q, ahead, goes)
+  if q.group then at = max(at, (groupEta(q, ahead, counts.waiting, cost, before, goes))) end
+  return max(at, not_before)
 end

@@ -33,6 +33,14 @@ local function deadlineOf(d, lease)
   return deadline
 end
 
+-- countLost counts departures that a queue could have had while nobody asked.
+local function countLost(nr, name, slots)
+  if slots <= 0 then return end
+  lost[#lost + 1] = name
+  lost[#lost + 1] = slots
+  call('HINCRBY', B .. 'q' .. nr, 'slots_lost', slots)
+end
+
 -- grantJob grants a job: it departs at d. lane is its lane as a lease record has it, or nothing.
 local function grantJob(q, leases, flights, rows, id, turn, job, entry, d, state, lane)
   local attempts, settled = 0, NEVER_SETTLED .. lane
@@ -65,12 +73,4 @@ local function writeDepartures(q, leases, flights)
   M.leased = M.leased + count
   set(q, 'lf', q.lf)
   countDepartures(q, count)
-end
-
--- countLost counts departures that a queue could have had while nobody asked.
-local function countLost(nr, name, slots)
-  if slots <= 0 then return end
-  lost[#lost + 1] = name
-  lost[#lost + 1] = slots
-  call('HINCRBY', B .. 'q' .. nr, 'slots_lost', slots)
 end

@@ -27,14 +27,6 @@ local function letRest(v, m, at)
   if at <= now + HORIZON then turnorder.insert(v.resting, m) end
 end
 
-local function wakeMembers(v, d)
-  while v.count < MOST_READIED and v.resting[1] and v.resting[#v.resting].at <= d do
-    v.count = v.count + 1
-    makeReady(v, table.remove(v.resting))
-  end
-  return v.ready[1] or turnorder.unread(v)
-end
-
 -- checkNumbers raises if one of a queue's numbers is none. Anything that would stumble over it later would do so
 -- between the jobs of its siblings.
 local NUMBERS = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'cap', 'size', 'bytes', 'turn', 'cmax', 'refn',
@@ -115,6 +107,14 @@ local function choose(v, d)
     end
     v.put_off = v.put_off + 1
   end
+end
+
+local function wakeMembers(v, d)
+  while v.count < MOST_READIED and v.resting[1] and v.resting[#v.resting].at <= d do
+    v.count = v.count + 1
+    makeReady(v, table.remove(v.resting))
+  end
+  return v.ready[1] or turnorder.unread(v)
 end
 
 -- findPlace gives a member its next place after one of its jobs.

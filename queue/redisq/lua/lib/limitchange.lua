@@ -62,7 +62,13 @@ local function limitsToKeep(q)
   if not q.limits then return '', 0 end
   local until_ = 0
   for _, l in ipairs(q.limits) do
-    if l.max > 0 then until_ = max(until_, (window(l, now))) else until_ = max(until_, l.tat + 1, l.last) end
+    if l.max > 0 then
+      local ends, used = window(l, now)
+      if used > 0 then until_ = max(until_, ends) end
+    else
+      atRest(l)
+      until_ = max(until_, l.tat + 1, l.last)
+    end
   end
   return cmsgpack.pack({ rulesOf(q.limits), limitStates(q.limits) }), until_
 end

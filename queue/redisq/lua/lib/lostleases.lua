@@ -112,6 +112,8 @@ local function doChores()
   if gone[1] then
     call('ZREM', B .. 'c', unpack(gone))
     call('HDEL', B .. 'C', unpack(gone))
+    for i, client in ipairs(gone) do gone[i] = 'g:' .. client end
+    call('HDEL', B, unpack(gone))
   end
   local name = call('ZRANGEBYSCORE', B .. 'y', '-inf', now, 'LIMIT', 0, 1)[1]
   if name then

@@ -12,11 +12,11 @@ local function errorText(e)
   return 'ERR ' .. tostring(e)
 end
 
-local M, was -- the fields of the partition's hash (see fields.go), by name and as they were read
+local M -- the fields of the partition's hash, see fields.go
 
 local function begin()
   checkSlot()
-  M, was = readPartition()
+  M = readPartition()
   if not M then raise('NOSTORE', B .. ' holds no penstock store') end
   if M.first_expiry > 0 then call('ZCARD', B .. 'T') end
   M.off = clock(M.clk, M.off)
@@ -26,18 +26,10 @@ local function begin()
   if M.first_chore > latest then M.first_chore = now end
 end
 
--- finish writes the fields that have changed.
-local function finish()
+-- finish writes the partition, and further fields of its hash: names, each before its value.
+local function finish(...)
   M.clk = now
-  local is, args = packPartition(M), {}
-  for i = 1, #PARTITION do
-    if is[i] ~= was[i] then
-      args[#args + 1] = PARTITION[i]
-      args[#args + 1] = is[i]
-    end
-  end
-  was = is
-  if args[1] then call('HSET', B, unpack(args)) end
+  writePartition(M, ...)
 end
 
 local function publish(channel, message)

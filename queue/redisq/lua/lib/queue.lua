@@ -76,13 +76,13 @@ local function add(q, field, by)
 end
 
 local function save(q)
-  local args = {}
-  packChanged(q, q.changes, args)
-  for field in pairs(q.changes) do
+  local args, changes = { nil, nil, nil, nil, nil, nil }, q.changes -- with room for what most calls change
+  packChanged(q, changes, args)
+  for field in pairs(changes) do
     args[#args + 1] = field
     args[#args + 1] = q[field]
+    changes[field] = nil
   end
-  if #args > 0 then call('HSET', B .. 'q' .. q.nr, unpack(args)) end
-  q.changes = {}
+  if args[1] then call('HSET', B .. 'q' .. q.nr, unpack(args)) end
   if q.group and q.group ~= q then save(q.group) end
 end

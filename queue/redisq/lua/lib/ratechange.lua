@@ -19,3 +19,9 @@ local function change(q, n, d, b, at, latest)
   q.tat, q.rem, q.n, q.d, q.b = tat, 0, n, d, b
   bounded(q, latest)
 end
+
+-- atRest leaves in a bucket what outlives its queue: no remainder, and within its bounds.
+local function atRest(q)
+  change(q, q.n, q.d, q.b, now, now + HORIZON)
+  if q.rem > 0 then q.tat, q.rem = q.tat + 1, 0 end
+end

@@ -1,16 +1,17 @@
 -- needs: pace, stopcauses
--- gives: loadReceiver, closeCircuit, succeed, fail, stopFor, throttle, accept, stopsUntil, stopLane, rise
--- gives: noteDeparture, resume
+-- gives: loadReceiver, closeCircuit, succeed, fail, isSlow, noteSlow, stopFor, throttle, accept, stopsUntil
+-- gives: stopLane, rise, noteDeparture, resume
 --
 -- What a receiver has said that lasts: the queue's stop, the stops of its lanes, and the circuit.
 --
 -- A queue keeps it, while there is anything, in the field said: until when it stops, the cause, until when one of its
 -- lanes may stop, failures in a row, when the circuit opened or 0, the time between probes, why it stops, the last
 -- failure; how often in a row the receiver throttled without saying until when, and until when the queue stopped by the
--- last of these. The field circuit has how many failures open the circuit, and the shortest and the longest time
--- between probes; '' is never.
+-- last of these; when a failure was last counted because circuit.slow had passed. The field circuit has how many
+-- failures open the circuit, the shortest and the longest time between probes, and circuit.slow; '' is never.
 
 local MOST_HELD = 86400 * SECOND
+local SLOW_REASON = 'no answer for longer than circuit.slow'
 
 -- loadReceiver loads q.receiver.
 local function loadReceiver(q)
@@ -19,11 +20,12 @@ local function loadReceiver(q)
   q.receiver = { stop = tonumber(v[1]) or 0, cause = tostring(v[2] or ''), lanes = tonumber(v[3]) or 0,
     failures = tonumber(v[4]) or 0,
     opened = tonumber(v[5]) or 0, probe = tonumber(v[6]) or 0, why = tostring(v[7] or ''), fault = tostring(v[8] or ''),
-    spared = tonumber(v[9]) or 0, till = tonumber(v[10]) or 0 }
+    spared = tonumber(v[9]) or 0, till = tonumber(v[10]) or 0, slow_at = tonumber(v[11]) or 0 }
   -- A planted instant that is too far ahead would stop the queue for good.
   if q.receiver.stop > now + MOST_HELD + HORIZON then q.receiver.stop = now end
   -- And so far ahead nothing could stop it, as answers before it tell nothing new.
   if q.receiver.till > now + MOST_HELD + HORIZON then q.receiver.till = 0 end
+  if q.receiver.slow_at > now then q.receiver.slow_at = 0 end
   q.stop = q.receiver.stop > 0 and q.receiver.stop or nil
 end
 
@@ -31,8 +33,16 @@ local function saveReceiver(q)
   local h = q.receiver
   q.stop = h.stop > 0 and h.stop or nil
   local nothing = h.stop == 0 and h.failures == 0 and h.opened == 0 and h.lanes <= now and h.spared == 0
+    and h.slow_at == 0
   set(q, 'said', nothing and '' or cmsgpack.pack({ h.stop, h.cause, h.lanes, h.failures, h.opened, h.probe, h.why,
-    h.fault, h.spared, h.till }))
+    h.fault, h.spared, h.till, h.slow_at }))
+end
+
+-- circuitOf returns what the field circuit has; nothing if the circuit is off.
+local function circuitOf(q)
+  local most, least, longest, slow =
+    string.match(call('HGET', B .. 'q' .. q.nr, 'circuit') or '', '^(%d+) (%d+) (%d+) (%d+)$')
+  return tonumber(most), tonumber(least), tonumber(longest), tonumber(slow)
 end
 
 -- stopUntil stops a queue until an instant, unless it stops for longer already. Returns for how long.
@@ -46,7 +56,7 @@ end
 -- clearCircuit closes an open circuit in memory, closeCircuit also in the store.
 local function clearCircuit(q)
   local h = q.receiver
-  h.opened, h.fault, h.failures = 0, '', 0
+  h.opened, h.fault, h.failures, h.slow_at = 0, '', 0, 0
   if h.cause == STOP_DOWN then h.stop, h.cause, h.why = now, '', '' end
 end
 
@@ -55,15 +65,15 @@ local function closeCircuit(q)
   saveReceiver(q)
 end
 
--- succeed notes an answer of a target that is up. Returns 1 if that closes the circuit.
-local function succeed(q)
+-- resume ends the stop, the circuit and the throttling of a queue, and reports whether there was anything to end.
+local function resume(q)
   local h = q.receiver
-  if h.failures == 0 and h.opened == 0 then return 0 end
-  local closes = h.opened > 0
-  h.failures = 0
-  if closes then clearCircuit(q) end
+  if h.opened == 0 and h.stop <= now and h.spared == 0 then return false end
+  if h.opened > 0 then clearCircuit(q) end
+  if h.stop > now then h.stop, h.cause, h.why = now, '', '' end
+  h.spared, h.till = 0, 0
   saveReceiver(q)
-  return closes and 1 or 0
+  return true
 end
 
 -- fail notes a failure that is the target's fault. Returns for how long the queue stops by it, and 1 if it opens the
@@ -71,16 +81,27 @@ end
 local function fail(q, reason)
   local h, stopped, opens = q.receiver, 0, false
   h.failures, h.fault = h.failures + 1, reason
-  local circuit = h.opened == 0 and call('HGET', B .. 'q' .. q.nr, 'circuit') or ''
-  local most, least = string.match(circuit, '^(%d+) (%d+)')
-  if most and h.failures >= tonumber(most) then
-    opens, h.opened, h.probe = true, now, tonumber(least)
+  local most, least
+  if h.opened == 0 then most, least = circuitOf(q) end
+  if most and h.failures >= most then
+    opens, h.opened, h.probe = true, now, least
     stopped = stopUntil(q, now + h.probe, STOP_DOWN, reason)
   elseif h.opened > 0 and h.cause == STOP_DOWN then
     h.why = reason
   end
   saveReceiver(q)
   return stopped, opens and 1 or 0
+end
+
+-- succeed notes an answer of a target that is up. Returns 1 if that closes the circuit.
+local function succeed(q)
+  local h = q.receiver
+  if h.failures == 0 and h.opened == 0 then return 0 end
+  local closes = h.opened > 0
+  h.failures, h.slow_at = 0, 0
+  if closes then clearCircuit(q) end
+  saveReceiver(q)
+  return closes and 1 or 0
 end
 
 -- stopFor stops a queue for as long as the receiver asked. Returns for how long it stops by that.
@@ -114,6 +135,45 @@ local function accept(q, departed)
   saveReceiver(q)
 end
 
+-- noteSlow counts a failure because circuit.slow has passed. Returns what fail does.
+local function noteSlow(q)
+  q.receiver.slow_at = now
+  return fail(q, SLOW_REASON)
+end
+
+-- isSlow reports whether circuit.slow has passed since an attempt departed, and since a failure was last counted for
+-- that, whichever attempt it was: a receiver that is only slow has time to answer before the circuit opens.
+local function isSlow(q, departed)
+  if q.pull or now - departed < SECOND then return false end
+  local _, _, _, slow = circuitOf(q)
+  return slow and now - max(departed, q.receiver.slow_at) >= slow
+end
+
+-- rise is leaky.Pacer.Rise: the bucket has earned nothing before an instant.
+local function rise(b, at)
+  local whole, rest = burstParts(b)
+  if b.tat < at + whole or b.tat == at + whole and b.rem < rest then
+    b.tat, b.rem, b.last = at + whole, rest, max(b.last, at)
+  end
+end
+
+-- noteDeparture is called for a job that is about to be granted at d. A queue that was stopped has earned nothing
+-- meanwhile, and while the circuit is open that job is a probe.
+local function noteDeparture(q, d)
+  local h = q.receiver
+  rise(q, q.stop)
+  for _, l in ipairs(q.limits or {}) do
+    if l.max == 0 then rise(l, q.stop) end
+  end
+  h.stop, h.cause, h.why = 0, '', ''
+  if h.opened > 0 then
+    local _, _, longest = circuitOf(q)
+    h.probe = min(2 * h.probe, longest or h.probe)
+    h.stop, h.cause, h.why = d + h.probe, STOP_DOWN, h.fault
+  end
+  saveReceiver(q)
+end
+
 -- The stop of a lane has a key of its own, which lasts while it matters.
 local function stopKey(q, lane) return B .. 'S' .. q.nr .. ':' .. lane end
 
@@ -136,40 +196,4 @@ local function stopLane(q, lane, rule, after)
   h.lanes = max(h.lanes, over)
   saveReceiver(q)
   return at - now
-end
-
--- rise is leaky.Pacer.Rise: the bucket has earned nothing before an instant.
-local function rise(b, at)
-  local whole, rest = burstParts(b)
-  if b.tat < at + whole or b.tat == at + whole and b.rem < rest then
-    b.tat, b.rem, b.last = at + whole, rest, max(b.last, at)
-  end
-end
-
--- noteDeparture is called for a job that is about to be granted at d. A queue that was stopped has earned nothing
--- meanwhile, and while the circuit is open that job is a probe.
-local function noteDeparture(q, d)
-  local h = q.receiver
-  rise(q, q.stop)
-  for _, l in ipairs(q.limits or {}) do
-    if l.max == 0 then rise(l, q.stop) end
-  end
-  h.stop, h.cause, h.why = 0, '', ''
-  if h.opened > 0 then
-    local longest = string.match(call('HGET', B .. 'q' .. q.nr, 'circuit') or '', '(%d+)$')
-    h.probe = min(2 * h.probe, tonumber(longest) or h.probe)
-    h.stop, h.cause, h.why = d + h.probe, STOP_DOWN, h.fault
-  end
-  saveReceiver(q)
-end
-
--- resume ends the stop, the circuit and the throttling of a queue, and reports whether there was anything to end.
-local function resume(q)
-  local h = q.receiver
-  if h.opened == 0 and h.stop <= now and h.spared == 0 then return false end
-  if h.opened > 0 then clearCircuit(q) end
-  if h.stop > now then h.stop, h.cause, h.why = now, '', '' end
-  h.spared, h.till = 0, 0
-  saveReceiver(q)
-  return true
 end

@@ -22,6 +22,16 @@ function shares.use(nr)
   if shares.left[nr] then shares.left[nr] = shares.left[nr] - 1 end
 end
 
+-- noteShort reports whether a queue is short that was not at the client's last request.
+function shares.noteShort()
+  local before = {}
+  for _, name in ipairs(last and last[4] or {}) do before[name] = true end
+  for _, name in ipairs(shares.short) do
+    if not before[name] then return true end
+  end
+  return false
+end
+
 function shares.fallShort(nr) shares.short[#shares.short + 1] = shares.names[nr] end
 
 function shares.pass(nr)
@@ -54,14 +64,4 @@ function shares.firstDeparture()
     if not shares.passed[found[i]] then return min(tonumber(found[i + 1]), shares.first or math.huge) end
   end
   return shares.first
-end
-
--- noteShort reports whether a queue is short that was not at the client's last request.
-function shares.noteShort()
-  local before = {}
-  for _, name in ipairs(last and last[4] or {}) do before[name] = true end
-  for _, name in ipairs(shares.short) do
-    if not before[name] then return true end
-  end
-  return false
 end

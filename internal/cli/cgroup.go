@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// unboundedFrom is beyond what any machine has: a group of version 1 without a limit says 2^63, less a page.
+const unboundedFrom = 1 << 50
+
+// cgroupMemory returns how many bytes the control group of this process may take, or one that it is in; 0 if none is
+// bounded. system is the root of the file system.
+func cgroupMemory(system fs.FS) (least int64) {
+	groups, err := fs.ReadFile(system, "proc/self/cgroup")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(groups)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) < 3 {
+			continue
+		}
+		root, file := "sys/fs/cgroup", "memory.max"
+		switch {
+		case strings.Contains(","+parts[1]+",", ",memory,"):
+			root, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		case parts[1] != "":
+			continue
+		}
+		// In a container the path may be that outside of it, of which only the root is there.
+		for dir := path.Join("/", parts[2]); ; dir = path.Dir(dir) {
+			text, _ := fs.ReadFile(system, path.Join(root, dir, file))
+			n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+			if err == nil && n > 0 && n < unboundedFrom && (least == 0 || n < least) {
+				least = n
+			}
+			if dir == "/" {
+				break
+			}
+		}
+	}
+	return least
+}

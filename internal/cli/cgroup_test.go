@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"math"
+	"runtime/debug"
+	"testing"
+	"testing/fstest"
+
+	"github.com/penstock/penstock/internal/cli/archive"
+)
+
+// files are those of a system, by path.
+func files(of map[string]string) fstest.MapFS {
+	system := fstest.MapFS{}
+	for name, text := range of {
+		system[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return system
+}
+
+func TestCgroupMemory(t *testing.T) {
+	const own, v2, v1 = "proc/self/cgroup", "sys/fs/cgroup/", "sys/fs/cgroup/memory/"
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  int64
+	}{
+		{"no groups", nil, 0},
+		{"unbounded", map[string]string{own: "0::/a\n", v2 + "a/memory.max": "max\n"}, 0},
+		{"the own", map[string]string{own: "0::/a/b\n", v2 + "a/b/memory.max": "268435456\n"}, 256 << 20},
+		{
+			"the one around it",
+			map[string]string{
+				own: "0::/a/b\n", v2 + "a/b/memory.max": "536870912\n", v2 + "a/memory.max": "268435456\n",
+			},
+			256 << 20,
+		},
+		{"a container that is its root", map[string]string{own: "0::/\n", v2 + "memory.max": "134217728"}, 128 << 20},
+		{
+			"a container with the path outside",
+			map[string]string{own: "0::/docker/17\n", v2 + "memory.max": "134217728\n"},
+			128 << 20,
+		},
+		{
+			"version 1",
+			map[string]string{
+				own:                                "9:cpu,cpuacct:/a\n8:memory:/a\n1:name=systemd:/a\n",
+				v1 + "a/memory.limit_in_bytes":     "268435456\n",
+				v1 + "memory.limit_in_bytes":       "9223372036854771712\n",
+				"sys/fs/cgroup/cpu/a/memory.max":   "1",
+				"sys/fs/cgroup/memory/a/something": "2",
+			},
+			256 << 20,
+		},
+		{"nonsense", map[string]string{own: "\n0:\n0::\n::::\n0::/../../etc\n", v2 + "etc/memory.max": "-5"}, 0},
+		{"no number", map[string]string{own: "0::/a\n", v2 + "a/memory.max": "99999999999999999999999\n"}, 0},
+	} {
+		if got := cgroupMemory(files(c.files)); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// An import may let garbage gather, and yet collects it before its container is full, unless whoever runs it has set
+// bounds of his own.
+func TestImportKnowsItsContainer(t *testing.T) {
+	small := files(map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "268435456\n"})
+	for _, c := range []struct {
+		system        fstest.MapFS
+		gogc, limited string
+		percent       int
+		limit         int64
+	}{
+		{files(nil), "", "", 400, math.MaxInt64},
+		{small, "", "", 400, 192 << 20},
+		{small, "50", "", 77, 192 << 20},
+		{small, "", "1GiB", 400, math.MaxInt64},
+	} {
+		t.Setenv("GOGC", c.gogc)
+		t.Setenv("GOMEMLIMIT", c.limited)
+		percent, limit := debug.SetGCPercent(77), debug.SetMemoryLimit(math.MaxInt64)
+		collectSeldom(&archive.Trailer{Queues: 1000}, c.system)
+		if got, bound := debug.SetGCPercent(percent), debug.SetMemoryLimit(limit); got != c.percent || bound != c.limit {
+			t.Errorf("GOGC=%s GOMEMLIMIT=%s: garbage of %d %%, at most %d bytes, want %d and %d",
+				c.gogc, c.limited, got, bound, c.percent, c.limit)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package machine
+
+import (
+	"strconv"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// simJob is what the world knows of a job: what its clients were told, and what is on disk whether they were or not.
+// It must hold that
+//
+//   - a job that is in is there until it has ended, and comes in once
+//   - one that has ended does not come back, and the same settlement gets the same answer
+//   - the jobs of a lane and priority leave in the order in which they came in
+//   - a lease is one drainer's until it is settled or runs out, whatever commits fail; a job has one at a time, and so
+//     has a lane that keeps its order
+type simJob struct {
+	queue.Job
+	of      *simQueue
+	lane    *simLane
+	ordinal int         // by which the jobs of a lane leave: of the decision that let it in
+	in      bool        // the store has it or had it, or the overflow has: it must not be lost
+	entered bool        // the store has it or had it
+	aside   bool        // it was put aside, or is about to
+	asideAt int         // of the decision that put it aside
+	end     queue.State // how it ended, as far as anybody was told; else 0
+	ended   int64       // how many jobs of its queue had ended by then
+	lost    bool        // nobody can know whether the store remembers it
+	left    bool        // it was granted once, be it by a commit that failed
+	lease   simLease
+	moved   int // how often somebody has decided about it, or it was granted
+}
+
+// newJob is one that no queue has had.
+func (s *simulation) newJob() *simJob {
+	q := s.queues[s.IntN(len(s.queues))]
+	for q.isParent {
+		q = s.queues[s.IntN(len(s.queues))]
+	}
+	j := &simJob{of: q}
+	j.Job = queue.Job{Queue: q.spec.Name, ID: "j" + strconv.Itoa(len(s.jobs)), Cost: 1}
+	j.Payload = []byte(j.ID)
+	s.jobs = append(s.jobs, j)
+	if s.IntN(10) == 0 {
+		j.Cost = s.Int64N(3) + 1
+	}
+	if q.lanes != nil {
+		j.Lane = simLanes[s.IntN(len(simLanes))]
+	}
+	switch s.IntN(20) {
+	case 0:
+		j.NotBefore = (s.at + s.jumped).Add(s.upTo(10_000_000_000)).Time()
+	case 1:
+		j.ExpiresAt = (s.at + s.jumped).Add(s.upTo(20_000_000_000)).Time()
+	case 2:
+		j.Priority = 1
+	}
+	return j
+}
+
+// job finds a job by its id.
+func (s *simulation) job(id string) *simJob {
+	n, err := strconv.Atoi(id[1:])
+	if err != nil || n >= len(s.jobs) {
+		s.fail("%s is no job's id", id)
+		return &simJob{}
+	}
+	return s.jobs[n]
+}
+
+func (j *simJob) String() string { return j.Queue + "/" + j.ID }
+
+// forgotten reports whether the store may have forgotten the end of a job.
+func (s *simulation) forgotten(j *simJob) bool {
+	return j.lost || j.end != 0 && s.endedOf(j.of)-j.ended >= j.of.spec.Retention.Max/2
+}
+
+// endedOf is how many jobs of a queue have ended.
+func (s *simulation) endedOf(q *simQueue) int64 {
+	own := s.own(q)
+	if own == nil {
+		return 0
+	}
+	c := own.counters
+	return c.Delivered + c.Died + c.Cancelled + c.TimedOut
+}
+
+// appended is told what became of a job that was appended, once that holds.
+func (s *simulation) appended(j *simJob, a *queue.Appended) {
+	known := j.in && !s.forgotten(j)
+	switch a.Outcome {
+	case queue.Accepted:
+		if known && j.entered {
+			s.fail("%s came in twice", j)
+		}
+		s.enters(j)
+		if o := j.of.overflow; o != nil {
+			o.overtakes(s, j)
+		}
+	case queue.SetAside:
+		s.putsAside(j)
+	case queue.Duplicate:
+		if !j.in && !j.aside {
+			s.fail("%s is a duplicate of nothing", j)
+		}
+		if j.end != 0 && !a.State.Ended() {
+			s.fail("%s is %v, and had ended: %v", j, a.State, j.end)
+		}
+		s.sees(j, a.State)
+	case queue.Full, queue.Lapsed, queue.LaneFull, queue.LimitReached, queue.OverflowFull:
+		if known {
+			s.fail("%s is in, and was refused: %v", j, a.Outcome)
+		}
+	case queue.Failed, queue.UnknownQueue:
+	default:
+		s.fail("%s: %v %v", j, a.Outcome, a.Err)
+	}
+}
+
+// enters is told that a job has come in.
+func (s *simulation) enters(j *simJob) {
+	if !j.in || j.end != 0 {
+		s.open = append(s.open, j)
+	}
+	j.in, j.entered, j.aside, j.end, j.lost, j.lane = true, true, false, 0, false, j.of.lane(j.Lane)
+}
+
+// replayed is told that a dead job is back.
+func (s *simulation) replayed(j *simJob) {
+	if j.end != queue.Dead && j.in && !j.lost && j.end != 0 {
+		s.fail("%s is replayed, and ended otherwise: %v", j, j.end)
+	}
+	s.enters(j)
+	j.left = true
+	j.moved++
+}
+
+// deleted is told that a queue is, with all that it held.
+func (s *simulation) deleted(q *simQueue) {
+	for _, j := range s.jobs {
+		if j.of == q {
+			j.in, j.entered, j.aside, j.end, j.lease.over = false, false, false, 0, true
+			j.moved++
+		}
+	}
+	if q.overflow != nil {
+		q.overflow.aside = nil
+	}
+	q.lanes, q.held = map[string]*simLane{}, 0
+}
+
+// sees is told a job's state.
+func (s *simulation) sees(j *simJob, state queue.State) {
+	if state.Ended() && j.end == 0 {
+		j.end, j.ended, j.lease.over = state, s.endedOf(j.of), true
+	}
+}
+
+// checkKept looks for every job that is in, after the store was loaded.
+func (s *simulation) checkKept() {
+	now, open := s.store.last, s.open[:0]
+	for _, q := range s.queues {
+		q.held = s.size(q) // what had left may be back
+		ended := s.endedOf(q)
+		q.blurred, q.endedAtCheck = ended-q.endedAtCheck >= q.spec.Retention.Max/2, ended
+	}
+	for _, j := range s.open {
+		if !j.in {
+			continue
+		}
+		state := s.stateOf(j)
+		switch {
+		case state == queue.StateNone && j.of.blurred:
+			j.lost = true
+		case state == queue.StateNone && !s.forgotten(j):
+			s.fail("%s is in, and is gone", j)
+		case j.end != 0 && state != queue.StateNone && !state.Ended():
+			s.fail("%s is %v, and had ended: %v", j, state, j.end)
+		case s.leased(j, now) && state != queue.Leased:
+			s.fail("%s is %v, and its lease holds until %v", j, state, j.lease.deadline.Sub(noon))
+		}
+		if j.end == 0 && !j.lost { // one that has ended is looked for once more
+			open = append(open, j)
+		}
+		s.sees(j, state)
+	}
+	clear(s.open[len(open):])
+	s.open = open
+}
+
+// stateOf is what the store has of a job, or the overflow.
+func (s *simulation) stateOf(j *simJob) queue.State {
+	if q := s.own(j.of); q != nil {
+		if own := q.jobs[j.ID]; own != nil {
+			return own.stateToBe()
+		}
+		if d := q.endedJobs.byID[j.ID]; d != nil {
+			return d.state
+		}
+		number := q.overflow.records.find(j.ID)
+		if number != 0 && q.overflow.records.get(number).state == cancelledDeferral {
+			return queue.Cancelled
+		}
+	}
+	if j.of.overflow != nil && j.of.overflow.has(j) {
+		return queue.Deferred
+	}
+	return queue.StateNone
+}

@@ -1,0 +1,138 @@
+package machine
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+)
+
+// simAct is a call made of functions: one of a person, or of whoever puts jobs on the overflow.
+type simAct struct {
+	of   *simulation
+	what string
+	do   func(now leaky.Instant) (wait uint64, err error)
+	held func()      // once it holds; nil if nobody need know, like the others
+	lost func()      // when it is undone
+	told func(error) // the answer
+	then func()      // behind that
+}
+
+func (c *simAct) decide(now leaky.Instant) (uint64, error) { return c.do(now) }
+
+func (c *simAct) holds(bool) {
+	if c.held != nil {
+		c.held()
+	}
+}
+
+func (c *simAct) undone() {
+	if c.lost != nil {
+		c.lost()
+	}
+}
+
+func (c *simAct) answered(err error) {
+	c.of.note("%s: %v", c.what, err)
+	if c.told != nil {
+		c.told(err)
+	}
+	if c.then != nil {
+		c.then()
+	}
+}
+
+// simActs are what the operator does, each entry as often; next goes on when that is answered.
+var simActs = []func(s *simulation, q *simQueue, next func()){
+	(*simulation).retune, (*simulation).pause, (*simulation).resume, (*simulation).resume, (*simulation).cancel,
+	(*simulation).decideHeld, (*simulation).purge, (*simulation).replay, (*simulation).forget, (*simulation).remake,
+	(*simulation).look, (*simulation).look, (*simulation).sweep, (*simulation).changeRule,
+}
+
+// operate does something, and goes on when that is answered.
+func (s *simulation) operate() {
+	act := simActs[s.IntN(len(simActs))]
+	if s.ending {
+		act = (*simulation).decideHeld
+	}
+	act(s, s.queues[s.IntN(len(s.queues))], func() { s.later(s.upTo(300*time.Millisecond), s.operate) })
+}
+
+// retune gives a queue another rate and capacity.
+func (s *simulation) retune(q *simQueue, next func()) {
+	spec := q.spec
+	spec.Rate, spec.Capacity = simRates[s.IntN(len(simRates))], s.Int64N(60)+1
+	s.put(q, spec, next)
+}
+
+// put makes a queue, or gives it another spec.
+func (s *simulation) put(q *simQueue, spec queue.Spec, next func()) {
+	text, err := NewSpecText(spec)
+	if err != nil {
+		s.fail("%v", err)
+		return
+	}
+	s.do(&simAct{
+		of: s, what: "put " + spec.Name + " at " + spec.Rate.String(), then: next,
+		do: func(now leaky.Instant) (wait uint64, err error) {
+			if spec.Rate != q.spec.Rate {
+				s.newSegments()
+			}
+			_, wait, err = s.store.Put(now, audit.Actor{}, text, queue.AnyRevision)
+			return wait, err
+		},
+		held: func() {
+			if spec.Rate != q.spec.Rate {
+				s.newSegments()
+			}
+			q.spec = spec
+		},
+	})
+}
+
+func (s *simulation) pause(q *simQueue, next func()) {
+	s.do(&simAct{of: s, what: "pause " + q.spec.Name, then: next, do: func(now leaky.Instant) (uint64, error) {
+		return s.store.Pause(now, audit.Actor{}, q.spec.Name, queue.Pause{Reason: "by the operator"})
+	}})
+}
+
+func (s *simulation) resume(q *simQueue, next func()) {
+	s.do(&simAct{of: s, what: "resume " + q.spec.Name, then: next, do: func(now leaky.Instant) (uint64, error) {
+		return s.store.Resume(now, audit.Actor{}, q.spec.Name)
+	}})
+}
+
+// remake deletes a queue, and makes it again as it was, with the pace that it had.
+func (s *simulation) remake(q *simQueue, next func()) {
+	if q.isParent || s.IntN(3) > 0 {
+		next()
+		return
+	}
+	s.do(&simAct{
+		of: s, what: "delete " + q.spec.Name,
+		do: func(now leaky.Instant) (wait uint64, err error) {
+			return s.store.Delete(now, audit.Actor{}, q.spec.Name, queue.AnyRevision, true)
+		},
+		held: func() { s.deleted(q) },
+		then: func() { s.make(q, next) },
+	})
+}
+
+// make makes a queue until it is there.
+func (s *simulation) make(q *simQueue, next func()) {
+	s.put(q, q.spec, func() {
+		if s.own(q) == nil {
+			s.later(s.upTo(500*time.Millisecond), func() { s.make(q, next) })
+		} else if next != nil {
+			next()
+		}
+	})
+}
+
+// sweep frees what deleted queues left behind.
+func (s *simulation) sweep(_ *simQueue, next func()) {
+	s.do(&simAct{of: s, what: "sweep", then: next, do: func(now leaky.Instant) (uint64, error) {
+		return s.store.Sweep(now), nil
+	}})
+}

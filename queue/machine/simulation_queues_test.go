@@ -1,0 +1,245 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/internal/prove/law"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/names"
+	"github.com/penstock/penstock/queue/unit"
+)
+
+const (
+	simSlack    = 5 * time.Millisecond
+	simLeaseFor = 2 * time.Second
+)
+
+var (
+	simRates = []leaky.Rate{
+		leaky.PerSecond(14), leaky.PerSecond(100), leaky.PerSecond(3), leaky.PerSecond(1000), leaky.Unlimited,
+	}
+	simLanes = []string{"l0", "l1", "l2", "l3", "l4"}
+)
+
+// simSpecs are a queue alone with a burst, one with lanes, one whose lanes keep their order, one whose jobs are not
+// sent twice, one with further limits, one with rules, two whose jobs may wait on an overflow, and a
+// group.
+var simSpecs = []func(*queue.Spec){
+	func(s *queue.Spec) { s.Name, s.Rate, s.Burst = "alone", leaky.PerSecond(100), 3 },
+	func(s *queue.Spec) { s.Name, s.Rate = "lanes", leaky.PerSecond(14) },
+	func(s *queue.Spec) { s.Name, s.Rate, s.Ordered = "ordered", leaky.PerSecond(50), true },
+	func(s *queue.Spec) { s.Name, s.Rate, s.OnUnknown = "once", leaky.PerSecond(40), queue.UnknownHold },
+	func(s *queue.Spec) {
+		s.Name, s.Rate = "limits", leaky.Unlimited
+		s.Limits = []queue.Limit{{Rate: leaky.PerSecond(30), Burst: 5}, {Quota: queue.Quota{Max: 60, Per: "m"}}}
+	},
+	func(s *queue.Spec) {
+		s.Name, s.Rate, s.Rules = "limited", leaky.PerSecond(40), []string{"limited.meter", "limited.log"}
+	},
+	func(s *queue.Spec) {
+		s.Name, s.Rate, s.Rules, s.Overflow = "waits", leaky.PerSecond(30), []string{"waits.meter"}, queue.Defer
+		s.Deferred = queue.Deferral{LowWater: 0.5, MaxJobs: 100}
+	},
+	func(s *queue.Spec) {
+		s.Name, s.Rate, s.Overflow = "late", leaky.PerSecond(10), queue.Defer
+		s.Deferred = queue.Deferral{MaxAge: unit.Duration(3 * time.Second), LowWater: 0.9, MaxJobs: 20}
+	},
+	func(s *queue.Spec) { s.Name, s.Rate = "group", leaky.PerSecond(30) },
+	func(s *queue.Spec) { s.Name, s.Rate = "group.a", leaky.PerSecond(20) },
+	func(s *queue.Spec) { s.Name, s.Rate = "group.b", leaky.Unlimited },
+}
+
+// simQueue is what the world knows of a queue. It must hold that
+//
+//   - it never holds more than its capacity, nor more than it held before, if that was lowered
+//   - what starts keeps the window law of its rate and of its limits
+//   - what its counters say came in and ended is what is there
+type simQueue struct {
+	spec     queue.Spec
+	number   int
+	isParent bool
+	parent   *simQueue
+	overflow *simOverflow // nil if it puts none aside
+	lanes    map[string]*simLane
+	keyed    bool  // its jobs have lanes
+	held     int64 // when that was checked last
+	own      *queueState
+	ownOf    *Machine
+	// Of what starts, and of what the quota counts by the store's clock.
+	starts, metered []law.Start
+	since           leaky.Instant // starts before are of another segment
+	maxCost         int64
+
+	endedAtCheck int64
+	blurred      bool // since it was last looked at more may have ended than it remembers
+}
+
+func newSimQueues(s *simulation) (list []*simQueue) {
+	byName := map[string]*simQueue{}
+	for i, set := range simSpecs {
+		q := &simQueue{number: i, maxCost: 1, lanes: map[string]*simLane{}}
+		q.spec = queue.Spec{Capacity: s.Int64N(60) + 1, Slack: unit.Duration(simSlack), Lease: unit.Duration(simLeaseFor)}
+		q.spec.Retry.MaxAttempts, q.spec.Circuit.Slow = s.IntN(4)+1, unit.Duration(time.Second)
+		if s.IntN(2) == 0 {
+			q.spec.Retention.Max = 300
+		}
+		set(&q.spec)
+		q.spec.Normalize()
+		q.keyed = q.spec.Name == "lanes" || q.spec.Ordered || q.spec.Name == "limited"
+		if q.spec.Overflow == queue.Defer {
+			q.overflow = &simOverflow{of: q, strays: map[uint64]int64{}}
+		}
+		byName[q.spec.Name] = q
+		list = append(list, q)
+		if p := byName[names.Parent(q.spec.Name)]; p != nil {
+			p.isParent, q.parent = true, p
+		}
+	}
+	return list
+}
+
+// lane is that of a key.
+func (q *simQueue) lane(key string) *simLane {
+	if q.lanes[key] == nil {
+		q.lanes[key] = &simLane{}
+	}
+	return q.lanes[key]
+}
+
+// own is the store's side of a queue; nil while it is deleted.
+func (s *simulation) own(q *simQueue) *queueState {
+	if q.own == nil || q.ownOf != s.store.Machine || !q.own.live {
+		q.own, q.ownOf = s.store.queues[q.spec.Name], s.store.Machine
+	}
+	return q.own
+}
+
+// size is what the store says that a queue holds.
+func (s *simulation) size(q *simQueue) int64 {
+	if own := s.own(q); own != nil {
+		return int64(len(own.jobs))
+	}
+	return 0
+}
+
+// checkCapacity looks at every queue after a step.
+func (s *simulation) checkCapacity() {
+	for _, q := range s.queues {
+		own := s.own(q)
+		if own == nil {
+			continue
+		}
+		n := int64(len(own.jobs))
+		if n > max(own.spec.Capacity, q.held) {
+			s.fail("%s holds %d of %d", q.spec.Name, n, own.spec.Capacity)
+		}
+		q.held = n
+	}
+}
+
+// checkCounts holds the counters of each queue against what it holds.
+func (s *simulation) checkCounts() {
+	for _, q := range s.queues {
+		own := s.own(q)
+		if own == nil {
+			continue
+		}
+		c := own.allCounters()
+		in := c.Balance()
+		if q.overflow != nil {
+			in += q.overflow.strays[own.number]
+		}
+		if in != own.size()+own.counts[queue.Deferred] || own.size() != int64(len(own.jobs)) {
+			s.fail("%s has %d jobs and %d deferred, of a size of %d, and by its counters %d: %+v", q.spec.Name,
+				len(own.jobs), own.counts[queue.Deferred], own.size(), in, c)
+		}
+	}
+}
+
+// started notes that a drainer began with a job.
+func (s *simulation) started(q *simQueue, cost int64) {
+	at, late := time.Duration(s.at)*time.Microsecond, time.Duration(s.jumped+s.store.offset)*time.Microsecond
+	for ; q != nil; q = q.parent {
+		if q.maxCost = max(q.maxCost, cost); s.at < q.since {
+			continue
+		}
+		if q.starts = append(q.starts, law.Start{At: at, Cost: cost}); q.spec.Limits != nil {
+			q.metered = append(q.metered, law.Start{At: at + late, Cost: cost})
+		}
+	}
+}
+
+// newSegments judges what started so far. The law says other things of a window in which a rate changed or the clock
+// jumped: a new trace begins when all departures of before have passed.
+func (s *simulation) newSegments() {
+	s.judgeStarts()
+	for _, q := range s.queues {
+		q.starts, q.metered, q.since = q.starts[:0], q.metered[:0], s.at.Add(queue.Horizon+simSlack)
+	}
+}
+
+// judgeStarts holds what started against the window law.
+func (s *simulation) judgeStarts() {
+	for _, q := range s.queues {
+		s.judge(q, q.spec.Rate, q.spec.Burst)
+		for _, l := range q.spec.Limits {
+			if l.Paced() {
+				s.judge(q, l.Rate, l.Burst)
+			}
+		}
+	}
+	s.judgeQuotas()
+}
+
+func (s *simulation) judge(q *simQueue, r leaky.Rate, burst int64) {
+	v := law.Law{Rate: r, Burst: burst, MaxCost: q.maxCost, Slack: simSlack}.Judge(q.starts)
+	if !v.Held {
+		s.fail("%s at %v: %d started in %v, %d may", q.spec.Name, r, v.Worst.Starts, v.Worst.Width, v.Worst.Allowed)
+	}
+}
+
+// judgeQuotas holds what started against quotas of so much a minute, and begins new traces: the clock by which they
+// count may be another from now on.
+func (s *simulation) judgeQuotas() {
+	for _, q := range s.queues {
+		for _, of := range q.spec.Limits {
+			if of.Paced() || len(q.metered) == 0 {
+				continue
+			}
+			l := law.Quota{Max: of.Quota.Max, Late: simSlack}
+			from, to := q.metered[0].At, q.metered[len(q.metered)-1].At
+			for end := from.Truncate(time.Minute) + time.Minute; end <= to; end += time.Minute {
+				l.Ends = append(l.Ends, end)
+			}
+			if v := l.Judge(q.metered); !v.Held {
+				s.fail("%s at %v: %d started in %v, %d may", q.spec.Name, of.Quota, v.Worst.Starts, v.Worst.Width,
+					v.Worst.Allowed)
+			}
+		}
+		q.metered = q.metered[:0]
+	}
+}
+
+// unfinished reports whether a queue or its overflow holds a job.
+func (s *simulation) unfinished() bool {
+	return slices.ContainsFunc(s.queues, func(q *simQueue) bool {
+		return s.size(q) > 0 || q.overflow != nil && len(q.overflow.messages)+q.overflow.under > 0
+	})
+}
+
+func (s *simulation) describeQueues() (text string) {
+	for _, q := range s.queues {
+		if o := q.overflow; o != nil && len(o.messages)+o.under > 0 {
+			text += fmt.Sprintf("%d of %s on the overflow, and %d on their way; ", len(o.messages), q.spec.Name, o.under)
+		}
+		if own := s.own(q); own != nil && len(own.jobs) > 0 {
+			c := own.counts
+			text += fmt.Sprintf("%s: %d waiting, %d scheduled, %d leased, %d held; ", q.spec.Name, c[queue.Waiting],
+				c[queue.Scheduled], c[queue.Leased], c[queue.Held])
+		}
+	}
+	return text
+}

@@ -1,0 +1,214 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// simStore is a process that has the store, as boltq is one: a call is decided at once; one commit at a time is on its
+// way to the disk, while others go on deciding; and an answer waits for the commit that it rests on.
+type simStore struct {
+	world *simulation
+	*Machine
+	offset, last leaky.Instant // the clock never runs back
+	writing      *Commit       // on its way to the disk
+	tallies      []simSaved    // that it has
+	woken        bool          // a commit is about to be collected
+	saving       bool          // what was taken is about to be saved
+	saved        uint64        // the commit in which the saver saved it last, and when
+	savedAt      leaky.Instant
+	waiting      []waitingCall // in the order in which they were decided
+	fullUntil    leaky.Instant // nothing is let in that needs room
+	broken       error         // why nothing is decided any more
+	dead         bool
+}
+
+// simCall is a call of the store.
+type simCall interface {
+	// decide has the machine decide, and returns the commit that the answer waits for.
+	decide(now leaky.Instant) (wait uint64, err error)
+	// holds is told, once, when what was decided can no longer vanish, whether or not anybody hears the answer. Where it
+	// was found on the disk behind a failure, live is false: nobody was answered, and memory does not have it.
+	holds(live bool)
+	// undone is told that what was decided has vanished.
+	undone()
+	// answered is told what the caller is told.
+	answered(err error)
+}
+
+// waitingCall is a call that was decided and waits for its commit.
+type waitingCall struct {
+	simCall
+	commit uint64
+	err    error
+	tries  int
+}
+
+var errKilled = errors.New("killed")
+
+// begin begins a process that has the store.
+func (s *simulation) begin() {
+	p := &simStore{world: s, Machine: New(uint64(s.kills))} // no two have one epoch
+	p.read(func(tx Transaction) {
+		last, err := ClockOf(tx)
+		if err != nil {
+			panic(err)
+		}
+		p.last = last
+		p.load(p.Machine, p.time())
+	})
+	s.store = p
+	for more := true; more; {
+		now := p.now()
+		_, more = p.TakeBackPersisted(now)
+		if c := p.Collect(now); c != nil {
+			p.keep(c)
+			p.Durable(c.Number, now)
+		}
+	}
+}
+
+// time is what the clock says.
+func (p *simStore) time() leaky.Instant {
+	t := p.world.at + p.world.jumped + p.offset
+	if t < p.last {
+		p.offset += p.last - t
+		t = p.last
+	}
+	p.last = t
+	return t
+}
+
+// now is the time of what is decided next.
+func (p *simStore) now() leaky.Instant {
+	t := p.time()
+	if err := p.Tick(t); err != nil {
+		p.world.fail("the calendar: %v", err)
+	}
+	p.Environment = Environment{RoomHeard: true, Bytes: 1 << 30}
+	if p.world.at < p.fullUntil {
+		p.Full = queue.ErrStoreFull
+	}
+	return t
+}
+
+func (p *simStore) read(do func(Transaction)) {
+	_ = p.world.disk.View(func(tx Transaction) error { do(tx); return nil })
+}
+
+func (p *simStore) load(m *Machine, now leaky.Instant) {
+	p.read(func(tx Transaction) {
+		if err := m.Load(context.Background(), tx, now); err != nil {
+			panic(err)
+		}
+	})
+}
+
+// do has a call decided, and answered when that is durable.
+func (s *simulation) do(c simCall) {
+	s.calls++
+	s.store.do(waitingCall{simCall: c, tries: 1})
+}
+
+// maxSimTries is how often one call is decided at most, as in boltq.
+const maxSimTries = 10
+
+func (p *simStore) do(c waitingCall) {
+	if p.broken != nil {
+		c.answered(fmt.Errorf("%w: %w", queue.ErrUnavailable, p.broken))
+		return
+	}
+	c.commit, c.err = c.decide(p.now())
+	p.world.checkCapacity()
+	if c.commit == 0 {
+		if c.err == nil {
+			c.holds(true)
+		}
+		p.signal()
+		c.answered(c.err)
+		return
+	}
+	if c.commit <= p.durable || c.commit > p.present.Number {
+		p.world.fail("an answer waits for commit %d, and %d is durable, %d the next", c.commit, p.durable,
+			p.present.Number)
+	}
+	p.waiting = append(p.waiting, c)
+	p.signal()
+}
+
+// signal tells others what was decided, and has it committed.
+func (p *simStore) signal() {
+	_, rooms := p.Signals()
+	for _, name := range rooms {
+		p.world.ring(name)
+	}
+	if p.broken == nil && p.writing == nil && !p.woken && p.Pending() {
+		p.woken = true
+		p.later(p.world.upTo(300*time.Microsecond), p.commit)
+	}
+	if p.UnsavedTallies() && !p.saving {
+		p.saving = true
+		p.later(500*time.Millisecond, p.save)
+	}
+}
+
+// save saves what was taken from rules, as boltq's saver does.
+func (p *simStore) save() {
+	p.saving = false
+	if p.broken != nil {
+		return
+	}
+	now := p.now()
+	for p.ForgetExpiredTallies(now) {
+	}
+	if p.Full != nil {
+		p.saving = true
+		p.later(500*time.Millisecond, p.save)
+		return
+	}
+	if wait, more := p.SaveTallies(); !more {
+		p.saved, p.savedAt = max(p.saved, wait), now
+	}
+	p.signal()
+}
+
+// later does something unless the process is dead by then.
+func (p *simStore) later(d time.Duration, do func()) {
+	p.world.later(d, func() {
+		if !p.dead {
+			do()
+		}
+	})
+}
+
+// settle answers the calls that wait for a commit up to a number. An error means that it is unknown what became of it.
+func (p *simStore) settle(number uint64, err error) {
+	var ready []waitingCall
+	left := p.waiting[:0]
+	for _, c := range p.waiting {
+		if c.commit <= number {
+			ready = append(ready, c)
+		} else {
+			left = append(left, c)
+		}
+	}
+	clear(p.waiting[len(left):])
+	p.waiting = left
+	for i := range ready {
+		if err == nil && ready[i].err == nil {
+			ready[i].holds(true)
+		}
+	}
+	for i := range ready {
+		if err != nil {
+			ready[i].answered(err)
+		} else {
+			ready[i].answered(ready[i].err)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package machine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
+)
+
+// simTaker takes from rules by name, and gives some of it back.
+type simTaker struct{ *simulation }
+
+func (t *simTaker) take() {
+	if t.ending {
+		return
+	}
+	c := &simTakes{of: t, rule: t.rules[t.IntN(len(t.rules))]}
+	for range t.IntN(3) + 1 {
+		k := rules.Take{Cost: t.Int64N(2) + 1}
+		if c.rule.rule.Key != "" {
+			k.Key = simLanes[t.IntN(len(simLanes))]
+		}
+		switch t.IntN(12) {
+		case 0:
+			k.Op = rules.TakePeek
+		case 1, 2:
+			k.Op = rules.TakeBack
+		case 3:
+			if t.IntN(5) == 0 {
+				k.Op = rules.TakeAnew
+			}
+		}
+		switch c.rule.rule.Algorithm {
+		case leaky.AlgorithmConcurrency:
+			k.Lease = fmt.Sprint("p", t.IntN(9))
+		case leaky.AlgorithmGap:
+			k.Cost = 1
+		}
+		c.takes = append(c.takes, k)
+		c.keys = append(c.keys, queue.DigestLane(k.Key))
+	}
+	if t.IntN(8) == 0 {
+		c.entry = &audit.Entry{Of: string(queue.OfRule), Name: c.rule.rule.Name}
+	}
+	t.operations += len(c.takes)
+	t.do(c)
+}
+
+// simTakes is one call of Take.
+type simTakes struct {
+	of    *simTaker
+	rule  *simRule
+	takes []rules.Take
+	keys  []queue.LaneDigest
+	entry *audit.Entry // of the audit log; what was taken is not decided again where there was no room for it
+	taken []rules.Taken
+}
+
+func (c *simTakes) decide(now leaky.Instant) (wait uint64, err error) {
+	if c.taken != nil {
+		return 0, nil
+	}
+	t := c.of
+	c.taken, wait, err = t.store.Take(now, c.rule.rule.Name, c.takes, c.keys, c.entry)
+	for i := range c.taken {
+		k, said := &c.takes[i], &c.taken[i]
+		if said.Err != nil {
+			t.fail("%s is asked for %+v: %v", c.rule.rule.Name, k, said.Err)
+		}
+		if said.MaxKeys != 0 {
+			continue
+		}
+		if o := t.asked(c.rule, k.Key, now, k.Op, c.ask(k), said.Decision); o != nil {
+			t.settleTakes([]*simTake{o}, simHolds) // it is answered, and so it holds while the process lives
+		}
+	}
+	return wait, err
+}
+
+// ask is what a take asks of a limiter.
+func (c *simTakes) ask(k *rules.Take) leaky.Ask {
+	a := leaky.Ask{Cost: k.Cost, Lease: k.Lease}
+	if k.Op == rules.TakeAnew || k.Op == rules.TakeBack && k.Lease != "" {
+		a.Cost = 1
+	}
+	return a
+}
+
+func (c *simTakes) holds(bool) {}
+
+func (c *simTakes) undone() {}
+
+func (c *simTakes) answered(err error) {
+	t := c.of
+	if c.taken == nil && err == nil { // the rule was not durable, and is now
+		t.do(c)
+		return
+	}
+	t.later(t.upTo(400*time.Millisecond), t.take)
+}
+
+// changeRule gives a rule other numbers, or forgets all that was taken from it.
+func (s *simulation) changeRule(_ *simQueue, next func()) {
+	r := s.rules[s.IntN(len(s.rules))]
+	if s.IntN(2) == 0 {
+		s.resetRule(r, next)
+		return
+	}
+	to := r.base
+	by := s.Int64N(3) + 1
+	to.Limit *= by
+	if to.Burst *= by; to.Algorithm == leaky.AlgorithmGap {
+		to.Period *= unit.Duration(by)
+	}
+	s.putRule(r, to, next)
+}
+
+func (s *simulation) putRule(r *simRule, to rules.Rule, next func()) {
+	text, err := NewRuleText(to)
+	if err != nil {
+		s.fail("%v", err)
+		return
+	}
+	s.do(&simAct{
+		of: s, what: fmt.Sprintf("put the rule %s: %+v", to.Name, to.Bound), then: next,
+		do: func(now leaky.Instant) (wait uint64, err error) {
+			if _, wait, err = s.store.PutRule(now, audit.Actor{}, text, queue.AnyRevision); err == nil {
+				r.rule = to
+			}
+			return wait, err
+		},
+		held: func() {
+			s.judgeRules()
+			r.held = to
+		},
+		lost: func() { r.rule = r.held },
+	})
+}
+
+func (s *simulation) resetRule(r *simRule, next func()) {
+	var ops []*simTake
+	s.do(&simAct{
+		of: s, what: "reset the rule " + r.rule.Name, then: next,
+		do: func(now leaky.Instant) (wait uint64, err error) {
+			if wait, err = s.store.ResetRule(now, audit.Actor{}, r.rule.Name); err != nil {
+				return wait, err
+			}
+			for _, key := range simKeys {
+				t := r.tally(key)
+				o := &simTake{tally: t, at: now, op: simAnew, by: r.limiter()}
+				t.view.apply(o)
+				t.ops, ops = append(t.ops, o), append(ops, o)
+			}
+			return wait, nil
+		},
+		held: func() { s.settleTakes(ops, simHolds) },
+		lost: func() {
+			s.settleTakes(ops, simLost)
+			ops = nil
+		},
+	})
+}
+
+// simKeys are all that a rule may be asked under.
+var simKeys = append([]string{""}, simLanes...)

@@ -1,0 +1,30 @@
+// Package unit has durations and sizes as people write them.
+package unit
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/queue/clip"
+)
+
+// Duration is a time.Duration that is written as "30s" in JSON and YAML.
+type Duration time.Duration
+
+// D returns d as a time.Duration.
+func (d Duration) D() time.Duration { return time.Duration(d) }
+
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText writes d as time.Duration.String does.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what time.ParseDuration reads.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil {
+		return fmt.Errorf("%s is not a duration such as 250ms, 30s or 24h", clip.Quote(string(b), 40))
+	}
+	*d = Duration(v)
+	return nil
+}
