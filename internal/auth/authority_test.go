@@ -87,8 +87,8 @@ func TestExpiry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.as(secret)
-		time.Sleep(time.Hour - time.Millisecond)
+		r.as(secret) // which may wait for a poll
+		time.Sleep(time.Until(made.Expires) - time.Millisecond)
 		r.as(secret)
 		time.Sleep(time.Millisecond)
 		r.refused(secret, Expired)
