@@ -45,6 +45,9 @@ func (c Concurrency) Validate() error {
 // Limit implements Limiter: it is Max.
 func (c Concurrency) Limit() int64 { return c.Max }
 
+// Most implements Limiter: it bounds what is held, and not what comes.
+func (c Concurrency) Most(time.Duration) int64 { return -1 }
+
 // Fresh implements Limiter.
 func (c Concurrency) Fresh() Tally {
 	return &placeTable{rule: c, ttl: Instant(c.TTL.Microseconds()), heads: make([]int32, 1), places: make([]place, 1)}

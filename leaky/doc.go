@@ -6,9 +6,8 @@
 //   - A [Pacer] lets work out. It is asked for the next departure of a [Bucket], and answers with an instant. It
 //     is GCRA in its virtual scheduling form (ITU-T I.371, annex A; ATM Forum UNI 3.1, 3.6.2.4), used as a queue:
 //     a job that would not conform now is given the instant at which it will.
-//   - A [Limiter] lets work in, or turns it away and says when to come back: [Meter], [TokenBucket],
-//     [FixedWindow], [SlidingLog], [SlidingCounter], [Gap] and [Concurrency]. Each names its worst burst, its
-//     memory and its source; the example of Limiter shows how one is asked.
+//   - A [Limiter] lets work in, or turns it away and says when to come back. There is one for each [Algorithm],
+//     which names its worst burst, its memory and its source; the example of Limiter shows how one is asked.
 //
 // It promises exactness. A rate is a fraction of integers, instants are integer microseconds, and what does not
 // fit a microsecond is carried as a remainder, so that 14/s neither drifts nor gains over years. All products of

@@ -37,6 +37,11 @@ func (f FixedWindow) Validate() error {
 // Limit implements Limiter: it is Max.
 func (f FixedWindow) Limit() int64 { return f.Max }
 
+// Most implements Limiter: it is Max for each window that w may touch.
+func (f FixedWindow) Most(w time.Duration) int64 {
+	return mulDiv(f.Max, int64((w+f.Period-1)/f.Period+1), 1)
+}
+
 // Take is Tally.Take.
 func (f FixedWindow) Take(w *Window, now Instant, cost int64) Decision {
 	after, d := f.decide(*w, now, cost)

@@ -23,6 +23,9 @@ func (g Gap) Validate() error { return checkPeriod("least", g.Least, MinPeriod, 
 // Limit implements Limiter: it is 1.
 func (g Gap) Limit() int64 { return 1 }
 
+// Most implements Limiter.
+func (g Gap) Most(w time.Duration) int64 { return g.Meter().Most(w) }
+
 // Fresh implements Limiter.
 func (g Gap) Fresh() Tally { return g.Meter().Fresh() }
 

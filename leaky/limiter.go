@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"time"
 )
 
@@ -38,6 +39,9 @@ type Limiter interface {
 	// Limit is the most cost that passes at once when nothing has been taken. What costs more can never pass: see
 	// CheckAsk.
 	Limit() int64
+	// Most is the law of it: the most cost that passes from some instant to one that is w later, both with it,
+	// whatever was taken before and as long as nothing is given back. Of what has no bound it is -1.
+	Most(w time.Duration) int64
 	// Fresh returns the state of a key from which nothing was ever taken.
 	Fresh() Tally
 	// Restore returns the Tally that wrote b with AppendBinary, or one of the same algorithm with other numbers:
@@ -135,6 +139,19 @@ func (d Decision) Cell() [5]int64 {
 }
 
 func ceilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// far is more than ever passes.
+const far = 1 << 61
+
+// mulDiv is a x b / c rounded down, or far.
+func mulDiv(a, b, c int64) int64 {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	if high >= uint64(c) {
+		return far
+	}
+	q, _ := bits.Div64(high, low, uint64(c))
+	return int64(min(q, far))
+}
 
 func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
 

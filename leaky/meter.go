@@ -3,6 +3,7 @@ package leaky
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 )
 
 // Meter is the leaky bucket as a meter: each unit of cost pours T = 1/Rate into a bucket that leaks steadily and
@@ -61,6 +62,11 @@ func (m Meter) validate(burst string) error {
 
 // Limit implements Limiter: it is Burst.
 func (m Meter) Limit() int64 { return m.Burst }
+
+// Most implements Limiter: it is Burst + floor(w/T).
+func (m Meter) Most(w time.Duration) int64 {
+	return m.Burst + mulDiv(int64(w), m.Rate.n, m.Rate.d*int64(time.Microsecond))
+}
 
 // Take is Tally.Take.
 func (m Meter) Take(l *Level, now Instant, cost int64) Decision {

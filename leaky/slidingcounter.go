@@ -44,6 +44,9 @@ func (s SlidingCounter) Validate() error { return FixedWindow(s).Validate() }
 // Limit implements Limiter: it is Max.
 func (s SlidingCounter) Limit() int64 { return s.Max }
 
+// Most implements Limiter: it lets no more through in a window than one that forgets what came before.
+func (s SlidingCounter) Most(w time.Duration) int64 { return FixedWindow(s).Most(w) }
+
 // Take is Tally.Take.
 func (s SlidingCounter) Take(c *Counts, now Instant, cost int64) Decision {
 	after, d := s.decide(*c, now, cost)

@@ -70,6 +70,9 @@ func (s SlidingLog) step() int64 { return max(1, s.Resolution.Microseconds()) }
 // Limit implements Limiter: it is Max.
 func (s SlidingLog) Limit() int64 { return s.Max }
 
+// Most implements Limiter: it is Max for each Period that is begun.
+func (s SlidingLog) Most(w time.Duration) int64 { return mulDiv(s.Max, int64(w/s.Period+1), 1) }
+
 // Fresh implements Limiter.
 func (s SlidingLog) Fresh() Tally {
 	return &logged{rule: s, period: Instant(s.Period.Microseconds()), step: Instant(s.step())}

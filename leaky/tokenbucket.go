@@ -1,5 +1,7 @@
 package leaky
 
+import "time"
+
 // TokenBucket holds up to Capacity tokens, which come back at Rate, and lets through what finds as many as it costs
 // (RFC 2697 and 2698; S. Shenker, C. Partridge, R. Guerin, RFC 2212). It is a Meter seen from the other side: one
 // is as full as the other is empty, and Decision.Remaining is the number of whole tokens. A Meter of burst Capacity
@@ -23,6 +25,9 @@ func (t TokenBucket) Validate() error { return t.Meter().validate("capacity") }
 
 // Limit implements Limiter: it is Capacity.
 func (t TokenBucket) Limit() int64 { return t.Capacity }
+
+// Most implements Limiter.
+func (t TokenBucket) Most(w time.Duration) int64 { return t.Meter().Most(w) }
 
 // Fresh implements Limiter.
 func (t TokenBucket) Fresh() Tally { return t.Meter().Fresh() }

@@ -36,6 +36,7 @@ func TestOpenAPIFollowsTheTables(t *testing.T) {
 	doc = withList(
 		doc, list(rules.Algorithms(), func(a leaky.Algorithm) string { return string(a) }), "RuleSpec", "algorithm", "enum",
 	)
+	doc = withUsers(doc)
 	doc = withList(doc, list(quote.Doubts(), func(d quote.Doubt) string { return string(d) }), "Departure", "why", "enum")
 
 	kinds, means := eventKinds()
@@ -68,6 +69,22 @@ func TestOpenAPIFollowsTheTables(t *testing.T) {
 	} else if doc != string(openAPIDocument) {
 		t.Error("openapi.json is stale: run go generate ./internal/api")
 	}
+}
+
+// withUsers says of each number of a bound which algorithms go by it.
+func withUsers(doc string) string {
+	users := map[string][]string{}
+	for _, a := range rules.Algorithms() {
+		for _, number := range rules.Numbers(a) {
+			users[number] = append(users[number], string(a))
+		}
+	}
+	for number, names := range users {
+		at, _ := find(doc, "Bound", number, "description")
+		end := at + strings.Index(doc[at:], ": ")
+		doc = doc[:at] + `"Of ` + strings.Join(names, ", ") + doc[end:]
+	}
+	return doc
 }
 
 // described is a text with what names mean behind it.

@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/penstock/penstock/internal/replay"
+	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/unit"
 )
 
@@ -60,12 +61,9 @@ Formats: the combined and common logs of web servers, with the fields remote_add
 method, path, query, protocol, status, bytes, header.Referer and header.User-Agent; NDJSON, with
 fields such as /user/id (JSON pointers); CSV with the names of the columns in its first line.
 
-Rules are written as in files of rules, key={path} giving one another key than --key:
-  meter rate=5/s burst=10            token_bucket rate=100/m burst=50
-  fixed_window limit=100 period=1m   sliding_counter limit=100 period=1m
-  sliding_log limit=100 period=1m    gap period=2s
-  concurrency limit=20 ttl=30s       (each holds its place for the ttl)
-
+Rules are written as in files of rules, key={path} giving one another key than --key. They go by
+these numbers; of concurrency each holds its place for the ttl:
+` + numbersList() + `
 Examples:
   penstock replay --log access.log --rule "meter rate=5/s burst=10" --rule "meter rate=5/s burst=50"
   penstock replay --log access.log --log access.log.1.gz --rule rules.yaml --chart what-if.html
@@ -74,6 +72,15 @@ Examples:
 
 Exit codes: 0 done; 2 an option cannot be understood, or a log of which no line can be used; 130
 broken off.`
+}
+
+// numbersList is a list of all algorithms with the numbers that they go by.
+func numbersList() string {
+	var list strings.Builder
+	for _, a := range rules.Algorithms() {
+		fmt.Fprintf(&list, "  %-16s %s\n", a, strings.Join(rules.Numbers(a), " "))
+	}
+	return list.String()
 }
 
 func (c *replayCmd) Run(r *run) error {

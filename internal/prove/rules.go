@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/internal/client"
@@ -123,33 +124,37 @@ func (o *RulesOptions) window() time.Duration {
 	return period / 2
 }
 
-// bounds returns a rule of each algorithm that bounds what comes, all of about the same rate.
-func (o *RulesOptions) bounds() map[leaky.Algorithm]rules.Bound {
+// bound is the numbers of an algorithm for about the rate of the run.
+func (o *RulesOptions) bound(a leaky.Algorithm) (b rules.Bound) {
 	limit, period := o.span()
-	windows := rules.Bound{Limit: limit, Period: unit.Duration(period)}
-	bucket := rules.Bound{Rate: o.Rate, Burst: max(2, limit/4)}
-	return map[leaky.Algorithm]rules.Bound{
-		leaky.AlgorithmMeter:          bucket,
-		leaky.AlgorithmTokenBucket:    bucket,
-		leaky.AlgorithmFixedWindow:    windows,
-		leaky.AlgorithmSlidingLog:     windows,
-		leaky.AlgorithmSlidingCounter: windows,
-		leaky.AlgorithmGap: {Period: unit.Duration(max(
-			leaky.MinPeriod, o.Rate.Interval().Round(time.Millisecond),
-		))},
+	interval := max(leaky.MinPeriod, o.Rate.Interval().Round(time.Millisecond))
+	numbers := rules.Numbers(a)
+	for _, number := range numbers {
+		switch number {
+		case "rate":
+			b.Rate = o.Rate
+		case "burst":
+			b.Burst = max(2, limit/4)
+		case "limit":
+			b.Limit = limit
+		case "period":
+			b.Period = unit.Duration(interval)
+			if slices.Contains(numbers, "limit") {
+				b.Period = unit.Duration(period)
+			}
+		case "ttl":
+			b.TTL = unit.Duration(period)
+		}
 	}
+	return b
 }
 
-// rules makes up the rules of a run, each a group of its own, so that they lie on several partitions.
+// rules makes up the rules of a run, one of each algorithm and each a group of its own, so that they lie on several
+// partitions.
 func (o *RulesOptions) rules(name string) ([]asked, error) {
 	var list []asked
-	bounds := o.bounds()
 	for _, a := range rules.Algorithms() {
-		bound, ok := bounds[a]
-		if !ok {
-			continue // concurrency bounds what is held, and not what comes
-		}
-		r := rules.Rule{Name: fmt.Sprintf("%s-%s", name, a), Algorithm: a, Bound: bound, Key: "{lane}"}
+		r := rules.Rule{Name: fmt.Sprintf("%s-%s", name, a), Algorithm: a, Bound: o.bound(a), Key: "{lane}"}
 		r.Normalize()
 		if err := r.Validate(); err != nil {
 			return nil, fmt.Errorf("rate: makes no rule of %s: %w", a, err)
@@ -157,6 +162,9 @@ func (o *RulesOptions) rules(name string) ([]asked, error) {
 		by, err := r.Limiter(a)
 		if err != nil {
 			return nil, err
+		}
+		if by.Most(0) < 0 {
+			continue // it bounds what is held, and not what comes
 		}
 		// Clocks of two machines run apart by less than 500 ppm.
 		list = append(list, asked{r, law.Admission{By: by, Delta: o.Delta + o.Duration/2000}})

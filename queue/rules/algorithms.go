@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// algorithm is what a rule needs to know of one. To add one: its arithmetic in leaky, a row here, and in redisq, unless
-// it is a Meter, a row and its Lua.
+// algorithm is what a rule needs to know of one. To add one: its arithmetic in leaky, a row here, and unless it is a
+// Meter, a row in queue/redisq/algorithms.go and its Lua.
 type algorithm struct {
 	name    leaky.Algorithm
 	limiter func(b *Bound) leaky.Limiter
@@ -91,8 +91,8 @@ func algorithmOf(a leaky.Algorithm) algorithm {
 	return algorithm{}
 }
 
-// goesBy names the numbers that an algorithm goes by.
-func goesBy(a leaky.Algorithm) []string { return algorithmOf(a).numbers }
+// Numbers names the numbers of a Bound that an algorithm goes by.
+func Numbers(a leaky.Algorithm) []string { return algorithmOf(a).numbers }
 
 // Limiter returns the arithmetic of a bound.
 func (b Bound) Limiter(a leaky.Algorithm) (leaky.Limiter, error) {
@@ -104,7 +104,7 @@ func (b Bound) Limiter(a leaky.Algorithm) (leaky.Limiter, error) {
 }
 
 func (b *Bound) normalize(a leaky.Algorithm) {
-	if slices.Contains(goesBy(a), "burst") {
+	if slices.Contains(Numbers(a), "burst") {
 		b.Burst = cmp.Or(b.Burst, 1)
 	}
 }

@@ -64,7 +64,7 @@ func Parse(data []byte) (Rule, error) {
 // 0.
 func (b *Bound) parsed(a leaky.Algorithm, prefix string, given map[string]bool) error {
 	for _, name := range []string{"rate", "burst", "limit", "period", "resolution", "ttl"} {
-		if given[prefix+name] && !slices.Contains(goesBy(a), name) {
+		if given[prefix+name] && !slices.Contains(Numbers(a), name) {
 			return useless(jsondepth.ShortPath(prefix+name), a)
 		}
 	}

@@ -42,20 +42,20 @@ type Rule struct {
 	MaxKeys int64 `json:"max_keys,omitzero"`
 }
 
-// Bound is the numbers of a limiter. Which are needed depends on the algorithm, and others must be left out.
+// Bound is the numbers of a limiter. Which are needed depends on the algorithm (see Numbers), and others must be left
+// out.
 type Bound struct {
-	// Rate, of meter and token_bucket, is how fast what was taken comes back.
+	// Rate is how fast what was taken comes back.
 	Rate leaky.Rate `json:"rate,omitzero"`
-	// Burst, of meter and token_bucket, is how much passes at once after idleness; 0 means 1.
+	// Burst is how much passes at once after idleness; 0 means 1.
 	Burst int64 `json:"burst,omitzero"`
-	// Limit, of fixed_window, sliding_log and sliding_counter, is how much passes in a Period; of
-	// concurrency, at a time.
+	// Limit is how much passes in a Period; of concurrency, at a time.
 	Limit int64 `json:"limit,omitzero"`
-	// Period is the window of fixed_window, sliding_log and sliding_counter, and the least time between two of gap.
+	// Period is the window in which a Limit holds, and of gap the least time between two.
 	Period unit.Duration `json:"period,omitzero"`
-	// Resolution, of sliding_log, is how near neighbours may be kept as one; 0 keeps each.
+	// Resolution is how near neighbours may be kept as one; 0 keeps each.
 	Resolution unit.Duration `json:"resolution,omitzero"`
-	// TTL, of concurrency, is how long a place is held that is neither renewed nor given back.
+	// TTL is how long a place is held that is neither renewed nor given back.
 	TTL unit.Duration `json:"ttl,omitzero"`
 }
 
@@ -199,7 +199,7 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 		},
 	} {
 		field := jsondepth.ShortPath(prefix + f.name)
-		if !slices.Contains(goesBy(a), f.name) {
+		if !slices.Contains(Numbers(a), f.name) {
 			if f.given {
 				return useless(field, a)
 			}
@@ -215,7 +215,7 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 		}
 	}
 	if err := l.Validate(); err != nil { // numbers that do not go together
-		by := goesBy(a)
+		by := Numbers(a)
 		return invalid.Errorf(jsondepth.ShortPath(prefix+by[len(by)-1]), "", "%v", err)
 	}
 	return nil
@@ -223,7 +223,7 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 
 func useless(field string, a leaky.Algorithm) error {
 	return invalid.Errorf(
-		field, "", "is of no use to %s, which goes by %s; leave it out", a, strings.Join(goesBy(a), " and "),
+		field, "", "is of no use to %s, which goes by %s; leave it out", a, strings.Join(Numbers(a), " and "),
 	)
 }
 

@@ -2,7 +2,6 @@ package law
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -39,34 +38,7 @@ func (a Admission) Allowed(w time.Duration) int64 {
 	if w < 0 {
 		return 0
 	}
-	w += a.Delta
-	switch l := a.By.(type) {
-	case leaky.Meter:
-		return Law{Rate: l.Rate, Burst: l.Burst}.allowedThrough(w)
-	case leaky.TokenBucket:
-		return Admission{By: l.Meter()}.Allowed(w)
-	case leaky.Gap:
-		return Admission{By: l.Meter()}.Allowed(w)
-	case leaky.SlidingLog:
-		return times(l.Max, w/l.Period+1)
-	case leaky.FixedWindow:
-		return times(l.Max, touched(w, l.Period))
-	case leaky.SlidingCounter: // it lets no more through in a window than one that forgets what came before
-		return times(l.Max, touched(w, l.Period))
-	case leaky.Concurrency:
-		return -1 // it bounds what is held, and not what comes
-	}
-	panic(fmt.Sprintf("law: no law of %T", a.By)) // a new limiter must not pass for one without a limit
-}
-
-// touched is how many windows of a period a span of w is in at most.
-func touched(w, period time.Duration) time.Duration {
-	return (w+period-1)/period + 1
-}
-
-func times(limit int64, n time.Duration) int64 {
-	product, _ := mulDiv(uint64(limit), uint64(n), 1)
-	return product
+	return a.By.Most(w + a.Delta)
 }
 
 // Judge looks at every span from when something was asked to when something was answered. What was asked and answered
