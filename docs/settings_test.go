@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 //go:generate go test -vet=off -run ^TestTablesOfSettings$ -update .
@@ -52,6 +53,19 @@ func TestTablesOfSettings(t *testing.T) {
 	default:
 		if err := os.WriteFile("configuration.md", []byte(text), 0o644); err != nil { //nolint:gosec // for all to read
 			t.Fatal(err)
+		}
+	}
+}
+
+// The page of limiters says of every algorithm what it promises.
+func TestEveryAlgorithmIsExplained(t *testing.T) {
+	page, err := os.ReadFile("limiters.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range rules.Algorithms() {
+		if row := regexp.MustCompile("(?m)^\\| [^|]*`" + string(a) + "`.*\\| .* \\| .* \\| .* \\|$"); !row.Match(page) {
+			t.Errorf("limiters.md has no row of %s in its table of what each promises", a)
 		}
 	}
 }

@@ -21,6 +21,9 @@ var takeRules = []rule{
 		n := 0
 		for _, a := range rules.Algorithms() {
 			list := bounds[a]
+			if len(list) == 0 {
+				r.Errorf("there are no bounds by which to ask %s: add some in rules_questions.go", a)
+			}
 			for i, b := range list {
 				rnd := rand.New(rand.NewPCG(uint64(i), uint64(len(a))))
 				rule := ruleOf(
