@@ -62,6 +62,21 @@ func (c *Counters) row() *[unsafe.Sizeof(Counters{}) / 8]int64 {
 // Values are the counters in the order of the table.
 func (c *Counters) Values() []int64 { return slices.Clone(c.row()[:]) }
 
+// Count counts what became of a job on arrival, if a counter is for that.
+func (c *Counters) Count(o AppendOutcome) {
+	if at := countedAt[o]; at >= 0 {
+		c.row()[at]++
+	}
+}
+
+// countedAt is which row counts each outcome, -1 if none does.
+var countedAt = func() (at [len(outcomes)]int) {
+	for o := range at {
+		at[o] = slices.IndexFunc(CounterTable, func(c Counter) bool { return c.Name == outcomes[o].counter })
+	}
+	return at
+}()
+
 // Add adds to the counters, in the order of the table.
 func (c *Counters) Add(values []int64) {
 	for n, by := range values {

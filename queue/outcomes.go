@@ -32,46 +32,50 @@ type Refusal struct {
 // Again reports whether it is worth asking again later.
 func (r *Refusal) Again() bool { return r != nil && (r.Status == 429 || r.Status >= 500) }
 
-// outcomes has a row for each outcome: its name in logs, metrics and scripts, and how it is refused. Docs, OpenAPI,
-// problem answers and the constants of the scripts follow from it.
+// outcomes has a row for each outcome: its name in logs, metrics and scripts, how it is refused, and what counts it.
+// Docs, OpenAPI, problem answers, the counting of both engines and the constants of the scripts follow from it.
 var outcomes = [...]struct {
 	name    string
 	refusal *Refusal // nil if it is not one, or if it is that of Err
+	counter string   // that counts how often it is answered, if one does
+	engine  bool     // whether nobody but an engine answers it
 }{
-	Failed:    {"failed", nil},
-	Accepted:  {"accepted", nil},
-	Duplicate: {"duplicate", nil},
-	Invalid:   {"invalid", nil},
-	SetAside:  {"set_aside", nil},
-	Conflict: {"conflict", &Refusal{
+	Failed:    {name: "failed"},
+	Accepted:  {name: "accepted"},
+	Duplicate: {name: "duplicate"},
+	Invalid:   {name: "invalid"},
+	SetAside:  {name: "set_aside"},
+	Conflict: {name: "conflict", engine: true, refusal: &Refusal{
 		Status: 409, Title: "another job has this id", Field: "id",
 		Detail: "the queue has or had a job of this id with another payload, content type, lane or cost; nothing was " +
 			"changed",
 	}},
-	Full: {"full", &Refusal{
+	Full: {name: "full", engine: true, counter: "refused", refusal: &Refusal{
 		Status: 429, Title: "the queue is full",
 		Detail: "the queue is full; retry_after_ms is when room is expected for you",
 	}},
-	UnknownQueue: {"unknown_queue", &Refusal{Status: 404, Title: "no such queue"}},
-	Lapsed: {"expired", &Refusal{
+	UnknownQueue: {name: "unknown_queue", engine: true, refusal: &Refusal{Status: 404, Title: "no such queue"}},
+	Lapsed: {name: "expired", refusal: &Refusal{
 		Status: 422, Title: "the job has expired", Field: "expires_at",
 		Detail: "has passed: the job was not taken",
 	}},
-	OverflowFull: {"overflow_full", &Refusal{
+	OverflowFull: {name: "overflow_full", counter: "refused", refusal: &Refusal{
 		Status: 429, Title: "too many jobs are deferred",
 		Detail: "the queue has no room, and as many of its jobs are deferred as may be; retry_after_ms is when room " +
 			"is expected for you",
 	}},
-	LaneFull: {"lane_full", &Refusal{
+	LaneFull: {name: "lane_full", engine: true, counter: "refused", refusal: &Refusal{
 		Status: 429, Title: "the lane is full", Field: "lane",
 		Detail: "the job's lane has as many jobs as it may, whatever room the queue has; retry_after_ms is when to " +
 			"come back",
 	}},
-	ScheduleFull: {"schedule_full", &Refusal{
+	ScheduleFull: {name: "schedule_full", engine: true, counter: "refused", refusal: &Refusal{
 		Status: 429, Title: "too many jobs are scheduled", Field: "not_before",
 		Detail: "as many jobs of the queue are scheduled as may be; retry_after_ms is when the first of them is due",
 	}},
-	LimitReached: {"limit_reached", &Refusal{Status: 429, Title: "a rule refuses it"}},
+	LimitReached: {name: "limit_reached", counter: "refused", refusal: &Refusal{
+		Status: 429, Title: "a rule refuses it",
+	}},
 }
 
 func init() {
@@ -86,6 +90,12 @@ func (o AppendOutcome) String() string { return outcomes[o].name }
 
 // Refusal is how the outcome is refused; nil if it is none, or if Err says it.
 func (o AppendOutcome) Refusal() *Refusal { return outcomes[o].refusal }
+
+// Counter names the counter of a queue that counts how often the outcome is answered; "" if none does.
+func (o AppendOutcome) Counter() string { return outcomes[o].counter }
+
+// OfEngine reports whether nobody but an engine answers it, which then does not read the job's payload any more.
+func (o AppendOutcome) OfEngine() bool { return outcomes[o].engine }
 
 // AppendOutcomes are all outcomes, by number.
 func AppendOutcomes() []AppendOutcome {

@@ -87,13 +87,10 @@ func (h *handler) postJob(w http.ResponseWriter, r *http.Request) {
 // more. After an unknown outcome it may, and what went past it to the overflow, or
 // was refused there, may have been given to an engine that did not answer.
 func done(a *queue.Appended) bool {
-	switch a.Outcome {
-	case queue.Accepted, queue.Duplicate:
+	if a.Outcome == queue.Accepted || a.Outcome == queue.Duplicate {
 		return a.State != queue.Deferred
-	case queue.Conflict, queue.Full, queue.LaneFull, queue.ScheduleFull, queue.UnknownQueue:
-		return true
 	}
-	return false
+	return a.Outcome.OfEngine()
 }
 
 // identify settles a job's id: its own, the Idempotency-Key's, or a new one.

@@ -112,7 +112,7 @@ func queueByQueue(open []*appendItem) []*appendItem {
 	return open
 }
 
-// admit decides about a job, and returns the commit that its answer waits for. A refusal waits for nothing.
+// admit decides about a job, and returns the commit that its answer waits for.
 func (m *Machine) admit(it *appendItem, now leaky.Instant) (wait uint64) {
 	*it.answer = queue.Appended{ID: it.job.ID}
 	q := m.queues[it.job.Queue]
@@ -120,6 +120,13 @@ func (m *Machine) admit(it *appendItem, now leaky.Instant) (wait uint64) {
 		it.answer.Outcome = queue.UnknownQueue
 		return m.unlessDurable(m.deletedBy)
 	}
+	wait = m.admitTo(q, it, now)
+	q.countOutcome(it.answer.Outcome)
+	return wait
+}
+
+// admitTo is admit for a queue that there is. A refusal waits for nothing.
+func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wait uint64) {
 	if wait, found := m.answerKnown(it, q, now); found { // invariant 7
 		return wait
 	}
@@ -146,14 +153,11 @@ func (m *Machine) admit(it *appendItem, now leaky.Instant) (wait uint64) {
 	}
 	switch {
 	case outcome == queue.LimitReached:
-		q.count().Refused++
 		it.answer.Outcome = outcome
 	case outcome == queue.Full:
-		q.count().Refused++
 		it.answer.Outcome = outcome
 		it.answerFull(q, most, now)
 	case outcome == queue.OverflowFull:
-		q.count().Refused++
 		it.answer.Outcome, it.answer.RetryAfter = outcome, q.retryAfter(1, now)
 	case m.Full != nil:
 		it.answer.Outcome, it.answer.Err = queue.Failed, m.Full

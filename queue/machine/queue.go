@@ -81,6 +81,13 @@ func (s *stats) count() *queue.Counters {
 	return s.unsaved
 }
 
+// countOutcome counts what became of a job on arrival.
+func (s *stats) countOutcome(o queue.AppendOutcome) {
+	if o.Counter() != "" {
+		s.count().Count(o)
+	}
+}
+
 // allCounters are those with a commit and those without.
 func (s *stats) allCounters() queue.Counters {
 	if s.unsaved == nil {

@@ -60,7 +60,6 @@ func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) 
 	default:
 		return false
 	}
-	q.count().Refused++
 	return true
 }
 

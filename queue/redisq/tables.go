@@ -26,9 +26,10 @@ var tables = map[string]string{
 	"stopcauses":      stopCauses(),
 	"takeops": luaConstants("", upTo(rules.TakeNow, rules.TakeAnew)...) +
 		fmt.Sprintf("local NOTHING = %d\n", askNothing),
-	"counters":  counterTable(),
-	"fields":    readsPartition() + readsQueue(),
-	"newqueues": newQueues(),
+	"counters":      counterTable(),
+	"outcomecounts": countsOutcomes(),
+	"fields":        readsPartition() + readsQueue(),
+	"newqueues":     newQueues(),
 	"bounds": fmt.Sprintf("local MAX_AUDIT_BYTES, MAX_AUDIT_TEXT, KEEP_DELETED_DOCUMENTS = %d, %d, %d\n",
 		audit.MaxBytes, audit.MaxTextBytes, document.KeepDeleted.Microseconds()),
 }
@@ -159,4 +160,23 @@ local function countersOf(q)
   return counted
 end
 `, names.String(), jobs.String())
+}
+
+// countsOutcomes is a function that counts an outcome in a table, under the name of its counter. It makes the table
+// when there is something to count.
+func countsOutcomes() string {
+	codes := map[string][]string{}
+	for _, o := range queue.AppendOutcomes() {
+		codes[o.Counter()] = append(codes[o.Counter()], fmt.Sprint("code == ", uint8(o)))
+	}
+	var b strings.Builder
+	b.WriteString("local function countOutcome(counted, code)\n")
+	for _, c := range queue.CounterTable {
+		if of := codes[c.Name]; of != nil {
+			fmt.Fprintf(&b, "  if %s then\n    counted = counted or {}\n    counted.%[2]s = (counted.%[2]s or 0) + 1\n  end\n",
+				strings.Join(of, " or "), c.Name)
+		}
+	}
+	b.WriteString("  return counted\nend\n")
+	return b.String()
 }

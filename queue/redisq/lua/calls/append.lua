@@ -77,8 +77,8 @@ local function append(name, count, limited, known, first)
   if waiting == 0 then call('ZCARD', agendaKey(q, 'a')) end -- looks at its type, as it is written last
   local room = nextDeparture(q)
   local live = 'L' .. pack('>I7', now)
-  local places, p, others, counts = { nil, nil }, 0, {}, { refused = 0, aside = 0, entered = 0 }
-  local dying, soonest, may_expire = {}, math.huge, q.expiring
+  local places, p, others, counts = { nil, nil }, 0, {}, { aside = 0, entered = 0 }
+  local dying, soonest, may_expire, counted = {}, math.huge, q.expiring, nil
   local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, q.size == waiting and not q.paused and 1 or 0,
     head or q.turn, waiting, q.turn, q.cmax, q.till or now, nr, others }
   -- While there is no backlog, and nothing else decides, whoever finds a place takes it; else cap is 0.
@@ -130,7 +130,11 @@ local function append(name, count, limited, known, first)
         appendrules.unsay(i)
       end
       local ok, code, x, position, eta, last = pcall(admit, q, id, live, body, cost, counts)
-      if not ok then code, x, position, eta, last = 0, 0, 0, 0, 0 end -- failed
+      if ok then
+        counted = appendjob.countOutcome(counted, code)
+      else
+        code, x, position, eta, last = 0, 0, 0, 0, 0 -- failed
+      end
       size, turn, cmax, held = q.size, q.turn, q.cmax, q.bytes
       if q.laned or q.also or hasBacklog(q) then cap = 0 end
       local o = #others
@@ -174,7 +178,9 @@ local function append(name, count, limited, known, first)
     for k = 1, count do all[k] = appendrules.decided(first + step * (k - 1)) end
     row[#row + 1] = all
   end
-  add(q, 'refused', counts.refused)
+  if counted then
+    for counter, times in pairs(counted) do add(q, counter, times) end
+  end
   add(q, 'set_aside', counts.aside)
   save(q)
   return row

@@ -1,5 +1,5 @@
--- needs: appendoutcomes, eta, lanestate, overflow, memory, stored
--- gives: admit
+-- needs: appendoutcomes, outcomecounts, eta, lanestate, overflow, memory, stored
+-- gives: admit, countOutcome
 --
 -- What becomes of a job that cannot just be put in at the end of the lane without a key: its id may be taken, the queue
 -- may be full, or the job has a lane, a priority, a not-before or rules to ask.
@@ -59,11 +59,8 @@ local function deferJob(q, id, body, h, cost, counts)
   return SET_ASIDE, q.tickets, position, eta, now
 end
 
--- refuse counts a job that found no room.
-local function refuse(counts, code, wait)
-  counts.refused = counts.refused + 1
-  return code, max(wait, 1000)
-end
+-- refuse answers for a job that found no room.
+local function refuse(code, wait) return code, max(wait, 1000) end
 
 -- refuseForLane answers for a job that finds no room in its lane.
 local function refuseForLane(q, lane, rule, counts, need)
@@ -73,7 +70,7 @@ local function refuseForLane(q, lane, rule, counts, need)
   local opens = rule.n > 0 and laneNext(bucketOf(q, lane, rule, now), now)
     or q.receiver and receiver.stopsUntil(q, lane)
     or now
-  local code, wait = refuse(counts, LANE_FULL, max(opens - now,
+  local code, wait = refuse(LANE_FULL, max(opens - now,
     min(leaving(over, bytes, held) * counts.lanes * longestInterval(q), YEAR)))
   if over > 0 then return code, wait, bytes, rule.bytes, need end
   return code, wait
@@ -89,7 +86,7 @@ local function refusedBySelf(q, h, counts, need)
   end
   local T = B .. 't' .. q.nr
   if h.not_before > now and q.msched > 0 and call('ZCARD', T) >= q.msched then
-    return refuse(counts, SCHEDULE_FULL, call('ZRANGE', T, '0', '0', 'WITHSCORES')[2] - now)
+    return refuse(SCHEDULE_FULL, call('ZRANGE', T, '0', '0', 'WITHSCORES')[2] - now)
   end
 end
 
@@ -122,10 +119,10 @@ local function limitedByRules(q, id, body, h, cost, counts)
     appendrules.leave() -- of shadows too, and whatever else the job is refused by
   end
   if not wait and says % 64 < 32 then return end
-  if not defers or says < 64 then return refuse(counts, LIMIT_REACHED, wait or 0) end
+  if not defers or says < 64 then return refuse(LIMIT_REACHED, wait or 0) end
   loadOverflow(q)
   if q.deferred < q.dmax then return deferJob(q, id, body, h, cost, counts) end
-  return refuse(counts, OVERFLOW_FULL, retryAfter(q))
+  return refuse(OVERFLOW_FULL, retryAfter(q))
 end
 
 -- chargeIfIn charges the rules that allowed a job, if it was accepted or set aside.
@@ -136,9 +133,9 @@ end
 
 -- answerFull answers for a job that finds no room in its queue. If it lacks bytes it also returns how many are
 -- held, how many may be, and how many the job takes.
-local function answerFull(q, counts, need)
+local function answerFull(q, need)
   local over = q.bytes + need - byteLimit(q)
-  local code, wait = refuse(counts, FULL, retryAfter(q, leaving(over, q.bytes, q.size)))
+  local code, wait = refuse(FULL, retryAfter(q, leaving(over, q.bytes, q.size)))
   if over > 0 then return code, wait, q.bytes, byteLimit(q), need end
   return code, wait
 end
@@ -175,10 +172,10 @@ local function admit(q, id, live, body, cost, counts)
       if memoryFull() then return STORE_FULL end
       return chargeIfIn(counts, cost, deferJob(q, id, body, h, cost, counts))
     end
-    return refuse(counts, OVERFLOW_FULL, retryAfter(q))
+    return refuse(OVERFLOW_FULL, retryAfter(q))
   end
   -- The places of a queue with a backlog, up to the mark, are for what comes back.
-  if no_place or behind and keptForReadmission(q, need) then return answerFull(q, counts, need) end
+  if no_place or behind and keptForReadmission(q, need) then return answerFull(q, need) end
   if memoryFull() then return STORE_FULL end
   return chargeIfIn(counts, cost, accept(q, id, live, body, h, cost, counts, need))
 end
