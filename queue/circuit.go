@@ -9,21 +9,6 @@ import (
 // MaxStop is the longest that a throttled answer puts departures off, and that a probe waits.
 const MaxStop = 24 * time.Hour
 
-// Circuit says when a target is taken to be down, and how it is then probed. After the pattern of M. Nygard, "Release
-// It!", 2007.
-type Circuit struct {
-	// Failures in a row open it: answers that are the target's fault, whosever job it was, or none for Slow.
-	Failures int64 `json:"failures"`
-	// MinProbe is how long nothing is sent then; it doubles from probe to probe, to MaxProbe.
-	MinProbe unit.Duration `json:"min_probe"`
-	MaxProbe unit.Duration `json:"max_probe"`
-	// Slow is how long attempts may go on without an answer from the target: each time that it passes counts as a
-	// failure. So a receiver that hangs is found out long before an attempt's own timeout. Not of pull queues.
-	Slow unit.Duration `json:"slow"`
-	// Off keeps it closed, whatever the target does.
-	Off bool `json:"off,omitzero"`
-}
-
 // SlowReason is the reason of a failure that was counted because Circuit.Slow had passed.
 const SlowReason = "no answer for longer than circuit.slow"
 

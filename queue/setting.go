@@ -10,11 +10,12 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// setting is a row of a table of settings: those of a queue (settings.go), a lane or a limit. What can be said of a
-// setting is said there once. Defaults and validation follow from it at run time; the schemas in openapi.json and the
-// tables in docs/configuration.md are generated from it, and `penstock queue set` completes and explains it.
+// setting is a row of a table of settings: those of a queue (settings.go), a lane (lane.go) or a limit (limit.go). What
+// can be said of a setting is said there once. Defaults and validation follow from it at run time; the schemas in
+// openapi.json and the tables in docs/configuration.md are generated from it, and `penstock queue set` completes and
+// explains it.
 //
-// A new setting is a field and a row, and what acts on it in each engine.
+// A new setting is a field and a row beside it, and what acts on it in each engine.
 type setting[S any] struct {
 	name string // as it is written, with dots if it is nested
 	doc  string // what it means; the first sentence alone must be enough for a list
