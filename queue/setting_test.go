@@ -3,6 +3,7 @@ package queue
 import (
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -75,6 +76,16 @@ func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {
 			if !yield(t.Field(i)) {
 				return
 			}
+		}
+	}
+}
+
+// A setting that scripts go by is named in one, or among what they read of every queue.
+func TestScriptsGoByTheirSettings(t *testing.T) {
+	scripts := sources(t, "redisq/lua/*/*.lua") + sources(t, "redisq/fields.go")
+	for _, r := range specSettings {
+		if r.scripts && !regexp.MustCompile(`['"\[]`+regexp.QuoteMeta(r.name)+`['" ]`).MatchString(scripts) {
+			t.Errorf("no script goes by %s", r.name)
 		}
 	}
 }
