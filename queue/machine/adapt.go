@@ -59,16 +59,16 @@ type rateSignal struct {
 	reason  string
 }
 
-// rateSignal returns what a settlement says about the rate. back is how many of the waiting jobs wait only because
-// they came back in the same call.
-func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, back int64, now leaky.Instant) (h rateSignal) {
+// rateSignal returns what a settlement says about the rate. Jobs that came back in the same call are not kept waiting by
+// the rate.
+func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, a *adapting) (h rateSignal) {
 	switch {
 	case q.adapted == nil:
 	case s.Verdict == queue.Throttle && !(s.LaneOnly && keyed):
 		h.refused, h.reason = true, strings.Clone(clip.Text(s.Reason, queue.MaxReasonBytes))
 	// A delivery with a wait says neither that there is room for more nor that it was too much.
 	case s.Verdict == queue.Deliver && s.After <= 0:
-		h.taken = q.counts[queue.Waiting] > back && q.pacer.Next(q.bucket, now) > now
+		h.taken = a.held && q.counts[queue.Waiting] > a.cameBack
 	}
 	return h
 }

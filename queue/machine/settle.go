@@ -12,10 +12,16 @@ import (
 
 // settling is the state of one call of Settle.
 type settling struct {
-	cameBack map[*queueState]int64 // how many jobs came back to wait, in queues with an adapted rate
+	adapting map[*queueState]*adapting
 	// The rates that settlements have led to. They are set when all of the call have given back what was never used: a
 	// bucket that goes over to another rate is rounded, so the order of the two matters, and both engines keep to it.
 	rates []adaptedTo
+}
+
+// adapting is what a call must know of a queue with an adapted rate.
+type adapting struct {
+	held     bool  // the rate kept jobs waiting when the call came, whatever it has given back since
+	cameBack int64 // how many jobs came back to wait
 }
 
 // adaptedTo is a rate that settlements have led to, and that is still to be set.
@@ -78,6 +84,10 @@ func (m *Machine) endLease(
 	c *settling, s *queue.Settlement, j *job, now leaky.Instant,
 ) (answer queue.Settled, wait uint64) {
 	q, ls := j.lane.queue, j.lease
+	c.meet(q, now)
+	if p := q.parent(); p != nil {
+		c.meet(p, now)
+	}
 	if s.Verdict == queue.Release {
 		var was *lease
 		if ls.persisted { // else a restart would hold a job that was never sent
@@ -101,7 +111,7 @@ func (m *Machine) endLease(
 		return queue.Settled{State: queue.Waiting}, wait
 	}
 	o := &leaseOutcome{job: j, by: s}
-	signal := q.rateSignal(s, j.lane.keyed(), c.cameBack[q], now)
+	signal := q.rateSignal(s, j.lane.keyed(), c.adapting[q])
 	open := q.receiver.opened != 0
 	o.probe = open && ls.due >= q.receiver.opened && (s.Verdict == queue.Down || s.Verdict == queue.Fail && s.Trouble)
 	answer = queue.Settled{Effect: m.updateReceiver(q, s, j.lane.keyed(), ls.due, now)}
@@ -161,15 +171,22 @@ func (m *Machine) settleAs(o *leaseOutcome, open bool, effect *queue.Effect, now
 	return m.returnLeased(o, &next, queue.Scheduled, effect, now)
 }
 
-// countBack notes that a job of q came back to wait.
-func (c *settling) countBack(q *queueState) {
-	if q.adapted == nil {
+// meet notes how a queue with an adapted rate stands before the call gives anything of it back.
+func (c *settling) meet(q *queueState, now leaky.Instant) {
+	if q.adapted == nil || c.adapting[q] != nil {
 		return
 	}
-	if c.cameBack == nil {
-		c.cameBack = map[*queueState]int64{}
+	if c.adapting == nil {
+		c.adapting = map[*queueState]*adapting{}
 	}
-	c.cameBack[q]++
+	c.adapting[q] = &adapting{held: q.pacer.Next(q.bucket, now) > now}
+}
+
+// countBack notes that a job of q came back to wait.
+func (c *settling) countBack(q *queueState) {
+	if a := c.adapting[q]; a != nil {
+		a.cameBack++
+	}
 }
 
 // adapt applies a signal behind those of earlier settlements in the call.

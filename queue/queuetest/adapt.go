@@ -65,6 +65,24 @@ var adaptRules = []rule{
 			r.delete(q)
 		}
 	}},
+	{"RaisedWhateverIsGivenBack", func(r *rig) {
+		for _, turned := range []bool{false, true} {
+			q := r.queue("q", "10/s", adapting("2/s", "20/s"), func(s *queue.Spec) { s.Burst = 2 })
+			r.accept(q, numbered("j", 3)...)
+			sent, unused := r.reserveAs("client", q, 1).Jobs[0], r.reserveAs("client", q, 1).Jobs[0]
+			settled := []queue.Settlement{settlement(queue.Deliver, sent), settlement(queue.Release, unused)}
+			if turned {
+				slices.Reverse(settled)
+			}
+			r.settle(settled...)
+			// The rate held the third job up when the call came, whatever stood first in it.
+			if i := r.info(q); i.Rate.PerSecond() <= 10 {
+				r.Errorf("released first %t: it is %s", turned, i.Rate)
+			}
+			r.delete(q)
+			r.clock.Advance(time.Second)
+		}
+	}},
 	{"OncePerEvent", func(r *rig) {
 		a := newAdaptive(r, "10/s", "1/s", "20/s")
 		var sent []queue.Reservation

@@ -117,13 +117,12 @@ local function tooOld(q, id, at)
   return type(job) == 'string' and #job == 8 and at > timeAt(job) + q.patience
 end
 
--- adaptToAnswers takes what the answers of a call say of a queue's rate: a has its name, the answers so far, whether
--- the rate alone held it up, how many jobs came back, and signals: of a settlement its place, whether it was throttled,
--- when the job departed, and the reason. It comes behind all queues of the call, when all that was never used has been
+-- adaptToAnswers takes what the answers of a call say of a queue's rate: a has its name, the answers so far, how many
+-- jobs came back, and signals: of a settlement its place, whether it was throttled, when the job departed, and the
+-- reason. It comes behind all queues of the call, when all that was never used has been
 -- given back: a bucket that goes over to another rate is rounded, so the order matters, and both engines keep to it.
 local function adaptToAnswers(a)
   local q, another = load(numberOf(a.name)), false
-  q.held_by_rate = a.held
   for _, signal in ipairs(a.signals) do
     local at, throttled, departed, reason = unpack(signal)
     local rates = adaptRate(q, throttled, departed, reason, a.came)
@@ -298,7 +297,8 @@ local function settle(name, count, arg)
   end
   if hasBacklog(q) then announceRoom(q) end
   if signals[1] then
-    adapting[#adapting + 1] = { name = name, out = out, signals = signals, held = heldByRate(q), came = came }
+    heldByRate(q)
+    adapting[#adapting + 1] = { name = name, out = out, signals = signals, came = came }
   end
   save(q)
   return out

@@ -65,11 +65,13 @@ local function saveBucket(q)
   if q.limits then limits.saveLimits(q) end
 end
 
--- held_by_rate reports whether the rate alone holds a queue up, as it did when it was asked first.
+local held_by_rate = {} -- by number of the queue
+
+-- heldByRate reports whether the rate alone holds a queue up, as it did when the call asked first.
 local function heldByRate(q)
-  if q.held_by_rate == nil then
+  if held_by_rate[q.nr] == nil then
     bounded(q)
-    q.held_by_rate = bucketReadyAt(q) > now
+    held_by_rate[q.nr] = bucketReadyAt(q) > now
   end
-  return q.held_by_rate
+  return held_by_rate[q.nr]
 end
