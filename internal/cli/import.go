@@ -213,8 +213,8 @@ func (c *importCmd) input(r *run) (in io.ReadSeeker, done func(), err error) {
 const maxGarbage = 512 << 20
 
 // collectSeldom has garbage collected seldom while memory is small: that saves an import of many queues a fifth of its
-// time. In a control group, which the runtime does not look at, it is collected more often towards three quarters of what
-// that may take. GOGC and GOMEMLIMIT of the environment go before either.
+// time. In a control group, which the runtime does not look at, it is collected more often towards three quarters of
+// what that may take. GOGC and GOMEMLIMIT of the environment go before either.
 func collectSeldom(t *archive.Trailer, system fs.FS) {
 	live := 16<<20 + 1536*t.Queues + 512*t.Jobs.Sum()
 	percent := int(min(400, max(100, 100*maxGarbage/live)))

@@ -90,7 +90,8 @@ func (r *run) draw(now time.Time, text string) error {
 	return err
 }
 
-// shortened cuts a text to a terminal, on which lines that wrapped, or too many, would leave the picture before in pieces.
+// shortened cuts a text to a terminal, on which lines that wrapped, or too many, would leave the picture before in
+// pieces.
 func shortened(text string, width, height int) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if most := max(2, height-1); len(lines) > most {
