@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // limitsOf says what bounds a queue besides its rate and capacity.
@@ -30,10 +31,11 @@ func limitsOf(q *wire.Queue) string {
 
 // bytesOf says what a queue's jobs take, of how much.
 func bytesOf(s *wire.Stats) string {
+	used := unit.Bytes(s.Bytes).Short()
 	if s.MaxBytes == 0 {
-		return fmt.Sprint(s.Bytes)
+		return used
 	}
-	return fmt.Sprintf("%d of %d", s.Bytes, s.MaxBytes)
+	return used + " of " + unit.Bytes(s.MaxBytes).Short()
 }
 
 func limitOf(l *queue.Limit) string {

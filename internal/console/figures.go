@@ -1,7 +1,6 @@
 package console
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue/status"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // state is what a queue does, to be drawn by {{template "state" .}}.
@@ -75,18 +75,8 @@ func fillOf(q *wire.QueueRow) gauge {
 	return jobs
 }
 
-// bytesOf is an amount of bytes in three digits.
-func bytesOf(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	v, unit := float64(n), 0
-	for v >= 1000 && unit < len(units)-1 {
-		v, unit = v/1024, unit+1
-	}
-	if unit == 0 || v >= 100 {
-		return fmt.Sprintf("%.0f %s", v, units[unit])
-	}
-	return fmt.Sprintf("%.1f %s", v, units[unit])
-}
+// bytesOf is an amount of bytes.
+func bytesOf(n int64) string { return unit.Bytes(n).Short() }
 
 // sparkPoints is about how many points a small line has.
 const sparkPoints = 60

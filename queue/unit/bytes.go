@@ -37,6 +37,22 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
+// Short is b in about three digits, for people to read: "319.8 KiB".
+func (b Bytes) Short() string {
+	if b < 1000 {
+		return strconv.FormatInt(int64(b), 10) + " B"
+	}
+	u := byteUnits[3]
+	for at := 2; at >= 0 && float64(b) >= 1000*float64(u.size); at-- {
+		u = byteUnits[at]
+	}
+	v, digits := float64(b)/float64(u.size), 0
+	if v < 100 {
+		digits = 1
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64) + " " + u.name
+}
+
 // ParseBytes reads a size such as 64MiB, 1.5GB or 1500.
 func ParseBytes(s string) (Bytes, error) {
 	number, unit := strings.TrimSpace(s), Bytes(1)
