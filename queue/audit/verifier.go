@@ -110,10 +110,10 @@ func (v *Verifier) End(newest int64, head Digest) error {
 	switch {
 	case v.Number < newest:
 		return &Break{
-			Fault: Cut, Number: v.Number + 1, Detail: fmt.Sprintf("the newest entry is %d", newest),
+			Fault: Cut, Number: v.Number + 1, Detail: fmt.Sprintf("it is not there, and the newest should be %d", newest),
 		}
 	case v.Number == newest && v.Digest != head:
-		return &Break{Fault: Unlinked, Number: newest, Detail: "the head of the chain is another"}
+		return &Break{Fault: Unlinked, Number: newest, Detail: "it is the newest, and should have another digest"}
 	}
 	return nil
 }

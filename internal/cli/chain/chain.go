@@ -112,13 +112,13 @@ func (v *Verifier) End(chains []wire.AuditChain) error {
 		}
 	}
 	for _, c := range chains {
-		part := v.parts[c.Partition]
-		switch {
-		case c.Newest == 0:
-		case part == nil || part.Head.Number < c.Newest:
-			return &Broken{c.Partition, c.Newest, "the server says that it is the newest, and does not show it"}
-		case part.Head.Number == c.Newest && part.Head.Digest != c.Head:
-			return &Broken{c.Partition, c.Newest, "the server says that the newest has another digest"}
+		var read audit.Verifier
+		if part := v.parts[c.Partition]; part != nil {
+			read = part.chain
+		}
+		var b *audit.Break
+		if c.Newest > 0 && errors.As(read.End(c.Newest, c.Head), &b) {
+			return &Broken{c.Partition, b.Number, b.Detail}
 		}
 	}
 	return nil

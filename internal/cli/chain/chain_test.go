@@ -128,7 +128,7 @@ func TestTampering(t *testing.T) {
 			e.Number = 1
 			return []wire.AuditRecord{record(t, 0, all[2].Digest, e, string(all[at].After))}
 		}, "it is the first, and names one before it"},
-		"the newest": {func(all []wire.AuditRecord) []wire.AuditRecord { return all[:8] }, "does not show it"},
+		"the newest": {func(all []wire.AuditRecord) []wire.AuditRecord { return all[:8] }, "is not there"},
 	} {
 		all := log(t, 5)
 		chains := []wire.AuditChain{{Partition: 0, Newest: 5, Head: all[8].Digest}}
