@@ -80,8 +80,9 @@ test-sequential:
 	CGO_ENABLED=0 $(GO) test -p 1 $(TESTFLAGS) $(SEQUENTIAL)
 	CGO_ENABLED=0 $(GO) test -C bench -p 1 $(TESTFLAGS) ./...
 
-# Not shuffled, so that the go command does not run again what no change has touched. Linked without tables for
-# debuggers, which takes half the time.
+# Not shuffled, so that the go command does not run again what no change has touched; after a change of redis-server,
+# go clean -testcache has it run all. Linked without tables for debuggers, which takes half the time. Four packages at
+# once, for most of them wait.
 quick: ## of the tests that need no server but one Redis and start no program, those that a change touches
 	@server=$$(scripts/redis.sh) && set -x && \
 	PENSTOCK_REDIS_SERVER=$$server TMPDIR=$$(scripts/tempdir.sh) \

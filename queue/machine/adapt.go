@@ -59,8 +59,8 @@ type rateSignal struct {
 	reason  string
 }
 
-// rateSignal returns what a settlement says about the rate. Jobs that came back in the same call are not kept waiting by
-// the rate.
+// rateSignal returns what a settlement says about the rate. Jobs that came back in the same call do not count: the rate
+// does not hold them up.
 func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, a *adapting) (h rateSignal) {
 	switch {
 	case q.adapted == nil:

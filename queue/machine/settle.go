@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/jobrecord"
 )
 
-// settling is the state of one call of Settle.
+// settling is the state of one call of Settle. On Redis, calls of several callers may be one.
 type settling struct {
 	adapting map[*queueState]*adapting
 	// The rates that settlements have led to. They are set when all of the call have given back what was never used: a

@@ -83,6 +83,28 @@ var adaptRules = []rule{
 			r.clock.Advance(time.Second)
 		}
 	}},
+	{"RaisedWhateverAChildGivesBack", func(r *rig) {
+		for _, turned := range []bool{false, true} {
+			parent := r.queue("ses", "10/s", adapting("2/s", "20/s"), func(s *queue.Spec) { s.Burst = 2 })
+			child := r.queue("ses.a", "unlimited")
+			r.accept(parent, "sent")
+			sent := r.grant(parent, 1, "sent")[0]
+			r.accept(child, "unused")
+			unused := r.grant(parent, 1, "unused")[0]
+			r.accept(parent, "waits")
+			settled := []queue.Settlement{settlement(queue.Deliver, sent), settlement(queue.Release, unused)}
+			if turned {
+				slices.Reverse(settled)
+			}
+			r.settle(settled...)
+			if i := r.info(parent); i.Rate.PerSecond() <= 10 {
+				r.Errorf("released first %t: it is %s", turned, i.Rate)
+			}
+			r.delete(child)
+			r.delete(parent)
+			r.clock.Advance(time.Second)
+		}
+	}},
 	{"OncePerEvent", func(r *rig) {
 		a := newAdaptive(r, "10/s", "1/s", "20/s")
 		var sent []queue.Reservation

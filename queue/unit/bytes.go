@@ -37,7 +37,7 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
-// Short is b in about three digits, for people to read: "319.8 KiB".
+// Short is b in about three digits, for people to read: "32.0 KiB".
 func (b Bytes) Short() string {
 	if b < 1000 {
 		return strconv.FormatInt(int64(b), 10) + " B"

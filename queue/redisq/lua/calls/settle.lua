@@ -119,8 +119,8 @@ end
 
 -- adaptToAnswers takes what the answers of a call say of a queue's rate: a has its name, the answers so far, how many
 -- jobs came back, and signals: of a settlement its place, whether it was throttled, when the job departed, and the
--- reason. It comes behind all queues of the call, when all that was never used has been
--- given back: a bucket that goes over to another rate is rounded, so the order matters, and both engines keep to it.
+-- reason. It comes behind all queues of the call, when all that was never used has been given back: a bucket that goes
+-- over to another rate is rounded, so the order matters, and both engines keep to it.
 local function adaptToAnswers(a)
   local q, another = load(numberOf(a.name)), false
   for _, signal in ipairs(a.signals) do
@@ -297,7 +297,7 @@ local function settle(name, count, arg)
   end
   if hasBacklog(q) then announceRoom(q) end
   if signals[1] then
-    heldByRate(q)
+    heldByRate(q) -- as the call found it
     adapting[#adapting + 1] = { name = name, out = out, signals = signals, came = came }
   end
   save(q)

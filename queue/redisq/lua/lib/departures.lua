@@ -67,7 +67,8 @@ end
 
 local held_by_rate = {} -- by number of the queue
 
--- heldByRate reports whether the rate alone holds a queue up, as it did when the call asked first.
+-- heldByRate reports whether the rate alone holds a queue up, as it stood when the call asked first: what is given back
+-- later does not count.
 local function heldByRate(q)
   if held_by_rate[q.nr] == nil then
     bounded(q)
