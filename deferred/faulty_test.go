@@ -18,7 +18,14 @@ type faulty struct {
 	silent bool  // no answer until the caller gives up
 	does   bool  // but what was asked is done
 	offers int
-	forget bool // Withdraw fails
+	forget bool   // Withdraw fails
+	asked  func() // called as an offer comes; nil if nobody cares
+}
+
+func (f *faulty) onOffer(asked func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = asked
 }
 
 func (f *faulty) set(fault error, silent, does bool) {
@@ -47,7 +54,11 @@ func (f *faulty) fail(ctx context.Context, do func()) error {
 func (f *faulty) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
 	f.mu.Lock()
 	f.offers++
+	asked := f.asked
 	f.mu.Unlock()
+	if asked != nil {
+		asked()
+	}
 	if err := f.fail(ctx, func() { _, _ = f.Engine.Offer(context.WithoutCancel(ctx), jobs) }); err != nil {
 		return nil, err
 	}

@@ -183,8 +183,8 @@ func TestAppendGivenUp(t *testing.T) {
 	a := newAppender(t, f, r.stream)
 	known(t, a, "a")
 	f.set(nil, true, false)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
+	ctx, leave := context.WithCancel(t.Context())
+	f.onOffer(leave)
 	answers, err := a.Append(ctx, []queue.Job{job("a", "1")})
 	if !errors.Is(err, queue.ErrOutcomeUnknown) || len(answers) != 1 || answers[0].Outcome != queue.Failed {
 		t.Errorf("%+v, %v", answers, err)

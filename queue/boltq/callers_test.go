@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/enginetest"
@@ -30,6 +29,28 @@ func (h *held) synced() {
 
 func holding() *held { return &held{arrived: make(chan struct{}), release: make(chan struct{})} }
 
+// giveUp is the context of a caller who gives up as soon as he has to wait, and not before.
+func giveUp() context.Context { return &impatient{Context: context.Background()} }
+
+type impatient struct {
+	context.Context
+	waits atomic.Bool
+}
+
+func (c *impatient) Done() <-chan struct{} {
+	c.waits.Store(true)
+	over := make(chan struct{})
+	close(over)
+	return over
+}
+
+func (c *impatient) Err() error {
+	if c.waits.Load() {
+		return context.Canceled
+	}
+	return nil
+}
+
 func TestACallerWhoGivesUp(t *testing.T) {
 	h := holding()
 	b := start(t, Options{synced: h.synced})
@@ -45,11 +66,9 @@ func TestACallerWhoGivesUp(t *testing.T) {
 	if got := b.MustReserve(1); len(got) != 0 {
 		t.Errorf("granted before it was acknowledged: %v", got)
 	}
-	short, giveUp := context.WithTimeout(context.Background(), 10*time.Millisecond)
-	if _, err := b.Job(short, "q", enginetest.Job("q", 1).ID); !errors.Is(err, queue.ErrOutcomeUnknown) {
+	if _, err := b.Job(giveUp(), "q", enginetest.Job("q", 1).ID); !errors.Is(err, queue.ErrOutcomeUnknown) {
 		t.Errorf("visible before it was acknowledged: %v", err)
 	}
-	giveUp()
 	cancel()
 	if err := <-result; !errors.Is(err, queue.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)

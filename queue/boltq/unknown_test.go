@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
@@ -39,11 +38,9 @@ func TestUnknownWaitsForTheDeletion(t *testing.T) {
 		removed := make(chan error)
 		go func() { removed <- of.remove() }()
 		<-h.arrived
-		short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
-		if _, err := b.Job(short, "q", id); !errors.Is(err, queue.ErrOutcomeUnknown) {
+		if _, err := b.Job(giveUp(), "q", id); !errors.Is(err, queue.ErrOutcomeUnknown) {
 			t.Errorf("%s: %v before that was acknowledged", of.what, err)
 		}
-		cancel()
 		h.on.Store(false)
 		h.release <- struct{}{}
 		if err := <-removed; err != nil {
@@ -84,11 +81,9 @@ func TestAJobOnItsWayBackIsNotUnknown(t *testing.T) {
 		returned := make(chan struct{})
 		go func() { defer close(returned); bringBack() }()
 		<-h.arrived
-		short, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-		if _, err := b.Job(short, "q", enginetest.Job("q", 2).ID); !errors.Is(err, queue.ErrOutcomeUnknown) {
+		if _, err := b.Job(giveUp(), "q", enginetest.Job("q", 2).ID); !errors.Is(err, queue.ErrOutcomeUnknown) {
 			t.Errorf("%s: %v before that was acknowledged", what, err)
 		}
-		cancel()
 		h.on.Store(false)
 		h.release <- struct{}{}
 		<-returned
