@@ -111,6 +111,11 @@ func TestStartWithoutNATS(t *testing.T) {
 		t.Errorf("%d %s", status, word)
 	}
 	p.arrived(t, accepted) // so the drainer works
+	// Its place is free only when that is reported.
+	await.Until(t, "the first job is delivered", func() bool {
+		_, text := call(t, "GET", p.base, "", "")
+		return strings.Contains(text, `"delivered":1`)
+	})
 	call(t, "POST", p.base+"/pause", "", "")
 	for i := range 3 {
 		id := fmt.Sprintf("j%d", i)
