@@ -237,7 +237,7 @@ func TestGoneWhileWaiting(t *testing.T) {
 
 // A request that waits is answered when the dispatcher stops, and what it was granted is given back.
 func TestStop(t *testing.T) {
-	hold, held := make(chan struct{}), make(chan struct{})
+	hold, held := make(chan struct{}), make(chan struct{}, 1)
 	b := start(t, pull.Options{}, func(e pull.Engine) pull.Engine { return slow{e, held, hold} })
 	b.put("q", "unlimited")
 	b.append("q", "a")

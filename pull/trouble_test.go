@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// slow holds the engine's answers back.
+// slow holds the engine's grants back, and keeps in held, which has room for one, that it does.
 type slow struct {
 	pull.Engine
 	held, hold chan struct{}
@@ -21,6 +21,9 @@ type slow struct {
 
 func (s slow) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
 	res, err := s.Engine.Reserve(ctx, r)
+	if len(res.Jobs) == 0 {
+		return res, err
+	}
 	select {
 	case s.held <- struct{}{}:
 	default:
