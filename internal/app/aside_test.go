@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
 )
 
 // asks puts a rule of another group, and has the queue of the plant ask it.
@@ -60,7 +61,7 @@ func TestRuleOfAnotherGroupDefers(t *testing.T) {
 	t.Parallel()
 	const queue = `{"rate":"500/s","slack":"10s","capacity":1000}`
 	d := departures{mu: new(sync.Mutex), left: map[string]int64{}}
-	p := newPlantSeen(t, queue, 0, func(h drain.Handler) drain.Handler { d.Handler = h; return d })
+	p := newPlantSeen(t, queue, redistest.Patience, func(h drain.Handler) drain.Handler { d.Handler = h; return d })
 	p.asks(t, deferring, queue)
 	accepted, order := map[string]bool{"first": true}, []string{"first"}
 	for i := range 100 {
@@ -132,7 +133,7 @@ func TestRuleOfAnotherGroupDefers(t *testing.T) {
 func TestRuleOfAnotherGroupDefersThroughTrouble(t *testing.T) {
 	t.Parallel()
 	const queue = `{"rate":"500/s","slack":"10s","capacity":10,"deferred":{"max_jobs":3}}`
-	p := newPlant(t, queue)
+	p := newPlantSeen(t, queue, 0, unseen)
 	call(t, "POST", p.base+"/pause", "", "")
 	p.asks(t, strings.Replace(deferring, "20", "1", 1), queue)
 	accepted := map[string]bool{"first": true}

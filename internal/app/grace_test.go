@@ -83,7 +83,7 @@ func TestNoGraceForJobs(t *testing.T) {
 		t, app.RunDrainer(nil), "--redis", redis.URL(), "--init", "--config", file, "--grace", "0", "--egress-allow",
 		"127.0.0.1",
 	)
-	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL()})
+	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL(), Patience: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -250,7 +250,9 @@ func TestHook(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := redistest.New(t, redistest.Options{})
-	e, err := store.Open(t.Context(), store.Options{RedisURL: server.URL(), Init: true, Partitions: 1, Hook: h})
+	e, err := store.Open(t.Context(), store.Options{
+		RedisURL: server.URL(), Init: true, Partitions: 1, Hook: h, Patience: redistest.Patience,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

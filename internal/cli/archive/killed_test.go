@@ -31,7 +31,9 @@ func TestKilledChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := store.OpenNamed(t.Context(), os.Getenv(killedStore), store.Options{Init: true, Flag: "--store"})
+	s, err := store.OpenNamed(t.Context(), os.Getenv(killedStore), store.Options{
+		Init: true, Flag: "--store", Patience: redistest.Patience,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +68,7 @@ func TestKilled(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "killed") {
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}
-		s, err := store.OpenNamed(t.Context(), where, store.Options{Flag: "--store"})
+		s, err := store.OpenNamed(t.Context(), where, store.Options{Flag: "--store", Patience: redistest.Patience})
 		if err != nil {
 			t.Fatal(err)
 		}
