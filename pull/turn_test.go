@@ -114,7 +114,8 @@ func TestReserve(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		again, err := turns.Reserve(t.Context(), 5*time.Hour)
-		if err != nil || again.At().Sub(third.At()) > time.Second {
+		// An hour later it would be. Each is told by the clock as it was when the answer was there, which may come late.
+		if err != nil || again.At().Sub(third.At()) > time.Minute {
 			t.Errorf("it is behind one that is not there any more: %v, %v and %v", err, again.At(), third.At())
 		}
 		if err := first.Wait(t.Context()); err != nil {
