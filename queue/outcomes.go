@@ -94,8 +94,8 @@ func (o AppendOutcome) Refusal() *Refusal { return outcomes[o].refusal }
 // Counter names the counter of a queue that counts how often the outcome is answered; "" if none does.
 func (o AppendOutcome) Counter() string { return outcomes[o].counter }
 
-// OfEngine reports whether nobody but an engine answers it, which then does not read the job's payload any more.
-func (o AppendOutcome) OfEngine() bool { return outcomes[o].engine }
+// OnlyByEngine reports whether nobody but an engine answers it, which then does not read the job's payload any more.
+func (o AppendOutcome) OnlyByEngine() bool { return outcomes[o].engine }
 
 // AppendOutcomes are all outcomes, by number.
 func AppendOutcomes() []AppendOutcome {

@@ -90,7 +90,7 @@ func done(a *queue.Appended) bool {
 	if a.Outcome == queue.Accepted || a.Outcome == queue.Duplicate {
 		return a.State != queue.Deferred
 	}
-	return a.Outcome.OfEngine()
+	return a.Outcome.OnlyByEngine()
 }
 
 // identify settles a job's id: its own, the Idempotency-Key's, or a new one.
