@@ -72,7 +72,7 @@ func (c *Counters) Count(o AppendOutcome) {
 // countedAt is which row counts each outcome, -1 if none does.
 var countedAt = func() (at [len(outcomes)]int) {
 	for o := range at {
-		at[o] = slices.IndexFunc(CounterTable, func(c Counter) bool { return c.Name == outcomes[o].counter })
+		at[o] = slices.IndexFunc(CounterTable, func(c Counter) bool { return c.Name == AppendOutcome(o).Counter() })
 	}
 	return at
 }()

@@ -27,17 +27,19 @@ type Refusal struct {
 	Title  string // the same for people
 	Field  string // the field at fault, if it is always the same
 	Detail string // what to do about it, if that can be said beforehand
+
+	counter string // of the queue, that counts how often it is answered, if one does
 }
 
 // Again reports whether it is worth asking again later.
 func (r *Refusal) Again() bool { return r != nil && (r.Status == 429 || r.Status >= 500) }
 
-// outcomes has a row for each outcome: its name in logs, metrics and scripts, how it is refused, and what counts it.
-// Docs, OpenAPI, problem answers, the counting of both engines and the constants of the scripts follow from it.
+// outcomes has a row for each outcome: its name in logs, metrics and scripts, and how it is refused. Docs, OpenAPI,
+// problem answers, the counting of refusals by both engines and the constants of the scripts follow from it. What is no
+// refusal has no counter here: redisq counts jobs that it takes all at once, and not one by one by their outcomes.
 var outcomes = [...]struct {
 	name    string
 	refusal *Refusal // nil if it is not one, or if it is that of Err
-	counter string   // that counts how often it is answered, if one does
 	engine  bool     // whether nobody but an engine answers it
 }{
 	Failed:    {name: "failed"},
@@ -50,8 +52,8 @@ var outcomes = [...]struct {
 		Detail: "the queue has or had a job of this id with another payload, content type, lane or cost; nothing was " +
 			"changed",
 	}},
-	Full: {name: "full", engine: true, counter: "refused", refusal: &Refusal{
-		Status: 429, Title: "the queue is full",
+	Full: {name: "full", engine: true, refusal: &Refusal{
+		counter: "refused", Status: 429, Title: "the queue is full",
 		Detail: "the queue is full; retry_after_ms is when room is expected for you",
 	}},
 	UnknownQueue: {name: "unknown_queue", engine: true, refusal: &Refusal{Status: 404, Title: "no such queue"}},
@@ -59,22 +61,22 @@ var outcomes = [...]struct {
 		Status: 422, Title: "the job has expired", Field: "expires_at",
 		Detail: "has passed: the job was not taken",
 	}},
-	OverflowFull: {name: "overflow_full", counter: "refused", refusal: &Refusal{
-		Status: 429, Title: "too many jobs are deferred",
+	OverflowFull: {name: "overflow_full", refusal: &Refusal{
+		counter: "refused", Status: 429, Title: "too many jobs are deferred",
 		Detail: "the queue has no room, and as many of its jobs are deferred as may be; retry_after_ms is when room " +
 			"is expected for you",
 	}},
-	LaneFull: {name: "lane_full", engine: true, counter: "refused", refusal: &Refusal{
-		Status: 429, Title: "the lane is full", Field: "lane",
+	LaneFull: {name: "lane_full", engine: true, refusal: &Refusal{
+		counter: "refused", Status: 429, Title: "the lane is full", Field: "lane",
 		Detail: "the job's lane has as many jobs as it may, whatever room the queue has; retry_after_ms is when to " +
 			"come back",
 	}},
-	ScheduleFull: {name: "schedule_full", engine: true, counter: "refused", refusal: &Refusal{
-		Status: 429, Title: "too many jobs are scheduled", Field: "not_before",
+	ScheduleFull: {name: "schedule_full", engine: true, refusal: &Refusal{
+		counter: "refused", Status: 429, Title: "too many jobs are scheduled", Field: "not_before",
 		Detail: "as many jobs of the queue are scheduled as may be; retry_after_ms is when the first of them is due",
 	}},
-	LimitReached: {name: "limit_reached", counter: "refused", refusal: &Refusal{
-		Status: 429, Title: "a rule refuses it",
+	LimitReached: {name: "limit_reached", refusal: &Refusal{
+		counter: "refused", Status: 429, Title: "a rule refuses it",
 	}},
 }
 
@@ -91,8 +93,13 @@ func (o AppendOutcome) String() string { return outcomes[o].name }
 // Refusal is how the outcome is refused; nil if it is none, or if Err says it.
 func (o AppendOutcome) Refusal() *Refusal { return outcomes[o].refusal }
 
-// Counter names the counter of a queue that counts how often the outcome is answered; "" if none does.
-func (o AppendOutcome) Counter() string { return outcomes[o].counter }
+// Counter names the counter of a queue that counts how often it is so refused; "" if none does.
+func (o AppendOutcome) Counter() string {
+	if r := o.Refusal(); r != nil {
+		return r.counter
+	}
+	return ""
+}
 
 // OnlyByEngine reports whether nobody but an engine answers it, which then does not read the job's payload any more.
 func (o AppendOutcome) OnlyByEngine() bool { return outcomes[o].engine }
