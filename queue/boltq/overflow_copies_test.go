@@ -132,7 +132,8 @@ func TestDeferredJobsAreOnDisk(t *testing.T) {
 	for _, a := range r.acks {
 		told[a.what]++
 	}
-	if taken < 50 || told["set_aside"] < 20 || told["returned"] < 20 || told["passed"] < 1 {
+	if taken < 50 || told["set_aside"] < 20 || told["returned"] < 20 || told["passed"] < 1 ||
+		told["cancelled"] < 1 {
 		t.Fatalf("%d copies, told %v", taken, told)
 	}
 	for i := int64(2); i <= taken; i++ {
