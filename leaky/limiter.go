@@ -39,8 +39,8 @@ type Limiter interface {
 	// Limit is the most cost that passes at once when nothing has been taken. What costs more can never pass: see
 	// CheckAsk.
 	Limit() int64
-	// Most is the law of it: the most cost that passes from some instant to one that is w later, both with it,
-	// whatever was taken before and as long as nothing is given back. Of what has no bound it is -1.
+	// Most is the law of it: the most cost that passes in any span of w, both ends included, whatever was taken before
+	// and as long as nothing is given back. Of what has no bound it is -1.
 	Most(w time.Duration) int64
 	// Fresh returns the state of a key from which nothing was ever taken.
 	Fresh() Tally

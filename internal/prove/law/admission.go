@@ -8,8 +8,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// Admission is the law of a rule, under one key: in any span of time, its first and last instant with it, at most so
-// much is let through as Allowed says. It holds whatever was taken before. What was given back must not be among what
+// Admission is the law of a rule, under one key: in any span of time, both ends included, at most so much is let
+// through as Allowed says. It holds whatever was taken before. What was given back must not be among what
 // is judged; and a log gives back its latest entry, not the one that was meant, so it keeps the law up to the time in
 // between.
 type Admission struct {
@@ -33,7 +33,7 @@ type AdmissionVerdict struct {
 	Worst Window
 }
 
-// Allowed returns how much passes at most from an instant to one that is w later, both with it, or -1 for no limit.
+// Allowed returns how much passes at most in any span of w, both ends included, or -1 for no limit.
 func (a Admission) Allowed(w time.Duration) int64 {
 	if w < 0 {
 		return 0
@@ -69,8 +69,7 @@ func (a Admission) Judge(passed []Passed) AdmissionVerdict {
 	return v
 }
 
-// MostPassed returns the most that is known to have been let through from some instant to one that is w later, both
-// with it.
+// MostPassed returns the most that is known to have been let through in some span of w, both ends included.
 func MostPassed(passed []Passed, w time.Duration) int64 {
 	sorted, most := byAnswer(passed), int64(0)
 	for i := range sorted {
