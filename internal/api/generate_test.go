@@ -82,9 +82,18 @@ func withUsers(doc string) string {
 	for number, names := range users {
 		at, _ := find(doc, "Bound", number, "description")
 		end := at + strings.Index(doc[at:], ": ")
-		doc = doc[:at] + `"Of ` + strings.Join(names, ", ") + doc[end:]
+		doc = doc[:at] + `"Of ` + enumeration(names) + doc[end:]
 	}
 	return doc
+}
+
+// enumeration joins names as a sentence does: a, b and c.
+func enumeration(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // described is a text with what names mean behind it.

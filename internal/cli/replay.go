@@ -61,9 +61,9 @@ Formats: the combined and common logs of web servers, with the fields remote_add
 method, path, query, protocol, status, bytes, header.Referer and header.User-Agent; NDJSON, with
 fields such as /user/id (JSON pointers); CSV with the names of the columns in its first line.
 
-Rules are written as in files of rules, key={path} giving one another key than --key. They go by
-these numbers; of concurrency each holds its place for the ttl:
-` + numbersList() + `
+Rules are written as in files of rules, key={path} giving one another key than --key. Of concurrency
+each holds its place for the ttl:
+` + sampleRules() + `
 Examples:
   penstock replay --log access.log --rule "meter rate=5/s burst=10" --rule "meter rate=5/s burst=50"
   penstock replay --log access.log --log access.log.1.gz --rule rules.yaml --chart what-if.html
@@ -74,11 +74,20 @@ Exit codes: 0 done; 2 an option cannot be understood, or a log of which no line 
 broken off.`
 }
 
-// numbersList is a list of all algorithms with the numbers that they go by.
-func numbersList() string {
+// sampleNumbers has one of each that a rule may go by.
+var sampleNumbers = map[string]string{
+	"rate": "5/s", "burst": "10", "limit": "100", "period": "1m", "resolution": "1s", "ttl": "30s",
+}
+
+// sampleRules has a rule of each algorithm, with all numbers that it goes by.
+func sampleRules() string {
 	var list strings.Builder
 	for _, a := range rules.Algorithms() {
-		fmt.Fprintf(&list, "  %-16s %s\n", a, strings.Join(rules.Numbers(a), " "))
+		fmt.Fprintf(&list, "  %-15s", a)
+		for _, number := range rules.Numbers(a) {
+			fmt.Fprintf(&list, " %s=%s", number, sampleNumbers[number])
+		}
+		list.WriteByte('\n')
 	}
 	return list.String()
 }

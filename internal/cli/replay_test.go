@@ -26,6 +26,15 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// What the help shows can be copied.
+func TestReplaySampleRules(t *testing.T) {
+	for line := range strings.Lines(sampleRules()) {
+		if _, err := replay.ReadRule(strings.TrimSpace(line), nil); err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}
+
 func TestReplayJSON(t *testing.T) {
 	r := expect(
 		t, ExitDone, "", "", "replay", "--log", exampleLog, "--rule", "gap period=1s key={path}", "--rule",
