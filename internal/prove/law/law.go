@@ -208,8 +208,8 @@ func (t interval) ceil(m mark) time.Duration { return time.Duration(m.whole) }
 // far stands for a product too great to matter: no trace is 70 years long.
 const far = 1 << 61
 
-// mulDiv returns a x b / c and the remainder, exactly, or far. Package leaky has one of its own: a judge of starts shares
-// no arithmetic with what lets them go.
+// mulDiv returns a x b / c and the remainder, exactly, or far. Package leaky has one of its own: a judge of starts
+// shares no arithmetic with what lets them go.
 func mulDiv(a, b, c uint64) (q int64, r uint64) {
 	hi, lo := bits.Mul64(a, b)
 	if hi >= c {
