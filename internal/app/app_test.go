@@ -327,9 +327,10 @@ func TestPrograms(t *testing.T) {
 		if url == "" {
 			t.Fatalf("it does not say where it listens: %v", <-ended)
 		}
-		if status, text := call(t, "GET", url+"/readyz", "", ""); status != 200 {
-			t.Errorf("%d %s", status, text)
-		}
+		await.Until(t, "it is ready", func() bool { // Redis may be late, where the machine is busy
+			status, _ := call(t, "GET", url+"/readyz", "", "")
+			return status == 200
+		})
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
