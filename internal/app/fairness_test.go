@@ -112,9 +112,9 @@ func (p *producer) note(t *testing.T, answers string) {
 	}
 }
 
-// With twice as much coming in as goes out, for a minute, and longer where the machine is slow: jobs that may wait queue
-// up behind what is deferred and keep their order, those that may not have the places above the low-water mark, and
-// neither kind starves.
+// With twice as much coming in as goes out, for a minute, and longer where the machine is slow: jobs that may wait
+// queue up behind what is deferred and keep their order, those that may not have the places above the low-water mark,
+// and neither kind starves.
 func TestNeitherStarves(t *testing.T) {
 	t.Parallel() // it mostly waits
 	const capacity, segments = 100, 10

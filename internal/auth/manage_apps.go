@@ -63,9 +63,9 @@ func (a *Authority) Apps(ctx context.Context, by *Identity, after string, limit 
 	return apps, nil
 }
 
-// PutApp makes or changes an app, as document.Documents.PutDocument does, and returns it as it is then; with ErrRevision,
-// an App of nothing but the present revision. Its prefixes must be no other app's. Two apps that are made at the very
-// same time can still be given the same ones.
+// PutApp makes or changes an app, as document.Documents.PutDocument does, and returns it as it is then; with
+// ErrRevision, an App of nothing but the present revision. Its prefixes must be no other app's. Two apps that are made
+// at the very same time can still be given the same ones.
 func (a *Authority) PutApp(ctx context.Context, by *Identity, app App, expect int64) (App, error) {
 	if err := by.mustBeOperator(); err != nil {
 		return App{}, err

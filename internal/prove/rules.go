@@ -149,8 +149,8 @@ func (o *RulesOptions) bound(a leaky.Algorithm) (b rules.Bound) {
 	return b
 }
 
-// rules makes up the rules of a run: one of each algorithm that bounds what comes, which concurrency does not. Each is a
-// group of its own, so that they lie on several partitions.
+// rules makes up the rules of a run: one of each algorithm that bounds what comes, which concurrency does not. Each is
+// a group of its own, so that they lie on several partitions.
 func (o *RulesOptions) rules(name string) ([]asked, error) {
 	var list []asked
 	for _, a := range rules.Algorithms() {
