@@ -57,7 +57,7 @@ func TestStreamEndsWithTheRole(t *testing.T) {
 func TestAppDeletedWithJobsInFlight(t *testing.T) {
 	s := secure(t, api.Options{})
 	consumer := s.with("acme", auth.Consume)
-	leased := s.by(consumer, "POST", "/v1/queues/acme-mail/leases", `{}`)
+	leased := s.by(consumer, "POST", "/v1/queues/acme-mail/leases", `{"wait":"10s"}`)
 	leased.want(t, 200)
 	job := leased.body["jobs"].([]any)[0].(map[string]any)
 	s.by(s.operator, "DELETE", "/v1/apps/acme", "").want(t, 204)
