@@ -13,7 +13,7 @@ func TestHeldJobs(t *testing.T) {
 	for _, id := range []string{"a", "b", "c", "d"} {
 		f.do("POST", jobs, `{"payload":1,"id":"`+id+`"}`).want(t, 202)
 	}
-	leases := f.pulled(`{"max":4}`, "a", "b", "c", "d")
+	leases := f.pulled(`{"max":4,"wait":"30s"}`, "a", "b", "c", "d")
 	for i, l := range leases {
 		leases[i] = l + `,"outcome":"held","reason":"the connection was lost"`
 	}
@@ -38,5 +38,5 @@ func TestHeldJobs(t *testing.T) {
 	).want(t, 200, "matched", 3.0, "looked_at", 3.0)
 	f.do("POST", email+"/decide", `{"decision":"dead","ids":["b","a"]}`).want(t, 200, "dead", 1.0, "not_held", 1.0)
 	f.do("POST", email+"/decide", `{"decision":"release","reason":"lost"}`).want(t, 200, "released", 2.0)
-	f.pulled(`{"max":4}`, "c", "d")
+	f.pulled(`{"max":4,"wait":"30s"}`, "c", "d")
 }

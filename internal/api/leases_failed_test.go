@@ -44,7 +44,7 @@ func TestLeasesFailOneByOne(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		f.do("POST", jobs, `{"payload":1,"id":"`+id+`"}`).want(t, 202)
 	}
-	l := f.pulled(`{"max":3}`, "a", "b", "c")
+	l := f.pulled(`{"max":3,"wait":"30s"}`, "a", "b", "c")
 	f.serveOver(brokenLeases{e, map[string]error{
 		"a": fmt.Errorf("of a: %w", queue.ErrUnavailable), "b": fmt.Errorf("of b: %w", queue.ErrOutcomeUnknown),
 	}}, api.Options{})

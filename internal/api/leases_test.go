@@ -70,7 +70,7 @@ func TestSettlementsOfReceivers(t *testing.T) {
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
 		f.do("POST", jobs, `{"payload":1,"lane":"x","id":"`+id+`"}`).want(t, 202)
 	}
-	l := f.pulled(`{"max":10}`, "a", "b", "c", "d", "e")
+	l := f.pulled(`{"max":10,"wait":"30s"}`, "a", "b", "c", "d", "e")
 	for _, c := range []struct{ with, field string }{
 		{`"outcome":"throttled"`, "jobs.0.after"},
 		{`"outcome":"throttled","after":"25h"`, "jobs.0.after"},
@@ -140,7 +140,7 @@ func TestDeliveredThenAStop(t *testing.T) {
 	for _, id := range []string{"a", "b"} {
 		f.do("POST", jobs, `{"payload":1,"id":"`+id+`"}`).want(t, 202)
 	}
-	l := f.pulled(`{"max":10}`, "a", "b")
+	l := f.pulled(`{"max":10,"wait":"30s"}`, "a", "b")
 	said := list(l[0] + `,"outcome":"delivered","after":"3h","reason":"0 remain"`)
 	for range 2 { // it may be repeated
 		f.do("POST", email+"/settle", said).want(t, 200)
@@ -202,7 +202,7 @@ func TestPulledJobsLife(t *testing.T) {
 		t.Errorf("settled in another way: %s", a.text)
 	}
 
-	m := f.pulled(`{"max":2}`, "d", "e")
+	m := f.pulled(`{"max":2,"wait":"30s"}`, "d", "e")
 	if a := f.do("POST", email+"/extend", list(m[0], l[0])); !strings.HasPrefix(
 		a.text, `{"jobs":[{"id":"d","expires_in_ms":3`,
 	) || !strings.HasSuffix(a.text, `,{"id":"a","expires_in_ms":0}]}`+"\n") {
