@@ -125,7 +125,14 @@ func (m *Machine) askRules(it *appendItem, a *queueRules, now leaky.Instant) (b 
 }
 
 func (m *Machine) peekRule(d *ruleCharge, now leaky.Instant) rules.Ruling {
-	if t := m.tallyAt(d.rule.tallies, d.key, now); t != nil {
+	t := m.tallyAt(d.rule.tallies, d.key, now)
+	if t == nil || d.rule.tallies.asksAgain(t, d.limit, now) {
+		if no := m.noRoom(d.rule, d.key, d.limit, now); no != nil {
+			return rules.Ruling{Decision: *no, MaxKeys: d.rule.keyLimit}
+		}
+		t = m.tallyAt(d.rule.tallies, d.key, now) // which may have been forgotten to make room
+	}
+	if t != nil {
 		s := t.stateFor(d.limit)
 		says := s.Peek(now, d.ask)
 		if !says.Allowed {
@@ -133,9 +140,6 @@ func (m *Machine) peekRule(d *ruleCharge, now leaky.Instant) rules.Ruling {
 			m.keepCorrected(t, s, d.limit, now)
 		}
 		return rules.Ruling{Decision: says}
-	}
-	if no := m.noRoom(d.rule, d.key, d.limit, now); no != nil {
-		return rules.Ruling{Decision: *no, MaxKeys: d.rule.keyLimit}
 	}
 	return rules.Ruling{Decision: d.limit.Fresh().Peek(now, d.ask)}
 }

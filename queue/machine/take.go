@@ -111,6 +111,13 @@ func (m *Machine) decideTake(
 	r *rule, op rules.TakeOp, key queue.LaneDigest, l leaky.Limiter, ask leaky.Ask, now leaky.Instant,
 ) (a rules.Taken) {
 	t := m.tallyAt(r.tallies, key, now)
+	asks := op == rules.TakePeek || op == rules.TakeNow
+	if asks && (t == nil || r.tallies.asksAgain(t, l, now)) {
+		if no := m.noRoom(r, key, l, now); no != nil {
+			return rules.Taken{Decision: *no, MaxKeys: r.keyLimit}
+		}
+		t = m.tallyAt(r.tallies, key, now) // which may have been forgotten to make room
+	}
 	if t == nil {
 		return m.takeFirst(r, key, op, l, ask, now)
 	}
@@ -160,11 +167,6 @@ func (m *Machine) takeFirst(
 	r *rule, key queue.LaneDigest, op rules.TakeOp, l leaky.Limiter, ask leaky.Ask, now leaky.Instant,
 ) (a rules.Taken) {
 	fresh := l.Fresh()
-	if op == rules.TakePeek || op == rules.TakeNow {
-		if no := m.noRoom(r, key, l, now); no != nil {
-			return rules.Taken{Decision: *no, MaxKeys: r.keyLimit}
-		}
-	}
 	switch op {
 	case rules.TakePeek:
 		a.Decision = fresh.Peek(now, ask)

@@ -233,6 +233,13 @@ func (m *Machine) forgetLost(r *rule, now leaky.Instant) {
 	s.findLostUntil()
 }
 
+// asksAgain reports whether a key asks for room as a new one does, although its tally stands: it lost its override, and
+// is fresh by the rule's own limiter.
+func (s *tallySet) asksAgain(t *tally, l leaky.Limiter, now leaky.Instant) bool {
+	until, lost := s.lost[t.digest]
+	return lost && until <= now && t.stateFor(l).Expires(now) <= now
+}
+
 // checkSooner checks a tally when it expires, if that was to be later.
 func (m *Machine) checkSooner(t *tally) {
 	if t.heapIndex >= 0 && t.expires < t.checkAt {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // holds sets how many keys a rule may hold.
@@ -230,6 +231,21 @@ var ruleKeyRules = []rule{
 		r.take("r", rules.Take{Op: rules.TakeAnew, Key: "b"}, rules.Take{Op: rules.TakeAnew, Key: "vip2"})
 		r.takes("r", "new", 1, true)
 		r.noKey("r", "newer", 2)
+	}},
+	{"a key that lost its override, and is fresh, asks for a place as a new one does", func(r *rig) {
+		long, short := rules.Bound{Limit: 5, Period: unit.Duration(366 * 24 * time.Hour)}, rules.Bound{
+			Limit: 5, Period: unit.Duration(7 * time.Second),
+		}
+		rule := ruleOf("r", leaky.AlgorithmFixedWindow, long)
+		rule.Overrides = map[string]rules.Bound{"vip": long}
+		r.limiter(rule)
+		r.takes("r", "vip", 1, true)
+		r.takes("r", "k", 1, true)
+		rule.Bound, rule.Overrides, rule.MaxKeys = short, nil, 1
+		r.putRule(rule)
+		r.clock.Advance(10 * time.Second)
+		r.noKey("r", "vip", 1)
+		r.takes("r", "k", 1, true)
 	}},
 	{"a key of which a part is given back has its place for no longer than it needs", func(r *rig) {
 		for _, a := range []leaky.Algorithm{leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket} {
