@@ -40,6 +40,20 @@ func (f *fixture) openUnserved(o api.Options) (feed net.Conn, answers io.ReadClo
 	return feed, answers
 }
 
+// drip writes a text every 10 ms until the stream is closed, and closes what it returns then.
+func drip(feed io.Writer, text string) (over chan struct{}) {
+	over = make(chan struct{})
+	go func() {
+		defer close(over)
+		var err error
+		for err == nil {
+			_, err = io.WriteString(feed, text)
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	return over
+}
+
 // What is no job keeps no stream open: blank lines, and lines that are refused.
 func TestStreamWithoutJobs(t *testing.T) {
 	for name, line1 := range map[string]string{"blank": "\n", "refused": "{}\n"} {
@@ -50,15 +64,7 @@ func TestStreamWithoutJobs(t *testing.T) {
 			say(t, feed, `{"payload":1,"id":"a"}`+"\n")
 			wantLine(t, line(t, answers), "status", 202)
 			begun := time.Now()
-			fed := make(chan struct{})
-			go func() {
-				var err error
-				for err == nil {
-					_, err = io.WriteString(feed, line1)
-					time.Sleep(10 * time.Millisecond)
-				}
-				close(fed)
-			}()
+			fed := drip(feed, line1)
 			all, _ := io.ReadAll(answers)
 			if took := time.Since(begun); took != timeout || !strings.Contains(string(all), `"body_timeout"`) {
 				t.Errorf("%s lines keep a stream open for %v, with a timeout of %v: %s", name, took, timeout, all)
@@ -95,15 +101,7 @@ func TestStreamSlowLine(t *testing.T) {
 		say(t, feed, `{"payload":1,"id":"a"}`+"\n")
 		wantLine(t, line(t, answers), "status", 202)
 		begun := time.Now()
-		dripped := make(chan struct{})
-		go func() {
-			var err error
-			for err == nil {
-				_, err = io.WriteString(feed, " ")
-				time.Sleep(10 * time.Millisecond)
-			}
-			close(dripped)
-		}()
+		dripped := drip(feed, " ")
 		wantLine(t, line(t, answers), "line", 2, "status", 408, "reason", "body_timeout")
 		if took := time.Since(begun); took != timeout {
 			t.Errorf("it took %v, with a timeout of %v", took, timeout)
