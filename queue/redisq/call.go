@@ -22,9 +22,28 @@ func (e *Engine) run(ctx context.Context, s script, partition int, args ...any) 
 	defer cancel()
 	v, err := s().Run(ctx, e.client, []string{e.keys[partition]}, args...).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
+		e.reloadMasters(err)
 		return nil, err
 	}
 	return v, nil
+}
+
+// reloadPause is the minimum time between two reloads of a cluster's masters.
+const reloadPause = 200 * time.Millisecond
+
+// reloadMasters makes a cluster client reload its list of masters after a call without an answer. A dead master cannot
+// redirect the client to its promoted replica, and go-redis by itself reloads once a minute. It does not block.
+func (e *Engine) reloadMasters(err error) {
+	client, ok := e.client.(interface{ ReloadState(ctx context.Context) })
+	var answer redis.Error
+	if !ok || errors.As(err, &answer) || errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrClosed) {
+		return
+	}
+	last, now := e.reloaded.Load(), time.Now()
+	if last != nil && now.Sub(*last) < reloadPause || !e.reloaded.CompareAndSwap(last, &now) {
+		return
+	}
+	client.ReloadState(e.closing)
 }
 
 // repeat calls a script that may be called again with the same effect, until it
@@ -93,6 +112,9 @@ func (e *Engine) runOnce(ctx context.Context, s script, partition int, args ...a
 	c := s().EvalSha(ctx, client, keys, args...)
 	if c.Err() != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
 		c = s().Eval(ctx, client, keys, args...)
+	}
+	if c.Err() != nil {
+		e.reloadMasters(c.Err())
 	}
 	return c.Result()
 }

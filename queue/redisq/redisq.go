@@ -85,6 +85,7 @@ type Engine struct {
 	rulesets   cache[queueRules] // of the queues that ask their jobs
 	stampSeed  [4]byte
 	stampCount atomic.Uint32
+	reloaded   atomic.Pointer[time.Time] // when a cluster's masters were last reloaded
 
 	closing context.Context
 	close   context.CancelFunc
@@ -99,7 +100,8 @@ var (
 
 // Open checks the store behind client and returns an Engine on it. The client
 // must be made with MaxRetries -1 (an engine repeats in its own way) and
-// ContextTimeoutEnabled; it stays the caller's to close, after the engine.
+// ContextTimeoutEnabled; it stays the caller's to close, after the engine. The
+// engine makes a cluster client reload its masters after a call without an answer.
 func Open(ctx context.Context, client redis.UniversalClient, o Options) (*Engine, error) {
 	if o.Partitions == 0 {
 		o.Partitions = DefaultPartitions

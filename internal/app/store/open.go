@@ -88,7 +88,7 @@ func openRedis(ctx context.Context, o Options) (queue.Engine, error) {
 		return nil, ops.Misuse(fmt.Errorf("%s: %w", flag, err))
 	}
 	options.ReadTimeout, options.WriteTimeout = max(options.ReadTimeout, o.Patience), max(options.WriteTimeout, o.Patience)
-	client := redis.NewUniversalClient(options)
+	client := newClient(options)
 	if o.Hook != nil {
 		client.AddHook(o.Hook)
 	}

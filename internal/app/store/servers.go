@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue/redisq"
 )
@@ -19,7 +17,7 @@ func Servers(ctx context.Context, o Options) ([]redisq.Server, error) {
 	if err != nil {
 		return nil, ops.Misuse(fmt.Errorf("%s: %w", flag, err))
 	}
-	client := redis.NewUniversalClient(options)
+	client := newClient(options)
 	defer func() { _ = client.Close() }() // nothing was changed
 	servers, err := redisq.Servers(ctx, client)
 	if err != nil {

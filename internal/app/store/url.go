@@ -27,6 +27,10 @@ const (
 // reserve under way at most, and few of them at the same instant.
 const poolSize = 64
 
+// reloadInterval is how long a client of a Cluster trusts its list of masters. The engine has it reloaded after a call
+// without an answer; this bounds how long a client can be wrong that makes no such call. go-redis waits a minute.
+const reloadInterval = 5 * time.Second
+
 // parseURL reads the URL of a Redis, a Sentinel or a Cluster. Its errors do not
 // contain the password.
 func parseURL(raw string) (*redis.UniversalOptions, error) {
@@ -100,6 +104,17 @@ func options() *redis.UniversalOptions {
 		// A feature of managed servers that others answer with an error at each connect.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
+}
+
+// newClient returns the client for options. redis.NewUniversalClient cannot set how often a Cluster's masters are
+// reloaded.
+func newClient(o *redis.UniversalOptions) redis.UniversalClient {
+	if !o.IsClusterMode {
+		return redis.NewUniversalClient(o)
+	}
+	cluster := o.Cluster()
+	cluster.ClusterStateReloadInterval = reloadInterval
+	return redis.NewClusterClient(cluster)
 }
 
 // splitURL is url.Parse for URLs with several hosts, each with a port, which it

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func TestParseURL(t *testing.T) {
@@ -39,6 +41,23 @@ func TestParseURL(t *testing.T) {
 	o, err := parseURL("redis+sentinel://h/m?sentinel_username=a&sentinel_password=b")
 	if err != nil || o.SentinelUsername != "a" || o.SentinelPassword != "b" {
 		t.Errorf("sentinel's password: %+v, %v", o, err)
+	}
+}
+
+func TestClusterReloadsItsMasters(t *testing.T) {
+	o, err := parseURL("redis+cluster://h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := newClient(o)
+	defer func() { _ = client.Close() }()
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		t.Fatalf("%T is not a client of a cluster", client)
+	}
+	if got := cluster.Options(); got.ClusterStateReloadInterval != reloadInterval || got.MaxRetries > 0 {
+		t.Errorf("reloads every %v with %d retries, want every %v with none", got.ClusterStateReloadInterval,
+			got.MaxRetries, reloadInterval)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,9 @@ type ClusterOptions struct {
 	// Masters is how many masters share the slots. Zero is 3, the fewest that Redis calls a cluster.
 	Masters int
 
+	// Replicas gives each master one replica, which Redis promotes when the master fails.
+	Replicas bool
+
 	// NodeTimeout is Options.ClusterNodeTimeout of every node.
 	NodeTimeout time.Duration
 
@@ -29,10 +33,11 @@ type ClusterOptions struct {
 	Node Options
 }
 
-// Cluster is a Redis Cluster of masters that share the slots equally, without replicas.
+// Cluster is a Redis Cluster of masters that share the slots equally.
 type Cluster struct {
-	Nodes []*Server
+	Nodes []*Server // the masters, then the replica of each in the same order, if there are replicas
 
+	masters  int
 	password string
 	clients  clients
 }
@@ -50,8 +55,12 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	node.Cluster = true
 	node.ClusterNodeTimeout = o.NodeTimeout
 
-	c := &Cluster{password: node.RequirePass}
-	for range o.Masters {
+	nodes := o.Masters
+	if o.Replicas {
+		nodes *= 2
+	}
+	c := &Cluster{masters: o.Masters, password: node.RequirePass}
+	for range nodes {
 		s, err := Start(ctx, node)
 		if err != nil {
 			return nil, errors.Join(err, c.Close())
@@ -61,19 +70,25 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	if err := c.join(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	if err := c.replicate(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
 	if err := c.Await(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
 
-// join gives each node its share of the slots and introduces them all to the first.
+// join gives each master its share of the slots and introduces all nodes to the first.
 func (c *Cluster) join(ctx context.Context) error {
 	for i, node := range c.Nodes {
 		client := node.Client()
 		// Nodes that all begin at epoch 0 would have to settle first which of them moves on.
 		if err := client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
 			return fmt.Errorf("redistest: set the epoch of %s: %w", node.Addr(), err)
+		}
+		if i >= c.masters {
+			continue
 		}
 		from, to := c.slotRange(i)
 		if err := client.ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {
@@ -93,9 +108,32 @@ func (c *Cluster) join(ctx context.Context) error {
 	return nil
 }
 
+// replicate makes each node behind the masters the replica of its master, and waits for its copy.
+func (c *Cluster) replicate(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	for i, node := range c.Nodes[c.masters:] {
+		master, replica := c.Nodes[i], node.Client()
+		id, err := master.Client().ClusterMyID(ctx).Result()
+		if err != nil {
+			return fmt.Errorf("redistest: id of %s: %w", master.Addr(), err)
+		}
+		// Redis refuses until gossip has told the replica of its master.
+		err = poll(ctx, 20*time.Millisecond, func() error { return replica.ClusterReplicate(ctx, id).Err() })
+		if err == nil {
+			err = poll(ctx, 20*time.Millisecond, func() error { return checkReplication(ctx, replica, copied) })
+		}
+		if err != nil {
+			return fmt.Errorf("redistest: make %s a replica of %s: %w; its log ends:\n%s",
+				node.Addr(), master.Addr(), err, node.LogTail())
+		}
+	}
+	return nil
+}
+
+// slotRange returns the slots that master i has at first.
 func (c *Cluster) slotRange(i int) (from, to int) {
-	n := len(c.Nodes)
-	return i * slots / n, (i+1)*slots/n - 1
+	return i * slots / c.masters, (i+1)*slots/c.masters - 1
 }
 
 // Await returns when every node calls the cluster ok and all of its nodes connected, as it must after one of them
@@ -130,14 +168,34 @@ func (c *Cluster) complete(ctx context.Context, client *redis.Client) error {
 	var ready int
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
-		if len(f) > 8 && f[7] == "connected" && !strings.Contains(f[2], "fail") && !strings.Contains(f[2], "handshake") {
+		slots, replica := len(f) > 8, len(f) == 8 && strings.Contains(f[2], "slave")
+		if (slots || replica) && f[7] == "connected" && !strings.Contains(f[2], "fail") && !strings.Contains(f[2], "handshake") {
 			ready++
 		}
 	}
 	if ready != len(c.Nodes) {
-		return fmt.Errorf("it sees %d of %d nodes connected and with slots", ready, len(c.Nodes))
+		return fmt.Errorf("it sees %d of %d nodes connected, and with slots or as replicas", ready, len(c.Nodes))
 	}
 	return nil
+}
+
+// AwaitPromotion returns the replica of a master when it calls itself master. It fails after a minute, or when ctx
+// ends.
+func (c *Cluster) AwaitPromotion(ctx context.Context, master *Server) (*Server, error) {
+	i := slices.Index(c.Nodes, master)
+	if i < 0 || i+c.masters >= len(c.Nodes) {
+		return nil, fmt.Errorf("redistest: %s has no replica", master.Addr())
+	}
+	replica := c.Nodes[i+c.masters]
+	client := replica.Client()
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	err := poll(ctx, 20*time.Millisecond, func() error { return checkReplication(ctx, client, isMaster) })
+	if err != nil {
+		return nil, fmt.Errorf("redistest: %s was not promoted: %w; its log ends:\n%s",
+			replica.Addr(), err, replica.LogTail())
+	}
+	return replica, nil
 }
 
 // Addrs are the nodes' addresses.
@@ -162,13 +220,13 @@ func (c *Cluster) Client() *redis.ClusterClient {
 	return client
 }
 
-// NodeOf is the node that serves key.
+// NodeOf returns the node that serves key, as long as no replica was promoted.
 func (c *Cluster) NodeOf(ctx context.Context, key string) (*Server, error) {
 	slot, err := c.Nodes[0].Client().ClusterKeySlot(ctx, key).Result()
 	if err != nil {
 		return nil, fmt.Errorf("redistest: slot of %q: %w", key, err)
 	}
-	for i, node := range c.Nodes {
+	for i, node := range c.Nodes[:c.masters] {
 		if from, to := c.slotRange(i); int(slot) >= from && int(slot) <= to {
 			return node, nil
 		}

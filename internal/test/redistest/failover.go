@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -76,9 +75,5 @@ func (s *Sentinel) checkMaster(ctx context.Context, node *Server) error {
 	client := redis.NewClient(&redis.Options{
 		Addr: node.Addr(), Password: s.password, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
 	})
-	info, err := client.Info(ctx, "replication").Result()
-	if err == nil && !strings.Contains(info, "role:master") {
-		err = fmt.Errorf("%s does not call itself master", node.Addr())
-	}
-	return errors.Join(err, client.Close())
+	return errors.Join(checkReplication(ctx, client, isMaster), client.Close())
 }

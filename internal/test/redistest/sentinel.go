@@ -90,13 +90,22 @@ func (s *Sentinel) replicate(ctx context.Context) error {
 	if err := replica.ReplicaOf(ctx, host, port).Err(); err != nil {
 		return fmt.Errorf("redistest: make %s a replica: %w", s.Nodes[1].Addr(), err)
 	}
-	return s.poll(ctx, func(ctx context.Context) error {
-		info, err := replica.Info(ctx, "replication").Result()
-		if err == nil && !strings.Contains(info, "master_link_status:up") {
-			err = fmt.Errorf("%s has no copy of its master yet", s.Nodes[1].Addr())
-		}
-		return err
-	})
+	return s.poll(ctx, func(ctx context.Context) error { return checkReplication(ctx, replica, copied) })
+}
+
+// Lines of INFO replication.
+const (
+	copied   = "master_link_status:up" // of a replica that has a copy of its master
+	isMaster = "role:master"
+)
+
+// checkReplication returns an error unless a line is in the server's INFO replication.
+func checkReplication(ctx context.Context, client *redis.Client, line string) error {
+	info, err := client.Info(ctx, "replication").Result()
+	if err == nil && !strings.Contains(info, line) {
+		err = fmt.Errorf("INFO replication of %s has no %s", client.Options().Addr, line)
+	}
+	return err
 }
 
 // commandLine writes the file that a Sentinel insists on, because it keeps its state there, when it starts for the
