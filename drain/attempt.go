@@ -30,6 +30,7 @@ type attempt struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
+	asked        time.Time // for it
 	grant.Window           // LeaseEnd is guarded by mu
 	latest       time.Time // Window.Latest
 	slack        time.Duration
@@ -39,6 +40,7 @@ type attempt struct {
 	mu       sync.Mutex
 	handling bool      // the handler has it
 	passed   time.Time // when the gate let it start; zero if it has not
+	waited   bool      // in the gate, for its departure
 	departed bool      // the observer was told that it has
 	refused  Reason    // why the gate did not let it start
 	over     bool      // settled, given back or lost: the handler's answer no longer counts
@@ -51,7 +53,12 @@ type attempt struct {
 func (a *attempt) do() {
 	d := a.part.d
 	defer d.jobs.Done()
-	defer func() { d.pool.end(a.part, a.job.Queue, !a.passed.IsZero()) }()
+	defer func() {
+		if a.passed.IsZero() {
+			d.appetite.over()
+		}
+		d.pool.end(a.part, a.job.Queue, !a.passed.IsZero())
+	}()
 	defer d.tokens.put(1)
 	defer a.part.settler.room()
 	defer a.pace.done()
@@ -64,6 +71,9 @@ func (a *attempt) do() {
 		return
 	}
 	a.job.Spec = spec
+	if grant.Paced(spec) {
+		a.part.clock.Took(time.Since(a.asked))
+	}
 	if deadline := spec.Retry.Deadline.D(); deadline > 0 {
 		asked := a.Departs.Add(-a.job.In) // the reply was not before, so the job is as old as it said, or older
 		a.job.Deadline = asked.Add(deadline - a.job.Age)
@@ -77,6 +87,7 @@ func (a *attempt) do() {
 	a.handling = !late
 	a.mu.Unlock()
 	if late { // a slow answer, or one that was given before
+		d.appetite.late(time.Now())
 		d.complain("a job was given back unused: it could begin only when its slack was over; give this process "+
 			"more CPU, bring it nearer to the store, or raise the queue's slack", nil,
 			"queue", a.job.Queue, "late_by", time.Since(a.Departs), "slack", a.slack, "round_trip", a.Earliest.Sub(a.Departs))

@@ -24,10 +24,7 @@ const (
 )
 
 // Engine is what a drainer needs of a queue.Engine.
-type Engine interface {
-	queue.Outflow
-	queue.SpecReader
-}
+type Engine interface{ queue.Outflow }
 
 // Run drains every queue of the engine into h until ctx ends. Then it stops reserving,
 // gives back at once what has not started, lets handlers go on for Options.Grace,
@@ -66,12 +63,20 @@ type drainer struct {
 	work  context.Context // of handlers and requests for jobs: ends with the grace period
 	calls context.Context // of calls about jobs at hand: ends last
 
-	loops   sync.WaitGroup // whatever makes attempts
-	jobs    sync.WaitGroup // attempts
-	workers *workers       // carry them through
+	loops     sync.WaitGroup // whatever makes attempts
+	jobs      sync.WaitGroup // attempts
+	workers   *workers       // carry them through
+	appetite  *appetite
+	turnstile turnstile
 
 	mu         sync.Mutex
-	complained map[string]time.Time
+	complained map[string]*complaint // by message
+}
+
+// complaint is when a message was last logged, and how often its failure has happened since.
+type complaint struct {
+	logged time.Time
+	since  int
 }
 
 func newDrainer(engine Engine, h Handler, o Options) *drainer {
@@ -84,7 +89,9 @@ func newDrainer(engine Engine, h Handler, o Options) *drainer {
 		specs:      speccache.Specs(engine, specTimeout, maxSpecs),
 		paces:      paces{queues: make(map[string]*pace)},
 		workers:    newWorkers((*attempt).do),
-		complained: make(map[string]time.Time),
+		turnstile:  newTurnstile(),
+		appetite:   newAppetite(),
+		complained: make(map[string]*complaint),
 	}
 	for i := range engine.Partitions() {
 		d.parts = append(d.parts, &partition{
@@ -231,22 +238,32 @@ func (d *drainer) listen() {
 	}
 }
 
-// complain logs a failure that is being dealt with, each kind at most once in a while.
+// complain logs a failure that is being dealt with. Each message is logged at most once per complaintPause. The next
+// line then says how often the failure happened since the last one, itself included.
 func (d *drainer) complain(message string, err error, args ...any) {
 	now := time.Now()
 	d.mu.Lock()
-	last, known := d.complained[message]
-	quiet := known && now.Sub(last) < complaintPause
+	c, known := d.complained[message]
+	if !known {
+		c = new(complaint)
+		d.complained[message] = c
+	}
+	c.since++
+	times, quiet := c.since, known && now.Sub(c.logged) < complaintPause
 	if !quiet {
-		d.complained[message] = now
+		*c = complaint{logged: now}
 	}
 	d.mu.Unlock()
-	if !quiet {
-		if err != nil {
-			args = append(args, "error", err)
-		}
-		d.log.Warn(message, args...) //nolint:sloglint // the callers give constants
+	if quiet {
+		return
 	}
+	if times > 1 {
+		args = append(args, "times", times)
+	}
+	if err != nil {
+		args = append(args, "error", err)
+	}
+	d.log.Warn(message, args...) //nolint:sloglint // the callers give constants
 }
 
 func within(done <-chan struct{}, d time.Duration) bool {

@@ -48,14 +48,14 @@ type fake struct {
 	set     func(at time.Duration, s queue.Settlement) (queue.Settled, error)
 	get     func(name string) error
 	more    int           // sweeps with something left
-	retrip  time.Duration // how long a repeated answer takes; 0: as long as the first; negative: it is lost
+	synced  time.Duration // how long the first answer takes, by which the clock is known
 
 	mu       sync.Mutex
 	requests []asked
 	settles  []settled
 	calls    int // of Settle
 	extends  []time.Duration
-	gets     int
+	reads    int // of specs
 	sweeps   int
 	last     map[int]granted
 }
@@ -104,15 +104,21 @@ func job(name, id string, d time.Duration) queue.Reservation {
 func (f *fake) Partitions() int { return f.parts }
 
 func (f *fake) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
+	if r.Number == 1 && r.Max == 0 { // to learn what the clock shows: no test but those of the clock looks at it
+		now := time.Now()
+		time.Sleep(f.synced)
+		return queue.Reserved{Now: now}, nil
+	}
+	r.Number--
 	f.mu.Lock()
 	f.requests = append(f.requests, asked{f.now(), r})
 	if r.Max == 0 { // nothing can be granted, whatever the script says
 		f.mu.Unlock()
-		return queue.Reserved{Next: 2 * time.Second}, nil
+		return queue.Reserved{Next: 2 * time.Second, Now: time.Now()}, nil
 	}
 	if last, ok := f.last[r.Partition]; ok && last.number == r.Number {
 		f.mu.Unlock()
-		return f.again(ctx, last)
+		return f.again(last)
 	}
 	a := answer{more: queue.Reserved{Next: 2 * time.Second, Backup: 250 * time.Millisecond}}
 	if s := f.script[r.Partition]; len(s) > 0 {
@@ -127,6 +133,7 @@ func (f *fake) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reser
 			a.more.Backup = 250 * time.Millisecond
 		}
 	}
+	at, now := f.now(), time.Now()
 	f.mu.Unlock()
 	if a.trip > 0 {
 		select {
@@ -138,29 +145,21 @@ func (f *fake) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reser
 	if a.err != nil {
 		return queue.Reserved{}, a.err
 	}
-	a.more.Jobs = a.jobs
+	a.more.Jobs, a.more.Now = a.jobs, now
 	f.mu.Lock()
-	f.last[r.Partition] = granted{r.Number, a, f.now()}
+	f.last[r.Partition] = granted{r.Number, a, at}
 	f.mu.Unlock()
 	return a.more, nil
 }
 
 // again repeats an answer, its departures counted anew.
-func (f *fake) again(ctx context.Context, last granted) (queue.Reserved, error) {
-	trip := f.retrip
-	if trip == 0 {
-		trip = last.answer.trip
-	}
-	if trip < 0 {
-		<-ctx.Done()
-		return queue.Reserved{}, fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, ctx.Err())
-	}
-	time.Sleep(trip)
+func (f *fake) again(last granted) (queue.Reserved, error) {
 	res := last.answer.more
-	res.Jobs = slices.Clone(last.answer.jobs)
+	res.Jobs, res.Now = slices.Clone(last.answer.jobs), time.Now()
 	for i := range res.Jobs {
 		res.Jobs[i].In -= f.now() - last.at
 	}
+	time.Sleep(last.answer.trip)
 	return res, nil
 }
 
@@ -232,20 +231,21 @@ func (f *fake) Sweep(context.Context, int) (bool, error) {
 	return f.more > 0, nil
 }
 
-func (f *fake) Get(_ context.Context, name string) (queue.Info, error) {
+func (f *fake) ReadSpecs(_ context.Context, names []string) (found []queue.KeptSpec, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.gets++
-	if f.get != nil {
-		if err := f.get(name); err != nil {
-			return queue.Info{}, err
+	f.reads++
+	for _, name := range names {
+		if f.get != nil {
+			if err := f.get(name); err != nil {
+				return nil, err
+			}
+		}
+		if info, ok := f.specs[name]; ok {
+			found = append(found, queue.KeptSpec{Revision: info.Revision, Spec: info.Spec})
 		}
 	}
-	info, ok := f.specs[name]
-	if !ok {
-		return info, fmt.Errorf("%w: %s", queue.ErrUnknownQueue, name)
-	}
-	return info, nil
+	return found, nil
 }
 
 // verdicts returns what was settled, by job.
@@ -349,4 +349,7 @@ func bubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
-const ms = time.Millisecond
+const (
+	ms = time.Millisecond
+	us = time.Microsecond
+)

@@ -45,6 +45,9 @@ func (a *attempt) try(now time.Time) (time.Duration, error) {
 	case a.over || a.refused != 0:
 		return 0, ErrLate
 	case now.After(a.latest):
+		if a.waited { // it was in time, and its timer was not
+			a.part.d.appetite.late(now)
+		}
 		a.refused = Late
 		return 0, ErrLate
 	case again:
@@ -54,6 +57,7 @@ func (a *attempt) try(now time.Time) (time.Duration, error) {
 		return 0, fmt.Errorf("%w: %w", ErrLate, ErrStopping)
 	}
 	if wait := a.Earliest.Sub(now); wait > 0 {
+		a.waited = true
 		return wait, nil
 	}
 	if !a.job.Spec.Rate.Unlimited() {
@@ -66,6 +70,8 @@ func (a *attempt) try(now time.Time) (time.Duration, error) {
 		}
 	}
 	a.passed = now
+	a.part.d.appetite.started()
+	a.part.d.appetite.over()
 	return 0, nil
 }
 

@@ -27,6 +27,7 @@ type partition struct {
 	leases  *leases
 
 	number   uint64
+	clock    grant.Clock
 	failures int
 	granted  time.Time     // when it last granted something
 	bell     chan struct{} // 1: one of the two below was set
@@ -51,12 +52,24 @@ func (p *partition) loop() {
 		// Short jobs just begun get the chance to end first: it makes one large
 		// request out of two small ones.
 		runtime.Gosched()
+		if p.clock.Resync(time.Now()) {
+			p.seen()
+		}
 		n := p.d.tokens.take(p.d.stop, queue.MaxReserve, p.seen)
 		if n == 0 {
 			return
 		}
 		most, shares := p.d.pool.shares(p)
-		if n > most {
+		asks, pause := p.d.appetite.asks()
+		if asks == 0 {
+			p.d.tokens.put(n)
+			p.d.pool.unclaim(p)
+			if !p.sleep(pause, pause) {
+				return
+			}
+			continue
+		}
+		if most = min(most, asks); n > most {
 			p.d.tokens.put(n - most)
 			n = most
 		}
@@ -75,6 +88,7 @@ func (p *partition) loop() {
 		if len(res.Jobs) == 0 {
 			next = max(next, grant.LeastPause)
 		}
+		next = max(next, pause)
 		if next > 0 && !p.sleep(next, res.Backup) {
 			return
 		}
@@ -113,12 +127,6 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 		a, err := p.call(req, grant.Timeout)
 		if err == nil {
 			p.recovered()
-			a = grant.Sharpen(a, p.d.specOf, func(timeout time.Duration) (grant.Answer, error) {
-				if p.d.stop.Err() != nil {
-					return grant.Answer{}, ErrStopping
-				}
-				return p.call(req, timeout)
-			})
 			if repeated {
 				a.Short = p.d.pool.stillShort(p, a.Short)
 			}
@@ -153,8 +161,8 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 	}
 }
 
-// seen asks for nothing, so that the engine knows that this drainer lives while all of its handlers are busy. Nothing
-// is lost if that fails.
+// seen asks for nothing, so that the engine knows that this drainer lives while all of its handlers are busy, or the
+// drainer what the engine's clock shows. Nothing is lost if that fails.
 func (p *partition) seen() {
 	p.number++
 	_, _ = p.call(queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number}, grant.Timeout)
@@ -162,7 +170,9 @@ func (p *partition) seen() {
 
 // call makes a request once, and tells what it brought to light.
 func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (grant.Answer, error) {
-	a, err := grant.Ask(p.d.work, p.d.engine, req, timeout)
+	leave := p.d.turnstile.enter(p.d.work)
+	defer leave()
+	a, err := grant.Ask(p.d.work, p.d.engine, &p.clock, req, timeout)
 	p.d.observer.Reserved(p.index, req.Max, len(a.Jobs), a.Trip, err)
 	for _, name := range a.Expired {
 		p.d.observer.Expired(name)
@@ -175,12 +185,6 @@ func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (grant
 	return a, err
 }
 
-// specOf returns the spec of a queue as far as it is known, or nil.
-func (d *drainer) specOf(name string) *queue.Spec {
-	spec, _, _ := d.specs.Known(name)
-	return spec
-}
-
 // begin starts jobs with n tokens and puts back what is left over.
 func (p *partition) begin(granted *grant.Answer, n int) {
 	if extra := len(granted.Jobs) - n; extra > 0 {
@@ -190,9 +194,19 @@ func (p *partition) begin(granted *grant.Answer, n int) {
 		p.granted = time.Now()
 	}
 	stopping := p.d.stop.Err() != nil
+	if len(granted.Jobs) > 0 && !stopping {
+		revisions := make(map[string]int64)
+		for i := range granted.Jobs {
+			if i > 0 && granted.Jobs[i].Queue == granted.Jobs[i-1].Queue {
+				continue
+			}
+			revisions[granted.Jobs[i].Queue] = granted.Jobs[i].Revision
+		}
+		p.d.specs.Expect(revisions)
+	}
 	used := 0
 	for i := range granted.Jobs {
-		a := p.newAttempt(&granted.Jobs[i], granted.Windows[i])
+		a := p.newAttempt(&granted.Jobs[i], granted.Windows[i], granted.At.Add(-granted.Trip))
 		switch {
 		case stopping:
 			a.giveBack(Stopping)
@@ -205,6 +219,7 @@ func (p *partition) begin(granted *grant.Answer, n int) {
 			}
 		default:
 			used++
+			p.d.appetite.granted()
 			a.pace = p.d.paces.use(a.job.Queue)
 			p.leases.add(a)
 			p.d.jobs.Add(1)
@@ -215,9 +230,9 @@ func (p *partition) begin(granted *grant.Answer, n int) {
 	p.d.pool.unclaim(p)
 }
 
-func (p *partition) newAttempt(job *queue.Reservation, w grant.Window) *attempt {
+func (p *partition) newAttempt(job *queue.Reservation, w grant.Window, asked time.Time) *attempt {
 	a := &attempt{
-		job: Job{Reservation: *job}, part: p, Window: w, extendAt: w.Departs.Add(job.Lease / 3),
+		job: Job{Reservation: *job}, part: p, asked: asked, Window: w, extendAt: w.Departs.Add(job.Lease / 3),
 	}
 	a.ctx, a.cancel = context.WithCancelCause(p.d.work)
 	return a

@@ -167,7 +167,7 @@ func TestPaced(t *testing.T) {
 		one.finish(t)
 		two.finish(t)
 		r.once(t, n)
-		verdict := law.Law{Rate: rate, Slack: queue.DefaultSlack, Delta: delta}.Judge(law.At(r.starts()))
+		verdict := law.Law{Rate: rate, Slack: queue.LeastSlack, Delta: delta}.Judge(law.At(r.starts()))
 		if !verdict.Held {
 			t.Errorf("%d starts in %v, allowed %d", verdict.Worst.Starts, verdict.Worst.Width, verdict.Worst.Allowed)
 		}

@@ -109,7 +109,7 @@ func (r *receiver) between(from, to time.Time) (n int) {
 
 // reach is until when a job may start after its queue was stopped: what was granted before leaves. The rest of
 // it is for a machine that is busy.
-const reach = queue.Horizon + queue.DefaultSlack + 150*time.Millisecond
+const reach = queue.Horizon + queue.LeastSlack + 150*time.Millisecond
 
 // attend has three drainers, each with an engine of its own on one Redis, send to a receiver while a test looks on.
 func attend(t *testing.T, s queue.Spec, jobs int, look func(r *receiver, e queue.Engine)) {
@@ -142,7 +142,7 @@ func attend(t *testing.T, s queue.Spec, jobs int, look func(r *receiver, e queue
 		at = append(at, start.Sub(r.starts[0]))
 	}
 	if v := (law.Law{
-		Rate: s.Rate, Burst: s.Burst, Slack: queue.DefaultSlack, Delta: 100 * time.Millisecond,
+		Rate: s.Rate, Burst: s.Burst, Slack: queue.LeastSlack, Delta: 100 * time.Millisecond,
 	}).Judge(law.At(at)); !v.Held {
 		t.Errorf("%d starts in %v, allowed %d", v.Worst.Starts, v.Worst.Width, v.Worst.Allowed)
 	}

@@ -309,8 +309,9 @@ func TestSpecs(t *testing.T) {
 		if want := map[string]int64{"a": 1, "b": 1, "c": 1, "d": 9, "old": 9}; fmt.Sprint(bursts) != fmt.Sprint(want) {
 			t.Errorf("bursts %v, want %v", bursts, want)
 		}
-		if f.gets != 3 {
-			t.Errorf("%d Gets, want 3", f.gets)
+		// Of the queue that is gone nothing is remembered: who looks for it behind the first read reads again.
+		if f.reads != 3 && f.reads != 4 {
+			t.Errorf("%d reads, want 3 or 4", f.reads)
 		}
 		if v := f.verdicts()["e"]; v.Verdict != queue.Release || w.released[NoSpec] != 1 {
 			t.Errorf("settled as %v, released %v", v.Verdict, w.released)

@@ -12,17 +12,19 @@ import (
 	"github.com/penstock/penstock/queue/speccache"
 )
 
-// specEngine answers Get with get's error.
+// specEngine answers ReadSpecs with get's error.
 type specEngine struct {
 	Engine
-	get  func(ctx context.Context) error
-	gets int
+	get   func(ctx context.Context) error
+	reads int
 }
 
-func (e *specEngine) Get(ctx context.Context, name string) (queue.Info, error) {
-	e.gets++
-	err := e.get(ctx)
-	return queue.Info{Spec: queue.Spec{Name: name}, Revision: 1}, err
+func (e *specEngine) ReadSpecs(ctx context.Context, names []string) (found []queue.KeptSpec, err error) {
+	e.reads++
+	for _, name := range names {
+		found = append(found, queue.KeptSpec{Revision: 1, Spec: queue.Spec{Name: name}})
+	}
+	return found, e.get(ctx)
 }
 
 // A spec that cannot be read is one failure for all who waited for it, and not one after the
@@ -50,8 +52,8 @@ func TestSpecFailsForAll(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if e.gets != 1 {
-			t.Errorf("%d Gets for those who waited, want 1", e.gets)
+		if e.reads != 1 {
+			t.Errorf("%d reads for those who waited, want 1", e.reads)
 		}
 		time.Sleep(10 * time.Second)
 		if spec, err := specs.AtLeast(t.Context(), "q", 1); err != nil || spec.Name != "q" {
@@ -90,8 +92,8 @@ func TestSpecReaderCancelled(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		all.Wait()
-		if e.gets != 1 {
-			t.Errorf("%d Gets, want 1", e.gets)
+		if e.reads != 1 {
+			t.Errorf("%d reads, want 1", e.reads)
 		}
 	})
 }

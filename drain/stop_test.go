@@ -202,23 +202,23 @@ func TestGraceAndUnknown(t *testing.T) {
 type deaf struct {
 	*fake
 	hang    chan struct{}
-	reserve bool // those to Reserve, but the first
-	get     bool // those to Get
+	reserve bool // those to Reserve for jobs, but the first
+	get     bool // those to ReadSpecs
 	sweep   bool // those to Sweep
 }
 
 func (d *deaf) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
-	if d.reserve && r.Number > 1 {
+	if d.reserve && r.Number > 2 {
 		<-d.hang
 	}
 	return d.fake.Reserve(ctx, r)
 }
 
-func (d *deaf) Get(ctx context.Context, name string) (queue.Info, error) {
+func (d *deaf) ReadSpecs(ctx context.Context, names []string) ([]queue.KeptSpec, error) {
 	if d.get {
 		<-d.hang
 	}
-	return d.fake.Get(ctx, name)
+	return d.fake.ReadSpecs(ctx, names)
 }
 
 func (d *deaf) Sweep(ctx context.Context, partition int) (bool, error) {

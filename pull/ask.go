@@ -30,7 +30,7 @@ func (l *loop) useful(most int) int {
 	if l.spec == nil || l.spec.Rate.Unlimited() {
 		return most
 	}
-	return int(min(int64(most), l.spec.Burst+int64(l.spec.Slack.D()/2/max(1, l.spec.Fastest().Interval()))))
+	return int(min(int64(most), l.spec.Burst+int64(l.spec.EffectiveSlack()/2/max(1, l.spec.Fastest().Interval()))))
 }
 
 // wants is how many jobs more those who wait could get who are next and have the same worker's name.
@@ -72,6 +72,7 @@ func (l *loop) clientOf(worker string) *client {
 // ask asks the engine, if there is reason to.
 func (l *loop) ask(now time.Time) {
 	n, worker := l.wants()
+	most := max(1, n)
 	switch {
 	case l.asking, l.failed != nil && now.Before(l.askAt):
 		return
@@ -88,22 +89,25 @@ func (l *loop) ask(now time.Time) {
 	default:
 		l.client = l.clientOf(worker)
 		l.client.number++
+		if l.spec != nil && l.clock.Resync(now) {
+			most = 0
+		}
 	}
 	l.asking, l.fresh = true, false
 	for _, w := range l.waiting {
 		w.asked = l.spec != nil
 	}
-	req := queue.ReserveRequest{Client: l.client.Client, Number: l.client.number, Max: max(1, n), Queue: l.name}
+	req := queue.ReserveRequest{Client: l.client.Client, Number: l.client.number, Max: most, Queue: l.name}
 	spec := l.spec
 	l.d.loops.Add(1)
 	go func() {
 		defer l.d.loops.Done()
-		l.replies <- l.d.ask(req, spec)
+		l.replies <- l.d.ask(&l.clock, req, spec)
 	}()
 }
 
 // ask asks the engine: first of all for the queue's spec, later for jobs.
-func (d *Dispatcher) ask(req queue.ReserveRequest, spec *queue.Spec) reply {
+func (d *Dispatcher) ask(clock *grant.Clock, req queue.ReserveRequest, spec *queue.Spec) reply {
 	if spec == nil {
 		spec, err := d.specs.AtLeast(d.calls, req.Queue, 0)
 		if err == nil && !spec.Pull {
@@ -111,12 +115,10 @@ func (d *Dispatcher) ask(req queue.ReserveRequest, spec *queue.Spec) reply {
 		}
 		return reply{spec: spec, err: err}
 	}
-	a, err := d.call(req, grant.Timeout)
+	a, err := d.call(clock, req)
 	if err != nil {
 		return reply{spec: spec, asked: true, err: err}
 	}
-	a = grant.Sharpen(a, func(string) *queue.Spec { return spec },
-		func(timeout time.Duration) (grant.Answer, error) { return d.call(req, timeout) })
 	var revision int64
 	for i := range a.Jobs {
 		revision = max(revision, a.Jobs[i].Revision)
@@ -129,8 +131,8 @@ func (d *Dispatcher) ask(req queue.ReserveRequest, spec *queue.Spec) reply {
 }
 
 // call makes a request once, and tells what it brought to light.
-func (d *Dispatcher) call(req queue.ReserveRequest, timeout time.Duration) (grant.Answer, error) {
-	a, err := grant.Ask(d.calls, d.engine, req, timeout)
+func (d *Dispatcher) call(clock *grant.Clock, req queue.ReserveRequest) (grant.Answer, error) {
+	a, err := grant.Ask(d.calls, d.engine, clock, req, grant.Timeout)
 	for _, name := range a.Expired {
 		d.o.Observer.Expired(name)
 	}

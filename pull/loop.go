@@ -37,7 +37,8 @@ type loop struct {
 	client  *client            // of the last request to the engine
 	spec    *queue.Spec        // nil until it was read
 
-	asking  bool // a request to the engine is under way
+	clock   grant.Clock // of the request that is under way
+	asking  bool        // a request to the engine is under way
 	replies chan reply
 	repeat  bool // the last request is to be repeated under its number
 	askAt   time.Time

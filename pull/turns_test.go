@@ -63,7 +63,7 @@ func TestTurns(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if v := (law.Law{Rate: rate, Slack: queue.DefaultSlack, Delta: delta}).Judge(law.At(at)); !v.Held ||
+	if v := (law.Law{Rate: rate, Slack: queue.LeastSlack, Delta: delta}).Judge(law.At(at)); !v.Held ||
 		len(at) != callers {
 		t.Errorf("%d starts; %d in %v, allowed %d", len(at), v.Worst.Starts, v.Worst.Width, v.Worst.Allowed)
 	}

@@ -91,3 +91,8 @@ func (c *Counters) Balance() (jobs int64) {
 	}
 	return jobs
 }
+
+// Departures returns how many departures have ended, in whatever way: the ones that were released included.
+func (c *Counters) Departures() int64 {
+	return c.Delivered + c.Retried + c.Died + c.Released + c.Throttled + c.Down + c.Expired
+}

@@ -72,3 +72,15 @@ func TestCountersBalance(t *testing.T) {
 		t.Errorf("%+v, %d should be held or deferred", c, c.Balance())
 	}
 }
+
+// A departure ends in one of many ways. What happens to a job without a departure is none of them.
+func TestDeparturesAreCounted(t *testing.T) {
+	c := Counters{
+		Delivered: 1, Retried: 2, Died: 4, Released: 8, Throttled: 16, Down: 32, Expired: 64,
+		Appended: 1000, Replayed: 1000, Cancelled: 1000, TimedOut: 1000, Refused: 1000, Lost: 1000, SetAside: 1000,
+		Returned: 1000, Missing: 1000,
+	}
+	if n := c.Departures(); n != 127 {
+		t.Errorf("%d departures, want 127", n)
+	}
+}

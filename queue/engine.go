@@ -62,6 +62,9 @@ type Outflow interface {
 	// reply loses no job. A client has one request a partition under way at a time,
 	// and its numbers grow. Errors also: an *invalid.Error; see ReserveRequest.Queue.
 	Reserve(ctx context.Context, r ReserveRequest) (Reserved, error)
+	// ReadSpecs returns the specs of queues and their revisions, in no order, without queues that do not exist. It costs
+	// a fraction of a Get for each.
+	ReadSpecs(ctx context.Context, names []string) ([]KeptSpec, error)
 	// Settle ends leases, each on its own, and answers in the same order. The
 	// same settlement twice gets the same answer; a stale fence changes nothing.
 	Settle(ctx context.Context, s []Settlement) ([]Settled, error)
@@ -206,6 +209,13 @@ type ReserveRequest struct {
 	// queue, whatever Partition says. Who asks so is a client of its own for each queue, and no
 	// drainer. Errors also: ErrUnknownQueue, and an *invalid.Error if it is not a pull queue.
 	Queue string
+	// Lead is how long the client's recent calls took. No paced departure is granted earlier than that from now, because
+	// the answer would come after it.
+	Lead time.Duration
+	// Uncertainty is how far apart the earliest and the latest instants are that the engine's clock may show at the
+	// client, if that is too much for the slack of a fast queue; else 0. For so long after a departure that such a client
+	// was granted, others are granted none: their starts could be too close together.
+	Uncertainty time.Duration
 	// Shares bounds how many jobs of a queue are granted, for those that it names: 0 leaves the queue to other
 	// clients. At most MaxShares; names of no queue do nothing, nor does any when Queue is set.
 	Shares map[string]int
@@ -218,6 +228,12 @@ const MaxShares = 1000
 func (r *ReserveRequest) Check() error {
 	if r.Max < 0 || r.Max > MaxReserve {
 		return invalid.Errorf("max", fmt.Sprint(r.Max), "must be from 0 to %d", MaxReserve)
+	}
+	if r.Lead < 0 {
+		return invalid.Errorf("lead", r.Lead.String(), "must not be negative")
+	}
+	if r.Uncertainty < 0 {
+		return invalid.Errorf("uncertainty", r.Uncertainty.String(), "must not be negative")
 	}
 	if len(r.Client.ID) > 64 || names.ValidateID(r.Client.ID) != nil {
 		return invalid.Errorf("client", clip.Quote(r.Client.ID, 80), "must be 1 to 64 visible ASCII characters")
@@ -236,12 +252,18 @@ func (r *ReserveRequest) Check() error {
 // MaxReserve is the most jobs granted in one Reserve.
 const MaxReserve = 500
 
+// MaxVisits is how many queues one Reserve visits at most, members of groups included, so that no call takes long,
+// however many are due. Reserved.Next is zero when more are.
+const MaxVisits = 20
+
 // MaxReserveBytes is about the most payload granted in one Reserve.
 const MaxReserveBytes = 4 << 20
 
 // Reserved is what a client was granted, and when to ask again.
 type Reserved struct {
 	Jobs []Reservation
+	// Now is the engine's clock when the departures of Jobs were counted from it.
+	Now time.Time
 	// Expired lists the queues of the leases that this call took back, one
 	// entry a lease.
 	Expired []string
@@ -252,7 +274,7 @@ type Reserved struct {
 	// asked may ask again as soon as it has a handler for one.
 	Short []string
 	// Next is how long to wait before asking again, be it for a departure, a lease that runs out or
-	// a job that expires. Zero means that more is due than Max allowed.
+	// a job that expires. Zero means that more is due than Max or MaxVisits allowed.
 	Next time.Duration
 	// Backup is how long to wait after a Wakeup that names another client.
 	Backup time.Duration

@@ -126,7 +126,7 @@ func TestParseSpecRefuses(t *testing.T) {
 		{`{"rate":"1/s","lease":"1ms"}`, "lease", "1ms"},
 		{`{"rate":"1/s","lease":30}`, "lease", `a string such as "30s"`},
 		{`{"rate":"1/s","lease":"half an hour"}`, "lease", "not a duration"},
-		{`{"rate":"1/s","slack":"0s"}`, "slack", "0s"},
+		{`{"rate":"1/s","slack":"999us"}`, "slack", "999µs"},
 		{`{"rate":"1/s","slack":"1000000ns1ns"}`, "slack", "whole microseconds"},
 		{`{"rate":"1/s","retention":{"for":"1ms"}}`, "retention.for", "1ms"},
 		{`{"rate":"1/s","retention":{"max":0}}`, "retention.max", "is 0"},

@@ -12,11 +12,13 @@ import (
 
 // Defaults and bounds that others go by too. The table has all of them.
 const (
-	DefaultCapacity  = 10_000
-	MaxCapacity      = 100_000_000
-	DefaultLease     = 30 * time.Second
-	MinLease         = time.Second
-	DefaultSlack     = 5 * time.Millisecond
+	DefaultCapacity = 10_000
+	MaxCapacity     = 100_000_000
+	DefaultLease    = 30 * time.Second
+	MinLease        = time.Second
+	// LeastSlack and MostSlack bound the slack that a queue has by default, a hundredth of its interval.
+	LeastSlack       = 5 * time.Millisecond
+	MostSlack        = 500 * time.Millisecond
 	MaxMaxAttempts   = 1000
 	MaxBackoffLimit  = 30 * 24 * time.Hour
 	DefaultRetention = 24 * time.Hour
@@ -58,9 +60,9 @@ type Spec struct {
 	Rules []string `json:"rules,omitempty"`
 	// Lease is how long after its departure a job belongs to its drainer.
 	Lease unit.Duration `json:"lease"`
-	// Slack is how late a job may start after its departure; later, it is
-	// released and its slot is lost.
-	Slack     unit.Duration `json:"slack"`
+	// Slack is how late a job may start after its departure; later, it is released and its slot is lost. 0 is
+	// EffectiveSlack's default, which follows the rate.
+	Slack     unit.Duration `json:"slack,omitzero"`
 	Retry     Retry         `json:"retry"`
 	Retention Retention     `json:"retention"`
 	// OnUnknown says what becomes of a job of which nobody can know whether it was sent:
@@ -210,11 +212,12 @@ var specSettings = []setting[Spec]{
 	},
 	{
 		name: "slack", at: func(s *Spec) any { return &s.Slack },
-		preset: DefaultSlack, min: time.Millisecond, max: time.Minute,
-		doc:   "How late a job may start after its departure; later, the slot is lost. At most the lease.",
+		absent: "a hundredth of the interval, from 5ms to 500ms", min: time.Millisecond, max: time.Minute,
+		doc: "Time after its departure by which a job must start; later, its slot is lost. At most the lease." +
+			" The default of a child is 5ms, as its parent may be faster; 0s is the default.",
 		holds: nextGrant,
 		check: func(s *Spec, field string) error {
-			if s.Slack > s.Lease {
+			if s.Slack > s.Lease { // the default is shorter than any lease
 				return invalid.Errorf(field, "", "is %v, longer than the lease %v: a job could start after it belonged to "+
 					"somebody else",
 					s.Slack, s.Lease)

@@ -61,6 +61,25 @@ func (s *Spec) Fastest() leaky.Rate {
 	return s.Rate
 }
 
+// EffectiveSlack is the slack of the spec. By default it is a hundredth of the shortest interval between departures,
+// within bounds: a start that is late by it moves the next one no nearer than the jitter of the way to the receiver
+// does. What is late for a child is so for its parent, too, which may be faster; so a child has the least.
+func (s *Spec) EffectiveSlack() time.Duration {
+	if s.Slack != 0 {
+		return s.Slack.D()
+	}
+	if names.Parent(s.Name) != "" {
+		return LeastSlack
+	}
+	fastest := s.Fastest().Interval()
+	for i := range s.Limits {
+		if r := s.Limits[i].Rate; !r.Unlimited() {
+			fastest = min(fastest, r.Interval())
+		}
+	}
+	return min(max(fastest/100, LeastSlack), MostSlack)
+}
+
 // Pacer returns the spec's pacing rule for a store with the given horizon.
 func (s *Spec) Pacer(horizon time.Duration) leaky.Pacer {
 	return leaky.Pacer{Rate: s.Rate, Burst: s.Burst, Horizon: horizon}

@@ -108,7 +108,7 @@ func (w *workers) judge(t *testing.T, rate leaky.Rate) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if v := (law.Law{Rate: rate, Slack: queue.DefaultSlack, Delta: delta}).Judge(law.At(w.at)); !v.Held {
+	if v := (law.Law{Rate: rate, Slack: queue.LeastSlack, Delta: delta}).Judge(law.At(w.at)); !v.Held {
 		t.Errorf("%d in %v, allowed %d", v.Worst.Starts, v.Worst.Width, v.Worst.Allowed)
 	}
 }

@@ -114,7 +114,7 @@ func endToEnd(t *testing.T, e queue.Engine) {
 			t.Errorf("%s arrived %d times", j.ID, recv.done[j.ID])
 		}
 	}
-	verdict := law.Law{Rate: rate, Slack: queue.DefaultSlack, Delta: delta}.Judge(law.At(recv.at))
+	verdict := law.Law{Rate: rate, Slack: queue.LeastSlack, Delta: delta}.Judge(law.At(recv.at))
 	if !verdict.Held {
 		t.Errorf("%d arrivals in %v, allowed %d", verdict.Worst.Starts, verdict.Worst.Width, verdict.Worst.Allowed)
 	}

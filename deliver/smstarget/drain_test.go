@@ -117,10 +117,10 @@ func paceCountsSegments(t *testing.T, e queue.Engine) {
 	if segments != 120 {
 		t.Errorf("%d segments", segments)
 	}
-	if v := (law.Law{Rate: rate, MaxCost: 3, Slack: queue.DefaultSlack, Delta: delta}).Judge(starts); !v.Held {
+	if v := (law.Law{Rate: rate, MaxCost: 3, Slack: queue.LeastSlack, Delta: delta}).Judge(starts); !v.Held {
 		t.Errorf("the window law was broken: %+v", v)
 	}
-	if took := starts[len(starts)-1].At; took < 118*10*time.Millisecond-queue.DefaultSlack-delta {
+	if took := starts[len(starts)-1].At; took < 118*10*time.Millisecond-queue.LeastSlack-delta {
 		t.Errorf("120 segments in %v", took)
 	}
 }

@@ -111,7 +111,7 @@ func endToEnd(t *testing.T, e queue.Engine) {
 	if c := p.count(); c > 8 {
 		t.Errorf("%d connections", c)
 	}
-	verdict := law.Law{Rate: rate, Slack: queue.DefaultSlack, Delta: delta}.Judge(law.At(p.at))
+	verdict := law.Law{Rate: rate, Slack: queue.LeastSlack, Delta: delta}.Judge(law.At(p.at))
 	if !verdict.Held {
 		t.Errorf("%d times MAIL FROM in %v, allowed %d", verdict.Worst.Starts, verdict.Worst.Width, verdict.Worst.Allowed)
 	}

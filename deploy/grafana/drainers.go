@@ -51,10 +51,12 @@ var drainers = Dashboard{
 		}},
 		{Height: 8, Panels: []Panel{
 			{
-				Title: "Given back", Kind: Chart, Width: 8, Unit: Rate, Stacked: true,
-				About: "Departures that were not used, by reason; late means too little CPU or slack, or a store too far away.",
+				Title: "Given back", Kind: Chart, Width: 8, Unit: Share, Stacked: true, Bad: 0.01,
+				About: "The share of departures not used, by reason; late means too little CPU or slack, or a store too far away.",
 				Queries: quiet(
-					`sum by (reason) (rate(penstock_releases_total{`+ofQueues+`}[$__rate_interval]))`, "{{reason}}",
+					`sum by (reason) (rate(penstock_releases_total{`+ofQueues+`}[$__rate_interval])) / on () group_left () (`+
+						`sum(rate(penstock_releases_total{`+ofQueues+`}[$__rate_interval]))`+
+						` + sum(rate(penstock_departures_total{`+ofQueues+`}[$__rate_interval])))`, "{{reason}}",
 					"departures given back are counted from the first on; "+fromFirst,
 				),
 			},

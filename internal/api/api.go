@@ -40,9 +40,9 @@ type Options struct {
 	Turns *pull.QueueTurns
 	// Waits lets takes wait for what a rule refuses now. Nil is one over the engine.
 	Waits TakeWaiter
-	// Pace says why most of the jobs that are pulled come too late to be handed over, for
-	// readiness; nil if they do not. Nil: nobody knows.
-	Pace func() error
+	// Pace returns err if most of the jobs that are pulled are late, and lacks if more than 1% are released. Readiness
+	// shows both. Nil: neither is known.
+	Pace func() (lacks, err error)
 	// Survey reads all queues for those who look at them, and is run by somebody else. Nil: they are read once, when
 	// somebody asks first.
 	Survey *survey.Survey
@@ -75,6 +75,8 @@ type Options struct {
 	MaxWaits int
 	// Hanging is which queue of a drainer in this process hangs, nil if none does. Nil: there is no such drainer.
 	Hanging func() error
+	// DrainerPace is Pace of a drainer in this process. Nil: there is no such drainer.
+	DrainerPace func() (lacks, err error)
 	// Memory is what requests are charged to that come without an account; see ops.ClientOf. Nil is one of its own.
 	Memory *ops.Budget
 }

@@ -68,7 +68,8 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 func (h *handler) ability(ctx context.Context) (wire.Readiness, *Problem) {
 	store := h.engine.Check(ctx)
 	overflow, stuck := h.overflowState()
-	late := h.pace()
+	pulledBack, pulledLate := paceOf(h.o.Pace)
+	drainedBack, drainedLate := paceOf(h.o.DrainerPace)
 	var undrained, full, filling string
 	if store == nil {
 		undrained, store = h.undrained(ctx)
@@ -106,13 +107,31 @@ func (h *handler) ability(ctx context.Context) (wire.Readiness, *Problem) {
 		{stuck != nil, wire.Readiness{Store: "ok", Overflow: "stuck"}, "", stuck},
 		{filling != "", wire.Readiness{Store: full, Detail: filling}, "", nil},
 		{
-			late != nil,
+			pulledLate != nil,
 			wire.Readiness{Store: "ok", Pull: "late"},
 			"jobs are taken, and those of pull queues mostly given back: ",
-			late,
+			pulledLate,
 		},
 		{undrained != "", wire.Readiness{Store: "ok", Drainers: "none", Detail: undrained}, "", nil},
+		{
+			drainedLate != nil,
+			wire.Readiness{Store: "ok", Drainers: "late"},
+			"jobs are taken, and the drainer in this process gives most back: ",
+			drainedLate,
+		},
 		{hanging != nil, wire.Readiness{Store: "ok", Drainers: "hanging"}, "", hanging},
+		{
+			pulledBack != nil,
+			wire.Readiness{Store: "ok", Pull: "releasing"},
+			"jobs are taken; of pull queues this server ",
+			pulledBack,
+		},
+		{
+			drainedBack != nil,
+			wire.Readiness{Store: "ok", Drainers: "releasing"},
+			"jobs are taken; the drainer in this process ",
+			drainedBack,
+		},
 	} {
 		if !ails.is {
 			continue
@@ -168,12 +187,12 @@ func (h *handler) filling(ctx context.Context) (state, detail string) {
 	)
 }
 
-// pace is why jobs of pull queues come too late; nil if they do not.
-func (h *handler) pace() error {
-	if h.o.Pace == nil {
-		return nil
+// paceOf asks a pace that may not be known.
+func paceOf(pace func() (lacks, err error)) (lacks, err error) {
+	if pace == nil {
+		return nil, nil
 	}
-	return h.o.Pace()
+	return pace()
 }
 
 // away reports whether an error says that the store was not reached, or did not answer

@@ -241,17 +241,53 @@ func TestReadiness(t *testing.T) {
 			Overflow: true, OverflowState: &connected{err: away, stuck: dead},
 		}).do("GET", "/readyz", "").want(t, 200, want...)
 	}
-	late := errors.New("late for 30 of the last 40")
-	o := api.Options{Pace: func() error { return late }}
-	serve(t, o).do("GET", "/readyz", "").want(
-		t, 200, "status", "degraded", "store", "ok", "pull", "late", "detail",
-		"jobs are taken, and those of pull queues mostly given back: "+late.Error(),
-	)
-	o.Overflow, o.OverflowState = true, &connected{err: nats}
-	serve(t, o).do("GET", "/readyz", "").want(t, 200, "overflow", "unavailable", "pull", nil)
-	late = nil
-	o.OverflowState = nil
-	serve(t, o).do("GET", "/readyz", "").want(t, 200, "status", "ready", "pull", nil)
+	late, back := errors.New("late for 30 of the last 40"), errors.New("gave back 30 of the last 100")
+	paced := func(lacks, err error) func() (error, error) {
+		return func() (error, error) { return lacks, err }
+	}
+	for _, c := range []struct {
+		o    api.Options
+		want []any
+	}{
+		{
+			api.Options{Pace: paced(nil, late)},
+			[]any{
+				"status", "degraded", "store", "ok", "pull", "late", "detail",
+				"jobs are taken, and those of pull queues mostly given back: " + late.Error(),
+			},
+		},
+		{
+			api.Options{Pace: paced(back, nil)},
+			[]any{
+				"status", "degraded", "store", "ok", "pull", "releasing", "detail",
+				"jobs are taken; of pull queues this server " + back.Error(),
+			},
+		},
+		{
+			api.Options{DrainerPace: paced(nil, late), Pace: paced(back, nil)},
+			[]any{
+				"status", "degraded", "store", "ok", "drainers", "late", "pull", nil, "detail",
+				"jobs are taken, and the drainer in this process gives most back: " + late.Error(),
+			},
+		},
+		{
+			api.Options{DrainerPace: paced(back, nil)},
+			[]any{
+				"status", "degraded", "store", "ok", "drainers", "releasing", "detail",
+				"jobs are taken; the drainer in this process " + back.Error(),
+			},
+		},
+		{
+			api.Options{Pace: paced(nil, late), Overflow: true, OverflowState: &connected{err: nats}},
+			[]any{"overflow", "unavailable", "pull", nil},
+		},
+		{
+			api.Options{Pace: paced(nil, nil), DrainerPace: paced(nil, nil)},
+			[]any{"status", "ready", "pull", nil, "drainers", nil},
+		},
+	} {
+		serve(t, c.o).do("GET", "/readyz", "").want(t, 200, c.want...)
+	}
 	stopping, stop := context.WithCancel(t.Context())
 	stop()
 	f := serve(t, api.Options{Stopping: stopping, Overflow: true})

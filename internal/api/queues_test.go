@@ -23,7 +23,7 @@ func TestQueueLifecycle(t *testing.T) {
 		"If-None-Match", "*",
 	)
 	a.want(
-		t, 201, "name", "sms", "rate", "2/m", "burst", 1, "capacity", 5, "lease", "30s", "slack", "5ms", "revision", 2,
+		t, 201, "name", "sms", "rate", "2/m", "burst", 1, "capacity", 5, "lease", "30s", "revision", 2,
 		"paused", false,
 	)
 	if a.header.Get("ETag") != `"2"` || a.header.Get("Location") != "/v1/queues/sms" {

@@ -121,7 +121,8 @@ func (d *Drainer) Run(ctx context.Context) error {
 		if err := d.engine.Check(check); err != nil {
 			return nil, err
 		}
-		return errors.Join(d.lacks(), d.Hanging()), d.pace.held()
+		released, err := d.Pace()
+		return errors.Join(d.lacks(), d.Hanging(), released), err
 	}
 	return ops.RunOver(ctx, d.outflow, func(lasting context.Context) error {
 		return d.server.Run(lasting, ops.Health(ready, metricsPage(d.o.Registry)))
@@ -138,6 +139,9 @@ func (d *Drainer) lacks() error {
 	}
 	return d.o.Overflow.Stuck()
 }
+
+// Pace returns err if this drainer is late for most of its departures, and lacks if it releases more than 1% of them.
+func (d *Drainer) Pace() (lacks, err error) { return d.pace.check() }
 
 // Hanging is which queue hangs; nil if none does.
 func (d *Drainer) Hanging() error { return hanging(d.o.Drain.Usage.Queues()) }

@@ -25,7 +25,7 @@ type proveCmd struct {
 	Duration   time.Duration `help:"How long to keep the queue backlogged, or to ask rules." default:"30s" short:"d"`
 	Faults     string        `enum:"none,kill,pause,restart" default:"none" placeholder:"FAULT"`
 	Every      time.Duration `help:"Time between two faults." default:"3s"`
-	Slack      time.Duration `help:"Slack of the queue: how late a job may start." default:"5ms"`
+	Slack      time.Duration `help:"Slack of the queue. Default: a hundredth of the interval, 5ms to 500ms."`
 	Delta      time.Duration `default:"5ms"`
 	Reference  bool
 	Rules      bool

@@ -24,7 +24,8 @@ type historyCmd struct {
 // Help is shown below the flags.
 func (historyCmd) Help() string {
 	return `What the queue did, as the ingress that answers has seen it since it began: a line for each column, from 0 to
-its highest; a gap is where nothing is known. IN, OUT, REFUSED, OUTFLOW and RATE are a second, OLDEST is in seconds.
+its highest; a gap is where nothing is known. IN, OUT, REFUSED, RELEASED, OUTFLOW and RATE are a second,
+OLDEST is in seconds. RELEASED are departures that were given back unused.
 
 Examples:
   penstock queue history email

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
@@ -21,6 +22,8 @@ type queueReport struct {
 	InFlight *inFlight      `json:"in_flight,omitempty"`
 	// DrainerSeen is when one was last seen, whichever; nil if that is not known.
 	DrainerSeen *time.Time `json:"drainer_seen,omitempty"`
+	// Releases are the departures that were given back unused; nil if there are none.
+	Releases *client.Releases `json:"releases,omitempty"`
 }
 
 func (c *infoCmd) Run(r *run) error {
@@ -40,16 +43,19 @@ func (c *infoCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	released := releasesOf(r, api, &q)
 	if c.json() {
 		if drainers.Drainers == nil {
 			drainers.Drainers = []wire.Drainer{}
 		}
-		return printJSON(r.Out, queueReport{q, drainers.Drainers, flying, drainers.LastSeen})
+		return printJSON(r.Out, queueReport{q, drainers.Drainers, flying, drainers.LastSeen, released})
 	}
-	return printQueue(r, &q, drainers, flying)
+	return printQueue(r, &q, drainers, flying, released)
 }
 
-func printQueue(r *run, q *wire.Queue, drainers wire.Drainers, flying *inFlight) error {
+func printQueue(
+	r *run, q *wire.Queue, drainers wire.Drainers, flying *inFlight, released *client.Releases,
+) error {
 	now := time.Now()
 	s := &q.Stats
 	err := facts(r.Out,
@@ -76,9 +82,10 @@ func printQueue(r *run, q *wire.Queue, drainers wire.Drainers, flying *inFlight)
 		"dead", num(s.Dead),
 		"since made", counted(&s.Counters, ""),
 		"irregular", counted(&s.Counters, "irregular"),
+		"released", releasedText(q, released),
 		"circuit", circuitOf(q),
 		"overflow", overflowOf(q),
-		"lease, slack", fmt.Sprintf("%v, %v", q.Lease, q.Slack),
+		"lease, slack", fmt.Sprintf("%v, %v", q.Lease, q.EffectiveSlack()),
 		"retry", fmt.Sprintf(
 			"%d attempts, %v to %v, jitter %s", q.Retry.MaxAttempts, q.Retry.MinBackoff, q.Retry.MaxBackoff, q.Retry.Jitter,
 		),

@@ -21,7 +21,7 @@ func TestInfoShowsEveryCounter(t *testing.T) {
 	}
 	q.Stats.Add(values)
 	var out bytes.Buffer
-	if err := printQueue(&run{Streams: Streams{Out: &out}}, &q, wire.Drainers{}, nil); err != nil {
+	if err := printQueue(&run{Streams: Streams{Out: &out}}, &q, wire.Drainers{}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for n, c := range queue.CounterTable {

@@ -133,7 +133,8 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 		Auth:   authority, NoAuth: o.auth != nil && o.auth.NoAuth,
 		Console: o.console,
 		API: api.Options{
-			Hanging: e.drainer.Hanging, Access: o.logs.Access(o.log), Decisions: decisions, EgressAllow: o.egressAllow,
+			Hanging: e.drainer.Hanging, DrainerPace: e.drainer.Pace, Access: o.logs.Access(o.log), Decisions: decisions,
+			EgressAllow: o.egressAllow,
 		},
 	})
 	return e, err

@@ -19,9 +19,6 @@ import (
 // receiver on loopback.
 const DefaultDelta = 5 * time.Millisecond
 
-// DefaultSlack is the slack of the queue that a run makes.
-const DefaultSlack = queue.DefaultSlack
-
 // Lease is that of the queue which a run makes: short, so that the jobs of a
 // killed drainer come back during the run.
 const Lease = 2 * time.Second
@@ -43,7 +40,7 @@ type Options struct {
 	Faults   Faults
 	// Every is the time between faults. 0 means 3 s.
 	Every time.Duration
-	Slack time.Duration // of the queue; 0 means DefaultSlack
+	Slack time.Duration // of the queue; 0 means its default
 	Delta time.Duration // 0 means DefaultDelta
 	// Grace is how long, after Duration, the last jobs may take. 0 means what
 	// the backlog, the lease and a fault can need, and 30 s.
@@ -65,7 +62,7 @@ type Options struct {
 func (o *Options) Validate() error {
 	def(&o.Startup, patience)
 	def(&o.Every, 3*time.Second)
-	def(&o.Slack, DefaultSlack)
+	def(&o.Slack, (&queue.Spec{Rate: o.Rate}).EffectiveSlack())
 	def(&o.Delta, DefaultDelta)
 	if o.Log == nil {
 		o.Log = io.Discard

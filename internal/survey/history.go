@@ -10,6 +10,7 @@ const (
 	in = iota
 	out
 	refused
+	released
 	depth
 	backlog
 	oldest
@@ -27,14 +28,15 @@ type Column struct {
 
 // Columns are what a history has.
 var Columns = [columns]Column{
-	in:      {Name: "in", Help: "Jobs a second that came in, replayed ones included."},
-	out:     {Name: "out", Help: "Jobs a second that were delivered."},
-	refused: {Name: "refused", Help: "Jobs a second that were turned away for want of room."},
-	depth:   {Name: "depth", Help: "Jobs that hold a place, as the capacity counts them.", highest: true},
-	backlog: {Name: "deferred", Help: "Jobs on the overflow.", highest: true},
-	oldest:  {Name: "oldest", Help: "Age of the job at the head, in seconds.", highest: true},
-	outflow: {Name: "outflow", Help: "Departures a second, over the last 10 to 20 s."},
-	rate:    {Name: "rate", Help: "Departures a second that the rate allows now; null also if it is unlimited."},
+	in:       {Name: "in", Help: "Jobs a second that came in, replayed ones included."},
+	out:      {Name: "out", Help: "Jobs a second that were delivered."},
+	refused:  {Name: "refused", Help: "Jobs a second that were turned away for want of room."},
+	released: {Name: "released", Help: "Departures a second that were given back unused."},
+	depth:    {Name: "depth", Help: "Jobs that hold a place, as the capacity counts them.", highest: true},
+	backlog:  {Name: "deferred", Help: "Jobs on the overflow.", highest: true},
+	oldest:   {Name: "oldest", Help: "Age of the job at the head, in seconds.", highest: true},
+	outflow:  {Name: "outflow", Help: "Departures a second, over the last 10 to 20 s."},
+	rate:     {Name: "rate", Help: "Departures a second that the rate allows now; null also if it is unlimited."},
 }
 
 // ColumnNames are their names.
@@ -71,6 +73,7 @@ var unknown = float32(math.NaN())
 
 func sampleOf(r *Row, did Rates, now time.Time) (s sample) {
 	s[in], s[out], s[refused] = float32(did.In), float32(did.Out), float32(did.Refused)
+	s[released] = float32(did.Released)
 	s[depth], s[backlog], s[outflow] = float32(r.Size), float32(r.Deferred), float32(r.Outflow)
 	s[rate] = unknown
 	if !r.Rate.Unlimited() {

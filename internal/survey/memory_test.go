@@ -28,6 +28,7 @@ func TestMemory(t *testing.T) {
 			i.Appended += n
 			i.Delivered += n / 2
 			i.Refused += n / 3
+			i.Released += n / 4
 			i.Waiting, i.Deferred, i.Outflow = n, n, float64(n)
 			i.OldestWaiting = r.now.Add(-time.Duration(n) * time.Second)
 		}

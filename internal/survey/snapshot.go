@@ -30,7 +30,7 @@ type Row struct {
 }
 
 // Rates are what a queue does, a second.
-type Rates struct{ In, Out, Refused float64 }
+type Rates struct{ In, Out, Refused, Released float64 }
 
 // Len is how many queues there are.
 func (s *Snapshot) Len() int { return len(s.rows) }

@@ -114,9 +114,10 @@ func TestRates(t *testing.T) {
 	if row := r.after(0).Row("q"); row.Rates != (survey.Rates{}) || row.Status.Code != status.Idle {
 		t.Errorf("%+v", row)
 	}
-	i.Appended, i.Delivered, i.Refused, i.Waiting = 1050, 20, 10, 30
+	i.Appended, i.Delivered, i.Refused, i.Released, i.Waiting = 1050, 20, 10, 5, 30
 	row := r.after(5 * time.Second).Row("q")
-	if row.Rates != (survey.Rates{In: 10, Out: 4, Refused: 2}) || row.Fill() != 3 || row.Status.Code != status.Flowing {
+	if row.Rates != (survey.Rates{In: 10, Out: 4, Refused: 2, Released: 1}) || row.Fill() != 3 ||
+		row.Status.Code != status.Flowing {
 		t.Errorf("%+v", row)
 	}
 	if r.Latest().Row("none") != nil || r.Latest().Len() != 1 {
@@ -141,6 +142,7 @@ func TestHistory(t *testing.T) {
 	}
 	for range 60 {
 		i.Appended += 10
+		i.Released += 5
 		i.Waiting++
 		r.after(5 * time.Second)
 	}
@@ -152,9 +154,14 @@ func TestHistory(t *testing.T) {
 			t.Errorf("in %v after the beginning: %v, want %v", at, got, want)
 		}
 	}
-	for _, at := range []time.Time{begun.Add(-time.Second), begun} { // then nobody knew what came in before
-		if got := value("in", at, survey.Fine); !math.IsNaN(float64(got)) {
-			t.Errorf("at %v it was %v", at, got)
+	if got := value("released", begun.Add(5*time.Second), survey.Fine); got != 1 {
+		t.Errorf("%v a second were released, want 1", got)
+	}
+	for _, at := range []time.Time{begun.Add(-time.Second), begun} { // then nobody knew what was counted before
+		for _, column := range []string{"in", "released"} {
+			if got := value(column, at, survey.Fine); !math.IsNaN(float64(got)) {
+				t.Errorf("%s was %v at %v", column, got, at)
+			}
 		}
 	}
 	if got := value("depth", begun, survey.Fine); got != 0 {

@@ -31,6 +31,7 @@ func (m *mark) since(now time.Time, c *queue.Counters) Rates {
 	a := func(now, then int64) float64 { return max(0, float64(now-then)) / seconds }
 	return Rates{
 		In: a(came(c), came(&m.counters)), Out: a(left(c), left(&m.counters)), Refused: a(c.Refused, m.counters.Refused),
+		Released: a(c.Released, m.counters.Released),
 	}
 }
 
@@ -44,7 +45,7 @@ func (t *track) step(c *clock, now time.Time) {
 	if t.history != nil {
 		s := sampleOf(t.row, t.marks[0].since(now, &t.row.Counters), now)
 		if t.marks[0].at.Equal(now) {
-			s[in], s[out], s[refused] = unknown, unknown, unknown
+			s[in], s[out], s[refused], s[released] = unknown, unknown, unknown, unknown
 		}
 		t.history.add(c, s)
 	}

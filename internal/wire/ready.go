@@ -6,8 +6,8 @@ type Readiness struct {
 	Status   string `json:"status"` // ready or degraded
 	Store    string `json:"store,omitempty"`
 	Overflow string `json:"overflow,omitempty"`
-	Pull     string `json:"pull,omitempty"`
-	Drainers string `json:"drainers,omitempty"`
+	Pull     string `json:"pull,omitempty"`     // late or releasing
+	Drainers string `json:"drainers,omitempty"` // none, late, hanging or releasing
 	Detail   string `json:"detail,omitempty"`
 	Auth     string `json:"auth,omitempty"` // off if nobody is asked who he is
 }

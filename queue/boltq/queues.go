@@ -16,6 +16,12 @@ func (e *Engine) Get(ctx context.Context, name string) (i queue.Info, err error)
 	return i, err
 }
 
+// ReadSpecs implements queue.Outflow.
+func (e *Engine) ReadSpecs(ctx context.Context, names []string) (some []queue.KeptSpec, err error) {
+	err = e.look(ctx, func(leaky.Instant) error { some = e.machine.ReadSpecs(names); return nil })
+	return some, err
+}
+
 // GetMany implements queue.Watch.
 func (e *Engine) GetMany(ctx context.Context, names []string) (some []queue.Info, err error) {
 	err = e.look(ctx, func(now leaky.Instant) error { some = e.machine.GetMany(now, names); return nil })

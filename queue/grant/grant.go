@@ -1,9 +1,9 @@
 // Package grant asks an engine for departures, and says when on this machine's monotonic clock a granted job may start.
 // Those who take jobs out share it: package drain hands them to handlers, package pull to workers that ask.
 //
-// It promises that no clocks are compared. With s the instant before the engine was asked and r the one after its
-// answer, a job that departs "in d" departs between s+d and r+d, so it starts in [r+d, s+d+slack]. An answer that came
-// too slowly to leave much of that window is asked for again, under the same number and so for the same jobs.
+// It promises that no two clocks need to agree. Each answer says that the engine's clock showed some instant between
+// the request and the answer. A Clock keeps what all answers allow: a job that departs at d of the engine's clock
+// departs between two local instants, Departs and Earliest, so it starts in [Earliest, Departs+slack].
 //
 // It refuses to decide who gets a job, and to give one back: whoever asked does.
 package grant
@@ -39,14 +39,21 @@ const (
 
 // Window is where the departure of a granted job lies on the local clock.
 type Window struct {
-	Departs  time.Time // s + d: not before
-	Earliest time.Time // r + d: not later, so from then on the job may start
+	Departs  time.Time // not before
+	Earliest time.Time // not later, so from then on the job may start
 	LeaseEnd time.Time // until then the job belongs to its holder for sure
+	vague    bool      // the two are far apart, and the engine was told so
 }
 
-// Latest is the last instant at which the job may start.
+// Latest is the last instant at which the job may start. Where the client does not know the engine's clock well, it has
+// half of the slack at least: what that adds to the lateness of all its starts alike, the engine keeps between them and
+// those of others (queue.ReserveRequest.Uncertainty).
 func (w *Window) Latest(slack time.Duration) time.Time {
-	if latest := w.Departs.Add(slack); latest.Before(w.LeaseEnd) {
+	latest := w.Departs.Add(slack)
+	if least := w.Earliest.Add(slack / 2); w.vague && latest.Before(least) {
+		latest = least
+	}
+	if latest.Before(w.LeaseEnd) {
 		return latest
 	}
 	return w.LeaseEnd
@@ -57,12 +64,18 @@ func LeaseOf(r *queue.Reservation) queue.Lease {
 	return queue.Lease{Queue: r.Queue, ID: r.ID, Fence: r.Fence}
 }
 
+// Paced reports whether the departures of a queue must be told as soon as they are near.
+func Paced(spec *queue.Spec) bool {
+	return !spec.Fastest().Unlimited() || len(spec.Limits) > 0 || !spec.Lanes.Rate.Unlimited() ||
+		len(spec.Lanes.Overrides) > 0
+}
+
 // Slack is how late the jobs of a queue may start.
 func Slack(spec *queue.Spec) time.Duration {
 	if spec.Fastest().Unlimited() {
-		return max(spec.Slack.D(), unlimitedSlack)
+		return max(spec.EffectiveSlack(), unlimitedSlack)
 	}
-	return spec.Slack.D()
+	return spec.EffectiveSlack()
 }
 
 // Answer is what the engine said to one request.
@@ -74,21 +87,22 @@ type Answer struct {
 }
 
 // Ask makes a request once. An answer of an error has At and Trip alone.
-func Ask(ctx context.Context, engine queue.Outflow, r queue.ReserveRequest, timeout time.Duration) (Answer, error) {
+func Ask(
+	ctx context.Context, engine queue.Outflow, c *Clock, r queue.ReserveRequest, timeout time.Duration,
+) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	asked := time.Now()
-	res, err := engine.Reserve(ctx, r)
+	res, err := engine.Reserve(ctx, c.Request(r))
 	at := time.Now()
 	a := Answer{At: at, Trip: at.Sub(asked)}
 	if err != nil {
 		return a, err
 	}
+	c.Observe(res.Now, asked, at)
 	a.Reserved, a.Windows = res, make([]Window, len(res.Jobs))
 	for i := range res.Jobs {
-		job := &res.Jobs[i]
-		departs := asked.Add(job.In)
-		a.Windows[i] = Window{Departs: departs, Earliest: at.Add(job.In), LeaseEnd: departs.Add(job.Lease)}
+		a.Windows[i] = c.Window(res.Now.Add(res.Jobs[i].In), res.Jobs[i].Lease)
 	}
 	return a, nil
 }

@@ -320,6 +320,11 @@ func (e *Engine) Readings(ctx context.Context) (all []queue.Reading, err error) 
 	return all, err
 }
 
+func (e *Engine) ReadSpecs(ctx context.Context, names []string) (some []queue.KeptSpec, err error) {
+	err = e.do(ctx, func(leaky.Instant) error { some = e.Machine.ReadSpecs(names); return nil })
+	return some, err
+}
+
 func (e *Engine) GetMany(ctx context.Context, names []string) (some []queue.Info, err error) {
 	err = e.do(ctx, func(now leaky.Instant) error { some = e.Machine.GetMany(now, names); return nil })
 	return some, err

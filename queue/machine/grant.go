@@ -2,6 +2,7 @@ package machine
 
 import (
 	"math/bits"
+	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -20,8 +21,18 @@ type grant struct {
 	noRoom   bool   // the file had none when it began
 	setAside []*job // expired jobs that could not be ended
 	wait     uint64 // the commit that the answer waits for
+	lead     time.Duration
+	from     leaky.Instant // before which no paced departure is granted
+	barred   bool          // nothing is granted
+	reigns
+	first  leaky.Instant // paced departure that was granted; 0 if none was
+	latest leaky.Instant // of them
+	visits int
 	shares
 }
+
+// weary reports whether the call has visited as many queues as it may.
+func (g *grant) weary() bool { return g.visits >= queue.MaxVisits }
 
 type granted struct {
 	job     *job
@@ -36,14 +47,18 @@ func (m *Machine) grantDue(g *grant, now leaky.Instant) {
 		return
 	}
 	m.fireTimers(now)
+	if g.barred {
+		return
+	}
 	var visited []*agendaEntry
-	for !g.full && m.agenda.len() > 0 && m.agenda.top().departsAt <= now.Add(queue.Horizon) {
+	for !g.full && !g.weary() && m.agenda.len() > 0 && m.agenda.top().departsAt <= now.Add(queue.Horizon) {
 		o := m.agenda.pop()
 		if o.group == nil && g.usedUp(o.queue) {
 			m.passOver(g, o)
 			continue
 		}
 		visited = append(visited, o)
+		g.visits++
 		if o.group != nil {
 			m.visitGroup(o.group, g, now)
 		} else {
@@ -65,9 +80,10 @@ func (m *Machine) grantDue(g *grant, now leaky.Instant) {
 func (m *Machine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
 	g.countLost(q, q.departsAt, now)
 	q.repairWindows(now)
-	before, v := len(g.jobs), q.beginVisit(&laneBudget{})
+	before, v := len(g.jobs), q.beginVisit(&laneBudget{reigns: g.reigns})
+	paced := q.hasPace() || v.takeTurns
 	for !g.full && !g.usedUp(q) {
-		d := q.opens(now)
+		d := g.departureFor(q, paced, now)
 		if d > now.Add(queue.Horizon) {
 			q.repairBuckets(now)
 			break
@@ -86,10 +102,23 @@ func (m *Machine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
 			break
 		}
 		q.noteDeparture(d)
+		g.shift(&q.paces)
 		q.take(d, now, int64(j.cost))
 		m.grantJob(g, &v, j, d, now)
+		if paced {
+			g.notePaced(d)
+		}
 	}
 	m.endVisit(g, q, len(g.jobs)-before, now)
+}
+
+// departureFor returns when a queue lets the client have its next departure.
+func (g *grant) departureFor(q *queueState, paced bool, now leaky.Instant) leaky.Instant {
+	d := q.opens(now)
+	if paced {
+		return g.apart(&q.paces, max(d, g.from), now)
+	}
+	return d
 }
 
 // countLost counts the departures that a queue could have had since an instant.

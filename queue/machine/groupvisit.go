@@ -14,9 +14,9 @@ func (m *Machine) visitGroup(k *group, g *grant, now leaky.Instant) {
 		g.countLost(k.resting.top(), k.departsAt, now)
 	}
 	p.repairWindows(now)
-	before, t := len(g.jobs), &groupVisit{group: k, shares: &g.shares}
-	for !g.full {
-		d := p.opens(now)
+	before, t := len(g.jobs), &groupVisit{group: k, grant: g, budget: laneBudget{reigns: g.reigns}}
+	for !g.full && !g.weary() {
+		d := g.departureFor(p, true, now)
 		if d > now.Add(queue.Horizon) {
 			p.repairBuckets(now)
 			break
@@ -37,11 +37,14 @@ func (m *Machine) visitGroup(k *group, g *grant, now leaky.Instant) {
 				break
 			}
 			q.noteDeparture(d)
+			g.shift(&p.paces)
 			p.take(d, now, cost)
 			if q != p {
+				g.shift(&q.paces)
 				q.take(d, now, cost)
 			}
 			m.grantJob(g, &q.member.visit, j, d, now)
+			g.notePaced(d)
 			q.member.granted++
 			k.noteServed(q, cost)
 		}
@@ -56,7 +59,7 @@ func (m *Machine) visitGroup(k *group, g *grant, now leaky.Instant) {
 // groupVisit is the state of one visit to a group.
 type groupVisit struct {
 	group        *group
-	shares       *shares
+	grant        *grant
 	visited      []*queueState // members that were tried
 	overShare    []*queueState // members of which the client has its share, taken out of their heap
 	woken, tried int
@@ -95,17 +98,22 @@ func (t *groupVisit) wakeMembers(d leaky.Instant) {
 // tryMember returns the lane of a ready member whose turn it is at d; nil if the member cannot go and is no longer
 // ready. The first time, it begins a visit to the member.
 func (t *groupVisit) tryMember(q *queueState, d, now leaky.Instant) *lane {
-	if t.shares.usedUp(q) {
+	if t.grant.usedUp(q) {
 		q.member.leave()
 		t.overShare = append(t.overShare, q)
 		return nil
 	}
 	if !q.member.visited {
 		q.repairWindows(now)
+		t.grant.visits++
 		q.member.visited, q.member.visit = true, q.beginVisit(&t.budget)
 		t.visited = append(t.visited, q)
 	}
-	if at := q.memberOpens(now); at > d {
+	at := q.memberOpens(now)
+	if !q.isParent() {
+		at = t.grant.apart(&q.paces, at, now)
+	}
+	if at > d {
 		t.group.rest(q, at)
 		return nil
 	}

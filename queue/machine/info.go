@@ -35,6 +35,16 @@ func (m *Machine) GetMany(now leaky.Instant, names []string) (some []queue.Info)
 	return some
 }
 
+// ReadSpecs returns the specs of queues, without those that there are not.
+func (m *Machine) ReadSpecs(names []string) (some []queue.KeptSpec) {
+	for _, name := range names {
+		if q := m.queues[name]; q != nil {
+			some = append(some, queue.KeptSpec{Revision: q.revision, Spec: q.fullSpec()})
+		}
+	}
+	return some
+}
+
 // Lane returns a queue, and one of its lanes. Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) Lane(now leaky.Instant, name, key string) (queue.Info, queue.LaneInfo, error) {
 	if err := queue.ValidateLane(key); err != nil {

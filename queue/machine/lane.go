@@ -175,16 +175,20 @@ func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 	return at
 }
 
-// take takes a departure at d, which opens has allowed, from the bucket.
+// take takes a departure at d, which opens has allowed, from the bucket. A departure that is granted ahead of the end
+// of the lane's stop does not end it.
 func (ln *lane) take(d, now leaky.Instant, cost int64) {
-	if b, p, limited := ln.pacing(d, now); limited {
+	b, p, limited := ln.pacing(d, now)
+	if limited {
 		if stop := ln.stopsUntil(now); stop != 0 {
 			b = p.Rise(b, stop)
 		}
 		p.Take(&b, d, cost)
 		ln.keep(b, p, now)
 	}
-	ln.stop = 0
+	if limited || ln.stop <= now {
+		ln.stop = 0
+	}
 }
 
 // unknownBucket is the bucket of a lane of which nothing is known. Lanes' buckets are not on file, so it covers

@@ -188,7 +188,10 @@ type queueVisit struct {
 
 // laneBudget bounds the lanes made ready in a visit. All members of a group share it, otherwise a visit to a
 // thousand children would look at a hundred lanes of each.
-type laneBudget struct{ readied, recalled int }
+type laneBudget struct {
+	readied, recalled int
+	reigns
+}
 
 // beginVisit prepares the lanes for a visit.
 func (q *queueState) beginVisit(n *laneBudget) queueVisit {
@@ -224,7 +227,7 @@ func (q *queueState) chooseLane(v *queueVisit, d, now leaky.Instant) *lane {
 		ln := t.ready.top()
 		if ln.busy() {
 			t.rest(ln, never)
-		} else if at := ln.judge(d, now); at > d {
+		} else if at := v.apartInLane(ln, ln.judge(d, now), now); at > d {
 			t.rest(ln, at)
 		} else {
 			return ln
@@ -240,6 +243,9 @@ func (q *queueState) laneGranted(v *queueVisit, ln *lane, d, now leaky.Instant, 
 		return
 	}
 	t := q.laneTurns
+	if ln.pace != nil {
+		v.shiftOne(ln.pace.pacer, &ln.pace.bucket)
+	}
 	ln.take(d, now, cost)
 	t.served = ln.tag
 	ln.tag += cost

@@ -153,6 +153,9 @@ func (p *paces) slowestRate() leaky.Rate {
 	return slowest
 }
 
+// hasPace reports whether the rate or a limit holds departures apart.
+func (p *paces) hasPace() bool { return !p.pacer.Rate.Unlimited() || len(p.limits) > 0 }
+
 // interval is the interval of the slowest rate in microseconds, rounded up; 0 if nothing has a rate.
 func (p *paces) interval() leaky.Instant {
 	r := p.slowestRate()

@@ -137,7 +137,7 @@ func (m *Machine) endPauses(g *grant, pulled *queueState, now leaky.Instant) {
 		return
 	}
 	var seen []*queueState
-	for len(seen) < timerQueuesMax && m.timers.len() > 0 && m.timers.top().timerAt <= now {
+	for len(seen) < queue.MaxVisits && m.timers.len() > 0 && m.timers.top().timerAt <= now {
 		q := m.timers.pop()
 		seen = append(seen, q)
 		m.endPauseIfOver(g, q, now)

@@ -61,9 +61,9 @@ func (m *Machine) grantPulled(g *grant, q *queueState, now leaky.Instant) {
 		return
 	}
 	if q.timerIndex >= 0 && q.timerAt <= now {
-		m.readyScheduled(q, now)
+		m.readyScheduled(q, becomeReadyMax, now)
 	}
-	if q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) {
+	if q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) && !g.barred {
 		m.visitQueue(q, g, now)
 		m.rearm(q, now)
 	} else {
@@ -72,20 +72,20 @@ func (m *Machine) grantPulled(g *grant, q *queueState, now leaky.Instant) {
 }
 
 // untilPulled is how long pullers should wait before they ask again.
-func (m *Machine) untilPulled(q *queueState, full bool, now leaky.Instant) time.Duration {
+func (m *Machine) untilPulled(q *queueState, g *grant, now leaky.Instant) time.Duration {
 	next := maxSleep
 	if q.agendaIndex >= 0 {
-		next = min(next, q.departsAt.Add(-queue.Horizon/2).Sub(now))
+		next = min(next, g.asksFor(q.departsAt).Sub(now))
 	}
 	if q.timerIndex >= 0 {
 		next = min(next, q.timerAt.Sub(now))
 	}
 	next = max(min(next, m.untilLeaseOrExpiry(now)), minSleep)
-	if full && q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) {
+	if g.full && q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) {
 		next = 0
 	}
 	q.pullersAskAt = now.Add(next)
-	return next
+	return g.sleeps(next)
 }
 
 // wakePullers wakes the pullers of a queue if they would look later than at. They are then taken to ask at once.

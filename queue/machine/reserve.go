@@ -36,8 +36,11 @@ func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting,
 	} else {
 		m.lastReserve = now
 	}
-	out := &Granting{}
-	g := &grant{drainer: r.Client.Shown(), max: r.Max, noRoom: m.Full != nil, shares: newShares(r), full: r.Max == 0}
+	out := &Granting{Reserved: queue.Reserved{Now: now.Time()}}
+	g := &grant{
+		drainer: r.Client.Shown(), max: r.Max, noRoom: m.Full != nil, shares: newShares(r), full: r.Max == 0,
+	}
+	m.grantsFrom(g, &r, now)
 	switch {
 	case fresh:
 		out.Expired = m.takeBack(now, pulled)
@@ -54,7 +57,7 @@ func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting,
 		g = &grant{}
 	}
 	if pulled != nil {
-		out.Next = m.untilPulled(pulled, g.full, now)
+		out.Next = m.untilPulled(pulled, g, now)
 	} else {
 		out.Next, out.Backup = m.planSleep(r.Client.ID, g, now)
 		m.restorePassed(g)
@@ -72,6 +75,7 @@ func (m *Machine) grantFresh(cl *client, g *grant, pulled *queueState, r queue.R
 		m.grantDue(g, now)
 	}
 	m.putBack(g, now)
+	m.noteReign(cl.ID, g, r.Uncertainty, now)
 	cl.lastNumber, cl.grant = r.Number, g
 	for _, h := range g.jobs {
 		h.job.lease.granted = g.wait
@@ -134,6 +138,7 @@ func (m *Machine) Jobs(now leaky.Instant, g *Granting) (bad []Unreadable) {
 	if len(g.grant.jobs) == 0 {
 		return nil
 	}
+	g.Now = now.Time()
 	g.Reserved.Jobs = make([]queue.Reservation, 0, len(g.grant.jobs))
 	for i, h := range g.grant.jobs {
 		j, q := h.job, h.job.lane.queue

@@ -5,10 +5,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-const (
-	timerQueuesMax = 100 // queues whose scheduled jobs are looked at, a call
-	becomeReadyMax = 100 // of each
-)
+// becomeReadyMax is how many scheduled jobs become ready in one call.
+const becomeReadyMax = 100
 
 // timer is a queue's place among the timers.
 type timer struct {
@@ -60,25 +58,28 @@ func (q *queueState) nextTimer() (at leaky.Instant, any bool) {
 // since the instant at which its timer was due, not since this call: the slots in between count as lost.
 func (m *Machine) fireTimers(now leaky.Instant) {
 	var later []*queueState
-	for len(later) < timerQueuesMax && m.timers.len() > 0 && m.timers.top().timerAt <= now {
+	left := becomeReadyMax
+	for len(later) < queue.MaxVisits && left > 0 && m.timers.len() > 0 && m.timers.top().timerAt <= now {
 		q := m.timers.pop()
 		later = append(later, q)
-		m.readyScheduled(q, now)
+		left -= m.readyScheduled(q, left, now)
 	}
 	for _, q := range later {
 		m.armTimer(q)
 	}
 }
 
-func (m *Machine) readyScheduled(q *queueState, now leaky.Instant) {
+// readyScheduled makes at most so many of a queue's due jobs ready, and returns how many.
+func (m *Machine) readyScheduled(q *queueState, most int, now leaky.Instant) (n int) {
 	first := q.timerAt
-	for n := 0; q.runnable() && n < becomeReadyMax && q.scheduled.len() > 0 && q.scheduled.top().due <= now; n++ {
+	for ; q.runnable() && n < most && q.scheduled.len() > 0 && q.scheduled.top().due <= now; n++ {
 		m.becomeReady(q.scheduled.pop(), now)
 	}
 	if q.runnable() && !q.onAgenda() && q.canDepart(q.memberOpens(now)) {
 		q.departsAt = q.memberOpens(first)
 		m.putOnAgenda(q, true, now)
 	}
+	return n
 }
 
 // becomeReady makes a scheduled job wait. One that was never granted needs its lease no more.

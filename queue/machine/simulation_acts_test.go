@@ -117,8 +117,8 @@ func (s *simulation) replay(q *simQueue, next func()) {
 			return wait, err
 		},
 		held: func() {
-			for i, id := range ids {
-				if said[i] == queue.Replayed {
+			for i := range said { // nothing was if it was decided again, and the store was full
+				if id := ids[i]; said[i] == queue.Replayed {
 					s.replayed(s.job(id))
 				}
 			}

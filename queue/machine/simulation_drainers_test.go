@@ -6,9 +6,10 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	window "github.com/penstock/penstock/queue/grant"
 )
 
-// simDrainer takes jobs at their departures, as package drain does.
+// simDrainer takes jobs at their departures, as package drain does. Some are far away.
 type simDrainer struct {
 	*simulation
 	name        string
@@ -16,6 +17,8 @@ type simDrainer struct {
 	alive       bool
 	frozenUntil leaky.Instant
 	busy        int
+	far         time.Duration // by which answers come later
+	clock       *window.Clock
 	request     queue.ReserveRequest
 	repeat      bool // the reply to the last request was lost
 }
@@ -24,7 +27,10 @@ const simHandlers = 8
 
 func (d *simDrainer) begin() {
 	d.life++
-	d.alive, d.busy, d.repeat = true, 0, false
+	d.alive, d.busy, d.repeat, d.clock, d.far = true, 0, false, new(window.Clock), 0
+	if d.IntN(6) == 0 {
+		d.far = d.upTo(40 * time.Millisecond)
+	}
 	d.request.Client = queue.Client{ID: fmt.Sprint(d.name, ".", d.life), Name: d.name, Version: "1"}
 	d.reserve()
 }
@@ -55,6 +61,10 @@ func (d *simDrainer) reserve() {
 	if !d.repeat {
 		d.request.Number++
 		d.request.Max = simHandlers - d.busy
+		if d.clock.Resync(d.at.Time()) {
+			d.request.Max = 0
+		}
+		d.request = d.clock.Request(d.request)
 	}
 	d.repeat = false
 	c := &simReserve{of: d, asked: d.at, life: d.life}
@@ -132,15 +142,17 @@ func (d *simDrainer) reply(c *simReserve, err error) {
 	if d.life != c.life {
 		return
 	}
-	d.later(d.upTo(2*time.Millisecond), func() {
+	d.later(d.far+d.upTo(2*time.Millisecond), func() {
 		if err != nil || d.chance(200) {
 			d.note("%s has no reply: %v", d.name, err)
 			d.repeat = true
 			d.later(d.upTo(200*time.Millisecond), d.reserve)
 			return
 		}
+		d.clock.Observe(c.Reserved.Now, c.asked.Time(), d.at.Time())
 		for i := range c.Reserved.Jobs {
-			d.take(&c.Reserved.Jobs[i], c.asked)
+			r := &c.Reserved.Jobs[i]
+			d.take(r, d.clock.Window(c.Reserved.Now.Add(r.In), r.Lease))
 		}
 		next := min(c.Next, 2*time.Second)
 		if d.busy >= simHandlers {
@@ -150,17 +162,16 @@ func (d *simDrainer) reply(c *simReserve, err error) {
 	})
 }
 
-// take waits for a job's departure. It may start from the departure counted from the reply, until slack after the
-// departure counted from the request.
-func (d *simDrainer) take(r *queue.Reservation, asked leaky.Instant) {
+// take waits for a job's window.
+func (d *simDrainer) take(r *queue.Reservation, w window.Window) {
 	d.busy++
-	until, j := asked.Add(r.In+simSlack), d.job(r.ID)
+	until, j := instantOf(w.Latest(simSlack)), d.job(r.ID)
 	if string(r.Payload) != r.ID || r.Cost != j.Cost || r.Lane != j.Lane {
 		d.fail("%s comes out as %+v", j, r)
 	}
 	c := &simSettle{of: d, job: j, fence: parseFence(r.Fence), life: d.life}
 	c.Settlement.Lease = queue.Lease{Queue: r.Queue, ID: r.ID, Fence: r.Fence}
-	d.later(max(0, r.In), func() {
+	d.later(max(0, w.Earliest.Sub(d.at.Time())), func() {
 		if d.at >= until || d.chance(300) {
 			if c.Verdict = queue.Release; d.chance(30) {
 				c.Verdict, c.Unused = queue.Down, true
@@ -175,7 +186,7 @@ func (d *simDrainer) take(r *queue.Reservation, asked leaky.Instant) {
 		took := d.upTo(300 * time.Millisecond)
 		if d.chance(50) {
 			if took = d.upTo(4 * time.Second); took > time.Second && d.IntN(2) == 0 { // longer than the lease, now and then
-				d.later(time.Second, func() { d.do(&simExtend{of: d, job: j, lease: c.Settlement.Lease, fence: c.fence}) })
+				d.later(time.Second, func() { d.do(&simExtend{of: d, job: j, settling: c}) })
 			}
 		}
 		c.decideVerdict()
@@ -190,6 +201,7 @@ type simSettle struct {
 	life   int
 	job    *simJob
 	fence  fence
+	begun  bool // it was decided once at least
 	own    bool // the job's lease is this one, and it was not settled when this was decided
 	valid  bool // nor has it run out
 	answer queue.Settled
@@ -224,6 +236,7 @@ func (c *simSettle) settle() {
 }
 
 func (c *simSettle) decide(now leaky.Instant) (uint64, error) {
+	c.begun = true
 	c.own = c.job.lease.fence == c.fence && !c.job.lease.over
 	c.valid = c.own && c.of.leased(c.job, now)
 	list := [1]queue.Settlement{c.Settlement}
@@ -250,19 +263,18 @@ func (c *simSettle) answered(err error) {
 	})
 }
 
-// simExtend is one lease that is extended.
+// simExtend is one lease that is extended. After a commit that failed it may be decided behind the settlement.
 type simExtend struct {
-	of    *simDrainer
-	job   *simJob
-	lease queue.Lease
-	fence fence
+	of       *simDrainer
+	job      *simJob
+	settling *simSettle
 }
 
 func (c *simExtend) decide(now leaky.Instant) (uint64, error) {
 	d := c.of
-	own := !c.job.lease.over && c.job.lease.process == d.store && c.job.lease.fence == c.fence
-	valid := own && d.leased(c.job, now) // else it stands until it is taken back
-	answers, wait := d.store.Extend(now, []queue.Lease{c.lease})
+	own := !c.job.lease.over && c.job.lease.process == d.store && c.job.lease.fence == c.settling.fence
+	valid := own && !c.settling.begun && d.leased(c.job, now) // else it stands until it is taken back
+	answers, wait := d.store.Extend(now, []queue.Lease{c.settling.Settlement.Lease})
 	left := answers[0].Left
 	if valid && left < simLeaseFor || left > 0 && !own {
 		d.fail("the lease of %s is extended by %v, and was valid: %v", c.job, left, valid)

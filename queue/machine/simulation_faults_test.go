@@ -22,7 +22,7 @@ func (s *simulation) strike() {
 			s.jumped += leaky.Instant(s.upTo(time.Second).Microseconds())
 			s.note("the clock jumps forward")
 		}
-		s.newSegments()
+		s.newSegments(true)
 	case 2:
 		if d := s.drainers[s.IntN(len(s.drainers))]; d.alive {
 			d.die()

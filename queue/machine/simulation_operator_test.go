@@ -77,14 +77,14 @@ func (s *simulation) put(q *simQueue, spec queue.Spec, next func()) {
 		of: s, what: "put " + spec.Name + " at " + spec.Rate.String(), then: next,
 		do: func(now leaky.Instant) (wait uint64, err error) {
 			if spec.Rate != q.spec.Rate {
-				s.newSegments()
+				s.newSegments(false)
 			}
 			_, wait, err = s.store.Put(now, audit.Actor{}, text, queue.AnyRevision)
 			return wait, err
 		},
 		held: func() {
 			if spec.Rate != q.spec.Rate {
-				s.newSegments()
+				s.newSegments(false)
 			}
 			q.spec = spec
 		},

@@ -8,6 +8,7 @@ import (
 	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	window "github.com/penstock/penstock/queue/grant"
 	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/unit"
 )
@@ -173,11 +174,21 @@ func (s *simulation) started(q *simQueue, cost int64) {
 }
 
 // newSegments judges what started so far. The law says other things of a window in which a rate changed or the clock
-// jumped: a new trace begins when all departures of before have passed.
-func (s *simulation) newSegments() {
+// jumped: a new trace begins when all departures of before have passed, and every client has noticed the jump.
+func (s *simulation) newSegments(jumped bool) {
 	s.judgeStarts()
+	late := time.Duration(0)
+	for _, d := range s.drainers {
+		if d.clock != nil {
+			late = max(late, d.clock.Request(queue.ReserveRequest{}).Uncertainty)
+		}
+	}
+	since := s.at.Add(queue.Horizon + simSlack + late)
+	if jumped {
+		since = since.Add(window.Memory)
+	}
 	for _, q := range s.queues {
-		q.starts, q.metered, q.since = q.starts[:0], q.metered[:0], s.at.Add(queue.Horizon+simSlack)
+		q.starts, q.metered, q.since = q.starts[:0], q.metered[:0], since
 	}
 }
 

@@ -27,6 +27,7 @@ type drainers struct {
 	lastReserve leaky.Instant
 	watch       watch
 	deputy      string // the client that looks most often whether the watcher does
+	reigns             // of uncertain clients, the latest last
 }
 
 // client is a drainer, or somebody who pulls, as the engine knows it.
@@ -113,17 +114,17 @@ func (m *Machine) planSleep(id string, g *grant, now leaky.Instant) (next, backu
 	offered := m.watch.offered && len(g.short) > 0
 	watches := m.watch.client == id || m.watch.client == "" && !offered || now >= m.watch.until.Add(m.watch.patience())
 	if !watches && !busy && offered {
-		return min(m.untilNext(g, now), m.watch.until.Add(overdue).Sub(now)), backup
+		return g.sleeps(min(m.untilNext(g, now), m.watch.until.Add(overdue).Sub(now))), backup
 	}
 	if !watches && !busy {
 		wait, look := m.watch.until.Sub(now), backup
 		if wait < 0 {
-			return m.watch.patience() + wait, backup
+			return g.sleeps(m.watch.patience() + wait), backup
 		}
 		if m.isDeputy(id, now) {
 			look = min(backup, max(queue.Horizon/2, 3*wait))
 		}
-		return min(maxSleep, wait+look), backup
+		return g.sleeps(min(maxSleep, wait+look)), backup
 	}
 	next = m.untilNext(g, now)
 	if watches {
@@ -132,6 +133,9 @@ func (m *Machine) planSleep(id string, g *grant, now leaky.Instant) (next, backu
 	if watches && !busy && g.newlyShort && n > 1 {
 		m.watch = watch{until: now, offered: true}
 		m.publishWake("")
+	}
+	if g.weary() && m.firstDeparture(g) <= now.Add(queue.Horizon) {
+		next = 0
 	}
 	if busy {
 		if watches {
@@ -144,7 +148,19 @@ func (m *Machine) planSleep(id string, g *grant, now leaky.Instant) (next, backu
 			next = 0
 		}
 	}
-	return next, backup
+	return g.sleeps(next), backup
+}
+
+// asksFor is when the client should ask for what can depart at an instant: half a horizon before, or its lead if that
+// is longer.
+func (g *grant) asksFor(departs leaky.Instant) leaky.Instant {
+	return max(departs, g.from).Add(-max(queue.Horizon/2, g.lead))
+}
+
+// sleeps is how long a client sleeps after the answer so that its request comes in so long: the way of both takes as
+// long as its lead.
+func (g *grant) sleeps(next time.Duration) time.Duration {
+	return max(next-g.lead, min(next, minSleep))
 }
 
 // untilNext is how long until somebody should ask: half a horizon before the next departure, or when a timer, a
@@ -152,7 +168,7 @@ func (m *Machine) planSleep(id string, g *grant, now leaky.Instant) (next, backu
 func (m *Machine) untilNext(g *grant, now leaky.Instant) time.Duration {
 	next := maxSleep
 	if first := m.firstDeparture(g); first != never {
-		next = min(next, first.Add(-queue.Horizon/2).Sub(now))
+		next = min(next, g.asksFor(first).Sub(now))
 	}
 	if m.timers.len() > 0 {
 		next = min(next, m.timers.top().timerAt.Sub(now))

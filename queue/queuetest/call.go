@@ -60,6 +60,8 @@ var callRules = []rule{
 			"partition -1":     {Partition: -1, Client: c, Number: 1, Max: 1},
 			"partition beyond": {Partition: r.e.Partitions(), Client: c, Number: 1, Max: 1},
 			"no client":        {Partition: p, Number: 1, Max: 1},
+			"lead -1":          {Partition: p, Client: c, Number: 1, Max: 1, Lead: -1},
+			"uncertainty -1":   {Partition: p, Client: c, Number: 1, Max: 1, Uncertainty: -1},
 			"client blank":     {Partition: p, Client: queue.Client{ID: "a b"}, Number: 1, Max: 1},
 			"client long":      {Partition: p, Client: queue.Client{ID: strings.Repeat("c", 65)}, Number: 1, Max: 1},
 		} {

@@ -151,6 +151,7 @@ func (p *pair) reserveAs(client string, most int) int {
 	req := queue.ReserveRequest{
 		Client: queue.Client{ID: client, Name: client, Version: "1"}, Number: p.numbers[client], Max: most,
 	}
+	p.drawDistance(&req)
 	if rapid.IntRange(0, 2).Draw(p.T, "shared") == 0 {
 		req.Shares = rapid.MapOfN(rapid.SampledFrom(pairQueues), rapid.IntRange(0, 2), 0, 3).Draw(p.T, "shares")
 	}
@@ -160,11 +161,26 @@ func (p *pair) reserveAs(client string, most int) int {
 	return len(twins)
 }
 
+// drawDistance has a request come from a client that is far away, now and then. An uncertain drainer is barred while
+// another one watches, and the engines may differ in who does.
+func (p *pair) drawDistance(r *queue.ReserveRequest) {
+	r.Lead = rapid.SampledFrom([]time.Duration{
+		0, 0, 0, 0, time.Millisecond, 20 * time.Millisecond, time.Second,
+	}).Draw(p.T, "lead")
+	if len(p.clients) > 1 && r.Queue == "" {
+		return
+	}
+	r.Uncertainty = rapid.SampledFrom([]time.Duration{
+		0, 0, 0, 0, 0, 3 * time.Millisecond, 40 * time.Millisecond,
+	}).Draw(p.T, "uncertainty")
+}
+
 // request sends one to both. sleep says whether the advice is compared too.
 func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []leasePair {
 	var got [2]queue.Reserved
 	p.both(fmt.Sprintf(
-		"%s %s #%d up to %d, shares %v", what, req.Client.ID, req.Number, req.Max, req.Shares,
+		"%s %s #%d up to %d, shares %v, lead %v, uncertainty %v", what, req.Client.ID, req.Number, req.Max, req.Shares,
+		req.Lead, req.Uncertainty,
 	), func(side int, e queue.Engine) string {
 		q := req
 		q.Partition = partition(nil, e, "g")

@@ -30,6 +30,7 @@ func (p *pair) pullAs(client, name string, most int) int {
 	req := queue.ReserveRequest{
 		Client: queue.Client{ID: client, Name: client, Version: "1"}, Number: p.numbers[client], Max: most, Queue: name,
 	}
+	p.drawDistance(&req)
 	twins := p.request("pull "+name+" by", req, true)
 	if !p.refused { // then it is not a request that can be repeated
 		p.grants[client] = &request{req, twins}

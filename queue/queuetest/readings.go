@@ -88,6 +88,23 @@ var readingRules = []rule{
 		r.check(r.e.Resume(r.ctx, q))
 		changes(true, "resumed again")
 	}},
+	{"specs are read without those that there are not", func(r *rig) {
+		names := []string{r.queue("p", "10/s"), r.queue("p.a", "10/s"), r.queue("z", "7/m")}
+		r.check(r.e.Pause(r.ctx, "p", queue.Pause{Reason: "why not"}))
+		got, err := r.e.ReadSpecs(r.ctx, append([]string{"none", "No Name", "", "p.none"}, names...))
+		r.check(err)
+		if len(got) != len(names) {
+			r.Errorf("%d of %d queues: %+v", len(got), len(names), got)
+		}
+		for _, k := range got {
+			if i := r.info(k.Spec.Name); !reflect.DeepEqual(k.Spec, i.Spec) || k.Revision != i.Revision {
+				r.Errorf("got\n     %+v\nwant %+v", k, i.Spec)
+			}
+		}
+		if none, err := r.e.ReadSpecs(r.ctx, nil); err != nil || len(none) != 0 {
+			r.Errorf("of no names: %v, %v", none, err)
+		}
+	}},
 	{"several are got as each is alone", func(r *rig) {
 		var names []string
 		for _, name := range []string{"p", "p.a", "p.b", "z", "y"} {

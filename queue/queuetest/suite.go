@@ -52,6 +52,7 @@ func Run(t *testing.T, open Open) {
 		{"Statistics", statisticsRules},
 		{"Status", statusRules},
 		{"Readings", readingRules},
+		{"Distance", distanceRules},
 		{"Job", jobRules},
 		{"Calls", callRules},
 		{"Crowd", crowdRules},

@@ -56,23 +56,57 @@ func readReading(r *reply, now int64) (queue.Reading, error) {
 
 // GetMany implements queue.Watch.
 func (e *Engine) GetMany(ctx context.Context, wanted []string) ([]queue.Info, error) {
-	byPartition := map[int][]any{}
+	var all []queue.Info
+	err := e.byPartition(wanted, func(p int, some []any) error {
+		infos, _, err := e.infos(ctx, nil, p, append([]any{"some"}, some...)...)
+		all = append(all, infos...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, e.addParents(ctx, all)
+}
+
+// ReadSpecs implements queue.Outflow.
+func (e *Engine) ReadSpecs(ctx context.Context, wanted []string) (all []queue.KeptSpec, err error) {
+	err = e.byPartition(wanted, func(p int, some []any) error {
+		v, err := e.ask(ctx, specsScript, p, append([]any{e.instant()}, some...)...)
+		if err != nil {
+			return err
+		}
+		r := list(v)
+		for r.more() {
+			name, kept := r.text(), queue.KeptSpec{Revision: r.int()}
+			if kept.Spec, err = queue.ParseSpec([]byte(r.text())); err != nil {
+				e.log.Error("spec cannot be read: it is not what penstock wrote", "queue", name, "error", err)
+				continue
+			}
+			kept.Spec.Name = name
+			all = append(all, kept)
+		}
+		return r.err
+	})
+	return all, err
+}
+
+// byPartition calls do with the valid ones among names, a page of one partition at a time.
+func (e *Engine) byPartition(wanted []string, do func(partition int, some []any) error) error {
+	parts := map[int][]any{}
 	for _, name := range wanted {
 		if names.Validate(name) == nil {
 			p := e.Partition(name)
-			byPartition[p] = append(byPartition[p], name)
+			parts[p] = append(parts[p], name)
 		}
 	}
-	var all []queue.Info
-	for p, some := range byPartition {
+	for p, some := range parts {
 		for len(some) > 0 {
 			n := min(len(some), listPage)
-			infos, _, err := e.infos(ctx, nil, p, append([]any{"some"}, some[:n]...)...)
-			if err != nil {
-				return nil, err
+			if err := do(p, some[:n]); err != nil {
+				return err
 			}
-			all, some = append(all, infos...), some[n:]
+			some = some[n:]
 		}
 	}
-	return all, e.addParents(ctx, all)
+	return nil
 }

@@ -35,6 +35,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	args := []any{
 		e.instant(), r.Client.ID, r.Client.Name, r.Client.Version,
 		strconv.FormatUint(r.Number, 10), r.Max, queue.MaxReserveBytes, r.Client.Shown(), r.Queue,
+		r.Lead.Microseconds(), r.Uncertainty.Microseconds(),
 	}
 	if r.Queue == "" {
 		for name, share := range r.Shares {
@@ -91,13 +92,13 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		e.log.Error("queue cannot be drained: a key of it is not what penstock wrote", "key",
 			e.keys[partition]+"q"+number, "error", text)
 	}
-	now := micros(l.int())
+	out.Now = micros(l.int())
 	for s := l.list(); s.more(); {
 		out.Short = append(out.Short, s.text())
 	}
 	slices.Sort(out.Short)
 	for i := range out.Jobs {
-		out.Jobs[i].Age = now.Sub(out.Jobs[i].AppendedAt)
+		out.Jobs[i].Age = out.Now.Sub(out.Jobs[i].AppendedAt)
 	}
 	return out, l.err
 }

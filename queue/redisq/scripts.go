@@ -213,6 +213,7 @@ var (
 	sweepScript       = newScript("sweep")
 	infoScript        = newScript("info")
 	readingsScript    = newScript("readings")
+	specsScript       = newScript("specs")
 	jobScript         = newScript("job")
 	totalsScript      = newScript("totals")
 	withdrawScript    = newScript("withdraw")

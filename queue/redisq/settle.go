@@ -36,8 +36,33 @@ func (e *Engine) Settle(ctx context.Context, settlements []queue.Settlement) ([]
 
 func failedSettle(_ queue.Settlement, err error) queue.Settled { return queue.Settled{Err: err} }
 
+// settleQueues is how many queues one script settles jobs of, so that no other call waits long for it.
+const settleQueues = 2 * queue.MaxVisits
+
 func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Settlement) ([]queue.Settled, error) {
 	groups := byQueue(items, func(s *queue.Settlement) string { return s.Queue })
+	answers := make([]queue.Settled, len(items))
+	for from := 0; from < len(groups); from += settleQueues {
+		some := groups[from:min(from+settleQueues, len(groups))]
+		err := e.settleSome(ctx, partition, items, some, answers)
+		switch {
+		case err != nil && len(groups) <= settleQueues:
+			return nil, err
+		case err != nil:
+			for _, g := range some {
+				for _, i := range g.items {
+					answers[i] = failedSettle(items[i], err)
+				}
+			}
+		}
+	}
+	return answers, nil
+}
+
+// settleSome settles the jobs of some queues in one script.
+func (e *Engine) settleSome(
+	ctx context.Context, partition int, items []queue.Settlement, groups []ofQueue, answers []queue.Settled,
+) error {
 	args, fences := make([]any, 0, 2+2*len(groups)+5*len(items)), make([]fenceArg, len(items))
 	args = append(args, e.instant(), len(groups))
 	for _, g := range groups {
@@ -50,9 +75,8 @@ func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Se
 	}
 	v, err := e.repeat(ctx, settleScript, partition, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	answers := make([]queue.Settled, len(items))
 	r := list(v)
 	for _, g := range groups {
 		for _, i := range g.items {
@@ -74,7 +98,7 @@ func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Se
 			}
 		}
 	}
-	return answers, r.err
+	return r.err
 }
 
 // verdictCode is a verdict and what it says besides, as settle.lua reads it.

@@ -12,6 +12,7 @@ package speccache
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -36,6 +37,8 @@ type Options[T any] struct {
 	// Read asks the store for a name, and for the revision of what it returns, 0 where that does not matter. It is
 	// called from many goroutines.
 	Read func(ctx context.Context, name string) (value T, revision int64, err error)
+	// ReadMany does so for many names, and returns what there is of them. Expect needs it.
+	ReadMany func(ctx context.Context, names []string) (map[string]Value[T], error)
 	// Missing is Read's error of a name under which there is nothing: queue.ErrUnknownQueue.
 	Missing error
 	// Patience bounds one Read.
@@ -46,6 +49,12 @@ type Options[T any] struct {
 	FailureAge time.Duration
 	// Max is how many names are remembered: 10,000.
 	Max int
+}
+
+// Value is what a store says of a name, and the revision of that.
+type Value[T any] struct {
+	Value    T
+	Revision int64
 }
 
 // Cache remembers values by name. It is safe for use by many goroutines.
@@ -167,6 +176,45 @@ func (c *Cache[T]) AtLeast(ctx context.Context, name string, revision int64) (T,
 	}
 }
 
+// Expect has names read, all in one call and in the background, of which nothing is known at those revisions. An
+// AtLeast of one of them waits for that call.
+func (c *Cache[T]) Expect(revisions map[string]int64) {
+	reads, wanted := map[string]*entry[T]{}, []string(nil)
+	c.mu.Lock()
+	for name, revision := range revisions {
+		if e := c.entries[name]; e != nil && (e.read != nil || e.known && e.revision >= revision) {
+			continue
+		}
+		if c.closed || names.Validate(name) != nil {
+			continue
+		}
+		e := c.add(name)
+		e.read = &read[T]{done: make(chan struct{})}
+		reads[name], wanted = e, append(wanted, name)
+	}
+	if len(wanted) > 0 {
+		c.running.Go(func() { c.runMany(wanted, reads) })
+	}
+	c.mu.Unlock()
+}
+
+// runMany reads names.
+func (c *Cache[T]) runMany(wanted []string, entries map[string]*entry[T]) {
+	ctx, cancel := context.WithTimeout(c.ctx, c.o.Patience)
+	values, err := c.o.ReadMany(ctx, wanted)
+	cancel()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, e := range entries {
+		v, ok := values[name]
+		failed := err
+		if err == nil && !ok {
+			failed = fmt.Errorf("%s: %w", name, c.o.Missing)
+		}
+		c.end(name, e, e.read, v, failed)
+	}
+}
+
 // Known returns what is known of a name, however old, and asks nobody.
 func (c *Cache[T]) Known(name string) (value T, revision int64, ok bool) {
 	c.mu.RLock()
@@ -277,11 +325,16 @@ func (c *Cache[T]) run(name string, e *entry[T], r *read[T]) {
 	cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.end(name, e, r, Value[T]{value, revision}, err)
+}
+
+// end takes in what a read found. mu is held.
+func (c *Cache[T]) end(name string, e *entry[T], r *read[T], v Value[T], err error) {
 	defer close(r.done)
 	missing := errors.Is(err, c.o.Missing)
 	switch {
 	case err == nil:
-		*e = entry[T]{value: value, revision: revision, known: true}
+		*e = entry[T]{value: v.Value, revision: v.Revision, known: true}
 	case missing || !e.known:
 		*e = entry[T]{err: err}
 		if c.entries[name] == e && (missing || c.o.FailureAge == 0) {

@@ -37,7 +37,7 @@ import (
 const (
 	QueueName = "demo"
 	Capacity  = 50
-	Slack     = queue.DefaultSlack
+	Slack     = queue.LeastSlack
 	// Delta is what is allowed for the spread of the way to the receiver.
 	Delta = 5 * time.Millisecond
 	// Limit is when the demo ends, whatever has happened by then.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue/status"
@@ -87,12 +88,15 @@ var standings = []struct {
 	},
 }
 
+// mostSlack is the longest slack that a queue may be given.
+const mostSlack = time.Minute
+
 func does(code status.Code) func(*wire.Queue) bool {
 	return func(q *wire.Queue) bool { return q.Status.Code == code }
 }
 
 // standing says which queues stand still, and why.
-func (v *visit) standing(context.Context) {
+func (v *visit) standing(ctx context.Context) {
 	if v.err != nil {
 		return
 	}
@@ -117,7 +121,33 @@ func (v *visit) standing(context.Context) {
 			v.tell(row.verdict, do, "%s", what)
 		}
 	}
+	v.releasing(ctx)
 	if v.silent() {
 		v.ok("%s, none stopped, full or held up", count(len(v.queues), "queue"))
+	}
+}
+
+// releasing says which queues have more than 1% of their departures released. Only the process that released them knows
+// the reasons.
+func (v *visit) releasing(ctx context.Context) {
+	all := v.API.Releases(ctx, v.queues)
+	for n := range v.queues {
+		q := &v.queues[n]
+		released := all[q.Name]
+		if !released.Many() {
+			continue
+		}
+		slack := q.EffectiveSlack()
+		do := "penstock queue history " + q.Name
+		if wider := min(2*slack, mostSlack, q.Lease.D()); wider > slack {
+			do = fmt.Sprintf("penstock queue set %s slack=%v", q.Name, wider)
+		}
+		who := "its drainers"
+		if q.Pull {
+			who = "the ingresses"
+		}
+		v.warn(do, "%s: %s were given back unused, usually because they were later than the slack of %v; see the reasons "+
+			"at /readyz of %s, and whether those have CPU enough and a short way to the store",
+			q.Name, released.Text(), slack, who)
 	}
 }

@@ -34,8 +34,10 @@ func (v *visit) store(ctx context.Context) {
 		v.wrong("penstock doctor --redis URL --nats URL", "%s", ready.Detail)
 	case ready.Overflow == "stuck":
 		v.wrong("nats stream view PENSTOCK_DEAD", "%s", ready.Detail)
-	case ready.Pull == "late":
+	case ready.Pull == "late", ready.Drainers == "late":
 		v.warn("penstock queue set NAME slack=20ms", "%s", ready.Detail)
+	case ready.Pull == "releasing", ready.Drainers == "releasing":
+		v.warn("penstock queue history NAME", "%s", ready.Detail)
 	case ready.Drainers == "hanging":
 		v.warn("penstock queue set NAME deliver.http.timeout=5s", "%s", ready.Detail)
 	}

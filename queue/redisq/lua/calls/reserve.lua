@@ -9,15 +9,15 @@
 --
 -- Take back leases that ran out, then grant departures within the horizon.
 --
--- ARGV[2..8]  client id, client name, client version, request number, most jobs, most bytes, name for timelines,
---              name of the pull queue that is asked for or ''
--- ARGV[10..]  in pairs: name of a queue, how many jobs of it at most
+-- ARGV[2..11]  client id, client name, client version, request number, most jobs, most bytes, name for timelines,
+--              name of the pull queue that is asked for or '', lead and uncertainty in us
+-- ARGV[12..]  in pairs: name of a queue, how many jobs of it at most
 -- Returns  {-1} when there is no queue of that name, {-2} when it is not a pull queue, else {next in us, backup in us,
 --          garbage, expired, lost, answers, errors, now, short}: expired {queue name...}, one a lease; lost {queue
 --          name, slots...}; errors {queue number, text...}; answers {queue name, revision, lease in us, epoch, rows}
 --          with rows five entries a job: id, fence, attempt, departs in us from now, job; short {queue name...}
 
-local client, number = ARGV[2], tonumber(ARGV[5])
+local number = tonumber(ARGV[5])
 
 -- registerClient notes that a client asked, and returns how many did lately. One of them watches.
 local function registerClient()
@@ -50,12 +50,13 @@ end
 -- grantDue visits the queues on the agenda, or with timers, whose time has come. What a failed visit had granted is
 -- taken out of the answer, and was not written.
 local function grantDue(key, horizon, ripens)
-  local most = 100 + (#ARGV - 9) / 2 -- those that are passed over do not count
+  local most = MAX_VISITS + (#ARGV - 11) / 2 -- those that are passed over do not count
   local found = call('ZRANGEBYSCORE', key, '-inf', now + horizon, 'WITHSCORES', 'LIMIT', 0, most)
   for i = 1, #found, 2 do
-    if free_handlers <= 0 then return end
+    if free_handlers <= 0 or request.visits >= MAX_VISITS or ripens and request.to_ripen <= 0 then return end
     local answered, leased, free, size, late = #answers, #granted, free_handlers, bytes, lates
     local passed = not ripens and shares.passOver(found[i])
+    if not passed and not ripens then request.visits = request.visits + 1 end
     if not passed and not tryFor(found[i], visitOne, found[i], tonumber(found[i + 1]), ripens) then
       for k = #answers, answered + 1, -1 do answers[k] = nil end
       for k = #granted, leased + 1, -1 do granted[k] = nil end
@@ -68,7 +69,7 @@ end
 -- grantPulled visits the queue that was named, if its time has come.
 local function grantPulled(key, horizon, ripens)
   local e = tonumber(call('ZSCORE', key, pulled))
-  if not e or e > now + horizon or free_handlers <= 0 then return end
+  if not e or e > now + horizon or free_handlers <= 0 or request.barred and not ripens then return end
   if not tryFor(pulled, visitOne, pulled, e, ripens) then call('ZADD', key, now + 2 * SECOND, pulled) end
 end
 
@@ -101,8 +102,9 @@ if not replay() then
     grantPulled(B .. 'pa', HORIZON, false)
   else
     if now >= M.first_timer then grantDue(B .. 's', 0, true) end
-    grantDue(B .. 'a', HORIZON, false)
+    if not request.barred then grantDue(B .. 'a', HORIZON, false) end
   end
+  if request.uncertainty > 0 and request.first then uncertain.noteReign() end
   -- Without a handler nothing was found out.
   local short = tonumber(ARGV[6]) > 0 and shares.short or last and last[4] or {}
   local lately = tally()
@@ -120,7 +122,8 @@ end
 local deadline = firstOf('l', 'first_lease')
 local ask = now + POLL
 if ripens then ask = min(ask, ripens) end
-if head then ask = min(ask, head - HORIZON / 2) end
+-- Half a horizon before the next departure, or the client's lead if that is longer.
+if head then ask = min(ask, max(head, request.from) - max(HORIZON / 2, request.lead)) end
 if deadline then ask = min(ask, deadline) end
 -- Jobs that expire soon after one another are ended together.
 if M.first_expiry > 0 then ask = min(ask, M.first_expiry <= now and now or max(M.first_expiry, now + HORIZON / 2)) end
@@ -130,30 +133,29 @@ local offered = M.watcher == OFFERED and #shares.short > 0
 local patience = M.watcher == OFFERED and OVERDUE or HORIZON / 2
 local watches = M.watcher == client or M.watcher == '' or M.watcher == OFFERED and not offered
   or now >= M.watcher_at + patience
-local next_in
+local more = head and head <= now + HORIZON -- than there are free handlers, or visits in a call
 if pulled then
-  next_in = free_handlers <= 0 and head and head <= now + HORIZON and 0 or ask - now
-  call('HSET', B .. 'q' .. pulled, 'polled', now + next_in, 'asked', now)
+  if free_handlers <= 0 and more then ask = now end
+  call('HSET', B .. 'q' .. pulled, 'polled', ask, 'asked', now)
 elseif free_handlers <= 0 then
   -- No handler is free here: somebody else must look.
-  next_in = ask - now
-  if head and head <= now + HORIZON then next_in = 0 end
+  if more then ask = now end
   if watches then
     M.watcher, M.watcher_at = '', now
     if clients > 1 and (head or shares.count > 0 or ripens or M.first_expiry > 0) then publishWake('') end
   end
 elseif watches then
+  if request.visits >= MAX_VISITS and more then ask = now end
   M.watcher, M.watcher_at = client, ask
-  next_in = ask - now
   if shares.count > 0 and shares.noteShort() and clients > 1 then
     -- Somebody else may have a handler free for what this client begins to leave.
     M.watcher, M.watcher_at = OFFERED, now
     publishWake('')
   end
 elseif offered then
-  next_in = min(ask, M.watcher_at + OVERDUE) - now
+  ask = min(ask, M.watcher_at + OVERDUE)
 elseif now > M.watcher_at then
-  next_in = M.watcher_at + patience - now
+  ask = M.watcher_at + patience
 else
   -- A watcher that asks once a horizon or more often is looked after by one of the others, its deputy.
   local wait, look, seen = M.watcher_at - now, backup, B .. 'c'
@@ -164,7 +166,9 @@ else
     end
     if M.deputy == client then look = min(backup, max(HORIZON / 2, 3 * wait)) end
   end
-  next_in = min(POLL, wait + look)
+  ask = now + min(POLL, wait + look)
 end
+-- The client sleeps so that its request comes then: the way of the answer and of the request takes as long as its lead.
+local next_in = max(ask - now - request.lead, min(ask - now, 1000))
 finish(unpack(told))
 return { next_in, backup, garbage, expired, lost, answers, errors, now, shares.short }

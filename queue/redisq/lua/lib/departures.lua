@@ -9,14 +9,14 @@ local function takeAt(q, d, at, cost)
   q.last, q.lc = d, cost
 end
 
--- take grants a departure within the horizon, or returns nil.
-local function take(q, cost)
-  local d = nextDeparture(q)
+-- take grants a departure at d, if that is within the horizon, or returns nil.
+local function take(q, cost, d)
   if d > now + HORIZON then return nil end
   if q.limits and not limits.affords(q, d, cost) then return nil end
   if q.stop then receiver.noteDeparture(q, d) end
+  uncertain.shift(q)
   if q.limits then return limits.takeAll(q, d, cost) end
-  takeAt(q, d, now, cost)
+  takeAt(q, d, bucketReadyAt(q) < d and d or now, cost)
   return d
 end
 

@@ -1,5 +1,5 @@
--- needs: unsent, request, shares, stored
--- gives: grantJob, writeDepartures, countLost
+-- needs: unsent, request, shares, stored, uncertain
+-- gives: grantJob, writeDepartures, countLost, departureFor
 --
 -- Jobs that leave, and those that would leave too late.
 
@@ -14,12 +14,18 @@ local function dropVanished(q, id)
   if q.expiring then forgetExpiries(q, { id }) end
 end
 
+-- departureFor returns when a queue lets this client have its next departure.
+local function departureFor(q, paced)
+  local d = nextDeparture(q)
+  return paced and apart(q, max(request.from, d)) or d
+end
+
 -- tooLate reports whether the job at the head would depart within the horizon, but after it has expired.
-local function tooLate(q, job)
+local function tooLate(q, job, paced)
   local at = #job >= 34 and expiresAt(job, 27) or math.huge
   if at >= now + HORIZON then return false end
   if costOf(job) > q.hc then cover(q, costOf(job)) end -- its departure is the one that it would get
-  local d = nextDeparture(q)
+  local d = departureFor(q, paced)
   return at < d and d <= now + HORIZON
 end
 

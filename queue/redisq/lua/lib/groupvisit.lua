@@ -67,7 +67,7 @@ end
 -- only.
 local function memberOpens(v, q, d)
   if q == v.g then return max(d, q.stop or d) end
-  return max(d, nextDeparture(q))
+  return max(d, uncertain.apart(q, nextDeparture(q)))
 end
 
 local function atMostInFlight(m) return m.q.mif > 0 and m.q.leased + #m.leases / 2 >= m.q.mif end
@@ -90,7 +90,7 @@ local function choose(v, d)
       m.place = 'Y' -- with the turn that it had
       v.aside[#v.aside + 1] = m
     elseif not m.q and not m.opened then
-      m.opened = true
+      m.opened, request.visits = true, request.visits + 1
       if not tryFor(m.tie, open, v, m) then m.place, m.at = 'R', now + 2 * SECOND end
     end
     if m.q and not aside then
@@ -146,8 +146,13 @@ end
 local function grantMemberJob(v, m, l, d, cost, id, turn, job, entry)
   local q, g = m.q, v.g
   if q.stop then receiver.noteDeparture(q, d) end
+  uncertain.notePaced(d)
+  uncertain.shift(g)
   takeAll(g, d, cost)
-  if q ~= g then takeAll(q, d, cost) end
+  if q ~= g then
+    uncertain.shift(q)
+    takeAll(q, d, cost)
+  end
   local keyed = l.lane ~= ZERO
   local state = S.leased + (keyed and KEYED or 0) + (lanestate.needsNoPlace(q, l.lane) and 0 or COUNTED)
   grant.grantJob(q, m.leases, m.flights, rowsOf(q), id, turn, job, entry, d, state, keyed and l.lane or '')
@@ -262,8 +267,8 @@ local function visitGroup(g, e)
   bounded(g)
   if not visit.delayAfterRestart(g, max(g.gcmax, g.cmax)) then lostSince(v, e) end
   repairWindows(g)
-  while free_handlers > 0 do
-    local d = nextDeparture(g)
+  while free_handlers > 0 and request.visits < MAX_VISITS do
+    local d = grant.departureFor(g, true)
     if d > now + HORIZON then break end
     if not wakeMembers(v, d) then
       local first = v.resting[#v.resting]

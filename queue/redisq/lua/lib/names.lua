@@ -7,6 +7,7 @@ local sub, byte, pack, unpack_ = string.sub, string.byte, struct.pack, struct.un
 -- in place of a watcher, which left a queue to others: until it is overdue only who is not short takes the watch
 local OFFERED = ' '
 local HORIZON, SECOND, MAX_COST, OVERDUE, YEAR = 50000, 1000000, 1000, 250000, 365 * 86400 * 1000000
+local MAX_VISITS = 20 -- queue.MaxVisits
 local POLL = 2 * SECOND -- a client asks again by then, whatever it was told
 local FARTHEST = 253402300799000000 -- as in leaky/pacer.go
 -- The flags of a record; one below EXPIRES says that the job is an ordinary one.

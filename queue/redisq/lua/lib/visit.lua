@@ -25,7 +25,8 @@ local function becomeReady(nr, first_due)
     save(q)
   end
   local T, F = B .. 't' .. nr, B .. 'f' .. nr
-  local ids, ripe = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, 100), {}
+  local ids, ripe = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, request.to_ripen), {}
+  request.to_ripen = request.to_ripen - #ids
   for _, id in ipairs(ids) do
     local entry = call('HGET', F, id)
     local f = entry and #entry >= SETTLED and unpackLease(entry) or restoredLease(q, id)
@@ -53,8 +54,9 @@ local function grantSome(q, v, leases, flights)
   local W, F = B .. 'w' .. q.nr, B .. 'f' .. q.nr
   local want = min(free_handlers, 32, shares.left[q.nr] or free_handlers)
   if want < 1 then return false end
+  local paced = q.n > 0 or q.limits
   if q.n > 0 then -- do not read what the horizon will not let out
-    want = min(want, floor((now + HORIZON - nextDeparture(q)) * q.n / q.d) + 1)
+    want = min(want, floor((now + HORIZON - departureFor(q, true)) * q.n / q.d) + 1)
     if want < 1 then return false end
   end
   if q.leased then
@@ -78,7 +80,7 @@ local function grantSome(q, v, leases, flights)
     local job = jobs[i]
     if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
       v.gone[#v.gone + 1] = id
-    elseif byte(job, 27) >= EXPIRES and tooLate(q, job) then
+    elseif byte(job, 27) >= EXPIRES and tooLate(q, job, paced) then
       if lates == MOST_LATE then
         more = false
         break
@@ -93,11 +95,12 @@ local function grantSome(q, v, leases, flights)
       end
       local cost = costOf(job)
       if cost > q.hc then cover(q, cost) end
-      local d = take(q, cost)
+      local d = take(q, cost, departureFor(q, paced))
       if not d then
         more = false
         break
       end
+      if paced then notePaced(d) end
       grantJob(q, leases, flights, rows, id, heads[2 * i], job, entries[i], d, S.leased, '')
     end
     taken = taken + 1
@@ -139,7 +142,7 @@ end
 local function grantTurns(q, v, leases, flights)
   local rows, late, gone = rowsOf(q), {}, {}
   while free_handlers > 0 and not shares.usedUp(q.nr) do
-    local d = nextDeparture(q)
+    local d = departureFor(q, true)
     if d > now + HORIZON or q.mif > 0 and q.leased + #leases / 2 >= q.mif then break end
     local l = turns.chooseLane(v, d)
     if not l then break end
@@ -149,7 +152,7 @@ local function grantTurns(q, v, leases, flights)
     elseif not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
       gone[#gone + 1] = id
       turns.passOver(v, l, id)
-    elseif byte(job, 27) >= EXPIRES and tooLate(q, job) then
+    elseif byte(job, 27) >= EXPIRES and tooLate(q, job, true) then
       if lates == MOST_LATE then break end
       lates = lates + 1
       late[#late + 1] = id
@@ -162,8 +165,9 @@ local function grantTurns(q, v, leases, flights)
       end
       local cost = costOf(job)
       if cost > q.hc then cover(q, cost) end
-      d = take(q, cost)
+      d = take(q, cost, departureFor(q, true))
       if not d then break end
+      notePaced(d)
       local keyed = l.lane ~= ZERO
       local state = S.leased + (keyed and KEYED or 0) + (lanestate.needsNoPlace(q, l.lane) and 0 or COUNTED)
       grantJob(q, leases, flights, rows, id, turn, job, entry, d, state, keyed and l.lane or '')

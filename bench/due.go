@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/prove/law"
+	"github.com/penstock/penstock/internal/test/faultproxy"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/redisq"
+)
+
+// What happens when many queues are due at the same time, and when drainers are far from the store.
+
+// tallies counts what drainers do.
+type tallies struct {
+	drain.NoObserver
+	departed, released, calls atomic.Int64
+}
+
+func (t *tallies) Departed(*drain.Job, time.Duration)               { t.departed.Add(1) }
+func (t *tallies) Released(string, drain.Reason)                    { t.released.Add(1) }
+func (t *tallies) Reserved(_, _, _ int, _ time.Duration, err error) { t.calls.Add(1) }
+
+func (t *tallies) String() string {
+	departed := max(1, t.departed.Load())
+	return fmt.Sprintf("released %.2f%%, %.2f requests a departure", 100*float64(t.released.Load())/float64(departed),
+		float64(t.calls.Load())/float64(departed))
+}
+
+// manyQueues makes so many queues with so many jobs each.
+func manyQueues(ctx context.Context, e queue.Engine, n, jobs int, rate leaky.Rate) error {
+	var next atomic.Int64
+	_, err := together(ctx, callers, int64(n), func(ctx context.Context) error {
+		name := fmt.Sprintf("due%06d", next.Add(1))
+		if err := put(ctx, e, name, rate); err != nil {
+			return err
+		}
+		return fill(ctx, e, name, jobs)
+	})
+	return err
+}
+
+// others returns so many engines on the store, each with a client of its own, through a proxy unless that is nil.
+func (s *redisStore) others(
+	ctx context.Context, n int, proxy *faultproxy.Proxy,
+) (all []queue.Engine, closeAll func(), err error) {
+	var closers []func()
+	closeAll = func() {
+		for _, c := range closers {
+			c()
+		}
+	}
+	for range n {
+		o := &redis.Options{Addr: s.server.Addr(), PoolSize: callers, MaxRetries: -1, ContextTimeoutEnabled: true}
+		if proxy != nil {
+			o.Dialer = proxy.Dial
+		}
+		c := redis.NewClient(o)
+		e, err := redisq.Open(ctx, c, redisq.Options{})
+		if err != nil {
+			closeAll()
+			return nil, func() {}, err
+		}
+		closers = append(closers, func() { _ = e.Close(); _ = c.Close() })
+		all = append(all, e)
+	}
+	return all, closeAll, nil
+}
+
+// draining runs a drainer on each engine, until stop is called.
+func draining(ctx context.Context, engines []queue.Engine, o drain.Observer, start func()) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, len(engines))
+	h := drain.HandlerFunc(func(context.Context, *drain.Job) error { start(); return nil })
+	for _, e := range engines {
+		go func() { ended <- drain.Run(ctx, e, h, drain.Options{Observer: o}) }()
+	}
+	return func() (err error) {
+		cancel()
+		for range engines {
+			err = errors.Join(err, <-ended)
+		}
+		return err
+	}
+}
+
+// departures waits until so many jobs have departed, or for so long, and returns how many did and in what time.
+func departures(ctx context.Context, t *tallies, most int64, within time.Duration) (n int64, took time.Duration) {
+	begin := time.Now()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for ctx.Err() == nil && t.departed.Load() < most && time.Since(begin) < within {
+		<-tick.C
+	}
+	return t.departed.Load(), time.Since(begin)
+}
+
+// dueStart starts drainers when one job waits in each of so many slow queues.
+func dueStart(queues, drainers int, goal float64) Figure {
+	return Figure{
+		Name:   fmt.Sprintf("due-%d", queues),
+		Unit:   fmt.Sprintf("s, %d queues at 1/m with a job each are due, %d drainers start", queues, drainers),
+		Rounds: 3, Goal: fmt.Sprintf("%v s, at most 1%% released", goal),
+		Met: func(ours, _, _ float64) bool { return ours <= goal },
+		Setup: func(ctx context.Context) (Measurements, error) {
+			s, err := newRedisStore(ctx)
+			if err != nil {
+				return Measurements{}, err
+			}
+			var seen *tallies
+			var server time.Duration
+			m := Measurements{Close: s.Close}
+			m.Ours = func(ctx context.Context) (float64, error) {
+				if err := s.again(ctx); err != nil {
+					return 0, err
+				}
+				rate, err := leaky.ParseRate("1/m")
+				if err != nil {
+					return 0, err
+				}
+				if err := manyQueues(ctx, s.engine, queues, 1, rate); err != nil {
+					return 0, err
+				}
+				engines, done, err := s.others(ctx, drainers, nil)
+				defer done()
+				if err != nil {
+					return 0, err
+				}
+				seen = new(tallies)
+				before := s.used(ctx)
+				stop := draining(ctx, engines, seen, func() {})
+				n, took := departures(ctx, seen, int64(queues), 2*time.Minute)
+				server = s.used(ctx) - before
+				if err := stop(); err != nil {
+					return 0, err
+				}
+				if n < int64(queues) {
+					return 0, fmt.Errorf("%d of %d jobs departed", n, queues)
+				}
+				return took.Seconds(), nil
+			}
+			m.Notes = func() string {
+				return fmt.Sprintf("%v; the server took %v a queue", seen,
+					(server / time.Duration(queues)).Round(time.Microsecond))
+			}
+			return m, nil
+		},
+	}
+}
+
+// goodput drains so many queues with a backlog that may together leave faster than the machine can do.
+func goodput(queues int) Figure {
+	const jobs, rate = 100_000, 30_000 // of all together
+	return Figure{
+		Name: fmt.Sprintf("goodput-%d", queues), Rounds: 1,
+		Unit: fmt.Sprintf("departures/s, %d queues at %d/s together, all backlogged", queues, rate),
+		Goal: "within a factor of 3 of each other",
+		Met:  func(ours, _, _ float64) bool { return ours > 0 },
+		Setup: func(ctx context.Context) (Measurements, error) {
+			s, err := newRedisStore(ctx)
+			if err != nil {
+				return Measurements{}, err
+			}
+			var seen *tallies
+			m := Measurements{Close: s.Close, Notes: func() string { return seen.String() }}
+			m.Ours = func(ctx context.Context) (float64, error) {
+				if err := s.again(ctx); err != nil {
+					return 0, err
+				}
+				each, err := leaky.ParseRate(fmt.Sprintf("%d/%dms", max(1, rate/queues), max(1, queues/rate)*1000))
+				if err != nil {
+					return 0, err
+				}
+				if err := manyQueues(ctx, s.engine, queues, max(1, jobs/queues), each); err != nil {
+					return 0, err
+				}
+				engines, done, err := s.others(ctx, 2, nil)
+				defer done()
+				if err != nil {
+					return 0, err
+				}
+				seen = new(tallies)
+				stop := draining(ctx, engines, seen, func() {})
+				n, took := departures(ctx, seen, jobs*9/10, 10*time.Second)
+				return float64(n) / took.Seconds(), stop()
+			}
+			return m, nil
+		},
+	}
+}
+
+// far is the rate of a queue whose drainers get each reply of Redis late.
+var far = Figure{
+	Name: "far", Unit: "% of 245/s, replies to two drainers 20 ms late", Rounds: 3, Floor: "replies at once",
+	Goal: "95, the law held", Met: func(ours, _, _ float64) bool { return ours >= 95 },
+	Setup: func(ctx context.Context) (Measurements, error) {
+		s, err := newRedisStore(ctx)
+		if err != nil {
+			return Measurements{}, err
+		}
+		var needed time.Duration
+		var seen *tallies
+		run := func(by time.Duration) func(context.Context) (float64, error) {
+			return func(ctx context.Context) (float64, error) {
+				share, tallied, v, err := farRate(ctx, s, by)
+				if by > 0 {
+					seen, needed = tallied, v.Needed
+				}
+				return share, err
+			}
+		}
+		return Measurements{
+			Ours: run(20 * time.Millisecond), Floor: run(0), Close: s.Close,
+			Notes: func() string {
+				return fmt.Sprintf("%v; the law needed %v of slack, there are %v", seen, needed.Round(time.Microsecond),
+					queue.LeastSlack)
+			},
+		}, nil
+	},
+}
+
+func farRate(
+	ctx context.Context, s *redisStore, by time.Duration,
+) (share float64, seen *tallies, v law.Verdict, err error) {
+	const rate, span = 245, 6 * time.Second
+	if err := s.again(ctx); err != nil {
+		return 0, nil, v, err
+	}
+	if err := put(ctx, s.engine, queueName, leaky.PerSecond(rate)); err != nil {
+		return 0, nil, v, err
+	}
+	if err := fill(ctx, s.engine, queueName, 4000); err != nil {
+		return 0, nil, v, err
+	}
+	proxy, err := faultproxy.Start(ctx, s.server.Addr())
+	if err != nil {
+		return 0, nil, v, err
+	}
+	defer func() { err = errors.Join(err, proxy.Close()) }()
+	if by > 0 {
+		proxy.Delay(func(faultproxy.Command) bool { return true }, by)
+	}
+	engines, done, err := s.others(ctx, 2, proxy)
+	defer done()
+	if err != nil {
+		return 0, nil, v, err
+	}
+	var mu sync.Mutex
+	var starts []law.Start
+	begin := time.Now()
+	seen = new(tallies)
+	stop := draining(ctx, engines, seen, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		starts = append(starts, law.Start{At: time.Since(begin)})
+	})
+	time.Sleep(2 * time.Second) // by then the clocks are known
+	before, at := seen.departed.Load(), time.Now()
+	time.Sleep(span)
+	share = 100 * float64(seen.departed.Load()-before) / rate / time.Since(at).Seconds()
+	if err = stop(); err != nil {
+		return 0, nil, v, err
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	v = law.Law{Rate: leaky.PerSecond(rate), Slack: queue.LeastSlack, Delta: 2 * time.Millisecond}.Judge(starts)
+	if !v.Held {
+		err = fmt.Errorf("the window law was broken: %+v", v)
+	}
+	return share, seen, v, err
+}

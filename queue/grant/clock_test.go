@@ -1,0 +1,158 @@
+package grant
+
+import (
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// The clock of an engine is known as well as the best of its answers says, and a little less as time passes.
+func TestClock(t *testing.T) {
+	local, engine := time.Now(), time.Unix(1e9, 0)
+	// seen is an answer: the request left then and was answered then, while the engine's clock showed shows; all since
+	// the beginning.
+	type seen struct{ asked, shows, answered time.Duration }
+	for _, c := range []struct {
+		name         string
+		answers      []seen
+		departs      time.Duration // of the engine's clock
+		early, late  time.Duration // between which that is
+		lead, unsure time.Duration // as the engine is told
+	}{
+		{"one answer", []seen{{0, ms, 2 * ms}}, 10 * ms, 9 * ms, 11 * ms, 21_125 * us, 0},
+		{
+			"a slow one behind a fast one says no more",
+			[]seen{{0, ms, ms}, {2 * ms, 9 * ms, 22 * ms}},
+			30*ms - 21*us, 29*ms - 42*us, 30 * ms, 20_750 * us, 0,
+		},
+		{
+			"a fast one behind a slow one says all",
+			[]seen{{0, 9 * ms, 20 * ms}, {22 * ms, 22 * ms, 22 * ms}},
+			30 * ms, 30 * ms, 30 * ms, 20_328 * us, 0,
+		},
+		{
+			"both sides of two",
+			[]seen{{0, 0, 4 * ms}, {10 * ms, 14 * ms, 14 * ms}},
+			20 * ms, 20 * ms, 20 * ms, 19_078 * us, 0,
+		},
+		{"none is fast", []seen{{0, 0, 20 * ms}}, 30 * ms, 30 * ms, 50 * ms, 23_375 * us, 20 * ms},
+		{
+			"it drifts",
+			[]seen{{0, 0, 0}, {900 * ms, 900 * ms, 1900 * ms}},
+			2 * time.Second, 1999 * ms, 2*time.Second + 1900*us, time.Second - ms, 2900 * us,
+		},
+		{
+			"what is long ago is forgotten",
+			[]seen{{0, 0, 0}, {10 * time.Second, 10 * time.Second, 11 * time.Second}},
+			12 * time.Second, 11_999 * ms, 13_001 * ms, time.Second - ms, 0,
+		},
+		{
+			"it was set ahead by an hour",
+			[]seen{{0, 0, ms}, {10 * ms, time.Hour, 11 * ms}},
+			time.Hour + 20*ms, 30 * ms, 31 * ms, 18_375 * us, 0,
+		},
+		{
+			"it was set back by an hour",
+			[]seen{{0, time.Hour, ms}, {10 * ms, 0, 11 * ms}},
+			20 * ms, 30 * ms, 31 * ms, 18_375 * us, 0,
+		},
+	} {
+		var k Clock
+		for _, a := range c.answers {
+			k.Observe(engine.Add(a.shows), local.Add(a.asked), local.Add(a.answered))
+		}
+		r := k.Request(queue.ReserveRequest{Number: 1})
+		w := k.Window(engine.Add(c.departs), time.Second)
+		if early, late := w.Departs.Sub(local), w.Earliest.Sub(local); (early-c.early).Abs() > 50*us ||
+			(late-c.late).Abs() > 50*us {
+			t.Errorf("%s: between %v and %v, want %v and %v", c.name, early, late, c.early, c.late)
+		}
+		if w.LeaseEnd != w.Departs.Add(time.Second) {
+			t.Errorf("%s: the lease ends %v after the departure", c.name, w.LeaseEnd.Sub(w.Departs))
+		}
+		if (r.Lead-c.lead).Abs() > 50*us || (r.Uncertainty-c.unsure).Abs() > 50*us {
+			t.Errorf("%s: lead %v, uncertainty %v; want %v, %v", c.name, r.Lead, r.Uncertainty, c.lead, c.unsure)
+		}
+	}
+}
+
+// Whatever answers say, the instant that the engine's clock shows lies between the bounds, and time alone widens them.
+func TestClockHolds(t *testing.T) {
+	local, engine := time.Now(), time.Unix(1e9, 0)
+	var k Clock
+	at, seed := time.Duration(0), uint64(1)
+	random := func(most time.Duration) time.Duration { // xorshift
+		seed ^= seed << 13
+		seed ^= seed >> 7
+		seed ^= seed << 17
+		return time.Duration(seed % uint64(most))
+	}
+	for range 10_000 {
+		at += random(100 * ms)
+		there, back := random(10*ms), random(30*ms)
+		if seed%7 == 0 {
+			there, back = there/100, back/100
+		}
+		fast := time.Duration(float64(at) * 400e-6) // it runs ahead by 400 ppm
+		k.Observe(engine.Add(at+there+fast), local.Add(at), local.Add(at+there+back))
+		at += there + back
+		fast = time.Duration(float64(at) * 400e-6)
+		w := k.Window(engine.Add(at+fast), time.Second)
+		if is := local.Add(at); is.Before(w.Departs.Add(-us)) || is.After(w.Earliest.Add(us)) {
+			t.Fatalf("after %v: %v is not between %v and %v", at, at, w.Departs.Sub(local), w.Earliest.Sub(local))
+		}
+		if k.uncertainty() < 0 {
+			t.Fatalf("after %v: the bounds crossed", at)
+		}
+	}
+}
+
+// What came late once is remembered for a while.
+func TestLead(t *testing.T) {
+	var k Clock
+	now := time.Now()
+	for range 100 {
+		k.Observe(now, now, now) // at first it is long
+	}
+	for i, c := range []struct{ trip, took, least, most time.Duration }{
+		{ms / 2, 0, 0, 0},
+		{ms, 30 * ms, 29 * ms, 29 * ms},
+		{ms, 0, 24 * ms, 26 * ms},
+		{ms, 0, 20 * ms, 23 * ms},
+		{ms, 5 * ms, 17 * ms, 21 * ms},
+		{40 * ms, 0, 39 * ms, 39 * ms},
+	} {
+		if c.took > 0 {
+			k.Took(c.took)
+			k.Took(c.took / 2)
+		}
+		k.Observe(now, now, now.Add(c.trip))
+		if r := k.Request(queue.ReserveRequest{}); r.Lead < c.least || r.Lead > c.most {
+			t.Errorf("answer %d: a lead of %v, want %v to %v", i, r.Lead, c.least, c.most)
+		}
+	}
+}
+
+// Before it knows the clock, and each second that it knows it badly, a client asks what it shows.
+func TestResync(t *testing.T) {
+	var k Clock
+	now := time.Now()
+	if !k.Resync(now) {
+		t.Error("not at first")
+	}
+	k.Observe(now, now, now.Add(ms))
+	if k.Resync(now) {
+		t.Error("although the clock is known")
+	}
+	k = Clock{}
+	k.Observe(now, now, now.Add(20*ms))
+	for i, c := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, true}, {ms, false}, {999 * ms, false}, {time.Second, true}, {1500 * ms, false}} {
+		if got := k.Resync(now.Add(c.after)); got != c.want {
+			t.Errorf("%d: after %v: %v, want %v", i, c.after, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,19 @@
+#!lua
+-- needs: versions
+--
+-- Read the specs of queues.
+--
+-- ARGV[2..]  names
+-- Returns  an entry a queue that there is: name, revision, spec
+
+begin()
+local names, out = { unpack(ARGV, 2) }, {}
+for i, nr in ipairs(call('HMGET', B .. 'n', unpack(names))) do
+  -- A queue that somebody broke must not hide the others.
+  local ok, q = pcall(readQueue, nr or '')
+  local found, spec = pcall(specOf, names[i])
+  if ok and q and found and spec ~= '' then
+    for _, value in ipairs({ names[i], q.rev, spec }) do out[#out + 1] = value end
+  end
+end
+return out
