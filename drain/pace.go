@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxPaces bounds the memory of queues drained; beyond it those not used for paceAge are forgotten.
+	// maxPaces is how many queues' paces are kept at least; beyond it those not used for paceAge are forgotten.
 	maxPaces = 10_000
 	paceAge  = time.Minute
 
@@ -18,8 +18,9 @@ const (
 
 // paces has the pace of each queue, from one job to the next.
 type paces struct {
-	mu     sync.Mutex
-	queues map[string]*pace
+	mu      sync.Mutex
+	queues  map[string]*pace
+	pruneAt int // at so many; twice as many as were left last, so that it costs each use next to nothing
 }
 
 // pace keeps the starts of one queue's jobs as far apart as their departures were granted.
@@ -41,8 +42,9 @@ func (q *paces) use(name string) *pace {
 	defer q.mu.Unlock()
 	p := q.queues[name]
 	if p == nil {
-		if len(q.queues) >= maxPaces {
+		if len(q.queues) >= max(maxPaces, q.pruneAt) {
 			q.prune(time.Now())
+			q.pruneAt = 2 * len(q.queues)
 		}
 		p = &pace{}
 		q.queues[name] = p
