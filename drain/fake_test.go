@@ -55,7 +55,7 @@ type fake struct {
 	settles  []settled
 	calls    int // of Settle
 	extends  []time.Duration
-	reads    int // of specs
+	reads    map[string]int // of specs, by name
 	sweeps   int
 	last     map[int]granted
 }
@@ -70,7 +70,7 @@ type granted struct {
 func newFake() *fake {
 	return &fake{
 		begin: time.Now(), parts: 1, script: map[int][]answer{}, specs: map[string]queue.Info{},
-		wakeups: make(chan queue.Wakeup, 16), last: map[int]granted{},
+		wakeups: make(chan queue.Wakeup, 16), last: map[int]granted{}, reads: map[string]int{},
 	}
 }
 
@@ -104,7 +104,7 @@ func job(name, id string, d time.Duration) queue.Reservation {
 func (f *fake) Partitions() int { return f.parts }
 
 func (f *fake) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
-	if r.Number == 1 && r.Max == 0 { // to learn what the clock shows: no test but those of the clock looks at it
+	if r.Number == 1 && r.Max == 0 { // it asks what the clock shows, which no other test counts
 		now := time.Now()
 		time.Sleep(f.synced)
 		return queue.Reserved{Now: now}, nil
@@ -234,8 +234,8 @@ func (f *fake) Sweep(context.Context, int) (bool, error) {
 func (f *fake) ReadSpecs(_ context.Context, names []string) (found []queue.KeptSpec, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.reads++
 	for _, name := range names {
+		f.reads[name]++
 		if f.get != nil {
 			if err := f.get(name); err != nil {
 				return nil, err

@@ -53,7 +53,7 @@ func TestSpecFailsForAll(t *testing.T) {
 		}
 		all.Wait()
 		if e.reads != 1 {
-			t.Errorf("%d reads for those who waited, want 1", e.reads)
+			t.Errorf("%d reads for all that waited, want 1", e.reads)
 		}
 		time.Sleep(10 * time.Second)
 		if spec, err := specs.AtLeast(t.Context(), "q", 1); err != nil || spec.Name != "q" {

@@ -73,7 +73,7 @@ func TestCountersBalance(t *testing.T) {
 	}
 }
 
-// A departure ends in one of many ways. What happens to a job without a departure is none of them.
+// A departure ends in one of many ways. What happens to a job without a departure does not count.
 func TestDeparturesAreCounted(t *testing.T) {
 	c := Counters{
 		Delivered: 1, Retried: 2, Died: 4, Released: 8, Throttled: 16, Down: 32, Expired: 64,

@@ -71,7 +71,7 @@ func TestPace(t *testing.T) {
 	want("long ago", true)
 }
 
-// Every reason for which a job is released is reported with what to do about it, but for those of a process that stops.
+// Every reason for which a job is released is reported with what to do about it, except where the process stops.
 func TestReasonsOfReleases(t *testing.T) {
 	for why := drain.Late + 1; why <= drain.Handlers; why++ { // late for all is an error
 		p, fine := newPace(time.Now), why == drain.Stopping || why == drain.Interrupted

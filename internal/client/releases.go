@@ -16,7 +16,7 @@ const (
 	historiesAtOnce = 200
 )
 
-// Releases are those of one queue.
+// Releases are the released jobs of one queue.
 type Releases struct {
 	queue.Releases
 	// Window is the time they are of, as in 15m. It is empty for all since the queue was created.

@@ -35,7 +35,7 @@ func (m *Machine) GetMany(now leaky.Instant, names []string) (some []queue.Info)
 	return some
 }
 
-// ReadSpecs returns the specs of queues, without those that there are not.
+// ReadSpecs returns the specs of queues, without queues that do not exist.
 func (m *Machine) ReadSpecs(names []string) (some []queue.KeptSpec) {
 	for _, name := range names {
 		if q := m.queues[name]; q != nil {

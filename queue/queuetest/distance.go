@@ -99,7 +99,7 @@ var distanceRules = []rule{
 		}
 		r.state(queue.Expired, q, "a")
 	}},
-	{"a departure keeps its distance from those of an uncertain client", func(r *rig) {
+	{"a departure keeps its distance from an uncertain client's", func(r *rig) {
 		q := r.queue("q", "100/s")
 		r.accept(q, numbered("j", 40)...)
 		far := r.ask("far", q, 2, 0, 20*ms).Jobs // it takes all that it may, so that others look
@@ -143,7 +143,7 @@ var distanceRules = []rule{
 		r.ask("near", q, 20, 0, 0)
 		r.clock.Advance(20 * ms)
 		if v := r.ask("far", q, 20, 0, 20*ms).Jobs; len(v) != 0 {
-			r.Errorf("granted %d departures between those of the watcher", len(v))
+			r.Errorf("granted %d departures between the watcher's", len(v))
 		}
 		r.clock.Advance(40 * ms) // it is overdue
 		if v := r.ask("far", q, 20, 0, 20*ms).Jobs; len(v) == 0 {

@@ -88,7 +88,7 @@ var readingRules = []rule{
 		r.check(r.e.Resume(r.ctx, q))
 		changes(true, "resumed again")
 	}},
-	{"specs are read without those that there are not", func(r *rig) {
+	{"specs are read, without queues that do not exist", func(r *rig) {
 		names := []string{r.queue("p", "10/s"), r.queue("p.a", "10/s"), r.queue("z", "7/m")}
 		r.check(r.e.Pause(r.ctx, "p", queue.Pause{Reason: "why not"}))
 		got, err := r.e.ReadSpecs(r.ctx, append([]string{"none", "No Name", "", "p.none"}, names...))

@@ -50,7 +50,7 @@ end
 -- grantDue visits the queues on the agenda, or with timers, whose time has come. What a failed visit had granted is
 -- taken out of the answer, and was not written.
 local function grantDue(key, horizon, ripens)
-  local most = MAX_VISITS + (#ARGV - 11) / 2 -- those that are passed over do not count
+  local most = MAX_VISITS + (#ARGV - 11) / 2 -- queues that are passed over do not count
   local found = call('ZRANGEBYSCORE', key, '-inf', now + horizon, 'WITHSCORES', 'LIMIT', 0, most)
   for i = 1, #found, 2 do
     if free_handlers <= 0 or request.visits >= MAX_VISITS or ripens and request.to_ripen <= 0 then return end
