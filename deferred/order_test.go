@@ -65,6 +65,7 @@ func TestOrder(t *testing.T) {
 	for producer := range 8 {
 		all.Go(func() { produce(t, a, "a", producer, 200) })
 	}
+	await.Until(t, "jobs are deferred", func() bool { return r.info(t, "a").Deferred > 0 })
 	left := leave(t, r, 8*200)
 	all.Wait()
 	inOrder(t, left, 8, 200)

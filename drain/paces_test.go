@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// However many queues there are, looking for paces to forget costs a use next to nothing, and those that are long unused
-// are forgotten.
+// However many queues there are, a use hardly ever looks for paces to forget, and unused ones are forgotten.
 func TestManyPaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := paces{queues: map[string]*pace{}}

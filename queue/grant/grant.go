@@ -46,8 +46,8 @@ type Window struct {
 }
 
 // Latest is the last instant at which the job may start. Where the client does not know the engine's clock well, it has
-// half of the slack at least. That makes all of its starts later alike, which the engine allows for between them and the
-// starts of other clients (queue.ReserveRequest.Uncertainty).
+// half of the slack at least. That makes all of its starts later alike, which the engine allows for between them and
+// the starts of other clients (queue.ReserveRequest.Uncertainty).
 func (w *Window) Latest(slack time.Duration) time.Time {
 	latest := w.Departs.Add(slack)
 	if least := w.Earliest.Add(slack / 2); w.vague && latest.Before(least) {

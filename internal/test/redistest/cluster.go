@@ -169,7 +169,8 @@ func (c *Cluster) complete(ctx context.Context, client *redis.Client) error {
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
 		slots, replica := len(f) > 8, len(f) == 8 && strings.Contains(f[2], "slave")
-		if (slots || replica) && f[7] == "connected" && !strings.Contains(f[2], "fail") && !strings.Contains(f[2], "handshake") {
+		if (slots || replica) && f[7] == "connected" && !strings.Contains(f[2], "fail") &&
+			!strings.Contains(f[2], "handshake") {
 			ready++
 		}
 	}
