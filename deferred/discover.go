@@ -54,7 +54,7 @@ func (r *Readmitter) find(ctx context.Context, list *listing) error {
 		return nil
 	}
 	begin := time.Now()
-	subjects, err := r.stream.count(ctx, r.stream.subjects.deferred+">")
+	subjects, err := r.stream.list(ctx)
 	if err != nil {
 		return err
 	}

@@ -28,9 +28,9 @@ type fetched struct {
 
 const (
 	fetchBytes = 512 << 10 // about what is read at a time; one message more may come
-	// fetchTimeout bounds a reading. An answer that comes at all comes soon: where the
-	// connection broke there will be none.
-	fetchTimeout = 2 * time.Second
+	// fetchTimeout is how long a reading waits for its next message. A replica that answers
+	// at all answers soon. After it died, or the connection broke, no answer comes.
+	fetchTimeout = time.Second
 )
 
 // size is about how much memory it takes, and the jobs that are made of it.
@@ -65,7 +65,7 @@ func (s *Stream) fetch(ctx context.Context, subject string, from uint64, batch i
 }
 
 func (s *Stream) directGet(ctx context.Context, subject string, from uint64, batch int) (f fetched, err error) {
-	ctx, cancel := s.calling(ctx, fetchTimeout)
+	ctx, cancel := s.calling(ctx, callTimeout)
 	defer cancel()
 	inbox := s.nc.NewInbox()
 	// A channel and not NextMsg, which takes a stored message that has a Status for an
@@ -86,15 +86,20 @@ func (s *Stream) directGet(ctx context.Context, subject string, from uint64, bat
 	if err := s.nc.PublishRequest("$JS.API.DIRECT.GET."+s.name, inbox, request); err != nil {
 		return f, err
 	}
+	silence := time.NewTimer(fetchTimeout)
+	defer silence.Stop()
 	for {
 		select {
 		case m := <-replies:
+			silence.Reset(fetchTimeout)
 			if last(m.Header, jetstream.SequenceHeader) == "" {
 				return f, f.end(m)
 			}
 			if err := f.add(m); err != nil {
 				return f, err
 			}
+		case <-silence.C:
+			return f, fmt.Errorf("%w: no answer in %v", ErrUnavailable, fetchTimeout)
 		case <-ctx.Done():
 			return f, fmt.Errorf("%w: no answer: %w", ErrUnavailable, ctx.Err())
 		}
@@ -166,7 +171,7 @@ func last(h nats.Header, name string) string {
 // first asks the stream's leader for the sequence of a subject's first message; 0 is
 // none.
 func (s *Stream) first(ctx context.Context, subject string) (uint64, error) {
-	ctx, cancel := s.calling(ctx, callTimeout)
+	ctx, cancel := s.asking(ctx)
 	defer cancel()
 	request, err := json.Marshal(map[string]any{"seq": 1, "next_by_subj": subject})
 	if err != nil {
@@ -196,27 +201,41 @@ func (s *Stream) first(ctx context.Context, subject string) (uint64, error) {
 // count asks the stream's leader how many messages subjects have that match, and who
 // the stream is.
 func (s *Stream) count(ctx context.Context, subject string) (map[string]uint64, error) {
+	ctx, cancel := s.asking(ctx)
+	defer cancel()
+	return s.subjectsOf(ctx, subject)
+}
+
+// list returns how many messages each subject of the stream has. Listing many subjects
+// can keep the leader from other answers, so the call does not end when the leader seems
+// to be gone.
+func (s *Stream) list(ctx context.Context) (map[string]uint64, error) {
 	ctx, cancel := s.calling(ctx, callTimeout)
 	defer cancel()
+	return s.subjectsOf(ctx, s.subjects.deferred+">")
+}
+
+// subjectsOf makes the call of count and list.
+func (s *Stream) subjectsOf(ctx context.Context, subject string) (map[string]uint64, error) {
 	info, err := s.jobs.Info(ctx, jetstream.WithSubjectFilter(subject))
 	err = brokenOff(ctx, err)
 	if s.note(err) != nil {
 		return nil, fmt.Errorf("asking for what %s has: %w", subject, err)
 	}
-	s.created.Store(info.Created.UnixNano())
+	s.answered(info)
 	return info.State.Subjects, nil
 }
 
 // size asks the stream's leader for its last sequence and how many messages it has.
 func (s *Stream) size(ctx context.Context) (last, messages uint64, err error) {
-	ctx, cancel := s.calling(ctx, callTimeout)
+	ctx, cancel := s.asking(ctx)
 	defer cancel()
 	info, err := s.jobs.Info(ctx)
 	err = brokenOff(ctx, err)
 	if s.note(err) != nil {
 		return 0, 0, fmt.Errorf("asking for the size of %s: %w", s.name, err)
 	}
-	s.created.Store(info.Created.UnixNano())
+	s.answered(info)
 	return info.State.LastSeq, info.State.Msgs, nil
 }
 
@@ -225,7 +244,7 @@ func (s *Stream) remove(ctx context.Context, subject string, below uint64) error
 	if below <= 1 { // NATS takes 0 for all, and 1 for none
 		return nil
 	}
-	ctx, cancel := s.calling(ctx, callTimeout)
+	ctx, cancel := s.asking(ctx)
 	defer cancel()
 	err := brokenOff(ctx, s.jobs.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(below)))
 	s.noteWrite(err)

@@ -75,33 +75,57 @@ func disconnected(status nats.Status) error {
 	return fmt.Errorf("%w: not connected to NATS (%s)", ErrUnavailable, strings.ToLower(status.String()))
 }
 
-// calling bounds a call to NATS: by its time, and by its connection, for where that broke no answer comes.
+// calling returns the context of a call to NATS. It ends after the timeout, or when the contact ends: then no answer
+// can come.
 func (s *Stream) calling(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
 	s.mu.Lock()
 	contact := s.contact
 	s.mu.Unlock()
-	stop := context.AfterFunc(contact, cancel)
+	return within(ctx, contact, timeout)
+}
+
+// asking returns the context of a call to the leader of the stream. It ends after leaderCallTimeout, or when the leader
+// is gone. A call that waits for long makes watchLeader look for the leader.
+func (s *Stream) asking(ctx context.Context) (context.Context, context.CancelFunc) {
+	s.mu.Lock()
+	leader := s.leader.ctx
+	s.mu.Unlock()
+	ctx, end := within(ctx, leader, leaderCallTimeout)
+	suspicion := time.AfterFunc(suspectAfter, s.suspect)
 	return ctx, func() {
-		stop()
-		cancel()
+		suspicion.Stop()
+		end()
 	}
 }
 
-// brokenOff makes of the error of a call one that says so, if it was its connection that ended it.
-func brokenOff(call context.Context, err error) error {
-	if err != nil && errors.Is(call.Err(), context.Canceled) && !errors.Is(err, ErrUnavailable) {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+// within returns a context that ends with ctx, with other, or after the timeout.
+func within(ctx, other context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, expire := context.WithTimeout(ctx, timeout)
+	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
+	return ctx, func() {
+		stop()
+		expire()
+		cancel(nil)
 	}
-	return err
+}
+
+// brokenOff returns the error of a call, as an ErrUnavailable if the call ended with its contact or with the leader.
+func brokenOff(call context.Context, err error) error {
+	if err == nil || !errors.Is(call.Err(), context.Canceled) || errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	if cause := context.Cause(call); errors.Is(cause, ErrUnavailable) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
 // breakOff ends the calls under way: their connection broke.
 func (s *Stream) breakOff() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.broke()
-	s.contact, s.broke = context.WithCancel(context.Background())
+	s.renewContact()
 }
 
 // back has what failed while NATS was away tried again now.

@@ -47,7 +47,7 @@ func (s *Stream) Open(ctx context.Context) error {
 		return fmt.Errorf("deferred: %w", err)
 	}
 	s.jobs = jobs
-	s.created.Store(jobs.CachedInfo().Created.UnixNano())
+	s.answered(jobs.CachedInfo())
 	close(s.opened)
 	return nil
 }

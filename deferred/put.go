@@ -71,6 +71,7 @@ type message struct {
 	body  []byte
 	at    []int // which of the packed jobs
 	sent  time.Time
+	away  <-chan struct{} // closed when no acknowledgment can come any more
 	ack   jetstream.PubAckFuture
 	err   error
 }
@@ -84,6 +85,8 @@ func (s *Stream) send(ctx context.Context, packed []packedJob) ([]error, error) 
 	for _, m := range messages {
 		s.publish(m)
 	}
+	suspicion := time.AfterFunc(suspectAfter, s.suspect)
+	defer suspicion.Stop()
 	answers := make([]error, len(packed))
 	silent := false
 	for _, m := range messages {
@@ -127,17 +130,29 @@ func load(packed []packedJob, limit int) []*message {
 // would overtake it.
 func (s *Stream) publish(m *message) {
 	m.sent = time.Now()
+	s.mu.Lock()
+	m.away = s.contact.Done()
+	s.mu.Unlock()
 	msg := &nats.Msg{Subject: s.subjects.of(m.queue), Data: m.body, Header: nats.Header{
 		formatHeader: {format}, jetstream.MsgIDHeader: {rand.Text()}, jetstream.ExpectedStreamHeader: {s.name},
 	}}
 	m.ack, m.err = s.js.PublishMsgAsync(msg, jetstream.WithRetryAttempts(0))
 }
 
+// errGone is an unknown outcome: the message may be stored, but no acknowledgment can come any more.
+var errGone = errors.New("the connection it was sent on broke, or another node leads the stream now")
+
 func (s *Stream) await(ctx context.Context, m *message) {
 	if m.err == nil {
 		select {
 		case <-m.ack.Ok():
 		case m.err = <-m.ack.Err():
+		case <-m.away:
+			select {
+			case <-m.ack.Ok(): // it came before, while another message was waited for
+			default:
+				m.err = errGone
+			}
 		case <-ctx.Done():
 			m.err = ctx.Err()
 		}

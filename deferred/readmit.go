@@ -15,6 +15,8 @@ const (
 	few = 16
 	// maxBatch is the most messages that are read at a time.
 	maxBatch = 256
+	// longestElection is how long jobs come back while the stream has no leader. NATS takes 4 to 9 s to elect one.
+	longestElection = 30 * time.Second
 )
 
 // takeResult is how taking went.
@@ -48,8 +50,13 @@ func (w *returnPath) take(ctx context.Context, a queue.Readmitted, open bool) (t
 	}
 	w.asOf = w.now
 	// Always from the first: what is removed below ends where the reading did, so nothing
-	// may lie before it that was not read.
-	f, err := w.r.stream.fetch(ctx, w.subject, 1, w.batch(room))
+	// may lie before it that was not read. Without a leader nothing is removed.
+	from, batch, leaderless := uint64(1), w.batch(room), w.goesOn()
+	if leaderless {
+		// The first message read may be taken already, so read one more.
+		from, batch = max(1, uint64(a.Order)/stride), batch+1
+	}
+	f, err := w.r.stream.fetch(ctx, w.subject, from, batch)
 	if err != nil {
 		return t, err
 	}
@@ -59,7 +66,7 @@ func (w *returnPath) take(ctx context.Context, a queue.Readmitted, open bool) (t
 	}
 	h.settle(f.size())
 	below := a.Order
-	if w.suspects(f.messages[0].seq, below) {
+	if !leaderless && w.suspects(f.messages[0].seq, below) {
 		head, err := w.r.stream.first(ctx, w.subject)
 		if err != nil {
 			return t, err
@@ -74,7 +81,12 @@ func (w *returnPath) take(ctx context.Context, a queue.Readmitted, open bool) (t
 		}
 	}
 	candidates := w.candidates(&f, below)
-	if err := w.hand(ctx, &t, &candidates, f.pending, open); err != nil || t.last.Busy > 0 {
+	found := len(candidates)
+	err = w.hand(ctx, &t, &candidates, f.pending, open)
+	if leaderless {
+		w.trusted = 0 // it was not asked whether the order is to be believed
+	}
+	if err != nil || t.last.Busy > 0 {
 		return t, err
 	}
 	w.clearStuck()
@@ -84,20 +96,42 @@ func (w *returnPath) take(ctx context.Context, a queue.Readmitted, open bool) (t
 	if len(candidates) > 0 {
 		end = candidates[0].seq
 	}
-	if end > f.messages[0].seq {
-		if err := w.r.stream.remove(ctx, w.subject, end); err != nil {
-			return t, err
+	t.nothing = len(candidates) == 0 && f.pending == 0
+	if end > f.messages[0].seq && !leaderless {
+		if err = w.r.stream.remove(ctx, w.subject, end); err != nil {
+			leaderless = w.goesOn()
 		}
+	}
+	switch {
+	case leaderless:
+		w.ahead, w.unremoved = max(w.ahead, end), w.unremoved+int64(found-len(candidates))
+		w.trusted = 0
+		return t, nil
+	case err != nil:
+		return t, err
+	case end >= w.ahead:
+		w.ahead, w.unremoved = 0, 0
 	}
 	if len(candidates) == 0 || candidates[0].index == 0 {
 		w.doubt = "" // what was doubted is gone
 	}
-	t.nothing = len(candidates) == 0 && f.pending == 0
 	return t, nil
+}
+
+// goesOn reports whether the stream has no leader and jobs come back all the same. Any replica can be read, but nothing
+// can be removed: take reads on from the engine's order. Once there is a leader, take reads from the first message
+// again, and the engine judges each job by its id. So the queue must remember the ids until then.
+func (w *returnPath) goesOn() bool {
+	since, remembers := w.r.stream.leaderless(), w.spec.retention
+	return !since.IsZero() && time.Since(since) < longestElection && remembers.For.D() >= 2*longestElection &&
+		w.unremoved < remembers.Max/2
 }
 
 // batch is how many messages to read for so much room.
 func (w *returnPath) batch(room int64) int {
+	if w.ahead > 0 { // most of what is read is in the queue already and needs no room
+		return maxBatch
+	}
 	return int(min(max(1, room/int64(w.each)), maxBatch))
 }
 

@@ -145,6 +145,7 @@ func (r *Readmitter) wake(subject string, why news) {
 	case why != room && !w.idle:
 	case w.running:
 		w.rung = true
+	case w.failed: // room does not mend that: its timer is set, and back tries it sooner
 	default:
 		r.start(w)
 	}

@@ -49,6 +49,10 @@ type returnPath struct {
 	spec    spec
 	unknown time.Time // since when there is no such queue
 	tries   int       // in vain, one after the other
+
+	// What came back while the stream had no leader, and is not removed yet.
+	ahead     uint64 // the sequence behind its last message; 0 if there is none
+	unremoved int64  // how many jobs
 }
 
 func newReturnPath(r *Readmitter, subject string) *returnPath {
@@ -216,7 +220,7 @@ func (w *returnPath) readmit(ctx context.Context, r queue.ReadmitRequest) (queue
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if id := w.r.stream.identity(); id != w.stream {
-		w.stream, w.doubt, w.trusted = id, "", 0
+		w.stream, w.doubt, w.trusted, w.ahead, w.unremoved = id, "", 0, 0, 0
 	}
 	begin := time.Now()
 	a, err := w.r.engine.Readmit(ctx, w.request(r))
@@ -258,11 +262,10 @@ func (w *returnPath) suspects(first uint64, order int64) bool {
 	return first < in || first == in && !w.trusts(order)
 }
 
-// doubtful is called when the stream's leader has a message where the order says that
-// all was taken. Mostly somebody was killed before he removed what he had taken. But a
-// NATS that lost its last writes with the power gives their sequences again, to jobs
-// that nobody has taken. So the order is not believed: under another name the engine
-// begins anew, and judges each job by its id, which it remembers for the retention.
+// doubtful is called when the stream's leader has a message that the order says was taken. Usually a process was killed
+// before it removed what it had taken, or the stream had no leader. But a NATS that lost its last writes with the power
+// assigns their sequences again, to jobs that were never taken. So the order is not believed: under another name the
+// engine begins anew, and judges each job by its id, which it remembers for the retention.
 func (w *returnPath) doubtful() { w.doubt = "~" + rand.Text()[:10] }
 
 // lost notes that the way back is not, or not any more, this process's.

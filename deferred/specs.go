@@ -17,8 +17,9 @@ const (
 
 // spec is what the overflow needs to know of a queue.
 type spec struct {
-	overflow string
-	window   queue.Window
+	overflow  string
+	window    queue.Window
+	retention queue.Retention
 }
 
 // specs remembers the queues that were used, and what they say while the engine cannot be asked.
@@ -33,7 +34,7 @@ func newSpecs(get func(context.Context, string) (queue.Info, error), patience, m
 				return spec{}, 0, err
 			}
 			w, _ := info.Spec.Deferred.Window() // an engine keeps none that is not valid
-			return spec{overflow: info.Spec.Overflow, window: w}, info.Revision, nil
+			return spec{overflow: info.Spec.Overflow, window: w, retention: info.Spec.Retention}, info.Revision, nil
 		},
 	})}
 }

@@ -42,6 +42,7 @@ type Stream struct {
 
 	linked    atomic.Pointer[failure] // see link
 	connected chan struct{}           // has something when it was connected a moment ago
+	suspected chan struct{}           // wakes watchLeader
 
 	wants, wantsDead      jetstream.StreamConfig // as they are made
 	opening               sync.Mutex             // held while somebody opens it
@@ -54,8 +55,9 @@ type Stream struct {
 
 	mu        sync.Mutex
 	listeners map[*Readmitter]struct{} // who wants to know what was put
-	contact   context.Context          // ends when the connection breaks
+	contact   context.Context          // ends when the connection breaks or the leader changes
 	broke     context.CancelFunc
+	leader    leadership
 }
 
 // failure is why something failed.
@@ -83,9 +85,11 @@ func NewStream(nc *nats.Conn, o Options) (*Stream, error) {
 		nc: nc, js: js, log: o.Logger, observer: o.Observer, patience: o.Patience, subjects: newSubjects(o.Prefix),
 		stuck:     newStuck(),
 		listeners: map[*Readmitter]struct{}{},
-		opened:    make(chan struct{}), connected: make(chan struct{}, 1), awayPause: awayPause, unfitPause: unfitPause,
+		opened:    make(chan struct{}), connected: make(chan struct{}, 1), suspected: make(chan struct{}, 1),
+		awayPause: awayPause, unfitPause: unfitPause,
 	}
-	s.contact, s.broke = context.WithCancel(context.Background())
+	s.broke = func() {}
+	s.renewContact()
 	s.wants, s.wantsDead = settings(o)
 	s.name, s.deadName = s.wants.Name, s.wantsDead.Name
 	s.puts = coalesce.New(lanes, ackTimeout+time.Second, packedJob.size, s.send,
@@ -103,6 +107,7 @@ func (s *Stream) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { s.watchLink(ctx) })
 	running.Go(func() { s.keepOpening(ctx) })
+	running.Go(func() { s.watchLeader(ctx) })
 	<-ctx.Done()
 	running.Wait()
 	s.puts.Close()

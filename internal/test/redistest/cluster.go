@@ -168,9 +168,10 @@ func (c *Cluster) complete(ctx context.Context, client *redis.Client) error {
 	var ready int
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
-		slots, replica := len(f) > 8, len(f) == 8 && strings.Contains(f[2], "slave")
-		if (slots || replica) && f[7] == "connected" && !strings.Contains(f[2], "fail") &&
-			!strings.Contains(f[2], "handshake") {
+		if len(f) < 8 || f[7] != "connected" || strings.Contains(f[2], "fail") || strings.Contains(f[2], "handshake") {
+			continue
+		}
+		if replica := strings.Contains(f[2], "slave"); replica || len(f) > 8 {
 			ready++
 		}
 	}
