@@ -74,7 +74,7 @@ func TestLogin(t *testing.T) {
 	expect(t, ExitDone, "the operator", "", "whoami")
 	expect(t, ExitDone, `"role": "admin"`, "", "whoami", "-o", "json")
 	path := filepath.Join(t.TempDir(), "token")
-	if err := login.WriteToken(path, token); err != nil {
+	if err := login.WriteToken(t.Context(), path, token); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, ExitDone, "logged in", "", "login", "--token-file", path, "--profile", "prod")
@@ -142,6 +142,11 @@ func TestAppsAndTokens(t *testing.T) {
 	expect(t, ExitDone, saved, "", "token", "rotate", id, "--keep", "1h", "--save", saved)
 	if _, err := login.ReadToken(saved); err != nil || login.Private(saved) != nil {
 		t.Errorf("the token that replaces it: %v, %v", err, login.Private(saved))
+	}
+	expect(t, ExitUsage, "", "file already exists", "token", "create", "--app", "acme", "--grant", "view", "--save", saved)
+	r = expect(t, ExitDone, "", "", "token", "create", "--app", "acme", "--grant", "view", "--save", os.DevNull)
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode()&os.ModeCharDevice == 0 || strings.Contains(r.out, "ps_") {
+		t.Fatalf("saved to a device: %v, %v, %s", info, err, r.out)
 	}
 	expect(t, ExitDone, "replaced by", "", "token", "info", id)
 	expect(t, ExitUsage, "", "--keep", "token", "rotate", id, "--keep=-1h")

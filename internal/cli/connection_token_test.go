@@ -55,7 +55,7 @@ func TestWhichTokenIsShown(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "token")
-	if err := login.WriteToken(path, "filed"); err != nil {
+	if err := login.WriteToken(t.Context(), path, "filed"); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

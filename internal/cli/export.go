@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/cli/archive"
+	"github.com/penstock/penstock/internal/cli/outfile"
 	"github.com/penstock/penstock/internal/cli/push"
 	"github.com/penstock/penstock/internal/ops"
 )
@@ -47,8 +46,8 @@ type exportCmd struct {
 // LongHelp is the help that is too long for the tags.
 func (exportCmd) LongHelp() map[string]string {
 	return map[string]string{
-		"output": "File to write, readable by its owner only; it is there when it is whole. By default standard " +
-			"output.",
+		"output": "File to write, readable by its owner only. It appears when it is whole; a pipe or device is written " +
+			"in place. Default: standard output.",
 	}
 }
 
@@ -139,23 +138,13 @@ func moving(s *store.Named) (archive.Store, error) {
 	return engine, nil
 }
 
-// write hands do where the file goes. One that is named appears when it is whole and on disk.
-func (c *exportCmd) write(r *run, do func(io.Writer) error) (err error) {
+// write has do write to the file, which appears when it is whole, or to standard output.
+func (c *exportCmd) write(r *run, do func(io.Writer) error) error {
 	if c.Output == "" {
 		return do(r.Out)
 	}
-	f, err := os.CreateTemp(filepath.Dir(c.Output), "."+filepath.Base(c.Output)+".*") // of mode 0600
-	if err != nil {
+	if err := outfile.CheckReplace(c.Output); err != nil {
 		return usage(fmt.Errorf("--output: %w", err))
 	}
-	if err = do(f); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), c.Output)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return outfile.Replace(r.ctx, c.Output, outfile.Private, do)
 }

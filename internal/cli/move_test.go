@@ -102,6 +102,18 @@ func TestExportAndImport(t *testing.T) {
 	expect(t, ExitRefused, "holds 1 jobs", "", "import", "--store", other, "-f", file, "--dry-run")
 }
 
+// Root may rename a file over /dev/null, so that every program on the machine writes to it from then on.
+func TestADeviceSurvivesAnExport(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "null")
+	if err := os.Symlink(os.DevNull, link); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ExitDone, "", "1 waiting", "export", "--store", storeOf(t, 1), "--output", link)
+	if info, err := os.Stat(link); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		t.Fatalf("the device is one no more: %v, %v", info, err)
+	}
+}
+
 func TestStoreThatIsHeld(t *testing.T) {
 	dir := storeOf(t, 1)
 	s, err := store.Open(t.Context(), store.Options{DataPath: dir})

@@ -102,7 +102,7 @@ func renewToken(ctx context.Context, a *auth.Authority, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := login.WriteToken(path, secret); err != nil {
+	if err := login.WriteToken(ctx, path, secret); err != nil {
 		_, undo := a.DeleteToken(as(context.WithoutCancel(ctx), byUp), auth.Operator(byUp), made.ID, queue.AnyRevision)
 		return errors.Join(err, undo)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/penstock/penstock/internal/cli/outfile"
 	"github.com/penstock/penstock/internal/replay"
 	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/unit"
@@ -98,7 +99,7 @@ func (c *replayCmd) Run(r *run) error {
 		return usage(err)
 	}
 	if c.Chart != "" {
-		if err := writable(c.Chart); err != nil {
+		if err := outfile.CheckReplace(c.Chart); err != nil {
 			return usage(fmt.Errorf("--chart: %w", err))
 		}
 	}
@@ -128,7 +129,11 @@ func (c *replayCmd) Run(r *run) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(c.Chart, picture, 0o644); err != nil {
+		err = outfile.Replace(r.ctx, c.Chart, 0o644, func(w io.Writer) error {
+			_, err := w.Write(picture)
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("write the chart: %w", err)
 		}
 	}
@@ -172,25 +177,6 @@ func (c *replayCmd) options() (o replay.Options, err error) {
 		err = errors.New("--log: - is given twice, and standard input can be read once")
 	}
 	return o, err
-}
-
-// writable finds out before a long run whether what it makes can be written. It leaves what is there, and nothing that
-// was not.
-func writable(name string) error {
-	// a pipe would wait for its reader, whatever is pressed meanwhile
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file", name)
-	}
-	_, missing := os.Lstat(name) // or a link to nowhere would be removed for the file
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		return err
-	}
-	err = f.Close()
-	if missing != nil {
-		err = errors.Join(err, os.Remove(name))
-	}
-	return err
 }
 
 // openLog returns a log and its size, -1 if that is not known.

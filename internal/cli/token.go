@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/cli/login"
+	"github.com/penstock/penstock/internal/cli/outfile"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue/unit"
@@ -29,15 +30,26 @@ type secretFlags struct {
 // LongHelp is the help that is too long for the tags.
 func (secretFlags) LongHelp() map[string]string {
 	return map[string]string{
-		"save": "Write the token to this file, which only you can read, in place of standard output. It must not " +
-			"be there.",
+		"save": "Write the token to this new file, which only you can read, or to a pipe or device. Default: " +
+			"standard output.",
 	}
+}
+
+// check reports before a token is made whether it could be saved.
+func (f *secretFlags) check() error {
+	if f.Save == "" {
+		return nil
+	}
+	if err := outfile.CheckCreate(f.Save); err != nil {
+		return usage(fmt.Errorf("--save: %w", err))
+	}
+	return nil
 }
 
 // show prints a token that was just made, alone on standard output, so that it can be piped.
 func (f *secretFlags) show(r *run, made *wire.MadeToken) error {
 	if f.Save != "" {
-		if err := login.WriteToken(f.Save, made.Secret); err != nil {
+		if err := login.WriteToken(r.ctx, f.Save, made.Secret); err != nil {
 			return fmt.Errorf(
 				"token %s was made and cannot be kept, so revoke it (penstock token revoke %s): %w", made.ID, made.ID, err,
 			)
@@ -90,6 +102,9 @@ Examples:
 func (c *tokenCreateCmd) Run(r *run) error {
 	grants, err := c.grants()
 	if err != nil {
+		return err
+	}
+	if err := c.check(); err != nil {
 		return err
 	}
 	api, err := r.client()
@@ -205,6 +220,9 @@ func (c *tokenRotateCmd) Run(r *run) error {
 	}
 	id, err := tokenID(c.ID)
 	if err != nil {
+		return err
+	}
+	if err := c.check(); err != nil {
 		return err
 	}
 	api, err := r.client()

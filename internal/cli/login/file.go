@@ -6,13 +6,17 @@ package login
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/penstock/penstock/internal/cli/outfile"
 )
 
 // Login is how to come to one server.
@@ -135,7 +139,11 @@ func (f File) change(change func([]Login) []Login) error {
 	if err != nil {
 		return fmt.Errorf("the logins: %w", err)
 	}
-	if err := replace(f.Path, append(text, '\n')); err != nil {
+	err = outfile.Replace(context.Background(), f.Path, outfile.Private, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("the logins: %w", err)
 	}
 	return nil

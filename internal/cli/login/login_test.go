@@ -76,10 +76,10 @@ func TestLoginBySocket(t *testing.T) {
 // The file of a token is made once, for its owner alone.
 func TestFileOfAToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin.token")
-	if err := WriteToken(path, "ps_x"); err != nil {
+	if err := WriteToken(t.Context(), path, "ps_x"); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteToken(path, "ps_y"); err == nil {
+	if err := WriteToken(t.Context(), path, "ps_y"); err == nil {
 		t.Error("a file that is there is written over")
 	}
 	if token, err := ReadToken(path); err != nil || token != "ps_x" || Private(path) != nil {

@@ -1,13 +1,15 @@
 package login
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/penstock/penstock/internal/cli/outfile"
 )
 
 // MaxToken is the longest token that is read, in bytes. Those of Penstock are much shorter; those of others may have
@@ -66,49 +68,15 @@ func Check(text string) (string, error) {
 	return token, nil
 }
 
-// WriteToken makes a file with a token that only its owner can read. It fails if the file is there.
-func WriteToken(path, token string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+// WriteToken makes a file with a token that only its owner can read, or writes the token to a pipe or device. A file
+// that exists is an error.
+func WriteToken(ctx context.Context, path, token string) error {
+	err := outfile.Create(ctx, path, func(w io.Writer) error {
+		_, err := io.WriteString(w, token+"\n")
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("the file of a token: %w", err)
 	}
-	if err = write(f, []byte(token+"\n")); err == nil {
-		err = syncDir(filepath.Dir(path))
-	}
-	if err != nil {
-		return fmt.Errorf("the file of a token: %w", errors.Join(err, os.Remove(path)))
-	}
 	return nil
-}
-
-// replace writes a file that only its owner can read in place of what is there, wholly or not at all.
-func replace(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // which has mode 0600
-	if err != nil {
-		return err
-	}
-	if err = write(f, text); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// write ends with the text on disk.
-func write(f *os.File, text []byte) error {
-	_, err := f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // which has no such thing
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
