@@ -14,8 +14,9 @@ import (
 //
 // It goes by what it knows of the queue's spec, which is a second old at most while the engine answers. While that does
 // not, it goes by what it knew last; of a queue of which it knows nothing, or whose setting cannot be used, jobs are
-// taken as they are. The cost is a part of a job's fingerprint: one that was taken in as it was, or before its queue
-// had this target, is a Conflict when it is sent again and now costs something else.
+// taken as they are. No ETA is exact in a queue that has no target. The cost is a part of a job's fingerprint: one that
+// was taken in as it was, or before its queue had this target, is a Conflict when it is sent again and now costs
+// something else.
 type Intake struct {
 	next    queue.Appender
 	targets targets
@@ -33,27 +34,43 @@ func (i *Intake) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended
 	s := screening{jobs: jobs}
 	for k := range jobs {
 		if k == 0 || jobs[k].Queue != jobs[k-1].Queue {
-			s.target = i.targets.get(ctx, jobs[k].Queue)
+			s.usable = i.targets.get(ctx, jobs[k].Queue)
 		}
 		s.look(k)
 	}
+	var answers []queue.Appended
+	var err error
 	if s.refused == nil {
-		return i.next.Append(ctx, s.jobs)
+		answers, err = i.next.Append(ctx, s.jobs)
+	} else {
+		answers, err = s.append(ctx, i.next)
 	}
-	return s.append(ctx, i.next)
+	for k := range s.doubted {
+		if k < len(answers) {
+			answers[k].ETA.Exact = false
+		}
+	}
+	return answers, err
 }
 
 // screening is what the targets say of the jobs of one call.
 type screening struct {
-	jobs    []queue.Job // the caller's, until one is changed
-	own     bool        // jobs are not the caller's any more
-	target  *Target     // of the job that is looked at; nil takes anything
-	probe   *queue.Job  // what targets are shown: the caller's jobs stay as they are
+	jobs    []queue.Job      // the caller's, until one is changed
+	own     bool             // jobs are not the caller's any more
+	usable                   // of the job that is looked at; without a target it takes anything
+	doubted map[int]struct{} // jobs of queues without a target: nobody knows when they leave
+	probe   *queue.Job       // what targets are shown: the caller's jobs stay as they are
 	refused map[int]error
 }
 
 func (s *screening) look(k int) {
 	if s.target == nil {
+		if s.none {
+			if s.doubted == nil {
+				s.doubted = map[int]struct{}{}
+			}
+			s.doubted[k] = struct{}{}
+		}
 		return
 	}
 	if s.probe == nil {

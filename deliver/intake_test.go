@@ -79,7 +79,7 @@ func (o *office) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, 
 	}
 	answers := make([]queue.Appended, len(jobs))
 	for i, j := range jobs {
-		answers[i] = queue.Appended{Outcome: queue.Accepted, ID: j.ID}
+		answers[i] = queue.Appended{Outcome: queue.Accepted, ID: j.ID, ETA: queue.ETA{Exact: true}}
 	}
 	o.jobs = append(o.jobs, jobs...)
 	return answers, nil
@@ -237,6 +237,20 @@ func TestIntakeWithoutTheEngine(t *testing.T) {
 	})
 }
 
+// Nobody can say when a job leaves that has nowhere to go.
+func TestNoETAIsExactInAQueueWithoutATarget(t *testing.T) {
+	o := &office{specs: map[string]string{"none": "", "empty": "{}", "sms": `{"picky": 3}`}}
+	var jobs []queue.Job
+	for _, name := range []string{"sms", "none", "empty", "sms"} {
+		jobs = append(jobs, queue.Job{Queue: name, ID: "a", Payload: []byte("{}")})
+	}
+	jobs = append(jobs, queue.Job{Queue: "sms"}) // refused
+	answers, err := intakeOf(o).Append(t.Context(), jobs)
+	if err != nil || !answers[0].ETA.Exact || answers[1].ETA.Exact || answers[2].ETA.Exact || !answers[3].ETA.Exact {
+		t.Errorf("%+v, %v", answers, err)
+	}
+}
+
 // Of a crowd one asks; the others wait only if what is known is older than it may be.
 func TestIntakeCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -249,7 +263,7 @@ func TestIntakeCrowd(t *testing.T) {
 			for range crowd {
 				all.Go(func() {
 					jobs := []queue.Job{{Queue: name, ID: "a", Payload: []byte("{}")}}
-					if target := i.targets.get(t.Context(), name); (target != nil) != (want > 0) {
+					if target := i.targets.get(t.Context(), name).target; (target != nil) != (want > 0) {
 						t.Error("target", target)
 					} else if target != nil && (target.Accept(&jobs[0]) != nil || jobs[0].Cost != want) {
 						t.Error("cost", jobs[0].Cost)

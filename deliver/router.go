@@ -20,6 +20,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
+var errNoTarget = errors.New("the queue has no target: set its deliver, or pull")
+
 // unusable is logged, once a queue, of what somebody has to mend here.
 const unusable = "queue cannot be delivered; its jobs wait"
 
@@ -58,8 +60,8 @@ type Sender interface {
 }
 
 // Router is a drain.Handler that delivers each job to the target of its queue. A queue
-// without a usable target is taken to be down, with the reason: its jobs wait, and spend no
-// attempt until it has been given one.
+// whose target cannot be used is taken to be down, with the reason; one without a target stops. Their jobs wait, and
+// spend no attempt.
 type Router struct {
 	o Options
 
@@ -94,6 +96,9 @@ func New(o Options) *Router {
 // Handle delivers a job; see drain.Handler.
 func (r *Router) Handle(ctx context.Context, job *drain.Job, gate drain.Gate) error {
 	p := r.target(job)
+	if len(job.Spec.Deliver) == 0 {
+		return drain.NoTarget(errNoTarget)
+	}
 	if p.err != nil {
 		return drain.Down(fmt.Errorf("the queue cannot be delivered: %w", p.err))
 	}
@@ -139,9 +144,9 @@ func (r *Router) target(job *drain.Job) *parsed {
 	}
 	p = &parsed{raw: job.Spec.Deliver, revision: job.Revision}
 	p.target, p.err = r.o.Kinds.Parse(job.Spec.Deliver)
-	if p.err != nil {
+	if p.err != nil && len(p.raw) > 0 {
 		r.o.Logger.Error(unusable, "queue", job.Queue, "revision", job.Revision, "error", p.err)
-	} else {
+	} else if p.err == nil {
 		p.sender = r.sender(p.target.Kind)
 	}
 	if len(r.targets) >= maxTargets {

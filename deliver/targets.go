@@ -24,6 +24,7 @@ type targets struct{ *speccache.Cache[usable] }
 type usable struct {
 	raw    []byte
 	target *Target // nil: it cannot be used; drainers say why
+	none   bool    // it is needed, and there is none
 }
 
 func newTargets(specs queue.SpecReader, parse func(json.RawMessage) (Target, error)) targets {
@@ -35,10 +36,11 @@ func newTargets(specs queue.SpecReader, parse func(json.RawMessage) (Target, err
 			if err != nil {
 				return usable{}, 0, err
 			}
-			if known, _, ok := t.Known(name); ok && bytes.Equal(known.raw, info.Spec.Deliver) {
+			if known, _, ok := t.Known(name); ok && bytes.Equal(known.raw, info.Spec.Deliver) &&
+				known.none == info.Spec.NeedsTarget() {
 				return known, info.Revision, nil // a setting is parsed once
 			}
-			u := usable{raw: bytes.Clone(info.Spec.Deliver)}
+			u := usable{raw: bytes.Clone(info.Spec.Deliver), none: info.Spec.NeedsTarget()}
 			if target, err := parse(u.raw); err == nil {
 				u.target = &target
 			}
@@ -48,11 +50,11 @@ func newTargets(specs queue.SpecReader, parse func(json.RawMessage) (Target, err
 	return t
 }
 
-// get returns the target of a queue, nil if there is none that can be used, or none is known.
-func (t targets) get(ctx context.Context, name string) *Target {
+// get returns what is known of a queue's target.
+func (t targets) get(ctx context.Context, name string) usable {
 	u, err := t.Get(ctx, name)
 	if err != nil { // the engine is away, or the caller has no time
 		u, _, _ = t.Known(name)
 	}
-	return u.target
+	return u
 }

@@ -53,6 +53,16 @@ func ThrottledBy(err error, until time.Time) error {
 	return marked(err, Said{Verdict: queue.Throttle, Until: until})
 }
 
+// noTargetFor is how long a queue without a target stops: a drainer that still goes by an earlier spec may stop it after
+// it was given one.
+const noTargetFor = time.Minute
+
+// NoTarget marks an error of a queue that has no target. Nothing leaves the queue for a minute, or until its spec
+// changes. The job spends no attempt, and the queue's circuit and adapted rate stay as they are.
+func NoTarget(err error) error {
+	return marked(err, Said{Verdict: queue.Throttle, Until: time.Now().Add(noTargetFor), NoTarget: true})
+}
+
 // LaneThrottled is ThrottledBy for the job's lane alone.
 func LaneThrottled(err error, until time.Time) error {
 	return marked(err, Said{Verdict: queue.Throttle, Until: until, LaneOnly: true})
@@ -95,6 +105,7 @@ type Said struct {
 	Until    time.Time // of RetryAt, DeliveredThen and of the throttled
 	LaneOnly bool
 	Trouble  bool
+	NoTarget bool
 }
 
 // What returns what an error of a handler says; Deliver if it is nil.

@@ -224,6 +224,8 @@ func (s *settler) tell(e *queue.Settlement, effect queue.Effect) {
 	case effect.Stopped > 0 && e.LaneOnly:
 		s.d.log.Info("a lane stops: its receiver asks to be spared", "queue", e.Queue, "for", effect.Stopped,
 			"reason", e.Reason)
+	case effect.Stopped > 0 && e.NoTarget:
+		s.d.log.Warn("a queue stops: it has no target; set its deliver, or pull", "queue", e.Queue)
 	case effect.Stopped > 0:
 		s.d.log.Warn("a queue stops: its receiver asks to be spared", "queue", e.Queue, "for", effect.Stopped,
 			"reason", e.Reason)

@@ -80,7 +80,9 @@ func (a *attempt) finish(err error) {
 		a.release(why)
 		return
 	}
-	s := queue.Settlement{Lease: a.lease(), Verdict: verdict, LaneOnly: said.LaneOnly, Trouble: said.Trouble}
+	s := queue.Settlement{
+		Lease: a.lease(), Verdict: verdict, LaneOnly: said.LaneOnly, Trouble: said.Trouble, NoTarget: said.NoTarget,
+	}
 	if err != nil {
 		s.Reason = reason(err)
 	}

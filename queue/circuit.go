@@ -19,10 +19,11 @@ type StopCause string
 const (
 	StopThrottled StopCause = "throttled" // the receiver asked for it
 	StopDown      StopCause = "down"      // the circuit is open; Until is the next probe
+	StopNoTarget  StopCause = "no_target" // a drainer found no target to deliver to; Put ends it
 )
 
 // StopCauses are all causes.
-var StopCauses = []StopCause{StopThrottled, StopDown}
+var StopCauses = []StopCause{StopThrottled, StopDown, StopNoTarget}
 
 // Stop says until when nothing leaves a queue because of what its receiver answered. The zero
 // Stop is that of a queue that goes on.

@@ -339,6 +339,9 @@ type Settlement struct {
 	// Untold says of a Throttle that the receiver did not say for how long, or less than a second: the queue stops for
 	// ThrottleStop of After.
 	Untold bool
+	// NoTarget says of a Throttle that no receiver was asked, because the queue has no target: it stops by StopNoTarget,
+	// and its rate does not adapt.
+	NoTarget bool
 	// Unused says of a Down that the job did not even start: its departure and what quotas counted are given back, as
 	// by a Release, unless the queue's circuit is off.
 	Unused bool

@@ -92,7 +92,18 @@ const (
 	nextEnd     = "for jobs that end from then on"
 )
 
+// NeedsTarget reports whether the queue has neither a target nor workers that pull: its jobs go nowhere, unless a Go
+// program drains it with a handler of its own.
+func (s *Spec) NeedsTarget() bool {
+	target, err := canonical(s.Deliver)
+	return !s.Pull && target == nil && err == nil
+}
+
 func (s *Spec) validatePull(field string) error {
+	if target, err := canonical(s.Deliver); s.Pull && err == nil && target != nil {
+		return invalid.Errorf(field, "", "is true, and deliver names a target;"+
+			" workers ask for the jobs of a pull queue, so leave out one of the two")
+	}
 	if parent := names.Parent(s.Name); s.Pull && parent != "" {
 		return invalid.Errorf(field, "", "is true, and the name makes the queue a child of %s;"+
 			" a pull queue can be neither child nor parent, so give it a name without a dot", parent)

@@ -71,7 +71,7 @@ var overview = Dashboard{
 				About: "Queues that hold jobs of which none leaves, with the reason.",
 				Queries: quiet(
 					`max by (queue, state) (penstock_queue_state{`+
-						`state=~"paused|parent_paused|no_drainer|no_worker|circuit_open|throttled|quota|stalled"})`,
+						`state=~"paused|parent_paused|no_target|no_drainer|no_worker|circuit_open|throttled|quota|stalled"})`,
 					"", "a queue has a state of these only while it stands still; there is none otherwise",
 				),
 			},

@@ -53,8 +53,14 @@ func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 	} else if info.Revision == result.Revision {
 		q = shownTo(r.Context())(&info)
 	}
+	if spec.NeedsTarget() && info.Group.Children == 0 {
+		q.Warnings = append(q.Warnings, noTarget)
+	}
 	h.writeQueue(w, r, status, q)
 }
+
+const noTarget = "the queue has neither deliver nor pull, so jobs that come to it will wait; only a parent of other " +
+	"queues needs neither"
 
 // put gives a spec to the engine. Where it has the mask of a secret it gets the
 // secret that is stored there; then the engine is told to insist on the revision at

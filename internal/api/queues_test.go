@@ -24,7 +24,7 @@ func TestQueueLifecycle(t *testing.T) {
 	)
 	a.want(
 		t, 201, "name", "sms", "rate", "2/m", "burst", 1, "capacity", 5, "lease", "30s", "revision", 2,
-		"paused", false,
+		"paused", false, "warnings", nil,
 	)
 	if a.header.Get("ETag") != `"2"` || a.header.Get("Location") != "/v1/queues/sms" {
 		t.Errorf("headers %v", a.header)
@@ -36,6 +36,13 @@ func TestQueueLifecycle(t *testing.T) {
 	f.do("PUT", "/v1/queues/sms", `{"rate":"3/m"}`, "If-Match", `"1", "2"`).want(t, 200, "revision", 3, "capacity", 10000)
 	f.do("PUT", "/v1/queues/sms", `{"rate":"3/m"}`, "If-Match", `"1", "2"`).want(t, 412, "revision", 3)
 	f.do("PUT", "/v1/queues/sms", `{"name":"sms","rate":"4/m"}`, "If-Match", "*").want(t, 200, "revision", 4)
+	f.do("PUT", "/v1/queues/none", `{"rate":"4/m"}`).want(t, 201, "warnings", []any{
+		"the queue has neither deliver nor pull, so jobs that come to it will wait; only a parent of other queues needs " +
+			"neither",
+	})
+	f.do("GET", "/v1/queues/none", "").want(t, 200, "warnings", nil)
+	f.do("PUT", "/v1/queues/none", `{"rate":"4/m","pull":true}`).want(t, 200, "warnings", nil)
+	f.do("DELETE", "/v1/queues/none", "").want(t, 204)
 	f.do("PUT", "/v1/queues/new", `{"rate":"4/m"}`, "If-Match", "*").want(t, 412)
 	f.do("PUT", "/v1/queues/new", `{"rate":"4/m"}`, "If-Match", `"9"`).want(t, 412, "revision", 0)
 	f.do("PUT", "/v1/queues/sms", `{"rate":"4/m"}`, "If-Match", `W/"4"`).want(t, 400, "field", "If-Match")

@@ -145,7 +145,8 @@ func TestAppsAndTokens(t *testing.T) {
 	}
 	expect(t, ExitUsage, "", "file already exists", "token", "create", "--app", "acme", "--grant", "view", "--save", saved)
 	r = expect(t, ExitDone, "", "", "token", "create", "--app", "acme", "--grant", "view", "--save", os.DevNull)
-	if info, err := os.Stat(os.DevNull); err != nil || info.Mode()&os.ModeCharDevice == 0 || strings.Contains(r.out, "ps_") {
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode()&os.ModeCharDevice == 0 ||
+		strings.Contains(r.out, "ps_") {
 		t.Fatalf("saved to a device: %v, %v, %s", info, err, r.out)
 	}
 	expect(t, ExitDone, "replaced by", "", "token", "info", id)

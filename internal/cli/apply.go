@@ -14,7 +14,7 @@ type applyFlags struct {
 	File   string `required:"" short:"f" help:"The file of rules and queues." placeholder:"FILE"`
 	DryRun bool   `help:"Only show what would change."`
 	Prune  bool   `help:"Remove those that are not in the file, after asking."`
-	Yes    bool   `help:"With --prune: do not ask." short:"y"`
+	Yes    bool   `help:"Do not ask." short:"y"`
 	output
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -32,7 +33,8 @@ func (applyCmd) Help() string {
 rule apply" does, and then its queues, parents before children; shows each field that changed. The whole file
 is checked before anything is changed; each change is made only if nobody else changed that rule or queue
 meanwhile. The server does not show secrets, so --dry-run cannot compare them, and
-"deliver: *** -> ***" says that one changed.
+"deliver: *** -> ***" says that one changed. A queue that has a target which the file
+leaves out would lose it: a yes is asked for first.
 
 Queues that are not in the file are left alone without --prune. With it they are
 listed with what they hold and a yes is asked for before the first change; they are
@@ -50,11 +52,14 @@ func (c *applyCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	if (c.Force || c.Yes) && !c.Prune {
-		return usage(errors.New("--force and --yes are for --prune"))
+	if c.Force && !c.Prune {
+		return usage(errors.New("--force is for --prune"))
 	}
 	api, err := r.client()
 	if err != nil {
+		return err
+	}
+	if err := c.untargeted(r, api, file.Queues); err != nil {
 		return err
 	}
 	var gone []applied
@@ -97,8 +102,40 @@ func (c *applyCmd) apply(r *run, api *client.Client, spec *queue.Spec) (applied,
 		return err
 	}, func(text json.RawMessage, revision int64) (int64, error) {
 		q, err := api.Put(r.ctx, spec.Name, text, revision)
+		warn(r, &q)
 		return q.Revision, err
 	})
+}
+
+// untargeted asks before it takes the target from queues: a file that does not say deliver may have been written in
+// another place than the queue's target was set.
+func (c *applyCmd) untargeted(r *run, api *client.Client, specs []queue.Spec) error {
+	if c.DryRun || c.Yes {
+		return nil
+	}
+	n := 0
+	for i := range specs {
+		if !specs[i].NeedsTarget() {
+			continue
+		}
+		present, err := api.Queue(r.ctx, specs[i].Name)
+		var refused *client.Problem
+		if errors.As(err, &refused) && refused.Reason == "unknown_queue" {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("queue %s: %w", specs[i].Name, err)
+		}
+		if len(present.Deliver) > 0 {
+			n++
+			r.say("%s would lose its target, which the file leaves out: deliver: %s", present.Name,
+				plain(string(present.Deliver)))
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return confirm(r, "apply", fmt.Sprintf("%d queues will lose their targets, and their jobs will wait", n))
 }
 
 // compare lists in what the server's spec of a queue differs from the file's, as far as

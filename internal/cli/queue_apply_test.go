@@ -214,7 +214,31 @@ old removed
 	}
 	names("a")
 	do(ExitDone, "a unchanged, revision N\n", "") // nothing to ask about
-	expect(t, ExitUsage, "", "are for --prune", "queue", "apply", "-f", path, "--yes")
+	expect(t, ExitUsage, "", "is for --prune", "queue", "apply", "-f", path, "--force")
+}
+
+// A file that says nothing of a queue's target does not take it away unasked.
+func TestApplyAsksBeforeAQueueLosesItsTarget(t *testing.T) {
+	t.Setenv("PENSTOCK_URL", ingress(t))
+	expect(t, ExitDone, "", "", "queue", "set", "q", "rate=1/s", "deliver.http.url=https://api.example.com/v1")
+	path := filepath.Join(t.TempDir(), "queues.yaml")
+	if err := os.WriteFile(path, []byte("queues:\n- {name: q, rate: 2/s}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	apply := []string{"queue", "apply", "-f", path}
+	if r := penstock(t, "no\n", apply...); r.code != ExitRefused ||
+		!strings.Contains(r.err, "q would lose its target, which the file leaves out") ||
+		!strings.Contains(r.err, "api.example.com") {
+		t.Errorf("exit %d\n%s", r.code, r.err)
+	}
+	expect(t, ExitDone, "api.example.com", "", "queue", "info", "q")
+	expect(t, ExitDone, "q would be changed", "", append(apply, "--dry-run")...)
+	expect(t, ExitDone, "rate", "warning: the queue has neither deliver nor pull", append(apply, "--yes")...)
+	expect(t, ExitDone, "unchanged", "", apply...)
+	expect(t, ExitRefused, "", "leave out one of the two", "queue", "set", "q", "pull=true", "deliver.http.url=https://a.test")
+	if r := expect(t, ExitDone, "", "", "queue", "set", "q", "pull=true"); strings.Contains(r.err, "warning") {
+		t.Errorf("workers can pull from it:\n%s", r.err)
+	}
 }
 
 // One that was filled or got a child after it was looked at is left alone, one that was changed is told.

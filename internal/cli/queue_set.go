@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue/clip"
 )
 
@@ -90,6 +91,7 @@ func (c *setCmd) Run(r *run, k *kong.Context) error {
 	if c.json() {
 		return printJSON(r.Out, q)
 	}
+	warn(r, &q)
 	now, err := tree(q.Spec)
 	if err != nil {
 		return err
@@ -99,6 +101,13 @@ func (c *setCmd) Run(r *run, k *kong.Context) error {
 		return err
 	}
 	return printChanges(r.Out, c.Name, q.Revision, withUnseen(changes(old, now), q.Revision != revision))
+}
+
+// warn prints what the server finds odd about a queue that was put.
+func warn(r *run, q *wire.Queue) {
+	for _, text := range q.Warnings {
+		r.say("%s: warning: %s", q.Name, plain(text))
+	}
 }
 
 // read returns the present spec, or an empty one if there is no such queue, and

@@ -25,7 +25,7 @@ type state struct {
 var tones = map[status.Code]string{
 	status.Flowing: "good", status.Paused: "warn", status.ParentPaused: "warn", status.Throttled: "warn",
 	status.Quota: "warn", status.MaxInFlight: "warn", status.Lanes: "warn", status.NoWorker: "warn",
-	status.NoDrainer: "bad", status.CircuitOpen: "bad", status.Stalled: "bad",
+	status.NoTarget: "bad", status.NoDrainer: "bad", status.CircuitOpen: "bad", status.Stalled: "bad",
 }
 
 func stateOf(s *wire.Status) state {

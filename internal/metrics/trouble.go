@@ -24,6 +24,7 @@ type trouble struct {
 // paused, which somebody did to this one.
 var troubles = []trouble{
 	{is: does(status.Stalled)},
+	{is: does(status.NoTarget)},
 	{is: does(status.CircuitOpen)},
 	{is: does(status.Throttled)},
 	{is: does(status.NoWorker)},

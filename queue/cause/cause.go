@@ -16,6 +16,7 @@ const (
 	Paused          Cause = "paused"
 	Throttled       Cause = "throttled"      // the receiver asked to be spared: the queue, or the lane
 	Down            Cause = "down"           // the circuit is open; until the next probe
+	NoTarget        Cause = "no_target"      // a drainer found no target to deliver to
 	Held            Cause = "held"           // it may have been sent; a person decides
 	Scheduled       Cause = "scheduled"      // until its NotBefore
 	BackingOff      Cause = "backing_off"    // until it is tried again
@@ -37,6 +38,7 @@ var texts = map[Cause]string{
 	Paused:          "the queue to be resumed",
 	Throttled:       "the receiver, which asked to be spared",
 	Down:            "the receiver, which is down",
+	NoTarget:        "a target: the queue has none",
 	Held:            "a person to decide: it may have been sent",
 	Scheduled:       "its instant",
 	BackingOff:      "its next attempt",

@@ -64,7 +64,7 @@ type rateSignal struct {
 func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, a *adapting) (h rateSignal) {
 	switch {
 	case q.adapted == nil:
-	case s.Verdict == queue.Throttle && !(s.LaneOnly && keyed):
+	case s.Verdict == queue.Throttle && !s.NoTarget && !(s.LaneOnly && keyed):
 		h.refused, h.reason = true, strings.Clone(clip.Text(s.Reason, queue.MaxReasonBytes))
 	// A delivery with a wait says neither that there is room for more nor that it was too much.
 	case s.Verdict == queue.Deliver && s.After <= 0:

@@ -103,7 +103,7 @@ func (m *Machine) lookAfter(o *leaseOutcome, look bool, now leaky.Instant) {
 func (o *leaseOutcome) giveBack(now leaky.Instant) (b givenBack, given bool) {
 	q, ls := o.job.lane.queue, o.job.lease
 	switch {
-	case o.unused && !q.spec.Circuit.Off:
+	case o.unused && (o.by.NoTarget || !q.spec.Circuit.Off):
 		b, given = q.giveBackDeparture(ls, int64(o.job.cost), now), true
 	case o.probe:
 		q.refundQuotas(ls, int64(o.job.cost), now)

@@ -74,6 +74,13 @@ func (r *receiverState) closeCircuit(now leaky.Instant) {
 	}
 }
 
+// retarget ends the stop of a queue that had no target.
+func (r *receiverState) retarget(now leaky.Instant) {
+	if r.cause == queue.StopNoTarget && r.stop > now {
+		r.stop, r.cause, r.reason = now, "", ""
+	}
+}
+
 // resume ends any stop and closes the circuit.
 func (r *receiverState) resume(now leaky.Instant) {
 	if r.opened != 0 {
@@ -144,8 +151,10 @@ func (m *Machine) updateReceiver(
 	if !trouble && s.Verdict != queue.Throttle {
 		q.receiver.accept(departed)
 	}
-	if s.Verdict == queue.Throttle && s.Untold && !(s.LaneOnly && keyed) {
+	if s.Verdict == queue.Throttle && s.Untold && !s.NoTarget && !(s.LaneOnly && keyed) {
 		effect.Stopped = q.receiver.throttle(s, departed, now, reason)
+	} else if s.Verdict == queue.Throttle && s.NoTarget {
+		effect.Stopped = q.receiver.stopUntil(now.Add(min(s.After, queue.MaxStop)), now, queue.StopNoTarget, reason)
 	} else if s.Verdict == queue.Throttle && !(s.LaneOnly && keyed) || s.Verdict == queue.Deliver && s.After > 0 {
 		effect.Stopped = q.receiver.stopUntil(now.Add(min(s.After, queue.MaxStop)), now, queue.StopThrottled, reason)
 	}

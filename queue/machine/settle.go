@@ -140,11 +140,11 @@ func (m *Machine) settleAs(o *leaseOutcome, open bool, effect *queue.Effect, now
 		job: j, attempts: attempts, settled: ls.fence, verdict: s.Verdict, reason: reason, heapIndex: -1,
 	}
 	if spared := throttledOutcome(s.Verdict); spared != queue.UnderWay {
-		o.unused = s.Unused && s.Verdict == queue.Down
+		o.unused = s.Unused && s.Verdict == queue.Down || s.NoTarget && s.Verdict == queue.Throttle
 		next = *ls
 		next.settled, next.verdict, next.result = ls.fence, s.Verdict, queue.Waiting
 		next.due, next.heapIndex, next.persisted = 0, -1, false
-		if s.Verdict == queue.Throttle && s.LaneOnly && j.lane.keyed() {
+		if s.Verdict == queue.Throttle && s.LaneOnly && !s.NoTarget && j.lane.keyed() {
 			next.due = now.Add(max(0, min(s.After, queue.MaxStop)))
 		}
 		next.timeline = jobrecord.AppendAttempt(ls.timeline, ls.attempt(spared, reason, now))

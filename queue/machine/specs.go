@@ -194,6 +194,7 @@ func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant
 	if s.Circuit.Off && q.receiver.opened != 0 {
 		q.receiver.closeCircuit(now)
 	}
+	q.receiver.retarget(now)
 }
 
 // specChanged keeps a queue's new spec and paces, and works out anew what follows from them.

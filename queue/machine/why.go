@@ -50,6 +50,8 @@ func (r *receiverState) why(now leaky.Instant) queue.Why {
 	w := queue.Why{By: cause.Throttled, Reason: r.reason}
 	if r.opened != 0 || r.cause == queue.StopDown {
 		w = queue.Why{By: cause.Down, Reason: r.lastFailure}
+	} else if r.cause == queue.StopNoTarget {
+		w.By = cause.NoTarget
 	}
 	if r.stop > now {
 		w.Until = r.stop.Time()

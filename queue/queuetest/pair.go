@@ -275,6 +275,7 @@ func (p *pair) settle() {
 	for _, t := range list {
 		verdict := rapid.SampledFrom(pairVerdicts).Draw(p.T, "verdict")
 		untold := verdict == queue.Throttle && rapid.Bool().Draw(p.T, "untold")
+		noTarget := verdict == queue.Throttle && rapid.IntRange(0, 3).Draw(p.T, "no target") == 0
 		unused := verdict == queue.Down && rapid.Bool().Draw(p.T, "unused")
 		laneOnly, trouble := rapid.Bool().Draw(p.T, "lane only"), rapid.Bool().Draw(p.T, "trouble")
 		after := time.Duration(rapid.SampledFrom([]int{0, 1, 100, 1000, 90_000}).Draw(p.T, "after")) * time.Millisecond
@@ -285,13 +286,14 @@ func (p *pair) settle() {
 			s := settlement(verdict, v)
 			s.After, s.Reason, s.LaneOnly, s.Trouble, s.Untold, s.Unused = after, "it failed", laneOnly, trouble,
 				untold, unused
+			s.NoTarget = noTarget
 			sides[side] = append(sides[side], s)
 		}
 		text = append(
 			text,
 			fmt.Sprintf(
-				"%v %s/%s (attempt %d) after %v, lane only %v, trouble %v, untold %v, unused %v", verdict, t.a.Queue,
-				t.a.ID, t.a.Attempt, after, laneOnly, trouble, untold, unused,
+				"%v %s/%s (attempt %d) after %v, lane only %v, trouble %v, untold %v, unused %v, no target %v", verdict, t.a.Queue,
+				t.a.ID, t.a.Attempt, after, laneOnly, trouble, untold, unused, noTarget,
 			),
 		)
 	}

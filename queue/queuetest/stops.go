@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/changelog"
 	"github.com/penstock/penstock/queue/quote"
+	"github.com/penstock/penstock/queue/status"
 	"github.com/penstock/penstock/queue/unit"
 )
 
@@ -124,6 +126,35 @@ var stopRules = []rule{
 			r.delete(q)
 			r.clock.Advance(24 * time.Hour)
 		}
+	}},
+	{"a queue without a target stops, whatever its circuit and rate, until it is put", func(r *rig) {
+		adapts := adapting("1/s", "10/s")
+		q := r.queue("q", "10/s", adapts, limited("quota 5/h"))
+		r.clock.Advance(time.Second)
+		r.accept(q, "a", "b")
+		for range 7 { // more often than the circuit allows, and than the quota would
+			s := settlement(queue.Throttle, r.grant(q, 1, "a")[0])
+			s.After, s.NoTarget, s.Reason = time.Minute, true, "none"
+			if a := r.settle(s)[0]; a.Stale || a.State != queue.Waiting || a.Effect != (queue.Effect{Stopped: time.Minute}) {
+				r.Errorf("%+v", a)
+			}
+			r.stops(q, r.clock.Now().Add(time.Minute), queue.StopNoTarget, "none")
+			r.checkStatus(status.NoTarget, 0, q)
+			r.waitsFor(lasting(cause.NoTarget, r.clock.Now().Add(time.Minute), "none"), q, "a")
+			r.grant(q, 9)
+			r.clock.Advance(time.Minute)
+		}
+		if i := r.info(q); i.Circuit.Open() || i.Circuit.Failures > 0 || i.Rate != i.Spec.Rate ||
+			i.Limits[0].Window.Used > 0 {
+			r.Errorf("circuit %+v, rate %v, limits %+v", i.Circuit, i.Rate, i.Limits)
+		}
+		s := settlement(queue.Throttle, r.grant(q, 1, "a")[0])
+		s.After, s.NoTarget = time.Hour, true
+		r.settle(s)
+		r.put(spec(q, "10/s", adapts, func(s *queue.Spec) { s.Deliver = json.RawMessage(`{"x": {}}`) }))
+		r.stops(q, 0, "", "")
+		r.checkStatus(status.Flowing, 0, q)
+		r.grant(q, 9, "a")
 	}},
 	{"so it is when nobody asks until long after", func(r *rig) {
 		q := r.queue("q", "1/s", func(s *queue.Spec) { s.Burst = 3 })

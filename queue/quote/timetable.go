@@ -59,6 +59,7 @@ const (
 	OfPause       Doubt = "paused"        // somebody may resume the queue, or its parent, sooner
 	OfDrainer     Doubt = "drainer"       // nobody asks for jobs; it is as if one did now
 	OfDown        Doubt = "down"          // it takes a probe that succeeds
+	OfNoTarget    Doubt = "no_target"     // somebody must give the queue a target
 	OfThrottled   Doubt = "throttled"     // the receiver may ask for more time
 	OfLimits      Doubt = "limits"        // further paces, or a quota
 	OfParent      Doubt = "parent"        // members of its group take turns
@@ -81,6 +82,7 @@ var doubts = []struct {
 	{OfPause, func(_ *view, c status.Code) bool { return c == status.Paused || c == status.ParentPaused }},
 	{OfDrainer, func(_ *view, c status.Code) bool { return c == status.NoDrainer || c == status.NoWorker }},
 	{OfDown, func(_ *view, c status.Code) bool { return c == status.CircuitOpen }},
+	{OfNoTarget, func(_ *view, c status.Code) bool { return c == status.NoTarget }},
 	{OfThrottled, func(v *view, _ status.Code) bool { return v.info.Stop.On() }},
 	{OfLimits, func(v *view, _ status.Code) bool { return len(v.info.Spec.Limits) > 0 }},
 	{OfParent, func(v *view, _ status.Code) bool { return v.info.Parent != nil || v.info.Group.Children > 0 }},

@@ -104,10 +104,13 @@ func (e *Engine) settleSome(
 // verdictCode is a verdict and what it says besides, as settle.lua reads it.
 func verdictCode(s *queue.Settlement) int {
 	code := int(s.Verdict)
+	if s.NoTarget && s.Verdict == queue.Throttle {
+		return code + 32
+	}
 	if s.LaneOnly {
 		code += 16
 	}
-	if s.Trouble {
+	if s.Trouble && s.Verdict != queue.Throttle {
 		code += 32
 	}
 	if s.Untold && s.Verdict == queue.Throttle || s.Unused && s.Verdict == queue.Down {

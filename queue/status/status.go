@@ -24,6 +24,7 @@ type Code string
 const (
 	Paused       Code = "paused"        // somebody paused it
 	ParentPaused Code = "parent_paused" // somebody paused its parent
+	NoTarget     Code = "no_target"     // a drainer found no target to deliver its jobs to
 	NoDrainer    Code = "no_drainer"    // it holds jobs, and no drainer has asked for any lately
 	NoWorker     Code = "no_worker"     // the same of a pull queue in which jobs wait, and its workers
 	CircuitOpen  Code = "circuit_open"  // its target is down, and probed
@@ -68,6 +69,10 @@ var checks = []check{
 	{Paused, func(i *queue.Info, s *Status) bool { return s.pausedBy(&i.Pause) }},
 	{ParentPaused, func(i *queue.Info, s *Status) bool {
 		return i.Parent != nil && s.pausedBy(&i.Parent.Pause) && s.of(i.Parent)
+	}},
+	{NoTarget, func(i *queue.Info, s *Status) bool {
+		s.Reason = i.Stop.Reason
+		return i.Stop.Cause == queue.StopNoTarget
 	}},
 	{NoDrainer, func(i *queue.Info, s *Status) bool {
 		s.Since = i.Asked
@@ -185,6 +190,7 @@ func (s *Status) quotaOf(i *queue.Info) bool {
 var texts = map[Code]struct{ text, until, ends string }{
 	Paused:       {"paused", "until", "somebody resumes the queue"},
 	ParentPaused: {"parent paused", "until", "somebody resumes the parent"},
+	NoTarget:     {"no target", "", "the queue is given a target, or pull"},
 	NoDrainer:    {"no drainer", "", "a drainer asks for jobs"},
 	NoWorker:     {"waits for workers", "", "a worker asks for jobs"},
 	CircuitOpen:  {"circuit open", "next probe", "a probe succeeds, or somebody resumes the queue"},

@@ -249,8 +249,8 @@ func TestStatusCodesAreToldApart(t *testing.T) {
 			texts[text] = true
 		}
 	}
-	if codes := status.Codes(); len(codes) != 15 || codes[0] != status.Paused ||
-		codes[14] != status.Idle || len(slices.Compact(slices.Sorted(slices.Values(codes)))) != 15 {
+	if codes := status.Codes(); len(codes) != 16 || codes[0] != status.Paused ||
+		codes[15] != status.Idle || len(slices.Compact(slices.Sorted(slices.Values(codes)))) != 16 {
 		t.Errorf("codes: %v", codes)
 	}
 }

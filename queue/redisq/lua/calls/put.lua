@@ -194,6 +194,7 @@ else
   membership.saveLinks(q)
   if q.group == q then set(q, 'gsince', now) end
   if settings.circuit == '' and q.receiver and q.receiver.opened > 0 then receiver.closeCircuit(q) end
+  if q.receiver then receiver.retarget(q) end
   if q.lapsed then
     setPause(q, '')
   end

@@ -10,7 +10,8 @@
 -- End leases, grouped by queue.
 --
 -- ARGV[2]  number of queues; for each: name, number of settlements; for each: id, fence (8 bytes of epoch, 6 of
---          number), verdict (+ 16 of the lane only, + 32 with trouble, + 64 untold, or unused), after in us, reason
+--          number), verdict (+ 16 of the lane only, + 32 with trouble, + 64 untold, or unused; throttled + 32 where
+--          there is no target), after in us, reason
 -- Returns  one entry a settlement: the state in which it left the job, 0 when stale, the text of an error, or, when it
 --          did something to the queue besides, {state, stopped for in us, 1 if the circuit opened, 1 if it closed, n
 --          and d of the adapted rate before and after, if that changed}
@@ -25,6 +26,7 @@ local WELL = '>c8c18BBI2c14c7I2I5c2'
 local AFTER = { [V.delivered] = S.delivered, [V.dead] = S.dead, [V.released] = S.waiting, [V.held] = S.held,
   [V.throttled] = S.waiting, [V.down] = S.waiting }
 local LANE_ONLY, TROUBLE, UNTOLD = 16, 32, 64
+local NO_TARGET = V.throttled + TROUBLE
 
 -- answerRepeated answers a settlement whose lease is gone: as before, if it repeats the last one that was accepted;
 -- else it is stale.
@@ -73,7 +75,9 @@ local function updateReceiver(q, f, id, departed, verdict, code, after, reason, 
   local stopped, opened, closed = 0, 0, 0
   if trouble then stopped, opened = receiver.fail(q, reason) else closed = receiver.succeed(q) end
   if not trouble and verdict ~= V.throttled then receiver.accept(q, departed) end
-  if throttles and f and code % TROUBLE >= LANE_ONLY and f.lane ~= ZERO then
+  if code == NO_TARGET then
+    stopped = receiver.stopFor(q, after, reason, true)
+  elseif throttles and f and code % TROUBLE >= LANE_ONLY and f.lane ~= ZERO then
     stopped = receiver.stopLane(q, f.lane, lanes.ruleOf(q, f.lane), after)
   elseif untold then
     stopped = receiver.throttle(q, id, departed, after, reason)
@@ -98,8 +102,8 @@ end
 -- Where the circuit is off it does not, because nothing else bounds how often the target is tried. A probe is given
 -- back to quotas in any case. Reports whether the job did not start.
 local function giveBackUnstarted(q, id, f, verdict, code, epoch, fence)
-  local unstarted = verdict == V.released or verdict == V.down and code >= UNTOLD
-  local all = unstarted and (verdict == V.released or (call('HGET', B .. 'q' .. q.nr, 'circuit') or '') ~= '')
+  local unstarted = verdict == V.released or verdict == V.down and code >= UNTOLD or code == NO_TARGET
+  local all = unstarted and (verdict ~= V.down or (call('HGET', B .. 'q' .. q.nr, 'circuit') or '') ~= '')
   local probe = verdict ~= V.released and q.receiver and q.receiver.opened > 0 and f.at >= q.receiver.opened
   if (all or probe) and (q.limits or q.group) then refundQuotas(q, id, f) end
   if all then
@@ -242,7 +246,8 @@ local function settle(name, count, arg)
       else
         if state == S.waiting then
           waitAgain(q, id, f)
-          if verdict ~= V.throttled and giveBackUnstarted(q, id, f, verdict, code, epoch, fence) then
+          if (verdict ~= V.throttled or code == NO_TARGET)
+            and giveBackUnstarted(q, id, f, verdict, code, epoch, fence) then
             unstarted = unstarted + 1
           end
           if verdict == V.released then released = released + 1 end
@@ -269,7 +274,8 @@ local function settle(name, count, arg)
         call('HSET', F, id, flights[id])
       end
       out[#out + 1] = updateReceiver(q, f, id, departed, verdict, code, after, reason, state)
-      if q.adapt and verdict == V.throttled and (code % TROUBLE < LANE_ONLY or f.lane == ZERO) then
+      if q.adapt and verdict == V.throttled and code ~= NO_TARGET
+        and (code % TROUBLE < LANE_ONLY or f.lane == ZERO) then
         signals[#signals + 1] = { #out, true, departed, reason }
       end
     end

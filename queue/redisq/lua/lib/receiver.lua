@@ -1,6 +1,6 @@
 -- needs: pace, stopcauses
 -- gives: loadReceiver, closeCircuit, succeed, fail, isSlow, noteSlow, stopFor, throttle, accept, stopsUntil
--- gives: stopLane, rise, noteDeparture, resume
+-- gives: stopLane, rise, noteDeparture, retarget, resume
 --
 -- What a receiver has said that lasts: the queue's stop, the stops of its lanes, and the circuit.
 --
@@ -65,6 +65,14 @@ local function closeCircuit(q)
   saveReceiver(q)
 end
 
+-- retarget ends the stop of a queue that had no target.
+local function retarget(q)
+  local h = q.receiver
+  if h.cause ~= STOP_NO_TARGET or h.stop <= now then return end
+  h.stop, h.cause, h.why = now, '', ''
+  saveReceiver(q)
+end
+
 -- resume ends the stop, the circuit and the throttling of a queue, and reports whether there was anything to end.
 local function resume(q)
   local h = q.receiver
@@ -104,9 +112,10 @@ local function succeed(q)
   return closes and 1 or 0
 end
 
--- stopFor stops a queue for as long as the receiver asked. Returns for how long it stops by that.
-local function stopFor(q, after, reason)
-  local stopped = stopUntil(q, now + min(after, MOST_HELD), STOP_THROTTLED, reason)
+-- stopFor stops a queue for as long as the receiver asked, or because it has no target. Returns for how long it
+-- stops by that.
+local function stopFor(q, after, reason, no_target)
+  local stopped = stopUntil(q, now + min(after, MOST_HELD), no_target and STOP_NO_TARGET or STOP_THROTTLED, reason)
   if stopped > 0 then saveReceiver(q) end
   return stopped
 end
