@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/penstock/penstock/deferred"
@@ -19,6 +20,7 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/cli/doctor"
 	"github.com/penstock/penstock/internal/cli/login"
+	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
@@ -108,7 +110,8 @@ func (c *doctorCmd) Run(r *run) error {
 	if c.json() {
 		err = printJSON(r.Out, found)
 	} else {
-		_, err = fmt.Fprint(r.Out, findings(found))
+		width, _ := terminal(r.Out)
+		_, err = fmt.Fprint(r.Out, findings(found, width))
 	}
 	if err == nil && doctor.Worst(found) == doctor.Wrong {
 		return told(ExitFailed)
@@ -219,10 +222,26 @@ func keptFromOthers(dir string) error {
 
 func othersWrite(mode fs.FileMode) bool { return auth.KnowsPeers && mode&0o022 != 0 }
 
-func findings(found []doctor.Finding) string {
-	t := table{header: []string{"CHECK", "VERDICT", "WHAT", "WHAT TO DO"}}
-	for _, f := range found {
-		t.add(f.Check, string(f.Verdict), f.What, f.Do)
+// pageWidth is how wide findings are where no terminal says it.
+const pageWidth = 100
+
+// findings prints each finding in lines that fit a terminal, 0 wide if it is none. A command keeps its line whole, so
+// that it can be copied.
+func findings(found []doctor.Finding, width int) string {
+	if width == 0 {
+		width = pageWidth
 	}
-	return t.String()
+	const margin = 19 // of the columns before the text
+	var b strings.Builder
+	for _, f := range found {
+		head := fmt.Sprintf("%-8s  %-7s", f.Check, f.Verdict)
+		for _, line := range show.Wrapped(show.Text(f.What), max(width-margin, 30)) {
+			fmt.Fprintf(&b, "%-*s%s\n", margin, head, line)
+			head = ""
+		}
+		if f.Do != "" {
+			fmt.Fprintf(&b, "%-*s$ %s\n", margin, "", show.Text(f.Do))
+		}
+	}
+	return b.String()
 }

@@ -3,14 +3,20 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -40,8 +46,59 @@ func examined(t *testing.T, args ...string) (found []doctor.Finding) {
 		if !slices.Contains(doctor.Checks(), f.Check) || (f.Verdict == doctor.OK) != (f.Do == "") {
 			t.Errorf("%+v", f)
 		}
+		understood(t, f.Do)
 	}
 	return found
+}
+
+// understood checks that the tool knows a command that it suggests.
+func understood(t *testing.T, command string) {
+	t.Helper()
+	words := strings.Fields(command)
+	if len(words) == 0 || words[0] != "penstock" || strings.Contains(command, "--help") {
+		return
+	}
+	tool, err := kong.New(new(root), kong.Bind(new(run)), kong.Vars{"version": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tool.Parse(words[1:]); err != nil {
+		t.Errorf("the doctor suggests %q: %v", command, err)
+	}
+}
+
+// A suggestion that the tests meet nowhere is one that the tool understands, too.
+func TestTheToolUnderstandsAllThatTheDoctorSuggests(t *testing.T) {
+	files, err := filepath.Glob("doctor/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, name := range append(files, "doctor.go") {
+		file, err := parser.ParseFile(gotoken.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			literal, is := node.(*ast.BasicLit)
+			if !is || literal.Kind != gotoken.STRING || strings.HasSuffix(name, "_test.go") {
+				return true
+			}
+			text, _ := strconv.Unquote(literal.Value)
+			if !strings.HasPrefix(text, "penstock ") || strings.Contains(text, "\n") || strings.HasSuffix(text, "doctor") {
+				return true
+			}
+			if strings.HasSuffix(text, " ") { // what follows is put there as it runs
+				text += "x"
+			}
+			n++
+			understood(t, strings.NewReplacer("HALF", "5/s", "TWICE", "20/s", "%s", "x", "%v", "20ms").Replace(text))
+			return true
+		})
+	}
+	if n < 15 {
+		t.Errorf("only %d commands were found", n)
+	}
 }
 
 // finds checks that there is such a finding, and returns what is to be done.
@@ -177,12 +234,33 @@ func TestDoctorQueues(t *testing.T) {
 		expect(t, ExitDone, "", "", append([]string{"queue", "set", "-s", url}, args...)...)
 	}
 	set("full", "rate=10/s", "capacity=1", "pull=true")
+	set("lost", "rate=1/d", "capacity=1")
+	set("new", "rate=10/s")
+	set("dead", "rate=10/s", "capacity=10", "pull=true")
+	set("spent", "rate=10/s", "pull=true", "limits.0.quota=1/d")
 	set("paused", "rate=10/s", "pull=true")
 	set("idle", "rate=10/s", "pull=true")
 	set("parent", "rate=10/s", "deliver.http.url=http://127.0.0.1:1")
 	set("parent.child", "rate=10/s", "deliver.http.url=http://127.0.0.1:1")
 	put(t, engine, "full", "1")
 	put(t, engine, "paused", "1")
+	put(t, engine, "lost", "1")
+	put(t, engine, "dead", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+	put(t, engine, "spent", "1", "2")
+	for name, verdict := range map[string]queue.Verdict{"dead": queue.Bury, "spent": queue.Deliver} {
+		got, err := engine.Reserve(t.Context(), queue.ReserveRequest{
+			Client: queue.Client{ID: name}, Queue: name, Number: 1, Max: 1,
+		})
+		if err != nil || len(got.Jobs) != 1 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		job := &got.Jobs[0]
+		if a, err := engine.Settle(t.Context(), []queue.Settlement{
+			{Lease: queue.Lease{Queue: name, ID: job.ID, Fence: job.Fence}, Verdict: verdict},
+		}); err != nil || a[0].Stale {
+			t.Fatalf("%+v, %v", a, err)
+		}
+	}
 	put(t, engine, "parent.child", "1")
 	for _, name := range []string{"paused", "idle", "parent"} {
 		expect(t, ExitDone, "", "", "queue", "pause", name, "--reason", "an invoice", "-s", url)
@@ -193,9 +271,27 @@ func TestDoctorQueues(t *testing.T) {
 		"full: jobs wait, and no worker":                   "penstock queue info full",
 		"paused: it is paused with jobs in it (":           "penstock queue resume paused",
 		"parent.child: its parent is paused (parent pause": "penstock queue resume parent",
+		"lost: it is full":                                 "penstock queue quote lost --rate 2/d",
+		"new: it has neither deliver nor pull":             "penstock queue set new deliver.http.url=https://HOST/PATH",
+		"dead: it has dead jobs":                           "penstock dead ls dead",
+		"dead: it is nearly full":                          "penstock queue quote dead --rate 20/s",
+		"spent: a quota is used up":                        "penstock queue timetable spent",
 	} {
 		if got := finds(t, found, "queues", doctor.Warning, what); got != do {
 			t.Errorf("%s: what to do: %s, want %s", what, got, do)
+		}
+	}
+	finds(t, found, "queues", doctor.Wrong, "lost: its jobs have nowhere to go")
+	r := penstock(t, "", "doctor", "-s", url)
+	for line := range strings.Lines(r.out) {
+		if len(line) > pageWidth && !strings.Contains(line, " $ ") {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	t.Setenv(envURL, url)
+	for _, f := range found { // what it says can be done can be
+		if words := strings.Fields(f.Do); f.Check == "queues" && !strings.Contains(f.Do, "resume") {
+			expect(t, ExitDone, "", "", append(words[1:], "-s", url)...)
 		}
 	}
 	finds(t, found, "queues", doctor.Warning, "): an invoice")
@@ -328,6 +424,6 @@ func TestDoctorRefuses(t *testing.T) {
 		expect(t, ExitUsage, "", c.says, append([]string{"doctor"}, c.args...)...)
 	}
 	// Nobody there is no misuse, but what it is to find.
-	expect(t, ExitFailed, "store  wrong", "", "doctor", "-s", "http://127.0.0.1:1")
-	expect(t, ExitFailed, "overflow  wrong", "", "doctor", "-s", ingress(t), "--nats", "nats://127.0.0.1:1")
+	expect(t, ExitFailed, "store     wrong ", "", "doctor", "-s", "http://127.0.0.1:1")
+	expect(t, ExitFailed, "overflow  wrong ", "", "doctor", "-s", ingress(t), "--nats", "nats://127.0.0.1:1")
 }

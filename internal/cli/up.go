@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/ops"
 )
 
@@ -230,12 +230,7 @@ type greeting struct {
 func (g *greeting) say(format string, args ...any) { _, _ = fmt.Fprintf(g.w, format, args...) }
 
 // quoted is a text as a shell takes it for one word.
-func quoted(s string) string {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
+func quoted(s string) string { return show.Quoted(s) }
 
 // curl prints a request with a body; the %s of path is the server. No token stands in a command line, which all users
 // of a machine can see.

@@ -81,10 +81,10 @@ func TestOverflow(t *testing.T) {
 			_, _ *deferred.StreamState,
 		) {
 		},
-		"warning: JOBS is full to 90% [nats stream edit JOBS --max-bytes 2.0 MiB]\n": func(jobs, _ *deferred.StreamState) {
+		"warning: JOBS is full to 90% [nats stream edit JOBS --max-bytes 2097152]\n": func(jobs, _ *deferred.StreamState) {
 			jobs.Bytes = jobs.MaxBytes * 9 / 10
 		},
-		"wrong: DEAD is full, and takes no more [nats stream edit DEAD --max-bytes 2.0 MiB]\n": func(
+		"wrong: DEAD is full, and takes no more [nats stream edit DEAD --max-bytes 2097152]\n": func(
 			_, dead *deferred.StreamState,
 		) {
 			dead.Bytes = dead.MaxBytes

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/penstock/penstock/internal/cli/show"
 )
 
 const (
@@ -23,11 +25,11 @@ func (v *visit) disk(context.Context) {
 	free, err := v.Free(v.Disk)
 	switch room := humanize.IBytes(free); {
 	case err != nil:
-		v.wrong("df -h "+v.Disk, "%v", err)
+		v.wrong("df -h "+show.Quoted(v.Disk), "%v", err)
 	case free < noDisk:
-		v.wrong("df -h "+v.Disk, "%s is left on the disk of %s: jobs will be refused", room, v.Disk)
+		v.wrong("df -h "+show.Quoted(v.Disk), "%s is left on the disk of %s: jobs will be refused", room, v.Disk)
 	case free < littleDisk:
-		v.warn("df -h "+v.Disk, "%s is left on the disk of %s", room, v.Disk)
+		v.warn("df -h "+show.Quoted(v.Disk), "%s is left on the disk of %s", room, v.Disk)
 	default:
 		v.ok("%s is left on the disk of %s", room, v.Disk)
 	}

@@ -3,9 +3,8 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
-
-	"github.com/dustin/go-humanize"
 
 	"github.com/penstock/penstock/deferred"
 )
@@ -28,7 +27,7 @@ func (v *visit) overflow(ctx context.Context) {
 		v.wrong("nats account info", "%v", err)
 		return
 	case err != nil:
-		v.wrong("nats server ping", "%v", err)
+		v.wrong("nats rtt", "%v", err)
 		return
 	}
 	waiting, age := uint64(0), time.Duration(0)
@@ -41,7 +40,7 @@ func (v *visit) overflow(ctx context.Context) {
 		if s.MaxBytes > 0 {
 			used = float64(s.Bytes) / float64(s.MaxBytes)
 		}
-		edit := "nats stream edit " + s.Name + " --max-bytes " + humanize.IBytes(uint64(2*max(0, s.MaxBytes)))
+		edit := fmt.Sprintf("nats stream edit %s --max-bytes %d", s.Name, 2*max(0, s.MaxBytes))
 		switch {
 		case used >= 0.99:
 			v.wrong(edit, "%s is full, and takes no more", s.Name)
@@ -50,7 +49,7 @@ func (v *visit) overflow(ctx context.Context) {
 		}
 		switch {
 		case s.Missing:
-			v.warn("ingress --nats URL", "there is no stream %s: a process that is started with --nats makes it", s.Name)
+			v.warn("ingress --redis URL --nats URL", "there is no stream %s: a process that is started with --nats makes it", s.Name)
 		case dead && s.Messages > 0:
 			v.warn("nats stream view "+s.Name, "%s holds %d deferred jobs that could not come back", s.Name, s.Messages)
 		case !dead && s.Messages > 0:

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/status"
 )
 
@@ -61,8 +63,8 @@ func shown(version string) string {
 	return version
 }
 
-// standings are why a queue stands still, or soon will, and what to do; NAME is the queue, PARENT who holds it, HALF
-// and TWICE are of its rate.
+// standings are why a queue stands still, or soon will, or what became of its jobs, and what to do; NAME is the queue,
+// PARENT who holds it, HALF and TWICE are of its rate.
 var standings = []struct {
 	is      func(q *wire.Queue) bool
 	verdict Verdict
@@ -70,8 +72,12 @@ var standings = []struct {
 	do      string
 }{
 	{does(status.Stalled), Wrong, "jobs may leave, and none does", "penstock queue timetable NAME"},
+	{
+		func(q *wire.Queue) bool { return q.NeedsTarget() && q.Stats.Children == 0 && q.Stats.Size() > 0 },
+		Wrong, "its jobs have nowhere to go: it has neither deliver nor pull", setTarget,
+	},
 	{does(status.CircuitOpen), Wrong, "its target is down", "penstock queue resume NAME"},
-	{does(status.Throttled), Warning, "its receiver asks to be spared", "penstock queue set NAME rate=HALF/s"},
+	{does(status.Throttled), Warning, "its receiver asks to be spared", "penstock queue set NAME rate=HALF"},
 	{does(status.NoWorker), Warning, "jobs wait, and no worker asks for them", "penstock queue info NAME"},
 	{
 		func(q *wire.Queue) bool { return q.Status.Code == status.Paused && q.Stats.Size()+q.Stats.Deferred > 0 },
@@ -81,11 +87,54 @@ var standings = []struct {
 		func(q *wire.Queue) bool { return q.Status.Code == status.ParentPaused && q.Stats.Size() > 0 },
 		Warning, "its parent is paused", "penstock queue resume PARENT",
 	},
-	{func(q *wire.Queue) bool { return q.Status.Full }, Warning, "it is full", "penstock queue quote NAME --rate TWICE/s"},
+	{func(q *wire.Queue) bool { return q.Status.Full }, Warning, "it is full", "penstock queue quote NAME --rate TWICE"},
+	{
+		func(q *wire.Queue) bool { return !q.Status.Full && q.Stats.Size() >= q.Capacity-q.Capacity/10 },
+		Warning, "it is nearly full", "penstock queue quote NAME --rate TWICE",
+	},
+	{usedUp, Warning, "a quota is used up", "penstock queue timetable NAME"},
 	{
 		func(q *wire.Queue) bool { return q.Stats.HeldJobs > 0 },
 		Warning, "jobs may have been sent, and wait for a person", "penstock held ls NAME",
 	},
+	{
+		func(q *wire.Queue) bool { return q.Stats.Dead > 0 },
+		Warning, "it has dead jobs, which are not tried again unless a person replays them", "penstock dead ls NAME",
+	},
+	{
+		func(q *wire.Queue) bool { return q.NeedsTarget() && q.Stats.Children == 0 && q.Stats.Size() == 0 },
+		Warning, "it has neither deliver nor pull: jobs that come will have nowhere to go", setTarget,
+	},
+}
+
+const setTarget = "penstock queue set NAME deliver.http.url=https://HOST/PATH"
+
+// usedUp reports whether nothing is left of one of a queue's quotas.
+func usedUp(q *wire.Queue) bool {
+	return slices.ContainsFunc(q.Stats.Quotas, func(u wire.Quota) bool { return u.Left == 0 })
+}
+
+// scaled is a rate times a factor, to three digits, in the unit that needs no exponent.
+func scaled(r leaky.Rate, factor float64) string {
+	perSecond := 10.0
+	if !r.Unlimited() {
+		perSecond = r.PerSecond()
+	}
+	n := perSecond * factor
+	for _, unit := range []struct {
+		name string
+		of   float64
+	}{{"/s", 1}, {"/m", 60}, {"/h", 3600}} {
+		if n*unit.of >= 1 {
+			return digits(n*unit.of) + unit.name
+		}
+	}
+	return digits(n*86400) + "/d"
+}
+
+func digits(n float64) string {
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(n, 'g', 3, 64), 64)
+	return strconv.FormatFloat(rounded, 'f', -1, 64)
 }
 
 // mostSlack is the longest slack that a queue may be given.
@@ -111,19 +160,15 @@ func (v *visit) standing(ctx context.Context) {
 			if q.Status.Reason != "" {
 				what += ": " + q.Status.Reason
 			}
-			rate := q.Rate.PerSecond()
-			if q.Rate.Unlimited() {
-				rate = 10
-			}
 			do := strings.NewReplacer(
-				"NAME", q.Name, "PARENT", parent, "HALF", fmt.Sprintf("%.3g", rate/2), "TWICE", fmt.Sprintf("%.3g", 2*rate),
+				"NAME", q.Name, "PARENT", parent, "HALF", scaled(q.Rate, 0.5), "TWICE", scaled(q.Rate, 2),
 			).Replace(row.do)
 			v.tell(row.verdict, do, "%s", what)
 		}
 	}
 	v.releasing(ctx)
 	if v.silent() {
-		v.ok("%s, none stopped, full or held up", count(len(v.queues), "queue"))
+		v.ok("%s, none stopped, full or held up, and no dead jobs", count(len(v.queues), "queue"))
 	}
 }
 

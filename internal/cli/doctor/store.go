@@ -46,7 +46,7 @@ func (v *visit) store(ctx context.Context) {
 	}
 	if err == nil && v.err != nil {
 		if errors.As(v.err, &refused) && refused.Status == http.StatusForbidden {
-			v.warn("penstock token create --role view", "not all can be looked at with this token: %v", v.err)
+			v.warn("penstock token create --grant view", "not all can be looked at with this token: %v", v.err)
 		} else {
 			v.wrong("penstock whoami", "what is in the store cannot be read: %v", v.err)
 		}
@@ -63,7 +63,7 @@ func (v *visit) redis(ctx context.Context) {
 	}
 	servers, err := v.Servers(ctx)
 	if err != nil {
-		v.wrong("redis-cli ping", "%v", err)
+		v.wrong(v.Reach, "%v", err)
 		return
 	}
 	for _, s := range servers {

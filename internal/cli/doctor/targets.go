@@ -148,7 +148,7 @@ func (v *visit) unreached(queue string, p place, err error) {
 	var cert *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &refused):
-		v.wrong("drainer "+egress.Flag+" "+p.name, "%s: %v", queue, err)
+		v.wrong(v.Start+" "+egress.Flag+" "+p.name, "%s: %v", queue, err)
 	case errors.As(err, &dns):
 		v.wrong("getent hosts "+p.name, "%s: %s has no address: %v", queue, p.name, err)
 	case errors.As(err, &cert):

@@ -46,3 +46,24 @@ func replaced(s, kept string) string {
 	}
 	return b.String()
 }
+
+// Quoted is one word of a shell.
+func Quoted(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// Wrapped breaks a text at spaces into lines of so many characters; a longer word stays whole.
+func Wrapped(s string, width int) (lines []string) {
+	for _, word := range strings.Fields(s) {
+		last := len(lines) - 1
+		if last < 0 || utf8.RuneCountInString(lines[last])+1+utf8.RuneCountInString(word) > width {
+			lines = append(lines, word)
+		} else {
+			lines[last] += " " + word
+		}
+	}
+	return lines
+}
