@@ -50,7 +50,7 @@ var outcomes = [...]struct {
 	Conflict: {name: "conflict", engine: true, refusal: &Refusal{
 		Status: 409, Title: "another job has this id", Field: "id",
 		Detail: "the queue has or had a job of this id with another payload, content type, lane or cost; nothing was " +
-			"changed",
+			"changed. Payloads are compared byte by byte: spaces count, too",
 	}},
 	Full: {name: "full", engine: true, refusal: &Refusal{
 		counter: "refused", Status: 429, Title: "the queue is full",

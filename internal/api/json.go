@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/unit"
 )
 
@@ -20,7 +21,10 @@ func refusedJSON(err error) *Problem {
 	var syntactic *jsontext.SyntacticError
 	switch {
 	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &semantic):
-		return &Problem{Reason: ReasonUnknownField, Field: fieldPath(semantic.JSONPointer), Detail: "is not a field here"}
+		return &Problem{
+			Reason: ReasonUnknownField, Field: fieldPath(semantic.JSONPointer), Detail: "is not a field here" +
+				invalid.DidYouMean(semantic.JSONPointer.LastToken(), invalid.Members(semantic.GoType)),
+		}
 	case errors.As(err, &semantic) && semantic.GoType == reflect.TypeFor[unit.Duration]():
 		return &Problem{
 			Reason: ReasonInvalidField, Field: fieldPath(semantic.JSONPointer),

@@ -122,7 +122,7 @@ func TestServerFromEnvironment(t *testing.T) {
 func TestQueueLife(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", ingress(t))
 	expect(t, ExitRefused, "", "there is no queue", "queue", "info", "email")
-	expect(t, ExitRefused, "", "rate: is missing", "queue", "set", "email", "capacity=5")
+	expect(t, ExitRefused, "", "give it a rate, such as rate=14/s", "queue", "set", "email", "capacity=5")
 	expect(t, ExitRefused, "", "rate", "queue", "set", "email", "rate=0/s")
 	expect(t, ExitUsage, "", "must be FIELD=VALUE", "queue", "set", "email", "rate")
 	expect(t, ExitUsage, "", "has no fields of its own", "queue", "set", "email", "rate=1/s", "rate.x=1")

@@ -126,10 +126,14 @@ func (r *run) shown() string {
 	return secrets.MaskURL(to.URL)
 }
 
-// advised is an error with what to do about it, if the server does not know who asked.
+// advised is an error with what to do about it.
 func (r *run) advised(err error) error {
 	var p *client.Problem
-	if !errors.As(err, &p) || p.Status != http.StatusUnauthorized {
+	if !errors.As(err, &p) {
+		return err
+	}
+	if p.Status != http.StatusUnauthorized {
+		r.advise(p)
 		return err
 	}
 	return fmt.Errorf("%w; \"penstock login --server %s\" reads a token and keeps it, %s and --token-file show another; "+

@@ -85,6 +85,11 @@ func (c *setCmd) Run(r *run, k *kong.Context) error {
 		return fmt.Errorf("write the spec as JSON: %w", err)
 	}
 	q, err := api.Put(r.ctx, c.Name, text, revision)
+	var refused *client.Problem
+	if errors.As(err, &refused) && refused.Field == "rate" && revision == client.Absent && spec["rate"] == nil {
+		return &ended{ExitRefused, fmt.Errorf("there is no queue %s%s; to make one, give it a rate, such as rate=14/s",
+			c.Name, r.nearQueue(c.Name))}
+	}
 	if err != nil {
 		return fmt.Errorf("queue %s: %w", c.Name, err)
 	}

@@ -69,6 +69,10 @@ func TestSource(t *testing.T) {
 			`2 7 {"id":"7","payload":{"to":"a@example.com","text":"<hi>\nthere"}}`,
 			`4 8 {"id":"8","payload":{"to":"b@example.com","text":"x"}}`,
 		}},
+		{"csv of a spreadsheet", push.CSV, "id;price\n7;\"1,5\"\n8;2,5\n", []string{
+			`2 7 {"id":"7","payload":{"price":"1,5"}}`,
+			`3 8 {"id":"8","payload":{"price":"2,5"}}`,
+		}},
 		{"csv with payload", push.CSV, "payload,id\n\"{\"\"n\"\": 12345678901234567890}\",z\noops,y\n", []string{
 			`2 z {"id":"z","payload":{"n":12345678901234567890}}`,
 			`3 !column payload: is not JSON: invalid character 'o' looking for beginning of value`,

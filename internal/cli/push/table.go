@@ -9,6 +9,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // table reads CSV with a header row.
@@ -34,7 +36,11 @@ func OpenCSV(r io.Reader, laneColumn string) (Source, error) {
 		return nil, errors.New("the CSV file is empty: its first row names the columns")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the header row: %w", err)
+		return nil, fmt.Errorf("read the header row, with commas, or semicolons without quotes, between its names: %w", err)
+	}
+	if len(head) == 1 && strings.Contains(head[0], ";") { // as spreadsheets write it where the comma is in numbers
+		head = strings.Split(head[0], ";")
+		t.in.Comma, t.in.FieldsPerRecord = ';', len(head)
 	}
 	seen := map[string]bool{}
 	for i, name := range head {
@@ -57,7 +63,8 @@ func OpenCSV(r io.Reader, laneColumn string) (Source, error) {
 		}
 	}
 	if laneColumn != "" && t.lane < 0 {
-		return nil, fmt.Errorf("there is no column %q for the lanes; there are %s", laneColumn, strings.Join(t.names, ", "))
+		return nil, fmt.Errorf("there is no column %q for the lanes; there are %s%s", laneColumn,
+			strings.Join(t.names, ", "), invalid.DidYouMean(laneColumn, t.names))
 	}
 	if t.payload >= 0 && len(t.names) > t.width() {
 		return nil, fmt.Errorf("with a column payload only id and that of the lanes may stand beside it, found %s: put the "+

@@ -184,7 +184,8 @@ func (d Document) fieldErr(err error) *invalid.Error {
 	}
 	field := d.field(semantic.JSONPointer)
 	if errors.Is(err, json.ErrUnknownName) {
-		return invalid.Errorf(field, "", "is not a field of %s", d.Of)
+		return invalid.Errorf(field, "", "is not a field of %s%s", d.Of,
+			invalid.DidYouMean(semantic.JSONPointer.LastToken(), invalid.Members(semantic.GoType)))
 	}
 	if (semantic.JSONKind == '"' || semantic.JSONKind == 0 || semantic.GoType == bytesType) && semantic.Err != nil &&
 		textual(semantic.GoType) {
