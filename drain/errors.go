@@ -53,8 +53,8 @@ func ThrottledBy(err error, until time.Time) error {
 	return marked(err, Said{Verdict: queue.Throttle, Until: until})
 }
 
-// noTargetFor is how long a queue without a target stops: a drainer that still goes by an earlier spec may stop it after
-// it was given one.
+// noTargetFor is how long a queue without a target stops: a drainer that still goes by an earlier spec may stop it
+// after it was given one.
 const noTargetFor = time.Minute
 
 // NoTarget marks an error of a queue that has no target. Nothing leaves the queue for a minute, or until its spec

@@ -99,7 +99,9 @@ func (h *handler) refuseKeys(ctx context.Context, name string, q *questions) *Pr
 	if now, err := h.engine.Rule(ctx, name); err != nil || has(&now.Rule) { // it may have got one just now
 		return nil
 	}
-	p := badField("key", "is given, and the rule "+shorten(name)+" counts all as one: leave it out, or give the rule a key")
+	p := badField(
+		"key", "is given, and the rule "+shorten(name)+" counts all as one: leave it out, or give the rule a key",
+	)
 	if !q.list {
 		return p
 	}

@@ -28,18 +28,16 @@ var unknownName = regexp.MustCompile(`^there is no (queue|rule) "([^"]+)"`)
 func (r *run) advise(p *client.Problem) {
 	p.Detail = inCommands.Replace(p.Detail)
 	if found := unknownName.FindStringSubmatch(p.Detail); found != nil {
-		near := ""
-		if found[1] == "queue" {
-			near = r.nearQueue(found[2])
-		} else {
-			near = r.nearRule(found[2])
+		near := r.nearQueue
+		if found[1] == "rule" {
+			near = r.nearRule
 		}
-		p.Detail = found[0] + near + strings.TrimPrefix(p.Detail, found[0])
+		p.Detail = found[0] + near(found[2]) + strings.TrimPrefix(p.Detail, found[0])
 	}
 }
 
-// nearQueue names the queue that is meant by a name that no queue has, as DidYouMean does. Where there are many it looks
-// at those that begin alike.
+// nearQueue names the queue that is meant by a name that no queue has, as DidYouMean does. Where there are many it
+// looks at those that begin alike.
 func (r *run) nearQueue(name string) string {
 	return r.near(name, func(api *client.Client, begun string) ([]string, error) { return api.QueueNames(r.ctx, begun) })
 }

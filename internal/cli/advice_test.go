@@ -20,7 +20,7 @@ func TestNamesThatAreNearlyRightGetASuggestion(t *testing.T) {
 	}{
 		{"there is no queue emial; did you mean email?", []string{"queue", "set", "emial", "capacity=5"}},
 		{"give it a rate, such as rate=14/s", []string{"queue", "set", "letters", "capacity=5"}},
-		{`there is no queue "emial"; did you mean email?; "penstock queue set" makes one`, []string{"queue", "info", "emial"}},
+		{`"emial"; did you mean email?; "penstock queue set" makes one`, []string{"queue", "info", "emial"}},
 		{"did you mean capacity?", []string{"queue", "set", "email", "capcity=5"}},
 		{"did you mean max_attempts?", []string{"queue", "set", "email", "retry.max_attemps=5"}},
 		{`"penstock rule apply" makes one`, []string{"rule", "take", "otp"}},

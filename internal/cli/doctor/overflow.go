@@ -49,7 +49,8 @@ func (v *visit) overflow(ctx context.Context) {
 		}
 		switch {
 		case s.Missing:
-			v.warn("ingress --redis URL --nats URL", "there is no stream %s: a process that is started with --nats makes it", s.Name)
+			v.warn("ingress --redis URL --nats URL", "there is no stream %s: a process that is started with --nats makes it",
+				s.Name)
 		case dead && s.Messages > 0:
 			v.warn("nats stream view "+s.Name, "%s holds %d deferred jobs that could not come back", s.Name, s.Messages)
 		case !dead && s.Messages > 0:
