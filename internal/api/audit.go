@@ -91,7 +91,7 @@ func (e *audited) cost() int {
 type auditRun struct {
 	entries []audited
 	over    bool // nothing more is there
-	chain   wire.AuditChain
+	chains  []wire.AuditChain
 }
 
 // audit hands the entries behind a cursor to see, by time, until that returns false, there are no more, or it has
@@ -130,9 +130,8 @@ looking:
 			break
 		}
 	}
-	chains = make([]wire.AuditChain, len(runs))
 	for n := range runs {
-		chains[n] = runs[n].chain
+		chains = append(chains, runs[n].chains...)
 		more = more || len(runs[n].entries) > 0 || !runs[n].over
 	}
 	return chains, more, p, nil
@@ -160,8 +159,11 @@ func (h *handler) readAudit(
 	if err != nil {
 		return nil, err
 	}
-	run.chain = wire.AuditChain{
-		Partition: n, Oldest: page.Oldest, Newest: page.Newest, Head: page.Head, Dropped: page.Dropped,
+	run.chains = make([]wire.AuditChain, len(page.Chains))
+	for i, c := range page.Chains {
+		run.chains[i] = wire.AuditChain{
+			Partition: n, Budget: c.Budget, Oldest: c.Oldest, Newest: c.Newest, Head: c.Head, Dropped: c.Dropped,
+		}
 	}
 	run.over = len(page.Records) < limit
 	run.entries = make([]audited, len(page.Records))
@@ -217,7 +219,8 @@ func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 		return shown, true
 	}
 	shown.Partition, shown.Entry.Partition = 0, 0
-	shown.Entry.Number, shown.Entry.Previous, shown.Entry.Before, shown.Entry.After = 0, "", "", ""
+	shown.Entry.Number, shown.Entry.Follows = 0, 0
+	shown.Entry.Previous, shown.Entry.Before, shown.Entry.After = "", "", ""
 	app, by := v.id.App, e.entry.Actor.App
 	his := app != nil && by == app.Name
 	if app != nil && (by != "" && !his || e.entry.Time().Before(app.Created)) {

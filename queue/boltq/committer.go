@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/machine"
 )
 
@@ -77,7 +78,7 @@ func (e *Engine) commit(c *machine.Commit) {
 
 // write writes a commit in one transaction, which ends with two fsyncs.
 func (e *Engine) write(c *machine.Commit) error {
-	o := machine.WriteOptions{KeepChanges: e.opts.KeepChanges, Mask: e.opts.Mask, AuditBytes: e.opts.auditBytes}
+	o := machine.WriteOptions{KeepChanges: e.opts.KeepChanges, Mask: e.opts.Mask, AuditShares: e.opts.auditShares}
 	err := e.db.update(func(tx machine.Transaction) error {
 		tx, err := e.opts.fault(tx)
 		if err != nil {
@@ -155,13 +156,15 @@ func (e *Engine) commitLast() {
 	}
 }
 
-// auditWarnings is how far apart the log says that entries of the audit log are dropped for want of room.
+// auditWarnings is how far apart the log says that entries of a budget are dropped for want of room.
 const auditWarnings = time.Hour
 
-func (e *Engine) noteAuditDropped(dropped uint64) {
-	if now := time.Now(); dropped > 0 && now.Sub(e.auditWarned) >= auditWarnings {
-		e.auditWarned = now
-		e.log.Warn("the audit log is full: its oldest entries are dropped before their time", "path", e.path,
-			"dropped", dropped, "max_bytes", e.opts.auditBytes)
+func (e *Engine) noteAuditDropped(dropped map[audit.Budget]uint64) {
+	for budget, n := range dropped {
+		if now := time.Now(); now.Sub(e.auditWarned[budget]) >= auditWarnings {
+			e.auditWarned[budget] = now
+			e.log.Warn("a budget of the audit log is used up: its oldest entries are dropped before their time",
+				"path", e.path, "budget", budget, "dropped", n, "max_bytes", budget.Bytes())
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/machine"
 )
 
@@ -52,7 +53,8 @@ func OpenMemory(ctx context.Context, opts Options) (*Engine, error) {
 // open opens the store that db keeps, and closes db if it cannot. One in memory has no path.
 func open(ctx context.Context, path string, db storage, opts Options) (*Engine, error) {
 	e := &Engine{
-		opts: opts, log: opts.Logger, storeFile: storeFile{path: path, db: db}, epoch: newEpoch(),
+		opts: opts, log: opts.Logger, epoch: newEpoch(),
+		storeFile: storeFile{path: path, db: db, auditWarned: map[audit.Budget]time.Time{}},
 		committer: committer{ended: make(chan struct{}), awaited: map[uint64]*outcome{}},
 		saver:     saver{saveWanted: make(chan struct{}, 1), saverEnded: make(chan struct{})},
 		closingCh: make(chan struct{}),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/document"
 )
 
@@ -59,7 +60,7 @@ type Commit struct {
 	logUpdates     []logUpdate     // for the log of changes
 	audited        []audited       // for the audit log
 	auditedActs    map[*jobAct]int // where those of acts on jobs stand in it
-	auditDropped   uint64
+	auditDropped   map[audit.Budget]uint64
 }
 
 // keys are the last ones of jobs, ended jobs and deferrals.
@@ -335,15 +336,16 @@ func (c *Commit) Write(tx Transaction, o WriteOptions) error {
 	return err
 }
 
-// AuditDropped is how many entries the audit log has dropped for want of room since it began; 0 if Write dropped none.
-func (c *Commit) AuditDropped() uint64 { return c.auditDropped }
+// AuditDropped returns how many entries of each budget of the audit log Write dropped for want of room.
+func (c *Commit) AuditDropped() map[audit.Budget]uint64 { return c.auditDropped }
 
 // WriteOptions say how commits are written.
 type WriteOptions struct {
 	KeepChanges time.Duration // for how long the logs keep what is in them
 	// Mask returns what the audit log may show of a queue, a rule or a document of a kind.
-	Mask       func(kind string, text []byte) []byte
-	AuditBytes uint64 // about the most that the audit log takes
+	Mask func(kind string, text []byte) []byte
+	// AuditShares divides the budgets of the audit log; 0 leaves them whole.
+	AuditShares uint64
 }
 
 // arrival is a job that has its id, its place and its turn, and enters its lane when its commit is durable.

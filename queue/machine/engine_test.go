@@ -40,8 +40,8 @@ type faults struct {
 }
 
 var writeOptions = WriteOptions{
-	KeepChanges: queue.KeepChanges, AuditBytes: audit.MaxBytes,
-	Mask: func(_ string, text []byte) []byte { return text },
+	KeepChanges: queue.KeepChanges,
+	Mask:        func(_ string, text []byte) []byte { return text },
 }
 
 func newEngine(source func() leaky.Instant) *Engine {

@@ -21,7 +21,7 @@ var auditRules = []rule{
 		for p := range r.e.Partitions() {
 			for _, back := range []bool{false, true} {
 				page, err := r.e.Audit(r.ctx, audit.Request{Partition: p, Back: back, Limit: 1})
-				if r.check(err); len(page.Records) != 0 || page.Newest != 0 || page.Oldest != 0 || page.Head != "" {
+				if r.check(err); len(page.Records) != 0 || page.Newest != 0 || page.Oldest != 0 || page.Chains != nil {
 					r.Errorf("%+v", page)
 				}
 			}
@@ -256,7 +256,7 @@ var auditRules = []rule{
 				r.check(err)
 				got = append(got, e.Number)
 			}
-			if fmt.Sprint(got) != tt.want || page.Newest != n || page.Oldest != 1 || page.Head == "" {
+			if fmt.Sprint(got) != tt.want || page.Newest != n || page.Oldest != 1 || len(page.Chains) != 1 {
 				r.Errorf("%+v: %v, want %s; from %d to %d", tt, got, tt.want, page.Oldest, page.Newest)
 			}
 		}
@@ -283,7 +283,7 @@ var auditRules = []rule{
 		page, err := r.e.Audit(r.ctx, audit.Request{Limit: 1})
 		r.check(err)
 		first := all[0].Number
-		if first != 12 || page.Oldest != first || page.Newest != 21 || len(all) != 10 || page.Dropped != 0 {
+		if first != 12 || page.Oldest != first || page.Newest != 21 || len(all) != 10 || page.Dropped() != 0 {
 			r.Errorf("%d entries from %d, the oldest is %d", len(all), first, page.Oldest)
 		}
 		r.clock.Advance(2 * queue.KeepChanges)

@@ -127,7 +127,7 @@ func Run(t *testing.T, open Open) {
 		{"RuleDefer", ruleDeferRules},
 		{"RuleTraces", ruleTraceRules},
 		{"Documents", documentRules},
-		{"Audit", slices.Concat(auditRules, auditTextRules, auditJobRules)},
+		{"Audit", slices.Concat(auditRules, auditTextRules, auditJobRules, auditBudgetRules)},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {

@@ -56,7 +56,7 @@ var ofRedis = map[string]string{
 // ownNames are functions that the machine has none of, by why that is so.
 var ownNames = map[string]string{
 	"what a key is called, and whether it has the right type": `
-		agendaKey askedOf checkChangeKeys checkDeadKeys checkExpiryKeys checkKeys checkKeysFor checkLaneKey
+		agendaKey askedOf auditKey checkChangeKeys checkDeadKeys checkExpiryKeys checkKeys checkKeysFor checkLaneKey
 		checkLaneKeys checkNumbers checkRuleKeys heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
 		versionsKey waitingKey groupOf parentOf`,
 	"how something is packed, and read of what is packed": `
@@ -66,8 +66,8 @@ var ownNames = map[string]string{
 	"what is read before it is used, and written after, where the machine has it in memory": `
 		add keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
 		loadOverflow loadReceiver save saveBucket saveLimits saveLinks saveReceiver set writeAll writeDepartures
-		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds auditDropped publish
-		raise errorText rowsOf importOf nextNumber isNow recheckUntil`,
+		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds publish
+		raise errorText rowsOf importOf nextNumber isNow recheckUntil noteOldest readOn following`,
 	"rows of an answer": `
 		broken drainer full firstAt held laneOf limitsOf members page readyOf row show showAll showDead stopOf`,
 	"what the machine has as a method of a type, under a name that only goes with the type": `
@@ -96,6 +96,7 @@ var ownNames = map[string]string{
 		member put recheck ruling spare thin unaskable went decided endsAt judge noRoom sameRules limitsToKeep
 		beginAdapted fallShort pass`,
 	"memory, of which the machine is told": `memoryFull took`,
+	"what package audit has":               `budgetOf diffOf isWhole longest wholeUpTo`,
 }
 
 // machineFunctions are the functions of queue/machine by the files that they are in, in lower case at the beginning.

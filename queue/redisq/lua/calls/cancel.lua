@@ -16,7 +16,7 @@ local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return { 0 } end
 checkKeys(q)
-checkChangeKeys('queue', q.name)
+checkChangeKeys('queue', q.name, ARGV[4])
 local job, number, cancelled = remembered(q, id)
 if not job then return { 1 } end
 if sub(job, 1, 1) == 'E' then return { 2, unpackEnded(job).state } end

@@ -23,7 +23,7 @@ checkKeys(q)
 local mark, open = importOf(nr)
 if mark ~= ARGV[3] then return 1 end
 if not open then return 2 end
-checkChangeKeys('queue', q.name)
+checkChangeKeys('queue', q.name, ARGV[14])
 local key = B .. 'q' .. nr
 
 -- What counts is what was put in, in place of what was held: an export of a store in use has not quite that. What came

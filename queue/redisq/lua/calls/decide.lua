@@ -19,7 +19,7 @@ local q = nr and load(nr)
 if not q then return 0 end
 checkKeys(q)
 checkDeadKeys(q.name)
-checkChangeKeys('queue', q.name)
+checkChangeKeys('queue', q.name, ARGV[7])
 call('ZCARD', heldKey(q))
 local verdict, reason, F = tonumber(ARGV[4]), ARGV[5], B .. 'f' .. nr
 local well, dead, ends, released, freeing = {}, {}, {}, {}, newFreed()

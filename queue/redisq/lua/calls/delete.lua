@@ -26,7 +26,7 @@ if q.group == q then return { 4, groups.countChildren(name) } end
 local held = q.size + max(q.deferred, q.behind)
 if held > 0 and ARGV[4] ~= '1' then return { 3, held } end
 call('HLEN', B .. 'R')
-checkChangeKeys('queue', name)
+checkChangeKeys('queue', name, ARGV[5])
 for _, set in ipairs({ 'a', 's' }) do call('ZCARD', agendaKey(q, set)) end
 if q.expiring then call('ZCARD', B .. 'T') end
 -- A key of another type than it must be is the sweeper's.

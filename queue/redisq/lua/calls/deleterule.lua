@@ -15,7 +15,7 @@ if expect >= 0 and expect ~= rev then return { 2, rev } end
 local group = groupOf(name)
 if askers(group)[name] then return { 3, rev } end
 checkRuleKeys()
-checkChangeKeys('rule', name)
+checkChangeKeys('rule', name, ARGV[4])
 call('DEL', ruleKey(name))
 forgetKeys(v[2] or '')
 call('HDEL', B, isField(name))

@@ -12,7 +12,7 @@ if answered then return answered end
 local k = retention(ARGV[3])
 if not k then return 0 end
 checkDeadKeys(k.name)
-checkChangeKeys('queue', k.name)
+checkChangeKeys('queue', k.name, ARGV[5])
 local out, ids = {}, {}
 for i = 1, tonumber(ARGV[4]) do
   local id = ARGV[5 + i]

@@ -21,7 +21,7 @@ local paused = ARGV[3] == '1' and (till and ARGV[6] or '1') or ''
 local Q = B .. 'q' .. nr
 local was = call('HMGET', Q, 'pby', 'preason')
 local same = not q.paused and paused == '' or q.pause == paused and was[1] == who(by) and was[2] == reason
-checkChangeKeys('queue', q.name)
+checkChangeKeys('queue', q.name, by)
 for _, set in ipairs({ 'a', 's' }) do call('ZCARD', agendaKey(q, set)) end
 local goes_on = paused == '' and q.receiver and receiver.resume(q)
 if not same then logPauseEnd(q) end

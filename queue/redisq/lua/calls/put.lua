@@ -85,7 +85,7 @@ if ruled ~= (q and q.ruled or '') then
   checkRuleKeys()
 end
 
-checkChangeKeys('queue', name)
+checkChangeKeys('queue', name, arg.by)
 for _, set in ipairs({ 'a', 's', 'pa', 'ps' }) do call('ZCARD', B .. set) end
 local was = rev
 local by_lanes = q and q.laned or ''

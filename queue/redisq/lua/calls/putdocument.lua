@@ -21,7 +21,7 @@ if expect >= 0 and expect ~= was then return { 1, was } end
 if was > 0 and before.text == text then return { 0, was } end
 call('ZCARD', REVISIONS)
 call('ZCARD', DELETED)
-auditEnds()
+auditEnds(budgetOf(ARGV[8]))
 
 local rev, after, _ = call('HINCRBY', B, 'rev', 1), nil, nil
 local packed = pack(DOCUMENT, rev, now, stamp)

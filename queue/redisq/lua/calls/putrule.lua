@@ -48,7 +48,7 @@ if v[2] == rule then return { rev, 0, 0, 0 } end
 if algorithm == 'concurrency' and algorithm ~= v[5] and askers(groupOf(name))[name] then return { rev, 0, 0, 2 } end
 if tonumber(ARGV[11]) >= 0 and tonumber(ARGV[11]) ~= rev then return { rev, 0, 0, 3 } end
 checkRuleKeys()
-checkChangeKeys('rule', name)
+checkChangeKeys('rule', name, ARGV[8])
 local created, was = rev == 0 and 1 or 0, rev
 rev = call('HINCRBY', B, 'rev', 1)
 if algorithm ~= v[5] then

@@ -23,7 +23,7 @@ local q = nr and load(nr)
 if not q then return 0 end
 checkKeys(q)
 checkDeadKeys(q.name)
-checkChangeKeys('queue', q.name)
+checkChangeKeys('queue', q.name, ARGV[5])
 withLanes(q)
 loadOverflow(q)
 local waiting, room, time = call('ZCARD', B .. 'w' .. nr), nextDeparture(q), pack('>I7', now)

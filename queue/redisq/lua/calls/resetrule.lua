@@ -11,7 +11,7 @@ local v = call('HMGET', ruleKey(ARGV[2]), 'rev', 'nr', 'salt')
 local rev = tonumber(v[1])
 if not rev then return 0 end
 checkRuleKeys()
-checkChangeKeys('rule', ARGV[2])
+checkChangeKeys('rule', ARGV[2], ARGV[3])
 local nr = nextNumber()
 call('HSET', ruleKey(ARGV[2]), 'nr', nr)
 isNow(ARGV[2], nr, rev, v[3] or '0')

@@ -85,15 +85,17 @@ local function logJobAct(q, by, what, detail, reason, jobs, ids)
   end
 end
 
--- checkChangeKeys raises unless both logs can be read and written. It is called before anything is written.
-local function checkChangeKeys(kind, name)
+-- checkChangeKeys raises unless both logs can be read and written, the audit log also of a pause that is over. It is
+-- called before anything is written.
+local function checkChangeKeys(kind, name, by)
   for end_ = -1, 0 do
     local entry = call('LINDEX', logKey(kind, name), end_)
     if entry then unpack_(ENTRY, entry) end
   end
   for _, version in ipairs(call('LRANGE', versionsKey(kind, name), 0, 1)) do unpackText(version, 8) end
   call('ZCARD', B .. 'G')
-  auditEnds()
+  auditEnds(budgetOf(by))
+  auditEnds(budgetOf(''))
 end
 
 -- logPauseEnd logs that the pause of a queue is over, if it ended by itself.
