@@ -1,0 +1,158 @@
+package api_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/redisq"
+)
+
+// onEngines runs a test over both engines. Redis has small budgets for the audit log.
+func onEngines(t *testing.T, test func(t *testing.T, e queue.Engine)) {
+	t.Run("embedded", func(t *testing.T) {
+		e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = e.Close() })
+		test(t, e)
+	})
+	t.Run("redis", func(t *testing.T) {
+		client := redistest.New(t, redistest.Options{}).Client()
+		e, err := redisq.Open(t.Context(), client, redisq.Options{Init: true, Partitions: 1, Patience: redistest.Patience})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = e.Close() })
+		// A partition among so many has a budget of 64 KiB for an app.
+		if err := client.HSet(t.Context(), "ps{0}", "partitions", audit.AppBytes>>16).Err(); err != nil {
+			t.Fatal(err)
+		}
+		test(t, e)
+	})
+}
+
+// auditKept returns how many entries of each budget are kept, and how many went before their time.
+func (s *secured) auditKept() (kept, dropped map[audit.Budget]int64) {
+	s.t.Helper()
+	kept, dropped = map[audit.Budget]int64{}, map[audit.Budget]int64{}
+	for _, e := range s.entries() {
+		kept[e.Budget]++
+	}
+	page, err := s.store.Audit(s.t.Context(), audit.Request{Limit: 1})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, c := range page.Chains {
+		dropped[c.Budget] = c.Dropped
+	}
+	return kept, dropped
+}
+
+// Of 20 apps one writes as much as it can into the audit log: no entry of an operator or of another app is lost.
+func TestHostileAuditFlood(t *testing.T) {
+	onEngines(t, func(t *testing.T, e queue.Engine) {
+		s := secureOver(t, e, api.Options{})
+		const apps = 20
+		tokens := make([]string, apps)
+		for i := range apps {
+			app := fmt.Sprint("app", i)
+			s.put("/v1/apps/"+app, fmt.Sprintf(`{"prefixes":["%s-*"],"hosts":["a.example"]}`, app))
+			tokens[i] = s.with(app, auth.Configure)
+			s.by(tokens[i], "PUT", "/v1/queues/"+app+"-mail", `{"rate":"1/s","pull":true}`).want(t, 201)
+		}
+		before, _ := s.auditKept()
+		var wg sync.WaitGroup
+		for w := range 8 {
+			wg.Go(func() {
+				for i := range 40 {
+					filler := strings.Repeat("x", 7000) + fmt.Sprint(w, i)
+					a := s.by(tokens[0], "PUT", fmt.Sprint("/v1/queues/app0-", w),
+						fmt.Sprintf(`{"rate":"1/s","deliver":{"http":{"url":"http://a.example/","headers":{"X":%q}}}}`, filler))
+					if a.status/100 != 2 {
+						t.Errorf("%d %s", a.status, a.text)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		kept, dropped := s.auditKept()
+		hostile := audit.OfApp("app0")
+		for budget, n := range before {
+			if budget != hostile && (kept[budget] != n || dropped[budget] != 0) {
+				t.Errorf("%s has %d entries of %d, and %d were dropped", budget, kept[budget], n, dropped[budget])
+			}
+		}
+		if sum := kept[hostile] + dropped[hostile]; sum != before[hostile]+320 {
+			t.Errorf("the hostile app has %d entries, and %d were dropped", kept[hostile], dropped[hostile])
+		}
+		if _, ok := e.(*redisq.Engine); ok && dropped[hostile] == 0 {
+			t.Error("nothing of it was dropped")
+		}
+	})
+}
+
+// Any number of unauthenticated requests, from any number of addresses, is one entry a minute.
+func TestHostileAnonymousFlood(t *testing.T) {
+	onEngines(t, func(t *testing.T, e queue.Engine) {
+		s := secureOver(t, e, api.Options{})
+		before, _ := s.auditKept()
+		var wg sync.WaitGroup
+		for from := range 60 {
+			wg.Go(func() {
+				dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(from+1))}}
+				client := http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
+				defer client.CloseIdleConnections()
+				for i, c := range [][2]string{
+					{"PUT", "/v1/queues/acme-mail"}, {"DELETE", "/v1/queues/acme-mail"}, {"POST", "/v1/queues/acme-mail/purge"},
+					{"PUT", "/v1/rules/acme-rule"}, {"PUT", fmt.Sprint("/v1/apps/", from)}, {"POST", "/v1/tokens"},
+				} {
+					req, err := http.NewRequestWithContext(t.Context(), c[0], s.url+c[1], strings.NewReader("{}"))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if i%2 == 0 {
+						req.Header.Set("Authorization", fmt.Sprint("Bearer penstock_", from, "_", i))
+					}
+					resp, err := client.Do(req)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_ = resp.Body.Close()
+					if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusTooManyRequests {
+						t.Errorf("%s %s: %d", c[0], c[1], resp.StatusCode)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		await.Until(t, "it is recorded", func() bool {
+			kept, _ := s.auditKept()
+			return kept[audit.Anonymous] > 0
+		})
+		kept, _ := s.auditKept()
+		if kept[audit.Anonymous] != 1 {
+			t.Errorf("%d entries of unauthenticated requests, want one", kept[audit.Anonymous])
+		}
+		for budget, n := range before {
+			if kept[budget] != n {
+				t.Errorf("%s has %d entries, want %d", budget, kept[budget], n)
+			}
+		}
+	})
+}
