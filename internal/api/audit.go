@@ -206,7 +206,8 @@ func auditViewOf(ctx context.Context) auditView {
 	return auditView{id, id == nil || id.Everything(auth.Admin)}
 }
 
-// record is an entry as it may be shown, if it may. Of a change to what is his that the operator made an app's admin
+// record is an entry as it may be shown, if it may. Who is admin of a part of an app sees of its tokens and subjects
+// those whose grants are all within that part, and of names that are not the app's what they tried themselves. Of a change to what is his that the operator made an app's admin
 // sees who it was, and not by which token and from where. What another app did he never sees, and nothing that was
 // before his app: its name and its prefixes may have been another's then. The chain is only for who sees all of it: its
 // numbers count what others do, and its digests are of that.
@@ -223,6 +224,7 @@ func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 	shown.Entry.Previous, shown.Entry.Before, shown.Entry.After = "", "", ""
 	app, by := v.id.App, e.entry.Actor.App
 	his := app != nil && by == app.Name
+	all := v.id.ManagesAll() || his && e.entry.Actor.Name == v.id.Actor.Name
 	if app != nil && (by != "" && !his || e.entry.Time().Before(app.Created)) {
 		return shown, false
 	}
@@ -232,18 +234,36 @@ func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 	switch e.entry.Of {
 	case string(queue.OfQueue), string(queue.OfRule):
 		had := his || app == nil || app.HadAt(e.entry.Name, e.entry.Time())
-		return shown, had && v.id.Can(auth.Admin, e.entry.Name) || his && !v.id.Owns(e.entry.Name)
+		return shown, had && v.id.Can(auth.Admin, e.entry.Name) || his && all && !v.id.Owns(e.entry.Name)
 	case auth.KindApp:
 		return shown, app != nil && e.entry.Name == app.Name
 	}
-	return shown, his || belongs(e.record.Before, app) || belongs(e.record.After, app)
+	belongs, within := v.holds(e)
+	return shown, (his || belongs) && (all || within)
 }
 
-// belongs reports whether a document is an app's, and not of an earlier one of its name.
-func belongs(text []byte, app *auth.App) bool {
-	var v struct {
-		App     string    `json:"app"`
-		Created time.Time `json:"app_created"`
+// holds reports whether a document that changed is of the app, and not of an earlier one of its name; and within,
+// whether all its grants, before and after, are such as who asks may give.
+func (v auditView) holds(e *audited) (belongs, within bool) {
+	if v.id.App == nil {
+		return false, false
 	}
-	return app != nil && json.Unmarshal(text, &v) == nil && v.App == app.Name && v.Created.Equal(app.Created)
+	within = e.entry.LeftOut == nil && (e.record.Before != nil || e.record.After != nil)
+	for _, text := range [][]byte{e.record.Before, e.record.After} {
+		if text == nil {
+			continue
+		}
+		var d struct {
+			App     string       `json:"app"`
+			Created time.Time    `json:"app_created"`
+			Grants  []auth.Grant `json:"grants"`
+		}
+		if json.Unmarshal(text, &d) != nil || d.App != v.id.App.Name || !d.Created.Equal(v.id.App.Created) {
+			within = false
+			continue
+		}
+		belongs = true
+		within = within && v.id.Manages(d.App, d.Grants)
+	}
+	return belongs, within
 }

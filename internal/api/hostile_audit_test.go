@@ -156,3 +156,67 @@ func TestHostileAnonymousFlood(t *testing.T) {
 		}
 	})
 }
+
+// An admin of a part of an app sees in the audit log none of the tokens that reach beyond that part, by whoever they
+// were made, and neither what others of the app tried with foreign names.
+func TestHostileAdminOfAPart(t *testing.T) {
+	onEngines(t, func(t *testing.T, e queue.Engine) {
+		s := secureOver(t, e, api.Options{})
+		whole := s.with("acme", auth.Admin)
+		part := s.token("acme", auth.Grant{Role: auth.Admin, Prefix: "acme-*"})
+		made := func(by, app, grant string) string {
+			t.Helper()
+			a := s.by(by, "POST", "/v1/tokens", fmt.Sprintf(`{"app":%q,"grants":[%s]}`, app, grant))
+			a.want(t, 201)
+			return strings.TrimPrefix(a.header.Get("Location"), "/v1/tokens/")
+		}
+		beyond := []string{
+			made(whole, "acme", `{"role":"view"}`), made(s.operator, "acme", `{"role":"admin"}`),
+			made(whole, "acme", `{"role":"produce","prefix":"acme-mail"},{"role":"view","prefix":"ses.acme"}`),
+		}
+		within := []string{
+			made(whole, "acme", `{"role":"view","prefix":"acme-*"}`), made(part, "acme", `{"role":"view","prefix":"acme-mail"}`),
+		}
+		s.by(whole, "DELETE", "/v1/tokens/"+beyond[0], "").want(t, 204)
+		s.put("/v1/subjects/unix:1001", `{"app":"acme","grants":[{"role":"view"}]}`)
+		s.by(whole, "DELETE", "/v1/queues/beta-mail", "").want(t, 404)
+		await.Until(t, "it is recorded", func() bool { return len(s.refused()) > 0 })
+		for _, query := range []string{"", "&of=token", "&of=subject", "&order=oldest", "&token=" + strings.Split(whole, "_")[1]} {
+			a := s.by(part, "GET", "/v1/audit?limit=500"+query, "")
+			a.want(t, 200)
+			for _, hidden := range append(beyond, "unix:1001", "beta-mail") {
+				if strings.Contains(a.text, hidden) {
+					t.Errorf("%q: an admin of a part is shown %s", query, hidden)
+				}
+			}
+			if query != "" && query != "&of=token" {
+				continue
+			}
+			for _, shown := range within {
+				if !strings.Contains(a.text, shown) {
+					t.Errorf("%q: an admin of a part is not shown %s", query, shown)
+				}
+			}
+		}
+		all := s.by(whole, "GET", "/v1/audit?limit=500", "")
+		for _, shown := range append(append(beyond, within...), "unix:1001", "beta-mail") {
+			if !strings.Contains(all.text, shown) {
+				t.Errorf("the admin of the whole app is not shown %s", shown)
+			}
+		}
+	})
+}
+
+// The audit log can be searched by the id of a token, and by nothing that is secret.
+func TestHostileTokenOfAudit(t *testing.T) {
+	s := secure(t, api.Options{})
+	acme := s.with("acme", auth.Configure)
+	s.by(acme, "PUT", "/v1/queues/acme-new", `{"rate":"1/s","pull":true}`).want(t, 201)
+	a := s.by(s.operator, "GET", "/v1/audit?token="+strings.Split(acme, "_")[1], "")
+	if a.want(t, 200); len(a.body["records"].([]any)) != 1 || !strings.Contains(a.text, "acme-new") {
+		t.Error(a.text)
+	}
+	for _, query := range []string{"token=" + acme, "token=x", "access_token=x", "token="} {
+		s.by(s.operator, "GET", "/v1/audit?"+query, "").want(t, 400, "reason", "token_in_url")
+	}
+}

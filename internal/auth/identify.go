@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -186,7 +187,8 @@ func shown(names []string) string {
 	return names[0] + " or another name in it"
 }
 
-// TokenInURL reports whether a token stands in a URL, or a parameter that is for one.
+// TokenInURL reports whether a token stands in a URL, or a parameter that is for one. The id of a token is no secret:
+// the audit log is searched by it.
 func TokenInURL(u *url.URL) bool {
 	if u.User != nil || hasToken(u.Path) || hasToken(u.RawQuery) {
 		return true
@@ -196,8 +198,12 @@ func TokenInURL(u *url.URL) bool {
 	}
 	for key, values := range u.Query() {
 		switch strings.ToLower(key) {
-		case "access_token", "token":
+		case "access_token":
 			return true
+		case "token":
+			if slices.ContainsFunc(values, func(v string) bool { return !isTokenID(v) }) {
+				return true
+			}
 		}
 		for _, value := range values {
 			if hasToken(value) {

@@ -37,7 +37,7 @@ func (a *Authority) Token(ctx context.Context, by *Identity, id string) (Token, 
 // managedToken reads a token that somebody may manage.
 func (a *Authority) managedToken(ctx context.Context, by *Identity, id string) (Token, error) {
 	unknown := document.Unknown(KindToken, id)
-	if len(id) != idLength || !only(id, idChars) {
+	if !isTokenID(id) {
 		return Token{}, unknown
 	}
 	d, err := a.store.Document(ctx, KindToken, id)

@@ -64,6 +64,9 @@ const (
 	secretAt     = len(TokenPrefix) + idLength + 1
 )
 
+// isTokenID reports whether a text has the form of a token's id.
+func isTokenID(text string) bool { return len(text) == idLength && only(text, idChars) }
+
 // NewToken makes a token: what its holder has to keep, and what is stored of it, of which App, Grants and the rest are
 // to be set.
 func NewToken() (secret string, t Token) {
