@@ -44,6 +44,7 @@ type Gauges struct {
 	full     *prometheus.GaugeVec
 	states   *prometheus.GaugeVec
 	drainers prometheus.Gauge
+	audit    *auditDrops
 	shown    map[string]bool
 	was      map[string]status.Code // the state that each is shown in
 	rare     map[string]rarity
@@ -116,6 +117,7 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		drainers: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_drainers", Help: "How many drainers asked the store for jobs in the last 10 s.",
 		}),
+		audit: newAuditDrops(),
 		shown: map[string]bool{},
 		was:   map[string]status.Code{},
 		rare:  map[string]rarity{},
@@ -123,6 +125,7 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 	return g, register(
 		reg, g.state, g.full, g.states, g.drainers, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped,
 		g.open, g.lanes, g.bytes, g.maxBytes, g.used, g.stop, g.queues, g.unseen, g.looked, g.capacity,
+		g.audit.dropped,
 	)
 }
 
@@ -133,6 +136,7 @@ const maxSurveyAge = 30 * time.Second
 type measured interface {
 	queue.Watch
 	queue.Store
+	auditLog
 }
 
 // Run refreshes until ctx ends, by a Survey that is run by somebody else. Every is the time between two looks, 0 for
@@ -147,8 +151,11 @@ func (g *Gauges) Run(
 	defer tick.Stop()
 	for failing := false; ; {
 		err := g.look(ctx, engine, s)
+		if err == nil {
+			err = g.audit.look(ctx, engine, log)
+		}
 		if err != nil && ctx.Err() == nil && !failing { // once, not at every look
-			log.Warn("gauges of queues cannot be refreshed", "error", err)
+			log.Warn("gauges cannot be refreshed", "error", err)
 		}
 		failing = err != nil
 		select {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/machine"
 )
 
@@ -69,7 +68,6 @@ func (e *Engine) commit(c *machine.Commit) {
 		return
 	}
 	e.machine.Durable(c.Number, e.now())
-	e.noteAuditDropped(c.AuditDropped())
 	if o := e.awaited[c.Number]; o != nil {
 		close(o.known)
 		delete(e.awaited, c.Number)
@@ -153,18 +151,5 @@ func (e *Engine) commitLast() {
 	}
 	if err := e.write(e.machine.CollectLast(e.now())); err != nil {
 		e.log.Warn("the last commit failed; the pace may pause for a moment on opening", "path", e.path, "error", err)
-	}
-}
-
-// auditWarnings is how far apart the log says that entries of a budget are dropped for want of room.
-const auditWarnings = time.Hour
-
-func (e *Engine) noteAuditDropped(dropped map[audit.Budget]uint64) {
-	for budget, n := range dropped {
-		if now := time.Now(); now.Sub(e.auditWarned[budget]) >= auditWarnings {
-			e.auditWarned[budget] = now
-			e.log.Warn("a budget of the audit log is used up: its oldest entries are dropped before their time",
-				"path", e.path, "budget", budget, "dropped", n, "max_bytes", budget.Bytes())
-		}
 	}
 }

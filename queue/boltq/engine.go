@@ -46,8 +46,6 @@ type storeFile struct {
 	broken    error     // why the file can no longer be trusted
 	unread    error     // why it could not be loaded after that; then nothing is known
 	fullUntil time.Time // no appends before then: the file had no room
-	// auditWarned is when the log last said that a budget of the audit log is used up.
-	auditWarned map[audit.Budget]time.Time
 	// used is about how much of the file is in use, fileSize its size.
 	used, fileSize atomic.Int64
 	disk           disk

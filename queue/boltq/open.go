@@ -14,7 +14,6 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/machine"
 )
 
@@ -54,7 +53,7 @@ func OpenMemory(ctx context.Context, opts Options) (*Engine, error) {
 func open(ctx context.Context, path string, db storage, opts Options) (*Engine, error) {
 	e := &Engine{
 		opts: opts, log: opts.Logger, epoch: newEpoch(),
-		storeFile: storeFile{path: path, db: db, auditWarned: map[audit.Budget]time.Time{}},
+		storeFile: storeFile{path: path, db: db},
 		committer: committer{ended: make(chan struct{}), awaited: map[uint64]*outcome{}},
 		saver:     saver{saveWanted: make(chan struct{}, 1), saverEnded: make(chan struct{})},
 		closingCh: make(chan struct{}),

@@ -156,18 +156,15 @@ type budgetHead struct {
 	more int // entries of the batch that are not written yet
 }
 
-// writeAudit writes the entries of a batch, and drops old ones. It returns how many went for want of room, of each
-// budget.
-func (t *tables) writeAudit(
-	entries []audited, o *WriteOptions, now leaky.Instant,
-) (dropped map[audit.Budget]uint64, err error) {
+// writeAudit writes the entries of a batch, and drops old ones.
+func (t *tables) writeAudit(entries []audited, o *WriteOptions, now leaky.Instant) error {
 	if len(entries) == 0 {
-		return nil, nil
+		return nil
 	}
 	l := t.auditLog()
 	number, err := l.lastNumber()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	heads := map[audit.Budget]*budgetHead{}
 	for i := range entries {
@@ -175,7 +172,7 @@ func (t *tables) writeAudit(
 		if heads[budget] == nil {
 			heads[budget] = &budgetHead{}
 			if heads[budget].last, err = l.newestOf(budget); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		heads[budget].more++
@@ -186,27 +183,22 @@ func (t *tables) writeAudit(
 		number++
 		next, err := entries[i].record(number, &head.last, o.Mask, now)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if head.more--; head.more == 0 {
 			n := len(entries) + dropAuditMost
 			forced, err := l.dropOldAudit(next.budget, next.bytes, n, o.shareOf(next.budget), until)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			if next.dropped += forced; forced > 0 {
-				if dropped == nil {
-					dropped = map[audit.Budget]uint64{}
-				}
-				dropped[next.budget] = forced
-			}
+			next.dropped += forced
 		}
 		if err := l.put(&next); err != nil {
-			return nil, err
+			return err
 		}
 		head.last = next
 	}
-	return dropped, l.dropAged(until)
+	return l.dropAged(until)
 }
 
 func (l auditLog) put(r *auditRecord) error {

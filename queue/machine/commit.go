@@ -6,7 +6,6 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/document"
 )
 
@@ -60,7 +59,6 @@ type Commit struct {
 	logUpdates     []logUpdate     // for the log of changes
 	audited        []audited       // for the audit log
 	auditedActs    map[*jobAct]int // where those of acts on jobs stand in it
-	auditDropped   map[audit.Budget]uint64
 }
 
 // keys are the last ones of jobs, ended jobs and deferrals.
@@ -331,13 +329,8 @@ func (c *Commit) Write(tx Transaction, o WriteOptions) error {
 	if err := t.writeLog(c.logUpdates, o.KeepChanges, c.now); err != nil {
 		return err
 	}
-	var err error
-	c.auditDropped, err = t.writeAudit(c.audited, &o, c.now)
-	return err
+	return t.writeAudit(c.audited, &o, c.now)
 }
-
-// AuditDropped returns how many entries of each budget of the audit log Write dropped for want of room.
-func (c *Commit) AuditDropped() map[audit.Budget]uint64 { return c.auditDropped }
 
 // WriteOptions say how commits are written.
 type WriteOptions struct {
