@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/document"
@@ -151,6 +152,9 @@ type Store interface {
 	// ends with ErrOutcomeUnknown or ErrClosed. A second Close does nothing.
 	Close() error
 }
+
+// FirstRevision is the instant from which revisions count milliseconds: the beginning of 2026.
+const FirstRevision = leaky.Instant(1767225600_000000)
 
 // AnyRevision as an expected revision matches every one, and none.
 const AnyRevision = -1

@@ -5,9 +5,11 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/auth"
@@ -219,4 +221,38 @@ func TestHostileTokenOfAudit(t *testing.T) {
 	for _, query := range []string{"token=" + acme, "token=x", "access_token=x", "token="} {
 		s.by(s.operator, "GET", "/v1/audit?"+query, "").want(t, 400, "reason", "token_in_url")
 	}
+}
+
+// What an app is told of its own says nothing of how much others do: neither revisions nor the ids of requests count.
+func TestHostileCounting(t *testing.T) {
+	onEngines(t, func(t *testing.T, e queue.Engine) {
+		s := secureOver(t, e, api.Options{})
+		acme := s.with("acme", auth.Admin)
+		put := func(rate int) (revision float64, request string) {
+			a := s.by(acme, "PUT", "/v1/queues/acme-mail", fmt.Sprintf(`{"rate":"%d/s","pull":true}`, rate))
+			a.want(t, 200)
+			return a.body["revision"].(float64), a.header.Get("X-Request-Id")
+		}
+		first, before := put(1)
+		second, after := put(2)
+		if second <= first {
+			t.Errorf("revision %.0f follows %.0f", second, first)
+		}
+		if made := time.UnixMilli(int64(second) + int64(queue.FirstRevision)/1000); time.Since(made).Abs() > time.Minute {
+			t.Errorf("revision %.0f is of %v", second, made)
+		}
+		if len(before) < 12 || len(after) < 12 {
+			t.Errorf("requests are called %s and %s", before, after)
+		}
+		number := func(id string) int64 {
+			n, err := strconv.ParseInt(id[strings.LastIndexByte(id, '-')+1:], 36, 64)
+			if err != nil {
+				return 0 // it is larger
+			}
+			return n
+		}
+		if d := number(after) - number(before); d >= 0 && d < 1000 && number(before) > 0 {
+			t.Errorf("the ids of requests are near each other: %s and %s", before, after)
+		}
+	})
 }

@@ -162,7 +162,7 @@ func (m *Machine) PutDocument(
 	case d.Text != nil && m.Full != nil:
 		return 0, 0, m.Full
 	}
-	m.store.revision++
+	m.store.revision = m.nextRevision(now)
 	d.Revision, d.At, d.Text = m.store.revision, now.Time(), bytes.Clone(d.Text)
 	entry := audit.Entry{
 		Actor: actor, Of: d.Kind, Name: d.Name, What: changekind.Changed, Revision: d.Revision,

@@ -93,11 +93,11 @@ func (m *Machine) PutRule(
 	if t.rule.Algorithm == leaky.AlgorithmConcurrency && m.ruleUses[t.rule.Name] > 0 {
 		return queue.PutResult{}, 0, ruleset.AskedByQueues(t.rule.Name)
 	}
-	to, err := newRule(t.rule, m.store.revision+1, m.tallySetFor(old, t.rule.Algorithm))
+	to, err := newRule(t.rule, m.nextRevision(now), m.tallySetFor(old, t.rule.Algorithm))
 	if err != nil {
 		return queue.PutResult{}, 0, err
 	}
-	m.store.revision++
+	m.store.revision = to.revision
 	n := loggedBy(changekind.Created, actor, to.revision, now)
 	n.Was, n.after = 0, t.audited
 	if old != nil {

@@ -106,7 +106,7 @@ func (m *Machine) put(
 	if again {
 		n.What = changekind.RolledBack
 	}
-	m.store.revision++
+	m.store.revision = m.nextRevision(now)
 	put.Revision, n.Revision = m.store.revision, m.store.revision
 	if q == nil {
 		q = m.create(s.spec, next, now)

@@ -32,7 +32,8 @@ var tables = map[string]string{
 	"newqueues":     newQueues(),
 	"bounds": fmt.Sprintf("local MAX_AUDIT_TEXT, MAX_AUDIT_DIFF, KEEP_DELETED_DOCUMENTS = %d, %d, %d\n",
 		audit.MaxTextBytes, audit.MaxDiffBytes, document.KeepDeleted.Microseconds()),
-	"auditbudgets": auditBudgets(),
+	"auditbudgets":  auditBudgets(),
+	"firstrevision": fmt.Sprintf("local FIRST_REVISION = %d\n", queue.FirstRevision),
 }
 
 // appendAnswer is what append.lua answers beside an outcome: one that Go knows more of.

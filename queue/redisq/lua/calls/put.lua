@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: run, changelog, newqueues, ruleusers, adapt, agenda, pause
+-- needs: run, revision, changelog, newqueues, ruleusers, adapt, agenda, pause
 -- for backlog: backlog
 -- for lanes: lanestate
 -- for limits: limitchange, membership
@@ -151,7 +151,7 @@ else
   if n ~= q.n or d ~= q.d or b ~= q.b then change(q, n, d, b, now, now + HORIZON) end
   q.limits = rules[1] and limitchange.carryOverLimits(rules, q.limits or {}) or nil
 end
-rev = call('HINCRBY', B, 'rev', 1)
+rev = nextRevision()
 if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
 q.n, q.d, q.b, q.rev = n, d, b, rev
 for setting, field in pairs(TERMS) do q[field] = tonumber(settings[setting]) or 0 end

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: bounds, documents, auditlog
+-- needs: bounds, revision, documents, auditlog
 -- for audit: audit
 --
 -- Write or delete a document.
@@ -23,7 +23,7 @@ call('ZCARD', REVISIONS)
 call('ZCARD', DELETED)
 auditEnds(budgetOf(ARGV[8]))
 
-local rev, after, _ = call('HINCRBY', B, 'rev', 1), nil, nil
+local rev, after, _ = nextRevision(), nil, nil
 local packed = pack(DOCUMENT, rev, now, stamp)
 if text == '' then
   call('ZADD', DELETED, now, key)

@@ -1,5 +1,5 @@
 #!lua
--- needs: changelog, ruleusers, recheck
+-- needs: revision, changelog, ruleusers, recheck
 --
 -- Create a rule or change it.
 --
@@ -50,7 +50,7 @@ if tonumber(ARGV[11]) >= 0 and tonumber(ARGV[11]) ~= rev then return { rev, 0, 0
 checkRuleKeys()
 checkChangeKeys('rule', name, ARGV[8])
 local created, was = rev == 0 and 1 or 0, rev
-rev = call('HINCRBY', B, 'rev', 1)
+rev = nextRevision()
 if algorithm ~= v[5] then
   if nr then forgetKeys(nr) end
   nr = nextNumber()
