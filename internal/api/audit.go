@@ -206,11 +206,13 @@ func auditViewOf(ctx context.Context) auditView {
 	return auditView{id, id == nil || id.Everything(auth.Admin)}
 }
 
-// record is an entry as it may be shown, if it may. Who is admin of a part of an app sees of its tokens and subjects
-// those whose grants are all within that part, and of names that are not the app's what they tried themselves. Of a change to what is his that the operator made an app's admin
-// sees who it was, and not by which token and from where. What another app did he never sees, and nothing that was
-// before his app: its name and its prefixes may have been another's then. The chain is only for who sees all of it: its
-// numbers count what others do, and its digests are of that.
+// record returns an entry as the caller may see it, and whether the caller may see it at all.
+//
+// An app's admin sees who changed what is the app's, and of operators neither token nor address. The admin never sees
+// what another app did, nor anything from before the app was made: its name and prefixes may have been another's then.
+// An admin of a part of the app sees only tokens and subjects whose grants are all within that part, and attempts at
+// names outside the app only if they were the admin's own. Numbers and digests are only for those who see all entries:
+// numbers count what others do, and digests are of that.
 func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 	shown := wire.AuditRecord{
 		Partition: e.partition, Entry: e.entry, Before: e.record.Before, After: e.record.After,

@@ -119,8 +119,12 @@ func TestHostileAnonymousFlood(t *testing.T) {
 				client := http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
 				defer client.CloseIdleConnections()
 				for i, c := range [][2]string{
-					{"PUT", "/v1/queues/acme-mail"}, {"DELETE", "/v1/queues/acme-mail"}, {"POST", "/v1/queues/acme-mail/purge"},
-					{"PUT", "/v1/rules/acme-rule"}, {"PUT", fmt.Sprint("/v1/apps/", from)}, {"POST", "/v1/tokens"},
+					{"PUT", "/v1/queues/acme-mail"},
+					{"DELETE", "/v1/queues/acme-mail"},
+					{"POST", "/v1/queues/acme-mail/purge"},
+					{"PUT", "/v1/rules/acme-rule"},
+					{"PUT", fmt.Sprint("/v1/apps/", from)},
+					{"POST", "/v1/tokens"},
 				} {
 					req, err := http.NewRequestWithContext(t.Context(), c[0], s.url+c[1], strings.NewReader("{}"))
 					if err != nil {
@@ -183,7 +187,9 @@ func TestHostileAdminOfAPart(t *testing.T) {
 		s.put("/v1/subjects/unix:1001", `{"app":"acme","grants":[{"role":"view"}]}`)
 		s.by(whole, "DELETE", "/v1/queues/beta-mail", "").want(t, 404)
 		await.Until(t, "it is recorded", func() bool { return len(s.refused()) > 0 })
-		for _, query := range []string{"", "&of=token", "&of=subject", "&order=oldest", "&token=" + strings.Split(whole, "_")[1]} {
+		for _, query := range []string{
+			"", "&of=token", "&of=subject", "&order=oldest", "&token=" + strings.Split(whole, "_")[1],
+		} {
 			a := s.by(part, "GET", "/v1/audit?limit=500"+query, "")
 			a.want(t, 200)
 			for _, hidden := range append(beyond, "unix:1001", "beta-mail") {

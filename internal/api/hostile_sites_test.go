@@ -271,7 +271,8 @@ func TestHostilePages(t *testing.T) {
 			"Content-Type", true,
 		},
 		hostile{
-			"bytes pause", request("POST", victim+"/pause", "{}", bytesType), 415, "unsupported_media_type", "Content-Type", true,
+			"bytes pause", request("POST", victim+"/pause", "{}", bytesType), 415, "unsupported_media_type",
+			"Content-Type", true,
 		},
 		hostile{
 			"JSON with a charset", postTo("/v1/queues/victim/quote", `{"jobs":1}`, "Origin: http://localhost"), 200, "", "",

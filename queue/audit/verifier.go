@@ -7,8 +7,8 @@ import (
 )
 
 // Verifier verifies the audit log of a partition: that no entry was changed, removed, put in between or moved
-// since it was written. It takes the records in order, oldest first, in as many pieces as the caller likes. The chain of
-// a budget that has no Link begins with whatever entry is the first that it is given: those before it may have been
+// since it was written. It takes the records in order, oldest first, in as many pieces as the caller likes. The chain
+// of a budget that has no Link begins with whatever entry is the first that it is given: those before it may have been
 // dropped.
 //
 // Whoever can write to the store can write other chains in place of these. So keep the Links elsewhere: chains that

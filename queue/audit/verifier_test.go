@@ -41,7 +41,8 @@ func linked(
 		actor.App = strings.TrimPrefix(string(budget), "app:")
 	}
 	text, err := json.Marshal(audit.Entry{
-		Number: number, Budget: budget, Follows: follows, Actor: actor, Previous: string(previous), Of: "queue", Name: name, What: changekind.Changed,
+		Number: number, Budget: budget, Follows: follows, Actor: actor, Previous: string(previous), Of: "queue", Name: name,
+		What:   changekind.Changed,
 		Before: audit.DigestOf(r.Before), After: audit.DigestOf(r.After),
 	})
 	if err != nil {
@@ -133,7 +134,11 @@ func TestAuditVerifierOfBudgets(t *testing.T) {
 		numbers []int
 		fault   audit.Fault
 		number  int64
-	}{{[]int{1, 2, 3, 5, 6}, audit.Missing, 6}, {[]int{1, 2, 4, 5, 6}, audit.Missing, 5}, {[]int{1, 2, 3, 4, 6}, audit.Cut, 5}} {
+	}{
+		{[]int{1, 2, 3, 5, 6}, audit.Missing, 6},
+		{[]int{1, 2, 4, 5, 6}, audit.Missing, 5},
+		{[]int{1, 2, 3, 4, 6}, audit.Cut, 5},
+	} {
 		if broken := verify(pick(tt.numbers...)); broken == nil || broken.Fault != tt.fault || broken.Number != tt.number {
 			t.Errorf("%v: %v, want %s at %d", tt.numbers, broken, tt.fault, tt.number)
 		}

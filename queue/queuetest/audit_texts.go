@@ -72,7 +72,9 @@ var auditTextRules = []rule{
 	{"what changed is told in whole characters, and cut", func(r *rig) {
 		long := strings.Repeat("ü", audit.MaxTextBytes)
 		before := ""
-		for _, after := range []string{`"` + long + `é!"`, `"` + long + `ê!"`, `"` + long + `ũ©!"`, `"é` + long + `"`, `"é"`} {
+		for _, after := range []string{
+			`"` + long + `é!"`, `"` + long + `ê!"`, `"` + long + `ũ©!"`, `"é` + long + `"`, `"é"`,
+		} {
 			entries, records := r.audits(0, 1, func() { r.putDocument("app", "a", after) })
 			if want, got := audit.DiffOf(before, after), entries[0].Diff; got == nil || *got != want {
 				r.Errorf("%+v, want %+v", got, want)

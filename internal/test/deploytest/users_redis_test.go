@@ -299,11 +299,16 @@ func (s *redisUsers) auditIsSafe(user string) {
 	s.admin.Copy(ctx, "ps{0}J:nobody", "ps{0}jcopy", 0, true)
 	defer s.admin.Del(ctx, "ps{0}jcopy")
 	for _, command := range []string{
-		"DEL ps{0}J:nobody", "UNLINK ps{0}J:nobody", "RENAME ps{0}J:nobody ps{0}j", "RENAME ps{0}jcopy ps{0}J:nobody", "RENAMENX ps{0}jcopy ps{0}J:nobody",
-		"COPY ps{0}jcopy ps{0}J:nobody REPLACE", "XDEL ps{0}J:nobody 1-0", "XSETID ps{0}J:nobody 9-0", "EXPIRE ps{0}J:nobody 1", "PEXPIRE ps{0}J:nobody 1",
-		"EXPIREAT ps{0}J:nobody 1", "SET ps{0}J:nobody x", "HSET ps{0}J:nobody a b", "RESTORE ps{0}J:nobody 0 x REPLACE", "MIGRATE a 1 ps{0}J:nobody 0 1",
-		"SORT ps{0}jcopy STORE ps{0}J:nobody", "ZUNIONSTORE ps{0}J:nobody 1 ps{0}a", "XGROUP CREATE ps{0}J:nobody g 0", "GETDEL ps{0}J:nobody",
-		"DEL ps{0}J:nobody ps{0}jcopy", "EVAL redis.call('DEL','ps{0}J:nobody') 0", "EVAL redis.call('XDEL','ps{0}J:nobody','1-0') 0",
+		"DEL ps{0}J:nobody", "UNLINK ps{0}J:nobody", "RENAME ps{0}J:nobody ps{0}j",
+		"RENAME ps{0}jcopy ps{0}J:nobody", "RENAMENX ps{0}jcopy ps{0}J:nobody",
+		"COPY ps{0}jcopy ps{0}J:nobody REPLACE", "XDEL ps{0}J:nobody 1-0", "XSETID ps{0}J:nobody 9-0",
+		"EXPIRE ps{0}J:nobody 1", "PEXPIRE ps{0}J:nobody 1",
+		"EXPIREAT ps{0}J:nobody 1", "SET ps{0}J:nobody x", "HSET ps{0}J:nobody a b",
+		"RESTORE ps{0}J:nobody 0 x REPLACE", "MIGRATE a 1 ps{0}J:nobody 0 1",
+		"SORT ps{0}jcopy STORE ps{0}J:nobody", "ZUNIONSTORE ps{0}J:nobody 1 ps{0}a",
+		"XGROUP CREATE ps{0}J:nobody g 0", "GETDEL ps{0}J:nobody",
+		"DEL ps{0}J:nobody ps{0}jcopy", "EVAL redis.call('DEL','ps{0}J:nobody') 0",
+		"EVAL redis.call('XDEL','ps{0}J:nobody','1-0') 0",
 		"EVAL redis.call('DEL','ps{4095}J:nobody') 0", "XDEL ps{12}J:nobody 1-0", "XDEL ps{123}J:nobody 1-0", "DEL ps{0}J0",
 		"DEL ps{0}J", "ZREM ps{0}J nobody", "ZPOPMIN ps{0}J", "ZREMRANGEBYRANK ps{0}J 0 -1", "RENAME ps{0}J ps{0}j",
 		"ZRANGESTORE ps{0}J ps{0}a 0 -1",
@@ -313,7 +318,8 @@ func (s *redisUsers) auditIsSafe(user string) {
 		}
 	}
 	for _, command := range []string{
-		"XRANGE ps{0}J:nobody - + COUNT 1", "XINFO STREAM ps{4095}J:nobody", "XTRIM ps{0}J:nobody MINID = 0", "XLEN ps{0}jcopy",
+		"XRANGE ps{0}J:nobody - + COUNT 1", "XINFO STREAM ps{4095}J:nobody", "XTRIM ps{0}J:nobody MINID = 0",
+		"XLEN ps{0}jcopy",
 		"ZADD ps{0}J 1 nobody", "ZRANGE ps{0}J 0 -1",
 	} {
 		if err := denied(ctx, c, command); err != nil {
