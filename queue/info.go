@@ -19,7 +19,9 @@ type Info struct {
 	Deferred  int64 // recorded as such, or last seen on the overflow, whichever is more
 	Dead      int64
 	Bytes     int64 // that the jobs take which the capacity counts: of each its id, its record and 512
-	MaxBytes  int64 // how many they may: Spec.MaxBytes, or a share of the store; AnyBytes if that is not known
+	// DeadBytes and DeferredBytes are what dead jobs and deferred jobs take, counted alike.
+	DeadBytes, DeferredBytes int64
+	MaxBytes                 int64 // Spec.MaxBytes, or a share of the store; AnyBytes if that is not known
 	Lanes     int64 // that have jobs waiting, the one of jobs that name none included
 
 	Counters

@@ -139,7 +139,7 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 		return 0
 	}
 	var b *ruleCharges
-	a, outcome := m.rulesOf(q), q.appendOutcome(it, most) // invariant 1
+	a, outcome := m.rulesOf(q), m.appendOutcome(q, it, most) // invariant 1
 	if a != nil {
 		said, invalid := m.askRules(it, a, now)
 		if invalid != nil {
@@ -148,7 +148,7 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 		}
 		b, it.answer.Rules = said, said.answers
 	}
-	if instead, refused := it.limitedByRules(q, a, b); refused {
+	if instead, refused := m.limitedByRules(it, q, a, b); refused {
 		outcome = instead
 	}
 	switch {
@@ -156,7 +156,7 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 		it.answer.Outcome = outcome
 	case outcome == queue.Full:
 		it.answer.Outcome = outcome
-		it.answerFull(q, most, now)
+		m.answerFull(it, q, most, now)
 	case outcome == queue.OverflowFull:
 		it.answer.Outcome, it.answer.RetryAfter = outcome, q.retryAfter(1, now)
 	case m.Full != nil:
@@ -216,6 +216,7 @@ func (m *Machine) admitNew(it *appendItem, ln *lane, b *ruleCharges, now leaky.I
 	q.counters.Appended++
 	m.present.putJob(j, it.record)
 	m.arrive(arrival{job: j}, it.record)
+	m.makeRoom(q)
 	*it.answer = queue.Appended{
 		Outcome: queue.Accepted, ID: j.id, State: j.stateToBe(), ETA: eta, Rules: b.said(),
 	}

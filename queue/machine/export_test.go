@@ -52,7 +52,7 @@ func (q *queueState) checkKept(o *queueState, now leaky.Instant) error {
 		return fmt.Errorf("has the turn %d, not %d, and %d bytes, not %d", o.turn, q.turn, o.bytes, q.bytes)
 	case q.overflow.progress != o.overflow.progress || q.overflow.lastTicket != o.overflow.lastTicket:
 		return fmt.Errorf("is at %+v of its overflow, not %+v", o.overflow.progress, q.overflow.progress)
-	case len(q.failures) != len(o.failures) || q.importing != o.importing:
+	case len(q.failures) != len(o.failures) || *q.importing != *o.importing:
 		return fmt.Errorf("has %d failures, not %d", len(o.failures), len(q.failures))
 	case !slices.EqualFunc(q.failures, o.failures, func(a, b queue.LastError) bool {
 		return a.ID == b.ID && a.At.Equal(b.At) && (a.Reason == b.Reason || !utf8.ValidString(a.Reason))

@@ -37,8 +37,8 @@ type queueState struct {
 	laneSet
 	expiryIndex
 	overflow    *overflowState // noOverflow until it has one: see ownOverflow
-	importing   importState
-	lastRetryAt leaky.Instant // what the last refused caller was told
+	importing   *importState   // noImport until the first
+	lastRetryAt leaky.Instant  // what the last refused caller was told
 
 	stats
 	ruleCache
@@ -110,8 +110,8 @@ func (m *Machine) newQueueState(number uint64, spec queue.Spec) *queueState {
 		queuedJobs:  queuedJobs{turn: firstTurn},
 		expiryIndex: expiryIndex{expiringIndex: -1},
 		costHistory: costHistory{maxCost: 1}, plain: true,
-		overflow: &noOverflow,
-		timer:    timer{timerIndex: -1},
+		overflow: &noOverflow, importing: &noImport,
+		timer: timer{timerIndex: -1},
 	}
 	q.agendaEntry = agendaEntry{queue: q, agendaIndex: -1}
 	m.setSpec(q, spec)

@@ -176,6 +176,8 @@ func (p *pair) spec(name string) queue.Spec {
 		s.Deferred.MaxAge = unit.Duration(time.Duration(number("max age", 1, 60)) * time.Second)
 		s.Deferred.LowWater = float64(number("low water", 1, 9)) / 10
 		s.Deferred.MaxJobs = number("max jobs", 1, 8)
+		s.Deferred.MaxBytes = unit.Bytes(rapid.SampledFrom([]int64{0, 0, 1500, 3000}).Draw(p.T, "max deferred bytes"))
+		s.Retention.Full = draw("dead jobs leave no room", "", queue.DropDead, queue.Reject)
 		s.Retention.Max = 1000 // never reached: which of those that ended in one instant goes first is left open
 		p.adapts(s)
 		p.rules(s)
@@ -225,11 +227,11 @@ func describe(i queue.Info) string {
 		errs += fmt.Sprintf(" %s %s %q", micro(e.At), e.ID, e.Reason)
 	}
 	return fmt.Sprintf("%s %v paused %q %q %s %s; waiting %d scheduled %d leased %d held %d deferred %d dead %d; "+
-		"%+v; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d bytes %d; group %+v of %v; limits "+
+		"%+v; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d bytes %d dead %d deferred %d; group %+v of %v; limits "+
 		"%s; %s; errors%s", text, err, i.Pause.By+" "+i.Pause.Note, i.Pause.Reason, micro(i.Pause.Since),
 		micro(i.Pause.Until), i.Waiting, i.Scheduled, i.Leased, i.Held, i.Deferred, i.Dead, i.Counters, i.Lanes,
 		micro(i.OldestWaiting),
-		micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Bytes, i.Group, parentOf(i), limitStates(i),
+		micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Bytes, i.DeadBytes, i.DeferredBytes, i.Group, parentOf(i), limitStates(i),
 		stopText(i)+"; "+leavesText(i)+"; "+adaptions(i), errs)
 }
 

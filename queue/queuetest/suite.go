@@ -30,6 +30,7 @@ func Run(t *testing.T, open Open) {
 		{"Full", fullRules},
 		{"Bytes", bytesRules},
 		{"BytesOverflow", bytesOverflowRules},
+		{"BytesKept", bytesKeptRules},
 		{"OnceIn", onceRules},
 		{"Pace", paceRules},
 		{"Reserve", reserveRules},

@@ -29,7 +29,7 @@ var (
 		{"terms", fields("capacity cap", "max_bytes maxbytes", "lease", "retry.max_attempts maxatt",
 			"retention.for rfor", "retention.max rmax", "rev", "hc", "epoch", "laned", "pull", "expiring")},
 	}
-	queueTexts = fields("name", "also", "adapt", "ruled", "said")
+	queueTexts = fields("name", "also", "adapt", "ruled", "said", "dead_bytes deadbytes")
 )
 
 // partitionRecords are what is read of a partition, see lua/lib/partition.lua.

@@ -61,7 +61,7 @@ var ownNames = map[string]string{
 		versionsKey waitingKey groupOf parentOf`,
 	"how something is packed, and read of what is packed": `
 		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
-		knownBy limitOf numberField numbersOf packLease rulesOf specOf textField textOf timeAt unpackEnded unpackLease
+		deadRef deferralOf knownBy limitOf numberField numbersOf packLease rulesOf specOf textField textOf timeAt unpackEnded unpackLease
 		unpackLimits unpackRule deadlineOf who`,
 	"what is read before it is used, and written after, where the machine has it in memory": `
 		add keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
@@ -95,6 +95,7 @@ var ownNames = map[string]string{
 		askedAnew askedBy askers came charge countAgain crowdOf forgetKeys isFull isNew leave leftInHand lookAt
 		member put recheck ruling spare thin unaskable went decided endsAt judge noRoom sameRules limitsToKeep
 		beginAdapted fallShort pass`,
+	"bytes, which the machine counts where it adds and removes": `countDeadBytes`,
 	"memory, of which the machine is told": `memoryFull took`,
 }
 

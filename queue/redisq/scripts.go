@@ -39,6 +39,7 @@ var lazyParts = []lazyPart{
 	{"rules", "withRules", "appendrules", "ruling"},
 	{"visits", "visitOne", "visit", "visitOne"},
 	{"backlog", "announceRoom", "backlog", "announceRoom"},
+	{"room", "makeRoom", "room", "makeRoom"},
 	{"adapt", "adaptRate", "adapt", "observe"},
 	{"changelog", "logLapse", "changelog", "logPauseEnd"},
 	{"audit", "writeAudit", "audit", "writeAudit"},

@@ -10,6 +10,10 @@ const Overhead = 512
 // StoreShare is the part of a store that a queue without max_bytes may take: a quarter.
 const StoreShare = 4
 
+// Remembered returns how many jobs that ended may be remembered of a queue with that bound, whatever room it has left:
+// as many as fit in an eighth of it, at least 64. Each beyond takes Overhead.
+func Remembered(most int64) int64 { return max(64, most/8/Overhead) }
+
 // Of is what a job takes, by its id and its record.
 func Of(id string, record int) int64 { return int64(len(id)+record) + Overhead }
 

@@ -5,6 +5,7 @@
 -- for receiver: receiver
 -- for expiry: expiry
 -- for rules: appendrules
+-- for room: room
 --
 -- Append jobs, grouped by queue.
 --
@@ -84,7 +85,8 @@ local function append(name, count, limited, known, first)
   -- While there is no backlog, and nothing else decides, whoever finds a place takes it; else cap is 0.
   local cap, args = (limited or q.laned or q.also or q.stop or hasBacklog(q)) and 0 or q.cap, ARGV
   local size, turn, cmax, quick, first_eta = q.size, q.turn, q.cmax, 0, nil
-  local held, most, before_bytes = q.bytes, byteLimit(q), q.bytes
+  -- What is kept beside the jobs that hold a place, admit looks at.
+  local held, most, before_bytes = q.bytes, byteLimit(q) - (q.deadbytes or 0), q.bytes
   if memoryFull() then cap = 0 end
   -- Mostly all are new, and there is a place for each: then one command writes them.
   local written = count > 1 and not asking and size + count <= cap
@@ -166,6 +168,10 @@ local function append(name, count, limited, known, first)
   local entered = quick + counts.entered
   add(q, 'appended', entered)
   took(held - before_bytes)
+  if entered + counts.aside > 0 then
+    local over = q.bytes + (q.deadbytes or 0) + (q.dbytes or 0) - byteLimit(q)
+    if over + q.rmax * JOB_BYTES > 0 and over + call('LLEN', B .. 'e' .. nr) * JOB_BYTES > 0 then makeRoom(q) end
+  end
   if entered > 0 and (q.laned or q.group) then
     lanestate.putOnAgendaSooner(q)
   elseif entered > 0 and waiting == 0 and not q.asleep then

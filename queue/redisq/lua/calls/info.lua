@@ -114,8 +114,8 @@ local function show(nr, q, name)
   checkKeys(q)
   checkDeadKeys(name)
   trimDead(q)
-  local by, reason, since, meter, count, previous, deferred_cost, asked, adaptions = unpack(call('HMGET',
-    B .. 'q' .. nr, 'pby', 'preason', 'psince', 'mw', 'mc', 'mp', 'dcost', 'asked', 'adaptions'))
+  local by, reason, since, meter, count, previous, deferred_cost, deferred_bytes, asked, adaptions = unpack(call(
+    'HMGET', B .. 'q' .. nr, 'pby', 'preason', 'psince', 'mw', 'mc', 'mp', 'dcost', 'dbytes', 'asked', 'adaptions'))
   if not q.paused then by, reason, since = '', '', 0 end
   withLanes(q)
   local counts = eta.countWaiting(q)
@@ -136,7 +136,8 @@ local function show(nr, q, name)
     till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions and cmsgpack.unpack(adaptions) or {} }
   local ready, rest = readyOf(q, counts.waiting)
   for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or 0,
-    askedOf(q, tonumber(asked) or 0), q.bytes, byteLimit(q) }) do
+    askedOf(q, tonumber(asked) or 0), q.bytes, byteLimit(q),
+    (q.deadbytes or 0) + 0, tonumber(deferred_bytes) or 0 }) do
     row[#row + 1] = value
   end
   if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then laneOf(q, ARGV[4], row) end

@@ -21,7 +21,7 @@ local q = nr and load(nr)
 -- deadJob returns what is left of a job that died in a former queue of the name.
 local function deadJob()
   local k = retention(name)
-  local of = k and call('HGET', B .. 'D:' .. name, id)
+  local of = deadRef(k and call('HGET', B .. 'D:' .. name, id))
   local job = of and redis.pcall('GET', jobKey(of, id))
   if type(job) == 'string' and #job > 53 and sub(job, 1, 1) == 'E' and byte(job, 27) == S.dead
     and timeAt(job) + k.rfor > now then

@@ -92,7 +92,8 @@ local function dead()
   local ids, score = members(D, at and rankAfter(D, at, member) or 0, limit)
   local numbers = ids[1] and call('HMGET', B .. 'D:' .. q.name, unpack(ids))
   for i, id in ipairs(ids) do
-    local job = numbers[i] and redis.pcall('GETRANGE', jobKey(numbers[i], id), 0, HEAD + FAILED)
+    local of = deadRef(numbers[i])
+    local job = of and redis.pcall('GETRANGE', jobKey(of, id), 0, HEAD + FAILED)
     if type(job) == 'string' and sub(job, 1, 1) == 'E' and #job > 53 and timeAt(job) + q.rfor > now then
       local e, pos = unpackEnded(job)
       if e.state == S.dead then row(id, job, pos, e.attempts, e.appended, e.ended, e.reason, e.timeline) end

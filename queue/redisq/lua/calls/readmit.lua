@@ -97,7 +97,7 @@ local function apply(id, outcome, old, cancelled, at, done, late, record)
       or 'deferred for longer than max_age ' .. (way[5] or '')
     local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = reason }
     call('SET', key, endedRecord(stamp .. sub(record, 1, 10), f, S.dead, 0, at) .. record, 'PX', ceil(q.rfor / 1000))
-    dead[#dead + 1] = id
+    dead[#dead + 1], dead_bytes[key] = id, bytesOf(id, #record + BEFORE_RECORD)
   elseif old and done then
     call('UNLINK', key)
   elseif old then

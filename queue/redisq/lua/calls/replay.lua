@@ -40,7 +40,8 @@ end
 -- judge decides about a job, and writes nothing. It also returns the record of
 -- one that is to be put back, and its head.
 local function judge(id)
-  local of, job = call('HGET', B .. 'D:' .. q.name, id), remembered(q, id)
+  local of = deadRef(call('HGET', B .. 'D:' .. q.name, id))
+  local job = remembered(q, id)
   if of and of ~= nr then
     -- Of a former queue: it stays dead while this one knows another of that id.
     if job then return NOT_DEAD end
@@ -67,7 +68,7 @@ for i = 1, tonumber(ARGV[4]) do
   if ok and outcome == REPLAYED then
     call('SET', jobKey(nr, id), job)
     if of ~= nr then call('UNLINK', jobKey(of, id)) end
-    removeDead(q.name, { id })
+    removeDead(q, { id })
     lanestate.enterLane(q, id, h, costOf(job), before, bytesOf(id, #job))
     took(#job)
     replayed = replayed + 1

@@ -42,7 +42,7 @@ end
 -- Each makes a part of the script (see parts.lua) and then calls the first function of it; nil where a script has no
 -- such part.
 local withLanes, withLimits, withReceiver, withRules, expireDue, visitOne, adaptRate
-local logLapse, writeAudit, announceRoom
+local logLapse, writeAudit, announceRoom, makeRoom
 
 -- load returns a queue by its number, or nil. Its fields are in fields.go.
 local function load(nr)
