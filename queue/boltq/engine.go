@@ -46,6 +46,7 @@ type storeFile struct {
 	broken    error     // why the file can no longer be trusted
 	unread    error     // why it could not be loaded after that; then nothing is known
 	fullUntil time.Time // no appends before then: the file had no room
+	scarce    error     // why a queue that takes much of the store gets no more
 	// auditWarned is when the log last said that the audit log is full.
 	auditWarned time.Time
 	// used is about how much of the file is in use, fileSize its size.
@@ -73,6 +74,9 @@ func (e *Engine) lookAround() {
 	e.clock.read(wall)
 	space, m := e.space(wall), e.machine
 	m.Environment = machine.Environment{Bytes: space.Limit, RoomHeard: len(e.rooms) > 0}
+	if space.Limit > 0 {
+		m.Free, m.Scarce = max(1, space.Stop-space.Used-int64(m.PendingBytes())), e.scarce
+	}
 	if e.outOfSpace(space, wall) {
 		m.Full = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/jobsize"
 )
 
 // outOfSpace reports whether little of a bounded file is left, its disk is nearly full, or a commit found no room a
@@ -21,6 +22,10 @@ func (e *Engine) outOfSpace(s queue.Space, now time.Time) bool {
 		return true
 	}
 	return e.opts.MaxBytes == 0 && s.Full() || now.Before(e.fullUntil)
+}
+
+func newStoreFile(path string, db storage) storeFile {
+	return storeFile{path: path, db: db, scarce: fmt.Errorf("%w: %s: %s", queue.ErrStoreFull, path, jobsize.KeptForOthers)}
 }
 
 // fullFor is for how long nothing that needs room is let in behind a commit that found none, at least.

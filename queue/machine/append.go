@@ -161,6 +161,8 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 		it.answer.Outcome, it.answer.RetryAfter = outcome, q.retryAfter(1, now)
 	case m.Full != nil:
 		it.answer.Outcome, it.answer.Err = queue.Failed, m.Full
+	case m.keptForOthers(q, it.bytes()):
+		it.answer.Outcome, it.answer.Err = queue.Failed, m.Scarce
 	case it.wouldExpire(q, ln, outcome, now):
 	case outcome == queue.SetAside:
 		m.deferJob(it, q, b, now)

@@ -40,6 +40,8 @@ type Machine struct {
 type Environment struct {
 	Full      error // why nothing is let in that needs room; nil if there is some
 	Bytes     int64 // of the whole store; 0 if that is not known
+	Free      int64 // of that
+	Scarce    error // why a queue that takes much gets no more of what is free; nil if Free is not known
 	RoomHeard bool  // somebody listens for queues that have room again
 }
 

@@ -149,6 +149,12 @@ func (m *Machine) byteLimit(q *queueState) int64 {
 	return queue.AnyBytes
 }
 
+// keptForOthers reports whether what is free in the store is for queues that take less of it. A queue takes at most
+// FairShare times what is free, so a queue, or a few, never take all: the rule by which handlers are shared.
+func (m *Machine) keptForOthers(q *queueState, needs int64) bool {
+	return m.Scarce != nil && q.bytes+m.deadBytesOf(q.name)+needs > jobsize.FairShare*m.Free
+}
+
 // tooLarge refuses a job that is larger than the queue or its lane may ever hold.
 func (it *appendItem) tooLarge(most int64, lane bool) bool {
 	if most == 0 || it.bytes() <= most {

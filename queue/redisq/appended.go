@@ -101,7 +101,8 @@ func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky
 		a.Outcome, a.Err = queue.Invalid, jobsize.NeverFits(more, eta, x == 1)
 		return
 	case storeFull:
-		a.Err = fmt.Errorf("%w: redis is nearly out of memory (maxmemory)", queue.ErrStoreFull)
+		a.Err = fmt.Errorf("%w: redis is nearly out of memory (maxmemory); %s", queue.ErrStoreFull,
+			jobsize.KeptForOthers)
 		return
 	default:
 		a.Outcome = queue.AppendOutcome(code)

@@ -37,7 +37,7 @@ var partitionRecords = []record{
 	{"clock", fields("clk", "off")},
 	{"state", fields("run", "run_since", "last_fence", "watcher", "watcher_at", "deputy", "waiting", "scheduled",
 		"leased", "dead", "deferred", "first_expiry", "first_lease", "first_timer", "first_chore", "memory_until",
-		"memory_left", "memory_share", "reigns")},
+		"memory_left", "memory_share", "reigns", "memory_fair")},
 }
 
 // fields are fields by name. Behind the name stands that in Lua, if it is another.

@@ -86,8 +86,8 @@ local function append(name, count, limited, known, first)
   local cap, args = (limited or q.laned or q.also or q.stop or hasBacklog(q)) and 0 or q.cap, ARGV
   local size, turn, cmax, quick, first_eta = q.size, q.turn, q.cmax, 0, nil
   -- What is kept beside the jobs that hold a place, admit looks at.
-  local held, most, before_bytes = q.bytes, byteLimit(q) - (q.deadbytes or 0), q.bytes
   if memoryFull() then cap = 0 end
+  local held, most, before_bytes = q.bytes, min(byteLimit(q), M.memory_fair or ANY_BYTES) - (q.deadbytes or 0), q.bytes
   -- Mostly all are new, and there is a place for each: then one command writes them.
   local written = count > 1 and not asking and size + count <= cap
   if written then

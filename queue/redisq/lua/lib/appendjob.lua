@@ -174,6 +174,11 @@ local function keptForReadmission(q, need)
   return (others > 0 or q.headneed > 0) and others + need > byteLimit(q) - max(markBytes(q), q.headneed)
 end
 
+-- keptForOthers reports whether what is free in the store is for queues that take less of it.
+local function keptForOthers(q, need)
+  return q.bytes + (q.deadbytes or 0) + need > (M.memory_fair or ANY_BYTES)
+end
+
 -- admit answers for one job.
 local function admit(q, id, live, body, cost, counts)
   local old, number, cancelled = remembered(q, id)
@@ -193,11 +198,13 @@ local function admit(q, id, live, body, cost, counts)
   local no_place, behind = q.size >= q.cap or not fits(q, need), hasBacklog(q)
   if (no_place or behind) and deferrable(q, body) then
     loadOverflow(q)
-    if memoryFull() and q.deferred < q.dmax and fitsOverflow(q, need) then return STORE_FULL end
+    if (memoryFull() or keptForOthers(q, need)) and q.deferred < q.dmax and fitsOverflow(q, need) then
+      return STORE_FULL
+    end
     return chargeIfIn(counts, cost, overflowOutcome(q, id, body, h, cost, counts, need))
   end
   -- The places of a queue with a backlog, up to the mark, are for what comes back.
   if no_place or behind and keptForReadmission(q, need) then return answerFull(q, need) end
-  if memoryFull() then return STORE_FULL end
+  if memoryFull() or keptForOthers(q, need) then return STORE_FULL end
   return chargeIfIn(counts, cost, accept(q, id, live, body, h, cost, counts, need))
 end
