@@ -10,6 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // appOfCaller is the app that a request is made for; nil of the operator, and where nobody is asked.
@@ -52,10 +53,22 @@ func (h *handler) allowedSpec(ctx context.Context, spec *queue.Spec) error {
 			before = &i.Spec
 		}
 	})
+	if err == nil && l.Bytes > 0 {
+		err = h.addFormerDead(ctx, app, spec.Name, &now)
+	}
 	if err != nil {
 		return err
 	}
 	return l.PermitQueue(now, before, spec)
+}
+
+// addFormerDead adds what the dead jobs of deleted queues take. Those of the queue that is put count toward its max_bytes.
+func (h *handler) addFormerDead(ctx context.Context, app *auth.App, put string, now *auth.Usage) error {
+	return eachOf(ctx, spansOf(app.Prefixes), h.engine.DeadQueues, deadName, func(d *queue.DeadQueue) {
+		if d.Gone && d.Queue != put {
+			now.Bytes += unit.Bytes(d.Bytes)
+		}
+	})
 }
 
 // allowedTarget checks that an app may deliver to a queue's target: its hosts, secrets and senders.

@@ -35,6 +35,7 @@ type Gauges struct {
 	lanes    *prometheus.GaugeVec
 	bytes    *prometheus.GaugeVec
 	maxBytes *prometheus.GaugeVec
+	dropped  *prometheus.GaugeVec
 	used     prometheus.Gauge
 	stop     prometheus.Gauge
 	queues   prometheus.Gauge
@@ -89,6 +90,9 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 			"penstock_queue_max_bytes",
 			"How much that may be: max_bytes of the queue, or its share of the store; +Inf when neither is known.",
 		),
+		dropped: perQueue(
+			"penstock_queue_dead_dropped", "Dead jobs that were dropped early to make room, since the queue was made.",
+		),
 		used: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_store_used_bytes", Help: "How much of the store is used; of several Redis servers the fullest.",
 		}),
@@ -122,7 +126,7 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 	}
 	return g, register(
 		reg, g.state, g.full, g.states, g.drainers, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped,
-		g.open, g.lanes, g.bytes, g.maxBytes, g.used, g.stop, g.queues, g.unseen, g.looked, g.capacity,
+		g.open, g.lanes, g.bytes, g.maxBytes, g.dropped, g.used, g.stop, g.queues, g.unseen, g.looked, g.capacity,
 	)
 }
 
@@ -258,6 +262,7 @@ func (g *Gauges) set(info *queue.Info, now time.Time) {
 	g.lanes.WithLabelValues(name).Set(float64(info.Lanes))
 	g.bytes.WithLabelValues(name).Set(float64(info.Bytes))
 	g.maxBytes.WithLabelValues(name).Set(orNoBound(info.MaxBytes, info.MaxBytes >= queue.AnyBytes))
+	g.dropped.WithLabelValues(name).Set(float64(info.Dropped))
 }
 
 func orNoBound(n int64, none bool) float64 {
@@ -287,7 +292,7 @@ func (g *Gauges) forget(name string) {
 	delete(g.was, name)
 	for _, vec := range []*prometheus.GaugeVec{
 		g.state, g.full, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes,
-		g.maxBytes, g.capacity,
+		g.maxBytes, g.dropped, g.capacity,
 	} {
 		vec.DeletePartialMatch(prometheus.Labels{"queue": name})
 	}
