@@ -22,7 +22,7 @@ type Info struct {
 	// DeadBytes and DeferredBytes are what dead jobs and deferred jobs take, counted alike.
 	DeadBytes, DeferredBytes int64
 	MaxBytes                 int64 // Spec.MaxBytes, or a share of the store; AnyBytes if that is not known
-	Lanes     int64 // that have jobs waiting, the one of jobs that name none included
+	Lanes                    int64 // that have jobs waiting, the one of jobs that name none included
 
 	Counters
 

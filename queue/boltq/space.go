@@ -44,6 +44,9 @@ func (e *Engine) noteFull(err error, so time.Duration) {
 // be drained.
 const reservedBytes = 4 << 20
 
+// reservedOf is that much of a file of such a size.
+func reservedOf(most int64) int64 { return min(reservedBytes, most/8) }
+
 // noRoom reports whether err says that the file or its disk is full.
 func noRoom(err error) bool {
 	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, bolterrors.ErrMaxSizeReached} {
@@ -68,7 +71,7 @@ func (e *Engine) Space(ctx context.Context) (s queue.Space, err error) {
 func (e *Engine) space(now time.Time) queue.Space {
 	used := e.used.Load()
 	if most := e.opts.MaxBytes; most > 0 {
-		return queue.Space{Used: used, Stop: most - min(reservedBytes, most/8), Limit: most}
+		return queue.Space{Used: used, Stop: most - reservedOf(most), Limit: most}
 	}
 	size, left := e.disk.look(e.path, now)
 	if size == 0 {

@@ -96,7 +96,7 @@ var ownNames = map[string]string{
 		member put recheck ruling spare thin unaskable went decided endsAt judge noRoom sameRules limitsToKeep
 		beginAdapted fallShort pass`,
 	"bytes, which the machine counts where it adds and removes": `countDeadBytes`,
-	"memory, of which the machine is told": `memoryFull took`,
+	"memory, of which the machine is told":                      `memoryFull took`,
 }
 
 // machineFunctions are the functions of queue/machine by the files that they are in, in lower case at the beginning.

@@ -11,7 +11,7 @@ const Overhead = 512
 const StoreShare = 4
 
 // FairShare is how many times what is free in a store one queue may take of it, so that no queue fills it for others.
-const FairShare = 8
+const FairShare = 4
 
 // KeptForOthers says that a queue has taken its share.
 const KeptForOthers = "little is left, and kept for queues that take less than this one"

@@ -9,7 +9,7 @@
 --   memory_fair    of it that the jobs of one queue may take, FAIR_SHARE times what was free; nil if nothing bounds it
 
 local MEMORY_SHARE, MEMORY_MARGIN, MOST_MARGIN = 4, 10, 2 ^ 30 -- a quarter; a tenth, at most 1 GiB
-local FAIR_SHARE = 8 -- as jobsize.FairShare
+local FAIR_SHARE = 4 -- as jobsize.FairShare
 local NEARLY_OUT = 'nearly out of memory: what is left is for what frees some'
 
 -- memoryFull reports whether nothing may come in.
