@@ -172,3 +172,42 @@ func TestHostileAppLeavesRoomForNineteenOthers(t *testing.T) {
 		}
 	})
 }
+
+// What a former app left is not shown to the next owner of its names, unless the operator gives it away.
+func TestNextOwnerOfAPrefixSeesNothingOfTheFormerOne(t *testing.T) {
+	t.Parallel()
+	onSmallStores(t, func(t *testing.T, s *secured) {
+		former := s.appOf("former", `{}`)
+		// The prefix is another app's afterwards.
+		s.put("/v1/apps/former", `{"prefixes":["shared-*"]}`)
+		const secret = "former secret"
+		for _, name := range []string{"shared-a", "shared-b"} {
+			s.by(former, "PUT", "/v1/queues/"+name, `{"rate":"unlimited","pull":true}`).want(t, 201)
+			s.by(former, "POST", "/v1/queues/"+name+"/pause", `{"reason":"`+secret+`"}`).want(t, 200)
+			s.by(former, "POST", "/v1/queues/"+name+"/resume", `{}`).want(t, 200)
+			s.by(former, "POST", "/v1/queues/"+name+"/jobs", `{"id":"x","payload":"`+secret+`"}`).want(t, 202)
+		}
+		s.lets(former, "shared-b", "dead")
+		s.by(former, "DELETE", "/v1/queues/shared-b", "").want(t, 204)
+		s.by(s.operator, "DELETE", "/v1/apps/former", "").want(t, 204)
+		next := func(query string) *answer {
+			return s.by(s.operator, "PUT", "/v1/apps/next"+query, `{"prefixes":["next","shared-*"]}`)
+		}
+		next("").want(t, 409, "reason", "not_empty", "field", "prefixes") // its jobs
+		s.by(s.operator, "DELETE", "/v1/queues/shared-a?force=true", "").want(t, 204)
+		next("").want(t, 409, "reason", "not_empty", "field", "prefixes") // its dead jobs
+		s.put("/v1/apps/next", `{"prefixes":["next"]}`)
+		next("").want(t, 409, "reason", "not_empty", "field", "prefixes") // as a further prefix
+		next("?adopt=true").want(t, 200)
+		next("").want(t, 200) // it gains nothing
+		owner := s.with("next", auth.Admin)
+		s.by(owner, "GET", "/v1/queues/shared-b/jobs/x", "").want(t, 200, "state", "dead") // the operator gave it away
+		s.by(owner, "PUT", "/v1/queues/shared-a", `{"rate":"unlimited","pull":true}`).want(t, 201)
+		for _, path := range []string{"/v1/queues/shared-a/changes", "/v1/queues/shared-b/changes"} {
+			if a := s.by(owner, "GET", path, ""); strings.Contains(a.text, secret) {
+				t.Errorf("%s: %s", path, a.text)
+			}
+		}
+		s.by(s.operator, "GET", "/v1/queues/shared-a/changes", "").want(t, 200)
+	})
+}
