@@ -181,8 +181,8 @@ var specSettings = []setting[Spec]{
 	{
 		name: "max_bytes", at: func(s *Spec) any { return &s.MaxBytes }, scripts: true,
 		absent: "a quarter of the store", min: leastMaxBytes, max: MostMaxBytes,
-		doc: "How many bytes may be taken by the jobs that hold a place, are dead or deferred. A job takes its payload," +
-			" headers, content type, lane and id, and 512 bytes.",
+		doc: "How many bytes its jobs may take, dead and deferred ones too. A job takes its payload, headers, content" +
+			" type, lane and id, and 512 bytes.",
 	},
 	{
 		name: "max_in_flight", at: func(s *Spec) any { return &s.MaxInFlight }, scripts: true,
@@ -329,14 +329,12 @@ var specSettings = []setting[Spec]{
 	{
 		name: "retention.max", at: func(s *Spec) any { return &s.Retention.Max }, scripts: true,
 		preset: 100_000, min: 1, max: 100_000_000,
-		doc: "How many ended jobs are remembered. They also take 512 bytes each of what max_bytes leaves, or of an eighth" +
-			" of it.",
+		doc: "How many ended jobs are remembered; fewer if max_bytes leaves little.",
 	},
 	{
 		name: "retention.full", at: func(s *Spec) any { return &s.Retention.Full }, scripts: true,
 		absent: "drop", values: []string{DropDead, Reject},
-		doc: "What gives way when dead jobs leave no room in max_bytes. drop drops the oldest of them; reject refuses" +
-			" new jobs.",
+		doc: "What gives way when dead jobs fill max_bytes. drop drops the oldest; reject refuses new jobs.",
 	},
 	{
 		name: "overflow", at: func(s *Spec) any { return &s.Overflow }, scripts: true,
@@ -365,8 +363,8 @@ var specSettings = []setting[Spec]{
 	},
 	{
 		name: "deferred.max_bytes", at: func(s *Spec) any { return &s.Deferred.MaxBytes }, scripts: true,
-		absent: "what max_bytes leaves, if that is given", min: leastMaxBytes, max: MostMaxBytes,
-		doc: "How many bytes may be deferred at a time. Deferred jobs then do not count toward max_bytes.",
+		absent: "within max_bytes", min: leastMaxBytes, max: MostMaxBytes,
+		doc: "How many bytes may be deferred at a time. They then do not count toward max_bytes.",
 	},
 	{
 		name: "deferred.readmit_between", at: func(s *Spec) any { return &s.Deferred.ReadmitBetween },
