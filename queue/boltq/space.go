@@ -12,7 +12,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/internal/jobsize"
+	"github.com/penstock/penstock/queue/machine"
 )
 
 // outOfSpace reports whether little of a bounded file is left, its disk is nearly full, or a commit found no room a
@@ -25,7 +25,7 @@ func (e *Engine) outOfSpace(s queue.Space, now time.Time) bool {
 }
 
 func newStoreFile(path string, db storage) storeFile {
-	return storeFile{path: path, db: db, scarce: fmt.Errorf("%w: %s: %s", queue.ErrStoreFull, path, jobsize.KeptForOthers)}
+	return storeFile{path: path, db: db, scarce: fmt.Errorf("%w: %s: %s", queue.ErrStoreFull, path, machine.KeptForOthers)}
 }
 
 // fullFor is for how long nothing that needs room is let in behind a commit that found none, at least.

@@ -64,8 +64,8 @@ func (q *queueState) boundDeferredBytes() int64 {
 }
 
 // makeRoom forgets ended jobs, and drops the oldest dead ones, until what is kept of the queue fits in max_bytes. It is
-// called when a job came in or was deferred. A later change of state moves the job's bytes or frees them, and never adds
-// any.
+// called when a job came in or was deferred. A later change of state moves the job's bytes or frees them, and never
+// adds any.
 func (m *Machine) makeRoom(q *queueState) {
 	most := m.byteLimit(q)
 	over := q.bytes + q.boundDeferredBytes() + m.deadBytesOf(q.name) - most
@@ -148,6 +148,9 @@ func (m *Machine) byteLimit(q *queueState) int64 {
 	}
 	return queue.AnyBytes
 }
+
+// KeptForOthers says that a queue has taken its share: see Environment.Scarce.
+const KeptForOthers = jobsize.KeptForOthers
 
 // keptForOthers reports whether what is free in the store is for queues that take less of it. A queue takes at most
 // FairShare times what is free, so a queue, or a few, never take all: the rule by which handlers are shared.

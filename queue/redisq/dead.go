@@ -43,7 +43,9 @@ func (e *Engine) deadQueues(ctx context.Context, partition int, after string, li
 		if err != nil {
 			return nil, "", fmt.Errorf("%w: a script answered %v in place of an instant", queue.ErrCorrupt, third)
 		}
-		found = append(found, queue.DeadQueue{Queue: name, Dead: count, Bytes: bytes, Oldest: micros(int64(oldest)), Gone: gone})
+		found = append(found, queue.DeadQueue{
+			Queue: name, Dead: count, Bytes: bytes, Oldest: micros(int64(oldest)), Gone: gone,
+		})
 	}
 	return found, page.text(), page.err
 }

@@ -61,7 +61,8 @@ var ownNames = map[string]string{
 		versionsKey waitingKey groupOf parentOf`,
 	"how something is packed, and read of what is packed": `
 		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
-		deadRef deferralOf knownBy limitOf numberField numbersOf packLease rulesOf specOf textField textOf timeAt unpackEnded unpackLease
+		deadRef deferralOf
+		knownBy limitOf numberField numbersOf packLease rulesOf specOf textField textOf timeAt unpackEnded unpackLease
 		unpackLimits unpackRule deadlineOf who`,
 	"what is read before it is used, and written after, where the machine has it in memory": `
 		add keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
