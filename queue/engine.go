@@ -216,6 +216,9 @@ type ReserveRequest struct {
 	// client, if that is too much for the slack of a fast queue; else 0. For so long after a departure that such a client
 	// was granted, others are granted none: their starts could be too close together.
 	Uncertainty time.Duration
+	// Latest is the last instant that the engine's clock can show when the request is made, by a clock of the client that
+	// nobody sets; zero if that is not known. By it the engine tells a jump of its host's clock from time that passes.
+	Latest time.Time
 	// Shares bounds how many jobs of a queue are granted, for those that it names: 0 leaves the queue to other
 	// clients. At most MaxShares; names of no queue do nothing, nor does any when Queue is set.
 	Shares map[string]int

@@ -130,8 +130,12 @@ func (c *Clock) Window(at time.Time, lease time.Duration) Window {
 	}
 }
 
-// Request returns a request with what the engine should know of the client: its lead and its uncertainty.
-func (c *Clock) Request(r queue.ReserveRequest) queue.ReserveRequest {
+// Request returns a request with what the engine should know of the client: its lead, its uncertainty, and the last
+// instant that the engine's clock can show now.
+func (c *Clock) Request(r queue.ReserveRequest, now time.Time) queue.ReserveRequest {
+	if c.known {
+		r.Latest = c.latest(now)
+	}
 	r.Lead = max(0, c.lead-late)
 	told := time.Duration(0)
 	if u := c.uncertainty(); u > vague && u <= queue.Horizon {
@@ -142,6 +146,11 @@ func (c *Clock) Request(r queue.ReserveRequest) queue.ReserveRequest {
 	}
 	r.Uncertainty, c.told, c.number = told, told, r.Number
 	return r
+}
+
+// latest is the last instant that the engine's clock can show.
+func (c *Clock) latest(at time.Time) time.Time {
+	return c.zero.Add(at.Sub(c.base) - c.bounds().early + drifted(at.Sub(c.at)))
 }
 
 // Resync reports whether a call should be made that asks for no jobs, to know the clock before some are granted: at

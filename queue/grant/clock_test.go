@@ -62,7 +62,7 @@ func TestClock(t *testing.T) {
 		for _, a := range c.answers {
 			k.Observe(engine.Add(a.shows), local.Add(a.asked), local.Add(a.answered))
 		}
-		r := k.Request(queue.ReserveRequest{Number: 1})
+		r := k.Request(queue.ReserveRequest{Number: 1}, local)
 		w := k.Window(engine.Add(c.departs), time.Second)
 		if early, late := w.Departs.Sub(local), w.Earliest.Sub(local); (early-c.early).Abs() > 50*us ||
 			(late-c.late).Abs() > 50*us {
@@ -128,7 +128,7 @@ func TestLead(t *testing.T) {
 			k.Took(c.took / 2)
 		}
 		k.Observe(now, now, now.Add(c.trip))
-		if r := k.Request(queue.ReserveRequest{}); r.Lead < c.least || r.Lead > c.most {
+		if r := k.Request(queue.ReserveRequest{}, now); r.Lead < c.least || r.Lead > c.most {
 			t.Errorf("answer %d: a lead of %v, want %v to %v", i, r.Lead, c.least, c.most)
 		}
 	}

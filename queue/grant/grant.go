@@ -93,7 +93,7 @@ func Ask(
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	asked := time.Now()
-	res, err := engine.Reserve(ctx, c.Request(r))
+	res, err := engine.Reserve(ctx, c.Request(r, asked))
 	at := time.Now()
 	a := Answer{At: at, Trip: at.Sub(asked)}
 	if err != nil {

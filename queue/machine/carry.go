@@ -10,7 +10,7 @@ import (
 // Successor returns an empty machine to load after a commit failed, whose fences go on where this one's end.
 func (m *Machine) Successor() *Machine {
 	next := New(m.epoch)
-	next.lastFence = m.lastFence
+	next.lastFence, next.Environment.Ahead, next.filedAhead = m.lastFence, m.Environment.Ahead, m.Environment.Ahead
 	return next
 }
 

@@ -42,7 +42,7 @@ func (m *Machine) deferJob(it *appendItem, q *queueState, b *ruleCharges, now le
 	*it.answer = queue.Appended{
 		Outcome: queue.SetAside, ID: id, State: queue.Deferred, At: now.Time(), Rules: b.said(),
 		Position: q.counts[queue.Waiting] + q.incoming.waiting + q.counts[queue.Deferred] + 1,
-		ETA:      queue.ETA{At: max(scheduledUntil(&it.job, now), it.etaDeferred(q, now)).Time()},
+		ETA:      queue.ETA{At: max(m.engine(scheduledUntil(&it.job, m.wall(now))), it.etaDeferred(q, now)).Time()}.ToWall(m.ahead()),
 	}
 	m.store.deferred++
 	a.lastTicket++

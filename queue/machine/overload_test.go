@@ -145,7 +145,7 @@ func (d *overloadDrainer) ask() {
 	if d.clock.Resync(d.local()) {
 		r.Max = 0
 	}
-	r = d.clock.Request(r)
+	r = d.clock.Request(r, d.local())
 	asked := d.local()
 	var g *machine.Granting
 	d.serve(func() int {

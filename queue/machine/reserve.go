@@ -43,6 +43,7 @@ func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting,
 	m.grantsFrom(g, &r, now)
 	switch {
 	case fresh:
+		m.fileAgain(now)
 		out.Expired = m.takeBack(now, pulled)
 		g.expired = m.expire(now) // before pauses end: what expires before that must not count as a lost slot
 		m.endPauses(g, pulled, now)

@@ -62,7 +62,7 @@ func (q *queueState) scheduleRetryAfter(now leaky.Instant) time.Duration {
 	if q.incoming.scheduled() > 0 {
 		first = min(first, q.incoming.later.top().due)
 	}
-	return max(minRetry, first.Sub(now))
+	return max(minRetry, first.Sub(q.env.wall(now)))
 }
 
 // intervals is k*d/n microseconds, rounded up and bounded well below overflow.

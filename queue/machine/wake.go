@@ -167,6 +167,9 @@ func (g *grant) sleeps(next time.Duration) time.Duration {
 // lease or an expiry is due.
 func (m *Machine) untilNext(g *grant, now leaky.Instant) time.Duration {
 	next := maxSleep
+	if m.toRefile {
+		return minSleep
+	}
 	if first := m.firstDeparture(g); first != never {
 		next = min(next, g.asksFor(first).Sub(now))
 	}

@@ -99,6 +99,7 @@ type pair struct {
 	deleted      bool          // a queue was
 	refused      bool          // the last request was answered with an error
 	ahead        time.Duration // of the clock: the engines', which never ran back
+	latest       time.Time     // what a client knows of the latter
 
 	retention time.Duration // of every queue
 	lanes     bool          // whether there are lanes, priorities and schedules
@@ -197,7 +198,7 @@ func (p *pair) step() {
 		p.settle, p.settle, p.settle, p.settle, p.advance, p.advance, p.advance, p.advance,
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,
 		p.pull, p.pull, p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look,
-		p.sweep, p.backwards,
+		p.sweep, p.backwards, p.forwards,
 		p.list, p.purge, p.revive, p.revive, p.forget, p.decide, p.decide, p.rush, p.rush, p.regroup,
 		p.compareDeadQueues, p.export, p.putDocument, p.putDocument, p.record,
 	}

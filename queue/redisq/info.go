@@ -124,6 +124,16 @@ func (e *Engine) infos(ctx context.Context, lane *queue.LaneInfo, partition int,
 		}
 		infos = append(infos, i)
 	}
+	ahead := answer.duration()
+	for n := range infos {
+		infos[n].ToWall(ahead)
+		if infos[n].Parent != nil {
+			infos[n].Parent.ToWall(ahead)
+		}
+	}
+	if lane != nil {
+		lane.ToWall(ahead)
+	}
 	return infos, next, answer.err
 }
 
@@ -339,5 +349,6 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 		}
 		i.Why = spec.Deferred.WhyDeferred(i.Why.Until)
 	}
+	i.ToWall(r.duration())
 	return i, r.err
 }

@@ -44,7 +44,6 @@ var partOf = map[string]string{
 // ofRedis are the files that have no rule: what only scripts, or only Redis, must do.
 var ofRedis = map[string]string{
 	"answers":   "answers are kept by Redis for calls that are repeated; the machine's are by their callers",
-	"clock":     "time is an argument of the machine",
 	"kept":      "an option of the machine",
 	"knownkeys": "what of rulekeys every take has, lest it makes all of that",
 	"names":     "short names, and constants", "parts": "the tables of what is made late",
@@ -69,7 +68,7 @@ var ownNames = map[string]string{
 		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds auditDropped publish
 		raise errorText rowsOf importOf nextNumber isNow recheckUntil`,
 	"rows of an answer": `
-		broken drainer full firstAt held laneOf limitsOf members page readyOf row show showAll showDead stopOf`,
+		broken drainer full firstAt held laneOf limitsOf members page readyOf row show showAll showDead stopOf fileOne`,
 	"what the machine has as a method of a type, under a name that only goes with the type": `
 		addAttempt advance allReadyAt atMostInFlight bounded bucketOf bucketReadyAt burstParts coverLane
 		coverPaces delay delayPaces cover eachPace endAt endOf firstEndAfter giveBackPaces inFlight inFlightLimit isBusy
@@ -87,7 +86,7 @@ var ownNames = map[string]string{
 		endRemoved endUnsent endUnsentJob expireQueue findFirstExpiry forgetExpiries givePlacesBack locate newFreed
 		rememberDead trackDeadlines unschedule deferrable refuse refuseForLane remembered answerRepeated tryFor oldest tooOld
 		restoredLease forgetDead doChores tooLate adaptToAnswers giveBackUnstarted heldByRate heldByRateAlone
-		endAttemptUnknown onUnknown putHeld logPauseEnd shownAround extendLast firstOf tally`,
+		endAttemptUnknown onUnknown putHeld logPauseEnd shownAround extendLast firstOf`,
 	"estimates, which the machine has in other steps": `
 		aheadOf countWaiting etaOfFirst groupEta longestInterval markBytes outflowEta paceEta quotaEta
 		rankOfDeferred`,

@@ -41,7 +41,7 @@ call('ZREM', B .. 'E', name)
 if count('ZCARD', B .. 'd:' .. name) > 0 then call('HSET', B .. 'R', name, pack('>I7I7', q.rfor, q.rmax)) end
 
 logPauseEnd(q)
-logChange('queue', name, now, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
+logChange('queue', name, wall, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
 markDeleted('queue', name)
 
 -- A queue made again under the name goes on from this bucket.

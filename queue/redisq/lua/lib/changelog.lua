@@ -25,14 +25,14 @@ local function who(by) return by:match('^[^\n]*\n[^\n]*') or '' end
 -- entry that cannot be read is never the same.
 local function extendLast(key, head, doer, what, rev, detail, reason, jobs, ids)
   local bytes, number, dropped, last = unpack_(ENTRY, head)
-  if now - last >= ONE_CHANGE then return false end
+  if wall - last >= ONE_CHANGE then return false end
   local ok, c = pcall(cmsgpack.unpack, sub(head, ENTRY_BYTES + 1))
   if not ok or type(c) ~= 'table' or type(c[9]) ~= 'number' or type(c[10]) ~= 'table' then return false end
   if c[2] ~= doer or c[3] ~= what or c[4] ~= rev or c[6] ~= detail or c[7] ~= reason then return false end
   c[9] = c[9] + jobs
   for i = 1, min(#ids, MOST_IDS - #c[10]) do table.insert(c[10], ids[i]) end
   local text = cmsgpack.pack(c)
-  call('LSET', key, 0, pack(ENTRY, bytes - #head + ENTRY_BYTES + #text, number, dropped, now) .. text)
+  call('LSET', key, 0, pack(ENTRY, bytes - #head + ENTRY_BYTES + #text, number, dropped, wall) .. text)
   return true
 end
 
@@ -57,13 +57,13 @@ local function logChange(kind, name, at, by, what, rev, was, detail, reason, til
   if head then bytes, number, dropped = unpack_(ENTRY, head) end
   for i = 1, min(#(ids or {}), MOST_IDS) do some[i] = ids[i] end
   local before, after = shownAround(kind, name, what, rev, was)
-  writeAudit({ at = now, by = by, of = kind, name = name, what = what, revision = rev, was = was, detail = detail,
+  writeAudit({ at = wall, by = by, of = kind, name = name, what = what, revision = rev, was = was, detail = detail,
     reason = reason, till = till, jobs = jobs, ids = some, before = before, after = after })
   local doer = who(by)
   if head and ids and extendLast(key, head, doer, what, rev, detail, reason, jobs, ids) then return end
   local text = cmsgpack.pack({ at, doer, what, rev, was, detail, reason, till, jobs or 0, some })
   bytes = bytes + ENTRY_BYTES + #text
-  local old, gone = now - keptFor(), 0
+  local old, gone = wall - keptFor(), 0
   while head do
     local oldest = call('LINDEX', key, -1)
     if not oldest then break end
@@ -81,7 +81,7 @@ end
 -- logJobAct logs what was done to some jobs of a queue, if there are any. ids are those that the caller named.
 local function logJobAct(q, by, what, detail, reason, jobs, ids)
   if jobs > 0 then
-    logChange('queue', q.name, now, by, what, q.rev or 0, q.rev or 0, detail, reason, 0, jobs, ids or {})
+    logChange('queue', q.name, wall, by, what, q.rev or 0, q.rev or 0, detail, reason, 0, jobs, ids or {})
   end
 end
 
@@ -108,7 +108,7 @@ local function unmarkDeleted(kind, name)
   local till = tonumber(call('ZSCORE', B .. 'G', member))
   if not till then return end
   for _, key in ipairs({ logKey(kind, name), versionsKey(kind, name) }) do
-    if till <= now then call('UNLINK', key) else call('PERSIST', key) end
+    if till <= wall then call('UNLINK', key) else call('PERSIST', key) end
   end
   call('ZREM', B .. 'G', member)
 end
@@ -116,11 +116,11 @@ end
 -- markDeleted is called when a queue or rule is deleted: its log is kept for as long as changes are.
 local function markDeleted(kind, name)
   local G, kept = B .. 'G', keptFor()
-  call('ZADD', G, now + kept, kind .. ':' .. name)
+  call('ZADD', G, wall + kept, kind .. ':' .. name)
   for _, key in ipairs({ logKey(kind, name), versionsKey(kind, name) }) do
     call('PEXPIRE', key, ceil(kept / 1000) + 3600000)
   end
-  local gone = call('ZRANGEBYSCORE', G, '-inf', now, 'LIMIT', 0, 10)
+  local gone = call('ZRANGEBYSCORE', G, '-inf', wall, 'LIMIT', 0, 10)
   if not gone[1] and call('ZCARD', G) > MOST_DELETED then gone = call('ZRANGE', G, 0, 1) end
   for _, old in ipairs(gone) do call('UNLINK', B .. 'H:' .. old, B .. 'P:' .. old) end
   if gone[1] then call('ZREM', G, unpack(gone)) end

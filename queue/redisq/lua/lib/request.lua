@@ -2,7 +2,7 @@
 --
 -- A call of reserve: who asks, and what the answer is put together from.
 
-begin()
+begin(tonumber(ARGV[12]))
 checkRun()
 local client = ARGV[2]
 local most_bytes, grant_key = tonumber(ARGV[7]), B .. 'g:' .. client
