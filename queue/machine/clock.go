@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
 const (
@@ -20,18 +21,13 @@ const (
 // Clock is the engine's clock (invariant 9). It goes as the wall clock does, but takes part in none of its jumps:
 // Ahead makes up for them. Paces and leases are told by the clock, promises of an hour of the day by the wall clock.
 type Clock struct {
-	Last  leaky.Instant // what it showed last
-	Ahead leaky.Instant // how far it was ahead of the wall clock then; negative if behind
-	ClockJumps
+	Last    leaky.Instant // what it showed last
+	Ahead   leaky.Instant // how far it was ahead of the wall clock then; negative if behind
+	jumped  leaky.Instant // when a jump of the wall clock was last noticed; 0 if none was
+	jumps   int64         // how many were
 	offset  leaky.Instant // how far it is ahead, but for a jump that is doubted
 	vouched leaky.Instant // when a caller last vouched for it; 0 if none has lately
 	doubt   leaky.Instant // since when, by the wall clock, it stands still for want of one; 0 if it does not
-}
-
-// ClockJumps are the jumps of the wall clock that were noticed.
-type ClockJumps struct {
-	Jumped leaky.Instant // when the last one was, by the engine's clock; 0 if none was
-	Jumps  int64
 }
 
 // Look reads the clock. wall is what the wall clock shows. A caller with a clock that nobody sets vouches: latest is the
@@ -55,13 +51,22 @@ func (c *Clock) Look(wall, latest leaky.Instant) leaky.Instant {
 	}
 	now = max(now, c.Last)
 	if by := now - wall - c.offset; max(by, -by) >= leaky.Instant(reported.Microseconds()) {
-		c.Jumped, c.Jumps = now, c.Jumps+1
+		c.jumped, c.jumps = now, c.jumps+1
 	}
 	c.Last, c.offset, c.Ahead = now, now-wall, now-wall
 	if latest != 0 {
 		c.vouched, c.doubt = now, 0
 	}
 	return now
+}
+
+// State is what others are told of the clock.
+func (c *Clock) State() queue.ClockState {
+	s := queue.ClockState{Ahead: c.Ahead.Sub(0), Jumps: c.jumps}
+	if c.jumped != 0 {
+		s.Jumped = c.jumped.Time()
+	}
+	return s
 }
 
 // wall is what the wall clock shows when the engine's clock shows an instant.

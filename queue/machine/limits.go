@@ -37,11 +37,6 @@ func (m *limit) opens(now leaky.Instant) leaky.Instant {
 	return m.env.engine(m.quota.Next(m.window, m.env.wall(now)))
 }
 
-// hasQuota reports whether one of the limits is a quota.
-func (p *paces) hasQuota() bool {
-	return slices.ContainsFunc(p.limits, func(m limit) bool { return !m.Paced() })
-}
-
 // carryOverLimits makes the limits of a new spec. Each takes over from an equal old one, else from one of its kind.
 func carryOverLimits(old []limit, spec []queue.Limit, env *Environment, now leaky.Instant) ([]limit, error) {
 	var next []limit

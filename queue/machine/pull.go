@@ -60,13 +60,14 @@ func (m *Machine) grantPulled(g *grant, q *queueState, now leaky.Instant) {
 	if g.full {
 		return
 	}
-	if q.timerIndex >= 0 && q.timerAt <= now {
+	ripe := q.timerIndex >= 0 && q.timerAt <= now
+	if ripe {
 		m.readyScheduled(q, becomeReadyMax, now)
 	}
 	if q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) && !g.barred {
 		m.visitQueue(q, g, now)
 		m.rearm(q, now)
-	} else {
+	} else if ripe {
 		m.armTimer(q)
 	}
 }

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -39,6 +40,11 @@ func (m *Machine) fileAgain(now leaky.Instant) {
 		m.fileOne(m.queues[name], now)
 	}
 	m.toRefile = n == refileMax
+}
+
+// hasQuota reports whether one of the limits is a quota.
+func (p *paces) hasQuota() bool {
+	return slices.ContainsFunc(p.limits, func(m limit) bool { return !m.Paced() })
 }
 
 // fileOne files a queue sooner, if what it waits for by the wall clock has come nearer. What has moved away is found

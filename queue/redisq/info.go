@@ -293,6 +293,9 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Dra
 			}
 			drainers.Seen[at] = d
 		}
+		drainers.Clock = worse(drainers.Clock, queue.ClockState{
+			Ahead: r.duration(), Jumps: r.int(), Jumped: micros(r.int()),
+		})
 		if r.err != nil {
 			return t, drainers, r.err
 		}
@@ -302,6 +305,18 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Dra
 			cmp.Compare(a.ID, b.ID))
 	})
 	return t, drainers, nil
+}
+
+// worse is what two partitions tell of their clocks: each counts the jumps of its server for itself.
+func worse(a, b queue.ClockState) queue.ClockState {
+	if b.Ahead.Abs() > a.Ahead.Abs() {
+		a.Ahead = b.Ahead
+	}
+	a.Jumps = max(a.Jumps, b.Jumps)
+	if b.Jumped.After(a.Jumped) {
+		a.Jumped = b.Jumped
+	}
+	return a
 }
 
 // Job implements queue.Jobs.

@@ -68,7 +68,7 @@ var ownNames = map[string]string{
 		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds auditDropped publish
 		raise errorText rowsOf importOf nextNumber isNow recheckUntil`,
 	"rows of an answer": `
-		broken drainer full firstAt held laneOf limitsOf members page readyOf row show showAll showDead stopOf fileOne`,
+		broken drainer full firstAt held laneOf limitsOf members page readyOf row show showAll showDead stopOf`,
 	"what the machine has as a method of a type, under a name that only goes with the type": `
 		addAttempt advance allReadyAt atMostInFlight bounded bucketOf bucketReadyAt burstParts coverLane
 		coverPaces delay delayPaces cover eachPace endAt endOf firstEndAfter giveBackPaces inFlight inFlightLimit isBusy
@@ -80,7 +80,7 @@ var ownNames = map[string]string{
 		needsNoPlace nextLane noteGivenBack open passed placeMember putBack putBackChosen putOffUntil
 		putOnAgendaSooner releaseIfFree reportWaiting restAsOnAgenda childNumbers countChildren step takePlaceAway
 		uncountInLane visitedLane waitingElsewhere waitAgain lostSince grantMemberJob inLanes countLeased
-		delayAfterRestart grantInTurn grantSome grantTurns closeTurns visitOne lanesOf free`,
+		delayAfterRestart grantInTurn grantSome grantTurns closeTurns visitOne lanesOf free fileMember`,
 	"what is done for many jobs at once, as each command costs": `
 		addFreed averageBytes chargeIfIn countDepartures countEnded countIfUnknown dropEndedJob dropVanished endJob
 		endRemoved endUnsent endUnsentJob expireQueue findFirstExpiry forgetExpiries givePlacesBack locate newFreed

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Sum up a partition, and list the clients seen lately.
 --
--- Returns  {queues, waiting, scheduled, leased, held, deferred, dead, when a drainer was last seen or 0, now, clients},
+-- Returns  {queues, waiting, scheduled, leased, held, deferred, dead, when a drainer was last seen or 0, now, clients,
+--          skew, how often the server's clock jumped, when it last did or 0 (see clock.lua)},
 --          clients seven entries each: id, last seen, name, version, what was granted: step of 10 s, in it, before
 
 begin()
@@ -19,4 +20,4 @@ for i = 1, #seen, 2 do
 end
 return { tonumber(call('HGET', B, 'queues')) or 0, M.waiting, M.scheduled, M.leased,
   tonumber(call('HGET', B, 'held')) or 0, M.deferred, M.dead,
-  tonumber(call('ZRANGE', B .. 'c', -1, -1, 'WITHSCORES')[2]) or 0, now, clients }
+  tonumber(call('ZRANGE', B .. 'c', -1, -1, 'WITHSCORES')[2]) or 0, now, clients, skew, M.jumps, M.jumped }
