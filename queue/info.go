@@ -132,7 +132,7 @@ type Drainers struct {
 	Seen []Drainer // those that reserved within SeenFor
 	// Last is when one last did, whoever that was; zero if that is not known.
 	Last  time.Time
-	Now   time.Time // the engine's
+	Now   time.Time // by the wall clock of the engine, as all of it is
 	Clock ClockState
 }
 
@@ -140,7 +140,7 @@ type Drainers struct {
 type ClockState struct {
 	Ahead  time.Duration // of the host's clock; negative if it is behind
 	Jumps  int64         // of the host's clock, by 5 s or more, as far as they were noticed
-	Jumped time.Time     // when the last one was, by the engine's clock; zero if none was
+	Jumped time.Time     // when the last one was; zero if none was
 }
 
 // JumpLasts is for how long after a jump of its host's clock an engine is told to be in trouble.

@@ -63,6 +63,15 @@ func (i *JobInfo) ToWall(ahead time.Duration) {
 	}
 }
 
+// ToWall tells all of d by the wall clock, of which it knows how far the engine's is ahead.
+func (d *Drainers) ToWall() {
+	ahead := d.Clock.Ahead
+	d.Now, d.Last, d.Clock.Jumped = toWall(d.Now, ahead), toWall(d.Last, ahead), toWall(d.Clock.Jumped, ahead)
+	for n := range d.Seen {
+		d.Seen[n].LastSeen = toWall(d.Seen[n].LastSeen, ahead)
+	}
+}
+
 func toWall(at time.Time, ahead time.Duration) time.Time {
 	if at.IsZero() {
 		return at

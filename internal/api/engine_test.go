@@ -32,8 +32,8 @@ type engine struct {
 	undrained time.Duration
 	// jumped is how long ago the clock of the host jumped; 0 if it never did.
 	jumped time.Duration
-	before    func(jobs []queue.Job)
-	space     queue.Space
+	before func(jobs []queue.Job)
+	space  queue.Space
 }
 
 type fifo struct {

@@ -66,6 +66,7 @@ func (e *Engine) Drainers(ctx context.Context) (d queue.Drainers, err error) {
 	err = e.look(ctx, func(now leaky.Instant) error {
 		d = e.machine.Drainers(now)
 		d.Clock = e.clock.State()
+		d.ToWall()
 		return nil
 	})
 	return d, err

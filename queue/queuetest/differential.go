@@ -99,6 +99,7 @@ type pair struct {
 	deleted      bool          // a queue was
 	refused      bool          // the last request was answered with an error
 	ahead        time.Duration // of the clock: the engines', which never ran back
+	jumped       bool          // the clock was set
 	latest       time.Time     // what a client knows of the latter
 
 	retention time.Duration // of every queue

@@ -208,8 +208,9 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []leas
 			fmt.Fprintf(&b, " backup %v more %v", res.Backup, res.Next == 0)
 		}
 		// The only client watches, and is told the exact time; others a rough one. Whether
-		// it looks when the lease of a deleted queue runs out, is left open.
-		if sleep && (len(p.clients) == 1 || req.Queue != "") && !p.deleted {
+		// it looks when the lease of a deleted queue runs out, or when something would have been due had the clock not
+		// been set, is left open.
+		if sleep && (len(p.clients) == 1 || req.Queue != "") && !p.deleted && !p.jumped {
 			fmt.Fprintf(&b, " next %v", res.Next)
 		}
 		return strings.ReplaceAll(b.String(), "map[]", "none")
@@ -405,19 +406,22 @@ func (p *pair) backwards() {
 	p.info("g.keep")
 	back := time.Duration(rapid.Int64Range(0, 3600_000_000).Draw(p.T, "microseconds back")) * time.Microsecond
 	p.clock.Advance(-back)
-	p.ahead += back
+	p.ahead, p.jumped = p.ahead+back, true
 	p.info("g.keep")
 }
 
 // forwards has the wall clock jump ahead while a client knows better. Then none does, for so long that the engines
 // believe the wall clock again.
 func (p *pair) forwards() {
+	if p.patience() < 7*time.Second {
+		return
+	}
 	p.kept()
 	p.info("g.keep")
 	p.latest = p.now()
 	by := time.Duration(rapid.Int64Range(600_000, 7200_000_000).Draw(p.T, "microseconds ahead")) * time.Microsecond
 	p.clock.Advance(by)
-	p.ahead -= by
+	p.ahead, p.jumped = p.ahead-by, true
 	p.reserve()
 	p.latest = time.Time{}
 	for range 2 {

@@ -274,8 +274,8 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Dra
 		if last := micros(r.int()); last.After(drainers.Last) {
 			drainers.Last = last
 		}
-		now := r.int()
-		if at := micros(now); at.After(drainers.Now) {
+		now, ahead := r.int(), r.duration()
+		if at := micros(now).Add(-ahead); at.After(drainers.Now) {
 			drainers.Now = at
 		}
 		for c := r.list(); c.more(); {
@@ -293,9 +293,11 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Dra
 			}
 			drainers.Seen[at] = d
 		}
-		drainers.Clock = worse(drainers.Clock, queue.ClockState{
-			Ahead: r.duration(), Jumps: r.int(), Jumped: micros(r.int()),
-		})
+		clock := queue.ClockState{Ahead: ahead, Jumps: r.int(), Jumped: micros(r.int())}
+		if !clock.Jumped.IsZero() {
+			clock.Jumped = clock.Jumped.Add(-ahead)
+		}
+		drainers.Clock = worse(drainers.Clock, clock)
 		if r.err != nil {
 			return t, drainers, r.err
 		}
