@@ -131,8 +131,9 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		rare:  map[string]rarity{},
 	}
 	return g, register(
-		reg, g.state, g.full, g.states, g.drainers, g.ahead, g.jumped, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped,
-		g.open, g.lanes, g.bytes, g.maxBytes, g.used, g.stop, g.queues, g.unseen, g.looked, g.capacity,
+		reg, g.ahead, g.jumped, g.state, g.full, g.states, g.drainers, g.jobs, g.oldest, g.rate, g.present,
+		g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes, g.maxBytes, g.used, g.stop, g.queues, g.unseen,
+		g.looked, g.capacity,
 	)
 }
 

@@ -156,3 +156,18 @@ func TestResync(t *testing.T) {
 		}
 	}
 }
+
+// A request says the last instant that the engine's clock can show: nothing is known before the first answer, and
+// later the engine's clock goes on from what it showed when the call began.
+func TestARequestSaysTheLastInstantThatTheEnginesClockCanShow(t *testing.T) {
+	var k Clock
+	local, engine := time.Now(), time.Unix(1e9, 0)
+	if r := k.Request(queue.ReserveRequest{}, local); !r.Latest.IsZero() {
+		t.Errorf("nothing is known, and it is %v at most", r.Latest)
+	}
+	k.Observe(engine, local, local.Add(4*time.Millisecond))
+	r := k.Request(queue.ReserveRequest{}, local.Add(time.Second))
+	if d := r.Latest.Sub(engine.Add(time.Second)); d < 0 || d > 2*time.Millisecond {
+		t.Errorf("a second later it is %v more than a second later", d)
+	}
+}

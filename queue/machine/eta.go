@@ -185,8 +185,8 @@ func (q *queueState) gap(turn int64) int64 {
 // etaIsExact reports whether nothing but the pace decides when a job departs.
 func (q *queueState) etaIsExact(r costBounds, now leaky.Instant) bool {
 	return r.plain && q.group == nil && len(q.limits) == 0 && q.counts[queue.Scheduled] == 0 &&
-		q.counts[queue.Leased] == 0 && q.counts[queue.Held] == 0 && !q.pause.active(q.env.wall(now)) && q.receiver.stop <= now &&
-		q.receiver.opened == 0 && q.spec.MaxInFlight == 0 && !q.spec.Ordered
+		q.counts[queue.Leased] == 0 && q.counts[queue.Held] == 0 && !q.pause.active(q.env.wall(now)) &&
+		q.receiver.stop <= now && q.receiver.opened == 0 && q.spec.MaxInFlight == 0 && !q.spec.Ordered
 }
 
 // etaOf is when a waiting or scheduled job is expected to depart.
