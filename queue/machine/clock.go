@@ -31,9 +31,9 @@ type Clock struct {
 }
 
 // Look reads the clock. wall is what the wall clock shows. A caller with a clock that nobody sets vouches: latest is
-// the last instant that the engine's clock can show by that; 0 without one. Where a caller vouched lately, one without must
-// not take a jump ahead for time that has passed: the clock stands still until the next that vouches, or none does for
-// a while.
+// the last instant that the engine's clock can show by that; 0 without one. Where a caller vouched lately, one without
+// must not take a jump ahead for time that has passed: the clock stands still until the next that vouches, or none does
+// for a while.
 func (c *Clock) Look(wall, latest leaky.Instant) leaky.Instant {
 	now := wall + c.offset
 	switch {

@@ -26,12 +26,18 @@ func TestTheClockTakesPartInNoJumpThatItKnowsOf(t *testing.T) {
 			{10 * s, 10 * s, 10 * s, 0}, {11*s + s/2, 11 * s, 11*s + s/2, 0}, {12*s + s, 12 * s, 12 * s, -s},
 		},
 		"ahead, and it stands still until a caller knows better": {
-			{10 * s, 10 * s, 10 * s, 0}, {99 * s, 0, 10 * s, -89 * s}, {100 * s, 0, 10 * s, -90 * s},
-			{101 * s, 12 * s, 12 * s, -89 * s}, {102 * s, 0, 13 * s, -89 * s},
+			{10 * s, 10 * s, 10 * s, 0},
+			{99 * s, 0, 10 * s, -89 * s},
+			{100 * s, 0, 10 * s, -90 * s},
+			{101 * s, 12 * s, 12 * s, -89 * s},
+			{102 * s, 0, 13 * s, -89 * s},
 		},
 		"or until none does for a while": {
-			{10 * s, 10 * s, 10 * s, 0}, {99 * s, 0, 10 * s, -89 * s}, {102 * s, 0, 10 * s, -92 * s},
-			{102*s + 1, 0, 102*s + 1, 0}, {199 * s, 0, 199 * s, 0},
+			{10 * s, 10 * s, 10 * s, 0},
+			{99 * s, 0, 10 * s, -89 * s},
+			{102 * s, 0, 10 * s, -92 * s},
+			{102*s + 1, 0, 102*s + 1, 0},
+			{199 * s, 0, 199 * s, 0},
 		},
 		"what it was not told of it never takes back": {
 			{99 * s, 99 * s, 99 * s, 0}, {99 * s, 50 * s, 99 * s, 0}, {100 * s, 100 * s, 100 * s, 0},

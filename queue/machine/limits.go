@@ -79,8 +79,8 @@ func (m *limit) carryOver(o *limit, now leaky.Instant) {
 	}
 }
 
-// renewCalendar computes the ends of a quota's windows from now on, by the wall clock. That is due again when fewer than
-// half are left.
+// renewCalendar computes the ends of a quota's windows from now on, by the wall clock. That is due again when fewer
+// than half are left.
 func (m *limit) renewCalendar(now leaky.Instant) error {
 	c, err := m.Calendar(now.Time())
 	if err != nil {
