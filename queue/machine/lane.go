@@ -133,9 +133,10 @@ func (ln *lane) pacing(at, now leaky.Instant) (b leaky.Bucket, p leaky.Pacer, li
 	return b, p, true
 }
 
-// unknown reports whether there is no bucket, or one that delays nothing any more and so may have been forgotten.
+// unknown reports whether there is no bucket, or one that delays nothing any more and so may have been forgotten. A
+// bucket may count as up to a horizon later than it is (uncertain.go), so it is kept that much longer.
 func (ln *lane) unknown(now leaky.Instant) bool {
-	return ln.pace == nil || ln.pace.bucket.TAT <= now
+	return ln.pace == nil || ln.pace.bucket.TAT.Add(queue.Horizon) <= now
 }
 
 // opens is the next departure, not before at, that the lane's own rate and stop allow. A bucket converted to a new

@@ -35,7 +35,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	args := []any{
 		e.instant(), r.Client.ID, r.Client.Name, r.Client.Version,
 		strconv.FormatUint(r.Number, 10), r.Max, queue.MaxReserveBytes, r.Client.Shown(), r.Queue,
-		r.Lead.Microseconds(), r.Uncertainty.Microseconds(),
+		r.Lead.Microseconds(), r.Uncertainty.Microseconds(), r.ClockID(),
 	}
 	if r.Queue == "" {
 		for name, share := range r.Shares {

@@ -259,8 +259,8 @@ func TestBroken(t *testing.T) {
 			`penstock_queue_stopped_seconds{cause="spared"}`, `tells of no penstock_queue_stopped_seconds{cause="spared"}`,
 		},
 		{
-			"prometheus", "prometheus/alerts.yml", `penstock_pull_jobs_total{outcome="late"}`,
-			`penstock_pull_jobs_total{outcome="lately"}`, `tells of no penstock_pull_jobs_total{outcome="lately"}`,
+			"prometheus", "prometheus/alerts.yml", `penstock_pull_jobs_total{outcome!~"handed|stopping"}`,
+			`penstock_pull_jobs_total{outcome!~"handled|stopping"}`, `tells of no penstock_pull_jobs_total{outcome="handled"}`,
 		},
 		{
 			"prometheus", "prometheus/alerts.yml", "penstock_pull_jobs_total", "penstock_pulled_total",
