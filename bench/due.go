@@ -198,8 +198,8 @@ func (o *outage) run(ctx context.Context) (backlog time.Duration, err error) {
 	var failed error
 	ended.Go(func() { failed = o.offer(offering, queues, span) })
 
-	// phase lets drainers run for the span, or until a job of each queue has left, and returns how long that took. A second
-	// one waits for the rate.
+	// phase lets drainers run for the span, or until a job of each queue has left, and returns how long that took. A
+	// second one waits for the rate.
 	var left int64
 	phase := func(what string, backlog bool) (took time.Duration, err error) {
 		engines, done, err := o.store.others(ctx, 2, nil)
