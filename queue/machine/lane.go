@@ -170,7 +170,12 @@ func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 	}
 	p, cost := ln.pace, int64(ln.waiting.front().cost)
 	if cost > p.coveredCost && p.pacer.Delay(leaky.Bucket{}, q.openedAt, cost).TAT > now {
-		p.bucket, p.coveredCost = p.pacer.Cover(p.bucket, cost-p.coveredCost), cost
+		if p.bucket.TAT <= now {
+			p.bucket = p.pacer.Delay(p.bucket, q.openedAt, cost)
+		} else {
+			p.bucket = p.pacer.Cover(p.bucket, cost-p.coveredCost)
+		}
+		p.coveredCost = cost
 		at = max(p.pacer.Next(p.bucket, d), ln.stopsUntil(now))
 	}
 	return at

@@ -125,8 +125,13 @@ local function coverLane(l, cost)
   local whole, rest = burstParts(l)
   if rest > 0 then whole = whole + 1 end
   if advance(l, l.since + HORIZON + whole, 0, cost) <= now then return false end
-  l.tat, l.rem = advance(l, l.tat, l.rem, cost - l.hc)
-  l.lc, l.hc = l.lc + cost - l.hc, cost
+  if l.tat <= now then
+    delay(l, l.since + HORIZON, cost)
+  else
+    l.tat, l.rem = advance(l, l.tat, l.rem, cost - l.hc)
+    l.lc = l.lc + cost - l.hc
+  end
+  l.hc = cost
   return true
 end
 
