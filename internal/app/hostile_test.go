@@ -1,0 +1,118 @@
+package app_test
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/app/store"
+	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
+)
+
+// onBothEngines runs a test with the options of a store of each kind.
+func onBothEngines(t *testing.T, test func(*testing.T, store.Options)) {
+	redis := redistest.New(t, redistest.Options{})
+	for name, o := range map[string]store.Options{
+		"embedded": {DataPath: t.TempDir()},
+		"redis":    {RedisURL: redis.URL(), Init: true, Partitions: 4, Patience: redistest.Patience},
+	} {
+		t.Run(name, func(t *testing.T) { test(t, o) })
+	}
+}
+
+// A receiver that changes what it echoes, and cuts it in two, makes no secret readable.
+func TestHostileReceivers(t *testing.T) { onBothEngines(t, hostileReceivers) }
+
+func hostileReceivers(t *testing.T, o store.Options) {
+	const secret = "Hunter2-Abcdefgh-Ijklmnop"
+	echo := map[string]func(sent http.Header) string{
+		"spaces": func(h http.Header) string { return h.Get("X-Spaces") },
+		"cookie": func(h http.Header) string { return strings.Split(h.Get("Cookie"), "; ")[1] },
+		"plain":  func(h http.Header) string { return strings.Fields(h.Get("X-Plain"))[1] },
+		"scheme": func(h http.Header) string { return strings.Fields(h.Get("Authorization"))[1] },
+		"upper":  func(h http.Header) string { return strings.ToUpper(h.Get("X-Plain")) },
+		"hex":    func(h http.Header) string { return hex.EncodeToString([]byte(h.Get("X-Plain"))) },
+		"HEX":    func(h http.Header) string { return strings.ToUpper(hex.EncodeToString([]byte(h.Get("X-Spaces")))) },
+		"first":  func(h http.Header) string { return h.Get("X-Spaces")[:13] },
+		"second": func(h http.Header) string { return h.Get("X-Spaces")[12:] },
+	}
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusGone)
+		_, _ = io.WriteString(w, "you said "+echo[r.Header.Get("Penstock-Id")](r.Header)+".")
+	}))
+	defer receiver.Close()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"A": secret + "\n", "B": " \t" + secret + "  \n", "A.allow": strings.TrimPrefix(receiver.URL, "http://"),
+		"B.allow": strings.TrimPrefix(receiver.URL, "http://"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source := secrets.Source{Dir: dir}
+	engine, err := store.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	in, err := app.NewIngress(engine, app.IngressOptions{
+		Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(loopback(t), source),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	router := deliver.New(deliver.Options{Egress: loopback(t), Secrets: source})
+	defer router.Close()
+	out, err := app.NewDrainer(engine, app.DrainerOptions{Handler: router})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- ops.RunAll(ctx, in.Run, out.Run) }()
+	defer func() { stop(); <-ended }()
+
+	status, text := call(t, "PUT", in.URL()+"/v1/queues/q", fmt.Sprintf(
+		`{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":{"http":{"url":%q,"headers":{
+		"X-Spaces":"${secret:B}","Cookie":"session=1; key=${secret:A}; v=2","X-Plain":"name ${secret:A}",
+		"Authorization":"Token  ${secret:A}"}}}}`, receiver.URL,
+	), "application/json")
+	if status != 201 {
+		t.Fatal(status, text)
+	}
+	for id := range echo {
+		if status, text = call(
+			t, "POST", in.URL()+"/v1/queues/q/jobs", fmt.Sprintf(`{"id":%q,"payload":1}`, id), "application/json",
+		); status != 202 {
+			t.Fatal(status, text)
+		}
+		await.Until(t, id+" is dead", func() bool {
+			_, text = call(t, "GET", in.URL()+"/v1/queues/q/jobs/"+id, "", "")
+			return strings.Contains(text, `"state":"dead"`)
+		})
+		shown := strings.ToLower(text)
+		for i := range len(secret) - 8 {
+			part := strings.ToLower(secret[i : i+8])
+			if strings.Contains(shown, part) || strings.Contains(shown, hex.EncodeToString([]byte(secret[i:i+8]))) {
+				t.Errorf("%s: a part of the secret is shown: %s", id, text)
+				break
+			}
+		}
+		if !strings.Contains(text, "you said ") || !strings.Contains(text, "***") {
+			t.Errorf("%s: what is shown does not say what the receiver answered: %s", id, text)
+		}
+	}
+}
