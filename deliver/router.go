@@ -44,8 +44,16 @@ type Options struct {
 	NATS natstarget.Options
 	// TLS is the client's configuration; the default trusts the system's roots.
 	TLS *tls.Config
+	// Permitted returns what the queue's owner may deliver to, asked at each attempt. Nil is anything.
+	Permitted func(queueName string) (Permission, error)
 	// Kinds are the kinds of targets that there are; nil is those that are built in.
 	Kinds *Kinds
+}
+
+// Permission says what may be delivered to. Two that are equal say the same.
+type Permission interface {
+	// PermitTarget checks a setting of a kind of target. Its error names the field.
+	PermitTarget(kind string, s setting.Setting) error
 }
 
 // Sender delivers to the targets of one kind. It is safe for use by many goroutines.
@@ -78,7 +86,19 @@ type parsed struct {
 	sender   Sender
 	err      error
 	told     atomic.Bool // that somebody has to mend it
+	ruling   atomic.Pointer[ruling]
 }
+
+// ruling is what a Permission said of a target.
+type ruling struct {
+	by  Permission
+	err error // a *notPermitted
+}
+
+// notPermitted is why the owner of a queue may not deliver to its target.
+type notPermitted struct{ error }
+
+func (n *notPermitted) Unwrap() error { return n.error }
 
 // New returns a Router. Close it when nothing is being delivered any more.
 func New(o Options) *Router {
@@ -97,12 +117,35 @@ func (r *Router) Handle(ctx context.Context, job *drain.Job, gate drain.Gate) er
 	if p.err != nil {
 		return drain.Down(fmt.Errorf("the queue cannot be delivered: %w", p.err))
 	}
-	err := p.sender.Deliver(ctx, job, gate, p.target.Setting)
+	err := r.permitted(job.Queue, p)
+	if err == nil {
+		err = p.sender.Deliver(ctx, job, gate, p.target.Setting)
+	}
 	r.tell(job.Queue, p, err)
 	if job.Spec.OnUnknown == "" {
 		return byDefault(err, p.target.OnUnknown())
 	}
 	return err
+}
+
+// permitted checks that the owner of a queue may deliver to its target now, whatever was permitted when it was set.
+func (r *Router) permitted(name string, p *parsed) error {
+	if r.o.Permitted == nil {
+		return nil
+	}
+	by, err := r.o.Permitted(name)
+	if err != nil {
+		return drain.Down(err)
+	}
+	known := p.ruling.Load()
+	if known == nil || known.by != by {
+		known = &ruling{by: by}
+		if err := by.PermitTarget(p.target.Kind, p.target.Setting); err != nil {
+			known.err = drain.Down(&notPermitted{err})
+		}
+		p.ruling.Store(known)
+	}
+	return known.err
 }
 
 // byDefault decides about a job that may have been sent as its target does for queues that do not
@@ -177,11 +220,12 @@ func (r *Router) tell(name string, p *parsed, err error) {
 	}
 	var refused *egress.Refused
 	var secret *secrets.Error
+	var forbidden *notPermitted
 	switch {
 	case errors.As(err, &refused):
 		err = refused // without the words of those who dialled
 		fallthrough
-	case errors.As(err, &secret):
+	case errors.As(err, &secret), errors.As(err, &forbidden):
 		if p.told.CompareAndSwap(false, true) {
 			r.o.Logger.Error(unusable, "queue", name, "error", err)
 		}

@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/auth"
 )
 
@@ -110,10 +114,45 @@ func TestForeignThingsInASpec(t *testing.T) {
 	s.by(acme, "PUT", "/v1/queues/acme-web", target("https://api.example.com/x", "acme-key")).want(t, 201)
 	s.by(acme, "PUT", "/v1/queues/acme-web", target("https://beta.example.com/x", "acme-key")).want(t, 400)
 	s.by(acme, "PUT", "/v1/queues/acme-web", target("https://api.example.com/x", "beta-key")).want(t, 400)
-	// What the operator put before is no way to it either.
-	s.put("/v1/queues/acme-web", target("https://beta.example.com/x", "beta-key"))
+	// What the app could name before is no way to it either, and the operator is told that it would not be delivered.
+	s.by(s.operator, "PUT", "/v1/queues/acme-web", target("https://beta.example.com/x", "acme-key")).
+		want(t, 400, "field", "deliver.http.url")
 	s.put("/v1/queues/acme-web", `{"rate":"2/s"}`)
+	s.put("/v1/apps/acme", `{"prefixes":["acme-*","ses.acme"],"hosts":["other.example.com"],"secrets":["acme-*"]}`)
 	s.by(acme, "POST", "/v1/queues/acme-web/rollback", "{}").want(t, 400)
+}
+
+// An app cannot find out which secrets there are for others, nor where they may go.
+func TestHostileSecretNames(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"beta-key": "hunter2", "beta-key.allow": "api.example.com\nqueue: beta-*\n", "gamma-key": "hunter2",
+		"gamma-key.allow": "gamma.example.com:8443\n", "acme-key": "hunter2", "acme-key.allow": "api.example.com\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := secure(t, api.Options{ValidateTarget: app.ValidTarget(nil, secrets.Source{Dir: dir})})
+	s.put("/v1/apps/acme", `{"prefixes":["acme-*"],"hosts":["api.example.com"],"secrets":["acme-*"]}`)
+	acme := s.with("acme", auth.Configure)
+	put := func(host, secret string) *answer {
+		return s.by(acme, "PUT", "/v1/queues/acme-web", `{"rate":"1/s","deliver":{"http":{"url":"https://`+host+
+			`/x","headers":{"X-Api-Key":"${secret:`+secret+`}"}}}}`)
+	}
+	none := put("api.example.com", "none")
+	for _, secret := range []string{"beta-key", "gamma-key", "ALLOW"} {
+		a := put("api.example.com", secret)
+		a.want(t, 400, "field", "deliver.http.headers.X-Api-Key")
+		if got := strings.ReplaceAll(a.body["detail"].(string), secret, "none"); got != none.body["detail"] {
+			t.Errorf("a foreign secret: %s, and none: %s", got, none.body["detail"])
+		}
+		if a = put("gamma.example.com:8443", secret); a.body["field"] != "deliver.http.url" {
+			t.Errorf("a foreign host: %s", a.text)
+		}
+	}
+	put("10.0.0.1", "none").want(t, 400, "detail", put("10.0.0.1", "beta-key").body["detail"])
+	put("api.example.com", "acme-key").want(t, 201)
 }
 
 // What is another's stands in no list, figure, page of changes, export or error.

@@ -10,15 +10,23 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/app/store"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/internal/test/redistest"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // onBothEngines runs a test with the options of a store of each kind.
@@ -115,4 +123,88 @@ func hostileReceivers(t *testing.T, o store.Options) {
 			t.Errorf("%s: what is shown does not say what the receiver answered: %s", id, text)
 		}
 	}
+}
+
+// What an app may name no longer gets no more jobs, of queues that were there before too, and those wait unspent.
+func TestHostileOldTargets(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e queue.Engine) {
+		var heard atomic.Int64
+		receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { heard.Add(1) }))
+		defer receiver.Close()
+		t.Setenv("PENSTOCK_SECRET_key", "hunter2-key")
+		allow, err := secrets.ParseAllow("key=" + strings.TrimPrefix(receiver.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		may := func(lists string) {
+			if _, err := e.PutDocument(t.Context(), document.Document{
+				Kind: "app", Name: "acme", Text: []byte(`{"name":"acme","prefixes":["acme-*"],` + lists + `}`),
+			}, queue.AnyRevision); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const all = `"hosts":["127.0.0.1"],"secrets":["key"]`
+		may(all)
+		owners := auth.NewOwners(e, nil)
+		router := deliver.New(deliver.Options{
+			Egress: loopback(t), Secrets: secrets.Source{Allow: []secrets.Allow{allow}}, Permitted: app.Permitted(owners),
+		})
+		defer router.Close()
+		d, err := app.NewDrainer(e, app.DrainerOptions{Handler: router, Owners: owners})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		end := make(chan error, 1)
+		go func() { end <- d.Run(ctx) }()
+		defer func() { stop(); <-end }()
+		deliver := fmt.Appendf(nil, `{"http":{"url":%q,"headers":{"X-Key":"${secret:key}"}}}`, receiver.URL)
+		for _, name := range []string{"acme-web", "beta-web"} {
+			if _, err := e.Put(t.Context(), queue.Spec{
+				Name: name, Rate: leaky.Unlimited, Retry: queue.Retry{MaxAttempts: 1}, Deliver: deliver,
+				Circuit: queue.Circuit{MinProbe: unit.Duration(100 * time.Millisecond), MaxProbe: unit.Duration(time.Second)},
+			}, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send := func(id string) {
+			t.Helper()
+			for _, name := range []string{"acme-web", "beta-web"} {
+				if _, err := e.Append(t.Context(), []queue.Job{{Queue: name, ID: id, Payload: []byte("{}")}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			delivered(t, e, "beta-web", id) // which nothing was said of
+		}
+		send("before")
+		delivered(t, e, "acme-web", "before")
+		for id, lists := range map[string]string{
+			"no-secret": `"hosts":["127.0.0.1"]`, "no-host": `"hosts":["api.example.com"],"secrets":["key"]`,
+		} {
+			may(lists)
+			await.Until(t, "the drainer has heard", func() bool {
+				a, err := owners.Permitted("acme-web")
+				return err == nil && !(a.Hosts.Match("127.0.0.1") && a.Secrets.Match("key"))
+			})
+			before := heard.Load()
+			send(id)
+			await.Until(t, "the queue says why its job waits", func() bool {
+				q, err := e.Get(t.Context(), "acme-web")
+				return err == nil && strings.Contains(q.Circuit.Reason, "that the app acme may name")
+			})
+			if j, err := e.Job(t.Context(), "acme-web", id); err != nil || j.Attempts != 0 || heard.Load() != before+1 {
+				t.Errorf("%s: %+v, %v, the receiver heard %d more", id, j, err, heard.Load()-before)
+			}
+			may(all)
+			delivered(t, e, "acme-web", id)
+		}
+	})
+}
+
+func delivered(t *testing.T, e queue.Engine, name, id string) {
+	t.Helper()
+	await.Until(t, id+" of "+name+" is delivered", func() bool {
+		j, err := e.Job(t.Context(), name, id)
+		return err == nil && j.State == queue.Delivered
+	})
 }
