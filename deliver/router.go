@@ -44,7 +44,8 @@ type Options struct {
 	NATS natstarget.Options
 	// TLS is the client's configuration; the default trusts the system's roots.
 	TLS *tls.Config
-	// Permitted returns what the queue's owner may deliver to, asked at each attempt. Nil is anything.
+	// Permitted returns what the app that has a queue may deliver to, nil if none has it. It is asked at each attempt,
+	// and an app is not shown the operator's network in errors. Nil is that there are no apps.
 	Permitted func(queueName string) (Permission, error)
 	// Kinds are the kinds of targets that there are; nil is those that are built in.
 	Kinds *Kinds
@@ -117,25 +118,35 @@ func (r *Router) Handle(ctx context.Context, job *drain.Job, gate drain.Gate) er
 	if p.err != nil {
 		return drain.Down(fmt.Errorf("the queue cannot be delivered: %w", p.err))
 	}
-	err := r.permitted(job.Queue, p)
+	by, err := r.permitted(job.Queue, p)
 	if err == nil {
 		err = p.sender.Deliver(ctx, job, gate, p.target.Setting)
 	}
 	r.tell(job.Queue, p, err)
+	if by != nil && err != nil {
+		shown := conceal(err, p.target.Setting)
+		if shown != err && p.told.CompareAndSwap(false, true) { //nolint:errorlint // it is the same or not
+			r.o.Logger.Warn("delivery failed; the app is not shown all of it", "queue", job.Queue, "error", err)
+		}
+		err = shown
+	}
 	if job.Spec.OnUnknown == "" {
 		return byDefault(err, p.target.OnUnknown())
 	}
 	return err
 }
 
-// permitted checks that the owner of a queue may deliver to its target now, whatever was permitted when it was set.
-func (r *Router) permitted(name string, p *parsed) error {
+// permitted checks that the owner of a queue may deliver to its target now, whatever was permitted when it was set. by
+// is nil if the queue is the operator's.
+func (r *Router) permitted(name string, p *parsed) (by Permission, err error) {
 	if r.o.Permitted == nil {
-		return nil
+		return nil, nil
 	}
-	by, err := r.o.Permitted(name)
-	if err != nil {
-		return drain.Down(err)
+	if by, err = r.o.Permitted(name); err != nil {
+		return nil, drain.Down(err)
+	}
+	if by == nil {
+		return nil, nil
 	}
 	known := p.ruling.Load()
 	if known == nil || known.by != by {
@@ -145,7 +156,7 @@ func (r *Router) permitted(name string, p *parsed) error {
 		}
 		p.ruling.Store(known)
 	}
-	return known.err
+	return by, known.err
 }
 
 // byDefault decides about a job that may have been sent as its target does for queues that do not

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/app/store"
@@ -145,19 +147,7 @@ func TestHostileOldTargets(t *testing.T) {
 		}
 		const all = `"hosts":["127.0.0.1"],"secrets":["key"]`
 		may(all)
-		owners := auth.NewOwners(e, nil)
-		router := deliver.New(deliver.Options{
-			Egress: loopback(t), Secrets: secrets.Source{Allow: []secrets.Allow{allow}}, Permitted: app.Permitted(owners),
-		})
-		defer router.Close()
-		d, err := app.NewDrainer(e, app.DrainerOptions{Handler: router, Owners: owners})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		end := make(chan error, 1)
-		go func() { end <- d.Run(ctx) }()
-		defer func() { stop(); <-end }()
+		owners := outflow(t, e, deliver.Options{Egress: loopback(t), Secrets: secrets.Source{Allow: []secrets.Allow{allow}}})
 		deliver := fmt.Appendf(nil, `{"http":{"url":%q,"headers":{"X-Key":"${secret:key}"}}}`, receiver.URL)
 		for _, name := range []string{"acme-web", "beta-web"} {
 			if _, err := e.Put(t.Context(), queue.Spec{
@@ -199,6 +189,69 @@ func TestHostileOldTargets(t *testing.T) {
 			delivered(t, e, "acme-web", id)
 		}
 	})
+}
+
+// An app learns nothing of the operator's network from what becomes of its jobs.
+func TestHostileProbes(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e queue.Engine) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		_ = l.Close()
+		if _, err := e.PutDocument(t.Context(), document.Document{
+			Kind: "app", Name: "acme", Text: []byte(`{"name":"acme","prefixes":["acme-*"],"hosts":["*"]}`),
+		}, queue.AnyRevision); err != nil {
+			t.Fatal(err)
+		}
+		closed, err := egress.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for kind, guard := range map[string]*egress.Guard{"refused": closed, "unreachable": loopback(t)} {
+			t.Run(kind, func(t *testing.T) {
+				outflow(t, e, deliver.Options{Egress: guard})
+				name := "acme-" + kind
+				if _, err := e.Put(t.Context(), queue.Spec{
+					Name: name, Rate: leaky.Unlimited, Deliver: fmt.Appendf(nil, `{"http":{"url":"http://localhost:%s/"}}`, port),
+				}, 0); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := e.Append(t.Context(), []queue.Job{{Queue: name, ID: "1", Payload: []byte("{}")}}); err != nil {
+					t.Fatal(err)
+				}
+				var q *queue.Info
+				await.Until(t, "the circuit opens", func() bool {
+					info, err := e.Get(t.Context(), name)
+					q = &info
+					return err == nil && q.Circuit.Open()
+				})
+				j, err := e.Job(t.Context(), name, "1")
+				shown := fmt.Sprintf("%+v %+v %s", q.Circuit, q.Errors, j.Reason)
+				if err != nil || strings.Contains(shown, "127.0.0.1") || strings.Contains(shown, "::1") {
+					t.Errorf("%v %s", err, shown)
+				}
+			})
+		}
+	})
+}
+
+// outflow runs a drainer with such a router.
+func outflow(t *testing.T, e queue.Engine, o deliver.Options) *auth.Owners {
+	t.Helper()
+	owners := auth.NewOwners(e, nil)
+	o.Permitted = app.Permitted(owners)
+	router := deliver.New(o)
+	d, err := app.NewDrainer(e, app.DrainerOptions{Handler: router, Owners: owners})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	end := make(chan error, 1)
+	go func() { end <- d.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-end; _ = router.Close() })
+	return owners
 }
 
 func delivered(t *testing.T, e queue.Engine, name, id string) {
