@@ -9,11 +9,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/engines"
+	"github.com/penstock/penstock/queue"
 )
 
 // Names that look like an app's own, or lead to another's, are nobody's.
@@ -219,4 +223,49 @@ func names(a *answer, list string) (all []string) {
 		all = append(all, item.(map[string]any)["name"].(string))
 	}
 	return all
+}
+
+// A session that was stolen ends after 12 hours or when somebody ends it, makes no other one, and shows nothing of the
+// token that it stands for.
+func TestHostileSessions(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e queue.Engine) {
+		s := secureOver(t, e, api.Options{})
+		acme := s.with("acme", auth.View)
+		opened := s.by(acme, "POST", "/v1/session", "")
+		opened.want(t, 201, "note", "session of the console")
+		stolen := opened.body["secret"].(string)
+		ends, err := time.Parse(time.RFC3339, opened.body["expires"].(string))
+		if in := time.Until(ends); err != nil || in > 12*time.Hour || in < 12*time.Hour-time.Minute {
+			t.Errorf("it ends %v, in %v: %v", opened.body["expires"], in, err)
+		}
+		id := opened.body["id"].(string)
+		if strings.Contains(stolen, acme) || opened.body["session_of"] == id {
+			t.Errorf("it shows its token: %s", opened.text)
+		}
+		s.by(stolen, "GET", "/v1/whoami", "").want(t, 200, "session", id)
+		s.by(stolen, "GET", "/v1/queues/acme-mail", "").want(t, 200)
+		s.by(stolen, "GET", "/v1/queues/beta-mail", "").want(t, 404)
+		s.by(stolen, "POST", "/v1/session", "").want(t, 400, "field", "Authorization")
+		s.by(stolen, "POST", "/v1/queues/acme-mail/pause", "{}").want(t, 403)
+		s.by(stolen, "POST", "/v1/tokens", `{"grants":[{"role":"view"}]}`).want(t, 403)
+		s.by(s.with("acme", auth.Admin), "POST", "/v1/tokens/"+id+"/rotate", "{}").want(t, 400, "field", "token")
+		s.by(s.with("beta", auth.Admin), "DELETE", "/v1/tokens/"+id, "").want(t, 404)
+		s.by(acme, "DELETE", "/v1/session", "").want(t, 400, "field", "Authorization")
+		s.by("", "POST", "/v1/session", "").want(t, 400)
+		s.do("POST", "/v1/session", "").want(t, 401)
+		s.do("POST", "/v1/session", "", "Cookie", "__Host-penstock-session="+stolen).want(t, 401)
+
+		admin := s.with("acme", auth.Admin)
+		if list := s.by(admin, "GET", "/v1/tokens", ""); !strings.Contains(list.text, `"id":"`+id+`"`) ||
+			strings.Contains(list.text, stolen[len(stolen)-20:]) {
+			t.Errorf("sessions are listed as %s", list.text)
+		}
+		s.by(admin, "DELETE", "/v1/tokens/"+id, "").want(t, 204)
+		await.Until(t, "the session ends", func() bool { return s.by(stolen, "GET", "/v1/whoami", "").status == 401 })
+		s.by(acme, "GET", "/v1/whoami", "").want(t, 200)
+
+		own := s.by(acme, "POST", "/v1/session", "").body["secret"].(string)
+		s.by(own, "DELETE", "/v1/session", "").want(t, 204)
+		await.Until(t, "it is signed out", func() bool { return s.by(own, "GET", "/v1/whoami", "").status == 401 })
+	})
 }
