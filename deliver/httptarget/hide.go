@@ -8,8 +8,8 @@ import (
 	"github.com/penstock/penstock/drain"
 )
 
-// hide hides what was sent as a header's value, or stands in the URL's query, in what a receiver answered: some echo the
-// request, and answers are kept and shown.
+// hide hides what was sent as a header's value, or stands in the URL's query, in what a receiver answered: some echo
+// the request, and answers are kept and shown.
 func hide(text string, job *drain.Job, target *Target) string {
 	if text == "" {
 		return text

@@ -168,7 +168,8 @@ func newPattern(text string, least int) pattern {
 	return pattern{string(r.text), min(least, len(r.text))}
 }
 
-// index returns the parts of patterns that are hidden, by their lengths, as far as a text of so many bytes can have them.
+// index returns the parts of patterns that are hidden, by their lengths, as far as a text of so many bytes can have
+// them.
 func index(patterns []pattern, longest int) map[int]map[string]bool {
 	parts := map[int]map[string]bool{}
 	for _, p := range patterns {

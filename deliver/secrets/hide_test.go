@@ -123,7 +123,8 @@ func TestHideCut(t *testing.T) {
 // A receiver may trim a value, cut it in two, change its case, or answer with what stood behind a scheme or a name.
 func TestHideParts(t *testing.T) {
 	const secret = "Hunter2-Abcdefgh-Ijklmnop"
-	h := NewHider(" \t"+secret+"\r\n ", "session=1; key=w0rdOne-; v=2", "Token  hunter3,b=f0rtyTwo").Whole("application/json")
+	h := NewHider(" \t"+secret+"\r\n ", "session=1; key=w0rdOne-; v=2", "Token  hunter3,b=f0rtyTwo").
+		Whole("application/json")
 	for text, want := range map[string]string{
 		"got " + secret + "!":             "got ***!",
 		"got " + secret[:12] + "!":        "got ***!",
@@ -151,7 +152,9 @@ func hexOf(text string) string { return strings.ToUpper(hex.EncodeToString([]byt
 
 // A receiver cannot make it expensive to look for what an app has made up.
 func BenchmarkHide(b *testing.B) {
-	h := NewHider(strings.Repeat("a", 8000), strings.Repeat("a", 1500), strings.Repeat("%61", 300), "Bearer hunter2-abcdefgh")
+	h := NewHider(
+		strings.Repeat("a", 8000), strings.Repeat("a", 1500), strings.Repeat("%61", 300), "Bearer hunter2-abcdefgh",
+	)
 	for name, text := range map[string]string{
 		"usual": "the address a@example.com is not known here", "worst": strings.Repeat("a", 640) + `\u0061%61&#x61;%2561`,
 	} {

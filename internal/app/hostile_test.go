@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -93,7 +94,12 @@ func hostileReceivers(t *testing.T, o store.Options) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- ops.RunAll(ctx, in.Run, out.Run) }()
-	defer func() { stop(); <-ended }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
 
 	status, text := call(t, "PUT", in.URL()+"/v1/queues/q", fmt.Sprintf(
 		`{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":{"http":{"url":%q,"headers":{
@@ -250,7 +256,12 @@ func outflow(t *testing.T, e queue.Engine, o deliver.Options) *auth.Owners {
 	ctx, stop := context.WithCancel(t.Context())
 	end := make(chan error, 1)
 	go func() { end <- d.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-end; _ = router.Close() })
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-end, router.Close()); err != nil {
+			t.Error(err)
+		}
+	})
 	return owners
 }
 

@@ -85,7 +85,8 @@ func (a *Authority) endOldest(ctx context.Context, of string) error {
 	a.replica.mu.RUnlock()
 	slices.SortFunc(all, func(x, y open) int { return cmp.Compare(x.expires, y.expires) })
 	for _, oldest := range all[:max(0, len(all)-maxSessions+1)] {
-		if _, err := a.remove(ctx, KindToken, oldest.id, queue.AnyRevision); err != nil && !errors.Is(err, document.ErrUnknown) {
+		_, err := a.remove(ctx, KindToken, oldest.id, queue.AnyRevision)
+		if err != nil && !errors.Is(err, document.ErrUnknown) {
 			return err
 		}
 	}

@@ -22,7 +22,8 @@ func TestSession(t *testing.T) {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		id := there.as(session)
-		if id.Actor.Name != "token:"+made.ID || id.Actor.Token != made.ID || id.Session() != s.ID || !id.Can(Consume, "acme-x") {
+		if id.Actor.Name != "token:"+made.ID || id.Actor.Token != made.ID || id.Session() != s.ID ||
+			!id.Can(Consume, "acme-x") {
 			t.Errorf("it is %+v", id)
 		}
 		if _, _, err := there.OpenSession(t.Context(), id); fieldOf(err) != "Authorization" {

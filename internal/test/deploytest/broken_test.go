@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-const redisSetting = `  PENSTOCK_REDIS: "redis://:${PENSTOCK_REDIS_PASSWORD:?make one as deploy/README.md says}@redis:6379/0"` +
-	"\n"
+const redisSetting = `  PENSTOCK_REDIS: "redis://:${PENSTOCK_REDIS_PASSWORD:?make one as deploy/README.md says}` +
+	`@redis:6379/0"` + "\n"
 
 // Each check finds what is broken for it: a check that cannot fail is none.
 func TestBroken(t *testing.T) {

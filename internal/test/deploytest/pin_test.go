@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -27,7 +28,8 @@ func TestImagesCanBePinned(t *testing.T) {
 	docker := filepath.Join(dir, "bin", "docker")
 	// A digest of the tag and of the day.
 	write(t, docker, "#!/bin/sh\nfor last; do :; done\n"+
-		`[ "$1 $2 $3" = "buildx imagetools inspect" ] && printf '%s %s' "$last" "$DAY" | sha256sum | sed 's/^/sha256:/; s/ .*//'`+"\n")
+		`[ "$1 $2 $3" = "buildx imagetools inspect" ] && `+
+		`printf '%s %s' "$last" "$DAY" | sha256sum | sed 's/^/sha256:/; s/ .*//'`+"\n")
 	if err := os.Chmod(docker, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func TestImagesCanBePinned(t *testing.T) {
 		}
 		pinned := maps.Clone(deploy)
 		pinned["compose.yaml"], pinned["Dockerfile"] = compose, dockerfile
-		for _, fault := range append(append(composeFaults(t, pinned), serviceFaults(t, pinned)...), dockerFaults(t, pinned)...) {
+		for _, fault := range slices.Concat(composeFaults(t, pinned), serviceFaults(t, pinned), dockerFaults(t, pinned)) {
 			t.Error(fault)
 		}
 		if got := digest.ReplaceAllString(compose+dockerfile, ""); got != digest.ReplaceAllString(
@@ -75,7 +77,8 @@ func TestImagesCanBePinned(t *testing.T) {
 		}
 	}
 	write(t, filepath.Join(dir, "deploy", "Dockerfile"), digest.ReplaceAllString(deploy["Dockerfile"], ""))
-	if said, err := pin("", "--check"); err == nil || !strings.Contains(said, "golang:") || strings.Contains(said, "redis:") {
+	said, err := pin("", "--check")
+	if err == nil || !strings.Contains(said, "golang:") || strings.Contains(said, "redis:") {
 		t.Errorf("an image without a digest: %v %s", err, said)
 	}
 }
