@@ -6,6 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -116,4 +119,38 @@ func TestSessionEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who signs in by a JWT has a session that ends with it, and so does all that they make.
+func TestSessionOfJWT(t *testing.T) {
+	p := newProvider(t)
+	rs := newSigner(t, "rs", jose.RS256)
+	p.keys = []jose.JSONWebKey{rs.public()}
+	r := trusting(t, p, nil)
+	r.found(p.url)
+	const subject = "oidc:k8s#system:serviceaccount:acme:worker"
+	s := Subject{Name: subject, App: "acme", Grants: []Grant{{Admin, ""}}}
+	if _, err := r.PutSubject(t.Context(), r.op, s, queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	by := r.as(rs.sign(t, p.claims(nil)))
+	session, made, err := r.OpenSession(t.Context(), by)
+	if err != nil || made.SessionOf != subject || !made.Expires.Equal(by.expires) {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	id := r.as(session)
+	if id.Actor != by.Actor || !id.Can(Produce, "acme-x") || id.Can(Produce, "beta-x") {
+		t.Errorf("it is %+v, not %+v", id, by)
+	}
+	if _, token, err := r.CreateToken(t.Context(), id, Token{App: "acme", Grants: []Grant{{View, ""}}}); err != nil ||
+		token.Expires.After(made.Expires) {
+		t.Errorf("what it makes ends at %v, and it at %v: %v", token.Expires, made.Expires, err)
+	}
+	if _, err := r.DeleteSubject(t.Context(), r.op, subject, queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the session ends with its subject", func() bool {
+		_, err := r.Identify(with(session))
+		return codeOf(err) == Revoked
+	})
 }
