@@ -52,7 +52,7 @@ func (a *Authority) useless(now time.Time) (found []uselessDocument) {
 		_, has := v.appOf(held.app, held.appCreated)
 		keep := keepExpired
 		if held.session != nil {
-			keep = 0
+			keep = SessionLife // for as long the person is told that it has expired
 		}
 		expired := held.expires != 0 && held.expires < now.Add(-keep).UnixMicro()
 		switch {
