@@ -171,3 +171,50 @@ func TestARequestSaysTheLastInstantThatTheEnginesClockCanShow(t *testing.T) {
 		t.Errorf("a second later it is %v more than a second later", d)
 	}
 }
+
+// A client that told the engine its uncertainty may start jobs that much later, and no later: not when it knows the
+// clock less by the time the answer comes.
+func TestLatest(t *testing.T) {
+	departs := time.Now()
+	for _, c := range []struct{ told, unsure, slack, lease, latest time.Duration }{
+		{0, 0, 5 * ms, time.Second, 5 * ms},
+		{0, 20 * ms, 5 * ms, time.Second, 5 * ms}, // so it does not start
+		{0, 0, time.Second, 300 * ms, 300 * ms},
+		{20 * ms, 20 * ms, 5 * ms, time.Second, 22_500 * us},
+		{20 * ms, 10 * ms, 5 * ms, time.Second, 12_500 * us},
+		{20 * ms, 22 * ms, 5 * ms, time.Second, 22_500 * us},
+		{20 * ms, 3 * time.Second, 5 * ms, 5 * time.Second, 22_500 * us}, // so it does not start
+		{20 * ms, 20 * ms, 500 * ms, time.Second, 500 * ms},
+	} {
+		w := Window{
+			Departs: departs, Earliest: departs.Add(c.unsure), LeaseEnd: departs.Add(c.lease), told: c.told,
+		}
+		if got := w.Latest(c.slack).Sub(departs); got != c.latest {
+			t.Errorf("told %v, uncertain by %v, slack %v: at most %v late, want %v", c.told, c.unsure, c.slack, got, c.latest)
+		}
+	}
+}
+
+// Requests of several clients under one number are no repetitions.
+func TestUncertaintyOfClients(t *testing.T) {
+	local, engine := time.Now(), time.Unix(1e9, 0)
+	var k Clock
+	for i, c := range []struct {
+		client string
+		trip   time.Duration // of the answer before
+		told   time.Duration
+	}{
+		{"a", 5 * ms, 5 * ms},
+		{"a", 20 * ms, 5 * ms}, // repeated
+		{"b", 0, 20 * ms},
+	} {
+		if c.trip > 0 {
+			k.recent, k.before = anything, anything
+			k.Observe(engine, local, local.Add(c.trip))
+		}
+		r := k.Request(queue.ReserveRequest{Client: queue.Client{ID: c.client}, Number: 7}, local)
+		if (r.Uncertainty - c.told).Abs() > 50*us {
+			t.Errorf("request %d: uncertainty %v, want %v", i, r.Uncertainty, c.told)
+		}
+	}
+}

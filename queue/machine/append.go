@@ -166,6 +166,7 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 		m.deferJob(it, q, b, now)
 		return m.wait()
 	default:
+		q.lapsePromises(it.bytes(), most, now)
 		m.admitNew(it, ln, b, now)
 		return m.wait()
 	}

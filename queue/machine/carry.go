@@ -72,7 +72,7 @@ func (c *carrying) queue(old *queueState) {
 	if q == nil {
 		return
 	}
-	q.unsaved, q.outflow, q.lastRetryAt, q.pullState = old.unsaved, old.outflow, old.lastRetryAt, old.pullState
+	q.unsaved, q.outflow, q.promised, q.pullState = old.unsaved, old.outflow, old.promised, old.pullState
 	q.lastFence = old.lastFence
 	if old.overflow.holder != "" {
 		o := q.ownOverflow()

@@ -62,7 +62,7 @@ func (q *queueState) pauseLapsed(now leaky.Instant) []logged {
 		return nil
 	}
 	n := loggedBy(changekind.Resumed, audit.Actor{}, q.revision, q.pause.until)
-	n.Reason = changelog.LapseReason
+	n.Reason, n.byItself = changelog.LapseReason, true
 	return []logged{n}
 }
 

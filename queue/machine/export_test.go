@@ -110,3 +110,6 @@ func (s SpecText) Of(name, target string) SpecText {
 	s.spec.Name, s.spec.Deliver = name, []byte(target)
 	return s
 }
+
+// Visits returns how many queues the request visited.
+func (g *Granting) Visits() int { return g.grant.visits }

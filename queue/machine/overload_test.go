@@ -154,7 +154,7 @@ func (d *overloadDrainer) ask() {
 			panic(err)
 		}
 		d.commit(d.m)
-		return len(g.Leases())
+		return max(len(g.Leases()), g.Visits())
 	}, func() {
 		d.clock.Observe(g.Now, asked, d.local())
 		for _, l := range g.Leases() {

@@ -38,9 +38,9 @@ type queueState struct {
 	queuedJobs
 	laneSet
 	expiryIndex
-	overflow    *overflowState // noOverflow until it has one: see ownOverflow
-	importing   importState
-	lastRetryAt leaky.Instant // what the last refused caller was told
+	overflow  *overflowState // noOverflow until it has one: see ownOverflow
+	importing importState
+	promised  leaky.Instant // the slot of the next refused caller; see retryAfter
 
 	stats
 	ruleCache

@@ -39,7 +39,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	args := []any{
 		e.instant(), r.Client.ID, r.Client.Name, r.Client.Version,
 		strconv.FormatUint(r.Number, 10), r.Max, queue.MaxReserveBytes, r.Client.Shown(), r.Queue,
-		r.Lead.Microseconds(), r.Uncertainty.Microseconds(), latest,
+		r.Lead.Microseconds(), r.Uncertainty.Microseconds(), r.ClockID(), latest,
 	}
 	if r.Queue == "" {
 		for name, share := range r.Shares {

@@ -83,7 +83,7 @@ local function append(name, count, limited, known, first)
     head or q.turn, waiting, q.turn, q.cmax,
     q.till and q.till + skew or now, nr, skew, others }
   -- While there is no backlog, and nothing else decides, whoever finds a place takes it; else cap is 0.
-  local cap, args = (limited or q.laned or q.also or q.stop or hasBacklog(q)) and 0 or q.cap, ARGV
+  local cap, args = (limited or q.laned or q.also or q.stop or hasBacklog(q) or q.refn > now) and 0 or q.cap, ARGV
   local size, turn, cmax, quick, first_eta = q.size, q.turn, q.cmax, 0, nil
   local held, most, before_bytes = q.bytes, byteLimit(q), q.bytes
   if memoryFull() then cap = 0 end
@@ -137,7 +137,7 @@ local function append(name, count, limited, known, first)
         code, x, position, eta, last = 0, 0, 0, 0, 0 -- failed
       end
       size, turn, cmax, held = q.size, q.turn, q.cmax, q.bytes
-      if q.laned or q.also or hasBacklog(q) then cap = 0 end
+      if q.laned or q.also or hasBacklog(q) or q.refn > now then cap = 0 end
       local o = #others
       others[o + 1], others[o + 2], others[o + 3], others[o + 4], others[o + 5], others[o + 6] = (i - first) / step,
         code, x or 0, position or 0, eta or 0, last or 0

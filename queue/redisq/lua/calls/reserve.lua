@@ -10,10 +10,10 @@
 --
 -- Take back leases that ran out, then grant departures within the horizon.
 --
--- ARGV[2..12]  client id, client name, client version, request number, most jobs, most bytes, name for timelines,
---              name of the pull queue that is asked for or '', lead and uncertainty in us, the last instant that the
---              clock can show, as the client knows it, or ''
--- ARGV[13..]   in pairs: name of a queue, how many jobs of it at most
+-- ARGV[2..13]  client id, client name, client version, request number, most jobs, most bytes, name for timelines,
+--              name of the pull queue that is asked for or '', lead and uncertainty in us, whose clock that is, the
+--              last instant that the clock can show, as the client knows it, or ''
+-- ARGV[14..]   in pairs: name of a queue, how many jobs of it at most
 -- Returns  {-1} when there is no queue of that name, {-2} when it is not a pull queue, else {next in us, backup in us,
 --          garbage, expired, lost, answers, errors, now, short}: expired {queue name...}, one a lease; lost {queue
 --          name, slots...}; errors {queue number, text...}; answers {queue name, revision, lease in us, epoch, rows}
@@ -53,7 +53,7 @@ end
 -- grantDue visits the queues on the agenda, or with timers, whose time has come. What a failed visit had granted is
 -- taken out of the answer, and was not written.
 local function grantDue(key, horizon, ripens)
-  local most = MAX_VISITS + (#ARGV - 12) / 2 -- queues that are passed over do not count
+  local most = MAX_VISITS + (#ARGV - 13) / 2 -- queues that are passed over do not count
   local found = call('ZRANGEBYSCORE', key, '-inf', now + horizon, 'WITHSCORES', 'LIMIT', 0, most)
   for i = 1, #found, 2 do
     if free_handlers <= 0 or request.visits >= MAX_VISITS or ripens and request.to_ripen <= 0 then return end

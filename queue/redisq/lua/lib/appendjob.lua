@@ -100,6 +100,7 @@ local function accept(q, id, live, body, h, cost, counts, need)
   local eta = etaOfNew(q, h, cost, turn - (counts.head or turn), i, counts.lanes - min(in_lane, 1), counts.waiting)
   if h.not_before > wall then eta = max(eta, h.not_before + skew) end
   if eta - skew > h.expires and not isPausedForGood(q) then return EXPIRED, eta end
+  lapsePromises(q, need)
   local exact = h.flags < LANE and etaIsExact(q, counts)
   call('SET', jobKey(q.nr, id), live .. body)
   local state = enterLane(q, id, h, cost, in_lane, need)

@@ -48,20 +48,15 @@ local function shownAround(kind, name, what, rev, was)
   return shown[was], what ~= 'deleted' and shown[rev] or nil
 end
 
--- logChange writes an entry. If it is about jobs it has their number, and maybe the ids of some. A version that it
--- brought is kept before.
-local function logChange(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
+-- writeChange writes an entry of the change log. ids are those that the entry has.
+local function writeChange(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
   local key = logKey(kind, name)
-  local head, some = call('LINDEX', key, 0), {}
+  local head = call('LINDEX', key, 0)
   local bytes, number, dropped = 0, 0, 0
   if head then bytes, number, dropped = unpack_(ENTRY, head) end
-  for i = 1, min(#(ids or {}), MOST_IDS) do some[i] = ids[i] end
-  local before, after = shownAround(kind, name, what, rev, was)
-  writeAudit({ at = wall, by = by, of = kind, name = name, what = what, revision = rev, was = was, detail = detail,
-    reason = reason, till = till, jobs = jobs, ids = some, before = before, after = after })
   local doer = who(by)
   if head and ids and extendLast(key, head, doer, what, rev, detail, reason, jobs, ids) then return end
-  local text = cmsgpack.pack({ at, doer, what, rev, was, detail, reason, till, jobs or 0, some })
+  local text = cmsgpack.pack({ at, doer, what, rev, was, detail, reason, till, jobs or 0, ids or {} })
   bytes = bytes + ENTRY_BYTES + #text
   local old, gone = wall - keptFor(), 0
   while head do
@@ -76,6 +71,17 @@ local function logChange(kind, name, at, by, what, rev, was, detail, reason, til
     gone = gone + 1
   end
   call('LPUSH', key, pack(ENTRY, bytes, number + 1, dropped, at) .. text)
+end
+
+-- logChange writes an entry of both logs. If it is about jobs it has their number, and maybe the ids of some. A version
+-- that it brought is kept before.
+local function logChange(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
+  local some
+  if ids then some = { unpack(ids, 1, min(#ids, MOST_IDS)) } end
+  local before, after = shownAround(kind, name, what, rev, was)
+  writeAudit({ at = wall, by = by, of = kind, name = name, what = what, revision = rev, was = was, detail = detail,
+    reason = reason, till = till, jobs = jobs, ids = some, before = before, after = after })
+  writeChange(kind, name, at, by, what, rev, was, detail, reason, till, jobs, some)
 end
 
 -- logJobAct logs what was done to some jobs of a queue, if there are any. ids are those that the caller named.
@@ -96,9 +102,10 @@ local function checkChangeKeys(kind, name)
   auditEnds()
 end
 
--- logPauseEnd logs that the pause of a queue is over, if it ended by itself.
+-- logPauseEnd logs that the pause of a queue is over, if it ended by itself. Nobody did that, and drainers, which find
+-- it out, have no rights to the audit log: the entry of the pause says until when it was.
 local function logPauseEnd(q)
-  if q.lapsed then logChange('queue', q.name, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0) end
+  if q.lapsed then writeChange('queue', q.name, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0) end
 end
 
 -- unmarkDeleted is called when a queue or rule is made: the log of a deleted one of that name goes on, if it is still
