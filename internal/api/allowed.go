@@ -72,9 +72,13 @@ func (h *handler) addFormerDead(ctx context.Context, app *auth.App, put string, 
 	})
 }
 
-// allowedTarget checks that an app may deliver to a queue's target: its hosts, secrets and senders.
-func allowedTarget(ctx context.Context, spec *queue.Spec) error {
+// allowedTarget checks that the app which has a queue may deliver to its target: its hosts, secrets and senders. That
+// binds the operator too, since drainers check it at each attempt.
+func (h *handler) allowedTarget(ctx context.Context, spec *queue.Spec) error {
 	app := appOfCaller(ctx)
+	if app == nil && h.o.Auth != nil {
+		app = h.o.Auth.AppWith(spec.Name)
+	}
 	if app == nil {
 		return nil
 	}

@@ -45,6 +45,8 @@ type Gauges struct {
 	full     *prometheus.GaugeVec
 	states   *prometheus.GaugeVec
 	drainers prometheus.Gauge
+	ahead    prometheus.Gauge
+	jumped   prometheus.Gauge
 	shown    map[string]bool
 	was      map[string]status.Code // the state that each is shown in
 	rare     map[string]rarity
@@ -120,13 +122,22 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		drainers: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_drainers", Help: "How many drainers asked the store for jobs in the last 10 s.",
 		}),
+		ahead: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_store_clock_ahead_seconds",
+			Help: "How far the clock by which jobs are paced is ahead of that of the store's host.",
+		}),
+		jumped: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_store_clock_jumped",
+			Help: "1 for a minute after the clock of the store's host jumped by 5 s or more.",
+		}),
 		shown: map[string]bool{},
 		was:   map[string]status.Code{},
 		rare:  map[string]rarity{},
 	}
 	return g, register(
-		reg, g.state, g.full, g.states, g.drainers, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped,
-		g.open, g.lanes, g.bytes, g.maxBytes, g.dropped, g.used, g.stop, g.queues, g.unseen, g.looked, g.capacity,
+		reg, g.ahead, g.jumped, g.state, g.full, g.states, g.drainers, g.jobs, g.oldest, g.rate, g.present,
+		g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes, g.maxBytes, g.dropped, g.used, g.stop, g.queues, g.unseen,
+		g.looked, g.capacity,
 	)
 }
 
@@ -216,6 +227,12 @@ func (g *Gauges) Refresh(ctx context.Context, engine measured, rows []*survey.Ro
 	}
 	g.shown = present
 	g.drainers.Set(float64(len(drainers.Seen)))
+	g.ahead.Set(drainers.Clock.Ahead.Seconds())
+	jumped := 0.
+	if drainers.Jumping() {
+		jumped = 1
+	}
+	g.jumped.Set(jumped)
 	if totals.Queues > int64(len(infos)) {
 		// The totals are a little older than the list, so the difference may be
 		// slightly off, and must not be shown as negative.

@@ -108,9 +108,10 @@ func (e *Engine) start(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		e.clock.last = last
-		e.clock.read(time.Now())
-		return e.machine.Load(ctx, tx, e.clock.last)
+		e.clock.Last = last
+		e.clock.read(time.Now(), 0)
+		e.machine.Ahead = e.clock.Ahead
+		return e.machine.Load(ctx, tx, e.clock.Last)
 	})
 }
 

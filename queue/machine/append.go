@@ -130,7 +130,7 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 	if wait, found := m.answerKnown(it, q, now); found { // invariant 7
 		return wait
 	}
-	if at := instantOf(it.job.ExpiresAt); at != 0 && at <= now {
+	if at := instantOf(it.job.ExpiresAt); at != 0 && at <= m.wall(now) {
 		it.answer.Outcome = queue.Lapsed
 		return 0
 	}
@@ -168,6 +168,7 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 		m.deferJob(it, q, b, now)
 		return m.wait()
 	default:
+		q.lapsePromises(it.bytes(), most, now)
 		m.admitNew(it, ln, b, now)
 		return m.wait()
 	}
@@ -211,7 +212,7 @@ func (m *Machine) admitNew(it *appendItem, ln *lane, b *ruleCharges, now leaky.I
 		fingerprint: it.fingerprint, size: uint32(len(it.record)), cost: uint16(it.job.Cost),
 	}
 	o := q.outlookOfNew(ln, turnOf(q.turn, it.job.Priority), it.job.Cost, it.job.Priority, notPlain(&it.job))
-	eta := q.etaOfNew(o, scheduledUntil(&it.job, now), now)
+	eta := q.etaOfNew(o, scheduledUntil(&it.job, m.wall(now)), now)
 	m.reservePlace(j, &it.job, now)
 	m.chargeRules(b, now)
 	m.touch(q)
@@ -220,7 +221,7 @@ func (m *Machine) admitNew(it *appendItem, ln *lane, b *ruleCharges, now leaky.I
 	m.arrive(arrival{job: j}, it.record)
 	m.makeRoom(q)
 	*it.answer = queue.Appended{
-		Outcome: queue.Accepted, ID: j.id, State: j.stateToBe(), ETA: eta, Rules: b.said(),
+		Outcome: queue.Accepted, ID: j.id, State: j.stateToBe(), ETA: eta.ToWall(m.ahead()), Rules: b.said(),
 	}
 	if j.lease == nil {
 		it.answer.Position = o.place + 1

@@ -156,7 +156,7 @@ func encodePaces(p *paces) ([]byte, error) {
 	return w, nil
 }
 
-func decodePaces(b []byte, now leaky.Instant) (p paces, err error) {
+func decodePaces(b []byte, env *Environment, now leaky.Instant) (p paces, err error) {
 	r := reader{b: b}
 	p.pacer = leaky.Pacer{
 		Rate: leaky.RateOf(int64(r.num()), int64(r.num())), Burst: int64(r.num()), Horizon: queue.Horizon,
@@ -168,7 +168,7 @@ func decodePaces(b []byte, now leaky.Instant) (p paces, err error) {
 		if err := json.Unmarshal([]byte(text), &of); err != nil {
 			return p, fmt.Errorf("%w: the limit of a deleted queue: %w", queue.ErrCorrupt, err)
 		}
-		m, err := newLimit(of, now)
+		m, err := newLimit(of, env, now)
 		if err != nil {
 			return p, err
 		}

@@ -42,7 +42,9 @@ func (m *Machine) deferJob(it *appendItem, q *queueState, b *ruleCharges, now le
 	*it.answer = queue.Appended{
 		Outcome: queue.SetAside, ID: id, State: queue.Deferred, At: now.Time(), Rules: b.said(),
 		Position: q.counts[queue.Waiting] + q.incoming.waiting + q.counts[queue.Deferred] + 1,
-		ETA:      queue.ETA{At: max(scheduledUntil(&it.job, now), it.etaDeferred(q, now)).Time()},
+		ETA: queue.ETA{
+			At: max(scheduledUntil(&it.job, m.wall(now)), m.wall(it.etaDeferred(q, now))).Time(),
+		},
 	}
 	m.store.deferred++
 	a.lastTicket++

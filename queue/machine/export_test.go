@@ -19,6 +19,7 @@ func (m *Machine) CheckKept(tx Transaction, now leaky.Instant) error {
 		return fmt.Errorf("what queues without an overflow share was changed to %+v", noOverflow)
 	}
 	l := New(m.epoch + 1)
+	l.Environment.Ahead = m.Ahead
 	if err := l.Load(context.Background(), tx, now); err != nil {
 		return err
 	}
@@ -109,3 +110,6 @@ func (s SpecText) Of(name, target string) SpecText {
 	s.spec.Name, s.spec.Deliver = name, []byte(target)
 	return s
 }
+
+// Visits returns how many queues the request visited.
+func (g *Granting) Visits() int { return g.grant.visits }

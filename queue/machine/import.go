@@ -83,7 +83,7 @@ func (m *Machine) CloseImport(
 	}
 	// A revision must not name two specs, here or where the queue came from.
 	revision := max(q.revision, moved.Revision)
-	n := loggedBy(changekind.Imported, actor, revision, now)
+	n := loggedBy(changekind.Imported, actor, revision, m.wall(now))
 	n.Was, n.Jobs, n.Detail = q.revision, q.size(), changelog.ArchiveDetail(mark)
 	update := logUpdate{subject: queueSubject(q.name), changes: []logged{n}, revision: revision}
 	if revision != q.revision {

@@ -107,7 +107,7 @@ func (l *loader) specs(ctx context.Context) error {
 			return err
 		}
 		q := l.newQueueState(number, s.spec)
-		if q.limits, err = carryOverLimits(nil, s.spec.Limits, l.now); err != nil {
+		if q.limits, err = carryOverLimits(nil, s.spec.Limits, &l.Environment, l.now); err != nil {
 			return err
 		}
 		q.paces.adapted = adaptedRateOf(&s.spec, nil, l.now)
@@ -182,7 +182,7 @@ func (l *loader) loadFailures(ctx context.Context) error {
 
 func (l *loader) loadLeftPaces(context.Context) error {
 	return forEach(l.Table(leftPacesTable), func(k, v []byte) (err error) {
-		l.Machine.leftPaces[string(k)], err = decodePaces(v, l.now)
+		l.Machine.leftPaces[string(k)], err = decodePaces(v, &l.Environment, l.now)
 		return err
 	})
 }
@@ -286,7 +286,7 @@ func (l *loader) jobs(ctx context.Context) error {
 		if f := leases.Get(key(seq)); f != nil {
 			return l.restoreLease(j, f)
 		}
-		if at := instantOf(head.NotBefore); at > l.now {
+		if at := instantOf(head.NotBefore); at > l.wall(l.now) {
 			j.ensureLease().due = at
 			l.putScheduled(j)
 			return nil

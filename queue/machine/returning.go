@@ -134,7 +134,7 @@ func (w *returning) decide(m *Machine, a *readmitJob) readmit.Outcome {
 		w.bury(m, a, tooOldReason(maxAge))
 		return readmit.TooOld
 	}
-	if at := instantOf(a.ExpiresAt); at != 0 && at <= w.now {
+	if at := instantOf(a.ExpiresAt); at != 0 && at <= m.wall(w.now) {
 		w.bury(m, a, tooLateReason(a.ExpiresAt))
 		return readmit.TooLate
 	}

@@ -89,11 +89,11 @@ func leastJobs(bytes int64) int64 { return max(0, (bytes+jobsize.Overhead-1)/job
 
 // refusedBySelf refuses a job for its own properties or its lane, whatever room the queue has.
 func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) bool {
-	if err := it.job.ValidateAhead(now.Time()); err != nil {
+	if err := it.job.ValidateAhead(q.env.wall(now).Time()); err != nil {
 		it.answer.Outcome, it.answer.Err = queue.Invalid, err
 		return true
 	}
-	at, rule := scheduledUntil(&it.job, now), ln.rule()
+	at, rule := scheduledUntil(&it.job, q.env.wall(now)), ln.rule()
 	if it.tooLarge(int64(rule.MaxBytes), true) {
 		return true
 	}
@@ -130,11 +130,11 @@ func (it *appendItem) wouldExpire(q *queueState, ln *lane, outcome queue.AppendO
 		o := q.outlookOfNew(ln, turnOf(q.turn, it.job.Priority), it.job.Cost, it.job.Priority, notPlain(&it.job))
 		eta = q.departure(o, now)
 	}
-	eta = max(eta, scheduledUntil(&it.job, now))
-	if eta <= expires {
+	eta = max(eta, q.env.engine(scheduledUntil(&it.job, q.env.wall(now))))
+	if q.env.wall(eta) <= expires {
 		return false
 	}
-	it.answer.Outcome, it.answer.ETA = queue.Lapsed, queue.ETA{At: eta.Time()}
+	it.answer.Outcome, it.answer.ETA = queue.Lapsed, queue.ETA{At: q.env.wall(eta).Time()}
 	return true
 }
 

@@ -280,7 +280,7 @@ func (p *pair) recordLife() time.Duration { return p.retention - 20*time.Second 
 // records up, or else they are cancelled.
 func (p *pair) patience() time.Duration {
 	left := time.Hour
-	now := p.clock.Now().Add(p.ahead)
+	now := p.clock.Now()
 	for _, q := range pairQueues {
 		for id := range 31 {
 			i, err := p.engines[0].Job(p.ctx, q, fmt.Sprint("j", id))

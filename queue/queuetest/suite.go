@@ -127,6 +127,7 @@ func Run(t *testing.T, open Open) {
 		{"RuleAppend", ruleAppendRules},
 		{"RuleDefer", ruleDeferRules},
 		{"RuleTraces", ruleTraceRules},
+		{"Clock", clockRules},
 		{"Documents", documentRules},
 		{"Audit", slices.Concat(auditRules, auditTextRules, auditJobRules)},
 	} {

@@ -43,6 +43,7 @@ var lazyParts = []lazyPart{
 	{"adapt", "adaptRate", "adapt", "observe"},
 	{"changelog", "logLapse", "changelog", "logPauseEnd"},
 	{"audit", "writeAudit", "audit", "writeAudit"},
+	{"refile", "refileSome", "refile", "fileAgain"},
 }
 
 // partsOf returns the files of each part of an operation: those that it names, and those that files name which it

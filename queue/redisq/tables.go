@@ -29,6 +29,7 @@ var tables = map[string]string{
 	"counters":      counterTable(),
 	"outcomecounts": countsOutcomes(),
 	"fields":        readsPartition() + readsQueue(),
+	"clockrecord":   clockRecord(),
 	"newqueues":     newQueues(),
 	"bounds": fmt.Sprintf("local MAX_AUDIT_BYTES, MAX_AUDIT_TEXT, KEEP_DELETED_DOCUMENTS = %d, %d, %d\n",
 		audit.MaxBytes, audit.MaxTextBytes, document.KeepDeleted.Microseconds()),

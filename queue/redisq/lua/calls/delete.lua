@@ -43,7 +43,7 @@ if count('ZCARD', B .. 'd:' .. name) > 0 then
 end
 
 logPauseEnd(q)
-logChange('queue', name, now, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
+logChange('queue', name, wall, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
 markDeleted('queue', name)
 
 -- A queue made again under the name goes on from this bucket.

@@ -7,7 +7,8 @@
 -- ARGV[2..4]  queue name, state, limit
 -- ARGV[5]     the only lane to look at, as its digest; '' is all
 -- ARGV[6..8]  where the page before ended: turn or instant, or '' to begin; member; lane
--- Returns  0 no such queue; or {jobs, turn or instant, member, lane}, without the last three when there is no more.
+-- Returns  0 no such queue; or {jobs, skew (see clock.lua), turn or instant, member, lane}, without the last three when
+--          there is no more.
 --          Eight entries a job: id, cost, attempts, appended, due, departure, end or since when it is held, reason, the
 --          beginning of its record if that has a lane, a priority or an expiry, its timeline as stored if it is dead
 
@@ -122,4 +123,5 @@ local LIST = { [S.waiting] = waiting, [S.dead] = dead, [S.leased] = leased }
 local STANDING = { [S.scheduled] = B .. 't', [S.held] = B .. 'K' }
 local answer = LIST[state] and LIST[state]() or byInstant(STANDING[state] .. nr)
 finish()
+table.insert(answer, 2, skew)
 return answer

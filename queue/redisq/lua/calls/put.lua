@@ -189,7 +189,7 @@ logPauseEnd(q)
 if created == 1 then unmarkDeleted('queue', name) end
 local what = arg.again == '1' and 'rolled_back' or created == 1 and 'created' or 'changed'
 keepVersion('queue', name, rev, packText(arg.digest, arg.shown, spec))
-logChange('queue', name, now, arg.by, what, rev, was, '', '', 0)
+logChange('queue', name, wall, arg.by, what, rev, was, '', '', 0)
 if created == 1 then
   membership.joinGroup(q, name)
 else

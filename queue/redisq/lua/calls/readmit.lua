@@ -24,7 +24,7 @@ local holder, span, store, behind, closed, empty, on_the_way, leave, as_of =
   ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9]),
     ARGV[10] == '1', tonumber(ARGV[11])
 if tonumber(ARGV[12]) > 0 and memoryFull() then raise('OOM', NEARLY_OUT) end
-if M.first_expiry > 0 and M.first_expiry <= now then expireDue() end
+if M.first_expiry > 0 and M.first_expiry <= wall then expireDue() end
 local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
@@ -62,7 +62,7 @@ local function decide(id, number, ticket, at, done, record)
   call('ZCARD', lanes.waitingKey(q, h.lane)) -- looks at its type
   lanes.checkKeysFor(q, h)
   if now - at > q.dage then return TOO_OLD, old end
-  if expiresAt(record, 11) <= now then return TOO_LATE, old end
+  if expiresAt(record, 11) <= wall then return TOO_LATE, old end
   local need = bytesOf(id, #record + BEFORE_RECORD)
   if need > byteLimit(q) then return TOO_LARGE, old end
   if closed or q.back >= q.mark or q.size >= q.cap then return NOT_YET end

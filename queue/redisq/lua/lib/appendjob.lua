@@ -48,7 +48,7 @@ end
 local function deferJob(q, id, body, h, cost, counts, need)
   countIfUnknown(q, counts)
   local position, eta = counts.waiting + q.deferred + 1, etaDeferred(q, counts, cost, q.dcost, h.not_before)
-  if eta > h.expires and not isPausedForGood(q) then return EXPIRED, eta end
+  if eta - skew > h.expires and not isPausedForGood(q) then return EXPIRED, eta end
   -- This may raise, so it comes before anything is written.
   if counts.aside == 0 then call('ZADD', B .. 'o', 'NX', now, q.name) end
   set(q, 'tickets', q.tickets + 1)
@@ -85,8 +85,8 @@ local function refusedBySelf(q, h, counts, need)
     if code then return code, wait, held, most, needs end
   end
   local T = B .. 't' .. q.nr
-  if h.not_before > now and q.msched > 0 and call('ZCARD', T) >= q.msched then
-    return refuse(SCHEDULE_FULL, call('ZRANGE', T, '0', '0', 'WITHSCORES')[2] - now)
+  if h.not_before > wall and q.msched > 0 and call('ZCARD', T) >= q.msched then
+    return refuse(SCHEDULE_FULL, call('ZRANGE', T, '0', '0', 'WITHSCORES')[2] - wall)
   end
 end
 
@@ -98,8 +98,9 @@ local function accept(q, id, live, body, h, cost, counts, need)
   local in_lane = call('ZCARD', W)
   local i = h.priority == 0 and in_lane or call('ZCOUNT', W, '-inf', string.format('(%.0f', turn))
   local eta = etaOfNew(q, h, cost, turn - (counts.head or turn), i, counts.lanes - min(in_lane, 1), counts.waiting)
-  if h.not_before > now then eta = max(eta, h.not_before) end
-  if eta > h.expires and not isPausedForGood(q) then return EXPIRED, eta end
+  if h.not_before > wall then eta = max(eta, h.not_before + skew) end
+  if eta - skew > h.expires and not isPausedForGood(q) then return EXPIRED, eta end
+  lapsePromises(q, need)
   local exact = h.flags < LANE and etaIsExact(q, counts)
   call('SET', jobKey(q.nr, id), live .. body)
   local state = enterLane(q, id, h, cost, in_lane, need)
@@ -183,13 +184,13 @@ end
 local function admit(q, id, live, body, cost, counts)
   local old, number, cancelled = remembered(q, id)
   if old then return answerKnown(q, id, body, counts, old, number, cancelled) end
-  if expiresAt(body, 19) <= now then return EXPIRED end
+  if expiresAt(body, 19) <= wall then return EXPIRED end
   local h, need = ORDINARY, bytesOf(id, #body + 8)
   if need > byteLimit(q) then return TOO_LARGE, 0, 0, byteLimit(q), need end
   if q.laned or byte(body, 19) >= EXPIRES then
     countIfUnknown(q, counts)
     h = headOf(body, 19)
-    if h.not_before > now + LOOK_AHEAD then return TOO_FAR end
+    if h.not_before > wall + LOOK_AHEAD then return TOO_FAR end
     local code, wait_for, held, most, needs = refusedBySelf(q, h, counts, need)
     if code then return code, wait_for, held, most, needs end
   end

@@ -37,7 +37,7 @@ end
 -- bytes are those of all that were ever written. Those that go for their bytes are counted.
 local function dropOldAudit(oldest, bytes, newest)
   local share = MAX_AUDIT_BYTES / (tonumber(call('HGET', B, 'partitions')) or 1)
-  local old, from, dropped, forced, looked = now - keptFor(), nil, 0, 0, 0
+  local old, from, dropped, forced, looked = wall - keptFor(), nil, 0, 0, 0
   local upto = 0 -- the bytes up to the last one dropped
   while oldest and oldest.number ~= newest and dropped < DROP_MOST and looked < DROP_BYTES do
     local over = bytes - upto > share

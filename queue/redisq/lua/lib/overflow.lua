@@ -145,8 +145,12 @@ local function leaving(over, held, jobs)
   return max(1, ceil(min(over, held) * jobs / held))
 end
 
--- retryAfter returns how long a caller is told to stay away who needs so many jobs to leave. Callers refused one after
--- the other are told instants one interval apart.
+-- How far the slots promised to refused callers reach beyond the next departure, unless one interval is longer; and the
+-- part of them that is taken back when one was not used, one in so many.
+local MAX_PROMISE, LAPSING = 3600 * SECOND, 8
+
+-- retryAfter returns when a refused caller may find room that needs so many jobs to leave. Consecutive callers are
+-- promised consecutive departures, so that each finds a place when it comes back.
 local function retryAfter(q, jobs)
   local wait
   local room, interval = max(nextDeparture(q), q.stop or 0), longestInterval(q)
@@ -158,12 +162,19 @@ local function retryAfter(q, jobs)
   elseif interval == 0 then
     wait = max(100000, room - now)
   else
-    q.refn = max(q.refn, room)
-    if q.refn > room + min(q.cap * interval, YEAR) then q.refn = room end
-    wait = q.refn - now + min(((jobs or 1) - 1) * interval, YEAR)
-    set(q, 'refn', q.refn + interval)
+    local slot = min(max(q.refn, room), room + max(MAX_PROMISE, interval))
+    set(q, 'refn', slot + interval)
+    wait = slot - now + min(((jobs or 1) - 1) * interval, YEAR)
   end
   return max(wait, 1000)
+end
+
+-- lapsePromises takes promised slots back when a job comes in while two such jobs find room: had the callers that were
+-- promised earlier slots come back, they would have taken it.
+local function lapsePromises(q, bytes)
+  if q.refn > now and q.cap - q.size >= 2 and q.bytes + 2 * bytes <= byteLimit(q) then
+    set(q, 'refn', q.refn - floor((q.refn - now) / LAPSING))
+  end
 end
 
 -- trackBacklog keeps the list of queues with a backlog.
