@@ -129,7 +129,7 @@ func TestAuditOfPredecessors(t *testing.T) {
 	record("", "queue", "acme-mail", "the operator, for the first acme")
 	record("acme", "token", "abc", "the first acme, of a token")
 	s.by(s.operator, "DELETE", "/v1/apps/acme", "").want(t, 204)
-	s.put("/v1/apps/acme", `{"prefixes":["acme-*","ses.acme"]}`)
+	s.put("/v1/apps/acme?adopt=true", `{"prefixes":["acme-*","ses.acme"]}`)
 	record("acme", "queue", "acme-mail", "acme")
 	record("", "queue", "acme-mail", "the operator")
 	record("beta", "queue", "acme-mail", "beta, that is refused")

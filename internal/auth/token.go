@@ -37,6 +37,8 @@ type Token struct {
 	Note    string `json:"note,omitempty"`
 	// ReplacedBy is the id of the token that a rotation made in its place.
 	ReplacedBy string `json:"replaced_by,omitempty"`
+	// SessionOf is the id of the token, or the name of the subject, that it stands for if it is a session.
+	SessionOf string `json:"session_of,omitempty"`
 	// AppCreated is when its app was, see App.Created.
 	AppCreated time.Time `json:"app_created,omitzero"`
 	// LastUsed is the day on which it was used last, to which it is known; zero is never. It is set by what reads it.

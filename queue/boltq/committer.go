@@ -26,7 +26,7 @@ func (e *Engine) runCommitter() {
 		e.lock()
 		for !e.toCommit() && !e.closing {
 			e.work.Wait()
-			e.lookAround()
+			e.lookAround(0)
 		}
 		if !e.toCommit() {
 			e.unlockCommitter()

@@ -37,9 +37,9 @@ type Commit struct {
 	wanted bool // somebody waits for it
 	// HadRoom says that some of it was decided while there was room: without that, less would be in it.
 	HadRoom bool
-	now     leaky.Instant
-	arrived []arrival // jobs that enter their lanes once it is durable, in the order in which they were decided
-	bytes   int       // of their records
+	now     leaky.Instant // by the wall clock
+	arrived []arrival     // jobs that enter their lanes once it is durable, in the order in which they were decided
+	bytes   int           // of their records
 	// Up to here it has keys of jobs, ended jobs and deferrals.
 	seq, ended, deferred uint64
 
@@ -239,7 +239,7 @@ func (m *Machine) CollectLast(now leaky.Instant) *Commit {
 
 // complete adds the records that belong to no command.
 func (m *Machine) complete(c *Commit, now leaky.Instant) {
-	c.now = now
+	c.now = m.wall(now)
 	for _, q := range c.queues {
 		if q.touched = false; !q.live {
 			continue

@@ -163,7 +163,7 @@ func (m *Machine) PutDocument(
 		return 0, 0, m.Full
 	}
 	m.store.revision = m.nextRevision(now)
-	d.Revision, d.At, d.Text = m.store.revision, now.Time(), bytes.Clone(d.Text)
+	d.Revision, d.At, d.Text = m.store.revision, m.wall(now).Time(), bytes.Clone(d.Text)
 	entry := audit.Entry{
 		Actor: actor, Of: d.Kind, Name: d.Name, What: changekind.Changed, Revision: d.Revision,
 	}

@@ -29,6 +29,7 @@ var tables = map[string]string{
 	"counters":      counterTable(),
 	"outcomecounts": countsOutcomes(),
 	"fields":        readsPartition() + readsQueue(),
+	"clockrecord":   clockRecord(),
 	"newqueues":     newQueues(),
 	"bounds": fmt.Sprintf("local MAX_AUDIT_TEXT, MAX_AUDIT_DIFF, KEEP_DELETED_DOCUMENTS = %d, %d, %d\n",
 		audit.MaxTextBytes, audit.MaxDiffBytes, document.KeepDeleted.Microseconds()),

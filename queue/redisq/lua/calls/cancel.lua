@@ -24,7 +24,8 @@ if sub(job, 1, 1) == 'E' then return { 2, unpackEnded(job).state } end
 if number then
   if cancelled then return { 2, S.cancelled } end
   -- The record stays: by it the job is dropped on its way back.
-  call('SET', jobKey(nr, id), sub(job, 1, 26) .. pack(DEFERRED, number, 1), 'KEEPTTL')
+  local _, _, bytes = deferralOf(job)
+  call('SET', jobKey(nr, id), sub(job, 1, 26) .. pack(DEFERRED, number, 1, bytes), 'KEEPTTL')
   uncountDeferral(q, job)
   trackBacklog(q)
   add(q, 'cancelled', 1)

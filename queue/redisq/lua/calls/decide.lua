@@ -26,7 +26,7 @@ local well, dead, ends, released, freeing = {}, {}, {}, {}, newFreed()
 
 -- deadJob returns the state of a job that died in a former queue of the name.
 local function deadJob(id)
-  local of = call('HGET', B .. 'D:' .. q.name, id)
+  local of = deadRef(call('HGET', B .. 'D:' .. q.name, id))
   local job = of and redis.pcall('GETRANGE', jobKey(of, id), 0, 26)
   if type(job) == 'string' and #job == 27 and byte(job, 27) == S.dead and timeAt(job) + q.rfor > now then
     return S.dead

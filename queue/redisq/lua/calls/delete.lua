@@ -38,10 +38,12 @@ end
 call('ZREM', B .. 'o', name)
 call('ZREM', B .. 'E', name)
 -- Its dead outlive it, within the retention that it has now.
-if count('ZCARD', B .. 'd:' .. name) > 0 then call('HSET', B .. 'R', name, pack('>I7I7', q.rfor, q.rmax)) end
+if count('ZCARD', B .. 'd:' .. name) > 0 then 
+  call('HSET', B .. 'R', name, pack('>I7I7I7', q.rfor, q.rmax, q.deadbytes or 0))
+end
 
 logPauseEnd(q)
-logChange('queue', name, now, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
+logChange('queue', name, wall, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
 markDeleted('queue', name)
 
 -- A queue made again under the name goes on from this bucket.

@@ -24,7 +24,7 @@ if call('ZLEXCOUNT', B .. 'U', '[' .. group, '[' .. group) + call('ZLEXCOUNT', B
   '(' .. group .. '/') == 0 then
   call('HDEL', B .. 'F', group)
 end
-logChange('rule', name, now, ARGV[4], 'deleted', rev, rev, '', '', 0)
+logChange('rule', name, wall, ARGV[4], 'deleted', rev, rev, '', '', 0)
 markDeleted('rule', name)
 finish()
 return { 0, rev }

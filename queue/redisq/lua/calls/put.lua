@@ -114,6 +114,7 @@ local adapt
 n, d, adapt = adaptedRateOf(q or {}, arg.adapt, n, d)
 local created, had = 0, q and q.limits or {}
 if not q then
+  local left = call('HGET', B .. 'R', name) -- of its dead, see dead.lua
   call('HDEL', B .. 'R', name)
   created = 1
   local seq = tostring(call('HINCRBY', B, 'qseq', 1))
@@ -144,6 +145,7 @@ if not q then
   -- What every call reads comes first, in the order in which it is read (see fields.go).
   for _, field in ipairs(QUEUE) do call('HSET', B .. 'q' .. nr, field, '') end
   call('HSET', B .. 'q' .. nr, 'name', name, 'hm', q.cmax)
+  if left and #left > 14 then call('HSET', B .. 'q' .. nr, 'dead_bytes', (unpack_('>I7', left, 15))) end
   call('HSET', B .. 'n', name, nr)
   call('ZADD', B .. 'N', 0, name)
   call('HINCRBY', B, 'queues', 1)
@@ -187,7 +189,7 @@ logPauseEnd(q)
 if created == 1 then unmarkDeleted('queue', name) end
 local what = arg.again == '1' and 'rolled_back' or created == 1 and 'created' or 'changed'
 keepVersion('queue', name, rev, packText(arg.digest, arg.shown, spec))
-logChange('queue', name, now, arg.by, what, rev, was, '', '', 0)
+logChange('queue', name, wall, arg.by, what, rev, was, '', '', 0)
 if created == 1 then
   membership.joinGroup(q, name)
 else

@@ -17,6 +17,6 @@ call('HSET', ruleKey(ARGV[2]), 'nr', nr)
 isNow(ARGV[2], nr, rev, v[3] or '0')
 forgetKeys(v[2] or '')
 askedAnew(groupOf(ARGV[2]))
-logChange('rule', ARGV[2], now, ARGV[3], 'reset', rev, rev, '', '', 0)
+logChange('rule', ARGV[2], wall, ARGV[3], 'reset', rev, rev, '', '', 0)
 finish()
 return 1

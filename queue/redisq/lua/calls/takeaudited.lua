@@ -14,7 +14,7 @@ if out[1] ~= 1 then
     if string.byte(out[1], at) == 2 then n = n - 1 end -- it is asked again
   end
   if n > 0 then
-    writeAudit({ at = now, by = by, of = 'rule', name = name, what = what,
+    writeAudit({ at = wall, by = by, of = 'rule', name = name, what = what,
       detail = string.format('%.0f of its keys', n) })
   end
 end

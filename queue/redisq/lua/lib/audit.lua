@@ -76,7 +76,7 @@ local function shareOf(budget) return budgetBytes(budget) / (tonumber(call('HGET
 -- and those that are more than its share of bytes. spent are the bytes of all its entries ever written. It returns the
 -- oldest that stays, and how many went for their bytes.
 local function dropOldAudit(budget, oldest, spent, upto)
-  local key, share, old = auditKey(budget), shareOf(budget), now - keptFor()
+  local key, share, old = auditKey(budget), shareOf(budget), wall - keptFor()
   local dropped, forced, looked, gone = 0, 0, 0, false
   while oldest and oldest.number ~= upto and dropped < DROP_MOST and looked < DROP_BYTES do
     local size = #(oldest.text or '') + #(oldest.before or '') + #(oldest.after or '') + OVERHEAD
@@ -102,7 +102,7 @@ end
 
 -- dropAged drops entries that are too old, of a budget that has some.
 local function dropAged()
-  local budget = call('ZRANGEBYSCORE', AUDIT, '-inf', now - keptFor(), 'LIMIT', 0, 1)[1]
+  local budget = call('ZRANGEBYSCORE', AUDIT, '-inf', wall - keptFor(), 'LIMIT', 0, 1)[1]
   if not budget then return end
   local known, _, _, newest, oldest = pcall(auditEnds, budget)
   if not known or not newest then return noteOldest(budget) end
