@@ -46,7 +46,7 @@ export GORACE ?= atexit_sleep_ms=10
 LINTER  := bin/tools/golangci-lint
 LINTER_VERSION := 2.15.0
 
-.PHONY: help build up demo test test-raced test-sequential quick check bench prove fuzz simulate simulate-size lint screenshots fmt tools clean
+.PHONY: help build up demo test test-raced test-sequential quick check bench prove fuzz simulate simulate-size lint screenshots fmt tools pin clean
 .DEFAULT_GOAL := help
 
 help: ## print this
@@ -135,6 +135,9 @@ fuzz: ## run every fuzz target for FUZZTIME
 tools: ## put golangci-lint into bin/tools, unless it is there
 	@[ "$$($(LINTER) version --short 2>/dev/null)" = $(LINTER_VERSION) ] || { set -x; \
 	GOBIN='$(CURDIR)/bin/tools' $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(LINTER_VERSION); }
+
+pin: ## pin the images of deploy/ to the digests that their tags have now; needs docker and a network
+	scripts/pin.sh
 
 clean: ## remove what was built, tools included
 	rm -rf bin dist

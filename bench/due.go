@@ -149,6 +149,114 @@ func dueStart(queues, drainers int, goal float64) Figure {
 	}
 }
 
+// dueOutage keeps 10,000 slow queues busy for a minute, lets their backlog grow for another while no drainer runs, and
+// measures how long it takes to deliver it.
+var dueOutage = Figure{
+	Name: "due-outage", Rounds: 1,
+	Unit: "s to deliver what waits in 10,000 queues at 1/m, 167 jobs/s, after 60 s without drainers",
+	Goal: "15", Met: func(ours, _, _ float64) bool { return ours <= 15 },
+	Setup: func(ctx context.Context) (Measurements, error) {
+		s, err := newRedisStore(ctx)
+		if err != nil {
+			return Measurements{}, err
+		}
+		var notes []string
+		return Measurements{
+			Close: s.Close, Notes: func() string { return strings.Join(notes, "; ") },
+			Ours: func(ctx context.Context) (float64, error) {
+				o := &outage{store: s}
+				took, err := o.run(ctx)
+				notes = o.notes
+				return took.Seconds(), err
+			},
+		}, nil
+	},
+}
+
+type outage struct {
+	store    *redisStore
+	appended atomic.Int64
+	notes    []string
+}
+
+func (o *outage) run(ctx context.Context) (backlog time.Duration, err error) {
+	const queues, span = 10_000, time.Minute
+	if err := o.store.again(ctx); err != nil {
+		return 0, err
+	}
+	rate, err := leaky.ParseRate("1/m")
+	if err != nil {
+		return 0, err
+	}
+	if err := manyQueues(ctx, o.store.engine, queues, 0, rate); err != nil {
+		return 0, err
+	}
+	offering, stop := context.WithCancel(ctx)
+	var ended sync.WaitGroup
+	defer ended.Wait()
+	defer stop()
+	var failed error
+	ended.Go(func() { failed = o.offer(offering, queues, span) })
+
+	// phase lets drainers run for the span, or until a job of each queue has left, and returns how long that took. A
+	// second one waits for the rate.
+	var left int64
+	phase := func(what string, backlog bool) (took time.Duration, err error) {
+		engines, done, err := o.store.others(ctx, 2, nil)
+		defer done()
+		if err != nil {
+			return 0, err
+		}
+		most := int64(math.MaxInt64)
+		if backlog {
+			most = min(queues, o.appended.Load()-left)
+		}
+		seen, before := new(tallies), o.store.used(ctx)
+		end := draining(ctx, engines, seen, func() {})
+		_, took = departures(ctx, seen, most, span)
+		share := 100 * float64(o.store.used(ctx)-before) / float64(took)
+		err = end()
+		left += seen.departed.Load()
+		o.notes = append(o.notes, fmt.Sprintf("%s: %d departed in %.1f s, %v; Redis had %.1f%% of a core", what,
+			seen.departed.Load(), took.Seconds(), seen, share))
+		return took, errors.Join(err, failed)
+	}
+	if _, err := phase("steady", false); err != nil {
+		return 0, err
+	}
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-time.After(span):
+	}
+	backlog, err = phase("behind the outage", true)
+	if err != nil {
+		return 0, err
+	}
+	_, err = phase("steady again", false)
+	return backlog, err
+}
+
+// offer appends a job to each queue in turn, to all of them in a span, until ctx ends.
+func (o *outage) offer(ctx context.Context, queues int, span time.Duration) error {
+	begin := time.Now()
+	for i := 0; ; i++ {
+		at := begin.Add(time.Duration(i) * span / time.Duration(queues))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Until(at)):
+		}
+		if err := fill(ctx, o.store.engine, fmt.Sprintf("due%06d", 1+i%queues), 1); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		o.appended.Add(1)
+	}
+}
+
 // drainQueues lets so many drainers run until so many jobs have departed, or for so long, and returns how many did and
 // in what time. seen begins anew.
 func drainQueues(

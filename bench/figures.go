@@ -44,6 +44,7 @@ var figures = []Figure{
 	idleQueues,
 	dueStart(1_000, 1, 2),
 	dueStart(10_000, 2, 10),
+	dueOutage,
 	goodput,
 	far,
 	pacing(14),

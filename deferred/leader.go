@@ -33,7 +33,7 @@ var errNoLeader = fmt.Errorf("%w: the stream has no leader", ErrUnavailable)
 
 // leadership is the state of the leader of the stream of jobs. The mutex of the Stream guards it.
 type leadership struct {
-	name string          // empty until it is known, and outside of a cluster
+	name string          // empty while it is not known, and outside of a cluster
 	ctx  context.Context // ends when the leader is gone or the contact ends
 	lose context.CancelCauseFunc
 	gone time.Time // when the leader was found gone; zero while there is one
@@ -89,6 +89,9 @@ func (s *Stream) findLeader(ctx context.Context) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.leader.name == "" { // a single server is slow, and has no other to elect
+		return true
+	}
 	if s.leader.gone.IsZero() {
 		s.leader.gone = time.Now()
 		s.leader.lose(errNoLeader)

@@ -46,8 +46,17 @@ type Options struct {
 	NATS natstarget.Options
 	// TLS is the client's configuration; the default trusts the system's roots.
 	TLS *tls.Config
+	// Permitted returns what the app that has a queue may deliver to, nil if none has it. It is asked at each attempt,
+	// and an app is not shown the operator's network in errors. Nil is that there are no apps.
+	Permitted func(queueName string) (Permission, error)
 	// Kinds are the kinds of targets that there are; nil is those that are built in.
 	Kinds *Kinds
+}
+
+// Permission says what may be delivered to. Two that are equal say the same.
+type Permission interface {
+	// PermitTarget checks a setting of a kind of target. Its error names the field.
+	PermitTarget(kind string, s setting.Setting) error
 }
 
 // Sender delivers to the targets of one kind. It is safe for use by many goroutines.
@@ -80,7 +89,19 @@ type parsed struct {
 	sender   Sender
 	err      error
 	told     atomic.Bool // that somebody has to mend it
+	ruling   atomic.Pointer[ruling]
 }
+
+// ruling is what a Permission said of a target.
+type ruling struct {
+	by  Permission
+	err error // a *notPermitted
+}
+
+// notPermitted is why the owner of a queue may not deliver to its target.
+type notPermitted struct{ error }
+
+func (n *notPermitted) Unwrap() error { return n.error }
 
 // New returns a Router. Close it when nothing is being delivered any more.
 func New(o Options) *Router {
@@ -102,12 +123,45 @@ func (r *Router) Handle(ctx context.Context, job *drain.Job, gate drain.Gate) er
 	if p.err != nil {
 		return drain.Down(fmt.Errorf("the queue cannot be delivered: %w", p.err))
 	}
-	err := p.sender.Deliver(ctx, job, gate, p.target.Setting)
+	by, err := r.permitted(job.Queue, p)
+	if err == nil {
+		err = p.sender.Deliver(ctx, job, gate, p.target.Setting)
+	}
 	r.tell(job.Queue, p, err)
+	if by != nil && err != nil {
+		shown := conceal(err, p.target.Setting)
+		if shown != err && p.told.CompareAndSwap(false, true) { //nolint:errorlint // it is the same or not
+			r.o.Logger.Warn("delivery failed; the app is not shown all of it", "queue", job.Queue, "error", err)
+		}
+		err = shown
+	}
 	if job.Spec.OnUnknown == "" {
 		return byDefault(err, p.target.OnUnknown())
 	}
 	return err
+}
+
+// permitted checks that the owner of a queue may deliver to its target now, whatever was permitted when it was set. by
+// is nil if the queue is the operator's.
+func (r *Router) permitted(name string, p *parsed) (by Permission, err error) {
+	if r.o.Permitted == nil {
+		return nil, nil
+	}
+	if by, err = r.o.Permitted(name); err != nil {
+		return nil, drain.Down(err)
+	}
+	if by == nil {
+		return nil, nil
+	}
+	known := p.ruling.Load()
+	if known == nil || known.by != by {
+		known = &ruling{by: by}
+		if err := by.PermitTarget(p.target.Kind, p.target.Setting); err != nil {
+			known.err = drain.Down(&notPermitted{err})
+		}
+		p.ruling.Store(known)
+	}
+	return by, known.err
 }
 
 // byDefault decides about a job that may have been sent as its target does for queues that do not
@@ -182,11 +236,12 @@ func (r *Router) tell(name string, p *parsed, err error) {
 	}
 	var refused *egress.Refused
 	var secret *secrets.Error
+	var forbidden *notPermitted
 	switch {
 	case errors.As(err, &refused):
 		err = refused // without the words of those who dialled
 		fallthrough
-	case errors.As(err, &secret):
+	case errors.As(err, &secret), errors.As(err, &forbidden):
 		if p.told.CompareAndSwap(false, true) {
 			r.o.Logger.Error(unusable, "queue", name, "error", err)
 		}

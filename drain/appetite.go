@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,24 +12,36 @@ import (
 const (
 	// fullPause is how long to wait with the next request while as many jobs wait to start as may.
 	fullPause = 5 * time.Millisecond
-	// Nothing is asked for during a pause, which lasts longer each time that even a single job comes too late.
+	// After a single job came too late, nothing is asked for during a pause. It doubles each time.
 	leastPause = 10 * time.Millisecond
 	mostPause  = time.Second
+	// waitsFor is how long after its departure a job counts as waiting at most. A job that starts later waits for its
+	// receiver, and not for this process.
+	waitsFor = time.Second
 )
 
-// appetite bounds how many jobs wait to start that a drainer was granted: one more for each round of them that starts
-// in time, and half as many when one comes too late for its window, or its timer fires too late. What a busy process is
-// granted beyond what it can start is only released, and that keeps it and the engine from better work. It is the
-// additive increase and multiplicative decrease of V. Jacobson, "Congestion Avoidance and Control", 1988.
+// appetite bounds how many granted jobs wait to start: one more for each round of them that starts in time, and half as
+// many when one comes too late for its window, or its timer fires too late. A busy process would only release what it
+// is granted beyond that, and keep itself and the engine from better work. It is the additive increase and
+// multiplicative decrease of V. Jacobson, "Congestion Avoidance and Control", 1988.
 type appetite struct {
-	waiting atomic.Int64
-	whole   atomic.Bool // most is queue.MaxReserve
+	waiting atomic.Int64 // jobs that wait to start, and those that are asked for
+	whole   atomic.Bool  // most is queue.MaxReserve
 
-	mu     sync.Mutex
-	most   int
-	inTime int // that started since most last grew
-	pause  time.Duration
-	cut    time.Time // when most was halved last
+	mu      sync.Mutex
+	most    int
+	inTime  int // that started since most last grew
+	pause   time.Duration
+	resumes time.Time // when the pause is over
+	cut     time.Time // when most was halved last
+	batches []*batch  // of jobs that wait, the oldest first
+}
+
+// batch is the jobs of one answer. They count as waiting until the batch expires.
+type batch struct {
+	of      *appetite
+	waiting atomic.Int64
+	expires time.Time
 }
 
 func newAppetite() *appetite {
@@ -37,11 +50,58 @@ func newAppetite() *appetite {
 	return a
 }
 
-// granted is told of a job that waits from now on, and over when it has started or will not.
-func (a *appetite) granted() { a.waiting.Add(1) }
-func (a *appetite) over()    { a.waiting.Add(-1) }
+// claim counts up to n jobs that are about to be asked for. Without room for any it returns when to try again.
+// unclaim ends the claim.
+func (a *appetite) claim(n int, now time.Time) (claimed int, pause time.Duration) {
+	if !a.whole.Load() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if pause = a.resumes.Sub(now); pause > 0 {
+			return 0, pause
+		}
+		a.expire(now)
+		if n = min(n, a.most-int(a.waiting.Load())); n <= 0 {
+			return 0, fullPause
+		}
+	}
+	a.waiting.Add(int64(n))
+	return n, 0
+}
 
-// late halves the appetite. What was granted together is late together, so it does that once a horizon.
+func (a *appetite) unclaim(n int) { a.waiting.Add(-int64(n)) }
+
+// batch counts the jobs of an answer that came now. over is called for each that has started, or will not.
+func (a *appetite) batch(n int, now time.Time) *batch {
+	b := &batch{of: a, expires: now.Add(queue.Horizon + waitsFor)}
+	if n == 0 {
+		return b
+	}
+	b.waiting.Store(int64(n))
+	a.waiting.Add(int64(n))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.expire(now)
+	a.batches = append(a.batches, b)
+	return b
+}
+
+func (b *batch) over() {
+	if b.waiting.Add(-1) >= 0 {
+		b.of.waiting.Add(-1)
+	}
+}
+
+// expire drops batches without waiting jobs, and those that expired. mu is held.
+func (a *appetite) expire(now time.Time) {
+	for len(a.batches) > 0 && (a.batches[0].waiting.Load() == 0 || now.After(a.batches[0].expires)) {
+		if left := a.batches[0].waiting.Swap(math.MinInt64 / 2); left > 0 {
+			a.waiting.Add(-left)
+		}
+		a.batches = a.batches[1:]
+	}
+}
+
+// late halves the appetite. Jobs granted together are late together, so it does that at most once a horizon.
 func (a *appetite) late(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -52,36 +112,23 @@ func (a *appetite) late(now time.Time) {
 	a.whole.Store(false)
 	if a.most == 1 {
 		a.pause = min(max(2*a.pause, leastPause), mostPause)
+		a.resumes = now.Add(a.pause)
 	}
-	// What was too much is what waits, if that is less than may.
+	// If fewer jobs wait than may, those were too many.
 	a.most = max(1, min(a.most, int(a.waiting.Load()))/2)
 }
 
-// started is told of each job that starts in time.
+// started counts a job that starts in time.
 func (a *appetite) started() {
 	if a.whole.Load() {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.pause = 0
+	a.pause, a.resumes = 0, time.Time{}
 	if a.inTime++; a.inTime < a.most {
 		return
 	}
 	a.most, a.inTime = a.most+1, 0
 	a.whole.Store(a.most >= queue.MaxReserve)
-}
-
-// asks returns how many jobs to ask for at most, and how long to wait before the next request, or before this one if it
-// is for none.
-func (a *appetite) asks() (most int, pause time.Duration) {
-	if a.whole.Load() {
-		return queue.MaxReserve, 0
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if room := a.most - int(a.waiting.Load()); room > 0 {
-		return room, a.pause
-	}
-	return 0, max(fullPause, a.pause)
 }

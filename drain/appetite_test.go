@@ -18,7 +18,7 @@ func TestAppetite(t *testing.T) {
 		waiting int
 		late    bool
 		times   int
-		asks    int
+		claims  int
 		pause   time.Duration
 	}{
 		{0, 300, false, 100, 500, 0},
@@ -31,11 +31,13 @@ func TestAppetite(t *testing.T) {
 		{0, 0, false, 51, 52, 0},
 		{time.Second, 4, true, 1, 0, fullPause}, // 2 may
 		{time.Second, 2, true, 1, 0, fullPause}, // 1 may
-		{time.Second, 0, true, 1, 1, 10 * ms},
-		{time.Second, 0, true, 1, 1, 20 * ms},
-		{time.Second, 1, true, 1, 0, 40 * ms},
-		{time.Second, 0, false, 1, 2, 0},
-		{time.Second, 0, false, 200_000, 500, 0},
+		{time.Second, 0, true, 1, 0, 10 * ms},
+		{10 * ms, 0, false, 0, 1, 0},
+		{time.Second, 0, true, 1, 0, 20 * ms}, // none has started in time
+		{15 * ms, 0, false, 0, 0, 5 * ms},
+		{5 * ms, 1, false, 0, 0, fullPause},
+		{0, 0, false, 1, 2, 0},
+		{0, 0, false, 200_000, 500, 0},
 	} {
 		now = now.Add(c.after)
 		a.waiting.Store(int64(c.waiting))
@@ -46,9 +48,55 @@ func TestAppetite(t *testing.T) {
 				a.started()
 			}
 		}
-		if asks, pause := a.asks(); asks != c.asks || pause != c.pause {
-			t.Errorf("step %d: asks for %d, pauses %v; want %d, %v", i, asks, pause, c.asks, c.pause)
+		claims, pause := a.claim(queue.MaxReserve, now)
+		a.unclaim(claims)
+		if claims != c.claims || pause != c.pause {
+			t.Errorf("step %d: claims %d, pauses %v; want %d, %v", i, claims, pause, c.claims, c.pause)
 		}
+	}
+}
+
+// What one partition asks for is not left to another.
+func TestClaims(t *testing.T) {
+	now := time.Now()
+	a := newAppetite()
+	jobs := a.batch(100, now)
+	a.late(now) // 50 may wait
+	for range 90 {
+		jobs.over()
+	}
+	for i, want := range []int{30, 10, 0} {
+		if got, _ := a.claim(30, now); got != want {
+			t.Errorf("claim %d is for %d jobs, want %d", i, got, want)
+		}
+	}
+	a.unclaim(40)
+	if got, _ := a.claim(queue.MaxReserve, now); got != 40 {
+		t.Errorf("then a claim is for %d jobs, want 40", got)
+	}
+}
+
+// Jobs that wait for their receiver do not keep others from being asked for.
+func TestJobsThatWaitForTheirReceiver(t *testing.T) {
+	now := time.Now()
+	a := newAppetite()
+	hang, others := a.batch(60, now), a.batch(40, now)
+	a.late(now) // 50 may wait
+	for range 40 {
+		others.over()
+	}
+	if got, _ := a.claim(1, now.Add(time.Second)); got != 0 {
+		t.Errorf("claims %d while 60 wait", got)
+	}
+	later := now.Add(queue.Horizon + waitsFor + 1)
+	if got, _ := a.claim(queue.MaxReserve, later); got != 50 {
+		t.Errorf("claims %d, want 50", got)
+	}
+	for range 60 {
+		hang.over()
+	}
+	if got := a.waiting.Load(); got != 50 || len(a.batches) != 0 {
+		t.Errorf("%d wait in %d batches, want the 50 that are claimed", got, len(a.batches))
 	}
 }
 

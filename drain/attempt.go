@@ -23,9 +23,10 @@ func (p *panicked) Error() string { return fmt.Sprintf("the handler panicked: %v
 
 // attempt is one granted job, from its grant until it is settled. It is the job's Gate.
 type attempt struct {
-	job  Job
-	part *partition
-	pace *pace
+	job   Job
+	part  *partition
+	pace  *pace
+	batch *batch
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -55,7 +56,7 @@ func (a *attempt) do() {
 	defer d.jobs.Done()
 	defer func() {
 		if a.passed.IsZero() {
-			d.appetite.over()
+			a.batch.over()
 		}
 		d.pool.end(a.part, a.job.Queue, !a.passed.IsZero())
 	}()

@@ -71,7 +71,7 @@ func (a *attempt) try(now time.Time) (time.Duration, error) {
 	}
 	a.passed = now
 	a.part.d.appetite.started()
-	a.part.d.appetite.over()
+	a.batch.over()
 	return 0, nil
 }
 

@@ -22,7 +22,7 @@ func TestLateJobsAreLoggedAtTimes(t *testing.T) {
 		says    string
 	}{
 		{"before the handler", -6 * ms, 0, "it could begin only when its slack was over"},
-		{"in the gate", 20 * ms, 30 * ms, "its handler was not ready before its slack was over"},
+		{"in the gate", 20 * ms, 30 * ms, "it did not start before its slack was over"},
 	} {
 		bubble(t, c.name, func(t *testing.T) {
 			late := func(next time.Duration, ids ...string) answer {

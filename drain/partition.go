@@ -59,21 +59,21 @@ func (p *partition) loop() {
 		if n == 0 {
 			return
 		}
-		most, shares := p.d.pool.shares(p)
-		asks, pause := p.d.appetite.asks()
-		if asks == 0 {
+		claimed, pause := p.d.appetite.claim(n, time.Now())
+		if claimed == 0 {
 			p.d.tokens.put(n)
-			p.d.pool.unclaim(p)
 			if !p.sleep(pause, pause) {
 				return
 			}
 			continue
 		}
-		if most = min(most, asks); n > most {
+		most, shares := p.d.pool.shares(p)
+		if most = min(most, claimed); n > most {
 			p.d.tokens.put(n - most)
 			n = most
 		}
 		res, ok := p.reserve(n, n, shares)
+		p.d.appetite.unclaim(claimed)
 		if !ok {
 			return
 		}
@@ -88,7 +88,6 @@ func (p *partition) loop() {
 		if len(res.Jobs) == 0 {
 			next = max(next, grant.LeastPause)
 		}
-		next = max(next, pause)
 		if next > 0 && !p.sleep(next, res.Backup) {
 			return
 		}
@@ -204,22 +203,25 @@ func (p *partition) begin(granted *grant.Answer, n int) {
 		}
 		p.d.specs.Expect(revisions)
 	}
-	used := 0
+	used, batch := 0, p.d.appetite.batch(len(granted.Jobs), granted.At)
 	for i := range granted.Jobs {
 		a := p.newAttempt(&granted.Jobs[i], granted.Windows[i], granted.At.Add(-granted.Trip))
+		a.batch = batch
 		switch {
 		case stopping:
 			a.giveBack(Stopping)
+			batch.over()
 		case used == n:
 			a.giveBack(NoHandler)
+			batch.over()
 		case !p.d.pool.begin(p, a.job.Queue):
 			a.giveBack(NoHandler)
+			batch.over()
 			if !slices.Contains(granted.Short, a.job.Queue) {
 				granted.Short = append(granted.Short, a.job.Queue)
 			}
 		default:
 			used++
-			p.d.appetite.granted()
 			a.pace = p.d.paces.use(a.job.Queue)
 			p.leases.add(a)
 			p.d.jobs.Add(1)

@@ -73,8 +73,8 @@ func (a *attempt) finish(err error) {
 	}
 	if verdict == queue.Release {
 		if why == Late {
-			a.part.d.complain("a job was given back unused: its handler was not ready before its slack was over; see "+
-				"whether its receiver is slow to connect, give this process more CPU, or raise the queue's slack", nil,
+			a.part.d.complain("a job was given back unused: it did not start before its slack was over; see whether its "+
+				"receiver is slow to connect, give this process more CPU, or raise the queue's slack", nil,
 				"queue", a.job.Queue, "late_by", time.Since(a.Departs), "slack", a.slack, "handler", reason(err))
 		}
 		a.release(why)

@@ -97,7 +97,9 @@ func (l *loop) ask(now time.Time) {
 	for _, w := range l.waiting {
 		w.asked = l.spec != nil
 	}
-	req := queue.ReserveRequest{Client: l.client.Client, Number: l.client.number, Max: most, Queue: l.name}
+	req := queue.ReserveRequest{
+		Client: l.client.Client, Number: l.client.number, Max: most, Queue: l.name, Clock: l.d.clock,
+	}
 	spec := l.spec
 	l.d.loops.Add(1)
 	go func() {

@@ -53,6 +53,7 @@ type Dispatcher struct {
 	stop   context.Context
 	end    context.CancelFunc
 	memory atomic.Int64
+	clock  string // queue.ReserveRequest.Clock
 
 	mu       sync.Mutex
 	waiting  int
@@ -81,7 +82,7 @@ func New(engine Engine, o Options) *Dispatcher {
 	}
 	d := &Dispatcher{
 		engine: engine, o: o, specs: speccache.Specs(engine, grant.Timeout, 0), calls: context.Background(),
-		queues: map[string]*loop{},
+		queues: map[string]*loop{}, clock: queue.NewID(),
 	}
 	d.stop, d.end = context.WithCancel(context.Background())
 	return d

@@ -25,9 +25,11 @@ type Turns struct {
 	queue      string
 	settling   sync.WaitGroup
 
-	mu    sync.Mutex
-	ahead time.Duration // how far the engine's clock is ahead of this machine's
-	told  time.Time     // when that was found out
+	mu       sync.Mutex
+	ahead    time.Duration // how far the engine's clock is ahead of this machine's
+	interval time.Duration // between turns
+	told     time.Time     // when those were found out
+	promised time.Time     // when the next refused caller should come back
 }
 
 // TurnEngine is what Turns need of an engine.
@@ -61,6 +63,10 @@ const (
 	// turnRetry is when to come back to a queue of which nothing better is known.
 	turnRetry = time.Second
 	leastIn   = time.Millisecond
+	// maxPromise bounds how far promised turns reach, unless one interval is longer; lapsing is the part of them that is
+	// taken back when one was not used. The engine has the same rule for places in a full queue.
+	maxPromise = time.Hour
+	lapsing    = 8
 	// clockAge is how long a difference of clocks is believed in.
 	clockAge = 10 * time.Second
 )
@@ -100,12 +106,13 @@ func (t *Turns) reserve(ctx context.Context, app string, within time.Duration) (
 	switch a.Outcome {
 	case queue.Accepted:
 		turn.at = a.ETA.At.Add(-ahead)
+		t.lapsePromises(turn.until.Sub(turn.at))
 		return turn, nil
 	case queue.Lapsed:
 		if a.ETA.At.IsZero() { // the time was over before it could be told how long it would be
 			return nil, &Later{turnRetry}
 		}
-		return nil, &Later{max(leastIn, time.Until(a.ETA.At.Add(-ahead)))}
+		return nil, &Later{max(leastIn, time.Until(t.promise(a.ETA.At.Add(-ahead-within))))}
 	case queue.UnknownQueue:
 		return nil, fmt.Errorf("%s: %w", t.queue, queue.ErrUnknownQueue)
 	}
@@ -117,6 +124,32 @@ func (t *Turns) reserve(ctx context.Context, app string, within time.Duration) (
 		t.giveUp(ctx, turn.id, false)
 	}
 	return nil, err
+}
+
+// promise returns when a caller should come back whose turn would be too late before room. By then all but one interval
+// of that caller's time is enough. Consecutive callers get consecutive turns, as from a full queue.
+func (t *Turns) promise(room time.Time) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := room
+	if at.Before(t.promised) {
+		at = t.promised
+	}
+	if last := room.Add(max(maxPromise, t.interval)); at.After(last) {
+		at = last
+	}
+	t.promised = at.Add(t.interval)
+	return at
+}
+
+// lapsePromises takes promised turns back when a caller gets a turn with time to spare for two: had the callers that
+// were promised earlier turns come back, they would have taken it.
+func (t *Turns) lapsePromises(spare time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if left := time.Until(t.promised); left > 0 && spare >= 2*t.interval {
+		t.promised = t.promised.Add(-left / lapsing)
+	}
 }
 
 // cut says of an error that it was the caller who gave up, if he did: to an engine that is the same as a line that is
@@ -149,7 +182,7 @@ func (t *Turns) clock(ctx context.Context) (ahead time.Duration, err error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.told = time.Now()
+	t.told, t.interval = time.Now(), info.Spec.Rate.Interval()
 	t.ahead = info.Now.Sub(asked.Add(t.told.Sub(asked) / 2))
 	return t.ahead, nil
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/penstock/penstock/internal/prove/law"
@@ -23,6 +25,12 @@ func turnstile(t *testing.T, spec queue.Spec) (*pull.Turns, queue.Engine) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return turnsOn(t, e, spec), e
+}
+
+// turnsOn is the turns of a queue that is made on an engine.
+func turnsOn(t *testing.T, e *boltq.Engine, spec queue.Spec) *pull.Turns {
+	t.Helper()
 	if _, err := e.Put(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +46,7 @@ func turnstile(t *testing.T, spec queue.Spec) (*pull.Turns, queue.Engine) {
 			t.Error(err)
 		}
 	})
-	return turns, e
+	return turns
 }
 
 // Callers that wait for their turn start at the rate; those whose turn is too far off are told so at once, and when
@@ -163,4 +171,38 @@ func TestTurnsBesideAnEngineThatIsAway(t *testing.T) {
 		}
 		cancel()
 	}
+}
+
+// A crowd of callers whose turns would be too late come back when they are told, and are refused about once each.
+func TestACrowdOfCallersForTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := boltq.OpenMemory(t.Context(), boltq.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		turns := turnsOn(t, e, queue.Spec{Name: "api", Rate: leaky.PerSecond(14), Pull: true})
+		const callers = 100
+		var refusals atomic.Int64
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				for {
+					err := turns.Wait(t.Context(), time.Second)
+					var later *pull.Later
+					if !errors.As(err, &later) {
+						if err != nil {
+							t.Error(err)
+						}
+						return
+					}
+					refusals.Add(1)
+					time.Sleep(later.In)
+				}
+			})
+		}
+		all.Wait()
+		if n := refusals.Load(); n > callers*13/10 {
+			t.Errorf("%d refusals of %d callers", n, callers)
+		}
+	})
 }

@@ -28,6 +28,7 @@ type Counters struct {
 	SetAside  int64 `json:"set_aside" group:"overflow" jobs:"in" help:"Jobs that were deferred."`
 	Returned  int64 `json:"returned" group:"overflow" jobs:"out" help:"Jobs that came back from the overflow."`
 	Missing   int64 `json:"missing" group:"overflow" jobs:"out" help:"Deferred jobs that the overflow does not have."`
+	Dropped   int64 `json:"dead_dropped" group:"irregular" help:"Dead jobs that were dropped early to make room."`
 }
 
 // Counter is a row of the table.

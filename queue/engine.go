@@ -1,10 +1,12 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/document"
@@ -152,6 +154,9 @@ type Store interface {
 	Close() error
 }
 
+// FirstRevision is the instant from which revisions count milliseconds: the beginning of 2026.
+const FirstRevision = leaky.Instant(1767225600_000000)
+
 // AnyRevision as an expected revision matches every one, and none.
 const AnyRevision = -1
 
@@ -212,10 +217,15 @@ type ReserveRequest struct {
 	// Lead is how long the client's recent calls took. No paced departure is granted earlier than that from now, because
 	// the answer would come after it.
 	Lead time.Duration
-	// Uncertainty is how far apart the earliest and the latest instants are that the engine's clock may show at the
-	// client, if that is too much for the slack of a fast queue; else 0. For so long after a departure that such a client
-	// was granted, others are granted none: their starts could be too close together.
+	// Uncertainty is the difference between the earliest and the latest instant that the engine's clock may show at the
+	// client, if it is too large for the slack of a fast queue; else 0. For that long after a departure granted to the
+	// client, clients with other clocks are granted none: the jobs could start too close together.
 	Uncertainty time.Duration
+	// Latest is the last instant that the engine's clock can show when the request is made, by a clock of the client that
+	// nobody sets; zero if that is not known. By it the engine tells a jump of its host's clock from time that passes.
+	Latest time.Time
+	// Clock names the clock that Uncertainty is about, for clients that share a process. By default it is Client.ID.
+	Clock string
 	// Shares bounds how many jobs of a queue are granted, for those that it names: 0 leaves the queue to other
 	// clients. At most MaxShares; names of no queue do nothing, nor does any when Queue is set.
 	Shares map[string]int
@@ -223,6 +233,9 @@ type ReserveRequest struct {
 
 // MaxShares is how many queues Shares may name.
 const MaxShares = 1000
+
+// ClockID returns Clock, or its default.
+func (r *ReserveRequest) ClockID() string { return cmp.Or(r.Clock, r.Client.ID) }
 
 // Check refuses a request that no engine answers, but for what it says of the store. Errors: an *invalid.Error.
 func (r *ReserveRequest) Check() error {
@@ -235,8 +248,11 @@ func (r *ReserveRequest) Check() error {
 	if r.Uncertainty < 0 {
 		return invalid.Errorf("uncertainty", r.Uncertainty.String(), "must not be negative")
 	}
-	if len(r.Client.ID) > 64 || names.ValidateID(r.Client.ID) != nil {
-		return invalid.Errorf("client", clip.Quote(r.Client.ID, 80), "must be 1 to 64 visible ASCII characters")
+	if err := checkClientID("client", r.Client.ID); err != nil {
+		return err
+	}
+	if err := checkClientID("clock", r.ClockID()); err != nil {
+		return err
 	}
 	if len(r.Shares) > MaxShares {
 		return invalid.Errorf("shares", "", "names %d queues: may name %d", len(r.Shares), MaxShares)
@@ -249,11 +265,19 @@ func (r *ReserveRequest) Check() error {
 	return nil
 }
 
+func checkClientID(field, id string) error {
+	if len(id) > 64 || names.ValidateID(id) != nil {
+		return invalid.Errorf(field, clip.Quote(id, 80), "must be 1 to 64 visible ASCII characters")
+	}
+	return nil
+}
+
 // MaxReserve is the most jobs granted in one Reserve.
 const MaxReserve = 500
 
-// MaxVisits is how many queues one Reserve visits at most, members of groups included, so that no call takes long,
-// however many are due. Reserved.Next is zero when more are.
+// MaxVisits is the maximum number of queues that one Reserve visits before it visits no more, so that no call takes
+// long, however many are due. The members of a group count as they are opened; one choice among them may open more.
+// Reserved.Next is zero when more queues are due.
 const MaxVisits = 20
 
 // MaxReserveBytes is about the most payload granted in one Reserve.

@@ -19,8 +19,10 @@ type Info struct {
 	Deferred  int64 // recorded as such, or last seen on the overflow, whichever is more
 	Dead      int64
 	Bytes     int64 // that the jobs take which the capacity counts: of each its id, its record and 512
-	MaxBytes  int64 // how many they may: Spec.MaxBytes, or a share of the store; AnyBytes if that is not known
-	Lanes     int64 // that have jobs waiting, the one of jobs that name none included
+	// DeadBytes and DeferredBytes are what dead jobs and deferred jobs take, counted alike.
+	DeadBytes, DeferredBytes int64
+	MaxBytes                 int64 // Spec.MaxBytes, or a share of the store; AnyBytes if that is not known
+	Lanes                    int64 // that have jobs waiting, the one of jobs that name none included
 
 	Counters
 
@@ -131,8 +133,24 @@ const SeenFor = 10 * time.Second
 type Drainers struct {
 	Seen []Drainer // those that reserved within SeenFor
 	// Last is when one last did, whoever that was; zero if that is not known.
-	Last time.Time
-	Now  time.Time // the engine's
+	Last  time.Time
+	Now   time.Time // by the wall clock of the engine, as all of it is
+	Clock ClockState
+}
+
+// ClockState is how the engine's clock stands to its host's. The engine's takes part in no jump of the latter.
+type ClockState struct {
+	Ahead  time.Duration // of the host's clock; negative if it is behind
+	Jumps  int64         // of the host's clock, by 5 s or more, as far as they were noticed
+	Jumped time.Time     // when the last one was; zero if none was
+}
+
+// JumpLasts is for how long after a jump of its host's clock an engine is told to be in trouble.
+const JumpLasts = time.Minute
+
+// Jumping reports whether the host's clock jumped just now.
+func (d *Drainers) Jumping() bool {
+	return !d.Clock.Jumped.IsZero() && d.Now.Sub(d.Clock.Jumped) < JumpLasts
 }
 
 // Space is how much of a store is used, in bytes. Limit is 0 if it is not known. At Stop nothing comes in any more,

@@ -46,6 +46,7 @@ type Jobs interface {
 type DeadQueue struct {
 	Queue  string
 	Dead   int64
+	Bytes  int64     // that they take, as Info.DeadBytes
 	Oldest time.Time // when the first of them died
 	Gone   bool      // there is no such queue; its dead can be replayed when it is made again
 }

@@ -117,7 +117,12 @@ type Circuit struct {
 type Retention struct {
 	For unit.Duration `json:"for"`
 	Max int64         `json:"max"`
+	// Full says what gives way when dead jobs leave a new job no room within MaxBytes: DropDead, also if empty, or Reject.
+	Full string `json:"full,omitempty"`
 }
+
+// DropDead drops the oldest dead jobs, as many as a new job needs.
+const DropDead = "drop"
 
 // Deferral bounds the overflow of a queue and says how it comes back.
 type Deferral struct {
@@ -127,6 +132,8 @@ type Deferral struct {
 	// the queue; the rest is for those who may not wait.
 	LowWater float64 `json:"low_water"`
 	MaxJobs  int64   `json:"max_jobs"` // deferred at a time
+	// MaxBytes bounds the bytes of the deferred jobs. With 0 they count toward Spec.MaxBytes, if that is given.
+	MaxBytes unit.Bytes `json:"max_bytes,omitzero"`
 	// ReadmitBetween are the hours in which jobs come back, such as "22:00-06:00"
 	// in Timezone; empty is always.
 	ReadmitBetween string `json:"readmit_between,omitempty"`
@@ -174,8 +181,8 @@ var specSettings = []setting[Spec]{
 	{
 		name: "max_bytes", at: func(s *Spec) any { return &s.MaxBytes }, scripts: true,
 		absent: "a quarter of the store", min: leastMaxBytes, max: MostMaxBytes,
-		doc: "How many bytes may be taken by the jobs that hold a place. A job takes its payload, headers," +
-			" content type, lane and id, and 512 bytes.",
+		doc: "How many bytes its jobs may take, dead and deferred ones too. A job takes its payload, headers, content" +
+			" type, lane and id, and 512 bytes.",
 	},
 	{
 		name: "max_in_flight", at: func(s *Spec) any { return &s.MaxInFlight }, scripts: true,
@@ -322,7 +329,12 @@ var specSettings = []setting[Spec]{
 	{
 		name: "retention.max", at: func(s *Spec) any { return &s.Retention.Max }, scripts: true,
 		preset: 100_000, min: 1, max: 100_000_000,
-		doc: "How many ended jobs are remembered.",
+		doc: "How many ended jobs are remembered; fewer if max_bytes leaves little.",
+	},
+	{
+		name: "retention.full", at: func(s *Spec) any { return &s.Retention.Full }, scripts: true,
+		absent: "drop", values: []string{DropDead, Reject},
+		doc: "What gives way when dead jobs fill max_bytes. drop drops the oldest; reject refuses new jobs.",
 	},
 	{
 		name: "overflow", at: func(s *Spec) any { return &s.Overflow }, scripts: true,
@@ -348,6 +360,11 @@ var specSettings = []setting[Spec]{
 		name: "deferred.max_jobs", at: func(s *Spec) any { return &s.Deferred.MaxJobs }, scripts: true,
 		preset: 1_000_000, min: 1, max: MaxMaxDeferred,
 		doc: "How many may be deferred at a time; then the answer is 429 overflow_full.",
+	},
+	{
+		name: "deferred.max_bytes", at: func(s *Spec) any { return &s.Deferred.MaxBytes }, scripts: true,
+		absent: "within max_bytes", min: leastMaxBytes, max: MostMaxBytes,
+		doc: "How many bytes may be deferred at a time. They then do not count toward max_bytes.",
 	},
 	{
 		name: "deferred.readmit_between", at: func(s *Spec) any { return &s.Deferred.ReadmitBetween },

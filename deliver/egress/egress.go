@@ -230,6 +230,11 @@ func EndsInNumber(name string) bool {
 	return last != "" && strings.Trim(last, "0123456789") == ""
 }
 
+// IsSpecial reports whether an address is other than a public one, or leads to such.
+func IsSpecial(addr netip.Addr) bool {
+	return (*Guard)(nil).check("", netip.AddrPortFrom(addr, 0)) != nil
+}
+
 // Refused says which address is not connected to, and what would allow it.
 type Refused struct {
 	Host    string       // the name that was resolved to it; empty if the address was given

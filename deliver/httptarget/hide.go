@@ -1,7 +1,6 @@
 package httptarget
 
 import (
-	"maps"
 	"net/url"
 	"slices"
 
@@ -9,15 +8,22 @@ import (
 	"github.com/penstock/penstock/drain"
 )
 
-// hide replaces what was sent as a header's value, or stands in the URL's query, in what a
-// receiver answered: some echo the request, and answers are kept and shown to people.
+// hide hides what was sent as a header's value, or stands in the URL's query, in what a receiver answered: some echo
+// the request, and answers are kept and shown.
 func hide(text string, job *drain.Job, target *Target) string {
 	if text == "" {
 		return text
 	}
 	sent := slices.Clone(target.hidden)
+	var others []string
 	for _, headers := range []map[string]string{target.Headers, job.Headers} {
-		sent = slices.AppendSeq(sent, maps.Values(headers))
+		for name, value := range headers {
+			if secrets.IsSensitive(name) {
+				sent = append(sent, value)
+			} else {
+				others = append(others, value)
+			}
+		}
 	}
 	for _, value := range secrets.InURL(target.URL) {
 		sent = append(sent, value)
@@ -25,7 +31,7 @@ func hide(text string, job *drain.Job, target *Target) string {
 			sent = append(sent, plain)
 		}
 	}
-	return secrets.NewHider(sent...).Hide(text)
+	return secrets.NewHider(sent...).Whole(others...).Hide(text)
 }
 
 // veiled is an error that shows no secrets, and says besides what the one inside it does.

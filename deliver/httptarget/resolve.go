@@ -92,7 +92,7 @@ func (t *Target) resolve(source secrets.Source, queueName string) (*Target, erro
 		texts["proxy"] = &r.proxy.password
 	}
 	for _, use := range t.uses {
-		value, err := source.Expand(queueName, use)
+		value, used, err := source.Expand(queueName, use)
 		if err != nil {
 			return nil, err
 		}
@@ -101,15 +101,8 @@ func (t *Target) resolve(source secrets.Source, queueName string) (*Target, erro
 		} else {
 			*texts[use.Field] = value
 		}
-		if use.Field == "url" {
-			for _, reference := range secrets.References(use.Text) {
-				use.Text = reference
-				value, err := source.Expand(queueName, use)
-				if err != nil {
-					return nil, err
-				}
-				r.hidden = append(r.hidden, value)
-			}
+		if !strings.HasPrefix(use.Field, "tls.") { // of which nothing is sent
+			r.hidden = append(r.hidden, used...)
 		}
 	}
 	var field *invalid.Error

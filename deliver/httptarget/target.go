@@ -48,7 +48,7 @@ type Target struct {
 	proxy  *proxy
 	refers bool          // to secrets
 	uses   []setting.Use // of secrets, where it refers to some
-	hidden []string      // secrets that stand in the URL's path; of a target whose secrets are in place
+	hidden []string      // the secrets that it refers to; of a target whose secrets are in place
 
 	// What would be made for each job, of a target that was checked.
 	empty *http.Request // without headers and body

@@ -113,7 +113,7 @@ func TestBadAllow(t *testing.T) {
 		use := setting.Use{
 			Field: "deliver.http.url", Text: "${secret:KEY}", To: []setting.Host{{Name: "a.example", Port: 443, TLS: true}},
 		}
-		_, used := s.Expand("billing", use)
+		_, _, used := s.Expand("billing", use)
 		for when, err := range map[string]error{"start": s.Validate(), "use": used, "put": s.Permit("billing", use)} {
 			if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%.40q: at %s: %v, want %s", text, when, err, says)
@@ -166,7 +166,7 @@ func TestPermit(t *testing.T) {
 			write("KEY.allow", c.allow)
 		}
 		s := Source{Dir: dir, Allow: c.flags}
-		got, used := s.Expand(c.queue, use)
+		got, _, used := s.Expand(c.queue, use)
 		put := s.Permit(c.queue, use)
 		if c.says == "" {
 			if used != nil || put != nil || got != "Bearer hunter2" {

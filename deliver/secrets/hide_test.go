@@ -2,8 +2,10 @@ package secrets
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/url"
 	"strings"
 	"testing"
@@ -48,6 +50,12 @@ func TestHide(t *testing.T) {
 			"JSON in a query":  url.QueryEscape(escaped()),
 			"a query's query":  url.QueryEscape(url.QueryEscape(secret)),
 			"JSON within JSON": strings.ReplaceAll(escaped(), `\`, `\\`),
+			"HTML":             html.EscapeString(secret),
+			"upper case":       strings.ToUpper(secret),
+			"lower case":       strings.ToLower(secret),
+			"a query, upper":   strings.ToUpper(url.QueryEscape(secret)),
+			"hex":              hex.EncodeToString([]byte(secret)),
+			"HEX":              strings.ToUpper(hex.EncodeToString([]byte(secret))),
 		}
 		for name, encoding := range map[string]*base64.Encoding{
 			"base64": base64.StdEncoding, "base64, raw": base64.RawStdEncoding, "base64 of URLs": base64.URLEncoding,
@@ -112,17 +120,63 @@ func TestHideCut(t *testing.T) {
 	}
 }
 
+// A receiver may trim a value, cut it in two, change its case, or answer with what stood behind a scheme or a name.
+func TestHideParts(t *testing.T) {
+	const secret = "Hunter2-Abcdefgh-Ijklmnop"
+	h := NewHider(" \t"+secret+"\r\n ", "session=1; key=w0rdOne-; v=2", "Token  hunter3,b=f0rtyTwo").
+		Whole("application/json")
+	for text, want := range map[string]string{
+		"got " + secret + "!":             "got ***!",
+		"got " + secret[:12] + "!":        "got ***!",
+		"got " + secret[13:] + "!":        "got ***!",
+		"got " + secret[6:18] + "!":       "got ***!",
+		"got " + secret[:11] + "!":        "got " + secret[:11] + "!", // less than half of it
+		"got hUNTER2-aBCDEFGH-iJKL!":      "got ***!",
+		"got " + hexOf(secret[13:]) + "!": "got ***!",
+		"got " + base64.StdEncoding.EncodeToString([]byte(secret[:12])) + "!":        "got ***!",
+		"got " + base64.StdEncoding.EncodeToString([]byte(secret[13:])) + "!":        "got ***!",
+		"got " + base64.StdEncoding.EncodeToString([]byte("me:"+secret[5:20])) + "!": "got ***!",
+		"got " + url.QueryEscape(secret[:12]+" ") + "!":                              "got ***+!",
+		"key W0RDONE- is unknown":               "key *** is unknown",
+		"b=F0rtyTwo is unknown":                 "*** is unknown",
+		"hunter3,b= is unknown":                 "*** is unknown",
+		"no application takes application/json": "no application takes ***",
+	} {
+		if got := h.Hide(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+func hexOf(text string) string { return strings.ToUpper(hex.EncodeToString([]byte(text))) }
+
+// A receiver cannot make it expensive to look for what an app has made up.
+func BenchmarkHide(b *testing.B) {
+	h := NewHider(
+		strings.Repeat("a", 8000), strings.Repeat("a", 1500), strings.Repeat("%61", 300), "Bearer hunter2-abcdefgh",
+	)
+	for name, text := range map[string]string{
+		"usual": "the address a@example.com is not known here", "worst": strings.Repeat("a", 640) + `\u0061%61&#x61;%2561`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				h.Hide(text)
+			}
+		})
+	}
+}
+
 // Nothing of a secret is left, whatever stands around it and however it is cut up by escapes, and it ends.
 func FuzzHide(f *testing.F) {
 	f.Add("hunter2/a=b c", `\u0068unter2%2fa`, "+b%20c")
 	f.Add(`\\\\`, `\\\`, "%5c")
 	f.Fuzz(func(t *testing.T, secret, before, after string) {
 		got := NewHider(secret).Hide(before + secret + after)
-		if len(secret) >= leastSecret && !strings.Contains(Hidden, secret) &&
+		if n := len(strings.TrimSpace(secret)); n >= leastSecret && !strings.Contains(Hidden, secret) &&
 			!strings.Contains(before+Hidden+after, secret) && strings.Contains(got, secret) {
 			t.Errorf("%q in %q", secret, got)
 		}
-		if len(secret) < leastSecret && got != before+secret+after {
+		if len(strings.TrimSpace(secret)) < leastSecret && got != before+secret+after {
 			t.Errorf("%q became %q", before+secret+after, got)
 		}
 	})

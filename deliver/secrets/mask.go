@@ -24,7 +24,8 @@ var secretNames = []string{
 	"auth", "bearer", "cookie", "credential", "jwt", "key", "pass", "pwd", "secret", "session", "signature", "token",
 }
 
-func secretName(name string) bool {
+// IsSensitive reports whether the name of a header or a field says that its value is a secret.
+func IsSensitive(name string) bool {
 	name = strings.ToLower(name)
 	for _, part := range secretNames {
 		if strings.Contains(name, part) {
@@ -61,7 +62,7 @@ func Mask(raw stdjson.RawMessage) stdjson.RawMessage {
 func MaskHeaders(headers map[string]string) map[string]string {
 	var masked map[string]string
 	for name := range headers {
-		if secretName(name) {
+		if IsSensitive(name) {
 			if masked == nil {
 				masked = maps.Clone(headers)
 			}

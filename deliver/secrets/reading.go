@@ -1,6 +1,8 @@
 package secrets
 
 import (
+	"bytes"
+	"html"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -16,8 +18,10 @@ type reading struct {
 // depth is how often one encoding is looked for within another.
 const depth = 2
 
-// readings are a text as it is, and all that it says to those who undo the escapes of JSON, or of URLs, or one within
-// another.
+// maxReference is the length of the longest character reference of HTML that is undone.
+const maxReference = 12
+
+// readings are a text as it is, and with the escapes of JSON, HTML or URLs undone, or one within another.
 func readings(text string) []reading {
 	plain := reading{text: []byte(text), at: make([]int, len(text)+1)}
 	for i := range plain.at {
@@ -27,7 +31,7 @@ func readings(text string) []reading {
 	for level, from := 0, 0; level < depth; level++ {
 		to := len(all)
 		for _, r := range all[from:to] {
-			for _, d := range []decoder{escapeOfJSON, escapeOfURL, escapeOfForm} {
+			for _, d := range []decoder{escapeOfJSON, escapeOfHTML, escapeOfURL, escapeOfForm} {
 				if decoded, changed := r.decode(d); changed {
 					all = append(all, decoded)
 				}
@@ -91,6 +95,22 @@ func unit(text []byte) (rune, bool) {
 	}
 	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
 	return rune(n), err == nil
+}
+
+// escapeOfHTML is a character reference, such as &amp; or &#x68;.
+func escapeOfHTML(text []byte) (string, int) {
+	if text[0] != '&' {
+		return "", 0
+	}
+	end := bytes.IndexByte(text[:min(len(text), maxReference)], ';')
+	if end < 0 {
+		return "", 0
+	}
+	reference := string(text[:end+1])
+	if plain := html.UnescapeString(reference); plain != reference && len(plain) <= len(reference) {
+		return plain, len(reference)
+	}
+	return "", 0
 }
 
 // escapeOfURL is RFC 3986, 2.1.

@@ -40,7 +40,7 @@ type rewriter struct {
 // value copies the next value, which a member of that name has.
 func (r *rewriter) value(name string) error {
 	kind := r.in.PeekKind()
-	if secretName(name) {
+	if IsSensitive(name) {
 		return r.leaf(func(v jsontext.Value) (jsontext.Value, error) { return r.swap(r.place(), v) })
 	}
 	switch kind {

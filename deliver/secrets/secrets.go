@@ -124,13 +124,14 @@ func (s Source) Permit(queueName string, uses ...setting.Use) error {
 
 // Expand replaces the references in a text of a queue's target, if the secrets may go where it is sent. Its error
 // names the secret that is missing, or what would allow it, and never shows one; it is an *Error. A secret is read
-// each time, and so is where it may go, so that what was changed is used at once.
-func (s Source) Expand(queueName string, use setting.Use) (string, error) {
+// each time, and so is where it may go, so that what was changed is used at once. values are the secrets, which a Hider
+// should know.
+func (s Source) Expand(queueName string, use setting.Use) (expanded string, values []string, err error) {
 	if !strings.Contains(use.Text, "${") {
-		return use.Text, nil
+		return use.Text, nil, nil
 	}
 	var failed error
-	expanded := reference.ReplaceAllStringFunc(use.Text, func(r string) string {
+	expanded = reference.ReplaceAllStringFunc(use.Text, func(r string) string {
 		m := named.FindStringSubmatch(r)
 		if m == nil {
 			failed = cmp.Or(failed, fmt.Errorf("%s is no reference to a secret", clip.Quote(r, 80)))
@@ -141,12 +142,13 @@ func (s Source) Expand(queueName string, use setting.Use) (string, error) {
 			err = s.permit(m[1], queueName, use.To)
 		}
 		failed = cmp.Or(failed, err)
+		values = append(values, value)
 		return value
 	})
 	if failed != nil {
-		return "", &Error{failed}
+		return "", nil, &Error{failed}
 	}
-	return expanded, nil
+	return expanded, values, nil
 }
 
 // permit decides whether a secret may go to hosts with the jobs of a queue.

@@ -77,11 +77,12 @@ func (s *Setting) resolve(source secrets.Source, queueName string) (*Setting, er
 		"status_callback": &r.StatusCallback,
 	}
 	for _, use := range s.Uses() {
-		value, err := source.Expand(queueName, use)
+		value, used, err := source.Expand(queueName, use)
 		if err != nil {
 			return nil, fmt.Errorf("deliver.sms.%s: %w", use.Field, err)
 		}
 		*values[use.Field] = value
+		r.hidden = append(r.hidden, used...)
 	}
 	return &r, nil
 }

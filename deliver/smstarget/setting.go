@@ -59,6 +59,8 @@ type Setting struct {
 	Grace unit.Duration `json:"grace,omitempty"`
 	// NotListed is what becomes of one that it does not list by then.
 	NotListed string `json:"not_listed,omitempty"`
+
+	hidden []string // the secrets that it refers to; of a setting whose secrets are in place
 }
 
 var (

@@ -46,7 +46,7 @@ func newTwilio(set *Setting, client *httptarget.Client) (Provider, error) {
 		return nil, errors.New("deliver.sms.account: the secret that it refers to is no account's SID")
 	}
 	credentials := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
-	t.secrets = []string{credentials, password, t.callback}
+	t.secrets = append([]string{credentials, password, t.callback}, set.hidden...)
 	if set.AuthToken == "" {
 		t.secrets = append(t.secrets, user)
 	}

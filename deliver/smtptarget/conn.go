@@ -69,6 +69,7 @@ type login struct {
 	host, username, password string
 	port                     int
 	tls, mechanism, helo     string
+	hidden                   string // the secrets that the password refers to, with a zero byte between them
 }
 
 func (k *login) address() string { return net.JoinHostPort(k.host, strconv.Itoa(k.port)) }
@@ -198,7 +199,7 @@ func (k *login) hider() *secrets.Hider {
 	if k.password == "" {
 		return secrets.NewHider()
 	}
-	return secrets.NewHider("\x00"+k.username+"\x00"+k.password, k.password)
+	return secrets.NewHider(append(strings.Split(k.hidden, "\x00"), "\x00"+k.username+"\x00"+k.password, k.password)...)
 }
 
 func (k *login) hide(text string) string { return k.hider().Hide(text) }

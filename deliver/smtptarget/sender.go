@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -89,13 +90,14 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, s
 }
 
 func (s *Sender) pool(queueName string, target *SMTP) (*pool, error) {
-	password, err := s.o.Secrets.Expand(queueName, target.Uses()[0])
+	password, used, err := s.o.Secrets.Expand(queueName, target.Uses()[0])
 	if err != nil {
 		return nil, fmt.Errorf("deliver.smtp.password: %w", err)
 	}
 	k := login{
 		host: target.Server, port: target.Port, tls: target.TLS, helo: target.Helo,
 		mechanism: target.Mechanism, username: target.Username, password: password,
+		hidden: strings.Join(used, "\x00"),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -72,10 +72,17 @@ func attempt(ctx context.Context, url string, body []byte) (wait time.Duration, 
 	defer response.Body.Close()
 	answer, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // what there is of it is shown
 	fmt.Printf("%s %s", response.Status, answer)
+	var problem struct {
+		RetryAfterMS int64 `json:"retry_after_ms"`
+	}
+	_ = json.Unmarshal(answer, &problem) // of a proxy it may be anything
 	switch status := response.StatusCode; {
 	case status == http.StatusOK, status == http.StatusAccepted: // 200 was in before
 		return 0, nil
 	case status == http.StatusTooManyRequests, status >= 500:
+		if wait := time.Duration(problem.RetryAfterMS) * time.Millisecond; wait > 0 {
+			return wait, nil // when there is room; the header has it in whole seconds
+		}
 		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // 0 without one
 		return time.Duration(max(1, seconds)) * time.Second, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
+	"github.com/penstock/penstock/queue/unit"
 )
 
 // appOfCaller is the app that a request is made for; nil of the operator, and where nobody is asked.
@@ -52,15 +53,32 @@ func (h *handler) allowedSpec(ctx context.Context, spec *queue.Spec) error {
 			before = &i.Spec
 		}
 	})
+	if err == nil && l.Bytes > 0 {
+		err = h.addFormerDead(ctx, app, spec.Name, &now)
+	}
 	if err != nil {
 		return err
 	}
 	return l.PermitQueue(now, before, spec)
 }
 
-// allowedTarget checks that an app may deliver to a queue's target: its hosts, secrets and senders.
-func allowedTarget(ctx context.Context, spec *queue.Spec) error {
+// addFormerDead adds what the dead jobs of deleted queues take. Those of the queue that is put count toward its
+// max_bytes.
+func (h *handler) addFormerDead(ctx context.Context, app *auth.App, put string, now *auth.Usage) error {
+	return eachOf(ctx, spansOf(app.Prefixes), h.engine.DeadQueues, deadName, func(d *queue.DeadQueue) {
+		if d.Gone && d.Queue != put {
+			now.Bytes += unit.Bytes(d.Bytes)
+		}
+	})
+}
+
+// allowedTarget checks that the app which has a queue may deliver to its target: its hosts, secrets and senders. That
+// binds the operator too, since drainers check it at each attempt.
+func (h *handler) allowedTarget(ctx context.Context, spec *queue.Spec) error {
 	app := appOfCaller(ctx)
+	if app == nil && h.o.Auth != nil {
+		app = h.o.Auth.AppWith(spec.Name)
+	}
 	if app == nil {
 		return nil
 	}

@@ -94,11 +94,20 @@ func (h *handler) putApp(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
+	left, err := h.leftUnder(r, &app)
+	if err != nil {
+		h.failAccess(w, err)
+		return
+	}
+	if left != "" {
+		keepsJobs(left).write(w)
+		return
+	}
 	if err := h.readyRate(r.Context(), &app); err != nil {
 		h.failAccess(w, err)
 		return
 	}
-	app, err := h.o.Auth.PutApp(r.Context(), caller(r.Context()), app, expect)
+	app, err = h.o.Auth.PutApp(r.Context(), caller(r.Context()), app, expect)
 	if err != nil {
 		h.keepToRate(r.Context(), name)
 		h.failRevised(w, err, app.Revision)
@@ -109,6 +118,44 @@ func (h *handler) putApp(w http.ResponseWriter, r *http.Request) {
 		h.o.Logger.Warn("the rule of an app may be another than its rate; put the app again", "app", name, "error", err)
 	}
 	h.writePut(w, r, app.New, app.Revision, shownApp(&app))
+}
+
+func keepsJobs(name string) *Problem {
+	return &Problem{
+		Reason: ReasonNotEmpty, Field: "prefixes",
+		Detail: "the queue " + name + " keeps jobs from before, which the app would see; delete the queue and its dead " +
+			"jobs, or give them to the app with adopt=true (penstock app put --adopt)",
+	}
+}
+
+// leftUnder returns a queue, present or deleted, that keeps jobs under a name which the app gains; "" if there is none.
+// Those may be of an app that had the name before, so the operator must say that this app may have them.
+func (h *handler) leftUnder(r *http.Request, app *auth.App) (left string, err error) {
+	if r.URL.Query().Get("adopt") == "true" {
+		return "", nil
+	}
+	present, err := h.o.Auth.App(r.Context(), caller(r.Context()), app.Name)
+	if err != nil && !errors.Is(err, document.ErrUnknown) {
+		return "", err
+	}
+	gained := app.Gains(&present)
+	if len(gained) == 0 || app.Validate() != nil { // PutApp says what is wrong
+		return "", nil
+	}
+	keep := func(name string, jobs int64) {
+		if jobs > 0 && left == "" {
+			left = name
+		}
+	}
+	err = eachOf(r.Context(), spansOf(gained), h.engine.List, queueName, func(i *queue.Info) {
+		keep(i.Spec.Name, i.Size()+i.Deferred+i.Dead)
+	})
+	if err == nil {
+		err = eachOf(r.Context(), spansOf(gained), h.engine.DeadQueues, deadName, func(d *queue.DeadQueue) {
+			keep(d.Queue, d.Dead)
+		})
+	}
+	return left, err
 }
 
 // readApp reads the app of a PUT. The name may be left out of the body; it cannot be another one than the URL's.

@@ -91,7 +91,7 @@ func (e *audited) cost() int {
 type auditRun struct {
 	entries []audited
 	over    bool // nothing more is there
-	chain   wire.AuditChain
+	chains  []wire.AuditChain
 }
 
 // audit hands the entries behind a cursor to see, by time, until that returns false, there are no more, or it has
@@ -130,9 +130,8 @@ looking:
 			break
 		}
 	}
-	chains = make([]wire.AuditChain, len(runs))
 	for n := range runs {
-		chains[n] = runs[n].chain
+		chains = append(chains, runs[n].chains...)
 		more = more || len(runs[n].entries) > 0 || !runs[n].over
 	}
 	return chains, more, p, nil
@@ -160,8 +159,11 @@ func (h *handler) readAudit(
 	if err != nil {
 		return nil, err
 	}
-	run.chain = wire.AuditChain{
-		Partition: n, Oldest: page.Oldest, Newest: page.Newest, Head: page.Head, Dropped: page.Dropped,
+	run.chains = make([]wire.AuditChain, len(page.Chains))
+	for i, c := range page.Chains {
+		run.chains[i] = wire.AuditChain{
+			Partition: n, Budget: c.Budget, Oldest: c.Oldest, Newest: c.Newest, Head: c.Head, Dropped: c.Dropped,
+		}
 	}
 	run.over = len(page.Records) < limit
 	run.entries = make([]audited, len(page.Records))
@@ -204,10 +206,13 @@ func auditViewOf(ctx context.Context) auditView {
 	return auditView{id, id == nil || id.Everything(auth.Admin)}
 }
 
-// record is an entry as it may be shown, if it may. Of a change to what is his that the operator made an app's admin
-// sees who it was, and not by which token and from where. What another app did he never sees, and nothing that was
-// before his app: its name and its prefixes may have been another's then. The chain is only for who sees all of it: its
-// numbers count what others do, and its digests are of that.
+// record returns an entry as the caller may see it, and whether the caller may see it at all.
+//
+// An app's admin sees who changed what is the app's, and of operators neither token nor address. The admin never sees
+// what another app did, nor anything from before the app was made: its name and prefixes may have been another's then.
+// An admin of a part of the app sees only tokens and subjects whose grants are all within that part, and attempts at
+// names outside the app only if they were the admin's own. Numbers and digests are only for those who see all entries:
+// numbers count what others do, and digests are of that.
 func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 	shown := wire.AuditRecord{
 		Partition: e.partition, Entry: e.entry, Before: e.record.Before, After: e.record.After,
@@ -217,9 +222,11 @@ func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 		return shown, true
 	}
 	shown.Partition, shown.Entry.Partition = 0, 0
-	shown.Entry.Number, shown.Entry.Previous, shown.Entry.Before, shown.Entry.After = 0, "", "", ""
+	shown.Entry.Number, shown.Entry.Follows = 0, 0
+	shown.Entry.Previous, shown.Entry.Before, shown.Entry.After = "", "", ""
 	app, by := v.id.App, e.entry.Actor.App
 	his := app != nil && by == app.Name
+	all := v.id.ManagesAll() || his && e.entry.Actor.Name == v.id.Actor.Name
 	if app != nil && (by != "" && !his || e.entry.Time().Before(app.Created)) {
 		return shown, false
 	}
@@ -229,18 +236,36 @@ func (v auditView) record(e *audited) (wire.AuditRecord, bool) {
 	switch e.entry.Of {
 	case string(queue.OfQueue), string(queue.OfRule):
 		had := his || app == nil || app.HadAt(e.entry.Name, e.entry.Time())
-		return shown, had && v.id.Can(auth.Admin, e.entry.Name) || his && !v.id.Owns(e.entry.Name)
+		return shown, had && v.id.Can(auth.Admin, e.entry.Name) || his && all && !v.id.Owns(e.entry.Name)
 	case auth.KindApp:
 		return shown, app != nil && e.entry.Name == app.Name
 	}
-	return shown, his || belongs(e.record.Before, app) || belongs(e.record.After, app)
+	belongs, within := v.holds(e)
+	return shown, (his || belongs) && (all || within)
 }
 
-// belongs reports whether a document is an app's, and not of an earlier one of its name.
-func belongs(text []byte, app *auth.App) bool {
-	var v struct {
-		App     string    `json:"app"`
-		Created time.Time `json:"app_created"`
+// holds reports whether a document that changed is of the app, and not of an earlier one of its name; and within,
+// whether all its grants, before and after, are such as who asks may give.
+func (v auditView) holds(e *audited) (belongs, within bool) {
+	if v.id.App == nil {
+		return false, false
 	}
-	return app != nil && json.Unmarshal(text, &v) == nil && v.App == app.Name && v.Created.Equal(app.Created)
+	within = e.entry.LeftOut == nil && (e.record.Before != nil || e.record.After != nil)
+	for _, text := range [][]byte{e.record.Before, e.record.After} {
+		if text == nil {
+			continue
+		}
+		var d struct {
+			App     string       `json:"app"`
+			Created time.Time    `json:"app_created"`
+			Grants  []auth.Grant `json:"grants"`
+		}
+		if json.Unmarshal(text, &d) != nil || d.App != v.id.App.Name || !d.Created.Equal(v.id.App.Created) {
+			within = false
+			continue
+		}
+		belongs = true
+		within = within && v.id.Manages(d.App, d.Grants)
+	}
+	return belongs, within
 }

@@ -28,7 +28,8 @@ const (
 )
 
 // refusals records in the store which changes were refused, and to whom: at once the first time, then at most once a
-// minute for each client, operation and reason, with how many there were.
+// minute for each caller, operation and reason, with how many there were. All unauthenticated requests together are one
+// entry a minute: their addresses, paths and all else can be chosen.
 type refusals struct {
 	store  audit.Log
 	logger *slog.Logger
@@ -41,6 +42,7 @@ type refusals struct {
 	writing chan struct{} // a goroutine records what is due, and closes it when nothing is; nil if there is none
 }
 
+// refusalKey is what is counted together. The zero refusalKey is of all unauthenticated requests.
 type refusalKey struct{ who, operation, reason string }
 
 // refusalCount is what was refused since it was recorded last.
@@ -65,9 +67,7 @@ func (r *refusals) add(key refusalKey, entry func() audit.Entry) {
 		if c.times++; c.times == 1 {
 			c.last = entry()
 		}
-		if r.timer == nil {
-			r.timer = time.AfterFunc(refusedEvery, r.flush)
-		}
+		r.flushIn(refusedEvery - now.Sub(c.since))
 		return
 	}
 	e := entry()
@@ -82,29 +82,39 @@ func (r *refusals) add(key refusalKey, entry func() audit.Entry) {
 	r.record(e)
 }
 
-// flush records what was counted and not recorded, and forgets what is over.
-func (r *refusals) flush() {
-	now := time.Now()
+// flushIn sees to it that flush is called once that time has passed, or sooner. r.mu is held.
+func (r *refusals) flushIn(d time.Duration) {
+	if r.timer == nil {
+		r.timer = time.AfterFunc(d, func() { r.flush(refusedEvery) })
+	}
+}
+
+// flush records what was counted and not recorded, if its last record is that old, and forgets what is over.
+func (r *refusals) flush(old time.Duration) {
+	now, next := time.Now(), refusedEvery
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, c := range r.counts {
-		if c.times > 0 {
+		switch age := now.Sub(c.since); {
+		case age < old:
+			next = min(next, refusedEvery-age)
+		case c.times > 0:
 			c.last.Times = c.times
 			r.record(c.last)
 			c.since, c.times = now, 0
-		} else if now.Sub(c.since) >= refusedEvery {
+		case age >= refusedEvery:
 			delete(r.counts, key)
 		}
 	}
 	r.timer = nil
 	if len(r.counts) > 0 {
-		r.timer = time.AfterFunc(refusedEvery, r.flush)
+		r.flushIn(next)
 	}
 }
 
 // stop records what was counted, and starts nothing more. It waits for that as long as the store may take for one.
 func (r *refusals) stop() {
-	r.flush()
+	r.flush(0)
 	r.mu.Lock()
 	if r.timer != nil {
 		r.timer.Stop()
@@ -173,11 +183,11 @@ func (h *handler) noteRefusal(rt *route, w http.ResponseWriter, r *http.Request,
 	if rt.effect == reads || p.Reason.Status >= http.StatusInternalServerError {
 		return
 	}
-	who := addressOf(r)
+	key := refusalKey{}
 	if id := caller(r.Context()); id != nil {
-		who = id.Actor.Name
+		key = refusalKey{id.Actor.Name, rt.operation, p.Reason.Code}
 	}
-	h.refusals.add(refusalKey{who, rt.operation, p.Reason.Code}, func() audit.Entry {
+	h.refusals.add(key, func() audit.Entry {
 		of, name := rt.about(r)
 		actor := actorOf(rt, w, r)
 		if audit.ValidateNote(actor.Note) != nil {
@@ -190,8 +200,7 @@ func (h *handler) noteRefusal(rt *route, w http.ResponseWriter, r *http.Request,
 }
 
 // NoteGuarded tells the access log that the Guard refused a request, and the audit log, unless that would have changed
-// nothing. Nobody was asked who sent it, and its address and all else of it can be chosen: so all of one reason are one
-// entry a minute.
+// nothing. It is unauthenticated: see refusals.
 func (a *API) NoteGuarded(r *http.Request, p *Problem) {
 	if a.access != nil {
 		logGuarded(a.access, r, p)
@@ -199,7 +208,7 @@ func (a *API) NoteGuarded(r *http.Request, p *Problem) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
 		return
 	}
-	a.refusals.add(refusalKey{operation: guarded, reason: p.Reason.Code}, func() audit.Entry {
+	a.refusals.add(refusalKey{}, func() audit.Entry {
 		detail := r.Host
 		if p.Reason == ReasonCrossSite {
 			detail = r.Header.Get("Origin")

@@ -87,6 +87,30 @@ func TestRefusalsAreCounted(t *testing.T) {
 	})
 }
 
+// No refusal is recorded twice within a minute, though others are at other times.
+func TestRefusalsAreAMinuteApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &refusedLog{}
+		add, stop := api.Refusals(r)
+		defer stop()
+		add("10.0.0.1", "putQueue", "forbidden")
+		add("10.0.0.1", "putQueue", "forbidden") // it is recorded in a minute
+		time.Sleep(50 * time.Second)
+		add("10.0.0.2", "putQueue", "forbidden")
+		add("10.0.0.2", "putQueue", "forbidden")
+		time.Sleep(50 * time.Second)
+		synctest.Wait()
+		if got := len(r.times()); got != 3 {
+			t.Errorf("%d entries, want 3", got)
+		}
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if got := len(r.times()); got != 4 {
+			t.Errorf("%d entries, want 4", got)
+		}
+	})
+}
+
 // Any number of clients is counted in bounded memory.
 func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,12 +4,20 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/engines"
+	"github.com/penstock/penstock/queue"
 )
 
 // Names that look like an app's own, or lead to another's, are nobody's.
@@ -110,10 +118,45 @@ func TestForeignThingsInASpec(t *testing.T) {
 	s.by(acme, "PUT", "/v1/queues/acme-web", target("https://api.example.com/x", "acme-key")).want(t, 201)
 	s.by(acme, "PUT", "/v1/queues/acme-web", target("https://beta.example.com/x", "acme-key")).want(t, 400)
 	s.by(acme, "PUT", "/v1/queues/acme-web", target("https://api.example.com/x", "beta-key")).want(t, 400)
-	// What the operator put before is no way to it either.
-	s.put("/v1/queues/acme-web", target("https://beta.example.com/x", "beta-key"))
+	// What the app could name before is no way to it either, and the operator is told that it would not be delivered.
+	s.by(s.operator, "PUT", "/v1/queues/acme-web", target("https://beta.example.com/x", "acme-key")).
+		want(t, 400, "field", "deliver.http.url")
 	s.put("/v1/queues/acme-web", `{"rate":"2/s"}`)
+	s.put("/v1/apps/acme", `{"prefixes":["acme-*","ses.acme"],"hosts":["other.example.com"],"secrets":["acme-*"]}`)
 	s.by(acme, "POST", "/v1/queues/acme-web/rollback", "{}").want(t, 400)
+}
+
+// An app cannot find out which secrets there are for others, nor where they may go.
+func TestHostileSecretNames(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"beta-key": "hunter2", "beta-key.allow": "api.example.com\nqueue: beta-*\n", "gamma-key": "hunter2",
+		"gamma-key.allow": "gamma.example.com:8443\n", "acme-key": "hunter2", "acme-key.allow": "api.example.com\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := secure(t, api.Options{ValidateTarget: app.ValidTarget(nil, secrets.Source{Dir: dir})})
+	s.put("/v1/apps/acme", `{"prefixes":["acme-*"],"hosts":["api.example.com"],"secrets":["acme-*"]}`)
+	acme := s.with("acme", auth.Configure)
+	put := func(host, secret string) *answer {
+		return s.by(acme, "PUT", "/v1/queues/acme-web", `{"rate":"1/s","deliver":{"http":{"url":"https://`+host+
+			`/x","headers":{"X-Api-Key":"${secret:`+secret+`}"}}}}`)
+	}
+	none := put("api.example.com", "none")
+	for _, secret := range []string{"beta-key", "gamma-key", "ALLOW"} {
+		a := put("api.example.com", secret)
+		a.want(t, 400, "field", "deliver.http.headers.X-Api-Key")
+		if got := strings.ReplaceAll(a.body["detail"].(string), secret, "none"); got != none.body["detail"] {
+			t.Errorf("a foreign secret: %s, and none: %s", got, none.body["detail"])
+		}
+		if a = put("gamma.example.com:8443", secret); a.body["field"] != "deliver.http.url" {
+			t.Errorf("a foreign host: %s", a.text)
+		}
+	}
+	put("10.0.0.1", "none").want(t, 400, "detail", put("10.0.0.1", "beta-key").body["detail"])
+	put("api.example.com", "acme-key").want(t, 201)
 }
 
 // What is another's stands in no list, figure, page of changes, export or error.
@@ -180,4 +223,49 @@ func names(a *answer, list string) (all []string) {
 		all = append(all, item.(map[string]any)["name"].(string))
 	}
 	return all
+}
+
+// A session that was stolen ends after 12 hours or when somebody ends it, makes no other one, and shows nothing of the
+// token that it stands for.
+func TestHostileSessions(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e queue.Engine) {
+		s := secureOver(t, e, api.Options{})
+		acme := s.with("acme", auth.View)
+		opened := s.by(acme, "POST", "/v1/session", "")
+		opened.want(t, 201, "note", "session of the console")
+		stolen := opened.body["secret"].(string)
+		ends, err := time.Parse(time.RFC3339, opened.body["expires"].(string))
+		if in := time.Until(ends); err != nil || in > 12*time.Hour || in < 12*time.Hour-time.Minute {
+			t.Errorf("it ends %v, in %v: %v", opened.body["expires"], in, err)
+		}
+		id := opened.body["id"].(string)
+		if strings.Contains(stolen, acme) || opened.body["session_of"] == id {
+			t.Errorf("it shows its token: %s", opened.text)
+		}
+		s.by(stolen, "GET", "/v1/whoami", "").want(t, 200, "session", id)
+		s.by(stolen, "GET", "/v1/queues/acme-mail", "").want(t, 200)
+		s.by(stolen, "GET", "/v1/queues/beta-mail", "").want(t, 404)
+		s.by(stolen, "POST", "/v1/session", "").want(t, 400, "field", "Authorization")
+		s.by(stolen, "POST", "/v1/queues/acme-mail/pause", "{}").want(t, 403)
+		s.by(stolen, "POST", "/v1/tokens", `{"grants":[{"role":"view"}]}`).want(t, 403)
+		s.by(s.with("acme", auth.Admin), "POST", "/v1/tokens/"+id+"/rotate", "{}").want(t, 400, "field", "token")
+		s.by(s.with("beta", auth.Admin), "DELETE", "/v1/tokens/"+id, "").want(t, 404)
+		s.by(acme, "DELETE", "/v1/session", "").want(t, 400, "field", "Authorization")
+		s.by("", "POST", "/v1/session", "").want(t, 400)
+		s.do("POST", "/v1/session", "").want(t, 401)
+		s.do("POST", "/v1/session", "", "Cookie", "__Host-penstock-session="+stolen).want(t, 401)
+
+		admin := s.with("acme", auth.Admin)
+		if list := s.by(admin, "GET", "/v1/tokens", ""); !strings.Contains(list.text, `"id":"`+id+`"`) ||
+			strings.Contains(list.text, stolen[len(stolen)-20:]) {
+			t.Errorf("sessions are listed as %s", list.text)
+		}
+		s.by(admin, "DELETE", "/v1/tokens/"+id, "").want(t, 204)
+		await.Until(t, "the session ends", func() bool { return s.by(stolen, "GET", "/v1/whoami", "").status == 401 })
+		s.by(acme, "GET", "/v1/whoami", "").want(t, 200)
+
+		own := s.by(acme, "POST", "/v1/session", "").body["secret"].(string)
+		s.by(own, "DELETE", "/v1/session", "").want(t, 204)
+		await.Until(t, "it is signed out", func() bool { return s.by(own, "GET", "/v1/whoami", "").status == 401 })
+	})
 }

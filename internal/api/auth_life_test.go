@@ -65,7 +65,7 @@ func TestAppDeletedWithJobsInFlight(t *testing.T) {
 	s.by(consumer, "POST", "/v1/queues/acme-mail/settle", settle).want(t, 401, "reason", "unauthenticated")
 	s.by(s.operator, "GET", "/v1/queues/acme-mail/jobs/j1", "").want(t, 200, "state", "leased")
 	// One of the same name has none of the tokens.
-	s.put("/v1/apps/acme", `{"prefixes":["acme-*"]}`)
+	s.put("/v1/apps/acme?adopt=true", `{"prefixes":["acme-*"]}`)
 	s.by(consumer, "POST", "/v1/queues/acme-mail/settle", settle).want(t, 401)
 	s.by(s.operator, "POST", "/v1/queues/acme-mail/settle", settle).want(t, 200)
 	s.by(s.operator, "GET", "/v1/queues/acme-mail/jobs/j1", "").want(t, 200, "state", "delivered")

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -80,9 +81,20 @@ func (g *guard) refuses(r *http.Request) *Problem {
 	if g.forms != "" && r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, g.forms) && fromBrowser(r) {
 		return nil // whose origin was judged above
 	}
+	if replays(r) {
+		return nil
+	}
 	_, p := media(r)
 	return p
 }
+
+// replays reports whether a request sends a log to be replayed. A web page may not send that type of body without being
+// asked for leave either.
+func replays(r *http.Request) bool {
+	return r.Method == http.MethodPost && r.URL.Path == "/v1/replay" && slices.Equal(r.Header["Content-Type"], logTypes)
+}
+
+var logTypes = []string{mediaLog}
 
 // fromBrowser reports whether there is anything to judge an origin by.
 func fromBrowser(r *http.Request) bool {

@@ -100,7 +100,15 @@ func changesRequest(r *http.Request, of queue.Subject, name string) (ask queue.C
 			ask.What = append(ask.What, kind)
 		}
 	}
-	return ask, readSpan(q, &ask.Since, &ask.Until)
+	if p := readSpan(q, &ask.Since, &ask.Until); p != nil {
+		return ask, p
+	}
+	if app := appOfCaller(r.Context()); app != nil { // what was done before is of another owner
+		if own := app.OwnSince(name); own.After(ask.Since) {
+			ask.Since = own
+		}
+	}
+	return ask, nil
 }
 
 // readSpan reads since and until, which may be left out.

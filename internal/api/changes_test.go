@@ -128,7 +128,7 @@ func TestRollback(t *testing.T) {
 		f.do("POST", rollback, `{`).want(t, 400, "reason", "invalid_json")
 		f.do("POST", rollback, `{}`, "Content-Type", "text/plain").want(t, 415)
 
-		to := fmt.Sprint(revisions[0])
+		to := fmt.Sprintf("%.0f", revisions[0])
 		a := f.do("POST", rollback, `{"revision":`+to+`,"dry_run":true}`, "If-Match", tags[2])
 		if a.want(t, 200, "rate", "1/s", "revision", revisions[2], "stats", nil); a.header.Get("ETag") != tags[2] {
 			t.Errorf("ETag %s, want %s", a.header.Get("ETag"), tags[2])
@@ -231,7 +231,7 @@ func TestChangesLogged(t *testing.T) {
 		method, path, body string
 		want               string // of the line, "" is none
 	}{
-		{"PUT", email, `{"rate":"1/s"}`, `"what":"created","queue":"email","claimed_by":"ann","revision":1`},
+		{"PUT", email, `{"rate":"1/s"}`, `"what":"created","queue":"email","claimed_by":"ann","revision":`},
 		{"PUT", email, `{"rate":"1/s"}`, ""},
 		{"GET", email, "", ""},
 		{"POST", email + "/jobs", `{"id":"a","payload":1}`, ""},

@@ -30,8 +30,10 @@ type engine struct {
 	limited  *queue.Appended // answered by Append, when not nil
 	// undrained is for how long no drainer was seen, when not 0.
 	undrained time.Duration
-	before    func(jobs []queue.Job)
-	space     queue.Space
+	// jumped is how long ago the clock of the host jumped; 0 if it never did.
+	jumped time.Duration
+	before func(jobs []queue.Job)
+	space  queue.Space
 }
 
 type fifo struct {
@@ -234,7 +236,11 @@ func (e *engine) Drainers(context.Context) (queue.Drainers, error) {
 		return queue.Drainers{Last: epoch, Now: epoch.Add(e.undrained)}, e.err
 	}
 	d := queue.Drainer{Client: queue.Client{ID: "c1", Name: "host:1", Version: "v1"}, LastSeen: epoch}
-	return queue.Drainers{Seen: []queue.Drainer{d}, Last: epoch, Now: epoch}, e.err
+	seen := queue.Drainers{Seen: []queue.Drainer{d}, Last: epoch, Now: epoch}
+	if e.jumped != 0 {
+		seen.Clock = queue.ClockState{Ahead: -time.Hour, Jumps: 1, Jumped: epoch.Add(-e.jumped)}
+	}
+	return seen, e.err
 }
 
 func (e *engine) Job(_ context.Context, name, id string) (queue.JobInfo, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -110,6 +111,14 @@ type answer struct {
 	body   map[string]any
 }
 
+// plainly is a value as text; a whole number has no exponent.
+func plainly(v any) string {
+	if n, ok := v.(float64); ok && n == math.Trunc(n) {
+		return fmt.Sprintf("%.0f", n)
+	}
+	return fmt.Sprint(v)
+}
+
 func (a *answer) want(t *testing.T, status int, members ...any) {
 	t.Helper()
 	if a.status != status {
@@ -117,8 +126,8 @@ func (a *answer) want(t *testing.T, status int, members ...any) {
 		return
 	}
 	for i := 0; i < len(members); i += 2 {
-		if got := fmt.Sprint(a.body[members[i].(string)]); got != fmt.Sprint(members[i+1]) {
-			t.Errorf("%v is %s, want %v: %.300s", members[i], got, members[i+1], a.text)
+		if got, want := plainly(a.body[members[i].(string)]), plainly(members[i+1]); got != want {
+			t.Errorf("%v is %s, want %s: %.300s", members[i], got, want, a.text)
 		}
 	}
 }

@@ -70,9 +70,9 @@ func (h *handler) ability(ctx context.Context) (wire.Readiness, *Problem) {
 	overflow, stuck := h.overflowState()
 	pulledBack, pulledLate := paceOf(h.o.Pace)
 	drainedBack, drainedLate := paceOf(h.o.DrainerPace)
-	var undrained, full, filling string
+	var undrained, jumped, full, filling string
 	if store == nil {
-		undrained, store = h.undrained(ctx)
+		undrained, jumped, store = h.drainers(ctx)
 	}
 	var hanging error
 	if h.o.Hanging != nil {
@@ -106,6 +106,7 @@ func (h *handler) ability(ctx context.Context) (wire.Readiness, *Problem) {
 		},
 		{stuck != nil, wire.Readiness{Store: "ok", Overflow: "stuck"}, "", stuck},
 		{filling != "", wire.Readiness{Store: full, Detail: filling}, "", nil},
+		{jumped != "", wire.Readiness{Store: "clock", Detail: jumped}, "", nil},
 		{
 			pulledLate != nil,
 			wire.Readiness{Store: "ok", Pull: "late"},
@@ -145,20 +146,28 @@ func (h *handler) ability(ctx context.Context) (wire.Readiness, *Problem) {
 	return wire.Readiness{Status: "ready"}, nil
 }
 
-// undrained says that no drainer lives, if none does. Jobs are taken all the same, so that is no reason to send them
-// elsewhere.
-func (h *handler) undrained(ctx context.Context) (string, error) {
+// drainers says that no drainer lives, if none does, and that the clock of the store jumped, if it did just now. Jobs
+// are taken all the same, so neither is a reason to send them elsewhere.
+func (h *handler) drainers(ctx context.Context) (undrained, jumped string, err error) {
 	d, err := h.engine.Drainers(ctx)
-	switch {
-	case err != nil:
-		return "", err
-	case len(d.Seen) > 0:
-		return "", nil
-	case d.Last.IsZero():
-		return "jobs are taken, and none leaves: no drainer has ever asked for one; start one with this store", nil
+	if err != nil {
+		return "", "", err
 	}
-	return fmt.Sprintf("jobs are taken, and none leaves: no drainer has asked for one for %v; start one with this store",
-		d.Now.Sub(d.Last).Round(time.Second)), nil
+	if d.Jumping() {
+		jumped = fmt.Sprintf("the clock of the store's host jumped %v ago: schedules and expiries go by what it shows now; "+
+			"see that its time is kept (timedatectl)", d.Now.Sub(d.Clock.Jumped).Round(time.Second))
+	}
+	switch {
+	case len(d.Seen) > 0:
+	case d.Last.IsZero():
+		undrained = "jobs are taken, and none leaves: no drainer has ever asked for one; start one with this store"
+	default:
+		undrained = fmt.Sprintf(
+			"jobs are taken, and none leaves: no drainer has asked for one for %v; start one with this store",
+			d.Now.Sub(d.Last).Round(time.Second),
+		)
+	}
+	return undrained, jumped, nil
 }
 
 func (h *handler) overflowState() (away, stuck error) {

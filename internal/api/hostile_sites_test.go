@@ -258,10 +258,33 @@ func TestHostilePages(t *testing.T) {
 			"a person types the address",
 			get("/metrics", "Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"), 200, "", "", false,
 		},
+		hostile{"a log is replayed", replayed(`{"time":"2026-11-24T08:00:00Z"}`, bytesType), 200, "", "", false},
+		hostile{
+			"a page replays a log", replayed("{}", bytesType, "Origin: https://attacker.example"), 403, "cross_site", "", true,
+		},
+		hostile{
+			"a form replays a log", replayed("a=b", "Content-Type: application/x-www-form-urlencoded"), 415,
+			"unsupported_media_type", "Content-Type", true,
+		},
+		hostile{
+			"a log of two types", replayed("{}", bytesType, "Content-Type: text/plain"), 415, "unsupported_media_type",
+			"Content-Type", true,
+		},
+		hostile{
+			"bytes pause", request("POST", victim+"/pause", "{}", bytesType), 415, "unsupported_media_type",
+			"Content-Type", true,
+		},
 		hostile{
 			"JSON with a charset", postTo("/v1/queues/victim/quote", `{"jobs":1}`, "Origin: http://localhost"), 200, "", "",
 			false,
 		},
 	)
 	x.attack(list)
+}
+
+const bytesType = "Content-Type: " + asBytes
+
+// replayed sends a log to be replayed.
+func replayed(log string, headers ...string) string {
+	return request("POST", "/v1/replay?format=ndjson&rule=fixed_window+limit%3D5+period%3D1h", log, headers...)
 }

@@ -103,7 +103,7 @@ func shownRowTo(ctx context.Context, r *survey.Row) wire.QueueRow {
 		Size: r.Size, Capacity: i.Spec.Capacity, Bytes: r.Bytes, MaxBytes: maxBytes(i), Fill: r.Fill(), Deferred: r.Deferred,
 		Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, HeldJobs: i.Held, Dead: i.Dead, Lanes: i.Lanes,
 
-		In: r.Rates.In, Out: r.Rates.Out, Refused: r.Rates.Refused, Outflow: r.Outflow, Rate: r.Rate,
+		In: r.Rates.In, Out: r.Rates.Out, Refused: r.Rates.Refused, DeadDropped: i.Dropped, Outflow: r.Outflow, Rate: r.Rate,
 		OldestWaiting: instant(i.OldestWaiting),
 	}
 	if !r.Rate.Unlimited() {

@@ -24,7 +24,8 @@ func shown(i *queue.Info) wire.Queue {
 		Status: statusOf(i), Paused: i.Pause.On(), Pause: pauseOf(i.Pause), Stop: stopOf(i.Stop),
 		CircuitState: circuitOf(i), Adapted: adaptedOf(i), Stats: wire.Stats{
 			Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, HeldJobs: i.Held, Deferred: i.Deferred, Dead: i.Dead,
-			Bytes: i.Bytes, MaxBytes: maxBytes(i), Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i),
+			Bytes: i.Bytes, MaxBytes: maxBytes(i), DeadBytes: i.DeadBytes, DeferredBytes: i.DeferredBytes,
+			Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i),
 			Counters:      i.Counters,
 			OldestWaiting: instant(i.OldestWaiting), Outflow: i.Outflow, Next: instant(i.Next), Errors: i.Errors,
 		},

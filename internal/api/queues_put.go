@@ -141,9 +141,10 @@ func (h *handler) validTarget(ctx context.Context, spec *queue.Spec) error {
 	if len(spec.Deliver) == 0 {
 		return nil
 	}
-	err := h.o.ValidateTarget(spec.Name, spec.Deliver)
+	// What the app may name comes first: what follows tells which secrets there are, and where they may go.
+	err := h.allowedTarget(ctx, spec)
 	if err == nil {
-		err = allowedTarget(ctx, spec)
+		err = h.o.ValidateTarget(spec.Name, spec.Deliver)
 	}
 	var field *invalid.Error
 	switch {

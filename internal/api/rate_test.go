@@ -39,7 +39,7 @@ func TestAppAndItsRateAreOne(t *testing.T) {
 	s.by(s.operator, "PUT", "/v1/apps/gamma", gamma).want(t, 503)
 	s.by(s.operator, "GET", "/v1/apps/gamma", "").want(t, 404)
 	e.away.Store(false)
-	s.by(s.operator, "PUT", "/v1/apps/gamma", `{"prefixes":["acme-*"],"limits":{"rate":"5/s"}}`).want(t, 400)
+	s.by(s.operator, "PUT", "/v1/apps/gamma?adopt=true", `{"prefixes":["acme-*"],"limits":{"rate":"5/s"}}`).want(t, 400)
 	s.by(s.operator, "GET", "/v1/rules/app.gamma", "").want(t, 404)
 	s.put("/v1/apps/gamma", gamma)
 	s.by(s.operator, "GET", "/v1/rules/app.gamma", "").want(t, 200, "rate", "5/s")

@@ -1,9 +1,9 @@
 package api
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/names"
@@ -15,10 +15,9 @@ const headerRequest = "X-Request-Id"
 // maxRequestID is the longest name of a request that is taken over from its client.
 const maxRequestID = 64
 
-// requestIDs names the requests of a process.
+// requestIDs names the requests of a process. The names are random: a count would tell how many requests others send.
 type requestIDs struct {
 	process string // what its names begin with
-	count   atomic.Uint64
 }
 
 func newRequestIDs() *requestIDs { return &requestIDs{process: queue.NewID()[16:] + "-"} }
@@ -30,5 +29,5 @@ func (i *requestIDs) id(r *http.Request) []string {
 		return given
 	}
 	var text [64]byte
-	return []string{string(strconv.AppendUint(append(text[:0], i.process...), i.count.Add(1), 36))}
+	return []string{string(strconv.AppendUint(append(text[:0], i.process...), rand.Uint64(), 36))}
 }

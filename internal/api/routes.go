@@ -90,6 +90,8 @@ var routes = []route{
 	{"getToken", get, "/v1/tokens/{token}", reads, ofAnything(auth.Admin), managed((*handler).getToken)},
 	{"deleteToken", del, "/v1/tokens/{token}", changes, ofAnything(auth.Admin), managed((*handler).deleteToken)},
 	{"rotateToken", post, "/v1/tokens/{token}/rotate", changes, ofAnything(auth.Admin), managed((*handler).rotateToken)},
+	{"openSession", post, "/v1/session", changes, need{of: anybody}, managed((*handler).openSession)},
+	{"closeSession", del, "/v1/session", changes, need{of: anybody}, managed((*handler).closeSession)},
 	{"listSubjects", get, "/v1/subjects", reads, ofAnything(auth.Admin), managed((*handler).listSubjects)},
 	{"getSubject", get, "/v1/subjects/{subject}", reads, ofAnything(auth.Admin), managed((*handler).getSubject)},
 	{"putSubject", put, "/v1/subjects/{subject}", changes, ofEverything(auth.Admin), managed((*handler).putSubject)},

@@ -87,6 +87,17 @@ func TestReadinessWithoutDrainer(t *testing.T) {
 		"detail", "jobs are taken, and none leaves: no drainer has ever asked for one; start one with this store")
 }
 
+// A jump of the clock of the store's host is told for a minute.
+func TestReadinessAfterAJumpOfTheClock(t *testing.T) {
+	f := serve(t, api.Options{})
+	f.engine.jumped = queue.JumpLasts - time.Second
+	f.do("GET", "/readyz", "").want(t, 200, "status", "degraded", "store", "clock", "detail",
+		"the clock of the store's host jumped 59s ago: schedules and expiries go by what it shows now; see that its time "+
+			"is kept (timedatectl)")
+	f.engine.jumped = queue.JumpLasts
+	f.do("GET", "/readyz", "").want(t, 200, "status", "ready", "store", nil)
+}
+
 // Where a drainer is in the same process, readiness says which of its queues hangs.
 func TestReadinessTellsWhatHangs(t *testing.T) {
 	var hangs error

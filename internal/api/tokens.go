@@ -38,7 +38,7 @@ func (h *handler) listTokens(w http.ResponseWriter, r *http.Request) {
 func shownToken(t *auth.Token) wire.Token {
 	shown := wire.Token{
 		ID: t.ID, App: t.App, Grants: t.Grants, Created: t.Created.UTC(), Expires: instant(t.Expires), Creator: t.Creator,
-		Note: t.Note, ReplacedBy: t.ReplacedBy, Revision: t.Revision,
+		Note: t.Note, ReplacedBy: t.ReplacedBy, SessionOf: t.SessionOf, Revision: t.Revision,
 	}
 	if !t.LastUsed.IsZero() {
 		shown.LastUsed = t.LastUsed.UTC().Format(time.DateOnly)
@@ -116,5 +116,21 @@ func (h *handler) deleteToken(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.didAccess(r, auth.KindToken, id, changekind.Deleted, revision)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// openSession exchanges what somebody has proven himself with for a session, so that a browser keeps nothing else.
+func (h *handler) openSession(w http.ResponseWriter, r *http.Request) {
+	secret, made, err := h.o.Auth.OpenSession(r.Context(), caller(r.Context()))
+	h.answerMade(w, r, secret, &made, err)
+}
+
+func (h *handler) closeSession(w http.ResponseWriter, r *http.Request) {
+	id := caller(r.Context())
+	if err := h.o.Auth.CloseSession(r.Context(), id); err != nil {
+		h.failAccess(w, err)
+		return
+	}
+	h.didAccess(r, auth.KindToken, id.Session(), changekind.Deleted, 0)
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -62,7 +62,7 @@ func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &later):
 		(&Problem{
 			Reason: ReasonNoTurn, RetryAfter: max(later.In, time.Millisecond),
-			Detail: "your turn would not come within " + wait.String() + "; retry_after_ms is when it would have",
+			Detail: "your turn would not come within " + wait.String() + "; after retry_after_ms it would",
 		}).write(w)
 	case errors.Is(err, pull.ErrCrowded), errors.Is(err, pull.ErrOverloaded):
 		crowded(w, err.Error())

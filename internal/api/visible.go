@@ -117,6 +117,8 @@ func eachOf[T any](
 func queueName(i *queue.Info) string { return i.Spec.Name }
 func ruleName(i *rules.Info) string  { return i.Name }
 
+func deadName(d *queue.DeadQueue) string { return d.Queue }
+
 func (h *handler) seenQueues(ctx context.Context, after string, limit int) ([]queue.Info, error) {
 	return seen(ctx, h.engine.List, queueName, after, limit)
 }
@@ -126,7 +128,7 @@ func (h *handler) seenRules(ctx context.Context, after string, limit int) ([]rul
 }
 
 func (h *handler) seenDead(ctx context.Context, after string, limit int) ([]queue.DeadQueue, error) {
-	return seen(ctx, h.engine.DeadQueues, func(d *queue.DeadQueue) string { return d.Queue }, after, limit)
+	return seen(ctx, h.engine.DeadQueues, deadName, after, limit)
 }
 
 // ownNames are those of a list that exist for who asks.

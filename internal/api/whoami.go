@@ -14,7 +14,9 @@ func (h *handler) whoami(w http.ResponseWriter, r *http.Request) {
 		h.writeJSON(w, r, http.StatusOK, wire.Whoami{Grants: []auth.Grant{{Role: auth.Admin}}, Auth: "off"})
 		return
 	}
-	who := wire.Whoami{Name: id.Actor.Name, App: id.Actor.App, Token: id.Actor.Token, Grants: id.Grants()}
+	who := wire.Whoami{
+		Name: id.Actor.Name, App: id.Actor.App, Token: id.Actor.Token, Session: id.Session(), Grants: id.Grants(),
+	}
 	if id.App != nil {
 		who.Prefixes = id.App.Prefixes
 	}

@@ -98,6 +98,7 @@ func runDrainer(ctx context.Context, open OpenAsynq, args []string, stdout, stde
 		Logger: log,
 	}
 	owners := auth.NewOwners(engine, log)
+	targets.Permitted = Permitted(owners)
 	disconnect, err := f.Connect(&targets, owners, log)
 	if err != nil {
 		return errors.Join(err, engine.Close())

@@ -26,7 +26,6 @@ import (
 	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/await"
-	"github.com/penstock/penstock/internal/test/redistest"
 )
 
 // shared is a buffer that many write to.
@@ -41,15 +40,7 @@ func (s *shared) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.
 
 // Secrets are planted wherever a target can have some, receivers send back whatever they get, in all ways that they
 // can, and what all of it leaves behind is searched.
-func TestSecretsAreNowhere(t *testing.T) {
-	redis := redistest.New(t, redistest.Options{})
-	for name, o := range map[string]store.Options{
-		"embedded": {DataPath: t.TempDir()},
-		"redis":    {RedisURL: redis.URL(), Init: true, Partitions: 4, Patience: redistest.Patience},
-	} {
-		t.Run(name, func(t *testing.T) { secretsAreNowhere(t, o) })
-	}
-}
+func TestSecretsAreNowhere(t *testing.T) { onBothEngines(t, secretsAreNowhere) }
 
 func secretsAreNowhere(t *testing.T, o store.Options) {
 	key := base64.StdEncoding.EncodeToString([]byte("hunter2-" + strings.Repeat("k", 24)))

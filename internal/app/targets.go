@@ -9,6 +9,7 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/ops"
 )
 
@@ -84,5 +85,15 @@ func ValidTarget(guard *egress.Guard, source secrets.Source) func(name string, r
 			return err
 		}
 		return target.Permit(source, name)
+	}
+}
+
+// Permitted returns, for deliver.Options, what the apps of a store may deliver to.
+func Permitted(owners *auth.Owners) func(queueName string) (deliver.Permission, error) {
+	return func(queueName string) (deliver.Permission, error) {
+		if of, err := owners.Permitted(queueName); of != nil || err != nil {
+			return of, err
+		}
+		return nil, nil
 	}
 }

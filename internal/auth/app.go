@@ -170,6 +170,25 @@ func (a *App) gained(before *App, at time.Time) map[string]time.Time {
 	return since
 }
 
+// Gains are the prefixes of an app that have names which were not its own before.
+func (a *App) Gains(before *App) (gained []string) {
+	for _, p := range a.Prefixes {
+		if !coveredByAny(before.Prefixes, p) {
+			gained = append(gained, p)
+		}
+	}
+	return gained
+}
+
+// OwnSince is since when a name has been the app's.
+func (a *App) OwnSince(name string) time.Time {
+	since, later := a.since(name)
+	if !later || since.Before(a.Created) {
+		return a.Created
+	}
+	return since
+}
+
 // since is when an app got all names of a prefix; later says that it was made before that.
 func (a *App) since(prefix string) (at time.Time, later bool) {
 	for _, p := range a.Prefixes {
@@ -188,7 +207,4 @@ func (a *App) since(prefix string) (at time.Time, later bool) {
 }
 
 // HadAt reports whether a name was the app's at an instant, as far as it is its own now.
-func (a *App) HadAt(name string, at time.Time) bool {
-	since, later := a.since(name)
-	return !at.Before(a.Created) && (!later || !at.Before(since))
-}
+func (a *App) HadAt(name string, at time.Time) bool { return !at.Before(a.OwnSince(name)) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,6 +114,13 @@ func (a *Authority) lookUpToken(id string, p *proof) (*Identity, error) {
 		return nil, errNotHere
 	case !held.proof.equal(p): // as for an unknown id, if sooner: ids are no secret
 		return nil, refuse(Unknown, "there is no such token")
+	}
+	return a.byToken(v, id, held, now)
+}
+
+// byToken returns who has a token that was proven. a.replica.mu is held. Its error is a *Refusal, or errNotHere.
+func (a *Authority) byToken(v *view, id string, held *heldToken, now time.Time) (*Identity, error) {
+	switch {
 	case held.revoked != 0:
 		return nil, refuse(Revoked, "ask for another one")
 	case held.expires != 0 && now.UnixMicro() >= held.expires:
@@ -123,6 +131,9 @@ func (a *Authority) lookUpToken(id string, p *proof) (*Identity, error) {
 		return nil, refuse(Revoked, "its app was deleted")
 	}
 	a.uses.used(id, held, now)
+	if held.session != nil {
+		return a.bySession(v, id, held, now)
+	}
 	found := &Identity{
 		Actor: audit.Actor{Name: "token:" + id, App: held.app, Token: id}, App: app, grants: held.grants,
 	}
@@ -136,28 +147,35 @@ func (a *Authority) lookUpToken(id string, p *proof) (*Identity, error) {
 func (a *Authority) lookUpSubject(names []string) (*Identity, error) {
 	a.replica.mu.RLock()
 	defer a.replica.mu.RUnlock()
-	if err := a.replica.usable(time.Now()); err != nil {
+	now := time.Now()
+	if err := a.replica.usable(now); err != nil {
 		return nil, err
 	}
-	now, v := time.Now(), a.replica.view
 	for _, name := range names {
-		s := v.subjects[name]
-		if s == nil {
-			continue
+		if found, err := a.replica.view.bySubject(name, now); !errors.Is(err, errNotHere) {
+			return found, err
 		}
-		if s.ended(now) {
-			return nil, refuse(Expired, "what "+name+" may do has ended")
-		}
-		app, found := v.appOf(s.App, micros(s.AppCreated))
-		if !found {
-			return nil, refuse(Revoked, "the app of "+name+" was deleted")
-		}
-		return &Identity{
-			Actor: audit.Actor{Name: name, App: s.App}, App: app, grants: compact(s.Grants), subject: name,
-			expires: s.Expires,
-		}, nil
 	}
 	return nil, errNotHere
+}
+
+// bySubject returns what a subject may do. Its error is a *Refusal, or errNotHere.
+func (v *view) bySubject(name string, now time.Time) (*Identity, error) {
+	s := v.subjects[name]
+	switch {
+	case s == nil:
+		return nil, errNotHere
+	case s.ended(now):
+		return nil, refuse(Expired, "what "+name+" may do has ended")
+	}
+	app, found := v.appOf(s.App, micros(s.AppCreated))
+	if !found {
+		return nil, refuse(Revoked, "the app of "+name+" was deleted")
+	}
+	return &Identity{
+		Actor: audit.Actor{Name: name, App: s.App}, App: app, grants: compact(s.Grants), subject: name,
+		expires: s.Expires,
+	}, nil
 }
 
 // bySubject is lookUpSubject, which asks the store for what is not known.
@@ -186,7 +204,8 @@ func shown(names []string) string {
 	return names[0] + " or another name in it"
 }
 
-// TokenInURL reports whether a token stands in a URL, or a parameter that is for one.
+// TokenInURL reports whether a token stands in a URL, or a parameter that is for one. The id of a token is no secret:
+// the audit log is searched by it.
 func TokenInURL(u *url.URL) bool {
 	if u.User != nil || hasToken(u.Path) || hasToken(u.RawQuery) {
 		return true
@@ -196,8 +215,12 @@ func TokenInURL(u *url.URL) bool {
 	}
 	for key, values := range u.Query() {
 		switch strings.ToLower(key) {
-		case "access_token", "token":
+		case "access_token":
 			return true
+		case "token":
+			if slices.ContainsFunc(values, func(v string) bool { return !isTokenID(v) }) {
+				return true
+			}
 		}
 		for _, value := range values {
 			if hasToken(value) {

@@ -17,6 +17,8 @@ type Identity struct {
 	grants grants
 	// subject is the one that says what he may do, unless it is a token.
 	subject string
+	// session is the token that stands for the one, or for the subject, that he signed in with; empty if he shows that.
+	session string
 	expires time.Time // when what he has proven himself with does; zero is never
 }
 
@@ -92,6 +94,9 @@ func (i *Identity) ending(at time.Time) (time.Time, error) {
 	}
 	return ends.UTC().Truncate(time.Microsecond), nil
 }
+
+// Session is the id of his session, see OpenSession; empty if he has none.
+func (i *Identity) Session() string { return i.session }
 
 // Grants are what he may do.
 func (i *Identity) Grants() []Grant { return i.grants.list() }

@@ -61,21 +61,30 @@ type Usage struct {
 	Queues, Rules int
 	// Lanes are as many as there can be: each has a job in it, so a queue's capacity.
 	Lanes int64
+	// Bytes are what its queues may keep, what the dead jobs of deleted queues take, and what is large of specs.
 	Bytes unit.Bytes
 }
+
+// freeSpecBytes is how much of a spec goes with the queue. Only what is larger counts as bytes.
+const freeSpecBytes = 4 << 10
 
 // Add adds what a queue takes.
 func (u *Usage) Add(s *queue.Spec) {
 	u.Queues++
 	u.Lanes += s.Capacity
-	u.Bytes += s.MaxBytes
+	u.Bytes += bytesOf(s)
 }
 
 // sub takes away what a queue takes.
 func (u *Usage) sub(s *queue.Spec) {
 	u.Queues--
 	u.Lanes -= s.Capacity
-	u.Bytes -= s.MaxBytes
+	u.Bytes -= bytesOf(s)
+}
+
+func bytesOf(s *queue.Spec) unit.Bytes {
+	text, _ := queue.EncodeSpec(*s) // of a queue that there is, or that was validated
+	return s.MaxBytes + s.Deferred.MaxBytes + max(0, unit.Bytes(len(text))-freeSpecBytes)
 }
 
 // PermitQueue checks that an app which takes so much may have a queue in place of the one before, nil if there is none.

@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -34,6 +35,16 @@ func (i *Identity) mayManage(app string, list []Grant, unknown error) error {
 	}
 	return nil
 }
+
+// Manages reports whether somebody may make or end what has grants of an app.
+func (i *Identity) Manages(app string, list []Grant) bool {
+	return i.mayManage(app, list, errForeign) == nil
+}
+
+var errForeign = errors.New("it is another app's")
+
+// ManagesAll reports whether somebody may make or end all that an app has, or the operator.
+func (i *Identity) ManagesAll() bool { return i.Has(Admin) && i.coversGrant(Grant{Role: Admin}) }
 
 // coversGrant reports whether somebody has what a grant gives, at least where the app's prefixes are.
 func (i *Identity) coversGrant(g Grant) bool {

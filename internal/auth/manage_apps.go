@@ -142,3 +142,15 @@ func (a *Authority) DeleteApp(ctx context.Context, by *Identity, name string, ex
 	}
 	return a.remove(ctx, KindApp, name, expect)
 }
+
+// AppWith returns the app that has the name of a queue, as far as is known here; nil if it is the operator's.
+func (a *Authority) AppWith(name string) *App {
+	a.replica.mu.RLock()
+	defer a.replica.mu.RUnlock()
+	for _, app := range a.replica.view.apps {
+		if app.owns(name) {
+			return app
+		}
+	}
+	return nil
+}

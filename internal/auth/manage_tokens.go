@@ -37,7 +37,7 @@ func (a *Authority) Token(ctx context.Context, by *Identity, id string) (Token, 
 // managedToken reads a token that somebody may manage.
 func (a *Authority) managedToken(ctx context.Context, by *Identity, id string) (Token, error) {
 	unknown := document.Unknown(KindToken, id)
-	if len(id) != idLength || !only(id, idChars) {
+	if !isTokenID(id) {
 		return Token{}, unknown
 	}
 	d, err := a.store.Document(ctx, KindToken, id)
@@ -89,9 +89,9 @@ func (a *Authority) tokenIDs(by *Identity, app, after string, limit int) ([]stri
 	if app != "" && v.apps[app] == nil {
 		return nil, document.Unknown(KindApp, app)
 	}
-	ids := map[string]string{}
+	ids, at := map[string]string{}, now().UnixMicro()
 	for id, held := range v.tokens {
-		if held.revoked != 0 || id <= after {
+		if held.revoked != 0 || id <= after || held.session != nil && held.expires <= at {
 			continue
 		}
 		_, holds := v.appOf(held.app, held.appCreated)
@@ -164,7 +164,7 @@ func (a *Authority) roomForToken(ctx context.Context, app *App) error {
 	defer a.replica.mu.RUnlock()
 	has := 0
 	for _, held := range a.replica.view.tokens {
-		if held.app == app.Name && held.revoked == 0 && held.appCreated == micros(app.Created) {
+		if held.app == app.Name && held.session == nil && held.revoked == 0 && held.appCreated == micros(app.Created) {
 			has++
 		}
 	}
@@ -194,6 +194,10 @@ func (a *Authority) RotateToken(
 	}
 	at := now()
 	switch {
+	case old.SessionOf != "":
+		return "", Token{}, &invalid.Error{
+			Field: "token", Value: id, Reason: "is a session: rotate what it was signed in with, " + old.SessionOf,
+		}
 	case old.ReplacedBy != "":
 		return "", Token{}, &invalid.Error{
 			Field: "token", Value: id, Reason: "was replaced by " + old.ReplacedBy + ": rotate that one",

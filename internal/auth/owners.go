@@ -72,6 +72,16 @@ func (s *Owners) App(name string) (string, error) {
 	return rules.OperatorApp, nil
 }
 
+// Permitted returns the app that has a queue's name, which says what its targets may name; nil, which permits anything,
+// if it is the operator's. Its error is that nobody knows yet.
+func (s *Owners) Permitted(name string) (*App, error) {
+	x := s.index.Load()
+	if x == nil {
+		return nil, errOwnersUnread
+	}
+	return x.of(name), nil
+}
+
 // refresh is called when the store was asked.
 func (s *Owners) refresh() {
 	defer s.once.Do(func() { close(s.asked) })

@@ -12,7 +12,7 @@ import (
 
 const (
 	// keepExpired is for how long a token or a subject that has expired is shown.
-	keepExpired = 30 * 24 * time.Hour
+	keepExpired time.Duration = 30 * 24 * time.Hour
 	// mostTidied documents are deleted at a time.
 	mostTidied = 1000
 )
@@ -50,7 +50,11 @@ func (a *Authority) useless(now time.Time) (found []uselessDocument) {
 	}
 	for id, held := range v.tokens {
 		_, has := v.appOf(held.app, held.appCreated)
-		expired := held.expires != 0 && held.expires < now.Add(-keepExpired).UnixMicro()
+		keep := keepExpired
+		if held.session != nil {
+			keep = SessionLife // for as long the person is told that it has expired
+		}
+		expired := held.expires != 0 && held.expires < now.Add(-keep).UnixMicro()
 		switch {
 		case held.revoked != 0:
 			if held.revoked < now.Add(-document.KeepDeleted).UnixMicro() {

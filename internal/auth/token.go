@@ -37,6 +37,8 @@ type Token struct {
 	Note    string `json:"note,omitempty"`
 	// ReplacedBy is the id of the token that a rotation made in its place.
 	ReplacedBy string `json:"replaced_by,omitempty"`
+	// SessionOf is the id of the token, or the name of the subject, that it stands for if it is a session.
+	SessionOf string `json:"session_of,omitempty"`
 	// AppCreated is when its app was, see App.Created.
 	AppCreated time.Time `json:"app_created,omitzero"`
 	// LastUsed is the day on which it was used last, to which it is known; zero is never. It is set by what reads it.
@@ -63,6 +65,9 @@ const (
 	tokenLength  = len(TokenPrefix) + idLength + 1 + secretLength + checkLength
 	secretAt     = len(TokenPrefix) + idLength + 1
 )
+
+// isTokenID reports whether a text has the form of a token's id.
+func isTokenID(text string) bool { return len(text) == idLength && only(text, idChars) }
 
 // NewToken makes a token: what its holder has to keep, and what is stored of it, of which App, Grants and the rest are
 // to be set.

@@ -28,6 +28,7 @@ type heldToken struct {
 	expires    int64 // microseconds; 0 is never
 	revision   int64
 	revoked    int64        // microseconds: when it was heard; 0 if it was not
+	session    *session     // nil if it is none
 	used       atomic.Int32 // the day on which it was last used here, since 1970
 }
 
@@ -129,6 +130,9 @@ func (h *heldToken) read(d *document.Document) error {
 	}
 	h.grants, h.app, h.appCreated = compact(t.Grants), t.App, micros(t.AppCreated)
 	h.expires = micros(t.Expires)
+	if t.SessionOf != "" {
+		h.session = &session{t.SessionOf, t.Creator}
+	}
 	return nil
 }
 

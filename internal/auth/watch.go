@@ -68,6 +68,14 @@ func (a *Authority) lost(id *Identity) *Refusal {
 		return r
 	}
 	v := a.replica.view
+	if id.session != "" {
+		switch held := v.tokens[id.session]; {
+		case held == nil || held.revoked != 0:
+			return refuse(Revoked, "")
+		case now.UnixMicro() >= held.expires:
+			return refuse(Expired, "")
+		}
+	}
 	var has grants
 	var app string
 	var created int64

@@ -121,6 +121,7 @@ type appPutCmd struct {
 	Host   []string `env:"-" help:"Hosts where its targets may be. May be repeated." placeholder:"PATTERN"`
 	Sender []string `env:"-" help:"Senders that its messages may have. May be repeated." placeholder:"PATTERN"`
 	Note   *string  `env:"-" help:"What people should know about it."`
+	Adopt  bool     `env:"-" help:"Let it have the jobs that are kept under its names."`
 	output
 }
 
@@ -165,7 +166,7 @@ func (c *appPutCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	app, err := api.PutApp(r.ctx, c.Name, text, revision)
+	app, err := api.PutApp(r.ctx, c.Name, text, revision, c.Adopt)
 	if err != nil {
 		return fmt.Errorf("app %s: %w", c.Name, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/cli/chain"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 )
@@ -89,7 +90,7 @@ const auditPage = 500
 func readAudit(
 	r *run, api *client.Client, q client.AuditQuery, each func(*wire.AuditRecord) (bool, error),
 ) (chains []wire.AuditChain, next string, err error) {
-	latest := map[int]wire.AuditChain{}
+	latest := map[chain.Log]wire.AuditChain{}
 	for {
 		q.Limit = auditPage
 		page, err := api.Audit(r.ctx, q)
@@ -97,9 +98,7 @@ func readAudit(
 			return nil, "", err
 		}
 		for _, c := range page.Chains {
-			if c.Newest > 0 {
-				latest[c.Partition] = c
-			}
+			latest[chain.Log{Partition: c.Partition, Budget: c.Budget}] = c
 		}
 		for i := range page.Records {
 			if more, err := each(&page.Records[i]); err != nil || !more {

@@ -31,7 +31,8 @@ func (auditVerifyCmd) LongHelp() map[string]string {
 
 // Help is shown below the flags.
 func (auditVerifyCmd) Help() string {
-	return `Every entry has the digest of the one before it, so that an entry that was changed, removed or put
+	return `Every entry has the digest of the one before it in its budget (of an app, operators, anonymous
+callers or nobody), so that an entry that was changed, removed or put
 in between is found by whoever has the log. That its newest entries were removed, or all of it
 written anew, shows only beside a head that was kept elsewhere. Exit code 1 says that it does
 not hold.
@@ -70,7 +71,8 @@ func (c *auditVerifyCmd) Run(r *run) error {
 	}
 	for _, p := range chains {
 		if p.Dropped > 0 {
-			r.say("partition %d: %s entries were dropped before their time, for want of room", p.Partition, num(p.Dropped))
+			r.say("partition %d: %s entries of %s were dropped before their time, because its budget was used up",
+				p.Partition, num(p.Dropped), plain(string(p.Budget)))
 		}
 	}
 	return nil
@@ -85,14 +87,17 @@ func (c *auditVerifyCmd) report(r *run, parts []chain.Part) error {
 		return printJSON(r.Out, heads)
 	}
 	t := table{
-		header: []string{"PARTITION", "FROM", "TO", "NEWEST", "DIGEST"},
-		right:  map[int]bool{0: true, 1: true, 2: true},
+		header: []string{"PARTITION", "BUDGET", "FROM", "TO", "NEWEST", "DIGEST"},
+		right:  map[int]bool{0: true, 2: true, 3: true},
 	}
 	entries := int64(0)
 	for _, p := range parts {
-		entries += p.Head.Number - p.First + 1
+		entries += p.Entries
 		newest := p.Head.At.Local().Format(time.DateTime)
-		t.add(num(int64(p.Partition)), num(p.First), num(p.Head.Number), newest, string(p.Head.Digest))
+		t.add(
+			num(int64(p.Head.Partition)), plain(string(p.Head.Budget)), num(p.First), num(p.Head.Number), newest,
+			string(p.Head.Digest),
+		)
 	}
 	if len(parts) > 0 {
 		if _, err := fmt.Fprint(r.Out, t.String()); err != nil {

@@ -188,6 +188,7 @@ func (c *tokenInfoCmd) Run(r *run) error {
 		"ends", ends(k.Expires),
 		"last used", k.LastUsed,
 		"replaced by", k.ReplacedBy,
+		"session of", k.SessionOf,
 		"note", k.Note,
 	)
 }

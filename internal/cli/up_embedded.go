@@ -112,6 +112,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 		Logger: o.log,
 	}
 	owners := auth.NewOwners(e.engine, o.log)
+	targets.Permitted = app.Permitted(owners)
 	disconnect, err := o.publish.Connect(&targets, owners, o.log)
 	if err != nil {
 		return nil, err

@@ -82,10 +82,15 @@ func (c *Client) App(ctx context.Context, name string) (app wire.App, err error)
 
 // PutApp makes an app or changes it, given as JSON, if it is at the given revision, Always or Absent; a *Problem with
 // reason revision_mismatch says that it is not.
+// With adopt it may get jobs that are kept under the names that it gains.
 func (c *Client) PutApp(
-	ctx context.Context, name string, app json.RawMessage, revision int64,
+	ctx context.Context, name string, app json.RawMessage, revision int64, adopt bool,
 ) (put wire.App, err error) {
-	_, err = c.do(ctx, http.MethodPut, path("/v1/apps/", name, nil), condition(revision), app, &put)
+	at := path("/v1/apps/", name, nil)
+	if adopt {
+		at += "?adopt=true"
+	}
+	_, err = c.do(ctx, http.MethodPut, at, condition(revision), app, &put)
 	return put, err
 }
 

@@ -44,6 +44,18 @@ func (c *Client) DeleteToken(ctx context.Context, id string, revision int64) err
 	return err
 }
 
+// OpenSession exchanges the token of the caller for one that ends after 12 hours. A session cannot open another one.
+func (c *Client) OpenSession(ctx context.Context) (made wire.MadeToken, err error) {
+	_, err = c.do(ctx, http.MethodPost, "/v1/session", nil, nil, &made)
+	return made, err
+}
+
+// CloseSession ends the session that the caller shows.
+func (c *Client) CloseSession(ctx context.Context) error {
+	_, err := c.do(ctx, http.MethodDelete, "/v1/session", nil, nil, nil)
+	return err
+}
+
 // Whoami returns who the server takes the caller for.
 func (c *Client) Whoami(ctx context.Context) (who wire.Whoami, err error) {
 	_, err = c.do(ctx, http.MethodGet, "/v1/whoami", nil, nil, &who)

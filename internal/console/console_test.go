@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,23 +15,31 @@ import (
 	"github.com/penstock/penstock/internal/wire"
 )
 
-const goodToken = "ps_good"
+const goodToken, goodSession = "ps_good", "ps_session"
 
 // call is what the API was asked.
 type call struct{ method, path, token, match, body string }
 
-// fakeAPI knows one token, and notes what it is asked for in its name.
-type fakeAPI struct{ calls []call }
+// fakeAPI knows one token and one session of it, and notes what it is asked for in their name.
+type fakeAPI struct {
+	calls  []call
+	closed bool // the session
+}
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	c := call{r.Method, r.URL.Path, r.Header.Get("Authorization"), r.Header.Get("If-Match"), string(body)}
 	status, answer := http.StatusOK, any(map[string]any{})
 	switch {
-	case c.token != "Bearer "+goodToken:
+	case c.token != "Bearer "+goodToken && c.token != "Bearer "+goodSession:
 		status, answer = http.StatusUnauthorized, map[string]any{"reason": "no_identity", "detail": "no such token"}
 	case c.path == "/v1/whoami":
 		answer = wire.Whoami{Name: "token:good", Grants: []auth.Grant{{Role: auth.Admin}}}
+	case c.path == "/v1/session" && c.method == http.MethodDelete:
+		f.closed = c.token == "Bearer "+goodSession
+	case c.path == "/v1/session":
+		ends := time.Now().Add(12 * time.Hour)
+		answer = wire.MadeToken{Secret: goodSession, Token: wire.Token{ID: "s", SessionOf: "good", Expires: &ends}}
 	case c.path == "/v1/overview":
 		answer = wire.Overview{}
 	case c.path == "/v1/store":
@@ -38,7 +47,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case c.path == "/v1/queues/full/pause":
 		status, answer = http.StatusForbidden, map[string]any{"reason": "forbidden", "detail": "this needs <operate>"}
 	}
-	if c.path != "/v1/whoami" && c.path != "/v1/overview" && c.path != "/v1/store" {
+	if c.path != "/v1/whoami" && c.path != "/v1/overview" && c.path != "/v1/store" && c.path != "/v1/session" {
 		f.calls = append(f.calls, c)
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -82,14 +91,14 @@ func newConsole(prefix string) (*fakeAPI, http.Handler) {
 }
 
 func TestSignIn(t *testing.T) {
-	_, h := newConsole("/p")
+	api, h := newConsole("/p")
 	r := visit(t, h, "GET", "/console/?sort=name", "", nil)
 	to := r.Header.Get("Location")
 	if r.StatusCode != http.StatusSeeOther || to != "/p/console/sign-in?next=%2Fp%2Fconsole%2F%3Fsort%3Dname" {
 		t.Fatalf("a stranger is answered %d and sent to %q", r.StatusCode, to)
 	}
 	for token, wants := range map[string]string{
-		"": "Paste a token", "ps_bad": "no such token", "a b": "no token", strings.Repeat("x", 5000): "too long",
+		"": "Paste a token", "ps_bad": "no such token", "a b": "no token", strings.Repeat("x", 20_000): "too long",
 	} {
 		r := visit(t, h, "POST", "/console/sign-in", "", url.Values{"token": {token}})
 		if page := text(t, r); r.StatusCode < 400 || !strings.Contains(page, wants) || len(r.Cookies()) > 0 {
@@ -100,7 +109,9 @@ func TestSignIn(t *testing.T) {
 		"token": {" " + goodToken + "\n"}, "next": {"/p/console/x?y=1"},
 	})
 	c := r.Header.Get("Set-Cookie")
-	if c != "__Host-penstock=ps_good; Path=/; HttpOnly; Secure; SameSite=Strict" {
+	if !regexp.MustCompile(
+		`^__Host-penstock-session=ps_session; Path=/; Max-Age=431(99|98|97); HttpOnly; Secure; SameSite=Strict$`,
+	).MatchString(c) {
 		t.Fatalf("the cookie is %q, answer %d", c, r.StatusCode)
 	}
 	kept := strings.TrimPrefix(r.Header.Get("Location"), "/p")
@@ -114,9 +125,9 @@ func TestSignIn(t *testing.T) {
 	if r.StatusCode != http.StatusOK || !strings.Contains(text(t, r), "token:good") {
 		t.Errorf("the overview: %d", r.StatusCode)
 	}
-	r = visit(t, h, "POST", "/console/sign-out", goodToken, url.Values{})
-	if c := r.Header.Get("Set-Cookie"); !strings.Contains(c, "Max-Age=0") {
-		t.Errorf("signing out: the cookie is %q", c)
+	r = visit(t, h, "POST", "/console/sign-out", goodSession, url.Values{})
+	if c := r.Header.Get("Set-Cookie"); !strings.Contains(c, "Max-Age=0") || !api.closed {
+		t.Errorf("signing out: the cookie is %q, the session is closed: %v", c, api.closed)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 type inProcess struct {
 	api  http.Handler
 	from *http.Request
+	// token is shown in place of the session, if it is not empty.
+	token string
 	// recent has the API answer what was read within a second for somebody else.
 	recent bool
 }
@@ -34,6 +36,9 @@ func (c *Console) clientOf(t inProcess) *client.Client {
 func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	in := r.Clone(r.Context())
 	identify(in, t.from)
+	if t.token != "" {
+		in.Header.Set("Authorization", "Bearer "+t.token)
+	}
 	if t.recent {
 		in.Header.Set("Cache-Control", "max-age=1")
 	}

@@ -111,7 +111,7 @@ type request struct {
 // show serves a page.
 func (c *Console) show(p *page, w http.ResponseWriter, r *http.Request) {
 	req := &request{Request: r, console: c, Title: p.title}
-	req.api = c.clientOf(inProcess{c.o.API, r, p.recent})
+	req.api = c.clientOf(inProcess{api: c.o.API, from: r, recent: p.recent})
 	who, err := req.api.Whoami(r.Context())
 	if err != nil {
 		c.refused(w, r, who, err)

@@ -175,7 +175,7 @@ func TestReplayForms(t *testing.T) {
 			}
 			req.Header.Set("Content-Type", kind)
 			req.Header.Set("Sec-Fetch-Site", c.from)
-			req.Header.Set("Cookie", "__Host-penstock="+c.cookie)
+			req.Header.Set("Cookie", "__Host-penstock-session="+c.cookie)
 			resp, err := http.DefaultTransport.RoundTrip(req)
 			if err != nil {
 				t.Fatal(err)

@@ -6,21 +6,21 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 )
 
-// cookie has the token of who is signed in. By its name browsers take it over TLS alone, or from this machine, and send
-// it to no other host; but to every port of this one, as they do with any cookie. It is not sealed: who gets hold of it
-// at another port could show it here as it is, sealed or not, and do the same by the console's pages. A key to seal it
-// by, which all ingresses of a store need, would be one more secret that keeps nobody out.
-const cookie = "__Host-penstock"
+// cookie has the session of the person who is signed in: a token that ends after 12 hours or when they sign out, and
+// that the API lists and revokes. By its name browsers take it over TLS alone, or from this machine, and send it to no
+// other host; but to every port of this one, as they do with any cookie. So it is never the token that they gave.
+const cookie = "__Host-penstock-session"
 
-// maxCookie is about the longest value that browsers keep.
-const maxCookie = 3800
+// maxProof is the length of the longest token, or JWT, that is taken.
+const maxProof = 16 << 10
 
-// tokenOf is the token of who is signed in; empty if nobody is.
+// tokenOf returns the session of the person who is signed in; empty if nobody is.
 func tokenOf(r *http.Request) string {
 	c, err := r.Cookie(cookie)
 	if err != nil {
@@ -34,13 +34,13 @@ func (c *Console) setCookie(w http.ResponseWriter, name, value string, more http
 	http.SetCookie(w, &more)
 }
 
-// keep has the browser show a token from now on; an empty one signs out.
-func (c *Console) keep(w http.ResponseWriter, token string) {
-	more := http.Cookie{Secure: true, HttpOnly: true}
-	if token == "" {
-		more.MaxAge = -1
+// keep has the browser show a session until it ends; an empty one signs out.
+func (c *Console) keep(w http.ResponseWriter, session string, ends *time.Time) {
+	more := http.Cookie{Secure: true, HttpOnly: true, MaxAge: -1}
+	if session != "" && ends != nil {
+		more.MaxAge = max(1, int(time.Until(*ends).Seconds()))
 	}
-	c.setCookie(w, cookie, token, more)
+	c.setCookie(w, cookie, session, more)
 }
 
 // signInView is what the page for signing in says.
@@ -77,7 +77,7 @@ func (c *Console) signInView(w http.ResponseWriter, r *http.Request, status int,
 	c.render(w, r, status, "sign-in", &view{Title: "Sign in", Data: v})
 }
 
-// signIn asks the API whose a token is, and keeps it.
+// signIn exchanges a token for a session, and has the browser keep that.
 func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 32<<10)
 	if err := r.ParseForm(); err != nil {
@@ -90,8 +90,8 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case token == "":
 		v.Problem = "Paste a token first."
-	case len(token) > maxCookie:
-		v.Problem = "This is too long for a browser to keep. Use a token of Penstock."
+	case len(token) > maxProof:
+		v.Problem = "This is too long for a token."
 	case strings.ContainsFunc(token, notInToken):
 		v.Problem = "This is no token: it has characters in it that no token has."
 	}
@@ -99,22 +99,25 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		c.signInView(w, r, http.StatusBadRequest, v)
 		return
 	}
-	asks := r.Clone(r.Context())
-	asks.Header.Set("Cookie", cookie+"="+token)
-	if _, err := c.client(asks).Whoami(r.Context()); err != nil {
+	session, err := c.clientOf(inProcess{api: c.o.API, from: r, token: token}).OpenSession(r.Context())
+	if err != nil {
 		f := faultOf(err)
 		v.Problem = f.Detail
 		c.signInView(w, r, f.Status, v)
 		return
 	}
-	c.keep(w, token)
+	c.keep(w, session.Secret, session.Expires)
 	http.Redirect(w, r, c.root+"/sign-in?kept=1&"+nextQuery(next), http.StatusSeeOther)
 }
 
 func notInToken(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`",;\`, c) }
 
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
-	c.keep(w, "")
+	if tokenOf(r) != "" {
+		// If the API cannot be asked, the session ends by itself.
+		_ = c.client(r).CloseSession(r.Context())
+	}
+	c.keep(w, "", nil)
 	http.Redirect(w, r, c.root+"/sign-in", http.StatusSeeOther)
 }
 

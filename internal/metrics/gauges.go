@@ -35,6 +35,7 @@ type Gauges struct {
 	lanes    *prometheus.GaugeVec
 	bytes    *prometheus.GaugeVec
 	maxBytes *prometheus.GaugeVec
+	dropped  *prometheus.GaugeVec
 	used     prometheus.Gauge
 	stop     prometheus.Gauge
 	queues   prometheus.Gauge
@@ -44,6 +45,9 @@ type Gauges struct {
 	full     *prometheus.GaugeVec
 	states   *prometheus.GaugeVec
 	drainers prometheus.Gauge
+	audit    *auditDrops
+	ahead    prometheus.Gauge
+	jumped   prometheus.Gauge
 	shown    map[string]bool
 	was      map[string]status.Code // the state that each is shown in
 	rare     map[string]rarity
@@ -89,6 +93,9 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 			"penstock_queue_max_bytes",
 			"How much that may be: max_bytes of the queue, or its share of the store; +Inf when neither is known.",
 		),
+		dropped: perQueue(
+			"penstock_queue_dead_dropped", "Dead jobs that were dropped early to make room, since the queue was made.",
+		),
 		used: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_store_used_bytes", Help: "How much of the store is used; of several Redis servers the fullest.",
 		}),
@@ -116,13 +123,24 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		drainers: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_drainers", Help: "How many drainers asked the store for jobs in the last 10 s.",
 		}),
+		audit: newAuditDrops(),
+		ahead: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_store_clock_ahead_seconds",
+			Help: "How far the clock by which jobs are paced is ahead of that of the store's host.",
+		}),
+		jumped: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_store_clock_jumped",
+			Help: "1 for a minute after the clock of the store's host jumped by 5 s or more.",
+		}),
 		shown: map[string]bool{},
 		was:   map[string]status.Code{},
 		rare:  map[string]rarity{},
 	}
 	return g, register(
-		reg, g.state, g.full, g.states, g.drainers, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped,
-		g.open, g.lanes, g.bytes, g.maxBytes, g.used, g.stop, g.queues, g.unseen, g.looked, g.capacity,
+		reg, g.ahead, g.jumped, g.state, g.full, g.states, g.drainers, g.jobs, g.oldest, g.rate, g.present,
+		g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes, g.maxBytes, g.dropped, g.used, g.stop, g.queues, g.unseen,
+		g.looked, g.capacity,
+		g.audit.dropped,
 	)
 }
 
@@ -133,6 +151,7 @@ const maxSurveyAge = 30 * time.Second
 type measured interface {
 	queue.Watch
 	queue.Store
+	auditLog
 }
 
 // Run refreshes until ctx ends, by a Survey that is run by somebody else. Every is the time between two looks, 0 for
@@ -147,8 +166,11 @@ func (g *Gauges) Run(
 	defer tick.Stop()
 	for failing := false; ; {
 		err := g.look(ctx, engine, s)
+		if err == nil {
+			err = g.audit.look(ctx, engine, log)
+		}
 		if err != nil && ctx.Err() == nil && !failing { // once, not at every look
-			log.Warn("gauges of queues cannot be refreshed", "error", err)
+			log.Warn("gauges cannot be refreshed", "error", err)
 		}
 		failing = err != nil
 		select {
@@ -212,6 +234,12 @@ func (g *Gauges) Refresh(ctx context.Context, engine measured, rows []*survey.Ro
 	}
 	g.shown = present
 	g.drainers.Set(float64(len(drainers.Seen)))
+	g.ahead.Set(drainers.Clock.Ahead.Seconds())
+	jumped := 0.
+	if drainers.Jumping() {
+		jumped = 1
+	}
+	g.jumped.Set(jumped)
 	if totals.Queues > int64(len(infos)) {
 		// The totals are a little older than the list, so the difference may be
 		// slightly off, and must not be shown as negative.
@@ -258,6 +286,7 @@ func (g *Gauges) set(info *queue.Info, now time.Time) {
 	g.lanes.WithLabelValues(name).Set(float64(info.Lanes))
 	g.bytes.WithLabelValues(name).Set(float64(info.Bytes))
 	g.maxBytes.WithLabelValues(name).Set(orNoBound(info.MaxBytes, info.MaxBytes >= queue.AnyBytes))
+	g.dropped.WithLabelValues(name).Set(float64(info.Dropped))
 }
 
 func orNoBound(n int64, none bool) float64 {
@@ -287,7 +316,7 @@ func (g *Gauges) forget(name string) {
 	delete(g.was, name)
 	for _, vec := range []*prometheus.GaugeVec{
 		g.state, g.full, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes,
-		g.maxBytes, g.capacity,
+		g.maxBytes, g.dropped, g.capacity,
 	} {
 		vec.DeletePartialMatch(prometheus.Labels{"queue": name})
 	}

@@ -1,11 +1,13 @@
 package metrics_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,9 +18,11 @@ import (
 	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/survey"
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/boltq"
 )
 
@@ -280,4 +284,56 @@ func TestHook(t *testing.T) {
 	if failed := testutil.CollectAndCount(reg, "penstock_redis_errors_total"); failed != 2 {
 		t.Errorf("%d error series", failed)
 	}
+}
+
+// What the audit log drops before its time is counted once, by budget, and logged.
+func TestAuditDropsAreCounted(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	g, err := metrics.NewGauges(reg, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &fullAudit{Engine: embedded(t)}
+	s := survey.New(e, survey.Options{})
+	var out bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx, e, s, time.Millisecond, slog.New(slog.NewTextHandler(&out, nil))) }()
+	for _, dropped := range []int64{3, 5} {
+		e.dropped.Store(dropped)
+		await.Until(t, "they are counted", func() bool {
+			all, err := reg.Gather()
+			for _, f := range all {
+				if f.GetName() == "penstock_audit_dropped_total" && f.GetMetric()[0].GetCounter().GetValue() == float64(dropped) {
+					return true
+				}
+			}
+			return err != nil
+		})
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	compare(t, reg, `
+# HELP penstock_audit_dropped_total Audit entries that were dropped before their time: their budget is used up.
+# TYPE penstock_audit_dropped_total counter
+penstock_audit_dropped_total{budget="app:acme"} 5
+penstock_audit_dropped_total{budget="operators"} 0
+`, "penstock_audit_dropped_total")
+	if n := strings.Count(out.String(), "budget=app:acme"); n != 2 {
+		t.Errorf("logged %d times: %s", n, out.String())
+	}
+}
+
+// fullAudit is an engine whose audit log has dropped entries of an app.
+type fullAudit struct {
+	queue.Engine
+	dropped atomic.Int64
+}
+
+func (f *fullAudit) Audit(context.Context, audit.Request) (audit.Page, error) {
+	return audit.Page{Chains: []audit.Chain{
+		{Budget: audit.OfApp("acme"), Dropped: f.dropped.Load()}, {Budget: audit.Operators},
+	}}, nil
 }

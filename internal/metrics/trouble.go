@@ -55,7 +55,7 @@ type rarity struct {
 }
 
 func (r rarity) see(c *queue.Counters, first bool, now time.Time) rarity {
-	count := c.Refused + c.Retried + c.Died + c.Expired + c.Lost + c.Missing
+	count := c.Refused + c.Retried + c.Died + c.Expired + c.Lost + c.Missing + c.Dropped
 	if !first && count > r.count {
 		r.at = now
 	}

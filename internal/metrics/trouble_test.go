@@ -212,7 +212,7 @@ func TestTroubleOfWhatIsRare(t *testing.T) {
 			}
 		}
 		look(false)
-		for _, n := range []*int64{&i.Refused, &i.Retried, &i.Died, &i.Expired, &i.Lost, &i.Missing} {
+		for _, n := range []*int64{&i.Refused, &i.Retried, &i.Died, &i.Expired, &i.Lost, &i.Missing, &i.Dropped} {
 			*n++
 			look(true)
 			time.Sleep(59 * time.Minute)

@@ -60,6 +60,8 @@ type QueueRow struct {
 	HeldJobs  int64 `json:"held"`
 	Dead      int64 `json:"dead"`
 	Lanes     int64 `json:"lanes"`
+	// DeadDropped is how many dead jobs were dropped early to make room since the queue was made.
+	DeadDropped int64 `json:"dead_dropped,omitempty"`
 
 	// What it does, in jobs a second.
 	In      float64 `json:"in"`

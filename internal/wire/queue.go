@@ -113,6 +113,9 @@ type Stats struct {
 	// share of the store; 0 if that is not known.
 	Bytes    int64 `json:"bytes"`
 	MaxBytes int64 `json:"max_bytes,omitempty"`
+	// DeadBytes and DeferredBytes are what dead and deferred jobs take. They count toward max_bytes too.
+	DeadBytes     int64 `json:"dead_bytes,omitempty"`
+	DeferredBytes int64 `json:"deferred_bytes,omitempty"`
 	// Lanes is in how many lanes jobs wait.
 	Lanes int64 `json:"lanes"`
 	// Children is of how many queues this is the parent.

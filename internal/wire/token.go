@@ -21,7 +21,9 @@ type Token struct {
 	Note     string `json:"note,omitempty"`
 	// ReplacedBy is the token that a rotation made in its place.
 	ReplacedBy string `json:"replaced_by,omitempty"`
-	Revision   int64  `json:"revision"`
+	// SessionOf is the token, or the subject, that it stands for if it is a session.
+	SessionOf string `json:"session_of,omitempty"`
+	Revision  int64  `json:"revision"`
 }
 
 // MadeToken is a token that was just made.
@@ -70,6 +72,8 @@ type Whoami struct {
 	Name  string `json:"name,omitempty"`
 	App   string `json:"app,omitempty"`
 	Token string `json:"token,omitempty"`
+	// Session is the id of the session that he signed in for; empty if he shows the token itself.
+	Session string `json:"session,omitempty"`
 	// Grants are what he may do, and Prefixes, of an app, the names that are its own.
 	Grants   []auth.Grant `json:"grants"`
 	Prefixes []string     `json:"prefixes,omitempty"`

@@ -19,15 +19,19 @@ import (
 
 // Entry is one entry of the audit log: what was done or refused, by whom. Every change of queues, rules, documents
 // and jobs but those of appending, taking and settling writes its entry in its own step. Entries are never written
-// again, and each has the digest of the one before it: see Record.
+// again, and each has the digest of the one before it in its Budget: see Record.
 type Entry struct {
 	// Partition is the partition whose log the entry is of.
 	Partition int `json:"partition"`
-	// Number counts the entries of a partition from 1, and leaves none out.
+	// Number counts the entries of a partition from 1. Entries of another budget may be dropped between two.
 	Number int64 `json:"number"`
+	// Budget is the budget that pays for the entry, and Follows the number of the entry before it in that budget; 0 of
+	// the first.
+	Budget  Budget `json:"budget"`
+	Follows int64  `json:"follows,omitempty"`
 	// At is when, in microseconds since 1970 by the engine's clock.
 	At int64 `json:"at"`
-	// Previous is the digest of the entry before, in hex; empty of the first.
+	// Previous is the digest of the entry that it follows, in hex; empty of the first.
 	Previous string `json:"previous"`
 	Actor    Actor  `json:"actor"`
 	// Of is the kind of what it was done to, "queue", "rule" or a kind of document, and Name which one.
@@ -49,6 +53,8 @@ type Entry struct {
 	After    Digest   `json:"after,omitempty"`
 	// LeftOut names of "before" and "after" those whose text is longer than MaxTextBytes: only its digest is kept.
 	LeftOut []string `json:"left_out,omitempty"`
+	// Diff is where the two sides differ, if one of them is left out.
+	Diff *Diff `json:"diff,omitempty"`
 }
 
 // The sides of a change, as LeftOut names them.
@@ -128,22 +134,37 @@ type Page struct {
 	Records []Record
 	// Newest is the number of the newest entry, Oldest that of the oldest that is kept; both 0 if there is none.
 	Newest, Oldest int64
-	// Dropped is how many entries went before their time, because the log had as many bytes as it may.
-	Dropped int64
+	// Chains has the chain of each budget, sorted by budget.
+	Chains []Chain
+}
+
+// Chain is how far the entries of a budget in a partition go.
+type Chain struct {
+	Budget Budget
+	// Newest is the number of the newest entry, Oldest that of the oldest that is kept.
+	Newest, Oldest int64
 	// Head is the digest of the newest.
 	Head Digest
+	// Dropped is how many entries went before their time, because the budget was used up.
+	Dropped int64
+}
+
+// Dropped returns how many entries went before their time.
+func (p *Page) Dropped() (n int64) {
+	for i := range p.Chains {
+		n += p.Chains[i].Dropped
+	}
+	return n
 }
 
 // Bounds of the audit log.
 const (
 	// MaxPage is the longest page.
 	MaxPage = 500
-	// MaxBytes is about how much is kept in a store, its partitions together. Entries go when they are older than
-	// changes are kept, the oldest also when there are more.
-	MaxBytes = 256 << 20
-	// MaxTextBytes is the longest Record.Before, and After, that is kept. It lets 16 MiB hold about 1,000
-	// entries of the largest kind.
-	MaxTextBytes = 8 << 10
+	// MaxTextBytes is the longest Record.Before, and After, that is kept. Of longer ones an entry has the Diff.
+	MaxTextBytes = 2 << 10
+	// MaxDiffBytes is how much of each side a Diff shows.
+	MaxDiffBytes = 512
 )
 
 // Validate checks a request. Its error is an *invalid.Error.

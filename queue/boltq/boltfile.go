@@ -114,7 +114,12 @@ func openComplete(path string, settings *bbolt.Options) (*bbolt.DB, error) {
 			return nil, err
 		}
 	}
-	return bbolt.Open(path, 0o600, settings)
+	db, err := bbolt.Open(path, 0o600, settings)
+	if err == nil && settings.MaxSize > 0 {
+		// bbolt grows the file by this much more than it needs, and fails the commit where that passes MaxSize.
+		db.AllocSize = min(db.AllocSize, int(reservedOf(int64(settings.MaxSize)))/4)
+	}
+	return db, err
 }
 
 // syncDir makes the name of a new file durable; its content already is.

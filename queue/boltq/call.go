@@ -60,9 +60,9 @@ func (o *outcome) await(ctx context.Context) fate {
 }
 
 // decide has the machine decide, once, and returns the outcome of the commit that its answer waits for; nil if it waits
-// for none.
-func (e *Engine) decide(call func(now leaky.Instant) (wait uint64, err error)) (*outcome, error) {
-	e.lock()
+// for none. latest is the last instant that the clock can show, if the caller knows that; else 0.
+func (e *Engine) decide(latest leaky.Instant, call func(now leaky.Instant) (wait uint64, err error)) (*outcome, error) {
+	e.lockKnowing(latest)
 	defer e.unlock()
 	if err := e.usable(); err != nil {
 		return nil, err
@@ -77,11 +77,18 @@ func (e *Engine) decide(call func(now leaky.Instant) (wait uint64, err error)) (
 // do has the machine decide, and waits until what it answers is durable. What was undone for want of room is decided
 // again: by then the machine refuses what needs room, and lets through what frees some.
 func (e *Engine) do(ctx context.Context, call func(now leaky.Instant) (wait uint64, err error)) error {
+	return e.doKnowing(ctx, 0, call)
+}
+
+// doKnowing is do for a caller that knows the last instant that the clock can show.
+func (e *Engine) doKnowing(
+	ctx context.Context, latest leaky.Instant, call func(now leaky.Instant) (wait uint64, err error),
+) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	for tries := 1; ; tries++ {
-		o, err := e.decide(call)
+		o, err := e.decide(latest, call)
 		if o == nil {
 			return err
 		}

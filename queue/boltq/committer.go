@@ -26,7 +26,7 @@ func (e *Engine) runCommitter() {
 		e.lock()
 		for !e.toCommit() && !e.closing {
 			e.work.Wait()
-			e.lookAround()
+			e.lookAround(0)
 		}
 		if !e.toCommit() {
 			e.unlockCommitter()
@@ -68,7 +68,6 @@ func (e *Engine) commit(c *machine.Commit) {
 		return
 	}
 	e.machine.Durable(c.Number, e.now())
-	e.noteAuditDropped(c.AuditDropped())
 	if o := e.awaited[c.Number]; o != nil {
 		close(o.known)
 		delete(e.awaited, c.Number)
@@ -77,7 +76,7 @@ func (e *Engine) commit(c *machine.Commit) {
 
 // write writes a commit in one transaction, which ends with two fsyncs.
 func (e *Engine) write(c *machine.Commit) error {
-	o := machine.WriteOptions{KeepChanges: e.opts.KeepChanges, Mask: e.opts.Mask, AuditBytes: e.opts.auditBytes}
+	o := machine.WriteOptions{KeepChanges: e.opts.KeepChanges, Mask: e.opts.Mask, AuditShares: e.opts.auditShares}
 	err := e.db.update(func(tx machine.Transaction) error {
 		tx, err := e.opts.fault(tx)
 		if err != nil {
@@ -152,16 +151,5 @@ func (e *Engine) commitLast() {
 	}
 	if err := e.write(e.machine.CollectLast(e.now())); err != nil {
 		e.log.Warn("the last commit failed; the pace may pause for a moment on opening", "path", e.path, "error", err)
-	}
-}
-
-// auditWarnings is how far apart the log says that entries of the audit log are dropped for want of room.
-const auditWarnings = time.Hour
-
-func (e *Engine) noteAuditDropped(dropped uint64) {
-	if now := time.Now(); dropped > 0 && now.Sub(e.auditWarned) >= auditWarnings {
-		e.auditWarned = now
-		e.log.Warn("the audit log is full: its oldest entries are dropped before their time", "path", e.path,
-			"dropped", dropped, "max_bytes", e.opts.auditBytes)
 	}
 }

@@ -46,8 +46,7 @@ type storeFile struct {
 	broken    error     // why the file can no longer be trusted
 	unread    error     // why it could not be loaded after that; then nothing is known
 	fullUntil time.Time // no appends before then: the file had no room
-	// auditWarned is when the log last said that the audit log is full.
-	auditWarned time.Time
+	scarce    error     // why a queue that takes much of the store gets no more
 	// used is about how much of the file is in use, fileSize its size.
 	used, fileSize atomic.Int64
 	disk           disk
@@ -61,18 +60,24 @@ var (
 )
 
 // lock takes the mutex, and looks around before anything is decided.
-func (e *Engine) lock() {
+func (e *Engine) lock() { e.lockKnowing(0) }
+
+// lockKnowing is lock for a caller that knows the last instant that the clock can show.
+func (e *Engine) lockKnowing(latest leaky.Instant) {
 	e.mu.Lock()
-	e.lookAround()
+	e.lookAround(latest)
 }
 
 // lookAround reads the clock, once for all that is decided until the mutex is given up, and says what there is room
 // for.
-func (e *Engine) lookAround() {
+func (e *Engine) lookAround(latest leaky.Instant) {
 	wall := time.Now()
-	e.clock.read(wall)
+	e.clock.read(wall, latest)
 	space, m := e.space(wall), e.machine
-	m.Environment = machine.Environment{Bytes: space.Limit, RoomHeard: len(e.rooms) > 0}
+	m.Environment = machine.Environment{Bytes: space.Limit, RoomHeard: len(e.rooms) > 0, Ahead: e.clock.Ahead}
+	if space.Limit > 0 {
+		m.Free, m.Scarce = max(1, space.Stop-space.Used-int64(m.PendingBytes())), e.scarce
+	}
 	if e.outOfSpace(space, wall) {
 		m.Full = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
 	}
@@ -179,29 +184,30 @@ func (e *Engine) Close() error {
 
 // now is the time of what is decided: as of lookAround.
 func (e *Engine) now() leaky.Instant {
-	now := e.clock.last
+	now := e.clock.Last
 	if err := e.machine.Tick(now); err != nil {
 		e.log.Error("a quota goes on in steps of its last period", "path", e.path, "error", err)
 	}
 	return now
 }
 
-// clock is the engine's clock: it follows a source that may jump either way, but never runs back itself. The
-// engine's mutex guards it.
+// clock is the engine's clock. The engine's mutex guards it.
 type clock struct {
+	machine.Clock
 	source func() leaky.Instant // nil is the wall clock
-	offset leaky.Instant        // the sum of all jumps back of the source
-	last   leaky.Instant
+	at     time.Time            // when it was read last; its monotonic part is what nobody sets
 }
 
-func (c *clock) read(wall time.Time) {
-	t := leaky.Instant(wall.UnixMicro())
+// read reads the clock. Without a source the process vouches for it, by its monotonic clock; with one whoever reserves
+// does, who knows latest.
+func (c *clock) read(wall time.Time, latest leaky.Instant) {
 	if c.source != nil {
-		t = c.source()
+		c.Look(c.source(), latest)
+		return
 	}
-	if t += c.offset; t < c.last {
-		c.offset += c.last - t
-		t = c.last
+	if latest = 0; !c.at.IsZero() {
+		latest = c.Last.Add(wall.Sub(c.at))
 	}
-	c.last = t
+	c.at = wall
+	c.Look(leaky.Instant(wall.UnixMicro()), latest)
 }

@@ -52,7 +52,7 @@ func OpenMemory(ctx context.Context, opts Options) (*Engine, error) {
 // open opens the store that db keeps, and closes db if it cannot. One in memory has no path.
 func open(ctx context.Context, path string, db storage, opts Options) (*Engine, error) {
 	e := &Engine{
-		opts: opts, log: opts.Logger, storeFile: storeFile{path: path, db: db}, epoch: newEpoch(),
+		opts: opts, log: opts.Logger, storeFile: newStoreFile(path, db), epoch: newEpoch(),
 		committer: committer{ended: make(chan struct{}), awaited: map[uint64]*outcome{}},
 		saver:     saver{saveWanted: make(chan struct{}, 1), saverEnded: make(chan struct{})},
 		closingCh: make(chan struct{}),
@@ -108,9 +108,10 @@ func (e *Engine) start(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		e.clock.last = last
-		e.clock.read(time.Now())
-		return e.machine.Load(ctx, tx, e.clock.last)
+		e.clock.Last = last
+		e.clock.read(time.Now(), 0)
+		e.machine.Ahead = e.clock.Ahead
+		return e.machine.Load(ctx, tx, e.clock.Last)
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/machine"
 )
 
@@ -50,14 +49,14 @@ type Options struct {
 
 	// For tests: openFile replaces os.OpenFile; fault stands in for the
 	// transaction of a commit, or fails it; synced is called after each commit is on disk and before anybody is told;
-	// saveAfter is how long the saver waits for more to save, and noSaver leaves that to the test; auditBytes is about
-	// the most that the audit log takes.
-	openFile   func(string, int, os.FileMode) (*os.File, error)
-	fault      func(machine.Transaction) (machine.Transaction, error)
-	synced     func()
-	saveAfter  time.Duration
-	noSaver    bool
-	auditBytes uint64
+	// saveAfter is how long the saver waits for more to save, and noSaver leaves that to the test; auditShares divides
+	// the budgets of the audit log.
+	openFile    func(string, int, os.FileMode) (*os.File, error)
+	fault       func(machine.Transaction) (machine.Transaction, error)
+	synced      func()
+	saveAfter   time.Duration
+	noSaver     bool
+	auditShares uint64
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -87,9 +86,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Mask == nil {
 		o.Mask = func(_ string, text []byte) []byte { return text }
-	}
-	if o.auditBytes == 0 {
-		o.auditBytes = audit.MaxBytes
 	}
 	if o.saveAfter == 0 {
 		o.saveAfter = saveAfter

@@ -15,7 +15,11 @@ func (e *Engine) Partitions() int { return 1 }
 // Reserve implements queue.Outflow.
 func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
 	var g *machine.Granting
-	err := e.do(ctx, func(now leaky.Instant) (wait uint64, err error) {
+	var latest leaky.Instant
+	if !r.Latest.IsZero() {
+		latest = leaky.Instant(r.Latest.UnixMicro())
+	}
+	err := e.doKnowing(ctx, latest, func(now leaky.Instant) (wait uint64, err error) {
 		if g, err = e.machine.Reserve(now, r); err != nil {
 			return 0, err
 		}

@@ -63,7 +63,12 @@ func (e *Engine) Totals(ctx context.Context) (t queue.Totals, err error) {
 
 // Drainers implements queue.Specs.
 func (e *Engine) Drainers(ctx context.Context) (d queue.Drainers, err error) {
-	err = e.look(ctx, func(now leaky.Instant) error { d = e.machine.Drainers(now); return nil })
+	err = e.look(ctx, func(now leaky.Instant) error {
+		d = e.machine.Drainers(now)
+		d.Clock = e.clock.State()
+		d.ToWall()
+		return nil
+	})
 	return d, err
 }
 

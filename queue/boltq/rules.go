@@ -100,7 +100,7 @@ func (e *Engine) Take(ctx context.Context, name string, takes []rules.Take) (tak
 // takeAudited is do for what the audit log tells of. It is not decided again where there was no room for the entry:
 // that goes with the next commit, which is no later than what was taken.
 func (e *Engine) takeAudited(ctx context.Context, take func(now leaky.Instant) (uint64, error)) error {
-	o, err := e.decide(take)
+	o, err := e.decide(0, take)
 	if o == nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (e *Engine) forgetExpiredTallies() {
 // disk would never rest while somebody takes.
 func (e *Engine) saveTallies() (more bool) {
 	e.forgetExpiredTallies()
-	o, err := e.decide(func(leaky.Instant) (wait uint64, err error) {
+	o, err := e.decide(0, func(leaky.Instant) (wait uint64, err error) {
 		if e.machine.Full != nil {
 			e.wakeSaver()
 			return 0, nil

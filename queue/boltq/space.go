@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/machine"
 )
 
 // outOfSpace reports whether little of a bounded file is left, its disk is nearly full, or a commit found no room a
@@ -21,6 +22,10 @@ func (e *Engine) outOfSpace(s queue.Space, now time.Time) bool {
 		return true
 	}
 	return e.opts.MaxBytes == 0 && s.Full() || now.Before(e.fullUntil)
+}
+
+func newStoreFile(path string, db storage) storeFile {
+	return storeFile{path: path, db: db, scarce: fmt.Errorf("%w: %s: %s", queue.ErrStoreFull, path, machine.KeptForOthers)}
 }
 
 // fullFor is for how long nothing that needs room is let in behind a commit that found none, at least.
@@ -38,6 +43,9 @@ func (e *Engine) noteFull(err error, so time.Duration) {
 // free old ones, and a page that a reader still sees is not free yet: without this reserve a full store could not
 // be drained.
 const reservedBytes = 4 << 20
+
+// reservedOf is that much of a file of such a size.
+func reservedOf(most int64) int64 { return min(reservedBytes, most/8) }
 
 // noRoom reports whether err says that the file or its disk is full.
 func noRoom(err error) bool {
@@ -63,7 +71,7 @@ func (e *Engine) Space(ctx context.Context) (s queue.Space, err error) {
 func (e *Engine) space(now time.Time) queue.Space {
 	used := e.used.Load()
 	if most := e.opts.MaxBytes; most > 0 {
-		return queue.Space{Used: used, Stop: most - min(reservedBytes, most/8), Limit: most}
+		return queue.Space{Used: used, Stop: most - reservedOf(most), Limit: most}
 	}
 	size, left := e.disk.look(e.path, now)
 	if size == 0 {

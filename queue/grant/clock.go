@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// drift is by how much at most an engine's clock and this machine's monotonic clock run apart: twice the 500 ppm by
-	// which NTP slews a clock (RFC 5905, section 4).
+	// drift is the maximum relative drift between an engine's clock and this machine's monotonic clock: twice the 500 ppm
+	// by which NTP slews a clock (RFC 5905, section 4).
 	drift = 1000e-6
-	// late is how late a job may come: so much of the least default slack is left for it.
-	late = time.Millisecond
-	// vague is an uncertainty that takes half of the least slack that a queue has by default.
+	// lateness is how late a job may come: that much of the least default slack is left for it.
+	lateness = time.Millisecond
+	// vague is an uncertainty that takes half of the least default slack.
 	vague = queue.LeastSlack / 2
 	// resyncPause is between two calls that are made only to know the clock better.
 	resyncPause = time.Second
 )
 
-// Clock knows what an engine's clock shows, from the answers of one partition. Each says that the engine's clock showed
-// some instant between the request and the answer; what all recent ones allow is an interval that only drift widens. So
-// a slow answer says as well when its jobs depart as a fast one does. After K. Marzullo and S. Owicki, "Maintaining the
-// Time in a Distributed System", 1983; J. Corbett et al., "Spanner", 2012, have the interval as TrueTime.
+// Clock estimates what an engine's clock shows, from the answers of one partition. Each answer says that the engine's
+// clock showed some instant between the request and the answer. The intersection of recent answers is an interval that
+// only drift widens. So a slow answer is as precise as a fast one. After K. Marzullo and S. Owicki, "Maintaining the
+// Time in a Distributed System", 1983; J. Corbett et al., "Spanner", 2012, call the interval TrueTime.
 //
 // When an engine's clock is set, an answer that contradicts those before it makes them void. A jump that is shorter
-// than calls take may not be noticed before Memory is over.
+// than a call is noticed after Memory at the latest.
 //
-// It is of one goroutine, but for Took. The zero Clock knows nothing.
+// Only Took is safe for concurrent use. The zero Clock knows nothing.
 type Clock struct {
 	known bool
 	zero  time.Time // what the engine's instants are counted from
@@ -41,7 +41,8 @@ type Clock struct {
 
 	lead   time.Duration
 	told   time.Duration // the uncertainty, with the last request
-	number uint64        // of that
+	client string        // whose request that was
+	number uint64        // of that request
 	took   atomic.Int64  // the longest since the last request, in ns
 	synced time.Time     // when Resync last asked for a call
 }
@@ -60,8 +61,8 @@ func (b bounds) widened(by time.Duration) bounds { return bounds{b.early - by, b
 
 func (b bounds) excludes(o bounds) bool { return o.late < b.early || o.early > b.late }
 
-// Took is told how long it took from a request until a job that it was granted could be started. By the longest of
-// recent ones the engine is told how far ahead to grant the next.
+// Took records the time from a request until a granted job could start. The engine is told the longest recent one, and
+// grants the next departures that far ahead.
 func (c *Clock) Took(d time.Duration) {
 	for was := c.took.Load(); int64(d) > was && !c.took.CompareAndSwap(was, int64(d)); was = c.took.Load() {
 	}
@@ -88,8 +89,8 @@ func (c *Clock) Observe(now, asked, answered time.Time) {
 		c.known, c.zero, c.base = true, now, asked
 		c.recent, c.before, c.at, c.turned = anything, anything, answered, answered
 	}
-	drift := drifted(answered.Sub(c.at))
-	c.recent, c.before, c.at = c.recent.widened(drift), c.before.widened(drift), answered
+	apart := drifted(answered.Sub(c.at))
+	c.recent, c.before, c.at = c.recent.widened(apart), c.before.widened(apart), answered
 	if age := answered.Sub(c.turned); age >= Memory/2 {
 		c.before, c.recent, c.turned = c.recent, anything, answered
 		if age >= Memory {
@@ -107,7 +108,7 @@ func (c *Clock) Observe(now, asked, answered time.Time) {
 // bounds are what all answers that count allow.
 func (c *Clock) bounds() bounds { return c.recent.and(c.before) }
 
-// drifted is by how much the clocks may have run apart in so long.
+// drifted returns the maximum drift of the clocks over a duration.
 func drifted(d time.Duration) time.Duration { return time.Duration(math.Ceil(float64(d) * drift)) }
 
 // uncertainty is how far apart the bounds are.
@@ -119,29 +120,37 @@ func (c *Clock) uncertainty() time.Duration {
 	return b.late - b.early
 }
 
-// Window returns the local instants between which the engine's clock shows at, and when a lease ends that lasts so long
-// from then.
+// Window returns the local instants between which the engine's clock shows at, and the end of a lease that begins then.
 func (c *Clock) Window(at time.Time, lease time.Duration) Window {
 	since, b := at.Sub(c.zero), c.bounds()
 	departs := c.base.Add(since + b.early)
 	return Window{
 		Departs: departs, Earliest: c.base.Add(since + b.late), LeaseEnd: departs.Add(lease),
-		vague: c.told > 0,
+		told: c.told,
 	}
 }
 
-// Request returns a request with what the engine should know of the client: its lead and its uncertainty.
-func (c *Clock) Request(r queue.ReserveRequest) queue.ReserveRequest {
-	r.Lead = max(0, c.lead-late)
+// Request returns a request with what the engine should know of the client: its lead, its uncertainty, and the last
+// instant that the engine's clock can show now.
+func (c *Clock) Request(r queue.ReserveRequest, now time.Time) queue.ReserveRequest {
+	if c.known {
+		r.Latest = c.latest(now)
+	}
+	r.Lead = max(0, c.lead-lateness)
 	told := time.Duration(0)
 	if u := c.uncertainty(); u > vague && u <= queue.Horizon {
 		told = u
 	}
-	if r.Number == c.number { // of a request that is repeated, the engine may go by the first
+	if r.Number == c.number && r.Client.ID == c.client { // for a repeated request, the engine may use the first
 		told = min(told, c.told)
 	}
-	r.Uncertainty, c.told, c.number = told, told, r.Number
+	r.Uncertainty, c.told, c.client, c.number = told, told, r.Client.ID, r.Number
 	return r
+}
+
+// latest is the last instant that the engine's clock can show.
+func (c *Clock) latest(at time.Time) time.Time {
+	return c.zero.Add(at.Sub(c.base) - c.bounds().early + drifted(at.Sub(c.at)))
 }
 
 // Resync reports whether a call should be made that asks for no jobs, to know the clock before some are granted: at

@@ -62,7 +62,7 @@ func TestClock(t *testing.T) {
 		for _, a := range c.answers {
 			k.Observe(engine.Add(a.shows), local.Add(a.asked), local.Add(a.answered))
 		}
-		r := k.Request(queue.ReserveRequest{Number: 1})
+		r := k.Request(queue.ReserveRequest{Number: 1}, local)
 		w := k.Window(engine.Add(c.departs), time.Second)
 		if early, late := w.Departs.Sub(local), w.Earliest.Sub(local); (early-c.early).Abs() > 50*us ||
 			(late-c.late).Abs() > 50*us {
@@ -128,7 +128,7 @@ func TestLead(t *testing.T) {
 			k.Took(c.took / 2)
 		}
 		k.Observe(now, now, now.Add(c.trip))
-		if r := k.Request(queue.ReserveRequest{}); r.Lead < c.least || r.Lead > c.most {
+		if r := k.Request(queue.ReserveRequest{}, now); r.Lead < c.least || r.Lead > c.most {
 			t.Errorf("answer %d: a lead of %v, want %v to %v", i, r.Lead, c.least, c.most)
 		}
 	}
@@ -153,6 +153,68 @@ func TestResync(t *testing.T) {
 	}{{0, true}, {ms, false}, {999 * ms, false}, {time.Second, true}, {1500 * ms, false}} {
 		if got := k.Resync(now.Add(c.after)); got != c.want {
 			t.Errorf("%d: after %v: %v, want %v", i, c.after, got, c.want)
+		}
+	}
+}
+
+// A request says the last instant that the engine's clock can show: nothing is known before the first answer, and
+// later the engine's clock goes on from what it showed when the call began.
+func TestARequestSaysTheLastInstantThatTheEnginesClockCanShow(t *testing.T) {
+	var k Clock
+	local, engine := time.Now(), time.Unix(1e9, 0)
+	if r := k.Request(queue.ReserveRequest{}, local); !r.Latest.IsZero() {
+		t.Errorf("nothing is known, and it is %v at most", r.Latest)
+	}
+	k.Observe(engine, local, local.Add(4*time.Millisecond))
+	r := k.Request(queue.ReserveRequest{}, local.Add(time.Second))
+	if d := r.Latest.Sub(engine.Add(time.Second)); d < 0 || d > 2*time.Millisecond {
+		t.Errorf("a second later it is %v more than a second later", d)
+	}
+}
+
+// A client that told the engine its uncertainty may start jobs that much later, and no later: not when it knows the
+// clock less by the time the answer comes.
+func TestLatest(t *testing.T) {
+	departs := time.Now()
+	for _, c := range []struct{ told, unsure, slack, lease, latest time.Duration }{
+		{0, 0, 5 * ms, time.Second, 5 * ms},
+		{0, 20 * ms, 5 * ms, time.Second, 5 * ms}, // so it does not start
+		{0, 0, time.Second, 300 * ms, 300 * ms},
+		{20 * ms, 20 * ms, 5 * ms, time.Second, 22_500 * us},
+		{20 * ms, 10 * ms, 5 * ms, time.Second, 12_500 * us},
+		{20 * ms, 22 * ms, 5 * ms, time.Second, 22_500 * us},
+		{20 * ms, 3 * time.Second, 5 * ms, 5 * time.Second, 22_500 * us}, // so it does not start
+		{20 * ms, 20 * ms, 500 * ms, time.Second, 500 * ms},
+	} {
+		w := Window{
+			Departs: departs, Earliest: departs.Add(c.unsure), LeaseEnd: departs.Add(c.lease), told: c.told,
+		}
+		if got := w.Latest(c.slack).Sub(departs); got != c.latest {
+			t.Errorf("told %v, uncertain by %v, slack %v: at most %v late, want %v", c.told, c.unsure, c.slack, got, c.latest)
+		}
+	}
+}
+
+// Requests of several clients under one number are no repetitions.
+func TestUncertaintyOfClients(t *testing.T) {
+	local, engine := time.Now(), time.Unix(1e9, 0)
+	var k Clock
+	for i, c := range []struct {
+		client string
+		trip   time.Duration // of the answer before
+		told   time.Duration
+	}{
+		{"a", 5 * ms, 5 * ms},
+		{"a", 20 * ms, 5 * ms}, // repeated
+		{"b", 0, 20 * ms},
+	} {
+		if c.trip > 0 {
+			k.recent, k.before = anything, anything
+			k.Observe(engine, local, local.Add(c.trip))
+		}
+		r := k.Request(queue.ReserveRequest{Client: queue.Client{ID: c.client}, Number: 7}, local)
+		if (r.Uncertainty - c.told).Abs() > 50*us {
+			t.Errorf("request %d: uncertainty %v, want %v", i, r.Uncertainty, c.told)
 		}
 	}
 }

@@ -42,21 +42,34 @@ type Window struct {
 	Departs  time.Time // not before
 	Earliest time.Time // not later, so from then on the job may start
 	LeaseEnd time.Time // until then the job belongs to its holder for sure
-	vague    bool      // the two are far apart, and the engine was told so
+
+	told time.Duration // the uncertainty that the engine was told
 }
 
-// Latest is the last instant at which the job may start. Where the client does not know the engine's clock well, it has
-// half of the slack at least. That makes all of its starts later alike, which the engine allows for between them and
-// the starts of other clients (queue.ReserveRequest.Uncertainty).
+// Latest is the last instant at which the job may start. A client that told the engine its uncertainty has half of the
+// slack left at least: all of its starts are late alike, and the engine keeps the starts of other clients that far away
+// (queue.ReserveRequest.Uncertainty). The engine does so for the uncertainty that it was told. If the client knows the
+// clock even less when the answer comes, the job may be too late.
 func (w *Window) Latest(slack time.Duration) time.Time {
 	latest := w.Departs.Add(slack)
-	if least := w.Earliest.Add(slack / 2); w.vague && latest.Before(least) {
-		latest = least
+	if w.told > 0 {
+		latest = latestOf(latest, earliestOf(w.Earliest.Add(slack/2), w.Departs.Add(w.told+slack/2)))
 	}
-	if latest.Before(w.LeaseEnd) {
-		return latest
+	return earliestOf(latest, w.LeaseEnd)
+}
+
+func earliestOf(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
 	}
-	return w.LeaseEnd
+	return b
+}
+
+func latestOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // LeaseOf names the lease of a job.
@@ -93,7 +106,7 @@ func Ask(
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	asked := time.Now()
-	res, err := engine.Reserve(ctx, c.Request(r))
+	res, err := engine.Reserve(ctx, c.Request(r, asked))
 	at := time.Now()
 	a := Answer{At: at, Trip: at.Sub(asked)}
 	if err != nil {

@@ -100,12 +100,8 @@ func (m *Machine) armAndWake(q *queueState, now leaky.Instant) {
 }
 
 func (m *Machine) wakeForQueue(q *queueState, now leaky.Instant) {
-	switch at, any := q.lookAt(); {
-	case !any:
-	case q.spec.Pull:
-		m.wakePullers(q, at, now)
-	default:
-		m.wakeFor(at, now)
+	if at, any := q.lookAt(); any {
+		m.wakeToLook(q, at, now)
 	}
 }
 

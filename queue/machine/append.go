@@ -130,7 +130,7 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 	if wait, found := m.answerKnown(it, q, now); found { // invariant 7
 		return wait
 	}
-	if at := instantOf(it.job.ExpiresAt); at != 0 && at <= now {
+	if at := instantOf(it.job.ExpiresAt); at != 0 && at <= m.wall(now) {
 		it.answer.Outcome = queue.Lapsed
 		return 0
 	}
@@ -139,7 +139,7 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 		return 0
 	}
 	var b *ruleCharges
-	a, outcome := m.rulesOf(q), q.appendOutcome(it, most) // invariant 1
+	a, outcome := m.rulesOf(q), m.appendOutcome(q, it, most) // invariant 1
 	if a != nil {
 		said, invalid := m.askRules(it, a, now)
 		if invalid != nil {
@@ -148,7 +148,7 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 		}
 		b, it.answer.Rules = said, said.answers
 	}
-	if instead, refused := it.limitedByRules(q, a, b); refused {
+	if instead, refused := m.limitedByRules(it, q, a, b); refused {
 		outcome = instead
 	}
 	switch {
@@ -156,16 +156,19 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 		it.answer.Outcome = outcome
 	case outcome == queue.Full:
 		it.answer.Outcome = outcome
-		it.answerFull(q, most, now)
+		m.answerFull(it, q, most, now)
 	case outcome == queue.OverflowFull:
 		it.answer.Outcome, it.answer.RetryAfter = outcome, q.retryAfter(1, now)
 	case m.Full != nil:
 		it.answer.Outcome, it.answer.Err = queue.Failed, m.Full
+	case m.keptForOthers(q, it.bytes()):
+		it.answer.Outcome, it.answer.Err = queue.Failed, m.Scarce
 	case it.wouldExpire(q, ln, outcome, now):
 	case outcome == queue.SetAside:
 		m.deferJob(it, q, b, now)
 		return m.wait()
 	default:
+		q.lapsePromises(it.bytes(), most, now)
 		m.admitNew(it, ln, b, now)
 		return m.wait()
 	}
@@ -209,15 +212,16 @@ func (m *Machine) admitNew(it *appendItem, ln *lane, b *ruleCharges, now leaky.I
 		fingerprint: it.fingerprint, size: uint32(len(it.record)), cost: uint16(it.job.Cost),
 	}
 	o := q.outlookOfNew(ln, turnOf(q.turn, it.job.Priority), it.job.Cost, it.job.Priority, notPlain(&it.job))
-	eta := q.etaOfNew(o, scheduledUntil(&it.job, now), now)
+	eta := q.etaOfNew(o, scheduledUntil(&it.job, m.wall(now)), now)
 	m.reservePlace(j, &it.job, now)
 	m.chargeRules(b, now)
 	m.touch(q)
 	q.counters.Appended++
 	m.present.putJob(j, it.record)
 	m.arrive(arrival{job: j}, it.record)
+	m.makeRoom(q)
 	*it.answer = queue.Appended{
-		Outcome: queue.Accepted, ID: j.id, State: j.stateToBe(), ETA: eta, Rules: b.said(),
+		Outcome: queue.Accepted, ID: j.id, State: j.stateToBe(), ETA: eta.ToWall(m.ahead()), Rules: b.said(),
 	}
 	if j.lease == nil {
 		it.answer.Position = o.place + 1

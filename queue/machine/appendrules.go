@@ -146,8 +146,8 @@ func (m *Machine) peekRule(d *ruleCharge, now leaky.Instant) rules.Ruling {
 
 // limitedByRules is what becomes of a job that a rule refuses, be it one of another group that was asked before. It
 // then takes nothing from any rule.
-func (it *appendItem) limitedByRules(
-	q *queueState, a *queueRules, b *ruleCharges,
+func (m *Machine) limitedByRules(
+	it *appendItem, q *queueState, a *queueRules, b *ruleCharges,
 ) (outcome queue.AppendOutcome, refused bool) {
 	_, wait, refused := rules.Limited(it.answer.Rules)
 	if !refused && it.job.Limited <= 0 {
@@ -157,7 +157,7 @@ func (it *appendItem) limitedByRules(
 		b.charges = nil
 	}
 	if it.offered && it.job.Overflow != queue.Reject && a.allDefer(it.answer.Rules) {
-		return q.overflowOutcome(), true
+		return m.overflowOutcome(q, it.bytes()), true
 	}
 	it.answer.RetryAfter = max(minRetry, wait, it.job.Limited)
 	return queue.LimitReached, true

@@ -14,7 +14,7 @@ func (m *Machine) reservePlace(j *job, in *queue.Job, now leaky.Instant) {
 	q.plain = q.plain && !notPlain(in)
 	q.addJob(j)
 	q.setExpiry(j, instantOf(in.ExpiresAt))
-	q.addIncoming(j, scheduledUntil(in, now))
+	q.addIncoming(j, scheduledUntil(in, m.wall(now)))
 	m.raiseWithAppend(q, now, cost)
 }
 

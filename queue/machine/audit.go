@@ -2,6 +2,7 @@ package machine
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/penstock/penstock/queue/audit"
 )
@@ -18,23 +19,22 @@ func (m *Machine) Record(entry audit.Entry) (wait uint64, err error) {
 
 // ReadAudit reads a page of the audit log.
 func ReadAudit(tx Transaction, r audit.Request) (p audit.Page, err error) {
-	c := tx.Table(auditTable).Cursor()
-	k, v := c.Last()
-	if k == nil {
+	l := (&tables{tx}).auditLog()
+	c := l.entries.Cursor()
+	newest, _ := c.Last()
+	if newest == nil {
 		return p, nil
 	}
-	newest, err := decodeAudit(k, v)
-	if err != nil {
+	oldest, _ := c.First()
+	p.Newest, p.Oldest = int64(binary.BigEndian.Uint64(newest)), int64(binary.BigEndian.Uint64(oldest))
+	if p.Chains, err = l.chains(); err != nil {
 		return p, err
 	}
-	oldest, _ := c.First()
-	p.Newest, p.Oldest = int64(newest.number), int64(binary.BigEndian.Uint64(oldest))
-	p.Head, p.Dropped = newest.Digest, int64(newest.dropped)
 	step := c.Next
 	if r.Back {
 		step = c.Prev
 	}
-	for k, v = beginAudit(c, &r); k != nil && len(p.Records) < r.Limit; k, v = step() {
+	for k, v := beginAudit(c, &r); k != nil && len(p.Records) < r.Limit; k, v = step() {
 		a, err := decodeAudit(k, v)
 		if err != nil {
 			return p, err
@@ -42,6 +42,24 @@ func ReadAudit(tx Transaction, r audit.Request) (p audit.Page, err error) {
 		p.Records = append(p.Records, a.Record)
 	}
 	return p, nil
+}
+
+// chains returns the chain of each budget.
+func (l auditLog) chains() (all []audit.Chain, err error) {
+	c := l.budgets.Cursor()
+	for k, _ := c.First(); k != nil; {
+		budget := audit.Budget(k[:len(k)-9])
+		newest, err := l.newestOf(budget)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, audit.Chain{
+			Budget: budget, Oldest: int64(binary.BigEndian.Uint64(k[len(k)-8:])), Newest: int64(newest.number),
+			Head: newest.Digest, Dropped: int64(newest.dropped),
+		})
+		k, _ = c.Seek(budgetKey(budget, math.MaxUint64))
+	}
+	return all, nil
 }
 
 // beginAudit moves to the first entry that is wanted.

@@ -1,18 +1,22 @@
 package machine
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// The audit log is written in the Transaction of the changes that it tells of. The head of its chain is the last entry
-// of the table and nowhere else, so that a commit that fails leaves it as it was.
+// The audit log is written in the Transaction of the changes that it tells of. The heads of its chains are the last
+// entries of the budgets in the table and nowhere else, so that a commit that fails leaves them as they were.
 
 // audited is an entry that a batch writes; the log adds its number, its time and its place in the chain.
 type audited struct {
@@ -50,11 +54,17 @@ func (b *Commit) auditJobAct(d *jobAct, of subject, c *logged) {
 // auditRecord is an entry in the file.
 type auditRecord struct {
 	number uint64
-	bytes  uint64 // of all entries ever written up to this one, itself included
+	budget audit.Budget
+	bytes  uint64 // of all entries of its budget ever written up to this one, itself included
 	at     leaky.Instant
-	// dropped is how many before it were dropped for want of room, and not for their age.
+	// dropped is how many of its budget were dropped before it for want of room, and not for their age.
 	dropped uint64
 	audit.Record
+}
+
+// size is what an entry takes of its budget.
+func (r *auditRecord) size() uint64 {
+	return uint64(len(r.Text) + len(r.Before) + len(r.After) + auditOverhead)
 }
 
 // auditOverhead is about what an entry takes beside its texts.
@@ -64,6 +74,7 @@ func (r *auditRecord) encode() ([]byte, error) {
 	digest, err := hex.DecodeString(string(r.Digest))
 	w := writer{}
 	w.num(r.bytes, uint64(r.at), r.dropped)
+	w.text(string(r.budget))
 	w = append(w, digest...)
 	for _, text := range [][]byte{r.Text, r.Before, r.After} {
 		w.text(string(text))
@@ -71,13 +82,20 @@ func (r *auditRecord) encode() ([]byte, error) {
 	return w, err
 }
 
-func decodeAudit(k, v []byte) (a auditRecord, err error) {
+func decodeAuditNumber(k []byte) (uint64, error) {
 	if len(k) != 8 {
-		return a, fmt.Errorf("%w: the audit log has a key of %d bytes", queue.ErrCorrupt, len(k))
+		return 0, fmt.Errorf("%w: the audit log has a key of %d bytes", queue.ErrCorrupt, len(k))
+	}
+	return binary.BigEndian.Uint64(k), nil
+}
+
+func decodeAudit(k, v []byte) (a auditRecord, err error) {
+	if a.number, err = decodeAuditNumber(k); err != nil {
+		return a, err
 	}
 	r := reader{b: v}
-	a.number, a.bytes, a.at = binary.BigEndian.Uint64(k), r.num(), leaky.Instant(r.num())
-	a.dropped = r.num()
+	a.bytes, a.at = r.num(), leaky.Instant(r.num())
+	a.dropped, a.budget = r.num(), audit.Budget(r.text())
 	a.Digest = audit.Digest(hex.EncodeToString(r.raw(32)))
 	for _, text := range []*[]byte{&a.Text, &a.Before, &a.After} {
 		if s := r.text(); s != "" {
@@ -87,52 +105,127 @@ func decodeAudit(k, v []byte) (a auditRecord, err error) {
 	return a, r.err("audit")
 }
 
-// writeAudit writes the entries of a batch, and drops the oldest. If some went for want of room it returns how many
-// that were since the log began.
-func (t *tables) writeAudit(entries []audited, o *WriteOptions, now leaky.Instant) (dropped uint64, err error) {
-	if len(entries) == 0 {
-		return 0, nil
-	}
-	b := t.Table(auditTable)
-	var last auditRecord
-	if k, v := b.Cursor().Last(); k != nil {
-		if last, err = decodeAudit(k, v); err != nil {
-			return 0, err
-		}
-	}
-	for i := range entries {
-		next, err := entries[i].record(&last, o.Mask, now)
-		if err != nil {
-			return 0, err
-		}
-		if i == len(entries)-1 {
-			n := len(entries) + dropAuditMost
-			forced, err := dropOldAudit(b, next.bytes, n, o.AuditBytes, now.Add(-o.KeepChanges))
-			if err != nil {
-				return 0, err
-			}
-			if next.dropped += forced; forced > 0 {
-				dropped = next.dropped
-			}
-		}
-		v, err := next.encode()
-		if err != nil {
-			return 0, err
-		}
-		if err := b.Put(key(next.number), v); err != nil {
-			return 0, err
-		}
-		last = next
-	}
-	return dropped, nil
+// auditLog is the audit log in a transaction.
+type auditLog struct {
+	entries Table // by number
+	budgets Table // budget, 0, number: the entries of each budget
 }
 
-// record is the entry as it is kept behind the one before it.
+func (t *tables) auditLog() auditLog {
+	return auditLog{entries: t.Table(auditTable), budgets: t.Table(auditBudgetsTable)}
+}
+
+// budgetKey is the key of an entry among those of its budget.
+func budgetKey(budget audit.Budget, number uint64) []byte {
+	return binary.BigEndian.AppendUint64(append([]byte(budget), 0), number)
+}
+
+// get reads the entry of a key among those of its budget.
+func (l auditLog) get(k []byte) (auditRecord, error) {
+	number := k[len(k)-8:]
+	return decodeAudit(number, l.entries.Get(number))
+}
+
+// lastNumber returns the last number given.
+func (l auditLog) lastNumber() (uint64, error) {
+	k, _ := l.entries.Cursor().Last()
+	if k == nil {
+		return 0, nil
+	}
+	return decodeAuditNumber(k)
+}
+
+// newestOf returns the newest entry of a budget; its number is 0 if there is none.
+func (l auditLog) newestOf(budget audit.Budget) (auditRecord, error) {
+	c := l.budgets.Cursor()
+	k, _ := c.Seek(budgetKey(budget, math.MaxUint64))
+	if k == nil {
+		k, _ = c.Last()
+	} else {
+		k, _ = c.Prev()
+	}
+	if !bytes.HasPrefix(k, budgetKey(budget, 0)[:len(budget)+1]) {
+		return auditRecord{budget: budget}, nil
+	}
+	return l.get(k)
+}
+
+// budgetHead is where the chain of a budget stands while a batch is written.
+type budgetHead struct {
+	last auditRecord
+	more int // entries of the batch that are not written yet
+}
+
+// writeAudit writes the entries of a batch, and drops old ones.
+func (t *tables) writeAudit(entries []audited, o *WriteOptions, now leaky.Instant) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	l := t.auditLog()
+	number, err := l.lastNumber()
+	if err != nil {
+		return err
+	}
+	heads := map[audit.Budget]*budgetHead{}
+	for i := range entries {
+		budget := entries[i].budget()
+		if heads[budget] == nil {
+			heads[budget] = &budgetHead{}
+			if heads[budget].last, err = l.newestOf(budget); err != nil {
+				return err
+			}
+		}
+		heads[budget].more++
+	}
+	until := now.Add(-o.KeepChanges)
+	for i := range entries {
+		head := heads[entries[i].budget()]
+		number++
+		next, err := entries[i].record(number, &head.last, o.Mask, now)
+		if err != nil {
+			return err
+		}
+		if head.more--; head.more == 0 {
+			n := len(entries) + dropAuditMost
+			forced, err := l.dropOldAudit(next.budget, next.bytes, n, o.shareOf(next.budget), until)
+			if err != nil {
+				return err
+			}
+			next.dropped += forced
+		}
+		if err := l.put(&next); err != nil {
+			return err
+		}
+		head.last = next
+	}
+	return l.dropAged(until)
+}
+
+func (l auditLog) put(r *auditRecord) error {
+	v, err := r.encode()
+	if err != nil {
+		return err
+	}
+	if err := l.entries.Put(key(r.number), v); err != nil {
+		return err
+	}
+	return l.budgets.Put(budgetKey(r.budget, r.number), nil)
+}
+
+// budget is who pays for the entry.
+func (a *audited) budget() audit.Budget { return audit.BudgetOf(&a.entry.Actor, a.entry.Refused) }
+
+// shareOf is about how many bytes of a budget a log keeps.
+func (o *WriteOptions) shareOf(budget audit.Budget) uint64 {
+	return budget.Bytes() / max(1, o.AuditShares)
+}
+
+// record is the entry as it is kept behind the last one of its budget.
 func (a *audited) record(
-	last *auditRecord, mask func(string, []byte) []byte, now leaky.Instant,
+	number uint64, last *auditRecord, mask func(string, []byte) []byte, now leaky.Instant,
 ) (r auditRecord, err error) {
-	e := a.entry
-	for _, side := range []struct {
+	e, sides := a.entry, [2]string{}
+	for i, side := range []struct {
 		name   string
 		text   []byte
 		to     *[]byte
@@ -142,44 +235,85 @@ func (a *audited) record(
 			continue
 		}
 		shown := mask(e.Of, side.text)
+		sides[i] = string(shown)
 		if *side.digest = audit.DigestOf(shown); len(shown) <= audit.MaxTextBytes {
 			*side.to = shown
 		} else {
 			e.LeftOut = append(e.LeftOut, side.name)
 		}
 	}
-	r.number, r.at, r.dropped = last.number+1, now, last.dropped
-	e.Number, e.At, e.Previous = int64(r.number), int64(now), string(last.Digest)
+	if e.LeftOut != nil {
+		diff := audit.DiffOf(sides[0], sides[1])
+		e.Diff = &diff
+	}
+	r.number, r.budget, r.at, r.dropped = number, last.budget, now, last.dropped
+	e.Number, e.Budget, e.Follows = int64(number), last.budget, int64(last.number)
+	e.At, e.Previous = int64(now), string(last.Digest)
 	if r.Text, err = json.Marshal(&e); err != nil {
 		return r, err
 	}
 	r.Digest = audit.DigestOf(r.Text)
-	r.bytes = last.bytes + uint64(len(r.Text)+len(r.Before)+len(r.After)+auditOverhead)
+	r.bytes = last.bytes + r.size()
 	return r, nil
 }
 
 // dropAuditMost bounds the entries dropped at a time, beside as many as were written.
 const dropAuditMost = 400
 
-// dropOldAudit drops the oldest entries, up to n: those up to an instant, and those that are too many, of which forced
-// is the number. bytes are those of all entries ever written, the one that is about to be written too.
-func dropOldAudit(b Table, bytes uint64, n int, most uint64, until leaky.Instant) (forced uint64, err error) {
+// dropOldAudit drops the oldest entries of a budget, up to n: those up to an instant, and those that are more than its
+// share of bytes; forced is the number of the latter. spent are the bytes of all its entries ever written, with the one
+// that is about to be written.
+func (l auditLog) dropOldAudit(
+	budget audit.Budget, spent uint64, n int, share uint64, until leaky.Instant,
+) (forced uint64, err error) {
 	var gone [][]byte
-	upTo := uint64(0) // the bytes up to the last one dropped
-	c := b.Cursor()
-	for k, v := c.First(); k != nil && len(gone) < n; k, v = c.Next() {
-		r, err := decodeAudit(k, v)
+	first := budgetKey(budget, 0)
+	c := l.budgets.Cursor()
+	for k, _ := c.Seek(first); bytes.HasPrefix(k, first[:len(budget)+1]) && len(gone) < n; k, _ = c.Next() {
+		r, err := l.get(k)
 		if err != nil {
 			return 0, err
 		}
 		if r.at > until {
-			if bytes-upTo <= most {
+			if spent-(r.bytes-r.size()) <= share { // with this one
 				break
 			}
 			forced++
 		}
-		upTo = r.bytes
-		gone = append(gone, key(r.number))
+		gone = append(gone, slices.Clone(k))
 	}
-	return forced, dropKeys(b, gone)
+	return forced, l.drop(gone)
+}
+
+// dropAged drops entries up to an instant, of all budgets. The newest of a budget stays: its chain goes on from there.
+func (l auditLog) dropAged(until leaky.Instant) error {
+	var gone [][]byte
+	c := l.entries.Cursor()
+	for k, v := c.First(); k != nil && len(gone) < dropAuditMost; k, v = c.Next() {
+		r, err := decodeAudit(k, v)
+		if err != nil {
+			return err
+		}
+		if r.at > until {
+			break
+		}
+		newest, err := l.newestOf(r.budget)
+		if err != nil {
+			return err
+		}
+		if newest.number != r.number {
+			gone = append(gone, budgetKey(r.budget, r.number))
+		}
+	}
+	return l.drop(gone)
+}
+
+// drop drops entries by their keys among those of their budgets.
+func (l auditLog) drop(gone [][]byte) error {
+	for _, k := range gone {
+		if err := errors.Join(l.entries.Delete(k[len(k)-8:]), l.budgets.Delete(k)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

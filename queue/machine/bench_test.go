@@ -45,10 +45,12 @@ func (e *Engine) reopen() {
 
 // crash is the end of a process without a last word, and another one.
 func (e *Engine) crash() {
-	e.read(func(tx Transaction) { e.last, _ = ClockOf(tx) })
-	e.offset = 0
+	e.clock = Clock{}
+	e.read(func(tx Transaction) { e.clock.Last, _ = ClockOf(tx) })
 	next := New(e.epoch + 1)
-	e.load(next, e.now())
+	now := e.now()
+	next.Ahead = e.clock.Ahead
+	e.load(next, now)
 	e.Machine = next
 	for more := true; more; {
 		_, more = next.TakeBackPersisted(e.now())

@@ -24,7 +24,7 @@ func (m *Machine) Cancel(
 		if s := j.stateToBe(); !idle(s) {
 			return s, m.waitsForJob(j), nil
 		}
-		m.present.logJobAct(act, q.name, q.revision, id, false, now)
+		m.present.logJobAct(act, q.name, q.revision, id, false, m.wall(now))
 		if m.endIdle(j, queue.Cancelled, now) {
 			m.wakeForQueue(q, now)
 		}
@@ -47,7 +47,7 @@ func (m *Machine) Cancel(
 	d.state = cancelledDeferral
 	m.touch(q)
 	q.counters.Cancelled++
-	m.present.logJobAct(act, q.name, q.revision, id, false, now)
+	m.present.logJobAct(act, q.name, q.revision, id, false, m.wall(now))
 	m.present.putDeferral(q, number, id, *d)
 	m.announceRoom(q, now)
 	return queue.Cancelled, m.wait(), nil

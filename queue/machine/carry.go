@@ -10,7 +10,7 @@ import (
 // Successor returns an empty machine to load after a commit failed, whose fences go on where this one's end.
 func (m *Machine) Successor() *Machine {
 	next := New(m.epoch)
-	next.lastFence = m.lastFence
+	next.lastFence, next.Environment.Ahead, next.filedAhead = m.lastFence, m.Environment.Ahead, m.Environment.Ahead
 	return next
 }
 
@@ -72,7 +72,7 @@ func (c *carrying) queue(old *queueState) {
 	if q == nil {
 		return
 	}
-	q.unsaved, q.outflow, q.lastRetryAt, q.pullState = old.unsaved, old.outflow, old.lastRetryAt, old.pullState
+	q.unsaved, q.outflow, q.promised, q.pullState = old.unsaved, old.outflow, old.promised, old.pullState
 	q.lastFence = old.lastFence
 	if old.overflow.holder != "" {
 		o := q.ownOverflow()

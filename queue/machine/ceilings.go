@@ -161,8 +161,8 @@ func (p *paces) oneGrantCeilings(now leaky.Instant, cost int64) ceilings {
 		w := m.window
 		if m.Paced() {
 			w = leaky.Window{Ends: oneGrantTAT(m.pacer, m.bucket, now, cost)}
-		} else if m.quota.Affords(w, now, cost) {
-			m.quota.Take(&w, now, cost)
+		} else if m.quota.Affords(w, m.env.wall(now), cost) {
+			m.quota.Take(&w, m.env.wall(now), cost)
 		}
 		c.limits = append(c.limits, w)
 	}

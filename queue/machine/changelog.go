@@ -33,6 +33,8 @@ type logged struct {
 	actor audit.Actor
 	// before and after are what it was and what it became, of a change of specs.
 	before, after []byte
+	// byItself is whether nobody made it, so that the audit log has none of it.
+	byItself bool
 }
 
 // logUpdate is what a batch logs about a subject.
@@ -49,7 +51,9 @@ type logUpdate struct {
 func (b *Commit) logChange(n logUpdate) {
 	b.logUpdates = append(b.logUpdates, n)
 	for i := range n.changes {
-		b.audited = append(b.audited, n.changes[i].audited(n.subject))
+		if !n.changes[i].byItself {
+			b.audited = append(b.audited, n.changes[i].audited(n.subject))
+		}
 	}
 }
 

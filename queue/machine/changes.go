@@ -50,19 +50,19 @@ func decodeChange(v []byte) (c queue.Change, err error) {
 }
 
 // loggedBy is a change, in one step, that keeps the revision.
-func loggedBy(what changekind.Kind, a audit.Actor, revision int64, now leaky.Instant) logged {
+func loggedBy(what changekind.Kind, a audit.Actor, revision int64, wall leaky.Instant) logged {
 	return logged{actor: a, Change: queue.Change{
-		At: now.Time(), Last: now.Time(), By: a.Name, Note: a.Note, What: what, Revision: revision, Was: revision,
+		At: wall.Time(), Last: wall.Time(), By: a.Name, Note: a.Note, What: what, Revision: revision, Was: revision,
 	}}
 }
 
 // pauseLapsed is what to log about a pause that has ended by itself.
 func (q *queueState) pauseLapsed(now leaky.Instant) []logged {
-	if !q.pause.ended(now) {
+	if !q.pause.ended(q.env.wall(now)) {
 		return nil
 	}
 	n := loggedBy(changekind.Resumed, audit.Actor{}, q.revision, q.pause.until)
-	n.Reason = changelog.LapseReason
+	n.Reason, n.byItself = changelog.LapseReason, true
 	return []logged{n}
 }
 
@@ -93,7 +93,7 @@ func (m *Machine) Changes(now leaky.Instant, r queue.ChangesRequest) (*Changing,
 	if err := r.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Changing{request: r, of: subject{r.Subject, r.Name}, now: now}
+	c := &Changing{request: r, of: subject{r.Subject, r.Name}, now: m.wall(now)}
 	c.there, c.unwritten = m.subjectState(c.of, now)
 	return c, nil
 }
@@ -194,7 +194,7 @@ type Past struct {
 
 // History begins to look up the specs that a queue had, which Read does once the commit is durable that it returns.
 func (m *Machine) History(now leaky.Instant, name string) (p Past, wait uint64) {
-	return Past{queueSubject(name), m.store.queue, now}, m.lastWait()
+	return Past{queueSubject(name), m.store.queue, m.wall(now)}, m.lastWait()
 }
 
 // Read returns the specs, which needs no machine. Errors: queue.ErrUnknownQueue.

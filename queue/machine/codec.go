@@ -156,7 +156,7 @@ func encodePaces(p *paces) ([]byte, error) {
 	return w, nil
 }
 
-func decodePaces(b []byte, now leaky.Instant) (p paces, err error) {
+func decodePaces(b []byte, env *Environment, now leaky.Instant) (p paces, err error) {
 	r := reader{b: b}
 	p.pacer = leaky.Pacer{
 		Rate: leaky.RateOf(int64(r.num()), int64(r.num())), Burst: int64(r.num()), Horizon: queue.Horizon,
@@ -168,7 +168,7 @@ func decodePaces(b []byte, now leaky.Instant) (p paces, err error) {
 		if err := json.Unmarshal([]byte(text), &of); err != nil {
 			return p, fmt.Errorf("%w: the limit of a deleted queue: %w", queue.ErrCorrupt, err)
 		}
-		m, err := newLimit(of, now)
+		m, err := newLimit(of, env, now)
 		if err != nil {
 			return p, err
 		}
@@ -277,6 +277,7 @@ func encodeDeferral(owner, number uint64, id string, d deferral) []byte {
 	w = append(w, d.fingerprint[:]...)
 	w.num(owner, number, uint64(d.at), uint64(d.cost))
 	w.text(id)
+	w.num(uint64(d.size))
 	return w
 }
 
@@ -287,6 +288,9 @@ func decodeDeferral(b []byte) (owner, number uint64, id string, d deferral, err 
 		d.fingerprint[i] = r.byte()
 	}
 	owner, number, d.at, d.cost, id = r.num(), r.num(), leaky.Instant(r.num()), uint16(r.num()), r.text()
+	if d.length = uint8(len(id)); len(r.b) > 0 { // else it is older than the size
+		d.size = uint32(r.num())
+	}
 	if err = r.err("deferred job"); err == nil &&
 		(d.state != stillDeferred && d.state != cancelledDeferral || id == "" || len(id) > names.MaxIDBytes) {
 		err = fmt.Errorf("%w: a deferred job that no job can be", queue.ErrCorrupt)

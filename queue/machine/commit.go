@@ -37,9 +37,9 @@ type Commit struct {
 	wanted bool // somebody waits for it
 	// HadRoom says that some of it was decided while there was room: without that, less would be in it.
 	HadRoom bool
-	now     leaky.Instant
-	arrived []arrival // jobs that enter their lanes once it is durable, in the order in which they were decided
-	bytes   int       // of their records
+	now     leaky.Instant // by the wall clock
+	arrived []arrival     // jobs that enter their lanes once it is durable, in the order in which they were decided
+	bytes   int           // of their records
 	// Up to here it has keys of jobs, ended jobs and deferrals.
 	seq, ended, deferred uint64
 
@@ -59,7 +59,6 @@ type Commit struct {
 	logUpdates     []logUpdate     // for the log of changes
 	audited        []audited       // for the audit log
 	auditedActs    map[*jobAct]int // where those of acts on jobs stand in it
-	auditDropped   uint64
 }
 
 // keys are the last ones of jobs, ended jobs and deferrals.
@@ -240,7 +239,7 @@ func (m *Machine) CollectLast(now leaky.Instant) *Commit {
 
 // complete adds the records that belong to no command.
 func (m *Machine) complete(c *Commit, now leaky.Instant) {
-	c.now = now
+	c.now = m.wall(now)
 	for _, q := range c.queues {
 		if q.touched = false; !q.live {
 			continue
@@ -330,20 +329,16 @@ func (c *Commit) Write(tx Transaction, o WriteOptions) error {
 	if err := t.writeLog(c.logUpdates, o.KeepChanges, c.now); err != nil {
 		return err
 	}
-	var err error
-	c.auditDropped, err = t.writeAudit(c.audited, &o, c.now)
-	return err
+	return t.writeAudit(c.audited, &o, c.now)
 }
-
-// AuditDropped is how many entries the audit log has dropped for want of room since it began; 0 if Write dropped none.
-func (c *Commit) AuditDropped() uint64 { return c.auditDropped }
 
 // WriteOptions say how commits are written.
 type WriteOptions struct {
 	KeepChanges time.Duration // for how long the logs keep what is in them
 	// Mask returns what the audit log may show of a queue, a rule or a document of a kind.
-	Mask       func(kind string, text []byte) []byte
-	AuditBytes uint64 // about the most that the audit log takes
+	Mask func(kind string, text []byte) []byte
+	// AuditShares divides the budgets of the audit log; 0 leaves them whole.
+	AuditShares uint64
 }
 
 // arrival is a job that has its id, its place and its turn, and enters its lane when its commit is durable.

@@ -18,6 +18,8 @@ type deadJobs struct {
 	name string
 	byID map[string]*endedJob
 	dead sorted[*endedJob]
+	// bytes is what they take. A job takes as much as while it held a place.
+	bytes int64
 	// retention is what the queue had when it was deleted; nil while there is one.
 	retention *queue.Retention
 }
@@ -38,6 +40,14 @@ func (m *Machine) deadJobsOf(name string) *deadJobs {
 func (m *Machine) deadCountOf(name string) int64 {
 	if dead := m.deadJobs[name]; dead != nil {
 		return int64(dead.dead.len())
+	}
+	return 0
+}
+
+// deadBytesOf is what the dead jobs of a name take.
+func (m *Machine) deadBytesOf(name string) int64 {
+	if dead := m.deadJobs[name]; dead != nil {
+		return dead.bytes
 	}
 	return 0
 }
@@ -67,6 +77,7 @@ func (m *Machine) addDead(name string, d *endedJob) {
 	}
 	dead.byID[d.id] = d
 	dead.dead.push(d)
+	dead.bytes += d.bytes()
 	m.deadCount++
 }
 
@@ -74,6 +85,7 @@ func (m *Machine) addDead(name string, d *endedJob) {
 func (m *Machine) removeDead(dead *deadJobs, d *endedJob) {
 	dead.dead.remove(d)
 	delete(dead.byID, d.id)
+	dead.bytes -= d.bytes()
 	m.deadCount--
 	if dead.dead.len() > 0 {
 		return
@@ -88,15 +100,23 @@ func (m *Machine) removeDead(dead *deadJobs, d *endedJob) {
 func (m *Machine) trimDead(dead *deadJobs, now leaky.Instant, limit int) (gone int) {
 	r, q := m.retention(dead), m.queues[dead.name]
 	for gone < limit && dead.dead.len() > 0 && (int64(dead.dead.len()) > r.Max || tooOld(dead.dead.top(), r, now)) {
-		d := dead.dead.top()
-		m.removeDead(dead, d)
-		if q != nil && q.endedJobs.byID[d.id] == d { // the id may have been used again
-			delete(q.endedJobs.byID, d.id)
+		if q != nil && !tooOld(dead.dead.top(), r, now) {
+			q.count().Dropped++
 		}
-		m.forgotten = append(m.forgotten, d)
+		m.dropDead(dead, q)
 		gone++
 	}
 	return gone
+}
+
+// dropDead forgets the oldest dead job of a name; q is the queue of that name, nil if there is none.
+func (m *Machine) dropDead(dead *deadJobs, q *queueState) {
+	d := dead.dead.top()
+	m.removeDead(dead, d)
+	if q != nil && q.endedJobs.byID[d.id] == d { // the id may have been used again
+		delete(q.endedJobs.byID, d.id)
+	}
+	m.forgotten = append(m.forgotten, d)
 }
 
 // deadOfDeleted returns the dead jobs of a name without a queue; nil if there are none.
@@ -136,7 +156,7 @@ func (m *Machine) DeadQueues(now leaky.Instant, after string, limit int) (list [
 		if dead.dead.len() > 0 {
 			q := m.queues[dead.name]
 			list = append(list, queue.DeadQueue{
-				Queue: dead.name, Dead: int64(dead.dead.len()), Oldest: dead.dead.top().at.Time(),
+				Queue: dead.name, Dead: int64(dead.dead.len()), Bytes: dead.bytes, Oldest: dead.dead.top().at.Time(),
 				Gone: q == nil,
 			})
 		}

@@ -42,15 +42,19 @@ func (m *Machine) deferJob(it *appendItem, q *queueState, b *ruleCharges, now le
 	*it.answer = queue.Appended{
 		Outcome: queue.SetAside, ID: id, State: queue.Deferred, At: now.Time(), Rules: b.said(),
 		Position: q.counts[queue.Waiting] + q.incoming.waiting + q.counts[queue.Deferred] + 1,
-		ETA:      queue.ETA{At: max(scheduledUntil(&it.job, now), it.etaDeferred(q, now)).Time()},
+		ETA: queue.ETA{
+			At: max(scheduledUntil(&it.job, m.wall(now)), m.wall(it.etaDeferred(q, now))).Time(),
+		},
 	}
 	m.store.deferred++
 	a.lastTicket++
 	d := deferral{
 		at: now, seq: m.store.deferred, fingerprint: it.fingerprint, cost: uint16(it.job.Cost), state: stillDeferred,
+		size: uint32(len(it.record)), length: uint8(len(id)),
 	}
 	a.records.add(a.lastTicket, id, d)
-	m.countDeferred(q, a.lastTicket, 1, int64(d.cost))
+	m.countDeferred(q, a.lastTicket, d.count())
+	m.makeRoom(q)
 	it.answer.Ticket = ticket{q.number, a.lastTicket}.text()
 	m.chargeRules(b, now)
 	m.touch(q)
@@ -78,7 +82,7 @@ func (m *Machine) renewDeferral(q *queueState, id string, old uint64) (number ui
 	d.seq = m.store.deferred
 	m.removeDeferral(q, old)
 	a.records.add(a.lastTicket, id, d)
-	m.countDeferred(q, a.lastTicket, 1, int64(d.cost))
+	m.countDeferred(q, a.lastTicket, d.count())
 	m.present.putDeferral(q, a.lastTicket, id, d)
 	m.touch(q) // its record has the last ticket
 	return a.lastTicket

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue/internal/jobsize"
 )
 
 // deferral records a job that was set aside. There may be a million, so it contains no pointer: the garbage
@@ -14,10 +15,17 @@ type deferral struct {
 	seq         uint64        // its key in the file
 	fingerprint [8]byte
 	id          uint32 // where its id begins in the page's ids
+	size        uint32 // of the job's record
 	cost        uint16
 	length      uint8 // of the id
 	state       deferralState
 }
+
+// bytes is what the job takes, here and in the queue alike. Older files do not say how large its record is.
+func (d *deferral) bytes() int64 { return jobsize.Of("", int(d.size)+int(d.length)) }
+
+// count is one deferral.
+func (d *deferral) count() recordCount { return recordCount{1, int64(d.cost), d.bytes()} }
 
 // deferralState is what became of a deferral.
 type deferralState uint8

@@ -26,7 +26,7 @@ func (m *Machine) Delete(
 	case !force && q.hasBacklog():
 		return 0, fmt.Errorf("%w: %s has %d deferred", queue.ErrNotEmpty, name, q.onOverflow())
 	}
-	n := loggedBy(changekind.Deleted, actor, q.revision, now)
+	n := loggedBy(changekind.Deleted, actor, q.revision, m.wall(now))
 	n.before, _ = queue.EncodeSpec(q.fullSpec()) // it was encoded before
 	c := m.present
 	c.logChange(logUpdate{subject: queueSubject(name), changes: append(q.pauseLapsed(now), n), gone: true})

@@ -162,8 +162,8 @@ func (m *Machine) PutDocument(
 	case d.Text != nil && m.Full != nil:
 		return 0, 0, m.Full
 	}
-	m.store.revision++
-	d.Revision, d.At, d.Text = m.store.revision, now.Time(), bytes.Clone(d.Text)
+	m.store.revision = m.nextRevision(now)
+	d.Revision, d.At, d.Text = m.store.revision, m.wall(now).Time(), bytes.Clone(d.Text)
 	entry := audit.Entry{
 		Actor: actor, Of: d.Kind, Name: d.Name, What: changekind.Changed, Revision: d.Revision,
 	}

@@ -3,6 +3,7 @@ package machine
 import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/jobsize"
 )
 
 // endedJob is what is remembered of a job that ended.
@@ -16,6 +17,7 @@ type endedJob struct {
 	state       queue.State
 	fingerprint [8]byte
 	cost        uint16
+	size        uint32 // of the record of a dead job
 	attempts    int
 	appended    leaky.Instant
 	at          leaky.Instant
@@ -24,6 +26,9 @@ type endedJob struct {
 	departed leaky.Instant
 	drainer  string
 }
+
+// bytes is what a dead job takes.
+func (d *endedJob) bytes() int64 { return jobsize.Of(d.id, int(d.size)) }
 
 // endedJobs is what a queue remembers of jobs that ended. Age and number are bounded, separately for dead and other
 // jobs; the oldest are forgotten first. Dead jobs also stand in Machine.deadJobs.
@@ -66,6 +71,14 @@ func (m *endedJobs) take(d *endedJob) {
 func (m *endedJobs) trim(r queue.Retention, now leaky.Instant, limit int) []*endedJob {
 	var gone []*endedJob
 	for len(gone) < limit && m.others.len() > 0 && (int64(m.others.len()) > r.Max || tooOld(m.others.top(), r, now)) {
+		gone = append(gone, m.forget(1)...)
+	}
+	return gone
+}
+
+// forget forgets that many jobs, other than dead ones, and returns them.
+func (m *endedJobs) forget(n int64) (gone []*endedJob) {
+	for ; n > 0; n-- {
 		d := m.others.pop()
 		if m.byID[d.id] == d { // the id may have been used again
 			delete(m.byID, d.id)
@@ -98,7 +111,7 @@ func (m *Machine) newEndedJob(j *job, s queue.State, now leaky.Instant) *endedJo
 		cost: j.cost, appended: j.appended, at: now, reason: j.lease.reason,
 	}
 	if s == queue.Dead {
-		d.seq = j.seq
+		d.seq, d.size = j.seq, j.size
 	}
 	return d
 }

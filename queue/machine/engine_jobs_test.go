@@ -277,7 +277,12 @@ func (e *Engine) Space(ctx context.Context) (queue.Space, error) {
 }
 
 func (e *Engine) Drainers(ctx context.Context) (d queue.Drainers, err error) {
-	err = e.do(ctx, func(now leaky.Instant) error { d = e.Machine.Drainers(now); return nil })
+	err = e.do(ctx, func(now leaky.Instant) error {
+		d = e.Machine.Drainers(now)
+		d.Clock = e.clock.State()
+		d.ToWall()
+		return nil
+	})
 	return d, err
 }
 

@@ -22,10 +22,10 @@ type Engine struct {
 	faults
 	broken error // why nothing can be decided any more
 	source func() leaky.Instant
-	offset leaky.Instant
-	last   leaky.Instant
-	behind bool // what was taken is kept by other commits alone
-	checks int  // how many more commits find out whether what is kept makes the same state again
+	clock  Clock
+	latest leaky.Instant // the last instant that the clock can show, as the present caller knows it; else 0
+	behind bool          // what was taken is kept by other commits alone
+	checks int           // how many more commits find out whether what is kept makes the same state again
 	closed bool
 	wakes  listeners[queue.Wakeup]
 	rooms  listeners[string]
@@ -40,8 +40,8 @@ type faults struct {
 }
 
 var writeOptions = WriteOptions{
-	KeepChanges: queue.KeepChanges, AuditBytes: audit.MaxBytes,
-	Mask: func(_ string, text []byte) []byte { return text },
+	KeepChanges: queue.KeepChanges,
+	Mask:        func(_ string, text []byte) []byte { return text },
 }
 
 func newEngine(source func() leaky.Instant) *Engine {
@@ -52,12 +52,8 @@ func newEngine(source func() leaky.Instant) *Engine {
 }
 
 func (e *Engine) now() leaky.Instant {
-	t := e.source() + e.offset
-	if t < e.last {
-		e.offset += e.last - t
-		t = e.last
-	}
-	e.last = t
+	t := e.clock.Look(e.source(), e.latest)
+	e.latest, e.Ahead = 0, e.clock.Ahead
 	if err := e.Machine.Tick(t); err != nil {
 		panic(err)
 	}
@@ -66,6 +62,11 @@ func (e *Engine) now() leaky.Instant {
 
 // do makes one call of the machine, and then its commit durable; again if that finds no room, as boltq does.
 func (e *Engine) do(ctx context.Context, call func(now leaky.Instant) error) error {
+	return e.doKnowing(ctx, 0, call)
+}
+
+// doKnowing is do for a caller that knows the last instant that the clock can show.
+func (e *Engine) doKnowing(ctx context.Context, latest leaky.Instant, call func(now leaky.Instant) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -78,8 +79,9 @@ func (e *Engine) do(ctx context.Context, call func(now leaky.Instant) error) err
 		case e.broken != nil:
 			return fmt.Errorf("%w: %w", queue.ErrUnavailable, e.broken)
 		}
+		e.latest = latest
 		now := e.now()
-		e.Environment = Environment{RoomHeard: len(e.rooms) > 0, Bytes: 1 << 30}
+		e.Environment = Environment{RoomHeard: len(e.rooms) > 0, Bytes: 1 << 30, Ahead: e.clock.Ahead}
 		if now < e.fullUntil {
 			e.Full = queue.ErrStoreFull
 		}
@@ -214,7 +216,10 @@ func (e *Engine) Partitions() int { return 1 }
 
 func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (out queue.Reserved, err error) {
 	var g *Granting
-	err = e.do(ctx, func(now leaky.Instant) (err error) { g, err = e.Machine.Reserve(now, r); return err })
+	err = e.doKnowing(ctx, instantOf(r.Latest), func(now leaky.Instant) (err error) {
+		g, err = e.Machine.Reserve(now, r)
+		return err
+	})
 	if err != nil {
 		return out, err
 	}

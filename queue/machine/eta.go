@@ -185,15 +185,15 @@ func (q *queueState) gap(turn int64) int64 {
 // etaIsExact reports whether nothing but the pace decides when a job departs.
 func (q *queueState) etaIsExact(r costBounds, now leaky.Instant) bool {
 	return r.plain && q.group == nil && len(q.limits) == 0 && q.counts[queue.Scheduled] == 0 &&
-		q.counts[queue.Leased] == 0 && q.counts[queue.Held] == 0 && !q.pause.active(now) && q.receiver.stop <= now &&
-		q.receiver.opened == 0 && q.spec.MaxInFlight == 0 && !q.spec.Ordered
+		q.counts[queue.Leased] == 0 && q.counts[queue.Held] == 0 && !q.pause.active(q.env.wall(now)) &&
+		q.receiver.stop <= now && q.receiver.opened == 0 && q.spec.MaxInFlight == 0 && !q.spec.Ordered
 }
 
 // etaOf is when a waiting or scheduled job is expected to depart.
 func (q *queueState) etaOf(j *job, r costBounds, now leaky.Instant) queue.ETA {
 	at := q.departure(q.outlookOf(j, r), now)
 	if j.state == queue.Scheduled {
-		return queue.ETA{At: max(at, j.lease.due).Time()}
+		return queue.ETA{At: max(at, q.env.engine(j.lease.due)).Time()}
 	}
 	return queue.ETA{At: at.Time(), Exact: q.etaIsExact(r, now)}
 }
@@ -211,7 +211,7 @@ func (q *queueState) etaDeferred(
 func (q *queueState) etaOfNew(o outlook, notBefore, now leaky.Instant) queue.ETA {
 	at := q.departure(o, now)
 	if notBefore != 0 {
-		return queue.ETA{At: max(at, notBefore).Time()}
+		return queue.ETA{At: max(at, q.env.engine(notBefore)).Time()}
 	}
 	return queue.ETA{At: at.Time(), Exact: q.incoming.scheduled() == 0 && q.etaIsExact(o.costBounds, now)}
 }

@@ -18,7 +18,7 @@ type expiryIndex struct {
 	expiringIndex int                      // its place in Machine.expiring; -1 is none
 }
 
-// deadline is when an idle job expires.
+// deadline is when an idle job expires, by the wall clock.
 type deadline struct {
 	at  leaky.Instant
 	job *job
@@ -60,15 +60,15 @@ func (m *Machine) armExpiring(q *queueState) {
 // wakeForExpiry wakes the watcher if j is now the first job of its queue to expire.
 func (m *Machine) wakeForExpiry(j *job, now leaky.Instant) {
 	if q := j.lane.queue; j.marks&expires != 0 && q.deadlines.top().job == j {
-		m.wakeFor(q.firstDeadline, now)
+		m.wakeFor(m.engine(q.firstDeadline), now)
 	}
 }
 
 // expire ends expired jobs, of whatever queue, and returns how many.
 func (m *Machine) expire(now leaky.Instant) (n int) {
-	for n < expireMax && m.expiring.len() > 0 && m.expiring.top().firstDeadline <= now && m.Full == nil {
+	for n < expireMax && m.expiring.len() > 0 && m.expiring.top().firstDeadline <= m.wall(now) && m.Full == nil {
 		q, freed := m.expiring.top(), false
-		for ; n < expireMax && q.expiringIndex >= 0 && q.firstDeadline <= now; n++ {
+		for ; n < expireMax && q.expiringIndex >= 0 && q.firstDeadline <= m.wall(now); n++ {
 			freed = m.endIdle(q.deadlines.top().job, queue.Expired, now) || freed
 		}
 		if m.arm(q, now); freed {
@@ -85,7 +85,7 @@ func (m *Machine) untilExpiry(now leaky.Instant) time.Duration {
 	if m.expiring.len() == 0 || m.Full != nil {
 		return maxSleep
 	}
-	if first := m.expiring.top().firstDeadline; first > now {
+	if first := m.engine(m.expiring.top().firstDeadline); first > now {
 		return max(first.Sub(now), queue.Horizon/2)
 	}
 	return 0
@@ -95,7 +95,7 @@ func (m *Machine) untilExpiry(now leaky.Instant) time.Duration {
 // it is set aside while the request is decided, so that it blocks nobody. more is false if the rest is for another
 // Reserve to decide.
 func (m *Machine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Instant) (gone, more bool) {
-	if j.marks&expires == 0 || j.lane.queue.expiries[j.seq] >= departs {
+	if j.marks&expires == 0 || j.lane.queue.expiries[j.seq] >= m.wall(departs) {
 		return false, true
 	}
 	if g.expired+len(g.setAside) >= expireMax {

@@ -19,6 +19,7 @@ func (m *Machine) CheckKept(tx Transaction, now leaky.Instant) error {
 		return fmt.Errorf("what queues without an overflow share was changed to %+v", noOverflow)
 	}
 	l := New(m.epoch + 1)
+	l.Environment.Ahead = m.Ahead
 	if err := l.Load(context.Background(), tx, now); err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (q *queueState) checkKept(o *queueState, now leaky.Instant) error {
 		return fmt.Errorf("has the turn %d, not %d, and %d bytes, not %d", o.turn, q.turn, o.bytes, q.bytes)
 	case q.overflow.progress != o.overflow.progress || q.overflow.lastTicket != o.overflow.lastTicket:
 		return fmt.Errorf("is at %+v of its overflow, not %+v", o.overflow.progress, q.overflow.progress)
-	case len(q.failures) != len(o.failures) || q.importing != o.importing:
+	case len(q.failures) != len(o.failures) || *q.importing != *o.importing:
 		return fmt.Errorf("has %d failures, not %d", len(o.failures), len(q.failures))
 	case !slices.EqualFunc(q.failures, o.failures, func(a, b queue.LastError) bool {
 		return a.ID == b.ID && a.At.Equal(b.At) && (a.Reason == b.Reason || !utf8.ValidString(a.Reason))
@@ -109,3 +110,6 @@ func (s SpecText) Of(name, target string) SpecText {
 	s.spec.Name, s.spec.Deliver = name, []byte(target)
 	return s
 }
+
+// Visits returns how many queues the request visited.
+func (g *Granting) Visits() int { return g.grant.visits }

@@ -68,7 +68,7 @@ func shownQueue(i *queue.Info, now leaky.Instant) (*queueState, error) {
 		q.receiver.stop = instantOf(i.Stop.Until)
 	}
 	var err error
-	if q.limits, err = carryOverLimits(nil, i.Spec.Limits, now); err != nil {
+	if q.limits, err = carryOverLimits(nil, i.Spec.Limits, nil, now); err != nil {
 		return nil, err
 	}
 	for n := range q.limits[:min(len(q.limits), len(i.Limits))] {

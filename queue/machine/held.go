@@ -47,7 +47,7 @@ func (m *Machine) Decide(
 // decideHeld carries out a decision about a held job, and returns its state.
 func (m *Machine) decideHeld(j *job, v queue.Verdict, act *jobAct, now leaky.Instant) queue.State {
 	q, ls, c := j.lane.queue, j.lease, m.touch(j.lane.queue)
-	c.logJobAct(act, q.name, q.revision, j.id, false, now)
+	c.logJobAct(act, q.name, q.revision, j.id, false, m.wall(now))
 	q.held.remove(ls)
 	if ls.commit = c.Number; v == queue.Release {
 		ls.due, ls.onFile = 0, true

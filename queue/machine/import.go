@@ -20,6 +20,9 @@ type importState struct {
 	open bool // not closed yet
 }
 
+// noImport is that of queues that nothing was imported into, which most are. It is only read.
+var noImport importState
+
 // OpenImport makes a queue of that spec ready to be filled, and returns the commit that the answer waits for. Errors:
 // see move.Mover.
 func (m *Machine) OpenImport(
@@ -39,8 +42,8 @@ func (m *Machine) OpenImport(
 	// Jobs that arrive during the import go behind all imported ones.
 	q.turn = max(q.turn, moved.Turn)
 	q.noteCost(moved.MaxCost)
-	q.importing = importState{mark, true}
-	m.present.putImport(q.number, q.importing)
+	q.importing = &importState{mark, true}
+	m.present.putImport(q.number, *q.importing)
 	q.pause = pause{reason: move.PauseReason, since: now}
 	m.keepSpec(q, s.text)
 	m.conditionChanged(q, now)
@@ -80,7 +83,7 @@ func (m *Machine) CloseImport(
 	}
 	// A revision must not name two specs, here or where the queue came from.
 	revision := max(q.revision, moved.Revision)
-	n := loggedBy(changekind.Imported, actor, revision, now)
+	n := loggedBy(changekind.Imported, actor, revision, m.wall(now))
 	n.Was, n.Jobs, n.Detail = q.revision, q.size(), changelog.ArchiveDetail(mark)
 	update := logUpdate{subject: queueSubject(q.name), changes: []logged{n}, revision: revision}
 	if revision != q.revision {
@@ -95,8 +98,8 @@ func (m *Machine) CloseImport(
 	for _, f := range slices.Backward(moved.Errors) {
 		m.noteFailure(q, instantOf(f.At), f.ID, f.Reason)
 	}
-	q.importing.open = false
-	m.present.putImport(q.number, q.importing)
+	q.importing = &importState{mark: mark}
+	m.present.putImport(q.number, *q.importing)
 	// The buckets of its lanes are unknown, so they are delayed.
 	q.openedAt, q.maxCostAtOpen = now, q.maxCost
 	q.pause = pauseOf(moved.Pause)

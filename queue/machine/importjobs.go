@@ -39,7 +39,7 @@ func (m *Machine) ImportJobs(
 	switch {
 	case q == nil:
 		return nil, 0, unknownQueue(name)
-	case q.importing != importState{mark, true}:
+	case *q.importing != importState{mark, true}:
 		return nil, 0, importNotOpen(name)
 	}
 	outcomes = make([]move.Outcome, len(jobs))
@@ -161,7 +161,7 @@ func (m *Machine) placeEnded(it *importJob, q *queueState) {
 	}
 	if q.endedJobs.add(d); it.State == queue.Dead {
 		m.store.seq++
-		d.seq = m.store.seq
+		d.seq, d.size = m.store.seq, uint32(len(it.Record))
 		m.addDead(q.name, d)
 		j := &job{id: d.id, lane: q.ensureDefaultLane(), seq: d.seq, turn: firstTurn, appended: d.appended}
 		m.present.putJob(j, it.Record)

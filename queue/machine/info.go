@@ -66,6 +66,7 @@ func (m *Machine) Lane(now leaky.Instant, name, key string) (queue.Info, queue.L
 	} else if stop != 0 && !p.Rate.Unlimited() {
 		lane.Bucket = p.Rise(lane.Bucket, stop)
 	}
+	lane.ToWall(m.ahead())
 	return m.infoWithParent(q, now), lane, nil
 }
 
@@ -104,7 +105,7 @@ func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
 	m.trim(q, now, trimMax) // so that dead jobs are counted right
 	m.forgetLapsed(q, now, trimMax)
 	i := queue.Info{
-		Spec: q.fullSpec(), Revision: q.revision, Pause: q.pause.info(now),
+		Spec: q.fullSpec(), Revision: q.revision, Pause: q.pause.info(m.wall(now)),
 		Waiting: q.counts[queue.Waiting], Scheduled: q.counts[queue.Scheduled], Leased: q.counts[queue.Leased],
 		Held:     q.counts[queue.Held],
 		Deferred: max(q.counts[queue.Deferred], q.overflow.progress.behind), Dead: m.deadCountOf(q.name),
@@ -126,7 +127,8 @@ func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
 		i.Bucket, i.Limits = p.bucket, p.limitStates()
 	}
 	i.Lanes = int64(q.lanesWaiting)
-	i.Bytes, i.MaxBytes = q.bytes, m.byteLimit(q)
+	i.Bytes, i.DeadBytes, i.DeferredBytes = q.bytes, m.deadBytesOf(q.name), q.overflow.bytes
+	i.MaxBytes = m.byteLimit(q)
 	if g := q.group; q.isParent() {
 		i.Group = queue.GroupInfo{
 			Children: int64(g.children), Members: g.membersWaiting, Waiting: g.waiting, MaxCost: q.groupMaxCost(),
@@ -142,6 +144,7 @@ func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
 	if asked := m.lastAsked(q); asked != 0 {
 		i.Asked = asked.Time()
 	}
+	i.ToWall(m.ahead())
 	return i
 }
 

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -16,6 +17,7 @@ type Found struct {
 	timeline []byte    // of a job that holds a place, as stored
 	dead     *endedJob // of a dead job
 	seq      uint64    // the key of its record; 0 if that is not kept
+	ahead    time.Duration
 }
 
 // Read returns the job with what its record adds, which needs no machine.
@@ -36,6 +38,7 @@ func (f *Found) Read(tx Transaction) (i queue.JobInfo, err error) {
 			_ = jobrecord.UnpackContent(record, &i) // else it is shown without
 		}
 	}
+	i.ToWall(f.ahead)
 	return i, nil
 }
 
@@ -43,6 +46,13 @@ func (f *Found) Read(tx Transaction) (i queue.JobInfo, err error) {
 // gone, must not come back. While the job arrives, f is nil, and FindJob is to be called again behind the commit that
 // it returns. Errors: queue.ErrUnknownQueue, queue.ErrUnknownJob; they wait too.
 func (m *Machine) FindJob(now leaky.Instant, name, id string) (f *Found, wait uint64, err error) {
+	if f, wait, err = m.findJob(now, name, id); f != nil {
+		f.ahead = m.ahead()
+	}
+	return f, wait, err
+}
+
+func (m *Machine) findJob(now leaky.Instant, name, id string) (f *Found, wait uint64, err error) {
 	q, err := m.liveQueue(name)
 	if err != nil {
 		if d := m.deadJob(name, id, now); d != nil {
@@ -127,7 +137,7 @@ func (q *queueState) deferredJobInfo(id string, number uint64, d *deferral, now 
 	place := max(1, int64(number)-(int64(q.overflow.lastTicket)-count))
 	before := float64(q.overflow.cost) * float64(place-1) / float64(count)
 	waiting := q.counts[queue.Waiting]
-	i.State, i.Position, i.Why = queue.Deferred, waiting+place, q.spec.Deferred.WhyDeferred(now.Time())
+	i.State, i.Position, i.Why = queue.Deferred, waiting+place, q.spec.Deferred.WhyDeferred(q.env.wall(now).Time())
 	i.ETA.At = q.etaDeferred(
 		waiting, q.gap(q.turn), int64(before), q.groupLoad(false), q.costBounds(int64(d.cost), false), now,
 	).Time()

@@ -133,9 +133,10 @@ func (ln *lane) pacing(at, now leaky.Instant) (b leaky.Bucket, p leaky.Pacer, li
 	return b, p, true
 }
 
-// unknown reports whether there is no bucket, or one that delays nothing any more and so may have been forgotten.
+// unknown reports whether there is no bucket, or one that delays nothing any more and so may have been forgotten. A
+// bucket may count as up to a horizon later than it is (uncertain.go), so it is kept that much longer.
 func (ln *lane) unknown(now leaky.Instant) bool {
-	return ln.pace == nil || ln.pace.bucket.TAT <= now
+	return ln.pace == nil || ln.pace.bucket.TAT.Add(queue.Horizon) <= now
 }
 
 // opens is the next departure, not before at, that the lane's own rate and stop allow. A bucket converted to a new
@@ -169,7 +170,12 @@ func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 	}
 	p, cost := ln.pace, int64(ln.waiting.front().cost)
 	if cost > p.coveredCost && p.pacer.Delay(leaky.Bucket{}, q.openedAt, cost).TAT > now {
-		p.bucket, p.coveredCost = p.pacer.Cover(p.bucket, cost-p.coveredCost), cost
+		if p.bucket.TAT <= now {
+			p.bucket = p.pacer.Delay(p.bucket, q.openedAt, cost)
+		} else {
+			p.bucket = p.pacer.Cover(p.bucket, cost-p.coveredCost)
+		}
+		p.coveredCost = cost
 		at = max(p.pacer.Next(p.bucket, d), ln.stopsUntil(now))
 	}
 	return at

@@ -14,33 +14,34 @@ type limit struct {
 	queue.Limit
 	pacer   leaky.Pacer
 	bucket  leaky.Bucket
-	quota   leaky.Quota
+	quota   leaky.Quota // and its windows are told by the wall clock
 	window  leaky.Window
 	renewAt leaky.Instant // when its calendar must be renewed, which knows a bounded number of ends; mostly never
+	env     *Environment  // nil if the clocks show the same
 	// carried: it has taken over the state of an earlier limit.
 	carried bool
 }
 
-func newLimit(of queue.Limit, now leaky.Instant) (limit, error) {
+func newLimit(of queue.Limit, env *Environment, now leaky.Instant) (limit, error) {
 	if of.Paced() {
 		return limit{Limit: of, pacer: of.Pacer()}, nil
 	}
-	m := limit{Limit: of, quota: leaky.Quota{Max: of.Quota.Max}}
-	return m, m.renewCalendar(now)
+	m := limit{Limit: of, quota: leaky.Quota{Max: of.Quota.Max}, env: env}
+	return m, m.renewCalendar(env.wall(now))
 }
 
 func (m *limit) opens(now leaky.Instant) leaky.Instant {
 	if m.Paced() {
 		return m.pacer.Next(m.bucket, now)
 	}
-	return m.quota.Next(m.window, now)
+	return m.env.engine(m.quota.Next(m.window, m.env.wall(now)))
 }
 
 // carryOverLimits makes the limits of a new spec. Each takes over from an equal old one, else from one of its kind.
-func carryOverLimits(old []limit, spec []queue.Limit, now leaky.Instant) ([]limit, error) {
+func carryOverLimits(old []limit, spec []queue.Limit, env *Environment, now leaky.Instant) ([]limit, error) {
 	var next []limit
 	for _, of := range spec {
-		m, err := newLimit(of, now)
+		m, err := newLimit(of, env, now)
 		if err != nil {
 			return nil, err
 		}
@@ -74,12 +75,12 @@ func (m *limit) carryOver(o *limit, now leaky.Instant) {
 	case m.Paced():
 		m.bucket = o.pacer.Change(o.bucket, m.pacer, now)
 	default:
-		m.window = m.quota.Follow(o.quota, o.window, now)
+		m.window = m.quota.Follow(o.quota, o.window, m.env.wall(now))
 	}
 }
 
-// renewCalendar computes the ends of a quota's windows from now on. That is due again when fewer than half are
-// left.
+// renewCalendar computes the ends of a quota's windows from now on, by the wall clock. That is due again when fewer
+// than half are left.
 func (m *limit) renewCalendar(now leaky.Instant) error {
 	c, err := m.Calendar(now.Time())
 	if err != nil {
@@ -120,6 +121,7 @@ const renewCalendarsMax = 100 // queues whose calendars are renewed, a call; hal
 // Tick renews calendars of quotas that are due. It is called with the time before anything else is. An error is of a
 // quota whose calendar cannot be renewed: it goes on in steps of the last one.
 func (m *Machine) Tick(now leaky.Instant) (err error) {
+	now = m.wall(now)
 	for n := 0; n < renewCalendarsMax && m.calendars.len() > 0 && m.calendars.top().at <= now; n++ {
 		q := m.calendars.pop().queue
 		if !q.live {

@@ -240,7 +240,7 @@ func TestPacesOfDeletedQueuesAreReadBack(t *testing.T) {
 	for _, m := range []queue.Limit{
 		{Rate: rateOf(t, "5/s"), Burst: 2}, {Quota: queue.Quota{Max: 7, Per: "mo"}, Timezone: "Asia/Tokyo"},
 	} {
-		l, err := newLimit(m, noon)
+		l, err := newLimit(m, nil, noon)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,11 +251,11 @@ func TestPacesOfDeletedQueuesAreReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := decodePaces(text, noon); err != nil || !reflect.DeepEqual(again, p) {
+	if again, err := decodePaces(text, nil, noon); err != nil || !reflect.DeepEqual(again, p) {
 		t.Errorf("%+v, %v, want %+v", again, err, p)
 	}
 	for n := range text {
-		if _, err := decodePaces(text[:n], noon); !errors.Is(err, queue.ErrCorrupt) {
+		if _, err := decodePaces(text[:n], nil, noon); !errors.Is(err, queue.ErrCorrupt) {
 			t.Fatalf("cut to %d bytes: %v", n, err)
 		}
 	}

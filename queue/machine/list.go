@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -35,7 +36,10 @@ func (p *listPage) setNext(at int64, id string, ln *lane) {
 }
 
 // Listing is a page of jobs, to be read.
-type Listing struct{ page listPage }
+type Listing struct {
+	page  listPage
+	ahead time.Duration
+}
 
 // ListJobs finds a page of the jobs in one state. Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) ListJobs(now leaky.Instant, r queue.ListRequest) (*Listing, error) {
@@ -50,7 +54,7 @@ func (m *Machine) ListJobs(now leaky.Instant, r queue.ListRequest) (*Listing, er
 	if err != nil {
 		return nil, err
 	}
-	l := &Listing{listPage{request: &r}}
+	l := &Listing{listPage{request: &r}, m.ahead()}
 	switch p := &l.page; r.State {
 	case queue.Waiting:
 		err = p.waiting(q, c)
@@ -75,6 +79,9 @@ func (l *Listing) Read(tx Transaction) queue.Listing {
 			shown[i] = &p.jobs[i]
 		}
 		readDead(tx, shown, p.ended)
+	}
+	for i := range p.jobs {
+		p.jobs[i].ToWall(l.ahead)
 	}
 	return queue.Listing{Jobs: p.jobs, Next: p.next}
 }

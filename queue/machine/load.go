@@ -21,10 +21,16 @@ type loader struct {
 	*tables
 	now            leaky.Instant
 	byNumber       map[uint64]*queueState
-	dead           map[uint64]bool        // keys of records that belong to dead jobs
+	dead           map[uint64]deadRef     // by the keys of their records
 	lastDeferral   map[*queueState]uint64 // the last number that was read
 	rulesByTallies map[uint64]*rule
 	orphans        garbage // of deleted queues
+}
+
+// deadRef is a dead job and the name whose it is.
+type deadRef struct {
+	name string
+	job  *endedJob
 }
 
 // ClockOf is the time of the last commit of a store: the clock of whoever loads it must not be behind.
@@ -53,7 +59,7 @@ func LastCommit(tx Transaction) (uint64, error) {
 func (m *Machine) Load(ctx context.Context, tx Transaction, now leaky.Instant) error {
 	l := &loader{
 		Machine: m, tables: &tables{tx}, now: now, byNumber: map[uint64]*queueState{},
-		rulesByTallies: map[uint64]*rule{}, dead: map[uint64]bool{}, lastDeferral: map[*queueState]uint64{},
+		rulesByTallies: map[uint64]*rule{}, dead: map[uint64]deadRef{}, lastDeferral: map[*queueState]uint64{},
 	}
 	for _, step := range []func(context.Context) error{
 		l.loadStore, l.loadRules, l.readTallies, l.specs, l.imports, l.loadAdapted, l.loadQueues, l.loadFailures,
@@ -101,7 +107,7 @@ func (l *loader) specs(ctx context.Context) error {
 			return err
 		}
 		q := l.newQueueState(number, s.spec)
-		if q.limits, err = carryOverLimits(nil, s.spec.Limits, l.now); err != nil {
+		if q.limits, err = carryOverLimits(nil, s.spec.Limits, &l.Environment, l.now); err != nil {
 			return err
 		}
 		q.paces.adapted = adaptedRateOf(&s.spec, nil, l.now)
@@ -119,7 +125,7 @@ func (l *loader) specs(ctx context.Context) error {
 func (l *loader) imports(ctx context.Context) error {
 	return l.each(ctx, importsTable, func(number uint64, v []byte) error {
 		if q := l.byNumber[number]; q != nil && len(v) > 0 {
-			q.importing = importState{mark: string(v[1:]), open: v[0] == 1}
+			q.importing = &importState{mark: string(v[1:]), open: v[0] == 1}
 		}
 		return nil
 	})
@@ -176,7 +182,7 @@ func (l *loader) loadFailures(ctx context.Context) error {
 
 func (l *loader) loadLeftPaces(context.Context) error {
 	return forEach(l.Table(leftPacesTable), func(k, v []byte) (err error) {
-		l.Machine.leftPaces[string(k)], err = decodePaces(v, l.now)
+		l.Machine.leftPaces[string(k)], err = decodePaces(v, &l.Environment, l.now)
 		return err
 	})
 }
@@ -197,7 +203,7 @@ func (l *loader) ended(ctx context.Context) error {
 		}
 		d.key = number
 		if d.seq != 0 {
-			l.dead[d.seq] = true
+			l.dead[d.seq] = deadRef{name, d}
 		}
 		q := l.byNumber[of]
 		if q != nil {
@@ -237,7 +243,7 @@ func (l *loader) deferred(ctx context.Context) error {
 		d.seq = seq
 		a.records.add(number, id, d)
 		if d.state == stillDeferred && number > a.progress.givenUpTo {
-			l.countDeferred(q, number, 1, int64(d.cost))
+			l.countDeferred(q, number, d.count())
 		}
 		return nil
 	})
@@ -250,9 +256,10 @@ func (l *loader) jobs(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		q := l.byNumber[h.queue]
+		q, dead := l.byNumber[h.queue], l.dead[seq]
 		switch {
-		case l.dead[seq]:
+		case dead.job != nil:
+			l.sizeDead(dead, len(record))
 			return nil
 		case q == nil:
 			l.orphans.jobs = append(l.orphans.jobs, seq)
@@ -279,7 +286,7 @@ func (l *loader) jobs(ctx context.Context) error {
 		if f := leases.Get(key(seq)); f != nil {
 			return l.restoreLease(j, f)
 		}
-		if at := instantOf(head.NotBefore); at > l.now {
+		if at := instantOf(head.NotBefore); at > l.wall(l.now) {
 			j.ensureLease().due = at
 			l.putScheduled(j)
 			return nil
@@ -287,6 +294,15 @@ func (l *loader) jobs(ctx context.Context) error {
 		l.putWaiting(j, l.now)
 		return nil
 	})
+}
+
+// sizeDead says how large the record of a dead job is.
+func (l *loader) sizeDead(d deadRef, size int) {
+	before := d.job.bytes()
+	d.job.size = uint32(size)
+	if dead := l.deadJobs[d.name]; dead != nil && dead.byID[d.job.id] == d.job {
+		dead.bytes += d.job.bytes() - before
+	}
 }
 
 // readHead reads what memory keeps of a record, and finds the job's lane. A record that cannot be read is noticed

@@ -34,13 +34,17 @@ type Machine struct {
 	owed        []owedTakes              // entries of the audit log for the next commit
 	withBacklog map[*queueState]struct{} // queues with jobs on the overflow
 	deletedBy   uint64                   // the commit that last made a queue or a job unknown
+	refiling
 }
 
 // Environment is what a Machine is told about its surroundings before it decides.
 type Environment struct {
-	Full      error // why nothing is let in that needs room; nil if there is some
-	Bytes     int64 // of the whole store; 0 if that is not known
-	RoomHeard bool  // somebody listens for queues that have room again
+	Full      error         // why nothing is let in that needs room; nil if there is some
+	Bytes     int64         // of the whole store; 0 if that is not known
+	Free      int64         // of that
+	Scarce    error         // why a queue that takes much gets no more of what is free; nil if Free is not known
+	RoomHeard bool          // somebody listens for queues that have room again
+	Ahead     leaky.Instant // how far the engine's clock is ahead of the wall clock
 }
 
 // signals are what others should hear of.

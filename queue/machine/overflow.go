@@ -9,6 +9,7 @@ import (
 type overflowState struct {
 	records         deferrals
 	cost            int64       // of the deferred jobs
+	bytes           int64       // that they take
 	olderGeneration recordCount // those of the older generation
 	lastTicket      uint64      // the number of the latest deferral
 	readmitted      int64       // jobs that hold a place and came back
@@ -43,8 +44,16 @@ type overflowProgress struct {
 	generationSince leaky.Instant // when the present generation began
 }
 
-// recordCount is a number of deferrals and the cost of their jobs.
-type recordCount struct{ n, cost int64 }
+// recordCount is a number of deferrals, the cost of their jobs, and the bytes that those take.
+type recordCount struct{ n, cost, bytes int64 }
+
+func (c recordCount) negative() recordCount { return recordCount{-c.n, -c.cost, -c.bytes} }
+
+func (c *recordCount) plus(more recordCount) {
+	c.n += more.n
+	c.cost += more.cost
+	c.bytes += more.bytes
+}
 
 // ticket names a deferral by the number of its queue, which no other queue ever has, and its own number there.
 type ticket struct{ queue, number uint64 }
@@ -95,20 +104,20 @@ func (a *overflowState) counts(n uint64) bool {
 // uncountDeferral takes a deferral out of the counts, and reports whether it was in them.
 func (m *Machine) uncountDeferral(q *queueState, n uint64, d *deferral) (counted bool) {
 	if counted = q.overflow.counts(n); counted {
-		m.countDeferred(q, n, -1, -int64(d.cost))
+		m.countDeferred(q, n, d.count().negative())
 	}
 	return counted
 }
 
-// countDeferred counts n more deferred jobs (or fewer, if negative) at that number.
-func (m *Machine) countDeferred(q *queueState, number uint64, n, cost int64) {
-	q.counts[queue.Deferred] += n
-	m.counts[queue.Deferred] += n
+// countDeferred counts more deferred jobs (or fewer, if negative) at that number.
+func (m *Machine) countDeferred(q *queueState, number uint64, more recordCount) {
+	q.counts[queue.Deferred] += more.n
+	m.counts[queue.Deferred] += more.n
 	a := q.ownOverflow()
-	a.cost += cost
+	a.cost += more.cost
+	a.bytes += more.bytes
 	if number <= a.progress.olderUpTo {
-		a.olderGeneration.n += n
-		a.olderGeneration.cost += cost
+		a.olderGeneration.plus(more)
 	}
 	m.trackBacklog(q)
 }

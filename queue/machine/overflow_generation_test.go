@@ -48,9 +48,9 @@ func TestGenerationsSurviveReopening(t *testing.T) {
 	before := b.queues["q"].overflow
 	b.reopen()
 	after := b.queues["q"].overflow
-	if before.olderGeneration != (recordCount{1, 1}) || before.progress.announced == 0 ||
+	if before.olderGeneration != (recordCount{1, 1, before.bytes / 3}) || before.progress.announced == 0 ||
 		after.olderGeneration != before.olderGeneration || after.progress != before.progress ||
-		after.cost != before.cost || after.lastTicket != before.lastTicket {
+		after.cost != before.cost || after.bytes != before.bytes || after.lastTicket != before.lastTicket {
 		t.Errorf("before %+v\nafter  %+v", before, after)
 	}
 	empty := queue.ReadmitRequest{Queue: "q", Empty: true, AsOf: noon.Add(time.Hour).Time()}

@@ -145,7 +145,7 @@ func (d *overloadDrainer) ask() {
 	if d.clock.Resync(d.local()) {
 		r.Max = 0
 	}
-	r = d.clock.Request(r)
+	r = d.clock.Request(r, d.local())
 	asked := d.local()
 	var g *machine.Granting
 	d.serve(func() int {
@@ -154,7 +154,7 @@ func (d *overloadDrainer) ask() {
 			panic(err)
 		}
 		d.commit(d.m)
-		return len(g.Leases())
+		return max(len(g.Leases()), g.Visits())
 	}, func() {
 		d.clock.Observe(g.Now, asked, d.local())
 		for _, l := range g.Leases() {

@@ -48,7 +48,7 @@ func (p *paces) eta(now leaky.Instant, ahead int64) (at leaky.Instant, by *limit
 	}
 	for i := range p.limits {
 		if m := &p.limits[i]; !m.Paced() {
-			if own := m.quota.ETA(p.pacer, m.window, now, ahead); own > at {
+			if own := m.env.engine(m.quota.ETA(p.pacer, m.window, m.env.wall(now), ahead)); own > at {
 				at, by = own, m
 			}
 		}
@@ -60,8 +60,8 @@ func (p *paces) eta(now leaky.Instant, ahead int64) (at leaky.Instant, by *limit
 // that has too little loses the rest of its window: later, cheaper jobs must not overtake this one for ever.
 func (p *paces) affords(d leaky.Instant, cost int64) bool {
 	for i := range p.limits {
-		if m := &p.limits[i]; !m.Paced() && !m.quota.Affords(m.window, d, cost) {
-			m.quota.Take(&m.window, d, cost)
+		if m := &p.limits[i]; !m.Paced() && !m.quota.Affords(m.window, m.env.wall(d), cost) {
+			m.quota.Take(&m.window, m.env.wall(d), cost)
 			return false
 		}
 	}
@@ -73,7 +73,7 @@ func (p *paces) take(d, now leaky.Instant, cost int64) {
 	p.takeBuckets(d, now, cost)
 	for i := range p.limits {
 		if m := &p.limits[i]; !m.Paced() {
-			m.quota.Take(&m.window, d, cost)
+			m.quota.Take(&m.window, m.env.wall(d), cost)
 		}
 	}
 }
@@ -100,12 +100,12 @@ func (p *paces) giveBack() {
 
 // refund gives a departure that was never used back to the quotas that counted it.
 func (p *paces) refund(d leaky.Instant, cost int64) {
-	p.eachRefunded(d, func(m *limit) { m.quota.GiveBack(&m.window, d, cost) })
+	p.eachRefunded(d, func(m *limit) { m.quota.GiveBack(&m.window, m.env.wall(d), cost) })
 }
 
 // takeQuotas undoes refund.
 func (p *paces) takeQuotas(d leaky.Instant, cost int64) {
-	p.eachRefunded(d, func(m *limit) { m.quota.TakeAgain(&m.window, d, cost) })
+	p.eachRefunded(d, func(m *limit) { m.quota.TakeAgain(&m.window, m.env.wall(d), cost) })
 }
 
 // eachRefunded calls do for each of the present quotas that counted a departure, as far as is known.
@@ -124,7 +124,7 @@ func (p *paces) eachRefunded(d leaky.Instant, do func(*limit)) {
 func (p *paces) repairWindows(now leaky.Instant) {
 	for i := range p.limits {
 		if m := &p.limits[i]; !m.Paced() {
-			m.window = m.quota.Repair(m.window, now)
+			m.window = m.quota.Repair(m.window, m.env.wall(now))
 		}
 	}
 }
@@ -168,13 +168,13 @@ func (p *paces) interval() leaky.Instant {
 
 // withSpec returns the paces under another spec. A limit that stays keeps its state; new limits take over from
 // those that go.
-func (p *paces) withSpec(spec *queue.Spec, now leaky.Instant) (next paces, err error) {
+func (p *paces) withSpec(spec *queue.Spec, env *Environment, now leaky.Instant) (next paces, err error) {
 	next = paces{bucket: p.bucket, changed: p.changed, adapted: adaptedRateOf(spec, p.adapted, now)}
 	next.pacer = next.adapted.pace(spec.Pacer(queue.Horizon))
 	if p.pacer != next.pacer {
 		next.bucket = p.pacer.Change(p.bucket, next.pacer, now)
 	}
-	if next.limits, err = carryOverLimits(p.limits, spec.Limits, now); err != nil {
+	if next.limits, err = carryOverLimits(p.limits, spec.Limits, env, now); err != nil {
 		return paces{}, err
 	}
 	same := slices.EqualFunc(p.limits, next.limits, func(a, b limit) bool { return a.Limit == b.Limit })
@@ -207,7 +207,7 @@ func (p *paces) stillDelays(now leaky.Instant) bool {
 		return true
 	}
 	return slices.ContainsFunc(p.limits, func(m limit) bool {
-		return m.bucket.TAT >= now || m.bucket.Last > now || m.window.Ends > now && m.window.Used > 0
+		return m.bucket.TAT >= now || m.bucket.Last > now || m.window.Ends > m.env.wall(now) && m.window.Used > 0
 	})
 }
 

@@ -18,14 +18,14 @@ type pause struct {
 }
 
 // active reports whether there is a pause that is not over.
-func (p *pause) active(now leaky.Instant) bool { return p.since != 0 && !p.ended(now) }
+func (p *pause) active(wall leaky.Instant) bool { return p.since != 0 && !p.ended(wall) }
 
-// ended reports whether the pause has an end that has come.
-func (p *pause) ended(now leaky.Instant) bool { return p.until != 0 && p.until <= now }
+// ended reports whether the pause has an end that has come, by the wall clock.
+func (p *pause) ended(wall leaky.Instant) bool { return p.until != 0 && p.until <= wall }
 
 // info is the pause as callers see it.
-func (p *pause) info(now leaky.Instant) queue.Pause {
-	if !p.active(now) {
+func (p *pause) info(wall leaky.Instant) queue.Pause {
+	if !p.active(wall) {
 		return queue.Pause{}
 	}
 	t := queue.Pause{By: p.by, Note: p.note, Reason: p.reason, Since: p.since.Time()}
@@ -50,7 +50,7 @@ func (q *queueState) activePauses() []*pause {
 
 // paused reports whether a pause keeps q's jobs from leaving.
 func (q *queueState) paused(now leaky.Instant) bool {
-	return slices.ContainsFunc(q.activePauses(), func(p *pause) bool { return p.active(now) })
+	return slices.ContainsFunc(q.activePauses(), func(p *pause) bool { return p.active(q.env.wall(now)) })
 }
 
 // resumesAt is from when on jobs may leave as far as pauses and the receiver's stop go; known is false if a pause
@@ -58,8 +58,8 @@ func (q *queueState) paused(now leaky.Instant) bool {
 func (q *queueState) resumesAt(now leaky.Instant) (at leaky.Instant, known bool) {
 	at, known = max(now, q.receiver.stop), true
 	for _, p := range q.activePauses() {
-		if p.active(now) {
-			at, known = max(at, p.until), known && p.until != 0
+		if p.active(q.env.wall(now)) {
+			at, known = max(at, q.env.engine(p.until)), known && p.until != 0
 		}
 	}
 	return at, known
@@ -76,17 +76,17 @@ func (m *Machine) Pause(now leaky.Instant, actor audit.Actor, name string, p que
 	if q == nil {
 		return 0, unknownQueue(name)
 	}
-	if err := p.ValidateAhead(now.Time()); err != nil {
+	if err := p.ValidateAhead(m.wall(now).Time()); err != nil {
 		return 0, err
 	}
 	to := pause{
 		by: actor.Name, note: actor.Note, reason: p.Reason, since: now, until: instantOf(p.Until),
 	}
 	same := to
-	if same.since = q.pause.since; q.pause.active(now) && same == q.pause {
+	if same.since = q.pause.since; q.pause.active(m.wall(now)) && same == q.pause {
 		return m.lastWait(), nil
 	}
-	n := loggedBy(changekind.Paused, actor, q.revision, now)
+	n := loggedBy(changekind.Paused, actor, q.revision, m.wall(now))
 	n.Reason, n.Until = to.reason, p.Until
 	return m.setPause(q, to, append(q.pauseLapsed(now), n), now), nil
 }
@@ -99,12 +99,12 @@ func (m *Machine) Resume(now leaky.Instant, actor audit.Actor, name string) (wai
 	}
 	before := q.receiver
 	q.receiver.resume(now)
-	n := loggedBy(changekind.Resumed, actor, q.revision, now)
+	n := loggedBy(changekind.Resumed, actor, q.revision, m.wall(now))
 	if before != q.receiver {
 		n.Detail = changelog.StopLifted
 	}
 	switch {
-	case q.pause.active(now):
+	case q.pause.active(m.wall(now)):
 		return m.setPause(q, pause{}, append(q.pauseLapsed(now), n), now), nil
 	case before == q.receiver:
 		return m.lastWait(), nil
@@ -148,10 +148,10 @@ func (m *Machine) endPauses(g *grant, pulled *queueState, now leaky.Instant) {
 }
 
 func (m *Machine) endPauseIfOver(g *grant, q *queueState, now leaky.Instant) {
-	if !q.pause.ended(now) || m.Full != nil {
+	if !q.pause.ended(m.wall(now)) || m.Full != nil {
 		return
 	}
-	over, notes := q.pause.until, q.pauseLapsed(now)
+	over, notes := m.engine(q.pause.until), q.pauseLapsed(now)
 	q.pause = pause{}
 	m.notePause(q, notes)
 	g.wait = m.wait()

@@ -36,7 +36,7 @@ func (m *Machine) timersOf(q *queueState) *heap[*queueState] {
 // takeOffAgenda takes a queue off its agenda before it moves to the other one.
 func (m *Machine) takeOffAgenda(q *queueState) {
 	updateHeap(m.agendaOf(q), &q.agendaEntry, q.agendaIndex, false)
-	updateHeap(m.timersOf(q), q, q.timerIndex, false)
+	updateHeap(m.timersOf(q), q, int(q.timerIndex), false)
 }
 
 // pullQueueOf returns the queue that a request names, nil if it names none. A repeated request is answered even if
@@ -60,13 +60,14 @@ func (m *Machine) grantPulled(g *grant, q *queueState, now leaky.Instant) {
 	if g.full {
 		return
 	}
-	if q.timerIndex >= 0 && q.timerAt <= now {
+	ripe := q.timerIndex >= 0 && q.timerAt <= now
+	if ripe {
 		m.readyScheduled(q, becomeReadyMax, now)
 	}
 	if q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) && !g.barred {
 		m.visitQueue(q, g, now)
 		m.rearm(q, now)
-	} else {
+	} else if ripe {
 		m.armTimer(q)
 	}
 }

@@ -58,7 +58,7 @@ func (m *Machine) Purge(
 func (m *Machine) purge(q *queueState, jobs []*job, act *jobAct, now leaky.Instant) {
 	freed := false
 	for _, j := range jobs {
-		m.present.logJobAct(act, q.name, q.revision, "", false, now)
+		m.present.logJobAct(act, q.name, q.revision, "", false, m.wall(now))
 		freed = m.endIdle(j, queue.Cancelled, now) || freed
 	}
 	if m.arm(q, now); freed {

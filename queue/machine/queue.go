@@ -11,20 +11,22 @@ import (
 
 // queueState is one queue.
 type queueState struct {
-	number   uint64 // its key in the file; a younger queue has a greater one
-	name     string
-	spec     *queue.Spec // without its name and its target; shared with other queues, so it is never changed
-	target   string      // Spec.Deliver
-	revision int64
-	live     bool // it is not deleted
-	touched  bool // the present commit has its record
-	failed   bool // and its failures
-	plain    bool // no job with a lane, a priority or a not-before ever came in
+	number     uint64 // its key in the file; a younger queue has a greater one
+	name       string
+	spec       *queue.Spec // without its name and its target; shared with other queues, so it is never changed
+	target     string      // Spec.Deliver
+	revision   int64
+	live       bool  // it is not deleted
+	touched    bool  // the present commit has its record
+	failed     bool  // and its failures
+	plain      bool  // no job with a lane, a priority or a not-before ever came in
+	timerIndex int32 // its place among the timers; -1 is none
 
-	agendaEntry // its own place on the agenda
-	timer
-	member *member // its place in its group
-	group  *group  // nil if it has neither parent nor children
+	env         *Environment  // the machine's
+	agendaEntry               // its own place on the agenda
+	timerAt     leaky.Instant // when its timer is due
+	member      *member       // its place in its group
+	group       *group        // nil if it has neither parent nor children
 
 	paces   // its rate and limits
 	ceiling ceilingState
@@ -36,9 +38,9 @@ type queueState struct {
 	queuedJobs
 	laneSet
 	expiryIndex
-	overflow    *overflowState // noOverflow until it has one: see ownOverflow
-	importing   importState
-	lastRetryAt leaky.Instant // what the last refused caller was told
+	overflow  *overflowState // noOverflow until it has one: see ownOverflow
+	importing *importState   // noImport until the first
+	promised  leaky.Instant  // the slot of the next refused caller; see retryAfter
 
 	stats
 	ruleCache
@@ -106,12 +108,12 @@ const (
 
 func (m *Machine) newQueueState(number uint64, spec queue.Spec) *queueState {
 	q := &queueState{
-		number:      number,
+		number: number, env: &m.Environment,
 		queuedJobs:  queuedJobs{turn: firstTurn},
 		expiryIndex: expiryIndex{expiringIndex: -1},
 		costHistory: costHistory{maxCost: 1}, plain: true,
-		overflow: &noOverflow,
-		timer:    timer{timerIndex: -1},
+		overflow: &noOverflow, importing: &noImport,
+		timerIndex: -1,
 	}
 	q.agendaEntry = agendaEntry{queue: q, agendaIndex: -1}
 	m.setSpec(q, spec)

@@ -269,5 +269,5 @@ func (ln *lane) neededUntil() leaky.Instant {
 	if ln.pace == nil {
 		return ln.stopOverAt()
 	}
-	return max(ln.pace.bucket.TAT, ln.stopOverAt())
+	return max(ln.pace.bucket.TAT.Add(queue.Horizon), ln.stopOverAt())
 }

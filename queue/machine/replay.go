@@ -124,7 +124,7 @@ func (m *Machine) replay(
 	m.reservePlace(j, &k.job, now)
 	c := m.touch(q)
 	q.counters.Replayed++
-	c.logJobAct(act, q.name, q.revision, j.id, false, now)
+	c.logJobAct(act, q.name, q.revision, j.id, false, m.wall(now))
 	c.moveJob(j, d.seq)
 	c.dropEnded(d)
 	m.arrive(arrival{job: j}, nil)
@@ -148,7 +148,7 @@ func (m *Machine) staysDead(needs int64, j *queue.Job, ln *lane, now leaky.Insta
 	if q.bytes+needs > m.byteLimit(q) {
 		return true
 	}
-	return scheduledUntil(j, now) != 0 && q.spec.MaxScheduled > 0 &&
+	return scheduledUntil(j, q.env.wall(now)) != 0 && q.spec.MaxScheduled > 0 &&
 		q.counts[queue.Scheduled]+q.incoming.scheduled() >= q.spec.MaxScheduled
 }
 
@@ -178,7 +178,7 @@ func (m *Machine) Forget(
 			q.endedJobs.take(d)
 		}
 		m.removeDead(m.deadJobs[name], d)
-		m.present.logJobAct(act, name, revision, id, q == nil, now)
+		m.present.logJobAct(act, name, revision, id, q == nil, m.wall(now))
 		m.present.dropEnded(d)
 		dropped[i], wait = true, m.wait()
 		m.deletedBy = wait

@@ -43,6 +43,7 @@ func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting,
 	m.grantsFrom(g, &r, now)
 	switch {
 	case fresh:
+		m.fileAgain(now)
 		out.Expired = m.takeBack(now, pulled)
 		g.expired = m.expire(now) // before pauses end: what expires before that must not count as a lost slot
 		m.endPauses(g, pulled, now)
@@ -52,6 +53,7 @@ func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting,
 		m.grantFresh(cl, g, pulled, r, now)
 		out.Lost, out.Short = g.lost, g.short
 	case r.Number == cl.lastNumber:
+		cl.grant.lead, cl.grant.from = g.lead, g.from
 		g = cl.grant
 	default: // overtaken by a later request: nobody reads the answer
 		g = &grant{}
@@ -75,7 +77,7 @@ func (m *Machine) grantFresh(cl *client, g *grant, pulled *queueState, r queue.R
 		m.grantDue(g, now)
 	}
 	m.putBack(g, now)
-	m.noteReign(cl.ID, g, r.Uncertainty, now)
+	m.noteReign(g, &r)
 	cl.lastNumber, cl.grant = r.Number, g
 	for _, h := range g.jobs {
 		h.job.lease.granted = g.wait

@@ -13,12 +13,17 @@ const (
 	pausedRetry    = 30 * time.Second
 	unlimitedRetry = 100 * time.Millisecond
 	minRetry       = time.Millisecond
-	// Nobody is sent further than this beyond the next departure.
+	// maxRetrySpan bounds how long the room that a caller needs may take to become free behind its slot.
 	maxRetrySpan = leaky.Instant(365 * 24 * time.Hour / time.Microsecond)
+	// maxPromise bounds how far the slots promised to refused callers reach beyond the next departure, unless one interval
+	// is longer.
+	maxPromise = leaky.Instant(time.Hour / time.Microsecond)
+	// lapsing is the part of the promised slots that is taken back when one was not used: one in so many.
+	lapsing = 8
 )
 
-// retryAfter is when a refused caller may find room that needs so many jobs to leave. Successive callers are
-// staggered at the outflow, so that they do not all come back at once.
+// retryAfter returns when a refused caller may find room that needs so many jobs to leave. Consecutive callers are
+// promised consecutive departures, so that each finds a place when it comes back.
 func (q *queueState) retryAfter(jobs int64, now leaky.Instant) time.Duration {
 	if q.paused(now) {
 		return pausedRetry
@@ -30,15 +35,17 @@ func (q *queueState) retryAfter(jobs int64, now leaky.Instant) time.Duration {
 	if slowest == 0 {
 		return max(unlimitedRetry, room.Sub(now))
 	}
-	t := slowest
-	span := min(intervals(q.spec.Capacity, int64(t), 1), maxRetrySpan)
-	q.lastRetryAt = max(q.lastRetryAt, room)
-	if q.lastRetryAt > room+span {
-		q.lastRetryAt = room
+	slot := min(max(q.promised, room), room+max(maxPromise, slowest))
+	q.promised = slot + slowest
+	return max(minRetry, (slot + min(intervals(jobs-1, int64(slowest), 1), maxRetrySpan)).Sub(now))
+}
+
+// lapsePromises takes promised slots back when a job comes in while two such jobs find room: had the callers that were
+// promised earlier slots come back, they would have taken it.
+func (q *queueState) lapsePromises(bytes, most int64, now leaky.Instant) {
+	if q.promised > now && q.spec.Capacity-q.size() >= 2 && q.bytes+2*bytes <= most {
+		q.promised -= (q.promised - now) / lapsing
 	}
-	after := max(minRetry, (q.lastRetryAt + min(intervals(jobs-1, int64(t), 1), maxRetrySpan)).Sub(now))
-	q.lastRetryAt += t
-	return after
 }
 
 // laneRetryAfter is the same for a lane that is full, without the staggering.
@@ -62,7 +69,7 @@ func (q *queueState) scheduleRetryAfter(now leaky.Instant) time.Duration {
 	if q.incoming.scheduled() > 0 {
 		first = min(first, q.incoming.later.top().due)
 	}
-	return max(minRetry, first.Sub(now))
+	return max(minRetry, first.Sub(q.env.wall(now)))
 }
 
 // intervals is k*d/n microseconds, rounded up and bounded well below overflow.

@@ -134,7 +134,7 @@ func (w *returning) decide(m *Machine, a *readmitJob) readmit.Outcome {
 		w.bury(m, a, tooOldReason(maxAge))
 		return readmit.TooOld
 	}
-	if at := instantOf(a.ExpiresAt); at != 0 && at <= w.now {
+	if at := instantOf(a.ExpiresAt); at != 0 && at <= m.wall(w.now) {
 		w.bury(m, a, tooLateReason(a.ExpiresAt))
 		return readmit.TooLate
 	}
@@ -216,7 +216,7 @@ func (w *returning) bury(m *Machine, a *readmitJob, reason string) {
 	m.store.ended++
 	w.dead = append(w.dead, readmittedJob{j, a.record, &endedJob{
 		id: j.id, key: m.store.ended, seq: j.seq, state: queue.Dead, fingerprint: j.fingerprint, cost: j.cost,
-		appended: j.appended, at: w.now, reason: reason,
+		size: j.size, appended: j.appended, at: w.now, reason: reason,
 	}})
 	w.markSeen(j.id, seenID{true, a.fingerprint})
 }
@@ -272,9 +272,8 @@ func (w *returning) apply(m *Machine) {
 		m.removeDeferral(q, n)
 	}
 	if w.newGeneration {
-		older := q.overflow.olderGeneration
-		m.countDeferred(q, 0, -older.n, -older.cost)
-		q.ownOverflow().olderGeneration = recordCount{q.counts[queue.Deferred], q.overflow.cost}
+		m.countDeferred(q, 0, q.overflow.olderGeneration.negative())
+		q.ownOverflow().olderGeneration = recordCount{q.counts[queue.Deferred], q.overflow.cost, q.overflow.bytes}
 	}
 	q.ownOverflow().progress = w.progress
 	m.trackBacklog(q)

@@ -11,14 +11,14 @@ import (
 
 // appendOutcome says what becomes of a new job. While the queue has a backlog, the places up to the low-water mark
 // are kept for readmission.
-func (q *queueState) appendOutcome(it *appendItem, most int64) queue.AppendOutcome {
+func (m *Machine) appendOutcome(q *queueState, it *appendItem, most int64) queue.AppendOutcome {
 	backlog := q.hasBacklog()
-	full := q.size() >= q.spec.Capacity || q.bytes+it.bytes() > most
+	full := q.size() >= q.spec.Capacity || !m.fits(q, it.bytes())
 	switch {
 	case !full && !backlog:
 		return queue.Accepted
 	case it.offered && it.job.Deferrable(q.spec.Overflow):
-		return q.overflowOutcome()
+		return m.overflowOutcome(q, it.bytes())
 	case full || q.keptForReadmission(it.bytes(), most):
 		return queue.Full
 	}
@@ -26,20 +26,74 @@ func (q *queueState) appendOutcome(it *appendItem, most int64) queue.AppendOutco
 }
 
 // overflowOutcome says what becomes of a job for which the queue has no room.
-func (q *queueState) overflowOutcome() queue.AppendOutcome {
-	if q.counts[queue.Deferred] >= q.spec.Deferred.MaxJobs {
+func (m *Machine) overflowOutcome(q *queueState, needs int64) queue.AppendOutcome {
+	if q.counts[queue.Deferred] >= q.spec.Deferred.MaxJobs || !m.fitsOverflow(q, needs) {
 		return queue.OverflowFull
 	}
 	return queue.SetAside
 }
 
+// fitsOverflow reports whether that many bytes more may be deferred.
+func (m *Machine) fitsOverflow(q *queueState, needs int64) bool {
+	if most := int64(q.spec.Deferred.MaxBytes); most > 0 {
+		return q.overflow.bytes+needs <= most
+	}
+	return q.spec.MaxBytes == 0 || m.fits(q, needs)
+}
+
+// fits reports whether the queue has that many bytes for a new job, once the dead jobs that may be dropped are.
+func (m *Machine) fits(q *queueState, needs int64) bool {
+	return m.firmBytes(q)+needs <= m.byteLimit(q)
+}
+
+// firmBytes is what counts toward max_bytes and makes no room for a new job.
+func (m *Machine) firmBytes(q *queueState) int64 {
+	n := q.bytes + q.boundDeferredBytes()
+	if q.spec.Retention.Full == queue.Reject {
+		n += m.deadBytesOf(q.name)
+	}
+	return n
+}
+
+// boundDeferredBytes is what deferred jobs take of max_bytes.
+func (q *queueState) boundDeferredBytes() int64 {
+	if q.spec.MaxBytes == 0 || q.spec.Deferred.MaxBytes > 0 {
+		return 0
+	}
+	return q.overflow.bytes
+}
+
+// makeRoom forgets ended jobs, and drops the oldest dead ones, until what is kept of the queue fits in max_bytes. It is
+// called when a job came in or was deferred. A later change of state moves the job's bytes or frees them, and never
+// adds any.
+func (m *Machine) makeRoom(q *queueState) {
+	most := m.byteLimit(q)
+	over := q.bytes + q.boundDeferredBytes() + m.deadBytesOf(q.name) - most
+	if others := int64(q.endedJobs.others.len()); others > jobsize.Remembered(most) {
+		spare := others - jobsize.Remembered(most)
+		many := leastJobs(over + spare*jobsize.Overhead)
+		m.forgotten = append(m.forgotten, q.endedJobs.forget(min(spare, many))...)
+	}
+	if q.spec.Retention.Full == queue.Reject {
+		return
+	}
+	for dead := m.deadJobs[q.name]; over > 0 && dead != nil && dead.dead.len() > 0; {
+		over -= dead.dead.top().bytes()
+		m.dropDead(dead, q)
+		q.count().Dropped++
+	}
+}
+
+// leastJobs is how many ended jobs must be forgotten for that many bytes.
+func leastJobs(bytes int64) int64 { return max(0, (bytes+jobsize.Overhead-1)/jobsize.Overhead) }
+
 // refusedBySelf refuses a job for its own properties or its lane, whatever room the queue has.
 func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) bool {
-	if err := it.job.ValidateAhead(now.Time()); err != nil {
+	if err := it.job.ValidateAhead(q.env.wall(now).Time()); err != nil {
 		it.answer.Outcome, it.answer.Err = queue.Invalid, err
 		return true
 	}
-	at, rule := scheduledUntil(&it.job, now), ln.rule()
+	at, rule := scheduledUntil(&it.job, q.env.wall(now)), ln.rule()
 	if it.tooLarge(int64(rule.MaxBytes), true) {
 		return true
 	}
@@ -76,11 +130,11 @@ func (it *appendItem) wouldExpire(q *queueState, ln *lane, outcome queue.AppendO
 		o := q.outlookOfNew(ln, turnOf(q.turn, it.job.Priority), it.job.Cost, it.job.Priority, notPlain(&it.job))
 		eta = q.departure(o, now)
 	}
-	eta = max(eta, scheduledUntil(&it.job, now))
-	if eta <= expires {
+	eta = max(eta, q.env.engine(scheduledUntil(&it.job, q.env.wall(now))))
+	if q.env.wall(eta) <= expires {
 		return false
 	}
-	it.answer.Outcome, it.answer.ETA = queue.Lapsed, queue.ETA{At: eta.Time()}
+	it.answer.Outcome, it.answer.ETA = queue.Lapsed, queue.ETA{At: q.env.wall(eta).Time()}
 	return true
 }
 
@@ -93,6 +147,15 @@ func (m *Machine) byteLimit(q *queueState) int64 {
 		return max(1, m.Bytes/jobsize.StoreShare)
 	}
 	return queue.AnyBytes
+}
+
+// KeptForOthers says that a queue has taken its share: see Environment.Scarce.
+const KeptForOthers = jobsize.KeptForOthers
+
+// keptForOthers reports whether what is free in the store is for queues that take less of it. A queue takes at most
+// FairShare times what is free, so a queue, or a few, never take all: the rule by which handlers are shared.
+func (m *Machine) keptForOthers(q *queueState, needs int64) bool {
+	return m.Scarce != nil && q.bytes+m.deadBytesOf(q.name)+needs > jobsize.FairShare*m.Free
 }
 
 // tooLarge refuses a job that is larger than the queue or its lane may ever hold.
@@ -109,11 +172,12 @@ func tooLargeReason(needs, most int64) string {
 }
 
 // answerFull answers for a job that finds no room in its queue.
-func (it *appendItem) answerFull(q *queueState, most int64, now leaky.Instant) {
-	over := q.bytes + it.bytes() - most
+func (m *Machine) answerFull(it *appendItem, q *queueState, most int64, now leaky.Instant) {
+	held := m.firmBytes(q)
+	over := held + it.bytes() - most
 	it.answer.RetryAfter = q.retryAfter(leaving(over, q.bytes, q.size()), now)
 	if over > 0 {
-		it.answer.Bytes = queue.ByteBound{Held: q.bytes, Max: most, Needs: it.bytes()}
+		it.answer.Bytes = queue.ByteBound{Held: held, Max: most, Needs: it.bytes()}
 	}
 }
 

@@ -93,12 +93,12 @@ func (m *Machine) PutRule(
 	if t.rule.Algorithm == leaky.AlgorithmConcurrency && m.ruleUses[t.rule.Name] > 0 {
 		return queue.PutResult{}, 0, ruleset.AskedByQueues(t.rule.Name)
 	}
-	to, err := newRule(t.rule, m.store.revision+1, m.tallySetFor(old, t.rule.Algorithm))
+	to, err := newRule(t.rule, m.nextRevision(now), m.tallySetFor(old, t.rule.Algorithm))
 	if err != nil {
 		return queue.PutResult{}, 0, err
 	}
-	m.store.revision++
-	n := loggedBy(changekind.Created, actor, to.revision, now)
+	m.store.revision = to.revision
+	n := loggedBy(changekind.Created, actor, to.revision, m.wall(now))
 	n.Was, n.after = 0, t.audited
 	if old != nil {
 		n.What, n.Was = changekind.Changed, old.revision
@@ -123,7 +123,7 @@ func (m *Machine) DeleteRule(now leaky.Instant, actor audit.Actor, name string, 
 	if n := m.ruleUses[name]; n > 0 {
 		return 0, fmt.Errorf("%w: %s, of %d", rules.ErrInUse, name, n)
 	}
-	n := loggedBy(changekind.Deleted, actor, old.revision, now)
+	n := loggedBy(changekind.Deleted, actor, old.revision, m.wall(now))
 	n.before, _ = changelog.EncodeAuditedRule(old.Rule) // it was encoded before
 	m.present.logChange(logUpdate{subject: ruleSubject(name), changes: []logged{n}, revision: n.Revision, gone: true})
 	m.present.dropRule(name)
@@ -149,7 +149,7 @@ func (m *Machine) ResetRule(now leaky.Instant, actor audit.Actor, name string) (
 	}
 	to := *old
 	to.tallies = m.newTallySet()
-	n := loggedBy(changekind.Reset, actor, old.revision, now)
+	n := loggedBy(changekind.Reset, actor, old.revision, m.wall(now))
 	m.present.logChange(logUpdate{subject: ruleSubject(name), changes: []logged{n}, revision: n.Revision})
 	m.setRule(old, &to, text, now)
 	return m.wait(), nil

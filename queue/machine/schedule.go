@@ -8,16 +8,10 @@ import (
 // becomeReadyMax is how many scheduled jobs become ready in one call.
 const becomeReadyMax = 100
 
-// timer is a queue's place among the timers.
-type timer struct {
-	timerAt    leaky.Instant // when it is due
-	timerIndex int           // -1 is none
-}
-
 func newTimers() heap[*queueState] {
 	return heap[*queueState]{
 		key:   func(q *queueState) heapKey { return heapKey{int64(q.timerAt), q.number} },
-		moved: func(q *queueState, i int) { q.timerIndex = i },
+		moved: func(q *queueState, i int) { q.timerIndex = int32(i) },
 	}
 }
 
@@ -27,9 +21,9 @@ func (m *Machine) putScheduled(j *job) {
 	pushTo(&j.lane.queue.scheduled, byDue, j.lease)
 }
 
-// scheduledUntil is until when a new job is scheduled; 0 if it is not.
-func scheduledUntil(j *queue.Job, now leaky.Instant) leaky.Instant {
-	if at := instantOf(j.NotBefore); at > now {
+// scheduledUntil is until when, by the wall clock, a new job is scheduled; 0 if it is not.
+func scheduledUntil(j *queue.Job, wall leaky.Instant) leaky.Instant {
+	if at := instantOf(j.NotBefore); at > wall {
 		return at
 	}
 	return 0
@@ -40,16 +34,18 @@ func (m *Machine) armTimer(q *queueState) {
 	if q.runnable() {
 		q.timerAt, later = q.nextTimer()
 	} else if q.live && q.pause.until != 0 {
-		q.timerAt, later = q.pause.until, true
+		q.timerAt, later = m.engine(q.pause.until), true
 	}
-	updateHeap(m.timersOf(q), q, q.timerIndex, later)
+	updateHeap(m.timersOf(q), q, int(q.timerIndex), later)
 }
 
 // nextTimer returns when the first scheduled job is due, or the first lane may go on, whichever comes first.
 func (q *queueState) nextTimer() (at leaky.Instant, any bool) {
 	at, any = q.lanesResumeAt()
-	if q.scheduled.len() > 0 && (!any || q.scheduled.top().due < at) {
-		return q.scheduled.top().due, true
+	if q.scheduled.len() > 0 {
+		if due := q.env.engine(q.scheduled.top().due); !any || due < at {
+			return due, true
+		}
 	}
 	return at, any
 }
@@ -71,8 +67,8 @@ func (m *Machine) fireTimers(now leaky.Instant) {
 
 // readyScheduled makes at most so many of a queue's due jobs ready, and returns how many.
 func (m *Machine) readyScheduled(q *queueState, most int, now leaky.Instant) (n int) {
-	first := q.timerAt
-	for ; q.runnable() && n < most && q.scheduled.len() > 0 && q.scheduled.top().due <= now; n++ {
+	first := max(q.timerAt, m.filedAt) // before, the wall clock said otherwise
+	for ; q.runnable() && n < most && q.scheduled.len() > 0 && q.scheduled.top().due <= m.wall(now); n++ {
 		m.becomeReady(q.scheduled.pop(), now)
 	}
 	if q.runnable() && !q.onAgenda() && q.canDepart(q.memberOpens(now)) {

@@ -156,11 +156,11 @@ func (m *Machine) settleAs(o *leaseOutcome, open bool, effect *queue.Effect, now
 		next.timeline = jobrecord.AppendAttempt(ls.timeline, ls.attempt(queue.AttemptUnknown, reason, now))
 		return m.returnLeased(o, &next, queue.Held, effect, now)
 	}
-	how, due := queue.AttemptFailed, now.Add(max(0, s.After))
+	how, due := queue.AttemptFailed, m.wall(now).Add(max(0, s.After))
 	if open && s.Verdict == queue.Fail && s.Trouble { // a target that is down is no fault of the job
 		next.attempts, how, o.down = ls.attempts, queue.AttemptDown, true
 	} else if s.Verdict == queue.Bury || attempts >= q.spec.Retry.MaxAttempts ||
-		q.spec.Retry.Deadline != 0 && due > j.appended.Add(q.spec.Retry.Deadline.D()) {
+		q.spec.Retry.Deadline != 0 && m.engine(due) > j.appended.Add(q.spec.Retry.Deadline.D()) {
 		d := m.newEndedJob(j, queue.Dead, now)
 		d.attempts, d.verdict, d.reason = attempts, s.Verdict, reason
 		past := jobrecord.AppendAttempt(ls.timeline, ls.attempt(queue.AttemptDied, reason, now))

@@ -64,7 +64,7 @@ func (d *simDrainer) reserve() {
 		if d.clock.Resync(d.at.Time()) {
 			d.request.Max = 0
 		}
-		d.request = d.clock.Request(d.request)
+		d.request = d.clock.Request(d.request, d.at.Time())
 	}
 	d.repeat = false
 	c := &simReserve{of: d, asked: d.at, life: d.life}

@@ -19,8 +19,13 @@ func (s *simulation) strike() {
 			s.jumped -= leaky.Instant(s.upTo(time.Minute).Microseconds())
 			s.note("the clock jumps back")
 		} else {
-			s.jumped += leaky.Instant(s.upTo(time.Second).Microseconds())
+			by := s.upTo(time.Hour)
+			s.jumped += leaky.Instant(by.Microseconds())
 			s.note("the clock jumps forward")
+			if by > followed { // paces know nothing of it
+				s.newWindows()
+				break
+			}
 		}
 		s.newSegments(true)
 	case 2:

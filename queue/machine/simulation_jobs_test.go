@@ -158,7 +158,7 @@ func (s *simulation) sees(j *simJob, state queue.State) {
 
 // checkKept looks for every job that is in, after the store was loaded.
 func (s *simulation) checkKept() {
-	now, open := s.store.last, s.open[:0]
+	now, open := s.store.clock.Last, s.open[:0]
 	for _, q := range s.queues {
 		q.held = s.size(q) // what had left may be back
 		ended := s.endedOf(q)

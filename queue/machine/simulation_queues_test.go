@@ -72,6 +72,7 @@ type simQueue struct {
 	// Of what starts, and of what the quota counts by the store's clock.
 	starts, metered []law.Start
 	since           leaky.Instant // starts before are of another segment
+	windowsSince    leaky.Instant // and those before this of windows of which nothing is known
 	maxCost         int64
 
 	endedAtCheck int64
@@ -162,12 +163,12 @@ func (s *simulation) checkCounts() {
 
 // started notes that a drainer began with a job.
 func (s *simulation) started(q *simQueue, cost int64) {
-	at, late := time.Duration(s.at)*time.Microsecond, time.Duration(s.jumped+s.store.offset)*time.Microsecond
+	at, late := time.Duration(s.at)*time.Microsecond, time.Duration(s.jumped)*time.Microsecond
 	for ; q != nil; q = q.parent {
 		if q.maxCost = max(q.maxCost, cost); s.at < q.since {
 			continue
 		}
-		if q.starts = append(q.starts, law.Start{At: at, Cost: cost}); q.spec.Limits != nil {
+		if q.starts = append(q.starts, law.Start{At: at, Cost: cost}); q.spec.Limits != nil && s.at >= q.windowsSince {
 			q.metered = append(q.metered, law.Start{At: at + late, Cost: cost})
 		}
 	}
@@ -180,7 +181,7 @@ func (s *simulation) newSegments(jumped bool) {
 	late := time.Duration(0)
 	for _, d := range s.drainers {
 		if d.clock != nil {
-			late = max(late, d.clock.Request(queue.ReserveRequest{}).Uncertainty)
+			late = max(late, d.clock.Request(queue.ReserveRequest{}, d.at.Time()).Uncertainty)
 		}
 	}
 	since := s.at.Add(queue.Horizon + simSlack + late)
@@ -189,6 +190,14 @@ func (s *simulation) newSegments(jumped bool) {
 	}
 	for _, q := range s.queues {
 		q.starts, q.metered, q.since = q.starts[:0], q.metered[:0], since
+	}
+}
+
+// newWindows judges quotas alone: the wall clock jumped, by which they count, and the engine's did not.
+func (s *simulation) newWindows() {
+	s.judgeQuotas()
+	for _, q := range s.queues {
+		q.windowsSince = s.at.Add(queue.Horizon + simSlack + window.Memory)
 	}
 }
 

@@ -15,17 +15,18 @@ import (
 type simStore struct {
 	world *simulation
 	*Machine
-	offset, last leaky.Instant // the clock never runs back
-	writing      *Commit       // on its way to the disk
-	tallies      []simSaved    // that it has
-	woken        bool          // a commit is about to be collected
-	saving       bool          // what was taken is about to be saved
-	saved        uint64        // the commit in which the saver saved it last, and when
-	savedAt      leaky.Instant
-	waiting      []waitingCall // in the order in which they were decided
-	fullUntil    leaky.Instant // nothing is let in that needs room
-	broken       error         // why nothing is decided any more
-	dead         bool
+	clock     Clock         // which the process vouches for, as
+	looked    leaky.Instant // when it looked last
+	writing   *Commit       // on its way to the disk
+	tallies   []simSaved    // that it has
+	woken     bool          // a commit is about to be collected
+	saving    bool          // what was taken is about to be saved
+	saved     uint64        // the commit in which the saver saved it last, and when
+	savedAt   leaky.Instant
+	waiting   []waitingCall // in the order in which they were decided
+	fullUntil leaky.Instant // nothing is let in that needs room
+	broken    error         // why nothing is decided any more
+	dead      bool
 }
 
 // simCall is a call of the store.
@@ -59,8 +60,10 @@ func (s *simulation) begin() {
 		if err != nil {
 			panic(err)
 		}
-		p.last = last
-		p.load(p.Machine, p.time())
+		p.clock.Last = last
+		now := p.look(0)
+		p.Ahead = p.clock.Ahead
+		p.load(p.Machine, now)
 	})
 	s.store = p
 	for more := true; more; {
@@ -75,22 +78,22 @@ func (s *simulation) begin() {
 
 // time is what the clock says.
 func (p *simStore) time() leaky.Instant {
-	t := p.world.at + p.world.jumped + p.offset
-	if t < p.last {
-		p.offset += p.last - t
-		t = p.last
-	}
-	p.last = t
-	return t
+	return p.look(p.clock.Last + p.world.at - p.looked)
+}
+
+func (p *simStore) look(latest leaky.Instant) leaky.Instant {
+	p.looked = p.world.at
+	return p.clock.Look(p.world.at+p.world.jumped, latest)
 }
 
 // now is the time of what is decided next.
 func (p *simStore) now() leaky.Instant {
 	t := p.time()
+	p.Ahead = p.clock.Ahead
 	if err := p.Tick(t); err != nil {
 		p.world.fail("the calendar: %v", err)
 	}
-	p.Environment = Environment{RoomHeard: true, Bytes: 1 << 30}
+	p.Environment = Environment{RoomHeard: true, Bytes: 1 << 30, Ahead: p.clock.Ahead}
 	if p.world.at < p.fullUntil {
 		p.Full = queue.ErrStoreFull
 	}

@@ -227,7 +227,7 @@ func (s *simulation) checkSaved(c *Commit) {
 	p := s.store
 	for _, r := range s.rules {
 		for _, t := range r.tallies {
-			if len(t.passed) == 0 || len(t.ops) > 0 || t.state.expires <= p.last {
+			if len(t.passed) == 0 || len(t.ops) > 0 || t.state.expires <= p.clock.Last {
 				continue
 			}
 			switch o := t.passed[len(t.passed)-1]; {

@@ -88,7 +88,7 @@ func (m *Machine) put(
 	}
 	var next paces
 	if q != nil {
-		next, err = q.withSpec(&s.spec, now)
+		next, err = q.withSpec(&s.spec, &m.Environment, now)
 	} else {
 		next, err = m.firstPaces(&s.spec, now)
 	}
@@ -96,7 +96,7 @@ func (m *Machine) put(
 		return queue.PutResult{}, 0, err
 	}
 	put.Created, put.Changed = q == nil, true
-	n := loggedBy(changekind.Created, actor, 0, now)
+	n := loggedBy(changekind.Created, actor, 0, m.wall(now))
 	n.Was, n.after = 0, s.text
 	var notes []logged
 	if q != nil {
@@ -106,7 +106,7 @@ func (m *Machine) put(
 	if again {
 		n.What = changekind.RolledBack
 	}
-	m.store.revision++
+	m.store.revision = m.nextRevision(now)
 	put.Revision, n.Revision = m.store.revision, m.store.revision
 	if q == nil {
 		q = m.create(s.spec, next, now)
@@ -148,7 +148,7 @@ func (m *Machine) firstPaces(s *queue.Spec, now leaky.Instant) (paces, error) {
 		left = paces{pacer: pacer}
 	}
 	left.pacer, left.bucket = pacer, left.pacer.Change(left.bucket, pacer, now)
-	p, err := left.withSpec(s, now)
+	p, err := left.withSpec(s, &m.Environment, now)
 	p.changed = now
 	return p, err
 }
@@ -188,7 +188,7 @@ func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant
 	m.present.formerPaces = append(m.present.formerPaces, savedPaces{q, q.paces})
 	m.setSpec(q, s)
 	q.paces = p
-	if q.pause.ended(now) {
+	if q.pause.ended(m.wall(now)) {
 		q.pause = pause{}
 	}
 	if s.Circuit.Off && q.receiver.opened != 0 {

@@ -29,37 +29,40 @@ import (
 //	docwrites   revision -> kind, 0, name of the document that was last written then
 //	docdeletes  the same of those that were deleted
 //	audit       number -> an entry of the audit log: see auditlog.go
+//	auditof     budget, 0, number -> nothing: the entries of each budget
 //	rules       name of a rule -> the number of its tally set, its revision, the rule
 //	tallies     number -> tally set, when it expires, digest of the key, its state
 var (
 	// MetaTable has what there is one of. Whoever keeps the store may put records of its own there.
-	MetaTable       = []byte("meta")
-	specsTable      = []byte("specs")
-	queuesTable     = []byte("queues")
-	failuresTable   = []byte("failures")
-	jobsTable       = []byte("jobs")
-	leasesTable     = []byte("leases")
-	endedTable      = []byte("ended")
-	deferredTable   = []byte("deferred")
-	leftPacesTable  = []byte("leftpaces")
-	retentionsTable = []byte("retentions")
-	importsTable    = []byte("imports")
-	adaptedTable    = []byte("adapted")
-	changesTable    = []byte("changes")
-	versionsTable   = []byte("versions")
-	documentsTable  = []byte("documents")
-	docWritesTable  = []byte("docwrites")
-	docDeletesTable = []byte("docdeletes")
-	auditTable      = []byte("audit")
-	deletedTable    = []byte("deleted")
-	rulesTable      = []byte("rules")
-	talliesTable    = []byte("tallies")
+	MetaTable         = []byte("meta")
+	specsTable        = []byte("specs")
+	queuesTable       = []byte("queues")
+	failuresTable     = []byte("failures")
+	jobsTable         = []byte("jobs")
+	leasesTable       = []byte("leases")
+	endedTable        = []byte("ended")
+	deferredTable     = []byte("deferred")
+	leftPacesTable    = []byte("leftpaces")
+	retentionsTable   = []byte("retentions")
+	importsTable      = []byte("imports")
+	adaptedTable      = []byte("adapted")
+	changesTable      = []byte("changes")
+	versionsTable     = []byte("versions")
+	documentsTable    = []byte("documents")
+	docWritesTable    = []byte("docwrites")
+	docDeletesTable   = []byte("docdeletes")
+	auditTable        = []byte("audit")
+	auditBudgetsTable = []byte("auditof")
+	deletedTable      = []byte("deleted")
+	rulesTable        = []byte("rules")
+	talliesTable      = []byte("tallies")
 
 	// Tables are all of them.
 	Tables = [][]byte{
 		MetaTable, specsTable, queuesTable, failuresTable, jobsTable, leasesTable, endedTable, deferredTable,
 		leftPacesTable, retentionsTable, changesTable, versionsTable, deletedTable, adaptedTable, rulesTable,
 		talliesTable, importsTable, documentsTable, docWritesTable, docDeletesTable, auditTable,
+		auditBudgetsTable,
 	}
 
 	storeKey = []byte("store")

@@ -1,56 +1,47 @@
 package machine
 
 import (
-	"slices"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
-// A client that does not know the engine's clock well starts all of its jobs late by as much, which nobody knows. That
-// changes nothing between its own starts. Between one of them and a later one of another client, it would take away
-// from their distance. So of a bucket whose last departure such a client had, others are granted the next one that much
-// later, and the client itself when it knows the clock better: the window law holds however far away a drainer is.
+// A client that does not know the engine's clock well starts its jobs late by an unknown, equal delay. The distances
+// between its own starts stay the same. But the next job of another client could start too soon after one of them. So
+// a bucket whose last departure was granted to an uncertain client counts as that much later for other clients, and for
+// the client itself once it knows the clock better. The window law holds however far away a drainer is.
 //
 // A store that loses its last writes, or an embedded one that is killed, forgets reigns: then the law may be broken
 // once by as much as a client was uncertain.
 
 const (
-	// reignsMax is how many reigns are remembered; the oldest are then taken for one.
+	// reignsMax is the maximum number of reigns remembered. Beyond it, the two oldest are merged.
 	reignsMax = 4
-	// reignFor is how long a reign matters, in times its uncertainty. Half of the default slack of a queue whose interval
-	// is 200 times the uncertainty is as long as that is, so that its starts are within the slack anyway; a job may cost
-	// more than one interval.
-	reignFor = 500
-	// reignJitter is by how much a client's uncertainty may shrink without its starts coming too near together: half of
-	// the slack is left for that.
+	// reignJitter is how much a client's uncertainty may shrink before its own starts count as too close together. Half
+	// of the slack is left for that.
 	reignJitter = time.Millisecond / 2
 )
 
-// reign is when an uncertain client had paced departures, from the first to the latest.
+// reign is a period in which one uncertain client was granted paced departures, from the first to the latest.
 type reign struct {
-	client        string // empty if it were several
+	clock         string // of the clients that had it; empty if it were several
 	first, latest leaky.Instant
 	by            time.Duration // its uncertainty
 }
 
-// over reports whether a reign matters no more.
-func (r *reign) over(now leaky.Instant) bool { return r.latest.Add(reignFor*r.by) < now }
-
 // noteReign remembers what an uncertain client was granted.
-func (m *Machine) noteReign(client string, g *grant, uncertainty time.Duration, now leaky.Instant) {
-	uncertainty = min(uncertainty, queue.Horizon)
+func (m *Machine) noteReign(g *grant, r *queue.ReserveRequest) {
+	uncertainty, clock := min(r.Uncertainty, queue.Horizon), r.ClockID()
 	if uncertainty == 0 || g.first == 0 {
 		return
 	}
-	m.reigns = slices.DeleteFunc(m.reigns, func(r reign) bool { return r.over(now) })
-	if n := len(m.reigns); n > 0 && m.reigns[n-1].client == client && m.reigns[n-1].by-uncertainty <= reignJitter {
+	if n := len(m.reigns); n > 0 && m.reigns[n-1].clock == clock && m.reigns[n-1].by-uncertainty <= reignJitter {
 		r := &m.reigns[n-1]
 		r.latest, r.by = max(r.latest, g.latest), max(r.by, uncertainty)
 		return
 	}
-	m.reigns = append(m.reigns, reign{client, g.first, g.latest, uncertainty})
+	m.reigns = append(m.reigns, reign{clock, g.first, g.latest, uncertainty})
 	if len(m.reigns) > reignsMax {
 		a, b := m.reigns[0], m.reigns[1]
 		m.reigns[1] = reign{"", min(a.first, b.first), max(a.latest, b.latest), max(a.by, b.by)}
@@ -58,9 +49,9 @@ func (m *Machine) noteReign(client string, g *grant, uncertainty time.Duration, 
 	}
 }
 
-// grantsFrom sets the instant before which a request is granted no paced departure, and whether it is barred: each
-// change from an uncertain client to another costs as much time as the one is uncertain of. So until half a horizon
-// before that instant the uncertain one may go on, and it does not come between while another watches.
+// grantsFrom sets the instant before which a request is granted no paced departure, and whether it is barred. Changing
+// from an uncertain client to another costs its uncertainty. So the uncertain client may go on until half a horizon
+// before that instant, and it is barred while another client watches.
 func (m *Machine) grantsFrom(g *grant, r *queue.ReserveRequest, now leaky.Instant) {
 	g.lead = min(r.Lead, queue.Horizon)
 	g.from = now.Add(g.lead)
@@ -68,10 +59,7 @@ func (m *Machine) grantsFrom(g *grant, r *queue.ReserveRequest, now leaky.Instan
 		g.barred = now < w.until.Add(w.patience())
 	}
 	for i, r2 := range m.reigns {
-		if r2.over(now) {
-			continue
-		}
-		if r2.client == r.Client.ID { // its own starts are late by less than they were
+		if r2.clock == r.ClockID() { // its own starts are late by less than they were
 			if r2.by -= min(r.Uncertainty, queue.Horizon); r2.by > reignJitter {
 				g.reigns = append(g.reigns, r2)
 			}
@@ -92,10 +80,10 @@ func (g *grant) notePaced(d leaky.Instant) {
 	g.first, g.latest = min(g.first, d), max(g.latest, d)
 }
 
-// reigns are those by which a client's departures are put off.
+// reigns are the reigns that delay a client's departures.
 type reigns []reign
 
-// laterBy is how much later a bucket counts as it is, because its last departure was that of another, uncertain client.
+// laterBy returns how much later a bucket counts because its last departure was another, uncertain client's.
 func (l reigns) laterBy(p leaky.Pacer, b leaky.Bucket) (by time.Duration) {
 	for i := range l {
 		if r := &l[i]; b.Last >= r.first && b.Last <= r.latest && !p.Rate.Unlimited() {
@@ -105,7 +93,7 @@ func (l reigns) laterBy(p leaky.Pacer, b leaky.Bucket) (by time.Duration) {
 	return by
 }
 
-// apart returns d, or when all buckets let a departure out that count as later.
+// apart returns the next departure, not before d, that all buckets allow when they count as later.
 func (l reigns) apart(p *paces, d, now leaky.Instant) leaky.Instant {
 	if len(l) == 0 {
 		return d
@@ -137,7 +125,7 @@ func (l reigns) apartInLane(ln *lane, d, now leaky.Instant) leaky.Instant {
 	return d
 }
 
-// shift makes buckets later for good that count as later, before the first departure of this client is taken.
+// shift makes the buckets that count as later so for good, before this client takes its first departure.
 func (l reigns) shift(p *paces) {
 	if len(l) == 0 {
 		return

@@ -127,15 +127,15 @@ func (m *Machine) planSleep(id string, g *grant, now leaky.Instant) (next, backu
 		return g.sleeps(min(maxSleep, wait+look)), backup
 	}
 	next = m.untilNext(g, now)
+	if !busy && g.weary() && m.firstDeparture(g) <= now.Add(queue.Horizon) {
+		next = 0
+	}
 	if watches {
 		m.watch = watch{client: id, until: now.Add(next)}
 	}
 	if watches && !busy && g.newlyShort && n > 1 {
 		m.watch = watch{until: now, offered: true}
 		m.publishWake("")
-	}
-	if g.weary() && m.firstDeparture(g) <= now.Add(queue.Horizon) {
-		next = 0
 	}
 	if busy {
 		if watches {
@@ -157,8 +157,7 @@ func (g *grant) asksFor(departs leaky.Instant) leaky.Instant {
 	return max(departs, g.from).Add(-max(queue.Horizon/2, g.lead))
 }
 
-// sleeps is how long a client sleeps after the answer so that its request comes in so long: the way of both takes as
-// long as its lead.
+// sleeps returns the client's pause, shortened by its lead, so that its request arrives on time.
 func (g *grant) sleeps(next time.Duration) time.Duration {
 	return max(next-g.lead, min(next, minSleep))
 }
@@ -167,6 +166,9 @@ func (g *grant) sleeps(next time.Duration) time.Duration {
 // lease or an expiry is due.
 func (m *Machine) untilNext(g *grant, now leaky.Instant) time.Duration {
 	next := maxSleep
+	if m.toRefile {
+		return minSleep
+	}
 	if first := m.firstDeparture(g); first != never {
 		next = min(next, g.asksFor(first).Sub(now))
 	}

@@ -13,9 +13,9 @@ func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
 	ln, flying := j.lane, int64(j.lane.inFlight)
 	if ls := j.lease; ls != nil && j.state == queue.Scheduled {
 		switch {
-		case ls.due > now && (ls.attempts > 0 || len(ls.timeline) > 0):
+		case ls.due > q.env.wall(now) && (ls.attempts > 0 || len(ls.timeline) > 0):
 			return queue.Why{By: cause.BackingOff, Until: ls.due.Time(), Reason: ls.reason}
-		case ls.due > now:
+		case ls.due > q.env.wall(now):
 			return queue.Why{By: cause.Scheduled, Until: ls.due.Time()}
 		case ls.inFlight: // it does not wait for itself
 			flying--
@@ -23,11 +23,11 @@ func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
 	}
 	most := ln.rule().MaxInFlight
 	switch {
-	case q.pause.active(now):
-		p := q.pause.info(now)
+	case q.pause.active(q.env.wall(now)):
+		p := q.pause.info(q.env.wall(now))
 		return queue.Why{By: cause.Paused, Until: p.Until, Reason: p.Reason, Who: p.By, Note: p.Note}
 	case q.paused(now):
-		p := q.parent().pause.info(now)
+		p := q.parent().pause.info(q.env.wall(now))
 		return queue.Why{
 			By: cause.Paused, Until: p.Until, Reason: p.Reason, Who: p.By, Note: p.Note, Queue: q.parent().name,
 		}

@@ -21,7 +21,7 @@ var auditRules = []rule{
 		for p := range r.e.Partitions() {
 			for _, back := range []bool{false, true} {
 				page, err := r.e.Audit(r.ctx, audit.Request{Partition: p, Back: back, Limit: 1})
-				if r.check(err); len(page.Records) != 0 || page.Newest != 0 || page.Oldest != 0 || page.Head != "" {
+				if r.check(err); len(page.Records) != 0 || page.Newest != 0 || page.Oldest != 0 || page.Chains != nil {
 					r.Errorf("%+v", page)
 				}
 			}
@@ -60,15 +60,18 @@ var auditRules = []rule{
 			r.check(err)
 		}), nil, r.specText(first))
 	}},
-	{"a pause that ended by itself is an entry of nobody", func(r *rig) {
+	{"a pause that ended by itself is no entry: nobody did that, and the pause's says until when it was", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{Until: r.clock.Now().Add(time.Second).Time()}))
 		r.clock.Advance(time.Minute)
 		r.queue(q, "2/s")
 		all := r.auditOf(r.partition(q))
-		if len(all) != 4 || all[2].What != changekind.Resumed || all[2].Reason != changelog.LapseReason ||
-			all[2].Actor != (audit.Actor{}) || all[2].At != int64(r.clock.Now()) {
+		if len(all) != 3 || all[1].What != changekind.Paused || all[1].Until == 0 || all[2].What != changekind.Changed {
 			r.Errorf("%+v", all)
+		}
+		changes, err := r.e.Changes(r.ctx, queue.ChangesRequest{Subject: queue.OfQueue, Name: q, Limit: 2})
+		if r.check(err); changes.Changes[1].What != changekind.Resumed || changes.Changes[1].Reason != changelog.LapseReason {
+			r.Errorf("%+v", changes)
 		}
 	}},
 	{"what is done to a rule is an entry, with the digest of its overrides", func(r *rig) {
@@ -256,7 +259,7 @@ var auditRules = []rule{
 				r.check(err)
 				got = append(got, e.Number)
 			}
-			if fmt.Sprint(got) != tt.want || page.Newest != n || page.Oldest != 1 || page.Head == "" {
+			if fmt.Sprint(got) != tt.want || page.Newest != n || page.Oldest != 1 || len(page.Chains) != 1 {
 				r.Errorf("%+v: %v, want %s; from %d to %d", tt, got, tt.want, page.Oldest, page.Newest)
 			}
 		}
@@ -283,7 +286,7 @@ var auditRules = []rule{
 		page, err := r.e.Audit(r.ctx, audit.Request{Limit: 1})
 		r.check(err)
 		first := all[0].Number
-		if first != 12 || page.Oldest != first || page.Newest != 21 || len(all) != 10 || page.Dropped != 0 {
+		if first != 12 || page.Oldest != first || page.Newest != 21 || len(all) != 10 || page.Dropped() != 0 {
 			r.Errorf("%d entries from %d, the oldest is %d", len(all), first, page.Oldest)
 		}
 		r.clock.Advance(2 * queue.KeepChanges)

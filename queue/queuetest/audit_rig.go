@@ -19,7 +19,7 @@ func (r *rig) auditRecords(partition int) (all []audit.Record) {
 		r.check(v.Add(page.Records))
 		all = append(all, page.Records...)
 		if len(page.Records) < 7 {
-			r.check(v.End(page.Newest, page.Head))
+			r.check(v.End(page.Chains))
 			return all
 		}
 		from = v.Number + 1

@@ -41,6 +41,14 @@ var auditTextRules = []rule{
 			if got := entries[0].LeftOut; !slices.Equal(got, leftOut) {
 				r.Errorf("%d bytes: %q are left out, want %q", length, got, leftOut)
 			}
+			var diff *audit.Diff
+			if leftOut != nil {
+				d := audit.DiffOf(before, after)
+				diff = &d
+			}
+			if got := entries[0].Diff; (got == nil) != (diff == nil) || diff != nil && *got != *diff {
+				r.Errorf("%d bytes: differs in %+v, want %+v", length, got, diff)
+			}
 			before = after
 		}
 	}},
@@ -59,6 +67,22 @@ var auditTextRules = []rule{
 				want == audit.After && e.After != digest || want == audit.Before && e.Before != digest {
 				r.Errorf("entry %d: %s", i+1, records[i].Text)
 			}
+		}
+	}},
+	{"what changed is told in whole characters, and cut", func(r *rig) {
+		long := strings.Repeat("ü", audit.MaxTextBytes)
+		before := ""
+		for _, after := range []string{
+			`"` + long + `é!"`, `"` + long + `ê!"`, `"` + long + `ũ©!"`, `"é` + long + `"`, `"é"`,
+		} {
+			entries, records := r.audits(0, 1, func() { r.putDocument("app", "a", after) })
+			if want, got := audit.DiffOf(before, after), entries[0].Diff; got == nil || *got != want {
+				r.Errorf("%+v, want %+v", got, want)
+			}
+			if n := len(records[0].Text); n > 4*audit.MaxDiffBytes {
+				r.Errorf("an entry of %d bytes", n)
+			}
+			before = after
 		}
 	}},
 }

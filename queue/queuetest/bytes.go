@@ -223,13 +223,15 @@ var bytesRules = []rule{
 		r.seesLane(q, "x", queue.LaneInfo{})
 	}},
 	{"a replay finds no room for want of bytes", func(r *rig) {
-		q := r.queue("q", "unlimited", maxBytes(2500), everyLane(queue.LaneRule{MaxBytes: 1500}))
+		lanes := everyLane(queue.LaneRule{MaxBytes: 1500})
+		q := r.queue("q", "unlimited", maxBytes(3000), lanes)
 		r.acceptJobs(sized("x", q, "a", 1000))
 		r.settled(queue.Dead, settlement(queue.Bury, r.grant(q, 1, "a")[0]))
 		r.acceptJobs(sized("x", q, "b", 1000))
 		r.replays(q, []string{"a"}, queue.NoRoom) // its lane's
 		r.deliver(r.grant(q, 1, "b")...)
 		r.acceptJobs(kilo(q, "c", "d")...)
+		r.queue(q, "unlimited", maxBytes(2500), lanes)
 		r.replays(q, []string{"a"}, queue.NoRoom)
 		r.deliver(r.grant(q, 1, "c")...)
 		r.replays(q, []string{"a"}, queue.Replayed)
@@ -250,7 +252,7 @@ var bytesRules = []rule{
 
 var bytesOverflowRules = []rule{
 	{"one that finds no bytes waits on the overflow, and comes back when it fits", func(r *rig) {
-		s := r.overflowOf("q", "unlimited", maxBytes(4000), lowWater(0.5))
+		s := r.overflowOf("q", "unlimited", maxBytes(4000), maxDeferredBytes(100_000), lowWater(0.5))
 		r.acceptJobs(kilo(s.q, "a", "b", "c", "d")...)
 		s.asideJobs(sized("", s.q, "large", 1800), sized("", s.q, "e", 1000))
 		ear := r.listenRoom()
@@ -279,7 +281,7 @@ var bytesOverflowRules = []rule{
 		r.checkBytes(s.q, 0)
 	}},
 	{"while there is a backlog neither those that come back nor the others starve", func(r *rig) {
-		s := r.overflowOf("q", "unlimited", maxBytes(4000), lowWater(0.5))
+		s := r.overflowOf("q", "unlimited", maxBytes(4000), maxDeferredBytes(100_000), lowWater(0.5))
 		r.acceptJobs(kilo(s.q, "a", "b", "c", "d")...)
 		s.asideJobs(kilo(s.q, "e", "f", "g", "h")...)
 		r.deliver(r.drainable(s.q)...)
@@ -301,7 +303,7 @@ var bytesOverflowRules = []rule{
 		r.offered(queue.Accepted, others("z"))
 	}},
 	{"one larger than the mark gets its turn", func(r *rig) {
-		s := r.overflowOf("q", "unlimited", maxBytes(4000), lowWater(0.25))
+		s := r.overflowOf("q", "unlimited", maxBytes(4000), maxDeferredBytes(100_000), lowWater(0.25))
 		r.acceptJobs(kilo(s.q, "a", "b", "c", "d")...)
 		s.asideJobs(sized("", s.q, "large", 3500))
 		s.takes(readmit.NotYet)
@@ -320,10 +322,10 @@ var bytesOverflowRules = []rule{
 		r.checkBytes(s.q, 3500)
 	}},
 	{"one that can never come back is dead", func(r *rig) {
-		s := r.overflowOf("q", "unlimited", maxBytes(4000))
+		s := r.overflowOf("q", "unlimited", maxBytes(4000), maxDeferredBytes(100_000))
 		r.acceptJobs(kilo(s.q, "a", "b", "c", "d")...)
 		s.asideJobs(sized("", s.q, "large", 3000), sized("", s.q, "e", 1000))
-		r.queue(s.q, "unlimited", defers, maxBytes(2000))
+		r.queue(s.q, "unlimited", defers, maxBytes(2000), maxDeferredBytes(100_000))
 		s.takes(readmit.TooLarge, readmit.NotYet)
 		i := r.job(s.q, "large")
 		if i.State != queue.Dead || i.Reason != "takes 3000 bytes, more than the max_bytes 2000 of its queue" {

@@ -62,6 +62,7 @@ var callRules = []rule{
 			"no client":        {Partition: p, Number: 1, Max: 1},
 			"lead -1":          {Partition: p, Client: c, Number: 1, Max: 1, Lead: -1},
 			"uncertainty -1":   {Partition: p, Client: c, Number: 1, Max: 1, Uncertainty: -1},
+			"clock with space": {Partition: p, Client: c, Number: 1, Max: 1, Clock: "a b"},
 			"client blank":     {Partition: p, Client: queue.Client{ID: "a b"}, Number: 1, Max: 1},
 			"client long":      {Partition: p, Client: queue.Client{ID: strings.Repeat("c", 65)}, Number: 1, Max: 1},
 		} {

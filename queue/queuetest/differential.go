@@ -99,6 +99,8 @@ type pair struct {
 	deleted      bool          // a queue was
 	refused      bool          // the last request was answered with an error
 	ahead        time.Duration // of the clock: the engines', which never ran back
+	jumped       bool          // the clock was set
+	latest       time.Time     // what a client knows of the latter
 
 	retention time.Duration // of every queue
 	lanes     bool          // whether there are lanes, priorities and schedules
@@ -176,6 +178,8 @@ func (p *pair) spec(name string) queue.Spec {
 		s.Deferred.MaxAge = unit.Duration(time.Duration(number("max age", 1, 60)) * time.Second)
 		s.Deferred.LowWater = float64(number("low water", 1, 9)) / 10
 		s.Deferred.MaxJobs = number("max jobs", 1, 8)
+		s.Deferred.MaxBytes = unit.Bytes(rapid.SampledFrom([]int64{0, 0, 1500, 3000}).Draw(p.T, "max deferred bytes"))
+		s.Retention.Full = draw("dead jobs leave no room", "", queue.DropDead, queue.Reject)
 		s.Retention.Max = 1000 // never reached: which of those that ended in one instant goes first is left open
 		p.adapts(s)
 		p.rules(s)
@@ -197,7 +201,7 @@ func (p *pair) step() {
 		p.settle, p.settle, p.settle, p.settle, p.advance, p.advance, p.advance, p.advance,
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,
 		p.pull, p.pull, p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look,
-		p.sweep, p.backwards,
+		p.sweep, p.backwards, p.forwards,
 		p.list, p.purge, p.revive, p.revive, p.forget, p.decide, p.decide, p.rush, p.rush, p.regroup,
 		p.compareDeadQueues, p.export, p.putDocument, p.putDocument, p.record,
 	}
@@ -208,6 +212,14 @@ func (p *pair) step() {
 		)
 	}
 	weighted[rapid.IntRange(0, len(weighted)-1).Draw(p.T, "operation")]()
+}
+
+// describe is describe, but for where a queue is filed: once the clock was set, that may be too soon.
+func (p *pair) describe(i queue.Info) string {
+	if p.jumped {
+		i.Ready = time.Time{}
+	}
+	return describe(i)
 }
 
 // describe is all of an Info but its revision and its outflow, which is measured.
@@ -225,11 +237,13 @@ func describe(i queue.Info) string {
 		errs += fmt.Sprintf(" %s %s %q", micro(e.At), e.ID, e.Reason)
 	}
 	return fmt.Sprintf("%s %v paused %q %q %s %s; waiting %d scheduled %d leased %d held %d deferred %d dead %d; "+
-		"%+v; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d bytes %d; group %+v of %v; limits "+
-		"%s; %s; errors%s", text, err, i.Pause.By+" "+i.Pause.Note, i.Pause.Reason, micro(i.Pause.Since),
+		"%+v; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d bytes %d dead %d deferred %d; "+
+		"group %+v of %v; limits %s; %s; errors%s", text, err, i.Pause.By+" "+i.Pause.Note, i.Pause.Reason,
+		micro(i.Pause.Since),
 		micro(i.Pause.Until), i.Waiting, i.Scheduled, i.Leased, i.Held, i.Deferred, i.Dead, i.Counters, i.Lanes,
 		micro(i.OldestWaiting),
-		micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Bytes, i.Group, parentOf(i), limitStates(i),
+		micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Bytes, i.DeadBytes, i.DeferredBytes,
+		i.Group, parentOf(i), limitStates(i),
 		stopText(i)+"; "+leavesText(i)+"; "+adaptions(i), errs)
 }
 
@@ -252,7 +266,7 @@ func (p *pair) compareAll() {
 		list, err := e.List(p.ctx, "", 100)
 		text := kind(err)
 		for _, i := range list {
-			text += "\n  " + describe(i)
+			text += "\n  " + p.describe(i)
 		}
 		return text
 	})

@@ -116,6 +116,46 @@ var distanceRules = []rule{
 			r.Errorf("granted %v, want nothing more within the horizon", ids(v))
 		}
 	}},
+	{"a slow queue keeps that distance too, however long the departure is past", func(r *rig) {
+		q := r.queue("q", "1/m")
+		r.accept(q, numbered("j", 4)...)
+		far := r.departure(r.ask("far", q, 1, 0, 40*ms).Jobs[0])
+		r.clock.Advance(time.Minute)
+		if v := r.ask("near", q, 1, 0, 0).Jobs; len(v) != 1 || r.departure(v[0]).Sub(far) != time.Minute+40*ms {
+			r.Errorf("granted %v, want one 60.04s behind the other client's", v)
+		}
+	}},
+	{"a lane keeps that distance, also when its rate delays nothing any more", func(r *rig) {
+		q := r.queue("q", "unlimited", everyLane(queue.LaneRule{Rate: leaky.PerSecond(100)}))
+		for i := range 9 {
+			r.acceptJobs(jobOfLane(laneX, q, fmt.Sprint("j", i)))
+		}
+		far := r.departure(r.ask("far", q, 1, 0, 40*ms).Jobs[0])
+		var v []queue.Reservation
+		for range 10 {
+			r.clock.Advance(5 * ms)
+			if v = r.ask("near", q, 1, 0, 0).Jobs; len(v) > 0 {
+				break
+			}
+		}
+		if len(v) != 1 || r.departure(v[0]).Sub(far) != 50*ms {
+			r.Errorf("granted %v, want one 50ms behind the other client's", v)
+		}
+	}},
+	{"clients that share a clock keep no distance from one another", func(r *rig) {
+		q := r.queue("q", "100/s")
+		r.accept(q, numbered("j", 40)...)
+		var last leaky.Instant
+		for i := range 4 {
+			req := r.request(fmt.Sprint("worker", i%2), q, 1)
+			req.Uncertainty, req.Clock = 20*ms, "process"
+			v := r.do(req).Jobs
+			if len(v) != 1 || i > 0 && r.departure(v[0]).Sub(last) != 10*ms {
+				r.Fatalf("request %d: granted %v, want one 10ms behind the one before", i, v)
+			}
+			last = r.departure(v[0])
+		}
+	}},
 	{"an uncertain client goes on without a gap", func(r *rig) {
 		q := r.queue("q", "100/s")
 		r.accept(q, numbered("j", 40)...)

@@ -169,7 +169,7 @@ var offerRules = []rule{
 		told(1*ms, queue.OverflowFull, job(s.q, "c"))
 		told(100*ms, queue.Full, withOverflow(queue.Reject, s.q, "d"))
 		told(200*ms, queue.OverflowFull, job(s.q, "e"))
-		told(1*ms, queue.OverflowFull, job(s.q, "c")) // further than a full queue takes to drain is never promised
+		told(300*ms, queue.OverflowFull, job(s.q, "c"))
 		r.tallies(s.q, tally{waiting: 2, deferred: 2, appended: 2, setAside: 2, refused: 4})
 		other := job(s.q, "c") // a refusal is not remembered
 		other.Payload = []byte("other")

@@ -66,7 +66,7 @@ var withdrawRules = []rule{
 		)
 		r.checkFull(s.q, "x", 200*ms)
 		r.withdraws([]queue.Ticketed{ticketed(a[0], s.q)}, 300*ms) // in any case
-		r.withdraws([]queue.Ticketed{{Queue: s.q, ID: "nobody", Ticket: a[2].Ticket}}, 1*ms)
+		r.withdraws([]queue.Ticketed{{Queue: s.q, ID: "nobody", Ticket: a[2].Ticket}}, 400*ms)
 		r.check(r.e.Pause(r.ctx, s.q, queue.Pause{}))
 		r.withdraws([]queue.Ticketed{ticketed(a[2], s.q)}, 30*time.Second)
 		r.withdraws(

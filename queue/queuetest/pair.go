@@ -150,12 +150,14 @@ func (p *pair) reserveAs(client string, most int) int {
 	p.numbers[client]++
 	req := queue.ReserveRequest{
 		Client: queue.Client{ID: client, Name: client, Version: "1"}, Number: p.numbers[client], Max: most,
+		Latest: p.latest,
 	}
 	p.drawDistance(&req)
 	if rapid.IntRange(0, 2).Draw(p.T, "shared") == 0 {
 		req.Shares = rapid.MapOfN(rapid.SampledFrom(pairQueues), rapid.IntRange(0, 2), 0, 3).Draw(p.T, "shares")
 	}
 	twins := p.request("reserve", req, true)
+	req.Latest = time.Time{} // one that is repeated knows nothing of the clock
 	p.grants[client] = &request{req, twins}
 	p.twins = append(p.twins, twins...)
 	return len(twins)
@@ -164,6 +166,9 @@ func (p *pair) reserveAs(client string, most int) int {
 // drawDistance has a request come from a client that is far away, now and then. An uncertain drainer is barred while
 // another one watches, and the engines may differ in who does.
 func (p *pair) drawDistance(r *queue.ReserveRequest) {
+	if !p.latest.IsZero() { // one that knows the clock well
+		return
+	}
 	r.Lead = rapid.SampledFrom([]time.Duration{
 		0, 0, 0, 0, time.Millisecond, 20 * time.Millisecond, time.Second,
 	}).Draw(p.T, "lead")
@@ -195,7 +200,7 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []leas
 				v.Payload, v.ContentType, v.Cost, place(v.Job))
 		}
 		slices.Sort(res.Expired) // those of one instant have no order
-		fmt.Fprintf(&b, "\n  expired %v lost %v", res.Expired, res.Lost)
+		fmt.Fprintf(&b, "\n  now %s expired %v lost %v", micro(res.Now), res.Expired, res.Lost)
 		if what == "reserve" {
 			fmt.Fprintf(&b, " short %v", res.Short)
 		}
@@ -203,8 +208,9 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []leas
 			fmt.Fprintf(&b, " backup %v more %v", res.Backup, res.Next == 0)
 		}
 		// The only client watches, and is told the exact time; others a rough one. Whether
-		// it looks when the lease of a deleted queue runs out, is left open.
-		if sleep && (len(p.clients) == 1 || req.Queue != "") && !p.deleted {
+		// it looks when the lease of a deleted queue runs out, or when something would have been due had the clock not
+		// been set, is left open.
+		if sleep && (len(p.clients) == 1 || req.Queue != "") && !p.deleted && !p.jumped {
 			fmt.Fprintf(&b, " next %v", res.Next)
 		}
 		return strings.ReplaceAll(b.String(), "map[]", "none")
@@ -348,7 +354,7 @@ func (p *pair) pause() {
 	pause := queue.Pause{Reason: rapid.SampledFrom([]string{"because", "why not"}).Draw(p.T, "reason")}
 	if us := rapid.SampledFrom([]int64{-1, 0, 1, 100_000, 1_000_000, 60_000_000}).Draw(p.T, "pause"); us >= 0 {
 		// Whatever the engines' clock is ahead by.
-		pause.Until = p.clock.Now().Add(p.ahead + time.Duration(us)*time.Microsecond).Time()
+		pause.Until = p.clock.Now().Add(time.Duration(us) * time.Microsecond).Time()
 	}
 	ctx := audit.WithActor(p.ctx, audit.Actor{
 		Name: rapid.SampledFrom([]string{"", "token:1"}).Draw(p.T, "name"),
@@ -402,6 +408,26 @@ func (p *pair) backwards() {
 	p.info("g.keep")
 	back := time.Duration(rapid.Int64Range(0, 3600_000_000).Draw(p.T, "microseconds back")) * time.Microsecond
 	p.clock.Advance(-back)
-	p.ahead += back
+	p.ahead, p.jumped = p.ahead+back, true
 	p.info("g.keep")
+}
+
+// forwards has the wall clock jump ahead while a client knows better. Then none does, for so long that the engines
+// believe the wall clock again.
+func (p *pair) forwards() {
+	if p.patience() < 7*time.Second {
+		return
+	}
+	p.kept()
+	p.info("g.keep")
+	p.latest = p.now()
+	by := time.Duration(rapid.Int64Range(600_000, 7200_000_000).Draw(p.T, "microseconds ahead")) * time.Microsecond
+	p.clock.Advance(by)
+	p.ahead, p.jumped = p.ahead-by, true
+	p.reserve()
+	p.latest = time.Time{}
+	for range 2 {
+		p.clock.Advance(3*time.Second + time.Microsecond)
+		p.info("g.keep")
+	}
 }

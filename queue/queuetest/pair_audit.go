@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"fmt"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -11,15 +12,21 @@ import (
 	"github.com/penstock/penstock/queue/document"
 )
 
+// long is too long for the audit log, and of characters of two bytes.
+var long = strings.Repeat("ü", audit.MaxTextBytes)
+
 // putDocument writes or deletes a document that both have, or have not.
 func (p *pair) putDocument() {
 	d := doc(
 		rapid.SampledFrom([]string{"app", "token", "token", "No"}).Draw(p.T, "kind"),
 		rapid.SampledFrom([]string{"a", "b", "a:b"}).Draw(p.T, "document"),
-		rapid.SampledFrom([]string{"", `1`, `{"n": 2}`, `{"n": 2}`, "{\n}"}).Draw(p.T, "text"),
+		rapid.SampledFrom([]string{"", `1`, `{"n": 2}`, `{"n": 2}`, "{\n}", `"` + long + `é!"`, `"` + long + `ê!"`}).
+			Draw(p.T, "text"),
 	)
 	which := rapid.IntRange(-1, len(p.documentRevs[0])).Draw(p.T, "expect")
-	ctx := audit.WithActor(p.ctx, audit.Actor{Name: "token:1", Note: "ann", Request: "r"})
+	ctx := audit.WithActor(p.ctx, audit.Actor{
+		Name: "token:1", App: rapid.SampledFrom([]string{"", "acme", "beta"}).Draw(p.T, "app"), Note: "ann", Request: "r",
+	})
 	var got [2]int64
 	p.both(fmt.Sprintf("put document %s %s %s expecting %d", d.Kind, d.Name, d.Text, which),
 		func(side int, e queue.Engine) string {
@@ -82,7 +89,7 @@ func (p *pair) auditedIn(e queue.Engine, partition int, wanted func(*audit.Entry
 			err = v.Add(page.Records)
 		}
 		if err == nil && len(page.Records) < audit.MaxPage {
-			err = v.End(page.Newest, page.Head)
+			err = v.End(page.Chains)
 		}
 		if err != nil {
 			return err.Error()
@@ -98,7 +105,10 @@ func (p *pair) auditedIn(e queue.Engine, partition int, wanted func(*audit.Entry
 			if text += fmt.Sprintf("\n  %+v %s", a.Actor, auditText(&a)); timed {
 				text += fmt.Sprintf(" at %d", a.At)
 			}
-			text += fmt.Sprintf(", %s -> %s", page.Records[i].Before, page.Records[i].After)
+			if a.Diff != nil {
+				text += fmt.Sprintf(", differs in %+v", *a.Diff)
+			}
+			text += fmt.Sprintf(", of %s, %s -> %s", a.Budget, page.Records[i].Before, page.Records[i].After)
 		}
 		if len(page.Records) < audit.MaxPage {
 			return text

@@ -74,7 +74,7 @@ func (p *pair) info(q string) {
 		if err != nil {
 			return kind(err)
 		}
-		return describe(i)
+		return p.describe(i)
 	})
 	p.revision([2]int64{got[0].Revision, got[1].Revision})
 }

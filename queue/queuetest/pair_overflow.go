@@ -280,7 +280,7 @@ func (p *pair) recordLife() time.Duration { return p.retention - 20*time.Second 
 // records up, or else they are cancelled.
 func (p *pair) patience() time.Duration {
 	left := time.Hour
-	now := p.clock.Now().Add(p.ahead)
+	now := p.clock.Now()
 	for _, q := range pairQueues {
 		for id := range 31 {
 			i, err := p.engines[0].Job(p.ctx, q, fmt.Sprint("j", id))
@@ -313,7 +313,7 @@ func (p *pair) readmitAll() {
 			continue
 		}
 		i.Spec.Rate, i.Spec.Burst, i.Spec.Capacity, i.Spec.Deferred.LowWater = leaky.Unlimited, 1, 1000, 0.9
-		i.Spec.MaxBytes = 0
+		i.Spec.MaxBytes, i.Spec.Deferred.MaxBytes = 0, 0
 		i.Spec.Adapt = queue.Adapt{}
 		i.Spec.Lanes, i.Spec.MaxInFlight, i.Spec.MaxScheduled, i.Spec.Ordered = queue.Lanes{}, 0, 0, false
 		i.Spec.Limits = nil

@@ -347,12 +347,12 @@ var stopRules = []rule{
 		r.queue(q, "10/s")
 		r.stops(q, 0, "", "")
 	}},
-	{"a clock that jumps back leaves it, and one that jumps ahead ends it", func(r *rig) {
+	{"a clock that jumps back takes it along, and one that jumps ahead ends it", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.accept(q, "a", "b")
 		stop := r.throttles(q, time.Minute)
 		r.clock.Advance(-time.Hour)
-		r.stops(q, stop, queue.StopThrottled, "429 slow down")
+		r.stops(q, stop.Add(-time.Hour), queue.StopThrottled, "429 slow down")
 		r.clock.Advance(20 * 24 * time.Hour)
 		r.deliver(r.grant(q, 9, "a")...)
 	}},

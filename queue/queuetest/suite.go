@@ -30,6 +30,7 @@ func Run(t *testing.T, open Open) {
 		{"Full", fullRules},
 		{"Bytes", bytesRules},
 		{"BytesOverflow", bytesOverflowRules},
+		{"BytesKept", bytesKeptRules},
 		{"OnceIn", onceRules},
 		{"Pace", paceRules},
 		{"Reserve", reserveRules},
@@ -126,8 +127,9 @@ func Run(t *testing.T, open Open) {
 		{"RuleAppend", ruleAppendRules},
 		{"RuleDefer", ruleDeferRules},
 		{"RuleTraces", ruleTraceRules},
+		{"Clock", clockRules},
 		{"Documents", documentRules},
-		{"Audit", slices.Concat(auditRules, auditTextRules, auditJobRules)},
+		{"Audit", slices.Concat(auditRules, auditTextRules, auditJobRules, auditBudgetRules)},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {

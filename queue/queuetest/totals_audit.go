@@ -35,6 +35,12 @@ func (r *rig) audit() {
 		if i.Bytes < i.Size()*jobsize.Overhead || (i.Bytes == 0) != (i.Size() == 0) {
 			r.Errorf("%s: %d jobs take %d bytes", i.Spec.Name, i.Size(), i.Bytes)
 		}
+		if i.DeadBytes < i.Dead*jobsize.Overhead || (i.DeadBytes == 0) != (i.Dead == 0) {
+			r.Errorf("%s: %d dead jobs take %d bytes", i.Spec.Name, i.Dead, i.DeadBytes)
+		}
+		if i.DeferredBytes < recorded*jobsize.Overhead || (i.DeferredBytes == 0) != (recorded == 0) {
+			r.Errorf("%s: %d deferred jobs take %d bytes", i.Spec.Name, recorded, i.DeferredBytes)
+		}
 		sum.Queues++
 		sum.Waiting += i.Waiting
 		sum.Scheduled += i.Scheduled

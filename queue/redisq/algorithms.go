@@ -131,7 +131,8 @@ func beforeTake(shebang, letter, algorithm string) string {
 		before = library("slot").text + "\ncheckSlot()"
 	}
 	return strings.Join([]string{
-		shebang, library("names").text, before, library("clock").text, library("tally").text,
+		shebang, library("names").text, before, library("clock").text, library("clockrecord").text,
+		library("tally").text,
 		library("knownkeys").text, library("rulekeys").text, library("takeops").text, ofTables,
 		readLua("algorithms/" + algorithm).text,
 	}, "\n")

@@ -39,7 +39,7 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 	now, pacer, bucket := row.bucket()
 	exact, head, waiting, turn, cost := row.int() == 1, row.int(), row.int(), row.int(), row.int()
 	goes := leaky.Instant(row.int())
-	number, others := row.text(), row.list()
+	number, ahead, others := row.text(), row.duration(), row.list()
 	other := int64(-1)
 	if others.more() {
 		other = others.int()
@@ -59,7 +59,7 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 		case code == int64(tooFar):
 			h, err := jobrecord.UnpackHead(items[i].body[stampBytes:])
 			j := queue.Job{NotBefore: h.NotBefore}
-			a.Err = cmp.Or(err, j.ValidateAhead(now.Time()))
+			a.Err = cmp.Or(err, j.ValidateAhead(now.Add(-ahead).Time()))
 		case code == int64(cannotAsk):
 			a.Err = items[i].err
 		case a.Outcome == queue.LimitReached:
@@ -70,6 +70,9 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 		if others.more() {
 			other = others.int()
 		}
+	}
+	for _, i := range group {
+		answers[i].ETA = answers[i].ETA.ToWall(ahead)
 	}
 	if row.more() {
 		said := row.list()
@@ -101,7 +104,8 @@ func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky
 		a.Outcome, a.Err = queue.Invalid, jobsize.NeverFits(more, eta, x == 1)
 		return
 	case storeFull:
-		a.Err = fmt.Errorf("%w: redis is nearly out of memory (maxmemory)", queue.ErrStoreFull)
+		a.Err = fmt.Errorf("%w: redis is nearly out of memory (maxmemory); %s", queue.ErrStoreFull,
+			jobsize.KeptForOthers)
 		return
 	default:
 		a.Outcome = queue.AppendOutcome(code)

@@ -36,18 +36,23 @@ func (e *Engine) Audit(ctx context.Context, r audit.Request) (audit.Page, error)
 			return audit.Page{}, err
 		}
 		answer := list(v)
-		p.Newest, p.Oldest, p.Head = answer.int(), answer.int(), audit.Digest(answer.text())
-		from = answer.int()
-		rows := answer.list()
-		p.Dropped = answer.int()
+		p.Newest, p.Oldest, from = answer.int(), answer.int(), answer.int()
+		rows, ends := answer.list(), answer.list()
 		for rows.more() {
 			p.Records = append(p.Records, audit.Record{
 				Text: []byte(rows.text()), Digest: audit.Digest(rows.text()),
 				Before: bytesOf(rows.text()), After: bytesOf(rows.text()),
 			})
 		}
-		if answer.err != nil || rows.err != nil {
-			return audit.Page{}, errors.Join(answer.err, rows.err)
+		p.Chains = nil
+		for ends.more() {
+			p.Chains = append(p.Chains, audit.Chain{
+				Budget: audit.Budget(ends.text()), Newest: ends.int(), Oldest: ends.int(), Head: audit.Digest(ends.text()),
+				Dropped: ends.int(),
+			})
+		}
+		if answer.err != nil || rows.err != nil || ends.err != nil {
+			return audit.Page{}, errors.Join(answer.err, rows.err, ends.err)
 		}
 		if from == 0 {
 			break

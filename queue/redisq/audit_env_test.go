@@ -44,27 +44,35 @@ func (v *env) audit(partition int) (all []audit.Entry, records []audit.Record) {
 		}
 		r.From = all[len(all)-1].Number + 1
 	}
+	last := map[audit.Budget]audit.Link{}
 	for i, e := range all {
 		record := records[i]
 		if record.Digest != audit.DigestOf(record.Text) {
 			v.t.Errorf("entry %d has the digest %s, want %s", e.Number, record.Digest, audit.DigestOf(record.Text))
 		}
-		alone := audit.Verifier{Partition: partition, Number: e.Number - 1, Digest: audit.Digest(e.Previous)}
+		alone := audit.Verifier{Partition: partition, Number: e.Number - 1}
+		if e.Follows > 0 {
+			alone.Links = map[audit.Budget]audit.Link{e.Budget: {Number: e.Follows, Digest: audit.Digest(e.Previous)}}
+		}
 		if err := alone.Add(records[i : i+1]); err != nil {
 			v.t.Error(err)
 		}
-		if i == 0 {
-			continue
+		if i > 0 && e.At < all[i-1].At {
+			v.t.Errorf("entry %d does not follow %d: %s", e.Number, all[i-1].Number, record.Text)
 		}
-		if before := all[i-1]; e.Number != before.Number+1 || audit.Digest(e.Previous) != records[i-1].Digest ||
-			e.At < before.At {
+		if before, ok := last[e.Budget]; ok && (e.Follows != before.Number || audit.Digest(e.Previous) != before.Digest) {
 			v.t.Errorf("entry %d does not follow %d: %s", e.Number, before.Number, record.Text)
 		}
+		last[e.Budget] = audit.Link{Number: e.Number, Digest: record.Digest}
 	}
-	if n := len(all); n > 0 && (page.Newest != all[n-1].Number || page.Oldest != all[0].Number ||
-		page.Head != records[n-1].Digest) {
-		v.t.Errorf("from %d to %d, head %s; the entries are from %d to %d", page.Oldest, page.Newest, page.Head,
-			all[0].Number, all[n-1].Number)
+	if n := len(all); n > 0 && (page.Newest != all[n-1].Number || page.Oldest != all[0].Number) {
+		v.t.Errorf("from %d to %d; the entries are from %d to %d", page.Oldest, page.Newest, all[0].Number,
+			all[n-1].Number)
+	}
+	for _, c := range page.Chains {
+		if got := (audit.Link{Number: c.Newest, Digest: c.Head}); got != last[c.Budget] {
+			v.t.Errorf("the chain of %s ends at %+v, its entries at %+v", c.Budget, got, last[c.Budget])
+		}
 	}
 	return all, records
 }

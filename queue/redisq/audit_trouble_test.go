@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/internal/test/faultproxy"
-	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
@@ -28,10 +27,10 @@ func TestPlantedAuditOfTakes(t *testing.T) {
 	if _, err := v.e.Take(ctx, "r", []rules.Take{{Cost: 5}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Client().Del(ctx, "ps{0}J").Err(); err != nil {
+	if err := s.Client().Del(ctx, "ps{0}J:app:acme").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Client().Set(ctx, "ps{0}J", "x", 0).Err(); err != nil {
+	if err := s.Client().Set(ctx, "ps{0}J:app:acme", "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for _, op := range []rules.TakeOp{rules.TakeBack, rules.TakeAnew} {
@@ -46,48 +45,58 @@ func TestPlantedAuditOfTakes(t *testing.T) {
 }
 
 func TestPlantedAudit(t *testing.T) {
-	for name, spoil := range map[string]func(v *env, s *redistest.Server) error{
-		"another type": func(v *env, s *redistest.Server) error { return s.Client().Set(v.ctx, "ps{0}J", "x", 0).Err() },
-		"another's entry": func(v *env, s *redistest.Server) error {
-			return s.Client().Do(v.ctx, "XADD", "ps{0}J", "*", "a", "b").Err()
-		},
-		"another's fields": func(v *env, s *redistest.Server) error {
-			return s.Client().Do(v.ctx, "XADD", "ps{0}J", "1000-0", "text", "b").Err()
-		},
+	log, budgets := []string{"ps{0}J"}, []string{"ps{0}J:nobody", "ps{0}J:app:acme"}
+	for _, tt := range []struct {
+		name string
+		keys []string
+		as   []any
+	}{
+		{"another type for the log", log, []any{"SET", "KEY", "x"}},
+		{"another type for a budget", budgets, []any{"SET", "KEY", "x"}},
+		{"another's entry", budgets, []any{"XADD", "KEY", "*", "a", "b"}},
+		{"another's fields", budgets, []any{"XADD", "KEY", "1000-0", "text", "b"}},
 	} {
 		v, s := audited(t, redisq.Options{})
 		for _, m := range mutations {
-			dump, err := s.Client().Dump(v.ctx, "ps{0}J").Result()
-			was := err == nil
-			s.Client().Del(v.ctx, "ps{0}J")
-			// What a mutation does first to have something to do writes no entry, so it may be done twice.
-			if err := spoil(v, s); err != nil {
-				t.Fatal(err)
+			dumps := map[string]string{}
+			for _, key := range tt.keys {
+				if dump, err := s.Client().Dump(v.ctx, key).Result(); err == nil {
+					dumps[key] = dump
+				}
+				s.Client().Del(v.ctx, key)
+				// What a mutation does first to have something to do writes no entry, so it may be done twice.
+				as := slices.Clone(tt.as)
+				as[1] = key
+				if err := s.Client().Do(v.ctx, as...).Err(); err != nil {
+					t.Fatal(err)
+				}
 			}
 			before := contents(t, s.Client())
 			if err := m.do(v, v.ctx); !errors.Is(err, queue.ErrCorrupt) {
-				t.Errorf("%s, %s: %v, want corrupt", name, m.what, err)
+				t.Errorf("%s, %s: %v, want corrupt", tt.name, m.what, err)
 			}
 			after := contents(t, s.Client())
 			for k := range after {
 				if strings.HasPrefix(k, "ps{0}H:") || strings.HasPrefix(k, "ps{0}P:") || k == "ps{0}I" {
 					if after[k] != before[k] {
-						t.Errorf("%s, %s: changed %s", name, m.what, k)
+						t.Errorf("%s, %s: changed %s", tt.name, m.what, k)
 					}
 				}
 			}
-			s.Client().Del(v.ctx, "ps{0}J")
-			if was {
-				if err := s.Client().Restore(v.ctx, "ps{0}J", 0, dump).Err(); err != nil {
-					t.Fatal(err)
+			for _, key := range tt.keys {
+				s.Client().Del(v.ctx, key)
+				if dump, ok := dumps[key]; ok {
+					if err := s.Client().Restore(v.ctx, key, 0, dump).Err(); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
 			if err := m.do(v, v.ctx); err != nil {
-				t.Fatalf("%s, %s: put right: %v", name, m.what, err)
+				t.Fatalf("%s, %s: put right: %v", tt.name, m.what, err)
 			}
 		}
 		if all, _ := v.audit(0); len(all) != len(mutations) {
-			t.Errorf("%s: %d entries, want %d", name, len(all), len(mutations))
+			t.Errorf("%s: %d entries, want %d", tt.name, len(all), len(mutations))
 		}
 	}
 }
@@ -99,7 +108,7 @@ func TestAuditGoesOnBehindAGap(t *testing.T) {
 	for i := range 4 {
 		v.put("email", leaky.PerSecond(int64(i)+1), nil)
 	}
-	s.Client().XDel(v.ctx, "ps{0}J", "4-0", "5-0")
+	s.Client().XDel(v.ctx, "ps{0}J:nobody", "4-0", "5-0")
 	v.put("email", leaky.PerSecond(50), nil)
 	page, err := v.e.Audit(v.ctx, audit.Request{Limit: 10})
 	if err != nil || len(page.Records) != 4 || page.Newest != 6 {
@@ -109,10 +118,18 @@ func TestAuditGoesOnBehindAGap(t *testing.T) {
 	if err != nil || e.Number != 6 || audit.Digest(e.Previous) != page.Records[2].Digest {
 		t.Errorf("%s, %v", page.Records[3].Text, err)
 	}
-	s.Client().XTrimMaxLen(v.ctx, "ps{0}J", 0)
+	var broken *audit.Break
+	if err := new(audit.Verifier).Add(page.Records); !errors.As(err, &broken) || broken.Fault != audit.Missing {
+		t.Error(err)
+	}
+	s.Client().XTrimMaxLen(v.ctx, "ps{0}J:nobody", 0)
 	v.put("email", leaky.PerSecond(60), nil)
-	if all, _ := v.audit(0); len(all) != 1 || all[0].Number != 7 {
-		t.Errorf("%+v", all)
+	page, err = v.e.Audit(v.ctx, audit.Request{Limit: 10})
+	if err != nil || len(page.Records) != 1 || page.Newest != 7 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if err := new(audit.Verifier).Add(page.Records); !errors.As(err, &broken) || broken.Fault != audit.Unlinked {
+		t.Error(err)
 	}
 }
 

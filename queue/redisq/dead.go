@@ -30,6 +30,7 @@ func (e *Engine) deadQueues(ctx context.Context, partition int, after string, li
 	page := list(v)
 	for rows := page.list(); rows.more(); {
 		name, count, third, gone := rows.text(), rows.int(), rows.next(), rows.text() == "1"
+		bytes := rows.int()
 		if rows.err != nil {
 			return nil, "", rows.err
 		}
@@ -42,7 +43,9 @@ func (e *Engine) deadQueues(ctx context.Context, partition int, after string, li
 		if err != nil {
 			return nil, "", fmt.Errorf("%w: a script answered %v in place of an instant", queue.ErrCorrupt, third)
 		}
-		found = append(found, queue.DeadQueue{Queue: name, Dead: count, Oldest: micros(int64(oldest)), Gone: gone})
+		found = append(found, queue.DeadQueue{
+			Queue: name, Dead: count, Bytes: bytes, Oldest: micros(int64(oldest)), Gone: gone,
+		})
 	}
 	return found, page.text(), page.err
 }

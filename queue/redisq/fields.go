@@ -29,15 +29,15 @@ var (
 		{"terms", fields("capacity cap", "max_bytes maxbytes", "lease", "retry.max_attempts maxatt",
 			"retention.for rfor", "retention.max rmax", "rev", "hc", "epoch", "laned", "pull", "expiring")},
 	}
-	queueTexts = fields("name", "also", "adapt", "ruled", "said")
+	queueTexts = fields("name", "also", "adapt", "ruled", "said", "dead_bytes deadbytes")
 )
 
 // partitionRecords are what is read of a partition, see lua/lib/partition.lua.
 var partitionRecords = []record{
-	{"clock", fields("clk", "off")},
+	{"clock", fields("clk", "off", "vouched", "doubt", "jumped", "jumps", "filed", "filed_at", "refiling")},
 	{"state", fields("run", "run_since", "last_fence", "watcher", "watcher_at", "deputy", "waiting", "scheduled",
 		"leased", "dead", "deferred", "first_expiry", "first_lease", "first_timer", "first_chore", "memory_until",
-		"memory_left", "memory_share", "reigns")},
+		"memory_left", "memory_share", "reigns", "memory_fair")},
 }
 
 // fields are fields by name. Behind the name stands that in Lua, if it is another.
@@ -163,4 +163,14 @@ end
 `, records.each(", ", "LUA"), records.each(", ", "'NAME'"), unpacked(partitionRecords),
 		records.each(", ", "LUA = LUA"), valuesOf(partitionRecords).each(", ", "LUA = LUA"), strings.Join(packs, ", "),
 		strings.Join(changed, " or "), records.each(", ", "'NAME', LUA"), records.each(", ", "m.LUA"))
+}
+
+// clockRecord is what a take does with the record of the clock, the first of the partition's, without the rest.
+func clockRecord() string {
+	r := partitionRecords[0]
+	return fmt.Sprintf(`local function unpackClock(%[1]s)
+%[2]s  return { %[3]s }
+end
+local function packClock(c) return %[4]s end
+`, r.name, unpacked(partitionRecords[:1]), r.values.each(", ", "LUA = LUA"), r.packed("c"))
 }

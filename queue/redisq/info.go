@@ -124,6 +124,16 @@ func (e *Engine) infos(ctx context.Context, lane *queue.LaneInfo, partition int,
 		}
 		infos = append(infos, i)
 	}
+	ahead := answer.duration()
+	for n := range infos {
+		infos[n].ToWall(ahead)
+		if infos[n].Parent != nil {
+			infos[n].Parent.ToWall(ahead)
+		}
+	}
+	if lane != nil {
+		lane.ToWall(ahead)
+	}
 	return infos, next, answer.err
 }
 
@@ -193,7 +203,7 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 		})
 	}
 	i.Ready, i.LanesRest, i.NextDue, i.Asked = micros(r.int()), r.int() == 1, micros(r.int()), micros(r.int())
-	i.Bytes, i.MaxBytes = r.int(), r.int()
+	i.Bytes, i.MaxBytes, i.DeadBytes, i.DeferredBytes = r.int(), r.int(), r.int(), r.int()
 	if lane != nil {
 		lane.Waiting, lane.Held, lane.Bucket, lane.Stop, lane.Bytes = r.int(), r.int(), readBucket(r), micros(r.int()),
 			r.int()
@@ -264,8 +274,8 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Dra
 		if last := micros(r.int()); last.After(drainers.Last) {
 			drainers.Last = last
 		}
-		now := r.int()
-		if at := micros(now); at.After(drainers.Now) {
+		now, ahead := r.int(), r.duration()
+		if at := micros(now).Add(-ahead); at.After(drainers.Now) {
 			drainers.Now = at
 		}
 		for c := r.list(); c.more(); {
@@ -283,6 +293,11 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Dra
 			}
 			drainers.Seen[at] = d
 		}
+		clock := queue.ClockState{Ahead: ahead, Jumps: r.int(), Jumped: micros(r.int())}
+		if !clock.Jumped.IsZero() {
+			clock.Jumped = clock.Jumped.Add(-ahead)
+		}
+		drainers.Clock = worse(drainers.Clock, clock)
 		if r.err != nil {
 			return t, drainers, r.err
 		}
@@ -292,6 +307,18 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Dra
 			cmp.Compare(a.ID, b.ID))
 	})
 	return t, drainers, nil
+}
+
+// worse is what two partitions tell of their clocks: each counts the jumps of its server for itself.
+func worse(a, b queue.ClockState) queue.ClockState {
+	if b.Ahead.Abs() > a.Ahead.Abs() {
+		a.Ahead = b.Ahead
+	}
+	a.Jumps = max(a.Jumps, b.Jumps)
+	if b.Jumped.After(a.Jumped) {
+		a.Jumped = b.Jumped
+	}
+	return a
 }
 
 // Job implements queue.Jobs.
@@ -339,5 +366,6 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 		}
 		i.Why = spec.Deferred.WhyDeferred(i.Why.Until)
 	}
+	i.ToWall(r.duration())
 	return i, r.err
 }

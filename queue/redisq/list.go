@@ -57,6 +57,10 @@ func readListing(r *reply, asked *queue.ListRequest) (l queue.Listing, err error
 		}
 		l.Jobs = append(l.Jobs, i)
 	}
+	ahead := r.duration()
+	for n := range l.Jobs {
+		l.Jobs[n].ToWall(ahead)
+	}
 	if rows.err == nil && r.more() {
 		l.Next = asked.Next(queue.Cursor{At: r.number(), ID: r.text(), Lane: r.text()})
 	}

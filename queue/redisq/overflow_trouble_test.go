@@ -77,12 +77,16 @@ func TestOverflowOutOfMemory(t *testing.T) {
 	v.append(job("email", 1), job("email", 2))
 	kept := v.setAside("email", 3, 4, 5, 6)
 	v.drain("email", 2)
-	v.put("filler", leaky.Unlimited, func(s *queue.Spec) { s.Capacity, s.MaxBytes = 1_000_000, queue.MostMaxBytes })
-	var refused error
-	for i := 0; refused == nil; i++ {
-		j := job("filler", i)
-		j.Payload = make([]byte, 10_000)
-		_, refused = v.e.Append(v.ctx, []queue.Job{j})
+	for came, n := 1, 0; came > 0; n++ { // each queue leaves some of what was free
+		filler := fmt.Sprint("filler", n)
+		v.put(filler, leaky.Unlimited, func(s *queue.Spec) { s.Capacity, s.MaxBytes = 1_000_000, queue.MostMaxBytes })
+		for came = 0; ; came++ {
+			j := job(filler, came)
+			j.Payload = make([]byte, 10_000)
+			if _, err := v.e.Append(v.ctx, []queue.Job{j}); err != nil {
+				break
+			}
+		}
 	}
 
 	before := v.info("email")
@@ -109,7 +113,7 @@ func TestOverflowOutOfMemory(t *testing.T) {
 		t.Errorf("cancel: %v, %v", state, err)
 	}
 	for i := range 100 { // 1 MB: what is used must fall below nine tenths, wherever between it was
-		if state, err := v.e.Cancel(v.ctx, "filler", job("filler", i).ID); err != nil || state != queue.Cancelled {
+		if state, err := v.e.Cancel(v.ctx, "filler0", job("filler0", i).ID); err != nil || state != queue.Cancelled {
 			t.Fatalf("cancel: %v, %v", state, err)
 		}
 	}

@@ -44,7 +44,6 @@ var partOf = map[string]string{
 // ofRedis are the files that have no rule: what only scripts, or only Redis, must do.
 var ofRedis = map[string]string{
 	"answers":   "answers are kept by Redis for calls that are repeated; the machine's are by their callers",
-	"clock":     "time is an argument of the machine",
 	"kept":      "an option of the machine",
 	"knownkeys": "what of rulekeys every take has, lest it makes all of that",
 	"names":     "short names, and constants", "parts": "the tables of what is made late",
@@ -56,18 +55,19 @@ var ofRedis = map[string]string{
 // ownNames are functions that the machine has none of, by why that is so.
 var ownNames = map[string]string{
 	"what a key is called, and whether it has the right type": `
-		agendaKey askedOf checkChangeKeys checkDeadKeys checkExpiryKeys checkKeys checkKeysFor checkLaneKey
+		agendaKey askedOf auditKey checkChangeKeys checkDeadKeys checkExpiryKeys checkKeys checkKeysFor checkLaneKey
 		checkLaneKeys checkNumbers checkRuleKeys heldKey isField jobKey laneError logKey numberOf ruleKey stopKey
 		versionsKey waitingKey groupOf parentOf`,
 	"how something is packed, and read of what is packed": `
 		adapted auditRow boundsOf bytesOf circuitOf costOf documentOf encodeAdapted endedRecord headOf keptLimits keptText
+		deadRef deferralOf
 		knownBy limitOf numberField numbersOf packLease rulesOf specOf textField textOf timeAt unpackEnded unpackLease
 		unpackLimits unpackRule deadlineOf who`,
 	"what is read before it is used, and written after, where the machine has it in memory": `
 		add keepBucket keepKeys keepVersionAgain load loadLanes loadLimitsAndGroup loadLimits loadMember
 		loadOverflow loadReceiver save saveBucket saveLimits saveLinks saveReceiver set writeAll writeDepartures
-		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds auditDropped publish
-		raise errorText rowsOf importOf nextNumber isNow recheckUntil`,
+		writeMember writeTurns unsay count countLane costUnder begin finish readPause auditEnds publish
+		raise errorText rowsOf importOf nextNumber isNow recheckUntil noteOldest readOn following`,
 	"rows of an answer": `
 		broken drainer full firstAt held laneOf limitsOf members page readyOf row show showAll showDead stopOf`,
 	"what the machine has as a method of a type, under a name that only goes with the type": `
@@ -81,13 +81,13 @@ var ownNames = map[string]string{
 		needsNoPlace nextLane noteGivenBack open passed placeMember putBack putBackChosen putOffUntil
 		putOnAgendaSooner releaseIfFree reportWaiting restAsOnAgenda childNumbers countChildren step takePlaceAway
 		uncountInLane visitedLane waitingElsewhere waitAgain lostSince grantMemberJob inLanes countLeased
-		delayAfterRestart grantInTurn grantSome grantTurns closeTurns visitOne lanesOf free`,
+		delayAfterRestart grantInTurn grantSome grantTurns closeTurns visitOne lanesOf free fileMember`,
 	"what is done for many jobs at once, as each command costs": `
 		addFreed averageBytes chargeIfIn countDepartures countEnded countIfUnknown dropEndedJob dropVanished endJob
 		endRemoved endUnsent endUnsentJob expireQueue findFirstExpiry forgetExpiries givePlacesBack locate newFreed
 		rememberDead trackDeadlines unschedule deferrable refuse refuseForLane remembered answerRepeated tryFor oldest tooOld
 		restoredLease forgetDead doChores tooLate adaptToAnswers giveBackUnstarted heldByRate heldByRateAlone
-		endAttemptUnknown onUnknown putHeld logPauseEnd shownAround extendLast firstOf tally`,
+		endAttemptUnknown onUnknown putHeld logPauseEnd shownAround extendLast firstOf`,
 	"estimates, which the machine has in other steps": `
 		aheadOf countWaiting etaOfFirst groupEta longestInterval markBytes outflowEta paceEta quotaEta
 		rankOfDeferred`,
@@ -95,7 +95,9 @@ var ownNames = map[string]string{
 		askedAnew askedBy askers came charge countAgain crowdOf forgetKeys isFull isNew leave leftInHand lookAt
 		member put recheck ruling spare thin unaskable went decided endsAt judge noRoom sameRules limitsToKeep
 		beginAdapted fallShort pass`,
-	"memory, of which the machine is told": `memoryFull took`,
+	"bytes, which the machine counts where it adds and removes": `countDeadBytes`,
+	"memory, of which the machine is told":                      `memoryFull took`,
+	"what package audit has":                                    `budgetOf diffOf isWhole longest wholeUpTo`,
 }
 
 // machineFunctions are the functions of queue/machine by the files that they are in, in lower case at the beginning.

@@ -32,10 +32,14 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	if err := r.Check(); err != nil {
 		return out, err
 	}
+	latest := any("")
+	if !r.Latest.IsZero() {
+		latest = r.Latest.UnixMicro()
+	}
 	args := []any{
 		e.instant(), r.Client.ID, r.Client.Name, r.Client.Version,
 		strconv.FormatUint(r.Number, 10), r.Max, queue.MaxReserveBytes, r.Client.Shown(), r.Queue,
-		r.Lead.Microseconds(), r.Uncertainty.Microseconds(),
+		r.Lead.Microseconds(), r.Uncertainty.Microseconds(), r.ClockID(), latest,
 	}
 	if r.Queue == "" {
 		for name, share := range r.Shares {

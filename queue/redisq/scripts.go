@@ -39,9 +39,11 @@ var lazyParts = []lazyPart{
 	{"rules", "withRules", "appendrules", "ruling"},
 	{"visits", "visitOne", "visit", "visitOne"},
 	{"backlog", "announceRoom", "backlog", "announceRoom"},
+	{"room", "makeRoom", "room", "makeRoom"},
 	{"adapt", "adaptRate", "adapt", "observe"},
 	{"changelog", "logLapse", "changelog", "logPauseEnd"},
 	{"audit", "writeAudit", "audit", "writeAudit"},
+	{"refile", "refileSome", "refile", "fileAgain"},
 }
 
 // partsOf returns the files of each part of an operation: those that it names, and those that files name which it

@@ -29,9 +29,12 @@ var tables = map[string]string{
 	"counters":      counterTable(),
 	"outcomecounts": countsOutcomes(),
 	"fields":        readsPartition() + readsQueue(),
+	"clockrecord":   clockRecord(),
 	"newqueues":     newQueues(),
-	"bounds": fmt.Sprintf("local MAX_AUDIT_BYTES, MAX_AUDIT_TEXT, KEEP_DELETED_DOCUMENTS = %d, %d, %d\n",
-		audit.MaxBytes, audit.MaxTextBytes, document.KeepDeleted.Microseconds()),
+	"bounds": fmt.Sprintf("local MAX_AUDIT_TEXT, MAX_AUDIT_DIFF, KEEP_DELETED_DOCUMENTS = %d, %d, %d\n",
+		audit.MaxTextBytes, audit.MaxDiffBytes, document.KeepDeleted.Microseconds()),
+	"auditbudgets":  auditBudgets(),
+	"firstrevision": fmt.Sprintf("local FIRST_REVISION = %d\n", queue.FirstRevision),
 }
 
 // appendAnswer is what append.lua answers beside an outcome: one that Go knows more of.
@@ -51,6 +54,17 @@ func (a appendAnswer) String() string {
 		"accepted_before", "deferred_before", "too_far", "cannot_ask", "too_large",
 		"store_full",
 	}[a-acceptedBefore]
+}
+
+// auditBudgets is a function that returns about how many bytes a store keeps of a budget of the audit log.
+func auditBudgets() string {
+	var b strings.Builder
+	b.WriteString("local function budgetBytes(budget)\n")
+	for _, of := range []audit.Budget{audit.Operators, audit.Anonymous, audit.Nobody} {
+		fmt.Fprintf(&b, "  if budget == '%s' then return %d end\n", of, of.Bytes())
+	}
+	fmt.Fprintf(&b, "  return %d -- of an app\nend\n", audit.OfApp("").Bytes())
+	return b.String()
 }
 
 type enumeration interface {

@@ -176,8 +176,7 @@ func (c *Cache[T]) AtLeast(ctx context.Context, name string, revision int64) (T,
 	}
 }
 
-// Expect has names read, all in one call and in the background, of which nothing is known at those revisions. An
-// AtLeast of one of them waits for that call.
+// Expect reads, in one background call, the names that are not known at these revisions. AtLeast waits for that call.
 func (c *Cache[T]) Expect(revisions map[string]int64) {
 	reads, wanted := map[string]*entry[T]{}, []string(nil)
 	c.mu.Lock()

@@ -17,6 +17,9 @@ import (
 func record(t *testing.T, partition int, previous audit.Digest, e audit.Entry, after string) wire.AuditRecord {
 	t.Helper()
 	e.Partition, e.Previous = partition, string(previous)
+	if e.Budget = audit.BudgetOf(&e.Actor, e.Refused); e.Follows == 0 && previous != "" {
+		e.Follows = e.Number - 1
+	}
 	r := wire.AuditRecord{Partition: partition}
 	if after != "" {
 		r.After = json.RawMessage(after)
@@ -61,7 +64,9 @@ func verify(all []wire.AuditRecord, since []Head, chains []wire.AuditChain) ([]P
 func TestWhole(t *testing.T) {
 	all := log(t, 5)
 	for _, from := range []int{0, 2, 3} {
-		parts, err := verify(all[from:], nil, []wire.AuditChain{{Partition: 1, Oldest: 1, Newest: 5, Head: all[9].Digest}})
+		parts, err := verify(all[from:], nil, []wire.AuditChain{
+			{Partition: 1, Budget: audit.Nobody, Oldest: 1, Newest: 5, Head: all[9].Digest},
+		})
 		if err != nil || len(parts) != 2 || parts[1].Head.Number != 5 || parts[1].Head.Digest != all[9].Digest {
 			t.Errorf("from %d: %+v, %v", from, parts, err)
 		}
@@ -125,13 +130,13 @@ func TestTampering(t *testing.T) {
 		}, "no entry"},
 		"the beginning": {func(all []wire.AuditRecord) []wire.AuditRecord {
 			e := all[at].Entry
-			e.Number = 1
+			e.Number, e.Follows = 1, 0
 			return []wire.AuditRecord{record(t, 0, all[2].Digest, e, string(all[at].After))}
-		}, "it is the first, and names one before it"},
+		}, "it follows entry 0, and names the digest"},
 		"the newest": {func(all []wire.AuditRecord) []wire.AuditRecord { return all[:8] }, "is not there"},
 	} {
 		all := log(t, 5)
-		chains := []wire.AuditChain{{Partition: 0, Newest: 5, Head: all[8].Digest}}
+		chains := []wire.AuditChain{{Partition: 0, Budget: audit.Nobody, Newest: 5, Head: all[8].Digest}}
 		_, err := verify(c.change(all), nil, chains)
 		var broken *Broken
 		if !errors.As(err, &broken) || !strings.Contains(err.Error(), c.says) {
@@ -173,5 +178,38 @@ func TestRememberedHead(t *testing.T) {
 		if _, err := verify(c.all, since, nil); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v does not say %q", what, err, c.says)
 		}
+	}
+}
+
+// Entries of another budget that were dropped are not missed, and a head of each is remembered.
+func TestBudgets(t *testing.T) {
+	var all []wire.AuditRecord
+	last := map[string]*wire.AuditRecord{}
+	for i, app := range []string{"a", "b", "b", "a", "b", "a"} {
+		e := audit.Entry{Number: int64(i + 1), Actor: audit.Actor{App: app}, Of: "queue", What: changekind.Created}
+		var previous audit.Digest
+		if before := last[app]; before != nil {
+			e.Follows, previous = before.Entry.Number, before.Digest
+		}
+		r := record(t, 0, previous, e, "")
+		last[app] = &r
+		all = append(all, r)
+	}
+	parts, err := verify(all[:3], nil, nil)
+	if err != nil || len(parts) != 2 || parts[1].Entries != 2 {
+		t.Fatalf("%+v, %v", parts, err)
+	}
+	since := []Head{parts[0].Head, parts[1].Head}
+	pick := func(numbers ...int) (some []wire.AuditRecord) {
+		for _, n := range numbers {
+			some = append(some, all[n-1])
+		}
+		return some
+	}
+	if _, err := verify(pick(1, 4, 5, 6), since, nil); err != nil {
+		t.Errorf("b's oldest two are gone: %v", err)
+	}
+	if _, err := verify(pick(1, 2, 3, 5, 6), since, nil); err == nil || !strings.Contains(err.Error(), "is gone") {
+		t.Errorf("a's second is gone: %v", err)
 	}
 }

@@ -137,8 +137,8 @@ func digits(n float64) string {
 	return strconv.FormatFloat(rounded, 'f', -1, 64)
 }
 
-// mostSlack is the longest slack that a queue may be given.
-const mostSlack = time.Minute
+// slackLimit is the longest slack that a queue may be given.
+const slackLimit = time.Minute
 
 func does(code status.Code) func(*wire.Queue) bool {
 	return func(q *wire.Queue) bool { return q.Status.Code == code }
@@ -184,7 +184,7 @@ func (v *visit) releasing(ctx context.Context) {
 		}
 		slack := q.EffectiveSlack()
 		do := "penstock queue history " + q.Name
-		if wider := min(2*slack, mostSlack, q.Lease.D()); wider > slack {
+		if wider := min(2*slack, slackLimit, q.Lease.D()); wider > slack {
 			do = fmt.Sprintf("penstock queue set %s slack=%v", q.Name, wider)
 		}
 		who := "its drainers"

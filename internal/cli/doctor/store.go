@@ -30,6 +30,8 @@ func (v *visit) store(ctx context.Context) {
 		v.wrong("penstock top", "%s", ready.Detail)
 	case ready.Store == "filling":
 		v.warn("penstock top", "%s", ready.Detail)
+	case ready.Store == "clock":
+		v.warn("timedatectl set-ntp true", "%s", ready.Detail)
 	case ready.Store == "unavailable", ready.Overflow == "unavailable":
 		v.wrong("penstock doctor --redis URL --nats URL", "%s", ready.Detail)
 	case ready.Overflow == "stuck":

@@ -6,6 +6,9 @@ import (
 	"testing"
 )
 
+const redisSetting = `  PENSTOCK_REDIS: "redis://:${PENSTOCK_REDIS_PASSWORD:?make one as deploy/README.md says}` +
+	`@redis:6379/0"` + "\n"
+
 // Each check finds what is broken for it: a check that cannot fail is none.
 func TestBroken(t *testing.T) {
 	whole := load(t)
@@ -66,8 +69,20 @@ func TestBroken(t *testing.T) {
 			"services", "compose.yaml", "PENSTOCK_LOG_FORMAT: json", "PENSTOCK_LOGFORMAT: json",
 			"does not know PENSTOCK_LOGFORMAT",
 		},
-		{"services", "compose.yaml", "  PENSTOCK_REDIS: redis://redis:6379/0\n", "", "missing flags: --redis"},
-		{"services", "compose.yaml", "redis://redis:6379/0", "redis://radis:6379/0", `names "radis", which is no service`},
+		{"services", "compose.yaml", redisSetting, "", "missing flags: --redis"},
+		{"services", "compose.yaml", "@redis:6379/0", "@radis:6379/0", `names "radis", which is no service`},
+		{
+			"services", "compose.yaml", "      - --requirepass # which Redis takes out of the list of processes\n" +
+				"      - ${PENSTOCK_REDIS_PASSWORD}\n", "", "redis: it has no password",
+		},
+		{
+			"services", "compose.yaml", `REDISCLI_AUTH: "${PENSTOCK_REDIS_PASSWORD}"`, `REDISCLI_AUTH: ""`,
+			"redis: its health check has no password",
+		},
+		{
+			"services", "compose.yaml", "${PENSTOCK_REDIS_PASSWORD:?make one as deploy/README.md says}",
+			"${PENSTOCK_REDIS_PASSWORD}", "starts without a password",
+		},
 		{"services", "compose.yaml", "nats://nats-3:4222", "nats://nats-4:4222", `names "nats-4", which is no service`},
 		{
 			"services", "compose.yaml", "stop_grace_period: 60s", "stop_grace_period: 10s",
@@ -259,8 +274,8 @@ func TestBroken(t *testing.T) {
 			`penstock_queue_stopped_seconds{cause="spared"}`, `tells of no penstock_queue_stopped_seconds{cause="spared"}`,
 		},
 		{
-			"prometheus", "prometheus/alerts.yml", `penstock_pull_jobs_total{outcome="late"}`,
-			`penstock_pull_jobs_total{outcome="lately"}`, `tells of no penstock_pull_jobs_total{outcome="lately"}`,
+			"prometheus", "prometheus/alerts.yml", `penstock_pull_jobs_total{outcome!~"handed|stopping"}`,
+			`penstock_pull_jobs_total{outcome!~"handled|stopping"}`, `tells of no penstock_pull_jobs_total{outcome="handled"}`,
 		},
 		{
 			"prometheus", "prometheus/alerts.yml", "penstock_pull_jobs_total", "penstock_pulled_total",

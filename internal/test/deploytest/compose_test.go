@@ -52,10 +52,15 @@ func (s *service) argv() []string { return append(slices.Clone(s.Entrypoint), s.
 // ours reports whether a service runs one of our programs.
 func (s *service) ours() bool { return s.Build != nil }
 
+// composePassword is what Redis has there.
+const composePassword = "hunter2"
+
 func readCompose(t *testing.T, deploy files, environment ...string) (*project, error) {
 	t.Helper()
 	p := &project{}
-	err := readAs(t, deploy["compose.yaml"], p, append([]string{"compose"}, environment...)...)
+	err := readAs(t, deploy["compose.yaml"], p, append([]string{
+		"compose", "PENSTOCK_REDIS_PASSWORD=" + composePassword,
+	}, environment...)...)
 	return p, err
 }
 
@@ -152,6 +157,14 @@ func serviceFaults(t *testing.T, deploy files) (found faults) {
 		found.add("compose.yaml: %v", err)
 		return found
 	}
+	if _, err := readCompose(t, deploy, "PENSTOCK_REDIS_PASSWORD="); err == nil {
+		found.add("compose.yaml: Redis starts without a password")
+	}
+	if redis := p.Services["redis"]; following(redis.argv(), "--requirepass") != composePassword {
+		found.add("redis: it has no password")
+	} else if redis.Environment["REDISCLI_AUTH"] != composePassword {
+		found.add("redis: its health check has no password")
+	}
 	for name, s := range p.Services {
 		say := func(ok bool, format string, args ...any) {
 			if !ok {
@@ -220,6 +233,14 @@ func ourFaults(t *testing.T, name string, s *service, p *project) (found faults)
 		}
 	}
 	return found
+}
+
+// following is the word behind a flag in a command line.
+func following(argv []string, flag string) string {
+	if at := slices.Index(argv, flag); at >= 0 && at+1 < len(argv) {
+		return argv[at+1]
+	}
+	return ""
 }
 
 // option is the value of --name=value in a command line.

@@ -25,7 +25,8 @@ func readmeFaults(t *testing.T, deploy files) (found faults) {
 	}
 	// Known to compose.yaml, to penstock, and as the names of the overflow's streams.
 	variables := map[string]bool{
-		"PENSTOCK_TAG": true, "PENSTOCK_URL": true, "PENSTOCK_DEFERRED": true, "PENSTOCK_DEAD": true,
+		"PENSTOCK_TAG": true, "PENSTOCK_REDIS_PASSWORD": true, "PENSTOCK_URL": true, "PENSTOCK_DEFERRED": true,
+		"PENSTOCK_DEAD": true,
 	}
 	flags := map[string]bool{}
 	for _, p := range programs() {

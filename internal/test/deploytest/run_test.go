@@ -100,11 +100,11 @@ func startRedis(t *testing.T, s service) *redistest.Server {
 	}
 	var args []string
 	for i := 1; i+1 < len(argv); i += 2 {
-		if argv[i] != "--dir" {
+		if argv[i] != "--dir" && argv[i] != "--requirepass" {
 			args = append(args, argv[i], argv[i+1])
 		}
 	}
-	redis := redistest.New(t, redistest.Options{Args: args})
+	redis := redistest.New(t, redistest.Options{Args: args, RequirePass: following(argv, "--requirepass")})
 	for name, want := range map[string]string{
 		"appendonly": "yes", "appendfsync": "always", "maxmemory": "1073741824", "maxmemory-policy": "noeviction", "save": "",
 	} {

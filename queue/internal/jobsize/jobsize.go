@@ -10,6 +10,16 @@ const Overhead = 512
 // StoreShare is the part of a store that a queue without max_bytes may take: a quarter.
 const StoreShare = 4
 
+// FairShare is how many times what is free in a store one queue may take of it, so that no queue fills it for others.
+const FairShare = 4
+
+// KeptForOthers says that a queue has taken its share.
+const KeptForOthers = "little is left, and kept for queues that take less than this one"
+
+// Remembered returns how many jobs that ended may be remembered of a queue with that bound, whatever room it has left:
+// as many as fit in an eighth of it, at least 64. Each beyond takes Overhead.
+func Remembered(most int64) int64 { return max(64, most/8/Overhead) }
+
 // Of is what a job takes, by its id and its record.
 func Of(id string, record int) int64 { return int64(len(id)+record) + Overhead }
 

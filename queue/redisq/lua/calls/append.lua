@@ -5,6 +5,7 @@
 -- for receiver: receiver
 -- for expiry: expiry
 -- for rules: appendrules
+-- for room: room
 --
 -- Append jobs, grouped by queue.
 --
@@ -20,8 +21,8 @@
 -- Returns  for each queue: 0 if unknown, 1 if its jobs ask other rules by now, the text of an error, or
 --          {now, n, d, burst, tat, rem, last, last cost, 1 if an eta is exact, turn of the first waiting job,
 --          jobs waiting before, turn of the first accepted, greatest cost before, now or until when it is paused,
---          queue number, others}, and if they were asked, the decisions of each job (see take.lua), or '' if it did
---          not come that far.
+--          queue number, skew (see clock.lua), others}, and if they were asked, the decisions of each job (see
+--          take.lua), or '' if it did not come that far.
 --          The jobs are accepted one after the other at the end of the lane without a key, but for those in others:
 --          index, outcome, and four numbers that go with the outcome:
 --            accepted, accepted_before (by this very call): state, position, eta, exact
@@ -35,7 +36,7 @@
 
 begin()
 local out, arg, STAMP = {}, 3, 8
-if M.first_expiry > 0 and M.first_expiry <= now then expireDue() end
+if M.first_expiry > 0 and M.first_expiry <= wall then expireDue() end
 
 local function admit(q, ...)
   withLanes(q)
@@ -44,7 +45,7 @@ end
 
 -- etaOfFirst is when a job departs that has nothing before it.
 local function etaOfFirst(q)
-  local at = q.till or now
+  local at = q.till and q.till + skew or now
   if q.tat >= at then return max(at, readyAt(q)) end
   return max(at, readyAt({ n = q.n, d = q.d, b = q.b, tat = at, rem = 0 }))
 end
@@ -80,12 +81,14 @@ local function append(name, count, limited, known, first)
   local places, p, others, counts = { nil, nil }, 0, {}, { aside = 0, entered = 0 }
   local dying, soonest, may_expire, counted = {}, math.huge, q.expiring, nil
   local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, q.size == waiting and not q.paused and 1 or 0,
-    head or q.turn, waiting, q.turn, q.cmax, q.till or now, nr, others }
+    head or q.turn, waiting, q.turn, q.cmax,
+    q.till and q.till + skew or now, nr, skew, others }
   -- While there is no backlog, and nothing else decides, whoever finds a place takes it; else cap is 0.
-  local cap, args = (limited or q.laned or q.also or q.stop or hasBacklog(q)) and 0 or q.cap, ARGV
+  local cap, args = (limited or q.laned or q.also or q.stop or hasBacklog(q) or q.refn > now) and 0 or q.cap, ARGV
   local size, turn, cmax, quick, first_eta = q.size, q.turn, q.cmax, 0, nil
-  local held, most, before_bytes = q.bytes, byteLimit(q), q.bytes
+  -- What is kept beside the jobs that hold a place, admit looks at.
   if memoryFull() then cap = 0 end
+  local held, most, before_bytes = q.bytes, min(byteLimit(q), M.memory_fair or ANY_BYTES) - (q.deadbytes or 0), q.bytes
   -- Mostly all are new, and there is a place for each: then one command writes them.
   local written = count > 1 and not asking and size + count <= cap
   if written then
@@ -112,9 +115,9 @@ local function append(name, count, limited, known, first)
       first_eta = first_eta or etaOfFirst(q)
       local before, most_cost = waiting + quick + p / 2 + counts.entered, max(cmax, cost)
       local ahead = most_cost == 1 and before or min(turn - row[10], before * most_cost)
-      local eta = q.n == 0 and (q.till or now) or first_eta + ceil(ahead * q.d / q.n)
+      local eta = q.n == 0 and (q.till and q.till + skew or now) or first_eta + ceil(ahead * q.d / q.n)
       at = unpack_('>I7', body, 20)
-      slow = not may_expire or at <= now or eta > at and (not q.paused or q.till)
+      slow = not may_expire or at <= wall or eta - skew > at and (not q.paused or q.till)
     end
     if asking and not slow then slow = appendrules.unaskable(i) or appendrules.judge(i, cost) end
     if slow or not written and call('SETNX', J .. id, live .. body) == 0 then
@@ -136,7 +139,7 @@ local function append(name, count, limited, known, first)
         code, x, position, eta, last = 0, 0, 0, 0, 0 -- failed
       end
       size, turn, cmax, held = q.size, q.turn, q.cmax, q.bytes
-      if q.laned or q.also or hasBacklog(q) then cap = 0 end
+      if q.laned or q.also or hasBacklog(q) or q.refn > now then cap = 0 end
       local o = #others
       others[o + 1], others[o + 2], others[o + 3], others[o + 4], others[o + 5], others[o + 6] = (i - first) / step,
         code, x or 0, position or 0, eta or 0, last or 0
@@ -166,6 +169,10 @@ local function append(name, count, limited, known, first)
   local entered = quick + counts.entered
   add(q, 'appended', entered)
   took(held - before_bytes)
+  if entered + counts.aside > 0 then
+    local over = q.bytes + (q.deadbytes or 0) + (q.dbytes or 0) - byteLimit(q)
+    if over + q.rmax * JOB_BYTES > 0 and over + call('LLEN', B .. 'e' .. nr) * JOB_BYTES > 0 then makeRoom(q) end
+  end
   if entered > 0 and (q.laned or q.group) then
     lanestate.putOnAgendaSooner(q)
   elseif entered > 0 and waiting == 0 and not q.asleep then

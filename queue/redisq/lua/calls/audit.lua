@@ -5,30 +5,69 @@
 --
 -- ARGV[2..4]  number of the first wanted, 0 for the newest or the oldest; '1' if those before it follow, or ''; how
 --             many at most
--- Returns  {numbers of the newest and the oldest, digest of the newest, the number to go on with or 0, {text, digest,
---          before, after; of each}, how many were dropped for want of room}
+-- Returns  {numbers of the newest and the oldest, the number to go on with or 0, {text, digest, before, after; of
+--          each}, {budget, numbers of its newest and its oldest, digest of its newest, how many of it were dropped for
+--          want of room; of each}}
 
 local AT_ONCE, MOST_BYTES = 10, 1048576 -- of texts, and as many more as are read at once
 
 begin()
-local _, newest, oldest = auditEnds()
-if not newest then return { 0, 0, '', 0, {}, 0 } end
-local from, back, left = tonumber(ARGV[2]), ARGV[3] == '1', tonumber(ARGV[4])
-local at = from > 0 and ARGV[2] or back and '+' or '-'
+local back, left = ARGV[3] == '1', tonumber(ARGV[4])
+local from = tonumber(ARGV[2]) > 0 and ARGV[2] or back and '+' or '-'
+
+-- readOn reads the next entries of a budget.
+local function readOn(chain, at, many)
+  local found = call(back and 'XREVRANGE' or 'XRANGE', chain.key, at, back and '-' or '+', 'COUNT', many)
+  chain.rows, chain.next, chain.over = {}, 1, #found < many
+  for i, entry in ipairs(found) do chain.rows[i] = auditRow(entry) end
+end
+
+local budgets, chains, newest_number, oldest_number = call('ZRANGE', AUDIT, 0, -1), {}, 0, nil
+table.sort(budgets)
+local ends = {}
+for _, budget in ipairs(budgets) do
+  local _, _, newest, oldest = auditEnds(budget)
+  if newest then
+    local chain = { key = auditKey(budget) }
+    readOn(chain, from, 1)
+    chains[#chains + 1] = chain
+    newest_number = max(newest_number, newest.number)
+    oldest_number = min(oldest_number or newest.number, oldest.number or 0)
+    for _, field in ipairs({ budget, newest.number, oldest.number or 0, newest.digest, newest.dropped }) do
+      ends[#ends + 1] = field
+    end
+  end
+end
+
+-- following returns the budget whose entry follows next, nil if there is none.
+local function following()
+  local first
+  for _, chain in ipairs(chains) do
+    local row = chain.rows[chain.next]
+    if not row and not chain.over then
+      readOn(chain, '(' .. chain.last, AT_ONCE)
+      row = chain.rows[1]
+    end
+    if row and (not first or (row.number or 0) < (first.rows[first.next].number or 0) ~= back) then first = chain end
+  end
+  return first
+end
+
 local rows, bytes, next_one = {}, 0, 0
 repeat
-  local wanted = min(left, AT_ONCE)
-  local found = call(back and 'XREVRANGE' or 'XRANGE', AUDIT, at, back and '-' or '+', 'COUNT', wanted)
-  for _, entry in ipairs(found) do
-    local row = auditRow(entry)
-    for _, field in ipairs({ 'text', 'digest', 'before', 'after' }) do
-      rows[#rows + 1] = row[field] or ''
-      bytes = bytes + #rows[#rows]
-    end
-    at = '(' .. entry[1]
-    next_one = tonumber(string.match(entry[1], '^%d+')) + (back and -1 or 1)
+  local chain = following()
+  if not chain then
+    next_one = 0
+    break
   end
-  left = left - #found
-  if left == 0 or #found < wanted then next_one = 0 end
-until next_one == 0 or bytes > MOST_BYTES
-return { newest.number, oldest.number or 0, newest.digest, next_one, rows, auditDropped() }
+  local row = chain.rows[chain.next]
+  for _, field in ipairs({ 'text', 'digest', 'before', 'after' }) do
+    rows[#rows + 1] = row[field] or ''
+    bytes = bytes + #rows[#rows]
+  end
+  chain.next, chain.last = chain.next + 1, row.id
+  next_one = tonumber(string.match(row.id, '^%d+')) + (back and -1 or 1)
+  left = left - 1
+until left == 0 or bytes > MOST_BYTES
+if left == 0 then next_one = 0 end
+return { newest_number, oldest_number or 0, next_one, rows, ends }

@@ -16,7 +16,7 @@ local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return { 0 } end
 checkKeys(q)
-checkChangeKeys('queue', q.name)
+checkChangeKeys('queue', q.name, ARGV[4])
 local job, number, cancelled = remembered(q, id)
 if not job then return { 1 } end
 if sub(job, 1, 1) == 'E' then return { 2, unpackEnded(job).state } end
@@ -24,7 +24,8 @@ if sub(job, 1, 1) == 'E' then return { 2, unpackEnded(job).state } end
 if number then
   if cancelled then return { 2, S.cancelled } end
   -- The record stays: by it the job is dropped on its way back.
-  call('SET', jobKey(nr, id), sub(job, 1, 26) .. pack(DEFERRED, number, 1), 'KEEPTTL')
+  local _, _, bytes = deferralOf(job)
+  call('SET', jobKey(nr, id), sub(job, 1, 26) .. pack(DEFERRED, number, 1, bytes), 'KEEPTTL')
   uncountDeferral(q, job)
   trackBacklog(q)
   add(q, 'cancelled', 1)

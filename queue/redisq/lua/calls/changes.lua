@@ -15,7 +15,7 @@ if kind == 'queue' then
   q = nr and load(nr)
 end
 local till = tonumber(call('ZSCORE', B .. 'G', kind .. ':' .. name))
-local there = q or till and till > now or kind == 'rule' and call('EXISTS', B .. 'U:' .. name) == 1
+local there = q or till and till > wall or kind == 'rule' and call('EXISTS', B .. 'U:' .. name) == 1
 if not there then return { 0, 0, {} } end
 local key, out = logKey(kind, name), {}
 local head = call('LINDEX', key, 0)
@@ -28,7 +28,7 @@ end
 if q and q.lapsed and not before then
   out[1] = { number + 1, q.lapsed, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0, 0, {} }
 end
-local from, old = before and max(0, number - before + 1) or 0, now - keptFor()
+local from, old = before and max(0, number - before + 1) or 0, wall - keptFor()
 for _, entry in ipairs(call('LRANGE', key, from, from + most - #out - 1)) do
   local _, n, _, last = unpack_(ENTRY, entry)
   if last <= old then break end

@@ -23,7 +23,7 @@ checkKeys(q)
 local mark, open = importOf(nr)
 if mark ~= ARGV[3] then return 1 end
 if not open then return 2 end
-checkChangeKeys('queue', q.name)
+checkChangeKeys('queue', q.name, ARGV[14])
 local key = B .. 'q' .. nr
 
 -- What counts is what was put in, in place of what was held: an export of a store in use has not quite that. What came
@@ -70,7 +70,7 @@ local last = tonumber(call('HGET', B, 'rev')) or 0
 local was = q.rev
 set(q, 'rev', max(q.rev, tonumber(ARGV[4])))
 if q.rev > last then call('HSET', B, 'rev', q.rev) end
-logChange('queue', q.name, now, ARGV[14], 'imported', q.rev, was, ARGV[15], '', 0, q.size)
+logChange('queue', q.name, wall, ARGV[14], 'imported', q.rev, was, ARGV[15], '', 0, q.size)
 if q.rev ~= was then keepVersionAgain('queue', q.name, q.rev) end
 if q.group == q then set(q, 'gsince', now) end
 call('HSET', key, 'importing', '', 'preason', ARGV[6], 'pby', ARGV[12], 'psince', ARGV[13])

@@ -4,8 +4,8 @@
 -- List the names of queues that have dead jobs, those of deleted ones among them.
 --
 -- ARGV[2..3]  after, limit
--- Returns  {names, last name looked at, or '' when there are no more}; four entries a name: it, how many, since when
---          the oldest is, '1' if its queue is gone; or it, -1, what is wrong, ''
+-- Returns  {names, last name looked at, or '' when there are no more}; five entries a name: it, how many, since when
+--          the oldest is, '1' if its queue is gone, what they take; or it, -1, what is wrong, '', 0
 
 begin()
 local limit, rows, forgotten = tonumber(ARGV[3]), {}, 0
@@ -21,14 +21,15 @@ local function show(name)
     forgotten = forgotten + before - M.dead
   end
   local count, oldest = call('ZCARD', B .. 'd:' .. name), call('ZRANGE', B .. 'd:' .. name, '0', '0', 'WITHSCORES')[2]
-  if count > 0 then rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4] = name, count, oldest, k.nr and '' or '1' end
+  if count == 0 then return end
+  for i, v in ipairs({ name, count, oldest, k.nr and '' or '1', (k.deadbytes or 0) + 0 }) do rows[n + i] = v end
 end
 
 for _, name in ipairs(names) do
   -- One that somebody broke must not hide the others.
   local ok, e = pcall(show, name)
   if not ok then
-    for _, v in ipairs({ name, -1, errorText(e), '' }) do rows[#rows + 1] = v end
+    for _, v in ipairs({ name, -1, errorText(e), '', 0 }) do rows[#rows + 1] = v end
   end
 end
 finish()

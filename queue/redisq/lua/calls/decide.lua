@@ -19,14 +19,14 @@ local q = nr and load(nr)
 if not q then return 0 end
 checkKeys(q)
 checkDeadKeys(q.name)
-checkChangeKeys('queue', q.name)
+checkChangeKeys('queue', q.name, ARGV[7])
 call('ZCARD', heldKey(q))
 local verdict, reason, F = tonumber(ARGV[4]), ARGV[5], B .. 'f' .. nr
 local well, dead, ends, released, freeing = {}, {}, {}, {}, newFreed()
 
 -- deadJob returns the state of a job that died in a former queue of the name.
 local function deadJob(id)
-  local of = call('HGET', B .. 'D:' .. q.name, id)
+  local of = deadRef(call('HGET', B .. 'D:' .. q.name, id))
   local job = of and redis.pcall('GETRANGE', jobKey(of, id), 0, 26)
   if type(job) == 'string' and #job == 27 and byte(job, 27) == S.dead and timeAt(job) + q.rfor > now then
     return S.dead

@@ -26,7 +26,7 @@ if q.group == q then return { 4, groups.countChildren(name) } end
 local held = q.size + max(q.deferred, q.behind)
 if held > 0 and ARGV[4] ~= '1' then return { 3, held } end
 call('HLEN', B .. 'R')
-checkChangeKeys('queue', name)
+checkChangeKeys('queue', name, ARGV[5])
 for _, set in ipairs({ 'a', 's' }) do call('ZCARD', agendaKey(q, set)) end
 if q.expiring then call('ZCARD', B .. 'T') end
 -- A key of another type than it must be is the sweeper's.
@@ -38,10 +38,12 @@ end
 call('ZREM', B .. 'o', name)
 call('ZREM', B .. 'E', name)
 -- Its dead outlive it, within the retention that it has now.
-if count('ZCARD', B .. 'd:' .. name) > 0 then call('HSET', B .. 'R', name, pack('>I7I7', q.rfor, q.rmax)) end
+if count('ZCARD', B .. 'd:' .. name) > 0 then 
+  call('HSET', B .. 'R', name, pack('>I7I7I7', q.rfor, q.rmax, q.deadbytes or 0))
+end
 
 logPauseEnd(q)
-logChange('queue', name, now, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
+logChange('queue', name, wall, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
 markDeleted('queue', name)
 
 -- A queue made again under the name goes on from this bucket.

@@ -15,7 +15,7 @@ if expect >= 0 and expect ~= rev then return { 2, rev } end
 local group = groupOf(name)
 if askers(group)[name] then return { 3, rev } end
 checkRuleKeys()
-checkChangeKeys('rule', name)
+checkChangeKeys('rule', name, ARGV[4])
 call('DEL', ruleKey(name))
 forgetKeys(v[2] or '')
 call('HDEL', B, isField(name))
@@ -24,7 +24,7 @@ if call('ZLEXCOUNT', B .. 'U', '[' .. group, '[' .. group) + call('ZLEXCOUNT', B
   '(' .. group .. '/') == 0 then
   call('HDEL', B .. 'F', group)
 end
-logChange('rule', name, now, ARGV[4], 'deleted', rev, rev, '', '', 0)
+logChange('rule', name, wall, ARGV[4], 'deleted', rev, rev, '', '', 0)
 markDeleted('rule', name)
 finish()
 return { 0, rev }

@@ -18,7 +18,7 @@ while at < min(limit, #found) and bytes < MOST_BYTES do
   local d = documentOf(found[at])
   if not d then raise('WRONGTYPE', DOCUMENTS .. ' lacks what ' .. REVISIONS .. ' has') end
   behind = string.format('%.0f', d.rev)
-  if d.text or d.at > now - KEEP_DELETED_DOCUMENTS then
+  if d.text or d.at > wall - KEEP_DELETED_DOCUMENTS then
     rows[#rows + 1], rows[#rows + 2], rows[#rows + 3], rows[#rows + 4] = found[at], d.rev, d.at, d.text or ''
     bytes = bytes + #(d.text or '')
   end

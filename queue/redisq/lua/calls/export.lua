@@ -127,7 +127,7 @@ local function leased()
 end
 
 local function showDead(id)
-  local job = read(id, call('HGET', B .. 'D:' .. q.name, id))
+  local job = read(id, (deadRef(call('HGET', B .. 'D:' .. q.name, id))))
   if not job then return end -- it was forgotten by its age
   local ok, e, pos = pcall(unpackEnded, job)
   if sub(job, 1, 1) ~= 'E' or not ok or #job < pos + 11 then return broken(id) end

@@ -12,18 +12,18 @@ if answered then return answered end
 local k = retention(ARGV[3])
 if not k then return 0 end
 checkDeadKeys(k.name)
-checkChangeKeys('queue', k.name)
+checkChangeKeys('queue', k.name, ARGV[5])
 local out, ids = {}, {}
 for i = 1, tonumber(ARGV[4]) do
   local id = ARGV[5 + i]
-  local of = call('HGET', B .. 'D:' .. k.name, id)
+  local of = deadRef(call('HGET', B .. 'D:' .. k.name, id))
   local key = of and jobKey(of, id)
   local job = of and redis.pcall('GETRANGE', key, 0, 26)
   out[i] = 0
   if type(job) == 'string' and #job == 27 and sub(job, 1, 1) == 'E' and byte(job, 27) == S.dead
     and timeAt(job) + k.rfor > now then
     call('UNLINK', key)
-    removeDead(k.name, { id })
+    removeDead(k, { id })
     out[i] = 1
     ids[#ids + 1] = id
   end

@@ -13,7 +13,7 @@ local nr = kind == 'queue' and numberOf(name)
 local q = nr and readQueue(nr)
 local rev = q and q.rev or 0
 local till = tonumber(call('ZSCORE', B .. 'G', kind .. ':' .. name))
-local there = rev > 0 or till and till > now or kind == 'rule' and call('EXISTS', B .. 'U:' .. name) == 1
+local there = rev > 0 or till and till > wall or kind == 'rule' and call('EXISTS', B .. 'U:' .. name) == 1
 if not there then return { 0, 0, {} } end
 local out = {}
 for _, version in ipairs(call('LRANGE', versionsKey(kind, name), 0, -1)) do

@@ -80,6 +80,7 @@ local function placeEnded(i)
   local job = 'E' .. pack('>I7', i.at) .. STAMP .. sub(kept, 1, 10) ..
     pack(ENDED, i.state, 0, i.attempts, NOBODY, 0, i.appended, #i.reason) .. i.reason
   if i.state == S.dead then
+    dead_bytes[jobKey(nr, i.id)] = bytesOf(i.id, #kept + BEFORE_RECORD)
     addDead(q, { i.id }, i.at)
     death = min(death or i.at, i.at)
     job = job .. pack('>I2', #i.timeline) .. i.timeline .. kept

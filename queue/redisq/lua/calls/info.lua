@@ -7,16 +7,17 @@
 -- Look at queues.
 --
 -- ARGV[2..]   'get', name, digest of a lane or '' or 'list', after, limit or 'some', names
--- Returns  {name to go on behind, or '', queues}: of each {name, spec, revision, paused by, reason, since or 0, until
---          or 0, waiting, scheduled, size, held, lanes in which jobs wait, deferred, dead, what is counted in order of
---          COUNTERS, oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
---          last, last cost, cost of what waits, of what is deferred, jobs that came back, limits, group, parent, until
---          when it stops or 0, the cause, why, failures in a row, when its circuit opened or 0, time to
---          the next probe, why, n and d of the rate, changes of it (see adapt.lua), since when or when a job can leave
---          or 0, 1 if lanes hold all up, when the first scheduled one is due or 0, when somebody last asked for its
---          jobs or 0; of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until when it stops or 0}, or
---          {name, what is wrong}: limits one {tat, rem, last, last cost} or {end, used} each; group {children, members
---          in which jobs wait, jobs waiting, greatest cost}, or empty; parent as such an entry, or empty
+-- Returns  {name to go on behind, or '', queues, skew (see clock.lua)}: of each {name, spec, revision, paused by,
+--          reason, since or 0, until or 0, waiting, scheduled, size, held, lanes in which jobs wait, deferred, dead,
+--          what is counted in order of COUNTERS, oldest waiting or 0, next departure, meter window, count, previous
+--          count, now, errors, tat, rem, last, last cost, cost of what waits, of what is deferred, jobs that came
+--          back, limits, group, parent, until when it stops or 0, the cause, why, failures in a row, when its circuit
+--          opened or 0, time to the next probe, why, n and d of the rate, changes of it (see adapt.lua), since when or
+--          when a job can leave or 0, 1 if lanes hold all up, when the first scheduled one is due or 0, when somebody
+--          last asked for its jobs or 0; of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until when
+--          it stops or 0}, or {name, what is wrong}: limits one {tat, rem, last, last cost} or {end, used} each; group
+--          {children, members in which jobs wait, jobs waiting, greatest cost}, or empty; parent as such an entry, or
+--          empty
 
 begin()
 local names
@@ -114,8 +115,8 @@ local function show(nr, q, name)
   checkKeys(q)
   checkDeadKeys(name)
   trimDead(q)
-  local by, reason, since, meter, count, previous, deferred_cost, asked, adaptions = unpack(call('HMGET',
-    B .. 'q' .. nr, 'pby', 'preason', 'psince', 'mw', 'mc', 'mp', 'dcost', 'asked', 'adaptions'))
+  local by, reason, since, meter, count, previous, deferred_cost, deferred_bytes, asked, adaptions = unpack(call(
+    'HMGET', B .. 'q' .. nr, 'pby', 'preason', 'psince', 'mw', 'mc', 'mp', 'dcost', 'dbytes', 'asked', 'adaptions'))
   if not q.paused then by, reason, since = '', '', 0 end
   withLanes(q)
   local counts = eta.countWaiting(q)
@@ -136,7 +137,8 @@ local function show(nr, q, name)
     till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions and cmsgpack.unpack(adaptions) or {} }
   local ready, rest = readyOf(q, counts.waiting)
   for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) or 0,
-    askedOf(q, tonumber(asked) or 0), q.bytes, byteLimit(q) }) do
+    askedOf(q, tonumber(asked) or 0), q.bytes, byteLimit(q),
+    (q.deadbytes or 0) + 0, tonumber(deferred_bytes) or 0 }) do
     row[#row + 1] = value
   end
   if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then laneOf(q, ARGV[4], row) end
@@ -155,4 +157,4 @@ for _, name in ipairs(names) do
   if row then out[#out + 1] = row end
 end
 finish()
-return { ARGV[2] == 'list' and #names == tonumber(ARGV[4]) and names[#names] or '', out }
+return { ARGV[2] == 'list' and #names == tonumber(ARGV[4]) and names[#names] or '', out, skew }

@@ -10,8 +10,8 @@
 -- Returns  {0} no such queue; {1} no such job; {2, state, cost, attempts, appended, due, departure or since when it is
 --          held, ended, reason, position, eta or 0, 1 if that is exact, the record, as far as it is kept, its timeline
 --          as stored, departure of its last attempt or 0, whose that is, why it waits or '', until when or 0, the
---          reason, the queue that it is of or '', by whom it is paused}; of a deferred one the last are 'deferred',
---          now, and the spec, which has the hours, '', ''
+--          reason, the queue that it is of or '', by whom it is paused, skew (see clock.lua)}; of a
+--          deferred one the last are 'deferred', the wall clock, and the spec, which has the hours, '', '', skew
 
 begin()
 local name, id = ARGV[2], ARGV[3]
@@ -21,7 +21,7 @@ local q = nr and load(nr)
 -- deadJob returns what is left of a job that died in a former queue of the name.
 local function deadJob()
   local k = retention(name)
-  local of = k and call('HGET', B .. 'D:' .. name, id)
+  local of = deadRef(k and call('HGET', B .. 'D:' .. name, id))
   local job = of and redis.pcall('GET', jobKey(of, id))
   if type(job) == 'string' and #job > 53 and sub(job, 1, 1) == 'E' and byte(job, 27) == S.dead
     and timeAt(job) + k.rfor > now then
@@ -44,18 +44,18 @@ if sub(job, 1, 1) == 'E' then
   local e, pos = unpackEnded(job)
   local record = e.state == S.dead and sub(job, pos) or ''
   return { 2, e.state, costOf(job), e.attempts, e.appended, 0, e.ended, e.reason, 0, 0, 0, record, e.timeline or '',
-    e.departed or 0, drainer(e.client), '', 0, '', '', '' }
+    e.departed or 0, drainer(e.client), '', 0, '', '', '', skew }
 end
 withLanes(q)
 local counts = eta.countWaiting(q)
 if number then
   if cancelled then
-    return { 2, S.cancelled, costOf(job), 0, timeAt(job), 0, 0, '', 0, 0, 0, '', '', 0, '', '', 0, '', '', '' }
+    return { 2, S.cancelled, costOf(job), 0, timeAt(job), 0, 0, '', 0, 0, 0, '', '', 0, '', '', 0, '', '', '', skew }
   end
   local rank, before = rankOfDeferred(q, number)
   return { 2, S.deferred, costOf(job), 0, timeAt(job), 0, 0, '', counts.waiting + rank,
     eta.etaDeferred(q, counts, costOf(job), before, 0), 0, '', '', 0, '',
-    'deferred', now, specOf(name), '', '' }
+    'deferred', wall, specOf(name), '', '', skew }
 end
 local entry = call('HGET', B .. 'f' .. nr, id)
 local f = entry and unpackLease(entry) or { state = S.waiting, attempts = 0, at = 0, reason = '' }
@@ -67,7 +67,7 @@ local by, till, reason, whose, who = '', 0, '', '', ''
 -- other queue that is. The arguments are what decides its eta.
 local function why(rate, quota, together)
   local failed = f.attempts > 0 or (f.timeline or '') ~= ''
-  if f.at > now then return failed and 'backing_off' or 'scheduled', f.at, failed and f.reason or '' end
+  if f.at > wall then return failed and 'backing_off' or 'scheduled', f.at, failed and f.reason or '' end
   local g = q.group
   local still = q.paused and q or g and g.paused and g
   if still then
@@ -104,4 +104,4 @@ end
 local leased = f.state == S.leased
 return { 2, f.state, costOf(job), f.attempts, timeAt(job), f.at, 0, f.reason, position, leaves, etaIsExact,
   sub(job, 17), f.timeline or '', leased and f.at or 0,
-  leased and drainer(f.client) or '', by, till, reason, whose or '', who or '' }
+  leased and drainer(f.client) or '', by, till, reason, whose or '', who or '', skew }

@@ -7,7 +7,8 @@
 -- ARGV[2..4]  queue name, state, limit
 -- ARGV[5]     the only lane to look at, as its digest; '' is all
 -- ARGV[6..8]  where the page before ended: turn or instant, or '' to begin; member; lane
--- Returns  0 no such queue; or {jobs, turn or instant, member, lane}, without the last three when there is no more.
+-- Returns  0 no such queue; or {jobs, skew (see clock.lua), turn or instant, member, lane}, without the last three when
+--          there is no more.
 --          Eight entries a job: id, cost, attempts, appended, due, departure, end or since when it is held, reason, the
 --          beginning of its record if that has a lane, a priority or an expiry, its timeline as stored if it is dead
 
@@ -92,7 +93,8 @@ local function dead()
   local ids, score = members(D, at and rankAfter(D, at, member) or 0, limit)
   local numbers = ids[1] and call('HMGET', B .. 'D:' .. q.name, unpack(ids))
   for i, id in ipairs(ids) do
-    local job = numbers[i] and redis.pcall('GETRANGE', jobKey(numbers[i], id), 0, HEAD + FAILED)
+    local of = deadRef(numbers[i])
+    local job = of and redis.pcall('GETRANGE', jobKey(of, id), 0, HEAD + FAILED)
     if type(job) == 'string' and sub(job, 1, 1) == 'E' and #job > 53 and timeAt(job) + q.rfor > now then
       local e, pos = unpackEnded(job)
       if e.state == S.dead then row(id, job, pos, e.attempts, e.appended, e.ended, e.reason, e.timeline) end
@@ -121,4 +123,5 @@ local LIST = { [S.waiting] = waiting, [S.dead] = dead, [S.leased] = leased }
 local STANDING = { [S.scheduled] = B .. 't', [S.held] = B .. 'K' }
 local answer = LIST[state] and LIST[state]() or byInstant(STANDING[state] .. nr)
 finish()
+table.insert(answer, 2, skew)
 return answer

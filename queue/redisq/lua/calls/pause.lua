@@ -16,17 +16,17 @@ local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return { 0 } end
 local by, reason, till = ARGV[4], ARGV[5], tonumber(ARGV[6])
-if till and (till <= now or till > now + MAX_AHEAD) then return { 2, now } end
+if till and (till <= wall or till > wall + MAX_AHEAD) then return { 2, wall } end
 local paused = ARGV[3] == '1' and (till and ARGV[6] or '1') or ''
 local Q = B .. 'q' .. nr
 local was = call('HMGET', Q, 'pby', 'preason')
 local same = not q.paused and paused == '' or q.pause == paused and was[1] == who(by) and was[2] == reason
-checkChangeKeys('queue', q.name)
+checkChangeKeys('queue', q.name, by)
 for _, set in ipairs({ 'a', 's' }) do call('ZCARD', agendaKey(q, set)) end
 local goes_on = paused == '' and q.receiver and receiver.resume(q)
 if not same then logPauseEnd(q) end
 if not same or goes_on then
-  logChange('queue', q.name, now, by, paused == '' and 'resumed' or 'paused', q.rev, q.rev,
+  logChange('queue', q.name, wall, by, paused == '' and 'resumed' or 'paused', q.rev, q.rev,
     goes_on and STOP_LIFTED or '', reason, till or 0)
 end
 if not same then

@@ -22,7 +22,7 @@ if not q then return { -1 } end
 checkKeys(q)
 withLanes(q)
 loadOverflow(q)
-checkChangeKeys('queue', q.name)
+checkChangeKeys('queue', q.name, ARGV[11])
 local state, limit, only = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local until_, at, member, lane_at = tonumber(ARGV[7]) or q.turn, tonumber(ARGV[8]) or 0, ARGV[9], ARGV[10]
 local begins = ARGV[7] == ''

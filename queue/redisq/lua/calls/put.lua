@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: run, changelog, newqueues, ruleusers, adapt, agenda, pause
+-- needs: run, revision, changelog, newqueues, ruleusers, adapt, agenda, pause
 -- for backlog: backlog
 -- for lanes: lanestate
 -- for limits: limitchange, membership
@@ -85,7 +85,7 @@ if ruled ~= (q and q.ruled or '') then
   checkRuleKeys()
 end
 
-checkChangeKeys('queue', name)
+checkChangeKeys('queue', name, arg.by)
 for _, set in ipairs({ 'a', 's', 'pa', 'ps' }) do call('ZCARD', B .. set) end
 local was = rev
 local by_lanes = q and q.laned or ''
@@ -114,6 +114,7 @@ local adapt
 n, d, adapt = adaptedRateOf(q or {}, arg.adapt, n, d)
 local created, had = 0, q and q.limits or {}
 if not q then
+  local left = call('HGET', B .. 'R', name) -- of its dead, see dead.lua
   call('HDEL', B .. 'R', name)
   created = 1
   local seq = tostring(call('HINCRBY', B, 'qseq', 1))
@@ -144,6 +145,7 @@ if not q then
   -- What every call reads comes first, in the order in which it is read (see fields.go).
   for _, field in ipairs(QUEUE) do call('HSET', B .. 'q' .. nr, field, '') end
   call('HSET', B .. 'q' .. nr, 'name', name, 'hm', q.cmax)
+  if left and #left > 14 then call('HSET', B .. 'q' .. nr, 'dead_bytes', (unpack_('>I7', left, 15))) end
   call('HSET', B .. 'n', name, nr)
   call('ZADD', B .. 'N', 0, name)
   call('HINCRBY', B, 'queues', 1)
@@ -151,7 +153,7 @@ else
   if n ~= q.n or d ~= q.d or b ~= q.b then change(q, n, d, b, now, now + HORIZON) end
   q.limits = rules[1] and limitchange.carryOverLimits(rules, q.limits or {}) or nil
 end
-rev = call('HINCRBY', B, 'rev', 1)
+rev = nextRevision()
 if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
 q.n, q.d, q.b, q.rev = n, d, b, rev
 for setting, field in pairs(TERMS) do q[field] = tonumber(settings[setting]) or 0 end
@@ -187,7 +189,7 @@ logPauseEnd(q)
 if created == 1 then unmarkDeleted('queue', name) end
 local what = arg.again == '1' and 'rolled_back' or created == 1 and 'created' or 'changed'
 keepVersion('queue', name, rev, packText(arg.digest, arg.shown, spec))
-logChange('queue', name, now, arg.by, what, rev, was, '', '', 0)
+logChange('queue', name, wall, arg.by, what, rev, was, '', '', 0)
 if created == 1 then
   membership.joinGroup(q, name)
 else

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- needs: bounds, documents, auditlog
+-- needs: bounds, revision, documents, auditlog
 -- for audit: audit
 --
 -- Write or delete a document.
@@ -21,12 +21,12 @@ if expect >= 0 and expect ~= was then return { 1, was } end
 if was > 0 and before.text == text then return { 0, was } end
 call('ZCARD', REVISIONS)
 call('ZCARD', DELETED)
-auditEnds()
+auditEnds(budgetOf(ARGV[8]))
 
-local rev, after, _ = call('HINCRBY', B, 'rev', 1), nil, nil
-local packed = pack(DOCUMENT, rev, now, stamp)
+local rev, after, _ = nextRevision(), nil, nil
+local packed = pack(DOCUMENT, rev, wall, stamp)
 if text == '' then
-  call('ZADD', DELETED, now, key)
+  call('ZADD', DELETED, wall, key)
 else
   packed = packed .. packText(ARGV[6], ARGV[7], text)
   _, after = unpackText(packed, DOCUMENT_BYTES + 1)
@@ -35,10 +35,10 @@ end
 call('HSET', DOCUMENTS, key, packed)
 call('ZADD', REVISIONS, rev, key)
 local kind, name = string.match(key, '^([^:]*):(.*)$')
-writeAudit({ at = now, by = ARGV[8], of = kind, name = name, revision = rev, was = was,
+writeAudit({ at = wall, by = ARGV[8], of = kind, name = name, revision = rev, was = was,
   what = text == '' and 'deleted' or was == 0 and 'created' or 'changed', before = was > 0 and before.shown or nil,
   after = after })
-local gone = call('ZRANGEBYSCORE', DELETED, '-inf', now - KEEP_DELETED_DOCUMENTS, 'LIMIT', 0, SWEEP_MOST)
+local gone = call('ZRANGEBYSCORE', DELETED, '-inf', wall - KEEP_DELETED_DOCUMENTS, 'LIMIT', 0, SWEEP_MOST)
 if gone[1] then
   call('HDEL', DOCUMENTS, unpack(gone))
   call('ZREM', REVISIONS, unpack(gone))

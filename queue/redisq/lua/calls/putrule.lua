@@ -1,5 +1,5 @@
 #!lua
--- needs: changelog, ruleusers, recheck
+-- needs: revision, changelog, ruleusers, recheck
 --
 -- Create a rule or change it.
 --
@@ -48,9 +48,9 @@ if v[2] == rule then return { rev, 0, 0, 0 } end
 if algorithm == 'concurrency' and algorithm ~= v[5] and askers(groupOf(name))[name] then return { rev, 0, 0, 2 } end
 if tonumber(ARGV[11]) >= 0 and tonumber(ARGV[11]) ~= rev then return { rev, 0, 0, 3 } end
 checkRuleKeys()
-checkChangeKeys('rule', name)
+checkChangeKeys('rule', name, ARGV[8])
 local created, was = rev == 0 and 1 or 0, rev
-rev = call('HINCRBY', B, 'rev', 1)
+rev = nextRevision()
 if algorithm ~= v[5] then
   if nr then forgetKeys(nr) end
   nr = nextNumber()
@@ -71,6 +71,6 @@ call('ZADD', B .. 'U', 0, name)
 askedAnew(groupOf(name))
 if created == 1 then unmarkDeleted('rule', name) end
 keepVersion('rule', name, rev, packText(ARGV[13], ARGV[14], ARGV[7]))
-logChange('rule', name, now, ARGV[8], created == 1 and 'created' or 'changed', rev, was, '', '', 0)
+logChange('rule', name, wall, ARGV[8], created == 1 and 'created' or 'changed', rev, was, '', '', 0)
 finish()
 return { rev, created, 1, 0 }

@@ -24,7 +24,7 @@ local holder, span, store, behind, closed, empty, on_the_way, leave, as_of =
   ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9]),
     ARGV[10] == '1', tonumber(ARGV[11])
 if tonumber(ARGV[12]) > 0 and memoryFull() then raise('OOM', NEARLY_OUT) end
-if M.first_expiry > 0 and M.first_expiry <= now then expireDue() end
+if M.first_expiry > 0 and M.first_expiry <= wall then expireDue() end
 local nr = numberOf(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
@@ -62,7 +62,7 @@ local function decide(id, number, ticket, at, done, record)
   call('ZCARD', lanes.waitingKey(q, h.lane)) -- looks at its type
   lanes.checkKeysFor(q, h)
   if now - at > q.dage then return TOO_OLD, old end
-  if expiresAt(record, 11) <= now then return TOO_LATE, old end
+  if expiresAt(record, 11) <= wall then return TOO_LATE, old end
   local need = bytesOf(id, #record + BEFORE_RECORD)
   if need > byteLimit(q) then return TOO_LARGE, old end
   if closed or q.back >= q.mark or q.size >= q.cap then return NOT_YET end
@@ -97,7 +97,7 @@ local function apply(id, outcome, old, cancelled, at, done, late, record)
       or 'deferred for longer than max_age ' .. (way[5] or '')
     local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = reason }
     call('SET', key, endedRecord(stamp .. sub(record, 1, 10), f, S.dead, 0, at) .. record, 'PX', ceil(q.rfor / 1000))
-    dead[#dead + 1] = id
+    dead[#dead + 1], dead_bytes[key] = id, bytesOf(id, #record + BEFORE_RECORD)
   elseif old and done then
     call('UNLINK', key)
   elseif old then

@@ -7,7 +7,7 @@
 -- Returns  1
 
 begin()
-writeAudit({ at = now, by = ARGV[2], of = ARGV[3], name = ARGV[4], what = ARGV[5], refused = ARGV[6],
+writeAudit({ at = wall, by = ARGV[2], of = ARGV[3], name = ARGV[4], what = ARGV[5], refused = ARGV[6],
   times = tonumber(ARGV[7]), detail = ARGV[8], reason = ARGV[9] })
 finish()
 return 1

@@ -18,12 +18,12 @@ local answered = earlierAnswer(ARGV[2])
 if answered then return answered end
 if memoryFull() then raise('OOM', NEARLY_OUT) end
 local nr = numberOf(ARGV[3])
-if nr and M.first_expiry > 0 and M.first_expiry <= now then expireDue() end
+if nr and M.first_expiry > 0 and M.first_expiry <= wall then expireDue() end
 local q = nr and load(nr)
 if not q then return 0 end
 checkKeys(q)
 checkDeadKeys(q.name)
-checkChangeKeys('queue', q.name)
+checkChangeKeys('queue', q.name, ARGV[5])
 withLanes(q)
 loadOverflow(q)
 local waiting, room, time = call('ZCARD', B .. 'w' .. nr), nextDeparture(q), pack('>I7', now)
@@ -34,13 +34,14 @@ local function noRoom(h, need)
   local rule = lanes.ruleOf(q, h.lane)
   local held, bytes = lanes.laneSize(q, h.lane)
   if rule.cap > 0 and held >= rule.cap or rule.bytes > 0 and bytes + need > rule.bytes then return true end
-  return h.not_before > now and q.msched > 0 and call('ZCARD', B .. 't' .. nr) >= q.msched
+  return h.not_before > wall and q.msched > 0 and call('ZCARD', B .. 't' .. nr) >= q.msched
 end
 
 -- judge decides about a job, and writes nothing. It also returns the record of
 -- one that is to be put back, and its head.
 local function judge(id)
-  local of, job = call('HGET', B .. 'D:' .. q.name, id), remembered(q, id)
+  local of = deadRef(call('HGET', B .. 'D:' .. q.name, id))
+  local job = remembered(q, id)
   if of and of ~= nr then
     -- Of a former queue: it stays dead while this one knows another of that id.
     if job then return NOT_DEAD end
@@ -67,7 +68,7 @@ for i = 1, tonumber(ARGV[4]) do
   if ok and outcome == REPLAYED then
     call('SET', jobKey(nr, id), job)
     if of ~= nr then call('UNLINK', jobKey(of, id)) end
-    removeDead(q.name, { id })
+    removeDead(q, { id })
     lanestate.enterLane(q, id, h, costOf(job), before, bytesOf(id, #job))
     took(#job)
     replayed = replayed + 1

@@ -6,17 +6,20 @@
 -- for receiver: receiver
 -- for expiry: expiry
 -- for visits: visit
+-- for refile: refile
 --
 -- Take back leases that ran out, then grant departures within the horizon.
 --
--- ARGV[2..11]  client id, client name, client version, request number, most jobs, most bytes, name for timelines,
---              name of the pull queue that is asked for or '', lead and uncertainty in us
--- ARGV[12..]  in pairs: name of a queue, how many jobs of it at most
+-- ARGV[2..13]  client id, client name, client version, request number, most jobs, most bytes, name for timelines,
+--              name of the pull queue that is asked for or '', lead and uncertainty in us, whose clock that is, the
+--              last instant that the clock can show, as the client knows it, or ''
+-- ARGV[14..]   in pairs: name of a queue, how many jobs of it at most
 -- Returns  {-1} when there is no queue of that name, {-2} when it is not a pull queue, else {next in us, backup in us,
 --          garbage, expired, lost, answers, errors, now, short}: expired {queue name...}, one a lease; lost {queue
 --          name, slots...}; errors {queue number, text...}; answers {queue name, revision, lease in us, epoch, rows}
 --          with rows five entries a job: id, fence, attempt, departs in us from now, job; short {queue name...}
 
+local REFILE_AT = 10000 -- so far the clocks move apart before queues are filed anew
 local number = tonumber(ARGV[5])
 
 -- registerClient notes that a client asked, and returns how many did lately. One of them watches.
@@ -50,7 +53,7 @@ end
 -- grantDue visits the queues on the agenda, or with timers, whose time has come. What a failed visit had granted is
 -- taken out of the answer, and was not written.
 local function grantDue(key, horizon, ripens)
-  local most = MAX_VISITS + (#ARGV - 11) / 2 -- queues that are passed over do not count
+  local most = MAX_VISITS + (#ARGV - 13) / 2 -- queues that are passed over do not count
   local found = call('ZRANGEBYSCORE', key, '-inf', now + horizon, 'WITHSCORES', 'LIMIT', 0, most)
   for i = 1, #found, 2 do
     if free_handlers <= 0 or request.visits >= MAX_VISITS or ripens and request.to_ripen <= 0 then return end
@@ -82,20 +85,13 @@ local function firstOf(set, field)
   return first
 end
 
--- tally counts what this client is granted in steps of 10 s: {step, how many in it, how many in the one before}.
-local function tally()
-  local t, step = last and last[5] or { 0, 0, 0 }, floor(now / (10 * SECOND))
-  if t[1] ~= step then t = { step, 0, t[1] == step - 1 and t[2] or 0 } end
-  t[2] = t[2] + #granted / 3
-  return t
-end
-
 local clients, garbage = pulled and 0 or registerClient(), 0
 local told = {} -- what of the grant others may know
 local backup = min(POLL, OVERDUE * clients) -- how long this one waits behind the one that watches
 if not replay() then
+  if M.refiling > 0 or max(skew - M.filed, M.filed - skew) >= REFILE_AT then refileSome() end
   takeBack()
-  if M.first_expiry > 0 and M.first_expiry <= now then lates = expireDue(errors) end
+  if M.first_expiry > 0 and M.first_expiry <= wall then lates = expireDue(errors) end
   garbage = doChores()
   if pulled then
     grantPulled(B .. 'ps', 0, true)
@@ -107,7 +103,10 @@ if not replay() then
   if request.uncertainty > 0 and request.first then uncertain.noteReign() end
   -- Without a handler nothing was found out.
   local short = tonumber(ARGV[6]) > 0 and shares.short or last and last[4] or {}
-  local lately = tally()
+  -- What this client is granted in steps of 10 s: the step, how many in it, how many in the one before.
+  local lately, step = last and last[5] or { 0, 0, 0 }, floor(now / (10 * SECOND))
+  if lately[1] ~= step then lately = { step, 0, lately[1] == step - 1 and lately[2] or 0 } end
+  lately[2] = lately[2] + #granted / 3
   if #granted > 0 and not pulled then told = { 'g:' .. client, cmsgpack.pack(lately) } end
   call('SET', grant_key, cmsgpack.pack({ number, M.run, me, short, lately, unpack(granted) }), 'PX', 60000)
 end
@@ -126,7 +125,9 @@ if ripens then ask = min(ask, ripens) end
 if head then ask = min(ask, max(head, request.from) - max(HORIZON / 2, request.lead)) end
 if deadline then ask = min(ask, deadline) end
 -- Jobs that expire soon after one another are ended together.
-if M.first_expiry > 0 then ask = min(ask, M.first_expiry <= now and now or max(M.first_expiry, now + HORIZON / 2)) end
+local dies = M.first_expiry + skew
+if M.first_expiry > 0 then ask = min(ask, dies <= now and now or max(dies, now + HORIZON / 2)) end
+if M.refiling > 0 then ask = now end
 ask = max(ask, now + 1000)
 local offered = M.watcher == OFFERED and #shares.short > 0
 -- What departs until half a horizon after a watcher should have asked is granted already.

@@ -256,7 +256,7 @@ local function settle(name, count, arg)
           putHeld(q, id, f)
         else
           if spared then giveBackUnstarted(q, id, f, verdict, code, epoch, fence) end
-          f.at = now + after
+          f.at = wall + after
           call('ZADD', T, f.at, id)
           -- In an ordered queue it still blocks its lane.
           if f.counted and not q.ordered then

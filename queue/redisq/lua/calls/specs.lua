@@ -4,12 +4,12 @@
 -- Read the specs of queues.
 --
 -- ARGV[2..]  names
--- Returns  an entry a queue that there is: name, revision, spec
+-- Returns  three values for each existing queue: name, revision, spec
 
 begin()
 local names, out = { unpack(ARGV, 2) }, {}
 for i, nr in ipairs(call('HMGET', B .. 'n', unpack(names))) do
-  -- A queue that somebody broke must not hide the others.
+  -- A queue with broken keys must not hide the others.
   local ok, q = pcall(readQueue, nr or '')
   local found, spec = pcall(specOf, names[i])
   if ok and q and found and spec ~= '' then

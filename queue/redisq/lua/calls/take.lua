@@ -16,14 +16,14 @@ local QUESTION, QUESTION_BYTES = '>BI2I2I4BB', 11
 local MOST_LOOKED = 10000 -- some 10 ms; see concurrency.lua
 local wrote
 
-local out, last, clk_off, offset, arg = {}, nil, nil, nil, 3
+local out, clock, last, offset, doubted, arg = {}, nil, nil, nil, nil, 3
 for nr = 1, ARGV[2] + 0 do
   local v = call('HMGET', B, ARGV[arg], 'clock', 'recheck')
-  if not last then
+  if not clock then
     list = v[3]
-    last, clk_off = 0, 0
-    if v[2] then last, clk_off = cmsgpack.unpack(v[2]) end
-    offset = clock(last, clk_off)
+    clock = unpackClock(v[2] or cmsgpack.pack(0, 0))
+    last, offset, doubted = clock.clk, clock.off, clock.doubt
+    look(clock)
   end
   local first, count = arg + 4, ARGV[arg + 3] + 0
   if v[1] == ARGV[arg + 1] then
@@ -94,5 +94,8 @@ for nr = 1, ARGV[2] + 0 do
   arg = first + count + 1
 end
 -- Of its clock the partition need not know each microsecond: what a tally has ahead of now counts as of now.
-if offset ~= clk_off or wrote and now >= last + 1000 then call('HSET', B, 'clock', cmsgpack.pack(now, offset)) end
+if offset ~= clock.off or doubted ~= clock.doubt or wrote and now >= last + 1000 then
+  clock.clk = now
+  call('HSET', B, 'clock', packClock(clock))
+end
 return out

@@ -5,7 +5,7 @@
 -- ARGV  as of take.lua, and behind it: how many questions are asked, by whom, name of the rule, what
 -- Returns  as take.lua
 
-auditEnds() -- raises where no entry could be written
+auditEnds(budgetOf(ARGV[9 + ARGV[6]])) -- raises where no entry could be written
 local out = answers()
 if out[1] ~= 1 then
   local asked, by, name, what = unpack(ARGV, 8 + ARGV[6]) -- behind the keys, so many, and the questions
@@ -14,7 +14,7 @@ if out[1] ~= 1 then
     if string.byte(out[1], at) == 2 then n = n - 1 end -- it is asked again
   end
   if n > 0 then
-    writeAudit({ at = now, by = by, of = 'rule', name = name, what = what,
+    writeAudit({ at = wall, by = by, of = 'rule', name = name, what = what,
       detail = string.format('%.0f of its keys', n) })
   end
 end

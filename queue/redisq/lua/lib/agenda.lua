@@ -13,9 +13,11 @@ local function putOnAgenda(q, back, since)
   local departs, ripens
   if q.asleep then
     ripens = q.till or q.lapsed
+    if ripens then ripens = ripens + skew end
   else
     ripens = q.first_due
     if ripens == nil then ripens = tonumber(call('ZRANGE', B .. 't' .. q.nr, '0', '0', 'WITHSCORES')[2]) end
+    if ripens then ripens = ripens + skew end
     local from = -math.huge
     if q.laned then
       from = lanestate.lanesResumeAt(q)

@@ -45,16 +45,16 @@ local function deferrable(q, body)
   return q.defers
 end
 
-local function deferJob(q, id, body, h, cost, counts)
+local function deferJob(q, id, body, h, cost, counts, need)
   countIfUnknown(q, counts)
   local position, eta = counts.waiting + q.deferred + 1, etaDeferred(q, counts, cost, q.dcost, h.not_before)
-  if eta > h.expires and not isPausedForGood(q) then return EXPIRED, eta end
+  if eta - skew > h.expires and not isPausedForGood(q) then return EXPIRED, eta end
   -- This may raise, so it comes before anything is written.
   if counts.aside == 0 then call('ZADD', B .. 'o', 'NX', now, q.name) end
   set(q, 'tickets', q.tickets + 1)
-  call('SET', jobKey(q.nr, id), 'D' .. pack('>I7', now) .. sub(body, 1, 18) .. pack(DEFERRED, q.tickets, 0), 'PX',
-    ceil((q.dage + q.rfor) / 1000))
-  countDeferred(q, 1, cost)
+  call('SET', jobKey(q.nr, id), 'D' .. pack('>I7', now) .. sub(body, 1, 18) .. pack(DEFERRED, q.tickets, 0, need),
+    'PX', ceil((q.dage + q.rfor) / 1000))
+  countDeferred(q, 1, cost, need)
   counts.aside = counts.aside + 1
   return SET_ASIDE, q.tickets, position, eta, now
 end
@@ -85,8 +85,8 @@ local function refusedBySelf(q, h, counts, need)
     if code then return code, wait, held, most, needs end
   end
   local T = B .. 't' .. q.nr
-  if h.not_before > now and q.msched > 0 and call('ZCARD', T) >= q.msched then
-    return refuse(SCHEDULE_FULL, call('ZRANGE', T, '0', '0', 'WITHSCORES')[2] - now)
+  if h.not_before > wall and q.msched > 0 and call('ZCARD', T) >= q.msched then
+    return refuse(SCHEDULE_FULL, call('ZRANGE', T, '0', '0', 'WITHSCORES')[2] - wall)
   end
 end
 
@@ -98,8 +98,9 @@ local function accept(q, id, live, body, h, cost, counts, need)
   local in_lane = call('ZCARD', W)
   local i = h.priority == 0 and in_lane or call('ZCOUNT', W, '-inf', string.format('(%.0f', turn))
   local eta = etaOfNew(q, h, cost, turn - (counts.head or turn), i, counts.lanes - min(in_lane, 1), counts.waiting)
-  if h.not_before > now then eta = max(eta, h.not_before) end
-  if eta > h.expires and not isPausedForGood(q) then return EXPIRED, eta end
+  if h.not_before > wall then eta = max(eta, h.not_before + skew) end
+  if eta - skew > h.expires and not isPausedForGood(q) then return EXPIRED, eta end
+  lapsePromises(q, need)
   local exact = h.flags < LANE and etaIsExact(q, counts)
   call('SET', jobKey(q.nr, id), live .. body)
   local state = enterLane(q, id, h, cost, in_lane, need)
@@ -110,8 +111,33 @@ local function accept(q, id, live, body, h, cost, counts, need)
   return ACCEPTED, state, i + 1, eta, exact and 1 or 0
 end
 
+-- firmBytes is what counts toward max_bytes and makes no room for a new job.
+local function firmBytes(q)
+  local n = q.bytes + boundDeferredBytes(q)
+  if q.deadbytes and q.deadbytes + 0 > 0 and call('HGET', B .. 'q' .. q.nr, 'retention.full') == 'reject' then
+    n = n + q.deadbytes
+  end
+  return n
+end
+
+-- fits reports whether the queue has so many bytes for a new job, once the dead jobs that may be dropped are.
+local function fits(q, need) return firmBytes(q) + need <= byteLimit(q) end
+
+-- fitsOverflow reports whether so many bytes more may be deferred.
+local function fitsOverflow(q, need)
+  loadOverflow(q)
+  if q.dmaxbytes > 0 then return q.dbytes + need <= q.dmaxbytes end
+  return q.maxbytes == 0 or fits(q, need)
+end
+
+-- overflowOutcome answers for a job for which the queue has no room, and that may be deferred.
+local function overflowOutcome(q, id, body, h, cost, counts, need)
+  if q.deferred >= q.dmax or not fitsOverflow(q, need) then return refuse(OVERFLOW_FULL, retryAfter(q)) end
+  return deferJob(q, id, body, h, cost, counts, need)
+end
+
 -- limitedByRules answers for a job that a rule refuses, a rule of another group included, or that cannot be asked.
-local function limitedByRules(q, id, body, h, cost, counts)
+local function limitedByRules(q, id, body, h, cost, counts, need)
   local says, wait, defers = byte(body, 7), nil, true
   if counts.asks then
     if appendrules.unaskable(counts.asks) then return CANNOT_ASK end
@@ -121,8 +147,7 @@ local function limitedByRules(q, id, body, h, cost, counts)
   if not wait and says % 64 < 32 then return end
   if not defers or says < 64 then return refuse(LIMIT_REACHED, wait or 0) end
   loadOverflow(q)
-  if q.deferred < q.dmax then return deferJob(q, id, body, h, cost, counts) end
-  return refuse(OVERFLOW_FULL, retryAfter(q))
+  return overflowOutcome(q, id, body, h, cost, counts, need)
 end
 
 -- chargeIfIn charges the rules that allowed a job, if it was accepted or set aside.
@@ -134,9 +159,10 @@ end
 -- answerFull answers for a job that finds no room in its queue. If it lacks bytes it also returns how many are
 -- held, how many may be, and how many the job takes.
 local function answerFull(q, need)
-  local over = q.bytes + need - byteLimit(q)
+  local firm = firmBytes(q)
+  local over = firm + need - byteLimit(q)
   local code, wait = refuse(FULL, retryAfter(q, leaving(over, q.bytes, q.size)))
-  if over > 0 then return code, wait, q.bytes, byteLimit(q), need end
+  if over > 0 then return code, wait, firm, byteLimit(q), need end
   return code, wait
 end
 
@@ -149,33 +175,37 @@ local function keptForReadmission(q, need)
   return (others > 0 or q.headneed > 0) and others + need > byteLimit(q) - max(markBytes(q), q.headneed)
 end
 
+-- keptForOthers reports whether what is free in the store is for queues that take less of it.
+local function keptForOthers(q, need)
+  return q.bytes + (q.deadbytes or 0) + need > (M.memory_fair or ANY_BYTES)
+end
+
 -- admit answers for one job.
 local function admit(q, id, live, body, cost, counts)
   local old, number, cancelled = remembered(q, id)
   if old then return answerKnown(q, id, body, counts, old, number, cancelled) end
-  if expiresAt(body, 19) <= now then return EXPIRED end
+  if expiresAt(body, 19) <= wall then return EXPIRED end
   local h, need = ORDINARY, bytesOf(id, #body + 8)
   if need > byteLimit(q) then return TOO_LARGE, 0, 0, byteLimit(q), need end
   if q.laned or byte(body, 19) >= EXPIRES then
     countIfUnknown(q, counts)
     h = headOf(body, 19)
-    if h.not_before > now + LOOK_AHEAD then return TOO_FAR end
+    if h.not_before > wall + LOOK_AHEAD then return TOO_FAR end
     local code, wait_for, held, most, needs = refusedBySelf(q, h, counts, need)
     if code then return code, wait_for, held, most, needs end
   end
-  local code, x, position, eta, since = limitedByRules(q, id, body, h, cost, counts)
+  local code, x, position, eta, since = limitedByRules(q, id, body, h, cost, counts, need)
   if code then return code, x, position, eta, since end
-  local no_place, behind = q.size >= q.cap or q.bytes + need > byteLimit(q), hasBacklog(q)
+  local no_place, behind = q.size >= q.cap or not fits(q, need), hasBacklog(q)
   if (no_place or behind) and deferrable(q, body) then
     loadOverflow(q)
-    if q.deferred < q.dmax then
-      if memoryFull() then return STORE_FULL end
-      return chargeIfIn(counts, cost, deferJob(q, id, body, h, cost, counts))
+    if (memoryFull() or keptForOthers(q, need)) and q.deferred < q.dmax and fitsOverflow(q, need) then
+      return STORE_FULL
     end
-    return refuse(OVERFLOW_FULL, retryAfter(q))
+    return chargeIfIn(counts, cost, overflowOutcome(q, id, body, h, cost, counts, need))
   end
   -- The places of a queue with a backlog, up to the mark, are for what comes back.
   if no_place or behind and keptForReadmission(q, need) then return answerFull(q, need) end
-  if memoryFull() then return STORE_FULL end
+  if memoryFull() or keptForOthers(q, need) then return STORE_FULL end
   return chargeIfIn(counts, cost, accept(q, id, live, body, h, cost, counts, need))
 end

@@ -1,8 +1,8 @@
--- needs: bounds, kept, auditlog, sha256
+-- needs: bounds, auditbudgets, kept, auditlog, sha256
 -- gives: writeAudit
 --
--- How the audit log is written. Each entry has the digest of the one before it. After a failover that lost some the
--- chain goes on from what the server has.
+-- How the audit log is written. Each entry has the digest of the one before it in its budget. After a failover that
+-- lost some the chain goes on from what the server has.
 
 local PARTITION = string.match(B, '{(%d+)}$')
 local OVERHEAD = 200 -- bytes of an entry beside its texts
@@ -18,40 +18,95 @@ local function numberField(name, value)
   return string.format(',"%s":%.0f', name, value)
 end
 
+-- isWhole reports whether a character of a text begins at a byte, or the text ends before it.
+local function isWhole(text, at)
+  local byte = string.byte(text, at)
+  return not byte or byte < 0x80 or byte > 0xbf
+end
+
+-- wholeUpTo returns how many of the first n bytes are whole characters.
+local function wholeUpTo(text, n)
+  n = min(n, #text)
+  while n > 0 and not isWhole(text, n + 1) do n = n - 1 end
+  return n
+end
+
+-- longest returns the largest n up to most for which like(n) holds; like holds up to that and not beyond.
+local function longest(most, like)
+  local n = 0
+  while n < most do
+    local middle = ceil((n + most) / 2)
+    if like(middle) then n = middle else most = middle - 1 end
+  end
+  return n
+end
+
+-- diffOf returns where two texts differ, as JSON: see audit.DiffOf.
+local function diffOf(before, after)
+  local most = min(#before, #after)
+  local at = wholeUpTo(before, longest(most, function(n) return sub(before, 1, n) == sub(after, 1, n) end))
+  local same = longest(most - at, function(n) return sub(before, -n) == sub(after, -n) end)
+  while same > 0 and not isWhole(before, #before - same + 1) do same = same - 1 end
+  before, after = sub(before, at + 1, #before - same), sub(after, at + 1, #after - same)
+  return string.format('{"at":%.0f', at) .. textField('before', sub(before, 1, wholeUpTo(before, MAX_AUDIT_DIFF)))
+    .. textField('after', sub(after, 1, wholeUpTo(after, MAX_AUDIT_DIFF)))
+    .. string.format(',"before_bytes":%.0f,"after_bytes":%.0f}', #before, #after)
+end
+
 -- textOf is an entry as JSON: see audit.Entry. No number is written as 1e+15, nor an empty array as an object.
-local function textOf(number, previous, e, left_out)
+local function textOf(number, budget, follows, previous, e, left_out)
   local actor, ids = string.match(e.by, '^[^\n]*\n[^\n]*\n(.*)$'), {}
   for i, id in ipairs(e.ids or {}) do ids[i] = cjson.encode(id) end
-  return string.format('{"partition":%s,"number":%.0f,"at":%.0f,"previous":"%s","actor":', PARTITION, number, e.at,
-    previous)
+  return string.format('{"partition":%s,"number":%.0f', PARTITION, number) .. textField('budget', budget)
+    .. numberField('follows', follows) .. string.format(',"at":%.0f,"previous":"%s","actor":', e.at, previous)
     .. (actor or '{}') .. ',"of":' .. cjson.encode(e.of) .. ',"name":' .. cjson.encode(e.name) .. ',"what":'
     .. cjson.encode(e.what) .. textField('refused', e.refused) .. numberField('times', e.times)
     .. numberField('revision', e.revision) .. numberField('was', e.was) .. textField('detail', e.detail)
     .. textField('reason', e.reason) .. numberField('until', e.till) .. numberField('jobs', e.jobs)
     .. (ids[1] and ',"ids":[' .. table.concat(ids, ',') .. ']' or '')
     .. textField('before', e.before and e.before.digest) .. textField('after', e.after and e.after.digest)
-    .. (left_out[1] and ',"left_out":[' .. table.concat(left_out, ',') .. ']' or '') .. '}'
+    .. (left_out[1] and ',"left_out":[' .. table.concat(left_out, ',') .. '],"diff":'
+      .. diffOf(e.before and e.before.text or '', e.after and e.after.text or '') or '') .. '}'
 end
 
--- dropOldAudit drops the oldest entries: those that are too old, and what is more than a partition's share of bytes.
--- bytes are those of all that were ever written. Those that go for their bytes are counted.
-local function dropOldAudit(oldest, bytes, newest)
-  local share = MAX_AUDIT_BYTES / (tonumber(call('HGET', B, 'partitions')) or 1)
-  local old, from, dropped, forced, looked = now - keptFor(), nil, 0, 0, 0
-  local upto = 0 -- the bytes up to the last one dropped
-  while oldest and oldest.number ~= newest and dropped < DROP_MOST and looked < DROP_BYTES do
-    local over = bytes - upto > share
+-- shareOf is about how many bytes of a budget the partition keeps.
+local function shareOf(budget) return budgetBytes(budget) / (tonumber(call('HGET', B, 'partitions')) or 1) end
+
+-- dropOldAudit drops the oldest entries of a budget, up to the one of a number, which stays: those that are too old,
+-- and those that are more than its share of bytes. spent are the bytes of all its entries ever written. It returns the
+-- oldest that stays, and how many went for their bytes.
+local function dropOldAudit(budget, oldest, spent, upto)
+  local key, share, old = auditKey(budget), shareOf(budget), wall - keptFor()
+  local dropped, forced, looked, gone = 0, 0, 0, false
+  while oldest and oldest.number ~= upto and dropped < DROP_MOST and looked < DROP_BYTES do
+    local size = #(oldest.text or '') + #(oldest.before or '') + #(oldest.after or '') + OVERHEAD
     -- Of one that somebody broke nothing is known: it goes.
-    if oldest.bytes and oldest.at and not over and oldest.at > old then break end
-    if oldest.at and oldest.at > old then forced = forced + 1 end
-    upto, dropped = oldest.bytes or upto, dropped + 1
-    looked = looked + #(oldest.text or '') + #(oldest.before or '') + #(oldest.after or '')
-    local following = call('XRANGE', AUDIT, '(' .. oldest.id, '+', 'COUNT', 1)[1]
+    if oldest.bytes and oldest.at and oldest.at > old then
+      if spent - (oldest.bytes - size) <= share then break end -- with this one
+      forced = forced + 1
+    end
+    dropped, looked, gone = dropped + 1, looked + size, true
+    local following = call('XRANGE', key, '(' .. oldest.id, '+', 'COUNT', 1)[1]
     oldest = following and auditRow(following)
-    from = oldest and oldest.id
   end
-  if from then call('XTRIM', AUDIT, 'MINID', '=', from) end
-  if forced > 0 then call('HSET', B, 'auditdropped', string.format('%.0f', auditDropped() + forced)) end
+  if gone and oldest then call('XTRIM', key, 'MINID', '=', oldest.id) end
+  if gone and not oldest then call('XTRIM', key, 'MAXLEN', '=', 0) end
+  return oldest, forced
+end
+
+-- noteOldest notes when the oldest entry of a budget was written that may go: the newest never does.
+local function noteOldest(budget, oldest, newest)
+  local goes = oldest and oldest.number ~= newest and string.format('%.0f', oldest.at or 0)
+  call('ZADD', AUDIT, goes or '+inf', budget)
+end
+
+-- dropAged drops entries that are too old, of a budget that has some.
+local function dropAged()
+  local budget = call('ZRANGEBYSCORE', AUDIT, '-inf', wall - keptFor(), 'LIMIT', 0, 1)[1]
+  if not budget then return end
+  local known, _, _, newest, oldest = pcall(auditEnds, budget)
+  if not known or not newest then return noteOldest(budget) end
+  noteOldest(budget, dropOldAudit(budget, oldest, newest.bytes, newest.number), newest.number)
 end
 
 -- keptText is what is kept of what was before, or after: nothing of what is too long, which is then said to be left
@@ -66,12 +121,18 @@ end
 -- writeAudit writes an entry. Its fields are at, by (see actorArg), of, name and what; and those of refused, times,
 -- revision, was, detail, reason, till, jobs and ids that there are; and before and after, see shown.lua.
 local function writeAudit(e)
-  local last, newest, oldest = auditEnds()
+  local budget = budgetOf(e.by, e.refused)
+  local last, follows, newest, oldest = auditEnds(budget)
   local number, left_out = last + 1, {}
   local before, after = keptText(e, 'before', left_out), keptText(e, 'after', left_out)
-  local text = textOf(number, newest and newest.digest or '', e, left_out)
-  local bytes = (newest and newest.bytes or 0) + #text + #before + #after + OVERHEAD
-  call('XADD', AUDIT, string.format('%.0f-0', number), 'text', text, 'digest', sha256(text), 'before', before, 'after',
-    after, 'at', string.format('%.0f', e.at), 'bytes', string.format('%.0f', bytes))
-  dropOldAudit(oldest, bytes, number)
+  local text = textOf(number, budget, follows, newest and newest.digest or '', e, left_out)
+  local spent = (newest and newest.bytes or 0) + #text + #before + #after + OVERHEAD
+  local forced
+  oldest, forced = dropOldAudit(budget, oldest, spent)
+  call('XADD', auditKey(budget), string.format('%.0f-0', number), 'text', text, 'digest', sha256(text),
+    'before', before, 'after', after, 'at', string.format('%.0f', e.at), 'bytes', string.format('%.0f', spent),
+    'dropped', string.format('%.0f', (newest and newest.dropped or 0) + forced))
+  call('HSET', B, 'audited', string.format('%.0f', number))
+  noteOldest(budget, oldest)
+  dropAged()
 end

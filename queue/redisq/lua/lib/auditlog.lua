@@ -1,29 +1,44 @@
--- The audit log of the partition, as it stands: a stream whose ids are NUMBER-0. The fields of an entry are its text
--- and digest; before and after, '' if there is none; at; and bytes, those of all entries up to it.
+-- The audit log of the partition, as it stands. Each budget has a stream whose ids are NUMBER-0; the numbers go over
+-- all budgets. The fields of an entry are its text and digest; before and after, '' if there is none; at; bytes, those
+-- of all entries of its budget up to it; and dropped, how many of them went before their time, for want of room. AUDIT
+-- is a sorted set of the budgets: when the oldest entry of each was written that may go, inf if none may.
 
 local AUDIT = B .. 'J'
 
--- auditRow reads an entry of the stream.
+local function auditKey(budget) return AUDIT .. ':' .. budget end
+
+-- budgetOf returns the budget that pays for an entry: see audit.BudgetOf. by is what actorArg makes of the actor.
+local function budgetOf(by, refused)
+  local name, actor = string.match(by, '^([^\n]*)\n[^\n]*\n(.*)$')
+  local app = actor and cjson.decode(actor).app
+  if app then return 'app:' .. app end
+  if name and name ~= '' then return 'operators' end
+  return refused and refused ~= '' and 'anonymous' or 'nobody'
+end
+
+-- auditRow reads an entry of a stream.
 local function auditRow(entry)
   local row = { id = entry[1], number = tonumber(string.match(entry[1], '^(%d+)-0$')) }
   for i = 1, #entry[2], 2 do row[entry[2][i]] = entry[2][i + 1] end
-  row.at, row.bytes = tonumber(row.at), tonumber(row.bytes)
+  row.at, row.bytes, row.dropped = tonumber(row.at), tonumber(row.bytes), tonumber(row.dropped)
   return row
 end
 
--- auditDropped is how many entries went before their time, for want of room.
-local function auditDropped() return tonumber(call('HGET', B, 'auditdropped')) or 0 end
-
--- auditEnds returns the last number given, and the newest entry and the oldest, nil if there is none. It raises unless
--- another entry can be written behind them; what is not ours further back does not matter.
-local function auditEnds()
-  if call('EXISTS', AUDIT) == 0 then return 0 end
-  local info, is = call('XINFO', 'STREAM', AUDIT), {}
+-- auditEnds returns the last number given, in the partition and in a budget, and the newest entry of that and the
+-- oldest, nil if there is none. It raises unless another entry can be written behind them; what is not ours further
+-- back does not matter.
+local function auditEnds(budget)
+  local key, last = auditKey(budget), tonumber(call('HGET', B, 'audited') or 0)
+  call('ZCARD', AUDIT)
+  if not last then raise('WRONGTYPE', B .. ' has a number of audit entries that is none') end
+  if call('EXISTS', key) == 0 then return last, 0 end
+  local info, is = call('XINFO', 'STREAM', key), {}
   for i = 1, #info, 2 do is[info[i]] = info[i + 1] end
-  local last = tonumber(string.match(is['last-generated-id'], '^(%d+)-0$'))
+  local follows = tonumber(string.match(is['last-generated-id'], '^(%d+)-0$'))
   local newest = is['last-entry'] and auditRow(is['last-entry'])
-  if not last or newest and not (newest.number and newest.bytes and #(newest.digest or '') == 64) then
-    raise('WRONGTYPE', AUDIT .. ' ends in an entry that penstock did not write')
+  if not follows or newest and not (newest.number and newest.bytes and newest.dropped and #(newest.digest or '') == 64)
+  then
+    raise('WRONGTYPE', key .. ' ends in an entry that penstock did not write')
   end
-  return last, newest, newest and auditRow(is['first-entry'])
+  return max(last, follows), follows, newest, newest and auditRow(is['first-entry'])
 end

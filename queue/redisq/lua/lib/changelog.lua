@@ -25,14 +25,14 @@ local function who(by) return by:match('^[^\n]*\n[^\n]*') or '' end
 -- entry that cannot be read is never the same.
 local function extendLast(key, head, doer, what, rev, detail, reason, jobs, ids)
   local bytes, number, dropped, last = unpack_(ENTRY, head)
-  if now - last >= ONE_CHANGE then return false end
+  if wall - last >= ONE_CHANGE then return false end
   local ok, c = pcall(cmsgpack.unpack, sub(head, ENTRY_BYTES + 1))
   if not ok or type(c) ~= 'table' or type(c[9]) ~= 'number' or type(c[10]) ~= 'table' then return false end
   if c[2] ~= doer or c[3] ~= what or c[4] ~= rev or c[6] ~= detail or c[7] ~= reason then return false end
   c[9] = c[9] + jobs
   for i = 1, min(#ids, MOST_IDS - #c[10]) do table.insert(c[10], ids[i]) end
   local text = cmsgpack.pack(c)
-  call('LSET', key, 0, pack(ENTRY, bytes - #head + ENTRY_BYTES + #text, number, dropped, now) .. text)
+  call('LSET', key, 0, pack(ENTRY, bytes - #head + ENTRY_BYTES + #text, number, dropped, wall) .. text)
   return true
 end
 
@@ -48,22 +48,17 @@ local function shownAround(kind, name, what, rev, was)
   return shown[was], what ~= 'deleted' and shown[rev] or nil
 end
 
--- logChange writes an entry. If it is about jobs it has their number, and maybe the ids of some. A version that it
--- brought is kept before.
-local function logChange(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
+-- writeChange writes an entry of the change log. ids are those that the entry has.
+local function writeChange(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
   local key = logKey(kind, name)
-  local head, some = call('LINDEX', key, 0), {}
+  local head = call('LINDEX', key, 0)
   local bytes, number, dropped = 0, 0, 0
   if head then bytes, number, dropped = unpack_(ENTRY, head) end
-  for i = 1, min(#(ids or {}), MOST_IDS) do some[i] = ids[i] end
-  local before, after = shownAround(kind, name, what, rev, was)
-  writeAudit({ at = now, by = by, of = kind, name = name, what = what, revision = rev, was = was, detail = detail,
-    reason = reason, till = till, jobs = jobs, ids = some, before = before, after = after })
   local doer = who(by)
   if head and ids and extendLast(key, head, doer, what, rev, detail, reason, jobs, ids) then return end
-  local text = cmsgpack.pack({ at, doer, what, rev, was, detail, reason, till, jobs or 0, some })
+  local text = cmsgpack.pack({ at, doer, what, rev, was, detail, reason, till, jobs or 0, ids or {} })
   bytes = bytes + ENTRY_BYTES + #text
-  local old, gone = now - keptFor(), 0
+  local old, gone = wall - keptFor(), 0
   while head do
     local oldest = call('LINDEX', key, -1)
     if not oldest then break end
@@ -78,27 +73,41 @@ local function logChange(kind, name, at, by, what, rev, was, detail, reason, til
   call('LPUSH', key, pack(ENTRY, bytes, number + 1, dropped, at) .. text)
 end
 
+-- logChange writes an entry of both logs. If it is about jobs it has their number, and maybe the ids of some. A version
+-- that it brought is kept before.
+local function logChange(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
+  local some
+  if ids then some = { unpack(ids, 1, min(#ids, MOST_IDS)) } end
+  local before, after = shownAround(kind, name, what, rev, was)
+  writeAudit({ at = wall, by = by, of = kind, name = name, what = what, revision = rev, was = was, detail = detail,
+    reason = reason, till = till, jobs = jobs, ids = some, before = before, after = after })
+  writeChange(kind, name, at, by, what, rev, was, detail, reason, till, jobs, some)
+end
+
 -- logJobAct logs what was done to some jobs of a queue, if there are any. ids are those that the caller named.
 local function logJobAct(q, by, what, detail, reason, jobs, ids)
   if jobs > 0 then
-    logChange('queue', q.name, now, by, what, q.rev or 0, q.rev or 0, detail, reason, 0, jobs, ids or {})
+    logChange('queue', q.name, wall, by, what, q.rev or 0, q.rev or 0, detail, reason, 0, jobs, ids or {})
   end
 end
 
--- checkChangeKeys raises unless both logs can be read and written. It is called before anything is written.
-local function checkChangeKeys(kind, name)
+-- checkChangeKeys raises unless both logs can be read and written, the audit log also of a pause that is over. It is
+-- called before anything is written.
+local function checkChangeKeys(kind, name, by)
   for end_ = -1, 0 do
     local entry = call('LINDEX', logKey(kind, name), end_)
     if entry then unpack_(ENTRY, entry) end
   end
   for _, version in ipairs(call('LRANGE', versionsKey(kind, name), 0, 1)) do unpackText(version, 8) end
   call('ZCARD', B .. 'G')
-  auditEnds()
+  auditEnds(budgetOf(by))
+  auditEnds(budgetOf(''))
 end
 
--- logPauseEnd logs that the pause of a queue is over, if it ended by itself.
+-- logPauseEnd logs that the pause of a queue is over, if it ended by itself. Nobody did that, and drainers, which find
+-- it out, have no rights to the audit log: the entry of the pause says until when it was.
 local function logPauseEnd(q)
-  if q.lapsed then logChange('queue', q.name, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0) end
+  if q.lapsed then writeChange('queue', q.name, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0) end
 end
 
 -- unmarkDeleted is called when a queue or rule is made: the log of a deleted one of that name goes on, if it is still
@@ -108,7 +117,7 @@ local function unmarkDeleted(kind, name)
   local till = tonumber(call('ZSCORE', B .. 'G', member))
   if not till then return end
   for _, key in ipairs({ logKey(kind, name), versionsKey(kind, name) }) do
-    if till <= now then call('UNLINK', key) else call('PERSIST', key) end
+    if till <= wall then call('UNLINK', key) else call('PERSIST', key) end
   end
   call('ZREM', B .. 'G', member)
 end
@@ -116,11 +125,11 @@ end
 -- markDeleted is called when a queue or rule is deleted: its log is kept for as long as changes are.
 local function markDeleted(kind, name)
   local G, kept = B .. 'G', keptFor()
-  call('ZADD', G, now + kept, kind .. ':' .. name)
+  call('ZADD', G, wall + kept, kind .. ':' .. name)
   for _, key in ipairs({ logKey(kind, name), versionsKey(kind, name) }) do
     call('PEXPIRE', key, ceil(kept / 1000) + 3600000)
   end
-  local gone = call('ZRANGEBYSCORE', G, '-inf', now, 'LIMIT', 0, 10)
+  local gone = call('ZRANGEBYSCORE', G, '-inf', wall, 'LIMIT', 0, 10)
   if not gone[1] and call('ZCARD', G) > MOST_DELETED then gone = call('ZRANGE', G, 0, 1) end
   for _, old in ipairs(gone) do call('UNLINK', B .. 'H:' .. old, B .. 'P:' .. old) end
   if gone[1] then call('ZREM', G, unpack(gone)) end

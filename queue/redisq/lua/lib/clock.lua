@@ -1,18 +1,36 @@
 -- The clock of the partition.
 
-local now -- one instant for the whole script
+local FOLLOWED, UNVOUCHED, DOUBTED, REPORTED = 500000, 3000000, 3000000, 5000000
 
--- clock sets now, by the server's clock and an offset, but never before last, which it was before. It returns the
--- offset from now on: when the server's clock was set back the offset grows, so that now does not run back
--- (invariant 9).
-local function clock(last, offset)
-  local t
+-- One instant for the whole script: now by the engine's clock, wall by the server's; skew is how far the one is ahead.
+local now, wall, skew
+
+-- look reads the clock c, by what the server's shows and the last instant that it can show as the caller knows it; nil
+-- if the caller does not. See Clock.Look in queue/machine/clock.go.
+local function look(c, latest)
   if ARGV[1] ~= '' then
-    t = ARGV[1] + 0
+    wall = ARGV[1] + 0
   else
     local time = call('TIME')
-    t = time[1] * SECOND + time[2]
+    wall = time[1] * SECOND + time[2]
   end
-  now = max(last, t + offset)
-  return now - t
+  if not c.vouched then -- as an older version left it
+    c.vouched, c.doubt, c.jumped, c.jumps, c.filed, c.filed_at, c.refiling = 0, 0, 0, 0, c.off, 0, 0
+  end
+  now = wall + c.off
+  if latest and now > latest + FOLLOWED then
+    now = latest
+  elseif not latest and c.vouched > 0 and now > c.vouched + UNVOUCHED then
+    if c.doubt == 0 or wall < c.doubt then c.doubt = wall end
+    if wall <= c.doubt + DOUBTED then
+      now, skew = c.clk, c.clk - wall
+      return
+    end
+    c.vouched, c.doubt = 0, 0
+  end
+  now = max(now, c.clk)
+  skew = now - wall
+  if max(skew - c.off, c.off - skew) >= REPORTED then c.jumped, c.jumps = now, c.jumps + 1 end
+  c.off = skew
+  if latest then c.vouched, c.doubt = now, 0 end
 end

@@ -9,8 +9,15 @@ local function checkDeadKeys(name)
   call('ZCARD', B .. 'Y')
 end
 
--- retention returns a queue by its name, or without one the name and how long its dead are kept, as the queue said
--- when it was deleted; nil if there is neither a queue nor a dead job of that name.
+-- deadRef reads what B D:NAME says of a dead job: in which queue it died, by number, and what it takes, which older
+-- stores do not say.
+local function deadRef(ref)
+  local nr, bytes = string.match(ref or '', '^([^:]+):?(%d*)$')
+  return nr, tonumber(bytes) or 0
+end
+
+-- retention returns a queue by its name, or without one the name, how long its dead are kept, as the queue said when it
+-- was deleted, and what they take; nil if there is neither a queue nor a dead job of that name.
 local function retention(name)
   local nr = numberOf(name)
   local q = nr and readQueue(nr)
@@ -18,7 +25,18 @@ local function retention(name)
   local kept = call('HGET', B .. 'R', name)
   if not kept then return nil end
   local rfor, rmax = unpack_('>I7I7', kept)
-  return { name = name, rfor = rfor, rmax = rmax }
+  return { name = name, rfor = rfor, rmax = rmax, deadbytes = #kept > 14 and unpack_('>I7', kept, 15) or 0 }
+end
+
+-- countDeadBytes counts what the dead of a name take.
+local function countDeadBytes(k, by)
+  if by == 0 then return end
+  k.deadbytes = max(0, (k.deadbytes or 0) + by)
+  if k.nr then
+    call('HSET', B .. 'q' .. k.nr, 'dead_bytes', k.deadbytes)
+  else
+    call('HSET', B .. 'R', k.name, pack('>I7I7I7', k.rfor, k.rmax, k.deadbytes))
+  end
 end
 
 -- dropEndedJob drops what is kept of a job, if its key still has the one that ended at that instant.
@@ -27,23 +45,35 @@ local function dropEndedJob(nr, id, time)
   if call('GETRANGE', job, 0, 7) == 'E' .. time then call('UNLINK', job) end
 end
 
+local dead_bytes = {} -- by their keys, what jobs take that this call found dead
+
 -- addDead puts jobs that died at an instant among the dead of their name. If one of the same id died in a former queue
 -- of the name, the later one stands for both.
 local function addDead(q, ids, at)
-  local numbers, places, fields = B .. 'D:' .. q.name, {}, {}
+  local numbers, places, fields, bytes = B .. 'D:' .. q.name, {}, {}, 0
   local before = call('HMGET', numbers, unpack(ids))
   for i, id in ipairs(ids) do
-    if before[i] and before[i] ~= q.nr then call('UNLINK', jobKey(before[i], id)) end
+    local nr, freed = deadRef(before[i])
+    if nr and nr ~= q.nr then call('UNLINK', jobKey(nr, id)) end
+    local takes = dead_bytes[jobKey(q.nr, id)] or 0
+    bytes = bytes + takes - freed
     places[2 * i - 1], places[2 * i] = at, id
-    fields[2 * i - 1], fields[2 * i] = id, q.nr
+    fields[2 * i - 1], fields[2 * i] = id, string.format('%s:%.0f', q.nr, takes)
   end
+  countDeadBytes(q, bytes)
   M.dead = M.dead + call('ZADD', B .. 'd:' .. q.name, unpack(places))
   call('HSET', numbers, unpack(fields))
   call('ZADD', B .. 'Y', 0, q.name)
 end
 
 -- removeDead takes jobs out of the dead of a name.
-local function removeDead(name, ids)
+local function removeDead(k, ids)
+  local name, bytes = k.name, 0
+  for _, ref in ipairs(call('HMGET', B .. 'D:' .. name, unpack(ids))) do
+    local _, freed = deadRef(ref)
+    bytes = bytes + freed
+  end
+  countDeadBytes(k, -bytes)
   M.dead = M.dead - call('ZREM', B .. 'd:' .. name, unpack(ids))
   call('HDEL', B .. 'D:' .. name, unpack(ids))
   if call('EXISTS', B .. 'd:' .. name) == 0 then
@@ -52,17 +82,23 @@ local function removeDead(name, ids)
   end
 end
 
--- trimDead drops dead jobs beyond the retention, the oldest first, a bounded number a call.
-local function trimDead(q)
-  local key, gone = B .. 'd:' .. q.name, {}
+-- trimDead drops dead jobs beyond the retention, and others until so many bytes are free, the oldest first; a bounded
+-- number a call. Returns how many.
+local function trimDead(q, bytes)
+  local key, gone, early = B .. 'd:' .. q.name, {}, 0
   local over = max(0, min(call('ZCARD', key) - q.rmax, 500))
+  bytes = bytes or 0
   local oldest = call('ZRANGE', key, 0, over + 31, 'WITHSCORES')
   for i = 1, #oldest, 2 do
     local id, died_at = oldest[i], tonumber(oldest[i + 1])
-    if #gone >= over and died_at + q.rfor > now then break end
-    local nr = call('HGET', B .. 'D:' .. q.name, id)
+    local young = died_at + q.rfor > now
+    if #gone >= over and bytes <= 0 and young then break end
+    local nr, freed = deadRef(call('HGET', B .. 'D:' .. q.name, id))
     if nr then dropEndedJob(nr, id, pack('>I7', died_at)) end
     gone[#gone + 1] = id
+    bytes, early = bytes - freed, early + (young and 1 or 0)
   end
-  if gone[1] then removeDead(q.name, gone) end
+  if gone[1] then removeDead(q, gone) end
+  if q.nr then add(q, 'dead_dropped', early) end
+  return #gone
 end

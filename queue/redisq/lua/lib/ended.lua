@@ -86,7 +86,9 @@ local function endJob(q, id, f, state, verdict, freeing)
   end
   local bytes = f.bytes or bytesOf(id, call('STRLEN', key))
   local left = endedRecord(sub(job, 9, 26), f, state, verdict, timeAt(job))
-  if state == S.dead then left = left .. sub(job, 17) end
+  if state == S.dead then
+    left, dead_bytes[key] = left .. sub(job, 17), bytesOf(id, #job)
+  end
   call('SET', key, left, 'PX', ceil(q.rfor / 1000))
   addFreed(freeing, bytes, sub(job, 1, 1) == 'R')
 end

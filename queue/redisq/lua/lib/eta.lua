@@ -4,7 +4,10 @@
 -- When a job is expected to depart.
 
 -- resumesAt is when something leaves a queue again, by its pause and its parent's, and by its stop.
-local function resumesAt(q) return max(now, q.till or 0, q.group and q.group.till or 0, q.stop or 0) end
+local function resumesAt(q)
+  local till = max(q.till or 0, q.group and q.group.till or 0)
+  return max(now, till > 0 and till + skew or 0, q.stop or 0)
+end
 
 -- paceEta is leaky.Pacer.ETA, in the same steps, as of an instant, and not before the stop if there is one.
 local function paceEta(q, ahead, at, stop)
@@ -17,13 +20,14 @@ local function paceEta(q, ahead, at, stop)
 end
 
 -- quotaEta is leaky.Quota.ETA, of a limit of the queue q.
-local function quotaEta(l, q, ahead, at)
+local function quotaEta(l, q, ahead, goes)
+  local at = goes - skew
   local ends, used = limits.window(l, at)
   if at >= ends then ends, used = limits.endOf(l, at), 0 end
   local over = ahead - max(0, l.max - used)
-  if over < 0 then return at end
+  if over < 0 then return goes end
   local begins = limits.skip(l, ends, floor(over / l.max))
-  return paceEta({ n = q.n, d = q.d, b = q.b, tat = 0, rem = 0, last = 0, lc = 0 }, over % l.max, begins)
+  return paceEta({ n = q.n, d = q.d, b = q.b, tat = 0, rem = 0, last = 0, lc = 0 }, over % l.max, begins) + skew
 end
 
 -- outflowEta is when a job departs that has so much cost ahead of it, by the bucket and the limits of the queue. It
@@ -117,7 +121,7 @@ local function etaOf(q, counts, id, job, f)
   local i, own = call('ZCOUNT', W, '-inf', string.format('(%.0f', f.turn)), call('ZCARD', W) > 0 and 1 or 0
   local at, by, quota, together = etaOfNew(q, h, costOf(job), max(0, f.turn - (counts.head or f.turn)), i,
     counts.lanes - own, counts.waiting)
-  return 0, max(f.at, at), by, quota, together
+  return 0, max(f.at + skew, at), by, quota, together
 end
 
 -- etaDeferred is the eta of a deferred job, which departs after all that wait and after what is before it on the
@@ -128,5 +132,5 @@ local function etaDeferred(q, counts, cost, before, not_before)
   local goes = resumesAt(q)
   local at = q.group == q and goes or outflowEta(q, ahead, goes)
   if q.group then at = max(at, (groupEta(q, ahead, counts.waiting, cost, before, goes))) end
-  return max(at, not_before)
+  return max(at, not_before + skew)
 end

@@ -43,7 +43,7 @@ local function expireQueue(nr, most)
   if not q then raise('WRONGTYPE', B .. 'q' .. nr .. ' is gone') end
   checkKeys(q)
   withLanes(q)
-  local ids = call('ZRANGEBYSCORE', B .. 'T' .. nr, '-inf', now, 'LIMIT', 0, most)
+  local ids = call('ZRANGEBYSCORE', B .. 'T' .. nr, '-inf', wall, 'LIMIT', 0, most)
   if not ids[1] then
     findFirstExpiry(q)
     return 0
@@ -51,7 +51,7 @@ local function expireQueue(nr, most)
   local found, astray, later = locate(q, ids)
   local count = endUnsent(q, found, S.expired)
   for _, some in ipairs(later) do
-    for _, id in ipairs(some.ids) do call('ZADD', B .. 'T' .. nr, now + 2 * SECOND, id) end
+    for _, id in ipairs(some.ids) do call('ZADD', B .. 'T' .. nr, wall + 2 * SECOND, id) end
   end
   if astray[1] then forgetExpiries(q, astray) elseif later[1] then findFirstExpiry(q) end
   save(q)
@@ -61,13 +61,13 @@ end
 -- expire ends jobs that have expired, whatever queues they are of. Returns how many.
 local function expire(errors)
   local count = 0
-  for _, nr in ipairs(call('ZRANGEBYSCORE', B .. 'T', '-inf', now, 'LIMIT', 0, MOST_EXPIRED)) do
+  for _, nr in ipairs(call('ZRANGEBYSCORE', B .. 'T', '-inf', wall, 'LIMIT', 0, MOST_EXPIRED)) do
     if count == MOST_EXPIRED then break end
     local ok, n = pcall(expireQueue, nr, MOST_EXPIRED - count)
     if ok then
       count = count + n
     else
-      call('ZADD', B .. 'T', now + 2 * SECOND, nr)
+      call('ZADD', B .. 'T', wall + 2 * SECOND, nr)
       M.first_expiry = tonumber(call('ZRANGE', B .. 'T', '0', '0', 'WITHSCORES')[2]) or 0
       if errors then
         errors[#errors + 1] = nr

@@ -23,6 +23,7 @@ end
 -- tooLate reports whether the job at the head would depart within the horizon, but after it has expired.
 local function tooLate(q, job, paced)
   local at = #job >= 34 and expiresAt(job, 27) or math.huge
+  at = at + skew
   if at >= now + HORIZON then return false end
   if costOf(job) > q.hc then cover(q, costOf(job)) end -- its departure is the one that it would get
   local d = departureFor(q, paced)

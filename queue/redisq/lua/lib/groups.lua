@@ -1,5 +1,5 @@
 -- needs: limits, pace
--- gives: loadLimitsAndGroup, placeMember, noteGivenBack, countChildren, waitingElsewhere
+-- gives: loadLimitsAndGroup, placeMember, fileMember, noteGivenBack, countChildren, waitingElsewhere
 --
 -- The group of a queue, and the places of its members.
 --
@@ -81,6 +81,17 @@ local function placeMember(q, n, back)
     if back then call('ZADD', R, back, n, q.nr) else call('ZADD', R, m and m.place and m.at or n, q.nr) end
   end
   if not m then return armGroup(g) end
+end
+
+-- fileMember has a member with a quota, or the group of a parent with one, stand where it is next to be looked at, if
+-- that is sooner.
+local function fileMember(q)
+  if q.group == q then return armGroup(q) end
+  local opens = nextDeparture(q)
+  if call('ZADD', B .. 'R' .. q.group.nr, 'XX', 'LT', 'CH', opens, q.nr) == 1 then
+    armGroup(q.group)
+    wakeFor(opens, q)
+  end
 end
 
 -- noteGivenBack is called before a departure is given back: the time before that departure could have been used

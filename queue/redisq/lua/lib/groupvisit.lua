@@ -180,7 +180,7 @@ local function step(v, m, l, d)
       putBackChosen(v, m, l)
       return true
     end
-    if expiresAt(job, 27) < d then
+    if expiresAt(job, 27) + skew < d then
       if lates == MOST_LATE then return false end
       lates = lates + 1
       m.late[#m.late + 1] = id

@@ -35,5 +35,5 @@ local function trackDeadlines(q, jobs, first, quiet)
   call('ZADD', B .. 'T' .. q.nr, unpack(jobs))
   if call('ZADD', B .. 'T', 'LT', 'CH', first, q.nr) == 0 then return end
   if M.first_expiry == 0 or first < M.first_expiry then M.first_expiry = first end
-  if not quiet then wakeFor(first) end
+  if not quiet then wakeFor(first + skew) end
 end

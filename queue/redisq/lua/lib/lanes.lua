@@ -92,16 +92,16 @@ local function isBusy(q, lane)
   return limit > 0 and inFlight(q, lane) >= limit
 end
 
--- bucketOf returns a lane's bucket as it is by the rule, and whether it was
--- another rule's before. One that delays nothing any more is as none. Its hc is the
--- cost for which it is held.
+-- bucketOf returns a lane's bucket as it is by the rule, and whether it was another rule's before. One that delays
+-- nothing any more is as none. A bucket may count as up to a horizon later than it is (uncertain.lua), so it is kept
+-- that much longer. Its hc is the cost for which it is held.
 local function bucketOf(q, lane, rule, at)
   local l = { n = rule.n, d = rule.d, b = rule.b, tat = 0, rem = 0, last = 0, lc = 0, hc = MAX_COST,
     since = max(M.run_since, q.lheld) }
   local kept, run, moved = redis.pcall('GET', B .. 'v' .. q.nr .. ':' .. lane), '', false
   if type(kept) == 'string' and #kept == LANE_BUCKET_BYTES then
     local n, d, b, tat, rem, last, lc, in_run, hc = unpack_(LANE_BUCKET, kept)
-    if tat > now then
+    if tat + HORIZON > now then
       run = in_run
       l = { n = n, d = d, b = b, tat = tat, rem = rem, last = last, lc = lc, hc = hc, since = l.since }
       moved = n ~= rule.n or d ~= rule.d or b ~= rule.b
@@ -125,15 +125,20 @@ local function coverLane(l, cost)
   local whole, rest = burstParts(l)
   if rest > 0 then whole = whole + 1 end
   if advance(l, l.since + HORIZON + whole, 0, cost) <= now then return false end
-  l.tat, l.rem = advance(l, l.tat, l.rem, cost - l.hc)
-  l.lc, l.hc = l.lc + cost - l.hc, cost
+  if l.tat <= now then
+    delay(l, l.since + HORIZON, cost)
+  else
+    l.tat, l.rem = advance(l, l.tat, l.rem, cost - l.hc)
+    l.lc = l.lc + cost - l.hc
+  end
+  l.hc = cost
   return true
 end
 
 local function keepBucket(q, lane, l)
   local key = B .. 'v' .. q.nr .. ':' .. lane
-  if l.tat <= now then return call('DEL', key) end
-  local left = ceil((l.tat - now) / 1000) + 1
+  if l.tat + HORIZON <= now then return call('DEL', key) end
+  local left = ceil((l.tat + HORIZON - now) / 1000) + 1
   if ARGV[1] ~= '' then left = left + 3600000 end -- a simulated clock may stand still
   call('SET', key, pack(LANE_BUCKET, l.n, l.d, l.b, l.tat, l.rem, l.last, l.lc, M.run, l.hc), 'PX', left)
 end

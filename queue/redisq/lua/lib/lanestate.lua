@@ -146,7 +146,7 @@ local function enterLane(q, id, h, cost, before, bytes)
   if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
   if h.lane ~= ZERO then countInLane(q, h.lane, 1, bytes) end
   if h.expires < math.huge then trackDeadlines(q, { h.expires, id }, h.expires) end
-  if h.not_before > now then
+  if h.not_before > wall then
     call('HSET', B .. 'f' .. q.nr, id, packLease({ state = S.scheduled, attempts = 0, turn = turn, at = h.not_before,
       epoch = NOBODY, fence = 0, bytes = bytes,
       pepoch = NOBODY, pfence = 0, pverdict = 0, lane = h.lane, reason = '' }))

@@ -29,13 +29,13 @@ local function carryOverLimits(rules, old)
       l.tat, l.rem, l.last, l.lc = before.tat, before.rem, before.last, before.lc
     elseif before then
       -- As leaky.Quota.Follow: one from which a job was let out ahead was full, or is over but for that.
-      local ends, used = window(before, now)
-      local present = endOf(l, now)
-      if ends > now and ends == endOf(before, now) then
+      local ends, used = window(before, wall)
+      local present = endOf(l, wall)
+      if ends > wall and ends == endOf(before, wall) then
         l.ends_at, l.used = present, used
-      elseif ends > now and ends == endOf(l, present) then
+      elseif ends > wall and ends == endOf(l, present) then
         l.ends_at, l.used = ends, used
-      elseif ends > now then
+      elseif ends > wall then
         l.ends_at, l.used = present, max(used, l.max)
       end
     end
@@ -63,8 +63,8 @@ local function limitsToKeep(q)
   local until_ = 0
   for _, l in ipairs(q.limits) do
     if l.max > 0 then
-      local ends, used = window(l, now)
-      if used > 0 then until_ = max(until_, ends) end
+      local ends, used = window(l, wall)
+      if used > 0 then until_ = max(until_, ends + skew) end
     else
       atRest(l)
       until_ = max(until_, l.tat + 1, l.last)

@@ -3,7 +3,7 @@
 -- gives: refund, giveBackPaces, delayPaces, coverPaces, slots
 --
 -- The limits of a queue beside its rate: further paces, which are treated as its own bucket is, and quotas, by the
--- arithmetic of leaky/quota.go.
+-- arithmetic of leaky/quota.go. Quotas and their windows are told by the wall clock.
 --
 -- A limit has a name, by which it is known again after a change; then n, d and b of a pace, or max and the calendar of
 -- a quota: period and phase, or the ends of its windows, 7 bytes each. Its state is tat, rem, last and lc, or ends_at
@@ -90,18 +90,18 @@ end
 -- repairWindows sets right, before a visit, a window that no calendar could have.
 local function repairWindows(q)
   for _, l in ipairs(q.limits or {}) do
-    if l.max > 0 then l.ends_at, l.used = window(l, now) end
+    if l.max > 0 then l.ends_at, l.used = window(l, wall) end
   end
 end
 
 -- usedUp returns when the next window begins if the one at an instant (now, unless said) is used up. A window may have
 -- been full when a job was let out ahead into the next one: then it is not counted any more.
 local function usedUp(l, at)
-  at = at or now
+  at = (at or now) - skew
   local ends, used = window(l, at)
-  if at < ends and used >= l.max then return ends end
+  if at < ends and used >= l.max then return ends + skew end
   local present = endOf(l, at)
-  return ends > present and present or -math.huge
+  return ends > present and present + skew or -math.huge
 end
 
 -- allReadyAt returns from when on all limits let a job out, as seen from at; d is what the bucket says.
@@ -119,6 +119,7 @@ end
 
 -- windowAt is that of a departure.
 local function windowAt(l, d)
+  d = d - skew
   local ends, used = window(l, d)
   if d >= ends then return endOf(l, d), 0 end
   return ends, used
@@ -158,7 +159,7 @@ end
 local function refund(q, d, cost)
   if not q.limits or d <= q.lchanged + HORIZON then return end
   for _, l in ipairs(q.limits) do
-    if l.max > 0 and endOf(l, d) == l.ends_at then l.used = max(0, l.used - min(cost, l.max)) end
+    if l.max > 0 and endOf(l, d - skew) == l.ends_at then l.used = max(0, l.used - min(cost, l.max)) end
   end
   saveLimits(q)
 end

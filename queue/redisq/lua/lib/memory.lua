@@ -6,8 +6,10 @@
 --   memory_until   until when the last look holds
 --   memory_left    bytes that this partition may take until then; below 1 nothing comes in
 --   memory_share   of the server's memory that a queue without max_bytes may take; 0 if nothing bounds it
+--   memory_fair    of it that the jobs of one queue may take, FAIR_SHARE times what was free; nil if nothing bounds it
 
 local MEMORY_SHARE, MEMORY_MARGIN, MOST_MARGIN = 4, 10, 2 ^ 30 -- a quarter; a tenth, at most 1 GiB
+local FAIR_SHARE = 4 -- as jobsize.FairShare
 local NEARLY_OUT = 'nearly out of memory: what is left is for what frees some'
 
 -- memoryFull reports whether nothing may come in.
@@ -18,10 +20,11 @@ local function memoryFull()
   local limit = number('maxmemory')
   if limit == 0 then limit = number('total_system_memory') end
   local used = number('used_memory') - number('mem_not_counted_for_evict')
-  M.memory_share, M.memory_left = floor(limit / MEMORY_SHARE), ANY_BYTES
+  M.memory_share, M.memory_left, M.memory_fair = floor(limit / MEMORY_SHARE), ANY_BYTES, nil
   if limit > 0 then
     local free = limit - min(floor(limit / MEMORY_MARGIN), MOST_MARGIN) - used
     M.memory_left = floor(free / 2 / (tonumber(call('HGET', B, 'partitions')) or 1))
+    M.memory_fair = FAIR_SHARE * max(1, free)
   end
   M.memory_until = now + (M.memory_left > 0 and SECOND or SECOND / 10)
   return M.memory_left < 1

@@ -3,19 +3,28 @@
 -- Jobs on the overflow, and the backlog that they make.
 --
 -- The record of a deferred job: 'D', 7 bytes of when it was set aside; stamp, fingerprint and cost where a live job has
--- them; 7 bytes of its ticket's number; 1 byte that is 1 once it was cancelled.
-local DEFERRED, DEFERRED_BYTES = '>I7B', 34
+-- them; 7 bytes of its ticket's number; 1 byte that is 1 once it was cancelled; 4 bytes of what it takes, which older
+-- stores do not say.
+local DEFERRED, DEFERRED_BYTES, OLDER_DEFERRED_BYTES = '>I7BI4', 38, 34
 
 -- loadOverflow loads what a queue keeps of its overflow, unless it has been loaded.
-local OVERFLOW = { 'mark', 'dcost', 'tickets', 'givenup', 'gen', 'genat', 'older', 'oldercost', 'roomat', 'backbytes',
-  'headneed' }
+local OVERFLOW = { 'mark', 'dcost', 'dbytes', 'tickets', 'givenup', 'gen', 'genat', 'older', 'oldercost', 'olderbytes',
+  'roomat', 'backbytes', 'headneed' }
 
 local function loadOverflow(q)
   if q.mark then return end
   local Q = B .. 'q' .. q.nr
-  local v = call('HMGET', Q, 'deferred.max_jobs', 'deferred.max_age', 'overflow', unpack(OVERFLOW))
-  q.dmax, q.dage, q.defers = tonumber(v[1]) or 0, tonumber(v[2]) or 0, v[3] == 'defer'
-  for i, field in ipairs(OVERFLOW) do q[field] = q[field] or tonumber(v[3 + i]) or 0 end
+  local v = call('HMGET', Q, 'deferred.max_jobs', 'deferred.max_age', 'overflow', 'deferred.max_bytes',
+    unpack(OVERFLOW))
+  q.dmax, q.dage, q.defers, q.dmaxbytes = tonumber(v[1]) or 0, tonumber(v[2]) or 0, v[3] == 'defer', tonumber(v[4]) or 0
+  for i, field in ipairs(OVERFLOW) do q[field] = q[field] or tonumber(v[4 + i]) or 0 end
+end
+
+-- deferralOf reads the record of a deferral: its number, whether it was cancelled, and what its job takes.
+local function deferralOf(record)
+  if #record == OLDER_DEFERRED_BYTES then record = record .. '\0\0\0\0' end
+  local number, cancelled, bytes = unpack_(DEFERRED, record, 27)
+  return number, cancelled > 0, bytes
 end
 
 -- remembered returns the job that the queue knows under an id, and of a deferred one its ticket's number and whether it
@@ -28,11 +37,11 @@ local function remembered(q, id)
   if kind == 'E' and #job >= 26 then
     if timeAt(job) + q.rfor <= now then return nil end
     return job
-  elseif kind == 'D' and #job == DEFERRED_BYTES then
+  elseif kind == 'D' and (#job == DEFERRED_BYTES or #job == OLDER_DEFERRED_BYTES) then
     loadOverflow(q)
-    local number, cancelled = unpack_(DEFERRED, job, 27)
+    local number, cancelled = deferralOf(job)
     if number <= q.givenup or timeAt(job) + q.dage + q.rfor <= now then return nil end
-    return job, number, cancelled > 0
+    return job, number, cancelled
   elseif LIVE[kind] and #job > 26 then
     return job
   end
@@ -40,22 +49,24 @@ local function remembered(q, id)
 end
 
 -- countDeferred counts jobs that were set aside, or that no longer are.
-local function countDeferred(q, by, cost)
+local function countDeferred(q, by, cost, bytes)
   loadOverflow(q)
   local before = q.deferred
   set(q, 'deferred', max(0, q.deferred + by))
   set(q, 'dcost', max(0, q.dcost + cost))
+  set(q, 'dbytes', max(0, q.dbytes + bytes))
   M.deferred = M.deferred + q.deferred - before
 end
 
 -- uncountDeferral takes a deferred job out of the counts, by its record.
 local function uncountDeferral(q, record)
   loadOverflow(q)
-  local cost = costOf(record)
-  countDeferred(q, -1, -cost)
-  if unpack_(DEFERRED, record, 27) <= q.gen then
+  local cost, number, _, bytes = costOf(record), deferralOf(record)
+  countDeferred(q, -1, -cost, -bytes)
+  if number <= q.gen then
     set(q, 'older', max(0, q.older - 1))
     set(q, 'oldercost', max(0, q.oldercost - cost))
+    set(q, 'olderbytes', max(0, q.olderbytes - bytes))
   end
 end
 
@@ -63,11 +74,11 @@ end
 -- of the job may be on its way to the overflow.
 local function renewDeferral(q, id, record, number)
   if number > q.gen then return number end
-  local fresh = q.tickets + 1
-  call('SET', jobKey(q.nr, id), sub(record, 1, 26) .. pack(DEFERRED, fresh, 0), 'KEEPTTL')
+  local fresh, _, _, bytes = q.tickets + 1, deferralOf(record)
+  call('SET', jobKey(q.nr, id), sub(record, 1, 26) .. pack(DEFERRED, fresh, 0, bytes), 'KEEPTTL')
   uncountDeferral(q, record)
   set(q, 'tickets', fresh)
-  countDeferred(q, 1, costOf(record))
+  countDeferred(q, 1, costOf(record), bytes)
   return fresh
 end
 
@@ -77,13 +88,14 @@ end
 local function nextGeneration(q, seen, on_the_way)
   if seen - q.genat <= on_the_way then return 0 end
   local missing = min(q.older, q.deferred)
-  countDeferred(q, -missing, -q.oldercost)
+  countDeferred(q, -missing, -q.oldercost, -q.olderbytes)
   add(q, 'missing', missing)
   set(q, 'givenup', q.gen)
   set(q, 'gen', q.tickets)
   set(q, 'genat', now)
   set(q, 'older', q.deferred)
   set(q, 'oldercost', q.dcost)
+  set(q, 'olderbytes', q.dbytes)
   return missing
 end
 
@@ -112,6 +124,13 @@ local function longestInterval(q)
   return T
 end
 
+-- boundDeferredBytes is what deferred jobs take of max_bytes.
+local function boundDeferredBytes(q)
+  if q.deferred == 0 or q.maxbytes == 0 then return 0 end
+  loadOverflow(q)
+  return q.dmaxbytes > 0 and 0 or q.dbytes
+end
+
 -- markBytes is how many of the bytes are for what comes back, as the mark is how many of the places.
 local function markBytes(q) return floor(byteLimit(q) * q.mark / q.cap) end
 
@@ -126,8 +145,12 @@ local function leaving(over, held, jobs)
   return max(1, ceil(min(over, held) * jobs / held))
 end
 
--- retryAfter returns how long a caller is told to stay away who needs so many jobs to leave. Callers refused one after
--- the other are told instants one interval apart.
+-- How far the slots promised to refused callers reach beyond the next departure, unless one interval is longer; and the
+-- part of them that is taken back when one was not used, one in so many.
+local MAX_PROMISE, LAPSING = 3600 * SECOND, 8
+
+-- retryAfter returns when a refused caller may find room that needs so many jobs to leave. Consecutive callers are
+-- promised consecutive departures, so that each finds a place when it comes back.
 local function retryAfter(q, jobs)
   local wait
   local room, interval = max(nextDeparture(q), q.stop or 0), longestInterval(q)
@@ -139,12 +162,19 @@ local function retryAfter(q, jobs)
   elseif interval == 0 then
     wait = max(100000, room - now)
   else
-    q.refn = max(q.refn, room)
-    if q.refn > room + min(q.cap * interval, YEAR) then q.refn = room end
-    wait = q.refn - now + min(((jobs or 1) - 1) * interval, YEAR)
-    set(q, 'refn', q.refn + interval)
+    local slot = min(max(q.refn, room), room + max(MAX_PROMISE, interval))
+    set(q, 'refn', slot + interval)
+    wait = slot - now + min(((jobs or 1) - 1) * interval, YEAR)
   end
   return max(wait, 1000)
+end
+
+-- lapsePromises takes promised slots back when a job comes in while two such jobs find room: had the callers that were
+-- promised earlier slots come back, they would have taken it.
+local function lapsePromises(q, bytes)
+  if q.refn > now and q.cap - q.size >= 2 and q.bytes + 2 * bytes <= byteLimit(q) then
+    set(q, 'refn', q.refn - floor((q.refn - now) / LAPSING))
+  end
 end
 
 -- trackBacklog keeps the list of queues with a backlog.

@@ -14,12 +14,14 @@ end
 
 local M -- the fields of the partition's hash, see fields.go
 
-local function begin()
+-- begin reads the partition and its clock; latest is the last instant that the caller says the clock can show, if it
+-- does.
+local function begin(latest)
   checkSlot()
   M = readPartition()
   if not M then raise('NOSTORE', B .. ' holds no penstock store') end
   if M.first_expiry > 0 then call('ZCARD', B .. 'T') end
-  M.off = clock(M.clk, M.off)
+  look(M, latest)
   local latest = now + POLL + SECOND -- none is ever later: else somebody planted it, and nothing would be looked at
   if M.first_lease > latest then M.first_lease = now end
   if M.first_timer > latest then M.first_timer = now end

@@ -36,13 +36,13 @@ local function readPause(q, field)
   q.asleep, q.paused, q.till, q.lapsed = field ~= '', field == '1', nil, nil
   local till = not q.paused and tonumber(field)
   if not till then return end
-  if till > now then q.paused, q.till = true, till else q.lapsed = till end
+  if till > wall then q.paused, q.till = true, till else q.lapsed = till end
 end
 
 -- Each makes a part of the script (see parts.lua) and then calls the first function of it; nil where a script has no
 -- such part.
 local withLanes, withLimits, withReceiver, withRules, expireDue, visitOne, adaptRate
-local logLapse, writeAudit, announceRoom
+local logLapse, writeAudit, announceRoom, makeRoom, refileSome
 
 -- load returns a queue by its number, or nil. Its fields are in fields.go.
 local function load(nr)

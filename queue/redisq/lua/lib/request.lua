@@ -2,7 +2,7 @@
 --
 -- A call of reserve: who asks, and what the answer is put together from.
 
-begin()
+begin(tonumber(ARGV[13]))
 checkRun()
 local client = ARGV[2]
 local most_bytes, grant_key = tonumber(ARGV[7]), B .. 'g:' .. client
@@ -18,19 +18,19 @@ end
 local lost, answers, answering, granted, bytes, lates = {}, {}, nil, {}, 0, 0
 local free_handlers = tonumber(ARGV[6]) -- handlers
 local shares = {} -- see shares.lua
--- What of the request and its answer visits go by: of the client; how many queues were visited, and how many scheduled
--- jobs may become ready; the first and the latest paced departure that was granted.
-local request = { client = client, lead = min(tonumber(ARGV[10]), HORIZON), visits = 0, to_ripen = 100,
+-- State that visits share: the client's clock, lead and uncertainty; the number of queues visited; how many scheduled
+-- jobs may still become ready; the first and the latest paced departure granted.
+local request = { clock = ARGV[12], lead = min(tonumber(ARGV[10]), HORIZON), visits = 0, to_ripen = 100,
   uncertainty = min(tonumber(ARGV[11]), HORIZON) }
 
--- No paced departure is granted before request.from. Nothing is if the client is barred: each change from an uncertain
--- client to another costs as much time as the one is uncertain of. So until half a horizon before from the uncertain
--- one may go on, and it does not come between while another watches.
+-- No paced departure is granted before request.from, and nothing at all if the client is barred. Changing from an
+-- uncertain client to another costs its uncertainty. So the uncertain client may go on until half a horizon before that
+-- instant, and it is barred while another client watches.
 request.from = now + request.lead
 request.barred = not pulled and request.uncertainty > 0 and M.watcher ~= '' and M.watcher ~= OFFERED
   and M.watcher ~= client and now < M.watcher_at + HORIZON / 2
 local newest = M.reigns and M.reigns[#M.reigns]
-if newest and newest[1] ~= client and newest[3] + newest[4] > request.from then
+if newest and newest[1] ~= request.clock and newest[3] + newest[4] > request.from then
   request.from = newest[3] + newest[4]
   request.barred = request.barred or request.from > now + HORIZON / 2
 end

@@ -8,11 +8,11 @@
 
 shares.left, shares.names, shares.short, shares.passed, shares.count = {}, {}, {}, {}, 0
 
-if ARGV[12] then
+if ARGV[14] then
   local names = {}
-  for i = 12, #ARGV, 2 do names[#names + 1] = ARGV[i] end
+  for i = 14, #ARGV, 2 do names[#names + 1] = ARGV[i] end
   for i, nr in ipairs(call('HMGET', B .. 'n', unpack(names))) do
-    if nr then shares.left[nr], shares.names[nr] = tonumber(ARGV[11 + 2 * i]), names[i] end
+    if nr then shares.left[nr], shares.names[nr] = tonumber(ARGV[13 + 2 * i]), names[i] end
   end
 end
 

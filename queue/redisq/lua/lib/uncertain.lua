@@ -1,20 +1,19 @@
 -- needs: request, pace
 -- gives: apart, apartIn, shift, shiftOne, notePaced, noteReign
 --
--- A client that does not know the engine's clock well starts all of its jobs late by as much, which nobody knows. That
--- changes nothing between its own starts. Between one of them and a later one of another client, it would take away
--- from their distance. So of a bucket whose last departure such a client had, others are granted the next one that much
--- later, and the client itself when it knows the clock better: the window law holds however far away a drainer is.
+-- A client that does not know the engine's clock well starts its jobs late by an unknown, equal delay. The distances
+-- between its own starts stay the same. But the next job of another client could start too soon after one of them. So
+-- a bucket whose last departure was granted to an uncertain client counts as that much later for other clients, and for
+-- the client itself once it knows the clock better. The window law holds however far away a drainer is.
 --
--- A reign is when an uncertain client had paced departures: {client, first, latest, by}, by its uncertainty; the client
--- is '' if it were several. M.reigns has them, the latest last.
+-- A reign is a period in which one uncertain client was granted paced departures: {clock, first, latest, by}; by is its
+-- uncertainty, and clock is '' if there were several. M.reigns has them, the latest last.
 
-local MOST_REIGNS, REIGN_FOR, REIGN_JITTER = 4, 500, 500
+local MOST_REIGNS, REIGN_JITTER = 4, 500
 
-local reigns = {} -- those by which this client's departures are put off
+local reigns = {} -- those that delay this client's departures
 for _, r in ipairs(M.reigns or {}) do
-  if r[3] + REIGN_FOR * r[4] < now then -- it is over
-  elseif r[1] ~= request.client then
+  if r[1] ~= request.clock then
     reigns[#reigns + 1] = r
   elseif r[4] - request.uncertainty > REIGN_JITTER then -- its own starts are late by less than they were
     reigns[#reigns + 1] = { r[1], r[2], r[3], r[4] - request.uncertainty }
@@ -23,17 +22,14 @@ end
 
 -- noteReign remembers what an uncertain client was granted.
 local function noteReign()
-  local kept = {}
-  for _, r in ipairs(M.reigns or {}) do
-    if r[3] + REIGN_FOR * r[4] >= now then kept[#kept + 1] = r end
-  end
+  local kept = M.reigns or {}
   M.reigns = kept
   local r = kept[#kept]
-  if r and r[1] == request.client and r[4] - request.uncertainty <= REIGN_JITTER then
+  if r and r[1] == request.clock and r[4] - request.uncertainty <= REIGN_JITTER then
     r[3], r[4] = max(r[3], request.latest), max(r[4], request.uncertainty)
     return
   end
-  kept[#kept + 1] = { request.client, request.first, request.latest, request.uncertainty }
+  kept[#kept + 1] = { request.clock, request.first, request.latest, request.uncertainty }
   if #kept > MOST_REIGNS then
     local a, b = kept[1], table.remove(kept, 2)
     kept[1] = { '', min(a[2], b[2]), max(a[3], b[3]), max(a[4], b[4]) }
@@ -45,7 +41,7 @@ local function notePaced(d)
   request.first, request.latest = min(request.first or d, d), max(request.latest or d, d)
 end
 
--- laterBy is how much later a bucket counts as it is, because its last departure was that of another, uncertain client.
+-- laterBy returns how much later a bucket counts because its last departure was another, uncertain client's.
 local function laterBy(b)
   local by = 0
   for _, r in ipairs(reigns) do
@@ -54,7 +50,7 @@ local function laterBy(b)
   return by
 end
 
--- apartIn returns d, or when a bucket lets a departure out that counts as later.
+-- apartIn returns the next departure, not before d, that a bucket allows when it counts as later.
 local function apartIn(b, d)
   local by = laterBy(b)
   return by > 0 and max(d, bucketReadyAt(b) + by) or d
@@ -75,7 +71,7 @@ local function shiftOne(b)
   b.tat, b.last = b.tat + by, b.last + by
 end
 
--- shift makes buckets later for good that count as later, before the first departure of this client is taken.
+-- shift makes the buckets that count as later so for good, before this client takes its first departure.
 local function shift(q)
   if not reigns[1] then return end
   shiftOne(q)

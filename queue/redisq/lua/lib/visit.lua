@@ -20,18 +20,18 @@ local function becomeReady(nr, first_due)
   checkKeys(q)
   if q.lapsed then
     logLapse(q)
-    if q.group == q then set(q, 'gsince', q.lapsed) end
+    if q.group == q then set(q, 'gsince', q.lapsed + skew) end
     setPause(q, '')
     save(q)
   end
   local T, F = B .. 't' .. nr, B .. 'f' .. nr
-  local ids, ripe = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, request.to_ripen), {}
+  local ids, ripe = call('ZRANGEBYSCORE', T, '-inf', wall, 'LIMIT', 0, request.to_ripen), {}
   request.to_ripen = request.to_ripen - #ids
   for _, id in ipairs(ids) do
     local entry = call('HGET', F, id)
     local f = entry and #entry >= SETTLED and unpackLease(entry) or restoredLease(q, id)
     if f and not tryFor(nr, checkLaneKey, q, f) then
-      call('ZADD', T, now + 2 * SECOND, id)
+      call('ZADD', T, wall + 2 * SECOND, id)
     elseif f then
       f.state = S.waiting
       waitAgain(q, id, f)
@@ -44,7 +44,7 @@ local function becomeReady(nr, first_due)
     end
   end
   if ripe[1] then M.scheduled = M.scheduled - call('ZREM', T, unpack(ripe)) end
-  putOnAgenda(q, 'NX', first_due)
+  putOnAgenda(q, 'NX', max(first_due, M.filed_at)) -- before, the wall clock said otherwise
   save(q)
 end
 

@@ -1,0 +1,74 @@
+package deliver
+
+import (
+	"errors"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/deliver/httptarget"
+	"github.com/penstock/penstock/deliver/setting"
+)
+
+// What package net says of connections and names, and what may be an address.
+var (
+	connecting = regexp.MustCompile(`\b(dial|read|write|proxyconnect) (tcp|udp)[46]? [^ ]*[0-9a-f:.\]]+: `)
+	lookingUp  = regexp.MustCompile(`\blookup ([^ :]+)(?: on [^ ]+)?: `)
+	addressed  = regexp.MustCompile(`[0-9a-fA-F.:]*[.:][0-9a-fA-F.:]*`)
+)
+
+const (
+	internalAddress = "an internal address"
+	internalName    = "an internal name"
+)
+
+// conceal hides the operator's network in an error that an app is shown: internal addresses, the local ends of
+// connections, and servers of names. What the target names itself stays.
+func conceal(err error, s setting.Setting) error {
+	var own []string
+	if hosted, ok := s.(setting.Hosted); ok {
+		for _, host := range hosted.Hosts() {
+			own = append(own, strings.ToLower(strings.Trim(host.Name, "[].")))
+		}
+	}
+	return httptarget.Veil(err, func(text string) string {
+		var refused *egress.Refused
+		if errors.As(err, &refused) && !slices.Contains(own, refused.Addr.String()) {
+			text = strings.ReplaceAll(text, refused.Error(), refused.Host+" is at "+internalAddress+
+				", to which no target may connect unless the operator allows it")
+		}
+		text = connecting.ReplaceAllString(text, "$1 $2: ")
+		text = lookingUp.ReplaceAllStringFunc(text, func(found string) string {
+			name := lookingUp.FindStringSubmatch(found)[1]
+			if !slices.Contains(own, strings.ToLower(strings.TrimSuffix(name, "."))) {
+				name = internalName
+			}
+			return "lookup " + name + ": "
+		})
+		return addressed.ReplaceAllStringFunc(text, func(found string) string {
+			addr, begin, end := addressIn(found)
+			if !addr.IsValid() || !egress.IsSpecial(addr) || slices.Contains(own, addr.String()) {
+				return found
+			}
+			return found[:begin] + internalAddress + found[end:]
+		})
+	})
+}
+
+// addressIn is the first address in a text, which may have a port or the end of a sentence behind it.
+func addressIn(text string) (addr netip.Addr, begin, end int) {
+	for begin = 0; ; begin++ {
+		for end = len(text); end > begin; end = strings.LastIndexAny(text[:end], ".:") {
+			if addr, err := netip.ParseAddr(text[begin:end]); err == nil {
+				return addr, begin, end
+			}
+		}
+		next := strings.IndexByte(text[begin:], ':')
+		if next < 0 {
+			return netip.Addr{}, 0, 0
+		}
+		begin += next
+	}
+}

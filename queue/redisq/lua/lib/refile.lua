@@ -1,0 +1,53 @@
+-- needs: agenda
+-- gives: fileAgain
+--
+-- Queues are filed anew when the difference of the clocks has changed. Their places on the agenda and among the timers
+-- are instants of the engine's clock, though some wait for an instant of the wall clock.
+
+local REFILE_MOST = 100
+
+-- hasQuota reports whether one of the limits of a queue is a quota.
+local function hasQuota(q)
+  for _, l in ipairs(q.limits or {}) do
+    if l.max > 0 then return true end
+  end
+  return false
+end
+
+-- fileOne files a queue sooner, if what it waits for by the wall clock has come nearer. What has moved away is found
+-- out when the queue is looked at.
+local function fileOne(nr)
+  local q = load(nr)
+  if not q then return end
+  checkKeys(q)
+  local at = q.till or q.lapsed
+  if not q.asleep then at = tonumber(call('ZRANGE', B .. 't' .. nr, '0', '0', 'WITHSCORES')[2]) end
+  if at and call('ZADD', agendaKey(q, 's'), 'LT', 'CH', at + skew, nr) == 1 then
+    if not q.pull then M.first_timer = min(M.first_timer, at + skew) end
+    wakeFor(at + skew, q)
+  end
+  if not hasQuota(q) then return end
+  if q.group then
+    groups.fileMember(q)
+  else
+    local opens = nextDeparture(q)
+    if call('ZADD', agendaKey(q, 'a'), 'XX', 'LT', 'CH', opens, nr) == 1 then wakeFor(opens, q) end
+  end
+  save(q)
+end
+
+-- fileAgain files some queues anew; all of them, bit by bit, if the difference has changed since it began.
+local function fileAgain()
+  if skew ~= M.filed then
+    M.filed, M.filed_at, M.refiling = skew, now, 1
+    call('HSET', B, 'refiled', '')
+  end
+  local from = call('HGET', B, 'refiled')
+  local names = call('ZRANGEBYLEX', B .. 'N', (not from or from == '') and '-' or '(' .. from, '+', 'LIMIT', 0,
+    REFILE_MOST)
+  for _, name in ipairs(names) do
+    local nr = numberOf(name)
+    if nr then tryFor(nr, fileOne, nr) end
+  end
+  if #names < REFILE_MOST then M.refiling = 0 else call('HSET', B, 'refiled', names[#names]) end
+end

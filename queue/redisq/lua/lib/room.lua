@@ -1,0 +1,22 @@
+-- needs: ended, overflow
+-- gives: makeRoom
+--
+-- Room for a job that came in.
+
+-- makeRoom forgets ended jobs, and drops the oldest dead ones, until what is kept of the queue fits in max_bytes. It
+-- is called when a job came in or was deferred. A later change of state moves the job's bytes or frees them, and never
+-- adds any.
+local function makeRoom(q)
+  local most = byteLimit(q)
+  local over = q.bytes + boundDeferredBytes(q) + (q.deadbytes or 0) - most
+  local key, remembered = B .. 'e' .. q.nr, max(64, floor(most / 8 / JOB_BYTES))
+  local spare = call('LLEN', key) - remembered
+  local many = min(spare, ceil((over + spare * JOB_BYTES) / JOB_BYTES))
+  while many > 0 do
+    for _, entry in ipairs(call('LPOP', key, min(many, 500))) do dropEndedJob(q.nr, sub(entry, 8), sub(entry, 1, 7)) end
+    many = many - 500
+  end
+  if over <= 0 or call('HGET', B .. 'q' .. q.nr, 'retention.full') == 'reject' then return end
+  local firm = q.bytes + boundDeferredBytes(q) - most
+  while firm + (q.deadbytes or 0) > 0 and trimDead(q, firm + (q.deadbytes or 0)) > 0 do end
+end
