@@ -276,7 +276,9 @@ func TestLanesOfAQueue(t *testing.T) {
 // By which keys a rule is asked and refuses most is on its page, and goes on while it is open.
 func TestTopKeysOfARule(t *testing.T) {
 	r := newRig(t)
-	r.must("PUT", "/v1/rules/signup", fields{"algorithm": "fixed_window", "limit": 5, "period": "1h"})
+	r.must("PUT", "/v1/rules/signup", fields{
+		"algorithm": "fixed_window", "limit": 5, "period": "1h", "key": "{lane}",
+	})
 	p := r.signIn(browser.Options{})
 	p.Go(r.url("/rules/signup"))
 	if says := p.Text("#top"); !strings.Contains(says, "has not asked") {
