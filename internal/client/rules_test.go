@@ -81,7 +81,7 @@ func TestRules(t *testing.T) {
 func TestTakes(t *testing.T) {
 	c, ctx := ingress(t), t.Context()
 	if _, err := c.PutRule(
-		ctx, "otp", json.RawMessage(`{"algorithm":"sliding_log","limit":2,"period":"1h"}`), client.Always,
+		ctx, "otp", json.RawMessage(`{"algorithm":"sliding_log","limit":2,"period":"1h","key":"{lane}"}`), client.Always,
 	); err != nil {
 		t.Fatal(err)
 	}
