@@ -22,16 +22,7 @@ import (
 // also without a leader. Once the nodes are back, jobs are put again. Every job leaves once and in order.
 func TestLeaderStaysDead(t *testing.T) {
 	t.Parallel() // it mostly waits
-	c, err := natsserver.StartCluster(t.Context(), 3, natsserver.Options{
-		Dir: t.TempDir(), LazySync: true, MaxStore: 20 << 30,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
-	r := &rig{seen: newSeen()}
-	r.Engine, r.clock = newBolt(t)
-	r.stream = openStream(t, connect(t, c.URL()), Options{Replicas: 3, Observer: r.seen})
+	c, r := newClusterRig(t)
 	const capacity, backlog, producers, each = 20, 3000, 3, 50
 	spec := specFor("a", capacity)
 	spec.Rate = leaky.PerSecond(100) // so that the backlog outlasts the trouble

@@ -142,10 +142,9 @@ func TestOrderThroughRedisOutage(t *testing.T) {
 	}
 }
 
-// NATS loses its leader while jobs are put and come back: nothing that was accepted is
-// lost, and nothing leaves twice.
-func TestBackThroughLeaders(t *testing.T) {
-	t.Parallel()
+// newClusterRig returns a rig whose stream has a replica on each of three NATS servers.
+func newClusterRig(t *testing.T) (*natsserver.Cluster, *rig) {
+	t.Helper()
 	c, err := natsserver.StartCluster(t.Context(), 3, natsserver.Options{
 		Dir: t.TempDir(), LazySync: true, MaxStore: 20 << 30,
 	})
@@ -156,6 +155,14 @@ func TestBackThroughLeaders(t *testing.T) {
 	r := &rig{seen: newSeen()}
 	r.Engine, r.clock = newBolt(t)
 	r.stream = openStream(t, connect(t, c.URL()), Options{Replicas: 3, Observer: r.seen})
+	return c, r
+}
+
+// NATS loses its leader while jobs are put and come back: nothing that was accepted is
+// lost, and nothing leaves twice.
+func TestBackThroughLeaders(t *testing.T) {
+	t.Parallel()
+	c, r := newClusterRig(t)
 	putSpec(t, r, specFor("a", 20))
 	a := newAppender(t, r, r.stream)
 	runReadmitter(t, r.readmitter())

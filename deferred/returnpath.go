@@ -51,7 +51,7 @@ type returnPath struct {
 	tries   int       // in vain, one after the other
 
 	// What came back while the stream had no leader, and is not removed yet.
-	ahead     uint64 // the sequence behind its last message; 0 if there is none
+	ahead     uint64 // the sequence behind its last message; 0: nothing did
 	unremoved int64  // how many jobs
 }
 

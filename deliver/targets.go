@@ -24,7 +24,7 @@ type targets struct{ *speccache.Cache[usable] }
 type usable struct {
 	raw    []byte
 	target *Target // nil: it cannot be used; drainers say why
-	none   bool    // it is needed, and there is none
+	none   bool    // a target is needed and missing
 }
 
 func newTargets(specs queue.SpecReader, parse func(json.RawMessage) (Target, error)) targets {

@@ -25,7 +25,7 @@ const (
 // is granted beyond that, and keep itself and the engine from better work. It is the additive increase and
 // multiplicative decrease of V. Jacobson, "Congestion Avoidance and Control", 1988.
 type appetite struct {
-	waiting atomic.Int64 // jobs that wait to start, and those that are asked for
+	waiting atomic.Int64 // jobs that wait to start, and claimed ones
 	whole   atomic.Bool  // most is queue.MaxReserve
 
 	mu      sync.Mutex
@@ -91,7 +91,7 @@ func (b *batch) over() {
 	}
 }
 
-// expire drops batches without waiting jobs, and those that expired. mu is held.
+// expire drops finished and expired batches. mu is held.
 func (a *appetite) expire(now time.Time) {
 	for len(a.batches) > 0 && (a.batches[0].waiting.Load() == 0 || now.After(a.batches[0].expires)) {
 		if left := a.batches[0].waiting.Swap(math.MinInt64 / 2); left > 0 {

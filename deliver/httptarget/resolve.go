@@ -101,7 +101,7 @@ func (t *Target) resolve(source secrets.Source, queueName string) (*Target, erro
 		} else {
 			*texts[use.Field] = value
 		}
-		if !strings.HasPrefix(use.Field, "tls.") { // of which nothing is sent
+		if !strings.HasPrefix(use.Field, "tls.") { // keys of client certificates are never sent
 			r.hidden = append(r.hidden, used...)
 		}
 	}

@@ -156,7 +156,7 @@ func isBase64(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/'
 }
 
-// pattern is a text in lower case of which any part of so many bytes is hidden.
+// pattern is a lower-case text. Every part of it with at least that many bytes is hidden.
 type pattern struct {
 	text  string
 	least int

@@ -62,8 +62,8 @@ func (h *handler) allowedSpec(ctx context.Context, spec *queue.Spec) error {
 	return l.PermitQueue(now, before, spec)
 }
 
-// addFormerDead adds what the dead jobs of deleted queues take. Those of the queue that is put count toward its
-// max_bytes.
+// addFormerDead adds the bytes of dead jobs of deleted queues, except those of the queue being put: they count toward
+// its max_bytes.
 func (h *handler) addFormerDead(ctx context.Context, app *auth.App, put string, now *auth.Usage) error {
 	return eachOf(ctx, spansOf(app.Prefixes), h.engine.DeadQueues, deadName, func(d *queue.DeadQueue) {
 		if d.Gone && d.Queue != put {

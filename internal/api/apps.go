@@ -128,8 +128,8 @@ func keepsJobs(name string) *Problem {
 	}
 }
 
-// leftUnder returns a queue, present or deleted, that keeps jobs under a name which the app gains; "" if there is none.
-// Those may be of an app that had the name before, so the operator must say that this app may have them.
+// leftUnder returns the name of a present or deleted queue that keeps jobs under a prefix the app gains, or "". The
+// jobs may be a former owner's, so the operator must confirm with adopt=true that this app may have them.
 func (h *handler) leftUnder(r *http.Request, app *auth.App) (left string, err error) {
 	if r.URL.Query().Get("adopt") == "true" {
 		return "", nil
