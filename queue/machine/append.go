@@ -62,16 +62,32 @@ func (m *Machine) Append(now leaky.Instant, a *Appending) (wait uint64, done boo
 	}
 	a.waiting = a.waiting[:0]
 	for len(a.open) > 0 && !m.Ripe() {
-		it := a.open[0]
-		if own := m.admit(it, now); own != 0 {
-			wait, a.waiting = max(wait, own), append(a.waiting, it)
+		q := m.queues[a.open[0].job.Queue]
+		before := q.cameIn()
+		for name := a.open[0].job.Queue; len(a.open) > 0 && a.open[0].job.Queue == name && !m.Ripe(); {
+			it := a.open[0]
+			if own := m.admit(it, now); own != 0 {
+				wait, a.waiting = max(wait, own), append(a.waiting, it)
+			}
+			a.open = a.open[1:]
 		}
-		a.open = a.open[1:]
+		// Not earlier: the ids of all jobs of a call are compared with the same remembered jobs.
+		if q.cameIn() > before {
+			m.makeRoom(q)
+		}
 	}
 	if len(a.open) > 0 {
 		return m.wait(), false
 	}
 	return wait, true
+}
+
+// cameIn is how many jobs the queue has accepted or deferred; 0 if q is nil.
+func (q *queueState) cameIn() int64 {
+	if q == nil {
+		return 0
+	}
+	return q.counters.Appended + q.counters.SetAside
 }
 
 // prepare validates and packs jobs.
@@ -219,7 +235,6 @@ func (m *Machine) admitNew(it *appendItem, ln *lane, b *ruleCharges, now leaky.I
 	q.counters.Appended++
 	m.present.putJob(j, it.record)
 	m.arrive(arrival{job: j}, it.record)
-	m.makeRoom(q)
 	*it.answer = queue.Appended{
 		Outcome: queue.Accepted, ID: j.id, State: j.stateToBe(), ETA: eta.ToWall(m.ahead()), Rules: b.said(),
 	}

@@ -54,7 +54,6 @@ func (m *Machine) deferJob(it *appendItem, q *queueState, b *ruleCharges, now le
 	}
 	a.records.add(a.lastTicket, id, d)
 	m.countDeferred(q, a.lastTicket, d.count())
-	m.makeRoom(q)
 	it.answer.Ticket = ticket{q.number, a.lastTicket}.text()
 	m.chargeRules(b, now)
 	m.touch(q)

@@ -64,7 +64,7 @@ func (q *queueState) boundDeferredBytes() int64 {
 }
 
 // makeRoom forgets ended jobs, and drops the oldest dead ones, until what is kept of the queue fits in max_bytes. It is
-// called when a job came in or was deferred. A later change of state moves the job's bytes or frees them, and never
+// called after the jobs of a call came in or were deferred. A later change of state moves the job's bytes or frees them, and never
 // adds any.
 func (m *Machine) makeRoom(q *queueState) {
 	most := m.byteLimit(q)

@@ -62,6 +62,13 @@ var bytesKeptRules = []rule{
 		r.outcomes(r.append(kilo(q, "1", "2", "3")...), queue.Accepted, queue.Accepted, queue.Full)
 		r.keeps(q, 4001, 0, 0)
 	}},
+	{"room is made once a call, when the ids of all its jobs are compared", func(r *rig) {
+		q := r.queue("q", "unlimited", maxBytes(3000))
+		r.die(q, "a", "b", "c")
+		r.outcomes(r.append(kilo(q, "d")[0], job(q, "a")), queue.Accepted, queue.Conflict)
+		r.dead(q, "b c")
+		r.acceptJobs(job(q, "a"))
+	}},
 	{"with retention.full reject, jobs are refused and no dead one is dropped", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(3000), rejectsForDead)
 		r.die(q, "a", "b")

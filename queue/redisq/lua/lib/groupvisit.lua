@@ -67,7 +67,7 @@ end
 -- only.
 local function memberOpens(v, q, d)
   if q == v.g then return max(d, q.stop or d) end
-  return max(d, uncertain.apart(q, nextDeparture(q)))
+  return max(d, nextDeparture(q))
 end
 
 local function atMostInFlight(m) return m.q.mif > 0 and m.q.leased + #m.leases / 2 >= m.q.mif end
@@ -95,6 +95,7 @@ local function choose(v, d)
     end
     if m.q and not aside then
       local at = memberOpens(v, m.q, d)
+      if m.q ~= v.g then at = uncertain.apart(m.q, at) end
       if at > d then
         letRest(v, m, at)
       elseif not atMostInFlight(m) then

@@ -4,7 +4,7 @@
 -- Room for a job that came in.
 
 -- makeRoom forgets ended jobs, and drops the oldest dead ones, until what is kept of the queue fits in max_bytes. It
--- is called when a job came in or was deferred. A later change of state moves the job's bytes or frees them, and never
+-- is called after the jobs of a call came in or were deferred. A later change of state moves the job's bytes or frees them, and never
 -- adds any.
 local function makeRoom(q)
   local most = byteLimit(q)
