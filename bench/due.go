@@ -198,10 +198,10 @@ func (o *outage) run(ctx context.Context) (backlog time.Duration, err error) {
 	var failed error
 	ended.Go(func() { failed = o.offer(offering, queues, span) })
 
-	// phase lets drainers run for the span, or until a job of each queue has left, and returns how long that took. A
-	// second one waits for the rate.
+	// phase lets drainers run for a while, or until a job of each queue has left, and returns how long that took. A
+	// second job of a queue waits for its rate. What drainers release because they stop does not count.
 	var left int64
-	phase := func(what string, backlog bool) (took time.Duration, err error) {
+	phase := func(what string, within time.Duration, backlog bool) (took time.Duration, err error) {
 		engines, done, err := o.store.others(ctx, 2, nil)
 		defer done()
 		if err != nil {
@@ -213,15 +213,15 @@ func (o *outage) run(ctx context.Context) (backlog time.Duration, err error) {
 		}
 		seen, before := new(tallies), o.store.used(ctx)
 		end := draining(ctx, engines, seen, func() {})
-		_, took = departures(ctx, seen, most, span)
+		_, took = departures(ctx, seen, most, within)
 		share := 100 * float64(o.store.used(ctx)-before) / float64(took)
-		err = end()
-		left += seen.departed.Load()
 		o.notes = append(o.notes, fmt.Sprintf("%s: %d departed in %.1f s, %v; Redis had %.1f%% of a core", what,
 			seen.departed.Load(), took.Seconds(), seen, share))
+		err = end()
+		left += seen.departed.Load()
 		return took, errors.Join(err, failed)
 	}
-	if _, err := phase("steady", false); err != nil {
+	if _, err := phase("steady", span, false); err != nil {
 		return 0, err
 	}
 	select {
@@ -229,11 +229,12 @@ func (o *outage) run(ctx context.Context) (backlog time.Duration, err error) {
 		return 0, ctx.Err()
 	case <-time.After(span):
 	}
-	backlog, err = phase("behind the outage", true)
+	backlog, err = phase("behind the outage", span, true)
 	if err != nil {
 		return 0, err
 	}
-	_, err = phase("steady again", false)
+	// A minute after the backlog, the next job of each queue is due in the same second.
+	_, err = phase("steady again", span+span/4, false)
 	return backlog, err
 }
 
