@@ -13,6 +13,7 @@ import (
 type proof struct {
 	Accepted, Delivered, Lost, Strangers int
 	Injected                             int `json:"faults_injected"`
+	Queues                               int
 	Twice                                int `json:"delivered_twice"`
 	Held                                 bool
 	Law                                  prove.LawReport
@@ -90,6 +91,23 @@ func TestProveChildren(t *testing.T) {
 	}
 }
 
+// TestProveQueues: many queues, of which each is judged, while drainers are killed.
+func TestProveQueues(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	p := runProof(
+		t, "--redis", server.URL(), "--init", "--drainers", "2", "--rate", "2/s", "-d", "6s", "--faults", "kill", "--every",
+		"2s", "--queues", "50",
+	)
+	sum := 0
+	for _, l := range p.Levels {
+		sum += l.Starts
+	}
+	if p.Queues != 50 || len(p.Levels) != 50 || sum != p.Delivered+p.Twice || p.Lost != 0 {
+		t.Errorf("%d of %d jobs of %d queues", sum, p.Delivered, len(p.Levels))
+	}
+}
+
 func TestProveUsage(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
@@ -103,6 +121,9 @@ func TestProveUsage(t *testing.T) {
 		"one a minute":        {"--quota", "5/h"},
 		"longer than a min":   {"--quota", "5/m"},
 		"raise the rate":      {"--rate", "1/s", "--children", "60", "-d", "10s"},
+		"no children, quota":  {"--queues", "2", "--children", "2"},
+		"from 0 to 5000":      {"--queues", "5001"},
+		"above 5000/s in all": {"--queues", "5000", "--rate", "2/s"},
 		"the one ingress":     {"--rules", "--ingresses", "2"},
 		"give --rules":        {"--callers", "2"},
 		"without a queue":     {"--rules", "--lanes", "2"},

@@ -100,6 +100,7 @@ func (f *feed) arrived(lane string) {
 // feeder keeps all feeds full.
 type feeder struct {
 	feeds    []*feed
+	byQueue  map[string]*feed
 	rec      *receiver.Receiver
 	accepted *acceptedJobs
 	seen     int             // arrivals that were looked at
@@ -108,7 +109,13 @@ type feeder struct {
 }
 
 func newFeeder(feeds []*feed, rec *receiver.Receiver) *feeder {
-	return &feeder{feeds: feeds, rec: rec, accepted: newAcceptedJobs(), known: map[string]bool{}}
+	f := &feeder{
+		feeds: feeds, rec: rec, accepted: newAcceptedJobs(), known: map[string]bool{}, byQueue: map[string]*feed{},
+	}
+	for _, one := range feeds {
+		f.byQueue[one.queue] = one
+	}
+	return f
 }
 
 // run tops the feeds up until ctx ends.
@@ -146,11 +153,7 @@ func (f *feeder) look() {
 			f.early = append(f.early, id)
 			continue
 		}
-		for _, one := range f.feeds {
-			if one.queue == at.queue {
-				one.arrived(at.lane)
-			}
-		}
+		f.byQueue[at.queue].arrived(at.lane)
 	}
 }
 

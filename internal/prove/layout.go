@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// layout is what a run makes: one queue, or a parent and children that the load goes to, and
-// the lanes in each.
+// layout is what a run makes: one queue, several independent queues, or a parent and children that the load goes to,
+// and the lanes in each.
 type layout struct {
 	specs  []queue.Spec // the parent first
 	levels []level      // what has a rate of its own below the first queue's
@@ -42,6 +42,14 @@ func share(whole leaky.Rate, i, n int) (leaky.Rate, error) {
 // newLayout works out everything before the run, so that what is judged is fixed by then.
 func newLayout(o *Options, name, url string) (*layout, error) {
 	s := &layout{}
+	if o.Queues > 1 {
+		for i := range o.Queues {
+			if err := s.addLevel(o, fmt.Sprintf("%s-%d", name, i+1), o.Rate, url, ""); err != nil {
+				return nil, err
+			}
+		}
+		return s, nil
+	}
 	first, err := o.spec(name, o.Rate, url)
 	if err != nil {
 		return nil, err
@@ -58,16 +66,21 @@ func newLayout(o *Options, name, url string) (*layout, error) {
 		if err != nil {
 			return nil, fmt.Errorf("children: %w", err)
 		}
-		spec, err := o.spec(fmt.Sprintf("%s.c%d", name, i+1), rate, url)
-		if err != nil {
-			return nil, err
-		}
-		s.levels = append(s.levels, level{"queue", spec.Name, rate, func(f flow) bool { return f.queue == spec.Name }})
-		if err := s.add(o, spec, fmt.Sprintf("c%d/", i+1)); err != nil {
+		if err := s.addLevel(o, fmt.Sprintf("%s.c%d", name, i+1), rate, url, fmt.Sprintf("c%d/", i+1)); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
+}
+
+// addLevel adds a queue that is judged by its own rate.
+func (s *layout) addLevel(o *Options, name string, rate leaky.Rate, url, prefix string) error {
+	spec, err := o.spec(name, rate, url)
+	if err != nil {
+		return err
+	}
+	s.levels = append(s.levels, level{"queue", name, rate, func(f flow) bool { return f.queue == name }})
+	return s.add(o, spec, prefix)
 }
 
 // add makes a queue one that the load goes to, through its lanes.

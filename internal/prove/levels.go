@@ -33,13 +33,27 @@ type QuotaReport struct {
 
 // judgeLevels judges each lane and queue by what was put into it, wherever it came from.
 func (r *Report) judgeLevels(o *Options, levels []level, b *acceptedJobs, arrivals []receiver.Arrival) {
-	for _, l := range levels {
-		v := LevelReport{Kind: l.kind, Name: l.name, Rate: l.rate.String()}
-		for _, a := range arrivals {
-			if f, ok := b.flowOf(a.ID); ok && l.of(f) {
-				v.arrivals = append(v.arrivals, a.At)
+	of := map[flow][]int{} // the levels that a flow belongs to
+	at := make([][]time.Duration, len(levels))
+	for _, a := range arrivals {
+		f, ok := b.flowOf(a.ID)
+		if !ok || len(levels) == 0 {
+			continue
+		}
+		if _, known := of[f]; !known {
+			of[f] = []int{}
+			for i := range levels {
+				if levels[i].of(f) {
+					of[f] = append(of[f], i)
+				}
 			}
 		}
+		for _, i := range of[f] {
+			at[i] = append(at[i], a.At)
+		}
+	}
+	for i, l := range levels {
+		v := LevelReport{Kind: l.kind, Name: l.name, Rate: l.rate.String(), arrivals: at[i]}
 		v.Starts = len(v.arrivals)
 		v.Law = Judge(law.Law{Rate: l.rate, Slack: o.Slack, Delta: o.Delta}, v.arrivals)
 		r.Levels = append(r.Levels, v)

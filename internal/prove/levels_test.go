@@ -44,6 +44,37 @@ func TestShape(t *testing.T) {
 	}
 }
 
+// TestIndependentQueues: each is judged by the rate, and all together by the sum of the rates.
+func TestIndependentQueues(t *testing.T) {
+	o := Options{Rate: leaky.PerSecond(50), Slack: 5 * ms, Delta: 5 * ms, Queues: 2, Faults: NoFaults}
+	s, err := newLayout(&o, "p", "http://receiver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.specs) != 2 || len(s.feeds) != 2 || s.levels[1].name != "p-2" || s.levels[1].rate != o.Rate {
+		t.Fatalf("%+v", s)
+	}
+	for name, tt := range map[string]struct {
+		second int // one job in so many is of the second queue
+		broken string
+	}{
+		"in turn":          {2, ""},
+		"one has too much": {4, "the window law of the queue p-1"},
+	} {
+		ids, arrivals := perfect(200)
+		b := newAcceptedJobs()
+		for i, id := range ids {
+			b.accept(id, flow{[]string{"p-1", "p-2"}[max(0, i%tt.second-tt.second+2)], ""})
+		}
+		r := Report{Faults: NoFaults, ended: time.Minute}
+		judged(t, &r, o, s.levels, b, arrivals)
+		if said := strings.Join(r.Broken, "; "); r.Held != (tt.broken == "") || !strings.Contains(said, tt.broken) ||
+			!r.Law.Held {
+			t.Errorf("%s: held %v: %s", name, r.Held, said)
+		}
+	}
+}
+
 // inTurn is a run of n jobs of two children with two lanes each, whose jobs leave in turn, at 100/s.
 func inTurn(n int) (*acceptedJobs, []receiver.Arrival) {
 	ids, arrivals := perfect(n)

@@ -56,7 +56,7 @@ func (r *Report) Picture(width int) string {
 		fmt.Fprintf(&b, "%10s %s\n", r.Faults, marks)
 	}
 	for _, l := range r.Levels {
-		if l.Kind == "queue" {
+		if l.Kind == "queue" && r.Children > 0 {
 			fmt.Fprintf(&b, "%10s %s %s\n", strings.TrimPrefix(l.Name, r.Queue+"."), r.row(l.arrivals, width, slice), l.Rate)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/internal/prove/receiver"
 	"github.com/penstock/penstock/leaky"
 )
@@ -70,6 +71,6 @@ func reference(ctx context.Context, o Options) (*PaceReport, error) {
 	if err := fl.member(0).err; err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
-	p := measure(o.law(), instants(rec.Arrivals(0)))
+	p := measure(law.Law{Rate: o.Rate, Slack: o.Slack, Delta: o.Delta}, instants(rec.Arrivals(0)))
 	return &p, nil
 }

@@ -12,6 +12,7 @@ import (
 type Report struct {
 	Queue    string        `json:"queue"`
 	Rate     string        `json:"rate"`
+	Queues   int           `json:"queues"` // independent ones
 	Children int           `json:"children"`
 	Lanes    int           `json:"lanes"` // in each queue
 	Drainers int           `json:"drainers"`
@@ -22,7 +23,7 @@ type Report struct {
 	Account
 	Law  LawReport  `json:"law"`
 	Pace PaceReport `json:"pace"`
-	// Levels are the children and the lanes, each by its own rate; Quota is nil without one.
+	// Levels are the queues, if there are several, and the lanes, each by its own rate; Quota is nil without one.
 	Levels []LevelReport `json:"levels,omitempty"`
 	Quota  *QuotaReport  `json:"quota,omitempty"`
 	// LostByStore is how many slots the store says were lost, Released how many

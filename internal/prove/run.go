@@ -30,6 +30,8 @@ type Options struct {
 	Drainer  func(i int) Command
 	Drainers int
 	Rate     leaky.Rate
+	// Queues is how many independent queues there are, each with the rate; 0 is one.
+	Queues int
 	// Children is how many queues share the rate under a parent; 0 is one queue alone. Lanes is how
 	// many there are in each queue, Quota a limit beside the rate; 0 is none.
 	Children, Lanes int
@@ -79,8 +81,12 @@ func (o *Options) Validate() error {
 	switch {
 	case o.Rate.Unlimited():
 		return errors.New("rate: unlimited has no window law; give a rate")
-	case o.Rate.PerSecond() > 5000:
-		return errors.New("rate: above 5000/s one receiver in this process would measure itself")
+	case o.Queues < 0 || o.Queues > 5000:
+		return fmt.Errorf("queues: %d must be from 0 to 5000", o.Queues)
+	case o.Queues > 1 && (o.Children > 0 || o.Quota.Max > 0 || o.Reference != nil):
+		return errors.New("queues: several independent queues have no children, quota or reference; leave those out")
+	case o.Rate.PerSecond()*float64(max(1, o.Queues)) > 5000:
+		return errors.New("rate: above 5000/s in all, one receiver in this process would measure itself")
 	case o.Drainers < 1 || o.Drainers > 64:
 		return fmt.Errorf("drainers: %d must be from 1 to 64", o.Drainers)
 	case o.Duration < time.Second:
@@ -107,7 +113,7 @@ func (o *Options) Validate() error {
 	}
 	if t := s.slowest(); 4*t > o.Duration {
 		return fmt.Errorf(
-			"rate: with so many children and lanes one leaves every %v only, which a run of %v says nothing about; raise the "+
+			"rate: with so many queues and lanes one leaves every %v only, which a run of %v says nothing about; raise the "+
 				"rate or the duration",
 			t, o.Duration,
 		)
@@ -158,8 +164,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 
 	r := &Report{
-		Queue: name, Rate: o.Rate.String(), Children: o.Children, Lanes: o.Lanes, Drainers: o.Drainers, Faults: o.Faults,
-		Duration: o.Duration, Reference: floor, perSecond: o.Rate.PerSecond(),
+		Queue: name, Rate: o.Rate.String(), Queues: max(1, o.Queues), Children: o.Children, Lanes: o.Lanes, Drainers: o.Drainers, Faults: o.Faults,
+		Duration: o.Duration, Reference: floor, perSecond: o.Rate.PerSecond() * float64(max(1, o.Queues)),
 	}
 	r.started = rec.Now()
 	f := newFeeder(s.feeds, rec)
@@ -188,7 +194,16 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, r.judge(o, s.levels, f.accepted, rec.Arrivals(0), zero)
 }
 
-func (o *Options) law() law.Law { return law.Law{Rate: o.Rate, Slack: o.Slack, Delta: o.Delta} }
+// law is the window law of all arrivals. Independent queues may all start a job at the same instant.
+func (o *Options) law() (law.Law, error) {
+	n := int64(max(1, o.Queues))
+	count, per := o.Rate.Fraction()
+	all, err := leaky.NewRate(n*count, time.Duration(per)*time.Microsecond)
+	if err != nil {
+		return law.Law{}, fmt.Errorf("the rate of all queues: %w", err)
+	}
+	return law.Law{Rate: all, Burst: n, Slack: o.Slack, Delta: o.Delta}, nil
+}
 
 // receive starts a receiver; stop ends it and waits for it.
 func receive(ctx context.Context, o receiver.Options) (rec *receiver.Receiver, stop func(), err error) {
@@ -204,7 +219,10 @@ func receive(ctx context.Context, o receiver.Options) (rec *receiver.Receiver, s
 
 // judge fills in the verdict. zero is when the clock of the arrivals began, by the calendar.
 func (r *Report) judge(o Options, levels []level, b *acceptedJobs, arrivals []receiver.Arrival, zero time.Time) error {
-	l := o.law()
+	l, err := o.law()
+	if err != nil {
+		return err
+	}
 	r.arrivals = instants(arrivals)
 	for _, a := range arrivals {
 		if !a.Kernel {

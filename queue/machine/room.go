@@ -64,8 +64,8 @@ func (q *queueState) boundDeferredBytes() int64 {
 }
 
 // makeRoom forgets ended jobs, and drops the oldest dead ones, until what is kept of the queue fits in max_bytes. It is
-// called after the jobs of a call came in or were deferred. A later change of state moves the job's bytes or frees them, and never
-// adds any.
+// called after the jobs of a call came in or were deferred. A later change of state moves the job's bytes or frees
+// them, and never adds any.
 func (m *Machine) makeRoom(q *queueState) {
 	most := m.byteLimit(q)
 	over := q.bytes + q.boundDeferredBytes() + m.deadBytesOf(q.name) - most

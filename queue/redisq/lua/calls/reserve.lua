@@ -100,6 +100,7 @@ if not replay() then
     if now >= M.first_timer then grantDue(B .. 's', 0, true) end
     if not request.barred then grantDue(B .. 'a', HORIZON, false) end
   end
+  if request.leases and request.leases[1] then call('ZADD', B .. 'l', unpack(request.leases)) end
   if request.uncertainty > 0 and request.first then uncertain.noteReign() end
   -- Without a handler nothing was found out.
   local short = tonumber(ARGV[6]) > 0 and shares.short or last and last[4] or {}

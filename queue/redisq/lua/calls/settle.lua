@@ -145,9 +145,9 @@ local function adaptToAnswers(a)
 end
 
 local adapting = {} -- for adaptToAnswers
+local over -- leases that the call ended, but those of its first queue
 
-local function settle(name, count, arg)
-  local nr = numberOf(name)
+local function settle(name, nr, count, arg)
   local q = nr and load(nr)
   if not q then return nil end
   local out = {}
@@ -281,7 +281,12 @@ local function settle(name, count, arg)
     end
   end
   if #ends == 0 then return out end
-  call('ZREM', B .. 'l', unpack(ends))
+  if over then
+    for _, lease in ipairs(ends) do over[#over + 1] = lease end
+  else
+    call('ZREM', B .. 'l', unpack(ends)) -- raises if the key is another program's
+    over = {}
+  end
   for key, record in pairs(kept) do call('PSETEX', key, px, record) end
   if #gone > 0 then call('HDEL', F, unpack(gone)) end
   rememberEnded(q, well)
@@ -310,13 +315,18 @@ local function settle(name, count, arg)
   return out
 end
 
-local settled = {}
-for _ = 1, ARGV[2] + 0 do
-  local name, count = ARGV[arg], ARGV[arg + 1] + 0
-  local ok, answer = pcall(settle, name, count, arg + 2)
-  settled[#settled + 1] = { count, ok, answer }
-  arg = arg + 2 + 5 * count
+local settled, names, counts = {}, {}, {}
+for i = 1, ARGV[2] + 0 do
+  names[i], counts[i] = ARGV[arg], ARGV[arg + 1] + 0
+  arg = arg + 2 + 5 * counts[i]
 end
+arg = 3
+for i, nr in ipairs(call('HMGET', B .. 'n', unpack(names))) do
+  local ok, answer = pcall(settle, names[i], nr, counts[i], arg + 2)
+  settled[i] = { counts[i], ok, answer }
+  arg = arg + 2 + 5 * counts[i]
+end
+if over and over[1] then call('ZREM', B .. 'l', unpack(over)) end
 for _, a in ipairs(adapting) do
   local ok, e = pcall(adaptToAnswers, a)
   for _, signal in ipairs(not ok and a.signals or {}) do a.out[signal[1]] = errorText(e) end

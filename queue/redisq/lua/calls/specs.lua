@@ -10,10 +10,9 @@ begin()
 local names, out = { unpack(ARGV, 2) }, {}
 for i, nr in ipairs(call('HMGET', B .. 'n', unpack(names))) do
   -- A queue with broken keys must not hide the others.
-  local ok, q = pcall(readQueue, nr or '')
-  local found, spec = pcall(specOf, names[i])
-  if ok and q and found and spec ~= '' then
-    for _, value in ipairs({ names[i], q.rev, spec }) do out[#out + 1] = value end
+  local ok, spec, rev = pcall(specOf, names[i])
+  if nr and ok and rev then
+    for _, value in ipairs({ names[i], rev, spec }) do out[#out + 1] = value end
   end
 end
 return out

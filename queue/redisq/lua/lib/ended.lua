@@ -25,12 +25,13 @@ local function unpackEnded(job)
 end
 
 -- trim drops jobs that were delivered, cancelled or expired beyond what the queue retains: the oldest first, a
--- bounded number a call. length is that of their list, which lives an eighth of the retention longer than its last
--- entry: so long, or until the first is too old, nobody needs to look again.
-local function trim(q, length)
+-- bounded number a call. length is the length of their list, and new is how many of its entries came in this call. The
+-- list lives an eighth of the retention longer than its last entry. Until then, or until the first entry is too old,
+-- no call needs to look again.
+local function trim(q, length, new)
   local key = B .. 'e' .. q.nr
-  local over, oldest = min(length - q.rmax, 500), 0
-  for _, entry in ipairs(call('LRANGE', key, max(over, 0), max(over, 0) + 31)) do
+  local over, oldest = min(length - q.rmax, 500), now
+  for _, entry in ipairs(length > new and call('LRANGE', key, max(over, 0), max(over, 0) + 31) or {}) do
     oldest = unpack_('>I7', entry)
     if oldest + q.rfor > now then break end
     over = max(over, 0) + 1
@@ -107,7 +108,7 @@ local function rememberEnded(q, ids)
   local key, time = B .. 'e' .. q.nr, pack('>I7', now)
   for i, id in ipairs(ids) do ids[i] = time .. id end
   local length = call('RPUSH', key, unpack(ids))
-  if length == #ids or length > q.rmax or now >= (q.ended_look or 0) then trim(q, length) end
+  if length == #ids or length > q.rmax or now >= (q.ended_look or 0) then trim(q, length, #ids) end
 end
 
 -- rememberDead puts jobs among the dead of their name.

@@ -70,11 +70,18 @@ local function grantJob(q, leases, flights, rows, id, turn, job, entry, d, state
   shares.use(q.nr)
 end
 
--- writeDepartures writes down what left a queue in a visit.
+-- writeDepartures writes down what left a queue in a visit. The leases of the first visit are written at once, which
+-- raises if their key is another program's; those of the others are written together at the end.
 local function writeDepartures(q, leases, flights)
   local count = #leases / 2
   if count == 0 then return end
-  call('ZADD', B .. 'l', unpack(leases))
+  local later = request.leases
+  if later then
+    for _, value in ipairs(leases) do later[#later + 1] = value end
+  else
+    call('ZADD', B .. 'l', unpack(leases))
+    request.leases = {}
+  end
   call('HSET', B .. 'f' .. q.nr, unpack(flights))
   if q.spared then forgetExpiries(q, q.spared) end
   M.leased = M.leased + count

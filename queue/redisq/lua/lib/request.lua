@@ -19,7 +19,8 @@ local lost, answers, answering, granted, bytes, lates = {}, {}, nil, {}, 0, 0
 local free_handlers = tonumber(ARGV[6]) -- handlers
 local shares = {} -- see shares.lua
 -- State that visits share: the client's clock, lead and uncertainty; the number of queues visited; how many scheduled
--- jobs may still become ready; the first and the latest paced departure granted.
+-- jobs may still become ready; the first and the latest paced departure granted; leases that are still to be written,
+-- each behind its deadline.
 local request = { clock = ARGV[12], lead = min(tonumber(ARGV[10]), HORIZON), visits = 0, to_ripen = 100,
   uncertainty = min(tonumber(ARGV[11]), HORIZON) }
 

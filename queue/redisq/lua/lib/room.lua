@@ -4,8 +4,8 @@
 -- Room for a job that came in.
 
 -- makeRoom forgets ended jobs, and drops the oldest dead ones, until what is kept of the queue fits in max_bytes. It
--- is called after the jobs of a call came in or were deferred. A later change of state moves the job's bytes or frees them, and never
--- adds any.
+-- is called after the jobs of a call came in or were deferred. A later change of state moves the job's bytes or frees
+-- them, and never adds any.
 local function makeRoom(q)
   local most = byteLimit(q)
   local over = q.bytes + boundDeferredBytes(q) + (q.deadbytes or 0) - most

@@ -8,10 +8,11 @@ local MOST_VERSIONS = 50
 
 local function versionsKey(kind, name) return B .. 'P:' .. kind .. ':' .. name end
 
--- specOf returns the spec of a queue, or '' if somebody removed it.
+-- specOf returns the spec of a queue and its revision, or '' if another program removed them.
 local function specOf(name)
   local newest = call('LINDEX', versionsKey('queue', name), 0)
-  return newest and keptText(newest, 8) or ''
+  if not newest then return '' end
+  return keptText(newest, 8), (unpack_('>I7', newest))
 end
 
 -- keepVersion keeps what a queue or rule is from this revision on, packed. Only the last are kept.
