@@ -113,7 +113,7 @@ var deferredIdle = Figure{
 				if err := r.again(ctx); err != nil {
 					return 0, err
 				}
-				took, err := r.comeback(ctx, 100)
+				took, err := r.comeback(ctx, steps(100))
 				all = append(all, took...)
 				return median(took), err
 			},

@@ -43,7 +43,7 @@ func deliverHTTP(name, where string, open func(context.Context) (store, error)) 
 			if err != nil {
 				return m, err
 			}
-			const count = 30_000
+			count := sized(30_000)
 			took := bill{}
 			m.Ours = func(ctx context.Context) (float64, error) {
 				e, err := full(ctx, s, target, count)

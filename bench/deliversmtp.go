@@ -70,9 +70,9 @@ var deliverSMTP = Figure{
 			return Measurements{}, err
 		}
 		s.close = append(s.close, closeIt)
-		const count = 15_000
+		count := sized(15_000)
 		arrived := func(v float64, err error) (float64, error) {
-			if n := box.taken.Swap(0); err == nil && n != count {
+			if n := box.taken.Swap(0); err == nil && n != int64(count) {
 				err = fmt.Errorf("%d of %d mails arrived", n, count)
 			}
 			return v, err
@@ -83,7 +83,8 @@ var deliverSMTP = Figure{
 					return 0, err
 				}
 				target := fmt.Appendf(
-					nil, `{"smtp": {"host": "127.0.0.1", "port": %d, "tls": "none", "max_connections": %d}}`, port, mailConnections,
+					nil, `{"smtp": {"host": "127.0.0.1", "port": %d, "tls": "none", "from": "shop@example.com", "max_connections": %d}}`, port,
+					mailConnections,
 				)
 				if _, err := s.engine.Put(
 					ctx, queue.Spec{Name: queueName, Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Deliver: target},
@@ -130,7 +131,7 @@ func fillMail(ctx context.Context, e queue.Appender, count int) error {
 }
 
 // loopMail is how a program sends many mails with go-mail: a client for each loop, dialled once.
-func loopMail(ctx context.Context, port int, count int64) (float64, error) {
+func loopMail(ctx context.Context, port, count int) (float64, error) {
 	clients := make(chan *mail.Client, mailConnections)
 	for range mailConnections {
 		c, err := mail.NewClient("127.0.0.1", mail.WithPort(port), mail.WithTLSPolicy(mail.NoTLS))

@@ -109,11 +109,12 @@ func departures(ctx context.Context, t *tallies, most int64, within time.Duratio
 // dueStart starts drainers when one job waits in each of so many slow queues.
 func dueStart(queues, drainers int, goal float64) Figure {
 	seen := new(tallies)
+	count := func() int { return sized(queues) }
 	return Figure{
 		Name:   fmt.Sprintf("due-%d", queues),
 		Unit:   fmt.Sprintf("s, %d queues at 1/m with a job each are due, %d drainers start", queues, drainers),
 		Rounds: 3, Goal: fmt.Sprintf("%v s, at most 1%% released", goal),
-		Met: func(ours, _, _ float64) bool { return ours <= goal && seen.released.Load() <= int64(queues)/100 },
+		Met: func(ours, _, _ float64) bool { return ours <= goal && seen.released.Load() <= int64(count())/100 },
 		Setup: func(ctx context.Context) (Measurements, error) {
 			s, err := newRedisStore(ctx)
 			if err != nil {
@@ -129,20 +130,20 @@ func dueStart(queues, drainers int, goal float64) Figure {
 				if err != nil {
 					return 0, err
 				}
-				if err := manyQueues(ctx, s.engine, queues, 1, rate); err != nil {
+				if err := manyQueues(ctx, s.engine, count(), 1, rate); err != nil {
 					return 0, err
 				}
 				before := s.used(ctx)
-				n, took, err := drainQueues(ctx, s, drainers, seen, int64(queues), 2*time.Minute)
+				n, took, err := drainQueues(ctx, s, drainers, seen, int64(count()), 2*time.Minute)
 				server = s.used(ctx) - before
-				if err == nil && n < int64(queues) {
-					err = fmt.Errorf("%d of %d jobs departed", n, queues)
+				if err == nil && n < int64(count()) {
+					err = fmt.Errorf("%d of %d jobs departed", n, count())
 				}
 				return took.Seconds(), err
 			}
 			m.Notes = func() string {
 				return fmt.Sprintf("last round: %v; the server took %v a queue", seen,
-					(server / time.Duration(queues)).Round(time.Microsecond))
+					(server / time.Duration(count())).Round(time.Microsecond))
 			}
 			return m, nil
 		},
@@ -180,7 +181,7 @@ type outage struct {
 }
 
 func (o *outage) run(ctx context.Context) (backlog time.Duration, err error) {
-	const queues, span = 10_000, time.Minute
+	queues, span := sized(10_000), lasting(time.Minute)
 	if err := o.store.again(ctx); err != nil {
 		return 0, err
 	}
@@ -209,7 +210,7 @@ func (o *outage) run(ctx context.Context) (backlog time.Duration, err error) {
 		}
 		most := int64(math.MaxInt64)
 		if backlog {
-			most = min(queues, o.appended.Load()-left)
+			most = min(int64(queues), o.appended.Load()-left)
 		}
 		seen, before := new(tallies), o.store.used(ctx)
 		end := draining(ctx, engines, seen, func() {})
@@ -278,10 +279,10 @@ func drainQueues(
 // goodput drains more and more queues with a backlog that may together leave faster than the machine can do, and tells
 // how much less leaves of the worst number of them than of the best.
 var goodput = Figure{
-	Name: "goodput", Unit: "departures/s of the best number of queues over the worst, 10 to 100,000", Rounds: 1,
+	Name: "goodput", Unit: "x, departures/s of the best number of queues over the worst, 10 to 100,000", Rounds: 1,
 	Goal: "3", Met: func(ours, _, _ float64) bool { return ours <= 3 },
 	Setup: func(ctx context.Context) (Measurements, error) {
-		const jobs, rate = 100_000, 30_000 // of all together
+		jobs, rate := sized(100_000), sized(30_000) // of all together
 		s, err := newRedisStore(ctx)
 		if err != nil {
 			return Measurements{}, err
@@ -291,6 +292,9 @@ var goodput = Figure{
 		m.Ours = func(ctx context.Context) (float64, error) {
 			best, worst := 0.0, math.Inf(1)
 			for _, queues := range []int{1, 10, 100, 1_000, 10_000, 100_000} {
+				if queues > jobs {
+					break
+				}
 				if err := s.again(ctx); err != nil {
 					return 0, err
 				}
@@ -302,7 +306,7 @@ var goodput = Figure{
 					return 0, err
 				}
 				seen := new(tallies)
-				n, took, err := drainQueues(ctx, s, 2, seen, jobs*9/10, 10*time.Second)
+				n, took, err := drainQueues(ctx, s, 2, seen, int64(jobs)*9/10, lasting(10*time.Second))
 				if err != nil {
 					return 0, err
 				}
@@ -321,7 +325,7 @@ var goodput = Figure{
 // far is the rate of a queue whose drainers get each reply of Redis late.
 var far = Figure{
 	Name: "far", Unit: "% of 245/s, replies to two drainers 20 ms late", Rounds: 3, Floor: "replies at once",
-	Goal: "95, the law held", Met: func(ours, _, _ float64) bool { return ours >= 95 },
+	Goal: "95, the law held", Met: func(ours, _, _ float64) bool { return ours >= 95 && !farBroken },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		s, err := newRedisStore(ctx)
 		if err != nil {
@@ -329,12 +333,14 @@ var far = Figure{
 		}
 		var needed time.Duration
 		var seen *tallies
+		farBroken = false
 		run := func(by time.Duration) func(context.Context) (float64, error) {
 			return func(ctx context.Context) (float64, error) {
 				share, tallied, v, err := farRate(ctx, s, by)
 				if by > 0 {
 					seen, needed = tallied, v.Needed
 				}
+				farBroken = farBroken || !v.Held
 				return share, err
 			}
 		}
@@ -348,17 +354,20 @@ var far = Figure{
 	},
 }
 
+// farBroken reports whether the window law was broken in a round.
+var farBroken bool
+
 func farRate(
 	ctx context.Context, s *redisStore, by time.Duration,
 ) (share float64, seen *tallies, v law.Verdict, err error) {
-	const rate, span = 245, 6 * time.Second
+	const rate = 245
 	if err := s.again(ctx); err != nil {
 		return 0, nil, v, err
 	}
 	if err := put(ctx, s.engine, queueName, leaky.PerSecond(rate)); err != nil {
 		return 0, nil, v, err
 	}
-	if err := fill(ctx, s.engine, queueName, 4000); err != nil {
+	if err := fill(ctx, s.engine, queueName, sized(4000)); err != nil {
 		return 0, nil, v, err
 	}
 	proxy, err := faultproxy.Start(ctx, s.server.Addr())
@@ -383,9 +392,9 @@ func farRate(
 		defer mu.Unlock()
 		starts = append(starts, law.Start{At: time.Since(begin)})
 	})
-	time.Sleep(2 * time.Second) // by then the clocks are known
+	time.Sleep(lasting(2 * time.Second)) // by then the clocks are known
 	before, at := seen.departed.Load(), time.Now()
-	time.Sleep(span)
+	time.Sleep(lasting(6 * time.Second))
 	share = 100 * float64(seen.departed.Load()-before) / rate / time.Since(at).Seconds()
 	if err = stop(); err != nil {
 		return 0, nil, v, err
@@ -393,8 +402,5 @@ func farRate(
 	mu.Lock()
 	defer mu.Unlock()
 	v = law.Law{Rate: leaky.PerSecond(rate), Slack: queue.LeastSlack, Delta: 2 * time.Millisecond}.Judge(starts)
-	if !v.Held {
-		err = fmt.Errorf("the window law was broken: %+v", v)
-	}
 	return share, seen, v, err
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,7 +23,7 @@ var memoryIngress = Figure{
 		if err != nil {
 			return Measurements{}, err
 		}
-		dir, err := os.MkdirTemp("", "penstock-bench-")
+		dir, err := programs(ctx)
 		if err != nil {
 			s.Close()
 			return Measurements{}, err
@@ -31,12 +31,8 @@ var memoryIngress = Figure{
 		var how string
 		return Measurements{
 			Ours: func(ctx context.Context) (float64, error) {
-				path, err := memtest.Build(ctx, ".", dir, "./cmd/ingress")
-				if err != nil {
-					return 0, err
-				}
 				p, err := memtest.Start(
-					ctx, ingressMaximum<<20, path, "--redis", "redis://"+s.server.Addr(), "--no-auth", "--listen", "127.0.0.1:0",
+					ctx, ingressMaximum<<20, filepath.Join(dir, "ingress"), "--redis", "redis://"+s.server.Addr(), "--no-auth", "--listen", "127.0.0.1:0",
 				)
 				if err != nil {
 					return 0, err
@@ -49,7 +45,7 @@ var memoryIngress = Figure{
 				}
 				var exceeded error
 				for _, phase := range memtest.Worst {
-					flood, cancel := context.WithTimeout(ctx, 4*time.Second)
+					flood, cancel := context.WithTimeout(ctx, lasting(4*time.Second))
 					memtest.Flood(flood, strings.TrimPrefix(url, "http://"), phase)
 					cancel()
 					exceeded = errors.Join(exceeded, p.Exceeded())
@@ -57,7 +53,7 @@ var memoryIngress = Figure{
 				return float64(p.Peak() >> 20), exceeded
 			},
 			Notes: func() string { return how },
-			Close: func() { s.Close(); _ = os.RemoveAll(dir) },
+			Close: s.Close,
 		}, nil
 	},
 }

@@ -27,25 +27,18 @@ func pacing(rate int) Figure {
 			return r.Held && r.Law.Held && ours <= 2*floor && r.Pace.Share >= 0.995
 		},
 		Setup: func(ctx context.Context) (Measurements, error) {
-			dir, err := os.MkdirTemp("", "penstock-bench-")
+			dir, err := programs(ctx)
 			if err != nil {
 				return Measurements{}, err
 			}
-			m := Measurements{Close: func() { _ = os.RemoveAll(dir) }}
-			program := filepath.Join(dir, "penstock")
-			if out, err := exec.CommandContext(
-				ctx, "go", "build", "-o", program, "./cmd/penstock",
-			).CombinedOutput(); err != nil {
-				return m, fmt.Errorf("building penstock (run this in the repository): %w: %s", err, out)
-			}
 			server, err := redistest.Start(ctx, redistest.Options{})
 			if err != nil {
-				return m, err
+				return Measurements{}, err
 			}
-			m.Close = func() { _ = server.Close(); _ = os.RemoveAll(dir) }
+			m := Measurements{Close: func() { _ = server.Close() }}
 			m.Ours = func(ctx context.Context) (float64, error) {
-				cmd := exec.CommandContext(ctx, program, "prove", "--redis", server.URL(), "--init", "--drainers", "4",
-					"--rate", fmt.Sprintf("%d/s", rate), "--duration", "60s", "--reference", "-o", "json")
+				cmd := exec.CommandContext(ctx, filepath.Join(dir, "penstock"), "prove", "--redis", server.URL(), "--init", "--drainers", "4",
+					"--rate", fmt.Sprintf("%d/s", rate), "--duration", max(time.Second, lasting(time.Minute)).String(), "--reference", "-o", "json")
 				cmd.Stderr = os.Stderr
 				out, err := cmd.Output()
 				var exit *exec.ExitError

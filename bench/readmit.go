@@ -172,7 +172,7 @@ var readmitRedis = Figure{
 	Met: func(ours, _, _ float64) bool { return ours >= 10_000 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		r, err := redisReservoir(ctx)
-		return takingBack(r, 100_000), err
+		return takingBack(r, int64(sized(100_000))), err
 	},
 }
 
@@ -182,6 +182,6 @@ var readmitEmbedded = Figure{
 	Met: func(ours, _, _ float64) bool { return ours >= 2_500 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		r, err := embeddedReservoir(ctx)
-		return takingBack(r, 50_000), err
+		return takingBack(r, int64(sized(50_000))), err
 	},
 }
