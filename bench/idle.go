@@ -52,6 +52,9 @@ func callsPerDeparture(ctx context.Context, s *redisStore, n int) (float64, erro
 	wait(lasting(2 * time.Second)) // until the roles are settled
 	calls0, departed0 := calls.Load(), departed.Load()
 	wait(lasting(8 * time.Second))
+	for begin := time.Now(); departed.Load() == departed0 && time.Since(begin) < patience && ctx.Err() == nil; {
+		wait(10 * time.Millisecond) // a short span of a busy machine
+	}
 	c, d := calls.Load()-calls0, departed.Load()-departed0
 	cancel()
 	wg.Wait()

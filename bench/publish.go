@@ -58,7 +58,7 @@ func (r *Record) fill(page string) (string, error) {
 		case inside != "":
 		case bare == runBlock:
 			inside = bare
-			fmt.Fprintf(&out, "%s\n%s", line, r.summary())
+			fmt.Fprintf(&out, "%s%s", line, r.summary())
 		case strings.HasPrefix(bare, figuresBlock):
 			inside = bare
 			names := strings.Fields(strings.TrimSuffix(strings.TrimPrefix(bare, figuresBlock), "-->"))
@@ -66,7 +66,7 @@ func (r *Record) fill(page string) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			fmt.Fprintf(&out, "%s\n%s", line, table)
+			fmt.Fprintf(&out, "%s%s", line, table)
 		default:
 			out.WriteString(line)
 		}
