@@ -10,7 +10,7 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime"
-	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/penstock/penstock/internal/test/redistest"
@@ -30,31 +30,18 @@ type Record struct {
 func newRecord(ctx context.Context, rounds int) (*Record, error) {
 	machine, err := machineName(ctx)
 	return &Record{
-		Date: time.Now().UTC().Format(time.DateOnly), Commit: commit(), Machine: machine, Rounds: rounds, Scale: scale,
+		Date: time.Now().UTC().Format(time.DateOnly), Commit: linkedCommit, Machine: machine, Rounds: rounds, Scale: scale,
 	}, err
 }
 
-// unknownCommit and changed mark code that no commit has: its figures cannot be published, nor added to.
+// linkedCommit is the commit that this program was built from, as git describes it: make sets it when it links.
+var linkedCommit = unknownCommit
+
+// Code that no commit has cannot be published, nor added to.
 const (
 	unknownCommit = "unknown"
-	changed       = " with changes"
+	changed       = "-dirty" // behind a commit, by git describe
 )
-
-// commit returns the commit that this program was built from.
-func commit() string {
-	name, suffix := unknownCommit, ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				name = s.Value[:min(12, len(s.Value))]
-			case s.Key == "vcs.modified" && s.Value == "true":
-				suffix = changed
-			}
-		}
-	}
-	return name + suffix
-}
 
 var (
 	modelLine    = regexp.MustCompile(`(?m)^model name\s*: (.*)$`)
@@ -138,7 +125,7 @@ func (r *Record) continueFrom(file string) error {
 
 // committed returns an error unless a commit names the code that was measured.
 func (r *Record) committed() error {
-	if r.Commit == unknownCommit || len(r.Commit) > len(changed) && r.Commit[len(r.Commit)-len(changed):] == changed {
+	if r.Commit == unknownCommit || strings.HasSuffix(r.Commit, changed) {
 		return fmt.Errorf("the code measured is %q, which nobody can look up: commit it, build (make build) and measure it",
 			r.Commit)
 	}
