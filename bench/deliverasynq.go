@@ -17,7 +17,7 @@ import (
 // deliverAsynq releases jobs of a queue into asynq on a Redis of its own.
 func deliverAsynq(name, where string, open func(context.Context) (store, error)) Figure {
 	return Figure{
-		Name: name, Unit: "jobs/s from a queue " + where + " into asynq on another Redis",
+		Name: name, Unit: "jobs/s " + where + " into asynq on another Redis",
 		Peer: "asynq's client, 64 callers", Floor: nothing,
 		Goal: "0.8 x asynq's client", Met: func(ours, peer, _ float64) bool { return ours >= 0.8*peer },
 		Setup: func(ctx context.Context) (Measurements, error) {

@@ -55,8 +55,8 @@ const (
 
 // deliverSMTP sends mail from a queue on Redis; the peer sends the same in a loop.
 var deliverSMTP = Figure{
-	Name: "deliver-smtp", Unit: "mails/s from a queue on Redis, 16 connections that are kept",
-	Peer: "go-mail in 16 loops, each on a connection that is kept",
+	Name: "deliver-smtp", Unit: "mails/s from Redis, 16 kept connections",
+	Peer: "go-mail in 16 loops, each on a kept connection",
 	Goal: "0.5 x go-mail", Met: func(ours, peer, _ float64) bool { return ours >= 0.5*peer },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		s, err := newRedisStore(ctx)

@@ -112,7 +112,7 @@ func dueStart(queues, drainers int, goal float64) Figure {
 	count := func() int { return sized(queues) }
 	return Figure{
 		Name:   fmt.Sprintf("due-%d", queues),
-		Unit:   fmt.Sprintf("s, %d queues at 1/m with a job each are due, %d drainers start", queues, drainers),
+		Unit:   fmt.Sprintf("s until all of %d queues at 1/m began, drainers: %d", queues, drainers),
 		Rounds: 3, Goal: fmt.Sprintf("%v s, at most 1%% released", goal),
 		Met: func(ours, _, _ float64) bool { return ours <= goal && seen.released.Load() <= int64(count())/100 },
 		Setup: func(ctx context.Context) (Measurements, error) {
@@ -154,8 +154,8 @@ func dueStart(queues, drainers int, goal float64) Figure {
 // measures how long it takes to deliver it.
 var dueOutage = Figure{
 	Name: "due-outage", Rounds: 1,
-	Unit: "s to deliver what waits in 10,000 queues at 1/m, 167 jobs/s, after 60 s without drainers",
-	Goal: "15", Met: func(ours, _, _ float64) bool { return ours <= 15 },
+	Unit: "s to deliver the backlog of 10,000 queues after 60 s without drainers",
+	Goal: "15 s", Met: func(ours, _, _ float64) bool { return ours <= 15 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		s, err := newRedisStore(ctx)
 		if err != nil {
@@ -279,8 +279,8 @@ func drainQueues(
 // goodput drains more and more queues with a backlog that may together leave faster than the machine can do, and tells
 // how much less leaves of the worst number of them than of the best.
 var goodput = Figure{
-	Name: "goodput", Unit: "x, departures/s of the best number of queues over the worst, 10 to 100,000", Rounds: 1,
-	Goal: "3", Met: func(ours, _, _ float64) bool { return ours <= 3 },
+	Name: "goodput", Unit: "x, best number of queues over worst, 10 to 100,000", Rounds: 1,
+	Goal: "3 x", Met: func(ours, _, _ float64) bool { return ours <= 3 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		jobs, rate := sized(100_000), sized(30_000) // of all together
 		s, err := newRedisStore(ctx)
@@ -325,7 +325,7 @@ var goodput = Figure{
 // far is the rate of a queue whose drainers get each reply of Redis late.
 var far = Figure{
 	Name: "far", Unit: "% of 245/s, replies to two drainers 20 ms late", Rounds: 3, Floor: "replies at once",
-	Goal: "95, the law held", Met: func(ours, _, _ float64) bool { return ours >= 95 && !farBroken },
+	Goal: "95%, law held", Met: func(ours, _, _ float64) bool { return ours >= 95 && !farBroken },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		s, err := newRedisStore(ctx)
 		if err != nil {

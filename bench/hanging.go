@@ -25,8 +25,8 @@ const (
 // the worst of the others had.
 func hanging(name string, after time.Duration) Figure {
 	return Figure{
-		Name: name, Unit: "% of their pace, the worst of 99 queues at 10/s, 10 s", Rounds: 1, Floor: "no receiver hangs",
-		Goal: "99",
+		Name: name, Unit: "% of its pace, worst of 99 queues beside one that hangs", Rounds: 1, Floor: "no receiver hangs",
+		Goal: "99%",
 		Met:  func(ours, _, _ float64) bool { return ours >= 99 },
 		Setup: func(ctx context.Context) (Measurements, error) {
 			s, err := onRedis(ctx)

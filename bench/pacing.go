@@ -20,9 +20,9 @@ import (
 func pacing(rate int) Figure {
 	var r prove.Report
 	return Figure{
-		Name: fmt.Sprintf("pacing-%d", rate), Unit: "ms, start lateness p99, 4 drainers, 60 s backlogged", Rounds: 1,
-		Floor: "one process sleeping in a loop",
-		Goal:  "window law; within 2 x of the floor; achieved 99.5%",
+		Name: fmt.Sprintf("pacing-%d", rate), Unit: "ms, start lateness p99, 4 drainers", Rounds: 1,
+		Floor: "a sleeping loop",
+		Goal:  "law held, 2 x the floor, 99.5%",
 		Met: func(ours, _, floor float64) bool {
 			return r.Held && r.Law.Held && ours <= 2*floor && r.Pace.Share >= 0.995
 		},

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,7 +16,7 @@ const (
 )
 
 // The page has blocks that are written from the run. A block begins with one of these comments and ends with the
-// third; the second names the figures of a table.
+// third; behind the second stands a regular expression, as of -run, for the figures of a table.
 const (
 	runBlock     = "<!-- run -->"
 	figuresBlock = "<!-- figures: "
@@ -34,7 +36,7 @@ func publishRun(file string) error {
 	if err != nil {
 		return fmt.Errorf("-publish (run this in the repository): %w", err)
 	}
-	text, err := r.fill(string(page))
+	text, err := r.fill(string(page), figureNames())
 	if err != nil {
 		return fmt.Errorf("-publish: %s: %w", file, err)
 	}
@@ -44,8 +46,16 @@ func publishRun(file string) error {
 	return os.WriteFile(publishedPage, []byte(text), 0o644)
 }
 
-// fill returns a page with its blocks written anew.
-func (r *Record) fill(page string) (string, error) {
+func figureNames() []string {
+	names := make([]string, len(figures))
+	for i := range figures {
+		names[i] = figures[i].Name
+	}
+	return names
+}
+
+// fill returns a page with its blocks written anew. all are the names of the figures that there are.
+func (r *Record) fill(page string, all []string) (string, error) {
 	var out strings.Builder
 	inside := ""
 	for line := range strings.Lines(page) {
@@ -61,7 +71,15 @@ func (r *Record) fill(page string) (string, error) {
 			fmt.Fprintf(&out, "%s%s", line, r.summary())
 		case strings.HasPrefix(bare, figuresBlock):
 			inside = bare
-			names := strings.Fields(strings.TrimSuffix(strings.TrimPrefix(bare, figuresBlock), "-->"))
+			pattern := strings.TrimSuffix(strings.TrimPrefix(bare, figuresBlock), " -->")
+			match, err := regexp.Compile(pattern)
+			if err != nil {
+				return "", fmt.Errorf("the page's block %s: %w", bare, err)
+			}
+			names := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !match.MatchString(name) })
+			if len(names) == 0 {
+				return "", fmt.Errorf("the page's block %s matches no figure", bare)
+			}
 			table, err := r.table(names)
 			if err != nil {
 				return "", err
@@ -109,19 +127,25 @@ func (r *Record) table(names []string) (string, error) {
 		if at := strings.IndexAny(unit, " ,"); at >= 0 {
 			unit, what = unit[:at], strings.TrimLeft(unit[at:], " ,")
 		}
-		var beside []string
-		if f.Peer != "" {
-			beside = append(beside, fmt.Sprintf("%s %s (%s x)", f.Peer, amount(f.PeerValue), ratio(f.PeerRatio)))
+		// Beside it stands the peer, or the floor where there is no other or the goal is about it.
+		who, value, share := f.Peer, f.PeerValue, f.PeerRatio
+		if who == "" || f.Floor != "" && strings.Contains(f.Goal, "the floor") {
+			who, value, share = f.Floor, f.FloorValue, f.FloorRatio
 		}
-		if f.Floor != "" {
-			beside = append(beside, fmt.Sprintf("%s %s (%s x)", f.Floor, amount(f.FloorValue), ratio(f.FloorRatio)))
+		beside := ""
+		if who != "" {
+			who, _, _ = strings.Cut(who, ", ")
+			beside = fmt.Sprintf("%s %s", who, amount(value))
+		}
+		if share > 0 {
+			beside += fmt.Sprintf(" (%sx)", ratio(share))
 		}
 		verdict := "met"
 		if !f.Met {
 			verdict = "**missed**"
 		}
 		cells := []string{
-			"`" + f.Name + "`", what, amount(f.Ours) + " " + unit, strings.Join(beside, "; "), f.Goal + ": " + verdict,
+			"`" + f.Name + "`", what, amount(f.Ours) + " " + unit, beside, f.Goal + ": " + verdict,
 		}
 		for i := range cells {
 			cells[i] = strings.ReplaceAll(cells[i], "|", `\|`)

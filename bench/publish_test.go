@@ -20,7 +20,7 @@ func TestPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := r.fill(string(page))
+	want, err := r.fill(string(page), figureNames())
 	if err != nil {
 		t.Fatalf("%s: %v", publishedRun, err)
 	}
@@ -32,12 +32,14 @@ func TestPublished(t *testing.T) {
 	}
 }
 
+var someNames = []string{"fast", "slow", "small"}
+
 func aRecord() *Record {
 	return &Record{
 		Date: "2026-11-28", Commit: "0123456789ab", Machine: "2 cores", Rounds: 5, Scale: 1, Figures: []Result{
 			{
-				Name: "fast", Unit: "jobs/s, 64 callers | one a call", Ours: 95_512, Peer: "asynq", PeerValue: 45_300,
-				PeerRatio: 2.108, Goal: "2 x asynq", Met: true,
+				Name: "fast", Unit: "jobs/s, 64 callers | one a call", Ours: 95_512, Peer: "asynq, 64 workers", PeerValue: 45_300,
+				PeerRatio: 2.108, Floor: "a script", FloorValue: 90_000, Goal: "2 x asynq", Met: true,
 			},
 			{Name: "small", Unit: "B a job", Ours: 556.4, Floor: "bare", FloorValue: 1.239, FloorRatio: 449, Goal: "under 500"},
 		},
@@ -45,22 +47,22 @@ func aRecord() *Record {
 }
 
 func TestFill(t *testing.T) {
-	const page = "# Title\n<!-- run -->\nold\n<!-- end -->\n<!-- figures: fast small -->\nold\n<!-- end -->\nText.\n"
+	const page = "# Title\n<!-- run -->\nold\n<!-- end -->\n<!-- figures: fast|small -->\nold\n<!-- end -->\nText.\n"
 	const want = "# Title\n<!-- run -->\nRun of 2026-11-28 at commit 0123456789ab on 2 cores.\n" +
-		"Medians of up to 5 rounds in turns. Of 2 goals, 1 are met.\n<!-- end -->\n<!-- figures: fast small -->\n" +
+		"Medians of up to 5 rounds in turns. Of 2 goals, 1 are met.\n<!-- end -->\n<!-- figures: fast|small -->\n" +
 		"| name | what is measured | ours | beside it | goal |\n|---|---|---|---|---|\n" +
-		"| `fast` | 64 callers \\| one a call | 95,500 jobs/s | asynq 45,300 (2.11 x) | 2 x asynq: met |\n" +
-		"| `small` | a job | 556 B | bare 1.24 (449.00 x) | under 500: **missed** |\n<!-- end -->\nText.\n"
-	got, err := aRecord().fill(page)
+		"| `fast` | 64 callers \\| one a call | 95,500 jobs/s | asynq 45,300 (2.11x) | 2 x asynq: met |\n" +
+		"| `small` | a job | 556 B | bare 1.24 (449.00x) | under 500: **missed** |\n<!-- end -->\nText.\n"
+	got, err := aRecord().fill(page, someNames)
 	if err != nil || got != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
 	}
-	if again, err := aRecord().fill(got); err != nil || again != got {
+	if again, err := aRecord().fill(got, someNames); err != nil || again != got {
 		t.Errorf("filled again: %v\n%s", err, again)
 	}
 	small := aRecord()
 	small.Scale = 0.01
-	if got, err := small.fill(page); err != nil || !strings.Contains(got, "provisional") {
+	if got, err := small.fill(page, someNames); err != nil || !strings.Contains(got, "provisional") {
 		t.Errorf("of a small run: %v\n%s", err, got)
 	}
 }
@@ -68,11 +70,13 @@ func TestFill(t *testing.T) {
 // A row without a measurement, and a page that is not whole, are errors.
 func TestFillRefuses(t *testing.T) {
 	for page, want := range map[string]string{
-		"<!-- figures: fast slow -->\n<!-- end -->\n": "no figure slow",
-		"<!-- run -->\n": "has no <!-- end -->",
-		"<!-- end -->\n": "without a beginning",
+		"<!-- figures: fast|slow -->\n<!-- end -->\n": "no figure slow",
+		"<!-- figures: none -->\n<!-- end -->\n":      "matches no figure",
+		"<!-- figures: ( -->\n<!-- end -->\n":         "missing closing",
+		"<!-- run -->\n":                              "has no <!-- end -->",
+		"<!-- end -->\n":                              "without a beginning",
 	} {
-		if _, err := aRecord().fill(page); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := aRecord().fill(page, someNames); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", page, err, want)
 		}
 	}

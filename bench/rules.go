@@ -188,7 +188,7 @@ var appendRuled = Figure{
 
 // ruleMemory is what a key takes beyond a bare one of the same name; of a sliding log, what an entry does.
 func ruleMemory(a leaky.Algorithm, b rules.Bound, entries int, most float64) Figure {
-	measure := "B a key over a bare one with a TTL, 100,000 keys"
+	measure := "B a key over a bare one"
 	if entries > 1 {
 		measure = fmt.Sprintf("B an entry over a bare key with a TTL, %d entries a key", entries)
 	}

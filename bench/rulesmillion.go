@@ -47,7 +47,7 @@ type crowd struct {
 
 // ruleMillion takes each of a million keys once, on both engines, and then waits until nothing of them is left.
 func ruleMillion(a leaky.Algorithm) Figure {
-	return millionFigure("rule-million-"+string(a), "keys/s, 1,000,000 distinct ones, 8 callers, 100 a call, embedded",
+	return millionFigure("rule-million-"+string(a), "keys/s, 1,000,000 distinct ones, embedded",
 		func(ctx context.Context, c *crowd) (float64, error) {
 			r := rules.Rule{Name: "r", Algorithm: a, Bound: millionBound(a)}
 			if _, err := c.PutRule(ctx, r, queue.AnyRevision); err != nil {
