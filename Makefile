@@ -105,7 +105,7 @@ fmt: tools ## format the code
 	$(LINTER) fmt ./...
 	cd bench && ../$(LINTER) fmt ./...
 
-bench: build ## measure ours, the peers' and the floor side by side, in hours; prints a table, writes bench.json
+bench: build ## measure ours, the peers' and the floor side by side, in an hour or two; prints a table, writes bench.json
 	@server=$$(scripts/redis.sh) && set -x && \
 	PENSTOCK_REDIS_SERVER=$$server bin/bench $(ARGS)
 

@@ -49,6 +49,7 @@ func smtpServer(ctx context.Context, m *mailbox) (port int, closeIt func(), err 
 
 const (
 	mailConnections = 16
+	mailSender      = "shop@example.com"
 	mailText        = "Dear customer,\n\nyour parcel has been handed over and will be with you in two days. You need " +
 		"not be at home.\n\nKind regards\nYour shop\n"
 )
@@ -83,8 +84,8 @@ var deliverSMTP = Figure{
 					return 0, err
 				}
 				target := fmt.Appendf(
-					nil, `{"smtp": {"host": "127.0.0.1", "port": %d, "tls": "none", "from": "shop@example.com", "max_connections": %d}}`, port,
-					mailConnections,
+					nil, `{"smtp": {"host": "127.0.0.1", "port": %d, "tls": "none", "from": %q, "max_connections": %d}}`, port,
+					mailSender, mailConnections,
 				)
 				if _, err := s.engine.Put(
 					ctx, queue.Spec{Name: queueName, Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Deliver: target},
@@ -120,7 +121,7 @@ func fillMail(ctx context.Context, e queue.Appender, count int) error {
 		jobs := make([]queue.Job, min(left, coalesce.MaxItems))
 		for i := range jobs {
 			jobs[i] = queue.Job{Queue: queueName, ID: newID(), Payload: fmt.Appendf(
-				nil, `{"from": "shop@example.com", "to": "ann@example.org", "subject": "Your parcel", "text": %q}`, mailText,
+				nil, `{"from": %q, "to": "ann@example.org", "subject": "Your parcel", "text": %q}`, mailSender, mailText,
 			)}
 		}
 		if err := appendAll(ctx, e, jobs); err != nil {
@@ -148,7 +149,7 @@ func loopMail(ctx context.Context, port, count int) (float64, error) {
 		c := <-clients
 		defer func() { clients <- c }()
 		m := mail.NewMsg()
-		if err := m.From("shop@example.com"); err != nil {
+		if err := m.From(mailSender); err != nil {
 			return err
 		}
 		if err := m.To("ann@example.org"); err != nil {

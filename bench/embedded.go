@@ -115,7 +115,9 @@ func appendEmbedded(depth int) Figure {
 			}
 			m := Measurements{
 				Ours: func(ctx context.Context) (float64, error) {
-					return together(ctx, callers, sized(50_000), func(ctx context.Context) error { return appendOne(ctx, e, queueName) })
+					return together(ctx, callers, sized(50_000), func(ctx context.Context) error {
+						return appendOne(ctx, e, queueName)
+					})
 				},
 				Peer: func(ctx context.Context) (float64, error) {
 					return together(ctx, callers, sized(8_000), func(ctx context.Context) error {

@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		"add", false, "continue the run in the file: measure what it lacks; needs the same commit, machine, rounds and scale",
 	)
 	publish := flags.String(
-		"publish", "", "measure nothing; copy the run in this file to "+publishedRun+" and write the tables of "+publishedPage,
+		"publish", "", "copy the run in this file to "+publishedRun+", write the tables of "+publishedPage+", and end",
 	)
 	list := flags.Bool("list", false, "print the names of the figures and end")
 	profile := flags.String(

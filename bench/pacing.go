@@ -37,8 +37,9 @@ func pacing(rate int) Figure {
 			}
 			m := Measurements{Close: func() { _ = server.Close() }}
 			m.Ours = func(ctx context.Context) (float64, error) {
-				cmd := exec.CommandContext(ctx, filepath.Join(dir, "penstock"), "prove", "--redis", server.URL(), "--init", "--drainers", "4",
-					"--rate", fmt.Sprintf("%d/s", rate), "--duration", max(time.Second, lasting(time.Minute)).String(), "--reference", "-o", "json")
+				cmd := exec.CommandContext(ctx, filepath.Join(dir, "penstock"), "prove", "--redis", server.URL(), "--init",
+					"--drainers", "4", "--rate", fmt.Sprintf("%d/s", rate),
+					"--duration", max(time.Second, lasting(time.Minute)).String(), "--reference", "-o", "json")
 				cmd.Stderr = os.Stderr
 				out, err := cmd.Output()
 				var exit *exec.ExitError

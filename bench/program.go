@@ -23,7 +23,8 @@ func programs(ctx context.Context) (dir string, err error) {
 		return "", err
 	}
 	cmd := exec.CommandContext(
-		ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./cmd/ingress", "./cmd/drainer", "./cmd/penstock",
+		ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/",
+		"./cmd/ingress", "./cmd/drainer", "./cmd/penstock",
 	)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -140,7 +140,9 @@ var ruleTakeBatch = Figure{
 		}
 		return Measurements{
 			Ours: func(ctx context.Context) (float64, error) {
-				v, err := together(ctx, 1, sized(100_000)/100, func(ctx context.Context) error { return takeMany(ctx, s.engine, 100) })
+				v, err := together(ctx, 1, sized(100_000)/100, func(ctx context.Context) error {
+					return takeMany(ctx, s.engine, 100)
+				})
 				return 100 * v, err
 			},
 			Peer: func(ctx context.Context) (float64, error) {

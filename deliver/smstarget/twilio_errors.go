@@ -55,8 +55,8 @@ var twilioErrors = map[int]meaning{
 	21705: {mend: mendSender},               // its SID is not valid
 }
 
-// retryAt returns when an answer asks to be come back to, behind an error that says so if that is shortened; the instant
-// after a while if it does not ask. A while of 0 is no instant.
+// retryAt returns the instant before which an answer asks for no other attempt, or the instant after a while if it does
+// not ask; a while of 0 is no instant. The error says so if the wait was shortened.
 func retryAt(err error, a *httptarget.Answer, after time.Duration) (error, time.Time) { //nolint:staticcheck // as args
 	now := time.Now()
 	if w, ok := httptarget.RetryAfter(a.Header, now); ok {

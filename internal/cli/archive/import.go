@@ -195,8 +195,8 @@ func (f *File) bars(ctx context.Context, s Target) (bars []string, err error) {
 	return bars, err
 }
 
-// presence knows which queues are in a store, a page of names at a time: a round trip for each queue of a file would take
-// longer than to import it.
+// presence knows which queues are in a store, a page of them at a time. A round trip for each queue of a file would
+// take longer than to import it.
 type presence struct {
 	store Target
 	page  []queue.Info // the queues behind some name, in order

@@ -84,8 +84,8 @@ func TestImportManyQueues(t *testing.T) {
 	}
 }
 
-// The goal is 20,000 queues a second, on two cores that nobody else uses. On Redis, two entries of the audit log a queue,
-// whose digests a script computes, take most of the time.
+// The goal is 20,000 queues a second, on two cores that nobody else uses. On Redis, two entries of the audit log for a
+// queue take most of the time: a script computes their digests.
 func BenchmarkImportQueues(b *testing.B) {
 	const n = 20_000
 	text := manyQueues(b, n)
