@@ -54,7 +54,7 @@ help: ## print this
 
 build: ## build bin/ingress, bin/drainer, bin/penstock and bin/bench
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/ingress ./cmd/drainer ./cmd/penstock
-	$(GO) build -C bench -trimpath -o ../bin/bench .
+	$(GO) build -C bench -trimpath $(if $(VERSION),-ldflags '-X main.linkedCommit=$(VERSION)') -o ../bin/bench .
 
 demo: build ## see it work: 30 s, nothing to install but Go
 	bin/penstock demo $(ARGS)
@@ -105,7 +105,7 @@ fmt: tools ## format the code
 	$(LINTER) fmt ./...
 	cd bench && ../$(LINTER) fmt ./...
 
-bench: build ## measure ours, the peers' and the floor side by side; prints a table, writes JSON
+bench: build ## measure ours, the peers' and the floor side by side, in an hour or two; prints a table, writes bench.json
 	@server=$$(scripts/redis.sh) && set -x && \
 	PENSTOCK_REDIS_SERVER=$$server bin/bench $(ARGS)
 

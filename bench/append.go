@@ -59,7 +59,7 @@ var appendSingle = Figure{
 		if err != nil {
 			return Measurements{}, err
 		}
-		const count = 100_000
+		count := sized(100_000)
 		peer := asynqClient(s.server.Addr())
 		floor := redis.NewClient(&redis.Options{Addr: s.server.Addr(), PoolSize: callers, MaxRetries: -1})
 		s.close = append(s.close, func() { _ = peer.Close(); _ = floor.Close() })
@@ -74,7 +74,7 @@ var appendSingle = Figure{
 				}
 				before := cpu() + redisCPU(ctx, s.server)
 				v, err := together(ctx, callers, count, do)
-				cpus[kind] = (cpu() + redisCPU(ctx, s.server) - before) / count
+				cpus[kind] = (cpu() + redisCPU(ctx, s.server) - before) / time.Duration(count)
 				return v, err
 			}
 		}
@@ -101,7 +101,7 @@ var appendBatch = Figure{
 		if err != nil {
 			return Measurements{}, err
 		}
-		const calls = 2000
+		calls := sized(200_000) / 100
 		floor := redis.NewClient(&redis.Options{Addr: s.server.Addr(), PoolSize: 4, MaxRetries: -1})
 		s.close = append(s.close, func() { _ = floor.Close() })
 		batched := func(do func(context.Context) error) func(context.Context) (float64, error) {

@@ -16,11 +16,11 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// closedLoopPicture is written when the module is where the command runs.
+// closedLoopPicture is written at full size, when the module is where the command runs.
 const closedLoopPicture = "docs/closed-loop.svg"
 
 var closedLoop = Figure{
-	Name: "closed-loop", Unit: "of a constant limit sent", Rounds: 1,
+	Name: "closed-loop", Unit: "x of a constant limit sent", Rounds: 1,
 	Goal: "constant limit: >= 0.85 sent, <= 0.02 refused; a sine of 10 minutes: >= 0.7 sent",
 	Met:  func(ours, _, _ float64) bool { return ours >= 0.85 },
 	Setup: func(context.Context) (Measurements, error) {
@@ -46,9 +46,9 @@ func measureClosedLoop(ctx context.Context) (sent float64, notes []string, err e
 		span  time.Duration
 		least float64 // that is to be sent
 	}{
-		{"a constant limit of 10/s", func(leaky.Instant) float64 { return 10 }, 5 * time.Minute, 0.85},
-		{"a limit that falls from 20/s to 5/s, and rises again", stepped, 5 * time.Minute, 0},
-		{"a limit that rises and falls in 10 minutes", sine, 10 * time.Minute, 0.7},
+		{"a constant limit of 10/s", func(leaky.Instant) float64 { return 10 }, lasting(5 * time.Minute), 0.85},
+		{"a limit that falls from 20/s to 5/s, and rises again", stepped, lasting(5 * time.Minute), 0},
+		{"a limit that rises and falls in 10 minutes", sine, lasting(10 * time.Minute), 0.7},
 	} {
 		r, err := runClosedLoop(ctx, c.limit, c.span)
 		if err != nil {
@@ -74,7 +74,7 @@ func measureClosedLoop(ctx context.Context) (sent float64, notes []string, err e
 	if missed {
 		sent = 0
 	}
-	if _, err := os.Stat(filepath.Dir(closedLoopPicture)); err != nil {
+	if _, err := os.Stat(filepath.Dir(closedLoopPicture)); err != nil || scale != 1 {
 		return sent, notes, nil
 	}
 	file, err := os.Create(closedLoopPicture)

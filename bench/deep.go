@@ -88,7 +88,7 @@ func deepQueue(name string, step deepStep) Figure {
 				}
 				return s, func(ctx context.Context) (float64, error) {
 					var took []float64
-					for range 200 {
+					for range steps(200) {
 						n++
 						d, err := step(ctx, s, n)
 						if err != nil {
@@ -99,11 +99,11 @@ func deepQueue(name string, step deepStep) Figure {
 					return median(took), nil
 				}, nil
 			}
-			deep, ours, err := at(1_000_000)
+			deep, ours, err := at(sized(1_000_000))
 			if err != nil {
 				return Measurements{}, err
 			}
-			shallow, floor, err := at(1_000)
+			shallow, floor, err := at(sized(1_000))
 			if err != nil {
 				deep.Close()
 				return Measurements{}, err

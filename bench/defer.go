@@ -110,7 +110,7 @@ var deferRedis = Figure{
 	Met: func(ours, _, _ float64) bool { return ours >= 20_000 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		r, err := redisReservoir(ctx)
-		return deferring(r, 100_000, 100_000, publishAhead), err
+		return deferring(r, int64(sized(100_000)), int64(sized(100_000)), publishAhead), err
 	},
 }
 
@@ -120,6 +120,6 @@ var deferEmbedded = Figure{
 	Met: func(ours, _, floor float64) bool { return ours >= 3*floor },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		r, err := embeddedReservoir(ctx)
-		return deferring(r, 50_000, 8_000, publishOneByOne), err
+		return deferring(r, int64(sized(50_000)), int64(sized(8_000)), publishOneByOne), err
 	},
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"time"
 
 	"github.com/penstock/penstock/queue"
@@ -15,11 +14,10 @@ import (
 // case both were just started, and the same number of jobs has gone through the ingress
 // to the overflow as fast as it takes them, so that their heaps have grown for the same
 // reasons; what differs is how many of them are still deferred.
-const (
-	manyDeferred = 1_000_000
-	fewDeferred  = 10_000
-	pushers      = 4
-)
+const pushers = 4
+
+func manyDeferred() int64 { return int64(sized(1_000_000)) }
+func fewDeferred() int64  { return int64(sized(10_000)) }
 
 // footprint is how many megabytes both have in memory.
 type footprint struct{ ingress, drainer float64 }
@@ -43,7 +41,7 @@ func (r *reservoir) holding(ctx context.Context, dir string, count int64) (f foo
 		return f, err
 	}
 	defer drainer.stop()
-	if dropped := manyDeferred - count; dropped > 0 {
+	if dropped := manyDeferred() - count; dropped > 0 {
 		if err := r.pushAside(ctx, ingress, "dropped1", dropped); err != nil {
 			return f, err
 		}
@@ -99,12 +97,13 @@ func (r *reservoir) drop(ctx context.Context, name string) error {
 // bit; after that, five seconds without a change by a quarter of a megabyte are taken
 // for rest.
 func quietly(ctx context.Context, ingress, drainer *program) (f footprint, err error) {
-	const looks, still, rest = 15 * time.Second, 0.25, 5
+	const still = 0.25
+	looks, rest := lasting(15*time.Second), steps(5)
 	begin := time.Now()
 	var low, high footprint
 	for same := 0; ; {
 		select {
-		case <-time.After(time.Second):
+		case <-time.After(lasting(time.Second)):
 		case <-ctx.Done():
 			return f, ctx.Err()
 		}
@@ -143,19 +142,18 @@ func memoryDeferred() Figure {
 				return m, err
 			}
 			dir, err := programs(ctx)
-			r.close = append(r.close, func() { _ = os.RemoveAll(dir) })
 			m.Ours = func(ctx context.Context) (_ float64, err error) {
-				many, err = r.holding(ctx, dir, manyDeferred)
+				many, err = r.holding(ctx, dir, manyDeferred())
 				return many.sum(), err
 			}
 			m.Floor = func(ctx context.Context) (_ float64, err error) {
-				few, err = r.holding(ctx, dir, fewDeferred)
+				few, err = r.holding(ctx, dir, fewDeferred())
 				return few.sum(), err
 			}
 			m.Notes = func() string {
 				return fmt.Sprintf("ingress %.1f MB and %.1f MB, drainer %.1f MB and %.1f MB; either pair had deferred %d jobs "+
 					"since its start",
-					many.ingress, few.ingress, many.drainer, few.drainer, manyDeferred)
+					many.ingress, few.ingress, many.drainer, few.drainer, manyDeferred())
 			}
 			return m, err
 		},

@@ -17,7 +17,7 @@ import (
 // deliverAsynq releases jobs of a queue into asynq on a Redis of its own.
 func deliverAsynq(name, where string, open func(context.Context) (store, error)) Figure {
 	return Figure{
-		Name: name, Unit: "jobs/s from a queue " + where + " into asynq on another Redis",
+		Name: name, Unit: "jobs/s " + where + " into asynq on another Redis",
 		Peer: "asynq's client, 64 callers", Floor: nothing,
 		Goal: "0.8 x asynq's client", Met: func(ours, peer, _ float64) bool { return ours >= 0.8*peer },
 		Setup: func(ctx context.Context) (Measurements, error) {
@@ -31,7 +31,7 @@ func deliverAsynq(name, where string, open func(context.Context) (store, error))
 				return Measurements{}, err
 			}
 			peer := asynqClient(other.Addr())
-			const count = 30_000
+			count := sized(30_000)
 			took := bill{}
 			theirs := meter{"asynq's Redis", func(ctx context.Context) time.Duration { return redisCPU(ctx, other) }}
 			return Measurements{
@@ -53,7 +53,7 @@ func deliverAsynq(name, where string, open func(context.Context) (store, error))
 						err = closed
 					}
 					if n, sizeErr := other.Client().LLen(ctx, "asynq:{default}:pending").Result(); err == nil && (sizeErr != nil ||
-						n != count) {
+						n != int64(count)) {
 						err = fmt.Errorf("asynq has %d tasks, want %d: %w", n, count, sizeErr)
 					}
 					return v, err
@@ -75,7 +75,7 @@ func deliverAsynq(name, where string, open func(context.Context) (store, error))
 }
 
 // deliverFor drains a queue until the handler has done so many jobs, and insists that each went well.
-func deliverFor(ctx context.Context, e drain.Engine, h drain.Handler, count int64, concurrency int) (float64, error) {
+func deliverFor(ctx context.Context, e drain.Engine, h drain.Handler, count int, concurrency int) (float64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var n atomic.Int64
@@ -86,13 +86,13 @@ func deliverFor(ctx context.Context, e drain.Engine, h drain.Handler, count int6
 		switch {
 		case err != nil:
 			cancel(fmt.Errorf("%s: %w", job.ID, err))
-		case n.Add(1) == count:
+		case n.Add(1) == int64(count):
 			last = time.Now()
 			cancel(nil)
 		}
 		return err
 	}), drain.Options{Concurrency: concurrency})
-	if err == nil && n.Load() < count {
+	if err == nil && n.Load() < int64(count) {
 		err = fmt.Errorf("only %d of %d jobs were delivered: %w", n.Load(), count, context.Cause(ctx))
 	}
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // somebody who posts the same bodies from as many goroutines, with nothing to ask and to tell.
 func deliverHTTP(name, where string, open func(context.Context) (store, error)) Figure {
 	return Figure{
-		Name: name, Unit: "deliveries/s from a queue " + where + ", 64 at once, rate unlimited",
+		Name: name, Unit: "deliveries/s " + where + ", 64 at once",
 		Peer: "net/http's client, 64 goroutines", Floor: nothing, Goal: "0.5 x net/http",
 		Met: func(ours, peer, _ float64) bool { return ours >= 0.5*peer },
 		Setup: func(ctx context.Context) (Measurements, error) {
@@ -43,7 +43,7 @@ func deliverHTTP(name, where string, open func(context.Context) (store, error)) 
 			if err != nil {
 				return m, err
 			}
-			const count = 30_000
+			count := sized(30_000)
 			took := bill{}
 			m.Ours = func(ctx context.Context) (float64, error) {
 				e, err := full(ctx, s, target, count)

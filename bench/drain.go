@@ -17,14 +17,14 @@ import (
 )
 
 // drainFor runs a drainer until the handler has been called count times.
-func drainFor(ctx context.Context, e drain.Engine, count int64, concurrency int) (float64, error) {
+func drainFor(ctx context.Context, e drain.Engine, count, concurrency int) (float64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var n atomic.Int64
 	var last time.Time
 	start := time.Now()
 	err := drain.Run(ctx, e, drain.HandlerFunc(func(context.Context, *drain.Job) error {
-		if n.Add(1) == count {
+		if n.Add(1) == int64(count) {
 			last = time.Now()
 			cancel()
 		}
@@ -33,7 +33,7 @@ func drainFor(ctx context.Context, e drain.Engine, count int64, concurrency int)
 	if err != nil {
 		return 0, err
 	}
-	if n.Load() < count {
+	if n.Load() < int64(count) {
 		return 0, fmt.Errorf("only %d of %d jobs came out", n.Load(), count)
 	}
 	return float64(count) / last.Sub(start).Seconds(), nil
@@ -100,7 +100,7 @@ var drainRedis = Figure{
 		if err != nil {
 			return Measurements{}, err
 		}
-		const count, peerCount = 100_000, 15_000
+		count, peerCount := sized(100_000), sized(15_000)
 		return Measurements{
 			Ours: func(ctx context.Context) (float64, error) {
 				if err := s.again(ctx); err != nil {
@@ -129,8 +129,8 @@ var drainRedis = Figure{
 				if err := s.again(ctx); err != nil {
 					return 0, err
 				}
-				for range count / 500 {
-					if err := callMinimal(ctx, s.client, 500); err != nil {
+				for range count / batch {
+					if err := callMinimal(ctx, s.client, batch); err != nil {
 						return 0, err
 					}
 				}
@@ -141,7 +141,7 @@ var drainRedis = Figure{
 	},
 }
 
-func drainAsynq(ctx context.Context, addr string, count int64) (float64, error) {
+func drainAsynq(ctx context.Context, addr string, count int) (float64, error) {
 	server := asynq.NewServer(asynq.RedisClientOpt{Addr: addr}, asynq.Config{
 		Concurrency: callers, Queues: map[string]int{queueName: 1}, Logger: quiet{}, LogLevel: asynq.FatalLevel,
 	})
@@ -149,7 +149,7 @@ func drainAsynq(ctx context.Context, addr string, count int64) (float64, error) 
 	done := make(chan time.Time, 1)
 	start := time.Now()
 	err := server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
-		if n.Add(1) == count {
+		if n.Add(1) == int64(count) {
 			done <- time.Now()
 		}
 		return nil
@@ -216,10 +216,10 @@ var idleRedis = Figure{
 			return Measurements{}, err
 		}
 		return Measurements{
-			Ours: func(ctx context.Context) (float64, error) { return latency(ctx, s.engine, 200) },
+			Ours: func(ctx context.Context) (float64, error) { return latency(ctx, s.engine, steps(200)) },
 			Floor: func(ctx context.Context) (float64, error) {
 				var took []float64
-				for range 200 {
+				for range steps(200) {
 					start := time.Now()
 					if err := s.client.Ping(ctx).Err(); err != nil {
 						return 0, err

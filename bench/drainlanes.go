@@ -41,10 +41,10 @@ func drainAllLanes(ctx context.Context, e *boltq.Engine) (float64, error) {
 	if _, err := e.Put(ctx, spec, queue.AnyRevision); err != nil {
 		return 0, err
 	}
-	for at := 0; at < laneCount; at += 5000 {
-		if err := appendLanes(ctx, e, at, 5000); err != nil {
+	for at := 0; at < laneCount(); at += 5000 {
+		if err := appendLanes(ctx, e, at, min(5000, laneCount()-at)); err != nil {
 			return 0, err
 		}
 	}
-	return drainFor(ctx, e, laneCount, 1024)
+	return drainFor(ctx, e, laneCount(), 1024)
 }

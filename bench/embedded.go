@@ -93,7 +93,7 @@ func boltGroup() (do func(context.Context) error, closeIt func(), err error) {
 func appendEmbedded(depth int) Figure {
 	return Figure{
 		Name: fmt.Sprintf("append-embedded-%d", depth), Unit: fmt.Sprintf(
-			"jobs/s, 64 callers, fsync before ack, %d deep", depth,
+			"jobs/s, 64 callers, fsynced, %d deep", depth,
 		),
 		Peer: "JetStream SyncAlways", Floor: "bbolt.Batch of one put",
 		Goal: "25,000/s and 5 x JetStream", Met: func(ours, peer, _ float64) bool { return ours >= 25_000 && ours >= 5*peer },
@@ -115,21 +115,23 @@ func appendEmbedded(depth int) Figure {
 			}
 			m := Measurements{
 				Ours: func(ctx context.Context) (float64, error) {
-					return together(ctx, callers, 50_000, func(ctx context.Context) error { return appendOne(ctx, e, queueName) })
+					return together(ctx, callers, sized(50_000), func(ctx context.Context) error {
+						return appendOne(ctx, e, queueName)
+					})
 				},
 				Peer: func(ctx context.Context) (float64, error) {
-					return together(ctx, callers, 8_000, func(ctx context.Context) error {
+					return together(ctx, callers, sized(8_000), func(ctx context.Context) error {
 						_, err := js.Publish(ctx, "s", payload)
 						return err
 					})
 				},
-				Floor: func(ctx context.Context) (float64, error) { return together(ctx, callers, 20_000, floor) },
+				Floor: func(ctx context.Context) (float64, error) { return together(ctx, callers, sized(20_000), floor) },
 				Close: func() { closeStore(); closeStream(); closeFloor() },
 			}
 			if err := put(ctx, e, queueName, leaky.Unlimited); err != nil {
 				return m, err
 			}
-			return m, fill(ctx, e, queueName, depth)
+			return m, fill(ctx, e, queueName, sized(depth))
 		},
 	}
 }
@@ -143,7 +145,7 @@ var idleEmbedded = Figure{
 			return Measurements{}, err
 		}
 		return Measurements{
-			Ours: func(ctx context.Context) (float64, error) { return latency(ctx, e, 200) }, Close: closeStore,
+			Ours: func(ctx context.Context) (float64, error) { return latency(ctx, e, steps(200)) }, Close: closeStore,
 		}, nil
 	},
 }

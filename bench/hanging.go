@@ -25,8 +25,8 @@ const (
 // the worst of the others had.
 func hanging(name string, after time.Duration) Figure {
 	return Figure{
-		Name: name, Unit: "% of their pace, the worst of 99 queues at 10/s, 10 s", Rounds: 1, Floor: "no receiver hangs",
-		Goal: "99",
+		Name: name, Unit: "% of its pace, worst of 99 queues beside one that hangs", Rounds: 1, Floor: "no receiver hangs",
+		Goal: "99%",
 		Met:  func(ours, _, _ float64) bool { return ours >= 99 },
 		Setup: func(ctx context.Context) (Measurements, error) {
 			s, err := onRedis(ctx)
@@ -57,7 +57,7 @@ func worstShare(ctx context.Context, s store, after time.Duration) (share float6
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := filled(ctx, e, hangs, leaky.PerSecond(1000), 2000); err != nil {
+	if err := filled(ctx, e, hangs, leaky.PerSecond(1000), sized(2000)); err != nil {
 		return 0, 0, err
 	}
 	var mu sync.Mutex
@@ -96,17 +96,17 @@ func worstShare(ctx context.Context, s store, after time.Duration) (share float6
 		case <-ctx.Done():
 		}
 	}
-	pause(time.Second)
+	pause(lasting(time.Second))
 	for i := range hangingOthers {
 		if err = filled(
-			ctx, e, fmt.Sprint("other", i), leaky.PerSecond(hangingRate), 4*hangingRate*int(hangingSpan/time.Second),
+			ctx, e, fmt.Sprint("other", i), leaky.PerSecond(hangingRate), int(4*hangingRate*lasting(hangingSpan).Seconds()),
 		); err != nil {
 			break
 		}
 	}
-	pause(2 * time.Second)
+	pause(lasting(2 * time.Second))
 	before, begin := count(), time.Now()
-	pause(hangingSpan)
+	pause(lasting(hangingSpan))
 	counts, took := count(), time.Since(begin)
 	for _, q := range usage.Queues() {
 		if q.Queue == hangs {

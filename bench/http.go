@@ -110,7 +110,7 @@ var ingressHTTP = Figure{
 		transport := &http.Transport{MaxIdleConnsPerHost: callers, MaxConnsPerHost: callers}
 		s.close = append(s.close, closeFloor, transport.CloseIdleConnections)
 		client := &http.Client{Transport: transport}
-		const count = 40_000
+		count := sized(40_000)
 		path := "/v1/queues/" + queueName + "/jobs"
 		m.Ours = func(ctx context.Context) (float64, error) {
 			return together(ctx, callers, count, post(client, ours+path))

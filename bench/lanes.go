@@ -15,7 +15,7 @@ import (
 )
 
 // laneCount is how many lanes are touched where it must not matter how many there are.
-const laneCount = 1_000_000
+func laneCount() int { return sized(1_000_000) }
 
 // laned is a roomy queue whose lanes have a rate, and which remembers what ended for a
 // second.
@@ -73,15 +73,16 @@ func (s *redisStore) settled(ctx context.Context) (float64, error) {
 		}
 		last = used
 		select {
-		case <-time.After(3 * time.Second): // it frees what expired, and its tables, little by little
+		case <-time.After(lasting(3 * time.Second)): // it frees what expired, and its tables, little by little
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
 	}
 }
 
+// memoryLanes gives each lane a job, while 100,000 jobs wait beside.
 var memoryLanes = Figure{
-	Name: "memory-lanes", Unit: "x of the memory before, after 1,000,000 lanes had a job each; 100,000 jobs wait beside",
+	Name: "memory-lanes", Unit: "x of Redis memory, after 1,000,000 lanes came and went",
 	Rounds: 1,
 	Goal:   "within 1%", Met: func(ours, _, _ float64) bool { return ours <= 1.01 },
 	Setup: func(ctx context.Context) (Measurements, error) {
@@ -99,7 +100,7 @@ var memoryLanes = Figure{
 			if err := put(ctx, s.engine, "resident", leaky.PerSecond(1)); err != nil {
 				return 0, err
 			}
-			if err := fill(ctx, s.engine, "resident", 100_000); err != nil {
+			if err := fill(ctx, s.engine, "resident", sized(100_000)); err != nil {
 				return 0, err
 			}
 			if _, err := s.engine.Put(ctx, laned(), queue.AnyRevision); err != nil {
@@ -112,8 +113,8 @@ var memoryLanes = Figure{
 			if tableBefore, err = tableMemory(ctx, s.client); err != nil {
 				return 0, err
 			}
-			for at := 0; at < laneCount; at += coalesce.MaxItems {
-				if err := appendLanes(ctx, s.engine, at, coalesce.MaxItems); err != nil {
+			for at := 0; at < laneCount(); at += coalesce.MaxItems {
+				if err := appendLanes(ctx, s.engine, at, min(coalesce.MaxItems, laneCount()-at)); err != nil {
 					return 0, err
 				}
 			}
@@ -142,7 +143,7 @@ var appendLaned = Figure{
 		if err != nil {
 			return Measurements{}, err
 		}
-		const count = 100_000
+		count := sized(100_000)
 		p99 := func(lane func(i int) int) func(context.Context) (float64, error) {
 			return func(ctx context.Context) (float64, error) {
 				if err := s.again(ctx); err != nil {

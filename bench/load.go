@@ -40,7 +40,7 @@ func idOf(n int64) string { return fmt.Sprintf("%026d", n) }
 
 // together runs n workers until they have done count things, and returns how
 // many a second.
-func together(ctx context.Context, n int, count int64, do func(ctx context.Context) error) (float64, error) {
+func together[N int | int64](ctx context.Context, n int, count N, do func(ctx context.Context) error) (float64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next atomic.Int64
@@ -48,7 +48,7 @@ func together(ctx context.Context, n int, count int64, do func(ctx context.Conte
 	start := time.Now()
 	for range n {
 		wg.Go(func() {
-			for next.Add(1) <= count && ctx.Err() == nil {
+			for next.Add(1) <= int64(count) && ctx.Err() == nil {
 				if err := do(ctx); err != nil {
 					cancel(err)
 				}

@@ -6,10 +6,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"regexp"
@@ -31,8 +31,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	only := flags.String("run", ".", "measure the figures whose names match this regular expression")
-	rounds := flags.Int("rounds", 5, "rounds per figure; the median counts")
-	out := flags.String("json", "bench.json", "write the figures to this file; empty writes none")
+	rounds := flags.Int("rounds", 5, "maximum number of rounds per figure; the median counts")
+	flags.Float64Var(&scale, "scale", 1, "part of the full size to measure: of jobs, queues, lanes, lines and seconds")
+	out := flags.String("json", "bench.json", "file to write the run to, after each figure; empty writes none")
+	add := flags.Bool(
+		"add", false, "continue the run in the file: measure what it lacks; needs the same commit, machine, rounds and scale",
+	)
+	publish := flags.String(
+		"publish", "", "copy the run in this file to "+publishedRun+", write the tables of "+publishedPage+", and end",
+	)
 	list := flags.Bool("list", false, "print the names of the figures and end")
 	profile := flags.String(
 		"cpuprofile", "",
@@ -42,8 +49,29 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	match, err := regexp.Compile(*only)
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("-run: %w", err)
+	case *rounds < 1:
+		return fmt.Errorf("-rounds %d: must be at least 1", *rounds)
+	case !(scale > 0 && scale <= 1):
+		return fmt.Errorf("-scale %v: must be above 0 and at most 1", scale)
+	case *publish != "":
+		return publishRun(*publish)
+	case *list:
+		for _, f := range figures {
+			if match.MatchString(f.Name) {
+				fmt.Fprintln(stdout, f.Name)
+			}
+		}
+		return nil
+	}
+	record, err := newRecord(ctx, *rounds)
+	if err == nil && *add {
+		err = record.continueFrom(*out)
+	}
+	if err != nil {
+		return err
 	}
 	if *profile != "" {
 		file, err := os.Create(*profile)
@@ -56,13 +84,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	var results []Result
+	defer removePrograms()
 	for _, f := range figures {
-		if !match.MatchString(f.Name) {
-			continue
-		}
-		if *list {
-			fmt.Fprintln(stdout, f.Name)
+		if !match.MatchString(f.Name) || record.find(f.Name) != nil {
 			continue
 		}
 		fmt.Fprintf(stderr, "%s ...\n", f.Name)
@@ -70,21 +94,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Name, err)
 		}
-		results = append(results, r)
+		record.Figures = append(record.Figures, r)
 		report(stderr, []Result{r})
+		if *out == "" {
+			continue
+		}
+		if err := record.write(*out); err != nil {
+			return err
+		}
 	}
-	if *list {
-		return nil
-	}
-	report(stdout, results)
-	if *out == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(results, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(*out, append(text, '\n'), 0o644)
+	report(stdout, record.Figures)
+	return nil
 }
 
 // Figure is one thing to measure.
@@ -150,6 +170,9 @@ func (f Figure) measure(ctx context.Context, rounds int, progress io.Writer) (Re
 			v, err := kinds[at](ctx)
 			if err != nil {
 				return Result{}, err
+			}
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return Result{}, fmt.Errorf("it measured %v, which is no figure", v)
 			}
 			values[at] = append(values[at], v)
 		}

@@ -40,7 +40,7 @@ func tableMemory(ctx context.Context, c *redis.Client) (float64, error) {
 }
 
 var memoryWaiting = Figure{
-	Name: "memory-redis", Unit: "B a waiting job, 100,000 of them", Rounds: 1,
+	Name: "memory-redis", Unit: "B a waiting job", Rounds: 1,
 	Peer: "asynq", Floor: "key, value and sorted-set entry", Goal: "under 650 B",
 	Met: func(ours, _, _ float64) bool { return ours < 650 },
 	Setup: func(ctx context.Context) (Measurements, error) {
@@ -48,7 +48,7 @@ var memoryWaiting = Figure{
 		if err != nil {
 			return Measurements{}, err
 		}
-		const count = 100_000
+		count := sized(100_000)
 		grown := func(do func(context.Context) error) func(context.Context) (float64, error) {
 			return func(ctx context.Context) (float64, error) {
 				if err := s.again(ctx); err != nil {
@@ -65,7 +65,7 @@ var memoryWaiting = Figure{
 					return 0, err
 				}
 				after, err := usedMemory(ctx, s.client)
-				return (after - before) / count, err
+				return (after - before) / float64(count), err
 			}
 		}
 		return Measurements{
@@ -77,8 +77,8 @@ var memoryWaiting = Figure{
 				return err
 			}),
 			Floor: grown(func(ctx context.Context) error {
-				for range count / 500 {
-					if err := callMinimal(ctx, s.client, 500); err != nil {
+				for range count / batch {
+					if err := callMinimal(ctx, s.client, batch); err != nil {
 						return err
 					}
 				}

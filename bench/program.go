@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,17 +13,37 @@ import (
 	"time"
 )
 
-// programs builds the programs that users run into a directory of its own, and returns
-// that. It must be called in the repository.
+// programs builds the programs that users run, once for all figures, and returns their directory. It must be called in
+// the repository, and removePrograms at the end. Figures are measured one after the other.
 func programs(ctx context.Context) (dir string, err error) {
+	if programsDir != "" {
+		return programsDir, nil
+	}
 	if dir, err = os.MkdirTemp("", "penstock-bench-"); err != nil {
 		return "", err
 	}
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", "./cmd/ingress", "./cmd/drainer").CombinedOutput()
-	if err != nil {
-		return dir, fmt.Errorf("building ingress and drainer (run this in the repository): %w: %s", err, out)
+	cmd := exec.CommandContext(
+		ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/",
+		"./cmd/ingress", "./cmd/drainer", "./cmd/penstock",
+	)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", errors.Join(
+			fmt.Errorf("building the programs (run this in the repository): %w: %s", err, out), os.RemoveAll(dir),
+		)
 	}
+	programsDir = dir
 	return dir, nil
+}
+
+// programsDir is where the programs are, empty before they are built.
+var programsDir string
+
+func removePrograms() {
+	if programsDir != "" {
+		_ = os.RemoveAll(programsDir)
+		programsDir = ""
+	}
 }
 
 // program is one of them, running.

@@ -10,24 +10,24 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
 	"time"
 
 	"github.com/penstock/penstock/internal/replay"
-	"github.com/penstock/penstock/internal/test/memtest"
 )
 
 // replayLines is how many lines the log has that is replayed.
-const replayLines = 1_000_000
+func replayLines() int { return sized(1_000_000) }
 
 var replayMeter = Figure{
-	Name: "replay", Unit: "lines/s", Goal: "over 1,000,000/s on one core for a Meter",
+	Name: "replay", Unit: "lines/s of a log through a meter, one core", Goal: "over 1,000,000/s",
 	Met:   func(ours, _, _ float64) bool { return ours > 1_000_000 },
 	Floor: "reading each line, its client and its time",
 	Setup: func(context.Context) (Measurements, error) {
-		log := combinedLog(replayLines, 20_000)
+		log := combinedLog(replayLines(), 20_000)
 		rules, err := replay.ReadRules("meter rate=5/s burst=10", nil)
 		if err != nil {
 			return Measurements{}, err
@@ -38,8 +38,8 @@ var replayMeter = Figure{
 					r, err := replay.Run(ctx, replay.Options{Rules: rules, Logs: []replay.Log{{
 						Name: "log", In: bytes.NewReader(log),
 					}}})
-					if err == nil && r.Requests != replayLines {
-						err = fmt.Errorf("%d requests of %d lines", r.Requests, replayLines)
+					if err == nil && r.Requests != int64(replayLines()) {
+						err = fmt.Errorf("%d requests of %d lines", r.Requests, replayLines())
 					}
 					return err
 				})
@@ -77,38 +77,29 @@ func decode(log []byte) error {
 	for _, n := range clients {
 		all += n
 	}
-	if all != replayLines {
+	if all != replayLines() {
 		return fmt.Errorf("%d lines", all)
 	}
 	return lines.Err()
 }
 
-// largeLog is how many lines the log has that shows how much memory a replay takes, smallLog those of the floor.
-const (
-	largeLog = 10 * replayLines
-	smallLog = 1_000
-)
+// smallLog is how many lines the log of the floor has, beside ten times replayLines.
+const smallLog = 1_000
 
 var replayMemory = Figure{
-	Name: "replay-memory", Unit: "MiB resident at most, penstock replay of 10,000,000 lines of 20,000 clients", Rounds: 1,
+	Name: "replay-memory", Unit: "MiB resident at most, replay of 10,000,000 lines", Rounds: 1,
 	Goal:  "at most 64 MiB over the floor",
 	Met:   func(ours, _, floor float64) bool { return ours <= floor+64 },
-	Floor: "the same of 1,000 lines",
+	Floor: "1,000 lines",
 	Setup: func(ctx context.Context) (Measurements, error) {
-		dir, err := os.MkdirTemp("", "penstock-bench-")
+		dir, err := programs(ctx)
 		if err != nil {
-			return Measurements{}, err
-		}
-		remove := func() { _ = os.RemoveAll(dir) }
-		path, err := memtest.Build(ctx, ".", dir, "./cmd/penstock")
-		if err != nil {
-			remove()
 			return Measurements{}, err
 		}
 		peak := func(lines int) func(context.Context) (float64, error) {
-			return func(ctx context.Context) (float64, error) { return peakOf(ctx, path, lines) }
+			return func(ctx context.Context) (float64, error) { return peakOf(ctx, filepath.Join(dir, "penstock"), lines) }
 		}
-		return Measurements{Ours: peak(largeLog), Floor: peak(smallLog), Close: remove}, nil
+		return Measurements{Ours: peak(10 * replayLines()), Floor: peak(smallLog)}, nil
 	},
 }
 
@@ -157,7 +148,7 @@ func onOneCore(f func() error) (float64, error) {
 	if err := f(); err != nil {
 		return 0, err
 	}
-	return replayLines / (cpu() - began).Seconds(), nil
+	return float64(replayLines()) / (cpu() - began).Seconds(), nil
 }
 
 const combinedTime = "02/Jan/2006:15:04:05 -0700"

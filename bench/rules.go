@@ -93,7 +93,7 @@ func ruleTake(n int, count int64) Figure {
 			limiter := redis_rate.NewLimiter(client)
 			limit := redis_rate.Limit{Rate: 1000, Burst: 1_000_000, Period: time.Second}
 			timed := func(do func(context.Context) error) func(context.Context) (float64, error) {
-				return func(ctx context.Context) (float64, error) { return together(ctx, n, count, do) }
+				return func(ctx context.Context) (float64, error) { return together(ctx, n, sized(int(count)), do) }
 			}
 			return Measurements{
 				Ours: timed(func(ctx context.Context) error { return takeOne(ctx, s.engine) }),
@@ -140,11 +140,13 @@ var ruleTakeBatch = Figure{
 		}
 		return Measurements{
 			Ours: func(ctx context.Context) (float64, error) {
-				v, err := together(ctx, 1, 1000, func(ctx context.Context) error { return takeMany(ctx, s.engine, 100) })
+				v, err := together(ctx, 1, sized(100_000)/100, func(ctx context.Context) error {
+					return takeMany(ctx, s.engine, 100)
+				})
 				return 100 * v, err
 			},
 			Peer: func(ctx context.Context) (float64, error) {
-				return together(ctx, 1, 10_000, func(ctx context.Context) error { return takeOne(ctx, s.engine) })
+				return together(ctx, 1, sized(10_000), func(ctx context.Context) error { return takeOne(ctx, s.engine) })
 			},
 			Close: s.Close,
 		}, nil
@@ -176,7 +178,7 @@ var appendRuled = Figure{
 				if _, err := s.engine.Put(ctx, spec, queue.AnyRevision); err != nil {
 					return 0, err
 				}
-				return together(ctx, callers, 100_000, func(ctx context.Context) error {
+				return together(ctx, callers, sized(100_000), func(ctx context.Context) error {
 					headers := map[string]string{"user": ruleKey(), "route": ruleKey()}
 					return appendAll(ctx, s.engine, []queue.Job{{Queue: queueName, ID: newID(), Payload: payload, Headers: headers}})
 				})
@@ -188,7 +190,7 @@ var appendRuled = Figure{
 
 // ruleMemory is what a key takes beyond a bare one of the same name; of a sliding log, what an entry does.
 func ruleMemory(a leaky.Algorithm, b rules.Bound, entries int, most float64) Figure {
-	measure := "B a key over a bare one with a TTL, 100,000 keys"
+	measure := "B a key over a bare one"
 	if entries > 1 {
 		measure = fmt.Sprintf("B an entry over a bare key with a TTL, %d entries a key", entries)
 	}
@@ -202,7 +204,7 @@ func ruleMemory(a leaky.Algorithm, b rules.Bound, entries int, most float64) Fig
 			}
 			return Measurements{
 				Ours: func(ctx context.Context) (float64, error) {
-					keys := 100_000 / entries
+					keys := max(1, sized(100_000)/entries)
 					ours, err := grownByTakes(ctx, s, rules.Rule{Name: "r", Algorithm: a, Bound: b}, keys, entries)
 					if err != nil {
 						return 0, err

@@ -41,13 +41,13 @@ var takeEmbedded = Figure{
 		meter, levels := leaky.Meter{Rate: r.Rate, Burst: r.Burst}, map[string]*leaky.Level{}
 		return Measurements{
 			Ours: func(ctx context.Context) (float64, error) {
-				return together(ctx, callers, 1_000_000, func(ctx context.Context) error {
+				return together(ctx, callers, sized(1_000_000), func(ctx context.Context) error {
 					_, err := e.Take(ctx, r.Name, []rules.Take{{Key: next()}})
 					return err
 				})
 			},
 			Peer: func(ctx context.Context) (float64, error) {
-				return together(ctx, callers, 1_000_000, func(context.Context) error {
+				return together(ctx, callers, sized(1_000_000), func(context.Context) error {
 					key := next()
 					mu.Lock()
 					defer mu.Unlock()
@@ -76,10 +76,10 @@ var appendRuledEmbedded = Figure{
 		}
 		m := Measurements{
 			Ours: func(ctx context.Context) (float64, error) {
-				return together(ctx, callers, 50_000, func(ctx context.Context) error { return appendOne(ctx, e, "ruled") })
+				return together(ctx, callers, sized(50_000), func(ctx context.Context) error { return appendOne(ctx, e, "ruled") })
 			},
 			Peer: func(ctx context.Context) (float64, error) {
-				return together(ctx, callers, 50_000, func(ctx context.Context) error { return appendOne(ctx, e, "plain") })
+				return together(ctx, callers, sized(50_000), func(ctx context.Context) error { return appendOne(ctx, e, "plain") })
 			},
 			Close: closeStore,
 		}

@@ -18,20 +18,24 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-const (
-	million = 1_000_000
-	// millionPeriod is how long a key is remembered: longer than it takes to take them all.
-	millionPeriod   = 30 * time.Second
-	millionPatience = 4 * millionPeriod // until nearly all of it is gone; of appends the jobs stay
-)
+const million = 1_000_000
 
-// millionBounds lets one through, or a few, and remembers it for millionPeriod; a sliding counter for up to twice that.
-var millionBounds = map[leaky.Algorithm]rules.Bound{
-	leaky.AlgorithmMeter:          {Rate: mustRate(1, millionPeriod), Burst: 1},
-	leaky.AlgorithmFixedWindow:    {Limit: 10, Period: unit.Duration(millionPeriod)},
-	leaky.AlgorithmSlidingCounter: {Limit: 10, Period: unit.Duration(millionPeriod)},
-	leaky.AlgorithmSlidingLog:     {Limit: 10, Period: unit.Duration(millionPeriod)},
-	leaky.AlgorithmConcurrency:    {Limit: 10, TTL: unit.Duration(millionPeriod)},
+// millionPeriod is how long a key is remembered: longer than it takes to take them all.
+func millionPeriod() time.Duration { return max(time.Second, lasting(30*time.Second)) }
+
+// millionPatience is how long it is waited until nearly all of it is gone; of appends the jobs stay.
+func millionPatience() time.Duration { return lasting(2 * time.Minute) }
+
+// millionBound lets one through, or a few, and remembers it for millionPeriod; a sliding counter for up to twice that.
+func millionBound(a leaky.Algorithm) rules.Bound {
+	switch period := millionPeriod(); a {
+	case leaky.AlgorithmMeter:
+		return rules.Bound{Rate: mustRate(1, period), Burst: 1}
+	case leaky.AlgorithmConcurrency:
+		return rules.Bound{Limit: 10, TTL: unit.Duration(period)}
+	default:
+		return rules.Bound{Limit: 10, Period: unit.Duration(period)}
+	}
 }
 
 // crowd is an engine under a million keys, and what can be seen of it.
@@ -43,14 +47,14 @@ type crowd struct {
 
 // ruleMillion takes each of a million keys once, on both engines, and then waits until nothing of them is left.
 func ruleMillion(a leaky.Algorithm) Figure {
-	return millionFigure("rule-million-"+string(a), "keys/s, 1,000,000 distinct ones, 8 callers, 100 a call, embedded",
+	return millionFigure("rule-million-"+string(a), "keys/s, 1,000,000 distinct ones, embedded",
 		func(ctx context.Context, c *crowd) (float64, error) {
-			r := rules.Rule{Name: "r", Algorithm: a, Bound: millionBounds[a]}
+			r := rules.Rule{Name: "r", Algorithm: a, Bound: millionBound(a)}
 			if _, err := c.PutRule(ctx, r, queue.AnyRevision); err != nil {
 				return 0, err
 			}
 			if a == leaky.AlgorithmFixedWindow { // all in one window
-				time.Sleep(time.Until(time.Now().Truncate(millionPeriod).Add(millionPeriod)))
+				time.Sleep(time.Until(time.Now().Truncate(millionPeriod()).Add(millionPeriod())))
 			}
 			return takeMillion(ctx, c)
 		})
@@ -60,7 +64,7 @@ var takenKeys atomic.Int64
 
 func takeMillion(ctx context.Context, c *crowd) (float64, error) {
 	const each = 100
-	v, err := together(ctx, 8, million/each, func(ctx context.Context) error {
+	v, err := together(ctx, 8, sized(million)/each, func(ctx context.Context) error {
 		takes := make([]rules.Take, each)
 		for i := range takes {
 			takes[i].Key = fmt.Sprintf("user-%09d@example.com", takenKeys.Add(1))
@@ -82,7 +86,7 @@ var appendMillion = millionFigure("rule-million-append",
 	func(ctx context.Context, c *crowd) (float64, error) {
 		for _, name := range []string{"user", "route"} {
 			r := rules.Rule{
-				Name: queueName + "." + name, Algorithm: leaky.AlgorithmMeter, Bound: millionBounds[leaky.AlgorithmMeter],
+				Name: queueName + "." + name, Algorithm: leaky.AlgorithmMeter, Bound: millionBound(leaky.AlgorithmMeter),
 				Key: "{header." + name + "}",
 			}
 			if _, err := c.PutRule(ctx, r, queue.AnyRevision); err != nil {
@@ -96,7 +100,7 @@ var appendMillion = millionFigure("rule-million-append",
 		if _, err := c.Put(ctx, spec, queue.AnyRevision); err != nil {
 			return 0, err
 		}
-		return together(ctx, callers, million/4, func(ctx context.Context) error {
+		return together(ctx, callers, sized(million)/4, func(ctx context.Context) error {
 			n := takenKeys.Add(1)
 			headers := map[string]string{
 				"user": fmt.Sprintf("user-%09d@example.com", n), "route": fmt.Sprintf("route-%09d.example.com", n),
@@ -205,7 +209,7 @@ func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (fl
 	if err != nil {
 		return 0, err
 	}
-	time.Sleep(5 * time.Second)
+	time.Sleep(lasting(5 * time.Second))
 	c.tell("others waited up to %s before", others())
 	if others, err = c.others(ctx); err != nil {
 		return 0, err
@@ -224,9 +228,9 @@ func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (fl
 		return 0, err
 	}
 	least, at := peak, done
-	for least-none > (peak-none)/20 && time.Since(done) < millionPatience {
+	for least-none > (peak-none)/20 && time.Since(done) < millionPatience() {
 		select {
-		case <-time.After(time.Second):
+		case <-time.After(lasting(time.Second)):
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}

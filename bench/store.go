@@ -71,7 +71,7 @@ func drained(s store, count, concurrency int) func(ctx context.Context) (float64
 		if err != nil {
 			return 0, err
 		}
-		return drainFor(ctx, e, int64(count), concurrency)
+		return drainFor(ctx, e, count, concurrency)
 	}
 }
 

@@ -21,8 +21,8 @@ const (
 
 // waitFairness is how evenly callers are served who want more than a rule allows, and wait for it.
 var waitFairness = Figure{
-	Name: "wait-fairness", Unit: "turns of the least served of 4 callers over those of the most served, at 20/s",
-	Peer: "callers who ask again when they are told to", Goal: "at least 0.95",
+	Name: "wait-fairness", Unit: "x, least over most served of 4 callers",
+	Peer: "pollers", Goal: "at least 0.95",
 	Met: func(ours, _, _ float64) bool { return ours >= 0.95 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		s, err := newRuleStore(ctx)
@@ -53,7 +53,7 @@ var waitFairness = Figure{
 
 // evenness has callers take turns for a while, and returns the fewest turns of one over the most of one.
 func evenness(ctx context.Context, turn func(context.Context) error) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, waitSpan)
+	ctx, cancel := context.WithTimeout(ctx, lasting(waitSpan))
 	defer cancel()
 	var turns [waitCallers]int
 	var failed [waitCallers]error

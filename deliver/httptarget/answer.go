@@ -28,12 +28,12 @@ func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) er
 	defer answer.Body.Close()
 	head := a.beginning(answer.Body)
 	now := time.Now()
-	again, asked := retryAfter(answer.Header, now)
+	again, asked := RetryAfter(answer.Header, now)
 	meaning := target.outcome(answer.StatusCode, asked)
 	if meaning == Delivered {
-		if spare := usedUp(answer.Header, now); spare > 0 {
-			return drain.DeliveredThen(now.Add(spare), fmt.Sprintf(
-				"the receiver answered %d, and that its rate limit is used up", answer.StatusCode,
+		if spare := usedUp(answer.Header, now); spare.For > 0 {
+			return drain.DeliveredThen(spare.Until(now), fmt.Sprintf(
+				"the receiver answered %d, and that its rate limit is used up%s", answer.StatusCode, spare.Note(),
 			))
 		}
 		return nil
@@ -41,6 +41,12 @@ func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) er
 	text := fmt.Sprintf("the receiver answered %d", answer.StatusCode)
 	if answer.StatusCode >= 300 && answer.StatusCode <= 399 {
 		text += " (redirects are not followed)"
+	}
+	if meaning == Throttled {
+		again = throttle(answer.Header, now)
+	}
+	if meaning != Dead && meaning != Down {
+		text += again.Note()
 	}
 	if e := clip.Text(excerpt([]byte(hide(string(head), job, target))), excerptBytes); e != "" {
 		text += ": " + e
@@ -50,12 +56,12 @@ func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) er
 	case Dead:
 		return drain.Permanent(err)
 	case Throttled:
-		return drain.ThrottledBy(err, throttle(answer.Header, now))
+		return drain.ThrottledBy(err, again.Until(now))
 	case Down:
 		return drain.Down(err)
 	}
-	if again > 0 {
-		err = drain.RetryAt(err, now.Add(again))
+	if again.For > 0 {
+		err = drain.RetryAt(err, again.Until(now))
 	}
 	if answer.StatusCode >= 500 {
 		err = drain.Trouble(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,7 +114,7 @@ func TestUsedUp(t *testing.T) {
 		for i := 0; i < len(c.headers); i += 2 {
 			h.Add(c.headers[i], c.headers[i+1])
 		}
-		if got := usedUp(h, now); got != c.want {
+		if got := usedUp(h, now).For; got != c.want {
 			t.Errorf("%q: %v, want %v", c.headers, got, c.want)
 		}
 	}
@@ -148,6 +149,7 @@ func TestThrottle(t *testing.T) {
 		{[]string{"Retry-After", date(now.Add(-59 * time.Minute)), "Date", date(now.Add(-time.Hour))}, time.Minute},
 		{[]string{"Retry-After", date(now.Add(-time.Minute))}, untold},
 		{[]string{"Retry-After", date(now.AddDate(5, 0, 0))}, queue.MaxStop},
+		{[]string{"Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"}, queue.MaxStop},
 		{[]string{"Retry-After", "5", "RateLimit", `"a";r=0;t=60`}, 5 * time.Second},
 
 		{[]string{"RateLimit", `"default";r=0;t=30`}, 30 * time.Second},
@@ -180,12 +182,45 @@ func TestThrottle(t *testing.T) {
 		for i := 0; i < len(c.headers); i += 2 {
 			h.Add(c.headers[i], c.headers[i+1])
 		}
-		got := time.Duration(untold)
-		if at := throttle(h, now); !at.IsZero() {
-			got = at.Sub(now)
-		}
+		got := throttle(h, now).For
 		if got < c.want-time.Millisecond || got > c.want+time.Millisecond {
 			t.Errorf("%q: %v, want %v", c.headers, got, c.want)
+		}
+	}
+}
+
+// A wait beyond the limit is shortened to it, and the attempt says so, in whatever form the receiver asks.
+func TestShortenedWaits(t *testing.T) {
+	const most = 24 * time.Hour
+	for _, c := range []struct {
+		status    int
+		header    string // name: value
+		shortened bool
+	}{
+		{429, "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT", true},
+		{429, "Retry-After: 99999999999999999999", true},
+		{429, "Retry-After: 86401", true},
+		{429, "Retry-After: 86400", false},
+		{429, "X-RateLimit-Reset: 99999999", true},
+		{503, "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT", true},
+		{404, "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT", true},
+		{404, "Retry-After: 99999999999999999999", true},
+		{200, `RateLimit: "daily";r=0;t=99999999`, true},
+	} {
+		addr := raw(t, nil, func(_ int, conn net.Conn) {
+			if _, err := conn.Read(make([]byte, 4096)); err == nil {
+				_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d X\r\nContent-Length: 0\r\n%s\r\n\r\n", c.status, c.header)
+			}
+		})
+		target := Default()
+		target.URL = "http://" + addr
+		begin := time.Now()
+		err := sender(t, Options{}).Deliver(t.Context(), jobFor("", "{}"), opened(), target)
+		if at := drain.What(err).Until; at.Before(begin.Add(most)) || at.After(time.Now().Add(most)) {
+			t.Errorf("%d, %s: until %v, want in %v", c.status, c.header, at, most)
+		}
+		if says := strings.Contains(fmt.Sprint(err), "shortened to 24h0m0s"); says != c.shortened {
+			t.Errorf("%d, %s: says %v", c.status, c.header, err)
 		}
 	}
 }
@@ -198,8 +233,8 @@ func FuzzThrottle(f *testing.F) {
 		h.Set(name, value)
 		h.Set("RateLimit", value)
 		now := time.Unix(1e9, 0)
-		if at := throttle(h, now); !at.IsZero() && (!at.After(now) || at.Sub(now) > queue.MaxStop) {
-			t.Errorf("%q: %q: %v", name, value, at)
+		if w := throttle(h, now); w.For < 0 || w.For > queue.MaxStop || w.Shortened && w.For < queue.MaxStop {
+			t.Errorf("%q: %q: %+v", name, value, w)
 		}
 	})
 }

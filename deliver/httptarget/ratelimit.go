@@ -1,6 +1,7 @@
 package httptarget
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -23,40 +24,62 @@ var triples = []struct{ remaining, reset string }{
 	{"X-Rate-Limit-Remaining", "X-Rate-Limit-Reset"},
 }
 
-// retryAfter is how long an answer asks to wait (RFC 9110, 10.2.3): in seconds, or until a date, which is judged by the
-// receiver's own clock.
-func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
+// Wait is how long a receiver asks not to be called, at most queue.MaxStop.
+type Wait struct {
+	For       time.Duration
+	Shortened bool // the receiver asks for longer
+}
+
+func waitOf(asked time.Duration) Wait {
+	return Wait{min(max(0, asked), queue.MaxStop), asked > queue.MaxStop}
+}
+
+// Until is the instant at which the wait ends; zero without a wait.
+func (w Wait) Until(now time.Time) time.Time {
+	if w.For == 0 {
+		return time.Time{}
+	}
+	return now.Add(w.For)
+}
+
+// Note is what the text of an attempt says of a wait that was shortened, empty of any other.
+func (w Wait) Note() string {
+	if !w.Shortened {
+		return ""
+	}
+	return fmt.Sprintf(" (the wait that it asks for is shortened to %v)", w.For)
+}
+
+// RetryAfter reads the field of that name (RFC 9110, 10.2.3): a number of seconds, or a date, which is judged by the
+// receiver's own clock. ok is false if it says neither.
+func RetryAfter(h http.Header, now time.Time) (w Wait, ok bool) {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if value == "" {
-		return 0, false
+		return w, false
 	}
 	if strings.Trim(value, "0123456789") == "" {
-		n, _ := strconv.ParseFloat(value, 64)
-		return seconds(n), true
+		n, _ := strconv.ParseFloat(value, 64) // too many digits are infinitely many seconds
+		return waitOf(seconds(n)), true
 	}
 	at, err := http.ParseTime(value)
 	if err != nil {
-		return 0, false
+		return w, false
 	}
-	return min(max(0, at.Sub(clock(h, now))), queue.MaxStop), true
+	return waitOf(at.Sub(clock(h, now))), true
 }
 
-// throttle is until when an answer that says "too many" asks to be spared: as Retry-After says, or else the fields of
-// rate limits; zero if it does not say.
-func throttle(h http.Header, now time.Time) time.Time {
-	wait, ok := retryAfter(h, now)
-	if !ok {
-		wait = max(draft(h), triple(h, now, false))
+// throttle is how long an answer that says "too many" asks to be spared: as Retry-After says, or else the fields of
+// rate limits; 0 if it does not say.
+func throttle(h http.Header, now time.Time) Wait {
+	if w, ok := RetryAfter(h, now); ok {
+		return w
 	}
-	if wait <= 0 {
-		return time.Time{}
-	}
-	return now.Add(wait)
+	return waitOf(max(draft(h), triple(h, now, false)))
 }
 
 // usedUp is how long an answer that says nothing else says that a quota has nothing left.
-func usedUp(h http.Header, now time.Time) time.Duration {
-	return max(draft(h), triple(h, now, true))
+func usedUp(h http.Header, now time.Time) Wait {
+	return waitOf(max(draft(h), triple(h, now, true)))
 }
 
 // clock is the receiver's, if it tells.
@@ -71,7 +94,7 @@ func seconds(n float64) time.Duration {
 	if !(n > 0) { // NaN too
 		return 0
 	}
-	return time.Duration(math.Min(n, queue.MaxStop.Seconds()) * float64(time.Second))
+	return time.Duration(min(n, math.MaxInt32) * float64(time.Second)) // 68 years: no wait is as long, see waitOf
 }
 
 // draft reads RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers): a quota that has nothing left

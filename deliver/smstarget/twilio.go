@@ -137,9 +137,9 @@ func (t *twilio) judge(a *httptarget.Answer, m Message) (string, error) {
 	err := fmt.Errorf("the provider answered %d%s", a.Status, t.excerpt(a.Body))
 	switch {
 	case a.Status == http.StatusTooManyRequests:
-		return "", drain.ThrottledBy(err, retryAt(a, 0))
+		return "", drain.ThrottledBy(retryAt(err, a, 0))
 	case a.Status == http.StatusServiceUnavailable:
-		return "", drain.Trouble(drain.RetryAt(err, retryAt(a, 0)))
+		return "", drain.Trouble(drain.RetryAt(retryAt(err, a, 0)))
 	case a.Status >= 500:
 		// Whatever stands in front of the API said it, or broke off: the text may have got through.
 		return "", drain.Trouble(drain.Unknown(err))
@@ -163,15 +163,15 @@ func (t *twilio) refused(a *httptarget.Answer, code int, text string, m Message)
 	meaning := twilioErrors[code]
 	switch {
 	case meaning.busy, meaning.pause > 0, a.Status == http.StatusTooManyRequests:
-		return drain.ThrottledBy(err, retryAt(a, meaning.pause))
+		return drain.ThrottledBy(retryAt(err, a, meaning.pause))
 	case meaning.mend != "" && !(meaning.sender && m.From != t.set.From):
 		return drain.Down(fmt.Errorf("%w: %s", err, meaning.mend))
 	case meaning.again > 0:
-		return drain.RetryAt(err, retryAt(a, meaning.again))
+		return drain.RetryAt(retryAt(err, a, meaning.again))
 	case a.Status == http.StatusUnauthorized:
 		return drain.Down(fmt.Errorf("%w: %s", err, mendCredentials))
 	case a.Status >= 500:
-		return drain.Trouble(drain.RetryAt(err, retryAt(a, 0)))
+		return drain.Trouble(drain.RetryAt(retryAt(err, a, 0)))
 	}
 	return drain.Permanent(err)
 }

@@ -1,8 +1,7 @@
 package smstarget
 
 import (
-	"net/http"
-	"strconv"
+	"fmt"
 	"strings"
 	"time"
 	"unicode"
@@ -10,14 +9,10 @@ import (
 
 	"github.com/penstock/penstock/deliver/httptarget"
 	"github.com/penstock/penstock/deliver/secrets"
-	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/clip"
 )
 
 const (
-	// maxPause is the longest that it can say.
-	maxPause = queue.MaxStop
-
 	mendCredentials = "check account, auth_token, api_key and api_secret in deliver.sms" //nolint:gosec // no credentials
 	mendSender      = "check from and messaging_service in deliver.sms"
 )
@@ -60,24 +55,20 @@ var twilioErrors = map[int]meaning{
 	21705: {mend: mendSender},               // its SID is not valid
 }
 
-// retryAt is when an answer asks to be come back to; the instant after a while if it does not. A while of 0 is no
-// instant.
-func retryAt(a *httptarget.Answer, after time.Duration) time.Time {
-	text := a.Header.Get("Retry-After")
-	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil && seconds >= 0 {
-		return time.Now().Add(time.Duration(min(seconds, int64(maxPause/time.Second))) * time.Second)
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		now := time.Now()
-		if there, err := http.ParseTime(a.Header.Get("Date")); err == nil {
-			return now.Add(min(max(0, at.Sub(there)), maxPause)) // as its own clock has it
+// retryAt returns the instant before which an answer asks for no other attempt, or the instant after a while if it does
+// not ask; a while of 0 is no instant. The error says so if the wait was shortened.
+func retryAt(err error, a *httptarget.Answer, after time.Duration) (error, time.Time) { //nolint:staticcheck // as args
+	now := time.Now()
+	if w, ok := httptarget.RetryAfter(a.Header, now); ok {
+		if w.Shortened {
+			err = fmt.Errorf("%w%s", err, w.Note())
 		}
-		return at
+		return err, now.Add(w.For)
 	}
 	if after == 0 {
-		return time.Time{}
+		return err, time.Time{}
 	}
-	return time.Now().Add(after)
+	return err, now.Add(after)
 }
 
 // excerpt is what of an answer can be shown to people, behind a colon.

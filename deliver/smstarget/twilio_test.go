@@ -114,6 +114,8 @@ func TestTwilioThrottled(t *testing.T) {
 		"nothing":     {"", untold, untold},
 		"nonsense":    {"soon", untold, untold},
 		"too long":    {"99999999999", queue.MaxStop - time.Minute, queue.MaxStop},
+		"endless":     {"99999999999999999999", queue.MaxStop - time.Minute, queue.MaxStop},
+		"far date":    {"Fri, 31 Dec 9999 23:59:59 GMT", queue.MaxStop - time.Minute, queue.MaxStop},
 	} {
 		r := newRig(t, smssim.Options{})
 		r.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -122,13 +124,17 @@ func TestTwilioThrottled(t *testing.T) {
 			}
 			w.WriteHeader(http.StatusTooManyRequests)
 		}))
-		said := drain.What(r.send("+4915112345678", "hello", ""))
+		err := r.send("+4915112345678", "hello", "")
+		said := drain.What(err)
 		wait := untold
 		if !said.Until.IsZero() {
 			wait = time.Until(said.Until)
 		}
 		if said.Verdict != queue.Throttle || said.LaneOnly || wait < c.least || wait > c.most {
 			t.Errorf("%s: %+v, in %v", name, said, wait)
+		}
+		if says := strings.Contains(fmt.Sprint(err), "shortened to 24h0m0s"); says != (c.most == queue.MaxStop) {
+			t.Errorf("%s: says %v", name, err)
 		}
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock/penstock/deliver/httptarget"
 )
 
 const (
@@ -96,8 +97,8 @@ func (s *sender) post(ctx context.Context, body []byte) (again time.Duration, er
 	err = fmt.Errorf("%s answers %s: %.200q", req.URL.Redacted(), res.Status, strings.TrimSpace(string(answer)))
 	switch res.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After")) // 0 if it says none
-		return time.Duration(max(seconds, 0)) * time.Second, err
+		wait, _ := httptarget.RetryAfter(res.Header, time.Now())
+		return wait.For, err
 	}
 	return -1, err
 }

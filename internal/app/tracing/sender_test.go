@@ -83,6 +83,10 @@ func TestSenderTriesAgainWhereThatHelps(t *testing.T) {
 		"away, then back":    {[]answer{{503, "", ""}, {502, "", ""}, ok}, 15 * time.Second, ""},
 		"wants to be spared": {[]answer{{429, "", "20"}, ok}, 20 * time.Second, ""},
 		"says nonsense":      {[]answer{{429, "", "-9"}, ok}, 5 * time.Second, ""},
+		"says when": {
+			[]answer{{429, "", "Sat, 01 Jan 2000 00:00:20 GMT"}, ok}, 20 * time.Second, "", // the bubble begins at 0 s
+		},
+		"never wants more": {[]answer{{429, "no", "99999999999999999999"}}, time.Minute, "no"},
 		"away for long": {
 			[]answer{{503, "", ""}, {503, "", ""}, {503, "", ""}, {503, "gone", ""}}, time.Minute, "gone",
 		},

@@ -32,6 +32,7 @@ type Store interface {
 type Target interface {
 	move.Mover
 	queue.Rules
+	List(ctx context.Context, after string, limit int) ([]queue.Info, error)
 }
 
 // ExportOptions say what is exported. Header's Format, At and Live are filled in.

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/penstock/penstock/queue"
@@ -166,6 +168,7 @@ func (f *File) Import(ctx context.Context, s Target, o ImportOptions) (Imported,
 
 // bars names what is in the way. Of a queue that is not there only the name is read.
 func (f *File) bars(ctx context.Context, s Target) (bars []string, err error) {
+	there := presence{store: s}
 	err = f.raw(ctx, isHead, func(n int64, text []byte) error {
 		name, begins, err := nameOf(text)
 		if err != nil {
@@ -175,8 +178,8 @@ func (f *File) bars(ctx context.Context, s Target) (bars []string, err error) {
 			return nil
 		}
 		if bytes.HasPrefix(text, queueBegins) {
-			if _, err := s.ExportQueue(ctx, name); errors.Is(err, queue.ErrUnknownQueue) {
-				return nil
+			if is, err := there.has(ctx, name); err != nil || !is {
+				return err
 			}
 		}
 		l, err := decode(text)
@@ -190,6 +193,33 @@ func (f *File) bars(ctx context.Context, s Target) (bars []string, err error) {
 		return err
 	})
 	return bars, err
+}
+
+// presence knows which queues are in a store, a page of them at a time. A round trip for each queue of a file would
+// take longer than to import it.
+type presence struct {
+	store Target
+	page  []queue.Info // the queues behind some name, in order
+	all   bool         // none comes behind them
+}
+
+// has reports whether there is a queue of that name. It is asked for names in order.
+func (p *presence) has(ctx context.Context, name string) (bool, error) {
+	for !p.all && (len(p.page) == 0 || p.page[len(p.page)-1].Spec.Name < name) {
+		after := name[:len(name)-1] // little lies between that and the name
+		if len(p.page) > 0 {
+			after = max(after, p.page[len(p.page)-1].Spec.Name)
+		}
+		page, err := p.store.List(ctx, after, listed)
+		if err != nil {
+			return false, err
+		}
+		p.page, p.all = page, len(page) < listed
+	}
+	_, is := slices.BinarySearchFunc(p.page, name, func(i queue.Info, name string) int {
+		return strings.Compare(i.Spec.Name, name)
+	})
+	return is, nil
 }
 
 // standing compares the line that begins a rule or a queue.
