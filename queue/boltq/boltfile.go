@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"runtime"
 	"time"
@@ -72,7 +71,7 @@ func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error)
 		settings.InitialMmapSize = 1 << 30 // of address space: readers stop whenever it must grow
 	}
 	for deadline := time.Now().Add(opts.LockTimeout); ; {
-		db, err := openSound(ctx, path, settings, opts.Logger)
+		db, err := openSound(ctx, path, settings, opts)
 		switch {
 		case err == nil:
 			return db, nil
@@ -93,9 +92,9 @@ func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error)
 }
 
 // openSound opens a file that is sound, or new. bbolt trusts what it reads: a damaged file would end the process.
-func openSound(ctx context.Context, path string, settings *bbolt.Options, log *slog.Logger) (*bbolt.DB, error) {
+func openSound(ctx context.Context, path string, settings *bbolt.Options, opts Options) (*bbolt.DB, error) {
 	if _, err := os.Stat(path); err == nil {
-		if err := checkLocked(ctx, path, settings, log); err != nil {
+		if err := checkLocked(ctx, path, settings, opts); err != nil {
 			return nil, err
 		}
 	}
@@ -108,14 +107,14 @@ func openSound(ctx context.Context, path string, settings *bbolt.Options, log *s
 }
 
 // checkLocked checks the pages of a file while no other process can change it.
-func checkLocked(ctx context.Context, path string, settings *bbolt.Options, log *slog.Logger) error {
+func checkLocked(ctx context.Context, path string, settings *bbolt.Options, opts Options) error {
 	look := *settings
 	look.ReadOnly = true // reads the meta pages alone, which have checksums
 	db, err := bbolt.Open(path, 0o600, &look)
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return err
 	}
-	_, found := checkPages(ctx, path, log, nil)
+	found := checkPages(ctx, path, opts)
 	if err != nil {
 		return cmp.Or(found, err)
 	}

@@ -21,7 +21,7 @@ type damagedError struct {
 }
 
 func (e *damagedError) Error() string {
-	return fmt.Sprintf("open %s: damaged; restore a backup (penstock check finds faults): %v", e.path, e.fault)
+	return fmt.Sprintf("open %s: damaged; restore a backup (penstock check --data DIR looks at all of it): %v", e.path, e.fault)
 }
 
 // Unwrap makes it a queue.ErrCorrupt.
@@ -42,6 +42,18 @@ type Checked struct {
 	// OneMeta says that one of the two meta pages is damaged, as after a power cut during a commit: the store is as of
 	// the commit before.
 	OneMeta bool
+
+	progress func(done, all int64)
+}
+
+// logProgress is the progress of a check that nobody watches: it logs how far a large file is, first at next.
+func logProgress(path string, log *slog.Logger, next time.Time) func(done, all int64) {
+	return func(done, all int64) {
+		if now := time.Now(); now.After(next) {
+			next = now.Add(checkEvery)
+			log.Info("checking the store", "path", path, "pages", done, "of", all)
+		}
+	}
 }
 
 // CheckFile looks at every page and every record of the store at path, which no process may use meanwhile, and changes
@@ -50,20 +62,18 @@ func CheckFile(ctx context.Context, path string, progress func(done, all int64))
 	if _, err := os.Stat(path); err != nil {
 		return Checked{}, fmt.Errorf("open %s: %w", path, err)
 	}
+	c := Checked{progress: progress}
 	// Opening checks every page, and reads all records but the contents of jobs.
-	e, err := Open(ctx, path, Options{ReadOnly: true})
+	e, err := Open(ctx, path, Options{ReadOnly: true, checked: &c})
 	if err != nil {
-		return Checked{}, err
+		return c, err
 	}
-	c, err := checkPages(ctx, path, e.log, progress)
-	if err == nil {
-		err = e.db.view(func(tx machine.Transaction) (err error) {
-			c.Jobs, err = machine.CheckJobs(ctx, tx)
-			return err
-		})
-		if errors.Is(err, queue.ErrCorrupt) {
-			err = &damagedError{path, err}
-		}
+	err = e.db.view(func(tx machine.Transaction) (err error) {
+		c.Jobs, err = machine.CheckJobs(ctx, tx)
+		return err
+	})
+	if errors.Is(err, queue.ErrCorrupt) {
+		err = &damagedError{path, err}
 	}
 	return c, errors.Join(err, e.Close())
 }
@@ -71,54 +81,48 @@ func CheckFile(ctx context.Context, path string, progress func(done, all int64))
 // checkEvery is how often a check of a large file says how far it is.
 const checkEvery = 5 * time.Second
 
-// checkPages checks every page of a file that nobody changes meanwhile. Without a progress it logs how far it is.
-func checkPages(
-	ctx context.Context, path string, log *slog.Logger, progress func(done, all int64),
-) (c Checked, err error) {
+// checkPages checks every page of a file that nobody changes meanwhile.
+func checkPages(ctx context.Context, path string, opts Options) (err error) {
+	c := opts.checked
+	if c == nil {
+		c = &Checked{progress: logProgress(path, opts.Logger, time.Now().Add(checkEvery))}
+	}
 	from, err := os.Open(path)
 	if err != nil {
-		return c, err
+		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	info, err := from.Stat()
 	if err != nil {
-		return c, err
-	}
-	if progress == nil {
-		next := time.Now().Add(checkEvery)
-		progress = func(done, all int64) {
-			if now := time.Now(); now.After(next) {
-				next = now.Add(checkEvery)
-				log.Info("checking the store", "path", path, "pages", done, "of", all)
-			}
-		}
+		return err
 	}
 	if info.Size() == 0 {
-		return c, fmt.Errorf("open %s: %w: an empty file; restore a backup, or remove it to make a new store",
+		return fmt.Errorf("open %s: %w: an empty file; restore a backup, or remove it to make a new store",
 			path, queue.ErrCorrupt)
 	}
 	f, err := pagecheck.Open(from, info.Size())
 	if err == nil && foreign(f) {
-		return c, fmt.Errorf("open %s: %w: a bbolt file of another program", path, queue.ErrCorrupt)
+		return fmt.Errorf("open %s: %w: a bbolt file of another program", path, queue.ErrCorrupt)
 	}
 	if err == nil {
 		var n pagecheck.Counts
-		n, err = f.Check(ctx, progress)
-		c = Checked{Pages: n.Pages, Records: n.Records, PageSize: f.PageSize(), OneMeta: f.OneMeta}
+		n, err = f.Check(ctx, c.progress)
+		c.Pages, c.Records, c.PageSize, c.OneMeta = n.Pages, n.Records, f.PageSize(), f.OneMeta
 	}
 	var fault *pagecheck.Fault
 	switch {
 	case errors.Is(err, pagecheck.ErrForeign):
-		return c, fmt.Errorf("open %s: %w: a file of another program", path, queue.ErrCorrupt)
+		return fmt.Errorf("open %s: %w: a file of another program", path, queue.ErrCorrupt)
 	case errors.As(err, &fault):
-		return c, &damagedError{path, err}
+		return &damagedError{path, err}
 	case err != nil:
-		return c, fmt.Errorf("open %s: %w", path, err)
+		return fmt.Errorf("open %s: %w", path, err)
 	}
 	if c.OneMeta {
-		log.Warn("one of two meta pages is damaged, as after a power cut: the store is as of the commit before", "path", path)
+		opts.Logger.Warn("one of two meta pages is damaged, as after a power cut: the store is as of the commit before",
+			"path", path)
 	}
-	return c, nil
+	return nil
 }
 
 // foreign reports whether a file has tables, and none is of a store.

@@ -47,6 +47,8 @@ type Options struct {
 	// queue and a rule the kind is "queue" and "rule". nil shows all of it.
 	Mask func(kind string, text []byte) []byte
 
+	checked *Checked // of CheckFile: what the check of the pages finds; nil says nothing
+
 	// For tests: openFile replaces os.OpenFile; fault stands in for the
 	// transaction of a commit, or fails it; synced is called after each commit is on disk and before anybody is told;
 	// saveAfter is how long the saver waits for more to save, and noSaver leaves that to the test; auditShares divides

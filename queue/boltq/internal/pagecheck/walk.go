@@ -115,7 +115,7 @@ func (w *walk) walkTable(t Table) error {
 	return w.entries(p, int64(len(t.inline)), nil, nil, 1)
 }
 
-// walk walks through a page and all below it. Its keys are from least on and before beyond; nil bounds nothing.
+// walk walks through a page and all below it. Its first key is least, and all are before beyond; nil bounds nothing.
 func (w *walk) walk(id uint64, least, beyond []byte, depth int) error {
 	if w.visits++; w.visits%1024 == 0 {
 		if err := w.ctx.Err(); err != nil {
@@ -169,7 +169,9 @@ func (w *walk) entries(p *page, size int64, least, beyond []byte, depth int) err
 			return fault(p.id, "entry %d has no key", i)
 		case i > 0 && bytes.Compare(last, e.key) >= 0:
 			return fault(p.id, "the key of entry %d is not behind the one before", i)
-		case least != nil && bytes.Compare(e.key, least) < 0, beyond != nil && bytes.Compare(e.key, beyond) >= 0:
+		case i == 0 && least != nil && !bytes.Equal(e.key, least):
+			return fault(p.id, "its first key is not the one that leads there")
+		case beyond != nil && bytes.Compare(e.key, beyond) >= 0:
 			return fault(p.id, "the key of entry %d belongs to another page", i)
 		}
 		at, last = next, append(last[:0], e.key...)
