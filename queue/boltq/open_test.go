@@ -144,7 +144,7 @@ func TestAFileThatCannotBeMade(t *testing.T) {
 		!strings.Contains(err.Error(), path) {
 		t.Error(err)
 	}
-	for _, o := range []Options{{LockTimeout: -1}, {MaxBytes: -1}} {
+	for _, o := range []Options{{LockTimeout: -1}, {MaxBytes: -1}, {Memory: -1}} {
 		if _, err := Open(context.Background(), filepath.Join(t.TempDir(), "store"), o); err == nil {
 			t.Errorf("%+v accepted", o)
 		}

@@ -37,6 +37,9 @@ type Options struct {
 	LockTimeout time.Duration
 	// MaxBytes bounds the file; 0 leaves that to the disk. What does not fit is refused with queue.ErrStoreFull.
 	MaxBytes int64
+	// Memory is what this process may take, of which jobs and all else in its heap get half; 0 bounds nothing. What does
+	// not fit is refused with queue.ErrStoreFull, and a queue without max_bytes takes at most a quarter.
+	Memory int64
 	// KeepChanges is how long changes of queues and rules are kept. The store remembers it; 0 leaves it as it is,
 	// or sets queue.KeepChanges in a new store.
 	KeepChanges time.Duration
@@ -67,6 +70,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.MaxBytes < 0 {
 		return o, fmt.Errorf("boltq: MaxBytes %d: must not be negative", o.MaxBytes)
+	}
+	if o.Memory < 0 {
+		return o, fmt.Errorf("boltq: Memory %d: must not be negative", o.Memory)
 	}
 	if err := queue.ValidateKeepChanges(o.KeepChanges); err != nil {
 		return o, fmt.Errorf("boltq: %w", err)
