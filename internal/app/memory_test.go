@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The collector is told to stay so far below the maximum that it may come late, and that the pages of the program, which
-// it does not know of, fit too; unless the operator sets a bound.
+// The collector is told to stay far below the maximum: it may come late, and does not know of the program's own pages.
+// A bound that the operator sets goes before.
 func TestCollectBefore(t *testing.T) {
 	for set, want := range map[string]int64{"": 384 << 20, "1GiB": math.MaxInt64} {
 		t.Setenv("GOMEMLIMIT", set)

@@ -1,15 +1,11 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/cli/push"
-	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/boltq"
 )
 
 type checkCmd struct {
@@ -31,8 +27,7 @@ understood, or the directory has no store.`
 
 func (c *checkCmd) Run(r *run) error {
 	var bar *progress
-	path := filepath.Join(c.Data, store.FileName)
-	found, err := boltq.CheckFile(r.ctx, path, func(done, all int64) {
+	found, err := store.Check(r.ctx, c.Data, func(done, all int64) {
 		if bar == nil {
 			bar = newProgress(r.Err, int(all))
 			bar.what, bar.unit = "checking", "pages"
@@ -42,18 +37,11 @@ func (c *checkCmd) Run(r *run) error {
 	if bar != nil {
 		bar.end(push.Count{Read: int(found.Pages)})
 	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return usage(fmt.Errorf("--data %s: there is no embedded store (%s) in this directory", c.Data, store.FileName))
-	case errors.Is(err, boltq.ErrLocked):
-		return fmt.Errorf("%s is in use: stop penstock up, or check a copy: %w", path, err)
-	case errors.Is(err, queue.ErrCorrupt):
-		return &ended{ExitFailed, err}
-	case err != nil:
+	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(r.Out, "%s is sound: %s pages of %d bytes, %s records, %s jobs\n", path, num(found.Pages),
-		found.PageSize, num(found.Records), num(found.Jobs))
+	_, err = fmt.Fprintf(r.Out, "%s is sound: %s pages of %d bytes, %s records, %s jobs\n",
+		filepath.Join(c.Data, store.FileName), num(found.Pages), found.PageSize, num(found.Records), num(found.Jobs))
 	if found.OneMeta {
 		r.say("one of its two meta pages is damaged, as after a power cut: the store is as of the commit before; " +
 			"penstock up goes on from there")

@@ -16,7 +16,7 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, ExitFailed, "", "is in use: stop penstock up, or check a copy", "check", "--data", dir)
+	expect(t, ExitFailed, "", "--data "+dir+": in use: stop penstock up, or check a copy", "check", "--data", dir)
 	if err := engine.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -36,9 +36,9 @@ func TestCheck(t *testing.T) {
 	if err := os.WriteFile(file, whole, info.Mode()); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, ExitFailed, "", "damaged; restore a backup (penstock check --data DIR looks at all of it): page ", "check", "--data", dir)
-	expect(t, ExitFailed, "", "damaged; restore a backup (penstock check --data DIR looks at all of it): page ", "up", "--data", dir,
-		"--listen", "127.0.0.1:0")
+	const damaged = "damaged; restore a backup (penstock check --data DIR looks at all of it): page "
+	expect(t, ExitFailed, "", damaged, "check", "--data", dir)
+	expect(t, ExitFailed, "", damaged, "up", "--data", dir, "--listen", "127.0.0.1:0")
 	if err := os.WriteFile(file, []byte("somebody's notes"), info.Mode()); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,8 @@ type damagedError struct {
 }
 
 func (e *damagedError) Error() string {
-	return fmt.Sprintf("open %s: damaged; restore a backup (penstock check --data DIR looks at all of it): %v", e.path, e.fault)
+	return fmt.Sprintf("open %s: damaged; restore a backup (penstock check --data DIR looks at all of it): %v",
+		e.path, e.fault)
 }
 
 // Unwrap makes it a queue.ErrCorrupt.

@@ -2,7 +2,6 @@ package boltq
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -96,7 +95,7 @@ func TestJobMemory(t *testing.T) {
 		b.AppendTo("q", from, 5000)
 	}
 	each := float64(live()-before) / jobs
-	t.Log(fmt.Sprintf("%.0f bytes a job", each))
+	t.Logf("%.0f bytes a job", each)
 	if each > machine.JobMemory || each < machine.JobMemory/2 {
 		t.Errorf("%.0f bytes a job, JobMemory is %d", each, machine.JobMemory)
 	}

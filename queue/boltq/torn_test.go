@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -167,7 +168,7 @@ func useCopy(path string) error {
 			return err
 		}
 		if err := useEngine(ctx, e); err != nil {
-			return fmt.Errorf("%w; %v", err, e.Close())
+			return errors.Join(err, e.Close())
 		}
 		if err := e.Close(); err != nil {
 			return err

@@ -75,8 +75,10 @@ func openFile(ctx context.Context, o Options) (queue.Engine, error) {
 	}
 	engine, err := boltq.Open(
 		ctx, filepath.Join(o.DataPath, FileName),
-		boltq.Options{Logger: o.Logger, KeepChanges: o.KeepChanges, Mask: masked, ReadOnly: o.ReadOnly,
-			Memory: o.Memory},
+		boltq.Options{
+			Logger: o.Logger, KeepChanges: o.KeepChanges, Mask: masked, ReadOnly: o.ReadOnly,
+			Memory: o.Memory,
+		},
 	)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", flag, o.DataPath, err)

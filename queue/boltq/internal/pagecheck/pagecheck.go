@@ -80,6 +80,7 @@ type File struct {
 	// of the commit before.
 	OneMeta bool
 
+	metaPage uint64   // that counts
 	seen     []uint64 // a bit for each page that something leads to
 	spare    []byte   // for the next page that is read
 	pages    uint64   // number of them
@@ -146,20 +147,17 @@ func (f *File) readMetas() error {
 	case first == nil && second == nil:
 		return f.remains()
 	case second == nil || first != nil && first.txid > second.txid:
-		f.meta = *first
+		f.meta, f.metaPage = *first, 0
 	default:
-		f.meta = *second
+		f.meta, f.metaPage = *second, 1
 	}
 	f.OneMeta = first == nil || second == nil
-	if first != nil && first.txid%2 != 0 || second != nil && second.txid%2 != 1 {
-		return fault(0, "the two meta pages are in each other's place")
-	}
 	return f.checkMeta()
 }
 
 // checkMeta checks that the file has what the meta page says.
 func (f *File) checkMeta() error {
-	at := f.txid % 2
+	at := f.metaPage
 	switch {
 	case f.pageSize < leastPageSize || f.pageSize > mostPageSize || f.pageSize&(f.pageSize-1) != 0:
 		return fault(at, "it says that pages have %d bytes", f.pageSize)

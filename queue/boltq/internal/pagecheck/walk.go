@@ -62,7 +62,6 @@ type entry struct {
 	value []byte // of an entry that is a table
 	table bool
 	child uint64
-	page  uint64
 }
 
 // walk goes through one tree.
