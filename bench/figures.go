@@ -21,6 +21,8 @@ var figures = []Figure{
 	idleRedis,
 	idleEmbedded,
 	memoryWaiting,
+	memoryEmbedded("memory-embedded", "a waiting job, 1,000,000 of them", 256, memoryOfJobs),
+	memoryEmbedded("memory-embedded-queues", "an idle queue, 100,000 of them", 2048, memoryOfQueues),
 	memoryIngress,
 	appendEmbedded(1_000),
 	appendEmbedded(1_000_000),

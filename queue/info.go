@@ -154,14 +154,23 @@ func (d *Drainers) Jumping() bool {
 }
 
 // Space is how much of a store is used, in bytes. Limit is 0 if it is not known. At Stop nothing comes in any more,
-// while what makes room goes on.
-type Space struct{ Used, Stop, Limit int64 }
+// while what makes room goes on. Memory says that it is the memory of this process that is told of, and not the disk.
+type Space struct {
+	Used, Stop, Limit int64
+	Memory            bool
+}
 
 // Full reports whether nothing comes in.
 func (s Space) Full() bool { return s.Limit > 0 && s.Used >= s.Stop }
 
-// Filling reports whether little is left until then: less than a fifth, and than 4 GiB.
-func (s Space) Filling() bool { return s.Limit > 0 && s.Stop-s.Used < min(s.Stop/5, 4<<30) }
+// Filling reports whether little is left until then: less than a fifth, and than 4 GiB; of memory a quarter, as from
+// about a fifth on a queue that takes nearly all gets no more.
+func (s Space) Filling() bool {
+	if s.Memory {
+		return s.Limit > 0 && s.Stop-s.Used < s.Stop/4
+	}
+	return s.Limit > 0 && s.Stop-s.Used < min(s.Stop/5, 4<<30)
+}
 
 // Drainer is a client that reserved lately.
 type Drainer struct {

@@ -184,6 +184,16 @@ func (h *handler) filling(ctx context.Context) (state, detail string) {
 	switch {
 	case err != nil || !s.Filling():
 		return "", ""
+	case s.Memory && s.Full():
+		return "full", fmt.Sprintf(
+			"the memory of this process is full: %d of %d bytes live, and no jobs are taken from %d on; let queues drain, "+
+				"purge, lower capacity, max_bytes or retention, or give the process more memory",
+			s.Used, s.Limit, s.Stop,
+		)
+	case s.Memory:
+		return "filling", fmt.Sprintf(
+			"the memory of this process fills: %d of %d bytes live, and no jobs are taken from %d on", s.Used, s.Limit, s.Stop,
+		)
 	case s.Full():
 		return "full", fmt.Sprintf(
 			"the store is full: %d of %d bytes are used, and no jobs are taken from %d on; let queues drain, purge, lower "+

@@ -30,14 +30,16 @@ func (MemoryFlags) LongHelp() map[string]string {
 }
 
 const (
-	leastMemory = 64 << 20
+	// LeastMemory is the least that --memory may say.
+	LeastMemory = 64 << 20
 	// besideBudget is what the process takes beside its budget: the program, its runtime, the connections to the store,
 	// what is cached of queues and rules, and what is garbage and not yet collected.
 	besideBudget = 256 << 20
 	// perHandler is what a drainer's handler takes at most: the largest job as it came, as it is sent, and the answer.
 	perHandler = 2 << 20
-	// spareMemory is how far below that the collector is told to stay.
-	spareMemory = 64 << 20
+	// spareMemory is how far below that the collector is told to stay. It does not know of the program's own pages, about
+	// 30 MiB, and on a machine that is busy it comes late.
+	spareMemory = 128 << 20
 )
 
 // Validate is called by the parser.
@@ -49,7 +51,7 @@ func (f *MemoryFlags) Validate() error {
 
 func (f *MemoryFlags) bytes() (int64, error) {
 	n, err := humanize.ParseBytes(f.Memory)
-	if err != nil || n < leastMemory || n > 1<<50 {
+	if err != nil || n < LeastMemory || n > 1<<50 {
 		return 0, fmt.Errorf("--memory %s: must be a size such as 256MiB, at least 64MiB", f.Memory)
 	}
 	return int64(n), nil

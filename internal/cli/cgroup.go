@@ -2,7 +2,10 @@ package cli
 
 import (
 	"io/fs"
+	"math"
+	"os"
 	"path"
+	"runtime/debug"
 	"strconv"
 	"strings"
 )
@@ -42,4 +45,22 @@ func cgroupMemory(system fs.FS) (least int64) {
 		}
 	}
 	return least
+}
+
+// processMemory returns how many bytes this process may take: GOMEMLIMIT, or what its control group may, if that is
+// less; 0 if nothing bounds it.
+func processMemory(system fs.FS) int64 {
+	limit := cgroupMemory(system)
+	if set := debug.SetMemoryLimit(-1); set < math.MaxInt64 && (limit == 0 || set < limit) {
+		return set
+	}
+	return limit
+}
+
+// collectBefore has garbage collected more often towards three quarters of a limit of memory; 0 is none. The runtime
+// does not look at control groups. GOMEMLIMIT goes before.
+func collectBefore(limit int64) {
+	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit / 4 * 3)
+	}
 }

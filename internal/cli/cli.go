@@ -5,7 +5,7 @@
 // that what it prints as a command works when pasted, that results go to
 // standard output and all else to standard error, and that the exit code says
 // what happened (see Exit). It refuses to touch a store by itself, but for up,
-// demo, prove, doctor, export and import, which say so.
+// demo, prove, doctor, check, export and import, which say so.
 package cli
 
 import (
@@ -48,6 +48,7 @@ type root struct {
 	Dead   deadCmd      `cmd:"" help:"Look at dead jobs, and decide about them."`
 	Held   heldCmd      `cmd:"" help:"Look at held jobs, which may have been sent, and decide about them."`
 	Doctor doctorCmd    `cmd:"" help:"Find out what is wrong with an installation, and what mends it."`
+	Check  checkCmd     `cmd:"" help:"Find damage in an embedded store."`
 	Login  loginCmd     `cmd:"" help:"Keep a token for a server."`
 	Logout logoutCmd    `cmd:"" help:"Forget a token that is kept."`
 	Whoami whoamiCmd    `cmd:"" help:"Tell who the server takes you for, and what you may do."`

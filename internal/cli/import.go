@@ -221,7 +221,5 @@ func collectSeldom(t *archive.Trailer, system fs.FS) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}
-	if limit := cgroupMemory(system); limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(limit / 4 * 3)
-	}
+	collectBefore(cgroupMemory(system))
 }

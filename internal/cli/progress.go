@@ -11,11 +11,12 @@ import (
 	"github.com/penstock/penstock/internal/cli/push"
 )
 
-// progress shows how far a push, an export or an import is: a bar with rate and time left on a
+// progress shows how far a push, an export, an import or a check is: a bar with rate and time left on a
 // terminal, a line now and then elsewhere.
 type progress struct {
 	w     io.Writer
 	what  string                   // is being done
+	unit  string                   // that is counted
 	total int                      // -1 is unknown
 	bar   *progressbar.ProgressBar // nil when w is no terminal
 	next  time.Time                // of the next plain line
@@ -46,7 +47,7 @@ const (
 )
 
 func newProgress(w io.Writer, total int) *progress {
-	p := &progress{w: w, what: "pushing", total: total, now: time.Now}
+	p := &progress{w: w, what: "pushing", unit: "jobs", total: total, now: time.Now}
 	p.begin()
 	if _, ok := terminal(w); ok {
 		p.bar = progressbar.NewOptions(total,
@@ -143,9 +144,9 @@ func (p *progress) show(n push.Count) {
 		return
 	}
 	p.next = p.now().Add(progressEvery)
-	line := fmt.Sprintf("%d jobs, ", done)
+	line := fmt.Sprintf("%d %s, ", done, p.unit)
 	if p.total > 0 {
-		line = fmt.Sprintf("%d of %d jobs, ", done, p.total)
+		line = fmt.Sprintf("%d of %d %s, ", done, p.total, p.unit)
 	}
 	line += pace + more
 	if waits := p.waits(n); waits != "" {

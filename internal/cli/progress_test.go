@@ -14,7 +14,7 @@ func TestProgressWithoutATerminal(t *testing.T) {
 	now := time.Now()
 	asked := 0
 	p := &progress{
-		w: &out, what: "pushing", total: 5000, now: func() time.Time { return now },
+		w: &out, what: "pushing", unit: "jobs", total: 5000, now: func() time.Time { return now },
 		state: func() string { asked++; return "paused by ann, at 14/s" },
 	}
 	p.begin()

@@ -107,6 +107,11 @@ func (c *upCmd) Run(r *run) error {
 	if err := c.Bound(&server); err != nil {
 		return usage(err)
 	}
+	memory := processMemory(os.DirFS("/"))
+	if memory > 0 { // jobs take half
+		server.Memory = ops.NewBudget(max(app.LeastMemory, min(server.Memory.Limit(), memory/4)))
+	}
+	collectBefore(memory)
 	log := logger(r.Err, c.LogLevel)
 	app.QuietHTTP(log)
 	if listen.Socket, err = socketIn(c.Data, log); err != nil {
@@ -127,6 +132,7 @@ func (c *upCmd) Run(r *run) error {
 		console:     c.ConsoleFlags,
 		traces:      c.TraceFlags,
 		logs:        c.LogFlags,
+		memory:      memory,
 		keepChanges: c.KeepChanges,
 		log:         log,
 	})

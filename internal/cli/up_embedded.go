@@ -44,6 +44,7 @@ type embeddedOptions struct {
 	console     app.ConsoleFlags
 	traces      app.TraceFlags
 	logs        app.LogFlags
+	memory      int64         // of this process; 0 bounds nothing
 	keepChanges time.Duration // 0 leaves it as the store has it
 	patience    time.Duration // with the store, before jobs go to the overflow; 0 is deferred's default
 	log         *slog.Logger
@@ -92,7 +93,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	decisions := o.logs.Decisions(o.log)
 	e.closers = append(e.closers, tracer.Close, func() error { decisions.Close(); return nil })
 	if e.engine, err = store.Open(ctx, store.Options{
-		DataPath: o.data, KeepChanges: o.keepChanges, Logger: o.log,
+		DataPath: o.data, KeepChanges: o.keepChanges, Memory: o.memory, Logger: o.log,
 	}); err != nil {
 		return nil, err
 	}

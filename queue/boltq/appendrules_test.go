@@ -139,7 +139,7 @@ func TestTakesWhileTheFileIsFull(t *testing.T) {
 	await.Until(t, "a commit found no room", func() bool {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		return b.outOfSpace(b.space(time.Now()), time.Now())
+		return b.outOfSpace(b.fileSpace(time.Now()), time.Now())
 	})
 	n.all.Store(false)
 	await.Until(t, "it is on file", func() bool { return b.records(talliesTable) == 1 })

@@ -1,6 +1,7 @@
 package boltq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,14 +71,12 @@ func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error)
 		settings.InitialMmapSize = 1 << 30 // of address space: readers stop whenever it must grow
 	}
 	for deadline := time.Now().Add(opts.LockTimeout); ; {
-		db, err := openComplete(path, settings)
+		db, err := openSound(ctx, path, settings, opts)
 		switch {
 		case err == nil:
 			return db, nil
-		case errors.Is(err, bolterrors.ErrInvalid), errors.Is(
-			err, bolterrors.ErrVersionMismatch,
-		), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, errTruncated):
-			return nil, fmt.Errorf("open %s: %w: %w", path, queue.ErrCorrupt, err)
+		case errors.Is(err, queue.ErrCorrupt):
+			return nil, err
 		case !errors.Is(err, bolterrors.ErrTimeout):
 			return nil, fmt.Errorf("open %s: %w", path, err)
 		case time.Now().After(deadline):
@@ -92,25 +91,10 @@ func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error)
 	}
 }
 
-var errTruncated = errors.New("the file is shorter than it says: it was cut, or a copy of it was not complete")
-
-// openComplete opens a file that is as long as it claims, or new. bbolt maps the file and trusts its length:
-// reading beyond the end would kill the process.
-func openComplete(path string, settings *bbolt.Options) (*bbolt.DB, error) {
-	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
-		look := *settings
-		look.ReadOnly = true // without reading all pages
-		db, err := bbolt.Open(path, 0o600, &look)
-		if err != nil {
-			return nil, err
-		}
-		err = db.View(func(tx *bbolt.Tx) error {
-			if tx.Size() > info.Size() {
-				return errTruncated
-			}
-			return nil
-		})
-		if err := errors.Join(err, db.Close()); err != nil {
+// openSound opens a file that is sound, or new. bbolt trusts what it reads: a damaged file would end the process.
+func openSound(ctx context.Context, path string, settings *bbolt.Options, opts Options) (*bbolt.DB, error) {
+	if _, err := os.Stat(path); err == nil {
+		if err := checkLocked(ctx, path, settings, opts); err != nil {
 			return nil, err
 		}
 	}
@@ -120,6 +104,21 @@ func openComplete(path string, settings *bbolt.Options) (*bbolt.DB, error) {
 		db.AllocSize = min(db.AllocSize, int(reservedOf(int64(settings.MaxSize)))/4)
 	}
 	return db, err
+}
+
+// checkLocked checks the pages of a file while no other process can change it.
+func checkLocked(ctx context.Context, path string, settings *bbolt.Options, opts Options) error {
+	look := *settings
+	look.ReadOnly = true // reads the meta pages alone, which have checksums
+	db, err := bbolt.Open(path, 0o600, &look)
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return err
+	}
+	found := checkPages(ctx, path, opts)
+	if err != nil {
+		return cmp.Or(found, err)
+	}
+	return errors.Join(found, db.Close())
 }
 
 // syncDir makes the name of a new file durable; its content already is.

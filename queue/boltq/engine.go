@@ -32,6 +32,7 @@ type Engine struct {
 	closingCh chan struct{} // closed when the engine closes
 	// machine decides. It is another one after a commit that failed: see fail.
 	machine *machine.Machine
+	heap    heap
 	wakes   listeners[queue.Wakeup]
 	rooms   listeners[string]
 
@@ -73,8 +74,14 @@ func (e *Engine) lockKnowing(latest leaky.Instant) {
 func (e *Engine) lookAround(latest leaky.Instant) {
 	wall := time.Now()
 	e.clock.read(wall, latest)
-	space, m := e.space(wall), e.machine
-	m.Environment = machine.Environment{Bytes: space.Limit, RoomHeard: len(e.rooms) > 0, Ahead: e.clock.Ahead}
+	space, m := e.fileSpace(wall), e.machine
+	memory := e.heap.space(m.JobsKept(), wall)
+	m.Environment = machine.Environment{
+		Bytes: space.Limit, Memory: e.heap.room(memory), RoomHeard: len(e.rooms) > 0, Ahead: e.clock.Ahead,
+	}
+	if memory.Limit > 0 && (space.Limit == 0 || memory.Limit < space.Limit) {
+		m.Bytes = memory.Limit
+	}
 	if space.Limit > 0 {
 		m.Free, m.Scarce = max(1, space.Stop-space.Used-int64(m.PendingBytes())), e.scarce
 	}

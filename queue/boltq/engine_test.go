@@ -2,6 +2,7 @@ package boltq
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,7 +14,13 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(useTornIn); dir != "" {
+		useTorn(dir)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // bench is an engine on a file of its own, and who calls it.
 type bench struct {

@@ -59,9 +59,9 @@ func open(ctx context.Context, path string, db storage, opts Options) (*Engine, 
 		wakes:     listeners[queue.Wakeup]{}, rooms: listeners[string]{},
 	}
 	e.work.L, e.machine = &e.mu, machine.New(e.epoch)
-	e.clock.source = opts.Now
+	e.clock.source, e.heap = opts.Now, newHeap(opts.Memory)
 	if err := e.start(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
+		return nil, errors.Join(openError(path, err), db.Close())
 	}
 	if opts.ReadOnly {
 		close(e.ended)
@@ -192,7 +192,7 @@ func (f boltFile) initialise(path string) error {
 func checkSchema(tx *bbolt.Tx) error {
 	meta := tx.Bucket(machine.MetaTable)
 	if meta == nil || len(meta.Get(schemaKey)) != 4 {
-		return fmt.Errorf("%w: a bbolt file of another program", queue.ErrCorrupt)
+		return fmt.Errorf("%w: its schema is not in table %s", queue.ErrCorrupt, machine.MetaTable)
 	}
 	if v := binary.BigEndian.Uint32(meta.Get(schemaKey)); v != schema {
 		return fmt.Errorf(

@@ -91,7 +91,8 @@ func TestFilesThatAreRefused(t *testing.T) {
 		}, queue.ErrCorrupt, "another program"},
 		{"with a table missing", func(t *testing.T, path string) {
 			meddle(t, path, func(tx *bbolt.Tx) error { return tx.DeleteBucket(jobsTable) })
-		}, queue.ErrCorrupt, "jobs"},
+		}, queue.ErrCorrupt, "damaged; restore a backup (penstock check --data DIR looks at all of it): " +
+			queue.ErrCorrupt.Error() + ": table jobs is missing"},
 		{"with a strange record", func(t *testing.T, path string) {
 			meddle(t, path, func(tx *bbolt.Tx) error { return tx.Bucket(jobsTable).Put(key(1), []byte{1, 2}) })
 		}, queue.ErrCorrupt, "jobs"},
@@ -102,12 +103,17 @@ func TestFilesThatAreRefused(t *testing.T) {
 			if err := os.WriteFile(path, bytes.Repeat([]byte("noise"), 10_000), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, queue.ErrCorrupt, ""},
+		}, queue.ErrCorrupt, "a file of another program"},
+		{"that is empty", func(t *testing.T, path string) {
+			if err := os.Truncate(path, 0); err != nil {
+				t.Fatal(err)
+			}
+		}, queue.ErrCorrupt, "an empty file; restore a backup, or remove it to make a new store"},
 		{"cut short", func(t *testing.T, path string) {
 			if err := os.Truncate(path, 3*int64(os.Getpagesize())); err != nil {
 				t.Fatal(err)
 			}
-		}, queue.ErrCorrupt, ""},
+		}, queue.ErrCorrupt, "damaged; restore a backup"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := start(t, Options{})
@@ -138,7 +144,7 @@ func TestAFileThatCannotBeMade(t *testing.T) {
 		!strings.Contains(err.Error(), path) {
 		t.Error(err)
 	}
-	for _, o := range []Options{{LockTimeout: -1}, {MaxBytes: -1}} {
+	for _, o := range []Options{{LockTimeout: -1}, {MaxBytes: -1}, {Memory: -1}} {
 		if _, err := Open(context.Background(), filepath.Join(t.TempDir(), "store"), o); err == nil {
 			t.Errorf("%+v accepted", o)
 		}

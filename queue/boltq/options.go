@@ -37,6 +37,9 @@ type Options struct {
 	LockTimeout time.Duration
 	// MaxBytes bounds the file; 0 leaves that to the disk. What does not fit is refused with queue.ErrStoreFull.
 	MaxBytes int64
+	// Memory is what this process may take, of which jobs and all else in its heap get half; 0 bounds nothing. What does
+	// not fit is refused with queue.ErrStoreFull, and a queue without max_bytes takes at most a quarter.
+	Memory int64
 	// KeepChanges is how long changes of queues and rules are kept. The store remembers it; 0 leaves it as it is,
 	// or sets queue.KeepChanges in a new store.
 	KeepChanges time.Duration
@@ -46,6 +49,8 @@ type Options struct {
 	// Mask returns what the audit log may show of a queue, a rule or a document of a kind, JSON as it is stored: of a
 	// queue and a rule the kind is "queue" and "rule". nil shows all of it.
 	Mask func(kind string, text []byte) []byte
+
+	checked *Checked // of CheckFile: what the check of the pages finds; nil says nothing
 
 	// For tests: openFile replaces os.OpenFile; fault stands in for the
 	// transaction of a commit, or fails it; synced is called after each commit is on disk and before anybody is told;
@@ -65,6 +70,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.MaxBytes < 0 {
 		return o, fmt.Errorf("boltq: MaxBytes %d: must not be negative", o.MaxBytes)
+	}
+	if o.Memory < 0 {
+		return o, fmt.Errorf("boltq: Memory %d: must not be negative", o.Memory)
 	}
 	if err := queue.ValidateKeepChanges(o.KeepChanges); err != nil {
 		return o, fmt.Errorf("boltq: %w", err)

@@ -63,12 +63,16 @@ func errStoreFull(path string, err error) error {
 
 // Space implements queue.Specs.
 func (e *Engine) Space(ctx context.Context) (s queue.Space, err error) {
-	err = e.look(ctx, func(leaky.Instant) error { s = e.space(time.Now()); return nil })
+	err = e.look(ctx, func(leaky.Instant) error {
+		now := time.Now()
+		s = fuller(e.fileSpace(now), e.heap.space(e.machine.JobsKept(), now))
+		return nil
+	})
 	return s, err
 }
 
-// space is how full the store is: the file if MaxBytes bounds it, else its disk, whoever uses that.
-func (e *Engine) space(now time.Time) queue.Space {
+// fileSpace is how full the file is if MaxBytes bounds it, else its disk, whoever uses that.
+func (e *Engine) fileSpace(now time.Time) queue.Space {
 	used := e.used.Load()
 	if most := e.opts.MaxBytes; most > 0 {
 		return queue.Space{Used: used, Stop: most - reservedOf(most), Limit: most}

@@ -175,10 +175,10 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 		m.answerFull(it, q, most, now)
 	case outcome == queue.OverflowFull:
 		it.answer.Outcome, it.answer.RetryAfter = outcome, q.retryAfter(1, now)
-	case m.Full != nil:
-		it.answer.Outcome, it.answer.Err = queue.Failed, m.Full
-	case m.keptForOthers(q, it.bytes()):
-		it.answer.Outcome, it.answer.Err = queue.Failed, m.Scarce
+	case m.full() != nil:
+		it.answer.Outcome, it.answer.Err = queue.Failed, m.full()
+	case m.keptForOthers(q, it.bytes()) != nil:
+		it.answer.Outcome, it.answer.Err = queue.Failed, m.keptForOthers(q, it.bytes())
 	case it.wouldExpire(q, ln, outcome, now):
 	case outcome == queue.SetAside:
 		m.deferJob(it, q, b, now)

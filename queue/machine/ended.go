@@ -174,6 +174,7 @@ func (m *Machine) rememberEnded(q *queueState, d *endedJob, now leaky.Instant) {
 		m.addDead(q.name, d)
 	}
 	m.trim(q, now, 2)
+	m.forgetForMemory(q)
 }
 
 // trim forgets up to limit ended jobs of q that are too old or too many.

@@ -73,8 +73,8 @@ func (m *Machine) placeJob(it *importJob, q *queueState, now leaky.Instant) (mov
 		return move.There, nil
 	case there:
 		return move.Clashes, nil
-	case m.Full != nil:
-		return 0, m.Full
+	case m.full() != nil:
+		return 0, m.full()
 	case !it.State.Ended():
 		m.placeAlive(it, q)
 	case now.Sub(instantOf(it.At)) >= q.spec.Retention.For.D():

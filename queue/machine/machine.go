@@ -39,12 +39,18 @@ type Machine struct {
 
 // Environment is what a Machine is told about its surroundings before it decides.
 type Environment struct {
-	Full      error         // why nothing is let in that needs room; nil if there is some
-	Bytes     int64         // of the whole store; 0 if that is not known
-	Free      int64         // of that
-	Scarce    error         // why a queue that takes much gets no more of what is free; nil if Free is not known
+	Room                    // in the store
+	Memory    Room          // of the process. Only what stays in memory needs some
+	Bytes     int64         // of the whole store, or that memory if it is less; 0 if that is not known
 	RoomHeard bool          // somebody listens for queues that have room again
 	Ahead     leaky.Instant // how far the engine's clock is ahead of the wall clock
+}
+
+// Room is what is left of something.
+type Room struct {
+	Full   error // why nothing is let in that needs some; nil if there is some
+	Free   int64 // bytes
+	Scarce error // why a queue that takes much gets no more of what is free; nil if Free is not known
 }
 
 // signals are what others should hear of.

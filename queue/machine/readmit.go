@@ -53,8 +53,8 @@ func (m *Machine) Readmit(now leaky.Instant, r *Readmission) (queue.Readmitted, 
 	if a.holder != "" && a.holder != k.Holder && now < a.holderUntil {
 		return queue.Readmitted{Busy: a.holderUntil.Sub(now), Now: now.Time()}, 0, nil
 	}
-	if len(k.jobs) > 0 && m.Full != nil {
-		return queue.Readmitted{}, 0, m.Full
+	if len(k.jobs) > 0 && m.full() != nil {
+		return queue.Readmitted{}, 0, m.full()
 	}
 	a.announcedAt = 0
 	a.holder, a.holderUntil = k.Holder, now.Add(queue.ReadmitFor)

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -152,10 +153,43 @@ func (m *Machine) byteLimit(q *queueState) int64 {
 // KeptForOthers says that a queue has taken its share: see Environment.Scarce.
 const KeptForOthers = jobsize.KeptForOthers
 
-// keptForOthers reports whether what is free in the store is for queues that take less of it. A queue takes at most
+// JobMemory is about what a job takes of this process' memory: its payload is in the store alone.
+const JobMemory = 200
+
+// keptForOthers says why what is free is for queues that take less of it; nil if it is not. A queue takes at most
 // FairShare times what is free, so a queue, or a few, never take all: the rule by which handlers are shared.
-func (m *Machine) keptForOthers(q *queueState, needs int64) bool {
-	return m.Scarce != nil && q.bytes+m.deadBytesOf(q.name)+needs > jobsize.FairShare*m.Free
+func (m *Machine) keptForOthers(q *queueState, needs int64) error {
+	if m.Scarce != nil && q.bytes+m.deadBytesOf(q.name)+needs > jobsize.FairShare*m.Free {
+		return m.Scarce
+	}
+	if m.takesMuchMemory(q.size() + m.deadCountOf(q.name) + 1) {
+		return m.Memory.Scarce
+	}
+	return nil
+}
+
+// takesMuchMemory reports whether so many jobs of one queue take more than its share of what is free.
+func (m *Machine) takesMuchMemory(jobs int64) bool {
+	return m.Memory.Scarce != nil && jobs*JobMemory > jobsize.FairShare*m.Memory.Free
+}
+
+// forgetForMemory forgets ended jobs of a queue that takes much memory, two for each that ends: else what is delivered
+// would free nothing.
+func (m *Machine) forgetForMemory(q *queueState) {
+	others := int64(q.endedJobs.others.len())
+	if m.takesMuchMemory(q.size() + m.deadCountOf(q.name) + others) {
+		spare := others - jobsize.Remembered(min(m.byteLimit(q), m.Bytes/jobsize.StoreShare))
+		m.forgotten = append(m.forgotten, q.endedJobs.forget(max(0, min(2, spare)))...)
+	}
+}
+
+// full says why nothing is let in that stays in memory and on file; nil if there is room.
+func (m *Machine) full() error { return cmp.Or(m.Full, m.Memory.Full) }
+
+// JobsKept is how many jobs take JobMemory.
+func (m *Machine) JobsKept() int64 {
+	return m.counts[queue.Waiting] + m.counts[queue.Scheduled] + m.counts[queue.Leased] + m.counts[queue.Held] +
+		m.deadCount
 }
 
 // tooLarge refuses a job that is larger than the queue or its lane may ever hold.

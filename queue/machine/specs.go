@@ -80,8 +80,8 @@ func (m *Machine) put(
 	switch {
 	case q != nil && q.fullSpec().Equal(s.spec):
 		return put, m.lastWait(), nil
-	case q == nil && m.Full != nil:
-		return put, 0, m.Full
+	case q == nil && m.full() != nil:
+		return put, 0, m.full()
 	}
 	if err := m.checkSpec(&s.spec, q == nil); err != nil {
 		return queue.PutResult{}, 0, err

@@ -42,6 +42,8 @@ type Options struct {
 
 	// DataPath is the directory of an embedded store. It is made if it is not there.
 	DataPath string
+	// Memory is what this process may take; 0 bounds nothing. An embedded store stays within it.
+	Memory int64
 	// ReadOnly is for who only looks at it: it must be there, and is left as it is.
 	ReadOnly bool
 
@@ -73,7 +75,10 @@ func openFile(ctx context.Context, o Options) (queue.Engine, error) {
 	}
 	engine, err := boltq.Open(
 		ctx, filepath.Join(o.DataPath, FileName),
-		boltq.Options{Logger: o.Logger, KeepChanges: o.KeepChanges, Mask: masked, ReadOnly: o.ReadOnly},
+		boltq.Options{
+			Logger: o.Logger, KeepChanges: o.KeepChanges, Mask: masked, ReadOnly: o.ReadOnly,
+			Memory: o.Memory,
+		},
 	)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", flag, o.DataPath, err)

@@ -1,0 +1,134 @@
+package boltq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq/internal/pagecheck"
+	"github.com/penstock/penstock/queue/machine"
+)
+
+// damagedError is why a file cannot be opened that was a store.
+type damagedError struct {
+	path  string
+	fault error // the first that was found
+}
+
+func (e *damagedError) Error() string {
+	return fmt.Sprintf("open %s: damaged; restore a backup (penstock check --data DIR looks at all of it): %v",
+		e.path, e.fault)
+}
+
+// Unwrap makes it a queue.ErrCorrupt.
+func (e *damagedError) Unwrap() []error { return []error{queue.ErrCorrupt, e.fault} }
+
+// openError is why a file that could be read is no store.
+func openError(path string, err error) error {
+	if errors.Is(err, queue.ErrCorrupt) {
+		return &damagedError{path, err}
+	}
+	return fmt.Errorf("open %s: %w", path, err)
+}
+
+// Checked is what CheckFile found to be sound.
+type Checked struct {
+	Pages, Records, Jobs int64
+	PageSize             int64
+	// OneMeta says that one of the two meta pages is damaged, as after a power cut during a commit: the store is as of
+	// the commit before.
+	OneMeta bool
+
+	progress func(done, all int64)
+}
+
+// logProgress is the progress of a check that nobody watches: it logs how far a large file is, first at next.
+func logProgress(path string, log *slog.Logger, next time.Time) func(done, all int64) {
+	return func(done, all int64) {
+		if now := time.Now(); now.After(next) {
+			next = now.Add(checkEvery)
+			log.Info("checking the store", "path", path, "pages", done, "of", all)
+		}
+	}
+}
+
+// CheckFile looks at every page and every record of the store at path, which no process may use meanwhile, and changes
+// nothing. progress is called with what was done of what there is to do, and may be nil. Errors are those of Open.
+func CheckFile(ctx context.Context, path string, progress func(done, all int64)) (Checked, error) {
+	if _, err := os.Stat(path); err != nil {
+		return Checked{}, fmt.Errorf("open %s: %w", path, err)
+	}
+	c := Checked{progress: progress}
+	// Opening checks every page, and reads all records but the contents of jobs.
+	e, err := Open(ctx, path, Options{ReadOnly: true, checked: &c})
+	if err != nil {
+		return c, err
+	}
+	err = e.db.view(func(tx machine.Transaction) (err error) {
+		c.Jobs, err = machine.CheckJobs(ctx, tx)
+		return err
+	})
+	if errors.Is(err, queue.ErrCorrupt) {
+		err = &damagedError{path, err}
+	}
+	return c, errors.Join(err, e.Close())
+}
+
+// checkEvery is how often a check of a large file says how far it is.
+const checkEvery = 5 * time.Second
+
+// checkPages checks every page of a file that nobody changes meanwhile.
+func checkPages(ctx context.Context, path string, opts Options) (err error) {
+	c := opts.checked
+	if c == nil {
+		c = &Checked{progress: logProgress(path, opts.Logger, time.Now().Add(checkEvery))}
+	}
+	from, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() == 0 {
+		return fmt.Errorf("open %s: %w: an empty file; restore a backup, or remove it to make a new store",
+			path, queue.ErrCorrupt)
+	}
+	f, err := pagecheck.Open(from, info.Size())
+	if err == nil && foreign(f) {
+		return fmt.Errorf("open %s: %w: a bbolt file of another program", path, queue.ErrCorrupt)
+	}
+	if err == nil {
+		var n pagecheck.Counts
+		n, err = f.Check(ctx, c.progress)
+		c.Pages, c.Records, c.PageSize, c.OneMeta = n.Pages, n.Records, f.PageSize(), f.OneMeta
+	}
+	var fault *pagecheck.Fault
+	switch {
+	case errors.Is(err, pagecheck.ErrForeign):
+		return fmt.Errorf("open %s: %w: a file of another program", path, queue.ErrCorrupt)
+	case errors.As(err, &fault):
+		return &damagedError{path, err}
+	case err != nil:
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	if c.OneMeta {
+		opts.Logger.Warn("one of two meta pages is damaged, as after a power cut: the store is as of the commit before",
+			"path", path)
+	}
+	return nil
+}
+
+// foreign reports whether a file has tables, and none is of a store.
+func foreign(f *pagecheck.File) bool {
+	return len(f.Tables) > 0 && !slices.ContainsFunc(f.Tables, func(t pagecheck.Table) bool {
+		return slices.ContainsFunc(machine.Tables, func(name []byte) bool { return string(name) == t.Name })
+	})
+}
