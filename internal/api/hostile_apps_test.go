@@ -26,7 +26,7 @@ func onSmallStores(t *testing.T, test func(t *testing.T, s *secured)) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		c := redistest.New(t, redistest.Options{MaxMemory: "48mb"}).Client()
-		e, err := redisq.Open(t.Context(), c, redisq.Options{Init: true, Partitions: 4, Patience: redistest.Patience})
+		e, err := redisq.OpenClient(t.Context(), c, redisq.Options{Init: true, Partitions: 4, Patience: redistest.Patience})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,7 +46,7 @@ func putQueue(t *testing.T, e queue.Specs, text string) {
 
 func onRedis(t *testing.T) queue.Engine {
 	t.Helper()
-	e, err := redisq.Open(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{
+	e, err := redisq.OpenClient(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{
 		Init: true, Patience: redistest.Patience,
 	})
 	if err != nil {
