@@ -209,5 +209,11 @@ func TestNextOwnerOfAPrefixSeesNothingOfTheFormerOne(t *testing.T) {
 			}
 		}
 		s.by(s.operator, "GET", "/v1/queues/shared-a/changes", "").want(t, 200)
+		for _, name := range []string{"shared-a", "shared-b"} { // neither made again, nor shown
+			a := s.by(owner, "POST", "/v1/queues/"+name+"/rollback", `{"dry_run":true}`)
+			a.want(t, 404, "reason", "unknown_revision")
+		}
+		s.by(owner, "PUT", "/v1/queues/shared-a", `{"rate":"1/s","pull":true}`).want(t, 200)
+		s.by(owner, "POST", "/v1/queues/shared-a/rollback", `{}`).want(t, 200, "rate", "unlimited") // its own spec
 	})
 }
