@@ -39,9 +39,9 @@ const (
 // together with all other workers that use the queue.
 //
 // A task waits for its turn in its worker's place. A turn that is too far off sends the task back to asynq, and spends
-// no retry. asynq looks at tasks that were sent back every Config.DelayedTaskCheckInterval only: so a task is sent back
-// if its turn is farther off than that and two of Config.TaskCheckInterval, and returns before its turn. A task waits at
-// most half of the time that its handler has left.
+// no retry. asynq looks at tasks that were sent back every Config.DelayedTaskCheckInterval only. So a task is sent back
+// if its turn is farther off than that and two of Config.TaskCheckInterval, and returns before its turn. A task waits
+// at most half of the time that its handler has left.
 //
 // One worker waits no longer than a second, so that tasks without a limit get a worker; a server of one worker
 // waits. A task that has no retry left waits as long as its handler may take: asynq would archive it.
@@ -129,7 +129,7 @@ func (l *limiter) wait(ctx context.Context, turns Turns, last bool) error {
 	switch {
 	case err == nil || ctx.Err() != nil || errors.As(err, &later):
 		return err
-	case context.Cause(waiting) == errBusy:
+	case errors.Is(context.Cause(waiting), errBusy):
 		return errBusy
 	}
 	return &sentBack{err, unstartedPause}

@@ -51,8 +51,8 @@ func enqueue(t *testing.T, o asynq.RedisConnOpt, task string, n int, options ...
 	producer := asynq.NewClient(o)
 	defer producer.Close()
 	for i := range n {
-		id := asynq.TaskID(fmt.Sprint("t", i))
-		if _, err := producer.Enqueue(asynq.NewTask(task, nil), append(options, id, asynq.Retention(time.Hour))...); err != nil {
+		with := append(options, asynq.TaskID(fmt.Sprint("t", i)), asynq.Retention(time.Hour))
+		if _, err := producer.Enqueue(asynq.NewTask(task, nil), with...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -197,13 +197,14 @@ func (n *noted) Wait(_ context.Context, within time.Duration) error {
 // A task waits for as long as asynq does not look at tasks that were sent back, and leaves its handler half of its
 // time.
 func TestLimitWaitsWithin(t *testing.T) {
+	rare := asynq.Config{DelayedTaskCheckInterval: time.Minute, TaskCheckInterval: 2 * time.Second}
 	for name, c := range map[string]struct {
 		config asynq.Config
 		left   time.Duration
 		want   time.Duration
 	}{
 		"asynq's settings":  {asynq.Config{}, time.Hour, 7 * time.Second},
-		"settings":          {asynq.Config{DelayedTaskCheckInterval: time.Minute, TaskCheckInterval: 2 * time.Second}, time.Hour, 64 * time.Second},
+		"settings":          {rare, time.Hour, 64 * time.Second},
 		"a handler's time":  {asynq.Config{}, 4 * time.Second, 2 * time.Second},
 		"negative settings": {asynq.Config{DelayedTaskCheckInterval: -1, TaskCheckInterval: -1}, time.Hour, 7 * time.Second},
 	} {

@@ -192,7 +192,8 @@ func TestPurge(t *testing.T) {
 	for _, command := range [][]string{{"job", "ls"}, {"queue", "purge", "--dry-run"}} {
 		near := `no job waits in lane "X"; did you mean x?`
 		expect(t, ExitDone, "", near, append(command, "email", "--lane", "X")...)
-		if r := expect(t, ExitDone, "", "", append(command, "email", "--lane", "example")...); strings.Contains(r.err, "mean") {
+		r := expect(t, ExitDone, "", "", append(command, "email", "--lane", "example")...)
+		if strings.Contains(r.err, "mean") {
 			t.Errorf("%v: %s", command, r.err)
 		}
 	}

@@ -25,7 +25,10 @@ func oneOfEach() []rules.Rule {
 		{Name: "q.token", Key: "{lane}", Algorithm: leaky.AlgorithmTokenBucket, Bound: rules.Bound{Rate: rate, Burst: 6}},
 		{Name: "q.window", Key: "{lane}", Algorithm: leaky.AlgorithmFixedWindow, Bound: rules.Bound{Limit: 6, Period: hour}},
 		{Name: "q.log", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{Limit: 6, Period: hour}},
-		{Name: "q.counter", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingCounter, Bound: rules.Bound{Limit: 6, Period: hour}},
+		{
+			Name: "q.counter", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingCounter,
+			Bound: rules.Bound{Limit: 6, Period: hour},
+		},
 		{Name: "q.gap", Key: "{lane}", Algorithm: leaky.AlgorithmGap, Bound: rules.Bound{Period: minute}},
 		{Name: "q.places", Key: "{lane}", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 6, TTL: hour}},
 	}

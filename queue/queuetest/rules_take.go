@@ -45,7 +45,8 @@ var takeRules = []rule{
 		for _, a := range rules.Algorithms() {
 			list := changeable(a)
 			rnd := rand.New(rand.NewPCG(7, uint64(len(a))))
-			other := func(r *rules.Rule) { r.Overrides = map[string]rules.Bound{"other": list[0]} } // so that keys are told apart
+			// with an override, keys are told apart, and none is one, too
+			other := func(r *rules.Rule) { r.Overrides = map[string]rules.Bound{"other": list[0]} }
 			rule := ruleOf("g."+string(a), a, list[0], other)
 			r.limiter(rule)
 			o := newOracle(rule)

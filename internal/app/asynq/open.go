@@ -13,14 +13,14 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/asynqtarget"
 	"github.com/penstock/penstock/internal/app"
-	"github.com/penstock/penstock/queue/redisq"
+	"github.com/penstock/penstock/internal/app/store"
 )
 
 // Open is the app.OpenAsynq of programs that deliver. Redis may be away.
 func Open(f *app.PublishFlags) (func(concurrency int) deliver.Sender, error) {
-	files := redisq.TLSFiles{CA: f.AsynqTLSCA, Cert: f.AsynqTLSCert, Key: f.AsynqTLSKey}
+	files := store.TLSFiles{CA: f.AsynqTLSCA, Cert: f.AsynqTLSCert, Key: f.AsynqTLSKey}
 	if f.AsynqRedis == "" {
-		if files != (redisq.TLSFiles{}) {
+		if files != (store.TLSFiles{}) {
 			return nil, errors.New("--asynq-redis is missing: the --asynq-tls flags are of no use without it")
 		}
 		return nil, nil
@@ -36,7 +36,7 @@ func Open(f *app.PublishFlags) (func(concurrency int) deliver.Sender, error) {
 			"who may put queues could otherwise release any task")
 	}
 	prefix := strings.TrimSuffix(f.AsynqPrefix, "*")
-	if files == (redisq.TLSFiles{}) {
+	if files == (store.TLSFiles{}) {
 		return asynqtarget.Options{Redis: redis, Prefix: prefix}.Sender, nil
 	}
 	var config *tls.Config
