@@ -70,6 +70,7 @@ func TestLimit(t *testing.T) {
 		"one worker":           {leaky.PerSecond(14), 100, 1, asynq.Config{}},
 		"two workers":          {leaky.PerSecond(14), 100, 2, asynq.Config{}},
 		"ten workers":          {leaky.PerSecond(14), 100, 10, asynq.Config{}},
+		"thirty workers":       {leaky.PerSecond(14), 100, 30, asynq.Config{}}, // wait for more than a second
 		"fewer than must wait": {leaky.PerSecond(2), 24, 3, asynq.Config{}},
 		"more than may wait":   {leaky.PerSecond(14), 150, 40, often},
 	} {
