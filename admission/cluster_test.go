@@ -28,7 +28,7 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	c := redistest.NewCluster(t, redistest.ClusterOptions{})
-	e, err := redisq.Open(t.Context(), c.Client(), redisq.Options{Init: true, Partitions: 8, Patience: redistest.Patience})
+	e, err := redisq.OpenClient(t.Context(), c.Client(), redisq.Options{Init: true, Partitions: 8, Patience: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func (s *site) rule(t *testing.T, r rules.Rule) {
 func (s *site) process(t *testing.T) (*Admission, *redisq.Engine) {
 	t.Helper()
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addrs(), MaxRetries: -1, ContextTimeoutEnabled: true})
-	e, err := redisq.Open(t.Context(), client, redisq.Options{Partitions: 8})
+	e, err := redisq.OpenClient(t.Context(), client, redisq.Options{Partitions: 8})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ type line struct {
 func newLine(t *testing.T, list ...rules.Rule) *line {
 	t.Helper()
 	s := redistest.New(t, redistest.Options{})
-	e, err := redisq.Open(t.Context(), s.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
+	e, err := redisq.OpenClient(t.Context(), s.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func (l *line) process(t *testing.T) (*Admission, *redisq.Engine, *lines) {
 	client := redis.NewClient(&redis.Options{
 		Addr: l.proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: redistest.Patience,
 	})
-	e, err := redisq.Open(t.Context(), client, redisq.Options{Patience: redistest.Patience})
+	e, err := redisq.OpenClient(t.Context(), client, redisq.Options{Patience: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestLostAnswersOnRedis(t *testing.T) {
 func TestLittleTimeOnRedis(t *testing.T) {
 	l := newLine(t, hour("api.calls", rules.AwayOpen, 10))
 	client := redis.NewClient(&redis.Options{Addr: l.proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
-	e, err := redisq.Open(t.Context(), client, redisq.Options{})
+	e, err := redisq.OpenClient(t.Context(), client, redisq.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func (r *reservoir) comeback(ctx context.Context, count int) (took []float64, er
 // outflow is what a drainer process runs, with connections of its own: it hears of
 // nothing that the appender does but through Redis and NATS.
 func (r *reservoir) outflow(ctx context.Context, h drain.Handler) error {
-	engine, err := redisq.Open(ctx, r.redis.client, redisq.Options{})
+	engine, err := redisq.OpenClient(ctx, r.redis.client, redisq.Options{})
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func (s *redisStore) others(
 			o.Dialer = proxy.Dial
 		}
 		c := redis.NewClient(o)
-		e, err := redisq.Open(ctx, c, redisq.Options{})
+		e, err := redisq.OpenClient(ctx, c, redisq.Options{})
 		if err != nil {
 			closeAll()
 			return nil, func() {}, err

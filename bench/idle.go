@@ -156,7 +156,7 @@ func idle(ctx context.Context, s *redisStore) (float64, error) {
 	defer func() { _ = client.Close() }()
 	h := &hook{}
 	client.AddHook(h)
-	e, err := redisq.Open(ctx, client, redisq.Options{})
+	e, err := redisq.OpenClient(ctx, client, redisq.Options{})
 	if err != nil {
 		return 0, err
 	}

@@ -80,7 +80,7 @@ func newRedisStore(ctx context.Context) (*redisStore, error) {
 		Addr: server.Addr(), PoolSize: callers, MaxRetries: -1, ContextTimeoutEnabled: true,
 	})
 	s.close = append(s.close, func() { _ = s.client.Close() }, func() { _ = s.engine.Close() })
-	if s.engine, err = redisq.Open(ctx, s.client, redisq.Options{Init: true}); err != nil {
+	if s.engine, err = redisq.OpenClient(ctx, s.client, redisq.Options{Init: true}); err != nil {
 		s.close = s.close[:2]
 		s.Close()
 		return nil, err
@@ -95,7 +95,7 @@ func (s *redisStore) again(ctx context.Context) error {
 	if err := s.client.FlushDB(ctx).Err(); err != nil {
 		return err
 	}
-	e, err := redisq.Open(ctx, s.client, redisq.Options{Init: true})
+	e, err := redisq.OpenClient(ctx, s.client, redisq.Options{Init: true})
 	if err != nil {
 		return err
 	}

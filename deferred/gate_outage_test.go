@@ -50,7 +50,7 @@ func newRuledRig(t *testing.T) *ruledRig {
 	t.Helper()
 	g := &ruledRig{t: t, redis: redistest.New(t, redistest.Options{AppendFsync: "always"}), nats: startNATS(t)}
 	var err error
-	if g.e, err = redisq.Open(t.Context(), g.redis.Client(), redisq.Options{
+	if g.e, err = redisq.OpenClient(t.Context(), g.redis.Client(), redisq.Options{
 		Init: true, Partitions: 1, Patience: redistest.Patience,
 	}); err != nil {
 		t.Fatal(err)

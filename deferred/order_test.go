@@ -86,7 +86,7 @@ func TestOrderThroughRedisOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			redis := redistest.New(t, redistest.Options{AppendFsync: "always"})
 			open := func(patience time.Duration) *redisq.Engine {
-				e, err := redisq.Open(t.Context(), redis.Client(), redisq.Options{Init: true, Patience: patience})
+				e, err := redisq.OpenClient(t.Context(), redis.Client(), redisq.Options{Init: true, Patience: patience})
 				if err != nil {
 					t.Fatal(err)
 				}

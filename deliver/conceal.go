@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -16,6 +17,7 @@ import (
 var (
 	connecting = regexp.MustCompile(`\b(dial|read|write|proxyconnect) (tcp|udp)[46]? [^ ]*[0-9a-f:.\]]+: `)
 	lookingUp  = regexp.MustCompile(`\blookup ([^ :]+)(?: on [^ ]+)?: `)
+	shaking    = regexp.MustCompile(`(?s)TLS handshake with ([^ ]+): .*`)
 	addressed  = regexp.MustCompile(`[0-9a-fA-F.:]*[.:][0-9a-fA-F.:]*`)
 )
 
@@ -25,7 +27,7 @@ const (
 )
 
 // conceal hides the operator's network in an error that an app is shown: internal addresses, the local ends of
-// connections, and servers of names. What the target names itself stays.
+// connections, servers of names, and the name and certificate of a proxy. What the target names itself stays.
 func conceal(err error, s setting.Setting) error {
 	var own []string
 	if hosted, ok := s.(setting.Hosted); ok {
@@ -33,19 +35,32 @@ func conceal(err error, s setting.Setting) error {
 			own = append(own, strings.ToLower(strings.Trim(host.Name, "[].")))
 		}
 	}
+	shown := func(name string) string {
+		if slices.Contains(own, strings.ToLower(strings.Trim(name, "[]."))) {
+			return name
+		}
+		return internalName
+	}
 	return httptarget.Veil(err, func(text string) string {
 		var refused *egress.Refused
 		if errors.As(err, &refused) && !slices.Contains(own, refused.Addr.String()) {
-			text = strings.ReplaceAll(text, refused.Error(), refused.Host+" is at "+internalAddress+
+			text = strings.ReplaceAll(text, refused.Error(), shown(refused.Host)+" is at "+internalAddress+
 				", to which no target may connect unless the operator allows it")
 		}
 		text = connecting.ReplaceAllString(text, "$1 $2: ")
 		text = lookingUp.ReplaceAllStringFunc(text, func(found string) string {
-			name := lookingUp.FindStringSubmatch(found)[1]
-			if !slices.Contains(own, strings.ToLower(strings.TrimSuffix(name, "."))) {
-				name = internalName
+			return "lookup " + shown(lookingUp.FindStringSubmatch(found)[1]) + ": "
+		})
+		text = shaking.ReplaceAllStringFunc(text, func(found string) string {
+			address := shaking.FindStringSubmatch(found)[1]
+			name, _, err := net.SplitHostPort(address)
+			if err != nil {
+				name = address
 			}
-			return "lookup " + name + ": "
+			if shown(name) == internalName { // what follows may name its certificate
+				return "TLS handshake with " + internalName + " failed"
+			}
+			return found
 		})
 		return addressed.ReplaceAllStringFunc(text, func(found string) string {
 			addr, begin, end := addressIn(found)

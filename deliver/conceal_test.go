@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,6 +31,7 @@ func TestConceal(t *testing.T) {
 		t.Fatal(refused)
 	}
 	r.Host = "hooks.example.com"
+	proxied := &egress.Refused{Host: "proxy.corp.internal", Addr: netip.MustParseAddr("10.1.2.4")}
 	for _, c := range []struct {
 		err  error
 		want string
@@ -52,6 +54,16 @@ func TestConceal(t *testing.T) {
 		},
 		{&net.OpError{Op: "dial", Net: "tcp", Addr: tcp("10.1.2.3:80"), Err: refused}, "dial tcp: hooks.example.com is at " +
 			"an internal address, to which no target may connect unless the operator allows it"},
+		{fmt.Errorf("the proxy: %w", proxied), "the proxy: an internal name is at an internal address, to which no target " +
+			"may connect unless the operator allows it"},
+		{
+			fmt.Errorf("the proxy: TLS handshake with proxy.corp.internal:3128: %w", x509.HostnameError{
+				Certificate: &x509.Certificate{DNSNames: []string{"squid.corp.internal"}}, Host: "proxy.corp.internal",
+			}), "the proxy: TLS handshake with an internal name failed",
+		},
+		{errors.New("the proxy: TLS handshake with [fd00::7]:3128: EOF"), "the proxy: TLS handshake with an internal name " +
+			"failed"},
+		{errors.New("TLS handshake with hooks.example.com:443: EOF"), "TLS handshake with hooks.example.com:443: EOF"},
 		{errors.New("the proxy, asked for 172.16.4.5:443, answered 502"), "the proxy, asked for an internal address:443, " +
 			"answered 502"},
 		{errors.New("it is at ::1, or ::ffff:10.0.0.8."), "it is at an internal address, or an internal address."},

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"context"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -8,6 +9,7 @@ import (
 	"github.com/penstock/penstock/deliver/asynqtarget"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/redisq"
 )
 
 // What pages show of Go, and no program in examples/ has, so that it is compiled as printed.
@@ -19,14 +21,17 @@ func enqueue(engine queue.Appender, task *asynq.Task) (*asynq.TaskInfo, error) {
 	return info, err
 }
 
-func limit(engine queue.Engine, redis asynq.RedisConnOpt, mux *asynq.ServeMux) *asynq.Server {
+func limit(ctx context.Context, redis asynq.RedisConnOpt, mux *asynq.ServeMux) (*asynq.Server, error) {
+	engine, err := redisq.Open(ctx, "redis://127.0.0.1:6379", redisq.Options{})
+	if err != nil {
+		return nil, err
+	}
 	dispatcher := pull.New(engine, pull.Options{})    // run it: go dispatcher.Run(ctx)
 	turns := pull.NewTurns(engine, dispatcher, "ses") // ses: {rate: 14/s, pull: true}
 
-	server := asynq.NewServer(redis, asynq.Config{
-		IsFailure:      asynqtarget.IsFailure(nil),  // to wait is no failure
-		RetryDelayFunc: asynqtarget.RetryDelay(nil), // come back when the turn could be
-	})
-	mux.Use(asynqtarget.Limit(turns, time.Second)) // wait so long in the worker's place
-	return server
+	config := asynq.Config{Concurrency: 10}
+	limit := asynqtarget.Limit(&config) // before NewServer
+	server := asynq.NewServer(redis, config)
+	mux.Use(limit(turns)) // or of one handler: mux.Handle("email:send", limit(turns)(handler))
+	return server, nil
 }

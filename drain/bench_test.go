@@ -20,7 +20,7 @@ func BenchmarkDrainRedis(b *testing.B) {
 	for _, handlers := range []int{64, 256} {
 		b.Run(fmt.Sprint(handlers), func(b *testing.B) {
 			s := redistest.New(b, redistest.Options{})
-			e, err := redisq.Open(b.Context(), s.Client(), redisq.Options{Init: true})
+			e, err := redisq.OpenClient(b.Context(), s.Client(), redisq.Options{Init: true})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -74,7 +74,7 @@ func TestManyDueQueues(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	client := s.Client()
 	open := func() queue.Engine {
-		e, err := redisq.Open(t.Context(), s.Client(), redisq.Options{Init: true})
+		e, err := redisq.OpenClient(t.Context(), s.Client(), redisq.Options{Init: true})
 		if err != nil {
 			t.Fatal(err)
 		}

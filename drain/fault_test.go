@@ -48,7 +48,7 @@ func TestBadLine(t *testing.T) {
 			rate := leaky.PerSecond(200)
 			s := redistest.New(t, redistest.Options{})
 			proxy := faultproxy.New(t, s.Addr())
-			clean, err := redisq.Open(t.Context(), s.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
+			clean, err := redisq.OpenClient(t.Context(), s.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +58,7 @@ func TestBadLine(t *testing.T) {
 
 			client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
 			defer client.Close()
-			bad, err := redisq.Open(t.Context(), client, redisq.Options{})
+			bad, err := redisq.OpenClient(t.Context(), client, redisq.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

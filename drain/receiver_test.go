@@ -115,7 +115,7 @@ const reach = queue.Horizon + queue.LeastSlack + 150*time.Millisecond
 func attend(t *testing.T, s queue.Spec, jobs int, look func(r *receiver, e queue.Engine)) {
 	server := redistest.New(t, redistest.Options{})
 	open := func() queue.Engine {
-		e, err := redisq.Open(t.Context(), server.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
+		e, err := redisq.OpenClient(t.Context(), server.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func onBoth(t *testing.T, test func(t *testing.T, process func() queue.Engine)) 
 	t.Run("redisq", func(t *testing.T) {
 		s := redistest.New(t, redistest.Options{})
 		test(t, func() queue.Engine {
-			e, err := redisq.Open(t.Context(), s.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
+			e, err := redisq.OpenClient(t.Context(), s.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,7 +21,6 @@ import (
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/faultproxy"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
 )
@@ -50,7 +49,9 @@ func TestRoundTrip(t *testing.T) {
 	); !errors.Is(err, asynq.ErrTaskIDConflict) {
 		t.Errorf("the same id again: %v", err)
 	}
-	w := work(t, o, asynq.Config{Queues: map[string]int{"out": 1}, Concurrency: 10})
+	w := work(t, o, asynq.Config{
+		Queues: map[string]int{"out": 1}, Concurrency: 10, TaskCheckInterval: 10 * time.Millisecond,
+	})
 	router := deliver.New(deliver.Options{Asynq: asynqtarget.Options{Redis: o}.Sender})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -229,69 +230,6 @@ func TestRedisIsAway(t *testing.T) {
 	}
 }
 
-// Workers of a fleet that is fed past Penstock are held to the rate of a queue; those whose turn is far off
-// are retried, and spend no retry; those that have none wait.
-func TestLimit(t *testing.T) {
-	const n = 40
-	rate := leaky.PerSecond(20)
-	_, o := redis(t)
-	e := engine(t, queue.Spec{Name: "api", Rate: rate, Pull: true})
-	dispatcher := pull.New(e, pull.Options{})
-	running, stop := context.WithCancel(t.Context())
-	over := make(chan error, 1)
-	go func() { over <- dispatcher.Run(running) }()
-	turns := pull.NewTurns(e, dispatcher, "api")
-
-	producer := asynq.NewClient(o)
-	defer producer.Close()
-	for i := range n {
-		if _, err := producer.Enqueue(
-			asynq.NewTask("email:send", nil), asynq.TaskID(fmt.Sprint("t", i)), asynq.MaxRetry(i%2), asynq.Retention(time.Hour),
-		); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w := work(t, o, asynq.Config{
-		Concurrency: 16, IsFailure: asynqtarget.IsFailure(nil), RetryDelayFunc: asynqtarget.RetryDelay(nil),
-	},
-		asynqtarget.Limit(turns, 200*time.Millisecond))
-	w.wait(t, n)
-	w.judge(t, rate)
-	inspector := asynq.NewInspector(o)
-	defer inspector.Close()
-	retried := 0
-	for i := range n {
-		info, err := inspector.GetTaskInfo("default", fmt.Sprint("t", i))
-		if err != nil || info.Retried != 0 {
-			t.Errorf("t%d: %+v, %v", i, info, err)
-		}
-		if info != nil && info.LastErr != "" {
-			retried++
-		}
-	}
-	if retried == 0 {
-		t.Error("none had to come back: the test shows nothing")
-	}
-	stop()
-	if err := <-over; err != nil {
-		t.Error(err)
-	}
-	turns.Close()
-}
-
-// Another error is asynq's business.
-func TestOtherErrorsAreAsynqs(t *testing.T) {
-	broken := errors.New("broken")
-	if !asynqtarget.IsFailure(nil)(broken) || asynqtarget.IsFailure(func(error) bool { return false })(broken) {
-		t.Error("IsFailure does not ask")
-	}
-	fixed := func(int, error, *asynq.Task) time.Duration { return time.Hour }
-	if asynqtarget.RetryDelay(fixed)(1, broken, nil) != time.Hour ||
-		asynqtarget.RetryDelay(fixed)(1, &pull.Later{In: time.Second}, nil) != time.Second {
-		t.Error("RetryDelay does not ask")
-	}
-}
-
 func TestRefusals(t *testing.T) {
 	e := engine(t, queue.Spec{Name: "default", Rate: leaky.PerSecond(1), Capacity: 1})
 	client := asynqtarget.NewClient(e)
@@ -316,24 +254,5 @@ func TestRefusals(t *testing.T) {
 	var field *invalid.Error
 	if _, err := client.Enqueue(task, asynq.TaskID(strings.Repeat("x", 1000))); !errors.As(err, &field) {
 		t.Errorf("a bad id: %v", err)
-	}
-}
-
-// turnsAway cannot be had.
-type turnsAway struct{}
-
-func (turnsAway) Wait(context.Context, time.Duration) error { return queue.ErrUnavailable }
-
-// A store that is away costs no task a retry.
-func TestTurnsAreAway(t *testing.T) {
-	started := false
-	h := asynqtarget.Limit(turnsAway{}, time.Second)(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
-		started = true
-		return nil
-	}))
-	err := h.ProcessTask(t.Context(), asynq.NewTask("x", nil))
-	if !errors.Is(err, queue.ErrUnavailable) || started || asynqtarget.IsFailure(nil)(err) ||
-		asynqtarget.RetryDelay(nil)(0, err, nil) != 5*time.Second {
-		t.Errorf("%v; started: %v", err, started)
 	}
 }

@@ -3,6 +3,7 @@ package asynqtarget
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -22,47 +23,131 @@ type Later interface {
 	RetryIn() time.Duration
 }
 
-// Limit returns middleware that holds the handlers behind it to the rate of a queue, together with all others
-// that use it. A task waits for its turn for that time at most, in a worker's place; if the turn is farther off, it
-// goes back to asynq, to be retried when its turn could be. For that the server's Config must have
-// IsFailure and RetryDelay of this package; then no retry is spent. One that has no retry left would be archived by
-// asynq all the same: it waits in the worker's place for as long as its handler may take.
-func Limit(turns Turns, within time.Duration) asynq.MiddlewareFunc {
-	return func(next asynq.Handler) asynq.Handler {
-		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-			err := wait(ctx, turns, within)
-			for later := Later(nil); lastTry(ctx) && errors.As(err, &later); {
-				if err = sleep(ctx, later.RetryIn()); err == nil {
-					err = wait(ctx, turns, within)
+const (
+	// asynq's defaults of the settings of Config that decide when a task that was sent back is looked at again.
+	defaultDelayed = 5 * time.Second
+	defaultCheck   = time.Second
+
+	// spareWait is how long the last free worker waits for a turn.
+	spareWait = time.Second
+	// unstartedPause is how long a task is sent back that could not even wait for its turn.
+	unstartedPause = 5 * time.Second
+)
+
+// Limit prepares the configuration of an asynq server, and returns what makes middleware from the turns of a queue.
+// Call it once, before asynq.NewServer. The middleware holds the handlers behind it to the rate of the queue,
+// together with all other workers that use the queue.
+//
+// A task waits for its turn in its worker's place. A turn that is too far off sends the task back to asynq, and spends
+// no retry. asynq looks at tasks that were sent back every Config.DelayedTaskCheckInterval only. So a task is sent back
+// if its turn is farther off than that and two of Config.TaskCheckInterval, and returns before its turn. A task waits
+// at most half of the time that its handler has left.
+//
+// One worker waits no longer than a second, so that tasks without a limit get a worker; a server of one worker
+// waits. A task that has no retry left waits as long as its handler may take: asynq would archive it.
+func Limit(config *asynq.Config) func(Turns) asynq.MiddlewareFunc {
+	workers := config.Concurrency
+	if workers < 1 {
+		workers = runtime.NumCPU()
+	}
+	l := &limiter{
+		patience: positive(config.DelayedTaskCheckInterval, defaultDelayed) +
+			2*positive(config.TaskCheckInterval, defaultCheck),
+		long: make(chan struct{}, max(1, workers-1)),
+	}
+	config.IsFailure = isFailure(config.IsFailure)
+	config.RetryDelayFunc = retryDelay(config.RetryDelayFunc)
+	return func(turns Turns) asynq.MiddlewareFunc {
+		return func(next asynq.Handler) asynq.Handler {
+			return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+				if err := l.enter(ctx, turns); err != nil {
+					return err
 				}
-			}
-			if err != nil {
-				return err
-			}
-			return next.ProcessTask(ctx, task)
-		})
+				return next.ProcessTask(ctx, task)
+			})
+		}
 	}
 }
 
-// wait waits for a turn. Its error is a Later, or ctx's.
-func wait(ctx context.Context, turns Turns, within time.Duration) error {
-	err := turns.Wait(ctx, within)
+func positive(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+// limiter is what all middleware of one server shares.
+type limiter struct {
+	patience time.Duration // how long a task waits for its turn
+	long     chan struct{} // holds an element for each worker that waits longer than spareWait
+}
+
+// enter waits for a turn, until the task's deadline if it cannot be sent back. Its error is a Later, or ctx's.
+func (l *limiter) enter(ctx context.Context, turns Turns) error {
+	last := lastTry(ctx)
+	for {
+		err := l.wait(ctx, turns, last)
+		if later := Later(nil); !last || !errors.As(err, &later) {
+			return err
+		} else if err := sleep(ctx, later.RetryIn()); err != nil {
+			return err
+		}
+	}
+}
+
+// wait waits for a turn. A worker that has waited for spareWait goes on only if another is free, or the task is at its
+// last try.
+func (l *limiter) wait(ctx context.Context, turns Turns, last bool) error {
+	within := l.patience
+	if deadline, ok := ctx.Deadline(); ok && !last {
+		within = min(within, time.Until(deadline)/2)
+	}
+	waiting, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	decided, longer := make(chan struct{}), false
+	timer := time.AfterFunc(spareWait, func() {
+		defer close(decided)
+		select {
+		case l.long <- struct{}{}:
+			longer = true
+		default:
+			if !last {
+				giveUp(errBusy)
+			}
+		}
+	})
+	defer func() {
+		if timer.Stop() {
+			return
+		}
+		if <-decided; longer {
+			<-l.long
+		}
+	}()
+	err := turns.Wait(waiting, within)
 	var later Later
-	if err == nil || ctx.Err() != nil || errors.As(err, &later) {
+	switch {
+	case err == nil || ctx.Err() != nil || errors.As(err, &later):
 		return err
+	case errors.Is(context.Cause(waiting), errBusy):
+		return errBusy
 	}
-	return &unstarted{err}
+	return &sentBack{err, unstartedPause}
 }
 
-// unstarted is why a task could not even wait for its turn: the store was away, say. It has not failed either.
-type unstarted struct{ error }
+// errBusy is why a task is sent back although its turn is near. asynq looks at it again at its next check.
+var errBusy = &sentBack{errors.New("asynqtarget: all other workers wait for turns"), 0}
 
-func (u *unstarted) Unwrap() error { return u.error }
+// sentBack is why a task could not wait for its turn: the store was away, say. It has not failed.
+type sentBack struct {
+	error
+	pause time.Duration
+}
+
+func (s *sentBack) Unwrap() error { return s.error }
 
 // RetryIn makes it a Later.
-func (*unstarted) RetryIn() time.Duration { return unstartedPause }
-
-const unstartedPause = 5 * time.Second
+func (s *sentBack) RetryIn() time.Duration { return s.pause }
 
 // lastTry reports whether asynq archives the task if it comes back.
 func lastTry(ctx context.Context) bool {
@@ -82,9 +167,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// IsFailure is for asynq.Config: a task that waits for its turn has not failed. Of any other error next decides, or
-// asynq's default if it is nil.
-func IsFailure(next func(error) bool) func(error) bool {
+// isFailure is for asynq.Config: a task that waits for its turn has not failed. next decides about other errors; nil is
+// asynq's default.
+func isFailure(next func(error) bool) func(error) bool {
 	return func(err error) bool {
 		var later Later
 		if errors.As(err, &later) {
@@ -94,9 +179,9 @@ func IsFailure(next func(error) bool) func(error) bool {
 	}
 }
 
-// RetryDelay is for asynq.Config: a task that waits for its turn is retried when that could have come. Of any
-// other error next decides, or asynq's default if it is nil.
-func RetryDelay(next asynq.RetryDelayFunc) asynq.RetryDelayFunc {
+// retryDelay is for asynq.Config: a task that waits for its turn is retried when that could have come. next decides
+// about other errors; nil is asynq's default.
+func retryDelay(next asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	if next == nil {
 		next = asynq.DefaultRetryDelayFunc
 	}

@@ -72,7 +72,6 @@ func work(t *testing.T, o asynq.RedisConnOpt, c asynq.Config, with ...asynq.Midd
 	t.Helper()
 	w := &workers{begin: time.Now(), ids: map[string]int{}, seen: make(chan struct{}, 10_000)}
 	c.LogLevel = asynq.FatalLevel
-	c.TaskCheckInterval, c.DelayedTaskCheckInterval = 10*time.Millisecond, 50*time.Millisecond
 	s := asynq.NewServer(o, c)
 	mux := asynq.NewServeMux()
 	mux.Use(with...)

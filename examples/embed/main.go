@@ -24,7 +24,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	engine, err := boltq.Open(ctx, "jobs.db", boltq.Options{}) // or redisq.Open, and drain it in many processes
+	engine, err := boltq.Open(ctx, "jobs.db", boltq.Options{}) // or redisq.Open(ctx, "redis://...", ...)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	engine, err := boltq.Open(ctx, "rules.db", boltq.Options{}) // or redisq.Open
+	engine, err := boltq.Open(ctx, "rules.db", boltq.Options{}) // or redisq.Open(ctx, "redis://...", ...)
 	if err != nil {
 		return err
 	}

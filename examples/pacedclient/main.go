@@ -31,7 +31,7 @@ func main() {
 }
 
 func run(ctx context.Context, url string) error {
-	engine, err := boltq.Open(ctx, "turns.db", boltq.Options{}) // or redisq.Open
+	engine, err := boltq.Open(ctx, "turns.db", boltq.Options{}) // or redisq.Open(ctx, "redis://...", ...)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/queue/rules"
 )
 
 // unknownDocuments are what is answered of a document that is not there, by its kind.
@@ -100,7 +101,7 @@ func (h *handler) putApp(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if left != "" {
-		keepsJobs(left).write(w)
+		isLeft(left).write(w)
 		return
 	}
 	if err := h.readyRate(r.Context(), &app); err != nil {
@@ -120,16 +121,16 @@ func (h *handler) putApp(w http.ResponseWriter, r *http.Request) {
 	h.writePut(w, r, app.New, app.Revision, shownApp(&app))
 }
 
-func keepsJobs(name string) *Problem {
+func isLeft(what string) *Problem {
 	return &Problem{
 		Reason: ReasonNotEmpty, Field: "prefixes",
-		Detail: "the queue " + name + " keeps jobs from before, which the app would see; delete the queue and its dead " +
-			"jobs, or give them to the app with adopt=true (penstock app put --adopt)",
+		Detail: "the " + what + " is from before, and the app would see it; delete it, with the dead jobs of a queue, or " +
+			"give it to the app with adopt=true (penstock app put --adopt)",
 	}
 }
 
-// leftUnder returns the name of a present or deleted queue that keeps jobs under a prefix the app gains, or "". The
-// jobs may be a former owner's, so the operator must confirm with adopt=true that this app may have them.
+// leftUnder returns a queue, a deleted queue that keeps dead jobs, or a rule under a prefix that the app gains, or "".
+// Specs and jobs may be a former owner's, so the operator must confirm with adopt=true that this app may have them.
 func (h *handler) leftUnder(r *http.Request, app *auth.App) (left string, err error) {
 	if r.URL.Query().Get("adopt") == "true" {
 		return "", nil
@@ -142,18 +143,23 @@ func (h *handler) leftUnder(r *http.Request, app *auth.App) (left string, err er
 	if len(gained) == 0 || app.Validate() != nil { // PutApp says what is wrong
 		return "", nil
 	}
-	keep := func(name string, jobs int64) {
-		if jobs > 0 && left == "" {
-			left = name
+	keep := func(what, name string) {
+		if left == "" {
+			left = what + " " + name
 		}
 	}
 	err = eachOf(r.Context(), spansOf(gained), h.engine.List, queueName, func(i *queue.Info) {
-		keep(i.Spec.Name, i.Size()+i.Deferred+i.Dead)
+		keep("queue", i.Spec.Name)
 	})
 	if err == nil {
 		err = eachOf(r.Context(), spansOf(gained), h.engine.DeadQueues, deadName, func(d *queue.DeadQueue) {
-			keep(d.Queue, d.Dead)
+			if d.Dead > 0 {
+				keep("deleted queue", d.Queue)
+			}
 		})
+	}
+	if err == nil {
+		err = eachOf(r.Context(), spansOf(gained), h.engine.ListRules, ruleName, func(i *rules.Info) { keep("rule", i.Name) })
 	}
 	return left, err
 }

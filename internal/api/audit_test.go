@@ -148,7 +148,7 @@ func TestAuditOfPredecessors(t *testing.T) {
 // What an app's admin is told has no counts or digests of what others do, and where a page ends is the same however
 // much they did. He reads the same from either end, page by page.
 func TestAuditTellsNoForeignCounts(t *testing.T) {
-	e, err := redisq.Open(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{
+	e, err := redisq.OpenClient(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{
 		Init: true, Partitions: 4, Patience: redistest.Patience,
 	})
 	if err != nil {
@@ -205,7 +205,7 @@ func TestAuditTellsNoForeignCounts(t *testing.T) {
 
 // The entries of several partitions are one log, in which each stands after what came before it.
 func TestAuditOfPartitions(t *testing.T) {
-	e, err := redisq.Open(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{
+	e, err := redisq.OpenClient(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{
 		Init: true, Partitions: 4, Patience: redistest.Patience,
 	})
 	if err != nil {

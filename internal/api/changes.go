@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -150,7 +151,7 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	history, err := h.engine.History(r.Context(), name)
+	history, err := h.ownHistory(r.Context(), name)
 	if err != nil {
 		h.fail(w, err, name)
 		return
@@ -196,6 +197,27 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.showChanged(w, r, name, "the queue was rolled back")
+}
+
+// ownHistory returns the specs that a queue had since its name is the caller's, and the present one.
+func (h *handler) ownHistory(ctx context.Context, name string) (queue.History, error) {
+	history, err := h.engine.History(ctx, name)
+	app := appOfCaller(ctx)
+	if err != nil || app == nil {
+		return history, err
+	}
+	page, err := h.engine.Changes(ctx, queue.ChangesRequest{
+		Subject: queue.OfQueue, Name: name, Since: app.OwnSince(name), Limit: queue.MaxChanges,
+		What: slices.DeleteFunc(slices.Clone(changekind.Kinds), func(k changekind.Kind) bool { return !k.OfSpecs() }),
+	})
+	if err != nil {
+		return history, err
+	}
+	history.Specs = slices.DeleteFunc(history.Specs, func(k queue.KeptSpec) bool {
+		return k.Revision != history.Revision &&
+			!slices.ContainsFunc(page.Changes, func(c queue.Change) bool { return c.Revision == k.Revision })
+	})
+	return history, nil
 }
 
 func (h *handler) failRollback(w http.ResponseWriter, err error, name string) {

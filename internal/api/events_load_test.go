@@ -20,7 +20,9 @@ import (
 func TestEventsLoadOnRedis(t *testing.T) {
 	const partitions, followers, most = 16, 50, 20
 	c := redistest.New(t, redistest.Options{}).Client()
-	e, err := redisq.Open(t.Context(), c, redisq.Options{Init: true, Partitions: partitions, Patience: redistest.Patience})
+	e, err := redisq.OpenClient(t.Context(), c, redisq.Options{
+		Init: true, Partitions: partitions, Patience: redistest.Patience,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func onSmallStores(t *testing.T, test func(t *testing.T, s *secured)) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		c := redistest.New(t, redistest.Options{MaxMemory: "48mb"}).Client()
-		e, err := redisq.Open(t.Context(), c, redisq.Options{Init: true, Partitions: 4, Patience: redistest.Patience})
+		e, err := redisq.OpenClient(t.Context(), c, redisq.Options{Init: true, Partitions: 4, Patience: redistest.Patience})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,6 +188,8 @@ func TestNextOwnerOfAPrefixSeesNothingOfTheFormerOne(t *testing.T) {
 			s.by(former, "POST", "/v1/queues/"+name+"/resume", `{}`).want(t, 200)
 			s.by(former, "POST", "/v1/queues/"+name+"/jobs", `{"id":"x","payload":"`+secret+`"}`).want(t, 202)
 		}
+		s.by(former, "PUT", "/v1/queues/shared-c", `{"rate":"1/s","pull":true}`).want(t, 201)
+		s.by(former, "PUT", "/v1/rules/shared-d", `{"algorithm":"gap","period":"1h"}`).want(t, 201)
 		s.lets(former, "shared-b", "dead")
 		s.by(former, "DELETE", "/v1/queues/shared-b", "").want(t, 204)
 		s.by(s.operator, "DELETE", "/v1/apps/former", "").want(t, 204)
@@ -197,6 +200,14 @@ func TestNextOwnerOfAPrefixSeesNothingOfTheFormerOne(t *testing.T) {
 		s.by(s.operator, "DELETE", "/v1/queues/shared-a?force=true", "").want(t, 204)
 		next("").want(t, 409, "reason", "not_empty", "field", "prefixes") // its dead jobs
 		s.put("/v1/apps/next", `{"prefixes":["next"]}`)
+		for _, left := range []string{"rules/shared-d", "queues/shared-c"} { // no job is left there
+			s.by(s.operator, "PUT", "/v1/apps/other", `{"prefixes":["`+path.Base(left)+`"]}`).want(
+				t, 409, "reason", "not_empty", "field", "prefixes",
+			)
+			s.by(s.operator, "DELETE", "/v1/"+left, "").want(t, 204)
+			s.put("/v1/apps/other", `{"prefixes":["`+path.Base(left)+`"]}`)
+			s.by(s.operator, "DELETE", "/v1/apps/other", "").want(t, 204)
+		}
 		next("").want(t, 409, "reason", "not_empty", "field", "prefixes") // as a further prefix
 		next("?adopt=true").want(t, 200)
 		next("").want(t, 200) // it gains nothing
@@ -209,5 +220,11 @@ func TestNextOwnerOfAPrefixSeesNothingOfTheFormerOne(t *testing.T) {
 			}
 		}
 		s.by(s.operator, "GET", "/v1/queues/shared-a/changes", "").want(t, 200)
+		for _, name := range []string{"shared-a", "shared-b"} { // neither made again, nor shown
+			a := s.by(owner, "POST", "/v1/queues/"+name+"/rollback", `{"dry_run":true}`)
+			a.want(t, 404, "reason", "unknown_revision")
+		}
+		s.by(owner, "PUT", "/v1/queues/shared-a", `{"rate":"1/s","pull":true}`).want(t, 200)
+		s.by(owner, "POST", "/v1/queues/shared-a/rollback", `{}`).want(t, 200, "rate", "unlimited") // its own spec
 	})
 }

@@ -33,7 +33,9 @@ func onEngines(t *testing.T, test func(t *testing.T, e queue.Engine)) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		client := redistest.New(t, redistest.Options{}).Client()
-		e, err := redisq.Open(t.Context(), client, redisq.Options{Init: true, Partitions: 1, Patience: redistest.Patience})
+		e, err := redisq.OpenClient(t.Context(), client, redisq.Options{
+			Init: true, Partitions: 1, Patience: redistest.Patience,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

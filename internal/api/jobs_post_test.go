@@ -26,6 +26,12 @@ func TestPostJob(t *testing.T) {
 	f.do("POST", jobs, `{"payload": {"to": "b@example.com"}, "id": "a"}`).want(
 		t, 409, "reason", "conflict", "id", "a", "status", 409,
 	)
+	// The same JSON with other spaces is another payload, and the answer says so.
+	spaced := f.do("POST", jobs, `{"payload": {"to":"a@example.com"}, "id": "a"}`)
+	spaced.want(t, 409, "reason", "conflict", "field", "id")
+	if detail, _ := spaced.body["detail"].(string); !strings.Contains(detail, "byte by byte: spaces count") {
+		t.Errorf("the detail is %q", detail)
+	}
 	made := f.do("POST", jobs, `{"payload": 1}`)
 	made.want(t, 202)
 	if id, _ := made.body["id"].(string); len(id) != 26 {

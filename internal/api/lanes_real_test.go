@@ -31,7 +31,7 @@ func onBoth(t *testing.T, test func(t *testing.T, f *fixture, e queue.Engine)) {
 		run(t, e, err)
 	})
 	t.Run("redis", func(t *testing.T) {
-		e, err := redisq.Open(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{
+		e, err := redisq.OpenClient(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{
 			Init: true, Partitions: 1, Patience: redistest.Patience,
 		})
 		run(t, e, err)

@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -233,4 +234,22 @@ func TestRuleThatDefers(t *testing.T) {
 	f.do(
 		"PUT", "/v1/rules/email.otp", `{"algorithm":"gap","period":"1h","action":"defer"}`,
 	).want(t, 422, "reason", "no_overflow", "field", "action")
+}
+
+// A caller that gives a key to a rule that has none takes it for a limit of each key.
+func TestAKeyIsRefusedByARuleThatHasNone(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, _ queue.Engine) {
+		f.do("PUT", otp, `{"algorithm":"meter","rate":"3/s","burst":3}`).want(t, 201)
+		for _, op := range []string{"/take", "/peek", "/refund", "/reset"} {
+			f.do("POST", otp+op, `{"key":"k"}`).want(t, 400, "reason", "invalid_field", "field", "key")
+		}
+		a := f.do("POST", otp+"/take", `{"takes":[{"key":"k"},{},{"key":"l"}]}`)
+		if got := regexp.MustCompile(`"status":\d+`).FindAllString(a.text, -1); fmt.Sprint(got) !=
+			`["status":400 "status":200 "status":400]` {
+			t.Errorf("of a list: %s", a.text)
+		}
+		f.do("POST", otp+"/take", "").want(t, 200, "remaining", 1)
+		f.do("PUT", otp, `{"algorithm":"meter","rate":"3/s","burst":3,"key":"{payload/to}"}`).want(t, 200)
+		f.do("POST", otp+"/take", `{"key":"k"}`).want(t, 200) // also before this process has read the rule anew
+	})
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -54,10 +53,6 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op rules.TakeO
 		p.write(w)
 		return
 	}
-	if p := h.refuseKeys(r.Context(), name, q); p != nil {
-		p.write(w)
-		return
-	}
 	if q.all {
 		if err := h.engine.ResetRule(r.Context(), name); err != nil {
 			h.failRule(w, err, name)
@@ -83,39 +78,6 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op rules.TakeO
 		return
 	}
 	h.answerTake(w, r, name, op, q, &answers[0])
-}
-
-// refuseKeys refuses questions with a key to a rule that counts all as one: who gives one takes it for a limit of each
-// key. Of a list it refuses those with a key.
-func (h *handler) refuseKeys(ctx context.Context, name string, q *questions) *Problem {
-	keyed := func(t rules.Take) bool { return t.Key != "" }
-	if !slices.ContainsFunc(q.takes, keyed) {
-		return nil
-	}
-	has := func(r *rules.Rule) bool { return r.Key != "" || len(r.Overrides) > 0 }
-	if rule, _, err := h.o.Rule(ctx, name); err != nil || has(&rule) {
-		return nil // the engine answers
-	}
-	if now, err := h.engine.Rule(ctx, name); err != nil || has(&now.Rule) { // it may have got one just now
-		return nil
-	}
-	p := badField(
-		"key", "is given, and the rule "+shorten(name)+" counts all as one: leave it out, or give the rule a key",
-	)
-	if !q.list {
-		return p
-	}
-	next := 0
-	for i := range q.bad {
-		if q.bad[i] == nil {
-			if keyed(q.takes[next]) {
-				q.bad[i] = p
-			}
-			next++
-		}
-	}
-	q.takes = slices.DeleteFunc(q.takes, keyed)
-	return nil
 }
 
 // isUnnamed reports whether a question names no place of its own: to give back so frees what others took.

@@ -3,7 +3,6 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -140,23 +139,6 @@ func TestTakeWindows(t *testing.T) {
 		}
 		f.do("POST", otp+"/take", `{"key":"`+key+`"}`).wantHeader(t, "RateLimit-Policy", c.policy)
 	}
-}
-
-// Who gives a key to a rule that has none takes it for a limit of each key.
-func TestAKeyIsRefusedByARuleThatHasNone(t *testing.T) {
-	f := serve(t, api.Options{})
-	f.do("PUT", otp, `{"algorithm":"meter","rate":"3/s","burst":3}`).want(t, 201)
-	for _, op := range []string{"/take", "/peek", "/refund", "/reset"} {
-		f.do("POST", otp+op, `{"key":"k"}`).want(t, 400, "reason", "invalid_field", "field", "key")
-	}
-	a := f.do("POST", otp+"/take", `{"takes":[{"key":"k"},{},{"key":"l"}]}`)
-	if got := regexp.MustCompile(`"status":\d+`).FindAllString(a.text, -1); fmt.Sprint(got) !=
-		`["status":400 "status":200 "status":400]` {
-		t.Errorf("of a list: %s", a.text)
-	}
-	f.do("POST", otp+"/take", "").want(t, 200, "remaining", 1)
-	f.do("PUT", otp, `{"algorithm":"meter","rate":"3/s","burst":3,"key":"{payload/to}"}`).want(t, 200)
-	f.do("POST", otp+"/take", `{"key":"k"}`).want(t, 200) // also before this process has read the rule anew
 }
 
 func TestManyTakes(t *testing.T) {

@@ -25,7 +25,7 @@ func TestTakesWhileRedisIsAway(t *testing.T) {
 	proxy := faultproxy.New(t, s.Addr())
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
 	defer client.Close()
-	engine, err := redisq.Open(t.Context(), client, redisq.Options{Init: true})
+	engine, err := redisq.OpenClient(t.Context(), client, redisq.Options{Init: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func TestOnRedis(t *testing.T) {
 	defer func() { _ = behind.Close() }()
 	var log audit.Log
 	open := func(c redis.UniversalClient) *rig {
-		e, err := redisq.Open(t.Context(), c, redisq.Options{Init: true, Patience: redistest.Patience, Mask: Mask})
+		e, err := redisq.OpenClient(t.Context(), c, redisq.Options{Init: true, Patience: redistest.Patience, Mask: Mask})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -282,7 +282,7 @@ func TestAuditTail(t *testing.T) {
 func TestTokenInit(t *testing.T) {
 	redis := redistest.New(t, redistest.Options{})
 	expect(t, ExitFailed, "", "", "token", "init", "--redis", redis.URL()) // there is no store yet
-	engine, err := redisq.Open(t.Context(), redis.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
+	engine, err := redisq.OpenClient(t.Context(), redis.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

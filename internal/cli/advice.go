@@ -3,8 +3,10 @@ package cli
 import (
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/invalid"
 )
 
@@ -45,6 +47,28 @@ func (r *run) nearQueue(name string) string {
 // nearRule is nearQueue of rules.
 func (r *run) nearRule(name string) string {
 	return r.near(name, func(api *client.Client, begun string) ([]string, error) { return api.RuleNames(r.ctx, begun) })
+}
+
+// sayNearLane says which lane was meant by one in which no job waits, if one with a name like it has jobs.
+func (r *run) sayNearLane(queueName string, lane *string) {
+	if lane == nil || *lane == "" {
+		return
+	}
+	api, err := r.client()
+	if err != nil {
+		return
+	}
+	t, err := api.Timetable(r.ctx, queueName, time.Minute)
+	if err != nil {
+		return
+	}
+	var lanes []string
+	for i := range t.Lanes {
+		lanes = append(lanes, plain(t.Lanes[i].Lane))
+	}
+	if near := invalid.DidYouMean(*lane, lanes); near != "" {
+		r.say("no job waits in lane %s%s", clip.Quote(*lane, 80), near)
+	}
 }
 
 func (r *run) near(name string, list func(*client.Client, string) ([]string, error)) string {

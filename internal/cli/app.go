@@ -121,7 +121,7 @@ type appPutCmd struct {
 	Host   []string `env:"-" help:"Hosts where its targets may be. May be repeated." placeholder:"PATTERN"`
 	Sender []string `env:"-" help:"Senders that its messages may have. May be repeated." placeholder:"PATTERN"`
 	Note   *string  `env:"-" help:"What people should know about it."`
-	Adopt  bool     `env:"-" help:"Let it have the jobs that are kept under its names."`
+	Adopt  bool     `env:"-" help:"Let it have the queues, rules and jobs that are left under its names."`
 	output
 }
 

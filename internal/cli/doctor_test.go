@@ -427,3 +427,13 @@ func TestDoctorRefuses(t *testing.T) {
 	expect(t, ExitFailed, "store     wrong ", "", "doctor", "-s", "http://127.0.0.1:1")
 	expect(t, ExitFailed, "overflow  wrong ", "", "doctor", "-s", ingress(t), "--nats", "nats://127.0.0.1:1")
 }
+
+// The rate of an asynq target is that of what enters asynq. What workers start beside it is theirs.
+func TestDoctorAsynq(t *testing.T) {
+	url, _ := ingressAndStore(t)
+	expect(t, ExitDone, "", "", "queue", "set", "-s", url, "mail", "rate=10/s", "deliver.http.url=http://127.0.0.1:1")
+	allow := []string{"-s", url, "--egress-allow", "127.0.0.1"}
+	without(t, examined(t, allow...), "targets", doctor.OK)
+	expect(t, ExitDone, "", "", "queue", "set", "-s", url, "tasks", "rate=10/s", "deliver.asynq.task=email:send")
+	finds(t, examined(t, allow...), "targets", doctor.OK, "1 queue into asynq")
+}

@@ -59,6 +59,9 @@ func listJobs(r *run, queueName string, l client.List, limit int, asJSON bool) e
 	if err != nil {
 		return err
 	}
+	if len(jobs) == 0 {
+		r.sayNearLane(queueName, l.Lane)
+	}
 	if asJSON {
 		return printJSON(r.Out, jobs)
 	}

@@ -189,6 +189,14 @@ func TestPurge(t *testing.T) {
 	expect(t, ExitUsage, "", "--lane", "job", "ls", "email", "--state", "dead", "--lane", "x")
 	expect(t, ExitUsage, "", "--state", "job", "ls", "email", "--state", "deferred")
 	expect(t, ExitDone, "6 jobs would be taken back\n", "", "queue", "purge", "email", "--dry-run")
+	for _, command := range [][]string{{"job", "ls"}, {"queue", "purge", "--dry-run"}} {
+		near := `no job waits in lane "X"; did you mean x?`
+		expect(t, ExitDone, "", near, append(command, "email", "--lane", "X")...)
+		r := expect(t, ExitDone, "", "", append(command, "email", "--lane", "example")...)
+		if strings.Contains(r.err, "mean") {
+			t.Errorf("%v: %s", command, r.err)
+		}
+	}
 	expect(t, ExitRefused, "", "2 jobs of queue email will be taken back", "queue", "purge", "email", "--lane", "x")
 	expect(t, ExitDone, "2 jobs taken back\n", "", "queue", "purge", "email", "--lane", "x", "--yes")
 	expect(t, ExitDone, "2 jobs taken back\n", "", "queue", "purge", "email", "--state", "scheduled", "--yes")

@@ -54,6 +54,9 @@ func TestSetLanes(t *testing.T) {
 		"lanes.rate: 2/s -> (none)\n  max_scheduled: 70 -> (none)\n  ordered: true -> (none)\n", "",
 		"queue", "set", "email", "lanes.overrides.a=", "lanes.overrides.gmail.com.rate=", "max_scheduled=", "--lane-rate=",
 		"--no-ordered")
+	expect(t, ExitUsage, "", "the lane has no settings of its own; did you mean gmail.com?",
+		"queue", "set", "email", "lanes.overrides.gmial.com=")
+	expect(t, ExitDone, "", "", "queue", "set", "email", "lanes.overrides.example.com=") // nothing is like it
 	info, err := store.Get(t.Context(), "email")
 	if err != nil || len(info.Spec.Lanes.Overrides) != 1 || info.Spec.Lanes.Overrides["gmail.com"].Capacity != 5 {
 		t.Errorf("%v: %+v", err, info.Spec.Lanes)

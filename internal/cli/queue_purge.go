@@ -50,6 +50,9 @@ func (c *purgeCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	if there == 0 {
+		r.sayNearLane(c.Name, c.Lane)
+	}
 	if c.DryRun {
 		return c.tell(r, there, "would be taken back")
 	}

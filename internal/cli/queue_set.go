@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 type setCmd struct {
@@ -167,11 +169,30 @@ func withSettings(spec map[string]any, settings []string) (map[string]any, error
 				value = n
 			}
 		}
+		if err := hasOverride(out, path, value); err != nil {
+			return nil, fmt.Errorf("%s: %w", field, err)
+		}
 		if _, err := with(out, path, value); err != nil {
 			return nil, fmt.Errorf("%s: %w", field, err)
 		}
 	}
 	return out, nil
+}
+
+// hasOverride refuses to remove the settings of a lane that has none, if another lane with a key like it has some.
+func hasOverride(spec map[string]any, path []string, value any) error {
+	if value != nil || len(path) < 3 || path[0] != "lanes" || path[1] != "overrides" {
+		return nil
+	}
+	lanes, _ := spec["lanes"].(map[string]any)
+	overrides, _ := lanes["overrides"].(map[string]any)
+	if _, ok := overrides[path[2]]; ok {
+		return nil
+	}
+	if near := invalid.DidYouMean(path[2], slices.Sorted(maps.Keys(overrides))); near != "" {
+		return fmt.Errorf("the lane has no settings of its own%s", near)
+	}
+	return nil
 }
 
 // with returns at, a part of a spec, with a value at the end of the path; nil removes what is

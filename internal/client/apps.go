@@ -82,7 +82,7 @@ func (c *Client) App(ctx context.Context, name string) (app wire.App, err error)
 
 // PutApp makes an app or changes it, given as JSON, if it is at the given revision, Always or Absent; a *Problem with
 // reason revision_mismatch says that it is not.
-// With adopt it may get jobs that are kept under the names that it gains.
+// With adopt it may get queues, rules and jobs that are left under the names that it gains.
 func (c *Client) PutApp(
 	ctx context.Context, name string, app json.RawMessage, revision int64, adopt bool,
 ) (put wire.App, err error) {

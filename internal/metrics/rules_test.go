@@ -46,7 +46,7 @@ func putQueue(t *testing.T, e queue.Specs, text string) {
 
 func onRedis(t *testing.T) queue.Engine {
 	t.Helper()
-	e, err := redisq.Open(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{
+	e, err := redisq.OpenClient(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{
 		Init: true, Patience: redistest.Patience,
 	})
 	if err != nil {
@@ -92,7 +92,7 @@ func TestRules(t *testing.T) {
 			putRule(t, e, `{"name":"mail.dark","algorithm":"gap","period":"1h","action":"shadow"}`)
 			putRule(t, e, `{"name":"tenants","algorithm":"sliding_log","limit":5,"period":"1h"}`)
 			putRule(t, e, `{"name":"calls","algorithm":"sliding_log","limit":2,"period":"1h"}`)
-			putRule(t, e, `{"name":"named","algorithm":"gap","period":"1h"}`)
+			putRule(t, e, `{"name":"named","algorithm":"gap","period":"1h","key":"{lane}"}`)
 			putQueue(t, e, `{"name":"mail","rate":"14/s","rules":["mail.otp","mail.dark","tenants"]}`)
 
 			jobs := []queue.Job{
@@ -109,7 +109,7 @@ func TestRules(t *testing.T) {
 				t, a, "named", rules.Take{Key: "secret-1"}, rules.Take{Key: "secret-1"}, rules.Take{Key: "secret-1", Cost: 2},
 				rules.Take{Key: "secret-1", Op: rules.TakePeek},
 			)
-			take(t, a, "mail.dark", rules.Take{Key: "other", Op: rules.TakePeek})
+			take(t, a, "mail.dark", rules.Take{Op: rules.TakePeek})
 			handler := admission.Middleware(
 				a, "calls", admission.OneKey(), admission.MiddlewareOptions{},
 			)(http.NotFoundHandler())

@@ -42,7 +42,8 @@ func TestWhatWasTakenOverAReopening(t *testing.T) {
 func TestAPlaceOverAReopening(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPutRule(rules.Rule{
-		Name: "r", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 1, TTL: unit.Duration(time.Hour)},
+		Name: "r", Key: "{lane}", Algorithm: leaky.AlgorithmConcurrency,
+		Bound: rules.Bound{Limit: 1, TTL: unit.Duration(time.Hour)},
 	})
 	place := b.MustTake("r", rules.Take{})
 	b.reopen()
@@ -113,7 +114,7 @@ func TestTwoTalliesOfAKey(t *testing.T) {
 func TestAnOverrideOverAReopening(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPutRule(rules.Rule{
-		Name: "r", Algorithm: leaky.AlgorithmSlidingCounter,
+		Name: "r", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingCounter,
 		Bound:     rules.Bound{Limit: 1, Period: unit.Duration(time.Second)},
 		Overrides: map[string]rules.Bound{"k": {Limit: 5, Period: unit.Duration(time.Hour)}},
 	})

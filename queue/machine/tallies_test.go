@@ -21,13 +21,16 @@ func oneOfEach() []rules.Rule {
 	minute, hour := unit.Duration(time.Minute), unit.Duration(time.Hour)
 	rate := leaky.RateOf(1, int64(time.Minute/time.Microsecond))
 	return []rules.Rule{
-		{Name: "q.meter", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: rate, Burst: 6}},
-		{Name: "q.token", Algorithm: leaky.AlgorithmTokenBucket, Bound: rules.Bound{Rate: rate, Burst: 6}},
-		{Name: "q.window", Algorithm: leaky.AlgorithmFixedWindow, Bound: rules.Bound{Limit: 6, Period: hour}},
-		{Name: "q.log", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{Limit: 6, Period: hour}},
-		{Name: "q.counter", Algorithm: leaky.AlgorithmSlidingCounter, Bound: rules.Bound{Limit: 6, Period: hour}},
-		{Name: "q.gap", Algorithm: leaky.AlgorithmGap, Bound: rules.Bound{Period: minute}},
-		{Name: "q.places", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 6, TTL: hour}},
+		{Name: "q.meter", Key: "{lane}", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: rate, Burst: 6}},
+		{Name: "q.token", Key: "{lane}", Algorithm: leaky.AlgorithmTokenBucket, Bound: rules.Bound{Rate: rate, Burst: 6}},
+		{Name: "q.window", Key: "{lane}", Algorithm: leaky.AlgorithmFixedWindow, Bound: rules.Bound{Limit: 6, Period: hour}},
+		{Name: "q.log", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{Limit: 6, Period: hour}},
+		{
+			Name: "q.counter", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingCounter,
+			Bound: rules.Bound{Limit: 6, Period: hour},
+		},
+		{Name: "q.gap", Key: "{lane}", Algorithm: leaky.AlgorithmGap, Bound: rules.Bound{Period: minute}},
+		{Name: "q.places", Key: "{lane}", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 6, TTL: hour}},
 	}
 }
 

@@ -164,7 +164,7 @@ func TestAKeyIsSmall(t *testing.T) {
 		return b.rules[rule].tallies.find(queue.LaneDigest{}).unpacked != nil
 	}
 	for _, r := range oneOfEach() {
-		r.Name = "r." + string(r.Algorithm)
+		r.Name, r.Key = "r."+string(r.Algorithm), ""
 		b.MustPutRule(r)
 		b.MustTake(r.Name, rules.Take{})
 		if live(r.Name) {

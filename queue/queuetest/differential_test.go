@@ -60,7 +60,7 @@ func onRedis(t testing.TB, addr string) queuetest.Open {
 func openRedis(t testing.TB, client redis.UniversalClient, o redisq.Options) queue.Engine {
 	t.Helper()
 	o.Init, o.Patience = true, redistest.Patience
-	e, err := redisq.Open(context.Background(), client, o)
+	e, err := redisq.OpenClient(context.Background(), client, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,6 +55,15 @@ func (r *rig) limiter(rule rules.Rule) string {
 	return rule.Name
 }
 
+// putKeyed puts a rule that counts by keys, whatever they are; takes name theirs.
+func (r *rig) putKeyed(rule rules.Rule) string {
+	r.Helper()
+	if rule.Key == "" {
+		rule.Key = "{lane}"
+	}
+	return r.limiter(rule)
+}
+
 func (r *rig) ruleInfo(name string) rules.Info {
 	r.Helper()
 	i, err := r.e.Rule(r.ctx, name)
@@ -240,7 +249,7 @@ var ruleRules = []rule{
 		}
 		for i, name := range names {
 			r.queue(name, "unlimited", withCapacity(int64(i+1)))
-			r.limiter(countingRule(name, int64(i+1)))
+			r.putKeyed(countingRule(name, int64(i+1)))
 			r.takes(name, "k", int64(i+1), true)
 		}
 		for i, name := range names {

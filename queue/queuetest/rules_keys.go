@@ -47,7 +47,7 @@ var ruleKeyRules = []rule{
 		"on", func(r *rig) {
 		for _, a := range rules.Algorithms() {
 			name := "g." + string(a)
-			r.limiter(ruleOf(name, a, twoAMinute[a], holds(3)))
+			r.putKeyed(ruleOf(name, a, twoAMinute[a], holds(3)))
 			first := r.takes(name, "k0", 1, true).ResetAfter
 			since := r.clock.Now()
 			for _, key := range []string{"k1", "k2"} {
@@ -79,7 +79,7 @@ var ruleKeyRules = []rule{
 	{"a key that is as fresh keeps its place if it is asked before another, and finds none behind it", func(r *rig) {
 		for _, a := range rules.Algorithms() {
 			name := "g." + string(a)
-			r.limiter(ruleOf(name, a, twoAMinute[a], holds(2)))
+			r.putKeyed(ruleOf(name, a, twoAMinute[a], holds(2)))
 			for i, order := range [][]string{{"old", "new"}, {"new", "old"}, {"old", "new", "old"}, {"new", "old", "new"}} {
 				if i > 0 {
 					r.check(r.e.ResetRule(r.ctx, name))
@@ -102,20 +102,20 @@ var ruleKeyRules = []rule{
 	{"under a bound that was lowered a key that is as fresh asks for room like a new one", func(r *rig) {
 		for _, a := range rules.Algorithms() {
 			rule := ruleOf("g."+string(a), a, twoAMinute[a], holds(4))
-			r.limiter(rule)
+			r.putKeyed(rule)
 			fresh := r.takes(rule.Name, "k0", 1, true).ResetAfter
 			r.clock.Advance(fresh)
 			for _, key := range []string{"k1", "k2", "k3"} {
 				r.takes(rule.Name, key, 1, true)
 			}
 			rule.MaxKeys = 2
-			r.putRule(rule)
+			r.putKeyed(rule)
 			r.noKey(rule.Name, "k0", 2)
 			r.takes(rule.Name, "k1", 1, a != leaky.AlgorithmGap)
 		}
 	}},
 	{"of one call so many new keys are let in as there is room for", func(r *rig) {
-		r.limiter(countingRule("r", 9, holds(3)))
+		r.putKeyed(countingRule("r", 9, holds(3)))
 		r.takes("r", "k0", 1, true)
 		var list []rules.Take
 		for i := range 6 {
@@ -131,7 +131,7 @@ var ruleKeyRules = []rule{
 	{"a key that is given back, or forgotten, is free at once", func(r *rig) {
 		for _, a := range rules.Algorithms() {
 			name := "g." + string(a)
-			r.limiter(ruleOf(name, a, twoAMinute[a], holds(1)))
+			r.putKeyed(ruleOf(name, a, twoAMinute[a], holds(1)))
 			for i := range 3 {
 				op := []rules.TakeOp{rules.TakeBack, rules.TakeAnew}[i%2]
 				key, other := fmt.Sprint("k", i), rules.Take{Key: "other", Lease: r.leaseOf(a)}
@@ -153,7 +153,7 @@ var ruleKeyRules = []rule{
 		}
 	}},
 	{"of a key that is not held nothing can be given back or forgotten, and the bound refuses neither", func(r *rig) {
-		r.limiter(countingRule("r", 5, holds(1)))
+		r.putKeyed(countingRule("r", 5, holds(1)))
 		r.takes("r", "k", 1, true)
 		for _, a := range r.take("r", rules.Take{Op: rules.TakeBack, Key: "new"}, rules.Take{
 			Op: rules.TakeAnew, Key: "new",
@@ -169,12 +169,12 @@ var ruleKeyRules = []rule{
 		other := ruleOf("r", leaky.AlgorithmSlidingLog, rule.Bound, holds(1))
 		for i, again := range []func(){
 			func() { r.check(r.e.ResetRule(r.ctx, "r")) },
-			func() { r.deleteRule("r"); r.limiter(rule) },
-			func() { r.putRule(other) },
-			func() { r.putRule(rule) },
+			func() { r.deleteRule("r"); r.putKeyed(rule) },
+			func() { r.putKeyed(other) },
+			func() { r.putKeyed(rule) },
 		} {
 			if i == 0 {
-				r.limiter(rule)
+				r.putKeyed(rule)
 			}
 			r.takes("r", fmt.Sprint("k", i), 1, true)
 			r.noKey("r", "new", 1)
@@ -185,12 +185,12 @@ var ruleKeyRules = []rule{
 	}},
 	{"a bound that is lowered forgets no key, and one that is raised holds at once", func(r *rig) {
 		rule := countingRule("r", 5, holds(4))
-		r.limiter(rule)
+		r.putKeyed(rule)
 		for i := range 4 {
 			r.takes("r", fmt.Sprint("k", i), 1, true)
 		}
 		rule.MaxKeys = 2
-		r.putRule(rule)
+		r.putKeyed(rule)
 		r.noKey("r", "new", 2)
 		r.keys("r", 4)
 		for i := range 4 {
@@ -201,17 +201,17 @@ var ruleKeyRules = []rule{
 			r.noKey("r", "new", 2)
 		}
 		rule.MaxKeys = 3
-		r.putRule(rule)
+		r.putKeyed(rule)
 		r.takes("r", "new", 1, true)
 		r.noKey("r", "newer", 3)
 		rule.MaxKeys = 0
-		r.putRule(rule)
+		r.putKeyed(rule)
 		r.takes("r", "newer", 1, true)
 	}},
 	{"keys with overrides do not count, and are refused by their numbers alone", func(r *rig) {
 		rule := countingRule("r", 5, holds(2))
 		rule.Overrides = map[string]rules.Bound{"vip": rule.Bound, "vip2": rule.Bound}
-		r.limiter(rule)
+		r.putKeyed(rule)
 		r.takes("r", "vip", 1, true)
 		r.takes("r", "a", 1, true)
 		r.takes("r", "b", 1, true)
@@ -220,12 +220,12 @@ var ruleKeyRules = []rule{
 		r.keys("r", 2)
 		// which it holds
 		rule.Overrides = map[string]rules.Bound{"vip": rule.Bound, "vip2": rule.Bound, "b": rule.Bound}
-		r.putRule(rule)
+		r.putKeyed(rule)
 		r.keys("r", 1)
 		r.takes("r", "b", 1, true)
 		// and those that lose theirs count again
 		rule.Overrides = map[string]rules.Bound{"vip": rule.Bound}
-		r.putRule(rule)
+		r.putKeyed(rule)
 		r.keys("r", 3)
 		r.noKey("r", "new", 2)
 		r.take("r", rules.Take{Op: rules.TakeAnew, Key: "b"}, rules.Take{Op: rules.TakeAnew, Key: "vip2"})
@@ -238,11 +238,11 @@ var ruleKeyRules = []rule{
 		}
 		rule := ruleOf("r", leaky.AlgorithmFixedWindow, long)
 		rule.Overrides = map[string]rules.Bound{"vip": long}
-		r.limiter(rule)
+		r.putKeyed(rule)
 		r.takes("r", "vip", 1, true)
 		r.takes("r", "k", 1, true)
 		rule.Bound, rule.Overrides, rule.MaxKeys = short, nil, 1
-		r.putRule(rule)
+		r.putKeyed(rule)
 		r.clock.Advance(10 * time.Second)
 		r.noKey("r", "vip", 1)
 		r.takes("r", "k", 1, true)
@@ -250,7 +250,7 @@ var ruleKeyRules = []rule{
 	{"a key of which a part is given back has its place for no longer than it needs", func(r *rig) {
 		for _, a := range []leaky.Algorithm{leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket} {
 			name := "g." + string(a)
-			r.limiter(ruleOf(name, a, twoAMinute[a], holds(1)))
+			r.putKeyed(ruleOf(name, a, twoAMinute[a], holds(1)))
 			r.takes(name, "k", 2, true)
 			r.take(name, rules.Take{Op: rules.TakeBack, Key: "k", Cost: 1})
 			no := r.noKey(name, "new", 1)
@@ -264,7 +264,7 @@ var ruleKeyRules = []rule{
 	{"when there is room again is told by the keys that count", func(r *rig) {
 		rule := ruleOf("r", leaky.AlgorithmSlidingLog, twoAMinute[leaky.AlgorithmSlidingLog], holds(1))
 		rule.Overrides = map[string]rules.Bound{"vip": rule.Bound, "vip2": rule.Bound}
-		r.limiter(rule)
+		r.putKeyed(rule)
 		for _, key := range []string{"vip", "vip2", "k"} {
 			r.takes("r", key, 1, true)
 			r.clock.Advance(time.Second)
@@ -275,7 +275,7 @@ var ruleKeyRules = []rule{
 	}},
 	{"a shadow refuses no key, and does not hold it", func(r *rig) {
 		rule := countingRule("q.r", 5, holds(1), withKey(byTo), withAction(rules.Shadow))
-		r.limiter(rule)
+		r.putKeyed(rule)
 		q := r.queue("q", "unlimited", asks("q.r"))
 		r.takes("q.r", "x", 1, true)
 		if a := r.noKey("q.r", "new", 1); !a.Shadow {
@@ -284,11 +284,11 @@ var ruleKeyRules = []rule{
 		r.checkRules(r.append(jobTo(q, "a", "x"), jobTo(q, "b", "new")), "accepted: q.r (3)", "accepted: q.r (no)")
 		r.keys("q.r", 1)
 		rule.MaxKeys = 2
-		r.putRule(rule)
+		r.putKeyed(rule)
 		r.checkRemaining("q.r", "new", 5)
 	}},
 	{"a job whose key finds no room is refused, and told from one that its numbers refuse", func(r *rig) {
-		r.limiter(countingRule("q.r", 2, holds(2), withKey(byTo)))
+		r.putKeyed(countingRule("q.r", 2, holds(2), withKey(byTo)))
 		r.limiter(countingRule("q.all", 9))
 		q := r.queue("q", "unlimited", asks("q.r", "q.all"))
 		got := r.append(
@@ -308,7 +308,7 @@ var ruleKeyRules = []rule{
 		r.checkRules(r.append(jobTo(q, "c", "z")), "accepted: q.r 1, q.all 8")
 	}},
 	{"a rule that defers has it put aside, and holds no key for it", func(r *rig) {
-		r.limiter(countingRule("q.r", 2, holds(1), withKey(byTo), withAction(rules.Defer)))
+		r.putKeyed(countingRule("q.r", 2, holds(1), withKey(byTo), withAction(rules.Defer)))
 		q := r.queue("q", "unlimited", asks("q.r"))
 		got := r.offer(jobTo(q, "a", "x"), jobTo(q, "b", "y"))
 		r.checkRules(got, "accepted: q.r 1", "set_aside: q.r no")
@@ -318,7 +318,7 @@ var ruleKeyRules = []rule{
 		r.keys("q.r", 1)
 	}},
 	{"a job that finds no room in its queue holds no key", func(r *rig) {
-		r.limiter(countingRule("q.r", 2, holds(2), withKey(byTo)))
+		r.putKeyed(countingRule("q.r", 2, holds(2), withKey(byTo)))
 		q := r.queue("q", "1/h", withCapacity(1), asks("q.r"))
 		r.checkRules(r.append(jobTo(q, "a", "x"), jobTo(q, "b", "y")), "accepted: q.r 1", "full: q.r 1")
 		r.keys("q.r", 1)

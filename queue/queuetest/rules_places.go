@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -13,7 +14,7 @@ import (
 // working puts a rule of how many are at work at once, and returns its name.
 func (r *rig) working(name string, most int64, ttl unit.Duration) string {
 	r.Helper()
-	return r.limiter(ruleOf(name, leaky.AlgorithmConcurrency, rules.Bound{Limit: most, TTL: ttl}))
+	return r.putKeyed(ruleOf(name, leaky.AlgorithmConcurrency, rules.Bound{Limit: most, TTL: ttl}))
 }
 
 // place takes one under the key k and checks whether it was to be had.
@@ -60,13 +61,13 @@ var workingRules = []rule{
 	{"names that are made are of one place each", func(r *rig) {
 		w := r.working("w", 1000, 60*second)
 		seen := map[string]bool{}
-		for _, a := range r.take(w, make([]rules.Take, 1000)...) {
+		for _, a := range r.take(w, slices.Repeat([]rules.Take{{Key: "k"}}, 1000)...) {
 			seen[a.Lease] = true
 		}
 		if len(seen) != 1000 || seen[""] {
 			r.Errorf("%d names", len(seen))
 		}
-		r.checkRemaining(w, "", 0)
+		r.checkRemaining(w, "k", 0)
 	}},
 	{"who renews keeps the place, who does not loses it", func(r *rig) {
 		w := r.working("w", 1, 10*second)

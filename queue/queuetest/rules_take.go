@@ -45,14 +45,16 @@ var takeRules = []rule{
 		for _, a := range rules.Algorithms() {
 			list := changeable(a)
 			rnd := rand.New(rand.NewPCG(7, uint64(len(a))))
-			rule := ruleOf("g."+string(a), a, list[0])
+			// with an override, keys are told apart, and none is one, too
+			other := func(r *rules.Rule) { r.Overrides = map[string]rules.Bound{"other": list[0]} }
+			rule := ruleOf("g."+string(a), a, list[0], other)
 			r.limiter(rule)
 			o := newOracle(rule)
 			for range 200 {
 				if rnd.IntN(5) == 0 {
-					rule = ruleOf(rule.Name, a, list[rnd.IntN(len(list))])
+					rule = ruleOf(rule.Name, a, list[rnd.IntN(len(list))], other)
 					if rnd.IntN(2) == 0 {
-						rule.Overrides = map[string]rules.Bound{"vip": list[rnd.IntN(len(list))]}
+						rule.Overrides["vip"] = list[rnd.IntN(len(list))]
 					}
 					r.putRule(rule)
 					o.changes(rule)
@@ -64,34 +66,34 @@ var takeRules = []rule{
 	}},
 	{"another algorithm begins anew, and so does the first one again", func(r *rig) {
 		rule := countingRule("r", 2)
-		r.limiter(rule)
+		r.putKeyed(rule)
 		r.takes("r", "a", 2, true)
 		r.takes("r", "a", 1, false)
 		other := ruleOf("r", leaky.AlgorithmSlidingLog, rule.Bound)
-		r.putRule(other)
+		r.putKeyed(other)
 		r.takes("r", "a", 2, true)
 		r.takes("r", "a", 1, false)
-		r.putRule(rule)
+		r.putKeyed(rule)
 		r.takes("r", "a", 2, true)
 		r.takes("r", "a", 1, false)
 		token := rules.Bound{Rate: rate("2/m"), Burst: 2}
 		// whose state is the same
 		for _, a := range []leaky.Algorithm{leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket} {
-			r.putRule(ruleOf("r", a, token))
+			r.putKeyed(ruleOf("r", a, token))
 			r.takes("r", "a", 2, true)
 			r.takes("r", "a", 1, false)
 		}
 	}},
 	{"what changes not the numbers forgets nothing", func(r *rig) {
 		rule := countingRule("r", 2)
-		r.limiter(rule)
+		r.putKeyed(rule)
 		r.takes("r", "a", 2, true)
 		for _, change := range []func(*rules.Rule){
 			withKey("{lane}"), withAction(rules.Defer), withAction(rules.Shadow),
 			func(r *rules.Rule) { r.Away = rules.AwayOpen },
 		} {
 			change(&rule)
-			r.putRule(rule)
+			r.putKeyed(rule)
 			r.takes("r", "a", 1, false)
 		}
 	}},
@@ -104,11 +106,11 @@ var takeRules = []rule{
 			leaky.AlgorithmConcurrency: {{Limit: 5, TTL: 3600 * second}, {Limit: 5, TTL: second}},
 		} {
 			rule := ruleOf("r."+string(a), a, numbers[0])
-			r.limiter(rule)
+			r.putKeyed(rule)
 			l, _ := rule.Limiter(a)
 			r.takes(rule.Name, "k", l.Limit(), true)
 			rule.Bound = numbers[1]
-			r.putRule(rule)
+			r.putKeyed(rule)
 			r.clock.Advance(time.Microsecond) // less than what the log knows of
 			r.take(rule.Name, rules.Take{Op: rules.TakePeek, Key: "k"})
 			r.clock.Advance(time.Minute)
@@ -129,22 +131,23 @@ var takeRules = []rule{
 	{"a tally that expired under the numbers of its time is fresh under any", func(r *rig) {
 		for i, a := range []leaky.Algorithm{leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingCounter} {
 			name := fmt.Sprint("r", i)
-			r.limiter(ruleOf(name, a, rules.Bound{Limit: 3, Period: second}))
+			r.putKeyed(ruleOf(name, a, rules.Bound{Limit: 3, Period: second}))
 			expires := r.takes(name, "a", 3, true).ResetAfter
 			r.clock.Advance(expires)
-			r.putRule(ruleOf(name, a, rules.Bound{Limit: 3, Period: 3600 * second}))
+			r.putKeyed(ruleOf(name, a, rules.Bound{Limit: 3, Period: 3600 * second}))
 			r.takes(name, "a", 3, true)
 			r.takes(name, "a", 1, false)
 		}
-		r.limiter(ruleOf("p", leaky.AlgorithmConcurrency, rules.Bound{Limit: 1, TTL: second}))
+		r.putKeyed(ruleOf("p", leaky.AlgorithmConcurrency, rules.Bound{Limit: 1, TTL: second}))
 		r.takes("p", "a", 1, true)
 		r.clock.Advance(time.Second)
-		r.putRule(ruleOf("p", leaky.AlgorithmConcurrency, rules.Bound{Limit: 1, TTL: 60 * second}))
+		r.putKeyed(ruleOf("p", leaky.AlgorithmConcurrency, rules.Bound{Limit: 1, TTL: 60 * second}))
 		r.takes("p", "a", 1, true)
 	}},
 	{"keys are kept apart, however alike or long they are", func(r *rig) {
-		r.limiter(countingRule("r", 1))
-		r.limiter(countingRule("r.r", 1))
+		other := func(r *rules.Rule) { r.Overrides = map[string]rules.Bound{"other": r.Bound} } // so that "" is one, too
+		r.limiter(countingRule("r", 1, other))
+		r.limiter(countingRule("r.r", 1, other))
 		long := strings.Repeat("k", rules.MaxKeyBytes)
 		keys := []string{"", " ", "a", "A", "a ", "a\x00", "é", "e\u0301", long, long[1:], "{a}", "r", "0", "00"}
 		for _, rule := range []string{"r", "r.r"} {
@@ -159,7 +162,7 @@ var takeRules = []rule{
 		}
 	}},
 	{"a thousand questions are answered, in their order, and one more is too many", func(r *rig) {
-		r.limiter(countingRule("r", 3))
+		r.putKeyed(countingRule("r", 3))
 		list := make([]rules.Take, rules.MaxTakes)
 		for i := range list {
 			list[i].Key = fmt.Sprint("k", i/5)
@@ -186,35 +189,41 @@ var takeRules = []rule{
 			ruleOf("places", leaky.AlgorithmConcurrency, places),
 			ruleOf("gap", leaky.AlgorithmGap, rules.Bound{Period: second}),
 		} {
-			r.limiter(rule)
+			r.putKeyed(rule)
 		}
+		r.limiter(countingRule("all", 5))
 		for _, tt := range []struct {
 			rule, field string
 			take        rules.Take
 		}{
-			{"open", "cost", rules.Take{Cost: 6}},
-			{"open", "cost", rules.Take{Op: rules.TakePeek, Cost: 6}},
-			{"open", "cost", rules.Take{Op: rules.TakeBack, Cost: 6}},
-			{"open", "cost", rules.Take{Cost: -1}},
-			{"open", "cost", rules.Take{Op: rules.TakeAnew, Cost: -1}},
-			{"open", "cost", rules.Take{Op: rules.TakeAnew, Cost: leaky.MaxLimit + 1}},
-			{"open", "cost", rules.Take{Cost: 1e18}},
+			{"open", "cost", rules.Take{Key: "k", Cost: 6}},
+			{"open", "cost", rules.Take{Key: "k", Op: rules.TakePeek, Cost: 6}},
+			{"open", "cost", rules.Take{Key: "k", Op: rules.TakeBack, Cost: 6}},
+			{"open", "cost", rules.Take{Key: "k", Cost: -1}},
+			{"open", "cost", rules.Take{Key: "k", Op: rules.TakeAnew, Cost: -1}},
+			{"open", "cost", rules.Take{Key: "k", Op: rules.TakeAnew, Cost: leaky.MaxLimit + 1}},
+			{"open", "cost", rules.Take{Key: "k", Cost: 1e18}},
 			{"open", "key", rules.Take{Key: strings.Repeat("k", rules.MaxKeyBytes+1)}},
 			{"open", "key", rules.Take{Key: strings.Repeat("k", 10<<20)}},
 			{"open", "key", rules.Take{Key: "a\xff"}},
-			{"open", "lease", rules.Take{Lease: "a"}},
-			{"open", "op", rules.Take{Op: 4}},
-			{"gap", "cost", rules.Take{Cost: 2}},
+			{"open", "lease", rules.Take{Key: "k", Lease: "a"}},
+			{"open", "op", rules.Take{Key: "k", Op: 4}},
+			{"gap", "cost", rules.Take{Key: "k", Cost: 2}},
 			{"keyed", "key", rules.Take{}},
 			{"keyed", "key", rules.Take{Op: rules.TakeAnew}},
-			{"places", "cost", rules.Take{Cost: 6}},
-			{"places", "lease", rules.Take{Op: rules.TakeBack}},
-			{"places", "lease", rules.Take{Lease: strings.Repeat("l", 65)}},
-			{"places", "lease", rules.Take{Lease: "a b"}},
-			{"places", "lease", rules.Take{Op: rules.TakePeek, Lease: "é"}},
+			{"all", "key", rules.Take{Key: "k"}}, // all are counted as one
+			{"all", "key", rules.Take{Op: rules.TakePeek, Key: "k"}},
+			{"places", "cost", rules.Take{Key: "k", Cost: 6}},
+			{"places", "lease", rules.Take{Key: "k", Op: rules.TakeBack}},
+			{"places", "lease", rules.Take{Key: "k", Lease: strings.Repeat("l", 65)}},
+			{"places", "lease", rules.Take{Key: "k", Lease: "a b"}},
+			{"places", "lease", rules.Take{Key: "k", Op: rules.TakePeek, Lease: "é"}},
 		} {
 			good := rules.Take{Key: "good"}
-			got := r.take(tt.rule, good, tt.take, rules.Take{Op: rules.TakePeek, Key: "good"})
+			if tt.rule == "all" {
+				good.Key = ""
+			}
+			got := r.take(tt.rule, good, tt.take, rules.Take{Op: rules.TakePeek, Key: good.Key})
 			r.refusesField(tt.field, got[1].Err)
 			var fe *invalid.Error
 			if got[1].Decision != (leaky.Decision{}) || got[1].Shadow || got[1].Lease != "" ||
@@ -224,12 +233,12 @@ var takeRules = []rule{
 			if got[0].Err != nil || !got[0].Allowed || got[2].Err != nil || got[2].Limit != got[0].Limit {
 				r.Errorf("beside it: %+v and %+v", got[0], got[2])
 			}
-			r.take(tt.rule, rules.Take{Op: rules.TakeAnew, Key: "good"})
+			r.take(tt.rule, rules.Take{Op: rules.TakeAnew, Key: good.Key})
 		}
 	}},
 	{"a reset of a key is of that key, and one of the rule is of all", func(r *rig) {
-		r.limiter(countingRule("g.r", 1))
-		r.limiter(countingRule("g.other", 1))
+		r.putKeyed(countingRule("g.r", 1))
+		r.putKeyed(countingRule("g.other", 1))
 		keys := numbered("k", 700)
 		var list []rules.Take
 		for _, k := range keys {
@@ -263,23 +272,23 @@ var takeRules = []rule{
 		r.takes("g.r", keys[0], 1, true)
 	}},
 	{"a rule that was deleted is not found, and made again is fresh", func(r *rig) {
-		r.limiter(countingRule("r", 1))
+		r.putKeyed(countingRule("r", 1))
 		r.takes("r", "a", 1, true)
 		r.deleteRule("r")
 		_, err := r.e.Take(r.ctx, "r", []rules.Take{{Key: "a"}})
 		r.refuses(err, rules.ErrUnknown)
-		r.limiter(countingRule("r", 1))
+		r.putKeyed(countingRule("r", 1))
 		r.takes("r", "a", 1, true)
 	}},
 	{"a shadow counts, and says that it is one", func(r *rig) {
-		r.limiter(countingRule("r", 1, withAction(rules.Shadow)))
+		r.putKeyed(countingRule("r", 1, withAction(rules.Shadow)))
 		if a := r.takes("r", "a", 1, true); !a.Shadow {
 			r.Errorf("got %+v", a)
 		}
 		if a := r.takes("r", "a", 1, false); !a.Shadow || a.RetryAfter <= 0 {
 			r.Errorf("got %+v", a)
 		}
-		r.putRule(countingRule("r", 1))
+		r.putKeyed(countingRule("r", 1))
 		if a := r.takes("r", "a", 1, false); a.Shadow {
 			r.Errorf("got %+v", a)
 		}
@@ -288,7 +297,7 @@ var takeRules = []rule{
 		for _, a := range rules.Algorithms() {
 			list := bounds[a]
 			name := "g." + string(a)
-			r.limiter(ruleOf(name, a, list[0]))
+			r.putKeyed(ruleOf(name, a, list[0]))
 			for i := range 6 {
 				r.take(name, rules.Take{Key: "k"})
 				r.clock.Advance(time.Duration(i) * time.Millisecond)
@@ -309,7 +318,7 @@ var takeRules = []rule{
 			list := bounds[a]
 			rule := ruleOf("g."+string(a), a, list[0])
 			l, _ := rule.Limiter(a)
-			r.limiter(rule)
+			r.putKeyed(rule)
 			var mu sync.Mutex
 			allowed := map[string]int64{}
 			r.crowd(16, func(w int) int {

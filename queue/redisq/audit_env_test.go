@@ -122,7 +122,7 @@ var mutations = []struct {
 		return err
 	}},
 	{"rule refunded", func(v *env, ctx context.Context) error {
-		_, err := v.e.Take(audit.WithActor(ctx, someone), "r", []rules.Take{{Op: rules.TakeBack}})
+		_, err := v.e.Take(audit.WithActor(ctx, someone), "r", []rules.Take{{Op: rules.TakeBack, Key: "k"}})
 		return err
 	}},
 	{"rule reset", func(v *env, ctx context.Context) error { return v.e.ResetRule(ctx, "r") }},

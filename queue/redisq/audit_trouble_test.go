@@ -24,7 +24,7 @@ func TestPlantedAuditOfTakes(t *testing.T) {
 	if _, err := v.e.PutRule(ctx, windows(6), 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.e.Take(ctx, "r", []rules.Take{{Cost: 5}}); err != nil {
+	if _, err := v.e.Take(ctx, "r", []rules.Take{{Key: "k", Cost: 5}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Client().Del(ctx, "ps{0}J:app:acme").Err(); err != nil {
@@ -34,11 +34,11 @@ func TestPlantedAuditOfTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, op := range []rules.TakeOp{rules.TakeBack, rules.TakeAnew} {
-		if _, err := v.e.Take(ctx, "r", []rules.Take{{Op: op, Cost: 1}}); !errors.Is(err, queue.ErrCorrupt) {
+		if _, err := v.e.Take(ctx, "r", []rules.Take{{Op: op, Key: "k", Cost: 1}}); !errors.Is(err, queue.ErrCorrupt) {
 			t.Errorf("%v: %v, want corrupt", op, err)
 		}
 	}
-	if taken, err := v.e.Take(ctx, "r", []rules.Take{{Op: rules.TakePeek}}); err != nil ||
+	if taken, err := v.e.Take(ctx, "r", []rules.Take{{Op: rules.TakePeek, Key: "k"}}); err != nil ||
 		taken[0].Remaining != taken[0].Limit-5 {
 		t.Errorf("%+v, %v", taken, err)
 	}

@@ -15,7 +15,7 @@ import (
 
 func benchEngine(b *testing.B) *redisq.Engine {
 	s := redistest.New(b, redistest.Options{})
-	e, err := redisq.Open(context.Background(), s.Client(), redisq.Options{Init: true})
+	e, err := redisq.OpenClient(context.Background(), s.Client(), redisq.Options{Init: true})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func TestDrainersAreKnownByWhatTheyAreGranted(t *testing.T) {
 	t.Parallel()
 	at := leaky.Instant(1_800_000_000_000_000)
 	ctx, c := t.Context(), redistest.New(t, redistest.Options{}).Client()
-	e, err := Open(ctx, c, Options{Init: true, Partitions: 2, Now: func() leaky.Instant { return at }})
+	e, err := OpenClient(ctx, c, Options{Init: true, Partitions: 2, Now: func() leaky.Instant { return at }})
 	if err != nil {
 		t.Fatal(err)
 	}

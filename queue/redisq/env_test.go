@@ -29,7 +29,7 @@ func open(t testing.TB, c redis.UniversalClient, o redisq.Options) *env {
 	if o.Patience == 0 {
 		o.Patience = redistest.Patience
 	}
-	e, err := redisq.Open(context.Background(), c, o)
+	e, err := redisq.OpenClient(context.Background(), c, o)
 	if err != nil {
 		t.Fatal(err)
 	}

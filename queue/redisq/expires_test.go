@@ -73,7 +73,7 @@ func TestTalliesAreKeptForAsLongAsTheyMatter(t *testing.T) {
 		leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket, leaky.AlgorithmFixedWindow,
 		leaky.AlgorithmSlidingCounter, leaky.AlgorithmSlidingLog,
 	} {
-		rule := rules.Rule{Name: "r." + string(a), Algorithm: a}
+		rule := rules.Rule{Name: "r." + string(a), Key: "{lane}", Algorithm: a}
 		for i := range 300 {
 			if i%25 == 0 {
 				rule.Bound = someBound(a, rng)

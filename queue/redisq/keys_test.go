@@ -19,7 +19,7 @@ import (
 // windows is a rule of keys that stay for the test.
 func windows(maxKeys int64) rules.Rule {
 	return rules.Rule{
-		Name: "r", Algorithm: leaky.AlgorithmSlidingLog, MaxKeys: maxKeys,
+		Name: "r", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingLog, MaxKeys: maxKeys,
 		Bound: rules.Bound{Limit: 5, Period: unit.Duration(time.Hour)},
 	}
 }
@@ -106,12 +106,21 @@ func TestKeysThatEndMakeRoom(t *testing.T) {
 	half := unit.Duration(500 * time.Millisecond)
 	var beside sync.WaitGroup
 	for _, r := range []rules.Rule{
-		{Name: "meter", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: leaky.PerSecond(2), Burst: 1}},
-		{Name: "window", Algorithm: leaky.AlgorithmFixedWindow, Bound: rules.Bound{Limit: 5, Period: half}},
-		{Name: "counter", Algorithm: leaky.AlgorithmSlidingCounter, Bound: rules.Bound{Limit: 5, Period: half}},
-		{Name: "log", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{Limit: 5, Period: half}},
-		{Name: "gap", Algorithm: leaky.AlgorithmGap, Bound: rules.Bound{Period: half}},
-		{Name: "places", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 5, TTL: half}},
+		{
+			Name: "meter", Key: "{lane}", Algorithm: leaky.AlgorithmMeter,
+			Bound: rules.Bound{Rate: leaky.PerSecond(2), Burst: 1},
+		},
+		{
+			Name: "window", Key: "{lane}", Algorithm: leaky.AlgorithmFixedWindow,
+			Bound: rules.Bound{Limit: 5, Period: half},
+		},
+		{
+			Name: "counter", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingCounter,
+			Bound: rules.Bound{Limit: 5, Period: half},
+		},
+		{Name: "log", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{Limit: 5, Period: half}},
+		{Name: "gap", Key: "{lane}", Algorithm: leaky.AlgorithmGap, Bound: rules.Bound{Period: half}},
+		{Name: "places", Key: "{lane}", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 5, TTL: half}},
 	} {
 		r.MaxKeys = 3
 		v.rule(r)
@@ -189,9 +198,18 @@ func TestKnownKeysCostNothingToCount(t *testing.T) {
 		s.Client()
 	second := unit.Duration(time.Second)
 	for _, r := range []rules.Rule{
-		{Name: "meter", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: leaky.PerSecond(1), Burst: 5}},
-		{Name: "window", Algorithm: leaky.AlgorithmFixedWindow, Bound: rules.Bound{Limit: 5, Period: second}},
-		{Name: "counter", Algorithm: leaky.AlgorithmSlidingCounter, Bound: rules.Bound{Limit: 5, Period: second}},
+		{
+			Name: "meter", Key: "{lane}", Algorithm: leaky.AlgorithmMeter,
+			Bound: rules.Bound{Rate: leaky.PerSecond(1), Burst: 5},
+		},
+		{
+			Name: "window", Key: "{lane}", Algorithm: leaky.AlgorithmFixedWindow,
+			Bound: rules.Bound{Limit: 5, Period: second},
+		},
+		{
+			Name: "counter", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingCounter,
+			Bound: rules.Bound{Limit: 5, Period: second},
+		},
 	} {
 		v.rule(r)
 		take := func() {
@@ -222,7 +240,7 @@ func TestFreshKeysOutsideAFullSample(t *testing.T) {
 	clock := leaky.Instant(1_767_000_000_000_000)
 	v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return clock }})
 	v.rule(rules.Rule{
-		Name: "r", Algorithm: leaky.AlgorithmMeter, MaxKeys: most,
+		Name: "r", Key: "{lane}", Algorithm: leaky.AlgorithmMeter, MaxKeys: most,
 		Bound: rules.Bound{Rate: leaky.PerSecond(1), Burst: 5},
 	})
 	if n := v.takeAll("r", 0, most*8/10); n != most*8/10 {

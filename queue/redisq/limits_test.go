@@ -83,7 +83,7 @@ func TestCalendarsAreRenewed(t *testing.T) {
 // A Put between the question what a queue's limits are and the answer how they go on has told it itself.
 func TestCalendarsAreRenewedBesideChanges(t *testing.T) {
 	other, s, at := manual(t)
-	client := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	v := open(t, client, redisq.Options{Partitions: 1, Now: func() leaky.Instant { return *at }})
 	zoned := func(s *queue.Spec) { s.Limits = []queue.Limit{dailyIn("Europe/Berlin", 2)} }

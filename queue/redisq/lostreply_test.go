@@ -163,7 +163,7 @@ func TestPatience(t *testing.T) {
 	if err := held.Await(v.ctx); err != nil {
 		t.Error(err)
 	}
-	if _, err := redisq.Open(v.ctx, client, redisq.Options{Patience: -1}); err == nil ||
+	if _, err := redisq.OpenClient(v.ctx, client, redisq.Options{Patience: -1}); err == nil ||
 		!strings.Contains(err.Error(), "patience -1ns") {
 		t.Errorf("a negative patience: %v", err)
 	}

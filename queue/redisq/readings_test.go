@@ -73,7 +73,9 @@ func serverCPU(t testing.TB, c redis.UniversalClient) (sum float64) {
 
 func openWith(t testing.TB, c redis.UniversalClient, partitions, queues int) *redisq.Engine {
 	t.Helper()
-	e, err := redisq.Open(t.Context(), c, redisq.Options{Init: true, Partitions: partitions, Patience: redistest.Patience})
+	e, err := redisq.OpenClient(t.Context(), c, redisq.Options{
+		Init: true, Partitions: partitions, Patience: redistest.Patience,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

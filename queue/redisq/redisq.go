@@ -28,6 +28,7 @@ import (
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/coalesce"
+	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/rules"
@@ -46,17 +47,17 @@ const (
 	lanes = 2
 )
 
-// Options of Open. Zero fields mean the defaults named.
+// Options of Open and OpenClient. Zero fields mean the defaults named.
 type Options struct {
 	// Init makes a store of an empty Redis. Without it that is ErrNoStore.
 	Init bool
-	// Partitions is fixed when the store is made; 16.
+	// Partitions is fixed when the store is made: 16. 0 for a store that is there is as many as it has.
 	Partitions int
 	// Prefix begins every key; "ps".
 	Prefix string
 	Logger *slog.Logger // discards
-	// Patience is how long a call waits for Redis in all, a third of it for each try; 3 s. More is for a slow link, and
-	// then the client's ReadTimeout, 3 s unless it is set, must leave time for a try too.
+	// Patience is how long a call waits for Redis in all, a third of it for each try; 3 s. More is for a slow link.
+	// The ReadTimeout of a client of OpenClient, 3 s unless it is set, must leave time for a try too.
 	Patience time.Duration
 	// KeepChanges is how long changes of queues and rules are kept. The store keeps it, for all who use it; 0 leaves it
 	// as it is, queue.KeepChanges if nobody ever said.
@@ -64,6 +65,8 @@ type Options struct {
 	// Mask returns what the audit log may show of a queue, a rule or a document: JSON on one line in which secrets are
 	// masked. kind is "queue", "rule", or that of the document. Nil shows all.
 	Mask func(kind string, text []byte) []byte
+	// Hook sees every command to Redis, with Open only; nil is none.
+	Hook redis.Hook
 	// Now replaces the server's clock, for simulation and tests.
 	Now func() leaky.Instant
 }
@@ -71,6 +74,7 @@ type Options struct {
 // Engine is a queue.Engine on Redis.
 type Engine struct {
 	client     redis.UniversalClient
+	owned      redis.UniversalClient // the client if Close closes it
 	log        *slog.Logger
 	now        func() leaky.Instant
 	patience   time.Duration
@@ -98,22 +102,45 @@ var (
 	_ move.Mover   = (*Engine)(nil)
 )
 
-// Open checks the store behind client and returns an Engine on it. The client
-// must be made with MaxRetries -1 (an engine repeats in its own way) and
-// ContextTimeoutEnabled; it stays the caller's to close, after the engine. The
-// engine makes a cluster client reload its masters after a call without an answer.
-func Open(ctx context.Context, client redis.UniversalClient, o Options) (*Engine, error) {
-	if o.Partitions == 0 {
-		o.Partitions = DefaultPartitions
+// Open connects to the Redis that a URL names, checks its store and returns an Engine on it. ParseURL says what a URL
+// may be. Close ends the connections too.
+func Open(ctx context.Context, url string, o Options) (*Engine, error) {
+	options, err := ParseURL(url)
+	if err != nil {
+		return nil, invalid.Errorf("url", "", "%v", err)
 	}
-	if o.Partitions < 1 || o.Partitions > 4096 {
-		return nil, fmt.Errorf("partitions %d: must be from 1 to 4096", o.Partitions)
+	options.ReadTimeout, options.WriteTimeout = max(options.ReadTimeout, o.Patience), max(options.WriteTimeout, o.Patience)
+	client := NewClient(options)
+	if o.Hook != nil {
+		client.AddHook(o.Hook)
+	}
+	e, err := OpenClient(ctx, client, o)
+	if err != nil {
+		_ = client.Close() // the error that matters is the other
+		return nil, err
+	}
+	e.owned = client
+	return e, nil
+}
+
+// OpenClient is Open for a client that the caller made. The client must have MaxRetries -1, because an engine repeats
+// calls in its own way, and ContextTimeoutEnabled; NewClient makes one. It stays the caller's to close, after
+// the engine. The engine makes a cluster client reload its masters after a call without an answer.
+func OpenClient(ctx context.Context, client redis.UniversalClient, o Options) (*Engine, error) {
+	if err := checkClient(client); err != nil {
+		return nil, err
 	}
 	if o.Prefix == "" {
 		o.Prefix = DefaultPrefix
 	}
 	if !validPrefix(o.Prefix) {
 		return nil, fmt.Errorf("prefix %s: must be 1 to 16 of a-z 0-9 _ -", clip.Quote(o.Prefix, 40))
+	}
+	if o.Partitions == 0 {
+		o.Partitions = partitionsOf(ctx, client, o.Prefix)
+	}
+	if o.Partitions < 1 || o.Partitions > 4096 {
+		return nil, fmt.Errorf("partitions %d: must be from 1 to 4096", o.Partitions)
 	}
 	if o.Patience == 0 {
 		o.Patience = DefaultPatience
@@ -156,6 +183,26 @@ func Open(ctx context.Context, client redis.UniversalClient, o Options) (*Engine
 	return e, nil
 }
 
+// checkClient refuses a client that would repeat calls by itself, or outlast a call's deadline.
+func checkClient(client redis.UniversalClient) error {
+	retries, heeds := 0, true
+	switch c := client.(type) { // their options have a MaxRetries of -1 as 0
+	case *redis.Client:
+		retries, heeds = c.Options().MaxRetries, c.Options().ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		retries, heeds = max(0, c.Options().MaxRetries), c.Options().ContextTimeoutEnabled
+	}
+	if retries > 0 {
+		return invalid.Errorf("client.MaxRetries", "", "is %d, must be -1: the client would repeat a call whose answer was "+
+			"lost, and an engine repeats calls in its own way; set it, or call Open with a URL", retries)
+	}
+	if !heeds {
+		return invalid.Errorf("client.ContextTimeoutEnabled", "", "is false, must be true: the client would wait longer "+
+			"than a call may take; set it, or call Open with a URL")
+	}
+	return nil
+}
+
 func validPrefix(s string) bool {
 	if len(s) > 16 {
 		return false
@@ -176,8 +223,8 @@ func (e *Engine) Partition(name string) int {
 	return int(xxhash.Sum64String(names.Group(name)) % uint64(len(e.keys)))
 }
 
-// Close ends what is under way. It does not close the client.
-func (e *Engine) Close() error {
+// Close ends what is under way, and the connections that Open made.
+func (e *Engine) Close() (err error) {
 	e.closed.Do(func() {
 		e.close()
 		for p := range e.keys {
@@ -186,8 +233,11 @@ func (e *Engine) Close() error {
 			e.takes[p].Close()
 		}
 		e.wakers.Wait()
+		if e.owned != nil {
+			err = e.owned.Close()
+		}
 	})
-	return nil
+	return err
 }
 
 // instant is ARGV[1] of every script.

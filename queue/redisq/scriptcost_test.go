@@ -56,7 +56,7 @@ func TestSmallCallsSendFewCommands(t *testing.T) {
 	t.Parallel()
 	at := leaky.Instant(time.Now().UnixMicro())
 	ctx, c := t.Context(), redistest.New(t, redistest.Options{}).Client()
-	e, err := Open(ctx, c, Options{Init: true, Partitions: 1, Now: func() leaky.Instant {
+	e, err := OpenClient(ctx, c, Options{Init: true, Partitions: 1, Now: func() leaky.Instant {
 		return at // or the server's memory may be looked at again
 	}})
 	if err != nil {

@@ -20,6 +20,15 @@ const (
 	makingPause = 10 * time.Millisecond
 )
 
+// partitionsOf returns how many partitions the store has, and the default if that cannot be read: then opening the
+// store says why, or makes one.
+func partitionsOf(ctx context.Context, client redis.UniversalClient, prefix string) int {
+	if n, err := client.HGet(ctx, prefix+"{0}", "partitions").Int(); err == nil && n > 0 {
+		return n
+	}
+	return DefaultPartitions
+}
+
 // openStore refuses servers that cannot keep a store, and makes one if asked.
 func (e *Engine) openStore(ctx context.Context, makeIt bool) error {
 	if err := checkServers(ctx, e.client); err != nil {

@@ -46,7 +46,7 @@ func TestOpenRefuses(t *testing.T) {
 		}, redisq.Options{Init: true}, nil, []string{"allkeys-lru", "noeviction"}},
 		{"password missing", func(t *testing.T) redis.UniversalClient {
 			s := redistest.New(t, redistest.Options{RequirePass: "sesame"})
-			c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1})
+			c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
 			t.Cleanup(func() { _ = c.Close() })
 			return c
 		}, redisq.Options{Init: true}, queue.ErrUnavailable, []string{"password"}},
@@ -98,7 +98,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			client := c.server(t)
 			before, _ := client.Keys(ctx, "*").Result()
-			e, err := redisq.Open(ctx, client, c.options)
+			e, err := redisq.OpenClient(ctx, client, c.options)
 			if err == nil {
 				_ = e.Close()
 				t.Fatal("opened")
@@ -137,7 +137,7 @@ func TestOpenMakesOneStore(t *testing.T) {
 		for range 8 {
 			c := s.Client()
 			opening.Go(func() {
-				e, err := redisq.Open(t.Context(), c, redisq.Options{Init: true, Patience: redistest.Patience})
+				e, err := redisq.OpenClient(t.Context(), c, redisq.Options{Init: true, Patience: redistest.Patience})
 				if err != nil {
 					t.Error(err)
 					return

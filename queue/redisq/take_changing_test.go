@@ -19,7 +19,7 @@ import (
 func TestARuleChangesAllTheTime(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	other := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1})
-	client := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	v := open(t, client, redisq.Options{Partitions: 1})
 	limit := int64(1000)

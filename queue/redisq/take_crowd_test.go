@@ -30,18 +30,27 @@ func exact() []rules.Rule {
 		panic(err)
 	}
 	return []rules.Rule{
-		{Name: "r.meter", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: slow, Burst: 100}},
-		{Name: "r.bucket", Algorithm: leaky.AlgorithmTokenBucket, Bound: rules.Bound{Rate: slow, Burst: 100}},
+		{Name: "r.meter", Key: "{lane}", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: slow, Burst: 100}},
 		{
-			Name: "r.window", Algorithm: leaky.AlgorithmFixedWindow,
+			Name: "r.bucket", Key: "{lane}", Algorithm: leaky.AlgorithmTokenBucket,
+			Bound: rules.Bound{Rate: slow, Burst: 100},
+		},
+		{
+			Name: "r.window", Key: "{lane}", Algorithm: leaky.AlgorithmFixedWindow,
 			Bound: rules.Bound{Limit: 100, Period: 366 * 24 * hour},
 		},
-		{Name: "r.log", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{Limit: 100, Period: hour}},
 		{
-			Name: "r.coarse", Algorithm: leaky.AlgorithmSlidingLog,
+			Name: "r.log", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingLog,
+			Bound: rules.Bound{Limit: 100, Period: hour},
+		},
+		{
+			Name: "r.coarse", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingLog,
 			Bound: rules.Bound{Limit: 100, Period: hour, Resolution: unit.Duration(time.Second)},
 		},
-		{Name: "r.places", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 100, TTL: hour}},
+		{
+			Name: "r.places", Key: "{lane}", Algorithm: leaky.AlgorithmConcurrency,
+			Bound: rules.Bound{Limit: 100, TTL: hour},
+		},
 	}
 }
 
@@ -129,12 +138,24 @@ func TestTakenKeysExpire(t *testing.T) {
 	short := unit.Duration(300 * time.Millisecond)
 	const keys = 2000
 	for _, r := range []rules.Rule{
-		{Name: "meter", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: leaky.PerSecond(4), Burst: 1}},
-		{Name: "window", Algorithm: leaky.AlgorithmFixedWindow, Bound: rules.Bound{Limit: 5, Period: short}},
-		{Name: "counter", Algorithm: leaky.AlgorithmSlidingCounter, Bound: rules.Bound{Limit: 5, Period: short}},
-		{Name: "log", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{Limit: 5, Period: short}},
-		{Name: "gap", Algorithm: leaky.AlgorithmGap, Bound: rules.Bound{Period: short}},
-		{Name: "places", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 5, TTL: short}},
+		{
+			Name: "meter", Key: "{lane}", Algorithm: leaky.AlgorithmMeter,
+			Bound: rules.Bound{Rate: leaky.PerSecond(4), Burst: 1},
+		},
+		{
+			Name: "window", Key: "{lane}", Algorithm: leaky.AlgorithmFixedWindow,
+			Bound: rules.Bound{Limit: 5, Period: short},
+		},
+		{
+			Name: "counter", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingCounter,
+			Bound: rules.Bound{Limit: 5, Period: short},
+		},
+		{Name: "log", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingLog, Bound: rules.Bound{Limit: 5, Period: short}},
+		{Name: "gap", Key: "{lane}", Algorithm: leaky.AlgorithmGap, Bound: rules.Bound{Period: short}},
+		{
+			Name: "places", Key: "{lane}", Algorithm: leaky.AlgorithmConcurrency,
+			Bound: rules.Bound{Limit: 5, TTL: short},
+		},
 	} {
 		v.rule(r)
 		for from := 0; from < keys; from += rules.MaxTakes {

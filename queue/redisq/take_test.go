@@ -82,7 +82,7 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 	v := open(t, c, redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
 	all := bounds(a)
 	rule := rules.Rule{
-		Name: "r", Algorithm: a, Bound: all[int(seed/2)%len(all)],
+		Name: "r", Key: "{lane}", Algorithm: a, Bound: all[int(seed/2)%len(all)],
 		Overrides: map[string]rules.Bound{"k3": all[r.IntN(len(all))]},
 	}
 	put := func() {

@@ -19,6 +19,11 @@ func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
 			"key", "", "is missing or empty, and the rule %s counts by %s; give it", r.Name, r.Key,
 		)
 	}
+	if t.Key != "" && r.Key == "" && len(r.Overrides) == 0 { // the caller takes it for a limit of each key
+		return leaky.Ask{}, invalid.Errorf(
+			"key", "", "is given, and the rule %s counts all as one: leave it out, or give the rule a key", r.Name,
+		)
+	}
 	if err := ValidateKey("key", t.Key); err != nil {
 		return leaky.Ask{}, err
 	}

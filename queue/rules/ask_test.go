@@ -19,6 +19,8 @@ func TestQuestionsOfARule(t *testing.T) {
 	}
 	keyed := window
 	keyed.Key = "{lane}"
+	overridden := window
+	overridden.Overrides = map[string]rules.Bound{"vip": {Limit: 9, Period: unit.Duration(time.Minute)}}
 	places := rules.Rule{
 		Name: "r", Algorithm: leaky.AlgorithmConcurrency,
 		Bound: rules.Bound{Limit: 5, TTL: unit.Duration(time.Minute)},
@@ -38,7 +40,10 @@ func TestQuestionsOfARule(t *testing.T) {
 		{"less than nothing forgotten", &window, rules.Take{Op: rules.TakeAnew, Cost: -1}, "cost"},
 		{"more than can be counted", &window, rules.Take{Op: rules.TakeAnew, Cost: leaky.MaxLimit + 1}, "cost"},
 		{"another operation", &window, rules.Take{Op: rules.TakeAnew + 1}, "op"},
-		{"a key nobody asked for", &window, rules.Take{Key: "k"}, ""},
+		{"a key of a rule that counts all as one", &window, rules.Take{Key: "k"}, "key"},
+		{"such a key, to look", &window, rules.Take{Op: rules.TakePeek, Key: "k"}, "key"},
+		{"a key of a rule that has overrides", &overridden, rules.Take{Key: "k"}, ""},
+		{"all but those", &overridden, rules.Take{}, ""},
 		{"no key", &keyed, rules.Take{}, "key"},
 		{"a long key", &keyed, rules.Take{Key: strings.Repeat("k", rules.MaxKeyBytes+1)}, "key"},
 		{"a key that is no text", &keyed, rules.Take{Key: "\xff"}, "key"},

@@ -22,7 +22,7 @@ func TestKeepChanges(t *testing.T) {
 			return boltq.Open(t.Context(), path, boltq.Options{KeepChanges: keep, Now: func() leaky.Instant { return now }})
 		},
 		"redis": func(keep time.Duration) (queue.Engine, error) {
-			return redisq.Open(t.Context(), redis.Client(), redisq.Options{
+			return redisq.OpenClient(t.Context(), redis.Client(), redisq.Options{
 				Init: true, Partitions: 2, KeepChanges: keep, Patience: redistest.Patience,
 				Now: func() leaky.Instant { return now },
 			})

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,6 +21,9 @@ import (
 
 // FileName is the embedded store's in its directory.
 const FileName = "penstock.db"
+
+// TLSFiles are those of the client of any Redis, as the URL of a store names them.
+type TLSFiles = redisq.TLSFiles
 
 // Options say which store, and how. Either RedisURL or DataPath.
 type Options struct {
@@ -88,33 +90,18 @@ func openFile(ctx context.Context, o Options) (queue.Engine, error) {
 
 func openRedis(ctx context.Context, o Options) (queue.Engine, error) {
 	flag := cmp.Or(o.Flag, "--redis")
-	options, err := parseURL(o.RedisURL)
+	options, err := redisq.ParseURL(o.RedisURL)
 	if err != nil {
 		return nil, ops.Misuse(fmt.Errorf("%s: %w", flag, err))
 	}
-	options.ReadTimeout, options.WriteTimeout = max(options.ReadTimeout, o.Patience), max(options.WriteTimeout, o.Patience)
-	client := newClient(options)
-	if o.Hook != nil {
-		client.AddHook(o.Hook)
-	}
-	if o.Partitions == 0 {
-		o.Partitions = partitionsOf(ctx, client, cmp.Or(o.Prefix, redisq.DefaultPrefix))
-	}
-	engine, err := redisq.Open(ctx, client, redisq.Options{
+	engine, err := redisq.Open(ctx, o.RedisURL, redisq.Options{
 		Init: o.Init, Partitions: o.Partitions, Prefix: o.Prefix, Patience: o.Patience, KeepChanges: o.KeepChanges,
-		Mask: masked, Logger: o.Logger,
+		Mask: masked, Hook: o.Hook, Logger: o.Logger,
 	})
 	if err != nil {
-		_ = client.Close() // the error that matters is the other
 		return nil, fmt.Errorf("%s %s: %w%s", flag, strings.Join(options.Addrs, ","), err, hint(err, flag))
 	}
-	return &connected{Engine: engine, client: client}, nil
-}
-
-// partitionsOf returns how many partitions the store has, 0 if that cannot be told: then opening it says why.
-func partitionsOf(ctx context.Context, client redis.UniversalClient, prefix string) int {
-	n, _ := client.HGet(ctx, prefix+"{0}", "partitions").Int()
-	return max(0, n)
+	return engine, nil
 }
 
 // hint names what to do about the errors that Redis words for itself.
@@ -133,18 +120,4 @@ func hint(err error, flag string) string {
 		return ": this is a cluster: say redis+cluster:// instead of redis://"
 	}
 	return ""
-}
-
-// connected is an engine that owns its client.
-type connected struct {
-	*redisq.Engine
-	client redis.UniversalClient
-	once   sync.Once
-	err    error
-}
-
-// Close ends the engine, then the connections.
-func (c *connected) Close() error {
-	c.once.Do(func() { c.err = errors.Join(c.Engine.Close(), c.client.Close()) })
-	return c.err
 }

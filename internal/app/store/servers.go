@@ -13,11 +13,11 @@ import (
 // Servers looks at each Redis that a URL names, whether there is a store on it or not, and changes nothing.
 func Servers(ctx context.Context, o Options) ([]redisq.Server, error) {
 	flag := cmp.Or(o.Flag, "--redis")
-	options, err := parseURL(o.RedisURL)
+	options, err := redisq.ParseURL(o.RedisURL)
 	if err != nil {
 		return nil, ops.Misuse(fmt.Errorf("%s: %w", flag, err))
 	}
-	client := newClient(options)
+	client := redisq.NewClient(options)
 	defer func() { _ = client.Close() }() // nothing was changed
 	servers, err := redisq.Servers(ctx, client)
 	if err != nil {

@@ -42,7 +42,7 @@ func BenchmarkDrain(b *testing.B) {
 	}
 	defer func() { _ = traced.Close() }()
 	s := redistest.New(b, redistest.Options{})
-	e, err := redisq.Open(b.Context(), s.Client(), redisq.Options{Init: true})
+	e, err := redisq.OpenClient(b.Context(), s.Client(), redisq.Options{Init: true})
 	if err != nil {
 		b.Fatal(err)
 	}

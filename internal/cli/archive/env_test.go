@@ -45,7 +45,7 @@ func onRedis(
 	t testing.TB, client redis.UniversalClient, prefix string, partitions int, clock *queuetest.Clock,
 ) *redisq.Engine {
 	t.Helper()
-	e, err := redisq.Open(t.Context(), client, redisq.Options{
+	e, err := redisq.OpenClient(t.Context(), client, redisq.Options{
 		Init: true, Partitions: partitions, Prefix: prefix, Patience: redistest.Patience, Now: clock.Now,
 	})
 	if err != nil {

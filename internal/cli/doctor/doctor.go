@@ -81,6 +81,7 @@ type visit struct {
 	drainers wire.Drainers
 	asked    reading // of the clock of the store
 	err      error   // why there are none of those
+	toAsynq  int     // how many queues have an asynq target
 
 	check string
 	found []Finding

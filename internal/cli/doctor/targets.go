@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/asynqtarget/asynqtask"
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/httptarget"
 	"github.com/penstock/penstock/deliver/secrets"
@@ -89,6 +90,10 @@ func (v *visit) targets(ctx context.Context) {
 	if v.silent() && len(places) > 0 {
 		v.ok("%s can be connected to from here", count(len(places), "host"))
 	}
+	if v.toAsynq > 0 {
+		v.ok("%s into asynq: the rate is that of tasks which enter; workers start a backlog of their own at once, unless "+
+			"asynqtarget.Limit holds them to a rate (docs/targets/asynq.md)", count(v.toAsynq, "queue"))
+	}
 }
 
 // placesOf are those of a queue's target. One whose connections go by a proxy has none: only drainers have that.
@@ -101,6 +106,9 @@ func (v *visit) placesOf(q *wire.Queue) (at []place, err error) {
 	target, err := deliver.Parse(raw)
 	if err != nil {
 		return nil, err
+	}
+	if _, ok := target.Setting.(*asynqtask.Target); ok {
+		v.toAsynq++
 	}
 	hosted, ok := target.Setting.(setting.Hosted)
 	if !ok {

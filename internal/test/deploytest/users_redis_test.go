@@ -45,6 +45,7 @@ func (s *redisUsers) as(user string) *redis.Client {
 	o := *s.Client().Options()
 	name, _, _ := strings.Cut(user, "-")
 	o.Username, o.Password = user, strings.ToUpper(name)+"_PASSWORD"
+	o.MaxRetries = -1 // a client has it as 0, which would mean the default
 	c := redis.NewClient(&o)
 	s.t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -52,7 +53,7 @@ func (s *redisUsers) as(user string) *redis.Client {
 
 func (s *redisUsers) engine(user string) *redisq.Engine {
 	s.t.Helper()
-	e, err := redisq.Open(s.t.Context(), s.as(user), redisq.Options{
+	e, err := redisq.OpenClient(s.t.Context(), s.as(user), redisq.Options{
 		Init: strings.HasPrefix(user, "ingress"), Patience: redistest.Patience,
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ func Each(t *testing.T, test func(t *testing.T, e queue.Engine)) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		s := redistest.New(t, redistest.Options{})
-		e, err := redisq.Open(t.Context(), s.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
+		e, err := redisq.OpenClient(t.Context(), s.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package store
+package redisq
 
 import (
 	"crypto/ecdsa"
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-func pair(t *testing.T) (cert, key string) {
+func certPair(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -48,9 +48,9 @@ func pair(t *testing.T) (cert, key string) {
 
 // A URL of rediss names whom to trust and what to show; what is shown is read again for each connection.
 func TestCertificatesOfRedis(t *testing.T) {
-	cert, key := pair(t)
-	newCert, newKey := pair(t)
-	o, err := parseURL("rediss://redis:6379?ca=" + cert + "&cert=" + cert + "&key=" + key)
+	cert, key := certPair(t)
+	newCert, newKey := certPair(t)
+	o, err := ParseURL("rediss://redis:6379?ca=" + cert + "&cert=" + cert + "&key=" + key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestCertificatesOfRedis(t *testing.T) {
 		"redis://h?cert=" + cert + "&key=" + key:          "is not known for redis://",
 		"rediss+cluster://h:1?ca=" + key + "&key=" + cert: "no certificate in it",
 	} {
-		if _, err := parseURL(url); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseURL(url); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v does not say %q", url, err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package store
+package redisq
 
 import (
 	"crypto/tls"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/penstock/penstock/queue/clip"
 )
 
 const (
@@ -31,14 +33,14 @@ const poolSize = 64
 // without an answer; this bounds how long a client can be wrong that makes no such call. go-redis waits a minute.
 const reloadInterval = 5 * time.Second
 
-// parseURL reads the URL of a Redis, a Sentinel or a Cluster. Its errors do not
-// contain the password.
-func parseURL(raw string) (*redis.UniversalOptions, error) {
+// ParseURL returns the options of a client from the URL of a Redis, a Sentinel or a Cluster, with what an Engine needs
+// of its client. Errors never contain the password.
+func ParseURL(raw string) (*redis.UniversalOptions, error) {
 	u, err := splitURL(raw)
 	if err != nil {
 		return nil, err
 	}
-	o := options()
+	o := clientOptions()
 	if u.User != nil {
 		o.Username = u.User.Username()
 		o.Password, _ = u.User.Password()
@@ -76,7 +78,7 @@ func parseURL(raw string) (*redis.UniversalOptions, error) {
 			err = errors.New("a cluster has no databases: leave out what is behind the hosts")
 		}
 	default:
-		return nil, fmt.Errorf("%q is not a scheme of it; %s", shown(u.Scheme), urlForms)
+		return nil, fmt.Errorf("%s is not a scheme of it; %s", clip.Quote(u.Scheme, 60), urlForms)
 	}
 	if err != nil {
 		return nil, err
@@ -87,8 +89,8 @@ func parseURL(raw string) (*redis.UniversalOptions, error) {
 	return o, parameters(o, u, scheme)
 }
 
-// options are those that every client of an engine needs.
-func options() *redis.UniversalOptions {
+// clientOptions are those that every client of an engine needs.
+func clientOptions() *redis.UniversalOptions {
 	return &redis.UniversalOptions{
 		// An engine repeats in its own way: a client that re-sends by itself would
 		// do things twice.
@@ -106,9 +108,9 @@ func options() *redis.UniversalOptions {
 	}
 }
 
-// newClient returns the client for options. redis.NewUniversalClient cannot set how often a Cluster's masters are
-// reloaded.
-func newClient(o *redis.UniversalOptions) redis.UniversalClient {
+// NewClient returns the client for options of ParseURL. redis.NewUniversalClient cannot set how often a Cluster's
+// masters are reloaded.
+func NewClient(o *redis.UniversalOptions) redis.UniversalClient {
 	if !o.IsClusterMode {
 		return redis.NewUniversalClient(o)
 	}
@@ -160,7 +162,7 @@ func hosts(list, port string, most int) ([]string, error) {
 			name, p = strings.Trim(h, "[]"), port
 		}
 		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || strings.ContainsAny(name, " /@") || name == "" {
-			return nil, fmt.Errorf("%q is not a host and port", shown(h))
+			return nil, fmt.Errorf("%s is not a host and port", clip.Quote(h, 60))
 		}
 		addrs = append(addrs, net.JoinHostPort(name, p))
 	}
@@ -177,7 +179,7 @@ func database(path string) (int, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > 1<<16 {
-		return 0, fmt.Errorf("database %q must be a number", shown(s))
+		return 0, fmt.Errorf("database %s must be a number", clip.Quote(s, 60))
 	}
 	return n, nil
 }
@@ -199,9 +201,9 @@ func parameters(o *redis.UniversalOptions, u *url.URL, scheme string) error {
 		case (name == "ca" || name == "cert" || name == "key") && o.TLSConfig != nil:
 		default:
 			return fmt.Errorf(
-				"parameter %q is not known for %s://; there are db (unix), sentinel_username and sentinel_password (sentinel), "+
+				"parameter %s is not known for %s://; there are db (unix), sentinel_username and sentinel_password (sentinel), "+
 					"ca=FILE, cert=FILE and key=FILE (rediss)",
-				shown(name), u.Scheme,
+				clip.Quote(name, 60), u.Scheme,
 			)
 		}
 	}
@@ -210,11 +212,4 @@ func parameters(o *redis.UniversalOptions, u *url.URL, scheme string) error {
 	}
 	files := TLSFiles{CA: query.Get("ca"), Cert: query.Get("cert"), Key: query.Get("key")}
 	return files.Apply(o.TLSConfig)
-}
-
-func shown(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "..."
-	}
-	return s
 }

@@ -1,4 +1,4 @@
-package store
+package redisq
 
 import (
 	"crypto/tls"

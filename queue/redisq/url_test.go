@@ -1,4 +1,4 @@
-package store
+package redisq
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ func TestParseURL(t *testing.T) {
 		{"redis+cluster://:p@h1:1,h2", "[h1:1 h2:6379] user  pass p db 0 master  cluster true tls false"},
 		{"rediss+cluster://h1/", "[h1:6379] user  pass  db 0 master  cluster true tls true"},
 	} {
-		o, err := parseURL(c.url)
+		o, err := ParseURL(c.url)
 		if err != nil {
 			t.Errorf("%s: %v", c.url, err)
 			continue
@@ -38,18 +38,18 @@ func TestParseURL(t *testing.T) {
 			t.Errorf("%s: the client would re-send, or not heed deadlines", c.url)
 		}
 	}
-	o, err := parseURL("redis+sentinel://h/m?sentinel_username=a&sentinel_password=b")
+	o, err := ParseURL("redis+sentinel://h/m?sentinel_username=a&sentinel_password=b")
 	if err != nil || o.SentinelUsername != "a" || o.SentinelPassword != "b" {
 		t.Errorf("sentinel's password: %+v, %v", o, err)
 	}
 }
 
 func TestClusterReloadsItsMasters(t *testing.T) {
-	o, err := parseURL("redis+cluster://h")
+	o, err := ParseURL("redis+cluster://h")
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := newClient(o)
+	client := NewClient(o)
 	defer func() { _ = client.Close() }()
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {
@@ -82,7 +82,7 @@ func TestBadURLs(t *testing.T) {
 		{"redis+cluster://h1,,h2", "host is missing"},
 		{"rediss://h?ca=/does/not/exist", "ca:"},
 	} {
-		_, err := parseURL(c.url)
+		_, err := ParseURL(c.url)
 		if err == nil {
 			t.Errorf("%s was taken", c.url)
 			continue
