@@ -157,6 +157,11 @@ type Store interface {
 // FirstRevision is the instant from which revisions count milliseconds: the beginning of 2026.
 const FirstRevision = leaky.Instant(1767225600_000000)
 
+// RevisionTime returns when a revision was made, by the engine's clock.
+func RevisionTime(revision int64) time.Time {
+	return FirstRevision.Add(time.Duration(revision) * time.Millisecond).Time()
+}
+
 // AnyRevision as an expected revision matches every one, and none.
 const AnyRevision = -1
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -156,6 +157,7 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now := history.Revision
+	ownSpecs(r.Context(), &history)
 	spec, err := history.Earlier(ask.Revision)
 	if expect != queue.AnyRevision && expect != now {
 		(&Problem{
@@ -188,7 +190,11 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if ask.DryRun {
-		h.writeQueue(w, r, http.StatusOK, shownSpec(spec, now))
+		q := shownSpec(spec, now)
+		if info, err := h.engine.Get(r.Context(), name); err == nil || errors.Is(err, queue.ErrUnknownQueue) {
+			warn(&q, info.Group.Children)
+		}
+		h.writeQueue(w, r, http.StatusOK, q)
 		return
 	}
 	if _, err := h.engine.Rollback(r.Context(), name, ask.Revision, now); err != nil {
@@ -196,6 +202,15 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.showChanged(w, r, name, "the queue was rolled back")
+}
+
+// ownSpecs leaves an app those of the specs that a queue had which were made since the name has been the app's: others
+// are a former owner's, with secrets in them.
+func ownSpecs(ctx context.Context, history *queue.History) {
+	app := appOfCaller(ctx)
+	history.Specs = slices.DeleteFunc(history.Specs, func(s queue.KeptSpec) bool {
+		return app != nil && s.Revision != history.Revision && !app.HadAt(history.Queue, queue.RevisionTime(s.Revision))
+	})
 }
 
 func (h *handler) failRollback(w http.ResponseWriter, err error, name string) {
