@@ -46,7 +46,7 @@ export GORACE ?= atexit_sleep_ms=10
 LINTER  := bin/tools/golangci-lint
 LINTER_VERSION := 2.15.0
 
-.PHONY: help build up demo test test-raced test-sequential quick check bench prove fuzz simulate simulate-size lint screenshots fmt tools pin clean
+.PHONY: help build up demo test test-raced test-sequential quick check bench prove hostile fuzz simulate simulate-size lint screenshots fmt tools pin clean
 .DEFAULT_GOAL := help
 
 help: ## print this
@@ -122,6 +122,10 @@ simulate: ## a store among failing disks, killed processes, lost replies and fro
 simulate-size: ## what 10,000,000 queues and 100,000,000 lanes cost, in 16 GB of memory and an hour; draws docs/size.svg
 	$(GO) test -vet=off -count=1 -v -timeout 4h -run '^TestSize$$' ./queue/machine -args \
 		-queues 10000000 -lanes 100000000 -picture $(CURDIR)/docs/size.svg
+
+hostile: ## one hostile app beside 19 others for 60 s, on Redis and embedded; `make test` does that for 3 s
+	@server=$$(scripts/redis.sh) && set -x && PENSTOCK_REDIS_SERVER=$$server \
+	$(GO) test -vet=off -count=1 -v -run '^TestHostileAppBesideNineteenOthers$$' ./internal/app -args -hostile 60s
 
 fuzz: ## run every fuzz target for FUZZTIME
 	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -254,6 +255,14 @@ func TestHostileSessions(t *testing.T) {
 		s.by("", "POST", "/v1/session", "").want(t, 400)
 		s.do("POST", "/v1/session", "").want(t, 401)
 		s.do("POST", "/v1/session", "", "Cookie", "__Host-penstock-session="+stolen).want(t, 401)
+		// A cookie with anything but a session proves nobody.
+		for secret, valid := range map[string]bool{stolen: true, acme: false, s.operator: false} {
+			r := httptest.NewRequestWithContext(auth.OfSession(t.Context()), "GET", "/", nil)
+			r.Header.Set("Authorization", "Bearer "+secret)
+			if who, err := s.authority.Identify(r); (err == nil) != valid {
+				t.Errorf("a cookie proves %+v, %v", who, err)
+			}
+		}
 
 		admin := s.with("acme", auth.Admin)
 		if list := s.by(admin, "GET", "/v1/tokens", ""); !strings.Contains(list.text, `"id":"`+id+`"`) ||

@@ -189,7 +189,11 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if ask.DryRun {
-		h.writeQueue(w, r, http.StatusOK, shownSpec(spec, now))
+		q := shownSpec(spec, now)
+		if info, err := h.engine.Get(r.Context(), name); err == nil || errors.Is(err, queue.ErrUnknownQueue) {
+			warn(&q, info.Group.Children)
+		}
+		h.writeQueue(w, r, http.StatusOK, q)
 		return
 	}
 	if _, err := h.engine.Rollback(r.Context(), name, ask.Revision, now); err != nil {

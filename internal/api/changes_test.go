@@ -136,7 +136,12 @@ func TestRollback(t *testing.T) {
 		if i, err := e.Get(t.Context(), "email"); err != nil || i.Spec.Rate.String() != "3/s" {
 			t.Errorf("a dry run changed it: %v, %v", i.Spec.Rate, err)
 		}
-		f.do("POST", rollback, `{"revision":`+to+`}`, "If-Match", tags[2]).want(t, 200, "rate", "1/s")
+		f.do("POST", rollback, `{"revision":`+to+`}`, "If-Match", tags[2]).want(
+			t, 200, "rate", "1/s", "warnings", a.body["warnings"],
+		)
+		if warnings, _ := a.body["warnings"].([]any); len(warnings) != 1 {
+			t.Errorf("a spec without a target comes again, and the warnings are %v", a.body["warnings"])
+		}
 		f.do("POST", rollback, "").want(t, 200, "rate", "3/s") // the one before that
 	})
 }

@@ -175,15 +175,18 @@ func TestHostileAppLeavesRoomForNineteenOthers(t *testing.T) {
 }
 
 // What a former app left is not shown to the next owner of its names, unless the operator gives it away.
-func TestNextOwnerOfAPrefixSeesNothingOfTheFormerOne(t *testing.T) {
+func TestHostileNextOwner(t *testing.T) {
 	t.Parallel()
 	onSmallStores(t, func(t *testing.T, s *secured) {
 		former := s.appOf("former", `{}`)
 		// The prefix is another app's afterwards.
 		s.put("/v1/apps/former", `{"prefixes":["shared-*"]}`)
 		const secret = "former secret"
+		specs := map[string]any{}
 		for _, name := range []string{"shared-a", "shared-b"} {
-			s.by(former, "PUT", "/v1/queues/"+name, `{"rate":"unlimited","pull":true}`).want(t, 201)
+			put := s.by(former, "PUT", "/v1/queues/"+name, `{"rate":"unlimited","pull":true}`)
+			put.want(t, 201)
+			specs[name] = int64(put.body["revision"].(float64))
 			s.by(former, "POST", "/v1/queues/"+name+"/pause", `{"reason":"`+secret+`"}`).want(t, 200)
 			s.by(former, "POST", "/v1/queues/"+name+"/resume", `{}`).want(t, 200)
 			s.by(former, "POST", "/v1/queues/"+name+"/jobs", `{"id":"x","payload":"`+secret+`"}`).want(t, 202)
@@ -220,11 +223,17 @@ func TestNextOwnerOfAPrefixSeesNothingOfTheFormerOne(t *testing.T) {
 			}
 		}
 		s.by(s.operator, "GET", "/v1/queues/shared-a/changes", "").want(t, 200)
-		for _, name := range []string{"shared-a", "shared-b"} { // neither made again, nor shown
-			a := s.by(owner, "POST", "/v1/queues/"+name+"/rollback", `{"dry_run":true}`)
-			a.want(t, 404, "reason", "unknown_revision")
+		// Nor is a former spec to be had, which may have secrets.
+		for _, name := range []string{"shared-a", "shared-b"} {
+			for _, body := range []string{`{"dry_run":true}`, `{}`, fmt.Sprintf(`{"revision":%v}`, specs[name])} {
+				a := s.by(owner, "POST", "/v1/queues/"+name+"/rollback", body)
+				if a.want(t, 404, "reason", "unknown_revision"); strings.Contains(a.text, fmt.Sprint("[", specs[name])) {
+					t.Errorf("%s: %s", name, a.text)
+				}
+			}
 		}
-		s.by(owner, "PUT", "/v1/queues/shared-a", `{"rate":"1/s","pull":true}`).want(t, 200)
-		s.by(owner, "POST", "/v1/queues/shared-a/rollback", `{}`).want(t, 200, "rate", "unlimited") // its own spec
+		s.by(owner, "PUT", "/v1/queues/shared-a", `{"rate":"2/s","pull":true}`).want(t, 200)
+		s.by(owner, "POST", "/v1/queues/shared-a/rollback", "").want(t, 200, "rate", "unlimited")
+		s.by(s.operator, "POST", "/v1/queues/shared-b/rollback", "").want(t, 200)
 	})
 }

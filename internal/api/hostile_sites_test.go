@@ -135,10 +135,10 @@ func TestHostNames(t *testing.T) {
 }
 
 // What a browser sends for a page of another origin is refused, and so is what it sends without asking for leave.
-func TestHostilePages(t *testing.T) {
-	x := attacked(t)
+func TestHostilePages(t *testing.T) { attacked(t).attack(ofPages()) }
+
+func ofPages() (list []hostile) {
 	const victim = "/v1/queues/victim"
-	var list []hostile
 	forbidden := func(name, raw string) {
 		_, body, _ := strings.Cut(raw, "\r\n\r\n")
 		list = append(list, hostile{name, raw, 403, "cross_site", "", body != ""})
@@ -279,7 +279,7 @@ func TestHostilePages(t *testing.T) {
 			false,
 		},
 	)
-	x.attack(list)
+	return list
 }
 
 const bytesType = "Content-Type: " + asBytes

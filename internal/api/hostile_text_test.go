@@ -7,11 +7,11 @@ import (
 )
 
 // Texts that readers of JSON, of paths and of names differ about.
-func TestHostileTexts(t *testing.T) {
-	x := attacked(t)
+func TestHostileTexts(t *testing.T) { attacked(t).attack(ofTexts()) }
+
+func ofTexts() (list []hostile) {
 	const v, limit = "/v1/queues/victim", "/v1/rules/victim.limit"
 	lists, objects := strings.Repeat("[", 20_000), strings.Repeat(`{"a":`, 10_000)
-	var list []hostile
 	bad := func(name, raw, reason, field string) {
 		list = append(list, hostile{name, raw, 400, reason, field, false})
 	}
@@ -102,7 +102,7 @@ func TestHostileTexts(t *testing.T) {
 			404, "unknown_queue", "", false,
 		},
 	)
-	x.attack(list)
+	return list
 }
 
 // A line that cannot be used says so, and the others go on.

@@ -12,10 +12,11 @@ import (
 const hidden = "DELETE /v1/queues/victim?force=true HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 // Where a proxy in front and the server could differ about the end of a request, nothing behind it is read.
-func TestHostileSmuggling(t *testing.T) {
-	x := attacked(t)
+func TestHostileSmuggling(t *testing.T) { attacked(t).attack(smuggled()) }
+
+func smuggled() []hostile {
 	const to = "POST /v1/queues/victim/quote HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-	x.attack([]hostile{
+	return []hostile{
 		{
 			"CL.TE", to + "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden, 400, "invalid_json", "",
 			true,
@@ -169,7 +170,7 @@ func TestHostileSmuggling(t *testing.T) {
 			"a path of a tab", "GET /v1/\tqueues HTTP/1.1\r\nHost: localhost\r\n\r\n" + hidden, 400, "malformed_request", "",
 			true,
 		},
-	})
+	}
 }
 
 // What is too large is refused before it costs, and what is slow, or never ends, loses its connection.

@@ -217,7 +217,9 @@ func (h *handler) showChanged(w http.ResponseWriter, r *http.Request, name, done
 		}).write(w)
 		return
 	}
-	h.writeQueue(w, r, http.StatusOK, shownTo(r.Context())(&info))
+	q := shownTo(r.Context())(&info)
+	warn(&q, info.Group.Children)
+	h.writeQueue(w, r, http.StatusOK, q)
 }
 
 // fail answers with an engine's error.

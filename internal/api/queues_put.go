@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/ruleset"
@@ -53,14 +54,19 @@ func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 	} else if info.Revision == result.Revision {
 		q = shownTo(r.Context())(&info)
 	}
-	if spec.NeedsTarget() && info.Group.Children == 0 {
-		q.Warnings = append(q.Warnings, noTarget)
-	}
+	warn(&q, info.Group.Children)
 	h.writeQueue(w, r, status, q)
 }
 
 const noTarget = "the queue has neither deliver nor pull, so jobs that come to it will wait; only a parent of other " +
 	"queues needs neither"
+
+// warn adds to a queue that is answered what is doubtful about its spec.
+func warn(q *wire.Queue, children int64) {
+	if q.Spec.NeedsTarget() && children == 0 {
+		q.Warnings = append(q.Warnings, noTarget)
+	}
+}
 
 // put gives a spec to the engine. Where it has the mask of a secret it gets the
 // secret that is stored there; then the engine is told to insist on the revision at

@@ -20,6 +20,9 @@ const maxProof = 16 << 10
 // the store, at most a few seconds, to learn of a token that was just made.
 func (a *Authority) Identify(r *http.Request) (*Identity, error) {
 	id, err := a.identify(r)
+	if err == nil && id.session == "" && r.Context().Value(sessionKey{}) != nil {
+		err = refuse(Unknown, "it is no session: sign in with it")
+	}
 	if err == nil {
 		a.count(Accepted)
 		return id, nil

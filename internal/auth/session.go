@@ -27,6 +27,14 @@ type session struct {
 	name string // the name of who signed in
 }
 
+// sessionKey is the key of OfSession.
+type sessionKey struct{}
+
+// OfSession returns a context of requests that must show a session: what they show comes from a cookie.
+func OfSession(ctx context.Context) context.Context {
+	return context.WithValue(ctx, sessionKey{}, true)
+}
+
 // OpenSession makes a token that stands for the token, or the subject, of by: it may do what that may, and ends with
 // it, or after SessionLife. It is kept in the store like any other, so every ingress knows it, and it is listed and
 // revoked like any other. A session cannot open another one.

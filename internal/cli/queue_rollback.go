@@ -70,6 +70,7 @@ func (c *rollbackCmd) Run(r *run) error {
 	if err != nil {
 		return fmt.Errorf("queue %s: %w", c.Name, err)
 	}
+	warn(r, &after)
 	if c.json() {
 		return printJSON(r.Out, after)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/client"
 )
 
@@ -38,6 +39,7 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	identify(in, t.from)
 	if t.token != "" {
 		in.Header.Set("Authorization", "Bearer "+t.token)
+		in = in.WithContext(r.Context()) // which the cookie says nothing of
 	}
 	if t.recent {
 		in.Header.Set("Cache-Control", "max-age=1")
@@ -62,6 +64,7 @@ func identify(r, from *http.Request) {
 	r.Header.Del("Authorization")
 	if token := tokenOf(from); token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
+		*r = *r.WithContext(auth.OfSession(r.Context())) // a token that was put into the cookie is worth nothing
 	}
 	r.RemoteAddr, r.TLS, r.RequestURI, r.Host = from.RemoteAddr, from.TLS, "", from.Host
 }

@@ -157,15 +157,17 @@ func TestReplayForms(t *testing.T) {
 		return w.FormDataContentType(), b.Bytes()
 	}
 	long := strings.Repeat(strings.Repeat("x", 1023)+"\n", 80<<10)
+	session := between(t, r.must(http.MethodPost, "/v1/session", nil), `"secret":"`, `"`)
 	for _, c := range []struct {
 		name, from, cookie, log string
 		status                  int
 		says                    string
 	}{
-		{"another site", "cross-site", r.secret, "x", 403, "cross_site"},
+		{"another site", "cross-site", session, "x", 403, "cross_site"},
 		{"a stranger", "same-origin", "", "x", 303, ""},
-		{"80 MiB", "same-origin", r.secret, `{"time":"2026-03-01T12:00:00Z"}` + "\n" + long, 413, "64 MiB, unpacked"},
-		{"no log", "same-origin", r.secret, "lorem", 400, "does not tell the format"},
+		{"a token in place of a session", "same-origin", r.secret, "x", 303, ""},
+		{"80 MiB", "same-origin", session, `{"time":"2026-03-01T12:00:00Z"}` + "\n" + long, 413, "64 MiB, unpacked"},
+		{"no log", "same-origin", session, "lorem", 400, "does not tell the format"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			kind, body := form(c.log)

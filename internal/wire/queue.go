@@ -19,7 +19,7 @@ import (
 type Queue struct {
 	queue.Spec
 	Revision int64 `json:"revision"`
-	// Warnings are what is odd about the spec; only in the answer to a PUT.
+	// Warnings are what is doubtful about the spec; only in answers to a change.
 	Warnings []string `json:"warnings,omitempty"`
 	// Flow is nil, and absent, only in the answer to a PUT whose queue could not be
 	// read after the change was made.

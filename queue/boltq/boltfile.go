@@ -41,6 +41,9 @@ func (tx boltTx) Table(name []byte) machine.Table {
 	if fill := fillPercents[string(name)]; fill != 0 {
 		b.FillPercent = fill
 	}
+	if piecewise[string(name)] {
+		return pieceTable{boltTable{b}}
+	}
 	return boltTable{b}
 }
 
