@@ -32,7 +32,7 @@ type IngressOptions struct {
 	// there is none.
 	Health ops.Listen
 	// DrainDelay is how long requests are served on when it is to end, while /readyz is 503 already: whoever sends
-	// requests here has so long to notice.
+	// requests here has so long to notice. Ctrl-C in a terminal skips it.
 	DrainDelay time.Duration
 	// Server are the limits of its HTTP server.
 	Server ops.ServerOptions
@@ -163,8 +163,13 @@ func (i *Ingress) Run(ctx context.Context) error {
 	ctx, stop := ops.Linger(ctx, i.o.DrainDelay)
 	defer stop()
 	if i.o.DrainDelay > 0 {
-		defer context.AfterFunc(draining,
-			func() { i.o.Logger.Info("ingress drains: it is not ready, and serves on", "for", i.o.DrainDelay) })()
+		defer context.AfterFunc(draining, func() {
+			if errors.Is(context.Cause(draining), errCtrlC) { // a person waits, and no load balancer has to notice
+				stop()
+				return
+			}
+			i.o.Logger.Info("ingress drains: it is not ready, and serves on", "for", i.o.DrainDelay)
+		})()
 	}
 	o := i.o.API
 	o.ValidateTarget, o.Logger = i.o.ValidateTarget, i.o.Logger

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/cli/sink"
+	"github.com/penstock/penstock/internal/ops"
 )
 
 type sinkCmd struct {
@@ -89,7 +90,7 @@ func (c *sinkCmd) Run(r *run) error {
 	}
 	listener, err := new(net.ListenConfig).Listen(r.ctx, "tcp", c.Listen)
 	if err != nil {
-		return fmt.Errorf("--listen %s: %w", c.Listen, err)
+		return ops.BindError("--listen", c.Listen, err)
 	}
 	r.say(`showing what arrives at http://%s/`, listener.Addr())
 	if err := s.Serve(r.ctx, listener); err != nil {
