@@ -57,11 +57,32 @@ func Open(ctx context.Context, o Options) (queue.Engine, error) {
 	case o.RedisURL != "" && o.DataPath != "":
 		return nil, ops.Misuse(errors.New("--redis and --data: give one of them; a store is on a Redis or in a directory"))
 	case o.RedisURL != "":
-		return openRedis(ctx, o)
+		c, err := openRedis(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
 	case o.DataPath != "":
 		return openFile(ctx, o)
 	}
 	return nil, ops.Misuse(errors.New("--redis is missing: give the URL of a Redis, such as redis://localhost:6379"))
+}
+
+// Initialized is what Init found or made.
+type Initialized struct {
+	Addr       string
+	Partitions int
+	Made       bool // by this call
+}
+
+// Init makes a store of an empty Redis. A store that exists is left as it is; one with other settings is an error.
+func Init(ctx context.Context, o Options) (Initialized, error) {
+	o.Init = true
+	c, err := openRedis(ctx, o)
+	if err != nil {
+		return Initialized{}, err
+	}
+	return Initialized{Addr: c.addr, Partitions: c.Partitions(), Made: c.found == 0}, c.Close()
 }
 
 func openFile(ctx context.Context, o Options) (queue.Engine, error) {
@@ -81,7 +102,7 @@ func openFile(ctx context.Context, o Options) (queue.Engine, error) {
 	return engine, nil
 }
 
-func openRedis(ctx context.Context, o Options) (queue.Engine, error) {
+func openRedis(ctx context.Context, o Options) (*connected, error) {
 	flag := cmp.Or(o.Flag, "--redis")
 	options, err := parseURL(o.RedisURL)
 	if err != nil {
@@ -92,18 +113,20 @@ func openRedis(ctx context.Context, o Options) (queue.Engine, error) {
 	if o.Hook != nil {
 		client.AddHook(o.Hook)
 	}
-	if o.Partitions == 0 {
-		o.Partitions = partitionsOf(ctx, client, cmp.Or(o.Prefix, redisq.DefaultPrefix))
+	c := &connected{client: client, addr: strings.Join(options.Addrs, ",")}
+	if o.Partitions == 0 || o.Init {
+		c.found = partitionsOf(ctx, client, cmp.Or(o.Prefix, redisq.DefaultPrefix))
+		o.Partitions = cmp.Or(o.Partitions, c.found)
 	}
-	engine, err := redisq.Open(ctx, client, redisq.Options{
+	c.Engine, err = redisq.Open(ctx, client, redisq.Options{
 		Init: o.Init, Partitions: o.Partitions, Prefix: o.Prefix, Patience: o.Patience, KeepChanges: o.KeepChanges,
 		Mask: masked, Logger: o.Logger,
 	})
 	if err != nil {
 		_ = client.Close() // the error that matters is the other
-		return nil, fmt.Errorf("%s %s: %w%s", flag, strings.Join(options.Addrs, ","), err, hint(err, flag))
+		return nil, fmt.Errorf("%s %s: %w%s", flag, c.addr, err, hint(err, flag))
 	}
-	return &connected{Engine: engine, client: client}, nil
+	return c, nil
 }
 
 // partitionsOf returns how many partitions the store has, 0 if that cannot be told: then opening it says why.
@@ -134,6 +157,8 @@ func hint(err error, flag string) string {
 type connected struct {
 	*redisq.Engine
 	client redis.UniversalClient
+	addr   string // of the servers
+	found  int    // partitions of the store before it was opened; 0 if it was made, or nothing asked
 	once   sync.Once
 	err    error
 }
