@@ -174,7 +174,7 @@ func (i *Ingress) Run(ctx context.Context) error {
 	o := i.o.API
 	o.ValidateTarget, o.Logger = i.o.ValidateTarget, i.o.Logger
 	o.Auth, o.Prefix = i.o.Auth, i.o.Console.PathPrefix
-	o.Metrics, o.Stopping = metricsPage(i.o.Registry), i.server.Stopping()
+	o.Metrics, o.OwnMetrics, o.Stopping = metricsPage(i.o.Registry), i.ownMetrics(), i.server.Stopping()
 	o.Memory, o.Pull, o.Pace, o.Rule = i.o.Server.Memory, i.pull, i.pace.check, i.admission.Rule
 	o.Turns, o.Waits, o.Survey = i.turns, i.admission, i.survey
 	if i.overflow != nil {
