@@ -129,6 +129,7 @@ type handler struct {
 	looks    looks
 	replays  *turns // those that compute
 	tops     *tops
+	receipts *receipts
 }
 
 // API serves requests. It is safe for use by many goroutines.
@@ -161,7 +162,7 @@ func New(engine queue.Engine, o Options) *API {
 	h := &handler{
 		engine: &counting{&recorded{engine, o.Logger}, tops}, tops: tops, o: o, requests: newRequestIDs(),
 		streams: ops.NewBudget(int64(o.MaxStreams)), waits: ops.NewBudget(int64(o.MaxWaits)),
-		replays: newTurns(maxReplays),
+		replays: newTurns(maxReplays), receipts: newReceipts(time.Now),
 	}
 	h.refusals = &refusals{store: engine, logger: o.Logger}
 	return &API{h.dispatch(), h.refusals, o.Access}
