@@ -1,11 +1,12 @@
 # Everything a person does with this repository. `make` alone prints what there is.
 #
-# Variables: ARGS are passed on to demo, up, bench and prove; DATA is where `up` keeps its jobs; REDIS is the Redis
-# that `prove` is run on, one of its own if empty; FUZZTIME is how long each fuzz target runs; SEEDS is how many worlds
-# `simulate` makes.
+# Variables: ARGS are passed on to demo, up, bench and prove; PREFIX is where `install` puts the programs, below bin/;
+# DATA is where `up` keeps its jobs; REDIS is the Redis that `prove` is run on, one of its own if empty; FUZZTIME is how
+# long each fuzz target runs; SEEDS is how many worlds `simulate` makes.
 
 GO       ?= go
 ARGS     ?=
+PREFIX   ?= $(HOME)/.local
 DATA     ?= data
 REDIS    ?=
 FUZZTIME ?= 20s
@@ -46,7 +47,7 @@ export GORACE ?= atexit_sleep_ms=10
 LINTER  := bin/tools/golangci-lint
 LINTER_VERSION := 2.15.0
 
-.PHONY: help build up demo test test-raced test-sequential quick check bench prove hostile fuzz simulate simulate-size lint screenshots fmt tools pin clean
+.PHONY: help build install up demo test test-raced test-sequential quick check bench prove hostile fuzz simulate simulate-size lint screenshots fmt tools pin clean
 .DEFAULT_GOAL := help
 
 help: ## print this
@@ -55,6 +56,11 @@ help: ## print this
 build: ## build bin/ingress, bin/drainer, bin/penstock and bin/bench
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/ingress ./cmd/drainer ./cmd/penstock
 	$(GO) build -C bench -trimpath $(if $(VERSION),-ldflags '-X main.linkedCommit=$(VERSION)') -o ../bin/bench .
+
+install: build ## put ingress, drainer and penstock into PREFIX/bin
+	install -d '$(DESTDIR)$(PREFIX)/bin'
+	install bin/ingress bin/drainer bin/penstock '$(DESTDIR)$(PREFIX)/bin'
+	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo 'add $(PREFIX)/bin to your PATH' ;; esac
 
 demo: build ## see it work: 30 s, nothing to install but Go
 	bin/penstock demo $(ARGS)

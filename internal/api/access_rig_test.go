@@ -12,6 +12,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/penstock/penstock/internal/metrics"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/survey"
@@ -68,6 +72,7 @@ func secureOver(t *testing.T, e queue.Engine, o api.Options) *secured {
 	o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 	})
+	o.OwnMetrics = s.ownMetrics
 	o.Logger = slog.New(slog.NewTextHandler(s.log, nil))
 	s.serveOver(e, o)
 	s.operator = s.token("", auth.Grant{Role: auth.Admin})
@@ -81,6 +86,25 @@ func secureOver(t *testing.T, e queue.Engine, o api.Options) *secured {
 		s.by(s.operator, "POST", "/v1/queues/"+app+"-mail/jobs", `{"id":"j1","payload":"secret text"}`).want(t, 202)
 	}
 	return s
+}
+
+// ownMetrics serves what a caller sees of metrics of both apps.
+func (s *secured) ownMetrics(app string, sees func(string) bool) http.Handler {
+	reg := prometheus.NewRegistry()
+	counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "appended_total"}, []string{"queue"})
+	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "decisions_total"}, []string{"rule"})
+	reg.MustRegister(counter, decisions)
+	for _, name := range []string{"acme-mail", "ses.acme", betaQueue, betaChild, "ses", metrics.Other} {
+		counter.WithLabelValues(name).Inc()
+	}
+	for _, name := range []string{"acme-rule", betaRule, metrics.Other} {
+		decisions.WithLabelValues(name).Inc()
+	}
+	snapshot, err := s.survey.First(s.t.Context())
+	if err != nil {
+		s.t.Error(err)
+	}
+	return promhttp.HandlerFor(metrics.Own{All: reg, Rows: snapshot.Rows(), App: app, Sees: sees}, promhttp.HandlerOpts{})
 }
 
 func run(t testing.TB, run func(context.Context) error) {

@@ -48,8 +48,11 @@ type Options struct {
 	Survey *survey.Survey
 	// ValidateTarget checks the deliver part of a queue's spec before it is stored. Nil takes any.
 	ValidateTarget func(queue string, target json.RawMessage) error
-	// Metrics serves GET /metrics. Nil: there is no such page.
+	// Metrics serves GET /metrics to callers who may see everything. Nil: there is no such page.
 	Metrics http.Handler
+	// OwnMetrics serves it to all others: the queues and rules that a caller sees, with the label app unless that is
+	// empty. It goes with Metrics.
+	OwnMetrics func(app string, sees func(name string) bool) http.Handler
 	// Draining turns readiness off while requests are still served, so that no more are sent here. Nil: never.
 	Draining context.Context
 	// Stopping ends streams and turns readiness off while the server shuts down. Nil: never.
@@ -126,6 +129,7 @@ type handler struct {
 	looks    looks
 	replays  *turns // those that compute
 	tops     *tops
+	receipts *receipts
 }
 
 // API serves requests. It is safe for use by many goroutines.
@@ -158,7 +162,7 @@ func New(engine queue.Engine, o Options) *API {
 	h := &handler{
 		engine: &counting{&recorded{engine, o.Logger}, tops}, tops: tops, o: o, requests: newRequestIDs(),
 		streams: ops.NewBudget(int64(o.MaxStreams)), waits: ops.NewBudget(int64(o.MaxWaits)),
-		replays: newTurns(maxReplays),
+		replays: newTurns(maxReplays), receipts: newReceipts(time.Now),
 	}
 	h.refusals = &refusals{store: engine, logger: o.Logger}
 	return &API{h.dispatch(), h.refusals, o.Access}

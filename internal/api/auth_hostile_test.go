@@ -190,8 +190,13 @@ func TestForeignNamesAreNotTold(t *testing.T) {
 			}
 		}
 	}
-	s.by(acme, "GET", "/metrics", "").want(t, 403)
 	s.by(view, "GET", "/metrics", "").want(t, 200)
+	if view := s.with("acme", auth.View); !strings.Contains(
+		s.by(view, "GET", "/metrics", "").text, `penstock_queue_capacity{app="acme",queue="acme-mail"} `,
+	) {
+		t.Error("acme does not see the metrics of its own queues")
+	}
+	s.by(s.with("acme", auth.Produce), "GET", "/metrics", "").want(t, 403)
 	s.by(acme, "GET", "/v1/drainers", "").want(t, 403)
 	if got := names(s.by(acme, "GET", "/v1/queues", ""), "queues"); !slices.Equal(
 		got,

@@ -41,7 +41,7 @@ func TestRefundOfWhatIsOnesOwn(t *testing.T) {
 	taken.want(t, 200)
 	s.by(produce, "POST", "/v1/rules/acme-places/refund", `{"lease":"`+taken.body["lease"].(string)+`"}`).want(t, 200)
 	s.by(produce, "POST", "/v1/rules/acme-rule/take", "{}").want(t, 200)
-	s.by(produce, "POST", "/v1/rules/acme-rule/refund", "{}").want(t, 403, "reason", "forbidden", "field", "lease")
+	s.by(produce, "POST", "/v1/rules/acme-rule/refund", "{}").want(t, 403, "reason", "forbidden", "field", "receipt")
 	s.by(produce, "POST", "/v1/rules/acme-rule/refund", `{"takes":[{"lease":"x"},{}]}`).want(t, 403)
 	s.by(operate, "POST", "/v1/rules/acme-rule/refund", "{}").want(t, 200)
 	s.by(operate, "POST", "/v1/rules/acme-rule/reset", "{}").want(t, 200)

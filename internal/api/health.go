@@ -226,5 +226,10 @@ func (h *handler) metrics(w http.ResponseWriter, r *http.Request) {
 		notFound(w, r)
 		return
 	}
-	h.o.Metrics.ServeHTTP(w, r)
+	sees := mayView(r.Context())
+	if sees == nil {
+		h.o.Metrics.ServeHTTP(w, r)
+		return
+	}
+	h.o.OwnMetrics(appNameOf(r.Context()), sees).ServeHTTP(w, r)
 }

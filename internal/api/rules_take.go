@@ -1,8 +1,9 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/unit"
 )
@@ -24,10 +26,14 @@ const maxTakesBody = 2 << 20
 type questions struct {
 	takes []rules.Take
 	// bad says of each why it cannot be asked, if it cannot; the others are.
-	bad  []*Problem
-	list bool          // answered by a list
-	all  bool          // of a reset: forget all keys
-	wait time.Duration // of a single take
+	bad []*Problem
+	// receipts are the numbers of those that a refund used up, or a take got.
+	receipts []uint64
+	// unnamed says that a refund names nothing of the caller's own: it frees what others took.
+	unnamed bool
+	list    bool          // answered by a list
+	all     bool          // of a reset: forget all keys
+	wait    time.Duration // of a single take
 	// asCell is a question that is answered as redis-cell answers.
 	asCell bool
 }
@@ -47,9 +53,11 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op rules.TakeO
 		p.write(w)
 		return
 	}
-	if op == rules.TakeBack && !may(r.Context(), auth.Operate, name) && slices.ContainsFunc(q.takes, isUnnamed) {
+	if op == rules.TakeBack && q.unnamed && !may(r.Context(), auth.Operate, name) {
+		h.unuse(q)
 		p := forbidden("the rule "+name, auth.Operate)
-		p.Field, p.Detail = "lease", p.Detail+"; with produce you give back places that you have, by their lease"
+		p.Field, p.Detail = "receipt", p.Detail+
+			"; with produce you give back what you took yourself: by the receipt, or of concurrency by the lease, of the take"
 		p.write(w)
 		return
 	}
@@ -69,19 +77,26 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op rules.TakeO
 	if len(q.takes) > 0 {
 		var err error
 		if answers, err = h.engine.Take(r.Context(), name, q.takes); err != nil {
+			if errors.Is(err, queue.ErrUnavailable) { // nothing was given back
+				h.unuse(q)
+			}
 			h.failTake(w, err, name)
 			return
 		}
 	}
 	if q.list {
-		h.writeJSON(w, r, http.StatusOK, q.answer(answers, name))
+		h.writeJSON(w, r, http.StatusOK, h.answerTakes(r.Context(), name, q, answers))
 		return
 	}
 	h.answerTake(w, r, name, op, q, &answers[0])
 }
 
-// isUnnamed reports whether a question names no place of its own: to give back so frees what others took.
-func isUnnamed(t rules.Take) bool { return t.Lease == "" }
+// unuse makes the receipts good again that questions used up, since nothing was given back for them.
+func (h *handler) unuse(q *questions) {
+	for _, number := range q.receipts {
+		h.receipts.mark(number, false)
+	}
+}
 
 // answerTake answers a single question. Only a take is refused, and told by the fields of limits: the others ask for no
 // leave.
@@ -105,20 +120,20 @@ func (h *handler) answerTake(
 		p.write(w)
 		return
 	}
-	h.writeJSON(w, r, http.StatusOK, shownTaken(a))
+	h.writeJSON(w, r, http.StatusOK, h.shownTaken(r.Context(), name, q, &q.takes[0], a))
 }
 
-// answer is that to a list.
-func (q *questions) answer(answers []rules.Taken, name string) wire.AllTaken {
+// answerTakes is the answer to a list.
+func (h *handler) answerTakes(ctx context.Context, name string, q *questions, answers []rules.Taken) wire.AllTaken {
 	all := wire.AllTaken{Takes: make([]wire.Taken, len(q.bad))}
 	next := 0
 	for i, p := range q.bad {
 		t := &all.Takes[i]
 		if p == nil {
-			a := &answers[next]
+			asked, a := &q.takes[next], &answers[next]
 			next++
 			if a.Err == nil {
-				*t = shownTaken(a)
+				*t = h.shownTaken(ctx, name, q, asked, a)
 				t.Status = http.StatusOK
 				if !t.Allowed {
 					t.Status = http.StatusTooManyRequests
@@ -135,8 +150,16 @@ func (q *questions) answer(answers []rules.Taken, name string) wire.AllTaken {
 	return all
 }
 
-func shownTaken(a *rules.Taken) wire.Taken {
+// shownTaken shows an answer, with a receipt if it has one.
+func (h *handler) shownTaken(
+	ctx context.Context, name string, q *questions, asked *rules.Take, a *rules.Taken,
+) wire.Taken {
+	text, number := h.receiptFor(ctx, name, asked, a)
+	if text != "" {
+		q.receipts = append(q.receipts, number)
+	}
 	return wire.Taken{
+		Receipt: text,
 		Allowed: a.Allowed || a.Shadow, Shadowed: a.Shadow && !a.Allowed, Limit: a.Limit, Remaining: a.Remaining,
 		RetryAfterMS: ceilDiv(a.RetryAfter, time.Millisecond), ResetAfterMS: ceilDiv(a.ResetAfter, time.Millisecond),
 		Away: a.Away, Lease: a.Lease, MaxKeys: a.MaxKeys,
@@ -192,7 +215,7 @@ func (h *handler) readQuestions(r *http.Request, op rules.TakeOp) (*questions, *
 			Reason: ReasonInvalidRequest, Field: "takes", Detail: "stands alone: give either a list, or one question",
 		}
 	case list:
-		return readTakes(v.Takes, op)
+		return h.readTakes(r, v.Takes, op)
 	case all && op != rules.TakeAnew:
 		return nil, &Problem{Reason: ReasonUnknownField, Field: "all", Detail: "is a field of reset only"}
 	case all && (one || string(v.All) != "true"):
@@ -204,11 +227,13 @@ func (h *handler) readQuestions(r *http.Request, op rules.TakeOp) (*questions, *
 	case !one:
 		v.One = jsontext.Value("{}")
 	}
-	t, p := readTake(v.One, op)
-	return &questions{takes: []rules.Take{t}, wait: wait}, p
+	q := &questions{wait: wait}
+	t, p := h.readTake(r, q, v.One, op)
+	q.takes = []rules.Take{t}
+	return q, p
 }
 
-func readTakes(raw jsontext.Value, op rules.TakeOp) (*questions, *Problem) {
+func (h *handler) readTakes(r *http.Request, raw jsontext.Value, op rules.TakeOp) (*questions, *Problem) {
 	if tooMany(raw, rules.MaxTakes) {
 		return nil, badField(
 			"takes", "are more than "+strconv.Itoa(rules.MaxTakes)+", must be from 1 to "+strconv.Itoa(rules.MaxTakes),
@@ -223,7 +248,7 @@ func readTakes(raw jsontext.Value, op rules.TakeOp) (*questions, *Problem) {
 	}
 	q := &questions{list: true, takes: make([]rules.Take, 0, len(list)), bad: make([]*Problem, len(list))}
 	for i, raw := range list {
-		t, p := readTake(raw, op)
+		t, p := h.readTake(r, q, raw, op)
 		if q.bad[i] = p; p == nil {
 			q.takes = append(q.takes, t)
 		}
@@ -231,12 +256,16 @@ func readTakes(raw jsontext.Value, op rules.TakeOp) (*questions, *Problem) {
 	return q, nil
 }
 
-// readTake reads a question. What can be said of it without the rule is said here; the rest is the engine's.
-func readTake(raw jsontext.Value, op rules.TakeOp) (rules.Take, *Problem) {
+// readTake reads a question, and uses up its receipt. What can be said of it without the rule is said here; the rest is
+// the engine's.
+func (h *handler) readTake(
+	r *http.Request, q *questions, raw jsontext.Value, op rules.TakeOp,
+) (rules.Take, *Problem) {
 	var v struct {
-		Key   string         `json:"key"`
-		Cost  jsontext.Value `json:"cost"`
-		Lease string         `json:"lease"`
+		Key     string         `json:"key"`
+		Cost    jsontext.Value `json:"cost"`
+		Lease   string         `json:"lease"`
+		Receipt string         `json:"receipt"`
 	}
 	t := rules.Take{Op: op}
 	if p := decode(raw, &v); p != nil {
@@ -252,5 +281,16 @@ func readTake(raw jsontext.Value, op rules.TakeOp) (rules.Take, *Problem) {
 		}
 		t.Cost = n
 	}
-	return t, nil
+	if v.Receipt == "" {
+		q.unnamed = q.unnamed || t.Lease == ""
+		return t, nil
+	}
+	if op != rules.TakeBack {
+		return t, &Problem{Reason: ReasonUnknownField, Field: "receipt", Detail: "is a field of refund only"}
+	}
+	number, p := h.redeem(r.Context(), r.PathValue("rule"), &t, v.Receipt)
+	if p == nil {
+		q.receipts = append(q.receipts, number)
+	}
+	return t, p
 }

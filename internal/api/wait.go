@@ -110,6 +110,9 @@ func (h *handler) takeWaiting(w http.ResponseWriter, r *http.Request, name strin
 	h.answerTake(w, r, name, rules.TakeNow, q, &taken)
 	rc := http.NewResponseController(w)
 	if err := rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) { // the client has gone
+		for _, number := range q.receipts { // it may have been read
+			h.receipts.mark(number, true)
+		}
 		h.o.Waits.GiveBack(r.Context(), name, t, taken)
 	}
 }

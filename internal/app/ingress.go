@@ -32,7 +32,7 @@ type IngressOptions struct {
 	// there is none.
 	Health ops.Listen
 	// DrainDelay is how long requests are served on when it is to end, while /readyz is 503 already: whoever sends
-	// requests here has so long to notice.
+	// requests here has so long to notice. Ctrl-C in a terminal skips it.
 	DrainDelay time.Duration
 	// Server are the limits of its HTTP server.
 	Server ops.ServerOptions
@@ -163,13 +163,18 @@ func (i *Ingress) Run(ctx context.Context) error {
 	ctx, stop := ops.Linger(ctx, i.o.DrainDelay)
 	defer stop()
 	if i.o.DrainDelay > 0 {
-		defer context.AfterFunc(draining,
-			func() { i.o.Logger.Info("ingress drains: it is not ready, and serves on", "for", i.o.DrainDelay) })()
+		defer context.AfterFunc(draining, func() {
+			if errors.Is(context.Cause(draining), errCtrlC) { // a person waits, and no load balancer has to notice
+				stop()
+				return
+			}
+			i.o.Logger.Info("ingress drains: it is not ready, and serves on", "for", i.o.DrainDelay)
+		})()
 	}
 	o := i.o.API
 	o.ValidateTarget, o.Logger = i.o.ValidateTarget, i.o.Logger
 	o.Auth, o.Prefix = i.o.Auth, i.o.Console.PathPrefix
-	o.Metrics, o.Stopping = metricsPage(i.o.Registry), i.server.Stopping()
+	o.Metrics, o.OwnMetrics, o.Stopping = metricsPage(i.o.Registry), i.ownMetrics(), i.server.Stopping()
 	o.Memory, o.Pull, o.Pace, o.Rule = i.o.Server.Memory, i.pull, i.pace.check, i.admission.Rule
 	o.Turns, o.Waits, o.Survey = i.turns, i.admission, i.survey
 	if i.overflow != nil {

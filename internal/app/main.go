@@ -9,17 +9,33 @@ import (
 	"os/signal"
 	"syscall"
 
+	"golang.org/x/term"
+
 	"github.com/penstock/penstock/internal/ops"
 )
 
 // Program is RunIngress or RunDrainer.
 type Program func(ctx context.Context, args []string, stdout, stderr io.Writer) error
 
+// errCtrlC is the cause of the end of a program that a person stops with Ctrl-C in a terminal.
+var errCtrlC = errors.New("stopped with Ctrl-C")
+
 // Main is what the main function of a program does: it runs it until it ends or a
 // signal asks it to, says what went wrong, and returns the exit code.
 func Main(name string, run Program) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	ctx, stop := context.WithCancelCause(context.Background())
+	defer stop(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	atTerminal := term.IsTerminal(int(os.Stdin.Fd())) || term.IsTerminal(int(os.Stderr.Fd()))
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals) // a second signal ends it at once
+			stop(causeOf(s, atTerminal))
+		case <-ctx.Done():
+		}
+	}()
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	if err != nil && !errors.Is(err, ErrHelp) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
@@ -29,4 +45,13 @@ func Main(name string, run Program) int {
 		return 1
 	}
 	return 0
+}
+
+// causeOf returns the cause that a signal ends a program with: errCtrlC for an interrupt at a terminal, nil for all
+// others. Supervisors send SIGTERM, and have no terminal.
+func causeOf(s os.Signal, atTerminal bool) error {
+	if s == os.Interrupt && atTerminal {
+		return errCtrlC
+	}
+	return nil
 }

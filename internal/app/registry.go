@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
 )
 
@@ -23,7 +24,33 @@ func NewRegistry() *prometheus.Registry {
 	return reg
 }
 
-func metricsPage(reg *prometheus.Registry) http.Handler {
+const maxScrapes = 4 // at once
+
+func metricsPage(reg prometheus.Gatherer) http.Handler {
 	// Only OpenMetrics has exemplars.
-	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true})
+	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true})
+}
+
+// ownMetrics returns what serves the metrics of a caller's own queues and rules. All such callers together have
+// maxScrapes, beside those of the operator.
+func (i *Ingress) ownMetrics() func(app string, sees func(string) bool) http.Handler {
+	scrapes := make(chan struct{}, maxScrapes)
+	return func(app string, sees func(string) bool) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case scrapes <- struct{}{}:
+				defer func() { <-scrapes }()
+			case <-r.Context().Done():
+				return
+			}
+			snapshot, err := i.survey.First(r.Context())
+			if err != nil {
+				http.Error(w, "the queues could not be read: "+err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+			metricsPage(metrics.Own{
+				All: i.o.Registry, Rows: snapshot.Rows(), App: app, Sees: sees,
+			}).ServeHTTP(w, r)
+		})
+	}
 }

@@ -36,7 +36,7 @@ type ingressFlags struct {
 func (ingressFlags) LongHelp() map[string]string {
 	return map[string]string{
 		"drain-delay": "How long requests are served on after SIGTERM, while /readyz is 503 already, so that nobody sends " +
-			"them here any more (default ${default}); 0 is not at all. Then --grace begins.",
+			"them here any more (default ${default}); 0 is not at all. Ctrl-C in a terminal skips it. Then --grace begins.",
 		"grace": "How long requests may go on after SIGTERM (default ${default}); 0 cuts them off at once.",
 		"keep-changes": "How long the record of changes to queues and rules is kept, such as 9600h, the default; at least " +
 			"1h. The store keeps it, for all who use it.",

@@ -5,7 +5,7 @@
 // that what it prints as a command works when pasted, that results go to
 // standard output and all else to standard error, and that the exit code says
 // what happened (see Exit). It refuses to touch a store by itself, but for up,
-// demo, prove, doctor, check, export and import, which say so.
+// init, token init, demo, prove, doctor, check, export and import, which say so.
 package cli
 
 import (
@@ -39,6 +39,7 @@ type root struct {
 	Version kong.VersionFlag `help:"Print the version and end." short:"V" env:"-"`
 
 	Up     upCmd        `cmd:"" help:"Run ingress and drainer in one process, with nothing to install."`
+	Init   initCmd      `cmd:"" help:"Create the store of ingress and drainer on an empty Redis, and exit."`
 	Push   pushCmd      `cmd:"" help:"Bring the jobs of a file into a queue."`
 	Top    topCmd       `cmd:""`
 	Events eventsCmd    `cmd:"" help:"Tell what happens to queues, as it happens."`

@@ -14,23 +14,28 @@ import (
 type ruleAsk struct {
 	Name  string `arg:"" help:"Name of the rule."`
 	Key   string `arg:"" optional:"" help:"Key to count under. A rule that counts all as one needs none."`
-	Cost  int64  `help:"How much." default:"1"`
+	Cost  *int64 `help:"How much; 1 unless it is given." placeholder:"N"`
 	Lease string `help:"Name of a place, of concurrency. Taken again it is renewed."`
-	wait  time.Duration
 	output
+
+	wait    time.Duration
+	receipt string
 }
 
 // ask asks, prints the answer, and ends with ExitRefused if it is a refusal.
 func (c *ruleAsk) ask(r *run, op rules.TakeOp) error {
-	if c.Cost < 1 {
-		return usage(fmt.Errorf("--cost %d: must be at least 1", c.Cost))
+	cost := int64(0) // the server's default
+	if c.Cost != nil {
+		if cost = *c.Cost; cost < 1 {
+			return usage(fmt.Errorf("--cost %d: must be at least 1", cost))
+		}
 	}
 	api, err := r.client()
 	if err != nil {
 		return err
 	}
 	t, err := api.Take(r.ctx, c.Name, op, wire.Take{
-		Key: c.Key, Cost: c.Cost, Lease: c.Lease, Wait: unit.Duration(c.wait),
+		Key: c.Key, Cost: cost, Lease: c.Lease, Receipt: c.receipt, Wait: unit.Duration(c.wait),
 	})
 	if err != nil {
 		return err
@@ -66,6 +71,7 @@ func printTaken(r *run, t *wire.Taken) error {
 		"retry after", span(t.RetryAfterMS),
 		"fresh after", span(t.ResetAfterMS),
 		"lease", t.Lease,
+		"receipt", t.Receipt,
 	)
 }
 
@@ -121,18 +127,35 @@ Examples:
 
 func (c *rulePeekCmd) Run(r *run) error { return c.ask(r, rules.TakePeek) }
 
-type ruleRefundCmd struct{ ruleAsk }
+type ruleRefundCmd struct {
+	ruleAsk
+	Receipt string `placeholder:"RECEIPT"`
+}
+
+// LongHelp is the help that is too long for the tags.
+func (ruleRefundCmd) LongHelp() map[string]string {
+	return map[string]string{
+		"receipt": "Receipt that the take answered: gives back all of that take, or --cost of it. Needed with the role " +
+			"produce alone.",
+	}
+}
 
 // Help is shown below the flags.
 func (ruleRefundCmd) Help() string {
 	return `Never more than was taken comes back. Of concurrency the place is freed that --lease names.
+With the role produce alone you give back your own takes: each once, by its receipt, within 5
+minutes, at the server that answered it.
 
 Examples:
+  penstock rule refund api.calls tenant-7 --receipt 2kTlBgAAAAAAAAAD...
   penstock rule refund api.calls tenant-7 --cost 10
   penstock rule refund import.slots tenant-7 --lease "$HOSTNAME"`
 }
 
-func (c *ruleRefundCmd) Run(r *run) error { return c.ask(r, rules.TakeBack) }
+func (c *ruleRefundCmd) Run(r *run) error {
+	c.receipt = c.Receipt
+	return c.ask(r, rules.TakeBack)
+}
 
 type ruleResetCmd struct {
 	Name string `arg:"" help:"Name of the rule."`
@@ -151,7 +174,7 @@ func (ruleResetCmd) Help() string {
 
 func (c *ruleResetCmd) Run(r *run) error {
 	if !c.All {
-		ask := ruleAsk{Name: c.Name, Key: c.Key, Cost: 1, output: c.output}
+		ask := ruleAsk{Name: c.Name, Key: c.Key, output: c.output}
 		return ask.ask(r, rules.TakeAnew)
 	}
 	switch {

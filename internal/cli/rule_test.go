@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/penstock/penstock/leaky"
@@ -97,4 +100,28 @@ func TestRules(t *testing.T) {
 	expect(
 		t, ExitRefused, "", "a9 and more and was left alone; take it out of their rules first\n", "rule", "rm", "watched",
 	)
+}
+
+// With produce alone a take is given back by its receipt, and by nothing else.
+func TestRuleRefundByReceipt(t *testing.T) {
+	guarded(t)
+	expect(t, ExitDone, "", "", "app", "put", "acme", "--prefix", "acme-*")
+	rule := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rule, []byte(
+		"rules:\n  - {name: acme-calls, algorithm: sliding_log, limit: 5, period: 1h}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ExitDone, "acme-calls", "", "rule", "apply", "-f", rule)
+	token, _ := created(t, "--app", "acme", "--grant", "produce")
+	t.Setenv(envToken, token)
+	expect(t, ExitDone, "receipt ", "", "rule", "take", "acme-calls", "--cost", "3")
+	r := expect(t, ExitDone, `"receipt"`, "", "rule", "take", "acme-calls", "--cost", "2", "-o", "json")
+	var taken struct{ Receipt string }
+	if err := json.Unmarshal([]byte(r.out), &taken); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ExitRefused, "", "receipt", "rule", "refund", "acme-calls")
+	expect(t, ExitDone, "1 of 5", "", "rule", "refund", "acme-calls", "--receipt", taken.Receipt)
+	expect(t, ExitRefused, "", "used already", "rule", "refund", "acme-calls", "--receipt", taken.Receipt)
+	expect(t, ExitUsage, "", "--cost 0", "rule", "refund", "acme-calls", "--cost", "0")
 }

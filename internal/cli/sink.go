@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,10 +14,12 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/cli/sink"
+	"github.com/penstock/penstock/internal/ops"
 )
 
 type sinkCmd struct {
 	Listen     string        `default:"127.0.0.1:9000" placeholder:"ADDR"`
+	SMTP       string        `name:"smtp" placeholder:"ADDR"`
 	Insecure   bool          `help:"Listen beyond loopback."`
 	Latency    time.Duration `help:"How long each answer takes." default:"0s"`
 	Fail       share         `help:"How many requests fail, such as 10%." default:"0%" placeholder:"SHARE"`
@@ -33,6 +36,7 @@ type sinkCmd struct {
 func (sinkCmd) LongHelp() map[string]string {
 	return map[string]string{
 		"listen": "Where to listen, HOST:PORT; port 0 takes a free one.",
+		"smtp":   "Where to take mail too, such as 127.0.0.1:2525; without TLS, and with any login.",
 		"drop":   "How many requests are taken and not answered: the connection ends.",
 	}
 }
@@ -40,11 +44,13 @@ func (sinkCmd) LongHelp() map[string]string {
 // Help is shown below the flags.
 func (sinkCmd) Help() string {
 	return `Answers 200 to everything, and shows it, until Ctrl-C; then it tells how many came and how many
-at most in one second. It keeps nothing. A target on this machine is one that --egress-allow
-127.0.0.1 of up, ingress and drainer must allow.
+at most in one second. It keeps nothing. A mail counts as a request when its MAIL FROM comes; one that
+fails is answered 451, or 554 for a --status of 400 to 499 other than 429.
+A target on this machine is one that --egress-allow 127.0.0.1 of up, ingress and drainer must allow.
 
 Examples:
   penstock sink
+  penstock sink --smtp 127.0.0.1:2525
   penstock sink --latency 200ms --fail 10% --status 503 --retry-after 3s
   penstock sink --hang 1% --drop 1% --refuse 5%
   penstock sink --fail 100% --status 429 --retry-after 30s`
@@ -68,15 +74,6 @@ func (s *share) UnmarshalText(text []byte) error {
 }
 
 func (c *sinkCmd) Run(r *run) error {
-	host, _, err := net.SplitHostPort(c.Listen)
-	if err != nil {
-		return usage(fmt.Errorf("--listen %q: must be HOST:PORT, such as 127.0.0.1:9000", c.Listen))
-	}
-	if ip, err := netip.ParseAddr(host); !c.Insecure && host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return usage(fmt.Errorf("--listen %s: others could reach it, and what arrives is shown to whoever sees this "+
-			"terminal; "+
-			"give --insecure if that is meant", c.Listen))
-	}
 	if c.Latency < 0 || c.Latency > time.Hour || c.RetryAfter < 0 || c.RetryAfter > 24*time.Hour {
 		return usage(errors.New("--latency must be from 0s to 1h, --retry-after from 0s to 24h"))
 	}
@@ -87,15 +84,42 @@ func (c *sinkCmd) Run(r *run) error {
 	if err != nil {
 		return usage(err)
 	}
-	listener, err := new(net.ListenConfig).Listen(r.ctx, "tcp", c.Listen)
+	listener, err := c.bind(r.ctx, "--listen", c.Listen)
 	if err != nil {
-		return fmt.Errorf("--listen %s: %w", c.Listen, err)
+		return err
 	}
-	r.say(`showing what arrives at http://%s/`, listener.Addr())
-	if err := s.Serve(r.ctx, listener); err != nil {
+	serve := []func(context.Context) error{func(ctx context.Context) error { return s.Serve(ctx, listener) }}
+	at := fmt.Sprintf("http://%s/", listener.Addr())
+	if c.SMTP != "" {
+		mails, err := c.bind(r.ctx, "--smtp", c.SMTP)
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		serve = append(serve, func(ctx context.Context) error { return s.ServeSMTP(ctx, mails) })
+		at += fmt.Sprintf(" and smtp://%s", mails.Addr())
+	}
+	r.say("showing what arrives at %s", at)
+	if err := ops.RunAll(r.ctx, serve...); err != nil {
 		return err
 	}
 	return c.end(r, s.Totals())
+}
+
+// bind opens the listener at the address that a flag names.
+func (c *sinkCmd) bind(ctx context.Context, flag, addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, usage(fmt.Errorf("%s %q: must be HOST:PORT, such as 127.0.0.1:9000", flag, addr))
+	}
+	if ip, err := netip.ParseAddr(host); !c.Insecure && host != "localhost" && (err != nil || !ip.IsLoopback()) {
+		return nil, usage(fmt.Errorf("%s %s: others could reach it, and this terminal shows what arrives; "+
+			"give --insecure if that is meant", flag, addr))
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, ops.BindError(flag, addr, err)
+	}
+	return listener, nil
 }
 
 // show prints each request as it is answered.

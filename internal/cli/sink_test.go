@@ -20,6 +20,8 @@ func TestSinkFlags(t *testing.T) {
 		{"--insecure", []string{"--listen", "0.0.0.0:0"}},
 		{"--insecure", []string{"--listen", ":0"}},
 		{"HOST:PORT", []string{"--listen", "9000"}},
+		{"--smtp 0.0.0.0:0", []string{"--listen", "127.0.0.1:0", "--smtp", "0.0.0.0:0"}},
+		{"--smtp \"2525\"", []string{"--listen", "127.0.0.1:0", "--smtp", "2525"}},
 		{"--latency", []string{"--latency", "-1s"}},
 		{"status 700", []string{"--status", "700"}},
 	} {

@@ -3,12 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"time"
 
 	"github.com/penstock/penstock/internal/cli/sink/smssim"
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/leaky"
 )
 
@@ -39,7 +39,7 @@ docs/targets/sms.md has them all.`
 func (c *simulatorCmd) Run(r *run) error {
 	listener, err := new(net.ListenConfig).Listen(r.ctx, "tcp", c.Listen)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return ops.BindError("--listen", c.Listen, err)
 	}
 	o := smssim.Options{Account: c.Account, Token: c.Token, Burst: c.Burst, Latency: c.Latency, Log: r.Out}
 	if !c.Rate.Unlimited() {

@@ -3,40 +3,15 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/penstock/penstock/internal/test/pty"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
-
-// openTerminal returns a terminal of 100 by 12 characters and what a person has of it.
-func openTerminal(t *testing.T) (person, tty *os.File) {
-	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = person.Close() })
-	if err := unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if tty, err = os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tty.Close() })
-	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 12, Col: 100}); err != nil {
-		t.Fatal(err)
-	}
-	return person, tty
-}
 
 // A terminal is drawn over, ends at a key, and is afterwards as it was.
 func TestTopOnATerminal(t *testing.T) {
@@ -49,7 +24,7 @@ func TestTopOnATerminal(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"q", "\x03"} {
-		person, tty := openTerminal(t)
+		person, tty := pty.Open(t)
 		before, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
 		if err != nil {
 			t.Fatal(err)

@@ -68,7 +68,7 @@ func (c *Console) Before(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.URL.Path == Root, r.URL.Path == "/" && strings.Contains(r.Header.Get("Accept"), "text/html"):
+		case r.URL.Path == Root, r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 			home.ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, Root+"/"):
 			own.ServeHTTP(w, r)

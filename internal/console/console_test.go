@@ -131,6 +131,22 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
+// The root leads to the console, whatever the client accepts. All other methods are left to the API.
+func TestRootLeadsToConsole(t *testing.T) {
+	_, h := newConsole("/p")
+	for _, method := range []string{"GET", "HEAD"} {
+		r := visit(t, h, method, "/", "", nil)
+		if to := r.Header.Get("Location"); r.StatusCode != http.StatusSeeOther || to != "/p/console/" {
+			t.Errorf("%s / is answered %d, to %q", method, r.StatusCode, to)
+		}
+	}
+	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS"} {
+		if r := visit(t, h, method, "/", "", nil); r.StatusCode == http.StatusSeeOther {
+			t.Errorf("%s / is sent to the console", method)
+		}
+	}
+}
+
 // What the browser of somebody who is signed in sends for another page is not done.
 func TestForeignPages(t *testing.T) {
 	api, h := newConsole("")

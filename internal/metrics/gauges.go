@@ -12,7 +12,6 @@ import (
 	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/status"
 )
 
 // DefaultRefresh is how often Gauges looks at the queues.
@@ -22,34 +21,20 @@ const DefaultRefresh = 10 * time.Second
 // that are in trouble, which it knows by a Survey of all; the others are summed up. However many queues there are, a
 // look reads those and asks for the totals.
 type Gauges struct {
+	queueGauges
+
 	most     int
-	jobs     *prometheus.GaugeVec
-	capacity *prometheus.GaugeVec
-	oldest   *prometheus.GaugeVec
-	rate     *prometheus.GaugeVec
-	present  *prometheus.GaugeVec
-	outflow  *prometheus.GaugeVec
-	paused   *prometheus.GaugeVec
-	stopped  *prometheus.GaugeVec
-	open     *prometheus.GaugeVec
-	lanes    *prometheus.GaugeVec
-	bytes    *prometheus.GaugeVec
-	maxBytes *prometheus.GaugeVec
-	dropped  *prometheus.GaugeVec
 	used     prometheus.Gauge
 	stop     prometheus.Gauge
 	queues   prometheus.Gauge
 	unseen   prometheus.Gauge
 	looked   prometheus.Gauge
-	state    *prometheus.GaugeVec
-	full     *prometheus.GaugeVec
 	states   *prometheus.GaugeVec
 	drainers prometheus.Gauge
 	audit    *auditDrops
 	ahead    prometheus.Gauge
 	jumped   prometheus.Gauge
 	shown    map[string]bool
-	was      map[string]status.Code // the state that each is shown in
 	rare     map[string]rarity
 }
 
@@ -58,44 +43,9 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 	if maxQueues <= 0 {
 		maxQueues = DefaultMaxQueues
 	}
-	perQueue := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"queue"}, labels...))
-	}
 	g := &Gauges{
-		most: maxQueues,
-		jobs: perQueue("penstock_jobs", "Jobs by state.", "state"),
-		capacity: perQueue(
-			"penstock_queue_capacity", "How many jobs the queue may hold: waiting, scheduled, leased and held together.",
-		),
-		oldest: perQueue("penstock_oldest_waiting_seconds", "How long the job at the head has been in; 0 when none waits."),
-		rate:   perQueue("penstock_rate_per_second", "The configured outflow; +Inf when unlimited."),
-		present: perQueue(
-			"penstock_queue_rate",
-			"The outflow a second that the queue sends at: the configured one, or what that has been adapted to; +Inf when "+
-				"unlimited.",
-		),
-		outflow: perQueue(
-			"penstock_outflow_per_second", "The effective rate: departures a second over the last 10 to 20 s.",
-		),
-		paused: perQueue("penstock_paused", "1 while the queue is paused."),
-		stopped: perQueue(
-			"penstock_queue_stopped_seconds",
-			"For how long nothing will leave the queue because of what its receiver answered; 0 when it goes on.", "cause",
-		),
-		open: perQueue(
-			"penstock_circuit_open", "1 while the circuit of the queue is open: its target is taken to be down, and probed.",
-		),
-		lanes: perQueue("penstock_lanes", "In how many lanes jobs wait, the one of jobs that name none included."),
-		bytes: perQueue(
-			"penstock_queue_bytes", "What the jobs take that hold a place, in bytes as max_bytes counts them.",
-		),
-		maxBytes: perQueue(
-			"penstock_queue_max_bytes",
-			"How much that may be: max_bytes of the queue, or its share of the store; +Inf when neither is known.",
-		),
-		dropped: perQueue(
-			"penstock_queue_dead_dropped", "Dead jobs that were dropped early to make room, since the queue was made.",
-		),
+		queueGauges: newQueueGauges(nil),
+		most:        maxQueues,
 		used: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_store_used_bytes", Help: "How much of the store is used; of several Redis servers the fullest.",
 		}),
@@ -111,11 +61,6 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		looked: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_refreshed_timestamp_seconds", Help: "When the gauges of queues were last read from the store.",
 		}),
-		state: perQueue(
-			"penstock_queue_state", "1 for what the queue does, and no series for what it does not; see the status of a queue.",
-			"state",
-		),
-		full: perQueue("penstock_queue_full", "1 while the queue has no room for another job."),
 		states: prometheus.NewGaugeVec(
 			prometheus.GaugeOpts{Name: "penstock_queues_in_state", Help: "How many queues do what, of all there are."},
 			[]string{"state"},
@@ -133,14 +78,13 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 			Help: "1 for a minute after the clock of the store's host jumped by 5 s or more.",
 		}),
 		shown: map[string]bool{},
-		was:   map[string]status.Code{},
 		rare:  map[string]rarity{},
 	}
+	if err := register(reg, g.vecs()...); err != nil {
+		return nil, err
+	}
 	return g, register(
-		reg, g.ahead, g.jumped, g.state, g.full, g.states, g.drainers, g.jobs, g.oldest, g.rate, g.present,
-		g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes, g.maxBytes, g.dropped, g.used, g.stop, g.queues, g.unseen,
-		g.looked, g.capacity,
-		g.audit.dropped,
+		reg, g.ahead, g.jumped, g.states, g.drainers, g.used, g.stop, g.queues, g.unseen, g.looked, g.audit.dropped,
 	)
 }
 
@@ -254,41 +198,6 @@ func (g *Gauges) Refresh(ctx context.Context, engine measured, rows []*survey.Ro
 	return nil
 }
 
-func (g *Gauges) set(info *queue.Info, now time.Time) {
-	name := info.Spec.Name
-	g.status(info)
-	g.jobsIn(name, &queue.Totals{
-		Waiting: info.Waiting, Scheduled: info.Scheduled, Leased: info.Leased, Held: info.Held, Deferred: info.Deferred,
-		Dead: info.Dead,
-	})
-	g.capacity.WithLabelValues(name).Set(float64(info.Spec.Capacity))
-	g.oldest.WithLabelValues(name).Set(waited(info.OldestWaiting, now))
-	g.rate.WithLabelValues(name).Set(perSecond(info.Spec.Rate))
-	g.present.WithLabelValues(name).Set(perSecond(info.Rate))
-	g.outflow.WithLabelValues(name).Set(info.Outflow)
-	paused := 0.0
-	if info.Pause.On() {
-		paused = 1
-	}
-	g.paused.WithLabelValues(name).Set(paused)
-	for _, cause := range queue.StopCauses {
-		stopped := 0.0
-		if info.Stop.Cause == cause {
-			stopped = max(info.Stop.Until.Sub(info.Now).Seconds(), 0)
-		}
-		g.stopped.WithLabelValues(name, string(cause)).Set(stopped)
-	}
-	open := 0.0
-	if info.Circuit.Open() {
-		open = 1
-	}
-	g.open.WithLabelValues(name).Set(open)
-	g.lanes.WithLabelValues(name).Set(float64(info.Lanes))
-	g.bytes.WithLabelValues(name).Set(float64(info.Bytes))
-	g.maxBytes.WithLabelValues(name).Set(orNoBound(info.MaxBytes, info.MaxBytes >= queue.AnyBytes))
-	g.dropped.WithLabelValues(name).Set(float64(info.Dropped))
-}
-
 func orNoBound(n int64, none bool) float64 {
 	if none {
 		return math.Inf(1)
@@ -301,23 +210,4 @@ func perSecond(r leaky.Rate) float64 {
 		return math.Inf(1)
 	}
 	return r.PerSecond()
-}
-
-func (g *Gauges) jobsIn(label string, n *queue.Totals) {
-	for state, jobs := range map[queue.State]int64{
-		queue.Waiting: n.Waiting, queue.Scheduled: n.Scheduled, queue.Leased: n.Leased, queue.Held: n.Held,
-		queue.Deferred: n.Deferred, queue.Dead: n.Dead,
-	} {
-		g.jobs.WithLabelValues(label, state.String()).Set(float64(max(jobs, 0)))
-	}
-}
-
-func (g *Gauges) forget(name string) {
-	delete(g.was, name)
-	for _, vec := range []*prometheus.GaugeVec{
-		g.state, g.full, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes,
-		g.maxBytes, g.dropped, g.capacity,
-	} {
-		vec.DeletePartialMatch(prometheus.Labels{"queue": name})
-	}
 }

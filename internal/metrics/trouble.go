@@ -159,22 +159,6 @@ func (g *Gauges) together(t *tally, now time.Time) {
 	}
 }
 
-// status shows what a queue does: of its states the present one alone is a series.
-func (g *Gauges) status(i *queue.Info) {
-	name, s := i.Spec.Name, status.Of(i)
-	// The new one first: a scrape between the two must not find none, or alerts would begin anew.
-	g.state.WithLabelValues(name, string(s.Code)).Set(1)
-	if was, ok := g.was[name]; ok && was != s.Code {
-		g.state.DeleteLabelValues(name, string(was))
-	}
-	g.was[name] = s.Code
-	full := 0.0
-	if s.Full {
-		full = 1
-	}
-	g.full.WithLabelValues(name).Set(full)
-}
-
 func waited(since, now time.Time) float64 {
 	if since.IsZero() {
 		return 0

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"syscall"
 )
 
 // Listen says where a server listens, and how it is protected.
@@ -56,7 +57,7 @@ func (l Listen) bind(between func(net.Listener) net.Listener, certs *Certificate
 	}
 	ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", l.Addr) // it does not block
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", flag, l.Addr, err)
+		return nil, BindError(flag, l.Addr, err)
 	}
 	if l.Bound != nil {
 		l.Bound(ln.Addr())
@@ -66,6 +67,16 @@ func (l Listen) bind(between func(net.Listener) net.Listener, certs *Certificate
 		ln = tls.NewListener(ln, certs.outer())
 	}
 	return ln, nil
+}
+
+// BindError returns the error of a listener that could not be opened at the address that a flag names. Where another
+// program has the port it says so: most often that is "penstock up" in another terminal.
+func BindError(flag, addr string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf(`%s %s: another program listens there, perhaps "penstock up" or a second copy of this one; `+
+			"stop it, or give %s another port: %w", flag, addr, flag, err)
+	}
+	return fmt.Errorf("%s %s: %w", flag, addr, err)
 }
 
 // Local reports whether only this machine can reach it.

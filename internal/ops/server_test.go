@@ -232,8 +232,10 @@ func TestListen(t *testing.T) {
 			t.Errorf("%+v: a client would not find %s", l, s.URL())
 		}
 		_, err = ops.NewServer(ops.Listen{Addr: s.Addr().String(), Insecure: true}, ops.ServerOptions{})
-		if err == nil || !strings.Contains(err.Error(), "--listen") {
-			t.Errorf("an address that is taken: %v", err)
+		for _, says := range []string{"--listen " + s.Addr().String(), "another program", "penstock up", "another port"} {
+			if err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("an address that is taken: %v, without %q", err, says)
+			}
 		}
 		if err := s.Close(); err != nil {
 			t.Errorf("closing: %v", err)

@@ -34,6 +34,8 @@ type Take struct {
 	Key   string `json:"key,omitempty"`
 	Cost  int64  `json:"cost,omitempty"` // 0 means 1
 	Lease string `json:"lease,omitempty"`
+	// Receipt, of a refund, is that of the take; then a Cost of 0 means all of it.
+	Receipt string `json:"receipt,omitempty"`
 	// Wait, of a single take, is how long to wait for it.
 	Wait unit.Duration `json:"wait,omitzero"`
 }
@@ -58,6 +60,8 @@ type Taken struct {
 	// Away is the rule's policy if that decided, because the store could not be asked.
 	Away  string `json:"away,omitempty"`
 	Lease string `json:"lease,omitempty"`
+	// Receipt is what the caller gives the take back with, if it may not refund what others took.
+	Receipt string `json:"receipt,omitempty"`
 	// MaxKeys is how many keys the rule may hold, if it refuses only because it holds so many.
 	MaxKeys int64 `json:"max_keys,omitempty"`
 

@@ -75,6 +75,7 @@ type Options struct {
 type Engine struct {
 	client     redis.UniversalClient
 	owned      redis.UniversalClient // the client if Close closes it
+	made       bool                  // whether Open made the store
 	log        *slog.Logger
 	now        func() leaky.Instant
 	patience   time.Duration
@@ -214,6 +215,9 @@ func validPrefix(s string) bool {
 	}
 	return s != ""
 }
+
+// Made reports whether Open made the store, because there was none.
+func (e *Engine) Made() bool { return e.made }
 
 // Partitions implements queue.Outflow.
 func (e *Engine) Partitions() int { return len(e.keys) }

@@ -71,6 +71,7 @@ func (e *Engine) openStore(ctx context.Context, makeIt bool) error {
 			return made.err
 		}
 	}
+	e.made = true
 	if missing, err = e.checkPartitions(ctx); err == nil && len(missing) > 0 {
 		err = fmt.Errorf("%w: %s vanished while the store was made", queue.ErrNoStore, missing[0])
 	}

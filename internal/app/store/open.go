@@ -61,11 +61,36 @@ func Open(ctx context.Context, o Options) (queue.Engine, error) {
 	case o.RedisURL != "" && o.DataPath != "":
 		return nil, ops.Misuse(errors.New("--redis and --data: give one of them; a store is on a Redis or in a directory"))
 	case o.RedisURL != "":
-		return openRedis(ctx, o)
+		c, err := openRedis(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
 	case o.DataPath != "":
 		return openFile(ctx, o)
 	}
 	return nil, ops.Misuse(errors.New("--redis is missing: give the URL of a Redis, such as redis://localhost:6379"))
+}
+
+// Initialized is what Init found or made.
+type Initialized struct {
+	Addr       string
+	Partitions int
+	Made       bool // by this call
+}
+
+// Init makes a store of an empty Redis. A store that exists is left as it is; one with other settings is an error.
+func Init(ctx context.Context, o Options) (Initialized, error) {
+	o.Init = true
+	e, err := openRedis(ctx, o)
+	if err != nil {
+		return Initialized{}, err
+	}
+	options, err := redisq.ParseURL(o.RedisURL) // which openRedis could read
+	if err != nil {
+		return Initialized{}, errors.Join(err, e.Close())
+	}
+	return Initialized{Addr: strings.Join(options.Addrs, ","), Partitions: e.Partitions(), Made: e.Made()}, e.Close()
 }
 
 func openFile(ctx context.Context, o Options) (queue.Engine, error) {
@@ -88,7 +113,7 @@ func openFile(ctx context.Context, o Options) (queue.Engine, error) {
 	return engine, nil
 }
 
-func openRedis(ctx context.Context, o Options) (queue.Engine, error) {
+func openRedis(ctx context.Context, o Options) (*redisq.Engine, error) {
 	flag := cmp.Or(o.Flag, "--redis")
 	options, err := redisq.ParseURL(o.RedisURL)
 	if err != nil {

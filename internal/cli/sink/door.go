@@ -12,6 +12,10 @@ type door struct {
 	places chan struct{}
 }
 
+func (s *Sink) door(l net.Listener) *door {
+	return &door{Listener: l, sink: s, places: make(chan struct{}, maxConnections)}
+}
+
 // Accept implements net.Listener.
 func (d *door) Accept() (net.Conn, error) {
 	for {

@@ -1,4 +1,5 @@
-// Package sink is a receiver to try things out with: it shows what arrives, and answers as it was told to.
+// Package sink is a receiver to try things out with, of HTTP and of mail: it shows what arrives, and answers as it was
+// told to.
 //
 // It promises bounded memory, whatever arrives and however long it is kept waiting. It refuses to keep anything but
 // counts.
@@ -34,15 +35,15 @@ type Options struct {
 // Request is one that arrived.
 type Request struct {
 	At      time.Time `json:"at"`
-	Method  string    `json:"method"`
-	Path    string    `json:"path"`
-	ID      string    `json:"id,omitempty"`      // of the job
+	Method  string    `json:"method"`            // MAIL, of a mail
+	Path    string    `json:"path"`              // sender -> recipients, of a mail
+	ID      string    `json:"id,omitempty"`      // of the job; of a mail, its Message-ID
 	Queue   string    `json:"queue,omitempty"`   // of the job
 	Attempt string    `json:"attempt,omitempty"` // of the job
 	// Body is its beginning, and Bytes how long it was.
 	Body  string `json:"body"`
 	Bytes int64  `json:"bytes"`
-	// Answer is the status, or Dropped or Hung.
+	// Answer is the status or, of a mail, the reply's codes; or Dropped or Hung.
 	Answer string `json:"answer"`
 }
 
@@ -93,7 +94,7 @@ func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 		BaseContext:    func(net.Listener) context.Context { return ctx }, // so that what hangs ends with it
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	err := server.Serve(&door{Listener: listener, sink: s, places: make(chan struct{}, maxConnections)})
+	err := server.Serve(s.door(listener))
 	if errors.Is(err, http.ErrServerClosed) || ctx.Err() != nil {
 		return nil
 	}
@@ -119,31 +120,47 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.show(q)
 		return
 	}
-	fate, ctx := s.o.random(), r.Context()
+	ctx := r.Context()
+	switch answer := s.settle(ctx, q, "200", strconv.Itoa(s.o.Status), func() { <-ctx.Done() }); answer {
+	case "":
+		panic(http.ErrAbortHandler)
+	case "200":
+		w.WriteHeader(http.StatusOK)
+	default:
+		if s.o.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.FormatInt(s.retrySeconds(), 10))
+		}
+		w.WriteHeader(s.o.Status)
+	}
+}
+
+func (s *Sink) retrySeconds() int64 { return int64((s.o.RetryAfter + time.Second - 1) / time.Second) }
+
+// settle draws how a request ends, shows it, and returns its answer once it is due: good or failed; empty if it gets
+// none and its connection is to end. hang waits for as long as the client does.
+func (s *Sink) settle(ctx context.Context, q Request, good, failed string, hang func()) string {
+	fate := s.o.random()
 	if fate < s.o.Hang {
 		q.Answer = Hung
 		s.show(q)
-		<-ctx.Done()
-		panic(http.ErrAbortHandler)
+		hang()
+		return ""
 	}
 	if !wait(ctx, s.o.Latency) {
-		return
+		return ""
 	}
-	status := http.StatusOK
 	switch fate -= s.o.Hang; {
 	case fate < s.o.Drop:
 		q.Answer = Dropped
 		s.show(q)
-		panic(http.ErrAbortHandler)
+		return ""
 	case fate-s.o.Drop < s.o.Fail:
-		status = s.o.Status
-		if s.o.RetryAfter > 0 {
-			w.Header().Set("Retry-After", strconv.FormatInt(int64((s.o.RetryAfter+time.Second-1)/time.Second), 10))
-		}
+		q.Answer = failed
+	default:
+		q.Answer = good
 	}
-	q.Answer = strconv.Itoa(status)
 	s.show(q)
-	w.WriteHeader(status)
+	return q.Answer
 }
 
 func wait(ctx context.Context, d time.Duration) bool {

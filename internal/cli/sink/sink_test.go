@@ -18,6 +18,15 @@ import (
 // started is a sink that listens, and what it showed.
 func started(t *testing.T, o Options) (s *Sink, url string, shown func() []Request, stop func()) {
 	t.Helper()
+	s, addr, shown, stop := startedWith(t, (*Sink).Serve, o)
+	return s, "http://" + addr, shown, stop
+}
+
+// startedWith is started with one of a Sink's ways to serve.
+func startedWith(
+	t *testing.T, serve func(*Sink, context.Context, net.Listener) error, o Options,
+) (s *Sink, addr string, shown func() []Request, stop func()) {
+	t.Helper()
 	var mu sync.Mutex
 	var all []Request
 	o.Shown = func(q Request) { mu.Lock(); defer mu.Unlock(); all = append(all, q) }
@@ -34,7 +43,7 @@ func started(t *testing.T, o Options) (s *Sink, url string, shown func() []Reque
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, ln) }()
+	go func() { done <- serve(s, ctx, ln) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -42,7 +51,7 @@ func started(t *testing.T, o Options) (s *Sink, url string, shown func() []Reque
 		}
 	})
 	t.Cleanup(stop)
-	return s, "http://" + ln.Addr().String(), func() []Request { mu.Lock(); defer mu.Unlock(); return all }, stop
+	return s, ln.Addr().String(), func() []Request { mu.Lock(); defer mu.Unlock(); return all }, stop
 }
 
 // answer is what a request was answered, of which the body does not matter.
