@@ -12,8 +12,8 @@ func TestListsHavePages(t *testing.T) {
 	r := newRig(t)
 	for i := range 101 {
 		name := fmt.Sprintf("n%03d", i)
-		r.must("PUT", "/v1/rules/"+name, fields{"algorithm": "gap", "period": "1s"})
 		r.must("PUT", "/v1/apps/"+name, fields{"prefixes": []string{name + "*"}})
+		r.must("PUT", "/v1/rules/"+name, fields{"algorithm": "gap", "period": "1s"})
 		r.must("PUT", "/v1/subjects/cert:"+name, fields{"grants": []fields{{"role": "view"}}})
 		r.must("POST", "/v1/tokens", fields{"grants": []fields{{"role": "view"}}})
 	}

@@ -42,8 +42,7 @@ func TestWhatWasTakenOverAReopening(t *testing.T) {
 func TestAPlaceOverAReopening(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPutRule(rules.Rule{
-		Name: "r", Key: "{lane}", Algorithm: leaky.AlgorithmConcurrency,
-		Bound: rules.Bound{Limit: 1, TTL: unit.Duration(time.Hour)},
+		Name: "r", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 1, TTL: unit.Duration(time.Hour)},
 	})
 	place := b.MustTake("r", rules.Take{})
 	b.reopen()

@@ -54,7 +54,7 @@ func (b *bench) taken(rule, key string) string {
 func TestNeverOneMore(t *testing.T) {
 	b := start(t, Options{})
 	for _, r := range oneOfEach() {
-		r.Name += "2"
+		r.Name, r.Key = r.Name+"2", ""
 		most := int64(6)
 		if r.Algorithm == leaky.AlgorithmGap {
 			most = 1
