@@ -137,5 +137,6 @@ func (r *run) advised(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w; \"penstock login --server %s\" reads a token and keeps it, %s and --token-file show another; "+
-		"that of \"penstock up\" is in admin.token in its --data", err, r.shown(), envToken)
+		"that of \"penstock up\" is in admin.token in its --data; on Redis \"penstock token init\" makes the first",
+		err, r.shown(), envToken)
 }

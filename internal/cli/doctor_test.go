@@ -126,7 +126,7 @@ func without(t *testing.T, found []doctor.Finding, check string, verdict doctor.
 func TestDoctorRedis(t *testing.T) {
 	safe := redistest.New(t, redistest.Options{AppendFsync: "always", MaxMemory: "1gb"})
 	found := examined(t, "--redis", safe.URL())
-	finds(t, found, "store", doctor.Wrong, "to make a store of it start once with --init")
+	finds(t, found, "store", doctor.Wrong, "to make a store of it run penstock init")
 	finds(t, found, "redis", doctor.OK, "1 server keep")
 	engine, err := store.Open(t.Context(), store.Options{
 		RedisURL: safe.URL(), Init: true, Partitions: 2, Patience: redistest.Patience,

@@ -136,7 +136,7 @@ func (c *sinkCmd) show(r *run) func(sink.Request) {
 			of += ", attempt " + plain(q.Attempt)
 		}
 		body := plain(q.Body)
-		if int64(len(q.Body)) < q.Bytes {
+		if q.Cut() {
 			body += fmt.Sprintf("... (%d bytes)", q.Bytes)
 		}
 		_, _ = fmt.Fprintf(r.Out, "%s  %s %s  %s  %s  %s\n",

@@ -54,8 +54,8 @@ func (e *Engine) openStore(ctx context.Context, makeIt bool) error {
 			queue.ErrNoStore, len(missing), len(e.keys), missing[0])
 	}
 	if !makeIt {
-		return fmt.Errorf("%w: this redis is empty of penstock (prefix %q); to make a store of it start once with "+
-			"--init, and if it should hold one, it was flushed: do not",
+		return fmt.Errorf("%w: this redis is empty of penstock (prefix %q); to make a store of it run "+
+			"penstock init, or start once with --init, and if it should hold one, it was flushed: do not",
 			queue.ErrNoStore, e.prefix)
 	}
 	// Of several that make it at once, the first to make a partition names the store for all.

@@ -47,6 +47,14 @@ type Request struct {
 	Answer string `json:"answer"`
 }
 
+// Cut reports whether Body is less than arrived. Of a mail it never has the header.
+func (q *Request) Cut() bool {
+	if q.Method == mailMethod {
+		return len(q.Body) >= maxShownBody
+	}
+	return int64(len(q.Body)) < q.Bytes
+}
+
 // What stands as the Answer of a request that got none.
 const (
 	Dropped = "dropped"

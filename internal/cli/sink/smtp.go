@@ -20,6 +20,7 @@ import (
 const (
 	maxRecipients   = 100 // of a mail
 	shownRecipients = 3
+	mailMethod      = "MAIL"
 	accepted        = "250 2.0.0" // the answer to a mail that goes well
 )
 
@@ -60,7 +61,7 @@ func (m *mailer) Auth(string) (sasl.Server, error) {
 // Mail implements smtp.Session.
 func (m *mailer) Mail(from string, _ *smtp.MailOptions) error {
 	m.Reset()
-	m.mail, m.to = &Request{At: time.Now(), Method: "MAIL", Path: from + " ->"}, 0
+	m.mail, m.to = &Request{At: time.Now(), Method: mailMethod, Path: from + " ->"}, 0
 	m.sink.count.arrived(m.mail.At)
 	return nil
 }
