@@ -123,7 +123,9 @@ func newRuleStore(ctx context.Context) (*redisStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.engine.PutRule(ctx, wideMeter(ruleName), queue.AnyRevision); err != nil {
+	r := wideMeter(ruleName)
+	r.Key = "{lane}"
+	if _, err := s.engine.PutRule(ctx, r, queue.AnyRevision); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -205,7 +207,7 @@ func ruleMemory(a leaky.Algorithm, b rules.Bound, entries int, most float64) Fig
 			return Measurements{
 				Ours: func(ctx context.Context) (float64, error) {
 					keys := max(1, sized(100_000)/entries)
-					ours, err := grownByTakes(ctx, s, rules.Rule{Name: "r", Algorithm: a, Bound: b}, keys, entries)
+					ours, err := grownByTakes(ctx, s, rules.Rule{Name: "r", Key: "{lane}", Algorithm: a, Bound: b}, keys, entries)
 					if err != nil {
 						return 0, err
 					}

@@ -154,7 +154,7 @@ func (d *Drainers) Jumping() bool {
 }
 
 // Space is how much of a store is used, in bytes. Limit is 0 if it is not known. At Stop nothing comes in any more,
-// while what makes room goes on. Memory says that it is the memory of this process that is told of, and not the disk.
+// while what makes room goes on. Memory says that the figures are of this process' memory, not of the disk.
 type Space struct {
 	Used, Stop, Limit int64
 	Memory            bool

@@ -95,7 +95,7 @@ func (r *receipts) issue(c claim, cost int64, interval, fresh time.Duration) (te
 func (r *receipts) redeem(text string, c claim, cost int64) (back int64, number uint64, p *Problem) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(raw) != receiptBody+receiptSum {
-		return 0, 0, badField("receipt", "is none: give the receipt that the take answered")
+		return 0, 0, badField("receipt", "is not a receipt of a take: give the one that the take answered")
 	}
 	body, sum := raw[:receiptBody], raw[receiptBody:]
 	if [4]byte(body) != r.server {

@@ -80,7 +80,7 @@ func (root) LongHelp() map[string]string {
 	return map[string]string{
 		"server": "URL of the ingress, or unix:///PATH of its socket; " + client.DefaultURL + " if nothing names one.",
 		"top":    "Watch all queues: how full they are, what comes in, leaves, is refused, deferred, and late.",
-		"sink":   "Show what arrives: a receiver to try things out with, which is slow or fails as it is told.",
+		"sink":   "Show what arrives: a receiver for trials, which can be slow or fail on request.",
 		"prove": "Prove the pace and that nothing is lost, or what rules let through, on your installation, under " +
 			"faults.",
 	}

@@ -76,10 +76,10 @@ Examples:
   penstock prove --faults kill -d 90s --quota 3000/m
   penstock prove --redis redis://127.0.0.1:6379/0 --rules --faults kill
 
-Exit code 0 only if the window law held over all windows of any width, for all jobs and
-for those of each queue and each lane, no accepted job
-was lost, and none came twice that no fault explains (a job may come twice after kill
-and pause: delivery is at least once). With --rules, only if no rule let more through
+Exit code 0 only if the window law held over all windows of any width, for all jobs
+together, for each queue and for each lane; if no accepted job was lost; and if no job
+came twice without a fault to explain it (a job may come twice after kill and pause:
+delivery is at least once). With --rules, only if no rule let more through
 under a key than it may, in any span of any width, and each was asked for more.`
 }
 

@@ -78,7 +78,7 @@ type walk struct {
 func (f *File) readTables() error {
 	w := walk{File: f, ctx: context.Background(), leaf: func(id uint64, e entry) error {
 		if !e.table {
-			return fault(id, "the list of tables has an entry that is none")
+			return fault(id, "the list of tables has an entry that is no table")
 		}
 		t := Table{Name: string(e.key), root: order.Uint64(e.value), page: id}
 		if t.root == 0 {
