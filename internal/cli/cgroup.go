@@ -51,7 +51,7 @@ func cgroupMemory(system fs.FS) (least int64) {
 // less; 0 if nothing bounds it.
 func processMemory(system fs.FS) int64 {
 	limit := cgroupMemory(system)
-	if set := debug.SetMemoryLimit(-1); set < math.MaxInt64 && (limit == 0 || set < limit) {
+	if set := debug.SetMemoryLimit(-1); os.Getenv("GOMEMLIMIT") != "" && set < math.MaxInt64 && (limit == 0 || set < limit) {
 		return set
 	}
 	return limit
