@@ -16,7 +16,7 @@ func sized(n int) int {
 	return max(batch, int(float64(n)*scale)/batch*batch)
 }
 
-// steps returns how many of n steps, of which each takes a while, are measured: at least two.
+// steps returns how many of n slow steps are measured: at least two.
 func steps(n int) int { return max(min(n, 2), int(float64(n)*scale)) }
 
 // lasting returns how long of d is measured: at least 250 ms.

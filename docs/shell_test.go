@@ -227,7 +227,7 @@ func (s *site) start(t testing.TB, where, line, want string) {
 		}
 		return at != nil
 	})
-	if m[2] == "ingress" && !s.logsIn { // whose first token whoever has the store makes
+	if m[2] == "ingress" && !s.logsIn { // the first token is made on the machine of the store
 		const again = "penstock token init --again --redis redis://localhost:6379/0 | penstock login"
 		if out, err := s.shell(t, again); err != nil {
 			t.Fatalf("%s: %v\n%s", where, err, out)

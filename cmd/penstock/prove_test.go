@@ -91,7 +91,7 @@ func TestProveChildren(t *testing.T) {
 	}
 }
 
-// TestProveQueues: many queues, of which each is judged, while drainers are killed.
+// TestProveQueues judges each of many queues while drainers are killed.
 func TestProveQueues(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})

@@ -27,7 +27,7 @@ type questions struct {
 	takes []rules.Take
 	// bad says of each why it cannot be asked, if it cannot; the others are.
 	bad []*Problem
-	// receipts are the numbers of those that a refund used up, or a take got.
+	// receipts are the numbers of the receipts that a refund used up, or that a take was given.
 	receipts []uint64
 	// unnamed says that a refund names nothing of the caller's own: it frees what others took.
 	unnamed bool

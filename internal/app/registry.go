@@ -31,8 +31,8 @@ func metricsPage(reg prometheus.Gatherer) http.Handler {
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true})
 }
 
-// ownMetrics returns what serves the metrics of a caller's own queues and rules. All such callers together have
-// maxScrapes, beside those of the operator.
+// ownMetrics returns what serves the metrics of a caller's own queues and rules. All apps together may
+// scrape maxScrapes at once; the operator's scrapes do not count.
 func (i *Ingress) ownMetrics() func(app string, sees func(string) bool) http.Handler {
 	scrapes := make(chan struct{}, maxScrapes)
 	return func(app string, sees func(string) bool) http.Handler {

@@ -51,7 +51,10 @@ func cgroupMemory(system fs.FS) (least int64) {
 // less; 0 if nothing bounds it.
 func processMemory(system fs.FS) int64 {
 	limit := cgroupMemory(system)
-	if set := debug.SetMemoryLimit(-1); os.Getenv("GOMEMLIMIT") != "" && set < math.MaxInt64 && (limit == 0 || set < limit) {
+	if os.Getenv("GOMEMLIMIT") == "" { // then the collector's limit is one that a server of this process set itself
+		return limit
+	}
+	if set := debug.SetMemoryLimit(-1); set < math.MaxInt64 && (limit == 0 || set < limit) {
 		return set
 	}
 	return limit

@@ -39,7 +39,7 @@ func TestCheck(t *testing.T) {
 	const damaged = "damaged; restore a backup (penstock check --data DIR looks at all of it): page "
 	expect(t, ExitFailed, "", damaged, "check", "--data", dir)
 	expect(t, ExitFailed, "", damaged, "up", "--data", dir, "--listen", "127.0.0.1:0")
-	if err := os.WriteFile(file, []byte("somebody's notes"), info.Mode()); err != nil {
+	if err := os.WriteFile(file, []byte("notes of another program"), info.Mode()); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, ExitFailed, "", "a file of another program", "check", "--data", dir)

@@ -20,7 +20,7 @@ func (initCmd) LongHelp() map[string]string {
 	return map[string]string{
 		"redis": "The store, as ingress takes it: redis://HOST:PORT, redis+sentinel://... or redis+cluster://...",
 		"partitions": fmt.Sprintf("How many parts the store gets, on a Cluster the most nodes that can share the work. "+
-			"Fixed from then on. Default: %d, or those of the store that exists.", redisq.DefaultPartitions),
+			"Fixed from then on. Default: %d, or the number of an existing store.", redisq.DefaultPartitions),
 	}
 }
 

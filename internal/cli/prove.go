@@ -146,10 +146,9 @@ func (c *proveCmd) check() error {
 		return errors.New(
 			"--ingresses: the embedded engine lives in one process, which is the one ingress; give --redis to prove several",
 		)
-	case c.Rules && (c.Drainers != 0 || c.Queues != 0 || c.Children != 0 || c.Lanes != 0 || c.Quota.Max != 0 || c.Reference):
-		return errors.New(
-			"--rules: is a proof of rules, without a queue; leave out --drainers, --queues, --children, --lanes, --quota and --reference",
-		)
+	case c.Rules && (c.Drainers+c.Queues+c.Children+c.Lanes != 0 || c.Quota.Max != 0 || c.Reference):
+		return errors.New("--rules: is a proof of rules, without a queue; leave out --drainers, --queues, --children, " +
+			"--lanes, --quota and --reference")
 	case !c.Rules && (c.Ingresses != 0 || c.Callers != 0 || c.Keys != 0):
 		return errors.New("--ingresses, --callers and --keys say how rules are asked; give --rules")
 	}

@@ -164,7 +164,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 
 	r := &Report{
-		Queue: name, Rate: o.Rate.String(), Queues: max(1, o.Queues), Children: o.Children, Lanes: o.Lanes, Drainers: o.Drainers, Faults: o.Faults,
+		Queue: name, Rate: o.Rate.String(), Queues: max(1, o.Queues), Children: o.Children, Lanes: o.Lanes,
+		Drainers: o.Drainers, Faults: o.Faults,
 		Duration: o.Duration, Reference: floor, perSecond: o.Rate.PerSecond() * float64(max(1, o.Queues)),
 	}
 	r.started = rec.Now()

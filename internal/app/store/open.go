@@ -22,7 +22,7 @@ import (
 // FileName is the embedded store's in its directory.
 const FileName = "penstock.db"
 
-// TLSFiles are those of the client of any Redis, as the URL of a store names them.
+// TLSFiles are the TLS files of a Redis client, as the URL of a store names them.
 type TLSFiles = redisq.TLSFiles
 
 // Options say which store, and how. Either RedisURL or DataPath.

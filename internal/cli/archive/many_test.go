@@ -113,7 +113,7 @@ func BenchmarkImportQueues(b *testing.B) {
 	}
 }
 
-// counted counts the calls that look for queues of the file one by one, and those that list what there is.
+// counted counts calls that look for single queues, and calls that list queues.
 type counted struct {
 	archive.Target
 	asked, lists int
@@ -129,12 +129,11 @@ func (c *counted) List(ctx context.Context, after string, limit int) ([]queue.In
 	return c.Target.List(ctx, after, limit)
 }
 
-// What is in the way is found without a question for each queue: those of the file that are in the store are asked
-// about, and no other.
+// An import lists the store, and asks only for queues of the file that are there already.
 func TestImportAsksOfWhatIsThere(t *testing.T) {
 	const n = 1000
 	to := embedded(t, filepath.Join(t.TempDir(), "new"), queuetest.NewClock())
-	for i := range 700 { // more than two pages before, between and behind those of the file
+	for i := range 700 { // more than two pages before, between and behind the queues of the file
 		put(t, to, fmt.Sprintf("a%06d", i), "1/s")
 		put(t, to, fmt.Sprintf("q%06d-beside", i), "1/s")
 		put(t, to, fmt.Sprintf("z%06d", i), "1/s")
