@@ -61,6 +61,27 @@ func TestCgroupMemory(t *testing.T) {
 	}
 }
 
+// The bound of the process is GOMEMLIMIT or its container's, and never what a server in it told the collector.
+func TestProcessMemory(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))
+	small := files(map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "268435456\n"})
+	for _, c := range []struct {
+		system fstest.MapFS
+		limit  string
+		want   int64
+	}{
+		{files(nil), "", 0},
+		{small, "", 256 << 20},
+		{files(nil), "64MiB", 64 << 20},
+		{small, "64MiB", 64 << 20},
+	} {
+		t.Setenv("GOMEMLIMIT", c.limit)
+		if got := processMemory(c.system); got != c.want {
+			t.Errorf("GOMEMLIMIT=%s: %d, want %d", c.limit, got, c.want)
+		}
+	}
+}
+
 // An import may let garbage gather, and yet collects it before its container is full, unless whoever runs it has set
 // bounds of his own.
 func TestImportKnowsItsContainer(t *testing.T) {

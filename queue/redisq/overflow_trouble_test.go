@@ -89,6 +89,15 @@ func TestOverflowOutOfMemory(t *testing.T) {
 		}
 	}
 
+	// The buffers of idle clients shrink after 2 s, and would leave room again.
+	if err := s.Client().ConfigSet(v.ctx, "maxmemory", "7900kb").Err(); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the partition sees less memory", func() bool {
+		_, err := v.e.Append(v.ctx, []queue.Job{job("filler0", 1_000_000)})
+		return errors.Is(err, queue.ErrStoreFull)
+	})
+
 	before := v.info("email")
 	if r, err := v.e.Readmit(v.ctx, request("email", kept...)); !errors.Is(err, queue.ErrStoreFull) {
 		t.Errorf("readmit: %+v, %v; want store full", r, err)
