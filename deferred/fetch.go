@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -193,6 +194,9 @@ func (s *Stream) first(ctx context.Context, subject string) (uint64, error) {
 		return 0, fmt.Errorf("asking for the first message of %s: %w", subject, err)
 	}
 	if answer.Error != nil && answer.Error.ErrorCode != jetstream.JSErrCodeMessageNotFound {
+		if slices.Contains(passing, answer.Error.ErrorCode) {
+			s.suspect() // a node answered in place of the leader
+		}
 		return 0, fmt.Errorf("asking for the first message of %s: %w", subject, answer.Error)
 	}
 	return answer.Message.Seq, nil

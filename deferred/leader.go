@@ -81,7 +81,7 @@ func (s *Stream) findLeader(ctx context.Context) bool {
 	switch {
 	case ctx.Err() != nil:
 		return true
-	case err == nil:
+	case err == nil && hasLeader(info):
 		s.answered(info)
 		return true
 	case errors.As(err, &answer) && !slices.Contains(passing, answer.ErrorCode):
@@ -99,8 +99,16 @@ func (s *Stream) findLeader(ctx context.Context) bool {
 	return false
 }
 
-// answered notes what the leader said about the stream.
+// hasLeader reports whether the stream has a leader, as a node of its cluster sees it.
+func hasLeader(info *jetstream.StreamInfo) bool {
+	return info.Cluster == nil || info.Cluster.Leader != ""
+}
+
+// answered notes what the leader said about the stream. During an election a node without a leader may answer, too.
 func (s *Stream) answered(info *jetstream.StreamInfo) {
+	if !hasLeader(info) {
+		return
+	}
 	s.created.Store(info.Created.UnixNano())
 	name := "" // outside of a cluster
 	if info.Cluster != nil {

@@ -150,3 +150,17 @@ func TestPutToAFormerLeader(t *testing.T) {
 		t.Errorf("another leader: %v", m.err)
 	}
 }
+
+// During an election a node may answer that there is no leader. The stream stays one of a cluster, whose calls may look
+// for another leader.
+func TestAnswerOfANodeWithoutALeader(t *testing.T) {
+	t.Parallel()
+	s := newStream(t)
+	s.setLeader("n1")
+	s.answered(&jetstream.StreamInfo{Cluster: &jetstream.ClusterInfo{Name: "c"}})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leader.name != "n1" {
+		t.Errorf("the leader is %q", s.leader.name)
+	}
+}
