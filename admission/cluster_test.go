@@ -28,7 +28,9 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	c := redistest.NewCluster(t, redistest.ClusterOptions{})
-	e, err := redisq.OpenClient(t.Context(), c.Client(), redisq.Options{Init: true, Partitions: 8, Patience: redistest.Patience})
+	e, err := redisq.OpenClient(t.Context(), c.Client(), redisq.Options{
+		Init: true, Partitions: 8, Patience: redistest.Patience,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

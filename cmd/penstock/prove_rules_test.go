@@ -119,7 +119,9 @@ func TestProveRulesOnRedis(t *testing.T) {
 func TestProveRulesFindsOneThatWasLoosened(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, redistest.Options{})
-	engine, err := redisq.OpenClient(t.Context(), server.Client(), redisq.Options{Init: true, Patience: redistest.Patience})
+	engine, err := redisq.OpenClient(t.Context(), server.Client(), redisq.Options{
+		Init: true, Patience: redistest.Patience,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
