@@ -24,8 +24,8 @@ RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 TESTFLAGS := -trimpath -vet=all -shuffle=on -timeout 20m
 
 # In these, one goroutine works at a time: there is no race to find, and the detector would make them ten times slower.
-SEQUENTIAL := ./docs ./leaky ./queue ./queue/audit ./queue/internal/strictjson ./queue/invalid ./queue/jobrecord \
-	./queue/jsondepth ./queue/machine ./queue/move ./queue/names ./queue/quote ./queue/rules ./queue/ruleset \
+SEQUENTIAL := ./docs ./leaky ./queue ./queue/audit ./internal/strictjson ./queue/invalid ./internal/jobrecord \
+	./internal/jsondepth ./queue/machine ./internal/move ./queue/names ./queue/quote ./queue/rules ./queue/ruleset \
 	./queue/status ./queue/unit ./queue/queuetest ./internal/config ./internal/prove/law ./internal/replay/... \
 	./internal/test/deploytest
 

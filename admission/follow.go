@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/penstock/penstock/queue/speccache"
+	"github.com/penstock/penstock/internal/speccache"
 )
 
 const (

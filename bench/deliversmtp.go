@@ -14,9 +14,9 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/coalesce"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/coalesce"
 )
 
 // mailbox is an SMTP server that counts what it takes, and forgets it.

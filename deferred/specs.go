@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/penstock/penstock/internal/speccache"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/speccache"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/penstock/penstock/queue/coalesce"
+	"github.com/penstock/penstock/internal/coalesce"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 )
 
 // Target is a queue's deliver setting: where its jobs go.

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/penstock/penstock/internal/speccache"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/speccache"
 )
 
 const (

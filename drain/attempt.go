@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock/penstock/internal/grant"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/grant"
 )
 
 // specPause keeps a job whose spec cannot be read from going round and round.

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock/penstock/internal/speccache"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/speccache"
 )
 
 const (

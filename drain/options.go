@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/penstock/penstock/queue/grant"
+	"github.com/penstock/penstock/internal/grant"
 )
 
 // Defaults and limits of Options.

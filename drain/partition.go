@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/penstock/penstock/internal/grant"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/grant"
 )
 
 const (

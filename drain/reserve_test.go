@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/penstock/penstock/internal/grant"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/grant"
 )
 
 var idle = HandlerFunc(func(context.Context, *Job) error { return nil })

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock/penstock/internal/coalesce"
+	"github.com/penstock/penstock/internal/grant"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/coalesce"
-	"github.com/penstock/penstock/queue/grant"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/penstock/penstock/internal/speccache"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/speccache"
 )
 
 // specEngine answers ReadSpecs with get's error.

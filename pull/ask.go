@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/grant"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/grant"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

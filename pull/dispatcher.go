@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/speccache"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/grant"
-	"github.com/penstock/penstock/queue/speccache"
 )
 
 // Errors of Take.

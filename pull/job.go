@@ -9,9 +9,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/penstock/penstock/internal/grant"
+	"github.com/penstock/penstock/internal/jsondepth"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/grant"
-	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // job is one that was granted, and when it may be handed over.

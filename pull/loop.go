@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock/penstock/internal/grant"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/grant"
 )
 
 const (

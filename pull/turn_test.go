@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/grant"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
-	"github.com/penstock/penstock/queue/grant"
 	"github.com/penstock/penstock/queue/redisq"
 	"github.com/penstock/penstock/queue/unit"
 )

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/rules"
 )

@@ -6,7 +6,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/penstock/penstock/queue/internal/pack"
+	"github.com/penstock/penstock/internal/pack"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

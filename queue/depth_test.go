@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/internal/jsondepth"
 	"github.com/penstock/penstock/queue/invalid"
-	"github.com/penstock/penstock/queue/jsondepth"
 	"github.com/penstock/penstock/queue/rules"
 )
 

@@ -21,12 +21,9 @@
 // what would be right. Durations are those of package time, instants are by the engine's clock, and costs count
 // intervals of the queue's rate.
 //
-// What can be understood without queues has a package of its own: queue/rules has rules and what they are asked,
-// queue/audit the log and the Actor of a change, queue/document the small texts; queue/names, queue/unit, queue/invalid
-// and queue/clip are for all of them. Long lists of names have packages of their own: queue/cause, queue/changekind,
-// queue/readmit. What needs no engine stands beside it too: queue/status says what a queue does, queue/quote what would
-// become of jobs. queue/move takes a queue to another store. For engines are queue/coalesce, queue/jobrecord,
-// queue/ruleset and queue/internal.
+// Packages beside this one that need no queue: queue/rules holds rules and their answers, queue/audit the log and the
+// Actor of a change; queue/names, queue/unit and queue/invalid serve all of them. Two packages need no engine:
+// queue/status says what a queue does, and queue/quote what would become of jobs.
 //
 // Every engine that passes queue/queuetest keeps the ten invariants of docs/design.md; its package comment has the
 // rules in prose. This package knows no engine, no transport and no handler: those import it.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/clip"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/rules"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/penstock/penstock/queue/changekind"
+	"github.com/penstock/penstock/internal/changekind"
 )
 
 // KeptSpec is a spec that a queue has, or had.

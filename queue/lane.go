@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/penstock/penstock/internal/jsondepth"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/invalid"
-	"github.com/penstock/penstock/queue/jsondepth"
 	"github.com/penstock/penstock/queue/unit"
 )
 

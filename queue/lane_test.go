@@ -7,8 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue/clip"
 )
 
 func TestLaneKeys(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"time"
 	_ "time/tzdata" // a store must open on a machine that has no zones
 
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/penstock/penstock/queue/readmit"
+	"github.com/penstock/penstock/internal/readmit"
 )
 
 // Overflow is the engine's side of jobs that wait somewhere else until there is

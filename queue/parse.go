@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/penstock/penstock/queue/internal/strictjson"
+	"github.com/penstock/penstock/internal/strictjson"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

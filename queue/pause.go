@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

@@ -1,7 +1,7 @@
 package queue
 
 import (
-	"github.com/penstock/penstock/queue/cause"
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/names"
 )

@@ -3,8 +3,8 @@ package queue
 import (
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue/cause"
 )
 
 // What is shown is told by the wall clock, while engines keep most instants by their own, which may be ahead of it

@@ -3,7 +3,7 @@ package queue
 import (
 	"time"
 
-	"github.com/penstock/penstock/queue/cause"
+	"github.com/penstock/penstock/internal/cause"
 )
 
 // Why is what a job waits for that has not left and not ended. It is

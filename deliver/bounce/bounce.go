@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/clip"
 )
 
 // Bounce is one recipient who was refused.

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/clip"
 )
 
 const (

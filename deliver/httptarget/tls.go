@@ -10,7 +10,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/clip"
 )
 
 // TLS is what a target wants of TLS that others do not. What is PEM may be a reference to a secret that is.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/penstock/penstock/queue/jsondepth"
+	"github.com/penstock/penstock/internal/jsondepth"
 )
 
 // swap says what shall stand for the secret in a place.

@@ -20,7 +20,7 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/deliver/setting"
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

@@ -12,10 +12,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/jsondepth"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/invalid"
-	"github.com/penstock/penstock/queue/jsondepth"
 	"github.com/penstock/penstock/queue/unit"
 )
 

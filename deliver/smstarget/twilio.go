@@ -13,7 +13,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/httptarget"
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/clip"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/httptarget"
 	"github.com/penstock/penstock/deliver/secrets"
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/clip"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/penstock/penstock/deliver/bounce"
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 )
 
 const excerptBytes = 200

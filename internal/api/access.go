@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/internal/auth"
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/clip"
 )
 
 // need is what whoever asks for an operation must have been granted: one of some roles, for what the operation is

@@ -18,13 +18,13 @@ import (
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/survey"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/boltq"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // secured is the API over a store on a file, with an Authority and two apps: acme, whose names are acme-* and ses.acme,

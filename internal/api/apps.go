@@ -6,11 +6,11 @@ import (
 
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/changekind"
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/changekind"
-	"github.com/penstock/penstock/queue/clip"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/rules"
 )
 

@@ -16,13 +16,13 @@ import (
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/boltq"
-	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/redisq"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/penstock/penstock/queue/jsondepth"
+	"github.com/penstock/penstock/internal/jsondepth"
 )
 
 // readBody reads a whole body into buf. The buffer grows as bytes arrive and not

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/quote"
 	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/status"

@@ -4,10 +4,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 )
 
 // contentType saves the common ones from being made anew for every job.

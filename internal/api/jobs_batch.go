@@ -3,9 +3,9 @@ package api
 import (
 	"strconv"
 
+	"github.com/penstock/penstock/internal/coalesce"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/coalesce"
 )
 
 // Bounds of a batch. They are those of an engine's flight, so that one batch is

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/jsondepth"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 func TestPostJob(t *testing.T) {

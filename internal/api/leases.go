@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/coalesce"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
-	"github.com/penstock/penstock/queue/coalesce"
 	"github.com/penstock/penstock/queue/names"
 )
 

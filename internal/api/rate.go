@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/rules"
 )
 

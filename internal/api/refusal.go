@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deferred"
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/rules"

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/internal/replay"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue/clip"
 )
 
 // What a replay takes at most. What is more is replayed where the log is, by penstock replay.

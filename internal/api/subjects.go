@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue/changekind"
 )
 
 func (h *handler) listSubjects(w http.ResponseWriter, r *http.Request) {

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue/changekind"
 )
 
 // appOf is the app that a request is about: the one that it names, or that of who asks.

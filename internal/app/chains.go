@@ -9,11 +9,11 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // This file puts together what stands before one another: each list is read top down, as a request, a call to the store

@@ -8,11 +8,11 @@ import (
 
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // A drainer goes by the shares that apps have of its handlers in the store, those that were put before it began and

@@ -22,13 +22,13 @@ import (
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/unit"
 )
 

@@ -9,12 +9,12 @@ import (
 
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // A running ingress serves an app the metrics of its own queues, counted and measured. The operator's page is as it is

@@ -12,10 +12,10 @@ import (
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/app/natsserver"
 	"github.com/penstock/penstock/internal/auth"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // Under a prefix with {app}, a queue's target reaches the subjects of the app that has the queue's name, and no others.

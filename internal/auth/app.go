@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/unit"

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

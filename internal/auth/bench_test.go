@@ -11,8 +11,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/test/await"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // full is a store of so many apps, and so many tokens of them, as people have them.

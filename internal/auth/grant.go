@@ -3,7 +3,7 @@ package auth
 import (
 	"fmt"
 
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

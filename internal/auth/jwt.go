@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/internal/document"
 )
 
 // leeway is how far the clock of a provider may be from ours.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/internal/document"
 )
 
 // What by does without being allowed to is refused by a *Refusal of Forbidden; what is another app's does not exist for

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

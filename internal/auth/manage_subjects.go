@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // Subject returns a subject.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/unit"
 )

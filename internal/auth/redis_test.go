@@ -9,12 +9,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/faultproxy"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/redisq"
 )
 

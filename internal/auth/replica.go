@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // How the copy is kept.

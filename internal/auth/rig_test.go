@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

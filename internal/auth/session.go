@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock/penstock/queue/clip"
-	"github.com/penstock/penstock/queue/document"
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

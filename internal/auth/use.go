@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // On which day a token was used last is kept apart from it, for many tokens in one document: each is written at most

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // view is what is known of the store's documents. It is small: of a token there is what proves it and what it may do.

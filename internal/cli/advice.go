@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/client"
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/cli/archive"
 	"github.com/penstock/penstock/internal/cli/push"
-	"github.com/penstock/penstock/queue/move"
+	"github.com/penstock/penstock/internal/move"
 )
 
 type importCmd struct {

@@ -11,9 +11,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 )
 
 type jobGetCmd struct {

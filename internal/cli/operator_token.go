@@ -10,9 +10,9 @@ import (
 
 	"github.com/penstock/penstock/internal/auth"
 	"github.com/penstock/penstock/internal/cli/login"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // Who is recorded to have made the tokens that are there before anybody can ask for one.

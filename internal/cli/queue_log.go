@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/changekind"
 )
 
 // recordFlags choose what is shown of a record of changes.

@@ -12,8 +12,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

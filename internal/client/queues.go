@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 )
 
 // page is how many queues are asked for at once.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/queue/clip"
 )
 
 // How much of what a job carries is shown.

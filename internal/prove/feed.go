@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/coalesce"
 	"github.com/penstock/penstock/internal/prove/receiver"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/coalesce"
 )
 
 // feed keeps a queue backlogged, in each of its lanes.

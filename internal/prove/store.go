@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/grant"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/grant"
 	"github.com/penstock/penstock/queue/rules"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue/clip"
 )
 
 // clock reads the instants of one log. Lines of one second mostly follow each other, so that it remembers the last

@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/penstock/penstock/internal/jsondepth"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // ndjson is one JSON object a line. Its fields are named by JSON pointers (RFC 6901).

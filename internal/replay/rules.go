@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/rules"
 )
 

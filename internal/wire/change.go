@@ -3,8 +3,8 @@ package wire
 import (
 	"time"
 
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/rules"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/penstock/penstock/deliver/bounce"
 	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/internal/cause"
+	"github.com/penstock/penstock/internal/jsondepth"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/cause"
-	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // Job is where a job is. A deferred one was appended when it was put on the overflow.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock/penstock/queue/changekind"
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/changekind"
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/names"
 )

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/changekind"
 )
 
 // chain is an audit log from a number on.

@@ -7,11 +7,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/penstock/penstock/internal/changekind"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/changekind"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/rules"
 )
 

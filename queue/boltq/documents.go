@@ -6,10 +6,10 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/machine"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // putDoc writes a document, or deletes it if text is empty.

@@ -10,12 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/penstock/penstock/internal/document"
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/machine"
-	"github.com/penstock/penstock/queue/move"
 )
 
 // Engine is a queue.Engine on one bbolt file. Make one with Open.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // A Reserve ends a bounded number of them, in however many queues, and is not

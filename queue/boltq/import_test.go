@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/move"
 )
 
 // exported is all of a queue.

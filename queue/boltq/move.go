@@ -3,10 +3,10 @@ package boltq
 import (
 	"context"
 
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/audit"
 	"github.com/penstock/penstock/queue/machine"
-	"github.com/penstock/penstock/queue/move"
 )
 
 // Schema is the version of the file's layout, for archives to name.

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/machine"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // crowd is many callers of everything at once, and an overflow that keeps what they

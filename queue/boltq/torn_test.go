@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // tornCopies is the number of copies that are damaged in each way.

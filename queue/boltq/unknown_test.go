@@ -5,9 +5,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // That a job is unknown is not said before the commit is on disk that made it so.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/clip"
 )
 
 // Error is an input that cannot be used: the field, the value as far as it can be shown, and what would be right.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 )
 
 // adaptedRate is a rate that follows what the receiver accepts. It is never changed in place.

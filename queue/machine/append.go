@@ -4,10 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/internal/jobsize"
-	"github.com/penstock/penstock/queue/jobrecord"
 	"github.com/penstock/penstock/queue/ruleset"
 )
 

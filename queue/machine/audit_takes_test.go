@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/rules"
 )
 

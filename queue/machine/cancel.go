@@ -3,11 +3,11 @@ package machine
 import (
 	"fmt"
 
+	"github.com/penstock/penstock/internal/changekind"
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/changekind"
-	"github.com/penstock/penstock/queue/clip"
 )
 
 // Cancel takes a job back, and returns where it is afterwards and the commit that the answer waits for. Errors:

@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/changelog"
 )
 

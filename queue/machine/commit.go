@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // Bounds of one commit.

@@ -3,10 +3,10 @@ package machine
 import (
 	"fmt"
 
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/changekind"
 )
 
 // Delete removes a queue, and returns the commit that the answer waits for. Errors: see queue.Specs.

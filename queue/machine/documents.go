@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/penstock/penstock/internal/changekind"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/changekind"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

@@ -5,11 +5,11 @@ import (
 	"maps"
 	"time"
 
+	"github.com/penstock/penstock/internal/document"
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/document"
-	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )

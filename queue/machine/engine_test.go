@@ -8,10 +8,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/move"
 )
 
 // Engine is a queue.Engine over a machine: the present commit is kept, and durable, behind each call.

@@ -1,9 +1,9 @@
 package machine
 
 import (
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/cause"
 )
 
 // outlook is what decides when a job departs.

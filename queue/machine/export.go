@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 	"sort"
 
+	"github.com/penstock/penstock/internal/jobrecord"
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/jobrecord"
-	"github.com/penstock/penstock/queue/move"
 )
 
 // ExportQueue returns all of a queue but its jobs. Errors: queue.ErrUnknownQueue.

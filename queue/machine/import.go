@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/penstock/penstock/internal/changekind"
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/changekind"
-	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/internal/changelog"
-	"github.com/penstock/penstock/queue/move"
 )
 
 // importState is the latest import into a queue.

@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 	"strings"
 
+	"github.com/penstock/penstock/internal/jobrecord"
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/jobrecord"
-	"github.com/penstock/penstock/queue/move"
 )
 
 // importJob is one job of an import.

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/internal/jobsize"
-	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // job is a job that holds a place. There may be millions, so what only granted jobs need stands in the lease.

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/cause"
-	"github.com/penstock/penstock/queue/clip"
-	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // Found is what memory knows of a job, and where the rest is.

@@ -1,9 +1,9 @@
 package machine
 
 import (
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 func newLeases() heap[*lease] {

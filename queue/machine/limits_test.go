@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/cause"
 	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/unit"
 )

@@ -8,9 +8,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/jobrecord"
 	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/unit"
 )

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // Records are dropped when no copy can come back any more, a few at a time, and the

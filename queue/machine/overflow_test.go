@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 func (b *bench) cancelJob(name string, n int) queue.State {

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/grant"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/grant"
 	"github.com/penstock/penstock/queue/machine"
 )
 

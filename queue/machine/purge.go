@@ -1,10 +1,10 @@
 package machine
 
 import (
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/changekind"
 )
 
 // purgeCall is one call of Purge.

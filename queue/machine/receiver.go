@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/unit"
 )
 

@@ -3,13 +3,13 @@ package machine
 import (
 	"strings"
 
+	"github.com/penstock/penstock/internal/changekind"
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/check"
 	"github.com/penstock/penstock/queue/internal/jobsize"
-	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // deadRecord is what a Replay needs of a dead job's record.

@@ -3,10 +3,10 @@ package machine
 import (
 	"fmt"
 
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
-	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // Granting is the answer to a Reserve, but for its jobs, which Read and Jobs add once its commit is durable.

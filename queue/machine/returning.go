@@ -3,10 +3,10 @@ package machine
 import (
 	"strings"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/internal/jobsize"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // returning is what a Readmit does.

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/penstock/penstock/internal/changekind"
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/changekind"
-	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/internal/changelog"
 	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"

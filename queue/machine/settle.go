@@ -3,11 +3,11 @@ package machine
 import (
 	"strings"
 
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/invalid"
-	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // settling is the state of one call of Settle. On Redis, calls of several callers may be one.

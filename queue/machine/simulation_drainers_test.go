@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	window "github.com/penstock/penstock/internal/grant"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	window "github.com/penstock/penstock/queue/grant"
 )
 
 // simDrainer takes jobs at their departures, as package drain does. Some are far away.

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
+	window "github.com/penstock/penstock/internal/grant"
 	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	window "github.com/penstock/penstock/queue/grant"
 	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/unit"
 )

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // simReadmitter takes the jobs of a queue back from the overflow, as package deferred does: it asks for room, reads the

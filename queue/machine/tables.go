@@ -3,8 +3,8 @@ package machine
 import (
 	"encoding/binary"
 
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // The tables of the file. Keys are 8-byte big-endian numbers unless said otherwise; those of jobs, ended and deferred

@@ -3,9 +3,9 @@ package machine
 import (
 	"strings"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/cause"
 )
 
 // whyNotLeft is why a waiting or scheduled job has not left yet.

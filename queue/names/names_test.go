@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/names"
 )

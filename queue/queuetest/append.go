@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/coalesce"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/coalesce"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/names"
 )

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/changekind"
 )
 
 // auditsAs writes a document as an actor, or records that this was refused.

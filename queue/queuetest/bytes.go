@@ -5,11 +5,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/jobrecord"
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/internal/jobsize"
 	"github.com/penstock/penstock/queue/invalid"
-	"github.com/penstock/penstock/queue/jobrecord"
-	"github.com/penstock/penstock/queue/readmit"
 	"github.com/penstock/penstock/queue/unit"
 )
 

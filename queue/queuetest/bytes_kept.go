@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/internal/jobsize"
-	"github.com/penstock/penstock/queue/readmit"
 	"github.com/penstock/penstock/queue/unit"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/changelog"
 )
 

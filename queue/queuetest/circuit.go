@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/cause"
 	"github.com/penstock/penstock/queue/unit"
 )
 

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // putDocument writes a document, or deletes it if text is empty, and returns its revision.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/names"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // delay is something that holds a job up. It lets the job e into its queue, which expires in a

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/move"
 )
 
 var moveRules = []rule{

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
-	"github.com/penstock/penstock/queue/move"
 )
 
 var moveJobRules = []rule{

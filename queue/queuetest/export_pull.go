@@ -3,9 +3,9 @@ package queuetest
 import (
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/cause"
-	"github.com/penstock/penstock/queue/move"
 )
 
 // Those of a pull queue: who asks for it is not in the store, and nobody else takes its jobs.

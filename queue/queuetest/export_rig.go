@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/jobrecord"
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/jobrecord"
-	"github.com/penstock/penstock/queue/move"
 )
 
 // exportedQueue is a queue as it was exported.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/cause"
 	"github.com/penstock/penstock/queue/unit"
 )
 

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/cause"
 )
 
 // limited sets limits beside the rate, each "2/s", "2/s 3" with a burst, "quota 5/m" or

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/cause"
 )
 
 // used checks how much of each limit of a queue was used, as far as it is a quota; -1 for a pace.

@@ -3,9 +3,9 @@ package queuetest
 import (
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // announces says that a job strayed, and looks for the backlog.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // overflowCalls is every call of queue.Overflow, each about queue q with the job

@@ -3,9 +3,9 @@ package queuetest
 import (
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // checkDeferred checks where a job that was just set aside is said to be, and when it is

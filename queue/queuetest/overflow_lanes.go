@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // laneJobs returns jobs in the lanes of their letters.

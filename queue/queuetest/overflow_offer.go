@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // withOverflow returns a job that chooses for itself what becomes of it.

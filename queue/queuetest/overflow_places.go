@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // admits appends jobs that may not wait until one is refused, and returns how

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // roomListener listens for the queues that have room again.

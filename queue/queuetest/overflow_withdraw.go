@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 func ticketed(a queue.Appended, queueName string) queue.Ticketed {

@@ -6,10 +6,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/penstock/penstock/internal/changekind"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/changekind"
-	"github.com/penstock/penstock/queue/document"
 )
 
 // long is too long for the audit log, and of characters of two bytes.

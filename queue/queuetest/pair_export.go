@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/move"
 )
 
 // exported is a queue as one engine exports it, with its jobs in no order: their turns and instants are told.

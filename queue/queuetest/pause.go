@@ -4,10 +4,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/cause"
 )
 
 // pauses pauses a queue until an instant, 0 until it is resumed.

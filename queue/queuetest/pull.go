@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/cause"
 )
 
 // pulled makes a queue a pull queue.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // purges carries a purge out, limit jobs a call, and does something between the calls.

@@ -6,11 +6,11 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/quote"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // lane looks at a queue and a lane of it.

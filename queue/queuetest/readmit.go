@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/names"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 var readmitRules = []rule{

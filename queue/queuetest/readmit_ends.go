@@ -4,9 +4,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/names"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // done says of the first jobs on the overflow that they were dealt with.

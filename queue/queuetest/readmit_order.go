@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // busy hands a request in that must find somebody else on the way.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 	"github.com/penstock/penstock/queue/rules"
 )
 

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
-	"github.com/penstock/penstock/queue/readmit"
 	"github.com/penstock/penstock/queue/rules"
 )
 

@@ -3,8 +3,8 @@ package queuetest
 import (
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 	"github.com/penstock/penstock/queue/rules"
 )
 

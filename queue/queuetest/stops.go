@@ -6,11 +6,11 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/cause"
-	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/changelog"
 	"github.com/penstock/penstock/queue/quote"
 	"github.com/penstock/penstock/queue/status"

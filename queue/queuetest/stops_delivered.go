@@ -3,8 +3,8 @@ package queuetest
 import (
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/cause"
 	"github.com/penstock/penstock/queue/unit"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 )
 
 // timelineText shows a timeline, an attempt a line.

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 var traceRules = []rule{

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/move"
 )
 
 var unknownRules = []rule{

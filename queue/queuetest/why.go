@@ -3,9 +3,9 @@ package queuetest
 import (
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/cause"
 )
 
 // waitsFor checks why jobs have not left.

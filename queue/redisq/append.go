@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // appendItem is a valid job on its way. Its body is 8 bytes for the stamp, which

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/internal/jobsize"
-	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 // readAppended reads the answers of one queue.

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/changekind"
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/changekind"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/redisq"
 	"github.com/penstock/penstock/queue/rules"
 )

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/test/faultproxy"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/redisq"
 	"github.com/penstock/penstock/queue/rules"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/penstock/penstock/queue/coalesce"
+	"github.com/penstock/penstock/internal/coalesce"
 )
 
 // part is what of a call goes to one partition, and where its answers belong.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/internal/changelog"
 	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/rules"

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

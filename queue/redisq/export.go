@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 
+	"github.com/penstock/penstock/internal/jobrecord"
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/jobrecord"
-	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/names"
 )
 

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/internal/changelog"
-	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/names"
 )
 

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/internal/test/faultproxy"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/redisq"
 )
 

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/cause"
-	"github.com/penstock/penstock/queue/clip"
-	"github.com/penstock/penstock/queue/jobrecord"
 	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/unit"
 )

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/invalid"
-	"github.com/penstock/penstock/queue/jobrecord"
 	"github.com/penstock/penstock/queue/names"
 )
 

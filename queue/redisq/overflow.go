@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/penstock/penstock/internal/coalesce"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/coalesce"
 	"github.com/penstock/penstock/queue/names"
 )
 

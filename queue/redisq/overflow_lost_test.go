@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/internal/test/enginetest"
 	"github.com/penstock/penstock/internal/test/faultproxy"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // Whatever befalls a script of the overflow on its way, the outcome is the same

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/penstock/penstock/internal/coalesce"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/coalesce"
 	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )

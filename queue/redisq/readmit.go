@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/jobrecord"
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/invalid"
-	"github.com/penstock/penstock/queue/jobrecord"
 	"github.com/penstock/penstock/queue/names"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // maxNumber is how far Lua counts one by one.

@@ -24,12 +24,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/coalesce"
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
-	"github.com/penstock/penstock/queue/coalesce"
 	"github.com/penstock/penstock/queue/invalid"
-	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/rules"
 )

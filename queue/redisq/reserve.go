@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/jobrecord"
 	"github.com/penstock/penstock/queue/names"
 )
 

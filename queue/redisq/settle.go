@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/coalesce"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
-	"github.com/penstock/penstock/queue/coalesce"
 	"github.com/penstock/penstock/queue/invalid"
 )
 

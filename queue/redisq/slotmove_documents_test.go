@@ -5,11 +5,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/penstock/penstock/internal/document"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/document"
 	"github.com/penstock/penstock/queue/redisq"
 )
 

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock/penstock/internal/document"
+	"github.com/penstock/penstock/internal/move"
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/document"
-	"github.com/penstock/penstock/queue/move"
-	"github.com/penstock/penstock/queue/readmit"
 	"github.com/penstock/penstock/queue/rules"
 )
 

@@ -7,9 +7,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/penstock/penstock/internal/coalesce"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/coalesce"
 	"github.com/penstock/penstock/queue/redisq"
 	"github.com/penstock/penstock/queue/rules"
 )

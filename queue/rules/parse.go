@@ -5,10 +5,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/penstock/penstock/internal/jsondepth"
+	"github.com/penstock/penstock/internal/strictjson"
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue/internal/strictjson"
 	"github.com/penstock/penstock/queue/invalid"
-	"github.com/penstock/penstock/queue/jsondepth"
 )
 
 // MaxBytes is the longest rule that Parse reads.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/clip"
 )
 
 // Bytes is a size. It is written as "64MiB" or "1500B"; a plain number is bytes too.

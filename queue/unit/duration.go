@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock/penstock/queue/clip"
+	"github.com/penstock/penstock/internal/clip"
 )
 
 // Duration is a time.Duration that is written as "30s" in JSON and YAML.

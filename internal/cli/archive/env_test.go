@@ -14,11 +14,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/penstock/penstock/internal/cli/archive"
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
-	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/queuetest"
 	"github.com/penstock/penstock/queue/redisq"
 	"github.com/penstock/penstock/queue/rules"

@@ -15,8 +15,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/ruleset"
 )

@@ -8,8 +8,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/rules"
 )
 

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/rules"
 )
 

@@ -10,12 +10,12 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/penstock/penstock/internal/jobrecord"
+	"github.com/penstock/penstock/internal/jsondepth"
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/jobrecord"
-	"github.com/penstock/penstock/queue/jsondepth"
-	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/rules"
 )

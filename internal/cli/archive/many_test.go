@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/cli/archive"
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/queuetest"
 )
 

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/cli/archive"
+	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/move"
 	"github.com/penstock/penstock/queue/queuetest"
 	"github.com/penstock/penstock/queue/rules"
 	"github.com/penstock/penstock/queue/unit"

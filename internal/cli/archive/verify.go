@@ -11,8 +11,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
 	"github.com/penstock/penstock/queue/names"
 	"github.com/penstock/penstock/queue/ruleset"
 )

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/changekind"
 )
 
 // record makes an entry whose digests are right.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/penstock/penstock/queue/jsondepth"
+	"github.com/penstock/penstock/internal/jsondepth"
 )
 
 // MaxLineBytes is the longest line that is read. It is above what the API takes,

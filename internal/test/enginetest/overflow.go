@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/readmit"
 )
 
 // Deferring makes a queue of a capacity that defers what finds no room.

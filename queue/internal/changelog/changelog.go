@@ -4,9 +4,9 @@ package changelog
 import (
 	"github.com/go-json-experiment/json"
 
+	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/changekind"
 	"github.com/penstock/penstock/queue/rules"
 )
 

@@ -16,9 +16,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/penstock/penstock/internal/jsondepth"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue/invalid"
-	"github.com/penstock/penstock/queue/jsondepth"
 	"github.com/penstock/penstock/queue/unit"
 )
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
-	"github.com/penstock/penstock/queue/jobrecord"
 )
 
 func TestTimelineRoundTrip(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/pack"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/internal/pack"
 )
 
 // A job is stored by both engines as one packed record, which never changes

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/penstock/penstock/queue/cause"
+	"github.com/penstock/penstock/internal/cause"
 )
 
 func TestEachCauseHasAText(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/penstock/penstock/internal/clip"
+	"github.com/penstock/penstock/internal/pack"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/clip"
-	"github.com/penstock/penstock/queue/internal/pack"
 )
 
 // Both engines store a timeline in the same form, so that a Lua script can add to it:
