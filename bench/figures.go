@@ -48,6 +48,7 @@ var figures = []Figure{
 	dueStart(10_000, 2, 10),
 	dueOutage,
 	goodput,
+	lastingGoodput,
 	far,
 	pacing(14),
 	pacing(100),
