@@ -12,7 +12,7 @@ import (
 )
 
 var auditJobRules = []rule{
-	{"what moves jobs leaves no entry", func(r *rig) {
+	{"moving jobs leaves no entry", func(r *rig) {
 		q := r.queue("q", "unlimited", func(s *queue.Spec) { s.OnUnknown = queue.UnknownHold })
 		r.putRule(countingRule("q.r", 5))
 		r.audits(0, 0, func() {
@@ -30,7 +30,7 @@ var auditJobRules = []rule{
 			r.info(q)
 		})
 	}},
-	{"each call that does something to jobs is an entry of its own, with how many they were", func(r *rig) {
+	{"each call that changes jobs is an entry with their number", func(r *rig) {
 		q := r.queue("q", "unlimited", func(s *queue.Spec) { s.OnUnknown = queue.UnknownHold })
 		of := func(what changekind.Kind, jobs int64, ids ...string) audit.Entry {
 			return audit.Entry{Of: "queue", Name: q, What: what, Jobs: jobs, IDs: ids}
@@ -42,7 +42,7 @@ var auditJobRules = []rule{
 			}
 		}
 		r.accept(q, "a", "b")
-		r.audited(of(changekind.Cancelled, 1, "a"), cancel("a")) // one change of the record of the name, and
+		r.audited(of(changekind.Cancelled, 1, "a"), cancel("a")) // one change in the queue's history, but
 		r.audited(of(changekind.Cancelled, 1, "b"), cancel("b")) // two entries here
 		r.audits(0, 0, cancel("b"))
 		if n := len(r.changes(q, 9)); n != 2 {
@@ -97,7 +97,7 @@ var auditJobRules = []rule{
 			r.check(err)
 		})
 	}},
-	{"calls that come at once are entries of their own", func(r *rig) {
+	{"concurrent calls are separate entries", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		const callers, each = 6, 8
 		for c := range callers {
@@ -124,7 +124,7 @@ var auditJobRules = []rule{
 			r.Errorf("%d entries", len(seen))
 		}
 	}},
-	{"the dead of a queue that was deleted are forgotten by its name", func(r *rig) {
+	{"forgetting dead jobs of a deleted queue is an entry of its name", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.accept(q, "a")
 		r.settled(queue.Dead, settlement(queue.Bury, r.grant(q, 1, "a")[0]))
@@ -135,7 +135,7 @@ var auditJobRules = []rule{
 			r.check(err)
 		})
 	}},
-	{"an end to a stop by its receiver is an entry", func(r *rig) {
+	{"resuming a receiver's stop is an entry", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a")
 		s := settlement(queue.Throttle, r.grant(q, 1, "a")[0])

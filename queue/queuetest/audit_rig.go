@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// auditRecords reads the audit log of a partition, some at a time, and verifies it.
+// auditRecords reads the audit log of a partition in pages and verifies it.
 func (r *rig) auditRecords(partition int) (all []audit.Record) {
 	r.Helper()
 	v := audit.Verifier{Partition: partition}
@@ -26,7 +26,7 @@ func (r *rig) auditRecords(partition int) (all []audit.Record) {
 	}
 }
 
-// auditOf returns the entries of a partition, oldest first, and verifies them.
+// auditOf verifies the audit log of a partition and returns its entries, oldest first.
 func (r *rig) auditOf(partition int) (entries []audit.Entry) {
 	r.Helper()
 	records := r.auditRecords(partition)
@@ -38,8 +38,8 @@ func (r *rig) auditOf(partition int) (entries []audit.Entry) {
 	return entries
 }
 
-// audits does something as a person, and checks that it leaves so many entries in a partition, and in no other. It
-// returns those, with what was before and after.
+// audits calls do with an actor. It checks that do leaves want entries in this partition and none in others, and
+// returns these entries with the records around them.
 func (r *rig) audits(partition, want int, do func()) (entries []audit.Entry, records []audit.Record) {
 	r.Helper()
 	length := func() (n []int) {
@@ -75,7 +75,7 @@ func (r *rig) audits(partition, want int, do func()) (entries []audit.Entry, rec
 	return entries, records[len(records)-want:]
 }
 
-// audited checks the entry that something leaves, but for its number and digests.
+// audited calls do and compares the entry it leaves with want, except number and digests.
 func (r *rig) audited(want audit.Entry, do func()) audit.Record {
 	r.Helper()
 	p := 0
@@ -90,13 +90,13 @@ func (r *rig) audited(want audit.Entry, do func()) audit.Record {
 	return records[0]
 }
 
-// auditText is an entry without its number, time, actor, revisions and digests.
+// auditText formats an entry without its number, time, actor, revisions and digests.
 func auditText(e *audit.Entry) string {
 	return fmt.Sprintf("%s %s %s; refused %q %d times; %q %q until %d; %d jobs %q", e.Of, e.Name, e.What, e.Refused,
 		e.Times, e.Detail, e.Reason, e.Until, e.Jobs, e.IDs)
 }
 
-// checkAround checks what a record says was before and after.
+// checkAround compares the texts before and after a change with a record.
 func (r *rig) checkAround(got audit.Record, before, after []byte) {
 	r.Helper()
 	e, err := got.Entry()

@@ -10,7 +10,7 @@ import (
 )
 
 var auditTextRules = []rule{
-	{"of a text that is too long an entry has the digest, and says that it is left out", func(r *rig) {
+	{"an entry has only the digest of a text that is too long, and says so", func(r *rig) {
 		of := func(length int) string { return `"` + strings.Repeat("x", length-2) + `"` }
 		const most = audit.MaxTextBytes
 		before := ""
@@ -52,7 +52,7 @@ var auditTextRules = []rule{
 			before = after
 		}
 	}},
-	{"of a spec that is too long an entry has the digest", func(r *rig) {
+	{"an entry has only the digest of a spec that is too long", func(r *rig) {
 		long := spec("q", "1/s", func(s *queue.Spec) {
 			s.Deliver = fmt.Appendf(nil, `{"http":{"url":"http://a.example/%s"}}`, strings.Repeat("x", audit.MaxTextBytes))
 		})
@@ -69,7 +69,7 @@ var auditTextRules = []rule{
 			}
 		}
 	}},
-	{"what changed is told in whole characters, and cut", func(r *rig) {
+	{"the changed part is cut at a whole character", func(r *rig) {
 		long := strings.Repeat("ü", audit.MaxTextBytes)
 		before := ""
 		for _, after := range []string{

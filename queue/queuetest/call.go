@@ -50,7 +50,7 @@ var callRules = []rule{
 		r.grant(q, 9, "b")
 		r.deliver(v)
 	}},
-	{"a request to reserve that makes no sense grants nothing", func(r *rig) {
+	{"an invalid request to reserve grants nothing", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		p, c := r.partition(q), queue.Client{ID: "client"}
@@ -72,7 +72,7 @@ var callRules = []rule{
 		}
 		r.grant(q, 9, "a")
 	}},
-	{"a verdict that is none is an error and leaves the lease alone", func(r *rig) {
+	{"an unknown verdict is an error and leaves the lease alone", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b", "c")
 		v := r.grant(q, 9, "a", "b", "c")
@@ -83,7 +83,7 @@ var callRules = []rule{
 		}
 		r.deliver(v[1], v[2])
 	}},
-	{"a back-off that is negative is none, and a very long one is kept", func(r *rig) {
+	{"a negative back-off counts as zero, and a very long one is kept", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b")
 		v := r.grant(q, 9, "a", "b")
@@ -93,10 +93,10 @@ var callRules = []rule{
 		r.clock.Advance(9 * 365 * 24 * time.Hour)
 		r.state(queue.Scheduled, q, "b")
 	}},
-	{"the store is what it should be", func(r *rig) {
+	{"the store passes its check", func(r *rig) {
 		r.check(r.e.Check(r.ctx))
 	}},
-	{"closed, an engine says so, and may be closed again", func(r *rig) {
+	{"a closed engine says so, and may be closed again", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		ear := r.e.Wake(r.ctx)

@@ -7,18 +7,17 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// Clock is the time of an engine under test. It stands still until it is moved,
-// and may be moved back.
+// Clock is the time of an engine under test. It advances only when moved, and may be moved back.
 type Clock struct{ now atomic.Int64 }
 
-// NewClock returns a clock at some day's noon.
+// NewClock returns a clock set to noon of a fixed day.
 func NewClock() *Clock {
 	c := &Clock{}
 	c.Set(leaky.Instant(time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC).UnixMicro()))
 	return c
 }
 
-// Now reads the clock. It is what an engine takes as its Options.Now.
+// Now returns the clock's time; engines take it as Options.Now.
 func (c *Clock) Now() leaky.Instant { return leaky.Instant(c.now.Load()) }
 
 // Set moves the clock to t.

@@ -8,19 +8,19 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// steadyClient is a client with a clock that nobody sets.
+// steadyClient is a client with a monotonic clock of its own.
 type steadyClient struct {
 	*rig
-	passed time.Duration // since it began
-	shown  time.Time     // what the engine's clock showed last, and
-	at     time.Duration // when
+	passed time.Duration // since its start
+	shown  time.Time // the engine's clock in the last answer, and
+	at     time.Duration // when that arrived
 }
 
 func (r *rig) steady(queueName string) *steadyClient {
 	return &steadyClient{rig: r, shown: r.reserveAs("client", queueName, 0).Now}
 }
 
-// passes lets time pass, and jump has the wall clock alone be set.
+// passes lets time pass on all clocks; jump moves only the wall clock.
 func (c *steadyClient) passes(d time.Duration) {
 	c.clock.Advance(d)
 	c.passed += d
@@ -28,7 +28,7 @@ func (c *steadyClient) passes(d time.Duration) {
 
 func (c *steadyClient) jump(by time.Duration) { c.clock.Advance(by) }
 
-// ask reserves jobs, and vouches for the engine's clock.
+// ask reserves jobs and vouches for the engine's clock.
 func (c *steadyClient) ask(queueName string, most int, want ...string) []queue.Reservation {
 	c.Helper()
 	got := c.vouch(queueName, most)
@@ -64,7 +64,7 @@ var clockRules = []rule{
 			c.promises(q, func(most int, want ...string) []queue.Reservation { return c.ask(q, most, want...) })
 		}
 	}},
-	{"nor does one that nobody could know to be wrong", func(r *rig) {
+	{"nor does a wrong clock that no client could notice", func(r *rig) {
 		q := r.queue("g.q", "unlimited", limited("quota 1/h"))
 		c := r.steady(q)
 		for _, by := range jumps {
@@ -76,7 +76,7 @@ var clockRules = []rule{
 			c.promises(q, func(most int, want ...string) []queue.Reservation { return r.grant(q, most, want...) })
 		}
 	}},
-	{"what was promised while the clock was behind is kept when it is set right", func(r *rig) {
+	{"promises made while the clock was behind are kept once it is corrected", func(r *rig) {
 		q, paused := r.queue("g.q", "unlimited", limited("quota 1/h")), r.queue("g.r", "unlimited")
 		c := r.steady(q)
 		c.jump(-30 * time.Minute)
@@ -104,7 +104,7 @@ var clockRules = []rule{
 			v := c.ask(q, 9, "a"+by.String())
 			c.passes(time.Second)
 			c.jump(by)
-			r.append(job(q, "a"+by.String())) // by one who knows no better
+			r.append(job(q, "a"+by.String())) // by a client without a clock of its own
 			c.ask(q, 9)
 			c.passes(8 * time.Second)
 			c.ask(q, 9)
@@ -137,19 +137,19 @@ var clockRules = []rule{
 			}
 		}
 	}},
-	{"one that vouched and is gone does not hold the clock", func(r *rig) {
+	{"a client that vouched and left does not hold the clock", func(r *rig) {
 		q := r.queue("g.q", "unlimited", leased(time.Minute, 8))
 		c := r.steady(q)
 		r.accept(q, "a")
 		c.ask(q, 9, "a")
 		c.passes(time.Hour)
-		r.grant(q, 9) // it may be the clock that was set
+		r.grant(q, 9) // the clock may have been set
 		c.passes(3*time.Second + time.Microsecond)
 		r.grant(q, 9, "a")
 	}},
 }
 
-// promises makes promises by the wall clock, as it is, and sees that each is kept to the second.
+// promises makes promises by the present wall clock and checks that each is kept to the second.
 func (c *steadyClient) promises(q string, ask func(most int, want ...string) []queue.Reservation) {
 	c.Helper()
 	now := c.clock.Now()
@@ -171,13 +171,13 @@ func (c *steadyClient) promises(q string, ask func(most int, want ...string) []q
 	c.passes(10*time.Minute - time.Second)
 	ask(9)
 	if p := c.info(paused).Pause; !p.On() {
-		c.Error("the pause is over a second too early")
+		c.Error("the pause ended over a second early")
 	}
 	c.passes(time.Second)
 	if p := c.info(paused).Pause; p.On() {
 		c.Error("the pause is not over")
 	}
-	// The first minute of the next hour of the wall clock has its quota again.
+	// The first minute of the next hour of the wall clock has its full quota.
 	for c.clock.Now()%leaky.Instant(time.Hour.Microseconds()) > leaky.Instant(time.Minute.Microseconds()) {
 		c.passes(time.Minute)
 	}

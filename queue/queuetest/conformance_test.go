@@ -13,8 +13,8 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// Each engine runs the suite under the race detector beside its own code: on one Redis, and on a file. What is here is
-// the same code on another store, where the detector would see the same again at twice the time.
+// Each engine's package runs the suite under the race detector: on one Redis, and on a file. The runs here use the same
+// code on other stores; the detector would find the same races again, in twice the time.
 
 func TestConformanceOnACluster(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// lapsed appends a job that would depart too late; at is when it would.
+// lapsed appends a job that must be refused because it would depart too late, at the instant at.
 func (r *rig) lapsed(j queue.Job, at leaky.Instant) {
 	r.Helper()
 	if a := r.outcome(queue.Lapsed, j); instantOf(a.ETA.At) != at || a.State != queue.StateNone || a.Position != 0 ||
@@ -18,11 +18,11 @@ func (r *rig) lapsed(j queue.Job, at leaky.Instant) {
 }
 
 var deadlineRules = []rule{
-	{"a job that would depart after its deadline is refused, with the instant", func(r *rig) {
+	{"a job that would depart after its deadline is refused with that instant", func(r *rig) {
 		const ms, us = time.Millisecond, time.Microsecond
 		for i, tt := range []struct {
 			rate  string
-			costs []int64 // of those before it
+			costs []int64 // of the jobs before it
 			eta   time.Duration
 		}{
 			{"10/s", []int64{1, 1, 1, 1, 1}, 500 * ms},
@@ -37,7 +37,7 @@ var deadlineRules = []rule{
 			}
 			r.lapsed(expiringJob(t0.Add(us), q, "a"), t0.Add(tt.eta))
 			r.lapsed(expiringJob(t0.Add(tt.eta-us), q, "a"), t0.Add(tt.eta))
-			// neither refused nor remembered
+			// Neither refusal is remembered.
 			r.tallies(q, tally{waiting: int64(len(tt.costs)), appended: int64(len(tt.costs))})
 			if a := r.acceptJobs(expiringJob(t0.Add(tt.eta), q, "a"))[0]; instantOf(a.ETA.At) != t0.Add(tt.eta) ||
 				!a.ETA.Exact {
@@ -45,7 +45,7 @@ var deadlineRules = []rule{
 			}
 		}
 	}},
-	{"one whose deadline has passed is refused without an instant, whatever else holds", func(r *rig) {
+	{"a job whose deadline has passed is refused without an instant, before other reasons", func(r *rig) {
 		q := r.putWithLanes("q", "1/s", "x1 k1", withCapacity(2), everyLane(holding(1)))
 		for _, j := range []queue.Job{
 			expiringJob(r.clock.Now(), q, "k2"), expiringJob(r.clock.Now().Add(-time.Hour), q, "k2"),
@@ -57,7 +57,7 @@ var deadlineRules = []rule{
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.lapsed(expiringJob(r.clock.Now(), q, "k2"), 0)
 	}},
-	{"a paused queue takes it: nobody knows when it goes on", func(r *rig) {
+	{"a paused queue accepts it: nobody knows when the queue is resumed", func(r *rig) {
 		q := r.queue("q", "1/s")
 		t0 := r.clock.Now()
 		r.accept(q, "a", "b")
@@ -67,7 +67,7 @@ var deadlineRules = []rule{
 		r.check(r.e.Resume(r.ctx, q))
 		r.lapsed(expiringJob(t0.Add(time.Second), q, "d"), t0.Add(3*time.Second))
 	}},
-	{"full lanes, schedules and queues are told before", func(r *rig) {
+	{"full lanes, schedules and queues are reported first", func(r *rig) {
 		q := r.putWithLanes("q", "1/s", "x1 k1 k2", withCapacity(4), mostScheduled(1), everyLane(holding(1)))
 		t0 := r.clock.Now()
 		soon := t0.Add(time.Millisecond)
@@ -83,7 +83,7 @@ var deadlineRules = []rule{
 		j = expiringJob(soon, q, "k3")
 		r.lapsed(j, t0.Add(3*time.Second)) // x1, k1 and k2 are before it
 	}},
-	{"one that is known is what it is", func(r *rig) {
+	{"a known id is reported as known", func(r *rig) {
 		q := r.queue("q", "1/s")
 		t0 := r.clock.Now()
 		r.acceptJobs(job(q, "a"), expiringJob(t0.Add(time.Second), q, "b"))
@@ -103,13 +103,13 @@ var deadlineRules = []rule{
 		r.lapsed(by(2999*ms, jobOfLane(laneX, q, "a")), t0.Add(3*time.Second))
 		r.lapsed(by(299*ms, jobOfLane(laneY, q, "a")), t0.Add(300*ms))
 		r.lapsed(by(199*ms, jobOfLane(laneZ, q, "a")), t0.Add(200*ms))
-		r.acceptJobs(by(100*ms, withPriority(9, laneX, q, "b"))) // the first of its lane, and y has its turn
+		r.acceptJobs(by(100*ms, withPriority(9, laneX, q, "b"))) // the first of its lane, and y takes a turn
 		s := by(300*ms, later(t0.Add(150*ms), q, "c"))
 		r.schedule(s)
 		s.ID, s.ExpiresAt = "d", t0.Add(199*ms).Time()
 		r.lapsed(s, t0.Add(200*ms)) // a turn of x and one of y are before it
 	}},
-	{"one that is accepted departs in time, while nothing comes back and none passes it", func(r *rig) {
+	{"an accepted job departs in time while no job comes back or overtakes it", func(r *rig) {
 		q := r.queue("q", "100/s")
 		accepted := 0
 		for i := range 300 {
@@ -130,7 +130,7 @@ var deadlineRules = []rule{
 			r.Errorf("%d of 300 accepted, %d delivered, %d timed out", accepted, i.Delivered, i.TimedOut)
 		}
 	}},
-	{"ten thousand that wait and expire use no slot, whatever their lanes", func(r *rig) {
+	{"ten thousand waiting jobs that expire use no slot, in any lanes", func(r *rig) {
 		const n = 10_000
 		s := spec("q", "10/s", withCapacity(n+20))
 		r.put(s)
@@ -165,7 +165,7 @@ var deadlineRules = []rule{
 				before = i.TimedOut
 			}
 			if len(left) == 0 {
-				continue // the clock stands still: what expires takes no time
+				continue // the clock stands still: expiring takes no time
 			}
 			r.clock.Advance(max(res.Next, time.Millisecond))
 		}

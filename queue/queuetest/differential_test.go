@@ -17,7 +17,7 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// onBolt opens stores in files of their own.
+// onBolt opens each store in its own file.
 func onBolt(t testing.TB, now func() leaky.Instant) queue.Engine {
 	e, err := boltq.Open(context.Background(), filepath.Join(t.TempDir(), "store"), boltq.Options{Now: now})
 	return closing(t, e, err)
@@ -40,7 +40,7 @@ func closing(t testing.TB, e *boltq.Engine, err error) queue.Engine {
 	return e
 }
 
-// onRedis opens stores on one server, each under a prefix of its own.
+// onRedis opens all stores on one server, each under its own prefix.
 func onRedis(t testing.TB, addr string) queuetest.Open {
 	client := redis.NewClient(&redis.Options{
 		Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: redistest.Patience,
@@ -56,7 +56,7 @@ func onRedis(t testing.TB, addr string) queuetest.Open {
 	}
 }
 
-// openRedis makes a store, closed when the test ends.
+// openRedis creates a store, which is closed when the test ends.
 func openRedis(t testing.TB, client redis.UniversalClient, o redisq.Options) queue.Engine {
 	t.Helper()
 	o.Init, o.Patience = true, redistest.Patience
@@ -68,7 +68,7 @@ func openRedis(t testing.TB, client redis.UniversalClient, o redisq.Options) que
 	return e
 }
 
-// Two stores of one engine agree, wherever they are kept: nothing but operations and instants decides an answer.
+// Two stores of one engine agree, whatever their medium: only operations and instants decide an answer.
 func TestAnEngineAgreesWithItself(t *testing.T) {
 	t.Parallel()
 	queuetest.Differential(t, onBolt, inMemory)

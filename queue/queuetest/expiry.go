@@ -15,8 +15,7 @@ func expiringJob(at leaky.Instant, queueName, id string) queue.Job {
 	return j
 }
 
-// late appends jobs while their queue is paused, for one that goes on would refuse
-// those which it expects to depart too late.
+// late appends jobs while their queue is paused. A running queue would refuse jobs that it expects to depart too late.
 func (r *rig) late(queueName string, list ...queue.Job) {
 	r.Helper()
 	r.check(r.e.Pause(r.ctx, queueName, queue.Pause{}))
@@ -25,7 +24,7 @@ func (r *rig) late(queueName string, list ...queue.Job) {
 }
 
 var expiryRules = []rule{
-	{"a job departs up to its deadline and not later", func(r *rig) {
+	{"a job departs at its deadline at the latest", func(r *rig) {
 		q := r.queue("q", "10/s")
 		t0 := r.clock.Now()
 		const ms, us = time.Millisecond, time.Microsecond
@@ -50,7 +49,7 @@ var expiryRules = []rule{
 		}
 		r.tallies(q, tally{leased: 1, appended: 5, timedOut: 2, delivered: 2})
 	}},
-	{"it uses no slot, and the others keep their pace", func(r *rig) {
+	{"an expired job uses no slot, and the others keep their pace", func(r *rig) {
 		s := spec("q", "14/s", func(s *queue.Spec) { s.Burst = 2 })
 		r.put(s)
 		m := mirrorOf(s)
@@ -69,7 +68,7 @@ var expiryRules = []rule{
 		r.follow(m, s.Name, 30)
 		r.tallies(s.Name, tally{appended: 90, timedOut: 60, delivered: 30})
 	}},
-	{"a raised rate saves one whose departure was far", func(r *rig) {
+	{"a raised rate saves a job that would have departed too late", func(r *rig) {
 		q := r.queue("q", "1/h")
 		r.late(
 			q, job(q, "a"), expiringJob(r.clock.Now().Add(time.Minute), q, "b"),
@@ -80,13 +79,13 @@ var expiryRules = []rule{
 		r.queue(q, "1/m")
 		r.grant(q, 9)
 		r.clock.Advance(time.Minute - queue.Horizon)
-		r.grant(q, 9, "b") // departs at its very deadline
+		r.grant(q, 9, "b") // departs exactly at its deadline
 		r.state(queue.Waiting, q, "c")
 		r.clock.Advance(queue.Horizon)
 		r.grant(q, 9)
 		r.state(queue.Expired, q, "c")
 	}},
-	{"those that expired are not counted among what was asked for, nor among the leases that ran out", func(r *rig) {
+	{"expired jobs count neither toward max nor among the expired leases", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		soon := r.clock.Now().Add(time.Second)
 		r.acceptJobs(
@@ -99,12 +98,12 @@ var expiryRules = []rule{
 		if len(res.Expired) != 0 {
 			r.Errorf("leases that ran out: %v", res.Expired)
 		}
-		r.state(queue.Expired, q, "d") // though there is no free handler to look for
+		r.state(queue.Expired, q, "d") // even if no handler is free
 		res = r.reserveAs("client", q, 9)
 		r.sameIDs(res.Jobs, "f")
 		r.tallies(q, tally{leased: 2, appended: 6, timedOut: 4})
 	}},
-	{"many that expired are done with in the end", func(r *rig) {
+	{"many expired jobs are all ended eventually", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		soon := r.clock.Now().Add(time.Second)
 		for _, id := range numbered("j", 350) {
@@ -119,7 +118,7 @@ var expiryRules = []rule{
 		r.sameIDs(r.drain(q), "last")
 		r.tallies(q, tally{appended: 351, timedOut: 350, delivered: 1})
 	}},
-	{"a queue all of whose jobs expired is empty, and lost no slots", func(r *rig) {
+	{"a queue whose jobs all expired is empty and lost no slots", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.acceptJobs(
 			expiringJob(r.clock.Now().Add(time.Second), q, "a"), expiringJob(r.clock.Now().Add(2*time.Second), q, "b"),
@@ -128,7 +127,7 @@ var expiryRules = []rule{
 		res := r.reserveAs("client", q, 9)
 		r.sameIDs(res.Jobs)
 		if res.Next != 2*time.Second || res.Lost[q] != 0 {
-			r.Errorf("told to ask again in %v, lost %v", res.Next, res.Lost)
+			r.Errorf("next in %v, lost %v", res.Next, res.Lost)
 		}
 		if i := r.info(q); !i.OldestWaiting.IsZero() || !i.Next.Equal(r.clock.Now().Time()) {
 			r.Errorf("got %+v", i)
@@ -139,7 +138,7 @@ var expiryRules = []rule{
 			r.Errorf("got %+v", res)
 		}
 	}},
-	{"one that failed, was released or whose lease ran out may expire like any other", func(r *rig) {
+	{"a failed or released job, or one whose lease ran out, may expire like any other", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		soon := r.clock.Now().Add(5 * time.Second)
 		r.acceptJobs(
@@ -163,13 +162,13 @@ var expiryRules = []rule{
 				r.Errorf("%s: %+v", id, j)
 			}
 		}
-		r.settled(queue.Scheduled, settlement(queue.Fail, v[0])) // said again
+		r.settled(queue.Scheduled, settlement(queue.Fail, v[0])) // settled again
 		r.settled(queue.Waiting, settlement(queue.Release, v[1]))
 		r.stale(settlement(queue.Deliver, v[0]))
 		r.stale(settlement(queue.Deliver, v[2]))
 		r.tallies(q, tally{appended: 4, timedOut: 3, delivered: 1, retried: 1, ran: 1})
 	}},
-	{"it is remembered among the delivered, as long and as many", func(r *rig) {
+	{"expired jobs are remembered like delivered ones, in number and time", func(r *rig) {
 		q := r.queue("q", "unlimited", remember(time.Minute), func(s *queue.Spec) { s.Retention.Max = 3 })
 		expire := func(id string) {
 			r.Helper()
@@ -202,7 +201,7 @@ var expiryRules = []rule{
 			r.Errorf("counted %+v", i)
 		}
 	}},
-	{"a deadline comes out as it went in, to the microsecond", func(r *rig) {
+	{"a deadline is kept to the microsecond", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		at := time.Date(2031, 5, 6, 7, 8, 9, 123_456_789, time.FixedZone("east", 3*3600))
 		for i, t := range []time.Time{{}, at, time.Date(2199, 12, 31, 23, 59, 59, 0, time.UTC)} {

@@ -10,12 +10,12 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// expiryLoad is a crowd about a queue whose jobs expire soon.
+// expiryLoad is a crowd on one queue whose jobs expire soon.
 type expiryLoad struct {
 	*rig
 	q        string
 	accepted atomic.Int64
-	over     atomic.Bool // nobody appends any more
+	over     atomic.Bool // no more jobs are appended
 }
 
 func (h *expiryLoad) appendSome(worker int) {
@@ -50,7 +50,7 @@ func (h *expiryLoad) appendSome(worker int) {
 	}
 }
 
-// drainSome takes jobs and ends most of them.
+// drainSome reserves jobs and ends most of them.
 func (h *expiryLoad) drainSome(worker int) {
 	rnd, number := rand.New(rand.NewPCG(uint64(worker), 12)), uint64(0)
 	for !h.over.Load() && !h.Failed() {
@@ -80,7 +80,7 @@ func (h *expiryLoad) drainSome(worker int) {
 	}
 }
 
-// meddle cancels, pauses, and looks that nothing is overfull.
+// meddle cancels, pauses, and checks that the queue is not overfull.
 func (h *expiryLoad) meddle() {
 	rnd := rand.New(rand.NewPCG(1, 13))
 	for !h.over.Load() && !h.Failed() {
@@ -88,7 +88,7 @@ func (h *expiryLoad) meddle() {
 		switch rnd.IntN(4) {
 		case 0:
 			err = h.e.Pause(h.ctx, h.q, queue.Pause{Until: h.clock.Now().Add(20 * time.Millisecond).Time()})
-			if kind(err) == "field until" { // the time ran on
+			if kind(err) == "field until" { // the time passed meanwhile
 				err = nil
 			}
 		case 1:
@@ -108,7 +108,7 @@ func (h *expiryLoad) meddle() {
 }
 
 var expiryCrowdRules = []rule{
-	{"whoever comes at once, each that was accepted ends once", func(r *rig) {
+	{"each accepted job ends once, whatever happens concurrently", func(r *rig) {
 		h := &expiryLoad{
 			rig: r,
 			q: r.queue(
@@ -147,6 +147,6 @@ var expiryCrowdRules = []rule{
 			count[queue.Cancelled] != i.Cancelled {
 			r.Errorf("%v, want %+v", count, i)
 		}
-		r.looksIn(h.q, 2*time.Second) // nothing of them is left to wait for
+		r.looksIn(h.q, 2*time.Second) // no job remains to wait for
 	}},
 }

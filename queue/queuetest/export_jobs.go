@@ -13,7 +13,7 @@ import (
 )
 
 var moveJobRules = []rule{
-	{"an ordered queue's head goes on to block", func(r *rig) {
+	{"the head of an ordered queue still blocks it", func(r *rig) {
 		q := r.queue("q", "unlimited", ordered)
 		r.acceptJobs(jobsOfLane("a", q, "a1", "a2")...)
 		r.acceptJobs(jobsOfLane("b", q, "b1")...)
@@ -32,7 +32,7 @@ var moveJobRules = []rule{
 		r.deliver(r.grant(q, 9, "a1")...)
 		r.deliver(r.grant(q, 9, "a2")...)
 	}},
-	{"payloads of every size and byte come along, in pages of bounded size", func(r *rig) {
+	{"payloads of every size and byte are moved, in pages of bounded size", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		every := make([]byte, 256)
 		for i := range every {
@@ -57,11 +57,11 @@ var moveJobRules = []rule{
 		r.move(m)
 		for i, v := range r.drain(q) {
 			if string(v.Payload) != string(list[i].Payload) || v.ID != list[i].ID {
-				r.Errorf("%s is another", v.ID)
+				r.Errorf("%s differs", v.ID)
 			}
 		}
 	}},
-	{"what ended is remembered for as long as it would have been", func(r *rig) {
+	{"ended jobs are remembered until their original time", func(r *rig) {
 		q := r.queue("q", "unlimited", remember(time.Minute))
 		r.accept(q, "a")
 		r.deliver(r.grant(q, 9, "a")...)
@@ -94,7 +94,7 @@ var moveJobRules = []rule{
 			r.Error("it was not forgotten")
 		}
 	}},
-	{"what cannot be imported is refused", func(r *rig) {
+	{"jobs that cannot be imported are refused", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		m := r.export(q)

@@ -8,9 +8,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Those of a pull queue: who asks for it is not in the store, and nobody else takes its jobs.
+// Rules of moved pull queues: the store does not know their clients, and nobody else takes their jobs.
 var movePullRules = []rule{
-	{"a pull queue is one when it was moved, at its pace, and its jobs wait for those who ask", func(r *rig) {
+	{"a moved pull queue stays one, keeps its pace, and its jobs wait for clients", func(r *rig) {
 		q := r.queue("q", "10/s", pulled, leased(10*time.Second, 3))
 		r.accept(q, "a", "b", "c", "d")
 		later := job(q, "later")
@@ -27,14 +27,14 @@ var movePullRules = []rule{
 		r.waitsFor(causeOnly(cause.Rate), q, "b")
 		r.pull("two", q, 9) // b left just now
 		r.clock.Advance(100 * time.Millisecond)
-		r.grant(q, 9) // no drainer's
+		r.grant(q, 9) // no drainer gets them
 		r.waitsFor(causeOnly(cause.Puller), q, "b")
 		again := r.pull("two", q, 1, "b").Jobs[0]
 		if again.Attempt != 1 {
 			r.Errorf("attempt %d of what was leased when it was exported", again.Attempt)
 		}
 		if s := r.settle(settlement(queue.Deliver, held))[0]; !s.Stale {
-			r.Errorf("the lease of the other store is believed in: %+v", s)
+			r.Errorf("a lease of the other store is accepted: %+v", s)
 		}
 		r.deliver(again)
 		r.clock.Advance(time.Minute)
@@ -47,7 +47,7 @@ var movePullRules = []rule{
 			r.Errorf("got %+v", i)
 		}
 	}},
-	{"an import wakes those who ask for the queue", func(r *rig) {
+	{"an import wakes the clients of the queue", func(r *rig) {
 		q := r.queue("q", "unlimited", pulled)
 		r.accept(q, "a")
 		m := r.export(q)
@@ -61,14 +61,14 @@ var movePullRules = []rule{
 		})
 		r.pull("one", q, 9, "a")
 	}},
-	{"only a pull queue takes in what was one", func(r *rig) {
+	{"only a pull queue can import a pull queue", func(r *rig) {
 		q := r.queue("q", "unlimited", pulled)
 		r.accept(q, "a")
 		m := r.export(q)
 		r.erase(q)
 		r.queue(q, "unlimited")
 		if _, err := r.mover().OpenImport(r.ctx, m.queue, mark); err == nil {
-			r.Error("it was opened into a queue of drainers")
+			r.Error("it was opened into a drainers' queue")
 		}
 	}},
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// exportedQueue is a queue as it was exported.
+// exportedQueue is a queue as exported.
 type exportedQueue struct {
 	queue move.Queue
 	jobs  []move.Job
@@ -81,7 +81,7 @@ func (r *rig) fill(m exportedQueue, want move.Outcome) {
 	}
 }
 
-// erase deletes a queue and all that was dead in it, as if it had been in another store.
+// erase deletes a queue and its dead jobs, as if it had been in another store.
 func (r *rig) erase(name string) {
 	r.Helper()
 	r.delete(name)
@@ -99,7 +99,7 @@ func (r *rig) close(m exportedQueue) {
 	}
 }
 
-// move puts a queue into the place of itself.
+// move imports a queue in its own place.
 func (r *rig) move(m exportedQueue) {
 	r.Helper()
 	r.erase(m.queue.Spec.Name)
@@ -108,7 +108,7 @@ func (r *rig) move(m exportedQueue) {
 	r.close(m)
 }
 
-// text is all of an export that must stay as it is.
+// text formats the parts of an export that must stay the same.
 func (m exportedQueue) text() string {
 	var b strings.Builder
 	q := m.queue
@@ -199,7 +199,7 @@ func (r *rig) bury(q string) {
 	r.settled(queue.Dead, s)
 }
 
-// sortedByLane is the order of departure lane by lane: whose turn it is among the lanes is not moved.
+// sortedByLane returns the departures lane by lane, since the turns of lanes are not moved.
 func sortedByLane(m exportedQueue, departed []string) []string {
 	lane := map[string]string{}
 	for _, j := range m.jobs {

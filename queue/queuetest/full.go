@@ -13,7 +13,7 @@ func withCapacity(capacity int64) func(*queue.Spec) {
 	return func(s *queue.Spec) { s.Capacity = capacity }
 }
 
-// checkFull appends a job that must be refused for want of room.
+// checkFull appends a job that must be refused for lack of room.
 func (r *rig) checkFull(queueName, id string, want time.Duration) {
 	r.Helper()
 	if a := r.outcome(queue.Full, job(queueName, id)); a.RetryAfter != want || a.State != queue.StateNone ||
@@ -23,7 +23,7 @@ func (r *rig) checkFull(queueName, id string, want time.Duration) {
 }
 
 var fullRules = []rule{
-	{"waiting, scheduled and leased jobs hold their places, ended ones do not", func(r *rig) {
+	{"waiting, scheduled and leased jobs hold their places, ended jobs do not", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(3))
 		r.accept(q, "a", "b", "c")
 		r.outcome(queue.Full, job(q, "d"))
@@ -43,7 +43,7 @@ var fullRules = []rule{
 			r.Errorf("%d held, %d refused", i.Size(), i.Refused)
 		}
 	}},
-	{"within one call, those that fit are in", func(r *rig) {
+	{"within one call, the jobs that fit are accepted", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(2))
 		a := r.append(jobs(q, "a", "b", "c", "a", "d")...)
 		want := []queue.AppendOutcome{queue.Accepted, queue.Accepted, queue.Full, queue.Duplicate, queue.Full}
@@ -53,10 +53,10 @@ var fullRules = []rule{
 			}
 		}
 	}},
-	{"those refused are told instants one interval apart", func(r *rig) {
+	{"refused jobs are promised instants one interval apart", func(r *rig) {
 		q := r.queue("q", "10/s", withCapacity(2))
 		r.accept(q, "a", "b")
-		r.checkFull(q, "c", 1*ms) // the first could leave now
+		r.checkFull(q, "c", 1*ms) // the first job could leave now
 		r.checkFull(q, "d", 100*ms)
 		r.checkFull(q, "e", 200*ms)
 		r.checkFull(q, "f", 300*ms)
@@ -82,7 +82,7 @@ var fullRules = []rule{
 		r.checkFull(q, "x", 333_334*time.Microsecond)
 		r.checkFull(q, "y", 666_668*time.Microsecond)
 	}},
-	{"paused and unlimited queues promise what is known", func(r *rig) {
+	{"paused and unlimited queues promise as far as they know", func(r *rig) {
 		q, u := r.queue("g.q", "10/s", withCapacity(1)), r.queue("g.u", "unlimited", withCapacity(1))
 		r.accept(q, "a")
 		r.accept(u, "a")
@@ -94,11 +94,11 @@ var fullRules = []rule{
 		r.check(r.e.Resume(r.ctx, q))
 		r.checkFull(q, "b", time.Millisecond)
 	}},
-	{"a crowd of callers that come back when told is refused about once each", func(r *rig) {
+	{"callers that return as promised are refused about once each", func(r *rig) {
 		const callers = 100
 		q := r.queue("q", "14/s", withCapacity(20))
 		begin, refusals, left := r.clock.Now(), 0, callers
-		due := make([]leaky.Instant, callers) // when each comes back; 0 once it is in
+		due := make([]leaky.Instant, callers) // when each caller returns; 0 once accepted
 		for i := range due {
 			due[i] = begin
 		}
@@ -125,10 +125,10 @@ var fullRules = []rule{
 			}
 		}
 		if left > 0 || refusals > callers*13/10 {
-			r.Errorf("%d refusals of %d callers, of which %d are not in", refusals, callers, left)
+			r.Errorf("%d refusals of %d callers, %d of them not accepted", refusals, callers, left)
 		}
 	}},
-	{"promises that are not used are taken back", func(r *rig) {
+	{"unused promises are taken back", func(r *rig) {
 		q := r.queue("q", "10/s", withCapacity(3))
 		r.accept(q, "a", "b", "c")
 		for i := range 100 {
@@ -144,7 +144,7 @@ var fullRules = []rule{
 		}
 		r.accept(q, "d", "e")
 		if a := r.outcome(queue.Full, job(q, "f")); a.RetryAfter > time.Second {
-			r.Errorf("told to come back after %v", a.RetryAfter)
+			r.Errorf("retry after %v", a.RetryAfter)
 		}
 	}},
 	{"promises reach an hour at most, or one interval", func(r *rig) {
@@ -166,18 +166,18 @@ var fullRules = []rule{
 		for i := 0; i < capacity; i += 500 {
 			r.acceptJobs(all[i : i+500]...)
 		}
-		told := map[time.Duration]bool{}
+		promises := map[time.Duration]bool{}
 		refused := jobs(q, numbered("x", 500)...)
 		for range capacity / 500 {
 			for _, a := range r.append(refused...) {
 				if a.Outcome != queue.Full || a.RetryAfter <= 0 || a.RetryAfter > 365*24*time.Hour {
-					r.Fatalf("%v, to come back after %v", a.Outcome, a.RetryAfter)
+					r.Fatalf("%v, retry after %v", a.Outcome, a.RetryAfter)
 				}
-				told[a.RetryAfter] = true
+				promises[a.RetryAfter] = true
 			}
 		}
-		if len(told) != 2 { // now, and in 31 days
-			r.Errorf("%d different promises", len(told))
+		if len(promises) != 2 { // now, and in 31 days
+			r.Errorf("%d different promises", len(promises))
 		}
 	}},
 	{"a refusal is not remembered", func(r *rig) {
@@ -189,7 +189,7 @@ var fullRules = []rule{
 		j.Payload = []byte("something else")
 		r.outcome(queue.Accepted, j)
 	}},
-	{"a lowered capacity drops nothing and lets nothing in until there is room", func(r *rig) {
+	{"a lowered capacity drops nothing and accepts nothing until there is room", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(5))
 		r.accept(q, "a", "b", "c", "d", "e")
 		r.queue(q, "unlimited", withCapacity(2))

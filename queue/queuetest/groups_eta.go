@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// awaits checks when jobs are expected to leave, counted from now, as when they were appended.
+// awaits compares when jobs are expected to leave, counted from now, with the answers to their appends.
 func (r *rig) awaits(queueName string, want map[string]time.Duration) {
 	r.Helper()
 	for id, in := range want {
@@ -21,7 +21,7 @@ func (r *rig) awaits(queueName string, want map[string]time.Duration) {
 }
 
 var groupETARules = []rule{
-	{"where a job is expected depends on the turns of its siblings, and on its own rate", func(r *rig) {
+	{"the eta counts the turns of siblings and the child's own rate", func(r *rig) {
 		const ms = time.Millisecond
 		r.group("p 10/s", "a unlimited", "b unlimited", "c 1/s")
 		t0 := r.clock.Now()
@@ -31,14 +31,14 @@ var groupETARules = []rule{
 		}{
 			{"a1", 0},
 			{"a2", 100 * ms},
-			{"b1", 100 * ms},        // a has its turn before it
-			{"b2", 300 * ms},        // a twice, and b1
+			{"b1", 100 * ms}, // a takes a turn before it
+			{"b2", 300 * ms}, // a twice, and b1
 			{"p1", 200 * ms},        // a turn of each
-			{"p2", 500 * ms},        // all there are
+			{"p2", 500 * ms}, // all there are
 			{"c1", 300 * ms},        // a turn of each
 			{"c2", time.Second},     // its own rate
 			{"c3", 2 * time.Second}, // and again
-			{"a3", 900 * ms},        // all there are: a turn of each before each would be 11
+			{"a3", 900 * ms}, // all there are; a turn of each before each would be 11
 		} {
 			if a := r.appendGroup(tt.id)[0]; instantOf(a.ETA.At) != t0.Add(tt.want) || a.ETA.Exact {
 				r.Errorf(
@@ -56,20 +56,20 @@ var groupETARules = []rule{
 			r.Errorf("by its own pace the next of c could leave in %v", instantOf(i.Next).Sub(t0))
 		}
 	}},
-	{"costs of a group are counted as its greatest, where they are all there is", func(r *rig) {
+	{"the eta counts a group's costs as its greatest, up to all there are", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
 		t0 := r.clock.Now()
 		r.appendGroup("a1*5")
-		// a turn of a, of cost 1 as far as b knows
+		// A turn of a, which has cost 1 as far as b knows.
 		if a := r.appendGroup("b1")[0]; instantOf(a.ETA.At) != t0.Add(100*time.Millisecond) {
 			r.Errorf("b1 is expected in %v", instantOf(a.ETA.At).Sub(t0))
 		}
-		// 5 and a turn of b before each: 11, but all there are cost no more than 10
+		// 5 and a turn of b before each: 11, but all jobs cost no more than 10.
 		if a := r.appendGroup("a2")[0]; instantOf(a.ETA.At) != t0.Add(time.Second) {
 			r.Errorf("a2 is expected in %v", instantOf(a.ETA.At).Sub(t0))
 		}
 	}},
-	{"a job that its parent's pace would make late is not taken", func(r *rig) {
+	{"a job that its parent's pace would make late is refused", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
 		t0 := r.clock.Now()
 		r.appendGroup("a1 a2 a3 b1")
@@ -77,9 +77,9 @@ var groupETARules = []rule{
 		r.lapsed(expiringJob(at-1, "ses.b", "b2"), at)
 		r.acceptJobs(expiringJob(at, "ses.b", "b3"))
 		r.check(r.e.Pause(r.ctx, "ses", queue.Pause{}))
-		r.acceptJobs(expiringJob(t0+1, "ses.b", "b4")) // as in a queue that is paused: nothing is known
+		r.acceptJobs(expiringJob(t0+1, "ses.b", "b4")) // as in a paused queue: the departure is unknown
 	}},
-	{"a full child promises by its own pace and its parent's, whichever is slower", func(r *rig) {
+	{"a full child promises by the slower of its own pace and its parent's", func(r *rig) {
 		const ms = time.Millisecond
 		r.put(groupSpec("p 10/s"))
 		r.put(groupSpec("a 2/s", withCapacity(2)))
@@ -97,7 +97,7 @@ var groupETARules = []rule{
 		r.check(r.e.Pause(r.ctx, "ses", queue.Pause{}))
 		r.checkFull("ses.b", "b3", 30*time.Second)
 	}},
-	{"why a job of a group waits", func(r *rig) {
+	{"a job of a group shows why it waits", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited", "c 1/s")
 		r.appendGroup("a1")
 		r.waitsFor(causeOnly(cause.Drainer), "ses.a", "a1")

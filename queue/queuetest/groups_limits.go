@@ -8,7 +8,7 @@ import (
 )
 
 var groupLimitRules = []rule{
-	{"the parent's quota holds over all", func(r *rig) {
+	{"the parent's quota covers all", func(r *rig) {
 		r.put(groupSpec("p unlimited", limited("quota 3/m")))
 		r.group("a unlimited", "b unlimited")
 		t0 := r.clock.Now()
@@ -19,7 +19,7 @@ var groupLimitRules = []rule{
 		r.used("ses", 2)
 		r.used("ses.a")
 	}},
-	{"the parent's further pace holds over all", func(r *rig) {
+	{"the parent's second pace covers all", func(r *rig) {
 		r.put(groupSpec("p 10/s", limited("2/s 3")))
 		r.group("a unlimited", "b unlimited")
 		t0 := r.clock.Now()
@@ -28,7 +28,7 @@ var groupLimitRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
-	{"a child's quota holds within, and holds up nobody else", func(r *rig) {
+	{"a child's quota applies to the child and holds up nobody else", func(r *rig) {
 		r.put(groupSpec("p 10/s", limited("quota 100/m")))
 		r.put(groupSpec("a unlimited", limited("quota 1/m")))
 		r.group("b unlimited")
@@ -40,7 +40,7 @@ var groupLimitRules = []rule{
 		r.used("ses", 1)
 		r.used("ses.a", 1)
 	}},
-	{"a child that has too little left forfeits that, and uses up nothing of its parent's", func(r *rig) {
+	{"a child with too little quota left forfeits it and uses up nothing of its parent's", func(r *rig) {
 		r.put(groupSpec("p unlimited", limited("quota 100/m", "1/m 50")))
 		r.put(groupSpec("a unlimited", limited("quota 10/m")))
 		r.group("b unlimited")
@@ -53,7 +53,7 @@ var groupLimitRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
-	{"what a child's own quota stops uses up nothing of its parent's, however little that has left", func(r *rig) {
+	{"jobs stopped by a child's own quota use up nothing of its parent's, even a nearly used one", func(r *rig) {
 		r.put(groupSpec("p unlimited", limited("quota 10/m")))
 		r.put(groupSpec("a unlimited", limited("quota 5/m")))
 		r.group("b unlimited")
@@ -68,7 +68,7 @@ var groupLimitRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
-	{"a parent that has too little left holds all of them up, and who was next is next", func(r *rig) {
+	{"a parent with too little quota left holds all up, and the order stays", func(r *rig) {
 		r.put(groupSpec("p unlimited", limited("quota 10/m")))
 		r.group("a unlimited")
 		r.put(groupSpec("b unlimited", limited("quota 100/m", "1/m 50")))
@@ -89,7 +89,7 @@ var groupLimitRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
-	{"what is released gives back to both", func(r *rig) {
+	{"a released job gives back to both quotas", func(r *rig) {
 		r.put(groupSpec("p unlimited", limited("quota 3/m")))
 		r.put(groupSpec("a unlimited", limited("quota 2/m")))
 		r.group("b unlimited")
@@ -105,7 +105,7 @@ var groupLimitRules = []rule{
 		r.used("ses", 2)
 		r.used("ses.a", 1)
 	}},
-	{"when jobs are expected by the quotas of both, and why they wait", func(r *rig) {
+	{"the eta and the reason for waiting take both quotas into account", func(r *rig) {
 		const reason = "3/m"
 		r.put(groupSpec("p 1/s", limited("quota "+reason)))
 		r.group("a unlimited")
@@ -135,7 +135,7 @@ var groupLimitRules = []rule{
 		r.deliver(r.grant("ses", 9, "p1")...)
 		r.checkFull("ses.a", "a2", time.Minute)
 	}},
-	{"a parent's quota that is set over children counts from then on", func(r *rig) {
+	{"a quota set on a parent counts from then on", func(r *rig) {
 		r.group("a unlimited", "b unlimited", "p unlimited")
 		t0 := r.clock.Now()
 		r.appendGroup("a1 a2 a3 b1 b2 b3")
@@ -145,7 +145,7 @@ var groupLimitRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
-	{"neither a child's quota nor its parent's is got around by deleting", func(r *rig) {
+	{"deleting the child or its parent does not get around their quotas", func(r *rig) {
 		child := groupSpec("a unlimited", limited("quota 2/m"))
 		parent := groupSpec("p unlimited", limited("quota 3/m"))
 		r.put(parent)

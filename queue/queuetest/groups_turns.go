@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// appendMember appends n jobs of a cost to a queue of a group, whose ids begin with its letter.
+// appendMember appends n jobs of a cost to a queue of a group; their ids begin with its letter.
 func (r *rig) appendMember(letter string, n int, cost int64) {
 	r.Helper()
 	r.litters++
@@ -17,7 +17,7 @@ func (r *rig) appendMember(letter string, n int, cost int64) {
 }
 
 var groupTurnRules = []rule{
-	{"members take turns, ties by the order in which they were made", func(r *rig) {
+	{"members take turns, ties by age of the queue", func(r *rig) {
 		r.group("b unlimited", "p unlimited", "a unlimited")
 		r.appendMember("a", 4, 1)
 		r.appendMember("b", 2, 1)
@@ -34,7 +34,7 @@ var groupTurnRules = []rule{
 			r.Errorf("departed %s, want abbbabbbabbbbbb", got)
 		}
 	}},
-	{"one that comes late waits for no more than a turn, and is not ahead for having waited", func(r *rig) {
+	{"a late member waits for one turn at most, and gains nothing by having waited", func(r *rig) {
 		r.group("p unlimited", "a unlimited", "b unlimited", "z unlimited")
 		r.appendMember("a", 100, 1)
 		r.appendMember("b", 100, 1)
@@ -48,12 +48,12 @@ var groupTurnRules = []rule{
 			r.Errorf("z had %d of 60: %s", n, got)
 		}
 	}},
-	{"one that empties and fills again gains nothing", func(r *rig) {
+	{"a member that empties and fills again gains nothing", func(r *rig) {
 		r.group("p unlimited", "a unlimited", "b unlimited", "z unlimited")
 		r.appendMember("a", 150, 1)
 		r.appendMember("b", 150, 1)
 		var order strings.Builder
-		for range 100 { // z has one job at a time, always
+		for range 100 { // z always has exactly one job
 			r.appendMember("z", 1, 1)
 			order.WriteString(r.order("ses", 1))
 			for order.String()[order.Len()-1] != 'z' {
@@ -64,7 +64,7 @@ var groupTurnRules = []rule{
 			r.Errorf("z had %d of %d departures: %s", z, all, order.String())
 		}
 	}},
-	{"a slow child has its turn when its rate allows, and no more for having been slow", func(r *rig) {
+	{"a slow child gets its turn when its rate allows, and nothing extra", func(r *rig) {
 		r.group("p 100/s", "a unlimited", "b unlimited", "z 10/s 4")
 		r.appendMember("a", 300, 1)
 		r.appendMember("b", 300, 1)
@@ -103,7 +103,7 @@ var groupTurnRules = []rule{
 			r.Errorf("Jain's index is %v of %v", j, share)
 		}
 	}},
-	{"turns go on from one reserve to the next, and over settlements", func(r *rig) {
+	{"turns carry on from one reserve to the next, and across settlements", func(r *rig) {
 		r.group("p unlimited", "a unlimited", "b unlimited")
 		for _, letter := range []string{"p", "a", "b"} {
 			r.appendMember(letter, 4, 1)
@@ -121,7 +121,7 @@ var groupTurnRules = []rule{
 			r.Errorf("departed %s", got.String())
 		}
 	}},
-	{"a child with many lanes has no more than one with none", func(r *rig) {
+	{"a child with many lanes has no more than a child without", func(r *rig) {
 		r.group("p unlimited", "a unlimited", "b unlimited")
 		for i := range 20 {
 			r.appendToLane("ses.a", fmt.Sprint("lane-", i), fmt.Sprint("a", i, "-"), 3, 1)
@@ -131,7 +131,7 @@ var groupTurnRules = []rule{
 			r.Errorf("b had %d of 40: %s", strings.Count(got, "b"), got)
 		}
 	}},
-	{"of all lanes that rested a hundred become ready in a visit, whatever members they are of, and as many for a " +
+	{"a hundred resting lanes become ready a visit, over all members, and as many for a " +
 		"changed rule", func(r *rig) {
 		const lanes = 60
 		group := func(rule string) {
@@ -164,7 +164,7 @@ var groupTurnRules = []rule{
 		visit(80)
 		visit(0)
 	}},
-	{"100,000 deep: neither a lane nor a child delays others by more than their turns", func(r *rig) {
+	{"with 100,000 jobs in a lane, other lanes and children are delayed by their turns only", func(r *rig) {
 		deep := 100_000
 		if testing.Short() {
 			deep = 5_000
@@ -182,7 +182,7 @@ var groupTurnRules = []rule{
 		r.order("ses", 1) // the flood is under way
 		r.appendMember("b", 1, 1)
 		if got := r.order("ses", 3); !strings.Contains(got, "b") {
-			r.Errorf("one job of a sibling was delayed by more than a turn: %s", got)
+			r.Errorf("a sibling's only job was delayed by more than a turn: %s", got)
 		}
 		order := r.order("ses", (lanes+1)*each*11/10)
 		if n := strings.Count(order, "s"); n < lanes*each-3 {

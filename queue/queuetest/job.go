@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// seen is a JobInfo with instants instead of times, 0 where there is none.
+// seen is a JobInfo with instants instead of times; an unset time is 0.
 type seen struct {
 	state                queue.State
 	position             int64
@@ -41,7 +41,7 @@ func (r *rig) checkJob(queueName, id string, want seen) {
 }
 
 var jobRules = []rule{
-	{"a job is seen in every state", func(r *rig) {
+	{"a job is visible in every state", func(r *rig) {
 		const ms = time.Millisecond
 		q := r.queue("q", "20/s", leased(10*time.Second, 3), remember(time.Minute))
 		t0 := r.clock.Now()
@@ -87,7 +87,7 @@ var jobRules = []rule{
 		_, err = r.e.Job(r.ctx, q, "b")
 		r.refuses(err, queue.ErrUnknownJob)
 	}},
-	{"a job shows what it carries for as long as that is kept", func(r *rig) {
+	{"a job shows its payload for as long as that is kept", func(r *rig) {
 		q := r.queue("q", "unlimited", remember(time.Minute))
 		mail := job(q, "a")
 		mail.Payload, mail.ContentType, mail.Headers = []byte("\x00\xff{} of 1 << 60"), "application/octet-stream",
@@ -122,7 +122,7 @@ var jobRules = []rule{
 		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
 		shows("a", mail)
 	}},
-	{"a scheduled job that the pace holds back longer says so", func(r *rig) {
+	{"a scheduled job shows when the pace delays it further", func(r *rig) {
 		q := r.queue("q", "1/m")
 		r.accept(q, "a")
 		t0 := r.clock.Now()
@@ -139,7 +139,7 @@ var jobRules = []rule{
 		r.release(r.grant(q, 9, "a")...)
 		r.checkJob(q, "a", seen{state: queue.Waiting, position: 1, eta: t0, exact: true, cost: 1, appended: t0})
 	}},
-	{"a job that delivered after failures keeps no reason", func(r *rig) {
+	{"a job delivered after failures keeps no reason", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		r.fail(0, r.grant(q, 9, "a")...)
@@ -159,7 +159,7 @@ var jobRules = []rule{
 			}
 		}
 	}},
-	{"what there is not is not found", func(r *rig) {
+	{"unknown jobs are not found", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		for _, id := range []string{"a", "", "a b", "\x00", strings.Repeat("a", 1<<20)} {
 			_, err := r.e.Job(r.ctx, q, id)

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// holding is a rule with nothing but a capacity.
+// holding returns a rule with only a capacity.
 func holding(n int64) queue.LaneRule { return queue.LaneRule{Capacity: n} }
 
 // laneFull appends a job that must be refused because its lane is full.
@@ -20,7 +20,7 @@ func (r *rig) laneFull(lane, queueName, id string, want time.Duration) {
 }
 
 var laneCapacityRules = []rule{
-	{"waiting, scheduled and leased jobs hold their places in the lane, ended ones do not", func(r *rig) {
+	{"waiting, scheduled and leased jobs hold their places in the lane, ended jobs do not", func(r *rig) {
 		const ms = time.Millisecond
 		q := r.putWithLanes(
 			"q", "unlimited", "x1 x2 x3 y1 k1 k2 k3 k4", everyLane(holding(3)), except(laneZ, queue.LaneRule{}),
@@ -49,11 +49,11 @@ var laneCapacityRules = []rule{
 			r.Errorf("%d refused", i.Refused)
 		}
 	}},
-	{"a refusal says when to come back", func(r *rig) {
+	{"a refusal says when to retry", func(r *rig) {
 		const ms = time.Millisecond
 		q := r.putWithLanes("q", "10/s", "x1 x2", everyLane(holding(2)))
-		r.laneFull(laneX, q, "x3", 100*ms) // its lane is the only one in which jobs wait
-		r.laneFull(laneX, q, "x3", 100*ms) // a promise to each by itself
+		r.laneFull(laneX, q, "x3", 100*ms) // its lane is the only one with waiting jobs
+		r.laneFull(laneX, q, "x3", 100*ms) // each promise is independent
 		r.appendToLanes(q, "y1 k1")
 		r.laneFull(laneX, q, "x3", 300*ms)
 		r.grant(q, 2, "k1")
@@ -71,7 +71,7 @@ var laneCapacityRules = []rule{
 		r.clock.Advance(850 * ms)
 		r.laneFull(laneX, s, "x3", 200*ms)
 	}},
-	{"a full lane is told before a full queue, and what is known before both", func(r *rig) {
+	{"a full lane is reported before a full queue, and a known id before both", func(r *rig) {
 		q := r.putWithLanes("q", "unlimited", "x1 x2 k1", withCapacity(3), everyLane(holding(2)))
 		r.laneFull(laneX, q, "x3", time.Millisecond)
 		r.outcome(queue.Full, jobOfLane(laneY, q, "y1"))
@@ -82,7 +82,7 @@ var laneCapacityRules = []rule{
 			r.Errorf("%d refused", i.Refused)
 		}
 	}},
-	{"within one call, those that fit are in", func(r *rig) {
+	{"within one call, the jobs that fit are accepted", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(5), everyLane(holding(2)))
 		var list []queue.Job
 		for _, id := range []string{"x1", "x2", "x3", "y1", "x1", "x4", "y2", "y3", "k1", "k2"} {
@@ -92,7 +92,7 @@ var laneCapacityRules = []rule{
 			queue.LaneFull, queue.Accepted,
 			queue.LaneFull, queue.Accepted, queue.Full)
 	}},
-	{"a lowered capacity of lanes drops nothing and lets nothing in until there is room", func(r *rig) {
+	{"a lowered capacity of lanes drops nothing and accepts nothing until there is room", func(r *rig) {
 		q := r.putWithLanes("q", "unlimited", "x1 x2 x3 x4", everyLane(holding(4)))
 		r.queue(q, "unlimited", everyLane(holding(2)))
 		for _, id := range []string{"x1", "x2"} {
@@ -107,7 +107,7 @@ var laneCapacityRules = []rule{
 		r.laneFull(laneX, q, "x7", time.Millisecond)
 		r.queue(q, "unlimited")
 		r.appendToLanes(q, "x7 x8")
-		r.queue(q, "unlimited", everyLane(holding(5))) // all are counted, whenever they came
+		r.queue(q, "unlimited", everyLane(holding(5))) // all jobs count, whenever they were appended
 		r.laneFull(laneX, q, "x9", time.Millisecond)
 		r.drain(q)
 		r.appendToLanes(q, "x10")
@@ -117,7 +117,7 @@ var laneCapacityRules = []rule{
 		r.laneFull(laneX, q, "a", time.Millisecond)
 		r.acceptJobs(jobOfLane(laneY, q, "a"))
 	}},
-	{"a lane is never fuller than its capacity, whoever appends", func(r *rig) {
+	{"concurrent callers never fill a lane beyond its capacity", func(r *rig) {
 		const lanes, capacity = 5, 20
 		q := r.queue("q", "unlimited", everyLane(holding(capacity)))
 		accepted, _ := r.crowd(8, func(worker int) (n int) {

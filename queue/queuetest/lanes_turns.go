@@ -35,7 +35,7 @@ func (r *rig) order(queueName string, n int) string {
 	return b.String()
 }
 
-// jain is Jain's index of fairness: 1 when all have the same.
+// jain returns Jain's index of fairness: 1 when all shares are equal.
 func jain(share map[string]int64) float64 {
 	var sum, squares float64
 	for _, v := range share {
@@ -92,7 +92,7 @@ var laneTurnRules = []rule{
 		r.appendToLane(q, k[1], "y", 100, 1)
 		r.appendToLane(q, k[2], "z", 100, 1)
 		var order strings.Builder
-		for i := range 100 { // x has one job at a time, always
+		for i := range 100 { // x always has exactly one job
 			if j := r.append(jobOfLane(k[0], q, fmt.Sprint("x", i)))[0]; j.Outcome != queue.Accepted {
 				r.Fatalf("%+v", j)
 			}
@@ -105,7 +105,7 @@ var laneTurnRules = []rule{
 			r.Errorf("x had %d of %d departures: %s", x, all, order.String())
 		}
 	}},
-	{"a lane that comes late waits for a turn of each and is not ahead for having waited", func(r *rig) {
+	{"a late lane waits for one turn of each other lane, and gains nothing by having waited", func(r *rig) {
 		k := keys(4)
 		q := r.queue("q", "unlimited")
 		for i, prefix := range []string{"a", "b", "c"} {
@@ -121,7 +121,7 @@ var laneTurnRules = []rule{
 			r.Errorf("z had %d of 40: %s", n, got)
 		}
 	}},
-	{"a deep lane does not hold up small ones", func(r *rig) {
+	{"a deep lane does not hold up small lanes", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		for i := range 4 {
 			r.appendToLane(q, "flood", fmt.Sprint("flood", i), 500, 1)
@@ -155,7 +155,7 @@ var laneTurnRules = []rule{
 			r.Errorf("Jain's index is %v of %v", j, share)
 		}
 	}},
-	{"turns go on from one reserve to the next, and over settlements", func(r *rig) {
+	{"turns carry on from one reserve to the next, and across settlements", func(r *rig) {
 		k := keys(3)
 		q := r.queue("q", "unlimited")
 		for i, prefix := range []string{"x", "y", "z"} {
@@ -174,7 +174,7 @@ var laneTurnRules = []rule{
 			r.Errorf("departed %s", got.String())
 		}
 	}},
-	{"whatever lanes there are, the queue keeps its pace", func(r *rig) {
+	{"the queue keeps its pace with any lanes", func(r *rig) {
 		s := spec("q", "14/s", func(s *queue.Spec) { s.Burst = 3 })
 		r.put(s)
 		for i := range 12 {

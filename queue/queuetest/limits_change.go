@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// relimit puts other limits on q, and checks what of their quotas counts as used.
+// relimit puts other limits on q, and checks how much of each quota counts as used.
 func (r *rig) relimit(used []int64, limits ...string) {
 	r.Helper()
 	r.queue("q", "unlimited", limited(limits...))
@@ -18,7 +18,7 @@ func (r *rig) relimit(used []int64, limits ...string) {
 }
 
 var limitChangeRules = []rule{
-	{"a quota that changes keeps what was used", func(r *rig) {
+	{"a changed quota keeps its used part", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 3/m"))
 		t0 := r.clock.Now()
 		r.appendNumbered(q, 12)
@@ -27,11 +27,11 @@ var limitChangeRules = []rule{
 		r.deliver(r.grant(q, 9, "j4", "j5")...)
 		r.relimit([]int64{5}, "quota 2/m")
 		r.grant(q, 9)
-		r.relimit([]int64{5}, "quota 5/m") // lowered and raised again it has no more
+		r.relimit([]int64{5}, "quota 5/m") // lowering and raising it adds nothing
 		r.grant(q, 9)
 		r.relimit([]int64{5}, "quota 6/m")
 		r.deliver(r.grant(q, 9, "j6")...)
-		r.relimit([]int64{6}, "quota 6/h") // in the hour that now is in
+		r.relimit([]int64{6}, "quota 6/h") // within the current hour
 		r.grant(q, 9)
 		r.relimit([]int64{6}, "quota 6/d Asia/Tokyo") // where it is nine in the evening
 		r.clock.Advance(time.Minute)
@@ -42,7 +42,7 @@ var limitChangeRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
-	{"one that changes when a job was let out ahead of the end of a window is full until then, and counts that job " +
+	{"a quota changed after a departure was granted beyond its window is full until then, and counts that job " +
 		"behind it", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 2/m"))
 		t0 := r.clock.Now()
@@ -56,7 +56,7 @@ var limitChangeRules = []rule{
 		}
 		r.clock.Set(t0.Add(179_960 * time.Millisecond))
 		r.deliver(r.grant(q, 1, "j9")...)
-		r.relimit([]int64{4}, "quota 4/h") // which has no such window
+		r.relimit([]int64{4}, "quota 4/h") // which has no window of that kind
 	}},
 	{"a day of another zone ends when it does there", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 1/d"))
@@ -68,7 +68,7 @@ var limitChangeRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
-	{"limits keep what was used wherever they stand, and new ones begin with nothing", func(r *rig) {
+	{"limits keep their used part in any position, and new limits start unused", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 5/m", "10/s 9", "quota 50/h"))
 		r.appendNumbered(q, 20)
 		r.deliver(r.grant(q, 4, "j1", "j2", "j3", "j4")...)
@@ -77,7 +77,7 @@ var limitChangeRules = []rule{
 		if got := r.info(q).Limits[2].Bucket; got != pace {
 			r.Errorf("the pace's bucket is %+v, was %+v", got, pace)
 		}
-		// both others are as they were
+		// The other two limits are unchanged.
 		r.relimit([]int64{0, 4, 4, -1}, "quota 7/d", "quota 5/m", "quota 50/h", "10/s 9")
 		r.deliver(r.grant(q, 9, "j5")...)
 		r.relimit([]int64{1, 5}, "quota 7/d", "quota 5/m")
@@ -85,7 +85,7 @@ var limitChangeRules = []rule{
 		r.relimit([]int64{5, 1, 0}, "quota 6/m", "quota 8/d", "quota 9/w")
 		r.relimit([]int64{5, 1}, "quota 6/m", "quota 6/m")
 	}},
-	{"equal ones have a state each", func(r *rig) {
+	{"equal limits have separate states", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 5/m"))
 		r.appendNumbered(q, 20)
 		r.deliver(r.grant(q, 2, "j1", "j2")...)
@@ -94,7 +94,7 @@ var limitChangeRules = []rule{
 		r.relimit([]int64{3, 1, 0}, "quota 5/m", "quota 5/m", "quota 5/m")
 		r.relimit([]int64{3, 1}, "quota 5/m", "quota 6/m") // the second follows the second
 	}},
-	{"a further pace that changes does so as the rate does", func(r *rig) {
+	{"a changed second pace behaves like a changed rate", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("2/s"))
 		t0 := r.clock.Now()
 		r.appendNumbered(q, 9)
@@ -108,14 +108,14 @@ var limitChangeRules = []rule{
 		r.queue(q, "unlimited", limited("1/s 5")) // a burst is earned by idleness
 		r.grant(q, 9, "j4")
 	}},
-	{"the same limits change nothing, others are another revision", func(r *rig) {
+	{"equal limits change nothing, other limits make a revision", func(r *rig) {
 		s := spec("q", "5/s", limited("2/s 3", "quota 5/d Europe/Berlin"))
 		first := r.put(s)
 		if again := r.put(s); again.Changed || again.Revision != first.Revision {
 			r.Errorf("%+v, then %+v", first, again)
 		}
 		if i := r.info("q"); !i.Spec.Equal(s) || len(i.Limits) != 2 {
-			r.Errorf("%+v, of which %d states", i.Spec, len(i.Limits))
+			r.Errorf("%+v, with %d states", i.Spec, len(i.Limits))
 		}
 		other := r.put(spec("q", "5/s", limited("quota 5/d Europe/Berlin", "2/s 3")))
 		if !other.Changed || other.Revision == first.Revision {
@@ -125,7 +125,7 @@ var limitChangeRules = []rule{
 			r.Errorf("%+v, then %+v", other, last)
 		}
 	}},
-	{"deleting and making again is no way around a quota, with another one either", func(r *rig) {
+	{"deleting and making again does not get around a quota, not even with another quota", func(r *rig) {
 		for i, again := range []string{"quota 2/m", "quota 3/m", "quota 2/h"} {
 			q := r.queue(fmt.Sprint("g.q", i), "unlimited", limited("quota 2/m"))
 			r.appendNumbered(q, 2)
@@ -141,7 +141,7 @@ var limitChangeRules = []rule{
 			r.delete(q)
 		}
 	}},
-	{"nor around a further pace", func(r *rig) {
+	{"nor does it get around a second pace", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("1/s 3"))
 		t0 := r.clock.Now()
 		r.appendNumbered(q, 3)
@@ -153,7 +153,7 @@ var limitChangeRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
-	{"limits that cannot be are refused, with the field", func(r *rig) {
+	{"invalid limits are refused, with the field", func(r *rig) {
 		d := func(n int64, per, zone string) queue.Limit {
 			return queue.Limit{Quota: queue.Quota{Max: n, Per: per}, Timezone: zone}
 		}

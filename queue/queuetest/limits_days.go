@@ -8,11 +8,11 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// begins says when the time of a chapter begins, if not as NewClock says.
+// begins is the start of a chapter's time, unless it is NewClock's.
 var begins = map[string]time.Time{"SpringForward": time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC)}
 
-// daily checks that on each of these days, in Berlin, as many leave as may, and from when that
-// day begins there. The first two leave at once.
+// daily checks that the whole quota leaves on each of these days in Berlin, from the start of the day there. The first
+// two jobs leave at once.
 func (r *rig) daily(q string, begins ...time.Time) {
 	r.Helper()
 	t0 := r.clock.Now()
@@ -36,7 +36,7 @@ var springRules = []rule{
 		q := r.queue("q", "unlimited", limited("quota 2/d Europe/Berlin"))
 		r.daily(q, utc(3, 28, 23), utc(3, 29, 22), utc(3, 30, 22))
 	}},
-	{"a day of 23 hours on which the quota is first set", func(r *rig) {
+	{"a day of 23 hours in which the quota is set", func(r *rig) {
 		r.clock.Set(instantOf(utc(3, 29, 0)))
 		q := r.queue("q", "unlimited", limited("quota 2/d Europe/Berlin"))
 		r.daily(q, utc(3, 29, 22), utc(3, 30, 22))
@@ -55,7 +55,7 @@ var autumnRules = []rule{
 		q := r.queue("q", "unlimited", limited("quota 2/d Europe/Berlin"))
 		r.daily(q, utc(10, 24, 22), utc(10, 25, 23), utc(10, 26, 23))
 	}},
-	{"the hour that comes twice is one of the same day", func(r *rig) {
+	{"the hour that occurs twice belongs to one day", func(r *rig) {
 		r.clock.Set(instantOf(utc(10, 25, 0)))
 		q := r.queue("q", "1/h", limited("quota 3/d Europe/Berlin"))
 		t0 := r.clock.Now()
@@ -64,13 +64,13 @@ var autumnRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
-	{"days go on as the calendar says, for as long as the store is served", func(r *rig) {
+	{"days follow the calendar for as long as the store is used", func(r *rig) {
 		berlin, err := time.LoadLocation("Europe/Berlin")
 		r.check(err)
 		q := r.queue("q", "unlimited", limited("quota 1/d Europe/Berlin"))
 		r.accept(q, "first")
 		r.deliver(r.grant(q, 9, "first")...)
-		for day := range 240 { // both changes of clocks are among them, and the end of what is told at once
+		for day := range 240 { // both changes of clocks are among them, and the end of the windows that are computed at once
 			id := fmt.Sprint("day-", day)
 			r.accept(q, id)
 			begins := time.Date(2026, 9, 2+day, 0, 0, 0, 0, berlin)

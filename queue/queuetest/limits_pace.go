@@ -12,8 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// limited sets limits beside the rate, each "2/s", "2/s 3" with a burst, "quota 5/m" or
-// "quota 5/d Europe/Berlin".
+// limited sets limits beside the rate, each "2/s", "2/s 3" with a burst, "quota 5/m" or "quota 5/d Europe/Berlin".
 func limited(list ...string) func(*queue.Spec) {
 	return func(s *queue.Spec) {
 		s.Limits = nil
@@ -41,8 +40,8 @@ func limit(text string) (l queue.Limit) {
 	return l
 }
 
-// departures drains n jobs of a queue, or of its group, as leaves does, but does not wait through
-// what may be days: then it looks when the queue says that its next job may leave.
+// departures drains n jobs of a queue, or of its group, like departureTimes. Instead of waiting through days, it asks
+// when the queue says that its next job may leave.
 func (r *rig) departures(queueName string, t0 leaky.Instant, n int) string {
 	r.Helper()
 	return r.drainTimes(queueName, t0, n, func(next time.Duration) {
@@ -51,7 +50,7 @@ func (r *rig) departures(queueName string, t0 leaky.Instant, n int) string {
 	})
 }
 
-// numbers appends jobs j1 to jn to a queue.
+// appendNumbered appends jobs j1 to jn to a queue.
 func (r *rig) appendNumbered(queueName string, n int) []queue.Appended {
 	r.Helper()
 	var list []queue.Job
@@ -62,7 +61,7 @@ func (r *rig) appendNumbered(queueName string, n int) []queue.Appended {
 }
 
 var limitPaceRules = []rule{
-	{"jobs depart at exactly the instants that all paces allow", func(r *rig) {
+	{"jobs depart exactly when all paces allow", func(r *rig) {
 		for i, tt := range []struct {
 			what, rate string
 			limits     []string
@@ -73,18 +72,18 @@ var limitPaceRules = []rule{
 				[]string{"2/s 3"},
 				"j1@0s j2@100ms j3@200ms j4@500ms j5@1s j6@1.5s",
 			},
-			{"a slower pace only", "10/s", []string{"1/s"}, "j1@0s j2@1s j3@2s"},
-			{"a faster pace says nothing", "1/s", []string{"10/s"}, "j1@0s j2@1s j3@2s"},
-			{"but its burst does not help either", "1/s", []string{"10/s 5"}, "j1@0s j2@1s j3@2s"},
+			{"only a slower pace", "10/s", []string{"1/s"}, "j1@0s j2@1s j3@2s"},
+			{"a faster pace has no effect", "1/s", []string{"10/s"}, "j1@0s j2@1s j3@2s"},
+			{"nor does its burst", "1/s", []string{"10/s 5"}, "j1@0s j2@1s j3@2s"},
 			{"beside an unlimited rate", "unlimited", []string{"10/s 2"}, "j1@0s j2@0s j3@100ms j4@200ms"},
 			{"three", "10/s", []string{"5/s 2", "1/s 4"}, "j1@0s j2@100ms j3@200ms j4@400ms j5@1s j6@2s"},
 			{
-				"and in another order", "10/s",
+				"in another order", "10/s",
 				[]string{"1/s 4", "5/s 2"},
 				"j1@0s j2@100ms j3@200ms j4@400ms j5@1s j6@2s",
 			},
 			{
-				"instants are rounded up, and nothing is lost by it", "100/s",
+				"instants are rounded up without losing time", "100/s",
 				[]string{"3/s"},
 				"j1@0s j2@333.334ms j3@666.667ms j4@1s",
 			},
@@ -97,7 +96,7 @@ var limitPaceRules = []rule{
 			}
 		}
 	}},
-	{"costs count in all of them", func(r *rig) {
+	{"costs count in all paces", func(r *rig) {
 		q := r.queue("q", "10/s", limited("4/s 2"))
 		t0 := r.clock.Now()
 		r.acceptJobs(costing(2, q, "a"), costing(2, q, "b"), costing(1, q, "c"), costing(1, q, "d"))
@@ -116,7 +115,7 @@ var limitPaceRules = []rule{
 			}
 		}
 	}},
-	{"what is released as the last gives back to all", func(r *rig) {
+	{"releasing the last departure gives back to all paces", func(r *rig) {
 		q := r.queue("q", "10/s", limited("1/s 2"))
 		t0 := r.clock.Now()
 		r.appendNumbered(q, 4)
@@ -127,7 +126,7 @@ var limitPaceRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
-	{"slots are counted by the slowest pace, and promised by it", func(r *rig) {
+	{"lost slots and promises follow the slowest pace", func(r *rig) {
 		q := r.queue("q", "10/s", limited("2/s"), withCapacity(3))
 		r.appendNumbered(q, 3)
 		r.deliver(r.grant(q, 9, "j1")...)
@@ -139,7 +138,7 @@ var limitPaceRules = []rule{
 		r.checkFull(q, "l", 500*time.Millisecond)
 		r.checkFull(q, "l", time.Second)
 	}},
-	{"a job is expected by the slowest pace, roughly", func(r *rig) {
+	{"the eta follows the slowest pace, roughly", func(r *rig) {
 		q := r.queue("q", "10/s", limited("1/s 3"))
 		t0 := r.clock.Now()
 		for i, want := range []time.Duration{
@@ -156,20 +155,20 @@ var limitPaceRules = []rule{
 		r.waitsFor(causeOnly(cause.Rate), q, "j1", "j4")
 		r.lapsed(expiringJob(t0.Add(2999*time.Millisecond), q, "late"), t0.Add(3*time.Second))
 	}},
-	{"lanes and their rates hold within", func(r *rig) {
+	{"lanes and their rates apply too", func(r *rig) {
 		q := r.putWithLanes("q", "10/s", "x1 x2 y1 y2", everyLane(laneRate("1/s")), limited("5/s 2"))
 		if got, want := r.departureTimes(q, r.clock.Now(), 4), "x1@0s y1@100ms x2@1s y2@1.1s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
-	{"whatever becomes of jobs, every pace and the quota hold", func(r *rig) {
+	{"every pace and the quota hold, whatever happens to jobs", func(r *rig) {
 		for seed := range uint64(3) {
 			r.limitStorm(rand.New(rand.NewPCG(seed, 45)), fmt.Sprint("g.q", seed))
 		}
 	}},
 }
 
-// limitStorm does this and that to a queue with several limits, and judges what departed by each.
+// limitStorm runs random operations on a queue with several limits and checks its departures against each.
 func (r *rig) limitStorm(rnd *rand.Rand, name string) {
 	r.Helper()
 	s := spec(
@@ -214,7 +213,7 @@ func (r *rig) limitStorm(rnd *rand.Rand, name string) {
 		}
 	}
 	if most["m"] < 35 || most["h"] < 60 || len(starts) < 50 {
-		r.Errorf("%d departures, %v of the quotas: they say nothing", len(starts), most)
+		r.Errorf("%d departures, and %v within the quotas, are too few to say anything", len(starts), most)
 	}
 	r.delete(name)
 }

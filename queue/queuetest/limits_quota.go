@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// used checks how much of each limit of a queue was used, as far as it is a quota; -1 for a pace.
+// used compares the used part of each limit of a queue; -1 stands for a pace.
 func (r *rig) used(queueName string, want ...int64) {
 	r.Helper()
 	i := r.info(queueName)
@@ -26,8 +26,7 @@ func (r *rig) used(queueName string, want ...int64) {
 	}
 }
 
-// windowed is a rule of a queue with limits, whose jobs of cost 1 wait from so long after noon on
-// a Tuesday.
+// windowed returns a rule for a queue with limits, whose jobs of cost 1 wait from some time after noon on a Tuesday.
 func windowed(what, rate string, after time.Duration, want string, limits ...string) rule {
 	return rule{what, func(r *rig) {
 		r.clock.Advance(after)
@@ -47,7 +46,7 @@ func windowed(what, rate string, after time.Duration, want string, limits ...str
 }
 
 var limitQuotaRules = []rule{
-	{"what came due in a window that was used up lost no slot in it", func(r *rig) {
+	{"jobs that become due in a used-up window lose no slots", func(r *rig) {
 		q := r.queue("q", "10/s", limited("quota 1/m"))
 		r.accept(q, "a")
 		r.schedule(later(r.clock.Now().Add(time.Second), q, "b"))
@@ -59,11 +58,11 @@ var limitQuotaRules = []rule{
 		}
 	}},
 	windowed(
-		"so many a minute, and no more", "unlimited", 0, "j1@0s j2@0s j3@0s j4@1m0s j5@1m0s j6@1m0s j7@2m0s",
+		"a quota a minute", "unlimited", 0, "j1@0s j2@0s j3@0s j4@1m0s j5@1m0s j6@1m0s j7@2m0s",
 		"quota 3/m",
 	),
 	windowed(
-		"two quotas may leave where a minute ends, at the pace", "2/s", 59*time.Second,
+		"two quotas leave around the end of a minute, at the pace", "2/s", 59*time.Second,
 		"j1@0s j2@500ms j3@1s j4@1.5s j5@2s j6@1m1s", "quota 3/m",
 	),
 	windowed(
@@ -79,15 +78,15 @@ var limitQuotaRules = []rule{
 	windowed("months", "unlimited", 0, "j1@0s j2@708h0m0s j3@1452h0m0s", "quota 1/mo"), // after 29.5 days, and 31
 	windowed("days of another zone", "unlimited", 0, "j1@0s j2@6h15m0s j3@30h15m0s", "quota 1/d Asia/Kathmandu"),
 	windowed(
-		"what a burst saved up waits for the next window too", "1/s 5", 59970*time.Millisecond,
+		"a burst also waits for the next window", "1/s 5", 59970*time.Millisecond,
 		"j1@0s j2@0s j3@0s j4@30ms j5@30ms j6@1s j7@1m0.03s", "quota 3/m",
 	),
-	{"a job for which a window has too little left waits for the next, which nobody gets before it", func(r *rig) {
+	{"a job that exceeds the rest of a window waits for the next, and no other passes it", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 10/m"))
 		t0 := r.clock.Now()
 		r.acceptJobs(costing(4, q, "a"), costing(4, q, "b"), costing(4, q, "c"), costing(1, q, "d"))
 		r.deliver(r.grant(q, 9, "a", "b")...)
-		r.used(q, 10) // what is left is forfeited
+		r.used(q, 10) // the rest is forfeited
 		r.acceptJobs(withPriority(9, "", q, "e"))
 		r.grant(q, 9)
 		if got, want := r.departures(q, t0, 3), "e@1m0s c@1m0s d@1m0s"; got != want {
@@ -103,7 +102,7 @@ var limitQuotaRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
-	{"nothing is used up of the others when one has too little left", func(r *rig) {
+	{"when one limit has too little left, the others use up nothing", func(r *rig) {
 		for i, order := range [][]string{{"quota 10/m", "1/m 3", "quota 3/h"}, {"quota 3/h", "quota 10/m", "1/m 3"}} {
 			q := r.queue(fmt.Sprint("g.q", i), "unlimited", limited(order...))
 			r.acceptJobs(costing(2, q, "a"), costing(2, q, "b"))
@@ -125,13 +124,13 @@ var limitQuotaRules = []rule{
 			r.delete(q)
 		}
 	}},
-	{"what is released gives back what it used, in its own window only", func(r *rig) {
+	{"a released job gives back what it used, within its own window only", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 2/m"), leased(5*time.Minute, 9))
 		r.clock.Advance(time.Second) // the quota was there before
 		t0 := r.clock.Now()
 		r.appendNumbered(q, 6)
 		v := r.grant(q, 9, "j1", "j2")
-		r.release(v[0]) // not the last one
+		r.release(v[0]) // not the last departure
 		r.used(q, 1)
 		v[0] = r.grant(q, 9, "j1")[0]
 		r.clock.Advance(time.Minute)
@@ -147,7 +146,7 @@ var limitQuotaRules = []rule{
 		}
 		r.deliver(v[1])
 	}},
-	{"a change of something else forgets nothing of what may be given back", func(r *rig) {
+	{"changing something else keeps what a release can give back", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 5/m", "10/s 9"))
 		r.clock.Advance(time.Second)
 		r.appendNumbered(q, 3)
@@ -160,7 +159,7 @@ var limitQuotaRules = []rule{
 		r.release(v[1])
 		r.used(q, 1, -1)
 	}},
-	{"what left before there was a quota gives nothing back", func(r *rig) {
+	{"a job granted before the quota was set gives nothing back", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.appendNumbered(q, 6)
 		v := r.grant(q, 2, "j1", "j2")
@@ -171,7 +170,7 @@ var limitQuotaRules = []rule{
 		r.deliver(r.grant(q, 9, "j1")...)
 		r.used(q, 2)
 	}},
-	{"a job that expires uses up nothing", func(r *rig) {
+	{"an expired job uses up nothing", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 2/m"))
 		t0 := r.clock.Now()
 		r.appendNumbered(q, 3)
@@ -184,7 +183,7 @@ var limitQuotaRules = []rule{
 		r.deliver(r.grant(q, 9, "j3", "k")...)
 		r.used(q, 2)
 	}},
-	{"when jobs are expected, and why they wait", func(r *rig) {
+	{"quotas count in the eta and in the reason for waiting", func(r *rig) {
 		q := r.queue("q", "1/s", limited("quota 3/m"))
 		t0 := r.clock.Now()
 		a := r.appendNumbered(q, 8)
@@ -209,7 +208,7 @@ var limitQuotaRules = []rule{
 		r.deliver(r.grant(z, 1, "j1")...)
 		r.waitsFor(lasting(cause.Quota, t0.Add(10*time.Hour), "1/d Europe/Berlin"), z, "j2")
 	}},
-	{"those refused are told when there is room, which may be in another window", func(r *rig) {
+	{"refused jobs are promised room, possibly in another window", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 1/m"), withCapacity(2))
 		r.appendNumbered(q, 2)
 		r.checkFull(q, "k", 100*time.Millisecond)
@@ -218,21 +217,21 @@ var limitQuotaRules = []rule{
 		r.checkFull(q, "l", time.Minute)
 		r.checkFull(q, "l", time.Minute)
 	}},
-	{"a queue that waits for a window is looked at when that begins", func(r *rig) {
+	{"a queue that waits for a window is visited when it begins", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 1/m"))
 		r.appendNumbered(q, 2)
 		r.clock.Advance(58500 * time.Millisecond)
 		res := r.reserveAs("client", q, 9)
 		r.sameIDs(res.Jobs, "j1")
 		if want := 1500*time.Millisecond - queue.Horizon/2; res.Next != want {
-			r.Errorf("told to ask again in %v, want %v", res.Next, want)
+			r.Errorf("next in %v, want %v", res.Next, want)
 		}
 		r.clock.Advance(3500 * time.Millisecond)
 		if res := r.reserveAs("client", q, 9); res.Lost[q] != 0 || len(res.Jobs) != 1 {
-			r.Errorf("granted %v, lost %v: there is no pace to lose slots of", ids(res.Jobs), res.Lost)
+			r.Errorf("granted %v, lost %v: without a pace there are no slots to lose", ids(res.Jobs), res.Lost)
 		}
 	}},
-	{"lanes take turns as ever, and one that rests uses up nothing", func(r *rig) {
+	{"lanes take turns as usual, and a resting lane uses up nothing", func(r *rig) {
 		q := r.putWithLanes("q", "unlimited", "x1 x2 x3 y1 y2 z1", everyLane(laneRate("1/30s")), limited("quota 4/m"))
 		if got, want := r.departures(q, r.clock.Now(), 6), "x1@0s y1@0s z1@0s x2@30s y2@1m0s x3@1m0s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)

@@ -26,8 +26,7 @@ func (r *rig) page(req queue.ListRequest) queue.Listing {
 	return l
 }
 
-// pages lists to the end, in pages of that size, and does something between them. No job
-// may be seen twice.
+// pages lists to the end in pages of limit jobs and calls between after each page. No job may appear twice.
 func (r *rig) pages(req queue.ListRequest, limit int, between func(page []queue.JobInfo)) []queue.JobInfo {
 	r.Helper()
 	var all []queue.JobInfo
@@ -37,7 +36,7 @@ func (r *rig) pages(req queue.ListRequest, limit int, between func(page []queue.
 		l := r.page(req)
 		for _, j := range l.Jobs {
 			if seen[j.ID] {
-				r.Fatalf("list %+v: %s is seen twice", req, j.ID)
+				r.Fatalf("list %+v: %s appears twice", req, j.ID)
 			}
 			seen[j.ID] = true
 		}
@@ -50,7 +49,7 @@ func (r *rig) pages(req queue.ListRequest, limit int, between func(page []queue.
 			between(l.Jobs)
 		}
 	}
-	r.Fatalf("list %+v: it has no end", req)
+	r.Fatalf("list %+v: it never ends", req)
 	return nil
 }
 
@@ -62,7 +61,7 @@ func namesOf(list []queue.JobInfo) string {
 	return strings.Join(ids, " ")
 }
 
-// lists checks what is listed, in pages of several sizes.
+// lists compares a list, read in pages of several sizes.
 func (r *rig) lists(req queue.ListRequest, want string) {
 	r.Helper()
 	for _, limit := range []int{1, 2, 3, queue.MaxPage} {
@@ -92,7 +91,7 @@ func (r *rig) buried(reason string, list ...queue.Job) {
 	}
 }
 
-// asListed is a job as Job tells of it, without what a list leaves out.
+// asListed returns a job as Job shows it, without the fields that lists leave out.
 func (r *rig) asListed(queueName, id string) queue.JobInfo {
 	r.Helper()
 	i := r.job(queueName, id)

@@ -9,15 +9,15 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// oracle is a rule that leaky itself keeps.
+// oracle models a rule with package leaky.
 type oracle struct {
 	rule rules.Rule
 	keys map[string]*takenUnderKey
 }
 
-// takenUnderKey is what was taken under a key.
+// takenUnderKey is the tally of one key.
 type takenUnderKey struct {
-	limiter leaky.Limiter // under which it was last asked
+	limiter leaky.Limiter // of the last take
 	tally   leaky.Tally
 	expires leaky.Instant
 }
@@ -34,7 +34,7 @@ func (o *oracle) changes(rule rules.Rule) {
 	o.rule = rule
 }
 
-// of returns the tally of a key as it is at now, and its limiter.
+// of returns the tally of a key at now, and its limiter.
 func (o *oracle) of(now leaky.Instant, key string) *takenUnderKey {
 	l, err := o.rule.Of(key).Limiter(o.rule.Algorithm)
 	if err != nil {
@@ -60,7 +60,7 @@ func (o *oracle) keep(now leaky.Instant, key string, k *takenUnderKey) {
 	o.keys[key] = k
 }
 
-// ask answers one question. A lease that was made up is not known to it, so it is told.
+// ask answers one take. lease is the lease that the engine made up, if it did.
 func (o *oracle) ask(now leaky.Instant, t rules.Take, lease string) rules.Taken {
 	k := o.of(now, t.Key)
 	ask, err := o.rule.Ask(t, k.limiter)
@@ -92,7 +92,7 @@ func (o *oracle) ask(now leaky.Instant, t rules.Take, lease string) rules.Taken 
 	return a
 }
 
-// same reports whether an engine's answer is that of the oracle. Of an error the field counts.
+// same reports whether an engine's answer equals the oracle's. Errors are compared by field.
 func same(got, want rules.Taken) bool {
 	if want.Err != nil {
 		var a, b *invalid.Error
@@ -101,7 +101,7 @@ func same(got, want rules.Taken) bool {
 	return reflect.DeepEqual(got, want)
 }
 
-// asksOf puts questions to a rule and compares the answers with the oracle's.
+// asksOf asks a rule and compares the answers with the oracle's.
 func (r *rig) asksOf(o *oracle, takes ...rules.Take) []rules.Taken {
 	r.Helper()
 	now := r.clock.Now()
@@ -116,7 +116,7 @@ func (r *rig) asksOf(o *oracle, takes ...rules.Take) []rules.Taken {
 	return got
 }
 
-// take puts questions to a rule.
+// take asks a rule.
 func (r *rig) take(rule string, takes ...rules.Take) []rules.Taken {
 	r.Helper()
 	got, err := r.e.Take(r.ctx, rule, takes)
@@ -126,7 +126,7 @@ func (r *rig) take(rule string, takes ...rules.Take) []rules.Taken {
 	return got
 }
 
-// takes takes from a rule and checks whether that is allowed.
+// takes asks a rule and checks whether it allows the take.
 func (r *rig) takes(rule, key string, cost int64, allowed bool) rules.Taken {
 	r.Helper()
 	got := r.take(rule, rules.Take{Key: key, Cost: cost})[0]
@@ -138,13 +138,13 @@ func (r *rig) takes(rule, key string, cost int64, allowed bool) rules.Taken {
 	return got
 }
 
-// checkRemaining checks how much a key of a rule would let through, and takes nothing.
+// checkRemaining checks how much a rule would still allow under a key, without taking anything.
 func (r *rig) checkRemaining(rule, key string, want int64) {
 	r.Helper()
 	got := r.take(rule, rules.Take{Op: rules.TakePeek, Key: key})[0]
 	have := got.Remaining
 	if got.Allowed {
-		have++ // a peek says what would be left
+		have++ // a peek answers what would remain
 	}
 	if got.Err != nil || have != want {
 		r.Errorf("%s: %d are left of %.40q at %d, want %d: %+v, %v", rule, have, key, r.clock.Now(), want, got, got.Err)

@@ -12,12 +12,12 @@ import (
 func ordered(s *queue.Spec) { s.Ordered = true }
 
 var orderedRules = []rule{
-	{"one job of a lane is in flight at a time, also of those without a key", func(r *rig) {
+	{"one job of a lane is in flight at a time, also in the lane without a key", func(r *rig) {
 		q := r.putWithLanes("q", "unlimited", "k1 k2 k3 x1 x2 y1", ordered)
 		res := r.reserveAs("client", q, 9)
 		r.sameIDs(res.Jobs, "k1", "x1", "y1")
 		if res.Next != 2*time.Second {
-			r.Errorf("told to ask again in %v: nothing can be done", res.Next)
+			r.Errorf("next in %v: nothing can be done", res.Next)
 		}
 		r.grant(q, 9)
 		r.deliver(res.Jobs[0])
@@ -25,7 +25,7 @@ var orderedRules = []rule{
 		r.deliver(res.Jobs[1], v[0])
 		r.grant(q, 9, "k3", "x2")
 	}},
-	{"a queue of no lanes is one lane", func(r *rig) {
+	{"a queue without lanes is one lane", func(r *rig) {
 		q := r.queue("q", "10/s", ordered)
 		t0 := r.clock.Now()
 		r.accept(q, "a", "b", "c")
@@ -42,7 +42,7 @@ var orderedRules = []rule{
 		r.deliver(v...)
 		r.grant(q, 9, "c")
 	}},
-	{"the first holds the others up until it has ended, whatever becomes of it", func(r *rig) {
+	{"the first job holds the others up until it has ended, in any way", func(r *rig) {
 		for i, way := range []struct {
 			what string
 			end  func(q string, v queue.Reservation)
@@ -78,35 +78,35 @@ var orderedRules = []rule{
 			r.delete(q)
 		}
 	}},
-	{"a job that backs off keeps its lane waiting, and no other", func(r *rig) {
+	{"a job that backs off holds up its lane and no other", func(r *rig) {
 		q := r.putWithLanes("q", "unlimited", "x1 x2 y1 y2 k1 k2", ordered)
 		v := r.grant(q, 9, "k1", "x1", "y1")
 		r.fail(3*time.Second, v[0])
 		r.fail(time.Second, v[1])
-		told := func(want time.Duration, granted ...string) []queue.Reservation {
+		nextIn := func(want time.Duration, granted ...string) []queue.Reservation {
 			r.Helper()
 			res := r.reserveAs("client", q, 9)
 			r.sameIDs(res.Jobs, granted...)
 			if res.Next != want {
-				r.Errorf("told to ask again in %v, want %v", res.Next, want)
+				r.Errorf("next in %v, want %v", res.Next, want)
 			}
 			return res.Jobs
 		}
-		told(time.Second)
+		nextIn(time.Second)
 		r.deliver(v[2])
-		r.deliver(told(time.Second, "y2")...)
+		r.deliver(nextIn(time.Second, "y2")...)
 		r.clock.Advance(time.Second)
-		r.deliver(told(2*time.Second, "x1")...)
-		r.deliver(told(2*time.Second, "x2")...)
+		r.deliver(nextIn(2*time.Second, "x1")...)
+		r.deliver(nextIn(2*time.Second, "x2")...)
 		r.clock.Advance(2 * time.Second)
-		w := told(2*time.Second, "k1")
+		w := nextIn(2*time.Second, "k1")
 		if w[0].Attempt != 2 {
 			r.Errorf("attempt %d", w[0].Attempt)
 		}
 		r.deliver(w...)
 		r.grant(q, 9, "k2")
 	}},
-	{"a job that is scheduled holds nothing up before its time", func(r *rig) {
+	{"a scheduled job holds nothing up before it is due", func(r *rig) {
 		q := r.queue("q", "unlimited", ordered)
 		r.schedule(later(r.clock.Now().Add(time.Minute), q, "a"))
 		r.accept(q, "b", "c", "d")
@@ -117,7 +117,7 @@ var orderedRules = []rule{
 		r.deliver(v...)
 		r.grant(q, 9, "d")
 	}},
-	{"a more urgent job that came meanwhile passes one that comes back, no other does", func(r *rig) {
+	{"only a more urgent new job passes a returning one", func(r *rig) {
 		q := r.queue("q", "unlimited", ordered)
 		r.acceptJobs(withPriority(5, "", q, "a"), withPriority(5, "", q, "b"))
 		v := r.grant(q, 9, "a")
@@ -128,12 +128,12 @@ var orderedRules = []rule{
 			r.deliver(r.grant(q, 9, id)...)
 		}
 	}},
-	{"a queue becomes ordered, and is so no more", func(r *rig) {
+	{"a queue can become ordered and stop being ordered", func(r *rig) {
 		q := r.putWithLanes("q", "unlimited", "k1 k2 x1 x2")
 		v := r.grant(q, 9, "k1", "x1", "k2", "x2")
 		r.appendToLanes(q, "k3 k4 k5 x3 x4")
 		r.queue(q, "unlimited", ordered)
-		w := r.grant(q, 9, "k3") // those without a key were not counted
+		w := r.grant(q, 9, "k3") // jobs without a key were not counted
 		r.deliver(v[0], v[2])
 		r.grant(q, 9)
 		r.deliver(v[1])
@@ -148,7 +148,7 @@ var orderedRules = []rule{
 		r.appendToLanes(q, "x5 x6")
 		r.grant(q, 9, "x5", "x6")
 	}},
-	{"a lane of an ordered queue has one in flight, whatever its rule allows", func(r *rig) {
+	{"a lane of an ordered queue has one job in flight, whatever its rule allows", func(r *rig) {
 		q := r.putWithLanes(
 			"q", "unlimited", "x1 x2 y1 y2", ordered,
 			everyLane(queue.LaneRule{MaxInFlight: 5, Rate: laneRate("1/s").Rate}),
@@ -163,13 +163,13 @@ var orderedRules = []rule{
 			r.Errorf("got %s", got)
 		}
 	}},
-	{"no instant is exact", func(r *rig) {
+	{"no eta is exact", func(r *rig) {
 		q := r.queue("q", "10/s", ordered)
 		if a := r.accept(q, "a")[0]; a.ETA.Exact {
 			r.Errorf("got %+v", a)
 		}
 	}},
-	{"whatever happens, the jobs of a lane end in the order they came", func(r *rig) {
+	{"the jobs of a lane end in the order of arrival, whatever happens", func(r *rig) {
 		rnd := rand.New(rand.NewPCG(2026, 13))
 		q := r.queue("q", "1000/s", ordered, leased(5*time.Second, 1000))
 		lanes := []string{"", "a", "b", "c", "d"}

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// announces says that a job strayed, and looks for the backlog.
+// announces announces a stray job, and checks that this makes a backlog.
 func (s *fakeOverflow) announces() {
 	s.Helper()
 	s.check(s.e.Announce(s.ctx, s.q))
@@ -17,7 +17,7 @@ func (s *fakeOverflow) announces() {
 	}
 }
 
-// announceBehind tells how many are behind, seen at some instant, and checks what is believed then.
+// announceBehind announces a number of jobs, seen behind at some instant, and checks the queue's count.
 func (s *fakeOverflow) announceBehind(behind int64, asOf leaky.Instant, want int64) {
 	s.Helper()
 	req := s.request(0)
@@ -26,7 +26,7 @@ func (s *fakeOverflow) announceBehind(behind int64, asOf leaky.Instant, want int
 		req.AsOf = time.Time{}
 	}
 	if res := s.readmit(req); res.Behind != want {
-		s.Errorf("%d behind as of %v: %d are believed, want %d", behind, asOf.Time(), res.Behind, want)
+		s.Errorf("%d behind as of %v: the engine counts %d, want %d", behind, asOf.Time(), res.Behind, want)
 	}
 	if i := s.info(s.q); i.Deferred != want {
 		s.Errorf("%d deferred, want %d", i.Deferred, want)
@@ -34,7 +34,7 @@ func (s *fakeOverflow) announceBehind(behind int64, asOf leaky.Instant, want int
 }
 
 var announceRules = []rule{
-	{"what was announced makes a backlog until somebody has looked since", func(r *rig) {
+	{"an announced job makes a backlog until the overflow is read again", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		r.offered(queue.Accepted, job(s.q, "before"))
 		s.announces()
@@ -44,7 +44,7 @@ var announceRules = []rule{
 		}
 		s.addUnknown("stray")
 		s.setAside("behind")
-		if n := s.takes(readmit.Returned, readmit.Returned).Behind; n != 1 { // as far as they knew who read them
+		if n := s.takes(readmit.Returned, readmit.Returned).Behind; n != 1 { // as far as the reader knew
 			r.Errorf("%d behind", n)
 		}
 		r.beside[s.q] = 1
@@ -55,7 +55,7 @@ var announceRules = []rule{
 		r.offered(queue.Accepted, job(s.q, "after"))
 		r.tallies(s.q, tally{waiting: 4, appended: 4, setAside: 1, returned: 2})
 	}},
-	{"who looked before, or nobody knows when, takes nothing of it away", func(r *rig) {
+	{"an earlier read, or one without a time, does not cancel the announcement", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		start := r.clock.Now()
 		r.clock.Advance(time.Second)
@@ -66,11 +66,11 @@ var announceRules = []rule{
 			for _, asOf := range []leaky.Instant{0, start, at - 1, at} {
 				s.announceBehind(0, asOf, 1)
 			}
-			s.announceBehind(3, at, 3) // what is said to be more is believed
+			s.announceBehind(3, at, 3) // a greater number is accepted
 		}
 		s.announceBehind(0, start, 1)
 		s.announceBehind(0, at+1, 0)
-		s.announceBehind(0, start, 0) // it has been looked for since
+		s.announceBehind(0, start, 0) // the overflow was read since
 		s.announceBehind(2, start, 2)
 		s.announceBehind(0, 0, 1)
 		s.announceBehind(0, at+1, 0)
@@ -78,14 +78,14 @@ var announceRules = []rule{
 		s.announceBehind(0, at+1, 1)
 		s.announceBehind(0, r.clock.Now()+1, 0)
 	}},
-	{"without an announcement it does not matter when", func(r *rig) {
+	{"without an announcement the time does not matter", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		for _, asOf := range []leaky.Instant{0, 1, r.clock.Now() - 1, r.clock.Now(), r.clock.Now() + 1, 1 << 60} {
 			s.announceBehind(7, asOf, 7)
 			s.announceBehind(0, asOf, 0)
 		}
 	}},
-	{"it disturbs nobody who has the way back, and does not need it", func(r *rig) {
+	{"an announcement disturbs no holder of the way back, and needs none", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.full("a", "b")
 		r.drain(s.q)
@@ -99,7 +99,7 @@ var announceRules = []rule{
 		}
 		s.announceBehind(0, r.clock.Now(), 0)
 	}},
-	{"more than one behind are not fewer for it", func(r *rig) {
+	{"an announcement does not lower a greater number", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.announceBehind(5, 0, 5)
 		s.announces()
@@ -107,7 +107,7 @@ var announceRules = []rule{
 			r.Errorf("%d deferred", i.Deferred)
 		}
 	}},
-	{"what is not there, or made again, has nothing announced", func(r *rig) {
+	{"nothing is announced for a missing queue, nor for its successor", func(r *rig) {
 		for _, name := range []string{"nobody", "", "a b", "a.b.c", "q\x00"} {
 			r.refuses(r.e.Announce(r.ctx, name), queue.ErrUnknownQueue)
 		}

@@ -8,8 +8,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// empty says that nothing of the queue is on the overflow, and returns how many
-// records were given up.
+// empty reports the queue's overflow as empty and returns how many records were given up.
 func (s *fakeOverflow) empty() int64 {
 	s.Helper()
 	req := s.request(0)
@@ -17,7 +16,7 @@ func (s *fakeOverflow) empty() int64 {
 	return s.checkReadmit(req).Missing
 }
 
-// generation begins one: all that is recorded is of the older one.
+// generation starts a generation, so that all present records belong to the older one.
 func (s *fakeOverflow) generation() {
 	s.Helper()
 	if n := s.empty(); n != 0 {
@@ -36,7 +35,7 @@ func (r *rig) backlogged(want ...string) {
 }
 
 var backlogRules = []rule{
-	{"what was seen behind makes a backlog, recorded or not", func(r *rig) {
+	{"jobs seen behind make a backlog, recorded or not", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.addUnknown("a", "b", "c")
 		r.offered(queue.Accepted, job(s.q, "x")) // nobody has looked yet
@@ -57,7 +56,7 @@ var backlogRules = []rule{
 		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 5, setAside: 1, returned: 3, delivered: 3, refused: 1})
 		r.backlogged(s.q) // d
 	}},
-	{"each call says what was seen: the last word counts", func(r *rig) {
+	{"each call reports what was seen, and the last report counts", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		sees := func(behind, want int64) {
 			r.Helper()
@@ -77,7 +76,7 @@ var backlogRules = []rule{
 		sees(0, 3)
 		r.backlogged(s.q)
 	}},
-	{"what was handed in and found no room is behind too", func(r *rig) {
+	{"a readmitted job that found no room is behind too", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		r.accept(s.q, "full1", "full2")
 		s.addUnknown("a", "b", "c", "d")
@@ -126,13 +125,13 @@ var backlogRules = []rule{
 		r.queue(b.q, "unlimited", withCapacity(2), defers)
 		r.backlogged()
 	}},
-	{"empty for longer than a job is on its way, the overflow has lost what is recorded", func(r *rig) {
+	{"an overflow that stays empty for longer than a job's delay has lost the recorded jobs", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		first := s.empties("a", "b")
 		r.clock.Advance(20 * time.Second)
 		last := s.setAside("c", "cancelled")
 		r.cancels(queue.Cancelled, s.q, "cancelled")
-		s.jobs = nil // as it happens
+		s.jobs = nil // the loss
 		s.generation()
 		r.clock.Advance(queue.OrphanAfter)
 		if n := s.empty(); n != 0 {
@@ -161,7 +160,7 @@ var backlogRules = []rule{
 		r.outcomes(r.offer(other, job(s.q, "b"), job(s.q, "cancelled")), queue.Accepted, queue.Accepted, queue.Accepted)
 		r.tallies(s.q, tally{waiting: 3, appended: 7, setAside: 4, missing: 3, cancelled: 1, delivered: 4})
 	}},
-	{"what was given up is ahead of nobody any more", func(r *rig) {
+	{"given-up jobs are ahead of nobody", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(2))
 		s.full()
 		s.asideJobs(costing(5, s.q, "a"), costing(7, s.q, "b"))
@@ -175,7 +174,7 @@ var backlogRules = []rule{
 			r.Errorf("got %+v", j)
 		}
 	}},
-	{"what was given up and comes back after all is taken once", func(r *rig) {
+	{"a given-up job that arrives after all is accepted once", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a", "b")
 		s.generation()
@@ -189,7 +188,7 @@ var backlogRules = []rule{
 		r.tallies(s.q, tally{waiting: 2, appended: 6, setAside: 2, returned: 1, missing: 2, delivered: 4})
 		r.sameIDs(r.drain(s.q), "b", "a")
 	}},
-	{"given up and deferred anew, the old copy may come first", func(r *rig) {
+	{"a job given up and deferred again may arrive as its old copy first", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a", "b")
 		s.generation()
@@ -201,9 +200,9 @@ var backlogRules = []rule{
 		s.jobs[0].Order, s.jobs[1].Order = s.jobs[1].Order, s.jobs[0].Order
 		r.drain(s.q)
 		r.deferredAgain(r.offer(job(s.q, "a"))[0], again)
-		// the old b and the old a; then the new a
+		// The old b and the old a; then the new a.
 		res := s.takes(readmit.Returned, readmit.Returned, readmit.Passed, readmit.NotYet)
-		// b; the record of the new a ended with the old one
+		// b came back without a record; the record of the new a ended with the old copy.
 		r.beside[s.q]++
 		if res.Deferred != 1 {
 			r.Errorf("%d deferred", res.Deferred)
@@ -212,7 +211,7 @@ var backlogRules = []rule{
 		s.takes(readmit.Returned)
 		r.tallies(s.q, tally{waiting: 1, appended: 11, setAside: 4, returned: 3, missing: 2, delivered: 10})
 	}},
-	{"what is recorded since is not given up with the rest", func(r *rig) {
+	{"newer records are not given up", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a")
 		s.generation()
@@ -234,7 +233,7 @@ var backlogRules = []rule{
 		s.takes(readmit.Returned)
 		r.unknown(s.q, "b")
 	}},
-	{"a backlog holds the queue, a cancelled deferral does not", func(r *rig) {
+	{"a backlog keeps the queue, a cancelled deferral does not", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		refused := func() { r.Helper(); r.refuses(r.e.Delete(r.ctx, s.q, queue.AnyRevision, false), queue.ErrNotEmpty) }
 		s.empties("a")
@@ -245,7 +244,7 @@ var backlogRules = []rule{
 		r.readmit(queue.ReadmitRequest{Queue: s.q, Holder: "h"})
 		r.check(r.e.Delete(r.ctx, s.q, queue.AnyRevision, false))
 	}},
-	{"deleted with force, its deferrals are gone from all counts, and it begins anew", func(r *rig) {
+	{"a forced delete removes the deferrals from all counts, and the successor starts anew", func(r *rig) {
 		s, other := r.overflowOf("g.q", "unlimited", withCapacity(4)), r.overflowOf(
 			"g.other", "unlimited", withCapacity(4),
 		)
@@ -269,7 +268,7 @@ var backlogRules = []rule{
 		}
 		s.setAside("c")
 		r.drain(s.q)
-		s.jobs[0].Order = 1 // the order begins anew, and so does who came back
+		s.jobs[0].Order = 1 // the order starts anew, and so does the count of returned jobs
 		s.takes(readmit.Returned)
 		s.addUnknown("d")
 		s.takes(readmit.Returned)

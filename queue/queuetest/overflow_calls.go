@@ -9,8 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// overflowCalls is every call of queue.Overflow, each about queue q with the job
-// "a" set aside.
+// overflowCalls returns every call of queue.Overflow, each about queue q with the job "a" set aside.
 func (s *fakeOverflow) overflowCalls(a queue.Appended) map[string]func(context.Context) error {
 	o := s.e
 	empty := s.request(0)
@@ -44,10 +43,10 @@ var overflowCallRules = []rule{
 			}
 		}
 		r.tallies(s.q, tally{deferred: 1, appended: 2, setAside: 1, delivered: 2})
-		s.holder = "another" // nobody has the way back
+		s.holder = "another" // nobody holds the way back
 		s.takes(readmit.Returned)
 	}},
-	{"closed, an engine says so", func(r *rig) {
+	{"a closed engine says so", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		a := s.empties("a")[0]
 		calls := s.overflowCalls(a)

@@ -10,18 +10,17 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// overflowLoad is one queue and its overflow with everybody at work at once.
+// overflowLoad is one queue and its overflow under concurrent load.
 type overflowLoad struct {
 	*fakeOverflow
-	mu        sync.Mutex // of the overflow, and of
+	mu        sync.Mutex // for the overflow and the maps
 	delivered map[string]int
 	cancelled atomic.Int64
-	offering  atomic.Int64 // producers that are not done
+	offering  atomic.Int64 // producers that are still running
 	late      time.Time
 }
 
-// offerAll offers jobs a few at a time and stores what is set aside; some of it
-// only after it was offered again.
+// offerAll offers jobs a few at a time and stores those set aside, some only after offering them again.
 func (b *overflowLoad) offerAll(ids []string) {
 	defer b.offering.Add(-1)
 	for i := 0; i < len(ids); i += 5 {
@@ -35,7 +34,7 @@ func (b *overflowLoad) offerAll(ids []string) {
 			for k, a := range answers {
 				switch {
 				case a.Outcome == queue.Accepted, a.Outcome == queue.Duplicate && a.Ticket == "":
-				case a.Outcome == queue.SetAside && i/5%2 == 1 && k%2 == 0: // lost sight of
+				case a.Outcome == queue.SetAside && i/5%2 == 1 && k%2 == 0: // the answer was lost
 				case a.Outcome == queue.SetAside, a.Outcome == queue.Duplicate && again > 0:
 					b.mu.Lock()
 					b.store(list[k], a)
@@ -48,7 +47,7 @@ func (b *overflowLoad) offerAll(ids []string) {
 	}
 }
 
-// over reports whether nobody offers and nothing is left.
+// over reports whether all producers have ended and nothing is left.
 func (b *overflowLoad) over() bool {
 	if b.Failed() || time.Now().After(b.late) {
 		return true
@@ -126,7 +125,7 @@ func (b *overflowLoad) cancelSome(ids []string) {
 }
 
 var overflowCrowdRules = []rule{
-	{"all at once: each job leaves once, or was cancelled", func(r *rig) {
+	{"concurrent calls: each job leaves once, or was cancelled", func(r *rig) {
 		const producers, each = 4, 150
 		b := &overflowLoad{
 			fakeOverflow: r.overflowOf("q", "unlimited", withCapacity(12)), delivered: map[string]int{},
@@ -145,7 +144,7 @@ var overflowCrowdRules = []rule{
 		}
 		r.crowd(len(work), func(worker int) int { work[worker](); return 0 })
 
-		// Of two who bring back at the same time, the one who saw less behind may have been heard first.
+		// When two clients readmit at the same time, the one that saw fewer jobs behind may have been heard first.
 		if _, err := b.e.Readmit(b.ctx, fromHolder("one", b.request(0))); err != nil {
 			r.Errorf("readmit: %v", err)
 		}
@@ -172,7 +171,7 @@ var overflowCrowdRules = []rule{
 			)
 		}
 		if i.SetAside == 0 || i.Returned == 0 || i.Deferred != 0 {
-			r.Errorf("%d set aside, %d returned, %d deferred: the run says nothing", i.SetAside, i.Returned, i.Deferred)
+			r.Errorf("%d set aside, %d returned, %d deferred: too few to say anything", i.SetAside, i.Returned, i.Deferred)
 		}
 	}},
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// checkDeferred checks where a job that was just set aside is said to be, and when it is
-// expected to leave.
+// checkDeferred checks the position and the eta of a job that was just set aside.
 func (r *rig) checkDeferred(a queue.Appended, position int64, eta leaky.Instant) {
 	r.Helper()
 	if a.Position != position || instantOf(a.ETA.At) != eta || a.ETA.Exact {
@@ -24,7 +23,7 @@ func costing(cost int64, queueName, id string) queue.Job {
 }
 
 var deferredETARules = []rule{
-	{"a deferred job is behind all that is in the queue and deferred, and behind what that costs", func(r *rig) {
+	{"a deferred job is behind all jobs in the queue and on the overflow, and behind their cost", func(r *rig) {
 		const T = 100 * time.Millisecond
 		s := r.overflowOf("q", "10/s", withCapacity(3))
 		t0 := r.clock.Now()
@@ -34,7 +33,7 @@ var deferredETARules = []rule{
 		r.checkDeferred(a[1], 5, t0.Add(7*T))
 		r.checkDeferred(a[2], 6, t0.Add(8*T))
 
-		// What is seen later goes with the cost of all that is deferred.
+		// Later the eta counts the average cost of all deferred jobs.
 		deferred := func(id string, position int64, cost int64, eta leaky.Instant) {
 			r.Helper()
 			r.checkJob(s.q, id, seen{state: queue.Deferred, position: position, eta: eta, cost: cost, appended: t0})
@@ -50,7 +49,7 @@ var deferredETARules = []rule{
 		deferred("d", 3, 3, t0.Add(4*T))
 		deferred("f", 4, 1, t0.Add(5*T))
 		deferred("g", 5, 1, t0.Add(7*T))
-		r.checkDeferred(s.asideJobs(costing(2, s.q, "h"))[0], 6, t0.Add(9*T)) // e counts no more
+		r.checkDeferred(s.asideJobs(costing(2, s.q, "h"))[0], 6, t0.Add(9*T)) // e no longer counts
 
 		r.drain(s.q) // b and c
 		t1 := r.clock.Now()
@@ -64,7 +63,7 @@ var deferredETARules = []rule{
 		deferred("g", 3, 1, t1.Add(4*T)) // and a third of 4
 		deferred("h", 4, 2, t1.Add(5*T)) // and two thirds
 	}},
-	{"while nothing waits, the distance is that of the deferred", func(r *rig) {
+	{"while no job waits, only deferred jobs are ahead", func(r *rig) {
 		const T = 100 * time.Millisecond
 		s := r.overflowOf("q", "10/s", withCapacity(2))
 		s.full("a")
@@ -82,7 +81,7 @@ var deferredETARules = []rule{
 		r.release(v)
 		r.checkDeferred(s.setAside("e")[0], 6, now.Add(5*T)) // x waits again, at now
 	}},
-	{"a job that is behind what is not recorded counts only what is", func(r *rig) {
+	{"behind unrecorded jobs, only recorded jobs count", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(2))
 		s.addUnknown("s1", "s2", "s3")
 		r.readmit(s.request(0))
@@ -91,7 +90,7 @@ var deferredETARules = []rule{
 			r.Errorf("got %+v", a)
 		}
 	}},
-	{"a cancelled one is seen as long as it is not back, and afterwards", func(r *rig) {
+	{"a cancelled deferral is visible before and after the job came back", func(r *rig) {
 		s := r.overflowOf("q", "1/s", withCapacity(2))
 		t0 := r.clock.Now()
 		s.full()
@@ -103,7 +102,7 @@ var deferredETARules = []rule{
 		s.takes(readmit.Passed)
 		r.checkJob(s.q, "a", seen{state: queue.Cancelled, cost: 5, appended: t0, ended: r.clock.Now()})
 	}},
-	{"a job that came back was appended when it came", func(r *rig) {
+	{"a returned job was appended when it came back", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(2))
 		s.full()
 		s.asideJobs(costing(4, s.q, "a"))

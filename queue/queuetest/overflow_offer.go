@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// withOverflow returns a job that chooses for itself what becomes of it.
+// withOverflow returns a job with its own choice of overflow.
 func withOverflow(overflow, queueName, id string) queue.Job {
 	j := job(queueName, id)
 	j.Overflow = overflow
@@ -17,7 +17,7 @@ func withOverflow(overflow, queueName, id string) queue.Job {
 }
 
 var offerRules = []rule{
-	{"who is set aside: by its own choice, else by the queue's", func(r *rig) {
+	{"a job is set aside by its own choice, or else by the queue's", func(r *rig) {
 		for _, tt := range []struct {
 			spec, job  string
 			deferrable bool
@@ -47,7 +47,7 @@ var offerRules = []rule{
 			offered(queue.Accepted, "a")
 			offered(queue.Accepted, "b")
 			offered(whenFull, "c")
-			r.offered(queue.SetAside, withOverflow(queue.Defer, q, "d")) // a backlog, if there is none
+			r.offered(queue.SetAside, withOverflow(queue.Defer, q, "d")) // makes a backlog, unless there already is a backlog
 			r.deliver(r.reserve(q, 2)...)
 			offered(behind, "e")
 			if i := r.info(q); i.Size() > 1 {
@@ -56,7 +56,7 @@ var offerRules = []rule{
 			r.delete(q)
 		}
 	}},
-	{"a job that was appended is never set aside, whatever it says", func(r *rig) {
+	{"Append never sets a job aside, whatever the job's choice", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		list := []queue.Job{
 			withOverflow(queue.Defer, s.q, "a"), withOverflow("", s.q, "b"), withOverflow(queue.Defer, s.q, "c"),
@@ -65,11 +65,11 @@ var offerRules = []rule{
 		r.outcomes(r.append(list...), queue.Accepted, queue.Accepted, queue.Full, queue.Full)
 		s.setAside("e")
 		r.drain(s.q)
-		// A backlog now, and an empty queue: one of the two places is not for what comes back.
+		// With a backlog and an empty queue, one of the two places is reserved for returning jobs.
 		r.outcomes(r.append(list[2], list[3]), queue.Accepted, queue.Full)
 		r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 3, setAside: 1, delivered: 2, refused: 3})
 	}},
-	{"where there is room, an offer is an append", func(r *rig) {
+	{"while there is room, an offer is an append", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(2))
 		t0 := r.clock.Now()
 		for i, a := range r.offer(jobs(s.q, "a", "b")...) {
@@ -89,7 +89,7 @@ var offerRules = []rule{
 		r.offered(queue.Conflict, other)
 		r.tallies(s.q, tally{waiting: 2, appended: 2})
 	}},
-	{"what is not valid, or of no queue, is refused alone", func(r *rig) {
+	{"an invalid job, or one of an unknown queue, is refused alone", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(1))
 		costly, lost := job(s.q, "costly"), job("nobody", "lost")
 		costly.Cost = -1
@@ -99,12 +99,12 @@ var offerRules = []rule{
 			r.Errorf("%v; %v", a[1].Err, a[3].Err)
 		}
 	}},
-	{"nothing to offer is nothing", func(r *rig) {
+	{"offering nothing does nothing", func(r *rig) {
 		if a, err := r.e.Offer(r.ctx, nil); err != nil || len(a) != 0 {
 			r.Errorf("got %v, %v", a, err)
 		}
 	}},
-	{"the first that is set aside makes a backlog for those behind it", func(r *rig) {
+	{"the first job set aside makes a backlog for the jobs behind it", func(r *rig) {
 		s := r.overflowOf("g.q", "unlimited", withCapacity(3), func(s *queue.Spec) { s.Deferred.MaxJobs = 3 })
 		other := r.queue("g.other", "unlimited", withCapacity(3))
 		no := func(id string) queue.Job { return withOverflow(queue.Reject, s.q, id) }
@@ -128,7 +128,7 @@ var offerRules = []rule{
 		r.tallies(s.q, tally{waiting: 3, deferred: 3, appended: 3, setAside: 3, refused: 3})
 		r.tallies(other, tally{waiting: 2, appended: 2})
 	}},
-	{"a place that is free does not let a deferrable job pass the backlog", func(r *rig) {
+	{"a free place does not let a deferrable job pass the backlog", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(10))
 		s.empties("a", "b")
 		a := s.setAside("c", "d")
@@ -141,7 +141,7 @@ var offerRules = []rule{
 		r.offered(queue.Accepted, job(s.q, "f")) // the backlog is gone
 		r.sameIDs(r.drain(s.q), "a", "b", "c", "d", "e", "f")
 	}},
-	{"a ticket is short, visible, and names one deferral", func(r *rig) {
+	{"a ticket is short and printable, and names one deferral", func(r *rig) {
 		p, s := r.overflowOf("g.p", "unlimited", withCapacity(1)), r.overflowOf("g.q", "unlimited", withCapacity(1))
 		seen := map[queue.Ticket]bool{}
 		for _, a := range append(p.full(numbered("j", 100)...), s.full(numbered("j", 100)...)...) {
@@ -151,14 +151,14 @@ var offerRules = []rule{
 			}
 			seen[a.Ticket] = true
 		}
-		if len(seen) < 100 { // one for each in its queue, at the least
+		if len(seen) < 100 { // at least one for each job in its queue
 			r.Errorf("%d tickets of 200 deferrals", len(seen))
 		}
 	}},
-	{"too many are refused with a promise, one interval apart", func(r *rig) {
+	{"jobs beyond max_deferred are refused with promises one interval apart", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(2), func(s *queue.Spec) { s.Deferred.MaxJobs = 2 })
 		s.full("a", "b")
-		told := func(want time.Duration, outcome queue.AppendOutcome, j queue.Job) {
+		promised := func(want time.Duration, outcome queue.AppendOutcome, j queue.Job) {
 			r.Helper()
 			if a := r.offered(outcome, j); a.RetryAfter != want || a.State != queue.StateNone || a.Position != 0 ||
 				a.Ticket != "" || a.Err != nil {
@@ -166,10 +166,10 @@ var offerRules = []rule{
 			}
 		}
 		const ms = time.Millisecond
-		told(1*ms, queue.OverflowFull, job(s.q, "c"))
-		told(100*ms, queue.Full, withOverflow(queue.Reject, s.q, "d"))
-		told(200*ms, queue.OverflowFull, job(s.q, "e"))
-		told(300*ms, queue.OverflowFull, job(s.q, "c"))
+		promised(1*ms, queue.OverflowFull, job(s.q, "c"))
+		promised(100*ms, queue.Full, withOverflow(queue.Reject, s.q, "d"))
+		promised(200*ms, queue.OverflowFull, job(s.q, "e"))
+		promised(300*ms, queue.OverflowFull, job(s.q, "c"))
 		r.tallies(s.q, tally{waiting: 2, deferred: 2, appended: 2, setAside: 2, refused: 4})
 		other := job(s.q, "c") // a refusal is not remembered
 		other.Payload = []byte("other")
@@ -187,7 +187,7 @@ var offerRules = []rule{
 		s.takes(readmit.Returned)
 		r.offered(queue.Accepted, job(s.q, "f"))
 	}},
-	{"many callers: each job is in or set aside, once, and none too many", func(r *rig) {
+	{"many callers: each job is accepted or set aside once, up to the limits", func(r *rig) {
 		const capacity, most = 40, 150
 		s := r.overflowOf("q", "unlimited", withCapacity(capacity), func(s *queue.Spec) { s.Deferred.MaxJobs = most })
 		list := numbered("j", 250)

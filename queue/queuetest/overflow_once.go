@@ -17,7 +17,7 @@ func (r *rig) deferredAgain(a, first queue.Appended) {
 	}
 }
 
-// changed returns every job that is another one under the same id.
+// changed returns variants of a job that conflict with it.
 func changed(j queue.Job) map[string]queue.Job {
 	payload, contentType, cost := j, j, j
 	payload.Payload = append([]byte(" "), j.Payload...)
@@ -27,7 +27,7 @@ func changed(j queue.Job) map[string]queue.Job {
 }
 
 var deferredOnceRules = []rule{
-	{"a deferred job offered or appended again is a duplicate with its ticket, as of now", func(r *rig) {
+	{"a deferred job offered or appended again is a duplicate with its ticket and a current eta", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		first := s.full("a")[0]
 		before := r.info(s.q)
@@ -41,14 +41,14 @@ var deferredOnceRules = []rule{
 		written.ContentType, written.Cost, written.Headers = queue.DefaultContentType, 1,
 			map[string]string{"X-Trace": "2"}
 		r.deferredAgain(r.offer(written)[0], first)
-		r.drain(s.q) // that there is room now is nothing to a job that is deferred
+		r.drain(s.q) // the free room does not matter to a deferred job
 		r.deferredAgain(r.offer(job(s.q, "a"))[0], first)
 		if i := r.info(s.q); i.SetAside != before.SetAside || i.Deferred != 1 || i.Appended != before.Appended ||
 			i.Refused != before.Refused {
 			r.Errorf("counted %+v", i)
 		}
 	}},
-	{"another job under the id of a deferred one is a conflict, and changes nothing", func(r *rig) {
+	{"another job with the id of a deferred one is a conflict and changes nothing", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		j := job(s.q, "a")
 		j.Cost = 3
@@ -85,7 +85,7 @@ var deferredOnceRules = []rule{
 			r.Errorf("granted %+v", v)
 		}
 	}},
-	{"once it is back it is known in whatever state, and forgotten like any other", func(r *rig) {
+	{"once back, the job is known in any state, and forgotten like any other", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2), deferredFor(time.Minute, time.Minute))
 		s.empties("a", "b")
 		s.takes(readmit.Returned, readmit.NotYet)
@@ -114,7 +114,7 @@ var deferredOnceRules = []rule{
 		r.deferredAgain(r.offer(other)[0], again)
 		r.offered(queue.Conflict, job(s.q, "a"))
 	}},
-	{"a record lives as long as a copy may still come back, and an ended job be remembered", func(r *rig) {
+	{"a record outlives any copy and the retention of ended jobs", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2), deferredFor(10*time.Second, time.Minute))
 		first := s.full("a", "b", "c")[0]
 		r.cancels(queue.Cancelled, s.q, "b")
@@ -135,7 +135,7 @@ var deferredOnceRules = []rule{
 		if again.Ticket == first.Ticket {
 			r.Errorf("set aside anew under the old ticket %q", again.Ticket)
 		}
-		// Longer lives lengthen those of the records that are there.
+		// A longer retention extends existing records too.
 		r.clock.Advance(60 * time.Second)
 		r.queue(s.q, "unlimited", withCapacity(2), defers, deferredFor(10*time.Second, time.Hour))
 		r.clock.Advance(3549 * time.Second)
@@ -143,7 +143,7 @@ var deferredOnceRules = []rule{
 		r.clock.Advance(time.Second)
 		r.unknown(s.q, "a")
 	}},
-	{"no deferral is remembered that was refused", func(r *rig) {
+	{"a refused deferral is not remembered", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(1), func(s *queue.Spec) { s.Deferred.MaxJobs = 1 })
 		s.full("a")
 		r.offered(queue.OverflowFull, job(s.q, "b"))
@@ -155,7 +155,7 @@ var deferredOnceRules = []rule{
 }
 
 var lapsedRules = []rule{
-	{"a job that expired is refused, by whichever way it comes, room or not", func(r *rig) {
+	{"an expired job is refused on every path, with or without room", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2), func(s *queue.Spec) { s.Deferred.MaxJobs = 1 })
 		now := r.clock.Now().Time()
 		lapsed := func() {
@@ -184,7 +184,7 @@ var lapsedRules = []rule{
 		r.unknown(s.q, "x")
 		r.tallies(s.q, tally{deferred: 1, appended: 2, setAside: 1, delivered: 2})
 	}},
-	{"a microsecond is enough to be taken in", func(r *rig) {
+	{"one microsecond before its deadline a job is accepted", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(1))
 		for _, id := range []string{"a", "b"} {
 			j := job(s.q, id)
@@ -192,7 +192,7 @@ var lapsedRules = []rule{
 			r.offered(map[string]queue.AppendOutcome{"a": queue.Accepted, "b": queue.SetAside}[id], j)
 		}
 	}},
-	{"a job that is known is no less known once it expired", func(r *rig) {
+	{"a known job stays known after it expired", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(3))
 		until := r.clock.Now().Add(time.Second).Time()
 		list := jobs(s.q, "delivered", "leased", "waiting", "deferred", "cancelled")
@@ -213,7 +213,7 @@ var lapsedRules = []rule{
 		other.Payload = []byte("other")
 		r.outcome(queue.Conflict, other)
 	}},
-	{"once forgotten, it has expired", func(r *rig) {
+	{"once forgotten, the job is refused as expired", func(r *rig) {
 		q := r.queue("q", "unlimited", remember(time.Minute))
 		j := job(q, "a")
 		j.ExpiresAt = r.clock.Now().Add(time.Second).Time()

@@ -21,7 +21,7 @@ func (r *rig) withdraws(list []queue.Ticketed, want ...time.Duration) {
 	}
 }
 
-// withdrawsOne withdraws one deferral, whatever is promised.
+// withdrawsOne withdraws one deferral and ignores the promise.
 func (r *rig) withdrawsOne(t queue.Ticketed) {
 	r.Helper()
 	if got, err := r.e.Withdraw(r.ctx, []queue.Ticketed{t}); err != nil || len(got) != 1 || got[0] <= 0 {
@@ -30,7 +30,7 @@ func (r *rig) withdrawsOne(t queue.Ticketed) {
 }
 
 var withdrawRules = []rule{
-	{"what could not be stored is as if it had never been offered", func(r *rig) {
+	{"a job that could not be stored is as if it had never been offered", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		a := s.full("a", "b")
 		r.withdrawsOne(ticketed(a[0], s.q))
@@ -44,7 +44,7 @@ var withdrawRules = []rule{
 			r.Errorf("%+v, want it at 4 with a ticket other than %q", again, a[0].Ticket)
 		}
 	}},
-	{"the last one withdrawn ends the backlog", func(r *rig) {
+	{"withdrawing the last deferral ends the backlog", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		a := s.empties("a")[0]
 		r.offered(queue.SetAside, job(s.q, "b"))
@@ -56,7 +56,7 @@ var withdrawRules = []rule{
 		}
 		r.tallies(s.q, tally{waiting: 4, appended: 8, delivered: 4, refused: 1})
 	}},
-	{"the answer is the promise of a full queue, and moves it on", func(r *rig) {
+	{"the answer is the promise of a full queue, and moves the promise on", func(r *rig) {
 		const ms = time.Millisecond
 		s := r.overflowOf("g.q", "10/s", withCapacity(3))
 		u := r.overflowOf("g.u", "unlimited", withCapacity(1))
@@ -76,7 +76,7 @@ var withdrawRules = []rule{
 		r.tallies(s.q, tally{waiting: 3, deferred: 1, appended: 3, setAside: 1, refused: 1})
 		r.tallies(u.q, tally{waiting: 1, appended: 1})
 	}},
-	{"it may be repeated", func(r *rig) {
+	{"a withdrawal can be repeated", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		a := s.full("a", "b")
 		for range 3 {
@@ -86,7 +86,7 @@ var withdrawRules = []rule{
 		r.withdraws(both, 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond)
 		r.tallies(s.q, tally{waiting: 2, appended: 2})
 	}},
-	{"only the deferral of this very ticket", func(r *rig) {
+	{"only the deferral of this very ticket is withdrawn", func(r *rig) {
 		p, s := r.overflowOf("g.p", "unlimited", withCapacity(2)), r.overflowOf("g.q", "unlimited", withCapacity(2))
 		other := p.full("a", "b")
 		a := s.full("a", "b")
@@ -98,19 +98,19 @@ var withdrawRules = []rule{
 			}
 		}
 		stays("no ticket", queue.Ticketed{Queue: s.q, ID: "a"})
-		stays("one of its neighbour", queue.Ticketed{Queue: s.q, ID: "a", Ticket: a[1].Ticket})
-		stays("one of another queue", queue.Ticketed{Queue: s.q, ID: "a", Ticket: other[0].Ticket})
-		stays("one that is none", queue.Ticketed{Queue: s.q, ID: "a", Ticket: "x"})
+		stays("a neighbor's", queue.Ticketed{Queue: s.q, ID: "a", Ticket: a[1].Ticket})
+		stays("another queue's", queue.Ticketed{Queue: s.q, ID: "a", Ticket: other[0].Ticket})
+		stays("an invalid one", queue.Ticketed{Queue: s.q, ID: "a", Ticket: "x"})
 		stays("one cut short", queue.Ticketed{Queue: s.q, ID: "a", Ticket: a[0].Ticket[:len(a[0].Ticket)-1]})
-		stays("one with a zero in front", queue.Ticketed{Queue: s.q, ID: "a", Ticket: "0" + a[0].Ticket})
+		stays("one with a leading zero", queue.Ticketed{Queue: s.q, ID: "a", Ticket: "0" + a[0].Ticket})
 		stays("one with a tail", queue.Ticketed{Queue: s.q, ID: "a", Ticket: a[0].Ticket + "0"})
 
 		r.withdrawsOne(ticketed(a[0], s.q))
 		s.setAside("a")
-		stays("the one before", ticketed(a[0], s.q))
+		stays("the previous one", ticketed(a[0], s.q))
 		r.state(queue.Deferred, s.q, "a")
 	}},
-	{"what is no longer deferred is left as it is", func(r *rig) {
+	{"a job that is no longer deferred is left alone", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		a := s.empties("cancelled", "back", "delivered", "dead")
 		r.cancels(queue.Cancelled, s.q, "cancelled")
@@ -139,7 +139,7 @@ var withdrawRules = []rule{
 		r.tallies(s.q, tally{waiting: 1, appended: 1, setAside: 1, cancelled: 1})
 		s.takes(readmit.Passed) // it was stored after all
 	}},
-	{"withdrawn and stored after all, it comes back like any other", func(r *rig) {
+	{"a job withdrawn and stored after all comes back like any other", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		a := s.empties("a")
 		r.withdrawsOne(ticketed(a[0], s.q))
@@ -148,7 +148,7 @@ var withdrawRules = []rule{
 		r.tallies(s.q, tally{waiting: 1, appended: 3, returned: 1, delivered: 2})
 		r.sameIDs(r.drain(s.q), "a")
 	}},
-	{"a ticket of a queue that was deleted and made again is worth nothing", func(r *rig) {
+	{"a ticket of a deleted queue is void once the queue is made again", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(1))
 		a := s.full("a")
 		r.delete(s.q)

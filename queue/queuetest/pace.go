@@ -10,8 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// bucketMirror is the bucket as it must be, kept beside the engine's. That the
-// arithmetic itself keeps the window law is proven in leaky.
+// bucketMirror models the engine's bucket. Package leaky proves that the arithmetic keeps the window law.
 type bucketMirror struct {
 	p leaky.Pacer
 	b leaky.Bucket
@@ -27,8 +26,8 @@ func (m *bucketMirror) change(s queue.Spec, now leaky.Instant) {
 	}
 }
 
-// departs checks that the jobs just granted depart exactly as they must, and
-// that no further one could have been granted unless the client had no room.
+// departs compares the departures of the jobs just granted with the mirror. If a backlog remains, no further job may
+// have been grantable.
 func (r *rig) departs(m *bucketMirror, got []queue.Reservation, backlog bool) {
 	r.Helper()
 	now := r.clock.Now()
@@ -49,7 +48,7 @@ func (r *rig) departs(m *bucketMirror, got []queue.Reservation, backlog bool) {
 	}
 }
 
-// follow drains a backlog at the engine's own advice and checks each departure.
+// follow drains a backlog, asking when the engine says, and checks each departure.
 func (r *rig) follow(m *bucketMirror, queueName string, count int) {
 	r.Helper()
 	for n := 0; n < count; {
@@ -58,7 +57,7 @@ func (r *rig) follow(m *bucketMirror, queueName string, count int) {
 		n += len(res.Jobs)
 		r.deliver(res.Jobs...)
 		if res.Next < 0 || res.Next > 2*time.Second {
-			r.Fatalf("told to ask again in %v", res.Next)
+			r.Fatalf("next in %v", res.Next)
 		}
 		r.clock.Advance(max(res.Next, time.Millisecond))
 	}
@@ -141,7 +140,7 @@ var paceRules = []rule{
 			r.follow(m, s.Name, 2)
 		}
 	}},
-	{"being late earns nothing either", func(r *rig) {
+	{"lateness earns nothing either", func(r *rig) {
 		s := spec("q", "10/s")
 		r.put(s)
 		m := mirrorOf(s)
@@ -205,10 +204,10 @@ var paceRules = []rule{
 			r.Errorf("a second after the last departure, at 10/s now, it departs in %v", v[0].In)
 		}
 	}},
-	{"a lowered rate never bursts", func(r *rig) {
+	{"a lowered rate never causes a burst", func(r *rig) {
 		q := r.queue("q", "100/s")
 		r.accept(q, numbered("j", 50)...)
-		v := r.reserve(q, 50) // six: now and five up to the horizon
+		v := r.reserve(q, 50) // six: one now and five up to the horizon
 		last := r.departure(v[len(v)-1])
 		r.queue(q, "1/s")
 		r.clock.Set(last)
@@ -220,7 +219,7 @@ var paceRules = []rule{
 			r.Errorf("departs %v after the last one", r.departure(w[0]).Sub(last))
 		}
 	}},
-	{"paused, nothing departs, and nothing is saved up", func(r *rig) {
+	{"while paused, nothing departs and no slots are saved up", func(r *rig) {
 		s := spec("q", "10/s")
 		r.put(s)
 		m := mirrorOf(s)
@@ -238,13 +237,13 @@ var paceRules = []rule{
 		if len(res.Lost) != 0 {
 			r.Errorf("slots of a paused queue are not lost: %v", res.Lost)
 		}
-		// The first job's lease ran out in the hour: it keeps its turn.
+		// The first job's lease ran out in that hour; the job keeps its turn.
 		r.sameIDs(res.Jobs, "j00001")
 		r.departs(m, res.Jobs, true)
 		r.deliver(res.Jobs...)
 		r.follow(m, s.Name, 30)
 	}},
-	{"the clock leaps an hour ahead: no burst", func(r *rig) {
+	{"a clock that leaps an hour ahead causes no burst", func(r *rig) {
 		s := spec("q", "10/s", func(s *queue.Spec) { s.Lease = unit.Duration(24 * time.Hour) })
 		r.put(s)
 		m := mirrorOf(s)
@@ -257,7 +256,7 @@ var paceRules = []rule{
 		}
 		r.follow(m, s.Name, 17)
 	}},
-	{"the clock is set back an hour: the engine's goes on", func(r *rig) {
+	{"when the clock is set back an hour, the engine's clock carries on", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b", "c", "d")
 		r.deliver(r.grant(q, 9, "a")...)
@@ -269,7 +268,7 @@ var paceRules = []rule{
 			r.Errorf("departs in %v, want one interval after the last", v[0].In)
 		}
 		r.clock.Advance(30 * time.Second)
-		r.grant(q, 9, "c") // and the lease of b has not run out
+		r.grant(q, 9, "c") // and the lease of b is still valid
 		r.clock.Advance(time.Second)
 		r.grant(q, 9, "b")
 	}},
@@ -278,8 +277,7 @@ var paceRules = []rule{
 	}},
 }
 
-// scramble does everything to one queue in random order and holds each grant
-// against the mirror.
+// scramble runs all operations on one queue in random order and compares each grant with the mirror.
 func (r *rig) scramble(rnd *rand.Rand) {
 	r.Helper()
 	rates := []string{"14/s", "3/s", "100/s", "1000/s", "7/m", "40/s", "unlimited"}
@@ -293,7 +291,7 @@ func (r *rig) scramble(rnd *rand.Rand) {
 	r.put(s)
 	m := mirrorOf(s)
 	var held []queue.Reservation // in order of their grants
-	last := -1                   // index in held of the last departure granted, if it is still held
+	last := -1 // index in held of the last departure granted, -1 if it is no longer held
 	paused := false
 	n := 0
 	for range 1500 {
@@ -357,6 +355,6 @@ func (r *rig) scramble(rnd *rand.Rand) {
 		}
 	}
 	if i := r.info(s.Name); i.Delivered < 50 {
-		r.Errorf("only %d were delivered: the run says nothing", i.Delivered)
+		r.Errorf("%d deliveries are too few to say anything", i.Delivered)
 	}
 }

@@ -16,8 +16,7 @@ func (p *pair) put(s queue.Spec) {
 	p.putBoth(s, rapid.IntRange(-1, len(p.revs[0])).Draw(p.T, "expect"))
 }
 
-// putBoth puts a spec that expects any revision (-1), none (0), or the nth that was
-// given out.
+// putBoth puts a spec. It expects any revision (-1), none (0), or the nth that was given out.
 func (p *pair) putBoth(s queue.Spec, which int) {
 	var got [2]int64
 	p.both(fmt.Sprintf("put %s %s %s burst %d capacity %d bytes %d lease %v attempts %d deadline %v on unknown %q "+
@@ -52,12 +51,12 @@ func (p *pair) corresponds(known *[2][]int64, got [2]int64) {
 	}
 }
 
-// someJobs draws jobs, now and then one that is odd.
+// someJobs draws jobs, including an odd one now and then.
 func (p *pair) someJobs() []queue.Job {
 	var list []queue.Job
 	for range rapid.IntRange(1, 6).Draw(p.T, "jobs") {
 		j := job(p.queueName(), p.id())
-		// the same of the same id
+		// The same for the same id.
 		j.Payload = append(j.Payload, make([]byte, len(j.ID)%3*int(j.ID[len(j.ID)-1]-'0')*80)...)
 		j.Cost = rapid.Int64Range(0, 3).Draw(p.T, "cost")
 		switch rapid.IntRange(0, 30).Draw(p.T, "oddity") {
@@ -87,10 +86,10 @@ func (p *pair) someJobs() []queue.Job {
 		}
 		list = append(list, j)
 	}
-	if p.ruled { // what one takes from a rule of the group the others see
+	if p.ruled { // the others see what one takes from a rule of the group
 		list = slices.DeleteFunc(list, func(j queue.Job) bool { return j.Queue != list[0].Queue })
 	}
-	// In which order those of several queues are decided is left open.
+	// The contract leaves open in which order jobs of several queues are decided.
 	slices.SortStableFunc(list, func(a, b queue.Job) int { return strings.Compare(a.Queue, b.Queue) })
 	return list
 }
@@ -100,7 +99,7 @@ func (p *pair) append() {
 	p.appendBoth("append", list, func(e queue.Engine) ([]queue.Appended, error) { return e.Append(p.ctx, list) })
 }
 
-// appendBoth hands jobs to both and keeps the books.
+// appendBoth appends jobs to both engines and keeps the books.
 func (p *pair) appendBoth(
 	what string, list []queue.Job, do func(e queue.Engine) ([]queue.Appended, error),
 ) (answers [2][]queue.Appended) {
@@ -157,16 +156,16 @@ func (p *pair) reserveAs(client string, most int) int {
 		req.Shares = rapid.MapOfN(rapid.SampledFrom(pairQueues), rapid.IntRange(0, 2), 0, 3).Draw(p.T, "shares")
 	}
 	twins := p.request("reserve", req, true)
-	req.Latest = time.Time{} // one that is repeated knows nothing of the clock
+	req.Latest = time.Time{} // a repeated request knows nothing of the clock
 	p.grants[client] = &request{req, twins}
 	p.twins = append(p.twins, twins...)
 	return len(twins)
 }
 
-// drawDistance has a request come from a client that is far away, now and then. An uncertain drainer is barred while
-// another one watches, and the engines may differ in who does.
+// drawDistance sometimes makes a request that of a distant client. An uncertain drainer is granted nothing while
+// another one watches, and the engines may disagree about the watcher.
 func (p *pair) drawDistance(r *queue.ReserveRequest) {
-	if !p.latest.IsZero() { // one that knows the clock well
+	if !p.latest.IsZero() { // from a client that knows the clock well
 		return
 	}
 	r.Lead = rapid.SampledFrom([]time.Duration{
@@ -180,7 +179,7 @@ func (p *pair) drawDistance(r *queue.ReserveRequest) {
 	}).Draw(p.T, "uncertainty")
 }
 
-// request sends one to both. sleep says whether the advice is compared too.
+// request sends a request to both engines. sleep says whether to compare the advice too.
 func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []leasePair {
 	var got [2]queue.Reserved
 	p.both(fmt.Sprintf(
@@ -199,7 +198,7 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []leas
 				v.In, v.Lease, v.Attempt, micro(v.AppendedAt), v.Age,
 				v.Payload, v.ContentType, v.Cost, place(v.Job))
 		}
-		slices.Sort(res.Expired) // those of one instant have no order
+		slices.Sort(res.Expired) // leases that expire at once have no order
 		fmt.Fprintf(&b, "\n  now %s expired %v lost %v", micro(res.Now), res.Expired, res.Lost)
 		if what == "reserve" {
 			fmt.Fprintf(&b, " short %v", res.Short)
@@ -207,9 +206,8 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []leas
 		if sleep {
 			fmt.Fprintf(&b, " backup %v more %v", res.Backup, res.Next == 0)
 		}
-		// The only client watches, and is told the exact time; others a rough one. Whether
-		// it looks when the lease of a deleted queue runs out, or when something would have been due had the clock not
-		// been set, is left open.
+		// A lone client watches and is told the exact time, others a rough time. The contract leaves open whether it
+		// looks when the lease of a deleted queue runs out, or at a due time from before the clock was set.
 		if sleep && (len(p.clients) == 1 || req.Queue != "") && !p.deleted && !p.jumped {
 			fmt.Fprintf(&b, " next %v", res.Next)
 		}
@@ -225,8 +223,7 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []leas
 	return twins
 }
 
-// replay repeats a client's last request, even one that was granted nothing, or
-// one that it overtook.
+// replay repeats a client's last request, even if nothing was granted or it has been overtaken.
 func (p *pair) replay() {
 	client := rapid.SampledFrom(p.clients).Draw(p.T, "client")
 	if rapid.IntRange(0, 3).Draw(p.T, "of a pull queue") == 0 {
@@ -240,7 +237,7 @@ func (p *pair) replay() {
 	if req.Number > 1 && rapid.IntRange(0, 3).Draw(p.T, "overtaken") == 0 {
 		req.Number--
 		if got := p.request("overtaken", req, false); len(got) > 0 {
-			p.Fatalf("a request that was overtaken was granted %d jobs", len(got))
+			p.Fatalf("an overtaken request was granted %d jobs", len(got))
 		}
 		return
 	}
@@ -252,7 +249,7 @@ func (p *pair) replay() {
 	}
 }
 
-// pick draws leases, the latest ones rather than old ones.
+// pick draws leases, recent ones rather than old ones.
 func (p *pair) pick(label string) []leasePair {
 	var list []leasePair
 	if len(p.twins) == 0 {
@@ -265,7 +262,7 @@ func (p *pair) pick(label string) []leasePair {
 	return list
 }
 
-// pairVerdicts are drawn from.
+// pairVerdicts are the verdicts to draw from.
 var pairVerdicts = []queue.Verdict{
 	queue.Deliver, queue.Deliver, queue.Fail, queue.Fail, queue.Bury, queue.Release, queue.Hold, queue.Hold,
 	queue.Throttle, queue.Down,
@@ -322,7 +319,7 @@ func (p *pair) settleBoth(what string, sides [2][]queue.Settlement) {
 	for i, a := range answers {
 		if s := sides[0][i]; a.Err == nil && !a.Stale {
 			if b := p.counts[s.Queue]; !b.granted[s.Fence] {
-				p.Fatalf("%s/%s was settled by a fence of a queue that was deleted", s.Queue, s.ID)
+				p.Fatalf("%s/%s was settled by a fence of a deleted queue", s.Queue, s.ID)
 			} else {
 				b.settled[s.Fence] = true
 			}
@@ -353,7 +350,7 @@ func (p *pair) pause() {
 	q := p.queueName()
 	pause := queue.Pause{Reason: rapid.SampledFrom([]string{"because", "why not"}).Draw(p.T, "reason")}
 	if us := rapid.SampledFrom([]int64{-1, 0, 1, 100_000, 1_000_000, 60_000_000}).Draw(p.T, "pause"); us >= 0 {
-		// Whatever the engines' clock is ahead by.
+		// Later than the limit however far the engines' clocks are ahead.
 		pause.Until = p.clock.Now().Add(time.Duration(us) * time.Microsecond).Time()
 	}
 	ctx := audit.WithActor(p.ctx, audit.Actor{
@@ -371,7 +368,7 @@ func (p *pair) resume() {
 	p.both("resume "+q, func(_ int, e queue.Engine) string { return kind(e.Resume(p.ctx, q)) })
 }
 
-// delete deletes a queue, and mostly makes it again.
+// delete deletes a queue, and usually makes it again.
 func (p *pair) delete() {
 	p.deleted = true
 	q, force := p.queueName(), rapid.Bool().Draw(p.T, "force")
@@ -381,7 +378,7 @@ func (p *pair) delete() {
 	}
 }
 
-// sweep lets both sweep; how much there is to sweep is their own affair.
+// sweep runs both sweepers to the end. How much they sweep may differ.
 func (p *pair) sweep() {
 	p.both("sweep", func(_ int, e queue.Engine) string {
 		for range 1000 {
@@ -389,7 +386,7 @@ func (p *pair) sweep() {
 				return kind(err)
 			}
 		}
-		return "it never ends"
+		return "the sweeper never ends"
 	})
 }
 
@@ -412,8 +409,8 @@ func (p *pair) backwards() {
 	p.info("g.keep")
 }
 
-// forwards has the wall clock jump ahead while a client knows better. Then none does, for so long that the engines
-// believe the wall clock again.
+// forwards lets the wall clock jump ahead while a client vouches. Afterwards no client vouches for so long that the
+// engines believe the wall clock again.
 func (p *pair) forwards() {
 	if p.patience() < 7*time.Second {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// adapts draws whether the rate of a spec follows what the receiver takes, and within which bounds.
+// adapts draws whether the rate of a spec adapts, and its bounds.
 func (p *pair) adapts(s *queue.Spec) {
 	if s.Rate.Unlimited() || !rapid.Bool().Draw(p.T, "adapts") {
 		return
@@ -24,7 +24,7 @@ func (p *pair) adapts(s *queue.Spec) {
 	}
 }
 
-// adaptions is what an Info tells of the rate.
+// adaptions formats the adaptive rate of an Info.
 func adaptions(i queue.Info) string {
 	text := fmt.Sprint("rate ", i.Rate)
 	for _, a := range i.Adaptions {

@@ -12,10 +12,10 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// long is too long for the audit log, and of characters of two bytes.
+// long is a text of two-byte characters that is too long for the audit log.
 var long = strings.Repeat("ü", audit.MaxTextBytes)
 
-// putDocument writes or deletes a document that both have, or have not.
+// putDocument writes or deletes a document, which both engines have or neither.
 func (p *pair) putDocument() {
 	d := doc(
 		rapid.SampledFrom([]string{"app", "token", "token", "No"}).Draw(p.T, "kind"),
@@ -63,9 +63,9 @@ func (p *pair) documents() {
 	})
 }
 
-// audit compares what the audit logs have of queues and rules, which are all of one partition, and of what is in the
-// first; and verifies the chains. An engine's partitions have clocks of their own, so the time of the latter is left
-// out, as revisions are.
+// audit verifies the audit logs and compares their entries. Entries of queues and rules are all in one partition, the
+// other entries in the first. An engine's partitions have separate clocks, so the times of the latter are left out, as
+// are revisions.
 func (p *pair) audit() {
 	p.both("audit", func(_ int, e queue.Engine) string {
 		of := partition(nil, e, "g")
@@ -76,7 +76,7 @@ func (p *pair) audit() {
 
 func isSubject(of string) bool { return of == string(queue.OfQueue) || of == string(queue.OfRule) }
 
-// auditedIn is what the log of a partition has of some entries.
+// auditedIn formats the wanted entries in the log of a partition.
 func (p *pair) auditedIn(e queue.Engine, partition int, wanted func(*audit.Entry) bool, timed bool) (text string) {
 	v := audit.Verifier{Partition: partition}
 	for {

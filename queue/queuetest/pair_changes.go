@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// changes compares what is recorded of a queue or a rule, all but revisions.
+// changes compares the history of a queue or a rule, except for revisions.
 func (p *pair) changes(of queue.Subject, name string) {
 	p.both(fmt.Sprintf("changes of %s %s", of, name), func(_ int, e queue.Engine) string {
 		page, err := e.Changes(p.ctx, queue.ChangesRequest{Subject: of, Name: name, Limit: queue.MaxChanges})
@@ -36,7 +36,7 @@ func specText(s *queue.Spec) string {
 	return fmt.Sprintf("%s %v", text, err)
 }
 
-// rollback puts the spec before the last change, or finds none.
+// rollback rolls a queue back to the spec before the last change, if there was one.
 func (p *pair) rollback() {
 	q := p.queueName()
 	var got [2]queue.PutResult

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue/quote"
 )
 
-// look asks about one thing or another.
+// look reads something at random.
 func (p *pair) look() {
 	if rapid.Bool().Draw(p.T, "one queue") {
 		p.info(p.queueName())
@@ -20,7 +20,7 @@ func (p *pair) look() {
 	p.changes(queue.OfQueue, p.queueName())
 }
 
-// quote asks about jobs of a lane, and about another rate.
+// quote asks for a quote of jobs in a lane, and of another rate.
 func (p *pair) quote(q string) {
 	ask := quote.Request{
 		Jobs: rapid.Int64Range(1, 20).Draw(p.T, "quoted"), Cost: rapid.Int64Range(1, 3).Draw(p.T, "quoted cost"),
@@ -56,7 +56,7 @@ func (p *pair) jobInfo(q, id string) {
 			return kind(err)
 		}
 		where := ""
-		if i.State != queue.Deferred && (i.State == queue.Dead || !i.State.Ended()) { // of the others no record is kept
+		if i.State != queue.Deferred && (i.State == queue.Dead || !i.State.Ended()) { // the other states keep no record
 			where = fmt.Sprintf("lane %q priority %d until %s ", i.Lane, i.Priority, micro(i.ExpiresAt))
 		}
 		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s held %s ended %s %q "+

@@ -6,7 +6,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// answerCounts is what the answers of the engines say about one queue since it was made.
+// answerCounts has the counts of one queue, according to the engines' answers since it was made.
 type answerCounts struct {
 	entered     int64 // accepted, and returned
 	aside       int64
@@ -14,25 +14,24 @@ type answerCounts struct {
 	returned    int64
 	replayed    int64
 	missing     int64
-	backOnes    int64 // records that ended because the job came back, or was dealt with
+	backOnes    int64 // records that ended because the job came back or was dealt with
 	deadOutside int64 // died on the overflow
 	cancelled   int64 // while they were deferred
 	granted     map[queue.Fence]bool
-	settled     map[queue.Fence]bool // those of the granted whose settlement was accepted
+	settled     map[queue.Fence]bool // the granted leases whose settlement was accepted
 }
 
 func newAnswerCounts() *answerCounts {
 	return &answerCounts{granted: map[queue.Fence]bool{}, settled: map[queue.Fence]bool{}}
 }
 
-// recorded is how many jobs are recorded as deferred.
+// recorded returns the number of jobs recorded as deferred.
 func (b *answerCounts) recorded() int64 {
 	return b.aside - b.withdrawn - b.missing - b.backOnes - b.cancelled
 }
 
-// balance checks invariant 5 on an engine: every job that was accepted is in
-// exactly one state, as itself and in the counts, and left once for each lease,
-// which ended once. The other engine's answers were the same.
+// balance checks invariant 5 on one engine: every accepted job is in exactly one state, in listings as in counts, and
+// left once for each lease, which ended once. The other engine gave the same answers.
 func (p *pair) balance() {
 	p.Helper()
 	e := p.engines[0]

@@ -8,7 +8,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// exported is a queue as one engine exports it, with its jobs in no order: their turns and instants are told.
+// exported exports a queue from one engine. The order of the jobs does not matter, since their turns and instants are
+// exported.
 func (p *pair) exported(e queue.Engine, name string) (m exportedQueue, err error) {
 	mover := e.(move.Mover)
 	if m.queue, err = mover.ExportQueue(p.ctx, name); err != nil {
@@ -31,7 +32,7 @@ func (p *pair) exported(e queue.Engine, name string) (m exportedQueue, err error
 	return m, nil
 }
 
-// export exports a queue of both, which must be the same.
+// export exports a queue from both engines and compares the results.
 func (p *pair) export() {
 	name := p.queueName()
 	p.both("export of "+name, func(_ int, e queue.Engine) string {

@@ -34,8 +34,8 @@ func (p *pair) rush() {
 	}
 }
 
-// regroup takes the whole group apart, and makes some of it again, the parent before its
-// children or after them, or not at all.
+// regroup deletes the whole group and makes part of it again: the parent before its children, after them, or not at
+// all.
 func (p *pair) regroup() {
 	p.deleted = true
 	for _, q := range append([]string{"g.keep"}, "g.c", "g.b", "g.a", "g") {
@@ -58,8 +58,8 @@ func (p *pair) deleteBoth(q string, force bool) {
 	})
 }
 
-// kept makes sure that there is a queue to read around a clock that is set back, so that both
-// engines notice alike.
+// kept ensures that a queue can be read around the moment when the clock is set back, so that both engines notice it
+// alike.
 func (p *pair) kept() {
 	if !p.keep {
 		p.keep = true

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// list lists the jobs of a queue in one state to the end, in pages of the same size.
+// list compares the jobs of a queue in one state, listed to the end in pages of one size.
 func (p *pair) list() {
 	req := queue.ListRequest{
 		Queue: p.queueName(), Limit: rapid.SampledFrom([]int{1, 3, queue.MaxPage}).Draw(p.T, "page"),
@@ -42,7 +42,7 @@ func (p *pair) list() {
 	})
 }
 
-// compareDeadQueues lists the queues that have dead jobs, in pages of the same size.
+// compareDeadQueues compares the queues with dead jobs, listed in pages of one size.
 func (p *pair) compareDeadQueues() {
 	limit := rapid.SampledFrom([]int{1, 2, 100}).Draw(p.T, "page")
 	p.both("queues with dead jobs", func(_ int, e queue.Engine) string {
@@ -63,7 +63,7 @@ func (p *pair) compareDeadQueues() {
 	})
 }
 
-// purge takes back all that waits or is scheduled.
+// purge purges waiting or scheduled jobs.
 func (p *pair) purge() {
 	req := queue.PurgeRequest{
 		Queue: p.queueName(), Limit: rapid.SampledFrom([]int{1, 3, queue.MaxPage}).Draw(p.T, "page"),
@@ -100,7 +100,7 @@ func (p *pair) revive() {
 	}
 }
 
-// forget drops some jobs, which may be dead.
+// forget forgets some jobs, which may be dead.
 func (p *pair) forget() {
 	name, ids := p.queueName(), p.someIDs()
 	p.both(fmt.Sprintf("forget %v of %s", ids, name), func(_ int, e queue.Engine) string {
@@ -124,7 +124,7 @@ func (p *pair) decideBoth(name string, ids []string, v queue.Verdict, reason str
 	})
 }
 
-// decideAll lets all held jobs go.
+// decideAll releases all held jobs.
 func (p *pair) decideAll() {
 	var all []string
 	for id := range 31 {

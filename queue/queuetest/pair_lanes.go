@@ -12,7 +12,7 @@ import (
 
 var pairLanes = []string{"a", "b", "c", "d"}
 
-// inSomeLane draws what has to do with lanes, priorities and schedules.
+// inSomeLane draws a job's lane, priority and schedule.
 func (p *pair) inSomeLane(j *queue.Job) {
 	if !p.lanes {
 		return
@@ -30,13 +30,13 @@ func (p *pair) inSomeLane(j *queue.Job) {
 	case 59:
 		j.Priority = 10
 	case 58:
-		j.NotBefore = p.clock.Now().Time().Add(2 * queue.MaxAhead) // whatever the engines' clock is ahead by
+		j.NotBefore = p.clock.Now().Time().Add(2 * queue.MaxAhead) // however far the engines' clocks are ahead
 	case 57:
 		j.NotBefore = p.clock.Now().Time().Add(-time.Hour)
 	}
 }
 
-// rules draws what a spec says about lanes, jobs in flight and schedules.
+// rules draws a spec's settings for lanes, jobs in flight and schedules.
 func (p *pair) rules(s *queue.Spec) {
 	s.MaxInFlight, s.MaxScheduled, s.Ordered, s.Lanes = 0, 0, false, queue.Lanes{}
 	if !p.lanes {
@@ -66,7 +66,7 @@ func (p *pair) laneRule() (r queue.LaneRule) {
 	return r
 }
 
-// putRules changes nothing of a queue but such rules.
+// putRules changes only these settings of a queue.
 func (p *pair) putRules() {
 	q := p.queueName()
 	i, err := p.engines[0].Get(p.ctx, q)
@@ -77,7 +77,7 @@ func (p *pair) putRules() {
 	p.putBoth(i.Spec, queue.AnyRevision)
 }
 
-// rulesOf and place are such rules, and where a job belongs, for the log.
+// rulesOf and place format these settings, and a job's lane, priority and schedule, for the log.
 func rulesOf(s queue.Spec) string {
 	var limits []string
 	for _, l := range s.Limits {

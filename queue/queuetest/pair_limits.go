@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// limits draws what holds beside the rate of a queue.
+// limits draws limits beside the rate of a queue.
 func (p *pair) limits(s *queue.Spec) {
 	s.Limits = nil
 	if !p.limited {
@@ -32,7 +32,7 @@ func (p *pair) limits(s *queue.Spec) {
 	}
 }
 
-// limitStates is what is used of quotas. An embedded store that was opened again may say more.
+// limitStates formats the used part of quotas. After a restart an embedded store may show more.
 func limitStates(i queue.Info) string {
 	var b strings.Builder
 	for _, l := range i.Limits {

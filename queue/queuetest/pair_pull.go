@@ -6,8 +6,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// pairPull is a queue that is mostly a pull queue. Its name puts it on the partition of the
-// others, however many partitions there are.
+// pairPull is usually a pull queue. Its name puts it on the partition of the others, whatever the number of partitions.
 const pairPull = "pull5"
 
 // somePull draws whether a queue is a pull queue.
@@ -32,14 +31,14 @@ func (p *pair) pullAs(client, name string, most int) int {
 	}
 	p.drawDistance(&req)
 	twins := p.request("pull "+name+" by", req, true)
-	if !p.refused { // then it is not a request that can be repeated
+	if !p.refused { // a refused request cannot be repeated
 		p.grants[client] = &request{req, twins}
 	}
 	p.twins = append(p.twins, twins...)
 	return len(twins)
 }
 
-// pullAll takes what there is in pull queues.
+// pullAll reserves and delivers the jobs of pull queues.
 func (p *pair) pullAll() (n int) {
 	for _, q := range pairQueues {
 		if i, err := p.engines[0].Get(p.ctx, q); err == nil && i.Spec.Pull {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// circuit draws when a queue's target is taken to be down.
+// circuit draws a queue's circuit settings.
 func (p *pair) circuit(s *queue.Spec) {
 	s.Circuit.Failures = rapid.Int64Range(1, 3).Draw(p.T, "failures")
 	s.Circuit.MinProbe = unit.Duration(rapid.SampledFrom([]int{1, 10, 100, 1000}).Draw(p.T,
@@ -21,7 +21,7 @@ func (p *pair) circuit(s *queue.Spec) {
 	s.Circuit.Off = rapid.IntRange(0, 3).Draw(p.T, "off") == 0
 }
 
-// stopText is what a queue's receiver has put it off by.
+// stopText formats a queue's stop and circuit.
 func stopText(i queue.Info) string {
 	return fmt.Sprintf("stops until %s %s %q, circuit %d %s %v %q", micro(i.Stop.Until), i.Stop.Cause, i.Stop.Reason,
 		i.Circuit.Failures, micro(i.Circuit.Opened), i.Circuit.Probe.D(),

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// withPriority returns a job of a priority.
+// withPriority returns a job with a priority.
 func withPriority(priority int, lane, queueName, id string) queue.Job {
 	j := jobOfLane(lane, queueName, id)
 	j.Priority = priority
@@ -18,7 +18,7 @@ func withPriority(priority int, lane, queueName, id string) queue.Job {
 }
 
 var priorityRules = []rule{
-	{"a higher priority leaves first, and within one those that came first", func(r *rig) {
+	{"a higher priority leaves first, and equal priorities leave in order of arrival", func(r *rig) {
 		q := r.queue("q", "10/s")
 		t0 := r.clock.Now()
 		for _, tt := range []struct {
@@ -45,7 +45,7 @@ var priorityRules = []rule{
 			}
 		}
 	}},
-	{"a job twice in one call is told its place as it is then, ahead of what comes behind", func(r *rig) {
+	{"a duplicate within a call shows its place at that moment, ahead of later jobs", func(r *rig) {
 		q := r.queue("q", "1/s")
 		a, b := withPriority(0, "", q, "a"), withPriority(9, "", q, "b")
 		for i, got := range r.append(a, a, b, a, b) {
@@ -64,7 +64,7 @@ var priorityRules = []rule{
 			}
 		}
 	}},
-	{"every priority comes out as it went in, and no other goes in", func(r *rig) {
+	{"every valid priority is kept, and no other is accepted", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		for p := 0; p <= queue.MaxPriority; p++ {
 			r.acceptJobs(withPriority(p, "", q, fmt.Sprint("j", p)))
@@ -106,7 +106,7 @@ var priorityRules = []rule{
 		}
 		r.sameIDs(r.drain(q), want...)
 	}},
-	{"priorities order a lane, and pass over no other lane", func(r *rig) {
+	{"priorities order a lane and do not overtake other lanes", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.appendToLanes(q, "x1 x2 x3")
 		for _, id := range []string{"y1", "y2", "y3"} {
@@ -115,7 +115,7 @@ var priorityRules = []rule{
 		r.acceptJobs(withPriority(1, laneX, q, "x4"), withPriority(9, "", q, "k1"))
 		r.grant(q, 20, "k1", "x4", "y1", "x1", "y2", "x2", "y3", "x3")
 	}},
-	{"what comes back keeps its place among its priority", func(r *rig) {
+	{"a returning job keeps its place within its priority", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		r.acceptJobs(
 			withPriority(0, "", q, "low1"), withPriority(5, "", q, "a"), withPriority(5, "", q, "b"),
@@ -138,7 +138,7 @@ var priorityRules = []rule{
 		r.clock.Advance(10 * time.Second) // a is due, and the lease of b ran out
 		r.grant(q, 20, "f", "a", "b", "c", "d", "e", "low1", "low2")
 	}},
-	{"the priority tells no job from another", func(r *rig) {
+	{"the priority does not distinguish jobs", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.acceptJobs(withPriority(3, "", q, "a"))
 		r.duplicate(withPriority(9, "", q, "a"), queue.Waiting, 1)
@@ -146,7 +146,7 @@ var priorityRules = []rule{
 			r.Errorf("got %+v", j)
 		}
 	}},
-	{"a job of a priority is nowhere exact", func(r *rig) {
+	{"the eta of a job with a priority is never exact", func(r *rig) {
 		q := r.queue("q", "10/s")
 		if a := r.accept(q, "a")[0]; !a.ETA.Exact {
 			r.Errorf("got %+v", a)
@@ -156,7 +156,7 @@ var priorityRules = []rule{
 			r.Errorf("got %+v", j)
 		}
 	}},
-	{"random priorities and lanes: every lane is in order of priority and arrival", func(r *rig) {
+	{"with random priorities, every lane stays in order of priority and arrival", func(r *rig) {
 		rnd := rand.New(rand.NewPCG(2026, 12))
 		q := r.queue("q", "1000/s")
 		var list []queue.Job

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// readings returns those of all queues by name, and fails unless there is one each.
+// readings returns the readings of all queues by name, and checks that there is one for each name.
 func (r *rig) readings(names ...string) map[string]queue.Reading {
 	r.Helper()
 	all, err := r.e.Readings(r.ctx)
@@ -26,7 +26,7 @@ func (r *rig) readings(names ...string) map[string]queue.Reading {
 	return by
 }
 
-// checkReading checks that the reading of a queue says what its Info does, and returns its condition.
+// checkReading compares the reading of a queue with its Info and returns its condition.
 func (r *rig) checkReading(name string, all ...string) string {
 	r.Helper()
 	got, i := r.readings(all...)[name], r.info(name)
@@ -41,7 +41,7 @@ func (r *rig) checkReading(name string, all ...string) string {
 }
 
 var readingRules = []rule{
-	{"a reading says what a look at the queue does", func(r *rig) {
+	{"a reading agrees with Get", func(r *rig) {
 		r.readings()
 		q := r.queue("q", "10/s", withCapacity(4), leased(10*time.Second, 8))
 		r.checkReading(q, q)
@@ -59,7 +59,7 @@ var readingRules = []rule{
 		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
 		r.checkReading(other, other)
 	}},
-	{"the condition is another text when the queue is paused, resumed or stopped, and only then", func(r *rig) {
+	{"the condition changes only when the queue is paused, resumed or stopped", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		was := r.checkReading(q, q)
 		changes := func(want bool, what string) {
@@ -83,12 +83,12 @@ var readingRules = []rule{
 		s := settlement(queue.Throttle, r.grant(q, 1, "b")[0])
 		s.After = time.Minute
 		r.settle(s)
-		changes(true, "the receiver asked to be spared")
+		changes(true, "the receiver throttled")
 		changes(false, "nothing")
 		r.check(r.e.Resume(r.ctx, q))
 		changes(true, "resumed again")
 	}},
-	{"specs are read, without queues that do not exist", func(r *rig) {
+	{"specs are read together, without missing queues", func(r *rig) {
 		names := []string{r.queue("p", "10/s"), r.queue("p.a", "10/s"), r.queue("z", "7/m")}
 		r.check(r.e.Pause(r.ctx, "p", queue.Pause{Reason: "why not"}))
 		got, err := r.e.ReadSpecs(r.ctx, append([]string{"none", "No Name", "", "p.none"}, names...))
@@ -102,10 +102,10 @@ var readingRules = []rule{
 			}
 		}
 		if none, err := r.e.ReadSpecs(r.ctx, nil); err != nil || len(none) != 0 {
-			r.Errorf("of no names: %v, %v", none, err)
+			r.Errorf("without names: %v, %v", none, err)
 		}
 	}},
-	{"several are got as each is alone", func(r *rig) {
+	{"reading several queues equals reading each alone", func(r *rig) {
 		var names []string
 		for _, name := range []string{"p", "p.a", "p.b", "z", "y"} {
 			names = append(names, r.queue(name, "10/s"))
@@ -129,7 +129,7 @@ var readingRules = []rule{
 			}
 		}
 		if none, err := r.e.GetMany(r.ctx, nil); err != nil || len(none) != 0 {
-			r.Errorf("of no names: %v, %v", none, err)
+			r.Errorf("without names: %v, %v", none, err)
 		}
 	}},
 }

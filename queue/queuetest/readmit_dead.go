@@ -10,7 +10,7 @@ import (
 )
 
 var readmitClosedRules = []rule{
-	{"closed, nothing comes back, but its order and its backlog stay", func(r *rig) {
+	{"a closed readmission accepts nothing, and keeps the order and the backlog", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a", "b")
 		req := s.request(2)
@@ -20,7 +20,7 @@ var readmitClosedRules = []rule{
 		r.tallies(s.q, tally{deferred: 3, appended: 4, setAside: 3, delivered: 4})
 		s.takes(readmit.Returned, readmit.Returned)
 	}},
-	{"closed, what needs no place is dealt with up to the first that does", func(r *rig) {
+	{"a closed readmission finishes jobs that need no place, up to the first that needs one", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Hour))
 		s.empties("old", "cancelled", "done")
 		r.clock.Advance(time.Minute + time.Microsecond)
@@ -44,7 +44,7 @@ var readmitClosedRules = []rule{
 }
 
 var readmitDeadRules = []rule{
-	{"deferred for longer than it may be, it is dead", func(r *rig) {
+	{"a job deferred for longer than max_age is dead", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20), deferredFor(90*time.Minute, 2*time.Hour))
 		t0 := r.clock.Now()
 		s.full()
@@ -73,7 +73,7 @@ var readmitDeadRules = []rule{
 		r.clock.Advance(time.Microsecond)
 		r.offered(queue.Accepted, other)
 	}},
-	{"expired while it was deferred, it is dead", func(r *rig) {
+	{"a job that expired while deferred is dead", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		t0 := r.clock.Now()
 		until := time.Date(2026, 9, 1, 12, 0, 59, 999_999_999, time.UTC) // in the last microsecond of that minute
@@ -92,7 +92,7 @@ var readmitDeadRules = []rule{
 		r.tallies(s.q, tally{waiting: 1, dead: 1, appended: 21, setAside: 2, returned: 1, delivered: 20, died: 1})
 		r.sameIDs(r.drain(s.q), "b")
 	}},
-	{"too old goes before too late, and neither needs room, a record or a ticket", func(r *rig) {
+	{"max_age is checked before the deadline, and neither needs room, a record or a ticket", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(1), deferredFor(time.Hour, 24*time.Hour))
 		s.full()
 		for _, hours := range []int{1, 2, 3} {
@@ -112,7 +112,7 @@ var readmitDeadRules = []rule{
 			}
 		}
 	}},
-	{"a clash, an orphan and a known one are that, however old", func(r *rig) {
+	{"clashes, orphans and known jobs keep their outcome at any age", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Hour))
 		r.accept(s.q, "waiting")
 		s.addUnknown("waiting", "waiting", "x")
@@ -125,7 +125,7 @@ var readmitDeadRules = []rule{
 		s.done(1)
 		s.takes(readmit.Orphaned)
 	}},
-	{"the max_age of the spec is that of now", func(r *rig) {
+	{"the current max_age counts", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Hour, 2*time.Hour))
 		s.empties("a", "b")
 		r.clock.Advance(30 * time.Minute)
@@ -135,7 +135,7 @@ var readmitDeadRules = []rule{
 		r.clock.Advance(time.Hour)
 		s.takes(readmit.Returned)
 	}},
-	{"the dead of the overflow are kept among the other dead, as many", func(r *rig) {
+	{"dead jobs of the overflow count among the other dead jobs", func(r *rig) {
 		s := r.overflowOf(
 			"q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Hour),
 			func(s *queue.Spec) { s.Retention.Max = 3 },
@@ -154,7 +154,7 @@ var readmitDeadRules = []rule{
 		r.unknown(s.q, "b")
 		r.state(queue.Dead, s.q, "c")
 	}},
-	{"time that ran backwards makes nobody old", func(r *rig) {
+	{"a clock that ran backward makes no job too old", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Hour))
 		s.addUnknown("a")
 		s.jobs[0].At = r.clock.Now().Add(24 * time.Hour).Time()

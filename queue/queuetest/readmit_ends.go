@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// done says of the first jobs on the overflow that they were dealt with.
+// done reports the first jobs on the overflow as dealt with.
 func (s *fakeOverflow) done(count int) queue.Readmitted {
 	s.Helper()
 	req := s.request(count)
@@ -28,7 +28,7 @@ func (s *fakeOverflow) done(count int) queue.Readmitted {
 func (s *fakeOverflow) another(i int) { s.jobs[i].Payload = []byte("another") }
 
 var readmitDoneRules = []rule{
-	{"what was dealt with is passed over, and its record ends", func(r *rig) {
+	{"a job dealt with elsewhere is passed over, and its record ends", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a", "b", "c")
 		if res := s.done(1); res.Deferred != 2 {
@@ -41,7 +41,7 @@ var readmitDoneRules = []rule{
 		r.offered(queue.Accepted, job(s.q, "a")) // the id is free, and the backlog gone
 		r.sameIDs(r.drain(s.q), "b", "c", "a")
 	}},
-	{"only a record under its own ticket ends with it", func(r *rig) {
+	{"it ends only the record with its own ticket", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.generation() // so that they keep their tickets
 		a := s.empties("a", "b", "c")
@@ -53,13 +53,13 @@ var readmitDoneRules = []rule{
 		for _, a := range a {
 			r.deferredAgain(r.offer(job(s.q, a.ID))[0], a)
 		}
-		r.cancels(queue.Cancelled, s.q, "c") // counted as not deferred already
+		r.cancels(queue.Cancelled, s.q, "c") // no longer counted as deferred
 		if res := s.done(1); res.Deferred != 2 {
 			r.Errorf("%d deferred", res.Deferred)
 		}
 		r.unknown(s.q, "c")
 	}},
-	{"what is in the queue is not touched by it", func(r *rig) {
+	{"jobs in the queue are unaffected", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a", "b")
 		s.jobs = append(s.jobs, s.jobs[0])
@@ -69,7 +69,7 @@ var readmitDoneRules = []rule{
 		r.state(queue.Waiting, s.q, "a")
 		r.sameIDs(r.drain(s.q), "a", "b")
 	}},
-	{"another job of its id is a clash, and stops it until it was dealt with", func(r *rig) {
+	{"another job with its id is a clash, and blocks the overflow until dealt with", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		r.accept(s.q, "waiting", "leased", "dead", "delivered")
 		v := r.grant(s.q, 4, "waiting", "leased", "dead", "delivered")
@@ -93,7 +93,7 @@ var readmitDoneRules = []rule{
 		}
 		r.tallies(s.q, tally{waiting: 5, leased: 1, dead: 1, appended: 8, returned: 4, delivered: 1, died: 1})
 	}},
-	{"a clash with one that is deferred, be it cancelled", func(r *rig) {
+	{"a clash with a deferred job, even a cancelled one", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c")
 		mine := s.jobs[0]
@@ -117,7 +117,7 @@ var readmitDoneRules = []rule{
 		s.jobs = append(s.jobs, mine)
 		s.takes(readmit.Returned, readmit.Returned, readmit.Passed)
 	}},
-	{"what was put aside for a queue that was deleted is no job of the new one", func(r *rig) {
+	{"a job set aside for a deleted queue is an orphan in the new queue", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c")
 		s.takes(readmit.Returned)
@@ -125,22 +125,22 @@ var readmitDoneRules = []rule{
 		_, err := r.e.Readmit(r.ctx, s.request(2))
 		r.refuses(err, queue.ErrUnknownQueue)
 		r.queue(s.q, "unlimited", defers, withCapacity(20))
-		s.holder = "another" // nobody has the way back into the new queue
+		s.holder = "another" // nobody holds the way back into the new queue
 		s.addUnknown("d")
 		if res := s.takes(readmit.Orphaned, readmit.NotYet, readmit.NotYet); res.Order != 0 || res.Deferred != 0 {
 			r.Errorf("%+v", res)
 		}
-		r.offered(queue.SetAside, job(s.q, "b")) // behind what was seen
+		r.offered(queue.SetAside, job(s.q, "b")) // behind the jobs seen
 		s.takes(readmit.Orphaned)
 		s.done(1)
 		r.state(queue.Deferred, s.q, "b") // under another ticket
 		s.takes(readmit.Orphaned)
 		s.done(1)
-		s.takes(readmit.Returned) // d, which was never in the old one's books
+		s.takes(readmit.Returned) // d, which the old queue never recorded
 		r.beside[s.q]++
 		r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 1, setAside: 1, returned: 1})
 	}},
-	{"a ticket that is none of ours is an orphan's", func(r *rig) {
+	{"a foreign ticket makes an orphan", func(r *rig) {
 		p, s := r.overflowOf("g.p", "unlimited", withCapacity(2)), r.overflowOf("g.q", "unlimited", withCapacity(2))
 		other := p.full("a")[0]
 		a := s.empties("a")[0]
@@ -156,7 +156,7 @@ var readmitDoneRules = []rule{
 		}
 		s.takes(readmit.Returned)
 	}},
-	{"what is no job at all is unreadable, and stops it until it was dealt with", func(r *rig) {
+	{"an invalid job is unreadable, and blocks the overflow until dealt with", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b")
 		long := strings.Repeat("i", names.MaxIDBytes+1)

@@ -7,7 +7,7 @@ import (
 )
 
 var releaseRules = []rule{
-	{"released, a job keeps its turn and its attempts", func(r *rig) {
+	{"a released job keeps its turn and its attempts", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b", "c", "d")
 		v := r.grant(q, 3, "a", "b", "c")
@@ -42,7 +42,7 @@ var releaseRules = []rule{
 		}
 		r.deliver(append(v[:5:5], w...)...)
 	}},
-	{"a slot in the middle is lost, never saved up", func(r *rig) {
+	{"an earlier slot is lost, never saved up", func(r *rig) {
 		q := r.queue("q", "100/s")
 		r.accept(q, numbered("j", 20)...)
 		v := r.reserve(q, 99)
@@ -56,7 +56,7 @@ var releaseRules = []rule{
 		r.clock.Advance(30 * time.Millisecond)
 		r.grant(q, 99, "j00004", "j00007", "j00008")
 	}},
-	{"of two given back, only the latest frees its slot", func(r *rig) {
+	{"of two released jobs, only the latest departure frees its slot", func(r *rig) {
 		q := r.queue("q", "100/s")
 		r.accept(q, numbered("j", 20)...)
 		v := r.reserve(q, 99)
@@ -77,7 +77,7 @@ var releaseRules = []rule{
 			r.Errorf("departs in %v", w[0].In)
 		}
 	}},
-	{"a slot given back after its time is gone", func(r *rig) {
+	{"a slot given back after its time is lost", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b", "c")
 		v := r.grant(q, 9, "a")

@@ -12,7 +12,7 @@ import (
 )
 
 var rulesInUseRules = []rule{
-	{"a rule tells which queues of its group ask it, and stays while any does", func(r *rig) {
+	{"a rule shows the queues of its group that name it, and cannot be deleted meanwhile", func(r *rig) {
 		r.limiter(countingRule("g", 9))
 		r.limiter(countingRule("g.r", 9))
 		r.askedBy("g.r")
@@ -33,7 +33,7 @@ var rulesInUseRules = []rule{
 		r.deleteRule("g.r")
 		r.askedBy("g", "g.b")
 	}},
-	{"a queue names no rule of its group that does not exist", func(r *rig) {
+	{"a queue cannot name a missing rule of its group", func(r *rig) {
 		r.limiter(countingRule("g.r", 9))
 		first := r.put(spec("g.q", "1/s", asks("g.r"))).Revision
 		for field, asked := range map[string][]string{
@@ -54,7 +54,7 @@ var rulesInUseRules = []rule{
 			r.Errorf("got %+v", i.Spec.Rules)
 		}
 	}},
-	{"a queue names no rule that limits what is at work, and none that it names becomes such a one", func(r *rig) {
+	{"a queue cannot name a rule of concurrency, and a named rule cannot become one", func(r *rig) {
 		places := rules.Bound{Limit: 3, TTL: unit.Duration(time.Minute)}
 		r.limiter(ruleOf("g.places", leaky.AlgorithmConcurrency, places))
 		r.limiter(countingRule("g.r", 9))
@@ -71,7 +71,7 @@ var rulesInUseRules = []rule{
 		r.queue("g.q", "1/s", asks("other.places"))
 		r.putRule(ruleOf("g.r", leaky.AlgorithmConcurrency, places))
 	}},
-	{"the rules of a queue are a change of it, and go back with it as long as they are there", func(r *rig) {
+	{"changing a queue's rules is a change of the queue, and a rollback restores them if they exist", func(r *rig) {
 		r.limiter(countingRule("q.r", 9))
 		with := r.put(spec("q", "1/s", asks("q.r"))).Revision
 		if res := r.put(spec("q", "1/s", asks("q.r"))); res.Changed {
@@ -96,7 +96,7 @@ var rulesInUseRules = []rule{
 		r.check(err)
 		r.askedBy("q.r", "q")
 	}},
-	{"a forced deletion of the last queue frees the rule, and a queue made again asks nothing", func(r *rig) {
+	{"a forced delete of the last queue frees the rule, and the queue made again names none", func(r *rig) {
 		r.limiter(countingRule("q.r", 1))
 		r.queue("q", "unlimited", asks("q.r"))
 		r.accept("q", "a")

@@ -12,8 +12,8 @@ import (
 
 const second = unit.Duration(time.Second)
 
-// bounds are, for each algorithm, numbers that a few questions a second meet the edges of. The first of each lets no
-// more than five through at once.
+// bounds are numbers for each algorithm whose edges a few takes a second reach. The first of each allows at most five
+// at once.
 var bounds = map[leaky.Algorithm][]rules.Bound{
 	leaky.AlgorithmMeter: {
 		{Rate: leaky.PerSecond(5), Burst: 5},
@@ -54,7 +54,8 @@ func rate(text string) leaky.Rate {
 	return r
 }
 
-// changeable are bounds that a rule may go from and to: what a sliding log finds of a raised period is left open.
+// changeable returns the bounds among which a rule may change. The contract leaves open what a sliding log remembers of
+// a raised period.
 func changeable(a leaky.Algorithm) []rules.Bound {
 	if a == leaky.AlgorithmSlidingLog {
 		return []rules.Bound{
@@ -67,7 +68,7 @@ func changeable(a leaky.Algorithm) []rules.Bound {
 	return bounds[a]
 }
 
-// questions draws some about a few keys, now and then one that cannot be asked.
+// questions draws takes of a few keys, sometimes including an invalid one.
 func questions(rnd *rand.Rand, a leaky.Algorithm, most int64, n int) []rules.Take {
 	list := make([]rules.Take, n)
 	for i := range list {
@@ -93,8 +94,7 @@ func questions(rnd *rand.Rand, a leaky.Algorithm, most int64, n int) []rules.Tak
 	return list
 }
 
-// strolls moves the clock: not at all, somewhat, or to where an answer said that something changes, or just before
-// that.
+// strolls moves the clock: not at all, somewhat, or to an instant at which an answer changes, or just before it.
 func (r *rig) strolls(rnd *rand.Rand, answers []rules.Taken) {
 	step := time.Duration(0)
 	switch rnd.IntN(6) {

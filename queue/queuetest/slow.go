@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// slowAfter is circuitAfter with probes after 1, 2, 4 and 8 s, and with how long an attempt may go on.
+// slowAfter is circuitAfter with probes after 1, 2, 4 and 8 s, and a limit for the duration of an attempt.
 func slowAfter(failures int64, slow time.Duration) func(*queue.Spec) {
 	return func(s *queue.Spec) {
 		circuitAfter(failures, time.Second, 8*time.Second)(s)
@@ -16,7 +16,7 @@ func slowAfter(failures int64, slow time.Duration) func(*queue.Spec) {
 	}
 }
 
-// counts extends leases one by one, and checks how many failures in a row the circuit has counted then.
+// counts extends leases one by one and checks the circuit's count of consecutive failures.
 func (r *rig) counts(queueName string, failures int64, list ...queue.Reservation) {
 	r.Helper()
 	for _, v := range list {
@@ -30,7 +30,7 @@ func (r *rig) counts(queueName string, failures int64, list ...queue.Reservation
 }
 
 var slowRules = []rule{
-	{"attempts that go on for too long open the circuit while they do", func(r *rig) {
+	{"attempts without an answer for too long open the circuit", func(r *rig) {
 		q := r.queue("q", "unlimited", slowAfter(2, 5*time.Second))
 		r.appendNumbered(q, 9)
 		v := r.grant(q, 3, "j1", "j2", "j3")
@@ -56,7 +56,7 @@ var slowRules = []rule{
 		r.circuit(q, 0, 0, 0, "")
 		r.grant(q, 9, "j5", "j6", "j7", "j8", "j9")
 	}},
-	{"each time that circuit.slow passes counts once, however many attempts go on", func(r *rig) {
+	{"each circuit.slow that passes counts once, however many attempts are in progress", func(r *rig) {
 		q := r.queue("q", "unlimited", slowAfter(9, time.Second))
 		r.appendNumbered(q, 3)
 		v := r.grant(q, 3, "j1", "j2", "j3")
@@ -72,14 +72,14 @@ var slowRules = []rule{
 		r.counts(q, 3, v[1:]...)
 		r.clock.Advance(time.Second)
 		r.counts(q, 4, v[1])
-		r.release(v[1]) // which says nothing
+		r.release(v[1]) // which proves nothing
 		r.counts(q, 4)
 		w := r.grant(q, 9, "j2")
 		r.counts(q, 4, v[2])
 		r.clock.Advance(time.Second)
 		r.counts(q, 5, w...)
 	}},
-	{"a receiver that is slow, but answers, is not taken to hang", func(r *rig) {
+	{"a receiver that is slow but answers does not hang", func(r *rig) {
 		q := r.queue("q", "unlimited", slowAfter(2, 5*time.Second))
 		r.appendNumbered(q, 20)
 		v := r.reserve(q, 2)
@@ -91,7 +91,7 @@ var slowRules = []rule{
 			v = append(v[1:], r.reserve(q, 1)...)
 		}
 	}},
-	{"what is the job's own fault, or throttled, clears the count as an answer does", func(r *rig) {
+	{"a job's own failure, or a throttled answer, resets the count like any answer", func(r *rig) {
 		q := r.queue("q", "unlimited", slowAfter(9, time.Second))
 		r.appendNumbered(q, 8)
 		for _, verdict := range []queue.Verdict{queue.Fail, queue.Bury, queue.Throttle, queue.Deliver} {
@@ -105,7 +105,7 @@ var slowRules = []rule{
 			r.settleWith(queue.Bury, "", 0, r.reserve(q, 1)[0])
 		}
 	}},
-	{"where the circuit is off, and of workers, nothing is too slow", func(r *rig) {
+	{"without a circuit, and for workers, nothing is too slow", func(r *rig) {
 		for _, change := range []func(*queue.Spec){func(s *queue.Spec) { s.Circuit.Off = true }, pulled} {
 			q := r.queue("q", "unlimited", slowAfter(1, time.Second), change)
 			r.accept(q, "a")
@@ -121,7 +121,7 @@ var slowRules = []rule{
 			r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, false))
 		}
 	}},
-	{"a child that hangs stops alone", func(r *rig) {
+	{"a hanging child stops alone", func(r *rig) {
 		r.queue("g", "unlimited")
 		a := r.queue("g.a", "unlimited", slowAfter(1, time.Second))
 		b := r.queue("g.b", "unlimited", slowAfter(1, time.Second))

@@ -8,7 +8,7 @@ import (
 )
 
 var statisticsRules = []rule{
-	{"a queue's numbers are those of its jobs", func(r *rig) {
+	{"a queue's counts match its jobs", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(6), leased(10*time.Second, 8))
 		t0 := r.clock.Now()
 		r.accept(q, "a", "b", "c", "d")
@@ -31,7 +31,7 @@ var statisticsRules = []rule{
 			r.Errorf("got %+v\nwant %+v", got, want)
 		}
 		if !i.OldestWaiting.Equal(t0.Time()) {
-			r.Errorf("d waits since %v, not %v", t0.Time(), i.OldestWaiting)
+			r.Errorf("d has been waiting since %v, want %v", t0.Time(), i.OldestWaiting)
 		}
 		r.clock.Advance(10 * time.Second)
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
@@ -73,7 +73,7 @@ var statisticsRules = []rule{
 			r.Errorf("%v/s measured half a minute after the last", i.Outflow)
 		}
 	}},
-	{"what was given back was no outflow", func(r *rig) {
+	{"released jobs are no outflow", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, numbered("j", 60)...)
 		v := r.reserve(q, 50)
@@ -86,7 +86,7 @@ var statisticsRules = []rule{
 			r.Errorf("%v/s measured, and nothing left", i.Outflow)
 		}
 	}},
-	{"dead jobs are forgotten while anybody reserves", func(r *rig) {
+	{"dead jobs are forgotten while any client reserves", func(r *rig) {
 		names := []string{"g.a", "g.b", "g.c"}
 		for _, name := range names {
 			q := r.queue(name, "unlimited", remember(time.Minute))
@@ -114,10 +114,10 @@ var statisticsRules = []rule{
 		r.clock.Advance(time.Minute)
 		reserveSome()
 		if n := dead(); n != 0 {
-			r.Errorf("%d dead, a minute after all were to be forgotten", n)
+			r.Errorf("%d dead, a minute after all retentions ended", n)
 		}
 	}},
-	{"totals are the sum over all queues", func(r *rig) {
+	{"totals are the sums over all queues", func(r *rig) {
 		for _, name := range []string{"a", "b", "c.x", "c.y"} {
 			q := r.queue(name, "unlimited")
 			r.accept(q, "1", "2", "3", "4", "5")
@@ -141,10 +141,10 @@ var statisticsRules = []rule{
 		r.delete("c.x")
 		r.delete("c.y")
 		if got, err := r.e.Totals(r.ctx); err != nil || got != (queue.Totals{Dead: got.Dead}) {
-			r.Errorf("nothing is left but the dead, and yet: %+v, %v", got, err)
+			r.Errorf("only dead jobs remain, and yet: %+v, %v", got, err)
 		}
 	}},
-	{"the drainers that reserved lately are known", func(r *rig) {
+	{"recent drainers are known", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.reserveAs("one", q, 9)
 		r.clock.Advance(3 * time.Second)

@@ -8,9 +8,9 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Of a receiver that takes a job and asks to be spared.
+// Rules of a receiver that accepts a job and asks for a break.
 var deliveredStopRules = []rule{
-	{"a job may be delivered, and the queue stop by it", func(r *rig) {
+	{"a delivered job can stop the queue", func(r *rig) {
 		q := r.queue("q", "10/s", func(s *queue.Spec) { s.Burst = 5 })
 		r.appendNumbered(q, 9)
 		v := r.grant(q, 1, "j1")
@@ -34,7 +34,7 @@ var deliveredStopRules = []rule{
 		r.checkDepartures(q, 8, stop, 100*time.Millisecond)
 		r.stops(q, 0, "", "")
 	}},
-	{"the same settlement again is answered alike, and stops nothing anew", func(r *rig) {
+	{"a repeated settlement gets the same answer and does not stop the queue anew", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b")
 		s := settlement(queue.Deliver, r.grant(q, 1, "a")[0])
@@ -51,7 +51,7 @@ var deliveredStopRules = []rule{
 		r.stops(q, 0, "", "")
 		r.deliver(r.grant(q, 9, "b")...)
 	}},
-	{"none lasts for more than a day, a shorter one changes nothing, and a plain delivery ends none", func(r *rig) {
+	{"a stop lasts at most a day, a shorter one changes nothing, and a plain delivery ends none", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b", "c", "d")
 		v := r.grant(q, 4, "a", "b", "c", "d")
@@ -65,7 +65,7 @@ var deliveredStopRules = []rule{
 		}
 		r.stops(q, stop, queue.StopThrottled, "")
 	}},
-	{"it closes a circuit as any delivery does, and the queue stops for it alone", func(r *rig) {
+	{"it closes a circuit like any delivery, and the queue stops for it alone", func(r *rig) {
 		q := r.queue(
 			"q", "unlimited",
 			func(s *queue.Spec) { s.Circuit.Failures, s.Circuit.MinProbe = 1, unit.Duration(time.Minute) },
@@ -81,7 +81,7 @@ var deliveredStopRules = []rule{
 		r.clock.Advance(time.Second)
 		r.deliver(r.grant(q, 9, "b")...)
 	}},
-	{"of the rate it says neither that it is too high, nor that there is room for more", func(r *rig) {
+	{"it neither lowers nor raises an adaptive rate", func(r *rig) {
 		q := r.queue("q", "10/s", func(s *queue.Spec) {
 			s.Adapt = queue.Adapt{Floor: laneRate("2/s").Rate, Ceiling: laneRate("20/s").Rate}
 		})
@@ -97,7 +97,7 @@ var deliveredStopRules = []rule{
 			r.Errorf("rate %v by %v, %d delivered", i.Rate, i.Adaptions, i.Delivered)
 		}
 	}},
-	{"of a group's child it is the child's", func(r *rig) {
+	{"in a group it stops only the child", func(r *rig) {
 		r.group("p 10/s 5", "a unlimited", "b unlimited")
 		r.appendGroup("a1 a2")
 		r.settleWith(queue.Deliver, "", time.Minute, r.grant("ses", 1, "a1")[0])

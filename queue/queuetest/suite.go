@@ -8,19 +8,18 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Open makes a fresh, empty store whose only clock is now, and closes it when
-// the test ends. An engine of several partitions must have a method
-// Partition(queue string) int.
+// Open creates an empty store whose only clock is now, and closes it when the test ends. An engine with several
+// partitions must have a method Partition(queue string) int.
 type Open func(t testing.TB, now func() leaky.Instant) queue.Engine
 
-// rule is one thing that engines must do.
+// rule is one rule of the contract.
 type rule struct {
 	name  string
 	check func(*rig)
 }
 
-// Run holds an engine against every rule, each on a store of its own. What a
-// rule leaves behind is audited: states must add up to what was accepted.
+// Run checks every rule on an engine, each on a store of its own. Afterwards it audits the store: the states must add
+// up to the accepted jobs.
 func Run(t *testing.T, open Open) {
 	for _, chapter := range []struct {
 		name  string

@@ -7,8 +7,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// tooMany settles a job as one whose receiver asks to be spared and does not say until when, or said so little, and
-// returns for how long the queue stops by it.
+// tooMany settles a job as throttled with the receiver's wait, or 0 if it named none, and returns the length of the
+// stop.
 func (r *rig) tooMany(v queue.Reservation, said time.Duration) time.Duration {
 	r.Helper()
 	s := settlement(queue.Throttle, v)
@@ -20,8 +20,8 @@ func (r *rig) tooMany(v queue.Reservation, said time.Duration) time.Duration {
 	return got.Effect.Stopped
 }
 
-// spared lets the first job of a queue be answered so, and checks that the queue stops for want or up to a quarter
-// more. It returns when that is over.
+// spared has the first job of a queue throttled and checks that the queue stops for want or up to a quarter longer. It
+// returns when the stop is over.
 func (r *rig) spared(queueName string, said, want time.Duration) {
 	r.Helper()
 	got := r.reserve(queueName, 1)
@@ -36,7 +36,7 @@ func (r *rig) spared(queueName string, said, want time.Duration) {
 	r.clock.Advance(long)
 }
 
-// grown lets a queue be spared three times.
+// grown throttles a new queue three times.
 func (r *rig) grown(rate string) string {
 	r.Helper()
 	q := r.queue("q", rate)
@@ -48,7 +48,7 @@ func (r *rig) grown(rate string) string {
 }
 
 var sparedRules = []rule{
-	{"a receiver that does not say for how long is spared for 1, 2, 4 ... 60 s", func(r *rig) {
+	{"a receiver that names no wait is spared for 1, 2, 4 ... 60 s", func(r *rig) {
 		q := r.grown("unlimited")
 		for _, seconds := range []int{8, 16, 32, 60, 60, 60} {
 			r.spared(q, 0, time.Duration(seconds)*time.Second)
@@ -57,13 +57,13 @@ var sparedRules = []rule{
 			r.Errorf("counted %d throttled, %d wait", i.Throttled, i.Waiting)
 		}
 	}},
-	{"after a success it begins anew", func(r *rig) {
+	{"after a success the series starts again", func(r *rig) {
 		q := r.grown("unlimited")
 		r.deliver(r.reserve(q, 1)...)
 		r.spared(q, 0, time.Second)
 		r.spared(q, 0, 2*time.Second)
 	}},
-	{"a failure of the job's own shows that the receiver takes jobs, trouble does not", func(r *rig) {
+	{"a permanent failure shows that the receiver accepts jobs, a temporary one does not", func(r *rig) {
 		q := r.grown("unlimited")
 		s := settlement(queue.Fail, r.reserve(q, 1)[0])
 		s.Trouble = true
@@ -72,7 +72,7 @@ var sparedRules = []rule{
 		r.settle(settlement(queue.Bury, r.reserve(q, 1)[0]))
 		r.spared(q, 0, time.Second)
 	}},
-	{"what left before a stop tells nothing new", func(r *rig) {
+	{"a departure from before a stop proves nothing new", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, numbered("j", 30)...)
 		crowd := r.reserve(q, 20)
@@ -82,17 +82,17 @@ var sparedRules = []rule{
 				r.Errorf("stopped for %v more", more)
 			}
 		}
-		r.deliver(crowd[10:19]...) // and a success before it does not end it
+		r.deliver(crowd[10:19]...) // and a success from before it does not end it
 		if first < time.Second || first > 1250*time.Millisecond {
 			r.Errorf("stopped for %v", first)
 		}
 		r.clock.Advance(first)
 		if more := r.tooMany(crowd[19], 0); more != 0 {
-			r.Errorf("one that left before it, and is answered behind it, stopped for %v", more)
+			r.Errorf("a departure from before the stop, answered after it, stopped for %v", more)
 		}
 		r.spared(q, 0, 2*time.Second)
 	}},
-	{"a fraction of a second that it says counts the first time, and no more", func(r *rig) {
+	{"a wait below a second counts the first time only", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, numbered("j", 30)...)
 		v := r.reserve(q, 1)
@@ -103,14 +103,14 @@ var sparedRules = []rule{
 		r.spared(q, 200*time.Millisecond, 2*time.Second)
 		r.spared(q, 200*time.Millisecond, 4*time.Second)
 	}},
-	{"one that says for how long is taken by its word, and does not begin anew", func(r *rig) {
+	{"a named wait is used as it is and does not restart the series", func(r *rig) {
 		q := r.grown("unlimited")
 		r.clock.Advance(time.Second)
 		stop := r.throttles(q, 3*time.Second)
 		r.clock.Set(stop)
 		r.spared(q, 0, 8*time.Second)
 	}},
-	{"jobs come back at different times", func(r *rig) {
+	{"jobs return at different times", func(r *rig) {
 		seen := map[time.Duration]bool{}
 		for i := range 20 {
 			q := r.queue(fmt.Sprint("q", i), "unlimited")
@@ -121,12 +121,12 @@ var sparedRules = []rule{
 			r.Errorf("20 queues stop for %d different times", len(seen))
 		}
 	}},
-	{"resuming a queue ends it", func(r *rig) {
+	{"resuming a queue ends the series", func(r *rig) {
 		q := r.grown("unlimited")
 		r.check(r.e.Resume(r.ctx, q))
 		r.spared(q, 0, time.Second)
 	}},
-	{"a put does not", func(r *rig) {
+	{"a put does not end it", func(r *rig) {
 		q := r.grown("unlimited")
 		r.put(spec(q, "100/s"))
 		r.spared(q, 0, 8*time.Second)
@@ -143,14 +143,14 @@ var sparedRules = []rule{
 			r.clock.Advance(stopped)
 		}
 	}},
-	{"a settlement said again is answered as it was, and counts once", func(r *rig) {
+	{"a repeated settlement gets the same answer and counts once", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		s := settlement(queue.Throttle, r.reserve(q, 1)[0])
 		s.Untold = true
 		stopped := r.settle(s)[0].Effect.Stopped
 		if again := r.settle(s)[0]; again.State != queue.Waiting || again.Effect != (queue.Effect{}) {
-			r.Errorf("said again: %+v", again)
+			r.Errorf("repeated: %+v", again)
 		}
 		r.clock.Advance(stopped)
 		s = settlement(queue.Throttle, r.reserve(q, 1)[0])

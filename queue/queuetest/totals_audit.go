@@ -5,10 +5,9 @@ import (
 	"github.com/penstock/penstock/queue/internal/jobsize"
 )
 
-// audit checks invariant 5: what was accepted, into the queue or set aside, is in
-// exactly one state, and the store's totals are the sums over its queues. That
-// a queue's count of jobs recorded as deferred is what is left over shows in
-// the totals, because Info.Deferred may be what was seen behind.
+// audit checks invariant 5: each job that was accepted or set aside is in exactly one state, and the store's totals are
+// the sums over its queues. The totals show that the jobs recorded as deferred are the remaining ones; Info.Deferred
+// may instead be the number seen behind.
 func (r *rig) audit() {
 	r.Helper()
 	var sum queue.Totals

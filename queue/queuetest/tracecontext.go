@@ -10,7 +10,7 @@ import (
 
 var traceRules = []rule{
 	{
-		"a job keeps its trace context on the overflow, through retries, when it is dead and when it is replayed",
+		"a job keeps its trace context on the overflow, through retries, when dead and when replayed",
 		func(r *rig) {
 			s := r.overflowOf("q", "unlimited", withCapacity(1), leased(time.Minute, 2))
 			j := job(s.q, "a")

@@ -21,14 +21,14 @@ func circuit(failures int64, least, most time.Duration) func(*queue.Spec) {
 	}
 }
 
-// What left within a horizon of when the limits were made may not have been counted; hence the seconds.
+// A departure within a horizon of the creation of the limits may not have been counted; hence the seconds.
 
 var unusedRules = []rule{
 	{"a target that refuses connections uses up no quota", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 20/h"), circuit(5, time.Second, time.Minute))
 		r.clock.Advance(time.Second)
 		r.accept(q, numbered("j", 30)...)
-		for range 40 { // for the better part of the hour
+		for range 40 { // for most of the hour
 			got := r.reserve(q, 1)
 			if len(got) != 1 {
 				r.Fatalf("nothing is granted, %d are used", r.info(q).Limits[0].Window.Used)
@@ -39,7 +39,7 @@ var unusedRules = []rule{
 				r.clock.Set(instantOf(stop.Until))
 			}
 		}
-		r.deliver(r.reserve(q, 1)...) // a probe that it takes
+		r.deliver(r.reserve(q, 1)...) // a probe that succeeds
 		for range 19 {
 			r.deliver(r.reserve(q, 1)...)
 		}
@@ -62,7 +62,7 @@ var unusedRules = []rule{
 		r.clock.Advance(2 * time.Hour)
 		r.grant(q, 9, "b")
 	}},
-	{"one that was sent keeps its departure and what quotas counted, whatever was answered", func(r *rig) {
+	{"a job that was sent keeps its departure and its part of quotas, whatever the answer", func(r *rig) {
 		q := r.queue("q", "1/m", limited("quota 20/h"))
 		r.clock.Advance(time.Second)
 		r.accept(q, "a")
@@ -72,7 +72,7 @@ var unusedRules = []rule{
 		r.clock.Advance(time.Minute)
 		r.grant(q, 9, "a")
 	}},
-	{"a receiver that is down at every second request gets no more of them than the quota", func(r *rig) {
+	{"a receiver that is down for every second request gets no more requests than the quota", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 20/h"))
 		r.clock.Advance(time.Second)
 		r.accept(q, numbered("j", 40)...)
@@ -88,7 +88,7 @@ var unusedRules = []rule{
 			r.Errorf("%d requests in the hour, want 20", sent)
 		}
 	}},
-	{"what left before the circuit opened is no probe of it", func(r *rig) {
+	{"a departure from before the circuit opened is no probe of it", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 20/h"), circuit(1, time.Second, time.Minute))
 		r.clock.Advance(time.Second)
 		r.accept(q, "a", "b")
@@ -102,7 +102,7 @@ var unusedRules = []rule{
 		r.settle(settlement(queue.Down, r.grant(q, 1, "a")[0]))
 		r.used(q, 2) // a probe
 	}},
-	{"where no circuit bounds how often it is tried, it keeps its departure and what quotas counted", func(r *rig) {
+	{"where no circuit limits the attempts, a job keeps its departure and its part of quotas", func(r *rig) {
 		q := r.queue("q", "1/m", limited("quota 20/h"), func(s *queue.Spec) { s.Circuit.Off = true })
 		r.clock.Advance(time.Second)
 		r.accept(q, "a")
@@ -110,7 +110,7 @@ var unusedRules = []rule{
 		r.used(q, 1)
 		r.grant(q, 9)
 	}},
-	{"a target that refuses and has no circuit is tried as often as the quota allows", func(r *rig) {
+	{"a refusing target without a circuit is tried as often as the quota allows", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 20/h"), func(s *queue.Spec) { s.Circuit.Off = true })
 		r.clock.Advance(time.Second)
 		r.accept(q, numbered("j", 30)...)
@@ -126,7 +126,7 @@ var unusedRules = []rule{
 			r.Errorf("tried %d times in the hour, want 20", tries)
 		}
 	}},
-	{"the parent has its part back too", func(r *rig) {
+	{"the parent also gets its part back", func(r *rig) {
 		r.put(spec("ses", "1/m", limited("quota 3/h")))
 		r.put(spec("ses.otp", "1/m", limited("quota 2/h"), circuit(3, time.Second, time.Minute)))
 		r.clock.Advance(time.Second)
@@ -140,7 +140,7 @@ var unusedRules = []rule{
 		r.used("ses", 1)
 		r.used("ses.otp", 1)
 	}},
-	{"a probe that is answered with trouble takes nothing of quotas, and its departure", func(r *rig) {
+	{"a probe that fails uses nothing of quotas, but keeps its departure", func(r *rig) {
 		q := r.queue("q", "1/m", limited("quota 20/h"), circuit(1, time.Second, time.Minute))
 		r.clock.Advance(time.Second)
 		r.accept(q, "a", "b")
@@ -174,7 +174,7 @@ var unusedRules = []rule{
 		r.unreachable(got[0])
 		r.used(q, 0)
 	}},
-	{"said again it gives back nothing more", func(r *rig) {
+	{"repeating the settlement gives nothing more back", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 20/h"))
 		r.clock.Advance(time.Second)
 		r.accept(q, "a", "b", "c")

@@ -20,16 +20,16 @@ func (r *rig) waitsFor(want queue.Why, queueName string, ids ...string) {
 	}
 }
 
-// causeOnly is a cause and nothing more.
+// causeOnly returns a reason with only a cause.
 func causeOnly(by cause.Cause) queue.Why { return queue.Why{By: by} }
 
-// lasting is a cause that ends then.
+// lasting returns a reason that ends at an instant.
 func lasting(by cause.Cause, at leaky.Instant, reason string) queue.Why {
 	return queue.Why{By: by, Until: at.Time(), Reason: reason}
 }
 
 var whyRules = []rule{
-	{"the rate, or nothing but a drainer", func(r *rig) {
+	{"the rate, or only a drainer", func(r *rig) {
 		q := r.queue("q", "10/s", func(s *queue.Spec) { s.Burst = 2 })
 		r.accept(q, "a", "b", "c")
 		r.waitsFor(causeOnly(cause.Drainer), q, "a", "b")
@@ -54,7 +54,7 @@ var whyRules = []rule{
 		r.cancels(queue.Cancelled, q, "c")
 		r.waitsFor(queue.Why{}, q, "a", "b", "c")
 	}},
-	{"the lane's rate, if that is what decides", func(r *rig) {
+	{"the lane's rate, where it decides", func(r *rig) {
 		q := r.putWithLanes(
 			"q", "10/s", "x1 x2 x3 y1 k1", everyLane(queue.LaneRule{Rate: leaky.PerSecond(5)}),
 			except(laneY, queue.LaneRule{}),
@@ -71,7 +71,7 @@ var whyRules = []rule{
 		r.waitsFor(causeOnly(cause.Drainer), q, "x2")
 		r.waitsFor(causeOnly(cause.LaneRate), q, "x3")
 	}},
-	{"what is in flight", func(r *rig) {
+	{"jobs in flight", func(r *rig) {
 		q := r.putWithLanes(
 			"q", "unlimited", "x1 x2 x3 y1 k1 k2 k3", everyLane(queue.LaneRule{MaxInFlight: 2}),
 			func(s *queue.Spec) { s.MaxInFlight = 4 },
@@ -105,12 +105,12 @@ var whyRules = []rule{
 		r.fail(5*time.Second, v[1])
 		due := r.clock.Now().Add(5 * time.Second)
 		r.waitsFor(lasting(cause.BackingOff, due, "it failed"), q, "x1")
-		r.waitsFor(causeOnly(cause.Ordered), q, "x2") // for the one that backs off
+		r.waitsFor(causeOnly(cause.Ordered), q, "x2") // for the job that backs off
 		r.clock.Set(due)
 		r.waitsFor(causeOnly(cause.Drainer), q, "x1") // not for itself
 		r.grant(q, 1, "k2")
 	}},
-	{"a pause, with its reason, before all but what is not due", func(r *rig) {
+	{"a pause, with its reason, before all but jobs that are not due", func(r *rig) {
 		q := r.queue("q", "1/h", func(s *queue.Spec) { s.MaxInFlight = 1 })
 		r.accept(q, "a", "b")
 		v := r.grant(q, 9, "a")
