@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// far is the rate of a queue whose drainers get each reply of Redis late.
+// far measures the rate of a queue whose drainers get Redis's replies late.
 var far = Figure{
 	Name: "far", Unit: "% of 245/s, replies to two drainers 20 ms late", Rounds: 3, Floor: "replies at once",
 	Goal: "95%, law held", Met: func(ours, _, _ float64) bool { return ours >= 95 && !farBroken },
@@ -45,7 +45,7 @@ var far = Figure{
 	},
 }
 
-// farBroken reports whether the window law was broken in a round.
+// farBroken reports whether any round broke the window law.
 var farBroken bool
 
 func farRate(

@@ -15,14 +15,14 @@ import (
 
 const (
 	hangingOthers = 99
-	hangingRate   = 10 // a second, of each
+	hangingRate   = 10 // per second, for each queue
 	hangingSpan   = 10 * time.Second
-	hangingSlack  = 100 * time.Millisecond // it is handlers that are measured, and not timers
+	hangingSlack  = 100 * time.Millisecond // the figure is about handlers, not timers
 	hangs         = "hangs"
 )
 
-// hanging drains 100 queues of which the receiver of one answers after 10 s, or never, and tells how much of its pace
-// the worst of the others had.
+// hanging drains 100 queues, and the receiver of one of them answers after 10 s or never. The figure is the lowest
+// share of its own pace that any other queue gets.
 func hanging(name string, after time.Duration) Figure {
 	return Figure{
 		Name: name, Unit: "% of its pace, worst of 99 queues beside one that hangs", Rounds: 1, Floor: "no receiver hangs",
@@ -44,7 +44,7 @@ func hanging(name string, after time.Duration) Figure {
 				return share, err
 			}
 			m.Notes = func() string {
-				return fmt.Sprintf("the queue that hangs held %d of %d handlers", held, drain.MaxHandlers(drain.DefaultConcurrency))
+				return fmt.Sprintf("the hanging queue held %d of %d handlers", held, drain.MaxHandlers(drain.DefaultConcurrency))
 			}
 			return m, nil
 		},

@@ -23,10 +23,10 @@ const million = 1_000_000
 // millionPeriod is how long a key is remembered: longer than it takes to take them all.
 func millionPeriod() time.Duration { return max(time.Second, lasting(30*time.Second)) }
 
-// millionPatience is how long it is waited until nearly all of it is gone; of appends the jobs stay.
+// millionPatience is the maximum time until nearly all of its memory is freed; appended jobs stay.
 func millionPatience() time.Duration { return lasting(2 * time.Minute) }
 
-// millionBound lets one through, or a few, and remembers it for millionPeriod; a sliding counter for up to twice that.
+// millionBound allows one take, or a few, and is remembered for millionPeriod; a sliding counter for up to twice that.
 func millionBound(a leaky.Algorithm) rules.Bound {
 	switch period := millionPeriod(); a {
 	case leaky.AlgorithmMeter:
@@ -38,14 +38,14 @@ func millionBound(a leaky.Algorithm) rules.Bound {
 	}
 }
 
-// crowd is an engine under a million keys, and what can be seen of it.
+// crowd is an engine with a million keys, and its measurements.
 type crowd struct {
 	queue.Engine
 	used func(context.Context) (float64, error) // bytes of memory
 	told []string
 }
 
-// ruleMillion takes each of a million keys once, on both engines, and then waits until nothing of them is left.
+// ruleMillion takes each of a million keys once, on both engines, and then waits until they are forgotten.
 func ruleMillion(a leaky.Algorithm) Figure {
 	return millionFigure("rule-million-"+string(a), "keys/s, 1,000,000 distinct ones, embedded",
 		func(ctx context.Context, c *crowd) (float64, error) {
@@ -80,7 +80,7 @@ func takeMillion(ctx context.Context, c *crowd) (float64, error) {
 	return each * v, err
 }
 
-// appendMillion appends jobs that are asked by two rules, each under a key of its own.
+// appendMillion appends jobs under two rules, each with a key of its own.
 var appendMillion = millionFigure("rule-million-append",
 	"jobs/s, 250,000 under two rules, all keys distinct, 64 callers, embedded",
 	func(ctx context.Context, c *crowd) (float64, error) {
@@ -140,7 +140,7 @@ func millionFigure(name, measure string, take func(context.Context, *crowd) (flo
 	}
 }
 
-// millionEmbedded measures besides how long the file takes to close and to open with all the keys in it.
+// millionEmbedded also measures how long it takes to close and open the file with all keys in it.
 func millionEmbedded(
 	ctx context.Context, take func(context.Context, *crowd) (float64, error),
 ) (float64, string, error) {
@@ -168,12 +168,12 @@ func millionEmbedded(
 	if err := e.Close(); err != nil {
 		return 0, "", err
 	}
-	c.tell("filled again it is closed in %s", since(before))
+	c.tell("filled again, closing took %s", since(before))
 	before = time.Now()
 	if e, err = boltq.Open(ctx, path, boltq.Options{}); err != nil {
 		return 0, "", err
 	}
-	c.tell("and opened in %s, the file being %.0f MB", since(before), fileSize(path))
+	c.tell("and opening %s, with a file of %.0f MB", since(before), fileSize(path))
 	return rate, strings.Join(c.told, ", "), nil
 }
 
@@ -187,7 +187,7 @@ func fileSize(path string) float64 {
 	return float64(info.Size()) / 1e6
 }
 
-// heapUsed is what this process keeps, which is mostly the engine's.
+// heapUsed returns the memory that this process keeps, most of it the engine's.
 func heapUsed(context.Context) (float64, error) {
 	runtime.GC()
 	var m runtime.MemStats
@@ -199,7 +199,7 @@ func (c *crowd) tell(format string, args ...any) {
 	c.told = append(c.told, fmt.Sprintf(format, args...))
 }
 
-// live takes all the keys, and waits until they have run out, while others call.
+// live takes all keys and waits until they have run out, while others call.
 func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (float64, error)) (float64, error) {
 	none, err := c.used(ctx)
 	if err != nil {
@@ -219,7 +219,7 @@ func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (fl
 		return 0, err
 	}
 	done := time.Now()
-	c.tell("up to %s beside", others())
+	c.tell("up to %s meanwhile", others())
 	peak, err := c.used(ctx)
 	if err != nil {
 		return 0, err
@@ -249,8 +249,8 @@ func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (fl
 	return rate, nil
 }
 
-// others take and append beside what is measured, one a millisecond. What is returned ends that, and tells the longest
-// call of each.
+// others take and append once a millisecond during the measurement. end stops them and returns the longest call of each
+// kind.
 func (c *crowd) others(ctx context.Context) (end func() string, err error) {
 	if _, err := c.PutRule(ctx, wideMeter("other"), queue.AnyRevision); err != nil {
 		return nil, err

@@ -10,8 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// flaky is a store whose append works every other time, and whose failures
-// brought the jobs in all the same.
+// flaky is a store whose append fails every other time, although it accepts the jobs.
 type flaky struct {
 	in    map[string]string // id -> lane
 	calls int
@@ -37,7 +36,7 @@ func (s *flaky) Append(_ context.Context, _ string, list []NewJob) ([]bool, erro
 	return ok, nil
 }
 
-// feeding returns a feeder of one queue, with two lanes: one that is to hold 20 jobs, one 3.
+// feeding returns a feeder of one queue with two lanes, which should hold 20 jobs and 3.
 func feeding(t *testing.T, s Store) *feeder {
 	rec, stop, err := receive(t.Context(), receiver.Options{})
 	if err != nil {
@@ -69,8 +68,8 @@ func TestFeedCountsWhatWasNeverAnswered(t *testing.T) {
 	}
 }
 
-// TestFeedMakesUpForWhatArrived: lane by lane, once for each job, also when it arrives before
-// its append was answered.
+// TestFeedMakesUpForWhatArrived checks that each job counts once, in its lane, even if it arrives before its append is
+// answered.
 func TestFeedMakesUpForWhatArrived(t *testing.T) {
 	s := &flaky{in: map[string]string{}, err: queue.ErrOutcomeUnknown}
 	f := feeding(t, s)

@@ -63,7 +63,7 @@ var deleteRules = []rule{
 			r.Errorf("after all, %v departed and %v ran out", ids(res.Jobs), res.Expired)
 		}
 		if i := r.info(other); i.Delivered != 1 {
-			r.Errorf("the neighbour: %+v", i)
+			r.Errorf("the neighbor: %+v", i)
 		}
 	}},
 	{"a queue made again is a new queue", func(r *rig) {

@@ -131,8 +131,7 @@ var groupTurnRules = []rule{
 			r.Errorf("b had %d of 40: %s", strings.Count(got, "b"), got)
 		}
 	}},
-	{"a hundred resting lanes become ready a visit, over all members, and as many for a " +
-		"changed rule", func(r *rig) {
+	{"a visit makes a hundred resting lanes ready over all members, and a hundred more for a changed rule", func(r *rig) {
 		const lanes = 60
 		group := func(rule string) {
 			for _, letter := range []string{"p", "a", "b", "z"} {

@@ -42,8 +42,7 @@ var limitChangeRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
-	{"a quota changed after a departure was granted beyond its window is full until then, and counts that job " +
-		"behind it", func(r *rig) {
+	{"a quota changed after a grant beyond its window is full until then, and counts that job later", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 2/m"))
 		t0 := r.clock.Now()
 		r.appendNumbered(q, 9)

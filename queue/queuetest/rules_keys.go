@@ -43,8 +43,7 @@ func (r *rig) keys(rule string, want int64) {
 }
 
 var ruleKeyRules = []rule{
-	{"a rule with its maximum of keys refuses new keys until one is free, and serves the keys it holds " +
-		"on", func(r *rig) {
+	{"a rule with its maximum of keys refuses new keys until one is free, and serves the keys it holds", func(r *rig) {
 		for _, a := range rules.Algorithms() {
 			name := "g." + string(a)
 			r.putKeyed(ruleOf(name, a, twoAMinute[a], holds(3)))

@@ -10,11 +10,11 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// neighbour makes a queue on the partition of another one, in a different group.
-func (r *rig) neighbour(other, rate string) string {
+// neighbor makes a queue on the partition of another one, in a different group.
+func (r *rig) neighbor(other, rate string) string {
 	r.Helper()
 	for i := range 1000 {
-		if name := fmt.Sprint("neighbour", i); r.partition(name) == r.partition(other) {
+		if name := fmt.Sprint("neighbor", i); r.partition(name) == r.partition(other) {
 			return r.queue(name, rate)
 		}
 	}
@@ -65,7 +65,7 @@ var shareRules = []rule{
 	}},
 	{"passing a queue over costs the others nothing, and its slots are not saved up", func(r *rig) {
 		q := r.queue("q", "10/s")
-		other := r.neighbour(q, "4/s")
+		other := r.neighbor(q, "4/s")
 		r.accept(q, numbered("j", 50)...)
 		r.accept(other, numbered("k", 50)...)
 		none := map[string]int{q: 0}

@@ -49,6 +49,6 @@ func TestQuantile(t *testing.T) {
 		}
 	}
 	if law.Quantile(nil, 0.5) != 0 {
-		t.Error("a quantile of nothing")
+		t.Error("a quantile of an empty list")
 	}
 }
