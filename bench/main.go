@@ -34,15 +34,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.Float64Var(&scale, "scale", 1, "part of the full size to measure: of jobs, queues, lanes, lines and seconds")
 	out := flags.String("json", "bench.json", "file to write the run to, after each figure; empty writes none")
 	add := flags.Bool(
-		"add", false, "continue the run in the file: measure what is missing; needs the same commit, machine, rounds and scale",
+		"add", false,
+		"continue the run in the file: measure what is missing; needs the same commit, machine, rounds and scale",
 	)
 	publish := flags.String(
 		"publish", "", "copy the run in this file to "+publishedRun+", write the tables of "+publishedPage+", and end",
 	)
 	list := flags.Bool("list", false, "print the names of the figures and end")
 	profile := flags.String(
-		"cpuprofile", "",
-		"write a CPU profile of this process to this file; it includes the peers and the floor",
+		"cpuprofile", "", "write a CPU profile of this process to this file; it includes the peers and the floor",
 	)
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -72,38 +72,56 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if *profile != "" {
-		file, err := os.Create(*profile)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = file.Close() }()
-		if err := pprof.StartCPUProfile(file); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
+	stopProfile, err := profileTo(*profile)
+	if err != nil {
+		return err
 	}
+	defer stopProfile()
 	defer removePrograms()
 	for _, f := range figures {
 		if !match.MatchString(f.Name) || record.find(f.Name) != nil {
 			continue
 		}
-		fmt.Fprintf(stderr, "%s ...\n", f.Name)
-		r, err := f.measure(ctx, *rounds, stderr)
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.Name, err)
-		}
-		record.Figures = append(record.Figures, r)
-		report(stderr, []Result{r})
-		if *out == "" {
-			continue
-		}
-		if err := record.write(*out); err != nil {
+		if err := record.measure(ctx, f, *out, stderr); err != nil {
 			return err
 		}
 	}
 	report(stdout, record.Figures)
 	return nil
+}
+
+// profileTo writes a CPU profile to a file until stop is called. An empty name writes none.
+func profileTo(name string) (stop func(), err error) {
+	if name == "" {
+		return func() {}, nil
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = file.Close()
+	}, nil
+}
+
+// measure adds a figure to the run and writes the run to a file. An empty name writes none.
+func (r *Record) measure(ctx context.Context, f Figure, file string, progress io.Writer) error {
+	fmt.Fprintf(progress, "%s ...\n", f.Name)
+	result, err := f.measure(ctx, r.Rounds, progress)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Name, err)
+	}
+	r.Figures = append(r.Figures, result)
+	report(progress, []Result{result})
+	if file == "" {
+		return nil
+	}
+	return r.write(file)
 }
 
 // Figure is one thing to measure.

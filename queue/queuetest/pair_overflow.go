@@ -205,10 +205,23 @@ func (p *pair) readmitBoth(s *pairOverflow, req queue.ReadmitRequest, given []*s
 	if !known || res.Busy > 0 {
 		return res
 	}
-	b := p.counts[req.Queue]
+	p.countReadmitted(s, req.Queue, res, given, before)
+	if rapid.IntRange(0, 4).Draw(p.T, "dropped") < 4 && req.Overflow == "o" {
+		for s.at < len(s.log) && s.log[s.at].Order <= res.Order {
+			s.at++
+		}
+	}
+	return res
+}
+
+// countReadmitted updates the books after a Readmit. before has the given jobs that were deferred until then.
+func (p *pair) countReadmitted(
+	s *pairOverflow, name string, res queue.Readmitted, given []*stored, before map[queue.Ticketed]bool,
+) {
+	b := p.counts[name]
 	gone := int64(0)
-	for name := range before {
-		if !p.isDeferred(name) {
+	for job := range before {
+		if !p.isDeferred(job) {
 			gone++
 		}
 	}
@@ -231,14 +244,8 @@ func (p *pair) readmitBoth(s *pairOverflow, req queue.ReadmitRequest, given []*s
 	}
 	b.missing += res.Missing
 	if b.recorded() != res.Deferred {
-		p.Fatalf("%s: %d deferred, the books say %+v", req.Queue, res.Deferred, *b)
+		p.Fatalf("%s: %d deferred, the books say %+v", name, res.Deferred, *b)
 	}
-	if rapid.IntRange(0, 4).Draw(p.T, "dropped") < 4 && req.Overflow == "o" {
-		for s.at < len(s.log) && s.log[s.at].Order <= res.Order {
-			s.at++
-		}
-	}
-	return res
 }
 
 // backlogged compares which queues have a backlog.
