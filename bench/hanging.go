@@ -66,7 +66,9 @@ func worstShare(ctx context.Context, s store, after time.Duration) (share float6
 	var usage drain.Usage
 	running, stop := context.WithCancel(ctx)
 	end := make(chan error, 1)
-	go func() { end <- drain.Run(running, e, drain.HandlerFunc(h.handle), drain.Options{Usage: &usage, Grace: time.Millisecond}) }()
+	go func() {
+		end <- drain.Run(running, e, drain.HandlerFunc(h.handle), drain.Options{Usage: &usage, Grace: time.Millisecond})
+	}()
 	pause := func(d time.Duration) {
 		select {
 		case <-time.After(d):

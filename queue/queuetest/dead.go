@@ -333,3 +333,23 @@ var deadRules = []rule{
 		r.refuses(err, queue.ErrUnknownQueue)
 	}},
 }
+
+// buried appends jobs and makes them dead, all at the same instant.
+func (r *rig) buried(reason string, list ...queue.Job) {
+	r.Helper()
+	r.append(list...)
+	var out []queue.Settlement
+	for _, v := range r.reserve(list[0].Queue, queue.MaxReserve) {
+		s := settlement(queue.Bury, v)
+		s.Reason = reason
+		out = append(out, s)
+	}
+	if len(out) != len(list) {
+		r.Fatalf("%d of %d jobs were granted", len(out), len(list))
+	}
+	for _, s := range r.settle(out...) {
+		if s.State != queue.Dead {
+			r.Fatalf("buried: %+v", s)
+		}
+	}
+}

@@ -327,3 +327,51 @@ func (p *pair) deliverAll() {
 		p.clock.Advance(time.Minute)
 	}
 }
+
+func (p *pair) advance() {
+	us := rapid.OneOf(
+		rapid.Int64Range(0, 1000),
+		rapid.Int64Range(0, 150_000),
+		rapid.SampledFrom([]int64{25_000, 50_000, 100_000, 1_000_000, 10_000_000, 30_000_001, 60_000_000}),
+		rapid.Int64Range(0, 5_000_000),
+	).Draw(p.T, "microseconds")
+	p.clock.Advance(min(time.Duration(us)*time.Microsecond, p.patience()))
+}
+
+func (p *pair) backwards() {
+	p.kept()
+	p.info("g.keep")
+	back := time.Duration(rapid.Int64Range(0, 3600_000_000).Draw(p.T, "microseconds back")) * time.Microsecond
+	p.clock.Advance(-back)
+	p.ahead, p.jumped = p.ahead+back, true
+	p.info("g.keep")
+}
+
+// forwards lets the wall clock jump ahead while a client vouches. Afterwards no client vouches for so long that the
+// engines believe the wall clock again.
+func (p *pair) forwards() {
+	if p.patience() < 7*time.Second {
+		return
+	}
+	p.kept()
+	p.info("g.keep")
+	p.latest = p.now()
+	by := time.Duration(rapid.Int64Range(600_000, 7200_000_000).Draw(p.T, "microseconds ahead")) * time.Microsecond
+	p.clock.Advance(by)
+	p.ahead, p.jumped = p.ahead-by, true
+	p.reserve()
+	p.latest = time.Time{}
+	for range 2 {
+		p.clock.Advance(3*time.Second + time.Microsecond)
+		p.info("g.keep")
+	}
+}
+
+// kept ensures that a queue can be read around the moment when the clock is set back, so that both engines notice it
+// alike.
+func (p *pair) kept() {
+	if !p.keep {
+		p.keep = true
+		p.putBoth(p.spec("g.keep"), queue.AnyRevision)
+	}
+}

@@ -17,43 +17,6 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// settleWith settles a job with the receiver's verdict.
-func (r *rig) settleWith(verdict queue.Verdict, reason string, after time.Duration, v queue.Reservation) queue.Effect {
-	r.Helper()
-	s := settlement(verdict, v)
-	s.Reason, s.After = reason, after
-	got := r.settle(s)[0]
-	if got.Stale || got.Err != nil {
-		r.Fatalf("%v of %s: %+v", verdict, v.ID, got)
-	}
-	return got.Effect
-}
-
-// throttles stops a queue by throttling its first job, and returns the end of the stop.
-func (r *rig) throttles(queueName string, after time.Duration) leaky.Instant {
-	r.Helper()
-	got := r.reserve(queueName, 1)
-	if len(got) != 1 {
-		r.Fatalf("%d jobs were granted", len(got))
-	}
-	if e := r.settleWith(queue.Throttle, "429 slow down", after, got[0]); e != (queue.Effect{Stopped: after}) {
-		r.Errorf("throttled for %v: %+v", after, e)
-	}
-	return r.clock.Now().Add(after)
-}
-
-// stops checks until when a queue is stopped; 0 means not at all.
-func (r *rig) stops(queueName string, until leaky.Instant, cause queue.StopCause, reason string) {
-	r.Helper()
-	want := queue.Stop{Cause: cause, Reason: reason}
-	if until != 0 {
-		want.Until = until.Time()
-	}
-	if got := r.info(queueName).Stop; !got.Until.Equal(want.Until) || got.Cause != cause || got.Reason != reason {
-		r.Errorf("%s stops by %+v, want %+v", queueName, got, want)
-	}
-}
-
 var stopRules = []rule{
 	{"a throttled job waits at its turn and spends no attempt", func(r *rig) {
 		for verdict, how := range map[queue.Verdict]queue.AttemptOutcome{

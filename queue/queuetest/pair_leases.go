@@ -9,137 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/audit"
 )
-
-func (p *pair) put(s queue.Spec) {
-	p.putBoth(s, rapid.IntRange(-1, len(p.revs[0])).Draw(p.T, "expect"))
-}
-
-// putBoth puts a spec. It expects any revision (-1), none (0), or the nth that was given out.
-func (p *pair) putBoth(s queue.Spec, which int) {
-	var got [2]int64
-	p.both(fmt.Sprintf("put %s %s %s burst %d capacity %d bytes %d lease %v attempts %d deadline %v on unknown %q "+
-		"retention %+v overflow %s %+v %s expecting %d", s.Name, s.Rate, s.Adapt, s.Burst, s.Capacity, s.MaxBytes,
-		s.Lease, s.Retry.MaxAttempts, s.Retry.Deadline, s.OnUnknown, s.Retention, s.Overflow, s.Deferred, rulesOf(s),
-		which), func(side int, e queue.Engine) string {
-		expect := int64(which)
-		if which > 0 {
-			expect = p.revs[side][which-1]
-		}
-		res, err := e.Put(p.ctx, s, expect)
-		got[side] = res.Revision
-		return fmt.Sprintf("%v created %v changed %v", kind(err), res.Created, res.Changed)
-	})
-	p.revision(got)
-}
-
-// revision checks that two revisions correspond.
-func (p *pair) revision(got [2]int64) {
-	p.Helper()
-	p.corresponds(&p.revs, got)
-}
-
-func (p *pair) corresponds(known *[2][]int64, got [2]int64) {
-	p.Helper()
-	i, j := slices.Index(known[0], got[0]), slices.Index(known[1], got[1])
-	if i != j || (got[0] == 0) != (got[1] == 0) {
-		p.Fatalf("revisions %d and %d do not correspond", got[0], got[1])
-	}
-	if i < 0 && got[0] != 0 {
-		known[0], known[1] = append(known[0], got[0]), append(known[1], got[1])
-	}
-}
-
-// someJobs draws jobs, including an odd one now and then.
-func (p *pair) someJobs() []queue.Job {
-	var list []queue.Job
-	for range rapid.IntRange(1, 6).Draw(p.T, "jobs") {
-		j := job(p.queueName(), p.id())
-		// The same for the same id.
-		j.Payload = append(j.Payload, make([]byte, len(j.ID)%3*int(j.ID[len(j.ID)-1]-'0')*80)...)
-		j.Cost = rapid.Int64Range(0, 3).Draw(p.T, "cost")
-		switch rapid.IntRange(0, 30).Draw(p.T, "oddity") {
-		case 30:
-			j.Payload = []byte("another")
-		case 29:
-			j.ContentType = "text/plain"
-		case 28:
-			j.ID = "not valid"
-		case 27:
-			j.Queue = "g.nobody"
-		case 26:
-			j.Cost = -1
-		}
-		j.Overflow = rapid.SampledFrom([]string{"", queue.Defer, queue.Reject}).Draw(p.T, "overflow")
-		j.Limited = rapid.SampledFrom([]time.Duration{
-			0, 0, 0, 0, 0, 0, 0, 0, time.Nanosecond, 20 * time.Second,
-		}).Draw(p.T, "limited")
-		if in := rapid.SampledFrom([]int{
-			-1, -1, -1, -1, 0, 50, 100, 300, 1000, 3000, 10_000, 60_000,
-		}).Draw(p.T, "expires in ms"); in >= 0 {
-			j.ExpiresAt = p.clock.Now().Time().Add(time.Duration(in) * time.Millisecond)
-		}
-		p.inSomeLane(&j)
-		if p.ruled && rapid.Bool().Draw(p.T, "header") {
-			j.Headers = map[string]string{"X": rapid.SampledFrom([]string{"a", "x", ""}).Draw(p.T, "x")}
-		}
-		list = append(list, j)
-	}
-	if p.ruled { // the others see what one takes from a rule of the group
-		list = slices.DeleteFunc(list, func(j queue.Job) bool { return j.Queue != list[0].Queue })
-	}
-	// The contract leaves open in which order jobs of several queues are decided.
-	slices.SortStableFunc(list, func(a, b queue.Job) int { return strings.Compare(a.Queue, b.Queue) })
-	return list
-}
-
-func (p *pair) append() {
-	list := p.someJobs()
-	p.appendBoth("append", list, func(e queue.Engine) ([]queue.Appended, error) { return e.Append(p.ctx, list) })
-}
-
-// appendBoth appends jobs to both engines and keeps the books.
-func (p *pair) appendBoth(
-	what string, list []queue.Job, do func(e queue.Engine) ([]queue.Appended, error),
-) (answers [2][]queue.Appended) {
-	var text []string
-	for _, j := range list {
-		text = append(
-			text,
-			fmt.Sprintf(
-				"%s/%s cost %d %s limited %v until %s %s", j.Queue, j.ID, j.Cost, j.Overflow, j.Limited,
-				micro(j.ExpiresAt), place(j),
-			),
-		)
-	}
-	p.both(what+" "+strings.Join(text, ", "), func(side int, e queue.Engine) string {
-		out, err := do(e)
-		answers[side] = out
-		if err != nil && kind(err)[0] != 'f' { // an engine may return the only job's error
-			return kind(err)
-		}
-		var b strings.Builder
-		for _, a := range out {
-			fmt.Fprintf(&b, "\n  %s %v %v at %d eta %s %v retry %v %+v ticket %v as of %s %s", a.ID, a.Outcome, a.State,
-				a.Position, micro(a.ETA.At), a.ETA.Exact, retryOf(&a), a.Bytes,
-				a.Ticket != "", micro(a.At), ruledText(a.Rules))
-			if a.Outcome == queue.Invalid {
-				b.WriteString(" " + kind(a.Err))
-			}
-		}
-		return b.String()
-	})
-	for i, a := range answers[0] {
-		switch a.Outcome {
-		case queue.Accepted:
-			p.counts[list[i].Queue].entered++
-		case queue.SetAside:
-			p.counts[list[i].Queue].aside++
-		}
-	}
-	return answers
-}
 
 func (p *pair) reserve() {
 	p.reserveAs(rapid.SampledFrom(p.clients).Draw(p.T, "client"), rapid.IntRange(1, 8).Draw(p.T, "max"))
@@ -346,85 +216,44 @@ func (p *pair) extend() {
 	})
 }
 
-func (p *pair) pause() {
-	q := p.queueName()
-	pause := queue.Pause{Reason: rapid.SampledFrom([]string{"because", "why not"}).Draw(p.T, "reason")}
-	if us := rapid.SampledFrom([]int64{-1, 0, 1, 100_000, 1_000_000, 60_000_000}).Draw(p.T, "pause"); us >= 0 {
-		// Later than the limit however far the engines' clocks are ahead.
-		pause.Until = p.clock.Now().Add(time.Duration(us) * time.Microsecond).Time()
+// pairPull is usually a pull queue. Its name puts it on the partition of the others, whatever the number of partitions.
+const pairPull = "pull5"
+
+// somePull draws whether a queue is a pull queue.
+func (p *pair) somePull(name string) bool {
+	n := rapid.IntRange(0, 19).Draw(p.T, "pull")
+	return n == 19 && name != "g.keep" || name == pairPull && n > 3
+}
+
+func (p *pair) pull() {
+	name := pairPull
+	if rapid.IntRange(0, 9).Draw(p.T, "another") == 9 {
+		name = p.queueName()
 	}
-	ctx := audit.WithActor(p.ctx, audit.Actor{
-		Name: rapid.SampledFrom([]string{"", "token:1"}).Draw(p.T, "name"),
-		Note: rapid.SampledFrom([]string{"ann", "bob"}).Draw(p.T, "by"),
-	})
-	p.both(
-		fmt.Sprintf("pause %s %+v", q, pause),
-		func(_ int, e queue.Engine) string { return kind(e.Pause(ctx, q, pause)) },
-	)
+	p.pullAs(rapid.SampledFrom(p.clients).Draw(p.T, "client"), name, rapid.IntRange(1, 8).Draw(p.T, "max"))
 }
 
-func (p *pair) resume() {
-	q := p.queueName()
-	p.both("resume "+q, func(_ int, e queue.Engine) string { return kind(e.Resume(p.ctx, q)) })
-}
-
-// delete deletes a queue, and usually makes it again.
-func (p *pair) delete() {
-	p.deleted = true
-	q, force := p.queueName(), rapid.Bool().Draw(p.T, "force")
-	p.deleteBoth(q, force)
-	if rapid.IntRange(0, 3).Draw(p.T, "made again") < 3 {
-		p.putBoth(p.spec(q), queue.AnyRevision)
+func (p *pair) pullAs(client, name string, most int) int {
+	client += "-" + name
+	p.numbers[client]++
+	req := queue.ReserveRequest{
+		Client: queue.Client{ID: client, Name: client, Version: "1"}, Number: p.numbers[client], Max: most, Queue: name,
 	}
+	p.drawDistance(&req)
+	twins := p.request("pull "+name+" by", req, true)
+	if !p.refused { // a refused request cannot be repeated
+		p.grants[client] = &request{req, twins}
+	}
+	p.twins = append(p.twins, twins...)
+	return len(twins)
 }
 
-// sweep runs both sweepers to the end. How much they sweep may differ.
-func (p *pair) sweep() {
-	p.both("sweep", func(_ int, e queue.Engine) string {
-		for range 1000 {
-			if more, err := e.Sweep(p.ctx, partition(nil, e, "g")); !more || err != nil {
-				return kind(err)
-			}
+// pullAll reserves and delivers the jobs of pull queues.
+func (p *pair) pullAll() (n int) {
+	for _, q := range pairQueues {
+		if i, err := p.engines[0].Get(p.ctx, q); err == nil && i.Spec.Pull {
+			n += p.pullAs(p.clients[0], q, 100)
 		}
-		return "the sweeper never ends"
-	})
-}
-
-func (p *pair) advance() {
-	us := rapid.OneOf(
-		rapid.Int64Range(0, 1000),
-		rapid.Int64Range(0, 150_000),
-		rapid.SampledFrom([]int64{25_000, 50_000, 100_000, 1_000_000, 10_000_000, 30_000_001, 60_000_000}),
-		rapid.Int64Range(0, 5_000_000),
-	).Draw(p.T, "microseconds")
-	p.clock.Advance(min(time.Duration(us)*time.Microsecond, p.patience()))
-}
-
-func (p *pair) backwards() {
-	p.kept()
-	p.info("g.keep")
-	back := time.Duration(rapid.Int64Range(0, 3600_000_000).Draw(p.T, "microseconds back")) * time.Microsecond
-	p.clock.Advance(-back)
-	p.ahead, p.jumped = p.ahead+back, true
-	p.info("g.keep")
-}
-
-// forwards lets the wall clock jump ahead while a client vouches. Afterwards no client vouches for so long that the
-// engines believe the wall clock again.
-func (p *pair) forwards() {
-	if p.patience() < 7*time.Second {
-		return
 	}
-	p.kept()
-	p.info("g.keep")
-	p.latest = p.now()
-	by := time.Duration(rapid.Int64Range(600_000, 7200_000_000).Draw(p.T, "microseconds ahead")) * time.Microsecond
-	p.clock.Advance(by)
-	p.ahead, p.jumped = p.ahead-by, true
-	p.reserve()
-	p.latest = time.Time{}
-	for range 2 {
-		p.clock.Advance(3*time.Second + time.Microsecond)
-		p.info("g.keep")
-	}
+	return n
 }

@@ -9,6 +9,185 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
+// appendToLane appends n jobs of a cost to a lane; their ids begin with a prefix.
+func (r *rig) appendToLane(queueName, lane, prefix string, n int, cost int64) {
+	r.Helper()
+	list := jobsOfLane(lane, queueName, numbered(prefix, n)...)
+	for i := range list {
+		list[i].Cost = cost
+	}
+	r.acceptJobs(list...)
+}
+
+// order grants and delivers n jobs and returns the first letters of their ids.
+func (r *rig) order(queueName string, n int) string {
+	r.Helper()
+	var b strings.Builder
+	for b.Len() < n {
+		got := r.reserve(queueName, min(n-b.Len(), queue.MaxReserve))
+		if len(got) == 0 {
+			r.Fatalf("only %d departed: %s", b.Len(), b.String())
+		}
+		for _, v := range got {
+			b.WriteByte(v.ID[0])
+		}
+		r.deliver(got...)
+	}
+	return b.String()
+}
+
+// jain returns Jain's index of fairness: 1 when all shares are equal.
+func jain(share map[string]int64) float64 {
+	var sum, squares float64
+	for _, v := range share {
+		sum += float64(v)
+		squares += float64(v) * float64(v)
+	}
+	return sum * sum / (float64(len(share)) * squares)
+}
+
+var laneTurnRules = []rule{
+	{"lanes take turns, ties by digest", func(r *rig) {
+		k := keys(3)
+		q := r.queue("q", "unlimited")
+		r.appendToLane(q, k[2], "z", 2, 1)
+		r.appendToLane(q, k[0], "x", 4, 1)
+		r.appendToLane(q, k[1], "y", 3, 1)
+		if got := r.order(q, 9); got != "xyzxyzxyx" {
+			r.Errorf("departed %s, want xyzxyzxyx", got)
+		}
+	}},
+	{"the lane without a key takes its turn like any other", func(r *rig) {
+		k := keys(2)
+		q := r.queue("q", "unlimited")
+		r.appendToLane(q, "", "k", 6, 1)
+		if got := r.order(q, 2); got != "kk" {
+			r.Errorf("departed %s", got)
+		}
+		r.appendToLane(q, k[1], "y", 3, 1)
+		r.appendToLane(q, k[0], "x", 2, 1)
+		if got := r.order(q, 9); got != "kxykxykyk" {
+			r.Errorf("departed %s, want kxykxykyk", got)
+		}
+		r.appendToLane(q, "", "l", 3, 1) // alone again
+		if got := r.order(q, 1); got != "l" {
+			r.Errorf("departed %s", got)
+		}
+		r.appendToLane(q, k[0], "p", 2, 1)
+		if got := r.order(q, 4); got != "lplp" {
+			r.Errorf("departed %s, want lplp", got)
+		}
+	}},
+	{"costs count", func(r *rig) {
+		k := keys(2)
+		q := r.queue("q", "unlimited")
+		r.appendToLane(q, k[0], "x", 3, 3)
+		r.appendToLane(q, k[1], "y", 12, 1)
+		if got := r.order(q, 15); got != "yyxyyyxyyyxyyyy" {
+			r.Errorf("departed %s, want yyxyyyxyyyxyyyy", got)
+		}
+	}},
+	{"a lane that empties and fills again gains nothing", func(r *rig) {
+		k := keys(3)
+		q := r.queue("q", "unlimited")
+		r.appendToLane(q, k[1], "y", 100, 1)
+		r.appendToLane(q, k[2], "z", 100, 1)
+		var order strings.Builder
+		for i := range 100 { // x always has exactly one job
+			if j := r.append(jobOfLane(k[0], q, fmt.Sprint("x", i)))[0]; j.Outcome != queue.Accepted {
+				r.Fatalf("%+v", j)
+			}
+			order.WriteString(r.order(q, 1))
+			for order.String()[order.Len()-1] != 'x' {
+				order.WriteString(r.order(q, 1))
+			}
+		}
+		if x, all := strings.Count(order.String(), "x"), order.Len(); x != 100 || all < 3*100-2 {
+			r.Errorf("x had %d of %d departures: %s", x, all, order.String())
+		}
+	}},
+	{"a late lane waits for one turn of each other lane, and gains nothing by having waited", func(r *rig) {
+		k := keys(4)
+		q := r.queue("q", "unlimited")
+		for i, prefix := range []string{"a", "b", "c"} {
+			r.appendToLane(q, k[i], prefix, 50, 1)
+		}
+		r.order(q, 60)
+		r.appendToLane(q, k[3], "z", 20, 1)
+		got := r.order(q, 40)
+		if first := strings.IndexByte(got, 'z'); first > 3 {
+			r.Errorf("z waited for %d departures: %s", first, got)
+		}
+		if n := strings.Count(got, "z"); n < 9 || n > 11 {
+			r.Errorf("z had %d of 40: %s", n, got)
+		}
+	}},
+	{"a deep lane does not hold up small lanes", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		for i := range 4 {
+			r.appendToLane(q, "flood", fmt.Sprint("flood", i), 500, 1)
+		}
+		for i := range 99 {
+			r.appendToLane(q, fmt.Sprint("small-", i), fmt.Sprint("small", i, "-"), 10, 1)
+		}
+		order := r.order(q, 1100) // 1.1 x (99 + 1) x 10
+		if n := strings.Count(order, "s"); n != 990 {
+			r.Errorf("%d of 990 jobs of small lanes are among the first 1100", n)
+		}
+		if i := r.info(q); i.Lanes != 1 || i.Waiting != 2000+990-1100 {
+			r.Errorf("%d lanes, %d waiting", i.Lanes, i.Waiting)
+		}
+	}},
+	{"lanes that are always backlogged share the outflow equally, whatever their jobs cost", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		cost, share := map[string]int64{}, map[string]int64{}
+		for i := range 20 {
+			lane := fmt.Sprint("lane-", i)
+			cost[lane], share[lane] = 1+int64(i%4), 0
+			r.appendToLane(q, lane, fmt.Sprint(lane, "-"), 150, cost[lane])
+		}
+		for range 30 {
+			for _, v := range r.reserve(q, 37) {
+				share[v.Lane] += v.Cost
+				r.deliver(v)
+			}
+		}
+		if j := jain(share); j < 0.99 {
+			r.Errorf("Jain's index is %v of %v", j, share)
+		}
+	}},
+	{"turns carry on from one reserve to the next, and across settlements", func(r *rig) {
+		k := keys(3)
+		q := r.queue("q", "unlimited")
+		for i, prefix := range []string{"x", "y", "z"} {
+			r.appendToLane(q, k[i], prefix, 4, 1)
+		}
+		var got strings.Builder
+		for i := range 12 {
+			v := r.reserveAs(fmt.Sprint("client", i%3), q, 1).Jobs[0]
+			got.WriteByte(v.ID[0])
+			if i%2 == 0 {
+				r.deliver(v)
+			}
+			r.clock.Advance(time.Millisecond)
+		}
+		if got.String() != "xyzxyzxyzxyz" {
+			r.Errorf("departed %s", got.String())
+		}
+	}},
+	{"the queue keeps its pace with any lanes", func(r *rig) {
+		s := spec("q", "14/s", func(s *queue.Spec) { s.Burst = 3 })
+		r.put(s)
+		for i := range 12 {
+			r.appendToLane(s.Name, fmt.Sprint("lane-", i%11), fmt.Sprint("j", i, "-"), 10, 1+int64(i%3))
+		}
+		r.follow(mirrorOf(s), s.Name, 120)
+		if i := r.info(s.Name); i.Lost != 0 {
+			r.Errorf("%d slots lost", i.Lost)
+		}
+	}},
+}
+
 // appendMember appends n jobs of a cost to a queue of a group; their ids begin with its letter.
 func (r *rig) appendMember(letter string, n int, cost int64) {
 	r.Helper()
