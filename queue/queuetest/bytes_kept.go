@@ -169,7 +169,7 @@ var bytesKeptRules = []rule{
 		s.takes(readmit.TooOld)
 		r.keeps(s.q, 1000, 1000, 0)
 	}},
-	{"ended jobs are forgotten for want of room, but for some", func(r *rig) {
+	{"ended jobs are forgotten for lack of room, except for some", func(r *rig) {
 		most := unit.Bytes(100 * jobsize.Overhead)
 		q := r.queue("q", "unlimited", maxBytes(most))
 		free := jobsize.Remembered(int64(most))

@@ -140,7 +140,7 @@ var onTimeRules = append(append([]rule{
 		r.laneFull(laneX, q, "x3", time.Hour)
 		r.tallies(q, tally{waiting: 2, appended: 3, timedOut: 1, refused: 2})
 	}},
-	{"the number of scheduled jobs falls by one", func(r *rig) {
+	{"the schedule has a place again", func(r *rig) {
 		q := r.queue("q", "unlimited", mostScheduled(1))
 		t0 := r.clock.Now()
 		e := expiringJob(t0.Add(2*time.Second), q, "e")

@@ -126,7 +126,7 @@ var ruleAppendRules = []rule{
 		}
 		r.checkRemaining("other.r", "", 1)
 	}},
-	{"a known, expired or unknown queue's job asks no rule, nor does one whose lane or schedule is full", func(r *rig) {
+	{"a known or expired job asks no rule, nor does one without a queue or place in its lane or schedule", func(r *rig) {
 		r.limiter(countingRule("q.r", 9))
 		q := r.queue("q", "unlimited", asks("q.r"), everyLane(holding(1)), func(s *queue.Spec) { s.MaxScheduled = 1 })
 		now := r.clock.Now().Time()

@@ -34,7 +34,7 @@ var unknownRules = []rule{
 		r.decides(q, "a", queue.Deliver, "", queue.Delivered)
 		r.stale(settlement(queue.Deliver, v[0]))
 	}},
-	{"or dead", func(r *rig) {
+	{"or it is dead", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 9), onUnknown(queue.UnknownDead))
 		r.accept(q, "a")
 		t0 := r.clock.Now()
@@ -47,7 +47,7 @@ var unknownRules = []rule{
 		r.timeline(t0.Time(), q, "a", wantAttempt{0, 60, "client@bench", queue.AttemptDied, ""})
 		r.tallies(q, tally{appended: 1, died: 1, dead: 1, ran: 1})
 	}},
-	{"where it may be sent twice, it waits again", func(r *rig) {
+	{"or it waits again, where it may be sent twice", func(r *rig) {
 		for _, s := range []string{"", queue.UnknownRetry} {
 			q := r.queue("q", "unlimited", leased(time.Minute, 2), onUnknown(s))
 			r.accept(q, "a")
