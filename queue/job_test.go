@@ -109,7 +109,7 @@ func TestJobRefuses(t *testing.T) {
 		"the host":                {"headers.Host", header("Host", "example.com")},
 		"the length":              {"headers.content-length", header("content-length", "0")},
 		"the framing":             {"headers.Transfer-Encoding", header("Transfer-Encoding", "chunked")},
-		"the type, beside itself": {"headers.Content-Type", header("Content-Type", "text/plain")},
+		"the content type, beside its own field": {"headers.Content-Type", header("Content-Type", "text/plain")},
 		"lane of 257 bytes":       {"lane", func(j *Job) { j.Lane = strings.Repeat("x", MaxLaneBytes+1) }},
 		"lane of 129 letters":     {"lane", func(j *Job) { j.Lane = strings.Repeat("ä", MaxLaneBytes/2+1) }},
 		"lane of 10 MB":           {"lane", func(j *Job) { j.Lane = strings.Repeat("x", 10_000_000) }},
@@ -131,8 +131,8 @@ func TestJobRefuses(t *testing.T) {
 			"not_before", func(j *Job) { j.NotBefore = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC) },
 		},
 		"expires in 1970":       {"expires_at", func(j *Job) { j.ExpiresAt = time.Unix(0, 0) }},
-		"expires before it may": {"expires_at", between(noon.Add(time.Hour), noon)},
-		"expires as it may":     {"expires_at", between(noon, noon)},
+		"expires before not_before": {"expires_at", between(noon.Add(time.Hour), noon)},
+		"expires at not_before":     {"expires_at", between(noon, noon)},
 		"expires far before": {
 			"expires_at",
 			between(time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)),
@@ -264,7 +264,7 @@ func TestSpecDefaults(t *testing.T) {
 	}
 }
 
-// TestMark leaves a place for either side, whatever the capacity.
+// TestMark checks that either side has a place, whatever the capacity.
 func TestMark(t *testing.T) {
 	for _, tt := range []struct {
 		capacity int64
