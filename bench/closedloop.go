@@ -27,9 +27,10 @@ var closedLoop = Figure{
 		var notes []string
 		return Measurements{
 			Ours: func(ctx context.Context) (float64, error) {
-				sent, told, err := measureClosedLoop(ctx)
-				notes = told
-				return sent, err
+				var used float64
+				var err error
+				used, notes, err = measureClosedLoop(ctx)
+				return used, err
 			},
 			Notes: func() string { return strings.Join(notes, "; ") },
 		}, nil

@@ -37,7 +37,7 @@ func eta(name, what string, job func(i int) queue.Job) Figure {
 					return 0, err
 				}
 				departed := drainTimes(ctx, s.engine)
-				type promise struct{ asked, told time.Time }
+				type promise struct{ asked, eta time.Time }
 				promises := make(map[string]promise, etaJobs())
 				for i := range etaJobs() {
 					j := job(i)
@@ -57,7 +57,7 @@ func eta(name, what string, job func(i int) queue.Job) Figure {
 				}
 				var shares, off []float64
 				for id, p := range promises {
-					wrong := math.Abs(float64(times[id].Sub(p.told)))
+					wrong := math.Abs(float64(times[id].Sub(p.eta)))
 					allowed := max(float64(50*time.Millisecond), 0.05*float64(times[id].Sub(p.asked)))
 					shares, off = append(shares, wrong/allowed), append(off, wrong)
 				}

@@ -42,7 +42,7 @@ func millionBound(a leaky.Algorithm) rules.Bound {
 type crowd struct {
 	queue.Engine
 	used func(context.Context) (float64, error) // bytes of memory
-	told []string
+	notes []string
 }
 
 // ruleMillion takes each of a million keys once, on both engines, and then waits until they are forgotten.
@@ -117,8 +117,8 @@ func millionFigure(name, measure string, take func(context.Context, *crowd) (flo
 			var notes []string
 			return Measurements{
 				Ours: func(ctx context.Context) (float64, error) {
-					v, told, err := millionEmbedded(ctx, take)
-					notes = append(notes, "embedded: "+told)
+					v, note, err := millionEmbedded(ctx, take)
+					notes = append(notes, "embedded: "+note)
 					return v, err
 				},
 				Peer: func(ctx context.Context) (float64, error) {
@@ -131,7 +131,7 @@ func millionFigure(name, measure string, take func(context.Context, *crowd) (flo
 						Engine: s.engine, used: func(ctx context.Context) (float64, error) { return usedMemory(ctx, s.client) },
 					}
 					v, err := c.live(ctx, take)
-					notes = append(notes, "on Redis: "+strings.Join(c.told, ", "))
+					notes = append(notes, "on Redis: "+strings.Join(c.notes, ", "))
 					return v, err
 				},
 				Notes: func() string { return strings.Join(notes, "; ") },
@@ -160,7 +160,7 @@ func millionEmbedded(
 	if err != nil {
 		return 0, "", err
 	}
-	c.tell("the file is %.0f MB", fileSize(path))
+	c.notef("the file is %.0f MB", fileSize(path))
 	if _, err := take(ctx, c); err != nil {
 		return 0, "", err
 	}
@@ -168,13 +168,13 @@ func millionEmbedded(
 	if err := e.Close(); err != nil {
 		return 0, "", err
 	}
-	c.tell("filled again, closing took %s", since(before))
+	c.notef("filled again, closing took %s", since(before))
 	before = time.Now()
 	if e, err = boltq.Open(ctx, path, boltq.Options{}); err != nil {
 		return 0, "", err
 	}
-	c.tell("and opening %s, with a file of %.0f MB", since(before), fileSize(path))
-	return rate, strings.Join(c.told, ", "), nil
+	c.notef("and opening %s, with a file of %.0f MB", since(before), fileSize(path))
+	return rate, strings.Join(c.notes, ", "), nil
 }
 
 func since(t time.Time) time.Duration { return time.Since(t).Round(time.Millisecond) }
@@ -195,8 +195,8 @@ func heapUsed(context.Context) (float64, error) {
 	return float64(m.HeapAlloc), nil
 }
 
-func (c *crowd) tell(format string, args ...any) {
-	c.told = append(c.told, fmt.Sprintf(format, args...))
+func (c *crowd) notef(format string, args ...any) {
+	c.notes = append(c.notes, fmt.Sprintf(format, args...))
 }
 
 // live takes all keys and waits until they have run out, while others call.
@@ -210,7 +210,7 @@ func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (fl
 		return 0, err
 	}
 	time.Sleep(lasting(5 * time.Second))
-	c.tell("others waited up to %s before", others())
+	c.notef("others waited up to %s before", others())
 	if others, err = c.others(ctx); err != nil {
 		return 0, err
 	}
@@ -219,7 +219,7 @@ func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (fl
 		return 0, err
 	}
 	done := time.Now()
-	c.tell("up to %s meanwhile", others())
+	c.notef("up to %s meanwhile", others())
 	peak, err := c.used(ctx)
 	if err != nil {
 		return 0, err
@@ -242,8 +242,8 @@ func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (fl
 			least, at = now, time.Now()
 		}
 	}
-	c.tell("up to %s while they ran out", others())
-	c.tell(
+	c.notef("up to %s while they ran out", others())
+	c.notef(
 		"%.0f MB before, %.0f MB at the peak, %.0f MB %.0f s later", none/1e6, peak/1e6, least/1e6, at.Sub(done).Seconds(),
 	)
 	return rate, nil

@@ -61,7 +61,7 @@ func TestRunRulesSeesThrough(t *testing.T) {
 				var missed []string
 				said := strings.Join(r.Broken, "; ")
 				if r.Held != (len(r.Broken) == 0) || len(r.Rules) != provable || tt.desk.removed != provable {
-					t.Errorf("held %v, %d rules of which %d were removed: %s", r.Held, len(r.Rules), tt.desk.removed, said)
+					t.Errorf("held %v, %d rules, %d of them removed: %s", r.Held, len(r.Rules), tt.desk.removed, said)
 				}
 				for _, v := range r.Rules {
 					broken := slices.Contains(strings.Fields(tt.law), v.Algorithm)

@@ -170,7 +170,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	f := newFeeder(s.feeds, rec)
 	sab := &faultInjector{fleet: fl, now: rec.Now, faults: o.Faults, processes: o.Drainers, every: o.Every, lease: Lease}
 	if err := disturb(
-		ctx, o.Duration, sab, f.run, func(elapsed time.Duration) { o.tell(elapsed, f, sab, rec) },
+		ctx, o.Duration, sab, f.run, func(elapsed time.Duration) { o.progress(elapsed, f, sab, rec) },
 	); err != nil {
 		return nil, err
 	}
@@ -277,7 +277,7 @@ func look(ctx context.Context, o Options, s *layout) (sum Stats, err error) {
 // disturb keeps the load up and injects faults for the duration.
 func disturb(
 	ctx context.Context, duration time.Duration, s *faultInjector, load func(context.Context) error,
-	tell func(elapsed time.Duration),
+	progress func(elapsed time.Duration),
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, duration)
 	defer cancel()
@@ -295,7 +295,7 @@ func disturb(
 	begin(s.run)
 	start := time.Now()
 	for pause(ctx, 250*time.Millisecond) == nil {
-		tell(time.Since(start))
+		progress(time.Since(start))
 		if s.faults == NoFaults {
 			if err := s.fleet.allUp(); err != nil {
 				failed <- err
@@ -315,7 +315,7 @@ func disturb(
 	return nil
 }
 
-func (o *Options) tell(elapsed time.Duration, f *feeder, s *faultInjector, rec *receiver.Receiver) {
+func (o *Options) progress(elapsed time.Duration, f *feeder, s *faultInjector, rec *receiver.Receiver) {
 	if o.Progress != nil {
 		o.Progress(elapsed, f.accepted.count(), rec.Count(), s.injected())
 	}

@@ -68,7 +68,7 @@ func (f *csv) names() string {
 func (f *csv) slot(field string) (int, error) {
 	i := slices.Index(f.columns, field)
 	if i < 0 {
-		return 0, fmt.Errorf("{%s} is none of its columns, which are %s", field, f.names())
+		return 0, fmt.Errorf("{%s} is not a column; the columns are %s", field, f.names())
 	}
 	return i, nil
 }

@@ -56,7 +56,7 @@ func TestUnusable(t *testing.T) {
 		"column": {
 			Options{Rules: list(t, "gap period=1s key=ip"), Format: CSV},
 			[]string{"time,client\n1,a\n"},
-			"{ip} is none of its columns, which are time, client",
+			"{ip} is not a column; the columns are time, client",
 		},
 		"pointer": {
 			Options{Rules: list(t, "gap period=1s key=ip")}, []string{`{"time":1}`}, "{ip} is no JSON pointer",

@@ -33,7 +33,7 @@ func TestForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := p.trials[1].refused; got != 1 {
-		t.Errorf("%d refused of a key that had used up its burst 100 s ago, of which 1000 s are owed", got)
+		t.Errorf("%d refused for a key that used up its burst of 1000 s 100 s ago", got)
 	}
 	if live := p.trials[0].live; live > 10_000 {
 		t.Errorf("%d states are kept", live)
