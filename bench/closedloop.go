@@ -38,7 +38,7 @@ var closedLoop = Figure{
 }
 
 // measureClosedLoop returns the part of the constant limit that was used, or 0 if another goal was missed.
-func measureClosedLoop(ctx context.Context) (sent float64, notes []string, err error) {
+func measureClosedLoop(ctx context.Context) (used float64, notes []string, err error) {
 	var panels []closedloop.Panel
 	missed := false
 	for i, c := range []struct {
@@ -61,7 +61,7 @@ func measureClosedLoop(ctx context.Context) (sent float64, notes []string, err e
 		}
 		part, refused := float64(r.Asked-r.Refused)/allowed, float64(r.Refused)/float64(r.Asked)
 		if i == 0 {
-			sent, missed = part, refused > 0.02
+			used, missed = part, refused > 0.02
 		}
 		missed = missed || part < c.least
 		notes = append(notes, fmt.Sprintf(
@@ -73,16 +73,16 @@ func measureClosedLoop(ctx context.Context) (sent float64, notes []string, err e
 		})
 	}
 	if missed {
-		sent = 0
+		used = 0
 	}
 	if _, err := os.Stat(filepath.Dir(closedLoopPicture)); err != nil || scale != 1 {
-		return sent, notes, nil
+		return used, notes, nil
 	}
 	file, err := os.Create(closedLoopPicture)
 	if err != nil {
 		return 0, nil, err
 	}
-	return sent, append(notes, "drawn in "+closedLoopPicture), errors.Join(closedloop.Draw(file, panels), file.Close())
+	return used, append(notes, "drawn in "+closedLoopPicture), errors.Join(closedloop.Draw(file, panels), file.Close())
 }
 
 func stepped(at leaky.Instant) float64 {

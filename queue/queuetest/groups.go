@@ -160,10 +160,9 @@ var groupRules = []rule{
 		r.put(groupSpec("b unlimited"))
 		t0 := r.clock.Now()
 		r.acceptJobs(append(laneJobs("ses.a", "x1 x2 y1 y2"), broodOf("b1 b2 b3")...)...)
-		if got, want := r.departureTimes("ses", t0, 7),
-			"x1@0s b1@100ms y1@200ms b2@300ms b3@400ms x2@1s y2@1.2s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(
+			r.departureTimes("ses", t0, 7), "x1@0s b1@100ms y1@200ms b2@300ms b3@400ms x2@1s y2@1.2s",
+		)
 	}},
 	{"priorities and schedules apply to each queue", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
@@ -171,9 +170,7 @@ var groupRules = []rule{
 		r.appendGroup("a1 b1")
 		r.acceptJobs(withPriority(9, "", "ses.a", "a2"))
 		r.schedule(later(t0.Add(150*time.Millisecond), "ses.b", "b2"), later(t0.Add(time.Second), "ses", "p1"))
-		if got, want := r.departureTimes("ses", t0, 5), "a2@0s b1@100ms a1@200ms b2@300ms p1@1s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 5), "a2@0s b1@100ms a1@200ms b2@300ms p1@1s")
 	}},
 	{"max_in_flight applies to each queue, and to the parent for its own jobs", func(r *rig) {
 		r.put(groupSpec("p 100/s", maxInFlight(1)))

@@ -27,9 +27,7 @@ var groupChangeRules = []rule{
 		r.appendGroup("a1 a2 a3 b1 b2 b3")
 		r.grant("ses", 1, "a1")
 		r.group("p 2/s")
-		if got, want := r.departureTimes("ses", t0, 5), "a2@0s b1@500ms a3@1s b2@1.5s b3@2s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 5), "a2@0s b1@500ms a3@1s b2@1.5s b3@2s")
 	}},
 	{"a queue's first child takes turns with the jobs waiting in the queue", func(r *rig) {
 		r.group("p 10/s")
@@ -38,15 +36,11 @@ var groupChangeRules = []rule{
 		r.grant("ses", 1, "p1")
 		r.group("a unlimited")
 		r.appendGroup("a1 a2")
-		if got, want := r.departureTimes("ses", t0, 5), "p2@100ms a1@200ms p3@300ms a2@400ms p4@500ms"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 5), "p2@100ms a1@200ms p3@300ms a2@400ms p4@500ms")
 		r.delete("ses.a")
 		r.clock.Set(t0.Add(3 * time.Second))
 		r.appendGroup("p5 p6")
-		if got, want := r.departureTimes("ses", t0, 2), "p5@3s p6@3.1s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 2), "p5@3s p6@3.1s")
 	}},
 	{"a new parent has lost no slots before it was made", func(r *rig) {
 		r.group("a 1/s")
@@ -60,9 +54,7 @@ var groupChangeRules = []rule{
 		r.group("a unlimited", "b 10/s")
 		t0 := r.clock.Now()
 		r.appendGroup("a1 a2 b1 b2")
-		if got, want := r.departureTimes("ses", t0, 4), "a1@0s a2@0s b1@0s b2@100ms"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 4), "a1@0s a2@0s b1@0s b2@100ms")
 	}},
 	{"while the parent is paused, nothing in the group leaves, and no slots are saved up", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
@@ -76,9 +68,7 @@ var groupChangeRules = []rule{
 		}
 		r.check(r.e.Resume(r.ctx, "ses"))
 		t0 := r.clock.Now()
-		if got, want := r.departureTimes("ses", t0, 4), "a1@0s b1@100ms a2@200ms b2@300ms"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 4), "a1@0s b1@100ms a2@200ms b2@300ms")
 		if i := r.info("ses"); i.Lost != 0 {
 			r.Errorf("%d slots lost", i.Lost)
 		}
@@ -88,14 +78,10 @@ var groupChangeRules = []rule{
 		t0 := r.clock.Now()
 		r.appendGroup("a1 a2 b1 b2")
 		r.check(r.e.Pause(r.ctx, "ses.a", queue.Pause{}))
-		if got, want := r.departureTimes("ses", t0, 2), "b1@0s b2@100ms"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 2), "b1@0s b2@100ms")
 		r.clock.Set(t0.Add(time.Second))
 		r.check(r.e.Resume(r.ctx, "ses.a"))
-		if got, want := r.departureTimes("ses", t0, 2), "a1@1s a2@1.1s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 2), "a1@1s a2@1.1s")
 	}},
 	{"a changed rate of the parent changes the pace of all at once", func(r *rig) {
 		r.group("p 1/s", "a unlimited", "b unlimited")
@@ -104,14 +90,10 @@ var groupChangeRules = []rule{
 		r.grant("ses", 9, "a1")
 		r.clock.Advance(500 * time.Millisecond)
 		r.group("p 10/s") // at which it would be over
-		if got, want := r.departureTimes("ses", t0, 3), "b1@500ms a2@600ms b2@700ms"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 3), "b1@500ms a2@600ms b2@700ms")
 		r.clock.Set(t0.Add(780 * time.Millisecond))
 		r.group("p 1/s")
-		if got, want := r.departureTimes("ses", t0, 2), "a3@980ms b3@1.98s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 2), "a3@980ms b3@1.98s")
 	}},
 	{"a group continues when jobs of its parent or of a child are cancelled", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b 10/s", "c unlimited")
@@ -119,19 +101,13 @@ var groupChangeRules = []rule{
 		r.appendGroup("p1 a1 b1 b2 c1 c2")
 		r.grant("ses", 1, "p1")
 		r.cancels(queue.Cancelled, "ses.a", "a1") // the only job, and next
-		if got, want := r.departureTimes("ses", t0, 1), "b1@100ms"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 1), "b1@100ms")
 		r.cancels(queue.Cancelled, "ses.b", "b2")
 		r.cancels(queue.Cancelled, "ses.c", "c1")
-		if got, want := r.departureTimes("ses", t0, 1), "c2@200ms"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 1), "c2@200ms")
 		r.clock.Set(t0.Add(3 * time.Second))
 		r.appendGroup("a2")
-		if got, want := r.departureTimes("ses", t0, 1), "a2@3s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 1), "a2@3s")
 	}},
 	{"releasing a group's last departure costs nothing, releasing an earlier one costs its slot", func(r *rig) {
 		r.group("p 1/s", "a unlimited", "b 1/5s")
@@ -145,9 +121,7 @@ var groupChangeRules = []rule{
 		r.release(v...) // b1 was granted since
 		r.grant("ses", 9)
 		r.release(w...)
-		if got, want := r.departureTimes("ses", t0, 3), "a1@1s b1@2s a2@3s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 3), "a1@1s b1@2s a2@3s")
 	}},
 	{"a lease that ran out returns its job to its queue, at the group's pace", func(r *rig) {
 		r.put(groupSpec("p 10/s"))
@@ -157,9 +131,7 @@ var groupChangeRules = []rule{
 		r.appendGroup("a1 b1")
 		r.grant("ses", 1, "a1")
 		r.clock.Advance(time.Second)
-		if got, want := r.departureTimes("ses", t0, 2), "b1@1s a1@1.1s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 2), "b1@1s a1@1.1s")
 	}},
 	{"lost slots count for the parent, or for the only child that could have departed", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b 1/s")
@@ -187,9 +159,7 @@ var groupChangeRules = []rule{
 		}
 		r.acceptJobs(job("ses.b", "b3"))
 		r.clock.Set(t0.Add(30 * time.Second))
-		if got, want := r.departureTimes("ses", t0, 5), "a1@30s b1@30.1s a2@30.2s b2@30.3s b3@30.4s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 5), "a1@30s b1@30.1s a2@30.2s b2@30.3s b3@30.4s")
 		if i := r.info("ses.b"); i.TimedOut != 50 {
 			r.Errorf("%d timed out", i.TimedOut)
 		}
@@ -234,9 +204,7 @@ var groupChangeRules = []rule{
 		r.delete("ses")
 		r.group("p 1/s", "a 1/10s", "b unlimited")
 		r.appendGroup("a2 b1")
-		if got, want := r.departureTimes("ses", t0, 2), "b1@1s a2@10s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 2), "b1@1s a2@10s")
 	}},
 	{"a queue has at most a thousand children", func(r *rig) {
 		r.group("p unlimited")

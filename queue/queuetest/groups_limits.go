@@ -13,9 +13,7 @@ var groupLimitRules = []rule{
 		r.group("a unlimited", "b unlimited")
 		t0 := r.clock.Now()
 		r.appendGroup("a1 a2 b1 b2 p1")
-		if got, want := r.departures("ses", t0, 5), "p1@0s a1@0s b1@0s a2@1m0s b2@1m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures("ses", t0, 5), "p1@0s a1@0s b1@0s a2@1m0s b2@1m0s")
 		r.used("ses", 2)
 		r.used("ses.a")
 	}},
@@ -24,9 +22,7 @@ var groupLimitRules = []rule{
 		r.group("a unlimited", "b unlimited")
 		t0 := r.clock.Now()
 		r.appendGroup("a1 a2 a3 b1 b2 b3")
-		if got, want := r.departureTimes("ses", t0, 6), "a1@0s b1@100ms a2@200ms b2@500ms a3@1s b3@1.5s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 6), "a1@0s b1@100ms a2@200ms b2@500ms a3@1s b3@1.5s")
 	}},
 	{"a child's quota applies to the child and holds up nobody else", func(r *rig) {
 		r.put(groupSpec("p 10/s", limited("quota 100/m")))
@@ -34,9 +30,7 @@ var groupLimitRules = []rule{
 		r.group("b unlimited")
 		t0 := r.clock.Now()
 		r.appendGroup("a1 a2 b1 b2 b3")
-		if got, want := r.departures("ses", t0, 5), "a1@0s b1@100ms b2@200ms b3@300ms a2@1m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures("ses", t0, 5), "a1@0s b1@100ms b2@200ms b3@300ms a2@1m0s")
 		r.used("ses", 1)
 		r.used("ses.a", 1)
 	}},
@@ -49,9 +43,7 @@ var groupLimitRules = []rule{
 		r.deliver(r.grant("ses", 9, "a1", "b1", "b2")...)
 		r.used("ses", 8, -1)
 		r.used("ses.a", 10)
-		if got, want := r.departures("ses", t0, 2), "a2@1m0s a3@1m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures("ses", t0, 2), "a2@1m0s a3@1m0s")
 	}},
 	{"jobs stopped by a child's own quota use up nothing of its parent's, even a nearly used one", func(r *rig) {
 		r.put(groupSpec("p unlimited", limited("quota 10/m")))
@@ -64,9 +56,7 @@ var groupLimitRules = []rule{
 		r.deliver(r.grant("ses", 9, "b2", "b3")...)
 		r.used("ses", 10)
 		r.used("ses.a", 5)
-		if got, want := r.departures("ses", t0, 1), "a2@1m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures("ses", t0, 1), "a2@1m0s")
 	}},
 	{"a parent with too little quota left holds all up, and the order stays", func(r *rig) {
 		r.put(groupSpec("p unlimited", limited("quota 10/m")))
@@ -85,9 +75,7 @@ var groupLimitRules = []rule{
 				before.Limits[1],
 			)
 		}
-		if got, want := r.departures("ses", t0, 3), "b1@1m0s a2@1m0s b2@1m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures("ses", t0, 3), "b1@1m0s a2@1m0s b2@1m0s")
 	}},
 	{"a released job gives back to both quotas", func(r *rig) {
 		r.put(groupSpec("p unlimited", limited("quota 3/m")))
@@ -141,9 +129,7 @@ var groupLimitRules = []rule{
 		r.appendGroup("a1 a2 a3 b1 b2 b3")
 		r.deliver(r.grant("ses", 2, "a1", "b1")...)
 		r.put(groupSpec("p unlimited", limited("quota 2/m")))
-		if got, want := r.departures("ses", t0, 4), "a2@0s b2@0s a3@1m0s b3@1m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures("ses", t0, 4), "a2@0s b2@0s a3@1m0s b3@1m0s")
 	}},
 	{"deleting the child or its parent does not get around their quotas", func(r *rig) {
 		child := groupSpec("a unlimited", limited("quota 2/m"))
@@ -160,9 +146,7 @@ var groupLimitRules = []rule{
 		r.used("ses", 3)
 		r.used("ses.a", 2)
 		r.appendGroup("a3 p2")
-		if got, want := r.departures("ses", t0, 2), "a3@1m0s p2@1m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures("ses", t0, 2), "a3@1m0s p2@1m0s")
 	}},
 }
 

@@ -37,10 +37,9 @@ var limitChangeRules = []rule{
 		r.clock.Advance(time.Minute)
 		r.grant(q, 9)
 		r.relimit([]int64{6}, "quota 8/d")
-		const want = "j7@1m0s j8@1m0s j9@12h0m0s j10@12h0m0s j11@12h0m0s j12@12h0m0s"
-		if got := r.departures(q, t0, 6); got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(
+			r.departures(q, t0, 6), "j7@1m0s j8@1m0s j9@12h0m0s j10@12h0m0s j11@12h0m0s j12@12h0m0s",
+		)
 	}},
 	{"a quota changed after a grant beyond its window is full until then, and counts that job later", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 2/m"))
@@ -50,9 +49,7 @@ var limitChangeRules = []rule{
 		r.clock.Set(t0.Add(59_960 * time.Millisecond))
 		r.deliver(r.grant(q, 1, "j3")...)
 		r.relimit([]int64{1}, "quota 3/m")
-		if got, want := r.departures(q, t0, 5), "j4@1m0s j5@1m0s j6@2m0s j7@2m0s j8@2m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures(q, t0, 5), "j4@1m0s j5@1m0s j6@2m0s j7@2m0s j8@2m0s")
 		r.clock.Set(t0.Add(179_960 * time.Millisecond))
 		r.deliver(r.grant(q, 1, "j9")...)
 		r.relimit([]int64{4}, "quota 4/h") // which has no window of that kind
@@ -63,9 +60,7 @@ var limitChangeRules = []rule{
 		r.appendNumbered(q, 3)
 		r.deliver(r.grant(q, 9, "j1")...)
 		r.relimit([]int64{1}, "quota 1/d Asia/Tokyo")
-		if got, want := r.departures(q, t0, 2), "j2@3h0m0s j3@27h0m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures(q, t0, 2), "j2@3h0m0s j3@27h0m0s")
 	}},
 	{"limits keep their used part in any position, and new limits start unused", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 5/m", "10/s 9", "quota 50/h"))
@@ -100,9 +95,7 @@ var limitChangeRules = []rule{
 		r.deliver(r.grant(q, 9, "j1")...)
 		r.clock.Advance(250 * time.Millisecond)
 		r.queue(q, "unlimited", limited("1/s")) // half of the interval is left
-		if got, want := r.departureTimes(q, t0, 2), "j2@750ms j3@1.75s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes(q, t0, 2), "j2@750ms j3@1.75s")
 		r.clock.Set(t0.Add(2750 * time.Millisecond))
 		r.queue(q, "unlimited", limited("1/s 5")) // a burst is earned by idleness
 		r.grant(q, 9, "j4")
@@ -148,9 +141,7 @@ var limitChangeRules = []rule{
 		r.delete(q)
 		r.queue(q, "unlimited", limited("1/s 3"))
 		r.accept(q, "k1", "k2")
-		if got, want := r.departureTimes(q, t0, 2), "k1@1s k2@2s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes(q, t0, 2), "k1@1s k2@2s")
 	}},
 	{"invalid limits are refused, with the field", func(r *rig) {
 		d := func(n int64, per, zone string) queue.Limit {

@@ -100,9 +100,7 @@ var limitPaceRules = []rule{
 		q := r.queue("q", "10/s", limited("4/s 2"))
 		t0 := r.clock.Now()
 		r.acceptJobs(costing(2, q, "a"), costing(2, q, "b"), costing(1, q, "c"), costing(1, q, "d"))
-		if got, want := r.departureTimes(q, t0, 4), "a@0s b@250ms c@750ms d@1s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes(q, t0, 4), "a@0s b@250ms c@750ms d@1s")
 	}},
 	{"14/s beside another pace neither drifts nor gains", func(r *rig) {
 		for i, rate := range []string{"unlimited", "14/s", "1000/s"} {
@@ -122,9 +120,7 @@ var limitPaceRules = []rule{
 		r.grant(q, 1, "j1")
 		r.clock.Advance(100 * time.Millisecond)
 		r.release(r.grant(q, 1, "j2")...)
-		if got, want := r.departureTimes(q, t0, 3), "j2@100ms j3@1s j4@2s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes(q, t0, 3), "j2@100ms j3@1s j4@2s")
 	}},
 	{"lost slots and promises follow the slowest pace", func(r *rig) {
 		q := r.queue("q", "10/s", limited("2/s"), withCapacity(3))
@@ -157,9 +153,7 @@ var limitPaceRules = []rule{
 	}},
 	{"lanes and their rates apply too", func(r *rig) {
 		q := r.putWithLanes("q", "10/s", "x1 x2 y1 y2", everyLane(laneRate("1/s")), limited("5/s 2"))
-		if got, want := r.departureTimes(q, r.clock.Now(), 4), "x1@0s y1@100ms x2@1s y2@1.1s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes(q, r.clock.Now(), 4), "x1@0s y1@100ms x2@1s y2@1.1s")
 	}},
 	{"every pace and the quota hold, whatever happens to jobs", func(r *rig) {
 		for seed := range uint64(3) {

@@ -37,9 +37,7 @@ func windowed(what, rate string, after time.Duration, want string, limits ...str
 		q := r.queue("q", name, func(s *queue.Spec) { s.Burst = burst }, limited(limits...))
 		t0, n := r.clock.Now(), len(strings.Fields(want))
 		r.appendNumbered(q, n)
-		if got := r.departures(q, t0, n); got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures(q, t0, n), want)
 		if i := r.info(q); i.Lost != 0 {
 			r.Errorf("%d slots lost", i.Lost)
 		}
@@ -90,18 +88,14 @@ var limitQuotaRules = []rule{
 		r.used(q, 10) // the rest is forfeited
 		r.acceptJobs(withPriority(9, "", q, "e"))
 		r.grant(q, 9)
-		if got, want := r.departures(q, t0, 3), "e@1m0s c@1m0s d@1m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures(q, t0, 3), "e@1m0s c@1m0s d@1m0s")
 		r.used(q, 6)
 	}},
 	{"a job that costs more than the quota uses up a whole window", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 3/m"))
 		t0 := r.clock.Now()
 		r.acceptJobs(job(q, "a"), costing(5, q, "b"), job(q, "c"), costing(1000, q, "d"), costing(5, q, "e"))
-		if got, want := r.departures(q, t0, 5), "a@0s b@1m0s c@2m0s d@3m0s e@4m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures(q, t0, 5), "a@0s b@1m0s c@2m0s d@3m0s e@4m0s")
 	}},
 	{"when one limit has too little left, the others use up nothing", func(r *rig) {
 		for i, order := range [][]string{{"quota 10/m", "1/m 3", "quota 3/h"}, {"quota 3/h", "quota 10/m", "1/m 3"}} {
@@ -142,9 +136,7 @@ var limitQuotaRules = []rule{
 		r.fail(time.Hour, w[0]) // was used, however it ended
 		r.deliver(w[1])
 		r.used(q, 2)
-		if got, want := r.departures(q, t0, 2), "j1@1m59s j5@1m59s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures(q, t0, 2), "j1@1m59s j5@1m59s")
 		r.deliver(v[1])
 	}},
 	{"changing something else keeps what a release can give back", func(r *rig) {
@@ -234,9 +226,7 @@ var limitQuotaRules = []rule{
 	}},
 	{"lanes take turns as usual, and a resting lane uses up nothing", func(r *rig) {
 		q := r.putWithLanes("q", "unlimited", "x1 x2 x3 y1 y2 z1", everyLane(laneRate("1/30s")), limited("quota 4/m"))
-		if got, want := r.departures(q, r.clock.Now(), 6), "x1@0s y1@0s z1@0s x2@30s y2@1m0s x3@1m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures(q, r.clock.Now(), 6), "x1@0s y1@0s z1@0s x2@30s y2@1m0s x3@1m0s")
 	}},
 }
 
@@ -254,9 +244,7 @@ func (r *rig) daily(q string, begins ...time.Time) {
 		d := instantOf(at).Sub(t0)
 		want += fmt.Sprintf(" j%d@%v j%d@%v", 2*i+3, d, 2*i+4, d)
 	}
-	if got := r.departures(q, t0, 2+2*len(begins)); got != want {
-		r.Errorf(" got %s\nwant %s", got, want)
-	}
+	r.sameDepartures(r.departures(q, t0, 2+2*len(begins)), want)
 }
 
 func utc(month time.Month, day, hour int) time.Time {
@@ -292,9 +280,7 @@ var autumnRules = []rule{
 		q := r.queue("q", "1/h", limited("quota 3/d Europe/Berlin"))
 		t0 := r.clock.Now()
 		r.appendNumbered(q, 4)
-		if got, want := r.departures(q, t0, 4), "j1@0s j2@1h0m0s j3@2h0m0s j4@23h0m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures(q, t0, 4), "j1@0s j2@1h0m0s j3@2h0m0s j4@23h0m0s")
 	}},
 	{"days follow the calendar for as long as the store is used", func(r *rig) {
 		berlin, err := time.LoadLocation("Europe/Berlin")

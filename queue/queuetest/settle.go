@@ -67,9 +67,7 @@ var settleRules = []rule{
 			}
 			r.clock.Advance(10 * time.Millisecond)
 		}
-		if got := strings.Join(order, " "); got != "b c a" {
-			r.Errorf("departed %s, want b c a", got)
-		}
+		r.sameDepartures(strings.Join(order, " "), "b c a")
 	}},
 	{"a due job waits, whatever the pace", func(r *rig) {
 		q := r.queue("q", "1/h")

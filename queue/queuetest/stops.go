@@ -208,9 +208,7 @@ var stopRules = []rule{
 		}
 		r.stops(q, 0, "", "")
 		r.waitsFor(lasting(cause.Throttled, t0.Add(time.Second), ""), q, "x1", "x2")
-		if got, want := r.departureTimes(q, t0, 4), "y1@100ms y2@200ms x1@1s x2@1.1s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes(q, t0, 4), "y1@100ms y2@200ms x1@1s x2@1.1s")
 		r.accept(q, "k")
 		r.clock.Advance(time.Second)
 		s = settlement(queue.Throttle, r.grant(q, 1, "k")[0])
@@ -232,9 +230,7 @@ var stopRules = []rule{
 			}
 		}
 		r.clock.Set(t0.Add(time.Hour - 500*time.Millisecond))
-		if got, want := r.departureTimes(q, t0, 3), "x1@1h0m0s x2@1h0m1s x3@1h0m2s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes(q, t0, 3), "x1@1h0m0s x2@1h0m1s x3@1h0m2s")
 	}},
 	{"in a group, a stop applies to the child, or to the parent's own jobs", func(r *rig) {
 		for _, stopped := range []string{"a", "p"} {
@@ -246,11 +242,9 @@ var stopRules = []rule{
 			r.deliver(r.grant("ses", 9, "b1", "b2", "b3")...) // one of 5 was used
 			r.waitsFor(lasting(cause.Throttled, stop, "429 slow down"), named(stopped), stopped+"1", stopped+"2")
 			r.clock.Set(stop - 1_000_000)
-			if got, want := r.departureTimes("ses", t0, 2), map[string]string{
+			r.sameDepartures(r.departureTimes("ses", t0, 2), map[string]string{
 				"a": "a1@1m0s a2@1m0s", "p": "p1@1m0s p2@1m0.1s",
-			}[stopped]; got != want {
-				r.Errorf(" got %s\nwant %s", got, want)
-			}
+			}[stopped])
 			r.clear("abp")
 		}
 	}},
@@ -301,9 +295,7 @@ var stopRules = []rule{
 		r.queue(q, "1/s")
 		r.stops(q, stop, queue.StopThrottled, "429 slow down")
 		r.clock.Set(stop - 1_000_000)
-		if got, want := r.departureTimes(q, stop, 2), "a@0s b@1s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes(q, stop, 2), "a@0s b@1s")
 		r.accept(q, "c")
 		r.throttles(q, time.Hour)
 		r.delete(q)

@@ -19,6 +19,14 @@ func (r *rig) appendToLane(queueName, lane, prefix string, n int, cost int64) {
 	r.acceptJobs(list...)
 }
 
+// sameDepartures compares departures, as departureTimes or order formats them.
+func (r *rig) sameDepartures(got, want string) {
+	r.Helper()
+	if got != want {
+		r.Errorf("departures:\n got %s\nwant %s", got, want)
+	}
+}
+
 // order grants and delivers n jobs and returns the first letters of their ids.
 func (r *rig) order(queueName string, n int) string {
 	r.Helper()
@@ -53,9 +61,7 @@ var laneTurnRules = []rule{
 		r.appendToLane(q, k[2], "z", 2, 1)
 		r.appendToLane(q, k[0], "x", 4, 1)
 		r.appendToLane(q, k[1], "y", 3, 1)
-		if got := r.order(q, 9); got != "xyzxyzxyx" {
-			r.Errorf("departed %s, want xyzxyzxyx", got)
-		}
+		r.sameDepartures(r.order(q, 9), "xyzxyzxyx")
 	}},
 	{"the lane without a key takes its turn like any other", func(r *rig) {
 		k := keys(2)
@@ -66,26 +72,20 @@ var laneTurnRules = []rule{
 		}
 		r.appendToLane(q, k[1], "y", 3, 1)
 		r.appendToLane(q, k[0], "x", 2, 1)
-		if got := r.order(q, 9); got != "kxykxykyk" {
-			r.Errorf("departed %s, want kxykxykyk", got)
-		}
+		r.sameDepartures(r.order(q, 9), "kxykxykyk")
 		r.appendToLane(q, "", "l", 3, 1) // alone again
 		if got := r.order(q, 1); got != "l" {
 			r.Errorf("departed %s", got)
 		}
 		r.appendToLane(q, k[0], "p", 2, 1)
-		if got := r.order(q, 4); got != "lplp" {
-			r.Errorf("departed %s, want lplp", got)
-		}
+		r.sameDepartures(r.order(q, 4), "lplp")
 	}},
 	{"costs count", func(r *rig) {
 		k := keys(2)
 		q := r.queue("q", "unlimited")
 		r.appendToLane(q, k[0], "x", 3, 3)
 		r.appendToLane(q, k[1], "y", 12, 1)
-		if got := r.order(q, 15); got != "yyxyyyxyyyxyyyy" {
-			r.Errorf("departed %s, want yyxyyyxyyyxyyyy", got)
-		}
+		r.sameDepartures(r.order(q, 15), "yyxyyyxyyyxyyyy")
 	}},
 	{"a lane that empties and fills again gains nothing", func(r *rig) {
 		k := keys(3)
@@ -201,17 +201,13 @@ var groupTurnRules = []rule{
 		r.appendMember("a", 4, 1)
 		r.appendMember("b", 2, 1)
 		r.appendMember("p", 3, 1)
-		if got := r.order("ses", 9); got != "bpabpapaa" {
-			r.Errorf("departed %s, want bpabpapaa", got)
-		}
+		r.sameDepartures(r.order("ses", 9), "bpabpapaa")
 	}},
 	{"costs count", func(r *rig) {
 		r.group("p unlimited", "a unlimited", "b unlimited")
 		r.appendMember("a", 3, 3)
 		r.appendMember("b", 12, 1)
-		if got := r.order("ses", 15); got != "abbbabbbabbbbbb" {
-			r.Errorf("departed %s, want abbbabbbabbbbbb", got)
-		}
+		r.sameDepartures(r.order("ses", 15), "abbbabbbabbbbbb")
 	}},
 	{"a late member waits for one turn at most, and gains nothing by having waited", func(r *rig) {
 		r.group("p unlimited", "a unlimited", "b unlimited", "z unlimited")
