@@ -17,12 +17,18 @@ func (s *fakeOverflow) empty() int64 {
 	return s.checkReadmit(req).Missing
 }
 
+// givesUp is empty, and checks the number of records given up.
+func (s *fakeOverflow) givesUp(want int64) {
+	s.Helper()
+	if n := s.empty(); n != want {
+		s.Errorf("%d given up, want %d", n, want)
+	}
+}
+
 // generation starts a generation, so that all present records belong to the older one.
 func (s *fakeOverflow) generation() {
 	s.Helper()
-	if n := s.empty(); n != 0 {
-		s.Errorf("%d given up with the first generation", n)
-	}
+	s.givesUp(0)
 }
 
 // backlogged checks which queues have a backlog.
@@ -46,9 +52,7 @@ var backlogRules = []rule{
 			r.Errorf("totals %+v, %v", t, err)
 		}
 		r.offered(queue.SetAside, job(s.q, "d"))
-		if n := s.admits("y"); n != 1 {
-			r.Errorf("%d got in, want 1", n)
-		}
+		s.admits("y", 1)
 		s.takes(readmit.Returned)
 		r.tallies(s.q, tally{waiting: 3, deferred: 2, appended: 3, setAside: 1, returned: 1, refused: 1})
 		r.drain(s.q)
@@ -135,17 +139,11 @@ var backlogRules = []rule{
 		s.jobs = nil // the loss
 		s.generation()
 		r.clock.Advance(queue.OrphanAfter)
-		if n := s.empty(); n != 0 {
-			r.Errorf("%d given up after exactly %v", n, queue.OrphanAfter)
-		}
+		s.givesUp(0)
 		r.state(queue.Deferred, s.q, "a")
 		r.clock.Advance(time.Microsecond)
-		if n := s.empty(); n != 3 {
-			r.Errorf("%d given up, want 3", n)
-		}
-		if n := s.empty(); n != 0 {
-			r.Errorf("%d given up again", n)
-		}
+		s.givesUp(3)
+		s.givesUp(0)
 		r.tallies(s.q, tally{appended: 4, setAside: 4, missing: 3, cancelled: 1, delivered: 4})
 		r.backlogged()
 		for _, id := range []string{"a", "b", "c", "cancelled"} {
@@ -180,9 +178,7 @@ var backlogRules = []rule{
 		s.empties("a", "b")
 		s.generation()
 		r.clock.Advance(time.Hour)
-		if n := s.empty(); n != 2 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(2)
 		r.offered(queue.Accepted, job(s.q, "b"))
 		s.takes(readmit.Returned, readmit.Passed)
 		r.beside[s.q]++
@@ -218,14 +214,10 @@ var backlogRules = []rule{
 		s.generation()
 		r.clock.Advance(time.Hour)
 		s.setAside("b") // just now
-		if n := s.empty(); n != 1 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(1)
 		r.tallies(s.q, tally{deferred: 1, appended: 4, setAside: 2, missing: 1, delivered: 4})
 		r.clock.Advance(queue.OrphanAfter + time.Microsecond)
-		if n := s.empty(); n != 1 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(1)
 		s.jobs = nil
 		s.full("c")
 		r.clock.Advance(time.Hour)
@@ -264,9 +256,7 @@ var backlogRules = []rule{
 		s = r.overflowOf(s.q, "unlimited", withCapacity(4))
 		r.tallies(s.q, tally{})
 		r.unknown(s.q, "c")
-		if n := s.admits("x"); n != 4 { // no backlog
-			r.Errorf("%d got in, want 4", n)
-		}
+		s.admits("x", 4) // no backlog
 		s.setAside("c")
 		r.drain(s.q)
 		s.jobs[0].Order = 1 // the order starts anew, and so does the count of returned jobs

@@ -63,19 +63,13 @@ var generationRules = []rule{
 		r.clock.Advance(10 * time.Second)
 		s.leaks("later")
 		r.clock.Advance(queue.OrphanAfter - 10*time.Second + time.Microsecond)
-		if n := s.empty(); n != 1 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(1)
 		r.unknown(s.q, "leaked")
 		r.state(queue.Deferred, s.q, "later")
 		r.clock.Advance(queue.OrphanAfter)
-		if n := s.empty(); n != 0 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(0)
 		r.clock.Advance(time.Microsecond)
-		if n := s.empty(); n != 1 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(1)
 		r.unknown(s.q, "later")
 		r.backlogged()
 	}},
@@ -161,9 +155,7 @@ var generationRules = []rule{
 		if res, err := r.e.Readmit(r.ctx, busy); err != nil || res.Busy == 0 {
 			r.Fatalf("%+v, %v", res, err)
 		}
-		if n := s.empty(); n != 1 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(1)
 	}},
 	{"a job deferred again has a new ticket, and its copy has time to arrive", func(r *rig) {
 		s := r.older("a", "leaked")
@@ -176,9 +168,7 @@ var generationRules = []rule{
 		r.deferredAgain(r.offer(j)[0], again)
 		r.deferredAgain(r.append(j)[0], again)
 		r.clock.Advance(queue.OrphanAfter - 10*time.Second + time.Microsecond)
-		if n := s.empty(); n != 1 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(1)
 		r.unknown(s.q, "leaked")
 		r.state(queue.Deferred, s.q, "a")
 		other := j
@@ -223,9 +213,7 @@ var generationRules = []rule{
 		s.asideJobs(costing(3, s.q, "c"))
 		r.drain(s.q)
 		r.clock.Advance(time.Hour)
-		if n := s.empty(); n != 2 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(2)
 		r.checkDeferred(s.setAside("d")[0], 2, r.clock.Now().Add(300*time.Millisecond))
 	}},
 	{"another queue's overflow, or another spec, starts no generation", func(r *rig) {
@@ -251,8 +239,6 @@ var generationRules = []rule{
 		s.generation()
 		r.state(queue.Deferred, s.q, "leaked")
 		r.clock.Advance(queue.OrphanAfter + time.Microsecond)
-		if n := s.empty(); n != 1 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(1)
 	}},
 }
