@@ -38,7 +38,7 @@ var far = Figure{
 		return Measurements{
 			Ours: run(20 * time.Millisecond), Floor: run(0), Close: s.Close,
 			Notes: func() string {
-				return fmt.Sprintf("%v; the law needed %v of slack, there are %v", seen, needed.Round(time.Microsecond),
+				return fmt.Sprintf("%v; the law needed %v of slack, but has %v", seen, needed.Round(time.Microsecond),
 					queue.LeastSlack)
 			},
 		}, nil

@@ -73,15 +73,15 @@ func TestVerdict(t *testing.T) {
 		},
 		{"twice", NoFaults, func(_ *[]string, a *[]receiver.Arrival) {
 			*a = append(*a, receiver.Arrival{At: time.Second, ID: "j3"})
-		}, "had arrived before"},
+		}, "arrived again"},
 		{"twice after a kill", Kill, func(_ *[]string, a *[]receiver.Arrival) {
 			*a = append(*a, receiver.Arrival{At: time.Second, ID: "j3"})
 		}, ""},
 		{"twice after a restart", Restart, func(_ *[]string, a *[]receiver.Arrival) {
 			*a = append(*a, receiver.Arrival{At: time.Second, ID: "j3"})
-		}, "had arrived before"},
+		}, "arrived again"},
 		{"a stranger", NoFaults, func(_ *[]string, a *[]receiver.Arrival) { (*a)[0].ID = "who" }, "such as [who]"},
-		{"nothing", NoFaults, func(ids *[]string, a *[]receiver.Arrival) { *ids, *a = nil, nil }, "nothing is proved"},
+		{"nothing", NoFaults, func(ids *[]string, a *[]receiver.Arrival) { *ids, *a = nil, nil }, "proves nothing"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

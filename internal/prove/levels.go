@@ -94,11 +94,11 @@ func (q *QuotaReport) usedUp() bool {
 func (r *Report) concludeLevels(broken func(format string, args ...any)) {
 	for _, l := range r.Levels {
 		if l.Starts < 2 {
-			broken("only %d jobs of the %s %s arrived: nothing is proved of it", l.Starts, l.Kind, l.Name)
+			broken("only %d jobs of the %s %s arrived, which proves nothing about it", l.Starts, l.Kind, l.Name)
 		}
 		if w := l.Law.Worst; !l.Law.Held {
 			broken("the window law of the %s %s, %s: %d starts in %v, from %v into the run, where %d are allowed; it needed "+
-				"slack + delta of %v, there are %v%s",
+				"slack + delta of %v, but has %v%s",
 				l.Kind, l.Name, l.Rate, w.Starts, w.Width, (w.From - r.started).Round(time.Millisecond), w.Allowed, l.Law.Needed,
 				l.Law.Slack+l.Law.Delta, r.stalledIn(w))
 		}
@@ -110,6 +110,6 @@ func (r *Report) concludeLevels(broken func(format string, args ...any)) {
 			q.Quota, q.worst.Starts, q.worst.Allowed,
 			(q.worst.From - r.started).Round(time.Millisecond), q.Used)
 	case !q.usedUp():
-		broken("the quota %s was never used up: nothing is proved of it; in each window %v", q.Quota, q.Used)
+		broken("the quota %s was never used up, which proves nothing about it; in each window %v", q.Quota, q.Used)
 	}
 }

@@ -103,7 +103,7 @@ func TestVerdictOfLevels(t *testing.T) {
 		{
 			"no job of a lane arrived",
 			[]level{{"lane", "c1/z", leaky.PerSecond(1), func(f flow) bool { return f.lane == "z" }}},
-			"nothing is proved of it",
+			"proves nothing about it",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -110,7 +110,7 @@ func (r *Report) conclude(duplicates bool) {
 	broken := func(format string, args ...any) { r.Broken = append(r.Broken, fmt.Sprintf(format, args...)) }
 	r.Broken = []string{}
 	if r.Delivered < 2 {
-		broken("only %d jobs arrived: nothing is proved by that", r.Delivered)
+		broken("only %d jobs arrived, which proves nothing", r.Delivered)
 	}
 	if r.Faults != NoFaults && r.Injected == 0 {
 		broken("no fault was injected: the run was too short")
@@ -118,7 +118,7 @@ func (r *Report) conclude(duplicates bool) {
 	if !r.Law.Held {
 		w := r.Law.Worst
 		broken("the window law: %d starts in %v, from %v into the run, where %d are allowed; it needed slack + delta of "+
-			"%v, there are %v%s",
+			"%v, but has %v%s",
 			w.Starts, w.Width, (w.From - r.started).Round(time.Millisecond), w.Allowed, r.Law.Needed, r.Law.Slack+r.Law.Delta,
 			r.stalledIn(w))
 	}
@@ -127,10 +127,10 @@ func (r *Report) conclude(duplicates bool) {
 		broken("%d accepted jobs never arrived, such as %v", r.Lost, r.LostIDs)
 	}
 	if r.Strangers > 0 {
-		broken("%d arrivals were of no accepted job, such as %v", r.Strangers, r.StrangerIDs)
+		broken("%d arrivals had no accepted job, such as %v", r.Strangers, r.StrangerIDs)
 	}
 	if r.Twice > 0 && !duplicates {
-		broken("%d arrivals were of a job that had arrived before, without a fault to explain it", r.Twice)
+		broken("%d jobs arrived again, without a fault to explain it", r.Twice)
 	}
 	r.Held = len(r.Broken) == 0
 }

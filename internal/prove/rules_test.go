@@ -114,7 +114,7 @@ func TestRulesJudged(t *testing.T) {
 		{
 			"too many",
 			keyAccount{allowed: 31, refused: 90, passed: append(pass(30, 0, 100*ms, 1), pass(3, 550*ms, ms, 1)...)},
-			NoFaults, nil, "the law of the rule meter: 9 let through under key-2 in 553ms, from 0s into the run, where 7 may be",
+			NoFaults, nil, "the law of the rule meter: 9 let through under key-2 in 553ms, from 0s into the run, where 7 are allowed",
 			8,
 		},
 		{

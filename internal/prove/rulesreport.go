@@ -130,14 +130,14 @@ func (r *RulesReport) conclude() {
 	for _, v := range r.Rules {
 		if w := v.Worst; !v.Held {
 			broken(
-				"the law of the rule %s: %d let through under %s in %v, from %v into the run, where %d may be", v.Algorithm,
+				"the law of the rule %s: %d let through under %s in %v, from %v into the run, where %d are allowed", v.Algorithm,
 				w.Starts, v.Key, w.Width.Round(time.Microsecond), w.From.Round(time.Millisecond), w.Allowed,
 			)
 		}
 		if len(v.Idle) > 0 && v.Held {
 			broken(
-				"the rule %s was never near its limit under %v: nothing is proved of it (a lower rate, fewer keys or more "+
-					"callers press it more)",
+				"the rule %s was never near its limit under %v, which proves nothing about it (try a lower rate, fewer "+
+					"keys or more callers)",
 				v.Algorithm, slices.Sorted(slices.Values(v.Idle)),
 			)
 		}

@@ -129,12 +129,12 @@ func TestRunSeesThrough(t *testing.T) {
 			if strings.HasSuffix(id, "7") {
 				deliver(id)
 			}
-		}, "had arrived before"},
+		}, "arrived again"},
 		{
 			"delivers jobs that were never appended", func(deliver func(string), id string) { deliver(id); deliver("x" + id) },
 			"no accepted job",
 		},
-		{"delivers nothing", func(func(string), string) {}, "nothing is proved"},
+		{"delivers nothing", func(func(string), string) {}, "proves nothing"},
 		{"saves up for bursts", func(deliver func(string), id string) {
 			if saved = append(saved, id); len(saved) == 20 {
 				for _, id := range saved {
