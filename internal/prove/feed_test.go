@@ -49,7 +49,7 @@ func feeding(t *testing.T, s Store) *feeder {
 	return newFeeder([]*feed{f}, rec)
 }
 
-func TestFeedCountsWhatWasNeverAnswered(t *testing.T) {
+func TestFeedCountsUnansweredAppends(t *testing.T) {
 	s := &flaky{in: map[string]string{}, err: queue.ErrOutcomeUnknown}
 	f := feeding(t, s)
 	if err := f.top(t.Context()); err != nil || f.accepted.count() != 0 || len(f.feeds[0].pending) != 23 {
@@ -68,9 +68,9 @@ func TestFeedCountsWhatWasNeverAnswered(t *testing.T) {
 	}
 }
 
-// TestFeedMakesUpForWhatArrived checks that each job counts once, in its lane, even if it arrives before its append is
+// TestFeedReplacesArrivedJobs checks that each job counts once, in its lane, even if it arrives before its append is
 // answered.
-func TestFeedMakesUpForWhatArrived(t *testing.T) {
+func TestFeedReplacesArrivedJobs(t *testing.T) {
 	s := &flaky{in: map[string]string{}, err: queue.ErrOutcomeUnknown}
 	f := feeding(t, s)
 	if err := f.top(t.Context()); err != nil {
@@ -94,7 +94,7 @@ func TestFeedMakesUpForWhatArrived(t *testing.T) {
 	}
 }
 
-func TestFeedStopsAtWhatDoesNotPass(t *testing.T) {
+func TestFeedStopsAtPermanentErrors(t *testing.T) {
 	s := &flaky{in: map[string]string{}, err: queue.ErrNoStore}
 	if err := feeding(t, s).run(t.Context()); !errors.Is(err, queue.ErrNoStore) {
 		t.Errorf("%v", err)

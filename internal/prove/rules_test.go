@@ -114,8 +114,8 @@ func TestRulesJudged(t *testing.T) {
 		{
 			"too many",
 			keyAccount{allowed: 31, refused: 90, passed: append(pass(30, 0, 100*ms, 1), pass(3, 550*ms, ms, 1)...)},
-			NoFaults, nil, "the law of the rule meter: 9 let through under key-2 in 553ms, from 0s into the run, where 7 are allowed",
-			8,
+			NoFaults, nil,
+			"the law of the rule meter: 9 let through under key-2 in 553ms, from 0s into the run, where 7 are allowed", 8,
 		},
 		{
 			"a little too fast",
@@ -159,7 +159,7 @@ func TestRulesJudged(t *testing.T) {
 	}
 }
 
-func TestRunRulesTellsOfARuleThatIsGone(t *testing.T) {
+func TestRunRulesReportsADeletedRule(t *testing.T) {
 	d := &desk{by: func(own leaky.Limiter, _ time.Duration) leaky.Limiter { return own }}
 	o := d.options(t)
 	o.Duration = time.Minute
@@ -260,7 +260,7 @@ func TestLives(t *testing.T) {
 }
 
 // A run does not wait for an installation whose process ended: nothing is left there to remove.
-func TestRunRulesTellsAtOnceOfAProcessThatEnded(t *testing.T) {
+func TestRunRulesReportsAnEndedProcessAtOnce(t *testing.T) {
 	d := &desk{by: func(own leaky.Limiter, _ time.Duration) leaky.Limiter { return own }}
 	o := d.options(t)
 	o.Ingress = func(int) Command { return Command{Path: "/bin/false"} }

@@ -171,7 +171,7 @@ func TestRunSeesThrough(t *testing.T) {
 	}
 }
 
-func TestRunTellsOfDrainersThatEnd(t *testing.T) {
+func TestRunReportsEndedDrainers(t *testing.T) {
 	path, err := exec.LookPath("true")
 	if err != nil {
 		t.Fatal(err)

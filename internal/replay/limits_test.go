@@ -10,7 +10,7 @@ import (
 )
 
 // A replay reports at least the memory that it holds, and at most four times as much: budgets depend on it.
-func TestHeldIsWhatIsMeasured(t *testing.T) {
+func TestHeldMatchesTheHeap(t *testing.T) {
 	var log strings.Builder
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for i := range 100_000 {

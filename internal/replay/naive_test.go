@@ -165,9 +165,9 @@ func mostIn(all []asked, span time.Duration) (most, allowed int64) {
 	return most, allowed
 }
 
-// TestSameOfAnyPacking checks that a log gives the same result in one piece, packed, in merged pieces, and as CSV and
+// TestAnyPackingGivesTheSame checks that a log gives the same result in one piece, packed, in merged pieces, and as CSV and
 // NDJSON.
-func TestSameOfAnyPacking(t *testing.T) {
+func TestAnyPackingGivesTheSame(t *testing.T) {
 	log := randomLog(rand.New(rand.NewPCG(1, 1)), 5000)
 	lines := strings.SplitAfter(strings.TrimSuffix(log, "\n"), "\n")
 	var packed bytes.Buffer

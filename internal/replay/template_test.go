@@ -29,7 +29,7 @@ func TestTemplate(t *testing.T) {
 }
 
 // A key that is too long takes no more memory than a short one, even if it repeats a large value, and no new buffer.
-func TestTooLongKeysTakeNothing(t *testing.T) {
+func TestTooLongKeysAllocateNothing(t *testing.T) {
 	keys, err := parseTemplate(strings.Repeat("{a}:", 50))
 	if err != nil {
 		t.Fatal(err)

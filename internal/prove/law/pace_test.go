@@ -29,7 +29,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-func TestMeasureOfLittle(t *testing.T) {
+func TestMeasureFewStarts(t *testing.T) {
 	if p := law.Measure(leaky.PerSecond(100), nil); p.Starts != 0 || p.Rate != 0 {
 		t.Errorf("%+v", p)
 	}

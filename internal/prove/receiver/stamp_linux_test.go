@@ -15,7 +15,7 @@ import (
 )
 
 // A receiver that cannot read for 200 ms knows from the kernel when the request came.
-func TestReadsLateAndKnowsBetter(t *testing.T) {
+func TestLateReadsHaveRightInstants(t *testing.T) {
 	r, err := receiver.Listen(receiver.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestReadsLateAndKnowsBetter(t *testing.T) {
 }
 
 // A blocked handler makes neither the requests of others late nor its own next request.
-func TestAnswersLateAndKnowsBetter(t *testing.T) {
+func TestLateAnswersHaveRightInstants(t *testing.T) {
 	begun, hold := make(chan struct{}), make(chan struct{})
 	r := serve(t, receiver.Options{Answer: func(a receiver.Arrival) int {
 		if a.ID == "first" {
