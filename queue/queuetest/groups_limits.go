@@ -150,7 +150,7 @@ var groupLimitRules = []rule{
 	}},
 }
 
-// awaits compares when jobs are expected to leave, counted from now, with the answers to their appends.
+// awaits compares the etas of jobs, counted from now.
 func (r *rig) awaits(queueName string, want map[string]time.Duration) {
 	r.Helper()
 	for id, in := range want {

@@ -276,7 +276,7 @@ func (p *pair) deferredOnes(list []queue.Ticketed) map[queue.Ticketed]bool {
 	return found
 }
 
-// recordLife is how long a deferred job's record certainly lives, less the time it takes to readmit everything.
+// recordLife is the minimum life of a deferred job's record, less the time it takes to readmit everything.
 func (p *pair) recordLife() time.Duration { return p.retention - 20*time.Second }
 
 // patience is how far the time may advance before a deferred job's record is too old, since the contract leaves open

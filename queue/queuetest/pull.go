@@ -12,7 +12,7 @@ import (
 // pulled makes a queue a pull queue.
 func pulled(s *queue.Spec) { s.Pull = true }
 
-// pulling returns a request for jobs of one queue. Its partition is wrong on purpose, as it does not count.
+// pulling returns a request for jobs of one queue. Its partition is always 0, since engines ignore it.
 func (r *rig) pulling(client, queueName string, most int) queue.ReserveRequest {
 	req := r.request(client+"-"+queueName, queueName, most)
 	req.Queue, req.Partition = queueName, 0
