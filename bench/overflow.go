@@ -21,7 +21,7 @@ import (
 type reservoir struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
-	url   string // of NATS; empty when NATS is in this process
+	url   string      // of NATS; empty when NATS is in this process
 	redis *redisStore // nil when embedded
 	store func(context.Context) (queue.Engine, error)
 	close []func()
@@ -88,7 +88,7 @@ func (r *reservoir) start(ctx context.Context, o natsserver.Options) (err error)
 }
 
 const (
-	overflowBytes = 4 << 30 // more than any figure puts on the overflow
+	overflowBytes = 4 << 30          // more than any figure puts on the overflow
 	patience      = 30 * time.Second // for things that take a moment, unless something is wrong
 )
 
@@ -176,7 +176,7 @@ type seen struct {
 	deferred.NoObserver
 	messages, stored, returned atomic.Int64
 
-	awaited int64 // number of jobs that should come back
+	awaited int64         // number of jobs that should come back
 	all     chan struct{} // closed when they have come back
 }
 

@@ -41,7 +41,7 @@ func millionBound(a leaky.Algorithm) rules.Bound {
 // crowd is an engine with a million keys, and its measurements.
 type crowd struct {
 	queue.Engine
-	used func(context.Context) (float64, error) // bytes of memory
+	used  func(context.Context) (float64, error) // bytes of memory
 	notes []string
 }
 

@@ -47,7 +47,7 @@ type fake struct {
 	ext     func(at time.Duration) (time.Duration, error)
 	set     func(at time.Duration, s queue.Settlement) (queue.Settled, error)
 	get     func(name string) error
-	more    int // sweeps with remains
+	more    int           // sweeps with remains
 	synced  time.Duration // duration of the first answer, from which the clock is known
 
 	mu       sync.Mutex

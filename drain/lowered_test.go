@@ -20,7 +20,7 @@ func TestLeaseChangedUnderAJob(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		leases []time.Duration // of the spec, from the grant on
-		each   time.Duration // time between two changes
+		each   time.Duration   // time between two changes
 	}{
 		{"lowered before the first extension", []time.Duration{30 * time.Second, time.Second}, 5 * time.Second},
 		{"lowered after it", []time.Duration{30 * time.Second, time.Second}, 12 * time.Second},
@@ -81,7 +81,7 @@ func TestLoweredLeaseInDoubt(t *testing.T) {
 		put(t, e, spec)
 		push(t, e, "q", 0, 1)
 		began := time.Now()
-		told := make(chan time.Time, 10) // of each delivery
+		told := make(chan time.Time, 10)                                  // of each delivery
 		cut := &unreachable{Engine: e, from: began.Add(12 * time.Second)} // after the first extension
 		one := start(cut, drain.HandlerFunc(func(ctx context.Context, _ *drain.Job) error {
 			<-ctx.Done()

@@ -124,7 +124,7 @@ func TestNext(t *testing.T) {
 		name   string
 		next   time.Duration
 		wake   time.Duration // when a wake-up comes; the first answer came at 0
-		client string // the named client; "me" is the drainer
+		client string        // the named client; "me" is the drainer
 		second time.Duration // when it must ask again
 	}{
 		{"by itself", time.Second, time.Hour, "", time.Second},

@@ -240,7 +240,7 @@ func TestLeftBehind(t *testing.T) {
 		name   string
 		change func(d *deaf)
 		wall   bool   // the handler does not end
-		gate   bool // nor does it come to its gate
+		gate   bool   // nor does it come to its gate
 		want   string // of Run
 	}{
 		{"nothing", func(*deaf) {}, false, false, ""},

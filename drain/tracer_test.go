@@ -50,7 +50,7 @@ func TestTracer(t *testing.T) {
 		do   func(ctx context.Context, job *Job) error
 		with func(f *fake)
 		stop time.Duration // time of the drainer's end
-		want []string // in any order after the gate: the settlement may precede the handler's end
+		want []string      // in any order after the gate: the settlement may precede the handler's end
 	}{
 		"delivered": {do: quick, want: []string{"settling delivered", "returned, lost false", "settled delivered, <nil>"}},
 		"failed": {

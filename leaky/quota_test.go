@@ -175,7 +175,7 @@ func TestQuotaFollow(t *testing.T) {
 	}{
 		{more, Window{Ends: 60, Used: 100}, Window{Ends: 60, Used: 100}},
 		{more, Window{Ends: 120, Used: 1}, Window{Ends: 120, Used: 1}}, // granted ahead
-		{more, Window{Ends: 50, Used: 100}, Window{}}, // it is over
+		{more, Window{Ends: 50, Used: 100}, Window{}},                  // it is over
 		{hour, Window{Ends: 60, Used: 7}, Window{Ends: 3600, Used: 7}},
 		{hour, Window{Ends: 120, Used: 1}, Window{Ends: 3600, Used: 50}},
 		{hour, Window{Ends: 60, Used: 90}, Window{Ends: 3600, Used: 90}},

@@ -21,9 +21,9 @@ func TestQuotaWindowsByTheMinute(t *testing.T) {
 		{"America/New_York", 2026},
 		{"Australia/Lord_Howe", 2026}, // changes by half an hour
 		{"America/Santiago", 2022},    // goes back at midnight: the day has 25 hours
-		{"Asia/Beirut", 2023}, // midnight is skipped
+		{"Asia/Beirut", 2023},         // midnight is skipped
 		{"America/St_Johns", 2009},    // goes back at one minute past midnight: the day begins twice
-		{"Pacific/Apia", 2011}, // a whole day is skipped
+		{"Pacific/Apia", 2011},        // a whole day is skipped
 		{"Africa/Cairo", 2014},        // four changes
 		{"Asia/Kathmandu", 2026},
 		{"UTC", 2024},

@@ -28,7 +28,7 @@ type Loop struct {
 type Run struct {
 	Asked, Refused int
 	Requests       []leaky.Instant // arrivals at the receiver
-	Rates          []float64 // the queue's rate per second, every tenth of a second
+	Rates          []float64       // the queue's rate per second, every tenth of a second
 }
 
 // Clock is the engine's clock.
@@ -62,9 +62,9 @@ type loop struct {
 	events []event // the latest first
 	turns  int
 	jobs   int
-	left   int // waiting jobs, roughly
+	left   int      // waiting jobs, roughly
 	number []uint64 // request number of each drainer
-	plans  []int // version of each drainer's next request
+	plans  []int    // version of each drainer's next request
 }
 
 // Run runs the loop on an empty engine that uses the given clock.

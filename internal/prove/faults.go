@@ -14,8 +14,8 @@ type Faults string
 // Kinds of faults.
 const (
 	NoFaults Faults = "none"
-	Kill     Faults = "kill" // SIGKILL, and start again
-	Pause    Faults = "pause" // SIGSTOP for longer than the lease, then SIGCONT
+	Kill     Faults = "kill"    // SIGKILL, and start again
+	Pause    Faults = "pause"   // SIGSTOP for longer than the lease, then SIGCONT
 	Restart  Faults = "restart" // SIGTERM, wait, start again
 )
 

@@ -26,7 +26,7 @@ type feed struct {
 type laneFeed struct {
 	key   string
 	depth int64 // number of jobs to keep in the lane
-	next  int // number of the next job
+	next  int   // number of the next job
 	held  int64 // accepted, and not yet arrived
 }
 
@@ -103,8 +103,8 @@ type feeder struct {
 	byQueue  map[string]*feed
 	rec      *receiver.Receiver
 	accepted *acceptedJobs
-	seen     int // arrivals examined so far
-	early    []string // arrived before their append was answered
+	seen     int             // arrivals examined so far
+	early    []string        // arrived before their append was answered
 	known    map[string]bool // ids of earlier arrivals
 }
 

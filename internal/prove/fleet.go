@@ -37,7 +37,7 @@ type member struct {
 	cmd    *exec.Cmd
 	tether io.Closer
 	done   chan struct{} // closed once it was waited for
-	err    error // its exit error; set before done is closed
+	err    error         // its exit error; set before done is closed
 }
 
 // start starts or restarts process i.

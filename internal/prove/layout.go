@@ -14,8 +14,8 @@ import (
 // and children that carry the load.
 type layout struct {
 	specs  []queue.Spec // the parent first
-	levels []level // queues and lanes with a rate below the first queue's
-	feeds  []*feed // one for each loaded queue
+	levels []level      // queues and lanes with a rate below the first queue's
+	feeds  []*feed      // one for each loaded queue
 }
 
 // level is one queue or one lane, judged by its own rate.

@@ -124,7 +124,7 @@ func TestVerdictOfQuota(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		late   time.Duration // of the jobs in the second window
-		n      int // in the second window, which begins after 30 s
+		n      int           // in the second window, which begins after 30 s
 		broken string
 	}{
 		{"as many as allowed", 30 * time.Second, 200, ""},

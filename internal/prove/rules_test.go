@@ -30,8 +30,8 @@ func TestRunRulesSeesThrough(t *testing.T) {
 		name string
 		desk *desk
 		law  string // rules whose law is broken; others may be too
-		fair bool // no other rules are
-		idle bool // no rule proves anything
+		fair bool   // no other rules are
+		idle bool   // no rule proves anything
 	}{
 		{"honest", &desk{by: honest}, "", true, false},
 		{

@@ -21,7 +21,7 @@ type csv struct {
 	time    int // the column of the time
 	columns []string
 	values  [][]byte // at most as many as there are columns
-	text    []byte // buffer for quoted values that contain quotes
+	text    []byte   // buffer for quoted values that contain quotes
 }
 
 func newCSV(c *clock, timeField string, header []byte) (*csv, error) {

@@ -59,9 +59,9 @@ const (
 	sourceCost  = 2*MaxLineBytes + 4*Window*requestCost // two buffers of lines, and the lines being sorted
 	requestCost = 48
 	nameCost    = 160 // a key among those of its template, beside its text
-	keyCost     = 64 // a rule's state of the key
+	keyCost     = 64  // a rule's state of the key
 	repeatCost  = 384 // additional state for a repeated key
-	slotCost    = 24 // a slot of a window
+	slotCost    = 24  // a slot of a window
 	entryCost   = 192 // a request, for rules that keep each
 	waitCost    = 288 // a waiting job
 )

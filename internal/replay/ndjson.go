@@ -21,7 +21,7 @@ type ndjson struct {
 	slots  map[string]int
 	in     jsontext.Decoder
 	buffer bytes.Buffer
-	text   []byte // the values of a line
+	text   []byte   // the values of a line
 	found  [][2]int // the position of each value in text
 	values [][]byte
 }

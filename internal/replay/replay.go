@@ -117,7 +117,7 @@ type play struct {
 	requests, late int64
 	fractions      bool
 	decided        leaky.Instant // the latest instant
-	second         []request // the requests of one whole second, to be spread
+	second         []request     // the requests of one whole second, to be spread
 }
 
 func newPlay(ctx context.Context, o *Options) (*play, error) {

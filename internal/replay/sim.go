@@ -26,9 +26,9 @@ type queueSim struct {
 	queue   *Queue
 	machine *machine.Machine
 	request uint64
-	arrived []leaky.Instant // arrivals of jobs that have no departure yet, in order
+	arrived []leaky.Instant     // arrivals of jobs that have no departure yet, in order
 	granted []machine.Departure // jobs that have not left yet, in order
-	asks    leaky.Instant // time of the drainer's next request; endOfTime if no job waits
+	asks    leaky.Instant       // time of the drainer's next request; endOfTime if no job waits
 
 	accepted, refused, never int64
 	left                     int64

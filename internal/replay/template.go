@@ -16,7 +16,7 @@ type template []part
 type part struct {
 	literal string
 	field   string
-	slot    int // the slot of the field in a line's values
+	slot    int  // the slot of the field in a line's values
 	stop    byte // the character after the field, or 0
 }
 

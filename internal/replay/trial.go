@@ -30,7 +30,7 @@ type trial struct {
 	repeats  int64 // number of repeated keys
 	counted  int64 // requests of the repeated keys
 	slots    int64 // slots of their windows, including free ones
-	live     int // keys with a state
+	live     int   // keys with a state
 	sweepAt  int
 	requests int64
 	refused  int64
@@ -43,9 +43,9 @@ type trial struct {
 // only repeated keys keep more.
 type keyState struct {
 	at      leaky.Instant // of the first request
-	more    *repeatedKey // nil until there is a second
-	cost    int32 // of the first, or 0
-	refused bool // the first
+	more    *repeatedKey  // nil until there is a second
+	cost    int32         // of the first, or 0
+	refused bool          // the first
 }
 
 // repeatedKey is the further state of a repeated key.

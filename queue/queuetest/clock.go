@@ -32,7 +32,7 @@ func (c *Clock) Advance(d time.Duration) { c.now.Add(d.Microseconds()) }
 type steadyClient struct {
 	*rig
 	passed time.Duration // since its start
-	shown  time.Time // the engine's clock in the last answer, and
+	shown  time.Time     // the engine's clock in the last answer, and
 	at     time.Duration // when that arrived
 }
 

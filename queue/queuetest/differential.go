@@ -89,22 +89,22 @@ type pair struct {
 	engines [2]queue.Engine
 	clients []string
 	numbers map[string]uint64
-	twins   []leasePair // every lease ever granted, the latest last
+	twins   []leasePair         // every lease ever granted, the latest last
 	grants  map[string]*request // each client's last request
-	revs    [2][]int64 // the revisions given out
+	revs    [2][]int64          // the revisions given out
 	// documentRevs are the revisions of documents, which may come from another partition.
 	documentRevs [2][]int64
-	deleted      bool // a queue was deleted
+	deleted      bool          // a queue was deleted
 	refused      bool          // the last request was answered with an error
 	ahead        time.Duration // by which the engines' clocks, which never run back, are ahead of the clock
 	jumped       bool          // the clock was set
-	latest       time.Time // the engines' time that a client saw last
+	latest       time.Time     // the engines' time that a client saw last
 
 	retention time.Duration // the same for every queue
-	lanes     bool // whether to use lanes, priorities and schedules
-	limited   bool // whether to use limits
-	ruled     bool // whether to use rules
-	keep      bool // whether g.keep exists
+	lanes     bool          // whether to use lanes, priorities and schedules
+	limited   bool          // whether to use limits
+	ruled     bool          // whether to use rules
+	keep      bool          // whether g.keep exists
 	overflows map[string]*pairOverflow
 	tickets   []ticket // every ticket given out, the latest last
 	counts    map[string]*answerCounts

@@ -174,14 +174,14 @@ var groupETARules = []rule{
 		}{
 			{"a1", 0},
 			{"a2", 100 * ms},
-			{"b1", 100 * ms}, // a takes a turn before it
-			{"b2", 300 * ms}, // a twice, and b1
+			{"b1", 100 * ms},        // a takes a turn before it
+			{"b2", 300 * ms},        // a twice, and b1
 			{"p1", 200 * ms},        // a turn of each
-			{"p2", 500 * ms}, // all there are
+			{"p2", 500 * ms},        // all there are
 			{"c1", 300 * ms},        // a turn of each
 			{"c2", time.Second},     // its own rate
 			{"c3", 2 * time.Second}, // and again
-			{"a3", 900 * ms}, // all there are; a turn of each before each would be 11
+			{"a3", 900 * ms},        // all there are; a turn of each before each would be 11
 		} {
 			if a := r.appendGroup(tt.id)[0]; instantOf(a.ETA.At) != t0.Add(tt.want) || a.ETA.Exact {
 				r.Errorf(

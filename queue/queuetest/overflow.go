@@ -82,7 +82,7 @@ type fakeOverflow struct {
 	holder string
 	jobs   []queue.Readmission // what remains on it
 	last   int64               // the latest Order
-	filled int // the number of calls of full
+	filled int                 // the number of calls of full
 }
 
 // Orders start high, like those of a stream with a billion earlier messages.

@@ -207,7 +207,7 @@ var placesRules = []rule{
 		}
 		becomes(4, 0.5, 0)
 		becomes(10, 0.5, 0)
-		becomes(20, 0.5, 5) // ten are back
+		becomes(20, 0.5, 5)  // ten are back
 		becomes(20, 0.25, 0) // five of them too many
 		s.admits("x", 10)
 		becomes(40, 0.25, 0)

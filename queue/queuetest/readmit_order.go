@@ -190,17 +190,17 @@ var readmitOrderRules = []rule{
 			many[i] = queue.Readmission{Job: job(s.q, id), Order: int64(i + 1), At: r.clock.Now().Time()}
 		}
 		for what, change := range map[string]func(*queue.ReadmitRequest){
-			"no holder":           func(q *queue.ReadmitRequest) { q.Holder = "" },
-			"holder blank":        func(q *queue.ReadmitRequest) { q.Holder = "a b" },
-			"holder long":         func(q *queue.ReadmitRequest) { q.Holder = fmt.Sprintf("%065d", 0) },
-			"overflow long":       func(q *queue.ReadmitRequest) { q.Overflow = fmt.Sprintf("%065d", 0) },
-			"too many":            func(q *queue.ReadmitRequest) { q.Jobs = many },
-			"order 0":             func(q *queue.ReadmitRequest) { q.Jobs[0].Order = 0 },
-			"order -1":            func(q *queue.ReadmitRequest) { q.Jobs[0].Order = -1 },
-			"the same order":      func(q *queue.ReadmitRequest) { q.Jobs[1].Order = q.Jobs[0].Order },
-			"orders backwards":    func(q *queue.ReadmitRequest) { slices.Reverse(q.Jobs) },
-			"behind -1":           func(q *queue.ReadmitRequest) { q.Behind = -1 },
-			"empty, with jobs":    func(q *queue.ReadmitRequest) { q.Empty = true },
+			"no holder":                func(q *queue.ReadmitRequest) { q.Holder = "" },
+			"holder blank":             func(q *queue.ReadmitRequest) { q.Holder = "a b" },
+			"holder long":              func(q *queue.ReadmitRequest) { q.Holder = fmt.Sprintf("%065d", 0) },
+			"overflow long":            func(q *queue.ReadmitRequest) { q.Overflow = fmt.Sprintf("%065d", 0) },
+			"too many":                 func(q *queue.ReadmitRequest) { q.Jobs = many },
+			"order 0":                  func(q *queue.ReadmitRequest) { q.Jobs[0].Order = 0 },
+			"order -1":                 func(q *queue.ReadmitRequest) { q.Jobs[0].Order = -1 },
+			"the same order":           func(q *queue.ReadmitRequest) { q.Jobs[1].Order = q.Jobs[0].Order },
+			"orders backwards":         func(q *queue.ReadmitRequest) { slices.Reverse(q.Jobs) },
+			"behind -1":                func(q *queue.ReadmitRequest) { q.Behind = -1 },
+			"empty, with jobs":         func(q *queue.ReadmitRequest) { q.Empty = true },
 			"empty, with others on it": func(q *queue.ReadmitRequest) { q.Jobs, q.Empty, q.Behind = nil, true, 1 },
 		} {
 			req := s.request(2)

@@ -19,8 +19,8 @@ type rig struct {
 	e       queue.Engine
 	clock   *Clock
 	numbers map[string]uint64 // the last request of each client and partition
-	closed  bool // the test has closed the engine
-	quotes  int // number of quotes
+	closed  bool              // the test has closed the engine
+	quotes  int               // number of quotes
 	litters int
 	// beside counts, by queue, the jobs that returned without a record, less the records that ended because the job was
 	// dealt with elsewhere.

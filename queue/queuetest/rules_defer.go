@@ -98,7 +98,7 @@ var ruleDeferRules = []rule{
 		r.checkRemaining("q.r", "x", 5)
 		r.checkRemaining("q.r", "y", 9)
 		r.e.Withdraw(r.ctx, []queue.Ticketed{ticketed(got[2], s.q)}) //nolint:errcheck // what it answers is another chapter's
-		r.checkRemaining("q.r", "x", 5) // a withdrawal gives nothing back
+		r.checkRemaining("q.r", "x", 5)                              // a withdrawal gives nothing back
 	}},
 	{"a job whose turn would come too late is refused and not charged", func(r *rig) {
 		r.limiter(countingRule("q.r", 1, withAction(rules.Defer)))

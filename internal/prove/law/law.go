@@ -18,7 +18,7 @@ import (
 
 // Law is the window law of one queue: in any half-open window [a, a+W) at most
 //
-// 	ceil((W + Slack + Delta) / T) + Burst - 1 + (MaxCost - 1)
+//	ceil((W + Slack + Delta) / T) + Burst - 1 + (MaxCost - 1)
 //
 // units of cost start. An unlimited rate allows everything.
 type Law struct {
@@ -94,11 +94,11 @@ func (l Law) extra() int64 { return max(l.Burst, 1) - 1 + max(l.MaxCost, 1) - 1 
 // Let C(k) be the cost of the first k starts. Only the narrowest windows that
 // hold starts i to j matter, and for them the law says
 //
-// 	C(j) - C(i-1)  <=  floor((t(j) - t(i) + s)/T) + 1 + extra
+//	C(j) - C(i-1)  <=  floor((t(j) - t(i) + s)/T) + 1 + extra
 //
 // Since the left side is an integer, this is
 //
-// 	[t(i) - C(i-1) T]  -  [t(j) - C(j) T]  <=  s + (1 + extra) T
+//	[t(i) - C(i-1) T]  -  [t(j) - C(j) T]  <=  s + (1 + extra) T
 //
 // so it is enough to keep the greatest left bracket seen so far.
 func (l Law) Judge(starts []Start) Verdict {
@@ -114,7 +114,7 @@ func (l Law) Judge(starts []Start) Verdict {
 	var (
 		total     int64
 		high      mark // the greatest opening bracket
-		first     int // its start
+		first     int  // its start
 		before    int64
 		worst     mark
 		worstPair [2]int

@@ -31,11 +31,11 @@ const (
 // Arrival is one request.
 type Arrival struct {
 	At      time.Duration // since the receiver was made, monotonic
-	Kernel  bool // whether the kernel took At, rather than this process
+	Kernel  bool          // whether the kernel took At, rather than this process
 	Path    string
 	ID      string // of the job; empty if the request had none
-	Attempt int // 0 if the request had none
-	Status  int // status of the answer
+	Attempt int    // 0 if the request had none
+	Status  int    // status of the answer
 }
 
 // Options of a Receiver. The zero Options answer 204 to everything.

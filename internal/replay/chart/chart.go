@@ -38,7 +38,7 @@ type Panel struct {
 // Series is one line; each value holds from its instant in the page's times on.
 type Series struct {
 	Name   string  `json:"name"`
-	Color string  `json:"color"`
+	Color  string  `json:"color"`
 	Values []int64 `json:"values"`
 }
 
