@@ -14,8 +14,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// minimalAppend is the least that a bounded FIFO with identities must do: know
-// the job, bound the queue, keep its place. One call may carry many.
+// minimalAppend does the least that a bounded FIFO with identities needs: recognize the job, bound the queue, keep its
+// place. One call may carry many jobs.
 var minimalAppend = redis.NewScript(`#!lua
 local n = redis.call('ZCARD', KEYS[1])
 local accepted = 0
@@ -124,7 +124,7 @@ var appendBatch = Figure{
 	},
 }
 
-// redisCPU is the processor time that the server has used.
+// redisCPU returns the processor time that the server has used.
 func redisCPU(ctx context.Context, s *redistest.Server) time.Duration {
 	info, err := s.Client().Info(ctx, "cpu").Result()
 	if err != nil {

@@ -16,38 +16,39 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// closedLoopPicture is written at full size, when the module is where the command runs.
+// closedLoopPicture is written for a full-size run in the module's directory.
 const closedLoopPicture = "docs/closed-loop.svg"
 
 var closedLoop = Figure{
-	Name: "closed-loop", Unit: "x of a constant limit sent", Rounds: 1,
-	Goal: "constant limit: >= 0.85 sent, <= 0.02 refused; a sine of 10 minutes: >= 0.7 sent",
+	Name: "closed-loop", Unit: "x of a constant limit used", Rounds: 1,
+	Goal: "constant limit: >= 0.85 used, <= 0.02 refused; a sine of 10 minutes: >= 0.7 used",
 	Met:  func(ours, _, _ float64) bool { return ours >= 0.85 },
 	Setup: func(context.Context) (Measurements, error) {
 		var notes []string
 		return Measurements{
 			Ours: func(ctx context.Context) (float64, error) {
-				sent, told, err := measureClosedLoop(ctx)
-				notes = told
-				return sent, err
+				var used float64
+				var err error
+				used, notes, err = measureClosedLoop(ctx)
+				return used, err
 			},
 			Notes: func() string { return strings.Join(notes, "; ") },
 		}, nil
 	},
 }
 
-// measureClosedLoop returns what was sent of the constant limit; 0 if another goal was missed.
-func measureClosedLoop(ctx context.Context) (sent float64, notes []string, err error) {
+// measureClosedLoop returns the part of the constant limit that was used, or 0 if another goal was missed.
+func measureClosedLoop(ctx context.Context) (used float64, notes []string, err error) {
 	var panels []closedloop.Panel
 	missed := false
 	for i, c := range []struct {
 		title string
 		limit closedloop.Limit
 		span  time.Duration
-		least float64 // that is to be sent
+		least float64 // goal for the part used
 	}{
 		{"a constant limit of 10/s", func(leaky.Instant) float64 { return 10 }, lasting(5 * time.Minute), 0.85},
-		{"a limit that falls from 20/s to 5/s, and rises again", stepped, lasting(5 * time.Minute), 0},
+		{"a limit that falls from 20/s to 5/s and rises again", stepped, lasting(5 * time.Minute), 0},
 		{"a limit that rises and falls in 10 minutes", sine, lasting(10 * time.Minute), 0.7},
 	} {
 		r, err := runClosedLoop(ctx, c.limit, c.span)
@@ -60,28 +61,28 @@ func measureClosedLoop(ctx context.Context) (sent float64, notes []string, err e
 		}
 		part, refused := float64(r.Asked-r.Refused)/allowed, float64(r.Refused)/float64(r.Asked)
 		if i == 0 {
-			sent, missed = part, refused > 0.02
+			used, missed = part, refused > 0.02
 		}
 		missed = missed || part < c.least
 		notes = append(notes, fmt.Sprintf(
-			"%s: %.1f %% of it sent, %.2f %% of the requests refused", c.title, 100*part, 100*refused,
+			"%s: %.1f %% of it used, %.2f %% of the requests refused", c.title, 100*part, 100*refused,
 		))
 		panels = append(panels, closedloop.Panel{
-			Title: fmt.Sprintf("%s: %.1f %% of it sent, %.2f %% of the requests refused", c.title, 100*part, 100*refused),
+			Title: fmt.Sprintf("%s: %.1f %% of it used, %.2f %% of the requests refused", c.title, 100*part, 100*refused),
 			Limit: c.limit, Run: r,
 		})
 	}
 	if missed {
-		sent = 0
+		used = 0
 	}
 	if _, err := os.Stat(filepath.Dir(closedLoopPicture)); err != nil || scale != 1 {
-		return sent, notes, nil
+		return used, notes, nil
 	}
 	file, err := os.Create(closedLoopPicture)
 	if err != nil {
 		return 0, nil, err
 	}
-	return sent, append(notes, "drawn in "+closedLoopPicture), errors.Join(closedloop.Draw(file, panels), file.Close())
+	return used, append(notes, "drawn in "+closedLoopPicture), errors.Join(closedloop.Draw(file, panels), file.Close())
 }
 
 func stepped(at leaky.Instant) float64 {
@@ -93,7 +94,7 @@ func stepped(at leaky.Instant) float64 {
 
 func sine(at leaky.Instant) float64 { return 10 + 5*math.Sin(2*math.Pi*float64(at)/600e6) }
 
-// runClosedLoop is a queue of 3 drainers against a token bucket of 5, whose Retry-After is a second.
+// runClosedLoop runs a queue with 3 drainers against a token bucket of 5 whose Retry-After is a second.
 func runClosedLoop(ctx context.Context, limit closedloop.Limit, span time.Duration) (closedloop.Run, error) {
 	dir, err := os.MkdirTemp("", "penstock-bench")
 	if err != nil {

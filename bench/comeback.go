@@ -16,10 +16,9 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// comeback measures deferred jobs one at a time. The queue has one place, and its job is
-// in a handler; another is put aside, and when all is quiet the handler returns. What is
-// measured runs from then, with the settlement that frees the place yet to be sent, until
-// the handler has the job that was put aside, which is held in its turn. In milliseconds.
+// comeback measures the way back of deferred jobs one at a time, in milliseconds. The queue has one place, whose job is
+// in a handler. Another job is deferred, and once all is quiet the handler returns. The time runs from then, before the
+// settlement that frees the place, until the handler has the deferred job, which it holds in turn.
 func (r *reservoir) comeback(ctx context.Context, count int) (took []float64, err error) {
 	begun, goOn := make(chan string, 1), make(chan struct{})
 	handler := drain.HandlerFunc(func(_ context.Context, j *drain.Job) error {
@@ -60,7 +59,7 @@ func (r *reservoir) comeback(ctx context.Context, count int) (took []float64, er
 		if err := deferOne(ctx, a); err != nil {
 			return nil, err
 		}
-		select { // not in step with anything that looks every so often
+		select { // not in step with anything periodic
 		case <-time.After(50*time.Millisecond + mathrand.N(50*time.Millisecond)):
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -75,8 +74,8 @@ func (r *reservoir) comeback(ctx context.Context, count int) (took []float64, er
 	return took, nil
 }
 
-// outflow is what a drainer process runs, with connections of its own: it hears of
-// nothing that the appender does but through Redis and NATS.
+// outflow runs a drainer process with its own connections. It learns of the appender's actions only through Redis and
+// NATS.
 func (r *reservoir) outflow(ctx context.Context, h drain.Handler) error {
 	engine, err := redisq.OpenClient(ctx, r.redis.client, redisq.Options{})
 	if err != nil {
@@ -119,7 +118,7 @@ var deferredIdle = Figure{
 			},
 			Notes: func() string {
 				slices.Sort(all)
-				return fmt.Sprintf("of %d jobs p99 %.1f ms, longest %.1f ms", len(all), all[len(all)*99/100], all[len(all)-1])
+				return fmt.Sprintf("%d jobs, p99 %.1f ms, longest %.1f ms", len(all), all[len(all)*99/100], all[len(all)-1])
 			},
 			Close: r.Close,
 		}, nil

@@ -9,8 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// deepStep is one operation on a queue whose depth stays as it is; it returns
-// how long the operation itself took.
+// deepStep runs an operation on a queue without changing its depth, and returns the time that the operation took.
 type deepStep func(ctx context.Context, s *redisStore, n uint64) (time.Duration, error)
 
 const deepBatch = 100
@@ -61,8 +60,7 @@ var (
 	deepSettle  = deepCycle(func(_, _, s time.Duration) time.Duration { return s })
 )
 
-// deepQueue measures an operation of 100 jobs at a depth of a million beside the
-// same at a thousand.
+// deepQueue compares an operation of 100 jobs at depths of a million and a thousand.
 func deepQueue(name string, step deepStep) Figure {
 	return Figure{
 		Name: "deep-" + name, Unit: "us, " + name + " of 100 jobs, 1,000,000 deep",
@@ -75,8 +73,8 @@ func deepQueue(name string, step deepStep) Figure {
 				if err != nil {
 					return nil, nil, err
 				}
-				// Few ended jobs are remembered, so that the number of keys stays as it is: past 2^20 of them Redis doubles
-				// its table, and while it does an append takes 1.7 times as long, whatever the queue's depth.
+				// Few ended jobs are remembered, so that the number of keys stays constant. Past 2^20 keys Redis
+				// doubles its table, and meanwhile an append takes 1.7 times as long at any depth.
 				spec := queue.Spec{
 					Name: queueName, Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Retention: queue.Retention{Max: 1000},
 				}

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/deferred"
 )
 
-// putAside defers count jobs, one a call. Those that went past the engine, because it
-// was kept from answering in time, are stored as well, but cost less: they do not count.
+// putAside defers count jobs, one a call. Jobs that bypass the engine, because it did not answer in time, are stored
+// too but cost less, so they do not count.
 func (r *reservoir) putAside(ctx context.Context, count int64) (float64, error) {
 	a := deferred.New(r.engine, r.stream, nil)
 	defer background(ctx, a.Run)()
@@ -22,15 +22,15 @@ func (r *reservoir) putAside(ctx context.Context, count int64) (float64, error) 
 	info, err := r.engine.Get(ctx, queueName)
 	if err == nil && (info.Deferred > count || r.seen.stored.Load() != count) {
 		err = fmt.Errorf(
-			"%d jobs were answered deferred; the engine knows of %d, and %d were stored", count, info.Deferred,
+			"%d jobs were answered deferred; the engine knows %d, and %d were stored", count, info.Deferred,
 			r.seen.stored.Load(),
 		)
 	}
 	return v * float64(info.Deferred) / float64(count), err
 }
 
-// deferring measures jobs that go to the overflow of a full queue beside messages that
-// publish stores, one for each job, in a stream of their own.
+// deferring compares jobs deferred from a full queue with messages that publish stores in another stream, one for each
+// job.
 func deferring(
 	r *reservoir, count, messages int64, publish func(context.Context, jetstream.JetStream, int64) (float64, error),
 ) Measurements {
@@ -80,8 +80,7 @@ func deferring(
 
 const plain = "plain" // a stream and its subject
 
-// publishAhead publishes from one goroutine, with as many messages not yet acknowledged
-// as there are callers elsewhere.
+// publishAhead publishes from one goroutine, with as many unacknowledged messages as the other figures have callers.
 func publishAhead(ctx context.Context, js jetstream.JetStream, count int64) (float64, error) {
 	start := time.Now()
 	for range count {
@@ -105,8 +104,8 @@ func publishOneByOne(ctx context.Context, js jetstream.JetStream, count int64) (
 }
 
 var deferRedis = Figure{
-	Name: "defer-redis", Unit: "jobs/s put aside, 64 callers, one a call",
-	Floor: "messages/s, PublishAsync, 64 under way", Goal: "20,000/s",
+	Name: "defer-redis", Unit: "jobs/s deferred, 64 callers, one a call",
+	Floor: "messages/s, PublishAsync, 64 in flight", Goal: "20,000/s",
 	Met: func(ours, _, _ float64) bool { return ours >= 20_000 },
 	Setup: func(ctx context.Context) (Measurements, error) {
 		r, err := redisReservoir(ctx)
@@ -115,7 +114,7 @@ var deferRedis = Figure{
 }
 
 var deferEmbedded = Figure{
-	Name: "defer-embedded", Unit: "jobs/s put aside, 64 callers, fsync before ack",
+	Name: "defer-embedded", Unit: "jobs/s deferred, 64 callers, fsync before ack",
 	Floor: "messages/s, Publish by 64 callers, SyncAlways", Goal: "3 x the floor",
 	Met: func(ours, _, floor float64) bool { return ours >= 3*floor },
 	Setup: func(ctx context.Context) (Measurements, error) {

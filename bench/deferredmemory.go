@@ -10,22 +10,20 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The memory of ingress and drainer must not depend on how much is deferred. In either
-// case both were just started, and the same number of jobs has gone through the ingress
-// to the overflow as fast as it takes them, so that their heaps have grown for the same
-// reasons; what differs is how many of them are still deferred.
+// The memory of ingress and drainer must not depend on the number of deferred jobs. Each time both have just started,
+// and the same number of jobs has gone through the ingress to the overflow at full speed, so their heaps have grown
+// alike. The difference is how many jobs are still deferred.
 const pushers = 4
 
 func manyDeferred() int64 { return int64(sized(1_000_000)) }
 func fewDeferred() int64  { return int64(sized(10_000)) }
 
-// footprint is how many megabytes both have in memory.
+// footprint has the resident megabytes of both programs.
 type footprint struct{ ingress, drainer float64 }
 
 func (f footprint) sum() float64 { return f.ingress + f.drainer }
 
-// holding defers manyDeferred jobs, of which count are kept, and looks at both
-// programs.
+// holding defers manyDeferred jobs, keeps count of them deferred, and measures both programs.
 func (r *reservoir) holding(ctx context.Context, dir string, count int64) (f footprint, err error) {
 	if err := r.again(ctx); err != nil {
 		return f, err
@@ -55,7 +53,7 @@ func (r *reservoir) holding(ctx context.Context, dir string, count int64) (f foo
 	return quietly(ctx, ingress, drainer)
 }
 
-// pushAside pushes jobs to a queue that is full and stays so.
+// pushAside pushes jobs to a queue that stays full.
 func (r *reservoir) pushAside(ctx context.Context, ingress *program, name string, count int64) error {
 	spec := roomFor(1)
 	spec.Name = name
@@ -71,16 +69,16 @@ func (r *reservoir) pushAside(ctx context.Context, ingress *program, name string
 	if err := pushDeferred(ctx, ingress.url+"/v1/queues/"+name+"/jobs", count); err != nil {
 		return err
 	}
-	// All were answered deferred, so they are on the overflow. A few may be there that
-	// the engine knows nothing of, if it was kept from answering in time.
+	// All were answered deferred, so they are on the overflow. The engine may not know a few of them, if it did not
+	// answer in time.
 	info, err := r.engine.Get(ctx, name)
 	if err == nil && (info.Deferred > count || info.Deferred < count*9/10) {
-		err = fmt.Errorf("%d jobs were answered deferred, the engine knows of %d: %s", count, info.Deferred, ingress.said())
+		err = fmt.Errorf("%d jobs were answered deferred, the engine knows %d: %s", count, info.Deferred, ingress.said())
 	}
 	return err
 }
 
-// drop removes a queue and all that is on the overflow.
+// drop removes a queue and its overflow.
 func (r *reservoir) drop(ctx context.Context, name string) error {
 	if err := r.engine.Delete(ctx, name, queue.AnyRevision, true); err != nil {
 		return err
@@ -92,10 +90,9 @@ func (r *reservoir) drop(ctx context.Context, name string) error {
 	return stream.Purge(ctx)
 }
 
-// quietly returns what both programs need once that no longer changes. No sooner than
-// the drainer has looked at the head of the queue again, which it does every 10 s and a
-// bit; after that, five seconds without a change by a quarter of a megabyte are taken
-// for rest.
+// quietly returns the memory of both programs once it no longer changes. The drainer must have looked at the head of
+// the queue again, which takes a little over 10 s. Then the memory must stay within a quarter of a megabyte for five
+// seconds.
 func quietly(ctx context.Context, ingress, drainer *program) (f footprint, err error) {
 	const still = 0.25
 	looks, rest := lasting(15*time.Second), steps(5)
@@ -122,7 +119,7 @@ func quietly(ctx context.Context, ingress, drainer *program) (f footprint, err e
 		case waited > looks && same > rest:
 			return f, nil
 		case waited > 10*patience:
-			return f, errors.New("the memory of ingress and drainer does not come to rest")
+			return f, errors.New("the memory of ingress and drainer does not settle")
 		}
 	}
 }
@@ -151,8 +148,8 @@ func memoryDeferred() Figure {
 				return few.sum(), err
 			}
 			m.Notes = func() string {
-				return fmt.Sprintf("ingress %.1f MB and %.1f MB, drainer %.1f MB and %.1f MB; either pair had deferred %d jobs "+
-					"since its start",
+				return fmt.Sprintf("ingress %.1f MB and %.1f MB, drainer %.1f MB and %.1f MB; both pairs had deferred %d jobs "+
+					"since they started",
 					many.ingress, few.ingress, many.drainer, few.drainer, manyDeferred())
 			}
 			return m, err

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 )
 
-// deliverAsynq releases jobs of a queue into asynq on a Redis of its own.
+// deliverAsynq delivers jobs of a queue to asynq on another Redis.
 func deliverAsynq(name, where string, open func(context.Context) (store, error)) Figure {
 	return Figure{
 		Name: name, Unit: "jobs/s " + where + " into asynq on another Redis",
@@ -74,7 +74,7 @@ func deliverAsynq(name, where string, open func(context.Context) (store, error))
 	}
 }
 
-// deliverFor drains a queue until the handler has done so many jobs, and insists that each went well.
+// deliverFor drains a queue until the handler has run count jobs; each must succeed.
 func deliverFor(ctx context.Context, e drain.Engine, h drain.Handler, count int, concurrency int) (float64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

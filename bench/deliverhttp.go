@@ -12,8 +12,8 @@ import (
 	"github.com/penstock/penstock/deliver/egress"
 )
 
-// deliverHTTP is all that lies between a full queue and a receiver: reserve, the gate, post, settle; beside
-// somebody who posts the same bodies from as many goroutines, with nothing to ask and to tell.
+// deliverHTTP measures the whole path from a full queue to a receiver: reserve, the gate, post, settle. The peer posts
+// the same bodies from as many goroutines without any bookkeeping.
 func deliverHTTP(name, where string, open func(context.Context) (store, error)) Figure {
 	return Figure{
 		Name: name, Unit: "deliveries/s " + where + ", 64 at once",
@@ -61,13 +61,13 @@ func deliverHTTP(name, where string, open func(context.Context) (store, error)) 
 				})
 			}
 			m.Floor = drained(s, count, callers)
-			m.Notes = func() string { return took.String() + "; both with the receiver's, and in the last round" }
+			m.Notes = func() string { return took.String() + "; both including the receiver's, of the last round" }
 			return m, nil
 		},
 	}
 }
 
-// postPlain posts what a job carries.
+// postPlain posts a job's payload.
 func postPlain(ctx context.Context, client *http.Client, url string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(payload))
 	if err != nil {

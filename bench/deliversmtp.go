@@ -19,7 +19,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// mailbox is an SMTP server that counts what it takes, and forgets it.
+// mailbox is an SMTP server that counts and discards mail.
 type mailbox struct{ taken atomic.Int64 }
 
 func (m *mailbox) NewSession(*smtp.Conn) (smtp.Session, error) { return m, nil }
@@ -54,7 +54,7 @@ const (
 		"not be at home.\n\nKind regards\nYour shop\n"
 )
 
-// deliverSMTP sends mail from a queue on Redis; the peer sends the same in a loop.
+// deliverSMTP sends mail from a queue on Redis; the peer sends the same mail in a loop.
 var deliverSMTP = Figure{
 	Name: "deliver-smtp", Unit: "mails/s from Redis, 16 kept connections",
 	Peer: "go-mail in 16 loops, each on a kept connection",
@@ -131,7 +131,7 @@ func fillMail(ctx context.Context, e queue.Appender, count int) error {
 	return nil
 }
 
-// loopMail is how a program sends many mails with go-mail: a client for each loop, dialled once.
+// loopMail sends mail as a program with go-mail would: a client for each loop, dialed once.
 func loopMail(ctx context.Context, port, count int) (float64, error) {
 	clients := make(chan *mail.Client, mailConnections)
 	for range mailConnections {

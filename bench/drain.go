@@ -39,7 +39,7 @@ func drainFor(ctx context.Context, e drain.Engine, count, concurrency int) (floa
 	return float64(count) / last.Sub(start).Seconds(), nil
 }
 
-// quiet is for asynq, which logs by itself.
+// quiet discards asynq's own log.
 type quiet struct{}
 
 func (quiet) Debug(...any) {}
@@ -50,8 +50,8 @@ func (quiet) Fatal(args ...any) {
 	log.New(io.Discard, "", 0).Print(args...)
 }
 
-// minimalDrain is the least that an at-least-once outflow must do for a job:
-// take it under a lease, read it, end it. One call each, 250 jobs a call.
+// minimalDrain does the least that an at-least-once outflow needs for each job: lease it, read it, end it. Each script
+// handles 250 jobs a call.
 var (
 	minimalReserve = redis.NewScript(`#!lua
 local ids = redis.call('ZPOPMIN', KEYS[1], ARGV[1])
@@ -166,8 +166,8 @@ func drainAsynq(ctx context.Context, addr string, count int) (float64, error) {
 	}
 }
 
-// latency appends jobs to an idle queue one at a time, and returns the median
-// time until the handler has each, in milliseconds.
+// latency appends jobs to an idle queue one at a time and returns the median time until the handler has a job, in
+// milliseconds.
 func latency(ctx context.Context, e queue.Engine, count int) (float64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -196,7 +196,7 @@ func latency(ctx context.Context, e queue.Engine, count int) (float64, error) {
 		case <-time.After(5 * time.Second):
 			return 0, fmt.Errorf("a job did not arrive within 5 s")
 		}
-		select { // let the settlement land, so that the queue is idle again
+		select { // wait for the settlement, so that the queue is idle again
 		case <-time.After(3 * time.Millisecond):
 		case <-ctx.Done():
 			return 0, ctx.Err()

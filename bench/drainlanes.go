@@ -34,7 +34,7 @@ var drainLanes = Figure{
 	},
 }
 
-// drainAllLanes gives each lane a job, and lets them go.
+// drainAllLanes gives each lane a job and drains them.
 func drainAllLanes(ctx context.Context, e *boltq.Engine) (float64, error) {
 	spec := laned()
 	spec.Rate, spec.Lanes, spec.MaxBytes = leaky.Unlimited, queue.Lanes{}, 8<<30

@@ -19,9 +19,9 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// What happens when many queues are due at the same time, and when drainers are far from the store.
+// Figures of many queues due at the same time, and of drainers far from the store.
 
-// tallies counts what drainers do.
+// tallies counts the drainers' requests and jobs.
 type tallies struct {
 	drain.NoObserver
 	departed, released, calls atomic.Int64
@@ -37,7 +37,7 @@ func (t *tallies) String() string {
 		float64(t.calls.Load())/float64(departed))
 }
 
-// manyQueues makes so many queues with so many jobs each.
+// manyQueues makes n queues with jobs jobs each.
 func manyQueues(ctx context.Context, e queue.Engine, n, jobs int, rate leaky.Rate) error {
 	var next atomic.Int64
 	_, err := together(ctx, callers, int64(n), func(ctx context.Context) error {
@@ -50,7 +50,7 @@ func manyQueues(ctx context.Context, e queue.Engine, n, jobs int, rate leaky.Rat
 	return err
 }
 
-// others returns so many engines on the store, each with a client of its own, through a proxy unless that is nil.
+// others returns n engines on the store, each with its own client, through a proxy unless that is nil.
 func (s *redisStore) others(
 	ctx context.Context, n int, proxy *faultproxy.Proxy,
 ) (all []queue.Engine, closeAll func(), err error) {
@@ -77,7 +77,7 @@ func (s *redisStore) others(
 	return all, closeAll, nil
 }
 
-// draining runs a drainer on each engine, until stop is called.
+// draining runs a drainer on each engine until stop is called.
 func draining(ctx context.Context, engines []queue.Engine, o drain.Observer, start func()) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, len(engines))
@@ -94,7 +94,8 @@ func draining(ctx context.Context, engines []queue.Engine, o drain.Observer, sta
 	}
 }
 
-// departures waits until so many jobs have departed, or for so long, and returns how many did and in what time.
+// departures waits until most jobs have departed or within has passed. It returns how many departed, and how long that
+// took.
 func departures(ctx context.Context, t *tallies, most int64, within time.Duration) (n int64, took time.Duration) {
 	begin := time.Now()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -105,13 +106,13 @@ func departures(ctx context.Context, t *tallies, most int64, within time.Duratio
 	return t.departed.Load(), time.Since(begin)
 }
 
-// dueStart starts drainers when one job waits in each of so many slow queues.
+// dueStart starts drainers when one job waits in each of many slow queues.
 func dueStart(queues, drainers int, goal float64) Figure {
 	seen := new(tallies)
 	count := func() int { return sized(queues) }
 	return Figure{
 		Name:   fmt.Sprintf("due-%d", queues),
-		Unit:   fmt.Sprintf("s until all of %d queues at 1/m began, drainers: %d", queues, drainers),
+		Unit:   fmt.Sprintf("s until all of %d queues at 1/m started, drainers: %d", queues, drainers),
 		Rounds: 3, Goal: fmt.Sprintf("%v s, at most 1%% released", goal),
 		Met: func(ours, _, _ float64) bool { return ours <= goal && seen.released.Load() <= int64(count())/100 },
 		Setup: func(ctx context.Context) (Measurements, error) {
@@ -149,8 +150,8 @@ func dueStart(queues, drainers int, goal float64) Figure {
 	}
 }
 
-// dueOutage keeps 10,000 slow queues busy for a minute, lets their backlog grow for another while no drainer runs, and
-// measures how long it takes to deliver it.
+// dueOutage keeps 10,000 slow queues busy for a minute, lets their backlog grow for another minute without drainers,
+// and measures the time to deliver it.
 var dueOutage = Figure{
 	Name: "due-outage", Rounds: 1,
 	Unit: "s to deliver the backlog of 10,000 queues after 60 s without drainers",
@@ -198,8 +199,8 @@ func (o *outage) run(ctx context.Context) (backlog time.Duration, err error) {
 	var failed error
 	ended.Go(func() { failed = o.offer(offering, queues, span) })
 
-	// phase lets drainers run for a while, or until a job of each queue has left, and returns how long that took. A
-	// second job of a queue waits for its rate. What drainers release because they stop does not count.
+	// phase runs drainers for a while, or until a job of each queue has left, and returns how long that took. A second
+	// job of a queue waits for its rate. Jobs released because the drainers stop do not count.
 	var left int64
 	phase := func(what string, within time.Duration, backlog bool) (took time.Duration, err error) {
 		engines, done, err := o.store.others(ctx, 2, nil)
@@ -229,16 +230,16 @@ func (o *outage) run(ctx context.Context) (backlog time.Duration, err error) {
 		return 0, ctx.Err()
 	case <-time.After(span):
 	}
-	backlog, err = phase("behind the outage", span, true)
+	backlog, err = phase("after the outage", span, true)
 	if err != nil {
 		return 0, err
 	}
-	// A minute after the backlog, the next job of each queue is due in the same second.
+	// A minute after the backlog, the next jobs of all queues are due in the same second.
 	_, err = phase("steady again", span+span/4, false)
 	return backlog, err
 }
 
-// offer appends a job to each queue in turn, to all of them in a span, until ctx ends.
+// offer appends a job to each queue in turn, to all queues once a span, until ctx ends.
 func (o *outage) offer(ctx context.Context, queues int, span time.Duration) error {
 	begin := time.Now()
 	for i := 0; ; i++ {
@@ -258,8 +259,8 @@ func (o *outage) offer(ctx context.Context, queues int, span time.Duration) erro
 	}
 }
 
-// drainQueues lets so many drainers run until so many jobs have departed, or for so long, and returns how many did and
-// in what time. seen begins anew.
+// drainQueues runs drainers until most jobs have departed or within has passed. It returns how many departed, and how
+// long that took, and resets seen.
 func drainQueues(
 	ctx context.Context, s *redisStore, drainers int, seen *tallies, most int64, within time.Duration,
 ) (n int64, took time.Duration, err error) {
@@ -276,13 +277,13 @@ func drainQueues(
 	return n, took, stop()
 }
 
-// goodput drains more and more queues with a backlog that may together leave faster than the machine can do, and tells
-// how much less leaves of the worst number of them than of the best.
+// goodput drains more and more queues whose backlog may leave faster than the machine can handle. It compares the
+// number of queues with the highest throughput to the one with the lowest.
 var goodput = Figure{
 	Name: "goodput", Unit: "x, best number of queues over worst, 10 to 100,000", Rounds: 1,
 	Goal: "3 x", Met: func(ours, _, _ float64) bool { return ours <= 3 },
 	Setup: func(ctx context.Context) (Measurements, error) {
-		jobs, rate := sized(100_000), sized(30_000) // of all together
+		jobs, rate := sized(100_000), sized(30_000) // of all queues together
 		s, err := newRedisStore(ctx)
 		if err != nil {
 			return Measurements{}, err

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// embedded is a boltq store in a directory of its own.
+// embedded opens a boltq store in its own directory.
 func embedded(ctx context.Context) (e *boltq.Engine, closeIt func(), err error) {
 	dir, err := os.MkdirTemp("", "penstock-bench-")
 	if err != nil {
@@ -30,8 +30,8 @@ func embedded(ctx context.Context) (e *boltq.Engine, closeIt func(), err error) 
 	return e, func() { _ = e.Close(); _ = os.RemoveAll(dir) }, nil
 }
 
-// syncStream is a JetStream server in this process, with a stream that fsyncs
-// every message before it acknowledges it.
+// syncStream starts a JetStream server in this process, with a stream that fsyncs every message before acknowledging
+// it.
 func syncStream(ctx context.Context) (js jetstream.JetStream, closeIt func(), err error) {
 	dir, err := os.MkdirTemp("", "penstock-bench-js-")
 	if err != nil {
@@ -66,8 +66,8 @@ func syncStream(ctx context.Context) (js jetstream.JetStream, closeIt func(), er
 	return js, func() { nc.Close(); stop() }, nil
 }
 
-// boltGroup commits one put a caller through bbolt's own group commit: an
-// append without identity, bound or order.
+// boltGroup commits one put for each caller through bbolt's own group commit: an append without identity, bound or
+// order.
 func boltGroup() (do func(context.Context) error, closeIt func(), err error) {
 	dir, err := os.MkdirTemp("", "penstock-bench-bolt-")
 	if err != nil {

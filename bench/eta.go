@@ -15,11 +15,10 @@ import (
 
 const etaRate = 200
 
-// etaJobs are appended at once, and leave in ten seconds.
+// etaJobs returns the number of jobs appended at once, which leave in ten seconds.
 func etaJobs() int { return sized(2000) }
 
-// eta measures how far the departures are from what producers were told, in the time
-// that is allowed: 50 ms or 5% of the wait, whichever is more.
+// eta compares the departures with the ETAs that producers got. Allowed are 50 ms or 5% of the wait, whichever is more.
 func eta(name, what string, job func(i int) queue.Job) Figure {
 	var worst, p50 time.Duration
 	return Figure{
@@ -38,7 +37,7 @@ func eta(name, what string, job func(i int) queue.Job) Figure {
 					return 0, err
 				}
 				departed := drainTimes(ctx, s.engine)
-				type promise struct{ asked, told time.Time }
+				type promise struct{ asked, eta time.Time }
 				promises := make(map[string]promise, etaJobs())
 				for i := range etaJobs() {
 					j := job(i)
@@ -58,7 +57,7 @@ func eta(name, what string, job func(i int) queue.Job) Figure {
 				}
 				var shares, off []float64
 				for id, p := range promises {
-					wrong := math.Abs(float64(times[id].Sub(p.told)))
+					wrong := math.Abs(float64(times[id].Sub(p.eta)))
 					allowed := max(float64(50*time.Millisecond), 0.05*float64(times[id].Sub(p.asked)))
 					shares, off = append(shares, wrong/allowed), append(off, wrong)
 				}
@@ -70,8 +69,7 @@ func eta(name, what string, job func(i int) queue.Job) Figure {
 	}
 }
 
-// drainTimes begins to drain, and returns what waits for etaJobs to leave and tells when
-// each did.
+// drainTimes starts to drain. wait waits until etaJobs jobs have left, and returns when each did.
 func drainTimes(ctx context.Context, e drain.Engine) (wait func() (map[string]time.Time, error)) {
 	ctx, stop := context.WithCancel(ctx)
 	var mu sync.Mutex

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// far is the rate of a queue whose drainers get each reply of Redis late.
+// far measures the rate of a queue whose drainers get Redis's replies late.
 var far = Figure{
 	Name: "far", Unit: "% of 245/s, replies to two drainers 20 ms late", Rounds: 3, Floor: "replies at once",
 	Goal: "95%, law held", Met: func(ours, _, _ float64) bool { return ours >= 95 && !farBroken },
@@ -38,14 +38,14 @@ var far = Figure{
 		return Measurements{
 			Ours: run(20 * time.Millisecond), Floor: run(0), Close: s.Close,
 			Notes: func() string {
-				return fmt.Sprintf("%v; the law needed %v of slack, there are %v", seen, needed.Round(time.Microsecond),
+				return fmt.Sprintf("%v; the law needed %v of slack, but has %v", seen, needed.Round(time.Microsecond),
 					queue.LeastSlack)
 			},
 		}, nil
 	},
 }
 
-// farBroken reports whether the window law was broken in a round.
+// farBroken reports whether any round broke the window law.
 var farBroken bool
 
 func farRate(

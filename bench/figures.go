@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// The figures, in the order in which they are measured.
+// figures are in the order in which they are measured.
 var figures = []Figure{
 	appendSingle,
 	appendBatch,

@@ -5,10 +5,9 @@ import (
 	"testing"
 )
 
-// Every figure can be measured: one round of each, at a size that takes a moment. Whether a goal is met says nothing
-// then.
+// Every figure can be measured: one round of each, at a size that takes a moment. At that size the goals mean nothing.
 func TestFigures(t *testing.T) {
-	t.Chdir("..") // where programs are built
+	t.Chdir("..") // the directory in which programs are built
 	scale = 1e-6
 	t.Cleanup(func() { scale = 1; removePrograms() })
 	for _, f := range figures {

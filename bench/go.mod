@@ -1,4 +1,4 @@
-// A module of its own, so that the peers that it measures are no dependency of those who use Penstock.
+// A separate module, so that Penstock does not depend on the peers measured here.
 module github.com/penstock/penstock/bench
 
 go 1.26.0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -15,14 +16,14 @@ import (
 
 const (
 	hangingOthers = 99
-	hangingRate   = 10 // a second, of each
+	hangingRate   = 10 // per second, for each queue
 	hangingSpan   = 10 * time.Second
-	hangingSlack  = 100 * time.Millisecond // it is handlers that are measured, and not timers
+	hangingSlack  = 100 * time.Millisecond // the figure is about handlers, not timers
 	hangs         = "hangs"
 )
 
-// hanging drains 100 queues of which the receiver of one answers after 10 s, or never, and tells how much of its pace
-// the worst of the others had.
+// hanging drains 100 queues, and the receiver of one of them answers after 10 s or never. The figure is the lowest
+// share of its own pace that any other queue gets.
 func hanging(name string, after time.Duration) Figure {
 	return Figure{
 		Name: name, Unit: "% of its pace, worst of 99 queues beside one that hangs", Rounds: 1, Floor: "no receiver hangs",
@@ -44,14 +45,15 @@ func hanging(name string, after time.Duration) Figure {
 				return share, err
 			}
 			m.Notes = func() string {
-				return fmt.Sprintf("the queue that hangs held %d of %d handlers", held, drain.MaxHandlers(drain.DefaultConcurrency))
+				return fmt.Sprintf("the hanging queue held %d of %d handlers", held, drain.MaxHandlers(drain.DefaultConcurrency))
 			}
 			return m, nil
 		},
 	}
 }
 
-// worstShare lets the one queue have all that it may have first.
+// worstShare returns the lowest share of its own pace that any other queue gets, and the handlers of the hanging queue,
+// which first takes all that it may.
 func worstShare(ctx context.Context, s store, after time.Duration) (share float64, held int, err error) {
 	e, err := s.anew(ctx)
 	if err != nil {
@@ -60,36 +62,13 @@ func worstShare(ctx context.Context, s store, after time.Duration) (share float6
 	if err := filled(ctx, e, hangs, leaky.PerSecond(1000), sized(2000)); err != nil {
 		return 0, 0, err
 	}
-	var mu sync.Mutex
-	came := map[string]int{}
+	h := &hangingHandler{after: after, came: map[string]int{}}
 	var usage drain.Usage
 	running, stop := context.WithCancel(ctx)
 	end := make(chan error, 1)
 	go func() {
-		end <- drain.Run(running, e, drain.HandlerFunc(func(ctx context.Context, job *drain.Job) error {
-			mu.Lock()
-			came[job.Queue]++
-			mu.Unlock()
-			if job.Queue != hangs || after == 0 {
-				return nil
-			}
-			select {
-			case <-time.After(after):
-				return nil
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}), drain.Options{Usage: &usage, Grace: time.Millisecond})
+		end <- drain.Run(running, e, drain.HandlerFunc(h.handle), drain.Options{Usage: &usage, Grace: time.Millisecond})
 	}()
-	count := func() map[string]int {
-		mu.Lock()
-		defer mu.Unlock()
-		now := make(map[string]int, len(came))
-		for name, n := range came {
-			now[name] = n
-		}
-		return now
-	}
 	pause := func(d time.Duration) {
 		select {
 		case <-time.After(d):
@@ -105,9 +84,9 @@ func worstShare(ctx context.Context, s store, after time.Duration) (share float6
 		}
 	}
 	pause(lasting(2 * time.Second))
-	before, begin := count(), time.Now()
+	before, begin := h.counts(), time.Now()
 	pause(lasting(hangingSpan))
-	counts, took := count(), time.Since(begin)
+	counts, took := h.counts(), time.Since(begin)
 	for _, q := range usage.Queues() {
 		if q.Queue == hangs {
 			held = q.Handlers
@@ -120,13 +99,41 @@ func worstShare(ctx context.Context, s store, after time.Duration) (share float6
 	share = 100
 	for i := range hangingOthers {
 		name := fmt.Sprint("other", i)
-		// The last departure of the span may be just behind it.
+		// The last departure of the span may come just after it.
 		share = min(share, 100*float64(counts[name]-before[name]+1)/(hangingRate*took.Seconds()))
 	}
 	return share, held, nil
 }
 
-// filled makes a queue with so many jobs.
+// hangingHandler counts the jobs of each queue. Jobs of the hanging queue take after.
+type hangingHandler struct {
+	after time.Duration
+	mu    sync.Mutex
+	came  map[string]int
+}
+
+func (h *hangingHandler) handle(ctx context.Context, job *drain.Job) error {
+	h.mu.Lock()
+	h.came[job.Queue]++
+	h.mu.Unlock()
+	if job.Queue != hangs || h.after == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(h.after):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (h *hangingHandler) counts() map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.came)
+}
+
+// filled makes a queue with count jobs.
 func filled(ctx context.Context, e queue.Engine, name string, rate leaky.Rate, count int) error {
 	if _, err := e.Put(
 		ctx, queue.Spec{Name: name, Rate: rate, Lease: unit.Duration(2 * time.Hour), Slack: unit.Duration(hangingSlack)},

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// bareAnswer is what the bare handler says, as long as a real answer.
+// bareAnswer is the bare handler's answer, as long as a real one.
 type bareAnswer struct {
 	ID       string `json:"id"`
 	State    string `json:"state"`
@@ -25,7 +25,7 @@ type bareAnswer struct {
 	} `json:"eta"`
 }
 
-// bare reads, decodes and answers, and does nothing in between.
+// bare reads, decodes and answers, without anything in between.
 func bare(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 2<<20))
 	if err != nil {

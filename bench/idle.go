@@ -15,8 +15,8 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// callsPerDeparture runs n drainers on one backlogged queue at 14/s and counts
-// the Reserve calls to its partition for each departure.
+// callsPerDeparture runs n drainers on one backlogged queue at 14/s and counts the Reserve calls to its partition for
+// each departure.
 func callsPerDeparture(ctx context.Context, s *redisStore, n int) (float64, error) {
 	if err := s.again(ctx); err != nil {
 		return 0, err
@@ -49,11 +49,11 @@ func callsPerDeparture(ctx context.Context, s *redisStore, n int) (float64, erro
 		case <-ctx.Done():
 		}
 	}
-	wait(lasting(2 * time.Second)) // until the roles are settled
+	wait(lasting(2 * time.Second)) // until watcher and deputy are settled
 	calls0, departed0 := calls.Load(), departed.Load()
 	wait(lasting(8 * time.Second))
 	for begin := time.Now(); departed.Load() == departed0 && time.Since(begin) < patience && ctx.Err() == nil; {
-		wait(10 * time.Millisecond) // a short span of a busy machine
+		wait(10 * time.Millisecond) // a short span on a busy machine
 	}
 	c, d := calls.Load()-calls0, departed.Load()-departed0
 	cancel()
@@ -130,7 +130,7 @@ var idleQueues = Figure{
 	},
 }
 
-// idleShare is the share of a core that the idle drainer took.
+// idleShare is the share of a core that the idle drainer used.
 var idleShare float64
 
 // hook counts the commands of one client.

@@ -14,11 +14,10 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// laneCount is how many lanes are touched where it must not matter how many there are.
+// laneCount returns the number of lanes for figures that should not depend on it.
 func laneCount() int { return sized(1_000_000) }
 
-// laned is a roomy queue whose lanes have a rate, and which remembers what ended for a
-// second.
+// laned returns a large queue whose lanes have a rate, and which remembers ended jobs for a second.
 func laned() queue.Spec {
 	return queue.Spec{
 		Name: queueName, Capacity: queue.MaxCapacity, Retention: queue.Retention{For: unit.Duration(time.Second)},
@@ -27,7 +26,7 @@ func laned() queue.Spec {
 	}
 }
 
-// appendLanes appends a job to each of these lanes.
+// appendLanes appends a job to each of n lanes.
 func appendLanes(ctx context.Context, e queue.Appender, from, n int) error {
 	jobs := make([]queue.Job, n)
 	for i := range jobs {
@@ -38,7 +37,7 @@ func appendLanes(ctx context.Context, e queue.Appender, from, n int) error {
 	return appendAll(ctx, e, jobs)
 }
 
-// empty lets everything out that waits.
+// empty lets all waiting jobs leave.
 func (s *redisStore) empty(ctx context.Context) error {
 	client, partition := queue.Client{ID: queue.NewID()}, s.engine.Partition(queueName)
 	for n := uint64(1); ; n++ {
@@ -61,7 +60,7 @@ func (s *redisStore) empty(ctx context.Context) error {
 	}
 }
 
-// settled is what Redis uses once nothing in it changes by itself any more.
+// settled returns the memory that Redis uses once it no longer changes by itself.
 func (s *redisStore) settled(ctx context.Context) (float64, error) {
 	for last := -1.0; ; {
 		if err := s.client.Do(ctx, "MEMORY", "PURGE").Err(); err != nil {
@@ -73,14 +72,14 @@ func (s *redisStore) settled(ctx context.Context) (float64, error) {
 		}
 		last = used
 		select {
-		case <-time.After(lasting(3 * time.Second)): // it frees what expired, and its tables, little by little
+		case <-time.After(lasting(3 * time.Second)): // Redis frees expired keys and its tables gradually
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
 	}
 }
 
-// memoryLanes gives each lane a job, while 100,000 jobs wait beside.
+// memoryLanes gives each lane a job while 100,000 other jobs wait.
 var memoryLanes = Figure{
 	Name: "memory-lanes", Unit: "x of Redis memory, after 1,000,000 lanes came and went",
 	Rounds: 1,
@@ -92,8 +91,8 @@ var memoryLanes = Figure{
 		}
 		var before, most, after, tableBefore, tableAfter float64
 		m := Measurements{Close: s.Close, Notes: func() string {
-			return fmt.Sprintf("%.1f MB before, %.1f MB with all of them, %.1f MB after; Redis' own table of keys, which it "+
-				"shrinks only when a tenth of it is used, is %.1f MB of the one and %.1f MB of the other",
+			return fmt.Sprintf("%.1f MB before, %.1f MB with all of them, %.1f MB after; of that Redis's own table of keys, "+
+				"which it shrinks only when a tenth of it is used, has %.1f MB before and %.1f MB after",
 				before/1e6, most/1e6, after/1e6, tableBefore/1e6, tableAfter/1e6)
 		}}
 		m.Ours = func(ctx context.Context) (float64, error) {

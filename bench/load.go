@@ -18,8 +18,7 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// What every figure uses: 256-byte payloads that do not compress, ids of 26
-// characters, queue names of 8.
+// Every figure uses 256-byte payloads that do not compress, ids of 26 characters, and queue names of 8.
 const (
 	payloadBytes = 256
 	queueName    = "emailabc"
@@ -38,8 +37,7 @@ func newID() string { return idOf(lastID.Add(1)) }
 
 func idOf(n int64) string { return fmt.Sprintf("%026d", n) }
 
-// together runs n workers until they have done count things, and returns how
-// many a second.
+// together runs n workers until they have done count operations, and returns the operations per second.
 func together[N int | int64](ctx context.Context, n int, count N, do func(ctx context.Context) error) (float64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -88,8 +86,7 @@ func newRedisStore(ctx context.Context) (*redisStore, error) {
 	return s, nil
 }
 
-// again empties the server and makes a store on it anew, so that rounds do not
-// pay for one another.
+// again empties the server and makes a new store on it, so that rounds do not affect one another.
 func (s *redisStore) again(ctx context.Context) error {
 	_ = s.engine.Close()
 	if err := s.client.FlushDB(ctx).Err(); err != nil {
@@ -109,13 +106,13 @@ func (s *redisStore) Close() {
 	}
 }
 
-// put makes a roomy queue.
+// put makes a large queue.
 func put(ctx context.Context, e queue.Specs, name string, rate leaky.Rate) error {
 	_, err := e.Put(ctx, queue.Spec{Name: name, Rate: rate, Capacity: queue.MaxCapacity}, queue.AnyRevision)
 	return err
 }
 
-// appendOne appends a fresh job and insists that it is accepted.
+// appendOne appends a new job, which must be accepted.
 func appendOne(ctx context.Context, e queue.Appender, name string) error {
 	a, err := e.Append(ctx, []queue.Job{{Queue: name, ID: newID(), Payload: payload}})
 	if err != nil {
@@ -152,7 +149,7 @@ func appendMany(ctx context.Context, e queue.Appender, name string, n int) error
 	return appendAll(ctx, e, jobs)
 }
 
-// appendAll appends jobs and insists that all are accepted.
+// appendAll appends jobs, which must all be accepted.
 func appendAll(ctx context.Context, e queue.Appender, jobs []queue.Job) error {
 	answers, err := e.Append(ctx, jobs)
 	if err != nil {
@@ -166,7 +163,7 @@ func appendAll(ctx context.Context, e queue.Appender, jobs []queue.Job) error {
 	return nil
 }
 
-// cpu is the processor time that this process has used.
+// cpu returns the processor time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -1,7 +1,6 @@
-// Command bench measures Penstock beside its peers and beside a floor, the least
-// that any correct implementation would do, on one machine in one run: each
-// round measures all of them in turn, and the median of the rounds counts. So
-// the ratios hold on a noisy machine, where the figures alone do not.
+// Command bench measures Penstock, its peers, and a floor: the least work that any correct implementation must do. It
+// measures them on one machine in one run. Each round measures all of them in turn, and the median of the rounds
+// counts. So the ratios hold even on a noisy machine, where absolute figures do not.
 package main
 
 import (
@@ -35,15 +34,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.Float64Var(&scale, "scale", 1, "part of the full size to measure: of jobs, queues, lanes, lines and seconds")
 	out := flags.String("json", "bench.json", "file to write the run to, after each figure; empty writes none")
 	add := flags.Bool(
-		"add", false, "continue the run in the file: measure what it lacks; needs the same commit, machine, rounds and scale",
+		"add", false,
+		"continue the run in the file: measure what is missing; needs the same commit, machine, rounds and scale",
 	)
 	publish := flags.String(
 		"publish", "", "copy the run in this file to "+publishedRun+", write the tables of "+publishedPage+", and end",
 	)
 	list := flags.Bool("list", false, "print the names of the figures and end")
 	profile := flags.String(
-		"cpuprofile", "",
-		"write a CPU profile of this process to this file: all that is measured, the peers and the floor too",
+		"cpuprofile", "", "write a CPU profile of this process to this file; it includes the peers and the floor",
 	)
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -73,33 +72,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if *profile != "" {
-		file, err := os.Create(*profile)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = file.Close() }()
-		if err := pprof.StartCPUProfile(file); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
+	stopProfile, err := profileTo(*profile)
+	if err != nil {
+		return err
 	}
+	defer stopProfile()
 	defer removePrograms()
 	for _, f := range figures {
 		if !match.MatchString(f.Name) || record.find(f.Name) != nil {
 			continue
 		}
-		fmt.Fprintf(stderr, "%s ...\n", f.Name)
-		r, err := f.measure(ctx, *rounds, stderr)
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.Name, err)
-		}
-		record.Figures = append(record.Figures, r)
-		report(stderr, []Result{r})
-		if *out == "" {
-			continue
-		}
-		if err := record.write(*out); err != nil {
+		if err := record.measure(ctx, f, *out, stderr); err != nil {
 			return err
 		}
 	}
@@ -107,29 +90,62 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
+// profileTo writes a CPU profile to a file until stop is called. An empty name writes none.
+func profileTo(name string) (stop func(), err error) {
+	if name == "" {
+		return func() {}, nil
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = file.Close()
+	}, nil
+}
+
+// measure adds a figure to the run and writes the run to a file. An empty name writes none.
+func (r *Record) measure(ctx context.Context, f Figure, file string, progress io.Writer) error {
+	fmt.Fprintf(progress, "%s ...\n", f.Name)
+	result, err := f.measure(ctx, r.Rounds, progress)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Name, err)
+	}
+	r.Figures = append(r.Figures, result)
+	report(progress, []Result{result})
+	if file == "" {
+		return nil
+	}
+	return r.write(file)
+}
+
 // Figure is one thing to measure.
 type Figure struct {
 	Name, Unit string
-	Rounds     int // fewer than asked for, when one takes long
-	// Goal says in words what must be reached; Met decides it from the medians.
+	Rounds     int // upper limit, for figures that take long
+	// Goal describes the goal; Met checks it against the medians.
 	Goal string
 	Met  func(ours, peer, floor float64) bool
-	// Peer and Floor name what ours is measured beside; empty for none.
+	// Peer and Floor name the things to compare with; either may be empty.
 	Peer, Floor string
-	// Setup starts what is needed; the measurements it returns are called once a
-	// round, in turn.
+	// Setup prepares the figure. The measurements it returns are called once a round, in turn.
 	Setup func(ctx context.Context) (Measurements, error)
 }
 
-// Measurements of one figure. Peer and Floor may be nil.
+// Measurements are the functions that measure one figure. Peer and Floor may be nil.
 type Measurements struct {
 	Ours, Peer, Floor func(ctx context.Context) (float64, error)
-	// Notes are further facts, told once all rounds are done.
+	// Notes returns further results, once all rounds are done.
 	Notes func() string
 	Close func()
 }
 
-// Result is what became of a Figure.
+// Result is a measured Figure.
 type Result struct {
 	Name       string  `json:"name"`
 	Unit       string  `json:"unit"`
@@ -160,7 +176,7 @@ func (f Figure) measure(ctx context.Context, rounds int, progress io.Writer) (Re
 	values := make([][]float64, len(kinds))
 	for round := range rounds {
 		for k := range kinds {
-			at := (k + round) % len(kinds) // nobody always goes first
+			at := (k + round) % len(kinds) // so that each kind goes first in turn
 			if kinds[at] == nil {
 				continue
 			}
@@ -172,7 +188,7 @@ func (f Figure) measure(ctx context.Context, rounds int, progress io.Writer) (Re
 				return Result{}, err
 			}
 			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return Result{}, fmt.Errorf("it measured %v, which is no figure", v)
+				return Result{}, fmt.Errorf("it measured %v, which is not a number", v)
 			}
 			values[at] = append(values[at], v)
 		}

@@ -10,10 +10,11 @@ import (
 	"github.com/penstock/penstock/internal/test/memtest"
 )
 
-// ingressMaximum is the most that docs/configuration.md says an ingress takes, in MiB.
+// ingressMaximum is the maximum memory of an ingress according to docs/configuration.md, in MiB.
 const ingressMaximum = 512
 
-// memoryIngress has 8,192 connections with the worst headers, 256 streams and 512 large bodies, in a control group.
+// memoryIngress loads an ingress in a control group with 8,192 connections with the largest headers, 256 streams and
+// 512 large bodies.
 var memoryIngress = Figure{
 	Name: "memory-ingress", Unit: "MiB resident at most, under hostile load", Rounds: 1,
 	Goal: "at most 512 MiB",

@@ -24,7 +24,7 @@ func usedMemory(ctx context.Context, c *redis.Client) (float64, error) {
 	return 0, nil
 }
 
-// tableMemory is what Redis' table of all keys takes.
+// tableMemory returns the size of Redis's table of all keys.
 func tableMemory(ctx context.Context, c *redis.Client) (float64, error) {
 	stats, err := c.Do(ctx, "MEMORY", "STATS").Result()
 	if err != nil {
@@ -34,7 +34,7 @@ func tableMemory(ctx context.Context, c *redis.Client) (float64, error) {
 	db, _ := all["db.0"].(map[any]any)
 	main, ok := db["overhead.hashtable.main"].(int64)
 	if !ok {
-		return 0, fmt.Errorf("MEMORY STATS does not tell the size of the table of keys: %v", stats)
+		return 0, fmt.Errorf("MEMORY STATS lacks the size of the table of keys: %v", stats)
 	}
 	return float64(main), nil
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// liveHeap is what this process has in its heap once all garbage is collected.
+// liveHeap returns the size of this process's heap after garbage collection.
 func liveHeap() float64 {
 	var s runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what the first one finds in pools, the second frees
+	runtime.GC() // the second run frees the objects that the first found in pools
 	runtime.ReadMemStats(&s)
 	return float64(s.HeapAlloc)
 }
 
-// memoryEmbedded is how many bytes of memory a process with an embedded store needs for each of many things.
+// memoryEmbedded measures the bytes of memory that an embedded store needs for each of many objects.
 func memoryEmbedded(
 	name, what string, most float64, measure func(context.Context, *boltq.Engine) (float64, error),
 ) Figure {

@@ -17,11 +17,11 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// reservoir is a store and the overflow beside it, both made anew for every round.
+// reservoir is a store with its overflow; every round makes both anew.
 type reservoir struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
-	url   string      // of NATS; empty when it is in this process
+	url   string      // of NATS; empty when NATS is in this process
 	redis *redisStore // nil when embedded
 	store func(context.Context) (queue.Engine, error)
 	close []func()
@@ -32,8 +32,8 @@ type reservoir struct {
 	seen   *seen
 }
 
-// redisReservoir is a Redis and a NATS on loopback, which leaves it to the operating
-// system when writes reach the disk: nats-server's default.
+// redisReservoir is a Redis and a NATS on loopback. Like nats-server by default, both let the operating system decide
+// when writes reach the disk.
 func redisReservoir(ctx context.Context) (*reservoir, error) {
 	s, err := newRedisStore(ctx)
 	if err != nil {
@@ -46,8 +46,7 @@ func redisReservoir(ctx context.Context) (*reservoir, error) {
 	return r, r.start(ctx, natsserver.Options{Listen: "127.0.0.1:0", LazySync: true})
 }
 
-// embeddedReservoir is what `penstock up` has: all in this process, and everything on
-// disk before it is answered.
+// embeddedReservoir is the setup of `penstock up`: all in this process, and everything on disk before it is answered.
 func embeddedReservoir(ctx context.Context) (*reservoir, error) {
 	closeStore := func() {}
 	r := &reservoir{close: []func(){func() { closeStore() }}, store: func(ctx context.Context) (queue.Engine, error) {
@@ -90,13 +89,13 @@ func (r *reservoir) start(ctx context.Context, o natsserver.Options) (err error)
 
 const (
 	overflowBytes = 4 << 30          // more than any figure puts on the overflow
-	patience      = 30 * time.Second // with what takes a moment, unless something is wrong
+	patience      = 30 * time.Second // for things that take a moment, unless something is wrong
 )
 
-// warnings shows what no caller is told.
+// warnings logs problems that no caller sees.
 var warnings = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 
-// again makes the store and the overflow anew.
+// again makes a new store and a new overflow.
 func (r *reservoir) again(ctx context.Context) (err error) {
 	if err := r.leave(ctx); err != nil {
 		return err
@@ -116,7 +115,7 @@ func (r *reservoir) again(ctx context.Context) (err error) {
 	return nil
 }
 
-// background runs something that ends well until stop is called, which waits for it.
+// background runs run until stop is called; stop waits for its end.
 func background(ctx context.Context, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
@@ -130,7 +129,7 @@ func background(ctx context.Context, run func(context.Context) error) (stop func
 	}
 }
 
-// leave removes what the last round left on NATS.
+// leave removes the last round's streams from NATS.
 func (r *reservoir) leave(ctx context.Context) error {
 	if r.stream == nil {
 		return nil
@@ -155,7 +154,7 @@ func (r *reservoir) Close() {
 	}
 }
 
-// cpu is the processor time that everybody has used: NATS is in this process.
+// cpu returns the processor time of all processes involved; NATS is in this process.
 func (r *reservoir) cpu(ctx context.Context) time.Duration {
 	if r.redis == nil {
 		return cpu()
@@ -163,7 +162,7 @@ func (r *reservoir) cpu(ctx context.Context) time.Duration {
 	return cpu() + redisCPU(ctx, r.redis.server)
 }
 
-// onStream is how many messages a stream has.
+// onStream returns the number of messages in a stream.
 func (r *reservoir) onStream(ctx context.Context, name string) (uint64, error) {
 	s, err := r.js.Stream(ctx, name)
 	if err != nil {
@@ -172,13 +171,13 @@ func (r *reservoir) onStream(ctx context.Context, name string) (uint64, error) {
 	return s.CachedInfo().State.Msgs, nil
 }
 
-// seen counts what happens on the overflow.
+// seen counts the events on the overflow.
 type seen struct {
 	deferred.NoObserver
 	messages, stored, returned atomic.Int64
 
-	awaited int64         // how many are to come back
-	all     chan struct{} // closed when they have
+	awaited int64         // number of jobs that should come back
+	all     chan struct{} // closed when they have come back
 }
 
 func (s *seen) Stored(_ string, jobs int, _ time.Duration, err error) {
@@ -195,7 +194,7 @@ func (s *seen) Returned(_ string, jobs int) {
 	}
 }
 
-// roomFor is a queue that can take count jobs back at once, and whose jobs may wait.
+// roomFor returns a queue that can readmit count jobs at once, and whose jobs may wait.
 func roomFor(count int64) queue.Spec {
 	s := queue.Spec{
 		Name: queueName, Rate: leaky.Unlimited, Overflow: queue.Defer,
@@ -203,12 +202,12 @@ func roomFor(count int64) queue.Spec {
 	}
 	s.Capacity = count
 	if count > 1 {
-		s.Capacity = 3 * count // of which half are for what comes back
+		s.Capacity = 3 * count // half of it is for returning jobs
 	}
 	return s
 }
 
-// makeFull makes a queue of one place, and takes it.
+// makeFull makes a queue of one place and fills it.
 func makeFull(ctx context.Context, e queue.Engine) error {
 	if _, err := e.Put(ctx, roomFor(1), queue.AnyRevision); err != nil {
 		return err
@@ -216,7 +215,7 @@ func makeFull(ctx context.Context, e queue.Engine) error {
 	return appendOne(ctx, e, queueName)
 }
 
-// deferOne appends a fresh job and insists that it is deferred.
+// deferOne appends a new job, which must be deferred.
 func deferOne(ctx context.Context, a queue.Appender) error {
 	answers, err := a.Append(ctx, []queue.Job{{Queue: queueName, ID: newID(), Payload: payload}})
 	if err != nil {

@@ -14,9 +14,8 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 )
 
-// pacing proves a rate with four drainer processes, beside one process that
-// sleeps in a loop and posts to the same receiver. It runs the program that
-// users have.
+// pacing proves a rate with four drainer processes, beside one process that sleeps in a loop and posts to the same
+// receiver. It runs the program that users run.
 func pacing(rate int) Figure {
 	var r prove.Report
 	return Figure{
@@ -43,11 +42,11 @@ func pacing(rate int) Figure {
 				cmd.Stderr = os.Stderr
 				out, err := cmd.Output()
 				var exit *exec.ExitError
-				if err != nil && !errors.As(err, &exit) { // a proof that failed is a result
+				if err != nil && !errors.As(err, &exit) { // a failed proof is a result
 					return 0, err
 				}
 				if err := json.Unmarshal(out, &r); err != nil {
-					return 0, fmt.Errorf("reading what prove said: %w: %s", err, out)
+					return 0, fmt.Errorf("reading the output of prove: %w: %s", err, out)
 				}
 				return milliseconds(r.Pace.LatenessP99), nil
 			}

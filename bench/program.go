@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// programs builds the programs that users run, once for all figures, and returns their directory. It must be called in
-// the repository, and removePrograms at the end. Figures are measured one after the other.
+// programs builds the users' programs, once for all figures, and returns their directory. Call it in the repository,
+// and removePrograms at the end. Figures are measured one after the other.
 func programs(ctx context.Context) (dir string, err error) {
 	if programsDir != "" {
 		return programsDir, nil
@@ -36,7 +36,7 @@ func programs(ctx context.Context) (dir string, err error) {
 	return dir, nil
 }
 
-// programsDir is where the programs are, empty before they are built.
+// programsDir is the directory of the programs, or empty before they are built.
 var programsDir string
 
 func removePrograms() {
@@ -46,27 +46,27 @@ func removePrograms() {
 	}
 }
 
-// program is one of them, running.
+// program is a running program.
 type program struct {
 	cmd *exec.Cmd
-	url string // where it listens
-	log string // the file
+	url string // its address
+	log string // its log file
 }
 
 var saidURL = regexp.MustCompile(`"url":"(http://[^"]+)"`)
 
-// start runs a program until stop, and returns when it has said where it listens.
+// start starts a program, which runs until stop, and returns once it has printed its address.
 func start(ctx context.Context, dir, name string, args ...string) (*program, error) {
 	log, err := os.CreateTemp(dir, name+"-*.log")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = log.Close() }() // it has a descriptor of its own
+	defer func() { _ = log.Close() }() // the program has its own descriptor
 	p := &program{log: log.Name()}
 	p.cmd = exec.CommandContext(ctx, filepath.Join(dir, name), append(
 		args, "--listen", "127.0.0.1:0", "--log-format", "json",
 	)...)
-	p.cmd.Env = append(os.Environ(), "PENSTOCK_NO_AUTH=true") // it is asked by this process alone
+	p.cmd.Env = append(os.Environ(), "PENSTOCK_NO_AUTH=true") // only this process calls it
 	p.cmd.Stderr = log
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func start(ctx context.Context, dir, name string, args ...string) (*program, err
 			p.url = m[1]
 		} else if time.Now().After(deadline) || ctx.Err() != nil {
 			p.stop()
-			return nil, fmt.Errorf("%s does not say where it listens: %s", name, p.said())
+			return nil, fmt.Errorf("%s did not print its address: %s", name, p.said())
 		}
 	}
 	return p, nil
@@ -95,11 +95,11 @@ func (p *program) stop() {
 	_ = p.cmd.Wait()
 }
 
-// resident is how many megabytes of it are in memory: VmRSS.
+// resident returns the program's resident memory (VmRSS) in megabytes.
 func (p *program) resident() (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
-		return 0, fmt.Errorf("the memory of a process can be seen on Linux only: %w", err)
+		return 0, fmt.Errorf("a process's memory is visible on Linux only: %w", err)
 	}
 	for line := range strings.Lines(string(text)) {
 		if v, ok := strings.CutPrefix(line, "VmRSS:"); ok {

@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// What is published, seen from the repository.
+// Paths of the published run and page in the repository.
 const (
 	publishedRun  = "docs/benchmarks.json"
 	publishedPage = "docs/benchmarks.md"
 )
 
-// The page has blocks that are written from the run. A block begins with one of these comments and ends with the
-// third; behind the second stands a regular expression, as of -run, for the figures of a table.
+// The page has blocks that are generated from the run. A block begins with runBlock or figuresBlock and ends with
+// blockEnds. figuresBlock is followed by a regular expression, as of -run, that selects the figures of a table.
 const (
 	runBlock     = "<!-- run -->"
 	figuresBlock = "<!-- figures: "
 	blockEnds    = "<!-- end -->"
 )
 
-// publishRun makes the run in a file the one that is published.
+// publishRun publishes the run in a file.
 func publishRun(file string) error {
 	r, err := readRecord(file)
 	if err != nil {
@@ -54,7 +54,7 @@ func figureNames() []string {
 	return names
 }
 
-// fill returns a page with its blocks written anew. all are the names of the figures that there are.
+// fill returns a page with its blocks generated anew. all are the names of all figures.
 func (r *Record) fill(page string, all []string) (string, error) {
 	var out strings.Builder
 	inside := ""
@@ -95,7 +95,7 @@ func (r *Record) fill(page string, all []string) (string, error) {
 	return out.String(), nil
 }
 
-// summary says what run the figures are of.
+// summary describes the run.
 func (r *Record) summary() string {
 	met := 0
 	for _, f := range r.Figures {
@@ -113,8 +113,8 @@ func (r *Record) summary() string {
 	return text
 }
 
-// table returns the rows of figures. A figure that the run lacks is an error: nothing is published that was not
-// measured.
+// table returns the table of the named figures. It fails if the run lacks one of them: only measured figures are
+// published.
 func (r *Record) table(names []string) (string, error) {
 	var out strings.Builder
 	out.WriteString("| name | what is measured | ours | beside it | goal |\n|---|---|---|---|---|\n")
@@ -127,7 +127,7 @@ func (r *Record) table(names []string) (string, error) {
 		if at := strings.IndexAny(unit, " ,"); at >= 0 {
 			unit, what = unit[:at], strings.TrimLeft(unit[at:], " ,")
 		}
-		// Beside it stands the peer, or the floor where there is no other or the goal is about it.
+		// The last but one column has the peer. Without a peer, or if the goal is about the floor, it has the floor.
 		who, value, share := f.Peer, f.PeerValue, f.PeerRatio
 		if who == "" || f.Floor != "" && strings.Contains(f.Goal, "the floor") {
 			who, value, share = f.Floor, f.FloorValue, f.FloorRatio
@@ -155,7 +155,7 @@ func (r *Record) table(names []string) (string, error) {
 	return out.String(), nil
 }
 
-// amount returns three digits of a number, with commas between thousands.
+// amount formats a number with three significant digits and commas between thousands.
 func amount(v float64) string {
 	text := strconv.FormatFloat(v, 'g', 3, 64)
 	if rounded, err := strconv.ParseFloat(text, 64); err == nil {

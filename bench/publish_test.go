@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is published is what one run measured: the page is what bench -publish makes of the run beside it.
+// The published page is the one that bench -publish generates from the published run.
 func TestPublished(t *testing.T) {
 	r, err := readRecord(filepath.Join("..", publishedRun))
 	if err != nil {
@@ -63,11 +63,11 @@ func TestFill(t *testing.T) {
 	small := aRecord()
 	small.Scale = 0.01
 	if got, err := small.fill(page, someNames); err != nil || !strings.Contains(got, "provisional") {
-		t.Errorf("of a small run: %v\n%s", err, got)
+		t.Errorf("a small run: %v\n%s", err, got)
 	}
 }
 
-// A row without a measurement, and a page that is not whole, are errors.
+// A row without a measurement, or an incomplete page, is an error.
 func TestFillRefuses(t *testing.T) {
 	for page, want := range map[string]string{
 		"<!-- figures: fast|slow -->\n<!-- end -->\n": "no figure slow",
@@ -82,7 +82,7 @@ func TestFillRefuses(t *testing.T) {
 	}
 }
 
-// A run goes on only where the same code is measured in the same way on the same machine.
+// A run can be continued only with the same commit, machine, rounds and scale.
 func TestContinueFrom(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Record)
@@ -116,7 +116,7 @@ func TestContinueFrom(t *testing.T) {
 	}
 }
 
-// Nobody can look up code that is not committed.
+// Uncommitted code cannot be looked up.
 func TestUncommitted(t *testing.T) {
 	for _, commit := range []string{unknownCommit, "0123456789ab" + changed} {
 		r := aRecord()

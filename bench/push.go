@@ -9,8 +9,8 @@ import (
 	"net/http"
 )
 
-// pushDeferred streams count jobs to an ingress as lines, as fast as it takes them, and
-// insists that each is answered as deferred.
+// pushDeferred streams count jobs to an ingress as lines, as fast as it accepts them; each must be answered as
+// deferred.
 func pushDeferred(ctx context.Context, url string, count int64) error {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
@@ -20,10 +20,10 @@ func pushDeferred(ctx context.Context, url string, count int64) error {
 	return err
 }
 
-// pushLines is one stream: the answers are read while the lines are sent.
+// pushLines sends one stream, and reads the answers at the same time.
 func pushLines(ctx context.Context, client *http.Client, url string, count int64) error {
 	body, w := io.Pipe()
-	defer func() { _ = body.Close() }() // ends the writer, should the answers end early
+	defer func() { _ = body.Close() }() // ends the writer if the answers end early
 	go func() {
 		filler := bytes.Repeat([]byte("x"), payloadBytes-20)
 		b := bufio.NewWriterSize(w, 64<<10)

@@ -14,9 +14,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// takeBack puts count jobs aside and measures how fast they come back into their queue,
-// which is empty by then and has room for all of them: so nothing but the way back is in
-// the figure. Afterwards they are taken out and told, each by its id.
+// takeBack defers count jobs and measures how fast they return to their queue, which is empty by then and has room for
+// all. So the figure covers only the way back. Afterwards the jobs are drained and checked by id.
 func (r *reservoir) takeBack(ctx context.Context, count int64) (float64, error) {
 	if err := r.again(ctx); err != nil {
 		return 0, err
@@ -28,7 +27,7 @@ func (r *reservoir) takeBack(ctx context.Context, count int64) (float64, error) 
 	if _, err := r.putAside(ctx, count); err != nil {
 		return 0, err
 	}
-	if _, err := drainFor(ctx, r.engine, 1, 1); err != nil { // the one that made it full
+	if _, err := drainFor(ctx, r.engine, 1, 1); err != nil { // the job that made it full
 		return 0, err
 	}
 	if _, err := r.engine.Put(ctx, roomFor(count), queue.AnyRevision); err != nil {
@@ -44,9 +43,8 @@ func (r *reservoir) takeBack(ctx context.Context, count int64) (float64, error) 
 	return float64(count) / took.Seconds(), nil
 }
 
-// readmit runs a Readmitter until count jobs have come back, nothing is left on the
-// overflow, and the engine knows of none there. It returns how long it took from its start
-// to the last job.
+// readmit runs a Readmitter until count jobs have returned, the overflow is empty, and the engine knows of no more jobs
+// there. It returns the time from its start to the last job.
 func (r *reservoir) readmit(ctx context.Context, count int64) (time.Duration, error) {
 	r.seen.awaited, r.seen.all = count, make(chan struct{})
 	run, stop := context.WithCancel(ctx)
@@ -89,8 +87,7 @@ func (r *reservoir) readmit(ctx context.Context, count int64) (time.Duration, er
 	}
 }
 
-// once checks that count jobs are in the queue, whose ids follow one another from first,
-// and that each comes out once.
+// once checks that count jobs with consecutive ids from first are in the queue, and that each comes out once.
 func (r *reservoir) once(ctx context.Context, first, count int64) error {
 	info, err := r.engine.Get(ctx, queueName)
 	if err != nil {
@@ -98,7 +95,7 @@ func (r *reservoir) once(ctx context.Context, first, count int64) error {
 	}
 	if info.Waiting != count || info.Returned != count || info.Missing != 0 || info.Dead != 0 {
 		return fmt.Errorf(
-			"of %d jobs put aside %d came back and %d wait; missing %d, dead %d", count, info.Returned, info.Waiting,
+			"of %d deferred jobs %d came back and %d wait; missing %d, dead %d", count, info.Returned, info.Waiting,
 			info.Missing, info.Dead,
 		)
 	}
@@ -117,18 +114,18 @@ func (r *reservoir) once(ctx context.Context, first, count int64) error {
 	for _, id := range ids {
 		n, err := strconv.ParseInt(id, 10, 64)
 		if at := n - first; err != nil || at < 0 || at >= count || came[at] {
-			return fmt.Errorf("job %s came out twice, or was never put aside", id)
+			return fmt.Errorf("job %s came out twice, or was never deferred", id)
 		}
 		came[n-first] = true
 	}
 	return nil
 }
 
-// takeOut drains so many jobs, and returns their ids.
+// takeOut drains count jobs and returns their ids.
 func takeOut(ctx context.Context, e drain.Engine, count int) ([]string, error) {
 	var mu sync.Mutex
 	var ids []string
-	ctx, cancel := context.WithTimeout(ctx, 10*patience) // the drainer ends with it, which is no error
+	ctx, cancel := context.WithTimeout(ctx, 10*patience) // ends the drainer, which is no error
 	defer cancel()
 	err := drain.Run(ctx, e, drain.HandlerFunc(func(_ context.Context, j *drain.Job) error {
 		mu.Lock()
@@ -144,8 +141,8 @@ func takeOut(ctx context.Context, e drain.Engine, count int) ([]string, error) {
 	return ids, err
 }
 
-// takingBack measures the way back beside the least of it, which is to append the same
-// jobs to the same engine, as many a call.
+// takingBack compares the way back with the least work it needs, which is to append the same jobs to the same engine in
+// calls of the same size.
 func takingBack(r *reservoir, count int64) Measurements {
 	return Measurements{
 		Ours: func(ctx context.Context) (float64, error) { return r.takeBack(ctx, count) },
@@ -167,7 +164,7 @@ func takingBack(r *reservoir, count int64) Measurements {
 }
 
 var readmitRedis = Figure{
-	Name: "readmit-redis", Unit: "jobs/s taken back into an empty queue",
+	Name: "readmit-redis", Unit: "jobs/s readmitted into an empty queue",
 	Floor: "append, 500 a call", Goal: "10,000/s",
 	Met: func(ours, _, _ float64) bool { return ours >= 10_000 },
 	Setup: func(ctx context.Context) (Measurements, error) {
@@ -177,7 +174,7 @@ var readmitRedis = Figure{
 }
 
 var readmitEmbedded = Figure{
-	Name: "readmit-embedded", Unit: "jobs/s taken back into an empty queue",
+	Name: "readmit-embedded", Unit: "jobs/s readmitted into an empty queue",
 	Floor: "append, 500 a call", Goal: "2,500/s",
 	Met: func(ours, _, _ float64) bool { return ours >= 2_500 },
 	Setup: func(ctx context.Context) (Measurements, error) {

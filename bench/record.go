@@ -16,9 +16,9 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 )
 
-// Record is one run: its figures, and the code and machine that they are of.
+// Record is one run: its figures, the commit and the machine.
 type Record struct {
-	Date    string   `json:"date"` // on which it began
+	Date    string   `json:"date"` // on which the run began
 	Commit  string   `json:"commit"`
 	Machine string   `json:"machine"`
 	Rounds  int      `json:"rounds"`
@@ -34,13 +34,13 @@ func newRecord(ctx context.Context, rounds int) (*Record, error) {
 	}, err
 }
 
-// linkedCommit is the commit that this program was built from, as git describes it: make sets it when it links.
+// linkedCommit is the commit of this program, as git describes it; make sets it at link time.
 var linkedCommit = unknownCommit
 
-// Code that no commit has cannot be published, nor added to.
+// A run of uncommitted code cannot be published or continued.
 const (
 	unknownCommit = "unknown"
-	changed       = "-dirty" // behind a commit, by git describe
+	changed       = "-dirty" // suffix of git describe
 )
 
 var (
@@ -48,7 +48,7 @@ var (
 	redisVersion = regexp.MustCompile(`\bv=([0-9.]+)`)
 )
 
-// machineName returns what the figures depend on beside the code.
+// machineName describes the machine, as far as the figures depend on it.
 func machineName(ctx context.Context) (string, error) {
 	server, err := redistest.Binary(ctx)
 	if err != nil {
@@ -93,8 +93,8 @@ func (r *Record) write(file string) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// continueFrom takes over the figures of an earlier part of the same run. A figure that the file has is not measured
-// again: nobody can measure until a figure pleases.
+// continueFrom adopts the figures of an earlier part of the same run. It never measures a figure again, so nobody can
+// repeat one until they like it.
 func (r *Record) continueFrom(file string) error {
 	was, err := readRecord(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -111,7 +111,7 @@ func (r *Record) continueFrom(file string) error {
 	} {
 		if c.was != c.is {
 			return fmt.Errorf(
-				"-add: %s is a run of another %s, %s, this is %s: leave out -add to begin anew, or name another file by -json",
+				"-add: %s is a run of another %s, %s, this is %s: leave out -add to start a new run, or name another file by -json",
 				file, c.field, c.was, c.is,
 			)
 		}
@@ -123,16 +123,16 @@ func (r *Record) continueFrom(file string) error {
 	return nil
 }
 
-// committed returns an error unless a commit names the code that was measured.
+// committed returns an error unless the measured code is a commit.
 func (r *Record) committed() error {
 	if r.Commit == unknownCommit || strings.HasSuffix(r.Commit, changed) {
-		return fmt.Errorf("the code measured is %q, which nobody can look up: commit it, build (make build) and measure it",
+		return fmt.Errorf("the measured code is %q, which is no commit: commit it, build (make build) and measure again",
 			r.Commit)
 	}
 	return nil
 }
 
-// find returns the figure of that name, or nil.
+// find returns the named figure, or nil.
 func (r *Record) find(name string) *Result {
 	for i := range r.Figures {
 		if r.Figures[i].Name == name {

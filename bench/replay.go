@@ -19,7 +19,7 @@ import (
 	"github.com/penstock/penstock/internal/replay"
 )
 
-// replayLines is how many lines the log has that is replayed.
+// replayLines returns the number of lines of the replayed log.
 func replayLines() int { return sized(1_000_000) }
 
 var replayMeter = Figure{
@@ -51,9 +51,9 @@ var replayMeter = Figure{
 	},
 }
 
-// decode reads of each line of a log what a replay cannot do without, and nothing else.
+// decode reads the fields of each line that a replay needs, and no others.
 func decode(log []byte) error {
-	var last []byte // of lines of one second the time is the same text
+	var last []byte // lines of one second have the same text as their time
 	var at time.Time
 	clients := map[string]int{}
 	lines := bufio.NewScanner(bytes.NewReader(log))
@@ -83,7 +83,7 @@ func decode(log []byte) error {
 	return lines.Err()
 }
 
-// smallLog is how many lines the log of the floor has, beside ten times replayLines.
+// smallLog is the number of lines of the floor's log; the other log has ten times replayLines.
 const smallLog = 1_000
 
 var replayMemory = Figure{
@@ -103,7 +103,7 @@ var replayMemory = Figure{
 	},
 }
 
-// peakOf is how many MiB a program took at most that replayed a log with so many lines.
+// peakOf returns the peak memory in MiB of a program that replays a log with this many lines.
 func peakOf(ctx context.Context, path string, lines int) (float64, error) {
 	cmd := exec.CommandContext(ctx, path, "replay", "--log", "-", "--rule", "meter rate=5/s burst=10")
 	in, err := cmd.StdinPipe()
@@ -118,7 +118,8 @@ func peakOf(ctx context.Context, path string, lines int) (float64, error) {
 	if err := errors.Join(out.Flush(), in.Close()); err != nil {
 		return 0, errors.Join(err, cmd.Wait())
 	}
-	// It reports now. What Rusage has of a child is never less than what this process took when it was started.
+	// It reads the peak while the program runs. A child's Rusage is never below this process's size when the child
+	// started.
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	var most float64
@@ -140,7 +141,7 @@ func peakOf(ctx context.Context, path string, lines int) (float64, error) {
 
 var peakLine = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// onOneCore returns how many lines a second of a processor's time went through f, which shall not share the work out.
+// onOneCore returns how many lines a second of processor time f handles; f must not run in parallel.
 func onOneCore(f func() error) (float64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	runtime.GC()
@@ -153,14 +154,14 @@ func onOneCore(f func() error) (float64, error) {
 
 const combinedTime = "02/Jan/2006:15:04:05 -0700"
 
-// combinedLog is one of writeCombined.
+// combinedLog returns a log written by writeCombined.
 func combinedLog(lines, clients int) []byte {
 	var b bytes.Buffer
 	writeCombined(&b, lines, clients)
 	return b.Bytes()
 }
 
-// writeCombined writes a log of clients of which few ask much, 40 requests a second.
+// writeCombined writes a log of clients at 40 requests a second; few of them send many.
 func writeCombined(w io.Writer, lines, clients int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	zipf := rand.NewZipf(r, 1.1, 1, uint64(clients-1))

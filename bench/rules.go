@@ -16,7 +16,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// minimalTake is the least that a limiter on Redis must do: read what was taken under a key, and write it.
+// minimalTake does the least that a limiter on Redis needs: read the tally of a key and write it.
 var minimalTake = redis.NewScript(`
 local v = redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000)
@@ -24,13 +24,13 @@ return v`)
 
 const (
 	ruleName = "emailabc.user"
-	ruleKeys = 1000 // that are taken in turn
+	ruleKeys = 1000 // which are used in turn
 )
 
-// wide lets everything through, and remembers it.
+// wide allows everything, and is remembered.
 var wide = rules.Bound{Rate: leaky.PerSecond(1000), Burst: 1_000_000}
 
-// What is kept for long enough to be measured.
+// Bounds that are remembered for long enough to be measured.
 var (
 	slow   = rules.Bound{Rate: mustRate(1, time.Hour), Burst: 10}
 	hourly = rules.Bound{Limit: 10_000, Period: unit.Duration(time.Hour)}
@@ -52,7 +52,7 @@ var nextKey atomic.Int64
 
 func ruleKey() string { return fmt.Sprintf("user-%06d@example.com", nextKey.Add(1)%ruleKeys) }
 
-// takeOne is of a caller who does not give up: the peer and the floor heed no cancellation either.
+// takeOne takes without cancellation, because the peer and the floor ignore cancellation too.
 func takeOne(ctx context.Context, r queue.Taker) error {
 	return takeMany(context.WithoutCancel(ctx), r, 1)
 }
@@ -74,7 +74,7 @@ func takeMany(ctx context.Context, r queue.Taker, n int) error {
 	return nil
 }
 
-// ruleTake is one decision a call.
+// ruleTake measures one decision a call.
 func ruleTake(n int, count int64) Figure {
 	goal, met := "0.8 x the floor", func(ours, _, floor float64) bool { return ours >= 0.8*floor }
 	if n == callers {
@@ -117,7 +117,7 @@ func ruleTake(n int, count int64) Figure {
 	}
 }
 
-// newRuleStore is a store with a rule.
+// newRuleStore makes a store with a rule.
 func newRuleStore(ctx context.Context) (*redisStore, error) {
 	s, err := newRedisStore(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ var ruleTakeBatch = Figure{
 	},
 }
 
-// appendRuled is an append whose job is asked by two rules, of keys that differ from job to job.
+// appendRuled measures an append under two rules, whose keys differ from job to job.
 var appendRuled = Figure{
 	Name: "append-rules", Unit: "jobs/s, 64 callers, one a call, two rules", Floor: "without rules",
 	Goal: "0.6 x without", Met: func(ours, _, floor float64) bool { return ours >= 0.6*floor },
@@ -190,7 +190,7 @@ var appendRuled = Figure{
 	},
 }
 
-// ruleMemory is what a key takes beyond a bare one of the same name; of a sliding log, what an entry does.
+// ruleMemory measures the memory of a key beyond a bare key of the same name; for a sliding log, of an entry.
 func ruleMemory(a leaky.Algorithm, b rules.Bound, entries int, most float64) Figure {
 	measure := "B a key over a bare one"
 	if entries > 1 {
@@ -246,7 +246,7 @@ func grownByTakes(ctx context.Context, s *redisStore, r rules.Rule, keys, entrie
 	return after - before, err
 }
 
-// grownByBareKeys is of empty keys whose names are as long as ours.
+// grownByBareKeys measures empty keys whose names are as long as ours.
 func grownByBareKeys(ctx context.Context, s *redisStore, keys int) (float64, error) {
 	if err := s.again(ctx); err != nil {
 		return 0, err

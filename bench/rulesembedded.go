@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// takeEmbedded asks a Meter under many keys; the peer does so in memory alone, behind a mutex, and keeps nothing.
+// takeEmbedded asks a meter under many keys; the peer does the same in memory, behind a mutex, and stores nothing.
 var takeEmbedded = Figure{
 	Name: "take-embedded", Unit: "takes/s, 64 callers, 10,000 keys, written behind",
 	Peer: "leaky behind a mutex", Goal: "a tenth of memory alone",
@@ -65,7 +65,7 @@ var takeEmbedded = Figure{
 	},
 }
 
-// appendRuledEmbedded appends to a queue with two rules, and beside it to one without.
+// appendRuledEmbedded appends to a queue with two rules; the peer has no rules.
 var appendRuledEmbedded = Figure{
 	Name: "append-rules-embedded", Unit: "jobs/s, 64 callers, fsync before ack, two rules",
 	Peer: "no rules", Goal: "0.6 x without", Met: func(ours, peer, _ float64) bool { return ours >= 0.6*peer },

@@ -23,10 +23,10 @@ const million = 1_000_000
 // millionPeriod is how long a key is remembered: longer than it takes to take them all.
 func millionPeriod() time.Duration { return max(time.Second, lasting(30*time.Second)) }
 
-// millionPatience is how long it is waited until nearly all of it is gone; of appends the jobs stay.
+// millionPatience is the maximum time until nearly all of its memory is freed; appended jobs stay.
 func millionPatience() time.Duration { return lasting(2 * time.Minute) }
 
-// millionBound lets one through, or a few, and remembers it for millionPeriod; a sliding counter for up to twice that.
+// millionBound allows one take, or a few, and is remembered for millionPeriod; a sliding counter for up to twice that.
 func millionBound(a leaky.Algorithm) rules.Bound {
 	switch period := millionPeriod(); a {
 	case leaky.AlgorithmMeter:
@@ -38,14 +38,14 @@ func millionBound(a leaky.Algorithm) rules.Bound {
 	}
 }
 
-// crowd is an engine under a million keys, and what can be seen of it.
+// crowd is an engine with a million keys, and its measurements.
 type crowd struct {
 	queue.Engine
-	used func(context.Context) (float64, error) // bytes of memory
-	told []string
+	used  func(context.Context) (float64, error) // bytes of memory
+	notes []string
 }
 
-// ruleMillion takes each of a million keys once, on both engines, and then waits until nothing of them is left.
+// ruleMillion takes each of a million keys once, on both engines, and then waits until they are forgotten.
 func ruleMillion(a leaky.Algorithm) Figure {
 	return millionFigure("rule-million-"+string(a), "keys/s, 1,000,000 distinct ones, embedded",
 		func(ctx context.Context, c *crowd) (float64, error) {
@@ -80,7 +80,7 @@ func takeMillion(ctx context.Context, c *crowd) (float64, error) {
 	return each * v, err
 }
 
-// appendMillion appends jobs that are asked by two rules, each under a key of its own.
+// appendMillion appends jobs under two rules, each with a key of its own.
 var appendMillion = millionFigure("rule-million-append",
 	"jobs/s, 250,000 under two rules, all keys distinct, 64 callers, embedded",
 	func(ctx context.Context, c *crowd) (float64, error) {
@@ -117,8 +117,8 @@ func millionFigure(name, measure string, take func(context.Context, *crowd) (flo
 			var notes []string
 			return Measurements{
 				Ours: func(ctx context.Context) (float64, error) {
-					v, told, err := millionEmbedded(ctx, take)
-					notes = append(notes, "embedded: "+told)
+					v, note, err := millionEmbedded(ctx, take)
+					notes = append(notes, "embedded: "+note)
 					return v, err
 				},
 				Peer: func(ctx context.Context) (float64, error) {
@@ -131,7 +131,7 @@ func millionFigure(name, measure string, take func(context.Context, *crowd) (flo
 						Engine: s.engine, used: func(ctx context.Context) (float64, error) { return usedMemory(ctx, s.client) },
 					}
 					v, err := c.live(ctx, take)
-					notes = append(notes, "on Redis: "+strings.Join(c.told, ", "))
+					notes = append(notes, "on Redis: "+strings.Join(c.notes, ", "))
 					return v, err
 				},
 				Notes: func() string { return strings.Join(notes, "; ") },
@@ -140,7 +140,7 @@ func millionFigure(name, measure string, take func(context.Context, *crowd) (flo
 	}
 }
 
-// millionEmbedded measures besides how long the file takes to close and to open with all the keys in it.
+// millionEmbedded also measures how long it takes to close and open the file with all keys in it.
 func millionEmbedded(
 	ctx context.Context, take func(context.Context, *crowd) (float64, error),
 ) (float64, string, error) {
@@ -160,7 +160,7 @@ func millionEmbedded(
 	if err != nil {
 		return 0, "", err
 	}
-	c.tell("the file is %.0f MB", fileSize(path))
+	c.notef("the file is %.0f MB", fileSize(path))
 	if _, err := take(ctx, c); err != nil {
 		return 0, "", err
 	}
@@ -168,13 +168,13 @@ func millionEmbedded(
 	if err := e.Close(); err != nil {
 		return 0, "", err
 	}
-	c.tell("filled again it is closed in %s", since(before))
+	c.notef("filled again, closing took %s", since(before))
 	before = time.Now()
 	if e, err = boltq.Open(ctx, path, boltq.Options{}); err != nil {
 		return 0, "", err
 	}
-	c.tell("and opened in %s, the file being %.0f MB", since(before), fileSize(path))
-	return rate, strings.Join(c.told, ", "), nil
+	c.notef("and opening %s, with a file of %.0f MB", since(before), fileSize(path))
+	return rate, strings.Join(c.notes, ", "), nil
 }
 
 func since(t time.Time) time.Duration { return time.Since(t).Round(time.Millisecond) }
@@ -187,7 +187,7 @@ func fileSize(path string) float64 {
 	return float64(info.Size()) / 1e6
 }
 
-// heapUsed is what this process keeps, which is mostly the engine's.
+// heapUsed returns the memory that this process keeps, most of it the engine's.
 func heapUsed(context.Context) (float64, error) {
 	runtime.GC()
 	var m runtime.MemStats
@@ -195,11 +195,11 @@ func heapUsed(context.Context) (float64, error) {
 	return float64(m.HeapAlloc), nil
 }
 
-func (c *crowd) tell(format string, args ...any) {
-	c.told = append(c.told, fmt.Sprintf(format, args...))
+func (c *crowd) notef(format string, args ...any) {
+	c.notes = append(c.notes, fmt.Sprintf(format, args...))
 }
 
-// live takes all the keys, and waits until they have run out, while others call.
+// live takes all keys and waits until they have run out, while others call.
 func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (float64, error)) (float64, error) {
 	none, err := c.used(ctx)
 	if err != nil {
@@ -210,7 +210,7 @@ func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (fl
 		return 0, err
 	}
 	time.Sleep(lasting(5 * time.Second))
-	c.tell("others waited up to %s before", others())
+	c.notef("others waited up to %s before", others())
 	if others, err = c.others(ctx); err != nil {
 		return 0, err
 	}
@@ -219,7 +219,7 @@ func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (fl
 		return 0, err
 	}
 	done := time.Now()
-	c.tell("up to %s beside", others())
+	c.notef("up to %s meanwhile", others())
 	peak, err := c.used(ctx)
 	if err != nil {
 		return 0, err
@@ -242,15 +242,15 @@ func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (fl
 			least, at = now, time.Now()
 		}
 	}
-	c.tell("up to %s while they ran out", others())
-	c.tell(
+	c.notef("up to %s while they ran out", others())
+	c.notef(
 		"%.0f MB before, %.0f MB at the peak, %.0f MB %.0f s later", none/1e6, peak/1e6, least/1e6, at.Sub(done).Seconds(),
 	)
 	return rate, nil
 }
 
-// others take and append beside what is measured, one a millisecond. What is returned ends that, and tells the longest
-// call of each.
+// others take and append once a millisecond during the measurement. end stops them and returns the longest call of each
+// kind.
 func (c *crowd) others(ctx context.Context) (end func() string, err error) {
 	if _, err := c.PutRule(ctx, wideMeter("other"), queue.AnyRevision); err != nil {
 		return nil, err

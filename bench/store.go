@@ -11,11 +11,11 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// store is what jobs are delivered from.
+// store is the source of delivered jobs.
 type store interface {
-	// anew returns an engine that has nothing in it; the one before is gone.
+	// anew returns an empty engine; the previous one is gone.
 	anew(ctx context.Context) (queue.Engine, error)
-	// used is the processor time that it took outside of this process.
+	// used returns the processor time used outside of this process.
 	used(ctx context.Context) time.Duration
 	Close()
 }
@@ -29,7 +29,7 @@ func (s *redisStore) anew(ctx context.Context) (queue.Engine, error) {
 
 func (s *redisStore) used(ctx context.Context) time.Duration { return redisCPU(ctx, s.server) }
 
-// boltStore is an embedded store, on a file of its own.
+// boltStore is an embedded store, each on its own file.
 type boltStore struct{ close func() }
 
 func onFile(context.Context) (store, error) { return &boltStore{func() {}}, nil }
@@ -51,7 +51,7 @@ func (s *boltStore) Close() {
 	s.close = func() {}
 }
 
-// full returns an engine in which a queue without a rate has so many jobs, for a target.
+// full returns an engine whose queue, without a rate, has count jobs for a target.
 func full(ctx context.Context, s store, target []byte, count int) (queue.Engine, error) {
 	e, err := s.anew(ctx)
 	if err != nil {
@@ -77,16 +77,16 @@ func drained(s store, count, concurrency int) func(ctx context.Context) (float64
 
 const nothing = "a handler that does nothing"
 
-// bill is the processor time that things took a job, in words.
+// bill describes the processor time a job, by consumer.
 type bill map[string]string
 
-// meter tells of what takes processor time of its own.
+// meter measures one consumer of processor time.
 type meter struct {
 	name string
 	used func(context.Context) time.Duration
 }
 
-// charge does something for so many jobs, and notes what it took.
+// charge runs do for count jobs and notes the processor time.
 func (b bill) charge(
 	ctx context.Context, who string, count int, servers []meter, do func() (float64, error),
 ) (float64, error) {

@@ -19,7 +19,7 @@ const (
 	waitSpan    = 5 * time.Second
 )
 
-// waitFairness is how evenly callers are served who want more than a rule allows, and wait for it.
+// waitFairness measures how evenly callers are served that want more than a rule allows, and wait for it.
 var waitFairness = Figure{
 	Name: "wait-fairness", Unit: "x, least over most served of 4 callers",
 	Peer: "pollers", Goal: "at least 0.95",
@@ -51,7 +51,7 @@ var waitFairness = Figure{
 	},
 }
 
-// evenness has callers take turns for a while, and returns the fewest turns of one over the most of one.
+// evenness lets callers take turns for a while, and returns the fewest turns of a caller over the most.
 func evenness(ctx context.Context, turn func(context.Context) error) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, lasting(waitSpan))
 	defer cancel()
@@ -75,7 +75,7 @@ func evenness(ctx context.Context, turn func(context.Context) error) (float64, e
 	return float64(slices.Min(turns[:])) / float64(max(1, slices.Max(turns[:]))), errors.Join(failed[:]...)
 }
 
-// poll asks, and asks again when it is told to.
+// poll asks, and asks again when the answer says.
 func poll(ctx context.Context, a *admission.Admission) error {
 	for {
 		taken, err := a.Take(ctx, waitRule, []rules.Take{{}})

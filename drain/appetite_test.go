@@ -56,7 +56,7 @@ func TestAppetite(t *testing.T) {
 	}
 }
 
-// What one partition asks for is not left to another.
+// One partition's claim is not available to another.
 func TestClaims(t *testing.T) {
 	now := time.Now()
 	a := newAppetite()
@@ -76,7 +76,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Jobs that wait for their receiver do not keep others from being asked for.
+// Jobs that wait for their receiver do not prevent requests for others.
 func TestJobsThatWaitForTheirReceiver(t *testing.T) {
 	now := time.Now()
 	a := newAppetite()
@@ -100,7 +100,7 @@ func TestJobsThatWaitForTheirReceiver(t *testing.T) {
 	}
 }
 
-// While everything that is granted comes too late, less and less is asked for.
+// While everything granted comes too late, less and less is requested.
 func TestAlwaysLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(100), nil)

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// requests counts them, and jobs that were given back for want of a handler.
+// requests counts requests, and jobs released for lack of a handler.
 type requests struct {
 	*releases
 	n atomic.Int64
@@ -24,11 +24,10 @@ type requests struct {
 
 func (c *requests) Reserved(int, int, int, time.Duration, error) { c.n.Add(1) }
 
-// The queues of an app that has few handlers left ask for no more than these together, though none of them has less
-// than it wants, and others hang: no slot is lost by a job that is taken out in vain. Nor do they ask more often for
-// it.
-func TestQueuesOfAnAppAskForWhatItHasLeft(t *testing.T) {
-	// vain is how many jobs may be taken out in vain, in percent of those that are delivered.
+// The queues of an app with few handlers left do not request more than these together, even though none has less than
+// it wants and others hang. No slot is lost by a job reserved in vain, and they do not ask more often either.
+func TestQueuesOfAnAppAskForItsRemainingHandlers(t *testing.T) {
+	// vain is the maximum number of jobs reserved in vain, in percent of the delivered ones.
 	run := func(t *testing.T, e queue.Engine, share float64, flowing, hanging int, rate, vain int64) {
 		t.Helper()
 		last := 15 * time.Second
@@ -65,10 +64,10 @@ func TestQueuesOfAnAppAskForWhatItHasLeft(t *testing.T) {
 		delivered, inVain, asked := done.Load(), int64(c.of(drain.NoHandler)), c.n.Load()
 		d.finish(t)
 		if inVain > delivered*vain/100 {
-			t.Errorf("%d jobs were taken out in vain, while %d were delivered", inVain, delivered)
+			t.Errorf("%d jobs were reserved in vain, while %d were delivered", inVain, delivered)
 		}
 		if vain > 1 {
-			return // time passes as it likes
+			return // real time passes
 		}
 		if delivered < want*99/100 {
 			t.Errorf("%d delivered of %d", delivered, want)
@@ -93,14 +92,14 @@ func TestQueuesOfAnAppAskForWhatItHasLeft(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) { run(t, e, .5, 8, 4, 5, 20) })
 }
 
-// The queues of an app that idle claim little of what it has left, and last: its busy ones need not ask twice, and no
-// job is taken out in vain once the drainer has met them all.
+// Idle queues of an app claim little of the app's remaining handlers, and last. Its busy queues need not ask twice, and
+// once the drainer knows all queues, no job is reserved in vain.
 func TestIdleQueuesOfAnAppLeaveItsHandlersToBusyOnes(t *testing.T) {
 	const busy, idle, rate, last = 2, 28, 60, 10 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		e := embedded(t)
 		defer e.Close()
-		for i := range idle { // one job a second each, at instants of their own
+		for i := range idle { // one job a second each, at different instants
 			name := fmt.Sprint("acme-idle", i)
 			put(t, e, queue.Spec{Name: name, Rate: leaky.PerSecond(1)})
 			push(t, e, name, 0, 20)
@@ -125,7 +124,7 @@ func TestIdleQueuesOfAnAppLeaveItsHandlersToBusyOnes(t *testing.T) {
 		delivered, inVain, asked := done.Load(), c.of(drain.NoHandler)-met, c.n.Load()
 		d.finish(t)
 		if inVain > 0 {
-			t.Errorf("%d jobs were taken out in vain", inVain)
+			t.Errorf("%d jobs were reserved in vain", inVain)
 		}
 		if want := int64((busy*rate + idle) * (last / time.Second)); delivered < want*95/100 {
 			t.Errorf("%d delivered of %d", delivered, want)

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// apps are those of queues whose names begin with their own, and the shares that they have; it may change.
+// apps maps queues to apps by prefix, and has the apps' shares, which may change.
 type apps struct {
 	mu     sync.Mutex
 	shares map[string]float64
@@ -40,7 +40,7 @@ func (a *apps) set(app string, share float64) {
 	a.shares[app] = share
 }
 
-// held is a handler whose jobs of some app stay until they are let go. It knows how many each app has at a time.
+// held is a handler whose jobs of one app stay until released. It knows how many jobs each app has at a time.
 type held struct {
 	hangs     string
 	free      chan struct{}
@@ -85,7 +85,7 @@ func (h *held) counts() (most, done map[string]int) {
 	return maps.Clone(h.most), maps.Clone(h.done)
 }
 
-// byApp is how many handlers the queues of an app have together.
+// byApp returns the number of handlers that the queues of an app have together.
 func byApp(u *drain.Usage, app string) (n int) {
 	for _, q := range u.Queues() {
 		if q.App == app {
@@ -95,8 +95,8 @@ func byApp(u *drain.Usage, app string) (n int) {
 	return n
 }
 
-// However many queues of an app hang, they have no more handlers than the app's share, from wherever in the store they
-// are, and the other app's jobs leave. All that was not begun meanwhile is delivered in the end.
+// However many queues of an app hang, on any partition, they have no more handlers than the app's share, and the other
+// app's jobs leave. Jobs that could not start meanwhile are delivered in the end.
 func TestAHangingAppLeavesTheOthersTheirHandlers(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		const hanging, each, others, concurrency = 24, 4, 200, 16
@@ -112,7 +112,7 @@ func TestAHangingAppLeavesTheOthersTheirHandlers(t *testing.T) {
 		await.Until(t, "the app has its share", func() bool { return byApp(&u, "acme") == 8 })
 		put(t, e, queue.Spec{Name: "beta-1", Rate: leaky.PerSecond(400)})
 		push(t, e, "beta-1", 0, others)
-		await.Until(t, "the other app goes on", func() bool { _, done := h.counts(); return done["beta-1"] == others })
+		await.Until(t, "the other app continues", func() bool { _, done := h.counts(); return done["beta-1"] == others })
 		if n := byApp(&u, "acme"); n != 8 {
 			t.Errorf("it has %d handlers, want 8", n)
 		}
@@ -133,7 +133,7 @@ func TestAHangingAppLeavesTheOthersTheirHandlers(t *testing.T) {
 	})
 }
 
-// The share is a pool of its own to the app's queues: one alone has half of it, and leaves as many to another as it
+// The share is a pool of its own for the app's queues: a lone queue has half of it, and leaves as many to another as it
 // has.
 func TestQueuesOfAnApp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -167,9 +167,9 @@ func TestQueuesOfAnApp(t *testing.T) {
 		before := r.of(drain.NoHandler)
 		check(map[string]int{"acme-a": 16, "acme-b": 8})
 		if now := r.of(drain.NoHandler); now != before || before > 128 {
-			t.Errorf("%d and then %d jobs were taken out in vain", before, now)
+			t.Errorf("%d and then %d jobs were reserved in vain", before, now)
 		}
-		a.set("acme", .5) // it is followed without anything else that happens
+		a.set("acme", .5) // a change applies without any other event
 		check(nil)
 		if all, b := byApp(&u, "acme"), usage(&u, "acme-b").Handlers; all <= 40 || all > 64 || b <= 16 {
 			t.Errorf("with half of all: %+v", u.Queues())
@@ -188,7 +188,7 @@ func TestQueuesOfAnApp(t *testing.T) {
 	})
 }
 
-// releases counts why jobs were given back.
+// releases counts releases by reason.
 type releases struct {
 	drain.NoObserver
 	mu  sync.Mutex

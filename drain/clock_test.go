@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The clock rings each bell, none before its time, in whatever order they were asked for, and
-// ends. How precisely it rings is measured by the benchmark: that depends on the machine.
+// The clock rings each bell, never early, in any order of requests, and ends. The benchmark measures its precision,
+// which depends on the machine.
 func TestClock(t *testing.T) {
 	c := newClock()
 	if c == nil {
@@ -45,10 +45,10 @@ func TestClock(t *testing.T) {
 	}
 	c.after(time.Hour)
 	c.close()
-	c.after(time.Hour) // behind the end: harmless
+	c.after(time.Hour) // after the end: harmless
 }
 
-// BenchmarkLateness compares how late waits end: of the clock, and of time.Sleep.
+// BenchmarkLateness compares the lateness of the clock and of time.Sleep.
 func BenchmarkLateness(b *testing.B) {
 	report := func(b *testing.B, wait func(time.Duration)) {
 		late := make([]time.Duration, 0, b.N)

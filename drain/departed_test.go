@@ -13,8 +13,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// What counts as a departure: a start that the receiver may have noticed. A handler that
-// comes to it too late is late, on whichever side of the gate it was held up.
+// A departure is a start that the receiver may have noticed. A handler that comes to it too late is late, on whichever
+// side of the gate it was held up.
 func TestDeparted(t *testing.T) {
 	late := fmt.Errorf("held up: %w", ErrLate)
 	for _, c := range []struct {
@@ -27,8 +27,8 @@ func TestDeparted(t *testing.T) {
 		why      Reason // of a release
 	}{
 		{"delivered", true, 0, nil, 1, queue.Deliver, 0},
-		{"delivered behind its window", true, 6 * ms, nil, 1, queue.Deliver, 0},
-		{"failed behind its window", true, 6 * ms, errors.New("reset"), 1, queue.Fail, 0},
+		{"delivered after its window", true, 6 * ms, nil, 1, queue.Deliver, 0},
+		{"failed after its window", true, 6 * ms, errors.New("reset"), 1, queue.Fail, 0},
 		{"refused to write", true, 6 * ms, late, 0, queue.Release, Late},
 		{"refused to write, long after", true, 99 * ms, late, 0, queue.Release, Late},
 		{"gave it back after a look", true, 2 * ms, late, 1, queue.Release, Handlers},
@@ -65,7 +65,7 @@ func TestDeparted(t *testing.T) {
 	}
 }
 
-// Work that takes long has departed while it is under way, and only once.
+// Long work counts as departed while in progress, and only once.
 func TestDepartedUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(100), nil).answers(answer{jobs: []queue.Reservation{

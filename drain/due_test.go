@@ -21,7 +21,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// tallies counts what drainers do.
+// tallies counts the drainers' requests and jobs.
 type tallies struct {
 	drain.NoObserver
 	departed, released atomic.Int64
@@ -32,7 +32,7 @@ func (t *tallies) Released(string, drain.Reason)      { t.released.Add(1) }
 
 var scriptCalls = regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`)
 
-// calls is how many scripts the server has run.
+// calls returns how many scripts the server has run.
 func calls(t *testing.T, c *redis.Client) int {
 	t.Helper()
 	m := scriptCalls.FindStringSubmatch(c.Info(t.Context(), "commandstats").Val())
@@ -46,7 +46,7 @@ func calls(t *testing.T, c *redis.Client) int {
 	return n
 }
 
-// fillMany makes so many queues of a rate, and appends so many jobs to each.
+// fillMany makes n queues with a rate, and appends jobs to each.
 func fillMany(t *testing.T, e queue.Engine, prefix string, n, jobs int, rate leaky.Rate) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -58,7 +58,7 @@ func fillMany(t *testing.T, e queue.Engine, prefix string, n, jobs int, rate lea
 	for range 16 {
 		all.Go(func() {
 			for name := range next {
-				// With less slack, a busy machine would have some of the fast ones come late.
+				// With less slack, some jobs of the fast queues would be late on a busy machine.
 				put(t, e, queue.Spec{Name: name, Rate: rate, Slack: unit.Duration(queue.MostSlack)})
 				push(t, e, name, 0, jobs)
 			}
@@ -67,8 +67,8 @@ func fillMany(t *testing.T, e queue.Engine, prefix string, n, jobs int, rate lea
 	all.Wait()
 }
 
-// Many queues that are due at the same time are served once each: hardly anything is granted that cannot start, and the
-// store is not asked again and again. When nobody drained for a while it is the same.
+// Many queues due at once are served once each: almost no job is granted that cannot start, and the store is not asked
+// repeatedly. The same holds after a time without drainers.
 func TestManyDueQueues(t *testing.T) {
 	const queues = 500
 	s := redistest.New(t, redistest.Options{})
@@ -90,11 +90,11 @@ func TestManyDueQueues(t *testing.T) {
 		name           string
 		rate           leaky.Rate
 		jobs, drainers int
-		// How many scripts each job may take: one settlement, and its part of what is granted at once.
+		// Maximum number of scripts per job: one settlement, and its part of a common grant.
 		callsEach float64
 	}{
 		{"slow", perMinute, 1, 1, 1.5},
-		{"outage", perMinute, 1, 2, 1.5}, // nobody drained while they came
+		{"outage", perMinute, 1, 2, 1.5}, // no drainer ran while they came
 		{"fast", leaky.PerSecond(1), 2, 2, 2},
 	} {
 		fillMany(t, e, c.name, queues, c.jobs, c.rate)

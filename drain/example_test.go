@@ -15,8 +15,7 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// The whole of Penstock in one program: a durable queue in a file, and a func that gets its
-// jobs at the queue's rate.
+// The whole of Penstock in one program: a durable queue in a file, and a func that gets its jobs at the queue's rate.
 func Example() {
 	dir, err := os.MkdirTemp("", "penstock")
 	if err != nil {
@@ -38,7 +37,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// A job is on disk when Append has answered Accepted. A full queue answers Full, and when to come back.
+	// A job is on disk once Append has answered Accepted. A full queue answers Full, and when to retry.
 	answers, err := engine.Append(ctx, []queue.Job{
 		{Queue: "mail", ID: "welcome-1", Payload: []byte(`{"to": "a@example.com"}`)},
 		{Queue: "mail", ID: "welcome-2", Payload: []byte(`{"to": "b@example.com"}`)},
@@ -57,7 +56,7 @@ func Example() {
 		if sent++; sent == 2 {
 			stop()
 		}
-		return nil // or an error, to be tried again; or drain.Permanent(err)
+		return nil // or an error, to be retried; or drain.Permanent(err)
 	})
 	// One handler at a time here, for the sake of the output's order.
 	if err := drain.Run(ctx, engine, handler, drain.Options{Concurrency: 1}); err != nil {
@@ -72,7 +71,7 @@ func Example() {
 	// welcome-2 at attempt 1: {"to": "b@example.com"}
 }
 
-// What a handler returns says what becomes of the job, and of its queue.
+// A handler's error decides what happens to the job and to its queue.
 func ExampleThrottled() {
 	dir, err := os.MkdirTemp("", "penstock")
 	if err != nil {
@@ -95,7 +94,7 @@ func ExampleThrottled() {
 		log.Fatal(err)
 	}
 
-	// of the provider
+	// The provider's answers.
 	answers := map[string][]string{"a": {"too many requests", "ok"}, "b": {"no such number"}, "c": {"ok"}}
 	left := 4
 	handler := drain.HandlerFunc(func(_ context.Context, job *drain.Job) error {
@@ -106,7 +105,7 @@ func ExampleThrottled() {
 		}
 		fmt.Printf("%s, attempt %d: %s\n", job.ID, job.Attempt, answer)
 		switch answer {
-		case "too many requests": // nothing leaves the queue until then, whichever drainer has it; no attempt is spent
+		case "too many requests": // nothing leaves the queue until then, on any drainer; no attempt is spent
 			return drain.Throttled(time.Now().Add(100 * time.Millisecond))
 		case "no such number":
 			return drain.Permanent(errors.New(answer)) // a dead letter
@@ -117,7 +116,7 @@ func ExampleThrottled() {
 		log.Fatal(err)
 	}
 
-	// What was granted before the provider complained still leaves, so the order may be another.
+	// Jobs granted before the provider complained still leave, so the order may differ.
 
 	// Unordered output:
 	// a, attempt 1: too many requests

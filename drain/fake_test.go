@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // answer is one scripted answer to Reserve.
 type answer struct {
-	trip time.Duration // from asking to the answer
+	trip time.Duration // from the request to the answer
 	jobs []queue.Reservation
 	err  error
 	more queue.Reserved // the rest of the answer
@@ -37,7 +37,7 @@ type settled struct {
 	queue.Settlement
 }
 
-// fake is an engine that follows a script. Its zero hooks answer well.
+// fake is an engine that follows a script. Its zero hooks succeed.
 type fake struct {
 	begin   time.Time
 	script  map[int][]answer // by partition
@@ -47,8 +47,8 @@ type fake struct {
 	ext     func(at time.Duration) (time.Duration, error)
 	set     func(at time.Duration, s queue.Settlement) (queue.Settled, error)
 	get     func(name string) error
-	more    int           // sweeps with something left
-	synced  time.Duration // how long the first answer takes, by which the clock is known
+	more    int           // sweeps with remains
+	synced  time.Duration // duration of the first answer, from which the clock is known
 
 	mu       sync.Mutex
 	requests []asked
@@ -60,7 +60,7 @@ type fake struct {
 	last     map[int]granted
 }
 
-// granted is the last answer that a partition gave.
+// granted is the last answer of a partition.
 type granted struct {
 	number uint64
 	answer answer
@@ -76,7 +76,7 @@ func newFake() *fake {
 
 func (f *fake) now() time.Duration { return time.Since(f.begin) }
 
-// queue makes a queue known.
+// queue adds a queue.
 func (f *fake) queue(name string, rate leaky.Rate, change func(*queue.Spec)) *fake {
 	s := queue.Spec{Name: name, Rate: rate}
 	if change != nil {
@@ -93,7 +93,7 @@ func (f *fake) answers(a ...answer) *fake {
 	return f
 }
 
-// job is a reservation that departs in d.
+// job returns a reservation that departs in d.
 func job(name, id string, d time.Duration) queue.Reservation {
 	return queue.Reservation{
 		Job: queue.Job{Queue: name, ID: id, Cost: 1}, Fence: queue.Fence("f" + id), In: d,
@@ -104,7 +104,7 @@ func job(name, id string, d time.Duration) queue.Reservation {
 func (f *fake) Partitions() int { return f.parts }
 
 func (f *fake) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
-	if r.Number == 1 && r.Max == 0 { // it asks what the clock shows, which no other test counts
+	if r.Number == 1 && r.Max == 0 { // the request for the clock, which other tests do not count
 		now := time.Now()
 		time.Sleep(f.synced)
 		return queue.Reserved{Now: now}, nil
@@ -152,7 +152,7 @@ func (f *fake) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reser
 	return a.more, nil
 }
 
-// again repeats an answer, its departures counted anew.
+// again repeats an answer with its departures counted anew.
 func (f *fake) again(last granted) (queue.Reserved, error) {
 	res := last.answer.more
 	res.Jobs, res.Now = slices.Clone(last.answer.jobs), time.Now()
@@ -248,7 +248,7 @@ func (f *fake) ReadSpecs(_ context.Context, names []string) (found []queue.KeptS
 	return found, nil
 }
 
-// verdicts returns what was settled, by job.
+// verdicts returns the settlements by job.
 func (f *fake) verdicts() map[string]settled {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -265,7 +265,7 @@ func (f *fake) asked() []asked {
 	return slices.Clone(f.requests)
 }
 
-// watch is an Observer that remembers.
+// watch is an Observer that records its calls.
 type watch struct {
 	NoObserver
 	mu       sync.Mutex
@@ -296,7 +296,7 @@ func (w *watch) Settled(_ string, _ queue.Verdict, s queue.State) {
 	w.do(func() { w.states[s]++ })
 }
 
-// starts is a handler that remembers when each job started.
+// starts is a handler that records when each job started.
 type starts struct {
 	f  *fake
 	mu sync.Mutex
@@ -319,7 +319,7 @@ func (s *starts) Handle(ctx context.Context, job *Job, gate Gate) error {
 	return nil
 }
 
-// drained is a Run under way in a bubble.
+// drained is a Run in progress in a bubble.
 type drained struct {
 	t    *testing.T
 	stop context.CancelFunc
@@ -343,7 +343,7 @@ func (d *drained) finish() {
 	}
 }
 
-// bubble runs a test on a clock that stands still while anything runs.
+// bubble runs a test on a clock that advances only while everything waits.
 func bubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })

@@ -29,8 +29,8 @@ func every(n int) faultproxy.Match {
 	}
 }
 
-// On a line that loses commands and replies, and delays others by far more than the
-// slack, no job is lost, none starts twice, and the rate holds.
+// On a line that loses commands and replies, and delays others by far more than the slack, no job is lost, none starts
+// twice, and the rate holds.
 func TestBadLine(t *testing.T) {
 	for name, faults := range map[string][]faultproxy.Fault{
 		"replies swallowed": {{On: every(7), Do: faultproxy.SwallowReply}},

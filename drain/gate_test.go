@@ -17,8 +17,8 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// A job starts within its slack or not at all, whatever made it late. trip is how long each answer takes that says
-// what the engine's clock shows, so by how much the client may be wrong about it.
+// A job starts within its slack or not at all, whatever made it late. trip is the duration of each answer with the
+// engine's clock, and so the client's possible error.
 func TestWindow(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -26,7 +26,7 @@ func TestWindow(t *testing.T) {
 		d       time.Duration
 		slack   time.Duration
 		prepare time.Duration // of the handler, from the answer on
-		start   time.Duration // after it was asked for; 0: given back
+		start   time.Duration // after the request; 0: released
 		closes  time.Duration // the gate
 	}{
 		{"departs ahead", 1 * ms, 20 * ms, 5 * ms, 0, 21 * ms, 25 * ms},
@@ -40,8 +40,8 @@ func TestWindow(t *testing.T) {
 		{"prepared at the end of the slack", 1 * ms, 20 * ms, 5 * ms, 23990 * us, 24990 * us, 25 * ms},
 		{"prepared too late", 1 * ms, 20 * ms, 5 * ms, 24*ms + 1, 0, 25 * ms},
 		{"a process that stood still", 1 * ms, 20 * ms, 5 * ms, 10 * time.Second, 0, 25 * ms},
-		{"a grant told again, in the past but within the slack", 1 * ms, -2 * ms, 5 * ms, 0, 1 * ms, 3 * ms},
-		{"a grant told again, too old", 1 * ms, -5 * ms, 5 * ms, 0, 0, 0},
+		{"a repeated grant, in the past but within the slack", 1 * ms, -2 * ms, 5 * ms, 0, 1 * ms, 3 * ms},
+		{"a repeated grant, too old", 1 * ms, -5 * ms, 5 * ms, 0, 0, 0},
 		{"more slack", 20 * ms, 20 * ms, 100 * ms, 90 * ms, 110 * ms, 120 * ms},
 	} {
 		bubble(t, c.name, func(t *testing.T) {
@@ -89,8 +89,7 @@ type handlerOf func(ctx context.Context, job *Job, gate Gate) error
 
 func (f handlerOf) Handle(ctx context.Context, job *Job, gate Gate) error { return f(ctx, job, gate) }
 
-// The gate may be passed again within the window, and not behind it; then the job is
-// given back, and has not departed.
+// The gate may be passed again within the window, but not after it; then the job is released, and has not departed.
 func TestWindowAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(100), nil).answers(answer{jobs: []queue.Reservation{job("q", "a", 0)}})
@@ -141,8 +140,7 @@ func TestGateContext(t *testing.T) {
 	})
 }
 
-// After a stall, starts of a queue keep their distances and do not bunch, and the
-// lateness wears off.
+// After a stall, the starts of a queue keep their distances and do not bunch, and the lateness wears off.
 func TestSpacing(t *testing.T) {
 	const n = 40
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +152,7 @@ func TestSpacing(t *testing.T) {
 		f.answers(answer{jobs: jobs})
 		h := newStarts(f)
 		run := drainWith(t, f, handlerOf(func(ctx context.Context, job *Job, gate Gate) error {
-			time.Sleep(55*ms - f.now()) // nobody is ready before 55 ms
+			time.Sleep(55*ms - f.now()) // no handler is ready before 55 ms
 			return h.Handle(ctx, job, gate)
 		}), Options{})
 		time.Sleep(time.Minute)
@@ -167,12 +165,12 @@ func TestSpacing(t *testing.T) {
 			t.Errorf("first start at %v", at[0])
 		}
 		for i := 1; i < n; i++ {
-			// Behind the first a timer's error is allowed for.
+			// After the first, a timer's error is allowed.
 			if gap := at[i] - at[i-1]; gap < 9500*time.Microsecond && (i > 1 || gap < 9*ms) {
 				t.Errorf("starts %d and %d are %v apart, were granted 10ms apart", i-1, i, gap)
 			}
 		}
-		// 55 ms late at first, the shift wears off by half a millisecond a job.
+		// The initial shift of 55 ms wears off by half a millisecond a job.
 		for i, a := range at {
 			if late := a - time.Duration(i)*10*ms; late > 55*ms-time.Duration(i)*ms/2 {
 				t.Errorf("start %d is %v late", i, late)
@@ -181,8 +179,8 @@ func TestSpacing(t *testing.T) {
 	})
 }
 
-// A job that was still preparing when a later one started fills in at its own distance,
-// and does not push those behind it.
+// A job that was still preparing when a later one started fits in at its own distance, and does not delay those behind
+// it.
 func TestSpacingOutOfOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(100), func(s *queue.Spec) { s.Slack = unit.Duration(10 * time.Second) }).
@@ -200,8 +198,8 @@ func TestSpacingOutOfOrder(t *testing.T) {
 		run.finish()
 		want := map[string]time.Duration{
 			"a": 0, "c": 20 * ms,
-			"b": 29500 * time.Microsecond, // 0.95 x 10 ms behind c
-			"d": 48500 * time.Microsecond, // 0.95 x 20 ms behind b
+			"b": 29500 * time.Microsecond, // 0.95 x 10 ms after c
+			"d": 48500 * time.Microsecond, // 0.95 x 20 ms after b
 		}
 		if !maps.Equal(h.at, want) {
 			t.Errorf("starts %v, want %v", h.at, want)
@@ -209,7 +207,7 @@ func TestSpacingOutOfOrder(t *testing.T) {
 	})
 }
 
-// Back to back is allowed where it was granted so, and other queues do not wait.
+// Back to back is allowed where granted so, and other queues do not wait.
 func TestSpacingBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(100), nil).queue("p", leaky.PerSecond(100), nil).
@@ -226,7 +224,7 @@ func TestSpacingBurst(t *testing.T) {
 	})
 }
 
-// A job whose shift would pass the end of its window goes back at once, not at the end.
+// A job whose shift would exceed its window is released at once, not at the end.
 func TestSpacingOverSlack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(100), nil).
@@ -249,8 +247,8 @@ func TestSpacingOverSlack(t *testing.T) {
 	})
 }
 
-// Timers that err, and a process that is held up now and then, do not add up: at a
-// thousand a second few departures are lost, and the rest is not late by much.
+// Timer errors and occasional stalls do not add up: at a thousand a second few departures are lost, and the others are
+// only slightly late.
 func TestLatenessHeals(t *testing.T) {
 	const n, slack = 20_000, 5 * ms
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -260,7 +258,7 @@ func TestLatenessHeals(t *testing.T) {
 	for i := range n {
 		r := &attempt{Window: grant.Window{Earliest: begin.Add(time.Duration(i) * ms)}, slack: slack, interval: ms}
 		wake := func(due time.Time) {
-			if at.Before(due) { // the goroutine before may still be running
+			if at.Before(due) { // the previous goroutine may still be running
 				at = due.Add(time.Duration(rng.Int64N(int64(ms))))
 				if rng.IntN(20) == 0 {
 					at = at.Add(2*ms + time.Duration(rng.Int64N(int64(2*ms))))
@@ -288,7 +286,7 @@ func TestLatenessHeals(t *testing.T) {
 	}
 }
 
-// Without a rate there is nothing to space, no timer, and more patience.
+// Without a rate there are no distances, no timer, and more patience.
 func TestUnlimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.Unlimited, nil).answers(

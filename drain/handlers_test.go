@@ -19,9 +19,9 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// receivers answer after a time that depends on the queue, and count what came to each.
+// receivers answer after a time that depends on the queue, and count their requests.
 type receivers struct {
-	takes map[string]time.Duration // at once, if a queue is not named
+	takes map[string]time.Duration // at once, for other queues
 	mu    sync.Mutex
 	came  map[string]int
 }
@@ -38,7 +38,7 @@ func (r *receivers) handle(ctx context.Context, job *drain.Job) error {
 	}
 }
 
-// counts returns what came so far.
+// counts returns the requests so far.
 func (r *receivers) counts() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,7 @@ func embedded(t *testing.T) *boltq.Engine {
 	return e
 }
 
-// usage is what one queue has of a drainer's handlers.
+// usage returns one queue's part of a drainer's handlers.
 func usage(u *drain.Usage, name string) drain.QueueUse {
 	for _, q := range u.Queues() {
 		if q.Queue == name {
@@ -68,14 +68,14 @@ func usage(u *drain.Usage, name string) drain.QueueUse {
 	return drain.QueueUse{}
 }
 
-// However long the receiver of one queue hangs, the 99 others have 99% of their pace and more: in virtual time, so
-// that it is decided by nothing but the rule.
+// However long the receiver of one queue hangs, the 99 others have 99% of their pace and more. Virtual time leaves only
+// the rule to decide it.
 func TestAHangingReceiverStopsNoOther(t *testing.T) {
 	const others, perSecond, span = 99, 10, 10 * time.Second
 	for _, tt := range []struct {
 		name  string
 		hangs time.Duration
-		first bool // it has all handlers that it may have before the others have jobs
+		first bool // it takes all handlers that it may before the others have jobs
 	}{
 		{"10 s, the others come later", 10 * time.Second, true},
 		{"10 s, all at once", 10 * time.Second, false},
@@ -102,7 +102,7 @@ func TestAHangingReceiverStopsNoOther(t *testing.T) {
 					put(t, e, queue.Spec{Name: name, Rate: leaky.PerSecond(perSecond)})
 					push(t, e, name, 0, 2*perSecond*int(span/time.Second))
 				}
-				time.Sleep(time.Second) // until the last of them has begun
+				time.Sleep(time.Second) // until the last of them has started
 				before := r.counts()
 				time.Sleep(span)
 				after := r.counts()
@@ -114,7 +114,7 @@ func TestAHangingReceiverStopsNoOther(t *testing.T) {
 					}
 				}
 				if n := after["hangs"]; n < drain.DefaultConcurrency/2 {
-					t.Errorf("%d of the one that hangs left, want its share at least", n)
+					t.Errorf("%d of the hanging queue left, want its share at least", n)
 				}
 				d.finish(t)
 			})
@@ -122,7 +122,7 @@ func TestAHangingReceiverStopsNoOther(t *testing.T) {
 	}
 }
 
-// What one drainer has no handler for another one has, and no slot waits for a handler that is free.
+// If one drainer has no handler for a job, another has, and no slot waits for a free handler.
 func TestASlowQueueHasTheHandlersOfAllDrainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := embedded(t)
@@ -146,7 +146,7 @@ func TestASlowQueueHasTheHandlersOfAllDrainers(t *testing.T) {
 	})
 }
 
-// A queue that has all that it may have and gets no answer hangs; one that is only slow does not.
+// A queue with all handlers that it may have, and without an answer, hangs; a slow one does not.
 func TestHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := embedded(t)
@@ -167,7 +167,7 @@ func TestHangs(t *testing.T) {
 		})
 		for at := time.Duration(0); at < 50*time.Second; at += time.Second {
 			if q := usage(&u, "slow"); q.Hanging {
-				t.Fatalf("a queue whose receiver answers after 9 s is said to hang, at %v", at)
+				t.Fatalf("a queue whose receiver answers after 9 s is reported as hanging, at %v", at)
 			}
 			if q := usage(&u, "hangs"); q.Hanging != (at > 11*time.Second) && at != 11*time.Second {
 				t.Fatalf("after %v: %+v", at, q)
@@ -185,7 +185,7 @@ func TestHangs(t *testing.T) {
 		d.finish(t)
 		if n, m := strings.Count(text.String(), "a queue hangs"), strings.Count(text.String(), "that hung goes on"); n != 1 ||
 			m != 1 {
-			t.Errorf("said %d and %d times, want once each:\n%s", n, m, text.String())
+			t.Errorf("logged %d and %d times, want once each:\n%s", n, m, text.String())
 		}
 		if u.Queues() != nil {
 			t.Error("a drainer that stopped has handlers")

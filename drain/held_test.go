@@ -17,7 +17,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// A job of which its handler does not know whether it was sent is held, and goes again when a person releases it.
+// A job that its handler may have sent is held, and leaves again when a person releases it.
 func TestUnknownIsHeld(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		put(t, e, queue.Spec{Name: "q", Rate: leaky.Unlimited, OnUnknown: queue.UnknownHold})
@@ -40,7 +40,7 @@ func TestUnknownIsHeld(t *testing.T) {
 			}
 			if text := said.String(); !strings.Contains(text, "a job is held") ||
 				!strings.Contains(text, `queue=q id=000000 reason="the connection was lost"`) {
-				t.Errorf("it is not said that a job is held: %s", text)
+				t.Errorf("the held job was not logged: %s", text)
 			}
 		}()
 		push(t, e, "q", 0, 1)
@@ -67,8 +67,8 @@ func TestUnknownIsHeld(t *testing.T) {
 	})
 }
 
-// A job whose drainer died is held by its engine, and the drainer that finds it so says that a lease ran out.
-func TestLeasesThatRunOutAreToldOf(t *testing.T) {
+// A job whose drainer died is held by its engine, and the drainer that finds it logs that a lease ran out.
+func TestExpiredLeasesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := embedded(t)
 		defer e.Close()
@@ -95,7 +95,7 @@ func TestLeasesThatRunOutAreToldOf(t *testing.T) {
 		}
 		if i := info(t, e, "q"); i.Held != 1 || !strings.Contains(said.String(), "a lease ran out") ||
 			!strings.Contains(said.String(), "queue=q") {
-			t.Errorf("%d held; it says %s", i.Held, said.String())
+			t.Errorf("%d held; the log is %s", i.Held, said.String())
 		}
 	})
 }

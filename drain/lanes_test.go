@@ -15,8 +15,8 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// inFlight is a handler that remembers, by lane, in which order jobs came and how many
-// there were at once. The first attempt at a job that is said to fail does.
+// inFlight is a handler that records, by lane, the order of jobs and how many ran at once. The first attempt at a job
+// fails if its payload asks for that.
 type inFlight struct {
 	mu         sync.Mutex
 	now, most  map[string]int
@@ -46,7 +46,7 @@ func (f *inFlight) handle(_ context.Context, j *drain.Job) error {
 		f.early = append(f.early, j.ID)
 	}
 	f.mu.Unlock()
-	<-time.After(2 * time.Millisecond) // the work, in which others may come
+	<-time.After(2 * time.Millisecond) // the work, during which others may start
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now[j.Lane]--
@@ -59,8 +59,8 @@ func (f *inFlight) handle(_ context.Context, j *drain.Job) error {
 	return nil
 }
 
-// A handler is told a job's lane, priority and schedule; and no more of a lane, or of the
-// queue, are in its hands at once than may be.
+// A handler gets a job's lane, priority and schedule, and no more jobs of a lane or queue than max_in_flight are in
+// progress at once.
 func TestLanesInFlight(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		put(t, e, queue.Spec{
@@ -96,7 +96,7 @@ func TestLanesInFlight(t *testing.T) {
 	})
 }
 
-// In an ordered queue a job that fails holds its lane up, and no other.
+// In an ordered queue a failing job holds up its lane, and no other.
 func TestOrderedLanes(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		put(t, e, queue.Spec{
@@ -143,7 +143,7 @@ func accept(t *testing.T, e queue.Engine, jobs []queue.Job) {
 	}
 }
 
-// drained runs a drainer until a queue has delivered so many.
+// drained runs a drainer until a queue has delivered n jobs.
 func drained(t *testing.T, e queue.Engine, f *inFlight, name string, n int64) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

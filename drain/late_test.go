@@ -12,9 +12,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Late jobs are logged at most once per complaintPause, whether they were late before their handler had them or in the
-// gate. The next line says how many there were since.
-func TestLateJobsAreLoggedAtTimes(t *testing.T) {
+// Late jobs are logged at most once per complaintPause, whether late before their handler or in the gate. The next line
+// has the number since then.
+func TestLateJobsAreLoggedOnceInAWhile(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		departs time.Duration

@@ -39,7 +39,7 @@ func TestExtend(t *testing.T) {
 	})
 }
 
-// A handler whose lease is lost is told so; its answer does not count.
+// A handler whose lease is lost is canceled, and its answer does not count.
 func TestLeaseLost(t *testing.T) {
 	for _, answers := range []error{nil, errors.New("interrupted"), Permanent(errors.New("never"))} {
 		synctest.Test(t, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestLeaseLost(t *testing.T) {
 			time.Sleep(time.Minute)
 			run.finish()
 			if ended < 20*time.Second || ended > 21*time.Second || w.lost != 1 {
-				t.Errorf("told at %v, observed %d", ended, w.lost)
+				t.Errorf("canceled at %v, observed %d", ended, w.lost)
 			}
 			if len(f.settles) != 0 {
 				t.Errorf("settled %+v", f.settles)
@@ -75,8 +75,8 @@ func TestLeaseLost(t *testing.T) {
 	}
 }
 
-// A lease that cannot be extended may be lost when it is over: the handler is told to
-// stop; only if it was done all the same, that is settled.
+// A lease that cannot be extended may be lost when it is over. The handler is canceled; only if it finished anyway, its
+// result is settled.
 func TestLeaseInDoubt(t *testing.T) {
 	for _, answers := range []error{nil, errors.New("interrupted")} {
 		synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestLeaseInDoubt(t *testing.T) {
 			time.Sleep(time.Minute)
 			run.finish()
 			if ended < queue.DefaultLease || ended > queue.DefaultLease+2*keepEvery || w.lost != 1 {
-				t.Errorf("told at %v, observed %d", ended, w.lost)
+				t.Errorf("canceled at %v, observed %d", ended, w.lost)
 			}
 			if len(f.extends) < 100 {
 				t.Errorf("tried only %d times", len(f.extends))
@@ -104,7 +104,7 @@ func TestLeaseInDoubt(t *testing.T) {
 	}
 }
 
-// An engine that does not even answer does not keep a handler from being told in time.
+// An engine that does not even answer does not delay the handler's cancellation.
 func TestLeaseHanging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		short := job("q", "a", 0)
@@ -126,7 +126,7 @@ func TestLeaseHanging(t *testing.T) {
 			t.Error(err)
 		}
 		if told < queue.MinLease || told > queue.MinLease+keepEvery {
-			t.Errorf("told at %v, the lease was over at %v", told, queue.MinLease)
+			t.Errorf("canceled at %v, the lease was over at %v", told, queue.MinLease)
 		}
 	})
 }

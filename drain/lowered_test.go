@@ -14,13 +14,13 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// A queue's lease may be changed while a job of it runs: the drainer believes in what is
-// left of the lease, and a healthy handler has no other beside it.
+// A queue's lease may be changed while one of its jobs runs. The drainer relies on the remainder of the lease, and no
+// second handler runs beside a healthy one.
 func TestLeaseChangedUnderAJob(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		leases []time.Duration // of the spec, from the grant on
-		each   time.Duration   // after which comes the next
+		each   time.Duration   // time between two changes
 	}{
 		{"lowered before the first extension", []time.Duration{30 * time.Second, time.Second}, 5 * time.Second},
 		{"lowered after it", []time.Duration{30 * time.Second, time.Second}, 12 * time.Second},
@@ -69,8 +69,7 @@ func TestLeaseChangedUnderAJob(t *testing.T) {
 	}
 }
 
-// When nothing can be extended any more, a lease that was lowered is believed in up to the
-// deadline that stood, and no longer.
+// When extending fails, a lowered lease counts until the previous deadline, and no longer.
 func TestLoweredLeaseInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
@@ -83,7 +82,7 @@ func TestLoweredLeaseInDoubt(t *testing.T) {
 		push(t, e, "q", 0, 1)
 		began := time.Now()
 		told := make(chan time.Time, 10)                                  // of each delivery
-		cut := &unreachable{Engine: e, from: began.Add(12 * time.Second)} // behind the first extension
+		cut := &unreachable{Engine: e, from: began.Add(12 * time.Second)} // after the first extension
 		one := start(cut, drain.HandlerFunc(func(ctx context.Context, _ *drain.Job) error {
 			<-ctx.Done()
 			told <- time.Now()
@@ -94,14 +93,14 @@ func TestLoweredLeaseInDoubt(t *testing.T) {
 		put(t, e, spec)
 		time.Sleep(35 * time.Second)
 		one.finish(t)
-		// The grant's 30 s, and how often the drainer looks.
+		// The grant's 30 s, and the interval of the drainer's checks.
 		if after := (<-told).Sub(began); after < 30*time.Second || after > 30*time.Second+200*time.Millisecond {
-			t.Errorf("told to stop after %v", after)
+			t.Errorf("canceled after %v", after)
 		}
 	})
 }
 
-// unreachable extends nothing from an instant on.
+// unreachable fails to extend from an instant on.
 type unreachable struct {
 	drain.Engine
 	from time.Time

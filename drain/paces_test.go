@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// However many queues there are, a use hardly ever looks for paces to forget, and unused ones are forgotten.
+// With any number of queues, a use rarely searches for paces to forget, and unused ones are forgotten.
 func TestManyPaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := paces{queues: map[string]*pace{}}

@@ -42,7 +42,7 @@ func push(t *testing.T, e queue.Engine, name string, from, n int) {
 	}
 }
 
-// record is a handler that remembers when each job started.
+// record is a handler that records when each job started.
 type record struct {
 	begin time.Time
 	work  time.Duration
@@ -152,8 +152,8 @@ func TestDrainsAll(t *testing.T) {
 	})
 }
 
-// Two drainers together keep the rate. The allowance for the time between the gate
-// and the test's own clock is wide: only a real burst exceeds it.
+// Two drainers together keep the rate. The tolerance for the time between the gate and the test's own clock is wide:
+// only a real burst exceeds it.
 func TestPaced(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		const n, delta = 300, 100 * time.Millisecond
@@ -174,9 +174,8 @@ func TestPaced(t *testing.T) {
 	})
 }
 
-// Drainers are stopped and started in turn, under load. No job is lost and none runs
-// twice, and there is never a second without a start: the bound here is wider, since
-// the machine may be busy with other things.
+// Drainers are stopped and started in turn, under load. No job is lost, none runs twice, and some job starts in every
+// second. The bound here is wider, since the machine may be busy.
 func TestRollingRestart(t *testing.T) {
 	const most = 3 * time.Second
 	engines.Each(t, func(t *testing.T, e queue.Engine) {
@@ -214,7 +213,7 @@ func TestRollingRestart(t *testing.T) {
 	})
 }
 
-// A job whose handler fails is tried again, and dead at last; another is delivered.
+// A job whose handler fails is retried, and finally dead; another is delivered.
 func TestRetried(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		put(t, e, queue.Spec{Name: "q", Rate: leaky.Unlimited, Retry: queue.Retry{
@@ -248,7 +247,7 @@ func TestRetried(t *testing.T) {
 	})
 }
 
-// An append to an idle queue wakes the drainer: nobody waits for the next poll.
+// An append to an idle queue wakes the drainer: no job waits for the next poll.
 func TestWoken(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		put(t, e, queue.Spec{Name: "q", Rate: leaky.Unlimited})
@@ -261,7 +260,7 @@ func TestWoken(t *testing.T) {
 			await.Until(t, "started", func() bool { return r.count() == i+1 })
 		}
 		d.finish(t)
-		// By polls alone it would take a second each, on average.
+		// By polls alone each would take a second on average.
 		if took := time.Since(begin); took > n/2*time.Second {
 			t.Errorf("%d jobs, one after the other, took %v", n, took)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// receiver is a server that may ask to be spared, or be down, and whoever sends to it.
+// receiver is a server that may throttle or be down, with its senders.
 type receiver struct {
 	drain.NoObserver
 	*httptest.Server
@@ -31,7 +31,7 @@ type receiver struct {
 	down    bool      // 503
 	refused int
 	starts  []time.Time
-	// When the queue was first known to stop, and its circuit to open and to close.
+	// When the queue was first seen to stop, and its circuit to open and to close.
 	stopped, opened, closed time.Time
 }
 
@@ -54,7 +54,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// Affected notes what the queue has heard of the receiver.
+// Affected notes the receiver's effect on the queue.
 func (r *receiver) Affected(_ queue.Settlement, e queue.Effect) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,11 +107,11 @@ func (r *receiver) between(from, to time.Time) (n int) {
 	return n
 }
 
-// reach is until when a job may start after its queue was stopped: what was granted before leaves. The rest of
-// it is for a machine that is busy.
+// reach is how long jobs may start after their queue was stopped: jobs granted before still leave. The rest is for a
+// busy machine.
 const reach = queue.Horizon + queue.LeastSlack + 150*time.Millisecond
 
-// attend has three drainers, each with an engine of its own on one Redis, send to a receiver while a test looks on.
+// attend lets three drainers, each with its own engine on one Redis, send to a receiver while look runs.
 func attend(t *testing.T, s queue.Spec, jobs int, look func(r *receiver, e queue.Engine)) {
 	server := redistest.New(t, redistest.Options{})
 	open := func() queue.Engine {
@@ -135,7 +135,7 @@ func attend(t *testing.T, s queue.Spec, jobs int, look func(r *receiver, e queue
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.starts) != jobs+r.refused {
-		t.Errorf("%d jobs started, of which %d were refused; want %d delivered", len(r.starts), r.refused, jobs)
+		t.Errorf("%d jobs started, %d of them were refused; want %d delivered", len(r.starts), r.refused, jobs)
 	}
 	var at []time.Duration
 	for _, start := range r.starts {
@@ -156,8 +156,8 @@ func attend(t *testing.T, s queue.Spec, jobs int, look func(r *receiver, e queue
 	}
 }
 
-// Once one job is throttled no drainer starts another before the instant that the receiver named, but what was granted
-// by then; and from then on the rate holds.
+// Once one job is throttled, no drainer starts another before the receiver's instant, except jobs granted by then.
+// Afterwards the rate holds.
 func TestAReceiverIsSpared(t *testing.T) {
 	attend(t, queue.Spec{Name: "q", Rate: leaky.PerSecond(100)}, 150, func(r *receiver, e queue.Engine) {
 		await.Until(t, "some are delivered", func() bool { return info(t, e, "q").Delivered >= 30 })
@@ -169,7 +169,7 @@ func TestAReceiverIsSpared(t *testing.T) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.stopped.IsZero() {
-			t.Fatal("nobody was told that the queue stops")
+			t.Fatal("no drainer reported that the queue stops")
 		}
 		if n := r.between(r.stopped.Add(reach), spared); n > 0 {
 			t.Errorf("%d jobs started in the %v that were left", n, spared.Sub(r.stopped.Add(reach)))
@@ -177,7 +177,7 @@ func TestAReceiverIsSpared(t *testing.T) {
 	})
 }
 
-// A receiver that is down is probed by single jobs, which spend no attempt; when it is up the queue goes on at its
+// A receiver that is down is probed by single jobs, which spend no attempt. Once it is up, the queue continues at its
 // rate.
 func TestAReceiverThatIsDownIsProbed(t *testing.T) {
 	s := queue.Spec{Name: "q", Rate: leaky.PerSecond(100), Burst: 3}

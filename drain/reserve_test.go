@@ -15,8 +15,8 @@ import (
 
 var idle = HandlerFunc(func(context.Context, *Job) error { return nil })
 
-// A request that failed is repeated under its number, so that a grant whose answer was
-// lost is not; what no handler is free for is given back.
+// A failed request is repeated under its number, so that a grant is not lost with its answer. Jobs without a free
+// handler are released.
 func TestReserveRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(1000), nil).answers(
@@ -57,7 +57,7 @@ func TestReserveRepeated(t *testing.T) {
 	})
 }
 
-// While one partition's requests fail, the others have its handlers.
+// While requests to one partition fail, the others have its handlers.
 func TestReserveFailingPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.Unlimited, nil)
@@ -82,8 +82,8 @@ func TestReserveFailingPartition(t *testing.T) {
 	})
 }
 
-// A partition that cannot be reached keeps no handler at all, be it the only one: behind the
-// first failure it asks without, and what it is granted then goes to whoever is free.
+// An unreachable partition keeps no handler, even the only one. After the first failure it asks without a handler, and
+// its next grant goes to any free one.
 func TestReserveUnreachablePartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.Unlimited, nil)
@@ -113,18 +113,18 @@ func TestReserveUnreachablePartition(t *testing.T) {
 			}
 		}
 		if _, ok := f.verdicts()["back"]; !ok {
-			t.Error("what the partition granted when it came back was never settled")
+			t.Error("the partition's first grant after its return was never settled")
 		}
 	})
 }
 
-// Who asks when.
+// When a partition is asked.
 func TestNext(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		next   time.Duration
 		wake   time.Duration // when a wake-up comes; the first answer came at 0
-		client string        // whom it names; "me" is the drainer
+		client string        // the named client; "me" is the drainer
 		second time.Duration // when it must ask again
 	}{
 		{"by itself", time.Second, time.Hour, "", time.Second},
@@ -132,7 +132,7 @@ func TestNext(t *testing.T) {
 		{"nobody named", time.Second, 300 * ms, "", 300 * ms},
 		{"another named", time.Second, 300 * ms, "another", 550 * ms},
 		{"another named, due sooner anyway", time.Second, 900 * ms, "another", time.Second},
-		{"nothing granted and told to ask at once", -1, time.Hour, "", grant.LeastPause},
+		{"nothing granted and due at once", -1, time.Hour, "", grant.LeastPause},
 	} {
 		bubble(t, c.name, func(t *testing.T) {
 			f := newFake().answers(answer{more: queue.Reserved{Next: c.next}})
@@ -144,7 +144,7 @@ func TestNext(t *testing.T) {
 					name = f.asked()[0].Client.ID
 				}
 				f.wakeups <- queue.Wakeup{Client: name}
-				f.wakeups <- queue.Wakeup{Partition: 7} // not ours to know
+				f.wakeups <- queue.Wakeup{Partition: 7} // of no concern to this drainer
 			})
 			time.Sleep(time.Minute)
 			run.finish()
@@ -155,7 +155,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A wake-up while a request is under way may be news that it did not see.
+// A wake-up during a request may be news that the request missed.
 func TestWakeDuringRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().answers(answer{trip: 10 * ms, more: queue.Reserved{Next: 2 * time.Second}})
@@ -184,7 +184,7 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// What was due when no handler was free is asked for as soon as one is.
+// Jobs due while no handler was free are requested as soon as one is.
 func TestAsksWhenFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.Unlimited, nil).answers(
@@ -207,7 +207,7 @@ func TestAsksWhenFree(t *testing.T) {
 	})
 }
 
-// A partition with a backlog without end leaves handlers to the others.
+// A partition with an endless backlog leaves handlers to the others.
 func TestTokensFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("long", leaky.Unlimited, nil).queue("short", leaky.Unlimited, nil)
@@ -244,7 +244,7 @@ func TestTokensFair(t *testing.T) {
 	})
 }
 
-// endless grants all that is asked for, in every partition.
+// endless grants everything requested, in every partition.
 type endless struct {
 	*fake
 	job func(partition int) queue.Reservation
@@ -265,7 +265,7 @@ func (e *endless) Reserve(_ context.Context, r queue.ReserveRequest) (queue.Rese
 func (d *drained) finishNothing(t *testing.T) {
 	t.Helper()
 	if err := <-d.end; err == nil {
-		t.Error("Run without a handler went on")
+		t.Error("Run without a handler continued")
 	}
 	d.stop()
 }
@@ -273,13 +273,12 @@ func (d *drained) finishNothing(t *testing.T) {
 func TestOptions(t *testing.T) {
 	for _, o := range []Options{{Concurrency: -1}, {Concurrency: MaxConcurrency + 1}, {Grace: -1}} {
 		if err := Run(t.Context(), newFake(), idle, o); err == nil {
-			t.Errorf("%+v was taken", o)
+			t.Errorf("%+v was accepted", o)
 		}
 	}
 }
 
-// One Get serves all jobs of a revision; a new revision asks again; without a spec the job
-// goes back.
+// One Get serves all jobs of a revision, a new revision asks again, and without a spec the job is released.
 func TestSpecs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		second := job("q", "d", 0)
@@ -297,7 +296,7 @@ func TestSpecs(t *testing.T) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			bursts[job.ID] = job.Spec.Burst
-			if job.ID == "c" { // then it is changed
+			if job.ID == "c" { // then it changes
 				info := f.specs["q"]
 				info.Spec.Burst, info.Revision = 9, 2
 				f.specs["q"] = info
@@ -309,7 +308,7 @@ func TestSpecs(t *testing.T) {
 		if want := map[string]int64{"a": 1, "b": 1, "c": 1, "d": 9, "old": 9}; fmt.Sprint(bursts) != fmt.Sprint(want) {
 			t.Errorf("bursts %v, want %v", bursts, want)
 		}
-		// Nothing is remembered of the queue that is gone: a job that looks for it behind the first read reads again.
+		// Nothing is remembered of the deleted queue: a job that needs its spec after the first read reads again.
 		if f.reads["q"] != 2 || f.reads["gone"] < 1 || f.reads["gone"] > 2 {
 			t.Errorf("specs were read %v times, want 2 of q, and 1 or 2 of gone", f.reads)
 		}
@@ -345,7 +344,7 @@ func TestObserved(t *testing.T) {
 	})
 }
 
-// An engine that was closed ends the drainer with an error, at once.
+// A closed engine ends the drainer with an error, at once.
 func TestEngineClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().answers(

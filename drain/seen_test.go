@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A drainer whose handlers are all busy is seen all the same, in each partition, often enough to count as alive; and it
-// asks for no job that it could not begin.
+// A drainer whose handlers are all busy still appears in each partition, often enough to count as alive, and requests
+// no job that it could not start.
 func TestSeenWhileBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.Unlimited, nil).queue("r", leaky.Unlimited, nil).answers(
@@ -45,8 +45,8 @@ func TestSeenWhileBusy(t *testing.T) {
 	})
 }
 
-// A partition that cannot be reached does not keep its place in front of the others meanwhile.
-func TestSeenInVainHoldsUpNobody(t *testing.T) {
+// An unreachable partition does not keep its place in front of the others meanwhile.
+func TestAnUnreachablePartitionHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens := newTokens(1, func(int) {})
 		tokens.take(t.Context(), 1, nil)
@@ -64,6 +64,6 @@ func TestSeenInVainHoldsUpNobody(t *testing.T) {
 			t.Errorf("the other had its handler after %v", at)
 		}
 		tokens.put(1)
-		time.Sleep(2 * time.Hour) // who was away comes back, and is served
+		time.Sleep(2 * time.Hour) // the partition returns, and is served
 	})
 }

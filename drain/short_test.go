@@ -12,8 +12,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// An answer to a request that was repeated does not tell which queues are short: on a link that loses every other reply
-// a queue that hangs is found as soon as on one that loses none, and does not go on by it.
+// The answer to a repeated request does not show which queues are short. On a link that loses every other reply, a
+// hanging queue is detected as soon as on a perfect link, and a repeat does not end the state.
 func TestARepeatEndsNoShortage(t *testing.T) {
 	bubble(t, "hangs", func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(10), nil)
@@ -38,7 +38,7 @@ func TestARepeatEndsNoShortage(t *testing.T) {
 		d.finish()
 		if n, m := strings.Count(text.String(), "a queue hangs"), strings.Count(text.String(), "that hung goes on"); n != 1 ||
 			m != 0 {
-			t.Errorf("it is said %d times that it hangs and %d that it goes on, want once and never:\n%s", n, m, text.String())
+			t.Errorf("logged %d times that it hangs and %d that it continues, want once and never:\n%s", n, m, text.String())
 		}
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// A receiver that hangs has a queue's circuit open long before any attempt times out, whatever the lease and however
-// many drainers there are; it is probed then, and an answer closes the circuit.
+// A hanging receiver opens its queue's circuit long before any attempt times out, for any lease and any number of
+// drainers. It is then probed, and an answer closes the circuit.
 func TestAHangOpensTheCircuit(t *testing.T) {
 	for _, lease := range []time.Duration{time.Second, queue.DefaultLease, 2 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -67,9 +67,9 @@ func TestASingleHangOpensTheCircuit(t *testing.T) {
 	}
 }
 
-// A receiver that takes long, but answers, is stopped until its first answers at most: not at all, if they come before
+// A receiver that is slow but answers is stopped only until its first answers, and not at all if they come before
 // circuit.slow has passed as often as failures open the circuit.
-func TestASlowReceiverIsNotTakenToHang(t *testing.T) {
+func TestASlowReceiverDoesNotHang(t *testing.T) {
 	for _, tt := range []struct {
 		what  string
 		takes func(n int) time.Duration

@@ -14,9 +14,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A receiver that says "too many" and never until when is asked after 1, 2, 4 ... 60 s, by all drainers together, and
-// at the queue's rate again once it takes a job.
-func TestAReceiverThatDoesNotSayUntilWhen(t *testing.T) {
+// A receiver that says "too many" without a time is asked after 1, 2, 4 ... 60 s, by all drainers together, and at the
+// queue's rate again once it accepts a job.
+func TestAThrottlingReceiverWithoutATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := embedded(t)
 		defer e.Close()
@@ -54,7 +54,7 @@ func TestAReceiverThatDoesNotSayUntilWhen(t *testing.T) {
 		time.Sleep(time.Minute + time.Minute/4 + 20*time.Second)
 		mu.Lock()
 		if taken < 95 {
-			t.Errorf("%d jobs left in the 20 s at least since it takes them, want 5 a second", taken)
+			t.Errorf("%d jobs left in the 20 s at least since it accepts them, want 5 a second", taken)
 		}
 		mu.Unlock()
 		one.finish(t)
@@ -62,8 +62,8 @@ func TestAReceiverThatDoesNotSayUntilWhen(t *testing.T) {
 	})
 }
 
-// What never left gives back what it took: a target that refuses connections uses up nothing of a quota, and when it is
-// there again the whole quota is delivered.
+// An attempt that never left gives back what it used. A target that refuses connections uses up no quota, and once it
+// returns the whole quota is delivered.
 func TestATargetThatRefusesUsesUpNoQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := embedded(t)
@@ -94,7 +94,7 @@ func TestATargetThatRefusesUsesUpNoQuota(t *testing.T) {
 	})
 }
 
-// preparing is a handler that prepares before its gate, and works behind it.
+// preparing returns a handler that prepares before its gate, and works after it.
 func preparing(prepare func() error, work func()) drain.Handler { return prepared{prepare, work} }
 
 type prepared struct {

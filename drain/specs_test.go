@@ -27,8 +27,7 @@ func (e *specEngine) ReadSpecs(ctx context.Context, names []string) (found []que
 	return found, e.get(ctx)
 }
 
-// A spec that cannot be read is one failure for all who waited for it, and not one after the
-// other; who comes later tries anew.
+// An unreadable spec is one failure for all that waited for it, not one after the other. Later jobs try again.
 func TestSpecFailsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := errors.New("away")
@@ -62,7 +61,7 @@ func TestSpecFailsForAll(t *testing.T) {
 	})
 }
 
-// A job that is cancelled while it reads the spec for others does not fail for them.
+// A job canceled while it reads the spec for others does not fail them.
 func TestSpecReaderCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &specEngine{get: func(ctx context.Context) error {
@@ -78,7 +77,7 @@ func TestSpecReaderCancelled(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			if _, err := specs.AtLeast(ctx, "q", 1); !errors.Is(err, context.Canceled) {
-				t.Errorf("the cancelled one got %v", err)
+				t.Errorf("the canceled one got %v", err)
 			}
 		})
 		synctest.Wait()

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// When the drainer stops, what has not started goes back at once, wherever its handler
-// is; what has started is finished.
+// When the drainer stops, jobs that have not started are released at once, wherever their handlers are; started jobs
+// are finished.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(100), nil).answers(answer{jobs: []queue.Reservation{
@@ -23,13 +23,13 @@ func TestStop(t *testing.T) {
 		w := newWatch()
 		run := drainWith(t, f, handlerOf(func(ctx context.Context, job *Job, gate Gate) error {
 			switch job.ID {
-			case "deaf": // dials, and hears nothing
+			case "deaf": // dials, and ignores its context
 				time.Sleep(5 * time.Second)
 				if err := gate.Wait(ctx); !errors.Is(err, ErrLate) {
 					t.Errorf("the gate said %v", err)
 				}
 				return nil
-			case "patient": // a context of its own
+			case "patient": // uses its own context
 				if err := gate.Wait(context.Background()); !errors.Is(err, ErrLate) || f.now() != 20*ms {
 					t.Errorf("the gate said %v at %v", err, f.now())
 				}
@@ -61,8 +61,8 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// A request under way when the drainer stops is awaited, and repeated if its answer is
-// lost: what it brings goes back.
+// A request in progress when the drainer stops is awaited, and repeated if its answer is lost. The jobs that it brings
+// are released.
 func TestStopDuringRequest(t *testing.T) {
 	for _, first := range []answer{
 		{trip: 100 * ms, jobs: []queue.Reservation{job("q", "a", 0)}},
@@ -86,7 +86,7 @@ func TestStopDuringRequest(t *testing.T) {
 	}
 }
 
-// An engine that is away does not hold up the end of a drainer that holds nothing.
+// An unreachable engine does not hold up the end of a drainer without jobs.
 func TestStopWithoutEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -102,8 +102,7 @@ func TestStopWithoutEngine(t *testing.T) {
 	})
 }
 
-// Behind the grace period handlers are cancelled, and what they were interrupted in is
-// given back; what they finish all the same counts.
+// After the grace period handlers are canceled. Interrupted jobs are released, and jobs finished anyway count.
 func TestGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.Unlimited, nil).answers(answer{jobs: []queue.Reservation{
@@ -113,7 +112,7 @@ func TestGrace(t *testing.T) {
 		run := drainWith(t, f, HandlerFunc(func(ctx context.Context, job *Job) error {
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), ErrStopping) || f.now() != time.Second+7*time.Second {
-				t.Errorf("cancelled at %v because %v", f.now(), context.Cause(ctx))
+				t.Errorf("canceled at %v because %v", f.now(), context.Cause(ctx))
 			}
 			switch job.ID {
 			case "obeys":
@@ -141,8 +140,8 @@ func TestGrace(t *testing.T) {
 	})
 }
 
-// What may have been sent must not go out again unseen: a handler that was let out, and says no more than that it was
-// cancelled, knows as little as one whose lease ran out.
+// A job that may have been sent must not leave again unseen. A handler past its gate that reports only its cancellation
+// knows as little as one whose lease ran out.
 func TestGraceAndUnknown(t *testing.T) {
 	for on, fate := range map[string]queue.Verdict{
 		"": queue.Release, queue.UnknownRetry: queue.Release, queue.UnknownHold: queue.Hold, queue.UnknownDead: queue.Bury,
@@ -151,7 +150,7 @@ func TestGraceAndUnknown(t *testing.T) {
 			cancelled := map[string]func(context.Context) error{
 				"plain": func(ctx context.Context) error { return ctx.Err() },
 				"cause": func(ctx context.Context) error { return fmt.Errorf("sending: %w", context.Cause(ctx)) },
-				// Whose fault it was says nothing of how far it came; and it was not the target's.
+				// The kind of failure does not show how far the job came, and it was not the target's.
 				"trouble": func(ctx context.Context) error { return Trouble(ctx.Err()) },
 			}
 			sure := map[string]func(context.Context) error{
@@ -167,7 +166,7 @@ func TestGraceAndUnknown(t *testing.T) {
 			f.answers(answer{jobs: jobs})
 			w := newWatch()
 			run := drainWith(t, f, handlerOf(func(ctx context.Context, job *Job, gate Gate) error {
-				if job.ID == "before" { // it never asked its gate
+				if job.ID == "before" { // it never came to its gate
 					<-ctx.Done()
 					return ctx.Err()
 				}
@@ -198,13 +197,13 @@ func TestGraceAndUnknown(t *testing.T) {
 	}
 }
 
-// deaf is an engine whose calls do not end with their contexts, but with hang.
+// deaf is an engine whose calls ignore their contexts and end with hang.
 type deaf struct {
 	*fake
 	hang    chan struct{}
-	reserve bool // those to Reserve for jobs, but the first
-	get     bool // those to ReadSpecs
-	sweep   bool // those to Sweep
+	reserve bool // all calls of Reserve for jobs, except the first
+	get     bool // calls of ReadSpecs
+	sweep   bool // calls of Sweep
 }
 
 func (d *deaf) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
@@ -228,7 +227,7 @@ func (d *deaf) Sweep(ctx context.Context, partition int) (bool, error) {
 	return d.fake.Sweep(ctx, partition)
 }
 
-// What cannot be ended is left behind, and Run says what it was, and only that.
+// Run leaves behind what cannot be ended, and reports exactly that.
 func TestLeftBehind(t *testing.T) {
 	const (
 		one = "1 of the handlers did not end within 5s of being cancelled; jobs of theirs that may be delivered again " +
@@ -241,12 +240,12 @@ func TestLeftBehind(t *testing.T) {
 		name   string
 		change func(d *deaf)
 		wall   bool   // the handler does not end
-		gate   bool   // it does not come to its gate either
+		gate   bool   // nor does it come to its gate
 		want   string // of Run
 	}{
 		{"nothing", func(*deaf) {}, false, false, ""},
 		{"a handler", func(*deaf) {}, true, false, "drain: " + one},
-		{"a handler whose job was given back", func(*deaf) {}, true, true, "drain: " + lost},
+		{"a handler whose job was released", func(*deaf) {}, true, true, "drain: " + lost},
 		{
 			"a handler whose lease is lost",
 			func(d *deaf) { d.ext = func(time.Duration) (time.Duration, error) { return 0, nil } }, true, false,
@@ -276,7 +275,7 @@ func TestLeftBehind(t *testing.T) {
 					return nil
 				}), Options{Grace: time.Second, PlainTimers: true})
 			}()
-			begin := 12 * time.Second // by then the lease was to be extended, and more was asked for
+			begin := 12 * time.Second // by then the lease was to be extended, and more was requested
 			if c.gate {
 				begin = ms
 			}
@@ -293,7 +292,7 @@ func TestLeftBehind(t *testing.T) {
 			close(d.hang)
 			synctest.Wait()
 			if len(d.verdicts()) != settled {
-				t.Errorf("settled %v behind the end", d.verdicts())
+				t.Errorf("settled %v after the end", d.verdicts())
 			}
 		})
 	}
@@ -306,8 +305,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// An engine that does not settle keeps no handler: there is nobody to wait for but the
-// settlements.
+// An engine that does not settle keeps no handler: only the settlements are left to wait for.
 func TestStopUnsettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.Unlimited, nil)
@@ -332,12 +330,12 @@ func TestStopUnsettled(t *testing.T) {
 	})
 }
 
-// Before it leaves, a drainer makes the engine look for another watcher: it asks for one
-// job more, as soon as there is one, and gives it back.
+// Before it leaves, a drainer makes the engine choose another watcher: it requests one more job, as soon as there is
+// one, and releases it.
 func TestHandOver(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		last  time.Duration // when the last grant was, before the end
+		last  time.Duration // time of the last grant before the end
 		next  answer
 		asks  int           // after the end
 		takes time.Duration // of Run, after the end
@@ -374,7 +372,7 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// An engine that does not answer holds up the end for the grace period and no longer.
+// An engine that does not answer holds up the end only for the grace period.
 func TestStopHanging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// followed is a Tracer of one attempt, which it follows in words.
+// followed is a Tracer of one attempt, which records it in words.
 type followed struct {
 	f    *fake
 	mu   sync.Mutex
@@ -43,14 +43,14 @@ func (s *followed) Settling(v queue.Verdict)             { s.say("settling %v", 
 func (s *followed) Returned(cause error)                 { s.say("returned, lost %v", errors.Is(cause, ErrLeaseLost)) }
 func (s *followed) Settled(state queue.State, err error) { s.say("settled %v, %v", state, err) }
 
-// A Tracer is told of an attempt from its handler's beginning until it is settled, however it ends.
+// A Tracer sees an attempt from the start of its handler until it is settled, however it ends.
 func TestTracer(t *testing.T) {
 	quick := func(context.Context, *Job) error { return nil }
 	for name, c := range map[string]struct {
 		do   func(ctx context.Context, job *Job) error
 		with func(f *fake)
-		stop time.Duration // when the drainer does
-		want []string      // in any order behind the gate: the settlement may be quicker than the handler's end
+		stop time.Duration // time of the drainer's end
+		want []string      // in any order after the gate: the settlement may precede the handler's end
 	}{
 		"delivered": {do: quick, want: []string{"settling delivered", "returned, lost false", "settled delivered, <nil>"}},
 		"failed": {
@@ -110,13 +110,13 @@ func TestTracer(t *testing.T) {
 			slices.Sort(want)
 			slices.Sort(s.told)
 			if !slices.Equal(s.told, want) {
-				t.Errorf("told\n%q, want\n%q", s.told, want)
+				t.Errorf("traced\n%q, want\n%q", s.told, want)
 			}
 		})
 	}
 }
 
-// Without a Tracer an attempt's beginning allocates nothing for it.
+// Without a Tracer, the start of an attempt allocates nothing for it.
 func TestNoTracerAllocatesNothing(t *testing.T) {
 	a := &attempt{part: &partition{d: &drainer{}}, ctx: t.Context()}
 	if n := testing.AllocsPerRun(1000, func() { a.begin() }); n != 0 {

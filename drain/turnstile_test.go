@@ -26,7 +26,7 @@ func TestTurnstile(t *testing.T) {
 		}
 		time.AfterFunc(4*ms, first)
 		enter(t.Context(), 4*ms)             // when another call is over
-		enter(t.Context(), 4*ms+askingFor)() // none is: it goes all the same, and leaves no place
+		enter(t.Context(), 4*ms+askingFor)() // no other call ends: it enters anyway, and leaves no place
 		ended, end := context.WithCancel(t.Context())
 		end()
 		enter(ended, 4*ms+askingFor)()

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// What a handler returns decides what becomes of the job.
+// A handler's error decides the job's settlement.
 func TestVerdicts(t *testing.T) {
 	broken := errors.New("broken")
 	for _, c := range []struct {
@@ -58,14 +58,14 @@ func TestVerdicts(t *testing.T) {
 			func() error { return errors.Join(DeliveredThen(time.Now(), "spared"), broken) }, queue.Deliver, "spared\nbroken",
 		},
 		{"late", func() error { return fmt.Errorf("sending: %w", ErrLate) }, queue.Release, ""},
-		{"somebody's cancelled context", func() error { return context.Canceled }, queue.Fail, "context canceled"},
+		{"another context canceled", func() error { return context.Canceled }, queue.Fail, "context canceled"},
 		{"a panic", func() error { panic("oops") }, queue.Fail, "the handler panicked: oops"},
 		{
 			"a panic with nil", func() error { panic(nothing()) }, queue.Fail,
 			"the handler panicked: panic called with nil argument",
 		},
 		{"an ended goroutine", func() error { runtime.Goexit(); return nil }, queue.Fail, errExited.Error()},
-		{"bytes that are no text", func() error { return errors.New("a\xffb") }, queue.Fail, "a\uFFFDb"},
+		{"bytes that are not text", func() error { return errors.New("a\xffb") }, queue.Fail, "a\uFFFDb"},
 	} {
 		bubble(t, c.name, func(t *testing.T) {
 			f := newFake().queue("q", leaky.PerSecond(10), nil).answers(
@@ -98,9 +98,9 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A handler whose gate refused has not started: whatever error it makes of that, the job is
-// given back; a panic is still a panic.
-func TestVerdictsBehindARefusal(t *testing.T) {
+// A handler whose gate refused has not started. Whatever error it returns, the job is released; a panic is still a
+// panic.
+func TestVerdictsAfterARefusal(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		do      func(error) error
@@ -204,7 +204,7 @@ func TestSettleAgain(t *testing.T) {
 	})
 }
 
-// An engine that never answers does not keep settlements for ever, nor the drainer.
+// Neither settlements nor the drainer wait forever for an engine that never answers.
 func TestSettleGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.Unlimited, nil).answers(answer{jobs: []queue.Reservation{job("q", "a", 0)}})
@@ -268,10 +268,10 @@ func TestSettleBackpressure(t *testing.T) {
 	})
 }
 
-// nothing keeps the compiler from seeing that a nil is panicked with.
+// nothing hides from the compiler that the panic value is nil.
 func nothing() any { return nil }
 
-// What the queue's spec says of jobs that may have been sent.
+// on_unknown decides about jobs that may have been sent.
 func TestUnknownIsForTheQueueToDecide(t *testing.T) {
 	for _, c := range []struct {
 		on   string
@@ -294,7 +294,7 @@ func TestUnknownIsForTheQueueToDecide(t *testing.T) {
 	}
 }
 
-// A job is delivered, and with it the engine is told until when the receiver asks to be spared.
+// A job is delivered, and the engine learns until when the receiver wants to be spared.
 func TestDeliveredThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(10), nil).answers(
@@ -330,8 +330,8 @@ func TestDeliveredThen(t *testing.T) {
 	})
 }
 
-// A handler that broke off behind the gate may have sent its job, as one whose process died may have.
-func TestBrokenOffBehindTheGate(t *testing.T) {
+// A handler that broke off after the gate may have sent its job, like one whose process died.
+func TestBrokenOffAfterTheGate(t *testing.T) {
 	for _, c := range []struct {
 		name, on string
 		before   bool
@@ -365,8 +365,8 @@ func TestBrokenOffBehindTheGate(t *testing.T) {
 	}
 }
 
-// A receiver names the instant, in the queue's stead.
-func TestRetryAtIsTakenAtItsWord(t *testing.T) {
+// A time named by the receiver takes precedence over the queue's own.
+func TestRetryAtTakesPrecedence(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(10), nil).answers(
 			answer{jobs: []queue.Reservation{job("q", "a", 0), job("q", "b", 100*ms)}, more: queue.Reserved{Next: time.Minute}})
@@ -382,7 +382,7 @@ func TestRetryAtIsTakenAtItsWord(t *testing.T) {
 			t.Errorf("it is tried again after %v", got.After)
 		}
 		if got := f.verdicts()["b"]; got.After != queue.MaxStop {
-			t.Errorf("the queue stops for %v, want the most that it may", got.After)
+			t.Errorf("the queue stops for %v, want the maximum", got.After)
 		}
 	})
 }

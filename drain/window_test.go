@@ -8,15 +8,15 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A slow answer says as exactly as a fast one when its jobs depart, once a fast one has come. What departs before it
-// comes is given back. The second answer comes after a second, in which the clocks may have drifted apart by 1 ms.
+// After one fast answer, a slow one shows just as exactly when its jobs depart. Jobs that depart before it arrives are
+// released. The second answer comes after a second, in which the clocks may have drifted by 1 ms.
 func TestASlowAnswer(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		rate  leaky.Rate
 		trip  time.Duration
 		in    time.Duration
-		start time.Duration // 0: given back
+		start time.Duration // 0: released
 	}{
 		{"a fast one", leaky.PerSecond(100), 0, 20 * ms, 20 * ms},
 		{"in time for the departure", leaky.PerSecond(100), 18 * ms, 20 * ms, 21 * ms},

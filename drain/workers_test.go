@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 )
 
-// A goroutine that has nothing to do is used again, so many are kept, and none is left.
+// An idle goroutine is reused, a limited number is kept, and none is left.
 func TestWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop, end := context.WithCancel(t.Context())

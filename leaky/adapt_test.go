@@ -11,7 +11,7 @@ func adaptRule(t *testing.T, floor, ceiling string) Adapt {
 	return Adapt{Floor: mustRate(t, floor), Ceiling: mustRate(t, ceiling), Horizon: 50 * time.Millisecond}
 }
 
-// A truth table of one life: what is told, when, of which departure, and what the rate is then.
+// A truth table of one life: each answer, when it came, for which departure, and the resulting rate.
 func TestAdapt(t *testing.T) {
 	const t0 = 1_000 * sec
 	a := adaptRule(t, "2/s", "20/s")
@@ -27,17 +27,17 @@ func TestAdapt(t *testing.T) {
 		{"not within a second of a change", false, t0 + sec - 1, t0, false, "36024/h"},
 		{"and grow", false, t0 + sec, t0, true, "36120/h"},
 		{"a quarter less", true, t0 + sec, t0, true, "27090/h"},
-		{"once for all that were granted before it", true, t0 + sec, t0 + sec + 50*ms, false, "27090/h"},
-		{"what was granted before it does not raise it", false, t0 + 5*sec, t0 + sec + 50*ms, false, "27090/h"},
+		{"once for all jobs granted before it", true, t0 + sec, t0 + sec + 50*ms, false, "27090/h"},
+		{"a job granted before it does not raise it", false, t0 + 5*sec, t0 + sec + 50*ms, false, "27090/h"},
 		{
-			"a quarter of what is missing to the peak, but for a part of it", false, t0 + 5*sec, t0 + 2*sec, true,
+			"a quarter of the distance to the peak, except for a part of it", false, t0 + 5*sec, t0 + 2*sec, true,
 			"29065/h",
 		},
 		{"and again", false, t0 + 6*sec, t0 + 5*sec, true, "30546/h"},
 		{"half, when it comes soon after", true, t0 + 7*sec, t0 + 6*sec, true, "15273/h"},
-		{"at the least the floor", true, t0 + 8*sec, t0 + 8*sec, true, "7636/h"},
-		{"at the least the floor", true, t0 + 9*sec, t0 + 9*sec, true, "2/s"},
-		{"at the least the floor", true, t0 + 10*sec, t0 + 10*sec, false, "2/s"},
+		{"at least the floor", true, t0 + 8*sec, t0 + 8*sec, true, "7636/h"},
+		{"at least the floor", true, t0 + 9*sec, t0 + 9*sec, true, "2/s"},
+		{"at least the floor", true, t0 + 10*sec, t0 + 10*sec, false, "2/s"},
 	} {
 		tell := a.Taken
 		if c.refused {
@@ -54,7 +54,7 @@ func TestAdapt(t *testing.T) {
 		before := s.Rate.PerSecond()
 		a.Taken(&s, now-1, now)
 		if s.Rate.PerSecond() < before {
-			t.Fatalf("it was lowered to %s by what went well", s.Rate)
+			t.Fatalf("it was lowered to %s by successes", s.Rate)
 		}
 	}
 	if run := s.Run; a.Taken(&s, t0+200*sec, t0+200*sec) || s.Run != run {
@@ -62,8 +62,8 @@ func TestAdapt(t *testing.T) {
 	}
 }
 
-// Whatever is told of whatever bounds: the rate is within them, a fraction that a Pacer computes with, and no
-// number leaves what Lua computes with.
+// For any answers and bounds, the rate stays within the bounds and is a fraction that a Pacer can compute with, and no
+// number exceeds Lua's exact range.
 func TestAdaptBounds(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

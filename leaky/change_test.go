@@ -19,10 +19,10 @@ func TestChange(t *testing.T) {
 		next     Instant
 	}{
 		{
-			"raised: the wait is as if it had always been so", rule("1/s", 1), rule("5/4s", 1), 1, t0 + 500*ms,
+			"raised: the wait is as if the new rate had always applied", rule("1/s", 1), rule("5/4s", 1), 1, t0 + 500*ms,
 			t0 + 800*ms,
 		},
-		{"raised: over, if it would have been", rule("1/s", 1), rule("10/s", 1), 1, t0 + 500*ms, t0 + 500*ms},
+		{"raised: the wait is over if it would have been", rule("1/s", 1), rule("10/s", 1), 1, t0 + 500*ms, t0 + 500*ms},
 		{"raised in the instant of a departure", rule("1/s", 1), rule("10/s", 1), 1, t0, t0 + 100*ms},
 		{"from one a month", rule("1/744h", 1), rule("10/s", 1), 1, t0, t0 + 100*ms},
 		{"lowered: the wait grows in proportion", rule("10/s", 1), rule("1/s", 1), 1, t0 + 50*ms, t0 + 550*ms},
@@ -53,7 +53,7 @@ func TestChange(t *testing.T) {
 }
 
 // A raised burst is earned by idleness under the new rule like any other.
-func TestChangeOfBurstIsNoGiftEvenRepeated(t *testing.T) {
+func TestRepeatedChangesOfBurstAddNoDepartures(t *testing.T) {
 	const t0 = 1_000 * sec
 	one := Pacer{Rate: mustRate(t, "10/s"), Burst: 1, Horizon: 0}
 	five := Pacer{Rate: mustRate(t, "10/s"), Burst: 5, Horizon: 0}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// However many come and go, and in whatever way, there are no more places than there may be at once.
+// However places are taken and freed, there are never more than the limit allows at once.
 func TestPlacesAreUsedAgain(t *testing.T) {
 	l := Concurrency{Max: 20, TTL: time.Second}
 	tally := l.Fresh().(*placeTable)
@@ -25,7 +25,7 @@ func TestPlacesAreUsedAgain(t *testing.T) {
 	}
 }
 
-// Each in a crowd that renews in time keeps its place, and whoever does not loses it.
+// Each caller that renews in time keeps its place, and a caller that does not loses it.
 func TestPlacesRenewed(t *testing.T) {
 	l := Concurrency{Max: 3, TTL: time.Second}
 	tally := l.Fresh()

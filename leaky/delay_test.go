@@ -9,7 +9,7 @@ func TestDelay(t *testing.T) {
 	const t0 = 1_000 * sec
 	p := Pacer{Rate: mustRate(t, "3/s"), Burst: 4, Horizon: 50 * time.Millisecond}
 	b := p.Delay(Bucket{}, t0, 7)
-	// behind now + H come the cost of the last job and nothing of the burst
+	// After now + H come the cost of the last job and nothing of the burst.
 	want := t0 + 50*ms + 7*sec/3 + 1
 	if got := p.Next(b, t0); got != want {
 		t.Errorf("next at t0+%d, want t0+%d", got-t0, want-t0)
@@ -17,7 +17,7 @@ func TestDelay(t *testing.T) {
 	if again := p.Delay(b, t0, 7); p.Next(again, t0) != want {
 		t.Error("a second hold moved it")
 	}
-	// What is kept and lies further ahead stays.
+	// A later value stays.
 	full := Bucket{}
 	for range 4 {
 		p.Take(&full, t0, MaxCost)
@@ -34,8 +34,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// Whatever stands in the store, the next departure is bounded by what one
-// honest departure at the horizon would cost.
+// Whatever the store contains, the next departure is bounded by the cost of one honest departure at the horizon.
 func TestPlantedValues(t *testing.T) {
 	const t0 = 1_000 * sec
 	p := Pacer{Rate: mustRate(t, "3/s"), Burst: 4, Horizon: 50 * time.Millisecond}
@@ -51,7 +50,7 @@ func TestPlantedValues(t *testing.T) {
 					if next := p.Next(b, t0); next < t0 || next > latest {
 						t.Fatalf("%+v departs at t0+%d, at most t0+%d", b, next-t0, latest-t0)
 					}
-					// Whoever asks again when told to has it within two rounds.
+					// A caller that asks again when told gets a departure within two rounds.
 					now, ok := t0, false
 					for range 3 {
 						if _, ok = p.Take(&b, now, 1); ok {

@@ -34,7 +34,7 @@ func TestETA(t *testing.T) {
 	}
 }
 
-// ETA is what Take then does, whatever the rate, burst and costs ahead.
+// ETA equals the departures that Take then grants, for any rate, burst and costs ahead.
 func TestETAIsKept(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
@@ -58,8 +58,7 @@ func TestETAIsKept(t *testing.T) {
 			}
 			now = max(now, d-50*ms)
 		}
-		// Granted as early as they can be, they leave as promised, but for
-		// rounding: a microsecond.
+		// Granted as early as possible, jobs leave as promised, except for rounding: a microsecond.
 		if diff := b.Last - eta; diff < -1 || diff > 1 {
 			t.Fatalf("%s burst %d: promised %d, left %+d later", p.Rate, p.Burst, eta, diff)
 		}

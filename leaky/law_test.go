@@ -10,23 +10,22 @@ import (
 	"time"
 )
 
-// The window law, by brute force: random traces of a bucket's whole life are
-// held against the law itself, in every window that begins with a start, and
-// against a second pacer that knows nothing but fractions.
+// The window law, by brute force. Random traces of a bucket's whole life are compared with the law, in every window
+// that begins with a start, and with a second pacer that uses only fractions.
 
-// start is a job that left: when, by a clock that nobody sets, and its cost.
+// start is a departed job: its instant on an undisturbed clock, and its cost.
 type start struct {
 	at   Instant
 	cost int64
 }
 
-// regime is a rule and the instant from which it held.
+// regime is a rule and the instant from which it applied.
 type regime struct {
 	from  Instant
 	pacer Pacer
 }
 
-// life simulates one bucket under everything that may happen to it.
+// life simulates one bucket through everything that may happen to it.
 type life struct {
 	rnd     *rand.Rand
 	p       Pacer
@@ -68,7 +67,7 @@ func (l *life) take() {
 func (l *life) step() {
 	T := Instant(l.p.Rate.Interval().Microseconds()) + 1
 	switch l.rnd.IntN(30) {
-	case 0: // the rate or the burst is changed
+	case 0: // the rate or the burst changes
 		q := Pacer{Rate: randomRate(l.rnd), Burst: 1 + l.rnd.Int64N(5), Horizon: l.p.Horizon}
 		l.b = l.p.Change(l.b, q, l.now())
 		l.p = q
@@ -91,7 +90,7 @@ func (l *life) step() {
 			l.last = -1
 			l.p.GiveBack(&l.b)
 		}
-	case 5: // the store restarts, having lost its last writes
+	case 5: // the store restarts without its last writes
 		if l.rnd.IntN(4) == 0 {
 			lost := Bucket{}
 			if n := len(l.saved); n > 0 && l.rnd.IntN(3) > 0 {
@@ -111,11 +110,9 @@ func (l *life) step() {
 	}
 }
 
-// checkLaw counts the starts in every half-open window [a, a+W) of whole
-// microseconds: at most ceil((W + slack)/T) + burst - 1 + c_max - 1 in units of
-// cost. A leap of the clock looks like idleness, so that what follows is a new
-// trace beside the one before it, whose granted departures reach H beyond: it
-// adds ceil(H/T) + burst + c_max - 1.
+// checkLaw counts the starts in every half-open window [a, a+W) of whole microseconds. The limit is ceil((W + slack)/T)
+// + burst - 1 + c_max - 1 in units of cost. A leap of the clock looks like idleness, so a new trace begins beside the
+// previous one, whose granted departures reach H beyond. It adds ceil(H/T) + burst + c_max - 1.
 func (l *life) checkLaw() error {
 	s := slices.Clone(l.starts)
 	slices.SortFunc(s, func(a, b start) int { return int(a.at - b.at) })
@@ -147,16 +144,16 @@ func (l *life) checkLaw() error {
 	return nil
 }
 
-// extremes are the shortest interval d/n and the greatest burst in force from an instant on up to the one that was
-// reached, and whether the rate was unlimited there.
+// extremes has the shortest interval d/n and the greatest burst in force from an instant up to the one reached, and
+// whether the rate was unlimited there.
 type extremes struct {
 	from        Instant
 	n, d, burst int64
 	free        bool
-	seen        int // how many regimes
+	seen        int // number of regimes
 }
 
-// reach looks at the regimes that begin before to, which is no earlier than the last time.
+// reach includes the regimes that begin before to, which must not decrease.
 func (x *extremes) reach(regimes []regime, to Instant) {
 	for ; x.seen < len(regimes) && regimes[x.seen].from < to; x.seen++ {
 		if next := x.seen + 1; next < len(regimes) && regimes[next].from < x.from {
@@ -175,7 +172,7 @@ func (x *extremes) reach(regimes []regime, to Instant) {
 	}
 }
 
-// ceilDiv is ceil(w / (d/n)), of a product of 128 bits; a quotient that needs more than 64 panics.
+// ceilDiv returns ceil(w / (d/n)), with a product of 128 bits. It panics if the quotient needs more than 64.
 func ceilDiv(w, n, d int64) int64 {
 	hi, lo := bits.Mul64(uint64(w), uint64(n))
 	lo, carry := bits.Add64(lo, uint64(d-1), 0)
@@ -223,7 +220,7 @@ func TestWindowLaw(t *testing.T) {
 	}
 }
 
-// The law must be able to fail: a pacer that is one interval too kind is caught.
+// The law must be able to fail: a pacer that is one interval too generous is caught.
 func TestWindowLawCatchesCheats(t *testing.T) {
 	for name, cheat := range map[string]func(l *life){
 		"a forgotten bucket": func(l *life) { l.b = Bucket{} },
@@ -255,8 +252,8 @@ func TestWindowLawCatchesCheats(t *testing.T) {
 	}
 }
 
-// fluid is the same rule written down a second time, with fractions of any size
-// and no bound, no remainder and no rounding but the last.
+// fluid is the same rule written a second time, with fractions of any size, and without bound, remainder or rounding
+// except the last.
 type fluid struct {
 	T     *big.Rat
 	burst int64
@@ -268,7 +265,7 @@ func newFluid(p Pacer) *fluid {
 	return &fluid{T: big.NewRat(d, n), burst: p.Burst, tat: new(big.Rat)}
 }
 
-// departure returns when a job leaves that is asked for at now, and take lets it.
+// departure returns when a job requested at now leaves, and take grants it.
 func (f *fluid) departure(now Instant) Instant {
 	credit := new(big.Rat).Mul(f.T, big.NewRat(f.burst-1, 1))
 	at := new(big.Rat).Sub(f.tat, credit)

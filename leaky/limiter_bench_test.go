@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// steady is a limiter, a question, and how much time passes from one to the next, so that some of them are refused.
+// steady is a limiter, a question, and the time between two questions, chosen so that some are refused.
 type steady struct {
 	name    string
 	limiter Limiter
@@ -38,7 +38,7 @@ func steadies() []steady {
 	}
 }
 
-// run asks n more questions; names of places come again after 128.
+// run asks n more questions; names of places repeat after 128.
 func (s steady) run() func(n int) {
 	var names [128]string
 	for i := range names {
@@ -71,7 +71,7 @@ func BenchmarkLimiterTake(b *testing.B) {
 func TestLimitersDoNotAllocate(t *testing.T) {
 	for _, s := range steadies() {
 		take := s.run()
-		take(30_000) // until as much is kept as ever
+		take(30_000) // until memory no longer grows
 		if n := testing.AllocsPerRun(10, func() { take(1000) }); n != 0 {
 			t.Errorf("%s: %v allocations in a thousand takes", s.name, n)
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// longest is the longest that a state stops a key.
+// longest returns the longest time for which a state blocks a key.
 func longest(l Limiter) time.Duration {
 	switch l := l.(type) {
 	case Meter:
@@ -31,8 +31,8 @@ func longest(l Limiter) time.Duration {
 	panic("an algorithm without a bound")
 }
 
-// bounded asks a tally for a cost, again and again, and reports how it is not let through in time, or says what
-// cannot be.
+// bounded asks a tally for a cost repeatedly. It reports if the cost is not allowed in time, or if an answer is
+// impossible.
 func bounded(t *testing.T, l Limiter, tally Tally, now Instant, cost int64) {
 	t.Helper()
 	end := now.Add(longest(l))
@@ -60,7 +60,7 @@ func bounded(t *testing.T, l Limiter, tally Tally, now Instant, cost int64) {
 	}
 }
 
-// relived is a tally that was asked many times, at about now.
+// relived returns a tally that was asked many times, at about now.
 func relived(rnd *rand.Rand, l Limiter, now Instant) Tally {
 	tally := l.Fresh()
 	for range 40 {
@@ -70,8 +70,8 @@ func relived(rnd *rand.Rand, l Limiter, now Instant) Tally {
 	return tally
 }
 
-// What is asked of a clone tells nothing to the tally that it is of, nor the other way round.
-func TestCloneIsAnother(t *testing.T) {
+// Questions to a clone do not affect the original, nor the other way round.
+func TestClonesAreIndependent(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 29))
 	const now = Instant(1_790_000_000_000_000)
 	for _, l := range append(five(), Gap{Least: time.Second}) {
@@ -96,7 +96,7 @@ func TestCloneIsAnother(t *testing.T) {
 	}
 }
 
-// A clock that ran back, by however much, stops no key for longer than a full state does.
+// A clock that ran back, by any amount, blocks no key for longer than a full state does.
 func TestClockRunsBack(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 17))
 	for range 200 {
@@ -111,7 +111,7 @@ func TestClockRunsBack(t *testing.T) {
 	}
 }
 
-// A clock that ran back a little, into the window before, lets nothing more through.
+// A clock that ran back a little, into the previous window, allows nothing more.
 func TestClockRunsBackIntoTheWindowBefore(t *testing.T) {
 	const t0 = 1_790_000_000 * sec
 	for _, l := range append(five(), Gap{Least: time.Second}) {
@@ -125,7 +125,7 @@ func TestClockRunsBackIntoTheWindowBefore(t *testing.T) {
 	}
 }
 
-// Of other numbers of the same algorithm a state is read, and bounded.
+// A state of the same algorithm with other numbers can be read, and is bounded.
 func TestNumbersChange(t *testing.T) {
 	makes := []func(*trial){randomMeter, randomWindow, randomLog, randomPackedLog, randomCounter, randomConcurrency}
 	for seed := range uint64(500) {
@@ -150,8 +150,8 @@ func TestNumbersChange(t *testing.T) {
 	}
 }
 
-// What was taken stays taken, as far as the new numbers allow.
-func TestNumbersChangeKeepsWhatWasTaken(t *testing.T) {
+// Takes remain taken, as far as the new numbers allow.
+func TestNumbersChangeKeepsTakes(t *testing.T) {
 	const t0 = 1_790_000_000_000_000 / 60_000_000 * 60_000_000
 	second, minute := time.Second, time.Minute
 	for _, c := range []struct {
@@ -233,7 +233,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// A state that was planted is an error, or bounded.
+// A planted state is an error, or bounded.
 func FuzzRestore(f *testing.F) {
 	rnd := rand.New(rand.NewPCG(1, 23))
 	limiters := append(five(), Gap{Least: time.Second})
@@ -270,8 +270,8 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// No arithmetic reads the states of another; a token bucket and a gap have those of a meter.
-func TestNoStateOfAnother(t *testing.T) {
+// No algorithm reads the states of another, except that a token bucket and a gap use those of a meter.
+func TestStatesOfOtherAlgorithms(t *testing.T) {
 	limiters := []Limiter{
 		Meter{PerSecond(1), 5},
 		FixedWindow{5, time.Second},

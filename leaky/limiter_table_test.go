@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// asked is a question at an instant, in milliseconds, and what must come of it: times in milliseconds too.
+// asked is a question at an instant, in milliseconds, and the expected answer, with times in milliseconds.
 type asked struct {
 	at    Instant
 	cost  int64 // below 0: given back
@@ -30,7 +30,7 @@ func TestLimiterTables(t *testing.T) {
 		limiter Limiter
 		asks    []asked
 	}{
-		{"a meter lets a burst through, and then the rate", Meter{PerSecond(10), 3}, []asked{
+		{"a meter allows a burst, and then the rate", Meter{PerSecond(10), 3}, []asked{
 			{0, 1, "", yes(2, 100)},
 			{0, 1, "", yes(1, 200)},
 			{0, 1, "", yes(0, 300)},
@@ -40,7 +40,7 @@ func TestLimiterTables(t *testing.T) {
 			{150, 2, "", no(0, 150, 250)},
 			{300, 2, "", yes(0, 300)},
 		}},
-		{"a meter takes back no more than there was", Meter{PerSecond(10), 3}, []asked{
+		{"a meter takes back no more than was taken", Meter{PerSecond(10), 3}, []asked{
 			{0, 3, "", yes(0, 300)}, {0, -1, "", yes(0, 300)}, {0, -3, "", yes(2, 100)}, {0, 3, "", yes(0, 300)},
 		}},
 		{"tokens are what remains", TokenBucket{PerSecond(10), 5}, []asked{
@@ -58,7 +58,7 @@ func TestLimiterTables(t *testing.T) {
 			{1500, -1, "", yes(0, 1000)},
 			{1500, 1, "", yes(0, 1000)},
 		}},
-		{"a fixed window lets two bursts through at its end", FixedWindow{5, 10 * time.Second}, []asked{
+		{"a fixed window allows two bursts around its end", FixedWindow{5, 10 * time.Second}, []asked{
 			{9999, 5, "", yes(0, 1)},
 			{9999, 1, "", no(0, 1, 1)},
 			{10_000, 5, "", yes(0, 10_000)},
@@ -68,7 +68,7 @@ func TestLimiterTables(t *testing.T) {
 			{25_000, -1, "", yes(3, 5000)},
 			{25_000, 4, "", yes(0, 5000)},
 		}},
-		{"what is given back in the window behind is given to that", FixedWindow{5, 10 * time.Second}, []asked{
+		{"a refund in the next window goes to the window of the take", FixedWindow{5, 10 * time.Second}, []asked{
 			{9999, 5, "", yes(0, 1)},
 			{10_000, 2, "", yes(3, 10_000)},
 			{10_000, -5, "", yes(4, 10_000)},
@@ -78,7 +78,7 @@ func TestLimiterTables(t *testing.T) {
 		{"weeks begin on Thursdays", FixedWindow{1, 7 * 24 * time.Hour}, []asked{ // t0 is a Monday, 14:13:20
 			{0, 1, "", yes(0, 208_000_000)}, {208_000_000, 1, "", yes(0, 604_800_000)},
 		}},
-		{"a log forgets each a period later", SlidingLog{Max: 3, Period: 10 * time.Second}, []asked{
+		{"a log forgets each entry a period later", SlidingLog{Max: 3, Period: 10 * time.Second}, []asked{
 			{0, 1, "", yes(2, 10_000)},
 			{2000, 2, "", yes(0, 10_000)},
 			{2000, 1, "", no(0, 8000, 10_000)},
@@ -106,7 +106,7 @@ func TestLimiterTables(t *testing.T) {
 			{10_998, 1, "", no(0, 1, 2)},
 			{10_999, 2, "", yes(0, 10_000)},
 		}},
-		{"a counter takes what came for even", SlidingCounter{Max: 10, Period: 10 * time.Second}, []asked{
+		{"a counter assumes takes spread evenly", SlidingCounter{Max: 10, Period: 10 * time.Second}, []asked{
 			{0, 10, "", yes(0, 20_000)},
 			{0, 1, "", no(0, 11_000, 20_000)},
 			{9999, 1, "", no(0, 1001, 10_001)},
@@ -117,13 +117,13 @@ func TestLimiterTables(t *testing.T) {
 			{15_000, 6, "", no(0, 7000, 15_000)},
 			{20_000, 1, "", yes(4, 20_000)},
 		}},
-		{"a counter takes back of the present window first", SlidingCounter{Max: 10, Period: 10 * time.Second}, []asked{
+		{"a counter takes back from the present window first", SlidingCounter{Max: 10, Period: 10 * time.Second}, []asked{
 			{0, 8, "", yes(2, 20_000)},
 			{10_000, 2, "", yes(0, 20_000)},
 			{10_000, -4, "", yes(3, 20_000)},
 			{10_000, 5, "", no(4, 1667, 10_000)},
 		}},
-		{"places are freed, renewed, and end by themselves", Concurrency{Max: 2, TTL: 10 * time.Second}, []asked{
+		{"places are freed, renewed, and expire by themselves", Concurrency{Max: 2, TTL: 10 * time.Second}, []asked{
 			{0, 1, "a", yes(1, 10_000)},
 			{1000, 1, "b", yes(0, 10_000)},
 			{1000, 1, "c", no(0, 9000, 10_000)},
@@ -154,7 +154,7 @@ func TestLimiterTables(t *testing.T) {
 					k.want.allowed, tt.limiter.Limit(), k.want.remaining, micros(1000 * k.want.retry),
 					micros(1000 * k.want.reset),
 				}
-				if d.RetryAfter%time.Millisecond != 0 { // the one that is no whole number of them
+				if d.RetryAfter%time.Millisecond != 0 { // the one that is not a whole number
 					d.RetryAfter = d.RetryAfter.Truncate(time.Millisecond) + time.Millisecond
 				}
 				if d != want {
@@ -165,7 +165,7 @@ func TestLimiterTables(t *testing.T) {
 	}
 }
 
-// The worst bursts that are stated happen.
+// The stated worst bursts occur.
 func TestWorstBursts(t *testing.T) {
 	const t0 = 1_790_000_000 / 100 * 100 * sec
 	passed := func(l Limiter, from, to Instant) (sum int64) {

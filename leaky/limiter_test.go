@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// five are limiters that let five through at once, one for each arithmetic and resolution.
+// five returns limiters that allow five at once, one for each arithmetic and resolution.
 func five() []Limiter {
 	return []Limiter{
 		Meter{Rate: PerSecond(5), Burst: 5},
@@ -20,7 +20,7 @@ func five() []Limiter {
 	}
 }
 
-// Each lets through its limit, tells when the next one passes, and lets it pass then and no microsecond before.
+// Each limiter allows its limit, answers when the next take passes, and allows it then and no microsecond earlier.
 func TestLimiters(t *testing.T) {
 	const t0 = 1_790_000_000 * sec
 	names := []string{"a", "b", "c", "d", "e"}
@@ -120,7 +120,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// What can never pass is an error to who asks first, and a refusal without a time to who does not.
+// An ask that can never pass is an error if checked first, and otherwise a refusal without a time.
 func TestCheckAsk(t *testing.T) {
 	for _, l := range append(five(), Gap{Least: time.Second}) {
 		for _, cost := range []int64{l.Limit() + 1, 1e18, math.MaxInt64, -1, math.MinInt64} {

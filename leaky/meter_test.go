@@ -16,7 +16,7 @@ func TestMeterAsPublished(t *testing.T) {
 		at           Instant
 		cost         int64
 		remaining    int64
-		reset, retry int64 // ms; retry -1: not told
+		reset, retry int64 // ms; retry -1: not given
 		limited      bool
 	}{
 		{0, 6, 5, 0, -1, true}, // more than there ever is
@@ -45,8 +45,8 @@ func TestMeterAsPublished(t *testing.T) {
 	}
 }
 
-// cell is the arithmetic of redis-cell, written down as it is published: in nanoseconds, with 0 for no state. Its
-// quantity is at most what passes at once.
+// cell is the arithmetic of redis-cell as published: in nanoseconds, with 0 for no state. Its quantity is at most what
+// passes at once.
 func cell(stored *int64, now time.Duration, maxBurst, count, seconds, quantity int64) (d Decision) {
 	interval := int64(float64(seconds*1e9) / float64(count))
 	tolerance := interval * (maxBurst + 1)
@@ -75,7 +75,7 @@ func cell(stored *int64, now time.Duration, maxBurst, count, seconds, quantity i
 	return d
 }
 
-// Where T is whole microseconds redis-cell is as exact, and the answers are the same.
+// Where T is whole microseconds, redis-cell is exact too, and the answers are the same.
 func TestMeterAnswersAsCell(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 29))
 	for range 10_000 {
@@ -98,7 +98,7 @@ func TestMeterAnswersAsCell(t *testing.T) {
 	}
 }
 
-// The numbers are exact up to the bounds, where the quotient in floating point is off by one.
+// The numbers are exact up to the bounds, where a floating-point quotient is off by one.
 func TestMeterIsExactAtItsBounds(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 31))
 	corrected := false
@@ -138,7 +138,7 @@ func TestMeterIsExactAtItsBounds(t *testing.T) {
 	}
 }
 
-// What a remainder is of another rate, or planted, is less than a microsecond.
+// A remainder of another rate, or a planted one, counts less than a microsecond.
 func TestMeterRemainderOfAnotherRate(t *testing.T) {
 	const t0 = 1_790_000_000 * sec
 	m := Meter{Rate: PerSecond(1), Burst: 5}

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// oracle knows all that ever passed, and nothing else. It says by the definition of an algorithm whether an ask
-// passes, or would later on if nothing else did: exactly, but for an algorithm with an error as the kind, or the
-// strict, end of what it may say.
+// oracle knows all that ever passed, and nothing else. By the definition of an algorithm it says whether an ask passes,
+// or would later if nothing else did. It is exact; for an algorithm with an error it gives either the lenient or the
+// strict bound.
 type oracle interface {
 	passes(at Instant, a Ask, strict bool) bool
 	took(at Instant, a Ask)
 	gaveBack(at Instant, a Ask)
-	// law says whether what passed until now, and how it was counted, is as promised.
+	// law checks that the takes until now, and their counts, are as promised.
 	law(at Instant) error
 }
 
-// history is what passed, in its order.
+// history has the allowed takes in order.
 type history struct {
 	max    int64
 	passed []passed
@@ -34,7 +34,7 @@ type passed struct {
 func (h *history) took(at Instant, a Ask) { h.passed = append(h.passed, passed{at, a.cost()}) }
 func (h *history) law(Instant) error      { return nil }
 
-// cost is that of what passed in (from, to].
+// cost returns the cost that passed in (from, to].
 func (h *history) cost(from, to Instant) (sum int64) {
 	for _, p := range h.passed {
 		if p.at > from && p.at <= to {
@@ -44,7 +44,7 @@ func (h *history) cost(from, to Instant) (sum int64) {
 	return sum
 }
 
-// back takes a cost back from the latest that passed behind an instant.
+// back takes a cost back from the latest takes after an instant.
 func (h *history) back(behind Instant, cost int64) {
 	for i := len(h.passed) - 1; i >= 0 && h.passed[i].at > behind && cost > 0; i-- {
 		back := min(cost, h.passed[i].cost)
@@ -53,8 +53,8 @@ func (h *history) back(behind Instant, cost int64) {
 	}
 }
 
-// meterOracle: in every span that begins with something that passed and ends now, no more than Burst and what leaked
-// in it. What was given back is a cost below 0. All is in n-ths of a microsecond, since t0.
+// meterOracle: in every span that begins with a take and ends now, no more than Burst passed plus the leakage in the
+// span. A refund is a cost below 0. All values are in n-ths of a microsecond since t0.
 type meterOracle struct {
 	history
 	n, d int64
@@ -84,7 +84,7 @@ func (o *windowOracle) passes(at Instant, a Ask, _ bool) bool {
 
 func (o *windowOracle) gaveBack(at Instant, a Ask) { o.back(o.begins(at)-1, a.cost()) }
 
-// logOracle keeps what passed for up to a resolution longer, if it is strict.
+// logOracle keeps takes for up to a resolution longer if it is strict.
 type logOracle struct {
 	history
 	period, step Instant
@@ -112,7 +112,7 @@ func (o *logOracle) law(at Instant) error {
 	return nil
 }
 
-// counterOracle estimates with fractions, and compares with what passed in truth.
+// counterOracle estimates with fractions, and compares with the true takes.
 type counterOracle struct{ windowOracle }
 
 func (o *counterOracle) shares(at Instant) (used, before int64, left Instant) {
@@ -199,7 +199,7 @@ type trial struct {
 	oracle  oracle
 	now     Instant
 	span    Instant // about a period
-	due     Instant // what the last refusal promised
+	due     Instant // promised by the last refusal
 	allowed int
 	refused int
 }
@@ -227,7 +227,7 @@ func (r *trial) ask() Ask {
 	if r.rnd.IntN(3) == 0 {
 		a.Cost = 1 + r.rnd.Int64N(min(r.limiter.Limit(), 8))
 	}
-	if r.limiter.Algorithm() == AlgorithmConcurrency && r.rnd.IntN(8) == 0 { // who holds a place may say what he likes
+	if r.limiter.Algorithm() == AlgorithmConcurrency && r.rnd.IntN(8) == 0 { // a place holder may ask anything
 		a.Cost = r.limiter.Limit() + 1
 	}
 	return a
@@ -267,7 +267,7 @@ func (r *trial) step() error {
 	return r.check(a, d)
 }
 
-// check finds the numbers of a decision by asking whether they are right, and by one more are not.
+// check verifies the numbers of a decision: each is right, and one more would be wrong.
 func (r *trial) check(a Ask, d Decision) error {
 	limit := r.limiter.Limit()
 	passes := func(in time.Duration, cost int64) bool { return r.oracle.passes(r.now.Add(in), Ask{Cost: cost}, false) }
@@ -295,7 +295,7 @@ func (r *trial) check(a Ask, d Decision) error {
 	return nil
 }
 
-// again goes on with what was written and read.
+// again continues with the state after writing and reading it.
 func (r *trial) again(a Ask) error {
 	b, _ := r.tally.AppendBinary(nil)
 	t, err := r.limiter.Restore(b)
@@ -380,7 +380,7 @@ func TestAgainstOracles(t *testing.T) {
 				allowed, refused = allowed+r.allowed, refused+r.refused
 			}
 			if least := traces * steps / 5; allowed < least || refused < least {
-				t.Errorf("%d allowed, %d refused: the traces say little", allowed, refused)
+				t.Errorf("%d allowed, %d refused: too few to say anything", allowed, refused)
 			}
 		})
 	}

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// holder is a place as a plain list has it.
+// holder is a place in a plain list.
 type holder struct {
 	name  string
 	cost  int64
 	until Instant
 }
 
-// What many places answer is what going through a plain list of them does, whoever comes, renews, goes or ends.
+// Many places answer as a scan of a plain list does, however callers come, renew, leave or expire.
 func TestManyPlacesAgainstAList(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 41))
 	rule := Concurrency{Max: 1200, TTL: time.Second}
@@ -75,7 +75,7 @@ func TestManyPlacesAgainstAList(t *testing.T) {
 			t.Fatalf("step %d: %+v; a list says %v", step, d, wait)
 		}
 		check(t, tally, step)
-		if step%1000 == 0 { // one that was written and read goes on as this
+		if step%1000 == 0 { // a written and read state continues like this one
 			text, _ := tally.AppendBinary(nil)
 			again, err := rule.Restore(text)
 			if err != nil {
@@ -87,7 +87,7 @@ func TestManyPlacesAgainstAList(t *testing.T) {
 	}
 }
 
-// check checks that each place is in one run, in the order of the list, and that those are not many.
+// check checks that each place is in one run, in the order of the list, and that there are few runs.
 func check(t *testing.T, tally *placeTable, step int) {
 	t.Helper()
 	if most := 2*MaxEntries/runMost + 9; len(tally.runs) > most {
@@ -118,8 +118,8 @@ func check(t *testing.T, tally *placeTable, step int) {
 	}
 }
 
-// However many places are held, and however much somebody asks for, what is looked at is little; be it that somebody
-// renews, or gives back, before each question.
+// A question examines few places, however many are held and however much a caller asks for, even if a place is renewed
+// or freed before each question.
 func TestAQuestionLooksAtFewPlaces(t *testing.T) {
 	const questions = 1000
 	for _, c := range []struct {

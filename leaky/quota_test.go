@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestQuotaNeverExceeded holds random traces against the rule itself: what departed in each
-// window of the calendar, and that the quota waits for no window without need.
+// TestQuotaNeverExceeded compares random traces with the rule itself: the departures in each window of the calendar,
+// and that the quota never waits for a window needlessly.
 func TestQuotaNeverExceeded(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -47,8 +47,8 @@ func TestQuotaNeverExceeded(t *testing.T) {
 	}
 }
 
-// TestQuotaAhead: departures are granted up to a horizon ahead, into the next window too, and by
-// a pace that lets the next be earlier than the one before. None is in a window that is full.
+// TestQuotaAhead checks departures granted up to a horizon ahead, also into the next window, by a pace whose next
+// departure may be earlier than the one before. None is in a full window.
 func TestQuotaAhead(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	const horizon = 50
@@ -80,13 +80,13 @@ func TestQuotaAhead(t *testing.T) {
 	}
 }
 
-// TestQuotaLoweredAndRaised: what was used is not forgotten in between.
+// TestQuotaLoweredAndRaised checks that the used part is not forgotten in between.
 func TestQuotaLoweredAndRaised(t *testing.T) {
 	q := Quota{Max: 50, Calendar: Every(1000, 0)}
 	low := Quota{Max: 5, Calendar: q.Calendar}
 	w := Window{Ends: 1000, Used: 40}
 	if w = low.Repair(w, 500); low.Next(w, 500) != 1000 || low.Take(&w, 500, 1) {
-		t.Errorf("%+v lets out with 40 of 5 used", w)
+		t.Errorf("%+v allows departures with 40 of 5 used", w)
 	}
 	if w = q.Repair(w, 500); w.Used != 40 {
 		t.Errorf("%d are used, want 40", w.Used)
@@ -127,7 +127,7 @@ func TestCalendarGoesOn(t *testing.T) {
 	}
 }
 
-// TestQuotaETA lets jobs leave one after the other, and compares.
+// TestQuotaETA compares ETAs with the departures of jobs that leave one after the other.
 func TestQuotaETA(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
@@ -148,7 +148,7 @@ func TestQuotaETA(t *testing.T) {
 	}
 }
 
-// TestQuotaPlanted: no state keeps a quota shut for longer than the present window.
+// TestQuotaPlanted checks that no state keeps a quota closed for longer than the present window.
 func TestQuotaPlanted(t *testing.T) {
 	q := Quota{Max: 5, Calendar: Every(1000, 0)}
 	for _, w := range []Window{
@@ -165,7 +165,7 @@ func TestQuotaPlanted(t *testing.T) {
 	}
 }
 
-// TestQuotaFollow: a changed quota forgets nothing, also when a job was let out ahead of the end of a window.
+// TestQuotaFollow checks that a changed quota forgets nothing, even after a departure granted beyond a window.
 func TestQuotaFollow(t *testing.T) {
 	minute := Quota{Max: 100, Calendar: Every(60, 0)}
 	more, hour := Quota{Max: 101, Calendar: Every(60, 0)}, Quota{Max: 50, Calendar: Every(3600, 0)}
@@ -174,7 +174,7 @@ func TestQuotaFollow(t *testing.T) {
 		was, wants Window
 	}{
 		{more, Window{Ends: 60, Used: 100}, Window{Ends: 60, Used: 100}},
-		{more, Window{Ends: 120, Used: 1}, Window{Ends: 120, Used: 1}}, // let out ahead
+		{more, Window{Ends: 120, Used: 1}, Window{Ends: 120, Used: 1}}, // granted ahead
 		{more, Window{Ends: 50, Used: 100}, Window{}},                  // it is over
 		{hour, Window{Ends: 60, Used: 7}, Window{Ends: 3600, Used: 7}},
 		{hour, Window{Ends: 120, Used: 1}, Window{Ends: 3600, Used: 50}},

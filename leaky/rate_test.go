@@ -83,7 +83,7 @@ func TestParseRateRefuses(t *testing.T) {
 		{"1/1500ns", "want NUMBER"},
 		{"1/S", "want NUMBER"},
 		{"Unlimited", "want NUMBER"},
-		{"١/s", "want NUMBER"}, // a digit, but not one of ours
+		{"١/s", "want NUMBER"}, // a digit, but not ASCII
 		{"1000001/s", "faster than the greatest"},
 		{"1000000000/s", "faster than the greatest"},
 		{"2/1us", "faster than the greatest"},
@@ -177,7 +177,7 @@ func TestRateAsText(t *testing.T) {
 	}
 }
 
-// Every rate that can be made reads back from its String.
+// Every possible rate can be read back from its String.
 func TestRateStringRoundTrip(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	made := 0

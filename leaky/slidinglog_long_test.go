@@ -7,20 +7,19 @@ import (
 	"time"
 )
 
-// A log of thousands of entries, whose costs have added up to 2^64 in between, answers what going through a plain
-// list does.
+// A log of thousands of entries, whose costs have added up to 2^64 meanwhile, answers as a scan of a plain list does.
 func TestALongLogAgainstAList(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 43))
 	rule := SlidingLog{Max: 4000, Period: time.Second}
 	tally := rule.Fresh().(*logged)
-	tally.base -= 100_000 // so that it begins anew
+	tally.base -= 100_000 // so that it starts again
 	var all []passed
 	now := Instant(1_790_000_000_000_000)
 	most := 0
 	for step := range 15_000 {
 		now += Instant(1 + rnd.IntN(300))
 		if rnd.IntN(2000) == 0 {
-			now += Instant(rnd.IntN(1_200_000)) // much is over, or all
+			now += Instant(rnd.IntN(1_200_000)) // many entries expire, or all
 		}
 		all = slices.DeleteFunc(all, func(p passed) bool { return p.at <= now-sec })
 		most = max(most, len(all))

@@ -29,7 +29,7 @@ func TestLogOfAThousandMillion(t *testing.T) {
 	}
 }
 
-// However its rule changes, a log has no more than MaxEntries, and lets no more through than may pass.
+// However its rule changes, a log has at most MaxEntries and allows no more than its limit.
 func TestLogNeverHasTooManyEntries(t *testing.T) {
 	exact := SlidingLog{Max: MaxEntries, Period: time.Minute}
 	packed := SlidingLog{Max: 2 * MaxEntries, Period: time.Minute, Resolution: 10 * time.Millisecond}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A take asks at an instant for a departure and says what must come of it.
+// A take asks for a departure at an instant, and has the expected answer.
 type take struct {
 	now  Instant
 	cost int64
@@ -27,7 +27,7 @@ func TestTake(t *testing.T) {
 		{"the first leaves at once, the next one interval later", "10/s", 1, 200 * time.Millisecond, []take{
 			{t0, 1, t0}, {t0, 1, t0 + 100*ms}, {t0, 1, t0 + 200*ms}, {t0, 1, refused}, {t0, 1, refused},
 		}},
-		{"the horizon bounds what is granted ahead", "10/s", 1, 50 * time.Millisecond, []take{
+		{"the horizon limits how far ahead departures are granted", "10/s", 1, 50 * time.Millisecond, []take{
 			{t0, 1, t0},
 			{t0, 1, refused},
 			{t0 + 50*ms - 1, 1, refused},
@@ -74,7 +74,7 @@ func TestTake(t *testing.T) {
 			{t0 + 250*ms, 1, refused},
 			{t0 + 300*ms, 1, t0 + 300*ms},
 		}},
-		{"cost is paid behind the departure", "10/s", 1, time.Second, []take{
+		{"cost is paid after the departure", "10/s", 1, time.Second, []take{
 			{t0, 3, t0}, {t0, 1, t0 + 300*ms}, {t0, 5, t0 + 400*ms}, {t0, 1, t0 + 900*ms},
 		}},
 		{"a costly job may exceed the burst and is paid back", "10/s", 2, 0, []take{
@@ -99,7 +99,7 @@ func TestTake(t *testing.T) {
 			{t0 + 3600*sec, 1, refused},
 			{t0 + 3600*sec + 50*ms, 1, t0 + 3600*sec + 100*ms},
 		}},
-		{"unlimited delays nobody", "unlimited", 1, 50 * time.Millisecond, []take{
+		{"unlimited delays no job", "unlimited", 1, 50 * time.Millisecond, []take{
 			{t0, 1, t0}, {t0, 1000, t0}, {t0, 1, t0}, {t0 + 1, 1, t0 + 1},
 		}},
 		{"a fraction of a microsecond is rounded up, never down", "3/s", 1, time.Second, []take{
@@ -142,7 +142,7 @@ func TestTake(t *testing.T) {
 
 // However long it runs, 14/s leaves 14 every second: the remainder is carried.
 func TestNoDriftOverAMillionDepartures(t *testing.T) {
-	const t0 = 1_790_000_000 * sec // some day's Unix time
+	const t0 = 1_790_000_000 * sec // a plausible Unix time
 	for _, rate := range []string{"14/s", "3/s", "7/m", "999983/s", "0.3/s"} {
 		p := Pacer{Rate: mustRate(t, rate), Burst: 1, Horizon: 50 * time.Millisecond}
 		n, d := p.Rate.Fraction()
@@ -154,7 +154,7 @@ func TestNoDriftOverAMillionDepartures(t *testing.T) {
 				now = p.Next(b, now) - 50*ms
 				at, ok = p.Take(&b, now, 1)
 			}
-			// i*d/n microseconds behind t0, rounded up, without ever overflowing
+			// i*d/n microseconds after t0, rounded up, without overflow.
 			want := t0 + Instant(i*(d/n)+(i*(d%n)+n-1)/n)
 			if !ok || at != want {
 				t.Fatalf("%s: departure %d at t0+%d, want t0+%d", rate, i, at-t0, want-t0)
@@ -206,7 +206,7 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// What is put off loses the time until then; what is not, nothing.
+// A later start loses the time until then, and an immediate one nothing.
 func TestTakeAt(t *testing.T) {
 	const t0 = 1_000 * sec
 	p := Pacer{Rate: mustRate(t, "3/s"), Burst: 1, Horizon: time.Second}
@@ -225,7 +225,7 @@ func TestTakeAt(t *testing.T) {
 	}
 }
 
-// Free looks back as far as the burst was saved up, and ahead as Next does.
+// Free looks back as far as the burst was saved up, and ahead like Next.
 func TestFree(t *testing.T) {
 	const t0 = 1_000 * sec
 	p := Pacer{Rate: mustRate(t, "10/s"), Burst: 3, Horizon: time.Second}

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-func TestWhatAWorkerIsTold(t *testing.T) {
+func TestWorkersGetTheWholeJob(t *testing.T) {
 	b := start(t, pull.Options{}, nil)
 	b.put("q", "unlimited")
 	_, err := b.engine.Append(b.ctx, []queue.Job{
@@ -56,7 +56,7 @@ func TestWhatAWorkerIsTold(t *testing.T) {
 	}
 	for _, token := range []string{"", "1", "1-", "-x", "0-x", "x-x", "-1-x"} {
 		if _, _, ok := pull.ParseToken(token); ok {
-			t.Errorf("%q is taken for a lease", token)
+			t.Errorf("%q is accepted as a lease", token)
 		}
 	}
 }
@@ -82,10 +82,10 @@ func TestNothingToTake(t *testing.T) {
 	}
 	b.put("plain", "unlimited")
 	b.append("plain", "x")
-	b.take("plain", 1, time.Minute, "x") // a line that ended begins anew
+	b.take("plain", 1, time.Minute, "x") // the next request starts anew
 }
 
-// patient answers that nothing will be due for an hour: only a wake-up is heard.
+// patient answers that nothing will be due for an hour, so only a wake-up helps.
 type patient struct{ pull.Engine }
 
 func (p patient) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
@@ -96,7 +96,7 @@ func (p patient) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	return res, err
 }
 
-func TestAnAppendReachesWhoWaits(t *testing.T) {
+func TestAnAppendReachesAWaitingRequest(t *testing.T) {
 	asked := make(chan struct{}, 100)
 	b := start(t, pull.Options{}, func(e pull.Engine) pull.Engine { return noted{patient{e}, asked} })
 	b.put("q", "unlimited")
@@ -107,7 +107,7 @@ func TestAnAppendReachesWhoWaits(t *testing.T) {
 	<-got
 }
 
-// noted tells when the engine has answered.
+// noted reports when the engine has answered.
 type noted struct {
 	pull.Engine
 	asked chan struct{}
@@ -144,7 +144,7 @@ func TestOneJobForTwo(t *testing.T) {
 	}
 }
 
-// The timeline of a job tells which worker had it.
+// The timeline of a job shows which worker had it.
 func TestWorkersName(t *testing.T) {
 	b := start(t, pull.Options{Name: "ingress"}, nil)
 	b.put("q", "unlimited")
@@ -194,7 +194,7 @@ func TestServedInOrder(t *testing.T) {
 	}
 }
 
-// What cannot be written is given back: the job keeps its turn and spends no attempt.
+// If an answer cannot be written, its jobs are released: they keep their turns and spend no attempt.
 func TestGone(t *testing.T) {
 	b := start(t, pull.Options{}, nil)
 	b.put("q", "unlimited")
@@ -216,7 +216,7 @@ func TestGone(t *testing.T) {
 	b.take("q", 1, time.Hour, "a")
 }
 
-// A client that goes away while it waits leaves its job to the next.
+// A client that leaves while it waits leaves its job to the next.
 func TestGoneWhileWaiting(t *testing.T) {
 	b := start(t, pull.Options{}, nil)
 	b.put("q", "unlimited")
@@ -235,7 +235,7 @@ func TestGoneWhileWaiting(t *testing.T) {
 	b.take("q", 1, time.Hour, "a")
 }
 
-// A request that waits is answered when the dispatcher stops, and what it was granted is given back.
+// A waiting request is answered when the dispatcher stops, and its granted jobs are released.
 func TestStop(t *testing.T) {
 	hold, held := make(chan struct{}), make(chan struct{}, 1)
 	b := start(t, pull.Options{}, func(e pull.Engine) pull.Engine { return slow{e, held, hold} })
@@ -293,7 +293,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A worker that never settles: its leases run out, and the last attempt is the end.
+// If a worker never settles, its leases run out, and the last attempt ends the job.
 func TestNeverSettled(t *testing.T) {
 	b := start(t, pull.Options{}, nil)
 	b.put("q", "unlimited", func(s *queue.Spec) { s.Retry.MaxAttempts = 3 })

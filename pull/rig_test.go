@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a store on a file, a clock that stands unless it is moved, and a dispatcher.
+// bench is a store on a file, a clock that stands still until moved, and a dispatcher.
 type bench struct {
 	*testing.T
 	ctx        context.Context
@@ -33,7 +33,7 @@ type bench struct {
 	now leaky.Instant
 }
 
-// counts is what the dispatcher's observer was told.
+// counts records the calls to the dispatcher's observer.
 type counts struct {
 	mu       sync.Mutex
 	changed  sync.Cond
@@ -49,7 +49,7 @@ func (c *counts) note(f func()) {
 	c.changed.Broadcast()
 }
 
-// await waits until what the observer was told is so.
+// await waits until the observer's record satisfies done.
 func (c *counts) await(done func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func start(t *testing.T, o pull.Options, wrap func(pull.Engine) pull.Engine) *be
 	return b
 }
 
-// unvouched keeps from the engine what callers know of its clock, which moves as a test likes.
+// unvouched hides from the engine that callers know its clock, which moves as a test likes.
 type unvouched struct{ *boltq.Engine }
 
 func (e unvouched) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
@@ -117,7 +117,7 @@ func (b *bench) put(name, rate string, change ...func(*queue.Spec)) {
 	b.Helper()
 	r, err := leaky.ParseRate(rate)
 	b.check(err)
-	// or a busy machine makes who asks once too late for his job
+	// On a busy machine a single request could otherwise be too late for its job.
 	s := queue.Spec{Name: name, Rate: r, Pull: true, Slack: unit.Duration(10 * time.Second)}
 	for _, c := range change {
 		c(&s)
@@ -141,7 +141,7 @@ func (b *bench) append(name string, ids ...string) {
 	}
 }
 
-// told is a job as a worker is told it.
+// told is a job as a worker receives it.
 type told struct {
 	ID, Lease     string
 	Payload       json.RawMessage
@@ -167,7 +167,7 @@ func (b *bench) read(h *pull.Batch) []told {
 	return answer.Jobs
 }
 
-// take takes jobs, which must be these.
+// take takes jobs and checks their ids.
 func (b *bench) take(name string, most int, wait time.Duration, want ...string) []told {
 	b.Helper()
 	h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: name, Max: most, Wait: wait})

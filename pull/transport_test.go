@@ -74,9 +74,9 @@ func TestTransport(t *testing.T) {
 		var later *pull.Later
 		if err := get(t.Context(), "/", body); !errors.As(err, &later) || later.RetryIn() < 50*time.Minute ||
 			!body.closed.Load() {
-			t.Errorf("that would wait too long: %v, body closed: %v", err, body.closed.Load())
+			t.Errorf("a request that would wait too long: %v, body closed: %v", err, body.closed.Load())
 		}
-		await.Until(t, "those that came are over", func() bool { return held(t, e, "api") == 0 })
+		await.Until(t, "the others are done", func() bool { return held(t, e, "api") == 0 })
 		client.Transport.(*pull.Transport).Within = 5 * time.Hour
 		gone := make(chan error)
 		var cancels []context.CancelFunc
@@ -87,7 +87,7 @@ func TestTransport(t *testing.T) {
 		}
 		await.Until(t, "both wait", func() bool { return infoOf(t, e, "api").Waiting == 2 })
 		if err := get(t.Context(), "/", nil); !errors.As(err, &later) || later.In <= 0 {
-			t.Errorf("that finds the queue full: %v", err)
+			t.Errorf("a request that finds the queue full: %v", err)
 		}
 		for _, cancel := range cancels {
 			cancel()
@@ -98,7 +98,7 @@ func TestTransport(t *testing.T) {
 			}
 		}
 		if n := held(t, e, "api"); n != 0 {
-			t.Errorf("%d places are taken by nobody", n)
+			t.Errorf("%d places are taken without an owner", n)
 		}
 		if n := asked.Load(); n != 3 {
 			t.Errorf("%d requests for 3 turns", n)
@@ -138,7 +138,7 @@ func ExampleTransport() {
 	for range 6 {
 		answer, err := client.Get(partner.URL)
 		var later *pull.Later
-		if errors.As(err, &later) { // too many wait: this is when to come back
+		if errors.As(err, &later) { // too many wait: retry after this
 			fmt.Println("come back in", later.In)
 			return
 		}
@@ -157,7 +157,7 @@ func ExampleTransport() {
 	// <nil>
 }
 
-// A turn is reserved first, and given back because there is something better to do.
+// A turn is reserved first, and given back in favor of other work.
 func ExampleTurns_Reserve() {
 	dir, err := os.MkdirTemp("", "penstock")
 	if err != nil {

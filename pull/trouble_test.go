@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// slow holds the engine's grants back, and keeps in held, which has room for one, that it does.
+// slow delays the engine's grants, and signals on held, which has room for one, that it does.
 type slow struct {
 	pull.Engine
 	held, hold chan struct{}
@@ -32,7 +32,7 @@ func (s slow) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserv
 	return res, err
 }
 
-// An answer that comes too late is of no use: the job is given back, and granted anew.
+// An answer that comes too late is useless: the job is released, and granted again.
 func TestLate(t *testing.T) {
 	e := &tardy{}
 	b := start(t, pull.Options{}, func(of pull.Engine) pull.Engine { e.Engine = of; return e })
@@ -42,7 +42,7 @@ func TestLate(t *testing.T) {
 	b.counts.await(func() bool { return b.counts.released[pull.Late] == 1 && b.counts.handed == 1 })
 }
 
-// tardy says of its first grant that it departed long ago.
+// tardy claims that its first grant departed long ago.
 type tardy struct {
 	pull.Engine
 	once sync.Once
@@ -56,7 +56,7 @@ func (e *tardy) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Rese
 	return res, err
 }
 
-// A reply that is lost loses no job.
+// A lost reply loses no job.
 func TestLostReply(t *testing.T) {
 	e := &lossy{}
 	b := start(t, pull.Options{}, func(of pull.Engine) pull.Engine { e.Engine = of; return e })
@@ -65,8 +65,8 @@ func TestLostReply(t *testing.T) {
 	b.take("q", 9, time.Hour, "a", "b")
 }
 
-// Nor is one lost when the store cannot be reached for the request that repeats it.
-func TestLostReplyOfStoreThatIsAwayThen(t *testing.T) {
+// Nor is a job lost when the store cannot be reached for the repeated request.
+func TestLostReplyAndUnreachableStore(t *testing.T) {
 	e := &lossy{away: true}
 	b := start(t, pull.Options{}, func(of pull.Engine) pull.Engine { e.Engine = of; return e })
 	b.put("q", "unlimited")
@@ -74,7 +74,7 @@ func TestLostReplyOfStoreThatIsAwayThen(t *testing.T) {
 	b.take("q", 9, time.Minute, "a", "b")
 }
 
-// lossy loses its first reply, and may not be reached by the request behind it.
+// lossy loses its first reply, and may be unreachable for the next request.
 type lossy struct {
 	pull.Engine
 	away     bool
@@ -92,7 +92,7 @@ func (e *lossy) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Rese
 	return e.Engine.Reserve(ctx, r)
 }
 
-// While the store is away a request waits, and is told so when its wait is over.
+// While the store is away a request waits, and gets an error once its wait is over.
 func TestStoreAway(t *testing.T) {
 	b := start(t, pull.Options{}, func(e pull.Engine) pull.Engine { return away{e} })
 	b.put("q", "unlimited")

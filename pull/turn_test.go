@@ -21,8 +21,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// onBoth runs a test on each engine; processes opens the store as one more process does, embedded as the one that there
-// is.
+// onBoth runs a test on each engine; process opens the store as another process does, or returns the only embedded one.
 func onBoth(t *testing.T, test func(t *testing.T, process func() queue.Engine)) {
 	t.Run("boltq", func(t *testing.T) {
 		e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
@@ -45,7 +44,7 @@ func onBoth(t *testing.T, test func(t *testing.T, process func() queue.Engine)) 
 	})
 }
 
-// turnsOf is the turns of a queue in a process, until the test ends.
+// turnsOf returns the turns of a queue in a process, until the test ends.
 func turnsOf(t *testing.T, e queue.Engine, name string) *pull.Turns {
 	t.Helper()
 	dispatcher := pull.New(e, pull.Options{})
@@ -72,14 +71,14 @@ func infoOf(t *testing.T, e queue.Engine, name string) queue.Info {
 	return info
 }
 
-// held is how many places are taken.
+// held returns the number of places taken.
 func held(t *testing.T, e queue.Engine, name string) int64 {
 	t.Helper()
 	info := infoOf(t, e, name)
 	return info.Size()
 }
 
-// A turn is reserved for an instant to come, and who waits behind one that is cancelled moves up.
+// A turn is reserved for a future instant, and callers behind a canceled turn move up.
 func TestReserve(t *testing.T) {
 	onBoth(t, func(t *testing.T, process func() queue.Engine) {
 		e := process()
@@ -114,9 +113,9 @@ func TestReserve(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		again, err := turns.Reserve(t.Context(), 5*time.Hour)
-		// An hour later it would be. Each is told by the clock as it was when the answer was there, which may come late.
+		// Without moving up it would be an hour later. Each answer uses the clock at that moment, and may come late.
 		if err != nil || again.At().Sub(third.At()) > time.Minute {
-			t.Errorf("it is behind one that is not there any more: %v, %v and %v", err, again.At(), third.At())
+			t.Errorf("it is behind a canceled turn: %v, %v and %v", err, again.At(), third.At())
 		}
 		if err := first.Wait(t.Context()); err != nil {
 			t.Error(err)
@@ -124,9 +123,9 @@ func TestReserve(t *testing.T) {
 	})
 }
 
-// Whoever gives up, in whatever process and whoever has taken the turn that was his, one place is given back: of those
-// who go in each has one departure, and nothing is left.
-func TestWhoGivesUpGivesBack(t *testing.T) {
+// Whichever callers give up, in whatever process, even if another got their turn, one place is given back. Each caller
+// that enters has one departure, and nothing is left.
+func TestACallerThatGivesUpGivesBack(t *testing.T) {
 	onBoth(t, func(t *testing.T, process func() queue.Engine) {
 		const processes, callers = 3, 30
 		e := process()
@@ -173,7 +172,7 @@ func TestWhoGivesUpGivesBack(t *testing.T) {
 	})
 }
 
-// A turn that comes back between the two looks at the queue, while it is given up, is not left there.
+// A turn that comes back between the two purges of a cancellation is not left in the queue.
 func TestTurnComesBackWhileGivenUp(t *testing.T) {
 	onBoth(t, func(t *testing.T, process func() queue.Engine) {
 		e := &returning{Engine: process()}
@@ -195,12 +194,12 @@ func TestTurnComesBackWhileGivenUp(t *testing.T) {
 		turn.Cancel(t.Context())
 		turns.Close()
 		if n := held(t, e, "api"); n != 0 {
-			t.Errorf("%d places are taken by nobody", n)
+			t.Errorf("%d places are taken without an owner", n)
 		}
 	})
 }
 
-// returning has a lease released right after the first purge, which found nothing.
+// returning releases a lease right after the first purge, which found nothing.
 type returning struct {
 	queue.Engine
 	lease queue.Lease
@@ -213,7 +212,7 @@ func (r *returning) Purge(ctx context.Context, p queue.PurgeRequest) (purged que
 	return purged, err
 }
 
-// A turn is given back also by a store that cannot be reached at first.
+// A turn is given back even if the store cannot be reached at first.
 func TestTurnGivenUpWhileStoreIsAway(t *testing.T) {
 	onBoth(t, func(t *testing.T, process func() queue.Engine) {
 		e := &awayOnce{Engine: process()}
@@ -229,7 +228,7 @@ func TestTurnGivenUpWhileStoreIsAway(t *testing.T) {
 		turn.Cancel(t.Context())
 		turns.Close()
 		if n := held(t, e, "api"); n != 0 {
-			t.Errorf("%d places are taken by nobody", n)
+			t.Errorf("%d places are taken without an owner", n)
 		}
 	})
 }
@@ -247,7 +246,7 @@ func (a *awayOnce) Purge(ctx context.Context, p queue.PurgeRequest) (queue.Purge
 	return a.Engine.Purge(ctx, p)
 }
 
-// Who has no time to wait is not told to be back in an instant, again and again.
+// A caller without time to wait is not told to retry at once, again and again.
 func TestNoTimeToWaitIsNotALoop(t *testing.T) {
 	onBoth(t, func(t *testing.T, process func() queue.Engine) {
 		e := process()

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// turnstile is the turns of a queue, on an engine in a file.
+// turnstile returns the turns of a queue, on an engine in a file.
 func turnstile(t *testing.T, spec queue.Spec) (*pull.Turns, queue.Engine) {
 	t.Helper()
 	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
@@ -28,7 +28,7 @@ func turnstile(t *testing.T, spec queue.Spec) (*pull.Turns, queue.Engine) {
 	return turnsOn(t, e, spec), e
 }
 
-// turnsOn is the turns of a queue that is made on an engine.
+// turnsOn returns the turns of a queue made on an engine.
 func turnsOn(t *testing.T, e *boltq.Engine, spec queue.Spec) *pull.Turns {
 	t.Helper()
 	if _, err := e.Put(t.Context(), spec, 0); err != nil {
@@ -49,8 +49,8 @@ func turnsOn(t *testing.T, e *boltq.Engine, spec queue.Spec) *pull.Turns {
 	return turns
 }
 
-// Callers that wait for their turn start at the rate; those whose turn is too far off are told so at once, and when
-// to come back.
+// Callers that wait for their turn start at the rate. Callers whose turn is too far off get an error at once, with the
+// time to retry.
 func TestTurns(t *testing.T) {
 	const callers, delta = 30, 100 * time.Millisecond // delta is wide: the machine may be busy
 	rate := leaky.PerSecond(50)
@@ -92,7 +92,7 @@ func TestTurnTooFarOff(t *testing.T) {
 		later.In > time.Hour {
 		t.Errorf("%v", err)
 	}
-	// One who gives up leaves nothing behind.
+	// A caller that gives up leaves nothing behind.
 	ctx, cancel := context.WithCancel(t.Context())
 	gaveUp := make(chan error, 1)
 	go func() { gaveUp <- turns.Wait(ctx, 2*time.Hour) }()
@@ -117,18 +117,18 @@ func TestTurnTooFarOff(t *testing.T) {
 	}
 }
 
-func TestTurnsOfNoQueue(t *testing.T) {
+func TestTurnsOfUnknownQueue(t *testing.T) {
 	turns, e := turnstile(t, queue.Spec{Name: "api", Rate: leaky.PerSecond(1)})
 	var field *invalid.Error
 	if err := turns.Wait(t.Context(), time.Minute); !errors.As(err, &field) {
-		t.Errorf("of a queue that is not pulled from: %v", err)
+		t.Errorf("a queue that is not a pull queue: %v", err)
 	}
 	if info, err := e.Get(t.Context(), "api"); err != nil || info.Size() != 0 {
 		t.Errorf("%d jobs are left, %v", info.Size(), err)
 	}
 	none := pull.NewTurns(e, pull.New(e, pull.Options{}), "nowhere")
 	if err := none.Wait(t.Context(), time.Minute); !errors.Is(err, queue.ErrUnknownQueue) {
-		t.Errorf("of no queue: %v", err)
+		t.Errorf("an unknown queue: %v", err)
 	}
 }
 
@@ -141,7 +141,7 @@ func rateOf(t *testing.T, text string) leaky.Rate {
 	return r
 }
 
-// mute is an engine that answers nobody.
+// mute is an engine that never answers.
 type mute struct{ pull.TurnEngine }
 
 func (mute) Get(ctx context.Context, _ string) (queue.Info, error) {
@@ -149,7 +149,7 @@ func (mute) Get(ctx context.Context, _ string) (queue.Info, error) {
 	return queue.Info{}, ctx.Err()
 }
 
-// Who gives up beside others that wait for an engine is let go.
+// A caller that gives up while others wait for an engine is released.
 func TestTurnsBesideAnEngineThatIsAway(t *testing.T) {
 	turns := pull.NewTurns(mute{}, nil, "api")
 	patient, release := context.WithCancel(t.Context())
@@ -157,7 +157,7 @@ func TestTurnsBesideAnEngineThatIsAway(t *testing.T) {
 	defer all.Wait()
 	defer release()
 	all.Go(func() { _ = turns.Wait(patient, time.Minute) })
-	for range 3 { // one of them is second, however they begin
+	for range 3 { // in any order, one of them is second
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		gone := make(chan error, 1)
 		all.Go(func() { gone <- turns.Wait(ctx, time.Minute) })
@@ -173,7 +173,7 @@ func TestTurnsBesideAnEngineThatIsAway(t *testing.T) {
 	}
 }
 
-// A crowd of callers whose turns would be too late come back when they are told, and are refused about once each.
+// Callers whose turns would be too late retry when told, and are refused about once each.
 func TestACrowdOfCallersForTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := boltq.OpenMemory(t.Context(), boltq.Options{})

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// sources are the texts of the files that a pattern matches, without tests.
+// sources returns the texts of the files that match a pattern, except tests.
 func sources(t *testing.T, pattern string) string {
 	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
@@ -26,8 +26,8 @@ func sources(t *testing.T, pattern string) string {
 	return all.String()
 }
 
-// A counter is whole when its row says all there is to say, and both engines count it: that of an outcome where they
-// count outcomes and nowhere else, lest it counts twice, and every other by its name.
+// A counter is complete if its row has every field, and both engines count it. A counter of an outcome must be counted
+// only with outcomes, or it would count twice; every other by its name.
 func TestCountersAreComplete(t *testing.T) {
 	rules, scripts := sources(t, "machine/*.go"), sources(t, "redisq/lua/*/*.lua")
 	appends := sources(t, "redisq/lua/calls/append.lua")
@@ -73,7 +73,7 @@ func TestCountersBalance(t *testing.T) {
 	}
 }
 
-// A departure ends in one of many ways. What happens to a job without a departure does not count.
+// A departure ends in one of several ways. Events without a departure do not count.
 func TestDeparturesAreCounted(t *testing.T) {
 	c := Counters{
 		Delivered: 1, Retried: 2, Died: 4, Released: 8, Throttled: 16, Down: 32, Expired: 64,

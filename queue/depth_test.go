@@ -11,10 +11,10 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// nested is text that opens n times.
+// nested returns a text with n opening brackets.
 func nested(open string, n int) string { return strings.Repeat(open, n) }
 
-// allocated is how many bytes f allocates, freed ones too.
+// allocated returns how many bytes f allocates, including freed ones.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -23,8 +23,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// What a document costs grows with its length, whatever its shape: twice the bytes, about twice the memory. What is
-// nested too deep costs nothing to speak of.
+// A document's memory grows with its length, whatever its shape: twice the bytes, about twice the memory. A document
+// nested too deep costs almost nothing.
 func TestDocumentsCostLinearMemory(t *testing.T) {
 	parsers := map[string]func(string) error{
 		"spec": func(s string) error { _, err := ParseSpec([]byte(s)); return err },
@@ -37,13 +37,13 @@ func TestDocumentsCostLinearMemory(t *testing.T) {
 		"closed objects": func(n int) string {
 			return nested(`{"a":`, n/6) + "1" + nested("}", n/6)
 		},
-		"a long name of many": func(n int) string {
+		"a long name among many": func(n int) string {
 			return `{"` + strings.Repeat("x", n/2) + `":[` + strings.Repeat("0,", n/4) + `0]}`
 		},
 		"a long name of many names": func(n int) string {
 			return `{"lanes":{"overrides":{"` + strings.Repeat("x", n/2) + `":{` + strings.Repeat(`"a":{},`, n/16) + `"b":{}}}}}`
 		},
-		"names as deep as may be": func(n int) string {
+		"names as deep as allowed": func(n int) string {
 			return nested(
 				`{"`+strings.Repeat("x", n/128)+`":`, jsondepth.Max-1,
 			) + `[` + strings.Repeat("0,", n/4) + `0]` + nested("}", jsondepth.Max-1)
@@ -62,7 +62,7 @@ func TestDocumentsCostLinearMemory(t *testing.T) {
 				cost := func(s string) uint64 {
 					return allocated(func() {
 						if parse(s) == nil {
-							t.Error("it was taken")
+							t.Error("it was accepted")
 						}
 					})
 				}
@@ -76,7 +76,7 @@ func TestDocumentsCostLinearMemory(t *testing.T) {
 	}
 }
 
-// The field of a document that is nested too deep is named, and so is the place.
+// If a document is nested too deep, the error names the field and the place.
 func TestDocumentTooDeep(t *testing.T) {
 	for _, parse := range []func([]byte) error{
 		func(b []byte) error { _, err := ParseSpec(b); return err },

@@ -20,7 +20,7 @@ func TestLaneKeys(t *testing.T) {
 			t.Errorf("%.40q: %v", key, err)
 		}
 	}
-	for b := range 256 { // of single bytes those of ASCII are keys
+	for b := range 256 { // among single bytes, ASCII characters are keys
 		key := string([]byte{byte(b)})
 		if err := ValidateLane(key); (err == nil) != (b < utf8.RuneSelf) {
 			t.Errorf("%q: %v", key, err)
@@ -38,7 +38,7 @@ func TestLaneKeys(t *testing.T) {
 
 func TestDigestLane(t *testing.T) {
 	if DigestLane("") != (LaneDigest{}) {
-		t.Error("the lane of jobs that name none has not the zero digest")
+		t.Error("the lane of jobs without a key lacks the zero digest")
 	}
 	seen := map[LaneDigest]string{}
 	for _, key := range []string{
@@ -64,7 +64,7 @@ func TestLaneRules(t *testing.T) {
 		}
 	}
 	if got := (&Lanes{Overrides: map[string]LaneRule{"a": rate(5)}}).Of("b"); got != (LaneRule{}) {
-		t.Errorf("no rule for all, and yet b has %+v", got)
+		t.Errorf("without a common rule b has %+v", got)
 	}
 	p := LaneRule{Rate: leaky.PerSecond(7)}.Pacer()
 	if p.Burst != 1 || p.Horizon != Horizon || p.Rate != leaky.PerSecond(7) {

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// TestQuotaWindowsByTheMinute goes through the years in which clocks did the oddest things, minute
-// by minute: a window ends when the calendar first shows a later one than ever before.
+// TestQuotaWindowsByTheMinute walks through years with unusual changes of clocks, minute by minute. A window ends when
+// the calendar first shows a later window than ever before.
 func TestQuotaWindowsByTheMinute(t *testing.T) {
 	for _, c := range []struct {
 		zone string
@@ -21,9 +21,9 @@ func TestQuotaWindowsByTheMinute(t *testing.T) {
 		{"America/New_York", 2026},
 		{"Australia/Lord_Howe", 2026}, // changes by half an hour
 		{"America/Santiago", 2022},    // goes back at midnight: the day has 25 hours
-		{"Asia/Beirut", 2023},         // midnight is left out
+		{"Asia/Beirut", 2023},         // midnight is skipped
 		{"America/St_Johns", 2009},    // goes back at one minute past midnight: the day begins twice
-		{"Pacific/Apia", 2011},        // a whole day is left out
+		{"Pacific/Apia", 2011},        // a whole day is skipped
 		{"Africa/Cairo", 2014},        // four changes
 		{"Asia/Kathmandu", 2026},
 		{"UTC", 2024},
@@ -121,7 +121,7 @@ func TestLimitsOfSpecs(t *testing.T) {
 	}
 }
 
-// TestRateAmongLimits: what is said in one place is said in the other.
+// TestRateAmongLimits checks that a rate may be given in either place.
 func TestRateAmongLimits(t *testing.T) {
 	a, err := ParseSpec([]byte(`{"limits": [{"quota": "50000/d"}, {"rate": "14/s", "burst": 3}, {"rate": "500/m"}]}`))
 	if err != nil {
@@ -135,9 +135,9 @@ func TestRateAmongLimits(t *testing.T) {
 		t.Errorf("%+v\n%+v", a, b)
 	}
 	if _, err := ParseSpec([]byte(`{"limits": [{"quota": "50000/d"}]}`)); err == nil {
-		t.Error("a spec without any rate was taken")
+		t.Error("a spec without any rate was accepted")
 	}
 	if _, err := ParseSpec([]byte(`{"burst": 5, "limits": [{"rate": "14/s", "burst": 3}]}`)); err == nil {
-		t.Error("a spec with two bursts for one rate was taken")
+		t.Error("a spec with two bursts for one rate was accepted")
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// An outcome is whole when its row has a name of its own, a refusal what all who tell of it need, one for want of room
-// its counter, and scripts answer it.
+// An outcome is complete if its row has a unique name. A refusal also needs all that its messages require, a refusal
+// for lack of room a counter, and the scripts must answer it.
 func TestOutcomesAreComplete(t *testing.T) {
 	scripts, seen := sources(t, "redisq/lua/*/*.lua"), map[string]bool{}
 	for _, o := range AppendOutcomes() {
@@ -28,7 +28,7 @@ func TestOutcomesAreComplete(t *testing.T) {
 		if r.Status == 429 && o.Counter() == "" {
 			t.Errorf("no counter counts %v", o)
 		}
-		// which is the answer for all jobs of a queue
+		// UnknownQueue is the answer for all jobs of a queue.
 		if o != UnknownQueue && !strings.Contains(scripts, strings.ToUpper(r.Code)) {
 			t.Errorf("redisq never answers %v", o)
 		}

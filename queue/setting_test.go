@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Each field of a spec has a row, and each row says all that is asked of it.
+// Each field of a spec has a row, and each row is complete.
 func TestTableOfSettingsIsComplete(t *testing.T) {
 	rows := map[string]Setting{}
 	for _, s := range Settings() {
@@ -23,7 +23,7 @@ func TestTableOfSettingsIsComplete(t *testing.T) {
 		}
 		switch s.Type {
 		case "integer", "number", "duration", "size":
-			if s.Max == "" && s.Name != "burst" { // its bound is told with that of the rate
+			if s.Max == "" && s.Name != "burst" { // its bound is described with the rate's
 				t.Errorf("%s has no greatest value", s.Name)
 			}
 		case "object", "list":
@@ -34,7 +34,7 @@ func TestTableOfSettingsIsComplete(t *testing.T) {
 			}
 		}
 		if s.Default == "" && s.Absent == "" && !s.Required && s.Name != "name" && s.Name != "rate" {
-			t.Errorf("%s does not say what holds without it", s.Name)
+			t.Errorf("%s does not say what applies without it", s.Name)
 		}
 	}
 	fields := map[string]bool{}
@@ -51,7 +51,7 @@ func TestTableOfSettingsIsComplete(t *testing.T) {
 	}
 }
 
-// namesOf finds the names under which a type is written, in itself and in its fields.
+// namesOf finds the names by which a type and its fields are written.
 func namesOf(t reflect.Type, path string, into map[string]bool) {
 	for f := range fieldsOf(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -80,12 +80,12 @@ func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	}
 }
 
-// A setting that scripts go by is named in one, or among what they read of every queue.
-func TestScriptsGoByTheirSettings(t *testing.T) {
+// A setting used by scripts is named in a script, or among the fields they read from every queue.
+func TestScriptsUseTheirSettings(t *testing.T) {
 	scripts := sources(t, "redisq/lua/*/*.lua") + sources(t, "redisq/fields.go")
 	for _, r := range specSettings {
 		if r.scripts && !regexp.MustCompile(`['"\[]`+regexp.QuoteMeta(r.name)+`['" ]`).MatchString(scripts) {
-			t.Errorf("no script goes by %s", r.name)
+			t.Errorf("no script uses %s", r.name)
 		}
 	}
 }

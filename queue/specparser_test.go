@@ -14,7 +14,7 @@ func TestSpecParser(t *testing.T) {
 		`{"name":"c","rate":"2/s"}`,
 		`{"name":"d","rate":"2/s","pull":true}`,
 		`{"name":"e","rate":"2/s","pull":true}`,
-		`{"name":"e.f","rate":"2/s","pull":true}`, // no child is pulled from
+		`{"name":"e.f","rate":"2/s","pull":true}`, // a child cannot be a pull queue
 		`{"name":"","rate":"2/s"}`,
 		`{"name":"B","rate":"2/s"}`,
 		`{"name":"\u0061","rate":"2/s"}`,
@@ -37,7 +37,7 @@ func TestSpecParser(t *testing.T) {
 			got, err := p.Parse([]byte(text))
 			want, wantErr := ParseSpec([]byte(text))
 			if !got.Equal(want) || (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
-				t.Errorf("%.60s behind %.60s: %+v, %v; want %+v, %v", text, before, got, err, want, wantErr)
+				t.Errorf("%.60s after %.60s: %+v, %v; want %+v, %v", text, before, got, err, want, wantErr)
 			}
 		}
 	}

@@ -1,6 +1,6 @@
-// Package closedloop is a queue that sends to a receiver with a limit, in virtual time: the whole of the
-// loop is real but the clock, the wire and the receiver, so that a run is the same each time.
+// Package closedloop simulates a queue that sends to a receiver with a limit, in virtual time. Only the clock, the
+// network and the receiver are simulated, so a run gives the same result each time.
 //
-// It promises figures: how much of the limit was sent, how much of that was refused, and the rate over
-// time. It refuses to know how they are judged.
+// Its results are figures: how much of the limit was used, how many requests were refused, and the rate over time.
+// Callers judge them.
 package closedloop

@@ -12,40 +12,40 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Loop is one run.
+// Loop describes a run.
 type Loop struct {
 	Spec     queue.Spec
 	Receiver Receiver
 	Drainers int
-	// Trip is the longest time that a request takes to the receiver, Answer that until it has answered.
+	// Trip is the maximum time until a request reaches the receiver, Answer until its answer arrives.
 	Trip, Answer time.Duration
-	After        time.Duration // Retry-After; 0 is none
+	After        time.Duration // Retry-After; 0 omits it
 	For          time.Duration
 	Seed         uint64
 }
 
-// Run is what became of one.
+// Run is the result of a run.
 type Run struct {
 	Asked, Refused int
-	Requests       []leaky.Instant // when each came to the receiver
-	Rates          []float64       // the queue's, a second, in each tenth of a second
+	Requests       []leaky.Instant // arrivals at the receiver
+	Rates          []float64       // the queue's rate per second, every tenth of a second
 }
 
-// Clock is the engine's.
+// Clock is the engine's clock.
 type Clock struct{ now leaky.Instant }
 
-// begin is no instant that anything could be due at.
+// begin is an instant at which nothing is due yet.
 const begin = leaky.Instant(1_790_000_000_000_000)
 
 // NewClock returns a clock that stands still.
 func NewClock() *Clock { return &Clock{begin} }
 
-// Now reads it.
+// Now returns the clock's time.
 func (c *Clock) Now() leaky.Instant { return c.now }
 
-const backlog = 500 // jobs that wait, at least half of them
+const backlog = 500 // waiting jobs, at least half of them
 
-// event is something that is to happen.
+// event is a future event.
 type event struct {
 	at   leaky.Instant
 	turn int
@@ -62,12 +62,12 @@ type loop struct {
 	events []event // the latest first
 	turns  int
 	jobs   int
-	left   int      // jobs that wait, about
-	number []uint64 // of each drainer's requests
-	plans  []int    // of each drainer's next request, the turn
+	left   int      // waiting jobs, roughly
+	number []uint64 // request number of each drainer
+	plans  []int    // version of each drainer's next request
 }
 
-// Run runs it on an engine whose clock is the one given, and which holds nothing.
+// Run runs the loop on an empty engine that uses the given clock.
 func (l Loop) Run(ctx context.Context, e queue.Engine, clock *Clock) (Run, error) {
 	r := &loop{
 		Loop: l, ctx: ctx, e: e, clock: clock, rnd: rand.New(rand.NewPCG(l.Seed, 1)), number: make([]uint64, l.Drainers),
@@ -119,7 +119,7 @@ func (r *loop) fill() error {
 	return err
 }
 
-// plan lets a drainer ask in a while, and not when it was going to.
+// plan replaces a drainer's next request by one after a delay.
 func (r *loop) plan(drainer int, in time.Duration) {
 	var turn int
 	turn = r.at(in, func() error {
@@ -150,7 +150,7 @@ func (r *loop) ask(drainer int) error {
 	return nil
 }
 
-// arrive lets the receiver see a job, and answer.
+// arrive lets the receiver see a job and answer.
 func (r *loop) arrive(job queue.Reservation) error {
 	r.Asked++
 	r.Requests = append(r.Requests, r.clock.now-begin)
@@ -168,7 +168,7 @@ func (r *loop) arrive(job queue.Reservation) error {
 			err = fmt.Errorf("settling %s: %+v", s.ID, out[0])
 		}
 		if err == nil && out[0].Effect != (queue.Effect{}) {
-			r.plan(0, 0) // whom the engine wakes
+			r.plan(0, 0) // the drainer that the engine wakes
 		}
 		return err
 	})

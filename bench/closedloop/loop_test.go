@@ -31,7 +31,7 @@ func step(from, to float64, at leaky.Instant) closedloop.Limit {
 	}
 }
 
-// run runs a queue of from 1/s to 200/s on an embedded engine.
+// run runs a queue that adapts from 1/s to 200/s on an embedded engine.
 func run(t *testing.T, rate int64, r closedloop.Receiver, answer, after, span time.Duration) closedloop.Run {
 	t.Helper()
 	clock := closedloop.NewClock()
@@ -53,8 +53,8 @@ func run(t *testing.T, rate int64, r closedloop.Receiver, answer, after, span ti
 	return got
 }
 
-// store is where an engine makes its store: in memory, where there is one, and of small pages. What takes ten minutes
-// of its own time is thousands of commits, whose pages are written byte by byte under the race detector.
+// store returns the path of a store, in memory where possible, with small pages. Ten minutes of virtual time are
+// thousands of commits, whose pages are written byte by byte under the race detector.
 func store(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "closedloop")
@@ -86,7 +86,7 @@ type manner struct{ answer, after time.Duration }
 
 var (
 	manners = []manner{{0, 0}, {0, time.Second}, {500 * time.Millisecond, 0}, {500 * time.Millisecond, time.Second}}
-	extreme = []manner{manners[1], manners[2]} // for what takes long
+	extreme = []manner{manners[1], manners[2]} // for slow tests
 )
 
 func each(
@@ -103,20 +103,20 @@ func each(
 	}
 }
 
-// At least 85 % of a constant limit is sent, and at most 2 % refused.
+// At least 85 % of a constant limit is used, and at most 2 % of the requests are refused.
 func TestConstant(t *testing.T) {
 	each(t, extreme, func(t *testing.T, kind func(closedloop.Limit) closedloop.Receiver, answer, after time.Duration) {
 		for _, limit := range []float64{3, 10} {
 			r := run(t, int64(limit*0.7), kind(constant(limit)), answer, after, 5*time.Minute)
 			sent, refused := float64(r.Asked-r.Refused)/300/limit, float64(r.Refused)/float64(r.Asked)
-			if t.Logf("%v/s: sent %.3f, refused %.4f", limit, sent, refused); sent < 0.85 || refused > 0.02 {
-				t.Errorf("of %v/s %.3f was sent, and %.4f refused", limit, sent, refused)
+			if t.Logf("%v/s: used %.3f, refused %.4f", limit, sent, refused); sent < 0.85 || refused > 0.02 {
+				t.Errorf("of %v/s %.3f was used, and %.4f refused", limit, sent, refused)
 			}
 		}
 	})
 }
 
-// From 5 s after the limit fell, no more is asked for than it allows, but for what the receiver lets through at once.
+// From 5 s after the limit fell, no more requests are sent than it allows, apart from the receiver's burst.
 func TestDown(t *testing.T) {
 	each(t, manners, func(t *testing.T, kind func(closedloop.Limit) closedloop.Receiver, answer, after time.Duration) {
 		r := run(t, 20, kind(step(20, 5, 60*sec)), answer, after, 75*time.Second)
@@ -126,7 +126,7 @@ func TestDown(t *testing.T) {
 				asked++
 			}
 		}
-		if t.Logf("asked for %d in 10 s", asked); asked > 10*5+10 {
+		if t.Logf("%d requests in 10 s", asked); asked > 10*5+10 {
 			t.Errorf("%d requests in the 10 s from 5 s after the limit fell to 5/s", asked)
 		}
 	})
@@ -146,13 +146,13 @@ func TestUp(t *testing.T) {
 	})
 }
 
-// Of a limit that rises and falls in 10 minutes at least 70 % is sent.
+// At least 70 % of a limit that rises and falls in 10 minutes is used.
 func TestSine(t *testing.T) {
 	each(t, extreme, func(t *testing.T, kind func(closedloop.Limit) closedloop.Receiver, answer, after time.Duration) {
 		sine := func(at leaky.Instant) float64 { return 10 + 5*math.Sin(2*math.Pi*float64(at)/600e6) }
 		r := run(t, 8, kind(sine), answer, after, 10*time.Minute)
 		sent := float64(r.Asked-r.Refused) / 6000
-		if t.Logf("sent %.3f, refused %.4f", sent, float64(r.Refused)/float64(r.Asked)); sent < 0.7 {
+		if t.Logf("used %.3f, refused %.4f", sent, float64(r.Refused)/float64(r.Asked)); sent < 0.7 {
 			t.Errorf("sent %.3f", sent)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// Panel is one run as it is drawn.
+// Panel is one run in the picture.
 type Panel struct {
 	Title string
 	Limit Limit
@@ -22,10 +22,10 @@ const (
 	marginLeft, marginTop   = 50, 55
 	perPanel                = panelHeight + 60
 
-	limitColour, rateColour = chart.Given, chart.Passed
+	limitColor, rateColor = chart.Given, chart.Passed
 )
 
-// Draw writes a picture, an SVG: the rate that was asked for and what the receiver allowed, over time.
+// Draw writes an SVG picture with the queue's rate and the receiver's limit over time.
 func Draw(w io.Writer, panels []Panel) error {
 	var b strings.Builder
 	fmt.Fprintf(
@@ -35,9 +35,9 @@ func Draw(w io.Writer, panels []Panel) error {
 	b.WriteString(`<rect width="100%" height="100%" fill="white"/>` + "\n")
 	fmt.Fprintf(
 		&b,
-		`<text x="%d" y="20"><tspan fill="%s">what the receiver allows</tspan>`+
-			`<tspan dx="20" fill="%s">the rate of the queue</tspan></text>`+"\n",
-		marginLeft, limitColour, rateColour,
+		`<text x="%d" y="20"><tspan fill="%s">the receiver's limit</tspan>`+
+			`<tspan dx="20" fill="%s">the queue's rate</tspan></text>`+"\n",
+		marginLeft, limitColor, rateColor,
 	)
 	for i, p := range panels {
 		p.draw(&b, i*perPanel+marginTop)
@@ -68,8 +68,8 @@ func (p *Panel) draw(b *strings.Builder, top int) {
 			part*float64(len(allowed))/10,
 		)
 	}
-	line := func(values []float64, colour string) {
-		b.WriteString(`<path fill="none" stroke="` + colour + `" stroke-width="1.5" d="`)
+	line := func(values []float64, color string) {
+		b.WriteString(`<path fill="none" stroke="` + color + `" stroke-width="1.5" d="`)
 		letter := "M"
 		for i := 0; i < len(values); i += 5 { // twice a second
 			x := marginLeft + float64(i)/float64(len(values))*panelWidth
@@ -78,6 +78,6 @@ func (p *Panel) draw(b *strings.Builder, top int) {
 		}
 		b.WriteString(`"/>` + "\n")
 	}
-	line(allowed, limitColour)
-	line(p.Run.Rates, rateColour)
+	line(allowed, limitColor)
+	line(p.Run.Rates, rateColor)
 }

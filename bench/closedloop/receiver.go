@@ -2,15 +2,15 @@ package closedloop
 
 import "github.com/penstock/penstock/leaky"
 
-// Limit is how many requests a second a receiver takes, over time, which counts from 0.
+// Limit returns how many requests a second a receiver accepts at an instant, counted from 0.
 type Limit func(at leaky.Instant) float64
 
-// Receiver takes a request or refuses it. Requests come in order of time.
+// Receiver accepts or refuses requests, which arrive in order of time.
 type Receiver interface{ Take(at leaky.Instant) bool }
 
 const second = leaky.Instant(1_000_000)
 
-// Tokens is a receiver that keeps a token bucket of that burst.
+// Tokens returns a receiver with a token bucket of the given burst.
 func Tokens(limit Limit, burst float64) Receiver {
 	return &tokens{limit: limit, burst: burst, have: burst}
 }
@@ -31,7 +31,7 @@ func (r *tokens) Take(at leaky.Instant) bool {
 	return true
 }
 
-// Seconds is a receiver that counts what it took in each second of the clock.
+// Seconds returns a receiver that counts the accepted requests in each second of the clock.
 func Seconds(limit Limit) Receiver { return &seconds{limit: limit} }
 
 type seconds struct {
@@ -51,7 +51,7 @@ func (r *seconds) Take(at leaky.Instant) bool {
 	return true
 }
 
-// Sliding is a receiver that counts what it took in the last second.
+// Sliding returns a receiver that counts the accepted requests of the last second.
 func Sliding(limit Limit) Receiver { return &sliding{limit: limit} }
 
 type sliding struct {

@@ -34,7 +34,7 @@ type asset struct {
 // newAssets makes one style sheet of those in assets/css, in order of name. Its error is impossible: all is embedded.
 func newAssets() *assets {
 	contents := map[string][]byte{
-		"uplot.js": chart.Script(), "uplot.css": chart.Style(), "uplot-licence.txt": chart.Licence(),
+		"uplot.js": chart.Script(), "uplot.css": chart.Style(), "uplot-licence.txt": chart.License(),
 	}
 	var style []byte
 	err := fs.WalkDir(assetFiles, "assets", func(name string, d fs.DirEntry, err error) error {

@@ -2,7 +2,7 @@ package prove
 
 import "sync"
 
-// acceptedJobs says what was accepted, and where it was put.
+// acceptedJobs records the accepted jobs and where each was put.
 type acceptedJobs struct {
 	mu    sync.Mutex
 	flows map[string]flow

@@ -7,25 +7,25 @@ import (
 	"github.com/penstock/penstock/internal/prove/receiver"
 )
 
-// Account says what became of every accepted job, by what the receiver saw.
+// Account compares the accepted jobs with the arrivals at the receiver.
 type Account struct {
 	Accepted  int `json:"accepted"`
 	Delivered int `json:"delivered"` // different jobs that arrived
-	// Twice is how many arrivals were of a job that had arrived before.
+	// Twice is the number of arrivals of jobs that had arrived before.
 	Twice int `json:"delivered_twice"`
-	// Lost is how many accepted jobs never arrived.
+	// Lost is the number of accepted jobs that never arrived.
 	Lost int `json:"lost"`
-	// Strangers is how many arrivals were of no job that was accepted.
+	// Strangers is the number of arrivals of jobs that were never accepted.
 	Strangers int `json:"strangers"`
-	// LostIDs and StrangerIDs name some of them.
+	// LostIDs and StrangerIDs have some of their ids.
 	LostIDs     []string `json:"lost_ids,omitempty"`
 	StrangerIDs []string `json:"stranger_ids,omitempty"`
 }
 
-// maxNamedIDs is how many ids of each kind are named.
+// maxNamedIDs is the maximum number of ids in each list.
 const maxNamedIDs = 10
 
-// Settle compares what was accepted with what arrived.
+// Settle compares the accepted jobs with the arrivals.
 func Settle(accepted []string, arrivals []receiver.Arrival) Account {
 	times := make(map[string]int, len(accepted))
 	for _, id := range accepted {

@@ -1,13 +1,10 @@
-// Package prove shows whether an installation keeps its word: it makes a queue,
-// keeps it backlogged, disturbs the drainers, and judges every arrival at a
-// receiver of its own. Or it makes rules, has many ask them, disturbs the
-// ingresses, and judges what was let through.
+// Package prove tests an installation from outside. Run makes a queue, keeps it backlogged, disturbs the drainers, and
+// judges every arrival at its own receiver. RunRules makes rules, has many callers ask them, disturbs the ingresses,
+// and judges what was allowed.
 //
-// It promises that the tolerance is fixed before the run, that a run in which
-// nothing happened proves nothing and is not called held, and that it leaves
-// nothing behind but what it names. It ends only processes that it started.
+// The tolerance is fixed before the run. A run in which nothing happened proves nothing and does not count as held. A
+// run leaves nothing behind except what it names, and ends only processes that it started.
 //
-// It refuses to trust what it tests: delivered is what came to the receiver, lost
-// is what the store accepted and the receiver never saw, and let through is what
-// callers were told.
+// The package does not trust the installation. A job is delivered if the receiver saw it, and lost if the store
+// accepted it and the receiver never saw it. A take is allowed if a caller got that answer.
 package prove

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Faults is what is done to the processes of a run, drainers or ingresses.
+// Faults is the kind of fault injected into the processes of a run, drainers or ingresses.
 type Faults string
 
-// The faults.
+// Kinds of faults.
 const (
 	NoFaults Faults = "none"
 	Kill     Faults = "kill"    // SIGKILL, and start again
@@ -19,15 +19,15 @@ const (
 	Restart  Faults = "restart" // SIGTERM, wait, start again
 )
 
-// Mark is a fault that was injected.
+// Mark is an injected fault.
 type Mark struct {
 	At      time.Duration // on the clock by which the run is judged
-	Ended   time.Duration // when a process that was killed had ended; 0 of other faults
+	Ended   time.Duration // when the killed process had ended; 0 for other faults
 	Process int
 	Fault   Faults
 }
 
-// faultInjector injects one fault after another, taking the processes in turn.
+// faultInjector injects one fault after another, into each process in turn.
 type faultInjector struct {
 	fleet     *fleet
 	now       func() time.Duration
@@ -40,10 +40,10 @@ type faultInjector struct {
 	marks []Mark
 }
 
-// patience is how long a process may take to end after a SIGTERM.
+// patience is the time that a process may take to end after a SIGTERM.
 const patience = 30 * time.Second
 
-// run injects faults until ctx ends; a fault that has begun is ended properly.
+// run injects faults until ctx ends. It completes a fault that has begun.
 func (s *faultInjector) run(ctx context.Context) error {
 	if s.faults == NoFaults {
 		<-ctx.Done()
@@ -83,13 +83,13 @@ func (s *faultInjector) inject(ctx context.Context, i int) error {
 		if err := s.fleet.signal(i, syscall.SIGSTOP); err != nil {
 			return err
 		}
-		_ = pause(ctx, s.lease+time.Second) // a run that ends meanwhile still lets it go on
+		_ = pause(ctx, s.lease+time.Second) // even if the run ends meanwhile, the process continues
 		return s.fleet.signal(i, syscall.SIGCONT)
 	}
 	return nil
 }
 
-// ended notes that the process of the last fault has ended, and is not started yet.
+// ended notes that the process of the last fault has ended and has not been restarted yet.
 func (s *faultInjector) ended() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,23 +19,23 @@ type feed struct {
 	store   Store
 	queue   string
 	lanes   []*laneFeed
-	pending []NewJob // whose append was not answered, or had no room
+	pending []NewJob // not answered yet, or refused for lack of room
 }
 
-// laneFeed is the part of it that goes to one lane.
+// laneFeed feeds one lane.
 type laneFeed struct {
 	key   string
-	depth int64 // how many to keep in the lane
+	depth int64 // number of jobs to keep in the lane
 	next  int   // number of the next job
 	held  int64 // accepted, and not yet arrived
 }
 
-// backlog is how long a queue would flow if the feed stopped.
+// backlog is how long a queue could flow without the feed.
 const backlog = 2 * time.Second
 
 func newFeed(store Store, name string) *feed { return &feed{store: store, queue: name} }
 
-// lane adds one that flows at the rate at most.
+// lane adds a lane whose rate is at most rate.
 func (f *feed) lane(key string, rate leaky.Rate) {
 	depth := math.Ceil(rate.PerSecond() * backlog.Seconds())
 	f.lanes = append(f.lanes, &laneFeed{key: key, depth: max(3, int64(depth))})
@@ -48,8 +48,8 @@ func (f *feed) depth() (sum int64) {
 	return sum
 }
 
-// top fills the lanes up, and notes what was accepted. An installation that cannot be
-// reached just now is no error, since a fault may be the reason: what was under way is sent again.
+// top fills the lanes up and notes the accepted jobs. If the installation cannot be reached now, that is no error,
+// since a fault may be the reason. Unanswered jobs are sent again.
 func (f *feed) top(ctx context.Context, b *acceptedJobs) error {
 	if len(f.pending) == 0 {
 		f.fill()
@@ -73,7 +73,7 @@ func (f *feed) top(ctx context.Context, b *acceptedJobs) error {
 	return nil
 }
 
-// fill makes the jobs that the lanes are short of, from each in turn.
+// fill makes the missing jobs, one lane after another.
 func (f *feed) fill() {
 	for more := true; more; {
 		more = false
@@ -88,7 +88,7 @@ func (f *feed) fill() {
 	}
 }
 
-// arrived tells that a job of a lane came to the receiver for the first time.
+// arrived notes the first arrival of a job of a lane.
 func (f *feed) arrived(lane string) {
 	for _, l := range f.lanes {
 		if l.key == lane {
@@ -103,9 +103,9 @@ type feeder struct {
 	byQueue  map[string]*feed
 	rec      *receiver.Receiver
 	accepted *acceptedJobs
-	seen     int             // arrivals that were looked at
-	early    []string        // those of them whose append was not answered yet
-	known    map[string]bool // those that came before
+	seen     int             // arrivals examined so far
+	early    []string        // arrived before their append was answered
+	known    map[string]bool // ids of earlier arrivals
 }
 
 func newFeeder(feeds []*feed, rec *receiver.Receiver) *feeder {
@@ -135,7 +135,7 @@ func (f *feeder) run(ctx context.Context) error {
 	}
 }
 
-// look finds out what has arrived since.
+// look examines new arrivals.
 func (f *feeder) look() {
 	arrivals := f.rec.Arrivals(f.seen)
 	f.seen += len(arrivals)
@@ -166,8 +166,7 @@ func (f *feeder) top(ctx context.Context) error {
 	return nil
 }
 
-// settle finds out about the appends that were never answered: any of them may
-// be in, so they are appended once more.
+// settle appends the jobs without an answer once more, since any of them may have been accepted.
 func (f *feeder) settle(ctx context.Context) error {
 	for _, one := range f.feeds {
 		for len(one.pending) > 0 {

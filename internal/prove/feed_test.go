@@ -10,8 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// flaky is a store whose append works every other time, and whose failures
-// brought the jobs in all the same.
+// flaky is a store whose append fails every other time, although it accepts the jobs.
 type flaky struct {
 	in    map[string]string // id -> lane
 	calls int
@@ -37,7 +36,7 @@ func (s *flaky) Append(_ context.Context, _ string, list []NewJob) ([]bool, erro
 	return ok, nil
 }
 
-// feeding returns a feeder of one queue, with two lanes: one that is to hold 20 jobs, one 3.
+// feeding returns a feeder of one queue with two lanes, which should hold 20 jobs and 3.
 func feeding(t *testing.T, s Store) *feeder {
 	rec, stop, err := receive(t.Context(), receiver.Options{})
 	if err != nil {
@@ -50,7 +49,7 @@ func feeding(t *testing.T, s Store) *feeder {
 	return newFeeder([]*feed{f}, rec)
 }
 
-func TestFeedCountsWhatWasNeverAnswered(t *testing.T) {
+func TestFeedCountsUnansweredAppends(t *testing.T) {
 	s := &flaky{in: map[string]string{}, err: queue.ErrOutcomeUnknown}
 	f := feeding(t, s)
 	if err := f.top(t.Context()); err != nil || f.accepted.count() != 0 || len(f.feeds[0].pending) != 23 {
@@ -69,9 +68,9 @@ func TestFeedCountsWhatWasNeverAnswered(t *testing.T) {
 	}
 }
 
-// TestFeedMakesUpForWhatArrived: lane by lane, once for each job, also when it arrives before
-// its append was answered.
-func TestFeedMakesUpForWhatArrived(t *testing.T) {
+// TestFeedReplacesArrivedJobs checks that each job counts once, in its lane, even if it arrives before its append is
+// answered.
+func TestFeedReplacesArrivedJobs(t *testing.T) {
 	s := &flaky{in: map[string]string{}, err: queue.ErrOutcomeUnknown}
 	f := feeding(t, s)
 	if err := f.top(t.Context()); err != nil {
@@ -95,7 +94,7 @@ func TestFeedMakesUpForWhatArrived(t *testing.T) {
 	}
 }
 
-func TestFeedStopsAtWhatDoesNotPass(t *testing.T) {
+func TestFeedStopsAtPermanentErrors(t *testing.T) {
 	s := &flaky{in: map[string]string{}, err: queue.ErrNoStore}
 	if err := feeding(t, s).run(t.Context()); !errors.Is(err, queue.ErrNoStore) {
 		t.Errorf("%v", err)

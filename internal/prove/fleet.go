@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// Command describes a process, such as that of one drainer. It must end when its standard
-// input does, so that none is left behind by a run that was killed.
+// Command describes a process, such as a drainer. The process must end when its standard input does, so that a killed
+// run leaves none behind.
 type Command struct {
 	Path string
 	Args []string
-	Env  []string // nil means this process's
+	Env  []string // nil means this process's environment
 }
 
-// fleet is the processes of a run, drainers for most. Only they are ever signalled, each by
-// the handle with which it was started.
+// fleet has the processes of a run, usually drainers. It signals only them, each by the handle with which it was
+// started.
 type fleet struct {
-	what    string // each of them is
+	what    string // kind of process
 	command func(i int) Command
 	log     io.Writer
 
@@ -36,11 +36,11 @@ type fleet struct {
 type member struct {
 	cmd    *exec.Cmd
 	tether io.Closer
-	done   chan struct{} // closed when it was waited for
-	err    error         // how it ended; set before done is closed
+	done   chan struct{} // closed once it was waited for
+	err    error         // its exit error; set before done is closed
 }
 
-// start starts process i, or starts it again.
+// start starts or restarts process i.
 func (f *fleet) start(i int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,9 +52,9 @@ func (f *fleet) start(i int) error {
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Env = c.Env
 	cmd.Stdout, cmd.Stderr = f.log, f.log
-	// A Ctrl-C at the terminal is for us, who then end them in order.
+	// A Ctrl-C at the terminal reaches only this process, which then ends the others in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	// The tether: it is never written to, and ends when we do, however we do.
+	// The tether: nothing is written to it, and it closes when this process ends, in any way.
 	tether, err := cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("start %s %d: %w", f.what, i, err)
@@ -80,7 +80,7 @@ func (f *fleet) member(i int) *member {
 	return f.members[i]
 }
 
-// pid is that of process i.
+// pid returns the process id of process i.
 func (f *fleet) pid(i int) int { return f.member(i).cmd.Process.Pid }
 
 // signal sends a signal to process i if it still runs.
@@ -102,9 +102,9 @@ func (f *fleet) wait(ctx context.Context, i int) error {
 	}
 }
 
-var errEnded = errors.New("it said that all was well")
+var errEnded = errors.New("it exited without an error")
 
-// allUp returns an error if one of them ended by itself.
+// allUp returns an error if a process ended by itself.
 func (f *fleet) allUp() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,7 +112,7 @@ func (f *fleet) allUp() error {
 		select {
 		case <-m.done:
 			return fmt.Errorf(
-				"%s %d ended by itself (what it said is above, or seen with --verbose): %w", f.what, i, cmp.Or(m.err, errEnded),
+				"%s %d ended by itself (its output is above, or visible with --verbose): %w", f.what, i, cmp.Or(m.err, errEnded),
 			)
 		default:
 		}
@@ -120,8 +120,8 @@ func (f *fleet) allUp() error {
 	return nil
 }
 
-// close ends all of them: SIGTERM, and SIGKILL for who has not ended after the
-// grace. A stopped process gets SIGCONT, or it could not hear.
+// close ends all processes by SIGTERM, and by SIGKILL after the grace. A stopped process also gets SIGCONT, so that it
+// can react.
 func (f *fleet) close(grace time.Duration) {
 	f.mu.Lock()
 	f.closed = true

@@ -13,7 +13,7 @@ import (
 
 const ms = time.Millisecond
 
-// perfect is a run of n jobs at 100/s, each on its instant.
+// perfect returns a run of n jobs at 100/s, each on time.
 func perfect(n int) (ids []string, arrivals []receiver.Arrival) {
 	for i := range n {
 		id := fmt.Sprintf("j%d", i)
@@ -23,7 +23,7 @@ func perfect(n int) (ids []string, arrivals []receiver.Arrival) {
 	return ids, arrivals
 }
 
-// accepted has jobs that were all put into one queue.
+// accepted records jobs in one queue.
 func accepted(ids []string) *acceptedJobs {
 	b := newAcceptedJobs()
 	for _, id := range ids {
@@ -32,7 +32,7 @@ func accepted(ids []string) *acceptedJobs {
 	return b
 }
 
-// judged is judge, which needs no calendar here.
+// judged calls judge, which needs no calendar here.
 func judged(t *testing.T, r *Report, o Options, levels []level, b *acceptedJobs, arrivals []receiver.Arrival) {
 	t.Helper()
 	if err := r.judge(o, levels, b, arrivals, time.Unix(1_790_000_010, 0)); err != nil { // half past a minute
@@ -45,7 +45,7 @@ func TestVerdict(t *testing.T) {
 		name   string
 		faults Faults
 		spoil  func(ids *[]string, arrivals *[]receiver.Arrival)
-		broken string // part of what is said; empty if it holds
+		broken string // part of the verdict; empty if it holds
 	}{
 		{"perfect", NoFaults, nil, ""},
 		{"late within slack and delta", NoFaults, func(_ *[]string, a *[]receiver.Arrival) { (*a)[7].At += 10 * ms }, ""},
@@ -73,15 +73,15 @@ func TestVerdict(t *testing.T) {
 		},
 		{"twice", NoFaults, func(_ *[]string, a *[]receiver.Arrival) {
 			*a = append(*a, receiver.Arrival{At: time.Second, ID: "j3"})
-		}, "had arrived before"},
+		}, "arrived again"},
 		{"twice after a kill", Kill, func(_ *[]string, a *[]receiver.Arrival) {
 			*a = append(*a, receiver.Arrival{At: time.Second, ID: "j3"})
 		}, ""},
 		{"twice after a restart", Restart, func(_ *[]string, a *[]receiver.Arrival) {
 			*a = append(*a, receiver.Arrival{At: time.Second, ID: "j3"})
-		}, "had arrived before"},
+		}, "arrived again"},
 		{"a stranger", NoFaults, func(_ *[]string, a *[]receiver.Arrival) { (*a)[0].ID = "who" }, "such as [who]"},
-		{"nothing", NoFaults, func(ids *[]string, a *[]receiver.Arrival) { *ids, *a = nil, nil }, "nothing is proved"},
+		{"nothing", NoFaults, func(ids *[]string, a *[]receiver.Arrival) { *ids, *a = nil, nil }, "proves nothing"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

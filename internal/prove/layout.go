@@ -10,27 +10,27 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// layout is what a run makes: one queue, several independent queues, or a parent and children that the load goes to,
-// and the lanes in each.
+// layout describes what a run makes, with the lanes in each queue: one queue, several independent queues, or a parent
+// and children that carry the load.
 type layout struct {
 	specs  []queue.Spec // the parent first
-	levels []level      // what has a rate of its own below the first queue's
-	feeds  []*feed      // one for each queue that the load goes to
+	levels []level      // queues and lanes with a rate below the first queue's
+	feeds  []*feed      // one for each loaded queue
 }
 
-// level is one queue or one lane among those that hold each other.
+// level is one queue or one lane, judged by its own rate.
 type level struct {
 	kind string // queue or lane
 	name string
 	rate leaky.Rate
-	of   func(f flow) bool // whether its law holds over what a flow brings
+	of   func(f flow) bool // whether a flow counts toward its law
 }
 
-// flow is where a job was put.
+// flow is the queue and lane of a job.
 type flow struct{ queue, lane string }
 
-// share is the rate of part i of n that have a rate in common. Every second one has half
-// of what is due to it and is bound by itself; the others, by what holds them all.
+// share returns the rate of part i of n parts that share a rate. Every second part has half of its fair share and is
+// limited by its own rate; the others are limited by the common rate.
 func share(whole leaky.Rate, i, n int) (leaky.Rate, error) {
 	count, per := whole.Fraction()
 	if i%2 == 1 {
@@ -39,7 +39,7 @@ func share(whole leaky.Rate, i, n int) (leaky.Rate, error) {
 	return leaky.NewRate(2*count, time.Duration(int64(n)*per)*time.Microsecond)
 }
 
-// newLayout works out everything before the run, so that what is judged is fixed by then.
+// newLayout plans everything before the run, so that the laws are fixed by then.
 func newLayout(o *Options, name, url string) (*layout, error) {
 	s := &layout{}
 	if o.Queues > 1 {
@@ -83,7 +83,7 @@ func (s *layout) addLevel(o *Options, name string, rate leaky.Rate, url, prefix 
 	return s.add(o, spec, prefix)
 }
 
-// add makes a queue one that the load goes to, through its lanes.
+// add adds a queue that carries load through its lanes.
 func (s *layout) add(o *Options, spec queue.Spec, prefix string) error {
 	f := newFeed(o.Store, spec.Name)
 	defer func() {
@@ -117,14 +117,14 @@ func (o *Options) spec(name string, rate leaky.Rate, url string) (queue.Spec, er
 	spec := queue.Spec{
 		Name: name, Rate: rate, Lease: unit.Duration(Lease), Slack: unit.Duration(o.Slack), Deliver: deliver,
 	}
-	spec.Retry.MaxAttempts = queue.MaxMaxAttempts // a job that dies of our own faults would be no loss of the store's
+	spec.Retry.MaxAttempts = queue.MaxMaxAttempts // a job that dies of injected faults is no loss of the store's
 	spec.Retry.MinBackoff = unit.Duration(100 * time.Millisecond)
 	spec.Retry.MaxBackoff = unit.Duration(time.Second)
 	spec.Normalize()
 	return spec, nil
 }
 
-// slowest is the longest interval of any level.
+// slowest returns the longest interval of any level.
 func (s *layout) slowest() time.Duration {
 	var most time.Duration
 	for _, l := range s.levels {

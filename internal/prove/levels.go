@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// LevelReport is the window law's verdict on what has a rate within that of the run.
+// LevelReport is the window law's verdict on a queue or lane with a rate of its own.
 type LevelReport struct {
 	Kind   string    `json:"kind"` // queue or lane
 	Name   string    `json:"name"`
@@ -21,7 +21,7 @@ type LevelReport struct {
 	arrivals []time.Duration
 }
 
-// QuotaReport is the verdict on a quota: what came in each of its windows.
+// QuotaReport is the verdict on a quota, with the starts in each window.
 type QuotaReport struct {
 	Quota string  `json:"quota"`
 	Held  bool    `json:"held"`
@@ -31,9 +31,9 @@ type QuotaReport struct {
 	worst law.Window
 }
 
-// judgeLevels judges each lane and queue by what was put into it, wherever it came from.
+// judgeLevels judges each lane and queue by the jobs put into it.
 func (r *Report) judgeLevels(o *Options, levels []level, b *acceptedJobs, arrivals []receiver.Arrival) {
-	of := map[flow][]int{} // the levels that a flow belongs to
+	of := map[flow][]int{} // the levels of each flow
 	at := make([][]time.Duration, len(levels))
 	for _, a := range arrivals {
 		f, ok := b.flowOf(a.ID)
@@ -60,7 +60,7 @@ func (r *Report) judgeLevels(o *Options, levels []level, b *acceptedJobs, arriva
 	}
 }
 
-// judgeQuota goes by this machine's clock: it and the store's must agree.
+// judgeQuota uses this machine's clock, which must agree with the store's.
 func (r *Report) judgeQuota(o *Options, zero time.Time) error {
 	if o.Quota.Max == 0 || len(r.arrivals) == 0 {
 		return nil
@@ -80,8 +80,7 @@ func (r *Report) judgeQuota(o *Options, zero time.Time) error {
 	return nil
 }
 
-// usedUp reports whether in some window as many came as may, but for a few: jobs of drainers that
-// were killed use up something as well.
+// usedUp reports whether some window used its quota, except for a few jobs: jobs of killed drainers use part of it too.
 func (q *QuotaReport) usedUp() bool {
 	for _, n := range q.Used {
 		if n*100 >= q.max*97 {
@@ -91,15 +90,15 @@ func (q *QuotaReport) usedUp() bool {
 	return false
 }
 
-// concludeLevels says what is broken below the first rate, and beside it.
+// concludeLevels adds the broken laws of levels and quotas.
 func (r *Report) concludeLevels(broken func(format string, args ...any)) {
 	for _, l := range r.Levels {
 		if l.Starts < 2 {
-			broken("only %d jobs of the %s %s arrived: nothing is proved of it", l.Starts, l.Kind, l.Name)
+			broken("only %d jobs of the %s %s arrived, which proves nothing about it", l.Starts, l.Kind, l.Name)
 		}
 		if w := l.Law.Worst; !l.Law.Held {
 			broken("the window law of the %s %s, %s: %d starts in %v, from %v into the run, where %d are allowed; it needed "+
-				"slack + delta of %v, there are %v%s",
+				"slack + delta of %v, but has %v%s",
 				l.Kind, l.Name, l.Rate, w.Starts, w.Width, (w.From - r.started).Round(time.Millisecond), w.Allowed, l.Law.Needed,
 				l.Law.Slack+l.Law.Delta, r.stalledIn(w))
 		}
@@ -111,6 +110,6 @@ func (r *Report) concludeLevels(broken func(format string, args ...any)) {
 			q.Quota, q.worst.Starts, q.worst.Allowed,
 			(q.worst.From - r.started).Round(time.Millisecond), q.Used)
 	case !q.usedUp():
-		broken("the quota %s was never used up: nothing is proved of it; in each window %v", q.Quota, q.Used)
+		broken("the quota %s was never used up, which proves nothing about it; in each window %v", q.Quota, q.Used)
 	}
 }

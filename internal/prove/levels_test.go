@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// TestShape: the children and lanes of a run, each with its rate, are known before.
+// TestShape checks that the children and lanes of a run, with their rates, are known in advance.
 func TestShape(t *testing.T) {
 	o := Options{Rate: leaky.PerSecond(100), Children: 2, Lanes: 2, Quota: queue.Quota{Max: 3000, Per: "m"}}
 	s, err := newLayout(&o, "p", "http://receiver")
@@ -44,7 +44,7 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// TestIndependentQueues: each is judged by the rate, and all together by the sum of the rates.
+// TestIndependentQueues checks that each queue is judged by its rate, and all together by the sum of the rates.
 func TestIndependentQueues(t *testing.T) {
 	o := Options{Rate: leaky.PerSecond(50), Slack: 5 * ms, Delta: 5 * ms, Queues: 2, Faults: NoFaults}
 	s, err := newLayout(&o, "p", "http://receiver")
@@ -55,7 +55,7 @@ func TestIndependentQueues(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	for name, tt := range map[string]struct {
-		second int // one job in so many is of the second queue
+		second int // one job in this many belongs to the second queue
 		broken string
 	}{
 		"in turn":          {2, ""},
@@ -75,7 +75,7 @@ func TestIndependentQueues(t *testing.T) {
 	}
 }
 
-// inTurn is a run of n jobs of two children with two lanes each, whose jobs leave in turn, at 100/s.
+// inTurn returns a run of n jobs of two children with two lanes each, whose jobs leave in turn, at 100/s.
 func inTurn(n int) (*acceptedJobs, []receiver.Arrival) {
 	ids, arrivals := perfect(n)
 	b := newAcceptedJobs()
@@ -101,9 +101,9 @@ func TestVerdictOfLevels(t *testing.T) {
 		{"the child too fast", levels(40, 25), "the window law of the queue p.c1"},
 		{"the lane too fast", levels(50, 20), "the window law of the lane c1/y"},
 		{
-			"nothing came of a lane",
+			"no job of a lane arrived",
 			[]level{{"lane", "c1/z", leaky.PerSecond(1), func(f flow) bool { return f.lane == "z" }}},
-			"nothing is proved of it",
+			"proves nothing about it",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -123,11 +123,11 @@ func TestVerdictOfLevels(t *testing.T) {
 func TestVerdictOfQuota(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		late   time.Duration // of those of the second window
+		late   time.Duration // of the jobs in the second window
 		n      int           // in the second window, which begins after 30 s
 		broken string
 	}{
-		{"as many as may", 30 * time.Second, 200, ""},
+		{"as many as allowed", 30 * time.Second, 200, ""},
 		{"one too many", 30*time.Second + 20*ms, 201, "the window law of the quota 200/m"},
 		{"a window begins too soon", 29 * time.Second, 100, "the window law of the quota 200/m"},
 	} {

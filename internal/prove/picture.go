@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// rows is the height of a picture, above which a slice is drawn as full.
+// rows is the height of a picture; taller columns are cut off.
 const rows = 6
 
 var blocks = []rune(" ▁▂▃▄▅▆▇█")
 
-// Picture draws arrivals over time: each column is a slice of the run, its
-// height how many arrived, and a line marks what the rate makes of a slice. The
-// letters beneath are faults.
+// Picture draws arrivals over time. Each column is a slice of the run, and its height the number of arrivals. A line
+// marks the expected number, and the letters beneath are faults.
 func (r *Report) Picture(width int) string {
 	span := r.ended - r.started
 	width = min(max(width-12, 20), 100)
 	if span <= 0 || len(r.arrivals) == 0 {
 		return "nothing arrived\n"
 	}
-	// Many arrivals a column, or the picture would show little but rounding.
+	// Each column needs many arrivals, or the picture would mainly show rounding.
 	interval := float64(span) / math.Max(1, float64(r.Pace.Starts))
 	width = min(width, max(10, int(float64(span)/interval/5)))
 	slice := float64(span) / float64(width)
@@ -32,7 +31,7 @@ func (r *Report) Picture(width int) string {
 		}
 	}
 	expected := r.expected(time.Duration(slice))
-	// The expected height is two thirds up, so that too much would show.
+	// The expected height is two thirds of the picture, so that an excess is visible.
 	scale := float64(rows) * 2 / 3 / expected
 	var b strings.Builder
 	for row := rows - 1; row >= 0; row-- {
@@ -68,7 +67,7 @@ func (r *Report) Picture(width int) string {
 	return b.String()
 }
 
-// row draws arrivals in one line: the highest is as many as ever came in a slice.
+// row draws arrivals in one line. The highest mark is the greatest number in any slice.
 func (r *Report) row(arrivals []time.Duration, width int, slice float64) string {
 	counts, most := make([]float64, width), 1.0
 	for _, at := range arrivals {
@@ -84,7 +83,7 @@ func (r *Report) row(arrivals []time.Duration, width int, slice float64) string 
 	return string(line)
 }
 
-// expected is how many the configured rate makes of a slice.
+// expected returns the number of starts in a slice at the configured rate.
 func (r *Report) expected(slice time.Duration) float64 {
 	return math.Max(r.perSecond*slice.Seconds(), 1e-9)
 }

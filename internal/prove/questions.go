@@ -18,30 +18,29 @@ import (
 )
 
 const (
-	// unanswered is how long a caller waits, who then asks another ingress: longer than one that works ever takes, and
-	// shorter than one is paused.
+	// unanswered is how long a caller waits before it asks another ingress: longer than a working ingress ever takes,
+	// and shorter than a paused one takes.
 	unanswered = 2 * time.Second
-	// hangUp is the how manieth question of a caller he does not wait for the answer of.
+	// hangUp is the interval, in questions, at which a caller does not wait for the answer.
 	hangUp = 20
 )
 
-// questions is the load of a run of rules: callers that ask, and keep account of what they were told.
+// questions is the load of a run of rules: callers that ask, and record the answers.
 type questions struct {
 	rules   []asked
 	keys    int
 	callers int
-	turn    time.Duration // of all callers, in which each asks once
+	turn    time.Duration // in each turn, every caller asks once
 	doors   []*client.Client
 	begun   time.Time
 
 	mu       sync.Mutex
-	accounts []keyAccount // of a rule's keys one after the other
+	accounts []keyAccount // the keys of one rule after another
 }
 
-// keyAccount is what callers know of one key under one rule.
+// keyAccount records the answers about one key under one rule.
 type keyAccount struct {
-	// Allowed and Refused were answered so. Of Unknown nobody can say whether they were let through; Undecided changed
-	// nothing.
+	// Answers by kind. Unknown takes may have been allowed; undecided ones changed nothing.
 	allowed, refused, unknown, undecided int64
 	passed                               []law.Passed
 }
@@ -68,7 +67,7 @@ func newQuestions(o *RulesOptions, list []asked) (*questions, error) {
 
 func (q *questions) now() time.Duration { return time.Since(q.begun) }
 
-// count is how many questions were answered or may have been, and how many let through.
+// count returns the number of takes that were or may have been decided, and the number allowed.
 func (q *questions) count() (asked, allowed int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,7 +102,7 @@ func (q *questions) run(ctx context.Context) error {
 	}
 }
 
-// caller asks one ingress as long as that answers, and then another. Turns that he missed he does not make up for.
+// caller asks one ingress for as long as that answers, and then another. It does not make up for missed turns.
 func (q *questions) caller(ctx context.Context, me int) error {
 	door := me
 	for n, turn := 1, int64(0); ; n++ {
@@ -123,9 +122,9 @@ func (q *questions) caller(ctx context.Context, me int) error {
 	}
 }
 
-// chosen is the key that a caller asks in a turn. In every second one all ask the same, so that they meet; in the
-// others each another, so that none is left alone for long. It is by chance, or who is late for every second turn would
-// pass some over.
+// chosen returns the key that a caller asks in a turn. In every second turn all callers ask the same key, so that they
+// compete. In the others each asks a different key, so that no key is left alone for long. The choice is random, or
+// callers that are late every second turn would skip some keys.
 func (q *questions) chosen(turn int64, caller int) int {
 	if turn%2 == 0 {
 		caller = 0
@@ -133,16 +132,17 @@ func (q *questions) chosen(turn int64, caller int) int {
 	return rand.New(rand.NewPCG(uint64(turn), uint64(caller))).IntN(len(q.accounts))
 }
 
-// leaves reports whether a caller hangs up on his nth question: a few do at a time. Where nobody is late, all would at
-// once otherwise, in a turn in which they ask the same key, and in a short run some rules would see nobody hang up.
+// leaves reports whether a caller hangs up on its nth question. Only a few callers do so at a time. Otherwise, on a
+// fast machine, all would hang up in the same turn on the same key, and in a short run some rules would see no caller
+// hang up.
 func leaves(n, caller int) bool { return (n+caller/2)%hangUp == 0 }
 
-// ask asks once, and hangs up, if told so, as soon as the question was sent. Its error says that the question was
-// wrong.
+// ask asks once. If told to hang up, it does so as soon as the question was sent. An error means that the question was
+// invalid.
 func (q *questions) ask(
 	ctx context.Context, door *client.Client, at int, cost int64, hangUp bool,
 ) (answered bool, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unanswered) // who has asked waits for the answer
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unanswered) // a sent question waits for its answer
 	defer cancel()
 	if hangUp {
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -176,7 +176,7 @@ func (q *questions) ask(
 	return true, nil
 }
 
-// untouched reports whether a question that failed changed nothing.
+// untouched reports whether a failed question changed nothing.
 func untouched(err error) bool {
 	var dial *net.OpError
 	var refused *client.Problem

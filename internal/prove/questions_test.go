@@ -6,7 +6,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// On a machine where nobody is late every rule is left alone by some who asked it, also in a short run.
+// On a fast machine every rule sees some callers hang up, even in a short run.
 func TestSomeHangUpOnEveryKey(t *testing.T) {
 	o := RulesOptions{Rate: leaky.PerSecond(10), Keys: 2, Callers: 16}
 	rules, err := o.rules("prove-x")

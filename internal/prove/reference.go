@@ -13,9 +13,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// Post is the floor that the pace is compared with: one process that sleeps
-// until the next instant of a grid and posts, in a loop, until the duration is
-// over. It does nothing else, keeps no promise, and shares its rate with nobody.
+// Post is the floor for the pace: one process that sleeps until the next instant of a grid and posts, in a loop, for
+// the duration. It gives no guarantees, and shares its rate with no other process.
 func Post(ctx context.Context, url string, rate leaky.Rate, duration time.Duration) error {
 	n, d := rate.Fraction()
 	if n == 0 {
@@ -40,13 +39,12 @@ func Post(ctx context.Context, url string, rate leaky.Rate, duration time.Durati
 		if err != nil {
 			return fmt.Errorf("post: %w", err)
 		}
-		_, _ = io.Copy(io.Discard, resp.Body) // so that the connection is used again
+		_, _ = io.Copy(io.Discard, resp.Body) // so that the connection can be reused
 		_ = resp.Body.Close()
 	}
 }
 
-// reference runs the floor in a process of its own against a receiver of its
-// own, and returns its pace.
+// reference runs the floor in its own process against its own receiver, and returns its pace.
 func reference(ctx context.Context, o Options) (*PaceReport, error) {
 	if o.Reference == nil {
 		return nil, nil

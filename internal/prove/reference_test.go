@@ -21,6 +21,6 @@ func TestPostKeepsItsGrid(t *testing.T) {
 		t.Errorf("%d posts, want 21", n)
 	}
 	if err := Post(t.Context(), rec.URL(), leaky.Unlimited, time.Second); err == nil {
-		t.Error("unlimited was taken")
+		t.Error("unlimited was accepted")
 	}
 }

@@ -12,7 +12,7 @@ import (
 type Report struct {
 	Queue    string        `json:"queue"`
 	Rate     string        `json:"rate"`
-	Queues   int           `json:"queues"` // independent ones
+	Queues   int           `json:"queues"` // independent queues
 	Children int           `json:"children"`
 	Lanes    int           `json:"lanes"` // in each queue
 	Drainers int           `json:"drainers"`
@@ -23,33 +23,32 @@ type Report struct {
 	Account
 	Law  LawReport  `json:"law"`
 	Pace PaceReport `json:"pace"`
-	// Levels are the queues, if there are several, and the lanes, each by its own rate; Quota is nil without one.
+	// Levels are the queues, if there are several, and the lanes, each with its own rate. Quota is nil without a quota.
 	Levels []LevelReport `json:"levels,omitempty"`
 	Quota  *QuotaReport  `json:"quota,omitempty"`
-	// LostByStore is how many slots the store says were lost, Released how many
-	// jobs were given back, Expired how many leases ran out.
+	// LostByStore is the store's count of lost slots, Released that of released jobs, Expired that of expired leases.
 	LostByStore int64 `json:"slots_lost_by_store"`
 	Released    int64 `json:"released"`
 	Expired     int64 `json:"leases_expired"`
 
-	// Reference is the pace of one process that sleeps in a loop; nil without one.
+	// Reference is the pace of one process that sleeps in a loop; nil if not measured.
 	Reference *PaceReport `json:"reference,omitempty"`
 
-	// Arrived is how many requests came, ByKernel how many of them have their instant from
-	// the kernel: this process took that of the others when it came to read them.
+	// Arrived is the number of requests, ByKernel the number stamped by the kernel. This process stamped the others
+	// when it read them.
 	Arrived  int `json:"arrivals"`
 	ByKernel int `json:"arrivals_stamped_by_kernel"`
-	// WorstStall is the longest time that the process which measured was itself
-	// held up. It moves no arrival that the kernel stamped, and may explain others.
+	// WorstStall is the longest time for which this process did not run. It does not affect arrivals stamped by the
+	// kernel, and may explain others.
 	WorstStall time.Duration `json:"receiver_stall_max_ns"`
 
-	// Held is true if nothing stands in Broken.
+	// Held is true if Broken is empty.
 	Held   bool     `json:"held"`
 	Broken []string `json:"broken"`
 
 	perSecond float64
 	arrivals  []time.Duration
-	unstamped []time.Duration // those of them that the kernel did not stamp
+	unstamped []time.Duration // arrivals not stamped by the kernel
 	marks     []Mark
 	stalls    []receiver.Stall
 	started   time.Duration
@@ -59,12 +58,12 @@ type Report struct {
 // LawReport is the window law's verdict.
 type LawReport struct {
 	Held bool `json:"held"`
-	// Slack is the queue's, Delta what was allowed for the way to the receiver,
-	// and Needed the least sum of both with which the law would have held.
+	// Slack is the queue's slack, Delta the tolerance for the way to the receiver. Needed is the smallest sum of both
+	// under which the law holds.
 	Slack  time.Duration `json:"slack_ns"`
 	Delta  time.Duration `json:"delta_ns"`
 	Needed time.Duration `json:"needed_ns"`
-	// Most is the most starts in any 1 s, Allowed what the law allows there.
+	// Most is the greatest number of starts in any 1 s, Allowed the law's limit.
 	Most    int64      `json:"most_in_1s"`
 	Allowed int64      `json:"allowed_in_1s"`
 	Worst   law.Window `json:"worst_window"`
@@ -105,13 +104,13 @@ func measure(l law.Law, instants []time.Duration) PaceReport {
 	}
 }
 
-// conclude fills in what is broken. duplicates says whether a job may arrive
-// twice: after a kill it may, at least once being the promise.
+// conclude adds the broken laws. duplicates means that a job may arrive twice, as it may after a kill: the guarantee is
+// at least once.
 func (r *Report) conclude(duplicates bool) {
 	broken := func(format string, args ...any) { r.Broken = append(r.Broken, fmt.Sprintf(format, args...)) }
 	r.Broken = []string{}
 	if r.Delivered < 2 {
-		broken("only %d jobs arrived: nothing is proved by that", r.Delivered)
+		broken("only %d jobs arrived, which proves nothing", r.Delivered)
 	}
 	if r.Faults != NoFaults && r.Injected == 0 {
 		broken("no fault was injected: the run was too short")
@@ -119,7 +118,7 @@ func (r *Report) conclude(duplicates bool) {
 	if !r.Law.Held {
 		w := r.Law.Worst
 		broken("the window law: %d starts in %v, from %v into the run, where %d are allowed; it needed slack + delta of "+
-			"%v, there are %v%s",
+			"%v, but has %v%s",
 			w.Starts, w.Width, (w.From - r.started).Round(time.Millisecond), w.Allowed, r.Law.Needed, r.Law.Slack+r.Law.Delta,
 			r.stalledIn(w))
 	}
@@ -128,16 +127,16 @@ func (r *Report) conclude(duplicates bool) {
 		broken("%d accepted jobs never arrived, such as %v", r.Lost, r.LostIDs)
 	}
 	if r.Strangers > 0 {
-		broken("%d arrivals were of no accepted job, such as %v", r.Strangers, r.StrangerIDs)
+		broken("%d arrivals had no accepted job, such as %v", r.Strangers, r.StrangerIDs)
 	}
 	if r.Twice > 0 && !duplicates {
-		broken("%d arrivals were of a job that had arrived before, without a fault to explain it", r.Twice)
+		broken("%d jobs arrived again, without a fault to explain it", r.Twice)
 	}
 	r.Held = len(r.Broken) == 0
 }
 
-// stalledIn says if a window may look worse than it was, because the receiver itself was
-// held up in it. That moves only arrivals which the kernel did not stamp.
+// stalledIn describes the stalls of this process in a window, which may make it look worse. Stalls move only arrivals
+// without a kernel stamp.
 func (r *Report) stalledIn(w law.Window) string {
 	doubtful := 0
 	for _, at := range r.unstamped {
@@ -155,7 +154,7 @@ func (r *Report) stalledIn(w law.Window) string {
 		return ""
 	}
 	return fmt.Sprintf(
-		" (the kernel did not stamp %d of them, and this process, which measures, was itself held up for %v then: is the "+
+		" (the kernel did not stamp %d of them, and this process, which measures, did not run for %v then: is the "+
 			"machine busy with something else?)",
 		doubtful, most.Round(time.Microsecond),
 	)

@@ -17,47 +17,47 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// RuleStore is what a run of rules needs of an installation, beside the ingresses that it asks.
+// RuleStore is the part of an installation that a run of rules uses, beside the ingresses that it asks.
 type RuleStore interface {
 	// MakeRule makes a rule that must not exist.
 	MakeRule(ctx context.Context, rule rules.Rule) error
-	// RemoveRule removes a rule with all that was taken from it.
+	// RemoveRule removes a rule and all of its tallies.
 	RemoveRule(ctx context.Context, name string) error
 }
 
 const (
-	// pressure is how many times what a rule allows it is asked for.
+	// pressure is the ratio of the load to the rules' rate.
 	pressure = 4
-	// mostPassed bounds what is let through under one key: it is judged in time by its square.
+	// mostPassed limits the number of allowed takes under one key, because judging takes quadratic time.
 	mostPassed = 10_000
 )
 
-// RulesOptions of a run in which rules are asked.
+// RulesOptions are the options of a run of rules.
 type RulesOptions struct {
 	Store RuleStore
-	// Ingress tells how to start ingress i, which is then asked at URLs[i].
+	// Ingress returns the command that starts ingress i, which is then asked at URLs[i].
 	Ingress func(i int) Command
 	URLs    []string
-	// Rate is what each rule allows under each key, Keys how many of these there are, Callers how many ask at once.
-	// 0 means 3 keys and 16 callers.
+	// Rate is each rule's rate under each key, Keys the number of keys, Callers the number of concurrent callers. 0
+	// means 3 keys and 16 callers.
 	Rate          leaky.Rate
 	Keys, Callers int
 	Duration      time.Duration
 	Faults        Faults
 	// Every is the time between faults. 0 means 3 s.
 	Every time.Duration
-	// Delta is what the law is widened by for two clocks; 0 means DefaultDelta. What they may run apart in the run comes
-	// on top.
+	// Delta is the law's tolerance for two clocks; 0 means DefaultDelta. Their possible drift in the run is added to
+	// it.
 	Delta time.Duration
-	// Forgets is what the store may lose when an ingress is killed: what was taken for so long before. 0 is nothing.
+	// Forgets is how much of the most recent time a killed ingress may forget. 0 means nothing.
 	Forgets time.Duration
-	// Log gets what the ingresses say; nil discards it.
+	// Log gets the output of the ingresses; nil discards it.
 	Log io.Writer
-	// Progress is told now and then how many questions were asked, and how many of them let through.
+	// Progress is called now and then with the number of takes asked and allowed.
 	Progress func(elapsed time.Duration, asked, allowed int64, marks []Mark)
 }
 
-// Validate fills in what is zero and refuses what cannot be run; its errors begin with the name of the option.
+// Validate sets defaults and checks the options. Its errors begin with the name of the option.
 func (o *RulesOptions) Validate() error {
 	def(&o.Every, 3*time.Second)
 	def(&o.Delta, DefaultDelta)
@@ -92,7 +92,7 @@ func (o *RulesOptions) Validate() error {
 		)
 	case most < 20:
 		return fmt.Errorf(
-			"rate: at %s only %.0f pass under each key in %v, which says nothing; raise the rate or the duration", o.Rate, most,
+			"rate: at %s only %.0f pass under each key in %v, too few for a proof; raise the rate or the duration", o.Rate, most,
 			o.Duration,
 		)
 	}
@@ -104,27 +104,27 @@ func (o *RulesOptions) Validate() error {
 	return nil
 }
 
-// asked is a rule of a run, and its law, which is fixed before.
+// asked is a rule of a run with its law, which is fixed in advance.
 type asked struct {
 	rule rules.Rule
 	law  law.Admission
 }
 
-// span is how long a rule that counts in windows counts: what the rate makes of it is at least five.
+// span returns the limit and period of rules that count in windows. The limit is at least five.
 func (o *RulesOptions) span() (limit int64, period time.Duration) {
 	per := o.Rate.PerSecond()
 	limit = max(5, int64(math.Round(per)))
 	return limit, time.Duration(float64(limit) / per * float64(time.Second)).Round(time.Millisecond)
 }
 
-// window is how wide a span is of which the report tells: half of that, since one that is as wide may touch three
-// windows.
+// window is the width of the span in the report: half of the rules' span, since a span of the full width may touch
+// three windows.
 func (o *RulesOptions) window() time.Duration {
 	_, period := o.span()
 	return period / 2
 }
 
-// bound is the numbers of an algorithm for about the rate of the run.
+// bound returns an algorithm's numbers for about the rate of the run.
 func (o *RulesOptions) bound(a leaky.Algorithm) (b rules.Bound) {
 	limit, period := o.span()
 	interval := max(leaky.MinPeriod, o.Rate.Interval().Round(time.Millisecond))
@@ -149,8 +149,8 @@ func (o *RulesOptions) bound(a leaky.Algorithm) (b rules.Bound) {
 	return b
 }
 
-// rules makes up the rules of a run: one of each algorithm that bounds what comes, which concurrency does not. Each is
-// a group of its own, so that they lie on several partitions.
+// rules returns the rules of a run: one of each algorithm that limits a rate, which concurrency does not. Each has a
+// group of its own, so that they are spread over partitions.
 func (o *RulesOptions) rules(name string) ([]asked, error) {
 	var list []asked
 	for _, a := range rules.Algorithms() {
@@ -164,16 +164,16 @@ func (o *RulesOptions) rules(name string) ([]asked, error) {
 			return nil, err
 		}
 		if by.Most(0) < 0 {
-			continue // it bounds what is held, and not what comes
+			continue // it limits what is held at once, not the rate
 		}
-		// Clocks of two machines run apart by less than 500 ppm.
+		// The clocks of two machines drift by less than 500 ppm.
 		list = append(list, asked{r, law.Admission{By: by, Delta: o.Delta + o.Duration/2000}})
 	}
 	return list, nil
 }
 
-// RunRules makes rules, has callers ask them at several ingresses, which it disturbs for the duration, removes the
-// rules and judges what was let through. An error means that there is no verdict.
+// RunRules makes rules, lets callers ask them at several ingresses, and disturbs the ingresses for the duration. Then
+// it removes the rules and judges the allowed takes. An error means that there is no verdict.
 func RunRules(ctx context.Context, o RulesOptions) (*RulesReport, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func RunRules(ctx context.Context, o RulesOptions) (*RulesReport, error) {
 	return o.judge(q, sab.injected()), nil
 }
 
-// begin makes the rules, and waits until all ingresses can be asked.
+// begin makes the rules and waits until all ingresses answer.
 func (o *RulesOptions) begin(ctx context.Context, fl *fleet, doors []*client.Client, list []asked) error {
 	for i, door := range doors {
 		err := started(ctx, patience, func() error {
@@ -235,8 +235,7 @@ func (o *RulesOptions) begin(ctx context.Context, fl *fleet, doors []*client.Cli
 	return nil
 }
 
-// remove takes the rules away, also when the run was broken off. It does not wait for a store that ended with its
-// process.
+// remove removes the rules, even if the run was interrupted. It does not wait for a store that ended with its process.
 func (o *RulesOptions) remove(ctx context.Context, fl *fleet, list []asked) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()

@@ -15,10 +15,9 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// desk is an installation of several ingresses whose rules are decided by this test, well or badly.
+// desk is an installation of several ingresses whose rules are decided by this test, correctly or not.
 type desk struct {
-	// by is what decides instead of a rule's own limiter, so long after the run began; apart says that each ingress counts
-	// for itself.
+	// by replaces a rule's limiter after some time of the run; apart lets each ingress count for itself.
 	by    func(own leaky.Limiter, after time.Duration) leaky.Limiter
 	apart bool
 
@@ -45,7 +44,7 @@ func (d *desk) RemoveRule(context.Context, string) error {
 	return nil
 }
 
-// ingress is one of them; name tells it from the others.
+// ingress returns the handler of the named ingress.
 func (d *desk) ingress(name string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
@@ -93,7 +92,7 @@ func (d *desk) take(ingress, rule string, ask wire.Take) (known, allowed bool) {
 	return true, tally.Take(leaky.Instant(time.Now().UnixMicro()), leaky.Ask{Cost: ask.Cost}).Allowed
 }
 
-// looser returns a limiter that lets three times as much through.
+// looser returns a limiter that allows three times as much.
 func looser(l leaky.Limiter) leaky.Limiter {
 	thrice := func(r leaky.Rate) leaky.Rate { n, d := r.Fraction(); return leaky.RateOf(3*n, d) }
 	switch l := l.(type) {
@@ -113,10 +112,10 @@ func looser(l leaky.Limiter) leaky.Limiter {
 	return l
 }
 
-// options returns those of a run on it, with two ingresses.
+// options returns the options of a run on it, with two ingresses.
 func (d *desk) options(t *testing.T) RulesOptions {
 	t.Helper()
-	cat, err := exec.LookPath("cat") // a process that does nothing, and ends with its standard input
+	cat, err := exec.LookPath("cat") // a process that does nothing and ends with its standard input
 	if err != nil {
 		t.Fatal(err)
 	}

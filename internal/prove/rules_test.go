@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// provable is how many algorithms bound what comes: all but concurrency.
+// provable is the number of algorithms that limit a rate: all but concurrency.
 var provable = len(rules.Algorithms()) - 1
 
 func TestRunRulesSeesThrough(t *testing.T) {
@@ -29,9 +29,9 @@ func TestRunRulesSeesThrough(t *testing.T) {
 	tests := []struct {
 		name string
 		desk *desk
-		law  string // the rules whose law is broken, and others may be
-		fair bool   // no others are
-		idle bool   // nothing is proved of any
+		law  string // rules whose law is broken; others may be too
+		fair bool   // no other rules are
+		idle bool   // no rule proves anything
 	}{
 		{"honest", &desk{by: honest}, "", true, false},
 		{
@@ -49,7 +49,8 @@ func TestRunRulesSeesThrough(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			// A busy machine asks too seldom to find out in a short run. It must never accuse wrongly.
+			// On a busy machine a short run may have too few takes to find a violation. It must never report a false
+			// one.
 			for duration := 5 * time.Second; ; duration *= 2 {
 				o := tt.desk.options(t)
 				o.Rate, o.Duration = leaky.PerSecond(5), duration
@@ -60,7 +61,7 @@ func TestRunRulesSeesThrough(t *testing.T) {
 				var missed []string
 				said := strings.Join(r.Broken, "; ")
 				if r.Held != (len(r.Broken) == 0) || len(r.Rules) != provable || tt.desk.removed != provable {
-					t.Errorf("held %v, %d rules of which %d were removed: %s", r.Held, len(r.Rules), tt.desk.removed, said)
+					t.Errorf("held %v, %d rules, %d of them removed: %s", r.Held, len(r.Rules), tt.desk.removed, said)
 				}
 				for _, v := range r.Rules {
 					broken := slices.Contains(strings.Fields(tt.law), v.Algorithm)
@@ -88,10 +89,10 @@ func TestRunRulesSeesThrough(t *testing.T) {
 	}
 }
 
-// Of a meter of 10/s and a burst of 2, in spans of 500 ms, by what callers were told.
+// A meter of 10/s with a burst of 2, in spans of 500 ms, judged by the callers' answers.
 func TestRulesJudged(t *testing.T) {
 	by := leaky.Meter{Rate: leaky.PerSecond(10), Burst: 2}
-	// pass is a take every so often from when on, each answered a little after it was asked.
+	// pass returns n takes, one every interval, each answered a little after it was asked.
 	pass := func(n int, from, every time.Duration, cost int64) (passed []law.Passed) {
 		for i := range n {
 			at := from + time.Duration(i)*every
@@ -102,19 +103,19 @@ func TestRulesJudged(t *testing.T) {
 	good := keyAccount{allowed: 30, refused: 90, unknown: 5, undecided: 7, passed: pass(30, 0, 100*ms, 1)}
 	for _, tt := range []struct {
 		name   string
-		second keyAccount // of two keys; the first is good
+		second keyAccount // the second of two keys; the first is good
 		faults Faults
 		marks  []Mark
-		broken string // part of what is said; empty if it holds
+		broken string // part of the verdict; empty if it holds
 		most   int64
 	}{
-		{"as many as may", good, NoFaults, nil, "", 5},
+		{"as many as allowed", good, NoFaults, nil, "", 5},
 		{"by cost, and bursts", keyAccount{allowed: 15, refused: 9, passed: pass(15, 0, 200*ms, 2)}, NoFaults, nil, "", 6},
 		{
 			"too many",
 			keyAccount{allowed: 31, refused: 90, passed: append(pass(30, 0, 100*ms, 1), pass(3, 550*ms, ms, 1)...)},
-			NoFaults, nil, "the law of the rule meter: 9 let through under key-2 in 553ms, from 0s into the run, where 7 may be",
-			8,
+			NoFaults, nil,
+			"the law of the rule meter: 9 let through under key-2 in 553ms, from 0s into the run, where 7 are allowed", 8,
 		},
 		{
 			"a little too fast",
@@ -123,13 +124,13 @@ func TestRulesJudged(t *testing.T) {
 			"the law of the rule meter: ", 6,
 		},
 		{
-			"asked for no more than it allows",
+			"no more takes than it allows",
 			keyAccount{allowed: 30, passed: pass(30, 0, 100*ms, 1)},
 			NoFaults, nil,
 			"never near its limit under [key-2]", 5,
 		},
 		{
-			"little gets through",
+			"few takes are allowed",
 			keyAccount{allowed: 3, refused: 99, passed: pass(3, 0, time.Second, 1)},
 			NoFaults, nil,
 			"never near its limit under [key-2]", 5,
@@ -158,7 +159,7 @@ func TestRulesJudged(t *testing.T) {
 	}
 }
 
-func TestRunRulesTellsOfARuleThatIsGone(t *testing.T) {
+func TestRunRulesReportsADeletedRule(t *testing.T) {
 	d := &desk{by: func(own leaky.Limiter, _ time.Duration) leaky.Limiter { return own }}
 	o := d.options(t)
 	o.Duration = time.Minute
@@ -191,7 +192,7 @@ func TestRulesOptions(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	// At every rate that can be proved the rules can be made.
+	// Rules can be made for every rate that can be proved.
 	for _, rate := range []string{"1/3s", "7/s", "100/m", "333/s", "1000/s", "10000/s"} {
 		r, err := leaky.ParseRate(rate)
 		if err != nil {
@@ -204,8 +205,7 @@ func TestRulesOptions(t *testing.T) {
 	}
 }
 
-// A store that forgets what it let through just before it was killed may let as much through again; what it let through
-// long before, or after, counts all the same.
+// A store that forgets the last takes before it was killed may allow as many again. Earlier and later takes all count.
 func TestLives(t *testing.T) {
 	at := func(s ...float64) (passed []law.Passed) {
 		for _, one := range s {
@@ -229,19 +229,19 @@ func TestLives(t *testing.T) {
 	}{
 		{"no kill", at(1, 2), nil, 1, true},
 		{"too much", at(1, 2, 3), nil, 1, false},
-		{"twice as much, as it was forgotten", at(1.5, 1.6, 3, 4), []Mark{kill(2, 2.1)}, 2, true},
-		{"one too many of those that it forgot", at(1.5, 1.6, 1.7, 3), []Mark{kill(2, 2.1)}, 2, false},
+		{"twice as much, since it was forgotten", at(1.5, 1.6, 3, 4), []Mark{kill(2, 2.1)}, 2, true},
+		{"one too many among the forgotten", at(1.5, 1.6, 1.7, 3), []Mark{kill(2, 2.1)}, 2, false},
 		{"more than it can have forgotten", at(0.9, 1.6, 3, 4), []Mark{kill(2, 2.1)}, 2, false},
 		{"too much after it", at(1.5, 3, 4, 5), []Mark{kill(2, 2.1)}, 2, false},
 		{"two kills", at(1.5, 1.6, 3.5, 3.6, 5, 6), []Mark{kill(2, 2.1), kill(4, 4.1)}, 3, true},
 		{
-			"two kills, and what the first did not take", at(0.5, 1.6, 3.5, 3.6, 5, 6),
+			"two kills, and takes that the first did not remove", at(0.5, 1.6, 3.5, 3.6, 5, 6),
 			[]Mark{kill(2, 2.1), kill(4, 4.1)},
 			3,
 			false,
 		},
 		{
-			"nobody knows by which of the two",
+			"decided before or after the kill",
 			append(at(1.5, 1.6, 3, 4), law.Passed{Asked: 2 * time.Second, Answered: 3 * time.Second}),
 			[]Mark{kill(2, 2.1)},
 			2,
@@ -259,8 +259,8 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// An installation whose process ended is not waited for: nothing is left there to be removed.
-func TestRunRulesTellsAtOnceOfAProcessThatEnded(t *testing.T) {
+// A run does not wait for an installation whose process ended: nothing is left there to remove.
+func TestRunRulesReportsAnEndedProcessAtOnce(t *testing.T) {
 	d := &desk{by: func(own leaky.Limiter, _ time.Duration) leaky.Limiter { return own }}
 	o := d.options(t)
 	o.Ingress = func(int) Command { return Command{Path: "/bin/false"} }
@@ -280,7 +280,7 @@ func TestRunRulesTellsAtOnceOfAProcessThatEnded(t *testing.T) {
 	}
 }
 
-// gone is a store that is not there.
+// gone is a store that no longer exists.
 type gone struct{ *desk }
 
 func (gone) RemoveRule(context.Context, string) error { return queue.ErrUnavailable }

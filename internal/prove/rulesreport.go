@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/internal/prove/law"
 )
 
-// RulesReport is the outcome of a run in which rules were asked.
+// RulesReport is the outcome of a run of rules.
 type RulesReport struct {
 	Ingresses int           `json:"ingresses"`
 	Callers   int           `json:"callers"`
@@ -18,12 +18,12 @@ type RulesReport struct {
 	Faults    Faults        `json:"faults"`
 	Injected  int           `json:"faults_injected"`
 	Duration  time.Duration `json:"duration_ns"`
-	// Delta is by how much the law was widened for two clocks.
+	// Delta is the law's tolerance for two clocks.
 	Delta time.Duration `json:"delta_ns"`
 
 	Rules []RuleReport `json:"rules"`
 
-	// Held is true if nothing stands in Broken.
+	// Held is true if Broken is empty.
 	Held   bool     `json:"held"`
 	Broken []string `json:"broken"`
 }
@@ -32,21 +32,21 @@ type RulesReport struct {
 type RuleReport struct {
 	Name      string `json:"name"`
 	Algorithm string `json:"algorithm"`
-	// Asked are all but the Undecided, which changed nothing; of the Unknown nobody heard whether they were let through.
+	// Asked counts all takes except the Undecided, which changed nothing. Unknown takes may have been allowed.
 	Asked     int64 `json:"asked"`
 	Allowed   int64 `json:"allowed"`
 	Refused   int64 `json:"refused"`
 	Unknown   int64 `json:"unknown"`
 	Undecided int64 `json:"undecided"`
-	// Most is the most cost that callers know to have passed under one key in any span of Window, Law what may.
+	// Most is the greatest cost known to be allowed under one key in any span of Window, Law the limit.
 	Window time.Duration `json:"window_ns"`
 	Most   int64         `json:"most_in_window"`
 	Law    int64         `json:"law_allows_in_window"`
 	Held   bool          `json:"held"`
-	// Worst is the span that came nearest to breaking the law, of any width, and Key the key under which it did.
+	// Worst is the span, of any width, that broke the law most or came nearest to breaking it; Key is its key.
 	Worst law.Window `json:"worst_span"`
 	Key   string     `json:"worst_key"`
-	// Idle names the keys under which the rule was never near its limit, or refused nothing.
+	// Idle has the keys under which the rule was never near its limit, or refused nothing.
 	Idle []string `json:"idle_keys,omitempty"`
 }
 
@@ -58,7 +58,7 @@ func (o *RulesOptions) judge(q *questions, marks []Mark) *RulesReport {
 		Delta: q.rules[0].law.Delta, Rules: make([]RuleReport, len(q.rules)),
 	}
 	if o.Forgets == 0 {
-		marks = nil // a kill is as any other fault to what the store has
+		marks = nil // to this store, a kill is a fault like any other
 	}
 	var all sync.WaitGroup
 	for i := range q.rules {
@@ -88,8 +88,7 @@ func (o *RulesOptions) judgeRule(a asked, keys []keyAccount, marks []Mark) RuleR
 			}
 		}
 		v.Most = max(v.Most, most)
-		// What the rate makes of the window is what the tightest of the rules lets through at least, when it is asked for
-		// more.
+		// When asked for more, even the tightest rule allows at least the rate's share of the window.
 		if k.refused == 0 || 2*float64(most) < o.Rate.PerSecond()*v.Window.Seconds() {
 			v.Idle = append(v.Idle, key)
 		}
@@ -97,9 +96,9 @@ func (o *RulesOptions) judgeRule(a asked, keys []keyAccount, marks []Mark) RuleR
 	return v
 }
 
-// lives is what a store knew that forgets, when it is killed, what was let through for so long before: in each of its
-// lives what it let through then, and what it had not forgotten. What nobody can tell the life of is left out, as fewer
-// never break a law.
+// lives splits takes by the lives of a store that forgets the most recent takes when killed. Each life has its own
+// takes and the remembered ones of the previous life. Takes whose life is unknown are left out, since fewer takes never
+// break a law.
 func lives(passed []law.Passed, marks []Mark, forgets time.Duration) [][]law.Passed {
 	var all [][]law.Passed
 	for _, m := range marks {
@@ -131,14 +130,14 @@ func (r *RulesReport) conclude() {
 	for _, v := range r.Rules {
 		if w := v.Worst; !v.Held {
 			broken(
-				"the law of the rule %s: %d let through under %s in %v, from %v into the run, where %d may be", v.Algorithm,
+				"the law of the rule %s: %d let through under %s in %v, from %v into the run, where %d are allowed", v.Algorithm,
 				w.Starts, v.Key, w.Width.Round(time.Microsecond), w.From.Round(time.Millisecond), w.Allowed,
 			)
 		}
 		if len(v.Idle) > 0 && v.Held {
 			broken(
-				"the rule %s was never near its limit under %v: nothing is proved of it (a lower rate, fewer keys or more "+
-					"callers press it more)",
+				"the rule %s was never near its limit under %v, which proves nothing about it (try a lower rate, fewer "+
+					"keys or more callers)",
 				v.Algorithm, slices.Sorted(slices.Values(v.Idle)),
 			)
 		}

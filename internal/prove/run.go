@@ -15,28 +15,28 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// DefaultDelta is what is allowed for the spread of the way from a drainer to a
-// receiver on loopback.
+// DefaultDelta is the tolerance for the varying delay between a drainer and a receiver on loopback.
 const DefaultDelta = 5 * time.Millisecond
 
-// Lease is that of the queue which a run makes: short, so that the jobs of a
-// killed drainer come back during the run.
+// Lease is the lease of the queue that a run makes. It is short, so that the jobs of a killed drainer return during the
+// run.
 const Lease = 2 * time.Second
 
 // Options of a run.
 type Options struct {
 	Store Store
-	// Drainer tells how to start drainer i.
+	// Drainer returns the command that starts drainer i.
 	Drainer  func(i int) Command
 	Drainers int
 	Rate     leaky.Rate
-	// Queues is how many independent queues there are, each with the rate; 0 is one.
+	// Queues is the number of independent queues, each with the rate; 0 means one.
 	Queues int
-	// Children is how many queues share the rate under a parent; 0 is one queue alone. Lanes is how
-	// many there are in each queue, Quota a limit beside the rate; 0 is none.
+	// Children is the number of queues that share the rate under a parent; 0 means one queue alone. Lanes is the number
+	// of lanes in each queue, Quota a limit beside the rate; 0 means none.
 	Children, Lanes int
 	Quota           queue.Quota
-	// Startup is how long the store may take to hear from every drainer; load and faults begin then. 0 means 30 s.
+	// Startup is the maximum time until the store has heard from every drainer; then load and faults begin. 0 means 30
+	// s.
 	Startup  time.Duration
 	Duration time.Duration
 	Faults   Faults
@@ -44,23 +44,21 @@ type Options struct {
 	Every time.Duration
 	Slack time.Duration // of the queue; 0 means its default
 	Delta time.Duration // 0 means DefaultDelta
-	// Grace is how long, after Duration, the last jobs may take. 0 means what
-	// the backlog, the lease and a fault can need, and 30 s.
+	// Grace is the maximum time for the last jobs after Duration. 0 means the time that the backlog, the lease and a
+	// fault may need, plus 30 s.
 	Grace time.Duration
-	// Reference tells how to start the process that posts to a URL by sleeping in
-	// a loop (see Post), at the same rate for the same duration, before the run.
-	// Nil leaves it out.
+	// Reference returns the command of the process that posts to a URL by sleeping in a loop (see Post). It runs before
+	// the run, at the same rate and for the same duration. Nil leaves it out.
 	Reference func(url string) Command
-	// Receiver decides what its answers are; the zero Options take everything.
+	// Receiver configures the receiver's answers; the zero Options accept everything.
 	Receiver receiver.Options
-	// Log gets what the drainers say; nil discards it.
+	// Log gets the output of the drainers; nil discards it.
 	Log io.Writer
-	// Progress is told now and then how many jobs have arrived.
+	// Progress is called now and then with the number of arrived jobs.
 	Progress func(elapsed time.Duration, accepted, arrived int, marks []Mark)
 }
 
-// Validate fills in what is zero and refuses what cannot be run; its errors begin
-// with the name of the option.
+// Validate sets defaults and checks the options. Its errors begin with the name of the option.
 func (o *Options) Validate() error {
 	def(&o.Startup, patience)
 	def(&o.Every, 3*time.Second)
@@ -113,7 +111,7 @@ func (o *Options) Validate() error {
 	}
 	if t := s.slowest(); 4*t > o.Duration {
 		return fmt.Errorf(
-			"rate: with so many queues and lanes one leaves every %v only, which a run of %v says nothing about; raise the "+
+			"rate: with so many queues and lanes only one job leaves every %v, too few for a run of %v; raise the "+
 				"rate or the duration",
 			t, o.Duration,
 		)
@@ -127,8 +125,8 @@ func def(field *time.Duration, value time.Duration) {
 	}
 }
 
-// Run makes a queue, disturbs its drainers for the duration, waits for the last
-// jobs, removes the queue and judges. An error means that there is no verdict.
+// Run makes a queue, disturbs its drainers for the duration, waits for the last jobs, removes the queue and judges. An
+// error means that there is no verdict.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -172,7 +170,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	f := newFeeder(s.feeds, rec)
 	sab := &faultInjector{fleet: fl, now: rec.Now, faults: o.Faults, processes: o.Drainers, every: o.Every, lease: Lease}
 	if err := disturb(
-		ctx, o.Duration, sab, f.run, func(elapsed time.Duration) { o.tell(elapsed, f, sab, rec) },
+		ctx, o.Duration, sab, f.run, func(elapsed time.Duration) { o.progress(elapsed, f, sab, rec) },
 	); err != nil {
 		return nil, err
 	}
@@ -182,7 +180,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	stats, err := look(context.WithoutCancel(ctx), o, s)
 	if err != nil {
-		return nil, fmt.Errorf("look at the queue: %w", err)
+		return nil, fmt.Errorf("get the queue: %w", err)
 	}
 	r.LostByStore, r.Released, r.Expired = stats.Lost, stats.Released, stats.Expired
 	r.marks = sab.injected()
@@ -195,7 +193,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, r.judge(o, s.levels, f.accepted, rec.Arrivals(0), zero)
 }
 
-// law is the window law of all arrivals. Independent queues may all start a job at the same instant.
+// law returns the window law of all arrivals. Independent queues may all start a job at the same instant.
 func (o *Options) law() (law.Law, error) {
 	n := int64(max(1, o.Queues))
 	count, per := o.Rate.Fraction()
@@ -214,11 +212,11 @@ func receive(ctx context.Context, o receiver.Options) (rec *receiver.Receiver, s
 	}
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = rec.Serve(serving) }) // should it fail, jobs are lost, and the report says so
+	wg.Go(func() { _ = rec.Serve(serving) }) // if it fails, jobs are lost, and the report shows that
 	return rec, func() { cancel(); wg.Wait() }, nil
 }
 
-// judge fills in the verdict. zero is when the clock of the arrivals began, by the calendar.
+// judge fills in the verdict. zero is the wall clock's time at the start of the arrivals' clock.
 func (r *Report) judge(o Options, levels []level, b *acceptedJobs, arrivals []receiver.Arrival, zero time.Time) error {
 	l, err := o.law()
 	if err != nil {
@@ -233,8 +231,7 @@ func (r *Report) judge(o Options, levels []level, b *acceptedJobs, arrivals []re
 	r.Arrived, r.ByKernel = len(arrivals), len(arrivals)-len(r.unstamped)
 	r.Account = Settle(b.accepted(), arrivals)
 	r.Law = Judge(l, r.arrivals)
-	// The law is for all arrivals. The pace is for those of a full queue: once
-	// the feed has ended, gaps are nobody's fault.
+	// The law applies to all arrivals. The pace covers only a full queue: after the feed has ended, gaps mean nothing.
 	var backlogged []time.Duration
 	for _, at := range r.arrivals {
 		if at <= r.ended {
@@ -246,12 +243,12 @@ func (r *Report) judge(o Options, levels []level, b *acceptedJobs, arrivals []re
 	if err := r.judgeQuota(&o, zero); err != nil {
 		return err
 	}
-	// Only what is killed or stopped in the middle of a job may deliver it again.
+	// Only a drainer that is killed or stopped in the middle of a job may deliver it again.
 	r.conclude(o.Faults == Kill || o.Faults == Pause)
 	return nil
 }
 
-// remove takes the queues away, children before their parent, also when the run was broken off.
+// remove removes the queues, children before their parent, even if the run was interrupted.
 func remove(ctx context.Context, o Options, s *layout) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
@@ -280,7 +277,7 @@ func look(ctx context.Context, o Options, s *layout) (sum Stats, err error) {
 // disturb keeps the load up and injects faults for the duration.
 func disturb(
 	ctx context.Context, duration time.Duration, s *faultInjector, load func(context.Context) error,
-	tell func(elapsed time.Duration),
+	progress func(elapsed time.Duration),
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, duration)
 	defer cancel()
@@ -298,7 +295,7 @@ func disturb(
 	begin(s.run)
 	start := time.Now()
 	for pause(ctx, 250*time.Millisecond) == nil {
-		tell(time.Since(start))
+		progress(time.Since(start))
 		if s.faults == NoFaults {
 			if err := s.fleet.allUp(); err != nil {
 				failed <- err
@@ -313,19 +310,18 @@ func disturb(
 	default:
 	}
 	if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		return err // broken off from outside
+		return err // interrupted from outside
 	}
 	return nil
 }
 
-func (o *Options) tell(elapsed time.Duration, f *feeder, s *faultInjector, rec *receiver.Receiver) {
+func (o *Options) progress(elapsed time.Duration, f *feeder, s *faultInjector, rec *receiver.Receiver) {
 	if o.Progress != nil {
 		o.Progress(elapsed, f.accepted.count(), rec.Count(), s.injected())
 	}
 }
 
-// finish waits until everything accepted has arrived and is settled, or the
-// grace is over; what is missing then is lost.
+// finish waits until all accepted jobs have arrived and are settled, or the grace is over; the missing jobs are lost.
 func finish(ctx context.Context, o Options, s *layout, f *feeder, fl *fleet) error {
 	waiting, cancel := context.WithTimeout(ctx, o.Grace)
 	defer cancel()
@@ -341,10 +337,10 @@ func finish(ctx context.Context, o Options, s *layout, f *feeder, fl *fleet) err
 			return nil
 		}
 		if err != nil && transient(err) != nil && waiting.Err() == nil {
-			return fmt.Errorf("look at the queue: %w", err)
+			return fmt.Errorf("get the queue: %w", err)
 		}
 		if pause(waiting, 50*time.Millisecond) != nil {
-			return ctx.Err() // nil when it was the grace that ended: then the account tells
+			return ctx.Err() // nil if the grace ended; then the account has the result
 		}
 	}
 }

@@ -16,11 +16,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// rigged is an installation whose outflow is a function of this test: it posts
-// what was appended, well or badly.
+// rigged is an installation whose outflow is a function of this test, which posts the appended jobs correctly or not.
 type rigged struct {
 	post func(deliver func(id string), id string)
-	// seen says whether a drainer has come up; nil is always.
+	// seen reports whether a drainer has started; nil means always.
 	seen func(pid int) bool
 
 	mu      sync.Mutex
@@ -63,7 +62,7 @@ func (s *rigged) run(ctx context.Context, interval time.Duration) {
 		}
 		s.post(s.deliver, id)
 		s.mu.Lock()
-		s.waiting = s.waiting[1:] // delivered, so it says
+		s.waiting = s.waiting[1:] // it claims the job was delivered
 		s.mu.Unlock()
 	}
 }
@@ -109,7 +108,7 @@ func (s *rigged) Remove(context.Context, string) error {
 }
 
 func TestRunSeesThrough(t *testing.T) {
-	cat, err := exec.LookPath("cat") // a process that does nothing, and ends with its standard input
+	cat, err := exec.LookPath("cat") // a process that does nothing and ends with its standard input
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,12 +129,12 @@ func TestRunSeesThrough(t *testing.T) {
 			if strings.HasSuffix(id, "7") {
 				deliver(id)
 			}
-		}, "had arrived before"},
+		}, "arrived again"},
 		{
-			"delivers what nobody appended", func(deliver func(string), id string) { deliver(id); deliver("x" + id) },
+			"delivers jobs that were never appended", func(deliver func(string), id string) { deliver(id); deliver("x" + id) },
 			"no accepted job",
 		},
-		{"delivers nothing", func(func(string), string) {}, "nothing is proved"},
+		{"delivers nothing", func(func(string), string) {}, "proves nothing"},
 		{"saves up for bursts", func(deliver func(string), id string) {
 			if saved = append(saved, id); len(saved) == 20 {
 				for _, id := range saved {
@@ -152,7 +151,7 @@ func TestRunSeesThrough(t *testing.T) {
 			r, err := Run(t.Context(), Options{
 				Store: s, Drainers: 1, Rate: leaky.PerSecond(100), Duration: time.Second, Faults: NoFaults,
 				Drainer: func(int) Command { return Command{Path: cat} },
-				// Wide enough for any machine, far from what a burst of 20 needs.
+				// Wide enough for any machine, and far below what a burst of 20 needs.
 				Delta: 100 * ms,
 			})
 			if err != nil {
@@ -172,7 +171,7 @@ func TestRunSeesThrough(t *testing.T) {
 	}
 }
 
-func TestRunTellsOfDrainersThatEnd(t *testing.T) {
+func TestRunReportsEndedDrainers(t *testing.T) {
 	path, err := exec.LookPath("true")
 	if err != nil {
 		t.Fatal(err)
@@ -187,8 +186,8 @@ func TestRunTellsOfDrainersThatEnd(t *testing.T) {
 	}
 }
 
-// TestRunWaitsForDrainers: nothing is appended and no fault happens before the store has heard from each of them, and
-// one that never comes is named.
+// TestRunWaitsForDrainers checks that nothing is appended and no fault happens before the store has heard from each
+// drainer, and that a missing one is named.
 func TestRunWaitsForDrainers(t *testing.T) {
 	cat, err := exec.LookPath("cat")
 	if err != nil {

@@ -16,11 +16,11 @@ func makeQueues(ctx context.Context, o Options, s *layout) error {
 	return nil
 }
 
-// errNotSeen passes: a drainer may be starting still.
+// errNotSeen is transient: a drainer may still be starting.
 var errNotSeen = errors.New("it has not asked the store for jobs")
 
-// awaitDrainers waits until the store has heard from each drainer. One that is stopped while it still opens the store
-// does not survive that, which would say nothing of an installation.
+// awaitDrainers waits until the store has heard from each drainer. A drainer that is stopped while it opens the store
+// does not survive that, which would prove nothing about the installation.
 func awaitDrainers(ctx context.Context, o Options, fl *fleet) error {
 	begun := time.Now()
 	for i := range o.Drainers {
@@ -37,13 +37,13 @@ func awaitDrainers(ctx context.Context, o Options, fl *fleet) error {
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("wait %v for drainer %d (what it says is seen with --verbose): %w", o.Startup, i, err)
+			return fmt.Errorf("wait %v for drainer %d (its output is visible with --verbose): %w", o.Startup, i, err)
 		}
 	}
 	return nil
 }
 
-// started does something again, for so long, until it works or fails for good: the installation may be starting still.
+// started repeats do for a while, until it succeeds or fails permanently, since the installation may still be starting.
 func started(ctx context.Context, patience time.Duration, do func() error) error {
 	deadline := time.Now().Add(patience)
 	for {

@@ -14,42 +14,42 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// Store is what a run needs of an installation.
+// Store is the part of an installation that a run uses.
 type Store interface {
 	// Make makes a queue that must not exist.
 	Make(ctx context.Context, spec queue.Spec) error
-	// Append appends small jobs. ok says for each whether it is
-	// in; with an error nothing is known, and the same may be appended again.
+	// Append appends small jobs. ok says for each whether it was accepted. After an error the state is unknown, and the
+	// same jobs may be appended again.
 	Append(ctx context.Context, name string, list []NewJob) (ok []bool, err error)
-	// Drains reports whether a process of this machine has asked the store for jobs as a drainer lately.
+	// Drains reports whether a process of this machine has recently reserved jobs as a drainer.
 	Drains(ctx context.Context, pid int) (bool, error)
 	// Look returns the queue's statistics.
 	Look(ctx context.Context, name string) (Stats, error)
-	// Remove removes the queue with whatever it holds.
+	// Remove removes the queue and its jobs.
 	Remove(ctx context.Context, name string) error
 }
 
 // NewJob is a job to append.
 type NewJob struct{ ID, Lane string }
 
-// Stats is the part of a queue's statistics that a run looks at.
+// Stats has the statistics of a queue that a run uses.
 type Stats struct {
 	Held, Dead              int64
 	Lost, Released, Expired int64
 }
 
-// payload is what every job carries: of the size of a short message.
+// payload is every job's payload, of the size of a short message.
 var payload = []byte(`{"to":"prove@example.com","subject":"a job of penstock prove","text":"` +
-	`This is one of many equal messages, by which the pace of a queue is measured; ` +
-	`they are as long as a short mail or a text message would be, and say nothing else."}`)
+	`This is one of many equal messages that measure the pace of a queue. ` +
+	`Each is as long as a short mail or text message, and has no other meaning."}`)
 
-// Installation is a Store that keeps rules as well.
+// Installation is a Store that also keeps rules.
 type Installation interface {
 	Store
 	RuleStore
 }
 
-// Engine returns the Installation that is an engine.
+// Engine returns an Installation on an engine.
 func Engine(e queue.Engine) Installation { return engineStore{e} }
 
 type engineStore struct{ queue.Engine }
@@ -104,8 +104,7 @@ func (s engineStore) Remove(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	// What the queue leaves behind is freed in bounded parts, by whoever has
-	// time; here that is us. Others may be sweeping too.
+	// The queue's remains are freed in bounded parts by any client; here by this process. Others may be sweeping too.
 	for p := range s.Partitions() {
 		for more := true; more; {
 			if more, err = s.Sweep(ctx, p); err != nil {

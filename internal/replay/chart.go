@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/internal/replay/chart"
 )
 
-// CheckChart reports whether a chart can be written under a name.
+// CheckChart reports whether a chart can have this file name.
 func CheckChart(name string) error {
 	if strings.EqualFold(filepath.Ext(name), ".html") {
 		return nil
@@ -19,7 +19,7 @@ func CheckChart(name string) error {
 	return fmt.Errorf("--chart %s: the name must end in .html", name)
 }
 
-// Chart draws what happened over time, a panel for each rule and queue, as an HTML page that needs nothing else.
+// Chart draws the replay over time, a panel for each rule and queue, as a self-contained HTML page.
 func (r *Report) Chart() ([]byte, error) {
 	page := chart.Page{
 		Title: "Replay of " + strings.Join(r.Logs, ", "),
@@ -73,15 +73,15 @@ func (r *Report) queuePanel(i int) chart.Panel {
 	}
 }
 
-func (r *Report) series(name, colour string, of func(*Step) int64) chart.Series {
-	s := chart.Series{Name: name, Colour: colour, Values: make([]int64, len(r.Timeline.Steps))}
+func (r *Report) series(name, color string, of func(*Step) int64) chart.Series {
+	s := chart.Series{Name: name, Color: color, Values: make([]int64, len(r.Timeline.Steps))}
 	for i := range r.Timeline.Steps {
 		s.Values[i] = of(&r.Timeline.Steps[i])
 	}
 	return s
 }
 
-// spell writes a step as people say it.
+// spell formats a step in words.
 func spell(d time.Duration) string {
 	for _, u := range []struct {
 		of   time.Duration

@@ -10,14 +10,14 @@ import (
 )
 
 // combined is the format of web servers: host ident user [time] "request" status bytes "referer" "user agent". Without
-// the last two it is the common format. What else stands behind is not looked at.
+// the last two fields it is the common format. Further text in a line is ignored.
 type combined struct {
 	*clock
-	asked  []int // the fields, in the order of their slots
+	asked  []int // the requested fields, in the order of their slots
 	values [][]byte
 }
 
-// The fields of the combined format.
+// Fields of the combined format.
 const (
 	remoteAddr = iota
 	user
@@ -72,7 +72,7 @@ func (c *combined) parse(line []byte) (leaky.Instant, [][]byte, error) {
 	return at, c.values, nil
 }
 
-// split is a line of the combined format, taken apart as far as each one has to be.
+// split is a line of the combined format, parsed as far as the requested fields need.
 type split struct{ host, user, time, request, status, rest []byte }
 
 func splitCombined(line []byte) (s split, ok bool) {
@@ -82,7 +82,7 @@ func splitCombined(line []byte) (s split, ok bool) {
 	}
 	s.host = line[:i]
 	line = line[i+1:]
-	// A user's name may have spaces in it, so the time is looked for, and not the third word.
+	// A user name may contain spaces, so search for the time instead of the third word.
 	if i = bytes.IndexByte(line, '['); i < 4 || line[i-1] != ' ' {
 		return s, false
 	}
@@ -111,7 +111,7 @@ func splitCombined(line []byte) (s split, ok bool) {
 	return s, ok
 }
 
-// quoted cuts what stands before the closing quote, which no backslash escapes.
+// quoted cuts the text before the closing quote, which is the first without a backslash.
 func quoted(b []byte) (text, rest []byte, ok bool) {
 	for from := 0; ; {
 		i := bytes.IndexByte(b[from:], '"')
@@ -130,7 +130,7 @@ func quoted(b []byte) (text, rest []byte, ok bool) {
 	}
 }
 
-// value returns a field as it is written; nothing for a dash, which stands for nothing.
+// value returns a field as written; it is nil for a dash, which stands for a missing value.
 func (s *split) value(field int) (v []byte) {
 	switch field {
 	case remoteAddr:
@@ -168,7 +168,8 @@ func (s *split) header(field int) []byte {
 	return text
 }
 
-// ofRequest takes a request line such as GET /search?q=x HTTP/1.1 apart. One that is none has no fields.
+// ofRequest returns a field of the request line, such as GET /search?q=x HTTP/1.1. An invalid request line has no
+// fields.
 func (s *split) ofRequest(field int) []byte {
 	verb, rest, ok := bytes.Cut(s.request, []byte{' '})
 	if !ok {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestFields are those of a combined line, with names, quotes and escapes as servers write them.
+// TestFields reads the fields of a combined line, with names, quotes and escapes as servers write them.
 func TestFields(t *testing.T) {
 	const log = `::1 - Jane Doe [02/Oct/2026:12:00:00 +0000] "POST /a\"b?x=[1] HTTP/2" 404 - "https://e.example/\\" ` +
 		`"M \"q\" z"`

@@ -10,18 +10,18 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// maxColumns is how many columns a table has at most.
+// maxColumns is the maximum number of columns.
 const maxColumns = 4096
 
-// csv has the names of its columns in its first line. A record is a line: a quoted value does not go on in the next
-// one.
+// csv has the names of its columns in its first line. Each line is a record: a quoted value cannot continue in the next
+// line.
 type csv struct {
 	*clock
 	comma   byte
 	time    int // the column of the time
 	columns []string
-	values  [][]byte // no more of them than there are columns
-	text    []byte   // of quoted values that have quotes in them
+	values  [][]byte // at most as many as there are columns
+	text    []byte   // buffer for quoted values that contain quotes
 }
 
 func newCSV(c *clock, timeField string, header []byte) (*csv, error) {
@@ -50,7 +50,7 @@ func newCSV(c *clock, timeField string, header []byte) (*csv, error) {
 	)
 }
 
-// separator is what a line is most likely separated by.
+// separator returns the most likely separator of a line's values.
 func separator(line []byte) byte {
 	best, most := byte(','), 0
 	for _, c := range []byte(",;\t") {
@@ -68,7 +68,7 @@ func (f *csv) names() string {
 func (f *csv) slot(field string) (int, error) {
 	i := slices.Index(f.columns, field)
 	if i < 0 {
-		return 0, fmt.Errorf("{%s} is none of its columns, which are %s", field, f.names())
+		return 0, fmt.Errorf("{%s} is not a column; the columns are %s", field, f.names())
 	}
 	return i, nil
 }
@@ -87,10 +87,10 @@ func (f *csv) parse(line []byte) (leaky.Instant, [][]byte, error) {
 
 var (
 	errQuote  = errors.New("has a quoted value that does not end in it")
-	errBeyond = errors.New("has text behind a quoted value")
+	errBeyond = errors.New("has text after a quoted value")
 )
 
-// split takes a line apart into the values, of which it keeps the first most, and returns how many there are.
+// split splits a line into its values, keeps the first most of them, and returns their number.
 func (f *csv) split(line []byte, most int) (n int, err error) {
 	f.values, f.text = f.values[:0], f.text[:0]
 	for {
@@ -125,7 +125,7 @@ func (f *csv) keep(v []byte, most int) {
 	}
 }
 
-// quoted reads up to the closing quote; two are one that is meant.
+// quoted reads up to the closing quote; a doubled quote stands for one.
 func (f *csv) quoted(b []byte) (v, rest []byte, err error) {
 	from := len(f.text)
 	for {

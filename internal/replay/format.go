@@ -9,23 +9,23 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// The formats of logs.
+// Formats of logs.
 const (
-	Combined = "combined" // and common, which is its beginning
+	Combined = "combined" // also for common logs, whose lines are the first part of combined ones
 	NDJSON   = "ndjson"
 	CSV      = "csv"
 )
 
-// format takes the lines of a log apart.
+// format parses the lines of a log.
 type format interface {
-	// slot returns where the value of a field will be among those of a line, or what is wrong with the name.
+	// slot returns the index of a field among the values of a line. Its error explains an invalid name.
 	slot(field string) (int, error)
-	// parse returns when a line was written. The values of its fields, nil for those that it does not have, are valid
-	// until the next line is read.
+	// parse returns a line's time and the values of its fields, nil for missing ones. The values are valid until the
+	// next call.
 	parse(line []byte) (leaky.Instant, [][]byte, error)
 }
 
-// detect tells the format of a log by its first line, and by its name where the line may be anything.
+// detect detects a log's format by its first line, or by its name if the line fits several formats.
 func detect(name string, first []byte) (string, error) {
 	base := strings.TrimSuffix(strings.ToLower(path.Base(name)), ".gz")
 	switch {
@@ -42,5 +42,5 @@ func detect(name string, first []byte) (string, error) {
 	if bytes.IndexByte(first, '"') < 0 && bytes.IndexByte(first, '[') < 0 && bytes.IndexByte(first, separator(first)) > 0 {
 		return CSV, nil
 	}
-	return "", fmt.Errorf("its first line does not tell the format; give --format combined, ndjson or csv")
+	return "", fmt.Errorf("its first line does not identify the format; give --format combined, ndjson or csv")
 }

@@ -13,13 +13,13 @@ import (
 	"unicode/utf8"
 )
 
-// plainCombined is a line of the combined format as a pattern says it; it takes fewer lines than the reader does.
+// plainCombined matches lines of the combined format; the reader accepts more lines than the pattern.
 var plainCombined = regexp.MustCompile(
 	`^([^ ]+) [^ \[]+ ([^\[]+) \[([^\]]*)\] "([^"\\]*)" ([0-9]{3}) ([^ "]+) "([^"\\]*)" "([^"\\]*)"$`,
 )
 
-// FuzzCombined holds the reader of combined lines to a pattern: what both take has the same fields, and nothing that
-// the pattern takes is broken but for its time.
+// FuzzCombined compares the reader of combined lines with a pattern. Lines that both accept have the same fields, and
+// the reader rejects a line of the pattern only for its time.
 func FuzzCombined(f *testing.F) {
 	for _, s := range []string{
 		`::1 - Jane Doe [02/Oct/2026:12:00:00 +0000] "POST /a?x=[1] HTTP/2" 404 - "https://e.example/" "M"`,
@@ -52,7 +52,7 @@ func FuzzCombined(f *testing.F) {
 			if _, ok := splitCombined(line); !ok {
 				t.Fatal(err)
 			}
-			return // of its time
+			return // for its time
 		}
 		for i, want := range [][]byte{m[1], m[2], m[5], m[6], m[7], m[8]} {
 			if string(want) == "-" {
@@ -65,7 +65,7 @@ func FuzzCombined(f *testing.F) {
 	})
 }
 
-// FuzzNDJSON holds the reader of NDJSON to the standard library's.
+// FuzzNDJSON compares the reader of NDJSON with the standard library's.
 func FuzzNDJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"time":"2026-10-02T12:00:00Z","a":{"b":["x",{"c":1.50}]}}`, `{"time":1,"a":1,"a":2}`,
@@ -115,7 +115,7 @@ func FuzzNDJSON(f *testing.F) {
 	})
 }
 
-// member returns what a JSON pointer names, as text; nothing of what has members itself.
+// member returns the value at a JSON pointer as text, or nothing for an object or array.
 func member(v any, pointer string) string {
 	for _, token := range strings.Split(pointer, "/")[1:] {
 		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
@@ -143,8 +143,8 @@ func member(v any, pointer string) string {
 	return ""
 }
 
-// FuzzCSV holds the reader of CSV to the standard library's, which knows values over several lines and is stricter
-// about quotes.
+// FuzzCSV compares the reader of CSV with the standard library's, which accepts values over several lines and is
+// stricter about quotes.
 func FuzzCSV(f *testing.F) {
 	for _, s := range [][2]string{
 		{"time,a,b", `1,"x""y",z`},
@@ -159,7 +159,7 @@ func FuzzCSV(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, header, line []byte) {
 		if bytes.ContainsAny(header, "\r\n") || bytes.ContainsAny(line, "\r\n") {
-			return // the reader of lines leaves none
+			return // the reader of lines removes them
 		}
 		c, err := newClock("", nil)
 		if err != nil {
@@ -194,7 +194,7 @@ func FuzzCSV(f *testing.F) {
 	})
 }
 
-// FuzzRun replays anything: no log makes it go wrong, every line is counted once, and every request is decided.
+// FuzzRun replays anything. No log makes it fail, every line is counted once, and every request is decided.
 func FuzzRun(f *testing.F) {
 	f.Add([]byte(line("a", "12:00:00")+"x\n"+line("b", "11:59:59")), "", false)
 	f.Add([]byte("time,k\n1,a\n1.5,b\n\n2e9,c\n"), "", true)

@@ -11,19 +11,18 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// clock reads the instants of one log. Lines of one second mostly follow each other, so that it remembers the last
-// text.
+// clock parses the times of one log. Lines of one second usually follow each other, so it remembers the last text.
 type clock struct {
-	layout string // as Options.TimeFormat
+	layout string // as in Options.TimeFormat
 	zone   *time.Location
 	text   []byte
 	at     leaky.Instant
 }
 
-// The names that Options.TimeFormat takes beside a layout of Go's.
+// Names accepted by Options.TimeFormat besides layouts of package time.
 var unixFormats = map[string]int64{"unix": 1_000_000, "unix_ms": 1_000, "unix_us": 1}
 
-// layouts are tried in turn on what is no number. Go's parser takes a fraction behind the seconds of each.
+// layouts are tried in turn on texts that are not numbers. Package time accepts a fraction after the seconds of each.
 var layouts = []string{
 	time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05 MST", combinedLayout,
 	"2006-01-02T15:04:05-0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006/01/02 15:04:05",
@@ -46,7 +45,7 @@ func newClock(layout string, zone *time.Location) (*clock, error) {
 	return &clock{layout: layout, zone: zone}, nil
 }
 
-// read returns the instant that a text says.
+// read parses a time.
 func (c *clock) read(text []byte) (leaky.Instant, error) {
 	if len(text) > 0 && string(text) == string(c.text) {
 		return c.at, nil
@@ -74,7 +73,7 @@ func (c *clock) parse(text string) (leaky.Instant, error) {
 	if c.layout != "" {
 		t, err := time.ParseInLocation(c.layout, text, c.zone)
 		if err != nil {
-			return 0, fmt.Errorf("has the time %s, which is not as --time-format says", clip.Quote(text, 40))
+			return 0, fmt.Errorf("has the time %s, which does not match --time-format", clip.Quote(text, 40))
 		}
 		return leaky.Instant(t.UnixMicro()), nil
 	}
@@ -89,23 +88,23 @@ func (c *clock) parse(text string) (leaky.Instant, error) {
 		if name, offset := t.Zone(); offset == 0 && t.Location() != time.UTC && t.Location() != c.zone && name != "" &&
 			name != "UTC" && name != "GMT" {
 			return 0, fmt.Errorf(
-				"has the time %s, of which the zone %s says nothing; write the offset", clip.Quote(text, 40), name,
+				"has the time %s, whose zone %s is ambiguous; write the offset", clip.Quote(text, 40), name,
 			)
 		}
 		return leaky.Instant(t.UnixMicro()), nil
 	}
 	return 0, fmt.Errorf(
-		"has the time %s, which is none that is known; --time-format says how to read it", clip.Quote(text, 40),
+		"has the time %s, which is in no known form; describe it with --time-format", clip.Quote(text, 40),
 	)
 }
 
-// number reads a count of units since 1970, with a fraction or without. A unit of 0 goes by how great the number is:
-// seconds until the year 5138, then milliseconds and microseconds.
+// number parses a count of units since 1970, with or without a fraction. Unit 0 chooses by size: seconds until the year
+// 5138, then milliseconds and microseconds.
 func number(text string, unit int64) (leaky.Instant, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("has the time %s, which is no number", clip.Quote(text, 40))
+		return 0, fmt.Errorf("has the time %s, which is not a number", clip.Quote(text, 40))
 	}
 	if unit == 0 {
 		switch {
@@ -124,7 +123,7 @@ func number(text string, unit int64) (leaky.Instant, error) {
 	for i := 0; i < len(fraction); i++ {
 		digit := fraction[i]
 		if digit < '0' || digit > '9' {
-			return 0, fmt.Errorf("has the time %s, which is no number", clip.Quote(text, 40))
+			return 0, fmt.Errorf("has the time %s, which is not a number", clip.Quote(text, 40))
 		}
 		unit /= 10
 		at += int64(digit-'0') * unit
@@ -132,8 +131,7 @@ func number(text string, unit int64) (leaky.Instant, error) {
 	return leaky.Instant(at), nil
 }
 
-// readCombined is read for the form in which web servers write it, 02/Jan/2006:15:04:05 -0700, without the general
-// parser.
+// readCombined parses the usual form of web servers, 02/Jan/2006:15:04:05 -0700, without the general parser.
 func (c *clock) readCombined(text []byte) (leaky.Instant, error) {
 	if string(text) == string(c.text) && len(text) > 0 {
 		return c.at, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// TestInstants are read in many forms.
+// TestInstants reads times in many forms.
 func TestInstants(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -63,7 +63,7 @@ func TestInstants(t *testing.T) {
 	}
 }
 
-// TestCombinedInstant: the quick reader reads what the general one reads.
+// TestCombinedInstant compares the fast reader with the general one.
 func TestCombinedInstant(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for range 20_000 {

@@ -9,17 +9,17 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// Limits bound what a replay takes, for who replays what strangers send. Zero fields are no bound.
+// Limits bound a replay of untrusted logs. Zero fields set no bound.
 type Limits struct {
-	// Bytes are those of one log, unpacked, and Lines its lines.
+	// Bytes is the maximum size of one log, unpacked, and Lines its maximum number of lines.
 	Bytes int64
 	Lines int
-	// Hold is told how many bytes the replay holds, at most, before it reads and then as it goes on. Its error ends the
-	// replay.
+	// Hold is called with the replay's maximum memory in bytes, before it reads and then as it grows. Its error ends
+	// the replay.
 	Hold func(bytes int64) error
 }
 
-// TooLong is the error of a log that passes the limits: Bytes or Lines is the one that it passes.
+// TooLong is the error of a log that exceeds the limits; the exceeded one of Bytes and Lines is set.
 type TooLong struct {
 	Bytes int64
 	Lines int
@@ -32,7 +32,7 @@ func (e *TooLong) Error() string {
 	return fmt.Sprintf("has more than %s, unpacked", humanize.IBytes(uint64(e.Bytes)))
 }
 
-// reader reads what may be read of a log.
+// reader limits the reading of a log.
 func (l Limits) reader(r io.Reader) io.Reader {
 	if l.Bytes <= 0 {
 		return r
@@ -40,7 +40,7 @@ func (l Limits) reader(r io.Reader) io.Reader {
 	return &bounded{r, l.Bytes, l.Bytes}
 }
 
-// bounded fails behind so many bytes.
+// bounded fails after a number of bytes.
 type bounded struct {
 	r          io.Reader
 	left, most int64
@@ -54,23 +54,23 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// What things take in bytes, with the room that slices and maps keep free. A test holds them to what is measured.
+// Memory costs in bytes, with the spare capacity of slices and maps. A test compares them with measurements.
 const (
-	sourceCost  = 2*MaxLineBytes + 4*Window*requestCost // two buffers of lines, and those that are put in order
+	sourceCost  = 2*MaxLineBytes + 4*Window*requestCost // two buffers of lines, and the lines being sorted
 	requestCost = 48
 	nameCost    = 160 // a key among those of its template, beside its text
-	keyCost     = 64  // what a rule knows of it
-	repeatCost  = 384 // and of one that came again
+	keyCost     = 64  // a rule's state of the key
+	repeatCost  = 384 // additional state for a repeated key
 	slotCost    = 24  // a slot of a window
-	entryCost   = 192 // what a rule keeps of a request, if it keeps each
-	waitCost    = 288 // a job that waits
+	entryCost   = 192 // a request, for rules that keep each
+	waitCost    = 288 // a waiting job
 )
 
-// checkEvery is after how many lines, and after how many requests, check is called: so few that keys of the greatest
-// length take about 256 KiB for each template in between.
+// checkEvery is the number of lines, or of requests, between two checks. In between, keys of maximum length take about
+// 256 KiB for each template.
 const checkEvery = 256
 
-// check ends a replay that nobody waits for any more, or that holds more than it may.
+// check ends a replay that was canceled, or that exceeds its memory.
 func (p *play) check() error {
 	if err := p.ctx.Err(); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (p *play) check() error {
 	return nil
 }
 
-// held is how much memory is in use, about, with what the logs and the keys that were read are going to take.
+// held returns roughly the memory in use, including what the logs and keys read so far will need.
 func (p *play) held() int64 {
 	n := int64(len(p.options.Logs))*sourceCost + int64(cap(p.second))*requestCost
 	n += int64(len(p.timeline.rows)) * int64(64+8*p.timeline.cols)
@@ -98,7 +98,7 @@ func (p *play) held() int64 {
 	return n
 }
 
-// entries is how many requests a rule keeps, at most.
+// entries returns the maximum number of requests that a rule keeps.
 func (t *trial) entries() int64 {
 	if t.rule.Algorithm != leaky.AlgorithmSlidingLog && t.rule.Algorithm != leaky.AlgorithmConcurrency {
 		return 0

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// What a replay says that it holds is what it does hold, and at most four times that: budgets go by it.
-func TestHeldIsWhatIsMeasured(t *testing.T) {
+// A replay reports at least the memory that it holds, and at most four times as much: budgets depend on it.
+func TestHeldMatchesTheHeap(t *testing.T) {
 	var log strings.Builder
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for i := range 100_000 {
@@ -18,8 +18,8 @@ func TestHeldIsWhatIsMeasured(t *testing.T) {
 			at.Add(time.Duration(i)*time.Millisecond).Format(time.RFC3339Nano), i, i%4000)
 	}
 	for _, c := range []struct{ name, rule, key, queue string }{
-		{"keys that come once", "meter rate=5/s", "/user", ""},
-		{"keys that come again", "token_bucket rate=5/s burst=10", "/tenant", ""},
+		{"keys that occur once", "meter rate=5/s", "/user", ""},
+		{"keys that occur again", "token_bucket rate=5/s burst=10", "/tenant", ""},
 		{"each request is kept", "sliding_log limit=50 period=1h", "/tenant", ""},
 		{"leases", "concurrency limit=50 ttl=1h", "/tenant", ""},
 		{"one key", "sliding_log limit=10000 period=1h", "", ""},
@@ -51,14 +51,14 @@ func TestHeldIsWhatIsMeasured(t *testing.T) {
 			runtime.KeepAlive(p)
 			t.Logf("%d KiB of %d", is>>10, said>>10)
 			if is > said || said > 4*is+sourceCost {
-				t.Errorf("it holds %d bytes, and says %d", is, said)
+				t.Errorf("it holds %d bytes and reports %d", is, said)
 			}
 		})
 	}
 }
 
-// A replay that may not hold more ends within a few hundred lines, with what it was told, wherever its memory goes: to
-// keys that are read, to what rules know of them, or to the requests of one second.
+// A replay that exceeds its memory ends within a few hundred lines, with Hold's error, wherever the memory goes: to
+// keys, to the rules' states of them, or to the requests of one second.
 func TestHoldIsAskedAsItGrows(t *testing.T) {
 	enough := errors.New("that is enough")
 	for _, c := range []struct {
@@ -67,7 +67,7 @@ func TestHoldIsAskedAsItGrows(t *testing.T) {
 		spread     bool
 	}{
 		{"long keys", "meter rate=5/s", func(i int) string { return fmt.Sprintf("%01000d", i) }, false},
-		{"keys that come again", "meter rate=5/s", func(i int) string { return fmt.Sprint(i % 20_000) }, false},
+		{"keys that occur again", "meter rate=5/s", func(i int) string { return fmt.Sprint(i % 20_000) }, false},
 		{"one second", "meter rate=5/s", func(int) string { return "k" }, true},
 		{"each request is kept", "sliding_log limit=10000 period=1h", func(int) string { return "k" }, true},
 	} {
@@ -109,7 +109,7 @@ func TestHoldIsAskedAsItGrows(t *testing.T) {
 	}
 }
 
-// A line of a table has as many values as there are columns, and no more of them take memory.
+// A line of a table has as many values as there are columns, and further ones take no memory.
 func TestColumnsAreBounded(t *testing.T) {
 	commas := strings.Repeat(",", MaxLineBytes-2)
 	for _, c := range []struct{ name, log, says string }{
@@ -151,7 +151,7 @@ func TestColumnsAreBounded(t *testing.T) {
 	}
 }
 
-// Buffers are asked for before they are made: nothing of the log is read before.
+// Hold is asked before buffers are made, and before anything of the log is read.
 func TestHoldIsAskedBeforeReading(t *testing.T) {
 	enough := errors.New("that is enough")
 	in := strings.NewReader(line("10.0.0.1", "12:00:00"))
@@ -165,7 +165,7 @@ func TestHoldIsAskedBeforeReading(t *testing.T) {
 	}
 }
 
-// heap is what lives.
+// heap returns the size of the live heap.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()

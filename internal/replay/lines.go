@@ -9,16 +9,16 @@ import (
 	"io"
 )
 
-// MaxLineBytes is the longest line that is looked at. Longer ones are passed over, and are broken.
+// MaxLineBytes is the maximum length of a line. Longer lines are skipped and count as broken.
 const MaxLineBytes = 1 << 20
 
 var errLong = fmt.Errorf("is longer than %d bytes", MaxLineBytes)
 
-// lines reads a log line by line, unpacked if it is packed by gzip.
+// lines reads a log line by line, and unpacks gzip.
 type lines struct {
 	in     *bufio.Reader
 	number int
-	most   int // of which number; 0 is any
+	most   int // maximum number of lines; 0 means any
 }
 
 func openLines(r io.Reader, l Limits) (*lines, error) {
@@ -32,24 +32,24 @@ func openLines(r io.Reader, l Limits) (*lines, error) {
 	}
 	all := &lines{in: in, most: l.Lines}
 	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
-		_, _ = in.Discard(len(mark)) // it was just peeked at
+		_, _ = in.Discard(len(mark)) // already peeked
 	}
 	head, err := in.Peek(sampleBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, all.unreadable(err)
 	}
 	if bytes.IndexByte(head, 0) >= 0 {
-		return nil, errors.New("is a binary file, and no log")
+		return nil, errors.New("is a binary file, not a log")
 	}
 	return all, nil
 }
 
-// sampleBytes is how much of a log is looked at to tell what it is.
+// sampleBytes is the size of the sample from which a log's format is detected.
 const sampleBytes = 64 << 10
 
-// sample returns the first line that is not blank, or what is there of it, and leaves it to be read.
+// sample returns the first line that is not blank, or its available part, without consuming it.
 func (l *lines) sample() []byte {
-	head, _ := l.in.Peek(sampleBytes) // an error comes again with the line
+	head, _ := l.in.Peek(sampleBytes) // an error will recur with the line
 	for len(head) > 0 {
 		line, rest, _ := bytes.Cut(head, []byte{'\n'})
 		if line = bytes.TrimSpace(line); len(line) > 0 {
@@ -60,8 +60,8 @@ func (l *lines) sample() []byte {
 	return nil
 }
 
-// next returns the next line without its end, which is valid until the next call; errLong for one that is too long;
-// io.EOF behind the last.
+// next returns the next line without its end, valid until the next call. It returns errLong for a line that is too
+// long, and io.EOF at the end.
 func (l *lines) next() ([]byte, error) {
 	if l.most > 0 && l.number >= l.most {
 		if _, err := l.in.Peek(1); err == nil {
@@ -93,7 +93,7 @@ func (l *lines) next() ([]byte, error) {
 	return line, nil
 }
 
-// pass reads up to the first line that is not blank, and that one.
+// pass reads up to and including the first line that is not blank.
 func (l *lines) pass() error {
 	for {
 		if line, err := l.next(); err != nil || !blank(line) {
@@ -112,5 +112,5 @@ func (l *lines) unreadable(err error) error {
 	if l.number == 0 {
 		return fmt.Errorf("cannot be read: %w", err)
 	}
-	return fmt.Errorf("cannot be read on behind line %d: %w", l.number, err)
+	return fmt.Errorf("cannot be read after line %d: %w", l.number, err)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestBrokenLines are counted, and the first told of.
+// TestBrokenLines checks that broken lines are counted and the first ones reported.
 func TestBrokenLines(t *testing.T) {
 	good := line("10.0.0.1", "12:00:00")
 	long := strings.Repeat("x", 3*MaxLineBytes) + "\n"
@@ -26,20 +26,19 @@ func TestBrokenLines(t *testing.T) {
 		told = append(told, fmt.Sprint(f.Line))
 	}
 	if got := strings.Join(told, " "); got != "2 4 5 6 7" {
-		t.Errorf("told of lines %s", got)
+		t.Errorf("reported lines %s", got)
 	}
 }
 
-// TestLate: lines up to Window lines out of order are put where they belong, later ones are taken at the latest
-// instant.
+// TestLate checks that lines up to Window lines late are sorted, and later ones are taken at the latest instant.
 func TestLate(t *testing.T) {
 	var b strings.Builder
 	for i := range 4 * Window {
 		b.WriteString(line("10.0.0.1", time.Unix(int64(i/8), 0).UTC().Format("15:04:05")))
 		if i == Window-1 {
-			b.WriteString(line("10.0.0.2", "00:00:00")) // Window-1 lines after those of its second at most
+			b.WriteString(line("10.0.0.2", "00:00:00")) // at most Window-1 lines after those of its second
 		}
-		if i == 2*Window+10 { // more lines are read already than are put in order at a time
+		if i == 2*Window+10 { // more lines are read than can be sorted at a time
 			b.WriteString(line("10.0.0.2", time.Unix(int64(i-Window+20)/8, 0).UTC().Format("15:04:05")))
 		}
 		if i == 4*Window-1 {

@@ -17,15 +17,15 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// asked is a request as the naive replay keeps it, for ever.
+// asked is a request as the naive replay keeps it.
 type asked struct {
 	at      time.Time
 	key     string
 	allowed bool
 }
 
-// TestNaive holds a replay against one that reads lines by a regular expression, sorts all, keeps all, and looks at
-// every window.
+// TestNaive compares a replay with one that reads lines by a regular expression, sorts and keeps everything, and
+// examines every window.
 func TestNaive(t *testing.T) {
 	for seed := range uint64(6) {
 		log := randomLog(rand.New(rand.NewPCG(seed, 7)), 400)
@@ -55,7 +55,7 @@ func TestNaive(t *testing.T) {
 
 func byKey(a, b KeyOutcome) int { return strings.Compare(a.Key, b.Key) }
 
-// randomLog is at times a few seconds out of order, in several zones, with at most ten clients.
+// randomLog returns a log that is sometimes a few seconds out of order, in several zones, with at most ten clients.
 func randomLog(r *rand.Rand, lines int) string {
 	var b strings.Builder
 	now := time.Date(2026, 10, 24, 23, 59, 30, 0, time.UTC)
@@ -147,7 +147,7 @@ func naive(t *testing.T, log string, rule rules.Rule, own time.Duration) (o Outc
 	return o
 }
 
-// mostIn looks at the window that begins with each request.
+// mostIn examines the window that begins with each request.
 func mostIn(all []asked, span time.Duration) (most, allowed int64) {
 	for i, first := range all {
 		var n, passed int64
@@ -165,16 +165,16 @@ func mostIn(all []asked, span time.Duration) (most, allowed int64) {
 	return most, allowed
 }
 
-// TestSameOfAnyPacking: a log in one piece, packed, in pieces that are merged, and written as CSV and NDJSON, says the
-// same.
-func TestSameOfAnyPacking(t *testing.T) {
+// TestAnyPackingGivesTheSame checks that a log gives the same result in one piece, packed, in merged pieces, and as CSV and
+// NDJSON.
+func TestAnyPackingGivesTheSame(t *testing.T) {
 	log := randomLog(rand.New(rand.NewPCG(1, 1)), 5000)
 	lines := strings.SplitAfter(strings.TrimSuffix(log, "\n"), "\n")
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
 	_, _ = io.WriteString(w, log[:len(log)/2])
 	_ = w.Close()
-	w = gzip.NewWriter(&packed) // a second member, as logrotate's appending makes one
+	w = gzip.NewWriter(&packed) // a second gzip member, as appending by logrotate makes
 	_, _ = io.WriteString(w, log[len(log)/2:])
 	_ = w.Close()
 	var odd, even, csv, ndjson strings.Builder

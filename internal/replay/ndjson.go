@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// ndjson is one JSON object a line. Its fields are named by JSON pointers (RFC 6901).
+// ndjson is one JSON object a line. JSON pointers (RFC 6901) name its fields.
 type ndjson struct {
 	*clock
 	time   int // the slot of the time
@@ -21,18 +21,18 @@ type ndjson struct {
 	slots  map[string]int
 	in     jsontext.Decoder
 	buffer bytes.Buffer
-	text   []byte   // of the values of a line
-	found  [][2]int // where in text each is
+	text   []byte   // the values of a line
+	found  [][2]int // the position of each value in text
 	values [][]byte
 }
 
-// node is what is wanted of a value: itself, what is in it, or both.
+// node is the requested part of a value: itself, members, or both.
 type node struct {
 	slot int // -1 for none
 	in   map[string]*node
 }
 
-// timeNames are looked for where nobody says what the field of the time is.
+// timeNames are the usual names of the time, tried unless --time is given.
 var timeNames = []string{"time", "timestamp", "@timestamp", "ts", "date", "at"}
 
 func newNDJSON(c *clock, timeField string, first []byte) (*ndjson, error) {
@@ -93,10 +93,10 @@ func (n *ndjson) parse(line []byte) (leaky.Instant, [][]byte, error) {
 
 var (
 	errNoObject = errors.New("it is another value")
-	errBehind   = errors.New("something stands behind it")
+	errBehind   = errors.New("text follows it")
 )
 
-// read fills in the values of a line.
+// read reads the values of a line.
 func (n *ndjson) read(line []byte) error {
 	if err := jsondepth.Check(line, jsondepth.Max); err != nil {
 		return err
@@ -127,8 +127,8 @@ func (n *ndjson) read(line []byte) error {
 	return nil
 }
 
-// walk reads the next value and what is wanted of it. Of a name that is given twice the last counts, as with most
-// readers: it has nothing of the one before.
+// walk reads the next value and its requested parts. If a name occurs twice, the last value counts, and none of the
+// first is kept, as in most readers.
 func (n *ndjson) walk(want *node) error {
 	if want != nil {
 		n.forget(want)

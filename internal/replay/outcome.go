@@ -11,28 +11,28 @@ import (
 // Outcome is what a rule would have done.
 type Outcome struct {
 	Rule     string `json:"rule"`
-	Key      string `json:"key"` // by what it counted; empty is all under one
+	Key      string `json:"key"` // its key template; empty if all requests share one key
 	Requests int64  `json:"requests"`
-	// WithoutKey is how many more requests there were, which it could not count.
+	// WithoutKey is the number of further requests without the key, which the rule could not count.
 	WithoutKey int64   `json:"without_key"`
 	Keys       int64   `json:"keys"`
 	Allowed    int64   `json:"allowed"`
 	Refused    int64   `json:"refused"`
 	Share      float64 `json:"share_refused"`
-	// Never is how many of those refused cost more than the rule ever lets through.
+	// Never is the number of refused requests that cost more than the rule ever allows.
 	Never int64 `json:"can_never_pass"`
-	// KeysRefused is how many keys were refused at least once.
+	// KeysRefused is the number of keys refused at least once.
 	KeysRefused int64         `json:"keys_refused"`
 	LongestWait unit.Duration `json:"longest_wait"`
-	// Bursts are the most that it let through, in units of cost, of all keys together, in any span of so long.
+	// Bursts are the greatest costs allowed in spans of different lengths, over all keys.
 	Bursts []Burst `json:"worst_bursts"`
-	// Own is that of a single key in the rule's own span.
+	// Own is the greatest burst of a single key in the rule's own span.
 	Own Burst `json:"worst_burst_of_a_key"`
-	// Top are the keys that were refused most, then those that asked most.
+	// Top has the keys refused most often, then those that asked most.
 	Top []KeyOutcome `json:"top_keys"`
 }
 
-// Burst is the most in any span of one length. At is when the span began.
+// Burst is the greatest cost in any span of one length. At is the start of the span.
 type Burst struct {
 	Span    unit.Duration `json:"span"`
 	Key     string        `json:"key,omitempty"`
@@ -41,7 +41,7 @@ type Burst struct {
 	At      time.Time     `json:"at,omitzero"`
 }
 
-// KeyOutcome is what became of one key. Its bursts are in the rule's own span.
+// KeyOutcome is the outcome for one key. Its bursts are in the rule's own span.
 type KeyOutcome struct {
 	Key          string `json:"key"`
 	Requests     int64  `json:"requests"`
@@ -51,7 +51,7 @@ type KeyOutcome struct {
 	BurstAllowed int64  `json:"burst_allowed"`
 }
 
-// maxTop is how many keys are named.
+// maxTop is the maximum number of keys in Top.
 const maxTop = 10
 
 func (t *trial) outcome(ring *keyring, withoutKey int64) Outcome {
@@ -67,11 +67,11 @@ func (t *trial) outcome(ring *keyring, withoutKey int64) Outcome {
 	}
 	o.Own.Span = unit.Duration(time.Duration(t.own) * time.Microsecond)
 	worst := -1
-	var most KeyOutcome // of worst
+	var most KeyOutcome // the key with the worst burst
 	top := make([]KeyOutcome, 0, 2*maxTop)
 	for i := range t.keys {
 		if t.keys[i].cost == 0 {
-			continue // another log's, or another template's
+			continue // from another log, or another template
 		}
 		k := t.keys[i].outcome(ring.names[i])
 		o.Keys++
@@ -116,7 +116,7 @@ func (k *keyState) burst(span time.Duration) Burst {
 	return w.burst(span)
 }
 
-// topKeys keeps the keys that were hit most.
+// topKeys returns the keys that were refused most often.
 func topKeys(keys []KeyOutcome) []KeyOutcome {
 	slices.SortStableFunc(keys, func(a, b KeyOutcome) int {
 		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(b.Requests, a.Requests))

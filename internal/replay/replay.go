@@ -13,46 +13,47 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Log is one log, packed by gzip or not.
+// Log is one log, possibly packed by gzip.
 type Log struct {
 	Name string
 	In   io.Reader
 }
 
-// Options are what is replayed, and how.
+// Options of a replay.
 type Options struct {
 	Logs   []Log // merged by their instants
 	Rules  []Rule
 	Queues []Queue
-	// Format of all logs; empty is told by each.
+	// Format is the format of all logs; empty detects the format of each.
 	Format string
-	// Time is the field of ndjson and csv that says when; empty is the first of a few usual names.
+	// Time is the field of ndjson and csv with the time; empty tries a few usual names.
 	Time string
-	// TimeFormat is unix, unix_ms, unix_us or a layout of Go's; empty tries the usual ones.
+	// TimeFormat is unix, unix_ms, unix_us or a layout of package time; empty tries the usual forms.
 	TimeFormat string
-	// Zone is that of times that say none; nil is UTC.
+	// Zone is the zone of times without a zone; nil means UTC.
 	Zone *time.Location
-	// Cost is the field that says what a request costs; empty is 1 for each.
+	// Cost is the field with a request's cost; if empty, each costs 1.
 	Cost string
-	// Spread puts the requests of one whole second evenly into it.
+	// Spread distributes the requests of each whole second evenly over it.
 	Spread bool
-	// Limits are none unless they are given.
+	// Limits are optional.
 	Limits Limits
 }
 
-// Report is what came out.
+// Report is the result of a replay.
 type Report struct {
 	Logs     []string  `json:"logs"`
 	Requests int64     `json:"requests"`
 	From     time.Time `json:"from"`
 	To       time.Time `json:"to"`
-	// Broken lines could not be read, Late ones came too late to be put where they belong and were taken at the latest
-	// instant.
+	// Broken is the number of unreadable lines. Late is the number of lines that came too late to be sorted, and were
+	// taken at the latest instant.
 	Broken int64 `json:"broken_lines"`
 	Late   int64 `json:"late_lines"`
-	// Faults are the first of those that were broken, and of those without a key.
+	// Faults has the first broken lines, and the first lines without a key.
 	Faults []Fault `json:"faults,omitempty"`
-	// WholeSeconds is whether no instant had a fraction: requests of one second are then taken as at once, unless spread.
+	// WholeSeconds reports that no instant had a fraction. Requests of one second then count as simultaneous, unless
+	// spread.
 	WholeSeconds bool           `json:"whole_seconds"`
 	Spread       bool           `json:"spread"`
 	Came         []Burst        `json:"worst_bursts_asked"`
@@ -61,13 +62,13 @@ type Report struct {
 	Timeline     Timeline       `json:"timeline"`
 }
 
-// Timeline is what happened when, in steps.
+// Timeline is the replay over time, in steps.
 type Timeline struct {
 	Step  unit.Duration `json:"step"`
 	Steps []Step        `json:"steps"`
 }
 
-// Step is one of a timeline.
+// Step is one step of a timeline.
 type Step struct {
 	At       time.Time   `json:"at"`
 	Requests int64       `json:"requests"`
@@ -75,19 +76,19 @@ type Step struct {
 	Queues   []QueueStep `json:"queues,omitempty"`
 }
 
-// RuleStep is what a rule did in a step.
+// RuleStep is a rule's part of a step.
 type RuleStep struct {
 	Allowed int64 `json:"allowed"`
 	Refused int64 `json:"refused"`
 }
 
-// QueueStep is what a queue did in a step. Deepest is how many waited at most.
+// QueueStep is a queue's part of a step. Deepest is the maximum number of waiting jobs.
 type QueueStep struct {
 	Refused int64 `json:"refused"`
 	Deepest int64 `json:"deepest"`
 }
 
-// Run replays. Its error, but for that of ctx, says what about the logs or the options cannot be understood.
+// Run replays logs. Its error, except for ctx's, names the log or option that it cannot use.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	p, err := newPlay(ctx, &o)
 	if err != nil {
@@ -99,7 +100,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return p.report()
 }
 
-// play is a replay at work.
+// play is a running replay.
 type play struct {
 	ctx      context.Context
 	options  *Options
@@ -115,8 +116,8 @@ type play struct {
 	first, now     leaky.Instant
 	requests, late int64
 	fractions      bool
-	decided        leaky.Instant // the instant of the latest
-	second         []request     // those of one whole second, to be spread
+	decided        leaky.Instant // the latest instant
+	second         []request     // the requests of one whole second, to be spread
 }
 
 func newPlay(ctx context.Context, o *Options) (*play, error) {
@@ -163,7 +164,7 @@ func newPlay(ctx context.Context, o *Options) (*play, error) {
 	return p, nil
 }
 
-// ring returns the number of the keys that a template makes; without one, the template is the usual one of the format.
+// ring returns the index of the keys made by a template; without a template, by the usual one of the format.
 func (p *play) ring(key *string) (int, error) {
 	text := ""
 	if key != nil {
@@ -218,7 +219,7 @@ func (p *play) run() error {
 	return p.flush()
 }
 
-// earliest returns the source whose turn it is, and until when.
+// earliest returns the source that is next, and the instant until which it stays next.
 func earliest(open []*source) (first int, until leaky.Instant) {
 	until = lastInstant
 	for i, s := range open[1:] {
@@ -232,7 +233,7 @@ func earliest(open []*source) (first int, until leaky.Instant) {
 	return first, until
 }
 
-// take is given the requests in their order, but for those that are late.
+// take handles one request. Requests come in order, except for late ones.
 func (p *play) take(r request) error {
 	if !p.begun {
 		p.begun, p.first, p.now = true, r.at, r.at
@@ -262,7 +263,7 @@ func (p *play) take(r request) error {
 	return nil
 }
 
-// flush decides about the requests of a whole second.
+// flush decides the requests of a whole second.
 func (p *play) flush() error {
 	for i := range p.second {
 		r := &p.second[i]
@@ -282,7 +283,7 @@ func (p *play) decide(r *request) error {
 			return err
 		}
 	}
-	r.at = max(r.at, p.decided) // one with a fraction may come behind a second that was spread
+	r.at = max(r.at, p.decided) // a request with a fraction may follow a spread second
 	p.decided = r.at
 	row := p.timeline.at(r.at)
 	row[0]++
@@ -339,7 +340,7 @@ func (p *play) report() (*Report, error) {
 	return r, nil
 }
 
-// unusable is the error of logs that say nothing.
+// unusable returns an error for logs without a usable line.
 func (p *play) unusable() error {
 	f := &p.faults
 	names := make([]string, 0, len(p.sources))
@@ -365,7 +366,7 @@ func (p *play) unusable() error {
 	return nil
 }
 
-// cut keeps a text short enough for an error.
+// cut shortens a text for an error.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s

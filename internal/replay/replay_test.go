@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// line is one of the combined format.
+// line returns a line of the combined format.
 func line(client, clock string) string {
 	return fmt.Sprintf(`%s - - [10/Oct/2026:%s +0000] "GET /a?b=c HTTP/1.1" 200 5 "-" "curl/8"`+"\n", client, clock)
 }
@@ -28,7 +28,7 @@ func list(t *testing.T, texts ...string) (all []Rule) {
 	return all
 }
 
-// TestUnusable names what is wrong with logs and options.
+// TestUnusable checks the errors about logs and options.
 func TestUnusable(t *testing.T) {
 	good := line("10.0.0.1", "12:00:00")
 	for name, c := range map[string]struct {
@@ -56,7 +56,7 @@ func TestUnusable(t *testing.T) {
 		"column": {
 			Options{Rules: list(t, "gap period=1s key=ip"), Format: CSV},
 			[]string{"time,client\n1,a\n"},
-			"{ip} is none of its columns, which are time, client",
+			"{ip} is not a column; the columns are time, client",
 		},
 		"pointer": {
 			Options{Rules: list(t, "gap period=1s key=ip")}, []string{`{"time":1}`}, "{ip} is no JSON pointer",
@@ -70,7 +70,7 @@ func TestUnusable(t *testing.T) {
 		"no time column":   {Options{}, []string{"a,b\n1,2\n"}, "--time must say which is the time; they are a, b"},
 		"no time member":   {Options{}, []string{`{"a":1}`}, "--time must say which is the time"},
 		"no such time":     {Options{Time: "/when"}, []string{`{"time":1}`}, "line 1 of log-1 has no time"},
-		"time of combined": {Options{Time: "when"}, []string{good}, "a combined log says its time itself"},
+		"time of combined": {Options{Time: "when"}, []string{good}, "a combined log has its own time"},
 		"time format":      {Options{TimeFormat: "iso"}, []string{`{"time":1}`}, "--time-format"},
 		"one bad log":      {Options{}, []string{good, "\x00"}, "log-2: is a binary file"},
 		"five keys": {
@@ -114,8 +114,8 @@ func TestBrokenOff(t *testing.T) {
 	}
 }
 
-// A log that ends with the year 9999 is replayed as another, and its report can be written, though what waits leaves
-// later than JSON can say. One of the year 10000 has lines that are broken.
+// A log that ends with the year 9999 is replayed like any other. Its report can be written, although waiting jobs leave
+// later than JSON can express. In a log of the year 10000 all lines are broken.
 func TestEndOfTime(t *testing.T) {
 	q, err := ReadQueue("rate=1/d capacity=1000")
 	if err != nil {
@@ -139,7 +139,7 @@ func TestEndOfTime(t *testing.T) {
 	}
 }
 
-// TestNoAllocation: a line of a known key takes no memory.
+// TestNoAllocation checks that a line with a known key allocates nothing.
 func TestNoAllocation(t *testing.T) {
 	p, err := newPlay(t.Context(), &Options{
 		Rules: list(t, "meter rate=5/s burst=10"),

@@ -17,9 +17,9 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// ReadRules reads what --rule says: the text of a rule, such as "meter rate=5/s burst=10", or the name of a file of
-// rules, in YAML or JSON: one, a list of them, or a list called rules. A text has a key of its own, key={path}, or that
-// of --key; a rule of a file that has a key, which is one of jobs, goes by that of --key instead.
+// ReadRules reads the value of --rule: the text of a rule, such as "meter rate=5/s burst=10", or the name of a file of
+// rules in YAML or JSON. The file has one rule, a list, or a list named rules. A text may have its own key, key={path};
+// otherwise --key applies. In a file, a key names fields of jobs, so --key replaces it.
 func ReadRules(text string, key *string) ([]Rule, error) {
 	if IsRule(text) {
 		r, err := ReadRule(text, key)
@@ -41,14 +41,13 @@ func ReadRules(text string, key *string) ([]Rule, error) {
 	return read, nil
 }
 
-// IsRule reports whether a text is that of a rule, which begins with its algorithm.
+// IsRule reports whether a text is a rule, which begins with its algorithm.
 func IsRule(text string) bool {
 	words := strings.Fields(text)
 	return len(words) > 0 && slices.Contains(rules.Algorithms(), leaky.Algorithm(words[0]))
 }
 
-// ReadRule reads the text of a rule, such as "meter rate=5/s burst=10", with a key of its own, key={path}, or with that
-// which is given.
+// ReadRule reads the text of a rule, such as "meter rate=5/s burst=10", with its own key, key={path}, or the given one.
 func ReadRule(text string, key *string) (r Rule, err error) {
 	words := strings.Fields(text)
 	var kept []string
@@ -80,8 +79,7 @@ func ReadRule(text string, key *string) (r Rule, err error) {
 	return r, err
 }
 
-// object makes JSON of words such as rate=5/s, behind one that is given. Numbers are those of the fields that want
-// them.
+// object makes JSON from words such as rate=5/s, after a given member. Fields named in numbers become numbers.
 func object(words, numbers []string, name, value string) ([]byte, error) {
 	var b bytes.Buffer
 	write := func(name, value string) {
@@ -138,15 +136,15 @@ func ruleFile(name string, key *string) ([]Rule, error) {
 		}
 		tried, keyed := Try(r, label, key)
 		if !keyed {
-			return nil, fmt.Errorf("rule %s counts by %s, which is of jobs: --key must say by what of the log", label, r.Key)
+			return nil, fmt.Errorf("rule %s counts by %s, a field of jobs: give --key with a field of the log", label, r.Key)
 		}
 		read = append(read, tried)
 	}
 	return read, nil
 }
 
-// Try is a rule of a store as it is tried: by a key of the log in place of that of jobs. It reports whether there is
-// one, if the rule has any.
+// Try makes a rule of a store ready for a replay: a key of the log replaces its key of jobs. keyed reports whether that
+// key is known, if the rule has a key.
 func Try(r rules.Rule, label string, key *string) (tried Rule, keyed bool) {
 	if r.Key == "" {
 		all := ""
@@ -155,7 +153,7 @@ func Try(r rules.Rule, label string, key *string) (tried Rule, keyed bool) {
 	return Rule{Rule: r, Label: label, Key: key}, key != nil
 }
 
-// ruleList finds the rules in a file.
+// ruleList returns the rules in a file.
 func ruleList(data []byte) (list []json.RawMessage, err error) {
 	if json.Unmarshal(data, &list) == nil {
 		return list, notEmpty(list)
@@ -180,7 +178,7 @@ func notEmpty(list []json.RawMessage) error {
 	return nil
 }
 
-// ReadQueue reads what --queue says: "rate=14/s capacity=1000 burst=1".
+// ReadQueue reads the value of --queue: "rate=14/s capacity=1000 burst=1".
 func ReadQueue(text string) (Queue, error) {
 	words := strings.Fields(text)
 	q := Queue{Label: strings.Join(words, " ")}
@@ -188,7 +186,7 @@ func ReadQueue(text string) (Queue, error) {
 		field, _, _ := strings.Cut(word, "=")
 		if !slices.Contains([]string{"rate", "capacity", "burst"}, field) {
 			return q, fmt.Errorf(
-				"--queue %q: %s is not tried; give rate, capacity and burst, such as \"rate=14/s capacity=1000 burst=1\"", text,
+				"--queue %q: %s is not supported; give rate, capacity and burst, such as \"rate=14/s capacity=1000 burst=1\"", text,
 				cut(field, 40),
 			)
 		}
@@ -201,7 +199,7 @@ func ReadQueue(text string) (Queue, error) {
 		return q, fmt.Errorf("--queue %q: %w", text, err)
 	}
 	if q.Rate.Unlimited() {
-		return q, fmt.Errorf("--queue %q: at an unlimited rate nothing waits; give a rate such as 14/s", text)
+		return q, fmt.Errorf("--queue %q: at an unlimited rate no job waits; give a rate such as 14/s", text)
 	}
 	return q, nil
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRules are read from a line, and from files.
+// TestRules reads rules from a line and from files.
 func TestRules(t *testing.T) {
 	file := func(text string) string {
 		name := filepath.Join(t.TempDir(), "rules.yaml")
@@ -29,7 +29,7 @@ func TestRules(t *testing.T) {
 		t.Errorf("%+v, %v", one, err)
 	}
 	for text, want := range map[string]string{
-		list:                               "--key must say by what of the log",
+		list:                               "a field of jobs: give --key",
 		file("rules: []"):                  "has no rule",
 		file("rules: 5"):                   "must be a list",
 		file("5"):                          "no rule, and no list",
@@ -57,12 +57,12 @@ func TestRules(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"capacity=5":               "rate: is missing",
-		"rate=unlimited":           "nothing waits",
-		"rate=5/s lease=3s":        "lease is not tried",
+		"rate=unlimited":           "no job waits",
+		"rate=5/s lease=3s":        "lease is not supported",
 		"rate=5/s capacity=0":      "capacity",
 		"rate=5/s capacity=1e18":   "capacity",
 		"rate=5/s burst=-1":        "burst",
-		"rate=5/s capacity=5 name": "name is not tried",
+		"rate=5/s capacity=5 name": "name is not supported",
 	} {
 		if _, err := ReadQueue(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

@@ -14,21 +14,21 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Queue is a queue that is tried: its rate, burst and capacity.
+// Queue is a queue to try, with its rate, burst and capacity.
 type Queue struct {
 	queue.Spec
 	Label string
 }
 
-// queueSim is a queue at work: on the machine that engines are made of, in the time of the log, with a drainer that is
-// never late and takes no time. A job has left from its departure on.
+// queueSim simulates a queue on the engines' machine, in the time of the log, with an ideal drainer that is never late.
+// A job has left at its departure.
 type queueSim struct {
 	queue   *Queue
 	machine *machine.Machine
 	request uint64
-	arrived []leaky.Instant     // when the jobs came that have no departure yet, in order
-	granted []machine.Departure // jobs that are still to leave, in order
-	asks    leaky.Instant       // when the drainer asks for the next; endOfTime if nothing waits
+	arrived []leaky.Instant     // arrivals of jobs that have no departure yet, in order
+	granted []machine.Departure // jobs that have not left yet, in order
+	asks    leaky.Instant       // time of the drainer's next request; endOfTime if no job waits
 
 	accepted, refused, never int64
 	left                     int64
@@ -37,7 +37,8 @@ type queueSim struct {
 	waits                    waits
 }
 
-// The machine counts from an instant before those of all logs: it takes 0 for none. endOfTime is behind the year 9999.
+// The machine starts at an instant before those of all logs, since it treats 0 as unset. endOfTime is after the year
+// 9999.
 const (
 	logsBegin = leaky.Instant(100 * 366 * 86_400_000_000)
 	endOfTime = leaky.Instant(1 << 60)
@@ -61,7 +62,7 @@ func newQueueSim(q *Queue) (*queueSim, error) {
 	return s, nil
 }
 
-// commit lets jobs enter their lane: what was decided is kept, which is nowhere.
+// commit moves jobs into their lane, as after a commit; nothing is stored.
 func (s *queueSim) commit(now leaky.Instant) {
 	if c := s.machine.Collect(now); c != nil {
 		s.machine.Durable(c.Number, now)
@@ -76,7 +77,7 @@ func (s *queueSim) arrive(at leaky.Instant, cost int64) bool {
 	a := machine.NewAppending([]queue.Job{{Queue: "q", ID: strconv.FormatInt(s.accepted, 36), Cost: cost}}, false)
 	s.machine.Append(now, a)
 	s.commit(now)
-	if a.Answers[0].Outcome != queue.Accepted { // there is no room, or it costs more than a job may
+	if a.Answers[0].Outcome != queue.Accepted { // no room, or it costs more than a job may
 		if cost > leaky.MaxCost {
 			s.never++
 		}
@@ -91,7 +92,7 @@ func (s *queueSim) arrive(at leaky.Instant, cost int64) bool {
 	return true
 }
 
-// next is when the drainer is to ask for the next departure: so early that it is granted before it comes.
+// next returns when the drainer asks for the next departure, early enough to get it in time.
 func (s *queueSim) next(now leaky.Instant) leaky.Instant {
 	i, err := s.machine.Get(now, "q")
 	if err != nil || i.Waiting == 0 {
@@ -100,7 +101,7 @@ func (s *queueSim) next(now leaky.Instant) leaky.Instant {
 	return max(now, leaky.Instant(i.Next.UnixMicro()).Add(-queue.Horizon))
 }
 
-// depth is how many wait.
+// depth returns the number of waiting jobs.
 func (s *queueSim) depth(now leaky.Instant) int64 {
 	s.advance(now)
 	return s.accepted - s.left
@@ -119,13 +120,13 @@ func (s *queueSim) advance(until leaky.Instant) {
 	}
 }
 
-// reserve has departures granted.
+// reserve requests departures.
 func (s *queueSim) reserve(now leaky.Instant) {
 	s.request++
 	g, err := s.machine.Reserve(now, queue.ReserveRequest{
 		Client: queue.Client{ID: "replay"}, Number: s.request, Max: queue.MaxReserve,
 	})
-	if err != nil { // it is checked before anything else, and always the same
+	if err != nil { // the request is always the same and was validated
 		s.asks = endOfTime
 		return
 	}
@@ -159,24 +160,24 @@ func (s *queueSim) settle(now leaky.Instant) {
 	s.left += int64(n)
 }
 
-// QueueOutcome is what would have become of the requests as jobs of a queue.
+// QueueOutcome is the outcome of the requests as jobs of a queue.
 type QueueOutcome struct {
 	Queue    string  `json:"queue"`
 	Requests int64   `json:"requests"`
 	Accepted int64   `json:"accepted"`
 	Refused  int64   `json:"refused"`
 	Share    float64 `json:"share_refused"`
-	// Never is how many of those refused cost more than a job may.
+	// Never is the number of refused requests that cost more than a job may.
 	Never   int64         `json:"can_never_pass"`
 	Deepest int64         `json:"deepest"`
 	WaitP50 unit.Duration `json:"wait_p50"`
 	WaitP99 unit.Duration `json:"wait_p99"`
 	WaitMax unit.Duration `json:"wait_max"`
-	// LastLeft is missing if none was accepted, and behind the year 9999.
+	// LastLeft is missing if no job was accepted, or after the year 9999.
 	LastLeft time.Time `json:"last_left,omitzero"`
 }
 
-// outcome lets all that wait leave, and returns what became of them. An error of check ends it.
+// outcome lets all waiting jobs leave and returns the outcome. An error of check ends it.
 func (s *queueSim) outcome(check func() error) (QueueOutcome, error) {
 	for n := 0; s.asks < endOfTime; n++ {
 		if n%checkEvery == 0 {
@@ -195,15 +196,15 @@ func (s *queueSim) outcome(check func() error) (QueueOutcome, error) {
 	if o.Requests > 0 {
 		o.Share = float64(o.Refused) / float64(o.Requests)
 	}
-	// JSON has no instant behind the year 9999.
+	// JSON has no instant after the year 9999.
 	if left := s.last.Time().UTC(); s.accepted > 0 && left.Year() <= 9999 {
 		o.LastLeft = left
 	}
 	return o, nil
 }
 
-// waits are counted in classes, each at most 1/64 wider than it is long, so that a quantile is at most 1.6 % too high,
-// and memory is the same for any number.
+// waits counts waiting times in classes, each at most 1/64 wider than its values. So a quantile is at most 1.6 % too
+// high, and memory is constant.
 type waits struct {
 	classes [64 << 6]int64
 	n       int64
@@ -222,7 +223,7 @@ func classOf(us uint64) int {
 	return shift<<6 + int(us>>shift)
 }
 
-// quantile is the upper end of the class in which it is.
+// quantile returns the upper end of the quantile's class.
 func (w *waits) quantile(q float64) unit.Duration {
 	rank := int64(math.Ceil(q * float64(w.n)))
 	for c, n := range w.classes {

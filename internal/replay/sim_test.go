@@ -12,8 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// TestQueue holds the simulation against a table: a queue of 2, one a second, of which three come at once and one
-// later.
+// TestQueue compares the simulation with a table: a queue of 2 at one a second gets three jobs at once and one later.
 func TestQueue(t *testing.T) {
 	q, err := ReadQueue("rate=1/s capacity=2")
 	if err != nil {
@@ -52,7 +51,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestWaits: a quantile is never below the true one, and at most 1.6 % above.
+// TestWaits checks that a quantile is never below the exact one, and at most 1.6 % above.
 func TestWaits(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	var w waits
@@ -71,8 +70,8 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// TestQueueLeavesAtItsPace holds the simulation against the arithmetic of a pace alone, by which each departure is
-// known on arrival.
+// TestQueueLeavesAtItsPace compares the simulation with the arithmetic of a pace, which gives each departure on
+// arrival.
 func TestQueueLeavesAtItsPace(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
 	for _, text := range []string{
@@ -112,7 +111,7 @@ func TestQueueLeavesAtItsPace(t *testing.T) {
 			}
 		}
 		if _, err := s.outcome(unchecked); err != nil || s.waits != want || s.last != b.Last {
-			t.Errorf("%s: the waits are not those of the pace, or the last left at %d instead of %d", text, s.last, b.Last)
+			t.Errorf("%s: the waits differ from the pace, or the last left at %d instead of %d", text, s.last, b.Last)
 		}
 	}
 }
@@ -137,7 +136,7 @@ func BenchmarkQueue(b *testing.B) {
 
 func unchecked() error { return nil }
 
-// What waits when the log ends leaves within bounds too: somebody looks whether the answer is still wanted.
+// The end of a replay is bounded too: while waiting jobs leave, the replay still checks for cancellation.
 func TestTheEndOfAReplayIsBounded(t *testing.T) {
 	s, err := newQueueSim(&Queue{Label: "q", Spec: queue.Spec{Rate: leaky.PerSecond(1), Burst: 1, Capacity: 20_000}})
 	if err != nil {

@@ -11,31 +11,31 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// Window is how many lines a line may come too late in its log and still be put where it belongs.
+// Window is the maximum number of lines by which a line can be late in its log and still be sorted.
 const Window = 32 << 10
 
-// maxKeys is how many different templates of keys one replay has.
+// maxKeys is the maximum number of key templates in one replay.
 const maxKeys = 4
 
 // request is a line of a log, as the rules need it.
 type request struct {
 	at   leaky.Instant
 	cost int32
-	keys [maxKeys]uint32 // the key by each template, noKey if the line does not have it
+	keys [maxKeys]uint32 // its key by each template, noKey if the line lacks it
 }
 
 const noKey = ^uint32(0)
 
-// keyring numbers the keys that one template makes, in the order in which they are read.
+// keyring numbers the keys of one template, in the order in which they are read.
 type keyring struct {
 	text    string
-	usual   bool // the template is that of the format
+	usual   bool // whether it is the usual template of the format
 	numbers map[string]uint32
 	names   []string
-	bytes   int64 // of names
+	bytes   int64 // size of the names
 }
 
-// number returns that of a key. Only a new one takes memory.
+// number returns the number of a key. Only a new key allocates.
 func (k *keyring) number(key []byte) uint32 {
 	n, ok := k.numbers[string(key)]
 	if !ok {
@@ -57,10 +57,10 @@ type source struct {
 	cost    int // the slot of the cost, -1 if every request costs 1
 	faults  *faults
 	scratch []byte
-	check   func() error // as play.check
+	check   func() error // see play.check
 
 	requests []request
-	sorted   int // of which stand in their place
+	sorted   int // the number of sorted ones among them
 	next     int
 	ended    bool
 }
@@ -120,7 +120,7 @@ func (o *Options) open(name string, in *lines, first []byte) (format, error) {
 	switch kind {
 	case Combined:
 		if o.Time != "" || o.TimeFormat != "" {
-			return nil, errors.New("--time and --time-format are for ndjson and csv; a combined log says its time itself")
+			return nil, errors.New("--time and --time-format are for ndjson and csv; a combined log has its own time")
 		}
 		return &combined{clock: c}, nil
 	case NDJSON:
@@ -135,7 +135,7 @@ func (o *Options) open(name string, in *lines, first []byte) (format, error) {
 	return nil, fmt.Errorf("--format %q: must be combined, ndjson or csv", kind)
 }
 
-// more reports whether there is a request, after reading on if needed.
+// more reports whether there is a request, reading on if needed.
 func (s *source) more() (bool, error) {
 	for s.next >= s.sorted {
 		if s.ended && s.next >= len(s.requests) {
@@ -148,7 +148,7 @@ func (s *source) more() (bool, error) {
 	return true, nil
 }
 
-// fill reads on until the first of requests stands in its place, or the log is at its end.
+// fill reads on until the first request is in its place, or the log ends.
 func (s *source) fill() error {
 	s.requests = append(s.requests[:0], s.requests[s.next:]...)
 	s.next = 0
@@ -199,7 +199,7 @@ func blank(line []byte) bool {
 	return true
 }
 
-// request makes one of a line. A line without any of the keys is of no use, and told of.
+// request parses a line. A line without any of the keys is useless, and reported.
 func (s *source) request(line []byte) (r request, err error) {
 	at, values, err := s.format.parse(line)
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *source) request(line []byte) (r request, err error) {
 		cost, err := strconv.ParseInt(string(values[s.cost]), 10, 64)
 		if err != nil || cost < 1 || cost > leaky.MaxLimit {
 			return r, fmt.Errorf(
-				"has the cost %.40q, which is no whole number from 1 to %d", values[s.cost], int64(leaky.MaxLimit),
+				"has the cost %.40q, which is not a whole number from 1 to %d", values[s.cost], int64(leaky.MaxLimit),
 			)
 		}
 		r.cost = int32(cost)
@@ -230,17 +230,17 @@ func (s *source) request(line []byte) (r request, err error) {
 	return r, nil
 }
 
-// faults counts the lines that cannot be used, and keeps the first few.
+// faults counts the unusable lines and keeps the first few.
 type faults struct {
 	read, brokenLines int64
 	withoutKey        [maxKeys]int64
 	first, firstKey   []Fault
 }
 
-// maxFaults is how many faults are told of one by one.
+// maxFaults is the maximum number of faults kept.
 const maxFaults = 5
 
-// Fault is a line that cannot be used.
+// Fault is an unusable line.
 type Fault struct {
 	Log  string `json:"log"`
 	Line int    `json:"line"`

@@ -8,16 +8,16 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// template makes keys of the fields of a log's lines, as rules.Template does of those of jobs: literal text and, in
-// braces, fields. A text without braces is the name of one field. The empty one makes one key for all.
+// template makes keys from the fields of a log's lines, as rules.Template does from those of jobs: literal text and
+// fields in braces. A text without braces is the name of one field. The empty template makes one key for all.
 type template []part
 
 // part is literal text, or a field.
 type part struct {
 	literal string
 	field   string
-	slot    int  // among the fields that are asked of a line
-	stop    byte // the character that follows the field, 0 if none does
+	slot    int  // the slot of the field in a line's values
+	stop    byte // the character after the field, or 0
 }
 
 func parseTemplate(text string) (template, error) {
@@ -62,11 +62,11 @@ func parseTemplate(text string) (template, error) {
 
 var errKeyLong = fmt.Errorf("has a key of more than %d bytes", rules.MaxKeyBytes)
 
-// verbatim is whether a key is the value of one field, as it is.
+// verbatim reports whether a key is the unchanged value of one field.
 func (t template) verbatim() bool { return len(t) == 1 && t[0].field != "" }
 
-// expand returns the key that the fields of a line make, which is one of them or in buf. With an error too it returns
-// buf, so that no line takes a new one.
+// expand returns a line's key, which is one of the fields or in buf. It returns buf even with an error, so that no line
+// allocates a new one.
 func (t template) expand(buf []byte, fields [][]byte) ([]byte, error) {
 	if t.verbatim() {
 		v := fields[t[0].slot]
@@ -89,7 +89,7 @@ func (t template) expand(buf []byte, fields [][]byte) ([]byte, error) {
 		if len(v) == 0 {
 			return buf, p.missing()
 		}
-		if len(buf)+len(v) > rules.MaxKeyBytes { // a line has a great value once, and a key may have it often
+		if len(buf)+len(v) > rules.MaxKeyBytes { // a template may repeat a large value
 			return buf, errKeyLong
 		}
 		buf = encode(buf, v, p.stop)
@@ -102,7 +102,7 @@ func (t template) expand(buf []byte, fields [][]byte) ([]byte, error) {
 
 func (p *part) missing() error { return errors.New("has no " + p.field) }
 
-// encode writes a value so that it does not seem to end earlier.
+// encode writes a value so that its end is unambiguous.
 func encode(buf, v []byte, stop byte) []byte {
 	const hex = "0123456789ABCDEF"
 	for _, c := range v {

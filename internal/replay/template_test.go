@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTemplate: no two lists of values make one key.
+// TestTemplate checks that different values never make the same key.
 func TestTemplate(t *testing.T) {
 	keys, err := parseTemplate("{a}:{b}")
 	if err != nil {
@@ -23,13 +23,13 @@ func TestTemplate(t *testing.T) {
 	}
 	for _, bad := range []string{"{a}{b}", "{a", "a}", "{}", "{a}%{b}", strings.Repeat("a", 600)} {
 		if _, err := parseTemplate(bad); err == nil {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 }
 
-// A key that is too long takes no more than a short one, however often it has a great value, and no new buffer.
-func TestTooLongKeysTakeNothing(t *testing.T) {
+// A key that is too long takes no more memory than a short one, even if it repeats a large value, and no new buffer.
+func TestTooLongKeysAllocateNothing(t *testing.T) {
 	keys, err := parseTemplate(strings.Repeat("{a}:", 50))
 	if err != nil {
 		t.Fatal(err)

@@ -2,28 +2,28 @@ package replay
 
 import "github.com/penstock/penstock/leaky"
 
-// maxSteps is how many steps a timeline has at most: more than a picture has room for.
+// maxSteps is the maximum number of steps in a timeline, which is more than a picture can show.
 const maxSteps = 1000
 
-// widths are those of a step, each a multiple of the one before.
+// widths are the possible widths of a step, each a multiple of the one before.
 var widths = []leaky.Instant{
 	1_000, 10_000, 100_000, 1_000_000, 10_000_000, 60_000_000, 600_000_000, 3_600_000_000, 86_400_000_000,
 	7 * 86_400_000_000, 70 * 86_400_000_000, 7000 * 86_400_000_000,
 }
 
-// timeline counts over time, in steps that grow wider as the log turns out to be longer.
+// timeline counts over time, in steps that become wider as the log proves longer.
 type timeline struct {
-	width  int // among widths
+	width  int // index into widths
 	start  leaky.Instant
-	sums   int // so many columns are sums, the others are maxima
+	sums   int // the number of columns that are sums; the others are maxima
 	cols   int
 	rows   [][]int64
 	row    []int64
 	rowEnd leaky.Instant
-	enter  func(begin leaky.Instant, row []int64) // called for each step that begins, in order
+	enter  func(begin leaky.Instant, row []int64) // called at the start of each step, in order
 }
 
-// at returns the row of an instant, at or behind the one before.
+// at returns the row of an instant, which must not precede the last one.
 func (t *timeline) at(now leaky.Instant) []int64 {
 	if t.row != nil && now < t.rowEnd {
 		return t.row
@@ -48,7 +48,7 @@ func (t *timeline) at(now leaky.Instant) []int64 {
 	return t.row
 }
 
-// widen makes steps of the next width out of those that are there.
+// widen merges the steps into steps of the next width.
 func (t *timeline) widen() {
 	t.width++
 	width := widths[t.width]

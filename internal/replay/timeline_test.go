@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestTimeline: steps grow as the log does, nothing is lost, and the depth is kept between requests.
+// TestTimeline checks that steps grow with the log, nothing is lost, and the depth is kept between requests.
 func TestTimeline(t *testing.T) {
 	q, err := ReadQueue("rate=1/s capacity=1000")
 	if err != nil {
@@ -29,11 +29,11 @@ func TestTimeline(t *testing.T) {
 		t.Errorf("%v\n%.300s", err, picture)
 	}
 	if CheckChart("a.svg") == nil {
-		t.Error("a.svg is taken")
+		t.Error("a.svg is accepted")
 	}
 }
 
-// TestSpread puts those of one second evenly into it.
+// TestSpread distributes the requests of one second evenly.
 func TestSpread(t *testing.T) {
 	log := strings.Repeat(line("10.0.0.1", "12:00:00"), 4) + strings.Repeat(line("10.0.0.1", "12:00:01"), 4)
 	for spread, want := range map[bool]int64{false: 6, true: 0} {

@@ -8,17 +8,17 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// spans are the widths of the windows that every rule is judged by, beside one of its own.
+// spans are the widths of the windows measured for every rule, besides the rule's own.
 var spans = []time.Duration{time.Second, 10 * time.Second, time.Minute}
 
-// Rule is what is tried: a rule, and by what of the log it counts.
+// Rule is a rule to try, with the key of the log by which it counts.
 type Rule struct {
 	rules.Rule
 	Label string
-	Key   *string // a template of the log's fields; nil is remote_addr of combined logs, all under one key of others
+	Key   *string // a template of the log's fields; nil means remote_addr for combined logs, and one key for all others
 }
 
-// trial is a rule at work.
+// trial is a rule being tried.
 type trial struct {
 	rule    *Rule
 	ring    int
@@ -27,30 +27,30 @@ type trial struct {
 	lease   bool
 
 	keys     []keyState
-	repeats  int64 // keys that came again
-	counted  int64 // requests of those
-	slots    int64 // of their windows, with those that are free
+	repeats  int64 // number of repeated keys
+	counted  int64 // requests of the repeated keys
+	slots    int64 // slots of their windows, including free ones
 	live     int   // keys with a state
 	sweepAt  int
 	requests int64
 	refused  int64
 	never    int64
 	longest  time.Duration
-	bursts   []window // of all keys together, by spans
+	bursts   []window // over all keys, by spans
 }
 
-// keyState is what became of one key. Most keys of a great log come once: what their state would be is known from that
-// request, and more is kept of the others only.
+// keyState is the state of one key. Most keys of a large log occur once, and their state follows from that request;
+// only repeated keys keep more.
 type keyState struct {
 	at      leaky.Instant // of the first request
 	more    *repeatedKey  // nil until there is a second
-	cost    int32         // of the first, 0 if there is none
+	cost    int32         // of the first, or 0
 	refused bool          // the first
 }
 
-// repeatedKey is what became of a key that came again.
+// repeatedKey is the further state of a repeated key.
 type repeatedKey struct {
-	tally          leaky.Tally // nil if it is as a fresh one
+	tally          leaky.Tally // nil if it equals a fresh one
 	asked, refused int64
 	burst          window
 }
@@ -67,7 +67,7 @@ func newTrial(r *Rule, ring int) (*trial, error) {
 	}, nil
 }
 
-// ownSpan is the period of a rule that has one, else the unit of time in which its rate is at least 1.
+// ownSpan returns the period of a rule that has one, or else the unit of time in which its rate is at least 1.
 func ownSpan(r *Rule) time.Duration {
 	switch {
 	case r.Period > 0:
@@ -83,14 +83,14 @@ func ownSpan(r *Rule) time.Duration {
 	return 24 * time.Hour
 }
 
-// take asks the rule, and reports whether it allows.
+// take asks the rule, and reports whether it allows the request.
 func (t *trial) take(r *request, names []string) bool {
 	number := r.keys[t.ring]
 	for len(t.keys) <= int(number) {
 		t.keys = append(t.keys, keyState{})
 	}
 	ask := leaky.Ask{Cost: int64(r.cost)}
-	if t.lease { // nobody knows when a request of a log had ended
+	if t.lease { // a log does not show when a request ended
 		ask.Lease = strconv.FormatInt(t.requests, 10)
 	}
 	var d leaky.Decision
@@ -116,7 +116,7 @@ func (t *trial) take(r *request, names []string) bool {
 	return d.Allowed
 }
 
-// repeated returns what is kept of a key that was asked about before, with a state.
+// repeated returns the further state of a key that occurred before.
 func (t *trial) repeated(number uint32, name string, now leaky.Instant) *repeatedKey {
 	k := &t.keys[number]
 	if k.more == nil {
@@ -163,7 +163,7 @@ func (t *trial) fresh(key string) leaky.Tally {
 	return t.limiter.Fresh()
 }
 
-// sweep forgets the states that are as fresh ones, but for that of one key.
+// sweep forgets the states that equal fresh ones, except for one key.
 func (t *trial) sweep(now leaky.Instant, but uint32) {
 	t.live = 0
 	for i := range t.keys {

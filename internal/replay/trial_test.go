@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// TestForgotten: the states of keys that are not seen again are forgotten, and what was counted of them is not.
+// TestForgotten checks that the states of keys that do not return are forgotten, but not their counts.
 func TestForgotten(t *testing.T) {
 	p, err := newPlay(t.Context(), &Options{Rules: list(t, "meter rate=5/s burst=10", "meter rate=1/s burst=1000")})
 	if err != nil {
@@ -24,7 +24,7 @@ func TestForgotten(t *testing.T) {
 		if err := p.take(r); err != nil {
 			t.Fatal(err)
 		}
-		r.cost = 1 // what is kept of a key that comes once is no state
+		r.cost = 1 // a key that occurs once has no state
 		if err := p.take(r); err != nil {
 			t.Fatal(err)
 		}
@@ -33,19 +33,19 @@ func TestForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := p.trials[1].refused; got != 1 {
-		t.Errorf("%d refused of a key that had used up its burst 100 s ago, of which 1000 s are owed", got)
+		t.Errorf("%d refused for a key that used up its burst of 1000 s 100 s ago", got)
 	}
 	if live := p.trials[0].live; live > 10_000 {
 		t.Errorf("%d states are kept", live)
 	}
-	// they cost more than 10
+	// They cost more than 10.
 	if o := p.trials[0].outcome(p.rings[0], 0); o.Keys != n || o.Requests != 2*n+1 || o.Refused != 2 || o.Never != 2 {
 		t.Errorf("%+v", o)
 	}
 }
 
-// TestOnceAndAgain: what is told of a key that came once is what its state would tell, by all algorithms, be its
-// request too great or not.
+// TestOnceAndAgain checks that a key that occurs once gets the same outcome as with a state, for all algorithms, even
+// if its request costs too much.
 func TestOnceAndAgain(t *testing.T) {
 	for _, text := range []string{
 		"meter rate=1/s burst=5", "token_bucket rate=1/s burst=5", "fixed_window limit=5 period=1s",
@@ -64,7 +64,7 @@ func TestOnceAndAgain(t *testing.T) {
 			}
 			once := p.trials[0].outcome(p.rings[0], 0)
 			if p.trials[0].keys[0].more != nil {
-				t.Fatal("a key that came once has a state")
+				t.Fatal("a key that occurred once has a state")
 			}
 			p.trials[0].repeated(0, "k", r.at)
 			if again := p.trials[0].outcome(p.rings[0], 0); !reflect.DeepEqual(again, once) {

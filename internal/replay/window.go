@@ -2,9 +2,8 @@ package replay
 
 import "github.com/penstock/penstock/leaky"
 
-// window is the most that was asked and allowed in any span of one width, in units of cost. It is exact where the log
-// tells whole seconds; elsewhere requests that are nearer to each other than a thousandth of the width count as one, so
-// that its memory is bounded.
+// window tracks the greatest cost asked and allowed in any span of one width. It is exact for logs with whole seconds.
+// Otherwise requests closer together than a thousandth of the width count as one, so that its memory is bounded.
 type window struct {
 	slots            []slot
 	head             int
@@ -18,7 +17,7 @@ type slot struct {
 	asked, allowed int64
 }
 
-// add counts a request, at or behind the instant of the one before.
+// add counts a request, which must not precede the last one.
 func (w *window) add(width, at leaky.Instant, asked, allowed int64) {
 	last := len(w.slots) - 1
 	if last < w.head || at-w.slots[last].at >= max(width/1000, 1) {
@@ -44,7 +43,7 @@ func (w *window) add(width, at leaky.Instant, asked, allowed int64) {
 	}
 }
 
-// forget frees what is behind the span, and reports whether all is.
+// forget frees entries before the span, and reports whether none is left.
 func (w *window) forget(width, at leaky.Instant) bool {
 	if n := len(w.slots); n > 0 && at-w.slots[n-1].at < width {
 		return false

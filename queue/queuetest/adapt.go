@@ -10,10 +10,9 @@ import (
 	"github.com/penstock/penstock/queue/quote"
 )
 
-// A rate that adapts. What it is comes from leaky.Adapt, which is told beside
-// the engine what the engine is told.
+// Rules of adaptive rates. The expected values come from leaky.Adapt, which is given the same answers as the engine.
 var adaptRules = []rule{
-	{"InfoRate", func(r *rig) {
+	{"the adaptive rate starts at the configured rate", func(r *rig) {
 		for _, rate := range []string{"10/s", "unlimited"} {
 			q := r.queue("q", rate)
 			if i := r.info(q); i.Rate != i.Spec.Rate || i.Adaptions != nil {
@@ -25,7 +24,7 @@ var adaptRules = []rule{
 			r.Fatalf("it begins with %s and %v", i.Rate, i.Adaptions)
 		}
 	}},
-	{"Lowered", func(r *rig) {
+	{"throttling lowers the rate", func(r *rig) {
 		a := newAdaptive(r, "10/s", "2/s", "20/s")
 		a.answer(queue.Throttle, "slow down", a.leave())
 		i := r.info(a.q)
@@ -36,13 +35,13 @@ var adaptRules = []rule{
 		if a.state.Rate.PerSecond() != 7.5 || !slices.EqualFunc(i.Adaptions, want, sameAdaption) {
 			r.Fatalf("it has %s and %+v", i.Rate, i.Adaptions)
 		}
-		// The pace is the new one: T is 133,333 us and a third.
+		// The new pace applies: T is 133,333 us and a third.
 		first, second := a.leave(), a.leave()
 		if gap := a.due[second.ID] - a.due[first.ID]; gap != 133_333 && gap != 133_334 {
 			r.Fatalf("the next departure is %d us behind the first", gap)
 		}
 	}},
-	{"BehindWhatIsGivenBack", func(r *rig) {
+	{"a slot is given back before its call changes the rate", func(r *rig) {
 		for _, turned := range []bool{false, true} {
 			q := r.queue("q", "10/s", adapting("2/s", "20/s"), func(s *queue.Spec) { s.Burst = 4 })
 			r.accept(q, numbered("j", 3)...)
@@ -54,7 +53,7 @@ var adaptRules = []rule{
 				slices.Reverse(settled)
 			}
 			r.settle(settled...)
-			// The rate is another one as of a bucket to which the slot has come back, whatever stood first.
+			// The slot comes back before the rate changes, whatever the order of the settlements.
 			pacer.GiveBack(&want)
 			slower := pacer
 			slower.Rate = r.info(q).Rate
@@ -65,7 +64,7 @@ var adaptRules = []rule{
 			r.delete(q)
 		}
 	}},
-	{"RaisedWhateverIsGivenBack", func(r *rig) {
+	{"a success raises the rate even when its call gives a slot back", func(r *rig) {
 		for _, turned := range []bool{false, true} {
 			q := r.queue("q", "10/s", adapting("2/s", "20/s"), func(s *queue.Spec) { s.Burst = 2 })
 			r.accept(q, numbered("j", 3)...)
@@ -75,7 +74,7 @@ var adaptRules = []rule{
 				slices.Reverse(settled)
 			}
 			r.settle(settled...)
-			// The rate held the third job up when the call came, whatever stood first in it.
+			// The rate held the third job up when the call arrived, whatever the order of the settlements.
 			if i := r.info(q); i.Rate.PerSecond() <= 10 {
 				r.Errorf("released first %t: it is %s", turned, i.Rate)
 			}
@@ -83,7 +82,7 @@ var adaptRules = []rule{
 			r.clock.Advance(time.Second)
 		}
 	}},
-	{"RaisedWhateverAChildGivesBack", func(r *rig) {
+	{"a success raises the parent's rate even when its call gives a child's slot back", func(r *rig) {
 		for _, turned := range []bool{false, true} {
 			parent := r.queue("ses", "10/s", adapting("2/s", "20/s"), func(s *queue.Spec) { s.Burst = 2 })
 			child := r.queue("ses.a", "unlimited")
@@ -105,7 +104,7 @@ var adaptRules = []rule{
 			r.clock.Advance(time.Second)
 		}
 	}},
-	{"OncePerEvent", func(r *rig) {
+	{"answers to jobs granted before a decrease do not lower the rate again", func(r *rig) {
 		a := newAdaptive(r, "10/s", "1/s", "20/s")
 		var sent []queue.Reservation
 		for range 4 {
@@ -115,15 +114,15 @@ var adaptRules = []rule{
 			a.answer(queue.Throttle, "no", v)
 		}
 		if got := r.info(a.q).Rate.PerSecond(); got != 7.5 {
-			r.Fatalf("four answers to what was granted before lowered it to %v/s", got)
+			r.Fatalf("four answers to jobs granted earlier lowered it to %v/s", got)
 		}
 		r.clock.Advance(time.Second)
 		a.answer(queue.Throttle, "no", a.leave())
 		if got := r.info(a.q).Rate.PerSecond(); got != 3.75 {
-			r.Fatalf("the answer to what departed later left %v/s", got)
+			r.Fatalf("the answer to a later departure left %v/s", got)
 		}
 	}},
-	{"Raised", func(r *rig) {
+	{"successes raise the rate again", func(r *rig) {
 		a := newAdaptive(r, "10/s", "2/s", "20/s")
 		a.goWell(30 * time.Second)
 		i := r.info(a.q)
@@ -134,7 +133,7 @@ var adaptRules = []rule{
 			r.Fatalf("%+v", n)
 		}
 	}},
-	{"NotWhileNothingWaits", func(r *rig) {
+	{"the rate is raised only while it holds jobs up", func(r *rig) {
 		q := r.queue("q", "10/s", adapting("2/s", "20/s"))
 		for _, id := range numbered("j", 5) {
 			r.accept(q, id)
@@ -145,7 +144,7 @@ var adaptRules = []rule{
 		if i := r.info(q); i.Rate != leaky.PerSecond(10) {
 			r.Fatalf("it was raised to %s while nothing was held up", i.Rate)
 		}
-		// Nor when it is not the rate that holds up those who wait.
+		// Nor is it raised while something else holds up the waiting jobs.
 		r.accept(q, "a", "b", "c")
 		v := r.grant(q, 1, "a")
 		r.clock.Advance(2 * time.Second)
@@ -155,7 +154,7 @@ var adaptRules = []rule{
 		}
 		r.drain(q)
 	}},
-	{"LaneOnly", func(r *rig) {
+	{"an answer about a lane does not change the rate", func(r *rig) {
 		a := newAdaptive(r, "10/s", "2/s", "20/s")
 		j := job(a.q, "in-a-lane")
 		j.Lane, j.Priority = "lane", queue.MaxPriority
@@ -170,7 +169,7 @@ var adaptRules = []rule{
 			r.Fatalf("an answer about a lane changed the rate: %+v", got)
 		}
 	}},
-	{"Bounds", func(r *rig) {
+	{"the rate stays within its bounds", func(r *rig) {
 		a := newAdaptive(r, "10/s", "9/s", "11/s")
 		for range 3 {
 			r.clock.Advance(time.Second)
@@ -184,7 +183,7 @@ var adaptRules = []rule{
 			r.Fatalf("raised to %s: %+v", i.Rate, i.Adaptions)
 		}
 	}},
-	{"ChangesAreBounded", func(r *rig) {
+	{"only the latest changes of the rate are kept", func(r *rig) {
 		a := newAdaptive(r, "10/s", "1/m", "20/s")
 		for k := range 2 * queue.MaxAdaptions {
 			r.clock.Advance(2 * time.Second)
@@ -196,7 +195,7 @@ var adaptRules = []rule{
 			r.Fatalf("%d changes are kept: %+v", len(i.Adaptions), i.Adaptions)
 		}
 	}},
-	{"PutOthers", func(r *rig) {
+	{"putting other fields keeps the adaptive rate", func(r *rig) {
 		a := newAdaptive(r, "10/s", "2/s", "20/s")
 		a.answer(queue.Throttle, "no", a.leave())
 		r.queue(a.q, "10/s", adapting("2/s", "20/s"), func(s *queue.Spec) { s.Capacity = 77 })
@@ -204,7 +203,7 @@ var adaptRules = []rule{
 			r.Fatalf("a Put of another capacity left %s, %+v", i.Rate, i.Adaptions)
 		}
 	}},
-	{"PutBounds", func(r *rig) {
+	{"putting other bounds returns to the configured rate", func(r *rig) {
 		a := newAdaptive(r, "10/s", "2/s", "20/s")
 		a.answer(queue.Throttle, "no", a.leave())
 		before := a.state.Rate
@@ -219,7 +218,7 @@ var adaptRules = []rule{
 			r.Fatalf("without adapt it has %s, %+v", i.Rate, i.Adaptions)
 		}
 	}},
-	{"PutRate", func(r *rig) {
+	{"putting another rate starts at that rate", func(r *rig) {
 		a := newAdaptive(r, "10/s", "2/s", "20/s")
 		a.answer(queue.Throttle, "no", a.leave())
 		r.queue(a.q, "12/s", adapting("2/s", "20/s"))
@@ -227,7 +226,7 @@ var adaptRules = []rule{
 			r.Fatalf("it goes on with %s", i.Rate)
 		}
 	}},
-	{"DeletedAndMadeAgain", func(r *rig) {
+	{"a queue made again starts at the configured rate", func(r *rig) {
 		a := newAdaptive(r, "10/s", "2/s", "20/s")
 		a.answer(queue.Throttle, "no", a.leave())
 		r.check(r.e.Delete(r.ctx, a.q, queue.AnyRevision, true))
@@ -236,7 +235,7 @@ var adaptRules = []rule{
 			r.Fatalf("made again it has %s, %+v", i.Rate, i.Adaptions)
 		}
 	}},
-	{"ETA", func(r *rig) {
+	{"the eta counts the adaptive rate", func(r *rig) {
 		q := r.queue("q", "10/s", adapting("1/s", "20/s"))
 		r.accept(q, numbered("j", 9)...)
 		v := r.grant(q, 1, "j00001")
@@ -257,12 +256,12 @@ var adaptRules = []rule{
 			r.Fatalf("quoted %+v, %v", answer.Now, err)
 		}
 	}},
-	{"Group", func(r *rig) {
+	{"a child's answer does not change its parent's rate", func(r *rig) {
 		parent := r.queue("q", "100/s")
 		a := newAdaptive(r, "10/s", "2/s", "20/s")
 		a.answer(queue.Throttle, "no", a.leave())
 		if i := r.info(parent); i.Rate != leaky.PerSecond(100) {
-			r.Fatalf("what a child was told changed its parent's rate to %s", i.Rate)
+			r.Fatalf("a child's answer changed its parent's rate to %s", i.Rate)
 		}
 		first, second := a.leave(), a.leave()
 		if gap := a.due[second.ID] - a.due[first.ID]; gap < 133_333 {
@@ -282,13 +281,13 @@ func sameAdaption(a, b queue.Adaption) bool {
 	return a.At.Equal(b.At) && a.From == b.From && a.To == b.To && a.Cause == b.Cause && a.Reason == b.Reason
 }
 
-// adaptive is a queue in which jobs always wait, beside the arithmetic of its rate.
+// adaptive is a queue that always has waiting jobs, with a model of its rate.
 type adaptive struct {
 	*rig
 	q     string
 	rule  leaky.Adapt
 	state leaky.Adapted
-	due   map[string]leaky.Instant // of what left
+	due   map[string]leaky.Instant // by job id
 }
 
 func newAdaptive(r *rig, rate, floor, ceiling string) *adaptive {
@@ -300,7 +299,7 @@ func newAdaptive(r *rig, rate, floor, ceiling string) *adaptive {
 	return a
 }
 
-// leave lets the next job leave, and waits for its departure.
+// leave reserves the next job and waits for its departure.
 func (a *adaptive) leave() queue.Reservation {
 	a.Helper()
 	for range 1000 {
@@ -316,7 +315,7 @@ func (a *adaptive) leave() queue.Reservation {
 	return queue.Reservation{}
 }
 
-// answer settles what left, and compares what the rate is then.
+// answer settles a job and compares the resulting rate with the model.
 func (a *adaptive) answer(verdict queue.Verdict, reason string, v queue.Reservation) {
 	a.Helper()
 	i, now := a.info(a.q), a.clock.Now()
@@ -333,19 +332,19 @@ func (a *adaptive) answer(verdict queue.Verdict, reason string, v queue.Reservat
 	got := a.settle(s)[0]
 	if changed && (got.Effect.From != before || got.Effect.To != a.state.Rate) ||
 		!changed && got.Effect.From != got.Effect.To {
-		a.Fatalf("%v told %+v, want from %s to %s", verdict, got.Effect, before, a.state.Rate)
+		a.Fatalf("%v reported %+v, want from %s to %s", verdict, got.Effect, before, a.state.Rate)
 	}
 	if i = a.info(a.q); i.Rate != a.state.Rate {
 		a.Fatalf("after %v it is %s, want %s", verdict, i.Rate, a.state.Rate)
 	}
 }
 
-// goWell lets jobs leave as the rate allows, and delivers each of them at once, for a time.
+// goWell delivers jobs at once, as fast as the rate allows, for the duration d.
 func (a *adaptive) goWell(d time.Duration) {
 	a.Helper()
 	for end := a.clock.Now().Add(d); a.clock.Now() < end; {
 		v := a.leave()
-		a.reserveAs("another", a.q, 1) // whose departure is to come: the rate holds up all others
+		a.reserveAs("another", a.q, 1) // whose departure is still ahead: the rate holds up all others
 		a.answer(queue.Deliver, "", v)
 	}
 }

@@ -27,7 +27,7 @@ var appendRules = []rule{
 			}
 		}
 	}},
-	{"the eta counts the cost ahead and fractions of a microsecond", func(r *rig) {
+	{"the eta counts the cost ahead, and fractions of a microsecond", func(r *rig) {
 		q := r.queue("q", "14/s")
 		first, second, third := job(q, "a"), job(q, "b"), job(q, "c")
 		first.Cost, second.Cost = 3, 4
@@ -39,7 +39,7 @@ var appendRules = []rule{
 			}
 		}
 	}},
-	{"the eta counts from what has left", func(r *rig) {
+	{"the eta counts from the last departure", func(r *rig) {
 		q := r.queue("q", "10/s", func(s *queue.Spec) { s.Burst = 2 })
 		r.accept(q, "a", "b", "c")
 		r.deliver(r.grant(q, 9, "a", "b")...)
@@ -50,7 +50,7 @@ var appendRules = []rule{
 			r.Errorf("position %d, eta %+v, want 2, %v", a.Position, a.ETA, want.Time())
 		}
 	}},
-	{"an eta is exact only while nothing can come back and nothing is paused", func(r *rig) {
+	{"an eta is exact only while no job can come back and nothing is paused", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b")
 		v := r.grant(q, 1, "a")
@@ -71,7 +71,7 @@ var appendRules = []rule{
 		r.check(r.e.Resume(r.ctx, q))
 		exact("x5", true)
 	}},
-	{"what is not valid is refused alone, and its field named", func(r *rig) {
+	{"an invalid job is refused alone, and its field is named", func(r *rig) {
 		q := r.queue("q", "10/s")
 		bad := []struct {
 			field  string
@@ -127,7 +127,7 @@ var appendRules = []rule{
 			r.Errorf("counted %d appended, %d refused", i.Appended, i.Refused)
 		}
 	}},
-	{"an unknown queue refuses its jobs alone", func(r *rig) {
+	{"jobs of an unknown queue are refused alone", func(r *rig) {
 		q := r.queue("q", "10/s")
 		a := r.append(job(q, "a"), job("nobody", "a"), job("q.child", "a"), job(q, "b"))
 		want := []queue.AppendOutcome{queue.Accepted, queue.UnknownQueue, queue.UnknownQueue, queue.Accepted}
@@ -137,12 +137,12 @@ var appendRules = []rule{
 			}
 		}
 	}},
-	{"nothing to append is nothing", func(r *rig) {
+	{"appending nothing does nothing", func(r *rig) {
 		if a, err := r.e.Append(r.ctx, nil); err != nil || len(a) != 0 {
 			r.Errorf("got %v, %v", a, err)
 		}
 	}},
-	{"a call longer than any flight keeps its order", func(r *rig) {
+	{"a very long call keeps its order", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		want := numbered("j", 2*coalesce.MaxItems+17)
 		a := r.accept(q, want...)
@@ -153,7 +153,7 @@ var appendRules = []rule{
 		}
 		r.sameIDs(r.drain(q), want...)
 	}},
-	{"jobs of many queues in one call each enter their own", func(r *rig) {
+	{"jobs of many queues in one call each enter their own queue", func(r *rig) {
 		queues := []string{"a", "b", "c.x", "c.y", "d"}
 		var list []queue.Job
 		for _, q := range queues {
@@ -175,7 +175,7 @@ var appendRules = []rule{
 					got = append(got, v.ID)
 				}
 			}
-			if len(got) > 0 && !slices.Equal(got, want) { // drained with a neighbour on the same partition
+			if len(got) > 0 && !slices.Equal(got, want) { // drained with a neighbor on the same partition
 				r.Errorf("%s: %v, want %v", q, got, want)
 			}
 			if i := r.info(q); i.Delivered != int64(len(want)) {
@@ -232,7 +232,7 @@ var appendRules = []rule{
 			}
 		}
 	}},
-	{"a queue is never fuller than its capacity, whoever appends", func(r *rig) {
+	{"concurrent callers never fill a queue beyond its capacity", func(r *rig) {
 		const capacity = 100
 		q := r.queue("q", "10/s", func(s *queue.Spec) { s.Capacity = capacity })
 		accepted, _ := r.crowd(16, func(worker int) (n int) {

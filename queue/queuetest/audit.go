@@ -27,7 +27,7 @@ var auditRules = []rule{
 			}
 		}
 	}},
-	{"what is done to a queue is an entry, with what it was and became", func(r *rig) {
+	{"each change of a queue is an entry with the spec before and after", func(r *rig) {
 		of := func(what changekind.Kind) audit.Entry {
 			return audit.Entry{Of: "queue", Name: "q", What: what}
 		}
@@ -60,7 +60,7 @@ var auditRules = []rule{
 			r.check(err)
 		}), nil, r.specText(first))
 	}},
-	{"a pause that ended by itself is no entry: nobody did that, and the pause's says until when it was", func(r *rig) {
+	{"a pause that ends by itself is no entry: nobody acted, and the pause's entry has its end", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{Until: r.clock.Now().Add(time.Second).Time()}))
 		r.clock.Advance(time.Minute)
@@ -74,7 +74,7 @@ var auditRules = []rule{
 			r.Errorf("%+v", changes)
 		}
 	}},
-	{"what is done to a rule is an entry, with the digest of its overrides", func(r *rig) {
+	{"each change of a rule is an entry, with the digest of its overrides", func(r *rig) {
 		of := func(what changekind.Kind) audit.Entry {
 			return audit.Entry{Of: "rule", Name: "g.r", What: what}
 		}
@@ -101,7 +101,7 @@ var auditRules = []rule{
 		r.checkAround(r.audited(of(changekind.Reset), func() { r.check(r.e.ResetRule(r.ctx, "g.r")) }), nil, nil)
 		r.checkAround(r.audited(of(changekind.Deleted), func() { r.deleteRule("g.r") }), audited(third), nil)
 	}},
-	{"what is given back, or forgotten of some keys, is an entry of its rule", func(r *rig) {
+	{"giving back or resetting keys is an entry of their rule", func(r *rig) {
 		of := func(what changekind.Kind, detail string) audit.Entry {
 			return audit.Entry{Of: "rule", Name: "g.r", What: what, Detail: detail}
 		}
@@ -125,7 +125,7 @@ var auditRules = []rule{
 			r.audited(of(changekind.Reset, "2 of its keys"), take(reset, rules.Take{Op: rules.TakeAnew}, other))
 			r.audits(0, 0, take(rules.Take{Op: rules.TakeAnew}))
 			back := rules.Take{Op: rules.TakeBack, Key: "k"}
-			if a == leaky.AlgorithmConcurrency { // who has the lease gives back a place of his own
+			if a == leaky.AlgorithmConcurrency { // the lease holder gives back their own place
 				back.Lease = "lease"
 				r.audits(0, 0, take(rules.Take{Key: "k", Lease: "lease"}, back))
 				continue
@@ -133,7 +133,7 @@ var auditRules = []rule{
 			r.audits(0, 0, take(rules.Take{Key: "k"}))
 			r.audited(of(changekind.Refunded, "1 of its keys"), take(back))
 			records := len(r.auditOf(r.partition("g.r")))
-			take(back, reset)() // as a part of something else: nobody has said who does it
+			take(back, reset)() // part of another call: it has no actor
 			if n := len(r.auditOf(r.partition("g.r"))); n != records {
 				r.Errorf("%d entries, want %d", n, records)
 			}
@@ -144,7 +144,7 @@ var auditRules = []rule{
 			r.deleteRule("g.r")
 		}
 	}},
-	{"what is done to a document is an entry", func(r *rig) {
+	{"each change of a document is an entry", func(r *rig) {
 		of := func(what changekind.Kind) audit.Entry {
 			return audit.Entry{Of: "app", Name: "acme", What: what}
 		}
@@ -160,7 +160,7 @@ var auditRules = []rule{
 		r.checkAround(r.audited(of(changekind.Deleted), put("")), []byte(`{"n": 2}`), nil)
 		r.checkAround(r.audited(of(changekind.Created), put(`{"n":1}`)), nil, []byte(`{"n":1}`))
 	}},
-	{"what was refused by the engine is none", func(r *rig) {
+	{"a change that the engine refused is no entry", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.accept(q, "a")
 		r.audits(0, 0, func() {
@@ -173,7 +173,7 @@ var auditRules = []rule{
 			r.refuses(err, queue.ErrRevision)
 		})
 	}},
-	{"what is recorded is an entry of the first partition", func(r *rig) {
+	{"a recorded refusal is an entry of the first partition", func(r *rig) {
 		want := audit.Entry{
 			Of: "queue", Name: "mail", What: changekind.Deleted, Refused: "forbidden", Times: 3, Detail: "queue.delete",
 			Reason: "wants configure",
@@ -181,7 +181,7 @@ var auditRules = []rule{
 		for range 2 {
 			given := want
 			given.Actor = audit.Actor{Name: "cert:a", Address: "192.0.2.7", Operation: "deleteQueue", Note: "ann"}
-			given.Number, given.At, given.Previous, given.Revision = 77, 1, "x", 9 // which the engine sets
+			given.Number, given.At, given.Previous, given.Revision = 77, 1, "x", 9 // the engine sets these
 			r.clock.Advance(time.Second)
 			r.check(r.e.Record(r.ctx, given))
 			all := r.auditOf(0)
@@ -213,7 +213,7 @@ var auditRules = []rule{
 			r.Errorf("%d entries", n)
 		}
 	}},
-	{"each partition has a log of its own, which verifies as that of no other", func(r *rig) {
+	{"each partition has its own log, which does not verify as another's", func(r *rig) {
 		for _, q := range []string{"a", "b", "c", "d", "e", "f"} {
 			r.queue(q, "1/s")
 			r.putDocument("app", q, `1`)
@@ -230,7 +230,7 @@ var auditRules = []rule{
 			}
 		}
 	}},
-	{"the log is read in pages, forth and back, from any number", func(r *rig) {
+	{"the log is read in pages, forward and backward, from any number", func(r *rig) {
 		const n = 9
 		for i := range n {
 			r.putDocument("app", "a", fmt.Sprint(i))
@@ -275,7 +275,7 @@ var auditRules = []rule{
 		_, err = r.e.Audit(r.ctx, audit.Request{})
 		r.refusesField("limit", err)
 	}},
-	{"the oldest go with their age, and the rest verifies", func(r *rig) {
+	{"old entries expire, and the rest verifies", func(r *rig) {
 		for i := range 20 {
 			r.putDocument("app", "a", fmt.Sprint(i))
 			r.clock.Advance(time.Hour)
@@ -295,7 +295,7 @@ var auditRules = []rule{
 			r.Errorf("%+v", all)
 		}
 	}},
-	{"the chains of many who change at once verify", func(r *rig) {
+	{"the chains verify after concurrent changes", func(r *rig) {
 		const each = 10
 		queues := []string{"a", "b", "c", "d"}
 		r.crowd(len(queues), func(w int) int {

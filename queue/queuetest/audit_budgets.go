@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// auditsAs writes a document as an actor, or records that this was refused.
+// auditsAs writes a document as an actor, or records the given refusal of it.
 func (r *rig) auditsAs(a audit.Actor, refused, text string) {
 	r.Helper()
 	if refused != "" {
@@ -41,13 +41,13 @@ func (r *rig) auditChain(budget audit.Budget) audit.Chain {
 // hostile is an app that uses up its budget.
 var hostile = audit.Actor{Name: "token:0", App: "app-0"}
 
-// floodAudit has the hostile app write large texts until entries of it were dropped for want of room.
+// floodAudit writes large documents as the hostile app until its budget drops entries.
 func (r *rig) floodAudit() {
 	r.Helper()
 	const writers, each = 20, 10
 	for at := 0; r.auditChain(audit.OfApp(hostile.App)).Dropped < 100; at += each {
 		if at > 10_000 {
-			r.Fatal("the app has written this much, and nothing of it was dropped")
+			r.Fatal("the app has made this many writes, and none was dropped")
 		}
 		r.crowd(writers, func(w int) int {
 			ctx := audit.WithActor(r.ctx, hostile)
@@ -61,7 +61,7 @@ func (r *rig) floodAudit() {
 	}
 }
 
-// auditedBy returns how many entries of each budget the first partition has, and verifies them.
+// auditedBy verifies the first partition's log and returns its number of entries by budget.
 func (r *rig) auditedBy() map[audit.Budget]int {
 	r.Helper()
 	n := map[audit.Budget]int{}
@@ -72,7 +72,7 @@ func (r *rig) auditedBy() map[audit.Budget]int {
 }
 
 var auditBudgetRules = []rule{
-	{"each entry is of the budget of its actor", func(r *rig) {
+	{"each entry counts toward the budget of its actor", func(r *rig) {
 		ann := audit.Actor{Name: "token:1"}
 		want := []audit.Budget{
 			audit.Operators, audit.Nobody, audit.OfApp("acme"), audit.Anonymous, audit.OfApp("acme"), audit.Operators,
@@ -103,7 +103,7 @@ var auditBudgetRules = []rule{
 			r.Errorf("the chains are %s, want %s", got, want)
 		}
 	}},
-	{"of 20 apps one floods the log, and no entry of an operator or of another app is lost", func(r *rig) {
+	{"when one of 20 apps floods the log, no other app and no operator loses an entry", func(r *rig) {
 		want := map[audit.Budget]int{}
 		others := func() {
 			for i := 1; i < 20; i++ {
@@ -128,11 +128,11 @@ var auditBudgetRules = []rule{
 			}
 		}
 	}},
-	{"entries go for want of room only while there is none", func(r *rig) {
+	{"an entry is dropped only when its budget is full", func(r *rig) {
 		r.floodAudit()
 		budget := audit.OfApp(hostile.App)
 		full := r.auditChain(budget).Dropped
-		// Each of these has a tenth of the size of an entry that goes for it.
+		// Each of these is a tenth as large as an entry that is dropped for it.
 		const n = 100
 		for i := range n {
 			r.auditsAs(hostile, "forbidden", fmt.Sprint(i))
@@ -141,7 +141,7 @@ var auditBudgetRules = []rule{
 			r.Errorf("for %d small entries %d large ones were dropped", n, gone)
 		}
 	}},
-	{"a budget of which nothing is written any more keeps its newest entry alone", func(r *rig) {
+	{"a budget without new entries keeps its newest entry", func(r *rig) {
 		acme, beta := audit.Actor{Name: "token:1", App: "acme"}, audit.Actor{Name: "token:1", App: "beta"}
 		for i := range 3 {
 			r.auditsAs(acme, "", fmt.Sprint(i))

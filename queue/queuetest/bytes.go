@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// sized is a job that takes exactly so many bytes of max_bytes.
+// sized returns a job that counts as this many bytes toward max_bytes.
 func sized(lane, queueName, id string, bytes int64) queue.Job {
 	j := queue.Job{Queue: queueName, ID: id, Lane: lane}
 	j.Payload = []byte(strings.Repeat("x", int(bytes-sizeOf(j))))
@@ -25,7 +25,7 @@ func sizeOf(j queue.Job) int64 {
 	return jobsize.Of(j.ID, len(jobrecord.Pack(&j)))
 }
 
-// kilo are jobs of 1000 bytes each.
+// kilo returns jobs of 1000 bytes each.
 func kilo(queueName string, ids ...string) (list []queue.Job) {
 	for _, id := range ids {
 		list = append(list, sized("", queueName, id, 1000))
@@ -35,7 +35,7 @@ func kilo(queueName string, ids ...string) (list []queue.Job) {
 
 func maxBytes(most unit.Bytes) func(*queue.Spec) { return func(s *queue.Spec) { s.MaxBytes = most } }
 
-// checkBytes checks what a queue holds in bytes.
+// checkBytes checks how many bytes a queue holds.
 func (r *rig) checkBytes(queueName string, want int64) {
 	r.Helper()
 	if got := r.info(queueName).Bytes; got != want {
@@ -43,7 +43,7 @@ func (r *rig) checkBytes(queueName string, want int64) {
 	}
 }
 
-// outOfBytes appends a job that must be refused for want of bytes.
+// outOfBytes appends a job that must be refused for lack of bytes.
 func (r *rig) outOfBytes(want queue.AppendOutcome, j queue.Job, bound queue.ByteBound) queue.Appended {
 	r.Helper()
 	a := r.outcome(want, j)
@@ -53,7 +53,7 @@ func (r *rig) outOfBytes(want queue.AppendOutcome, j queue.Job, bound queue.Byte
 	return a
 }
 
-// neverFits appends, or offers, a job that must be refused for good.
+// neverFits appends, or offers, a job that must be refused permanently.
 func (r *rig) neverFits(j queue.Job, of string) {
 	r.Helper()
 	for _, a := range [][]queue.Appended{r.append(j), r.offer(j)} {
@@ -66,7 +66,7 @@ func (r *rig) neverFits(j queue.Job, of string) {
 }
 
 var bytesRules = []rule{
-	{"all that hold a place hold their bytes, and give them back to the last one", func(r *rig) {
+	{"every job with a place counts its bytes until it ends", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(3500), func(s *queue.Spec) { s.Retry.MaxAttempts = 2 })
 		r.acceptJobs(kilo(q, "a", "b", "c")...)
 		r.checkBytes(q, 3000)
@@ -93,7 +93,7 @@ var bytesRules = []rule{
 		r.settled(queue.Dead, settlement(queue.Bury, r.grant(q, 1, "c")[0]))
 		r.checkBytes(q, 0)
 	}},
-	{"to the byte, and within one call", func(r *rig) {
+	{"the limit is exact to the byte, also within one call", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(2600))
 		a := r.append(
 			kilo(q, "a")[0], kilo(q, "b")[0], kilo(q, "c")[0], sized("", q, "d", 700), sized("", q, "e", 600),
@@ -103,7 +103,7 @@ var bytesRules = []rule{
 		r.checkBytes(q, 2600)
 		r.outOfBytes(queue.Full, sized("", q, "f", 600), queue.ByteBound{Held: 2600, Max: 2600, Needs: 600})
 	}},
-	{"every kind of job is counted alike", func(r *rig) {
+	{"jobs of every kind count the same", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(1<<20))
 		in := r.clock.Now().Time().Add(time.Minute)
 		list := []queue.Job{
@@ -125,7 +125,7 @@ var bytesRules = []rule{
 		r.deliver(r.drainable(q)...)
 		r.checkBytes(q, 0)
 	}},
-	{"a job that is larger than may be held can never come in", func(r *rig) {
+	{"a job larger than the limit is refused permanently", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(2000), everyLane(queue.LaneRule{MaxBytes: 1500}), defers)
 		r.acceptJobs(sized("", q, "a", 2000))
 		r.neverFits(sized("", q, "b", 2001), "max_bytes")
@@ -133,10 +133,10 @@ var bytesRules = []rule{
 		r.deliver(r.grant(q, 1, "a")...)
 		r.acceptJobs(sized("x", q, "b", 1500))
 		if i := r.info(q); i.Refused != 0 {
-			r.Errorf("%d refused for want of room", i.Refused)
+			r.Errorf("%d refused for lack of room", i.Refused)
 		}
 	}},
-	{"a lane has bytes of its own", func(r *rig) {
+	{"a lane has its own limit of bytes", func(r *rig) {
 		q := r.queue(
 			"q", "10/s", everyLane(queue.LaneRule{MaxBytes: 2500}), except("vip", queue.LaneRule{MaxBytes: 4000}),
 		)
@@ -144,13 +144,13 @@ var bytesRules = []rule{
 		a := r.outOfBytes(queue.LaneFull, sized("x", q, "x3", 1000), queue.ByteBound{
 			Held: 2000, Max: 2500, Needs: 1000,
 		})
-		if a.RetryAfter != 100*time.Millisecond { // one of two must leave, and one lane has its turn
-			r.Errorf("told to come back after %v", a.RetryAfter)
+		if a.RetryAfter != 100*time.Millisecond { // one of two must leave, and the other lane takes a turn
+			r.Errorf("retry after %v, want 100ms", a.RetryAfter)
 		}
 		if a := r.outOfBytes(queue.LaneFull, sized("x", q, "x3", 2000), queue.ByteBound{
 			Held: 2000, Max: 2500, Needs: 2000,
 		}); a.RetryAfter != 200*time.Millisecond {
-			r.Errorf("told to come back after %v", a.RetryAfter)
+			r.Errorf("retry after %v", a.RetryAfter)
 		}
 		r.acceptJobs(sized("y", q, "y1", 1000), sized("vip", q, "v1", 4000), sized("", q, "n1", 5000))
 		r.seesLane(q, "x", queue.LaneInfo{Waiting: 2, Held: 2, Bytes: 2000})
@@ -172,7 +172,7 @@ var bytesRules = []rule{
 		r.reserve(q, 0+1)
 		r.seesLane(q, "x", queue.LaneInfo{Held: 1, Bytes: 900})
 	}},
-	{"who comes back is told how long until so many bytes are free", func(r *rig) {
+	{"a refusal promises when enough bytes are free", func(r *rig) {
 		q := r.queue("q", "10/s", maxBytes(10_000))
 		r.acceptJobs(kilo(q, numbered("j", 10)...)...)
 		for _, c := range []struct {
@@ -187,7 +187,7 @@ var bytesRules = []rule{
 			}
 		}
 	}},
-	{"lowered, it drops nothing, and no job is kept from coming back", func(r *rig) {
+	{"a lowered limit drops nothing, and jobs still come back", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(5000))
 		r.acceptJobs(kilo(q, "a", "b", "c", "d")...)
 		r.queue(q, "unlimited", maxBytes(1500))
@@ -204,7 +204,7 @@ var bytesRules = []rule{
 		r.queue(q, "unlimited", maxBytes(3000))
 		r.acceptJobs(kilo(q, "y", "z")...)
 	}},
-	{"without one a queue has a share of the store", func(r *rig) {
+	{"without a limit a queue has a share of the store", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		space, err := r.e.Space(r.ctx)
@@ -214,7 +214,7 @@ var bytesRules = []rule{
 			r.Errorf("%d of a store of %+v", i.MaxBytes, space)
 		}
 	}},
-	{"a purge gives back what it takes", func(r *rig) {
+	{"a purge frees the bytes it removes", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(1<<20))
 		r.acceptJobs(kilo(q, "a", "b")...)
 		r.acceptJobs(sized("x", q, "c", 700), sized("x", q, "d", 800))
@@ -222,13 +222,13 @@ var bytesRules = []rule{
 		r.checkBytes(q, 0)
 		r.seesLane(q, "x", queue.LaneInfo{})
 	}},
-	{"a replay finds no room for want of bytes", func(r *rig) {
+	{"a replay is refused for lack of bytes", func(r *rig) {
 		lanes := everyLane(queue.LaneRule{MaxBytes: 1500})
 		q := r.queue("q", "unlimited", maxBytes(3000), lanes)
 		r.acceptJobs(sized("x", q, "a", 1000))
 		r.settled(queue.Dead, settlement(queue.Bury, r.grant(q, 1, "a")[0]))
 		r.acceptJobs(sized("x", q, "b", 1000))
-		r.replays(q, []string{"a"}, queue.NoRoom) // its lane's
+		r.replays(q, []string{"a"}, queue.NoRoom) // its lane is full
 		r.deliver(r.grant(q, 1, "b")...)
 		r.acceptJobs(kilo(q, "c", "d")...)
 		r.queue(q, "unlimited", maxBytes(2500), lanes)
@@ -237,7 +237,7 @@ var bytesRules = []rule{
 		r.replays(q, []string{"a"}, queue.Replayed)
 		r.checkBytes(q, 2000)
 	}},
-	{"what is moved takes the same bytes", func(r *rig) {
+	{"a moved job counts the same bytes", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(5000), everyLane(queue.LaneRule{MaxBytes: 3000}))
 		r.acceptJobs(sized("x", q, "a", 1000), sized("x", q, "b", 1000), sized("", q, "c", 1000))
 		m := r.export(q)
@@ -251,7 +251,7 @@ var bytesRules = []rule{
 }
 
 var bytesOverflowRules = []rule{
-	{"one that finds no bytes waits on the overflow, and comes back when it fits", func(r *rig) {
+	{"a job without enough bytes waits on the overflow and comes back when it fits", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", maxBytes(4000), maxDeferredBytes(100_000), lowWater(0.5))
 		r.acceptJobs(kilo(s.q, "a", "b", "c", "d")...)
 		s.asideJobs(sized("", s.q, "large", 1800), sized("", s.q, "e", 1000))
@@ -262,7 +262,7 @@ var bytesOverflowRules = []rule{
 		}
 		r.deliver(r.grant(s.q, 1, "a")...) // not enough for the first
 		if ear.until(s.q) != nil {
-			r.Error("told of room that is too little")
+			r.Error("the room announced is too little")
 		}
 		if res := s.takes(readmit.NotYet, readmit.NotYet); res.Room != 0 {
 			r.Errorf("room for %d", res.Room)
@@ -270,7 +270,7 @@ var bytesOverflowRules = []rule{
 		r.clock.Advance(2 * time.Second)
 		r.deliver(r.grant(s.q, 1, "b")...)
 		if ear.until(s.q) == nil {
-			r.Error("not told of room")
+			r.Error("the room was not announced")
 		}
 		s.takes(readmit.Returned, readmit.NotYet)
 		r.checkBytes(s.q, 3800)
@@ -280,12 +280,12 @@ var bytesOverflowRules = []rule{
 		r.deliver(r.drainable(s.q)...)
 		r.checkBytes(s.q, 0)
 	}},
-	{"while there is a backlog neither those that come back nor the others starve", func(r *rig) {
+	{"during a backlog neither returning jobs nor new ones starve", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", maxBytes(4000), maxDeferredBytes(100_000), lowWater(0.5))
 		r.acceptJobs(kilo(s.q, "a", "b", "c", "d")...)
 		s.asideJobs(kilo(s.q, "e", "f", "g", "h")...)
 		r.deliver(r.drainable(s.q)...)
-		s.takes(readmit.Returned, readmit.Returned, readmit.NotYet, readmit.NotYet) // up to the mark
+		s.takes(readmit.Returned, readmit.Returned, readmit.NotYet, readmit.NotYet) // up to the low-water mark
 		others := func(id string) queue.Job {
 			j := kilo(s.q, id)[0]
 			j.Overflow = queue.Reject
@@ -296,13 +296,13 @@ var bytesOverflowRules = []rule{
 		r.offered(queue.Full, others("z"))
 		r.checkBytes(s.q, 4000)
 		r.deliver(r.grant(s.q, 1, "e")...)
-		r.offered(queue.Full, others("z")) // those are for what comes back
+		r.offered(queue.Full, others("z")) // those places are for returning jobs
 		s.takes(readmit.Returned, readmit.NotYet)
 		r.deliver(r.drainable(s.q)...)
 		s.takes(readmit.Returned)
 		r.offered(queue.Accepted, others("z"))
 	}},
-	{"one larger than the mark gets its turn", func(r *rig) {
+	{"a job larger than the low-water mark still gets its turn", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", maxBytes(4000), maxDeferredBytes(100_000), lowWater(0.25))
 		r.acceptJobs(kilo(s.q, "a", "b", "c", "d")...)
 		s.asideJobs(sized("", s.q, "large", 3500))
@@ -314,14 +314,14 @@ var bytesOverflowRules = []rule{
 		}
 		for _, id := range []string{"a", "b", "c"} {
 			r.deliver(r.grant(s.q, 1, id)...)
-			r.offered(queue.Full, reject("x")) // it would be in its way
+			r.offered(queue.Full, reject("x")) // it would block the returning job
 			s.takes(readmit.NotYet)
 		}
 		r.deliver(r.grant(s.q, 1, "d")...)
 		s.takes(readmit.Returned)
 		r.checkBytes(s.q, 3500)
 	}},
-	{"one that can never come back is dead", func(r *rig) {
+	{"a job that can never come back is dead", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", maxBytes(4000), maxDeferredBytes(100_000))
 		r.acceptJobs(kilo(s.q, "a", "b", "c", "d")...)
 		s.asideJobs(sized("", s.q, "large", 3000), sized("", s.q, "e", 1000))
@@ -336,7 +336,7 @@ var bytesOverflowRules = []rule{
 	}},
 }
 
-// drainable reserves all that may depart now.
+// drainable reserves all jobs that may depart now.
 func (r *rig) drainable(queueName string) []queue.Reservation {
 	r.Helper()
 	return r.reserve(queueName, 100)

@@ -16,7 +16,7 @@ func maxDeferredBytes(most unit.Bytes) func(*queue.Spec) {
 	return func(s *queue.Spec) { s.Deferred.MaxBytes = most }
 }
 
-// keeps checks what the jobs of a queue take: in it, dead, and deferred.
+// keeps checks the bytes of a queue's jobs: in the queue, dead, and deferred.
 func (r *rig) keeps(queueName string, in, dead, deferred int64) {
 	r.Helper()
 	if i := r.info(queueName); i.Bytes != in || i.DeadBytes != dead || i.DeferredBytes != deferred {
@@ -25,7 +25,7 @@ func (r *rig) keeps(queueName string, in, dead, deferred int64) {
 	}
 }
 
-// die lets jobs of 1000 bytes each die, a second apart.
+// die buries jobs of 1000 bytes each, a second apart.
 func (r *rig) die(queueName string, ids ...string) {
 	r.Helper()
 	for _, id := range ids {
@@ -35,7 +35,7 @@ func (r *rig) die(queueName string, ids ...string) {
 }
 
 var bytesKeptRules = []rule{
-	{"a loop of jobs that die keeps no more than max_bytes", func(r *rig) {
+	{"jobs that die in a loop never exceed max_bytes", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(10_000))
 		for n := range 50 {
 			r.die(q, fmt.Sprintf("j%02d", n))
@@ -47,9 +47,9 @@ var bytesKeptRules = []rule{
 		r.dead(q, "j40 j41 j42 j43 j44 j45 j46 j47 j48 j49")
 		_, err := r.e.Job(r.ctx, q, "j39")
 		r.refuses(err, queue.ErrUnknownJob)
-		r.acceptJobs(kilo(q, "j39")...) // nothing is left of it
+		r.acceptJobs(kilo(q, "j39")...) // nothing remains
 	}},
-	{"a job that comes in has as many dead ones dropped as it needs, and no more", func(r *rig) {
+	{"an accepted job drops as many dead jobs as it needs and no more", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(5000))
 		r.die(q, "a", "b", "c", "d")
 		r.acceptJobs(sized("", q, "x", 1000))
@@ -62,14 +62,14 @@ var bytesKeptRules = []rule{
 		r.outcomes(r.append(kilo(q, "1", "2", "3")...), queue.Accepted, queue.Accepted, queue.Full)
 		r.keeps(q, 4001, 0, 0)
 	}},
-	{"room is made once a call, when the ids of all its jobs are compared", func(r *rig) {
+	{"room is made once a call, after all ids are compared", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(3000))
 		r.die(q, "a", "b", "c")
 		r.outcomes(r.append(kilo(q, "d")[0], job(q, "a")), queue.Accepted, queue.Conflict)
 		r.dead(q, "b c")
 		r.acceptJobs(job(q, "a"))
 	}},
-	{"with retention.full reject, jobs are refused and no dead one is dropped", func(r *rig) {
+	{"with retention.full reject, jobs are refused and no dead job is dropped", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(3000), rejectsForDead)
 		r.die(q, "a", "b")
 		r.acceptJobs(kilo(q, "c")...)
@@ -88,7 +88,7 @@ var bytesKeptRules = []rule{
 			r.Errorf("%d dropped, %d refused", i.Dropped, i.Refused)
 		}
 	}},
-	{"dead jobs beyond retention.max are counted as dropped, those of its age are not", func(r *rig) {
+	{"dead jobs beyond retention.max are counted as dropped, jobs past their retention are not", func(r *rig) {
 		q := r.queue("q", "unlimited", kept(time.Minute, 2))
 		r.die(q, "a", "b", "c")
 		r.keeps(q, 0, 2000, 0)
@@ -98,7 +98,7 @@ var bytesKeptRules = []rule{
 			r.Errorf("%d dropped, %d dead", i.Dropped, i.Dead)
 		}
 	}},
-	{"the dead of a deleted queue count toward the one that is made again", func(r *rig) {
+	{"dead jobs of a deleted queue count toward its successor", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(3000), rejectsForDead)
 		r.die(q, "a", "b", "c")
 		r.delete(q)
@@ -116,7 +116,7 @@ var bytesKeptRules = []rule{
 		r.settled(queue.Dead, settlement(queue.Bury, r.grant(q, 1, "d")[0]))
 		r.clock.Advance(time.Second)
 		r.queue(q, "unlimited", maxBytes(3000))
-		r.buried("again", sized("", q, "b", 600)) // stands for the former b
+		r.buried("again", sized("", q, "b", 600)) // replaces the former b
 		r.keeps(q, 0, 2600, 0)
 	}},
 	{"an id that dies again counts once", func(r *rig) {
@@ -169,7 +169,7 @@ var bytesKeptRules = []rule{
 		s.takes(readmit.TooOld)
 		r.keeps(s.q, 1000, 1000, 0)
 	}},
-	{"ended jobs are forgotten for want of room, but for some", func(r *rig) {
+	{"ended jobs are forgotten for lack of room, except for some", func(r *rig) {
 		most := unit.Bytes(100 * jobsize.Overhead)
 		q := r.queue("q", "unlimited", maxBytes(most))
 		free := jobsize.Remembered(int64(most))
@@ -185,7 +185,7 @@ var bytesKeptRules = []rule{
 		r.state(queue.Delivered, q, ids[50])
 		r.outcome(queue.Duplicate, job(q, ids[50]))
 	}},
-	{"what is moved keeps what it takes", func(r *rig) {
+	{"a moved queue keeps its bytes", func(r *rig) {
 		q := r.queue("q", "unlimited", maxBytes(5000))
 		r.die(q, "a", "b")
 		r.acceptJobs(kilo(q, "c")...)

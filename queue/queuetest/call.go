@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -50,7 +51,7 @@ var callRules = []rule{
 		r.grant(q, 9, "b")
 		r.deliver(v)
 	}},
-	{"a request to reserve that makes no sense grants nothing", func(r *rig) {
+	{"an invalid request to reserve grants nothing", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		p, c := r.partition(q), queue.Client{ID: "client"}
@@ -72,7 +73,7 @@ var callRules = []rule{
 		}
 		r.grant(q, 9, "a")
 	}},
-	{"a verdict that is none is an error and leaves the lease alone", func(r *rig) {
+	{"an unknown verdict is an error and leaves the lease alone", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b", "c")
 		v := r.grant(q, 9, "a", "b", "c")
@@ -83,7 +84,7 @@ var callRules = []rule{
 		}
 		r.deliver(v[1], v[2])
 	}},
-	{"a back-off that is negative is none, and a very long one is kept", func(r *rig) {
+	{"a negative back-off counts as zero, and a very long one is kept", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b")
 		v := r.grant(q, 9, "a", "b")
@@ -93,10 +94,10 @@ var callRules = []rule{
 		r.clock.Advance(9 * 365 * 24 * time.Hour)
 		r.state(queue.Scheduled, q, "b")
 	}},
-	{"the store is what it should be", func(r *rig) {
+	{"the store passes its check", func(r *rig) {
 		r.check(r.e.Check(r.ctx))
 	}},
-	{"closed, an engine says so, and may be closed again", func(r *rig) {
+	{"a closed engine says so, and may be closed again", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		ear := r.e.Wake(r.ctx)
@@ -120,6 +121,57 @@ var callRules = []rule{
 				}
 			case <-late:
 				r.Fatal("the channel of wake-ups is still open after 10 s")
+			}
+		}
+	}},
+}
+
+// overflowCalls returns every call of queue.Overflow, each about queue q with the job "a" set aside.
+func (s *fakeOverflow) overflowCalls(a queue.Appended) map[string]func(context.Context) error {
+	o := s.e
+	empty := s.request(0)
+	empty.Empty, empty.Behind = true, 0
+	return map[string]func(context.Context) error{
+		"offer": func(ctx context.Context) error { _, err := o.Offer(ctx, jobs(s.q, "b")); return err },
+		"withdraw": func(ctx context.Context) error {
+			_, err := o.Withdraw(ctx, []queue.Ticketed{ticketed(a, s.q)})
+			return err
+		},
+		"announce": func(ctx context.Context) error { return o.Announce(ctx, s.q) },
+		"readmit":  func(ctx context.Context) error { _, err := o.Readmit(ctx, s.request(1)); return err },
+		"empty":    func(ctx context.Context) error { _, err := o.Readmit(ctx, empty); return err },
+		"cancel":   func(ctx context.Context) error { _, err := o.Cancel(ctx, s.q, "a"); return err },
+		"names":    func(ctx context.Context) error { _, err := o.Backlogged(ctx, 9); return err },
+	}
+}
+
+var overflowCallRules = []rule{
+	{"a call whose context has ended does nothing", func(r *rig) {
+		s := r.overflowOf("q", "unlimited", withCapacity(2))
+		a := s.empties("a")[0]
+		s.generation()
+		r.clock.Advance(time.Hour)
+		ctx, cancel := context.WithCancel(r.ctx)
+		cancel()
+		for name, call := range s.overflowCalls(a) {
+			if err := call(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, queue.ErrOutcomeUnknown) &&
+				!errors.Is(err, queue.ErrUnavailable) {
+				r.Errorf("%s: %v", name, err)
+			}
+		}
+		r.tallies(s.q, tally{deferred: 1, appended: 2, setAside: 1, delivered: 2})
+		s.holder = "another" // nobody holds the way back
+		s.takes(readmit.Returned)
+	}},
+	{"a closed engine says so", func(r *rig) {
+		s := r.overflowOf("q", "unlimited", withCapacity(2))
+		a := s.empties("a")[0]
+		calls := s.overflowCalls(a)
+		r.check(r.e.Close())
+		r.closed = true
+		for name, call := range calls {
+			if err := call(r.ctx); !errors.Is(err, queue.ErrClosed) {
+				r.Errorf("%s: %v", name, err)
 			}
 		}
 	}},

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// cancels cancels a job and checks the state that it is in afterwards.
+// cancels cancels a job and checks its state afterwards.
 func (r *rig) cancels(want queue.State, queueName, id string) {
 	r.Helper()
 	if got, err := r.e.Cancel(r.ctx, queueName, id); err != nil || got != want {
@@ -26,7 +26,7 @@ var cancelRules = []rule{
 		r.deliver(v[0])
 		r.settled(queue.Dead, settlement(queue.Bury, v[1]))
 		r.fail(time.Hour, v[2])
-		for range 2 { // again, it is the same
+		for range 2 { // the second time changes nothing
 			for id, want := range map[string]queue.State{
 				"delivered": queue.Delivered, "dead": queue.Dead, "leased": queue.Leased, "scheduled": queue.Cancelled,
 				"waiting": queue.Cancelled,
@@ -43,12 +43,12 @@ var cancelRules = []rule{
 		r.deliver(v[3])
 		r.sameIDs(r.drain(q), "free")
 	}},
-	{"the lease of a cancelled job is none", func(r *rig) {
+	{"the lease of a cancelled job is stale", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		r.accept(q, "a", "b")
 		v := r.grant(q, 2, "a", "b")
 		r.clock.Advance(time.Minute)
-		r.cancels(queue.Leased, q, "a") // it ran out, but was not taken back
+		r.cancels(queue.Leased, q, "a") // it ran out, but is not taken back yet
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.grant(q, 9)
 		r.cancels(queue.Cancelled, q, "a")
@@ -60,7 +60,7 @@ var cancelRules = []rule{
 			r.Errorf("got %+v", j)
 		}
 	}},
-	{"a job cancelled while it waits is seen, and is the same job", func(r *rig) {
+	{"a job cancelled while waiting stays visible, and stays a duplicate", func(r *rig) {
 		q := r.queue("q", "1/m")
 		t0 := r.clock.Now()
 		costly := job(q, "a")
@@ -81,7 +81,7 @@ var cancelRules = []rule{
 			)
 		}
 	}},
-	{"its place is free, and those behind it move up", func(r *rig) {
+	{"a cancelled job frees its place, and the jobs behind it move up", func(r *rig) {
 		q := r.queue("q", "1/s", withCapacity(5))
 		r.accept(q, "a", "b", "c", "d", "e")
 		r.outcome(queue.Full, job(q, "f"))
@@ -104,10 +104,10 @@ var cancelRules = []rule{
 			}
 		}
 		if took := r.clock.Now().Sub(t0); took > 3*time.Second+queue.Horizon {
-			r.Errorf("cancelled jobs took slots: four left in %v", took)
+			r.Errorf("cancelled jobs used up slots: four left in %v", took)
 		}
 	}},
-	{"what there is not cannot be cancelled", func(r *rig) {
+	{"unknown jobs cannot be cancelled", func(r *rig) {
 		q := r.queue("q", "unlimited", remember(time.Minute))
 		r.accept(q, "a", "b")
 		r.deliver(r.grant(q, 1, "a")...)
@@ -122,7 +122,7 @@ var cancelRules = []rule{
 		}
 		r.state(queue.Waiting, q, "b")
 	}},
-	{"cancelled jobs are remembered among the delivered, as long and as many", func(r *rig) {
+	{"cancelled jobs are remembered like delivered ones, in number and time", func(r *rig) {
 		q := r.queue("q", "unlimited", remember(time.Minute), func(s *queue.Spec) { s.Retention.Max = 3 })
 		r.accept(q, "a", "b", "c", "d", "e")
 		r.deliver(r.grant(q, 1, "a")...)
@@ -148,7 +148,7 @@ var cancelRules = []rule{
 		}
 		r.sameIDs(r.drain(q), "a", "e", "d")
 	}},
-	{"a settlement that was accepted before is answered as it was", func(r *rig) {
+	{"a repeated settlement gets the same answer after a cancel", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		r.accept(q, "a", "b")
 		v := r.grant(q, 2, "a", "b")
@@ -165,29 +165,29 @@ var cancelRules = []rule{
 		}
 		r.tallies(q, tally{appended: 2, cancelled: 2, retried: 1})
 	}},
-	{"a queue in which nothing waits any more is no reason to look", func(r *rig) {
+	{"a queue without waiting jobs does not make the watcher look", func(r *rig) {
 		q := r.queue("q", "1/m", leased(time.Hour, 8))
-		told := func(want time.Duration) {
+		nextIn := func(want time.Duration) {
 			r.Helper()
 			if res := r.reserveAs("client", q, 9); res.Next != want || len(res.Lost) != 0 {
-				r.Errorf("told to ask again in %v, lost %v; want %v", res.Next, res.Lost, want)
+				r.Errorf("next in %v, lost %v; want %v", res.Next, res.Lost, want)
 			}
 		}
 		r.accept(q, "a", "b", "c")
 		r.fail(1500*time.Millisecond, r.grant(q, 1, "a")...)
-		told(1500 * time.Millisecond)
+		nextIn(1500 * time.Millisecond)
 		r.cancels(queue.Cancelled, q, "a")
-		told(2 * time.Second)
+		nextIn(2 * time.Second)
 		r.cancels(queue.Cancelled, q, "b")
 		r.cancels(queue.Cancelled, q, "c")
 		r.clock.Advance(10 * time.Minute)
-		told(2 * time.Second)
-		r.accept(q, "d") // the ten minutes are nobody's loss
+		nextIn(2 * time.Second)
+		r.accept(q, "d") // the ten minutes count as lost for nobody
 		r.clock.Advance(time.Second)
-		told(2 * time.Second)
+		nextIn(2 * time.Second)
 		r.state(queue.Leased, q, "d")
 	}},
-	{"slots that were lost while others wait stay lost", func(r *rig) {
+	{"slots lost while other jobs wait stay lost", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b")
 		r.clock.Advance(time.Minute)

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// changes returns what is recorded of a queue, to the end or so many.
+// changes returns the latest changes of a queue, at most limit (0: all).
 func (r *rig) changes(queueName string, limit int) []queue.Change {
 	r.Helper()
 	return r.record(
@@ -24,7 +24,7 @@ func (r *rig) changes(queueName string, limit int) []queue.Change {
 	)
 }
 
-// record reads a record to its end, or until there are so many.
+// record reads a history to its end, or until it has most changes.
 func (r *rig) record(ask queue.ChangesRequest, most int) (all []queue.Change) {
 	r.Helper()
 	for {
@@ -39,8 +39,7 @@ func (r *rig) record(ask queue.ChangesRequest, most int) (all []queue.Change) {
 	}
 }
 
-// recorded checks what is recorded of a queue, newest first: kind, by, reason and the rates before
-// and after.
+// recorded compares a queue's history, newest first: kind, actor, reason, and the rates before and after.
 func (r *rig) recorded(queueName string, want ...string) {
 	r.Helper()
 	var got []string
@@ -74,7 +73,7 @@ func (r *rig) recorded(queueName string, want ...string) {
 	}
 }
 
-// putBy puts a queue for somebody.
+// putBy puts a queue as the given actor.
 func (r *rig) putBy(by string, s queue.Spec) queue.PutResult {
 	r.Helper()
 	res, err := r.e.Put(audit.WithNote(r.ctx, by), s, queue.AnyRevision)
@@ -83,7 +82,7 @@ func (r *rig) putBy(by string, s queue.Spec) queue.PutResult {
 }
 
 var changeRules = []rule{
-	{"all that was done is recorded: when, by whom, what, before and after", func(r *rig) {
+	{"every change is recorded: when, who, what, before and after", func(r *rig) {
 		first := spec("q", "1/s", func(s *queue.Spec) {
 			s.Deliver = json.RawMessage(`{"http":{"url":"http://a","headers":{"Authorization":"secret"}}}`)
 		})
@@ -136,7 +135,7 @@ var changeRules = []rule{
 			r.Errorf("the latest two: %+v", some)
 		}
 	}},
-	{"what was refused is not", func(r *rig) {
+	{"a refused change is not recorded", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.accept(q, "a")
 		_, err := r.e.Put(r.ctx, spec(q, "2/s"), 0)
@@ -145,7 +144,7 @@ var changeRules = []rule{
 		r.refusesField("until", r.e.Pause(r.ctx, q, queue.Pause{Until: r.clock.Now().Time()}))
 		r.recorded(q, "created by : - to 1/s")
 	}},
-	{"a pause that ends by itself is recorded at that instant, whoever looks, and once", func(r *rig) {
+	{"a pause that ends by itself is recorded once, at that instant", func(r *rig) {
 		for _, tt := range []struct {
 			what  string
 			do    func(q string)
@@ -173,7 +172,7 @@ var changeRules = []rule{
 			}
 		}
 	}},
-	{"of names of which nothing is recorded there is nothing", func(r *rig) {
+	{"a name without changes has an empty history", func(r *rig) {
 		r.queue("q.a", "1/s")
 		r.putRule(countingRule("q.r", 1))
 		for _, name := range []string{"q", "q.r", "nobody", "not a name", "", "q.a.b", "q.a\x00", "q\x00a"} {
@@ -203,7 +202,7 @@ var changeRules = []rule{
 }
 
 var rollbackRules = []rule{
-	{"whatever else is done, the last specs are kept", func(r *rig) {
+	{"the last specs are kept, whatever else happens", func(r *rig) {
 		one := r.queue1("q", "1/s")
 		r.queue1("q", "2/s")
 		for range 60 {
@@ -214,7 +213,7 @@ var rollbackRules = []rule{
 		r.check(err)
 		r.rate("q", "1/s")
 	}},
-	{"the spec before the last change, or that of a revision, comes again", func(r *rig) {
+	{"a rollback restores the spec before the last change, or that of a revision", func(r *rig) {
 		one := r.queue1("q", "1/s")
 		two := r.queue1("q", "2/s")
 		three := r.queue1("q", "3/s")
@@ -237,7 +236,7 @@ var rollbackRules = []rule{
 			r.Errorf("to the same: %+v, %v", again, err)
 		}
 	}},
-	{"a deleted queue is made again", func(r *rig) {
+	{"a rollback makes a deleted queue again", func(r *rig) {
 		r.queue("q", "1/s")
 		two := r.queue1("q", "2/s")
 		r.delete("q")
@@ -250,7 +249,7 @@ var rollbackRules = []rule{
 			"created by : - to 1/s",
 		)
 	}},
-	{"at the revision that is expected, and to one that is known", func(r *rig) {
+	{"a rollback needs the expected revision, and a known one", func(r *rig) {
 		one := r.queue1("q", "1/s")
 		var unknown *queue.UnknownRevision
 		if _, err := r.e.Rollback(r.ctx, "q", 0, queue.AnyRevision); !errors.As(err, &unknown) ||

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// actAs lets what follows be done by somebody, until the answer is called.
+// actAs sets the actor of the following calls, until the returned function is called.
 func (r *rig) actAs(name string) func() {
 	before := r.ctx
 	r.ctx = audit.WithNote(r.ctx, name)
@@ -20,11 +20,11 @@ func (r *rig) actAs(name string) func() {
 }
 
 var changesOfJobsRules = []rule{
-	{"what is done to jobs is recorded with how many they were", func(r *rig) {
+	{"changes of jobs are recorded with their number", func(r *rig) {
 		q := r.queue("q", "1/s", func(s *queue.Spec) { s.OnUnknown = queue.UnknownHold })
 		r.accept(q, "a", "b", "c", "d", "e")
 		defer r.actAs("ann")()
-		for range 2 { // the second time it changes nothing
+		for range 2 { // the second time changes nothing
 			_, err := r.e.Cancel(r.ctx, q, "e")
 			r.check(err)
 		}
@@ -58,7 +58,7 @@ var changesOfJobsRules = []rule{
 			"replayed by ann 1 a", "cancelled by ann 1 e", "created by : - to 1/s",
 		)
 	}},
-	{"one purge is one change, however many steps it takes", func(r *rig) {
+	{"one purge is one change, in however many steps", func(r *rig) {
 		q := r.queue("q", "1/s")
 		const n = 130
 		for i := range n {
@@ -80,7 +80,7 @@ var changesOfJobsRules = []rule{
 			r.Errorf("from %v to %v", c.At, c.Last)
 		}
 	}},
-	{"what others do, or in another way, or later, is another", func(r *rig) {
+	{"other actors, kinds and times are separate changes", func(r *rig) {
 		q := r.queue("q", "1/s")
 		cancel := func(by, id string) {
 			r.accept(q, id)
@@ -112,7 +112,7 @@ var changesOfJobsRules = []rule{
 			"cancelled by ann 12 a0,a1,a2,a3,a4,a5,a6,a7,a8,a9", "created by : - to 1/s",
 		)
 	}},
-	{"the dead of a queue that was deleted are forgotten by its name, and that is recorded", func(r *rig) {
+	{"forgetting dead jobs of a deleted queue is recorded under its name", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.accept(q, "a")
 		r.settled(queue.Dead, settlement(queue.Bury, r.grant(q, 1, "a")[0]))
@@ -124,7 +124,7 @@ var changesOfJobsRules = []rule{
 		_, err = r.e.Changes(r.ctx, queue.ChangesRequest{Subject: queue.OfQueue, Name: q, Limit: 9})
 		r.refuses(err, queue.ErrUnknownQueue)
 	}},
-	{"an end to a stop by its receiver is recorded", func(r *rig) {
+	{"resuming a receiver's stop is recorded", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b")
 		s := settlement(queue.Throttle, r.grant(q, 1, "a")[0])
@@ -178,7 +178,7 @@ var changesOfJobsRules = []rule{
 		_, err = r.e.Changes(r.ctx, ask)
 		r.refuses(err, rules.ErrUnknown)
 	}},
-	{"who is noted is what can be shown, whatever is done", func(r *rig) {
+	{"the recorded actor can always be displayed", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.putRule(countingRule("q.r", 1))
 		r.accept(q, "a")

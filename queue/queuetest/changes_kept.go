@@ -12,7 +12,7 @@ import (
 )
 
 var changesKeptRules = []rule{
-	{"they are kept for 400 days, and those that are older go", func(r *rig) {
+	{"changes are kept for 400 days", func(r *rig) {
 		q := r.queue("q", "1/s")
 		begin := r.clock.Now()
 		r.clock.Advance(24 * time.Hour)
@@ -24,18 +24,18 @@ var changesKeptRules = []rule{
 		r.check(r.e.Resume(r.ctx, q))
 		r.recorded(q, "resumed by ", "paused by ann@desk: x")
 		r.clock.Set(begin.Add(2 * queue.KeepChanges))
-		r.recorded(q) // there is nothing, and that is no error: the queue is there
+		r.recorded(q) // empty, and no error: the queue exists
 		page, err := r.e.Changes(r.ctx, queue.ChangesRequest{Subject: queue.OfQueue, Name: q, Limit: 9})
 		if r.check(err); page.Dropped != 0 {
-			r.Errorf("%d were dropped for want of room", page.Dropped)
+			r.Errorf("%d were dropped for lack of room", page.Dropped)
 		}
 		r.queue(q, "2/s")
 		if list := r.changes(q, 9); list[0].Number != 4 {
-			r.Errorf("numbers begin again: %+v", list)
+			r.Errorf("numbers start again: %+v", list)
 		}
 	}},
 	{
-		"about a megabyte of a name's are kept, the record counts those that were dropped, and no other name's go",
+		"a name keeps about a megabyte of changes, counts dropped ones, and drops no other name's",
 		func(r *rig) {
 			other := r.queue("other", "1/s")
 			q := r.queue("q", "1/s")
@@ -62,7 +62,7 @@ var changesKeptRules = []rule{
 			r.rate(q, "1/s")
 		},
 	},
-	{"the last 50 specs are kept, whatever they take, also of a deleted queue", func(r *rig) {
+	{"the last 50 specs are kept whatever their size, also of a deleted queue", func(r *rig) {
 		var big []queue.Spec
 		var revisions []int64
 		for i := range changelog.MaxSpecs + 10 {
@@ -93,10 +93,10 @@ var changesKeptRules = []rule{
 		list := r.changes("q", 100)
 		if !list[1].After.Equal(big[len(revisions)-1]) || list[len(list)-1].After != nil ||
 			list[len(list)-1].Revision != revisions[0] {
-			r.Errorf("the last put is told as %+v, the first as %+v", list[1], list[len(list)-1])
+			r.Errorf("the last put is shown as %+v, the first as %+v", list[1], list[len(list)-1])
 		}
 	}},
-	{"all outlives the queue by as much, and goes on if it is made again", func(r *rig) {
+	{"the history outlives the queue for as long, and continues if the queue is made again", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.clock.Advance(100 * 24 * time.Hour)
 		r.delete(q)
@@ -122,10 +122,10 @@ var changesKeptRules = []rule{
 		r.clock.Advance(queue.KeepChanges - time.Microsecond)
 		r.recorded(other, "created by : - to 2/s")
 		if h, err := r.e.History(r.ctx, other); err != nil || len(h.Specs) != 2 {
-			r.Errorf("of a queue that is there the specs go: %+v, %v", h, err)
+			r.Errorf("an existing queue lost its specs: %+v, %v", h, err)
 		}
 	}},
-	{"they are read in pages, by what was done and when", func(r *rig) {
+	{"changes are read in pages, by kind and time", func(r *rig) {
 		q := r.queue("q", "1/s")
 		begin := r.clock.Now()
 		for i := range 250 {

@@ -10,14 +10,14 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// circuitAfter sets after how many failures a queue's circuit opens, and how it is probed.
+// circuitAfter sets the number of failures that opens a queue's circuit, and its probe intervals.
 func circuitAfter(failures int64, least, most time.Duration) func(*queue.Spec) {
 	return func(s *queue.Spec) {
 		s.Circuit = queue.Circuit{Failures: failures, MinProbe: unit.Duration(least), MaxProbe: unit.Duration(most)}
 	}
 }
 
-// circuit checks the state of a queue's circuit, of which reason and probe count while it is open.
+// circuit compares the state of a queue's circuit; reason and probe count only while it is open.
 func (r *rig) circuit(queueName string, failures int64, opened leaky.Instant, probe time.Duration, reason string) {
 	r.Helper()
 	want := queue.CircuitInfo{Failures: failures, Probe: unit.Duration(probe), Reason: reason}
@@ -30,7 +30,7 @@ func (r *rig) circuit(queueName string, failures int64, opened leaky.Instant, pr
 	}
 }
 
-// breakdown opens a queue's circuit, by as many of its jobs as it takes.
+// breakdown fails as many jobs as it takes to open a queue's circuit.
 func (r *rig) breakdown(queueName string) leaky.Instant {
 	r.Helper()
 	most := r.info(queueName).Spec.Circuit.Failures
@@ -52,7 +52,7 @@ func (r *rig) breakdown(queueName string) leaky.Instant {
 	}
 }
 
-// probe moves the clock to an instant at which one job leaves, and none before.
+// probe moves the clock to an instant at which one job leaves, and checks that none leaves earlier.
 func (r *rig) probe(queueName string, at leaky.Instant) queue.Reservation {
 	r.Helper()
 	r.clock.Set(at - leaky.Instant(queue.Horizon.Microseconds()) - 1)
@@ -66,7 +66,7 @@ func (r *rig) probe(queueName string, at leaky.Instant) queue.Reservation {
 }
 
 var circuitRules = []rule{
-	{"failures in a row open it, and the queue holds", func(r *rig) {
+	{"consecutive failures open the circuit, and the queue stops", func(r *rig) {
 		q := r.queue("q", "unlimited", circuitAfter(3, time.Second, 8*time.Second))
 		r.appendNumbered(q, 6)
 		for i := range 2 {
@@ -94,10 +94,10 @@ var circuitRules = []rule{
 		r.waitsFor(lasting(cause.Down, now.Add(time.Second), "503 2"), q, "j2", "j4", "j6")
 		r.grant(q, 9)
 		if i := r.job(q, "j3"); i.Attempts != 1 {
-			r.Errorf("what failed before has %d attempts", i.Attempts)
+			r.Errorf("a job that failed before has %d attempts", i.Attempts)
 		}
 	}},
-	{"single probes leave at a growing interval, answered or not, until the longest", func(r *rig) {
+	{"single probes leave at a growing interval up to the longest, answered or not", func(r *rig) {
 		q := r.queue("q", "unlimited", circuitAfter(2, time.Second, 5*time.Second), leased(time.Minute, 3))
 		r.appendNumbered(q, 9)
 		at := r.breakdown(q)
@@ -116,7 +116,7 @@ var circuitRules = []rule{
 			r.Errorf("%+v", i)
 		}
 	}},
-	{"failing probes spend no attempt, however they fail", func(r *rig) {
+	{"failing probes spend no attempt, whatever the failure", func(r *rig) {
 		q := r.queue("q", "unlimited", circuitAfter(2, time.Second, time.Second), leased(time.Minute, 2))
 		r.accept(q, "a")
 		at := r.breakdown(q)
@@ -134,7 +134,7 @@ var circuitRules = []rule{
 			r.Errorf("%+v", i)
 		}
 	}},
-	{"a failure that is tried again later says why it waits", func(r *rig) {
+	{"a failure to be retried later shows the reason", func(r *rig) {
 		q := r.queue("q", "unlimited", circuitAfter(1, time.Second, time.Second))
 		r.accept(q, "a")
 		at := r.breakdown(q).Add(time.Second)
@@ -148,14 +148,14 @@ var circuitRules = []rule{
 			r.Errorf("it is attempt %d", v[0].Attempt)
 		}
 	}},
-	{"an answer closes it, and the queue goes on at its rate without a burst", func(r *rig) {
+	{"a success closes the circuit, and the queue continues at its rate without a burst", func(r *rig) {
 		for _, verdict := range []queue.Verdict{queue.Deliver, queue.Bury, queue.Fail} {
 			q := r.queue("q", "10/s", circuitAfter(2, time.Minute, time.Hour), func(s *queue.Spec) { s.Burst = 5 })
 			r.appendNumbered(q, 9)
 			v := r.probe(q, r.breakdown(q).Add(time.Minute))
 			r.clock.Advance(time.Second)
 			after := time.Hour
-			if verdict == queue.Deliver { // with which it would stop anew
+			if verdict == queue.Deliver { // with which it would stop again
 				after = 0
 			}
 			if e := r.settleWith(verdict, "no such address", after, v); e != (queue.Effect{Closed: true}) {
@@ -168,7 +168,7 @@ var circuitRules = []rule{
 			r.clock.Advance(24 * time.Hour)
 		}
 	}},
-	{"an answer that asks to be spared closes it too, and stops the queue", func(r *rig) {
+	{"a throttled answer closes the circuit too, and stops the queue", func(r *rig) {
 		q := r.queue("q", "unlimited", circuitAfter(1, time.Second, time.Hour))
 		r.accept(q, "a", "b")
 		v := r.probe(q, r.breakdown(q).Add(time.Second))
@@ -180,7 +180,7 @@ var circuitRules = []rule{
 		r.circuit(q, 0, 0, 0, "")
 		r.stops(q, r.clock.Now().Add(time.Minute), queue.StopThrottled, "429")
 	}},
-	{"what the receiver asked for stands when it opens, and when it closes", func(r *rig) {
+	{"the receiver's stop outlasts the opening and the closing of the circuit", func(r *rig) {
 		q := r.queue("q", "unlimited", circuitAfter(1, time.Second, time.Hour))
 		r.appendNumbered(q, 4)
 		v := r.grant(q, 3, "j1", "j2", "j3")
@@ -196,7 +196,7 @@ var circuitRules = []rule{
 		}
 		r.stops(q, now.Add(time.Minute), queue.StopThrottled, "429")
 	}},
-	{"a probe that is given back, or whose drainer dies, is followed by the next", func(r *rig) {
+	{"a probe that is released, or whose drainer dies, is followed by the next", func(r *rig) {
 		q := r.queue("q", "unlimited", circuitAfter(1, time.Second, 2*time.Second), leased(time.Second, 9))
 		r.accept(q, "a")
 		at := r.breakdown(q).Add(time.Second)
@@ -206,7 +206,7 @@ var circuitRules = []rule{
 		r.probe(q, at.Add(2*time.Second))
 		r.circuit(q, 1, r.clock.Now().Add(-5*time.Second), 2*time.Second, "refused")
 	}},
-	{"a poison job next to good ones does not open it, and dies", func(r *rig) {
+	{"a poison job among good ones dies without opening the circuit", func(r *rig) {
 		q := r.queue("q", "unlimited", circuitAfter(3, time.Second, time.Minute), leased(time.Minute, 4))
 		r.accept(q, "poison")
 		for i := range 4 {
@@ -221,7 +221,7 @@ var circuitRules = []rule{
 		r.state(queue.Dead, q, "poison")
 		r.circuit(q, 0, 0, 0, "")
 	}},
-	{"a failure that is the job's own fault is an answer", func(r *rig) {
+	{"a permanent failure of the job itself is an answer", func(r *rig) {
 		q := r.queue("q", "unlimited", circuitAfter(2, time.Second, time.Minute))
 		r.accept(q, "a", "b", "c")
 		v := r.grant(q, 3, "a", "b", "c")
@@ -230,7 +230,7 @@ var circuitRules = []rule{
 		r.settleWith(queue.Down, "refused", 0, v[2])
 		r.circuit(q, 1, 0, 0, "")
 	}},
-	{"off, it stays closed; turned off, it closes; turned on, the next failure counts", func(r *rig) {
+	{"a disabled circuit stays closed; disabling closes it; once enabled, the next failure counts", func(r *rig) {
 		off := func(s *queue.Spec) { s.Circuit.Off = true }
 		q := r.queue("q", "10/s", circuitAfter(2, time.Minute, time.Minute), off)
 		r.accept(q, "a", "b")
@@ -248,7 +248,7 @@ var circuitRules = []rule{
 		r.circuit(q, 0, 0, 0, "")
 		r.checkDepartures(q, 2, r.clock.Now(), 100*time.Millisecond)
 	}},
-	{"resuming closes it", func(r *rig) {
+	{"resuming closes the circuit", func(r *rig) {
 		q := r.queue("q", "10/s", circuitAfter(1, time.Hour, time.Hour))
 		r.accept(q, "a", "b")
 		r.breakdown(q)
@@ -258,7 +258,7 @@ var circuitRules = []rule{
 		r.stops(q, 0, "", "")
 		r.checkDepartures(q, 2, r.clock.Now(), 100*time.Millisecond)
 	}},
-	{"of a group it is that of one queue", func(r *rig) {
+	{"in a group the circuit belongs to one queue", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
 		r.put(groupSpec("a unlimited", circuitAfter(1, time.Minute, time.Minute)))
 		r.appendGroup("a1 a2")
@@ -271,7 +271,7 @@ var circuitRules = []rule{
 		r.deliver(v)
 		r.checkDepartures("ses.a", 1, r.clock.Now(), 0)
 	}},
-	{"it says so where failures stand that opened it in one call", func(r *rig) {
+	{"the settlement that opens the circuit says so, also among others in its call", func(r *rig) {
 		q := r.queue("q", "unlimited", circuitAfter(2, time.Second, time.Minute), leased(time.Minute, 2))
 		r.appendNumbered(q, 4)
 		var all []queue.Settlement

@@ -2,6 +2,9 @@ package queuetest_test
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -9,12 +12,13 @@ import (
 	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
 	"github.com/penstock/penstock/queue/queuetest"
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// Each engine runs the suite under the race detector beside its own code: on one Redis, and on a file. What is here is
-// the same code on another store, where the detector would see the same again at twice the time.
+// Each engine's package runs the suite under the race detector: on one Redis, and on a file. The runs here use the same
+// code on other stores; the detector would find the same races again, in twice the time.
 
 func TestConformanceOnACluster(t *testing.T) {
 	t.Parallel()
@@ -32,4 +36,66 @@ func TestConformanceOnACluster(t *testing.T) {
 func TestConformanceInMemory(t *testing.T) {
 	t.Parallel()
 	queuetest.Run(t, inMemory)
+}
+
+// onBolt opens each store in its own file.
+func onBolt(t testing.TB, now func() leaky.Instant) queue.Engine {
+	e, err := boltq.Open(context.Background(), filepath.Join(t.TempDir(), "store"), boltq.Options{Now: now})
+	return closing(t, e, err)
+}
+
+func inMemory(t testing.TB, now func() leaky.Instant) queue.Engine {
+	e, err := boltq.OpenMemory(context.Background(), boltq.Options{Now: now})
+	return closing(t, e, err)
+}
+
+func closing(t testing.TB, e *boltq.Engine, err error) queue.Engine {
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// onRedis opens all stores on one server, each under its own prefix.
+func onRedis(t testing.TB, addr string) queuetest.Open {
+	client := redis.NewClient(&redis.Options{
+		Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: redistest.Patience,
+		WriteTimeout: redistest.Patience,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	var count atomic.Int64
+	return func(t testing.TB, now func() leaky.Instant) queue.Engine {
+		n := count.Add(1)
+		return openRedis(t, client, redisq.Options{
+			Now: now, Prefix: fmt.Sprint("s", n), Partitions: []int{1, 4, 16}[n%3],
+		})
+	}
+}
+
+// openRedis creates a store, which is closed when the test ends.
+func openRedis(t testing.TB, client redis.UniversalClient, o redisq.Options) queue.Engine {
+	t.Helper()
+	o.Init, o.Patience = true, redistest.Patience
+	e, err := redisq.OpenClient(context.Background(), client, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+// Two stores of one engine agree, whatever their medium: only operations and instants decide an answer.
+func TestAnEngineAgreesWithItself(t *testing.T) {
+	t.Parallel()
+	queuetest.Differential(t, onBolt, inMemory)
+}
+
+func TestEnginesAgree(t *testing.T) {
+	t.Parallel()
+	queuetest.Differential(t, inMemory, onRedis(t, redistest.New(t, redistest.Options{}).Addr()))
 }

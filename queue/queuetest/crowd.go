@@ -10,8 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// crowdLoad is a crowd of appenders and drainers on a few queues, and what they
-// were told, for the audit.
+// crowdLoad is a crowd of appenders and drainers on a few queues, with the answers they got for the audit.
 type crowdLoad struct {
 	*rig
 	queues []string
@@ -22,7 +21,7 @@ type crowdLoad struct {
 	buried    map[string]int
 }
 
-// call numbers the requests of one client to every partition.
+// reserveAll sends one request of a client to every partition and numbers it.
 func (h *crowdLoad) reserveAll(client string, number *uint64, most int) []queue.Reservation {
 	var all []queue.Reservation
 	for p := range h.e.Partitions() {
@@ -61,7 +60,7 @@ func (h *crowdLoad) appendSome(worker, count int) {
 				h.accepted[list[i].Queue+"/"+a.ID] = true
 			case queue.Full:
 				if a.RetryAfter < time.Millisecond {
-					h.Errorf("come back in %v", a.RetryAfter)
+					h.Errorf("retry after %v", a.RetryAfter)
 				}
 			default:
 				h.Errorf("append %s: %v, %v", a.ID, a.Outcome, a.Err)
@@ -71,7 +70,7 @@ func (h *crowdLoad) appendSome(worker, count int) {
 	}
 }
 
-// drainSome takes what there is and ends it in every way, forgetting some.
+// drainSome reserves jobs and ends them in every way, abandoning some.
 func (h *crowdLoad) drainSome(worker int, stop *atomic.Bool) {
 	rnd := rand.New(rand.NewPCG(uint64(worker), 6))
 	client, number := fmt.Sprint("drainer-", worker), uint64(0)
@@ -86,7 +85,7 @@ func (h *crowdLoad) drainSome(worker int, stop *atomic.Bool) {
 				verdict = queue.Verdict(1 + rnd.IntN(4))
 			}
 			s := settlement(verdict, v)
-			if verdict != queue.Deliver { // which would stop the queue
+			if verdict != queue.Deliver { // throttled would stop the queue
 				s.After = time.Duration(rnd.IntN(300)) * time.Millisecond
 			}
 			list = append(list, s)
@@ -99,8 +98,7 @@ func (h *crowdLoad) drainSome(worker int, stop *atomic.Bool) {
 	}
 }
 
-// end settles and notes what was accepted as ended. A verdict said again may
-// get its answer again, which is why each lease counts once.
+// end settles jobs and notes those that ended. A repeated verdict may get its answer again, so each lease counts once.
 func (h *crowdLoad) end(list []queue.Settlement) {
 	out, err := h.e.Settle(h.ctx, list)
 	if err != nil {
@@ -124,7 +122,7 @@ func (h *crowdLoad) end(list []queue.Settlement) {
 }
 
 var crowdRules = []rule{
-	{"many appenders, drainers and every verdict: all that was accepted ends once", func(r *rig) {
+	{"many appenders and drainers with every verdict: each accepted job ends once", func(r *rig) {
 		h := &crowdLoad{rig: r, accepted: map[string]bool{}, delivered: map[string]int{}, buried: map[string]int{}}
 		for i, rate := range []string{"unlimited", "1000/s", "100/s", "5000/s"} {
 			h.queues = append(
@@ -143,7 +141,7 @@ var crowdRules = []rule{
 		for w := range 4 {
 			drainers.Go(func() { h.drainSome(w, &stop) })
 		}
-		others.Go(func() { // specs change meanwhile, and nothing is ever overfull
+		others.Go(func() { // specs change meanwhile, and no queue is ever overfull
 			rnd := rand.New(rand.NewPCG(1, 7))
 			for !stop.Load() && !r.Failed() {
 				q := h.queues[rnd.IntN(len(h.queues))]
@@ -242,7 +240,7 @@ var crowdRules = []rule{
 	}},
 }
 
-// finish drains what is left, one client, every job delivered.
+// finish drains what remains as one client, and delivers every job.
 func (h *crowdLoad) finish() {
 	h.Helper()
 	number := uint64(0)
@@ -265,8 +263,7 @@ func (h *crowdLoad) finish() {
 	h.Fatal("the queues are never empty")
 }
 
-// judge is the audit: whatever was accepted has ended, once, and the engine
-// agrees with what it told.
+// judge audits the run: each accepted job has ended once, and the engine's counts match its answers.
 func (h *crowdLoad) judge() {
 	h.Helper()
 	ended := map[string]int{}
@@ -288,7 +285,7 @@ func (h *crowdLoad) judge() {
 		sum += i.Appended
 		died += i.Died
 	}
-	// Those that died because a lease ran out were reported to nobody.
+	// No answer reported the jobs that died because a lease ran out.
 	if int64(len(h.accepted)) != sum || int64(len(ended)) > sum || int64(len(h.delivered)) != sum-died {
 		h.Errorf("%d were accepted and %d counted, %d delivered, %d died", len(h.accepted), sum, len(h.delivered), died)
 	}

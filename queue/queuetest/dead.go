@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// deadQueues returns all names that have dead jobs, read in pages of two.
+// deadQueues returns all queue names with dead jobs, read in pages of two.
 func (r *rig) deadQueues() (all []queue.DeadQueue) {
 	r.Helper()
 	for after := ""; ; {
@@ -24,7 +24,7 @@ func (r *rig) deadQueues() (all []queue.DeadQueue) {
 	}
 }
 
-// checkDeadQueues checks the names that have dead jobs: "g.q 2, g.x 1 gone".
+// checkDeadQueues compares the queue names with dead jobs: "g.q 2, g.x 1 gone".
 func (r *rig) checkDeadQueues(want string) {
 	r.Helper()
 	got := ""
@@ -47,7 +47,7 @@ func (r *rig) dead(queueName, want string) {
 	r.lists(queue.ListRequest{Queue: queueName, State: queue.Dead}, want)
 }
 
-// sweeps lets the sweeper come to an end.
+// sweeps runs the sweeper to its end.
 func (r *rig) sweeps(queueName string) {
 	r.Helper()
 	for range 1000 {
@@ -63,7 +63,7 @@ func kept(age time.Duration, most int64) func(*queue.Spec) {
 	return func(s *queue.Spec) { s.Retention.For, s.Retention.Max = unit.Duration(age), most }
 }
 
-// sweptOrNot is a rule that holds before and after the sweeper came.
+// sweptOrNot returns a check that runs twice: without the sweeper and after it.
 func sweptOrNot(check func(r *rig, sweep func(queueName string))) func(*rig) {
 	return func(r *rig) {
 		check(r, func(string) {})
@@ -119,7 +119,7 @@ var deadRules = []rule{
 		r.outcome(queue.UnknownQueue, job(q, "a"))
 		r.dead(q, "a b")
 	}},
-	{"a queue made again has those of its former self", sweptOrNot(func(r *rig, sweep func(string)) {
+	{"a queue made again has the dead jobs of its predecessor", sweptOrNot(func(r *rig, sweep func(string)) {
 		q := r.queue("g.q", "unlimited", leased(time.Minute, 5))
 		r.buried("then", job(q, "a"), jobOfLane("x", q, "b"), withPriority(3, "", q, "c"))
 		r.delete(q)
@@ -152,7 +152,7 @@ var deadRules = []rule{
 		sweep(q)
 		r.checkDeadQueues("")
 	})},
-	{"a former job of an id that is known now stays dead", sweptOrNot(func(r *rig, sweep func(string)) {
+	{"a former dead job stays dead when its id is known again", sweptOrNot(func(r *rig, sweep func(string)) {
 		q := r.queue("g.q", "unlimited", leased(time.Minute, 5), remember(time.Hour))
 		r.buried("then", jobs(q, "waits", "leased", "failed", "delivered", "cancelled")...)
 		r.delete(q)
@@ -172,10 +172,10 @@ var deadRules = []rule{
 		} {
 			r.state(s, q, all[i])
 		}
-		// What is dropped is the former one.
+		// The former job is dropped.
 		r.forgets(q, []string{"waits"}, true)
 		r.state(queue.Waiting, q, "waits")
-		// Of two of one id the later is kept.
+		// Of two dead jobs with one id, the later is kept.
 		bury := settlement(queue.Bury, v[1])
 		bury.Reason = "now"
 		r.settled(queue.Dead, bury)
@@ -193,7 +193,7 @@ var deadRules = []rule{
 		r.forgets(q, []string{"cancelled", "delivered", "failed"}, true, true, true)
 		sweep(q)
 	})},
-	{"a former job of an id that is deferred now stays dead", func(r *rig) {
+	{"a former dead job stays dead when its id is deferred", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.buried("then", jobs(q, "x1", "x2")...)
 		r.delete(q)
@@ -203,7 +203,7 @@ var deadRules = []rule{
 		r.state(queue.Deferred, s.q, "x2")
 		r.dead(s.q, "x1 x2")
 	}},
-	{"the retention is that which the queue had", func(r *rig) {
+	{"dead jobs keep the retention of their deleted queue", func(r *rig) {
 		q := r.queue("g.q", "unlimited", kept(time.Hour, 3))
 		r.buried("", jobs(q, "a", "b")...)
 		r.clock.Advance(30 * time.Minute)
@@ -227,7 +227,7 @@ var deadRules = []rule{
 		_, err = r.e.Forget(r.ctx, q, []string{"c"})
 		r.refuses(err, queue.ErrUnknownQueue)
 	}},
-	{"made again, it is that of the new queue", func(r *rig) {
+	{"once the queue is made again, its retention applies", func(r *rig) {
 		q := r.queue("g.q", "unlimited", kept(time.Hour, 3))
 		r.buried("", jobs(q, "a", "b", "c")...)
 		r.delete(q)
@@ -238,7 +238,7 @@ var deadRules = []rule{
 		r.dead(q, "c d")
 		r.checkDeadQueues("g.q 2")
 	}},
-	{"whoever reserves forgets those of queues that are gone", func(r *rig) {
+	{"any reserve forgets expired dead jobs of deleted queues", func(r *rig) {
 		other := r.queue("g.other", "unlimited")
 		for _, id := range numbered("q", 5) {
 			q := r.queue("g."+id, "unlimited", kept(time.Minute, 3))
@@ -285,7 +285,7 @@ var deadRules = []rule{
 			}
 		}
 	}},
-	{"queues come and go, and nothing dead is lost", func(r *rig) {
+	{"queues come and go, and no dead job is lost", func(r *rig) {
 		want := ""
 		for i, id := range numbered("j", 30) {
 			q := r.queue("g.q", "unlimited")
@@ -310,7 +310,7 @@ var deadRules = []rule{
 		r.sameIDs(r.drain("g.q"), all...)
 		r.checkDeadQueues("")
 	}},
-	{"the sweeper leaves an id that ended and died later", func(r *rig) {
+	{"the sweeper spares an id that ended again later", func(r *rig) {
 		q := r.queue("g.q", "unlimited", remember(time.Minute))
 		r.accept(q, "a")
 		r.deliver(r.grant(q, 1, "a")...)
@@ -321,7 +321,7 @@ var deadRules = []rule{
 		r.dead(q, "a")
 		r.state(queue.Dead, q, "a")
 	}},
-	{"a deleted queue with nothing dead leaves no name", func(r *rig) {
+	{"a deleted queue without dead jobs leaves no name", func(r *rig) {
 		q := r.queue("g.q", "unlimited")
 		r.buried("", job(q, "a"))
 		r.forgets(q, []string{"a"}, true)
@@ -332,4 +332,24 @@ var deadRules = []rule{
 		_, err = r.e.ListJobs(r.ctx, queue.ListRequest{Queue: q, State: queue.Dead, Limit: 1})
 		r.refuses(err, queue.ErrUnknownQueue)
 	}},
+}
+
+// buried appends jobs and makes them dead, all at the same instant.
+func (r *rig) buried(reason string, list ...queue.Job) {
+	r.Helper()
+	r.append(list...)
+	var out []queue.Settlement
+	for _, v := range r.reserve(list[0].Queue, queue.MaxReserve) {
+		s := settlement(queue.Bury, v)
+		s.Reason = reason
+		out = append(out, s)
+	}
+	if len(out) != len(list) {
+		r.Fatalf("%d of %d jobs were granted", len(out), len(list))
+	}
+	for _, s := range r.settle(out...) {
+		if s.State != queue.Dead {
+			r.Fatalf("buried: %+v", s)
+		}
+	}
 }

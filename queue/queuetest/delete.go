@@ -14,7 +14,7 @@ func (r *rig) delete(queueName string) {
 }
 
 var deleteRules = []rule{
-	{"a queue that holds jobs is not deleted without force", func(r *rig) {
+	{"a queue with jobs is deleted only with force", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		refused := func() {
 			r.Helper()
@@ -28,11 +28,11 @@ var deleteRules = []rule{
 		refused()
 		r.clock.Advance(time.Minute)
 		r.settled(queue.Dead, settlement(queue.Bury, r.grant(q, 1, "a")[0]))
-		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, false)) // ended jobs are not held
+		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, false)) // ended jobs do not count
 		_, err := r.e.Get(r.ctx, q)
 		r.refuses(err, queue.ErrUnknownQueue)
 	}},
-	{"deleting expects the revision that was read", func(r *rig) {
+	{"deleting needs the expected revision", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		rev := r.info(q).Revision
 		r.refuses(r.e.Delete(r.ctx, q, rev+1, true), queue.ErrRevision)
@@ -41,7 +41,7 @@ var deleteRules = []rule{
 		r.check(r.e.Delete(r.ctx, q, rev, false))
 		r.refuses(r.e.Delete(r.ctx, q, rev, false), queue.ErrUnknownQueue)
 	}},
-	{"with force, everything in it is gone", func(r *rig) {
+	{"a forced delete removes all of the queue's jobs", func(r *rig) {
 		other, q := r.queue("g.other", "unlimited"), r.queue("g.q", "unlimited")
 		r.accept(other, "a")
 		r.accept(q, "a", "b", "c", "d", "e")
@@ -63,10 +63,10 @@ var deleteRules = []rule{
 			r.Errorf("after all, %v departed and %v ran out", ids(res.Jobs), res.Expired)
 		}
 		if i := r.info(other); i.Delivered != 1 {
-			r.Errorf("the neighbour: %+v", i)
+			r.Errorf("the neighbor: %+v", i)
 		}
 	}},
-	{"made again, it is a new queue", func(r *rig) {
+	{"a queue made again is a new queue", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		rev := r.info(q).Revision
 		r.accept(q, "a", "b", "c")
@@ -86,12 +86,12 @@ var deleteRules = []rule{
 		if a[0].Position != 1 {
 			r.Errorf("position %d", a[0].Position)
 		}
-		r.stale(settlement(queue.Deliver, v[1])) // of the old one
+		r.stale(settlement(queue.Deliver, v[1])) // of the old queue
 		w := r.grant(q, 9, "a", "b", "c")
 		r.stale(settlement(queue.Deliver, v[1]))
 		r.deliver(w...)
 	}},
-	{"deleting and making again is no way around the rate", func(r *rig) {
+	{"deleting and making a queue again does not get around its rate", func(r *rig) {
 		s := spec("q", "1/m", func(s *queue.Spec) { s.Burst = 2 })
 		r.put(s)
 		m := mirrorOf(s)
@@ -108,7 +108,7 @@ var deleteRules = []rule{
 		r.accept(s.Name, "a", "b", "c")
 		r.follow(m, s.Name, 3)
 	}},
-	{"nor is making it again at a lower rate a way around the burst", func(r *rig) {
+	{"nor does making it again at a lower rate get around the burst", func(r *rig) {
 		q := r.queue("q", "10/s", func(s *queue.Spec) { s.Burst = 10 })
 		r.accept(q, numbered("a", 20)...)
 		if got := r.reserve(q, 20); len(got) != 10 {
@@ -121,7 +121,7 @@ var deleteRules = []rule{
 			r.Errorf("%d more at once", len(got))
 		}
 	}},
-	{"made again once its pace is over, its burst is whole", sweptOrNot(func(r *rig, sweep func(string)) {
+	{"a queue made again once its pace is over has its whole burst", sweptOrNot(func(r *rig, sweep func(string)) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a")
 		r.deliver(r.grant(q, 9, "a")...)
@@ -161,11 +161,11 @@ var deleteRules = []rule{
 		}
 		r.accept(s.Name, "a")
 		r.clock.Set(t0.Add(time.Minute - queue.Horizon - time.Microsecond))
-		r.grant(s.Name, 9) // the pace is kept through all of it
+		r.grant(s.Name, 9) // the pace is kept throughout
 		r.clock.Set(t0.Add(time.Minute))
 		r.grant(s.Name, 9, "a")
 	}},
-	{"a remainder of the pace is rounded up with it", func(r *rig) {
+	{"a remainder of the pace is rounded up", func(r *rig) {
 		q := r.queue("q", "3/s")
 		r.accept(q, "a")
 		r.deliver(r.grant(q, 9, "a")...)
@@ -178,7 +178,7 @@ var deleteRules = []rule{
 			r.Errorf("departs %v after the last one", r.departure(v[0]).Sub(t0))
 		}
 	}},
-	{"the sweeper frees what is left, a part at a time", func(r *rig) {
+	{"the sweeper frees the rest, a part at a time", func(r *rig) {
 		other, q := r.queue("g.other", "unlimited"), r.queue("g.q", "unlimited")
 		r.accept(other, "keep")
 		r.accept(q, numbered("j", 3000)...)
@@ -198,7 +198,7 @@ var deleteRules = []rule{
 			}
 		}
 		if res := r.reserveAs("client", q, 9); res.Garbage {
-			r.Error("swept, and yet there is garbage")
+			r.Error("the sweeper has finished, and yet there is garbage")
 		} else {
 			r.sameIDs(res.Jobs, "j00001")
 			r.deliver(res.Jobs...)
@@ -211,7 +211,7 @@ var deleteRules = []rule{
 			r.Errorf("totals: %+v, %v", got, err)
 		}
 	}},
-	{"a queue is made and deleted again and again", func(r *rig) {
+	{"a queue can be made and deleted again and again", func(r *rig) {
 		last := int64(0)
 		for range 30 {
 			q := r.queue("q", "unlimited")

@@ -19,15 +19,13 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// Differential does the same random operations at the same instants on two
-// engines and compares every answer. All queues are of one group, and so on one
-// partition. Fences and revisions are the engines' own: they must only
-// correspond. A difference is shrunk by rapid to the fewest operations that
-// show it.
+// Differential runs the same random operations at the same instants on two engines and compares every answer. All
+// queues are of one group, and so on one partition. Fences and revisions are compared by position, since each engine
+// makes its own. rapid shrinks a difference to the fewest operations that show it.
 func Differential(t *testing.T, openA, openB Open) {
 	var clean scope
 	rapid.Check(t, func(rt *rapid.T) {
-		// Stores are closed as soon as their run is over, not with the test.
+		// Stores are closed at the end of their run, not of the test.
 		clean = scope{TB: t}
 		defer clean.end()
 		clock := NewClock()
@@ -74,16 +72,16 @@ func (s *scope) end() {
 	}
 }
 
-// leasePair is a lease as both engines granted it.
+// leasePair is one lease as both engines granted it.
 type leasePair struct{ a, b queue.Reservation }
 
-// request is one that may be repeated.
+// request is a request that may be repeated.
 type request struct {
 	req   queue.ReserveRequest
 	twins []leasePair
 }
 
-// pair is two engines under the same hands.
+// pair is two engines that get the same operations.
 type pair struct {
 	*rapid.T
 	ctx     context.Context
@@ -93,22 +91,22 @@ type pair struct {
 	numbers map[string]uint64
 	twins   []leasePair         // every lease ever granted, the latest last
 	grants  map[string]*request // each client's last request
-	revs    [2][]int64          // the revisions that were given out
-	// documentRevs are those of documents, which another partition may give out.
+	revs    [2][]int64          // the revisions given out
+	// documentRevs are the revisions of documents, which may come from another partition.
 	documentRevs [2][]int64
-	deleted      bool          // a queue was
+	deleted      bool          // a queue was deleted
 	refused      bool          // the last request was answered with an error
-	ahead        time.Duration // of the clock: the engines', which never ran back
+	ahead        time.Duration // by which the engines' clocks, which never run back, are ahead of the clock
 	jumped       bool          // the clock was set
-	latest       time.Time     // what a client knows of the latter
+	latest       time.Time     // the engines' time that a client saw last
 
-	retention time.Duration // of every queue
-	lanes     bool          // whether there are lanes, priorities and schedules
-	limited   bool          // whether there are limits
-	ruled     bool          // whether there are rules
-	keep      bool          // whether there is g.keep
+	retention time.Duration // the same for every queue
+	lanes     bool          // whether to use lanes, priorities and schedules
+	limited   bool          // whether to use limits
+	ruled     bool          // whether to use rules
+	keep      bool          // whether g.keep exists
 	overflows map[string]*pairOverflow
-	tickets   []ticket // every one that was given out, the latest last
+	tickets   []ticket // every ticket given out, the latest last
 	counts    map[string]*answerCounts
 }
 
@@ -117,7 +115,7 @@ var (
 	pairClients = []string{"one", "two", "three"}
 )
 
-// both calls f on both engines and compares what it returns, as text.
+// both calls f on both engines and compares the texts it returns.
 func (p *pair) both(what string, f func(side int, e queue.Engine) string) {
 	p.Helper()
 	a := f(0, p.engines[0])
@@ -128,7 +126,7 @@ func (p *pair) both(what string, f func(side int, e queue.Engine) string) {
 	}
 }
 
-// kind reduces an error to what callers tell apart.
+// kind reduces an error to the kinds that callers distinguish.
 func kind(err error) string {
 	if err == nil {
 		return "ok"
@@ -154,7 +152,7 @@ func kind(err error) string {
 
 func micro(t time.Time) string { return fmt.Sprint(int64(instantOf(t))) }
 
-// queueName is mostly that of a queue there is, from the beginning.
+// queueName returns a queue name, mostly of a queue that was made at the start.
 func (p *pair) queueName() string {
 	return rapid.SampledFrom([]string{
 		"g", "g.a", "g", "g.a", "g.b", "g", "g.a", "g.c", pairPull, pairPull,
@@ -173,26 +171,26 @@ func (p *pair) spec(name string) queue.Spec {
 		s.Retry.Deadline = unit.Duration(time.Duration(number("deadline", -2, 3)*2) * time.Second)
 		s.Retry.Deadline = max(0, s.Retry.Deadline)
 		s.OnUnknown = draw("on unknown", "", "", queue.UnknownHold, queue.UnknownDead, queue.UnknownRetry)
-		s.Retention.For = unit.Duration(p.retention) // if it grew, it might make known again what was forgotten
+		s.Retention.For = unit.Duration(p.retention) // a longer one might make forgotten jobs known again
 		s.Overflow = draw("overflow", queue.Defer, queue.Reject)
 		s.Deferred.MaxAge = unit.Duration(time.Duration(number("max age", 1, 60)) * time.Second)
 		s.Deferred.LowWater = float64(number("low water", 1, 9)) / 10
 		s.Deferred.MaxJobs = number("max jobs", 1, 8)
 		s.Deferred.MaxBytes = unit.Bytes(rapid.SampledFrom([]int64{0, 0, 1500, 3000}).Draw(p.T, "max deferred bytes"))
 		s.Retention.Full = draw("dead jobs leave no room", "", queue.DropDead, queue.Reject)
-		s.Retention.Max = 1000 // never reached: which of those that ended in one instant goes first is left open
+		s.Retention.Max = 1000 // never reached: the contract leaves open which of several that end at once goes first
 		p.adapts(s)
 		p.rules(s)
 		p.asks(s)
 		p.circuit(s)
 		s.Pull = p.somePull(name)
-		if name != pairPull { // limits are compared on the others
+		if name != pairPull { // limits are compared on the other queues
 			p.limits(s)
 		}
 	})
 }
 
-// step draws one operation and does it.
+// step draws one operation and runs it on both engines.
 func (p *pair) step() {
 	weighted := []func(){
 		p.append, p.append, p.offer, p.offer, p.offer, p.offer, p.readmit, p.readmit, p.readmit, p.readmit, p.cancel,
@@ -214,7 +212,7 @@ func (p *pair) step() {
 	weighted[rapid.IntRange(0, len(weighted)-1).Draw(p.T, "operation")]()
 }
 
-// describe is describe, but for where a queue is filed: once the clock was set, that may be too soon.
+// describe formats a queue. It omits where the queue is filed once the clock was set, since that may be too early.
 func (p *pair) describe(i queue.Info) string {
 	if p.jumped {
 		i.Ready = time.Time{}
@@ -222,10 +220,10 @@ func (p *pair) describe(i queue.Info) string {
 	return describe(i)
 }
 
-// describe is all of an Info but its revision and its outflow, which is measured.
+// describe formats an Info without its revision and its measured outflow.
 func describe(i queue.Info) string {
 	text, err := queue.EncodeSpec(i.Spec)
-	slices.SortFunc(i.Errors, func(a, b queue.LastError) int { // those of one instant have no order, and so no tenth
+	slices.SortFunc(i.Errors, func(a, b queue.LastError) int { // errors of one instant have no order, and so no tenth
 		return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID))
 	})
 	if n := len(i.Errors); n == 10 {
@@ -247,8 +245,7 @@ func describe(i queue.Info) string {
 		stopText(i)+"; "+leavesText(i)+"; "+adaptions(i), errs)
 }
 
-// leavesText is what a queue's status goes by, and is told nowhere else. When it was asked for jobs is of each
-// partition.
+// leavesText formats the fields on which only a queue's status depends. The time of the last request is per partition.
 func leavesText(i queue.Info) string {
 	return fmt.Sprintf("ready %s lanes rest %v next due %s", micro(i.Ready), i.LanesRest, micro(i.NextDue))
 }
@@ -260,7 +257,7 @@ func parentOf(i queue.Info) string {
 	return fmt.Sprintf("%s paused %v %+v", i.Parent.Spec.Name, i.Parent.Pause.On(), i.Parent.Group)
 }
 
-// compareAll looks at everything there is.
+// compareAll compares everything that can be read.
 func (p *pair) compareAll() {
 	p.both("list", func(_ int, e queue.Engine) string {
 		list, err := e.List(p.ctx, "", 100)
@@ -292,7 +289,7 @@ func (p *pair) compareAll() {
 	}
 }
 
-// drainAll brings back and delivers what is left, as both engines see it.
+// drainAll readmits and delivers what remains, as both engines see it.
 func (p *pair) drainAll() {
 	for _, q := range pairQueues {
 		p.both("resume "+q, func(_ int, e queue.Engine) string { return kind(e.Resume(p.ctx, q)) })
@@ -309,7 +306,7 @@ func (p *pair) drainAll() {
 	}
 }
 
-// deliverAll delivers what the queues hold.
+// deliverAll delivers all jobs in the queues.
 func (p *pair) deliverAll() {
 	for range 500 {
 		if t, err := p.engines[0].Totals(p.ctx); err == nil && t.Waiting+t.Scheduled+t.Leased == 0 {
@@ -328,5 +325,53 @@ func (p *pair) deliverAll() {
 			p.settleBoth("all", sides)
 		}
 		p.clock.Advance(time.Minute)
+	}
+}
+
+func (p *pair) advance() {
+	us := rapid.OneOf(
+		rapid.Int64Range(0, 1000),
+		rapid.Int64Range(0, 150_000),
+		rapid.SampledFrom([]int64{25_000, 50_000, 100_000, 1_000_000, 10_000_000, 30_000_001, 60_000_000}),
+		rapid.Int64Range(0, 5_000_000),
+	).Draw(p.T, "microseconds")
+	p.clock.Advance(min(time.Duration(us)*time.Microsecond, p.patience()))
+}
+
+func (p *pair) backwards() {
+	p.kept()
+	p.info("g.keep")
+	back := time.Duration(rapid.Int64Range(0, 3600_000_000).Draw(p.T, "microseconds back")) * time.Microsecond
+	p.clock.Advance(-back)
+	p.ahead, p.jumped = p.ahead+back, true
+	p.info("g.keep")
+}
+
+// forwards lets the wall clock jump ahead while a client vouches. Afterwards no client vouches for so long that the
+// engines believe the wall clock again.
+func (p *pair) forwards() {
+	if p.patience() < 7*time.Second {
+		return
+	}
+	p.kept()
+	p.info("g.keep")
+	p.latest = p.now()
+	by := time.Duration(rapid.Int64Range(600_000, 7200_000_000).Draw(p.T, "microseconds ahead")) * time.Microsecond
+	p.clock.Advance(by)
+	p.ahead, p.jumped = p.ahead-by, true
+	p.reserve()
+	p.latest = time.Time{}
+	for range 2 {
+		p.clock.Advance(3*time.Second + time.Microsecond)
+		p.info("g.keep")
+	}
+}
+
+// kept ensures that a queue can be read around the moment when the clock is set back, so that both engines notice it
+// alike.
+func (p *pair) kept() {
+	if !p.keep {
+		p.keep = true
+		p.putBoth(p.spec("g.keep"), queue.AnyRevision)
 	}
 }

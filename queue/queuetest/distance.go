@@ -11,7 +11,7 @@ import (
 
 const ms = time.Millisecond
 
-// ask asks as a client whose calls take so long, and which is so uncertain of the clock.
+// ask reserves as a client with this lead and uncertainty.
 func (r *rig) ask(client, queueName string, most int, lead, uncertainty time.Duration) queue.Reserved {
 	r.Helper()
 	req := r.request(client, queueName, most)
@@ -19,7 +19,7 @@ func (r *rig) ask(client, queueName string, most int, lead, uncertainty time.Dur
 	return r.do(req)
 }
 
-// distanceRules are what holds for clients that are far away from the engine, and for calls that would take long.
+// Rules for clients that are far from the engine, and for calls that would take long.
 var distanceRules = []rule{
 	{"no paced departure is earlier than the lead", func(r *rig) {
 		for i, c := range []struct {
@@ -44,7 +44,7 @@ var distanceRules = []rule{
 			}
 		}
 	}},
-	{"the lead holds for limits, members of groups and lanes", func(r *rig) {
+	{"the lead applies to limits, members of groups and lanes", func(r *rig) {
 		r.queue("limited", "unlimited", func(s *queue.Spec) {
 			s.Limits = []queue.Limit{{Rate: leaky.PerSecond(100), Burst: 1}}
 		})
@@ -64,7 +64,7 @@ var distanceRules = []rule{
 			r.Errorf("departures in %v, want %v", in, want)
 		}
 	}},
-	{"idleness earns nothing by a lead, and a burst no more", func(r *rig) {
+	{"a lead earns no slots for idleness and no larger burst", func(r *rig) {
 		q := r.queue("q", "100/s", func(s *queue.Spec) { s.Burst = 3 })
 		r.accept(q, numbered("j", 9)...)
 		r.clock.Advance(time.Minute)
@@ -76,7 +76,7 @@ var distanceRules = []rule{
 			r.Errorf("departures in %v, want %v", in, want)
 		}
 	}},
-	{"who is far away is told to ask sooner", func(r *rig) {
+	{"a distant client is told to ask sooner", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.accept(q, "a", "b")
 		if res := r.ask("client", q, 1, 0, 0); res.Next != 975*ms && res.Next != 0 {
@@ -91,7 +91,7 @@ var distanceRules = []rule{
 			r.Errorf("with a lead of 40ms: next in %v, want 720ms", res.Next)
 		}
 	}},
-	{"a job that expires before the lead is over does not depart", func(r *rig) {
+	{"a job that expires within the lead does not depart", func(r *rig) {
 		q := r.queue("q", "100/s")
 		r.acceptJobs(expiringJob(r.clock.Now().Add(10*ms), q, "a"), job(q, "b"))
 		if v := r.ask("client", q, 9, 20*ms, 0).Jobs; len(v) != 1 || v[0].ID != "b" {
@@ -102,7 +102,7 @@ var distanceRules = []rule{
 	{"a departure keeps its distance from an uncertain client's", func(r *rig) {
 		q := r.queue("q", "100/s")
 		r.accept(q, numbered("j", 40)...)
-		far := r.ask("far", q, 2, 0, 20*ms).Jobs // it takes all that it may, so that others look
+		far := r.ask("far", q, 2, 0, 20*ms).Jobs // it takes as many as it may, so that other clients look
 		last := r.departure(far[1])
 		if v := r.ask("near", q, 9, 0, 0).Jobs; len(v) != 0 {
 			r.Errorf("granted %d departures while the other may go on", len(v))
@@ -116,7 +116,7 @@ var distanceRules = []rule{
 			r.Errorf("granted %v, want nothing more within the horizon", ids(v))
 		}
 	}},
-	{"a slow queue keeps that distance too, however long the departure is past", func(r *rig) {
+	{"a slow queue keeps that distance too, however old the departure", func(r *rig) {
 		q := r.queue("q", "1/m")
 		r.accept(q, numbered("j", 4)...)
 		far := r.departure(r.ask("far", q, 1, 0, 40*ms).Jobs[0])
@@ -125,7 +125,7 @@ var distanceRules = []rule{
 			r.Errorf("granted %v, want one 60.04s behind the other client's", v)
 		}
 	}},
-	{"a lane keeps that distance, also when its rate delays nothing any more", func(r *rig) {
+	{"a lane keeps that distance, even after its rate delays nothing any more", func(r *rig) {
 		q := r.queue("q", "unlimited", everyLane(queue.LaneRule{Rate: leaky.PerSecond(100)}))
 		for i := range 9 {
 			r.acceptJobs(jobOfLane(laneX, q, fmt.Sprint("j", i)))
@@ -156,7 +156,7 @@ var distanceRules = []rule{
 			last = r.departure(v[0])
 		}
 	}},
-	{"an uncertain client goes on without a gap", func(r *rig) {
+	{"an uncertain client continues without a gap", func(r *rig) {
 		q := r.queue("q", "100/s")
 		r.accept(q, numbered("j", 40)...)
 		var all []queue.Reservation
@@ -177,7 +177,7 @@ var distanceRules = []rule{
 			r.Errorf("%d departures in 100ms and a horizon", len(all))
 		}
 	}},
-	{"an uncertain client does not come between while another watches", func(r *rig) {
+	{"an uncertain client takes nothing while another watches", func(r *rig) {
 		q := r.queue("q", "100/s")
 		r.accept(q, numbered("j", 40)...)
 		r.ask("near", q, 20, 0, 0)
@@ -215,7 +215,7 @@ var distanceRules = []rule{
 			r.Errorf("visited %v, want %v", got, names)
 		}
 	}},
-	{"members of a group count as visits, and the group goes on", func(r *rig) {
+	{"members of a group count as visits, and the group continues", func(r *rig) {
 		r.queue("g", "1000/s", func(s *queue.Spec) { s.Burst = 1000 })
 		var names []string
 		for i := range queue.MaxVisits + 10 {
@@ -236,7 +236,7 @@ var distanceRules = []rule{
 			r.Errorf("jobs of %d members, want %d", len(seen), len(names))
 		}
 	}},
-	{"the answer says what the clock shows", func(r *rig) {
+	{"the answer carries the engine's clock", func(r *rig) {
 		q := r.queue("q", "100/s")
 		r.clock.Advance(time.Hour)
 		if res := r.reserveAs("client", q, 1); instantOf(res.Now) != r.clock.Now() {

@@ -1,111 +1,137 @@
-// Package queuetest is the contract of package queue as a program: the invariants of docs/design.md and every rule
-// that an engine follows, for any engine to run.
+// Package queuetest is the contract of package queue as a program. It checks the invariants of docs/design.md, and
+// every rule that an engine must follow, on any engine.
 //
-// It promises determinism: the engine takes its time from a clock that only the suite moves, instants are compared
-// exactly, and nothing waits for anything to settle. It refuses to look inside an engine: what cannot be told from
-// outside through queue.Engine is left to that engine's own tests.
+// The suite is deterministic: an engine takes its time from a clock that only the suite moves, instants are compared
+// exactly, and nothing waits for work to settle. The suite looks at engines only through queue.Engine; each engine
+// tests its own internals.
 //
-// Run holds one engine against the rules. Differential holds two engines against each other, on the same random
-// operations at the same instants.
+// Run checks one engine against the rules. Differential compares two engines by the same random operations at the same
+// instants.
 //
-// What follows is what somebody who writes an engine must know and would otherwise have to guess from the suite.
-// Instants are integer microseconds of the engine's clock. It is read once a call, and never runs back.
+// The rest of this page has what the author of an engine needs to know and would otherwise have to guess from the
+// suite. Instants are integer microseconds of the engine's clock. An engine reads its clock once a call, and the clock
+// never runs back.
 //
 // # Order
 //
-// A queue counts the cost of all that was ever appended to it. A job's turn is that count before its own cost was
-// added, less its priority times 2^49, and it keeps its turn for life. So a lane in order of turn is in order of
-// priority, and within one of arrival. A job that comes back waits at its turn.
+// A queue counts the total cost of all jobs ever appended to it. A job's turn is that total before its own cost is
+// added, minus its priority times 2^49. It keeps its turn for life. So a lane sorted by turn is sorted by priority,
+// then by arrival. A job that comes back waits at its turn.
 //
 // # Append
 //
-// Jobs are decided in order. The first that applies is the answer: Invalid, by Job.Validate; UnknownQueue; the id is
-// known (Duplicate, or Conflict if the fingerprint is another one; the same call repeated after a lost reply answers
-// as it did); Lapsed, because ExpiresAt has passed; Invalid, because the job can never fit its queue or lane, or
-// NotBefore is too far ahead; LaneFull; ScheduleFull; what the rules say; Full; Lapsed, because it would depart after
-// ExpiresAt. Else it is Accepted. Neither LaneFull nor ScheduleFull is ever deferred: that would be a way around the
-// lane's capacity.
+// Jobs are decided in order. The first of these outcomes that applies is the answer:
 //
-// Rules are asked in their order, the parent's first. A job is charged to all that allow it when, and only when, it is
-// Accepted or SetAside, else to none. Jobs of one call see what those before them took. What comes back from the
-// overflow, is replayed, imported or released is asked nothing.
+//   - Invalid, by Job.Validate;
+//   - UnknownQueue;
+//   - Duplicate, or Conflict with another fingerprint, if the id is known; a call repeated after a lost reply gets the
+//     same answer again;
+//   - Lapsed, because ExpiresAt has passed;
+//   - Invalid, because the job can never fit its queue or lane, or NotBefore is too far ahead;
+//   - LaneFull, then ScheduleFull;
+//   - the answer of the rules;
+//   - Full;
+//   - Lapsed, because the job would depart after ExpiresAt;
+//   - Accepted.
 //
-// The ETA assumes that every lane in which jobs wait takes its turn: with i jobs before it in its lane, m other lanes
-// and n jobs waiting, min(n, i x (m+1) + m) are ahead of it. It is the latest by the bucket of the queue, its lane, its
-// limits and its parent, and exact only where nothing but the queue's own pace decides it: a queue that never had a
-// lane, a priority or a schedule, and in which nothing is leased or held.
+// LaneFull and ScheduleFull are never deferred, since that would get around the lane's capacity.
 //
-// Full promises staggered instants: each refused caller is told one interval T later than the one before, beginning
-// when the next job leaves, and starting over when the promise would reach further than a full queue takes to drain.
+// Rules are asked in order, the parent's first. A job is charged to every rule that allows it if it is Accepted or
+// SetAside, and otherwise to none. Each job of a call sees the charges of the jobs before it. Jobs that come back from
+// the overflow, or are replayed, imported or released, ask no rule.
+//
+// The ETA assumes that every lane with waiting jobs takes its turn. With i jobs before it in its lane, m other lanes
+// and n waiting jobs, min(n, i x (m+1) + m) jobs are ahead of it. The ETA is the latest by the buckets of the queue,
+// its lane, its limits and its parent. It is exact only if the queue's own pace alone decides it: the queue has never
+// had a lane, a priority or a schedule, and no job in it is leased or held.
+//
+// Full promises staggered instants. Each refused caller is promised one interval T later than the caller before,
+// beginning with the next departure. The promises start over once they reach further than a full queue takes to drain.
 //
 // # Reserve
 //
-// A request under the number of the client's last one is answered as that was. Else it takes back up to 100 leases that
-// ran out (each spends an attempt), ends jobs that have expired, lets scheduled jobs that are due wait, and visits the
-// queues from which something may depart within the horizon, in order of the instant at which that became possible,
-// then of the order in which the queues were made. A visit grants job after job until the pace, Max, the bytes,
-// max_in_flight or the queue's share ends it. Slots that passed before the visit are lost and counted, never granted.
+// A request with the number of the client's last request gets the same answer again. Any other request does this:
 //
-// One client a partition watches and is told exactly when to ask again. The others are told that time and a backup of
-// 250 ms for each client seen lately, at most 2 s. Who finds the watcher half a horizon late takes over: until then all
-// that can depart is granted. A watcher that asks once a horizon or more often has a deputy, the first of the others to
-// ask while there is none that asked within 250 ms: it is told to come half a horizon after the watcher, or three times
-// as long after it as that has yet to come.
+//  1. It takes back up to 100 leases that ran out. Each spends an attempt.
+//  2. It ends jobs that have expired, and lets scheduled jobs that are due wait.
+//  3. It visits the queues from which a job may depart within the horizon, in the order of the instants at which that
+//     became possible, ties by age of the queue.
 //
-// What becomes due earlier publishes a Wakeup with the watcher's name, or with none if nobody watches. A pull queue is
-// on no agenda but that of requests that name it.
+// A visit grants jobs until the pace, Max, the bytes, max_in_flight or the queue's share ends it. Slots that passed
+// before the visit are lost and counted, never granted.
+//
+// One client of each partition watches and is told exactly when to ask again. The others are told that time and a
+// backup of 250 ms for each client seen lately, at most 2 s. A client that finds the watcher half a horizon late takes
+// over, and is granted all that may depart. A watcher that asks at least once a horizon has a deputy: the first other
+// client to ask, until it has not asked for 250 ms. The deputy is told to come half a horizon after the watcher, or
+// three times the remaining time after it.
+//
+// A job that becomes due earlier publishes a Wakeup with the watcher's name, or without a name if nobody watches. A
+// pull queue is visited only by requests that name it.
 //
 // # Lanes
 //
 // Lanes share a queue by self-clocked fair queueing (Golestani, INFOCOM 1994). The queue keeps served, the tag of the
-// lane that was served last. A lane that becomes ready gets served plus the cost of its first job; the ready lane with
-// the lowest tag is next, ties by digest; when its job was granted, served is its tag, and its tag grows by that
-// job's cost. A lane that waits for its own rate rests until an instant, and one with as many in flight as it may is
-// busy; neither is looked at. A lane never makes the queue grant later than its own pace says: nothing is granted ahead
-// for its sake. A changed rule makes all that rest or are busy ready, a hundred a visit, and each is then judged anew.
+// lane served last. A lane that becomes ready gets the tag served plus the cost of its first job. The ready lane with
+// the lowest tag is next, ties by digest. Granting its job sets served to its tag, and adds that job's cost to the tag.
+//
+// A lane that waits for its own rate rests until an instant. A lane at its max_in_flight is busy. Neither is examined.
+// A lane never delays the queue's departures beyond its pace, since nothing is granted ahead for its sake. When a rule
+// changes, all resting and busy lanes become ready, a hundred a visit, and each is judged again.
 //
 // # Limits and groups
 //
-// The next departure of a queue is the latest of its bucket, its further paces, its quotas and its stop. A quota that
-// has less left than the next job costs is forfeited: cheaper jobs do not pass. A limit that is changed is followed by
-// its successor; taking one away and giving it again, or deleting the queue and making it again, is no way around it.
+// The next departure of a queue is the latest by its bucket, its other paces, its quotas and its stop. If a quota has
+// less left than the next job costs, the rest is forfeited: cheaper jobs do not pass. A changed limit inherits the
+// state of its predecessor. Removing and restoring a limit does not get around it, nor does deleting and making the
+// queue.
 //
-// A parent's pace holds over all members of its group: its children, and itself for its own jobs. They share it by
-// start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996): a member that becomes ready gets the greater of its own
-// finish and the group's served; granting cost c sets served to its tag and finish to its tag plus c. A departure
-// may be granted ahead for the sake of a member's pace, as for the parent's.
+// A parent's pace covers all members of its group: its children, and the parent itself for its own jobs. Members share
+// the pace by start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996). A member that becomes ready gets the greater
+// of its own finish and the group's served as its tag. Granting cost c sets served to its tag, and finish to its tag
+// plus c. A departure may be granted ahead for the sake of a member's pace, as for the parent's.
 //
-// # What becomes of a lease
+// # How a lease ends
 //
-// A settlement needs a lease that stands; one equal to the last that was accepted is answered as that was; any other is
-// stale. Deliver and Bury end the job. Fail spends an attempt and schedules it, and is the last one at max_attempts or
-// behind retry.deadline. Release spends nothing, and gives its slot back if no later departure was granted. Throttle
-// stops the queue, or the lane, and Down counts for the circuit; neither spends an attempt. Hold keeps the job's place
-// until Decide. A lease that runs out is held or dead where on_unknown says so.
+// A settlement needs a valid lease. A settlement equal to the last accepted one gets the same answer again, and any
+// other is stale.
 //
-// A stop is a later next departure that earns no credit: the bucket is raised to it when the next job goes. An open
-// circuit is a stop that each grant, a probe, renews for twice as long. Only a settlement closes it; what fails
-// while it is open spends no attempt. While attempts go on without an answer, an Extend counts a failure each time that
-// circuit.slow has passed. Departures before the last decrease of an adapted rate do not lower it again.
+//   - Deliver and Bury end the job.
+//   - Fail spends an attempt and schedules the job. At max_attempts, or after retry.deadline, it ends the job.
+//   - Release spends nothing, and gives the slot back if no later departure was granted.
+//   - Throttle stops the queue or the lane, and Down counts for the circuit. Neither spends an attempt.
+//   - Hold keeps the job's place until Decide.
+//
+// A lease that runs out makes its job held or dead if on_unknown says so.
+//
+// A stop is a later next departure that earns no credit: the bucket is raised to it when the next job departs. An open
+// circuit is a stop that each grant, a probe, renews for twice as long. Only a settlement closes the circuit, and
+// failures while it is open spend no attempt. While attempts continue without an answer, an Extend counts a failure
+// each time that circuit.slow has passed. Departures from before the last decrease of an adaptive rate do not lower it
+// again.
 //
 // # Overflow
 //
-// A queue has a backlog while jobs are recorded as deferred or are known to be on the overflow. Then, and when it is
-// full, a job that may wait is SetAside; one that may not uses only the places that the low-water mark leaves. Readmit
-// takes jobs in the order of the stream: at or below the queue's order everything is passed over, and each final
-// outcome moves the order along. The first job that finds no room, clashes, or is none of ours ends the call.
-// A record whose job never came is given up once all that was set aside half a minute later was seen.
+// A queue has a backlog while jobs are recorded as deferred or known to be on the overflow. During a backlog, and when
+// the queue is full, a job that may wait is SetAside. Other jobs use only the places above the low-water mark.
 //
-// # What outlives what
+// Readmit takes jobs in the order of the stream. It passes over all jobs at or below the queue's order, and each final
+// outcome advances the order. The first job that finds no room, clashes, or is an orphan ends the call. A record whose
+// job never came is given up once all jobs that were set aside up to half a minute later have been seen.
 //
-// Ended jobs keep state, fingerprint and last settlement for retention.for, and at most retention.max of them. Dead
-// jobs belong to a queue's name and outlive it. Deleting a queue remembers its bucket and limits by name. After a
-// restart that may have lost writes, buckets are held for a burst and the costliest job; embedded, what is on file is
-// a ceiling that no grant was beyond. Moving a queue keeps every job's state, place and attempts, but no lease.
+// # What is kept
 //
-// # Left open
+// Ended jobs keep their state, fingerprint and last settlement for retention.for, at most retention.max of them. Dead
+// jobs belong to a queue's name and outlive the queue. A deleted queue's bucket and limits are remembered by name.
+// After a restart that may have lost writes, buckets are held for a burst and the costliest job. Embedded, the file has
+// a ceiling that no grant has exceeded. Moving a queue keeps every job's state, place and attempts, but no lease.
 //
-// Nobody can rely on the order in which jobs of several queues in one Append are decided, on which goes first of jobs
-// of several queues that end in the same instant, on when a lowered retention.max takes effect, or on whether a raised
-// retention makes known again what was forgotten.
+// # Undefined
+//
+// The contract leaves open:
+//
+//   - the order in which jobs of several queues in one Append are decided;
+//   - which of several queues' jobs goes first if they end in the same instant;
+//   - when a lowered retention.max takes effect;
+//   - whether a raised retention makes forgotten jobs known again.
 package queuetest

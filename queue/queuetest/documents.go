@@ -29,7 +29,7 @@ func doc(kind, name, text string) document.Document {
 	return d
 }
 
-// checkDocument checks a document; an empty text is one that is not there.
+// checkDocument compares a document; an empty text means that it must not exist.
 func (r *rig) checkDocument(kind, name, text string, revision int64, at time.Time) {
 	r.Helper()
 	got, err := r.e.Document(r.ctx, kind, name)
@@ -44,7 +44,7 @@ func (r *rig) checkDocument(kind, name, text string, revision int64, at time.Tim
 	}
 }
 
-// since reads the documents that were written behind a revision, in pages, and checks their order.
+// since reads the documents written after a revision, in pages, and checks their order.
 func (r *rig) since(after int64, limit int) (list []document.Document) {
 	r.Helper()
 	for {
@@ -66,7 +66,7 @@ func (r *rig) since(after int64, limit int) (list []document.Document) {
 	}
 }
 
-// checkSince checks what was written behind a revision, by names: those that were deleted begin with -.
+// checkSince compares the names of the documents written after a revision; deleted ones begin with -.
 func (r *rig) checkSince(after int64, want ...string) {
 	r.Helper()
 	for _, limit := range []int{1, 3, document.MaxPage} {
@@ -85,7 +85,7 @@ func (r *rig) checkSince(after int64, want ...string) {
 }
 
 var documentRules = []rule{
-	{"a document is as it was put, byte by byte", func(r *rig) {
+	{"a document is kept byte by byte", func(r *rig) {
 		for i, text := range []string{
 			`{}`, `1`, `null`, `"ä\u0000"`, `{ "b":1.0 , "a":12345678901234567890, "a":[] }`,
 			`"` + strings.Repeat("x", document.MaxBytes-2) + `"`,
@@ -98,7 +98,7 @@ var documentRules = []rule{
 		r.checkDocument("token", "n1", "", 0, time.Time{})
 		r.checkDocument("app", "n9", "", 0, time.Time{})
 	}},
-	{"kinds do not share names, and names are told apart by every byte", func(r *rig) {
+	{"kinds do not share names, and names differ by any byte", func(r *rig) {
 		names := []string{"a", "A", "a:b", "a.b", "a/b", "a*", "b:c", "~!@#", strings.Repeat("n", document.MaxNameBytes)}
 		for i, name := range names {
 			r.putDocument("app", name, fmt.Sprint(i))
@@ -112,7 +112,7 @@ var documentRules = []rule{
 			}
 		}
 	}},
-	{"a write is at the revision that it expects", func(r *rig) {
+	{"a write needs the expected revision", func(r *rig) {
 		d := doc("app", "a", `1`)
 		_, err := r.e.PutDocument(r.ctx, d, 7)
 		r.refuses(err, queue.ErrRevision)
@@ -123,7 +123,7 @@ var documentRules = []rule{
 			present, err := r.e.PutDocument(r.ctx, d, expect)
 			r.refuses(err, queue.ErrRevision)
 			if present != one {
-				r.Errorf("told that it is at %d, want %d", present, one)
+				r.Errorf("the error says revision %d, want %d", present, one)
 			}
 		}
 		two, err := r.e.PutDocument(r.ctx, d, one)
@@ -131,7 +131,7 @@ var documentRules = []rule{
 		d.Text = nil
 		present, err := r.e.PutDocument(r.ctx, d, one)
 		if r.refuses(err, queue.ErrRevision); present != two || two <= one {
-			r.Errorf("told that it is at %d, want %d, behind %d", present, two, one)
+			r.Errorf("the error says revision %d, want %d, after %d", present, two, one)
 		}
 		three, err := r.e.PutDocument(r.ctx, d, two)
 		if r.check(err); three <= two {
@@ -141,7 +141,7 @@ var documentRules = []rule{
 		d.Text = []byte(`3`)
 		present, err = r.e.PutDocument(r.ctx, d, three)
 		if r.refuses(err, queue.ErrRevision); present != 0 {
-			r.Errorf("told that one that was deleted is at %d", present)
+			r.Errorf("the error says that a deleted document is at %d", present)
 		}
 		four, err := r.e.PutDocument(r.ctx, d, 0)
 		if r.check(err); four <= three {
@@ -164,7 +164,7 @@ var documentRules = []rule{
 			r.Errorf("%d entries", n)
 		}
 	}},
-	{"what is not there cannot be deleted", func(r *rig) {
+	{"an unknown document cannot be deleted", func(r *rig) {
 		for _, expect := range []int64{queue.AnyRevision, 0, 1} {
 			_, err := r.e.PutDocument(r.ctx, doc("app", "a", ""), expect)
 			r.refuses(err, document.ErrUnknown)
@@ -175,7 +175,7 @@ var documentRules = []rule{
 		r.refuses(err, document.ErrUnknown)
 		r.checkSince(0, "-app a")
 	}},
-	{"what is not valid is refused, and changes nothing", func(r *rig) {
+	{"an invalid document is refused and changes nothing", func(r *rig) {
 		long := `"` + strings.Repeat("x", document.MaxBytes-1) + `"`
 		for _, bad := range []struct {
 			field string
@@ -216,7 +216,7 @@ var documentRules = []rule{
 			r.Errorf("%d entries", n)
 		}
 	}},
-	{"documents are told in the order of their last writes, each once", func(r *rig) {
+	{"documents are listed in the order of their last writes, each once", func(r *rig) {
 		r.checkSince(0)
 		for i := range 7 {
 			r.putDocument("app", fmt.Sprint(i), `1`)
@@ -224,7 +224,7 @@ var documentRules = []rule{
 		two := r.putDocument("app", "2", `2`)
 		r.putDocument("token", "2", `2`)
 		r.putDocument("app", "0", "")
-		r.putDocument("app", "1", `1`) // as it was
+		r.putDocument("app", "1", `1`) // with the same text
 		r.checkSince(0, "app 1", "app 3", "app 4", "app 5", "app 6", "app 2", "token 2", "-app 0")
 		r.checkSince(two, "token 2", "-app 0")
 		r.putDocument("app", "0", `1`)
@@ -233,7 +233,7 @@ var documentRules = []rule{
 		r.checkSince(last)
 		r.checkSince(last + 1000)
 	}},
-	{"those that were deleted are told for a day", func(r *rig) {
+	{"deleted documents are listed for a day", func(r *rig) {
 		r.putDocument("app", "a", `1`)
 		r.putDocument("app", "b", `1`)
 		r.putDocument("app", "a", "")
@@ -244,7 +244,7 @@ var documentRules = []rule{
 		r.checkSince(0, "-app a", "-app b", "app c")
 		r.clock.Advance(time.Microsecond)
 		r.checkSince(0, "-app b", "app c")
-		r.putDocument("app", "a", `2`) // is not forgotten with the one that was deleted
+		r.putDocument("app", "a", `2`) // is not forgotten with the deleted document
 		r.putDocument("app", "d", `1`)
 		r.clock.Advance(time.Hour)
 		r.checkSince(0, "app c", "app a", "app d")
@@ -252,7 +252,7 @@ var documentRules = []rule{
 		r.checkDocument("app", "b", "", 0, time.Time{})
 		r.checkSince(0, "app c", "app a", "app d")
 	}},
-	{"of those who write at one revision one does", func(r *rig) {
+	{"of concurrent writes at one revision one succeeds", func(r *rig) {
 		const writers, rounds = 8, 10
 		revision := r.putDocument("app", "a", `"begin"`)
 		for round := range rounds {
@@ -279,7 +279,7 @@ var documentRules = []rule{
 			r.Errorf("%d entries", n)
 		}
 	}},
-	{"whoever follows sees every write of many", func(r *rig) {
+	{"a follower sees every concurrent write", func(r *rig) {
 		const writers, each = 6, 15
 		var wg sync.WaitGroup
 		done := make(chan struct{})

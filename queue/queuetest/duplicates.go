@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// duplicate appends a job that must be in already.
+// duplicate appends a job that must be known already.
 func (r *rig) duplicate(j queue.Job, state queue.State, position int64) {
 	r.Helper()
 	if a := r.outcome(queue.Duplicate, j); a.State != state || a.Position != position || a.Err != nil {
@@ -20,7 +20,7 @@ func remember(d time.Duration) func(*queue.Spec) {
 }
 
 var onceRules = []rule{
-	{"the same job again is a duplicate, in whatever state it is", func(r *rig) {
+	{"the same job again is a duplicate in any state", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b", "c")
 		b := job(q, "b")
@@ -41,7 +41,7 @@ var onceRules = []rule{
 			r.Errorf("%d counted, %d held", i.Appended, i.Size())
 		}
 	}},
-	{"another job under the same id is a conflict, and changes nothing", func(r *rig) {
+	{"another job with the same id is a conflict and changes nothing", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		changes := map[string]func(*queue.Job){
@@ -69,7 +69,7 @@ var onceRules = []rule{
 		conflicts()
 		r.duplicate(job(q, "a"), queue.Delivered, 0)
 	}},
-	{"written out, the defaults are the same job; headers do not matter", func(r *rig) {
+	{"explicit defaults make the same job, and headers do not count", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		j := job(q, "a")
@@ -79,7 +79,7 @@ var onceRules = []rule{
 			r.Errorf("a duplicate's headers came in: %v", v[0].Headers)
 		}
 	}},
-	{"within one call too", func(r *rig) {
+	{"duplicates are found within one call too", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		other := job(q, "a")
 		other.Payload = []byte("other")
@@ -112,7 +112,7 @@ var onceRules = []rule{
 		r.stale(swapped)
 		r.deliver(v[1])
 	}},
-	{"known for as long as the retention, then forgotten", func(r *rig) {
+	{"an id is known for the retention, then forgotten", func(r *rig) {
 		q := r.queue("q", "unlimited", remember(time.Minute))
 		r.accept(q, "a", "b")
 		v := r.grant(q, 2, "a", "b")
@@ -133,7 +133,7 @@ var onceRules = []rule{
 			}
 		}
 	}},
-	{"the time is that of the ending, not of the append", func(r *rig) {
+	{"the retention counts from the end, not from the append", func(r *rig) {
 		q := r.queue("q", "unlimited", remember(time.Minute))
 		r.accept(q, "a")
 		r.clock.Advance(10 * time.Minute)
@@ -144,7 +144,7 @@ var onceRules = []rule{
 		r.clock.Advance(59 * time.Second)
 		r.duplicate(job(q, "a"), queue.Delivered, 0)
 	}},
-	{"the oldest are forgotten beyond the retained number, delivered and dead apart", func(r *rig) {
+	{"beyond the retained number the oldest are forgotten, delivered and dead apart", func(r *rig) {
 		q := r.queue("q", "unlimited", func(s *queue.Spec) { s.Retention.Max = 3 })
 		end := func(verdict queue.Verdict, want queue.State, list ...string) {
 			r.accept(q, list...)
@@ -171,7 +171,7 @@ var onceRules = []rule{
 			r.outcome(queue.Accepted, job(q, id))
 		}
 	}},
-	{"many callers with the same jobs bring each in once", func(r *rig) {
+	{"many callers with the same jobs append each job once", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		list := numbered("j", 200)
 		accepted, _ := r.crowd(8, func(int) (n int) {

@@ -7,15 +7,15 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// looksIn checks when the watcher of a queue's partition is told to look.
+// looksIn checks when the watcher of a queue's partition is told to ask again.
 func (r *rig) looksIn(queueName string, want time.Duration) {
 	r.Helper()
 	if res := r.reserveAs("client", queueName, 9); res.Next != want || len(res.Jobs) > 0 {
-		r.Errorf("granted %v, told %v; want %v", ids(res.Jobs), res.Next, want)
+		r.Errorf("granted %v, next in %v; want %v", ids(res.Jobs), res.Next, want)
 	}
 }
 
-// stopped puts a queue that is paused.
+// stopped makes a paused queue.
 func (r *rig) stopped(name string, change ...func(*queue.Spec)) string {
 	r.Helper()
 	r.queue(name, "unlimited", change...)
@@ -24,7 +24,7 @@ func (r *rig) stopped(name string, change ...func(*queue.Spec)) string {
 }
 
 var expiryIndexRules = []rule{
-	{"whoever watches is told when the first expires, be it soon", func(r *rig) {
+	{"the watcher is told when the first job expires, even if that is soon", func(r *rig) {
 		q := r.stopped("q")
 		t0 := r.clock.Now()
 		const ms = time.Millisecond
@@ -36,7 +36,7 @@ var expiryIndexRules = []rule{
 		r.clock.Advance(975 * ms)
 		r.looksIn(q, 25*ms)
 		r.clock.Advance(10 * ms)
-		r.looksIn(q, 25*ms) // two expire before: they end together
+		r.looksIn(q, 25*ms) // two jobs expire earlier: they end together
 		r.clock.Advance(25 * ms)
 		r.looksIn(q, 490*ms)
 		r.tallies(q, tally{waiting: 4, appended: 6, timedOut: 2})
@@ -46,20 +46,20 @@ var expiryIndexRules = []rule{
 		r.looksIn(q, 2*time.Second)
 		r.tallies(q, tally{waiting: 1, appended: 6, timedOut: 5})
 	}},
-	{"so is who asks for a pull queue, whatever queue it is of", func(r *rig) {
+	{"a client of a pull queue is told so too, whatever the queue of the job", func(r *rig) {
 		q := r.stopped("q")
 		beside := r.pullQueueBeside(q)
 		r.acceptJobs(expiringJob(r.clock.Now().Add(time.Second), q, "e"))
 		if res := r.pull("puller", beside, 9); res.Next != time.Second {
-			r.Errorf("told %v", res.Next)
+			r.Errorf("next in %v", res.Next)
 		}
 		r.clock.Advance(time.Second)
 		if res := r.pull("puller", beside, 9); res.Next != 2*time.Second {
-			r.Errorf("told %v", res.Next)
+			r.Errorf("next in %v", res.Next)
 		}
 		r.state(queue.Expired, q, "e")
 	}},
-	{"what has left is no reason to look", func(r *rig) {
+	{"a departed job does not make the watcher look", func(r *rig) {
 		for i, tt := range []struct {
 			what string
 			gone func(q string)
@@ -91,7 +91,7 @@ var expiryIndexRules = []rule{
 			tt.gone(q)
 			res := r.reserveAs("client", q, 9)
 			if res.Next != 2*time.Second {
-				r.Errorf("%s: told %v", tt.what, res.Next)
+				r.Errorf("%s: next in %v", tt.what, res.Next)
 			}
 			r.clock.Advance(time.Second)
 			r.reserve(q, 9)
@@ -101,7 +101,7 @@ var expiryIndexRules = []rule{
 			}
 		}
 	}},
-	{"what has come back is one again", func(r *rig) {
+	{"a job that came back makes the watcher look again", func(r *rig) {
 		for i, tt := range []struct {
 			what string
 			back func(v queue.Reservation)
@@ -131,14 +131,14 @@ var expiryIndexRules = []rule{
 			r.state(queue.Expired, q, "e")
 		}
 	}},
-	{"an append that is to expire before the watcher would look wakes it", func(r *rig) {
+	{"an append that expires before the watcher's next look wakes the watcher", func(r *rig) {
 		q := r.stopped("q")
 		r.awaitWake(q, "w", func(i int) {
 			r.watching("w", q)
 			r.acceptJobs(expiringJob(r.clock.Now().Add(time.Second), q, fmt.Sprint("e", i)))
 		})
 	}},
-	{"be it scheduled, or in a pull queue", func(r *rig) {
+	{"so does an append that is scheduled or in a pull queue", func(r *rig) {
 		q := r.stopped("q")
 		beside := r.pullQueueBeside(q)
 		r.check(r.e.Pause(r.ctx, beside, queue.Pause{}))
@@ -153,7 +153,7 @@ var expiryIndexRules = []rule{
 			r.schedule(j)
 		})
 	}},
-	{"a job that comes back does so too", func(r *rig) {
+	{"so does a job that comes back", func(r *rig) {
 		for k, back := range []func(v queue.Reservation){
 			func(v queue.Reservation) { r.release(v) },
 			func(v queue.Reservation) { r.fail(time.Hour, v) },
@@ -171,7 +171,7 @@ var expiryIndexRules = []rule{
 			})
 		}
 	}},
-	{"a watcher without a free handler gives the watch up for it", func(r *rig) {
+	{"a watcher without a free handler gives up the watch", func(r *rig) {
 		q, other := r.queue("g.q", "unlimited"), r.stopped("g.other")
 		r.awaitWake(q, "", func(i int) {
 			r.reserveAs("other", q, queue.MaxReserve)

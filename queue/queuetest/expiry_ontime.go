@@ -9,14 +9,13 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// delay is something that holds a job up. It lets the job e into its queue, which expires in a
-// second, and returns the queue.
+// delay is one way to hold a job up. It appends the job e, which expires in a second, and returns its queue.
 type delay struct {
 	what string
 	hold func(r *rig, e queue.Job)
 }
 
-// fails lets jobs of a queue fail that come back in an hour.
+// fails lets jobs of a queue fail, to come back in an hour.
 func (r *rig) fails(queueName string, id string) {
 	r.Helper()
 	r.fail(time.Hour, r.grant(queueName, 9, id)...)
@@ -33,12 +32,12 @@ var delays = []delay{
 		r.late(e.Queue, job(e.Queue, "a"), e)
 		r.grant(e.Queue, 9, "a")
 	}},
-	{"as many leased as may be", func(r *rig, e queue.Job) {
+	{"max_in_flight", func(r *rig, e queue.Job) {
 		r.queue(e.Queue, "unlimited", maxInFlight(1))
 		r.acceptJobs(job(e.Queue, "a"), e)
 		r.grant(e.Queue, 9, "a")
 	}},
-	{"a lane that rests", func(r *rig, e queue.Job) {
+	{"a lane that waits for its rate", func(r *rig, e queue.Job) {
 		r.queue(e.Queue, "unlimited", everyLane(laneRate("1/h")))
 		e.Lane = laneX
 		r.late(e.Queue, jobOfLane(laneX, e.Queue, "a"), e, jobOfLane(laneX, e.Queue, "c"))
@@ -55,7 +54,7 @@ var delays = []delay{
 		r.check(r.e.Pause(r.ctx, e.Queue, queue.Pause{}))
 		r.acceptJobs(e)
 	}},
-	{"a pause with an until", func(r *rig, e queue.Job) {
+	{"a pause with an end", func(r *rig, e queue.Job) {
 		r.queue(e.Queue, "unlimited")
 		r.acceptJobs(e)
 		r.check(r.e.Pause(r.ctx, e.Queue, queue.Pause{Until: r.clock.Now().Add(time.Hour).Time()}))
@@ -66,7 +65,7 @@ var delays = []delay{
 		e.NotBefore = r.clock.Now().Add(500 * time.Millisecond).Time()
 		r.schedule(e)
 	}},
-	{"a failure behind which it backs off", func(r *rig, e queue.Job) {
+	{"a failure that is retried later", func(r *rig, e queue.Job) {
 		r.queue(e.Queue, "unlimited")
 		r.acceptJobs(e)
 		r.fails(e.Queue, e.ID)
@@ -94,13 +93,13 @@ var delays = []delay{
 		r.check(r.e.Pause(r.ctx, names.Parent(e.Queue), queue.Pause{}))
 		r.acceptJobs(e)
 	}},
-	{"nobody who asks for it", func(r *rig, e queue.Job) {
+	{"no client that asks for it", func(r *rig, e queue.Job) {
 		e.Queue = r.pullQueueBeside(e.Queue)
 		r.acceptJobs(e)
 	}},
 }
 
-// holder is the queue that holds the only job that expires.
+// holder returns the queue that holds the only job that expires.
 func (r *rig) holder() queue.Info {
 	r.Helper()
 	for _, i := range r.all() {
@@ -112,7 +111,7 @@ func (r *rig) holder() queue.Info {
 	return queue.Info{}
 }
 
-// delayed is a rule for each way of holding a job up.
+// delayed returns one rule for each way to hold a job up.
 func delayed(what string, check func(r *rig, q queue.Info)) (rules []rule) {
 	for _, d := range delays {
 		rules = append(rules, rule{what + " " + d.what, func(r *rig) {
@@ -141,7 +140,7 @@ var onTimeRules = append(append([]rule{
 		r.laneFull(laneX, q, "x3", time.Hour)
 		r.tallies(q, tally{waiting: 2, appended: 3, timedOut: 1, refused: 2})
 	}},
-	{"as many are scheduled as may be, less one", func(r *rig) {
+	{"the schedule has a place again", func(r *rig) {
 		q := r.queue("q", "unlimited", mostScheduled(1))
 		t0 := r.clock.Now()
 		e := expiringJob(t0.Add(2*time.Second), q, "e")
@@ -152,7 +151,7 @@ var onTimeRules = append(append([]rule{
 		r.clock.Advance(2 * time.Second)
 		r.schedule(later(t0.Add(time.Hour), q, "a"))
 	}},
-	{"each of a call finds what was freed before it", func(r *rig) {
+	{"each job of a call finds the places freed before it", func(r *rig) {
 		q := r.queue("g.q", "1/h", withCapacity(3))
 		other := r.queue("g.other", "1/h", withCapacity(1))
 		soon := r.clock.Now().Add(time.Second)
@@ -169,7 +168,7 @@ var onTimeRules = append(append([]rule{
 			r.Errorf("%+v", j)
 		}
 	}},
-	{"an append to any queue sees to all", func(r *rig) {
+	{"an append to any queue ends expired jobs of all queues", func(r *rig) {
 		q := r.queue("q", "1/h")
 		other := r.pullQueueBeside(q)
 		r.late(q, expiringJob(r.clock.Now().Add(time.Second), q, "e"))
@@ -177,7 +176,7 @@ var onTimeRules = append(append([]rule{
 		r.accept(other, "a")
 		r.state(queue.Expired, q, "e")
 	}},
-	{"one that is leased is delivered, or ends once it came back", func(r *rig) {
+	{"a leased job is delivered, or ends after it came back", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		soon := r.clock.Now().Add(5 * time.Second)
 		r.acceptJobs(
@@ -205,7 +204,7 @@ var onTimeRules = append(append([]rule{
 		r.state(queue.Expired, q, "ran")
 		r.tallies(q, tally{appended: 4, timedOut: 3, delivered: 1, retried: 1, ran: 1})
 	}},
-	{"a lane that one held up goes on, and one that is empty is in no place", func(r *rig) {
+	{"a lane that an expired job held up continues, and an empty lane takes no turn", func(r *rig) {
 		q := r.queue("q", "unlimited", ordered)
 		soon := r.clock.Now().Add(time.Second)
 		x, y := expiringJob(soon, q, "x1"), expiringJob(soon, q, "y1")
@@ -220,7 +219,7 @@ var onTimeRules = append(append([]rule{
 		r.lanes(q, 0)
 		r.tallies(q, tally{appended: 3, timedOut: 2, delivered: 1, retried: 2})
 	}},
-	{"a lane pays nothing for one that expired, nor does its queue", func(r *rig) {
+	{"neither the lane nor the queue pays for an expired job", func(r *rig) {
 		q := r.queue("q", "10/s", everyLane(laneRate("1/m")))
 		t0 := r.clock.Now()
 		e := expiringJob(t0.Add(time.Second), q, "x1")
@@ -234,7 +233,7 @@ var onTimeRules = append(append([]rule{
 		r.clock.Advance(time.Minute)
 		r.grant(q, 9, "x3")
 	}},
-	{"the others of a group go on, and what waits in it is counted", func(r *rig) {
+	{"the others of a group continue, and its waiting jobs are counted", func(r *rig) {
 		r.group("p 1/s", "a unlimited", "b unlimited")
 		soon := r.clock.Now().Add(500 * time.Millisecond)
 		r.check(r.e.Pause(r.ctx, "ses", queue.Pause{}))
@@ -255,7 +254,7 @@ var onTimeRules = append(append([]rule{
 		r.clock.Advance(time.Second)
 		r.deliver(r.grant("ses", 9, "a2")...)
 	}},
-	{"ten thousand free their places, a hundred a call, the earliest first", func(r *rig) {
+	{"ten thousand jobs free their places, a hundred a call, the earliest first", func(r *rig) {
 		const n = 10_000
 		q := r.queue("q", "1/h", withCapacity(n+1))
 		t0 := r.clock.Now()
@@ -273,7 +272,7 @@ var onTimeRules = append(append([]rule{
 			res := r.reserveAs("client", q, 9)
 			if i := r.info(q); i.TimedOut != done || i.Size() != n+1-done ||
 				done < n != (res.Next == time.Millisecond) {
-				r.Fatalf("%d timed out, %d are left, told %v", i.TimedOut, i.Size(), res.Next)
+				r.Fatalf("%d timed out, %d are left, next in %v", i.TimedOut, i.Size(), res.Next)
 			}
 			if done == 100 {
 				r.state(queue.Expired, q, fmt.Sprintf("j%05d", n-99))
@@ -287,7 +286,7 @@ var onTimeRules = append(append([]rule{
 		r.check(r.e.Resume(r.ctx, q))
 		r.grant(q, 9, "first") // at once: no slot was used
 	}},
-	{"of several queues that goes first whose first expired first", func(r *rig) {
+	{"of several queues, the one whose job expired first goes first", func(r *rig) {
 		a, b, c := r.queue("g.a", "1/h"), r.queue("g.b", "1/h"), r.queue("g.c", "1/h")
 		t0 := r.clock.Now()
 		for i, q := range []string{a, b, c} {
@@ -309,7 +308,7 @@ var onTimeRules = append(append([]rule{
 		timedOut(0, 40, 60)
 		timedOut(60, 60, 60)
 	}},
-	{"what comes back finds the place, and hears of it", func(r *rig) {
+	{"a returning job finds the free place and is announced", func(r *rig) {
 		s := r.overflowOf("q", "1/h", withCapacity(1), lowWater(0.9))
 		ear := r.listenRoom()
 		defer ear.cancel()
@@ -337,9 +336,9 @@ var onTimeRules = append(append([]rule{
 				return
 			}
 		}
-		r.Fatal("it never said that it has room")
+		r.Fatal("the room was never announced")
 	}},
-	{"one that came back from the overflow holds no place of its own any more", func(r *rig) {
+	{"a job that came back from the overflow no longer counts as deferred", func(r *rig) {
 		s := r.overflowOf("q", "1/h", withCapacity(2), lowWater(0.5))
 		s.accept(s.q, "a", "b")
 		e := expiringJob(r.clock.Now().Add(3*time.Hour), s.q, "e")
@@ -352,7 +351,7 @@ var onTimeRules = append(append([]rule{
 		s.takes(readmit.Returned)
 		r.state(queue.Expired, s.q, "e")
 	}},
-	{"a replay finds the place, and a job that expired while it was dead ends again", func(r *rig) {
+	{"a replay finds the free place, and a job that expired while dead ends again", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(2))
 		soon := r.clock.Now().Add(time.Second)
 		r.buried("no", expiringJob(soon, q, "d1"), job(q, "d2"))
@@ -378,7 +377,7 @@ var onTimeRules = append(append([]rule{
 	if i := r.info(q.Spec.Name); i.Size() != q.Size()-1 {
 		r.Errorf("it holds %d jobs, and held %d", i.Size(), q.Size())
 	}
-})...), delayed("the next job has the place in a full queue of one that is held up by", func(r *rig, q queue.Info) {
+})...), delayed("the next job gets the place in a full queue of a job held up by", func(r *rig, q queue.Info) {
 	q.Spec.Capacity = q.Size()
 	r.put(q.Spec)
 	r.outcome(queue.Full, job(q.Spec.Name, "next"))

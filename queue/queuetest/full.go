@@ -13,7 +13,7 @@ func withCapacity(capacity int64) func(*queue.Spec) {
 	return func(s *queue.Spec) { s.Capacity = capacity }
 }
 
-// checkFull appends a job that must be refused for want of room.
+// checkFull appends a job that must be refused for lack of room.
 func (r *rig) checkFull(queueName, id string, want time.Duration) {
 	r.Helper()
 	if a := r.outcome(queue.Full, job(queueName, id)); a.RetryAfter != want || a.State != queue.StateNone ||
@@ -23,7 +23,7 @@ func (r *rig) checkFull(queueName, id string, want time.Duration) {
 }
 
 var fullRules = []rule{
-	{"waiting, scheduled and leased jobs hold their places, ended ones do not", func(r *rig) {
+	{"waiting, scheduled and leased jobs hold their places, ended jobs do not", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(3))
 		r.accept(q, "a", "b", "c")
 		r.outcome(queue.Full, job(q, "d"))
@@ -43,7 +43,7 @@ var fullRules = []rule{
 			r.Errorf("%d held, %d refused", i.Size(), i.Refused)
 		}
 	}},
-	{"within one call, those that fit are in", func(r *rig) {
+	{"within one call, the jobs that fit are accepted", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(2))
 		a := r.append(jobs(q, "a", "b", "c", "a", "d")...)
 		want := []queue.AppendOutcome{queue.Accepted, queue.Accepted, queue.Full, queue.Duplicate, queue.Full}
@@ -53,10 +53,10 @@ var fullRules = []rule{
 			}
 		}
 	}},
-	{"those refused are told instants one interval apart", func(r *rig) {
+	{"refused jobs are promised instants one interval apart", func(r *rig) {
 		q := r.queue("q", "10/s", withCapacity(2))
 		r.accept(q, "a", "b")
-		r.checkFull(q, "c", 1*ms) // the first could leave now
+		r.checkFull(q, "c", 1*ms) // the first job could leave now
 		r.checkFull(q, "d", 100*ms)
 		r.checkFull(q, "e", 200*ms)
 		r.checkFull(q, "f", 300*ms)
@@ -82,7 +82,7 @@ var fullRules = []rule{
 		r.checkFull(q, "x", 333_334*time.Microsecond)
 		r.checkFull(q, "y", 666_668*time.Microsecond)
 	}},
-	{"paused and unlimited queues promise what is known", func(r *rig) {
+	{"paused and unlimited queues promise as far as they know", func(r *rig) {
 		q, u := r.queue("g.q", "10/s", withCapacity(1)), r.queue("g.u", "unlimited", withCapacity(1))
 		r.accept(q, "a")
 		r.accept(u, "a")
@@ -94,11 +94,11 @@ var fullRules = []rule{
 		r.check(r.e.Resume(r.ctx, q))
 		r.checkFull(q, "b", time.Millisecond)
 	}},
-	{"a crowd of callers that come back when told is refused about once each", func(r *rig) {
+	{"callers that return as promised are refused about once each", func(r *rig) {
 		const callers = 100
 		q := r.queue("q", "14/s", withCapacity(20))
 		begin, refusals, left := r.clock.Now(), 0, callers
-		due := make([]leaky.Instant, callers) // when each comes back; 0 once it is in
+		due := make([]leaky.Instant, callers) // when each caller returns; 0 once accepted
 		for i := range due {
 			due[i] = begin
 		}
@@ -125,10 +125,10 @@ var fullRules = []rule{
 			}
 		}
 		if left > 0 || refusals > callers*13/10 {
-			r.Errorf("%d refusals of %d callers, of which %d are not in", refusals, callers, left)
+			r.Errorf("%d refusals of %d callers, %d of them not accepted", refusals, callers, left)
 		}
 	}},
-	{"promises that are not used are taken back", func(r *rig) {
+	{"unused promises are taken back", func(r *rig) {
 		q := r.queue("q", "10/s", withCapacity(3))
 		r.accept(q, "a", "b", "c")
 		for i := range 100 {
@@ -144,7 +144,7 @@ var fullRules = []rule{
 		}
 		r.accept(q, "d", "e")
 		if a := r.outcome(queue.Full, job(q, "f")); a.RetryAfter > time.Second {
-			r.Errorf("told to come back after %v", a.RetryAfter)
+			r.Errorf("retry after %v", a.RetryAfter)
 		}
 	}},
 	{"promises reach an hour at most, or one interval", func(r *rig) {
@@ -166,18 +166,18 @@ var fullRules = []rule{
 		for i := 0; i < capacity; i += 500 {
 			r.acceptJobs(all[i : i+500]...)
 		}
-		told := map[time.Duration]bool{}
+		promises := map[time.Duration]bool{}
 		refused := jobs(q, numbered("x", 500)...)
 		for range capacity / 500 {
 			for _, a := range r.append(refused...) {
 				if a.Outcome != queue.Full || a.RetryAfter <= 0 || a.RetryAfter > 365*24*time.Hour {
-					r.Fatalf("%v, to come back after %v", a.Outcome, a.RetryAfter)
+					r.Fatalf("%v, retry after %v", a.Outcome, a.RetryAfter)
 				}
-				told[a.RetryAfter] = true
+				promises[a.RetryAfter] = true
 			}
 		}
-		if len(told) != 2 { // now, and in 31 days
-			r.Errorf("%d different promises", len(told))
+		if len(promises) != 2 { // now, and in 31 days
+			r.Errorf("%d different promises", len(promises))
 		}
 	}},
 	{"a refusal is not remembered", func(r *rig) {
@@ -189,7 +189,7 @@ var fullRules = []rule{
 		j.Payload = []byte("something else")
 		r.outcome(queue.Accepted, j)
 	}},
-	{"a lowered capacity drops nothing and lets nothing in until there is room", func(r *rig) {
+	{"a lowered capacity drops nothing and accepts nothing until there is room", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(5))
 		r.accept(q, "a", "b", "c", "d", "e")
 		r.queue(q, "unlimited", withCapacity(2))
@@ -204,5 +204,150 @@ var fullRules = []rule{
 		r.queue(q, "unlimited", withCapacity(3))
 		r.outcome(queue.Accepted, job(q, "y"))
 		r.sameIDs(r.drain(q), "e", "x", "y")
+	}},
+}
+
+// holding returns a rule with only a capacity.
+func holding(n int64) queue.LaneRule { return queue.LaneRule{Capacity: n} }
+
+// laneFull appends a job that must be refused because its lane is full.
+func (r *rig) laneFull(lane, queueName, id string, want time.Duration) {
+	r.Helper()
+	if a := r.outcome(queue.LaneFull, jobOfLane(lane, queueName, id)); a.RetryAfter != want ||
+		a.State != queue.StateNone || a.Position != 0 || a.Err != nil {
+		r.Errorf("%s: refused with %+v, want to come back after %v", id, a, want)
+	}
+}
+
+var laneCapacityRules = []rule{
+	{"waiting, scheduled and leased jobs hold their places in the lane, ended jobs do not", func(r *rig) {
+		const ms = time.Millisecond
+		q := r.putWithLanes(
+			"q", "unlimited", "x1 x2 x3 y1 k1 k2 k3 k4", everyLane(holding(3)), except(laneZ, queue.LaneRule{}),
+		)
+		r.laneFull(laneX, q, "x4", ms)
+		r.appendToLanes(q, "y2 y3 z1 z2 z3 z4 k5")
+		r.laneFull(laneY, q, "y4", ms)
+		got := map[string]queue.Reservation{}
+		for _, v := range r.reserve(q, 20) {
+			got[v.ID] = v
+		}
+		r.laneFull(laneX, q, "x4", ms)
+		r.fail(time.Hour, got["x1"])
+		r.release(got["x2"])
+		r.laneFull(laneX, q, "x4", ms)
+		r.deliver(got["x3"])
+		r.appendToLanes(q, "x4")
+		r.laneFull(laneX, q, "x5", ms)
+		r.cancels(queue.Cancelled, q, "x1")
+		r.appendToLanes(q, "x5")
+		r.laneFull(laneX, q, "x6", ms)
+		r.settled(queue.Dead, settlement(queue.Bury, got["y1"]))
+		r.appendToLanes(q, "y4")
+		r.laneFull(laneY, q, "y5", ms)
+		if i := r.info(q); i.Refused != 7 {
+			r.Errorf("%d refused", i.Refused)
+		}
+	}},
+	{"a refusal says when to retry", func(r *rig) {
+		const ms = time.Millisecond
+		q := r.putWithLanes("q", "10/s", "x1 x2", everyLane(holding(2)))
+		r.laneFull(laneX, q, "x3", 100*ms) // its lane is the only one with waiting jobs
+		r.laneFull(laneX, q, "x3", 100*ms) // each promise is independent
+		r.appendToLanes(q, "y1 k1")
+		r.laneFull(laneX, q, "x3", 300*ms)
+		r.grant(q, 2, "k1")
+		r.laneFull(laneX, q, "x3", 200*ms)
+		r.delete(q)
+		p := r.putWithLanes("g.p", "3/s", "x1", everyLane(holding(1)))
+		r.laneFull(laneX, p, "x2", 333_334*time.Microsecond)
+		r.delete(p)
+		s := r.putWithLanes(
+			"g.s", "10/s", "x1 x2 y1", everyLane(queue.LaneRule{Rate: laneRate("1/s").Rate, Capacity: 2}),
+		)
+		r.laneFull(laneX, s, "x3", 200*ms)
+		r.grant(s, 1, "x1")
+		r.laneFull(laneX, s, "x3", time.Second)
+		r.clock.Advance(850 * ms)
+		r.laneFull(laneX, s, "x3", 200*ms)
+	}},
+	{"a full lane is reported before a full queue, and a known id before both", func(r *rig) {
+		q := r.putWithLanes("q", "unlimited", "x1 x2 k1", withCapacity(3), everyLane(holding(2)))
+		r.laneFull(laneX, q, "x3", time.Millisecond)
+		r.outcome(queue.Full, jobOfLane(laneY, q, "y1"))
+		r.outcome(queue.Full, job(q, "k2"))
+		r.duplicate(jobOfLane(laneX, q, "x2"), queue.Waiting, 2)
+		r.outcome(queue.Conflict, jobOfLane(laneX, q, "k1"))
+		if i := r.info(q); i.Refused != 3 {
+			r.Errorf("%d refused", i.Refused)
+		}
+	}},
+	{"within one call, the jobs that fit are accepted", func(r *rig) {
+		q := r.queue("q", "unlimited", withCapacity(5), everyLane(holding(2)))
+		var list []queue.Job
+		for _, id := range []string{"x1", "x2", "x3", "y1", "x1", "x4", "y2", "y3", "k1", "k2"} {
+			list = append(list, jobOfLane(letters[id[0]], q, id))
+		}
+		r.outcomes(r.append(list...), queue.Accepted, queue.Accepted, queue.LaneFull, queue.Accepted, queue.Duplicate,
+			queue.LaneFull, queue.Accepted,
+			queue.LaneFull, queue.Accepted, queue.Full)
+	}},
+	{"a lowered capacity of lanes drops nothing and accepts nothing until there is room", func(r *rig) {
+		q := r.putWithLanes("q", "unlimited", "x1 x2 x3 x4", everyLane(holding(4)))
+		r.queue(q, "unlimited", everyLane(holding(2)))
+		for _, id := range []string{"x1", "x2"} {
+			r.laneFull(laneX, q, "x5", time.Millisecond)
+			r.deliver(r.grant(q, 1, id)...)
+		}
+		r.laneFull(laneX, q, "x5", time.Millisecond)
+		r.deliver(r.grant(q, 1, "x3")...)
+		r.appendToLanes(q, "x5")
+		r.queue(q, "unlimited", everyLane(holding(2)), except(laneX, holding(3)))
+		r.appendToLanes(q, "x6")
+		r.laneFull(laneX, q, "x7", time.Millisecond)
+		r.queue(q, "unlimited")
+		r.appendToLanes(q, "x7 x8")
+		r.queue(q, "unlimited", everyLane(holding(5))) // all jobs count, whenever they were appended
+		r.laneFull(laneX, q, "x9", time.Millisecond)
+		r.drain(q)
+		r.appendToLanes(q, "x10")
+	}},
+	{"a refusal is not remembered", func(r *rig) {
+		q := r.putWithLanes("q", "unlimited", "x1", everyLane(holding(1)))
+		r.laneFull(laneX, q, "a", time.Millisecond)
+		r.acceptJobs(jobOfLane(laneY, q, "a"))
+	}},
+	{"concurrent callers never fill a lane beyond its capacity", func(r *rig) {
+		const lanes, capacity = 5, 20
+		q := r.queue("q", "unlimited", everyLane(holding(capacity)))
+		accepted, _ := r.crowd(8, func(worker int) (n int) {
+			for i := range 20 {
+				var list []queue.Job
+				for lane := range lanes {
+					list = append(
+						list, jobOfLane(fmt.Sprint("lane-", lane), q, fmt.Sprintf("w%d-%d-%d", worker, i, lane)),
+					)
+				}
+				a, err := r.e.Append(r.ctx, list)
+				if err != nil {
+					r.Errorf("append: %v", err)
+				}
+				for _, a := range a {
+					if a.Outcome == queue.Accepted {
+						n++
+					} else if a.Outcome != queue.LaneFull {
+						r.Errorf("%s: %v, %v", a.ID, a.Outcome, a.Err)
+					}
+				}
+			}
+			return n
+		})
+		share := map[string]int64{}
+		for _, v := range r.drain(q) {
+			share[v.Lane]++
+		}
+		if accepted != lanes*capacity || len(share) != lanes || jain(share) != 1 {
+			r.Errorf("%d accepted, %v", accepted, share)
+		}
 	}},
 }

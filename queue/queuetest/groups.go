@@ -12,8 +12,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// group puts queues, each "name rate" or "name rate burst". "p" is short for the parent ses, any other
-// letter for its child of that name.
+// group puts queues, each "name rate" or "name rate burst". "p" means the parent ses, any other letter its child of
+// that name.
 func (r *rig) group(list ...string) {
 	r.Helper()
 	for _, text := range list {
@@ -35,8 +35,8 @@ func named(letter string) string {
 	return "ses." + letter
 }
 
-// appendGroup appends jobs to the queues of a group by the first letters of their ids: "a1 p1 b1*3" is
-// a job for ses.a, one for ses itself and one of cost 3 for ses.b.
+// appendGroup appends jobs to the queues of a group by the first letters of their ids: "a1 p1 b1*3" is a job for ses.a,
+// a job for ses itself, and a job of cost 3 for ses.b.
 func (r *rig) appendGroup(list string) []queue.Appended {
 	r.Helper()
 	return r.acceptJobs(broodOf(list)...)
@@ -54,23 +54,23 @@ func broodOf(list string) (jobs []queue.Job) {
 	return jobs
 }
 
-// clear ends a group between two parts of a rule.
+// clear deletes a group between two parts of a rule.
 func (r *rig) clear(letters string) {
 	r.Helper()
 	for _, c := range letters {
 		r.check(r.e.Delete(r.ctx, named(string(c)), queue.AnyRevision, true))
 	}
-	r.clock.Advance(time.Hour) // the buckets of the names are forgotten by then
+	r.clock.Advance(time.Hour) // by then the buckets of the names are forgotten
 }
 
 var groupRules = []rule{
-	{"jobs depart at exactly the instants that the parent's rate and the children's allow", func(r *rig) {
+	{"jobs depart exactly when the parent's rate and the children's allow", func(r *rig) {
 		for _, tt := range []struct {
 			what, jobs, want string
 			queues           []string
 		}{
 			{
-				"the parent's holds over all", "a1 a2 b1 b2", "a1@0s b1@100ms a2@200ms b2@300ms",
+				"the parent's rate covers all", "a1 a2 b1 b2", "a1@0s b1@100ms a2@200ms b2@300ms",
 				[]string{"p 10/s", "a unlimited", "b unlimited"},
 			},
 			{
@@ -78,7 +78,7 @@ var groupRules = []rule{
 				[]string{"p 10/s", "a unlimited"},
 			},
 			{
-				"a child's rate within", "a1 a2 b1 b2 b3", "a1@0s b1@100ms b2@200ms b3@300ms a2@1s",
+				"a child's slower rate", "a1 a2 b1 b2 b3", "a1@0s b1@100ms b2@200ms b3@300ms a2@1s",
 				[]string{"p 10/s", "a 1/s", "b unlimited"},
 			},
 			{"a child as fast as its parent", "a1 a2 a3", "a1@0s a2@100ms a3@200ms", []string{"p 10/s", "a 10/s"}},
@@ -92,7 +92,7 @@ var groupRules = []rule{
 				[]string{"p 10/s", "a unlimited", "b unlimited"},
 			},
 			{
-				"a cost in a child that is slower", "a1*3 a2 b1", "a1@0s b1@300ms a2@3s",
+				"a cost in a slower child", "a1*3 a2 b1", "a1@0s b1@300ms a2@3s",
 				[]string{"p 10/s", "a 1/s", "b unlimited"},
 			},
 			{
@@ -113,7 +113,7 @@ var groupRules = []rule{
 				[]string{"p unlimited", "a unlimited", "b unlimited"},
 			},
 			{
-				"a child that may go on between two departures of the parent", "a1 a2 a3", "a1@0s a2@1.02s a3@2.04s",
+				"a child ready between two departures of the parent", "a1 a2 a3", "a1@0s a2@1.02s a3@2.04s",
 				[]string{"p 1/s", "a 1/1020ms"},
 			},
 		} {
@@ -154,28 +154,25 @@ var groupRules = []rule{
 			r.Errorf("%d slots lost", p.Lost)
 		}
 	}},
-	{"lanes and rates of lanes hold within children", func(r *rig) {
+	{"lanes and their rates work within children", func(r *rig) {
 		r.put(groupSpec("p 10/s"))
 		r.put(groupSpec("a unlimited", everyLane(laneRate("1/s"))))
 		r.put(groupSpec("b unlimited"))
 		t0 := r.clock.Now()
 		r.acceptJobs(append(laneJobs("ses.a", "x1 x2 y1 y2"), broodOf("b1 b2 b3")...)...)
-		if got, want := r.departureTimes("ses", t0, 7),
-			"x1@0s b1@100ms y1@200ms b2@300ms b3@400ms x2@1s y2@1.2s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(
+			r.departureTimes("ses", t0, 7), "x1@0s b1@100ms y1@200ms b2@300ms b3@400ms x2@1s y2@1.2s",
+		)
 	}},
-	{"priorities and schedules are of each queue", func(r *rig) {
+	{"priorities and schedules apply to each queue", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
 		t0 := r.clock.Now()
 		r.appendGroup("a1 b1")
 		r.acceptJobs(withPriority(9, "", "ses.a", "a2"))
 		r.schedule(later(t0.Add(150*time.Millisecond), "ses.b", "b2"), later(t0.Add(time.Second), "ses", "p1"))
-		if got, want := r.departureTimes("ses", t0, 5), "a2@0s b1@100ms a1@200ms b2@300ms p1@1s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 5), "a2@0s b1@100ms a1@200ms b2@300ms p1@1s")
 	}},
-	{"max_in_flight is of each queue, and of the parent for its own jobs", func(r *rig) {
+	{"max_in_flight applies to each queue, and to the parent for its own jobs", func(r *rig) {
 		r.put(groupSpec("p 100/s", maxInFlight(1)))
 		r.put(groupSpec("a unlimited", maxInFlight(1)))
 		r.put(groupSpec("b unlimited"))
@@ -193,14 +190,14 @@ var groupRules = []rule{
 		r.grant("ses", 9, "p2")
 		r.deliver(w...)
 	}},
-	{"whatever becomes of jobs, the parent's window law and each child's hold", func(r *rig) {
+	{"the parent's window law and each child's hold, whatever happens to jobs", func(r *rig) {
 		for seed := range uint64(2) {
 			r.storm(rand.New(rand.NewPCG(seed, 44)), fmt.Sprint("g", seed))
 		}
 	}},
 }
 
-// storm does this and that to a group, and judges what departed, at every level.
+// storm runs random operations on a group and checks the departures at every level.
 func (r *rig) storm(rnd *rand.Rand, parent string) {
 	r.Helper()
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
@@ -256,18 +253,17 @@ func (r *rig) storm(rnd *rand.Rand, parent string) {
 		}
 	}
 	if n := len(starts[parent]); n < 80 {
-		r.Errorf("only %d departures: they say nothing", n)
+		r.Errorf("%d departures are too few to say anything", n)
 	}
 	for _, s := range slices.Backward(specs) {
 		r.check(r.e.Delete(r.ctx, s.Name, queue.AnyRevision, true))
 	}
 }
 
-// rounding is what an instant may be later than the one that it stands for, and so the next
-// one too near.
+// rounding is how much later an instant may be than its exact value, and so how much too near the next may be.
 const rounding = time.Microsecond
 
-// endAnyhow settles jobs, some of them as failed or unused, and returns those that were used.
+// endAnyhow settles jobs, some as failed or unused, and returns the used ones.
 func (r *rig) endAnyhow(rnd *rand.Rand, list []queue.Reservation) (used []queue.Reservation) {
 	r.Helper()
 	var all []queue.Settlement

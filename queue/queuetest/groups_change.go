@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// lostBy visits a group and checks how many slots were lost, and whose.
+// lostBy visits a group and checks how many slots each queue lost.
 func (r *rig) lostBy(want map[string]int64, ids ...string) {
 	r.Helper()
 	res := r.reserveAs("client", "ses", 9)
@@ -21,34 +21,28 @@ func (r *rig) lostBy(want map[string]int64, ids ...string) {
 }
 
 var groupChangeRules = []rule{
-	{"a parent made over children whose jobs wait holds them from then on", func(r *rig) {
+	{"a new parent holds back the waiting jobs of its children at once", func(r *rig) {
 		r.group("a unlimited", "b 10/s")
 		t0 := r.clock.Now()
 		r.appendGroup("a1 a2 a3 b1 b2 b3")
 		r.grant("ses", 1, "a1")
 		r.group("p 2/s")
-		if got, want := r.departureTimes("ses", t0, 5), "a2@0s b1@500ms a3@1s b2@1.5s b3@2s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 5), "a2@0s b1@500ms a3@1s b2@1.5s b3@2s")
 	}},
-	{"a queue's first child takes turns with the jobs that wait in it", func(r *rig) {
+	{"a queue's first child takes turns with the jobs waiting in the queue", func(r *rig) {
 		r.group("p 10/s")
 		t0 := r.clock.Now()
 		r.appendGroup("p1 p2 p3 p4")
 		r.grant("ses", 1, "p1")
 		r.group("a unlimited")
 		r.appendGroup("a1 a2")
-		if got, want := r.departureTimes("ses", t0, 5), "p2@100ms a1@200ms p3@300ms a2@400ms p4@500ms"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 5), "p2@100ms a1@200ms p3@300ms a2@400ms p4@500ms")
 		r.delete("ses.a")
 		r.clock.Set(t0.Add(3 * time.Second))
 		r.appendGroup("p5 p6")
-		if got, want := r.departureTimes("ses", t0, 2), "p5@3s p6@3.1s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 2), "p5@3s p6@3.1s")
 	}},
-	{"a parent that is made over children could not have let them out before", func(r *rig) {
+	{"a new parent has lost no slots before it was made", func(r *rig) {
 		r.group("a 1/s")
 		r.appendGroup("a1 a2")
 		r.clock.Advance(10 * time.Second)
@@ -56,15 +50,13 @@ var groupChangeRules = []rule{
 		r.clock.Advance(5 * time.Second)
 		r.lostBy(map[string]int64{"ses.a": 5}, "a1")
 	}},
-	{"without a parent there are no bounds but the children's", func(r *rig) {
+	{"without a parent only the children's own rates apply", func(r *rig) {
 		r.group("a unlimited", "b 10/s")
 		t0 := r.clock.Now()
 		r.appendGroup("a1 a2 b1 b2")
-		if got, want := r.departureTimes("ses", t0, 4), "a1@0s a2@0s b1@0s b2@100ms"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 4), "a1@0s a2@0s b1@0s b2@100ms")
 	}},
-	{"while the parent is paused nothing of the group leaves, and nothing is saved up", func(r *rig) {
+	{"while the parent is paused, nothing in the group leaves, and no slots are saved up", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
 		r.appendGroup("a1 a2 b1 b2 p1")
 		r.deliver(r.grant("ses", 1, "p1")...)
@@ -72,13 +64,11 @@ var groupChangeRules = []rule{
 		r.clock.Advance(time.Minute)
 		r.grant("ses", 9)
 		if i := r.info("ses.a"); i.Pause.On() {
-			r.Error("a child says that it is paused itself")
+			r.Error("a child reports its own pause")
 		}
 		r.check(r.e.Resume(r.ctx, "ses"))
 		t0 := r.clock.Now()
-		if got, want := r.departureTimes("ses", t0, 4), "a1@0s b1@100ms a2@200ms b2@300ms"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 4), "a1@0s b1@100ms a2@200ms b2@300ms")
 		if i := r.info("ses"); i.Lost != 0 {
 			r.Errorf("%d slots lost", i.Lost)
 		}
@@ -88,52 +78,38 @@ var groupChangeRules = []rule{
 		t0 := r.clock.Now()
 		r.appendGroup("a1 a2 b1 b2")
 		r.check(r.e.Pause(r.ctx, "ses.a", queue.Pause{}))
-		if got, want := r.departureTimes("ses", t0, 2), "b1@0s b2@100ms"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 2), "b1@0s b2@100ms")
 		r.clock.Set(t0.Add(time.Second))
 		r.check(r.e.Resume(r.ctx, "ses.a"))
-		if got, want := r.departureTimes("ses", t0, 2), "a1@1s a2@1.1s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 2), "a1@1s a2@1.1s")
 	}},
-	{"a parent's rate that changes changes the pace of all at once", func(r *rig) {
+	{"a changed rate of the parent changes the pace of all at once", func(r *rig) {
 		r.group("p 1/s", "a unlimited", "b unlimited")
 		t0 := r.clock.Now()
 		r.appendGroup("a1 a2 a3 b1 b2 b3")
 		r.grant("ses", 9, "a1")
 		r.clock.Advance(500 * time.Millisecond)
 		r.group("p 10/s") // at which it would be over
-		if got, want := r.departureTimes("ses", t0, 3), "b1@500ms a2@600ms b2@700ms"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 3), "b1@500ms a2@600ms b2@700ms")
 		r.clock.Set(t0.Add(780 * time.Millisecond))
 		r.group("p 1/s")
-		if got, want := r.departureTimes("ses", t0, 2), "a3@980ms b3@1.98s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 2), "a3@980ms b3@1.98s")
 	}},
-	{"a parent whose jobs are cancelled, or those of a child, goes on with the others", func(r *rig) {
+	{"a group continues when jobs of its parent or of a child are cancelled", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b 10/s", "c unlimited")
 		t0 := r.clock.Now()
 		r.appendGroup("p1 a1 b1 b2 c1 c2")
 		r.grant("ses", 1, "p1")
-		r.cancels(queue.Cancelled, "ses.a", "a1") // the only one, and next
-		if got, want := r.departureTimes("ses", t0, 1), "b1@100ms"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.cancels(queue.Cancelled, "ses.a", "a1") // the only job, and next
+		r.sameDepartures(r.departureTimes("ses", t0, 1), "b1@100ms")
 		r.cancels(queue.Cancelled, "ses.b", "b2")
 		r.cancels(queue.Cancelled, "ses.c", "c1")
-		if got, want := r.departureTimes("ses", t0, 1), "c2@200ms"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 1), "c2@200ms")
 		r.clock.Set(t0.Add(3 * time.Second))
 		r.appendGroup("a2")
-		if got, want := r.departureTimes("ses", t0, 1), "a2@3s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 1), "a2@3s")
 	}},
-	{"the last departure of a group, released, costs nothing; one in the middle its slot", func(r *rig) {
+	{"releasing a group's last departure costs nothing, releasing an earlier one costs its slot", func(r *rig) {
 		r.group("p 1/s", "a unlimited", "b 1/5s")
 		t0 := r.clock.Now()
 		r.appendGroup("a1 b1 a2")
@@ -145,11 +121,9 @@ var groupChangeRules = []rule{
 		r.release(v...) // b1 was granted since
 		r.grant("ses", 9)
 		r.release(w...)
-		if got, want := r.departureTimes("ses", t0, 3), "a1@1s b1@2s a2@3s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 3), "a1@1s b1@2s a2@3s")
 	}},
-	{"a lease that ran out brings its job back to its queue, at the pace of all", func(r *rig) {
+	{"a lease that ran out returns its job to its queue, at the group's pace", func(r *rig) {
 		r.put(groupSpec("p 10/s"))
 		r.put(groupSpec("a unlimited", leased(time.Second, 3)))
 		r.group("b unlimited")
@@ -157,11 +131,9 @@ var groupChangeRules = []rule{
 		r.appendGroup("a1 b1")
 		r.grant("ses", 1, "a1")
 		r.clock.Advance(time.Second)
-		if got, want := r.departureTimes("ses", t0, 2), "b1@1s a1@1.1s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 2), "b1@1s a1@1.1s")
 	}},
-	{"slots that nobody used are the parent's, or those of the child that alone could have gone", func(r *rig) {
+	{"lost slots count for the parent, or for the only child that could have departed", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b 1/s")
 		r.appendGroup("a1 a2 a3 b1 b2 b3")
 		none := map[string]int64{}
@@ -178,7 +150,7 @@ var groupChangeRules = []rule{
 			r.Errorf("%d and %d lost, want 2 and 2", p.Lost, b.Lost)
 		}
 	}},
-	{"expired jobs use up nothing of anybody", func(r *rig) {
+	{"expired jobs use up nothing", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
 		t0 := r.clock.Now()
 		r.appendGroup("a1 b1 a2 b2")
@@ -187,33 +159,31 @@ var groupChangeRules = []rule{
 		}
 		r.acceptJobs(job("ses.b", "b3"))
 		r.clock.Set(t0.Add(30 * time.Second))
-		if got, want := r.departureTimes("ses", t0, 5), "a1@30s b1@30.1s a2@30.2s b2@30.3s b3@30.4s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 5), "a1@30s b1@30.1s a2@30.2s b2@30.3s b3@30.4s")
 		if i := r.info("ses.b"); i.TimedOut != 50 {
 			r.Errorf("%d timed out", i.TimedOut)
 		}
 	}},
-	{"the watcher is told when something of the group departs, and looks", func(r *rig) {
+	{"the watcher is told when a job of the group departs", func(r *rig) {
 		r.group("p 1/s", "a unlimited", "b 1/800ms")
-		told := func(want time.Duration, granted ...string) {
+		nextIn := func(want time.Duration, granted ...string) {
 			r.Helper()
 			res := r.reserveAs("client", "ses", 9)
 			r.sameIDs(res.Jobs, granted...)
 			r.deliver(res.Jobs...)
 			if res.Next != want {
-				r.Errorf("told to ask again in %v, want %v", res.Next, want)
+				r.Errorf("next in %v, want %v", res.Next, want)
 			}
 		}
 		r.appendGroup("b1 b2")
-		told(time.Second-queue.Horizon/2, "b1")
+		nextIn(time.Second-queue.Horizon/2, "b1")
 		r.clock.Advance(time.Second)
-		told(2*time.Second, "b2")
+		nextIn(2*time.Second, "b2")
 		r.clock.Advance(100 * time.Millisecond)
 		r.appendGroup("a1")
-		told(900*time.Millisecond-queue.Horizon/2, []string{}...)
+		nextIn(900*time.Millisecond-queue.Horizon/2, []string{}...)
 	}},
-	{"a parent with children is not deleted, not even by force", func(r *rig) {
+	{"a parent with children cannot be deleted, even by force", func(r *rig) {
 		r.group("p 10/s", "a 1/s")
 		r.appendGroup("a1 p1")
 		for _, force := range []bool{false, true} {
@@ -225,7 +195,7 @@ var groupChangeRules = []rule{
 		r.refuses(r.e.Delete(r.ctx, "ses", queue.AnyRevision, false), queue.ErrNotEmpty)
 		r.check(r.e.Delete(r.ctx, "ses", queue.AnyRevision, true))
 	}},
-	{"a parent, or a child, deleted and made again is no way around its rate", func(r *rig) {
+	{"deleting and making a parent or child again does not get around its rate", func(r *rig) {
 		r.group("p 1/s", "a 1/10s")
 		t0 := r.clock.Now()
 		r.appendGroup("a1")
@@ -234,11 +204,9 @@ var groupChangeRules = []rule{
 		r.delete("ses")
 		r.group("p 1/s", "a 1/10s", "b unlimited")
 		r.appendGroup("a2 b1")
-		if got, want := r.departureTimes("ses", t0, 2), "b1@1s a2@10s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes("ses", t0, 2), "b1@1s a2@10s")
 	}},
-	{"a queue has a thousand children, and not one more", func(r *rig) {
+	{"a queue has at most a thousand children", func(r *rig) {
 		r.group("p unlimited")
 		for i := range queue.MaxChildren {
 			r.put(spec(fmt.Sprint("ses.c", i), "unlimited"))
@@ -250,7 +218,7 @@ var groupChangeRules = []rule{
 		}
 		_, err := r.e.Put(r.ctx, over, 7)
 		r.refuses(err, queue.ErrRevision)
-		r.put(spec("ses.c7", "1/s")) // one that there is
+		r.put(spec("ses.c7", "1/s")) // an existing child
 		r.put(spec("ses2.over", "unlimited"))
 		r.accept("ses.c999", "x")
 		r.accept("ses.c0", "y")
@@ -260,7 +228,7 @@ var groupChangeRules = []rule{
 		r.delete("ses.c5")
 		r.put(over)
 	}},
-	{"what a parent knows of its children", func(r *rig) {
+	{"a parent shows its children's state", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
 		r.appendGroup("a1*5 a2 b1 p1")
 		want := queue.GroupInfo{Children: 2, Members: 3, Waiting: 4, MaxCost: 5}

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// hold holds jobs, which may have been sent.
+// hold settles jobs as held.
 func (r *rig) hold(reason string, list ...queue.Reservation) {
 	r.Helper()
 	for _, v := range list {
@@ -20,7 +20,7 @@ func (r *rig) hold(reason string, list ...queue.Reservation) {
 	}
 }
 
-// decides decides about jobs of a queue and checks where each is then.
+// decides decides about held jobs and compares their states afterwards.
 func (r *rig) decides(queueName string, ids string, v queue.Verdict, reason string, want ...queue.State) {
 	r.Helper()
 	got, err := r.e.Decide(r.ctx, queueName, strings.Fields(ids), v, reason)
@@ -40,11 +40,11 @@ func patience(d time.Duration) func(*queue.Spec) {
 	return func(s *queue.Spec) { s.Retry.Deadline = unit.Duration(d) }
 }
 
-// mayHaveBeenSent is the reason of a job whose lease ran out in a queue that does not just try again.
+// mayHaveBeenSent is the reason of a job whose lease ran out where on_unknown is not retry.
 const mayHaveBeenSent = "the lease ran out; it may have been sent"
 
 var heldRules = []rule{
-	{"a held job waits for a person, in its place", func(r *rig) {
+	{"a held job waits for a decision, in its place", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(3), leased(time.Minute, 2))
 		t0 := r.clock.Now()
 		r.accept(q, "a", "b", "c")
@@ -81,7 +81,7 @@ var heldRules = []rule{
 		r.sameIDs(r.reserve(q, 9), "b", "c")
 		r.decides(q, "a", queue.Deliver, "", queue.Delivered)
 	}},
-	{"released it waits at its turn, and what was spent stays spent", func(r *rig) {
+	{"a released job waits at its turn, and its attempts stay spent", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 2))
 		r.accept(q, "a", "b", "c")
 		t0 := r.clock.Now()
@@ -94,7 +94,7 @@ var heldRules = []rule{
 			r.Errorf("got %+v", j)
 		}
 		r.timeline(t0.Time(), q, "a", wantAttempt{0, 0, "client@bench", queue.AttemptUnknown, "lost"})
-		r.settled(queue.Held, s) // said again
+		r.settled(queue.Held, s) // settled again
 		r.tallies(q, tally{waiting: 3, appended: 3})
 		v := r.grant(q, 9, "a", "b", "c")
 		if v[0].Attempt != 2 {
@@ -102,7 +102,7 @@ var heldRules = []rule{
 		}
 		r.settled(queue.Held, s) // of an attempt that is over
 		r.state(queue.Leased, q, "a")
-		r.settled(queue.Dead, settlement(queue.Fail, v[0])) // the last one
+		r.settled(queue.Dead, settlement(queue.Fail, v[0])) // its last attempt
 		r.deliver(v[1:]...)
 	}},
 	{"the last attempt is held too", func(r *rig) {
@@ -117,7 +117,7 @@ var heldRules = []rule{
 		r.decides(q, "a", queue.Release, "", queue.Waiting)
 		r.settled(queue.Dead, settlement(queue.Fail, r.grant(q, 9, "a")[0]))
 	}},
-	{"marked delivered it has ended", func(r *rig) {
+	{"a job marked delivered has ended", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(1), leased(time.Minute, 9))
 		r.accept(q, "a")
 		r.fail(0, r.grant(q, 1, "a")...)
@@ -145,7 +145,7 @@ var heldRules = []rule{
 			r.Errorf("got %+v", j)
 		}
 	}},
-	{"marked dead it is, and can be replayed", func(r *rig) {
+	{"a job marked dead is dead and can be replayed", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(2))
 		t0 := r.clock.Now().Time()
 		r.accept(q, "a", "b")
@@ -163,7 +163,7 @@ var heldRules = []rule{
 			r.timeline(t0, q, id, wantAttempt{0, 0, "client@bench", queue.AttemptUnknown, "lost"})
 		}
 		r.tallies(q, tally{appended: 2, died: 2, dead: 2})
-		if n := len(r.info(q).Errors); n != 2 { // those that drainers reported
+		if n := len(r.info(q).Errors); n != 2 { // the failures that drainers reported
 			r.Errorf("%d errors", n)
 		}
 		s := settlement(queue.Hold, v[0])
@@ -173,7 +173,7 @@ var heldRules = []rule{
 		r.deliver(r.grant(q, 9, "a")...)
 		r.forgets(q, []string{"b"}, true)
 	}},
-	{"only held jobs are decided about", func(r *rig) {
+	{"only held jobs can be decided", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 9))
 		r.accept(q, "delivered", "dead", "scheduled", "leased", "held", "cancelled", "waiting")
 		v := r.grant(q, 5, "delivered", "dead", "scheduled", "leased", "held")
@@ -195,7 +195,7 @@ var heldRules = []rule{
 		r.decides(q, "", queue.Bury, "")
 		r.settled(queue.Delivered, settlement(queue.Deliver, v[3]))
 	}},
-	{"a deferred job, and one that died in a former queue, are what they are", func(r *rig) {
+	{"deferred jobs, and dead jobs of a former queue, cannot be decided", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(1))
 		s.full("d")
 		r.decides(s.q, "d", queue.Deliver, "", queue.Deferred)
@@ -210,7 +210,7 @@ var heldRules = []rule{
 		r.queue(q, "unlimited")
 		r.decides(q, "a", queue.Deliver, "", queue.Dead)
 	}},
-	{"what cannot be decided is refused", func(r *rig) {
+	{"an invalid decision is refused", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		decide := func(ids []string, v queue.Verdict, reason string) error {
 			_, err := r.e.Decide(r.ctx, q, ids, v, reason)
@@ -230,7 +230,7 @@ var heldRules = []rule{
 	}},
 }
 
-// drainHeld lets all held jobs go, and drains the queue.
+// drainHeld releases all held jobs and drains the queue.
 func (r *rig) drainHeld(queueName string) {
 	r.Helper()
 	list := r.pages(queue.ListRequest{Queue: queueName, State: queue.Held}, queue.MaxPage, nil)

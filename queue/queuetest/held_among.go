@@ -9,9 +9,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Held jobs among others: in lanes, lists, moves and the overflow.
+// Rules of held jobs in lanes, lists, moves and the overflow.
 var heldAmongRules = []rule{
-	{"it is not cancelled, purged, replayed or forgotten, and does not expire", func(r *rig) {
+	{"a held job cannot be cancelled, purged, replayed or forgotten, and does not expire", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		j := job(q, "a")
 		j.ExpiresAt = r.clock.Now().Add(time.Minute).Time()
@@ -31,7 +31,7 @@ var heldAmongRules = []rule{
 		r.grant(q, 9)
 		r.state(queue.Expired, q, "a") // when its turn comes
 	}},
-	{"a queue that holds some is not deleted without force", func(r *rig) {
+	{"a queue with held jobs is deleted only with force", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b")
 		r.hold("", r.grant(q, 9, "a", "b")...)
@@ -44,7 +44,7 @@ var heldAmongRules = []rule{
 		r.accept(q, "a", "b")
 		r.deliver(r.grant(q, 9, "a", "b")...)
 	}},
-	{"they are listed by since when they are held, ties by id", func(r *rig) {
+	{"held jobs are listed by time, ties by id", func(r *rig) {
 		q, other := r.queue("g.q", "unlimited"), r.queue("g.other", "unlimited")
 		r.accept(other, "x")
 		r.hold("", r.grant(other, 9, "x")...)
@@ -61,7 +61,7 @@ var heldAmongRules = []rule{
 			}
 		}
 		req := queue.ListRequest{Queue: q, State: queue.Held}
-		seen := r.pages(req, 1, func(page []queue.JobInfo) { // one that leaves hides no other
+		seen := r.pages(req, 1, func(page []queue.JobInfo) { // a job that leaves hides no other
 			r.decides(q, page[0].ID, queue.Deliver, "", queue.Delivered)
 		})
 		if got := namesOf(seen); got != "a c b d" {
@@ -71,7 +71,7 @@ var heldAmongRules = []rule{
 		_, err := r.e.ListJobs(r.ctx, req)
 		r.notAField(err, "lane")
 	}},
-	{"it is in no lane's way", func(r *rig) {
+	{"a held job does not block its lane", func(r *rig) {
 		for _, change := range []func(*queue.Spec){ordered, everyLane(queue.LaneRule{MaxInFlight: 1}), maxInFlight(1)} {
 			q := r.queue("q", "unlimited", change, leased(time.Minute, 9))
 			r.acceptJobs(jobsOfLane("x", q, "a", "b")...)
@@ -84,7 +84,7 @@ var heldAmongRules = []rule{
 			r.delete(q)
 		}
 	}},
-	{"an ordered queue without lanes goes on", func(r *rig) {
+	{"an ordered queue without lanes continues", func(r *rig) {
 		q := r.queue("q", "unlimited", ordered)
 		r.accept(q, "a", "b", "c")
 		r.hold("", r.grant(q, 9, "a")...)
@@ -93,7 +93,7 @@ var heldAmongRules = []rule{
 		r.deliver(r.grant(q, 9, "a")...)
 		r.deliver(r.grant(q, 9, "c")...)
 	}},
-	{"the lane's capacity counts it", func(r *rig) {
+	{"a held job counts toward its lane's capacity", func(r *rig) {
 		q := r.queue("q", "unlimited", everyLane(holding(1)))
 		r.acceptJobs(jobOfLane("x", q, "a"))
 		r.hold("", r.grant(q, 9, "a")...)
@@ -106,7 +106,7 @@ var heldAmongRules = []rule{
 		r.acceptJobs(jobOfLane("x", q, "b"))
 		r.deliver(r.grant(q, 9, "b")...)
 	}},
-	{"nothing is exact while one may come back", func(r *rig) {
+	{"no eta is exact while a held job may come back", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.accept(q, "a")
 		r.hold("", r.grant(q, 1, "a")...)
@@ -118,7 +118,7 @@ var heldAmongRules = []rule{
 			r.Errorf("got %+v", a)
 		}
 	}},
-	{"its slot was used", func(r *rig) {
+	{"a held job has used its slot", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.accept(q, "a", "b")
 		t0 := r.clock.Now()
@@ -129,7 +129,7 @@ var heldAmongRules = []rule{
 			r.Errorf("three departures within %v", took)
 		}
 	}},
-	{"one that was released wakes the watcher", func(r *rig) {
+	{"a released job wakes the watcher", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 900))
 		r.accept(q, "a")
 		r.awaitWake(q, "w", func(int) {
@@ -137,7 +137,7 @@ var heldAmongRules = []rule{
 			r.decides(q, "a", queue.Release, "", queue.Waiting)
 		})
 	}},
-	{"a pull queue's jobs are held like others", func(r *rig) {
+	{"jobs of a pull queue are held like others", func(r *rig) {
 		q := r.queue("q", "unlimited", pulled, onUnknown(queue.UnknownHold), leased(time.Second, 9))
 		r.accept(q, "a", "b")
 		v := r.pull("p", q, 1, "a").Jobs
@@ -149,7 +149,7 @@ var heldAmongRules = []rule{
 		r.decides(q, "a b", queue.Release, "", queue.Waiting, queue.Waiting)
 		r.deliver(r.pull("p", q, 9, "a", "b").Jobs...)
 	}},
-	{"what came back from the overflow keeps the place of that", func(r *rig) {
+	{"a job from the overflow keeps its place while held", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2), lowWater(0.5))
 		s.full("x", "y")
 		for _, v := range r.reserve(s.q, 9) {
@@ -168,7 +168,7 @@ var heldAmongRules = []rule{
 		s.takes(readmit.Returned)
 		r.drain(s.q)
 	}},
-	{"a held job is moved as one", func(r *rig) {
+	{"a held job stays held when moved", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 9))
 		urgent := withPriority(3, "x", q, "b")
 		r.acceptJobs(job(q, "a"), urgent, jobOfLane("x", q, "c"))
@@ -189,7 +189,7 @@ var heldAmongRules = []rule{
 			r.Errorf("departed %v", got)
 		}
 	}},
-	{"many hands that decide end each job once", func(r *rig) {
+	{"concurrent decisions end each job once", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 900))
 		all := numbered("j", 60)
 		r.accept(q, all...)

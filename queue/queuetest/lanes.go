@@ -13,14 +13,14 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// jobOfLane returns a job of a lane.
+// jobOfLane returns a job in a lane.
 func jobOfLane(lane, queueName, id string) queue.Job {
 	j := job(queueName, id)
 	j.Lane = lane
 	return j
 }
 
-// jobsOfLane returns jobs of one lane.
+// jobsOfLane returns jobs in one lane.
 func jobsOfLane(lane, queueName string, ids ...string) []queue.Job {
 	list := jobs(queueName, ids...)
 	for i := range list {
@@ -29,8 +29,7 @@ func jobsOfLane(lane, queueName string, ids ...string) []queue.Job {
 	return list
 }
 
-// keys returns n keys of lanes in the order of their digests, by which ties are
-// decided.
+// keys returns n lane keys in the order of their digests, which decide ties.
 func keys(n int) []string {
 	list := make([]string, n)
 	for i := range list {
@@ -43,7 +42,7 @@ func keys(n int) []string {
 	return list
 }
 
-// everyLane sets the rule that holds for each lane.
+// everyLane sets the rule for each lane.
 func everyLane(rule queue.LaneRule) func(*queue.Spec) {
 	return func(s *queue.Spec) { s.Lanes.LaneRule = rule }
 }
@@ -58,7 +57,7 @@ func except(lane string, rule queue.LaneRule) func(*queue.Spec) {
 	}
 }
 
-// laneRate is a rule with nothing but a rate.
+// laneRate returns a rule with only a rate.
 func laneRate(rate string) queue.LaneRule {
 	r, err := leaky.ParseRate(rate)
 	if err != nil {
@@ -67,7 +66,7 @@ func laneRate(rate string) queue.LaneRule {
 	return queue.LaneRule{Rate: r}
 }
 
-// expected checks the place of a job in its lane and when it is expected to leave.
+// expected checks the place of a job in its lane and its eta.
 func (r *rig) expected(a queue.Appended, position int64, eta leaky.Instant) {
 	r.Helper()
 	if a.Position != position || instantOf(a.ETA.At) != eta || a.ETA.Exact {
@@ -83,7 +82,7 @@ func (r *rig) lanes(queueName string, want int64) {
 }
 
 var laneRules = []rule{
-	{"a job says its lane wherever it is seen, and counts in it", func(r *rig) {
+	{"a job shows its lane everywhere and counts in it", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		x, y := "example.com", "example.org"
 		a := r.acceptJobs(
@@ -149,7 +148,7 @@ var laneRules = []rule{
 			}
 		}
 	}},
-	{"a job of another lane is another job", func(r *rig) {
+	{"the same id in another lane is another job", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.acceptJobs(jobOfLane("x", q, "a"), job(q, "b"))
 		r.duplicate(jobOfLane("x", q, "a"), queue.Waiting, 1)
@@ -160,7 +159,7 @@ var laneRules = []rule{
 		r.outcome(queue.Conflict, jobOfLane("y", q, "a"))
 		r.duplicate(jobOfLane("x", q, "a"), queue.Delivered, 0)
 	}},
-	{"where a job is expected depends on the turns of the other lanes", func(r *rig) {
+	{"the eta counts the turns of the other lanes", func(r *rig) {
 		const T = 100 * time.Millisecond
 		q := r.queue("q", "10/s")
 		t0 := r.clock.Now()
@@ -171,10 +170,10 @@ var laneRules = []rule{
 			{"x", "x1", 1, 0},
 			{"x", "x2", 2, 1},
 			{"x", "x3", 3, 2},
-			{"y", "y1", 1, 1}, // x has its turn before it
+			{"y", "y1", 1, 1}, // x takes a turn before it
 			{"y", "y2", 2, 3}, // x twice, and y1
 			{"z", "z1", 1, 2},
-			{"x", "x4", 4, 6}, // all there are: a turn of each before each would be 11
+			{"x", "x4", 4, 6}, // all there are; a turn of each before each would be 11
 			{"", "k1", 1, 3},
 		} {
 			r.expected(r.acceptJobs(jobOfLane(tt.lane, q, tt.id))[0], tt.position, t0.Add(time.Duration(tt.before)*T))
@@ -193,16 +192,16 @@ var laneRules = []rule{
 		sees("x1", 1, 2)
 		sees("y2", 2, 5)
 	}},
-	{"where there are lanes the expected instant counts jobs, not what they cost", func(r *rig) {
+	{"with lanes, the eta counts jobs, not their costs", func(r *rig) {
 		q := r.queue("q", "10/s")
 		t0 := r.clock.Now()
 		j := jobOfLane("x", q, "x1")
 		j.Cost = 5
 		r.acceptJobs(j)
-		// one before it, whatever it costs
+		// one job before it, whatever it costs
 		r.expected(r.acceptJobs(jobOfLane("x", q, "x2"))[0], 2, t0.Add(100*time.Millisecond))
 	}},
-	{"jobs without lanes are expected as before, until a job with one comes", func(r *rig) {
+	{"the eta of jobs without lanes stays exact until a job with a lane arrives", func(r *rig) {
 		q := r.queue("q", "10/s")
 		t0 := r.clock.Now()
 		exact := func(id string, position int64, at time.Duration) {
@@ -224,7 +223,7 @@ var laneRules = []rule{
 			r.Errorf("k4 is expected exactly at %v: jobs of lanes may come again", a.ETA.At)
 		}
 	}},
-	{"what comes back comes back into its lane, at its turn", func(r *rig) {
+	{"a returning job waits in its lane at its turn", func(r *rig) {
 		k := keys(2)
 		x, y := k[0], k[1]
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
@@ -255,7 +254,7 @@ var laneRules = []rule{
 			r.Errorf("granted %v", got)
 		}
 	}},
-	{"cancelled jobs leave their lane, and an empty lane the queue", func(r *rig) {
+	{"cancelled jobs leave their lane, and an empty lane leaves the queue", func(r *rig) {
 		k := keys(3)
 		x, y, z := k[0], k[1], k[2]
 		q := r.queue("q", "unlimited")
@@ -269,7 +268,7 @@ var laneRules = []rule{
 		r.grant(q, 9, "x2", "z1", "z2")
 		r.lanes(q, 0)
 	}},
-	{"a queue is deleted with its lanes, and one made again knows nothing of them", func(r *rig) {
+	{"a queue is deleted with its lanes, and its successor knows nothing of them", func(r *rig) {
 		rule := everyLane(queue.LaneRule{Capacity: 2, MaxInFlight: 1})
 		q := r.queue("q", "unlimited", rule)
 		r.acceptJobs(append(jobsOfLane("x", q, "x1", "x2"), jobsOfLane("y", q, "y1", "y2")...)...)

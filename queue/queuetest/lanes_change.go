@@ -8,7 +8,7 @@ import (
 )
 
 var laneChangeRules = []rule{
-	{"a changed rate holds for lanes that rest", func(r *rig) {
+	{"a changed rate applies to resting lanes", func(r *rig) {
 		const ms = time.Millisecond
 		for i, tt := range []struct {
 			what       string
@@ -24,7 +24,7 @@ var laneChangeRules = []rule{
 			{"the same", laneRate("1/s"), laneRate("1/s"), 400 * ms, 600 * ms, 1600 * ms},
 			{"the first", queue.LaneRule{}, laneRate("1/s"), time.Second, 0, time.Second},
 			{
-				"another burst is no gift", laneRate("1/s"),
+				"a larger burst adds no departures", laneRate("1/s"),
 				queue.LaneRule{Rate: laneRate("1/s").Rate, Burst: 3},
 				400 * ms, 600 * ms, 1600 * ms,
 			},
@@ -47,7 +47,7 @@ var laneChangeRules = []rule{
 			r.clock.Advance(time.Hour)
 		}
 	}},
-	{"a rule for one key comes and goes, the other lanes keep theirs", func(r *rig) {
+	{"a rule for one key can be set and removed without affecting other lanes", func(r *rig) {
 		q := r.putWithLanes("q", "unlimited", "x1 x2 x3 y1 y2", everyLane(laneRate("1/m")))
 		t0 := r.clock.Now()
 		r.deliver(r.grant(q, 9, "x1", "y1")...)
@@ -60,7 +60,7 @@ var laneChangeRules = []rule{
 			r.Errorf("got %s", got)
 		}
 	}},
-	{"a rule that changes nothing for a lane moves nothing", func(r *rig) {
+	{"a change that leaves a lane's rule the same does not affect the lane", func(r *rig) {
 		q := r.putWithLanes("q", "10/s", "x1 x2 y1", everyLane(laneRate("1/s")))
 		t0 := r.clock.Now()
 		r.deliver(r.grant(q, 9, "x1")...)
@@ -73,7 +73,7 @@ var laneChangeRules = []rule{
 			r.Errorf("got %s", got)
 		}
 	}},
-	{"many lanes that rest go on together when their rule is lifted", func(r *rig) {
+	{"many resting lanes continue together when their rule is lifted", func(r *rig) {
 		const n = 350
 		q := r.queue("q", "unlimited", everyLane(laneRate("1/d")))
 		var list []queue.Job
@@ -101,7 +101,7 @@ var laneChangeRules = []rule{
 		drainNow(n)
 		r.lanes(q, 0)
 	}},
-	{"a rule that changes again, while lanes are still judged by the first change, holds for all", func(r *rig) {
+	{"a second change applies to all lanes, even while the first is still being applied", func(r *rig) {
 		const n = 350
 		q := r.queue("q", "unlimited", everyLane(laneRate("1/d")))
 		var list []queue.Job
@@ -123,7 +123,7 @@ var laneChangeRules = []rule{
 		r.lanes(q, n)
 		for _, rule := range []string{"1/h", "1/m", "2/d"} {
 			r.queue(q, "unlimited", everyLane(laneRate(rule)))
-			left += visit() // judges some of them
+			left += visit() // judges some of the lanes
 		}
 		if left != n {
 			r.Errorf("%d departed before the rule was lifted, want %d", left, n)
@@ -146,7 +146,7 @@ var laneChangeRules = []rule{
 			r.queue(q, "unlimited", everyLane(laneRate("100/s")))
 		})
 	}},
-	{"a rule for lanes that makes no sense is refused, and nothing is changed", func(r *rig) {
+	{"an invalid rule for lanes is refused and changes nothing", func(r *rig) {
 		q := r.queue("q", "unlimited", everyLane(laneRate("1/s")))
 		rev := r.info(q).Revision
 		for field, change := range map[string]func(*queue.Spec){
@@ -167,7 +167,7 @@ var laneChangeRules = []rule{
 			r.Errorf("got %+v", i)
 		}
 	}},
-	{"rules of lanes are read back as they were put, and the same again change nothing", func(r *rig) {
+	{"rules of lanes are read back as put, and putting them again changes nothing", func(r *rig) {
 		change := []func(*queue.Spec){
 			everyLane(queue.LaneRule{Rate: laneRate("2/s").Rate, Burst: 2, Capacity: 9, MaxInFlight: 3}),
 			except("a{b}", laneRate("1/m")), except("ä", queue.LaneRule{}),

@@ -10,14 +10,14 @@ import (
 // maxInFlight limits how many jobs of a queue are in flight.
 func maxInFlight(n int64) func(*queue.Spec) { return func(s *queue.Spec) { s.MaxInFlight = n } }
 
-// wayOut is a way in which a lease ends.
+// wayOut is a way for a lease to end.
 type wayOut struct {
 	what string
 	end  func(r *rig, v queue.Reservation)
 	back bool // the job waits again, and is the next
 }
 
-// waysOut are all of them, and the state that each leaves the job in once a Reserve has looked.
+// waysOut has all of them, with the state of the job after the next Reserve.
 var waysOut = []wayOut{
 	{"delivered", func(r *rig, v queue.Reservation) { r.deliver(v) }, false},
 	{"buried", func(r *rig, v queue.Reservation) { r.settled(queue.Dead, settlement(queue.Bury, v)) }, false},
@@ -26,13 +26,13 @@ var waysOut = []wayOut{
 	{"ran out", func(r *rig, _ queue.Reservation) { r.clock.Advance(10 * time.Second) }, true},
 }
 
-// makesRoomForOne ends the lease of the first job, the only one that may be out, and then another departs.
+// makesRoomForOne ends the lease of the first job, the only one in flight, and checks that the second departs.
 func (r *rig) makesRoomForOne(way wayOut, queueName, first, second string) {
 	r.Helper()
 	res := r.reserveAs("client", queueName, 9)
 	r.sameIDs(res.Jobs, first)
 	if res.Next != 2*time.Second {
-		r.Errorf("%s: told to ask again in %v: nothing can be done", way.what, res.Next)
+		r.Errorf("%s: next in %v: nothing can be done", way.what, res.Next)
 	}
 	r.grant(queueName, 9)
 	way.end(r, res.Jobs[0])
@@ -45,14 +45,14 @@ func (r *rig) makesRoomForOne(way wayOut, queueName, first, second string) {
 }
 
 var flightRules = []rule{
-	{"no more jobs of a queue are leased than may be, and every end of a lease makes room for one", func(r *rig) {
+	{"no more than max_in_flight jobs of a queue are leased, and the end of a lease makes room for another", func(r *rig) {
 		for i, way := range waysOut {
 			q := r.queue(fmt.Sprint("g.q", i), "unlimited", maxInFlight(1), leased(10*time.Second, 8))
 			r.accept(q, "a", "b", "c")
 			r.makesRoomForOne(way, q, "a", "b")
 		}
 	}},
-	{"leases are counted over all drainers, in turn", func(r *rig) {
+	{"leases are counted over all drainers", func(r *rig) {
 		q := r.queue("q", "unlimited", maxInFlight(3))
 		r.accept(q, numbered("j", 6)...)
 		one := r.reserveAs("one", q, 2).Jobs
@@ -64,7 +64,7 @@ var flightRules = []rule{
 		r.deliver(two[0])
 		r.sameIDs(r.reserveAs("three", q, 9).Jobs, "j00001", "j00004")
 	}},
-	{"the pace holds besides", func(r *rig) {
+	{"the pace applies too", func(r *rig) {
 		q := r.queue("q", "10/s", maxInFlight(1))
 		t0 := r.clock.Now()
 		r.accept(q, "a", "b", "c")
@@ -83,7 +83,7 @@ var flightRules = []rule{
 		res := r.reserveAs("client", q, 9)
 		r.sameIDs(res.Jobs, "c")
 		if len(res.Lost) != 0 || res.Jobs[0].In != 0 {
-			r.Errorf("slots of a queue that may have no more in flight are not lost: %v", res.Lost)
+			r.Errorf("a queue at its max_in_flight loses no slots: %v", res.Lost)
 		}
 		r.deliver(res.Jobs...)
 		r.accept(q, "d", "e")
@@ -95,7 +95,7 @@ var flightRules = []rule{
 			r.Errorf("lost %v, want 9", res.Lost)
 		}
 	}},
-	{"the limit of a queue is raised, lowered and lifted", func(r *rig) {
+	{"the limit of a queue can be raised, lowered and lifted", func(r *rig) {
 		q := r.queue("q", "unlimited", maxInFlight(2))
 		r.accept(q, numbered("j", 9)...)
 		v := r.grant(q, 9, "j00001", "j00002")
@@ -120,7 +120,7 @@ var flightRules = []rule{
 		r.deliver(v...)
 		r.grant(q, 9, "d")
 	}},
-	{"no instant is exact while leases may hold up the others", func(r *rig) {
+	{"no eta is exact while leases may hold up the others", func(r *rig) {
 		q := r.queue("q", "10/s", maxInFlight(5))
 		if a := r.accept(q, "a")[0]; a.ETA.Exact {
 			r.Errorf("got %+v", a)
@@ -130,7 +130,7 @@ var flightRules = []rule{
 			r.Errorf("got %+v", j)
 		}
 	}},
-	{"a lease that ends makes its queue, or its lane, go on, and wakes the watcher", func(r *rig) {
+	{"the end of a lease lets its queue or lane continue and wakes the watcher", func(r *rig) {
 		q, p := r.queue("g.q", "unlimited", maxInFlight(1)), r.queue(
 			"g.p", "unlimited", everyLane(queue.LaneRule{MaxInFlight: 1}),
 		)
@@ -143,7 +143,7 @@ var flightRules = []rule{
 }
 
 var laneFlightRules = []rule{
-	{"no more jobs of a lane are leased than may be, and every end of a lease makes room for one", func(r *rig) {
+	{"no more than max_in_flight jobs of a lane are leased, and the end of a lease makes room for another", func(r *rig) {
 		for i, way := range waysOut {
 			q := r.putWithLanes(
 				fmt.Sprint("g.q", i), "unlimited", "x1 x2 x3", everyLane(queue.LaneRule{MaxInFlight: 1}),
@@ -188,7 +188,7 @@ var laneFlightRules = []rule{
 			r.clock.Advance(time.Minute)
 		}
 	}},
-	{"the limit of lanes is raised, lowered and lifted", func(r *rig) {
+	{"the limit of lanes can be raised, lowered and lifted", func(r *rig) {
 		most := func(n int64) func(*queue.Spec) { return everyLane(queue.LaneRule{MaxInFlight: n}) }
 		q := r.putWithLanes("q", "unlimited", "x1 x2 x3 x4 x5 x6 x7 x8", most(1))
 		v := r.grant(q, 9, "x1")
@@ -203,12 +203,12 @@ var laneFlightRules = []rule{
 		v = append(v, r.grant(q, 9, "x5")...)
 		r.queue(q, "unlimited")
 		v = append(v, r.grant(q, 1, "x6")...)
-		r.queue(q, "unlimited", most(4)) // those that were leased while there was no limit count
+		r.queue(q, "unlimited", most(4)) // jobs leased before there was a limit count
 		r.grant(q, 9)
 		r.deliver(v[2])
 		r.grant(q, 9, "x7")
 	}},
-	{"what a busy lane holds can be cancelled, down to nothing", func(r *rig) {
+	{"all waiting jobs of a busy lane can be cancelled", func(r *rig) {
 		q := r.putWithLanes("q", "unlimited", "x1 x2 x3 y1 y2", everyLane(queue.LaneRule{MaxInFlight: 1}))
 		v := r.grant(q, 9, "x1", "y1")
 		r.cancels(queue.Cancelled, q, "x2")
@@ -219,19 +219,19 @@ var laneFlightRules = []rule{
 		r.appendToLanes(q, "y3")
 		r.grant(q, 9, "y3")
 	}},
-	{"a job that comes into a lane whose jobs are all in flight waits for them", func(r *rig) {
+	{"a new job waits while all jobs of its lane are in flight", func(r *rig) {
 		q := r.putWithLanes("q", "unlimited", "x1", everyLane(queue.LaneRule{MaxInFlight: 1}))
 		v := r.grant(q, 9, "x1")
 		r.appendToLanes(q, "x2")
 		res := r.reserveAs("client", q, 9)
 		r.sameIDs(res.Jobs)
 		if res.Next != 2*time.Second {
-			r.Errorf("told to ask again in %v", res.Next)
+			r.Errorf("next in %v", res.Next)
 		}
 		r.deliver(v...)
 		r.grant(q, 9, "x2")
 	}},
-	{"a queue and its lanes are both bounded", func(r *rig) {
+	{"both the queue's limit and the lanes' apply", func(r *rig) {
 		q := r.putWithLanes(
 			"q", "unlimited", "x1 x2 x3 y1 y2 y3 z1 z2", maxInFlight(4), everyLane(queue.LaneRule{MaxInFlight: 2}),
 		)
@@ -242,7 +242,7 @@ var laneFlightRules = []rule{
 		r.release(v[1])
 		r.grant(q, 9, "z2", "y1") // z has been ready for longer
 	}},
-	{"many lanes, each busy in turn, all drained", func(r *rig) {
+	{"many lanes, each busy in turn, are all drained", func(r *rig) {
 		q := r.queue("q", "unlimited", everyLane(queue.LaneRule{MaxInFlight: 1}))
 		for i := range 300 {
 			r.appendToLane(q, fmt.Sprint("lane-", i), fmt.Sprint("j", i, "-"), 3, 1)

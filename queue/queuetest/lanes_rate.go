@@ -10,21 +10,20 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// departureTimes drains n jobs at the engine's own advice, and returns when each departed,
-// counted from t0.
+// departureTimes drains n jobs, asking when the engine says, and returns their departures counted from t0.
 func (r *rig) departureTimes(queueName string, t0 leaky.Instant, n int) string {
 	r.Helper()
 	return r.drainTimes(queueName, t0, n, func(next time.Duration) { r.clock.Advance(next) })
 }
 
-// drainTimes drains n jobs, and returns when each departed, counted from t0. wait waits between two questions, as long
-// as the engine says or longer.
+// drainTimes drains n jobs and returns their departures counted from t0. wait waits between two requests, at least as
+// long as the engine says.
 func (r *rig) drainTimes(queueName string, t0 leaky.Instant, n int, wait func(next time.Duration)) string {
 	r.Helper()
 	var got []string
 	for asked := 0; len(got) < n; asked++ {
 		if asked > 10*n+100 {
-			r.Fatalf("after %d questions only these departed: %v", asked, got)
+			r.Fatalf("after %d requests only these departed: %v", asked, got)
 		}
 		res := r.reserveAs("client", queueName, queue.MaxReserve)
 		for _, v := range res.Jobs {
@@ -36,9 +35,8 @@ func (r *rig) drainTimes(queueName string, t0 leaky.Instant, n int, wait func(ne
 	return strings.Join(got, " ")
 }
 
-// putWithLanes puts a queue with rules for its lanes and appends jobs, whose ids begin with the
-// letter of their lane: x, y and z in the order of their digests; k are those without
-// one.
+// putWithLanes puts a queue with rules for its lanes and appends jobs. Their ids begin with the letter of their lane:
+// x, y and z in the order of their digests; k for the lane without a key.
 func (r *rig) putWithLanes(queueName, rate string, ids string, change ...func(*queue.Spec)) string {
 	r.Helper()
 	r.queue(queueName, rate, change...)
@@ -64,7 +62,7 @@ var (
 )
 
 var laneRateRules = []rule{
-	{"lanes depart at exactly the instants that their rates and the queue's allow", func(r *rig) {
+	{"lanes depart exactly when their rates and the queue's allow", func(r *rig) {
 		burst := func(n int64) func(*queue.Spec) { return func(s *queue.Spec) { s.Burst = n } }
 		for i, tt := range []struct {
 			what, rate string
@@ -90,7 +88,7 @@ var laneRateRules = []rule{
 				"k1@0s x1@100ms k2@200ms k3@300ms x2@1.1s",
 			},
 			{
-				"single keys have rules of their own, all of them", "20/s",
+				"keys with rules of their own", "20/s",
 				[]func(*queue.Spec){everyLane(laneRate("1/s")), except(
 					laneY, laneRate("10/s"),
 				), except(laneZ, queue.LaneRule{})},
@@ -128,7 +126,7 @@ var laneRateRules = []rule{
 				"x1@0s x2@333.334ms x3@666.668ms x4@1.000002s",
 			}, // each counts from the one before
 			{
-				"a lane that may go on between two departures of the queue", "1/s",
+				"a lane ready between two departures of the queue", "1/s",
 				[]func(*queue.Spec){everyLane(laneRate("1/1020ms"))},
 				"x1 x2 x3",
 				"x1@0s x2@1.02s x3@2.04s",
@@ -150,34 +148,34 @@ var laneRateRules = []rule{
 			r.Errorf("got %s", got)
 		}
 	}},
-	{"a queue whose lanes all rest is looked at when the first goes on, and not before", func(r *rig) {
+	{"a queue whose lanes all rest is visited when the first is ready, and not before", func(r *rig) {
 		q := r.putWithLanes(
 			"q", "100/s", "x1 x2 x3 y1 y2", everyLane(laneRate("1/s")), except(laneY, laneRate("1/800ms")),
 		)
-		told := func(want time.Duration, granted ...string) {
+		nextIn := func(want time.Duration, granted ...string) {
 			r.Helper()
 			res := r.reserveAs("client", q, 9)
 			r.sameIDs(res.Jobs, granted...)
 			r.deliver(res.Jobs...)
 			if res.Next != want || len(res.Lost) != 0 {
-				r.Errorf("told to ask again in %v, want %v; lost %v", res.Next, want, res.Lost)
+				r.Errorf("next in %v, want %v; lost %v", res.Next, want, res.Lost)
 			}
 		}
-		told(810*time.Millisecond, "x1", "y1") // y1 departs 10 ms after x1
+		nextIn(810*time.Millisecond, "x1", "y1") // y1 departs 10 ms after x1
 		r.clock.Advance(810*time.Millisecond - time.Microsecond)
-		told(time.Millisecond)
+		nextIn(time.Millisecond)
 		r.clock.Advance(time.Microsecond)
-		told(190*time.Millisecond, "y2")
+		nextIn(190*time.Millisecond, "y2")
 		r.clock.Advance(190 * time.Millisecond)
-		told(time.Second, "x2")
+		nextIn(time.Second, "x2")
 		r.appendToLanes(q, "y3") // its lane rests for another 610 ms
-		told(610 * time.Millisecond)
+		nextIn(610 * time.Millisecond)
 		r.clock.Advance(610 * time.Millisecond)
-		told(390*time.Millisecond, "y3")
+		nextIn(390*time.Millisecond, "y3")
 		r.clock.Advance(390 * time.Millisecond)
-		told(2*time.Second, "x3")
+		nextIn(2*time.Second, "x3")
 	}},
-	{"a lane that may go on before the queue may is granted ahead, another one is not", func(r *rig) {
+	{"a departure is granted ahead for a lane that is ready before the queue, and for no other", func(r *rig) {
 		for i, tt := range []struct {
 			rule  string
 			next  time.Duration
@@ -193,7 +191,7 @@ var laneRateRules = []rule{
 			res := r.reserveAs("client", q, 9)
 			r.sameIDs(res.Jobs, "x1")
 			if res.Next != tt.next {
-				r.Errorf("%s: told %v, want %v", tt.rule, res.Next, tt.next)
+				r.Errorf("%s: next in %v, want %v", tt.rule, res.Next, tt.next)
 			}
 			r.deliver(res.Jobs...)
 			r.clock.Set(t0.Add(tt.at - tt.ahead - time.Microsecond))
@@ -207,13 +205,13 @@ var laneRateRules = []rule{
 			r.clock.Advance(time.Minute)
 		}
 	}},
-	{"within the horizon a lane is granted as far as it allows, between the others", func(r *rig) {
+	{"within the horizon a lane is granted all that its rate allows, between the others", func(r *rig) {
 		q := r.queue("q", "1000/s", except(laneX, laneRate("50/s")))
 		r.appendToLane(q, laneX, "x", 10, 1)
 		r.appendToLane(q, laneY, "y", 100, 1)
 		res := r.reserveAs("client", q, 500)
 		if len(res.Jobs) != 51 || res.Next != 26*time.Millisecond {
-			r.Errorf("%d jobs, told %v; want 51 up to the horizon, and 26ms", len(res.Jobs), res.Next)
+			r.Errorf("%d jobs, next in %v; want 51 up to the horizon, and 26ms", len(res.Jobs), res.Next)
 		}
 		for i, v := range res.Jobs {
 			if want := i%20 == 0; (v.Lane == laneX) != want || v.In != time.Duration(i)*time.Millisecond {
@@ -232,7 +230,7 @@ var laneRateRules = []rule{
 			r.Errorf("%d wait in %d lanes, %d slots lost", i.Waiting, i.Lanes, i.Lost)
 		}
 	}},
-	{"slots that nobody took since a lane could go on are lost", func(r *rig) {
+	{"slots unused since a lane was ready are lost", func(r *rig) {
 		q := r.putWithLanes("q", "1/s", "x1 x2", everyLane(laneRate("1/1020ms")))
 		r.deliver(r.grant(q, 9, "x1")...)
 		r.clock.Advance(5020 * time.Millisecond)
@@ -240,17 +238,17 @@ var laneRateRules = []rule{
 			r.Errorf("granted %v, lost %v; want 4", ids(res.Jobs), res.Lost)
 		}
 	}},
-	{"slots lost since a lane could go on are not forgotten for what happens to other jobs", func(r *rig) {
+	{"slots lost since a lane was ready stay counted, whatever happens to other jobs", func(r *rig) {
 		for i, tt := range []struct {
 			what string
 			do   func(q string, v queue.Reservation)
 			want int64
 		}{
 			{"nothing", func(string, queue.Reservation) {}, 6},
-			{"one comes back", func(_ string, v queue.Reservation) { r.release(v) }, 6},
+			{"a job comes back", func(_ string, v queue.Reservation) { r.release(v) }, 6},
 			{"one fails", func(_ string, v queue.Reservation) { r.fail(time.Hour, v) }, 6},
-			{"one is cancelled", func(q string, _ queue.Reservation) { r.cancels(queue.Cancelled, q, "x2") }, 6},
-			{"one comes in behind", func(q string, _ queue.Reservation) { r.appendToLanes(q, "x4") }, 6},
+			{"a job is cancelled", func(q string, _ queue.Reservation) { r.cancels(queue.Cancelled, q, "x2") }, 6},
+			{"a job comes in behind", func(q string, _ queue.Reservation) { r.appendToLanes(q, "x4") }, 6},
 			{"another lane comes", func(q string, _ queue.Reservation) { r.appendToLanes(q, "y1") }, 1},
 			{
 				"the rule changes",
@@ -290,7 +288,7 @@ var laneRateRules = []rule{
 			r.Errorf("got %s", got)
 		}
 	}},
-	{"a pause does not hold up the time of a resting lane, nor save anything up", func(r *rig) {
+	{"a pause does not stop a resting lane's time, and saves no slots up", func(r *rig) {
 		q := r.putWithLanes("q", "unlimited", "x1 x2 x3", everyLane(laneRate("1/s")))
 		t0 := r.clock.Now()
 		r.deliver(r.grant(q, 9, "x1")...)
@@ -302,7 +300,7 @@ var laneRateRules = []rule{
 			r.Errorf("got %s", got)
 		}
 	}},
-	{"where a job is expected counts what its lane allows", func(r *rig) {
+	{"the eta counts the lane's rate", func(r *rig) {
 		q := r.putWithLanes("q", "10/s", "x1 x2", everyLane(laneRate("1/s")))
 		t0 := r.clock.Now()
 		r.expected(r.appendToLanes(q, "x3")[0], 3, t0.Add(2*time.Second))
@@ -320,7 +318,7 @@ var laneRateRules = []rule{
 			}
 		}
 	}},
-	{"over any window each lane keeps its rate and the queue its own, and none waits for nothing", func(r *rig) {
+	{"each lane keeps its rate and the queue its own over any window, and no lane waits needlessly", func(r *rig) {
 		rnd := rand.New(rand.NewPCG(2026, 11))
 		for i, tt := range []struct {
 			rate  string
@@ -350,8 +348,7 @@ var laneRateRules = []rule{
 	}},
 }
 
-// laneMirror is the bucket of a queue and those of its lanes as they must be, and
-// how many jobs wait in each.
+// laneMirror models the buckets of a queue and its lanes, and counts the waiting jobs of each lane.
 type laneMirror struct {
 	*bucketMirror
 	spec    queue.Spec
@@ -368,7 +365,7 @@ func (r *rig) followLanes(m *laneMirror, queueName string, count int) {
 	r.Helper()
 	for n, asked := 0, 0; n < count; asked++ {
 		if asked > 20*count {
-			r.Fatalf("%d of %d departed after %d questions", n, count, asked)
+			r.Fatalf("%d of %d departed after %d requests", n, count, asked)
 		}
 		res := r.reserveAs("client", queueName, queue.MaxReserve)
 		now := r.clock.Now()

@@ -15,7 +15,7 @@ func leased(d time.Duration, attempts int) func(*queue.Spec) {
 }
 
 var leaseRules = []rule{
-	{"a lease runs from the departure, and then the job waits again at its turn", func(r *rig) {
+	{"a lease runs from the departure; afterwards the job waits again at its turn", func(r *rig) {
 		q := r.queue("q", "50/s", leased(10*time.Second, 8))
 		r.accept(q, "a", "b", "c", "d")
 		t0 := r.clock.Now()
@@ -46,14 +46,14 @@ var leaseRules = []rule{
 			r.Errorf("counted: %+v", i)
 		}
 	}},
-	{"a job that comes back goes before those appended later", func(r *rig) {
+	{"a returning job goes before jobs appended later", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		r.accept(q, "a", "b", "c")
 		r.grant(q, 1, "a")
 		r.clock.Advance(10 * time.Second)
 		r.sameIDs(r.drain(q), "a", "b", "c")
 	}},
-	{"a lease that runs out spends an attempt, and the last one is the end", func(r *rig) {
+	{"a lease that runs out spends an attempt, and the last attempt ends the job", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 3))
 		r.accept(q, "a")
 		for attempt := 1; attempt <= 3; attempt++ {
@@ -77,19 +77,19 @@ var leaseRules = []rule{
 		}
 		r.duplicate(job(q, "a"), queue.Dead, 0)
 	}},
-	{"the reason is kept while it waits", func(r *rig) {
+	{"the reason is kept while the job waits", func(r *rig) {
 		q := r.queue("q", "10/s", leased(10*time.Second, 3))
 		r.accept(q, "a", "b")
 		r.grant(q, 1, "a")
 		r.clock.Advance(10 * time.Second)
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
-		r.grant(q, 9) // takes back, paused or not
+		r.grant(q, 9) // takes leases back, paused or not
 		if j := r.job(q, "a"); j.State != queue.Waiting || j.Position != 1 || j.Attempts != 1 ||
 			j.Reason != "the lease ran out" {
 			r.Errorf("got %+v", j)
 		}
 	}},
-	{"a hundred are taken back a call, those that ran out first", func(r *rig) {
+	{"a call takes back a hundred leases, the earliest deadlines first", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		want := numbered("j", 150)
 		r.accept(q, want...)
@@ -109,7 +109,7 @@ var leaseRules = []rule{
 			r.Errorf("%d taken back", len(res.Expired))
 		}
 	}},
-	{"until it is taken back, a lease still stands", func(r *rig) {
+	{"until it is taken back, a lease is still valid", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		r.accept(q, "a", "b")
 		v := r.grant(q, 2, "a", "b")
@@ -119,7 +119,7 @@ var leaseRules = []rule{
 		r.grant(q, 9)
 		r.deliver(v[1])
 	}},
-	{"extending moves the deadline to now and a lease", func(r *rig) {
+	{"extending moves the deadline to one lease from now", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		r.accept(q, "a")
 		v := r.grant(q, 1, "a")[0]
@@ -134,7 +134,7 @@ var leaseRules = []rule{
 		r.grant(q, 9, "a")
 		r.extend(v, 0)
 	}},
-	{"extending never shortens", func(r *rig) {
+	{"extending never shortens a lease", func(r *rig) {
 		q := r.queue("q", "50/s", leased(10*time.Second, 8))
 		r.accept(q, "a", "b")
 		t0 := r.clock.Now()
@@ -145,7 +145,7 @@ var leaseRules = []rule{
 		r.clock.Set(t0.Add(10*time.Second + 20*time.Millisecond))
 		r.grant(q, 9, "b")
 	}},
-	{"extending takes the lease of the spec as it is now", func(r *rig) {
+	{"extending uses the lease of the current spec", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		r.accept(q, "a")
 		v := r.grant(q, 1, "a")[0]
@@ -155,7 +155,7 @@ var leaseRules = []rule{
 		r.grant(q, 9)
 		r.deliver(v)
 	}},
-	{"lowering the lease takes nothing from one that was granted", func(r *rig) {
+	{"lowering the lease does not shorten a granted one", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		r.accept(q, "a", "b")
 		t0 := r.clock.Now()
@@ -168,14 +168,14 @@ var leaseRules = []rule{
 		r.grant(q, 9)
 		r.extend(v[0], time.Second)
 		r.clock.Set(t0.Add(10 * time.Second))
-		r.grant(q, 9, "b") // which nobody extended
+		r.grant(q, 9, "b") // which was not extended
 		r.clock.Set(t0.Add(11*time.Second - 2*time.Microsecond))
 		r.grant(q, 9)
 		r.clock.Set(t0.Add(11*time.Second - time.Microsecond))
 		r.grant(q, 9, "a")
 		r.extend(v[0], 0)
 	}},
-	{"what is not a lease cannot be extended", func(r *rig) {
+	{"an invalid lease cannot be extended", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b", "c", "d")
 		v := r.grant(q, 3, "a", "b", "c")
@@ -214,13 +214,13 @@ var leaseRules = []rule{
 			r.Errorf("got %v, %v", out, err)
 		}
 	}},
-	{"the deadline is a reason to wake", func(r *rig) {
+	{"the watcher is told to ask at the deadline of a lease", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Second, 8))
 		r.accept(q, "a")
 		res := r.reserveAs("client", q, 9)
 		r.sameIDs(res.Jobs, "a")
 		if res.Next != time.Second {
-			r.Errorf("told to ask again in %v, the lease runs out in 1s", res.Next)
+			r.Errorf("next in %v, the lease runs out in 1s", res.Next)
 		}
 	}},
 }

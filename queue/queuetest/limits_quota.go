@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/cause"
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
-// used checks how much of each limit of a queue was used, as far as it is a quota; -1 for a pace.
+// used compares the used part of each limit of a queue; -1 stands for a pace.
 func (r *rig) used(queueName string, want ...int64) {
 	r.Helper()
 	i := r.info(queueName)
@@ -26,8 +27,7 @@ func (r *rig) used(queueName string, want ...int64) {
 	}
 }
 
-// windowed is a rule of a queue with limits, whose jobs of cost 1 wait from so long after noon on
-// a Tuesday.
+// windowed returns a rule for a queue with limits, whose jobs of cost 1 wait from some time after noon on a Tuesday.
 func windowed(what, rate string, after time.Duration, want string, limits ...string) rule {
 	return rule{what, func(r *rig) {
 		r.clock.Advance(after)
@@ -37,9 +37,7 @@ func windowed(what, rate string, after time.Duration, want string, limits ...str
 		q := r.queue("q", name, func(s *queue.Spec) { s.Burst = burst }, limited(limits...))
 		t0, n := r.clock.Now(), len(strings.Fields(want))
 		r.appendNumbered(q, n)
-		if got := r.departures(q, t0, n); got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures(q, t0, n), want)
 		if i := r.info(q); i.Lost != 0 {
 			r.Errorf("%d slots lost", i.Lost)
 		}
@@ -47,7 +45,7 @@ func windowed(what, rate string, after time.Duration, want string, limits ...str
 }
 
 var limitQuotaRules = []rule{
-	{"what came due in a window that was used up lost no slot in it", func(r *rig) {
+	{"jobs that become due in a used-up window lose no slots", func(r *rig) {
 		q := r.queue("q", "10/s", limited("quota 1/m"))
 		r.accept(q, "a")
 		r.schedule(later(r.clock.Now().Add(time.Second), q, "b"))
@@ -59,11 +57,11 @@ var limitQuotaRules = []rule{
 		}
 	}},
 	windowed(
-		"so many a minute, and no more", "unlimited", 0, "j1@0s j2@0s j3@0s j4@1m0s j5@1m0s j6@1m0s j7@2m0s",
+		"a quota a minute", "unlimited", 0, "j1@0s j2@0s j3@0s j4@1m0s j5@1m0s j6@1m0s j7@2m0s",
 		"quota 3/m",
 	),
 	windowed(
-		"two quotas may leave where a minute ends, at the pace", "2/s", 59*time.Second,
+		"two quotas leave around the end of a minute, at the pace", "2/s", 59*time.Second,
 		"j1@0s j2@500ms j3@1s j4@1.5s j5@2s j6@1m1s", "quota 3/m",
 	),
 	windowed(
@@ -79,31 +77,27 @@ var limitQuotaRules = []rule{
 	windowed("months", "unlimited", 0, "j1@0s j2@708h0m0s j3@1452h0m0s", "quota 1/mo"), // after 29.5 days, and 31
 	windowed("days of another zone", "unlimited", 0, "j1@0s j2@6h15m0s j3@30h15m0s", "quota 1/d Asia/Kathmandu"),
 	windowed(
-		"what a burst saved up waits for the next window too", "1/s 5", 59970*time.Millisecond,
+		"a burst also waits for the next window", "1/s 5", 59970*time.Millisecond,
 		"j1@0s j2@0s j3@0s j4@30ms j5@30ms j6@1s j7@1m0.03s", "quota 3/m",
 	),
-	{"a job for which a window has too little left waits for the next, which nobody gets before it", func(r *rig) {
+	{"a job that exceeds the rest of a window waits for the next, and no other passes it", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 10/m"))
 		t0 := r.clock.Now()
 		r.acceptJobs(costing(4, q, "a"), costing(4, q, "b"), costing(4, q, "c"), costing(1, q, "d"))
 		r.deliver(r.grant(q, 9, "a", "b")...)
-		r.used(q, 10) // what is left is forfeited
+		r.used(q, 10) // the rest is forfeited
 		r.acceptJobs(withPriority(9, "", q, "e"))
 		r.grant(q, 9)
-		if got, want := r.departures(q, t0, 3), "e@1m0s c@1m0s d@1m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures(q, t0, 3), "e@1m0s c@1m0s d@1m0s")
 		r.used(q, 6)
 	}},
 	{"a job that costs more than the quota uses up a whole window", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 3/m"))
 		t0 := r.clock.Now()
 		r.acceptJobs(job(q, "a"), costing(5, q, "b"), job(q, "c"), costing(1000, q, "d"), costing(5, q, "e"))
-		if got, want := r.departures(q, t0, 5), "a@0s b@1m0s c@2m0s d@3m0s e@4m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures(q, t0, 5), "a@0s b@1m0s c@2m0s d@3m0s e@4m0s")
 	}},
-	{"nothing is used up of the others when one has too little left", func(r *rig) {
+	{"when one limit has too little left, the others use up nothing", func(r *rig) {
 		for i, order := range [][]string{{"quota 10/m", "1/m 3", "quota 3/h"}, {"quota 3/h", "quota 10/m", "1/m 3"}} {
 			q := r.queue(fmt.Sprint("g.q", i), "unlimited", limited(order...))
 			r.acceptJobs(costing(2, q, "a"), costing(2, q, "b"))
@@ -125,13 +119,13 @@ var limitQuotaRules = []rule{
 			r.delete(q)
 		}
 	}},
-	{"what is released gives back what it used, in its own window only", func(r *rig) {
+	{"a released job gives back what it used, within its own window only", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 2/m"), leased(5*time.Minute, 9))
 		r.clock.Advance(time.Second) // the quota was there before
 		t0 := r.clock.Now()
 		r.appendNumbered(q, 6)
 		v := r.grant(q, 9, "j1", "j2")
-		r.release(v[0]) // not the last one
+		r.release(v[0]) // not the last departure
 		r.used(q, 1)
 		v[0] = r.grant(q, 9, "j1")[0]
 		r.clock.Advance(time.Minute)
@@ -142,12 +136,10 @@ var limitQuotaRules = []rule{
 		r.fail(time.Hour, w[0]) // was used, however it ended
 		r.deliver(w[1])
 		r.used(q, 2)
-		if got, want := r.departures(q, t0, 2), "j1@1m59s j5@1m59s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departures(q, t0, 2), "j1@1m59s j5@1m59s")
 		r.deliver(v[1])
 	}},
-	{"a change of something else forgets nothing of what may be given back", func(r *rig) {
+	{"changing something else keeps what a release can give back", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 5/m", "10/s 9"))
 		r.clock.Advance(time.Second)
 		r.appendNumbered(q, 3)
@@ -160,7 +152,7 @@ var limitQuotaRules = []rule{
 		r.release(v[1])
 		r.used(q, 1, -1)
 	}},
-	{"what left before there was a quota gives nothing back", func(r *rig) {
+	{"a job granted before the quota was set gives nothing back", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.appendNumbered(q, 6)
 		v := r.grant(q, 2, "j1", "j2")
@@ -171,7 +163,7 @@ var limitQuotaRules = []rule{
 		r.deliver(r.grant(q, 9, "j1")...)
 		r.used(q, 2)
 	}},
-	{"a job that expires uses up nothing", func(r *rig) {
+	{"an expired job uses up nothing", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 2/m"))
 		t0 := r.clock.Now()
 		r.appendNumbered(q, 3)
@@ -184,7 +176,7 @@ var limitQuotaRules = []rule{
 		r.deliver(r.grant(q, 9, "j3", "k")...)
 		r.used(q, 2)
 	}},
-	{"when jobs are expected, and why they wait", func(r *rig) {
+	{"quotas count in the eta and in the reason for waiting", func(r *rig) {
 		q := r.queue("q", "1/s", limited("quota 3/m"))
 		t0 := r.clock.Now()
 		a := r.appendNumbered(q, 8)
@@ -209,7 +201,7 @@ var limitQuotaRules = []rule{
 		r.deliver(r.grant(z, 1, "j1")...)
 		r.waitsFor(lasting(cause.Quota, t0.Add(10*time.Hour), "1/d Europe/Berlin"), z, "j2")
 	}},
-	{"those refused are told when there is room, which may be in another window", func(r *rig) {
+	{"refused jobs are promised room, possibly in another window", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 1/m"), withCapacity(2))
 		r.appendNumbered(q, 2)
 		r.checkFull(q, "k", 100*time.Millisecond)
@@ -218,24 +210,94 @@ var limitQuotaRules = []rule{
 		r.checkFull(q, "l", time.Minute)
 		r.checkFull(q, "l", time.Minute)
 	}},
-	{"a queue that waits for a window is looked at when that begins", func(r *rig) {
+	{"a queue that waits for a window is visited when it begins", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 1/m"))
 		r.appendNumbered(q, 2)
 		r.clock.Advance(58500 * time.Millisecond)
 		res := r.reserveAs("client", q, 9)
 		r.sameIDs(res.Jobs, "j1")
 		if want := 1500*time.Millisecond - queue.Horizon/2; res.Next != want {
-			r.Errorf("told to ask again in %v, want %v", res.Next, want)
+			r.Errorf("next in %v, want %v", res.Next, want)
 		}
 		r.clock.Advance(3500 * time.Millisecond)
 		if res := r.reserveAs("client", q, 9); res.Lost[q] != 0 || len(res.Jobs) != 1 {
-			r.Errorf("granted %v, lost %v: there is no pace to lose slots of", ids(res.Jobs), res.Lost)
+			r.Errorf("granted %v, lost %v: without a pace there are no slots to lose", ids(res.Jobs), res.Lost)
 		}
 	}},
-	{"lanes take turns as ever, and one that rests uses up nothing", func(r *rig) {
+	{"lanes take turns as usual, and a resting lane uses up nothing", func(r *rig) {
 		q := r.putWithLanes("q", "unlimited", "x1 x2 x3 y1 y2 z1", everyLane(laneRate("1/30s")), limited("quota 4/m"))
-		if got, want := r.departures(q, r.clock.Now(), 6), "x1@0s y1@0s z1@0s x2@30s y2@1m0s x3@1m0s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
+		r.sameDepartures(r.departures(q, r.clock.Now(), 6), "x1@0s y1@0s z1@0s x2@30s y2@1m0s x3@1m0s")
+	}},
+}
+
+// begins is the start of a chapter's time, unless it is NewClock's.
+var begins = map[string]time.Time{"SpringForward": time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC)}
+
+// daily checks that the whole quota leaves on each of these days in Berlin, from the start of the day there. The first
+// two jobs leave at once.
+func (r *rig) daily(q string, begins ...time.Time) {
+	r.Helper()
+	t0 := r.clock.Now()
+	r.appendNumbered(q, 2+2*len(begins))
+	want := "j1@0s j2@0s"
+	for i, at := range begins {
+		d := instantOf(at).Sub(t0)
+		want += fmt.Sprintf(" j%d@%v j%d@%v", 2*i+3, d, 2*i+4, d)
+	}
+	r.sameDepartures(r.departures(q, t0, 2+2*len(begins)), want)
+}
+
+func utc(month time.Month, day, hour int) time.Time {
+	return time.Date(2026, month, day, hour, 0, 0, 0, time.UTC)
+}
+
+var springRules = []rule{
+	{"a day of 23 hours", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 2/d Europe/Berlin"))
+		r.daily(q, utc(3, 28, 23), utc(3, 29, 22), utc(3, 30, 22))
+	}},
+	{"a day of 23 hours in which the quota is set", func(r *rig) {
+		r.clock.Set(instantOf(utc(3, 29, 0)))
+		q := r.queue("q", "unlimited", limited("quota 2/d Europe/Berlin"))
+		r.daily(q, utc(3, 29, 22), utc(3, 30, 22))
+	}},
+	{"a week and a month with a change of clocks", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 2/w Europe/Berlin"))
+		r.daily(q, utc(3, 29, 22), utc(4, 5, 22))
+		q = r.queue("g.m", "unlimited", limited("quota 2/mo Europe/Berlin"))
+		r.daily(q, utc(4, 30, 22))
+	}},
+}
+
+var autumnRules = []rule{
+	{"a day of 25 hours", func(r *rig) {
+		r.clock.Set(instantOf(utc(10, 24, 12)))
+		q := r.queue("q", "unlimited", limited("quota 2/d Europe/Berlin"))
+		r.daily(q, utc(10, 24, 22), utc(10, 25, 23), utc(10, 26, 23))
+	}},
+	{"the hour that occurs twice belongs to one day", func(r *rig) {
+		r.clock.Set(instantOf(utc(10, 25, 0)))
+		q := r.queue("q", "1/h", limited("quota 3/d Europe/Berlin"))
+		t0 := r.clock.Now()
+		r.appendNumbered(q, 4)
+		r.sameDepartures(r.departures(q, t0, 4), "j1@0s j2@1h0m0s j3@2h0m0s j4@23h0m0s")
+	}},
+	{"days follow the calendar for as long as the store is used", func(r *rig) {
+		berlin, err := time.LoadLocation("Europe/Berlin")
+		r.check(err)
+		q := r.queue("q", "unlimited", limited("quota 1/d Europe/Berlin"))
+		r.accept(q, "first")
+		r.deliver(r.grant(q, 9, "first")...)
+		for day := range 240 { // both changes of clocks are among them, and the end of the windows that are computed at once
+			id := fmt.Sprint("day-", day)
+			r.accept(q, id)
+			begins := time.Date(2026, 9, 2+day, 0, 0, 0, 0, berlin)
+			r.clock.Set(instantOf(begins) - leaky.Instant(queue.Horizon.Microseconds()) - 1)
+			r.grant(q, 9)
+			r.clock.Set(instantOf(begins))
+			r.deliver(r.grant(q, 9, id)...)
+			_, err := r.e.Sweep(r.ctx, r.partition(q))
+			r.check(err)
 		}
 	}},
 }

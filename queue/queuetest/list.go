@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -8,10 +9,11 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 var listRules = []rule{
-	{"the dead are listed by when they died, ties by id", func(r *rig) {
+	{"dead jobs are listed by time of death, ties by id", func(r *rig) {
 		q, other := r.queue("g.q", "unlimited"), r.queue("g.other", "unlimited")
 		r.buried("no such address", jobs(q, "c", "a", "d", "b")...)
 		r.buried("elsewhere", job(other, "x"))
@@ -24,7 +26,7 @@ var listRules = []rule{
 			}
 		}
 	}},
-	{"scheduled jobs are listed by when they are due, ties by id", func(r *rig) {
+	{"scheduled jobs are listed by due time, ties by id", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		at := r.clock.Now().Add(time.Hour)
 		inLane := later(at, q, "a")
@@ -63,7 +65,7 @@ var listRules = []rule{
 			}
 		}
 	}},
-	{"a lease that is extended between two pages is not overlooked", func(r *rig) {
+	{"a lease extended between two pages is not missed", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 3))
 		r.accept(q, numbered("j", 30)...)
 		v := r.reserve(q, 30)
@@ -91,7 +93,7 @@ var listRules = []rule{
 			r.Errorf("%d of 30 were seen", len(seen))
 		}
 	}},
-	{"waiting jobs are listed lane by lane, each in its order", func(r *rig) {
+	{"waiting jobs are listed lane by lane, each in order", func(r *rig) {
 		q := r.queue("q", "unlimited", func(s *queue.Spec) { s.MaxInFlight = 2 })
 		lanes := keys(3)
 		r.acceptJobs(
@@ -126,7 +128,7 @@ var listRules = []rule{
 		r.release(v...)
 		r.lists(queue.ListRequest{Queue: q, State: queue.Waiting, Lane: &lanes[0]}, "a2 a1")
 	}},
-	{"jobs are shown with when they expire", func(r *rig) {
+	{"jobs are listed with their deadlines", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		at := r.clock.Now().Add(time.Hour)
 		shown := func(state queue.State) {
@@ -162,15 +164,15 @@ var listRules = []rule{
 		}
 		shown(queue.Dead)
 	}},
-	{"what leaves between two pages makes nobody overlooked", func(r *rig) {
+	{"a job that leaves between two pages hides no other", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, numbered("j", 30)...)
 		n := 0
 		got := r.pages(queue.ListRequest{Queue: q, State: queue.Waiting}, 3, func(page []queue.JobInfo) {
 			n++
-			r.cancels(queue.Cancelled, q, page[len(page)-1].ID) // whom the cursor names
+			r.cancels(queue.Cancelled, q, page[len(page)-1].ID) // the one that the cursor names
 			r.cancels(queue.Cancelled, q, page[0].ID)
-			r.accept(q, fmt.Sprint("new-", n)) // behind all
+			r.accept(q, fmt.Sprint("new-", n)) // behind all others
 		})
 		for i, id := range numbered("j", 30) {
 			if got[i].ID != id {
@@ -188,7 +190,7 @@ var listRules = []rule{
 			r.Errorf("listed %s", namesOf(got))
 		}
 	}},
-	{"lanes that come and go between two pages make nobody overlooked, and nobody seen twice", func(r *rig) {
+	{"lanes that come and go between two pages hide no job and repeat none", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		var stay []string
 		for i := range 300 {
@@ -224,11 +226,11 @@ var listRules = []rule{
 		}
 		for _, id := range stay {
 			if !seen[id] {
-				r.Errorf("%s was overlooked", id)
+				r.Errorf("%s was missed", id)
 			}
 		}
 	}},
-	{"what is forgotten is not listed", func(r *rig) {
+	{"a forgotten job is not listed", func(r *rig) {
 		q := r.queue("q", "unlimited", remember(time.Minute))
 		r.buried("", jobs(q, "a", "b")...)
 		r.clock.Advance(30 * time.Second)
@@ -236,13 +238,13 @@ var listRules = []rule{
 		r.clock.Advance(30 * time.Second)
 		r.lists(queue.ListRequest{Queue: q, State: queue.Dead}, "c")
 	}},
-	{"a queue with nothing has one empty page", func(r *rig) {
+	{"an empty queue has one empty page", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		for _, s := range []queue.State{queue.Waiting, queue.Scheduled, queue.Leased, queue.Dead} {
 			r.lists(queue.ListRequest{Queue: q, State: s}, "")
 		}
 	}},
-	{"a cursor of another list, or of nobody, is refused", func(r *rig) {
+	{"a cursor of another list, or an invalid one, is refused", func(r *rig) {
 		q, other, lane := r.queue("g.q", "unlimited"), r.queue("g.p", "unlimited"), "lane"
 		r.accept(q, "a", "b", "c")
 		r.accept(other, "a", "b", "c")
@@ -269,7 +271,7 @@ var listRules = []rule{
 		_, err := r.e.Purge(r.ctx, queue.PurgeRequest{Queue: q, State: queue.Waiting, After: next, Limit: 1})
 		r.notAField(err, "after")
 		r.state(queue.Waiting, q, "b")
-		// One that was made by somebody who knows how begins elsewhere, and does no harm.
+		// A well-formed forged cursor only starts elsewhere and does no harm.
 		forged := queue.ListRequest{Queue: q, State: queue.Waiting, Limit: 9}
 		for _, c := range []queue.Cursor{
 			{At: -1 << 62, ID: "x"},
@@ -283,7 +285,7 @@ var listRules = []rule{
 			}
 		}
 	}},
-	{"what cannot be listed is refused", func(r *rig) {
+	{"an invalid list request is refused", func(r *rig) {
 		q, lane, long := r.queue("q", "unlimited"), "lane", strings.Repeat("x", queue.MaxLaneBytes+1)
 		for _, c := range []struct {
 			field string
@@ -306,4 +308,87 @@ var listRules = []rule{
 			r.refuses(err, queue.ErrUnknownQueue)
 		}
 	}},
+}
+
+// page lists one page.
+func (r *rig) page(req queue.ListRequest) queue.Listing {
+	r.Helper()
+	l, err := r.e.ListJobs(r.ctx, req)
+	if err != nil {
+		r.Fatalf("list %+v: %v", req, err)
+	}
+	if len(l.Jobs) > req.Limit {
+		r.Fatalf("list %+v: %d jobs", req, len(l.Jobs))
+	}
+	for _, j := range l.Jobs {
+		if j.Queue != req.Queue || j.State != req.State {
+			r.Fatalf("list %+v: %+v", req, j)
+		}
+	}
+	return l
+}
+
+// pages lists to the end in pages of limit jobs and calls between after each page. No job may appear twice.
+func (r *rig) pages(req queue.ListRequest, limit int, between func(page []queue.JobInfo)) []queue.JobInfo {
+	r.Helper()
+	var all []queue.JobInfo
+	seen := map[string]bool{}
+	req.Limit = limit
+	for range 10_000 {
+		l := r.page(req)
+		for _, j := range l.Jobs {
+			if seen[j.ID] {
+				r.Fatalf("list %+v: %s appears twice", req, j.ID)
+			}
+			seen[j.ID] = true
+		}
+		all = append(all, l.Jobs...)
+		if l.Next == "" {
+			return all
+		}
+		req.After = l.Next
+		if between != nil {
+			between(l.Jobs)
+		}
+	}
+	r.Fatalf("list %+v: it never ends", req)
+	return nil
+}
+
+func namesOf(list []queue.JobInfo) string {
+	var ids []string
+	for _, j := range list {
+		ids = append(ids, j.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+// lists compares a list, read in pages of several sizes.
+func (r *rig) lists(req queue.ListRequest, want string) {
+	r.Helper()
+	for _, limit := range []int{1, 2, 3, queue.MaxPage} {
+		if got := namesOf(r.pages(req, limit, nil)); got != want {
+			r.Errorf("%v jobs of %s in pages of %d:\n got %s\nwant %s", req.State, req.Queue, limit, got, want)
+		}
+	}
+}
+
+// asListed returns a job as Job shows it, without the fields that lists leave out.
+func (r *rig) asListed(queueName, id string) queue.JobInfo {
+	r.Helper()
+	i := r.job(queueName, id)
+	i.Position, i.ETA, i.Why = 0, queue.ETA{}, queue.Why{}
+	i.Payload, i.ContentType, i.Headers = nil, "", nil
+	if i.State != queue.Dead {
+		i.Timeline = nil
+	}
+	return i
+}
+
+func (r *rig) notAField(err error, field string) {
+	r.Helper()
+	var f *invalid.Error
+	if !errors.As(err, &f) || f.Field != field {
+		r.Errorf("got %v, want an error of the field %s", err, field)
+	}
 }

@@ -13,12 +13,12 @@ import (
 // defers lets a queue's jobs wait on the overflow.
 func defers(s *queue.Spec) { s.Overflow = queue.Defer }
 
-// lowWater sets up to which part of the capacity jobs come back.
+// lowWater sets the part of the capacity up to which jobs come back.
 func lowWater(part float64) func(*queue.Spec) {
 	return func(s *queue.Spec) { s.Deferred.LowWater = part }
 }
 
-// deferredFor sets how long a job may be deferred, and how long ended ones are remembered.
+// deferredFor sets how long a job may be deferred, and how long ended jobs are remembered.
 func deferredFor(most, remembered time.Duration) func(*queue.Spec) {
 	return func(s *queue.Spec) {
 		s.Deferred.MaxAge, s.Retention.For = unit.Duration(most), unit.Duration(remembered)
@@ -35,7 +35,7 @@ func (r *rig) offer(jobs ...queue.Job) []queue.Appended {
 	return a
 }
 
-// offered offers one job and checks what becomes of it.
+// offered offers one job and checks its outcome.
 func (r *rig) offered(want queue.AppendOutcome, j queue.Job) queue.Appended {
 	r.Helper()
 	a := r.offer(j)[0]
@@ -45,7 +45,7 @@ func (r *rig) offered(want queue.AppendOutcome, j queue.Job) queue.Appended {
 	return a
 }
 
-// outcomes checks answers against the ones wanted.
+// outcomes compares the outcomes of answers.
 func (r *rig) outcomes(got []queue.Appended, want ...queue.AppendOutcome) {
 	r.Helper()
 	have := make([]queue.AppendOutcome, len(got))
@@ -75,18 +75,17 @@ func (r *rig) readmit(req queue.ReadmitRequest) queue.Readmitted {
 	return res
 }
 
-// fakeOverflow is the overflow of one queue as a test keeps it: what was set aside, in
-// its order.
+// fakeOverflow is the overflow of one queue, as a test keeps it: the jobs set aside, in their order.
 type fakeOverflow struct {
 	*rig
 	q      string
 	holder string
-	jobs   []queue.Readmission // what is on it still
+	jobs   []queue.Readmission // what remains on it
 	last   int64               // the latest Order
-	filled int                 // how often full was called
+	filled int                 // the number of calls of full
 }
 
-// orders begin high, as those of a stream that had a billion messages before.
+// Orders start high, like those of a stream with a billion earlier messages.
 const firstOrder = 1 << 40
 
 func (r *rig) overflowOf(queueName, rate string, change ...func(*queue.Spec)) *fakeOverflow {
@@ -97,13 +96,13 @@ func (r *rig) overflowOf(queueName, rate string, change ...func(*queue.Spec)) *f
 	}
 }
 
-// store puts a job on the overflow, under what it was answered.
+// store puts a job on the overflow with the answer to its offer.
 func (s *fakeOverflow) store(j queue.Job, a queue.Appended) {
 	s.last += 7
 	s.jobs = append(s.jobs, queue.Readmission{Job: j, Order: s.last, Ticket: a.Ticket, At: a.At})
 }
 
-// addUnknown puts a job on the overflow that the engine never heard of.
+// addUnknown puts jobs on the overflow that the engine does not know.
 func (s *fakeOverflow) addUnknown(ids ...string) {
 	for _, id := range ids {
 		s.store(job(s.q, id), queue.Appended{At: s.clock.Now().Time()})
@@ -129,7 +128,7 @@ func (s *fakeOverflow) asideJobs(list ...queue.Job) []queue.Appended {
 	return a
 }
 
-// full fills the queue, which must be empty, and sets jobs aside behind that.
+// full fills the queue, which must be empty, and sets further jobs aside.
 func (s *fakeOverflow) full(aside ...string) []queue.Appended {
 	s.Helper()
 	s.accept(s.q, numbered("full"+strings.Repeat("+", s.filled), int(s.info(s.q).Spec.Capacity))...)
@@ -137,7 +136,7 @@ func (s *fakeOverflow) full(aside ...string) []queue.Appended {
 	return s.setAside(aside...)
 }
 
-// empties is full, but the queue is empty again: only the backlog is left.
+// empties is full, followed by emptying the queue, so that only the backlog remains.
 func (s *fakeOverflow) empties(aside ...string) []queue.Appended {
 	s.Helper()
 	a := s.full(aside...)
@@ -145,7 +144,7 @@ func (s *fakeOverflow) empties(aside ...string) []queue.Appended {
 	return a
 }
 
-// request hands in the first jobs of the overflow.
+// request returns a request with the first jobs of the overflow.
 func (s *fakeOverflow) request(count int) queue.ReadmitRequest {
 	return queue.ReadmitRequest{
 		Queue: s.q, Holder: s.holder, Overflow: "shelf", Jobs: slices.Clone(s.jobs[:count]),
@@ -153,7 +152,7 @@ func (s *fakeOverflow) request(count int) queue.ReadmitRequest {
 	}
 }
 
-// takes hands in as many jobs as outcomes are wanted, and drops the final ones.
+// takes readmits as many jobs as there are wanted outcomes, and removes those with a final outcome.
 func (s *fakeOverflow) takes(want ...readmit.Outcome) queue.Readmitted {
 	s.Helper()
 	req := s.request(len(want))
@@ -171,7 +170,7 @@ func (s *fakeOverflow) takes(want ...readmit.Outcome) queue.Readmitted {
 	return res
 }
 
-// checkReadmit hands a request in and checks the outcomes.
+// checkReadmit sends a request and checks the outcomes.
 func (r *rig) checkReadmit(req queue.ReadmitRequest, want ...readmit.Outcome) queue.Readmitted {
 	r.Helper()
 	res := r.readmit(req)
@@ -191,7 +190,7 @@ func (r *rig) found(res queue.Readmitted, want readmitState) {
 	}
 }
 
-// tally is every count of a queue that the overflow has to do with.
+// tally has every count of a queue that involves the overflow.
 type tally struct {
 	waiting, scheduled, leased, held, deferred, dead                                                   int64
 	appended, setAside, returned, missing, cancelled, timedOut, delivered, died, refused, retried, ran int64

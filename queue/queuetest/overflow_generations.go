@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// leaks sets jobs aside that never get to the overflow.
+// leaks sets jobs aside that never reach the overflow.
 func (s *fakeOverflow) leaks(ids ...string) []queue.Appended {
 	s.Helper()
 	before, last := s.jobs, s.last
@@ -16,8 +16,7 @@ func (s *fakeOverflow) leaks(ids ...string) []queue.Appended {
 	return a
 }
 
-// older is a overflow of an empty queue with a backlog that was leaked, in the older
-// generation, which began just now.
+// older returns the overflow of an empty queue with a leaked backlog in the older generation, which began just now.
 func (r *rig) older(ids ...string) *fakeOverflow {
 	r.Helper()
 	s := r.overflowOf("q", "unlimited", withCapacity(4))
@@ -30,10 +29,10 @@ func (r *rig) older(ids ...string) *fakeOverflow {
 
 var generationRules = []rule{
 	{
-		"given up is what others have overtaken that were set aside later, by more than it may be on its way",
+		"a record is given up once jobs set aside sufficiently later have overtaken it",
 		func(r *rig) {
 			s := r.older("leaked", "too")
-			// One or two jobs are on the overflow at any time: it is never seen empty.
+			// One or two jobs are on the overflow at any time, so it is never seen empty.
 			s.setAside("j0")
 			for n, id := range numbered("j", 30) {
 				r.clock.Advance(time.Second)
@@ -46,7 +45,7 @@ var generationRules = []rule{
 			r.clock.Advance(time.Microsecond)
 			s.setAside("last")
 			s.setAside("behind")
-			// set aside after exactly as long
+			// Set aside exactly that much later.
 			r.found(s.takes(readmit.Returned), readmitState{room: 1, batch: 1, deferred: 4})
 			r.drain(s.q)
 			r.found(s.takes(readmit.Returned), readmitState{room: 1, batch: 1, deferred: 1, missing: 2})
@@ -59,28 +58,22 @@ var generationRules = []rule{
 			r.tallies(s.q, tally{waiting: 1, appended: 37, setAside: 35, returned: 33, missing: 2, delivered: 36})
 		},
 	},
-	{"of an empty overflow too only what is older", func(r *rig) {
+	{"an empty overflow also gives up only the older generation", func(r *rig) {
 		s := r.older("leaked")
 		r.clock.Advance(10 * time.Second)
 		s.leaks("later")
 		r.clock.Advance(queue.OrphanAfter - 10*time.Second + time.Microsecond)
-		if n := s.empty(); n != 1 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(1)
 		r.unknown(s.q, "leaked")
 		r.state(queue.Deferred, s.q, "later")
 		r.clock.Advance(queue.OrphanAfter)
-		if n := s.empty(); n != 0 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(0)
 		r.clock.Advance(time.Microsecond)
-		if n := s.empty(); n != 1 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(1)
 		r.unknown(s.q, "later")
 		r.backlogged()
 	}},
-	{"what comes back in the very call is not missing", func(r *rig) {
+	{"jobs that return in the same call are not missing", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(8))
 		s.full("a")
 		s.leaks("leaked", "withdrawn", "cancelled")
@@ -102,10 +95,10 @@ var generationRules = []rule{
 			waiting: 2, deferred: 1, appended: 10, setAside: 6, returned: 2, missing: 1, cancelled: 1, delivered: 8,
 		})
 		r.unknown(s.q, "leaked")
-		r.unknown(s.q, "cancelled") // nor can its job come any more
+		r.unknown(s.q, "cancelled") // nor can its job come back any more
 		r.state(queue.Deferred, s.q, "c")
 	}},
-	{"the one that stays tells as much as those that come back", func(r *rig) {
+	{"the first job that stays proves as much as the returning ones", func(r *rig) {
 		s := r.older("leaked")
 		r.clock.Advance(time.Hour)
 		s.setAside("a")
@@ -129,7 +122,7 @@ var generationRules = []rule{
 		}
 		r.state(queue.Deferred, s.q, "leaked")
 	}},
-	{"only a job of a ticket says what was seen, and nobody from the future", func(r *rig) {
+	{"only a job with a ticket proves what was seen, and none from the future", func(r *rig) {
 		s := r.older("leaked")
 		for _, ticket := range []queue.Ticket{"", "x", "another.1"} {
 			s.addUnknown("stray" + string(ticket))
@@ -152,7 +145,7 @@ var generationRules = []rule{
 		r.clock.Advance(time.Microsecond)
 		r.found(s.takes(readmit.Returned), readmitState{batch: 1, missing: 1})
 	}},
-	{"asking for room, or in vain, begins nothing", func(r *rig) {
+	{"asking for room, or in vain, starts no generation", func(r *rig) {
 		s := r.older("leaked")
 		r.clock.Advance(time.Hour)
 		s.leaks("later")
@@ -162,11 +155,9 @@ var generationRules = []rule{
 		if res, err := r.e.Readmit(r.ctx, busy); err != nil || res.Busy == 0 {
 			r.Fatalf("%+v, %v", res, err)
 		}
-		if n := s.empty(); n != 1 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(1)
 	}},
-	{"deferred again, a job of the older generation has a new ticket, and its copy time to come", func(r *rig) {
+	{"a job deferred again has a new ticket, and its copy has time to arrive", func(r *rig) {
 		s := r.older("a", "leaked")
 		j := job(s.q, "a")
 		r.clock.Advance(10 * time.Second)
@@ -177,9 +168,7 @@ var generationRules = []rule{
 		r.deferredAgain(r.offer(j)[0], again)
 		r.deferredAgain(r.append(j)[0], again)
 		r.clock.Advance(queue.OrphanAfter - 10*time.Second + time.Microsecond)
-		if n := s.empty(); n != 1 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(1)
 		r.unknown(s.q, "leaked")
 		r.state(queue.Deferred, s.q, "a")
 		other := j
@@ -191,7 +180,7 @@ var generationRules = []rule{
 		r.tallies(s.q, tally{waiting: 1, appended: 5, setAside: 2, returned: 1, missing: 1, delivered: 4})
 		r.backlogged()
 	}},
-	{"its old ticket is worth nothing any more", func(r *rig) {
+	{"its old ticket is void", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		first := s.full("a", "b")
 		s.generation()
@@ -214,7 +203,7 @@ var generationRules = []rule{
 		r.beside[s.q]++
 		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, setAside: 1, cancelled: 1})
 	}},
-	{"what was given up is ahead of no one, and cost what it did", func(r *rig) {
+	{"given-up jobs are ahead of nobody, and keep their cost", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(2))
 		s.full()
 		s.asideJobs(costing(5, s.q, "a"), costing(7, s.q, "b"))
@@ -224,12 +213,10 @@ var generationRules = []rule{
 		s.asideJobs(costing(3, s.q, "c"))
 		r.drain(s.q)
 		r.clock.Advance(time.Hour)
-		if n := s.empty(); n != 2 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(2)
 		r.checkDeferred(s.setAside("d")[0], 2, r.clock.Now().Add(300*time.Millisecond))
 	}},
-	{"another overflow, or another spec, does not begin one anew", func(r *rig) {
+	{"another queue's overflow, or another spec, starts no generation", func(r *rig) {
 		s := r.older("leaked")
 		r.clock.Advance(20 * time.Second)
 		req := s.request(0)
@@ -242,7 +229,7 @@ var generationRules = []rule{
 			r.Errorf("%d given up", n)
 		}
 	}},
-	{"a queue made again begins without", func(r *rig) {
+	{"a queue made again starts without a generation", func(r *rig) {
 		s := r.older("leaked")
 		r.clock.Advance(time.Hour)
 		r.delete(s.q)
@@ -252,8 +239,6 @@ var generationRules = []rule{
 		s.generation()
 		r.state(queue.Deferred, s.q, "leaked")
 		r.clock.Advance(queue.OrphanAfter + time.Microsecond)
-		if n := s.empty(); n != 1 {
-			r.Errorf("%d given up", n)
-		}
+		s.givesUp(1)
 	}},
 }

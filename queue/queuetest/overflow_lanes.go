@@ -19,7 +19,7 @@ func laneJobs(queueName, list string) []queue.Job {
 }
 
 var overflowLaneRules = []rule{
-	{"a job comes back into its lane, with its priority, in turn with the others", func(r *rig) {
+	{"a job returns into its lane, with its priority, in turn with the others", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(10))
 		s.full()
 		list := laneJobs(s.q, "x1 x2 x3 y1 k1")
@@ -35,7 +35,7 @@ var overflowLaneRules = []rule{
 		}
 		r.grant(s.q, 9, "k1", "x3", "y1", "x1", "x2")
 	}},
-	{"what was accepted before is not measured by its lane's capacity, nor by max_scheduled", func(r *rig) {
+	{"returning jobs ignore their lane's capacity and max_scheduled", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(10), everyLane(holding(1)), mostScheduled(1))
 		due := r.clock.Now().Add(time.Hour)
 		s.full()
@@ -52,7 +52,7 @@ var overflowLaneRules = []rule{
 		r.deliver(r.grant(s.q, 9, "x1", "x2", "x3")...)
 		r.appendToLanes(s.q, "x4")
 	}},
-	{"full lanes and schedules refuse whoever may wait, backlog or not", func(r *rig) {
+	{"full lanes and schedules refuse deferrable jobs too, with or without a backlog", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(3), everyLane(holding(1)), mostScheduled(1))
 		due := r.clock.Now().Add(time.Hour)
 		refused := func() {
@@ -75,7 +75,7 @@ var overflowLaneRules = []rule{
 		refused() // a backlog
 		r.tallies(s.q, tally{waiting: 2, scheduled: 1, deferred: 1, appended: 3, setAside: 1, refused: 6})
 	}},
-	{"a schedule goes on while a job is deferred", func(r *rig) {
+	{"a schedule continues while its job is deferred", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		t0 := r.clock.Now()
 		s.full()
@@ -106,7 +106,7 @@ var overflowLaneRules = []rule{
 		r.checkDeferred(a[0], 5, t0.Add(4*T))
 		r.checkDeferred(a[1], 6, t0.Add(5*T))
 	}},
-	{"a job that would come back too late is refused, and not recorded", func(r *rig) {
+	{"a job that would return too late is refused and not recorded", func(r *rig) {
 		s := r.overflowOf("q", "1/s", withCapacity(2))
 		t0 := r.clock.Now()
 		s.full("a")
@@ -123,7 +123,7 @@ var overflowLaneRules = []rule{
 		s.asideJobs(expiringJob(t0.Add(time.Millisecond), s.q, "c"))
 		r.tallies(s.q, tally{waiting: 2, deferred: 3, appended: 2, setAside: 3})
 	}},
-	{"another lane makes another job, on the overflow as well", func(r *rig) {
+	{"a job of another lane is another job on the overflow too", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(1))
 		s.full()
 		s.asideJobs(laneJobs(s.q, "x1")...)
@@ -136,7 +136,7 @@ var overflowLaneRules = []rule{
 		s.jobs = append(s.jobs, stray)
 		s.takes(readmit.Returned, readmit.Clash)
 	}},
-	{"a lane or a schedule that is none of ours is not taken back", func(r *rig) {
+	{"an invalid lane or schedule is not readmitted", func(r *rig) {
 		for i, change := range []func(*queue.Job){
 			func(j *queue.Job) { j.Lane = "\xff" },
 			func(j *queue.Job) { j.Lane = strings.Repeat("x", queue.MaxLaneBytes+1) },
@@ -149,7 +149,7 @@ var overflowLaneRules = []rule{
 			s.takes(readmit.Unreadable)
 		}
 	}},
-	{"with lanes, what comes back keeps the pace, and lanes their rates", func(r *rig) {
+	{"with lanes, returning jobs keep the pace, and lanes their rates", func(r *rig) {
 		s := r.overflowOf("q", "40/s", withCapacity(60), everyLane(laneRate("7/s")))
 		m := lanesOf(r.info(s.q).Spec)
 		s.full()

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// roomListener listens for the queues that have room again.
+// roomListener counts the announcements of queues that have room again.
 type roomListener struct {
 	*rig
 	names  <-chan string
@@ -21,8 +21,8 @@ func (r *rig) listenRoom() *roomListener {
 	return &roomListener{rig: r, names: r.e.Room(ctx), cancel: cancel}
 }
 
-// until returns how often each queue spoke up until that of the given name did,
-// for which it waits a moment; nil when that does not come.
+// until waits a moment for an announcement of the named queue and returns the number of announcements of each queue
+// until then. It returns nil if none comes.
 func (e *roomListener) until(name string) map[string]int {
 	e.Helper()
 	heard := map[string]int{}
@@ -43,8 +43,7 @@ func (e *roomListener) until(name string) map[string]int {
 	}
 }
 
-// onePlaceQueue is a queue of one place, with something behind, that is there to be
-// freed again and again.
+// onePlaceQueue is a queue of one place with a backlog, whose place can be freed repeatedly.
 type onePlaceQueue struct {
 	*fakeOverflow
 	n int
@@ -57,7 +56,7 @@ func (r *rig) onePlaceQueue(queueName string) *onePlaceQueue {
 	return s
 }
 
-// looks carries out a Readmit that finds one job behind.
+// looks sends a Readmit that finds one job behind.
 func (s *onePlaceQueue) looks() {
 	s.Helper()
 	s.readmit(queue.ReadmitRequest{Queue: s.q, Holder: s.holder, Behind: 1})
@@ -73,13 +72,13 @@ func (s *onePlaceQueue) fill() string {
 	return j.ID
 }
 
-// frees makes the only place free.
+// frees frees the only place.
 func (s *onePlaceQueue) frees() {
 	s.Helper()
 	s.cancels(queue.Cancelled, s.q, s.fill())
 }
 
-// heard returns how often each queue spoke up until last, which does in the end.
+// heard returns the number of announcements of each queue until one of last, which must come.
 func (e *roomListener) heard(last *onePlaceQueue) map[string]int {
 	e.Helper()
 	for range 100 {
@@ -90,12 +89,12 @@ func (e *roomListener) heard(last *onePlaceQueue) map[string]int {
 			return heard
 		}
 	}
-	e.Fatalf("%s never said that it has room", last.q)
+	e.Fatalf("the room of %s was never announced", last.q)
 	return nil
 }
 
 var roomRules = []rule{
-	{"when a place becomes free the queue speaks up", func(r *rig) {
+	{"a queue announces a place that becomes free", func(r *rig) {
 		one := func(s *onePlaceQueue) queue.Reservation { s.Helper(); return s.grant(s.q, 1, s.fill())[0] }
 		for i, tt := range []struct {
 			what string
@@ -127,7 +126,7 @@ var roomRules = []rule{
 				s.grant(s.q, 1)
 			}},
 			{"a larger capacity", func(s *onePlaceQueue) {
-				// What the last try left goes away while there is no backlog, in silence.
+				// Without a backlog, what the last try left goes away silently.
 				s.readmit(queue.ReadmitRequest{Queue: s.q, Holder: s.holder})
 				s.queue(s.q, "unlimited", defers, withCapacity(1), leased(time.Second, 2))
 				s.drain(s.q)
@@ -140,18 +139,18 @@ var roomRules = []rule{
 			ear := r.listenRoom()
 			spoke := false
 			for try := 0; try < 100 && !spoke; try++ {
-				r.clock.Advance(2 * time.Second) // or it would be silent for having spoken
+				r.clock.Advance(2 * time.Second) // or the queue would be silent after its last announcement
 				tt.free(s)
 				spoke = ear.until(s.q) != nil
 			}
 			if !spoke {
-				r.Fatalf("%s: it never said that it has room", tt.what)
+				r.Fatalf("%s: the room was never announced", tt.what)
 			}
 			ear.cancel()
 			r.delete(s.q)
 		}
 	}},
-	{"without a backlog, or for less than a batch, it is silent", func(r *rig) {
+	{"without a backlog, or for less than a batch, nothing is announced", func(r *rig) {
 		last := r.onePlaceQueue("g.last")
 		ear := r.listenRoom()
 		defer ear.cancel()
@@ -175,7 +174,7 @@ var roomRules = []rule{
 				r.Fatalf("granted %+v", v[:2])
 			}
 			if heard := ear.heard(last); len(heard) != 0 {
-				r.Fatalf("spoke up: %v", heard)
+				r.Fatalf("announced: %v", heard)
 			}
 			r.deliver(v[2])
 			spoke = ear.until(s.q) != nil
@@ -183,11 +182,11 @@ var roomRules = []rule{
 			ear.heard(last)
 		}
 		if !spoke {
-			r.Error("it never said that it has room for a batch")
+			r.Error("the room for a batch was never announced")
 		}
 		r.drain(s.q)
 	}},
-	{"for the last ones, less than a batch is enough", func(r *rig) {
+	{"for the last jobs, less than a batch is enough", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(10))
 		ear := r.listenRoom()
 		defer ear.cancel()
@@ -200,12 +199,12 @@ var roomRules = []rule{
 			if ear.until(s.q) != nil {
 				return
 			}
-			s.takes(readmit.Returned) // or it would speak up for more room, and late
+			s.takes(readmit.Returned) // or it would announce more room, and late
 			r.drain(s.q)
 		}
-		r.Error("it never said that it has room for the last one")
+		r.Error("the room for the last job was never announced")
 	}},
-	{"once a second, however much goes on; but anew after a look", func(r *rig) {
+	{"a queue announces once a second, whatever happens, and anew after a look", func(r *rig) {
 		last, s := r.onePlaceQueue("g.last"), r.onePlaceQueue("g.q")
 		ear := r.listenRoom()
 		defer ear.cancel()
@@ -238,7 +237,7 @@ var roomRules = []rule{
 				s.frees()
 				s.frees()
 			}, 2},
-			{"after somebody who was kept from it", func() {
+			{"after a client that was kept from it", func() {
 				s.looks()
 				s.frees()
 				req := fromHolder("another", s.request(0))
@@ -252,11 +251,11 @@ var roomRules = []rule{
 				tt.do()
 				n := ear.heard(last)[s.q]
 				if most = max(most, n); n > tt.spoke {
-					r.Errorf("%s: spoke up %d times, want %d", tt.what, n, tt.spoke)
+					r.Errorf("%s: announced %d times, want %d", tt.what, n, tt.spoke)
 				}
 			}
 			if most < tt.spoke {
-				r.Errorf("%s: spoke up %d times at most, want %d", tt.what, most, tt.spoke)
+				r.Errorf("%s: announced %d times, want at most %d", tt.what, most, tt.spoke)
 			}
 		}
 	}},

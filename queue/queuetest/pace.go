@@ -10,8 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// bucketMirror is the bucket as it must be, kept beside the engine's. That the
-// arithmetic itself keeps the window law is proven in leaky.
+// bucketMirror models the engine's bucket. Package leaky proves that the arithmetic keeps the window law.
 type bucketMirror struct {
 	p leaky.Pacer
 	b leaky.Bucket
@@ -27,8 +26,8 @@ func (m *bucketMirror) change(s queue.Spec, now leaky.Instant) {
 	}
 }
 
-// departs checks that the jobs just granted depart exactly as they must, and
-// that no further one could have been granted unless the client had no room.
+// departs compares the departures of the jobs just granted with the mirror. If a backlog remains, no further job may
+// have been grantable.
 func (r *rig) departs(m *bucketMirror, got []queue.Reservation, backlog bool) {
 	r.Helper()
 	now := r.clock.Now()
@@ -49,7 +48,7 @@ func (r *rig) departs(m *bucketMirror, got []queue.Reservation, backlog bool) {
 	}
 }
 
-// follow drains a backlog at the engine's own advice and checks each departure.
+// follow drains a backlog, asking when the engine says, and checks each departure.
 func (r *rig) follow(m *bucketMirror, queueName string, count int) {
 	r.Helper()
 	for n := 0; n < count; {
@@ -58,7 +57,7 @@ func (r *rig) follow(m *bucketMirror, queueName string, count int) {
 		n += len(res.Jobs)
 		r.deliver(res.Jobs...)
 		if res.Next < 0 || res.Next > 2*time.Second {
-			r.Fatalf("told to ask again in %v", res.Next)
+			r.Fatalf("next in %v", res.Next)
 		}
 		r.clock.Advance(max(res.Next, time.Millisecond))
 	}
@@ -141,7 +140,7 @@ var paceRules = []rule{
 			r.follow(m, s.Name, 2)
 		}
 	}},
-	{"being late earns nothing either", func(r *rig) {
+	{"lateness earns nothing either", func(r *rig) {
 		s := spec("q", "10/s")
 		r.put(s)
 		m := mirrorOf(s)
@@ -205,10 +204,10 @@ var paceRules = []rule{
 			r.Errorf("a second after the last departure, at 10/s now, it departs in %v", v[0].In)
 		}
 	}},
-	{"a lowered rate never bursts", func(r *rig) {
+	{"a lowered rate never causes a burst", func(r *rig) {
 		q := r.queue("q", "100/s")
 		r.accept(q, numbered("j", 50)...)
-		v := r.reserve(q, 50) // six: now and five up to the horizon
+		v := r.reserve(q, 50) // six: one now and five up to the horizon
 		last := r.departure(v[len(v)-1])
 		r.queue(q, "1/s")
 		r.clock.Set(last)
@@ -220,7 +219,7 @@ var paceRules = []rule{
 			r.Errorf("departs %v after the last one", r.departure(w[0]).Sub(last))
 		}
 	}},
-	{"paused, nothing departs, and nothing is saved up", func(r *rig) {
+	{"while paused, nothing departs and no slots are saved up", func(r *rig) {
 		s := spec("q", "10/s")
 		r.put(s)
 		m := mirrorOf(s)
@@ -238,13 +237,13 @@ var paceRules = []rule{
 		if len(res.Lost) != 0 {
 			r.Errorf("slots of a paused queue are not lost: %v", res.Lost)
 		}
-		// The first job's lease ran out in the hour: it keeps its turn.
+		// The first job's lease ran out in that hour; the job keeps its turn.
 		r.sameIDs(res.Jobs, "j00001")
 		r.departs(m, res.Jobs, true)
 		r.deliver(res.Jobs...)
 		r.follow(m, s.Name, 30)
 	}},
-	{"the clock leaps an hour ahead: no burst", func(r *rig) {
+	{"a clock that leaps an hour ahead causes no burst", func(r *rig) {
 		s := spec("q", "10/s", func(s *queue.Spec) { s.Lease = unit.Duration(24 * time.Hour) })
 		r.put(s)
 		m := mirrorOf(s)
@@ -257,7 +256,7 @@ var paceRules = []rule{
 		}
 		r.follow(m, s.Name, 17)
 	}},
-	{"the clock is set back an hour: the engine's goes on", func(r *rig) {
+	{"when the clock is set back an hour, the engine's clock carries on", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b", "c", "d")
 		r.deliver(r.grant(q, 9, "a")...)
@@ -269,7 +268,7 @@ var paceRules = []rule{
 			r.Errorf("departs in %v, want one interval after the last", v[0].In)
 		}
 		r.clock.Advance(30 * time.Second)
-		r.grant(q, 9, "c") // and the lease of b has not run out
+		r.grant(q, 9, "c") // and the lease of b is still valid
 		r.clock.Advance(time.Second)
 		r.grant(q, 9, "b")
 	}},
@@ -278,85 +277,106 @@ var paceRules = []rule{
 	}},
 }
 
-// scramble does everything to one queue in random order and holds each grant
-// against the mirror.
+// scramble runs all operations on one queue in random order and compares each grant with the mirror.
 func (r *rig) scramble(rnd *rand.Rand) {
 	r.Helper()
-	rates := []string{"14/s", "3/s", "100/s", "1000/s", "7/m", "40/s", "unlimited"}
-	random := func() queue.Spec {
-		return spec("q", rates[rnd.IntN(len(rates))], func(s *queue.Spec) {
-			s.Burst = 1 + rnd.Int64N(4)
-			s.Lease = unit.Duration(5 * time.Second)
-		})
-	}
-	s := random()
-	r.put(s)
-	m := mirrorOf(s)
-	var held []queue.Reservation // in order of their grants
-	last := -1                   // index in held of the last departure granted, if it is still held
-	paused := false
-	n := 0
+	s := &scrambled{rig: r, rnd: rnd, last: -1}
+	s.spec = s.random()
+	r.put(s.spec)
+	s.mirror = mirrorOf(s.spec)
 	for range 1500 {
-		switch k := rnd.IntN(20); {
-		case k < 5:
-			for range 1 + rnd.IntN(4) {
-				j := job(s.Name, fmt.Sprintf("j%05d", n))
-				j.Cost = 1 + rnd.Int64N(3)
-				r.acceptJobs(j)
-				n++
-			}
-		case k < 11:
-			most := 1 + rnd.IntN(6)
-			i := r.info(s.Name)
-			got := r.reserve(s.Name, most)
-			if paused && len(got) > 0 {
-				r.Fatal("a paused queue granted jobs")
-			}
-			r.departs(m, got, !paused && len(got) < most && i.Waiting > int64(len(got)))
-			if len(got) > 0 {
-				held = append(held, got...)
-				last = len(held) - 1
-			}
-			for len(held) > 0 && r.info(s.Name).Leased < int64(len(held)) { // leases that ran out
-				held = held[1:]
-				last--
-			}
-		case k < 14 && len(held) > 0:
-			i := rnd.IntN(len(held))
-			v := held[i]
-			verdict := []queue.Verdict{queue.Deliver, queue.Deliver, queue.Fail, queue.Release}[rnd.IntN(4)]
-			out := r.settle(settlement(verdict, v))[0]
-			if out.Stale {
-				r.Fatalf("%v of %s is stale", verdict, v.ID)
-			}
-			if verdict == queue.Release && i == last {
-				m.p.GiveBack(&m.b)
-			}
-			held = append(held[:i:i], held[i+1:]...)
-			switch {
-			case i == last:
-				last = -1
-			case i < last:
-				last--
-			}
-		case k == 14:
-			s = random()
-			r.put(s)
-			m.change(s, r.clock.Now())
-		case k == 15:
-			paused = !paused
-			if paused {
-				r.check(r.e.Pause(r.ctx, s.Name, queue.Pause{}))
-			} else {
-				r.check(r.e.Resume(r.ctx, s.Name))
-			}
-		case k == 16:
-			r.clock.Advance(time.Duration(rnd.IntN(2_000_000)) * time.Microsecond)
-		default:
-			r.clock.Advance(time.Duration(rnd.IntN(60_000)) * time.Microsecond)
-		}
+		s.step()
 	}
-	if i := r.info(s.Name); i.Delivered < 50 {
-		r.Errorf("only %d were delivered: the run says nothing", i.Delivered)
+	if i := r.info(s.spec.Name); i.Delivered < 50 {
+		r.Errorf("%d deliveries are too few to say anything", i.Delivered)
+	}
+}
+
+// scrambled is the queue of scramble.
+type scrambled struct {
+	*rig
+	rnd    *rand.Rand
+	spec   queue.Spec
+	mirror *bucketMirror
+	held   []queue.Reservation // in order of their grants
+	last   int                 // index in held of the last departure granted, -1 if it is no longer held
+	paused bool
+	jobs   int
+}
+
+func (s *scrambled) random() queue.Spec {
+	rates := []string{"14/s", "3/s", "100/s", "1000/s", "7/m", "40/s", "unlimited"}
+	return spec("q", rates[s.rnd.IntN(len(rates))], func(q *queue.Spec) {
+		q.Burst = 1 + s.rnd.Int64N(4)
+		q.Lease = unit.Duration(5 * time.Second)
+	})
+}
+
+func (s *scrambled) step() {
+	s.Helper()
+	switch k := s.rnd.IntN(20); {
+	case k < 5:
+		for range 1 + s.rnd.IntN(4) {
+			j := job(s.spec.Name, fmt.Sprintf("j%05d", s.jobs))
+			j.Cost = 1 + s.rnd.Int64N(3)
+			s.acceptJobs(j)
+			s.jobs++
+		}
+	case k < 11:
+		s.reserveSome()
+	case k < 14 && len(s.held) > 0:
+		s.settleOne(s.rnd.IntN(len(s.held)))
+	case k == 14:
+		s.spec = s.random()
+		s.put(s.spec)
+		s.mirror.change(s.spec, s.clock.Now())
+	case k == 15:
+		s.paused = !s.paused
+		if s.paused {
+			s.check(s.e.Pause(s.ctx, s.spec.Name, queue.Pause{}))
+		} else {
+			s.check(s.e.Resume(s.ctx, s.spec.Name))
+		}
+	case k == 16:
+		s.clock.Advance(time.Duration(s.rnd.IntN(2_000_000)) * time.Microsecond)
+	default:
+		s.clock.Advance(time.Duration(s.rnd.IntN(60_000)) * time.Microsecond)
+	}
+}
+
+func (s *scrambled) reserveSome() {
+	s.Helper()
+	most := 1 + s.rnd.IntN(6)
+	i := s.info(s.spec.Name)
+	got := s.reserve(s.spec.Name, most)
+	if s.paused && len(got) > 0 {
+		s.Fatal("a paused queue granted jobs")
+	}
+	s.departs(s.mirror, got, !s.paused && len(got) < most && i.Waiting > int64(len(got)))
+	if len(got) > 0 {
+		s.held = append(s.held, got...)
+		s.last = len(s.held) - 1
+	}
+	for len(s.held) > 0 && s.info(s.spec.Name).Leased < int64(len(s.held)) { // leases that ran out
+		s.held = s.held[1:]
+		s.last--
+	}
+}
+
+func (s *scrambled) settleOne(i int) {
+	s.Helper()
+	verdict := []queue.Verdict{queue.Deliver, queue.Deliver, queue.Fail, queue.Release}[s.rnd.IntN(4)]
+	if s.settle(settlement(verdict, s.held[i]))[0].Stale {
+		s.Fatalf("%v of %s is stale", verdict, s.held[i].ID)
+	}
+	if verdict == queue.Release && i == s.last {
+		s.mirror.p.GiveBack(&s.mirror.b)
+	}
+	s.held = append(s.held[:i:i], s.held[i+1:]...)
+	switch {
+	case i == s.last:
+		s.last = -1
+	case i < s.last:
+		s.last--
 	}
 }

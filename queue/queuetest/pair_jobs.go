@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/penstock/penstock/queue"
 )
 
-// list lists the jobs of a queue in one state to the end, in pages of the same size.
+// list compares the jobs of a queue in one state, listed to the end in pages of one size.
 func (p *pair) list() {
 	req := queue.ListRequest{
 		Queue: p.queueName(), Limit: rapid.SampledFrom([]int{1, 3, queue.MaxPage}).Draw(p.T, "page"),
@@ -42,7 +43,7 @@ func (p *pair) list() {
 	})
 }
 
-// compareDeadQueues lists the queues that have dead jobs, in pages of the same size.
+// compareDeadQueues compares the queues with dead jobs, listed in pages of one size.
 func (p *pair) compareDeadQueues() {
 	limit := rapid.SampledFrom([]int{1, 2, 100}).Draw(p.T, "page")
 	p.both("queues with dead jobs", func(_ int, e queue.Engine) string {
@@ -63,7 +64,7 @@ func (p *pair) compareDeadQueues() {
 	})
 }
 
-// purge takes back all that waits or is scheduled.
+// purge purges waiting or scheduled jobs.
 func (p *pair) purge() {
 	req := queue.PurgeRequest{
 		Queue: p.queueName(), Limit: rapid.SampledFrom([]int{1, 3, queue.MaxPage}).Draw(p.T, "page"),
@@ -100,7 +101,7 @@ func (p *pair) revive() {
 	}
 }
 
-// forget drops some jobs, which may be dead.
+// forget forgets some jobs, which may be dead.
 func (p *pair) forget() {
 	name, ids := p.queueName(), p.someIDs()
 	p.both(fmt.Sprintf("forget %v of %s", ids, name), func(_ int, e queue.Engine) string {
@@ -124,7 +125,7 @@ func (p *pair) decideBoth(name string, ids []string, v queue.Verdict, reason str
 	})
 }
 
-// decideAll lets all held jobs go.
+// decideAll releases all held jobs.
 func (p *pair) decideAll() {
 	var all []string
 	for id := range 31 {
@@ -140,4 +141,94 @@ func (p *pair) someIDs() (ids []string) {
 		ids = append(ids, p.id())
 	}
 	return ids
+}
+
+// someJobs draws jobs, including an odd one now and then.
+func (p *pair) someJobs() []queue.Job {
+	var list []queue.Job
+	for range rapid.IntRange(1, 6).Draw(p.T, "jobs") {
+		j := job(p.queueName(), p.id())
+		// The same for the same id.
+		j.Payload = append(j.Payload, make([]byte, len(j.ID)%3*int(j.ID[len(j.ID)-1]-'0')*80)...)
+		j.Cost = rapid.Int64Range(0, 3).Draw(p.T, "cost")
+		switch rapid.IntRange(0, 30).Draw(p.T, "oddity") {
+		case 30:
+			j.Payload = []byte("another")
+		case 29:
+			j.ContentType = "text/plain"
+		case 28:
+			j.ID = "not valid"
+		case 27:
+			j.Queue = "g.nobody"
+		case 26:
+			j.Cost = -1
+		}
+		j.Overflow = rapid.SampledFrom([]string{"", queue.Defer, queue.Reject}).Draw(p.T, "overflow")
+		j.Limited = rapid.SampledFrom([]time.Duration{
+			0, 0, 0, 0, 0, 0, 0, 0, time.Nanosecond, 20 * time.Second,
+		}).Draw(p.T, "limited")
+		if in := rapid.SampledFrom([]int{
+			-1, -1, -1, -1, 0, 50, 100, 300, 1000, 3000, 10_000, 60_000,
+		}).Draw(p.T, "expires in ms"); in >= 0 {
+			j.ExpiresAt = p.clock.Now().Time().Add(time.Duration(in) * time.Millisecond)
+		}
+		p.inSomeLane(&j)
+		if p.ruled && rapid.Bool().Draw(p.T, "header") {
+			j.Headers = map[string]string{"X": rapid.SampledFrom([]string{"a", "x", ""}).Draw(p.T, "x")}
+		}
+		list = append(list, j)
+	}
+	if p.ruled { // the others see what one takes from a rule of the group
+		list = slices.DeleteFunc(list, func(j queue.Job) bool { return j.Queue != list[0].Queue })
+	}
+	// The contract leaves open in which order jobs of several queues are decided.
+	slices.SortStableFunc(list, func(a, b queue.Job) int { return strings.Compare(a.Queue, b.Queue) })
+	return list
+}
+
+func (p *pair) append() {
+	list := p.someJobs()
+	p.appendBoth("append", list, func(e queue.Engine) ([]queue.Appended, error) { return e.Append(p.ctx, list) })
+}
+
+// appendBoth appends jobs to both engines and keeps the books.
+func (p *pair) appendBoth(
+	what string, list []queue.Job, do func(e queue.Engine) ([]queue.Appended, error),
+) (answers [2][]queue.Appended) {
+	var text []string
+	for _, j := range list {
+		text = append(
+			text,
+			fmt.Sprintf(
+				"%s/%s cost %d %s limited %v until %s %s", j.Queue, j.ID, j.Cost, j.Overflow, j.Limited,
+				micro(j.ExpiresAt), place(j),
+			),
+		)
+	}
+	p.both(what+" "+strings.Join(text, ", "), func(side int, e queue.Engine) string {
+		out, err := do(e)
+		answers[side] = out
+		if err != nil && kind(err)[0] != 'f' { // an engine may return the only job's error
+			return kind(err)
+		}
+		var b strings.Builder
+		for _, a := range out {
+			fmt.Fprintf(&b, "\n  %s %v %v at %d eta %s %v retry %v %+v ticket %v as of %s %s", a.ID, a.Outcome, a.State,
+				a.Position, micro(a.ETA.At), a.ETA.Exact, retryOf(&a), a.Bytes,
+				a.Ticket != "", micro(a.At), ruledText(a.Rules))
+			if a.Outcome == queue.Invalid {
+				b.WriteString(" " + kind(a.Err))
+			}
+		}
+		return b.String()
+	})
+	for i, a := range answers[0] {
+		switch a.Outcome {
+		case queue.Accepted:
+			p.counts[list[i].Queue].entered++
+		case queue.SetAside:
+			p.counts[list[i].Queue].aside++
+		}
+	}
+	return answers
 }

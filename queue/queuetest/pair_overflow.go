@@ -13,19 +13,19 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// pairOverflow is the overflow of one queue as the pair keeps it. Nothing leaves
-// it: what was handed back may be handed in again.
+// pairOverflow is the overflow of one queue, as the pair keeps it. Jobs are never removed from it, so a readmitted job
+// may be sent again.
 type pairOverflow struct {
 	log  []*stored
-	at   int // what is before it was dropped
+	at   int // all before it has a final outcome
 	last int64
 }
 
-// stored is a job on the overflow, with the ticket of either engine.
+// stored is a job on the overflow, with the tickets of both engines.
 type stored struct {
 	queue.Readmission
 	tickets [2]queue.Ticket
-	stuck   bool // it clashed, or was an orphan's
+	stuck   bool // it clashed, or is an orphan
 }
 
 // ticket is a deferral that both engines recorded.
@@ -46,8 +46,7 @@ func (s *pairOverflow) put(j queue.Job, at time.Time, tickets [2]queue.Ticket) {
 	s.log = append(s.log, &stored{Readmission: queue.Readmission{Job: j, Order: s.last, At: at}, tickets: tickets})
 }
 
-// offer offers random jobs and puts most of those that were set aside, or are
-// deferred already, onto the overflow.
+// offer offers random jobs and stores most jobs that are set aside, or deferred already, on the overflow.
 func (p *pair) offer() {
 	list := p.someJobs()
 	out := p.appendBoth("offer", list, func(e queue.Engine) ([]queue.Appended, error) { return e.Offer(p.ctx, list) })
@@ -58,7 +57,7 @@ func (p *pair) offer() {
 		}
 		t := ticket{list[i], [2]queue.Ticket{a.Ticket, out[1][i].Ticket}}
 		p.tickets = append(p.tickets, t)
-		// Some callers die before they stored it, or are told that they failed.
+		// Some callers die before they store the job, or hear that storing failed.
 		if rapid.IntRange(0, 5).Draw(p.T, "stored") < 5 {
 			p.overflowOf(list[i].Queue).put(list[i], a.At, t.sides)
 		}
@@ -69,7 +68,7 @@ func (p *pair) offer() {
 func (p *pair) addUnknown() {
 	j := p.someJobs()[0]
 	j.Normalize()
-	if j.Validate() != nil || j.ValidateAhead(p.clock.Now().Time()) != nil { // whoever stores it has looked
+	if j.Validate() != nil || j.ValidateAhead(p.clock.Now().Time()) != nil { // a sender checks a job before storing it
 		return
 	}
 	age := time.Duration(rapid.IntRange(0, 70).Draw(p.T, "seconds ago")) * time.Second
@@ -89,7 +88,7 @@ func (p *pair) withdraw() {
 			id = p.id()
 		}
 		if strings.Contains(text+" ", " "+t.job.Queue+"/"+id+" ") {
-			continue // which of two gets the earlier promise is left open
+			continue // the contract leaves open which of two gets the earlier promise
 		}
 		for side := range sides {
 			sides[side] = append(sides[side], queue.Ticketed{Queue: t.job.Queue, ID: id, Ticket: t.sides[side]})
@@ -121,7 +120,7 @@ func (p *pair) cancelBoth(q, id string) {
 	}
 }
 
-// announce says that a job strayed.
+// announce announces a stray job.
 func (p *pair) announce() {
 	q := p.queueName()
 	p.both("announce "+q, func(_ int, e queue.Engine) string { return kind(e.Announce(p.ctx, q)) })
@@ -130,8 +129,7 @@ func (p *pair) announce() {
 // now is the engines' time.
 func (p *pair) now() time.Time { return p.clock.Now().Add(p.ahead).Time() }
 
-// readmit hands in what comes next on a queue's overflow, or part of what was
-// handed in before, as one holder or another.
+// readmit readmits the next jobs on a queue's overflow, or repeats earlier ones, as one holder or another.
 func (p *pair) readmit() {
 	q := p.queueName()
 	s := p.overflowOf(q)
@@ -169,7 +167,7 @@ func (p *pair) readmit() {
 	p.readmitBoth(s, req, given)
 }
 
-// readmitBoth hands in jobs and drops what need not be handed in again, mostly.
+// readmitBoth readmits jobs and mostly moves past those with a final outcome.
 func (p *pair) readmitBoth(s *pairOverflow, req queue.ReadmitRequest, given []*stored) queue.Readmitted {
 	var sides [2][]queue.Readmission
 	var names []queue.Ticketed
@@ -196,7 +194,7 @@ func (p *pair) readmitBoth(s *pairOverflow, req queue.ReadmitRequest, given []*s
 		r.Jobs = sides[side]
 		out, err := e.Readmit(p.ctx, r)
 		res, known = out, err == nil
-		if err != nil || out.Busy > 0 { // what else it says then is left open
+		if err != nil || out.Busy > 0 { // the contract leaves the rest of the answer open
 			return fmt.Sprint(kind(err), out.Busy)
 		}
 		return fmt.Sprint(
@@ -207,14 +205,27 @@ func (p *pair) readmitBoth(s *pairOverflow, req queue.ReadmitRequest, given []*s
 	if !known || res.Busy > 0 {
 		return res
 	}
-	b := p.counts[req.Queue]
+	p.countReadmitted(s, req.Queue, res, given, before)
+	if rapid.IntRange(0, 4).Draw(p.T, "dropped") < 4 && req.Overflow == "o" {
+		for s.at < len(s.log) && s.log[s.at].Order <= res.Order {
+			s.at++
+		}
+	}
+	return res
+}
+
+// countReadmitted updates the books after a Readmit. before has the given jobs that were deferred until then.
+func (p *pair) countReadmitted(
+	s *pairOverflow, name string, res queue.Readmitted, given []*stored, before map[queue.Ticketed]bool,
+) {
+	b := p.counts[name]
 	gone := int64(0)
-	for name := range before {
-		if !p.isDeferred(name) {
+	for job := range before {
+		if !p.isDeferred(job) {
 			gone++
 		}
 	}
-	if res.Missing > 0 { // some of which may be among these
+	if res.Missing > 0 { // some of them may be among these
 		gone = min(gone, b.recorded()-res.Missing-res.Deferred)
 	}
 	b.backOnes += gone
@@ -233,14 +244,8 @@ func (p *pair) readmitBoth(s *pairOverflow, req queue.ReadmitRequest, given []*s
 	}
 	b.missing += res.Missing
 	if b.recorded() != res.Deferred {
-		p.Fatalf("%s: %d deferred, the books say %+v", req.Queue, res.Deferred, *b)
+		p.Fatalf("%s: %d deferred, the books say %+v", name, res.Deferred, *b)
 	}
-	if rapid.IntRange(0, 4).Draw(p.T, "dropped") < 4 && req.Overflow == "o" {
-		for s.at < len(s.log) && s.log[s.at].Order <= res.Order {
-			s.at++
-		}
-	}
-	return res
 }
 
 // backlogged compares which queues have a backlog.
@@ -259,7 +264,7 @@ func (p *pair) isDeferred(t queue.Ticketed) bool {
 	return err == nil && i.State == queue.Deferred
 }
 
-// deferredOnes returns those of these jobs that are recorded as deferred.
+// deferredOnes returns the jobs in list that are recorded as deferred.
 func (p *pair) deferredOnes(list []queue.Ticketed) map[queue.Ticketed]bool {
 	found := map[queue.Ticketed]bool{}
 	for _, t := range list {
@@ -271,13 +276,11 @@ func (p *pair) deferredOnes(list []queue.Ticketed) map[queue.Ticketed]bool {
 	return found
 }
 
-// recordLife is less than a record of a deferred job lives, by as much as it takes
-// to bring everything back.
+// recordLife is the minimum life of a deferred job's record, less the time it takes to readmit everything.
 func (p *pair) recordLife() time.Duration { return p.retention - 20*time.Second }
 
-// patience is how far the time may go before a record of a deferred job is too old:
-// what the counts say of such is left open. A queue that is at that gives its
-// records up, or else they are cancelled.
+// patience is how far the time may advance before a deferred job's record is too old, since the contract leaves open
+// whether expired records count. A queue at its limit gives its records up; otherwise they are cancelled.
 func (p *pair) patience() time.Duration {
 	left := time.Hour
 	now := p.clock.Now()
@@ -303,10 +306,9 @@ func (p *pair) patience() time.Duration {
 	return max(0, left)
 }
 
-// readmitAll hands back what is left on every overflow, into queues that have room
-// for it, and cancels what never got there.
+// readmitAll readmits the rest of every overflow into queues with room for it, and cancels what never arrived there.
 func (p *pair) readmitAll() {
-	p.clock.Advance(queue.ReadmitFor) // whoever has the way back has it no longer
+	p.clock.Advance(queue.ReadmitFor) // ends every holder's claim to the way back
 	for _, q := range pairQueues {
 		i, err := p.engines[0].Get(p.ctx, q)
 		if err != nil {
@@ -321,7 +323,7 @@ func (p *pair) readmitAll() {
 		s := p.overflowOf(q)
 		for n := 0; s.at < len(s.log); n++ {
 			if n > 10*len(s.log) {
-				p.Fatalf("%s is never taken back, from %+v on", q, s.log[s.at])
+				p.Fatalf("%s is never readmitted, from %+v on", q, s.log[s.at])
 			}
 			given := make([]*stored, min(len(s.log)-s.at, 20))
 			for i, j := range s.log[s.at : s.at+len(given)] {
@@ -346,8 +348,7 @@ func (p *pair) readmitAll() {
 	}
 }
 
-// giveUpAll says of every overflow that it is empty, until what is recorded now is of the
-// older generation and given up.
+// giveUpAll reports every overflow as empty until the records of today belong to the older generation and are given up.
 func (p *pair) giveUpAll() {
 	for range 2 {
 		p.clock.Advance(queue.OrphanAfter + time.Second)

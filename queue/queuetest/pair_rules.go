@@ -13,10 +13,10 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// pairRules are names of rules: the last is mostly one of concurrency, which no queue can name.
+// pairRules are names of rules. The last is usually a rule of concurrency, which no queue can name.
 var pairRules = []string{"g", "g.r", "g.s", "g.w"}
 
-// asks draws which rules a spec names, now and then one that there is not.
+// asks draws the rules that a spec names, sometimes including an unknown one.
 func (p *pair) asks(s *queue.Spec) {
 	if !p.ruled {
 		return
@@ -32,7 +32,7 @@ func (p *pair) asks(s *queue.Spec) {
 	}
 }
 
-// makeRules makes all that there are in the beginning.
+// makeRules makes the initial rules.
 func (p *pair) makeRules() {
 	for _, name := range pairRules {
 		p.putRuleBoth(p.rule(name), queue.AnyRevision)
@@ -61,7 +61,7 @@ func (p *pair) rule(name string) rules.Rule {
 	})
 }
 
-// putRule puts a rule, mostly the one that there is with other numbers.
+// putRule puts a rule, usually an existing one with other numbers.
 func (p *pair) putRule() {
 	name := rapid.SampledFrom(pairRules).Draw(p.T, "rule")
 	rule := p.rule(name)
@@ -138,8 +138,8 @@ func (p *pair) take() {
 	})
 }
 
-// fullless is a decision without the time until there is room for another key: when an engine looks at a key that was
-// used since, and sees that it lasts longer, is its own affair.
+// fullless removes the time until there is room for another key. Engines may differ in when they look at a key again
+// that was used meanwhile.
 func fullless(d leaky.Decision, maxKeys int64) leaky.Decision {
 	if maxKeys > 0 && d.RetryAfter > 0 {
 		d.RetryAfter = 0
@@ -147,7 +147,7 @@ func fullless(d leaky.Decision, maxKeys int64) leaky.Decision {
 	return d
 }
 
-// retryOf is likewise when to come back.
+// retryOf is when to retry, under the same exception.
 func retryOf(a *queue.Appended) time.Duration {
 	if a.Outcome == queue.LimitReached &&
 		slices.ContainsFunc(a.Rules, func(r rules.Ruling) bool { return r.MaxKeys > 0 && !r.Shadow }) {
@@ -156,7 +156,7 @@ func retryOf(a *queue.Appended) time.Duration {
 	return a.RetryAfter
 }
 
-// allRules compares all there are.
+// allRules compares all rules.
 func (p *pair) allRules() {
 	var got [2][]rules.Info
 	p.both("rules", func(side int, e queue.Engine) string {
@@ -187,7 +187,7 @@ func (p *pair) attend() {
 	})
 }
 
-// ruledText is all of what rules said of a job.
+// ruledText formats the rulings on a job.
 func ruledText(list []rules.Ruling) string {
 	var text []string
 	for _, s := range list {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// pauses pauses a queue until an instant, 0 until it is resumed.
+// pauses pauses a queue until an instant; 0 means until it is resumed.
 func (r *rig) pauses(queueName string, until leaky.Instant, reason string) {
 	r.Helper()
 	p := queue.Pause{Reason: reason}
@@ -20,7 +20,7 @@ func (r *rig) pauses(queueName string, until leaky.Instant, reason string) {
 	r.check(r.e.Pause(audit.WithNote(r.ctx, "ann@desk"), queueName, p))
 }
 
-// checkPause checks what an Info says of a pause.
+// checkPause compares the pause in an Info.
 func (r *rig) checkPause(want queue.Pause, queueName string) {
 	r.Helper()
 	got := r.info(queueName).Pause
@@ -31,8 +31,8 @@ func (r *rig) checkPause(want queue.Pause, queueName string) {
 	}
 }
 
-// checkDepartures checks that as many of a queue's jobs leave, the first at an instant and each of
-// the others an interval later, while only a drainer asks, when it is told to.
+// checkDepartures checks that n jobs leave, the first at an instant and the others one interval apart. Only a drainer
+// asks, when it is told to.
 func (r *rig) checkDepartures(queueName string, n int, first leaky.Instant, interval time.Duration) {
 	r.Helper()
 	for gone := 0; gone < n; {
@@ -44,7 +44,7 @@ func (r *rig) checkDepartures(queueName string, n int, first leaky.Instant, inte
 			gone++
 		}
 		if res.Next <= 0 {
-			r.Fatalf("told to ask again in %v", res.Next)
+			r.Fatalf("next in %v", res.Next)
 		}
 		r.deliver(res.Jobs...)
 		r.clock.Advance(res.Next)
@@ -52,7 +52,7 @@ func (r *rig) checkDepartures(queueName string, n int, first leaky.Instant, inte
 }
 
 var pauseRules = []rule{
-	{"it says by whom, why, since when and until when, and ends by itself", func(r *rig) {
+	{"a pause shows its actor, reason, start and end, and ends by itself", func(r *rig) {
 		q := r.queue("q", "10/s")
 		now := r.clock.Now()
 		until := now.Add(time.Minute)
@@ -64,7 +64,7 @@ var pauseRules = []rule{
 		r.clock.Set(until)
 		r.checkPause(queue.Pause{}, q)
 	}},
-	{"the jobs leave from then on at the rate, and nobody has to call", func(r *rig) {
+	{"from its end the jobs leave at the rate without any call", func(r *rig) {
 		for _, tt := range []struct {
 			rate     string
 			interval time.Duration
@@ -77,20 +77,20 @@ var pauseRules = []rule{
 			r.delete(q)
 		}
 	}},
-	{"it is looked at exactly then", func(r *rig) {
+	{"the queue is visited exactly at its end", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a")
 		until := r.clock.Now().Add(2500 * time.Millisecond)
 		r.pauses(q, until, "")
 		for _, want := range []time.Duration{2 * time.Second, 500 * time.Millisecond} {
 			if res := r.reserveAs("client", q, 9); res.Next != want || len(res.Jobs) != 0 {
-				r.Fatalf("granted %v, told %v, want %v", ids(res.Jobs), res.Next, want)
+				r.Fatalf("granted %v, next in %v, want %v", ids(res.Jobs), res.Next, want)
 			}
 			r.clock.Advance(want)
 		}
 		r.grant(q, 9, "a")
 	}},
-	{"nothing is saved up beyond the burst", func(r *rig) {
+	{"no more than the burst is saved up", func(r *rig) {
 		q := r.queue("q", "10/s", func(s *queue.Spec) { s.Burst = 3 })
 		r.accept(q, numbered("j", 20)...)
 		r.deliver(r.reserve(q, 9)...)
@@ -101,7 +101,7 @@ var pauseRules = []rule{
 		r.clock.Advance(40 * time.Millisecond)
 		r.grant(q, 9)
 	}},
-	{"the watcher is told of one that ends before it would look", func(r *rig) {
+	{"the watcher is told of a pause that ends before its next look", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		r.awaitWake(q, "w", func(int) {
@@ -110,7 +110,7 @@ var pauseRules = []rule{
 			r.pauses(q, r.clock.Now().Add(time.Millisecond), "")
 		})
 	}},
-	{"another replaces it, be it longer, shorter or without an end", func(r *rig) {
+	{"a new pause replaces the old one, whether longer, shorter or endless", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b", "c")
 		now := r.clock.Now()
@@ -131,7 +131,7 @@ var pauseRules = []rule{
 		r.clock.Advance(2 * time.Hour)
 		r.grant(q, 1, "c")
 	}},
-	{"one that says the same changes nothing", func(r *rig) {
+	{"an equal pause changes nothing", func(r *rig) {
 		q := r.queue("q", "10/s")
 		now := r.clock.Now()
 		r.pauses(q, now.Add(time.Minute), "x")
@@ -144,7 +144,7 @@ var pauseRules = []rule{
 			q,
 		)
 	}},
-	{"an end that is past, or too far, is refused and changes nothing", func(r *rig) {
+	{"an end that is past or too far ahead is refused and changes nothing", func(r *rig) {
 		q := r.queue("q", "10/s")
 		now := r.clock.Now().Time()
 		for _, at := range []time.Time{
@@ -157,7 +157,7 @@ var pauseRules = []rule{
 		r.checkPause(queue.Pause{}, q)
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{Until: now.Add(queue.MaxAhead)}))
 	}},
-	{"who says so has at most 128 bytes of UTF-8 without control characters", func(r *rig) {
+	{"an actor has at most 128 bytes of UTF-8 without control characters", func(r *rig) {
 		q := r.queue("q", "10/s")
 		for _, by := range []string{strings.Repeat("x", 129), "a\nb", "a\x00", "\xff", "a\u0085b"} {
 			ctx := audit.WithNote(r.ctx, by)
@@ -172,7 +172,7 @@ var pauseRules = []rule{
 		}
 		r.check(r.e.Pause(audit.WithNote(r.ctx, strings.Repeat("ä", 64)), q, queue.Pause{}))
 	}},
-	{"who was proven to pause it, and who he said that he is, are told apart", func(r *rig) {
+	{"the authenticated actor and the claimed one are kept apart", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a")
 		as := func(name, note string) {
@@ -187,7 +187,7 @@ var pauseRules = []rule{
 			as(name, "")
 		}
 	}},
-	{"the reason is cut to whole characters", func(r *rig) {
+	{"a long reason is cut at a whole character", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.pauses(q, 0, strings.Repeat("ä", queue.MaxReasonBytes))
 		r.checkPause(
@@ -197,7 +197,7 @@ var pauseRules = []rule{
 			q,
 		)
 	}},
-	{"jobs that are due meanwhile wait for its end", func(r *rig) {
+	{"jobs that become due during a pause wait for its end", func(r *rig) {
 		q := r.queue("q", "10/s")
 		now := r.clock.Now()
 		r.schedule(later(now.Add(time.Second), q, "a"))
@@ -208,7 +208,7 @@ var pauseRules = []rule{
 		r.grant(q, 9)
 		r.checkDepartures(q, 2, until, 100*time.Millisecond)
 	}},
-	{"a job waits for it: why, and until when", func(r *rig) {
+	{"a waiting job shows the pause as its reason, with the end", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a")
 		until := r.clock.Now().Add(time.Minute)
@@ -217,7 +217,7 @@ var pauseRules = []rule{
 		r.pauses(q, 0, "the provider is down")
 		r.waitsFor(queue.Why{By: cause.Paused, Reason: "the provider is down", Note: "ann@desk"}, q, "a")
 	}},
-	{"what is expected begins at its end", func(r *rig) {
+	{"the eta starts at the end of the pause", func(r *rig) {
 		q := r.putWithLanes("q", "10/s", "k1 x1", except(laneX, laneRate("1/s")))
 		until := r.clock.Now().Add(time.Minute)
 		r.pauses(q, until, "")
@@ -241,7 +241,7 @@ var pauseRules = []rule{
 		}
 		r.quote(plain, "", 3, 2)
 	}},
-	{"a job that would depart after its deadline is refused while the end is known", func(r *rig) {
+	{"while the end is known, a job that would depart after its deadline is refused", func(r *rig) {
 		for _, rate := range []string{"1/s", "unlimited"} {
 			q := r.queue("q", rate)
 			now := r.clock.Now()
@@ -258,7 +258,7 @@ var pauseRules = []rule{
 			r.delete(q)
 		}
 	}},
-	{"what is deferred is expected after its end", func(r *rig) {
+	{"the eta of deferred jobs starts at the end of the pause", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(2))
 		end := r.clock.Now().Add(time.Minute)
 		r.accept(s.q, "a", "b")
@@ -283,7 +283,7 @@ var pauseRules = []rule{
 			r.Errorf("%d lost in the second since, want 10", res.Lost[q])
 		}
 	}},
-	{"jobs that come after its end leave at once", func(r *rig) {
+	{"jobs appended after its end leave at once", func(r *rig) {
 		q := r.queue("q", "10/s")
 		until := r.clock.Now().Add(time.Minute)
 		r.pauses(q, until, "")
@@ -293,7 +293,7 @@ var pauseRules = []rule{
 		}
 		r.grant(q, 9, "a")
 	}},
-	{"a changed spec does not end it, and its end is none of the change", func(r *rig) {
+	{"a changed spec does not end the pause, and the end is no change of the spec", func(r *rig) {
 		q := r.queue("q", "1/h")
 		r.accept(q, numbered("j", 5)...)
 		until := r.clock.Now().Add(time.Minute)

@@ -12,7 +12,7 @@ import (
 // pulled makes a queue a pull queue.
 func pulled(s *queue.Spec) { s.Pull = true }
 
-// pulling is a request for jobs of one queue. The partition says nothing.
+// pulling returns a request for jobs of one queue. Its partition is always 0, since engines ignore it.
 func (r *rig) pulling(client, queueName string, most int) queue.ReserveRequest {
 	req := r.request(client+"-"+queueName, queueName, most)
 	req.Queue, req.Partition = queueName, 0
@@ -26,7 +26,7 @@ func (r *rig) pull(client, queueName string, most int, want ...string) queue.Res
 	return res
 }
 
-// refused asks for jobs of a queue in vain and returns why.
+// refused asks for jobs of a queue, which must fail, and returns the error.
 func (r *rig) refused(queueName string) error {
 	r.Helper()
 	res, err := r.e.Reserve(r.ctx, r.pulling("puller", queueName, 9))
@@ -43,7 +43,7 @@ func (r *rig) noField(field string, s queue.Spec) {
 	}
 }
 
-// awaitQueueWake is awaitWake for those who ask for one queue.
+// awaitQueueWake is awaitWake for the clients of one queue.
 func (r *rig) awaitQueueWake(queueName string, trigger func(i int)) {
 	r.Helper()
 	ear := r.listen(queueName)
@@ -62,11 +62,11 @@ func (r *rig) awaitQueueWake(queueName string, trigger func(i int)) {
 			}
 		}
 	}
-	r.Fatalf("those who ask for %s were not woken; heard %v", queueName, ear.heard)
+	r.Fatalf("the clients of %s were not woken; heard %v", queueName, ear.heard)
 }
 
 var pullRules = []rule{
-	{"jobs of a pull queue go to those who ask for it, and to no drainer", func(r *rig) {
+	{"only requests that name a pull queue get its jobs, and no drainer does", func(r *rig) {
 		q := r.queue("q", "unlimited", pulled)
 		r.accept(q, "a", "b", "c")
 		r.waitsFor(causeOnly(cause.Puller), q, "a", "c")
@@ -78,7 +78,7 @@ var pullRules = []rule{
 			r.Errorf("got %+v", i)
 		}
 	}},
-	{"who asks for one queue gets nothing of another", func(r *rig) {
+	{"a request for one queue gets no jobs of another", func(r *rig) {
 		a, b, plain := r.queue(
 			"a", "unlimited", pulled,
 		), r.queue("b", "unlimited", pulled), r.queue("plain", "unlimited")
@@ -90,7 +90,7 @@ var pullRules = []rule{
 		r.deliver(r.grant(plain, 9, "p")...)
 		r.deliver(r.pull("one", a, 9, "a").Jobs...)
 	}},
-	{"only a pull queue can be asked for", func(r *rig) {
+	{"only pull queues can be named in a request", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		if err := r.refused(q); kind(err) != "field queue" {
@@ -103,7 +103,7 @@ var pullRules = []rule{
 		r.refuses(r.refused(q), queue.ErrUnknownQueue)
 		r.stale(settlement(queue.Deliver, v[0]))
 	}},
-	{"an error takes back no lease", func(r *rig) {
+	{"a refused request takes back no lease", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Second, 8))
 		r.accept(q, "a")
 		v := r.grant(q, 9, "a")
@@ -111,7 +111,7 @@ var pullRules = []rule{
 		_ = r.refused(q)
 		r.deliver(v...)
 	}},
-	{"what is granted is paced, within the horizon", func(r *rig) {
+	{"granted jobs are paced within the horizon", func(r *rig) {
 		q := r.queue("q", "50/s", pulled)
 		r.accept(q, "a", "b", "c", "d", "e")
 		res := r.pull("one", q, 9, "a", "b", "c") // at 0, 20 and 40 ms
@@ -124,7 +124,7 @@ var pullRules = []rule{
 		r.clock.Advance(10 * time.Millisecond)
 		r.pull("two", q, 9, "d")
 	}},
-	{"no slot is lost while somebody asks, and those are that nobody asked for", func(r *rig) {
+	{"slots count as lost only while nobody asked for the queue", func(r *rig) {
 		q := r.queue("q", "10/s", pulled)
 		r.accept(q, "a", "b", "c")
 		r.pull("one", q, 9, "a")
@@ -133,38 +133,38 @@ var pullRules = []rule{
 			r.Errorf("lost %v, want 3", res.Lost)
 		}
 	}},
-	{"when to ask again", func(r *rig) {
+	{"a request is told when to ask again", func(r *rig) {
 		q := r.queue("q", "1/s", pulled, leased(10*time.Second, 8))
-		told := func(most int, want time.Duration, ids ...string) []queue.Reservation {
+		nextIn := func(most int, want time.Duration, ids ...string) []queue.Reservation {
 			r.Helper()
 			res := r.pull("one", q, most, ids...)
 			if res.Next != want || res.Backup != 0 {
-				r.Errorf("told %v and %v, want %v and nothing", res.Next, res.Backup, want)
+				r.Errorf("next in %v and backup %v, want %v and 0", res.Next, res.Backup, want)
 			}
 			return res.Jobs
 		}
-		told(9, 2*time.Second)
+		nextIn(9, 2*time.Second)
 		r.accept(q, "a", "b")
-		r.fail(600*time.Millisecond, told(9, 975*time.Millisecond, "a")...)
-		told(9, 600*time.Millisecond) // a is due before b departs
+		r.fail(600*time.Millisecond, nextIn(9, 975*time.Millisecond, "a")...)
+		nextIn(9, 600*time.Millisecond) // a is due before b departs
 		r.clock.Advance(975 * time.Millisecond)
-		r.deliver(told(9, time.Second, "a")...) // b departs half a horizon later than that
+		r.deliver(nextIn(9, time.Second, "a")...) // b departs half a horizon after that
 		r.clock.Advance(time.Second)
-		told(9, 2*time.Second, "b")
+		nextIn(9, 2*time.Second, "b")
 		r.clock.Advance(9 * time.Second)
-		told(9, time.Second+25*time.Millisecond) // the lease runs out
+		nextIn(9, time.Second+25*time.Millisecond) // the lease runs out
 	}},
 	{"more is due than was asked for", func(r *rig) {
 		q := r.queue("q", "unlimited", pulled)
 		r.accept(q, "a", "b")
 		if res := r.pull("one", q, 1, "a"); res.Next != 0 {
-			r.Errorf("told %v, want 0", res.Next)
+			r.Errorf("next in %v, want 0", res.Next)
 		}
 		if res := r.pull("one", q, 1, "b"); res.Next != 2*time.Second {
-			r.Errorf("told %v, want 2s", res.Next)
+			r.Errorf("next in %v, want 2s", res.Next)
 		}
 	}},
-	{"who asks for a queue takes no part in the watch", func(r *rig) {
+	{"clients of a pull queue take no part in the watch", func(r *rig) {
 		q, p := r.queue("g.q", "1/s"), r.queue("g", "unlimited")
 		r.accept(q, "a", "b")
 		for i := range 5 {
@@ -193,7 +193,7 @@ var pullRules = []rule{
 		if v := again.Jobs[0]; v.Fence != first.Jobs[0].Fence || v.In != -30*time.Millisecond {
 			r.Errorf("again: %+v", v)
 		}
-		// Also when the queue is pulled from no more.
+		// This holds even after the queue has stopped being a pull queue.
 		r.queue(q, "10/s")
 		r.sameIDs(r.do(req).Jobs, "a")
 		r.deliver(first.Jobs...)
@@ -202,7 +202,7 @@ var pullRules = []rule{
 		_, err := r.e.Reserve(r.ctx, req)
 		r.refuses(err, queue.ErrUnknownQueue)
 	}},
-	{"a lease that nobody settles runs out, and the last attempt is the end", func(r *rig) {
+	{"an unsettled lease runs out, and the last attempt ends the job", func(r *rig) {
 		q := r.queue("q", "unlimited", pulled, leased(10*time.Second, 2))
 		r.accept(q, "a")
 		v := r.pull("one", q, 9, "a").Jobs[0]
@@ -218,7 +218,7 @@ var pullRules = []rule{
 		r.pull("two", q, 9)
 		r.state(queue.Dead, q, "a")
 	}},
-	{"leases are taken back whoever asks", func(r *rig) {
+	{"any request takes leases back", func(r *rig) {
 		q, plain := r.queue("q", "unlimited", pulled, leased(time.Second, 8)), r.pullQueueBeside("q")
 		r.queue(plain, "unlimited", leased(time.Second, 8))
 		r.accept(q, "a")
@@ -236,7 +236,7 @@ var pullRules = []rule{
 		}
 		r.pull("one", q, 9, "a")
 	}},
-	{"what is scheduled, is due, and waits in lanes", func(r *rig) {
+	{"a client is told of scheduled and due jobs, and of waiting lanes", func(r *rig) {
 		q := r.queue("q", "unlimited", pulled, func(s *queue.Spec) { s.Lanes.Rate = spec("x", "1/s").Rate })
 		x, y := job(q, "x"), job(q, "y")
 		x.Lane, y.Lane = "l", "l"
@@ -245,36 +245,36 @@ var pullRules = []rule{
 		r.acceptJobs(x, y)
 		r.append(late)
 		if res := r.pull("one", q, 9, "x"); res.Next != 500*time.Millisecond {
-			r.Errorf("told %v, want 500ms", res.Next)
+			r.Errorf("next in %v, want 500ms", res.Next)
 		}
 		r.clock.Advance(500 * time.Millisecond)
 		if res := r.pull("one", q, 9, "late"); res.Next != 500*time.Millisecond {
-			r.Errorf("told %v, want 500ms", res.Next)
+			r.Errorf("next in %v, want 500ms", res.Next)
 		}
 		r.clock.Advance(500 * time.Millisecond)
 		r.pull("one", q, 9, "y")
 	}},
-	{"paused, it grants nothing", func(r *rig) {
+	{"a paused pull queue grants nothing", func(r *rig) {
 		q := r.queue("q", "unlimited", pulled)
 		r.accept(q, "a")
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		if res := r.pull("one", q, 9); res.Next != 2*time.Second {
-			r.Errorf("told %v, want 2s", res.Next)
+			r.Errorf("next in %v, want 2s", res.Next)
 		}
 		r.check(r.e.Resume(r.ctx, q))
 		r.pull("one", q, 9, "a")
 	}},
-	{"a pause that ends by itself", func(r *rig) {
+	{"a pause that ends by itself counts in the advice", func(r *rig) {
 		q := r.queue("q", "unlimited", pulled)
 		r.accept(q, "a")
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{Until: r.clock.Now().Add(time.Second).Time()}))
 		if res := r.pull("one", q, 9); res.Next != time.Second {
-			r.Errorf("told %v, want 1s", res.Next)
+			r.Errorf("next in %v, want 1s", res.Next)
 		}
 		r.clock.Advance(time.Second)
 		r.pull("one", q, 9, "a")
 	}},
-	{"a queue that becomes a pull queue, and one that no longer is", func(r *rig) {
+	{"a queue can become a pull queue and stop being one", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b", "c", "d")
 		late := job(q, "late")
@@ -285,7 +285,7 @@ var pullRules = []rule{
 		r.clock.Advance(100 * time.Millisecond)
 		r.grant(q, 9)
 		w := r.pull("one", q, 9, "b").Jobs
-		r.deliver(v...) // what is leased goes on
+		r.deliver(v...) // leases stay valid
 		r.queue(q, "10/s")
 		r.clock.Advance(100 * time.Millisecond)
 		_ = r.refused(q)
@@ -313,14 +313,14 @@ var pullRules = []rule{
 		r.queue("pp.child", "1/s")
 		r.queue("p-", "1/s")
 	}},
-	{"an append to an idle queue wakes those who ask for it", func(r *rig) {
+	{"an append to an idle pull queue wakes its clients", func(r *rig) {
 		q := r.queue("q", "unlimited", pulled)
 		r.awaitQueueWake(q, func(i int) {
 			r.deliver(r.do(r.pulling("one", q, 9)).Jobs...)
 			r.accept(q, fmt.Sprint("j", i))
 		})
 	}},
-	{"so does a release, a resume, a failure that is due, a lease that ran out", func(r *rig) {
+	{"so does a release, a resume, a failure that is due, or a lease that ran out", func(r *rig) {
 		q := r.queue("q", "unlimited", pulled, leased(time.Second, 1000))
 		r.accept(q, "a")
 		r.awaitQueueWake(q, func(int) { r.release(r.do(r.pulling("one", q, 9)).Jobs...) })
@@ -339,7 +339,7 @@ var pullRules = []rule{
 			r.reserve(q, 9) // a drainer takes it back
 		})
 	}},
-	{"a raised rate wakes them", func(r *rig) {
+	{"a raised rate wakes the clients", func(r *rig) {
 		q := r.queue("q", "1/h", pulled)
 		r.accept(q, numbered("j", 300)...)
 		r.awaitQueueWake(q, func(int) {
@@ -348,7 +348,7 @@ var pullRules = []rule{
 			r.queue(q, "100/s", pulled)
 		})
 	}},
-	{"taking a lease of another queue back wakes its drainers", func(r *rig) {
+	{"taking back a lease of another queue wakes that queue's drainers", func(r *rig) {
 		plain := r.queue("q", "unlimited", leased(time.Second, 1000))
 		q := r.pullQueueBeside(plain)
 		r.accept(plain, "a")
@@ -356,7 +356,7 @@ var pullRules = []rule{
 			r.watching("w", plain)
 			r.clock.Advance(time.Second - time.Microsecond)
 			r.reserveAs("w", plain, 9)
-			r.reserveAs("w", plain, 9) // told: the lease runs out
+			r.reserveAs("w", plain, 9) // learns when the lease runs out
 			r.clock.Advance(time.Microsecond)
 			r.do(r.pulling("one", q, 9))
 		})

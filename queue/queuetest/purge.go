@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// purges carries a purge out, limit jobs a call, and does something between the calls.
+// purges runs a purge to its end, limit jobs a call, and calls between after each call.
 func (r *rig) purges(req queue.PurgeRequest, limit int, want int64, between func()) {
 	r.Helper()
 	req.Limit = limit
@@ -30,11 +30,11 @@ func (r *rig) purges(req queue.PurgeRequest, limit int, want int64, between func
 			between()
 		}
 	}
-	r.Fatalf("purge %+v: it has no end", req)
+	r.Fatalf("purge %+v: it never ends", req)
 }
 
 var purgeRules = []rule{
-	{"a purge takes back all that waits", func(r *rig) {
+	{"a purge cancels all waiting jobs", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(20))
 		r.accept(q, "leased")
 		v := r.reserve(q, 1)
@@ -54,7 +54,7 @@ var purgeRules = []rule{
 		r.sameIDs(r.drain(q), "later")
 		r.duplicate(jobOfLane("x", q, "x1"), queue.Cancelled, 0)
 	}},
-	{"of each lane the oldest turns go first", func(r *rig) {
+	{"the oldest turns of each lane go first", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		lane := "x"
 		r.acceptJobs(
@@ -68,7 +68,7 @@ var purgeRules = []rule{
 		}
 		r.sameIDs(r.drain(q), "b", "e")
 	}},
-	{"what is appended after the first call is left alone, whatever its priority", func(r *rig) {
+	{"jobs appended after the first call are left alone, whatever their priority", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		for _, lane := range []string{"", "x", "y"} {
 			for i := range 4 {
@@ -91,7 +91,7 @@ var purgeRules = []rule{
 			}
 		}
 	}},
-	{"a job that was released during the purge was appended before", func(r *rig) {
+	{"a job released during the purge counts as appended before it", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b", "c", "d")
 		v := r.grant(q, 1, "a")
@@ -103,7 +103,7 @@ var purgeRules = []rule{
 		})
 		r.tallies(q, tally{appended: 4, cancelled: 4})
 	}},
-	{"only one lane is purged", func(r *rig) {
+	{"a purge can cover only one lane", func(r *rig) {
 		q := r.queue("q", "unlimited", func(s *queue.Spec) { s.Lanes.Capacity = 3 })
 		for lane, want := range map[string]int64{"": 3, "x": 3, "nobody": 0} {
 			for _, l := range []string{"", "x", "y"} {
@@ -120,7 +120,7 @@ var purgeRules = []rule{
 			r.purges(queue.PurgeRequest{Queue: q, State: queue.Waiting}, 100, r.info(q).Waiting, nil)
 		}
 	}},
-	{"a purge takes back what is scheduled", func(r *rig) {
+	{"a purge cancels scheduled jobs", func(r *rig) {
 		q := r.queue("q", "unlimited", mostScheduled(10))
 		at := r.clock.Now().Add(time.Hour)
 		r.accept(q, "failed", "waits")
@@ -142,7 +142,7 @@ var purgeRules = []rule{
 		r.tallies(q, tally{waiting: 1, scheduled: int64(n), appended: 8 + int64(n), cancelled: 7, retried: 1})
 		r.audit()
 	}},
-	{"a lane that a purged job kept busy goes on", func(r *rig) {
+	{"purging a job in flight lets its lane continue", func(r *rig) {
 		q := r.queue("q", "unlimited", ordered)
 		r.acceptJobs(jobsOfLane("x", q, "a", "b")...)
 		r.fail(time.Hour, r.grant(q, 9, "a")...)
@@ -150,7 +150,7 @@ var purgeRules = []rule{
 		r.purges(queue.PurgeRequest{Queue: q, State: queue.Scheduled}, 500, 1, nil)
 		r.deliver(r.grant(q, 9, "b")...)
 	}},
-	{"a purge makes room, also for what is deferred", func(r *rig) {
+	{"a purge makes room, also for deferred jobs", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4), lowWater(0.75))
 		s.full("a", "b")
 		r.purges(queue.PurgeRequest{Queue: s.q, State: queue.Waiting}, 500, 4, nil)
@@ -177,7 +177,7 @@ var purgeRules = []rule{
 		r.tallies(q, tally{appended: 3000, cancelled: 3000})
 		r.lanes(q, 0)
 	}},
-	{"what cannot be purged is refused", func(r *rig) {
+	{"an invalid purge is refused", func(r *rig) {
 		q, lane := r.queue("q", "unlimited"), "lane"
 		for _, c := range []struct {
 			field string

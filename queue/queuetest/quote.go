@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/quote"
 )
 
-// lane looks at a queue and a lane of it.
+// lane returns a queue and one of its lanes.
 func (r *rig) lane(queueName, key string) (queue.Info, queue.LaneInfo) {
 	r.Helper()
 	i, l, err := r.e.Lane(r.ctx, queueName, key)
@@ -23,7 +23,7 @@ func (r *rig) lane(queueName, key string) (queue.Info, queue.LaneInfo) {
 	return i, l
 }
 
-// quote asks what would become of n jobs, and then offers them: it must come so.
+// quote asks for a quote of n jobs, then offers them, and checks that the quote was right.
 func (r *rig) quote(queueName, lane string, n int, cost int64) {
 	r.Helper()
 	i, l := r.lane(queueName, lane)
@@ -66,7 +66,7 @@ func quoted(q quote.Quote) string {
 }
 
 var quoteRules = []rule{
-	{"it comes as it was quoted", func(r *rig) {
+	{"a quote comes true", func(r *rig) {
 		q := r.queue("q", "10/s", withCapacity(10))
 		r.quote(q, "", 3, 1)
 		r.quote(q, "", 3, 2)
@@ -100,7 +100,7 @@ var quoteRules = []rule{
 		r.quote(q, "new", 50, 1)
 		r.quote(q, "", 50, 1)
 	}},
-	{"what may wait", func(r *rig) {
+	{"a quote of deferrable jobs comes true", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(4), lowWater(0.5), func(s *queue.Spec) { s.Deferred.MaxJobs = 5 })
 		r.quote(s.q, "", 6, 2)
 		r.quote(s.q, "", 2, 3)
@@ -109,7 +109,7 @@ var quoteRules = []rule{
 			r.Errorf("ahead %d, deferred cost %d", i.Ahead, i.DeferredCost)
 		}
 	}},
-	{"those who may not wait, beside those who come back", func(r *rig) {
+	{"a quote of jobs that may not wait, beside returning jobs, comes true", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(10), lowWater(0.5))
 		s.full("a", "b", "c", "d", "e", "f", "g", "h")
 		r.drain(s.q)
@@ -120,7 +120,7 @@ var quoteRules = []rule{
 		r.put(spec(s.q, "10/s", withCapacity(10), lowWater(0.5)))
 		r.quote(s.q, "", 9, 1)
 	}},
-	{"in a group, and with limits", func(r *rig) {
+	{"a quote in a group, and with limits, comes true", func(r *rig) {
 		quota := func(n int64) queue.Limit { return queue.Limit{Quota: queue.Quota{Max: n, Per: "m"}} }
 		g := r.queue("g", "20/s", func(s *queue.Spec) { s.Limits = []queue.Limit{quota(30)} })
 		a := r.overflowOf(
@@ -140,7 +140,7 @@ var quoteRules = []rule{
 			r.Error("nothing was deferred")
 		}
 	}},
-	{"another rate: it is drained as it would be after a Put", func(r *rig) {
+	{"a quote of another rate comes true after a Put", func(r *rig) {
 		for n, tt := range []struct{ from, to string }{
 			{"10/s", "3/s"}, {"1/s", "14/s"}, {"unlimited", "7/m"}, {"10/s", "unlimited"},
 		} {
@@ -158,7 +158,7 @@ var quoteRules = []rule{
 			r.delete(q)
 		}
 	}},
-	{"as many expire as was quoted", func(r *rig) {
+	{"as many jobs expire as quoted", func(r *rig) {
 		rnd := rand.New(rand.NewPCG(2026, 17))
 		for n, tt := range []struct {
 			rate, other string
@@ -204,7 +204,7 @@ var quoteRules = []rule{
 			}
 		}
 	}},
-	{"about as many expire of lanes", func(r *rig) {
+	{"with lanes, about as many jobs expire as quoted", func(r *rig) {
 		q := r.queue("q", "10/s", everyLane(queue.LaneRule{Rate: leaky.PerSecond(2)}))
 		var list []queue.Job
 		for i := range 400 {
@@ -213,18 +213,18 @@ var quoteRules = []rule{
 			list = append(list, j)
 		}
 		r.late(q, list...)
-		told, _ := r.expiring(q, "")
+		expected, _ := r.expiring(q, "")
 		r.drain(q)
-		if i := r.info(q); told.Exact || told.AtLeast || told.Jobs < i.TimedOut*9/10 || told.Jobs > i.TimedOut*11/10 ||
-			i.TimedOut < 50 {
-			r.Errorf("%d of 400 expired, quoted %+v", i.TimedOut, told)
+		if i := r.info(q); expected.Exact || expected.AtLeast || i.TimedOut < 50 ||
+			expected.Jobs < i.TimedOut*9/10 || expected.Jobs > i.TimedOut*11/10 {
+			r.Errorf("%d of 400 expired, quoted %+v", i.TimedOut, expected)
 		}
 	}},
-	{"it is exact only if nothing but the pace decides it", func(r *rig) {
+	{"a quote is exact only if nothing but the pace decides it", func(r *rig) {
 		exact := func(q string, want bool) {
 			r.Helper()
-			if told, _ := r.expiring(q, ""); told.Exact != want || told.Jobs != 0 || told.AtLeast {
-				r.Errorf("%s: %+v", q, told)
+			if expected, _ := r.expiring(q, ""); expected.Exact != want || expected.Jobs != 0 || expected.AtLeast {
+				r.Errorf("%s: %+v", q, expected)
 			}
 		}
 		at := r.clock.Now().Add(time.Hour)
@@ -254,7 +254,7 @@ var quoteRules = []rule{
 		r.schedule(later(at, s, "b"))
 		exact(s, false)
 	}},
-	{"of a queue there is not, and a lane that is none", func(r *rig) {
+	{"an unknown queue and an invalid lane get no quote", func(r *rig) {
 		q := r.queue("q", "10/s")
 		for _, name := range []string{"nobody", "", "A B"} {
 			_, _, err := r.e.Lane(r.ctx, name, "")
@@ -262,12 +262,12 @@ var quoteRules = []rule{
 		}
 		var field *invalid.Error
 		if _, _, err := r.e.Lane(r.ctx, q, "\xff"); !errors.As(err, &field) || field.Field != "lane" {
-			r.Errorf("a key that is no text: %v", err)
+			r.Errorf("a key that is not text: %v", err)
 		}
 	}},
 }
 
-// expiring asks how many would expire, now and at another rate.
+// expiring asks how many jobs would expire, now and at another rate.
 func (r *rig) expiring(queueName, other string) (now, then quote.Expiring) {
 	r.Helper()
 	i := r.info(queueName)
@@ -290,7 +290,7 @@ func rateOf(r *rig, text string) leaky.Rate {
 	return rate
 }
 
-// seesLane checks what is seen of a lane but its bucket.
+// seesLane compares the state of a lane, except for its bucket.
 func (r *rig) seesLane(queueName, key string, want queue.LaneInfo) {
 	r.Helper()
 	_, got := r.lane(queueName, key)

@@ -15,7 +15,7 @@ import (
 )
 
 var readmitRules = []rule{
-	{"jobs come back in the order of the overflow, behind what waits", func(r *rig) {
+	{"jobs return in the order of the overflow, behind the waiting jobs", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(10))
 		s.empties(numbered("j", 8)...)
 		r.accept(s.q, "x")
@@ -36,7 +36,7 @@ var readmitRules = []rule{
 		r.sameIDs(r.drain(s.q), "j00006", "j00007", "j00008")
 		r.tallies(s.q, tally{appended: 20, setAside: 8, returned: 8, delivered: 20})
 	}},
-	{"a job comes back as it was offered, and was never tried", func(r *rig) {
+	{"a job returns as it was offered, without attempts", func(r *rig) {
 		s := r.overflowOf("q", "1000/s", withCapacity(20))
 		every := make([]byte, 256)
 		for i := range every {
@@ -87,7 +87,7 @@ var readmitRules = []rule{
 			}
 		}
 	}},
-	{"what comes back keeps the pace", func(r *rig) {
+	{"returning jobs keep the pace", func(r *rig) {
 		s := r.overflowOf("q", "14/s", withCapacity(40), func(s *queue.Spec) { s.Burst = 3 })
 		m := mirrorOf(r.info(s.q).Spec)
 		s.full()
@@ -102,7 +102,7 @@ var readmitRules = []rule{
 		}
 		r.follow(m, s.q, 15)
 	}},
-	{"the answer names the room, and for how much room it is worth to come", func(r *rig) {
+	{"the answer has the room, and how much room makes another call worthwhile", func(r *rig) {
 		for i, tt := range []struct{ capacity, mark, batch int64 }{
 			{1, 1, 1},
 			{2, 1, 1},
@@ -124,7 +124,7 @@ var readmitRules = []rule{
 			r.found(r.readmit(req), readmitState{room: tt.mark, batch: tt.batch})
 		}
 	}},
-	{"room is what is below the mark and below the capacity", func(r *rig) {
+	{"there is room below both the mark and the capacity", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(6))
 		room := func(want int64) {
 			r.Helper()
@@ -148,7 +148,7 @@ var readmitRules = []rule{
 		r.deliver(r.grant(s.q, 1, "j00001")...)
 		room(1)
 	}},
-	{"a full queue takes nothing back, however little came back", func(r *rig) {
+	{"a full queue readmits nothing, however few have returned", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.full("a")
 		s.takes(readmit.NotYet)
@@ -157,7 +157,7 @@ var readmitRules = []rule{
 		r.deliver(v[0])
 		s.takes(readmit.Returned)
 	}},
-	{"as many as a call takes", func(r *rig) {
+	{"a call takes as many jobs as its limit", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(1001), lowWater(0.7))
 		list := numbered("j", queue.MaxReadmit+100)
 		s.empties(list...)
@@ -166,7 +166,7 @@ var readmitRules = []rule{
 		s.takes(repeat(readmit.Returned, 100)...)
 		r.sameIDs(r.drain(s.q), list...)
 	}},
-	{"it needs no ticket and no record: what was put aside while the engine was away comes back too", func(r *rig) {
+	{"neither a ticket nor a record is needed: jobs stored while the engine was away return too", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.addUnknown("a", "b", "c")
 		s.takes(readmit.Returned, readmit.Returned, readmit.NotYet)
@@ -177,7 +177,7 @@ var readmitRules = []rule{
 		r.sameIDs(r.drain(s.q), "c")
 		r.tallies(s.q, tally{appended: 3, returned: 3, delivered: 3})
 	}},
-	{"a paused queue takes back what it has room for", func(r *rig) {
+	{"a paused queue readmits up to its room", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a", "b", "c")
 		r.check(r.e.Pause(r.ctx, s.q, queue.Pause{}))
@@ -186,7 +186,7 @@ var readmitRules = []rule{
 		r.check(r.e.Resume(r.ctx, s.q))
 		r.sameIDs(r.drain(s.q), "a", "b")
 	}},
-	{"a job that comes back wakes the watcher", func(r *rig) {
+	{"a returning job wakes the watcher", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		s.empties()
 		r.awaitWake(s.q, "w", func(i int) {
@@ -196,17 +196,17 @@ var readmitRules = []rule{
 			r.beside[s.q]++
 		})
 	}},
-	{"what comes back behind others hides no slot that was lost", func(r *rig) {
+	{"a job that returns behind others hides no lost slot", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(2))
 		s.full("a")
 		r.deliver(r.grant(s.q, 1, "full00001")...)
 		s.takes(readmit.Returned)
 		r.clock.Advance(10 * time.Second)
-		if res := r.reserveAs("client", s.q, 9); res.Lost[s.q] != 99 { // since the second could leave
+		if res := r.reserveAs("client", s.q, 9); res.Lost[s.q] != 99 { // since the second job could leave
 			r.Errorf("%d slots lost, want 99", res.Lost[s.q])
 		}
 	}},
-	{"a job known already is passed over, whatever became of it", func(r *rig) {
+	{"a known job is passed over, whatever its state", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20), leased(time.Hour, 8))
 		soon := job(s.q, "expired")
 		soon.ExpiresAt = r.clock.Now().Add(time.Second).Time()
@@ -235,7 +235,7 @@ var readmitRules = []rule{
 			r.Errorf("counted %+v, before %+v", i, before)
 		}
 	}},
-	{"a job that was forgotten comes back once more", func(r *rig) {
+	{"a forgotten job returns once more", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Minute))
 		r.accept(s.q, "a")
 		r.deliver(r.grant(s.q, 1, "a")...)

@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// done says of the first jobs on the overflow that they were dealt with.
+// done reports the first jobs on the overflow as dealt with.
 func (s *fakeOverflow) done(count int) queue.Readmitted {
 	s.Helper()
 	req := s.request(count)
@@ -28,7 +29,7 @@ func (s *fakeOverflow) done(count int) queue.Readmitted {
 func (s *fakeOverflow) another(i int) { s.jobs[i].Payload = []byte("another") }
 
 var readmitDoneRules = []rule{
-	{"what was dealt with is passed over, and its record ends", func(r *rig) {
+	{"a job dealt with elsewhere is passed over, and its record ends", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a", "b", "c")
 		if res := s.done(1); res.Deferred != 2 {
@@ -41,7 +42,7 @@ var readmitDoneRules = []rule{
 		r.offered(queue.Accepted, job(s.q, "a")) // the id is free, and the backlog gone
 		r.sameIDs(r.drain(s.q), "b", "c", "a")
 	}},
-	{"only a record under its own ticket ends with it", func(r *rig) {
+	{"it ends only the record with its own ticket", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.generation() // so that they keep their tickets
 		a := s.empties("a", "b", "c")
@@ -53,13 +54,13 @@ var readmitDoneRules = []rule{
 		for _, a := range a {
 			r.deferredAgain(r.offer(job(s.q, a.ID))[0], a)
 		}
-		r.cancels(queue.Cancelled, s.q, "c") // counted as not deferred already
+		r.cancels(queue.Cancelled, s.q, "c") // no longer counted as deferred
 		if res := s.done(1); res.Deferred != 2 {
 			r.Errorf("%d deferred", res.Deferred)
 		}
 		r.unknown(s.q, "c")
 	}},
-	{"what is in the queue is not touched by it", func(r *rig) {
+	{"jobs in the queue are unaffected", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a", "b")
 		s.jobs = append(s.jobs, s.jobs[0])
@@ -69,7 +70,7 @@ var readmitDoneRules = []rule{
 		r.state(queue.Waiting, s.q, "a")
 		r.sameIDs(r.drain(s.q), "a", "b")
 	}},
-	{"another job of its id is a clash, and stops it until it was dealt with", func(r *rig) {
+	{"another job with its id is a clash, and blocks the overflow until dealt with", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		r.accept(s.q, "waiting", "leased", "dead", "delivered")
 		v := r.grant(s.q, 4, "waiting", "leased", "dead", "delivered")
@@ -93,7 +94,7 @@ var readmitDoneRules = []rule{
 		}
 		r.tallies(s.q, tally{waiting: 5, leased: 1, dead: 1, appended: 8, returned: 4, delivered: 1, died: 1})
 	}},
-	{"a clash with one that is deferred, be it cancelled", func(r *rig) {
+	{"a clash with a deferred job, even a cancelled one", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c")
 		mine := s.jobs[0]
@@ -117,7 +118,7 @@ var readmitDoneRules = []rule{
 		s.jobs = append(s.jobs, mine)
 		s.takes(readmit.Returned, readmit.Returned, readmit.Passed)
 	}},
-	{"what was put aside for a queue that was deleted is no job of the new one", func(r *rig) {
+	{"a job set aside for a deleted queue is an orphan in the new queue", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c")
 		s.takes(readmit.Returned)
@@ -125,22 +126,22 @@ var readmitDoneRules = []rule{
 		_, err := r.e.Readmit(r.ctx, s.request(2))
 		r.refuses(err, queue.ErrUnknownQueue)
 		r.queue(s.q, "unlimited", defers, withCapacity(20))
-		s.holder = "another" // nobody has the way back into the new queue
+		s.holder = "another" // nobody holds the way back into the new queue
 		s.addUnknown("d")
 		if res := s.takes(readmit.Orphaned, readmit.NotYet, readmit.NotYet); res.Order != 0 || res.Deferred != 0 {
 			r.Errorf("%+v", res)
 		}
-		r.offered(queue.SetAside, job(s.q, "b")) // behind what was seen
+		r.offered(queue.SetAside, job(s.q, "b")) // behind the jobs seen
 		s.takes(readmit.Orphaned)
 		s.done(1)
 		r.state(queue.Deferred, s.q, "b") // under another ticket
 		s.takes(readmit.Orphaned)
 		s.done(1)
-		s.takes(readmit.Returned) // d, which was never in the old one's books
+		s.takes(readmit.Returned) // d, which the old queue never recorded
 		r.beside[s.q]++
 		r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 1, setAside: 1, returned: 1})
 	}},
-	{"a ticket that is none of ours is an orphan's", func(r *rig) {
+	{"a foreign ticket makes an orphan", func(r *rig) {
 		p, s := r.overflowOf("g.p", "unlimited", withCapacity(2)), r.overflowOf("g.q", "unlimited", withCapacity(2))
 		other := p.full("a")[0]
 		a := s.empties("a")[0]
@@ -156,7 +157,7 @@ var readmitDoneRules = []rule{
 		}
 		s.takes(readmit.Returned)
 	}},
-	{"what is no job at all is unreadable, and stops it until it was dealt with", func(r *rig) {
+	{"an invalid job is unreadable, and blocks the overflow until dealt with", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b")
 		long := strings.Repeat("i", names.MaxIDBytes+1)
@@ -184,5 +185,159 @@ var readmitDoneRules = []rule{
 		s.done(1)
 		s.takes(readmit.Returned)
 		r.sameIDs(r.drain(s.q), "b")
+	}},
+}
+
+var readmitClosedRules = []rule{
+	{"a closed readmission accepts nothing, and keeps the order and the backlog", func(r *rig) {
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
+		s.empties("a", "b")
+		req := s.request(2)
+		req.Closed = true
+		r.found(r.checkReadmit(req, readmit.NotYet, readmit.NotYet), readmitState{room: 2, batch: 1, deferred: 2})
+		r.offered(queue.SetAside, job(s.q, "c"))
+		r.tallies(s.q, tally{deferred: 3, appended: 4, setAside: 3, delivered: 4})
+		s.takes(readmit.Returned, readmit.Returned)
+	}},
+	{"a closed readmission finishes jobs that need no place, up to the first that needs one", func(r *rig) {
+		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Hour))
+		s.empties("old", "cancelled", "done")
+		r.clock.Advance(time.Minute + time.Microsecond)
+		s.setAside("fresh", "late", "behind")
+		r.cancels(queue.Cancelled, s.q, "cancelled")
+		s.jobs[2].Done = true
+		s.jobs[4].ExpiresAt = r.clock.Now().Time()
+		req := s.request(6)
+		req.Closed = true
+		r.found(
+			r.checkReadmit(req, readmit.TooOld, readmit.Passed, readmit.Passed, readmit.NotYet, readmit.NotYet, readmit.NotYet),
+			readmitState{room: 2, batch: 1, deferred: 3},
+		)
+		r.beside[s.q]--
+		s.jobs = s.jobs[3:]
+		s.takes(readmit.Returned, readmit.TooLate, readmit.Returned)
+		r.tallies(s.q, tally{
+			waiting: 2, dead: 2, appended: 6, setAside: 6, returned: 2, cancelled: 1, delivered: 4, died: 2,
+		})
+	}},
+}
+
+var readmitDeadRules = []rule{
+	{"a job deferred for longer than max_age is dead", func(r *rig) {
+		s := r.overflowOf("q", "unlimited", withCapacity(20), deferredFor(90*time.Minute, 2*time.Hour))
+		t0 := r.clock.Now()
+		s.full()
+		s.asideJobs(costing(3, s.q, "a"))
+		s.setAside("b")
+		r.drain(s.q)
+		r.clock.Set(t0.Add(90 * time.Minute))
+		s.jobs[1].At = s.jobs[1].At.Add(-time.Microsecond)
+		if res := s.takes(readmit.Returned, readmit.TooOld); res.Deferred != 0 {
+			r.Errorf("%d deferred", res.Deferred)
+		}
+		r.checkJob(s.q, "b", seen{
+			state: queue.Dead, cost: 1, appended: t0.Add(-time.Microsecond), ended: r.clock.Now(),
+			reason: "deferred for longer than max_age 1h30m0s",
+		})
+		r.tallies(s.q, tally{waiting: 1, dead: 1, appended: 21, setAside: 2, returned: 1, delivered: 20, died: 1})
+		if i := r.info(s.q); len(i.Errors) != 0 {
+			r.Errorf("no drainer reported %+v", i.Errors)
+		}
+		r.duplicate(job(s.q, "b"), queue.Dead, 0)
+		r.clock.Advance(2*time.Hour - time.Microsecond)
+		r.duplicate(job(s.q, "b"), queue.Dead, 0)
+		other := job(s.q, "b")
+		other.Payload = []byte("other")
+		r.offered(queue.Conflict, other)
+		r.clock.Advance(time.Microsecond)
+		r.offered(queue.Accepted, other)
+	}},
+	{"a job that expired while deferred is dead", func(r *rig) {
+		s := r.overflowOf("q", "unlimited", withCapacity(20))
+		t0 := r.clock.Now()
+		until := time.Date(2026, 9, 1, 12, 0, 59, 999_999_999, time.UTC) // in the last microsecond of that minute
+		list := jobs(s.q, "a", "b")
+		list[0].ExpiresAt, list[1].ExpiresAt = until.In(time.FixedZone("east", 2*3600)), until.Add(time.Microsecond)
+		s.full()
+		s.asideJobs(list...)
+		r.drain(s.q)
+		at := t0.Add(time.Minute - time.Microsecond)
+		r.clock.Set(at)
+		s.takes(readmit.TooLate, readmit.Returned)
+		r.checkJob(s.q, "a", seen{
+			state: queue.Dead, cost: 1, appended: t0, ended: at,
+			reason: "expired at 2026-09-01T12:00:59Z, while it was deferred",
+		})
+		r.tallies(s.q, tally{waiting: 1, dead: 1, appended: 21, setAside: 2, returned: 1, delivered: 20, died: 1})
+		r.sameIDs(r.drain(s.q), "b")
+	}},
+	{"max_age is checked before the deadline, and neither needs room, a record or a ticket", func(r *rig) {
+		s := r.overflowOf("q", "unlimited", withCapacity(1), deferredFor(time.Hour, 24*time.Hour))
+		s.full()
+		for _, hours := range []int{1, 2, 3} {
+			s.addUnknown(fmt.Sprint(hours))
+			j := &s.jobs[len(s.jobs)-1]
+			j.At = r.clock.Now().Add(-time.Duration(hours) * time.Hour).Time()
+			if hours != 2 {
+				j.ExpiresAt = j.At.Add(time.Minute)
+			}
+		}
+		s.takes(readmit.TooLate, readmit.TooOld, readmit.TooOld)
+		r.beside[s.q] += 3
+		r.tallies(s.q, tally{waiting: 1, dead: 3, appended: 1, died: 3})
+		for id, want := range map[string]string{"1": "expired", "2": "deferred for", "3": "deferred for"} {
+			if j := r.job(s.q, id); !strings.HasPrefix(j.Reason, want) {
+				r.Errorf("%s: %q", id, j.Reason)
+			}
+		}
+	}},
+	{"clashes, orphans and known jobs keep their outcome at any age", func(r *rig) {
+		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Hour))
+		r.accept(s.q, "waiting")
+		s.addUnknown("waiting", "waiting", "x")
+		s.jobs[1].Payload = []byte("another")
+		s.jobs[2].Ticket = "x"
+		for i := range s.jobs {
+			s.jobs[i].At = r.clock.Now().Add(-time.Hour).Time()
+		}
+		s.takes(readmit.Passed, readmit.Clash)
+		s.done(1)
+		s.takes(readmit.Orphaned)
+	}},
+	{"the current max_age counts", func(r *rig) {
+		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Hour, 2*time.Hour))
+		s.empties("a", "b")
+		r.clock.Advance(30 * time.Minute)
+		r.queue(s.q, "unlimited", defers, withCapacity(4), deferredFor(20*time.Minute, 2*time.Hour))
+		s.takes(readmit.TooOld)
+		r.queue(s.q, "unlimited", defers, withCapacity(4), deferredFor(2*time.Hour, 2*time.Hour))
+		r.clock.Advance(time.Hour)
+		s.takes(readmit.Returned)
+	}},
+	{"dead jobs of the overflow count among the other dead jobs", func(r *rig) {
+		s := r.overflowOf(
+			"q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Hour),
+			func(s *queue.Spec) { s.Retention.Max = 3 },
+		)
+		s.addUnknown("a", "b", "c", "d", "e")
+		r.clock.Advance(2 * time.Minute)
+		for range 5 {
+			s.takes(readmit.TooOld)
+			r.beside[s.q]++
+			r.clock.Advance(time.Millisecond)
+		}
+		r.reserve(s.q, 1)
+		if i := r.info(s.q); i.Died != 5 || i.Dead != 3 {
+			r.Errorf("%d dead kept of %d", i.Dead, i.Died)
+		}
+		r.unknown(s.q, "b")
+		r.state(queue.Dead, s.q, "c")
+	}},
+	{"a clock that ran backward makes no job too old", func(r *rig) {
+		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Hour))
+		s.addUnknown("a")
+		s.jobs[0].At = r.clock.Now().Add(24 * time.Hour).Time()
+		s.takes(readmit.Returned)
+		r.beside[s.q]++
 	}},
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// busy hands a request in that must find somebody else on the way.
+// busy sends a request that must find another holder at work.
 func (r *rig) busy(req queue.ReadmitRequest, want time.Duration) {
 	r.Helper()
 	res, err := r.e.Readmit(r.ctx, req)
@@ -21,14 +21,14 @@ func (r *rig) busy(req queue.ReadmitRequest, want time.Duration) {
 	}
 }
 
-// fromHolder is the request of another holder.
+// fromHolder returns the request as another holder's.
 func fromHolder(holder string, req queue.ReadmitRequest) queue.ReadmitRequest {
 	req.Holder = holder
 	return req
 }
 
 var readmitOrderRules = []rule{
-	{"what was handed in before is passed over, in whatever portions", func(r *rig) {
+	{"jobs readmitted before are passed over, in any portions", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties(numbered("j", 8)...)
 		all := s.request(8)
@@ -56,7 +56,7 @@ var readmitOrderRules = []rule{
 		order(r.checkReadmit(all, repeat(readmit.Passed, 8)...), 7)
 		r.tallies(s.q, tally{appended: 28, setAside: 8, returned: 8, delivered: 28})
 	}},
-	{"what lies below the order is not looked at, whatever it is", func(r *rig) {
+	{"jobs below the order are not examined", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20), deferredFor(time.Minute, time.Minute))
 		s.empties("a", "b", "c")
 		req := s.request(2)
@@ -83,7 +83,7 @@ var readmitOrderRules = []rule{
 		other := r.overflowOf("g.other", "unlimited", withCapacity(20))
 		r.checkReadmit(fromHolder("one", s.request(0)))
 		r.busy(fromHolder("two", s.request(3)), queue.ReadmitFor)
-		r.checkReadmit(fromHolder("two", other.request(0))) // another queue, another way
+		r.checkReadmit(fromHolder("two", other.request(0))) // another queue has its own holder
 		r.clock.Advance(2 * time.Second)
 		r.busy(fromHolder("two", s.request(3)), 3*time.Second)
 		r.busy(fromHolder("ONE", s.request(3)), 3*time.Second)
@@ -97,7 +97,7 @@ var readmitOrderRules = []rule{
 		r.checkReadmit(fromHolder("two", s.request(3)), readmit.Passed, readmit.Passed, readmit.Returned)
 		r.sameIDs(r.drain(s.q), "a", "b", "c")
 	}},
-	{"a holder that was paused comes back late, and nothing enters twice", func(r *rig) {
+	{"a paused holder comes back late, and no job enters twice", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c", "d")
 		slow := fromHolder("slow", s.request(3))
@@ -110,12 +110,12 @@ var readmitOrderRules = []rule{
 		r.clock.Advance(queue.ReadmitFor)
 		r.checkReadmit(slow, repeat(readmit.Passed, 3)...)
 		r.busy(fromHolder("quick", s.request(4)), queue.ReadmitFor)
-		// one behind, as the slow one told
+		// One is behind, as the slow holder reported.
 		r.tallies(s.q, tally{deferred: 1, appended: 24, setAside: 4, returned: 4, delivered: 24})
 		r.readmit(fromHolder("slow", queue.ReadmitRequest{Queue: s.q, Overflow: "shelf", Empty: true}))
 		r.tallies(s.q, tally{appended: 24, setAside: 4, returned: 4, delivered: 24})
 	}},
-	{"whoever is busy has changed nothing", func(r *rig) {
+	{"a busy answer changes nothing", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a")
 		r.checkReadmit(fromHolder("one", s.request(0)))
@@ -134,7 +134,7 @@ var readmitOrderRules = []rule{
 		r.tallies(s.q, tally{deferred: 1, appended: 4, setAside: 1, delivered: 4})
 		r.checkReadmit(fromHolder("one", s.request(1)), readmit.Returned)
 	}},
-	{"who leaves lets the next one in at once", func(r *rig) {
+	{"a holder that leaves lets the next one in at once", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c")
 		leaves := func(req queue.ReadmitRequest) queue.ReadmitRequest { req.Leave = true; return req }
@@ -142,17 +142,17 @@ var readmitOrderRules = []rule{
 		r.checkReadmit(fromHolder("two", s.request(2)), readmit.Passed, readmit.Returned)
 		r.busy(leaves(fromHolder("one", s.request(0))), queue.ReadmitFor)
 		r.checkReadmit(leaves(fromHolder("two", s.request(0))))
-		r.checkReadmit(leaves(fromHolder("one", s.request(0)))) // again, it is the same
+		r.checkReadmit(leaves(fromHolder("one", s.request(0)))) // the second time changes nothing
 		r.checkReadmit(fromHolder("three", s.request(3)), readmit.Passed, readmit.Passed, readmit.Returned)
 	}},
-	{"another overflow begins anew", func(r *rig) {
+	{"another overflow starts anew", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c")
 		old := s.request(2)
 		s.takes(readmit.Returned, readmit.Returned)
 		r.deliver(r.grant(s.q, 1, "a")...)
 
-		// What it holds of the same jobs, perhaps copied over, is known; its numbers begin anew.
+		// Jobs copied over from the old overflow are known. The order of the new one starts anew.
 		moved := s.request(0)
 		moved.Overflow = "another"
 		if res := r.checkReadmit(moved); res.Order != 0 {
@@ -182,7 +182,7 @@ var readmitOrderRules = []rule{
 		}
 		r.sameIDs(r.drain(s.q), "b", "c", "d")
 	}},
-	{"a request that makes no sense is refused and does nothing", func(r *rig) {
+	{"an invalid request is refused and does nothing", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(600))
 		s.empties("a", "b")
 		many := make([]queue.Readmission, queue.MaxReadmit+1)
@@ -190,18 +190,18 @@ var readmitOrderRules = []rule{
 			many[i] = queue.Readmission{Job: job(s.q, id), Order: int64(i + 1), At: r.clock.Now().Time()}
 		}
 		for what, change := range map[string]func(*queue.ReadmitRequest){
-			"no holder":           func(q *queue.ReadmitRequest) { q.Holder = "" },
-			"holder blank":        func(q *queue.ReadmitRequest) { q.Holder = "a b" },
-			"holder long":         func(q *queue.ReadmitRequest) { q.Holder = fmt.Sprintf("%065d", 0) },
-			"overflow long":       func(q *queue.ReadmitRequest) { q.Overflow = fmt.Sprintf("%065d", 0) },
-			"too many":            func(q *queue.ReadmitRequest) { q.Jobs = many },
-			"order 0":             func(q *queue.ReadmitRequest) { q.Jobs[0].Order = 0 },
-			"order -1":            func(q *queue.ReadmitRequest) { q.Jobs[0].Order = -1 },
-			"the same order":      func(q *queue.ReadmitRequest) { q.Jobs[1].Order = q.Jobs[0].Order },
-			"orders backwards":    func(q *queue.ReadmitRequest) { slices.Reverse(q.Jobs) },
-			"behind -1":           func(q *queue.ReadmitRequest) { q.Behind = -1 },
-			"empty, with jobs":    func(q *queue.ReadmitRequest) { q.Empty = true },
-			"empty, others there": func(q *queue.ReadmitRequest) { q.Jobs, q.Empty, q.Behind = nil, true, 1 },
+			"no holder":                func(q *queue.ReadmitRequest) { q.Holder = "" },
+			"holder blank":             func(q *queue.ReadmitRequest) { q.Holder = "a b" },
+			"holder long":              func(q *queue.ReadmitRequest) { q.Holder = fmt.Sprintf("%065d", 0) },
+			"overflow long":            func(q *queue.ReadmitRequest) { q.Overflow = fmt.Sprintf("%065d", 0) },
+			"too many":                 func(q *queue.ReadmitRequest) { q.Jobs = many },
+			"order 0":                  func(q *queue.ReadmitRequest) { q.Jobs[0].Order = 0 },
+			"order -1":                 func(q *queue.ReadmitRequest) { q.Jobs[0].Order = -1 },
+			"the same order":           func(q *queue.ReadmitRequest) { q.Jobs[1].Order = q.Jobs[0].Order },
+			"orders backwards":         func(q *queue.ReadmitRequest) { slices.Reverse(q.Jobs) },
+			"behind -1":                func(q *queue.ReadmitRequest) { q.Behind = -1 },
+			"empty, with jobs":         func(q *queue.ReadmitRequest) { q.Empty = true },
+			"empty, with others on it": func(q *queue.ReadmitRequest) { q.Jobs, q.Empty, q.Behind = nil, true, 1 },
 		} {
 			req := s.request(2)
 			change(&req)
@@ -216,9 +216,9 @@ var readmitOrderRules = []rule{
 			r.refuses(err, queue.ErrUnknownQueue)
 		}
 		r.tallies(s.q, tally{deferred: 2, appended: 600, setAside: 2, delivered: 600})
-		r.checkReadmit(fromHolder("two", s.request(2)), readmit.Returned, readmit.Returned) // nobody has the way back
+		r.checkReadmit(fromHolder("two", s.request(2)), readmit.Returned, readmit.Returned) // nobody holds the way back
 	}},
-	{"many holders with the same jobs bring each back once, in order", func(r *rig) {
+	{"many holders with the same jobs readmit each job once, in order", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(400))
 		list := numbered("j", 150)
 		s.empties(list...)
@@ -233,7 +233,7 @@ var readmitOrderRules = []rule{
 					r.Errorf("readmit: %v", err)
 					return n
 				}
-				if res.Busy > 0 { // and yet everybody leaves at once
+				if res.Busy > 0 { // and yet every holder leaves at once
 					r.Errorf("busy for %v", res.Busy)
 					return n
 				}

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// replays puts jobs back and checks what becomes of each.
+// replays replays jobs and checks each outcome.
 func (r *rig) replays(queueName string, ids []string, want ...queue.ReplayOutcome) {
 	r.Helper()
 	got, err := r.e.Replay(r.ctx, queueName, ids)
@@ -38,7 +38,7 @@ func (r *rig) replayed(queueName string, want int64) {
 }
 
 var replayRules = []rule{
-	{"a replayed job is as one appended now", func(r *rig) {
+	{"a replayed job is like a new one", func(r *rig) {
 		q := r.queue("q", "1/s", leased(time.Minute, 2))
 		j := job(q, "a")
 		j.Cost, j.Headers, j.ContentType = 3, map[string]string{"X-Tenant": "t"}, "text/plain"
@@ -108,7 +108,7 @@ var replayRules = []rule{
 		}
 		r.replayed(q, 0)
 	}},
-	{"each is judged by itself, in the order given", func(r *rig) {
+	{"each job is judged by itself, in the given order", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(4))
 		r.buried("", jobs(q, "a", "b", "c")...)
 		r.accept(q, "x")
@@ -126,7 +126,7 @@ var replayRules = []rule{
 		q := r.queue("q", "unlimited", withCapacity(4), mostScheduled(1), func(s *queue.Spec) { s.Lanes.Capacity = 1 })
 		at := r.clock.Now().Add(time.Hour)
 		r.buried("", job(q, "n1"), job(q, "n2"), jobOfLane("x", q, "x1"), jobOfLane("y", q, "y1"))
-		// One that is to come later died because it was too long on the overflow.
+		// The scheduled job died because it was on the overflow for too long.
 		r.beside[q]++
 		r.checkReadmit(queue.ReadmitRequest{Queue: q, Holder: "holder", Overflow: "overflow", Jobs: []queue.Readmission{
 			{Job: later(at, q, "later"), Order: 1, At: r.clock.Now().Time().Add(-10_000 * time.Hour)},
@@ -150,7 +150,7 @@ var replayRules = []rule{
 		r.drain(q)
 		r.state(queue.Delivered, q, "later")
 	}},
-	{"what is deferred keeps its places", func(r *rig) {
+	{"deferred jobs keep their places", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4), lowWater(0.5))
 		r.buried("", jobs(s.q, "a", "b", "c")...)
 		s.full("x", "y", "z")
@@ -162,7 +162,7 @@ var replayRules = []rule{
 		r.replays(s.q, []string{"a", "b"}, queue.Replayed, queue.NoRoom)
 		s.takes(readmit.Returned, readmit.Returned)
 	}},
-	{"a replayed job has its lane and its priority", func(r *rig) {
+	{"a replayed job keeps its lane and its priority", func(r *rig) {
 		q := r.queue("q", "unlimited", everyLane(queue.LaneRule{MaxInFlight: 1}))
 		r.buried("", jobOfLane("x", q, "a"), withPriority(5, "y", q, "b"))
 		r.acceptJobs(jobOfLane("x", q, "x1"), jobOfLane("y", q, "y1"))
@@ -183,7 +183,7 @@ var replayRules = []rule{
 		r.deliver(v...)
 		r.drain(q)
 	}},
-	{"one that has expired ends when its turn comes", func(r *rig) {
+	{"a replayed job past its deadline ends when its turn comes", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		j := job(q, "a")
 		j.ExpiresAt = r.clock.Now().Time().Add(time.Minute)
@@ -209,7 +209,7 @@ var replayRules = []rule{
 		}
 		r.tallies(q, tally{died: 1, delivered: 1})
 	}},
-	{"it leaves at the pace", func(r *rig) {
+	{"a replayed job leaves at the pace", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.buried("", job(q, "a"))
 		r.replays(q, []string{"a"}, queue.Replayed)
@@ -230,7 +230,7 @@ var replayRules = []rule{
 			r.replays(q, []string{"a"}, queue.Replayed)
 		})
 	}},
-	{"what is forgotten is not known any more", func(r *rig) {
+	{"a forgotten job is unknown", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.buried("", jobs(q, "a", "b", "c")...)
 		r.forgets(q, []string{"b", "b", "nobody"}, true, false, false)
@@ -244,7 +244,7 @@ var replayRules = []rule{
 		r.lists(queue.ListRequest{Queue: q, State: queue.Dead}, "a c")
 		r.sameIDs(r.drain(q), "b")
 	}},
-	{"the retention goes on for those that stay", func(r *rig) {
+	{"the retention of the other jobs continues", func(r *rig) {
 		q := r.queue("q", "unlimited", remember(time.Minute), func(s *queue.Spec) { s.Retention.Max = 4 })
 		for _, id := range numbered("j", 6) {
 			r.buried("", job(q, id))
@@ -263,7 +263,7 @@ var replayRules = []rule{
 			r.Errorf("%d dead", i.Dead)
 		}
 	}},
-	{"what cannot be replayed or forgotten is refused", func(r *rig) {
+	{"an invalid replay or forget is refused", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		for _, ids := range [][]string{{""}, {"a b"}, {strings.Repeat("x", 1<<16)}, numbered("j", queue.MaxPage+1)} {
 			field := "ids"
@@ -282,7 +282,7 @@ var replayRules = []rule{
 			r.refuses(err, queue.ErrUnknownQueue)
 		}
 	}},
-	{"replays, purges and drainers at once lose nothing", func(r *rig) {
+	{"concurrent replays, purges and drainers lose nothing", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(400))
 		ids := numbered("j", 200)
 		r.buried("", jobs(q, ids...)...)
@@ -312,7 +312,7 @@ var replayRules = []rule{
 		}
 		r.drain(q)
 	}},
-	{"a replay asks no rule, whosever job it is", func(r *rig) {
+	{"a replay asks no rule, also for jobs of others", func(r *rig) {
 		r.putRule(countingRule("q.r", 1, withKey("{app}")))
 		q := r.queue("q", "unlimited", asks("q.r"))
 		j := job(q, "a")

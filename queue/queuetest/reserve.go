@@ -11,7 +11,7 @@ import (
 )
 
 var reserveRules = []rule{
-	{"a grant says all that a drainer needs", func(r *rig) {
+	{"a grant has all that a drainer needs", func(r *rig) {
 		t0 := r.clock.Now()
 		s := spec("q", "20/s", func(s *queue.Spec) { s.Lease = unit.Duration(7 * time.Second) })
 		rev := r.put(s).Revision
@@ -34,30 +34,30 @@ var reserveRules = []rule{
 			r.Errorf("got %+v", w)
 		}
 	}},
-	{"no more than were asked for, and then no sleep while more is due", func(r *rig) {
+	{"at most max jobs are granted, without sleep while more is due", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, numbered("j", 7)...)
 		for _, want := range [][]string{{"j00001", "j00002", "j00003"}, {"j00004", "j00005", "j00006"}} {
 			res := r.reserveAs("client", q, 3)
 			r.sameIDs(res.Jobs, want...)
 			if res.Next != 0 {
-				r.Errorf("told to sleep for %v while more is due", res.Next)
+				r.Errorf("next in %v while more is due", res.Next)
 			}
 		}
 		res := r.reserveAs("client", q, 3)
 		r.sameIDs(res.Jobs, "j00007")
 		if res.Next <= 0 {
-			r.Errorf("told to ask again in %v with nothing due", res.Next)
+			r.Errorf("next in %v with nothing due", res.Next)
 		}
 	}},
-	{"the most that can be asked for", func(r *rig) {
+	{"max has an upper limit", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		want := numbered("j", queue.MaxReserve+1)
 		r.accept(q, want...)
 		r.grant(q, queue.MaxReserve, want[:queue.MaxReserve]...)
 		r.grant(q, queue.MaxReserve, want[queue.MaxReserve])
 	}},
-	{"no more payload than fits a reply, but always one job", func(r *rig) {
+	{"the payload is bounded by the reply, but one job is always granted", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		const each = queue.MaxPayloadBytes
 		for _, id := range numbered("j", 9) {
@@ -75,11 +75,11 @@ var reserveRules = []rule{
 			}
 			n += len(res.Jobs)
 			if (res.Next == 0) != (n < 9) {
-				r.Errorf("%d of 9 granted: told to ask again in %v", n, res.Next)
+				r.Errorf("%d of 9 granted: next in %v", n, res.Next)
 			}
 		}
 	}},
-	{"a reply that was lost is given again", func(r *rig) {
+	{"a lost reply is given again", func(r *rig) {
 		q := r.queue("q", "20/s")
 		r.accept(q, "a", "b", "c", "d")
 		req := r.request("client", q, 2)
@@ -116,7 +116,7 @@ var reserveRules = []rule{
 			r.Errorf("%d leased, %d waiting", i.Leased, i.Waiting)
 		}
 	}},
-	{"a request that was overtaken grants nothing", func(r *rig) {
+	{"an overtaken request grants nothing", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b", "c")
 		fifth, sixth := r.request("client", q, 1), r.request("client", q, 1)
@@ -134,7 +134,7 @@ var reserveRules = []rule{
 			r.Errorf("%d leased, %d waiting", i.Leased, i.Waiting)
 		}
 	}},
-	{"a request that was granted nothing is granted nothing when repeated", func(r *rig) {
+	{"a repeated request that was granted nothing is granted nothing again", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		req := r.request("client", q, 9)
 		r.sameIDs(r.do(req).Jobs)
@@ -154,7 +154,7 @@ var reserveRules = []rule{
 		r.sameIDs(r.reserveAs("two", q, 9).Jobs)
 		r.sameIDs(r.do(req).Jobs, "a")
 	}},
-	{"an answer given again leaves out leases that were lost", func(r *rig) {
+	{"a repeated answer leaves out lost leases", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b")
 		req := r.request("one", q, 9)
@@ -166,7 +166,7 @@ var reserveRules = []rule{
 		r.sameIDs(r.reserveAs("two", q, 9).Jobs, "a")
 		r.sameIDs(r.do(req).Jobs, "b")
 	}},
-	{"queues depart in order of the instant at which they could, and of their making", func(r *rig) {
+	{"queues depart in the order in which they became ready, ties by age", func(r *rig) {
 		names := []string{"g.c", "g.a", "g.b", "g.d"}
 		for _, q := range names {
 			r.queue(q, "unlimited")
@@ -192,13 +192,13 @@ var reserveRules = []rule{
 		r.clock.Advance(time.Millisecond)
 		from(4, "b1", "b2", "b3", "a1")
 		r.clock.Advance(time.Millisecond)
-		from(2, "c1", "d1") // the rest of a could go since a millisecond later
+		from(2, "c1", "d1") // the rest of a has been ready since a millisecond later
 		from(2, "a2")
 		r.accept("g.d", "2")
 		r.accept("g.b", "4")
 		r.accept("g.a", "3")
 		r.accept("g.c", "2")
-		from(9, "c2", "a3", "b4", "d2") // all since now: in the order of their making
+		from(9, "c2", "a3", "b4", "d2") // all have been ready since now: in the order in which they were made
 	}},
 	{"a queue that is always due does not starve another", func(r *rig) {
 		for i := range 5 {
@@ -224,7 +224,7 @@ var reserveRules = []rule{
 			}
 		}
 	}},
-	{"a thousand queues, each drained", func(r *rig) {
+	{"a thousand queues are all drained", func(r *rig) {
 		const n = 1000
 		var list []queue.Job
 		for i := range n {

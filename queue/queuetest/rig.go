@@ -12,8 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// rig is an engine on the bench: a store, its clock, and hands that fail the
-// test when a call cannot be decided.
+// rig is a test with an engine, its clock, and helpers that fail the test when a call returns an error.
 type rig struct {
 	*testing.T
 	ctx     context.Context
@@ -21,12 +20,12 @@ type rig struct {
 	clock   *Clock
 	numbers map[string]uint64 // the last request of each client and partition
 	closed  bool              // the test has closed the engine
-	quotes  int               // how many were asked for
+	quotes  int               // number of quotes
 	litters int
-	// beside is, by queue, how many jobs came back that no record was of, less the
-	// records that ended because somebody else dealt with the job.
+	// beside counts, by queue, the jobs that returned without a record, less the records that ended because the job was
+	// dealt with elsewhere.
 	beside map[string]int64
-	former map[string]bool // names of queues that were deleted, and whose dead may be those of a new one
+	former map[string]bool // names of deleted queues, whose dead jobs a new queue may inherit
 }
 
 func newRig(t *testing.T, open Open, begins time.Time) *rig {
@@ -40,8 +39,7 @@ func newRig(t *testing.T, open Open, begins time.Time) *rig {
 	}
 }
 
-// spec returns a normalized spec. Its jobs are tried again at once, so that
-// tests need not wait for them.
+// spec returns a normalized spec. Its jobs are retried at once, so that tests need not wait.
 func spec(name, rate string, change ...func(*queue.Spec)) queue.Spec {
 	r, err := leaky.ParseRate(rate)
 	if err != nil {
@@ -102,7 +100,7 @@ func (r *rig) append(jobs ...queue.Job) []queue.Appended {
 	return a
 }
 
-// aboutThese checks that there is one answer a job, in their order.
+// aboutThese checks that there is one answer for each job, in order.
 func (r *rig) aboutThese(a []queue.Appended, jobs []queue.Job) {
 	r.Helper()
 	if len(a) != len(jobs) {
@@ -135,7 +133,7 @@ func (r *rig) acceptJobs(jobs ...queue.Job) []queue.Appended {
 	return a
 }
 
-// outcome appends one job and checks what becomes of it.
+// outcome appends one job and checks its outcome.
 func (r *rig) outcome(want queue.AppendOutcome, j queue.Job) queue.Appended {
 	r.Helper()
 	a := r.append(j)[0]
@@ -145,7 +143,7 @@ func (r *rig) outcome(want queue.AppendOutcome, j queue.Job) queue.Appended {
 	return a
 }
 
-// partition returns where a queue lives.
+// partition returns the partition of a queue.
 func (r *rig) partition(queueName string) int { return partition(r.T, r.e, queueName) }
 
 func partition(t testing.TB, e queue.Engine, queueName string) int {
@@ -153,7 +151,7 @@ func partition(t testing.TB, e queue.Engine, queueName string) int {
 		return p.Partition(queueName)
 	}
 	if n := e.Partitions(); n != 1 {
-		t.Fatalf("an engine of %d partitions has no method Partition", n)
+		t.Fatalf("an engine with %d partitions has no method Partition", n)
 	}
 	return 0
 }
@@ -185,19 +183,19 @@ func (r *rig) do(req queue.ReserveRequest) queue.Reserved {
 	return res
 }
 
-// reserve asks as the client of that name, in the partition of the queue.
+// reserveAs reserves as the named client, in the partition of the queue.
 func (r *rig) reserveAs(client, queueName string, most int) queue.Reserved {
 	r.Helper()
 	return r.do(r.request(client, queueName, most))
 }
 
-// reserve asks as the only client there is.
+// reserve reserves as the only client.
 func (r *rig) reserve(queueName string, most int) []queue.Reservation {
 	r.Helper()
 	return r.reserveAs("client", queueName, most).Jobs
 }
 
-// grant reserves jobs that must be these, in this order.
+// grant reserves jobs and checks their ids and order.
 func (r *rig) grant(queueName string, most int, want ...string) []queue.Reservation {
 	r.Helper()
 	got := r.reserve(queueName, most)
@@ -220,7 +218,7 @@ func ids(list []queue.Reservation) []string {
 	return have
 }
 
-// departure returns when a job leaves, by the clock at which it was granted.
+// departure returns when a job leaves, provided the clock has not moved since the grant.
 func (r *rig) departure(v queue.Reservation) leaky.Instant { return r.clock.Now().Add(v.In) }
 
 func lease(v queue.Reservation) queue.Lease {
@@ -243,7 +241,7 @@ func (r *rig) settle(list ...queue.Settlement) []queue.Settled {
 	return out
 }
 
-// settled settles and checks the answer.
+// settled settles and checks the resulting state.
 func (r *rig) settled(want queue.State, s queue.Settlement) {
 	r.Helper()
 	if got := r.settle(s)[0]; got.Stale || got.Err != nil || got.State != want {
@@ -265,7 +263,7 @@ func (r *rig) deliver(list ...queue.Reservation) {
 	}
 }
 
-// fail fails jobs that come back after a time.
+// fail settles jobs as failed, to be retried after some time.
 func (r *rig) fail(after time.Duration, list ...queue.Reservation) {
 	r.Helper()
 	for _, v := range list {
@@ -282,7 +280,7 @@ func (r *rig) release(list ...queue.Reservation) {
 	}
 }
 
-// extend extends a lease that must then last so long; 0: it must be lost.
+// extend extends a lease, which must then last for left; 0 means that the lease must be lost.
 func (r *rig) extend(v queue.Reservation, left time.Duration) {
 	r.Helper()
 	if out := r.extended(v); out.Left != left {
@@ -300,7 +298,7 @@ func (r *rig) extended(v queue.Reservation) queue.Extended {
 	return out[0]
 }
 
-// leftOf is how long leases last that were extended.
+// leftOf returns how long the extended leases last.
 func leftOf(answers []queue.Extended) []time.Duration {
 	left := make([]time.Duration, len(answers))
 	for i := range answers {
@@ -330,7 +328,7 @@ func (r *rig) job(queueName, id string) queue.JobInfo {
 	return i
 }
 
-// state checks where a job is.
+// state checks the state of a job.
 func (r *rig) state(want queue.State, queueName, id string) {
 	r.Helper()
 	if i := r.job(queueName, id); i.State != want {
@@ -338,8 +336,8 @@ func (r *rig) state(want queue.State, queueName, id string) {
 	}
 }
 
-// drain delivers everything that a queue holds, moving the clock as far as it
-// is told to, and returns it in order of departure.
+// drain delivers all jobs of a queue and returns them in order of departure. It moves the clock as far as the answers
+// say.
 func (r *rig) drain(queueName string) []queue.Reservation {
 	r.Helper()
 	var out []queue.Reservation
@@ -364,7 +362,7 @@ func (r *rig) drain(queueName string) []queue.Reservation {
 			left -= int64(len(res.Jobs))
 			continue
 		}
-		if left <= 0 || round%8 == 0 { // others may end jobs, too
+		if left <= 0 || round%8 == 0 { // other clients may end jobs too
 			if left = size(); left == 0 {
 				return out
 			}
@@ -382,7 +380,7 @@ func (r *rig) check(err error) {
 	}
 }
 
-// crowd runs n workers at once and adds up what they return.
+// crowd runs n workers concurrently and adds up their results.
 func (r *rig) crowd(n int, work func(worker int) int) (sum int, each []int) {
 	each = make([]int, n)
 	var wg sync.WaitGroup

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// countingRule returns a rule that lets so many through in each minute of the clock, whatever the key.
+// countingRule returns a rule that allows limit jobs in each minute of the clock, under any key.
 func countingRule(name string, limit int64, change ...func(*rules.Rule)) rules.Rule {
 	return ruleOf(
 		name, leaky.AlgorithmFixedWindow, rules.Bound{Limit: limit, Period: unit.Duration(time.Minute)}, change...,
@@ -33,7 +33,7 @@ func ruleOf(name string, a leaky.Algorithm, b rules.Bound, change ...func(*rules
 	return r
 }
 
-// withKey sets what a rule counts by, does what becomes of what it refuses.
+// withKey sets the key template of a rule.
 func withKey(template string) func(*rules.Rule) { return func(r *rules.Rule) { r.Key = template } }
 
 func withAction(action string) func(*rules.Rule) { return func(r *rules.Rule) { r.Action = action } }
@@ -55,7 +55,7 @@ func (r *rig) limiter(rule rules.Rule) string {
 	return rule.Name
 }
 
-// putKeyed puts a rule that counts by keys, whatever they are; takes name theirs.
+// putKeyed puts a rule that counts by any keys, which takes name.
 func (r *rig) putKeyed(rule rules.Rule) string {
 	r.Helper()
 	if rule.Key == "" {
@@ -73,11 +73,11 @@ func (r *rig) ruleInfo(name string) rules.Info {
 	return i
 }
 
-// askedBy checks which queues of its group ask a rule.
+// askedBy checks which queues of its group name a rule.
 func (r *rig) askedBy(rule string, queues ...string) {
 	r.Helper()
 	if i := r.ruleInfo(rule); !slices.Equal(i.Queues, queues) {
-		r.Errorf("%s is asked by %v, want %v", rule, i.Queues, queues)
+		r.Errorf("%s is named by %v, want %v", rule, i.Queues, queues)
 	}
 }
 
@@ -106,7 +106,7 @@ func (r *rig) allRules(page int) []rules.Info {
 }
 
 var ruleRules = []rule{
-	{"a new rule has the defaults and what was asked for", func(r *rig) {
+	{"a new rule has the given values and the defaults", func(r *rig) {
 		given := rules.Rule{
 			Name: "otp.to", Algorithm: leaky.AlgorithmMeter, Bound: rules.Bound{Rate: leaky.PerSecond(3)},
 			Key: "{payload/to}:{lane}",
@@ -122,7 +122,7 @@ var ruleRules = []rule{
 			r.Fatalf("put: %+v, %v", res, err)
 		}
 		if !maps.Equal(given.Overrides, before) {
-			r.Errorf("what was given is changed: %+v", given.Overrides)
+			r.Errorf("the caller's rule was changed: %+v", given.Overrides)
 		}
 		if i := r.ruleInfo("otp.to"); !reflect.DeepEqual(i, rules.Info{
 			Rule: want, Revision: res.Revision, Queues: i.Queues,
@@ -166,10 +166,10 @@ var ruleRules = []rule{
 		}
 		r.deleteRule("r")
 		if res := r.putRule(rule); !res.Created || res.Revision <= last {
-			r.Errorf("made again: %+v, the last one had revision %d", res, last)
+			r.Errorf("made again: %+v, the previous rule had revision %d", res, last)
 		}
 	}},
-	{"revisions are those of queues too, and none is used twice in a group", func(r *rig) {
+	{"rules and queues share revisions, and no revision is used twice in a group", func(r *rig) {
 		last := int64(0)
 		for i := range 4 {
 			for _, got := range []int64{
@@ -183,7 +183,7 @@ var ruleRules = []rule{
 			}
 		}
 	}},
-	{"a change, and a deletion, expects the revision that was read", func(r *rig) {
+	{"a change or a deletion needs the expected revision", func(r *rig) {
 		rule := countingRule("r", 5)
 		res, err := r.e.PutRule(r.ctx, rule, 5)
 		r.refuses(err, queue.ErrRevision)
@@ -217,7 +217,7 @@ var ruleRules = []rule{
 		r.refuses(err, rules.ErrUnknown)
 		r.refuses(r.e.DeleteRule(r.ctx, "r", queue.AnyRevision), rules.ErrUnknown)
 	}},
-	{"what is not valid names its field and changes nothing", func(r *rig) {
+	{"an invalid rule is refused with its field and changes nothing", func(r *rig) {
 		good := countingRule("r", 5)
 		r.putRule(good)
 		for field, change := range map[string]func(*rules.Rule){
@@ -242,7 +242,7 @@ var ruleRules = []rule{
 			r.Errorf("there is %+v", all)
 		}
 	}},
-	{"names of every allowed shape are kept apart, and from those of queues", func(r *rig) {
+	{"names of every allowed shape are kept apart, also from queue names", func(r *rig) {
 		names := []string{
 			"a", "a-b", "a.a", "a.b", "a0", "a_b", "b", "b.a", "0", "0.0",
 			strings.Repeat("n", 64) + "." + strings.Repeat("m", 64),
@@ -262,7 +262,7 @@ var ruleRules = []rule{
 			r.takes(name, "k", 1, false)
 		}
 	}},
-	{"a list goes by name, in pages", func(r *rig) {
+	{"rules are listed by name, in pages", func(r *rig) {
 		var names []string
 		for i := range 53 {
 			names = append(names, fmt.Sprintf("r%02d", i*37%53))
@@ -294,10 +294,10 @@ var ruleRules = []rule{
 			r.Errorf("behind r1-: %v, %v", page, err)
 		}
 		if page, err := r.e.ListRules(r.ctx, "zzz", 9); err != nil || len(page) != 0 {
-			r.Errorf("behind all: %v, %v", page, err)
+			r.Errorf("after all: %v, %v", page, err)
 		}
 	}},
-	{"a thousand overrides are kept, whatever their keys", func(r *rig) {
+	{"a thousand overrides are kept, with any keys", func(r *rig) {
 		rule := countingRule("r", 1, func(r *rules.Rule) {
 			r.Overrides = map[string]rules.Bound{
 				strings.Repeat("k", rules.MaxKeyBytes): r.Bound, "a.b": r.Bound, "é\x00\n\"\\": r.Bound,
@@ -309,7 +309,7 @@ var ruleRules = []rule{
 		})
 		r.limiter(rule)
 		if i := r.ruleInfo("r"); !reflect.DeepEqual(i.Rule, rule) {
-			r.Error("they are not what was put")
+			r.Error("the overrides differ from those put")
 		}
 		r.takes("r", "k997", 1, true)
 		for _, key := range []string{"k7", "k994", "other"} {
@@ -317,7 +317,7 @@ var ruleRules = []rule{
 			r.takes("r", key, 1, false)
 		}
 	}},
-	{"what there is not is not found", func(r *rig) {
+	{"an unknown rule is not found", func(r *rig) {
 		r.queue("nobody", "1/s")
 		for _, name := range []string{"nobody", "not a name", "", "a{b}", strings.Repeat("n", 1<<20)} {
 			_, err := r.e.Rule(r.ctx, name)
@@ -346,7 +346,7 @@ var ruleRules = []rule{
 		}
 		r.takes("r", "", 5, true)
 	}},
-	{"closed, an engine says so", func(r *rig) {
+	{"a closed engine says so", func(r *rig) {
 		r.limiter(countingRule("r", 5))
 		r.check(r.e.Close())
 		r.closed = true

@@ -3,6 +3,8 @@ package queuetest
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,9 +13,10 @@ import (
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/rules"
+	"github.com/penstock/penstock/queue/unit"
 )
 
-// jobTo returns a job for somebody, by whom rules count.
+// jobTo returns a job for a recipient, which is the key of rules.
 func jobTo(queueName, id, to string) queue.Job {
 	j := job(queueName, id)
 	j.Payload = fmt.Appendf(nil, `{"id":%q,"to":%q}`, id, to)
@@ -29,8 +32,8 @@ func mails(queueName, to string, ids ...string) []queue.Job {
 	return list
 }
 
-// said is what rules said of a job, such as "g.r 2, g.s no, g.t (no)": how much is left, no of what they refuse, in
-// brackets what a shadow says.
+// said formats the rulings on a job, such as "g.r 2, g.s no, g.t (no)": how much remains, no for a refusal, and a
+// shadow's ruling in parentheses.
 func said(a queue.Appended) string {
 	var list []string
 	for _, s := range a.Rules {
@@ -46,7 +49,7 @@ func said(a queue.Appended) string {
 	return strings.Join(list, ", ")
 }
 
-// checkRules checks what became of jobs and what rules said of them, each as "accepted: g.r 2".
+// checkRules compares the outcomes of jobs and their rulings, each as "accepted: g.r 2".
 func (r *rig) checkRules(got []queue.Appended, want ...string) {
 	r.Helper()
 	for i, a := range got {
@@ -67,7 +70,7 @@ func (r *rig) checkRules(got []queue.Appended, want ...string) {
 	}
 }
 
-// lacks checks that a job is refused for what it does not have.
+// lacks checks that a job is refused because the given field is missing.
 func (r *rig) lacks(field string, a queue.Appended) {
 	r.Helper()
 	var fe *invalid.Error
@@ -79,7 +82,7 @@ func (r *rig) lacks(field string, a queue.Appended) {
 const byTo = "{payload/to}"
 
 var ruleAppendRules = []rule{
-	{"a job comes in as long as the rules allow it, by its key", func(r *rig) {
+	{"a job is accepted as long as the rules allow it under its key", func(r *rig) {
 		r.limiter(countingRule("q.r", 2, withKey(byTo)))
 		q := r.queue("q", "unlimited", asks("q.r"))
 		r.clock.Advance(20 * time.Second)
@@ -98,7 +101,7 @@ var ruleAppendRules = []rule{
 		r.checkRules(r.append(jobTo(q, "c", "x")), "accepted: q.r 1")
 		r.checkRemaining("q.r", "x", 1)
 		r.takes("q.r", "x", 1, true)
-		r.checkRules(r.append(jobTo(q, "e", "x")), "limit_reached: q.r no") // who asks by name takes of the same
+		r.checkRules(r.append(jobTo(q, "e", "x")), "limit_reached: q.r no") // takes by name use the same tally
 	}},
 	{"the parent's rules are asked first, then the queue's own, each once, and all are charged or none", func(r *rig) {
 		for name, limit := range map[string]int64{"g.p": 9, "g.both": 9, "g.own": 1, "g": 9} {
@@ -123,7 +126,7 @@ var ruleAppendRules = []rule{
 		}
 		r.checkRemaining("other.r", "", 1)
 	}},
-	{"what is known, expired, of no queue or finds its lane or schedule full is asked nothing", func(r *rig) {
+	{"a known or expired job asks no rule, nor does one without a queue or place in its lane or schedule", func(r *rig) {
 		r.limiter(countingRule("q.r", 9))
 		q := r.queue("q", "unlimited", asks("q.r"), everyLane(holding(1)), func(s *queue.Spec) { s.MaxScheduled = 1 })
 		now := r.clock.Now().Time()
@@ -147,7 +150,7 @@ var ruleAppendRules = []rule{
 		)
 		r.checkRemaining("q.r", "", 7)
 	}},
-	{"a job that finds no place was asked, and is charged nothing", func(r *rig) {
+	{"a job that finds no place has asked the rules but is not charged", func(r *rig) {
 		r.limiter(countingRule("q.r", 9))
 		q := r.queue("q", "10/s", asks("q.r"), withCapacity(2))
 		r.checkRules(r.append(jobs(q, "a", "b", "c")...), "accepted: q.r 8", "accepted: q.r 7", "full: q.r 6")
@@ -159,7 +162,7 @@ var ruleAppendRules = []rule{
 		r.checkRemaining("q.r", "", 7)
 		r.checkRules(r.append(job(q, "c")), "accepted: q.r 6")
 	}},
-	{"a job that lacks what a rule counts by is refused alone, unless it is known", func(r *rig) {
+	{"a job without the value that a rule counts by is refused alone, unless it is known", func(r *rig) {
 		r.limiter(countingRule("q.to", 9, withKey(byTo)))
 		r.limiter(countingRule("q.tenant", 9, withKey("{header.X-Tenant}:{lane}")))
 		q := r.queue("q", "unlimited")
@@ -185,7 +188,7 @@ var ruleAppendRules = []rule{
 		}
 		r.checkRemaining("q.tenant", "acme:"+laneX, 8)
 	}},
-	{"a job is charged its cost, and one that costs more than a rule lets through can never pass", func(r *rig) {
+	{"a job is charged its cost, and a cost above a rule's limit can never pass", func(r *rig) {
 		r.limiter(countingRule("q.r", 5, withKey("{lane}"), func(r *rules.Rule) {
 			r.Overrides = map[string]rules.Bound{laneY: {Limit: 1000, Period: r.Period}}
 		}))
@@ -204,7 +207,7 @@ var ruleAppendRules = []rule{
 			[]queue.Appended{cost(laneY, "f", 999), cost(laneY, "g", 2)}, "accepted: q.r 1", "limit_reached: q.r no",
 		)
 	}},
-	{"a shadow refuses nothing, and counts what comes in", func(r *rig) {
+	{"a shadow refuses nothing and counts accepted jobs", func(r *rig) {
 		r.limiter(countingRule("q.shadow", 2, withKey(byTo), withAction(rules.Shadow)))
 		r.limiter(countingRule("q.r", 3))
 		q := r.queue("q", "unlimited", asks("q.shadow", "q.r"))
@@ -214,15 +217,16 @@ var ruleAppendRules = []rule{
 			"accepted: q.shadow (no), q.r 0", "limit_reached: q.shadow (no), q.r no")
 		r.check(r.e.ResetRule(r.ctx, "q.shadow"))
 		r.checkRules(r.append(jobTo(q, "e", "x")), "limit_reached: q.shadow (1), q.r no")
-		r.checkRemaining("q.shadow", "x", 2) // what another refuses is charged to none
+		r.checkRemaining("q.shadow", "x", 2) // a job refused by another rule is charged to none
 		r.check(r.e.ResetRule(r.ctx, "q.r"))
 		dear := jobTo(q, "dear", "x")
 		dear.Cost = 3
-		r.checkRules(r.append(job(q, "none"), dear), "accepted: q.r 2", "limit_reached: q.r no") // what cannot be asked
+		// q.shadow cannot judge a job without its key, nor one above its limit.
+		r.checkRules(r.append(job(q, "none"), dear), "accepted: q.r 2", "limit_reached: q.r no")
 		r.putRule(countingRule("q.shadow", 2, withKey(byTo)))
 		r.lacks("payload/to", r.append(job(q, "bare"))[0])
 	}},
-	{"the longest wait of those that refuse is told, and at least a millisecond", func(r *rig) {
+	{"the longest wait of the refusing rules is reported, at least a millisecond", func(r *rig) {
 		r.limiter(countingRule("q.minute", 1))
 		r.limiter(ruleOf("q.gap", leaky.AlgorithmGap, rules.Bound{Period: 90 * second}))
 		r.limiter(ruleOf("q.fast", leaky.AlgorithmMeter, rules.Bound{Rate: rate("1000000/s")}))
@@ -238,7 +242,7 @@ var ruleAppendRules = []rule{
 		r.accept(p, "a")
 		r.checkRules(r.append(job(p, "b")), "limit_reached: q.fast no")
 	}},
-	{"a changed rule, and other rules of the queue or its parent, hold from the next append on", func(r *rig) {
+	{"a changed rule, or other rules of the queue or its parent, apply from the next append on", func(r *rig) {
 		r.limiter(countingRule("g.r", 1))
 		r.limiter(countingRule("g.s", 5, withKey(byTo)))
 		r.queue("g.c", "unlimited", asks("g.r"))
@@ -262,7 +266,7 @@ var ruleAppendRules = []rule{
 		r.queue("g.c", "unlimited")
 		r.checkRules(r.append(jobTo("g.c", "h", "x")), "accepted")
 	}},
-	{"a rule that is refused by what changed numbers left ahead drains", func(r *rig) {
+	{"a tally that changed numbers left ahead drains even after a refusal", func(r *rig) {
 		r.limiter(ruleOf("q.r", leaky.AlgorithmMeter, rules.Bound{Rate: rate("1/744h"), Burst: 5}))
 		q := r.queue("q", "unlimited", asks("q.r"))
 		r.accept(q, "a", "b", "c", "d", "e")
@@ -272,7 +276,7 @@ var ruleAppendRules = []rule{
 		r.accept(q, "f")
 		r.outcome(queue.LimitReached, job(q, "g"))
 	}},
-	{"what comes back, is replayed or was let in before is asked nothing", func(r *rig) {
+	{"returning, replayed and earlier jobs ask no rule", func(r *rig) {
 		r.limiter(countingRule("q.r", 3))
 		s := r.overflowOf("q", "unlimited", withCapacity(2), asks("q.r"))
 		r.accept(s.q, "a", "b")
@@ -290,5 +294,102 @@ var ruleAppendRules = []rule{
 		r.replays(s.q, []string{"a"}, queue.Replayed)
 		r.deliver(r.grant(s.q, 9, "a")...)
 		r.outcome(queue.LimitReached, job(s.q, "e"))
+	}},
+}
+
+var rulesInUseRules = []rule{
+	{"a rule shows the queues of its group that name it, and cannot be deleted meanwhile", func(r *rig) {
+		r.limiter(countingRule("g", 9))
+		r.limiter(countingRule("g.r", 9))
+		r.askedBy("g.r")
+		r.queue("g.b", "1/s", asks("g.r", "g"))
+		r.queue("g", "1/s", asks("g.r"))
+		r.queue("g.a", "1/s", asks("g.r"))
+		r.queue("other", "1/s", asks("g.r"))
+		r.askedBy("g.r", "g", "g.a", "g.b")
+		r.askedBy("g", "g.b")
+		r.refuses(r.e.DeleteRule(r.ctx, "g.r", queue.AnyRevision), rules.ErrInUse)
+		r.refuses(r.e.DeleteRule(r.ctx, "g.r", r.ruleInfo("g.r").Revision), rules.ErrInUse)
+		r.queue("g", "1/s")
+		r.queue("g.b", "1/s", asks("g"))
+		r.askedBy("g.r", "g.a")
+		r.refuses(r.e.DeleteRule(r.ctx, "g.r", queue.AnyRevision), rules.ErrInUse)
+		r.delete("g.a")
+		r.askedBy("g.r")
+		r.deleteRule("g.r")
+		r.askedBy("g", "g.b")
+	}},
+	{"a queue cannot name a missing rule of its group", func(r *rig) {
+		r.limiter(countingRule("g.r", 9))
+		first := r.put(spec("g.q", "1/s", asks("g.r"))).Revision
+		for field, asked := range map[string][]string{
+			"rules.0": {"g.none"}, "rules.1": {"g.r", "g"}, "rules.2": {"g.r", "other.none", "g.none"},
+		} {
+			_, err := r.e.Put(r.ctx, spec("g.q", "1/s", asks(asked...)), queue.AnyRevision)
+			r.refusesField(field, err)
+			_, err = r.e.Put(r.ctx, spec("g.new", "1/s", asks(asked...)), queue.AnyRevision)
+			r.refusesField(field, err)
+		}
+		if i := r.info("g.q"); i.Revision != first || !slices.Equal(i.Spec.Rules, []string{"g.r"}) {
+			r.Errorf("got %+v", i)
+		}
+		_, err := r.e.Get(r.ctx, "g.new")
+		r.refuses(err, queue.ErrUnknownQueue)
+		r.queue("g.q", "1/s", asks("other.none", "none"))
+		if i := r.info("g.q"); !slices.Equal(i.Spec.Rules, []string{"other.none", "none"}) {
+			r.Errorf("got %+v", i.Spec.Rules)
+		}
+	}},
+	{"a queue cannot name a rule of concurrency, and a named rule cannot become one", func(r *rig) {
+		places := rules.Bound{Limit: 3, TTL: unit.Duration(time.Minute)}
+		r.limiter(ruleOf("g.places", leaky.AlgorithmConcurrency, places))
+		r.limiter(countingRule("g.r", 9))
+		r.limiter(ruleOf("other.places", leaky.AlgorithmConcurrency, places))
+		_, err := r.e.Put(r.ctx, spec("g.q", "1/s", asks("g.r", "g.places")), queue.AnyRevision)
+		r.refusesField("rules.1", err)
+		r.queue("g.q", "1/s", asks("g.r"))
+		before := r.ruleInfo("g.r")
+		_, err = r.e.PutRule(r.ctx, ruleOf("g.r", leaky.AlgorithmConcurrency, places), queue.AnyRevision)
+		r.refusesField("algorithm", err)
+		if i := r.ruleInfo("g.r"); !reflect.DeepEqual(i, before) {
+			r.Errorf("got %+v", i)
+		}
+		r.queue("g.q", "1/s", asks("other.places"))
+		r.putRule(ruleOf("g.r", leaky.AlgorithmConcurrency, places))
+	}},
+	{"changing a queue's rules is a change of the queue, and a rollback restores them if they exist", func(r *rig) {
+		r.limiter(countingRule("q.r", 9))
+		with := r.put(spec("q", "1/s", asks("q.r"))).Revision
+		if res := r.put(spec("q", "1/s", asks("q.r"))); res.Changed {
+			r.Errorf("the same rules: %+v", res)
+		}
+		if res := r.put(spec("q", "1/s")); !res.Changed || res.Revision <= with {
+			r.Errorf("no rules: %+v", res)
+		}
+		r.askedBy("q.r")
+		_, err := r.e.Rollback(r.ctx, "q", with, queue.AnyRevision)
+		r.check(err)
+		r.askedBy("q.r", "q")
+		r.queue("q", "1/s")
+		r.deleteRule("q.r")
+		_, err = r.e.Rollback(r.ctx, "q", with, queue.AnyRevision)
+		r.refusesField("rules.0", err)
+		if i := r.info("q"); i.Spec.Rules != nil {
+			r.Errorf("got %+v", i.Spec.Rules)
+		}
+		r.limiter(countingRule("q.r", 1))
+		_, err = r.e.Rollback(r.ctx, "q", with, queue.AnyRevision)
+		r.check(err)
+		r.askedBy("q.r", "q")
+	}},
+	{"a forced delete of the last queue frees the rule, and the queue made again names none", func(r *rig) {
+		r.limiter(countingRule("q.r", 1))
+		r.queue("q", "unlimited", asks("q.r"))
+		r.accept("q", "a")
+		r.delete("q")
+		r.askedBy("q.r")
+		r.deleteRule("q.r")
+		r.queue("q", "unlimited")
+		r.accept("q", "b", "c")
 	}},
 }

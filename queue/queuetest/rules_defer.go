@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// refusedElsewhere is a job that a rule of another group refuses, which would have it put aside.
+// refusedElsewhere returns a job that a deferring rule of another group refused.
 func refusedElsewhere(wait time.Duration, queueName, id string) queue.Job {
 	j := job(queueName, id)
 	j.Limited = wait
@@ -16,7 +16,7 @@ func refusedElsewhere(wait time.Duration, queueName, id string) queue.Job {
 }
 
 var ruleDeferRules = []rule{
-	{"what a rule that defers refuses is set aside, whatever the queue says, and charged to none", func(r *rig) {
+	{"a job refused by a deferring rule is set aside, whatever the queue does, and charged to no rule", func(r *rig) {
 		for i, overflow := range []string{queue.Reject, queue.Defer} {
 			q := []string{"g.a", "g.b"}[i]
 			deferring, other := q+"-d", q+"-o"
@@ -36,13 +36,13 @@ var ruleDeferRules = []rule{
 			r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 1, setAside: 1})
 			r.deferredAgain(r.offer(jobTo(s.q, "b", "x"))[0], a)
 			r.checkRemaining(other, "", 8)
-			s.takes(readmit.Returned) // later and in turn, though the key is not free
+			s.takes(readmit.Returned) // later and in turn, although the key has no room
 			r.drain(s.q)
 			r.checkRemaining(other, "", 8)
 			r.checkRemaining(deferring, "x", 0)
 		}
 	}},
-	{"one that was appended, or that says reject, is refused", func(r *rig) {
+	{"an appended job, or one with overflow reject, is refused", func(r *rig) {
 		r.limiter(countingRule("q.r", 1, withAction(rules.Defer)))
 		q := r.queue("q", "unlimited", asks("q.r"), defers)
 		r.accept(q, "a")
@@ -54,7 +54,7 @@ var ruleDeferRules = []rule{
 			"set_aside: q.r no",
 		)
 	}},
-	{"all that refuse must defer", func(r *rig) {
+	{"a job is set aside only if all refusing rules defer", func(r *rig) {
 		r.limiter(countingRule("q.defer", 1, withAction(rules.Defer)))
 		r.limiter(countingRule("q.also", 2, withAction(rules.Defer)))
 		r.limiter(countingRule("q.reject", 3, withKey(byTo)))
@@ -71,7 +71,7 @@ var ruleDeferRules = []rule{
 		r.takes("q.also", "", 1, true)
 		r.checkRules(r.offer(jobTo(q, "d", "y")), "set_aside: q.defer no, q.also no, q.reject 2, q.shadow (no)")
 	}},
-	{"there is a limit to those that are deferred", func(r *rig) {
+	{"max_deferred limits these jobs too", func(r *rig) {
 		r.limiter(countingRule("q.r", 1, withAction(rules.Defer)))
 		q := r.queue("q", "10/s", asks("q.r"), func(s *queue.Spec) { s.Deferred.MaxJobs = 2 })
 		got := r.offer(jobs(q, "a", "b", "c", "d")...)
@@ -82,7 +82,7 @@ var ruleDeferRules = []rule{
 		r.unknown(q, "d")
 		r.tallies(q, tally{waiting: 1, deferred: 2, appended: 1, setAside: 2, refused: 1})
 	}},
-	{"a job that is set aside for want of room, or behind a backlog, is charged", func(r *rig) {
+	{"a job set aside for lack of room, or behind a backlog, is charged", func(r *rig) {
 		r.limiter(countingRule("q.r", 9, withKey(byTo)))
 		s := r.overflowOf(
 			"q", "unlimited", withCapacity(2), asks("q.r"), func(s *queue.Spec) { s.Deferred.MaxJobs = 2 },
@@ -100,7 +100,7 @@ var ruleDeferRules = []rule{
 		r.e.Withdraw(r.ctx, []queue.Ticketed{ticketed(got[2], s.q)}) //nolint:errcheck // what it answers is another chapter's
 		r.checkRemaining("q.r", "x", 5)                              // a withdrawal gives nothing back
 	}},
-	{"one whose turn would come too late is refused, and charged nothing", func(r *rig) {
+	{"a job whose turn would come too late is refused and not charged", func(r *rig) {
 		r.limiter(countingRule("q.r", 1, withAction(rules.Defer)))
 		q := r.queue("q", "1/m", asks("q.r"))
 		r.accept(q, "a")
@@ -109,14 +109,13 @@ var ruleDeferRules = []rule{
 		r.checkRules(r.offer(late), "expired: q.r no")
 		r.tallies(q, tally{waiting: 1, appended: 1})
 	}},
-	{"a job in a lane that is full is not set aside by a rule", func(r *rig) {
+	{"a rule does not set aside a job whose lane is full", func(r *rig) {
 		r.limiter(countingRule("q.r", 1, withAction(rules.Defer)))
 		q := r.queue("q", "unlimited", asks("q.r"), everyLane(holding(1)))
 		r.acceptJobs(jobOfLane(laneX, q, "a"))
 		r.checkRules(r.offer(jobOfLane(laneX, q, "b"), jobOfLane(laneY, q, "c")), "lane_full", "set_aside: q.r no")
 	}},
-	{"a job that a rule of another group would have put aside is, whether or not it asks rules, and whatever the " +
-		"queue says", func(r *rig) {
+	{"a job deferred by a rule of another group is set aside, whatever its queue's rules and overflow", func(r *rig) {
 		for i, overflow := range []string{queue.Reject, queue.Defer} {
 			s := r.overflowOf([]string{"a", "b"}[i], "unlimited", func(s *queue.Spec) { s.Overflow = overflow })
 			got := r.offer(job(s.q, "1"), refusedElsewhere(time.Minute, s.q, "2"), withOverflow(queue.Reject, s.q, "3"))
@@ -138,7 +137,7 @@ var ruleDeferRules = []rule{
 			r.drain(s.q)
 		}
 	}},
-	{"one that was appended, or that says reject, is refused with that rule's wait", func(r *rig) {
+	{"an appended job, or one with overflow reject, is refused with that rule's wait", func(r *rig) {
 		q := r.queue("q", "unlimited", defers)
 		never := refusedElsewhere(time.Minute, q, "a")
 		never.Overflow = queue.Reject
@@ -155,7 +154,7 @@ var ruleDeferRules = []rule{
 		r.unknown(q, "a")
 		r.tallies(q, tally{refused: 3})
 	}},
-	{"it is charged to none of the queue's own rules, each of which may refuse it for good", func(r *rig) {
+	{"the job is charged to none of the queue's own rules, and each of them may still refuse it", func(r *rig) {
 		r.limiter(countingRule("q.reject", 1))
 		r.limiter(countingRule("q.defer", 1, withAction(rules.Defer)))
 		q := r.queue("q", "unlimited", asks("q.reject", "q.defer"))
@@ -166,7 +165,7 @@ var ruleDeferRules = []rule{
 			"set_aside: q.reject 0, q.defer 0", "accepted: q.reject 0, q.defer 0", "duplicate", "limit_reached: "+
 				"q.reject no, q.defer no")
 		r.checkRemaining("q.reject", "", 0)
-		wait := r.offer(refusedElsewhere(time.Hour, q, "c"))[0] // the longest of all that refuse it
+		wait := r.offer(refusedElsewhere(time.Hour, q, "c"))[0] // the longest wait of all refusing rules
 		if wait.Outcome != queue.LimitReached || wait.RetryAfter != time.Hour {
 			r.Errorf("got %+v", wait)
 		}
@@ -174,7 +173,7 @@ var ruleDeferRules = []rule{
 		r.checkRules(r.offer(refusedElsewhere(time.Second, q, "c")), "set_aside: q.reject 0, q.defer no")
 		r.checkRemaining("q.reject", "", 1)
 	}},
-	{"among others it keeps its place, and finds the overflow full as they do", func(r *rig) {
+	{"among other jobs it keeps its place, and it finds the overflow full as they do", func(r *rig) {
 		s := r.overflowOf("q", "10/s", func(s *queue.Spec) { s.Deferred.MaxJobs = 2 })
 		got := r.offer(
 			job(s.q, "a"), job(s.q, "b"), refusedElsewhere(time.Minute, s.q, "c"), job(s.q, "d"),

@@ -12,7 +12,7 @@ import (
 // holds sets how many keys a rule may hold.
 func holds(keys int64) func(*rules.Rule) { return func(r *rules.Rule) { r.MaxKeys = keys } }
 
-// twoAMinute is bounds of all algorithms, of 2 a minute or nearly.
+// twoAMinute has a bound of about 2 a minute for each algorithm.
 var twoAMinute = map[leaky.Algorithm]rules.Bound{
 	leaky.AlgorithmMeter: {Rate: rate("2/m"), Burst: 2}, leaky.AlgorithmTokenBucket: {Rate: rate("2/m"), Burst: 2},
 	leaky.AlgorithmFixedWindow:    {Limit: 2, Period: 60 * second},
@@ -21,7 +21,7 @@ var twoAMinute = map[leaky.Algorithm]rules.Bound{
 	leaky.AlgorithmConcurrency: {Limit: 2, TTL: 60 * second},
 }
 
-// noKey checks that a key is refused because the rule holds as many as it may.
+// noKey checks that a key is refused because the rule holds its maximum of keys.
 func (r *rig) noKey(rule, key string, most int64) rules.Taken {
 	r.Helper()
 	got := r.take(rule, rules.Take{Op: rules.TakePeek, Key: key}, rules.Take{Key: key})
@@ -43,8 +43,7 @@ func (r *rig) keys(rule string, want int64) {
 }
 
 var ruleKeyRules = []rule{
-	{"a rule that holds as many keys as it may refuses a new one until the first is free, and those that it holds go " +
-		"on", func(r *rig) {
+	{"a rule with its maximum of keys refuses new keys until one is free, and serves the keys it holds", func(r *rig) {
 		for _, a := range rules.Algorithms() {
 			name := "g." + string(a)
 			r.putKeyed(ruleOf(name, a, twoAMinute[a], holds(3)))
@@ -76,7 +75,7 @@ var ruleKeyRules = []rule{
 			r.keys(name, 3)
 		}
 	}},
-	{"a key that is as fresh keeps its place if it is asked before another, and finds none behind it", func(r *rig) {
+	{"a fresh key keeps its place if asked before another, and finds none afterwards", func(r *rig) {
 		for _, a := range rules.Algorithms() {
 			name := "g." + string(a)
 			r.putKeyed(ruleOf(name, a, twoAMinute[a], holds(2)))
@@ -99,7 +98,7 @@ var ruleKeyRules = []rule{
 			}
 		}
 	}},
-	{"under a bound that was lowered a key that is as fresh asks for room like a new one", func(r *rig) {
+	{"under a lowered bound a fresh key asks for room like a new one", func(r *rig) {
 		for _, a := range rules.Algorithms() {
 			rule := ruleOf("g."+string(a), a, twoAMinute[a], holds(4))
 			r.putKeyed(rule)
@@ -114,7 +113,7 @@ var ruleKeyRules = []rule{
 			r.takes(rule.Name, "k1", 1, a != leaky.AlgorithmGap)
 		}
 	}},
-	{"of one call so many new keys are let in as there is room for", func(r *rig) {
+	{"one call admits as many new keys as there is room for", func(r *rig) {
 		r.putKeyed(countingRule("r", 9, holds(3)))
 		r.takes("r", "k0", 1, true)
 		var list []rules.Take
@@ -128,7 +127,7 @@ var ruleKeyRules = []rule{
 		}
 		r.keys("r", 3)
 	}},
-	{"a key that is given back, or forgotten, is free at once", func(r *rig) {
+	{"a key that was given back or reset is free at once", func(r *rig) {
 		for _, a := range rules.Algorithms() {
 			name := "g." + string(a)
 			r.putKeyed(ruleOf(name, a, twoAMinute[a], holds(1)))
@@ -152,7 +151,7 @@ var ruleKeyRules = []rule{
 			r.takes(name, "other", 1, true)
 		}
 	}},
-	{"of a key that is not held nothing can be given back or forgotten, and the bound refuses neither", func(r *rig) {
+	{"giving back or resetting a key that is not held does nothing, and the bound refuses neither", func(r *rig) {
 		r.putKeyed(countingRule("r", 5, holds(1)))
 		r.takes("r", "k", 1, true)
 		for _, a := range r.take("r", rules.Take{Op: rules.TakeBack, Key: "new"}, rules.Take{
@@ -164,7 +163,7 @@ var ruleKeyRules = []rule{
 		}
 		r.noKey("r", "new", 1)
 	}},
-	{"a reset, a deletion and another algorithm begin without keys", func(r *rig) {
+	{"a reset, a deletion and another algorithm start without keys", func(r *rig) {
 		rule := countingRule("r", 5, holds(1))
 		other := ruleOf("r", leaky.AlgorithmSlidingLog, rule.Bound, holds(1))
 		for i, again := range []func(){
@@ -183,7 +182,7 @@ var ruleKeyRules = []rule{
 		}
 		r.takes("r", "new", 1, true)
 	}},
-	{"a bound that is lowered forgets no key, and one that is raised holds at once", func(r *rig) {
+	{"a lowered bound drops no key, and a raised bound applies at once", func(r *rig) {
 		rule := countingRule("r", 5, holds(4))
 		r.putKeyed(rule)
 		for i := range 4 {
@@ -208,7 +207,7 @@ var ruleKeyRules = []rule{
 		r.putKeyed(rule)
 		r.takes("r", "newer", 1, true)
 	}},
-	{"keys with overrides do not count, and are refused by their numbers alone", func(r *rig) {
+	{"keys with overrides do not count, and only their numbers refuse them", func(r *rig) {
 		rule := countingRule("r", 5, holds(2))
 		rule.Overrides = map[string]rules.Bound{"vip": rule.Bound, "vip2": rule.Bound}
 		r.putKeyed(rule)
@@ -218,12 +217,12 @@ var ruleKeyRules = []rule{
 		r.noKey("r", "new", 2)
 		r.takes("r", "vip2", 1, true)
 		r.keys("r", 2)
-		// which it holds
+		// The rule holds this key.
 		rule.Overrides = map[string]rules.Bound{"vip": rule.Bound, "vip2": rule.Bound, "b": rule.Bound}
 		r.putKeyed(rule)
 		r.keys("r", 1)
 		r.takes("r", "b", 1, true)
-		// and those that lose theirs count again
+		// Keys that lose their override count again.
 		rule.Overrides = map[string]rules.Bound{"vip": rule.Bound}
 		r.putKeyed(rule)
 		r.keys("r", 3)
@@ -232,7 +231,7 @@ var ruleKeyRules = []rule{
 		r.takes("r", "new", 1, true)
 		r.noKey("r", "newer", 2)
 	}},
-	{"a key that lost its override, and is fresh, asks for a place as a new one does", func(r *rig) {
+	{"a fresh key without its former override asks for a place like a new one", func(r *rig) {
 		long, short := rules.Bound{Limit: 5, Period: unit.Duration(366 * 24 * time.Hour)}, rules.Bound{
 			Limit: 5, Period: unit.Duration(7 * time.Second),
 		}
@@ -247,7 +246,7 @@ var ruleKeyRules = []rule{
 		r.noKey("r", "vip", 1)
 		r.takes("r", "k", 1, true)
 	}},
-	{"a key of which a part is given back has its place for no longer than it needs", func(r *rig) {
+	{"a key that gave back a part keeps its place only while needed", func(r *rig) {
 		for _, a := range []leaky.Algorithm{leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket} {
 			name := "g." + string(a)
 			r.putKeyed(ruleOf(name, a, twoAMinute[a], holds(1)))
@@ -261,7 +260,7 @@ var ruleKeyRules = []rule{
 			r.takes(name, "new", 1, true)
 		}
 	}},
-	{"when there is room again is told by the keys that count", func(r *rig) {
+	{"the time until there is room depends on the keys that count", func(r *rig) {
 		rule := ruleOf("r", leaky.AlgorithmSlidingLog, twoAMinute[leaky.AlgorithmSlidingLog], holds(1))
 		rule.Overrides = map[string]rules.Bound{"vip": rule.Bound, "vip2": rule.Bound}
 		r.putKeyed(rule)
@@ -273,7 +272,7 @@ var ruleKeyRules = []rule{
 			r.Errorf("again after %v, want 59s", no.RetryAfter)
 		}
 	}},
-	{"a shadow refuses no key, and does not hold it", func(r *rig) {
+	{"a shadow refuses no key and does not hold it", func(r *rig) {
 		rule := countingRule("q.r", 5, holds(1), withKey(byTo), withAction(rules.Shadow))
 		r.putKeyed(rule)
 		q := r.queue("q", "unlimited", asks("q.r"))
@@ -287,7 +286,7 @@ var ruleKeyRules = []rule{
 		r.putKeyed(rule)
 		r.checkRemaining("q.r", "new", 5)
 	}},
-	{"a job whose key finds no room is refused, and told from one that its numbers refuse", func(r *rig) {
+	{"a job whose key finds no room is refused, with a reason of its own", func(r *rig) {
 		r.putKeyed(countingRule("q.r", 2, holds(2), withKey(byTo)))
 		r.limiter(countingRule("q.all", 9))
 		q := r.queue("q", "unlimited", asks("q.r", "q.all"))
@@ -307,7 +306,7 @@ var ruleKeyRules = []rule{
 		r.clock.Advance(got[2].RetryAfter)
 		r.checkRules(r.append(jobTo(q, "c", "z")), "accepted: q.r 1, q.all 8")
 	}},
-	{"a rule that defers has it put aside, and holds no key for it", func(r *rig) {
+	{"a deferring rule sets the job aside and holds no key for it", func(r *rig) {
 		r.putKeyed(countingRule("q.r", 2, holds(1), withKey(byTo), withAction(rules.Defer)))
 		q := r.queue("q", "unlimited", asks("q.r"))
 		got := r.offer(jobTo(q, "a", "x"), jobTo(q, "b", "y"))
@@ -326,7 +325,7 @@ var ruleKeyRules = []rule{
 	}},
 }
 
-// leaseOf is the name of a place, if the algorithm has places.
+// leaseOf takes a place if the algorithm has places, and returns its name.
 func (r *rig) leaseOf(a leaky.Algorithm) string {
 	if a == leaky.AlgorithmConcurrency {
 		return "place"

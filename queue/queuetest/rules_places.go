@@ -11,13 +11,13 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// working puts a rule of how many are at work at once, and returns its name.
+// working puts a rule of concurrency and returns its name.
 func (r *rig) working(name string, most int64, ttl unit.Duration) string {
 	r.Helper()
 	return r.putKeyed(ruleOf(name, leaky.AlgorithmConcurrency, rules.Bound{Limit: most, TTL: ttl}))
 }
 
-// place takes one under the key k and checks whether it was to be had.
+// place takes a place under the key k and checks whether it is allowed.
 func (r *rig) place(rule, lease string, allowed bool) rules.Taken {
 	r.Helper()
 	a := r.take(rule, rules.Take{Key: "k", Lease: lease})[0]
@@ -28,7 +28,7 @@ func (r *rig) place(rule, lease string, allowed bool) rules.Taken {
 	return a
 }
 
-// frees gives a place back and checks how many are then left.
+// frees gives a place back and checks how many are left.
 func (r *rig) frees(rule, lease string, left int64) {
 	r.Helper()
 	a := r.take(rule, rules.Take{Op: rules.TakeBack, Key: "k", Lease: lease})[0]
@@ -38,7 +38,7 @@ func (r *rig) frees(rule, lease string, left int64) {
 }
 
 var workingRules = []rule{
-	{"as many places are had as there are, until one is given back", func(r *rig) {
+	{"places are given out up to the limit, until one is given back", func(r *rig) {
 		w := r.working("w", 2, 60*second)
 		a, b := r.place(w, "", true).Lease, r.place(w, "b", true).Lease
 		if a == b || len(a) > leaky.MaxLease {
@@ -49,7 +49,7 @@ var workingRules = []rule{
 			r.Errorf("got %+v", d)
 		}
 		r.frees(w, a, 1)
-		r.frees(w, a, 1) // twice is once
+		r.frees(w, a, 1) // the second time changes nothing
 		r.frees(w, "nobody's", 1)
 		r.place(w, "c", true)
 		r.frees(w, "b", 1)
@@ -58,7 +58,7 @@ var workingRules = []rule{
 			r.Errorf("another key: %+v", a)
 		}
 	}},
-	{"names that are made are of one place each", func(r *rig) {
+	{"each generated name is unique", func(r *rig) {
 		w := r.working("w", 1000, 60*second)
 		seen := map[string]bool{}
 		for _, a := range r.take(w, slices.Repeat([]rules.Take{{Key: "k"}}, 1000)...) {
@@ -69,7 +69,7 @@ var workingRules = []rule{
 		}
 		r.checkRemaining(w, "k", 0)
 	}},
-	{"who renews keeps the place, who does not loses it", func(r *rig) {
+	{"a renewed place is kept, and another expires", func(r *rig) {
 		w := r.working("w", 1, 10*second)
 		r.place(w, "a", true)
 		r.clock.Advance(9 * time.Second)
@@ -81,11 +81,11 @@ var workingRules = []rule{
 		r.clock.Advance(time.Microsecond)
 		r.place(w, "b", true)
 		r.place(w, "a", false)
-		r.frees(w, "a", 0) // it is not a's any more
+		r.frees(w, "a", 0) // a no longer has it
 		r.place(w, "b", true)
 		r.frees(w, "b", 1)
 	}},
-	{"a peek asks for the place of a name, or for a new one", func(r *rig) {
+	{"a peek looks at the named place, or at a new one", func(r *rig) {
 		w := r.working("w", 1, 10*second)
 		peek := func(lease string, allowed bool) {
 			r.Helper()
@@ -103,7 +103,7 @@ var workingRules = []rule{
 		r.clock.Advance(10 * time.Second) // the peek renewed nothing
 		r.place(w, "b", true)
 	}},
-	{"a place has the cost that it was taken at", func(r *rig) {
+	{"a place keeps the cost it was taken at", func(r *rig) {
 		w := r.working("w", 5, 10*second)
 		cost := func(lease string, cost int64, allowed bool, left int64) {
 			r.Helper()
@@ -117,12 +117,12 @@ var workingRules = []rule{
 		cost("b", 2, true, 0)
 		r.clock.Advance(time.Second)
 		cost("a", 1, true, 0)
-		r.clock.Advance(9 * time.Second) // b's end
+		r.clock.Advance(9 * time.Second) // b expires
 		cost("c", 2, true, 0)
 		r.frees(w, "c", 2)
 		r.frees(w, "a", 5)
 	}},
-	{"whoever has a place renews it and gives it back at its cost, be it above a lowered limit", func(r *rig) {
+	{"a holder renews and gives back a place at its cost, even above a lowered limit", func(r *rig) {
 		w := r.working("w", 5, 10*second)
 		ask := func(op rules.TakeOp, lease string, cost int64) rules.Taken {
 			r.Helper()
@@ -159,7 +159,7 @@ var workingRules = []rule{
 		never("what was given back", ask(rules.TakeNow, "a", 4))
 		r.place(w, "b", true)
 	}},
-	{"whoever has a place keeps it when there are fewer, and all go with a reset", func(r *rig) {
+	{"a holder keeps its place under a lowered limit, and a reset frees all places", func(r *rig) {
 		w := r.working("w", 3, 60*second)
 		for _, lease := range []string{"a", "b", "c"} {
 			r.place(w, lease, true)

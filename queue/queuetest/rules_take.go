@@ -17,12 +17,12 @@ import (
 )
 
 var takeRules = []rule{
-	{"each algorithm answers what its arithmetic does, on random questions", func(r *rig) {
+	{"each algorithm answers random takes as its arithmetic does", func(r *rig) {
 		n := 0
 		for _, a := range rules.Algorithms() {
 			list := bounds[a]
 			if len(list) == 0 {
-				r.Errorf("there are no bounds by which to ask %s: add some in rules_questions.go", a)
+				r.Errorf("there are no bounds for %s: add some to the variable bounds", a)
 			}
 			for i, b := range list {
 				rnd := rand.New(rand.NewPCG(uint64(i), uint64(len(a))))
@@ -41,11 +41,11 @@ var takeRules = []rule{
 			}
 		}
 	}},
-	{"what was taken stays taken when the numbers change, as the arithmetic reads it", func(r *rig) {
+	{"a tally survives a change of numbers, as the arithmetic interprets it", func(r *rig) {
 		for _, a := range rules.Algorithms() {
 			list := changeable(a)
 			rnd := rand.New(rand.NewPCG(7, uint64(len(a))))
-			// with an override, keys are told apart, and none is one, too
+			// With an override, keys are distinguished, and the empty key is one too.
 			other := func(r *rules.Rule) { r.Overrides = map[string]rules.Bound{"other": list[0]} }
 			rule := ruleOf("g."+string(a), a, list[0], other)
 			r.limiter(rule)
@@ -64,7 +64,7 @@ var takeRules = []rule{
 			}
 		}
 	}},
-	{"another algorithm begins anew, and so does the first one again", func(r *rig) {
+	{"another algorithm starts anew, and so does the first one when restored", func(r *rig) {
 		rule := countingRule("r", 2)
 		r.putKeyed(rule)
 		r.takes("r", "a", 2, true)
@@ -77,14 +77,14 @@ var takeRules = []rule{
 		r.takes("r", "a", 2, true)
 		r.takes("r", "a", 1, false)
 		token := rules.Bound{Rate: rate("2/m"), Burst: 2}
-		// whose state is the same
+		// Their states are the same.
 		for _, a := range []leaky.Algorithm{leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket} {
 			r.putKeyed(ruleOf("r", a, token))
 			r.takes("r", "a", 2, true)
 			r.takes("r", "a", 1, false)
 		}
 	}},
-	{"what changes not the numbers forgets nothing", func(r *rig) {
+	{"a change of other fields resets nothing", func(r *rig) {
 		rule := countingRule("r", 2)
 		r.putKeyed(rule)
 		r.takes("r", "a", 2, true)
@@ -97,7 +97,7 @@ var takeRules = []rule{
 			r.takes("r", "a", 1, false)
 		}
 	}},
-	{"what is ahead of all that the new numbers know drains from the first refusal on", func(r *rig) {
+	{"a tally far ahead of the new numbers drains from the first refusal on", func(r *rig) {
 		for a, numbers := range map[leaky.Algorithm][2]rules.Bound{
 			leaky.AlgorithmMeter:       {{Rate: rate("1/744h"), Burst: 5}, {Rate: leaky.PerSecond(5), Burst: 5}},
 			leaky.AlgorithmTokenBucket: {{Rate: rate("1/744h"), Burst: 5}, {Rate: leaky.PerSecond(5), Burst: 5}},
@@ -111,11 +111,11 @@ var takeRules = []rule{
 			r.takes(rule.Name, "k", l.Limit(), true)
 			rule.Bound = numbers[1]
 			r.putKeyed(rule)
-			r.clock.Advance(time.Microsecond) // less than what the log knows of
+			r.clock.Advance(time.Microsecond) // less than the log remembers
 			r.take(rule.Name, rules.Take{Op: rules.TakePeek, Key: "k"})
 			r.clock.Advance(time.Minute)
 			d := r.take(rule.Name, rules.Take{Key: "k"})[0]
-			if a == leaky.AlgorithmSlidingLog { // which keeps no instant to come
+			if a == leaky.AlgorithmSlidingLog { // which keeps no future instant
 				if !d.Allowed {
 					r.Errorf("%s: %+v", a, d)
 				}
@@ -128,7 +128,7 @@ var takeRules = []rule{
 			r.takes(rule.Name, "k", 1, true)
 		}
 	}},
-	{"a tally that expired under the numbers of its time is fresh under any", func(r *rig) {
+	{"a tally that expired under its numbers is fresh under any", func(r *rig) {
 		for i, a := range []leaky.Algorithm{leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingCounter} {
 			name := fmt.Sprint("r", i)
 			r.putKeyed(ruleOf(name, a, rules.Bound{Limit: 3, Period: second}))
@@ -144,8 +144,8 @@ var takeRules = []rule{
 		r.putKeyed(ruleOf("p", leaky.AlgorithmConcurrency, rules.Bound{Limit: 1, TTL: 60 * second}))
 		r.takes("p", "a", 1, true)
 	}},
-	{"keys are kept apart, however alike or long they are", func(r *rig) {
-		other := func(r *rules.Rule) { r.Overrides = map[string]rules.Bound{"other": r.Bound} } // so that "" is one, too
+	{"keys are kept apart, however similar or long", func(r *rig) {
+		other := func(r *rules.Rule) { r.Overrides = map[string]rules.Bound{"other": r.Bound} } // so that "" is a key, too
 		r.limiter(countingRule("r", 1, other))
 		r.limiter(countingRule("r.r", 1, other))
 		long := strings.Repeat("k", rules.MaxKeyBytes)
@@ -161,7 +161,7 @@ var takeRules = []rule{
 			}
 		}
 	}},
-	{"a thousand questions are answered, in their order, and one more is too many", func(r *rig) {
+	{"a thousand takes are answered in order, and one more is too many", func(r *rig) {
 		r.putKeyed(countingRule("r", 3))
 		list := make([]rules.Take, rules.MaxTakes)
 		for i := range list {
@@ -179,10 +179,10 @@ var takeRules = []rule{
 		r.takes("r", "k0", 1, false)
 		r.take("r")
 		r.check(r.e.DeleteRule(r.ctx, "r", queue.AnyRevision))
-		_, err = r.e.Take(r.ctx, "r", nil) // of which nothing is remembered
+		_, err = r.e.Take(r.ctx, "r", nil) // which remembers nothing
 		r.refuses(err, rules.ErrUnknown)
 	}},
-	{"what cannot be asked is refused alone, and its field named", func(r *rig) {
+	{"an invalid take is refused alone, with its field", func(r *rig) {
 		places := rules.Bound{Limit: 5, TTL: 60 * second}
 		for _, rule := range []rules.Rule{
 			countingRule("open", 5, withAction(rules.Shadow)), countingRule("keyed", 5, withKey("{lane}")),
@@ -211,7 +211,7 @@ var takeRules = []rule{
 			{"gap", "cost", rules.Take{Key: "k", Cost: 2}},
 			{"keyed", "key", rules.Take{}},
 			{"keyed", "key", rules.Take{Op: rules.TakeAnew}},
-			{"all", "key", rules.Take{Key: "k"}}, // all are counted as one
+			{"all", "key", rules.Take{Key: "k"}}, // all count as one
 			{"all", "key", rules.Take{Op: rules.TakePeek, Key: "k"}},
 			{"places", "cost", rules.Take{Key: "k", Cost: 6}},
 			{"places", "lease", rules.Take{Key: "k", Op: rules.TakeBack}},
@@ -236,7 +236,7 @@ var takeRules = []rule{
 			r.take(tt.rule, rules.Take{Op: rules.TakeAnew, Key: good.Key})
 		}
 	}},
-	{"a reset of a key is of that key, and one of the rule is of all", func(r *rig) {
+	{"resetting a key affects that key, and resetting the rule affects all", func(r *rig) {
 		r.putKeyed(countingRule("g.r", 1))
 		r.putKeyed(countingRule("g.other", 1))
 		keys := numbered("k", 700)
@@ -271,7 +271,7 @@ var takeRules = []rule{
 		r.check(r.e.ResetRule(r.ctx, "g.r"))
 		r.takes("g.r", keys[0], 1, true)
 	}},
-	{"a rule that was deleted is not found, and made again is fresh", func(r *rig) {
+	{"a deleted rule is not found, and made again it is fresh", func(r *rig) {
 		r.putKeyed(countingRule("r", 1))
 		r.takes("r", "a", 1, true)
 		r.deleteRule("r")
@@ -280,7 +280,7 @@ var takeRules = []rule{
 		r.putKeyed(countingRule("r", 1))
 		r.takes("r", "a", 1, true)
 	}},
-	{"a shadow counts, and says that it is one", func(r *rig) {
+	{"a shadow counts, and its answers say that it is one", func(r *rig) {
 		r.putKeyed(countingRule("r", 1, withAction(rules.Shadow)))
 		if a := r.takes("r", "a", 1, true); !a.Shadow {
 			r.Errorf("got %+v", a)
@@ -313,7 +313,7 @@ var takeRules = []rule{
 			r.clock.Set(now)
 		}
 	}},
-	{"a crowd takes not one more than is allowed", func(r *rig) {
+	{"a crowd takes not one more than allowed", func(r *rig) {
 		for _, a := range rules.Algorithms() {
 			list := bounds[a]
 			rule := ruleOf("g."+string(a), a, list[0])

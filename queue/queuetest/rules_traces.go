@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// judge answers what rules say of a job with this key, and charges them: of a queue with room for all.
+// judge rules on a job with this key and charges the rules, for a queue with room.
 func judge(
 	asked []*oracle, now leaky.Instant, key string, cost int64,
 ) (ruled []rules.Ruling, wait time.Duration, defers, limited bool) {
@@ -22,7 +22,7 @@ func judge(
 	defers = true
 	for _, o := range asked {
 		k := o.of(now, key)
-		if cost > k.limiter.Limit() { // only shadows have such limits here
+		if cost > k.limiter.Limit() { // here only shadows have limits below a cost
 			continue
 		}
 		shadow := o.rule.Action == rules.Shadow
@@ -60,7 +60,7 @@ var ruleTraceRules = []rule{
 			numbers := bounds[a][0]
 			action := []string{rules.Reject, rules.Reject, rules.Defer, rules.Shadow}[rnd.IntN(4)]
 			if a == leaky.AlgorithmGap {
-				action = rules.Shadow // or what costs more than 1 could never pass
+				action = rules.Shadow // or a cost above 1 could never pass
 			}
 			rule := ruleOf(name, a, numbers, withKey("{lane}"), withAction(action), func(r *rules.Rule) {
 				r.Overrides = map[string]rules.Bound{"vip": changeable(a)[rnd.IntN(len(changeable(a)))]}
@@ -138,7 +138,7 @@ var ruleTraceRules = []rule{
 			r.Errorf("only %d were refused", limits)
 		}
 	}},
-	{"in a large call every job is judged by its key, and none for another", func(r *rig) {
+	{"in a large call every job is judged by its own key", func(r *rig) {
 		r.limiter(countingRule("q.r", 3, withKey(byTo)))
 		r.limiter(countingRule("q.all", 1700))
 		q := r.queue("q", "unlimited", asks("q.r", "q.all"), withCapacity(100_000))
@@ -149,7 +149,7 @@ var ruleTraceRules = []rule{
 		accepted := 0
 		for i, a := range r.append(list...) {
 			want := queue.Accepted
-			if i >= 1700 { // the fourth of each key is beyond it
+			if i >= 1700 { // the fourth job of each key exceeds it
 				want = queue.LimitReached
 			} else {
 				accepted++
@@ -160,7 +160,7 @@ var ruleTraceRules = []rule{
 		}
 		r.tallies(q, tally{waiting: int64(accepted), appended: int64(accepted), refused: 700})
 	}},
-	{"a crowd brings in not one more than is allowed, and each once", func(r *rig) {
+	{"a crowd appends not one more than allowed, and each job once", func(r *rig) {
 		algorithms := []leaky.Algorithm{
 			leaky.AlgorithmMeter, leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingLog, leaky.AlgorithmSlidingCounter,
 			leaky.AlgorithmGap,
@@ -175,7 +175,7 @@ var ruleTraceRules = []rule{
 			in := map[string]int{}
 			r.crowd(16, func(w int) int {
 				for i := range 6 {
-					id := fmt.Sprint("j", (w+i)%12) // others append the same
+					id := fmt.Sprint("j", (w+i)%12) // other workers append the same
 					got, err := r.e.Append(r.ctx, []queue.Job{job(q, id)})
 					if err != nil || len(got) != 1 ||
 						!slices.Contains(

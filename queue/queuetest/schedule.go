@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// later returns a job that is scheduled.
+// later returns a scheduled job.
 func later(at leaky.Instant, queueName, id string) queue.Job {
 	j := job(queueName, id)
 	j.NotBefore = at.Time()
@@ -30,7 +30,7 @@ func (r *rig) schedule(list ...queue.Job) []queue.Appended {
 	return a
 }
 
-// mostScheduled bounds how many jobs of a queue may be scheduled.
+// mostScheduled sets how many jobs of a queue may be scheduled.
 func mostScheduled(n int64) func(*queue.Spec) { return func(s *queue.Spec) { s.MaxScheduled = n } }
 
 // scheduleFull appends a job that must be refused because too many are scheduled.
@@ -43,7 +43,7 @@ func (r *rig) scheduleFull(j queue.Job, want time.Duration) {
 }
 
 var scheduleRules = []rule{
-	{"a job does not depart before it may, and departs then", func(r *rig) {
+	{"a job departs at not_before, not earlier", func(r *rig) {
 		for i, rate := range []string{"unlimited", "1000/s"} {
 			q := r.queue(fmt.Sprint("g.q", i), rate)
 			t0 := r.clock.Now()
@@ -53,18 +53,18 @@ var scheduleRules = []rule{
 				r.Errorf("expected at %v", a.ETA.At)
 			}
 			r.checkJob(q, "a", seen{state: queue.Scheduled, eta: due, cost: 1, appended: t0, due: due})
-			told := func(want time.Duration) {
+			nextIn := func(want time.Duration) {
 				r.Helper()
 				res := r.reserveAs("client", q, 9)
 				if len(res.Jobs) != 0 || res.Next != want {
-					r.Errorf("granted %v, told to ask again in %v; want none, %v", ids(res.Jobs), res.Next, want)
+					r.Errorf("granted %v, next in %v; want none, %v", ids(res.Jobs), res.Next, want)
 				}
 			}
-			told(2 * time.Second)
+			nextIn(2 * time.Second)
 			r.clock.Set(due.Add(-time.Second))
-			told(time.Second)
+			nextIn(time.Second)
 			r.clock.Set(due - 1)
-			told(time.Millisecond)
+			nextIn(time.Millisecond)
 			r.clock.Set(due)
 			v := r.grant(q, 9, "a")[0]
 			if v.In != 0 || !v.NotBefore.Equal(due.Time()) || v.Attempt != 1 {
@@ -74,7 +74,7 @@ var scheduleRules = []rule{
 			r.tallies(q, tally{appended: 1, delivered: 1})
 		}
 	}},
-	{"an instant that has come is at once", func(r *rig) {
+	{"a not_before in the past means at once", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		now := r.clock.Now()
 		a := r.acceptJobs(later(now, q, "now"), later(now.Add(-time.Hour), q, "past"), job(q, "none"))
@@ -85,7 +85,7 @@ var scheduleRules = []rule{
 		}
 		r.grant(q, 9, "now", "past", "none")
 	}},
-	{"it takes its turn where it came, not where its time came", func(r *rig) {
+	{"a scheduled job takes its turn by its arrival, not by its due time", func(r *rig) {
 		q := r.queue("q", "1/s")
 		t0 := r.clock.Now()
 		r.schedule(later(t0.Add(500*time.Millisecond), q, "early"))
@@ -95,7 +95,7 @@ var scheduleRules = []rule{
 			r.Errorf("got %s, want %s", got, want)
 		}
 	}},
-	{"many that are due at once leave at the rate, in the order they came", func(r *rig) {
+	{"many jobs due at once leave at the rate, in order of arrival", func(r *rig) {
 		s := spec("q", "14/s", func(s *queue.Spec) { s.Burst = 3 })
 		r.put(s)
 		due := r.clock.Now().Add(time.Minute)
@@ -121,7 +121,7 @@ var scheduleRules = []rule{
 		}
 		r.sameIDs(order, want...)
 	}},
-	{"a hundred become due a visit, all in the end", func(r *rig) {
+	{"a hundred jobs become due a visit, all of them eventually", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		due := r.clock.Now().Add(time.Second)
 		var list []queue.Job
@@ -138,7 +138,7 @@ var scheduleRules = []rule{
 		}
 		r.sameIDs(r.drain(q), want[100:]...)
 	}},
-	{"where it is expected is the later of its instant and the pace's", func(r *rig) {
+	{"the eta is the later of not_before and the pace", func(r *rig) {
 		q := r.queue("q", "1/s")
 		t0 := r.clock.Now()
 		r.accept(q, numbered("j", 10)...)
@@ -153,7 +153,7 @@ var scheduleRules = []rule{
 			})
 		}
 	}},
-	{"it is in its lane, with its priority, as soon as it may go", func(r *rig) {
+	{"a due job is in its lane with its priority", func(r *rig) {
 		q := r.queue("q", "unlimited", everyLane(queue.LaneRule{Capacity: 3}))
 		due := r.clock.Now().Add(time.Minute)
 		j := later(due, q, "x1")
@@ -171,7 +171,7 @@ var scheduleRules = []rule{
 		r.appendToLanes(q, "y1")
 		r.grant(q, 9, "x1", "y1", "x2", "x3")
 	}},
-	{"one that is cancelled while it is scheduled frees its place and never departs", func(r *rig) {
+	{"a job cancelled while scheduled frees its place and never departs", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(2), mostScheduled(1))
 		due := r.clock.Now().Add(time.Minute)
 		r.schedule(later(due, q, "a"))
@@ -184,7 +184,7 @@ var scheduleRules = []rule{
 		r.grant(q, 9, "b", "c")
 		r.tallies(q, tally{leased: 2, appended: 3, cancelled: 1, refused: 1})
 	}},
-	{"one that nobody took in time expires", func(r *rig) {
+	{"a scheduled job can expire", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		t0 := r.clock.Now()
 		j := later(t0.Add(time.Second), q, "a")
@@ -196,7 +196,7 @@ var scheduleRules = []rule{
 		r.state(queue.Expired, q, "a")
 		r.tallies(q, tally{appended: 1, timedOut: 1})
 	}},
-	{"no more are scheduled than may be, but those that back off are", func(r *rig) {
+	{"max_scheduled limits scheduled jobs, but not those that back off", func(r *rig) {
 		const ms = time.Millisecond
 		q := r.queue("q", "unlimited", mostScheduled(2))
 		t0 := r.clock.Now()
@@ -210,7 +210,7 @@ var scheduleRules = []rule{
 		r.fail(3*time.Second, v...)
 		r.scheduleFull(c, 3*time.Second)
 		r.clock.Advance(4 * time.Second)
-		r.scheduleFull(later(t0.Add(time.Minute), q, "c"), ms) // f is due, but nobody looked
+		r.scheduleFull(later(t0.Add(time.Minute), q, "c"), ms) // f is due, but nobody has looked
 		r.grant(q, 9, "f", "now")
 		r.scheduleFull(later(t0.Add(time.Minute), q, "c"), 6*time.Second)
 		r.acceptJobs(c) // it may go at once
@@ -225,7 +225,7 @@ var scheduleRules = []rule{
 			r.Errorf("%d scheduled, %d refused", i.Scheduled, i.Refused)
 		}
 	}},
-	{"of full lanes, schedules and queues the first is told", func(r *rig) {
+	{"of full lanes, schedules and queues, the first is reported", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(2), mostScheduled(1), everyLane(holding(1)))
 		due := r.clock.Now().Add(time.Minute)
 		j := later(due, q, "x1")
@@ -237,7 +237,7 @@ var scheduleRules = []rule{
 		r.scheduleFull(later(due, q, "k2"), time.Minute)
 		r.outcome(queue.Full, job(q, "k2"))
 	}},
-	{"further ahead than a year is not valid, nor is a deadline before it", func(r *rig) {
+	{"a not_before over a year ahead is invalid, and so is a deadline before it", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		now := r.clock.Now()
 		r.schedule(later(now.Add(queue.MaxAhead), q, "a"))
@@ -264,7 +264,7 @@ var scheduleRules = []rule{
 		r.clock.Set(now.Add(queue.MaxAhead))
 		r.grant(q, 9, "a")
 	}},
-	{"it comes out as it went in, to the microsecond, and tells no job from another", func(r *rig) {
+	{"not_before is kept to the microsecond, and does not distinguish jobs", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		at := r.clock.Now().Time().Add(time.Hour + 123_456_789*time.Nanosecond)
 		j := job(q, "a")
@@ -279,7 +279,7 @@ var scheduleRules = []rule{
 			r.Errorf("got %+v, want %v", v, want)
 		}
 	}},
-	{"slots before its instant are not lost", func(r *rig) {
+	{"slots before not_before are not lost", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.schedule(later(r.clock.Now().Add(time.Minute), q, "a"))
 		r.clock.Advance(time.Minute + 250*time.Millisecond)
@@ -289,14 +289,14 @@ var scheduleRules = []rule{
 			r.Errorf("lost %v, want 2 slots of q", res.Lost)
 		}
 	}},
-	{"one that may go before the watcher looks wakes it", func(r *rig) {
+	{"a job due before the watcher's next look wakes the watcher", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.awaitWake(q, "w", func(i int) {
 			r.deliver(r.watching("w", q)...)
 			r.schedule(later(r.clock.Now().Add(500*time.Millisecond), q, fmt.Sprint("j", i)))
 		})
 	}},
-	{"a queue is deleted with what is scheduled", func(r *rig) {
+	{"a queue is deleted with its scheduled jobs", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		due := r.clock.Now().Add(time.Second)
 		r.schedule(later(due, q, "a"))

@@ -9,7 +9,7 @@ import (
 )
 
 var settleRules = []rule{
-	{"delivered is the end", func(r *rig) {
+	{"a delivered job has ended", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		v := r.grant(q, 1, "a")
@@ -20,7 +20,7 @@ var settleRules = []rule{
 			r.Errorf("counted %+v", i)
 		}
 	}},
-	{"buried is dead at once", func(r *rig) {
+	{"a buried job is dead at once", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		s := settlement(queue.Bury, r.grant(q, 1, "a")[0])
@@ -35,7 +35,7 @@ var settleRules = []rule{
 			r.Errorf("got %+v", j)
 		}
 	}},
-	{"failed backs off for as long as it says, and keeps its turn", func(r *rig) {
+	{"a failed job backs off for the given time and keeps its turn", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b", "c")
 		t0 := r.clock.Now()
@@ -55,7 +55,7 @@ var settleRules = []rule{
 			r.Errorf("counted %+v", i)
 		}
 	}},
-	{"a scheduled job does not hold up those behind it", func(r *rig) {
+	{"a scheduled job does not hold up the jobs behind it", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b", "c")
 		r.fail(250*time.Millisecond, r.grant(q, 1, "a")...)
@@ -67,11 +67,9 @@ var settleRules = []rule{
 			}
 			r.clock.Advance(10 * time.Millisecond)
 		}
-		if got := strings.Join(order, " "); got != "b c a" {
-			r.Errorf("departed %s, want b c a", got)
-		}
+		r.sameDepartures(strings.Join(order, " "), "b c a")
 	}},
-	{"when its time has come a job waits, whatever the pace", func(r *rig) {
+	{"a due job waits, whatever the pace", func(r *rig) {
 		q := r.queue("q", "1/h")
 		r.accept(q, "a", "b")
 		r.fail(time.Minute, r.grant(q, 1, "a")...)
@@ -86,7 +84,7 @@ var settleRules = []rule{
 		r.clock.Advance(time.Hour)
 		r.sameIDs(r.drain(q), "b")
 	}},
-	{"a hundred ripen a visit, all in the end, each at its turn", func(r *rig) {
+	{"a hundred jobs become due a visit, all of them eventually, each at its turn", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		want := numbered("j", 250)
 		r.accept(q, want...)
@@ -106,7 +104,7 @@ var settleRules = []rule{
 			r.Errorf("%d of %d came back", len(seen), len(want))
 		}
 	}},
-	{"the last failure is the end", func(r *rig) {
+	{"the last failure ends the job", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 3))
 		r.accept(q, "a")
 		for attempt := 1; attempt <= 3; attempt++ {
@@ -120,7 +118,7 @@ var settleRules = []rule{
 				r.settled(queue.Scheduled, s)
 			} else {
 				r.settled(queue.Dead, s)
-				r.settled(queue.Dead, s) // and said again
+				r.settled(queue.Dead, s) // settled again
 			}
 			r.clock.Advance(time.Second)
 		}
@@ -132,12 +130,12 @@ var settleRules = []rule{
 			r.Errorf("counted %+v", i)
 		}
 	}},
-	{"with one attempt, the first failure is the end", func(r *rig) {
+	{"with one attempt, the first failure ends the job", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 1))
 		r.accept(q, "a")
 		r.settled(queue.Dead, settlement(queue.Fail, r.grant(q, 9, "a")[0]))
 	}},
-	{"fewer attempts allowed from now on apply to those under way", func(r *rig) {
+	{"a lowered number of attempts applies to jobs under way", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		r.accept(q, "a")
 		r.fail(0, r.grant(q, 9, "a")...)
@@ -145,7 +143,7 @@ var settleRules = []rule{
 		r.queue(q, "unlimited", leased(10*time.Second, 2))
 		r.settled(queue.Dead, settlement(queue.Fail, v[0]))
 	}},
-	{"the same settlement twice has the same answer and no further effect", func(r *rig) {
+	{"a repeated settlement gets the same answer and has no further effect", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		for verdict, want := range map[queue.Verdict]queue.State{
 			queue.Deliver: queue.Delivered, queue.Bury: queue.Dead, queue.Fail: queue.Scheduled,
@@ -155,7 +153,7 @@ var settleRules = []rule{
 			id := verdict.String()
 			r.accept(q, id)
 			s := settlement(verdict, r.grant(q, 9, id)[0])
-			// with which the queue would stop
+			// The queue would stop by this.
 			if s.After = time.Minute; verdict == queue.Throttle || verdict == queue.Deliver {
 				s.After = 0
 			}
@@ -176,7 +174,7 @@ var settleRules = []rule{
 			if after.Delivered != before.Delivered || after.Died != before.Died || after.Retried != before.Retried ||
 				after.Released != before.Released || after.Throttled != before.Throttled || after.Down != before.Down ||
 				after.Size() != before.Size() {
-				r.Errorf("%v, said again, counted again: %+v, before %+v", verdict, after, before)
+				r.Errorf("%v, repeated, counted again: %+v, before %+v", verdict, after, before)
 			}
 			if verdict == queue.Fail {
 				r.clock.Advance(50*time.Second - time.Microsecond)
@@ -185,13 +183,13 @@ var settleRules = []rule{
 			}
 			if want == queue.Scheduled || want == queue.Waiting {
 				v := r.grant(q, 9, id)
-				r.settled(want, s) // the job is in other hands now, and yet: it was the last one accepted
+				r.settled(want, s) // the last accepted settlement, although the job is leased again
 				r.deliver(v...)
 				r.stale(s)
 			}
 		}
 	}},
-	{"in one call, the first of two verdicts counts", func(r *rig) {
+	{"of two verdicts in one call, the first counts", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b")
 		v := r.grant(q, 9, "a", "b")
@@ -244,7 +242,7 @@ var settleRules = []rule{
 		r.deliver(young...)
 		r.stale(settlement(queue.Deliver, old[0]))
 	}},
-	{"a settlement is remembered no longer than its job", func(r *rig) {
+	{"a settlement is remembered as long as its job", func(r *rig) {
 		q := r.queue("q", "unlimited", remember(time.Minute))
 		r.accept(q, "a", "b")
 		v := r.grant(q, 2, "a", "b")
@@ -257,7 +255,7 @@ var settleRules = []rule{
 		r.stale(settlement(queue.Deliver, v[0]))
 		r.stale(settlement(queue.Bury, v[1]))
 	}},
-	{"a lease taken back is stale even if nobody else has the job yet", func(r *rig) {
+	{"a lease taken back is stale even before the job is granted again", func(r *rig) {
 		q := r.queue("q", "1/h", leased(10*time.Second, 100))
 		r.accept(q, "a")
 		v := r.grant(q, 9, "a")
@@ -266,7 +264,7 @@ var settleRules = []rule{
 		r.state(queue.Waiting, q, "a")
 		r.stale(settlement(queue.Deliver, v[0]))
 	}},
-	{"settlements of many queues in one call, more than any flight", func(r *rig) {
+	{"one call may settle jobs of many queues", func(r *rig) {
 		var all []queue.Reservation
 		for i := range 12 {
 			q := r.queue(fmt.Sprint("q", i), "unlimited")
@@ -286,7 +284,7 @@ var settleRules = []rule{
 			r.Errorf("settling nothing: %v", out)
 		}
 	}},
-	{"the last ten failures are kept, and their reasons cut", func(r *rig) {
+	{"the last ten failures are kept, with shortened reasons", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		list := numbered("j", 13)
 		r.accept(q, list...)

@@ -10,11 +10,11 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// neighbour makes a queue on the partition of another one, in no group with it.
-func (r *rig) neighbour(other, rate string) string {
+// neighbor makes a queue on the partition of another one, in a different group.
+func (r *rig) neighbor(other, rate string) string {
 	r.Helper()
 	for i := range 1000 {
-		if name := fmt.Sprint("neighbour", i); r.partition(name) == r.partition(other) {
+		if name := fmt.Sprint("neighbor", i); r.partition(name) == r.partition(other) {
 			return r.queue(name, rate)
 		}
 	}
@@ -22,7 +22,7 @@ func (r *rig) neighbour(other, rate string) string {
 	return ""
 }
 
-// shared asks for jobs, of some queues for no more than their shares.
+// shared reserves jobs, of some queues at most their shares.
 func (r *rig) shared(client, queueName string, most int, shares map[string]int) queue.Reserved {
 	r.Helper()
 	req := r.request(client, queueName, most)
@@ -30,16 +30,16 @@ func (r *rig) shared(client, queueName string, most int, shares map[string]int) 
 	return r.do(req)
 }
 
-// short checks which queues an answer calls short, and when it says to ask again.
+// short checks which queues an answer calls short, and when to ask again.
 func (r *rig) short(res queue.Reserved, next time.Duration, want ...string) {
 	r.Helper()
 	if !slices.Equal(res.Short, want) || res.Next != next {
-		r.Errorf("short %v, told to ask again in %v; want %v, %v", res.Short, res.Next, want, next)
+		r.Errorf("short %v, next in %v; want %v, %v", res.Short, res.Next, want, next)
 	}
 }
 
 var shareRules = []rule{
-	{"no more is granted of a queue than its share", func(r *rig) {
+	{"a queue is granted at most its share", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, numbered("j", 50)...)
 		res := r.shared("client", q, 40, map[string]int{q: 35})
@@ -52,7 +52,7 @@ var shareRules = []rule{
 			r.Errorf("granted the last %d, short %v", len(res.Jobs), res.Short)
 		}
 	}},
-	{"a queue in lanes has one share", func(r *rig) {
+	{"a queue with lanes has one share", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		for lane := range 3 {
 			r.appendToLane(q, fmt.Sprint("lane", lane), fmt.Sprint(lane), 5, 1)
@@ -63,9 +63,9 @@ var shareRules = []rule{
 		}
 		r.short(res, 2*time.Second, q)
 	}},
-	{"what is passed over costs the others nothing, and its slots are not saved up", func(r *rig) {
+	{"passing a queue over costs the others nothing, and its slots are not saved up", func(r *rig) {
 		q := r.queue("q", "10/s")
-		other := r.neighbour(q, "4/s")
+		other := r.neighbor(q, "4/s")
 		r.accept(q, numbered("j", 50)...)
 		r.accept(other, numbered("k", 50)...)
 		none := map[string]int{q: 0}
@@ -91,7 +91,7 @@ var shareRules = []rule{
 		r.clock.Advance(975 * time.Millisecond)
 		r.short(r.shared("client", q, 9, map[string]int{q: 0}), 2*time.Second, q)
 	}},
-	{"members of a group are passed over, and keep their turn", func(r *rig) {
+	{"members of a group are passed over and keep their turn", func(r *rig) {
 		r.group("p unlimited", "a unlimited", "b unlimited")
 		r.appendMember("p", 4, 1)
 		r.appendMember("a", 9, 1)
@@ -101,11 +101,9 @@ var shareRules = []rule{
 			r.Errorf("granted %v, want 1, 2 and all 4", ids(res.Jobs))
 		}
 		r.short(res, 2*time.Second, "ses", "ses.a")
-		if got := r.order("ses", 4); got != "ppap" { // p had a turn less
-			r.Errorf("departed %s, want ppap", got)
-		}
+		r.sameDepartures(r.order("ses", 4), "ppap") // p has had one turn fewer
 	}},
-	{"a member that rests tells when to ask", func(r *rig) {
+	{"a resting member determines when to ask", func(r *rig) {
 		r.group("p unlimited", "a unlimited", "b 2/s")
 		r.appendMember("a", 9, 1)
 		r.appendMember("b", 4, 1)
@@ -115,7 +113,7 @@ var shareRules = []rule{
 		}
 		r.short(res, 475*time.Millisecond, "ses.a")
 	}},
-	{"a repeated request grants nothing more, whatever it says of shares", func(r *rig) {
+	{"a repeated request grants nothing more, whatever its shares", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b", "c")
 		req := r.request("client", q, 9)
@@ -124,7 +122,7 @@ var shareRules = []rule{
 		req.Shares = nil
 		r.sameIDs(r.do(req).Jobs, "a")
 	}},
-	{"who begins to leave a queue behind wakes the others, once", func(r *rig) {
+	{"a client that starts to leave a queue behind wakes the others, once", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, numbered("j", 50)...)
 		full := map[string]int{q: 0}
@@ -133,11 +131,11 @@ var shareRules = []rule{
 		r.accept(q, numbered("k", 50)...)
 		ear := r.listen(q)
 		defer ear.cancel()
-		for i := 0; ; i++ { // a subscription takes a moment to stand
+		for i := 0; ; i++ { // a subscription takes a moment to become active
 			if r.reserveAs("two", q, 1); i == 100 {
 				r.Fatalf("nobody was woken; heard %v", ear.heard)
 			}
-			r.shared("one", q, 9, map[string]int{}) // nothing is left behind: the next time is the first
+			r.shared("one", q, 9, map[string]int{}) // nothing is left behind, so the next time is the first
 			r.accept(q, numbered(fmt.Sprint("l", i, "-"), 40)...)
 			r.clock.Advance(300 * time.Millisecond)
 			if r.shared("one", q, 9, full); ear.hears("") {
@@ -145,21 +143,21 @@ var shareRules = []rule{
 			}
 		}
 		if res := r.reserveAs("two", q, 9); len(res.Jobs) != 9 {
-			r.Errorf("who was woken is granted %d, want 9", len(res.Jobs))
+			r.Errorf("the woken client is granted %d, want 9", len(res.Jobs))
 		}
 		r.shared("two", q, 9, full)
-		for ear.hears("") { // it leaves the queue behind in its turn
+		for ear.hears("") { // it leaves the queue behind in turn
 		}
 		for range 3 {
 			r.clock.Advance(300 * time.Millisecond)
 			r.shared("one", q, 9, full)
 			r.shared("two", q, 9, full)
 			if ear.hears("") {
-				r.Error("woken although nobody has a handler more for it")
+				r.Error("woken although no client has a free handler for it")
 			}
 		}
 	}},
-	{"a request without a free handler is no reason to call others again to what was left behind before", func(r *rig) {
+	{"a request without a free handler does not wake others again for the same queue", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, numbered("j", 50)...)
 		full := map[string]int{q: 0}
@@ -167,7 +165,7 @@ var shareRules = []rule{
 		r.watching("one", q)
 		ear := r.listen(q)
 		defer ear.cancel()
-		for i := 0; ; i++ { // a subscription takes a moment to stand
+		for i := 0; ; i++ { // a subscription takes a moment to become active
 			if r.reserveAs("two", q, 1); i == 100 {
 				r.Fatalf("nobody was woken; heard %v", ear.heard)
 			}
@@ -188,12 +186,12 @@ var shareRules = []rule{
 				for ear.hears("") {
 				}
 				if r.shared(client, q, 9, full); ear.hears("") {
-					r.Error("woken to what was known")
+					r.Error("woken without news")
 				}
 			}
 		}
 	}},
-	{"bad shares are refused", func(r *rig) {
+	{"invalid shares are refused", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		many := map[string]int{}

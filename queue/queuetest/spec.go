@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// refuses checks that err is the one wanted.
+// refuses checks that err is the wanted error.
 func (r *rig) refuses(err, want error) {
 	r.Helper()
 	if !errors.Is(err, want) {
@@ -31,7 +31,7 @@ func (r *rig) refusesField(want string, err error) {
 }
 
 var specRules = []rule{
-	{"a new queue has the defaults and what was asked for", func(r *rig) {
+	{"a new queue has the given values and the defaults", func(r *rig) {
 		given := queue.Spec{
 			Name: "email", Rate: spec("x", "14/s").Rate, Capacity: 77,
 			Deliver: json.RawMessage(` { "http" : {"n": 12345678901234567890} }`),
@@ -76,7 +76,7 @@ var specRules = []rule{
 			}
 		}
 	}},
-	{"a change expects the revision that was read", func(r *rig) {
+	{"a change needs the expected revision", func(r *rig) {
 		s := spec("q", "14/s")
 		res, err := r.e.Put(r.ctx, s, 5)
 		r.refuses(err, queue.ErrRevision)
@@ -105,7 +105,7 @@ var specRules = []rule{
 			r.Errorf("got %+v, %v", res, err)
 		}
 	}},
-	{"what is not valid names its field and changes nothing", func(r *rig) {
+	{"an invalid spec is refused with its field and changes nothing", func(r *rig) {
 		good := spec("q", "14/s")
 		r.put(good)
 		for field, change := range map[string]func(*queue.Spec){
@@ -150,7 +150,7 @@ var specRules = []rule{
 			}
 		}
 	}},
-	{"a list goes by name, in pages", func(r *rig) {
+	{"queues are listed by name, in pages", func(r *rig) {
 		var names []string
 		for i := range 53 {
 			names = append(names, fmt.Sprintf("q%02d", i*37%53))
@@ -179,15 +179,15 @@ var specRules = []rule{
 				r.Errorf("pages of %d: %v", limit, got)
 			}
 		}
-		page, err := r.e.List(r.ctx, "q1-", 2) // no queue's name
+		page, err := r.e.List(r.ctx, "q1-", 2) // the name of no queue
 		if err != nil || len(page) != 2 || page[0].Spec.Name != "q1-x" || page[1].Spec.Name != "q1.x" {
 			r.Errorf("behind q1-: %v, %v", page, err)
 		}
 		if page, err := r.e.List(r.ctx, "zzz", 9); err != nil || len(page) != 0 {
-			r.Errorf("behind all: %v, %v", page, err)
+			r.Errorf("after all: %v, %v", page, err)
 		}
 	}},
-	{"a pause is kept apart from the spec", func(r *rig) {
+	{"a pause is separate from the spec", func(r *rig) {
 		q := r.queue("q", "10/s")
 		rev := r.info(q).Revision
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{Reason: "the provider is down"}))
@@ -208,7 +208,7 @@ var specRules = []rule{
 		}
 		r.grant(q, 9, "a")
 	}},
-	{"jobs already granted leave a paused queue", func(r *rig) {
+	{"granted jobs leave a paused queue", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b")
 		v := r.grant(q, 9, "a")
@@ -227,7 +227,7 @@ var specRules = []rule{
 			r.Errorf("granted %+v", got)
 		}
 	}},
-	{"what there is not is not found", func(r *rig) {
+	{"an unknown queue is not found", func(r *rig) {
 		for _, name := range []string{"nobody", "not a name", "", "a{b}", strings.Repeat("n", 1<<20)} {
 			_, err := r.e.Get(r.ctx, name)
 			r.refuses(err, queue.ErrUnknownQueue)

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/status"
 )
 
-// checkStatus checks what a queue does, by itself and in a list; until is 0 if that has no end.
+// checkStatus checks the status of a queue, by itself and in a list; until is 0 for a status without an end.
 func (r *rig) checkStatus(want status.Code, until leaky.Instant, queueName string) status.Status {
 	r.Helper()
 	list, err := r.e.List(r.ctx, "", 1000)
@@ -30,14 +30,14 @@ func (r *rig) checkStatus(want status.Code, until leaky.Instant, queueName strin
 	return s
 }
 
-// seen lets a drainer ask for nothing, as one does whose handlers are all busy.
+// seen lets a drainer ask for nothing, as if its handlers were all busy.
 func (r *rig) seen(queueName string) {
 	r.Helper()
 	r.reserveAs("client", queueName, 0)
 }
 
 var statusRules = []rule{
-	{"idle, until it has a job; then nobody is there to drain it", func(r *rig) {
+	{"a queue is idle until it has a job, and then lacks a drainer", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.checkStatus(status.Idle, 0, q)
 		r.accept(q, "a", "b")
@@ -51,7 +51,7 @@ var statusRules = []rule{
 		r.deliver(r.grant(q, 9, "b")...)
 		r.checkStatus(status.Idle, 0, q)
 	}},
-	{"a drainer without a free handler lives, and is granted nothing", func(r *rig) {
+	{"a drainer without a free handler counts as present and is granted nothing", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		for range 3 {
@@ -71,7 +71,7 @@ var statusRules = []rule{
 			r.Errorf("when it is gone: %+v, %v", d, err)
 		}
 	}},
-	{"it takes leases back that ran out, and leaves what is due", func(r *rig) {
+	{"such a drainer takes expired leases back and leaves due jobs alone", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		r.accept(q, "a")
 		r.grant(q, 1, "a")
@@ -81,7 +81,7 @@ var statusRules = []rule{
 		r.state(queue.Waiting, q, "a")
 		r.state(queue.Scheduled, q, "b")
 	}},
-	{"who pulls is no drainer, and no drainer is a worker", func(r *rig) {
+	{"a worker is no drainer, and a drainer is no worker", func(r *rig) {
 		p := r.queue("p", "10/s", pulled)
 		q := r.queue("q", "10/s")
 		for n := 0; r.partition(q) != r.partition(p); n++ { // where a drainer would be seen
@@ -116,7 +116,7 @@ var statusRules = []rule{
 		r.check(r.e.Resume(r.ctx, "ses"))
 		r.checkStatus(status.Flowing, 0, q)
 	}},
-	{"the quota, its own or its parent's", func(r *rig) {
+	{"waiting for its own quota or its parent's", func(r *rig) {
 		r.queue("ses", "unlimited", limited("quota 3/h"))
 		a, b := r.queue("ses.a", "unlimited", limited("quota 2/h")), r.queue("ses.b", "unlimited")
 		r.accept(a, "a1", "a2", "a3")
@@ -149,7 +149,7 @@ var statusRules = []rule{
 		r.settleWith(queue.Throttle, "429", time.Minute, v[0])
 		r.checkStatus(status.Throttled, r.clock.Now().Add(time.Minute), q)
 	}},
-	{"what is in flight, and its lanes", func(r *rig) {
+	{"waiting for jobs in flight, and for lanes", func(r *rig) {
 		q := r.putWithLanes("q", "unlimited", "x1 x2 x3", func(s *queue.Spec) { s.MaxInFlight = 1 })
 		v := r.grant(q, 9, "x1")
 		r.checkStatus(status.MaxInFlight, 0, q)
@@ -171,7 +171,7 @@ var statusRules = []rule{
 		r.deliver(v[0])
 		r.checkStatus(status.Flowing, 0, o)
 	}},
-	{"a schedule, and what backs off", func(r *rig) {
+	{"waiting for schedules and retries", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		at := r.clock.Now().Add(time.Hour)
 		r.schedule(later(at, q, "a"))
@@ -181,7 +181,7 @@ var statusRules = []rule{
 		r.fail(time.Minute, r.grant(q, 9, "b")...)
 		r.checkStatus(status.Schedule, r.clock.Now().Add(time.Minute), q)
 	}},
-	{"slow, and not stalled", func(r *rig) {
+	{"a slow queue has not stalled", func(r *rig) {
 		q := r.queue("q", "6/h")
 		r.accept(q, "a", "b")
 		r.deliver(r.grant(q, 9, "a")...)
@@ -191,7 +191,7 @@ var statusRules = []rule{
 		r.seen(q)
 		r.checkStatus(status.Flowing, 0, q)
 	}},
-	{"stalled when what may leave does not, until something does", func(r *rig) {
+	{"a queue has stalled while due jobs do not leave", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b")
 		r.seen(q)
@@ -204,7 +204,7 @@ var statusRules = []rule{
 		r.grant(q, 9, "a")
 		r.checkStatus(status.Flowing, 0, q)
 	}},
-	{"what a pause held up did not stall", func(r *rig) {
+	{"a pause does not count as stalling", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a")
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
@@ -213,7 +213,7 @@ var statusRules = []rule{
 		r.check(r.e.Resume(r.ctx, q))
 		r.checkStatus(status.Flowing, 0, q)
 	}},
-	{"a member that waits for its turn is not stalled, and all of a group that stands still are", func(r *rig) {
+	{"a member waiting for its turn has not stalled, but a whole group can stall", func(r *rig) {
 		r.queue("ses", "6/m")
 		a, b := r.queue("ses.a", "unlimited"), r.queue("ses.b", "unlimited")
 		r.accept(a, "a1", "a2", "a3")

@@ -17,45 +17,8 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// settleWith settles a job with a verdict that the receiver gave.
-func (r *rig) settleWith(verdict queue.Verdict, reason string, after time.Duration, v queue.Reservation) queue.Effect {
-	r.Helper()
-	s := settlement(verdict, v)
-	s.Reason, s.After = reason, after
-	got := r.settle(s)[0]
-	if got.Stale || got.Err != nil {
-		r.Fatalf("%v of %s: %+v", verdict, v.ID, got)
-	}
-	return got.Effect
-}
-
-// throttles stops a queue, by its first job, and returns until when.
-func (r *rig) throttles(queueName string, after time.Duration) leaky.Instant {
-	r.Helper()
-	got := r.reserve(queueName, 1)
-	if len(got) != 1 {
-		r.Fatalf("%d jobs were granted", len(got))
-	}
-	if e := r.settleWith(queue.Throttle, "429 slow down", after, got[0]); e != (queue.Effect{Stopped: after}) {
-		r.Errorf("throttled for %v: %+v", after, e)
-	}
-	return r.clock.Now().Add(after)
-}
-
-// stops checks until when a queue stops, 0: it goes on.
-func (r *rig) stops(queueName string, until leaky.Instant, cause queue.StopCause, reason string) {
-	r.Helper()
-	want := queue.Stop{Cause: cause, Reason: reason}
-	if until != 0 {
-		want.Until = until.Time()
-	}
-	if got := r.info(queueName).Stop; !got.Until.Equal(want.Until) || got.Cause != cause || got.Reason != reason {
-		r.Errorf("%s stops by %+v, want %+v", queueName, got, want)
-	}
-}
-
 var stopRules = []rule{
-	{"a job that the receiver would not look at waits at its turn, and spends no attempt", func(r *rig) {
+	{"a throttled job waits at its turn and spends no attempt", func(r *rig) {
 		for verdict, how := range map[queue.Verdict]queue.AttemptOutcome{
 			queue.Throttle: queue.AttemptThrottled, queue.Down: queue.AttemptDown,
 		} {
@@ -87,7 +50,7 @@ var stopRules = []rule{
 	{"its slot was used", func(r *rig) {
 		for _, verdict := range []queue.Verdict{queue.Throttle, queue.Down} {
 			q := r.queue("q", "1/m", limited("quota 2/h"))
-			r.clock.Advance(time.Second) // what left sooner may not have been counted
+			r.clock.Advance(time.Second) // an earlier departure may not have been counted
 			r.accept(q, "a")
 			t0 := r.clock.Now()
 			r.settleWith(verdict, "", 0, r.grant(q, 1, "a")[0])
@@ -103,7 +66,7 @@ var stopRules = []rule{
 			r.clock.Advance(24 * time.Hour)
 		}
 	}},
-	{"nothing leaves before the instant, and from then on the rate holds without a burst", func(r *rig) {
+	{"nothing leaves before the stop ends, and then the rate applies without a burst", func(r *rig) {
 		for _, tt := range []struct {
 			rate     string
 			change   func(*queue.Spec)
@@ -127,7 +90,7 @@ var stopRules = []rule{
 			r.clock.Advance(24 * time.Hour)
 		}
 	}},
-	{"a queue without a target stops, whatever its circuit and rate, until it is put", func(r *rig) {
+	{"a queue without a target stops, whatever its circuit and rate, until the next put", func(r *rig) {
 		adapts := adapting("1/s", "10/s")
 		q := r.queue("q", "10/s", adapts, limited("quota 5/h"))
 		r.clock.Advance(time.Second)
@@ -156,7 +119,7 @@ var stopRules = []rule{
 		r.checkStatus(status.Flowing, 0, q)
 		r.grant(q, 9, "a")
 	}},
-	{"so it is when nobody asks until long after", func(r *rig) {
+	{"the same holds when no client asks until much later", func(r *rig) {
 		q := r.queue("q", "1/s", func(s *queue.Spec) { s.Burst = 3 })
 		r.appendNumbered(q, 9)
 		stop := r.throttles(q, time.Hour)
@@ -165,7 +128,7 @@ var stopRules = []rule{
 			r.Errorf("%d leave, %v were lost; want 2 and 1", len(res.Jobs), res.Lost)
 		}
 	}},
-	{"it is looked at exactly then, and what was put off is not lost", func(r *rig) {
+	{"the queue is visited exactly at the end of the stop, and the stopped time is not lost", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b")
 		stop := r.throttles(q, 3*time.Second)
@@ -181,7 +144,7 @@ var stopRules = []rule{
 		}
 		r.deliver(r.grant(q, 9, "a")...)
 	}},
-	{"many drainers are throttled at once, and the latest instant counts", func(r *rig) {
+	{"when many drainers are throttled at once, the latest instant counts", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, numbered("j", 40)...)
 		var all []queue.Reservation
@@ -208,7 +171,7 @@ var stopRules = []rule{
 		r.clock.Advance(queue.Horizon + time.Microsecond)
 		r.grant(q, 40, numbered("j", 40)...)
 	}},
-	{"a shorter one changes nothing, a longer one lasts, and none lasts for more than a day", func(r *rig) {
+	{"a shorter stop changes nothing, a longer one replaces it, and none lasts more than a day", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b", "c", "d")
 		v := r.grant(q, 4, "a", "b", "c", "d")
@@ -222,7 +185,7 @@ var stopRules = []rule{
 		}
 		r.stops(q, now.Add(queue.MaxStop), queue.StopThrottled, "3")
 	}},
-	{"what was granted before leaves, and another job given back gains nothing", func(r *rig) {
+	{"jobs granted before the stop leave, and a released one gains nothing", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b", "c")
 		v := r.grant(q, 3, "a", "b", "c")
@@ -245,9 +208,7 @@ var stopRules = []rule{
 		}
 		r.stops(q, 0, "", "")
 		r.waitsFor(lasting(cause.Throttled, t0.Add(time.Second), ""), q, "x1", "x2")
-		if got, want := r.departureTimes(q, t0, 4), "y1@100ms y2@200ms x1@1s x2@1.1s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes(q, t0, 4), "y1@100ms y2@200ms x1@1s x2@1.1s")
 		r.accept(q, "k")
 		r.clock.Advance(time.Second)
 		s = settlement(queue.Throttle, r.grant(q, 1, "k")[0])
@@ -255,7 +216,7 @@ var stopRules = []rule{
 		r.settled(queue.Waiting, s)
 		r.stops(q, r.clock.Now().Add(time.Second), queue.StopThrottled, "")
 	}},
-	{"a lane that stopped has earned nothing either, and is expected accordingly", func(r *rig) {
+	{"a stopped lane has earned nothing either, and its eta shows that", func(r *rig) {
 		q := r.putWithLanes(
 			"q", "unlimited", "x1 x2 x3", everyLane(queue.LaneRule{Rate: laneRate("1/s").Rate, Burst: 3}),
 		)
@@ -269,29 +230,25 @@ var stopRules = []rule{
 			}
 		}
 		r.clock.Set(t0.Add(time.Hour - 500*time.Millisecond))
-		if got, want := r.departureTimes(q, t0, 3), "x1@1h0m0s x2@1h0m1s x3@1h0m2s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes(q, t0, 3), "x1@1h0m0s x2@1h0m1s x3@1h0m2s")
 	}},
-	{"of a group's child it is the child's, of the parent that of its own jobs", func(r *rig) {
+	{"in a group, a stop applies to the child, or to the parent's own jobs", func(r *rig) {
 		for _, stopped := range []string{"a", "p"} {
 			r.group("p 10/s 5", "a unlimited", "b unlimited")
 			t0 := r.clock.Now()
 			r.appendGroup(stopped + "1 " + stopped + "2")
 			stop := r.throttles(named(stopped), time.Minute)
 			r.appendGroup("b1 b2 b3")
-			r.deliver(r.grant("ses", 9, "b1", "b2", "b3")...) // of 5, one was used
+			r.deliver(r.grant("ses", 9, "b1", "b2", "b3")...) // one of 5 was used
 			r.waitsFor(lasting(cause.Throttled, stop, "429 slow down"), named(stopped), stopped+"1", stopped+"2")
 			r.clock.Set(stop - 1_000_000)
-			if got, want := r.departureTimes("ses", t0, 2), map[string]string{
+			r.sameDepartures(r.departureTimes("ses", t0, 2), map[string]string{
 				"a": "a1@1m0s a2@1m0s", "p": "p1@1m0s p2@1m0.1s",
-			}[stopped]; got != want {
-				r.Errorf(" got %s\nwant %s", got, want)
-			}
+			}[stopped])
 			r.clear("abp")
 		}
 	}},
-	{"it is told when jobs may go on: ETA, next, why, quote, and the promise of a full queue", func(r *rig) {
+	{"a stop counts in ETA, next, why, quote, and the promise of a full queue", func(r *rig) {
 		q := r.queue("q", "1/s", withCapacity(3), func(s *queue.Spec) { s.Burst = 2 })
 		r.accept(q, "a", "b")
 		stop := r.throttles(q, time.Minute)
@@ -314,7 +271,7 @@ var stopRules = []rule{
 		r.cancels(queue.Cancelled, q, "c")
 		r.lapsed(expiringJob(stop.Add(1999*time.Millisecond), q, "late"), stop.Add(2*time.Second))
 	}},
-	{"a pause stands over it, and resuming ends both", func(r *rig) {
+	{"a pause takes precedence over a stop, and resuming ends both", func(r *rig) {
 		q := r.queue("q", "10/s", func(s *queue.Spec) { s.Burst = 4 })
 		r.appendNumbered(q, 6)
 		stop := r.throttles(q, time.Minute)
@@ -331,23 +288,21 @@ var stopRules = []rule{
 		}
 		r.checkDepartures(q, 5, r.clock.Now(), 100*time.Millisecond)
 	}},
-	{"a Put keeps it, a queue that is made again does not have it", func(r *rig) {
+	{"a put keeps the stop, and a queue made again has none", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b")
 		stop := r.throttles(q, time.Minute)
 		r.queue(q, "1/s")
 		r.stops(q, stop, queue.StopThrottled, "429 slow down")
 		r.clock.Set(stop - 1_000_000)
-		if got, want := r.departureTimes(q, stop, 2), "a@0s b@1s"; got != want {
-			r.Errorf(" got %s\nwant %s", got, want)
-		}
+		r.sameDepartures(r.departureTimes(q, stop, 2), "a@0s b@1s")
 		r.accept(q, "c")
 		r.throttles(q, time.Hour)
 		r.delete(q)
 		r.queue(q, "10/s")
 		r.stops(q, 0, "", "")
 	}},
-	{"a clock that jumps back takes it along, and one that jumps ahead ends it", func(r *rig) {
+	{"a clock that jumps back takes the stop along, and one that jumps ahead ends it", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.accept(q, "a", "b")
 		stop := r.throttles(q, time.Minute)
@@ -356,14 +311,14 @@ var stopRules = []rule{
 		r.clock.Advance(20 * 24 * time.Hour)
 		r.deliver(r.grant(q, 9, "a")...)
 	}},
-	{"whatever receivers say, every pace holds, and nothing departs while it is put off", func(r *rig) {
+	{"every pace holds whatever receivers answer, and nothing departs during a stop", func(r *rig) {
 		for seed := range uint64(3) {
 			r.stopStorm(rand.New(rand.NewPCG(seed, 46)), fmt.Sprint("g.q", seed))
 		}
 	}},
 }
 
-// stopStorm lets a receiver say this and that, and judges what departed.
+// stopStorm settles with random answers of the receiver and checks the departures.
 func (r *rig) stopStorm(rnd *rand.Rand, name string) {
 	r.Helper()
 	s := spec(name, "20/s", limited("5/s 7"), func(s *queue.Spec) {
@@ -383,7 +338,7 @@ func (r *rig) stopStorm(rnd *rand.Rand, name string) {
 		got := r.reserve(name, 1+rnd.IntN(9))
 		for _, v := range got {
 			if r.departure(v) < stop {
-				r.Errorf("%s departs %v before the queue goes on", v.ID, stop.Sub(r.departure(v)))
+				r.Errorf("%s departs %v before the stop ends", v.ID, stop.Sub(r.departure(v)))
 			}
 			starts = append(starts, law.Start{At: time.Duration(r.departure(v)) * time.Microsecond, Cost: v.Cost})
 		}
@@ -401,7 +356,7 @@ func (r *rig) stopStorm(rnd *rand.Rand, name string) {
 	r.lawful(name, law.Law{Rate: s.Rate, Burst: s.Burst, MaxCost: 3, Slack: rounding}, starts)
 	r.lawful(name, law.Law{Rate: s.Limits[0].Rate, Burst: s.Limits[0].Burst, MaxCost: 3, Slack: rounding}, starts)
 	if i := r.info(name); len(starts) < 100 || i.Throttled < 20 || i.Down < 20 || i.Delivered < 20 {
-		r.Errorf("%d departures of %+v: they say nothing", len(starts), i)
+		r.Errorf("%d departures of %+v are too few to say anything", len(starts), i)
 	}
 	r.check(r.e.Delete(r.ctx, name, queue.AnyRevision, true))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// timelineText shows a timeline, an attempt a line.
+// timelineText formats a timeline, one attempt a line.
 func timelineText(list []queue.Attempt) string {
 	var b strings.Builder
 	for _, a := range list {
@@ -18,8 +18,7 @@ func timelineText(list []queue.Attempt) string {
 	return b.String()
 }
 
-// wantAttempt is one attempt as a test writes it down: when it departed and ended, in seconds
-// after the test began.
+// wantAttempt is an expected attempt; its departure and end are seconds from the start of the test.
 type wantAttempt struct {
 	at, ended float64
 	drainer   string
@@ -27,7 +26,7 @@ type wantAttempt struct {
 	answer    string
 }
 
-// timeline checks what is told of a job, the attempts as seconds after t0.
+// timeline compares the timeline of a job, with times as seconds after t0.
 func (r *rig) timeline(t0 time.Time, queueName, id string, want ...wantAttempt) {
 	r.Helper()
 	sameTimeline(r, t0, r.job(queueName, id), want)
@@ -49,7 +48,7 @@ func sameTimeline(r *rig, t0 time.Time, j queue.JobInfo, want []wantAttempt) {
 	}
 }
 
-// failAs has a client try the only job there is, which fails.
+// failAs lets a client try the only job, which fails.
 func (r *rig) failAs(client, queueName, answer string, verdict queue.Verdict, after time.Duration) queue.Settled {
 	r.Helper()
 	got := r.reserveAs(client, queueName, 1).Jobs
@@ -63,7 +62,7 @@ func (r *rig) failAs(client, queueName, answer string, verdict queue.Verdict, af
 }
 
 var timelineRules = []rule{
-	{"each attempt that ended is told, and the one under way", func(r *rig) {
+	{"a timeline has each ended attempt and the current one", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 9))
 		r.accept(q, "a")
 		t0 := r.clock.Now().Time()
@@ -81,7 +80,7 @@ var timelineRules = []rule{
 		r.reserveAs("three", q, 1)
 		r.timeline(t0, q, "a", first, wantAttempt{61, 0, "three@bench", queue.UnderWay, ""})
 		r.clock.Advance(time.Minute)
-		r.reserveAs("one", q, 1) // takes the lease back, and has the job now
+		r.reserveAs("one", q, 1) // takes the lease back, and gets the job
 		lost := wantAttempt{61, 121, "three@bench", queue.AttemptLost, ""}
 		r.timeline(t0, q, "a", first, lost, wantAttempt{121, 0, "one@bench", queue.UnderWay, ""})
 		if j := r.job(q, "a"); j.Attempts != 2 || j.Reason != "the lease ran out" {
@@ -121,7 +120,7 @@ var timelineRules = []rule{
 			r.timeline(t0, q, j.ID, [][]wantAttempt{want, bury, ran}[i]...)
 		}
 	}},
-	{"a replayed job begins anew", func(r *rig) {
+	{"a replayed job starts a new timeline", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 3))
 		r.accept(q, "a")
 		r.failAs("one", q, "421", queue.Fail, 0)
@@ -132,7 +131,7 @@ var timelineRules = []rule{
 		r.failAs("two", q, "422", queue.Fail, 0)
 		r.timeline(t0, q, "a", wantAttempt{0, 1, "two@bench", queue.AttemptFailed, "422"})
 	}},
-	{"of a delivered job the last attempt is told, of a cancelled or expired one none", func(r *rig) {
+	{"a delivered job shows its last attempt, a cancelled or expired job none", func(r *rig) {
 		q := r.queue("q", "1/s", leased(time.Minute, 3))
 		t0 := r.clock.Now().Time()
 		r.accept(q, "a", "b")
@@ -196,7 +195,7 @@ var timelineRules = []rule{
 			})
 		}
 	}},
-	{"a client without a name is called by its id, a long name is cut", func(r *rig) {
+	{"a client without a name is called by its id, and a long name is cut", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 100))
 		for n, c := range []queue.Client{{ID: "nameless"}, {ID: "long", Name: strings.Repeat("é", 100)}} {
 			id := fmt.Sprint("j", n)
@@ -219,7 +218,7 @@ var timelineRules = []rule{
 			r.release(r.reserveAs(fmt.Sprint("c", n), q, 1).Jobs...)
 		}
 		r.reserveAs("last", q, 1)
-		r.clock.Advance(20 * time.Second) // longer than a client is seen
+		r.clock.Advance(20 * time.Second) // longer than a client stays known
 		r.reserveAs("other", q, 1)
 		r.timeline(t0, q, "a", wantAttempt{0, 0, "first@bench", queue.AttemptFailed, "it failed"}, wantAttempt{
 			1, 0, "last@bench", queue.UnderWay, "",
@@ -231,7 +230,7 @@ var timelineRules = []rule{
 			r.Errorf("got%s", timelineText(got))
 		}
 	}},
-	{"what is repeated is told once", func(r *rig) {
+	{"a repeated settlement appears once", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 100))
 		r.accept(q, "a")
 		t0 := r.clock.Now().Time()

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/status"
 )
 
-// timetable reads what leaves a queue.
+// timetable reads the timetable of a queue.
 func (r *rig) timetable(queueName string, span time.Duration) quote.Timetable {
 	r.Helper()
 	t, err := quote.ReadTimetable(r.ctx, r.e, queueName, span)
@@ -23,13 +23,13 @@ func (r *rig) timetable(queueName string, span time.Duration) quote.Timetable {
 
 func statusOf(t quote.Timetable) status.Status { return status.Of(&t.Queue) }
 
-// leave is a departure that came: of which job, when.
+// leave is an actual departure.
 type leave struct {
 	id string
 	at leaky.Instant
 }
 
-// leaves lets all jobs leave a queue until an instant, and delivers them.
+// leaves delivers all jobs that leave a queue until an instant.
 func (r *rig) leaves(queueName string, until leaky.Instant) (list []leave) {
 	r.Helper()
 	for r.clock.Now() <= until {
@@ -47,8 +47,8 @@ func (r *rig) leaves(queueName string, until leaky.Instant) (list []leave) {
 	return list
 }
 
-// comesTrue reads a timetable and lets it happen: the same jobs leave in the same order at the same instants. Of all
-// rows the doubt must be that.
+// comesTrue reads a timetable, lets the jobs depart, and checks that they leave in the same order at the same instants.
+// Every row must have the given doubt.
 func (r *rig) comesTrue(queueName string, span time.Duration, rows int, doubt quote.Doubt) {
 	r.Helper()
 	t := r.timetable(queueName, span)
@@ -65,19 +65,19 @@ func (r *rig) comesTrue(queueName string, span time.Duration, rows int, doubt qu
 
 func (r *rig) came(t quote.Timetable, list []leave) {
 	r.Helper()
-	var told, came strings.Builder
+	var listed, came strings.Builder
 	for _, d := range t.Departures {
-		_, _ = fmt.Fprintf(&told, "%s %v\n", d.ID, d.At.Sub(t.From))
+		_, _ = fmt.Fprintf(&listed, "%s %v\n", d.ID, d.At.Sub(t.From))
 	}
 	for _, l := range list {
 		_, _ = fmt.Fprintf(&came, "%s %v\n", l.id, l.at.Time().Sub(t.From))
 	}
-	if told.String() != came.String() {
-		r.Errorf("told:\n%scame:\n%s", told.String(), came.String())
+	if listed.String() != came.String() {
+		r.Errorf("timetable:\n%sactual:\n%s", listed.String(), came.String())
 	}
 }
 
-// attended puts a queue that a drainer asks about.
+// attended puts a queue and lets a drainer ask for it.
 func (r *rig) attended(name, rate string, change ...func(*queue.Spec)) string {
 	r.Helper()
 	q := r.queue(name, rate, change...)
@@ -86,7 +86,7 @@ func (r *rig) attended(name, rate string, change ...func(*queue.Spec)) string {
 }
 
 var timetableRules = []rule{
-	{"a plain queue leaves as it was told, exactly", func(r *rig) {
+	{"the timetable of a plain queue comes true exactly", func(r *rig) {
 		for n, tt := range []struct {
 			rate  string
 			burst int64
@@ -98,7 +98,7 @@ var timetableRules = []rule{
 			r.drain(q)
 		}
 	}},
-	{"costs, priorities, and those that expire", func(r *rig) {
+	{"costs, priorities and deadlines count", func(r *rig) {
 		q := r.attended("q", "5/s")
 		var list []queue.Job
 		for n, id := range numbered("j", 40) {
@@ -116,7 +116,7 @@ var timetableRules = []rule{
 			r.Errorf("%d departures, the first %+v", n, t.Departures[0])
 		}
 	}},
-	{"what is granted already is told, and makes what follows an estimate", func(r *rig) {
+	{"granted jobs are listed, and make the rest an estimate", func(r *rig) {
 		q := r.attended("q", "50/s")
 		r.accept(q, numbered("j", 9)...)
 		r.grant(q, 9, "j00001", "j00002", "j00003")
@@ -130,7 +130,7 @@ var timetableRules = []rule{
 				r.Errorf("%d: %+v", n, d)
 			}
 		}
-		if len(t.Departures) != 8 { // the first departs as it is asked
+		if len(t.Departures) != 8 { // the first departs at the time of the request
 			r.Errorf("%+v", t.Departures)
 		}
 	}},
@@ -143,7 +143,7 @@ var timetableRules = []rule{
 		r.appendToLane(q, "", "w", 3, 1)
 		r.comesTrue(q, time.Minute, 19, quote.OfLanes)
 	}},
-	{"scheduled jobs come in when they are due, at their turn", func(r *rig) {
+	{"scheduled jobs are listed at their turn once due", func(r *rig) {
 		q := r.attended("q", "2/s")
 		t0 := r.clock.Now()
 		r.schedule(later(t0.Add(3*time.Second), q, "first"))
@@ -164,7 +164,7 @@ var timetableRules = []rule{
 		}
 		r.came(t, r.leaves(q, instantOf(t.Until)))
 	}},
-	{"a job that failed comes in when it is tried again", func(r *rig) {
+	{"a failed job is listed at its next attempt", func(r *rig) {
 		q := r.attended("q", "2/s")
 		r.accept(q, "a", "b", "c", "d", "e", "f")
 		r.fail(time.Second, r.grant(q, 1, "a")...)
@@ -177,7 +177,7 @@ var timetableRules = []rule{
 		}
 		r.came(t, r.leaves(q, instantOf(t.Until)))
 	}},
-	{"lanes among which some have left take turns about as told", func(r *rig) {
+	{"after some departures, lanes take turns about as listed", func(r *rig) {
 		k := keys(3)
 		q := r.attended("q", "4/s")
 		for n, prefix := range []string{"x", "y", "z"} {
@@ -216,7 +216,7 @@ var timetableRules = []rule{
 		r.comesTrue(q, 5*time.Second, 16, quote.OfParent)
 		r.drain(g)
 	}},
-	{"a paused queue: not at all, or from when it goes on by itself", func(r *rig) {
+	{"a paused queue departs never, or once the pause ends by itself", func(r *rig) {
 		q := r.attended("q", "4/s")
 		r.accept(q, numbered("j", 10)...)
 		t0 := r.clock.Now()
@@ -234,19 +234,19 @@ var timetableRules = []rule{
 		}
 		r.comesTrue(q, time.Minute, 10, quote.OfPause)
 	}},
-	{"a quota ends, and begins anew", func(r *rig) {
+	{"a quota ends and begins anew", func(r *rig) {
 		q := r.attended("q", "2/s", func(s *queue.Spec) {
 			s.Limits = []queue.Limit{{Quota: queue.Quota{Max: 5, Per: "m"}}}
 		})
 		r.accept(q, numbered("j", 12)...)
 		r.comesTrue(q, 3*time.Minute, 12, quote.OfLimits)
 		r.accept(q, numbered("k", 12)...)
-		r.leaves(q, r.clock.Now().Add(10*time.Second)) // as many as may
+		r.leaves(q, r.clock.Now().Add(10*time.Second)) // all that may leave
 		if s := statusOf(r.timetable(q, time.Minute)); s.Code != status.Quota || s.Until.IsZero() || s.Ends() == "" {
 			r.Errorf("%+v", s)
 		}
 	}},
-	{"its receiver's stop", func(r *rig) {
+	{"a stop by its receiver counts", func(r *rig) {
 		q := r.attended("q", "2/s")
 		r.accept(q, numbered("j", 6)...)
 		v := r.grant(q, 1, "j00001")[0]
@@ -259,7 +259,7 @@ var timetableRules = []rule{
 		}
 		r.came(t, r.leaves(q, instantOf(t.Until)))
 	}},
-	{"nobody asks for jobs", func(r *rig) {
+	{"without a drainer nothing departs", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.accept(q, "a")
 		t := r.timetable(q, time.Minute)
@@ -267,7 +267,7 @@ var timetableRules = []rule{
 			r.Errorf("%+v", t)
 		}
 	}},
-	{"it is bounded, and says when there is more", func(r *rig) {
+	{"a timetable is bounded and says when there is more", func(r *rig) {
 		q := r.attended("q", "100/s", withCapacity(5000))
 		for n := range 3 {
 			r.accept(q, numbered(fmt.Sprint("j", n), 500)...)

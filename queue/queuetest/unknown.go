@@ -34,7 +34,7 @@ var unknownRules = []rule{
 		r.decides(q, "a", queue.Deliver, "", queue.Delivered)
 		r.stale(settlement(queue.Deliver, v[0]))
 	}},
-	{"or dead", func(r *rig) {
+	{"or it is dead", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 9), onUnknown(queue.UnknownDead))
 		r.accept(q, "a")
 		t0 := r.clock.Now()
@@ -47,7 +47,7 @@ var unknownRules = []rule{
 		r.timeline(t0.Time(), q, "a", wantAttempt{0, 60, "client@bench", queue.AttemptDied, ""})
 		r.tallies(q, tally{appended: 1, died: 1, dead: 1, ran: 1})
 	}},
-	{"or waits again, when it may be sent twice", func(r *rig) {
+	{"or it waits again, where it may be sent twice", func(r *rig) {
 		for _, s := range []string{"", queue.UnknownRetry} {
 			q := r.queue("q", "unlimited", leased(time.Minute, 2), onUnknown(s))
 			r.accept(q, "a")
@@ -60,7 +60,7 @@ var unknownRules = []rule{
 			r.erase(q)
 		}
 	}},
-	{"what counts is the spec when the lease is taken back", func(r *rig) {
+	{"the spec counts as it is when the lease is taken back", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 9))
 		r.accept(q, "a", "b")
 		r.grant(q, 1, "a")
@@ -74,7 +74,7 @@ var unknownRules = []rule{
 		r.state(queue.Held, q, "a")
 		r.drainHeld(q)
 	}},
-	{"a settlement says for itself", func(r *rig) {
+	{"an explicit settlement decides for itself", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 9), onUnknown(queue.UnknownHold))
 		r.accept(q, "a", "b", "c", "d")
 		v := r.grant(q, 9, "a", "b", "c", "d")
@@ -82,7 +82,7 @@ var unknownRules = []rule{
 		r.fail(time.Hour, v[1])
 		r.settled(queue.Dead, settlement(queue.Bury, v[2]))
 		r.deliver(v[3])
-		r.release(v[0]) // said again
+		r.release(v[0]) // settled again
 		r.clock.Advance(time.Hour)
 		r.deliver(r.grant(q, 9, "a", "b")...)
 		r.tallies(q, tally{appended: 4, delivered: 3, died: 1, dead: 1, retried: 1})
@@ -97,7 +97,7 @@ var unknownRules = []rule{
 		r.grant(q, 9)
 		r.deliver(v...)
 	}},
-	{"a lane, and a queue, go on when one is held", func(r *rig) {
+	{"a lane or queue continues when one of its jobs is held", func(r *rig) {
 		for _, change := range []func(*queue.Spec){ordered, everyLane(queue.LaneRule{MaxInFlight: 1}), maxInFlight(1)} {
 			q := r.queue("q", "unlimited", change, leased(time.Second, 9), onUnknown(queue.UnknownHold))
 			r.acceptJobs(jobsOfLane("x", q, "a", "b")...)
@@ -108,7 +108,7 @@ var unknownRules = []rule{
 			r.delete(q)
 		}
 	}},
-	{"an export finds leases as a restart does", func(r *rig) {
+	{"an export treats leases like a restart", func(r *rig) {
 		for on, want := range map[string]queue.State{
 			queue.UnknownHold: queue.Held, queue.UnknownDead: queue.Dead, queue.UnknownRetry: queue.Waiting,
 		} {
@@ -139,7 +139,7 @@ var unknownRules = []rule{
 }
 
 var patienceRules = []rule{
-	{"a job that would be tried again too late is dead", func(r *rig) {
+	{"a job that would be retried too late is dead", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 9), patience(time.Minute))
 		r.accept(q, "a", "b")
 		t0 := r.clock.Now()
@@ -147,7 +147,7 @@ var patienceRules = []rule{
 		s := settlement(queue.Fail, r.grant(q, 1, "b")[0])
 		s.After, s.Reason = time.Minute+time.Microsecond, "421"
 		r.settled(queue.Dead, s)
-		r.settled(queue.Dead, s) // said again
+		r.settled(queue.Dead, s) // settled again
 		r.timeline(t0.Time(), q, "b", wantAttempt{0, 0, "client@bench", queue.AttemptDied, "421"})
 		r.clock.Advance(time.Minute)
 		s = settlement(queue.Fail, r.grant(q, 9, "a")[0])
@@ -156,7 +156,7 @@ var patienceRules = []rule{
 		r.settled(queue.Dead, settlement(queue.Fail, r.grant(q, 9, "a")[0]))
 		r.tallies(q, tally{appended: 2, died: 2, dead: 2, retried: 2})
 	}},
-	{"it is counted from its append, or its replay", func(r *rig) {
+	{"the deadline counts from the append, or from the replay", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 9), patience(time.Minute))
 		r.accept(q, "a")
 		r.clock.Advance(time.Hour)
@@ -164,7 +164,7 @@ var patienceRules = []rule{
 		r.replays(q, []string{"a"}, queue.Replayed)
 		r.fail(time.Minute, r.grant(q, 9, "a")...)
 	}},
-	{"what is given back, held or lost may be as old as it likes", func(r *rig) {
+	{"released, held and lost jobs may have any age", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 9), patience(time.Second))
 		r.accept(q, "a")
 		r.clock.Advance(time.Hour)

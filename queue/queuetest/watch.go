@@ -8,8 +8,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// awaitWake pulls the trigger again and again until a wake-up for client comes,
-// because wake-ups may be missed and a subscription takes a moment to stand.
+// awaitWake triggers repeatedly until a wake-up for client arrives, because wake-ups may be missed and a subscription
+// takes a moment to become active.
 func (r *rig) awaitWake(queueName, client string, trigger func(i int)) {
 	r.Helper()
 	ear := r.listen(queueName)
@@ -57,13 +57,13 @@ func (e *wakeListener) hears(client string) bool {
 	}
 }
 
-// watching makes client the watcher and returns what it was granted.
+// watching makes client the watcher and returns the jobs granted to it.
 func (r *rig) watching(client, queueName string) []queue.Reservation {
 	r.Helper()
-	r.clock.Advance(10 * time.Second) // whoever watched has been silent for too long
+	r.clock.Advance(10 * time.Second) // any earlier watcher has been silent for too long
 	res := r.reserveAs(client, queueName, queue.MaxReserve)
 	if res.Next <= 0 {
-		r.Fatalf("%s is told to ask again in %v", client, res.Next)
+		r.Fatalf("%s: next in %v", client, res.Next)
 	}
 	return res.Jobs
 }
@@ -71,69 +71,70 @@ func (r *rig) watching(client, queueName string) []queue.Reservation {
 var watchRules = []rule{
 	{"the watcher is told the exact time to look", func(r *rig) {
 		q := r.queue("q", "1/s")
-		told := func(want time.Duration) {
+		nextIn := func(want time.Duration) {
 			r.Helper()
 			if res := r.reserveAs("client", q, 9); res.Next != want || res.Backup != 250*time.Millisecond {
-				r.Errorf("told %v and %v, want %v and 250ms", res.Next, res.Backup, want)
+				r.Errorf("next in %v and backup %v, want %v and 250ms", res.Next, res.Backup, want)
 			}
 		}
-		told(2 * time.Second) // nothing is there: the 2 s check
+		nextIn(2 * time.Second) // the queue is empty: the 2 s check
 		r.accept(q, "a", "b")
-		told(975 * time.Millisecond) // b departs in a second: half a horizon before
+		nextIn(975 * time.Millisecond) // b departs in a second: half a horizon before that
 		r.clock.Advance(900 * time.Millisecond)
-		told(75 * time.Millisecond)
+		nextIn(75 * time.Millisecond)
 		r.clock.Advance(75 * time.Millisecond)
-		told(2 * time.Second)
+		nextIn(2 * time.Second)
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.accept(q, "c")
-		told(2 * time.Second)
+		nextIn(2 * time.Second)
 	}},
-	{"departures closer than half a horizon are not slept away", func(r *rig) {
+	{"departures closer than half a horizon leave no time to sleep", func(r *rig) {
 		q := r.queue("q", "1000/s")
 		r.accept(q, numbered("j", 200)...)
 		if res := r.reserveAs("client", q, 500); len(res.Jobs) != 51 || res.Next != 26*time.Millisecond {
-			r.Errorf("%d jobs, told %v; want 51 up to the horizon, and 26ms", len(res.Jobs), res.Next)
+			r.Errorf("%d jobs, next in %v; want 51 up to the horizon, and 26ms", len(res.Jobs), res.Next)
 		}
 	}},
-	{"a scheduled job is a reason to look", func(r *rig) {
+	{"a scheduled job makes the watcher look", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		r.fail(time.Second, r.grant(q, 9, "a")...)
-		// It is not granted before its time, so that looking earlier is no use.
+		// The job is not granted ahead of its time, so an earlier look is useless.
 		if res := r.reserveAs("client", q, 9); res.Next != time.Second {
-			r.Errorf("told %v, want 1s", res.Next)
+			r.Errorf("next in %v, want 1s", res.Next)
 		}
 	}},
-	{"one watches, the others look that it does", func(r *rig) {
+	{"one client watches, and the others check that it does", func(r *rig) {
 		q := r.queue("q", "1/s")
 		r.accept(q, "a", "b", "c")
 		if res := r.reserveAs("one", q, 9); res.Next != 975*time.Millisecond || res.Backup != 250*time.Millisecond {
-			r.Errorf("the first is told %v, %v", res.Next, res.Backup)
+			r.Errorf("the first: next in %v, backup %v", res.Next, res.Backup)
 		}
 		if res := r.reserveAs("two", q, 9); res.Next != 1475*time.Millisecond || res.Backup != 500*time.Millisecond {
-			r.Errorf("the second is told %v, %v; want 1.475s, 500ms", res.Next, res.Backup)
+			r.Errorf("the second: next in %v, backup %v; want 1.475s, 500ms", res.Next, res.Backup)
 		}
 		if res := r.reserveAs("three", q, 9); res.Next != 1725*time.Millisecond || res.Backup != 750*time.Millisecond {
-			r.Errorf("the third is told %v, %v; want 1.725s, 750ms", res.Next, res.Backup)
+			r.Errorf("the third: next in %v, backup %v; want 1.725s, 750ms", res.Next, res.Backup)
 		}
 		r.clock.Advance(975 * time.Millisecond)
 		if res := r.reserveAs("one", q, 9); len(res.Jobs) != 1 || res.Next != time.Second ||
 			res.Backup != 750*time.Millisecond {
 			r.Errorf("the watcher, on time: %d jobs, %v, %v", len(res.Jobs), res.Next, res.Backup)
 		}
-		// It dies. Who looks soon after comes back when nothing is granted ahead any more, and takes over.
+		// The watcher dies. A client that looks soon after returns once nothing is granted ahead any more, and takes
+		// over.
 		r.clock.Advance(1010 * time.Millisecond)
 		if res := r.reserveAs("two", q, 9); len(res.Jobs) != 1 || res.Next != 15*time.Millisecond {
-			r.Errorf("the watcher is late by 10ms: %d jobs, told %v; want 15ms", len(res.Jobs), res.Next)
+			r.Errorf("the watcher is late by 10ms: %d jobs, next in %v; want 15ms", len(res.Jobs), res.Next)
 		}
 		r.clock.Advance(15 * time.Millisecond)
 		if res := r.reserveAs("two", q, 9); res.Next != 2*time.Second {
-			r.Errorf("the new watcher: told %v, want 2s", res.Next)
+			r.Errorf("the new watcher: next in %v, want 2s", res.Next)
 		}
 		if res := r.reserveAs("one", q, 9); res.Next != 2*time.Second {
-			r.Errorf("the old one, back: %v", res.Next)
+			r.Errorf("the old watcher, back: %v", res.Next)
 		}
-		// Those silent for 4 s do not count: three is long dead.
+		// Clients silent for 4 s do not count: three is long dead.
 		r.clock.Advance(3 * time.Second)
 		if res := r.reserveAs("two", q, 9); res.Backup != 500*time.Millisecond {
 			r.Errorf("backup %v with two clients in the last 4s", res.Backup)
@@ -150,7 +151,7 @@ var watchRules = []rule{
 			r.Helper()
 			res := r.reserveAs(client, q, 100)
 			if want := time.Duration(ms) * time.Millisecond; len(res.Jobs) != jobs || res.Next != want || len(res.Lost) > 0 {
-				r.Errorf("%s: %d jobs, told %v, lost %v; want %d, %v", client, len(res.Jobs), res.Next, res.Lost, jobs, want)
+				r.Errorf("%s: %d jobs, next in %v, lost %v; want %d, %v", client, len(res.Jobs), res.Next, res.Lost, jobs, want)
 			}
 		}
 		wait := func(ms int64) { r.clock.Advance(time.Duration(ms) * time.Millisecond) }
@@ -165,7 +166,7 @@ var watchRules = []rule{
 		asks("watcher", 0, 30)
 		wait(25)
 		asks("deputy", 3, 5+25)
-		// The watcher is dead. The deputy comes before a slot is lost, and has another.
+		// The watcher is dead. The deputy comes before a slot is lost, and has a deputy of its own.
 		wait(30)
 		asks("deputy", 3, 35)
 		asks("third", 0, 4*35)
@@ -220,7 +221,7 @@ var watchRules = []rule{
 			r.queue(q, "100/s")
 		})
 	}},
-	{"a watcher without a free handler gives the watch up and wakes everybody", func(r *rig) {
+	{"a watcher without a free handler gives up the watch and wakes all clients", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.awaitWake(q, "", func(i int) {
 			r.reserveAs("other", q, queue.MaxReserve)
@@ -229,25 +230,25 @@ var watchRules = []rule{
 			r.accept(q, numbered(fmt.Sprint("j", i, "-"), 3)...)
 			res := r.reserveAs("w", q, 1)
 			if len(res.Jobs) != 1 || res.Next != 0 {
-				r.Fatalf("granted %v, told %v", ids(res.Jobs), res.Next)
+				r.Fatalf("granted %v, next in %v", ids(res.Jobs), res.Next)
 			}
 			r.deliver(res.Jobs...)
 		})
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		if res := r.reserveAs("other", q, 9); res.Next != 2*time.Second {
-			r.Errorf("the other is told %v, so it does not watch", res.Next)
+			r.Errorf("the other client: next in %v, so it does not watch", res.Next)
 		}
 	}},
-	{"while nobody watches, everybody is woken again and again", func(r *rig) {
+	{"while no client watches, all are woken again and again", func(r *rig) {
 		q, idle, other := r.queue("g.q", "unlimited"), r.queue("g.idle", "unlimited"), r.queue("g.other", "unlimited")
 		ear := r.listen(q)
 		defer ear.cancel()
 		for i := range 100 {
 			r.deliver(r.watching("w", q)...)
 			r.accept(q, fmt.Sprint("j", i))
-			res := r.reserveAs("w", q, 1) // all that it has handlers for: it gives the watch up
+			res := r.reserveAs("w", q, 1) // all that it has handlers for: it gives up the watch
 			if len(res.Jobs) != 1 || res.Next <= 0 {
-				r.Fatalf("granted %v, told %v, and nothing is left", ids(res.Jobs), res.Next)
+				r.Fatalf("granted %v, next in %v, and nothing is left", ids(res.Jobs), res.Next)
 			}
 			r.deliver(res.Jobs...)
 			r.clock.Advance(time.Second)
@@ -263,7 +264,7 @@ var watchRules = []rule{
 		}
 		r.Fatalf("nobody watched, and nobody was woken twice; heard %v", ear.heard)
 	}},
-	{"when the watcher is overdue everybody is woken", func(r *rig) {
+	{"when the watcher is overdue, all clients are woken", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.awaitWake(q, "", func(i int) {
 			r.deliver(r.watching("w", q)...)

@@ -8,32 +8,31 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// Admission is the law of a rule, under one key: in any span of time, both ends included, at most so much is let
-// through as Allowed says. It holds whatever was taken before. What was given back must not be among what
-// is judged; and a log gives back its latest entry, not the one that was meant, so it keeps the law up to the time in
-// between.
+// Admission is the law of a rule for one key: in any span of time, both ends included, the rule allows at most Allowed.
+// It holds whatever was taken before. Takes that were given back must be left out. A log gives back its latest entry,
+// not the intended one, so for a log the law is weaker during that time.
 type Admission struct {
 	By leaky.Limiter
-	// Delta is by how much the clock by which it was decided may run apart from the one that saw it, in the longest
-	// span: at least the microsecond to which the former counts. Fix it before the run that it judges.
+	// Delta is how far the clock of the decisions may drift from the clock of the callers in the longest span. It is at
+	// least the microsecond to which decisions are precise. Fix it before the run.
 	Delta time.Duration
 }
 
-// Passed is something that was let through: at some instant from when it was asked to when that was answered, nobody
-// knows which.
+// Passed is an allowed take. It was decided at an unknown instant between question and answer.
 type Passed struct {
 	Asked, Answered time.Duration // on any one clock
 	Cost            int64         // 0 means 1
 }
 
-// AdmissionVerdict is what Judge of an Admission found.
+// AdmissionVerdict is the result of Admission.Judge.
 type AdmissionVerdict struct {
 	Held bool
-	// Worst is the span that comes nearest to breaking the law, or breaks it most; zero if nothing is known to lie in one.
+	// Worst is the span that breaks the law most, or comes nearest to breaking it. It is zero if no take is known to
+	// lie in a span.
 	Worst Window
 }
 
-// Allowed returns how much passes at most in any span of w, both ends included, or -1 for no limit.
+// Allowed returns the maximum cost in any span of w, both ends included, or -1 for no limit.
 func (a Admission) Allowed(w time.Duration) int64 {
 	if w < 0 {
 		return 0
@@ -41,10 +40,10 @@ func (a Admission) Allowed(w time.Duration) int64 {
 	return a.By.Most(w + a.Delta)
 }
 
-// Judge looks at every span from when something was asked to when something was answered. What was asked and answered
-// within it was let through in it, whenever that was. So it accuses nobody wrongly, however late the answers were seen;
-// and the nearer they were seen, the less it misses. The order does not matter. It takes time by the square of their
-// number.
+// Judge examines every span from a question to an answer. A take asked and answered within a span was allowed in it,
+// whenever it was decided. So the verdict is never wrong about a violation, however late the answers arrived. The
+// sooner they arrived, the fewer violations it misses. The order of passed does not matter. The time is quadratic in
+// their number.
 func (a Admission) Judge(passed []Passed) AdmissionVerdict {
 	v := AdmissionVerdict{Held: true}
 	if a.Allowed(0) < 0 {
@@ -69,7 +68,7 @@ func (a Admission) Judge(passed []Passed) AdmissionVerdict {
 	return v
 }
 
-// MostPassed returns the most that is known to have been let through in some span of w, both ends included.
+// MostPassed returns the maximum cost known to be allowed in a span of w, both ends included.
 func MostPassed(passed []Passed, w time.Duration) int64 {
 	sorted, most := byAnswer(passed), int64(0)
 	for i := range sorted {
@@ -93,8 +92,7 @@ func byAnswer(passed []Passed) []Passed {
 	return sorted
 }
 
-// answeredFrom returns those that were answered at an instant or later: what was answered before was asked before as
-// well.
+// answeredFrom returns the takes answered at from or later; the others were also asked before from.
 func answeredFrom(sorted []Passed, from time.Duration) []Passed {
 	i, _ := slices.BinarySearchFunc(
 		sorted, from, func(p Passed, at time.Duration) int { return cmp.Compare(p.Answered, at) },

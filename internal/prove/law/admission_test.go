@@ -29,7 +29,7 @@ func TestAdmissionAllows(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if got := (law.Admission{By: tt.by, Delta: tt.delta}).Allowed(tt.w); got != tt.want {
-			t.Errorf("%T%+v lets %d through in %v with a delta of %v, want %d", tt.by, tt.by, got, tt.w, tt.delta, tt.want)
+			t.Errorf("%T%+v allows %d in %v with a delta of %v, want %d", tt.by, tt.by, got, tt.w, tt.delta, tt.want)
 		}
 	}
 }
@@ -43,23 +43,23 @@ func TestJudgeAdmission(t *testing.T) {
 		starts, allowed int64
 	}{
 		{"nothing", nil, true, 0, 0},
-		{"as many as may", []law.Passed{{0, 1, 1}, {2, 3, 1}, {4, 5, 1}}, true, 3, 3},
+		{"as many as allowed", []law.Passed{{0, 1, 1}, {2, 3, 1}, {4, 5, 1}}, true, 3, 3},
 		{"one too many", []law.Passed{{0, 1, 1}, {2, 3, 1}, {4, 5, 1}, {900 * ms, 999 * ms, 1}}, false, 4, 3},
 		{"one too many, in any order", []law.Passed{{900 * ms, 999 * ms, 1}, {4, 5, 1}, {0, 1, 1}, {2, 3, 1}}, false, 4, 3},
 		{"by its cost", []law.Passed{{0, 1, 2}, {2, 3, 2}}, false, 4, 3},
 		{"a cost of 0 is 1", []law.Passed{{0, 1, 0}, {2, 3, 0}, {2, 3, 0}, {2, 3, 0}}, false, 4, 3},
 		{
-			"the last may have been behind the period",
+			"the last may have come after the period",
 			[]law.Passed{{0, 1, 1}, {2, 3, 1}, {4, 5, 1}, {900 * ms, 1000 * ms, 1}},
 			true, 3, 3,
 		},
 		{
-			"the first may have been before it",
+			"the first may have come before it",
 			[]law.Passed{{-2 * ms, 1, 1}, {2, 3, 1}, {4, 5, 1}, {900 * ms, 999 * ms, 1}},
 			true, 3, 3,
 		},
 		{
-			"one that was answered late hides no other",
+			"a late answer hides no other",
 			[]law.Passed{{0, 3 * time.Second, 1}, {2, 3, 2}, {4, 5, 2}},
 			false, 4,
 			3,
@@ -94,8 +94,8 @@ func TestMostPassed(t *testing.T) {
 	}
 }
 
-// What the limiters themselves let through keeps the law, whatever is known of when; and one that lets a little more
-// through breaks it. So a new limiter cannot pass for one without a limit, as concurrency is here.
+// The takes that the limiters themselves allow keep the law, however vague their times. A limiter that allows a little
+// more breaks it. So a new limiter cannot be mistaken for one without a limit, as concurrency is here.
 func TestAdmissionJudgesLimiters(t *testing.T) {
 	const count = 200
 	judged := map[leaky.Algorithm]bool{leaky.AlgorithmConcurrency: true}
@@ -117,18 +117,18 @@ func TestAdmissionJudgesLimiters(t *testing.T) {
 				t.Fatalf("%T%+v, seed %d: %+v", tt.by, tt.by, seed, v)
 			}
 			if v := (law.Admission{By: tt.by}).Judge(passing(tt.lax, seed, count, 0)); v.Held {
-				t.Errorf("%T%+v goes for %+v, seed %d: %+v", tt.lax, tt.lax, tt.by, seed, v)
+				t.Errorf("%T%+v passes for %+v, seed %d: %+v", tt.lax, tt.lax, tt.by, seed, v)
 			}
 		}
 	}
 	for _, a := range rules.Algorithms() {
 		if !judged[a] {
-			t.Errorf("no limiter of %s is judged: add one, and one that lets a little more through", a)
+			t.Errorf("no limiter of %s is judged: add one, and one that allows a little more", a)
 		}
 	}
 }
 
-// passing asks a limiter until so many passed, each known by up to blur.
+// passing asks a limiter until count takes passed, each known to within blur.
 func passing(l leaky.Limiter, seed uint64, count int, blur time.Duration) (passed []law.Passed) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	tally, now := l.Fresh(), leaky.Instant(1_000_000)

@@ -1,14 +1,11 @@
-// Package law judges a trace of starts by the window law: whether any window,
-// of any width and at any place, holds more starts than a queue's rate allows.
-// A quota has a law of its own, and so has the admission by a rule.
+// Package law judges a trace of starts by the window law: whether any window, of any width and at any place, holds more
+// starts than a queue's rate allows. Quotas and rules have laws of their own.
 //
-// It promises to look at every window: half-open, of every real width, from
-// every instant. It is exact (the rate is a fraction, instants are integer
-// nanoseconds, nothing is rounded) and takes one pass over the trace.
+// It checks every half-open window of every real width from every instant. It is exact: rates are fractions, instants
+// are integer nanoseconds, and nothing is rounded. It takes one pass over the trace.
 //
-// It refuses to measure: who records the instants, and on which clock, is the
-// caller's business. There is no I/O here, and no tolerance but the one that the
-// caller states before.
+// It does not measure: callers record the instants, on a clock of their choice. It does no I/O, and applies no
+// tolerance except the one that the caller states in advance.
 package law
 
 import (
@@ -28,19 +25,18 @@ type Law struct {
 	Rate    leaky.Rate
 	Burst   int64 // 0 means 1
 	MaxCost int64 // 0 means 1
-	// Slack is the queue's: how late a start may be. Delta is for the spread of
-	// the way between a start and the place where it is seen. Fix both before
-	// the run that they judge.
+	// Slack is the queue's maximum lateness of a start. Delta is the variation of the time from a start to its
+	// observation. Fix both before the run.
 	Slack, Delta time.Duration
 }
 
-// Start is one job starting.
+// Start is the start of one job.
 type Start struct {
-	At   time.Duration // on any one clock; only differences mean anything
+	At   time.Duration // on any one clock; only differences matter
 	Cost int64         // 0 means 1
 }
 
-// Window is one window of a trace: what started in it, and what may have.
+// Window is one window of a trace, with the starts in it and the allowed number.
 type Window struct {
 	From    time.Duration
 	Width   time.Duration // just wide enough to hold the last of them
@@ -48,13 +44,12 @@ type Window struct {
 	Allowed int64
 }
 
-// Verdict is what Judge found.
+// Verdict is the result of Judge.
 type Verdict struct {
 	Held bool
-	// Worst is the window that comes nearest to breaking the law, or breaks it
-	// most. Zero without starts.
+	// Worst is the window that breaks the law most, or comes nearest to breaking it. It is zero without starts.
 	Worst Window
-	// Needed is the least Slack + Delta under which the law would have held.
+	// Needed is the smallest Slack + Delta under which the law holds.
 	Needed time.Duration
 }
 
@@ -67,7 +62,7 @@ func At(instants []time.Duration) []Start {
 	return starts
 }
 
-// Allowed returns how much may start in a window [a, a+w), or -1 for no limit.
+// Allowed returns the maximum cost in a window [a, a+w), or -1 for no limit.
 func (l Law) Allowed(w time.Duration) int64 {
 	n, d := l.Rate.Fraction()
 	if n == 0 {
@@ -83,29 +78,29 @@ func (l Law) Allowed(w time.Duration) int64 {
 	return q + l.extra()
 }
 
-// allowedThrough is Allowed for windows [a, a+w) with w barely above dt, which
-// are those that hold both of two starts that are dt apart.
+// allowedThrough is Allowed for windows [a, a+w) with w barely above dt, which hold both of two starts that are dt
+// apart.
 func (l Law) allowedThrough(dt time.Duration) int64 {
 	n, d := l.Rate.Fraction()
 	q, _ := mulDiv(uint64(dt+l.Slack+l.Delta), uint64(n), uint64(d)*1000)
 	return q + 1 + l.extra()
 }
 
-// extra is what burst and cost add to the law.
+// extra is the part of the law that burst and cost add.
 func (l Law) extra() int64 { return max(l.Burst, 1) - 1 + max(l.MaxCost, 1) - 1 }
 
-// Judge looks at every window of the trace. The starts may be in any order.
+// Judge checks every window of the trace. The starts may be in any order.
 //
-// Let C(k) be the cost of the first k starts. The windows that matter are the
-// narrowest that hold starts i to j, and the law for those says
+// Let C(k) be the cost of the first k starts. Only the narrowest windows that
+// hold starts i to j matter, and for them the law says
 //
-//	C(j) - C(i-1) <= floor((t(j) - t(i) + s)/T) + 1 + extra
+//	C(j) - C(i-1)  <=  floor((t(j) - t(i) + s)/T) + 1 + extra
 //
-// which, the left side being an integer, is
+// Since the left side is an integer, this is
 //
 //	[t(i) - C(i-1) T]  -  [t(j) - C(j) T]  <=  s + (1 + extra) T
 //
-// so it is enough to carry along the greatest left bracket seen so far.
+// so it is enough to keep the greatest left bracket seen so far.
 func (l Law) Judge(starts []Start) Verdict {
 	n, d := l.Rate.Fraction()
 	if n == 0 || len(starts) == 0 {
@@ -119,7 +114,7 @@ func (l Law) Judge(starts []Start) Verdict {
 	var (
 		total     int64
 		high      mark // the greatest opening bracket
-		first     int  // where it stands
+		first     int  // its start
 		before    int64
 		worst     mark
 		worstPair [2]int
@@ -144,8 +139,7 @@ func (l Law) Judge(starts []Start) Verdict {
 	return v
 }
 
-// Most returns the greatest cost that starts in any window [a, a+w), and where
-// the first such window begins.
+// Most returns the greatest cost that starts in any window [a, a+w), and the start of the first such window.
 func Most(starts []Start, w time.Duration) (most int64, from time.Duration) {
 	s := slices.Clone(starts)
 	slices.SortStableFunc(s, func(a, b Start) int { return int(min(max(a.At-b.At, -1), 1)) })
@@ -167,7 +161,7 @@ func Most(starts []Start, w time.Duration) (most int64, from time.Duration) {
 // interval is T as an exact fraction: d microseconds for n departures.
 type interval struct{ n, d int64 }
 
-// mark is the instant whole - part/n nanoseconds, part being from 0 to n-1.
+// mark is the instant whole - part/n nanoseconds, with part from 0 to n-1.
 type mark struct{ whole, part int64 }
 
 // times returns k x T.
@@ -194,7 +188,7 @@ func (t interval) sub(a, b mark) mark {
 	return m
 }
 
-// less compares by the wholes first: a part is less than a nanosecond.
+// less compares the wholes first, since a part is less than a nanosecond.
 func (t interval) less(a, b mark) bool {
 	if a.whole != b.whole {
 		return a.whole < b.whole
@@ -205,11 +199,11 @@ func (t interval) less(a, b mark) bool {
 // ceil rounds up to a nanosecond: part is subtracted, so whole is the ceiling.
 func (t interval) ceil(m mark) time.Duration { return time.Duration(m.whole) }
 
-// far stands for a product too great to matter: no trace is 70 years long.
+// far stands for a product too large to matter: no trace is 70 years long.
 const far = 1 << 61
 
-// mulDiv returns a x b / c and the remainder, exactly, or far. Package leaky has one of its own: a judge of starts
-// shares no arithmetic with what lets them go.
+// mulDiv returns a x b / c and the remainder, exactly, or far. Package leaky has its own mulDiv: a judge of starts
+// shares no arithmetic with the code that grants them.
 func mulDiv(a, b, c uint64) (q int64, r uint64) {
 	hi, lo := bits.Mul64(a, b)
 	if hi >= c {

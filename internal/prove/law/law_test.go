@@ -45,7 +45,7 @@ func TestJudgeTable(t *testing.T) {
 		{"two at once, burst 2", law.Law{Rate: leaky.PerSecond(100), Burst: 2}, ten(3, 3), true, 0},
 		{"three at once, burst 2", law.Law{Rate: leaky.PerSecond(100), Burst: 2}, ten(3, 3, 3), false, 10 * ms},
 		{
-			"many a little short add up",
+			"many gaps a little too short add up",
 			law.Law{Rate: leaky.PerSecond(100), Slack: 2 * ms},
 			ten(0, 9*ms, 18*ms, 27*ms), false,
 			3 * ms,
@@ -81,8 +81,8 @@ func TestJudgeTable(t *testing.T) {
 	}
 }
 
-// naive is the law word for word: every pair of starts bounds a family of
-// windows, of which the narrowest has the least allowance. Fractions throughout.
+// naive is the law word for word, in fractions. Every pair of starts bounds a family of windows, and the narrowest
+// allows the least.
 func naive(l law.Law, starts []law.Start) bool {
 	n, d := l.Rate.Fraction()
 	burst, maxCost := max(l.Burst, 1), max(l.MaxCost, 1)
@@ -144,7 +144,7 @@ func TestJudgeAgreesWithNaive(t *testing.T) {
 		if want {
 			held++
 		}
-		// Needed is the least tolerance: it holds there, and a nanosecond less breaks it.
+		// Needed is the smallest tolerance: the law holds there, and a nanosecond less breaks it.
 		exact := law.Law{Rate: r, Burst: l.Burst, MaxCost: l.MaxCost, Delta: got.Needed}
 		if !naive(exact, starts) {
 			t.Fatalf("%+v over %v: needs more than %v", l, starts, got.Needed)
@@ -179,6 +179,6 @@ func TestMost(t *testing.T) {
 		t.Errorf("most is %d from %v", most, from)
 	}
 	if most, _ := law.Most(nil, time.Second); most != 0 {
-		t.Errorf("most of nothing is %d", most)
+		t.Errorf("most of an empty trace is %d", most)
 	}
 }

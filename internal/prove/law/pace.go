@@ -8,20 +8,20 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// Pace says how well a backlogged queue kept its rate, as one receiver saw it.
+// Pace describes how well a backlogged queue kept its rate, as one receiver saw it.
 type Pace struct {
 	Starts int
 	// Span is the time from the first start to the last.
 	Span time.Duration
-	// Rate is the achieved rate and Share that over the configured one.
+	// Rate is the achieved rate, Share its ratio to the configured one.
 	Rate, Share float64
-	// LostSlots is how many intervals of the span had no start of their own.
+	// LostSlots is the number of intervals of the span without a start.
 	LostSlots int64
-	// GapErrorP50, P99 and Max are of |gap - T|.
+	// GapErrorP50, P99 and Max are quantiles of |gap - T|.
 	GapErrorP50, GapErrorP99, GapErrorMax time.Duration
 	// ShortGaps is the share of gaps below 0.9 T.
 	ShortGaps float64
-	// LatenessP50, P99 and Max are of Lateness.
+	// LatenessP50, P99 and Max are quantiles of Lateness.
 	LatenessP50, LatenessP99, LatenessMax time.Duration
 }
 
@@ -58,15 +58,13 @@ func Measure(rate leaky.Rate, instants []time.Duration) Pace {
 	return p
 }
 
-// foresight is how many later starts a start is compared with. It is enough
-// that one of them was on time, and few enough that two clocks which run
-// differently by a hundred parts in a million do not look like lateness.
+// foresight is the number of later starts with which a start is compared. It suffices that one of them was on time. A
+// larger number would mistake drift between two clocks, of up to 100 ppm, for lateness.
 const foresight = 100
 
-// Lateness returns, for each start of a sorted trace, by how much it was later
-// than the latest instant at which it can have been due, given that those which
-// followed were due at least T apart and did not start early. It needs no clock
-// but the receiver's, and never exaggerates: the true lateness is that or more.
+// Lateness returns a lower bound of each start's lateness in a sorted trace. It is the time since the latest instant at
+// which the start can have been due, if the following starts were due at least T apart and none was early. It needs
+// only the receiver's clock, and never exaggerates.
 func Lateness(rate leaky.Rate, at []time.Duration) []time.Duration {
 	n, d := rate.Fraction()
 	late := make([]time.Duration, len(at))
@@ -89,8 +87,7 @@ func spread(d []time.Duration) (p50, p99, most time.Duration) {
 	return Quantile(d, 0.50), Quantile(d, 0.99), Quantile(d, 1)
 }
 
-// Quantile returns the q-quantile of sorted durations by the nearest rank, or 0
-// when there are none.
+// Quantile returns the q-quantile of sorted durations by nearest rank, or 0 without any.
 func Quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -29,7 +29,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-func TestMeasureOfLittle(t *testing.T) {
+func TestMeasureFewStarts(t *testing.T) {
 	if p := law.Measure(leaky.PerSecond(100), nil); p.Starts != 0 || p.Rate != 0 {
 		t.Errorf("%+v", p)
 	}
@@ -49,6 +49,6 @@ func TestQuantile(t *testing.T) {
 		}
 	}
 	if law.Quantile(nil, 0.5) != 0 {
-		t.Error("a quantile of nothing")
+		t.Error("a quantile of an empty list")
 	}
 }

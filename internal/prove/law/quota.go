@@ -5,31 +5,29 @@ import (
 	"time"
 )
 
-// Quota is the law of a quota: of what starts in windows that end at Ends, one behind the
-// other, at most Max units of cost in each. A start may be seen Late after its departure, and
-// so in the next window.
+// Quota is the law of a quota: in each of the consecutive windows that end at Ends, at most Max units of cost depart. A
+// start may be seen Late after its departure, and so in the next window.
 type Quota struct {
 	Max  int64
 	Ends []time.Duration
 	Late time.Duration // slack and delta of a Law
 }
 
-// QuotaVerdict is what Judge of a Quota found.
+// QuotaVerdict is the result of Quota.Judge.
 type QuotaVerdict struct {
 	Held bool
-	// Used is what started in each window, by when it was seen; the last is behind all Ends.
+	// Used is the cost seen in each window; the last window is after all Ends.
 	Used []int64
-	// Worst is the span of windows that comes nearest to breaking the law.
+	// Worst is the span of windows that breaks the law most, or comes nearest to breaking it.
 	Worst Window
 }
 
-// Judge looks at every span of windows: what is seen in it, but for the first Late of it,
-// departed in it.
+// Judge examines every span of windows. All starts seen in a span departed in it, except in its first Late.
 func (q Quota) Judge(starts []Start) QuotaVerdict {
 	v := QuotaVerdict{Held: true, Used: make([]int64, len(q.Ends)+1)}
 	sorted := slices.Clone(starts)
 	slices.SortStableFunc(sorted, func(a, b Start) int { return int(min(max(a.At-b.At, -1), 1)) })
-	at := func(t time.Duration) int64 { // the cost of what was seen before t
+	at := func(t time.Duration) int64 { // the cost seen before t
 		var sum int64
 		for _, s := range sorted {
 			if s.At >= t {

@@ -1,12 +1,10 @@
-// Package receiver is an HTTP server on loopback that writes down when each
-// request came and which job it brought. demo and prove judge Penstock by it.
+// Package receiver is an HTTP server on loopback that records when each request came and which job it carried. demo and
+// prove use it to judge Penstock.
 //
-// It promises that an arrival's instant is when the kernel received the last segment of
-// the request's head, however late this process came to read it, on a clock that is
-// not set; where the kernel does not say, or cannot be believed, it is taken before
-// anything else is done with the request, and marked. Nothing is dropped from the record,
-// whatever is answered. It refuses to judge (package law does) and to be reached from
-// another machine.
+// An arrival's instant is when the kernel received the last segment of the request's head, however late this process
+// read it. It is on a monotonic clock. If the kernel gives no stamp, or an implausible one, the instant is taken before
+// the request is handled, and marked. Every request is recorded, whatever the answer. The package does not judge
+// (package law does), and other machines cannot reach the receiver.
 package receiver
 
 import (
@@ -24,7 +22,7 @@ import (
 	"time"
 )
 
-// Headers that deliver's HTTP target sets and that an arrival is known by.
+// Headers set by deliver's HTTP target, which identify an arrival.
 const (
 	HeaderID      = "Penstock-Id"
 	HeaderAttempt = "Penstock-Attempt"
@@ -33,19 +31,19 @@ const (
 // Arrival is one request.
 type Arrival struct {
 	At      time.Duration // since the receiver was made, monotonic
-	Kernel  bool          // whether the kernel took At, and not this process
+	Kernel  bool          // whether the kernel took At, rather than this process
 	Path    string
-	ID      string // of the job; empty if the request named none
-	Attempt int    // 0 if the request named none
-	Status  int    // what was answered
+	ID      string // of the job; empty if the request had none
+	Attempt int    // 0 if the request had none
+	Status  int    // status of the answer
 }
 
 // Options of a Receiver. The zero Options answer 204 to everything.
 type Options struct {
-	// Answer decides the status of the arrival. It is called once per request,
-	// from many goroutines. Nil means 204 always.
+	// Answer returns the status for an arrival. It is called once per request, from many goroutines. Nil means 204
+	// always.
 	Answer func(Arrival) int
-	// Log gets what the HTTP server complains about; nil discards it.
+	// Log gets the HTTP server's complaints; nil discards them.
 	Log *slog.Logger
 }
 
@@ -62,8 +60,7 @@ type Receiver struct {
 	stalls   []Stall
 }
 
-// Listen returns a Receiver bound to a free port of 127.0.0.1. It answers
-// nobody before Serve.
+// Listen returns a Receiver bound to a free port of 127.0.0.1. It answers only once Serve runs.
 func Listen(o Options) (*Receiver, error) {
 	binding := net.ListenConfig{Control: askForStamps}
 	listener, err := binding.Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -87,14 +84,13 @@ func Listen(o Options) (*Receiver, error) {
 	return r, nil
 }
 
-// URL is where the receiver listens, without a slash at the end.
+// URL returns the receiver's address, without a slash at the end.
 func (r *Receiver) URL() string { return "http://" + r.listener.Addr().String() }
 
-// Now is the present instant on the clock of the arrivals.
+// Now returns the present instant on the clock of the arrivals.
 func (r *Receiver) Now() time.Duration { return time.Since(r.start) }
 
-// Serve answers requests until ctx ends; then it lets those under way finish,
-// and returns nil. Call it once.
+// Serve answers requests until ctx ends. Then it waits for requests in progress, and returns nil. Call it once.
 func (r *Receiver) Serve(ctx context.Context) error {
 	watching, endWatch := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -112,7 +108,7 @@ func (r *Receiver) Serve(ctx context.Context) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
 	defer cancel()
 	if r.server.Shutdown(grace) != nil {
-		_ = r.server.Close() // somebody's request outlived the grace; nothing is lost by cutting it
+		_ = r.server.Close() // a request outlived the grace; cutting it loses nothing
 	}
 	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("receiver: %w", err)
@@ -123,25 +119,24 @@ func (r *Receiver) Serve(ctx context.Context) error {
 func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	at, kernel := r.arrived(req.Context())
 	a := Arrival{At: at, Kernel: kernel, Path: req.URL.Path, ID: req.Header.Get(HeaderID)}
-	a.Attempt, _ = strconv.Atoi(req.Header.Get(HeaderAttempt)) // absent or odd is 0, as documented
+	a.Attempt, _ = strconv.Atoi(req.Header.Get(HeaderAttempt)) // 0 if absent or invalid, as documented
 	a.Status = r.answer(a)
 	r.mu.Lock()
 	r.arrivals = append(r.arrivals, a)
 	r.mu.Unlock()
-	// Read to the end so that the sender's connection can be used again.
+	// Read to the end, so that the sender can reuse its connection.
 	_, _ = io.Copy(io.Discard, req.Body)
 	w.WriteHeader(a.Status)
 }
 
-// Count is the number of arrivals so far.
+// Count returns the number of arrivals so far.
 func (r *Receiver) Count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.arrivals)
 }
 
-// Arrivals returns a copy of what was recorded after the first so many, in the
-// order of arrival as far as two requests can be told apart.
+// Arrivals returns a copy of the records after the first from, in the order of arrival as far as that is known.
 func (r *Receiver) Arrivals(from int) []Arrival {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,7 +144,7 @@ func (r *Receiver) Arrivals(from int) []Arrival {
 		return nil
 	}
 	arrivals := slices.Clone(r.arrivals[from:])
-	// They were recorded in the order in which this process came to read them.
+	// They were recorded in the order in which this process read them.
 	slices.SortStableFunc(arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
 	return arrivals
 }

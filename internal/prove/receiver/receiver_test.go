@@ -46,7 +46,7 @@ func post(t *testing.T, url, id, attempt string) int {
 	return resp.StatusCode
 }
 
-func TestRecordsWhatComes(t *testing.T) {
+func TestRecordsArrivals(t *testing.T) {
 	r := serve(t, receiver.Options{})
 	if status := post(t, r.URL()+"/jobs", "a", "1"); status != http.StatusNoContent {
 		t.Errorf("status %d", status)
@@ -67,7 +67,7 @@ func TestRecordsWhatComes(t *testing.T) {
 	}
 }
 
-func TestRecordsWhatItRefuses(t *testing.T) {
+func TestRecordsRefusedRequests(t *testing.T) {
 	r := serve(t, receiver.Options{Answer: func(a receiver.Arrival) int {
 		if a.ID == "bad" {
 			return http.StatusServiceUnavailable

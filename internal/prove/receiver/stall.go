@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// Stall is a time during which the receiver's own process was held up, so that
-// what came meanwhile was read late. What the kernel stamped has its right instant
-// all the same.
+// Stall is a time during which this process did not run, so that it read requests late. Stamps from the kernel are
+// right even then.
 type Stall struct {
 	At  time.Duration // on the clock of the arrivals
 	For time.Duration
 }
 
-// stallStep is how often the process looks at itself.
+// stallStep is the interval of the check.
 const stallStep = time.Millisecond
 
-// stallFrom is what is worth remembering: timers are late by less than that.
+// stallFrom is the shortest stall to record; timers alone are late by less.
 const stallFrom = 3 * time.Millisecond
 
-// watchStalls sleeps in small steps and remembers when it overslept.
+// watchStalls sleeps in small steps and records when it overslept.
 func (r *Receiver) watchStalls(ctx context.Context) {
 	tick := time.NewTicker(stallStep)
 	defer tick.Stop()
@@ -40,8 +39,8 @@ func (r *Receiver) watchStalls(ctx context.Context) {
 	}
 }
 
-// Stalls returns when the receiver's process was held up. Arrivals within or right
-// after one that the kernel did not stamp may have come earlier than the record says.
+// Stalls returns when this process did not run. Arrivals during or just after a stall may have come earlier than
+// recorded, unless the kernel stamped them.
 func (r *Receiver) Stalls() []Stall {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// This process may be kept from running for tens of milliseconds on a busy machine, and
-// would then take what came meanwhile for late: an error of the measurer that looks like one of
-// the measured. The kernel knows better. It stamps each segment when it arrives, whoever
-// runs then, and hands the stamp out with the bytes.
+// On a busy machine this process may not run for tens of milliseconds, and would then record requests as late. Such an
+// error of measurement looks like an error of the installation. The kernel stamps each segment on arrival, whichever
+// process runs, and returns the stamp with the bytes.
 
-// wire is a connection that knows when the kernel received what was last read from it.
+// wire is a connection that knows when the kernel received the data read last.
 type wire struct {
 	net.Conn
-	// receive is Read that tells the kernel's stamp as well: nanoseconds of the wall
-	// clock, or 0. It is nil where there are no stamps.
+	// receive is Read with the kernel's stamp, in nanoseconds of the wall clock, or 0. It is nil on systems without
+	// stamps.
 	receive func(p []byte) (n int, stamp int64, err error)
 
 	mu    sync.Mutex
@@ -36,8 +35,8 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write forgets the stamp first: what is read after an answer is another request, and
-// must not be known by the last segment of this one.
+// Write forgets the stamp first. Data read after an answer belongs to another request, which must not get the stamp of
+// this one.
 func (w *wire) Write(p []byte) (int, error) {
 	w.take()
 	return w.Conn.Write(p)
@@ -52,7 +51,7 @@ func (w *wire) take() int64 {
 	return stamp
 }
 
-// wires makes wires of the connections that it accepts.
+// wires wraps the connections it accepts in wires.
 type wires struct{ net.Listener }
 
 func (l wires) Accept() (net.Conn, error) {
@@ -65,12 +64,12 @@ func (l wires) Accept() (net.Conn, error) {
 
 type wireKey struct{}
 
-// remember lets a request know its wire.
+// remember stores the wire in the context of its requests.
 func remember(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, wireKey{}, c)
 }
 
-// arrived says when a request came, and whether it is the kernel that says so.
+// arrived returns when a request came, and whether the kernel stamped it.
 func (r *Receiver) arrived(ctx context.Context) (at time.Duration, kernel bool) {
 	now := r.Now()
 	w, ok := ctx.Value(wireKey{}).(*wire)
@@ -84,16 +83,14 @@ func (r *Receiver) arrived(ctx context.Context) (at time.Duration, kernel bool) 
 	return convert(stamp, r.zero, r.zeroNow(), now)
 }
 
-// stepFrom is how much the wall clock may seem to be off before it is taken to have been
-// set. What is not noticed shifts an arrival by no more than that.
+// stepFrom is the difference from which the wall clock counts as set. An unnoticed step shifts an arrival by at most
+// this much.
 const stepFrom = 500 * time.Microsecond
 
-// span is what the wall clock said, in nanoseconds, at instant 0 of the run: it
-// lies between the two.
+// span is the wall clock's time, in nanoseconds, at instant 0 of the run: between from and to.
 type span struct{ from, to int64 }
 
-// zeroNow reads both clocks. Being interrupted between them widens the span, and
-// makes nothing wrong.
+// zeroNow reads both clocks. An interruption between the two readings only widens the span.
 func (r *Receiver) zeroNow() span {
 	var best span
 	for i := range 5 {
@@ -111,9 +108,8 @@ func (r *Receiver) zeroNow() span {
 	return best
 }
 
-// convert puts a stamp of the wall clock on the clock of the run. If the wall clock was set
-// since the run began, or the stamp lies outside the run, it cannot be believed and
-// now is the answer.
+// convert converts a stamp of the wall clock to the clock of the run. If the wall clock was set since the run began, or
+// the stamp is outside the run, it returns now instead.
 func convert(stamp int64, zero, zeroNow span, now time.Duration) (at time.Duration, kernel bool) {
 	if zeroNow.from > zero.to+int64(stepFrom) || zeroNow.to < zero.from-int64(stepFrom) {
 		return now, false

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// askForStamps is for a socket that will listen: what it accepts inherits the wish, so
-// that segments which come before they are accepted have stamps too.
+// askForStamps prepares a listening socket. Accepted connections inherit the option, so that segments that arrive
+// before the accept have stamps too.
 func askForStamps(_, _ string, c syscall.RawConn) error {
-	// Should the kernel not want to, arrivals are stamped here, and counted as such.
+	// If the kernel refuses, arrivals are stamped by this process, and counted as such.
 	return c.Control(func(fd uintptr) {
 		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
 	})
@@ -56,7 +56,7 @@ func receiver(c net.Conn) func(p []byte) (int, int64, error) {
 	}
 }
 
-// stampIn finds the stamp among control messages; 0 means that there is none.
+// stampIn returns the stamp in control messages, or 0.
 func stampIn(oob []byte) int64 {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock/penstock/internal/prove/receiver"
 )
 
-// A receiver that does not get to read for 200 ms knows when the request came, by the kernel.
-func TestReadsLateAndKnowsBetter(t *testing.T) {
+// A receiver that cannot read for 200 ms knows from the kernel when the request came.
+func TestLateReadsHaveRightInstants(t *testing.T) {
 	r, err := receiver.Listen(receiver.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -40,8 +40,7 @@ func TestReadsLateAndKnowsBetter(t *testing.T) {
 		t.Errorf("stamped at %v; it was read after %v", a.At, late)
 	}
 
-	// The next one on the same connection has a stamp of its own, also after a body that
-	// came in pieces.
+	// The next request on the same connection has its own stamp, even after a body in several pieces.
 	sent = send(t, r, c, "second", strings.Repeat("x", 100_000))
 	answered(t, answers)
 	check(t, r.Arrivals(1)[0], sent)
@@ -55,8 +54,8 @@ func TestReadsLateAndKnowsBetter(t *testing.T) {
 	}
 }
 
-// A handler that is held up does not make the requests of others late, nor the next of its own.
-func TestAnswersLateAndKnowsBetter(t *testing.T) {
+// A blocked handler makes neither the requests of others late nor its own next request.
+func TestLateAnswersHaveRightInstants(t *testing.T) {
 	begun, hold := make(chan struct{}), make(chan struct{})
 	r := serve(t, receiver.Options{Answer: func(a receiver.Arrival) int {
 		if a.ID == "first" {
@@ -86,7 +85,7 @@ func TestAnswersLateAndKnowsBetter(t *testing.T) {
 	}
 }
 
-// send writes a request at once and returns when, by the receiver's clock.
+// send writes a request and returns the time before and after, by the receiver's clock.
 func send(t *testing.T, r *receiver.Receiver, c net.Conn, id, body string) (when [2]time.Duration) {
 	t.Helper()
 	text := fmt.Sprintf(
@@ -110,8 +109,8 @@ func answered(t *testing.T, from *bufio.Reader) {
 	_ = resp.Body.Close()
 }
 
-// check holds an arrival to when it was sent. The clocks are read one after the other: a
-// millisecond is for that.
+// check compares an arrival with the time of its sending. The clocks are read one after the other, hence a tolerance of
+// a millisecond.
 func check(t *testing.T, a receiver.Arrival, sent [2]time.Duration) {
 	t.Helper()
 	if !a.Kernel {

@@ -8,7 +8,7 @@ import (
 func TestConvert(t *testing.T) {
 	const (
 		ms  = int64(time.Millisecond)
-		day = 24 * 3600 * 1000 * ms // what the wall clock said when the run began
+		day = 24 * 3600 * 1000 * ms // the wall clock's time at the start of the run
 	)
 	zero := span{day, day + 2000}
 	now := 50 * time.Millisecond

@@ -1,7 +1,7 @@
-// Package chart draws series over time as one HTML page that needs nothing else: no server, no network, no fonts of its
-// own. What is drawn is as wide as the window, dark where the reader likes it so, and told in a table too.
+// Package chart draws series over time as one self-contained HTML page, without server, network or fonts. The page is
+// as wide as the window, dark if the reader prefers that, and also has the values in a table.
 //
-// uplot/ is uPlot 1.6.32 as its authors publish it, with its licence.
+// uplot/ is uPlot 1.6.32 as its authors publish it, with its license.
 package chart
 
 import (
@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// Colours, which the colour-blind tell apart. Each means the same in every chart.
+// Colors for the color-blind. Each means the same in every chart.
 const (
-	Given   = "#9aa5b1" // grey: what comes from outside, what is asked for or what a receiver allows
-	Passed  = "#2b6cb0" // blue: what Penstock lets through, or holds
+	Given   = "#9aa5b1" // gray: outside values, such as demand or a receiver's limit
+	Passed  = "#2b6cb0" // blue: what Penstock allows, or holds
 	Refused = "#d9822b" // orange: what it refuses
 )
 
-// Page is a page of panels that share their times.
+// Page is a page of panels with the same times.
 type Page struct {
 	Title string
-	// Note stands below the title.
+	// Note is the text below the title.
 	Note   string
 	Panels []Panel
 }
@@ -30,15 +30,15 @@ type Page struct {
 // Panel is one set of axes.
 type Panel struct {
 	Title string `json:"title"`
-	// Unit is what the values count.
+	// Unit is the unit of the values.
 	Unit   string   `json:"unit"`
 	Series []Series `json:"series"`
 }
 
-// Series is one line, with the value from each instant of Times on.
+// Series is one line; each value holds from its instant in the page's times on.
 type Series struct {
 	Name   string  `json:"name"`
-	Colour string  `json:"colour"`
+	Color  string  `json:"color"`
 	Values []int64 `json:"values"`
 }
 
@@ -48,7 +48,7 @@ var (
 	//go:embed uplot/uPlot.min.css
 	uplotStyle string
 	//go:embed uplot/LICENSE
-	uplotLicence string
+	uplotLicense string
 	//go:embed page.js
 	pageScript string
 	//go:embed page.css
@@ -57,22 +57,23 @@ var (
 	pageText string
 )
 
-// Script is uPlot, for whoever serves it as a file.
+// Script returns uPlot, to serve it as a file.
 func Script() []byte { return []byte(uplotScript) }
 
-// Style is uPlot's style sheet.
+// Style returns uPlot's style sheet.
 func Style() []byte { return []byte(uplotStyle) }
 
-// Licence is under which uPlot is passed on.
-func Licence() []byte { return []byte(uplotLicence) }
+// License returns uPlot's license.
+func License() []byte { return []byte(uplotLicense) }
 
-// HTML writes the page. at are the instants of the values, and the end of the last.
+// HTML returns the page. at has the instants of the values, and the end of the last one.
 func (p *Page) HTML(at []time.Time) ([]byte, error) {
 	times := make([]float64, len(at))
 	for i, t := range at {
 		times[i] = float64(t.UnixMicro()) / 1e6
 	}
-	data, err := json.Marshal(map[string]any{"times": times, "panels": p.Panels}) // it escapes what could end a script
+	// json.Marshal escapes text that could end a script.
+	data, err := json.Marshal(map[string]any{"times": times, "panels": p.Panels})
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (p *Page) HTML(at []time.Time) ([]byte, error) {
 			"<section>\n<h2>" + html.EscapeString(panel.Title) + "</h2>\n<div class=\"panel\"></div>\n</section>\n",
 		)
 	}
-	// Not html/template: with it the linker keeps every method of every type in the program.
+	// This avoids html/template, with which the linker keeps every method of every type in the program.
 	return []byte(strings.NewReplacer(
 		"{{title}}", html.EscapeString(p.Title), "{{note}}", html.EscapeString(p.Note), "{{panels}}", panels.String(),
 		"{{style}}", uplotStyle+pageStyle, "{{data}}", string(data), "{{script}}", uplotScript+"\n"+pageScript,

@@ -13,7 +13,7 @@ import (
 func page(t *testing.T, name string) string {
 	t.Helper()
 	p := chart.Page{Title: name, Note: name, Panels: []chart.Panel{{
-		Title: name, Unit: name, Series: []chart.Series{{Name: name, Colour: chart.Passed, Values: []int64{1, 2}}},
+		Title: name, Unit: name, Series: []chart.Series{{Name: name, Color: chart.Passed, Values: []int64{1, 2}}},
 	}}}
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	html, err := p.HTML([]time.Time{begin, begin.Add(time.Second), begin.Add(2 * time.Second)})
@@ -23,7 +23,7 @@ func page(t *testing.T, name string) string {
 	return string(html)
 }
 
-// Names come from logs and rules, which anybody may have written: none of them gets out of its place.
+// Names come from logs and rules, whose authors may be hostile; none of them escapes its place in the page.
 func TestHostileNames(t *testing.T) {
 	plain := page(t, "requests")
 	for _, name := range []string{
@@ -40,7 +40,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// A page is read where there is no network, and asks for nothing.
+// A page works without a network and requests nothing.
 func TestPageNeedsNothing(t *testing.T) {
 	html := page(t, "requests")
 	for _, needs := range []string{`src=`, `<link`, `@import`, `url(`, `fetch(`, `XMLHttpRequest`} {
@@ -52,19 +52,19 @@ func TestPageNeedsNothing(t *testing.T) {
 		t.Error("the instants are not seconds of UTC")
 	}
 	if licence, err := os.ReadFile("uplot/LICENSE"); err != nil || !strings.Contains(string(licence), "MIT") {
-		t.Errorf("the library's licence: %v", err)
+		t.Errorf("the library's license: %v", err)
 	}
 }
 
-// A colour means the same in every chart: the picture of the documentation has those of the page.
-func TestColours(t *testing.T) {
+// Colors mean the same everywhere: the picture in the documentation uses the page's colors.
+func TestColors(t *testing.T) {
 	svg, err := os.ReadFile("../../../docs/closed-loop.svg")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range regexp.MustCompile(`stroke="(#[0-9a-f]{6})"`).FindAllSubmatch(svg, -1) {
 		if got := string(c[1]); got != chart.Given && got != chart.Passed {
-			t.Errorf("%s is neither what is given nor what passes", got)
+			t.Errorf("%s is neither the color of given values nor of passed ones", got)
 		}
 	}
 }

@@ -1,13 +1,13 @@
 "use strict";
 (() => {
 	const number = new Intl.NumberFormat("en-US");
-	const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+	const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 	const stepped = uPlot.paths.stepped({ align: 1 });
 	const font = "12px system-ui, sans-serif";
-	const height = 238; // of the plot; its legend stands below
+	const height = 238; // of the plot, without the legend below it
 	const whole = (u, splits) => splits.map((v) => (Number.isInteger(v) ? number.format(v) : ""));
 
-	// instants are the labels of the time axis, in UTC: of days, minutes or seconds, as far as they lie apart.
+	// instants labels the time axis in UTC, with days, minutes or seconds depending on the distance.
 	const instants = (u, splits, axis, space, apart) => {
 		let day = "";
 		return splits.map((at) => {
@@ -20,9 +20,9 @@
 	};
 	const utc = (u, at) => (at === null ? "--" : new Date(at * 1e3).toISOString().replace("T", " ").replace(/\.000Z|Z$/, ""));
 
-	// draw makes the plot of a panel in its place, as wide as that is.
+	// draw plots a panel in place, at its full width.
 	const draw = (panel, place) => {
-		const axis = { stroke: colour("--faint"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid") }, font };
+		const axis = { stroke: color("--faint"), grid: { stroke: color("--grid"), width: 1 }, ticks: { stroke: color("--grid") }, font };
 		const plot = new uPlot(
 			{
 				width: place.clientWidth,
@@ -34,7 +34,7 @@
 				series: [{ label: "UTC", value: utc }].concat(
 					panel.series.map((s) => ({
 						label: s.name,
-						stroke: s.colour,
+						stroke: s.color,
 						width: 1.5,
 						paths: stepped,
 						points: { show: false },

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/cause"
 	"github.com/penstock/penstock/internal/move"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
 var moveRules = []rule{
-	{"a queue in all states comes back as it was", func(r *rig) {
+	{"a queue in all states is restored as it was", func(r *rig) {
 		q := r.lively("20/s")
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{Reason: "night"}))
 		before, info := r.export(q), r.info(q)
@@ -31,7 +32,7 @@ var moveRules = []rule{
 			r.job(q, id)
 		}
 	}},
-	{"what its receiver put off goes on being counted", func(r *rig) {
+	{"jobs stay counted as throttled and down", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, numbered("j", 2)...)
 		v := r.reserve(q, 2)
@@ -42,9 +43,9 @@ var moveRules = []rule{
 			r.Errorf("counted as throttled %d, as down %d", i.Throttled, i.Down)
 		}
 	}},
-	{"what was moved leaves in the order in which it would have", func(r *rig) {
+	{"moved jobs leave in their original order", func(r *rig) {
 		q := r.lively("unlimited")
-		r.clock.Advance(10 * time.Minute) // all that is scheduled is due
+		r.clock.Advance(10 * time.Minute) // all scheduled jobs are due
 		m := r.export(q)
 		want := ids(r.drain(q))
 		r.move(m)
@@ -55,7 +56,7 @@ var moveRules = []rule{
 			r.Errorf("%d delivered, want %d", i.Delivered, 2+len(want))
 		}
 	}},
-	{"one lane leaves in the very same order, behind what it was granted", func(r *rig) {
+	{"a single lane leaves in the very same order, after the jobs granted before", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, numbered("j", 30)...)
 		r.deliver(r.reserve(q, 1)...)
@@ -72,7 +73,7 @@ var moveRules = []rule{
 			r.Errorf("departed %v", got)
 		}
 	}},
-	{"an import is repeated from any point with the same result", func(r *rig) {
+	{"an import can be repeated from any point with the same result", func(r *rig) {
 		q := r.lively("20/s")
 		m := r.export(q)
 		r.erase(q)
@@ -80,7 +81,7 @@ var moveRules = []rule{
 		half := exportedQueue{m.queue, m.jobs[:61]}
 		r.fill(half, move.Placed)
 		if i := r.info(q); !i.Pause.On() || i.Pause.Reason != move.PauseReason {
-			r.Errorf("while it is filled: %+v", i)
+			r.Errorf("while it is being filled: %+v", i)
 		}
 		r.open(m)
 		r.fill(half, move.There)
@@ -97,7 +98,7 @@ var moveRules = []rule{
 		r.erase(q)
 		r.open(m) // it is another queue
 	}},
-	{"only a queue that holds nothing and is like it is filled", func(r *rig) {
+	{"only an empty queue that equals the source can be filled", func(r *rig) {
 		q := r.queue("q", "20/s")
 		r.accept(q, "a", "b")
 		m := r.export(q)
@@ -106,7 +107,7 @@ var moveRules = []rule{
 		r.bury(q)
 		r.check(err0(r.e.Cancel(r.ctx, q, "b")))
 		_, err = r.mover().OpenImport(r.ctx, m.queue, mark)
-		r.refuses(err, move.ErrImport) // there is a dead one
+		r.refuses(err, move.ErrImport) // it has a dead job
 		r.erase(q)
 		r.put(spec(q, "21/s"))
 		_, err = r.mover().OpenImport(r.ctx, m.queue, mark)
@@ -124,7 +125,7 @@ var moveRules = []rule{
 		r.close(m)
 		r.sameExport(r.export(q), m)
 	}},
-	{"what comes in meanwhile goes behind, and is counted once", func(r *rig) {
+	{"jobs appended meanwhile go behind, and count once", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b", "c")
 		r.deliver(r.grant(q, 1, "a")...)
@@ -147,7 +148,7 @@ var moveRules = []rule{
 			}
 		}
 		if got := r.reserve(q, 9); len(got) > 0 {
-			r.Errorf("%v departed from a queue that is filled", ids(got))
+			r.Errorf("%v departed from a queue that is being filled", ids(got))
 		}
 		r.close(m)
 		if i := r.info(q); i.Appended != 4 || i.Delivered != 1 || i.Size() != 3 {
@@ -155,7 +156,7 @@ var moveRules = []rule{
 		}
 		r.deliver(r.grant(q, 9, "b", "new", "c")...)
 	}},
-	{"a lease that stands costs no attempt, one that ran out does", func(r *rig) {
+	{"a valid lease costs no attempt, an expired one does", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 2))
 		r.accept(q, "a", "b", "c")
 		r.fail(0, r.grant(q, 1, "a")...)
@@ -185,7 +186,7 @@ var moveRules = []rule{
 			r.Errorf("got %+v", i)
 		}
 	}},
-	{"capacity is not judged, and nothing comes in before there is room", func(r *rig) {
+	{"an import ignores the capacity, and then no job is accepted until there is room", func(r *rig) {
 		q := r.queue("q", "unlimited", withCapacity(5))
 		r.accept(q, numbered("j", 5)...)
 		m := r.export(q)
@@ -196,7 +197,7 @@ var moveRules = []rule{
 		}
 		r.outcome(queue.Full, job(q, "more"))
 	}},
-	{"lanes with a rate are held", func(r *rig) {
+	{"lanes with a rate keep it", func(r *rig) {
 		q := r.queue("q", "unlimited", everyLane(queue.LaneRule{Rate: leaky.PerSecond(1)}))
 		r.acceptJobs(jobsOfLane("a", q, "a1", "a2")...)
 		r.grant(q, 9, "a1")
@@ -211,7 +212,7 @@ var moveRules = []rule{
 			r.Errorf("%v departed by %v", ids(v), r.clock.Now().Sub(at))
 		}
 	}},
-	{"what was used of limits stays used", func(r *rig) {
+	{"the used part of limits stays used", func(r *rig) {
 		q := r.queue("q", "unlimited", func(s *queue.Spec) {
 			s.Limits = []queue.Limit{{Quota: queue.Quota{Max: 3, Per: "h"}}, {Rate: leaky.PerSecond(1), Burst: 2}}
 		})
@@ -237,7 +238,7 @@ var moveRules = []rule{
 			r.Errorf("%d left, of a quota of 3", i.Delivered)
 		}
 	}},
-	{"children leave at their parent's rate, from where that was", func(r *rig) {
+	{"children leave at their parent's rate, from the parent's last departure on", func(r *rig) {
 		names := []string{"ses", "ses.a", "ses.b"}
 		for _, n := range names {
 			r.queue(n, "10/s")
@@ -263,7 +264,7 @@ var moveRules = []rule{
 			r.fill(m, move.Placed)
 		}
 		if got := r.reserve("ses", 9); len(got) > 0 {
-			r.Errorf("%v departed while it was filled", ids(got))
+			r.Errorf("%v departed while it was being filled", ids(got))
 		}
 		for _, m := range all {
 			r.close(m)
@@ -283,6 +284,71 @@ var moveRules = []rule{
 		}
 		if took := last.Sub(begin); took != 3600*time.Millisecond {
 			r.Errorf("the last of 31 jobs of cost 37 left after %v, want 3.6s", took)
+		}
+	}},
+}
+
+// Rules of moved pull queues: the store does not know their clients, and nobody else takes their jobs.
+var movePullRules = []rule{
+	{"a moved pull queue stays one, keeps its pace, and its jobs wait for clients", func(r *rig) {
+		q := r.queue("q", "10/s", pulled, leased(10*time.Second, 3))
+		r.accept(q, "a", "b", "c", "d")
+		later := job(q, "later")
+		later.NotBefore = r.clock.Now().Add(time.Minute).Time()
+		r.schedule(later)
+		r.deliver(r.pull("one", q, 1, "a").Jobs...)
+		r.clock.Advance(100 * time.Millisecond)
+		held := r.pull("one", q, 1, "b").Jobs[0]
+		m := r.export(q)
+		if !m.queue.Spec.Pull {
+			r.Errorf("exported %+v", m.queue.Spec)
+		}
+		r.move(m)
+		r.waitsFor(causeOnly(cause.Rate), q, "b")
+		r.pull("two", q, 9) // b left just now
+		r.clock.Advance(100 * time.Millisecond)
+		r.grant(q, 9) // no drainer gets them
+		r.waitsFor(causeOnly(cause.Puller), q, "b")
+		again := r.pull("two", q, 1, "b").Jobs[0]
+		if again.Attempt != 1 {
+			r.Errorf("attempt %d of what was leased when it was exported", again.Attempt)
+		}
+		if s := r.settle(settlement(queue.Deliver, held))[0]; !s.Stale {
+			r.Errorf("a lease of the other store is accepted: %+v", s)
+		}
+		r.deliver(again)
+		r.clock.Advance(time.Minute)
+		r.deliver(r.pull("two", q, 1, "c").Jobs...)
+		r.clock.Advance(time.Minute)
+		r.deliver(r.pull("two", q, 1, "d").Jobs...)
+		r.clock.Advance(time.Minute)
+		r.deliver(r.pull("two", q, 1, "later").Jobs...)
+		if i := r.info(q); !i.Spec.Pull || i.Delivered != 5 || i.Size() != 0 {
+			r.Errorf("got %+v", i)
+		}
+	}},
+	{"an import wakes the clients of the queue", func(r *rig) {
+		q := r.queue("q", "unlimited", pulled)
+		r.accept(q, "a")
+		m := r.export(q)
+		r.awaitQueueWake(q, func(int) {
+			r.erase(q)
+			r.queue(q, "unlimited", pulled)
+			r.pull("one", q, 9)
+			r.open(m)
+			r.fill(m, move.Placed)
+			r.close(m)
+		})
+		r.pull("one", q, 9, "a")
+	}},
+	{"only a pull queue can import a pull queue", func(r *rig) {
+		q := r.queue("q", "unlimited", pulled)
+		r.accept(q, "a")
+		m := r.export(q)
+		r.erase(q)
+		r.queue(q, "unlimited")
+		if _, err := r.mover().OpenImport(r.ctx, m.queue, mark); err == nil {
+			r.Error("it was opened into a drainers' queue")
 		}
 	}},
 }

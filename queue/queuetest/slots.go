@@ -9,7 +9,7 @@ import (
 )
 
 var lostRules = []rule{
-	{"slots that nobody used are counted as lost", func(r *rig) {
+	{"unused slots are counted as lost", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b", "c", "d", "e")
 		visit := func(lost int64, want ...string) {
@@ -33,7 +33,7 @@ var lostRules = []rule{
 		r.clock.Advance(25*time.Millisecond + 100*time.Millisecond)
 		visit(0, "e")
 		r.clock.Advance(time.Hour)
-		visit(0) // nothing waited
+		visit(0) // no job waited
 		r.accept(q, "f")
 		visit(0, "f")
 		if i := r.info(q); i.Lost != 2 {
@@ -59,7 +59,7 @@ var lostRules = []rule{
 			r.Errorf("lost %v", res.Lost)
 		}
 	}},
-	{"what comes back from a retry was not due before its time", func(r *rig) {
+	{"a retry loses no slots before it is due", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a")
 		r.fail(time.Minute, r.grant(q, 1, "a")...)
@@ -70,7 +70,7 @@ var lostRules = []rule{
 			r.Errorf("lost %v, want 2 slots of q", res.Lost)
 		}
 	}},
-	{"whatever comes back, slots that were lost stay lost", func(r *rig) {
+	{"lost slots stay lost, whatever comes back", func(r *rig) {
 		for i, tt := range []struct {
 			what string
 			do   func(queueName string, v queue.Reservation)
@@ -82,7 +82,7 @@ var lostRules = []rule{
 			{"a failure that is due at once", func(_ string, v queue.Reservation) { r.fail(0, v) }},
 			{"a delivery", func(_ string, v queue.Reservation) { r.deliver(v) }},
 			{"an append", func(q string, _ queue.Reservation) { r.accept(q, "late") }},
-			{"a resume of what is not paused", func(q string, _ queue.Reservation) { r.check(r.e.Resume(r.ctx, q)) }},
+			{"a resume without a pause", func(q string, _ queue.Reservation) { r.check(r.e.Resume(r.ctx, q)) }},
 		} {
 			length := 5 * time.Second
 			if tt.what == "nothing" {
@@ -91,7 +91,7 @@ var lostRules = []rule{
 			q := r.queue(fmt.Sprint("q", i), "10/s", leased(length, 8))
 			r.accept(q, numbered("j", 20)...)
 			v := r.grant(q, 9, "j00001")[0]
-			r.clock.Advance(time.Minute) // nobody drains
+			r.clock.Advance(time.Minute) // nobody reserves
 			tt.do(q, v)
 			if res := r.reserveAs("client", q, 9); res.Lost[q] != 599 { // of 60 s, less the first 100 ms
 				r.Errorf("%s: %d slots lost, want 599", tt.what, res.Lost[q])
@@ -102,7 +102,7 @@ var lostRules = []rule{
 			r.delete(q)
 		}
 	}},
-	{"leases that run out one after another lose no count of what was lost", func(r *rig) {
+	{"successive leases that run out do not reset the count of lost slots", func(r *rig) {
 		q := r.queue("q", "10/s", leased(5*time.Second, 100))
 		r.accept(q, numbered("j", 200)...)
 		var lost int64
@@ -111,10 +111,10 @@ var lostRules = []rule{
 			r.clock.Advance(time.Minute)
 		}
 		if i := r.info(q); lost != 9*599 || i.Lost != lost {
-			r.Errorf("told of %d, counted %d, want %d", lost, i.Lost, 9*599)
+			r.Errorf("%d reported, %d counted, want %d", lost, i.Lost, 9*599)
 		}
 	}},
-	{"a resume from a pause begins anew", func(r *rig) {
+	{"a resume starts the count of lost slots anew", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b")
 		r.clock.Advance(time.Minute)
@@ -125,5 +125,97 @@ var lostRules = []rule{
 		if res := r.reserveAs("client", q, 9); res.Lost[q] != 10 {
 			r.Errorf("%d lost in the second since, want 10", res.Lost[q])
 		}
+	}},
+}
+
+var releaseRules = []rule{
+	{"a released job keeps its turn and its attempts", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, "a", "b", "c", "d")
+		v := r.grant(q, 3, "a", "b", "c")
+		r.release(v[2], v[0])
+		if a := r.outcome(queue.Duplicate, job(q, "c")); a.Position != 2 {
+			r.Errorf("position %d, want 2", a.Position)
+		}
+		w := r.grant(q, 9, "a", "c", "d")
+		if w[0].Attempt != 1 || w[0].Fence == v[0].Fence {
+			r.Errorf("got %+v", w[0])
+		}
+		if i := r.info(q); i.Released != 2 || i.Retried != 0 || i.Leased != 4 {
+			r.Errorf("counted %+v", i)
+		}
+		if j := r.job(q, "a"); j.Attempts != 0 {
+			r.Errorf("attempts %d", j.Attempts)
+		}
+	}},
+	{"the slot of the latest departure is used again", func(r *rig) {
+		q := r.queue("q", "100/s")
+		r.accept(q, numbered("j", 20)...)
+		v := r.reserve(q, 99) // 0, 10, ... 50 ms
+		r.release(v[5])
+		w := r.grant(q, 99, "j00006")
+		if w[0].In != v[5].In {
+			r.Errorf("departs in %v, the free slot is in %v", w[0].In, v[5].In)
+		}
+		r.release(w[0])
+		r.settled(queue.Waiting, settlement(queue.Release, w[0]))
+		if w = r.grant(q, 99, "j00006"); w[0].In != v[5].In {
+			r.Errorf("given back once more, departs in %v", w[0].In)
+		}
+		r.deliver(append(v[:5:5], w...)...)
+	}},
+	{"an earlier slot is lost, never saved up", func(r *rig) {
+		q := r.queue("q", "100/s")
+		r.accept(q, numbered("j", 20)...)
+		v := r.reserve(q, 99)
+		r.release(v[2], v[3])
+		r.grant(q, 99)
+		r.clock.Advance(10 * time.Millisecond)
+		w := r.grant(q, 99, "j00003")
+		if w[0].In != 50*time.Millisecond {
+			r.Errorf("departs in %v", w[0].In)
+		}
+		r.clock.Advance(30 * time.Millisecond)
+		r.grant(q, 99, "j00004", "j00007", "j00008")
+	}},
+	{"of two released jobs, only the latest departure frees its slot", func(r *rig) {
+		q := r.queue("q", "100/s")
+		r.accept(q, numbered("j", 20)...)
+		v := r.reserve(q, 99)
+		r.release(v[5], v[4])
+		w := r.grant(q, 99, "j00005")
+		if w[0].In != 50*time.Millisecond {
+			r.Errorf("departs in %v", w[0].In)
+		}
+	}},
+	{"a costly job gives all of its slots back", func(r *rig) {
+		q := r.queue("q", "10/s")
+		j := job(q, "a")
+		j.Cost = 50
+		r.acceptJobs(j)
+		r.accept(q, "b")
+		r.release(r.grant(q, 9, "a")...)
+		if w := r.grant(q, 1, "a"); w[0].In != 0 {
+			r.Errorf("departs in %v", w[0].In)
+		}
+	}},
+	{"a slot given back after its time is lost", func(r *rig) {
+		q := r.queue("q", "10/s")
+		r.accept(q, "a", "b", "c")
+		v := r.grant(q, 9, "a")
+		r.clock.Advance(time.Second)
+		r.release(v...)
+		r.grant(q, 9, "a") // and not b at once
+		r.clock.Advance(99 * time.Millisecond)
+		r.grant(q, 9, "b")
+	}},
+	{"a lease that ran out gives no slot back", func(r *rig) {
+		q := r.queue("q", "1/m", leased(10*time.Second, 8))
+		r.accept(q, "a", "b")
+		r.grant(q, 9, "a")
+		r.clock.Advance(10 * time.Second)
+		r.grant(q, 9)
+		r.clock.Advance(50 * time.Second)
+		r.grant(q, 9, "a")
 	}},
 }
