@@ -1,6 +1,12 @@
 package machine
 
-import "github.com/penstock/penstock/leaky"
+import (
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
 
 // schedules orders queues by when something is to be done for them.
 type schedules struct {
@@ -120,4 +126,157 @@ func (q *queueState) lookAt() (at leaky.Instant, any bool) {
 		return q.timerAt, true
 	}
 	return 0, false
+}
+
+// becomeReadyMax is how many scheduled jobs become ready in one call.
+const becomeReadyMax = 100
+
+func newTimers() heap[*queueState] {
+	return heap[*queueState]{
+		key:   func(q *queueState) heapKey { return heapKey{int64(q.timerAt), q.number} },
+		moved: func(q *queueState, i int) { q.timerIndex = int32(i) },
+	}
+}
+
+// putScheduled puts a job among the scheduled ones of its queue.
+func (m *Machine) putScheduled(j *job) {
+	m.setState(j, queue.Scheduled)
+	pushTo(&j.lane.queue.scheduled, byDue, j.lease)
+}
+
+// scheduledUntil is until when, by the wall clock, a new job is scheduled; 0 if it is not.
+func scheduledUntil(j *queue.Job, wall leaky.Instant) leaky.Instant {
+	if at := instantOf(j.NotBefore); at > wall {
+		return at
+	}
+	return 0
+}
+
+func (m *Machine) armTimer(q *queueState) {
+	later := false
+	if q.runnable() {
+		q.timerAt, later = q.nextTimer()
+	} else if q.live && q.pause.until != 0 {
+		q.timerAt, later = m.engine(q.pause.until), true
+	}
+	updateHeap(m.timersOf(q), q, int(q.timerIndex), later)
+}
+
+// nextTimer returns when the first scheduled job is due, or the first lane may go on, whichever comes first.
+func (q *queueState) nextTimer() (at leaky.Instant, any bool) {
+	at, any = q.lanesResumeAt()
+	if q.scheduled.len() > 0 {
+		if due := q.env.engine(q.scheduled.top().due); !any || due < at {
+			return due, true
+		}
+	}
+	return at, any
+}
+
+// fireTimers makes due jobs ready, in a bounded number of queues. A queue from which nothing could depart now can
+// since the instant at which its timer was due, not since this call: the slots in between count as lost.
+func (m *Machine) fireTimers(now leaky.Instant) {
+	var later []*queueState
+	left := becomeReadyMax
+	for len(later) < queue.MaxVisits && left > 0 && m.timers.len() > 0 && m.timers.top().timerAt <= now {
+		q := m.timers.pop()
+		later = append(later, q)
+		left -= m.readyScheduled(q, left, now)
+	}
+	for _, q := range later {
+		m.armTimer(q)
+	}
+}
+
+// readyScheduled makes at most so many of a queue's due jobs ready, and returns how many.
+func (m *Machine) readyScheduled(q *queueState, most int, now leaky.Instant) (n int) {
+	first := max(q.timerAt, m.filedAt) // before, the wall clock said otherwise
+	for ; q.runnable() && n < most && q.scheduled.len() > 0 && q.scheduled.top().due <= m.wall(now); n++ {
+		m.becomeReady(q.scheduled.pop(), now)
+	}
+	if q.runnable() && !q.onAgenda() && q.canDepart(q.memberOpens(now)) {
+		q.departsAt = q.memberOpens(first)
+		m.putOnAgenda(q, true, now)
+	}
+	return n
+}
+
+// becomeReady makes a scheduled job wait. One that was never granted needs its lease no more.
+func (m *Machine) becomeReady(ls *lease, now leaky.Instant) {
+	m.putWaiting(ls.job, now)
+	if ls.attempts == 0 && ls.verdict == 0 {
+		ls.job.lease = nil
+	}
+}
+
+const (
+	refileAt  = 10 * time.Millisecond // so far the clocks move apart before queues are filed anew
+	refileMax = 100                   // queues that a call files anew
+)
+
+// refiling files queues anew. Their places on the agenda and among the timers are instants of the engine's clock,
+// though some wait for an instant of the wall clock. So they hold while the difference of the two stays as it is.
+type refiling struct {
+	filedAhead leaky.Instant // Environment.Ahead, as of when the places were worked out
+	filedAt    leaky.Instant // when that was, if it has changed
+	toRefile   bool          // some are still as of before
+	refiled    string        // the last queue that was filed anew
+}
+
+// fileAgain files some queues anew, if the difference of the clocks has changed: all of them, bit by bit.
+func (m *Machine) fileAgain(now leaky.Instant) {
+	by := m.Ahead - m.filedAhead
+	if !m.toRefile && max(by, -by) < leaky.Instant(refileAt.Microseconds()) {
+		return
+	}
+	if by != 0 {
+		m.filedAhead, m.filedAt, m.toRefile, m.refiled = m.Ahead, now, true, ""
+	}
+	n := 0
+	for name := range m.namesBehind(m.refiled) {
+		if n == refileMax {
+			break
+		}
+		n++
+		m.refiled = name
+		m.fileOne(m.queues[name], now)
+	}
+	m.toRefile = n == refileMax
+}
+
+// hasQuota reports whether one of the limits is a quota.
+func (p *paces) hasQuota() bool {
+	return slices.ContainsFunc(p.limits, func(m limit) bool { return !m.Paced() })
+}
+
+// fileOne files a queue sooner, if what it waits for by the wall clock has come nearer. What has moved away is found
+// out when the queue is looked at.
+func (m *Machine) fileOne(q *queueState, now leaky.Instant) {
+	at, any := m.engine(q.pause.until), q.pause.until != 0
+	if q.runnable() && q.scheduled.len() > 0 {
+		at, any = m.engine(q.scheduled.top().due), true
+	}
+	if any && at < q.timerAt {
+		q.timerAt = at
+		updateHeap(m.timersOf(q), q, int(q.timerIndex), true)
+		m.wakeToLook(q, at, now)
+	}
+	switch opens := q.memberOpens(now); {
+	case !q.hasQuota():
+	case q.isParent():
+		m.armGroup(q.group, now)
+	case opens < q.departsAt && (q.agendaIndex >= 0 || q.member != nil && q.member.in == &q.group.resting):
+		q.departsAt = opens
+		m.putOnAgenda(q, true, now)
+		m.wakeToLook(q, opens, now)
+	}
+}
+
+// wakeToLook wakes those who would look at a queue later than at an instant.
+func (m *Machine) wakeToLook(q *queueState, at, now leaky.Instant) {
+	if q.spec.Pull {
+		m.wakePullers(q, at, now)
+	} else {
+		m.wakeFor(at, now)
+	}
 }

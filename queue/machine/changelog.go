@@ -3,9 +3,9 @@ package machine
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"time"
 
-	"github.com/penstock/penstock/internal/changekind"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
@@ -55,35 +55,6 @@ func (b *Commit) logChange(n logUpdate) {
 			b.audited = append(b.audited, n.changes[i].audited(n.subject))
 		}
 	}
-}
-
-// jobAct is what a call does to jobs, for the log.
-type jobAct struct {
-	what           changekind.Kind
-	actor          audit.Actor
-	detail, reason string
-}
-
-// logJobAct logs an act on one more job; id is empty if the caller did not name it.
-func (b *Commit) logJobAct(d *jobAct, name string, revision int64, id string, gone bool, at leaky.Instant) {
-	c := loggedBy(d.what, d.actor, revision, at)
-	c.Jobs, c.Detail, c.Reason = 1, d.detail, d.reason
-	if id != "" {
-		c.IDs = []string{id}
-	}
-	of := queueSubject(name)
-	b.auditJobAct(d, of, &c)
-	for i := len(b.logUpdates) - 1; i >= 0; i-- {
-		n := &b.logUpdates[i]
-		if n.subject != of {
-			continue
-		}
-		if n.gone == gone && len(n.changes) > 0 && n.changes[len(n.changes)-1].Continue(&c.Change) {
-			return
-		}
-		break
-	}
-	b.logUpdates = append(b.logUpdates, logUpdate{subject: of, changes: []logged{c}, gone: gone})
 }
 
 // entryHead stands before a change in the file.
@@ -286,4 +257,98 @@ func (t *tables) entries(
 		list = append(list, change)
 	}
 	return list, int64(head.dropped), nil
+}
+
+// The log of a deleted subject is kept until some instant. The table has an entry by instant and one by subject;
+// its sequence is their number.
+
+func deletedKey(s subject) []byte { return append([]byte{'n'}, s.key()...) }
+
+func deletedUntilKey(s subject, until leaky.Instant) []byte {
+	return append(append([]byte{'t'}, key(uint64(until))...), s.key()...)
+}
+
+// deletedUntil returns until when the log of a deleted subject is kept.
+func (t *tables) deletedUntil(s subject) (until leaky.Instant, buried bool) {
+	v := t.Table(deletedTable).Get(deletedKey(s))
+	if len(v) != 8 {
+		return 0, false
+	}
+	return leaky.Instant(binary.BigEndian.Uint64(v)), true
+}
+
+// markDeleted keeps the log of a deleted subject until an instant, and drops some that are due or too many.
+func (t *tables) markDeleted(s subject, until, now leaky.Instant) error {
+	b := t.Table(deletedTable)
+	if err := t.unmarkDeleted(s); err != nil {
+		return err
+	}
+	if err := b.Put(deletedUntilKey(s, until), nil); err != nil {
+		return err
+	}
+	if err := b.Put(deletedKey(s), key(uint64(until))); err != nil {
+		return err
+	}
+	if err := b.SetSequence(b.Sequence() + 1); err != nil {
+		return err
+	}
+	for range 2 { // each call adds one, so this keeps up
+		k, _ := b.Cursor().Seek([]byte{'t'})
+		if len(k) < 9 || k[0] != 't' {
+			return nil
+		}
+		if until := leaky.Instant(binary.BigEndian.Uint64(k[1:])); until > now &&
+			b.Sequence() <= changelog.MaxDeletedNames {
+			return nil
+		}
+		of, name, _ := bytes.Cut(k[9:], []byte{0})
+		gone := subject{queue.Subject(of), string(bytes.TrimSuffix(name, []byte{0}))}
+		if err := t.forgetLog(gone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unmarkDeleted takes a subject out of the deleted ones.
+func (t *tables) unmarkDeleted(s subject) error {
+	until, buried := t.deletedUntil(s)
+	if !buried {
+		return nil
+	}
+	b := t.Table(deletedTable)
+	if err := dropKeys(b, [][]byte{deletedKey(s), deletedUntilKey(s, until)}); err != nil {
+		return err
+	}
+	return b.SetSequence(b.Sequence() - 1)
+}
+
+// recreate is for a subject that is made: the log of a deleted one of that name goes on, unless its time has come.
+func (t *tables) recreate(s subject, now leaky.Instant) error {
+	until, buried := t.deletedUntil(s)
+	if buried && until <= now {
+		return t.forgetLog(s)
+	}
+	return t.unmarkDeleted(s)
+}
+
+// forgetLog drops the whole log of a deleted subject.
+func (t *tables) forgetLog(s subject) error {
+	prefix := s.key()
+	for _, table := range [][]byte{changesTable, versionsTable} {
+		b := t.Table(table)
+		var all [][]byte
+		c := b.Cursor()
+		for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+			all = append(all, bytes.Clone(k))
+		}
+		if err := dropKeys(b, all); err != nil {
+			return err
+		}
+	}
+	return t.unmarkDeleted(s)
+}
+
+func errChangeLog(s subject) error {
+	return fmt.Errorf("%w: the record of changes of %s %s", queue.ErrCorrupt, s.of, s.name)
 }

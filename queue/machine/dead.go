@@ -1,8 +1,15 @@
 package machine
 
 import (
+	"strings"
+
+	"github.com/penstock/penstock/internal/changekind"
+	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/internal/check"
+	"github.com/penstock/penstock/queue/internal/jobsize"
 )
 
 // deadIndex is the dead jobs of all names.
@@ -170,4 +177,178 @@ func (m *Machine) nextWithDead(name string) *deadJobs {
 		return dead
 	}
 	return nil
+}
+
+// deadRecord is what a Replay needs of a dead job's record.
+type deadRecord struct {
+	seq        uint64
+	job        queue.Job // without its payload
+	laneDigest queue.LaneDigest
+	size       int
+	broken     bool
+}
+
+// Replaying are dead jobs that are to be replayed, and what their records say.
+type Replaying struct {
+	queue string
+	ids   []string
+	kept  []*deadRecord // nil where there was no dead job when the call began
+}
+
+// FindDead begins a Replay. Errors: queue.ErrUnknownQueue, an *invalid.Error.
+func (m *Machine) FindDead(now leaky.Instant, name string, ids []string) (*Replaying, error) {
+	if _, err := m.liveQueue(name); err != nil {
+		return nil, err
+	}
+	if err := check.IDs(ids); err != nil {
+		return nil, err
+	}
+	r := &Replaying{queue: name, ids: ids, kept: make([]*deadRecord, len(ids))}
+	for i, id := range ids {
+		if d := m.deadJob(name, id, now); d != nil {
+			r.kept[i] = &deadRecord{seq: d.seq}
+		}
+	}
+	return r, nil
+}
+
+// Read reads what is needed of the records, which needs no machine.
+func (r *Replaying) Read(tx Transaction) {
+	for _, k := range r.kept {
+		if k != nil {
+			k.read(&tables{tx})
+		}
+	}
+}
+
+func (k *deadRecord) read(t *tables) {
+	record, err := t.getRecord(k.seq)
+	if err == nil {
+		err = jobrecord.Unpack(record, &k.job)
+	}
+	if err != nil {
+		k.broken = true
+		return
+	}
+	k.size, k.laneDigest = len(record), queue.DigestLane(k.job.Lane)
+	k.job.Payload, k.job.Headers = nil, nil // they share memory with the file
+	k.job.Lane = strings.Clone(k.job.Lane)
+}
+
+// Replay puts dead jobs back into their queue, under new keys, and returns the commit that the answers wait for.
+// Errors: queue.ErrUnknownQueue, that there is no room.
+func (m *Machine) Replay(
+	now leaky.Instant, actor audit.Actor, r *Replaying,
+) (outcomes []queue.ReplayOutcome, wait uint64, err error) {
+	m.expire(now)
+	q, act := m.queues[r.queue], &jobAct{what: changekind.Replayed, actor: actor}
+	if q == nil {
+		return nil, 0, unknownQueue(r.queue)
+	}
+	outcomes = make([]queue.ReplayOutcome, len(r.ids))
+	for i, id := range r.ids {
+		if outcomes[i], err = m.replay(q, id, r.kept[i], act, now); err != nil {
+			return nil, m.lastWait(), err
+		}
+	}
+	return outcomes, m.lastWait(), nil
+}
+
+func (m *Machine) replay(
+	q *queueState, id string, k *deadRecord, act *jobAct, now leaky.Instant,
+) (queue.ReplayOutcome, error) {
+	d := m.deadJob(q.name, id, now)
+	if d == nil {
+		return queue.NotDead, nil
+	}
+	// A dead job of a deleted queue stays dead while this queue knows another job of that id.
+	if own := q.endedJobs.find(id, q.spec.Retention, now); q.jobs[id] != nil || own != nil && own != d {
+		return queue.NotDead, nil
+	}
+	if _, deferral := q.deferral(id, now); deferral != nil {
+		return queue.NotDead, nil
+	}
+	if k == nil || k.seq != d.seq {
+		return queue.NotDead, nil // it died after the call began
+	}
+	if k.broken {
+		return queue.Broken, nil
+	}
+	ln := q.lane(k.job.Lane, k.laneDigest)
+	switch {
+	case m.staysDead(jobsize.Of(d.id, k.size), &k.job, ln, now):
+		return queue.NoRoom, nil
+	case m.Full != nil:
+		return 0, m.Full
+	}
+	m.store.seq++
+	j := &job{
+		id: d.id, lane: ln, seq: m.store.seq, appended: now, fingerprint: d.fingerprint, size: uint32(k.size),
+		cost: d.cost,
+	}
+	q.endedJobs.take(d)
+	m.removeDead(m.deadJobs[q.name], d)
+	m.reservePlace(j, &k.job, now)
+	c := m.touch(q)
+	q.counters.Replayed++
+	c.logJobAct(act, q.name, q.revision, j.id, false, m.wall(now))
+	c.moveJob(j, d.seq)
+	c.dropEnded(d)
+	m.arrive(arrival{job: j}, nil)
+	c.bytes += k.size
+	return queue.Replayed, nil
+}
+
+// staysDead reports whether the queue has no room for a dead job.
+func (m *Machine) staysDead(needs int64, j *queue.Job, ln *lane, now leaky.Instant) bool {
+	q := ln.queue
+	size := q.size()
+	if size >= q.spec.Capacity ||
+		q.hasBacklog() && size-q.overflow.readmitted >= max(1, q.spec.Capacity-q.spec.Mark()) {
+		return true
+	}
+	rule := ln.rule()
+	if rule.Capacity > 0 && int64(ln.size) >= rule.Capacity ||
+		rule.MaxBytes > 0 && ln.bytes+needs > int64(rule.MaxBytes) {
+		return true
+	}
+	if q.bytes+needs > m.byteLimit(q) {
+		return true
+	}
+	return scheduledUntil(j, q.env.wall(now)) != 0 && q.spec.MaxScheduled > 0 &&
+		q.counts[queue.Scheduled]+q.incoming.scheduled() >= q.spec.MaxScheduled
+}
+
+// Forget drops dead jobs for good, and returns which and the commit that the answer waits for. Errors:
+// queue.ErrUnknownQueue, an *invalid.Error.
+func (m *Machine) Forget(
+	now leaky.Instant, actor audit.Actor, name string, ids []string,
+) (dropped []bool, wait uint64, err error) {
+	q, err := m.liveQueue(name)
+	if err != nil && m.deadOfDeleted(name) == nil {
+		return nil, 0, err
+	}
+	if err := check.IDs(ids); err != nil {
+		return nil, 0, err
+	}
+	revision, act := int64(0), &jobAct{what: changekind.Forgotten, actor: actor}
+	if q != nil {
+		revision = q.revision
+	}
+	dropped = make([]bool, len(ids))
+	for i, id := range ids {
+		d := m.deadJob(name, id, now)
+		if d == nil {
+			continue
+		}
+		if q != nil {
+			q.endedJobs.take(d)
+		}
+		m.removeDead(m.deadJobs[name], d)
+		m.present.logJobAct(act, name, revision, id, q == nil, m.wall(now))
+		m.present.dropEnded(d)
+		dropped[i], wait = true, m.wait()
+		m.deletedBy = wait
+	}
+	return dropped, max(wait, m.lastWait()), nil
 }

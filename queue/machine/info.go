@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -224,4 +225,37 @@ func (m *meter) rate(now leaky.Instant) float64 {
 	m.advance(now)
 	share := now.Sub(m.start).Seconds() / meterWindow.Seconds()
 	return (float64(m.prev)*(1-share) + float64(m.cur)) / meterWindow.Seconds()
+}
+
+// readingsPage is how many queues are read while everything else waits.
+const readingsPage = 1000
+
+// Readings returns a page of readings, of queues behind a name, in order of name, and whether there are more.
+func (m *Machine) Readings(now leaky.Instant, after string) (page []queue.Reading, more bool) {
+	page = make([]queue.Reading, 0, min(m.queueNames.len(), readingsPage))
+	for name := range m.namesBehind(after) {
+		if len(page) == readingsPage {
+			return page, true
+		}
+		page = append(page, m.queues[name].reading(now))
+	}
+	return page, false
+}
+
+func (q *queueState) reading(now leaky.Instant) queue.Reading {
+	return queue.Reading{
+		Name: q.name, Revision: q.revision, Bytes: q.bytes, Now: now.Time(),
+		Size: q.counts[queue.Waiting] + q.counts[queue.Scheduled] + q.counts[queue.Leased] + q.counts[queue.Held],
+
+		Deferred: max(q.counts[queue.Deferred], q.overflow.progress.behind), Counters: q.allCounters(),
+		Outflow: q.outflow.rate(now), Rate: q.pacer.Rate, Condition: q.condition(),
+	}
+}
+
+// condition is the pause and what the receiver has said, as a text.
+func (q *queueState) condition() string {
+	if q.pause == (pause{}) && q.receiver == (receiverState{}) {
+		return ""
+	}
+	return fmt.Sprint(q.pause, q.receiver)
 }

@@ -1,7 +1,11 @@
 package machine
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/internal/cause"
@@ -9,6 +13,7 @@ import (
 	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/invalid"
 )
 
 // Found is what memory knows of a job, and where the rest is.
@@ -142,4 +147,248 @@ func (q *queueState) deferredJobInfo(id string, number uint64, d *deferral, now 
 		waiting, q.gap(q.turn), int64(before), q.groupLoad(false), q.costBounds(int64(d.cost), false), now,
 	).Time()
 	return i
+}
+
+// lanesPerPage is how many lanes without a matching job one call looks at.
+const lanesPerPage = 1000
+
+// listPage is one page of a list.
+type listPage struct {
+	request *queue.ListRequest
+	jobs    []queue.JobInfo
+	ended   []*endedJob // of dead jobs, beside jobs
+	next    string
+}
+
+func (p *listPage) full() bool { return len(p.jobs) == p.request.Limit }
+
+// setNext sets where the next page begins.
+func (p *listPage) setNext(at int64, id string, ln *lane) {
+	c := queue.Cursor{At: at, ID: id}
+	if ln != nil {
+		c.Lane = string(ln.digest[:])
+	}
+	p.next = p.request.Next(c)
+}
+
+// Listing is a page of jobs, to be read.
+type Listing struct {
+	page  listPage
+	ahead time.Duration
+}
+
+// ListJobs finds a page of the jobs in one state. Errors: queue.ErrUnknownQueue, an *invalid.Error.
+func (m *Machine) ListJobs(now leaky.Instant, r queue.ListRequest) (*Listing, error) {
+	q, err := m.liveQueue(r.Queue)
+	if err != nil && (r.State != queue.Dead || m.deadOfDeleted(r.Queue) == nil) {
+		return nil, err
+	}
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	c, err := r.Cursor()
+	if err != nil {
+		return nil, err
+	}
+	l := &Listing{listPage{request: &r}, m.ahead()}
+	switch p := &l.page; r.State {
+	case queue.Waiting:
+		err = p.waiting(q, c)
+	case queue.Scheduled:
+		p.byInstant(q.scheduled, c)
+	case queue.Held:
+		p.byInstant(q.held, c)
+	case queue.Leased:
+		p.leased(m, q, c)
+	default:
+		p.dead(m, c, now)
+	}
+	return l, err
+}
+
+// Read returns the page with what records add, which needs no machine.
+func (l *Listing) Read(tx Transaction) queue.Listing {
+	p := &l.page
+	if p.request.State == queue.Dead {
+		shown := make([]*queue.JobInfo, len(p.jobs))
+		for i := range p.jobs {
+			shown[i] = &p.jobs[i]
+		}
+		readDead(tx, shown, p.ended)
+	}
+	for i := range p.jobs {
+		p.jobs[i].ToWall(l.ahead)
+	}
+	return queue.Listing{Jobs: p.jobs, Next: p.next}
+}
+
+// waiting goes through the lanes in order of digest, the default lane first.
+func (p *listPage) waiting(q *queueState, c *queue.Cursor) error {
+	ln, after, err := q.resumeAtLane(c, p.request.Lane)
+	if err != nil {
+		return err
+	}
+	for looked := 0; ln != nil; looked++ {
+		if looked == lanesPerPage {
+			p.setNext(0, "", ln)
+			return nil
+		}
+		for j := range ln.waiting.from(after) {
+			p.jobs = append(p.jobs, jobInfo(j))
+			if p.full() {
+				p.setNext(j.turn, j.id, ln)
+				return nil
+			}
+		}
+		if p.request.Lane != nil {
+			return nil
+		}
+		ln, after = q.laneAfter(ln.digest), 0
+	}
+	return nil
+}
+
+// resumeAtLane returns the lane with which a page begins, nil if there is none, and the first turn there.
+func (q *queueState) resumeAtLane(c *queue.Cursor, only *string) (ln *lane, from int64, err error) {
+	digest := queue.LaneDigest{}
+	if only != nil {
+		digest = queue.DigestLane(*only)
+	}
+	if c != nil {
+		if len(c.Lane) != len(digest) {
+			return nil, 0, &invalid.Error{Field: "after", Reason: "names no lane"}
+		}
+		digest = queue.LaneDigest([]byte(c.Lane))
+		if c.ID != "" {
+			from = c.At + 1
+		}
+	}
+	if digest == (queue.LaneDigest{}) {
+		return q.ensureDefaultLane(), from, nil
+	}
+	if ln := q.lanes[digest]; ln != nil {
+		return ln, from, nil
+	}
+	if only != nil {
+		return nil, 0, nil
+	}
+	return q.laneAfter(digest), 0, nil
+}
+
+// laneAfter returns the next lane with a key, nil if there is none.
+func (q *queueState) laneAfter(digest queue.LaneDigest) *lane {
+	for ln := range q.laneOrder.from(func(ln *lane) bool { return bytes.Compare(ln.digest[:], digest[:]) > 0 }) {
+		return ln
+	}
+	return nil
+}
+
+// dueAfter matches what stands behind a cursor.
+func dueAfter(c *queue.Cursor) func(*lease) bool {
+	return func(ls *lease) bool {
+		return c == nil || ls.due > leaky.Instant(c.At) || ls.due == leaky.Instant(c.At) && ls.job.id > c.ID
+	}
+}
+
+// byInstant lists jobs that are ordered by an instant.
+func (p *listPage) byInstant(all *sorted[*lease], c *queue.Cursor) {
+	for ls := range all.from(dueAfter(c)) {
+		p.jobs = append(p.jobs, jobInfo(ls.job))
+		if p.full() {
+			p.setNext(int64(ls.due), ls.job.id, nil)
+			return
+		}
+	}
+}
+
+// leasesOf returns the leases of a queue behind a cursor, in the order in which they were granted.
+func (m *Machine) leasesOf(q *queueState, c *queue.Cursor) (some []*lease) {
+	for ls := range m.leases.all {
+		if ls.job.lane.queue == q && (c == nil || ls.fence.number > uint64(c.At)) {
+			some = append(some, ls)
+		}
+	}
+	slices.SortFunc(some, func(a, b *lease) int { return cmp.Compare(a.fence.number, b.fence.number) })
+	return some
+}
+
+func (p *listPage) leased(m *Machine, q *queueState, c *queue.Cursor) {
+	for _, ls := range m.leasesOf(q, c) {
+		p.jobs = append(p.jobs, jobInfo(ls.job))
+		if p.full() {
+			p.setNext(int64(ls.fence.number), ls.job.id, nil)
+			return
+		}
+	}
+}
+
+func (p *listPage) dead(m *Machine, c *queue.Cursor, now leaky.Instant) {
+	for d := range m.deadFrom(p.request.Queue, c, now) {
+		p.jobs, p.ended = append(p.jobs, endedJobInfo(p.request.Queue, d)), append(p.ended, d)
+		if p.full() {
+			p.setNext(int64(d.at), d.id, nil)
+			return
+		}
+	}
+}
+
+// deadFrom yields the dead jobs of a name behind a cursor that are not too old.
+func (m *Machine) deadFrom(name string, c *queue.Cursor, now leaky.Instant) iter.Seq[*endedJob] {
+	behind := func(d *endedJob) bool {
+		return c == nil || d.at > leaky.Instant(c.At) || d.at == leaky.Instant(c.At) && d.id > c.ID
+	}
+	return func(yield func(*endedJob) bool) {
+		dead := m.deadJobs[name]
+		if dead == nil {
+			return
+		}
+		r := m.retention(dead)
+		for d := range dead.dead.from(behind) {
+			if !tooOld(d, r, now) && !yield(d) {
+				return
+			}
+		}
+	}
+}
+
+// readDead adds what memory does not keep of dead jobs.
+func readDead(tx Transaction, shown []*queue.JobInfo, dead []*endedJob) {
+	t := &tables{tx}
+	for i, d := range dead {
+		// One that cannot be read was forgotten just now, or is corrupt: it is shown without.
+		if record, err := t.getRecord(d.seq); err == nil {
+			_ = jobrecord.UnpackInfo(record, shown[i])
+		}
+		if past, err := t.getTimeline(d); err == nil {
+			shown[i].Timeline = past
+		}
+	}
+}
+
+// jobInfo describes a job that holds a place, without its position and ETA.
+func jobInfo(j *job) queue.JobInfo {
+	i := queue.JobInfo{
+		Queue: j.lane.queue.name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key,
+		Priority: j.priority(), AppendedAt: j.appended.Time(),
+		ExpiresAt: j.expiresAt(),
+	}
+	if ls := j.lease; ls != nil {
+		i.Attempts, i.Reason = ls.attempts, ls.reason
+		switch j.state {
+		case queue.Waiting:
+		case queue.Held:
+			i.HeldAt = ls.due.Time()
+		default:
+			i.DueAt = ls.due.Time()
+		}
+	}
+	return i
+}
+
+// endedJobInfo describes a job that has ended.
+func endedJobInfo(name string, d *endedJob) queue.JobInfo {
+	return queue.JobInfo{
+		Queue: name, ID: d.id, State: d.state, Cost: int64(d.cost), Attempts: d.attempts,
+		AppendedAt: d.appended.Time(), EndedAt: d.at.Time(), Reason: d.reason,
+	}
 }

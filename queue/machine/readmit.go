@@ -2,12 +2,15 @@ package machine
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/internal/jobrecord"
+	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/internal/jobsize"
 	"github.com/penstock/penstock/queue/invalid"
 	"github.com/penstock/penstock/queue/names"
 )
@@ -136,4 +139,274 @@ func (m *Machine) Announce(now leaky.Instant, name string) (wait uint64, err err
 	w.behind, w.announced = max(1, w.behind), now
 	m.trackBacklog(q)
 	return m.touch(q).Number, nil
+}
+
+// returning is what a Readmit does.
+type returning struct {
+	queue    *queueState
+	request  *readmitCall
+	now      leaky.Instant
+	outcomes []readmit.Outcome
+
+	jobs       []readmittedJob
+	dead       []readmittedJob // jobs and how they ended
+	ended      []*endedJob     // cancelled while they were deferred
+	records    []uint64        // the numbers of the deferrals that end
+	recordKeys []uint64        // their keys
+	progress   overflowProgress
+	waitsFor   int64         // bytes for which the first job that cannot pass has no room
+	stored     leaky.Instant // when the last job was stored, or some time after that
+	// newGeneration says that one begins, and missing how many deferrals are given up by it.
+	newGeneration bool
+	missing       int64
+	// seen is what has become of ids in this very call.
+	seen map[string]seenID
+}
+
+type readmittedJob struct {
+	job    *job
+	record []byte
+	ended  *endedJob // of a dead job
+}
+
+// seenID is what a call did with an id: its deferral, if it had one, has ended; known says that the queue knows the
+// id now.
+type seenID struct {
+	known       bool
+	fingerprint [8]byte
+}
+
+func newReturning(m *readmitCall, q *queueState, now leaky.Instant) *returning {
+	w := &returning{
+		queue: q, request: m, now: now, progress: q.overflow.progress,
+		outcomes: make([]readmit.Outcome, len(m.jobs)),
+	}
+	if w.progress.overflow != m.Overflow {
+		w.progress.overflow, w.progress.order = strings.Clone(m.Overflow), 0
+	}
+	return w
+}
+
+// judge decides the jobs in order, up to the first that cannot pass, and gives places to those that come back.
+func (w *returning) judge(m *Machine) {
+	q := w.queue
+	behind := w.request.Behind
+	for i := range w.request.jobs {
+		a := &w.request.jobs[i]
+		w.outcomes[i] = w.decide(m, a)
+		if a.ticket.queue == q.number { // so At is of this engine's clock
+			w.stored = min(leaky.Instant(a.At.UnixMicro()), w.now)
+		}
+		if !w.outcomes[i].Final() {
+			behind += int64(len(w.request.jobs) - i)
+			break
+		}
+		w.progress.order = max(w.progress.order, a.Order)
+	}
+	// the caller may not have seen the announced job
+	if a := w.progress.announced; a > 0 && instantOf(w.request.AsOf) <= a {
+		behind = max(behind, min(w.progress.behind, 1))
+	}
+	w.progress.behind = behind
+	if len(w.request.jobs) > 0 || w.request.Empty {
+		q.ownOverflow().headNeeds = w.waitsFor
+	}
+	if w.request.Empty {
+		w.stored = w.now
+	}
+	if w.progress.generationSince.Add(queue.OrphanAfter) < w.stored {
+		w.nextGeneration()
+	}
+}
+
+// nextGeneration begins a generation. Something stored after the whole older one has been seen, so nothing of that
+// can still be on the overflow.
+func (w *returning) nextGeneration() {
+	a := w.queue.overflow
+	w.newGeneration, w.missing = true, a.olderGeneration.n
+	for _, n := range w.records {
+		if a.counts(n) && n <= a.progress.olderUpTo {
+			w.missing--
+		}
+	}
+	w.progress.givenUpTo, w.progress.olderUpTo, w.progress.generationSince = a.progress.olderUpTo, a.lastTicket, w.now
+}
+
+// decide decides about one job. The order of the checks is part of the contract.
+func (w *returning) decide(m *Machine, a *readmitJob) readmit.Outcome {
+	q := w.queue
+	if a.Order <= w.progress.order {
+		return readmit.Passed
+	}
+	if a.Done {
+		w.dropRecord(a)
+		return readmit.Passed
+	}
+	if a.Ticket != "" && a.ticket.queue != q.number {
+		return readmit.Orphaned
+	}
+	if a.record == nil {
+		return readmit.Unreadable
+	}
+	if print, known := w.known(a.ID); known {
+		if print != a.fingerprint {
+			return readmit.Clash
+		}
+		return readmit.Passed
+	}
+	number, d := w.recordOf(a.ID)
+	if d != nil && d.fingerprint != a.fingerprint {
+		return readmit.Clash
+	}
+	if d != nil && d.state == cancelledDeferral {
+		w.cancelled(m, a, number, d)
+		return readmit.Passed
+	}
+	if maxAge := q.spec.Deferred.MaxAge.D(); leaky.Instant(a.At.UnixMicro()).Add(maxAge) < w.now {
+		w.bury(m, a, tooOldReason(maxAge))
+		return readmit.TooOld
+	}
+	if at := instantOf(a.ExpiresAt); at != 0 && at <= m.wall(w.now) {
+		w.bury(m, a, tooLateReason(a.ExpiresAt))
+		return readmit.TooLate
+	}
+	needs, most := jobsize.Of(a.ID, len(a.record)), m.byteLimit(q)
+	if needs > most {
+		w.bury(m, a, tooLargeReason(needs, most))
+		return readmit.TooLarge
+	}
+	if w.request.Closed || q.freePlaces() == 0 {
+		return readmit.NotYet
+	}
+	if !q.fitsReadmission(needs, most) {
+		w.waitsFor = needs
+		return readmit.NotYet
+	}
+	w.enter(m, a)
+	return readmit.Returned
+}
+
+// known reports whether the queue knows the id, and with what fingerprint.
+func (w *returning) known(id string) (print [8]byte, known bool) {
+	if s, here := w.seen[id]; here && s.known {
+		return s.fingerprint, true
+	}
+	if j := w.queue.jobs[id]; j != nil {
+		return j.fingerprint, true
+	}
+	if d := w.queue.endedJobs.find(id, w.queue.spec.Retention, w.now); d != nil {
+		return d.fingerprint, true
+	}
+	return print, false
+}
+
+// recordOf returns the job's deferral, unless this call has ended it.
+func (w *returning) recordOf(id string) (uint64, *deferral) {
+	if _, here := w.seen[id]; here {
+		return 0, nil
+	}
+	return w.queue.deferral(id, w.now)
+}
+
+// markSeen notes what has become of an id, and ends its deferral, even a lapsed one.
+func (w *returning) markSeen(id string, s seenID) {
+	if _, here := w.seen[id]; !here {
+		if n := w.queue.overflow.records.find(id); n != 0 {
+			w.records = append(w.records, n)
+			w.recordKeys = append(w.recordKeys, w.queue.overflow.records.get(n).seq)
+		}
+	}
+	if w.seen == nil {
+		w.seen = make(map[string]seenID, len(w.request.jobs))
+	}
+	w.seen[id] = s
+}
+
+// dropRecord ends the deferral of a job that the caller has dealt with itself.
+func (w *returning) dropRecord(a *readmitJob) {
+	number, d := w.recordOf(a.ID)
+	if d == nil || a.ticket != (ticket{w.queue.number, number}) {
+		return
+	}
+	w.markSeen(a.ID, seenID{})
+}
+
+// cancelled records the end of a job that was cancelled while it was deferred.
+func (w *returning) cancelled(m *Machine, a *readmitJob, number uint64, d *deferral) {
+	m.store.ended++
+	w.ended = append(w.ended, &endedJob{
+		id: strings.Clone(a.ID), key: m.store.ended, state: queue.Cancelled, fingerprint: d.fingerprint, cost: d.cost,
+		appended: d.at, at: w.now,
+	})
+	w.markSeen(a.ID, seenID{true, a.fingerprint})
+}
+
+// bury ends a job as dead that comes too late or does not fit.
+func (w *returning) bury(m *Machine, a *readmitJob, reason string) {
+	j := w.job(m, a)
+	j.appended = leaky.Instant(a.At.UnixMicro())
+	m.store.ended++
+	w.dead = append(w.dead, readmittedJob{j, a.record, &endedJob{
+		id: j.id, key: m.store.ended, seq: j.seq, state: queue.Dead, fingerprint: j.fingerprint, cost: j.cost,
+		size: j.size, appended: j.appended, at: w.now, reason: reason,
+	}})
+	w.markSeen(j.id, seenID{true, a.fingerprint})
+}
+
+// enter gives a job its place, and its lane once that is durable.
+func (w *returning) enter(m *Machine, a *readmitJob) {
+	j := w.job(m, a)
+	j.lane = w.queue.lane(a.Lane, a.lane)
+	j.appended, j.marks = w.now, readmitted
+	m.reservePlace(j, &a.Job, w.now)
+	overflow := w.queue.ownOverflow()
+	overflow.readmitted++
+	overflow.readmittedBytes += j.bytes()
+	w.jobs = append(w.jobs, readmittedJob{job: j, record: a.record})
+	w.markSeen(j.id, seenID{true, a.fingerprint})
+}
+
+func (w *returning) job(m *Machine, a *readmitJob) *job {
+	m.store.seq++
+	return &job{
+		id: strings.Clone(a.ID), lane: w.queue.ensureDefaultLane(), seq: m.store.seq, fingerprint: a.fingerprint,
+		size: uint32(len(a.record)), cost: uint16(max(1, a.Cost)),
+	}
+}
+
+// changes reports whether there is anything to keep.
+func (w *returning) changes() bool {
+	return len(w.jobs)+len(w.dead)+len(w.ended)+len(w.records) > 0 || w.progress != w.queue.overflow.progress
+}
+
+// apply carries out what was decided.
+func (w *returning) apply(m *Machine) {
+	q, c := w.queue, m.touch(w.queue)
+	q.counters.Appended += int64(len(w.jobs))
+	q.counters.Returned += int64(len(w.jobs))
+	q.counters.Died += int64(len(w.dead))
+	q.counters.Missing += w.missing
+	for _, r := range w.jobs {
+		c.putJob(r.job, r.record)
+		m.arrive(arrival{job: r.job}, r.record)
+	}
+	for _, r := range w.dead {
+		c.putJob(r.job, r.record)
+		c.putEnded(q, r.ended, nil)
+		m.rememberEnded(q, r.ended, w.now)
+	}
+	for _, d := range w.ended {
+		c.putEnded(q, d, nil)
+		m.rememberEnded(q, d, w.now)
+	}
+	each(w.recordKeys, c.dropDeferral)
+	for _, n := range w.records {
+		m.removeDeferral(q, n)
+	}
+	if w.newGeneration {
+		m.countDeferred(q, 0, q.overflow.olderGeneration.negative())
+		q.ownOverflow().olderGeneration = recordCount{q.counts[queue.Deferred], q.overflow.cost, q.overflow.bytes}
+	}
+	q.ownOverflow().progress = w.progress
+	m.trackBacklog(q)
 }

@@ -1,9 +1,11 @@
 package machine
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
+	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/rules"
@@ -126,6 +128,251 @@ func (s *simulation) judgeRules() {
 		for _, t := range r.tallies {
 			t.judge(s)
 			t.passed = t.passed[:0]
+		}
+	}
+}
+
+// simTally is what was taken under a key.
+type simTally struct {
+	rule   *simRule
+	digest queue.LaneDigest
+	state  simState // what holds for good
+	ops    []*simTake
+	view   simState   // with what still waits for its commit
+	passed []*simTake // what was let through, the latest
+	disk   simState   // as of the last commit that has it
+	set    uint64     // of the disk
+	number uint64     // of its record there
+}
+
+// simTake is something that changed a tally: it holds, or waits for a commit that may fail.
+type simTake struct {
+	tally *simTally
+	at    leaky.Instant
+	op    rules.TakeOp
+	ask   leaky.Ask
+	by    leaky.Limiter
+	fate  simFate
+	saved bool // it is on disk
+}
+
+type simFate uint8
+
+const (
+	simPending simFate = iota
+	simHolds
+	simLost
+)
+
+// simAnew has all that was taken forgotten by a reset of the rule.
+const simAnew rules.TakeOp = 100
+
+// simState is the state of a key, and the limiter by which it was written.
+type simState struct {
+	tally   leaky.Tally // nil is a fresh one
+	by      leaky.Limiter
+	expires leaky.Instant
+}
+
+// as is the state as a limiter reads it.
+func (s *simState) as(by leaky.Limiter, now leaky.Instant) leaky.Tally {
+	switch {
+	case s.tally == nil || s.expires <= now:
+		return by.Fresh()
+	case s.by == by:
+		return s.tally
+	}
+	text, _ := s.tally.AppendBinary(nil)
+	return restoreOrFresh(text, by)
+}
+
+func (s *simState) clone() simState {
+	c := *s
+	if s.tally != nil {
+		c.tally = s.tally.Clone()
+	}
+	return c
+}
+
+// apply changes the state as an op does, and returns what is answered.
+func (s *simState) apply(o *simTake) (d leaky.Decision) {
+	t := s.as(o.by, o.at)
+	switch o.op {
+	case rules.TakePeek:
+		return t.Peek(o.at, o.ask)
+	case rules.TakeNow:
+		d = t.Take(o.at, o.ask)
+	case rules.TakeBack:
+		d = t.Refund(o.at, o.ask)
+	default:
+		t = o.by.Fresh()
+		d = t.Peek(o.at, oneMore)
+	}
+	s.tally, s.by, s.expires = t, o.by, t.Expires(o.at)
+	return d
+}
+
+func (r *simRule) tally(key string) *simTally {
+	t := r.tallies[key]
+	if t == nil {
+		t = &simTally{rule: r, digest: queue.DigestLane(key)}
+		r.tallies[key] = t
+	}
+	return t
+}
+
+// settleTakes is told what became of ops.
+func (s *simulation) settleTakes(list []*simTake, fate simFate) {
+	for _, o := range list {
+		if o.fate != simPending {
+			continue
+		}
+		o.fate = fate
+		t := o.tally
+		for len(t.ops) > 0 && t.ops[0].fate != simPending {
+			if t.ops[0].fate == simHolds {
+				t.hold(s, t.ops[0])
+			}
+			t.ops = t.ops[1:]
+		}
+		if fate == simLost {
+			t.review()
+		}
+	}
+}
+
+// review works out the view again.
+func (t *simTally) review() {
+	t.view = t.state.clone()
+	for _, o := range t.ops {
+		if o.fate != simLost {
+			t.view.apply(o)
+		}
+	}
+}
+
+// hold applies an op that holds.
+func (t *simTally) hold(s *simulation, o *simTake) {
+	t.state.apply(o)
+	if o.op != rules.TakeNow {
+		t.judge(s) // what was given back is none of what passed
+		t.passed = t.passed[:0]
+		return
+	}
+	if t.passed = append(t.passed, o); len(t.passed) >= 64 {
+		t.judge(s)
+		t.passed = t.passed[:copy(t.passed, t.passed[32:])]
+	}
+}
+
+// judge holds what passed against the law.
+func (t *simTally) judge(s *simulation) {
+	if len(t.passed) == 0 {
+		return
+	}
+	list := make([]law.Passed, len(t.passed))
+	for i, o := range t.passed {
+		at := time.Duration(o.at) * time.Microsecond
+		list[i] = law.Passed{Asked: at, Answered: at, Cost: o.ask.Cost}
+	}
+	if v := (law.Admission{By: t.passed[0].by}).Judge(list); !v.Held {
+		s.fail("%s: %d passed in %v, %d may", t.rule.rule.Name, v.Worst.Starts, v.Worst.Width, v.Worst.Allowed)
+	}
+}
+
+// simSaved is a tally as a commit has it.
+type simSaved struct {
+	tally  *simTally
+	state  simState
+	set    uint64
+	number uint64
+	ops    []*simTake // what it has that the disk had not
+	drops  bool       // the record
+}
+
+// saving notes the tallies of a commit as it is collected.
+func (s *simulation) saving(c *Commit) (list []simSaved) {
+	if len(c.tallies)+len(c.droppedTallies)+len(c.owed) == 0 {
+		return nil
+	}
+	for i := range c.list {
+		f := &c.list[i]
+		if !bytes.Equal(f.table, talliesTable) {
+			continue
+		}
+		for _, r := range s.rules {
+			own := s.store.rules[r.rule.Name]
+			for _, key := range simKeys {
+				if t := r.tallies[key]; t != nil && own != nil {
+					list = t.saving(f, own.tallies, list)
+				}
+			}
+		}
+	}
+	return list
+}
+
+func (t *simTally) saving(f *effect, set *tallySet, list []simSaved) []simSaved {
+	own := set.find(t.digest)
+	switch {
+	case f.value == nil && f.number == t.number:
+		return append(list, simSaved{tally: t, set: set.number, number: f.number, drops: true})
+	case f.value == nil || own == nil || own.number != f.number:
+		return list
+	}
+	v := simSaved{tally: t, state: t.view.clone(), set: set.number, number: f.number}
+	for _, o := range append(t.passed[:len(t.passed):len(t.passed)], t.ops...) {
+		if !o.saved && o.fate != simLost {
+			v.ops = append(v.ops, o)
+		}
+	}
+	return append(list, v)
+}
+
+// saved notes that a commit is on disk.
+func saved(list []simSaved) {
+	for _, v := range list {
+		if v.drops && v.tally.number != v.number {
+			continue // another has come in its place
+		}
+		v.tally.disk, v.tally.set, v.tally.number = v.state, v.set, v.number
+		for _, o := range v.ops {
+			o.saved = true
+		}
+	}
+}
+
+// checkSaved holds what was taken last, and still counts, against the saver's commit: either it is on disk with it, or
+// another is about to be.
+func (s *simulation) checkSaved(c *Commit) {
+	p := s.store
+	for _, r := range s.rules {
+		for _, t := range r.tallies {
+			if len(t.passed) == 0 || len(t.ops) > 0 || t.state.expires <= p.clock.Last {
+				continue
+			}
+			switch o := t.passed[len(t.passed)-1]; {
+			case o.saved:
+			case c.Number == p.saved && o.at < p.savedAt:
+				s.fail("what was taken from %s at %v is not saved", r.rule.Name, o.at.Sub(noon))
+			case !p.saving && p.saved <= c.Number:
+				s.fail("what was taken from %s at %v is not about to be saved", r.rule.Name, o.at.Sub(noon))
+			}
+		}
+	}
+}
+
+// forgetTakes goes back to what is on disk: the process died.
+func (s *simulation) forgetTakes() {
+	for _, r := range s.rules {
+		own := s.store.rules[r.rule.Name]
+		for _, t := range r.tallies {
+			t.ops = nil
+			if t.state = (simState{}); own != nil && own.tallies.number == t.set {
+				t.state = t.disk.clone()
+			}
+			t.view = t.state.clone()
+			t.passed = slices.DeleteFunc(t.passed, func(o *simTake) bool { return !o.saved })
 		}
 	}
 }
