@@ -8,11 +8,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// schedules orders queues by when something is to be done for them.
+// schedules orders queues by when they need attention.
 type schedules struct {
 	agenda heap[*agendaEntry]
-	// timers has the queues for which something is due at a known instant: a scheduled job, the end of a pause, a
-	// lane that may go on.
+	// timers has the queues that wait for a known instant: a scheduled job, the end of a pause, or a resting lane.
 	timers heap[*queueState]
 	// pulled and pulledTimers are the same for pull queues.
 	pulled       heap[*agendaEntry]
@@ -20,17 +19,17 @@ type schedules struct {
 	expiring     heap[*queueState] // queues with idle jobs that expire
 }
 
-// agendaEntry is what stands on the agenda: a queue by itself, or a group in place of its members.
+// agendaEntry is an entry of the agenda: a single queue, or a group in place of its members.
 type agendaEntry struct {
-	queue       *queueState   // the queue itself, or the group's parent
-	group       *group        // nil for a queue by itself
-	departsAt   leaky.Instant // since when, or from when on, something can depart
-	agendaIndex int           // its place on the agenda; -1 if nothing can depart
+	queue       *queueState   // the queue, or the group's parent
+	group       *group        // nil for a queue without a group
+	departsAt   leaky.Instant // since when, or from when on, a job can depart
+	agendaIndex int           // index in the agenda; -1 if nothing can depart
 }
 
-// The agenda orders queues with waiting jobs by the instant from which on one can depart; the older queue goes
-// first on ties. What only waits for an instant (scheduled jobs, resting lanes, pauses with an end) stands among
-// the timers: see schedule.go. Idle queues, and paused ones without an end, stand in neither and cost nothing.
+// The agenda orders queues with waiting jobs by the instant of their next possible departure; ties go to the older
+// queue. Queues that only wait for an instant (scheduled jobs, resting lanes, pauses with an end) are among the timers.
+// Idle queues, and queues paused without an end, are in neither and cost nothing.
 
 func newAgenda() heap[*agendaEntry] {
 	return heap[*agendaEntry]{
@@ -39,7 +38,7 @@ func newAgenda() heap[*agendaEntry] {
 	}
 }
 
-// updateHeap puts v into a heap, moves it after its key changed, or takes it out.
+// updateHeap pushes v onto a heap, moves it after its key changed, or removes it.
 func updateHeap[T any](h *heap[T], v T, at int, belongs bool) {
 	switch {
 	case belongs && at < 0:
@@ -51,9 +50,8 @@ func updateHeap[T any](h *heap[T], v T, at int, belongs bool) {
 	}
 }
 
-// arm works out when q can next depart after its jobs changed. While it stays on the agenda the earlier instant
-// stands: slots since then count as lost, whatever comes back meanwhile. The same goes for a queue that its lanes
-// hold up, which stays among the timers.
+// arm updates when q can next depart after its jobs changed. While q stays on the agenda, an earlier instant stands:
+// slots since then count as lost, whatever comes back meanwhile. A queue that its lanes hold up stays among the timers.
 func (m *Machine) arm(q *queueState, now leaky.Instant) {
 	next := q.memberOpens(now)
 	able := q.runnable() && q.canDepart(next) && !q.heldUpByLanes()
@@ -64,8 +62,8 @@ func (m *Machine) arm(q *queueState, now leaky.Instant) {
 	m.armTimer(q)
 }
 
-// rearm works out anew when q can depart: after a visit, a change of its spec, or a pause. Earlier slots are not
-// lost.
+// rearm recomputes when q can next depart: after a visit, a change of its spec, or a pause. Earlier slots do not count
+// as lost.
 func (m *Machine) rearm(q *queueState, now leaky.Instant) {
 	q.member.leave()
 	q.departsAt = q.memberOpens(now)
@@ -73,7 +71,7 @@ func (m *Machine) rearm(q *queueState, now leaky.Instant) {
 	m.armTimer(q)
 }
 
-// putOnAgenda puts q on the agenda, or into its group's heaps, or takes it out.
+// putOnAgenda puts q on the agenda or into its group's heaps, or removes it if it is not able to depart.
 func (m *Machine) putOnAgenda(q *queueState, able bool, now leaky.Instant) {
 	g := q.group
 	if g == nil {
@@ -91,7 +89,7 @@ func (m *Machine) putOnAgenda(q *queueState, able bool, now leaky.Instant) {
 	m.armGroup(g, now)
 }
 
-// onAgenda reports whether something may depart from q, as far as q itself goes.
+// onAgenda reports whether something may depart from q, as far as q itself is concerned.
 func (q *queueState) onAgenda() bool {
 	return q.agendaIndex >= 0 || q.member != nil && q.member.in != nil
 }
@@ -99,7 +97,7 @@ func (q *queueState) onAgenda() bool {
 // runnable reports whether the queue exists and is not paused.
 func (q *queueState) runnable() bool { return q.live && q.pause.since == 0 }
 
-// armAndWake arms q after jobs came to it, and wakes the watcher if it would look too late.
+// armAndWake arms q after it received jobs, and wakes the watcher if it would look too late.
 func (m *Machine) armAndWake(q *queueState, now leaky.Instant) {
 	m.arm(q, now)
 	m.wakeForQueue(q, now)
@@ -111,7 +109,7 @@ func (m *Machine) wakeForQueue(q *queueState, now leaky.Instant) {
 	}
 }
 
-// lookAt returns when somebody should look at q, or at its group.
+// lookAt returns when q, or its group, should be visited next.
 func (q *queueState) lookAt() (at leaky.Instant, any bool) {
 	o := &q.agendaEntry
 	if q.group != nil {

@@ -18,27 +18,27 @@ type appendItem struct {
 	fingerprint [8]byte
 	record      []byte
 	answer      *queue.Appended
-	// the caller can put it on the overflow
+	// the caller can put the job on the overflow
 	offered bool
-	// What it asks of rules; nil if the queue had none when that was worked out.
+	// The takes that the job asks of rules; nil if the queue had no rules when they were computed.
 	rules   *queueRules
 	asks    []ruleset.Ask
 	askKeys []queue.LaneDigest // their digests
 	asksErr error
 }
 
-// Appending are jobs on their way in: checked and packed, which needs no machine.
+// Appending is a list of jobs to append. They are checked and packed without the machine.
 type Appending struct {
-	Answers    []queue.Appended // one a job, in their order
+	Answers    []queue.Appended // one per job, in the same order
 	open       []*appendItem
-	waiting    []*appendItem // decided by the last Append, whose answers wait for a commit
+	waiting    []*appendItem // decided by the last Append, with answers that wait for a commit
 	rulesNoted bool
 }
 
-// Again has those decided again whose answers waited for a commit that failed.
+// Again reopens the jobs whose commit failed, so that they are decided again.
 func (a *Appending) Again() { a.open, a.waiting = append(a.waiting, a.open...), nil }
 
-// Fail answers with an error for those that have no answer yet, or one that waited for a commit that failed.
+// Fail answers err for all jobs that have no answer yet or whose commit failed.
 func (a *Appending) Fail(err error) {
 	a.Again()
 	for _, it := range a.open {
@@ -47,15 +47,15 @@ func (a *Appending) Fail(err error) {
 	a.open = nil
 }
 
-// NewAppending checks and packs jobs; offered says that the caller can put them on the overflow.
+// NewAppending checks and packs jobs. offered says that the caller can put them on the overflow.
 func NewAppending(jobs []queue.Job, offered bool) *Appending {
 	a := &Appending{Answers: make([]queue.Appended, len(jobs))}
 	a.open = prepare(jobs, a.Answers, offered)
 	return a
 }
 
-// Append decides jobs until all are or the present commit is ripe, and returns the commit that the answers so far wait
-// for. It is to be called until done. Expired jobs end before the first is decided.
+// Append decides jobs until all are decided or the current commit is ripe. It returns the commit that the answers so
+// far wait for; call it until done. Expired jobs end before the first job is decided.
 func (m *Machine) Append(now leaky.Instant, a *Appending) (wait uint64, done bool) {
 	if len(a.open) > 0 {
 		m.expire(now)
@@ -71,7 +71,7 @@ func (m *Machine) Append(now leaky.Instant, a *Appending) (wait uint64, done boo
 			}
 			a.open = a.open[1:]
 		}
-		// Not earlier: the ids of all jobs of a call are compared with the same remembered jobs.
+		// Only now: all ids of a call are compared with the same remembered jobs.
 		if q.cameIn() > before {
 			m.makeRoom(q)
 		}
@@ -82,7 +82,7 @@ func (m *Machine) Append(now leaky.Instant, a *Appending) (wait uint64, done boo
 	return wait, true
 }
 
-// cameIn is how many jobs the queue has accepted or deferred; 0 if q is nil.
+// cameIn returns how many jobs the queue has accepted or deferred; 0 if q is nil.
 func (q *queueState) cameIn() int64 {
 	if q == nil {
 		return 0
@@ -110,13 +110,13 @@ func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*append
 	return queueByQueue(open)
 }
 
-// queueByQueue groups jobs by queue, in order of first appearance. Siblings compete for the same parent, so the
-// order of decisions must not depend on how the caller interleaved them.
+// queueByQueue groups jobs by queue, in order of first appearance. Siblings compete for the same parent, so the order
+// of decisions must not depend on how the caller interleaved them.
 func queueByQueue(open []*appendItem) []*appendItem {
 	first := map[string]int{}
 	for i, it := range open {
 		if i > 0 && it.job.Queue == open[0].job.Queue && len(first) == 1 {
-			continue // nearly always
+			continue // the usual case
 		}
 		if _, known := first[it.job.Queue]; !known {
 			first[it.job.Queue] = len(first)
@@ -128,7 +128,7 @@ func queueByQueue(open []*appendItem) []*appendItem {
 	return open
 }
 
-// admit decides about a job, and returns the commit that its answer waits for.
+// admit decides about a job and returns the commit that its answer waits for.
 func (m *Machine) admit(it *appendItem, now leaky.Instant) (wait uint64) {
 	*it.answer = queue.Appended{ID: it.job.ID}
 	q := m.queues[it.job.Queue]
@@ -141,7 +141,7 @@ func (m *Machine) admit(it *appendItem, now leaky.Instant) (wait uint64) {
 	return wait
 }
 
-// admitTo is admit for a queue that there is. A refusal waits for nothing.
+// admitTo is admit for an existing queue. A refusal waits for nothing.
 func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wait uint64) {
 	if wait, found := m.answerKnown(it, q, now); found { // invariant 7
 		return wait
@@ -191,7 +191,7 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 	return 0
 }
 
-// answerKnown answers for a job that the queue knows already. What it says waits for the commit of that.
+// answerKnown answers for a job that the queue already knows. The answer waits for the commit that it describes.
 func (m *Machine) answerKnown(it *appendItem, q *queueState, now leaky.Instant) (wait uint64, found bool) {
 	if j := q.jobs[it.job.ID]; j != nil {
 		it.answerDuplicate(j.fingerprint, j.stateToBe())
@@ -210,7 +210,7 @@ func (m *Machine) answerKnown(it *appendItem, q *queueState, now leaky.Instant) 
 	return 0, false
 }
 
-// answerDuplicate answers for a job that the queue has already.
+// answerDuplicate answers duplicate or conflict for a job that the queue already has.
 func (it *appendItem) answerDuplicate(print [8]byte, s queue.State) {
 	if print != it.fingerprint {
 		it.answer.Outcome = queue.Conflict
@@ -245,7 +245,7 @@ func (m *Machine) admitNew(it *appendItem, ln *lane, b *ruleCharges, now leaky.I
 
 func (it *appendItem) bytes() int64 { return jobsize.Of(it.job.ID, len(it.record)) }
 
-// reservePlace gives a job its place and its turn, and raises the ceilings by which it may leave soon.
+// reservePlace gives a job its place and its turn, and raises the ceilings so that it may leave soon.
 func (m *Machine) reservePlace(j *job, in *queue.Job, now leaky.Instant) {
 	q, cost := j.lane.queue, int64(j.cost)
 	j.turn = turnOf(q.turn, in.Priority)
@@ -258,10 +258,10 @@ func (m *Machine) reservePlace(j *job, in *queue.Job, now leaky.Instant) {
 	m.raiseWithAppend(q, now, cost)
 }
 
-// arriving reports whether a job's commit is not durable yet: it has a place and a turn, and is in no lane.
+// arriving reports whether the job's commit is not durable yet: it has a place and a turn, but is in no lane.
 func (j *job) arriving() bool { return j.state == queue.StateNone && j.lane.queue.jobs[j.id] == j }
 
-// stateToBe is a job's state, of an arriving one that which it will have.
+// stateToBe returns the job's state; for an arriving job, the state that it will have.
 func (j *job) stateToBe() queue.State {
 	switch {
 	case j.state != queue.StateNone:
@@ -272,16 +272,16 @@ func (j *job) stateToBe() queue.State {
 	return queue.Waiting
 }
 
-// incoming is what a queue has reserved for arriving jobs. Decisions count those that will wait as waiting.
+// incoming is what a queue has reserved for arriving jobs. Decisions count the jobs that will wait as waiting.
 type incoming struct {
 	all     int64 // places
-	waiting int64 // jobs that will wait, with
+	waiting int64 // jobs that will wait
 	cost    int64
-	lanes   int           // lanes with such jobs in which none waits yet
+	lanes   int           // lanes that have such jobs and no waiting jobs yet
 	later   *heap[*lease] // jobs that will be scheduled
 }
 
-// scheduled is how many incoming jobs will be scheduled.
+// scheduled returns how many incoming jobs will be scheduled.
 func (c *incoming) scheduled() int64 {
 	if c.later == nil {
 		return 0
@@ -289,7 +289,7 @@ func (c *incoming) scheduled() int64 {
 	return int64(c.later.len())
 }
 
-// addIncoming reserves a place in the queue and the job's lane. dueAt is 0 unless the job is scheduled.
+// addIncoming reserves a place in the queue and in the job's lane. dueAt is 0 unless the job is scheduled.
 func (q *queueState) addIncoming(j *job, dueAt leaky.Instant) {
 	c := &q.incoming
 	c.all++
@@ -314,7 +314,7 @@ func (q *queueState) addIncoming(j *job, dueAt leaky.Instant) {
 	}
 }
 
-// removeIncoming takes a job out of the incoming ones.
+// removeIncoming removes a job from the incoming ones.
 func (q *queueState) removeIncoming(j *job) {
 	c := &q.incoming
 	c.all--
@@ -333,5 +333,5 @@ func (q *queueState) removeIncoming(j *job) {
 	}
 }
 
-// empty reports whether no jobs wait in the lane or are about to.
+// empty reports whether the lane has no waiting and no incoming jobs.
 func (ln *lane) empty() bool { return ln.waiting.len() == 0 && ln.incomingTotal() == 0 }

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// queueRules is the rules that a queue's jobs are asked by. It is never changed in place.
+// queueRules is the rules that a queue's jobs ask. It is immutable.
 type queueRules struct {
 	set   ruleset.Set
 	rules []*rule // the same, in the same order
@@ -18,11 +18,11 @@ type queueRules struct {
 
 // ruleCache is the rules of a queue as of a version of all rules.
 type ruleCache struct {
-	rules        *queueRules // nil if there are none
+	rules        *queueRules // nil without rules
 	rulesVersion uint64
 }
 
-// rulesOf returns the rules of a queue, nil if it has none.
+// rulesOf returns the rules of a queue, or nil.
 func (m *Machine) rulesOf(q *queueState) *queueRules {
 	if len(m.ruleUses) == 0 {
 		return nil
@@ -52,8 +52,8 @@ func (m *Machine) findRules(q *queueState) *queueRules {
 	return a
 }
 
-// FindAsks works out what jobs ask of rules, with what RulesOf returned. That needs no machine: finding a key in a
-// payload may take a while. Whatever it leaves open Append finds.
+// FindAsks finds what the jobs ask of rules, using the rules that RulesOf noted. It needs no machine: finding a key in
+// a payload may take a while. Append finds whatever is left.
 func (a *Appending) FindAsks() {
 	for _, it := range a.open {
 		if it.rules != nil {
@@ -62,7 +62,7 @@ func (a *Appending) FindAsks() {
 	}
 }
 
-// RulesOf notes which rules jobs will ask, once, and reports whether they ask any.
+// RulesOf notes, once, which rules the jobs will ask, and reports whether they ask any.
 func (m *Machine) RulesOf(a *Appending) (some bool) {
 	if len(m.ruleUses) == 0 || a.rulesNoted {
 		return false
@@ -77,7 +77,7 @@ func (m *Machine) RulesOf(a *Appending) (some bool) {
 	return some
 }
 
-// findAsks works out what the job asks.
+// findAsks finds what the job asks.
 func (it *appendItem) findAsks(a *queueRules) {
 	it.rules = a
 	it.asks, it.asksErr = a.set.Asks(&it.job)
@@ -101,10 +101,10 @@ type ruleCharge struct {
 	ask   leaky.Ask
 }
 
-// askRules asks the rules about a job. Nothing is taken before the job comes in: see chargeRules. invalid says that the
-// job cannot be asked about.
+// askRules asks the rules about a job. Nothing is taken before the job comes in: see chargeRules. invalid is set if a
+// key cannot be found in the job.
 func (m *Machine) askRules(it *appendItem, a *queueRules, now leaky.Instant) (b *ruleCharges, invalid error) {
-	if it.rules != a { // they have changed since, which is rare
+	if it.rules != a { // the rules have changed since, which is rare
 		it.findAsks(a)
 	}
 	if it.asksErr != nil {
@@ -132,7 +132,7 @@ func (m *Machine) peekRule(d *ruleCharge, now leaky.Instant) rules.Ruling {
 		if no := m.noRoom(d.rule, d.key, d.limit, now); no != nil {
 			return rules.Ruling{Decision: *no, MaxKeys: d.rule.keyLimit}
 		}
-		t = m.tallyAt(d.rule.tallies, d.key, now) // which may have been forgotten to make room
+		t = m.tallyAt(d.rule.tallies, d.key, now) // it may have been forgotten to make room
 	}
 	if t != nil {
 		s := t.stateFor(d.limit)
@@ -146,8 +146,8 @@ func (m *Machine) peekRule(d *ruleCharge, now leaky.Instant) rules.Ruling {
 	return rules.Ruling{Decision: d.limit.Fresh().Peek(now, d.ask)}
 }
 
-// limitedByRules is what becomes of a job that a rule refuses, be it one of another group that was asked before. It
-// then takes nothing from any rule.
+// limitedByRules returns the outcome of a job that a rule refuses, including a rule of another group that was asked
+// before. A refused job takes nothing from any rule.
 func (m *Machine) limitedByRules(
 	it *appendItem, q *queueState, a *queueRules, b *ruleCharges,
 ) (outcome queue.AppendOutcome, refused bool) {
@@ -165,7 +165,7 @@ func (m *Machine) limitedByRules(
 	return queue.LimitReached, true
 }
 
-// allDefer reports whether all rules that refuse a job want it deferred.
+// allDefer reports whether every rule that refuses the job wants it deferred.
 func (a *queueRules) allDefer(said []rules.Ruling) bool {
 	for i := range said {
 		if said[i].Allowed || said[i].Shadow {
@@ -180,7 +180,7 @@ func (a *queueRules) allDefer(said []rules.Ruling) bool {
 	return true
 }
 
-// chargeRules takes what a job that comes in costs, in one commit with the job.
+// chargeRules takes the cost of a job from its rules, in the same commit as the job.
 func (m *Machine) chargeRules(b *ruleCharges, now leaky.Instant) {
 	if b == nil {
 		return
@@ -198,7 +198,7 @@ func (m *Machine) chargeRules(b *ruleCharges, now leaky.Instant) {
 	m.forgetExpiredTallies(now, 2*len(b.charges))
 }
 
-// said is what the rules answered; nil if none were asked.
+// said returns the rulings, or nil if no rules were asked.
 func (b *ruleCharges) said() []rules.Ruling {
 	if b == nil {
 		return nil
@@ -206,22 +206,22 @@ func (b *ruleCharges) said() []rules.Ruling {
 	return b.answers
 }
 
-// A job takes from its rules in one commit with itself. Where that commit fails, what it took is as if it had not been
-// asked for, whatever others took meanwhile: so until it is durable, the tally without it can be worked out.
+// A job takes from its rules in the same commit that adds it. If that commit fails, what it took counts as never asked
+// for, whatever others took meanwhile. So until the commit is durable, the machine can compute the tally without it.
 
-// chargedTally is what it takes to know a tally without the charges that are not durable.
+// chargedTally is what it takes to compute a tally without the charges that are not durable.
 type chargedTally struct {
 	before leaky.Tally // without ops
-	ops    []tallyOp   // the first charge that is not durable, and all that followed
+	ops    []tallyOp   // the first charge that is not durable, and all later ops
 }
 
-// tallyKey names a tally, whether it is in memory or not.
+// tallyKey names a tally, whether or not it is in memory.
 type tallyKey struct {
 	set *tallySet
 	key queue.LaneDigest
 }
 
-// tallyOp is something that changed a tally.
+// tallyOp is a change of a tally.
 type tallyOp struct {
 	at     leaky.Instant
 	op     rules.TakeOp
@@ -243,7 +243,7 @@ func (o *tallyOp) applyTo(s leaky.Tally) leaky.Tally {
 	return s
 }
 
-// noteCharge notes what a job takes from a tally, before it does.
+// noteCharge notes what a job is about to take from a tally.
 func (m *Machine) noteCharge(t *tally, s leaky.Tally, by leaky.Limiter, ask leaky.Ask, now leaky.Instant) {
 	k, c := tallyKey{t.set, t.digest}, m.present
 	g := m.charged[k]
@@ -257,7 +257,7 @@ func (m *Machine) noteCharge(t *tally, s leaky.Tally, by leaky.Limiter, ask leak
 	g.ops = append(g.ops, tallyOp{now, rules.TakeNow, ask, by, c.Number})
 }
 
-// noteTake notes what is taken from a tally by name, or given back, if a charge of it is not durable.
+// noteTake notes what is taken from a tally by name, or given back, if the tally has charges that are not durable.
 func (m *Machine) noteTake(
 	set *tallySet, key queue.LaneDigest, op rules.TakeOp, by leaky.Limiter, ask leaky.Ask, now leaky.Instant,
 ) {
@@ -290,8 +290,7 @@ func (m *Machine) chargesDurable(c *Commit) {
 	}
 }
 
-// withoutCharges returns the state of a tally without the charges that are not durable, and by which limiter it is to
-// be read.
+// withoutCharges returns the state of a tally without the charges that are not durable, and the limiter that reads it.
 func (g *chargedTally) withoutCharges() (s leaky.Tally, by leaky.Limiter) {
 	s = g.before.Clone()
 	for i := range g.ops {

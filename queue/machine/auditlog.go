@@ -15,16 +15,17 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// The audit log is written in the Transaction of the changes that it tells of. The heads of its chains are the last
-// entries of the budgets in the table and nowhere else, so that a commit that fails leaves them as they were.
+// Entries of the audit log are written in the same Transaction as the changes that they describe. The head of each
+// chain is the last entry of its budget in the table and is kept nowhere else. So a commit that fails leaves it
+// unchanged.
 
-// audited is an entry that a batch writes; the log adds its number, its time and its place in the chain.
+// audited is an entry to be written. The log adds its number, its time and its place in the chain.
 type audited struct {
 	entry         audit.Entry
 	before, after []byte // not masked yet
 }
 
-// audited is what the audit log tells of a change.
+// audited returns the audit entry for a logged change.
 func (n *logged) audited(of subject) audited {
 	e := audit.Entry{
 		Actor: n.actor, Of: string(of.of), Name: of.name, What: n.What, Revision: n.Revision, Was: n.Was,
@@ -36,23 +37,23 @@ func (n *logged) audited(of subject) audited {
 	return audited{entry: e, before: n.before, after: n.after}
 }
 
-// auditRecord is an entry in the file.
+// auditRecord is an entry as stored.
 type auditRecord struct {
 	number uint64
 	budget audit.Budget
-	bytes  uint64 // of all entries of its budget ever written up to this one, itself included
+	bytes  uint64 // of all entries ever written for its budget, including this one
 	at     leaky.Instant
-	// dropped is how many of its budget were dropped before it for want of room, and not for their age.
+	// dropped counts entries of its budget that were dropped to make room, and not for their age.
 	dropped uint64
 	audit.Record
 }
 
-// size is what an entry takes of its budget.
+// size returns how many bytes of its budget the entry takes.
 func (r *auditRecord) size() uint64 {
 	return uint64(len(r.Text) + len(r.Before) + len(r.After) + auditOverhead)
 }
 
-// auditOverhead is about what an entry takes beside its texts.
+// auditOverhead approximates the size of an entry without its texts.
 const auditOverhead = 200
 
 func (r *auditRecord) encode() ([]byte, error) {
@@ -93,25 +94,25 @@ func decodeAudit(k, v []byte) (a auditRecord, err error) {
 // auditLog is the audit log in a transaction.
 type auditLog struct {
 	entries Table // by number
-	budgets Table // budget, 0, number: the entries of each budget
+	budgets Table // budget, 0, number: index of each budget's entries
 }
 
 func (t *tables) auditLog() auditLog {
 	return auditLog{entries: t.Table(auditTable), budgets: t.Table(auditBudgetsTable)}
 }
 
-// budgetKey is the key of an entry among those of its budget.
+// budgetKey returns the key of an entry in the budgets index.
 func budgetKey(budget audit.Budget, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(append([]byte(budget), 0), number)
 }
 
-// get reads the entry of a key among those of its budget.
+// get reads an entry by its key in the budgets index.
 func (l auditLog) get(k []byte) (auditRecord, error) {
 	number := k[len(k)-8:]
 	return decodeAudit(number, l.entries.Get(number))
 }
 
-// lastNumber returns the last number given.
+// lastNumber returns the number of the last entry.
 func (l auditLog) lastNumber() (uint64, error) {
 	k, _ := l.entries.Cursor().Last()
 	if k == nil {
@@ -120,7 +121,7 @@ func (l auditLog) lastNumber() (uint64, error) {
 	return decodeAuditNumber(k)
 }
 
-// newestOf returns the newest entry of a budget; its number is 0 if there is none.
+// newestOf returns the newest entry of a budget; its number is 0 if the budget has no entries.
 func (l auditLog) newestOf(budget audit.Budget) (auditRecord, error) {
 	c := l.budgets.Cursor()
 	k, _ := c.Seek(budgetKey(budget, math.MaxUint64))
@@ -135,13 +136,13 @@ func (l auditLog) newestOf(budget audit.Budget) (auditRecord, error) {
 	return l.get(k)
 }
 
-// budgetHead is where the chain of a budget stands while a batch is written.
+// budgetHead is the head of a budget's chain while a commit is written.
 type budgetHead struct {
 	last auditRecord
-	more int // entries of the batch that are not written yet
+	more int // entries of the commit that are not written yet
 }
 
-// writeAudit writes the entries of a batch, and drops old ones.
+// writeAudit writes the entries of a commit and drops old ones.
 func (t *tables) writeAudit(entries []audited, o *WriteOptions, now leaky.Instant) error {
 	if len(entries) == 0 {
 		return nil
@@ -197,15 +198,15 @@ func (l auditLog) put(r *auditRecord) error {
 	return l.budgets.Put(budgetKey(r.budget, r.number), nil)
 }
 
-// budget is who pays for the entry.
+// budget returns the budget that pays for the entry.
 func (a *audited) budget() audit.Budget { return audit.BudgetOf(&a.entry.Actor, a.entry.Refused) }
 
-// shareOf is about how many bytes of a budget a log keeps.
+// shareOf returns about how many bytes of a budget the log keeps.
 func (o *WriteOptions) shareOf(budget audit.Budget) uint64 {
 	return budget.Bytes() / max(1, o.AuditShares)
 }
 
-// record is the entry as it is kept behind the last one of its budget.
+// record returns the entry as stored after the last one of its budget.
 func (a *audited) record(
 	number uint64, last *auditRecord, mask func(string, []byte) []byte, now leaky.Instant,
 ) (r auditRecord, err error) {
@@ -242,12 +243,12 @@ func (a *audited) record(
 	return r, nil
 }
 
-// dropAuditMost bounds the entries dropped at a time, beside as many as were written.
+// dropAuditMost limits how many entries are dropped at a time, in addition to as many as were written.
 const dropAuditMost = 400
 
-// dropOldAudit drops the oldest entries of a budget, up to n: those up to an instant, and those that are more than its
-// share of bytes; forced is the number of the latter. spent are the bytes of all its entries ever written, with the one
-// that is about to be written.
+// dropOldAudit drops up to n of the oldest entries of a budget: entries up to an instant, and entries beyond its share
+// of bytes. forced counts the latter. spent is the total size of its entries ever written, including the one about to
+// be written.
 func (l auditLog) dropOldAudit(
 	budget audit.Budget, spent uint64, n int, share uint64, until leaky.Instant,
 ) (forced uint64, err error) {
@@ -260,7 +261,7 @@ func (l auditLog) dropOldAudit(
 			return 0, err
 		}
 		if r.at > until {
-			if spent-(r.bytes-r.size()) <= share { // with this one
+			if spent-(r.bytes-r.size()) <= share { // including this one
 				break
 			}
 			forced++
@@ -270,7 +271,8 @@ func (l auditLog) dropOldAudit(
 	return forced, l.drop(gone)
 }
 
-// dropAged drops entries up to an instant, of all budgets. The newest of a budget stays: its chain goes on from there.
+// dropAged drops entries of all budgets up to an instant. The newest entry of a budget stays, because its chain
+// continues from there.
 func (l auditLog) dropAged(until leaky.Instant) error {
 	var gone [][]byte
 	c := l.entries.Cursor()
@@ -293,7 +295,7 @@ func (l auditLog) dropAged(until leaky.Instant) error {
 	return l.drop(gone)
 }
 
-// drop drops entries by their keys among those of their budgets.
+// drop deletes entries by their keys in the budgets index.
 func (l auditLog) drop(gone [][]byte) error {
 	for _, k := range gone {
 		if err := errors.Join(l.entries.Delete(k[len(k)-8:]), l.budgets.Delete(k)); err != nil {
@@ -303,8 +305,8 @@ func (l auditLog) drop(gone [][]byte) error {
 	return nil
 }
 
-// Record keeps an entry about something that changed nothing, and returns the commit to wait for. Errors: that there
-// is no room.
+// Record adds an entry about an action that changed nothing, and returns the commit to wait for. It fails if the store
+// is full.
 func (m *Machine) Record(entry audit.Entry) (wait uint64, err error) {
 	if m.Full != nil {
 		return 0, m.Full
@@ -358,7 +360,7 @@ func (l auditLog) chains() (all []audit.Chain, err error) {
 	return all, nil
 }
 
-// beginAudit moves to the first entry that is wanted.
+// beginAudit moves to the first entry of the page.
 func beginAudit(c Cursor, r *audit.Request) (k, v []byte) {
 	switch {
 	case r.From == 0 && r.Back:

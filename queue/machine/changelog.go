@@ -12,8 +12,8 @@ import (
 	"github.com/penstock/penstock/queue/internal/changelog"
 )
 
-// The log of changes: append-only, one for each queue and rule, beside the latest versions of each. It
-// does not interpret either. Only the newest entry is ever rewritten: see queue.OneChange.
+// The log of changes is append-only, one per queue and rule, next to the latest versions of each. It interprets
+// neither. Only the newest entry is ever rewritten: see queue.OneChange.
 
 // subject is what a log is about.
 type subject struct {
@@ -21,33 +21,33 @@ type subject struct {
 	name string
 }
 
-// key is the prefix of all keys of a subject. Names have no zero byte.
+// key returns the prefix of all keys of a subject. Names contain no zero byte.
 func (s subject) key() []byte { return append(append(append([]byte(s.of), 0), s.name...), 0) }
 
 func queueSubject(name string) subject { return subject{queue.OfQueue, name} }
 func ruleSubject(name string) subject  { return subject{queue.OfRule, name} }
 
-// logged is a change that is to be logged, and who made it.
+// logged is a change to be logged, and its actor.
 type logged struct {
 	queue.Change
 	actor audit.Actor
-	// before and after are what it was and what it became, of a change of specs.
+	// before and after are the specs before and after a change of specs.
 	before, after []byte
-	// byItself is whether nobody made it, so that the audit log has none of it.
+	// byItself is set if nobody made the change; the audit log then skips it.
 	byItself bool
 }
 
-// logUpdate is what a batch logs about a subject.
+// logUpdate is what a commit logs about a subject.
 type logUpdate struct {
 	subject
 	changes  []logged // oldest first
 	revision int64    // of the version
-	version  []byte   // nil if it stays as it was
-	created  bool     // the log of a deleted one of that name goes on
-	gone     bool     // it is deleted, by this or before
+	version  []byte   // nil if unchanged
+	created  bool     // continue the log of a deleted subject of that name
+	gone     bool     // it is deleted, now or earlier
 }
 
-// logChange adds an update to the batch, for both logs.
+// logChange adds an update to both logs.
 func (b *Commit) logChange(n logUpdate) {
 	b.logUpdates = append(b.logUpdates, n)
 	for i := range n.changes {
@@ -57,11 +57,11 @@ func (b *Commit) logChange(n logUpdate) {
 	}
 }
 
-// entryHead stands before a change in the file.
+// entryHead is stored before each change.
 type entryHead struct {
-	bytes   uint64 // of all entries ever written up to this one, itself included
+	bytes   uint64 // of all entries ever written, including this one
 	number  uint64
-	dropped uint64 // entries before it that were dropped for want of room
+	dropped uint64 // earlier entries that were dropped to make room
 	last    leaky.Instant
 }
 
@@ -83,7 +83,7 @@ func readHead(v []byte) (h entryHead, ok bool) {
 	return entryHead{at(0), at(1), at(2), leaky.Instant(at(3))}, true
 }
 
-// newest returns the last entry of a subject, nil if there is none.
+// newest returns the last entry of a subject; k is nil if the log is empty.
 func newest(b Table, s subject) (k, v []byte) {
 	c, prefix := b.Cursor(), s.key()
 	if k, _ = c.Seek(append(bytes.Clone(prefix), bytes.Repeat([]byte{0xff}, 9)...)); k == nil {
@@ -97,7 +97,7 @@ func newest(b Table, s subject) (k, v []byte) {
 	return k, v
 }
 
-// writeLog writes the updates of a batch.
+// writeLog writes the updates of a commit.
 func (t *tables) writeLog(notes []logUpdate, keep time.Duration, now leaky.Instant) error {
 	for i := range notes {
 		n := &notes[i]
@@ -125,7 +125,7 @@ func (t *tables) writeLog(notes []logUpdate, keep time.Duration, now leaky.Insta
 	return nil
 }
 
-// writeChange appends a change, or merges it into the newest, and drops entries that are too old or too many.
+// writeChange appends a change or merges it into the newest one, and drops entries that are too old or too many.
 func (t *tables) writeChange(s subject, c *queue.Change, keep time.Duration, now leaky.Instant) error {
 	b := t.Table(changesTable)
 	var h entryHead
@@ -155,11 +155,11 @@ func (t *tables) writeChange(s subject, c *queue.Change, keep time.Duration, now
 	return b.Put(append(s.key(), key(h.number)...), h.put(text))
 }
 
-// dropMost bounds the entries dropped for their age at a time. Those left are not shown anyway.
+// dropMost limits how many entries are dropped for their age at a time. Aged entries are not shown anyway.
 const dropMost = 100
 
-// dropOld drops the oldest entries: those up to an instant, and as many more as the size of the log requires.
-// forced counts the latter.
+// dropOld drops the oldest entries: those up to an instant, and as many more as the size of the log requires. forced
+// counts the latter.
 func (t *tables) dropOld(s subject, total uint64, until leaky.Instant) (forced uint64, err error) {
 	b, prefix := t.Table(changesTable), s.key()
 	var gone [][]byte
@@ -190,7 +190,7 @@ func dropKeys(b Table, keys [][]byte) error {
 	return nil
 }
 
-// keepVersion stores what a subject is from a revision on, and drops all but the last few.
+// keepVersion stores a subject as of a revision, and drops all but its last few versions.
 func (t *tables) keepVersion(s subject, revision int64, text []byte) error {
 	b := t.Table(versionsTable)
 	if err := b.Put(append(s.key(), key(uint64(revision))...), text); err != nil {
@@ -220,8 +220,8 @@ func (t *tables) versions(s subject, visit func(revision int64, text []byte) err
 	return nil
 }
 
-// entries returns up to n changes with numbers below before (0 is no bound), newest first, and how many were
-// dropped. Those up to an instant are too old to be shown.
+// entries returns up to n changes with numbers below before (0: no bound), newest first, and how many were dropped.
+// Changes up to the instant until are too old to be shown.
 func (t *tables) entries(
 	s subject, before int64, n int, until leaky.Instant,
 ) (list []queue.Change, dropped int64, err error) {
@@ -259,8 +259,8 @@ func (t *tables) entries(
 	return list, int64(head.dropped), nil
 }
 
-// The log of a deleted subject is kept until some instant. The table has an entry by instant and one by subject;
-// its sequence is their number.
+// The log of a deleted subject is kept until some instant. The table has one entry by instant and one by subject; its
+// sequence is the number of subjects.
 
 func deletedKey(s subject) []byte { return append([]byte{'n'}, s.key()...) }
 
@@ -277,7 +277,7 @@ func (t *tables) deletedUntil(s subject) (until leaky.Instant, buried bool) {
 	return leaky.Instant(binary.BigEndian.Uint64(v)), true
 }
 
-// markDeleted keeps the log of a deleted subject until an instant, and drops some that are due or too many.
+// markDeleted keeps the log of a deleted subject until an instant, and drops some logs that are due or too many.
 func (t *tables) markDeleted(s subject, until, now leaky.Instant) error {
 	b := t.Table(deletedTable)
 	if err := t.unmarkDeleted(s); err != nil {
@@ -310,7 +310,7 @@ func (t *tables) markDeleted(s subject, until, now leaky.Instant) error {
 	return nil
 }
 
-// unmarkDeleted takes a subject out of the deleted ones.
+// unmarkDeleted removes a subject from the deleted ones.
 func (t *tables) unmarkDeleted(s subject) error {
 	until, buried := t.deletedUntil(s)
 	if !buried {
@@ -323,7 +323,7 @@ func (t *tables) unmarkDeleted(s subject) error {
 	return b.SetSequence(b.Sequence() - 1)
 }
 
-// recreate is for a subject that is made: the log of a deleted one of that name goes on, unless its time has come.
+// recreate continues the log of a deleted subject under a new one of that name, unless the log is due to be dropped.
 func (t *tables) recreate(s subject, now leaky.Instant) error {
 	until, buried := t.deletedUntil(s)
 	if buried && until <= now {

@@ -12,14 +12,14 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// storeRecord is what the store as a whole keeps. It is written with every commit.
+// storeRecord is what the store keeps as a whole. It is written with every commit.
 type storeRecord struct {
 	now      leaky.Instant // the engine's clock, which must not run back after a restart
-	commit   uint64        // counts commits, to tell whether one happened
+	commit   uint64        // counts commits, to find out whether one happened
 	seq      uint64        // the last key of a job
 	ended    uint64        // the last key of an ended job
 	deferred uint64        // the last key of a deferral
-	revision int64         // the last one given to any queue or rule
+	revision int64         // the last revision given to any queue, rule or document
 	queue    uint64        // the last key of a queue
 }
 
@@ -98,10 +98,10 @@ func decodeQueue(b []byte) (queueRecord, error) {
 	return l, r.err("queue")
 }
 
-// specRecord is what people decide about a queue.
+// specRecord is what operators decide about a queue.
 type specRecord struct {
 	spec     queue.Spec
-	text     []byte // of the spec, if it is at hand
+	text     []byte // text of the spec, if already encoded
 	revision int64
 	pause    pause
 }
@@ -137,7 +137,7 @@ func decodeSpec(b []byte) (s specRecord, err error) {
 	return s, nil
 }
 
-// encodePaces encodes what a deleted queue left, in which every Rem is 0.
+// encodePaces encodes the paces of a deleted queue, in which every Rem is 0.
 func encodePaces(p *paces) ([]byte, error) {
 	w := writer{}
 	n, d := p.pacer.Rate.Fraction()
@@ -187,7 +187,7 @@ func (r *reader) bucket() leaky.Bucket {
 	return leaky.Bucket{TAT: leaky.Instant(r.num()), Last: leaky.Instant(r.num()), LastCost: int64(r.num())}
 }
 
-// jobHead stands before a job's record.
+// jobHead is stored before a job's record.
 type jobHead struct {
 	queue      uint64
 	base       int64 // its turn without its priority, which the record has
@@ -196,7 +196,7 @@ type jobHead struct {
 	id         string
 }
 
-// encodeJobHead encodes what stands before a job's record of that size.
+// encodeJobHead encodes the head of a job whose record has that size.
 func encodeJobHead(j *job, size int) []byte {
 	w := make(writer, 0, size+len(j.id)+32)
 	w.num(j.lane.queue.number, uint64(j.turnBase()-firstTurn), uint64(j.appended))
@@ -205,7 +205,7 @@ func encodeJobHead(j *job, size int) []byte {
 	return w
 }
 
-// decodeJob takes a job apart; the record shares memory with b.
+// decodeJob splits a stored job; the record shares memory with b.
 func decodeJob(b []byte) (h jobHead, record []byte, err error) {
 	r := reader{b: b}
 	h = jobHead{
@@ -255,7 +255,7 @@ func encodeEnded(q *queueState, d *endedJob, past []byte) []byte {
 	return append(w, past...)
 }
 
-// decodeEnded takes a record apart; name is that of a dead job's queue, and past shares memory with b.
+// decodeEnded decodes an ended job. name is the queue of a dead job; past shares memory with b.
 func decodeEnded(b []byte) (owner uint64, d *endedJob, name string, past []byte, err error) {
 	r := reader{b: b}
 	d = &endedJob{state: queue.State(r.byte()), verdict: queue.Verdict(r.byte()), result: queue.State(r.byte())}
@@ -288,7 +288,7 @@ func decodeDeferral(b []byte) (owner, number uint64, id string, d deferral, err 
 		d.fingerprint[i] = r.byte()
 	}
 	owner, number, d.at, d.cost, id = r.num(), r.num(), leaky.Instant(r.num()), uint16(r.num()), r.text()
-	if d.length = uint8(len(id)); len(r.b) > 0 { // else it is older than the size
+	if d.length = uint8(len(id)); len(r.b) > 0 { // else the record is older than this field
 		d.size = uint32(r.num())
 	}
 	if err = r.err("deferred job"); err == nil &&
@@ -298,7 +298,7 @@ func decodeDeferral(b []byte) (owner, number uint64, id string, d deferral, err 
 	return owner, number, id, d, err
 }
 
-// writer builds a record: numbers as uvarints, texts with their length.
+// writer builds a record: numbers as uvarints, texts prefixed with their length.
 type writer []byte
 
 func (w *writer) num(vs ...uint64) {
@@ -312,7 +312,7 @@ func (w *writer) text(s string) {
 	*w = append(*w, s...)
 }
 
-// reader takes a record apart. After the first fault it returns zeros.
+// reader decodes a record. After the first fault it returns zeros.
 type reader struct {
 	b   []byte
 	bad bool
@@ -340,7 +340,7 @@ func (r *reader) byte() byte {
 
 func (r *reader) text() string { return string(r.raw(r.num())) }
 
-// raw returns the next n bytes, which share memory with what is read.
+// raw returns the next n bytes, which share memory with the record.
 func (r *reader) raw(n uint64) []byte {
 	if r.bad || uint64(len(r.b)) < n {
 		r.bad = true
@@ -358,7 +358,7 @@ func (r *reader) err(what string) error {
 	return nil
 }
 
-// counted sums up what was counted.
+// counted returns the sum of counters.
 func counted(parts ...queue.Counters) (sum queue.Counters) {
 	for n := range parts {
 		sum.Add(parts[n].Values())
@@ -366,7 +366,7 @@ func counted(parts ...queue.Counters) (sum queue.Counters) {
 	return sum
 }
 
-// counters writes how many there are, and then each: a file of fewer has not counted the others yet.
+// counters writes the number of counters and then each. A file with fewer has not counted the others yet.
 func (w *writer) counters(c *queue.Counters) {
 	values := c.Values()
 	w.num(uint64(len(values)))

@@ -267,7 +267,7 @@ type ring[T any] struct {
 
 func (r *ring[T]) at(i int) T { return r.items[(r.head+i)%len(r.items)] }
 
-// len is 0 if r is nil.
+// len returns 0 if r is nil.
 func (r *ring[T]) len() int {
 	if r == nil {
 		return 0

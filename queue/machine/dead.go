@@ -14,26 +14,26 @@ import (
 
 // deadIndex is the dead jobs of all names.
 type deadIndex struct {
-	deadJobs      map[string]*deadJobs // of every name with dead jobs, or with a retention on file
-	namesWithDead sorted[*deadJobs]    // those that hold dead jobs, by name
+	deadJobs      map[string]*deadJobs // for each name with dead jobs, or with a retention on file
+	namesWithDead sorted[*deadJobs]    // names that have dead jobs, sorted
 	deadCount     int64
 	deadCursor    string // the name whose dead jobs were trimmed last
 }
 
-// deadJobs are the dead jobs of a name, which outlive the queue.
+// deadJobs is the dead jobs of a name. They outlive the queue.
 type deadJobs struct {
 	name string
 	byID map[string]*endedJob
 	dead sorted[*endedJob]
-	// bytes is what they take. A job takes as much as while it held a place.
+	// bytes is the size of the dead jobs. Each counts as much as while it held a place.
 	bytes int64
-	// retention is what the queue had when it was deleted; nil while there is one.
+	// retention is the retention of the deleted queue; nil while the queue exists.
 	retention *queue.Retention
 }
 
 func byName(a, b *deadJobs) bool { return a.name < b.name }
 
-// deadJobsOf returns the dead jobs of a name, made on first use.
+// deadJobsOf returns the dead jobs of a name, created on first use.
 func (m *Machine) deadJobsOf(name string) *deadJobs {
 	dead := m.deadJobs[name]
 	if dead == nil {
@@ -43,7 +43,7 @@ func (m *Machine) deadJobsOf(name string) *deadJobs {
 	return dead
 }
 
-// deadCountOf is how many dead jobs a name has.
+// deadCountOf returns how many dead jobs a name has.
 func (m *Machine) deadCountOf(name string) int64 {
 	if dead := m.deadJobs[name]; dead != nil {
 		return int64(dead.dead.len())
@@ -51,7 +51,7 @@ func (m *Machine) deadCountOf(name string) int64 {
 	return 0
 }
 
-// deadBytesOf is what the dead jobs of a name take.
+// deadBytesOf returns the size of the dead jobs of a name.
 func (m *Machine) deadBytesOf(name string) int64 {
 	if dead := m.deadJobs[name]; dead != nil {
 		return dead.bytes
@@ -59,7 +59,7 @@ func (m *Machine) deadBytesOf(name string) int64 {
 	return 0
 }
 
-// retention is for how long, and how many, dead jobs of a name are kept.
+// retention returns how long, and how many, dead jobs of a name are kept.
 func (m *Machine) retention(dead *deadJobs) queue.Retention {
 	if q := m.queues[dead.name]; q != nil {
 		return q.spec.Retention
@@ -70,8 +70,7 @@ func (m *Machine) retention(dead *deadJobs) queue.Retention {
 	return queue.Retention{}
 }
 
-// addDead adds a dead job. Of two of the same id, from a deleted queue and the present one, the later replaces the
-// other.
+// addDead adds a dead job. If a deleted queue left one with the same id, the later one replaces it.
 func (m *Machine) addDead(name string, d *endedJob) {
 	if dead := m.deadJobs[name]; dead != nil && dead.byID[d.id] != nil {
 		old := dead.byID[d.id]
@@ -88,7 +87,7 @@ func (m *Machine) addDead(name string, d *endedJob) {
 	m.deadCount++
 }
 
-// removeDead takes out a dead job, which must be there.
+// removeDead removes a dead job, which must be there.
 func (m *Machine) removeDead(dead *deadJobs, d *endedJob) {
 	dead.dead.remove(d)
 	delete(dead.byID, d.id)
@@ -116,7 +115,7 @@ func (m *Machine) trimDead(dead *deadJobs, now leaky.Instant, limit int) (gone i
 	return gone
 }
 
-// dropDead forgets the oldest dead job of a name; q is the queue of that name, nil if there is none.
+// dropDead forgets the oldest dead job of a name; q is the queue of that name, or nil.
 func (m *Machine) dropDead(dead *deadJobs, q *queueState) {
 	d := dead.dead.top()
 	m.removeDead(dead, d)
@@ -126,7 +125,7 @@ func (m *Machine) dropDead(dead *deadJobs, q *queueState) {
 	m.forgotten = append(m.forgotten, d)
 }
 
-// deadOfDeleted returns the dead jobs of a name without a queue; nil if there are none.
+// deadOfDeleted returns the dead jobs of a name without a queue, or nil.
 func (m *Machine) deadOfDeleted(name string) *deadJobs {
 	if q := m.queues[name]; q != nil {
 		return nil
@@ -137,7 +136,7 @@ func (m *Machine) deadOfDeleted(name string) *deadJobs {
 	return nil
 }
 
-// deadJob returns a dead job, nil if there is none.
+// deadJob returns a dead job, or nil.
 func (m *Machine) deadJob(name, id string, now leaky.Instant) *endedJob {
 	dead := m.deadJobs[name]
 	if dead == nil {
@@ -150,7 +149,7 @@ func (m *Machine) deadJob(name, id string, now leaky.Instant) *endedJob {
 	return d
 }
 
-// DeadQueues returns up to limit of the names with dead jobs, behind a name.
+// DeadQueues returns up to limit names with dead jobs, after a name.
 func (m *Machine) DeadQueues(now leaky.Instant, after string, limit int) (list []queue.DeadQueue) {
 	budget := sweepMax
 	for len(list) < limit {
@@ -159,7 +158,7 @@ func (m *Machine) DeadQueues(now leaky.Instant, after string, limit int) (list [
 			break
 		}
 		after = dead.name
-		budget -= m.trimDead(dead, now, budget) // so that they are counted right
+		budget -= m.trimDead(dead, now, budget) // so that the counts are right
 		if dead.dead.len() > 0 {
 			q := m.queues[dead.name]
 			list = append(list, queue.DeadQueue{
@@ -171,7 +170,7 @@ func (m *Machine) DeadQueues(now leaky.Instant, after string, limit int) (list [
 	return list
 }
 
-// nextWithDead returns the dead jobs of the next name that has some; nil if there is none.
+// nextWithDead returns the dead jobs of the next name that has any, or nil.
 func (m *Machine) nextWithDead(name string) *deadJobs {
 	for dead := range m.namesWithDead.from(func(dead *deadJobs) bool { return dead.name > name }) {
 		return dead

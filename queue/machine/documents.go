@@ -15,20 +15,20 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// A document is found by its name, and by the revision of its last write, in which order DocumentsSince tells them.
-// One that was deleted is kept as a record without a text, so that it can tell of that, and those have a table of
-// their own by the same revisions, so that the oldest of them are found.
+// A document is indexed by its name, and by the revision of its last write, which is the order of DocumentsSince. A
+// deleted document is kept as a record without text, so that DocumentsSince can report it. Deleted documents also have
+// a table of their own by revision, which finds the oldest.
 
 func documentKey(kind, name string) []byte { return append(append([]byte(kind), 0), name...) }
 
-// encodeDocument encodes all but the kind and the name. A document's text is JSON and so never empty.
+// encodeDocument encodes all but the kind and the name. The text is JSON and so never empty.
 func encodeDocument(d *document.Document) []byte {
 	w := writer{}
 	w.num(uint64(d.Revision), uint64(instantOf(d.At)))
 	return append(w, d.Text...)
 }
 
-// document returns one that is there or was deleted; its Revision is 0 if nothing is known of it.
+// document returns a document, which may be deleted; its Revision is 0 if it never existed.
 func (t *tables) document(k []byte) (d document.Document, err error) {
 	v := t.Table(documentsTable).Get(k)
 	if v == nil {
@@ -44,7 +44,7 @@ func (t *tables) document(k []byte) (d document.Document, err error) {
 	return d, r.err("document")
 }
 
-// putDocument writes a document that was at a revision before, 0 if nothing was known of it.
+// putDocument writes a document; was is its previous revision, or 0.
 func (s *effects) putDocument(d *document.Document, was int64) {
 	k, at := documentKey(d.Kind, d.Name), uint64(d.Revision)
 	if was != 0 {
@@ -58,7 +58,7 @@ func (s *effects) putDocument(d *document.Document, was int64) {
 	s.putNamed(documentsTable, string(k), encodeDocument(d))
 }
 
-// forgetDocuments forgets up to n of those that were deleted up to an instant.
+// forgetDocuments forgets up to n documents that were deleted up to an instant.
 func (t *tables) forgetDocuments(n int, until leaky.Instant) error {
 	for range n {
 		at, k := t.Table(docDeletesTable).Cursor().First()
@@ -94,10 +94,10 @@ func ReadDocument(tx Transaction, kind, name string) (document.Document, error) 
 	return d, err
 }
 
-// documentsBytes is about how many bytes of texts a page has.
+// documentsBytes is the approximate maximum size of a page's texts.
 const documentsBytes = 1 << 20
 
-// ReadDocuments returns a page of documents written since a revision; epoch is that of the machine. Errors: a
+// ReadDocuments returns a page of documents written since a revision; epoch is the machine's. Errors: an
 // *invalid.Error.
 func ReadDocuments(
 	now leaky.Instant, tx Transaction, epoch uint64, after int64, limit int,
@@ -128,13 +128,13 @@ func ReadDocuments(
 	return p, nil
 }
 
-// KnownDocument is a document as it was kept after a commit.
+// KnownDocument is a document as of a commit.
 type KnownDocument struct {
 	document document.Document
 	commit   uint64
 }
 
-// ReadKnownDocument reads the document that is to be replaced by another. Errors: an *invalid.Error.
+// ReadKnownDocument reads the document that the document by will replace. Errors: an *invalid.Error.
 func ReadKnownDocument(tx Transaction, by document.Document) (known KnownDocument, err error) {
 	if err := by.Validate(); err != nil {
 		return known, err
@@ -182,7 +182,7 @@ func (m *Machine) PutDocument(
 	return d.Revision, m.wait(), nil
 }
 
-// documentNow is a document as it will be after the present commit.
+// documentNow returns a document as it will be after the current commit.
 func (m *Machine) documentNow(known KnownDocument, k string) document.Document {
 	for _, c := range slices.Backward(m.failing()) {
 		if d, here := c.documents[k]; here {
@@ -192,7 +192,7 @@ func (m *Machine) documentNow(known KnownDocument, k string) document.Document {
 	return known.document
 }
 
-// decideDocument reports whether a document changes, and else the present revision.
+// decideDocument reports whether the document changes, and returns its present revision.
 func decideDocument(d, was *document.Document, expect int64) (changes bool, present int64, err error) {
 	if was.Text != nil {
 		present = was.Revision

@@ -6,38 +6,38 @@ import (
 	"github.com/penstock/penstock/queue/internal/jobsize"
 )
 
-// endedJob is what is remembered of a job that ended.
+// endedJob is what is remembered of an ended job.
 type endedJob struct {
 	id          string
 	key         uint64        // its key among the ended jobs
 	seq         uint64        // the key of its record, which only dead jobs keep; else 0
-	fence       fence         // of the last settlement, with
-	verdict     queue.Verdict // and
+	fence       fence         // of the last settlement
+	verdict     queue.Verdict // of the last settlement
 	result      queue.State
 	state       queue.State
 	fingerprint [8]byte
 	cost        uint16
-	size        uint32 // of the record of a dead job
+	size        uint32 // size of a dead job's record
 	attempts    int
 	appended    leaky.Instant
 	at          leaky.Instant
 	reason      string
-	// Of the last attempt of a delivered job; not on file.
+	// The last attempt of a delivered job; not on file.
 	departed leaky.Instant
 	drainer  string
 }
 
-// bytes is what a dead job takes.
+// bytes returns the size of a dead job.
 func (d *endedJob) bytes() int64 { return jobsize.Of(d.id, int(d.size)) }
 
-// endedJobs is what a queue remembers of jobs that ended. Age and number are bounded, separately for dead and other
-// jobs; the oldest are forgotten first. Dead jobs also stand in Machine.deadJobs.
+// endedJobs is what a queue remembers of its ended jobs. Their age and number are bounded, separately for dead and
+// other jobs; the oldest are forgotten first. Dead jobs are also in Machine.deadJobs.
 type endedJobs struct {
 	byID   map[string]*endedJob
-	others *ring[*endedJob] // nil if there are none
+	others *ring[*endedJob] // all but dead jobs; nil if empty
 }
 
-// find returns what is remembered of an id and not too old; nil if there is none.
+// find returns what is remembered of an id, unless it is too old, or nil.
 func (m *endedJobs) find(id string, r queue.Retention, now leaky.Instant) *endedJob {
 	d := m.byID[id]
 	if d == nil || tooOld(d, r, now) {
@@ -60,7 +60,7 @@ func (m *endedJobs) add(d *endedJob) {
 	}
 }
 
-// take takes a dead job out.
+// take removes a dead job.
 func (m *endedJobs) take(d *endedJob) {
 	if m.byID[d.id] == d {
 		delete(m.byID, d.id)
@@ -76,7 +76,7 @@ func (m *endedJobs) trim(r queue.Retention, now leaky.Instant, limit int) []*end
 	return gone
 }
 
-// forget forgets that many jobs, other than dead ones, and returns them.
+// forget forgets n jobs, other than dead ones, and returns them.
 func (m *endedJobs) forget(n int64) (gone []*endedJob) {
 	for ; n > 0; n-- {
 		d := m.others.pop()
@@ -103,7 +103,7 @@ func tooOld(d *endedJob, r queue.Retention, now leaky.Instant) bool {
 	return now.Sub(d.at) >= r.For.D()
 }
 
-// newEndedJob is what will be remembered of a leased or held job.
+// newEndedJob returns what will be remembered of a leased or held job.
 func (m *Machine) newEndedJob(j *job, s queue.State, now leaky.Instant) *endedJob {
 	m.store.ended++
 	d := &endedJob{
@@ -116,7 +116,7 @@ func (m *Machine) newEndedJob(j *job, s queue.State, now leaky.Instant) *endedJo
 	return d
 }
 
-// endedState is the state of a job that holds no place in q.
+// endedState returns the state of a job that holds no place in q.
 func (m *Machine) endedState(q *queueState, id string, now leaky.Instant) queue.State {
 	if d := q.endedJobs.find(id, q.spec.Retention, now); d != nil {
 		return d.state
@@ -136,8 +136,7 @@ func (m *Machine) endedState(q *queueState, id string, now leaky.Instant) queue.
 
 const trimMax = 100 // ended jobs of each kind that one call forgets for their age
 
-// trimSome forgets what is too old in one queue and among one name's dead jobs. Calls take turns through all of
-// them.
+// trimSome forgets what is too old in one queue and among one name's dead jobs. Calls go through all of them in turn.
 func (m *Machine) trimSome(now leaky.Instant) {
 	dead := m.nextWithDead(m.deadCursor)
 	if m.deadCursor = ""; dead != nil {
@@ -155,8 +154,7 @@ func (m *Machine) trimSome(now leaky.Instant) {
 	m.forgetIdleLanes(now, trimMax)
 }
 
-// nextToTrim returns the queue behind the one that was trimmed last, and after all of them the first; nil if there is
-// none.
+// nextToTrim returns the queue after the one that was trimmed last, wrapping around, or nil.
 func (m *Machine) nextToTrim() *queueState {
 	for _, after := range []string{m.trimCursor, ""} {
 		for name := range m.namesBehind(after) {
@@ -167,7 +165,7 @@ func (m *Machine) nextToTrim() *queueState {
 	return nil
 }
 
-// rememberEnded remembers a job that ended, and forgets others as bounds require.
+// rememberEnded remembers an ended job, and forgets others as limits require.
 func (m *Machine) rememberEnded(q *queueState, d *endedJob, now leaky.Instant) {
 	q.endedJobs.add(d)
 	if d.state == queue.Dead {

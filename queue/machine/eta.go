@@ -11,7 +11,7 @@ import (
 // outlook is what decides when a job departs.
 type outlook struct {
 	lane      *lane
-	place     int64 // how many wait before it in its lane
+	place     int64 // how many jobs wait before it in its lane
 	others    int64 // how many other lanes have waiting jobs
 	waiting   int64 // all other waiting jobs
 	gap       int64 // its turn minus that of the first waiting job, in a plain queue
@@ -25,8 +25,8 @@ type groupLoad struct {
 	waiting      int64 // all other waiting jobs of the group
 }
 
-// costBounds is what an estimate assumes about the costs of other jobs. It is taken when a job is decided: of jobs
-// appended together, one must not know of those behind it.
+// costBounds is what an estimate assumes about the costs of other jobs. It is set when a job is decided: a job must not
+// know of those appended after it in the same call.
 type costBounds struct {
 	maxCost      int64
 	plain        bool
@@ -41,7 +41,7 @@ func (q *queueState) costBounds(cost int64, odd bool) costBounds {
 	return r
 }
 
-// ahead estimates the cost ahead of a job with that many jobs before it.
+// ahead estimates the cost ahead of a job that has that many jobs before it.
 func (r costBounds) ahead(before, gap int64) int64 {
 	switch {
 	case r.maxCost == 1:
@@ -52,7 +52,7 @@ func (r costBounds) ahead(before, gap int64) int64 {
 	return before
 }
 
-// departure is when a job is expected to depart.
+// departure returns when a job is expected to depart.
 func (q *queueState) departure(o outlook, now leaky.Instant) leaky.Instant {
 	return q.judgeETA(o, now).at
 }
@@ -62,10 +62,10 @@ type etaVerdict struct {
 	at    leaky.Instant
 	by    cause.Cause
 	queue *queueState // whose pace or quota decides
-	quota *limit      // if by is cause.Quota
+	quota *limit      // set if by is cause.Quota
 }
 
-// judgeETA is departure with what decides it.
+// judgeETA returns when a job is expected to depart, and why then.
 func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 	ahead := o.ahead(min(o.waiting, o.place*(o.others+1)+o.others), o.gap)
 	goes, _ := q.resumesAt(now)
@@ -79,7 +79,7 @@ func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 	return v
 }
 
-// eta is when a lane lets a job depart, not before goes, with that much cost ahead of it there.
+// eta returns when a lane lets a job depart, not before goes, with that much cost ahead of it in the lane.
 func (ln *lane) eta(goes, now leaky.Instant, ahead int64) leaky.Instant {
 	stop := ln.stopsUntil(now)
 	b, p, limited := ln.pacing(now, now)
@@ -92,7 +92,7 @@ func (ln *lane) eta(goes, now leaky.Instant, ahead int64) leaky.Instant {
 	return p.ETA(b, max(goes, stop), ahead)
 }
 
-// ownVerdict is by the queue's own paces. A parent's own jobs are bound only by the group's.
+// ownVerdict is the verdict of the queue's own paces. A parent's own jobs are bound only by the group's paces.
 func (q *queueState) ownVerdict(now leaky.Instant, ahead int64) etaVerdict {
 	if q.isParent() {
 		return etaVerdict{at: now, by: cause.Rate, queue: q}
@@ -100,7 +100,7 @@ func (q *queueState) ownVerdict(now leaky.Instant, ahead int64) etaVerdict {
 	return q.verdictBy(cause.Rate, now, ahead)
 }
 
-// verdictBy is by the paces of q; by is what its rate is called.
+// verdictBy is the verdict of q's paces; by is the cause to name if its rate decides.
 func (q *queueState) verdictBy(by cause.Cause, now leaky.Instant, ahead int64) etaVerdict {
 	at, quota := q.eta(now, ahead)
 	if quota != nil {
@@ -109,8 +109,8 @@ func (q *queueState) verdictBy(by cause.Cause, now leaky.Instant, ahead int64) e
 	return etaVerdict{at, by, q, quota}
 }
 
-// groupVerdict is by the group's paces, for a job with that much cost ahead in its queue, some of it deferred.
-// Members take turns, so the others' jobs come in between.
+// groupVerdict is the verdict of the group's paces for a job with that much cost ahead in its queue, some of it
+// deferred. Members take turns, so other members' jobs come in between.
 func (q *queueState) groupVerdict(k groupLoad, r costBounds, ahead, deferred int64, now leaky.Instant) etaVerdict {
 	if q.group == nil {
 		return etaVerdict{at: now}
@@ -120,7 +120,7 @@ func (q *queueState) groupVerdict(k groupLoad, r costBounds, ahead, deferred int
 	)
 }
 
-// groupLoad is what waits in the group around a job of q; waits says whether the job itself waits.
+// groupLoad returns what waits in the group around a job of q; waits says whether the job itself waits.
 func (q *queueState) groupLoad(waits bool) (k groupLoad) {
 	if g := q.group; g != nil {
 		k = groupLoad{g.membersWaiting, g.waiting}
@@ -134,7 +134,7 @@ func (q *queueState) groupLoad(waits bool) (k groupLoad) {
 	return k
 }
 
-// groupLoadIncoming is that for a job that is not in the queue yet, incoming jobs included.
+// groupLoadIncoming is groupLoad for a job that is not in the queue yet, incoming jobs included.
 func (q *queueState) groupLoadIncoming() (k groupLoad) {
 	if g := q.group; g != nil {
 		k = groupLoad{g.membersIncoming, g.waiting + g.incoming}
@@ -145,7 +145,7 @@ func (q *queueState) groupLoadIncoming() (k groupLoad) {
 	return k
 }
 
-// outlookOf is the outlook of a job that is in the queue.
+// outlookOf returns the outlook of a job in the queue.
 func (q *queueState) outlookOf(j *job, r costBounds) outlook {
 	o := outlook{
 		lane: j.lane, place: int64(j.lane.waiting.rank(j)), others: int64(q.lanesWaiting),
@@ -161,7 +161,7 @@ func (q *queueState) outlookOf(j *job, r costBounds) outlook {
 	return o
 }
 
-// outlookOfNew is the outlook of a job that is not in the queue yet, behind all incoming ones.
+// outlookOfNew returns the outlook of a job that is not in the queue yet, behind all incoming jobs.
 func (q *queueState) outlookOfNew(ln *lane, turn, cost int64, priority int, odd bool) outlook {
 	c := &q.incoming
 	o := outlook{
@@ -176,7 +176,7 @@ func (q *queueState) outlookOfNew(ln *lane, turn, cost int64, priority int, odd 
 	return o
 }
 
-// gap is how far a turn is behind the first waiting or incoming job, in a plain queue.
+// gap returns how far a turn is behind the first waiting or incoming job, in a plain queue.
 func (q *queueState) gap(turn int64) int64 {
 	if q.defaultLane.noneWaits() {
 		return q.incoming.cost
@@ -184,14 +184,14 @@ func (q *queueState) gap(turn int64) int64 {
 	return turn - q.defaultLane.waiting.front().turn
 }
 
-// etaIsExact reports whether nothing but the pace decides when a job departs.
+// etaIsExact reports whether only the pace decides when a job departs.
 func (q *queueState) etaIsExact(r costBounds, now leaky.Instant) bool {
 	return r.plain && q.group == nil && len(q.limits) == 0 && q.counts[queue.Scheduled] == 0 &&
 		q.counts[queue.Leased] == 0 && q.counts[queue.Held] == 0 && !q.pause.active(q.env.wall(now)) &&
 		q.receiver.stop <= now && q.receiver.opened == 0 && q.spec.MaxInFlight == 0 && !q.spec.Ordered
 }
 
-// etaOf is when a waiting or scheduled job is expected to depart.
+// etaOf returns when a waiting or scheduled job is expected to depart.
 func (q *queueState) etaOf(j *job, r costBounds, now leaky.Instant) queue.ETA {
 	at := q.departure(q.outlookOf(j, r), now)
 	if j.state == queue.Scheduled {
@@ -200,7 +200,8 @@ func (q *queueState) etaOf(j *job, r costBounds, now leaky.Instant) queue.ETA {
 	return queue.ETA{At: at.Time(), Exact: q.etaIsExact(r, now)}
 }
 
-// etaDeferred is when a job is expected that comes behind all waiting jobs and behind deferred ones of that cost.
+// etaDeferred returns when a job is expected to depart that is behind all waiting jobs and behind deferred jobs of that
+// cost.
 func (q *queueState) etaDeferred(
 	waiting, gap, behind int64, k groupLoad, r costBounds, now leaky.Instant,
 ) leaky.Instant {
@@ -209,7 +210,7 @@ func (q *queueState) etaDeferred(
 	return max(q.ownVerdict(goes, ahead).at, q.groupVerdict(k, r, ahead, behind, goes).at)
 }
 
-// etaOfNew is when a job that comes in is expected to depart; notBefore is 0 unless it is scheduled until then.
+// etaOfNew returns when a new job is expected to depart; notBefore is 0 unless the job is scheduled.
 func (q *queueState) etaOfNew(o outlook, notBefore, now leaky.Instant) queue.ETA {
 	at := q.departure(o, now)
 	if notBefore != 0 {

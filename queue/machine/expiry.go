@@ -7,15 +7,15 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// expireMax is how many jobs expire in one call. The rest is left to the next, which is not long in coming.
+// expireMax is how many jobs expire in one call. The next call, soon after, expires the rest.
 const expireMax = 100
 
 // expiryIndex finds the jobs of a queue that expire.
 type expiryIndex struct {
 	expiries      map[uint64]leaky.Instant // of all jobs that expire, by seq
 	deadlines     *sorted[deadline]        // of the idle ones
-	firstDeadline leaky.Instant            // the first of those
-	expiringIndex int                      // its place in Machine.expiring; -1 is none
+	firstDeadline leaky.Instant            // the earliest of these
+	expiringIndex int                      // index in Machine.expiring; -1 if not there
 }
 
 // deadline is when an idle job expires, by the wall clock.
@@ -64,7 +64,7 @@ func (m *Machine) wakeForExpiry(j *job, now leaky.Instant) {
 	}
 }
 
-// expire ends expired jobs, of whatever queue, and returns how many.
+// expire ends expired jobs of all queues, and returns how many.
 func (m *Machine) expire(now leaky.Instant) (n int) {
 	for n < expireMax && m.expiring.len() > 0 && m.expiring.top().firstDeadline <= m.wall(now) && m.Full == nil {
 		q, freed := m.expiring.top(), false
@@ -79,7 +79,7 @@ func (m *Machine) expire(now leaky.Instant) (n int) {
 	return n
 }
 
-// untilExpiry is how long until somebody should end expired jobs. Jobs that expire shortly after one another end
+// untilExpiry returns how long until expired jobs should be ended. Jobs that expire shortly after one another end
 // together.
 func (m *Machine) untilExpiry(now leaky.Instant) time.Duration {
 	if m.expiring.len() == 0 || m.Full != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/penstock/penstock/queue/internal/check"
 )
 
-// jobAct is what a call does to jobs, for the log.
+// jobAct is what a call does to jobs, for the logs.
 type jobAct struct {
 	what           changekind.Kind
 	actor          audit.Actor
 	detail, reason string
 }
 
-// logJobAct logs an act on one more job; id is empty if the caller did not name it.
+// logJobAct logs an act on one more job; id is empty if the caller did not name the job.
 func (b *Commit) logJobAct(d *jobAct, name string, revision int64, id string, gone bool, at leaky.Instant) {
 	c := loggedBy(d.what, d.actor, revision, at)
 	c.Jobs, c.Detail, c.Reason = 1, d.detail, d.reason
@@ -41,7 +41,7 @@ func (b *Commit) logJobAct(d *jobAct, name string, revision int64, id string, go
 	b.logUpdates = append(b.logUpdates, logUpdate{subject: of, changes: []logged{c}, gone: gone})
 }
 
-// auditJobAct adds what a call did to one more job: the audit log has an entry for each call.
+// auditJobAct adds one more job to the audit entry of its call. The audit log has one entry per call.
 func (b *Commit) auditJobAct(d *jobAct, of subject, c *logged) {
 	at, found := b.auditedActs[d]
 	if !found {
@@ -56,7 +56,7 @@ func (b *Commit) auditJobAct(d *jobAct, of subject, c *logged) {
 	}
 }
 
-// Cancel takes a job back, and returns where it is afterwards and the commit that the answer waits for. Errors:
+// Cancel cancels a job, and returns its state afterwards and the commit that the answer waits for. Errors:
 // queue.ErrUnknownQueue, queue.ErrUnknownJob.
 func (m *Machine) Cancel(
 	now leaky.Instant, actor audit.Actor, name, id string,
@@ -99,8 +99,8 @@ func (m *Machine) Cancel(
 	return queue.Cancelled, m.wait(), nil
 }
 
-// endIdle ends a job that waits or is scheduled, or is about to, and reports whether that lets others of its lane or
-// its queue go.
+// endIdle ends a waiting, scheduled or arriving job, and reports whether that lets other jobs of its lane or queue
+// depart.
 func (m *Machine) endIdle(j *job, s queue.State, now leaky.Instant) (freed bool) {
 	q := j.lane.queue
 	switch j.state {

@@ -148,8 +148,8 @@ func (m *Machine) dropLapsed(q *queueState, n uint64) {
 	q.overflow.records.remove(n)
 }
 
-// answerDeferred answers for a job that is deferred already, or was cancelled while it was, and returns the commit that
-// the answer waits for.
+// answerDeferred answers for a job that is deferred already, or was cancelled while deferred. It returns the commit
+// that the answer waits for.
 func (m *Machine) answerDeferred(
 	it *appendItem, q *queueState, number uint64, d *deferral, now leaky.Instant,
 ) (wait uint64) {
@@ -202,7 +202,7 @@ func (m *Machine) deferJob(it *appendItem, q *queueState, b *ruleCharges, now le
 	m.forgetLapsed(q, now, 2)
 }
 
-// etaDeferred is when the job is expected if it is set aside.
+// etaDeferred returns when the job is expected to depart if it is deferred.
 func (it *appendItem) etaDeferred(q *queueState, now leaky.Instant) leaky.Instant {
 	waiting, a := q.counts[queue.Waiting]+q.incoming.waiting, q.overflow
 	return q.etaDeferred(
@@ -210,8 +210,8 @@ func (it *appendItem) etaDeferred(q *queueState, now leaky.Instant) leaky.Instan
 	)
 }
 
-// renewDeferral moves the record of a job that is published again to a new ticket, of the present generation.
-// Otherwise it could be given up while the new copy is on its way.
+// renewDeferral moves the record of a job that is published again to a new ticket, in the present generation. Otherwise
+// it could be given up while the new copy is on its way.
 func (m *Machine) renewDeferral(q *queueState, id string, old uint64) (number uint64) {
 	a := q.ownOverflow()
 	m.store.deferred++
@@ -227,8 +227,8 @@ func (m *Machine) renewDeferral(q *queueState, id string, old uint64) (number ui
 	return a.lastTicket
 }
 
-// Withdraw forgets the deferrals of jobs that were not put on the overflow after all, and returns how long until room
-// is expected, and the commit that the answer waits for. For an unknown queue it promises nothing.
+// Withdraw forgets the deferrals of jobs that were not put on the overflow after all. It returns how long until room is
+// expected, and the commit that the answer waits for. For an unknown queue it promises nothing.
 func (m *Machine) Withdraw(now leaky.Instant, w []queue.Ticketed) (promises []time.Duration, wait uint64) {
 	promises = make([]time.Duration, len(w))
 	for i := range w {
@@ -252,14 +252,14 @@ func (m *Machine) Withdraw(now leaky.Instant, w []queue.Ticketed) (promises []ti
 	return promises, wait
 }
 
-// announceRoomEach is how often at most a queue is announced to which nobody readmits.
+// announceRoomEach is the minimum time between announcements of a queue that nobody readmits to.
 const announceRoomEach = time.Second
 
-// readmitBatch is the room for which a readmission is worth a call.
+// readmitBatch returns how much room makes a readmission worth a call.
 func (q *queueState) readmitBatch() int64 { return min(queue.MaxReadmit, max(1, (q.spec.Mark()+3)/4)) }
 
-// announceRoom tells listeners that a queue with a backlog has room again. It is called after whatever may have
-// made room.
+// announceRoom tells listeners that a queue with a backlog has room again. It is called after every change that may
+// have made room.
 func (m *Machine) announceRoom(q *queueState, now leaky.Instant) {
 	waits := q.onOverflow()
 	if waits == 0 || !q.live || m.overflowRoom(q) < min(q.readmitBatch(), waits) {
@@ -274,8 +274,8 @@ func (m *Machine) announceRoom(q *queueState, now leaky.Instant) {
 	}
 }
 
-// Backlogged names queues with a backlog. If there are more than limit, chance decides which are named, so that none is
-// left out for ever.
+// Backlogged returns the names of up to limit queues with a backlog. If there are more, the choice is random, so that
+// no queue is left out forever.
 func (m *Machine) Backlogged(limit int) []string {
 	names := make([]string, 0, max(0, min(limit, len(m.withBacklog))))
 	for q := range m.withBacklog {
@@ -288,7 +288,7 @@ func (m *Machine) Backlogged(limit int) []string {
 	return names
 }
 
-// trackBacklog keeps the set of queues with a backlog.
+// trackBacklog updates the set of queues with a backlog.
 func (m *Machine) trackBacklog(q *queueState) {
 	if q.live && q.onOverflow() > 0 {
 		m.withBacklog[q] = struct{}{}

@@ -283,8 +283,7 @@ func (m *Machine) Delete(
 	return m.wait(), nil
 }
 
-// leaveBehind keeps what outlives a queue: for how long its dead jobs are kept, and paces that can still delay
-// something.
+// leaveBehind keeps what outlives a queue: the retention of its dead jobs, and paces that can still delay a departure.
 func (m *Machine) leaveBehind(q *queueState, now leaky.Instant) {
 	name := q.name
 	if m.deadCountOf(name) > 0 || q.importing.mark != "" || q.counters.Died > 0 {

@@ -93,21 +93,20 @@ func (t *tables) getStore() (storeRecord, error) {
 	return decodeStore(t.Table(MetaTable).Get(storeKey))
 }
 
-// effects are what is to be kept of changes: records to put and to delete, in order. The first one that could not be
-// encoded is told when they are written.
+// effects are the records to put and to delete, in order. The first encoding error is reported when they are written.
 type effects struct {
 	list  []effect
 	bytes int // of their values, about, without the records of jobs
 	err   error
 }
 
-// effect puts a record, or deletes it if it has no value.
+// effect puts a record, or deletes it if value is nil.
 type effect struct {
 	table  []byte
 	number uint64 // the record's key, unless it has a name
 	name   string
 	value  []byte
-	// The value goes on with a job's record: with these bytes, or with those that the job of this number has.
+	// A job's record to append to the value: these bytes, or the record of the job with this number.
 	record []byte
 	of     uint64
 }
@@ -147,7 +146,7 @@ func (t *tables) writeOne(to Table, f *effect) (err error) {
 	return to.Put(k, append(value, record...))
 }
 
-// each calls do with each item.
+// each calls do for each item.
 func each[T any](items []T, do func(T)) {
 	for _, item := range items {
 		do(item)
@@ -172,7 +171,7 @@ func (s *effects) dropNamed(table []byte, name string) {
 	s.list = append(s.list, effect{table: table, name: name})
 }
 
-// encoded returns what an encoder did, and notes its error.
+// encoded returns an encoder's result, and notes its error.
 func (s *effects) encoded(text []byte, err error) []byte {
 	if s.err == nil {
 		s.err = err
@@ -185,7 +184,7 @@ func (s *effects) putJob(j *job, record []byte) {
 	s.list = append(s.list, effect{table: jobsTable, number: j.seq, value: head, record: record})
 }
 
-// moveJob puts a job whose record another one has.
+// moveJob puts a job with the record of another job.
 func (s *effects) moveJob(j *job, from uint64) {
 	s.list = append(s.list, effect{table: jobsTable, number: j.seq, value: encodeJobHead(j, 0), of: from})
 }
@@ -198,12 +197,12 @@ func (s *effects) putLease(seq uint64, to queue.State, ls *lease) {
 
 func (s *effects) dropLease(seq uint64) { s.drop(leasesTable, seq) }
 
-// putEnded stores an ended job; past is the timeline of a dead one.
+// putEnded stores an ended job; past is the timeline of a dead job.
 func (s *effects) putEnded(q *queueState, d *endedJob, past []byte) {
 	s.put(endedTable, d.key, encodeEnded(q, d, past))
 }
 
-// dropEnded deletes an ended job, and the record that a dead one kept.
+// dropEnded deletes an ended job, and the record of a dead one.
 func (s *effects) dropEnded(d *endedJob) {
 	if d.seq != 0 {
 		s.dropJob(d.seq)
@@ -227,7 +226,7 @@ func (s *effects) putSpec(q *queueState, r specRecord) {
 	s.put(specsTable, q.number, s.encoded(r.encode()))
 }
 
-// putAdapted stores an adapted rate; nil is none.
+// putAdapted stores an adapted rate; nil deletes it.
 func (s *effects) putAdapted(number uint64, a *adaptedRate) {
 	if a == nil {
 		s.drop(adaptedTable, number)
@@ -244,7 +243,7 @@ func (s *effects) putImport(number uint64, f importState) {
 	s.put(importsTable, number, append(state, f.mark...))
 }
 
-// dropQueue deletes a queue, all but its jobs.
+// dropQueue deletes a queue, except its jobs.
 func (s *effects) dropQueue(number uint64) {
 	for _, table := range [][]byte{specsTable, queuesTable, failuresTable, adaptedTable, importsTable} {
 		s.drop(table, number)
@@ -279,8 +278,8 @@ func (s *effects) dropTally(number uint64) { s.drop(talliesTable, number) }
 
 func (s *effects) putStore(r storeRecord) { s.putNamed(MetaTable, string(storeKey), r.encode()) }
 
-// CheckJobs reads every job that a store keeps, which Load does not, and compares it with its fingerprint. It returns
-// how many jobs there are. Errors: queue.ErrCorrupt, ctx's.
+// CheckJobs reads every stored job, which Load does not, and compares it with its fingerprint. It returns the number of
+// jobs. Errors: queue.ErrCorrupt, ctx's.
 func CheckJobs(ctx context.Context, tx Transaction) (n int64, err error) {
 	err = forEach(tx.Table(jobsTable), func(k, v []byte) error {
 		if n++; n%1000 == 0 && ctx.Err() != nil {
