@@ -5,14 +5,14 @@ import (
 	"sort"
 )
 
-// heap is a heap with four children a node. Its items know their place, so that one in the middle can be removed or
-// moved. What orders an item stands beside it, as of when it was pushed or fixed: there may be a million, and to look
-// at one of them costs more than all else.
+// heap is a heap with four children per node. Its items know their index, so that an item in the middle can be removed
+// or moved. The sort key is stored beside each item, as of when it was pushed or fixed. There may be a million items,
+// and following the pointer to one costs more than everything else.
 type heap[T any] struct {
 	items []heapItem[T]
 	key   func(T) heapKey
-	less  func(a, b T) bool // of items with equal keys; nil if nothing orders them
-	moved func(T, int)      // is told an item's index, -1 when it is out; nil if nobody need know
+	less  func(a, b T) bool // orders items with equal keys; may be nil
+	moved func(T, int)      // called with an item's new index, -1 when removed; may be nil
 }
 
 type heapItem[T any] struct {
@@ -20,7 +20,7 @@ type heapItem[T any] struct {
 	item T
 }
 
-// heapKey orders items: by a number, and where that is equal by the other.
+// heapKey orders items by a number, then by a tie-breaker.
 type heapKey struct {
 	at  int64
 	tie uint64
@@ -62,7 +62,7 @@ func (h *heap[T]) remove(i int) {
 	if h.moved != nil {
 		h.moved(out, -1)
 	}
-	if last < cap(h.items)/8 && cap(h.items) > 256 { // give memory back
+	if last < cap(h.items)/8 && cap(h.items) > 256 { // free memory
 		h.items = append(make([]heapItem[T], 0, cap(h.items)/4), h.items...)
 	}
 }
@@ -93,7 +93,7 @@ func (h *heap[T]) up(i int) {
 	h.set(i, v)
 }
 
-// down moves the item at i down to its place, and reports whether it had to.
+// down moves the item at i down to its place, and reports whether it moved.
 func (h *heap[T]) down(i int) (sank bool) {
 	v := h.items[i]
 	for first := 4*i + 1; first < len(h.items); first = 4*i + 1 {

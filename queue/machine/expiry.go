@@ -91,9 +91,9 @@ func (m *Machine) untilExpiry(now leaky.Instant) time.Duration {
 	return 0
 }
 
-// expired ends j, the first of its lane, if it expires before it could depart; that uses no slot. Without room for that
-// it is set aside while the request is decided, so that it blocks nobody. more is false if the rest is for another
-// Reserve to decide.
+// expired ends j, the first job of its lane, if it expires before it could depart; that uses no slot. If the store is
+// full, j is set aside while the request is decided, so that it blocks no other job. more is false if the rest is left
+// to the next Reserve.
 func (m *Machine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Instant) (gone, more bool) {
 	if j.marks&expires == 0 || j.lane.queue.expiries[j.seq] >= m.wall(departs) {
 		return false, true
@@ -113,7 +113,7 @@ func (m *Machine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Ins
 	return true, true
 }
 
-// putBack puts the jobs back into their lanes that were set aside. They are ended when there is room.
+// putBack puts jobs that were set aside back into their lanes. They end when there is room.
 func (m *Machine) putBack(g *grant, now leaky.Instant) {
 	for _, j := range g.setAside {
 		q := j.lane.queue

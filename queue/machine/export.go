@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// ExportQueue returns all of a queue but its jobs. Errors: queue.ErrUnknownQueue.
+// ExportQueue returns a queue without its jobs. Errors: queue.ErrUnknownQueue.
 func (m *Machine) ExportQueue(now leaky.Instant, name string) (move.Queue, error) {
 	q, err := m.liveQueue(name)
 	if err != nil {
@@ -29,23 +29,23 @@ func (m *Machine) ExportQueue(now leaky.Instant, name string) (move.Queue, error
 // Export is a page of a queue's jobs, to be read.
 type Export struct{ page exportPage }
 
-// ExportJobs finds a page of a queue's jobs. Errors: queue.ErrUnknownQueue, an *invalid.Error.
+// ExportJobs chooses a page of a queue's jobs. Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) ExportJobs(now leaky.Instant, r move.ExportRequest) (*Export, error) {
 	x := &Export{exportPage{request: &r}}
 	return x, x.page.choose(m, now)
 }
 
-// Read reads the page, which needs no machine.
+// Read reads the page. It needs no machine.
 func (x *Export) Read(tx Transaction) move.Exported { return x.page.read(&tables{tx}) }
 
 // exportPage is one page of an export: chosen by the machine, then read.
 type exportPage struct {
 	request    *move.ExportRequest
 	jobs       []move.Job
-	jobKeys    []uint64       // keys of their records; 0 is none
-	endedKeys  []uint64       // keys of dead jobs among the ended ones; 0 for others
-	cursors    []queue.Cursor // where the next page begins if this one ends with that job
-	more       bool           // there may be more behind it
+	jobKeys    []uint64       // keys of their records; 0 if not kept
+	endedKeys  []uint64       // keys of dead jobs among the ended ones; else 0
+	cursors    []queue.Cursor // where the next page begins if this page ends with that job
+	more       bool           // more jobs may follow
 	laneCursor *queue.Cursor  // where to continue if no job was found
 }
 
@@ -133,7 +133,7 @@ func (p *exportPage) byInstant(all *sorted[*lease], s queue.State, c *queue.Curs
 	}
 }
 
-// leased exports leased jobs as a restart would find them, or as a Reserve would that finds the lease over.
+// leased exports leased jobs as a restart would find them, or as a Reserve would after the lease ran out.
 func (p *exportPage) leased(m *Machine, q *queueState, c *queue.Cursor, now leaky.Instant) {
 	for _, ls := range m.leasesOf(q, c) {
 		m := p.add(ls.job, queue.Waiting)
@@ -154,7 +154,7 @@ func (p *exportPage) leased(m *Machine, q *queueState, c *queue.Cursor, now leak
 	}
 }
 
-// addEnded chooses a job that has ended.
+// addEnded chooses an ended job.
 func (p *exportPage) addEnded(d *endedJob) {
 	p.jobs = append(p.jobs, move.Job{
 		ID: d.id, State: d.state, AppendedAt: d.appended.Time(), At: d.at.Time(), Attempts: d.attempts,
@@ -173,7 +173,7 @@ func (p *exportPage) dead(m *Machine, c *queue.Cursor, now leaky.Instant) {
 	}
 }
 
-// ended goes through jobs that ended other than dead, in order of key.
+// ended walks through ended jobs, except dead ones, in order of key.
 func (p *exportPage) ended(q *queueState, c *queue.Cursor, now leaky.Instant) {
 	all := q.endedJobs.others
 	i := 0
@@ -206,7 +206,7 @@ func (p *exportPage) read(t *tables) (page move.Exported) {
 				continue
 			}
 			if m.State == queue.Dead && p.endedKeys[i] != 0 {
-				// it is there if the record is
+				// it exists if the record does
 				_, _, _, past, _ := decodeEnded(t.Table(endedTable).Get(key(p.endedKeys[i])))
 				m.Timeline = bytes.Clone(past)
 			}
@@ -224,7 +224,7 @@ func (p *exportPage) read(t *tables) (page move.Exported) {
 	return page
 }
 
-// readRecord reads a job's record. One that cannot be read is exported as broken.
+// readRecord reads a job's record. An unreadable record is exported as broken.
 func readRecord(m *move.Job, found []byte) {
 	_, record, err := decodeJob(found)
 	if err == nil {

@@ -12,23 +12,23 @@ import (
 
 // grant is what one request granted a client.
 type grant struct {
-	drainer string // as timelines name it
-	max     int    // of jobs
+	drainer string // the name in timelines
+	max     int    // maximum number of jobs
 
 	jobs     []granted
 	bytes    int
 	lost     map[string]int64
 	full     bool   // max or queue.MaxReserveBytes is reached
-	expired  int    // jobs that it found expired
-	noRoom   bool   // the file had none when it began
+	expired  int    // number of expired jobs that it found
+	noRoom   bool   // the store was full when it began
 	setAside []*job // expired jobs that could not be ended
 	wait     uint64 // the commit that the answer waits for
 	lead     time.Duration
-	from     leaky.Instant // before which no paced departure is granted
+	from     leaky.Instant // no paced departure is granted before
 	barred   bool          // nothing is granted
 	reigns
-	first  leaky.Instant // paced departure that was granted; 0 if none was
-	latest leaky.Instant // of them
+	first  leaky.Instant // earliest paced departure granted; 0 if none
+	latest leaky.Instant // latest paced departure granted
 	visits int
 	shares
 }
@@ -43,9 +43,9 @@ type granted struct {
 	attempt int
 }
 
-// grantDue visits queues and groups from which something can depart.
+// grantDue visits the queues and groups from which a job can depart.
 func (m *Machine) grantDue(g *grant, now leaky.Instant) {
-	if g.full { // it asked for no jobs
+	if g.full { // the request asked for no jobs
 		return
 	}
 	m.fireTimers(now)
@@ -78,7 +78,7 @@ func (m *Machine) grantDue(g *grant, now leaky.Instant) {
 	}
 }
 
-// visitQueue grants jobs of a queue that is in no group.
+// visitQueue grants jobs of a queue without a group.
 func (m *Machine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
 	g.countLost(q, q.departsAt, now)
 	q.repairWindows(now)
@@ -136,7 +136,7 @@ func (g *grant) countLost(q *queueState, since, now leaky.Instant) {
 	q.count().Lost += n
 }
 
-// lostSlots is how many departures fit between since and now.
+// lostSlots returns how many departures fit between since and now.
 func (q *queueState) lostSlots(since, now leaky.Instant) int64 {
 	n, d := q.slowestRate().Fraction()
 	if n == 0 || since >= now {
@@ -173,7 +173,7 @@ func (m *Machine) grantJob(g *grant, v *queueVisit, j *job, departs, now leaky.I
 	g.full = len(g.jobs) == g.max
 }
 
-// endVisit ends a visit in which a queue was granted n departures.
+// endVisit ends a visit that granted n departures of a queue.
 func (m *Machine) endVisit(g *grant, q *queueState, n int, now leaky.Instant) {
 	if n == 0 {
 		return

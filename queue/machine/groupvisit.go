@@ -31,7 +31,7 @@ func (m *Machine) visitGroup(k *group, g *grant, now leaky.Instant) {
 		if !gone && (!more || !g.fits(j)) {
 			break
 		}
-		// The member's own quotas first: what they stop must not use up the parent's.
+		// The member's own quotas first: what they refuse must not use up the parent's.
 		if !gone && (q == p || q.affords(d, cost)) {
 			if !p.affords(d, cost) {
 				break
@@ -61,13 +61,13 @@ type groupVisit struct {
 	group        *group
 	grant        *grant
 	visited      []*queueState // members that were tried
-	overShare    []*queueState // members of which the client has its share, taken out of their heap
+	overShare    []*queueState // members of which the client has its share, removed from their heap
 	woken, tried int
 	budget       laneBudget
 }
 
-// choose returns the member whose turn it is when the parent's next departure is at d, its lane whose turn it is,
-// and when that departs; nil if there is none.
+// choose returns the member whose turn it is when the parent's next departure is at d, the lane whose turn it is, and
+// when that departs; nil if no member can go.
 func (t *groupVisit) choose(d, now leaky.Instant) (*queueState, *lane, leaky.Instant) {
 	k := t.group
 	for {
@@ -95,8 +95,8 @@ func (t *groupVisit) wakeMembers(d leaky.Instant) {
 	}
 }
 
-// tryMember returns the lane of a ready member whose turn it is at d; nil if the member cannot go and is no longer
-// ready. The first time, it begins a visit to the member.
+// tryMember returns the lane of a ready member whose turn it is at d. It returns nil if the member cannot go and is no
+// longer ready. The first try begins a visit to the member.
 func (t *groupVisit) tryMember(q *queueState, d, now leaky.Instant) *lane {
 	if t.grant.usedUp(q) {
 		q.member.leave()
@@ -126,7 +126,7 @@ func (t *groupVisit) tryMember(q *queueState, d, now leaky.Instant) *lane {
 	return nil
 }
 
-// endGroupVisit finds places for the members that the visit took out.
+// endGroupVisit finds places for the members that the visit removed.
 func (m *Machine) endGroupVisit(t *groupVisit, g *grant, now leaky.Instant) {
 	for _, q := range t.overShare { // its turn stays as it was
 		q.member.in, q.member.overShare = &t.group.ready, true

@@ -24,11 +24,11 @@ type importState struct {
 	open bool // not closed yet
 }
 
-// noImport is that of queues that nothing was imported into, which most are. It is only read.
+// noImport is the read-only state of the many queues that nothing was imported into.
 var noImport importState
 
-// OpenImport makes a queue of that spec ready to be filled, and returns the commit that the answer waits for. Errors:
-// see move.Mover.
+// OpenImport prepares a queue of that spec for an import, and returns the commit that the answer waits for. Errors: see
+// move.Mover.
 func (m *Machine) OpenImport(
 	now leaky.Instant, actor audit.Actor, moved *move.Queue, s SpecText, mark string,
 ) (closed bool, wait uint64, err error) {
@@ -71,8 +71,8 @@ func unknownQueue(name string) error {
 	return fmt.Errorf("%w: %s", queue.ErrUnknownQueue, clip.Quote(name, 80))
 }
 
-// CloseImport gives a queue the paces, counters and pause of the export, lets it go on, and returns the commit that the
-// answer waits for. Errors: queue.ErrUnknownQueue, move.ErrImport.
+// CloseImport gives a queue the paces, counters and pause of the export, and lets it go on. It returns the commit that
+// the answer waits for. Errors: queue.ErrUnknownQueue, move.ErrImport.
 func (m *Machine) CloseImport(
 	now leaky.Instant, actor audit.Actor, moved *move.Queue, mark string,
 ) (wait uint64, err error) {
@@ -104,7 +104,7 @@ func (m *Machine) CloseImport(
 	}
 	q.importing = &importState{mark: mark}
 	m.present.putImport(q.number, *q.importing)
-	// The buckets of its lanes are unknown, so they are delayed.
+	// The buckets of its lanes are unknown, so lanes are delayed.
 	q.openedAt, q.maxCostAtOpen = now, q.maxCost
 	q.pause = pauseOf(moved.Pause)
 	q.continueFrom(moved, now)
@@ -112,7 +112,7 @@ func (m *Machine) CloseImport(
 	return m.wait(), nil
 }
 
-// continueFrom lets buckets and windows continue from those of the export, unless they are further by now.
+// continueFrom makes buckets and windows continue from those of the export, unless they are already further ahead.
 func (p *paces) continueFrom(moved *move.Queue, now leaky.Instant) {
 	p.bucket = laterBucket(p.pacer, p.bucket, moved.Bucket, now)
 	p.limits = slices.Clone(p.limits)
@@ -138,9 +138,8 @@ func importNotOpen(name string) error {
 	return fmt.Errorf("%s: %w: it is not open for it", name, move.ErrImport)
 }
 
-// importedCounters is what an import adds to the counters. It counts the jobs that were imported, not those that
-// the export says the queue held: an export of a store in use is not exact. What arrived meanwhile has been counted
-// already.
+// importedCounters returns what an import adds to the counters. It counts the imported jobs, not the number in the
+// export, which is inexact for a store in use. Jobs that arrived meanwhile have been counted already.
 func (q *queueState) importedCounters(moved *move.Queue) queue.Counters {
 	own, add := q.allCounters(), moved.Counts
 	putIn := q.size() - q.incoming.all + q.counts[queue.Deferred] - own.Balance()
@@ -166,7 +165,7 @@ func (m *Machine) ImportJobs(
 	}
 	items := make([]importJob, len(jobs))
 	for i, j := range jobs {
-		j.Record = bytes.Clone(j.Record) // the caller may give up, and use it again, before it is written
+		j.Record = bytes.Clone(j.Record) // the caller may give up, and reuse it before it is written
 		items[i] = importJob{Job: j}
 		if err := items[i].unpack(); err != nil {
 			return nil, 0, err
@@ -222,7 +221,7 @@ func (m *Machine) placeJob(it *importJob, q *queueState, now leaky.Instant) (mov
 	return move.Placed, nil
 }
 
-// fingerprintOf returns the fingerprint that a queue has of an id.
+// fingerprintOf returns the fingerprint that a queue has for an id.
 func (q *queueState) fingerprintOf(id string, now leaky.Instant) (print [8]byte, there bool) {
 	if j := q.jobs[id]; j != nil {
 		return j.fingerprint, true
@@ -236,7 +235,7 @@ func (q *queueState) fingerprintOf(id string, now leaky.Instant) (print [8]byte,
 	return print, false
 }
 
-// placeAlive gives its place back to a job that holds one. Capacity is not checked: it was when the job was appended.
+// placeAlive restores the place of a job. Capacity is not checked: it was when the job was appended.
 func (m *Machine) placeAlive(it *importJob, q *queueState) {
 	m.store.seq++
 	j := &job{
@@ -267,7 +266,7 @@ func (m *Machine) placeAlive(it *importJob, q *queueState) {
 	}
 	c, ls := m.touch(q), importedLease(j, it, due)
 	if p := q.parent(); p != nil {
-		m.touch(p) // they have the turn and the greatest cost
+		m.touch(p) // its record has the turn and the greatest cost
 	}
 	if ls != nil {
 		c.putLease(j.seq, it.State, ls)
@@ -276,7 +275,7 @@ func (m *Machine) placeAlive(it *importJob, q *queueState) {
 	m.arrive(arrival{job: j, lease: ls, state: it.State, holdsLane: it.HoldsLane, imported: true}, it.Record)
 }
 
-// importedLease is what the export says about earlier attempts; nil if there is nothing beyond the record.
+// importedLease returns what the export says about earlier attempts, or nil if that is nothing beyond the record.
 func importedLease(j *job, it *importJob, due leaky.Instant) *lease {
 	if it.State != queue.Held && it.Attempts == 0 && it.Reason == "" &&
 		(due == 0 || due == instantOf(it.head.NotBefore)) {
@@ -288,7 +287,7 @@ func importedLease(j *job, it *importJob, due leaky.Instant) *lease {
 	}
 }
 
-// placeEnded adds a job that has ended.
+// placeEnded adds an ended job.
 func (m *Machine) placeEnded(it *importJob, q *queueState) {
 	m.store.ended++
 	d := &endedJob{

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// liveQueue returns the queue of that name.
+// liveQueue returns the queue of that name. Errors: queue.ErrUnknownQueue.
 func (m *Machine) liveQueue(name string) (*queueState, error) {
 	if q := m.queues[name]; q != nil {
 		return q, nil
@@ -26,7 +26,7 @@ func (m *Machine) Get(now leaky.Instant, name string) (queue.Info, error) {
 	return m.infoWithParent(q, now), nil
 }
 
-// GetMany returns queues as Get does, without those that there are not.
+// GetMany returns queues as Get does, leaving out unknown names.
 func (m *Machine) GetMany(now leaky.Instant, names []string) (some []queue.Info) {
 	for _, name := range names {
 		if q := m.queues[name]; q != nil {
@@ -36,7 +36,7 @@ func (m *Machine) GetMany(now leaky.Instant, names []string) (some []queue.Info)
 	return some
 }
 
-// ReadSpecs returns the specs of queues, without queues that do not exist.
+// ReadSpecs returns the specs of queues, leaving out unknown names.
 func (m *Machine) ReadSpecs(names []string) (some []queue.KeptSpec) {
 	for _, name := range names {
 		if q := m.queues[name]; q != nil {
@@ -46,7 +46,7 @@ func (m *Machine) ReadSpecs(names []string) (some []queue.KeptSpec) {
 	return some
 }
 
-// Lane returns a queue, and one of its lanes. Errors: queue.ErrUnknownQueue, an *invalid.Error.
+// Lane returns a queue and one of its lanes. Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) Lane(now leaky.Instant, name, key string) (queue.Info, queue.LaneInfo, error) {
 	if err := queue.ValidateLane(key); err != nil {
 		return queue.Info{}, queue.LaneInfo{}, err
@@ -71,10 +71,10 @@ func (m *Machine) Lane(now leaky.Instant, name, key string) (queue.Info, queue.L
 	return m.infoWithParent(q, now), lane, nil
 }
 
-// List returns up to limit queues behind a name.
+// List returns up to limit queues after a name.
 func (m *Machine) List(now leaky.Instant, after string, limit int) []queue.Info {
 	list := make([]queue.Info, 0, max(0, min(limit, m.queueNames.len())))
-	parents := map[*queueState]*queue.Info{} // each is worked out once for all of its children
+	parents := map[*queueState]*queue.Info{} // each is computed once for all of its children
 	for name := range m.namesBehind(after) {
 		if len(list) == cap(list) {
 			break
@@ -149,8 +149,8 @@ func (m *Machine) info(q *queueState, now leaky.Instant) queue.Info {
 	return i
 }
 
-// readyAt is since when, or from when on, a waiting job can leave, zero if that is not known; lanes says that its
-// lanes hold it up.
+// readyAt returns since when, or from when on, a waiting job can leave; zero if unknown. lanes is set if its lanes hold
+// it up.
 func (q *queueState) readyAt() (at time.Time, lanes bool) {
 	switch {
 	case q.isParent() && q.group.agendaIndex >= 0:
@@ -170,7 +170,7 @@ func (q *queueState) readyAt() (at time.Time, lanes bool) {
 	return at, true
 }
 
-// lastAsked is when q's jobs were last asked for in this process, 0 if they were not.
+// lastAsked returns when a client last asked for q's jobs in this process; 0 if never.
 func (m *Machine) lastAsked(q *queueState) leaky.Instant {
 	if q.spec.Pull {
 		return q.lastAsked
@@ -178,7 +178,7 @@ func (m *Machine) lastAsked(q *queueState) leaky.Instant {
 	return m.lastReserve
 }
 
-// Totals sums up the store.
+// Totals returns the totals of the store.
 func (m *Machine) Totals() queue.Totals {
 	return queue.Totals{
 		Queues: int64(m.queueNames.len()), Dead: m.deadCount,
@@ -190,12 +190,11 @@ func (m *Machine) Totals() queue.Totals {
 
 const meterWindow = 10 * time.Second
 
-// meter measures departures a second with two counters: those of the present
-// window of 10 s and those of the one before. The older one counts with the
-// share of it that is still within the last 10 s, as if its departures had been
-// spread evenly: (prev x (1 - elapsed share) + cur) / 10.
+// meter measures departures per second with two counters: one for the current window of 10 s and one for the window
+// before. The older counter is weighted by the share of its window that is still within the last 10 s, as if its
+// departures had been spread evenly: (prev x (1 - elapsed share) + cur) / 10.
 type meter struct {
-	start     leaky.Instant // of the present window
+	start     leaky.Instant // of the current window
 	cur, prev int64
 }
 

@@ -11,12 +11,12 @@ import (
 	"github.com/penstock/penstock/queue/internal/jobsize"
 )
 
-// job is a job that holds a place. There may be millions, so what only granted jobs need stands in the lease.
+// job is a job that holds a place. There may be millions, so the lease has what only granted jobs need.
 type job struct {
 	id          string
 	lane        *lane
 	seq         uint64 // the key of its record
-	turn        int64  // its place in the order: smaller goes first; the priority is subtracted already
+	turn        int64  // its place in the order, smallest first; the priority is subtracted already
 	appended    leaky.Instant
 	fingerprint [8]byte
 	lease       *lease
@@ -31,24 +31,24 @@ type marks uint8
 
 const (
 	readmitted marks = 1 << iota // it came back from the overflow
-	expires                      // at an instant that queueState.expiries has
+	expires                      // it expires, as queueState.expiries says
 )
 
-// lease is what only a job has that was granted, scheduled or held at least once: its present lease, or what is
-// left of the last.
+// lease is what only jobs have that were granted, scheduled or held at least once: the present lease, or what is left
+// of the last.
 type lease struct {
 	job       *job
 	attempts  int
-	fence     fence         // of this lease, or of the last one
-	settled   fence         // of the last lease that was settled, with
-	verdict   queue.Verdict // and
+	fence     fence         // of this lease, or of the last
+	settled   fence         // of the last settled lease
+	verdict   queue.Verdict // of the last settlement
 	result    queue.State
 	due       leaky.Instant // leased: the departure; scheduled: until when; held: since when
 	deadline  leaky.Instant // of the lease
-	commit    uint64        // that changed it last; 0 if it was loaded
-	granted   uint64        // the commit that the answer waited for which granted it
-	heapIndex int           // in Machine.leases or incoming.later; -1 in neither
-	drainer   string        // who has the job, or had it last
+	commit    uint64        // the last commit that changed it; 0 if it was loaded
+	granted   uint64        // the commit that the answer with the grant waited for
+	heapIndex int           // in Machine.leases or incoming.later; -1 if in neither
+	drainer   string        // the drainer that has the job, or had it last
 	reason    string
 	timeline  []byte // as stored; shared, never written to
 	onFile    bool   // the file has a record of it
@@ -56,12 +56,12 @@ type lease struct {
 	inFlight  bool   // it counts against its lane's max_in_flight
 }
 
-// priority is recovered from the turn.
+// priority recovers the priority from the turn.
 func (j *job) priority() int { return priorityOf(j.turn) }
 
 func priorityOf(turn int64) int { return int(queue.MaxPriority - turn>>priorityShift) }
 
-// turnBase is the turn without the priority.
+// turnBase returns the turn without the priority.
 func (j *job) turnBase() int64 { return firstTurn | j.turn&(1<<priorityShift-1) }
 
 func (j *job) ensureLease() *lease {
@@ -114,10 +114,10 @@ func laneDigest(j *queue.Job, record []byte) (d queue.LaneDigest) {
 	return d
 }
 
-// bytes is what a job counts against max_bytes.
+// bytes returns what a job counts against max_bytes.
 func (j *job) bytes() int64 { return jobsize.Of(j.id, int(j.size)) }
 
-// fence tells one lease of a job from another. The epoch is drawn for each Machine, so that no fence of an earlier
+// fence distinguishes the leases of a job. The epoch is random for each Machine, so that no fence of an earlier
 // process, or of a restored copy of its store, is ever valid.
 type fence struct {
 	epoch, number uint64
@@ -125,19 +125,19 @@ type fence struct {
 
 func (f fence) text() queue.Fence { return queue.Fence(formatPair(f.epoch, f.number, 16)) }
 
-// parseFence reads what text wrote. Anything else gives the zero fence, which no lease has.
+// parseFence parses what text wrote. Anything else gives the zero fence, which no lease has.
 func parseFence(s queue.Fence) fence {
 	epoch, number := parsePair(string(s), 16)
 	return fence{epoch, number}
 }
 
-// formatPair writes two numbers with a dot between them.
+// formatPair formats two numbers with a dot between them.
 func formatPair(a, b uint64, base int) string {
 	text := strconv.AppendUint(make([]byte, 0, 33), a, base)
 	return string(strconv.AppendUint(append(text, '.'), b, base))
 }
 
-// parsePair reads what formatPair wrote in that very form. Anything else gives 0, 0.
+// parsePair parses exactly what formatPair writes. Anything else gives 0, 0.
 func parsePair(s string, base int) (a, b uint64) {
 	first, second, _ := strings.Cut(s, ".")
 	a, err1 := strconv.ParseUint(first, base, 64)

@@ -230,8 +230,8 @@ func (p *purgeCall) scheduled(q *queueState, until int64) (jobs []*job, next *qu
 	return jobs, nil
 }
 
-// Decide says what became of held jobs, and returns where each is afterwards and the commit that the answer waits for.
-// Errors: queue.ErrUnknownQueue, an *invalid.Error.
+// Decide settles held jobs, and returns the state of each afterwards and the commit that the answer waits for. Errors:
+// queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) Decide(
 	now leaky.Instant, actor audit.Actor, name string, ids []string, v queue.Verdict, reason string,
 ) (states []queue.State, wait uint64, err error) {

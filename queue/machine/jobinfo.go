@@ -16,16 +16,16 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Found is what memory knows of a job, and where the rest is.
+// Found is what memory knows of a job, and where the rest is stored.
 type Found struct {
 	info     queue.JobInfo
 	timeline []byte    // of a job that holds a place, as stored
 	dead     *endedJob // of a dead job
-	seq      uint64    // the key of its record; 0 if that is not kept
+	seq      uint64    // the key of its record; 0 if not kept
 	ahead    time.Duration
 }
 
-// Read returns the job with what its record adds, which needs no machine.
+// Read returns the job with what its record adds. It needs no machine.
 func (f *Found) Read(tx Transaction) (i queue.JobInfo, err error) {
 	i = f.info
 	if f.dead != nil {
@@ -39,17 +39,18 @@ func (f *Found) Read(tx Transaction) (i queue.JobInfo, err error) {
 		i.Timeline = append(i.Timeline, last...)
 	}
 	if f.seq != 0 {
-		if record, err := (&tables{tx}).getRecord(f.seq); err == nil { // a job that ended just now may have none left
-			_ = jobrecord.UnpackContent(record, &i) // else it is shown without
+		// a job that ended just now may have no record left
+		if record, err := (&tables{tx}).getRecord(f.seq); err == nil {
+			_ = jobrecord.UnpackContent(record, &i) // if unreadable, the job is shown without it
 		}
 	}
 	i.ToWall(f.ahead)
 	return i, nil
 }
 
-// FindJob returns what memory knows of a job, and the commit that the answer waits for: what it says has ended, or is
-// gone, must not come back. While the job arrives, f is nil, and FindJob is to be called again behind the commit that
-// it returns. Errors: queue.ErrUnknownQueue, queue.ErrUnknownJob; they wait too.
+// FindJob returns what memory knows of a job, and the commit that the answer waits for: a job that is reported ended or
+// unknown must not come back. While the job arrives, f is nil; call FindJob again after the returned commit. Errors,
+// which wait too: queue.ErrUnknownQueue, queue.ErrUnknownJob.
 func (m *Machine) FindJob(now leaky.Instant, name, id string) (f *Found, wait uint64, err error) {
 	if f, wait, err = m.findJob(now, name, id); f != nil {
 		f.ahead = m.ahead()
@@ -131,8 +132,8 @@ func (q *queueState) jobInfo(j *job, now leaky.Instant) queue.JobInfo {
 	return i
 }
 
-// deferredJobInfo describes a deferred job. Its position assumes that deferred jobs come back in order; its ETA
-// that those before it have average costs.
+// deferredJobInfo describes a deferred job. Its position assumes that deferred jobs come back in order; its ETA assumes
+// average costs of the jobs before it.
 func (q *queueState) deferredJobInfo(id string, number uint64, d *deferral, now leaky.Instant) queue.JobInfo {
 	i := queue.JobInfo{Queue: q.name, ID: id, State: queue.Cancelled, Cost: int64(d.cost), AppendedAt: d.at.Time()}
 	if d.state == cancelledDeferral {
@@ -156,7 +157,7 @@ const lanesPerPage = 1000
 type listPage struct {
 	request *queue.ListRequest
 	jobs    []queue.JobInfo
-	ended   []*endedJob // of dead jobs, beside jobs
+	ended   []*endedJob // of dead jobs, parallel to jobs
 	next    string
 }
 
@@ -177,7 +178,7 @@ type Listing struct {
 	ahead time.Duration
 }
 
-// ListJobs finds a page of the jobs in one state. Errors: queue.ErrUnknownQueue, an *invalid.Error.
+// ListJobs chooses a page of the jobs in one state. Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) ListJobs(now leaky.Instant, r queue.ListRequest) (*Listing, error) {
 	q, err := m.liveQueue(r.Queue)
 	if err != nil && (r.State != queue.Dead || m.deadOfDeleted(r.Queue) == nil) {
@@ -206,7 +207,7 @@ func (m *Machine) ListJobs(now leaky.Instant, r queue.ListRequest) (*Listing, er
 	return l, err
 }
 
-// Read returns the page with what records add, which needs no machine.
+// Read returns the page with what the records add. It needs no machine.
 func (l *Listing) Read(tx Transaction) queue.Listing {
 	p := &l.page
 	if p.request.State == queue.Dead {
@@ -222,7 +223,7 @@ func (l *Listing) Read(tx Transaction) queue.Listing {
 	return queue.Listing{Jobs: p.jobs, Next: p.next}
 }
 
-// waiting goes through the lanes in order of digest, the default lane first.
+// waiting walks through the lanes in order of digest, the default lane first.
 func (p *listPage) waiting(q *queueState, c *queue.Cursor) error {
 	ln, after, err := q.resumeAtLane(c, p.request.Lane)
 	if err != nil {
@@ -248,7 +249,7 @@ func (p *listPage) waiting(q *queueState, c *queue.Cursor) error {
 	return nil
 }
 
-// resumeAtLane returns the lane with which a page begins, nil if there is none, and the first turn there.
+// resumeAtLane returns the lane with which a page begins, or nil, and the first turn in it.
 func (q *queueState) resumeAtLane(c *queue.Cursor, only *string) (ln *lane, from int64, err error) {
 	digest := queue.LaneDigest{}
 	if only != nil {
@@ -275,7 +276,7 @@ func (q *queueState) resumeAtLane(c *queue.Cursor, only *string) (ln *lane, from
 	return q.laneAfter(digest), 0, nil
 }
 
-// laneAfter returns the next lane with a key, nil if there is none.
+// laneAfter returns the next lane with a key, or nil.
 func (q *queueState) laneAfter(digest queue.LaneDigest) *lane {
 	for ln := range q.laneOrder.from(func(ln *lane) bool { return bytes.Compare(ln.digest[:], digest[:]) > 0 }) {
 		return ln
@@ -283,7 +284,7 @@ func (q *queueState) laneAfter(digest queue.LaneDigest) *lane {
 	return nil
 }
 
-// dueAfter matches what stands behind a cursor.
+// dueAfter matches leases after a cursor.
 func dueAfter(c *queue.Cursor) func(*lease) bool {
 	return func(ls *lease) bool {
 		return c == nil || ls.due > leaky.Instant(c.At) || ls.due == leaky.Instant(c.At) && ls.job.id > c.ID
@@ -301,7 +302,7 @@ func (p *listPage) byInstant(all *sorted[*lease], c *queue.Cursor) {
 	}
 }
 
-// leasesOf returns the leases of a queue behind a cursor, in the order in which they were granted.
+// leasesOf returns the leases of a queue after a cursor, in the order in which they were granted.
 func (m *Machine) leasesOf(q *queueState, c *queue.Cursor) (some []*lease) {
 	for ls := range m.leases.all {
 		if ls.job.lane.queue == q && (c == nil || ls.fence.number > uint64(c.At)) {
@@ -332,7 +333,7 @@ func (p *listPage) dead(m *Machine, c *queue.Cursor, now leaky.Instant) {
 	}
 }
 
-// deadFrom yields the dead jobs of a name behind a cursor that are not too old.
+// deadFrom yields the dead jobs of a name after a cursor that are not too old.
 func (m *Machine) deadFrom(name string, c *queue.Cursor, now leaky.Instant) iter.Seq[*endedJob] {
 	behind := func(d *endedJob) bool {
 		return c == nil || d.at > leaky.Instant(c.At) || d.at == leaky.Instant(c.At) && d.id > c.ID
@@ -355,7 +356,7 @@ func (m *Machine) deadFrom(name string, c *queue.Cursor, now leaky.Instant) iter
 func readDead(tx Transaction, shown []*queue.JobInfo, dead []*endedJob) {
 	t := &tables{tx}
 	for i, d := range dead {
-		// One that cannot be read was forgotten just now, or is corrupt: it is shown without.
+		// An unreadable job was forgotten just now, or is corrupt: it is shown without these details.
 		if record, err := t.getRecord(d.seq); err == nil {
 			_ = jobrecord.UnpackInfo(record, shown[i])
 		}
@@ -385,7 +386,7 @@ func jobInfo(j *job) queue.JobInfo {
 	return i
 }
 
-// endedJobInfo describes a job that has ended.
+// endedJobInfo describes an ended job.
 func endedJobInfo(name string, d *endedJob) queue.JobInfo {
 	return queue.JobInfo{
 		Queue: name, ID: d.id, State: d.state, Cost: int64(d.cost), Attempts: d.attempts,

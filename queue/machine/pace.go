@@ -226,11 +226,11 @@ type limit struct {
 	queue.Limit
 	pacer   leaky.Pacer
 	bucket  leaky.Bucket
-	quota   leaky.Quota // and its windows are told by the wall clock
+	quota   leaky.Quota // its windows go by the wall clock
 	window  leaky.Window
-	renewAt leaky.Instant // when its calendar must be renewed, which knows a bounded number of ends; mostly never
+	renewAt leaky.Instant // when to renew its calendar, which covers a limited number of windows; mostly never
 	env     *Environment  // nil if the clocks show the same
-	// carried: it has taken over the state of an earlier limit.
+	// carried is set once it has taken over the state of an earlier limit.
 	carried bool
 }
 
@@ -249,7 +249,8 @@ func (m *limit) opens(now leaky.Instant) leaky.Instant {
 	return m.env.engine(m.quota.Next(m.window, m.env.wall(now)))
 }
 
-// carryOverLimits makes the limits of a new spec. Each takes over from an equal old one, else from one of its kind.
+// carryOverLimits makes the limits of a new spec. Each takes over the state of an equal old limit, or else of one of
+// its kind.
 func carryOverLimits(old []limit, spec []queue.Limit, env *Environment, now leaky.Instant) ([]limit, error) {
 	var next []limit
 	for _, of := range spec {
@@ -291,8 +292,8 @@ func (m *limit) carryOver(o *limit, now leaky.Instant) {
 	}
 }
 
-// renewCalendar computes the ends of a quota's windows from now on, by the wall clock. That is due again when fewer
-// than half are left.
+// renewCalendar computes the ends of a quota's windows from now on, by the wall clock. It is due again when fewer than
+// half are left.
 func (m *limit) renewCalendar(now leaky.Instant) error {
 	c, err := m.Calendar(now.Time())
 	if err != nil {
@@ -307,7 +308,8 @@ func (m *limit) renewCalendar(now leaky.Instant) error {
 	return nil
 }
 
-// calendarDue is when a calendar of a queue must be renewed. One that was put off since, or went, stays until then.
+// calendarDue is when a calendar of a queue must be renewed. An entry stays until then even if the renewal was put off
+// or the queue deleted.
 type calendarDue struct {
 	at    leaky.Instant
 	queue *queueState
@@ -328,10 +330,10 @@ func (m *Machine) noteCalendars(q *queueState) {
 	}
 }
 
-const renewCalendarsMax = 100 // queues whose calendars are renewed, a call; half of the ends that they know are left
+const renewCalendarsMax = 100 // queues per call; a calendar still has half of its windows then
 
-// Tick renews calendars of quotas that are due. It is called with the time before anything else is. An error is of a
-// quota whose calendar cannot be renewed: it goes on in steps of the last one.
+// Tick renews calendars of quotas that are due. Call it with the time before anything else. A quota whose calendar
+// cannot be renewed goes on in steps of its last window; Tick returns an error for it.
 func (m *Machine) Tick(now leaky.Instant) (err error) {
 	now = m.wall(now)
 	for n := 0; n < renewCalendarsMax && m.calendars.len() > 0 && m.calendars.top().at <= now; n++ {
