@@ -136,13 +136,13 @@ func newTimers() heap[*queueState] {
 	}
 }
 
-// putScheduled puts a job among the scheduled ones of its queue.
+// putScheduled adds a job to the scheduled jobs of its queue.
 func (m *Machine) putScheduled(j *job) {
 	m.setState(j, queue.Scheduled)
 	pushTo(&j.lane.queue.scheduled, byDue, j.lease)
 }
 
-// scheduledUntil is until when, by the wall clock, a new job is scheduled; 0 if it is not.
+// scheduledUntil returns until when, by the wall clock, a new job is scheduled, or 0.
 func scheduledUntil(j *queue.Job, wall leaky.Instant) leaky.Instant {
 	if at := instantOf(j.NotBefore); at > wall {
 		return at
@@ -160,7 +160,7 @@ func (m *Machine) armTimer(q *queueState) {
 	updateHeap(m.timersOf(q), q, int(q.timerIndex), later)
 }
 
-// nextTimer returns when the first scheduled job is due, or the first lane may go on, whichever comes first.
+// nextTimer returns when the first scheduled job is due or the first lane may go on, whichever comes first.
 func (q *queueState) nextTimer() (at leaky.Instant, any bool) {
 	at, any = q.lanesResumeAt()
 	if q.scheduled.len() > 0 {
@@ -171,8 +171,8 @@ func (q *queueState) nextTimer() (at leaky.Instant, any bool) {
 	return at, any
 }
 
-// fireTimers makes due jobs ready, in a bounded number of queues. A queue from which nothing could depart now can
-// since the instant at which its timer was due, not since this call: the slots in between count as lost.
+// fireTimers makes due jobs ready, in a limited number of queues. A queue from which nothing could depart counts as
+// able to depart since its timer was due, not since this call: the slots in between are lost.
 func (m *Machine) fireTimers(now leaky.Instant) {
 	var later []*queueState
 	left := becomeReadyMax
@@ -186,9 +186,9 @@ func (m *Machine) fireTimers(now leaky.Instant) {
 	}
 }
 
-// readyScheduled makes at most so many of a queue's due jobs ready, and returns how many.
+// readyScheduled makes at most that many of a queue's due jobs ready, and returns how many.
 func (m *Machine) readyScheduled(q *queueState, most int, now leaky.Instant) (n int) {
-	first := max(q.timerAt, m.filedAt) // before, the wall clock said otherwise
+	first := max(q.timerAt, m.filedAt) // before that, the wall clock said otherwise
 	for ; q.runnable() && n < most && q.scheduled.len() > 0 && q.scheduled.top().due <= m.wall(now); n++ {
 		m.becomeReady(q.scheduled.pop(), now)
 	}
@@ -199,7 +199,7 @@ func (m *Machine) readyScheduled(q *queueState, most int, now leaky.Instant) (n 
 	return n
 }
 
-// becomeReady makes a scheduled job wait. One that was never granted needs its lease no more.
+// becomeReady makes a scheduled job wait. A job that was never granted needs its lease no more.
 func (m *Machine) becomeReady(ls *lease, now leaky.Instant) {
 	m.putWaiting(ls.job, now)
 	if ls.attempts == 0 && ls.verdict == 0 {
@@ -208,20 +208,21 @@ func (m *Machine) becomeReady(ls *lease, now leaky.Instant) {
 }
 
 const (
-	refileAt  = 10 * time.Millisecond // so far the clocks move apart before queues are filed anew
-	refileMax = 100                   // queues that a call files anew
+	refileAt  = 10 * time.Millisecond // how far the clocks move apart before queues are filed anew
+	refileMax = 100                   // queues that one call files anew
 )
 
 // refiling files queues anew. Their places on the agenda and among the timers are instants of the engine's clock,
-// though some wait for an instant of the wall clock. So they hold while the difference of the two stays as it is.
+// although some wait for an instant of the wall clock. So the places hold only while the difference of the clocks stays
+// the same.
 type refiling struct {
-	filedAhead leaky.Instant // Environment.Ahead, as of when the places were worked out
+	filedAhead leaky.Instant // Environment.Ahead as of when the places were computed
 	filedAt    leaky.Instant // when that was, if it has changed
-	toRefile   bool          // some are still as of before
-	refiled    string        // the last queue that was filed anew
+	toRefile   bool          // some queues are still to be filed anew
+	refiled    string        // the last queue filed anew
 }
 
-// fileAgain files some queues anew, if the difference of the clocks has changed: all of them, bit by bit.
+// fileAgain files some queues anew if the difference of the clocks has changed, and eventually all of them.
 func (m *Machine) fileAgain(now leaky.Instant) {
 	by := m.Ahead - m.filedAhead
 	if !m.toRefile && max(by, -by) < leaky.Instant(refileAt.Microseconds()) {
@@ -247,8 +248,8 @@ func (p *paces) hasQuota() bool {
 	return slices.ContainsFunc(p.limits, func(m limit) bool { return !m.Paced() })
 }
 
-// fileOne files a queue sooner, if what it waits for by the wall clock has come nearer. What has moved away is found
-// out when the queue is looked at.
+// fileOne files a queue sooner if what it waits for by the wall clock has come nearer. If it has moved away, a visit
+// finds that out.
 func (m *Machine) fileOne(q *queueState, now leaky.Instant) {
 	at, any := m.engine(q.pause.until), q.pause.until != 0
 	if q.runnable() && q.scheduled.len() > 0 {
@@ -270,7 +271,7 @@ func (m *Machine) fileOne(q *queueState, now leaky.Instant) {
 	}
 }
 
-// wakeToLook wakes those who would look at a queue later than at an instant.
+// wakeToLook wakes the clients that would look at a queue later than at an instant.
 func (m *Machine) wakeToLook(q *queueState, at, now leaky.Instant) {
 	if q.spec.Pull {
 		m.wakePullers(q, at, now)

@@ -88,8 +88,9 @@ func (e *Environment) engine(wall leaky.Instant) leaky.Instant {
 	return wall + e.Ahead
 }
 
-// nextRevision returns the revision of a change: milliseconds of the engine's clock, and more than every revision
-// before. It says when the change was made, and not how many changes of other queues, rules and documents were.
+// nextRevision returns the revision of a change: milliseconds of the engine's clock, and more than every earlier
+// revision. It says when the change was made, and does not reveal how many changes there were of other queues, rules
+// and documents.
 func (m *Machine) nextRevision(now leaky.Instant) int64 {
 	return max(m.store.revision+1, int64(now.Sub(queue.FirstRevision)/time.Millisecond))
 }

@@ -187,7 +187,7 @@ type deadRecord struct {
 	broken     bool
 }
 
-// Replaying are dead jobs that are to be replayed, and what their records say.
+// Replaying is a list of dead jobs to replay, and what their records say.
 type Replaying struct {
 	queue string
 	ids   []string
@@ -211,7 +211,7 @@ func (m *Machine) FindDead(now leaky.Instant, name string, ids []string) (*Repla
 	return r, nil
 }
 
-// Read reads what is needed of the records, which needs no machine.
+// Read reads what is needed of the records. It needs no machine.
 func (r *Replaying) Read(tx Transaction) {
 	for _, k := range r.kept {
 		if k != nil {
@@ -235,7 +235,7 @@ func (k *deadRecord) read(t *tables) {
 }
 
 // Replay puts dead jobs back into their queue, under new keys, and returns the commit that the answers wait for.
-// Errors: queue.ErrUnknownQueue, that there is no room.
+// Errors: queue.ErrUnknownQueue, or that the store is full.
 func (m *Machine) Replay(
 	now leaky.Instant, actor audit.Actor, r *Replaying,
 ) (outcomes []queue.ReplayOutcome, wait uint64, err error) {
@@ -318,8 +318,8 @@ func (m *Machine) staysDead(needs int64, j *queue.Job, ln *lane, now leaky.Insta
 		q.counts[queue.Scheduled]+q.incoming.scheduled() >= q.spec.MaxScheduled
 }
 
-// Forget drops dead jobs for good, and returns which and the commit that the answer waits for. Errors:
-// queue.ErrUnknownQueue, an *invalid.Error.
+// Forget drops dead jobs for good. It reports which were dropped, and returns the commit that the answer waits for.
+// Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) Forget(
 	now leaky.Instant, actor audit.Actor, name string, ids []string,
 ) (dropped []bool, wait uint64, err error) {

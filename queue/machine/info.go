@@ -229,7 +229,7 @@ func (m *meter) rate(now leaky.Instant) float64 {
 // readingsPage is how many queues are read while everything else waits.
 const readingsPage = 1000
 
-// Readings returns a page of readings, of queues behind a name, in order of name, and whether there are more.
+// Readings returns a page of readings of queues after a name, in order of name, and whether there are more.
 func (m *Machine) Readings(now leaky.Instant, after string) (page []queue.Reading, more bool) {
 	page = make([]queue.Reading, 0, min(m.queueNames.len(), readingsPage))
 	for name := range m.namesBehind(after) {
@@ -251,7 +251,7 @@ func (q *queueState) reading(now leaky.Instant) queue.Reading {
 	}
 }
 
-// condition is the pause and what the receiver has said, as a text.
+// condition returns the pause and the receiver's state as a text.
 func (q *queueState) condition() string {
 	if q.pause == (pause{}) && q.receiver == (receiverState{}) {
 		return ""

@@ -142,7 +142,7 @@ type purgeCall struct {
 	cursor *queue.Cursor
 }
 
-// Purge takes back a page of jobs that wait or are scheduled, and returns the commit that the answer waits for. Errors:
+// Purge cancels a page of waiting or scheduled jobs, and returns the commit that the answer waits for. Errors:
 // queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) Purge(
 	now leaky.Instant, actor audit.Actor, r queue.PurgeRequest,
@@ -196,8 +196,8 @@ func (m *Machine) purge(q *queueState, jobs []*job, act *jobAct, now leaky.Insta
 	m.announceRoom(q, now)
 }
 
-// waiting chooses the first waiting jobs and where the next call continues: in the same lane, whose first jobs are
-// gone by then.
+// waiting chooses the first waiting jobs and where the next call continues: in the same lane, whose first jobs are gone
+// by then.
 func (p *purgeCall) waiting(q *queueState, until int64) (jobs []*job, next *queue.Cursor, err error) {
 	ln, _, err := q.resumeAtLane(p.cursor, p.Lane)
 	for looked := 0; ln != nil; looked++ {

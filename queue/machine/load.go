@@ -27,35 +27,35 @@ type loader struct {
 	orphans        garbage // of deleted queues
 }
 
-// deadRef is a dead job and the name whose it is.
+// deadRef is a dead job and the name of its queue.
 type deadRef struct {
 	name string
 	job  *endedJob
 }
 
-// ClockOf is the time of the last commit of a store: the clock of whoever loads it must not be behind.
+// ClockOf returns the time of the last commit of a store. The clock of a machine that loads it must not be behind.
 func ClockOf(tx Transaction) (leaky.Instant, error) {
 	s, err := (&tables{tx}).getStore()
 	return s.now, err
 }
 
-// Initialise makes a store that is to be loaded of empty tables.
+// Initialise makes a new store of empty tables.
 func Initialise(tx Transaction) error {
 	s := effects{}
 	s.putStore(storeRecord{})
 	return (&tables{tx}).write(&s)
 }
 
-// LastCommit is the number of the last commit of a store.
+// LastCommit returns the number of the last commit of a store.
 func LastCommit(tx Transaction) (uint64, error) {
 	s, err := (&tables{tx}).getStore()
 	return s.commit, err
 }
 
-// Load makes the state again that was kept, in an empty machine, of everything but payloads. Jobs that were leased wait
-// at their turn, since their holders are gone; only those with a lease on file are leased until TakeBackPersisted.
-// Turns and the paces of lanes are not kept: turns begin anew, and a lane with a rate is delayed as if it had just
-// granted the costliest job of its queue. Errors: queue.ErrCorrupt, ctx's.
+// Load restores the stored state, except payloads, into an empty machine. Leased jobs wait at their turn, since their
+// holders are gone. Only jobs with a lease on file stay leased, until TakeBackPersisted. Turns and the paces of lanes
+// are not stored: turns begin anew, and a lane with a rate is delayed as if it had just granted the costliest job of
+// its queue. Errors: queue.ErrCorrupt, ctx's.
 func (m *Machine) Load(ctx context.Context, tx Transaction, now leaky.Instant) error {
 	l := &loader{
 		Machine: m, tables: &tables{tx}, now: now, byNumber: map[uint64]*queueState{},
@@ -174,7 +174,7 @@ func (l *loader) loadFailures(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", queue.ErrCorrupt, err)
 		}
 		for i, f := range q.failures {
-			q.failures[i].At = time.UnixMicro(f.At.UnixMicro()) // as Instant.Time gives it
+			q.failures[i].At = time.UnixMicro(f.At.UnixMicro()) // as Instant.Time returns it
 		}
 		return nil
 	})
@@ -237,7 +237,7 @@ func (l *loader) deferred(ctx context.Context) error {
 			)
 		}
 		l.lastDeferral[q] = number
-		if old := a.records.find(id); old != 0 { // it had lapsed when this one was made
+		if old := a.records.find(id); old != 0 { // it had lapsed when this one was created
 			l.dropLapsed(q, old)
 		}
 		d.seq = seq
@@ -296,7 +296,7 @@ func (l *loader) jobs(ctx context.Context) error {
 	})
 }
 
-// sizeDead says how large the record of a dead job is.
+// sizeDead sets the size of a dead job's record.
 func (l *loader) sizeDead(d deadRef, size int) {
 	before := d.job.bytes()
 	d.job.size = uint32(size)
@@ -305,8 +305,8 @@ func (l *loader) sizeDead(d deadRef, size int) {
 	}
 }
 
-// readHead reads what memory keeps of a record, and finds the job's lane. A record that cannot be read is noticed
-// when the job departs.
+// readHead reads what memory keeps of a record, and finds the job's lane. An unreadable record is noticed when the job
+// departs.
 func (q *queueState) readHead(record []byte) (jobrecord.Head, *lane) {
 	h, err := jobrecord.UnpackHead(record)
 	if err != nil {

@@ -34,8 +34,7 @@ func (l *loader) loadRules(context.Context) error {
 	return err
 }
 
-// readTallies reads what was taken. What cannot be read counts as nothing and is deleted from the file, like what
-// has expired.
+// readTallies reads the tallies. Unreadable and expired tallies are ignored, and deleted from the file.
 func (l *loader) readTallies(ctx context.Context) error {
 	return l.each(ctx, talliesTable, func(number uint64, v []byte) error {
 		l.lastTally = number
@@ -60,10 +59,10 @@ func (l *loader) readTallies(ctx context.Context) error {
 		}
 		t := l.newTally(r.tallies, digest)
 		t.number, t.expires, t.checkAt, t.onFile = number, expires, expires, true
-		if len(state) <= packedMax { // as it is: its key and limiter are known when it is asked
+		if len(state) <= packedMax { // left packed: its key and limiter are known when it is asked
 			t.size = uint8(copy(t.packed[:], state))
 		} else {
-			// a log, or places, which lose nothing by that
+			// a log, or places, which lose nothing by unpacking
 			t.unpacked = &unpackedTally{limiter: r.limiter, correctedBy: r.limiter, state: s, size: len(state)}
 		}
 		l.putTally(t)

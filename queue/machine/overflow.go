@@ -13,23 +13,23 @@ import (
 type overflowState struct {
 	records         deferrals
 	cost            int64       // of the deferred jobs
-	bytes           int64       // that they take
-	olderGeneration recordCount // those of the older generation
+	bytes           int64       // of the deferred jobs
+	olderGeneration recordCount // jobs of the older generation
 	lastTicket      uint64      // the number of the latest deferral
-	readmitted      int64       // jobs that hold a place and came back
+	readmitted      int64       // jobs that came back and hold a place
 	progress        overflowProgress
-	// readmittedBytes is what those take; headNeeds what the first job on the overflow takes, if a Readmit found
-	// that it does not fit.
+	// readmittedBytes is the size of the jobs counted in readmitted. headNeeds is the size of the first job on the
+	// overflow, if a Readmit found that it does not fit.
 	readmittedBytes, headNeeds int64
-	holder                     string // who alone may readmit, until holderUntil
+	holder                     string // the only client that may readmit, until holderUntil
 	holderUntil                leaky.Instant
 	announcedAt                leaky.Instant // when room was last announced; 0 if a Readmit came since
 }
 
-// noOverflow is that of queues that never had a job there, which most have not. It is only read.
+// noOverflow is the read-only state of the many queues that never had a job on the overflow.
 var noOverflow overflowState
 
-// ownOverflow returns the queue's overflowState, to be changed.
+// ownOverflow returns the queue's overflowState for changes.
 func (q *queueState) ownOverflow() *overflowState {
 	if q.overflow == &noOverflow {
 		q.overflow = &overflowState{}
@@ -39,7 +39,7 @@ func (q *queueState) ownOverflow() *overflowState {
 
 // overflowProgress is how far a queue's overflow has been taken back.
 type overflowProgress struct {
-	overflow        string // which overflow the order belongs to
+	overflow        string // the overflow that the order belongs to
 	order           int64
 	behind          int64
 	announced       leaky.Instant // when a job there was last announced; 0 is never
@@ -48,7 +48,7 @@ type overflowProgress struct {
 	generationSince leaky.Instant // when the present generation began
 }
 
-// recordCount is a number of deferrals, the cost of their jobs, and the bytes that those take.
+// recordCount is a number of deferrals, and the total cost and size of their jobs.
 type recordCount struct{ n, cost, bytes int64 }
 
 func (c recordCount) negative() recordCount { return recordCount{-c.n, -c.cost, -c.bytes} }
@@ -59,12 +59,12 @@ func (c *recordCount) plus(more recordCount) {
 	c.bytes += more.bytes
 }
 
-// ticket names a deferral by the number of its queue, which no other queue ever has, and its own number there.
+// ticket names a deferral by the number of its queue, which is never reused, and its own number there.
 type ticket struct{ queue, number uint64 }
 
 func (t ticket) text() queue.Ticket { return queue.Ticket(formatPair(t.queue, t.number, 36)) }
 
-// parseTicket reads what text wrote. Anything else gives the zero ticket, which no deferral has.
+// parseTicket parses what text wrote. Anything else gives the zero ticket, which no deferral has.
 func parseTicket(s queue.Ticket) ticket {
 	owner, number := parsePair(string(s), 36)
 	return ticket{owner, number}
@@ -73,10 +73,10 @@ func parseTicket(s queue.Ticket) ticket {
 // hasBacklog reports whether jobs are on the overflow.
 func (q *queueState) hasBacklog() bool { return q.onOverflow() > 0 }
 
-// onOverflow is about how many jobs are there, as recorded and as seen.
+// onOverflow returns about how many jobs are on the overflow, as recorded and as seen.
 func (q *queueState) onOverflow() int64 { return q.counts[queue.Deferred] + q.overflow.progress.behind }
 
-// deferral returns the valid deferral of an id and its number; nil if there is none.
+// deferral returns the valid deferral of an id and its number, or nil.
 func (q *queueState) deferral(id string, now leaky.Instant) (uint64, *deferral) {
 	n := q.overflow.records.find(id)
 	if n == 0 || q.deferralLapsed(n, now) {
@@ -85,14 +85,14 @@ func (q *queueState) deferral(id string, now leaky.Instant) (uint64, *deferral) 
 	return n, q.overflow.records.get(n)
 }
 
-// deferralLapsed reports whether a deferral no longer counts: it was given up, or is so old that no copy of its job
-// can come back.
+// deferralLapsed reports whether a deferral no longer counts: it was given up, or is so old that no copy of its job can
+// come back.
 func (q *queueState) deferralLapsed(n uint64, now leaky.Instant) bool {
 	life := q.spec.Deferred.MaxAge.D() + q.spec.Retention.For.D()
 	return n <= q.overflow.progress.givenUpTo || now.Sub(q.overflow.records.get(n).at) >= life
 }
 
-// removeDeferral ends a deferral, if it is there.
+// removeDeferral ends a deferral, if it exists.
 func (m *Machine) removeDeferral(q *queueState, n uint64) {
 	if d := q.overflow.records.get(n); d != nil {
 		m.uncountDeferral(q, n, d)
@@ -100,12 +100,12 @@ func (m *Machine) removeDeferral(q *queueState, n uint64) {
 	}
 }
 
-// counts reports whether deferral n, which is there, counts as deferred.
+// counts reports whether an existing deferral n counts as deferred.
 func (a *overflowState) counts(n uint64) bool {
 	return n > a.progress.givenUpTo && a.records.get(n).state == stillDeferred
 }
 
-// uncountDeferral takes a deferral out of the counts, and reports whether it was in them.
+// uncountDeferral removes a deferral from the counts, and reports whether it was counted.
 func (m *Machine) uncountDeferral(q *queueState, n uint64, d *deferral) (counted bool) {
 	if counted = q.overflow.counts(n); counted {
 		m.countDeferred(q, n, d.count().negative())

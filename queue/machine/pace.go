@@ -18,7 +18,7 @@ type paces struct {
 	adapted *adaptedRate  // the pacer's rate, if it adapts to the receiver; else nil
 }
 
-// opens is the next departure, not before now, that the paces allow.
+// opens returns the next departure, not before now, that the paces allow.
 func (p *paces) opens(now leaky.Instant) leaky.Instant {
 	at := p.pacer.Next(p.bucket, now)
 	for i := range p.limits {
@@ -27,7 +27,7 @@ func (p *paces) opens(now leaky.Instant) leaky.Instant {
 	return at
 }
 
-// freeSince is since when they have allowed one; now if they do not yet.
+// freeSince returns since when the paces have allowed a departure; now if they do not yet.
 func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
 	at := p.pacer.Free(p.bucket, now)
 	for i := range p.limits {
@@ -40,7 +40,7 @@ func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
 	return at
 }
 
-// eta is when a job departs with that much cost ahead of it, and the quota that decides so; nil if none does.
+// eta returns when a job departs with that much cost ahead of it, and the quota that decides that, or nil.
 func (p *paces) eta(now leaky.Instant, ahead int64) (at leaky.Instant, by *limit) {
 	at = p.pacer.ETA(p.bucket, now, ahead)
 	for i := range p.limits {
@@ -59,7 +59,7 @@ func (p *paces) eta(now leaky.Instant, ahead int64) (at leaky.Instant, by *limit
 }
 
 // affords reports whether each quota has enough left for a departure at d, which opens has allowed. The first quota
-// that has too little loses the rest of its window: later, cheaper jobs must not overtake this one for ever.
+// that has too little loses the rest of its window. Otherwise later, cheaper jobs would overtake this one forever.
 func (p *paces) affords(d leaky.Instant, cost int64) bool {
 	for i := range p.limits {
 		if m := &p.limits[i]; !m.Paced() && !m.quota.Affords(m.window, m.env.wall(d), cost) {
@@ -110,7 +110,7 @@ func (p *paces) takeQuotas(d leaky.Instant, cost int64) {
 	p.eachRefunded(d, func(m *limit) { m.quota.TakeAgain(&m.window, m.env.wall(d), cost) })
 }
 
-// eachRefunded calls do for each of the present quotas that counted a departure, as far as is known.
+// eachRefunded calls do for each present quota that counted a departure, as far as is known.
 func (p *paces) eachRefunded(d leaky.Instant, do func(*limit)) {
 	if p.changed != 0 && d <= p.changed.Add(queue.Horizon) {
 		return
@@ -131,7 +131,7 @@ func (p *paces) repairWindows(now leaky.Instant) {
 	}
 }
 
-// repairBuckets does so with buckets that open beyond the horizon.
+// repairBuckets corrects buckets that open beyond the horizon.
 func (p *paces) repairBuckets(now leaky.Instant) {
 	horizon := now.Add(queue.Horizon)
 	if p.pacer.Next(p.bucket, now) > horizon {
@@ -144,7 +144,7 @@ func (p *paces) repairBuckets(now leaky.Instant) {
 	}
 }
 
-// slowestRate is the lowest rate of the queue and its further paces. Lost slots are counted by it.
+// slowestRate returns the lowest rate of the queue and its further paces. Lost slots are counted by it.
 func (p *paces) slowestRate() leaky.Rate {
 	slowest := p.pacer.Rate
 	for i := range p.limits {
@@ -155,10 +155,10 @@ func (p *paces) slowestRate() leaky.Rate {
 	return slowest
 }
 
-// hasPace reports whether the rate or a limit holds departures apart.
+// hasPace reports whether the rate or a limit keeps departures apart.
 func (p *paces) hasPace() bool { return !p.pacer.Rate.Unlimited() || len(p.limits) > 0 }
 
-// interval is the interval of the slowest rate in microseconds, rounded up; 0 if nothing has a rate.
+// interval returns the interval of the slowest rate in microseconds, rounded up; 0 without a rate.
 func (p *paces) interval() leaky.Instant {
 	r := p.slowestRate()
 	if r.Unlimited() {
@@ -168,8 +168,8 @@ func (p *paces) interval() leaky.Instant {
 	return intervals(1, d, n)
 }
 
-// withSpec returns the paces under another spec. A limit that stays keeps its state; new limits take over from
-// those that go.
+// withSpec returns the paces under another spec. A limit that stays keeps its state; new limits take over from removed
+// ones.
 func (p *paces) withSpec(spec *queue.Spec, env *Environment, now leaky.Instant) (next paces, err error) {
 	next = paces{bucket: p.bucket, changed: p.changed, adapted: adaptedRateOf(spec, p.adapted, now)}
 	next.pacer = next.adapted.pace(spec.Pacer(queue.Horizon))
@@ -186,8 +186,8 @@ func (p *paces) withSpec(spec *queue.Spec, env *Environment, now leaky.Instant) 
 	return next, nil
 }
 
-// atRest is what a deleted queue leaves behind: buckets without remainders and within their bounds, so that a queue
-// made again under another rule inherits no more than that rule allows.
+// atRest returns what a deleted queue leaves behind: buckets without remainders and within their bounds. So a queue
+// created again under another rule inherits no more than that rule allows.
 func (p *paces) atRest(now leaky.Instant) paces {
 	left := paces{pacer: p.pacer, bucket: atRest(p.pacer, p.bucket, now), limits: slices.Clone(p.limits)}
 	for i := range left.limits {
@@ -203,7 +203,7 @@ func atRest(p leaky.Pacer, b leaky.Bucket, now leaky.Instant) leaky.Bucket {
 	return b
 }
 
-// stillDelays reports whether anything in it can still delay a departure, be it only under a greater burst.
+// stillDelays reports whether a pace can still delay a departure, even if only under a greater burst.
 func (p *paces) stillDelays(now leaky.Instant) bool {
 	if p.bucket.TAT >= now || p.bucket.Last > now {
 		return true

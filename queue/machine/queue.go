@@ -11,19 +11,19 @@ import (
 
 // queueState is one queue.
 type queueState struct {
-	number     uint64 // its key in the file; a younger queue has a greater one
+	number     uint64 // its key in the file; a younger queue has a greater number
 	name       string
-	spec       *queue.Spec // without its name and its target; shared with other queues, so it is never changed
+	spec       *queue.Spec // without name and target; shared with other queues, so immutable
 	target     string      // Spec.Deliver
 	revision   int64
-	live       bool  // it is not deleted
-	touched    bool  // the present commit has its record
-	failed     bool  // and its failures
-	plain      bool  // no job with a lane, a priority or a not-before ever came in
-	timerIndex int32 // its place among the timers; -1 is none
+	live       bool  // not deleted
+	touched    bool  // the current commit has its record
+	failed     bool  // the current commit has its failures
+	plain      bool  // it never received a job with a lane, a priority or a not-before
+	timerIndex int32 // index among the timers; -1 if not there
 
 	env         *Environment  // the machine's
-	agendaEntry               // its own place on the agenda
+	agendaEntry               // its own entry for the agenda
 	timerAt     leaky.Instant // when its timer is due
 	member      *member       // its place in its group
 	group       *group        // nil if it has neither parent nor children
@@ -38,9 +38,9 @@ type queueState struct {
 	queuedJobs
 	laneSet
 	expiryIndex
-	overflow  *overflowState // noOverflow until it has one: see ownOverflow
-	importing *importState   // noImport until the first
-	promised  leaky.Instant  // the slot of the next refused caller; see retryAfter
+	overflow  *overflowState // noOverflow until it has its own: see ownOverflow
+	importing *importState   // noImport until the first import
+	promised  leaky.Instant  // the slot promised to the next refused caller; see retryAfter
 
 	stats
 	ruleCache
@@ -49,33 +49,33 @@ type queueState struct {
 
 // queuedJobs are the jobs of a queue.
 type queuedJobs struct {
-	jobs      map[string]*job // that hold a place; nil if none ever did, or none did for long
+	jobs      map[string]*job // jobs that hold a place; nil if there were none for long
 	scheduled *sorted[*lease] // by when they are due
-	held      *sorted[*lease] // by the instant from which on they are held
+	held      *sorted[*lease] // by since when they are held
 	endedJobs endedJobs
 	incoming  incoming                 // arriving jobs
 	counts    [queue.Expired + 1]int64 // of the states that take a place
-	bytes     int64                    // of the jobs in those states and of incoming ones
+	bytes     int64                    // of the jobs in these states and of incoming jobs
 	turn      int64                    // of the next job
 }
 
-// costHistory is what is known of the costs of all jobs that ever came in.
+// costHistory is what is known of the costs of all jobs ever appended.
 type costHistory struct {
 	maxCost       int64
 	childMaxCost  int64         // the greatest cost of its children's jobs
-	openedAt      leaky.Instant // when it was loaded; 0 if the queue was made since
+	openedAt      leaky.Instant // when it was loaded; 0 if the queue was created since
 	maxCostAtOpen int64         // maxCost as of then
 }
 
-// stats are what a queue counts.
+// stats are the counters of a queue.
 type stats struct {
-	counters queue.Counters  // with the commits that count
-	unsaved  *queue.Counters // of what needs no commit, and goes along with the next; nil if there is nothing
+	counters queue.Counters  // kept by the commits that count
+	unsaved  *queue.Counters // counts without a commit, written with the next one; nil if none
 	outflow  meter
 	failures []queue.LastError // newest first
 }
 
-// count returns the counters of what needs no commit.
+// count returns the counters for counts without a commit.
 func (s *stats) count() *queue.Counters {
 	if s.unsaved == nil {
 		s.unsaved = &queue.Counters{}
@@ -90,7 +90,7 @@ func (s *stats) countOutcome(o queue.AppendOutcome) {
 	}
 }
 
-// allCounters are those with a commit and those without.
+// allCounters returns all counts, with and without a commit.
 func (s *stats) allCounters() queue.Counters {
 	if s.unsaved == nil {
 		return s.counters
@@ -125,7 +125,7 @@ func (m *Machine) setSpec(q *queueState, s queue.Spec) {
 	q.pacer = s.Pacer(queue.Horizon)
 }
 
-// fullSpec is the spec with what is the queue's own.
+// fullSpec returns the spec with the queue's own name and target.
 func (q *queueState) fullSpec() queue.Spec {
 	s := *q.spec
 	if s.Name = q.name; q.target != "" {
@@ -134,14 +134,14 @@ func (q *queueState) fullSpec() queue.Spec {
 	return s
 }
 
-// recentSpecs are some of the specs that were set last. Most queues of a great store have one in common, but for their
-// names and targets, and then share it.
+// recentSpecs are some of the specs that were set last. In a large store most queues have equal specs, apart from their
+// names and targets, and share one.
 type recentSpecs struct {
 	specs  [16]*queue.Spec
 	oldest int
 }
 
-// share returns a spec, which may be that of another queue, without its name and its target.
+// share returns an equal spec without name and target, which other queues may share.
 func (r *recentSpecs) share(s queue.Spec) *queue.Spec {
 	s.Name, s.Deliver = "", nil
 	for _, known := range r.specs {
@@ -154,13 +154,13 @@ func (r *recentSpecs) share(s queue.Spec) *queue.Spec {
 	return &s
 }
 
-// size is what capacity bounds, arriving jobs included.
+// size returns what capacity limits, arriving jobs included.
 func (q *queueState) size() int64 {
 	c := &q.counts
 	return c[queue.Waiting] + c[queue.Scheduled] + c[queue.Leased] + c[queue.Held] + q.incoming.all
 }
 
-// record is what is to be kept of the queue.
+// record returns the queue's record.
 func (q *queueState) record() queueRecord {
 	return queueRecord{
 		counters: q.counters, receiver: q.receiver, ceiling: q.ceiling.next, maxCost: q.maxCost,
@@ -176,7 +176,7 @@ func (q *queueState) addJob(j *job) {
 	q.jobs[j.id] = j
 }
 
-// freeEmpty frees what an idle queue keeps for more jobs: Go's maps never shrink.
+// freeEmpty frees the empty maps of an idle queue: Go's maps never shrink.
 func (q *queueState) freeEmpty(now leaky.Instant) {
 	if now.Sub(q.outflow.start) < 2*meterWindow {
 		return
@@ -192,7 +192,7 @@ func (q *queueState) freeEmpty(now leaky.Instant) {
 	}
 }
 
-// removeJob takes a job out of the queue and its lane.
+// removeJob removes a job from the queue and its lane.
 func (m *Machine) removeJob(j *job, now leaky.Instant) {
 	q := j.lane.queue
 	m.removeFromLane(j, now)
@@ -218,7 +218,7 @@ func (q *queueState) setExpiry(j *job, at leaky.Instant) {
 	q.expiries[j.seq] = at
 }
 
-// expiresAt is zero if the job never expires.
+// expiresAt returns when the job expires, or zero.
 func (j *job) expiresAt() time.Time {
 	if j.marks&expires == 0 {
 		return time.Time{}

@@ -27,7 +27,7 @@ type readmitJob struct {
 	ticket      ticket
 	lane        queue.LaneDigest
 	fingerprint [8]byte
-	record      []byte // nil if it is no valid job
+	record      []byte // nil if it is not a valid job
 }
 
 // Readmission is a Readmit that is checked and packed, which needs no machine.
@@ -42,9 +42,9 @@ func NewReadmission(r queue.ReadmitRequest) (*Readmission, error) {
 	return &Readmission{*k}, nil
 }
 
-// Readmit takes jobs back from the overflow, and returns the commit that the answer waits for. All that it does goes
-// into one commit: the jobs, the deferrals that end, and the progress. Errors: queue.ErrUnknownQueue, that there is no
-// room.
+// Readmit takes jobs back from the overflow, and returns the commit that the answer waits for. All its changes go into
+// one commit: the jobs, the deferrals that end, and the progress. Errors: queue.ErrUnknownQueue, or that the store is
+// full.
 func (m *Machine) Readmit(now leaky.Instant, r *Readmission) (queue.Readmitted, uint64, error) {
 	m.expire(now)
 	k := &r.readmitCall
@@ -119,7 +119,7 @@ func prepareReadmit(r queue.ReadmitRequest) (*readmitCall, error) {
 	return m, nil
 }
 
-// Why jobs that come back end dead.
+// Reasons of jobs that are dead when they come back.
 
 func tooOldReason(maxAge time.Duration) string {
 	return fmt.Sprintf("deferred for longer than max_age %v", maxAge)
@@ -129,7 +129,7 @@ func tooLateReason(at time.Time) string {
 	return fmt.Sprintf("expired at %s, while it was deferred", at.UTC().Format(time.RFC3339))
 }
 
-// Announce notes that there is something on the overflow, whoever holds the right to readmit.
+// Announce notes that the overflow has a job of the queue. It needs no right to readmit.
 func (m *Machine) Announce(now leaky.Instant, name string) (wait uint64, err error) {
 	q := m.queues[name]
 	if q == nil {
@@ -141,7 +141,7 @@ func (m *Machine) Announce(now leaky.Instant, name string) (wait uint64, err err
 	return m.touch(q).Number, nil
 }
 
-// returning is what a Readmit does.
+// returning is the state of a Readmit.
 type returning struct {
 	queue    *queueState
 	request  *readmitCall
@@ -149,17 +149,17 @@ type returning struct {
 	outcomes []readmit.Outcome
 
 	jobs       []readmittedJob
-	dead       []readmittedJob // jobs and how they ended
-	ended      []*endedJob     // cancelled while they were deferred
+	dead       []readmittedJob // jobs that end dead
+	ended      []*endedJob     // jobs cancelled while they were deferred
 	records    []uint64        // the numbers of the deferrals that end
 	recordKeys []uint64        // their keys
 	progress   overflowProgress
-	waitsFor   int64         // bytes for which the first job that cannot pass has no room
+	waitsFor   int64         // size of the first job that does not fit
 	stored     leaky.Instant // when the last job was stored, or some time after that
-	// newGeneration says that one begins, and missing how many deferrals are given up by it.
+	// newGeneration is set if a generation begins; missing is how many deferrals that gives up.
 	newGeneration bool
 	missing       int64
-	// seen is what has become of ids in this very call.
+	// seen is what this call has done with each id.
 	seen map[string]seenID
 }
 
@@ -169,8 +169,7 @@ type readmittedJob struct {
 	ended  *endedJob // of a dead job
 }
 
-// seenID is what a call did with an id: its deferral, if it had one, has ended; known says that the queue knows the
-// id now.
+// seenID is what a call did with an id. Its deferral, if any, has ended; known is set if the queue knows the id now.
 type seenID struct {
 	known       bool
 	fingerprint [8]byte
@@ -187,7 +186,7 @@ func newReturning(m *readmitCall, q *queueState, now leaky.Instant) *returning {
 	return w
 }
 
-// judge decides the jobs in order, up to the first that cannot pass, and gives places to those that come back.
+// judge decides the jobs in order, up to the first that cannot pass, and gives places to the jobs that come back.
 func (w *returning) judge(m *Machine) {
 	q := w.queue
 	behind := w.request.Behind
@@ -219,8 +218,8 @@ func (w *returning) judge(m *Machine) {
 	}
 }
 
-// nextGeneration begins a generation. Something stored after the whole older one has been seen, so nothing of that
-// can still be on the overflow.
+// nextGeneration begins a generation. A job stored after the whole older generation has been seen, so none of that
+// generation can still be on the overflow.
 func (w *returning) nextGeneration() {
 	a := w.queue.overflow
 	w.newGeneration, w.missing = true, a.olderGeneration.n
@@ -331,7 +330,7 @@ func (w *returning) dropRecord(a *readmitJob) {
 	w.markSeen(a.ID, seenID{})
 }
 
-// cancelled records the end of a job that was cancelled while it was deferred.
+// cancelled records the end of a job that was cancelled while deferred.
 func (w *returning) cancelled(m *Machine, a *readmitJob, number uint64, d *deferral) {
 	m.store.ended++
 	w.ended = append(w.ended, &endedJob{
@@ -341,7 +340,7 @@ func (w *returning) cancelled(m *Machine, a *readmitJob, number uint64, d *defer
 	w.markSeen(a.ID, seenID{true, a.fingerprint})
 }
 
-// bury ends a job as dead that comes too late or does not fit.
+// bury ends a job as dead that is too late or does not fit.
 func (w *returning) bury(m *Machine, a *readmitJob, reason string) {
 	j := w.job(m, a)
 	j.appended = leaky.Instant(a.At.UnixMicro())
@@ -353,7 +352,7 @@ func (w *returning) bury(m *Machine, a *readmitJob, reason string) {
 	w.markSeen(j.id, seenID{true, a.fingerprint})
 }
 
-// enter gives a job its place, and its lane once that is durable.
+// enter gives a job its place now, and its lane once that is durable.
 func (w *returning) enter(m *Machine, a *readmitJob) {
 	j := w.job(m, a)
 	j.lane = w.queue.lane(a.Lane, a.lane)
@@ -374,7 +373,7 @@ func (w *returning) job(m *Machine, a *readmitJob) *job {
 	}
 }
 
-// changes reports whether there is anything to keep.
+// changes reports whether there is anything to write.
 func (w *returning) changes() bool {
 	return len(w.jobs)+len(w.dead)+len(w.ended)+len(w.records) > 0 || w.progress != w.queue.overflow.progress
 }

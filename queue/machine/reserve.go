@@ -11,17 +11,17 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// Granting is the answer to a Reserve, but for its jobs, which Read and Jobs add once its commit is durable.
+// Granting is the answer to a Reserve without its jobs. Read and Jobs add them once its commit is durable.
 type Granting struct {
 	queue.Reserved
 	Wait    uint64 // the commit that it waits for
 	grant   *grant
-	records [][]byte // of the jobs; nil for one that cannot be read
+	records [][]byte // of the jobs; nil if unreadable
 	faults  []error
 }
 
-// Reserve grants departures to a client. It is one decision: leases that ran out, expired jobs, pauses that are over,
-// and then the grant, of jobs that are durable. Errors: queue.ErrUnknownQueue, an *invalid.Error.
+// Reserve grants departures to a client. In one decision it takes back leases that ran out, ends expired jobs and
+// pauses that are over, and then grants durable jobs. Errors: queue.ErrUnknownQueue, an *invalid.Error.
 func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting, error) {
 	if err := checkRequest(&r); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting,
 	case fresh:
 		m.fileAgain(now)
 		out.Expired = m.takeBack(now, pulled)
-		g.expired = m.expire(now) // before pauses end: what expires before that must not count as a lost slot
+		g.expired = m.expire(now) // before pauses end: jobs that expire earlier must not count as lost slots
 		m.endPauses(g, pulled, now)
 		if len(out.Expired)+g.expired > 0 {
 			g.wait = m.wait()
@@ -102,7 +102,7 @@ func checkRequest(r *queue.ReserveRequest) error {
 // Empty reports whether no jobs are granted.
 func (g *Granting) Empty() bool { return len(g.grant.jobs) == 0 }
 
-// Read reads the records of the granted jobs, which needs no machine.
+// Read reads the records of the granted jobs. It needs no machine.
 func (g *Granting) Read(tx Transaction) {
 	t, jobs := &tables{tx}, g.grant.jobs
 	g.records, g.faults = make([][]byte, len(jobs)), make([]error, len(jobs))
@@ -112,7 +112,7 @@ func (g *Granting) Read(tx Transaction) {
 	}
 }
 
-// Leases are the leases of the granted jobs, and when they depart: for a replay, which knows its jobs itself.
+// Leases returns the granted jobs' leases and departures, for a caller that knows the jobs itself.
 func (g *Granting) Leases() []Departure {
 	leases := make([]Departure, len(g.grant.jobs))
 	for i, h := range g.grant.jobs {
@@ -123,7 +123,7 @@ func (g *Granting) Leases() []Departure {
 	return leases
 }
 
-// Departure is a job that has been granted one.
+// Departure is a job that has been granted a departure.
 type Departure struct {
 	queue.Lease
 	At leaky.Instant
@@ -135,9 +135,9 @@ type Unreadable struct {
 	Err       error
 }
 
-// Jobs adds the granted jobs to the answer, with their departures counted from now. Jobs whose lease was lost meanwhile
-// are left out, and so are those that cannot be read: they are left to their leases, and each time one runs out an
-// attempt is spent, so they end dead instead of blocking for ever.
+// Jobs adds the granted jobs to the answer, with their departures relative to now. Jobs whose lease was lost meanwhile
+// are left out. So are unreadable jobs: each time their lease runs out, it spends an attempt, so they end dead instead
+// of blocking forever.
 func (m *Machine) Jobs(now leaky.Instant, g *Granting) (bad []Unreadable) {
 	if len(g.grant.jobs) == 0 {
 		return nil
@@ -167,13 +167,13 @@ func (m *Machine) Jobs(now leaky.Instant, g *Granting) (bad []Unreadable) {
 	return bad
 }
 
-// Pull queues stand on an agenda of their own, which no drainer looks at. One is visited when somebody asks for it
-// by name. Pullers sleep between requests; pullersAskAt is when the last of them was told to ask again.
+// Pull queues have an agenda of their own, which drainers do not look at. A pull queue is visited when a puller names
+// it. Pullers sleep between requests; pullersAskAt is when the last of them will ask again.
 
-// pullState is what a queue knows of those who pull from it.
+// pullState is what a queue knows of its pullers.
 type pullState struct {
 	pullersAskAt leaky.Instant // when they will ask next
-	lastAsked    leaky.Instant // when they last did; 0 if not since the file was opened
+	lastAsked    leaky.Instant // when they last asked; 0 if not since the file was opened
 }
 
 // agendaOf returns the agenda for a queue.
@@ -191,14 +191,14 @@ func (m *Machine) timersOf(q *queueState) *heap[*queueState] {
 	return &m.timers
 }
 
-// takeOffAgenda takes a queue off its agenda before it moves to the other one.
+// takeOffAgenda removes a queue from its agenda before it moves to the other one.
 func (m *Machine) takeOffAgenda(q *queueState) {
 	updateHeap(m.agendaOf(q), &q.agendaEntry, q.agendaIndex, false)
 	updateHeap(m.timersOf(q), q, int(q.timerIndex), false)
 }
 
-// pullQueueOf returns the queue that a request names, nil if it names none. A repeated request is answered even if
-// the queue is no pull queue any more.
+// pullQueueOf returns the queue that a request names, or nil. A repeated request is answered even if the queue is no
+// longer a pull queue.
 func (m *Machine) pullQueueOf(r *queue.ReserveRequest, fresh bool) (*queueState, error) {
 	if r.Queue == "" {
 		return nil, nil
@@ -230,7 +230,7 @@ func (m *Machine) grantPulled(g *grant, q *queueState, now leaky.Instant) {
 	}
 }
 
-// untilPulled is how long pullers should wait before they ask again.
+// untilPulled returns how long pullers should wait before they ask again.
 func (m *Machine) untilPulled(q *queueState, g *grant, now leaky.Instant) time.Duration {
 	next := maxSleep
 	if q.agendaIndex >= 0 {
@@ -247,7 +247,7 @@ func (m *Machine) untilPulled(q *queueState, g *grant, now leaky.Instant) time.D
 	return g.sleeps(next)
 }
 
-// wakePullers wakes the pullers of a queue if they would look later than at. They are then taken to ask at once.
+// wakePullers wakes the pullers of a queue if they would look later than at. They then count as asking at once.
 func (m *Machine) wakePullers(q *queueState, at, now leaky.Instant) {
 	if at < q.pullersAskAt {
 		q.pullersAskAt = now

@@ -19,19 +19,19 @@ import (
 // rulebook is all rules and what was taken from them.
 type rulebook struct {
 	rules          map[string]*rule
-	ruleNames      []string                 // of live rules, sorted
+	ruleNames      []string                 // of existing rules, sorted
 	ruleUses       map[string]int           // rule name -> how many queues of its group use it
 	rulesVersion   uint64                   // grows with every change of rules or of their use; 0 is before the first
 	tallySets      heap[*tallySet]          // by when the first of their tallies may expire
 	lastTally      uint64                   // the last key given to a tally
 	lastTallySet   uint64                   // the last number given to a tally set
-	dirtyTallies   chunkList[*tally]        // that differ from what is on file
-	spareTallies   []*tally                 // forgotten ones that no file has; dirtyTallies may have them
+	dirtyTallies   chunkList[*tally]        // tallies that differ from the file
+	spareTallies   []*tally                 // forgotten tallies for reuse, not on file but maybe still in dirtyTallies
 	droppedTallies chunkList[uint64]        // records of tallies that are gone
 	attending      map[string]leaky.Instant // when each process last took part in admission
 }
 
-// rule is one rule. It is never changed in place.
+// rule is one rule. It is immutable.
 type rule struct {
 	rules.Rule
 	revision  int64
@@ -40,7 +40,7 @@ type rule struct {
 	overrides map[string]leaky.Limiter
 	keyLimit  int64
 	tallies   *tallySet
-	commit    uint64 // that made it what it is; 0 if it was loaded
+	commit    uint64 // the commit that last changed it; 0 if it was loaded
 }
 
 // newRule parses the numbers of a valid rule.
@@ -84,7 +84,7 @@ func (m *Machine) ruleInfo(r *rule) rules.Info {
 	return i
 }
 
-// countRuleUses adds n to the uses of the rules of its own group that the spec of a queue names.
+// countRuleUses adds n to the uses of each rule of its own group that a queue's spec names.
 func (m *Machine) countRuleUses(of string, asked []string, n int) {
 	for _, name := range ruleset.Names(of, nil, asked) {
 		if m.ruleUses[name] += n; m.ruleUses[name] == 0 {
@@ -93,8 +93,8 @@ func (m *Machine) countRuleUses(of string, asked []string, n int) {
 	}
 }
 
-// checkRuleNames returns an *invalid.Error if a spec names a rule of its own group that does not exist or cannot
-// be used by queues.
+// checkRuleNames returns an *invalid.Error if a spec names a rule of its own group that does not exist or cannot be
+// used by queues.
 func (m *Machine) checkRuleNames(s *queue.Spec) error {
 	for i, name := range s.Rules {
 		if names.Group(name) != names.Group(s.Name) {
@@ -131,7 +131,7 @@ func (m *Machine) ruleNamed(name string) (*rule, error) {
 	return nil, unknownRule(name)
 }
 
-// ListRules returns up to limit rules behind a name. It shares their overrides, which never change: there may be a
+// ListRules returns up to limit rules after a name. It shares their overrides, which never change: there may be a
 // million.
 func (m *Machine) ListRules(after string, limit int) []rules.Info {
 	from, found := slices.BinarySearch(m.ruleNames, after)
@@ -146,7 +146,7 @@ func (m *Machine) ListRules(after string, limit int) []rules.Info {
 	return list
 }
 
-// RuleText is a valid rule as it is kept, and its texts.
+// RuleText is a valid rule as it is stored, and its encodings.
 type RuleText struct {
 	rule                rules.Rule
 	text, kept, audited []byte
@@ -251,7 +251,7 @@ func (m *Machine) ResetRule(now leaky.Instant, actor audit.Actor, name string) (
 	return m.wait(), nil
 }
 
-// setRule puts a rule in the place of an old one, which may be nil.
+// setRule replaces the rule old, which may be nil.
 func (m *Machine) setRule(old, to *rule, text []byte, now leaky.Instant) {
 	m.rulesVersion++
 	if old != nil && to.tallies != old.tallies {

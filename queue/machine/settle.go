@@ -242,12 +242,12 @@ type leaseOutcome struct {
 	visited bool              // the Reserve that found the lease over visits the queue anyway
 	down    bool              // a failure that counts as the target's fault
 	unused  bool              // the job did not even start
-	probe   bool              // it was a probe of an open circuit, and met trouble
+	probe   bool              // it was a probe of an open circuit, and failed
 }
 
 func (o *leaseOutcome) ranOut() bool { return o.by == nil }
 
-// endLeased ends a leased job as delivered or dead; timeline is that of a dead one.
+// endLeased ends a leased job as delivered or dead; timeline is for dead jobs.
 func (m *Machine) endLeased(o *leaseOutcome, d *endedJob, timeline []byte, now leaky.Instant) queue.State {
 	j, q, c := o.job, o.job.lane.queue, m.touch(o.job.lane.queue)
 	if d.state == queue.Delivered {
@@ -269,8 +269,8 @@ func (m *Machine) endLeased(o *leaseOutcome, d *endedJob, timeline []byte, now l
 	return d.state
 }
 
-// returnLeased puts a leased job back: to wait at its turn if its lease ran out or the receiver did not take it
-// (invariant 2), to be scheduled if it failed, or to be held.
+// returnLeased puts a leased job back. It waits at its turn if its lease ran out or the receiver did not take it
+// (invariant 2), is scheduled if it failed, or is held.
 func (m *Machine) returnLeased(
 	o *leaseOutcome, next *lease, to queue.State, effect *queue.Effect, now leaky.Instant,
 ) queue.State {
@@ -316,7 +316,7 @@ func (m *Machine) returnLeased(
 	return to
 }
 
-// lookAfter works out when the queue of a job whose lease ended can next depart.
+// lookAfter updates when the queue of a job whose lease ended can next depart.
 func (m *Machine) lookAfter(o *leaseOutcome, look bool, now leaky.Instant) {
 	q := o.job.lane.queue
 	if o.visited {
@@ -327,9 +327,8 @@ func (m *Machine) lookAfter(o *leaseOutcome, look bool, now leaky.Instant) {
 	m.announceRoom(q, now)
 }
 
-// giveBack gives back what a job took that never started: its departure and its share of quotas. With the circuit
-// off nothing is given back, since nothing else bounds how often the target is tried. A probe gives back to quotas
-// only.
+// giveBack gives back what a job took that never started: its departure and its share of quotas. With the circuit off
+// nothing is given back, since nothing else limits how often the target is tried. A probe gives back to quotas only.
 func (o *leaseOutcome) giveBack(now leaky.Instant) (b givenBack, given bool) {
 	q, ls := o.job.lane.queue, o.job.lease
 	switch {

@@ -46,12 +46,12 @@ func forEach(t Table, do func(key, value []byte) error) error {
 	return nil
 }
 
-// Memory keeps a store's tables in memory, for tests and simulations: nothing outlives it.
+// Memory is a store in memory, for tests and simulations. Nothing outlives it.
 type Memory struct {
 	mu     sync.RWMutex
 	tables map[string]*memoryTable
 	bytes  int64
-	undo   []func() // how to undo what the present update did, in reverse
+	undo   []func() // reverts the changes of the current update, in reverse
 }
 
 // NewMemory returns an empty store.
@@ -64,21 +64,21 @@ func NewMemory() *Memory {
 	return m
 }
 
-// Size is how many bytes its records have.
+// Size returns the size of its records in bytes.
 func (m *Memory) Size() int64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.bytes
 }
 
-// View shows do the tables as they are.
+// View calls do with the tables as they are.
 func (m *Memory) View(do func(Transaction) error) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return do(m)
 }
 
-// Update keeps all that do puts and deletes or, with an error, nothing.
+// Update keeps everything that do puts and deletes or, if do fails, nothing.
 func (m *Memory) Update(do func(Transaction) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +111,7 @@ func byKey(a, b *record) bool { return a.key < b.key }
 
 func (r *record) size() int64 { return int64(len(r.key) + len(r.value)) }
 
-// at returns the first record that is not before key, and whether it is that of key.
+// at returns the position of the first record that is not before key, and the record if it has that key.
 func (t *memoryTable) at(key []byte) (b, i int, found *record) {
 	b, i = t.records.search(func(r *record) bool { return strings.Compare(r.key, string(key)) >= 0 })
 	if b < len(t.records.blocks) {
@@ -130,7 +130,7 @@ func (t *memoryTable) Get(key []byte) []byte {
 }
 
 func (t *memoryTable) Put(key, value []byte) error {
-	value = append([]byte{}, value...) // an empty one is one
+	value = append([]byte{}, value...) // an empty value is not nil
 	if _, _, r := t.at(key); r != nil {
 		was := r.value
 		r.value = value
@@ -176,7 +176,7 @@ func (t *memoryTable) SetSequence(n uint64) error {
 
 func (t *memoryTable) Cursor() Cursor { return &memoryCursor{of: &t.records} }
 
-// memoryCursor stands at a record, or behind the last one.
+// memoryCursor points at a record, or behind the last one.
 type memoryCursor struct {
 	of   *sorted[*record]
 	b, i int
