@@ -11,14 +11,14 @@ import (
 
 // outcome is what becomes of a commit.
 type outcome struct {
-	known chan struct{} // closed when its fate is
+	known chan struct{} // closed when the fate is known
 	fate
 }
 
 // fate is how a commit ended.
 type fate struct {
 	err error
-	// undone says that nothing of it is on disk, for want of room: all of it may be decided again.
+	// undone is set if nothing of it is on disk, for lack of room: all of it may be decided again.
 	undone  bool
 	hadRoom bool // some of it was decided when there seemed to be room
 }
@@ -33,7 +33,8 @@ func (e *Engine) outcomeOf(commit uint64) *outcome {
 	return o
 }
 
-// settleOutcomes says what became of all commits that are not durable, those up to a number apart from later ones.
+// settleOutcomes sets the fate of all commits that are not durable: first for commits up to a number, later for the
+// others.
 func (e *Engine) settleOutcomes(upTo uint64, first, later fate) {
 	for n, o := range e.awaited {
 		if o.fate = first; n > upTo {
@@ -59,8 +60,8 @@ func (o *outcome) await(ctx context.Context) fate {
 	}
 }
 
-// decide has the machine decide, once, and returns the outcome of the commit that its answer waits for; nil if it waits
-// for none. latest is the last instant that the clock can show, if the caller knows that; else 0.
+// decide lets the machine decide, once, and returns the outcome of the commit that its answer waits for; nil if it
+// waits for none. latest is the last instant that the clock can show, or 0 if the caller does not know it.
 func (e *Engine) decide(latest leaky.Instant, call func(now leaky.Instant) (wait uint64, err error)) (*outcome, error) {
 	e.lockKnowing(latest)
 	defer e.unlock()
@@ -74,8 +75,8 @@ func (e *Engine) decide(latest leaky.Instant, call func(now leaky.Instant) (wait
 	return e.outcomeOf(wait), err
 }
 
-// do has the machine decide, and waits until what it answers is durable. What was undone for want of room is decided
-// again: by then the machine refuses what needs room, and lets through what frees some.
+// do lets the machine decide, and waits until its answer is durable. What was undone for lack of room is decided again:
+// by then the machine refuses calls that need room, and accepts calls that free some.
 func (e *Engine) do(ctx context.Context, call func(now leaky.Instant) (wait uint64, err error)) error {
 	return e.doKnowing(ctx, 0, call)
 }
@@ -102,10 +103,10 @@ func (e *Engine) doKnowing(
 	}
 }
 
-// maxTries bounds how often one call is decided: commits of others may find no room again and again.
+// maxTries limits how often one call is decided: other calls' commits may find no room again and again.
 const maxTries = 10
 
-// act is do for a call that somebody is named for.
+// act is do for a call with an actor.
 func (e *Engine) act(
 	ctx context.Context, call func(now leaky.Instant, by audit.Actor) (wait uint64, err error),
 ) error {
@@ -116,7 +117,7 @@ func (e *Engine) act(
 	return e.do(ctx, func(now leaky.Instant) (uint64, error) { return call(now, by) })
 }
 
-// lookDurable is look for what waits until all that it says is durable; errors wait too. What was undone is looked up
+// lookDurable is look for an answer or error that must not be given before it is durable. What was undone is looked up
 // again.
 func (e *Engine) lookDurable(ctx context.Context, call func(now leaky.Instant) (wait uint64, err error)) error {
 	for {
@@ -144,7 +145,7 @@ func (e *Engine) lookDurable(ctx context.Context, call func(now leaky.Instant) (
 	}
 }
 
-// look has the machine look something up, which waits for nothing.
+// look lets the machine look something up without waiting for a commit.
 func (e *Engine) look(ctx context.Context, call func(now leaky.Instant) error) error {
 	e.lock()
 	defer e.unlock()

@@ -40,7 +40,7 @@ func (e *Engine) DocumentsSince(ctx context.Context, after int64, limit int) (p 
 
 // PutDocument implements document.Documents.
 func (e *Engine) PutDocument(ctx context.Context, d document.Document, expect int64) (revision int64, err error) {
-	// The caller may have given up, and use these again, before they are written.
+	// The caller may have given up, and reuse these before they are written.
 	d.Kind, d.Name, d.Text = strings.Clone(d.Kind), strings.Clone(d.Name), bytes.Clone(d.Text)
 	for err = machine.ErrOutdated; errors.Is(err, machine.ErrOutdated); {
 		var known machine.KnownDocument

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// Schema is the version of the file's layout, for archives to name.
+// Schema is the version of the file's layout, as recorded in archives.
 const Schema = schema
 
 // ExportQueue implements move.Mover.

@@ -157,7 +157,7 @@ func (e *Engine) Rollback(
 	}
 }
 
-// putResult is what a put answers: with an error at most the revision that was found.
+// putResult returns the result of a put; on ErrRevision, the revision that was found.
 func putResult(p queue.PutResult, err error) (queue.PutResult, error) {
 	if err != nil && !errors.Is(err, queue.ErrRevision) {
 		return queue.PutResult{}, err

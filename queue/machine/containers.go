@@ -132,17 +132,17 @@ func (h *heap[T]) before(a, b *heapItem[T]) bool {
 	return h.less != nil && h.less(a.item, b.item)
 }
 
-// sorted keeps distinct values in order, in blocks: a value in the middle can be found, inserted or removed, and a
-// page read from anywhere, at little cost. nil is empty, and pushTo makes it.
+// sorted keeps distinct values in order, in blocks. A value in the middle can be found, inserted or removed, and a page
+// read from anywhere, at little cost. nil is empty, and pushTo creates it.
 type sorted[T comparable] struct {
 	less   func(a, b T) bool
-	blocks [][]T // none is empty
+	blocks [][]T // none of them empty
 	n      int
 }
 
 const sortedBlock = 256
 
-// pushTo pushes a value to what is made for its first one: most queues need none of theirs.
+// pushTo pushes a value, and creates the list for its first value: most queues need none of theirs.
 func pushTo[T comparable](s **sorted[T], less func(a, b T) bool, v T) {
 	if *s == nil {
 		*s = &sorted[T]{less: less}
@@ -188,7 +188,7 @@ func (s *sorted[T]) push(v T) {
 	s.blocks[b] = block
 	if len(block) > sortedBlock {
 		half := len(block) / 2
-		if i == len(block)-1 { // most come in at the end
+		if i == len(block)-1 { // most values are added at the end
 			half = i
 		}
 		s.blocks = slices.Insert(s.blocks, b+1, append([]T(nil), block[half:]...))
@@ -197,7 +197,7 @@ func (s *sorted[T]) push(v T) {
 	}
 }
 
-// remove takes v out, and reports whether it was there.
+// remove removes v, and reports whether it was there.
 func (s *sorted[T]) remove(v T) bool {
 	if s == nil {
 		return false
@@ -223,7 +223,7 @@ func (s *sorted[T]) removeAt(b, i int) {
 	}
 }
 
-// search returns where the first value is for which is holds. It must hold for all values behind that.
+// search returns the position of the first value for which is holds. It must hold for all later values.
 func (s *sorted[T]) search(is func(T) bool) (b, i int) {
 	b = sort.Search(len(s.blocks), func(b int) bool { return is(s.blocks[b][len(s.blocks[b])-1]) })
 	if b == len(s.blocks) {
@@ -241,7 +241,7 @@ func (s *sorted[T]) before(is func(T) bool) int {
 	return n
 }
 
-// from yields the values from the first on for which is holds. They must not be changed meanwhile.
+// from yields the values from the first for which is holds. They must not be changed meanwhile.
 func (s *sorted[T]) from(is func(T) bool) func(yield func(T) bool) {
 	return func(yield func(T) bool) {
 		if s == nil {

@@ -219,7 +219,7 @@ func (q *queueState) etaOfNew(o outlook, notBefore, now leaky.Instant) queue.ETA
 	return queue.ETA{At: at.Time(), Exact: q.incoming.scheduled() == 0 && q.etaIsExact(o.costBounds, now)}
 }
 
-// whyNotLeft is why a waiting or scheduled job has not left yet.
+// whyNotLeft returns why a waiting or scheduled job has not left yet.
 func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
 	ln, flying := j.lane, int64(j.lane.inFlight)
 	if ls := j.lease; ls != nil && j.state == queue.Scheduled {
@@ -228,7 +228,7 @@ func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
 			return queue.Why{By: cause.BackingOff, Until: ls.due.Time(), Reason: ls.reason}
 		case ls.due > q.env.wall(now):
 			return queue.Why{By: cause.Scheduled, Until: ls.due.Time()}
-		case ls.inFlight: // it does not wait for itself
+		case ls.inFlight: // the job does not wait for itself
 			flying--
 		}
 	}
@@ -256,7 +256,7 @@ func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
 	return q.judgeETA(q.outlookOf(j, q.costBounds(int64(j.cost), false)), now).why(q, now)
 }
 
-// why is the cause for a queue that is stopped or probed.
+// why returns the cause for a queue that is stopped or probed.
 func (r *receiverState) why(now leaky.Instant) queue.Why {
 	w := queue.Why{By: cause.Throttled, Reason: r.reason}
 	if r.opened != 0 || r.cause == queue.StopDown {
@@ -270,7 +270,7 @@ func (r *receiverState) why(now leaky.Instant) queue.Why {
 	return w
 }
 
-// why is the verdict as the cause for a job of q.
+// why returns the verdict as the cause for a job of q.
 func (v etaVerdict) why(q *queueState, now leaky.Instant) queue.Why {
 	if v.at <= now {
 		return queue.Why{By: q.spec.Cause()}

@@ -184,16 +184,16 @@ func (m *Machine) endVisit(g *grant, q *queueState, n int, now leaky.Instant) {
 	}
 }
 
-// shares says how many jobs of which queues a client may still have. A queue of which it has its share keeps its
-// place on the agenda for other clients, and does not count when this client is told when to ask again.
+// shares is how many jobs of each queue a client may still have. A queue whose share is used up keeps its place on the
+// agenda for other clients. It is ignored when this client is told when to ask again.
 type shares struct {
-	left map[string]int // by queue; a queue that is not named has no bound
-	// passedOver is off the agenda until it is known when the client is to ask again.
+	left map[string]int // by queue; other queues are unlimited
+	// passedOver is off the agenda until the client's next request is planned.
 	passedOver []*agendaEntry
-	// next is when something can depart from a group some of whose members were passed over; never if nothing can.
+	// next is when a job can depart from a group with members that were passed over; never if none can.
 	next       leaky.Instant
-	short      []string // queues of which more was due
-	newlyShort bool     // some of those were not short in the client's previous request
+	short      []string // queues that had more jobs due
+	newlyShort bool     // some of these were not short in the client's previous request
 }
 
 func newShares(r queue.ReserveRequest) shares {
@@ -215,7 +215,7 @@ func (s *shares) use(q *queueState) {
 	}
 }
 
-// noteShort sorts the short queues, and reports whether one is among them that was not before.
+// noteShort sorts the short queues, and reports whether one was not short before.
 func (s *shares) noteShort(before []string) bool {
 	slices.Sort(s.short)
 	return slices.ContainsFunc(s.short, func(name string) bool { return !slices.Contains(before, name) })
@@ -228,14 +228,14 @@ func (m *Machine) passOver(g *grant, o *agendaEntry) {
 	g.short = append(g.short, o.queue.name)
 }
 
-// passOverUsedUp does so after a visit, if the client has its share of the queue and more of it is due.
+// passOverUsedUp passes a queue over after a visit, if the client has its share and more jobs are due.
 func (m *Machine) passOverUsedUp(g *grant, q *queueState, now leaky.Instant) {
 	if g.usedUp(q) && q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) {
 		m.passOver(g, &q.agendaEntry)
 	}
 }
 
-// passOverGroup does so after a visit to a group of which only members could depart whose shares are used up.
+// passOverGroup passes a group over after a visit, if only members can depart whose shares are used up.
 func (m *Machine) passOverGroup(g *grant, k *group, now leaky.Instant) {
 	overShare := 0
 	for q := range k.ready.all {
@@ -263,7 +263,7 @@ func (m *Machine) restorePassed(g *grant) {
 	g.passedOver = nil
 }
 
-// firstDeparture is when something can next depart that the client may have.
+// firstDeparture returns when the next job can depart that the client may have.
 func (m *Machine) firstDeparture(g *grant) leaky.Instant {
 	if m.agenda.len() > 0 {
 		return min(g.next, m.agenda.top().departsAt)

@@ -178,7 +178,7 @@ func (m *Machine) setState(j *job, to queue.State) {
 // idle reports whether jobs in that state wait, for their turn or for an instant.
 func idle(s queue.State) bool { return s == queue.Waiting || s == queue.Scheduled }
 
-// putWaiting puts a job among the waiting ones of its lane, and reports whether the lane had none.
+// putWaiting adds a job to the waiting jobs of its lane, and reports whether it is the first.
 func (m *Machine) putWaiting(j *job, now leaky.Instant) (first bool) {
 	q := j.lane.queue
 	first = q.pushWaiting(j)
@@ -197,19 +197,19 @@ func (m *Machine) leaveFlight(j *job, to queue.State, now leaky.Instant) (freed 
 	return q.unblock(j.lane, now) || crowded && !q.atMaxInFlight()
 }
 
-// holdLane has the grants of a lane of an ordered queue wait for the present commit, in which a lease of one of its
-// jobs ends: were that undone, two would be in flight. A lane that is forgotten meanwhile needs no hold: its next job
-// comes with the same commit or a later one.
+// holdLane makes the grants of a lane of an ordered queue wait for the current commit, in which a lease of one of its
+// jobs ends. If that were undone, two jobs would be in flight. A lane that is forgotten meanwhile needs no hold: its
+// next job comes with the same commit or a later one.
 func (m *Machine) holdLane(ln *lane) {
 	if q := ln.queue; q.spec.Ordered {
 		m.holdGrants(heldGrants{q, ln})
 	}
 }
 
-// enterLane makes a job visible whose commit is durable.
+// enterLane makes a job visible once its commit is durable.
 func (m *Machine) enterLane(a *arrival, now leaky.Instant) {
 	j, q := a.job, a.job.lane.queue
-	if !q.live || q.jobs[j.id] != j { // it has ended before, or its queue has
+	if !q.live || q.jobs[j.id] != j { // the job or its queue has ended before
 		return
 	}
 	if a.imported && a.state == queue.Held {
@@ -237,7 +237,7 @@ func (m *Machine) enterLane(a *arrival, now leaky.Instant) {
 	case ls != nil:
 		j.lease = ls
 	}
-	if first { // else one was there before, and the queue's instant stands
+	if first { // else there was a job before, and the queue's instant stands
 		m.armAndWake(q, now)
 	}
 }

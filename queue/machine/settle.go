@@ -10,11 +10,11 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// settling is the state of one call of Settle. On Redis, calls of several callers may be one.
+// settling is the state of one call of Settle. On Redis, one call may join those of several callers.
 type settling struct {
 	adapting map[*queueState]*adapting
-	// The rates that settlements have led to. They are set when all of the call have given back what was never used: a
-	// bucket that goes over to another rate is rounded, so the order of the two matters, and both engines keep to it.
+	// New rates to set. They are set when all settlements of the call have given back what was never used. Changing a
+	// bucket's rate rounds it, so the order matters, and both engines keep to it.
 	rates []adaptedTo
 }
 
@@ -24,13 +24,13 @@ type adapting struct {
 	cameBack int64 // how many jobs came back to wait
 }
 
-// adaptedTo is a rate that settlements have led to, and that is still to be set.
+// adaptedTo is a new rate, still to be set.
 type adaptedTo struct {
 	queue *queueState
 	rate  *adaptedRate
 }
 
-// Settle ends leases, each on its own, and returns the commit that the answers wait for.
+// Settle ends leases independently of each other, and returns the commit that the answers wait for.
 func (m *Machine) Settle(now leaky.Instant, list []queue.Settlement) (answers []queue.Settled, wait uint64) {
 	answers = make([]queue.Settled, len(list))
 	c := &settling{}
@@ -126,7 +126,8 @@ func (m *Machine) endLease(
 	return answer, m.wait()
 }
 
-// settleAs ends a lease by a verdict other than Release, and returns the job's state; open says that the circuit was.
+// settleAs ends a lease by a verdict other than Release, and returns the job's state; open says whether the circuit was
+// open.
 func (m *Machine) settleAs(o *leaseOutcome, open bool, effect *queue.Effect, now leaky.Instant) queue.State {
 	j, s := o.job, o.by
 	q, ls, attempts := j.lane.queue, j.lease, j.lease.attempts+1
@@ -157,7 +158,7 @@ func (m *Machine) settleAs(o *leaseOutcome, open bool, effect *queue.Effect, now
 		return m.returnLeased(o, &next, queue.Held, effect, now)
 	}
 	how, due := queue.AttemptFailed, m.wall(now).Add(max(0, s.After))
-	if open && s.Verdict == queue.Fail && s.Trouble { // a target that is down is no fault of the job
+	if open && s.Verdict == queue.Fail && s.Trouble { // a target that is down is not the job's fault
 		next.attempts, how, o.down = ls.attempts, queue.AttemptDown, true
 	} else if s.Verdict == queue.Bury || attempts >= q.spec.Retry.MaxAttempts ||
 		q.spec.Retry.Deadline != 0 && m.engine(due) > j.appended.Add(q.spec.Retry.Deadline.D()) {
@@ -171,7 +172,7 @@ func (m *Machine) settleAs(o *leaseOutcome, open bool, effect *queue.Effect, now
 	return m.returnLeased(o, &next, queue.Scheduled, effect, now)
 }
 
-// meet notes how a queue with an adapted rate stands before the call gives anything of it back.
+// meet notes the state of a queue with an adapted rate before the call gives anything back.
 func (c *settling) meet(q *queueState, now leaky.Instant) {
 	if q.adapted == nil || c.adapting[q] != nil {
 		return
@@ -189,7 +190,7 @@ func (c *settling) countBack(q *queueState) {
 	}
 }
 
-// adapt applies a signal behind those of earlier settlements in the call.
+// adapt applies a signal after those of earlier settlements in the call.
 func (c *settling) adapt(q *queueState, h rateSignal, departed, now leaky.Instant) (from, to *adaptedRate) {
 	from = q.adapted
 	for i := range c.rates {
@@ -206,8 +207,8 @@ func (c *settling) adapt(q *queueState, h rateSignal, departed, now leaky.Instan
 	return from, to
 }
 
-// throttledOutcome is how an attempt ended that does not count: the receiver did not look at the job, or was too
-// busy. Others give queue.UnderWay.
+// throttledOutcome returns the outcome of an attempt that does not count, because the receiver did not look at the job
+// or was too busy. For other verdicts it returns queue.UnderWay.
 func throttledOutcome(v queue.Verdict) queue.AttemptOutcome {
 	switch v {
 	case queue.Throttle:
@@ -218,7 +219,7 @@ func throttledOutcome(v queue.Verdict) queue.AttemptOutcome {
 	return queue.UnderWay
 }
 
-// release gives a job back unused. Nothing is written unless the lease itself is on file: there the job waits
+// release gives a job back unused. Nothing is written unless the lease itself is on file: on file the job waits
 // already. If it was the latest departure, its slot can be used again.
 func (m *Machine) release(j *job, now leaky.Instant) (back givenBack, given bool) {
 	q, ls := j.lane.queue, j.lease

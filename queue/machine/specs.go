@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// SpecText is a valid spec as it is kept, and its text.
+// SpecText is a valid spec as it is stored, and its encoding.
 type SpecText struct {
 	spec queue.Spec
 	text []byte
@@ -22,7 +22,7 @@ type SpecText struct {
 // NewSpecText checks a spec. Errors: an *invalid.Error.
 func NewSpecText(spec queue.Spec) (SpecText, error) { return SpecTextBy(queue.ParseSpec, spec) }
 
-// SpecTextBy is NewSpecText by another way of queue.ParseSpec.
+// SpecTextBy is NewSpecText with another parser than queue.ParseSpec.
 func SpecTextBy(parse func([]byte) (queue.Spec, error), spec queue.Spec) (s SpecText, err error) {
 	spec.Normalize()
 	if err = spec.Validate(); err == nil {
@@ -38,10 +38,10 @@ func (m *Machine) Put(
 	return m.put(now, actor, s, expect, false)
 }
 
-// ErrOutdated says that what was read for a call is no longer so: it is to be read again.
+// ErrOutdated says that what was read for a call has changed: read it again.
 var ErrOutdated = errors.New("what was read has changed since")
 
-// Rollback puts an earlier spec of a queue, of its history, which was looked up by p. Errors: see queue.Specs;
+// Rollback puts an earlier spec of a queue, from the history h that was looked up with p. Errors: see queue.Specs;
 // ErrOutdated.
 func (m *Machine) Rollback(
 	now leaky.Instant, actor audit.Actor, p Past, h queue.History, revision, expect int64,
@@ -49,7 +49,7 @@ func (m *Machine) Rollback(
 	switch q := m.queues[h.Queue]; {
 	case q != nil && q.revision != h.Revision, q == nil && h.Revision != 0:
 		return put, 0, ErrOutdated
-	case q == nil && p.made != m.store.queue: // it may have been made and deleted again
+	case q == nil && p.made != m.store.queue: // it may have been created and deleted again
 		return put, 0, ErrOutdated
 	}
 	if expect != queue.AnyRevision && expect != h.Revision {
@@ -122,7 +122,7 @@ func (m *Machine) put(
 	return put, m.wait(), nil
 }
 
-// checkSpec returns why a spec cannot be that of a queue, beside what the spec itself says.
+// checkSpec returns why a queue cannot have a valid spec, or nil.
 func (m *Machine) checkSpec(s *queue.Spec, created bool) error {
 	if err := m.checkPullRelations(s); err != nil {
 		return err
@@ -139,8 +139,8 @@ func (m *Machine) checkSpec(s *queue.Spec, created bool) error {
 	return nil
 }
 
-// firstPaces are those of a queue that is made: they go on from what a deleted one of that name left, while that can
-// still delay something.
+// firstPaces returns the paces of a new queue. They continue those of a deleted queue of that name, while they can
+// still delay a departure.
 func (m *Machine) firstPaces(s *queue.Spec, now leaky.Instant) (paces, error) {
 	pacer := s.Pacer(queue.Horizon)
 	left, made := m.leftPaces[s.Name]
@@ -197,7 +197,7 @@ func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant
 	q.receiver.retarget(now)
 }
 
-// specChanged keeps a queue's new spec and paces, and works out anew what follows from them.
+// specChanged stores a queue's new spec and paces, and recomputes what follows from them.
 func (m *Machine) specChanged(q *queueState, text []byte, now leaky.Instant) {
 	m.rulesVersion++
 	m.noteCalendars(q)
@@ -208,13 +208,13 @@ func (m *Machine) specChanged(q *queueState, text []byte, now leaky.Instant) {
 	m.announceRoom(q, now)
 }
 
-// keepSpec keeps the spec, the revision and the pause of a queue; text is the spec's, nil if it is not at hand.
+// keepSpec stores the spec, the revision and the pause of a queue; text is the encoded spec, or nil.
 func (m *Machine) keepSpec(q *queueState, text []byte) {
 	m.holdGrants(heldGrants{queue: q})
 	m.touch(q).putSpec(q, specRecord{spec: q.fullSpec(), text: text, revision: q.revision, pause: q.pause})
 }
 
-// conditionChanged works out anew when a queue can depart, after its spec, its pause or its receiver's state changed.
+// conditionChanged recomputes when a queue can depart, after its spec, its pause or its receiver's state changed.
 func (m *Machine) conditionChanged(q *queueState, now leaky.Instant) {
 	m.rearm(q, now)
 	if q.isParent() {
@@ -223,8 +223,8 @@ func (m *Machine) conditionChanged(q *queueState, now leaky.Instant) {
 	m.wakeForQueue(q, now)
 }
 
-// asStored returns the text of a spec or rule, and what a restart will read from it, which is what memory keeps. It
-// shares nothing with v, which the caller may change; with others who had it from read, who do not.
+// asStored returns the encoding of a spec or rule, and what a restart will read from it, which is what memory keeps. It
+// shares nothing with v, which the caller may change. It may share with other results of read, which nobody changes.
 func asStored[T any](
 	v T, write func(T) ([]byte, error), read func([]byte) (T, error),
 ) (back T, text []byte, err error) {

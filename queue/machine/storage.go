@@ -5,34 +5,34 @@ import (
 	"sync"
 )
 
-// Transaction is what a store keeps, as of a commit: the tables that Tables names. Whoever owns a Machine has one made
+// Transaction is the content of a store as of a commit: the tables that Tables names. The owner of a Machine makes one
 // for each Commit to be written in, and one for each call that reads what memory does not keep.
 type Transaction interface {
 	Table(name []byte) Table
 }
 
-// Table has values by key, in order of key. What its methods return is valid while the transaction is.
+// Table has values by key, in order of key. Results of its methods are valid while the transaction is.
 type Table interface {
 	Get(key []byte) []byte
 	Put(key, value []byte) error
 	Delete(key []byte) error
-	// Sequence is a number that is kept with the table.
+	// Sequence returns a number that is stored with the table.
 	Sequence() uint64
 	SetSequence(n uint64) error
 	Cursor() Cursor
 }
 
-// Cursor walks over a table that does not change meanwhile. A nil key is beyond its end.
+// Cursor walks through a table that does not change meanwhile. A nil key is beyond its end.
 type Cursor interface {
 	First() (key, value []byte)
 	Last() (key, value []byte)
 	Next() (key, value []byte)
 	Prev() (key, value []byte)
-	// Seek goes to the first key that is not before the one given.
+	// Seek moves to the first key that is not before key.
 	Seek(key []byte) (found, value []byte)
 }
 
-// tables is a transaction, and what is known of its records.
+// tables is a transaction with typed access to its records.
 type tables struct{ Transaction }
 
 // forEach calls do with each value of a table.

@@ -6,15 +6,16 @@ import (
 
 const (
 	sweepMax = 500 // records of deleted queues that one Sweep frees
-	// Records of forgotten jobs go along with other commits. If more than that are left, Sweep has one made for them.
+	// Records of forgotten jobs are deleted along with other commits. If more than that are left, Sweep requests a
+	// commit.
 	forgetMax      = 1000
 	forgetLanesMax = 10_000 // idle lanes that one Sweep forgets, and as many of deleted queues
 )
 
-// leftovers are what is to be deleted, or forgotten, bit by bit.
+// leftovers is what remains to be deleted or forgotten, piece by piece.
 type leftovers struct {
 	forgotten       []*endedJob // forgotten by memory, but still on file
-	lapsedDeferrals []uint64    // keys of deferrals, the same
+	lapsedDeferrals []uint64    // keys of forgotten deferrals
 	garbage         []*garbage
 	leftPaces       map[string]paces // of deleted queues
 	trimCursor      string           // the queue that was trimmed last
@@ -26,8 +27,8 @@ func (m *Machine) NeedsSweep(now leaky.Instant) bool {
 		len(m.forgotten) > forgetMax || len(m.lapsedDeferrals) > forgetMax || m.droppedTallies.n > forgetMax
 }
 
-// garbage is what a deleted queue left in the file, and its lanes. It keeps the queue's own structures: going
-// through them at once could take seconds.
+// garbage is what a deleted queue left in the file, and its lanes. It keeps the queue's own structures: walking through
+// all of them at once could take seconds.
 type garbage struct {
 	waiting      waitList // in order of key, so deleting them is cheap
 	byID         map[string]*job
@@ -37,9 +38,9 @@ type garbage struct {
 	deferrals    deferrals
 	deferralKeys []uint64 // of deferrals
 	lanes        *sorted[*lane]
-	tallies      *tallySet // of a deleted or reset rule; nil if it is no rule's
+	tallies      *tallySet // of a deleted or reset rule; else nil
 	tallyKeys    []uint64  // of tallies
-	commit       uint64    // that discarded it
+	commit       uint64    // the commit that discarded it
 }
 
 func (r *garbage) empty() bool {
@@ -65,7 +66,7 @@ func (m *Machine) discardQueue(q *queueState) {
 	}
 }
 
-// take takes up to limit records out of r.
+// take removes up to limit records from r and returns them.
 func (r *garbage) take(limit int) (taken garbage) {
 	for ; limit > 0 && r.waiting.len() > 0; limit-- {
 		j := r.waiting.front()
@@ -107,7 +108,7 @@ func (r *garbage) take(limit int) (taken garbage) {
 	return taken
 }
 
-// forgetTallies forgets up to limit tallies that nobody asks any more.
+// forgetTallies forgets up to limit tallies that are no longer in use.
 func (r *garbage) forgetTallies(m *Machine, limit int) {
 	if r.tallies == nil {
 		return
@@ -122,7 +123,7 @@ func (r *garbage) forgetTallies(m *Machine, limit int) {
 	}
 }
 
-// dropIdleLanes takes the idle ones of up to limit lanes out of Machine.idleLanes.
+// dropIdleLanes removes the idle ones among up to limit lanes from Machine.idleLanes.
 func (r *garbage) dropIdleLanes(limit int) {
 	for ; limit > 0 && r.lanes.len() > 0; limit-- {
 		if ln := r.lanes.popLast(); ln.size == 0 {
@@ -131,7 +132,7 @@ func (r *garbage) dropIdleLanes(limit int) {
 	}
 }
 
-// Sweep frees a bounded part of what deleted queues left behind, and returns the commit that its answer waits for. It
+// Sweep frees a limited part of what deleted queues left behind, and returns the commit that its answer waits for. It
 // also forgets the paces of deleted queues that delay nothing any more.
 func (m *Machine) Sweep(now leaky.Instant) (wait uint64) {
 	c, looked, some := m.present, 0, len(m.forgotten) > forgetMax || len(m.lapsedDeferrals) > forgetMax
@@ -162,9 +163,9 @@ func (m *Machine) Sweep(now leaky.Instant) (wait uint64) {
 	return 0
 }
 
-// sweepGarbage drops some records that nothing refers to, and reports whether there were any.
+// sweepGarbage drops some unreferenced records, and reports whether there were any.
 func (m *Machine) sweepGarbage() (some bool) {
-	if len(m.garbage) == 0 || m.garbage[0].commit > m.durable { // a commit that fails brings back what it discarded
+	if len(m.garbage) == 0 || m.garbage[0].commit > m.durable { // a failed commit brings back what it discarded
 		return false
 	}
 	c, r := m.present, m.garbage[0]

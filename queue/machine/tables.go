@@ -11,33 +11,33 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The tables of the file. Keys are 8-byte big-endian numbers unless said otherwise; those of jobs, ended and deferred
-// only grow, so that inserts are at the end.
+// The tables of the store. Keys are 8-byte big-endian numbers unless noted. Keys of jobs, ended and deferred only grow,
+// so that inserts are at the end.
 //
 //	meta        "store": see storeRecord
 //	specs       queue -> its spec, revision and pause
 //	queues      queue -> queueRecord
 //	failures    queue -> its last failures
-//	adapted     queue -> its adapted rate and the changes of that, if it adapts
+//	adapted     queue -> its adapted rate and the changes of it, if it adapts
 //	imports     queue -> whether the latest import into it is open, and its mark
 //	jobs        job -> queue, turn without its priority, when appended, whether readmitted, id, record
 //	leases      job -> what happened to a job since its first grant; or a lease that must outlive the process
-//	ended       number -> what is remembered of a job that ended
+//	ended       number -> what is remembered of an ended job
 //	deferred    number -> deferral
 //	leftpaces   name of a deleted queue -> what its paces may still delay
 //	retentions  name of a deleted queue with dead jobs -> its retention
 //	changes     kind of subject, 0, name, 0, number -> a change of a queue or rule
 //	versions    kind of subject, 0, name, 0, revision -> the spec, or the rule without overrides; the last few
-//	deleted     until when the log of a deleted queue or rule is kept: see deletedlog.go
+//	deleted     until when the log of a deleted queue or rule is kept: see changelog.go
 //	documents   kind, 0, name -> a document, or that it was deleted: see documents.go
-//	docwrites   revision -> kind, 0, name of the document that was last written then
-//	docdeletes  the same of those that were deleted
+//	docwrites   revision -> kind, 0, name of the document last written at that revision
+//	docdeletes  the same for deleted documents
 //	audit       number -> an entry of the audit log: see auditlog.go
-//	auditof     budget, 0, number -> nothing: the entries of each budget
+//	auditof     budget, 0, number -> nothing: index of each budget's entries
 //	rules       name of a rule -> the number of its tally set, its revision, the rule
 //	tallies     number -> tally set, when it expires, digest of the key, its state
 var (
-	// MetaTable has what there is one of. Whoever keeps the store may put records of its own there.
+	// MetaTable has single records. The owner of the store may put its own records there.
 	MetaTable         = []byte("meta")
 	specsTable        = []byte("specs")
 	queuesTable       = []byte("queues")
@@ -61,7 +61,7 @@ var (
 	rulesTable        = []byte("rules")
 	talliesTable      = []byte("tallies")
 
-	// Tables are all of them.
+	// Tables lists all tables.
 	Tables = [][]byte{
 		MetaTable, specsTable, queuesTable, failuresTable, jobsTable, leasesTable, endedTable, deferredTable,
 		leftPacesTable, retentionsTable, changesTable, versionsTable, deletedTable, adaptedTable, rulesTable,

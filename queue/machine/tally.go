@@ -7,22 +7,22 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// tally is what was taken from a rule under one key. There may be millions, so it is small, and mostly the state is
-// packed into it.
+// tally is what was taken from a rule under one key. There may be millions, so it is small, and its state is usually
+// packed.
 type tally struct {
 	set       *tallySet
 	digest    queue.LaneDigest // of the key
 	number    uint64           // its key in the file
-	expires   leaky.Instant    // from when on its state is that of a fresh one, by the limiter that wrote it last
+	expires   leaky.Instant    // when its state equals a fresh one, by the limiter that last wrote it
 	checkAt   leaky.Instant    // when to check whether it has expired
 	unpacked  *unpackedTally   // nil if the state is packed
-	heapIndex int32            // in its set's heap; -1 if it is not known yet
+	heapIndex int32            // in its set's heap; -1 if it is not inserted yet
 	dirty     bool             // changed since it was last put into a commit
-	inCommit  bool             // it is in the present commit
+	inCommit  bool             // it is in the current commit
 	onFile    bool             // it may be on file
 	gone      bool
 	size      uint8
-	packed    [packedMax]byte // the encoded state, size bytes of it; empty for a fresh one
+	packed    [packedMax]byte // the encoded state, in size bytes; empty for a fresh one
 }
 
 // packedMax makes a tally 112 bytes, a size class of Go's allocator. That is enough for one place of a concurrency
@@ -40,7 +40,7 @@ type unpackedTally struct {
 // expired reports whether the tally may be forgotten.
 func (t *tally) expired(now leaky.Instant) bool { return t.expires <= now }
 
-// stateFor returns the state as l reads it. The caller stores it if it changes it.
+// stateFor returns the state as l reads it. A caller that changes it stores it.
 func (t *tally) stateFor(l leaky.Limiter) leaky.Tally {
 	switch {
 	case t.unpacked == nil && t.size == 0:
@@ -109,7 +109,7 @@ func (t *tally) differs(s leaky.Tally, l leaky.Limiter) bool {
 	return !bytes.Equal(text, t.packed[:t.size])
 }
 
-// record is the tally as it is kept.
+// record returns the tally's record.
 func (t *tally) record() []byte {
 	head := t.head(t.expires)
 	v := t.unpacked
@@ -127,7 +127,7 @@ func (t *tally) head(expires leaky.Instant) []byte {
 	return append(w, t.digest[:]...)
 }
 
-// decodeTally takes a record apart; the state shares memory with b.
+// decodeTally decodes a record; the state shares memory with b.
 func decodeTally(b []byte) (set uint64, expires leaky.Instant, digest queue.LaneDigest, state []byte, err error) {
 	r := reader{b: b}
 	set, expires = r.num(), leaky.Instant(r.num())
@@ -135,8 +135,8 @@ func decodeTally(b []byte) (set uint64, expires leaky.Instant, digest queue.Lane
 	return set, expires, digest, r.b, r.err("tally")
 }
 
-// tallyHeap is the tallies of a set by checkAt: a binary heap like heap, but in pages, since there may be millions;
-// see chunkList.
+// tallyHeap orders the tallies of a set by checkAt. It is a binary heap like heap, but in pages, since there may be
+// millions; see chunkList.
 type tallyHeap struct {
 	pages [][]*tally
 	n     int
@@ -184,7 +184,7 @@ func (w *tallyHeap) remove(t *tally) {
 	}
 }
 
-// fix restores the order after the one at i changed.
+// fix restores the order after the item at i changed.
 func (w *tallyHeap) fix(i int) {
 	if !w.down(i) {
 		w.up(i)
@@ -216,7 +216,7 @@ func (w *tallyHeap) down(i int) (sank bool) {
 	}
 }
 
-// chunkList is a FIFO, roughly, in chunks: a single slice of millions of values would hold up everybody whenever it
+// chunkList is a FIFO, roughly, in chunks: a single slice of millions of values would block the machine whenever it
 // grew.
 type chunkList[T any] struct {
 	chunks [][]T
@@ -237,7 +237,7 @@ func (p *chunkList[T]) add(vs ...T) {
 	p.n += len(vs)
 }
 
-// take takes off up to limit values, and at least one if there are any.
+// take removes up to limit values, and at least one if there are any.
 func (p *chunkList[T]) take(limit int) []T {
 	if p.n == 0 {
 		return nil

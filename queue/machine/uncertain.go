@@ -8,11 +8,11 @@ import (
 )
 
 // A client that does not know the engine's clock well starts its jobs late by an unknown, equal delay. The distances
-// between its own starts stay the same. But the next job of another client could start too soon after one of them. So
-// a bucket whose last departure was granted to an uncertain client counts as that much later for other clients, and for
+// between its own starts stay the same, but the next job of another client could start too soon after one of them. So a
+// bucket whose last departure was granted to an uncertain client counts as that much later for other clients, and for
 // the client itself once it knows the clock better. The window law holds however far away a drainer is.
 //
-// A store that loses its last writes, or an embedded one that is killed, forgets reigns: then the law may be broken
+// A store that loses its last writes, or an embedded store that is killed, forgets reigns: then the law may be broken
 // once by as much as a client was uncertain.
 
 const (
@@ -25,7 +25,7 @@ const (
 
 // reign is a period in which one uncertain client was granted paced departures, from the first to the latest.
 type reign struct {
-	clock         string // of the clients that had it; empty if it were several
+	clock         string // of its clients; empty if they had several clocks
 	first, latest leaky.Instant
 	by            time.Duration // its uncertainty
 }
@@ -83,7 +83,7 @@ func (g *grant) notePaced(d leaky.Instant) {
 // reigns are the reigns that delay a client's departures.
 type reigns []reign
 
-// laterBy returns how much later a bucket counts because its last departure was another, uncertain client's.
+// laterBy returns how much later a bucket counts because its last departure was granted to another, uncertain client.
 func (l reigns) laterBy(p leaky.Pacer, b leaky.Bucket) (by time.Duration) {
 	for i := range l {
 		if r := &l[i]; b.Last >= r.first && b.Last <= r.latest && !p.Rate.Unlimited() {
@@ -114,7 +114,7 @@ func (l reigns) apartIn(p leaky.Pacer, b leaky.Bucket, d, now leaky.Instant) lea
 	return d
 }
 
-// apartInLane does so for a lane with a rate of its own.
+// apartInLane is apart for a lane with a rate of its own.
 func (l reigns) apartInLane(ln *lane, d, now leaky.Instant) leaky.Instant {
 	if len(l) == 0 {
 		return d

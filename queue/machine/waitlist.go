@@ -6,9 +6,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// waitList holds the waiting jobs of a lane in order of turn. Each priority has a FIFO of its own, so that one job
-// among many of lower priority costs no more than any other. A job that comes back into the middle of a FIFO stands
-// beside it instead, so that nothing has to be moved. Most lanes use only the lowest priority.
+// waitList holds the waiting jobs of a lane in order of turn. Each priority has its own FIFO, so that an urgent job
+// among many others costs no more than any job. A job that comes back into the middle of a FIFO is kept beside it
+// instead, so that nothing has to be moved. Most lanes use only the lowest priority.
 type waitList struct {
 	low   fifo
 	extra *waitListExtra // nil while it would be empty
@@ -16,12 +16,12 @@ type waitList struct {
 
 type waitListExtra struct {
 	high   [queue.MaxPriority]fifo // by priority, above the lowest
-	middle sorted[*job]            // of any priority: what came back into the middle
+	middle sorted[*job]            // jobs of any priority that came back into the middle
 }
 
 func byTurn(a, b *job) bool { return a.turn < b.turn }
 
-// needExtra returns extra, made if it is nil.
+// needExtra returns extra, created if nil.
 func (t *waitList) needExtra() *waitListExtra {
 	if t.extra == nil {
 		t.extra = &waitListExtra{middle: sorted[*job]{less: byTurn}}
@@ -43,7 +43,7 @@ func (t *waitList) len() int {
 	return t.low.n + t.extra.above(0) + t.extra.middle.len()
 }
 
-// above is how many jobs in the FIFOs have a higher priority.
+// above returns how many jobs in the FIFOs have a higher priority.
 func (m *waitListExtra) above(priority int) (n int) {
 	for i := priority; i < len(m.high); i++ {
 		n += m.high[i].n
@@ -74,7 +74,7 @@ func (t *waitList) insert(j *job) {
 	}
 }
 
-// remove takes out j, which must be in the list.
+// remove removes j, which must be in the list.
 func (t *waitList) remove(j *job) {
 	if f := t.fifoOf(j.priority()); !f.remove(j) {
 		t.extra.middle.remove(j)
@@ -84,7 +84,7 @@ func (t *waitList) remove(j *job) {
 	}
 }
 
-// rank returns how many wait before j.
+// rank returns how many jobs wait before j.
 func (t *waitList) rank(j *job) int {
 	if f := &t.low; t.extra == nil && f.n > 0 && f.at(f.n-1) == j { // mostly it is the last
 		return f.n - 1
@@ -92,7 +92,7 @@ func (t *waitList) rank(j *job) int {
 	return t.search(j.turn)
 }
 
-// search returns how many wait before a turn.
+// search returns how many jobs wait before a turn.
 func (t *waitList) search(turn int64) int {
 	m := t.extra
 	p := priorityOf(turn)
@@ -166,8 +166,8 @@ func (t *waitList) before(base int64) func(yield func(*job) bool) {
 	}
 }
 
-// fifo holds waiting jobs in order of turn, in a ring: access to the ends is O(1), a rank O(log n). A job that
-// comes back is inserted near an end, mostly the front, or not at all.
+// fifo holds waiting jobs in order of turn, in a ring: access to the ends is O(1), a rank O(log n). A job that comes
+// back is inserted near an end, usually the front, or not at all.
 type fifo struct {
 	ring []*job // the length is a power of two
 	head int
@@ -191,7 +191,7 @@ func (f *fifo) pop() *job {
 	return j
 }
 
-// remove takes j out, and reports whether it was there.
+// remove removes j, and reports whether it was there.
 func (f *fifo) remove(j *job) bool {
 	if f.n > 0 && f.front() == j {
 		f.pop()
@@ -216,10 +216,10 @@ func (f *fifo) remove(j *job) bool {
 	return true
 }
 
-// nearEnd is how many jobs at most are moved for one that is inserted before them.
+// nearEnd is the maximum number of jobs that are moved to insert one.
 const nearEnd = 64
 
-// insert puts j at its turn, and reports false if that is too far from both ends.
+// insert inserts j at its turn. It returns false if that is too far from both ends.
 func (f *fifo) insert(j *job) bool {
 	i := f.n
 	if i > 0 && f.at(i-1).turn > j.turn {

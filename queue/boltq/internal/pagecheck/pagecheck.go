@@ -20,7 +20,7 @@ const (
 	elementSize = 16 // of an entry in a leaf or branch page
 	bucketSize  = 16 // of a table's record: its root page and its sequence
 	metaSize    = 64 // of a meta page behind its header
-	metaSummed  = 56 // of that goes into its checksum
+	metaSummed  = 56 // bytes of it that are in its checksum
 
 	magic   = 0xED0CDAED
 	version = 2
@@ -31,8 +31,8 @@ const (
 
 	tableEntry = 0x01 // flag of an entry that is a table
 
-	noFreelist = ^uint64(0) // of a file that does not keep one
-	longCount  = 0xFFFF     // in a freelist the true count stands before its ids
+	noFreelist = ^uint64(0) // in a file that does not store a freelist
+	longCount  = 0xFFFF     // in a freelist the true count precedes its ids
 
 	leastPageSize, mostPageSize = 1 << 10, 16 << 20
 	maxDepth                    = 64 // a tree this deep would have more pages than any file
@@ -40,10 +40,10 @@ const (
 
 var order = binary.NativeEndian
 
-// ErrForeign says that a file is not of bbolt, and no remains of one.
+// ErrForeign says that a file is neither a bbolt file nor the remains of one.
 var ErrForeign = errors.New("not a bbolt file")
 
-// Fault is the first damage that was found.
+// Fault is the first damage found.
 type Fault struct {
 	Page uint64
 	What string
@@ -65,9 +65,9 @@ type meta struct {
 // Table is a table of the file.
 type Table struct {
 	Name   string
-	root   uint64 // 0 if it stands in its record
+	root   uint64 // 0 if the table is stored in its record
 	inline []byte
-	page   uint64 // that has its record
+	page   uint64 // has its record
 }
 
 // File is a file whose meta pages, length and list of tables are sound.
@@ -76,14 +76,14 @@ type File struct {
 	r      io.ReaderAt
 	size   int64
 	Tables []Table
-	// OneMeta says that one of the two meta pages is damaged. A power cut during a commit does that: the file is then as
-	// of the commit before.
+	// OneMeta is set if one of the two meta pages is damaged. A power cut during a commit does that: the file is then
+	// as of the commit before.
 	OneMeta bool
 
-	metaPage uint64   // that counts
-	seen     []uint64 // a bit for each page that something leads to
-	spare    []byte   // for the next page that is read
-	pages    uint64   // number of them
+	metaPage uint64   // the one that counts
+	seen     []uint64 // a bit for each referenced page
+	spare    []byte   // buffer for the next page
+	pages    uint64   // number of referenced pages
 	records  int64
 	progress func(pages, all int64)
 }
@@ -106,8 +106,8 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	return f, f.readTables()
 }
 
-// Check looks at the pages of every table. progress is called now and then, and may be nil. Errors: *Fault, the
-// reader's, ctx's.
+// Check checks the pages of every table. progress is called now and then, and may be nil. Errors: *Fault, the reader's,
+// ctx's.
 func (f *File) Check(ctx context.Context, progress func(pages, all int64)) (Counts, error) {
 	if progress != nil {
 		f.progress = progress
@@ -122,7 +122,7 @@ func (f *File) Check(ctx context.Context, progress func(pages, all int64)) (Coun
 	return Counts{int64(f.pages), f.records}, nil
 }
 
-// PageSize is the size of a page in bytes.
+// PageSize returns the size of a page in bytes.
 func (f *File) PageSize() int64 { return f.pageSize }
 
 // readMetas chooses the newer of the two meta pages, as bbolt does.
@@ -170,7 +170,7 @@ func (f *File) checkMeta() error {
 	return nil
 }
 
-// readMeta reads the meta page at an offset; nil if that is none.
+// readMeta reads the meta page at an offset, or returns nil if there is no valid one.
 func (f *File) readMeta(at int64) (*meta, error) {
 	b := make([]byte, headerSize+metaSize)
 	if at+int64(len(b)) > f.size {
@@ -194,7 +194,7 @@ func parseMeta(b []byte) *meta {
 	}
 }
 
-// remains tells a bbolt file without a sound meta page from a file that was never one.
+// remains distinguishes a bbolt file without a sound meta page from any other file.
 func (f *File) remains() error {
 	damaged := fault(0, "both meta pages are damaged")
 	begin := make([]byte, min(f.size, 64<<10))
@@ -213,7 +213,7 @@ func (f *File) remains() error {
 			return damaged
 		}
 	}
-	for size := leastPageSize; size <= len(begin)/3; size *= 2 { // the pages behind the two
+	for size := leastPageSize; size <= len(begin)/3; size *= 2 { // the pages after the two meta pages
 		if id := order.Uint64(begin[2*size:]); id == 2 && order.Uint16(begin[2*size+8:]) <= freelistPage {
 			return damaged
 		}
@@ -259,7 +259,7 @@ func (f *File) checkFreelist() error {
 	return nil
 }
 
-// see notes that something leads to a page, and reports whether that is news.
+// see marks a page as referenced, and reports whether it was not before.
 func (f *File) see(id uint64) bool {
 	bit := uint64(1) << (id % 64)
 	if f.seen[id/64]&bit != 0 {

@@ -5,17 +5,17 @@ import (
 	"context"
 )
 
-// page is a page and those that it overflows into.
+// page is a page and its overflow pages.
 type page struct {
 	of       *File
 	id       uint64
 	flags    uint16
 	count    uint16
 	overflow uint32
-	first    []byte // the first of them, as it is on file
+	first    []byte // the first page, as on file
 }
 
-// page reads a page that something leads to. Nothing else may lead to it.
+// page reads a page that is referenced for the first time.
 func (f *File) page(id uint64) (*page, error) {
 	if id < 2 || id >= f.end {
 		return nil, fault(id, "something leads there, and the file has %d pages", f.end)
@@ -64,7 +64,7 @@ type entry struct {
 	child uint64
 }
 
-// walk goes through one tree.
+// walk walks through one tree.
 type walk struct {
 	*File
 	ctx    context.Context
@@ -96,7 +96,7 @@ func (f *File) readTables() error {
 	return nil
 }
 
-// walkTable walks through a table, which may stand in the list of tables.
+// walkTable walks through a table, which may be stored inline in the list of tables.
 func (w *walk) walkTable(t Table) error {
 	if t.root != 0 {
 		return w.walk(t.root, nil, nil, 1)
@@ -104,7 +104,7 @@ func (w *walk) walkTable(t Table) error {
 	if len(t.inline) < headerSize {
 		return fault(t.page, "the record of table %q has %d bytes", t.Name, len(t.inline))
 	}
-	// A page within a page has no id, and overflows into nothing.
+	// An inline page has no id and no overflow pages.
 	p := &page{
 		of: w.File, id: t.page, flags: order.Uint16(t.inline[8:]), count: order.Uint16(t.inline[10:]), first: t.inline,
 	}
@@ -114,7 +114,7 @@ func (w *walk) walkTable(t Table) error {
 	return w.entries(p, int64(len(t.inline)), nil, nil, 1)
 }
 
-// walk walks through a page and all below it. Its first key is least, and all are before beyond; nil bounds nothing.
+// walk walks through a page and all below it. Its first key is least, and all keys are before beyond; nil is no bound.
 func (w *walk) walk(id uint64, least, beyond []byte, depth int) error {
 	if w.visits++; w.visits%1024 == 0 {
 		if err := w.ctx.Err(); err != nil {
@@ -132,7 +132,7 @@ func (w *walk) walk(id uint64, least, beyond []byte, depth int) error {
 	return w.entries(p, p.size(), least, beyond, depth)
 }
 
-// entries checks the entries of a page that has so many bytes.
+// entries checks the entries of a page of that size in bytes.
 func (w *walk) entries(p *page, size int64, least, beyond []byte, depth int) error {
 	switch p.flags {
 	case leafPage:
@@ -152,7 +152,7 @@ func (w *walk) entries(p *page, size int64, least, beyond []byte, depth int) err
 	default:
 		return fault(p.id, "it is of the kind %#x, where a leaf or a branch belongs", p.flags)
 	}
-	at := headerSize + int64(p.count)*elementSize // where the next entry's key begins: they lie side by side
+	at := headerSize + int64(p.count)*elementSize // where the next entry's key begins: entries are contiguous
 	if at > size {
 		return fault(p.id, "it claims %d entries, and has %d bytes", p.count, size)
 	}
@@ -201,7 +201,7 @@ func (w *walk) entries(p *page, size int64, least, beyond []byte, depth int) err
 	return nil
 }
 
-// entry reads an entry whose key must begin at an offset, and returns where the next one's does.
+// entry reads an entry whose key must begin at an offset, and returns where the next entry's key begins.
 func (p *page) entry(i, at, size int64) (e entry, next int64, err error) {
 	start := headerSize + i*elementSize
 	b, err := p.bytes(start, elementSize)
