@@ -16,7 +16,6 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// boltFile is a storage in a file.
 type boltFile struct{ *bbolt.DB }
 
 func (f boltFile) view(do func(machine.Transaction) error) error {

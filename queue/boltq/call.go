@@ -2,11 +2,13 @@ package boltq
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
+	"github.com/penstock/penstock/queue/machine"
 )
 
 // outcome is what becomes of a commit.
@@ -117,6 +119,39 @@ func (e *Engine) act(
 	return e.do(ctx, func(now leaky.Instant) (uint64, error) { return call(now, by) })
 }
 
+// answer is do for a call with a result. With an error the result is zero, but for queue.ErrRevision, which comes with
+// the present revision.
+func answer[T any](
+	ctx context.Context, e *Engine, call func(now leaky.Instant) (result T, wait uint64, err error),
+) (T, error) {
+	var result, none T
+	err := e.do(ctx, func(now leaky.Instant) (wait uint64, err error) {
+		result, wait, err = call(now)
+		return wait, err
+	})
+	if err != nil && !errors.Is(err, queue.ErrRevision) {
+		return none, err
+	}
+	return result, err
+}
+
+// answerActor is answer for a call with an actor.
+func answerActor[T any](
+	ctx context.Context, e *Engine, call func(now leaky.Instant, by audit.Actor) (result T, wait uint64, err error),
+) (result T, err error) {
+	by, err := audit.ActorOf(ctx)
+	if err != nil {
+		return result, err
+	}
+	return answer(ctx, e, func(now leaky.Instant) (T, uint64, error) { return call(now, by) })
+}
+
+// read reads from the tables.
+func read[T any](e *Engine, do func(machine.Transaction) (T, error)) (result T, err error) {
+	err = e.db.view(func(tx machine.Transaction) (err error) { result, err = do(tx); return err })
+	return result, err
+}
+
 // lookDurable is look for an answer or error that must not be given before it is durable. What was undone is looked up
 // again.
 func (e *Engine) lookDurable(ctx context.Context, call func(now leaky.Instant) (wait uint64, err error)) error {
@@ -144,6 +179,9 @@ func (e *Engine) lookDurable(ctx context.Context, call func(now leaky.Instant) (
 		}
 	}
 }
+
+// readable returns why the store cannot be read, or nil.
+func (e *Engine) readable(ctx context.Context) error { return e.look(ctx, func(leaky.Instant) error { return nil }) }
 
 // look lets the machine look something up without waiting for a commit.
 func (e *Engine) look(ctx context.Context, call func(now leaky.Instant) error) error {

@@ -21,7 +21,7 @@ type damagedError struct {
 }
 
 func (e *damagedError) Error() string {
-	return fmt.Sprintf("open %s: damaged; restore a backup (penstock check --data DIR looks at all of it): %v",
+	return fmt.Sprintf("open %s: damaged; restore a backup (penstock check --data DIR checks the whole file): %v",
 		e.path, e.fault)
 }
 
@@ -98,7 +98,7 @@ func checkPages(ctx context.Context, path string, opts Options) (err error) {
 		return err
 	}
 	if info.Size() == 0 {
-		return fmt.Errorf("open %s: %w: an empty file; restore a backup, or remove it to make a new store",
+		return fmt.Errorf("open %s: %w: the file is empty; restore a backup, or remove it to create a new store",
 			path, queue.ErrCorrupt)
 	}
 	f, err := pagecheck.Open(from, info.Size())

@@ -105,7 +105,7 @@ func (e *Engine) fail(c *machine.Commit, err error) {
 	}
 	// After a failed write or fsync nobody knows what is on disk: the kernel may have dropped dirty pages, which a
 	// retry would not write, or may still write others later. Only opening the file again can tell.
-	e.log.Error("the store failed and is closed for changes", "path", e.path, "error", err)
+	e.log.Error("the store failed and refuses changes", "path", e.path, "error", err)
 	if e.broken == nil {
 		e.broken = err
 	}
@@ -127,7 +127,7 @@ func (e *Engine) reload() error {
 	}
 	next.CarryOver(e.machine, now)
 	e.machine = next
-	e.log.Warn("the store is loaded again", "path", e.path, "took", time.Since(began))
+	e.log.Warn("the store was reloaded", "path", e.path, "took", time.Since(began))
 	return nil
 }
 
@@ -150,6 +150,6 @@ func (e *Engine) commitLast() {
 		return
 	}
 	if err := e.write(e.machine.CollectLast(e.now())); err != nil {
-		e.log.Warn("the last commit failed; the pace may pause for a moment on opening", "path", e.path, "error", err)
+		e.log.Warn("the last commit failed; departures may pause for a moment after reopening", "path", e.path, "error", err)
 	}
 }

@@ -113,7 +113,6 @@ func (e *Engine) unlockCommitter() {
 	e.mu.Unlock()
 }
 
-// inMemory reports whether the store has no file.
 func (e *Engine) inMemory() bool { return e.path == "" }
 
 // usable returns why the engine cannot decide anything, or nil.
@@ -131,7 +130,7 @@ func (e *Engine) alive() error {
 	}
 	if e.broken != nil {
 		return fmt.Errorf(
-			"%w: %s failed and is left alone until it is opened again: %w", queue.ErrUnavailable, e.path, e.broken,
+			"%w: %s failed and is unusable until it is reopened: %w", queue.ErrUnavailable, e.path, e.broken,
 		)
 	}
 	return nil
@@ -192,7 +191,7 @@ func (e *Engine) Close() error {
 func (e *Engine) now() leaky.Instant {
 	now := e.clock.Last
 	if err := e.machine.Tick(now); err != nil {
-		e.log.Error("a quota goes on in steps of its last period", "path", e.path, "error", err)
+		e.log.Error("the calendar of a quota cannot be renewed; it repeats its last window", "path", e.path, "error", err)
 	}
 	return now
 }

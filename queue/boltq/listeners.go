@@ -58,7 +58,6 @@ func (all listeners[T]) notify(list []T) {
 	}
 }
 
-// closeAll closes all channels.
 func (all listeners[T]) closeAll() {
 	for ear, forget := range all {
 		forget()

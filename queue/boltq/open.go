@@ -41,7 +41,7 @@ func OpenMemory(ctx context.Context, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	if opts.ReadOnly {
-		return nil, errors.New("boltq: ReadOnly: a store in memory is empty when it is opened, so there is nothing to read")
+		return nil, errors.New("boltq: ReadOnly: a store in memory is always empty when it is opened")
 	}
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = 1 << 30
@@ -89,7 +89,6 @@ func newEpoch() uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// start reads the store into the machine.
 func (e *Engine) start(ctx context.Context) (err error) {
 	if f, is := e.db.(boltFile); is {
 		if err := f.initialise(e.path); err != nil {
@@ -143,7 +142,7 @@ func (e *Engine) keepChanges() error {
 			return nil
 		}
 		if len(v) != 8 || queue.ValidateKeepChanges(time.Duration(binary.BigEndian.Uint64(v))) != nil {
-			return fmt.Errorf("%w: how long changes are kept", queue.ErrCorrupt)
+			return fmt.Errorf("%w: an invalid retention of changes", queue.ErrCorrupt)
 		}
 		e.opts.KeepChanges = time.Duration(binary.BigEndian.Uint64(v))
 		return nil
@@ -192,11 +191,11 @@ func (f boltFile) initialise(path string) error {
 func checkSchema(tx *bbolt.Tx) error {
 	meta := tx.Bucket(machine.MetaTable)
 	if meta == nil || len(meta.Get(schemaKey)) != 4 {
-		return fmt.Errorf("%w: its schema is not in table %s", queue.ErrCorrupt, machine.MetaTable)
+		return fmt.Errorf("%w: table %s does not have its schema", queue.ErrCorrupt, machine.MetaTable)
 	}
 	if v := binary.BigEndian.Uint32(meta.Get(schemaKey)); v != schema {
 		return fmt.Errorf(
-			"%w: its schema is %d, this version knows up to %d; use a newer penstock", ErrSchema, v, schema,
+			"%w: its schema is %d, this version supports up to %d; upgrade penstock", ErrSchema, v, schema,
 		)
 	}
 	for _, name := range machine.Tables {

@@ -24,7 +24,7 @@ var (
 	// ErrSchema: the file was written by a version with another layout.
 	ErrSchema = errors.New("written by another version of penstock")
 	// ErrReadOnly: the call would change a file that was opened with Options.ReadOnly.
-	ErrReadOnly = errors.New("opened to be read alone")
+	ErrReadOnly = errors.New("opened read-only")
 )
 
 // Options are the settings of Open. The zero value has good defaults.

@@ -78,7 +78,6 @@ func (t pieceTable) Delete(key []byte) error {
 // Cursor implements machine.Table.
 func (t pieceTable) Cursor() machine.Cursor { return pieceCursor{t, t.Bucket.Cursor()} }
 
-// pieceCursor walks through whole values.
 type pieceCursor struct {
 	table pieceTable
 	*bbolt.Cursor

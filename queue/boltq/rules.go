@@ -34,11 +34,9 @@ func (e *Engine) PutRule(ctx context.Context, r rules.Rule, expect int64) (p que
 	if err != nil {
 		return p, err
 	}
-	err = e.act(ctx, func(now leaky.Instant, by audit.Actor) (wait uint64, err error) {
-		p, wait, err = e.machine.PutRule(now, by, t, expect)
-		return wait, err
+	return answerActor(ctx, e, func(now leaky.Instant, by audit.Actor) (queue.PutResult, uint64, error) {
+		return e.machine.PutRule(now, by, t, expect)
 	})
-	return putResult(p, err)
 }
 
 // DeleteRule implements queue.Rules.
@@ -56,12 +54,11 @@ func (e *Engine) ResetRule(ctx context.Context, name string) error {
 }
 
 // Attend implements queue.Rules. It is not stored: no process outlives this one.
-func (e *Engine) Attend(ctx context.Context, process string) (n int, err error) {
-	err = e.do(ctx, func(now leaky.Instant) (wait uint64, err error) {
+func (e *Engine) Attend(ctx context.Context, process string) (int, error) {
+	return answer(ctx, e, func(now leaky.Instant) (n int, wait uint64, err error) {
 		n, err = e.machine.Attend(now, process)
-		return 0, err
+		return n, 0, err
 	})
-	return n, err
 }
 
 // Take implements queue.Rules. What it takes is on file within a second, and at Close.

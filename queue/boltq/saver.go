@@ -20,7 +20,6 @@ type saver struct {
 	saverEnded chan struct{} // closed when the saver has ended
 }
 
-// wakeSaver wakes the saver.
 func (s *saver) wakeSaver() {
 	select {
 	case s.saveWanted <- struct{}{}:

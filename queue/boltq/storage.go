@@ -2,7 +2,6 @@ package boltq
 
 import "github.com/penstock/penstock/queue/machine"
 
-// storage keeps the tables of a store: in a file, or in memory.
 type storage interface {
 	// view calls do with the tables as they are; results are valid until it returns.
 	view(do func(machine.Transaction) error) error

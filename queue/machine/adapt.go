@@ -41,10 +41,8 @@ func adaptedRateOf(s *queue.Spec, before *adaptedRate, now leaky.Instant) *adapt
 	return a
 }
 
-// note logs a change of the rate.
 func (a *adaptedRate) note(n queue.Adaption) { a.log = noteAdaption(slices.Clone(a.log), n) }
 
-// pace returns p with the adapted rate.
 func (a *adaptedRate) pace(p leaky.Pacer) leaky.Pacer {
 	if a != nil {
 		p.Rate = a.Rate
@@ -52,7 +50,6 @@ func (a *adaptedRate) pace(p leaky.Pacer) leaky.Pacer {
 	return p
 }
 
-// rateSignal is what a settlement says about the rate.
 type rateSignal struct {
 	refused bool
 	taken   bool // accepted, while only the rate kept other jobs waiting
@@ -113,27 +110,22 @@ func (m *Machine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Insta
 	m.wakeForQueue(q, now)
 }
 
+func (a *adaptedRate) fields() []any {
+	return []any{&a.Rate, &a.Level, &a.Peak, &a.Run, &a.Changed, &a.Lowered}
+}
+
 func (a *adaptedRate) encode() ([]byte, error) {
 	text, err := json.Marshal(a.log)
-	if err != nil {
-		return nil, err
-	}
-	n, d := a.Rate.Fraction()
-	w := writer{}
-	w.num(uint64(n), uint64(d), uint64(a.Level), uint64(a.Peak), uint64(a.Run), uint64(a.Changed), uint64(a.Lowered))
-	return append(w, text...), nil
+	return append(encode(a.fields()...), text...), err
 }
 
 // decode reads a's state. Its rule comes from the spec.
 func (a *adaptedRate) decode(b []byte) error {
-	r := reader{b: b}
-	a.Rate = leaky.RateOf(int64(r.num()), int64(r.num()))
-	a.Level, a.Peak, a.Run = int64(r.num()), int64(r.num()), int64(r.num())
-	a.Changed, a.Lowered = leaky.Instant(r.num()), leaky.Instant(r.num())
-	if err := r.err("rate"); err != nil {
+	text, err := decode(b, "rate", a.fields()...)
+	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(r.b, &a.log); err != nil {
+	if err := json.Unmarshal(text, &a.log); err != nil {
 		return fmt.Errorf("%w: changes of a rate: %w", queue.ErrCorrupt, err)
 	}
 	for i, n := range a.log {

@@ -126,7 +126,6 @@ func (q *queueState) lookAt() (at leaky.Instant, any bool) {
 	return 0, false
 }
 
-// becomeReadyMax is how many scheduled jobs become ready in one call.
 const becomeReadyMax = 100
 
 func newTimers() heap[*queueState] {
@@ -136,7 +135,6 @@ func newTimers() heap[*queueState] {
 	}
 }
 
-// putScheduled adds a job to the scheduled jobs of its queue.
 func (m *Machine) putScheduled(j *job) {
 	m.setState(j, queue.Scheduled)
 	pushTo(&j.lane.queue.scheduled, byDue, j.lease)
@@ -243,7 +241,6 @@ func (m *Machine) fileAgain(now leaky.Instant) {
 	m.toRefile = n == refileMax
 }
 
-// hasQuota reports whether one of the limits is a quota.
 func (p *paces) hasQuota() bool {
 	return slices.ContainsFunc(p.limits, func(m limit) bool { return !m.Paced() })
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-// appendItem is one job of an Append or Offer.
 type appendItem struct {
 	job         queue.Job
 	lane        queue.LaneDigest
@@ -281,7 +280,6 @@ type incoming struct {
 	later   *heap[*lease] // jobs that will be scheduled
 }
 
-// scheduled returns how many incoming jobs will be scheduled.
 func (c *incoming) scheduled() int64 {
 	if c.later == nil {
 		return 0
@@ -314,7 +312,6 @@ func (q *queueState) addIncoming(j *job, dueAt leaky.Instant) {
 	}
 }
 
-// removeIncoming removes a job from the incoming ones.
 func (q *queueState) removeIncoming(j *job) {
 	c := &q.incoming
 	c.all--
@@ -333,5 +330,4 @@ func (q *queueState) removeIncoming(j *job) {
 	}
 }
 
-// empty reports whether the lane has no waiting and no incoming jobs.
 func (ln *lane) empty() bool { return ln.waiting.len() == 0 && ln.incomingTotal() == 0 }

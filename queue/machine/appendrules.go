@@ -77,7 +77,6 @@ func (m *Machine) RulesOf(a *Appending) (some bool) {
 	return some
 }
 
-// findAsks finds what the job asks.
 func (it *appendItem) findAsks(a *queueRules) {
 	it.rules = a
 	it.asks, it.asksErr = a.set.Asks(&it.job)
@@ -93,7 +92,6 @@ type ruleCharges struct {
 	charges []ruleCharge
 }
 
-// ruleCharge is what a job takes from one rule.
 type ruleCharge struct {
 	rule  *rule
 	key   queue.LaneDigest
@@ -198,7 +196,6 @@ func (m *Machine) chargeRules(b *ruleCharges, now leaky.Instant) {
 	m.forgetExpiredTallies(now, 2*len(b.charges))
 }
 
-// said returns the rulings, or nil if no rules were asked.
 func (b *ruleCharges) said() []rules.Ruling {
 	if b == nil {
 		return nil
@@ -215,7 +212,6 @@ type chargedTally struct {
 	ops    []tallyOp   // the first charge that is not durable, and all later ops
 }
 
-// tallyKey names a tally, whether or not it is in memory.
 type tallyKey struct {
 	set *tallySet
 	key queue.LaneDigest
@@ -230,7 +226,6 @@ type tallyOp struct {
 	commit uint64 // of a charge that is not durable; else 0
 }
 
-// applyTo returns a state after the op.
 func (o *tallyOp) applyTo(s leaky.Tally) leaky.Tally {
 	switch o.op {
 	case rules.TakeBack:
@@ -266,7 +261,6 @@ func (m *Machine) noteTake(
 	}
 }
 
-// chargesDurable notes that the charges of a commit are durable.
 func (m *Machine) chargesDurable(c *Commit) {
 	for _, k := range c.charged {
 		g := m.charged[k]

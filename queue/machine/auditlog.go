@@ -56,16 +56,17 @@ func (r *auditRecord) size() uint64 {
 // auditOverhead approximates the size of an entry without its texts.
 const auditOverhead = 200
 
+func (r *auditRecord) code(c *codec, digest []byte) {
+	c.fields(&r.bytes, &r.at, &r.dropped, &r.budget)
+	c.raw(digest)
+	c.fields(&r.Text, &r.Before, &r.After)
+}
+
 func (r *auditRecord) encode() ([]byte, error) {
 	digest, err := hex.DecodeString(string(r.Digest))
-	w := writer{}
-	w.num(r.bytes, uint64(r.at), r.dropped)
-	w.text(string(r.budget))
-	w = append(w, digest...)
-	for _, text := range [][]byte{r.Text, r.Before, r.After} {
-		w.text(string(text))
-	}
-	return w, err
+	c := &codec{}
+	r.code(c, digest)
+	return c.b, err
 }
 
 func decodeAuditNumber(k []byte) (uint64, error) {
@@ -79,16 +80,10 @@ func decodeAudit(k, v []byte) (a auditRecord, err error) {
 	if a.number, err = decodeAuditNumber(k); err != nil {
 		return a, err
 	}
-	r := reader{b: v}
-	a.bytes, a.at = r.num(), leaky.Instant(r.num())
-	a.dropped, a.budget = r.num(), audit.Budget(r.text())
-	a.Digest = audit.Digest(hex.EncodeToString(r.raw(32)))
-	for _, text := range []*[]byte{&a.Text, &a.Before, &a.After} {
-		if s := r.text(); s != "" {
-			*text = []byte(s)
-		}
-	}
-	return a, r.err("audit")
+	c, digest := decoder(v), make([]byte, 32)
+	a.code(c, digest)
+	a.Digest = audit.Digest(hex.EncodeToString(digest))
+	return a, c.err("audit")
 }
 
 // auditLog is the audit log in a transaction.
@@ -106,13 +101,11 @@ func budgetKey(budget audit.Budget, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(append([]byte(budget), 0), number)
 }
 
-// get reads an entry by its key in the budgets index.
 func (l auditLog) get(k []byte) (auditRecord, error) {
 	number := k[len(k)-8:]
 	return decodeAudit(number, l.entries.Get(number))
 }
 
-// lastNumber returns the number of the last entry.
 func (l auditLog) lastNumber() (uint64, error) {
 	k, _ := l.entries.Cursor().Last()
 	if k == nil {
@@ -136,13 +129,11 @@ func (l auditLog) newestOf(budget audit.Budget) (auditRecord, error) {
 	return l.get(k)
 }
 
-// budgetHead is the head of a budget's chain while a commit is written.
 type budgetHead struct {
 	last auditRecord
 	more int // entries of the commit that are not written yet
 }
 
-// writeAudit writes the entries of a commit and drops old ones.
 func (t *tables) writeAudit(entries []audited, o *WriteOptions, now leaky.Instant) error {
 	if len(entries) == 0 {
 		return nil
@@ -295,7 +286,6 @@ func (l auditLog) dropAged(until leaky.Instant) error {
 	return l.drop(gone)
 }
 
-// drop deletes entries by their keys in the budgets index.
 func (l auditLog) drop(gone [][]byte) error {
 	for _, k := range gone {
 		if err := errors.Join(l.entries.Delete(k[len(k)-8:]), l.budgets.Delete(k)); err != nil {
@@ -342,7 +332,6 @@ func ReadAudit(tx Transaction, r audit.Request) (p audit.Page, err error) {
 	return p, nil
 }
 
-// chains returns the chain of each budget.
 func (l auditLog) chains() (all []audit.Chain, err error) {
 	c := l.budgets.Cursor()
 	for k, _ := c.First(); k != nil; {
@@ -360,7 +349,6 @@ func (l auditLog) chains() (all []audit.Chain, err error) {
 	return all, nil
 }
 
-// beginAudit moves to the first entry of the page.
 func beginAudit(c Cursor, r *audit.Request) (k, v []byte) {
 	switch {
 	case r.From == 0 && r.Back:

@@ -47,7 +47,6 @@ func (m *Machine) CarryOver(old *Machine, now leaky.Instant) {
 	m.publishWake("")
 }
 
-// carrying is the state of one CarryOver.
 type carrying struct {
 	*Machine
 	old      *Machine
@@ -261,7 +260,6 @@ func (c *carrying) tallies() {
 	c.owedAudits(sets)
 }
 
-// dropTallies forgets tallies whose records were to be dropped.
 func (c *carrying) dropTallies(s *tallySet, numbers map[uint64]bool) {
 	if len(numbers) == 0 {
 		return

@@ -24,7 +24,6 @@ type ceilingState struct {
 	commit  uint64   // the last commit that raised them
 }
 
-// raise raises the ceilings with the current commit.
 func (m *Machine) raise(q *queueState, to ceilings) {
 	q.ceiling.next = q.ceiling.next.max(to)
 	q.ceiling.commit = m.present.Number
@@ -64,7 +63,6 @@ func (c ceilings) covers(need ceilings) bool {
 	return true
 }
 
-// max returns the higher of each bound.
 func (c ceilings) max(d ceilings) ceilings {
 	return ceilings{
 		max(c.tat, d.tat), pickWindows(c.limits, d.limits, func(a, b leaky.Window) bool { return allowsMore(a, b) }),
@@ -90,7 +88,6 @@ func pickWindows(a, b []leaky.Window, prefers func(a, b leaky.Window) bool) []le
 	return picked
 }
 
-// ceilings returns how much the paces have used.
 func (p *paces) ceilings() ceilings {
 	c := ceilings{tat: tat(p.bucket)}
 	for _, m := range p.limits {
@@ -215,7 +212,6 @@ func tat(b leaky.Bucket) leaky.Instant {
 	return b.TAT
 }
 
-// raiseWithAppend raises the ceilings of a queue and its parent along with an append of that cost.
 func (m *Machine) raiseWithAppend(q *queueState, now leaky.Instant, cost int64) {
 	m.raise(q, q.oneGrantCeilings(now, cost))
 	if p := q.parent(); p != nil { // its record has the greatest cost of its children

@@ -15,7 +15,6 @@ import (
 // The log of changes is append-only, one per queue and rule, next to the latest versions of each. It interprets
 // neither. Only the newest entry is ever rewritten: see queue.OneChange.
 
-// subject is what a log is about.
 type subject struct {
 	of   queue.Subject
 	name string
@@ -47,7 +46,6 @@ type logUpdate struct {
 	gone     bool     // it is deleted, now or earlier
 }
 
-// logChange adds an update to both logs.
 func (b *Commit) logChange(n logUpdate) {
 	b.logUpdates = append(b.logUpdates, n)
 	for i := range n.changes {
@@ -97,7 +95,6 @@ func newest(b Table, s subject) (k, v []byte) {
 	return k, v
 }
 
-// writeLog writes the updates of a commit.
 func (t *tables) writeLog(notes []logUpdate, keep time.Duration, now leaky.Instant) error {
 	for i := range notes {
 		n := &notes[i]
@@ -310,7 +307,6 @@ func (t *tables) markDeleted(s subject, until, now leaky.Instant) error {
 	return nil
 }
 
-// unmarkDeleted removes a subject from the deleted ones.
 func (t *tables) unmarkDeleted(s subject) error {
 	until, buried := t.deletedUntil(s)
 	if !buried {
@@ -332,7 +328,6 @@ func (t *tables) recreate(s subject, now leaky.Instant) error {
 	return t.unmarkDeleted(s)
 }
 
-// forgetLog drops the whole log of a deleted subject.
 func (t *tables) forgetLog(s subject) error {
 	prefix := s.key()
 	for _, table := range [][]byte{changesTable, versionsTable} {
@@ -350,5 +345,5 @@ func (t *tables) forgetLog(s subject) error {
 }
 
 func errChangeLog(s subject) error {
-	return fmt.Errorf("%w: the record of changes of %s %s", queue.ErrCorrupt, s.of, s.name)
+	return fmt.Errorf("%w: the change log of %s %s", queue.ErrCorrupt, s.of, s.name)
 }

@@ -14,39 +14,35 @@ import (
 	"github.com/penstock/penstock/queue/rules"
 )
 
-// encodeChange encodes a change without its number, which is in the head, and without specs, which are versions.
-func encodeChange(c *queue.Change) []byte {
-	w := writer{}
-	w.num(uint64(instantOf(c.At)), uint64(c.Revision), uint64(c.Was), uint64(instantOf(c.Until)), uint64(c.Jobs))
-	for _, s := range []string{c.By, c.Note, string(c.What), c.Detail, c.Reason} {
-		w.text(s)
+// changeFields are the fields of a change without its number, which is in the head, and without specs, which are
+// versions.
+func changeFields(c *queue.Change) []any {
+	return []any{&c.At, &c.Revision, &c.Was, &c.Until, &c.Jobs, &c.By, &c.Note, &c.What, &c.Detail, &c.Reason}
+}
+
+func encodeChange(change *queue.Change) []byte {
+	c := &codec{}
+	c.fields(changeFields(change)...)
+	for _, id := range change.IDs {
+		c.fields(&id)
 	}
-	for _, id := range c.IDs {
-		w.text(id)
-	}
-	return w
+	return c.b
 }
 
 // decodeChange decodes a log entry.
-func decodeChange(v []byte) (c queue.Change, err error) {
+func decodeChange(v []byte) (change queue.Change, err error) {
 	h, ok := readHead(v)
 	if !ok {
-		return c, fmt.Errorf("%w: a change cut short", queue.ErrCorrupt)
+		return change, fmt.Errorf("%w: a truncated change record", queue.ErrCorrupt)
 	}
-	r := reader{b: v[entryHeadBytes:]}
-	at, revision, was, until, jobs := leaky.Instant(r.num()), r.num(), r.num(), leaky.Instant(r.num()), r.num()
-	c = queue.Change{
-		Number: int64(h.number), At: at.Time(), Last: h.last.Time(),
-		Revision: int64(revision), Was: int64(was), Jobs: int64(jobs),
-		By: r.text(), Note: r.text(), What: changekind.Kind(r.text()), Detail: r.text(), Reason: r.text(),
+	change.Number, change.Last = int64(h.number), h.last.Time()
+	c := decoder(v[entryHeadBytes:])
+	for c.fields(changeFields(&change)...); len(c.b) > 0 && !c.bad; {
+		var id string
+		c.fields(&id)
+		change.IDs = append(change.IDs, id)
 	}
-	for len(r.b) > 0 && !r.bad {
-		c.IDs = append(c.IDs, r.text())
-	}
-	if until != 0 {
-		c.Until = until.Time()
-	}
-	return c, r.err("change")
+	return change, c.err("change")
 }
 
 // loggedBy returns a change, in one step, that keeps the revision.
@@ -169,7 +165,7 @@ func (t *tables) history(s subject) (queue.History, error) {
 	err := t.versions(s, func(revision int64, text []byte) error {
 		spec, err := queue.ParseSpec(text)
 		if err != nil {
-			return fmt.Errorf("%w: a former spec of %s: %w", queue.ErrCorrupt, s.name, err)
+			return fmt.Errorf("%w: an earlier spec of %s: %w", queue.ErrCorrupt, s.name, err)
 		}
 		h.Specs = append(h.Specs, queue.KeptSpec{Revision: revision, Spec: spec})
 		return nil

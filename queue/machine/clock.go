@@ -77,7 +77,6 @@ func (e *Environment) wall(at leaky.Instant) leaky.Instant {
 	return at - e.Ahead
 }
 
-// ahead returns Ahead as a duration.
 func (e *Environment) ahead() time.Duration { return e.Ahead.Sub(0) }
 
 // engine converts an instant of the wall clock to the engine's clock.

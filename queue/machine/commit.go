@@ -61,7 +61,6 @@ type Commit struct {
 	auditedActs    map[*jobAct]int // index in audited of each act on jobs
 }
 
-// keys are the last keys of jobs, ended jobs and deferrals.
 type keys struct{ seq, ended, deferred uint64 }
 
 // savedCounters is what a queue counted without a commit of its own.

@@ -79,7 +79,6 @@ func (h *heap[T]) restore(i int) {
 	}
 }
 
-// up moves the item at i up to its place.
 func (h *heap[T]) up(i int) {
 	v := h.items[i]
 	for i > 0 {

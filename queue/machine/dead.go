@@ -43,7 +43,6 @@ func (m *Machine) deadJobsOf(name string) *deadJobs {
 	return dead
 }
 
-// deadCountOf returns how many dead jobs a name has.
 func (m *Machine) deadCountOf(name string) int64 {
 	if dead := m.deadJobs[name]; dead != nil {
 		return int64(dead.dead.len())
@@ -51,7 +50,6 @@ func (m *Machine) deadCountOf(name string) int64 {
 	return 0
 }
 
-// deadBytesOf returns the size of the dead jobs of a name.
 func (m *Machine) deadBytesOf(name string) int64 {
 	if dead := m.deadJobs[name]; dead != nil {
 		return dead.bytes
@@ -136,7 +134,6 @@ func (m *Machine) deadOfDeleted(name string) *deadJobs {
 	return nil
 }
 
-// deadJob returns a dead job, or nil.
 func (m *Machine) deadJob(name, id string, now leaky.Instant) *endedJob {
 	dead := m.deadJobs[name]
 	if dead == nil {
@@ -170,7 +167,6 @@ func (m *Machine) DeadQueues(now leaky.Instant, after string, limit int) (list [
 	return list
 }
 
-// nextWithDead returns the dead jobs of the next name that has any, or nil.
 func (m *Machine) nextWithDead(name string) *deadJobs {
 	for dead := range m.namesWithDead.from(func(dead *deadJobs) bool { return dead.name > name }) {
 		return dead

@@ -24,10 +24,8 @@ type deferral struct {
 // bytes returns the size of the job, the same here as in the queue. Older files do not have the size of its record.
 func (d *deferral) bytes() int64 { return jobsize.Of("", int(d.size)+int(d.length)) }
 
-// count returns the counts of one deferral.
 func (d *deferral) count() recordCount { return recordCount{1, int64(d.cost), d.bytes()} }
 
-// deferralState is what became of a deferral.
 type deferralState uint8
 
 const (
@@ -139,7 +137,6 @@ func (g *deferrals) add(number uint64, id string, d deferral) {
 // close frees memory that was allocated for more ids.
 func (p *page) close() { p.ids = slices.Clone(p.ids) }
 
-// remove ends an existing deferral.
 func (g *deferrals) remove(number uint64) {
 	g.ids.remove(g.seek(string(g.id(number))))
 	p := g.page(number)
@@ -159,7 +156,6 @@ func (g *deferrals) remove(number uint64) {
 	}
 }
 
-// oldest returns the number of the first deferral, or 0.
 func (g *deferrals) oldest() uint64 {
 	if g.n == 0 {
 		return 0

@@ -23,9 +23,7 @@ func documentKey(kind, name string) []byte { return append(append([]byte(kind), 
 
 // encodeDocument encodes all but the kind and the name. The text is JSON and so never empty.
 func encodeDocument(d *document.Document) []byte {
-	w := writer{}
-	w.num(uint64(d.Revision), uint64(instantOf(d.At)))
-	return append(w, d.Text...)
+	return append(encode(&d.Revision, &d.At), d.Text...)
 }
 
 // document returns a document, which may be deleted; its Revision is 0 if it never existed.
@@ -35,13 +33,12 @@ func (t *tables) document(k []byte) (d document.Document, err error) {
 		return d, nil
 	}
 	kind, name, _ := bytes.Cut(k, []byte{0})
-	r := reader{b: v}
-	d = document.Document{Kind: string(kind), Name: string(name), Revision: int64(r.num())}
-	d.At = leaky.Instant(r.num()).Time()
-	if len(r.b) > 0 {
-		d.Text = bytes.Clone(r.b)
+	d = document.Document{Kind: string(kind), Name: string(name)}
+	text, err := decode(v, "document", &d.Revision, &d.At)
+	if len(text) > 0 {
+		d.Text = bytes.Clone(text)
 	}
-	return d, r.err("document")
+	return d, err
 }
 
 // putDocument writes a document; was is its previous revision, or 0.

@@ -27,7 +27,6 @@ type endedJob struct {
 	drainer  string
 }
 
-// bytes returns the size of a dead job.
 func (d *endedJob) bytes() int64 { return jobsize.Of(d.id, int(d.size)) }
 
 // endedJobs is what a queue remembers of its ended jobs. Their age and number are bounded, separately for dead and
@@ -46,7 +45,6 @@ func (m *endedJobs) find(id string, r queue.Retention, now leaky.Instant) *ended
 	return d
 }
 
-// add remembers d.
 func (m *endedJobs) add(d *endedJob) {
 	if m.byID == nil {
 		m.byID = map[string]*endedJob{}
@@ -60,7 +58,6 @@ func (m *endedJobs) add(d *endedJob) {
 	}
 }
 
-// take removes a dead job.
 func (m *endedJobs) take(d *endedJob) {
 	if m.byID[d.id] == d {
 		delete(m.byID, d.id)

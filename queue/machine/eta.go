@@ -52,7 +52,6 @@ func (r costBounds) ahead(before, gap int64) int64 {
 	return before
 }
 
-// departure returns when a job is expected to depart.
 func (q *queueState) departure(o outlook, now leaky.Instant) leaky.Instant {
 	return q.judgeETA(o, now).at
 }
@@ -256,7 +255,6 @@ func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
 	return q.judgeETA(q.outlookOf(j, q.costBounds(int64(j.cost), false)), now).why(q, now)
 }
 
-// why returns the cause for a queue that is stopped or probed.
 func (r *receiverState) why(now leaky.Instant) queue.Why {
 	w := queue.Why{By: cause.Throttled, Reason: r.reason}
 	if r.opened != 0 || r.cause == queue.StopDown {
@@ -270,7 +268,6 @@ func (r *receiverState) why(now leaky.Instant) queue.Why {
 	return w
 }
 
-// why returns the verdict as the cause for a job of q.
 func (v etaVerdict) why(q *queueState, now leaky.Instant) queue.Why {
 	if v.at <= now {
 		return queue.Why{By: q.spec.Cause()}

@@ -89,7 +89,6 @@ func (p *exportPage) choose(m *Machine, now leaky.Instant) error {
 	return nil
 }
 
-// add chooses a job that holds a place.
 func (p *exportPage) add(j *job, s queue.State) *move.Job {
 	p.jobs = append(p.jobs, move.Job{
 		ID: j.id, State: s, Turn: j.turn, AppendedAt: j.appended.Time(), Back: j.marks&readmitted != 0,
@@ -154,7 +153,6 @@ func (p *exportPage) leased(m *Machine, q *queueState, c *queue.Cursor, now leak
 	}
 }
 
-// addEnded chooses an ended job.
 func (p *exportPage) addEnded(d *endedJob) {
 	p.jobs = append(p.jobs, move.Job{
 		ID: d.id, State: d.state, AppendedAt: d.appended.Time(), At: d.at.Time(), Attempts: d.attempts,

@@ -78,7 +78,6 @@ func (m *Machine) grantDue(g *grant, now leaky.Instant) {
 	}
 }
 
-// visitQueue grants jobs of a queue without a group.
 func (m *Machine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
 	g.countLost(q, q.departsAt, now)
 	q.repairWindows(now)
@@ -150,7 +149,6 @@ func (q *queueState) lostSlots(since, now leaky.Instant) int64 {
 	return int64(lost)
 }
 
-// fits reports whether the answer has room for a job. The first always fits.
 func (g *grant) fits(j *job) bool {
 	if len(g.jobs) > 0 && g.bytes+int(j.size) > queue.MaxReserveBytes {
 		g.full = true
@@ -173,7 +171,6 @@ func (m *Machine) grantJob(g *grant, v *queueVisit, j *job, departs, now leaky.I
 	g.full = len(g.jobs) == g.max
 }
 
-// endVisit ends a visit that granted n departures of a queue.
 func (m *Machine) endVisit(g *grant, q *queueState, n int, now leaky.Instant) {
 	if n == 0 {
 		return
@@ -203,7 +200,6 @@ func newShares(r queue.ReserveRequest) shares {
 	return shares{left: maps.Clone(r.Shares), next: never}
 }
 
-// usedUp reports whether the client may have no more jobs of q.
 func (s *shares) usedUp(q *queueState) bool {
 	left, named := s.left[q.name]
 	return named && left <= 0
@@ -221,7 +217,6 @@ func (s *shares) noteShort(before []string) bool {
 	return slices.ContainsFunc(s.short, func(name string) bool { return !slices.Contains(before, name) })
 }
 
-// passOver leaves a due queue to other clients.
 func (m *Machine) passOver(g *grant, o *agendaEntry) {
 	updateHeap(&m.agenda, o, o.agendaIndex, false)
 	g.passedOver = append(g.passedOver, o)
@@ -255,7 +250,6 @@ func (m *Machine) passOverGroup(g *grant, k *group, now leaky.Instant) {
 	g.passedOver = append(g.passedOver, &k.agendaEntry)
 }
 
-// restorePassed puts what was passed over back on the agenda.
 func (m *Machine) restorePassed(g *grant) {
 	for _, o := range g.passedOver {
 		m.agenda.push(o)

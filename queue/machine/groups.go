@@ -45,7 +45,6 @@ type member struct {
 	overShare bool // it was passed over because the client's share of it is used up
 }
 
-// leave removes a member from its heap.
 func (s *member) leave() {
 	if s != nil && s.in != nil {
 		s.in.remove(s.heapIndex)
@@ -66,7 +65,6 @@ func newGroup(parent *queueState) *group {
 	}
 }
 
-// isParent reports whether q is the parent of a group.
 func (q *queueState) isParent() bool { return q.group != nil && q.group.queue == q }
 
 // parent returns the parent, whose paces apply to q too, or nil.
@@ -272,7 +270,6 @@ func (m *Machine) rearmGroup(g *group, now leaky.Instant) {
 	m.armGroup(g, now)
 }
 
-// rest lets a member rest until an instant.
 func (g *group) rest(q *queueState, until leaky.Instant) {
 	q.member.leave()
 	q.departsAt = until
@@ -280,7 +277,6 @@ func (g *group) rest(q *queueState, until leaky.Instant) {
 	g.resting.push(q)
 }
 
-// makeReady makes a member ready.
 func (g *group) makeReady(q *queueState) {
 	q.member.leave()
 	q.member.tag = max(q.member.finish, g.served)
@@ -288,7 +284,6 @@ func (g *group) makeReady(q *queueState) {
 	g.ready.push(q)
 }
 
-// noteServed notes that a job of a member was granted.
 func (g *group) noteServed(q *queueState, cost int64) {
 	s := q.member
 	g.served, s.finish = s.tag, s.tag+cost

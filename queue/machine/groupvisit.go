@@ -56,7 +56,6 @@ func (m *Machine) visitGroup(k *group, g *grant, now leaky.Instant) {
 	}
 }
 
-// groupVisit is the state of one visit to a group.
 type groupVisit struct {
 	group        *group
 	grant        *grant
@@ -88,7 +87,6 @@ func (t *groupVisit) choose(d, now leaky.Instant) (*queueState, *lane, leaky.Ins
 	}
 }
 
-// wakeMembers makes members ready that rest until d at most.
 func (t *groupVisit) wakeMembers(d leaky.Instant) {
 	for k := t.group; t.woken < wakeMembersMax && k.resting.len() > 0 && k.resting.top().departsAt <= d; t.woken++ {
 		k.makeReady(k.resting.top())
@@ -126,7 +124,6 @@ func (t *groupVisit) tryMember(q *queueState, d, now leaky.Instant) *lane {
 	return nil
 }
 
-// endGroupVisit finds places for the members that the visit removed.
 func (m *Machine) endGroupVisit(t *groupVisit, g *grant, now leaky.Instant) {
 	for _, q := range t.overShare { // its turn stays as it was
 		q.member.in, q.member.overShare = &t.group.ready, true

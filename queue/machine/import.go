@@ -147,7 +147,6 @@ func (q *queueState) importedCounters(moved *move.Queue) queue.Counters {
 	return add
 }
 
-// importJob is one job of an import.
 type importJob struct {
 	move.Job
 	head        jobrecord.Head
@@ -187,7 +186,6 @@ func (m *Machine) ImportJobs(
 	return outcomes, m.lastWait(), nil
 }
 
-// unpack reads what memory keeps of the record.
 func (it *importJob) unpack() (err error) {
 	binary.BigEndian.PutUint64(it.fingerprint[:], it.Fingerprint)
 	if it.State.Ended() && it.State != queue.Dead {
@@ -201,7 +199,6 @@ func (it *importJob) unpack() (err error) {
 	return err
 }
 
-// placeJob decides about a job.
 func (m *Machine) placeJob(it *importJob, q *queueState, now leaky.Instant) (move.Outcome, error) {
 	print, there := q.fingerprintOf(it.ID, now)
 	switch {
@@ -287,7 +284,6 @@ func importedLease(j *job, it *importJob, due leaky.Instant) *lease {
 	}
 }
 
-// placeEnded adds an ended job.
 func (m *Machine) placeEnded(it *importJob, q *queueState) {
 	m.store.ended++
 	d := &endedJob{

@@ -26,7 +26,6 @@ type job struct {
 	marks       marks
 }
 
-// marks are flags of a job.
 type marks uint8
 
 const (
@@ -56,7 +55,6 @@ type lease struct {
 	inFlight  bool   // it counts against its lane's max_in_flight
 }
 
-// priority recovers the priority from the turn.
 func (j *job) priority() int { return priorityOf(j.turn) }
 
 func priorityOf(turn int64) int { return int(queue.MaxPriority - turn>>priorityShift) }
@@ -76,7 +74,6 @@ func (ls *lease) attempt(o queue.AttemptOutcome, answer string, now leaky.Instan
 	return queue.Attempt{At: ls.due.Time(), EndedAt: now.Time(), Drainer: ls.drainer, Outcome: o, Answer: answer}
 }
 
-// byDue orders scheduled and held jobs.
 func byDue(a, b *lease) bool {
 	if a.due != b.due {
 		return a.due < b.due
@@ -114,7 +111,6 @@ func laneDigest(j *queue.Job, record []byte) (d queue.LaneDigest) {
 	return d
 }
 
-// bytes returns what a job counts against max_bytes.
 func (j *job) bytes() int64 { return jobsize.Of(j.id, int(j.size)) }
 
 // fence distinguishes the leases of a job. The epoch is random for each Machine, so that no fence of an earlier

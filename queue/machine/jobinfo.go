@@ -103,7 +103,6 @@ func deadJobFound(name string, d *endedJob) *Found {
 	return &Found{info: endedJobInfo(name, d), dead: d, seq: d.seq}
 }
 
-// jobInfo describes a job that holds a place.
 func (q *queueState) jobInfo(j *job, now leaky.Instant) queue.JobInfo {
 	i := queue.JobInfo{
 		Queue: q.name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(),
@@ -153,7 +152,6 @@ func (q *queueState) deferredJobInfo(id string, number uint64, d *deferral, now 
 // lanesPerPage is how many lanes without a matching job one call looks at.
 const lanesPerPage = 1000
 
-// listPage is one page of a list.
 type listPage struct {
 	request *queue.ListRequest
 	jobs    []queue.JobInfo
@@ -163,7 +161,6 @@ type listPage struct {
 
 func (p *listPage) full() bool { return len(p.jobs) == p.request.Limit }
 
-// setNext sets where the next page begins.
 func (p *listPage) setNext(at int64, id string, ln *lane) {
 	c := queue.Cursor{At: at, ID: id}
 	if ln != nil {
@@ -257,7 +254,7 @@ func (q *queueState) resumeAtLane(c *queue.Cursor, only *string) (ln *lane, from
 	}
 	if c != nil {
 		if len(c.Lane) != len(digest) {
-			return nil, 0, &invalid.Error{Field: "after", Reason: "names no lane"}
+			return nil, 0, &invalid.Error{Field: "after", Reason: "does not name a lane"}
 		}
 		digest = queue.LaneDigest([]byte(c.Lane))
 		if c.ID != "" {
@@ -386,7 +383,6 @@ func jobInfo(j *job) queue.JobInfo {
 	return i
 }
 
-// endedJobInfo describes an ended job.
 func endedJobInfo(name string, d *endedJob) queue.JobInfo {
 	return queue.JobInfo{
 		Queue: name, ID: d.id, State: d.state, Cost: int64(d.cost), Attempts: d.attempts,

@@ -9,7 +9,6 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// laneSet is the lanes of a queue.
 type laneSet struct {
 	defaultLane *lane                      // for jobs without a key; nil if it had no jobs for long
 	lanes       map[queue.LaneDigest]*lane // all other lanes
@@ -87,7 +86,6 @@ func (ln *lane) trackInFlight(ls *lease, to queue.State) {
 	ls.inFlight = counts
 }
 
-// incomingTotal returns how many of the lane's incoming jobs will wait.
 func (ln *lane) incomingTotal() int64 { return ln.incomingBefore(0) }
 
 // incomingBefore returns how many of these have at least that priority.
@@ -103,7 +101,6 @@ func (ln *lane) incomingBefore(priority int) (n int64) {
 	return n
 }
 
-// incomingOf returns the count of the lane's incoming jobs of a priority.
 func (ln *lane) incomingOf(priority int) *uint32 {
 	if priority == 0 {
 		return &ln.incoming
@@ -225,10 +222,8 @@ func (q *queueState) ensureDefaultLane() *lane {
 	return q.defaultLane
 }
 
-// noneWaits reports whether no job waits in the lane, which may be nil.
 func (ln *lane) noneWaits() bool { return ln == nil || ln.waiting.len() == 0 }
 
-// addToLane counts a job in its lane.
 func (q *queueState) addToLane(j *job) {
 	ln := j.lane
 	q.bytes += j.bytes()
@@ -292,14 +287,12 @@ func (q *queueState) forgetLane(ln *lane) {
 // smallMap is a size below which a map is not worth shrinking.
 const smallMap = 256
 
-// enter moves a lane into a heap, out of its present one.
 func (ln *lane) enter(h *heap[*lane]) {
 	ln.leave()
 	ln.heap = h
 	h.push(ln)
 }
 
-// leave removes a lane from its heap.
 func (ln *lane) leave() {
 	if ln.heap != nil {
 		ln.heap.remove(int(ln.heapIndex))

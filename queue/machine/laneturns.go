@@ -61,7 +61,6 @@ func (q *queueState) placeLane(ln *lane, first bool, now leaky.Instant) {
 	}
 }
 
-// removeWaiting removes a waiting job from its lane.
 func (q *queueState) removeWaiting(j *job) {
 	j.lane.waiting.remove(j)
 	if j.lane.waiting.len() == 0 {
@@ -132,13 +131,11 @@ func (t *laneTurns) recall(n *laneBudget) {
 // recalling reports whether lanes are still to be made ready after a change of rules.
 func (t *laneTurns) recalling() bool { return t.changedAgain || t.changed.len() > 0 }
 
-// sameLanes reports whether two specs have the same rules for lanes.
 func sameLanes(a, b *queue.Spec) bool {
 	return a.Ordered == b.Ordered && a.Lanes.LaneRule == b.Lanes.LaneRule &&
 		maps.Equal(a.Lanes.Overrides, b.Lanes.Overrides)
 }
 
-// atMaxInFlight reports whether the queue has as many jobs leased as it may.
 func (q *queueState) atMaxInFlight() bool {
 	return q.spec.MaxInFlight > 0 && q.counts[queue.Leased] >= q.spec.MaxInFlight
 }
@@ -180,7 +177,6 @@ func (q *queueState) lanesResumeAt() (at leaky.Instant, any bool) {
 	return 0, false
 }
 
-// queueVisit is the state of one visit to a queue.
 type queueVisit struct {
 	takeTurns bool // fixed when the visit begins
 	judged    int
@@ -194,7 +190,6 @@ type laneBudget struct {
 	reigns
 }
 
-// beginVisit prepares the lanes for a visit.
 func (q *queueState) beginVisit(n *laneBudget) queueVisit {
 	v := queueVisit{takeTurns: q.lanesTakeTurns(), laneBudget: n}
 	if !v.takeTurns && q.laneTurns == nil {

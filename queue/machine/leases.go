@@ -14,7 +14,6 @@ func newLeases() heap[*lease] {
 	}
 }
 
-// lease grants a job to a client.
 func (m *Machine) lease(j *job, drainer string, departs leaky.Instant) granted {
 	m.lastFence++
 	q, ls := j.lane.queue, j.ensureLease()
@@ -30,7 +29,6 @@ func (m *Machine) lease(j *job, drainer string, departs leaky.Instant) granted {
 	return granted{job: j, fence: ls.fence, departs: departs, attempt: ls.attempts + 1}
 }
 
-// dropLease removes a job's lease from the heap, if it is there.
 func (m *Machine) dropLease(j *job) {
 	if ls := j.lease; ls.heapIndex >= 0 {
 		m.leases.remove(ls.heapIndex)
@@ -73,7 +71,6 @@ func (m *Machine) takeBackOne(j *job, visits bool, now leaky.Instant) {
 	m.returnLeased(o, &next, b.state, nil, now)
 }
 
-// lostLease is what becomes of a job whose lease ran out.
 type lostLease struct {
 	state    queue.State
 	attempts int

@@ -12,7 +12,6 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/names"
-	"github.com/penstock/penstock/queue/unit"
 )
 
 // loader reads a store into a machine.
@@ -189,9 +188,10 @@ func (l *loader) loadLeftPaces(context.Context) error {
 
 func (l *loader) retentions(context.Context) error {
 	return forEach(l.Table(retentionsTable), func(k, v []byte) error {
-		r := reader{b: v}
-		l.deadJobsOf(string(k)).retention = &queue.Retention{For: unit.Duration(r.num()), Max: int64(r.num())}
-		return r.err("retention")
+		r := &queue.Retention{}
+		l.deadJobsOf(string(k)).retention = r
+		_, err := decode(v, "retention", &r.For, &r.Max)
+		return err
 	})
 }
 
@@ -233,7 +233,7 @@ func (l *loader) deferred(ctx context.Context) error {
 		a := q.ownOverflow()
 		if number <= l.lastDeferral[q] || number > a.lastTicket {
 			return fmt.Errorf(
-				"%w: number %d of %d, behind %d", queue.ErrCorrupt, number, a.lastTicket, l.lastDeferral[q],
+				"%w: deferral %d of %d after %d", queue.ErrCorrupt, number, a.lastTicket, l.lastDeferral[q],
 			)
 		}
 		l.lastDeferral[q] = number
@@ -265,7 +265,7 @@ func (l *loader) jobs(ctx context.Context) error {
 			l.orphans.jobs = append(l.orphans.jobs, seq)
 			return nil
 		case len(record) < jobrecord.CostAt+2:
-			return fmt.Errorf("%w: a record of %d bytes", queue.ErrCorrupt, len(record))
+			return fmt.Errorf("%w: a job record of only %d bytes", queue.ErrCorrupt, len(record))
 		}
 		head, lane := q.readHead(record)
 		j := &job{
@@ -274,7 +274,7 @@ func (l *loader) jobs(ctx context.Context) error {
 		}
 		q.addToLane(j)
 		q.plain = q.plain && !lane.keyed() && head.Priority == 0 && head.NotBefore.IsZero()
-		if h.readmitted {
+		if h.marks&readmitted != 0 {
 			j.marks = readmitted
 			a := q.ownOverflow()
 			a.readmitted++
@@ -322,7 +322,6 @@ func (q *queueState) readHead(record []byte) (jobrecord.Head, *lane) {
 	return h, q.lane(j.Lane, h.Lane)
 }
 
-// restoreLease restores a job that was granted before.
 func (l *loader) restoreLease(j *job, v []byte) error {
 	state, ls, err := decodeLease(v)
 	if err != nil {

@@ -11,12 +11,13 @@ import (
 
 func (l *loader) loadRules(context.Context) error {
 	err := forEach(l.Table(rulesTable), func(k, v []byte) error {
-		b := reader{b: v}
-		number, revision := b.num(), int64(b.num())
-		if err := b.err("rule"); err != nil {
+		var number uint64
+		var revision int64
+		text, err := decode(v, "rule", &number, &revision)
+		if err != nil {
 			return err
 		}
-		q, err := rules.Decode(b.b)
+		q, err := rules.Decode(text)
 		if err != nil {
 			return fmt.Errorf("%w: the rule %s: %w", queue.ErrCorrupt, k, err)
 		}

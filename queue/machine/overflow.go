@@ -70,7 +70,6 @@ func parseTicket(s queue.Ticket) ticket {
 	return ticket{owner, number}
 }
 
-// hasBacklog reports whether jobs are on the overflow.
 func (q *queueState) hasBacklog() bool { return q.onOverflow() > 0 }
 
 // onOverflow returns about how many jobs are on the overflow, as recorded and as seen.
@@ -92,7 +91,6 @@ func (q *queueState) deferralLapsed(n uint64, now leaky.Instant) bool {
 	return n <= q.overflow.progress.givenUpTo || now.Sub(q.overflow.records.get(n).at) >= life
 }
 
-// removeDeferral ends a deferral, if it exists.
 func (m *Machine) removeDeferral(q *queueState, n uint64) {
 	if d := q.overflow.records.get(n); d != nil {
 		m.uncountDeferral(q, n, d)

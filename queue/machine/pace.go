@@ -155,7 +155,6 @@ func (p *paces) slowestRate() leaky.Rate {
 	return slowest
 }
 
-// hasPace reports whether the rate or a limit keeps departures apart.
 func (p *paces) hasPace() bool { return !p.pacer.Rate.Unlimited() || len(p.limits) > 0 }
 
 // interval returns the interval of the slowest rate in microseconds, rounded up; 0 without a rate.
@@ -213,7 +212,6 @@ func (p *paces) stillDelays(now leaky.Instant) bool {
 	})
 }
 
-// limitStates returns the states of the limits, for Info.
 func (p *paces) limitStates() (list []queue.LimitState) {
 	for _, m := range p.limits {
 		list = append(list, queue.LimitState{Bucket: m.bucket, Window: m.window})
@@ -347,7 +345,7 @@ func (m *Machine) Tick(now leaky.Instant) (err error) {
 				continue
 			}
 			if e := l.renewCalendar(now); e != nil {
-				err = fmt.Errorf("the calendar of a quota of %s: %w", q.name, e)
+				err = fmt.Errorf("quota calendar of %s: %w", q.name, e)
 				l.renewAt = now.Add(renewAgain)
 			}
 			if l.renewAt != never {

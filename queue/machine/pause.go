@@ -48,7 +48,6 @@ func (q *queueState) activePauses() []*pause {
 	return []*pause{&q.pause}
 }
 
-// paused reports whether a pause keeps q's jobs from leaving.
 func (q *queueState) paused(now leaky.Instant) bool {
 	return slices.ContainsFunc(q.activePauses(), func(p *pause) bool { return p.active(q.env.wall(now)) })
 }
@@ -112,7 +111,6 @@ func (m *Machine) Resume(now leaky.Instant, actor audit.Actor, name string) (wai
 	return m.setPause(q, q.pause, []logged{n}, now), nil
 }
 
-// setPause gives a queue another pause.
 func (m *Machine) setPause(q *queueState, to pause, notes []logged, now leaky.Instant) (wait uint64) {
 	q.pause = to
 	m.notePause(q, notes)

@@ -83,19 +83,19 @@ func (s *stats) count() *queue.Counters {
 	return s.unsaved
 }
 
-// countOutcome counts what became of a job on arrival.
 func (s *stats) countOutcome(o queue.AppendOutcome) {
 	if o.Counter() != "" {
 		s.count().Count(o)
 	}
 }
 
-// allCounters returns all counts, with and without a commit.
 func (s *stats) allCounters() queue.Counters {
 	if s.unsaved == nil {
 		return s.counters
 	}
-	return counted(s.counters, *s.unsaved)
+	all := s.counters
+	all.Add(s.unsaved.Values())
+	return all
 }
 
 const maxFailures = 10
@@ -160,7 +160,6 @@ func (q *queueState) size() int64 {
 	return c[queue.Waiting] + c[queue.Scheduled] + c[queue.Leased] + c[queue.Held] + q.incoming.all
 }
 
-// record returns the queue's record.
 func (q *queueState) record() queueRecord {
 	return queueRecord{
 		counters: q.counters, receiver: q.receiver, ceiling: q.ceiling.next, maxCost: q.maxCost,
@@ -168,7 +167,6 @@ func (q *queueState) record() queueRecord {
 	}
 }
 
-// addJob gives a job a place.
 func (q *queueState) addJob(j *job) {
 	if q.jobs == nil {
 		q.jobs = map[string]*job{}
@@ -192,7 +190,6 @@ func (q *queueState) freeEmpty(now leaky.Instant) {
 	}
 }
 
-// removeJob removes a job from the queue and its lane.
 func (m *Machine) removeJob(j *job, now leaky.Instant) {
 	q := j.lane.queue
 	m.removeFromLane(j, now)

@@ -15,13 +15,11 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-// readmitCall is one call of Readmit.
 type readmitCall struct {
 	queue.ReadmitRequest
 	jobs []readmitJob
 }
 
-// readmitJob is one job that comes back.
 type readmitJob struct {
 	*queue.Readmission
 	ticket      ticket
@@ -77,7 +75,6 @@ func (m *Machine) Readmit(now leaky.Instant, r *Readmission) (queue.Readmitted, 
 	}, wait, nil
 }
 
-// prepareReadmit checks a request and packs its jobs.
 func prepareReadmit(r queue.ReadmitRequest) (*readmitCall, error) {
 	switch {
 	case len(r.Holder) > 64 || names.ValidateID(r.Holder) != nil:
@@ -95,7 +92,7 @@ func prepareReadmit(r queue.ReadmitRequest) (*readmitCall, error) {
 	case r.Behind < 0:
 		return nil, &invalid.Error{Field: "behind", Value: fmt.Sprint(r.Behind), Reason: "must not be negative"}
 	case r.Empty && len(r.Jobs) > 0, r.Empty && r.Behind > 0:
-		return nil, &invalid.Error{Field: "empty", Reason: "is said of an overflow that holds jobs"}
+		return nil, &invalid.Error{Field: "empty", Reason: "must be false while the overflow has jobs"}
 	}
 	m := &readmitCall{ReadmitRequest: r, jobs: make([]readmitJob, len(r.Jobs))}
 	for i := range r.Jobs {
@@ -104,7 +101,7 @@ func prepareReadmit(r queue.ReadmitRequest) (*readmitCall, error) {
 		if a.Order < 1 || i > 0 && a.Order <= r.Jobs[i-1].Order {
 			return nil, &invalid.Error{
 				Field: fmt.Sprintf("jobs[%d].order", i), Value: fmt.Sprint(a.Order),
-				Reason: "must be at least 1, and grow from job to job",
+				Reason: "must be at least 1 and increase from job to job",
 			}
 		}
 		j := a.Job
@@ -299,7 +296,6 @@ func (w *returning) known(id string) (print [8]byte, known bool) {
 	return print, false
 }
 
-// recordOf returns the job's deferral, unless this call has ended it.
 func (w *returning) recordOf(id string) (uint64, *deferral) {
 	if _, here := w.seen[id]; here {
 		return 0, nil
@@ -321,7 +317,6 @@ func (w *returning) markSeen(id string, s seenID) {
 	w.seen[id] = s
 }
 
-// dropRecord ends the deferral of a job that the caller has dealt with itself.
 func (w *returning) dropRecord(a *readmitJob) {
 	number, d := w.recordOf(a.ID)
 	if d == nil || a.ticket != (ticket{w.queue.number, number}) {
@@ -330,7 +325,6 @@ func (w *returning) dropRecord(a *readmitJob) {
 	w.markSeen(a.ID, seenID{})
 }
 
-// cancelled records the end of a job that was cancelled while deferred.
 func (w *returning) cancelled(m *Machine, a *readmitJob, number uint64, d *deferral) {
 	m.store.ended++
 	w.ended = append(w.ended, &endedJob{
@@ -373,12 +367,10 @@ func (w *returning) job(m *Machine, a *readmitJob) *job {
 	}
 }
 
-// changes reports whether there is anything to write.
 func (w *returning) changes() bool {
 	return len(w.jobs)+len(w.dead)+len(w.ended)+len(w.records) > 0 || w.progress != w.queue.overflow.progress
 }
 
-// apply carries out what was decided.
 func (w *returning) apply(m *Machine) {
 	q, c := w.queue, m.touch(w.queue)
 	q.counters.Appended += int64(len(w.jobs))

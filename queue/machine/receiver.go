@@ -44,7 +44,6 @@ func (r receiverState) possible(now leaky.Instant) receiverState {
 	return r
 }
 
-// info returns the state for clients.
 func (r *receiverState) info(now leaky.Instant) (s queue.Stop, c queue.CircuitInfo) {
 	if r.stop > now {
 		s = queue.Stop{Until: r.stop.Time(), Cause: r.cause, Reason: r.reason}
@@ -65,7 +64,6 @@ func (r *receiverState) stopUntil(at, now leaky.Instant, cause queue.StopCause, 
 	return at.Sub(now)
 }
 
-// closeCircuit closes an open circuit.
 func (r *receiverState) closeCircuit(now leaky.Instant) {
 	r.opened, r.probe, r.lastFailure, r.failures, r.slowAt = 0, 0, "", 0, 0
 	if r.cause == queue.StopDown {

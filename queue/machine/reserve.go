@@ -176,7 +176,6 @@ type pullState struct {
 	lastAsked    leaky.Instant // when they last asked; 0 if not since the file was opened
 }
 
-// agendaOf returns the agenda for a queue.
 func (m *Machine) agendaOf(q *queueState) *heap[*agendaEntry] {
 	if q.spec.Pull {
 		return &m.pulled

@@ -64,7 +64,6 @@ func newRule(r rules.Rule, revision int64, s *tallySet) (*rule, error) {
 	return to, nil
 }
 
-// limiterFor returns the limiter of a key.
 func (r *rule) limiterFor(key string) leaky.Limiter {
 	if l, ok := r.overrides[key]; ok {
 		return l
@@ -84,7 +83,6 @@ func (m *Machine) ruleInfo(r *rule) rules.Info {
 	return i
 }
 
-// countRuleUses adds n to the uses of each rule of its own group that a queue's spec names.
 func (m *Machine) countRuleUses(of string, asked []string, n int) {
 	for _, name := range ruleset.Names(of, nil, asked) {
 		if m.ruleUses[name] += n; m.ruleUses[name] == 0 {

@@ -24,7 +24,6 @@ type adapting struct {
 	cameBack int64 // how many jobs came back to wait
 }
 
-// adaptedTo is a new rate, still to be set.
 type adaptedTo struct {
 	queue *queueState
 	rate  *adaptedRate
@@ -38,7 +37,7 @@ func (m *Machine) Settle(now leaky.Instant, list []queue.Settlement) (answers []
 		s := &list[i]
 		if s.Verdict < queue.Deliver || s.Verdict > queue.Down {
 			answers[i].Err = &invalid.Error{
-				Field: "verdict", Reason: "is none of deliver, fail, bury, release, hold, throttle, down",
+				Field: "verdict", Reason: "must be deliver, fail, bury, release, hold, throttle or down",
 			}
 			continue
 		}
@@ -79,7 +78,6 @@ func (m *Machine) settle(c *settling, s *queue.Settlement, now leaky.Instant) (a
 	return answer, 0
 }
 
-// endLease ends a valid lease.
 func (m *Machine) endLease(
 	c *settling, s *queue.Settlement, j *job, now leaky.Instant,
 ) (answer queue.Settled, wait uint64) {
@@ -183,7 +181,6 @@ func (c *settling) meet(q *queueState, now leaky.Instant) {
 	c.adapting[q] = &adapting{held: q.pacer.Next(q.bucket, now) > now}
 }
 
-// countBack notes that a job of q came back to wait.
 func (c *settling) countBack(q *queueState) {
 	if a := c.adapting[q]; a != nil {
 		a.cameBack++
@@ -236,7 +233,6 @@ func (m *Machine) release(j *job, now leaky.Instant) (back givenBack, given bool
 	return back, given
 }
 
-// leaseOutcome is how a lease ends.
 type leaseOutcome struct {
 	job     *job
 	by      *queue.Settlement // nil if it ran out

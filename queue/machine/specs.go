@@ -5,11 +5,10 @@ import (
 	"fmt"
 
 	"github.com/penstock/penstock/internal/changekind"
-	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/audit"
-	"github.com/penstock/penstock/queue/invalid"
+	"github.com/penstock/penstock/queue/internal/check"
 	"github.com/penstock/penstock/queue/names"
 )
 
@@ -39,7 +38,7 @@ func (m *Machine) Put(
 }
 
 // ErrOutdated says that what was read for a call has changed: read it again.
-var ErrOutdated = errors.New("what was read has changed since")
+var ErrOutdated = errors.New("the data has changed since it was read")
 
 // Rollback puts an earlier spec of a queue, from the history h that was looked up with p. Errors: see queue.Specs;
 // ErrOutdated.
@@ -131,10 +130,7 @@ func (m *Machine) checkSpec(s *queue.Spec, created bool) error {
 		return err
 	}
 	if parent := names.Parent(s.Name); created && parent != "" && m.children[parent] >= queue.MaxChildren {
-		return &invalid.Error{
-			Field: "name", Value: clip.Quote(s.Name, 80),
-			Reason: fmt.Sprintf("%s has %d children, the most that a queue can have", parent, queue.MaxChildren),
-		}
+		return check.TooManyChildren(s.Name)
 	}
 	return nil
 }
@@ -153,7 +149,6 @@ func (m *Machine) firstPaces(s *queue.Spec, now leaky.Instant) (paces, error) {
 	return p, err
 }
 
-// create makes a queue.
 func (m *Machine) create(s queue.Spec, p paces, now leaky.Instant) *queueState {
 	m.store.queue++
 	q := m.newQueueState(m.store.queue, s)
@@ -175,7 +170,6 @@ func (m *Machine) create(s queue.Spec, p paces, now leaky.Instant) *queueState {
 	return q
 }
 
-// change gives a queue another spec.
 func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant) {
 	m.countRuleUses(s.Name, s.Rules, 1)
 	m.countRuleUses(q.name, q.spec.Rules, -1)
@@ -251,7 +245,7 @@ func (m *Machine) Delete(
 	case q == nil:
 		return 0, unknownQueue(name)
 	case expect != queue.AnyRevision && expect != q.revision:
-		return 0, fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, q.revision, expect)
+		return 0, checkRevision(name, expect, q.revision)
 	case m.children[name] > 0:
 		return 0, fmt.Errorf("%w: %s has %d", queue.ErrHasChildren, name, m.children[name])
 	case !force && q.size() > 0:

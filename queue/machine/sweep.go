@@ -49,7 +49,6 @@ func (r *garbage) empty() bool {
 		(r.tallies == nil || r.tallies.len() == 0) && len(r.tallyKeys) == 0
 }
 
-// discardQueue makes garbage of a deleted queue.
 func (m *Machine) discardQueue(q *queueState) {
 	r := &garbage{
 		byID: q.jobs, endedJobs: q.endedJobs, deferrals: q.overflow.records, lanes: q.laneOrder,

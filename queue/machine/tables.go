@@ -89,8 +89,9 @@ func (t *tables) getTimeline(d *endedJob) ([]queue.Attempt, error) {
 	return jobrecord.UnpackTimeline(past)
 }
 
-func (t *tables) getStore() (storeRecord, error) {
-	return decodeStore(t.Table(MetaTable).Get(storeKey))
+func (t *tables) getStore() (s storeRecord, err error) {
+	_, err = decode(t.Table(MetaTable).Get(storeKey), "store", s.fields()...)
+	return s, err
 }
 
 // effects are the records to put and to delete, in order. The first encoding error is reported when they are written.
@@ -111,7 +112,6 @@ type effect struct {
 	of     uint64
 }
 
-// write writes effects in the Transaction.
 func (t *tables) write(s *effects) error {
 	if s.err != nil {
 		return s.err
@@ -146,7 +146,6 @@ func (t *tables) writeOne(to Table, f *effect) (err error) {
 	return to.Put(k, append(value, record...))
 }
 
-// each calls do for each item.
 func each[T any](items []T, do func(T)) {
 	for _, item := range items {
 		do(item)
@@ -216,7 +215,11 @@ func (s *effects) putDeferral(q *queueState, number uint64, id string, d deferra
 
 func (s *effects) dropDeferral(seq uint64) { s.drop(deferredTable, seq) }
 
-func (s *effects) putQueue(number uint64, r queueRecord) { s.put(queuesTable, number, r.encode()) }
+func (s *effects) putQueue(number uint64, r queueRecord) {
+	c := &codec{}
+	r.code(c)
+	s.put(queuesTable, number, c.b)
+}
 
 func (s *effects) putFailures(q *queueState) {
 	s.put(failuresTable, q.number, s.encoded(json.Marshal(q.failures)))
@@ -257,17 +260,13 @@ func (s *effects) putLeftPaces(name string, p *paces) {
 func (s *effects) dropLeftPaces(name string) { s.dropNamed(leftPacesTable, name) }
 
 func (s *effects) putRetention(name string, r queue.Retention) {
-	w := writer{}
-	w.num(uint64(r.For), uint64(r.Max))
-	s.putNamed(retentionsTable, name, w)
+	s.putNamed(retentionsTable, name, encode(&r.For, &r.Max))
 }
 
 func (s *effects) dropRetention(name string) { s.dropNamed(retentionsTable, name) }
 
 func (s *effects) putRule(r *rule, text []byte) {
-	w := writer{}
-	w.num(r.tallies.number, uint64(r.revision))
-	s.putNamed(rulesTable, r.Name, append(w, text...))
+	s.putNamed(rulesTable, r.Name, append(encode(&r.tallies.number, &r.revision), text...))
 }
 
 func (s *effects) dropRule(name string) { s.dropNamed(rulesTable, name) }
@@ -276,7 +275,9 @@ func (s *effects) putTally(number uint64, record []byte) { s.put(talliesTable, n
 
 func (s *effects) dropTally(number uint64) { s.drop(talliesTable, number) }
 
-func (s *effects) putStore(r storeRecord) { s.putNamed(MetaTable, string(storeKey), r.encode()) }
+func (s *effects) putStore(r storeRecord) {
+	s.putNamed(MetaTable, string(storeKey), encode(r.fields()...))
+}
 
 // CheckJobs reads every stored job, which Load does not, and compares it with its fingerprint. It returns the number of
 // jobs. Errors: queue.ErrCorrupt, ctx's.
@@ -294,7 +295,7 @@ func CheckJobs(ctx context.Context, tx Transaction) (n int64, err error) {
 			return fmt.Errorf("job %q: %w", h.id, err)
 		}
 		if j.Fingerprint() != binary.BigEndian.Uint64(record[jobrecord.FingerprintAt:]) {
-			return fmt.Errorf("%w: job %q does not have the fingerprint of its payload", queue.ErrCorrupt, h.id)
+			return fmt.Errorf("%w: the fingerprint of job %q does not match its payload", queue.ErrCorrupt, h.id)
 		}
 		return nil
 	})

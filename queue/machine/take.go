@@ -22,7 +22,7 @@ func (m *Machine) Take(
 		return nil, 0, err
 	}
 	if entry != nil && len(m.owed) >= maxOwedTakes {
-		return nil, 0, fmt.Errorf("%w: %d entries of the audit log wait for room", queue.ErrStoreFull, len(m.owed))
+		return nil, 0, fmt.Errorf("%w: %d entries of the audit log are waiting for room", queue.ErrStoreFull, len(m.owed))
 	}
 	if wait := m.unlessDurable(r.commit); wait != 0 {
 		return nil, wait, nil
@@ -75,7 +75,6 @@ type owedTakes struct {
 	tallies []*tally
 }
 
-// maxOwedTakes limits how many entries wait for room.
 const maxOwedTakes = 100
 
 // writeOwed adds the owed entries to a commit.

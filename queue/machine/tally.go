@@ -37,7 +37,6 @@ type unpackedTally struct {
 	size        int           // of its last encoding
 }
 
-// expired reports whether the tally may be forgotten.
 func (t *tally) expired(now leaky.Instant) bool { return t.expires <= now }
 
 // stateFor returns the state as l reads it. A caller that changes it stores it.
@@ -83,7 +82,6 @@ func (t *tally) setState(s leaky.Tally, l leaky.Limiter, now leaky.Instant) {
 	t.unpacked.limiter, t.unpacked.correctedBy, t.unpacked.state = l, l, s
 }
 
-// pack packs a state, if it fits.
 func (t *tally) pack(s leaky.Tally) bool {
 	text, _ := s.AppendBinary(t.packed[:0])
 	if len(text) > packedMax {
@@ -109,30 +107,28 @@ func (t *tally) differs(s leaky.Tally, l leaky.Limiter) bool {
 	return !bytes.Equal(text, t.packed[:t.size])
 }
 
-// record returns the tally's record.
 func (t *tally) record() []byte {
-	head := t.head(t.expires)
+	c := &codec{b: make([]byte, 0, 2*8+len(t.digest)+packedMax)}
+	codeTallyHead(c, &t.set.number, &t.expires, &t.digest)
 	v := t.unpacked
 	if v == nil {
-		return append(head, t.packed[:t.size]...)
+		return append(c.b, t.packed[:t.size]...)
 	}
-	b, _ := v.state.AppendBinary(head)
-	v.size = len(b) - len(head)
+	b, _ := v.state.AppendBinary(c.b)
+	v.size = len(b) - len(c.b)
 	return b
 }
 
-func (t *tally) head(expires leaky.Instant) []byte {
-	w := make(writer, 0, 2*8+len(t.digest)+packedMax)
-	w.num(t.set.number, uint64(expires))
-	return append(w, t.digest[:]...)
+func codeTallyHead(c *codec, set *uint64, expires *leaky.Instant, digest *queue.LaneDigest) {
+	c.fields(set, expires)
+	c.raw(digest[:])
 }
 
 // decodeTally decodes a record; the state shares memory with b.
 func decodeTally(b []byte) (set uint64, expires leaky.Instant, digest queue.LaneDigest, state []byte, err error) {
-	r := reader{b: b}
-	set, expires = r.num(), leaky.Instant(r.num())
-	copy(digest[:], r.raw(uint64(len(digest))))
-	return set, expires, digest, r.b, r.err("tally")
+	c := decoder(b)
+	codeTallyHead(c, &set, &expires, &digest)
+	return set, expires, digest, c.b, c.err("tally")
 }
 
 // tallyHeap orders the tallies of a set by checkAt. It is a binary heap like heap, but in pages, since there may be
@@ -184,7 +180,6 @@ func (w *tallyHeap) remove(t *tally) {
 	}
 }
 
-// fix restores the order after the item at i changed.
 func (w *tallyHeap) fix(i int) {
 	if !w.down(i) {
 		w.up(i)

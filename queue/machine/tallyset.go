@@ -168,7 +168,6 @@ func newTallySets() heap[*tallySet] {
 	}
 }
 
-// keys returns how many keys count against max_keys.
 func (s *tallySet) keys() int64 { return int64(s.len() - s.overridesHeld) }
 
 // setOverrides sets which keys do not count. Keys that count again do so by the rule's own limiter.

@@ -72,7 +72,6 @@ func (m *Machine) grantsFrom(g *grant, r *queue.ReserveRequest, now leaky.Instan
 	}
 }
 
-// notePaced notes that a paced departure was granted.
 func (g *grant) notePaced(d leaky.Instant) {
 	if g.first == 0 {
 		g.first = d

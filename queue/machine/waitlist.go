@@ -21,7 +21,6 @@ type waitListExtra struct {
 
 func byTurn(a, b *job) bool { return a.turn < b.turn }
 
-// needExtra returns extra, created if nil.
 func (t *waitList) needExtra() *waitListExtra {
 	if t.extra == nil {
 		t.extra = &waitListExtra{middle: sorted[*job]{less: byTurn}}
@@ -74,7 +73,6 @@ func (t *waitList) insert(j *job) {
 	}
 }
 
-// remove removes j, which must be in the list.
 func (t *waitList) remove(j *job) {
 	if f := t.fifoOf(j.priority()); !f.remove(j) {
 		t.extra.middle.remove(j)
@@ -84,7 +82,6 @@ func (t *waitList) remove(j *job) {
 	}
 }
 
-// rank returns how many jobs wait before j.
 func (t *waitList) rank(j *job) int {
 	if f := &t.low; t.extra == nil && f.n > 0 && f.at(f.n-1) == j { // mostly it is the last
 		return f.n - 1

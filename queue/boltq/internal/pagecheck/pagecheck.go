@@ -1,8 +1,8 @@
 // Package pagecheck finds damage in a bbolt file before bbolt opens it.
 //
 // It promises to look at every page that bbolt would follow, and never to panic, whatever the file contains. It reads
-// the file alone: it maps nothing, so a file that is cut while it is read is an error and no signal. It does not look
-// at the contents of values.
+// the file without mapping it, so a file that is cut while it is read causes an error and no signal. It does not look at
+// the contents of values.
 package pagecheck
 
 import (
@@ -55,7 +55,6 @@ func fault(page uint64, format string, args ...any) error {
 	return &Fault{page, fmt.Sprintf(format, args...)}
 }
 
-// meta is a meta page.
 type meta struct {
 	pageSize            int64
 	root, freelist, end uint64 // end is the first page that the file does not have
@@ -160,9 +159,9 @@ func (f *File) checkMeta() error {
 	at := f.metaPage
 	switch {
 	case f.pageSize < leastPageSize || f.pageSize > mostPageSize || f.pageSize&(f.pageSize-1) != 0:
-		return fault(at, "it says that pages have %d bytes", f.pageSize)
+		return fault(at, "claims pages of %d bytes", f.pageSize)
 	case f.end < 4 || f.end > uint64(f.size/f.pageSize):
-		return fault(at, "the file has %d bytes, and should have %d pages of %d: it was cut, or a copy was not complete",
+		return fault(at, "the file has %d bytes instead of %d pages of %d bytes: it was truncated or not copied completely",
 			f.size, f.end, f.pageSize)
 	case f.root < 2 || f.root >= f.end:
 		return fault(at, "the list of tables is at page %d of %d", f.root, f.end)
@@ -231,7 +230,7 @@ func (f *File) checkFreelist() error {
 		return err
 	}
 	if p.flags != freelistPage {
-		return fault(p.id, "the list of free pages is of the kind %#x", p.flags)
+		return fault(p.id, "the list of free pages has type %#x", p.flags)
 	}
 	at, count := int64(headerSize), uint64(p.count)
 	if p.count == longCount {
@@ -242,7 +241,7 @@ func (f *File) checkFreelist() error {
 		at, count = at+8, order.Uint64(b)
 	}
 	if count > uint64(p.size()-at)/8 {
-		return fault(p.id, "the list of free pages claims to have %d of them", count)
+		return fault(p.id, "the list of free pages claims %d entries", count)
 	}
 	for last := uint64(1); count > 0; count-- {
 		b, err := p.bytes(at, 8)
@@ -251,7 +250,7 @@ func (f *File) checkFreelist() error {
 		}
 		id := order.Uint64(b)
 		if id <= last || id >= f.end {
-			return fault(p.id, "the list of free pages has %d behind %d, of %d pages", id, last, f.end)
+			return fault(p.id, "the list of free pages has page %d after page %d, in a file of %d pages", id, last, f.end)
 		}
 		f.see(id)
 		at, last = at+8, id
