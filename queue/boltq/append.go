@@ -65,7 +65,9 @@ func (e *Engine) Readmit(ctx context.Context, r queue.ReadmitRequest) (out queue
 	if err != nil {
 		return out, err
 	}
-	return answer(ctx, e, func(now leaky.Instant) (queue.Readmitted, uint64, error) { return e.machine.Readmit(now, back) })
+	return answer(ctx, e, func(now leaky.Instant) (queue.Readmitted, uint64, error) {
+		return e.machine.Readmit(now, back)
+	})
 }
 
 // Announce implements queue.Overflow.

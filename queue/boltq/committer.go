@@ -15,7 +15,7 @@ import (
 type committer struct {
 	work    sync.Cond     // signals that a commit is pending or the engine closes; its L is Engine.mu
 	ended   chan struct{} // closed when the committer has ended
-	turn    sync.Mutex    // in memory, where callers commit: held by the committing caller
+	committing sync.Mutex // in memory, where callers commit: held by the committing caller
 	awaited map[uint64]*outcome
 }
 
@@ -44,8 +44,8 @@ func (e *Engine) toCommit() bool { return e.broken == nil && e.machine.Pending()
 
 // commitPending commits what is pending in memory, which takes no time. The caller that decided does it.
 func (e *Engine) commitPending() {
-	e.turn.Lock()
-	defer e.turn.Unlock()
+	e.committing.Lock()
+	defer e.committing.Unlock()
 	for {
 		e.lock()
 		if !e.toCommit() {

@@ -2,7 +2,8 @@
 //
 //	engine, err := boltq.Open(ctx, "jobs.db", boltq.Options{})
 //
-// It keeps the rules of package queuetest, and every change is on disk before it is acknowledged. One goroutine commits;
+// It keeps the rules of
+package queuetest, and every change is on disk before it is acknowledged. One goroutine commits;
 // calls made during a commit go into the next one. Order, ids and states are in memory; payloads are read from the file
 // when their job departs.
 //

@@ -31,10 +31,11 @@ const heapShare = 2
 func newHeap(limit int64) heap {
 	h := heap{limit: limit}
 	h.sample[0].Name, h.sample[1].Name = "/gc/cycles/total:gc-cycles", "/gc/heap/live:bytes"
-	h.full = fmt.Errorf("%w: the process is near its memory limit of %d bytes; the rest is reserved for the jobs in its queues",
-		queue.ErrStoreFull, limit)
-	h.scarce = fmt.Errorf("%w: of the memory limit of %d bytes, %s", queue.ErrStoreFull, limit,
-		machine.KeptForOthers)
+	h.full = fmt.Errorf(
+		"%w: the process is near its memory limit of %d bytes; the rest is reserved for the jobs in its queues",
+		queue.ErrStoreFull, limit,
+	)
+	h.scarce = fmt.Errorf("%w: of the memory limit of %d bytes, %s", queue.ErrStoreFull, limit, machine.KeptForOthers)
 	return h
 }
 

@@ -58,31 +58,31 @@ type rateSignal struct {
 
 // rateSignal returns what a settlement says about the rate. Jobs that came back in the same call do not count: the rate
 // does not hold them up.
-func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, a *adapting) (h rateSignal) {
+func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, a *adapting) (signal rateSignal) {
 	switch {
 	case q.adapted == nil:
 	case s.Verdict == queue.Throttle && !s.NoTarget && !(s.LaneOnly && keyed):
-		h.refused, h.reason = true, strings.Clone(clip.Text(s.Reason, queue.MaxReasonBytes))
+		signal.refused, signal.reason = true, strings.Clone(clip.Text(s.Reason, queue.MaxReasonBytes))
 	// A delivery that asks for a wait says neither "more" nor "less".
 	case s.Verdict == queue.Deliver && s.After <= 0:
-		h.taken = a.held && q.counts[queue.Waiting] > a.cameBack
+		signal.taken = a.held && q.counts[queue.Waiting] > a.cameBack
 	}
-	return h
+	return signal
 }
 
 // after returns the adapted rate after a signal, or a itself if the signal changes nothing.
-func (a *adaptedRate) after(h rateSignal, departed, now leaky.Instant) *adaptedRate {
+func (a *adaptedRate) after(signal rateSignal, departed, now leaky.Instant) *adaptedRate {
 	next := *a
 	cause := queue.AdaptedDelivered
 	var changed bool
 	switch {
-	case h.refused:
+	case signal.refused:
 		cause, changed = queue.AdaptedThrottled, a.rule.Refused(&next.Adapted, departed, now)
-	case h.taken:
+	case signal.taken:
 		changed = a.rule.Taken(&next.Adapted, departed, now)
 	}
 	if changed {
-		next.note(queue.Adaption{At: now.Time(), From: a.Rate, To: next.Rate, Cause: cause, Reason: h.reason})
+		next.note(queue.Adaption{At: now.Time(), From: a.Rate, To: next.Rate, Cause: cause, Reason: signal.reason})
 	}
 	if next.Adapted == a.Adapted {
 		return a

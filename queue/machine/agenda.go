@@ -242,7 +242,7 @@ func (m *Machine) fileAgain(now leaky.Instant) {
 }
 
 func (p *paces) hasQuota() bool {
-	return slices.ContainsFunc(p.limits, func(m limit) bool { return !m.Paced() })
+	return slices.ContainsFunc(p.limits, func(l limit) bool { return !l.Paced() })
 }
 
 // fileOne files a queue sooner if what it waits for by the wall clock has come nearer. If it has moved away, a visit

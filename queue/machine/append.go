@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue/ruleset"
 )
 
-type appendItem struct {
+type appendingJob struct {
 	job         queue.Job
 	lane        queue.LaneDigest
 	fingerprint [8]byte
@@ -29,8 +29,8 @@ type appendItem struct {
 // Appending is a list of jobs to append. They are checked and packed without the machine.
 type Appending struct {
 	Answers    []queue.Appended // one per job, in the same order
-	open       []*appendItem
-	waiting    []*appendItem // decided by the last Append, with answers that wait for a commit
+	open       []*appendingJob
+	waiting    []*appendingJob // decided by the last Append, with answers that wait for a commit
 	rulesNoted bool
 }
 
@@ -90,11 +90,11 @@ func (q *queueState) cameIn() int64 {
 }
 
 // prepare validates and packs jobs.
-func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*appendItem {
-	open := make([]*appendItem, 0, len(jobs))
-	entries := make([]appendItem, len(jobs))
+func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*appendingJob {
+	open := make([]*appendingJob, 0, len(jobs))
+	items := make([]appendingJob, len(jobs))
 	for i := range jobs {
-		it := &entries[i]
+		it := &items[i]
 		it.job, it.answer, it.offered = jobs[i], &answers[i], offered
 		it.job.Normalize()
 		if err := it.job.Validate(); err != nil {
@@ -111,7 +111,7 @@ func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*append
 
 // queueByQueue groups jobs by queue, in order of first appearance. Siblings compete for the same parent, so the order
 // of decisions must not depend on how the caller interleaved them.
-func queueByQueue(open []*appendItem) []*appendItem {
+func queueByQueue(open []*appendingJob) []*appendingJob {
 	first := map[string]int{}
 	for i, it := range open {
 		if i > 0 && it.job.Queue == open[0].job.Queue && len(first) == 1 {
@@ -122,13 +122,13 @@ func queueByQueue(open []*appendItem) []*appendItem {
 		}
 	}
 	if len(first) > 1 {
-		slices.SortStableFunc(open, func(a, b *appendItem) int { return first[a.job.Queue] - first[b.job.Queue] })
+		slices.SortStableFunc(open, func(a, b *appendingJob) int { return first[a.job.Queue] - first[b.job.Queue] })
 	}
 	return open
 }
 
 // admit decides about a job and returns the commit that its answer waits for.
-func (m *Machine) admit(it *appendItem, now leaky.Instant) (wait uint64) {
+func (m *Machine) admit(it *appendingJob, now leaky.Instant) (wait uint64) {
 	*it.answer = queue.Appended{ID: it.job.ID}
 	q := m.queues[it.job.Queue]
 	if q == nil {
@@ -141,7 +141,7 @@ func (m *Machine) admit(it *appendItem, now leaky.Instant) (wait uint64) {
 }
 
 // admitTo is admit for an existing queue. A refusal waits for nothing.
-func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wait uint64) {
+func (m *Machine) admitTo(q *queueState, it *appendingJob, now leaky.Instant) (wait uint64) {
 	if wait, found := m.answerKnown(it, q, now); found { // invariant 7
 		return wait
 	}
@@ -191,7 +191,7 @@ func (m *Machine) admitTo(q *queueState, it *appendItem, now leaky.Instant) (wai
 }
 
 // answerKnown answers for a job that the queue already knows. The answer waits for the commit that it describes.
-func (m *Machine) answerKnown(it *appendItem, q *queueState, now leaky.Instant) (wait uint64, found bool) {
+func (m *Machine) answerKnown(it *appendingJob, q *queueState, now leaky.Instant) (wait uint64, found bool) {
 	if j := q.jobs[it.job.ID]; j != nil {
 		it.answerDuplicate(j.fingerprint, j.stateToBe())
 		if it.answer.State == queue.Waiting {
@@ -210,7 +210,7 @@ func (m *Machine) answerKnown(it *appendItem, q *queueState, now leaky.Instant) 
 }
 
 // answerDuplicate answers duplicate or conflict for a job that the queue already has.
-func (it *appendItem) answerDuplicate(print [8]byte, s queue.State) {
+func (it *appendingJob) answerDuplicate(print [8]byte, s queue.State) {
 	if print != it.fingerprint {
 		it.answer.Outcome = queue.Conflict
 		return
@@ -219,7 +219,7 @@ func (it *appendItem) answerDuplicate(print [8]byte, s queue.State) {
 }
 
 // admitNew gives a job its place and its turn.
-func (m *Machine) admitNew(it *appendItem, ln *lane, b *ruleCharges, now leaky.Instant) {
+func (m *Machine) admitNew(it *appendingJob, ln *lane, b *ruleCharges, now leaky.Instant) {
 	q := ln.queue
 	m.store.seq++
 	j := &job{
@@ -242,7 +242,7 @@ func (m *Machine) admitNew(it *appendItem, ln *lane, b *ruleCharges, now leaky.I
 	}
 }
 
-func (it *appendItem) bytes() int64 { return jobsize.Of(it.job.ID, len(it.record)) }
+func (it *appendingJob) bytes() int64 { return jobsize.Of(it.job.ID, len(it.record)) }
 
 // reservePlace gives a job its place and its turn, and raises the ceilings so that it may leave soon.
 func (m *Machine) reservePlace(j *job, in *queue.Job, now leaky.Instant) {

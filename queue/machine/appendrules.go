@@ -77,7 +77,7 @@ func (m *Machine) RulesOf(a *Appending) (some bool) {
 	return some
 }
 
-func (it *appendItem) findAsks(a *queueRules) {
+func (it *appendingJob) findAsks(a *queueRules) {
 	it.rules = a
 	it.asks, it.asksErr = a.set.Asks(&it.job)
 	it.askKeys = make([]queue.LaneDigest, len(it.asks))
@@ -101,7 +101,7 @@ type ruleCharge struct {
 
 // askRules asks the rules about a job. Nothing is taken before the job comes in: see chargeRules. invalid is set if a
 // key cannot be found in the job.
-func (m *Machine) askRules(it *appendItem, a *queueRules, now leaky.Instant) (b *ruleCharges, invalid error) {
+func (m *Machine) askRules(it *appendingJob, a *queueRules, now leaky.Instant) (b *ruleCharges, invalid error) {
 	if it.rules != a { // the rules have changed since, which is rare
 		it.findAsks(a)
 	}
@@ -147,7 +147,7 @@ func (m *Machine) peekRule(d *ruleCharge, now leaky.Instant) rules.Ruling {
 // limitedByRules returns the outcome of a job that a rule refuses, including a rule of another group that was asked
 // before. A refused job takes nothing from any rule.
 func (m *Machine) limitedByRules(
-	it *appendItem, q *queueState, a *queueRules, b *ruleCharges,
+	it *appendingJob, q *queueState, a *queueRules, b *ruleCharges,
 ) (outcome queue.AppendOutcome, refused bool) {
 	_, wait, refused := rules.Limited(it.answer.Rules)
 	if !refused && it.job.Limited <= 0 {
@@ -285,12 +285,12 @@ func (m *Machine) chargesDurable(c *Commit) {
 }
 
 // withoutCharges returns the state of a tally without the charges that are not durable, and the limiter that reads it.
-func (g *chargedTally) withoutCharges() (s leaky.Tally, by leaky.Limiter) {
-	s = g.before.Clone()
-	for i := range g.ops {
-		by = g.ops[i].by
-		if g.ops[i].commit == 0 {
-			s = g.ops[i].applyTo(s)
+func (t *chargedTally) withoutCharges() (s leaky.Tally, by leaky.Limiter) {
+	s = t.before.Clone()
+	for i := range t.ops {
+		by = t.ops[i].by
+		if t.ops[i].commit == 0 {
+			s = t.ops[i].applyTo(s)
 		}
 	}
 	return s, by

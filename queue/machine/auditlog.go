@@ -26,15 +26,15 @@ type audited struct {
 }
 
 // audited returns the audit entry for a logged change.
-func (n *logged) audited(of subject) audited {
+func (l *logged) audited(of subject) audited {
 	e := audit.Entry{
-		Actor: n.actor, Of: string(of.of), Name: of.name, What: n.What, Revision: n.Revision, Was: n.Was,
-		Detail: n.Detail, Reason: n.Reason, Jobs: n.Jobs, IDs: n.IDs,
+		Actor: l.actor, Of: string(of.of), Name: of.name, What: l.What, Revision: l.Revision, Was: l.Was,
+		Detail: l.Detail, Reason: l.Reason, Jobs: l.Jobs, IDs: l.IDs,
 	}
-	if !n.Until.IsZero() {
-		e.Until = n.Until.UnixMicro()
+	if !l.Until.IsZero() {
+		e.Until = l.Until.UnixMicro()
 	}
-	return audited{entry: e, before: n.before, after: n.after}
+	return audited{entry: e, before: l.before, after: l.after}
 }
 
 // auditRecord is an entry as stored.

@@ -90,11 +90,11 @@ func pickWindows(a, b []leaky.Window, prefers func(a, b leaky.Window) bool) []le
 
 func (p *paces) ceilings() ceilings {
 	c := ceilings{tat: tat(p.bucket)}
-	for _, m := range p.limits {
-		if m.Paced() {
-			c.limits = append(c.limits, leaky.Window{Ends: tat(m.bucket)})
+	for _, l := range p.limits {
+		if l.Paced() {
+			c.limits = append(c.limits, leaky.Window{Ends: tat(l.bucket)})
 		} else {
-			c.limits = append(c.limits, m.window)
+			c.limits = append(c.limits, l.window)
 		}
 	}
 	return c
@@ -114,10 +114,10 @@ func (p *paces) neededCeilings() ceilings {
 func (p *paces) raisedAhead(need ceilings) ceilings {
 	to := ceilings{tat: need.tat.Add(lookahead(p.pacer)), limits: slices.Clone(need.limits)}
 	for i := range to.limits {
-		if m := &p.limits[i]; m.Paced() {
-			to.limits[i].Ends = to.limits[i].Ends.Add(lookahead(m.pacer))
+		if l := &p.limits[i]; l.Paced() {
+			to.limits[i].Ends = to.limits[i].Ends.Add(lookahead(l.pacer))
 		} else {
-			to.limits[i].Used += m.quota.Max / quotaAheadShare
+			to.limits[i].Used += l.quota.Max / quotaAheadShare
 		}
 	}
 	return to
@@ -154,12 +154,12 @@ func (p *paces) stretchedCeiling(ceiling leaky.Instant, next leaky.Pacer, now le
 func (p *paces) oneGrantCeilings(now leaky.Instant, cost int64) ceilings {
 	c := ceilings{tat: oneGrantTAT(p.pacer, p.bucket, now, cost)}
 	for i := range p.limits {
-		m := &p.limits[i]
-		w := m.window
-		if m.Paced() {
-			w = leaky.Window{Ends: oneGrantTAT(m.pacer, m.bucket, now, cost)}
-		} else if m.quota.Affords(w, m.env.wall(now), cost) {
-			m.quota.Take(&w, m.env.wall(now), cost)
+		l := &p.limits[i]
+		w := l.window
+		if l.Paced() {
+			w = leaky.Window{Ends: oneGrantTAT(l.pacer, l.bucket, now, cost)}
+		} else if l.quota.Affords(w, l.env.wall(now), cost) {
+			l.quota.Take(&w, l.env.wall(now), cost)
 		}
 		c.limits = append(c.limits, w)
 	}
@@ -180,10 +180,10 @@ func oneGrantTAT(p leaky.Pacer, b leaky.Bucket, now leaky.Instant, cost int64) l
 func (p *paces) restore(c ceilings, now leaky.Instant, maxCost int64) {
 	p.bucket = restoredBucket(p.pacer, c.tat, now, maxCost)
 	for i := range p.limits[:min(len(p.limits), len(c.limits))] {
-		if m := &p.limits[i]; m.Paced() {
-			m.bucket = restoredBucket(m.pacer, c.limits[i].Ends, now, maxCost)
+		if l := &p.limits[i]; l.Paced() {
+			l.bucket = restoredBucket(l.pacer, c.limits[i].Ends, now, maxCost)
 		} else {
-			m.window = c.limits[i]
+			l.window = c.limits[i]
 		}
 	}
 }

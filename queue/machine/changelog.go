@@ -46,11 +46,11 @@ type logUpdate struct {
 	gone     bool     // it is deleted, now or earlier
 }
 
-func (b *Commit) logChange(n logUpdate) {
-	b.logUpdates = append(b.logUpdates, n)
-	for i := range n.changes {
-		if !n.changes[i].byItself {
-			b.audited = append(b.audited, n.changes[i].audited(n.subject))
+func (c *Commit) logChange(u logUpdate) {
+	c.logUpdates = append(c.logUpdates, u)
+	for i := range u.changes {
+		if !u.changes[i].byItself {
+			c.audited = append(c.audited, u.changes[i].audited(u.subject))
 		}
 	}
 }
@@ -95,26 +95,26 @@ func newest(b Table, s subject) (k, v []byte) {
 	return k, v
 }
 
-func (t *tables) writeLog(notes []logUpdate, keep time.Duration, now leaky.Instant) error {
-	for i := range notes {
-		n := &notes[i]
-		if n.created {
-			if err := t.recreate(n.subject, now); err != nil {
+func (t *tables) writeLog(updates []logUpdate, keep time.Duration, now leaky.Instant) error {
+	for i := range updates {
+		u := &updates[i]
+		if u.created {
+			if err := t.recreate(u.subject, now); err != nil {
 				return err
 			}
 		}
-		for j := range n.changes {
-			if err := t.writeChange(n.subject, &n.changes[j].Change, keep, now); err != nil {
+		for j := range u.changes {
+			if err := t.writeChange(u.subject, &u.changes[j].Change, keep, now); err != nil {
 				return err
 			}
 		}
-		if n.version != nil {
-			if err := t.keepVersion(n.subject, n.revision, n.version); err != nil {
+		if u.version != nil {
+			if err := t.keepVersion(u.subject, u.revision, u.version); err != nil {
 				return err
 			}
 		}
-		if n.gone {
-			if err := t.markDeleted(n.subject, now.Add(keep), now); err != nil {
+		if u.gone {
+			if err := t.markDeleted(u.subject, now.Add(keep), now); err != nil {
 				return err
 			}
 		}
@@ -266,7 +266,7 @@ func deletedUntilKey(s subject, until leaky.Instant) []byte {
 }
 
 // deletedUntil returns until when the log of a deleted subject is kept.
-func (t *tables) deletedUntil(s subject) (until leaky.Instant, buried bool) {
+func (t *tables) deletedUntil(s subject) (until leaky.Instant, deleted bool) {
 	v := t.Table(deletedTable).Get(deletedKey(s))
 	if len(v) != 8 {
 		return 0, false
@@ -308,8 +308,8 @@ func (t *tables) markDeleted(s subject, until, now leaky.Instant) error {
 }
 
 func (t *tables) unmarkDeleted(s subject) error {
-	until, buried := t.deletedUntil(s)
-	if !buried {
+	until, deleted := t.deletedUntil(s)
+	if !deleted {
 		return nil
 	}
 	b := t.Table(deletedTable)
@@ -321,8 +321,8 @@ func (t *tables) unmarkDeleted(s subject) error {
 
 // recreate continues the log of a deleted subject under a new one of that name, unless the log is due to be dropped.
 func (t *tables) recreate(s subject, now leaky.Instant) error {
-	until, buried := t.deletedUntil(s)
-	if buried && until <= now {
+	until, deleted := t.deletedUntil(s)
+	if deleted && until <= now {
 		return t.forgetLog(s)
 	}
 	return t.unmarkDeleted(s)

@@ -116,8 +116,8 @@ func (c *Changing) Read(tx Transaction, keep time.Duration) (page queue.ChangesP
 
 // hasLog reports whether a deleted subject still has a log.
 func (t *tables) hasLog(s subject, now leaky.Instant) bool {
-	until, buried := t.deletedUntil(s)
-	return buried && until > now
+	until, deleted := t.deletedUntil(s)
+	return deleted && until > now
 }
 
 // withUnwritten prepends changes that are not logged yet to a list, unless they have been logged meanwhile.

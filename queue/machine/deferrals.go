@@ -52,16 +52,16 @@ type page struct {
 	n       int
 }
 
-func (g *deferrals) page(number uint64) *page {
-	if i := number/pageSize - g.first; len(g.pages) > 0 && i < uint64(len(g.pages)) {
-		return g.pages[i]
+func (ds *deferrals) page(number uint64) *page {
+	if i := number/pageSize - ds.first; len(ds.pages) > 0 && i < uint64(len(ds.pages)) {
+		return ds.pages[i]
 	}
 	return nil
 }
 
 // get returns the deferral of that number, or nil. It is valid until the next add.
-func (g *deferrals) get(number uint64) *deferral {
-	p := g.page(number)
+func (ds *deferrals) get(number uint64) *deferral {
+	p := ds.page(number)
 	if p == nil || number < p.from || number-p.from >= uint64(len(p.records)) {
 		return nil
 	}
@@ -72,28 +72,28 @@ func (g *deferrals) get(number uint64) *deferral {
 }
 
 // id returns the id of an existing deferral. It shares the page's memory.
-func (g *deferrals) id(number uint64) []byte {
-	p := g.page(number)
+func (ds *deferrals) id(number uint64) []byte {
+	p := ds.page(number)
 	d := &p.records[number-p.from]
 	return p.ids[d.id:][:d.length]
 }
 
 // find returns the number of an id's deferral, or 0.
-func (g *deferrals) find(id string) uint64 {
-	if g.n == 0 {
+func (ds *deferrals) find(id string) uint64 {
+	if ds.n == 0 {
 		return 0
 	}
-	if at := g.seek(id); at >= 0 {
-		return g.widen(g.ids.slots[at])
+	if at := ds.seek(id); at >= 0 {
+		return ds.widen(ds.ids.slots[at])
 	}
 	return 0
 }
 
 // seek returns the slot of id, or -1.
-func (g *deferrals) seek(id string) int {
+func (ds *deferrals) seek(id string) int {
 	h := hashOf(id)
-	for i := g.ids.home(h); g.ids.slots[i] != 0; i = g.ids.next(i) {
-		if s := g.ids.slots[i]; s>>32 == h && string(g.id(g.widen(s))) == id {
+	for i := ds.ids.home(h); ds.ids.slots[i] != 0; i = ds.ids.next(i) {
+		if s := ds.ids.slots[i]; s>>32 == h && string(ds.id(ds.widen(s))) == id {
 			return i
 		}
 	}
@@ -101,27 +101,27 @@ func (g *deferrals) seek(id string) int {
 }
 
 // widen restores a number from its lower half, which a slot holds: all numbers in use lie within much less than 2^32.
-func (g *deferrals) widen(slot uint64) uint64 {
-	base := g.first * pageSize
+func (ds *deferrals) widen(slot uint64) uint64 {
+	base := ds.first * pageSize
 	return base + uint64(uint32(slot)-uint32(base))
 }
 
 // add adds a deferral. Its number must be greater than all before, and its id must have no other deferral.
-func (g *deferrals) add(number uint64, id string, d deferral) {
+func (ds *deferrals) add(number uint64, id string, d deferral) {
 	at := number / pageSize
-	if len(g.pages) == 0 {
-		g.first = at
+	if len(ds.pages) == 0 {
+		ds.first = at
 	}
-	for g.first+uint64(len(g.pages)) <= at {
-		if n := len(g.pages); n > 0 && g.pages[n-1] != nil {
-			g.pages[n-1].close()
+	for ds.first+uint64(len(ds.pages)) <= at {
+		if n := len(ds.pages); n > 0 && ds.pages[n-1] != nil {
+			ds.pages[n-1].close()
 		}
-		g.pages = append(g.pages, nil)
+		ds.pages = append(ds.pages, nil)
 	}
-	p := g.pages[at-g.first]
+	p := ds.pages[at-ds.first]
 	if p == nil {
 		p = &page{from: number}
-		g.pages[at-g.first] = p
+		ds.pages[at-ds.first] = p
 	}
 	for p.from+uint64(len(p.records)) < number { // unused numbers
 		p.records = append(p.records, deferral{})
@@ -130,37 +130,37 @@ func (g *deferrals) add(number uint64, id string, d deferral) {
 	p.ids = append(p.ids, id...)
 	p.records = append(p.records, d)
 	p.n++
-	g.n++
-	g.ids.add(hashOf(id)<<32 | uint64(uint32(number)))
+	ds.n++
+	ds.ids.add(hashOf(id)<<32 | uint64(uint32(number)))
 }
 
 // close frees memory that was allocated for more ids.
 func (p *page) close() { p.ids = slices.Clone(p.ids) }
 
-func (g *deferrals) remove(number uint64) {
-	g.ids.remove(g.seek(string(g.id(number))))
-	p := g.page(number)
+func (ds *deferrals) remove(number uint64) {
+	ds.ids.remove(ds.seek(string(ds.id(number))))
+	p := ds.page(number)
 	p.records[number-p.from].state = noDeferral
 	p.n--
-	if g.n--; g.n == 0 {
-		*g = deferrals{}
+	if ds.n--; ds.n == 0 {
+		*ds = deferrals{}
 		return
 	}
 	if p.n > 0 {
 		return
 	}
-	g.pages[number/pageSize-g.first] = nil
-	for g.pages[0] == nil {
-		g.pages = g.pages[1:]
-		g.first++
+	ds.pages[number/pageSize-ds.first] = nil
+	for ds.pages[0] == nil {
+		ds.pages = ds.pages[1:]
+		ds.first++
 	}
 }
 
-func (g *deferrals) oldest() uint64 {
-	if g.n == 0 {
+func (ds *deferrals) oldest() uint64 {
+	if ds.n == 0 {
 		return 0
 	}
-	p := g.pages[0]
+	p := ds.pages[0]
 	i := slices.IndexFunc(p.records, func(d deferral) bool { return d.state != noDeferral })
 	return p.from + uint64(i)
 }

@@ -30,9 +30,10 @@
 // laneturns.go has the fair turn, pace.go the departure, ceilings.go what must be durable first, watch.go who watches
 // and when clients ask again.
 //
-// The end: settle.go ends leases, receiver.go stops a queue or opens its circuit, leases.go takes leases back, expiry.go
-// ends expired jobs. ended.go and dead.go remember jobs, jobacts.go cancels, purges and decides about held jobs.
+// The end: settle.go ends leases, receiver.go stops a queue or opens its circuit, leases.go takes leases back,
+// expiry.go ends expired jobs. ended.go and dead.go remember jobs, jobacts.go cancels, purges and decides about held
+// jobs.
 //
-// Storage: commit.go, tables.go, codec.go and load.go; carry.go is for a commit that fails. changelog.go and auditlog.go
-// are the logs.
+// Storage: commit.go, tables.go, codec.go and load.go; carry.go is for a commit that fails. changelog.go and
+// auditlog.go are the logs.
 package machine

@@ -37,48 +37,48 @@ type endedJobs struct {
 }
 
 // find returns what is remembered of an id, unless it is too old, or nil.
-func (m *endedJobs) find(id string, r queue.Retention, now leaky.Instant) *endedJob {
-	d := m.byID[id]
+func (e *endedJobs) find(id string, r queue.Retention, now leaky.Instant) *endedJob {
+	d := e.byID[id]
 	if d == nil || tooOld(d, r, now) {
 		return nil
 	}
 	return d
 }
 
-func (m *endedJobs) add(d *endedJob) {
-	if m.byID == nil {
-		m.byID = map[string]*endedJob{}
+func (e *endedJobs) add(d *endedJob) {
+	if e.byID == nil {
+		e.byID = map[string]*endedJob{}
 	}
-	m.byID[d.id] = d
+	e.byID[d.id] = d
 	if d.state != queue.Dead {
-		if m.others == nil {
-			m.others = &ring[*endedJob]{}
+		if e.others == nil {
+			e.others = &ring[*endedJob]{}
 		}
-		m.others.push(d)
+		e.others.push(d)
 	}
 }
 
-func (m *endedJobs) take(d *endedJob) {
-	if m.byID[d.id] == d {
-		delete(m.byID, d.id)
+func (e *endedJobs) take(d *endedJob) {
+	if e.byID[d.id] == d {
+		delete(e.byID, d.id)
 	}
 }
 
 // trim forgets up to limit jobs, other than dead ones, that are too old or too many, and returns them.
-func (m *endedJobs) trim(r queue.Retention, now leaky.Instant, limit int) []*endedJob {
+func (e *endedJobs) trim(r queue.Retention, now leaky.Instant, limit int) []*endedJob {
 	var gone []*endedJob
-	for len(gone) < limit && m.others.len() > 0 && (int64(m.others.len()) > r.Max || tooOld(m.others.top(), r, now)) {
-		gone = append(gone, m.forget(1)...)
+	for len(gone) < limit && e.others.len() > 0 && (int64(e.others.len()) > r.Max || tooOld(e.others.top(), r, now)) {
+		gone = append(gone, e.forget(1)...)
 	}
 	return gone
 }
 
 // forget forgets n jobs, other than dead ones, and returns them.
-func (m *endedJobs) forget(n int64) (gone []*endedJob) {
+func (e *endedJobs) forget(n int64) (gone []*endedJob) {
 	for ; n > 0; n-- {
-		d := m.others.pop()
-		if m.byID[d.id] == d { // the id may have been used again
-			delete(m.byID, d.id)
+		d := e.others.pop()
+		if e.byID[d.id] == d { // the id may have been used again
+			delete(e.byID, d.id)
 		}
 		gone = append(gone, d)
 	}

@@ -42,12 +42,12 @@ func (q *queueState) costBounds(cost int64, odd bool) costBounds {
 }
 
 // ahead estimates the cost ahead of a job that has that many jobs before it.
-func (r costBounds) ahead(before, gap int64) int64 {
+func (bounds costBounds) ahead(before, gap int64) int64 {
 	switch {
-	case r.maxCost == 1:
+	case bounds.maxCost == 1:
 		return before
-	case r.plain:
-		return max(0, min(gap, before*r.maxCost))
+	case bounds.plain:
+		return max(0, min(gap, before*bounds.maxCost))
 	}
 	return before
 }
@@ -110,46 +110,47 @@ func (q *queueState) verdictBy(by cause.Cause, now leaky.Instant, ahead int64) e
 
 // groupVerdict is the verdict of the group's paces for a job with that much cost ahead in its queue, some of it
 // deferred. Members take turns, so other members' jobs come in between.
-func (q *queueState) groupVerdict(k groupLoad, r costBounds, ahead, deferred int64, now leaky.Instant) etaVerdict {
+func (q *queueState) groupVerdict(
+	load groupLoad, bounds costBounds, ahead, deferred int64, now leaky.Instant,
+) etaVerdict {
 	if q.group == nil {
 		return etaVerdict{at: now}
 	}
-	return q.group.queue.verdictBy(
-		cause.Parent, now, min(ahead*(k.otherMembers+1)+k.otherMembers, k.waiting*max(1, r.groupMaxCost)+deferred),
-	)
+	others := ahead*(load.otherMembers+1) + load.otherMembers
+	return q.group.queue.verdictBy(cause.Parent, now, min(others, load.waiting*max(1, bounds.groupMaxCost)+deferred))
 }
 
 // groupLoad returns what waits in the group around a job of q; waits says whether the job itself waits.
-func (q *queueState) groupLoad(waits bool) (k groupLoad) {
+func (q *queueState) groupLoad(waits bool) (load groupLoad) {
 	if g := q.group; g != nil {
-		k = groupLoad{g.membersWaiting, g.waiting}
+		load = groupLoad{g.membersWaiting, g.waiting}
 		if q.counts[queue.Waiting] > 0 {
-			k.otherMembers--
+			load.otherMembers--
 		}
 		if waits {
-			k.waiting--
+			load.waiting--
 		}
 	}
-	return k
+	return load
 }
 
 // groupLoadIncoming is groupLoad for a job that is not in the queue yet, incoming jobs included.
-func (q *queueState) groupLoadIncoming() (k groupLoad) {
+func (q *queueState) groupLoadIncoming() (load groupLoad) {
 	if g := q.group; g != nil {
-		k = groupLoad{g.membersIncoming, g.waiting + g.incoming}
+		load = groupLoad{g.membersIncoming, g.waiting + g.incoming}
 		if q.counts[queue.Waiting]+q.incoming.waiting > 0 {
-			k.otherMembers--
+			load.otherMembers--
 		}
 	}
-	return k
+	return load
 }
 
 // outlookOf returns the outlook of a job in the queue.
-func (q *queueState) outlookOf(j *job, r costBounds) outlook {
+func (q *queueState) outlookOf(j *job, bounds costBounds) outlook {
 	o := outlook{
 		lane: j.lane, place: int64(j.lane.waiting.rank(j)), others: int64(q.lanesWaiting),
 		waiting: q.counts[queue.Waiting], gap: q.gap(j.turn), groupLoad: q.groupLoad(j.state == queue.Waiting),
-		costBounds: r,
+		costBounds: bounds,
 	}
 	if j.lane.waiting.len() > 0 {
 		o.others--
@@ -184,29 +185,29 @@ func (q *queueState) gap(turn int64) int64 {
 }
 
 // etaIsExact reports whether only the pace decides when a job departs.
-func (q *queueState) etaIsExact(r costBounds, now leaky.Instant) bool {
-	return r.plain && q.group == nil && len(q.limits) == 0 && q.counts[queue.Scheduled] == 0 &&
+func (q *queueState) etaIsExact(bounds costBounds, now leaky.Instant) bool {
+	return bounds.plain && q.group == nil && len(q.limits) == 0 && q.counts[queue.Scheduled] == 0 &&
 		q.counts[queue.Leased] == 0 && q.counts[queue.Held] == 0 && !q.pause.active(q.env.wall(now)) &&
 		q.receiver.stop <= now && q.receiver.opened == 0 && q.spec.MaxInFlight == 0 && !q.spec.Ordered
 }
 
 // etaOf returns when a waiting or scheduled job is expected to depart.
-func (q *queueState) etaOf(j *job, r costBounds, now leaky.Instant) queue.ETA {
-	at := q.departure(q.outlookOf(j, r), now)
+func (q *queueState) etaOf(j *job, bounds costBounds, now leaky.Instant) queue.ETA {
+	at := q.departure(q.outlookOf(j, bounds), now)
 	if j.state == queue.Scheduled {
 		return queue.ETA{At: max(at, q.env.engine(j.lease.due)).Time()}
 	}
-	return queue.ETA{At: at.Time(), Exact: q.etaIsExact(r, now)}
+	return queue.ETA{At: at.Time(), Exact: q.etaIsExact(bounds, now)}
 }
 
 // etaDeferred returns when a job is expected to depart that is behind all waiting jobs and behind deferred jobs of that
 // cost.
 func (q *queueState) etaDeferred(
-	waiting, gap, behind int64, k groupLoad, r costBounds, now leaky.Instant,
+	waiting, gap, behind int64, load groupLoad, bounds costBounds, now leaky.Instant,
 ) leaky.Instant {
-	ahead := r.ahead(waiting, gap) + behind
+	ahead := bounds.ahead(waiting, gap) + behind
 	goes, _ := q.resumesAt(now)
-	return max(q.ownVerdict(goes, ahead).at, q.groupVerdict(k, r, ahead, behind, goes).at)
+	return max(q.ownVerdict(goes, ahead).at, q.groupVerdict(load, bounds, ahead, behind, goes).at)
 }
 
 // etaOfNew returns when a new job is expected to depart; notBefore is 0 unless the job is scheduled.
@@ -276,9 +277,9 @@ func (v etaVerdict) why(q *queueState, now leaky.Instant) queue.Why {
 	if v.queue != q {
 		w.Queue = v.queue.name
 	}
-	if m := v.quota; m != nil {
-		w.Reason = strings.TrimSpace(m.Quota.String() + " " + m.Timezone)
-		if at := m.opens(now); at > now {
+	if quota := v.quota; quota != nil {
+		w.Reason = strings.TrimSpace(quota.Quota.String() + " " + quota.Timezone)
+		if at := quota.opens(now); at > now {
 			w.Until = at.Time()
 		}
 	}

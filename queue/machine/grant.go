@@ -231,23 +231,23 @@ func (m *Machine) passOverUsedUp(g *grant, q *queueState, now leaky.Instant) {
 }
 
 // passOverGroup passes a group over after a visit, if only members can depart whose shares are used up.
-func (m *Machine) passOverGroup(g *grant, k *group, now leaky.Instant) {
+func (m *Machine) passOverGroup(g *grant, grp *group, now leaky.Instant) {
 	overShare := 0
-	for q := range k.ready.all {
+	for q := range grp.ready.all {
 		if q.member.overShare {
 			q.member.overShare = false
 			g.short = append(g.short, q.name)
 			overShare++
 		}
 	}
-	if overShare == 0 || overShare < k.ready.len() || k.agendaIndex < 0 {
+	if overShare == 0 || overShare < grp.ready.len() || grp.agendaIndex < 0 {
 		return
 	}
-	if k.resting.len() > 0 {
-		g.next = min(g.next, max(k.since, k.queue.freeSince(now), k.resting.top().departsAt))
+	if grp.resting.len() > 0 {
+		g.next = min(g.next, max(grp.since, grp.queue.freeSince(now), grp.resting.top().departsAt))
 	}
-	updateHeap(&m.agenda, &k.agendaEntry, k.agendaIndex, false)
-	g.passedOver = append(g.passedOver, &k.agendaEntry)
+	updateHeap(&m.agenda, &grp.agendaEntry, grp.agendaIndex, false)
+	g.passedOver = append(g.passedOver, &grp.agendaEntry)
 }
 
 func (m *Machine) restorePassed(g *grant) {

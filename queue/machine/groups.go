@@ -45,10 +45,10 @@ type member struct {
 	overShare bool // it was passed over because the client's share of it is used up
 }
 
-func (s *member) leave() {
-	if s != nil && s.in != nil {
-		s.in.remove(s.heapIndex)
-		s.in = nil
+func (m *member) leave() {
+	if m != nil && m.in != nil {
+		m.in.remove(m.heapIndex)
+		m.in = nil
 	}
 }
 

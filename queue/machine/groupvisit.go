@@ -6,15 +6,15 @@ import (
 )
 
 // visitGroup grants jobs of a group's members, which take turns.
-func (m *Machine) visitGroup(k *group, g *grant, now leaky.Instant) {
-	p := k.queue
-	if k.ready.len() > 0 || p.freeSince(now) >= k.resting.top().departsAt {
-		g.countLost(p, k.departsAt, now)
+func (m *Machine) visitGroup(grp *group, g *grant, now leaky.Instant) {
+	p := grp.queue
+	if grp.ready.len() > 0 || p.freeSince(now) >= grp.resting.top().departsAt {
+		g.countLost(p, grp.departsAt, now)
 	} else {
-		g.countLost(k.resting.top(), k.departsAt, now)
+		g.countLost(grp.resting.top(), grp.departsAt, now)
 	}
 	p.repairWindows(now)
-	before, t := len(g.jobs), &groupVisit{group: k, grant: g, budget: laneBudget{reigns: g.reigns}}
+	before, t := len(g.jobs), &groupVisit{group: grp, grant: g, budget: laneBudget{reigns: g.reigns}}
 	for !g.full && !g.weary() {
 		d := g.departureFor(p, true, now)
 		if d > now.Add(queue.Horizon) {
@@ -46,9 +46,9 @@ func (m *Machine) visitGroup(k *group, g *grant, now leaky.Instant) {
 			m.grantJob(g, &q.member.visit, j, d, now)
 			g.notePaced(d)
 			q.member.granted++
-			k.noteServed(q, cost)
+			grp.noteServed(q, cost)
 		}
-		k.reposition(q, d, now)
+		grp.reposition(q, d, now)
 	}
 	m.endGroupVisit(t, g, now)
 	if len(g.jobs) > before {
@@ -68,18 +68,18 @@ type groupVisit struct {
 // choose returns the member whose turn it is when the parent's next departure is at d, the lane whose turn it is, and
 // when that departs; nil if no member can go.
 func (t *groupVisit) choose(d, now leaky.Instant) (*queueState, *lane, leaky.Instant) {
-	k := t.group
+	grp := t.group
 	for {
 		t.wakeMembers(d)
-		if k.ready.len() == 0 && t.woken < wakeMembersMax && k.resting.len() > 0 &&
-			k.resting.top().departsAt <= now.Add(queue.Horizon) {
-			d = k.resting.top().departsAt
+		if grp.ready.len() == 0 && t.woken < wakeMembersMax && grp.resting.len() > 0 &&
+			grp.resting.top().departsAt <= now.Add(queue.Horizon) {
+			d = grp.resting.top().departsAt
 			t.wakeMembers(d)
 		}
-		if k.ready.len() == 0 || t.tried == tryMembersMax {
+		if grp.ready.len() == 0 || t.tried == tryMembersMax {
 			return nil, nil, 0
 		}
-		q := k.ready.top()
+		q := grp.ready.top()
 		if ln := t.tryMember(q, d, now); ln != nil {
 			return q, ln, d
 		}
@@ -88,8 +88,8 @@ func (t *groupVisit) choose(d, now leaky.Instant) (*queueState, *lane, leaky.Ins
 }
 
 func (t *groupVisit) wakeMembers(d leaky.Instant) {
-	for k := t.group; t.woken < wakeMembersMax && k.resting.len() > 0 && k.resting.top().departsAt <= d; t.woken++ {
-		k.makeReady(k.resting.top())
+	for grp := t.group; t.woken < wakeMembersMax && grp.resting.len() > 0 && grp.resting.top().departsAt <= d; t.woken++ {
+		grp.makeReady(grp.resting.top())
 	}
 }
 

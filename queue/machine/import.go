@@ -117,11 +117,11 @@ func (p *paces) continueFrom(moved *move.Queue, now leaky.Instant) {
 	p.bucket = laterBucket(p.pacer, p.bucket, moved.Bucket, now)
 	p.limits = slices.Clone(p.limits)
 	for i := range p.limits[:min(len(p.limits), len(moved.Limits))] {
-		m, w := &p.limits[i], moved.Limits[i].Window
-		if m.Paced() {
-			m.bucket = laterBucket(m.pacer, m.bucket, moved.Limits[i].Bucket, now)
-		} else if allowsMore(w, m.window) {
-			m.window = w
+		l, w := &p.limits[i], moved.Limits[i].Window
+		if l.Paced() {
+			l.bucket = laterBucket(l.pacer, l.bucket, moved.Limits[i].Bucket, now)
+		} else if allowsMore(w, l.window) {
+			l.window = w
 		}
 	}
 }
@@ -242,9 +242,9 @@ func (m *Machine) placeAlive(it *importJob, q *queueState) {
 	}
 	if it.Back {
 		j.marks = readmitted
-		a := q.ownOverflow()
-		a.readmitted++
-		a.readmittedBytes += j.bytes()
+		o := q.ownOverflow()
+		o.readmitted++
+		o.readmittedBytes += j.bytes()
 	}
 	q.turn = max(q.turn, j.turnBase()+it.Cost)
 	q.noteCost(it.Cost)

@@ -20,39 +20,39 @@ type jobAct struct {
 }
 
 // logJobAct logs an act on one more job; id is empty if the caller did not name the job.
-func (b *Commit) logJobAct(d *jobAct, name string, revision int64, id string, gone bool, at leaky.Instant) {
-	c := loggedBy(d.what, d.actor, revision, at)
-	c.Jobs, c.Detail, c.Reason = 1, d.detail, d.reason
+func (c *Commit) logJobAct(act *jobAct, name string, revision int64, id string, gone bool, at leaky.Instant) {
+	l := loggedBy(act.what, act.actor, revision, at)
+	l.Jobs, l.Detail, l.Reason = 1, act.detail, act.reason
 	if id != "" {
-		c.IDs = []string{id}
+		l.IDs = []string{id}
 	}
 	of := queueSubject(name)
-	b.auditJobAct(d, of, &c)
-	for i := len(b.logUpdates) - 1; i >= 0; i-- {
-		n := &b.logUpdates[i]
-		if n.subject != of {
+	c.auditJobAct(act, of, &l)
+	for i := len(c.logUpdates) - 1; i >= 0; i-- {
+		u := &c.logUpdates[i]
+		if u.subject != of {
 			continue
 		}
-		if n.gone == gone && len(n.changes) > 0 && n.changes[len(n.changes)-1].Continue(&c.Change) {
+		if u.gone == gone && len(u.changes) > 0 && u.changes[len(u.changes)-1].Continue(&l.Change) {
 			return
 		}
 		break
 	}
-	b.logUpdates = append(b.logUpdates, logUpdate{subject: of, changes: []logged{c}, gone: gone})
+	c.logUpdates = append(c.logUpdates, logUpdate{subject: of, changes: []logged{l}, gone: gone})
 }
 
 // auditJobAct adds one more job to the audit entry of its call. The audit log has one entry per call.
-func (b *Commit) auditJobAct(d *jobAct, of subject, c *logged) {
-	at, found := b.auditedActs[d]
+func (c *Commit) auditJobAct(act *jobAct, of subject, l *logged) {
+	at, found := c.auditedActs[act]
 	if !found {
-		b.auditedActs[d] = len(b.audited)
-		b.audited = append(b.audited, c.audited(of))
+		c.auditedActs[act] = len(c.audited)
+		c.audited = append(c.audited, l.audited(of))
 		return
 	}
-	e := &b.audited[at].entry
-	e.Jobs += c.Jobs
+	e := &c.audited[at].entry
+	e.Jobs += l.Jobs
 	if len(e.IDs) < queue.MaxChangeIDs {
-		e.IDs = append(e.IDs, c.IDs...)
+		e.IDs = append(e.IDs, l.IDs...)
 	}
 }
 

@@ -152,27 +152,26 @@ func (q *queueState) deferredJobInfo(id string, number uint64, d *deferral, now 
 // lanesPerPage is how many lanes without a matching job one call looks at.
 const lanesPerPage = 1000
 
-type listPage struct {
+// Listing is a page of jobs, to be read.
+type Listing struct {
 	request *queue.ListRequest
 	jobs    []queue.JobInfo
 	ended   []*endedJob // of dead jobs, parallel to jobs
 	next    string
+	ahead   time.Duration
 }
 
-func (p *listPage) full() bool { return len(p.jobs) == p.request.Limit }
+func (l *Listing) full() bool { return len(l.jobs) == l.request.Limit }
 
-func (p *listPage) setNext(at int64, id string, ln *lane) {
+func (l *Listing) setNext(at int64, id string, ln *lane) { l.next = l.request.Next(cursorAt(at, id, ln)) }
+
+// cursorAt returns the cursor of a page that begins after a job, whose lane may be nil.
+func cursorAt(at int64, id string, ln *lane) queue.Cursor {
 	c := queue.Cursor{At: at, ID: id}
 	if ln != nil {
 		c.Lane = string(ln.digest[:])
 	}
-	p.next = p.request.Next(c)
-}
-
-// Listing is a page of jobs, to be read.
-type Listing struct {
-	page  listPage
-	ahead time.Duration
+	return c
 }
 
 // ListJobs chooses a page of the jobs in one state. Errors: queue.ErrUnknownQueue, an *invalid.Error.
@@ -188,57 +187,56 @@ func (m *Machine) ListJobs(now leaky.Instant, r queue.ListRequest) (*Listing, er
 	if err != nil {
 		return nil, err
 	}
-	l := &Listing{listPage{request: &r}, m.ahead()}
-	switch p := &l.page; r.State {
+	l := &Listing{request: &r, ahead: m.ahead()}
+	switch r.State {
 	case queue.Waiting:
-		err = p.waiting(q, c)
+		err = l.waiting(q, c)
 	case queue.Scheduled:
-		p.byInstant(q.scheduled, c)
+		l.byInstant(q.scheduled, c)
 	case queue.Held:
-		p.byInstant(q.held, c)
+		l.byInstant(q.held, c)
 	case queue.Leased:
-		p.leased(m, q, c)
+		l.leased(m, q, c)
 	default:
-		p.dead(m, c, now)
+		l.dead(m, c, now)
 	}
 	return l, err
 }
 
 // Read returns the page with what the records add. It needs no machine.
 func (l *Listing) Read(tx Transaction) queue.Listing {
-	p := &l.page
-	if p.request.State == queue.Dead {
-		shown := make([]*queue.JobInfo, len(p.jobs))
-		for i := range p.jobs {
-			shown[i] = &p.jobs[i]
+	if l.request.State == queue.Dead {
+		shown := make([]*queue.JobInfo, len(l.jobs))
+		for i := range l.jobs {
+			shown[i] = &l.jobs[i]
 		}
-		readDead(tx, shown, p.ended)
+		readDead(tx, shown, l.ended)
 	}
-	for i := range p.jobs {
-		p.jobs[i].ToWall(l.ahead)
+	for i := range l.jobs {
+		l.jobs[i].ToWall(l.ahead)
 	}
-	return queue.Listing{Jobs: p.jobs, Next: p.next}
+	return queue.Listing{Jobs: l.jobs, Next: l.next}
 }
 
 // waiting walks through the lanes in order of digest, the default lane first.
-func (p *listPage) waiting(q *queueState, c *queue.Cursor) error {
-	ln, after, err := q.resumeAtLane(c, p.request.Lane)
+func (l *Listing) waiting(q *queueState, c *queue.Cursor) error {
+	ln, after, err := q.resumeAtLane(c, l.request.Lane)
 	if err != nil {
 		return err
 	}
 	for looked := 0; ln != nil; looked++ {
 		if looked == lanesPerPage {
-			p.setNext(0, "", ln)
+			l.setNext(0, "", ln)
 			return nil
 		}
 		for j := range ln.waiting.from(after) {
-			p.jobs = append(p.jobs, jobInfo(j))
-			if p.full() {
-				p.setNext(j.turn, j.id, ln)
+			l.jobs = append(l.jobs, jobInfo(j))
+			if l.full() {
+				l.setNext(j.turn, j.id, ln)
 				return nil
 			}
 		}
-		if p.request.Lane != nil {
+		if l.request.Lane != nil {
 			return nil
 		}
 		ln, after = q.laneAfter(ln.digest), 0
@@ -254,7 +252,7 @@ func (q *queueState) resumeAtLane(c *queue.Cursor, only *string) (ln *lane, from
 	}
 	if c != nil {
 		if len(c.Lane) != len(digest) {
-			return nil, 0, &invalid.Error{Field: "after", Reason: "does not name a lane"}
+			return nil, 0, invalid.Errorf("after", "", "does not name a lane")
 		}
 		digest = queue.LaneDigest([]byte(c.Lane))
 		if c.ID != "" {
@@ -289,11 +287,11 @@ func dueAfter(c *queue.Cursor) func(*lease) bool {
 }
 
 // byInstant lists jobs that are ordered by an instant.
-func (p *listPage) byInstant(all *sorted[*lease], c *queue.Cursor) {
+func (l *Listing) byInstant(all *sorted[*lease], c *queue.Cursor) {
 	for ls := range all.from(dueAfter(c)) {
-		p.jobs = append(p.jobs, jobInfo(ls.job))
-		if p.full() {
-			p.setNext(int64(ls.due), ls.job.id, nil)
+		l.jobs = append(l.jobs, jobInfo(ls.job))
+		if l.full() {
+			l.setNext(int64(ls.due), ls.job.id, nil)
 			return
 		}
 	}
@@ -310,21 +308,21 @@ func (m *Machine) leasesOf(q *queueState, c *queue.Cursor) (some []*lease) {
 	return some
 }
 
-func (p *listPage) leased(m *Machine, q *queueState, c *queue.Cursor) {
+func (l *Listing) leased(m *Machine, q *queueState, c *queue.Cursor) {
 	for _, ls := range m.leasesOf(q, c) {
-		p.jobs = append(p.jobs, jobInfo(ls.job))
-		if p.full() {
-			p.setNext(int64(ls.fence.number), ls.job.id, nil)
+		l.jobs = append(l.jobs, jobInfo(ls.job))
+		if l.full() {
+			l.setNext(int64(ls.fence.number), ls.job.id, nil)
 			return
 		}
 	}
 }
 
-func (p *listPage) dead(m *Machine, c *queue.Cursor, now leaky.Instant) {
-	for d := range m.deadFrom(p.request.Queue, c, now) {
-		p.jobs, p.ended = append(p.jobs, endedJobInfo(p.request.Queue, d)), append(p.ended, d)
-		if p.full() {
-			p.setNext(int64(d.at), d.id, nil)
+func (l *Listing) dead(m *Machine, c *queue.Cursor, now leaky.Instant) {
+	for d := range m.deadFrom(l.request.Queue, c, now) {
+		l.jobs, l.ended = append(l.jobs, endedJobInfo(l.request.Queue, d)), append(l.ended, d)
+		if l.full() {
+			l.setNext(int64(d.at), d.id, nil)
 			return
 		}
 	}

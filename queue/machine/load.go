@@ -121,9 +121,19 @@ func (l *loader) specs(ctx context.Context) error {
 	})
 }
 
+// eachQueue reads a table whose keys are the numbers of queues, ignoring unknown queues.
+func (l *loader) eachQueue(ctx context.Context, table []byte, read func(q *queueState, v []byte) error) error {
+	return l.each(ctx, table, func(number uint64, v []byte) error {
+		if q := l.byNumber[number]; q != nil {
+			return read(q, v)
+		}
+		return nil
+	})
+}
+
 func (l *loader) imports(ctx context.Context) error {
-	return l.each(ctx, importsTable, func(number uint64, v []byte) error {
-		if q := l.byNumber[number]; q != nil && len(v) > 0 {
+	return l.eachQueue(ctx, importsTable, func(q *queueState, v []byte) error {
+		if len(v) > 0 {
 			q.importing = &importState{mark: string(v[1:]), open: v[0] == 1}
 		}
 		return nil
@@ -131,9 +141,8 @@ func (l *loader) imports(ctx context.Context) error {
 }
 
 func (l *loader) loadAdapted(ctx context.Context) error {
-	return l.each(ctx, adaptedTable, func(number uint64, v []byte) error {
-		q := l.byNumber[number]
-		if q == nil || q.paces.adapted == nil {
+	return l.eachQueue(ctx, adaptedTable, func(q *queueState, v []byte) error {
+		if q.paces.adapted == nil {
 			return nil
 		}
 		err := q.paces.adapted.decode(v)
@@ -143,32 +152,26 @@ func (l *loader) loadAdapted(ctx context.Context) error {
 }
 
 func (l *loader) loadQueues(ctx context.Context) error {
-	return l.each(ctx, queuesTable, func(number uint64, v []byte) error {
+	return l.eachQueue(ctx, queuesTable, func(q *queueState, v []byte) error {
 		r, err := decodeQueue(v)
 		if err != nil {
 			return err
 		}
-		if q := l.byNumber[number]; q != nil {
-			q.counters, q.maxCost, q.childMaxCost, q.turn = r.counters, max(1, r.maxCost), r.childMaxCost, r.turn
-			q.receiver = r.receiver.possible(l.now)
-			if r.tickets != 0 || r.progress != (overflowProgress{}) {
-				a := q.ownOverflow()
-				a.lastTicket, a.progress = r.tickets, r.progress
-			}
-			q.openedAt, q.maxCostAtOpen = l.now, q.maxCost
-			q.ceiling = ceilingState{durable: r.ceiling, next: r.ceiling}
-			q.restore(r.ceiling, l.now, q.groupMaxCost())
+		q.counters, q.maxCost, q.childMaxCost, q.turn = r.counters, max(1, r.maxCost), r.childMaxCost, r.turn
+		q.receiver = r.receiver.possible(l.now)
+		if r.tickets != 0 || r.progress != (overflowProgress{}) {
+			o := q.ownOverflow()
+			o.lastTicket, o.progress = r.tickets, r.progress
 		}
+		q.openedAt, q.maxCostAtOpen = l.now, q.maxCost
+		q.ceiling = ceilingState{durable: r.ceiling, next: r.ceiling}
+		q.restore(r.ceiling, l.now, q.groupMaxCost())
 		return nil
 	})
 }
 
 func (l *loader) loadFailures(ctx context.Context) error {
-	return l.each(ctx, failuresTable, func(number uint64, v []byte) error {
-		q := l.byNumber[number]
-		if q == nil {
-			return nil
-		}
+	return l.eachQueue(ctx, failuresTable, func(q *queueState, v []byte) error {
 		if err := json.Unmarshal(v, &q.failures); err != nil {
 			return fmt.Errorf("%w: %w", queue.ErrCorrupt, err)
 		}
@@ -230,19 +233,19 @@ func (l *loader) deferred(ctx context.Context) error {
 			l.orphans.deferralKeys = append(l.orphans.deferralKeys, seq)
 			return nil
 		}
-		a := q.ownOverflow()
-		if number <= l.lastDeferral[q] || number > a.lastTicket {
+		o := q.ownOverflow()
+		if number <= l.lastDeferral[q] || number > o.lastTicket {
 			return fmt.Errorf(
-				"%w: deferral %d of %d after %d", queue.ErrCorrupt, number, a.lastTicket, l.lastDeferral[q],
+				"%w: deferral %d of %d after %d", queue.ErrCorrupt, number, o.lastTicket, l.lastDeferral[q],
 			)
 		}
 		l.lastDeferral[q] = number
-		if old := a.records.find(id); old != 0 { // it had lapsed when this one was created
+		if old := o.records.find(id); old != 0 { // it had lapsed when this one was created
 			l.dropLapsed(q, old)
 		}
 		d.seq = seq
-		a.records.add(number, id, d)
-		if d.state == stillDeferred && number > a.progress.givenUpTo {
+		o.records.add(number, id, d)
+		if d.state == stillDeferred && number > o.progress.givenUpTo {
 			l.countDeferred(q, number, d.count())
 		}
 		return nil
@@ -276,9 +279,9 @@ func (l *loader) jobs(ctx context.Context) error {
 		q.plain = q.plain && !lane.keyed() && head.Priority == 0 && head.NotBefore.IsZero()
 		if h.marks&readmitted != 0 {
 			j.marks = readmitted
-			a := q.ownOverflow()
-			a.readmitted++
-			a.readmittedBytes += j.bytes()
+			o := q.ownOverflow()
+			o.readmitted++
+			o.readmittedBytes += j.bytes()
 		}
 		q.setExpiry(j, instantOf(head.ExpiresAt))
 		q.addJob(j)

@@ -99,8 +99,8 @@ func (m *Machine) removeDeferral(q *queueState, n uint64) {
 }
 
 // counts reports whether an existing deferral n counts as deferred.
-func (a *overflowState) counts(n uint64) bool {
-	return n > a.progress.givenUpTo && a.records.get(n).state == stillDeferred
+func (o *overflowState) counts(n uint64) bool {
+	return n > o.progress.givenUpTo && o.records.get(n).state == stillDeferred
 }
 
 // uncountDeferral removes a deferral from the counts, and reports whether it was counted.
@@ -115,11 +115,11 @@ func (m *Machine) uncountDeferral(q *queueState, n uint64, d *deferral) (counted
 func (m *Machine) countDeferred(q *queueState, number uint64, more recordCount) {
 	q.counts[queue.Deferred] += more.n
 	m.counts[queue.Deferred] += more.n
-	a := q.ownOverflow()
-	a.cost += more.cost
-	a.bytes += more.bytes
-	if number <= a.progress.olderUpTo {
-		a.olderGeneration.plus(more)
+	o := q.ownOverflow()
+	o.cost += more.cost
+	o.bytes += more.bytes
+	if number <= o.progress.olderUpTo {
+		o.olderGeneration.plus(more)
 	}
 	m.trackBacklog(q)
 }
@@ -149,7 +149,7 @@ func (m *Machine) dropLapsed(q *queueState, n uint64) {
 // answerDeferred answers for a job that is deferred already, or was cancelled while deferred. It returns the commit
 // that the answer waits for.
 func (m *Machine) answerDeferred(
-	it *appendItem, q *queueState, number uint64, d *deferral, now leaky.Instant,
+	it *appendingJob, q *queueState, number uint64, d *deferral, now leaky.Instant,
 ) (wait uint64) {
 	if d.state == cancelledDeferral {
 		it.answerDuplicate(d.fingerprint, queue.Cancelled)
@@ -172,9 +172,9 @@ func (m *Machine) answerDeferred(
 }
 
 // deferJob records a job as deferred.
-func (m *Machine) deferJob(it *appendItem, q *queueState, b *ruleCharges, now leaky.Instant) {
-	a, id := q.ownOverflow(), strings.Clone(it.job.ID)
-	if n := a.records.find(id); n != 0 { // an earlier deferral that has lapsed
+func (m *Machine) deferJob(it *appendingJob, q *queueState, b *ruleCharges, now leaky.Instant) {
+	o, id := q.ownOverflow(), strings.Clone(it.job.ID)
+	if n := o.records.find(id); n != 0 { // an earlier deferral that has lapsed
 		m.dropLapsed(q, n)
 	}
 	*it.answer = queue.Appended{
@@ -185,44 +185,44 @@ func (m *Machine) deferJob(it *appendItem, q *queueState, b *ruleCharges, now le
 		},
 	}
 	m.store.deferred++
-	a.lastTicket++
+	o.lastTicket++
 	d := deferral{
 		at: now, seq: m.store.deferred, fingerprint: it.fingerprint, cost: uint16(it.job.Cost), state: stillDeferred,
 		size: uint32(len(it.record)), length: uint8(len(id)),
 	}
-	a.records.add(a.lastTicket, id, d)
-	m.countDeferred(q, a.lastTicket, d.count())
-	it.answer.Ticket = ticket{q.number, a.lastTicket}.text()
+	o.records.add(o.lastTicket, id, d)
+	m.countDeferred(q, o.lastTicket, d.count())
+	it.answer.Ticket = ticket{q.number, o.lastTicket}.text()
 	m.chargeRules(b, now)
 	m.touch(q)
 	q.counters.SetAside++
-	m.present.putDeferral(q, a.lastTicket, id, d)
+	m.present.putDeferral(q, o.lastTicket, id, d)
 	m.forgetLapsed(q, now, 2)
 }
 
 // etaDeferred returns when the job is expected to depart if it is deferred.
-func (it *appendItem) etaDeferred(q *queueState, now leaky.Instant) leaky.Instant {
-	waiting, a := q.counts[queue.Waiting]+q.incoming.waiting, q.overflow
+func (it *appendingJob) etaDeferred(q *queueState, now leaky.Instant) leaky.Instant {
+	waiting, o := q.counts[queue.Waiting]+q.incoming.waiting, q.overflow
 	return q.etaDeferred(
-		waiting, q.gap(q.turn), a.cost, q.groupLoadIncoming(), q.costBounds(it.job.Cost, false), now,
+		waiting, q.gap(q.turn), o.cost, q.groupLoadIncoming(), q.costBounds(it.job.Cost, false), now,
 	)
 }
 
 // renewDeferral moves the record of a job that is published again to a new ticket, in the present generation. Otherwise
 // it could be given up while the new copy is on its way.
 func (m *Machine) renewDeferral(q *queueState, id string, old uint64) (number uint64) {
-	a := q.ownOverflow()
+	o := q.ownOverflow()
 	m.store.deferred++
-	a.lastTicket++
-	d := *a.records.get(old)
+	o.lastTicket++
+	d := *o.records.get(old)
 	m.present.dropDeferral(d.seq)
 	d.seq = m.store.deferred
 	m.removeDeferral(q, old)
-	a.records.add(a.lastTicket, id, d)
-	m.countDeferred(q, a.lastTicket, d.count())
-	m.present.putDeferral(q, a.lastTicket, id, d)
+	o.records.add(o.lastTicket, id, d)
+	m.countDeferred(q, o.lastTicket, d.count())
+	m.present.putDeferral(q, o.lastTicket, id, d)
 	m.touch(q) // its record has the last ticket
-	return a.lastTicket
+	return o.lastTicket
 }
 
 // Withdraw forgets the deferrals of jobs that were not put on the overflow after all. It returns how long until room is

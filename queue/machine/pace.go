@@ -31,9 +31,9 @@ func (p *paces) opens(now leaky.Instant) leaky.Instant {
 func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
 	at := p.pacer.Free(p.bucket, now)
 	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() {
-			at = max(at, m.pacer.Free(m.bucket, now))
-		} else if opens := m.opens(now); opens > now {
+		if l := &p.limits[i]; l.Paced() {
+			at = max(at, l.pacer.Free(l.bucket, now))
+		} else if opens := l.opens(now); opens > now {
 			at = max(at, opens)
 		}
 	}
@@ -44,14 +44,14 @@ func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
 func (p *paces) eta(now leaky.Instant, ahead int64) (at leaky.Instant, by *limit) {
 	at = p.pacer.ETA(p.bucket, now, ahead)
 	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() {
-			at = max(at, m.pacer.ETA(m.bucket, now, ahead))
+		if l := &p.limits[i]; l.Paced() {
+			at = max(at, l.pacer.ETA(l.bucket, now, ahead))
 		}
 	}
 	for i := range p.limits {
-		if m := &p.limits[i]; !m.Paced() {
-			if own := m.env.engine(m.quota.ETA(p.pacer, m.window, m.env.wall(now), ahead)); own > at {
-				at, by = own, m
+		if l := &p.limits[i]; !l.Paced() {
+			if own := l.env.engine(l.quota.ETA(p.pacer, l.window, l.env.wall(now), ahead)); own > at {
+				at, by = own, l
 			}
 		}
 	}
@@ -62,8 +62,8 @@ func (p *paces) eta(now leaky.Instant, ahead int64) (at leaky.Instant, by *limit
 // that has too little loses the rest of its window. Otherwise later, cheaper jobs would overtake this one forever.
 func (p *paces) affords(d leaky.Instant, cost int64) bool {
 	for i := range p.limits {
-		if m := &p.limits[i]; !m.Paced() && !m.quota.Affords(m.window, m.env.wall(d), cost) {
-			m.quota.Take(&m.window, m.env.wall(d), cost)
+		if l := &p.limits[i]; !l.Paced() && !l.quota.Affords(l.window, l.env.wall(d), cost) {
+			l.quota.Take(&l.window, l.env.wall(d), cost)
 			return false
 		}
 	}
@@ -74,8 +74,8 @@ func (p *paces) affords(d leaky.Instant, cost int64) bool {
 func (p *paces) take(d, now leaky.Instant, cost int64) {
 	p.takeBuckets(d, now, cost)
 	for i := range p.limits {
-		if m := &p.limits[i]; !m.Paced() {
-			m.quota.Take(&m.window, m.env.wall(d), cost)
+		if l := &p.limits[i]; !l.Paced() {
+			l.quota.Take(&l.window, l.env.wall(d), cost)
 		}
 	}
 }
@@ -84,8 +84,8 @@ func (p *paces) take(d, now leaky.Instant, cost int64) {
 func (p *paces) takeBuckets(d, now leaky.Instant, cost int64) {
 	p.pacer.TakeAt(&p.bucket, now, d, cost)
 	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() {
-			m.pacer.TakeAt(&m.bucket, now, d, cost)
+		if l := &p.limits[i]; l.Paced() {
+			l.pacer.TakeAt(&l.bucket, now, d, cost)
 		}
 	}
 }
@@ -94,20 +94,20 @@ func (p *paces) takeBuckets(d, now leaky.Instant, cost int64) {
 func (p *paces) giveBack() {
 	p.pacer.GiveBack(&p.bucket)
 	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() {
-			m.pacer.GiveBack(&m.bucket)
+		if l := &p.limits[i]; l.Paced() {
+			l.pacer.GiveBack(&l.bucket)
 		}
 	}
 }
 
 // refund gives a departure that was never used back to the quotas that counted it.
 func (p *paces) refund(d leaky.Instant, cost int64) {
-	p.eachRefunded(d, func(m *limit) { m.quota.GiveBack(&m.window, m.env.wall(d), cost) })
+	p.eachRefunded(d, func(l *limit) { l.quota.GiveBack(&l.window, l.env.wall(d), cost) })
 }
 
 // takeQuotas undoes refund.
 func (p *paces) takeQuotas(d leaky.Instant, cost int64) {
-	p.eachRefunded(d, func(m *limit) { m.quota.TakeAgain(&m.window, m.env.wall(d), cost) })
+	p.eachRefunded(d, func(l *limit) { l.quota.TakeAgain(&l.window, l.env.wall(d), cost) })
 }
 
 // eachRefunded calls do for each present quota that counted a departure, as far as is known.
@@ -116,8 +116,8 @@ func (p *paces) eachRefunded(d leaky.Instant, do func(*limit)) {
 		return
 	}
 	for i := range p.limits {
-		if m := &p.limits[i]; !m.Paced() {
-			do(m)
+		if l := &p.limits[i]; !l.Paced() {
+			do(l)
 		}
 	}
 }
@@ -125,8 +125,8 @@ func (p *paces) eachRefunded(d leaky.Instant, do func(*limit)) {
 // repairWindows corrects windows that no grant can have left, at the beginning of a visit.
 func (p *paces) repairWindows(now leaky.Instant) {
 	for i := range p.limits {
-		if m := &p.limits[i]; !m.Paced() {
-			m.window = m.quota.Repair(m.window, m.env.wall(now))
+		if l := &p.limits[i]; !l.Paced() {
+			l.window = l.quota.Repair(l.window, l.env.wall(now))
 		}
 	}
 }
@@ -138,8 +138,8 @@ func (p *paces) repairBuckets(now leaky.Instant) {
 		p.pacer.Take(&p.bucket, now, 1)
 	}
 	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() && m.opens(now) > horizon {
-			m.pacer.Take(&m.bucket, now, 1)
+		if l := &p.limits[i]; l.Paced() && l.opens(now) > horizon {
+			l.pacer.Take(&l.bucket, now, 1)
 		}
 	}
 }
@@ -190,8 +190,8 @@ func (p *paces) withSpec(spec *queue.Spec, env *Environment, now leaky.Instant) 
 func (p *paces) atRest(now leaky.Instant) paces {
 	left := paces{pacer: p.pacer, bucket: atRest(p.pacer, p.bucket, now), limits: slices.Clone(p.limits)}
 	for i := range left.limits {
-		m := &left.limits[i]
-		m.bucket = atRest(m.pacer, m.bucket, now)
+		l := &left.limits[i]
+		l.bucket = atRest(l.pacer, l.bucket, now)
 	}
 	return left
 }
@@ -207,14 +207,14 @@ func (p *paces) stillDelays(now leaky.Instant) bool {
 	if p.bucket.TAT >= now || p.bucket.Last > now {
 		return true
 	}
-	return slices.ContainsFunc(p.limits, func(m limit) bool {
-		return m.bucket.TAT >= now || m.bucket.Last > now || m.window.Ends > m.env.wall(now) && m.window.Used > 0
+	return slices.ContainsFunc(p.limits, func(l limit) bool {
+		return l.bucket.TAT >= now || l.bucket.Last > now || l.window.Ends > l.env.wall(now) && l.window.Used > 0
 	})
 }
 
 func (p *paces) limitStates() (list []queue.LimitState) {
-	for _, m := range p.limits {
-		list = append(list, queue.LimitState{Bucket: m.bucket, Window: m.window})
+	for _, l := range p.limits {
+		list = append(list, queue.LimitState{Bucket: l.bucket, Window: l.window})
 	}
 	return list
 }
@@ -236,15 +236,15 @@ func newLimit(of queue.Limit, env *Environment, now leaky.Instant) (limit, error
 	if of.Paced() {
 		return limit{Limit: of, pacer: of.Pacer()}, nil
 	}
-	m := limit{Limit: of, quota: leaky.Quota{Max: of.Quota.Max}, env: env}
-	return m, m.renewCalendar(env.wall(now))
+	l := limit{Limit: of, quota: leaky.Quota{Max: of.Quota.Max}, env: env}
+	return l, l.renewCalendar(env.wall(now))
 }
 
-func (m *limit) opens(now leaky.Instant) leaky.Instant {
-	if m.Paced() {
-		return m.pacer.Next(m.bucket, now)
+func (l *limit) opens(now leaky.Instant) leaky.Instant {
+	if l.Paced() {
+		return l.pacer.Next(l.bucket, now)
 	}
-	return m.env.engine(m.quota.Next(m.window, m.env.wall(now)))
+	return l.env.engine(l.quota.Next(l.window, l.env.wall(now)))
 }
 
 // carryOverLimits makes the limits of a new spec. Each takes over the state of an equal old limit, or else of one of
@@ -252,11 +252,11 @@ func (m *limit) opens(now leaky.Instant) leaky.Instant {
 func carryOverLimits(old []limit, spec []queue.Limit, env *Environment, now leaky.Instant) ([]limit, error) {
 	var next []limit
 	for _, of := range spec {
-		m, err := newLimit(of, env, now)
+		l, err := newLimit(of, env, now)
 		if err != nil {
 			return nil, err
 		}
-		next = append(next, m)
+		next = append(next, l)
 	}
 	old = slices.Clone(old)
 	for _, like := range []func(a, b *limit) bool{
@@ -264,12 +264,12 @@ func carryOverLimits(old []limit, spec []queue.Limit, env *Environment, now leak
 		func(a, b *limit) bool { return a.Paced() == b.Paced() },
 	} {
 		for i := range next {
-			m := &next[i]
-			if m.carried {
+			l := &next[i]
+			if l.carried {
 				continue
 			}
-			if at := slices.IndexFunc(old, func(o limit) bool { return like(m, &o) }); at >= 0 {
-				m.carryOver(&old[at], now)
+			if at := slices.IndexFunc(old, func(o limit) bool { return like(l, &o) }); at >= 0 {
+				l.carryOver(&old[at], now)
 				old = slices.Delete(old, at, at+1)
 			}
 		}
@@ -278,29 +278,29 @@ func carryOverLimits(old []limit, spec []queue.Limit, env *Environment, now leak
 }
 
 // carryOver takes over the state of another limit of the same kind.
-func (m *limit) carryOver(o *limit, now leaky.Instant) {
-	m.carried = true
+func (l *limit) carryOver(o *limit, now leaky.Instant) {
+	l.carried = true
 	switch {
-	case m.Limit == o.Limit:
-		m.bucket, m.window = o.bucket, o.window
-	case m.Paced():
-		m.bucket = o.pacer.Change(o.bucket, m.pacer, now)
+	case l.Limit == o.Limit:
+		l.bucket, l.window = o.bucket, o.window
+	case l.Paced():
+		l.bucket = o.pacer.Change(o.bucket, l.pacer, now)
 	default:
-		m.window = m.quota.Follow(o.quota, o.window, m.env.wall(now))
+		l.window = l.quota.Follow(o.quota, o.window, l.env.wall(now))
 	}
 }
 
 // renewCalendar computes the ends of a quota's windows from now on, by the wall clock. It is due again when fewer than
 // half are left.
-func (m *limit) renewCalendar(now leaky.Instant) error {
-	c, err := m.Calendar(now.Time())
+func (l *limit) renewCalendar(now leaky.Instant) error {
+	c, err := l.Calendar(now.Time())
 	if err != nil {
 		return err
 	}
-	m.quota.Calendar, m.renewAt = c, never
+	l.quota.Calendar, l.renewAt = c, never
 	if half := c.Left(now) / 2; half > 0 {
-		for m.renewAt = now; c.Left(m.renewAt) >= half; {
-			m.renewAt = c.End(m.renewAt)
+		for l.renewAt = now; c.Left(l.renewAt) >= half; {
+			l.renewAt = c.End(l.renewAt)
 		}
 	}
 	return nil

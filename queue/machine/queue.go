@@ -121,7 +121,7 @@ func (m *Machine) newQueueState(number uint64, spec queue.Spec) *queueState {
 }
 
 func (m *Machine) setSpec(q *queueState, s queue.Spec) {
-	q.name, q.target, q.spec = s.Name, string(s.Deliver), m.recentSpecs.share(s)
+	q.name, q.target, q.spec = s.Name, string(s.Deliver), m.recentSpecs.intern(s)
 	q.pacer = s.Pacer(queue.Horizon)
 }
 
@@ -141,8 +141,8 @@ type recentSpecs struct {
 	oldest int
 }
 
-// share returns an equal spec without name and target, which other queues may share.
-func (r *recentSpecs) share(s queue.Spec) *queue.Spec {
+// intern returns an equal spec without name and target, which other queues may share.
+func (r *recentSpecs) intern(s queue.Spec) *queue.Spec {
 	s.Name, s.Deliver = "", nil
 	for _, known := range r.specs {
 		if known != nil && reflect.DeepEqual(known, &s) {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock/penstock/internal/clip"
 	"github.com/penstock/penstock/internal/jobrecord"
 	"github.com/penstock/penstock/internal/readmit"
 	"github.com/penstock/penstock/leaky"
@@ -15,7 +14,8 @@ import (
 	"github.com/penstock/penstock/queue/names"
 )
 
-type readmitCall struct {
+// Readmission is a Readmit that is checked and packed, which needs no machine.
+type Readmission struct {
 	queue.ReadmitRequest
 	jobs []readmitJob
 }
@@ -28,92 +28,73 @@ type readmitJob struct {
 	record      []byte // nil if it is not a valid job
 }
 
-// Readmission is a Readmit that is checked and packed, which needs no machine.
-type Readmission struct{ readmitCall }
-
-// NewReadmission checks a request. Errors: an *invalid.Error.
+// NewReadmission checks a request and packs its jobs. Errors: an *invalid.Error.
 func NewReadmission(r queue.ReadmitRequest) (*Readmission, error) {
-	k, err := prepareReadmit(r)
-	if err != nil {
-		return nil, err
+	switch {
+	case len(r.Holder) > 64 || names.ValidateID(r.Holder) != nil:
+		return nil, invalid.Errorf("holder", r.Holder, "must be 1 to 64 visible ASCII characters")
+	case len(r.Overflow) > 64:
+		return nil, invalid.Errorf("overflow", r.Overflow, "is longer than 64 bytes")
+	case len(r.Jobs) > queue.MaxReadmit:
+		return nil, invalid.Errorf("jobs", "", "are %d, the limit is %d", len(r.Jobs), queue.MaxReadmit)
+	case r.Behind < 0:
+		return nil, invalid.Errorf("behind", "", "is %d, must be 0 or more", r.Behind)
+	case r.Empty && len(r.Jobs) > 0, r.Empty && r.Behind > 0:
+		return nil, invalid.Errorf("empty", "", "must be false while the overflow has jobs")
 	}
-	return &Readmission{*k}, nil
+	back := &Readmission{ReadmitRequest: r, jobs: make([]readmitJob, len(r.Jobs))}
+	for i := range r.Jobs {
+		in := &back.jobs[i]
+		in.Readmission, in.ticket = &r.Jobs[i], parseTicket(r.Jobs[i].Ticket)
+		if in.Order < 1 || i > 0 && in.Order <= r.Jobs[i-1].Order {
+			return nil, invalid.Errorf(
+				fmt.Sprintf("jobs[%d].order", i), "", "is %d, must be at least 1 and increase from job to job", in.Order,
+			)
+		}
+		j := in.Job
+		j.Queue = r.Queue
+		j.Normalize()
+		if j.Validate() == nil {
+			in.record = jobrecord.Pack(&j)
+			in.fingerprint = [8]byte(in.record[jobrecord.FingerprintAt:])
+			in.lane = laneDigest(&j, in.record)
+		}
+	}
+	return back, nil
 }
 
 // Readmit takes jobs back from the overflow, and returns the commit that the answer waits for. All its changes go into
 // one commit: the jobs, the deferrals that end, and the progress. Errors: queue.ErrUnknownQueue, or that the store is
 // full.
-func (m *Machine) Readmit(now leaky.Instant, r *Readmission) (queue.Readmitted, uint64, error) {
+func (m *Machine) Readmit(now leaky.Instant, back *Readmission) (queue.Readmitted, uint64, error) {
 	m.expire(now)
-	k := &r.readmitCall
-	q := m.queues[k.Queue]
+	q := m.queues[back.Queue]
 	if q == nil {
-		return queue.Readmitted{}, m.unlessDurable(m.deletedBy), unknownQueue(k.Queue)
+		return queue.Readmitted{}, m.unlessDurable(m.deletedBy), unknownQueue(back.Queue)
 	}
-	a := q.ownOverflow()
-	if a.holder != "" && a.holder != k.Holder && now < a.holderUntil {
-		return queue.Readmitted{Busy: a.holderUntil.Sub(now), Now: now.Time()}, 0, nil
+	o := q.ownOverflow()
+	if o.holder != "" && o.holder != back.Holder && now < o.holderUntil {
+		return queue.Readmitted{Busy: o.holderUntil.Sub(now), Now: now.Time()}, 0, nil
 	}
-	if len(k.jobs) > 0 && m.full() != nil {
+	if len(back.jobs) > 0 && m.full() != nil {
 		return queue.Readmitted{}, 0, m.full()
 	}
-	a.announcedAt = 0
-	a.holder, a.holderUntil = k.Holder, now.Add(queue.ReadmitFor)
-	if k.Leave {
-		a.holder = ""
+	o.announcedAt = 0
+	o.holder, o.holderUntil = back.Holder, now.Add(queue.ReadmitFor)
+	if back.Leave {
+		o.holder = ""
 	}
-	w := newReturning(k, q, now)
-	w.judge(m)
+	r := newReturning(back, q, now)
+	r.judge(m)
 	wait := m.lastWait()
-	if w.changes() {
-		w.apply(m)
+	if r.changes() {
+		r.apply(m)
 		wait = m.wait()
 	}
 	return queue.Readmitted{
-		Outcomes: w.outcomes, Order: a.progress.order, Room: m.overflowRoom(q), Batch: q.readmitBatch(),
-		Deferred: q.counts[queue.Deferred], Behind: a.progress.behind, Missing: w.missing, Now: now.Time(),
+		Outcomes: r.outcomes, Order: o.progress.order, Room: m.overflowRoom(q), Batch: q.readmitBatch(),
+		Deferred: q.counts[queue.Deferred], Behind: o.progress.behind, Missing: r.missing, Now: now.Time(),
 	}, wait, nil
-}
-
-func prepareReadmit(r queue.ReadmitRequest) (*readmitCall, error) {
-	switch {
-	case len(r.Holder) > 64 || names.ValidateID(r.Holder) != nil:
-		return nil, &invalid.Error{
-			Field: "holder", Value: clip.Quote(r.Holder, 80), Reason: "must be 1 to 64 visible ASCII characters",
-		}
-	case len(r.Overflow) > 64:
-		return nil, &invalid.Error{
-			Field: "overflow", Value: clip.Quote(r.Overflow, 80), Reason: "is longer than 64 bytes",
-		}
-	case len(r.Jobs) > queue.MaxReadmit:
-		return nil, &invalid.Error{
-			Field: "jobs", Reason: fmt.Sprintf("are %d, the limit is %d", len(r.Jobs), queue.MaxReadmit),
-		}
-	case r.Behind < 0:
-		return nil, &invalid.Error{Field: "behind", Value: fmt.Sprint(r.Behind), Reason: "must not be negative"}
-	case r.Empty && len(r.Jobs) > 0, r.Empty && r.Behind > 0:
-		return nil, &invalid.Error{Field: "empty", Reason: "must be false while the overflow has jobs"}
-	}
-	m := &readmitCall{ReadmitRequest: r, jobs: make([]readmitJob, len(r.Jobs))}
-	for i := range r.Jobs {
-		a := &m.jobs[i]
-		a.Readmission, a.ticket = &r.Jobs[i], parseTicket(r.Jobs[i].Ticket)
-		if a.Order < 1 || i > 0 && a.Order <= r.Jobs[i-1].Order {
-			return nil, &invalid.Error{
-				Field: fmt.Sprintf("jobs[%d].order", i), Value: fmt.Sprint(a.Order),
-				Reason: "must be at least 1 and increase from job to job",
-			}
-		}
-		j := a.Job
-		j.Queue = r.Queue
-		j.Normalize()
-		if j.Validate() == nil {
-			a.record = jobrecord.Pack(&j)
-			a.fingerprint = [8]byte(a.record[jobrecord.FingerprintAt:])
-			a.lane = laneDigest(&j, a.record)
-		}
-	}
-	return m, nil
 }
 
 // Reasons of jobs that are dead when they come back.
@@ -132,8 +113,8 @@ func (m *Machine) Announce(now leaky.Instant, name string) (wait uint64, err err
 	if q == nil {
 		return 0, unknownQueue(name)
 	}
-	w := &q.ownOverflow().progress
-	w.behind, w.announced = max(1, w.behind), now
+	p := &q.ownOverflow().progress
+	p.behind, p.announced = max(1, p.behind), now
 	m.trackBacklog(q)
 	return m.touch(q).Number, nil
 }
@@ -141,7 +122,7 @@ func (m *Machine) Announce(now leaky.Instant, name string) (wait uint64, err err
 // returning is the state of a Readmit.
 type returning struct {
 	queue    *queueState
-	request  *readmitCall
+	request  *Readmission
 	now      leaky.Instant
 	outcomes []readmit.Outcome
 
@@ -172,232 +153,232 @@ type seenID struct {
 	fingerprint [8]byte
 }
 
-func newReturning(m *readmitCall, q *queueState, now leaky.Instant) *returning {
-	w := &returning{
-		queue: q, request: m, now: now, progress: q.overflow.progress,
-		outcomes: make([]readmit.Outcome, len(m.jobs)),
+func newReturning(back *Readmission, q *queueState, now leaky.Instant) *returning {
+	r := &returning{
+		queue: q, request: back, now: now, progress: q.overflow.progress,
+		outcomes: make([]readmit.Outcome, len(back.jobs)),
 	}
-	if w.progress.overflow != m.Overflow {
-		w.progress.overflow, w.progress.order = strings.Clone(m.Overflow), 0
+	if r.progress.overflow != back.Overflow {
+		r.progress.overflow, r.progress.order = strings.Clone(back.Overflow), 0
 	}
-	return w
+	return r
 }
 
 // judge decides the jobs in order, up to the first that cannot pass, and gives places to the jobs that come back.
-func (w *returning) judge(m *Machine) {
-	q := w.queue
-	behind := w.request.Behind
-	for i := range w.request.jobs {
-		a := &w.request.jobs[i]
-		w.outcomes[i] = w.decide(m, a)
-		if a.ticket.queue == q.number { // so At is of this engine's clock
-			w.stored = min(leaky.Instant(a.At.UnixMicro()), w.now)
+func (r *returning) judge(m *Machine) {
+	q := r.queue
+	behind := r.request.Behind
+	for i := range r.request.jobs {
+		in := &r.request.jobs[i]
+		r.outcomes[i] = r.decide(m, in)
+		if in.ticket.queue == q.number { // so At is of this engine's clock
+			r.stored = min(leaky.Instant(in.At.UnixMicro()), r.now)
 		}
-		if !w.outcomes[i].Final() {
-			behind += int64(len(w.request.jobs) - i)
+		if !r.outcomes[i].Final() {
+			behind += int64(len(r.request.jobs) - i)
 			break
 		}
-		w.progress.order = max(w.progress.order, a.Order)
+		r.progress.order = max(r.progress.order, in.Order)
 	}
 	// the caller may not have seen the announced job
-	if a := w.progress.announced; a > 0 && instantOf(w.request.AsOf) <= a {
-		behind = max(behind, min(w.progress.behind, 1))
+	if at := r.progress.announced; at > 0 && instantOf(r.request.AsOf) <= at {
+		behind = max(behind, min(r.progress.behind, 1))
 	}
-	w.progress.behind = behind
-	if len(w.request.jobs) > 0 || w.request.Empty {
-		q.ownOverflow().headNeeds = w.waitsFor
+	r.progress.behind = behind
+	if len(r.request.jobs) > 0 || r.request.Empty {
+		q.ownOverflow().headNeeds = r.waitsFor
 	}
-	if w.request.Empty {
-		w.stored = w.now
+	if r.request.Empty {
+		r.stored = r.now
 	}
-	if w.progress.generationSince.Add(queue.OrphanAfter) < w.stored {
-		w.nextGeneration()
+	if r.progress.generationSince.Add(queue.OrphanAfter) < r.stored {
+		r.nextGeneration()
 	}
 }
 
 // nextGeneration begins a generation. A job stored after the whole older generation has been seen, so none of that
 // generation can still be on the overflow.
-func (w *returning) nextGeneration() {
-	a := w.queue.overflow
-	w.newGeneration, w.missing = true, a.olderGeneration.n
-	for _, n := range w.records {
-		if a.counts(n) && n <= a.progress.olderUpTo {
-			w.missing--
+func (r *returning) nextGeneration() {
+	o := r.queue.overflow
+	r.newGeneration, r.missing = true, o.olderGeneration.n
+	for _, n := range r.records {
+		if o.counts(n) && n <= o.progress.olderUpTo {
+			r.missing--
 		}
 	}
-	w.progress.givenUpTo, w.progress.olderUpTo, w.progress.generationSince = a.progress.olderUpTo, a.lastTicket, w.now
+	r.progress.givenUpTo, r.progress.olderUpTo, r.progress.generationSince = o.progress.olderUpTo, o.lastTicket, r.now
 }
 
 // decide decides about one job. The order of the checks is part of the contract.
-func (w *returning) decide(m *Machine, a *readmitJob) readmit.Outcome {
-	q := w.queue
-	if a.Order <= w.progress.order {
+func (r *returning) decide(m *Machine, in *readmitJob) readmit.Outcome {
+	q := r.queue
+	if in.Order <= r.progress.order {
 		return readmit.Passed
 	}
-	if a.Done {
-		w.dropRecord(a)
+	if in.Done {
+		r.dropRecord(in)
 		return readmit.Passed
 	}
-	if a.Ticket != "" && a.ticket.queue != q.number {
+	if in.Ticket != "" && in.ticket.queue != q.number {
 		return readmit.Orphaned
 	}
-	if a.record == nil {
+	if in.record == nil {
 		return readmit.Unreadable
 	}
-	if print, known := w.known(a.ID); known {
-		if print != a.fingerprint {
+	if print, known := r.known(in.ID); known {
+		if print != in.fingerprint {
 			return readmit.Clash
 		}
 		return readmit.Passed
 	}
-	number, d := w.recordOf(a.ID)
-	if d != nil && d.fingerprint != a.fingerprint {
+	number, d := r.recordOf(in.ID)
+	if d != nil && d.fingerprint != in.fingerprint {
 		return readmit.Clash
 	}
 	if d != nil && d.state == cancelledDeferral {
-		w.cancelled(m, a, number, d)
+		r.cancelled(m, in, number, d)
 		return readmit.Passed
 	}
-	if maxAge := q.spec.Deferred.MaxAge.D(); leaky.Instant(a.At.UnixMicro()).Add(maxAge) < w.now {
-		w.bury(m, a, tooOldReason(maxAge))
+	if maxAge := q.spec.Deferred.MaxAge.D(); leaky.Instant(in.At.UnixMicro()).Add(maxAge) < r.now {
+		r.bury(m, in, tooOldReason(maxAge))
 		return readmit.TooOld
 	}
-	if at := instantOf(a.ExpiresAt); at != 0 && at <= m.wall(w.now) {
-		w.bury(m, a, tooLateReason(a.ExpiresAt))
+	if at := instantOf(in.ExpiresAt); at != 0 && at <= m.wall(r.now) {
+		r.bury(m, in, tooLateReason(in.ExpiresAt))
 		return readmit.TooLate
 	}
-	needs, most := jobsize.Of(a.ID, len(a.record)), m.byteLimit(q)
+	needs, most := jobsize.Of(in.ID, len(in.record)), m.byteLimit(q)
 	if needs > most {
-		w.bury(m, a, tooLargeReason(needs, most))
+		r.bury(m, in, tooLargeReason(needs, most))
 		return readmit.TooLarge
 	}
-	if w.request.Closed || q.freePlaces() == 0 {
+	if r.request.Closed || q.freePlaces() == 0 {
 		return readmit.NotYet
 	}
 	if !q.fitsReadmission(needs, most) {
-		w.waitsFor = needs
+		r.waitsFor = needs
 		return readmit.NotYet
 	}
-	w.enter(m, a)
+	r.enter(m, in)
 	return readmit.Returned
 }
 
 // known reports whether the queue knows the id, and with what fingerprint.
-func (w *returning) known(id string) (print [8]byte, known bool) {
-	if s, here := w.seen[id]; here && s.known {
+func (r *returning) known(id string) (print [8]byte, known bool) {
+	if s, here := r.seen[id]; here && s.known {
 		return s.fingerprint, true
 	}
-	if j := w.queue.jobs[id]; j != nil {
+	if j := r.queue.jobs[id]; j != nil {
 		return j.fingerprint, true
 	}
-	if d := w.queue.endedJobs.find(id, w.queue.spec.Retention, w.now); d != nil {
+	if d := r.queue.endedJobs.find(id, r.queue.spec.Retention, r.now); d != nil {
 		return d.fingerprint, true
 	}
 	return print, false
 }
 
-func (w *returning) recordOf(id string) (uint64, *deferral) {
-	if _, here := w.seen[id]; here {
+func (r *returning) recordOf(id string) (uint64, *deferral) {
+	if _, here := r.seen[id]; here {
 		return 0, nil
 	}
-	return w.queue.deferral(id, w.now)
+	return r.queue.deferral(id, r.now)
 }
 
 // markSeen notes what has become of an id, and ends its deferral, even a lapsed one.
-func (w *returning) markSeen(id string, s seenID) {
-	if _, here := w.seen[id]; !here {
-		if n := w.queue.overflow.records.find(id); n != 0 {
-			w.records = append(w.records, n)
-			w.recordKeys = append(w.recordKeys, w.queue.overflow.records.get(n).seq)
+func (r *returning) markSeen(id string, s seenID) {
+	if _, here := r.seen[id]; !here {
+		if n := r.queue.overflow.records.find(id); n != 0 {
+			r.records = append(r.records, n)
+			r.recordKeys = append(r.recordKeys, r.queue.overflow.records.get(n).seq)
 		}
 	}
-	if w.seen == nil {
-		w.seen = make(map[string]seenID, len(w.request.jobs))
+	if r.seen == nil {
+		r.seen = make(map[string]seenID, len(r.request.jobs))
 	}
-	w.seen[id] = s
+	r.seen[id] = s
 }
 
-func (w *returning) dropRecord(a *readmitJob) {
-	number, d := w.recordOf(a.ID)
-	if d == nil || a.ticket != (ticket{w.queue.number, number}) {
+func (r *returning) dropRecord(in *readmitJob) {
+	number, d := r.recordOf(in.ID)
+	if d == nil || in.ticket != (ticket{r.queue.number, number}) {
 		return
 	}
-	w.markSeen(a.ID, seenID{})
+	r.markSeen(in.ID, seenID{})
 }
 
-func (w *returning) cancelled(m *Machine, a *readmitJob, number uint64, d *deferral) {
+func (r *returning) cancelled(m *Machine, in *readmitJob, number uint64, d *deferral) {
 	m.store.ended++
-	w.ended = append(w.ended, &endedJob{
-		id: strings.Clone(a.ID), key: m.store.ended, state: queue.Cancelled, fingerprint: d.fingerprint, cost: d.cost,
-		appended: d.at, at: w.now,
+	r.ended = append(r.ended, &endedJob{
+		id: strings.Clone(in.ID), key: m.store.ended, state: queue.Cancelled, fingerprint: d.fingerprint, cost: d.cost,
+		appended: d.at, at: r.now,
 	})
-	w.markSeen(a.ID, seenID{true, a.fingerprint})
+	r.markSeen(in.ID, seenID{true, in.fingerprint})
 }
 
 // bury ends a job as dead that is too late or does not fit.
-func (w *returning) bury(m *Machine, a *readmitJob, reason string) {
-	j := w.job(m, a)
-	j.appended = leaky.Instant(a.At.UnixMicro())
+func (r *returning) bury(m *Machine, in *readmitJob, reason string) {
+	j := r.job(m, in)
+	j.appended = leaky.Instant(in.At.UnixMicro())
 	m.store.ended++
-	w.dead = append(w.dead, readmittedJob{j, a.record, &endedJob{
+	r.dead = append(r.dead, readmittedJob{j, in.record, &endedJob{
 		id: j.id, key: m.store.ended, seq: j.seq, state: queue.Dead, fingerprint: j.fingerprint, cost: j.cost,
-		size: j.size, appended: j.appended, at: w.now, reason: reason,
+		size: j.size, appended: j.appended, at: r.now, reason: reason,
 	}})
-	w.markSeen(j.id, seenID{true, a.fingerprint})
+	r.markSeen(j.id, seenID{true, in.fingerprint})
 }
 
 // enter gives a job its place now, and its lane once that is durable.
-func (w *returning) enter(m *Machine, a *readmitJob) {
-	j := w.job(m, a)
-	j.lane = w.queue.lane(a.Lane, a.lane)
-	j.appended, j.marks = w.now, readmitted
-	m.reservePlace(j, &a.Job, w.now)
-	overflow := w.queue.ownOverflow()
+func (r *returning) enter(m *Machine, in *readmitJob) {
+	j := r.job(m, in)
+	j.lane = r.queue.lane(in.Lane, in.lane)
+	j.appended, j.marks = r.now, readmitted
+	m.reservePlace(j, &in.Job, r.now)
+	overflow := r.queue.ownOverflow()
 	overflow.readmitted++
 	overflow.readmittedBytes += j.bytes()
-	w.jobs = append(w.jobs, readmittedJob{job: j, record: a.record})
-	w.markSeen(j.id, seenID{true, a.fingerprint})
+	r.jobs = append(r.jobs, readmittedJob{job: j, record: in.record})
+	r.markSeen(j.id, seenID{true, in.fingerprint})
 }
 
-func (w *returning) job(m *Machine, a *readmitJob) *job {
+func (r *returning) job(m *Machine, in *readmitJob) *job {
 	m.store.seq++
 	return &job{
-		id: strings.Clone(a.ID), lane: w.queue.ensureDefaultLane(), seq: m.store.seq, fingerprint: a.fingerprint,
-		size: uint32(len(a.record)), cost: uint16(max(1, a.Cost)),
+		id: strings.Clone(in.ID), lane: r.queue.ensureDefaultLane(), seq: m.store.seq, fingerprint: in.fingerprint,
+		size: uint32(len(in.record)), cost: uint16(max(1, in.Cost)),
 	}
 }
 
-func (w *returning) changes() bool {
-	return len(w.jobs)+len(w.dead)+len(w.ended)+len(w.records) > 0 || w.progress != w.queue.overflow.progress
+func (r *returning) changes() bool {
+	return len(r.jobs)+len(r.dead)+len(r.ended)+len(r.records) > 0 || r.progress != r.queue.overflow.progress
 }
 
-func (w *returning) apply(m *Machine) {
-	q, c := w.queue, m.touch(w.queue)
-	q.counters.Appended += int64(len(w.jobs))
-	q.counters.Returned += int64(len(w.jobs))
-	q.counters.Died += int64(len(w.dead))
-	q.counters.Missing += w.missing
-	for _, r := range w.jobs {
-		c.putJob(r.job, r.record)
-		m.arrive(arrival{job: r.job}, r.record)
+func (r *returning) apply(m *Machine) {
+	q, c := r.queue, m.touch(r.queue)
+	q.counters.Appended += int64(len(r.jobs))
+	q.counters.Returned += int64(len(r.jobs))
+	q.counters.Died += int64(len(r.dead))
+	q.counters.Missing += r.missing
+	for _, j := range r.jobs {
+		c.putJob(j.job, j.record)
+		m.arrive(arrival{job: j.job}, j.record)
 	}
-	for _, r := range w.dead {
-		c.putJob(r.job, r.record)
-		c.putEnded(q, r.ended, nil)
-		m.rememberEnded(q, r.ended, w.now)
+	for _, j := range r.dead {
+		c.putJob(j.job, j.record)
+		c.putEnded(q, j.ended, nil)
+		m.rememberEnded(q, j.ended, r.now)
 	}
-	for _, d := range w.ended {
+	for _, d := range r.ended {
 		c.putEnded(q, d, nil)
-		m.rememberEnded(q, d, w.now)
+		m.rememberEnded(q, d, r.now)
 	}
-	each(w.recordKeys, c.dropDeferral)
-	for _, n := range w.records {
+	each(r.recordKeys, c.dropDeferral)
+	for _, n := range r.records {
 		m.removeDeferral(q, n)
 	}
-	if w.newGeneration {
+	if r.newGeneration {
 		m.countDeferred(q, 0, q.overflow.olderGeneration.negative())
 		q.ownOverflow().olderGeneration = recordCount{q.counts[queue.Deferred], q.overflow.cost, q.overflow.bytes}
 	}
-	q.ownOverflow().progress = w.progress
+	q.ownOverflow().progress = r.progress
 	m.trackBacklog(q)
 }

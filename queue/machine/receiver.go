@@ -214,8 +214,8 @@ func (q *queueState) eta(now leaky.Instant, ahead int64) (leaky.Instant, *limit)
 func (p *paces) rise(at leaky.Instant) {
 	p.bucket = p.pacer.Rise(p.bucket, at)
 	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() {
-			m.bucket = m.pacer.Rise(m.bucket, at)
+		if l := &p.limits[i]; l.Paced() {
+			l.bucket = l.pacer.Rise(l.bucket, at)
 		}
 	}
 }

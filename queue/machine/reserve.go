@@ -92,9 +92,7 @@ func (m *Machine) grantFresh(cl *client, g *grant, pulled *queueState, r queue.R
 
 func checkRequest(r *queue.ReserveRequest) error {
 	if r.Partition != 0 && r.Queue == "" {
-		return &invalid.Error{
-			Field: "partition", Value: fmt.Sprint(r.Partition), Reason: "an embedded store has only partition 0",
-		}
+		return invalid.Errorf("partition", "", "is %d, an embedded store has only partition 0", r.Partition)
 	}
 	return r.Check()
 }
@@ -205,7 +203,7 @@ func (m *Machine) pullQueueOf(r *queue.ReserveRequest, fresh bool) (*queueState,
 	q := m.queues[r.Queue]
 	switch {
 	case q == nil:
-		return nil, fmt.Errorf("%w: %s", queue.ErrUnknownQueue, r.Queue)
+		return nil, unknownQueue(r.Queue)
 	case fresh && !q.spec.Pull:
 		return nil, queue.NotPulled(r.Queue)
 	}

@@ -14,7 +14,7 @@ import (
 
 // appendOutcome returns the outcome of a new job. While the queue has a backlog, the places up to the low-water mark
 // are reserved for readmission.
-func (m *Machine) appendOutcome(q *queueState, it *appendItem, most int64) queue.AppendOutcome {
+func (m *Machine) appendOutcome(q *queueState, it *appendingJob, most int64) queue.AppendOutcome {
 	backlog := q.hasBacklog()
 	full := q.size() >= q.spec.Capacity || !m.fits(q, it.bytes())
 	switch {
@@ -91,7 +91,7 @@ func (m *Machine) makeRoom(q *queueState) {
 func leastJobs(bytes int64) int64 { return max(0, (bytes+jobsize.Overhead-1)/jobsize.Overhead) }
 
 // refusedBySelf refuses a job for its own properties or its lane, whatever room the queue has.
-func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) bool {
+func (it *appendingJob) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) bool {
 	if err := it.job.ValidateAhead(q.env.wall(now).Time()); err != nil {
 		it.answer.Outcome, it.answer.Err = queue.Invalid, err
 		return true
@@ -121,7 +121,7 @@ func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) 
 }
 
 // wouldExpire refuses a job that would be accepted but expire before its departure.
-func (it *appendItem) wouldExpire(q *queueState, ln *lane, outcome queue.AppendOutcome, now leaky.Instant) bool {
+func (it *appendingJob) wouldExpire(q *queueState, ln *lane, outcome queue.AppendOutcome, now leaky.Instant) bool {
 	expires := instantOf(it.job.ExpiresAt)
 	if _, known := q.resumesAt(now); expires == 0 || !known {
 		return false
@@ -195,7 +195,7 @@ func (m *Machine) JobsKept() int64 {
 }
 
 // tooLarge refuses a job that is larger than the queue or its lane may ever hold.
-func (it *appendItem) tooLarge(most int64, lane bool) bool {
+func (it *appendingJob) tooLarge(most int64, lane bool) bool {
 	if most == 0 || it.bytes() <= most {
 		return false
 	}
@@ -208,7 +208,7 @@ func tooLargeReason(needs, most int64) string {
 }
 
 // answerFull answers for a job that finds no room in its queue.
-func (m *Machine) answerFull(it *appendItem, q *queueState, most int64, now leaky.Instant) {
+func (m *Machine) answerFull(it *appendingJob, q *queueState, most int64, now leaky.Instant) {
 	held := m.firmBytes(q)
 	over := held + it.bytes() - most
 	it.answer.RetryAfter = q.retryAfter(leaving(over, q.bytes, q.size()), now)

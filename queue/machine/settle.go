@@ -36,9 +36,7 @@ func (m *Machine) Settle(now leaky.Instant, list []queue.Settlement) (answers []
 	for i := range list {
 		s := &list[i]
 		if s.Verdict < queue.Deliver || s.Verdict > queue.Down {
-			answers[i].Err = &invalid.Error{
-				Field: "verdict", Reason: "must be deliver, fail, bury, release, hold, throttle or down",
-			}
+			answers[i].Err = invalid.Errorf("verdict", "", "must be deliver, fail, bury, release, hold, throttle or down")
 			continue
 		}
 		var own uint64
@@ -188,17 +186,17 @@ func (c *settling) countBack(q *queueState) {
 }
 
 // adapt applies a signal after those of earlier settlements in the call.
-func (c *settling) adapt(q *queueState, h rateSignal, departed, now leaky.Instant) (from, to *adaptedRate) {
+func (c *settling) adapt(q *queueState, signal rateSignal, departed, now leaky.Instant) (from, to *adaptedRate) {
 	from = q.adapted
 	for i := range c.rates {
 		if c.rates[i].queue == q {
 			from = c.rates[i].rate
 		}
 	}
-	if !h.refused && !h.taken || from == nil {
+	if !signal.refused && !signal.taken || from == nil {
 		return from, from
 	}
-	if to = from.after(h, departed, now); to != from {
+	if to = from.after(signal, departed, now); to != from {
 		c.rates = append(c.rates, adaptedTo{q, to})
 	}
 	return from, to

@@ -81,30 +81,25 @@ func (r *garbage) take(limit int) (taken garbage) {
 		taken.jobs = append(taken.jobs, j.seq)
 		limit--
 	}
-	n := min(limit, len(r.jobs))
-	taken.jobs = append(taken.jobs, r.jobs[:n]...)
-	r.jobs = r.jobs[n:]
-	limit -= n
+	moveUpTo(&limit, &r.jobs, &taken.jobs)
 	for ; limit > 0 && r.endedJobs.others.len() > 0; limit-- {
 		taken.ended = append(taken.ended, r.endedJobs.others.pop())
 	}
-	n = min(limit, len(r.ended))
-	taken.ended = append(taken.ended, r.ended[:n]...)
-	r.ended = r.ended[n:]
-	limit -= n
+	moveUpTo(&limit, &r.ended, &taken.ended)
 	for ; limit > 0 && r.deferrals.n > 0; limit-- {
 		number := r.deferrals.oldest()
 		taken.deferralKeys = append(taken.deferralKeys, r.deferrals.get(number).seq)
 		r.deferrals.remove(number)
 	}
-	n = min(limit, len(r.deferralKeys))
-	taken.deferralKeys = append(taken.deferralKeys, r.deferralKeys[:n]...)
-	r.deferralKeys = r.deferralKeys[n:]
-	limit -= n
-	n = min(limit, len(r.tallyKeys))
-	taken.tallyKeys = append(taken.tallyKeys, r.tallyKeys[:n]...)
-	r.tallyKeys = r.tallyKeys[n:]
+	moveUpTo(&limit, &r.deferralKeys, &taken.deferralKeys)
+	moveUpTo(&limit, &r.tallyKeys, &taken.tallyKeys)
 	return taken
+}
+
+// moveUpTo moves up to limit items between lists, and reduces limit by their number.
+func moveUpTo[T any](limit *int, from, to *[]T) {
+	n := min(*limit, len(*from))
+	*to, *from, *limit = append(*to, (*from)[:n]...), (*from)[n:], *limit-n
 }
 
 // forgetTallies forgets up to limit tallies that are no longer in use.

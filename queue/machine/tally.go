@@ -140,73 +140,73 @@ type tallyHeap struct {
 
 const tallyHeapPage = 1024
 
-func (w *tallyHeap) len() int { return w.n }
+func (h *tallyHeap) len() int { return h.n }
 
-func (w *tallyHeap) top() *tally { return w.at(0) }
+func (h *tallyHeap) top() *tally { return h.at(0) }
 
-func (w *tallyHeap) at(i int) *tally { return w.pages[i/tallyHeapPage][i%tallyHeapPage] }
+func (h *tallyHeap) at(i int) *tally { return h.pages[i/tallyHeapPage][i%tallyHeapPage] }
 
-func (w *tallyHeap) set(i int, t *tally) {
-	w.pages[i/tallyHeapPage][i%tallyHeapPage] = t
+func (h *tallyHeap) set(i int, t *tally) {
+	h.pages[i/tallyHeapPage][i%tallyHeapPage] = t
 	t.heapIndex = int32(i)
 }
 
-func (w *tallyHeap) push(t *tally) {
-	page := w.n / tallyHeapPage
-	if page == len(w.pages) {
-		w.pages = append(w.pages, nil)
+func (h *tallyHeap) push(t *tally) {
+	page := h.n / tallyHeapPage
+	if page == len(h.pages) {
+		h.pages = append(h.pages, nil)
 	}
-	if w.n%tallyHeapPage == len(w.pages[page]) { // pages grow, since most sets are small
-		w.pages[page] = append(w.pages[page], nil)
+	if h.n%tallyHeapPage == len(h.pages[page]) { // pages grow, since most sets are small
+		h.pages[page] = append(h.pages[page], nil)
 	}
-	w.n++
-	w.set(w.n-1, t)
-	w.up(w.n - 1)
+	h.n++
+	h.set(h.n-1, t)
+	h.up(h.n - 1)
 }
 
-func (w *tallyHeap) remove(t *tally) {
+func (h *tallyHeap) remove(t *tally) {
 	i := int(t.heapIndex)
-	w.n--
-	last := w.at(w.n)
-	w.pages[w.n/tallyHeapPage][w.n%tallyHeapPage] = nil
+	h.n--
+	last := h.at(h.n)
+	h.pages[h.n/tallyHeapPage][h.n%tallyHeapPage] = nil
 	if last != t {
-		w.set(i, last)
-		w.fix(i)
+		h.set(i, last)
+		h.fix(i)
 	}
 	t.heapIndex = -1
-	if spare := len(w.pages) - 2; spare >= 0 && w.n <= spare*tallyHeapPage {
-		w.pages[spare+1] = nil
-		w.pages = w.pages[:spare+1]
+	if spare := len(h.pages) - 2; spare >= 0 && h.n <= spare*tallyHeapPage {
+		h.pages[spare+1] = nil
+		h.pages = h.pages[:spare+1]
 	}
 }
 
-func (w *tallyHeap) fix(i int) {
-	if !w.down(i) {
-		w.up(i)
+func (h *tallyHeap) fix(i int) {
+	if !h.down(i) {
+		h.up(i)
 	}
 }
 
-func (w *tallyHeap) up(i int) {
-	t := w.at(i)
-	for i > 0 && t.checkAt < w.at((i-1)/2).checkAt {
-		w.set(i, w.at((i-1)/2))
+func (h *tallyHeap) up(i int) {
+	t := h.at(i)
+	for i > 0 && t.checkAt < h.at((i-1)/2).checkAt {
+		h.set(i, h.at((i-1)/2))
 		i = (i - 1) / 2
 	}
-	w.set(i, t)
+	h.set(i, t)
 }
 
-func (w *tallyHeap) down(i int) (sank bool) {
-	t := w.at(i)
+func (h *tallyHeap) down(i int) (sank bool) {
+	t := h.at(i)
 	for {
 		child := 2*i + 1
-		if child+1 < w.n && w.at(child+1).checkAt < w.at(child).checkAt {
+		if child+1 < h.n && h.at(child+1).checkAt < h.at(child).checkAt {
 			child++
 		}
-		if child >= w.n || w.at(child).checkAt >= t.checkAt {
-			w.set(i, t)
+		if child >= h.n || h.at(child).checkAt >= t.checkAt {
+			h.set(i, t)
 			return sank
 		}
-		w.set(i, w.at(child))
+		h.set(i, h.at(child))
 		i, sank = child, true
 	}
 }
@@ -220,29 +220,29 @@ type chunkList[T any] struct {
 
 const chunkMax = commitForgets
 
-func (p *chunkList[T]) add(vs ...T) {
+func (l *chunkList[T]) add(vs ...T) {
 	for _, v := range vs {
-		last := len(p.chunks) - 1
-		if last < 0 || len(p.chunks[last]) == chunkMax {
-			p.chunks = append(p.chunks, nil)
+		last := len(l.chunks) - 1
+		if last < 0 || len(l.chunks[last]) == chunkMax {
+			l.chunks = append(l.chunks, nil)
 			last++
 		}
-		p.chunks[last] = append(p.chunks[last], v)
+		l.chunks[last] = append(l.chunks[last], v)
 	}
-	p.n += len(vs)
+	l.n += len(vs)
 }
 
 // take removes up to limit values, and at least one if there are any.
-func (p *chunkList[T]) take(limit int) []T {
-	if p.n == 0 {
+func (l *chunkList[T]) take(limit int) []T {
+	if l.n == 0 {
 		return nil
 	}
-	first := p.chunks[0]
+	first := l.chunks[0]
 	k := min(limit, len(first))
-	p.chunks[0] = first[k:]
+	l.chunks[0] = first[k:]
 	if k == len(first) {
-		p.chunks = p.chunks[1:]
+		l.chunks = l.chunks[1:]
 	}
-	p.n -= k
+	l.n -= k
 	return first[:k:k]
 }

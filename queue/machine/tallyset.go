@@ -42,12 +42,12 @@ func (s *tallySet) find(key queue.LaneDigest) *tally { return s.shard(key).talli
 func (s *tallySet) len() int { return s.byCheck.len() }
 
 func (s *tallySet) put(t *tally) {
-	h := s.shard(t.digest)
-	if h.tallies == nil {
-		h.tallies = map[queue.LaneDigest]*tally{}
+	shard := s.shard(t.digest)
+	if shard.tallies == nil {
+		shard.tallies = map[queue.LaneDigest]*tally{}
 	}
-	h.tallies[t.digest] = t
-	h.peak = max(h.peak, len(h.tallies))
+	shard.tallies[t.digest] = t
+	shard.peak = max(shard.peak, len(shard.tallies))
 	if s.overrides[t.digest] {
 		s.overridesHeld++
 	}
@@ -59,12 +59,12 @@ func (s *tallySet) remove(t *tally) {
 	if s.overrides[t.digest] {
 		s.overridesHeld--
 	}
-	h := s.shard(t.digest)
-	delete(h.tallies, t.digest)
-	if n := len(h.tallies); h.peak > smallMap && n < h.peak/16 {
+	shard := s.shard(t.digest)
+	delete(shard.tallies, t.digest)
+	if n := len(shard.tallies); shard.peak > smallMap && n < shard.peak/16 {
 		few := make(map[queue.LaneDigest]*tally, 2*n)
-		maps.Copy(few, h.tallies)
-		h.tallies, h.peak = few, max(n, smallMap)
+		maps.Copy(few, shard.tallies)
+		shard.tallies, shard.peak = few, max(n, smallMap)
 	}
 }
 

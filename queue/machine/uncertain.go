@@ -83,9 +83,9 @@ func (g *grant) notePaced(d leaky.Instant) {
 type reigns []reign
 
 // laterBy returns how much later a bucket counts because its last departure was granted to another, uncertain client.
-func (l reigns) laterBy(p leaky.Pacer, b leaky.Bucket) (by time.Duration) {
-	for i := range l {
-		if r := &l[i]; b.Last >= r.first && b.Last <= r.latest && !p.Rate.Unlimited() {
+func (rs reigns) laterBy(p leaky.Pacer, b leaky.Bucket) (by time.Duration) {
+	for i := range rs {
+		if r := &rs[i]; b.Last >= r.first && b.Last <= r.latest && !p.Rate.Unlimited() {
 			by = max(by, r.by)
 		}
 	}
@@ -93,51 +93,51 @@ func (l reigns) laterBy(p leaky.Pacer, b leaky.Bucket) (by time.Duration) {
 }
 
 // apart returns the next departure, not before d, that all buckets allow when they count as later.
-func (l reigns) apart(p *paces, d, now leaky.Instant) leaky.Instant {
-	if len(l) == 0 {
+func (rs reigns) apart(p *paces, d, now leaky.Instant) leaky.Instant {
+	if len(rs) == 0 {
 		return d
 	}
-	d = l.apartIn(p.pacer, p.bucket, d, now)
+	d = rs.apartIn(p.pacer, p.bucket, d, now)
 	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() {
-			d = l.apartIn(m.pacer, m.bucket, d, now)
+		if l := &p.limits[i]; l.Paced() {
+			d = rs.apartIn(l.pacer, l.bucket, d, now)
 		}
 	}
 	return d
 }
 
-func (l reigns) apartIn(p leaky.Pacer, b leaky.Bucket, d, now leaky.Instant) leaky.Instant {
-	if by := l.laterBy(p, b); by > 0 {
+func (rs reigns) apartIn(p leaky.Pacer, b leaky.Bucket, d, now leaky.Instant) leaky.Instant {
+	if by := rs.laterBy(p, b); by > 0 {
 		return max(d, p.Free(b, now).Add(by))
 	}
 	return d
 }
 
 // apartInLane is apart for a lane with a rate of its own.
-func (l reigns) apartInLane(ln *lane, d, now leaky.Instant) leaky.Instant {
-	if len(l) == 0 {
+func (rs reigns) apartInLane(ln *lane, d, now leaky.Instant) leaky.Instant {
+	if len(rs) == 0 {
 		return d
 	}
 	if b, p, limited := ln.pacing(d, now); limited {
-		return l.apartIn(p, b, d, now)
+		return rs.apartIn(p, b, d, now)
 	}
 	return d
 }
 
 // shift makes the buckets that count as later so for good, before this client takes its first departure.
-func (l reigns) shift(p *paces) {
-	if len(l) == 0 {
+func (rs reigns) shift(p *paces) {
+	if len(rs) == 0 {
 		return
 	}
-	l.shiftOne(p.pacer, &p.bucket)
+	rs.shiftOne(p.pacer, &p.bucket)
 	for i := range p.limits {
-		if m := &p.limits[i]; m.Paced() {
-			l.shiftOne(m.pacer, &m.bucket)
+		if l := &p.limits[i]; l.Paced() {
+			rs.shiftOne(l.pacer, &l.bucket)
 		}
 	}
 }
 
-func (l reigns) shiftOne(p leaky.Pacer, b *leaky.Bucket) {
-	by := l.laterBy(p, *b)
+func (rs reigns) shiftOne(p leaky.Pacer, b *leaky.Bucket) {
+	by := rs.laterBy(p, *b)
 	b.TAT, b.Last = b.TAT.Add(by), b.Last.Add(by)
 }

@@ -1,8 +1,8 @@
 // Package pagecheck finds damage in a bbolt file before bbolt opens it.
 //
 // It promises to look at every page that bbolt would follow, and never to panic, whatever the file contains. It reads
-// the file without mapping it, so a file that is cut while it is read causes an error and no signal. It does not look at
-// the contents of values.
+// the file without mapping it, so a file that is cut while it is read causes an error and no signal. It does not look
+// at the contents of values.
 package pagecheck
 
 import (
