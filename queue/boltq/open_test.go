@@ -34,7 +34,7 @@ func TestOnlyOneHoldsTheFile(t *testing.T) {
 	if _, err := Open(ctx, b.path, Options{LockTimeout: time.Hour}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	b.MustPut("q", "1/s") // the holder is not disturbed
+	b.MustPut("q", "1/s") // the holder is not affected
 	released := make(chan error)
 	go func() { released <- b.Close() }()
 	e, err := Open(context.Background(), b.path, Options{LockTimeout: time.Minute})

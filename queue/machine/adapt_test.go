@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// An adapted rate, all that it goes by, and its changes outlive the process; so does that it is no more.
+// An adapted rate, its state and its changes outlive the process, and so does the end of adaptation.
 func TestAdaptedRateOutlivesTheProcess(t *testing.T) {
 	ctx, now := context.Background(), leaky.Instant(1_790_000_000_000_000)
 	spec := queue.Spec{
@@ -76,8 +76,8 @@ func TestAdaptedRateOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-// A burst that left just before the rate was lowered is not had again by a process that dies then: what the file says
-// of the bucket is in intervals of the rate that it says.
+// A process that dies after the rate was lowered does not repeat a burst from just before. The bucket on file is in
+// intervals of the rate on file.
 func TestLoweredRateIsHeldOverAReopening(t *testing.T) {
 	ctx, now := context.Background(), leaky.Instant(1_790_000_000_000_000)
 	const burst = 100
@@ -114,7 +114,7 @@ func TestLoweredRateIsHeldOverAReopening(t *testing.T) {
 		return q.pacer.Next(q.bucket, now)
 	}
 	before := next()
-	e.crash() // what the process would keep when it is closed would tell more
+	e.crash() // closing would also keep the exact state
 	if after := next(); after < before {
 		t.Errorf("opened again the next departs %v before it would have", before.Sub(after))
 	}

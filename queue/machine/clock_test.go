@@ -56,7 +56,7 @@ func TestJumpsOfTheWallClockAreCounted(t *testing.T) {
 	at := func(d time.Duration) leaky.Instant { return leaky.Instant(time.Hour.Microseconds()).Add(d) }
 	var c Clock
 	c.Look(at(0), at(0))
-	c.Look(at(time.Second+4*time.Second), at(time.Second)) // too short to be told of
+	c.Look(at(time.Second+4*time.Second), at(time.Second)) // too short to be reported
 	if s := c.State(); s.Jumps != 0 || !s.Jumped.IsZero() || s.Ahead != -4*time.Second {
 		t.Errorf("%+v", s)
 	}

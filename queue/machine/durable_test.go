@@ -13,7 +13,7 @@ import (
 
 const noon = enginetest.Noon
 
-// held is a machine whose commits are durable when a test says so.
+// held is a machine whose commits become durable when the test says so.
 type held struct {
 	*testing.T
 	m      *Machine
@@ -104,7 +104,7 @@ func TestAJobIsSeenAndGrantedWhenItsCommitIsDurable(t *testing.T) {
 	}
 }
 
-// A dead job that is replayed is never unknown: it is dead until then, and looked for again behind its commit.
+// A replayed job is never unknown: it is dead until its commit is durable, and FindJob is repeated after that commit.
 func TestAReplayedJobIsFoundWhenItsCommitIsDurable(t *testing.T) {
 	h := newHeld(t)
 	h.append("a")
@@ -158,7 +158,7 @@ func TestAnArrivingJobCanEndBeforeItsCommitIsDurable(t *testing.T) {
 	if s, wait := h.cancel("a"); s != queue.Cancelled || wait != came {
 		t.Fatalf("%v waits for %d, not %d", s, wait, came)
 	}
-	c := h.m.Collect(noon) // which is under way
+	c := h.m.Collect(noon) // now in progress
 	if s, wait := h.cancel("b"); s != queue.Cancelled || wait != c.Number+1 {
 		t.Fatalf("%v waits for %d, not %d", s, wait, c.Number+1)
 	}
@@ -231,7 +231,7 @@ func TestAnOrderlyEndKeepsWhatWasTaken(t *testing.T) {
 	}
 }
 
-// What leaves by a rate, a pause or an order that could still vanish waits for it.
+// A grant waits for the rate, the pause or the order that it depends on to be durable.
 func TestAGrantWaitsForWhatItLeavesBy(t *testing.T) {
 	spec := func(change func(*queue.Spec)) SpecText {
 		s := queue.Spec{Name: "q", Rate: leaky.PerSecond(1)}
@@ -300,7 +300,7 @@ func TestAGrantWaitsForWhatItLeavesBy(t *testing.T) {
 	}
 }
 
-// In an ordered queue the end of a job that could still vanish concerns its lane alone.
+// In an ordered queue, the end of a job that is not durable concerns only its own lane.
 func TestAGrantDoesNotWaitForTheEndsOfOtherLanes(t *testing.T) {
 	h := newHeld(t)
 	s, err := NewSpecText(queue.Spec{Name: "q", Ordered: true})
@@ -333,7 +333,7 @@ func TestAGrantDoesNotWaitForTheEndsOfOtherLanes(t *testing.T) {
 	}
 }
 
-// Takes by a rule that could still vanish take nothing, and are asked again.
+// Takes by a rule that is not durable take nothing, and are repeated.
 func TestATakeWaitsForItsRule(t *testing.T) {
 	h := newHeld(t)
 	r, err := NewRuleText(rules.Rule{

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// sum is what is coming, in numbers.
+// sum returns the counts of incoming jobs.
 func (c *incoming) sum() [5]int64 {
 	return [...]int64{c.all, c.waiting, c.cost, int64(c.lanes), c.scheduled()}
 }
@@ -45,8 +45,7 @@ func rateOf(t testing.TB, s string) leaky.Rate {
 	return r
 }
 
-// Any number of lanes leave nothing behind, be it because they have no rate, or when
-// their buckets have run out, in whatever way their jobs go.
+// Lanes leave nothing behind, whether they had no rate or their buckets ran out, and however their jobs end.
 func TestLanesLeaveNothingBehind(t *testing.T) {
 	const n = 5000
 	for _, rate := range []string{"unlimited", "1/m"} {
@@ -102,7 +101,7 @@ func TestLanesLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// A queue that is deleted takes its lanes along, idle ones too.
+// Deleting a queue removes its lanes, including idle ones.
 func TestDeletedLanesLeaveNothingBehind(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/h")}))
@@ -137,7 +136,7 @@ func TestDeletedLanesLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// Whatever a deleted queue had is gone through in pieces, not at once.
+// A deleted queue is cleared in pieces, not at once.
 func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 	const n = 2*forgetLanesMax + 1
 	e := New(1)
@@ -163,7 +162,7 @@ func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 	if e.idleLanes.len() != idle {
 		t.Errorf("%d of %d idle lanes were taken out at once", idle-e.idleLanes.len(), idle)
 	}
-	for e.forgetIdleLanes(noon, 10); !e.garbage[0].empty(); { // some of which are over meanwhile
+	for e.forgetIdleLanes(noon, 10); !e.garbage[0].empty(); { // some lanes are forgotten meanwhile
 		before := e.idleLanes.len()
 		taken := e.garbage[0].take(sweepMax)
 		e.garbage[0].dropIdleLanes(forgetLanesMax)
@@ -184,8 +183,7 @@ func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 	}
 }
 
-// What an append, a cancellation or the expiry of a job in a lane has taken it gives back
-// when its commit fails.
+// When the commit of an append, a cancellation or an expiry in a lane fails, everything it took is given back.
 func TestChangesOfLanesCanFail(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})
@@ -235,7 +233,7 @@ func TestChangesOfLanesCanFail(t *testing.T) {
 	b.empty("q")
 }
 
-// failure is the error of the first job that could not be decided.
+// failure returns the error of the first job that could not be decided.
 func failure(answers []queue.Appended, err error) error {
 	for _, a := range answers {
 		if err == nil && a.Outcome == queue.Failed {
@@ -245,8 +243,8 @@ func failure(answers []queue.Appended, err error) error {
 	return err
 }
 
-// A rule that changes while lanes are still to be judged by an earlier change goes through
-// none of them then, nor through more than a few in a visit.
+// A rule that changes while lanes are still being judged after an earlier change does not visit any lane at once, and
+// only a few per visit.
 func TestAChangedRuleGoesThroughNoLanes(t *testing.T) {
 	const n = 1000
 	q := New(1).newQueueState(1, queue.Spec{Name: "q"})

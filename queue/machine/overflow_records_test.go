@@ -15,8 +15,8 @@ import (
 	"github.com/penstock/penstock/queue/invalid"
 )
 
-// Records are dropped when no copy can come back any more, a few at a time, and the
-// file follows. An id may be used again before its old record is gone.
+// Records are dropped when no copy can come back any more, a few at a time, also in the file. An id may be reused
+// before its old record is gone.
 func TestOldRecordsAreDropped(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "unlimited", enginetest.Deferring(1))
@@ -46,8 +46,7 @@ func TestOldRecordsAreDropped(t *testing.T) {
 	}
 }
 
-// A queue's records go with it, in pieces, and a queue made again under its name
-// takes none of its jobs.
+// A queue's records are deleted with it, in pieces, and a new queue of that name takes none of its jobs.
 func TestDeletedWithABacklog(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
@@ -69,7 +68,8 @@ func TestDeletedWithABacklog(t *testing.T) {
 	}
 	done := enginetest.Stored("q", 1, 1, aside[0])
 	done.Done = true
-	without := enginetest.Stored("q", 2, 2, queue.Appended{At: aside[1].At}) // put aside while nobody could be asked
+	// deferred while the store could not be asked
+	without := enginetest.Stored("q", 2, 2, queue.Appended{At: aside[1].At})
 	b.CheckOutcomes(b.ReadmitJobs("q", done, without), readmit.Passed, readmit.Returned)
 	for i := range 9 {
 		records := b.records(deferredTable)
@@ -179,7 +179,7 @@ func TestReadmitRequestsThatAreRefused(t *testing.T) {
 	}
 }
 
-// standing is everything that a failed change must give back.
+// standing returns everything that a failed change must restore.
 func (b *bench) standing(name string) string {
 	b.Helper()
 	q := b.queues[name]
@@ -190,8 +190,8 @@ func (b *bench) standing(name string) string {
 		q.incoming.sum(), q.size(), q.turn, a.records.n, len(q.expiries), len(q.lanes), b.Standing(name))
 }
 
-// A commit of the overflow's that fails gives everything back, counts, records and
-// places, and the same works when there is room again.
+// A failed commit of the overflow restores everything (counts, records and places), and the same change works when
+// there is room again.
 func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault})
@@ -204,7 +204,7 @@ func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 	}
 	b.AppendTo("q", 1, 5)
 	aside := b.MustOffer("q", 6, 5)
-	b.MustReadmit(queue.ReadmitRequest{Queue: "q", Empty: true, Leave: true}) // and now they are of the older generation
+	b.MustReadmit(queue.ReadmitRequest{Queue: "q", Empty: true, Leave: true}) // now they are of the older generation
 	// one is scheduled, and there is room for three
 	got := b.MustReserve(6)
 	b.MustSettle(queue.Release, got[:2])
@@ -252,7 +252,7 @@ func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 	}
 	request.Jobs, request.Behind, request.Empty = list, 3, false
 
-	b.Advance(3 * time.Hour) // the head has expired, and cannot be ended
+	b.Advance(3 * time.Hour) // the first job has expired, and cannot be ended
 	before := b.standing("q")
 	n.all.Store(true)
 	b.Number++
@@ -267,7 +267,7 @@ func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 		t.Errorf("before\n%s\nafter\n%s", before, b.standing("q"))
 	}
 
-	for _, s := range steps[:7] { // and all of it works when there is room
+	for _, s := range steps[:7] { // all of it works when there is room
 		if err := s.do(); err != nil {
 			t.Errorf("%s: %v", s.what, err)
 		}
@@ -297,7 +297,7 @@ func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 	}
 }
 
-// needsRoom fails the commits that put something aside or bring it back.
+// needsRoom fails commits that defer jobs or bring them back.
 type needsRoom struct {
 	noSpace
 	*bench
@@ -313,8 +313,7 @@ func (n *needsRoom) fault(c *Commit) error {
 	return nil
 }
 
-// What makes room goes on while the store is full: withdrawals, cancellations,
-// records that end.
+// Calls that free room work while the store is full: withdrawals, cancellations, ending records.
 func TestTheOverflowOfAFullStore(t *testing.T) {
 	n := &needsRoom{}
 	b := start(t, Options{fault: n.fault})

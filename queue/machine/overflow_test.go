@@ -22,7 +22,7 @@ func (b *bench) cancelJob(name string, n int) queue.State {
 	return s
 }
 
-// Everything that is known of an overflow survives an orderly restart.
+// The state of an overflow survives an orderly restart.
 func TestTheOverflowSurvivesReopening(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
@@ -87,9 +87,9 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 	if err := b.Delete(ctx, "q", queue.AnyRevision, false); !errors.Is(err, queue.ErrNotEmpty) {
 		t.Errorf("delete: %v", err)
 	}
-	// The order stands: what was taken is not taken again, under whatever ticket.
+	// The order stands: jobs that were taken back are not taken again, with any ticket.
 	b.CheckOutcomes(b.ReadmitJobs("q", list[:2]...), readmit.Passed, readmit.Passed)
-	// A caller who lost sight of one is given its ticket again; no ticket is given twice.
+	// A repeated offer gets the same ticket again; no ticket is given twice.
 	a, err := b.Offer(ctx, []queue.Job{enginetest.Job("q", 6), enginetest.Job("q", 10), enginetest.Job("q", 20)})
 	if err != nil || a[0].Outcome != queue.Duplicate || a[0].Ticket != aside[2].Ticket || a[0].State != queue.Deferred {
 		t.Errorf("%+v, %v", a, err)
@@ -121,7 +121,7 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 	}
 }
 
-// Given up stays given up, dead letters stay dead, and their ids are free in time.
+// Jobs that were given up stay so, dead letters stay dead, and their ids become free in time.
 func TestGivenUpAndTooOldAfterReopening(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
@@ -174,21 +174,21 @@ func TestGivenUpAndTooOldAfterReopening(t *testing.T) {
 	if names, _ := b.Backlogged(ctx, 9); len(names) != 0 {
 		t.Errorf("%v", names)
 	}
-	b.AppendTo("q", 50, 1) // goes together with what is forgotten
+	b.AppendTo("q", 50, 1) // written along with forgotten records
 	if n := b.records(deferredTable); n != 0 {
 		t.Errorf("%d records on file", n)
 	}
 	b.AppendTo("q", 2, 1)
 }
 
-// orphans is a queue with a backlog that can be given up now.
+// orphans returns a queue with a backlog that can be given up now.
 func orphans(t *testing.T, o Options) (b *bench, aside []queue.Appended) {
 	t.Helper()
 	b = start(t, o)
 	return b, b.OrphanedBacklog()
 }
 
-// balanced checks that what was set aside is in one state each, also after reopening.
+// balanced checks that each deferred job is in exactly one state, also after reopening.
 func (b *bench) balanced(missing, cancelled, deferred int64) {
 	b.Helper()
 	for _, when := range []string{"before", "after"} {

@@ -9,12 +9,12 @@ import (
 	"github.com/penstock/penstock/queue/audit"
 )
 
-// simAct is a call made of functions: one of a person, or of whoever puts jobs on the overflow.
+// simAct is a call made of functions, by an operator or by a client that defers jobs.
 type simAct struct {
 	of   *simulation
 	what string
 	do   func(now leaky.Instant) (wait uint64, err error)
-	held func()      // once it holds; nil if nobody need know, like the others
+	held func()      // once it holds; may be nil
 	lost func()      // when it is undone
 	told func(error) // the answer
 	then func()      // behind that
@@ -44,14 +44,14 @@ func (c *simAct) answered(err error) {
 	}
 }
 
-// simActs are what the operator does, each entry as often; next goes on when that is answered.
+// simActs are the operator's actions, each equally likely; next continues when it is answered.
 var simActs = []func(s *simulation, q *simQueue, next func()){
 	(*simulation).retune, (*simulation).pause, (*simulation).resume, (*simulation).resume, (*simulation).cancel,
 	(*simulation).decideHeld, (*simulation).purge, (*simulation).replay, (*simulation).forget, (*simulation).remake,
 	(*simulation).look, (*simulation).look, (*simulation).sweep, (*simulation).changeRule,
 }
 
-// operate does something, and goes on when that is answered.
+// operate performs an action, and continues when it is answered.
 func (s *simulation) operate() {
 	act := simActs[s.IntN(len(simActs))]
 	if s.ending {
@@ -104,7 +104,7 @@ func (s *simulation) resume(q *simQueue, next func()) {
 	}})
 }
 
-// remake deletes a queue, and makes it again as it was, with the pace that it had.
+// remake deletes a queue and creates it again with the same spec and pace.
 func (s *simulation) remake(q *simQueue, next func()) {
 	if q.isParent || s.IntN(3) > 0 {
 		next()
@@ -120,7 +120,7 @@ func (s *simulation) remake(q *simQueue, next func()) {
 	})
 }
 
-// make makes a queue until it is there.
+// make creates a queue, repeating the call until it exists.
 func (s *simulation) make(q *simQueue, next func()) {
 	s.put(q, q.spec, func() {
 		if s.own(q) == nil {
@@ -138,11 +138,11 @@ func (s *simulation) sweep(_ *simQueue, next func()) {
 	}})
 }
 
-// simProducer appends jobs, and repeats a call of which it does not know the outcome.
+// simProducer appends jobs, and repeats calls with unknown outcomes.
 type simProducer struct {
 	*simulation
 	jobs []*simJob
-	once bool // it appends no others
+	once bool // it appends no other jobs
 }
 
 func (p *simProducer) append() {
@@ -173,7 +173,7 @@ type simAppend struct {
 	of      *simProducer
 	jobs    []*simJob
 	decided bool
-	open    []int      // those that are to be decided
+	open    []int      // jobs still to be decided
 	took    []*simTake // from rules
 }
 
@@ -236,7 +236,7 @@ func (c *simAppend) answered(err error) {
 			p.putAside(j, a.Ticket, a.At, false)
 		case a.Outcome == queue.Duplicate && a.State == queue.Deferred:
 			p.putAside(j, a.Ticket, a.At, true)
-		case a.Outcome == queue.Failed && j.of.overflow != nil && p.chance(2): // past the store, by a clock of its own
+		case a.Outcome == queue.Failed && j.of.overflow != nil && p.chance(2): // bypassing the store, by its own clock
 			p.putAside(j, "", (p.at + p.jumped).Time(), true)
 		case a.Outcome == queue.Failed:
 			p.jobs = append(p.jobs, j)

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// simRules are one that jobs of the queue "limited" are asked by, under the key of their lane, and one of all of them;
-// what is taken by name comes on top. One puts jobs of the queue "waits" aside. The others are only taken from.
+// simRules are one rule that jobs of the queue "limited" ask under the key of their lane, and one for all of them;
+// takes by name are added. One rule defers jobs of the queue "waits". The others are only asked by name.
 var simRules = []rules.Rule{
 	simLimiter("limited.meter", "{lane}", leaky.AlgorithmMeter, rules.Bound{Rate: leaky.PerSecond(4), Burst: 5}),
 	simLimiter("limited.log", "", leaky.AlgorithmSlidingLog, simBound(40, 2*time.Second)),
@@ -70,8 +70,8 @@ func (r *simRule) limiter() leaky.Limiter {
 	return l
 }
 
-// asked is told what the store answered to a take, and holds it against what was taken. If that changed something it
-// returns the op.
+// asked notes the answer to a take, and compares it with what was taken. If the take changed something, it returns the
+// op.
 func (s *simulation) asked(
 	r *simRule, key string, now leaky.Instant, op rules.TakeOp, ask leaky.Ask, said leaky.Decision,
 ) *simTake {
@@ -90,7 +90,7 @@ func (s *simulation) asked(
 	return o
 }
 
-// ruled is told what rules said of a job that was appended, and returns what it took from them.
+// ruled notes the rulings on an appended job, and returns what it took.
 func (s *simulation) ruled(j *simJob, a *queue.Appended, now leaky.Instant) (took []*simTake) {
 	_, _, refused := rules.Limited(a.Rules)
 	charged := !refused && (a.Outcome == queue.Accepted || a.Outcome == queue.SetAside)
@@ -122,7 +122,7 @@ func (s *simulation) rule(name string) *simRule {
 	return s.rules[slices.IndexFunc(s.rules, func(r *simRule) bool { return r.rule.Name == name })]
 }
 
-// judgeRules judges what passed so far, and begins new traces: other numbers hold from now on.
+// judgeRules judges all takes so far, and begins new traces: from now on other numbers apply.
 func (s *simulation) judgeRules() {
 	for _, r := range s.rules {
 		for _, t := range r.tallies {
@@ -138,14 +138,14 @@ type simTally struct {
 	digest queue.LaneDigest
 	state  simState // what holds for good
 	ops    []*simTake
-	view   simState   // with what still waits for its commit
-	passed []*simTake // what was let through, the latest
+	view   simState   // including ops that wait for their commit
+	passed []*simTake // the latest takes that were allowed
 	disk   simState   // as of the last commit that has it
 	set    uint64     // of the disk
 	number uint64     // of its record there
 }
 
-// simTake is something that changed a tally: it holds, or waits for a commit that may fail.
+// simTake is a change of a tally: it holds, or waits for a commit that may fail.
 type simTake struct {
 	tally *simTally
 	at    leaky.Instant
@@ -164,7 +164,7 @@ const (
 	simLost
 )
 
-// simAnew has all that was taken forgotten by a reset of the rule.
+// simAnew is a reset of the rule.
 const simAnew rules.TakeOp = 100
 
 // simState is the state of a key, and the limiter by which it was written.
@@ -174,7 +174,7 @@ type simState struct {
 	expires leaky.Instant
 }
 
-// as is the state as a limiter reads it.
+// as returns the state as a limiter reads it.
 func (s *simState) as(by leaky.Limiter, now leaky.Instant) leaky.Tally {
 	switch {
 	case s.tally == nil || s.expires <= now:
@@ -194,7 +194,7 @@ func (s *simState) clone() simState {
 	return c
 }
 
-// apply changes the state as an op does, and returns what is answered.
+// apply changes the state by an op, and returns the answer.
 func (s *simState) apply(o *simTake) (d leaky.Decision) {
 	t := s.as(o.by, o.at)
 	switch o.op {
@@ -221,7 +221,7 @@ func (r *simRule) tally(key string) *simTally {
 	return t
 }
 
-// settleTakes is told what became of ops.
+// settleTakes notes the fate of ops.
 func (s *simulation) settleTakes(list []*simTake, fate simFate) {
 	for _, o := range list {
 		if o.fate != simPending {
@@ -241,7 +241,7 @@ func (s *simulation) settleTakes(list []*simTake, fate simFate) {
 	}
 }
 
-// review works out the view again.
+// review recomputes the view.
 func (t *simTally) review() {
 	t.view = t.state.clone()
 	for _, o := range t.ops {
@@ -255,7 +255,7 @@ func (t *simTally) review() {
 func (t *simTally) hold(s *simulation, o *simTake) {
 	t.state.apply(o)
 	if o.op != rules.TakeNow {
-		t.judge(s) // what was given back is none of what passed
+		t.judge(s) // refunded takes do not count as passed
 		t.passed = t.passed[:0]
 		return
 	}
@@ -265,7 +265,7 @@ func (t *simTally) hold(s *simulation, o *simTake) {
 	}
 }
 
-// judge holds what passed against the law.
+// judge checks allowed takes against the law.
 func (t *simTally) judge(s *simulation) {
 	if len(t.passed) == 0 {
 		return
@@ -286,7 +286,7 @@ type simSaved struct {
 	state  simState
 	set    uint64
 	number uint64
-	ops    []*simTake // what it has that the disk had not
+	ops    []*simTake // ops that the disk did not have
 	drops  bool       // the record
 }
 
@@ -333,7 +333,7 @@ func (t *simTally) saving(f *effect, set *tallySet, list []simSaved) []simSaved 
 func saved(list []simSaved) {
 	for _, v := range list {
 		if v.drops && v.tally.number != v.number {
-			continue // another has come in its place
+			continue // another tally has replaced it
 		}
 		v.tally.disk, v.tally.set, v.tally.number = v.state, v.set, v.number
 		for _, o := range v.ops {
@@ -342,8 +342,7 @@ func saved(list []simSaved) {
 	}
 }
 
-// checkSaved holds what was taken last, and still counts, against the saver's commit: either it is on disk with it, or
-// another is about to be.
+// checkSaved checks that takes which still count are on disk with the saver's commit, or will be with another.
 func (s *simulation) checkSaved(c *Commit) {
 	p := s.store
 	for _, r := range s.rules {
@@ -362,7 +361,7 @@ func (s *simulation) checkSaved(c *Commit) {
 	}
 }
 
-// forgetTakes goes back to what is on disk: the process died.
+// forgetTakes returns to the state on disk: the process died.
 func (s *simulation) forgetTakes() {
 	for _, r := range s.rules {
 		own := s.store.rules[r.rule.Name]

@@ -33,7 +33,7 @@ func bucketOf(ns uint64) int {
 	return octave<<4 + int(ns>>octave)
 }
 
-// quantile is the duration in the middle of the bucket that so large a part of all does not exceed.
+// quantile returns the middle of the bucket of a quantile.
 func (h *tookTimes) quantile(part float64) time.Duration {
 	left := int64(part * float64(h.n))
 	for i, n := range h.buckets {
@@ -61,7 +61,7 @@ const (
 	operations
 )
 
-// timedOperations are those that are shown.
+// timedOperations are the operations that are shown.
 var timedOperations = []struct {
 	operation
 	name, colour string
@@ -73,10 +73,10 @@ var timedOperations = []struct {
 	{opDelete, "delete", chart.Given},
 }
 
-// sizeRow is what was measured with so many queues or lanes.
+// sizeRow is the result for a number of queues or lanes.
 type sizeRow struct {
 	alive int
-	// Bytes of each: made, with a job that waits, idle again, and left behind when all are gone.
+	// Bytes each: created, with a waiting job, idle again, and left behind when all are gone.
 	memory, withJob, idleAgain, left float64
 	took                             [operations]tookTimes
 }
@@ -86,7 +86,7 @@ type sizeTable struct {
 	rows []sizeRow
 }
 
-// add adds a row, and tells it.
+// add adds a row, and logs it.
 func (s *sizeTable) add(r sizeRow) {
 	s.rows = append(s.rows, r)
 	progress("%s\n%s", s.of, (&sizeTable{of: s.of, rows: []sizeRow{r}}).markdown())
@@ -116,8 +116,8 @@ func (s *sizeTable) markdown() string {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// What a queue, and a lane with a job, may take at most, and what may be left of one that is gone: the machine's own
-// tables of those that it once had.
+// The maximum size of a queue, and of a lane with a job, and of what is left when it is gone: the machine's own tables
+// of earlier ones.
 const (
 	mostQueueBytes = 1250
 	mostLaneBytes  = 500
@@ -126,7 +126,7 @@ const (
 
 func (s *sizeTable) check(t *testing.T) {
 	for _, r := range s.rows {
-		if r.alive < 10_000 { // what the test itself keeps would count for too much
+		if r.alive < 10_000 { // the test's own memory would dominate
 			continue
 		}
 		if r.memory > mostQueueBytes || r.idleAgain > mostQueueBytes || r.memory == 0 && r.withJob > mostLaneBytes ||
@@ -146,7 +146,7 @@ const (
 	leastAlive, mostAlive           = 1e3, 1e7
 )
 
-// drawSizes draws how long operations take by how many queues or lanes there are.
+// drawSizes draws how long operations take by the number of queues or lanes.
 func drawSizes(tables ...sizeTable) []byte {
 	var b strings.Builder
 	fmt.Fprintf(

@@ -31,7 +31,7 @@ func (h *held) delete() {
 	h.commit()
 }
 
-// A history that is read while its queue changes names the revision of its newest spec.
+// A history read while its queue changes names the revision of its newest spec.
 func TestAHistoryNamesTheRevisionThatItEndsWith(t *testing.T) {
 	h := newHeld(t)
 	read := func(p Past) (past queue.History) {
@@ -55,7 +55,7 @@ func TestAHistoryNamesTheRevisionThatItEndsWith(t *testing.T) {
 	}
 }
 
-// A queue that was made and deleted since its history was read has another last spec to go back to.
+// If a queue was created and deleted after its history was read, the rollback must read the history again.
 func TestARollbackOfADeletedQueueGoesToItsLastSpec(t *testing.T) {
 	h := newHeld(t)
 	h.delete()
@@ -73,7 +73,7 @@ func TestARollbackOfADeletedQueueGoesToItsLastSpec(t *testing.T) {
 	}
 }
 
-// A revision that a failed commit gave is not given to another change.
+// A revision that a failed commit used is not given to another change.
 func TestRevisionsAreNotGivenAgain(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "1/s")

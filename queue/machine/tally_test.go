@@ -20,7 +20,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-// oneOfEach is a rule of each algorithm, which lets 6 through at most.
+// oneOfEach returns a rule of each algorithm that allows at most 6.
 func oneOfEach() []rules.Rule {
 	minute, hour := unit.Duration(time.Minute), unit.Duration(time.Hour)
 	rate := leaky.RateOf(1, int64(time.Minute/time.Microsecond))
@@ -38,7 +38,7 @@ func oneOfEach() []rules.Rule {
 	}
 }
 
-// taken is what was taken, as a tally writes it.
+// taken returns the encoded tally.
 func (b *bench) taken(rule, key string) string {
 	b.Engine.mu.Lock()
 	defer b.Engine.mu.Unlock()
@@ -54,7 +54,7 @@ func (b *bench) taken(rule, key string) string {
 	return fmt.Sprintf("%q %d", text, t.expires)
 }
 
-// Never one more than allowed, whoever takes: callers by name, and appends.
+// Never one more than allowed, for callers by name and appends together.
 func TestNeverOneMore(t *testing.T) {
 	b := start(t, Options{})
 	for _, r := range oneOfEach() {
@@ -99,7 +99,7 @@ func TestNeverOneMore(t *testing.T) {
 	}
 }
 
-// A rule whose numbers are changed knows what was taken, as it was last written; see Limiter.Restore.
+// A rule whose numbers change keeps what was taken, as last written; see Limiter.Restore.
 func TestChangedNumbers(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPutRule(enginetest.PerHour("r", 2))
@@ -129,8 +129,7 @@ func TestChangedNumbers(t *testing.T) {
 	}
 }
 
-// What is large is read by changed numbers once, and not for each that looks at it; what refuses first still puts it
-// right.
+// A large tally is read with changed numbers once, and not on each look; the first refusal still corrects it.
 func TestALargeTallyIsReadByChangedNumbersOnce(t *testing.T) {
 	b := start(t, Options{behind: true})
 	log := rules.Rule{
@@ -160,7 +159,7 @@ func TestALargeTallyIsReadByChangedNumbersOnce(t *testing.T) {
 	}
 }
 
-// What is looked at first is on top, whatever came and went, and pages that are not needed are given back.
+// The tally that is checked first is on top after any changes, and unused pages are freed.
 func TestTallyHeap(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 31))
 	var w tallyHeap
@@ -204,7 +203,7 @@ func TestTallyHeap(t *testing.T) {
 	}
 }
 
-// A chunkList gives everything back, in the order in which it came.
+// A chunkList returns everything in the order in which it came.
 func TestChunkList(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 37))
 	var p chunkList[int]
@@ -231,8 +230,8 @@ func TestChunkList(t *testing.T) {
 	}
 }
 
-// What was given back or forgotten while there was no room, and its entry, are in the file by the same commit,
-// whatever else that brings.
+// Takes that were refunded or reset while the store was full are stored in the same commit as their audit entry,
+// whatever else is in it.
 func TestAuditOfTakesGoesWithThem(t *testing.T) {
 	n := &noSpace{}
 	b := start(t, Options{fault: n.fault, behind: true})
@@ -250,7 +249,7 @@ func TestAuditOfTakesGoesWithThem(t *testing.T) {
 	ask(rules.TakeNow, "back", 8)
 	ask(rules.TakeNow, "anew", 8)
 	b.save()
-	for i := range uint64(2 * commitForgets) { // what is forgotten already comes first
+	for i := range uint64(2 * commitForgets) { // forgotten records come first
 		b.droppedTallies.add(1<<40 + i)
 	}
 	n.all.Store(true)
@@ -263,7 +262,7 @@ func TestAuditOfTakesGoesWithThem(t *testing.T) {
 	}
 	b.crash()
 	page, err := b.Audit(ctx, audit.Request{From: 1, Limit: 9})
-	if err != nil || len(page.Records) != 4 { // of the rule, of both, of the document
+	if err != nil || len(page.Records) != 4 { // for the rule, for both takes, and for the document
 		t.Errorf("%+v, %v", page.Records, err)
 	}
 	for key, left := range map[string]int64{"back": 6, "anew": 10} {
