@@ -28,7 +28,7 @@ func (s *stuck) fault(tx machine.Transaction) (machine.Transaction, error) {
 }
 
 // No copy of the file has a job without what it took, or the reverse.
-func TestWhatAJobTookIsOnFileWithIt(t *testing.T) {
+func TestTakesOfAJobAreOnFileWithIt(t *testing.T) {
 	c, s := &copies{TB: t, dir: t.TempDir()}, &stuck{held: holding()}
 	b := start(t, Options{synced: c.take, fault: s.fault, saveAfter: forever})
 	b.MustPutRule(enginetest.PerHour("q.r", 1000))
@@ -85,7 +85,7 @@ func TestWhatAJobTookIsOnFileWithIt(t *testing.T) {
 
 // While a rule changes, takes and appends use its new version and wait until that is durable: no answer depends on a
 // change that might vanish.
-func TestARuleThatChangesBesideAppends(t *testing.T) {
+func TestARuleThatChangesDuringAppends(t *testing.T) {
 	s := &stuck{held: holding()}
 	b := start(t, Options{fault: s.fault})
 	b.MustPutRule(enginetest.PerHour("q.r", 1))
@@ -179,7 +179,7 @@ func TestRulesReachChildrenAtOnce(t *testing.T) {
 }
 
 // A rollback to a spec that names a deleted rule fails.
-func TestARollbackToARuleThatIsGone(t *testing.T) {
+func TestARollbackToADeletedRule(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
 	b.MustPutRule(enginetest.PerHour("q.r", 1))

@@ -183,7 +183,7 @@ func TestAfterClose(t *testing.T) {
 }
 
 // Close commits what was in progress, and answers it.
-func TestCloseEndsWhatIsUnderWay(t *testing.T) {
+func TestCloseFinishesPendingCalls(t *testing.T) {
 	b := start(t, Options{Now: wall})
 	b.MustPut("q", "500/s")
 	var wg sync.WaitGroup

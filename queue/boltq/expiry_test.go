@@ -13,7 +13,7 @@ import (
 
 // A Reserve ends a limited number of expired jobs, in all queues, and is not answered before that is on disk. Meanwhile
 // they are not granted, and can be looked up.
-func TestJobsThatAreAboutToGo(t *testing.T) {
+func TestExpiringJobsCanBeLookedUp(t *testing.T) {
 	h := holding()
 	b := start(t, Options{synced: h.synced})
 	ctx := context.Background()

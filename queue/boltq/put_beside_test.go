@@ -12,7 +12,7 @@ import (
 )
 
 // A Put whose caller has given up returns nothing, and its commit writes to nobody: run with -race.
-func TestAPutThatIsGivenUp(t *testing.T) {
+func TestAPutWithoutACaller(t *testing.T) {
 	h := holding()
 	b := start(t, Options{synced: h.synced})
 	b.MustPut("q", "1/s")

@@ -78,7 +78,7 @@ func TestTheSaverRests(t *testing.T) {
 }
 
 // Takes that were allowed before Close are on file after it; later ones are refused.
-func TestTakesBesideClose(t *testing.T) {
+func TestTakesDuringClose(t *testing.T) {
 	b := start(t, Options{saveAfter: forever})
 	b.MustPutRule(enginetest.PerHour("r", 1_000_000))
 	var wg sync.WaitGroup
@@ -115,7 +115,7 @@ func TestTakesBesideClose(t *testing.T) {
 }
 
 // Resets and refunds survive a crash, if they are older than what is written behind.
-func TestWhatWasGivenBackIsOnFile(t *testing.T) {
+func TestRefundsAreOnFile(t *testing.T) {
 	c := &copies{TB: t, dir: t.TempDir()}
 	b := start(t, Options{synced: c.take, saveAfter: time.Millisecond})
 	b.MustPutRule(enginetest.PerHour("r", 1))

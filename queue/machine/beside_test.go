@@ -8,7 +8,7 @@ import (
 )
 
 // A Put concurrent with a Reserve leaves a ceiling on file that covers the grant, and is not far ahead.
-func TestAPutBesideAReserve(t *testing.T) {
+func TestPutDuringReserve(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "1/h")
 	b.AppendTo("q", 0, 2)

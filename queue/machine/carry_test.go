@@ -16,7 +16,7 @@ import (
 
 // After a commit fails, what its jobs took counts as never asked for, whoever took more meanwhile and however much time
 // has passed.
-func TestWhatAFailedCommitTook(t *testing.T) {
+func TestTakesOfAFailedCommitAreUndone(t *testing.T) {
 	later := 61 * time.Minute // another window
 	for _, r := range oneOfEach() {
 		if r.Algorithm == leaky.AlgorithmConcurrency {
@@ -61,7 +61,7 @@ func TestWhatAFailedCommitTook(t *testing.T) {
 
 // After a commit fails that gave a departure back, the departure is taken again exactly where it was given back: no
 // slot is lost.
-func TestWhatAFailedCommitGaveBack(t *testing.T) {
+func TestRefundsOfAFailedCommitAreUndone(t *testing.T) {
 	for name, c := range map[string]struct {
 		later bool // the departure is not the latest
 		off   bool // the circuit is off
@@ -188,7 +188,7 @@ func TestEveryChangeOfARuleCanFail(t *testing.T) {
 
 // What a failed commit gave back to a quota is counted again only in the same window. In a later window, it would
 // restore the earlier window and forget what was used since.
-func TestAQuotaKeepsItsWindowWhereACommitFails(t *testing.T) {
+func TestAQuotaKeepsItsWindowAfterAFailedCommit(t *testing.T) {
 	for _, passes := range []time.Duration{time.Second, time.Minute, 3 * time.Minute} {
 		b := start(t, Options{behind: true})
 		b.MustPut("q", "unlimited", func(s *queue.Spec) {

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-func TestTheClockTakesPartInNoJumpThatItKnowsOf(t *testing.T) {
+func TestTheClockIgnoresKnownJumps(t *testing.T) {
 	const s = leaky.Instant(time.Second / time.Microsecond)
 	type look struct{ wall, latest, shows, ahead leaky.Instant }
 	for name, looks := range map[string][]look{

@@ -76,7 +76,7 @@ func TestDeferralsAgainstAMap(t *testing.T) {
 }
 
 // A record takes as much memory as the package says.
-func TestDeferralsIsSmall(t *testing.T) {
+func TestDeferralsAreSmall(t *testing.T) {
 	const n = 300_000
 	var before, after runtime.MemStats
 	runtime.GC()

@@ -232,7 +232,7 @@ func TestAnOrderlyEndKeepsWhatWasTaken(t *testing.T) {
 }
 
 // A grant waits for the rate, the pause or the order that it depends on to be durable.
-func TestAGrantWaitsForWhatItLeavesBy(t *testing.T) {
+func TestAGrantWaitsForWhatItDependsOn(t *testing.T) {
 	spec := func(change func(*queue.Spec)) SpecText {
 		s := queue.Spec{Name: "q", Rate: leaky.PerSecond(1)}
 		change(&s)

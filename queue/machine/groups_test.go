@@ -190,7 +190,7 @@ func TestCommitsOfAGroupsGrants(t *testing.T) {
 }
 
 // A parent remembers the cost of its children's costliest job over a crash.
-func TestAParentKnowsWhatItsChildrensJobsCost(t *testing.T) {
+func TestAParentKnowsTheCostsOfItsChildren(t *testing.T) {
 	b := start(t, Options{})
 	b.family("unlimited")
 	j := enginetest.Job("ses.a", 1)
@@ -314,7 +314,7 @@ func TestMembersTakeTurns(t *testing.T) {
 }
 
 // A parent whose rate is raised during a child's grant has a ceiling on file that is high enough and not far ahead.
-func TestAPutOfAParentBesideAReserve(t *testing.T) {
+func TestPutOfAParentDuringReserve(t *testing.T) {
 	b := start(t, Options{})
 	b.family("1/h")
 	b.AppendTo("ses.a", 0, 2)

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue/unit"
 )
 
-func TestWhatWasTakenOverAReopening(t *testing.T) {
+func TestTalliesSurviveReopening(t *testing.T) {
 	b := start(t, Options{behind: true})
 	for _, r := range oneOfEach() {
 		b.MustPutRule(r)
@@ -39,7 +39,7 @@ func TestWhatWasTakenOverAReopening(t *testing.T) {
 }
 
 // The holder of a place keeps it under its name after reopening.
-func TestAPlaceOverAReopening(t *testing.T) {
+func TestAPlaceSurvivesReopening(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPutRule(rules.Rule{
 		Name: "r", Algorithm: leaky.AlgorithmConcurrency, Bound: rules.Bound{Limit: 1, TTL: unit.Duration(time.Hour)},
@@ -110,7 +110,7 @@ func TestTwoTalliesOfAKey(t *testing.T) {
 }
 
 // An override's tally is not lost when it is loaded before its key is known.
-func TestAnOverrideOverAReopening(t *testing.T) {
+func TestAnOverrideSurvivesReopening(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPutRule(rules.Rule{
 		Name: "r", Key: "{lane}", Algorithm: leaky.AlgorithmSlidingCounter,

@@ -47,7 +47,7 @@ func TestOldRecordsAreDropped(t *testing.T) {
 }
 
 // A queue's records are deleted with it, in pieces, and a new queue of that name takes none of its jobs.
-func TestDeletedWithABacklog(t *testing.T) {
+func TestDeletionWithABacklog(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
 	b.MustPut("q", "unlimited", enginetest.Deferring(1))
@@ -96,7 +96,7 @@ func TestDeletedWithABacklog(t *testing.T) {
 }
 
 // A file whose records contradict each other is not opened.
-func TestRecordsThatAreNotOurs(t *testing.T) {
+func TestContradictoryRecordsAreRefused(t *testing.T) {
 	whole := deferral{at: 1, seq: 90, cost: 1, state: stillDeferred}
 	for what, spoil := range map[string]func(s *effects){
 		"cut short": func(s *effects) { s.put(deferredTable, 90, []byte{1, 2}) },

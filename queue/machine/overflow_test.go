@@ -122,7 +122,7 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 }
 
 // Jobs that were given up stay so, dead letters stay dead, and their ids become free in time.
-func TestGivenUpAndTooOldAfterReopening(t *testing.T) {
+func TestGivenUpJobsStaySoAfterReopening(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
 	b.MustPut("q", "unlimited", enginetest.Deferring(2))

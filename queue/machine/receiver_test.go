@@ -65,7 +65,7 @@ func TestStopsSurviveReopening(t *testing.T) {
 }
 
 // An impossible instant in the receiver's state is ignored: it neither stops a queue nor prevents stops.
-func TestThrottledTooFarAhead(t *testing.T) {
+func TestImpossibleInstantsAreIgnored(t *testing.T) {
 	b := start(t, Options{})
 	b.MustPut("q", "10/s")
 	b.AppendTo("q", 0, 2)

@@ -7,14 +7,14 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// simJob is what the world knows of a job: what its clients were told, and what is on disk whether they were or not.
-// It must hold that
+// simJob is what the world knows of a job: what its clients were told, and what is on disk in any case. It must hold
+// that
 //
-//   - a job that is in is there until it has ended, and comes in once
-//   - one that has ended does not come back, and the same settlement gets the same answer
+//   - a job that is in stays until it has ended, and comes in once
+//   - a job that has ended does not come back, and the same settlement gets the same answer
 //   - the jobs of a lane and priority leave in the order in which they came in
-//   - a lease is one drainer's until it is settled or runs out, whatever commits fail; a job has one at a time, and so
-//     has a lane that keeps its order
+//   - a lease belongs to one drainer until it is settled or runs out, whatever commits fail; a job has one lease at a
+//     time, and so has an ordered lane
 type simJob struct {
 	queue.Job
 	of      *simQueue

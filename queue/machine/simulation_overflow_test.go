@@ -8,17 +8,17 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// simOverflow is where the jobs of a queue wait that found no room, as package deferred keeps them on NATS: a stream,
-// on which nothing is lost that was acknowledged. It must hold that
+// simOverflow is the overflow of a queue, as package deferred keeps it on NATS: a stream that loses nothing that was
+// acknowledged. It must hold that
 //
-//   - a job that was put there is there until it is in the queue, has ended, or is a dead letter
-//   - each comes back once, and none that has ended
-//   - none that may wait comes in while one waits that was put aside before it
+//   - a job stored there stays until it is in the queue, has ended, or is a dead letter
+//   - each job comes back once, and not after it has ended
+//   - no deferrable job comes in while a job waits that was deferred before it
 type simOverflow struct {
 	of       *simQueue
 	messages []simMessage
 	order    int64     // of the last message
-	aside    []*simJob // that wait there, or are on their way, in the order in which they were put aside
+	aside    []*simJob // waiting there or on their way, in the order in which they were deferred
 	under    int       // number of jobs being stored
 	// strays counts jobs that came back without a record, by the number of the queue: they count as returned, but not
 	// as deferred.

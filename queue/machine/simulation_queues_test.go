@@ -25,9 +25,8 @@ var (
 	simLanes = []string{"l0", "l1", "l2", "l3", "l4"}
 )
 
-// simSpecs are a queue alone with a burst, one with lanes, one whose lanes keep their order, one whose jobs are not
-// sent twice, one with further limits, one with rules, two whose jobs may wait on an overflow, and a
-// group.
+// simSpecs are a single queue with a burst, and queues with lanes, ordered lanes, jobs that are not sent twice, further
+// limits, rules, an overflow (two), and a group.
 var simSpecs = []func(*queue.Spec){
 	func(s *queue.Spec) { s.Name, s.Rate, s.Burst = "alone", leaky.PerSecond(100), 3 },
 	func(s *queue.Spec) { s.Name, s.Rate = "lanes", leaky.PerSecond(14) },
@@ -55,9 +54,9 @@ var simSpecs = []func(*queue.Spec){
 
 // simQueue is what the world knows of a queue. It must hold that
 //
-//   - it never holds more than its capacity, nor more than it held before, if that was lowered
-//   - what starts keeps the window law of its rate and of its limits
-//   - what its counters say came in and ended is what is there
+//   - it never holds more than its capacity or, if that was lowered, more than it held before
+//   - starts keep the window law of its rate and of its limits
+//   - its counters of what came in and ended match what is there
 type simQueue struct {
 	spec     queue.Spec
 	number   int

@@ -44,9 +44,9 @@ func simBound(limit int64, period time.Duration) rules.Bound {
 
 // simRule is what the world knows of a rule. It must hold that
 //
-//   - what a rule lets through under a key keeps its law, over crashes too, but for takes that were not saved yet
-//   - what it answers is what follows from all that was taken, no more and no less: what a commit took that failed is
-//     as if it had not been asked for, whatever was taken meanwhile
+//   - takes allowed under a key keep its law, also over crashes, except for takes that were not saved yet
+//   - answers follow exactly from what was taken: what the jobs of a failed commit took counts as never asked for,
+//     whatever was taken meanwhile
 type simRule struct {
 	base    rules.Rule
 	rule    rules.Rule // as of the latest decision

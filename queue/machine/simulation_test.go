@@ -21,12 +21,12 @@ var (
 )
 
 // TestSimulation runs producers, drainers, takers, readmitters and an operator on a store in virtual time. Calls are
-// decided while a commit is on its way to the disk, which then is durable or fails, at any of its effects; the process
-// is killed, replies are lost, clients freeze or die, and the clock jumps. A seed decides all of it, so that what fails
-// can be run again.
+// decided while a commit is being written, which then is durable or fails at any of its effects. The process is killed,
+// replies are lost, clients freeze or die, and the clock jumps. A seed decides all of it, so that a failure can be
+// repeated.
 //
 // simStore is the process that has the store; the disk outlives it. simJob, simQueue, simRule and simOverflow are what
-// the world knows beside the store, and say what must hold. Clients stand in files of their own.
+// the world knows independently of the store, and state what must hold. Clients have files of their own.
 func TestSimulation(t *testing.T) {
 	from, seeds := uint64(1), *simSeeds
 	if *simSeed != 0 {

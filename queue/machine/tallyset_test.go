@@ -106,7 +106,7 @@ func (b *bench) sweep() {
 }
 
 // What was taken before a reset, a change of algorithm or a deletion is freed in memory and on file.
-func TestAResetOfManyKeys(t *testing.T) {
+func TestResetOfManyKeys(t *testing.T) {
 	b := start(t, Options{})
 	ctx := context.Background()
 	fill := func() {
@@ -199,7 +199,7 @@ func TestAKeyIsSmall(t *testing.T) {
 }
 
 // Tallies that expire together are forgotten a few at a time.
-func TestNobodyWaitsForAllThatExpires(t *testing.T) {
+func TestExpiredTalliesAreForgottenInPieces(t *testing.T) {
 	b := start(t, Options{behind: true})
 	b.MustPutRule(enginetest.PerHour("r", 1))
 	const keys = 3 * expiredTalliesTurn

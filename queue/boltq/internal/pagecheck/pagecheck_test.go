@@ -33,7 +33,7 @@ func check(t testing.TB, path string) (Counts, error) {
 
 // Files that bbolt writes are sound: with inline tables, trees of several levels, values of many pages, and with or
 // without a list of free pages.
-func TestWhatBboltWritesIsSound(t *testing.T) {
+func TestBboltFilesAreSound(t *testing.T) {
 	for _, noFreelist := range []bool{true, false} {
 		r := rand.New(rand.NewPCG(1, 2))
 		path := filepath.Join(t.TempDir(), "db")
@@ -83,7 +83,7 @@ func TestWhatBboltWritesIsSound(t *testing.T) {
 }
 
 // Other files are distinguished from the remains of a bbolt file.
-func TestRemains(t *testing.T) {
+func TestRemainsOfABboltFile(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		foreign    bool
