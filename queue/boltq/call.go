@@ -181,7 +181,9 @@ func (e *Engine) lookDurable(ctx context.Context, call func(now leaky.Instant) (
 }
 
 // readable returns why the store cannot be read, or nil.
-func (e *Engine) readable(ctx context.Context) error { return e.look(ctx, func(leaky.Instant) error { return nil }) }
+func (e *Engine) readable(ctx context.Context) error {
+	return e.look(ctx, func(leaky.Instant) error { return nil })
+}
 
 // look lets the machine look something up without waiting for a commit.
 func (e *Engine) look(ctx context.Context, call func(now leaky.Instant) error) error {

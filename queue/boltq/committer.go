@@ -13,10 +13,10 @@ import (
 // committer writes what the machine has decided, one commit at a time. Decisions made during a commit go into the next
 // one.
 type committer struct {
-	work    sync.Cond     // signals that a commit is pending or the engine closes; its L is Engine.mu
-	ended   chan struct{} // closed when the committer has ended
-	committing sync.Mutex // in memory, where callers commit: held by the committing caller
-	awaited map[uint64]*outcome
+	work       sync.Cond     // signals that a commit is pending or the engine closes; its L is Engine.mu
+	ended      chan struct{} // closed when the committer has ended
+	committing sync.Mutex    // in memory, where callers commit: held by the committing caller
+	awaited    map[uint64]*outcome
 }
 
 // runCommitter commits what is pending until the engine closes and nothing is left.

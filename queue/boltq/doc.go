@@ -2,10 +2,9 @@
 //
 //	engine, err := boltq.Open(ctx, "jobs.db", boltq.Options{})
 //
-// It keeps the rules of
-package queuetest, and every change is on disk before it is acknowledged. One goroutine commits;
-// calls made during a commit go into the next one. Order, ids and states are in memory; payloads are read from the file
-// when their job departs.
+// It keeps the rules of package queuetest. Every change is on disk before it is acknowledged. One goroutine commits;
+// calls made during a commit go into the next one. Order, ids and states are in memory; payloads are read from the
+// file when their job departs.
 //
 // It refuses a second process on the file, and a file of another schema. After an I/O error that leaves in doubt what
 // is on disk, it refuses everything except reading.
@@ -13,8 +12,8 @@ package queuetest, and every change is on disk before it is acknowledged. One go
 // # A machine and a log
 //
 // The rules are those of queue/machine, which has no I/O. This package adds a mutex around it, a committer, and the
-// file. A call lets the machine decide and apply under the mutex; then it waits for the commit that the answer names. So
-// neither an answer nor a grant leaves that could still vanish.
+// file. A call lets the machine decide and apply under the mutex; then it waits for the commit that the answer names.
+// So neither an answer nor a grant leaves that could still vanish.
 //
 // When a commit fails, memory is ahead of the file. Then the machine is loaded again from the file, and takes over what
 // callers were told: leases, what rules let through, clients. If the file was full, callers whose commits are undone

@@ -22,7 +22,7 @@ func (m *Machine) CarryOver(old *Machine, now leaky.Instant) {
 	for _, q := range m.queues {
 		c.byNumber[q.number] = q
 	}
-	// Revisions that somebody may have seen are not given again.
+	// Revisions that a client may have seen are not given again.
 	m.store.revision = max(m.store.revision, old.store.revision)
 	m.rulesVersion = max(m.rulesVersion, old.rulesVersion) + 1
 	m.attending, m.signals = old.attending, old.signals

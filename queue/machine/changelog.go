@@ -32,7 +32,7 @@ type logged struct {
 	actor audit.Actor
 	// before and after are the specs before and after a change of specs.
 	before, after []byte
-	// byItself is set if nobody made the change; the audit log then skips it.
+	// byItself is set if the engine made the change by itself; the audit log then skips it.
 	byItself bool
 }
 

@@ -27,7 +27,7 @@ type Clock struct {
 	jumps   int64         // number of jumps
 	offset  leaky.Instant // how far it is ahead, apart from a jump in doubt
 	vouched leaky.Instant // when a caller last vouched for it; 0 if not recently
-	doubt   leaky.Instant // since when, by the wall clock, it stands still for want of a vouching caller; 0 if it runs
+	doubt   leaky.Instant // since when, by the wall clock, it stands still and waits for a vouching caller; 0 if it runs
 }
 
 // Look reads the clock. wall is the reading of the wall clock. A caller whose own clock is never set vouches: latest is

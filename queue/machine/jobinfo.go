@@ -163,7 +163,9 @@ type Listing struct {
 
 func (l *Listing) full() bool { return len(l.jobs) == l.request.Limit }
 
-func (l *Listing) setNext(at int64, id string, ln *lane) { l.next = l.request.Next(cursorAt(at, id, ln)) }
+func (l *Listing) setNext(at int64, id string, ln *lane) {
+	l.next = l.request.Next(cursorAt(at, id, ln))
+}
 
 // cursorAt returns the cursor of a page that begins after a job, whose lane may be nil.
 func cursorAt(at int64, id string, ln *lane) queue.Cursor {

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/penstock/penstock/internal/jobrecord"
@@ -57,7 +56,7 @@ func (m *Machine) Reserve(now leaky.Instant, r queue.ReserveRequest) (*Granting,
 	case r.Number == cl.lastNumber:
 		cl.grant.lead, cl.grant.from = g.lead, g.from
 		g = cl.grant
-	default: // overtaken by a later request: nobody reads the answer
+	default: // overtaken by a later request: the answer is not read
 		g = &grant{}
 	}
 	if pulled != nil {

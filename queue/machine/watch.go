@@ -45,7 +45,7 @@ func (c *client) isNew(number uint64) bool {
 	return number > c.lastNumber || c.grant == nil && number == c.lastNumber
 }
 
-// watch is which client looks at the agenda on behalf of all.
+// watch is which client looks at the agenda for all clients.
 type watch struct {
 	client string // empty if no client watches
 	// until is when the watcher will ask. While no client watches, all clients count as awake until then.
