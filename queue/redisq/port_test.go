@@ -28,8 +28,9 @@ var callOf = map[string]string{
 // file there may be several here.
 var partOf = map[string]string{
 	"agenda": "agenda expiry job", "appendjob": "append appendrules overflow room", "audit": "auditlog",
-	"backlog": "overflow", "cancel": "jobacts", "delete": "specs", "departures": "pace", "ended": "ended commit",
-	"eta": "eta pause", "groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
+	"backlog": "overflow", "cancel": "jobacts", "changelog": "changelog jobacts", "delete": "specs",
+	"departures": "pace", "ended": "ended commit", "eta": "eta pause", "importjobs": "import", "readings": "info",
+	"groupvisit": "groupvisit groups laneturns grant", "held": "jobacts", "job": "job room",
 	"lanes": "laneturns", "lanestate": "laneturns job", "limitchange": "pace", "limits": "pace", "list": "jobinfo",
 	"lostleases": "leases", "membership": "groups", "memory": "room", "overflow": "overflow room readmit",
 	"partition": "watch", "purge": "jobacts", "queue": "queue overflow", "refile": "agenda", "replay": "dead",
