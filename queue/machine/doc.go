@@ -34,6 +34,6 @@
 // expiry.go ends expired jobs. ended.go and dead.go remember jobs, jobacts.go cancels, purges and decides about held
 // jobs.
 //
-// Storage: commit.go, tables.go, codec.go and load.go; carry.go is for a commit that fails. changelog.go and
-// auditlog.go are the logs.
+// Storage: commit.go, tables.go, records.go, codec.go and load.go; carry.go is for a commit that fails. changelog.go
+// and auditlog.go are the logs.
 package machine
