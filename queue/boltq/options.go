@@ -1,6 +1,7 @@
 package boltq
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,10 +13,8 @@ import (
 	"github.com/penstock/penstock/queue/machine"
 )
 
-// Defaults of Options.
-const (
-	DefaultLockTimeout = 500 * time.Millisecond
-)
+// DefaultLockTimeout is the default of Options.LockTimeout.
+const DefaultLockTimeout = 500 * time.Millisecond
 
 // Errors in addition to those of package queue.
 var (
@@ -77,12 +76,9 @@ func (o Options) withDefaults() (Options, error) {
 	if err := queue.ValidateKeepChanges(o.KeepChanges); err != nil {
 		return o, fmt.Errorf("boltq: %w", err)
 	}
-	if o.LockTimeout == 0 {
-		o.LockTimeout = DefaultLockTimeout
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.LockTimeout = cmp.Or(o.LockTimeout, DefaultLockTimeout)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.saveAfter = cmp.Or(o.saveAfter, saveAfter)
 	if o.openFile == nil {
 		o.openFile = os.OpenFile
 	}
@@ -94,9 +90,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Mask == nil {
 		o.Mask = func(_ string, text []byte) []byte { return text }
-	}
-	if o.saveAfter == 0 {
-		o.saveAfter = saveAfter
 	}
 	return o, nil
 }

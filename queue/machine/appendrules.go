@@ -125,12 +125,9 @@ func (m *Machine) askRules(it *appendingJob, a *queueRules, now leaky.Instant) (
 }
 
 func (m *Machine) peekRule(d *ruleCharge, now leaky.Instant) rules.Ruling {
-	t := m.tallyAt(d.rule.tallies, d.key, now)
-	if t == nil || d.rule.tallies.asksAgain(t, d.limit, now) {
-		if no := m.noRoom(d.rule, d.key, d.limit, now); no != nil {
-			return rules.Ruling{Decision: *no, MaxKeys: d.rule.keyLimit}
-		}
-		t = m.tallyAt(d.rule.tallies, d.key, now) // it may have been forgotten to make room
+	t, refused := m.tallyToAsk(d.rule, d.key, d.limit, now)
+	if refused != nil {
+		return rules.Ruling{Decision: *refused, MaxKeys: d.rule.keyLimit}
 	}
 	if t != nil {
 		s := t.stateFor(d.limit)

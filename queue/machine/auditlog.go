@@ -116,13 +116,7 @@ func (l auditLog) lastNumber() (uint64, error) {
 
 // newestOf returns the newest entry of a budget; its number is 0 if the budget has no entries.
 func (l auditLog) newestOf(budget audit.Budget) (auditRecord, error) {
-	c := l.budgets.Cursor()
-	k, _ := c.Seek(budgetKey(budget, math.MaxUint64))
-	if k == nil {
-		k, _ = c.Last()
-	} else {
-		k, _ = c.Prev()
-	}
+	k, _ := lastBefore(l.budgets.Cursor(), budgetKey(budget, math.MaxUint64))
 	if !bytes.HasPrefix(k, budgetKey(budget, 0)[:len(budget)+1]) {
 		return auditRecord{budget: budget}, nil
 	}

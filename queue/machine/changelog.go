@@ -83,16 +83,29 @@ func readHead(v []byte) (h entryHead, ok bool) {
 
 // newest returns the last entry of a subject; k is nil if the log is empty.
 func newest(b Table, s subject) (k, v []byte) {
-	c, prefix := b.Cursor(), s.key()
-	if k, _ = c.Seek(append(bytes.Clone(prefix), bytes.Repeat([]byte{0xff}, 9)...)); k == nil {
-		k, v = c.Last()
-	} else {
-		k, v = c.Prev()
-	}
+	prefix := s.key()
+	k, v = lastBefore(b.Cursor(), append(bytes.Clone(prefix), bytes.Repeat([]byte{0xff}, 9)...))
 	if !bytes.HasPrefix(k, prefix) {
 		return nil, nil
 	}
 	return k, v
+}
+
+// lastBefore moves to the last entry before a key.
+func lastBefore(c Cursor, key []byte) (k, v []byte) {
+	if k, _ = c.Seek(key); k == nil {
+		return c.Last()
+	}
+	return c.Prev()
+}
+
+// keysWith returns the keys of a table that have a prefix.
+func keysWith(b Table, prefix []byte) (keys [][]byte) {
+	c := b.Cursor()
+	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+		keys = append(keys, bytes.Clone(k))
+	}
+	return keys
 }
 
 func (t *tables) writeLog(updates []logUpdate, keep time.Duration, now leaky.Instant) error {
@@ -193,12 +206,7 @@ func (t *tables) keepVersion(s subject, revision int64, text []byte) error {
 	if err := b.Put(append(s.key(), key(uint64(revision))...), text); err != nil {
 		return err
 	}
-	prefix := s.key()
-	var all [][]byte
-	c := b.Cursor()
-	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
-		all = append(all, bytes.Clone(k))
-	}
+	all := keysWith(b, s.key())
 	return dropKeys(b, all[:max(0, len(all)-changelog.MaxSpecs)])
 }
 
@@ -233,11 +241,7 @@ func (t *tables) entries(
 	}
 	c := b.Cursor()
 	if k, v = c.Seek(k); before > 0 && before <= int64(head.number) {
-		if k, _ = c.Seek(append(bytes.Clone(prefix), key(uint64(before))...)); k == nil {
-			k, v = c.Last()
-		} else {
-			k, v = c.Prev()
-		}
+		k, v = lastBefore(c, append(bytes.Clone(prefix), key(uint64(before))...))
 	}
 	for ; bytes.HasPrefix(k, prefix) && len(list) < n; k, v = c.Prev() {
 		h, ok := readHead(v)
@@ -332,12 +336,7 @@ func (t *tables) forgetLog(s subject) error {
 	prefix := s.key()
 	for _, table := range [][]byte{changesTable, versionsTable} {
 		b := t.Table(table)
-		var all [][]byte
-		c := b.Cursor()
-		for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
-			all = append(all, bytes.Clone(k))
-		}
-		if err := dropKeys(b, all); err != nil {
+		if err := dropKeys(b, keysWith(b, prefix)); err != nil {
 			return err
 		}
 	}

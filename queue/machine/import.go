@@ -241,10 +241,7 @@ func (m *Machine) placeAlive(it *importJob, q *queueState) {
 		fingerprint: it.fingerprint, size: uint32(len(it.Record)), cost: uint16(it.Cost),
 	}
 	if it.Back {
-		j.marks = readmitted
-		o := q.ownOverflow()
-		o.readmitted++
-		o.readmittedBytes += j.bytes()
+		q.countReadmitted(j)
 	}
 	q.turn = max(q.turn, j.turnBase()+it.Cost)
 	q.noteCost(it.Cost)

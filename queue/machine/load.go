@@ -278,10 +278,7 @@ func (l *loader) jobs(ctx context.Context) error {
 		q.addToLane(j)
 		q.plain = q.plain && !lane.keyed() && head.Priority == 0 && head.NotBefore.IsZero()
 		if h.marks&readmitted != 0 {
-			j.marks = readmitted
-			o := q.ownOverflow()
-			o.readmitted++
-			o.readmittedBytes += j.bytes()
+			q.countReadmitted(j)
 		}
 		q.setExpiry(j, instantOf(head.ExpiresAt))
 		q.addJob(j)

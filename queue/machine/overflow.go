@@ -37,6 +37,14 @@ func (q *queueState) ownOverflow() *overflowState {
 	return q.overflow
 }
 
+// countReadmitted marks a job as readmitted and counts it.
+func (q *queueState) countReadmitted(j *job) {
+	j.marks |= readmitted
+	o := q.ownOverflow()
+	o.readmitted++
+	o.readmittedBytes += j.bytes()
+}
+
 // overflowProgress is how far a queue's overflow has been taken back.
 type overflowProgress struct {
 	overflow        string // the overflow that the order belongs to

@@ -18,6 +18,24 @@ type paces struct {
 	adapted *adaptedRate  // the pacer's rate, if it adapts to the receiver; else nil
 }
 
+// paced yields the further paces.
+func (p *paces) paced(yield func(*limit) bool) {
+	for i := range p.limits {
+		if l := &p.limits[i]; l.Paced() && !yield(l) {
+			return
+		}
+	}
+}
+
+// quotas yields the quotas.
+func (p *paces) quotas(yield func(*limit) bool) {
+	for i := range p.limits {
+		if l := &p.limits[i]; !l.Paced() && !yield(l) {
+			return
+		}
+	}
+}
+
 // opens returns the next departure, not before now, that the paces allow.
 func (p *paces) opens(now leaky.Instant) leaky.Instant {
 	at := p.pacer.Next(p.bucket, now)
@@ -43,16 +61,12 @@ func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
 // eta returns when a job departs with that much cost ahead of it, and the quota that decides that, or nil.
 func (p *paces) eta(now leaky.Instant, ahead int64) (at leaky.Instant, by *limit) {
 	at = p.pacer.ETA(p.bucket, now, ahead)
-	for i := range p.limits {
-		if l := &p.limits[i]; l.Paced() {
-			at = max(at, l.pacer.ETA(l.bucket, now, ahead))
-		}
+	for l := range p.paced {
+		at = max(at, l.pacer.ETA(l.bucket, now, ahead))
 	}
-	for i := range p.limits {
-		if l := &p.limits[i]; !l.Paced() {
-			if own := l.env.engine(l.quota.ETA(p.pacer, l.window, l.env.wall(now), ahead)); own > at {
-				at, by = own, l
-			}
+	for l := range p.quotas {
+		if own := l.env.engine(l.quota.ETA(p.pacer, l.window, l.env.wall(now), ahead)); own > at {
+			at, by = own, l
 		}
 	}
 	return at, by
@@ -73,30 +87,24 @@ func (p *paces) affords(d leaky.Instant, cost int64) bool {
 // take takes a departure at d, which opens and affords have allowed.
 func (p *paces) take(d, now leaky.Instant, cost int64) {
 	p.takeBuckets(d, now, cost)
-	for i := range p.limits {
-		if l := &p.limits[i]; !l.Paced() {
-			l.quota.Take(&l.window, l.env.wall(d), cost)
-		}
+	for l := range p.quotas {
+		l.quota.Take(&l.window, l.env.wall(d), cost)
 	}
 }
 
 // takeBuckets takes a departure from all but the quotas.
 func (p *paces) takeBuckets(d, now leaky.Instant, cost int64) {
 	p.pacer.TakeAt(&p.bucket, now, d, cost)
-	for i := range p.limits {
-		if l := &p.limits[i]; l.Paced() {
-			l.pacer.TakeAt(&l.bucket, now, d, cost)
-		}
+	for l := range p.paced {
+		l.pacer.TakeAt(&l.bucket, now, d, cost)
 	}
 }
 
 // giveBack undoes the latest departure, which was never used. Quotas are refunded separately.
 func (p *paces) giveBack() {
 	p.pacer.GiveBack(&p.bucket)
-	for i := range p.limits {
-		if l := &p.limits[i]; l.Paced() {
-			l.pacer.GiveBack(&l.bucket)
-		}
+	for l := range p.paced {
+		l.pacer.GiveBack(&l.bucket)
 	}
 }
 
@@ -115,19 +123,15 @@ func (p *paces) eachRefunded(d leaky.Instant, do func(*limit)) {
 	if p.changed != 0 && d <= p.changed.Add(queue.Horizon) {
 		return
 	}
-	for i := range p.limits {
-		if l := &p.limits[i]; !l.Paced() {
-			do(l)
-		}
+	for l := range p.quotas {
+		do(l)
 	}
 }
 
 // repairWindows corrects windows that no grant can have left, at the beginning of a visit.
 func (p *paces) repairWindows(now leaky.Instant) {
-	for i := range p.limits {
-		if l := &p.limits[i]; !l.Paced() {
-			l.window = l.quota.Repair(l.window, l.env.wall(now))
-		}
+	for l := range p.quotas {
+		l.window = l.quota.Repair(l.window, l.env.wall(now))
 	}
 }
 

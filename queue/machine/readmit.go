@@ -331,11 +331,9 @@ func (r *returning) bury(m *Machine, in *readmitJob, reason string) {
 func (r *returning) enter(m *Machine, in *readmitJob) {
 	j := r.job(m, in)
 	j.lane = r.queue.lane(in.Lane, in.lane)
-	j.appended, j.marks = r.now, readmitted
+	j.appended = r.now
+	r.queue.countReadmitted(j)
 	m.reservePlace(j, &in.Job, r.now)
-	overflow := r.queue.ownOverflow()
-	overflow.readmitted++
-	overflow.readmittedBytes += j.bytes()
 	r.jobs = append(r.jobs, readmittedJob{job: j, record: in.record})
 	r.markSeen(j.id, seenID{true, in.fingerprint})
 }

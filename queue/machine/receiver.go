@@ -213,10 +213,8 @@ func (q *queueState) eta(now leaky.Instant, ahead int64) (leaky.Instant, *limit)
 // rise adjusts paces that were stopped until an instant: they have earned nothing meanwhile.
 func (p *paces) rise(at leaky.Instant) {
 	p.bucket = p.pacer.Rise(p.bucket, at)
-	for i := range p.limits {
-		if l := &p.limits[i]; l.Paced() {
-			l.bucket = l.pacer.Rise(l.bucket, at)
-		}
+	for l := range p.paced {
+		l.bucket = l.pacer.Rise(l.bucket, at)
 	}
 }
 

@@ -109,13 +109,14 @@ func (m *Machine) takeOne(r *rule, take rules.Take, key queue.LaneDigest, now le
 func (m *Machine) decideTake(
 	r *rule, op rules.TakeOp, key queue.LaneDigest, l leaky.Limiter, ask leaky.Ask, now leaky.Instant,
 ) (a rules.Taken) {
-	t := m.tallyAt(r.tallies, key, now)
-	asks := op == rules.TakePeek || op == rules.TakeNow
-	if asks && (t == nil || r.tallies.asksAgain(t, l, now)) {
-		if no := m.noRoom(r, key, l, now); no != nil {
-			return rules.Taken{Decision: *no, MaxKeys: r.keyLimit}
+	var t *tally
+	if op == rules.TakePeek || op == rules.TakeNow {
+		var refused *leaky.Decision
+		if t, refused = m.tallyToAsk(r, key, l, now); refused != nil {
+			return rules.Taken{Decision: *refused, MaxKeys: r.keyLimit}
 		}
-		t = m.tallyAt(r.tallies, key, now) // it may have been forgotten to make room
+	} else {
+		t = m.tallyAt(r.tallies, key, now)
 	}
 	if t == nil {
 		return m.takeFirst(r, key, op, l, ask, now)

@@ -333,6 +333,21 @@ func (m *Machine) noRoom(r *rule, key queue.LaneDigest, l leaky.Limiter, now lea
 	return nil
 }
 
+// tallyToAsk returns the tally of a key that is asked for a take, or nil if nothing counts there, or the refusal of a
+// new key for which the rule has no room.
+func (m *Machine) tallyToAsk(
+	r *rule, key queue.LaneDigest, l leaky.Limiter, now leaky.Instant,
+) (t *tally, refused *leaky.Decision) {
+	t = m.tallyAt(r.tallies, key, now)
+	if t != nil && !r.tallies.asksAgain(t, l, now) {
+		return t, nil
+	}
+	if refused = m.noRoom(r, key, l, now); refused != nil {
+		return nil, refused
+	}
+	return m.tallyAt(r.tallies, key, now), nil // it may have been forgotten to make room
+}
+
 // savedTallies is the minimum number of tallies that one commit saves for SaveTallies; it saves a sixteenth of all
 // unsaved tallies if that is more. Appends wait for such a commit.
 const savedTallies = 500

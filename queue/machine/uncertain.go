@@ -98,10 +98,8 @@ func (rs reigns) apart(p *paces, d, now leaky.Instant) leaky.Instant {
 		return d
 	}
 	d = rs.apartIn(p.pacer, p.bucket, d, now)
-	for i := range p.limits {
-		if l := &p.limits[i]; l.Paced() {
-			d = rs.apartIn(l.pacer, l.bucket, d, now)
-		}
+	for l := range p.paced {
+		d = rs.apartIn(l.pacer, l.bucket, d, now)
 	}
 	return d
 }
@@ -130,10 +128,8 @@ func (rs reigns) shift(p *paces) {
 		return
 	}
 	rs.shiftOne(p.pacer, &p.bucket)
-	for i := range p.limits {
-		if l := &p.limits[i]; l.Paced() {
-			rs.shiftOne(l.pacer, &l.bucket)
-		}
+	for l := range p.paced {
+		rs.shiftOne(l.pacer, &l.bucket)
 	}
 }
 
