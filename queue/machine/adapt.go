@@ -99,7 +99,7 @@ func (m *Machine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Insta
 		return
 	}
 	q.ceiling.next.tat = q.stretchedCeiling(q.ceiling.next.tat, next, now)
-	q.ceiling.commit = m.present.Number
+	q.ceiling.commit = m.current.Number
 	m.holdGrants(heldGrants{queue: q})
 	q.bucket = q.pacer.Change(q.bucket, next, now)
 	q.pacer = next

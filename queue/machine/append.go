@@ -232,7 +232,7 @@ func (m *Machine) admitNew(it *appendingJob, ln *lane, b *ruleCharges, now leaky
 	m.chargeRules(b, now)
 	m.touch(q)
 	q.counters.Appended++
-	m.present.putJob(j, it.record)
+	m.current.putJob(j, it.record)
 	m.arrive(arrival{job: j}, it.record)
 	*it.answer = queue.Appended{
 		Outcome: queue.Accepted, ID: j.id, State: j.stateToBe(), ETA: eta.ToWall(m.ahead()), Rules: b.said(),

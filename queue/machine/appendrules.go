@@ -237,7 +237,7 @@ func (o *tallyOp) applyTo(s leaky.Tally) leaky.Tally {
 
 // noteCharge notes what a job is about to take from a tally.
 func (m *Machine) noteCharge(t *tally, s leaky.Tally, by leaky.Limiter, ask leaky.Ask, now leaky.Instant) {
-	k, c := tallyKey{t.set, t.digest}, m.present
+	k, c := tallyKey{t.set, t.digest}, m.current
 	g := m.charged[k]
 	if g == nil {
 		g = &chargedTally{before: s.Clone()}

@@ -295,7 +295,7 @@ func (m *Machine) Record(entry audit.Entry) (wait uint64, err error) {
 	if m.Full != nil {
 		return 0, m.Full
 	}
-	m.present.audited = append(m.present.audited, audited{entry: entry})
+	m.current.audited = append(m.current.audited, audited{entry: entry})
 	return m.wait(), nil
 }
 

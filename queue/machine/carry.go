@@ -218,7 +218,7 @@ func (c *carrying) counters() {
 }
 
 // failing returns the commits that are not durable.
-func (m *Machine) failing() []*Commit { return append(m.taken[:len(m.taken):len(m.taken)], m.present) }
+func (m *Machine) failing() []*Commit { return append(m.taken[:len(m.taken):len(m.taken)], m.current) }
 
 // tallies carries over what was taken from rules by name: that is answered before it is kept. What the jobs of failed
 // commits took is given back. If a failed commit changed a rule, later takes count only if they were asked of the same

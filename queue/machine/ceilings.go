@@ -26,7 +26,7 @@ type ceilingState struct {
 
 func (m *Machine) raise(q *queueState, to ceilings) {
 	q.ceiling.next = q.ceiling.next.max(to)
-	q.ceiling.commit = m.present.Number
+	q.ceiling.commit = m.current.Number
 	m.touch(q)
 }
 
@@ -46,7 +46,7 @@ func (m *Machine) raiseForGrant(q *queueState) (wait uint64) {
 // replaceCeilings sets the ceilings to what the paces have used, after the paces changed: the old ceilings mean nothing
 // any more.
 func (m *Machine) replaceCeilings(q *queueState) {
-	q.ceiling = ceilingState{next: q.ceilings(), commit: m.present.Number}
+	q.ceiling = ceilingState{next: q.ceilings(), commit: m.current.Number}
 	m.touch(q)
 }
 

@@ -21,7 +21,7 @@ const (
 // commits numbers what is decided. Commands add to the current commit; its owner collects it, writes it, and reports
 // when it is durable. An answer that must not be given earlier names the commit to wait for.
 type commits struct {
-	present *Commit
+	current *Commit
 	durable uint64    // all commits up to this one are durable
 	taken   []*Commit // collected and not durable yet, in order
 	spare   []effect  // an empty list with capacity, for the next commit
@@ -88,13 +88,13 @@ func newCommit(number uint64) *Commit {
 // wait requests the current commit and returns its number, for an answer to wait for.
 func (m *Machine) wait() uint64 {
 	m.want()
-	return m.present.Number
+	return m.current.Number
 }
 
 // want requests the current commit.
 func (m *Machine) want() {
-	m.present.wanted = true
-	m.present.HadRoom = m.present.HadRoom || m.Full == nil
+	m.current.wanted = true
+	m.current.HadRoom = m.current.HadRoom || m.Full == nil
 }
 
 // unlessDurable returns 0 if a commit is durable, else its number.
@@ -116,15 +116,15 @@ func (m *Machine) commitOf(key uint64, durable uint64, of func(*Commit) uint64) 
 			return c.Number
 		}
 	}
-	return m.present.Number
+	return m.current.Number
 }
 
 // lastWait returns the latest commit that is not durable, for answers that may depend on any of them.
 func (m *Machine) lastWait() uint64 {
-	if m.present.wanted {
-		return m.present.Number
+	if m.current.wanted {
+		return m.current.Number
 	}
-	return m.unlessDurable(m.present.Number - 1)
+	return m.unlessDurable(m.current.Number - 1)
 }
 
 // waitsForJob returns the commit that an answer about a job waits for: what the answer says must not vanish.
@@ -155,9 +155,9 @@ type heldGrants struct {
 // holdGrants makes grants wait for the current commit, which has what they depend on: the spec, pause or rate of the
 // queue; in an ordered queue, the end of the lane's previous job.
 func (m *Machine) holdGrants(h heldGrants) {
-	if m.grantsHeld[h] != m.present.Number {
-		m.grantsHeld[h] = m.present.Number
-		m.present.holds = append(m.present.holds, h)
+	if m.grantsHeld[h] != m.current.Number {
+		m.grantsHeld[h] = m.current.Number
+		m.current.holds = append(m.current.holds, h)
 	}
 }
 
@@ -175,7 +175,7 @@ func (m *Machine) waitsForGrants(ln *lane) uint64 {
 // touch adds the record of a queue to the current commit, and returns the commit.
 func (m *Machine) touch(q *queueState) *Commit {
 	m.want()
-	c := m.present
+	c := m.current
 	if !q.touched {
 		q.touched = true
 		c.queues = append(c.queues, q)
@@ -192,11 +192,11 @@ func (m *Machine) noteFailure(q *queueState, at leaky.Instant, id, reason string
 }
 
 // Pending reports whether there is a commit to collect.
-func (m *Machine) Pending() bool { return m.present.wanted }
+func (m *Machine) Pending() bool { return m.current.wanted }
 
 // PendingBytes returns about how many bytes the commits that are not durable will write.
 func (m *Machine) PendingBytes() int {
-	n := m.present.bytes + m.present.effects.bytes
+	n := m.current.bytes + m.current.effects.bytes
 	for _, c := range m.taken {
 		n += c.bytes + c.effects.bytes
 	}
@@ -205,19 +205,19 @@ func (m *Machine) PendingBytes() int {
 
 // Ripe reports whether the current commit is large enough: it should be collected before more jobs are let in.
 func (m *Machine) Ripe() bool {
-	return m.present.bytes >= commitBytes || len(m.present.arrived) >= commitJobs
+	return m.current.bytes >= commitBytes || len(m.current.arrived) >= commitJobs
 }
 
 // Collect ends the current commit and returns it to be written, or nil if it was not requested. Later decisions go into
 // the next commit.
 func (m *Machine) Collect(now leaky.Instant) *Commit {
-	c := m.present
+	c := m.current
 	if !c.wanted {
 		return nil
 	}
 	m.complete(c, now)
-	m.taken, m.present = append(m.taken, c), newCommit(c.Number+1)
-	m.present.list, m.spare = m.spare, nil
+	m.taken, m.current = append(m.taken, c), newCommit(c.Number+1)
+	m.current.list, m.spare = m.spare, nil
 	return c
 }
 
@@ -282,7 +282,7 @@ func (m *Machine) complete(c *Commit, now leaky.Instant) {
 func (m *Machine) addTally(t *tally) {
 	if !t.inCommit && !t.gone {
 		t.inCommit = true
-		m.present.tallies = append(m.present.tallies, t)
+		m.current.tallies = append(m.current.tallies, t)
 	}
 }
 
@@ -352,7 +352,7 @@ type arrival struct {
 
 // arrive makes a job enter its lane with the current commit.
 func (m *Machine) arrive(a arrival, record []byte) {
-	c := m.present
+	c := m.current
 	c.arrived = append(c.arrived, a)
 	c.bytes += len(record)
 }
@@ -365,7 +365,7 @@ func (m *Machine) arrivingBefore(j *job) int64 {
 		return higher
 	}
 	n, looked := int64(0), 0
-	for _, c := range append(slices.Clone(m.taken), m.present) {
+	for _, c := range append(slices.Clone(m.taken), m.current) {
 		if looked += len(c.arrived); looked > 4096 {
 			return j.lane.incomingBefore(j.priority())
 		}

@@ -340,8 +340,8 @@ func (m *Machine) Forget(
 			q.endedJobs.take(d)
 		}
 		m.removeDead(m.deadJobs[name], d)
-		m.present.logJobAct(act, name, revision, id, q == nil, m.wall(now))
-		m.present.dropEnded(d)
+		m.current.logJobAct(act, name, revision, id, q == nil, m.wall(now))
+		m.current.dropEnded(d)
 		dropped[i], wait = true, m.wait()
 		m.deletedBy = wait
 	}

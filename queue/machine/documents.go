@@ -172,7 +172,7 @@ func (m *Machine) PutDocument(
 	default:
 		entry.Was = was.Revision
 	}
-	c := m.present
+	c := m.current
 	c.audited = append(c.audited, audited{entry: entry, before: was.Text, after: d.Text})
 	c.putDocument(&d, was.Revision)
 	c.documents[k] = d
@@ -189,18 +189,18 @@ func (m *Machine) documentNow(known KnownDocument, k string) document.Document {
 	return known.document
 }
 
-// decideDocument reports whether the document changes, and returns its present revision.
-func decideDocument(d, was *document.Document, expect int64) (changes bool, present int64, err error) {
+// decideDocument reports whether the document changes, and returns its current revision.
+func decideDocument(d, was *document.Document, expect int64) (changes bool, current int64, err error) {
 	if was.Text != nil {
-		present = was.Revision
+		current = was.Revision
 	}
 	switch {
-	case d.Text == nil && present == 0:
+	case d.Text == nil && current == 0:
 		return false, 0, document.Unknown(d.Kind, d.Name)
-	case expect != queue.AnyRevision && expect != present:
-		return false, present, checkRevision(d.Kind+" "+d.Name, expect, present)
-	case present != 0 && bytes.Equal(d.Text, was.Text):
-		return false, present, nil
+	case expect != queue.AnyRevision && expect != current:
+		return false, current, checkRevision(d.Kind+" "+d.Name, expect, current)
+	case current != 0 && bytes.Equal(d.Text, was.Text):
+		return false, current, nil
 	}
-	return true, present, nil
+	return true, current, nil
 }

@@ -293,7 +293,7 @@ func TestAGrantWaitsForWhatItDependsOn(t *testing.T) {
 		if err := f(h); err != nil {
 			t.Fatal(what, err)
 		}
-		c := h.m.present.Number
+		c := h.m.current.Number
 		if jobs, wait := h.reserve(); len(jobs) == 0 || wait != c {
 			t.Errorf("%s: %d are granted and wait for %d, not %d", what, len(jobs), wait, c)
 		}

@@ -47,7 +47,7 @@ func (m *Machine) OpenImport(
 	q.turn = max(q.turn, moved.Turn)
 	q.noteCost(moved.MaxCost)
 	q.importing = &importState{mark, true}
-	m.present.putImport(q.number, *q.importing)
+	m.current.putImport(q.number, *q.importing)
 	q.pause = pause{reason: move.PauseReason, since: now}
 	m.keepSpec(q, s.text)
 	m.conditionChanged(q, now)
@@ -96,14 +96,14 @@ func (m *Machine) CloseImport(
 		}
 	}
 	m.store.revision, q.revision = max(m.store.revision, revision), revision
-	m.present.logChange(update)
+	m.current.logChange(update)
 	more := q.importedCounters(moved)
 	q.counters.Add(more.Values())
 	for _, f := range slices.Backward(moved.Errors) {
 		m.noteFailure(q, instantOf(f.At), f.ID, f.Reason)
 	}
 	q.importing = &importState{mark: mark}
-	m.present.putImport(q.number, *q.importing)
+	m.current.putImport(q.number, *q.importing)
 	// The buckets of its lanes are unknown, so lanes are delayed.
 	q.openedAt, q.maxCostAtOpen = now, q.maxCost
 	q.pause = pauseOf(moved.Pause)
@@ -293,8 +293,8 @@ func (m *Machine) placeEnded(it *importJob, q *queueState) {
 		d.seq, d.size = m.store.seq, uint32(len(it.Record))
 		m.addDead(q.name, d)
 		j := &job{id: d.id, lane: q.ensureDefaultLane(), seq: d.seq, turn: firstTurn, appended: d.appended}
-		m.present.putJob(j, it.Record)
+		m.current.putJob(j, it.Record)
 	}
-	m.present.putEnded(q, d, it.Timeline)
+	m.current.putEnded(q, d, it.Timeline)
 	m.wait()
 }

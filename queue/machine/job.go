@@ -33,7 +33,7 @@ const (
 	expires                      // it expires, as queueState.expiries says
 )
 
-// lease is what only jobs have that were granted, scheduled or held at least once: the present lease, or what is left
+// lease is what only jobs have that were granted, scheduled or held at least once: the current lease, or what is left
 // of the last.
 type lease struct {
 	job       *job

@@ -70,7 +70,7 @@ func (m *Machine) Cancel(
 		if s := j.stateToBe(); !idle(s) {
 			return s, m.waitsForJob(j), nil
 		}
-		m.present.logJobAct(act, q.name, q.revision, id, false, m.wall(now))
+		m.current.logJobAct(act, q.name, q.revision, id, false, m.wall(now))
 		if m.endIdle(j, queue.Cancelled, now) {
 			m.wakeForQueue(q, now)
 		}
@@ -93,8 +93,8 @@ func (m *Machine) Cancel(
 	d.state = cancelledDeferral
 	m.touch(q)
 	q.counters.Cancelled++
-	m.present.logJobAct(act, q.name, q.revision, id, false, m.wall(now))
-	m.present.putDeferral(q, number, id, *d)
+	m.current.logJobAct(act, q.name, q.revision, id, false, m.wall(now))
+	m.current.putDeferral(q, number, id, *d)
 	m.announceRoom(q, now)
 	return queue.Cancelled, m.wait(), nil
 }
@@ -187,7 +187,7 @@ func (m *Machine) Purge(
 func (m *Machine) purge(q *queueState, jobs []*job, act *jobAct, now leaky.Instant) {
 	freed := false
 	for _, j := range jobs {
-		m.present.logJobAct(act, q.name, q.revision, "", false, m.wall(now))
+		m.current.logJobAct(act, q.name, q.revision, "", false, m.wall(now))
 		freed = m.endIdle(j, queue.Cancelled, now) || freed
 	}
 	if m.arm(q, now); freed {

@@ -97,7 +97,7 @@ func (q *queueState) leaseLost(ls *lease, now leaky.Instant) lostLease {
 // persistLease puts a lease on file before the grant is answered: if the process dies, the job may have been sent.
 func (m *Machine) persistLease(g *grant, j *job) {
 	j.lease.persisted, j.lease.onFile = true, true
-	m.present.putLease(j.seq, queue.Leased, j.lease)
+	m.current.putLease(j.seq, queue.Leased, j.lease)
 	j.lease.commit = m.wait()
 	g.wait = j.lease.commit
 }

@@ -93,7 +93,7 @@ func (l *loader) loadStore(context.Context) (err error) {
 	if l.store, err = l.getStore(); err != nil {
 		return err
 	}
-	l.durable, l.present = l.store.commit, newCommit(l.store.commit+1)
+	l.durable, l.current = l.store.commit, newCommit(l.store.commit+1)
 	l.documentsDurable = l.durable
 	l.durableKeys = keys{l.store.seq, l.store.ended, l.store.deferred}
 	return nil

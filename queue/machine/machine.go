@@ -73,7 +73,7 @@ func New(epoch uint64) *Machine {
 	return &Machine{
 		epoch: epoch, queues: map[string]*queueState{}, children: map[string]int{},
 		queueNames: sorted[string]{less: func(a, b string) bool { return a < b }},
-		commits:    commits{present: newCommit(1)},
+		commits:    commits{current: newCommit(1)},
 		schedules: schedules{
 			agenda: newAgenda(), timers: newTimers(), pulled: newAgenda(), pulledTimers: newTimers(),
 			expiring: newExpiring(),

@@ -53,7 +53,7 @@ type overflowProgress struct {
 	announced       leaky.Instant // when a job there was last announced; 0 is never
 	givenUpTo       uint64        // deferrals up to this ticket no longer count
 	olderUpTo       uint64        // deferrals up to this ticket are of the older generation
-	generationSince leaky.Instant // when the present generation began
+	generationSince leaky.Instant // when the current generation began
 }
 
 // recordCount is a number of deferrals, and the total cost and size of their jobs.
@@ -204,7 +204,7 @@ func (m *Machine) deferJob(it *appendingJob, q *queueState, b *ruleCharges, now 
 	m.chargeRules(b, now)
 	m.touch(q)
 	q.counters.SetAside++
-	m.present.putDeferral(q, o.lastTicket, id, d)
+	m.current.putDeferral(q, o.lastTicket, id, d)
 	m.forgetLapsed(q, now, 2)
 }
 
@@ -216,19 +216,19 @@ func (it *appendingJob) etaDeferred(q *queueState, now leaky.Instant) leaky.Inst
 	)
 }
 
-// renewDeferral moves the record of a job that is published again to a new ticket, in the present generation. Otherwise
+// renewDeferral moves the record of a job that is published again to a new ticket, in the current generation. Otherwise
 // it could be given up while the new copy is on its way.
 func (m *Machine) renewDeferral(q *queueState, id string, old uint64) (number uint64) {
 	o := q.ownOverflow()
 	m.store.deferred++
 	o.lastTicket++
 	d := *o.records.get(old)
-	m.present.dropDeferral(d.seq)
+	m.current.dropDeferral(d.seq)
 	d.seq = m.store.deferred
 	m.removeDeferral(q, old)
 	o.records.add(o.lastTicket, id, d)
 	m.countDeferred(q, o.lastTicket, d.count())
-	m.present.putDeferral(q, o.lastTicket, id, d)
+	m.current.putDeferral(q, o.lastTicket, id, d)
 	m.touch(q) // its record has the last ticket
 	return o.lastTicket
 }
@@ -250,7 +250,7 @@ func (m *Machine) Withdraw(now leaky.Instant, w []queue.Ticketed) (promises []ti
 		}
 		m.touch(q)
 		q.counters.SetAside--
-		m.present.dropDeferral(d.seq)
+		m.current.dropDeferral(d.seq)
 		m.removeDeferral(q, number)
 		wait = m.wait()
 		m.deletedBy = wait

@@ -120,7 +120,7 @@ func (m *Machine) setPause(q *queueState, to pause, notes []logged, now leaky.In
 
 // notePause stores a queue's pause, and what to log about it.
 func (m *Machine) notePause(q *queueState, notes []logged) {
-	m.present.logChange(logUpdate{subject: queueSubject(q.name), changes: notes, revision: q.revision})
+	m.current.logChange(logUpdate{subject: queueSubject(q.name), changes: notes, revision: q.revision})
 	m.keepSpec(q, nil)
 }
 

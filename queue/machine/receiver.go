@@ -55,7 +55,7 @@ func (r *receiverState) info(now leaky.Instant) (s queue.Stop, c queue.CircuitIn
 	return s, c
 }
 
-// stopUntil stops the queue until an instant, if that is later than its present stop, and returns for how long.
+// stopUntil stops the queue until an instant, if that is later than its current stop, and returns for how long.
 func (r *receiverState) stopUntil(at, now leaky.Instant, cause queue.StopCause, why string) time.Duration {
 	if at <= max(r.stop, now) {
 		return 0

@@ -198,7 +198,7 @@ func (m *Machine) PutRule(
 		n.What, n.Was = changekind.Changed, old.revision
 		n.before, _ = changelog.EncodeAuditedRule(old.Rule) // it was encoded before
 	}
-	m.present.logChange(logUpdate{
+	m.current.logChange(logUpdate{
 		subject: ruleSubject(to.Name), changes: []logged{n}, revision: n.Revision, version: t.kept, created: old == nil,
 	})
 	m.setRule(old, to, t.text, now)
@@ -219,8 +219,8 @@ func (m *Machine) DeleteRule(now leaky.Instant, actor audit.Actor, name string, 
 	}
 	n := loggedBy(changekind.Deleted, actor, old.revision, m.wall(now))
 	n.before, _ = changelog.EncodeAuditedRule(old.Rule) // it was encoded before
-	m.present.logChange(logUpdate{subject: ruleSubject(name), changes: []logged{n}, revision: n.Revision, gone: true})
-	m.present.dropRule(name)
+	m.current.logChange(logUpdate{subject: ruleSubject(name), changes: []logged{n}, revision: n.Revision, gone: true})
+	m.current.dropRule(name)
 	m.rulesVersion++
 	m.discardTallies(old.tallies)
 	delete(m.rules, name)
@@ -244,7 +244,7 @@ func (m *Machine) ResetRule(now leaky.Instant, actor audit.Actor, name string) (
 	to := *old
 	to.tallies = m.newTallySet()
 	n := loggedBy(changekind.Reset, actor, old.revision, m.wall(now))
-	m.present.logChange(logUpdate{subject: ruleSubject(name), changes: []logged{n}, revision: n.Revision})
+	m.current.logChange(logUpdate{subject: ruleSubject(name), changes: []logged{n}, revision: n.Revision})
 	m.setRule(old, &to, text, now)
 	return m.wait(), nil
 }
@@ -255,11 +255,11 @@ func (m *Machine) setRule(old, to *rule, text []byte, now leaky.Instant) {
 	if old != nil && to.tallies != old.tallies {
 		m.discardTallies(old.tallies)
 	}
-	to.commit = m.present.Number
+	to.commit = m.current.Number
 	to.tallies.setOverrides(to.overrides, to.limiter, now)
 	m.rules[to.Name] = to
 	if at, found := slices.BinarySearch(m.ruleNames, to.Name); !found {
 		m.ruleNames = slices.Insert(m.ruleNames, at, to.Name)
 	}
-	m.present.putRule(to, text)
+	m.current.putRule(to, text)
 }

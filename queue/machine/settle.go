@@ -89,11 +89,11 @@ func (m *Machine) endLease(
 		if ls.persisted { // else a restart would hold a job that was never sent
 			before, to := *ls, *ls
 			was = &before
-			m.present.endedLeases = append(m.present.endedLeases, was)
+			m.current.endedLeases = append(m.current.endedLeases, was)
 			to.settled, to.verdict, to.result = to.fence, queue.Release, queue.Waiting
 			ls.persisted, ls.commit = false, m.touch(q).Number
 			m.holdLane(j.lane)
-			m.present.putLease(j.seq, queue.Waiting, &to)
+			m.current.putLease(j.seq, queue.Waiting, &to)
 			wait = m.wait()
 			q.counters.Released++
 		} else {
@@ -101,7 +101,7 @@ func (m *Machine) endLease(
 		}
 		if back, given := m.release(j, now); given && was != nil {
 			back.lease = was
-			m.present.givenBack = append(m.present.givenBack, back)
+			m.current.givenBack = append(m.current.givenBack, back)
 		}
 		c.countBack(q)
 		return queue.Settled{State: queue.Waiting}, wait

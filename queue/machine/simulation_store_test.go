@@ -136,9 +136,9 @@ func (p *simStore) do(c waitingCall) {
 		c.answered(c.err)
 		return
 	}
-	if c.commit <= p.durable || c.commit > p.present.Number {
+	if c.commit <= p.durable || c.commit > p.current.Number {
 		p.world.fail("an answer waits for commit %d, and %d is durable, %d the next", c.commit, p.durable,
-			p.present.Number)
+			p.current.Number)
 	}
 	p.waiting = append(p.waiting, c)
 	p.signal()

@@ -113,7 +113,7 @@ func (m *Machine) put(
 		m.change(q, s.spec, next, now)
 	}
 	q.revision = put.Revision
-	m.present.logChange(logUpdate{
+	m.current.logChange(logUpdate{
 		subject: queueSubject(s.spec.Name), changes: append(notes, n), revision: q.revision, version: s.text,
 		created: put.Created,
 	})
@@ -164,8 +164,8 @@ func (m *Machine) create(s queue.Spec, p paces, now leaky.Instant) *queueState {
 			delete(m.deadJobs, dead.name)
 		}
 	}
-	m.present.dropLeftPaces(s.Name)
-	m.present.dropRetention(s.Name)
+	m.current.dropLeftPaces(s.Name)
+	m.current.dropRetention(s.Name)
 	m.joinGroup(q, now)
 	return q
 }
@@ -179,7 +179,7 @@ func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant
 	if q.spec.Pull != s.Pull {
 		m.takeOffAgenda(q)
 	}
-	m.present.formerPaces = append(m.present.formerPaces, savedPaces{q, q.paces})
+	m.current.formerPaces = append(m.current.formerPaces, savedPaces{q, q.paces})
 	m.setSpec(q, s)
 	q.paces = p
 	if q.pause.ended(m.wall(now)) {
@@ -196,7 +196,7 @@ func (m *Machine) specChanged(q *queueState, text []byte, now leaky.Instant) {
 	m.rulesVersion++
 	m.noteCalendars(q)
 	m.replaceCeilings(q)
-	m.present.putAdapted(q.number, q.adapted)
+	m.current.putAdapted(q.number, q.adapted)
 	m.keepSpec(q, text)
 	m.conditionChanged(q, now)
 	m.announceRoom(q, now)
@@ -229,9 +229,9 @@ func asStored[T any](
 }
 
 // checkRevision returns ErrRevision unless a queue or rule is at the expected revision.
-func checkRevision(name string, expect, present int64) error {
-	if expect != queue.AnyRevision && expect != present {
-		return fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, present, expect)
+func checkRevision(name string, expect, current int64) error {
+	if expect != queue.AnyRevision && expect != current {
+		return fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, current, expect)
 	}
 	return nil
 }
@@ -255,7 +255,7 @@ func (m *Machine) Delete(
 	}
 	n := loggedBy(changekind.Deleted, actor, q.revision, m.wall(now))
 	n.before, _ = queue.EncodeSpec(q.fullSpec()) // it was encoded before
-	c := m.present
+	c := m.current
 	c.logChange(logUpdate{subject: queueSubject(name), changes: append(q.pauseLapsed(now), n), gone: true})
 	c.dropQueue(q.number)
 	m.leaveBehind(q, now)
@@ -283,10 +283,10 @@ func (m *Machine) leaveBehind(q *queueState, now leaky.Instant) {
 	if m.deadCountOf(name) > 0 || q.importing.mark != "" || q.counters.Died > 0 {
 		retention := q.spec.Retention
 		m.deadJobsOf(name).retention = &retention
-		m.present.putRetention(name, retention)
+		m.current.putRetention(name, retention)
 	}
 	if left := q.atRest(now); left.stillDelays(now) {
 		m.leftPaces[name] = left
-		m.present.putLeftPaces(name, &left)
+		m.current.putLeftPaces(name, &left)
 	}
 }

@@ -52,7 +52,7 @@ func (r *garbage) empty() bool {
 func (m *Machine) discardQueue(q *queueState) {
 	r := &garbage{
 		byID: q.jobs, endedJobs: q.endedJobs, deferrals: q.overflow.records, lanes: q.laneOrder,
-		commit: m.present.Number,
+		commit: m.current.Number,
 	}
 	if q.defaultLane != nil {
 		r.waiting = q.defaultLane.waiting
@@ -129,7 +129,7 @@ func (r *garbage) dropIdleLanes(limit int) {
 // Sweep frees a limited part of what deleted queues left behind, and returns the commit that its answer waits for. It
 // also forgets the paces of deleted queues that delay nothing any more.
 func (m *Machine) Sweep(now leaky.Instant) (wait uint64) {
-	c, looked, some := m.present, 0, len(m.forgotten) > forgetMax || len(m.lapsedDeferrals) > forgetMax
+	c, looked, some := m.current, 0, len(m.forgotten) > forgetMax || len(m.lapsedDeferrals) > forgetMax
 	m.forgetIdleLanes(now, forgetLanesMax)
 	for name, left := range m.leftPaces {
 		if looked++; looked > sweepMax {
@@ -162,7 +162,7 @@ func (m *Machine) sweepGarbage() (some bool) {
 	if len(m.garbage) == 0 || m.garbage[0].commit > m.durable { // a failed commit brings back what it discarded
 		return false
 	}
-	c, r := m.present, m.garbage[0]
+	c, r := m.current, m.garbage[0]
 	taken := r.take(sweepMax)
 	each(taken.jobs, c.dropJob)
 	each(taken.jobs, c.dropLease)

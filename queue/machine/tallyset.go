@@ -85,7 +85,7 @@ func (m *Machine) tallySetFor(old *rule, a leaky.Algorithm) *tallySet {
 // discardTallies makes garbage of a set that is no longer in use.
 func (m *Machine) discardTallies(s *tallySet) {
 	if s.len() > 0 {
-		m.garbage = append(m.garbage, &garbage{tallies: s, commit: m.present.Number})
+		m.garbage = append(m.garbage, &garbage{tallies: s, commit: m.current.Number})
 	}
 }
 
