@@ -92,18 +92,18 @@ func (m *Machine) untilExpiry(now leaky.Instant) time.Duration {
 }
 
 // expired ends j, the first job of its lane, if it expires before it could depart; that uses no slot. If the store is
-// full, j is set aside while the request is decided, so that it blocks no other job. more is false if the rest is left
+// full, j leaves its lane while the request is decided, so that it blocks no other job. more is false if the rest is left
 // to the next Reserve.
 func (m *Machine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Instant) (gone, more bool) {
 	if j.marks&expires == 0 || j.lane.queue.expiries[j.seq] >= m.wall(departs) {
 		return false, true
 	}
-	if g.expired+len(g.setAside) >= expireMax {
+	if g.expired+len(g.unended) >= expireMax {
 		return false, false
 	}
 	if g.noRoom {
 		j.lane.queue.removeWaiting(j)
-		g.setAside = append(g.setAside, j)
+		g.unended = append(g.unended, j)
 		return true, true
 	}
 	g.expired++
@@ -113,11 +113,11 @@ func (m *Machine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Ins
 	return true, true
 }
 
-// putBack puts jobs that were set aside back into their lanes. They end when there is room.
+// putBack puts expired jobs that could not be ended back into their lanes. They end when there is room.
 func (m *Machine) putBack(g *grant, now leaky.Instant) {
-	for _, j := range g.setAside {
+	for _, j := range g.unended {
 		q := j.lane.queue
 		q.placeLane(j.lane, q.pushWaiting(j), now)
 	}
-	g.setAside = nil
+	g.unended = nil
 }

@@ -21,7 +21,7 @@ type grant struct {
 	full     bool   // max or queue.MaxReserveBytes is reached
 	expired  int    // number of expired jobs that it found
 	noRoom   bool   // the store was full when it began
-	setAside []*job // expired jobs that could not be ended
+	unended  []*job // expired jobs that could not be ended
 	wait     uint64 // the commit that the answer waits for
 	lead     time.Duration
 	from     leaky.Instant // no paced departure is granted before
@@ -33,8 +33,8 @@ type grant struct {
 	shares
 }
 
-// weary reports whether the call has visited as many queues as it may.
-func (g *grant) weary() bool { return g.visits >= queue.MaxVisits }
+// atVisitLimit reports whether the call has visited as many queues as it may.
+func (g *grant) atVisitLimit() bool { return g.visits >= queue.MaxVisits }
 
 type granted struct {
 	job     *job
@@ -53,7 +53,7 @@ func (m *Machine) grantDue(g *grant, now leaky.Instant) {
 		return
 	}
 	var visited []*agendaEntry
-	for !g.full && !g.weary() && m.agenda.len() > 0 && m.agenda.top().departsAt <= now.Add(queue.Horizon) {
+	for !g.full && !g.atVisitLimit() && m.agenda.len() > 0 && m.agenda.top().departsAt <= now.Add(queue.Horizon) {
 		o := m.agenda.pop()
 		if o.group == nil && g.usedUp(o.queue) {
 			m.passOver(g, o)

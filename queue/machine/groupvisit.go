@@ -15,7 +15,7 @@ func (m *Machine) visitGroup(grp *group, g *grant, now leaky.Instant) {
 	}
 	p.repairWindows(now)
 	before, t := len(g.jobs), &groupVisit{group: grp, grant: g, budget: laneBudget{reigns: g.reigns}}
-	for !g.full && !g.weary() {
+	for !g.full && !g.atVisitLimit() {
 		d := g.departureFor(p, true, now)
 		if d > now.Add(queue.Horizon) {
 			p.repairBuckets(now)

@@ -80,9 +80,9 @@ func (m *Machine) endLease(
 	c *settling, s *queue.Settlement, j *job, now leaky.Instant,
 ) (answer queue.Settled, wait uint64) {
 	q, ls := j.lane.queue, j.lease
-	c.meet(q, now)
+	c.noteBefore(q, now)
 	if p := q.parent(); p != nil {
-		c.meet(p, now)
+		c.noteBefore(p, now)
 	}
 	if s.Verdict == queue.Release {
 		var was *lease
@@ -168,8 +168,8 @@ func (m *Machine) settleAs(o *leaseOutcome, open bool, effect *queue.Effect, now
 	return m.returnLeased(o, &next, queue.Scheduled, effect, now)
 }
 
-// meet notes the state of a queue with an adapted rate before the call gives anything back.
-func (c *settling) meet(q *queueState, now leaky.Instant) {
+// noteBefore notes the state of a queue with an adapted rate before the call gives anything back.
+func (c *settling) noteBefore(q *queueState, now leaky.Instant) {
 	if q.adapted == nil || c.adapting[q] != nil {
 		return
 	}

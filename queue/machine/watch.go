@@ -126,7 +126,7 @@ func (m *Machine) planSleep(id string, g *grant, now leaky.Instant) (next, backu
 		return g.sleeps(min(maxSleep, wait+look)), backup
 	}
 	next = m.untilNext(g, now)
-	if !busy && g.weary() && m.firstDeparture(g) <= now.Add(queue.Horizon) {
+	if !busy && g.atVisitLimit() && m.firstDeparture(g) <= now.Add(queue.Horizon) {
 		next = 0
 	}
 	if watches {
