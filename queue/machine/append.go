@@ -153,17 +153,17 @@ func (m *Machine) admitTo(q *queueState, it *appendingJob, now leaky.Instant) (w
 	if it.tooLarge(most, false) || it.refusedBySelf(q, ln, now) {
 		return 0
 	}
-	var b *ruleCharges
-	a, outcome := m.rulesOf(q), m.appendOutcome(q, it, most) // invariant 1
-	if a != nil {
-		said, invalid := m.askRules(it, a, now)
+	var rc *ruleCharges
+	qr, outcome := m.rulesOf(q), m.appendOutcome(q, it, most) // invariant 1
+	if qr != nil {
+		said, invalid := m.askRules(it, qr, now)
 		if invalid != nil {
 			it.answer.Outcome, it.answer.Err = queue.Invalid, invalid
 			return 0
 		}
-		b, it.answer.Rules = said, said.answers
+		rc, it.answer.Rules = said, said.answers
 	}
-	if instead, refused := m.limitedByRules(it, q, a, b); refused {
+	if instead, refused := m.limitedByRules(it, q, qr, rc); refused {
 		outcome = instead
 	}
 	switch {
@@ -180,11 +180,11 @@ func (m *Machine) admitTo(q *queueState, it *appendingJob, now leaky.Instant) (w
 		it.answer.Outcome, it.answer.Err = queue.Failed, m.keptForOthers(q, it.bytes())
 	case it.wouldExpire(q, ln, outcome, now):
 	case outcome == queue.SetAside:
-		m.deferJob(it, q, b, now)
+		m.deferJob(it, q, rc, now)
 		return m.wait()
 	default:
 		q.lapsePromises(it.bytes(), most, now)
-		m.admitNew(it, ln, b, now)
+		m.admitNew(it, ln, rc, now)
 		return m.wait()
 	}
 	return 0
@@ -219,7 +219,7 @@ func (it *appendingJob) answerDuplicate(print [8]byte, s queue.State) {
 }
 
 // admitNew gives a job its place and its turn.
-func (m *Machine) admitNew(it *appendingJob, ln *lane, b *ruleCharges, now leaky.Instant) {
+func (m *Machine) admitNew(it *appendingJob, ln *lane, rc *ruleCharges, now leaky.Instant) {
 	q := ln.queue
 	m.store.seq++
 	j := &job{
@@ -229,13 +229,13 @@ func (m *Machine) admitNew(it *appendingJob, ln *lane, b *ruleCharges, now leaky
 	o := q.outlookOfNew(ln, turnOf(q.turn, it.job.Priority), it.job.Cost, it.job.Priority, notPlain(&it.job))
 	eta := q.etaOfNew(o, scheduledUntil(&it.job, m.wall(now)), now)
 	m.reservePlace(j, &it.job, now)
-	m.chargeRules(b, now)
+	m.chargeRules(rc, now)
 	m.touch(q)
 	q.counters.Appended++
 	m.current.putJob(j, it.record)
 	m.arrive(arrival{job: j}, it.record)
 	*it.answer = queue.Appended{
-		Outcome: queue.Accepted, ID: j.id, State: j.stateToBe(), ETA: eta.ToWall(m.ahead()), Rules: b.said(),
+		Outcome: queue.Accepted, ID: j.id, State: j.stateToBe(), ETA: eta.ToWall(m.ahead()), Rules: rc.said(),
 	}
 	if j.lease == nil {
 		it.answer.Position = o.place + 1

@@ -42,14 +42,14 @@ func (m *Machine) findRules(q *queueState) *queueRules {
 	if len(asked) == 0 {
 		return nil
 	}
-	a := &queueRules{}
+	qr := &queueRules{}
 	for _, name := range asked {
 		if r := m.rules[name]; r != nil {
-			a.set = append(a.set, ruleset.ParsedRule{Rule: r.Rule, Template: r.template})
-			a.rules = append(a.rules, r)
+			qr.set = append(qr.set, ruleset.ParsedRule{Rule: r.Rule, Template: r.template})
+			qr.rules = append(qr.rules, r)
 		}
 	}
-	return a
+	return qr
 }
 
 // FindAsks finds what the jobs ask of rules, using the rules that RulesOf noted. It needs no machine: finding a key in
@@ -77,9 +77,9 @@ func (m *Machine) RulesOf(a *Appending) (some bool) {
 	return some
 }
 
-func (it *appendingJob) findAsks(a *queueRules) {
-	it.rules = a
-	it.asks, it.asksErr = a.set.Asks(&it.job)
+func (it *appendingJob) findAsks(qr *queueRules) {
+	it.rules = qr
+	it.asks, it.asksErr = qr.set.Asks(&it.job)
 	it.askKeys = make([]queue.LaneDigest, len(it.asks))
 	for i := range it.asks {
 		it.askKeys[i] = queue.DigestLane(it.asks[i].Key)
@@ -101,59 +101,59 @@ type ruleCharge struct {
 
 // askRules asks the rules about a job. Nothing is taken before the job comes in: see chargeRules. invalid is set if a
 // key cannot be found in the job.
-func (m *Machine) askRules(it *appendingJob, a *queueRules, now leaky.Instant) (b *ruleCharges, invalid error) {
-	if it.rules != a { // the rules have changed since, which is rare
-		it.findAsks(a)
+func (m *Machine) askRules(it *appendingJob, qr *queueRules, now leaky.Instant) (rc *ruleCharges, invalid error) {
+	if it.rules != qr { // the rules have changed since, which is rare
+		it.findAsks(qr)
 	}
 	if it.asksErr != nil {
 		return nil, it.asksErr
 	}
-	b = &ruleCharges{answers: make([]rules.Ruling, 0, len(it.asks))}
+	rc = &ruleCharges{answers: make([]rules.Ruling, 0, len(it.asks))}
 	for i := range it.asks {
 		ask := &it.asks[i]
-		d := ruleCharge{
+		c := ruleCharge{
 			rule: m.rules[ask.Rule.Name], key: it.askKeys[i], limit: ask.Limiter, ask: leaky.Ask{Cost: it.job.Cost},
 		}
-		says := m.peekRule(&d, now)
+		says := m.peekRule(&c, now)
 		says.Rule, says.Shadow = ask.Rule.Name, ask.Rule.Action == rules.Shadow
-		b.answers = append(b.answers, says)
+		rc.answers = append(rc.answers, says)
 		if says.Allowed {
-			b.charges = append(b.charges, d)
+			rc.charges = append(rc.charges, c)
 		}
 	}
-	return b, nil
+	return rc, nil
 }
 
-func (m *Machine) peekRule(d *ruleCharge, now leaky.Instant) rules.Ruling {
-	t, refused := m.tallyToAsk(d.rule, d.key, d.limit, now)
+func (m *Machine) peekRule(c *ruleCharge, now leaky.Instant) rules.Ruling {
+	t, refused := m.tallyToAsk(c.rule, c.key, c.limit, now)
 	if refused != nil {
-		return rules.Ruling{Decision: *refused, MaxKeys: d.rule.keyLimit}
+		return rules.Ruling{Decision: *refused, MaxKeys: c.rule.keyLimit}
 	}
 	if t != nil {
-		s := t.stateFor(d.limit)
-		says := s.Peek(now, d.ask)
+		s := t.stateFor(c.limit)
+		says := s.Peek(now, c.ask)
 		if !says.Allowed {
-			s.Take(now, d.ask)
-			m.keepCorrected(t, s, d.limit, now)
+			s.Take(now, c.ask)
+			m.keepCorrected(t, s, c.limit, now)
 		}
 		return rules.Ruling{Decision: says}
 	}
-	return rules.Ruling{Decision: d.limit.Fresh().Peek(now, d.ask)}
+	return rules.Ruling{Decision: c.limit.Fresh().Peek(now, c.ask)}
 }
 
 // limitedByRules returns the outcome of a job that a rule refuses, including a rule of another group that was asked
 // before. A refused job takes nothing from any rule.
 func (m *Machine) limitedByRules(
-	it *appendingJob, q *queueState, a *queueRules, b *ruleCharges,
+	it *appendingJob, q *queueState, qr *queueRules, rc *ruleCharges,
 ) (outcome queue.AppendOutcome, refused bool) {
 	_, wait, refused := rules.Limited(it.answer.Rules)
 	if !refused && it.job.Limited <= 0 {
 		return 0, false
 	}
-	if b != nil {
-		b.charges = nil
+	if rc != nil {
+		rc.charges = nil
 	}
-	if it.offered && it.job.Overflow != queue.Reject && a.allDefer(it.answer.Rules) {
+	if it.offered && it.job.Overflow != queue.Reject && qr.allDefer(it.answer.Rules) {
 		return m.overflowOutcome(q, it.bytes()), true
 	}
 	it.answer.RetryAfter = max(minRetry, wait, it.job.Limited)
@@ -161,12 +161,12 @@ func (m *Machine) limitedByRules(
 }
 
 // allDefer reports whether every rule that refuses the job wants it deferred.
-func (a *queueRules) allDefer(said []rules.Ruling) bool {
+func (qr *queueRules) allDefer(said []rules.Ruling) bool {
 	for i := range said {
 		if said[i].Allowed || said[i].Shadow {
 			continue
 		}
-		for _, r := range a.rules {
+		for _, r := range qr.rules {
 			if r.Name == said[i].Rule && r.Action != rules.Defer {
 				return false
 			}
@@ -176,28 +176,28 @@ func (a *queueRules) allDefer(said []rules.Ruling) bool {
 }
 
 // chargeRules takes the cost of a job from its rules, in the same commit as the job.
-func (m *Machine) chargeRules(b *ruleCharges, now leaky.Instant) {
-	if b == nil {
+func (m *Machine) chargeRules(rc *ruleCharges, now leaky.Instant) {
+	if rc == nil {
 		return
 	}
-	for i := range b.charges {
-		d := &b.charges[i]
-		t := m.tallyOf(d.rule.tallies, d.key, now)
-		s := t.stateFor(d.limit)
-		m.noteCharge(t, s, d.limit, d.ask, now)
-		s.Take(now, d.ask)
-		t.setState(s, d.limit, now)
+	for i := range rc.charges {
+		c := &rc.charges[i]
+		t := m.tallyOf(c.rule.tallies, c.key, now)
+		s := t.stateFor(c.limit)
+		m.noteCharge(t, s, c.limit, c.ask, now)
+		s.Take(now, c.ask)
+		t.setState(s, c.limit, now)
 		m.insertTally(t)
 		m.addTally(t)
 	}
-	m.forgetExpiredTallies(now, 2*len(b.charges))
+	m.forgetExpiredTallies(now, 2*len(rc.charges))
 }
 
-func (b *ruleCharges) said() []rules.Ruling {
-	if b == nil {
+func (rc *ruleCharges) said() []rules.Ruling {
+	if rc == nil {
 		return nil
 	}
-	return b.answers
+	return rc.answers
 }
 
 // A job takes from its rules in the same commit that adds it. If that commit fails, what it took counts as never asked

@@ -15,17 +15,17 @@ type grant struct {
 	drainer string // the name in timelines
 	max     int    // maximum number of jobs
 
-	jobs     []granted
-	bytes    int
-	lost     map[string]int64
-	full     bool   // max or queue.MaxReserveBytes is reached
-	expired  int    // number of expired jobs that it found
-	noRoom   bool   // the store was full when it began
-	unended  []*job // expired jobs that could not be ended
-	wait     uint64 // the commit that the answer waits for
-	lead     time.Duration
-	from     leaky.Instant // no paced departure is granted before
-	barred   bool          // nothing is granted
+	jobs    []granted
+	bytes   int
+	lost    map[string]int64
+	full    bool   // max or queue.MaxReserveBytes is reached
+	expired int    // number of expired jobs that it found
+	noRoom  bool   // the store was full when it began
+	unended []*job // expired jobs that could not be ended
+	wait    uint64 // the commit that the answer waits for
+	lead    time.Duration
+	from    leaky.Instant // no paced departure is granted before
+	barred  bool          // nothing is granted
 	reigns
 	first  leaky.Instant // earliest paced departure granted; 0 if none
 	latest leaky.Instant // latest paced departure granted

@@ -180,13 +180,13 @@ func (m *Machine) answerDeferred(
 }
 
 // deferJob records a job as deferred.
-func (m *Machine) deferJob(it *appendingJob, q *queueState, b *ruleCharges, now leaky.Instant) {
+func (m *Machine) deferJob(it *appendingJob, q *queueState, rc *ruleCharges, now leaky.Instant) {
 	o, id := q.ownOverflow(), strings.Clone(it.job.ID)
 	if n := o.records.find(id); n != 0 { // an earlier deferral that has lapsed
 		m.dropLapsed(q, n)
 	}
 	*it.answer = queue.Appended{
-		Outcome: queue.SetAside, ID: id, State: queue.Deferred, At: now.Time(), Rules: b.said(),
+		Outcome: queue.SetAside, ID: id, State: queue.Deferred, At: now.Time(), Rules: rc.said(),
 		Position: q.counts[queue.Waiting] + q.incoming.waiting + q.counts[queue.Deferred] + 1,
 		ETA: queue.ETA{
 			At: max(scheduledUntil(&it.job, m.wall(now)), m.wall(it.etaDeferred(q, now))).Time(),
@@ -201,7 +201,7 @@ func (m *Machine) deferJob(it *appendingJob, q *queueState, b *ruleCharges, now 
 	o.records.add(o.lastTicket, id, d)
 	m.countDeferred(q, o.lastTicket, d.count())
 	it.answer.Ticket = ticket{q.number, o.lastTicket}.text()
-	m.chargeRules(b, now)
+	m.chargeRules(rc, now)
 	m.touch(q)
 	q.counters.SetAside++
 	m.current.putDeferral(q, o.lastTicket, id, d)

@@ -51,7 +51,7 @@ type queueState struct {
 type queuedJobs struct {
 	jobs      map[string]*job // jobs that hold a place; nil if there were none for long
 	scheduled *sorted[*lease] // by when they are due
-	held      *sorted[*lease] // by since when they are held
+	held      *sorted[*lease] // by the start of their hold
 	endedJobs endedJobs
 	incoming  incoming                 // arriving jobs
 	counts    [queue.Expired + 1]int64 // of the states that take a place

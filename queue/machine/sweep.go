@@ -43,56 +43,56 @@ type garbage struct {
 	commit       uint64    // the commit that discarded it
 }
 
-func (r *garbage) empty() bool {
-	return r.waiting.len() == 0 && len(r.byID) == 0 && len(r.jobs) == 0 && r.endedJobs.others.len() == 0 &&
-		len(r.ended) == 0 && r.deferrals.n == 0 && len(r.deferralKeys) == 0 && r.lanes.len() == 0 &&
-		(r.tallies == nil || r.tallies.len() == 0) && len(r.tallyKeys) == 0
+func (g *garbage) empty() bool {
+	return g.waiting.len() == 0 && len(g.byID) == 0 && len(g.jobs) == 0 && g.endedJobs.others.len() == 0 &&
+		len(g.ended) == 0 && g.deferrals.n == 0 && len(g.deferralKeys) == 0 && g.lanes.len() == 0 &&
+		(g.tallies == nil || g.tallies.len() == 0) && len(g.tallyKeys) == 0
 }
 
 func (m *Machine) discardQueue(q *queueState) {
-	r := &garbage{
+	g := &garbage{
 		byID: q.jobs, endedJobs: q.endedJobs, deferrals: q.overflow.records, lanes: q.laneOrder,
 		commit: m.current.Number,
 	}
 	if q.defaultLane != nil {
-		r.waiting = q.defaultLane.waiting
+		g.waiting = q.defaultLane.waiting
 	}
 	q.deadlines = nil
 	m.armExpiring(q)
 	q.jobs, q.lanes, q.laneOrder = nil, nil, nil
-	if !r.empty() {
-		m.garbage = append(m.garbage, r)
+	if !g.empty() {
+		m.garbage = append(m.garbage, g)
 	}
 }
 
 // take removes up to limit records from r and returns them.
-func (r *garbage) take(limit int) (taken garbage) {
-	for ; limit > 0 && r.waiting.len() > 0; limit-- {
-		j := r.waiting.front()
-		r.waiting.remove(j)
-		delete(r.byID, j.id)
+func (g *garbage) take(limit int) (taken garbage) {
+	for ; limit > 0 && g.waiting.len() > 0; limit-- {
+		j := g.waiting.front()
+		g.waiting.remove(j)
+		delete(g.byID, j.id)
 		taken.jobs = append(taken.jobs, j.seq)
 	}
-	for id, j := range r.byID {
+	for id, j := range g.byID {
 		if limit == 0 {
 			break
 		}
-		delete(r.byID, id)
+		delete(g.byID, id)
 		taken.jobs = append(taken.jobs, j.seq)
 		limit--
 	}
-	moveUpTo(&limit, &r.jobs, &taken.jobs)
-	for ; limit > 0 && r.endedJobs.others.len() > 0; limit-- {
-		taken.ended = append(taken.ended, r.endedJobs.others.pop())
+	moveUpTo(&limit, &g.jobs, &taken.jobs)
+	for ; limit > 0 && g.endedJobs.others.len() > 0; limit-- {
+		taken.ended = append(taken.ended, g.endedJobs.others.pop())
 	}
-	moveUpTo(&limit, &r.ended, &taken.ended)
-	for ; limit > 0 && r.deferrals.n > 0; limit-- {
-		number := r.deferrals.oldest()
-		taken.deferralKeys = append(taken.deferralKeys, r.deferrals.get(number).seq)
-		r.deferrals.remove(number)
+	moveUpTo(&limit, &g.ended, &taken.ended)
+	for ; limit > 0 && g.deferrals.n > 0; limit-- {
+		number := g.deferrals.oldest()
+		taken.deferralKeys = append(taken.deferralKeys, g.deferrals.get(number).seq)
+		g.deferrals.remove(number)
 	}
-	moveUpTo(&limit, &r.deferralKeys, &taken.deferralKeys)
-	moveUpTo(&limit, &r.tallyKeys, &taken.tallyKeys)
+	moveUpTo(&limit, &g.deferralKeys, &taken.deferralKeys)
+	moveUpTo(&limit, &g.tallyKeys, &taken.tallyKeys)
 	return taken
 }
 
@@ -103,12 +103,12 @@ func moveUpTo[T any](limit *int, from, to *[]T) {
 }
 
 // forgetTallies forgets up to limit tallies that are no longer in use.
-func (r *garbage) forgetTallies(m *Machine, limit int) {
-	if r.tallies == nil {
+func (g *garbage) forgetTallies(m *Machine, limit int) {
+	if g.tallies == nil {
 		return
 	}
-	for i := range r.tallies.shards {
-		for _, t := range r.tallies.shards[i].tallies {
+	for i := range g.tallies.shards {
+		for _, t := range g.tallies.shards[i].tallies {
 			if limit--; limit < 0 {
 				return
 			}
@@ -118,9 +118,9 @@ func (r *garbage) forgetTallies(m *Machine, limit int) {
 }
 
 // dropIdleLanes removes the idle ones among up to limit lanes from Machine.idleLanes.
-func (r *garbage) dropIdleLanes(limit int) {
-	for ; limit > 0 && r.lanes.len() > 0; limit-- {
-		if ln := r.lanes.popLast(); ln.size == 0 {
+func (g *garbage) dropIdleLanes(limit int) {
+	for ; limit > 0 && g.lanes.len() > 0; limit-- {
+		if ln := g.lanes.popLast(); ln.size == 0 {
 			ln.leave()
 		}
 	}
@@ -162,16 +162,16 @@ func (m *Machine) sweepGarbage() (some bool) {
 	if len(m.garbage) == 0 || m.garbage[0].commit > m.durable { // a failed commit brings back what it discarded
 		return false
 	}
-	c, r := m.current, m.garbage[0]
-	taken := r.take(sweepMax)
+	c, g := m.current, m.garbage[0]
+	taken := g.take(sweepMax)
 	each(taken.jobs, c.dropJob)
 	each(taken.jobs, c.dropLease)
 	each(taken.ended, c.dropEnded)
 	each(taken.deferralKeys, c.dropDeferral)
 	each(taken.tallyKeys, c.dropTally)
-	r.dropIdleLanes(forgetLanesMax)
-	r.forgetTallies(m, expiredTalliesTurn)
-	if r.empty() {
+	g.dropIdleLanes(forgetLanesMax)
+	g.forgetTallies(m, expiredTalliesTurn)
+	if g.empty() {
 		m.garbage = m.garbage[1:]
 	}
 	return !taken.empty()
