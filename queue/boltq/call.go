@@ -78,7 +78,7 @@ func (e *Engine) decide(latest leaky.Instant, call func(now leaky.Instant) (wait
 }
 
 // do lets the machine decide, and waits until its answer is durable. What was undone for lack of room is decided again:
-// by then the machine refuses calls that need room, and accepts calls that free some.
+// now the machine refuses calls that need room, and accepts calls that free some.
 func (e *Engine) do(ctx context.Context, call func(now leaky.Instant) (wait uint64, err error)) error {
 	return e.doKnowing(ctx, 0, call)
 }

@@ -51,7 +51,7 @@ func updateHeap[T any](h *heap[T], v T, at int, belongs bool) {
 }
 
 // arm updates when q can next depart after its jobs changed. While q stays on the agenda, an earlier instant stands:
-// slots since then count as lost, whatever comes back meanwhile. A queue that its lanes hold up stays among the timers.
+// slots since then count as lost, whatever comes back later. A queue that its lanes hold up stays among the timers.
 func (m *Machine) arm(q *queueState, now leaky.Instant) {
 	next := q.memberOpens(now)
 	able := q.runnable() && q.canDepart(next) && !q.heldUpByLanes()
@@ -206,21 +206,21 @@ func (m *Machine) becomeReady(ls *lease, now leaky.Instant) {
 }
 
 const (
-	refileAt  = 10 * time.Millisecond // how far the clocks move apart before queues are filed anew
-	refileMax = 100                   // queues that one call files anew
+	refileAt  = 10 * time.Millisecond // how far the clocks move apart before queues are refiled
+	refileMax = 100                   // queues that one call refiles
 )
 
-// refiling files queues anew. Their places on the agenda and among the timers are instants of the engine's clock,
-// although some wait for an instant of the wall clock. So the places hold only while the difference of the clocks stays
-// the same.
+// refiling recomputes the places of queues. Places on the agenda and among the timers are instants of the engine's
+// clock, although some wait for an instant of the wall clock. So the places hold only while the difference of the
+// clocks stays the same.
 type refiling struct {
 	filedAhead leaky.Instant // Environment.Ahead as of when the places were computed
 	filedAt    leaky.Instant // when that was, if it has changed
-	toRefile   bool          // some queues are still to be filed anew
-	refiled    string        // the last queue filed anew
+	toRefile   bool          // some queues are still to be refiled
+	refiled    string        // the last queue refiled
 }
 
-// fileAgain files some queues anew if the difference of the clocks has changed, and eventually all of them.
+// fileAgain refiles some queues if the difference of the clocks has changed; repeated calls refile all of them.
 func (m *Machine) fileAgain(now leaky.Instant) {
 	by := m.Ahead - m.filedAhead
 	if !m.toRefile && max(by, -by) < leaky.Instant(refileAt.Microseconds()) {

@@ -16,7 +16,7 @@ func (m *Machine) Successor() *Machine {
 
 // CarryOver takes over, from a machine whose last commits failed, what the store does not keep but callers were told.
 // That is leases (as of before the failed commits), what rules let through, counts without a commit, and clients.
-// Decisions of the failed commits are discarded. Turns and the paces of lanes begin anew, as after a restart.
+// Decisions of the failed commits are discarded. Turns and the paces of lanes start over, as after a restart.
 func (m *Machine) CarryOver(old *Machine, now leaky.Instant) {
 	c := carrying{Machine: m, old: old, byNumber: make(map[uint64]*queueState, len(m.queues)), now: now}
 	for _, q := range m.queues {

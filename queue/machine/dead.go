@@ -207,7 +207,7 @@ func (m *Machine) FindDead(now leaky.Instant, name string, ids []string) (*Repla
 	return r, nil
 }
 
-// Read reads what is needed of the records. It needs no machine.
+// Read reads the records. It needs no machine.
 func (r *Replaying) Read(tx Transaction) {
 	for _, k := range r.kept {
 		if k != nil {

@@ -92,8 +92,8 @@ func (m *Machine) untilExpiry(now leaky.Instant) time.Duration {
 }
 
 // expired ends j, the first job of its lane, if it expires before it could depart; that uses no slot. If the store is
-// full, j leaves its lane while the request is decided, so that it blocks no other job. more is false if the rest is left
-// to the next Reserve.
+// full, j leaves its lane while the request is decided, so that it blocks no other job. more is false if the rest is
+// left to the next Reserve.
 func (m *Machine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Instant) (gone, more bool) {
 	if j.marks&expires == 0 || j.lane.queue.expiries[j.seq] >= m.wall(departs) {
 		return false, true

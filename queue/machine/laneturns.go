@@ -108,7 +108,7 @@ func (q *queueState) unblock(ln *lane, now leaky.Instant) bool {
 	return true
 }
 
-// rulesChanged applies new rules to lanes that rest or are busy: the next visits make them ready and judge them anew.
+// rulesChanged applies new rules to lanes that rest or are busy: the next visits make them ready and judge them again.
 // There may be a million, so nothing walks through all of them here. While lanes of an earlier change are left, later
 // changes wait for them.
 func (t *laneTurns) rulesChanged() {

@@ -53,7 +53,7 @@ func LastCommit(tx Transaction) (uint64, error) {
 
 // Load restores the stored state, except payloads, into an empty machine. Leased jobs wait at their turn, since their
 // holders are gone. Only jobs with a lease on file stay leased, until TakeBackPersisted. Turns and the paces of lanes
-// are not stored: turns begin anew, and a lane with a rate is delayed as if it had just granted the costliest job of
+// are not stored: turns start over, and a lane with a rate is delayed as if it had just granted the costliest job of
 // its queue. Errors: queue.ErrCorrupt, ctx's.
 func (m *Machine) Load(ctx context.Context, tx Transaction, now leaky.Instant) error {
 	l := &loader{

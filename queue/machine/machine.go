@@ -46,11 +46,11 @@ type Environment struct {
 	Ahead     leaky.Instant // how far the engine's clock is ahead of the wall clock
 }
 
-// Room is what is left of a resource.
+// Room is how much is left of a resource.
 type Room struct {
 	Full   error // why nothing that needs room is let in; nil if there is room
 	Free   int64 // bytes
-	Scarce error // why a queue that takes much gets no more of what is free; nil if Free is unknown
+	Scarce error // why a queue that takes much gets no more; nil if Free is unknown
 }
 
 // signals are events for other parties.

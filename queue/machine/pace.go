@@ -118,7 +118,7 @@ func (p *paces) takeQuotas(d leaky.Instant, cost int64) {
 	p.eachRefunded(d, func(l *limit) { l.quota.TakeAgain(&l.window, l.env.wall(d), cost) })
 }
 
-// eachRefunded calls do for each current quota that counted a departure, as far as is known.
+// eachRefunded calls do for each current quota that is known to have counted a departure.
 func (p *paces) eachRefunded(d leaky.Instant, do func(*limit)) {
 	if p.changed != 0 && d <= p.changed.Add(queue.Horizon) {
 		return

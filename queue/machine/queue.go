@@ -59,7 +59,7 @@ type queuedJobs struct {
 	turn      int64                    // of the next job
 }
 
-// costHistory is what is known of the costs of all jobs ever appended.
+// costHistory summarizes the costs of all jobs ever appended.
 type costHistory struct {
 	maxCost       int64
 	childMaxCost  int64         // the greatest cost of its children's jobs

@@ -158,7 +158,7 @@ const KeptForOthers = jobsize.KeptForOthers
 // JobMemory is about how much of this process' memory a job takes: its payload is only in the store.
 const JobMemory = 200
 
-// keptForOthers returns why what is free is reserved for queues that take less of it, or nil. A queue takes at most
+// keptForOthers returns why the free room is reserved for queues that take less, or nil. A queue takes at most
 // FairShare times what is free, so a few queues never take everything. Handlers are shared by the same rule.
 func (m *Machine) keptForOthers(q *queueState, needs int64) error {
 	if m.Scarce != nil && q.bytes+m.deadBytesOf(q.name)+needs > jobsize.FairShare*m.Free {
@@ -170,7 +170,7 @@ func (m *Machine) keptForOthers(q *queueState, needs int64) error {
 	return nil
 }
 
-// takesMuchMemory reports whether so many jobs of one queue take more than its share of what is free.
+// takesMuchMemory reports whether so many jobs of one queue take more than its share of the free memory.
 func (m *Machine) takesMuchMemory(jobs int64) bool {
 	return m.Memory.Scarce != nil && jobs*JobMemory > jobsize.FairShare*m.Memory.Free
 }

@@ -176,7 +176,7 @@ func (t *memoryTable) SetSequence(n uint64) error {
 
 func (t *memoryTable) Cursor() Cursor { return &memoryCursor{of: &t.records} }
 
-// memoryCursor points at a record, or behind the last one.
+// memoryCursor points at a record, or past the last one.
 type memoryCursor struct {
 	of   *sorted[*record]
 	b, i int

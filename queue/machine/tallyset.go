@@ -318,7 +318,7 @@ func (m *Machine) noRoom(r *rule, key queue.LaneDigest, l leaky.Limiter, now lea
 		var wait time.Duration
 		switch due := s.byCheck.top().checkAt <= now; {
 		case due && checked == keyChecks:
-			wait = time.Second // by then more tallies are checked
+			wait = time.Second // more tallies are checked by then
 		case !due:
 			wait = s.firstCounted(0).checkAt.Sub(now)
 			if len(s.lost) > 0 {

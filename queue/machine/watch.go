@@ -20,7 +20,7 @@ const (
 	clientsKept = 10 * time.Minute
 )
 
-// drainers is what is known of clients that ask for jobs.
+// drainers is the state of the clients that ask for jobs.
 type drainers struct {
 	clients map[string]*client
 	// lastReserve is when a drainer last asked for jobs; 0 if not since the file was opened.
