@@ -92,24 +92,14 @@ func (x *Export) add(j *job, s queue.State) *move.Job {
 }
 
 func (x *Export) waiting(q *queueState, c *queue.Cursor) error {
-	ln, after, err := q.resumeAtLane(c, nil)
-	if err != nil {
-		return err
+	stopped, err := q.eachWaiting(c, nil, func(j *job) (full bool) {
+		x.add(j, queue.Waiting)
+		return x.endsAt(j.turn, j.id, j.lane)
+	})
+	if stopped != nil {
+		x.more, x.laneCursor = true, &queue.Cursor{Lane: string(stopped.digest[:])}
 	}
-	for looked := 0; ln != nil; looked++ {
-		if looked == lanesPerPage {
-			x.more, x.laneCursor = true, &queue.Cursor{Lane: string(ln.digest[:])}
-			return nil
-		}
-		for j := range ln.waiting.from(after) {
-			x.add(j, queue.Waiting)
-			if x.endsAt(j.turn, j.id, ln) {
-				return nil
-			}
-		}
-		ln, after = q.laneAfter(ln.digest), 0
-	}
-	return nil
+	return err
 }
 
 func (x *Export) byInstant(all *sorted[*lease], s queue.State, c *queue.Cursor) {

@@ -161,10 +161,12 @@ type Listing struct {
 	ahead   time.Duration
 }
 
-func (l *Listing) full() bool { return len(l.jobs) == l.request.Limit }
-
-func (l *Listing) setNext(at int64, id string, ln *lane) {
-	l.next = l.request.Next(cursorAt(at, id, ln))
+// endsAt reports whether the page is full, and if so notes the place of the last job.
+func (l *Listing) endsAt(at int64, id string, ln *lane) (full bool) {
+	if full = len(l.jobs) == l.request.Limit; full {
+		l.next = l.request.Next(cursorAt(at, id, ln))
+	}
+	return full
 }
 
 // cursorAt returns the cursor of a page that begins after a job, whose lane may be nil.
@@ -220,30 +222,38 @@ func (l *Listing) Read(tx Transaction) queue.Listing {
 	return queue.Listing{Jobs: l.jobs, Next: l.next}
 }
 
-// waiting walks through the lanes in order of digest, the default lane first.
 func (l *Listing) waiting(q *queueState, c *queue.Cursor) error {
-	ln, after, err := q.resumeAtLane(c, l.request.Lane)
-	if err != nil {
-		return err
+	stopped, err := q.eachWaiting(c, l.request.Lane, func(j *job) (full bool) {
+		l.jobs = append(l.jobs, jobInfo(j))
+		return l.endsAt(j.turn, j.id, j.lane)
+	})
+	if stopped != nil {
+		l.next = l.request.Next(cursorAt(0, "", stopped))
 	}
+	return err
+}
+
+// eachWaiting visits waiting jobs from a cursor on, of all lanes in order of digest, the default lane first, or of only
+// one lane. It stops when the page is full, or after lanesPerPage lanes, and then returns the next lane.
+func (q *queueState) eachWaiting(
+	c *queue.Cursor, only *string, visit func(*job) (full bool),
+) (stopped *lane, err error) {
+	ln, after, err := q.resumeAtLane(c, only)
 	for looked := 0; ln != nil; looked++ {
 		if looked == lanesPerPage {
-			l.setNext(0, "", ln)
-			return nil
+			return ln, nil
 		}
 		for j := range ln.waiting.from(after) {
-			l.jobs = append(l.jobs, jobInfo(j))
-			if l.full() {
-				l.setNext(j.turn, j.id, ln)
-				return nil
+			if visit(j) {
+				return nil, nil
 			}
 		}
-		if l.request.Lane != nil {
-			return nil
+		if only != nil {
+			break
 		}
 		ln, after = q.laneAfter(ln.digest), 0
 	}
-	return nil
+	return nil, err
 }
 
 // resumeAtLane returns the lane with which a page begins, or nil, and the first turn in it.
@@ -292,8 +302,7 @@ func dueAfter(c *queue.Cursor) func(*lease) bool {
 func (l *Listing) byInstant(all *sorted[*lease], c *queue.Cursor) {
 	for ls := range all.from(dueAfter(c)) {
 		l.jobs = append(l.jobs, jobInfo(ls.job))
-		if l.full() {
-			l.setNext(int64(ls.due), ls.job.id, nil)
+		if l.endsAt(int64(ls.due), ls.job.id, nil) {
 			return
 		}
 	}
@@ -313,8 +322,7 @@ func (m *Machine) leasesOf(q *queueState, c *queue.Cursor) (some []*lease) {
 func (l *Listing) leased(m *Machine, q *queueState, c *queue.Cursor) {
 	for _, ls := range m.leasesOf(q, c) {
 		l.jobs = append(l.jobs, jobInfo(ls.job))
-		if l.full() {
-			l.setNext(int64(ls.fence.number), ls.job.id, nil)
+		if l.endsAt(int64(ls.fence.number), ls.job.id, nil) {
 			return
 		}
 	}
@@ -323,8 +331,7 @@ func (l *Listing) leased(m *Machine, q *queueState, c *queue.Cursor) {
 func (l *Listing) dead(m *Machine, c *queue.Cursor, now leaky.Instant) {
 	for d := range m.deadFrom(l.request.Queue, c, now) {
 		l.jobs, l.ended = append(l.jobs, endedJobInfo(l.request.Queue, d)), append(l.ended, d)
-		if l.full() {
-			l.setNext(int64(d.at), d.id, nil)
+		if l.endsAt(int64(d.at), d.id, nil) {
 			return
 		}
 	}
