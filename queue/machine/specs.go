@@ -121,7 +121,7 @@ func (m *Machine) put(
 	return put, m.wait(), nil
 }
 
-// checkSpec returns why a queue cannot have a valid spec, or nil.
+// checkSpec returns why a valid spec does not fit the other queues and rules, or nil.
 func (m *Machine) checkSpec(s *queue.Spec, created bool) error {
 	if err := m.checkPullRelations(s); err != nil {
 		return err

@@ -37,7 +37,7 @@ import (
 //	rules       name of a rule -> the number of its tally set, its revision, the rule
 //	tallies     number -> tally set, when it expires, digest of the key, its state
 var (
-	// MetaTable has single records. The owner of the store may put its own records there.
+	// MetaTable has records that exist once. The owner of the store may put its own records there.
 	MetaTable         = []byte("meta")
 	specsTable        = []byte("specs")
 	queuesTable       = []byte("queues")
