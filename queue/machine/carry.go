@@ -117,7 +117,7 @@ func (c *carrying) formerPaces() {
 				continue
 			}
 			seen[q] = true
-			c.paces(&q.paces, &f.formerPaces[i].paces)
+			c.paces(&q.paces, &f.formerPaces[i].value)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func (c *carrying) counters() {
 	for _, f := range c.old.failing() {
 		for _, u := range f.unsaved {
 			if q := c.byNumber[u.queue.number]; q != nil {
-				q.count().Add(u.counters.Values())
+				q.count().Add(u.value.Values())
 			}
 		}
 	}

@@ -43,11 +43,11 @@ type Commit struct {
 	// The last keys of jobs, ended jobs and deferrals in it.
 	seq, ended, deferred uint64
 
-	holds          []heldGrants  // grants that wait for it
-	queues         []*queueState // queues whose records it writes
-	saved          []savedCeilings
-	unsaved        []savedCounters // counts without a commit of their own that it writes
-	formerPaces    []savedPaces    // of queues whose spec it changes
+	holds          []heldGrants              // grants that wait for it
+	queues         []*queueState             // queues whose records it writes
+	ceilings       []ofQueue[ceilings]       // that it raises
+	unsaved        []ofQueue[queue.Counters] // counts without a commit of their own that it writes
+	formerPaces    []ofQueue[paces]          // of queues whose spec it changes
 	deleted        []*queueState
 	givenBack      []givenBack // departures that it gives back
 	endedLeases    []*lease    // leases that it ends, as they were
@@ -63,22 +63,10 @@ type Commit struct {
 
 type keys struct{ seq, ended, deferred uint64 }
 
-// savedCounters is what a queue counted without a commit of its own.
-type savedCounters struct {
-	queue    *queueState
-	counters queue.Counters
-}
-
-// savedPaces is the paces of a queue before its spec changed.
-type savedPaces struct {
+// ofQueue is what a commit has of a queue.
+type ofQueue[T any] struct {
 	queue *queueState
-	paces
-}
-
-// savedCeilings is the ceilings that a commit writes for a queue.
-type savedCeilings struct {
-	queue *queueState
-	ceilings
+	value T
 }
 
 func newCommit(number uint64) *Commit {
@@ -244,11 +232,11 @@ func (m *Machine) complete(c *Commit, now leaky.Instant) {
 			continue
 		}
 		if q.unsaved != nil {
-			c.unsaved = append(c.unsaved, savedCounters{q, *q.unsaved})
+			c.unsaved = append(c.unsaved, ofQueue[queue.Counters]{q, *q.unsaved})
 		}
 		q.counters, q.unsaved = q.allCounters(), nil
 		c.putQueue(q.number, q.record())
-		c.saved = append(c.saved, savedCeilings{q, q.ceiling.next})
+		c.ceilings = append(c.ceilings, ofQueue[ceilings]{q, q.ceiling.next})
 		if q.failed {
 			q.failed = false
 			c.putFailures(q)
@@ -293,8 +281,8 @@ func (m *Machine) Durable(number uint64, now leaky.Instant) {
 		c := m.taken[0]
 		m.taken[0], m.taken = nil, m.taken[1:]
 		m.durable, m.durableKeys = c.Number, keys{c.seq, c.ended, c.deferred}
-		for _, s := range c.saved {
-			s.queue.ceiling.durable = s.ceilings
+		for _, s := range c.ceilings {
+			s.queue.ceiling.durable = s.value
 		}
 		if len(c.documents) > 0 {
 			m.documentsDurable = c.Number

@@ -179,7 +179,7 @@ func (m *Machine) change(q *queueState, s queue.Spec, p paces, now leaky.Instant
 	if q.spec.Pull != s.Pull {
 		m.takeOffAgenda(q)
 	}
-	m.current.formerPaces = append(m.current.formerPaces, savedPaces{q, q.paces})
+	m.current.formerPaces = append(m.current.formerPaces, ofQueue[paces]{q, q.paces})
 	m.setSpec(q, s)
 	q.paces = p
 	if q.pause.ended(m.wall(now)) {
